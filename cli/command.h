@@ -84,7 +84,7 @@ struct command {
 
 extern const struct command command_record, command_dump, command_asm, command_script,
     command_report, command_stat, command_verify, command_profile, command_cover, command_caps,
-    command_vm, command_diff, command_annotate;
+    command_vm, command_diff, command_annotate, command_calls;
 
 /* All commands, in the order of the help; NULL-terminated. */
 extern const struct command *const commands[];

@@ -8,6 +8,7 @@ _ptah_options() {
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
 	report) echo "--blocks --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --source-path= --prefix= --prefix-strip= --no-predictor --stdio --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	calls) echo "--value= --sort= --callers= --callees= --of= --slowest= --stubs --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --last= --srcline --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -30,8 +31,10 @@ _ptah_value() {
 		report:--save-set | report:--vmlinux | report:-k | report:--kallsyms | report:--output | \
 		report:-o | annotate:--input | annotate:-i | annotate:--pt | annotate:--raw | annotate:--elf | \
 		annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | annotate:-k | \
-		annotate:--kallsyms | annotate:--output | annotate:-o | script:--input | script:-i | script:--pt | \
-		script:--raw | script:--elf | script:--pe | script:--pages | script:--save-set | \
+		annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | calls:--pt | \
+		calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | calls:--vmlinux | \
+		calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | script:-i | \
+		script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | script:--save-set | \
 		script:--vmlinux | script:-k | script:--kallsyms | script:--output | script:-o | stat:--input | \
 		stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | stat:--pages | stat:--save-set | \
 		stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | stat:-o | verify:--input | \
@@ -57,37 +60,43 @@ _ptah_value() {
 		annotate:--prefix-strip | annotate:--limit | annotate:-n | annotate:--jobs | annotate:-j | \
 		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
 		annotate:--since | annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | \
-		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | script:--last | \
-		script:--jobs | script:-j | script:--filter | script:--mtc-freq | script:--nom-freq | \
-		script:--cpuid-0x15 | script:--since | script:--until | script:--around | script:--pid | \
-		script:--tid | script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | \
-		stat:-j | stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--pid | \
-		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
-		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
-		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--filter | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | \
-		dump:--comm | dump:--cpu | dump:-C | dump:--processor | profile:--limit | profile:-n | \
-		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
-		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--pid | \
-		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
-		cover:--map-size | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
-		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
-		cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | cover:--processor | \
-		diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | \
-		diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | \
-		diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | \
+		calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | \
+		calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | \
+		calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | \
+		calls:--cpu | calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | \
+		script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | \
+		script:--until | script:--around | script:--pid | script:--tid | script:--comm | script:--cpu | \
+		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
+		stat:--nom-freq | stat:--cpuid-0x15 | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | \
+		stat:-C | stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
+		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
+		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--filter | dump:--mtc-freq | \
+		dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | \
+		dump:-C | dump:--processor | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
+		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--since | profile:--until | profile:--around | profile:--pid | profile:--tid | \
+		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--map-size | \
+		cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | cover:--nom-freq | \
+		cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | cover:--pid | cover:--tid | \
+		cover:--comm | cover:--cpu | cover:-C | cover:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
-	report:--value) echo "words instructions cycles time" ;;
+	report:--value | calls:--value) echo "words instructions cycles time" ;;
 	report:--by) echo "words all process thread cpu" ;;
-	report:--symfs | annotate:--source-path | annotate:--prefix | annotate:--symfs | script:--symfs | \
-		stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | diff:--symfs) echo "folder" ;;
-	report:--errata | annotate:--errata | script:--errata | stat:--errata | verify:--errata | \
-		dump:--errata | profile:--errata | cover:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
-	report:--color | annotate:--color | script:--color | stat:--color | verify:--color | dump:--color | \
-		profile:--color | cover:--color | diff:--color | caps:--color) echo "words auto always never" ;;
-	report:--format | annotate:--format | script:--format | stat:--format | verify:--format | \
-		dump:--format | profile:--format | diff:--format | caps:--format) echo "words text json tsv" ;;
+	report:--symfs | annotate:--source-path | annotate:--prefix | annotate:--symfs | calls:--symfs | \
+		script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | \
+		diff:--symfs) echo "folder" ;;
+	report:--errata | annotate:--errata | calls:--errata | script:--errata | stat:--errata | \
+		verify:--errata | dump:--errata | profile:--errata | cover:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+	report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
+		verify:--color | dump:--color | profile:--color | cover:--color | diff:--color | caps:--color) echo "words auto always never" ;;
+	report:--format | annotate:--format | calls:--format | script:--format | stat:--format | \
+		verify:--format | dump:--format | profile:--format | diff:--format | caps:--format) echo "words text json tsv" ;;
+	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap" ;;
@@ -96,7 +105,7 @@ _ptah_value() {
 	esac
 }
 
-_ptah_commands='record report annotate script stat verify dump asm profile cover diff caps vm'
+_ptah_commands='record report annotate calls script stat verify dump asm profile cover diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

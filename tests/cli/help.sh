@@ -4,7 +4,7 @@
 # no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report annotate stat verify profile cover diff caps vm'
+commands='record dump asm script report annotate calls stat verify profile cover diff caps vm'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }
@@ -45,7 +45,7 @@ complains record --
 complains record --psb-period=many -- true
 complains record --clock=sundial -- true
 # A format that is unknown, or that the command does not offer, is refused with the valid ones.
-for command in dump script report annotate stat verify profile cover diff caps; do
+for command in dump script report annotate calls stat verify profile cover diff caps; do
 	complains "$command" --format=xml
 	case $command in
 	cover) grep -q 'edges, blocks, drcov or bitmap' err || fail "cover --format=xml: $(cat err)" ;;
@@ -116,7 +116,7 @@ for command in $commands; do
 done
 # (ptah record has no shared options; some of its names are those of others.)
 rm options.record
-for command in dump script report annotate stat profile cover caps; do
+for command in dump script report annotate calls stat profile cover caps; do
 	last=$(for option in $(cat "options.$command"); do
 		[ "$(grep -l -x -e "$option" options.* | wc -l)" != 1 ] || echo "$option"
 	done | tail -1)

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of `ptah calls` by name and file, so that all processes' calls of one add up. */
+#include "calls_view.h"
+
+#include "output/pretty.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static bool is_same(const struct calls_key *key, const char *mangled, const char *path)
+{
+	return !strcmp(key->mangled, mangled) && !strcmp(key->path, path);
+}
+
+/* The slot of the name, or the free one where it belongs. */
+static size_t find_slot(const struct calls_view *v, const char *mangled, const char *path)
+{
+	const uint64_t hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), mangled), path);
+	size_t i = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
+
+	while (v->slots[i] && !is_same(&v->keys[v->slots[i] - 1], mangled, path))
+		i = (i + 1) & (v->slot_count - 1);
+	return i;
+}
+
+static bool grow_slots(struct calls_view *v)
+{
+	const size_t count = v->slot_count ? 2 * v->slot_count : 1024;
+	uint32_t *slots = calloc(count, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	free(v->slots);
+	v->slots = slots;
+	v->slot_count = count;
+	for (size_t i = 0; i < v->key_count; i++)
+		slots[find_slot(v, v->keys[i].mangled, v->keys[i].path)] = (uint32_t)i + 1;
+	return true;
+}
+
+static bool is_wanted(const struct calls_view *v, const char *name)
+{
+	for (int i = 0; i < v->wanted_count; i++)
+		if (ptah_symbol_matches(name, v->wanted[i]))
+			return true;
+	return false;
+}
+
+static size_t add_key(struct calls_view *v, const struct name *name, const char *mangled,
+		      uint64_t ip)
+{
+	const char *path = name->path ? name->path : "";
+	struct calls_key *key;
+
+	if (v->key_count == v->key_room) {
+		const size_t room = v->key_room ? 2 * v->key_room : 256;
+		struct calls_key *keys = reallocarray(v->keys, room, sizeof(*keys));
+
+		if (!keys)
+			return SIZE_MAX;
+		v->keys = keys;
+		v->key_room = room;
+	}
+	key = &v->keys[v->key_count];
+	*key = (struct calls_key){.function = strdup(name->symbol ? name->symbol : mangled),
+				  .mangled = strdup(mangled),
+				  .path = strdup(path),
+				  .object = strdup(name->dso),
+				  .ip = ip};
+	if (!key->function || !key->mangled || !key->path || !key->object) {
+		free((char *)key->function);
+		free((char *)key->mangled);
+		free((char *)key->path);
+		free((char *)key->object);
+		return SIZE_MAX;
+	}
+	key->wanted = is_wanted(v, key->mangled) || is_wanted(v, key->function);
+	return v->key_count++;
+}
+
+size_t calls_key_of(struct calls_view *v, int32_t space, uint64_t function)
+{
+	const struct name *name = names_find(v->names, space, function);
+	const char *mangled = name->mangled ? name->mangled : name->symbol;
+	char address[32];
+	size_t slot, key;
+
+	if (!mangled) {
+		snprintf(address, sizeof(address), "0x%" PRIx64, function);
+		mangled = address;
+	}
+	if (2 * v->key_count >= v->slot_count && !grow_slots(v))
+		return SIZE_MAX;
+	slot = find_slot(v, mangled, name->path ? name->path : "");
+	if (v->slots[slot])
+		return v->slots[slot] - 1;
+	key = add_key(v, name, mangled, function);
+	if (key != SIZE_MAX)
+		v->slots[slot] = (uint32_t)key + 1;
+	return key;
+}
+
+void calls_free_keys(struct calls_view *v)
+{
+	for (size_t i = 0; i < v->key_count; i++) {
+		free((char *)v->keys[i].function);
+		free((char *)v->keys[i].mangled);
+		free((char *)v->keys[i].path);
+		free((char *)v->keys[i].object);
+	}
+	free(v->keys);
+	free(v->slots);
+}
+
+int calls_check_wanted(const struct calls_view *v)
+{
+	for (int i = 0; i < v->wanted_count; i++) {
+		size_t k = 0;
+
+		while (k < v->key_count && !ptah_symbol_matches(v->keys[k].mangled, v->wanted[i]) &&
+		       !ptah_symbol_matches(v->keys[k].function, v->wanted[i]))
+			k++;
+		if (k == v->key_count)
+			return fail(&command_calls,
+				    "no function \"%s\" ran; 'ptah calls --limit=0' lists those "
+				    "that did",
+				    v->wanted[i]);
+	}
+	return EXIT_OK;
+}
+
+uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures *figures)
+{
+	switch (v->options->value) {
+	case PTAH_CALL_VALUE_CYCLES:
+		return figures->cycles;
+	case PTAH_CALL_VALUE_TIME:
+		return figures->time;
+	default:
+		return figures->instructions;
+	}
+}
+
+const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32])
+{
+	return v->options->value == PTAH_CALL_VALUE_TIME ? pretty_time(figure, text)
+							 : pretty_number(figure, text);
+}
+
+const char *calls_value_name(const struct calls_view *v)
+{
+	static const char *const names[] = {"instructions", "cycles", "time"};
+
+	return names[v->options->value];
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of `ptah calls`: functions with their percentiles, and callers or callees of one. */
+#include "calls_view.h"
+
+#include "output/fields.h"
+#include "output/pretty.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+	const struct calls_key *key;
+	const char *function, *object;
+	uint64_t ip, calls, partial, total, self, min, p50, p90, p99, max;
+	bool timed; /* there is a histogram */
+};
+
+static const struct field fields[] = {
+    FIELD(struct row, "calls", FIELD_NUMBER, calls),
+    FIELD(struct row, "partial", FIELD_NUMBER, partial),
+    FIELD(struct row, "total", FIELD_NUMBER, total),
+    FIELD(struct row, "self", FIELD_NUMBER, self),
+    {"min", "min", FIELD_NUMBER, offsetof(struct row, min), 0, offsetof(struct row, timed)},
+    {"p50", "p50", FIELD_NUMBER, offsetof(struct row, p50), 0, offsetof(struct row, timed)},
+    {"p90", "p90", FIELD_NUMBER, offsetof(struct row, p90), 0, offsetof(struct row, timed)},
+    {"p99", "p99", FIELD_NUMBER, offsetof(struct row, p99), 0, offsetof(struct row, timed)},
+    {"max", "max", FIELD_NUMBER, offsetof(struct row, max), 0, offsetof(struct row, timed)},
+    FIELD(struct row, "object", FIELD_STRING, object),
+    FIELD(struct row, "function", FIELD_STRING, function),
+    FIELD(struct row, "ip", FIELD_ADDRESS, ip),
+};
+
+static const struct row_type row_type = ROW_TYPE(fields);
+
+static const struct calls_key *key_at(const struct calls_view *v, uint64_t function)
+{
+	return function && function <= v->key_count ? &v->keys[function - 1] : NULL;
+}
+
+static bool make_row(const struct calls_view *v, const struct ptah_call_tree *tree,
+		     const struct ptah_call_function *f, struct row *row)
+{
+	const enum ptah_call_value value = (enum ptah_call_value)v->options->value;
+	const struct calls_key *key = key_at(v, f->function);
+
+	if (!key || (v->wanted_count && !key->wanted))
+		return false;
+	*row = (struct row){.key = key,
+			    .function = key->function,
+			    .object = key->object,
+			    .ip = key->ip,
+			    .calls = f->count,
+			    .partial = f->partial,
+			    .total = calls_figure(v, &f->inclusive),
+			    .self = calls_figure(v, &f->self),
+			    .min = f->histogram[value].min,
+			    .p50 = ptah_call_tree_quantile(tree, f, value, 0.5),
+			    .p90 = ptah_call_tree_quantile(tree, f, value, 0.9),
+			    .p99 = ptah_call_tree_quantile(tree, f, value, 0.99),
+			    .max = f->histogram[value].max,
+			    .timed = f->histogram[value].calls};
+	return true;
+}
+
+static uint64_t sort_value(const struct row *r, int sort)
+{
+	switch (sort) {
+	case CALLS_SELF:
+		return r->self;
+	case CALLS_COUNT:
+		return r->calls;
+	case CALLS_MIN:
+		return r->min;
+	case CALLS_P50:
+		return r->p50;
+	case CALLS_P90:
+		return r->p90;
+	case CALLS_P99:
+		return r->p99;
+	case CALLS_MAX:
+		return r->max;
+	default:
+		return r->total;
+	}
+}
+
+static int compare_rows(const void *a, const void *b, void *view)
+{
+	const struct row *x = a, *y = b;
+	const int sort = ((const struct calls_view *)view)->options->sort;
+	const uint64_t p = sort_value(x, sort), q = sort_value(y, sort);
+	int order;
+
+	if (sort != CALLS_NAME && p != q)
+		return p > q ? -1 : 1;
+	order = strcmp(x->function, y->function);
+	return order ? order : strcmp(x->key->path, y->key->path);
+}
+
+static void put_text(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+{
+	char t[9][32];
+
+	pretty_head(v->out,
+		    "# total, self and percentiles: %s of each call, what it called included\n",
+		    calls_value_name(v));
+	pretty_head(v->out, "%12s %8s %15s %15s %11s %11s %11s %11s %11s  %s\n", "calls", "partial",
+		    "total", "self", "min", "p50", "p90", "p99", "max", "function (object)");
+	for (size_t i = 0; i < shown; i++) {
+		const struct row *r = &rows[i];
+
+		out_format(v->out, "%12s %8s %15s %15s", pretty_number(r->calls, t[0]),
+			   pretty_number(r->partial, t[1]), calls_text(v, r->total, t[2]),
+			   calls_text(v, r->self, t[3]));
+		if (r->timed)
+			out_format(v->out, " %11s %11s %11s %11s %11s  ",
+				   calls_text(v, r->min, t[4]), calls_text(v, r->p50, t[5]),
+				   calls_text(v, r->p90, t[6]), calls_text(v, r->p99, t[7]),
+				   calls_text(v, r->max, t[8]));
+		else
+			out_format(v->out, " %11s %11s %11s %11s %11s  ", "-", "-", "-", "-", "-");
+		pretty_name(v->out, r->function, pretty_rest(v->out, 122));
+		out_text(v->out, " (");
+		pretty_name(v->out, r->object, 0);
+		out_text(v->out, ")\n");
+	}
+	if (shown < count)
+		out_format(v->out, "%zu more (--limit=0 shows all)\n", count - shown);
+}
+
+static void put_rows(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+{
+	struct json json;
+
+	switch (v->options->input.format) {
+	case FORMAT_JSON:
+		json_init(&json, v->out);
+		json_object(&json, NULL, false);
+		json_string(&json, "value", calls_value_name(v));
+		json_number(&json, "errors", v->errors);
+		json_array(&json, "functions");
+		for (size_t i = 0; i < shown; i++)
+			fields_json(&json, &row_type, 0, &rows[i]);
+		json_end_array(&json);
+		json_end_object(&json);
+		json_finish(&json);
+		break;
+	case FORMAT_TSV:
+		fields_tsv_head(v->out, &row_type, 0);
+		for (size_t i = 0; i < shown; i++)
+			fields_tsv(v->out, &row_type, 0, &rows[i]);
+		break;
+	default:
+		put_text(v, rows, shown, count);
+	}
+}
+
+int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
+{
+	struct ptah_call_function *functions = NULL;
+	struct row *rows;
+	size_t n = 0, count = 0;
+	int status = ptah_call_tree_functions(tree, &functions, &n);
+
+	rows = calloc(n + 1, sizeof(*rows));
+	if (status < 0 || !rows) {
+		free(functions);
+		free(rows);
+		return fail(&command_calls, "%s",
+			    ptah_strerror(status < 0 ? status : PTAH_E_NOMEM));
+	}
+	for (size_t i = 0; i < n; i++)
+		count += make_row(v, tree, &functions[i], &rows[count]);
+	if (count)
+		qsort_r(rows, count, sizeof(*rows), compare_rows, v);
+	put_rows(v, rows, input_shown(&v->options->input, count), count);
+	free(functions);
+	free(rows);
+	return EXIT_OK;
+}
+
+/* Callers and callees */
+
+struct pair_row {
+	const char *function, *object, *other, *other_object;
+	uint64_t calls, total, self;
+	double percent; /* of all callers' or callees' total */
+};
+
+static const struct field pair_fields[] = {
+    FIELD(struct pair_row, "percent", FIELD_REAL, percent),
+    FIELD(struct pair_row, "calls", FIELD_NUMBER, calls),
+    FIELD(struct pair_row, "total", FIELD_NUMBER, total),
+    FIELD(struct pair_row, "self", FIELD_NUMBER, self),
+    FIELD_TWO(struct pair_row, "object", "object", FIELD_STRING, other_object),
+    FIELD_TWO(struct pair_row, "function", "function", FIELD_STRING, other),
+    FIELD_TWO(struct pair_row, "of", "of", FIELD_STRING, function),
+};
+
+static const struct row_type pair_type = ROW_TYPE(pair_fields);
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct pair_row *x = a, *y = b;
+
+	if (x->total != y->total)
+		return x->total > y->total ? -1 : 1;
+	if (x->calls != y->calls)
+		return x->calls > y->calls ? -1 : 1;
+	return strcmp(x->other, y->other);
+}
+
+static bool make_pair(const struct calls_view *v, const struct ptah_call_pair *p, bool callers,
+		      struct pair_row *row)
+{
+	const struct calls_key *of = key_at(v, callers ? p->callee : p->caller);
+	const struct calls_key *other = key_at(v, callers ? p->caller : p->callee);
+
+	if (!of || !of->wanted)
+		return false;
+	*row = (struct pair_row){.function = of->function,
+				 .object = of->object,
+				 .other = other ? other->function : "[outermost]",
+				 .other_object = other ? other->object : "",
+				 .calls = p->count,
+				 .total = calls_figure(v, &p->inclusive),
+				 .self = calls_figure(v, &p->self)};
+	return true;
+}
+
+static void put_pairs_text(struct calls_view *v, const struct pair_row *rows, size_t shown,
+			   size_t count, uint64_t sum, bool callers)
+{
+	char a[32], b[32], c[32];
+
+	pretty_head(v->out, "# %s of %s; %s\n", callers ? "callers" : "callees",
+		    count ? rows->function : "", calls_value_name(v));
+	pretty_head(v->out, "%7s %12s %15s %15s  %s\n", "percent", "calls", "total", "self",
+		    "function (object)");
+	for (size_t i = 0; i < shown; i++) {
+		pretty_percent(v->out, rows[i].total, sum);
+		out_format(v->out, " %12s %15s %15s  ", pretty_number(rows[i].calls, a),
+			   calls_text(v, rows[i].total, b), calls_text(v, rows[i].self, c));
+		pretty_name(v->out, rows[i].other, pretty_rest(v->out, 75));
+		if (*rows[i].other_object) {
+			out_text(v->out, " (");
+			pretty_name(v->out, rows[i].other_object, 0);
+			out_char(v->out, ')');
+		}
+		out_char(v->out, '\n');
+	}
+	if (shown < count)
+		out_format(v->out, "%zu more (--limit=0 shows all)\n", count - shown);
+}
+
+static void put_pairs(struct calls_view *v, const struct pair_row *rows, size_t count, uint64_t sum,
+		      bool callers)
+{
+	const size_t shown = input_shown(&v->options->input, count);
+	struct json json;
+
+	switch (v->options->input.format) {
+	case FORMAT_JSON:
+		json_init(&json, v->out);
+		json_object(&json, NULL, false);
+		json_string(&json, "value", calls_value_name(v));
+		json_number(&json, "errors", v->errors);
+		json_array(&json, callers ? "callers" : "callees");
+		for (size_t i = 0; i < shown; i++)
+			fields_json(&json, &pair_type, 0, &rows[i]);
+		json_end_array(&json);
+		json_end_object(&json);
+		json_finish(&json);
+		break;
+	case FORMAT_TSV:
+		fields_tsv_head(v->out, &pair_type, 0);
+		for (size_t i = 0; i < shown; i++)
+			fields_tsv(v->out, &pair_type, 0, &rows[i]);
+		break;
+	default:
+		put_pairs_text(v, rows, shown, count, sum, callers);
+	}
+}
+
+int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, bool callers)
+{
+	struct ptah_call_pair *pairs = NULL;
+	struct pair_row *rows;
+	size_t n = 0, count = 0;
+	uint64_t sum = 0;
+	int status = ptah_call_tree_pairs(tree, &pairs, &n);
+
+	rows = calloc(n + 1, sizeof(*rows));
+	if (status < 0 || !rows) {
+		free(pairs);
+		free(rows);
+		return fail(&command_calls, "%s",
+			    ptah_strerror(status < 0 ? status : PTAH_E_NOMEM));
+	}
+	for (size_t i = 0; i < n; i++)
+		count += make_pair(v, &pairs[i], callers, &rows[count]);
+	for (size_t i = 0; i < count; i++)
+		sum += rows[i].total;
+	for (size_t i = 0; i < count; i++)
+		rows[i].percent = sum ? 100.0 * (double)rows[i].total / (double)sum : 0.0;
+	if (count)
+		qsort(rows, count, sizeof(*rows), compare_pairs);
+	put_pairs(v, rows, count, sum, callers);
+	free(pairs);
+	free(rows);
+	return EXIT_OK;
+}

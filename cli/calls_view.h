@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* What the parts of `ptah calls` share: functions by name, and the values that are shown. */
+#ifndef PTAH_CLI_CALLS_VIEW_H
+#define PTAH_CLI_CALLS_VIEW_H
+
+#include "call_trees.h"
+#include "output/json.h"
+#include "output/names.h"
+#include "render.h"
+
+enum calls_sort {
+	CALLS_TOTAL,
+	CALLS_SELF,
+	CALLS_COUNT,
+	CALLS_MIN,
+	CALLS_P50,
+	CALLS_P90,
+	CALLS_P99,
+	CALLS_MAX,
+	CALLS_NAME,
+};
+
+struct calls_options {
+	struct input input;
+	int value; /* enum ptah_call_value */
+	int sort;  /* enum calls_sort */
+	bool stubs;
+	const char *callers, *callees, *of;
+	uint64_t slowest;
+};
+
+/* A function: the same wherever its file was mapped. */
+struct calls_key {
+	const char *function; /* as it is shown; an address where no name is known */
+	const char *mangled;
+	const char *path, *object;
+	uint64_t ip; /* where it begins, in the first process that had it */
+	bool wanted; /* the user named it */
+};
+
+struct calls_view {
+	const struct calls_options *options;
+	struct ptah_session *session;
+	struct names *names;
+	struct out *out;
+	char *const *wanted; /* the names that the user gave */
+	int wanted_count;
+	struct calls_key *keys;
+	size_t key_count, key_room;
+	uint32_t *slots; /* of a hash table: index of a key + 1 */
+	size_t slot_count;
+	uint64_t errors;
+};
+
+/* The key of a function. SIZE_MAX: out of memory. */
+size_t calls_key_of(struct calls_view *v, int32_t space, uint64_t function);
+void calls_free_keys(struct calls_view *v);
+
+/* Was any of the wanted functions met? If not, prints so. Returns an exit code. */
+int calls_check_wanted(const struct calls_view *v);
+
+uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures *figures);
+
+/* A figure as text for people, with its unit where it has one. */
+const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32]);
+
+/* The word of --value. */
+const char *calls_value_name(const struct calls_view *v);
+
+/* calls_rows.c: the table of functions; or the callers or callees of one. Returns an exit code. */
+int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree);
+int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, bool callers);
+
+/* calls_slowest.c: reads single calls, and prints those with the largest values. An exit code. */
+int calls_put_slowest(struct calls_view *v);
+
+#endif

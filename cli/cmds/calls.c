@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* ptah calls: how often functions were called, how long their calls took, and the longest calls. */
+#include "calls_view.h"
+
+#include <stdlib.h>
+
+static const char *const value_choices[] = {"instructions", "cycles", "time", NULL};
+static const char *const sort_choices[] = {"total", "self", "calls", "min",  "p50",
+					   "p90",   "p99",  "max",   "name", NULL};
+
+static const struct option_def calls_options[] = {
+    {.name = "value",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct calls_options, value),
+     .arg = "VALUE",
+     .choices = value_choices,
+     .help = "instructions, cycles or time (default: instructions)",
+     .man = "What is added up of each call: *instructions* (the default), core *cycles*, or *time* "
+	    "(nanoseconds in TSV and JSON), in which the thread may also have slept or waited. "
+	    "Cycles need CYC packets (`-e intel_pt/cyc/u`)."},
+    {.name = "sort",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct calls_options, sort),
+     .arg = "COLUMN",
+     .choices = sort_choices,
+     .help = "total, self, calls, min, p50, p90, p99, max or name (default: total)",
+     .man = "The column by which functions are sorted: *total* (the default), *self*, *calls*, "
+	    "*min*, *p50*, *p90*, *p99*, *max* or *name*."},
+    {.name = "callers",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct calls_options, callers),
+     .arg = "FUNCTION",
+     .help = "who called FUNCTION, how often, and what these calls took",
+     .man = "The functions that called *FUNCTION*, with the number of these calls and what they "
+	    "took. Only calls during which the function was not running already count."},
+    {.name = "callees",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct calls_options, callees),
+     .arg = "FUNCTION",
+     .help = "what FUNCTION called, how often, and what these calls took",
+     .man = "The functions that *FUNCTION* called, likewise."},
+    {.name = "of",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct calls_options, of),
+     .arg = "FUNCTION",
+     .help = "single calls of FUNCTION: when, by whom, and where their time went",
+     .man = "Single calls of *FUNCTION*, those with the largest values first: when they began, in "
+	    "which thread, from where they were called, what ran in the function itself and in "
+	    "each of the functions that it called. Calls whose beginning or end is not in the "
+	    "trace are not among them."},
+    {.name = "slowest",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct calls_options, slowest),
+     .arg = "N",
+     .help = "with --of: how many calls (default: 10)",
+     .man = "With `--of`: how many calls. Default: 10."},
+    {.name = "stubs",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct calls_options, stubs),
+     .help = "show PLT stubs as functions",
+     .man =
+	 "Show the stubs of the PLT and the dynamic linker's resolver as functions. Without this "
+	 "option what they ran counts for their callers."},
+    {0},
+};
+
+/* A callback of input_call_trees(): the functions of a thread are added by their names. */
+struct adding {
+	struct calls_view *view;
+	struct ptah_call_tree *sum;
+	const struct ptah_call_thread *thread;
+	const struct ptah_call_function *functions;
+	size_t count;
+	bool full; /* out of memory */
+};
+
+static int compare_functions(const void *a, const void *b)
+{
+	const struct ptah_call_function *x = a, *y = b;
+
+	if (x->space != y->space)
+		return x->space < y->space ? -1 : 1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static bool is_stub(const struct adding *a, uint16_t space, uint64_t function)
+{
+	const struct ptah_call_function key = {.space = space, .function = function};
+	const struct ptah_call_function *f =
+	    a->count ? bsearch(&key, a->functions, a->count, sizeof(key), compare_functions) : NULL;
+
+	return f && f->flags & PTAH_CALL_STUB;
+}
+
+static bool map_function(void *context, uint16_t *space, uint64_t *function)
+{
+	struct adding *a = context;
+	size_t key;
+
+	if (!a->view->options->stubs && is_stub(a, *space, *function))
+		return false;
+	key = calls_key_of(a->view, ptah_call_thread_space(a->thread, *space), *function);
+	a->full |= key == SIZE_MAX;
+	*space = 0;
+	*function = key == SIZE_MAX ? 0 : key + 1;
+	return true;
+}
+
+static int add_thread(void *context, const struct ptah_call_thread *thread,
+		      const struct ptah_call_tree *tree)
+{
+	struct adding *a = context;
+	struct ptah_call_function *functions = NULL;
+	int status = ptah_call_tree_functions(tree, &functions, &a->count);
+
+	a->thread = thread;
+	a->functions = functions;
+	if (status >= 0)
+		status = ptah_call_tree_merge(a->sum, tree, map_function, a);
+	free(functions);
+	return status < 0 ? status : a->full ? PTAH_E_NOMEM : 0;
+}
+
+/* Refuses what the recording does not have. Returns an exit code. */
+static int check_value(const struct calls_view *v, const struct ptah_call_tree *tree)
+{
+	struct ptah_call_totals totals = {0};
+	uint32_t mult, shift;
+
+	if (v->options->value == PTAH_CALL_VALUE_TIME &&
+	    !ptah_session_time_scale(v->session, &mult, &shift))
+		return fail(&command_calls,
+			    "--value=time: the recording does not relate TSC to a clock; "
+			    "--value=instructions needs none");
+	if (tree && v->options->value == PTAH_CALL_VALUE_CYCLES &&
+	    ptah_call_tree_totals(tree, &totals) >= 0 && !totals.inclusive.cycles &&
+	    totals.inclusive.instructions)
+		return fail(
+		    &command_calls,
+		    "--value=cycles: no cycles are known: they are in CYC packets, recorded with "
+		    "-e intel_pt/cyc/u");
+	return EXIT_OK;
+}
+
+static int put_tree(struct calls_view *v, const struct ptah_call_tree *tree)
+{
+	int status = check_value(v, tree);
+
+	if (!status)
+		status = calls_check_wanted(v);
+	if (status)
+		return status;
+	if (v->options->callers || v->options->callees)
+		return calls_put_pairs(v, tree, v->options->callers);
+	return calls_put_functions(v, tree);
+}
+
+static int show_tree(struct calls_view *v)
+{
+	struct ptah_call_tree_config config = {.size = sizeof(config)};
+	struct adding adding = {.view = v};
+	int problem, status = check_value(v, NULL);
+
+	if (status)
+		return status;
+	ptah_session_time_scale(v->session, &config.time_mult, &config.time_shift);
+	problem = ptah_call_tree_new(&config, &adding.sum);
+	if (problem >= 0)
+		problem = input_call_trees(&v->options->input, v->session, add_thread, &adding,
+					   &v->errors);
+	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem))
+			     : put_tree(v, adding.sum);
+	ptah_call_tree_free(adding.sum);
+	return status;
+}
+
+static int show(struct calls_view *v)
+{
+	const struct input *input = &v->options->input;
+	int status = input_names(input, v->session, &v->names);
+
+	if (status < 0)
+		return fail(&command_calls, "%s", ptah_strerror(status));
+	status = v->options->of ? calls_put_slowest(v) : show_tree(v);
+	if (!status && v->errors)
+		status = fail_errors(&command_calls, v->errors);
+	if (v->options->value == PTAH_CALL_VALUE_TIME || v->options->of)
+		input_note_times(input, v->session);
+	return status;
+}
+
+/* The functions that the user names: arguments, or one option. Returns an exit code. */
+static int choose(struct calls_view *v, const struct calls_options *o, int argc, char **argv,
+		  char *one[1])
+{
+	const int modes = !!o->callers + !!o->callees + !!o->of;
+	const char *name = o->callers ? o->callers : o->callees ? o->callees : o->of;
+
+	if (modes > 1)
+		return fail_usage(&command_calls, "one of --callers, --callees and --of");
+	if (modes && argc)
+		return fail_usage(&command_calls, "one function at a time; \"%s\" is too much",
+				  argv[0]);
+	if (o->slowest && !o->of)
+		return fail_usage(&command_calls, "--slowest belongs to --of");
+	one[0] = (char *)name;
+	v->wanted = modes ? one : argv;
+	v->wanted_count = modes ? 1 : argc;
+	return EXIT_OK;
+}
+
+static const struct renderer renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.offered = true},
+    [FORMAT_JSON] = {.offered = true},
+    [FORMAT_TSV] = {.offered = true},
+};
+
+static int run(int argc, char **argv)
+{
+	struct calls_options o = {.input.limit = 20};
+	struct calls_view v = {.options = &o};
+	char *one[1];
+	int status, first = options_parse(&command_calls, argc, argv, &o, &status);
+
+	if (first < 0)
+		return status;
+	if (!renderer_choose(&command_calls, renderers, o.input.format, ""))
+		return EXIT_USAGE;
+	status = choose(&v, &o, argc - first, argv + first, one);
+	if (!status)
+		status = input_open(&command_calls, &o.input, 0, NULL, true, &v.session);
+	if (status)
+		return status;
+	status = output_open(&command_calls, &o.input, &v.out);
+	if (status) {
+		ptah_session_close(v.session);
+		return status;
+	}
+	status = show(&v);
+	calls_free_keys(&v);
+	names_free(v.names);
+	ptah_session_close(v.session);
+	return output_close(&command_calls, v.out, status);
+}
+
+const struct command command_calls = {
+    .name = "calls",
+    .usage = "[OPTIONS] [FUNCTION...]",
+    .summary = "how long the calls of functions took",
+    .details =
+	"For each function the number of its calls, what they took together, in the function\n"
+	"itself and below it, and the least, the greatest and percentiles of single calls; who\n"
+	"called a function and what it called; and its slowest calls one by one. Calls that\n"
+	"are not wholly in the trace are counted as partial and are in no percentile.",
+    .options =
+	(const struct option_def *const[]){calls_options, limit_options, names_options,
+					   jobs_options, input_options, raw_options, ptxed_options,
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
+    .operand = COMPLETE_NOTHING,
+    .run = run,
+};

@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ptah calls: a program of which each call's instructions are known. f runs 2 n + 1 instructions for
+# n = 1 to 1000, and g, which calls it for odd n, 2 more.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need python3
+need qemu-x86_64
+need "${CC:-cc}"
+
+cat >program.s <<'END'
+	.globl _start
+	.type _start, @function
+_start:	xor %ebx, %ebx
+1:	inc %ebx
+	mov %ebx, %ecx
+	test $1, %bl
+	jz 2f
+	call g
+	jmp 3f
+2:	call f
+3:	cmp $1000, %ebx
+	jb 1b
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type f, @function
+f:	dec %ecx
+	jnz f
+	ret
+	.size f, . - f
+	.type g, @function
+g:	call f
+	ret
+	.size g, . - g
+END
+"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
+"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o c.data -- ./program 2>/dev/null
+
+# row FUNCTION: what the table has of it, without object and address
+row() {
+	awk -F '\t' -v f="$1" '$11 == f' out | cut -f 1-9 | tr '\t' ' '
+}
+expect 0 "$PTAH" calls -i c.data --format=tsv
+equal "columns" "$(head -1 out | tr '\t' ' ')" \
+	"calls partial total self min p50 p90 p99 max object function ip"
+python3 - <<'END' || fail "$(cat out)"
+rows = [line.rstrip("\n").split("\t") for line in open("out")][1:]
+rows = {r[10]: r for r in rows}
+def check(name, totals, own):
+    r = rows[name]
+    assert r[0] == str(len(totals)) and r[1] == "0", r
+    assert int(r[2]) == sum(totals) and int(r[3]) == own, r
+    assert int(r[4]) == min(totals) and int(r[8]) == max(totals), r
+    for column, q in ((5, 0.5), (6, 0.9), (7, 0.99)):
+        exact = sorted(totals)[round(q * len(totals)) - 1]
+        assert abs(int(r[column]) - exact) <= 0.01 * exact + 1, (name, q, r, exact)
+f = [2 * n + 1 for n in range(1, 1001)]
+check("f", f, sum(f))
+check("g", [x + 2 for x in f[::2]], 1000)
+s = rows["_start"]
+assert s[0] == "0" and s[1] == "1" and s[4] == "", s
+END
+expect 0 "$PTAH" calls -i c.data --format=json g
+equal "g alone" "$(json '[f["function"] for f in d["functions"]]')" "['g']"
+expect 0 "$PTAH" calls -i c.data --sort=calls -n 1 --format=tsv
+equal "sorted by calls" "$(tail -1 out | cut -f 1,11 | tr '\t' ' ')" "1000 f"
+
+# f has two callers; what they had of it.
+expect 0 "$PTAH" calls -i c.data --callers=f --format=tsv
+equal "callers" "$(tail -n +2 out | cut -f 2-4,6 | tr '\t\n' ' ;')" \
+	"500 501500 501500 _start;500 500500 500500 g;"
+expect 0 "$PTAH" calls -i c.data --callees=g --format=tsv
+equal "callees" "$(tail -n +2 out | cut -f 2-4,6 | tr '\t\n' ' ;')" "500 500500 500500 f;"
+
+# Single calls: the longest of g is that of n = 999.
+expect 0 "$PTAH" calls -i c.data --of=g --slowest=3 --format=json
+equal "slowest" "$(json '[(c["total"], c["self"], c["callees"][0]["function"],
+	c["callees"][0]["total"]) for c in d["calls"]]')" \
+	"[(2001, 2, 'f', 1999), (1997, 2, 'f', 1995), (1993, 2, 'f', 1991)]"
+equal "of so many" "$(json 'd["count"], d["partial"]')" "500 0"
+expect 0 "$PTAH" calls -i c.data --of=f --slowest=2 --format=tsv
+equal "caller" "$(tail -n +2 out | cut -f 5-7 | tr '\t\n' ' ;')" \
+	"2001 2001 _start+0x12;1999 1999 g;"
+# An instruction takes a nanosecond of the recorder's clock.
+expect 0 "$PTAH" calls -i c.data --of=f --slowest=1 --value=time --format=json
+json '1980 <= d["calls"][0]["total"] <= 2020' | grep -q True || fail "time: $(cat out)"
+json '0.0009 < d["calls"][0]["time_s"] < 0.0011' | grep -q True || fail "begin: $(cat out)"
+expect 0 "$PTAH" calls -i c.data --value=time --format=tsv f
+awk -F '\t' 'NR == 2 { exit !($3 > 980000 && $3 < 1020000) }' out || fail "time of f: $(cat out)"
+
+# A window: the call that runs where it begins has no beginning, and is in no percentile.
+expect 0 "$PTAH" calls -i c.data --since=@1000000 --format=tsv g
+equal "partial" "$(tail -1 out | cut -f 1-3 | tr '\t' ' ' | sed 's/ [0-9]*$//')" "2 1"
+
+expect 1 "$PTAH" calls -i c.data absent
+grep -q 'no function "absent" ran' err || fail "$(cat err)"
+expect 2 "$PTAH" calls -i c.data --of=f --callers=g
+expect 2 "$PTAH" calls -i c.data --slowest=3
+"$PTAH" record -o plain.data -- ./program 2>/dev/null
+expect 1 "$PTAH" calls -i plain.data --value=cycles
+grep -q 'intel_pt/cyc' err || fail "$(cat err)"
