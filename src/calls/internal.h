@@ -8,6 +8,9 @@
 /* How many searches may look at, whatever ran: few enough to be quick, enough for most stacks. */
 #define CALLS_NEAR 256
 
+/* How many frames may be moved to another stack and back, whatever ran. */
+#define CALLS_FEW 32
+
 /* Frames with AFTER_GAP that may be open: more than a few tell nothing about callers. */
 #define CALLS_MAX_GAPS 16
 
@@ -75,6 +78,10 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 
 /* Does the call at `index`, or one of its chain of tail calls, never return to its caller? */
 bool calls_gives_up(const struct calls_machine *m, uint32_t index);
+
+/* May so many frames be moved? A trace of nothing but switches of deep stacks must take no hours.
+ */
+bool calls_can_move(struct calls_machine *m, uint32_t n);
 
 /* The innermost frame that has called setjmp() there; 0: none is known. */
 uint32_t calls_find_twice(struct calls_machine *m, uint64_t site);

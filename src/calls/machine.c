@@ -30,6 +30,7 @@ int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *
 	m->sink = sink;
 	m->capacity = FIRST_FRAMES;
 	m->cache_bits = FIRST_CACHE_BITS;
+	m->generation = 1;
 	m->frames = calloc(m->capacity, sizeof(*m->frames));
 	m->cache = calloc((size_t)1 << m->cache_bits, sizeof(*m->cache));
 	if (!m->frames || !m->cache) {
@@ -87,7 +88,7 @@ static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 	memset(e, 0, sizeof(*e));
 	e->ip = e->low = e->function = ip;
 	e->space = m->space;
-	e->used = true;
+	e->generation = m->generation;
 	e->flags = (uint16_t)(PTAH_CALL_NO_BOUNDS | (ip >> 63 ? PTAH_CALL_KERNEL : 0));
 	if (!m->find || !m->find(m->find_context, m->space, ip, m->now.tsc, &f) || ip < f.low ||
 	    ip >= f.high)
@@ -106,21 +107,26 @@ static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 }
 
 /* The entry for `ip`: its own, or a free one. */
-static struct calls_entry *probe(struct calls_entry *cache, unsigned bits, uint64_t ip,
-				 unsigned space)
+static struct calls_entry *probe(const struct calls_machine *m, struct calls_entry *cache,
+				 unsigned bits, uint64_t ip, unsigned space)
 {
 	const size_t mask = ((size_t)1 << bits) - 1;
 	size_t i = calls_hash(ip, space, bits);
 
-	while (cache[i].used && (cache[i].ip != ip || cache[i].space != space))
+	while (cache[i].generation == m->generation &&
+	       (cache[i].ip != ip || cache[i].space != space))
 		i = (i + 1) & mask;
 	return &cache[i];
 }
 
+/* Code may change often: that must not cost the size of the cache each time. */
 void calls_forget_code(struct calls_machine *m)
 {
-	memset(m->cache, 0, sizeof(*m->cache) << m->cache_bits);
 	m->cache_count = 0;
+	if (++m->generation)
+		return;
+	memset(m->cache, 0, sizeof(*m->cache) << m->cache_bits);
+	m->generation = 1;
 }
 
 /* Makes room for another entry: a larger table or, when it is as large as it may get, an empty one.
@@ -139,8 +145,8 @@ static void make_room(struct calls_machine *m)
 		return;
 	}
 	for (size_t i = 0; i < (size_t)1 << m->cache_bits; i++)
-		if (m->cache[i].used)
-			*probe(bigger, m->cache_bits + 1, m->cache[i].ip, m->cache[i].space) =
+		if (m->cache[i].generation == m->generation)
+			*probe(m, bigger, m->cache_bits + 1, m->cache[i].ip, m->cache[i].space) =
 			    m->cache[i];
 	free(m->cache);
 	m->cache = bigger;
@@ -149,11 +155,11 @@ static void make_room(struct calls_machine *m)
 
 struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip)
 {
-	struct calls_entry *e = probe(m->cache, m->cache_bits, ip, m->space), *home;
+	struct calls_entry *e = probe(m, m->cache, m->cache_bits, ip, m->space), *home;
 
-	if (!e->used) {
+	if (e->generation != m->generation) {
 		make_room(m);
-		e = probe(m->cache, m->cache_bits, ip, m->space);
+		e = probe(m, m->cache, m->cache_bits, ip, m->space);
 		fill(m, e, ip);
 		m->cache_count++;
 	}
@@ -295,14 +301,29 @@ void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, u
 
 /* Searches */
 
-/* How many frames a search that begins at `from` may look at. */
-static uint32_t search_budget(const struct calls_machine *m, uint32_t from)
+/* How many frames may be looked at or moved now. */
+static uint64_t budget(const struct calls_machine *m, uint64_t at_least)
 {
 	const uint64_t all = 4 * m->now.counts.instructions;
 	const uint64_t left = all > m->searched ? all - m->searched : 0;
-	const uint64_t budget = left > CALLS_NEAR ? left : CALLS_NEAR;
 
-	return from < budget ? from : (uint32_t)budget;
+	return left > at_least ? left : at_least;
+}
+
+/* How many a search that begins at `from` may look at. */
+static uint32_t search_budget(const struct calls_machine *m, uint32_t from)
+{
+	const uint64_t n = budget(m, CALLS_NEAR);
+
+	return from < n ? from : (uint32_t)n;
+}
+
+bool calls_can_move(struct calls_machine *m, uint32_t n)
+{
+	if (n > budget(m, CALLS_FEW))
+		return false;
+	m->searched += n;
+	return true;
 }
 
 bool calls_gives_up(const struct calls_machine *m, uint32_t index)

@@ -58,9 +58,9 @@ struct calls_entry {
 	uint16_t flags; /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL */
 	uint16_t function_flags;
 	uint16_t space;
-	uint16_t state; /* enum calls_state of a call of it */
-	bool used;
-	bool called; /* a call went to it */
+	uint16_t generation; /* of the machine when it was filled; another one: it is free */
+	uint16_t state;	     /* enum calls_state of a call of it */
+	bool called;	     /* a call went to it */
 };
 
 /* Where the thread is, in every unit. */
@@ -100,7 +100,8 @@ struct calls_machine {
 	struct calls_entry *cache; /* by hash of the address */
 	uint64_t last_id;
 	uint32_t losses;
-	uint16_t space; /* of the code that runs */
+	uint16_t space;	     /* of the code that runs */
+	uint16_t generation; /* of the code: counts the changes */
 	uint8_t pending;
 	bool off;	/* tracing is off */
 	bool crossed;	/* it was off since the pending branch */
@@ -120,7 +121,7 @@ struct calls_machine {
 	uint32_t gaps;	   /* open frames with AFTER_GAP */
 	uint32_t bases;	   /* open frames with STACK */
 	int32_t level;	   /* of depth 0 */
-	uint64_t searched; /* frames that searches have looked at */
+	uint64_t searched; /* frames that searches have looked at, or that were moved */
 	uint64_t folded;   /* calls that are too deep for a frame */
 	uint32_t folded_known; /* of the newest of them the return sites are known */
 	uint64_t *folded_sites;
@@ -206,7 +207,7 @@ static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls
 
 	/* Known, its first instruction, and not the one after the call. */
 	if (LIKELY(e->called && e->ip == to && e->function == to && e->space == m->space &&
-		   to != end && m->top + 1 < m->limit)) {
+		   e->generation == m->generation && to != end && m->top + 1 < m->limit)) {
 		f = calls_push(m, e);
 		f->return_site = end;
 		f->state = e->state;

@@ -153,7 +153,7 @@ void calls_suspend(struct calls_machine *m, uint32_t from, uint64_t site)
 	calls_forget_folded(m);
 	if (!m->stacks)
 		m->stacks = stacks_new();
-	if (m->stacks && count > 1 && count <= MAX_FRAMES)
+	if (m->stacks && count > 1 && count <= MAX_FRAMES && calls_can_move(m, count))
 		copy = malloc(count * sizeof(*copy));
 	if (copy) {
 		memcpy(copy, &m->frames[from], count * sizeof(*copy));

@@ -7,6 +7,8 @@
 
 #include "thread.h"
 
+#include <stdlib.h>
+
 static void longjmp_to_a_caller(void **state)
 {
 	(void)state;
@@ -231,6 +233,54 @@ static void ocaml_raises(void **state)
 		      "Z-trace-end~");
 }
 
+/* Two instructions of two bytes. */
+static struct ptah_item block(uint64_t ip, unsigned insn_class)
+{
+	return (struct ptah_item){.type = PTAH_ITEM_BLOCK,
+				  .ip = ip,
+				  .end = ip + 4,
+				  .ninsn = 2,
+				  .last_size = 2,
+				  .insn_class = (uint8_t)insn_class};
+}
+
+/*
+ * A coroutine (B) that is 5,000 calls deep, and switches with nothing in between. Its calls are not
+ * listed again at every switch: a trace of a megabyte would have billions of them.
+ */
+static void deep_stacks_that_switch_all_the_time(void **state)
+{
+	enum {
+		A = 0x10000,
+		B = 0x20000,
+		R = 0x120000,
+		DEPTH = 5000,
+		SWITCHES = 2000
+	};
+	const struct ptah_calls_config config = {.size = sizeof(config), .find = thread_find};
+	struct ptah_item *items = calloc(DEPTH + 6 * SWITCHES + 3, sizeof(*items));
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(items);
+	items[n++] = block(A, PTAH_INSN_CALL);
+	items[n++] = block(R, PTAH_INSN_JUMP_IND);
+	for (int i = 0; i < DEPTH; i++)
+		items[n++] = block(B, PTAH_INSN_CALL);
+	for (int i = 0; i < SWITCHES; i++) {
+		items[n++] = block(R, PTAH_INSN_JUMP_IND); /* called by B, goes to A */
+		if (i)
+			items[n++] = block(A + 8, PTAH_INSN_JUMP);
+		items[n++] = block(A + 4, PTAH_INSN_CALL);
+		items[n++] = block(R, PTAH_INSN_JUMP_IND); /* goes to B */
+		if (i)
+			items[n++] = block(B + 8, PTAH_INSN_JUMP);
+		items[n++] = block(B + 4, PTAH_INSN_CALL);
+	}
+	assert_true(thread_check(&config, items, n) < 8 * (DEPTH + 6 * SWITCHES));
+	free(items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +304,7 @@ int main(void)
 	    cmocka_unit_test(switch_without_a_name),
 	    cmocka_unit_test(go_parks),
 	    cmocka_unit_test(ocaml_raises),
+	    cmocka_unit_test(deep_stacks_that_switch_all_the_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
