@@ -170,19 +170,21 @@ static bool count_blocks(struct listing *l)
 
 static struct annotate_row *add_row(struct listing *l, size_t i)
 {
-	struct annotate_row *rows = l->code->rows;
+	struct annotate_row *row;
 
 	if (l->code->count == l->capacity) {
-		l->capacity = l->capacity ? 2 * l->capacity : 64;
-		rows = reallocarray(rows, l->capacity, sizeof(*rows));
-		if (!rows)
+		const size_t capacity = l->capacity ? 2 * l->capacity : 64;
+		struct annotate_row *more = reallocarray(l->code->rows, capacity, sizeof(*more));
+
+		if (!more)
 			return NULL;
-		l->code->rows = rows;
+		l->code->rows = more;
+		l->capacity = capacity;
 	}
-	rows += l->code->count++;
-	*rows = (struct annotate_row){
+	row = &l->code->rows[l->code->count++];
+	*row = (struct annotate_row){
 	    .at = l->function->start + i, .file = l->cells[i].file, .line = l->cells[i].line};
-	return rows;
+	return row;
 }
 
 /* The bytes up to the next instruction that ran, which an instruction that did not run must not
