@@ -34,7 +34,7 @@ BEGIN, END = "+", "-"
 LOG = re.compile(r"^(main\.)?(__cyg_profile_func|calls)_")
 ENTERS = re.compile(r"<(main\.)?(__cyg_profile_func|calls)_enter")
 # Functions of this name are signal handlers.
-HANDLER = "on_"
+HANDLER = re.compile(r"(_ZL?\d+)?on_")
 
 
 def fail(text):
@@ -245,7 +245,7 @@ class Difference(Exception):
 def same(log, mine, names):
     if log[:2] != mine[:2] or log[2] not in (None, mine[2]):
         return False
-    if mine[0] == BEGIN and names.get(mine[1], "").startswith(HANDLER):
+    if mine[0] == BEGIN and HANDLER.match(names.get(mine[1], "")):
         return mine[2] == "signal"
     return mine[2] != "signal"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Functions that end without a return to their callers: longjmp, signals, tail calls, and several
-# stacks in one thread.
+# Functions that end without a return to their callers: longjmp, signals, tail calls, several
+# stacks in one thread, and gotos out of a function.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
 logged gcc jumps jumps.c -O1 -no-pie
@@ -20,3 +20,8 @@ logged gcc coroutines coroutines.c -O1 -no-pie
 record_log -- ./coroutines
 same_calls --stacks ./coroutines
 as_perf
+
+# perf has no code for what runs on the stack.
+logged gcc nested nested.c -O1 -no-pie -Wl,-z,execstack
+record_log -- ./nested
+same_calls ./nested

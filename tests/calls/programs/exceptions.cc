@@ -8,6 +8,7 @@
 
 #include <exception>
 #include <functional>
+#include <pthread.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -160,6 +161,92 @@ NOINLINE static void threads()
 	}
 }
 
+/* The end of a thread is an exception that every function must let through. */
+NOINLINE static void leave(unsigned n)
+{
+	guard kept(n);
+
+	if (!n)
+		pthread_exit(nullptr);
+	if (n % 2) {
+		guard second(2);
+		leave(n - 1);
+	} else {
+		leave(n - 1);
+	}
+	sum = sum + 1;
+}
+
+NOINLINE static void *leaves(void *argument)
+{
+	guard kept(7);
+
+	leave(6);
+	return argument;
+}
+
+NOINLINE static void forced()
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, nullptr, leaves, nullptr))
+		pthread_join(thread, nullptr);
+}
+
+/* Several handlers in one function, and a handler in each of a function's calls of itself. */
+
+NOINLINE static void throws(unsigned what)
+{
+	if (what == 1)
+		throw 1;
+	if (what == 2)
+		throw 2L;
+	if (what == 3)
+		throw "three";
+}
+
+NOINLINE static unsigned layers(unsigned what)
+{
+	try {
+		guard one(1);
+		try {
+			guard two(2);
+			try {
+				guard three(3);
+				throws(what);
+			} catch (int) {
+				sum = sum + 1;
+				throw;
+			}
+		} catch (long) {
+			guard four(4);
+			throws(1);
+		}
+	} catch (int) {
+		return 1;
+	} catch (...) {
+		return 2;
+	}
+	return 0;
+}
+
+NOINLINE static unsigned recursive(unsigned n)
+{
+	try {
+		guard kept(n);
+
+		if (!n)
+			throws(1);
+		return recursive(n - 1);
+	} catch (int) {
+		guard other(5);
+
+		if (n < 3)
+			throw;
+		return n;
+	}
+}
+
 struct base {
 	virtual unsigned run(unsigned n) = 0;
 	virtual ~base()
@@ -215,6 +302,10 @@ int main()
 	constructors();
 	threads();
 	virtuals();
+	forced();
+	for (unsigned what = 0; what < 4; what++)
+		sum = sum + layers(what);
+	sum = sum + recursive(4);
 	caught([] { frames(200, 1); });
 	return 0;
 }
