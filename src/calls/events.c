@@ -89,7 +89,7 @@ static void lose(struct calls_machine *m)
 {
 	m->losses++;
 	m->pending = CALLS_PENDING_LOST;
-	m->crossed = m->aborted = false;
+	m->crossed = m->aborted = m->entered = false;
 	m->skip_time = true;
 }
 
@@ -108,6 +108,9 @@ static void error(struct calls_machine *m, const struct ptah_item *item)
 			reach(m, item->ip);
 		pass_time(m, item);
 		lose(m);
+		/* Missing code calls what follows. A loop may begin with a function's first
+		 * instruction: after other losses it may have run before. */
+		m->entered = item->status == PTAH_E_NO_CODE;
 	}
 }
 
@@ -120,6 +123,7 @@ void calls_event(struct calls_machine *m, const struct ptah_item *item)
 	case PTAH_ITEM_ENABLED:
 		pass_time(m, item);
 		m->off = false;
+		m->entered = true;
 		break;
 	case PTAH_ITEM_PSB:
 		/* Nothing is pending whose time this would change. */

@@ -17,7 +17,7 @@ static void set_bottom(struct calls_machine *m)
 	m->top->flags = PTAH_CALL_NO_BOUNDS;
 	m->pending = CALLS_PENDING_START;
 	m->special = m->guest = m->gaps = m->bases = 0;
-	m->crossed = false;
+	m->crossed = m->entered = false;
 }
 
 int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
@@ -292,7 +292,7 @@ void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, u
 {
 	const struct calls_begin begin = {
 	    .how = PTAH_CALL_RUNNING,
-	    .flags = calls_is_entry(e) ? 0 : PTAH_CALL_NO_BEGIN,
+	    .flags = m->entered && calls_is_entry(e) ? 0 : PTAH_CALL_NO_BEGIN,
 	    .state = state,
 	};
 

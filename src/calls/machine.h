@@ -105,6 +105,7 @@ struct calls_machine {
 	uint8_t pending;
 	bool off;	/* tracing is off */
 	bool crossed;	/* it was off since the pending branch */
+	bool entered;	/* nothing of a function that runs now at its beginning ran before */
 	bool twice;	/* some call has called setjmp() */
 	bool non_root;	/* a guest of a virtual machine runs */
 	bool aborted;	/* a transaction was, and its next branch goes to its fallback address */

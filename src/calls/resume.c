@@ -80,4 +80,5 @@ void calls_continue(struct calls_machine *m, uint64_t ip)
 	default:
 		calls_resume(m, ip);
 	}
+	m->entered = false;
 }

@@ -59,9 +59,9 @@ static void loss_of_a_call(void **state)
 	/* Into the middle of it: its beginning is not known. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C5 C5+2r B7+1r A2+1.",
 		      "A+running B+call C+running~ C-return~ B-return! A-trace-end!");
-	/* To its first instruction: it is. */
+	/* To its first instruction: a loop may begin there. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C0 C0+2r B7+1r A2+1.",
-		      "A+running B+call C+running C-return B-return! A-trace-end!");
+		      "A+running B+call C+running~ C-return~ B-return! A-trace-end!");
 	/* Which turns out to be a call of A after B had returned. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C5 C5+2r A9+1.",
 		      "A+running B+call C+running~ C-return~ B-lost! A-trace-end!");
@@ -85,7 +85,9 @@ static void branch_before_a_loss_is_not_guessed(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.",
-		      "A+running B+running B-return A-trace-end!");
+		      "A+running B+running~ B-return~ A-trace-end!");
+	/* The same where decoding begins there. */
+	thread_expect(NULL, "ovf@B0 B0+2r A2+1.", "B+running~ B-return~ A+running~ A-trace-end~");
 	thread_expect(NULL, "A0+2c B0+2r ovf@A2 A2+1.", "A+running B+call B-return! A-trace-end!");
 }
 

@@ -148,6 +148,9 @@ static size_t read_text(const char *text, struct ptah_item *items)
 	size_t n = 0;
 	char word[32];
 
+	memset(items, 0, sizeof(*items));
+	if (strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+		items[n++].type = PTAH_ITEM_ENABLED;
 	for (int used; sscanf(text, " %31s%n", word, &used) == 1; text += used) {
 		struct ptah_item *item = &items[n];
 

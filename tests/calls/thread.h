@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a thread ran, as a line of text, and the calls that a machine finds in it, as another.
+ * Tracing starts before a block that is the first word.
  *
  * An instruction has 2 bytes. The text is words, each a block or an event:
  *
