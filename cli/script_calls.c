@@ -5,6 +5,7 @@
 
 #include <ptah/call_reader.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Text is indented up to this depth. The depth itself is in the other formats. */
@@ -78,6 +79,33 @@ static bool is_left_out(const struct script *s, const struct ptah_call_mark *mar
 	return s->last && mark->end && mark->how == PTAH_CALL_END_TRACE;
 }
 
+/*
+ * Whether a mark is of a call of --function, or below one. With memory short all are shown; the
+ * caller has no way to fail here.
+ */
+static bool is_inside(struct script *s, const struct ptah_call_mark *mark)
+{
+	uint64_t *inside;
+
+	if (!s->function)
+		return true;
+	if (s->thread >= s->inside_count) {
+		inside = reallocarray(s->inside, s->thread + 1, sizeof(*inside));
+		if (!inside)
+			return true;
+		s->inside = inside;
+		while (s->inside_count <= s->thread)
+			inside[s->inside_count++] = 0;
+	}
+	inside = &s->inside[s->thread];
+	if (!*inside && !mark->end && script_is_wanted(s, mark->function))
+		*inside = mark->id;
+	if (*inside != mark->id || !mark->end)
+		return *inside;
+	*inside = 0;
+	return true;
+}
+
 static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 {
 	const struct call c = {
@@ -121,7 +149,7 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 
 		s->info.space = ptah_call_thread_space(batch->thread, mark->space);
 		script_set_time(s, mark->tsc);
-		if (!is_left_out(s, mark))
+		if (is_inside(s, mark) && !is_left_out(s, mark))
 			put_mark(s, mark);
 	}
 	if (batch->event) {

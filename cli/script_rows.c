@@ -98,7 +98,8 @@ static void put_branch(struct script *s, uint64_t from, uint64_t to, const char 
 				 .kind = kind,
 				 .line = script_source_line(s, from ? from : to)};
 
-	s->renderer->row(s, &b);
+	if (script_is_wanted(s, from ? from : to))
+		s->renderer->row(s, &b);
 }
 
 static bool is_taken(const struct ptah_item *block)
@@ -222,7 +223,7 @@ static void take_blocks(struct script *s, const struct ptah_item *item)
 {
 	struct block b;
 
-	if (item->type != PTAH_ITEM_BLOCK)
+	if (item->type != PTAH_ITEM_BLOCK || !script_is_wanted(s, item->ip))
 		return;
 	b = (struct block){.tid = s->info.tid,
 			   .time = s->now,
@@ -320,7 +321,7 @@ static void take_instructions(struct script *s, const struct ptah_item *item)
 	struct ptah_insn insns[256];
 	int n;
 
-	if (item->type != PTAH_ITEM_BLOCK)
+	if (item->type != PTAH_ITEM_BLOCK || !script_is_wanted(s, item->ip))
 		return;
 	n = ptah_reader_insns(s->reader, item, insns, ARRAY_SIZE(insns));
 	for (int i = 0; i < n; i++)

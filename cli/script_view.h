@@ -42,6 +42,15 @@ struct script_line {
 	uint32_t text; /* its index in the pool */
 };
 
+/* Whether an address is in the function of --function, for addresses that come again. */
+struct script_place {
+	uint64_t ip;
+	int32_t space;
+	bool known, wanted;
+};
+
+#define SCRIPT_PLACES 4096
+
 struct script {
 	const struct input *input;
 	bool events, time, att;
@@ -73,6 +82,14 @@ struct script {
 	/* --calls: the number of the current thread, if there is one. */
 	bool has_thread;
 	size_t thread;
+
+	const char *function; /* --function, or NULL */
+	bool found_function;
+	struct script_place places[SCRIPT_PLACES];
+	/* With --calls: of each thread, by its number, the call of the function that is open and
+	 * outermost; 0: none. */
+	uint64_t *inside;
+	size_t inside_count;
 
 	/* --last: what script_last.c keeps, or NULL; and the session, whose window it changes. */
 	struct script_last *last;
@@ -155,6 +172,9 @@ void script_put_ending(struct script *s, const struct ptah_item *item);
 
 /* script_events.c: prints it, as an event. */
 void script_ending(struct script *s, const struct script_ending *ending);
+
+/* Is the address in the function that --function names? True without that option. */
+bool script_is_wanted(struct script *s, uint64_t ip);
 
 /* The source line of an address, "main.c:12". NULL: it is not asked for, or not known. */
 const char *script_source_line(struct script *s, uint64_t ip);

@@ -7,12 +7,14 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
 	struct input input;
 	bool branches, blocks, calls, events, time, att, lines;
 	uint64_t last;
+	const char *function;
 };
 
 static const struct option_def script_options[] = {
@@ -66,6 +68,14 @@ static const struct option_def script_options[] = {
 	    "the trace, the instruction alone. Only the end of the trace is decoded, from a PSB "
 	    "before these rows; depths of calls count from there. In a recording "
 	    "with a stream per CPU it is the last *N* on each CPU."},
+    {.name = "function",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, function),
+     .arg = "FUNCTION",
+     .help = "only what ran in FUNCTION; with --calls also what it called",
+     .man = "Only what ran in the function of this name, as it is shown or as it stands in the "
+	    "file; of branches those that begin in it. With `--calls` its calls and everything "
+	    "below them. Losses and errors are shown wherever they are."},
     {.name = "srcline",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, lines),
@@ -135,6 +145,26 @@ const char *script_source_line(struct script *s, uint64_t ip)
 		return NULL;
 	snprintf(s->source, sizeof(s->source), "%s:%u", line.file, line.line);
 	return s->source;
+}
+
+bool script_is_wanted(struct script *s, uint64_t ip)
+{
+	struct script_place *place =
+	    &s->places[(size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SCRIPT_PLACES];
+	const struct name *name;
+
+	if (!s->function)
+		return true;
+	if (place->known && place->ip == ip && place->space == s->info.space)
+		return place->wanted;
+	name = names_find(s->names, s->info.space, ip);
+	/* Generated code has other names at other times. */
+	*place = (struct script_place){.ip = ip, .space = s->info.space, .known = !name->generated};
+	place->wanted =
+	    name->symbol && (ptah_symbol_matches(name->symbol, s->function) ||
+			     (name->mangled && ptah_symbol_matches(name->mangled, s->function)));
+	s->found_function |= place->wanted;
+	return place->wanted;
 }
 
 void script_end_row(struct script *s, const char *line)
@@ -355,6 +385,7 @@ static int choose(struct script *s, const struct options *o)
 	    renderer_choose(&command_script, s->mode->renderers, o->input.format, s->mode->option);
 	s->input = &o->input;
 	s->events = o->events;
+	s->function = o->function;
 	s->time = o->time;
 	s->att = o->att;
 	s->asked = (o->time ? SCRIPT_TIME : 0) | (o->input.no_symbols ? 0 : SCRIPT_SYMBOLS) |
@@ -395,6 +426,11 @@ static int run(int argc, char **argv)
 		status = fail(&command_script, "%s", ptah_strerror(problem));
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
+	if (problem >= 0 && o.function && !s.found_function && !status)
+		status =
+		    fail(&command_script,
+			 "no function \"%s\" ran; 'ptah report --limit=0' lists those that did",
+			 o.function);
 	input_notes(&o.input, session);
 	if (s.time && s.timed)
 		input_note_times(&o.input, session);
@@ -406,6 +442,7 @@ static int run(int argc, char **argv)
 	names_free(s.names);
 	script_free_lines(&s);
 	script_free_last(&s);
+	free(s.inside);
 	ptah_session_close(session);
 	return output_close(&command_script, s.out, status);
 }

@@ -89,6 +89,17 @@ json '0.0009 < d["calls"][0]["time_s"] < 0.0011' | grep -q True || fail "begin: 
 expect 0 "$PTAH" calls -i c.data --value=time --format=tsv f
 awk -F '\t' 'NR == 2 { exit !($3 > 980000 && $3 < 1020000) }' out || fail "time of f: $(cat out)"
 
+# script --function: what ran in it, and with --calls below it. f leaves by a taken jump n - 1 times
+# and by its return.
+for mode in '' --branches --calls; do
+	# shellcheck disable=SC2086 # a mode or none
+	expect 0 "$PTAH" script -q c.data --function=g --format=tsv $mode
+	equal "rows of g $mode" "$(tail -n +2 out | wc -l)" "$([ "$mode" = --calls ] && echo 2000 || echo 1000)"
+done
+expect 0 "$PTAH" script -q c.data --function=f --format=tsv --branches
+equal "branches of f" "$(tail -n +2 out | wc -l)" 500500
+expect 1 "$PTAH" script -q c.data --function=absent --blocks
+
 # A window: the call that runs where it begins has no beginning, and is in no percentile.
 expect 0 "$PTAH" calls -i c.data --since=@1000000 --format=tsv g
 equal "partial" "$(tail -1 out | cut -f 1-3 | tr '\t' ' ' | sed 's/ [0-9]*$//')" "2 1"
