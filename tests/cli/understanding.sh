@@ -17,7 +17,7 @@ import os, re, subprocess, sys
 def masked(line):
     line = re.sub(r"(/[^/ ]+)+/", "", line)
     line = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]*[0-9][0-9a-f]{4,}\b|\b[0-9a-f]{4,}[0-9][0-9a-f]*\b", "N", line)
-    line = re.sub(r"[0-9][0-9,.]*", "N", line)
+    line = re.sub(r"[0-9]+([,.][0-9]+)*", "N", line)
     line = re.sub(r"[+-]N", "N", line)
     return " ".join(line.split())
 
