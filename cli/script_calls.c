@@ -16,7 +16,8 @@ struct call {
 	struct script_time time;
 	const char *mark, *how;
 	uint64_t depth, id, ip, site, self;
-	bool has_site, has_self;
+	bool has_site, has_self, has_notes;
+	const char *notes; /* what is not certain of the call */
 	const char *symbol, *line;
 };
 
@@ -32,6 +33,8 @@ static const struct field call_fields[] = {
      offsetof(struct call, has_site)},
     {"self_instructions", "self_instructions", FIELD_NUMBER, offsetof(struct call, self), 0,
      offsetof(struct call, has_self)},
+    {"notes", "notes", FIELD_STRING, offsetof(struct call, notes), 0,
+     offsetof(struct call, has_notes)},
     FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
     SCRIPT_SYMBOL_FIELD(struct call, "symbol", symbol),
     SCRIPT_LINE_FIELD(struct call),
@@ -50,6 +53,8 @@ static void put_call_text(void *view, const void *row)
 		out_text(s->out, "  ");
 	out_hex(s->out, c->ip);
 	script_put_name(s, c->ip);
+	if (c->has_notes)
+		out_format(s->out, " [%s]", c->notes);
 	script_end_row(s, c->line);
 }
 
@@ -71,6 +76,29 @@ static void put_call_tsv(void *view, const void *row)
 
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
 	fields_tsv(s->out, &call_type, s->asked, &c);
+}
+
+/* What is not certain of a call, as words with commas. */
+static void make_notes(char text[48], unsigned flags)
+{
+	static const struct {
+		unsigned flag;
+		const char *word;
+	} words[] = {
+	    {PTAH_CALL_HAS_LOSS, "loss"},
+	    {PTAH_CALL_FOLDED, "folded"},
+	    {PTAH_CALL_UNSURE, "unsure"},
+	    {PTAH_CALL_NO_BOUNDS, "no-bounds"},
+	};
+
+	text[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (!(flags & words[i].flag))
+			continue;
+		if (text[0])
+			strcat(text, ",");
+		strcat(text, words[i].word);
+	}
 }
 
 /* Nothing happens at the end of the trace: calls that are open then are no rows of --last. */
@@ -108,6 +136,7 @@ static bool is_inside(struct script *s, const struct ptah_call_mark *mark)
 
 static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 {
+	char notes[48];
 	const struct call c = {
 	    .tid = s->info.tid,
 	    .time = s->now,
@@ -120,10 +149,14 @@ static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 	    .has_site = mark->site,
 	    .self = mark->self.instructions,
 	    .has_self = mark->end,
+	    .notes = notes,
+	    .has_notes = mark->flags & (PTAH_CALL_HAS_LOSS | PTAH_CALL_FOLDED | PTAH_CALL_UNSURE |
+					PTAH_CALL_NO_BOUNDS),
 	    /* Where it was called, and where it was left. */
 	    .line = script_source_line(s, mark->site ? mark->site : mark->function),
 	};
 
+	make_notes(notes, mark->flags);
 	s->renderer->row(s, &c);
 }
 

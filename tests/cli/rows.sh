@@ -6,12 +6,12 @@
 need python3
 need "${CC:-cc}"
 
-# leaf is called 20000 times; _start: 2 + 20000 * 3 + 3; leaf: 20000 * 2 instructions.
+# leaf is called 5000 times; _start: 2 + 5000 * 3 + 3; leaf: 5000 * 2 instructions.
 cat >program.s <<'END'
 	.globl _start
 	.type _start, @function
 _start:	nop
-	mov $20000, %ebx
+	mov $5000, %ebx
 1:	call leaf
 	dec %ebx
 	jnz 1b
@@ -24,7 +24,7 @@ leaf:	nop
 	ret
 	.size leaf, . - leaf
 END
-total=100005
+total=25005
 "${CC:-cc}" -nostdlib -static -no-pie -o program program.s
 need qemu-x86_64
 "$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o r.data -- ./program 2>/dev/null
@@ -47,23 +47,23 @@ for mode in '' --branches --blocks --calls; do
 done
 expect 0 "$PTAH" script --calls --format=tsv r.data
 equal "columns of calls" "$(head -1 out)" \
-	"$(printf 'tid\tmark\thow\tdepth\tcall\tip\tsite\tself_instructions\tsymbol')"
+	"$(printf 'tid\tmark\thow\tdepth\tcall\tip\tsite\tself_instructions\tnotes\tsymbol')"
 # _start runs when the trace begins and when it ends; it calls leaf, and leaf returns.
-equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $3 " " $4 " " $8 " " $9]++ }
+equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $3 " " $4 " " $8 " " $10]++ }
 	END { for (k in n) print k, n[k] }' out | sort)" "\
-begin call 1  leaf 20000
+begin call 1  leaf 5000
 begin running 0  _start 1
-end return 1 2 leaf 20000
-end trace-end 0 60005 _start 1"
+end return 1 2 leaf 5000
+end trace-end 0 15005 _start 1"
 # Addresses as the linker chose them: the call is 7 bytes after _start, leaf's ret one after leaf.
 equal "sites" "$(awk -F '\t' 'NR > 1 && $4 == 1 { n[$2 " " $6 " " $7]++ }
 	END { for (k in n) print k, n[k] }' out | sort | wc -l)" 2
 expect 0 "$PTAH" script --calls --format=tsv --no-symbols r.data
-equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 9 && $9 == ""' out | wc -l)" 40002
+equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 10 && $10 == ""' out | wc -l)" 10002
 expect 0 "$PTAH" script --calls --format=json r.data
 equal "calls in JSON" "$(json "[(c['how'], c['depth'], c.get('self_instructions'), c['symbol'])
 	for c in d['calls'][:3] + d['calls'][-1:]]")" \
-	"[('running', 0, None, '_start'), ('call', 1, None, 'leaf'), ('return', 1, 2, 'leaf'), ('trace-end', 0, 60005, '_start')]"
+	"[('running', 0, None, '_start'), ('call', 1, None, 'leaf'), ('return', 1, 2, 'leaf'), ('trace-end', 0, 15005, '_start')]"
 
 # An instruction takes a nanosecond: the recorder's clock. So the last row's time is
 # the number of instructions, whatever the format.
@@ -105,3 +105,14 @@ option=$(sed -n 's/^note: .*record with \(-e [^ ]*\)$/\1/p' err)
 expect 0 "$PTAH" script --time fine.data
 ! grep -q 'note:' err || fail "a note although there are MTC and CYC packets: $(cat err)"
 [ "$(awk '{ print $3 }' out | sort -u | wc -l)" -gt 1000 ] || fail "times: $(head -3 out)"
+
+# What is not certain of a call stands there: without symbols nothing says where functions end.
+need strip
+strip -s -o bare program
+"$PTAH" record -o bare.data -- ./bare 2>/dev/null
+expect 0 "$PTAH" script --calls bare.data
+equal "notes in text" "$(grep -c ' \[no-bounds\]$' out)" 10002
+expect 0 "$PTAH" script --calls --format=tsv bare.data
+equal "notes in TSV" "$(awk -F '\t' '$9 == "no-bounds"' out | wc -l)" 10002
+expect 0 "$PTAH" script --calls --format=json r.data
+equal "no notes" "$(json "any('notes' in c for c in d['calls'])")" False
