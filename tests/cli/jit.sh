@@ -40,6 +40,9 @@ mv "moved/perf-$pid.map" root/tmp
 rows --force --symfs=root map.data 2>/dev/null | cut -f 4 >got # the program is not there
 cut -f 4 before | diff - got || fail "a map below --symfs"
 
+# Without the emulator, single steps record, whose clock this program's times do not agree with.
+[ -z "${PTAH_SANITIZE:-}" ] || exit 0
+
 # A jitdump has times. The recorder's clock is that of the dump, so that they are used.
 "$PTAH" record --clock=host -o dump.data -- ./jit dump >recorded-out 2>closing ||
 	fail "recording: $(cat closing)"
