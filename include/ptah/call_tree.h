@@ -128,7 +128,7 @@ struct ptah_call_node {
 	uint16_t space;
 	uint16_t flags;
 	uint16_t begins;	 /* bit i: a call began by enum ptah_call_begin i */
-	uint16_t function_flags; /* enum ptah_call_flags of all calls of the function */
+	uint16_t function_flags; /* as in struct ptah_call_function */
 	uint32_t parent;	 /* its index in the list; less than the node's own */
 	uint32_t depth;		 /* 0: the root */
 	uint64_t count;		 /* calls that began */
@@ -146,7 +146,9 @@ PTAH_API int ptah_call_tree_nodes(const struct ptah_call_tree *tree, struct ptah
 struct ptah_call_function {
 	uint64_t function;
 	uint16_t space;
-	uint16_t flags; /* enum ptah_call_flags of its calls */
+	/* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL, RESTORER; FOLDED if one of its calls has
+	 * it. */
+	uint16_t flags;
 	uint32_t reserved;
 	uint64_t count, partial;
 	struct ptah_call_figures inclusive, self;

@@ -160,7 +160,7 @@ NOINLINE void tree_begin_folded(struct ptah_call_tree *t, uint64_t address, uint
 	f->outermost = !t->functions[function].open++;
 	f->counted = how < PTAH_CALL_RESUMED;
 	f->callees = (struct ptah_call_figures){0};
-	t->functions[function].flags |= (uint16_t)flags;
+	t->functions[function].flags |= (uint16_t)(flags & TREE_FUNCTION_FLAGS);
 	t->nodes[node].count += f->counted;
 	t->nodes[node].flags |= (uint16_t)(1U << how);
 	t->folded_calls += f->counted;

@@ -97,6 +97,10 @@ struct tree_suspended {
 
 #define TREE_SUSPENDED_PARTIAL (1U << 16)
 
+/* Those of a beginning that say something of the function, and not of the call alone. */
+#define TREE_FUNCTION_FLAGS                                                                        \
+	(PTAH_CALL_NO_BOUNDS | PTAH_CALL_STUB | PTAH_CALL_KERNEL | PTAH_CALL_RESTORER)
+
 /* At the end of a call: it goes into no histogram. */
 #define TREE_PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS | PTAH_CALL_UNSURE)
 

@@ -338,7 +338,7 @@ NOINLINE uint32_t tree_find_child(struct ptah_call_tree *t, uint32_t parent, uin
 	function = tree_make_function(t, address, space);
 	if (!function)
 		return 0;
-	t->functions[function].flags |= (uint16_t)flags;
+	t->functions[function].flags |= (uint16_t)(flags & TREE_FUNCTION_FLAGS);
 	return add_child(t, parent, address, space, function, t->functions[function].open > 0);
 }
 

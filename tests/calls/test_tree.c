@@ -147,6 +147,26 @@ static void suspended_calls_count_once(void **state)
 	ptah_call_tree_free(tree);
 }
 
+/* What a function is does not depend on which of its calls the tree has seen first. */
+static void flags_are_those_of_the_function(void **state)
+{
+	const struct ptah_call_mark known = {.function = F, .flags = PTAH_CALL_STUB};
+	const struct ptah_call_mark unknown = {
+	    .function = F, .how = PTAH_CALL_RUNNING, .flags = PTAH_CALL_STUB | PTAH_CALL_NO_BEGIN};
+
+	(void)state;
+	for (unsigned first = 0; first < 2; first++) {
+		struct ptah_call_tree *tree = tree_new(0);
+
+		add(tree, first ? &known : &unknown);
+		end(tree, 1);
+		add(tree, first ? &unknown : &known);
+		end(tree, 2);
+		assert_int_equal(function_of(tree, F).flags, PTAH_CALL_STUB);
+		ptah_call_tree_free(tree);
+	}
+}
+
 /* 100 calls are suspended inside each other's parts; half of them are never resumed. */
 static void calls_that_are_never_resumed_are_partial(void **state)
 {
@@ -249,6 +269,7 @@ int main(void)
 	    cmocka_unit_test(sums_of_three_functions),
 	    cmocka_unit_test(recursion_counts_once_in_the_sums_of_a_function),
 	    cmocka_unit_test(suspended_calls_count_once),
+	    cmocka_unit_test(flags_are_those_of_the_function),
 	    cmocka_unit_test(calls_that_are_never_resumed_are_partial),
 	    cmocka_unit_test(times_are_nanoseconds),
 	    cmocka_unit_test(marks_that_cannot_be_are_refused),
