@@ -961,7 +961,7 @@ static void make_saved_calls(struct buffer *b)
 	WORDS(b, 0, 0, 0);
 	WORDS(b, 0x1000, 0, 1);
 	WORDS(b, 0x2000, 0, 0);
-	WORDS(b, 0x3000, PAIR(0, 1), 0, 1, 3, 1, 0, 1);
+	WORDS(b, 0x3000, PAIR(0, 1), 0, 1, 3, 0x010001);
 	/* caller and function; flags; count; inclusive figures */
 	WORDS(b, PAIR(0, 1), 1 << 6, 0, 19, 0, 0);
 	WORDS(b, PAIR(1, 2), 1, 2, 9, 0, 0);

@@ -109,6 +109,20 @@ enum counts_layout {
 /* The type that the first error has in the file. */
 #define COUNTS_IS_ERROR 1
 
+/* The most bytes of a number of variable length (LEB128). */
+#define COUNTS_LEB 10
+
+/* Writes such a number, in as few bytes as it takes, and returns how many. */
+static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value > 0x7f; value >>= 7)
+		bytes[n++] = (uint8_t)(value | 0x80);
+	bytes[n++] = (uint8_t)value;
+	return n;
+}
+
 /* Writes the calls of a process. False: out of memory. */
 struct perfdata_buffer;
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);

@@ -7,6 +7,7 @@
 #include "counts/load.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct loading {
 	struct load *l;
@@ -48,9 +49,31 @@ static bool same_figures(const struct ptah_call_figures *a, const struct ptah_ca
 
 /* Functions */
 
+/* Reads a bucket, which must have as few bytes as it can. */
+static bool load_bucket(struct load *l, uint64_t *bucket)
+{
+	const uint8_t *at = l->r.p;
+	uint8_t number[COUNTS_LEB];
+	size_t n;
+
+	*bucket = reader_uleb(&l->r);
+	n = counts_put_leb(number, *bucket);
+	return !l->r.failed && (size_t)(l->r.p - at) == n && !memcmp(at, number, n);
+}
+
+/* Skips the zeros up to a multiple of 8. */
+static bool skip_padding(struct load *l)
+{
+	const size_t n = (8 - (size_t)(l->r.p - l->begin) % 8) % 8;
+	const uint8_t *at = reader_bytes(&l->r, n);
+
+	return at && !memcmp(at, "\0\0\0\0\0\0\0", n);
+}
+
 static int load_histogram(struct loading *x, struct histogram *h)
 {
-	const uint8_t *place = x->l->r.p, *at = reader_bytes(&x->l->r, 16), *buckets;
+	const uint8_t *place = x->l->r.p, *at = reader_bytes(&x->l->r, 16);
+	bool good = true;
 	uint64_t min, max;
 	uint32_t first, last;
 
@@ -62,13 +85,14 @@ static int load_histogram(struct loading *x, struct histogram *h)
 	last = histogram_index(max);
 	if (min > max)
 		return load_refuse(x->l, at, "malformed histogram");
-	buckets = reader_bytes(&x->l->r, 8 * ((uint64_t)last - first + 1));
-	if (!buckets)
+	if ((size_t)(x->l->r.end - x->l->r.p) <= last - first)
 		return load_refuse(x->l, at, "the file ends inside a histogram");
 	if (!histogram_grow(h, first) || !histogram_grow(h, last))
 		return PTAH_E_NOMEM;
-	for (uint32_t i = first; i <= last; i++)
-		h->buckets[i - h->first] = load_le64(buckets + (size_t)8 * (i - first));
+	for (uint32_t i = first; i <= last && good; i++)
+		good = load_bucket(x->l, &h->buckets[i - h->first]);
+	if (!good || !skip_padding(x->l))
+		return load_refuse(x->l, at, "malformed histogram");
 	h->min = min;
 	h->max = max;
 	if (!h->buckets[first - h->first] || !h->buckets[last - h->first])

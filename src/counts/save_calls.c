@@ -36,8 +36,12 @@ static void put_histogram(struct perfdata_buffer *out, const struct histogram *h
 
 	perfdata_put64(out, h->min);
 	perfdata_put64(out, h->max);
-	for (uint32_t i = first; i <= last; i++)
-		perfdata_put64(out, h->buckets[i - h->first]);
+	for (uint32_t i = first; i <= last; i++) {
+		uint8_t number[COUNTS_LEB];
+
+		perfdata_put(out, number, counts_put_leb(number, h->buckets[i - h->first]));
+	}
+	perfdata_put(out, NULL, (8 - out->size % 8) % 8);
 }
 
 static void put_function(struct perfdata_buffer *out, const struct tree_function *f)
