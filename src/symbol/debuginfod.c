@@ -118,6 +118,8 @@ char *symbol_debuginfod_get(struct symbol_debuginfod *d, const void *id, size_t 
 		return NULL;
 	d->file = file;
 	fd = d->find(d->client, id, (int)id_size, &path);
+	if (d->progress)
+		d->progress(d->context, file, UINT64_MAX, UINT64_MAX);
 	if (fd < 0)
 		return NULL;
 	close(fd);

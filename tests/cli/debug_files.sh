@@ -104,6 +104,15 @@ objcopy --only-keep-debug whole served
 equal "from a server" "$(top --debuginfod="$url")" busiest
 asked 1 "although only one row is shown"
 rm -r fetched
+
+# On a terminal the progress is a line that is gone when the report begins.
+python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- \
+	"$PTAH" report --no-pager --limit=1 --debuginfod="$url" perf.data >shown
+python3 -c 'import re, sys
+sys.exit(not re.search(rb"debug file of program.*\r {72}\r# ptah record", open("shown", "rb").read()))' ||
+	fail "no progress, or it stays: $(cat shown)"
+asked 1 "with progress"
+rm -r fetched
 equal "from DEBUGINFOD_URLS" "$(DEBUGINFOD_URLS=$url top)" busiest
 asked 1 "with DEBUGINFOD_URLS"
 equal "what was fetched before" "$(DEBUGINFOD_URLS=$url top)" busiest
