@@ -214,15 +214,31 @@ static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, b
 	       calls_switch(m, site, to);
 }
 
+/*
+ * The call at `index` is the innermost of its function. If there is another one, execution may just
+ * as well be in that, and what is above it may have ended.
+ */
+static void doubt(struct calls_machine *m, uint32_t index, const struct calls_entry *e)
+{
+	const uint32_t other = calls_find_function(m, index - 1, e);
+
+	if (!other || !calls_can_move(m, index - other))
+		return;
+	for (uint32_t i = other + 1; i <= index; i++)
+		m->frames[i].flags |= PTAH_CALL_UNSURE;
+}
+
 /* An exception or longjmp() continues in a function that is open. */
 static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
 	uint32_t index = calls_find_twice(m, e->ip);
 
-	if (!index)
+	if (!index) {
 		index = calls_find_function(m, calls_depth(m), e);
-	if (!index)
-		return false;
+		if (!index)
+			return false;
+		doubt(m, index, e);
+	}
 	calls_unwind(m, index, site);
 	calls_set_piece(m->top, e);
 	return true;
