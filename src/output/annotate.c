@@ -240,10 +240,13 @@ static void find_functions(const struct annotation *a, const struct annotate_pie
 							 .process = p->process,
 							 .ip = p->ip,
 							 .instructions = p->count * p->ninsn};
-		if (!name->symbol) {
+		if (!name->symbol)
 			name_generated(a, &f->function);
+		/* Code between functions has the name of its section, which is no function. */
+		if (name->symbol && !name->named && name->symbol[0] == '.')
+			f->function.symbol = f->function.mangled = NULL;
+		if (!name->symbol || !f->function.symbol)
 			continue;
-		}
 		f->function.start -= name->offset;
 		f->function.ip -= name->offset;
 	}

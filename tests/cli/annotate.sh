@@ -142,6 +142,11 @@ diff wanted got || fail "not objdump's instructions"
 equal "instructions" "$(sed 1d rows | awk -F'\t' '{ n += $3 } END { print n }')" \
 	"$("$PTAH" report --limit=0 --format=tsv r.data | awk -F'\t' '$5 == "alternate" { print $2 }')"
 
+# Nothing is left out and nothing counted twice, linkage tables and code between functions included.
+equal "all of the program" "$("$PTAH" annotate -i r.data -d program --limit=0 --format=tsv |
+	awk -F'\t' 'NR > 1 { n += $3 } END { print n }')" \
+	"$("$PTAH" report --limit=0 --format=tsv r.data | awk -F'\t' '$4 ~ /\/program$/ { n += $2 } END { print n }')"
+
 # Text: source and instructions, the hottest marked; by name, line and address alike.
 expect 0 "$PTAH" annotate -i r.data loop
 cp out by_name
