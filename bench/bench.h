@@ -104,6 +104,9 @@ int bench_psb(int argc, char **argv);
 /* And those of executions.c. */
 int bench_fuzz(int argc, char **argv);
 
+/* And that of trees.c. */
+int bench_calls(int argc, char **argv);
+
 _Noreturn void bench_die(const char *what, const char *why);
 
 /* Returns the median, and sorts the values. */

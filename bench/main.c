@@ -15,6 +15,7 @@
  *	ptah-bench jobs N LABEL FILE		counts with one job and with two, N pairs: with new
  *						tables and with those of the previous count; also
  *						the CPU time of two jobs and of one
+ *	ptah-bench calls [-p] N LABEL FILE	call trees and libipt's blocks, N pairs
  *	ptah-bench equal LABEL FILE [PAGES]	exit status 0: all instructions are the same
  *	ptah-bench timing N			both on a stream full of CYC and MTC
  *	ptah-bench psb				the search for a PSB in a buffer without one
@@ -22,7 +23,8 @@
  *						the times of two shell commands
  *	ptah-bench memory COMMAND...		the peak memory of a command
  *
- * decode, self and equal with -t: with TSC, MTC and CYC added to the trace.
+ * decode, self and equal with -t: with TSC, MTC and CYC added to the trace. decode, self and calls
+ * with -p: processor time, for a machine that is busy with something else.
  *
  * Both sides of a comparison are measured in turns, A-B-A-B. The output has the medians,
  * and the median of the ratios of the pairs: absolute times depend on the machine's load.
@@ -566,10 +568,18 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {
-	    {"decode", decode},	      {"jobs", jobs},	    {"equal", equal}, {"self", self},
-	    {"timing", bench_timing}, {"psb", bench_psb},   {"ratio", ratio}, {"memory", memory},
-	    {"text", text},	      {"fuzz", bench_fuzz}, {"old", old}};
+	} commands[] = {{"decode", decode},
+			{"jobs", jobs},
+			{"equal", equal},
+			{"self", self},
+			{"timing", bench_timing},
+			{"psb", bench_psb},
+			{"ratio", ratio},
+			{"memory", memory},
+			{"text", text},
+			{"fuzz", bench_fuzz},
+			{"old", old},
+			{"calls", bench_calls}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
