@@ -219,15 +219,51 @@ static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls
 	}
 }
 
+/*
+ * A jump out of the innermost call's piece of code. The first tail call of a chain, as through a
+ * linkage table's stub, is as frequent as calls are.
+ */
+static ALWAYS_INLINE void calls_jump(struct calls_machine *m, const struct calls_sink *sink,
+				     unsigned insn_class, uint64_t site, uint64_t to)
+{
+	const struct calls_entry *e = &m->cache[calls_hash(to, m->space, m->cache_bits)];
+	const struct calls_frame *from = m->top;
+	struct calls_frame *f;
+
+	if (LIKELY(!from->state && !(from->function_flags & PTAH_FUNCTION_SWITCH) && e->ip == to &&
+		   e->function == to && from->function != to && e->space == m->space &&
+		   e->generation == m->generation && !e->state &&
+		   !(e->flags & PTAH_CALL_NO_BOUNDS) &&
+		   !(e->function_flags & PTAH_FUNCTION_FRAGMENT) && m->top + 1 < m->limit)) {
+		f = calls_push(m, e);
+		f->return_site = from->return_site;
+		f->state = CALLS_TAILED;
+		f->how = PTAH_CALL_TAIL;
+		sink->begin(m, f, site);
+	} else {
+		calls_jump_slowly(m, insn_class, site, to);
+	}
+}
+
 static ALWAYS_INLINE void calls_return(struct calls_machine *m, const struct calls_sink *sink,
 				       uint64_t site, uint64_t to)
 {
 	const struct calls_frame *f = m->top;
 
-	if (LIKELY(f->return_site == to && !f->state)) {
-		sink->end(m, f, PTAH_CALL_END_RETURN,
-			  f->flags | (f->losses != m->losses ? PTAH_CALL_HAS_LOSS : 0), site);
-		m->top--;
+	/* Also of a call that was entered by one tail call. */
+	if (LIKELY(f->return_site == to &&
+		   (!f->state || (f->state == CALLS_TAILED && to && !f[-1].state)))) {
+		enum ptah_call_end how = PTAH_CALL_END_RETURN;
+		unsigned state;
+
+		do {
+			state = f->state;
+			sink->end(m, f, how,
+				  f->flags | (f->losses != m->losses ? PTAH_CALL_HAS_LOSS : 0),
+				  site);
+			how = PTAH_CALL_END_TAIL;
+			f = --m->top;
+		} while (UNLIKELY(state));
 	} else {
 		calls_return_slowly(m, site, to);
 	}
@@ -250,13 +286,20 @@ static ALWAYS_INLINE void calls_branch(struct calls_machine *m, const struct cal
 		break;
 	case PTAH_INSN_JUMP_IND:
 		if (UNLIKELY(!calls_is_inside(m, to) || to == m->top->function))
-			calls_jump_slowly(m, insn_class, site, to);
+			calls_jump(m, sink, insn_class, site, to);
 		break;
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_RETURN:
 	case PTAH_INSN_FAR_JUMP:
 		calls_far(m, insn_class, site, end, to);
 		break;
+	case PTAH_INSN_COND:
+	case PTAH_INSN_JUMP:
+		if (UNLIKELY(!calls_is_inside(m, to)) && to != end) {
+			calls_jump(m, sink, insn_class, site, to);
+			break;
+		}
+		/* fall through */
 	default:
 		if (UNLIKELY(!calls_is_inside(m, to)))
 			calls_jump_slowly(m, to == end ? PTAH_INSN_OTHER : insn_class, site, to);
