@@ -34,24 +34,30 @@ static void put_number(struct json *j, const char *name, uint64_t value)
 
 static void put_counts_json(struct json *j, const struct stat_counts *c)
 {
-	json_number(j, "bytes", c->bytes);
-	json_number(j, "bad_bytes", c->bad_bytes);
-	json_number(j, "lost_bytes", c->lost_bytes);
+	if (!c->part) {
+		json_number(j, "bytes", c->bytes);
+		json_number(j, "bad_bytes", c->bad_bytes);
+		json_number(j, "lost_bytes", c->lost_bytes);
+	}
 	json_number(j, "blocks", c->blocks);
 	json_number(j, "instructions", c->instructions);
-	json_real(j, "bits_per_instruction",
-		  ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	if (!c->part)
+		json_real(j, "bits_per_instruction",
+			  ratio(8.0 * (double)c->bytes, (double)c->instructions));
 	json_number(j, "errors", c->errors);
 	json_number(j, "overflows", c->overflows);
 	json_number(j, "gaps", c->gaps);
 	json_real(j, "seconds", c->seconds);
-	json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
+	if (!c->part)
+		json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
 	json_real(j, "million_instructions_per_second",
 		  ratio((double)c->instructions / 1e6, c->seconds));
 	json_object(j, "branches", false);
 	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
 		put_number(j, ptah_insn_class_name(i), c->classes[i]);
 	json_end_object(j);
+	if (c->part)
+		return;
 	json_object(j, "packets", false);
 	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
 		if (c->packets[i])
@@ -145,13 +151,15 @@ struct tsv_row {
 	int32_t pid, tid;
 	const char *comm;
 	uint64_t bytes, blocks, instructions, errors, overflows;
+	bool has_bytes;
 };
 
 static const struct field fields[] = {
     FIELD_TSV(struct tsv_row, "pid", FIELD_SIGNED, pid),
     FIELD_TSV(struct tsv_row, "tid", FIELD_SIGNED, tid),
     FIELD_TSV(struct tsv_row, "comm", FIELD_STRING, comm),
-    FIELD_TSV(struct tsv_row, "bytes", FIELD_NUMBER, bytes),
+    {"bytes", NULL, FIELD_NUMBER, offsetof(struct tsv_row, bytes), 0,
+     offsetof(struct tsv_row, has_bytes)},
     FIELD_TSV(struct tsv_row, "blocks", FIELD_NUMBER, blocks),
     FIELD_TSV(struct tsv_row, "instructions", FIELD_NUMBER, instructions),
     FIELD_TSV(struct tsv_row, "errors", FIELD_NUMBER, errors),
@@ -173,6 +181,7 @@ static void put_tsv(void *view, const void *stream)
 				    .tid = row->info->tid,
 				    .comm = row->info->comm,
 				    .bytes = c->bytes,
+				    .has_bytes = !c->part,
 				    .blocks = c->blocks,
 				    .instructions = c->instructions,
 				    .errors = c->errors,
@@ -231,7 +240,8 @@ static void put_name(struct out *out, const struct ptah_stream_info *info)
 static void put_counts_text(struct out *out, const struct stat_counts *c,
 			    const struct ptah_stream_info *bad)
 {
-	put_line(out, "bytes", c->bytes);
+	if (!c->part)
+		put_line(out, "bytes", c->bytes);
 	if (c->bad_bytes)
 		put_losses(out, "bad bytes", c->bad_bytes);
 	if (c->lost_bytes)
@@ -241,8 +251,9 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
 		if (c->classes[i])
 			put_inner_line(out, ptah_insn_class_name(i), c->classes[i]);
-	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
-		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	if (!c->part)
+		out_format(out, "  %-24s %16.3f\n", "bits per instruction",
+			   ratio(8.0 * (double)c->bytes, (double)c->instructions));
 	put_losses(out, "errors", c->errors);
 	if (c->errors) {
 		out_text(out, "    the first ");
@@ -258,6 +269,8 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 	put_losses(out, "overflows", c->overflows);
 	if (c->gaps)
 		put_line(out, "gaps without TNT packets", c->gaps);
+	if (c->part)
+		return;
 	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
 		   ratio((double)c->bytes / 1e6, c->seconds), "decoded, Minsn/s",
 		   ratio((double)c->instructions / 1e6, c->seconds));

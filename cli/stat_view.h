@@ -14,6 +14,7 @@ struct stat_counts {
 	uint64_t errors, overflows, gaps, lost_bytes;
 	struct ptah_item first_error;
 	double seconds;
+	bool part; /* of a window, of which neither bytes nor packets are known */
 };
 
 /* A row: a stream and its counts. */

@@ -3,6 +3,7 @@
 #include "progress.h"
 #include "stat_view.h"
 #include "stream_packets.h"
+#include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static int take_totals(struct ptah_profile *profile, struct stat_counts *c)
 
 static void add(struct stat_counts *sum, const struct stat_counts *c)
 {
+	sum->part = c->part;
 	sum->bytes += c->bytes;
 	sum->bad_bytes += c->bad_bytes;
 	sum->blocks += c->blocks;
@@ -66,7 +68,8 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 		       struct ptah_profile *profile)
 {
 	struct stat_view *s = stat;
-	struct stat_counts c = {.bytes = info->bytes, .lost_bytes = info->lost};
+	struct stat_counts c = {
+	    .bytes = info->bytes, .lost_bytes = info->lost, .part = window_is_wanted(s->input)};
 	struct process_share *shares = NULL;
 	struct stat_row row = {.info = info, .counts = &c};
 	int status = take_totals(profile, &c);
@@ -76,7 +79,9 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	c.seconds = now() - s->since;
 	if (!s->sum.errors && c.errors)
 		s->first_bad = *info;
-	c.bad_bytes = packets_count(s->session, stream, c.packets);
+	/* The edges of a window are anywhere between packets. */
+	if (!c.part)
+		c.bad_bytes = packets_count(s->session, stream, c.packets);
 	s->since = now();
 	add(&s->sum, &c);
 	s->streams++;
@@ -134,10 +139,10 @@ const struct command command_stat = {
 	"Counts packets by type, blocks, instructions, branches by kind, errors and losses of\n"
 	"all streams together, and how fast they were decoded. Remarks about the recording come\n"
 	"first: what was not recorded, and whether it was cut. --per-thread shows each stream.",
-    .options =
-	(const struct option_def *const[]){stat_options, jobs_options, input_options, raw_options,
-					   ptxed_options, decode_options, output_options,
-					   format_options, quiet_options, help_options, NULL},
+    .options = (const struct option_def *const[]){stat_options, jobs_options, input_options,
+						  raw_options, ptxed_options, window_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

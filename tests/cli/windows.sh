@@ -73,6 +73,12 @@ sum=$(awk -F '\t' 'NR > 1 { n += $5 } END { print n }' out)
 expect 0 "$PTAH" report --format=tsv --limit=0 fine.data --since=0.00003
 equal "instructions of the window" "$(awk -F '\t' 'NR > 1 { n += $2 } END { print n }' out)" "$sum"
 
+expect 0 "$PTAH" stat --format=tsv fine.data --since=0.00003
+equal "stat" "$(tail -1 out | cut -f 4,6)" "$(printf '\t%s' "$sum")"
+expect 0 "$PTAH" annotate --no-source --format=tsv -i fine.data --since=0.00003
+expect 0 "$PTAH" stat fine.data --since=0.00003
+grep -e bytes -e packets -e bits out && fail "stat has bytes of a window"
+
 # Instructions by number: number 2 + 5 k is the call.
 expect 0 "$PTAH" script --no-symbols --format=tsv coarse.data --since=@50002 --until=@50006
 equal "instructions" "$(cut -f 4 out | tail -n +2 | cut -d ' ' -f 1 | tr '\n' ' ')" \
