@@ -11,6 +11,7 @@
 #include "fuzz.h"
 
 #include <ptah/session.h>
+#include <ptah/window.h>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -72,7 +73,46 @@ static void decode(const struct ptah_session *s, size_t index, const struct ptah
 	ptah_stream_free(stream);
 }
 
-static void use(const struct ptah_session *s)
+/* Decoding a window ends, too, wherever time stamps are and whatever they say. */
+static void decode_part(struct ptah_session *s, size_t index, const struct ptah_window *window)
+{
+	struct ptah_item items[64];
+	struct ptah_stream *stream;
+	uint64_t count = 0;
+	int n = 0;
+
+	CHECK(!ptah_session_set_window(s, window));
+	if (ptah_stream_new(s, index, &stream) < 0)
+		return;
+	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS)
+		count += (uint64_t)n;
+	CHECK(n >= 0);
+	ptah_stream_free(stream);
+}
+
+static void decode_windows(struct ptah_session *s, size_t index, uint64_t bytes)
+{
+	struct ptah_window w = {.size = sizeof(w), .until = UINT64_MAX, .last = UINT64_MAX};
+	uint64_t first, last;
+
+	w.offset = bytes / 2;
+	decode_part(s, index, &w);
+	w.offset = 0;
+	w.first = 100;
+	w.last = 1000;
+	decode_part(s, index, &w);
+	w.first = 0;
+	w.last = UINT64_MAX;
+	if (ptah_session_stream_times(s, index, &first, &last) >= 0) {
+		w.since = first + (last - first) / 4;
+		w.until = first + (last - first) / 2;
+		decode_part(s, index, &w);
+		ptah_session_tsc(s, ptah_session_time(s, first), true);
+	}
+	CHECK(!ptah_session_set_window(s, NULL));
+}
+
+static void use(struct ptah_session *s)
 {
 	size_t streams = ptah_session_streams(s);
 	struct ptah_stream_info info;
@@ -90,6 +130,7 @@ static void use(const struct ptah_session *s)
 		CHECK(!ptah_session_stream_info(s, i, &info));
 		check_bytes(s, i, info.bytes);
 		decode(s, i, &info);
+		decode_windows(s, i, info.bytes);
 		status = ptah_session_verify(s, i, NULL, &result);
 		CHECK(status == (info.has_truth ? 0 : PTAH_E_MISSING));
 	}
