@@ -148,10 +148,11 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 		}
 	}
 	/*
-	 * After a loss, what is running then, and what was entered by a return, may be a handler's
-	 * restorer.
+	 * A handler is a function, and what is known to be none is something else: another thread
+	 * of a guest, or of a stream of which the switches are not known. After a loss, what is
+	 * running then, and what was entered by a return, may be a handler's restorer.
 	 */
-	if (m->top->state & CALLS_BOTTOM || (calls_has_bounds(e) && !calls_is_entry(e)) ||
+	if (m->top->state & CALLS_BOTTOM || !calls_has_bounds(e) || !calls_is_entry(e) ||
 	    (syscall && m->losses && m->top->state & (CALLS_AFTER_GAP | CALLS_BASE)))
 		calls_resume(m, to);
 	else

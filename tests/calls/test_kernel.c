@@ -146,6 +146,14 @@ static void rseq_abort_is_a_jump(void **state)
 		      "A+running B+call B-return A-trace-end");
 }
 
+/* N is not known to be a function: it may be another thread of a virtual machine. */
+static void unknown_code_is_no_handler(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+3s off on N3+2. N5+2s off on B3+1r A2+1.",
+		      "A+running B+call N+running~ N-unwound~ B-return A-trace-end");
+}
+
 /* The kernel. U is the entry of system calls, V a function of it, W the entry of interrupts. */
 static void traced_system_call(void **state)
 {
@@ -243,6 +251,7 @@ int main(void)
 	    cmocka_unit_test(handler_that_calls_sigreturn_itself),
 	    cmocka_unit_test(handler_that_ends_by_a_tail_call),
 	    cmocka_unit_test(rseq_abort_is_a_jump),
+	    cmocka_unit_test(unknown_code_is_no_handler),
 	    cmocka_unit_test(traced_system_call),
 	    cmocka_unit_test(traced_interrupt),
 	    cmocka_unit_test(traced_signal),
