@@ -80,6 +80,7 @@ struct graphing {
 	struct graph_group *groups;
 	size_t count;
 	enum graph_by by;
+	int32_t cpu; /* GRAPH_BY_CPU: the one that is being read */
 	struct call_graph_config config;
 };
 
@@ -88,6 +89,8 @@ static bool is_group(const struct graphing *g, const struct graph_group *group,
 {
 	if (g->by == GRAPH_BY_ALL)
 		return true;
+	if (g->by == GRAPH_BY_CPU)
+		return group->cpu == g->cpu;
 	if (group->pid != thread->pid || strcmp(group->comm, thread->comm) != 0)
 		return false;
 	return g->by == GRAPH_BY_PROCESS || group->tid == thread->tid;
@@ -102,11 +105,13 @@ static struct graph_group *add_group(struct graphing *g, const struct ptah_call_
 		return NULL;
 	g->groups = groups;
 	group = &groups[g->count];
-	*group = (struct graph_group){.pid = INT32_MIN, .tid = INT32_MIN};
+	*group = (struct graph_group){.pid = INT32_MIN, .tid = INT32_MIN, .cpu = INT32_MIN};
 	if (call_graph_new(&g->config, &group->graph) < 0)
 		return NULL;
 	g->count++;
-	if (g->by != GRAPH_BY_ALL && thread) {
+	if (g->by == GRAPH_BY_CPU)
+		group->cpu = g->cpu;
+	if ((g->by == GRAPH_BY_PROCESS || g->by == GRAPH_BY_THREAD) && thread) {
 		group->pid = thread->pid;
 		memcpy(group->comm, thread->comm, sizeof(group->comm));
 	}
@@ -160,6 +165,8 @@ static int by_total(const void *a, const void *b)
 
 	if (m != n)
 		return m > n ? -1 : 1;
+	if (x->cpu != y->cpu)
+		return x->cpu < y->cpu ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
@@ -236,9 +243,6 @@ static int parse_wanted(const struct command *command, const struct graph_option
 		return fail_usage(command,
 				  "--call-graph=%s: it takes caller or callee, and a percentage",
 				  o->call_graph);
-	if (o->by == GRAPH_BY_CPU)
-		return fail_usage(command, "--by=cpu: calls move with their threads from CPU to "
-					   "CPU; --cpu=N chooses what ran on one");
 	if (o->call_graph && sort & SORT_CALLER)
 		return fail_usage(command, "--sort=caller is for a table; --call-graph=callee has "
 					   "the callers of each function");
@@ -302,14 +306,56 @@ static int show(const struct command *command, struct graphing *g, struct wanted
 	return status;
 }
 
+/* The lowest CPU above `cpu` that a stream is of. -1: there is none. */
+static int32_t next_cpu(const struct ptah_session *session, int32_t cpu)
+{
+	struct ptah_stream_info info;
+	int32_t next = -1;
+
+	for (size_t i = 0; ptah_session_stream_info(session, i, &info) >= 0; i++)
+		if (info.cpu > cpu && (next < 0 || info.cpu < next))
+			next = info.cpu;
+	return next;
+}
+
+/*
+ * Reads the streams of each CPU by themselves. A call that moves to another CPU has a loss on both,
+ * where the thread was away.
+ */
+static int read_cpus(const struct input *input, const struct ptah_session *session,
+		     struct graphing *g, uint64_t *errors)
+{
+	struct input one = *input;
+	char cpu[16];
+	int status = 0;
+
+	for (g->cpu = next_cpu(session, -1); g->cpu >= 0 && status >= 0;
+	     g->cpu = next_cpu(session, g->cpu)) {
+		uint64_t more = 0;
+
+		snprintf(cpu, sizeof(cpu), "%d", (int)g->cpu);
+		one.cpu = cpu;
+		if (!input->cpu || !strcmp(input->cpu, cpu))
+			status = input_call_trees(&one, session, take_tree, g, &more);
+		*errors += more;
+	}
+	return status;
+}
+
 static int report_session(const struct command *command, struct graphing *g, struct wanted *w,
 			  const struct input *input, const struct ptah_session *session,
 			  const struct renderer *renderer)
 {
 	uint64_t errors = 0;
-	int status = input_names(input, session, &g->config.names);
+	int status;
 
-	if (status >= 0)
+	if (g->by == GRAPH_BY_CPU && next_cpu(session, -1) < 0)
+		return fail_usage(command, "--by=cpu: the recording has a stream for each thread, "
+					   "and does not say on which CPU it ran");
+	status = input_names(input, session, &g->config.names);
+	if (status >= 0 && g->by == GRAPH_BY_CPU)
+		status = read_cpus(input, session, g, &errors);
+	else if (status >= 0)
 		status = input_call_trees(input, session, take_tree, g, &errors);
 	if (status < 0)
 		return fail(command, "%s", ptah_strerror(status));
@@ -326,8 +372,9 @@ static int report_saved(const struct command *command, struct graphing *g, struc
 	struct ptah_counts *counts;
 	int status, problem;
 
-	if (g->by == GRAPH_BY_THREAD)
-		return fail_usage(command, "--by=thread: saved counts know no threads");
+	if (g->by == GRAPH_BY_THREAD || g->by == GRAPH_BY_CPU)
+		return fail_usage(command, "--by=%s: saved counts know no threads and no CPUs",
+				  graph_by_words[g->by]);
 	status = counts_read(command, input, argc, argv, &counts, &kernel);
 	if (status)
 		return status;

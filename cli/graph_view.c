@@ -211,9 +211,12 @@ static void put_group_head(const struct graph_view *v, const struct graph_group 
 	char number[PRETTY_NUMBER];
 
 	out_char(v->out, '\n');
-	if (group->pid == INT32_MIN)
+	if (group->pid == INT32_MIN && group->cpu == INT32_MIN)
 		return;
-	out_format(v->out, "# process %" PRId32, group->pid);
+	if (group->cpu != INT32_MIN)
+		out_format(v->out, "# CPU %" PRId32, group->cpu);
+	else
+		out_format(v->out, "# process %" PRId32, group->pid);
 	if (group->tid != INT32_MIN)
 		out_format(v->out, ", thread %" PRId32, group->tid);
 	if (group->comm[0]) {
@@ -396,7 +399,7 @@ struct flat {
 	const char *function, *object, *file, *caller, *comm;
 	uint64_t line, ip, calls;
 	struct ptah_call_figures inclusive, self;
-	int32_t pid, tid;
+	int32_t pid, tid, cpu;
 	bool is_function, has_pid, has_tid;
 };
 
@@ -406,6 +409,7 @@ enum asked {
 	ASKED_CYCLES = 1 << 2,
 	ASKED_TIME = 1 << 3,
 	ASKED_FILES = 1 << 4,
+	ASKED_CPU = 1 << 5,
 };
 
 #define FLAT(name, kind, member, asked)                                                            \
@@ -435,6 +439,7 @@ static const struct field flat_fields[] = {
     {"pid", "pid", FIELD_SIGNED, offsetof(struct flat, pid), 0, offsetof(struct flat, has_pid)},
     {"tid", "tid", FIELD_SIGNED, offsetof(struct flat, tid), 0, offsetof(struct flat, has_tid)},
     FLAT("comm", FIELD_STRING, comm, 0),
+    FLAT("cpu", FIELD_SIGNED, cpu, ASKED_CPU),
 };
 
 static const struct row_type flat_type = ROW_TYPE(flat_fields);
@@ -451,6 +456,7 @@ static unsigned asked_fields(const struct graph_view *v)
 		const struct ptah_call_figures *f = &v->groups[i].graph->totals.inclusive;
 
 		asked |= (f->cycles ? ASKED_CYCLES : 0) | (f->time ? ASKED_TIME : 0);
+		asked |= v->groups[i].cpu != INT32_MIN ? ASKED_CPU : 0;
 	}
 	return asked;
 }
@@ -475,6 +481,7 @@ static struct flat flatten(const struct graph_view *v, const struct graph_group 
 	    .self = *self,
 	    .pid = group->pid,
 	    .tid = group->tid,
+	    .cpu = group->cpu,
 	    .is_function = v->functions && !key->special,
 	    .has_pid = group->pid != INT32_MIN,
 	    .has_tid = group->tid != INT32_MIN,

@@ -9,9 +9,9 @@
 #include "output/call_graph.h"
 #include "output/json.h"
 
-/* The calls that are shown together: all, or those of a process or a thread. */
+/* The calls that are shown together: all, or those of a process, of a thread, or on a CPU. */
 struct graph_group {
-	int32_t pid, tid; /* -1: of several */
+	int32_t pid, tid, cpu; /* INT32_MIN: of several */
 	char comm[16];
 	uint64_t threads;
 	struct call_graph *graph;

@@ -89,9 +89,11 @@ static const struct option_def sort_options[] = {
      .at = offsetof(struct options, graph.by),
      .arg = "WHAT",
      .choices = graph_by_words,
-     .help = "all, process or thread",
-     .man = "A table or tree of calls for *all* together (the default), or one for each *process* "
-	    "or *thread*."},
+     .help = "all, process, thread or cpu",
+     .man = "A table or tree of calls for *all* together (the default), or one for each *process*, "
+	    "*thread* or *cpu*. On a CPU, where the recording has a stream for each, a call "
+	    "that moves to another one counts with what it ran there, and as one that contains a "
+	    "loss."},
     {0},
 };
 

@@ -135,6 +135,32 @@ equal "outer by thread" "$(json 'sorted(r["calls"] for r in d["rows"] if r["func
 expect 0 "$PTAH" report --by=process -g data
 equal "processes" "$(grep -c '^# process' out)" 1
 
+# By CPU: two raw traces, in which a function at 0x401000 calls the one at 0x401010 n times and
+# returns: CALL; DEC ECX; JNZ; RET. Each round executes the call, RET, DEC and JNZ.
+printf '\350\013\000\000\000\377\311\165\367\303\220\220\220\220\220\220\303' >code
+make_trace() { # NAME ROUNDS
+	{
+		printf 'PSB\nMODE.Exec 64-bit\nPSBEND\nTIP.PGE 0x401000\n'
+		i=1
+		while [ $i -lt "$2" ]; do
+			printf 'TNT TT\n'
+			i=$((i + 1))
+		done
+		printf 'TNT TN\nFUP 0x401009\nTIP.PGD\n'
+	} >text
+	expect 0 "$PTAH" asm -o "$1" text
+}
+make_trace five 5
+make_trace three 3
+expect 0 "$PTAH" report --by=cpu --sort=function --format=json --pt=five,cpu=0 --pt=three,cpu=2 \
+	--raw=code:401000
+equal "calls by CPU" "$(json '[(r["cpu"], r["calls"]) for r in d["rows"] if r["ip"] == "0x401010"]')" \
+	'[(0, 5), (2, 3)]'
+equal "instructions by CPU" \
+	"$(json '[sum(r["self_instructions"] for r in d["rows"] if r["cpu"] == c) for c in (0, 2)]')" \
+	'[20, 12]'
+expect 2 "$PTAH" report --by=cpu data
+
 # By object: the sum is that of all.
 expect 0 "$PTAH" report --sort=object --format=json data
 equal "self instructions of objects" \
@@ -188,7 +214,6 @@ awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its inst
 expect 2 "$PTAH" report -gup data
 expect 2 "$PTAH" report -gcaller,101 data
 expect 2 "$PTAH" report --sort=nothing data
-expect 2 "$PTAH" report --by=cpu data
 expect 2 "$PTAH" report -g --blocks data
 expect 2 "$PTAH" report -g --percent-limit=x data
 expect 2 "$PTAH" report --percent-limit=1 data
