@@ -51,6 +51,21 @@ build traps -static
 ends 0 ./traps
 perf_agrees
 
+# The code of [vdso] is in no file.
+cat >ticks.c <<'END'
+#include <time.h>
+int main(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_MONOTONIC, &t) || clock_gettime(CLOCK_REALTIME, &t);
+}
+END
+"${CC:-cc}" -O1 -static -o ticks ticks.c
+ends 0 ./ticks
+record --clock=host ./ticks || fail "ticks --clock=host: status $?"
+exact
+
 # Signals, but not those of timers, which would arrive faster than a single-stepped program
 # proceeds.
 build moments -fno-inline -static

@@ -135,9 +135,13 @@ static void report_map(struct process *p, struct code_map *map)
 	message.size = (uint32_t)code_map_pack(map, payload, sizeof(payload));
 	if (!message.size)
 		return;
-	message.tsc = p->changed = tracer_change_time(p->r);
+	/*
+	 * What replaces nothing is there from the beginning, as the code is that was recorded
+	 * because it is in no file ([vdso]): a later mapping would remove that.
+	 */
+	message.tsc = p->born;
 	if (was_told(p, map->start, map->end))
-		map->change = message.tsc;
+		map->change = p->changed = message.tsc = tracer_change_time(p->r);
 	tracer_send(p->r, &message, payload);
 	keep_told(p, map->start, map->end);
 }

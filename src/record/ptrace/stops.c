@@ -230,7 +230,7 @@ void stops_report_name(struct thread *t, bool exec)
 	struct tracer_message message = {.type = TRACER_COMM,
 					 .pid = t->process->pid,
 					 .tid = t->tid,
-					 .tsc = exec ? tracer_time(t->r) : tracer_change_time(t->r),
+					 .tsc = exec ? t->process->born : tracer_change_time(t->r),
 					 .value = exec};
 	char path[64], name[32] = "";
 	FILE *f;
