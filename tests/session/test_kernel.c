@@ -6,6 +6,8 @@
  */
 #include "kernel_recording.h"
 
+#include <ptah/functions.h>
+
 /* At the site: one nop of five bytes, or two nops. */
 static const uint8_t one_then_two[] = {0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0x0f, 0x1f, 0};
 static const uint8_t two_then_one[] = {0x66, 0x90, 0x0f, 0x1f, 0, 0x0f, 0x1f, 0x44, 0, 0};
@@ -274,10 +276,58 @@ static void program_as_perf_reads_it(void **state)
 	expect_path(path, true);
 }
 
+static void expect_bounds(struct ptah_functions *functions, uint64_t address, const char *name,
+			  uint64_t start, uint64_t end)
+{
+	struct ptah_function_name found;
+	struct ptah_function f;
+
+	assert_true(ptah_functions_find(functions, 7, address, 0, &f));
+	assert_int_equal(f.low, start);
+	assert_int_equal(f.high, end);
+	assert_int_equal(f.start, start);
+	assert_int_equal(f.flags, PTAH_FUNCTION_KERNEL);
+	assert_true(ptah_functions_name(functions, 7, address, 0, &found));
+	assert_string_equal(found.name, name);
+	assert_string_equal(found.path, "[kernel.kallsyms]");
+	assert_int_equal(found.start, start);
+}
+
+/* kallsyms and vmlinux have the addresses before the kernel was moved. */
+static void functions_of_the_kernel_have_bounds(void **state)
+{
+	struct ptah_session_config configs[] = {{.vmlinux = "vmlinux"},
+						{.vmlinux = "vmlinux", .kallsyms = "symbols"}};
+	char text[256];
+
+	(void)state;
+	snprintf(text, sizeof(text),
+		 "%" PRIx64 " T _text\n%" PRIx64 " T entry\n%" PRIx64 " t work\n%" PRIx64
+		 " T site\n%" PRIx64 " T _etext\n",
+		 LINKED, ENTRY - SLIDE, WORK - SLIDE, SITE - SLIDE, ETEXT - SLIDE);
+	write_text("symbols", text);
+	for (unsigned i = 0; i < 2; i++) {
+		struct ptah_functions *functions;
+		struct ptah_session *s;
+		struct recorded r;
+
+		begin(&r);
+		visit(&r, 200);
+		end_recording(&r);
+		s = open_with("k.data", configs[i]);
+		assert_int_equal(ptah_functions_new(s, &functions), 0);
+		expect_bounds(functions, ENTRY + 3, "entry", ENTRY, WORK);
+		expect_bounds(functions, WORK, "work", WORK, SITE);
+		ptah_functions_free(functions);
+		ptah_session_close(s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(code_is_poked),
+	    cmocka_unit_test(functions_of_the_kernel_have_bounds),
 	    cmocka_unit_test(old_bytes_are_older_than_the_file),
 	    cmocka_unit_test(poked_while_threads_decode),
 	    cmocka_unit_test(code_appears_and_vanishes),
