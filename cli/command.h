@@ -128,4 +128,7 @@ int vfail_options(const struct command *command, const char *format, va_list arg
 /* Reports that decoding errors left parts of the path out of the output. Returns EXIT_FAILED. */
 int fail_errors(const struct command *command, uint64_t errors);
 
+/* Reports that nothing of the function of --function ran. Returns EXIT_FAILED. */
+int fail_function(const struct command *command, const char *function);
+
 #endif

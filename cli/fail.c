@@ -81,3 +81,9 @@ int fail_errors(const struct command *command, uint64_t errors)
 		    "--blocks' shows where)",
 		    errors, errors == 1 ? "" : "s");
 }
+
+int fail_function(const struct command *command, const char *function)
+{
+	return fail(command, "no function \"%s\" ran; 'ptah report --limit=0' lists those that did",
+		    function);
+}

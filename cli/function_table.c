@@ -46,6 +46,16 @@ static int by_name(const void *a, const void *b)
 	return order ? order : by_instructions(a, b);
 }
 
+size_t table_keep(struct hotspot *rows, size_t n, const char *function)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (names_is(&rows[i].name, function))
+			rows[kept++] = rows[i];
+	return kept;
+}
+
 void table_sort(struct hotspot *rows, size_t n, enum table_order order)
 {
 	static int (*const orders[])(const void *, const void *) = {

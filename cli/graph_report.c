@@ -254,6 +254,7 @@ static int parse_wanted(const struct command *command, const struct graph_option
 		w->config.sort = GRAPH_FUNCTION;
 	w->config.value = w->view.value;
 	w->config.stubs = o->stubs;
+	w->config.function = input->function;
 	w->config.direction = w->view.upward			 ? GRAPH_UP
 			      : w->view.kind == GRAPH_PAIR_TABLE ? GRAPH_PAIRS
 								 : GRAPH_DOWN;
@@ -286,6 +287,14 @@ static int check_value(const struct command *command, const struct graph_view *v
 			     "-e intel_pt/mtc,cyc/u");
 }
 
+static bool has_calls(const struct graphing *g)
+{
+	for (size_t i = 0; i < g->count; i++)
+		if (g->groups[i].graph->node_count > 1)
+			return true;
+	return false;
+}
+
 /* Orders what has been read, and shows it. Returns an exit code. */
 static int show(const struct command *command, struct graphing *g, struct wanted *w,
 		const struct ptah_session *session, const struct renderer *renderer)
@@ -303,7 +312,9 @@ static int show(const struct command *command, struct graphing *g, struct wanted
 	status = check_value(command, &w->view, session);
 	if (!status)
 		renderer->begin(&w->view);
-	return status;
+	return !status && w->config.function && !has_calls(g)
+		   ? fail_function(command, w->config.function)
+		   : status;
 }
 
 /* The lowest CPU above `cpu` that a stream is of. -1: there is none. */

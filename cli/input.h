@@ -68,11 +68,12 @@ struct input {
 	bool no_symbols, no_demangle;
 	const char *debuginfod; /* servers; "": those of the environment; NULL: not given */
 	bool no_debuginfod;
-	uint64_t limit;	  /* rows to show; 0: all */
-	uint64_t pid;	  /* 0: all */
-	uint64_t tid;	  /* 0: all */
-	const char *comm; /* NULL: all */
-	const char *cpu;  /* a number; NULL: all */
+	uint64_t limit;	      /* rows to show; 0: all */
+	uint64_t pid;	      /* 0: all */
+	uint64_t tid;	      /* 0: all */
+	const char *comm;     /* NULL: all */
+	const char *function; /* NULL: all */
+	const char *cpu;      /* a number; NULL: all */
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
 	uint64_t jobs; /* 0: the command's default */
@@ -95,6 +96,7 @@ extern const struct option_def input_options[], /* --input */
     names_options[],	    /* --no-demangle, --debuginfod */
     limit_options[],	    /* --limit */
     window_options[],	    /* --since, --until and --around */
+    function_options[],	    /* --function */
     quiet_options[],	    /* --no-progress and --quiet */
     help_options[];	    /* --help */
 

@@ -342,6 +342,18 @@ const struct option_def limit_options[] = {
 	"seconds or with s, ms, us or ns; a percentage of the time between them (25%); or @*N*, "  \
 	"the block with the *N*-th instruction of each stream (from 0 on)"
 
+const struct option_def function_options[] = {
+    {.name = "function",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, function),
+     .arg = "FUNCTION",
+     .help = "only what ran in FUNCTION; of calls also what it called",
+     .man = "Only what ran in the function of this name, as it is shown or as it stands in the "
+	    "file: of branches and edges, those that begin in it; of calls (`--call-graph`) also "
+	    "what it called."},
+    {0},
+};
+
 const struct option_def window_options[] = {
     {.name = "since",
      .kind = OPTION_TEXT,

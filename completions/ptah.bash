@@ -6,16 +6,16 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	report) echo "--blocks --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
-	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --source-path= --prefix= --prefix-strip= --no-predictor --stdio --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	report) echo "--blocks --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --source-path= --prefix= --prefix-strip= --no-predictor --stdio --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	calls) echo "--value= --sort= --callers= --callees= --of= --slowest= --stubs --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --last= --function= --srcline --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	dump) echo "--no-pad --no-timing --packets= --range= --raw-bytes --no-sync --time --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	asm) echo "--output= -o --help -h" ;;
-	profile) echo "--by= --save= --calls --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
-	cover) echo "--format= --map-size= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
+	profile) echo "--by= --save= --calls --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	cover) echo "--format= --map-size= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	diff) echo "--by= --ignore= --fail-over= --fail-over-each= --least= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --color= --no-pager --help -h" ;;
 	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
@@ -55,35 +55,35 @@ _ptah_value() {
 		record:--delay | record:-D | record:--control | record:--psb-period | report:--sort | report:-s | \
 		report:--percent-limit | report:--limit | report:-n | report:--jobs | report:-j | \
 		report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | report:--since | \
-		report:--until | report:--around | report:--pid | report:--tid | report:--comm | report:--cpu | \
-		report:-C | report:--processor | annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | \
-		annotate:--prefix-strip | annotate:--limit | annotate:-n | annotate:--jobs | annotate:-j | \
-		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
-		annotate:--since | annotate:--until | annotate:--around | annotate:--since | annotate:--until | \
-		annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | annotate:--cpu | \
-		annotate:-C | annotate:--processor | calls:--callers | calls:--callees | calls:--of | \
-		calls:--slowest | calls:--limit | calls:-n | calls:--jobs | calls:-j | calls:--filter | \
-		calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | calls:--since | calls:--until | \
-		calls:--around | calls:--pid | calls:--tid | calls:--comm | calls:--cpu | calls:-C | \
-		calls:--processor | script:--last | script:--function | script:--jobs | script:-j | \
-		script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | \
-		script:--until | script:--around | script:--pid | script:--tid | script:--comm | script:--cpu | \
-		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
-		stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | stat:--until | stat:--around | stat:--pid | \
-		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
-		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
-		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--filter | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | \
-		dump:--comm | dump:--cpu | dump:-C | dump:--processor | profile:--limit | profile:-n | \
-		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
-		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--pid | \
+		report:--until | report:--around | report:--function | report:--pid | report:--tid | \
+		report:--comm | report:--cpu | report:-C | report:--processor | annotate:--symbol | annotate:-s | \
+		annotate:--dsos | annotate:-d | annotate:--prefix-strip | annotate:--limit | annotate:-n | \
+		annotate:--jobs | annotate:-j | annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | \
+		annotate:--cpuid-0x15 | annotate:--since | annotate:--until | annotate:--around | annotate:--pid | \
+		annotate:--tid | annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | \
+		calls:--callers | calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | \
+		calls:--jobs | calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | \
+		calls:--cpuid-0x15 | calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | \
+		calls:--comm | calls:--cpu | calls:-C | calls:--processor | script:--last | script:--function | \
+		script:--jobs | script:-j | script:--filter | script:--mtc-freq | script:--nom-freq | \
+		script:--cpuid-0x15 | script:--since | script:--until | script:--around | script:--pid | \
+		script:--tid | script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | \
+		stat:-j | stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | \
+		stat:--until | stat:--around | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
+		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
+		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
+		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--filter | dump:--mtc-freq | \
+		dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | \
+		dump:-C | dump:--processor | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
+		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
 		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
 		cover:--map-size | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
 		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
-		cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | cover:--processor | \
-		diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | \
-		diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | \
-		diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
+		cover:--processor | diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | \
+		diff:--limit | diff:-n | diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | \
+		diff:--cpu | diff:-C | diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--value | calls:--value) echo "words instructions cycles time" ;;

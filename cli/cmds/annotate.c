@@ -622,11 +622,11 @@ const struct command command_annotate = {
 	"was executed, how often each conditional branch was taken, and how often a simulated\n"
 	"branch predictor missed it. FUNCTION is a name, FILE:LINE or an address; by default the\n"
 	"hottest functions. --branches ranks the branches of the whole program.",
-    .options = (const struct option_def *const[]){annotate_options, names_options, jobs_options,
-						  input_options, raw_options, ptxed_options,
-						  window_options, window_options, decode_options,
-						  output_options, format_options, quiet_options,
-						  help_options, NULL},
+    .options =
+	(const struct option_def *const[]){annotate_options, names_options, jobs_options,
+					   input_options, raw_options, ptxed_options,
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `ptah-profile`(1) saved may stand in a recording's place: "

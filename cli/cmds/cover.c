@@ -214,7 +214,25 @@ static int check(const struct options *o)
 		     format_names[o->format]);
 		return EXIT_USAGE;
 	}
+	if (o->input.no_symbols && o->input.function) {
+		fail(&command_cover, "--function is by symbols: not with --no-symbols");
+		return EXIT_USAGE;
+	}
 	return 0;
+}
+
+/* Keeps what begins in the function of --function. */
+static void keep_function(const struct input *input, struct names *names, struct cover_rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct cover_row row = rows->row[i];
+
+		if (names_is(names_find(names, row.space, row.from), input->function))
+			rows->row[kept++] = row;
+	}
+	rows->count = kept;
 }
 
 /* Counts the streams and writes the result. Returns 0 or an error. */
@@ -225,7 +243,8 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 	int status = 0;
 
 	rows->edges = formats[o->format].edges;
-	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
+	if (formats[o->format].files || o->input.function ||
+	    (formats[o->format].names && !o->input.no_symbols))
 		status = input_names(&o->input, session, &names);
 	if (names && status >= 0 && formats[o->format].names)
 		names_show_all(names);
@@ -233,6 +252,8 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 		status = input_count(&o->input, session, cover_add_profile, rows);
 	if (status >= 0) {
 		cover_merge(rows);
+		if (o->input.function)
+			keep_function(&o->input, names, rows);
 		status = formats[o->format].put(out, o, names, rows);
 	}
 	names_free(names);
@@ -269,6 +290,8 @@ static int run(int argc, char **argv)
 	} else {
 		if (rows.errors)
 			status = fail_errors(&command_cover, rows.errors);
+		else if (o.input.function && !rows.count)
+			status = fail_function(&command_cover, o.input.function);
 		status = output_close(&command_cover, out, status);
 	}
 	free(rows.row);
@@ -287,8 +310,8 @@ const struct command command_cover = {
     .options =
 	(const struct option_def *const[]){cover_options, names_options, symbols_options,
 					   jobs_options, input_options, raw_options, ptxed_options,
-					   window_options, decode_options, output_options,
-					   quiet_options, help_options, NULL},
+					   window_options, function_options, decode_options,
+					   output_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -67,11 +67,28 @@ static void show_row(struct profile_view *v, const struct profile_row *row)
 	v->renderer->row(v, &shown);
 }
 
+/* Keeps what begins in the function of --function. */
+static void keep_function(const struct profile_view *v, struct profile_rows *rows)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		const struct profile_row *row = &rows->row[i];
+
+		if (names_is(names_find(v->names, (int32_t)row->process, row->from),
+			     v->input->function))
+			rows->row[kept++] = *row;
+	}
+	rows->count = kept;
+}
+
 static int show_rows(struct profile_view *v)
 {
 	struct profile_rows rows = {0};
 	int status = profile_rows(v->counts, v->by, &rows);
 
+	if (status >= 0 && v->input->function)
+		keep_function(v, &rows);
 	if (status >= 0) {
 		v->row_count = rows.count;
 		v->shown_count = input_shown(v->input, rows.count);
@@ -108,6 +125,8 @@ static int show_functions(struct profile_view *v)
 
 	if (status < 0)
 		return status;
+	if (v->input->function)
+		table.count = table_keep(rows, table.count, v->input->function);
 	table_sort(rows, table.count, TABLE_BY_INSTRUCTIONS);
 	table.rows = rows;
 	table.shown = input_shown(v->input, table.count);
@@ -149,6 +168,10 @@ static int check_options(const struct options *o)
 		fail(&command_profile, "--by=functions is by symbols: not with --no-symbols");
 		return EXIT_USAGE;
 	}
+	if (o->input.no_symbols && o->input.function) {
+		fail(&command_profile, "--function is by symbols: not with --no-symbols");
+		return EXIT_USAGE;
+	}
 	if (o->input.calls && !o->save) {
 		fail(&command_profile, "--calls is for --save; ptah report -g shows calls");
 		return EXIT_USAGE;
@@ -175,6 +198,8 @@ static int finish(struct profile_view *v, struct out *save)
 		status = fail(&command_profile, "%s", ptah_strerror(problem));
 	else if (v->totals.errors)
 		status = fail_errors(&command_profile, v->totals.errors);
+	else if (v->input->function && !v->row_count)
+		status = fail_function(&command_profile, v->input->function);
 	return unsaved ? unsaved : status;
 }
 
@@ -229,8 +254,8 @@ const struct command command_profile = {
     .options =
 	(const struct option_def *const[]){
 	    by_options, save_options, limit_options, names_options, symbols_options, jobs_options,
-	    input_options, raw_options, ptxed_options, window_options, decode_options,
-	    output_options, format_options, quiet_options, help_options, NULL},
+	    input_options, raw_options, ptxed_options, window_options, function_options,
+	    decode_options, output_options, format_options, quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `--save` made may stand in a recording's place, and there may "

@@ -495,12 +495,16 @@ static int run(int argc, char **argv)
 				   : hotspots_functions(r.counter, names, &rows, &n);
 	if (problem >= 0)
 		problem = sum_programs(&r);
+	if (problem >= 0 && o.input.function)
+		n = table_keep(rows, n, o.input.function);
 	if (problem >= 0)
 		put_report(out, &o, renderer, &r, names, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
 	if (problem >= 0 && hotspots_totals(r.counter)->errors)
 		status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
+	else if (problem >= 0 && o.input.function && !n)
+		status = fail_function(&command_report, o.input.function);
 	free(rows);
 	free(r.programs);
 	free(r.ran);
@@ -520,11 +524,11 @@ const struct command command_report = {
 	"tables and named by their address. Calls are entries by a call or a tail jump.\n"
 	"With -g the calls are shown as a tree: which function called which, and how much ran\n"
 	"in its calls.",
-    .options = (const struct option_def *const[]){blocks_options, sort_options, names_options,
-						  limit_options, jobs_options, input_options,
-						  raw_options, ptxed_options, window_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){
+	    blocks_options, sort_options, names_options, limit_options, jobs_options, input_options,
+	    raw_options, ptxed_options, window_options, function_options, decode_options,
+	    output_options, format_options, quiet_options, help_options, NULL},
     .notes = (const struct option_note[]){{"input",
 					   "For a report of calls, what `ptah profile --save "
 					   "--calls` has saved may stand in a recording's place."},

@@ -160,9 +160,7 @@ bool script_is_wanted(struct script *s, uint64_t ip)
 	name = names_find(s->names, s->info.space, ip);
 	/* Generated code has other names at other times. */
 	*place = (struct script_place){.ip = ip, .space = s->info.space, .known = !name->generated};
-	place->wanted =
-	    name->symbol && (ptah_symbol_matches(name->symbol, s->function) ||
-			     (name->mangled && ptah_symbol_matches(name->mangled, s->function)));
+	place->wanted = names_is(name, s->function);
 	s->found_function |= place->wanted;
 	return place->wanted;
 }
@@ -427,10 +425,7 @@ static int run(int argc, char **argv)
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
 	if (problem >= 0 && o.function && !s.found_function && !status)
-		status =
-		    fail(&command_script,
-			 "no function \"%s\" ran; 'ptah report --limit=0' lists those that did",
-			 o.function);
+		status = fail_function(&command_script, o.function);
 	input_notes(&o.input, session);
 	if (s.time && s.timed)
 		input_note_times(&o.input, session);

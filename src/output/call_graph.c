@@ -495,18 +495,65 @@ static void add_totals(struct ptah_call_totals *to, const struct ptah_call_total
 	add_figures(&to->unlisted, &from->unlisted);
 }
 
+/* Is it a call of the function that the graph is limited to? */
+static bool is_wanted(const struct call_graph *g, const struct ptah_call_thread *thread,
+		      const struct ptah_call_node *n)
+{
+	return !(n->flags & PTAH_CALL_NODE_FOLDED) &&
+	       names_is(names_find(g->config.names, ptah_call_thread_space(thread, n->space),
+				   n->function),
+			g->config.function);
+}
+
+/*
+ * Leaves the calls of one function, with what they called, directly below the root; *totals are
+ * theirs. Nodes come after their parents.
+ */
+static int keep_function(const struct call_graph *g, const struct ptah_call_thread *thread,
+			 struct ptah_call_node *nodes, size_t *count,
+			 struct ptah_call_totals *totals)
+{
+	uint32_t *at = calloc(*count, sizeof(*at)); /* where a node is now; 0: left out */
+	size_t kept = 1;
+
+	if (!at)
+		return PTAH_E_NOMEM;
+	totals->inclusive = (struct ptah_call_figures){0};
+	totals->calls = 0;
+	for (size_t i = 1; i < *count; i++) {
+		struct ptah_call_node n = nodes[i];
+
+		n.parent = at[n.parent];
+		if (!n.parent && !is_wanted(g, thread, &n))
+			continue;
+		if (!n.parent)
+			add_figures(&totals->inclusive, &n.inclusive);
+		totals->calls += n.count;
+		at[i] = (uint32_t)kept;
+		nodes[kept++] = n;
+	}
+	nodes[0].self = (struct ptah_call_figures){0};
+	*count = kept;
+	free(at);
+	return 0;
+}
+
 int call_graph_add(struct call_graph *g, const struct ptah_call_thread *thread,
 		   const struct ptah_call_tree *tree)
 {
 	struct adding a = {.g = g};
-	struct ptah_call_node *nodes;
+	struct ptah_call_node *nodes = NULL;
 	struct ptah_call_totals totals;
 	int status = ptah_call_tree_totals(tree, &totals);
 
 	if (status >= 0)
 		status = ptah_call_tree_nodes(tree, &nodes, &a.n);
-	if (status < 0)
+	if (status >= 0 && g->config.function)
+		status = keep_function(g, thread, nodes, &a.n, &totals);
+	if (status < 0) {
+		free(nodes);
 		return status;
+	}
 	a.from = nodes;
 	a.keys = calloc(a.n, sizeof(*a.keys));
 	a.nodes = calloc(a.n, sizeof(*a.nodes));

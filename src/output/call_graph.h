@@ -54,6 +54,7 @@ struct call_graph_config {
 	unsigned sort; /* enum graph_sort */
 	enum graph_direction direction;
 	bool stubs; /* PLT stubs are functions; otherwise what they run counts for their caller */
+	const char *function;	    /* only what ran in its calls; NULL: all */
 	enum ptah_call_value value; /* what the children of a node are ordered by */
 };
 

@@ -308,6 +308,12 @@ void names_fetch(struct names *n, struct name *name)
 	demangle(n, name);
 }
 
+bool names_is(const struct name *name, const char *function)
+{
+	return name->symbol && (ptah_symbol_matches(name->symbol, function) ||
+				(name->mangled && ptah_symbol_matches(name->mangled, function)));
+}
+
 const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)
 {
 	const struct name *name = n ? names_find(n, pid, ip) : NULL;

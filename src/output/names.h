@@ -104,6 +104,9 @@ void names_set_time(struct names *names, uint64_t tsc);
 /* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 
+/* Is that the name that somebody gave: as it is shown, demangled in another way, or mangled? */
+bool names_is(const struct name *name, const char *function);
+
 /*
  * Writes "main+0x10" into `text` and returns it; the address itself where no symbol is known.
  * `names` may be NULL.

@@ -217,3 +217,27 @@ expect 2 "$PTAH" report --sort=nothing data
 expect 2 "$PTAH" report -g --blocks data
 expect 2 "$PTAH" report -g --percent-limit=x data
 expect 2 "$PTAH" report --percent-limit=1 data
+
+# One function: of calls with what it called, elsewhere what ran in it.
+expect 0 "$PTAH" report -g --function=outer --format=json data
+rows >list
+equal "paths below outer" "$(awk '$4 ~ /^\/outer/ { n += $1 } END { print n }' list)" $((8 + 38 + 114 + 16))
+equal "other paths" "$(awk '$4 !~ /^\/outer/ && $4 != ""' list)" ""
+equal "instructions of outer" "$(json 'd["instructions"]')" \
+	"$(awk '$4 ~ /^\/outer/ { n += $3 } END { print n }' list)"
+expect 0 "$PTAH" report --function=leaf --format=tsv data
+equal "leaf alone" "$(awk -F '\t' 'NR > 1 { print $3, $5 }' out)" "130 leaf"
+expect 0 "$PTAH" profile --function=outer --format=tsv data
+equal "branches elsewhere" "$(awk -F '\t' 'NR > 1 && $7 !~ /^outer/' out)" ""
+# The loop's last branch: once each round, not taken at the end of each call.
+awk -F '\t' 'NR > 1 && $4 == 38 && $5 == 30 { found = 1 } END { exit !found }' out ||
+	fail "branches of outer: $(cat out)"
+expect 0 "$PTAH" cover --function=outer data
+equal "edges elsewhere" "$(awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "symbol") s = i }
+	NR > 1 && $s !~ /^outer/' out)" ""
+[ "$(wc -l <out)" -gt 2 ] || fail "cover --function: $(cat out)"
+for command in "report -g" report profile cover; do
+	# shellcheck disable=SC2086 # two words
+	expect 1 "$PTAH" $command --function=nobody data
+	grep -q 'no function "nobody" ran' err || fail "$command: $(cat err)"
+done
