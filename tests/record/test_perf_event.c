@@ -771,7 +771,7 @@ static void play_again(struct play *p, bool per_thread)
 	}
 	/* With Ptah's command, if ctest runs the test. */
 	if (getenv("PTAH"))
-		assert_int_equal(number_from("\"$PTAH\" stat x.data 2>/dev/null | "
+		assert_int_equal(number_from("\"$PTAH\" stat x.data 2>/dev/null | tr -d , | "
 					     "awk '$1 == \"instructions\" { print $2 }'"),
 				 p->instructions);
 }
@@ -997,7 +997,7 @@ static void processors_that_come_online(void **state)
 	check_stream(&p);
 	check_with_perf(&p);
 	if (getenv("PTAH"))
-		assert_int_equal(number_from("\"$PTAH\" stat h.data 2>/dev/null | "
+		assert_int_equal(number_from("\"$PTAH\" stat h.data 2>/dev/null | tr -d , | "
 					     "awk '$1 == \"instructions\" { print $2 }'"),
 				 2 * p.instructions);
 	free(p.trace);
@@ -1047,7 +1047,7 @@ static void processors_that_come_online_into_a_sink(void **state)
 			"cat h.pipe | perf script -i - --itrace=i0ns -F ip 2>/dev/null | wc -l"),
 		    2 * p.instructions);
 	if (getenv("PTAH"))
-		assert_int_equal(number_from("\"$PTAH\" stat h.pipe 2>/dev/null | "
+		assert_int_equal(number_from("\"$PTAH\" stat h.pipe 2>/dev/null | tr -d , | "
 					     "awk '$1 == \"instructions\" { print $2 }'"),
 				 2 * p.instructions);
 	free(p.trace);
