@@ -79,6 +79,9 @@ static const char *label(const struct hotspot *row, bool offset, char *text, siz
 	return text;
 }
 
+/* Follows the name of an inlined function, as with perf. */
+static const char inlined_mark[] = " (inlined)";
+
 /* What precedes the object: percent, instructions, and calls or executions. */
 #define FIGURES (7 + 1 + 17 + 1 + 13 + 2)
 
@@ -102,13 +105,16 @@ static void put_row(struct out *out, const struct table *t, const struct hotspot
 		    unsigned width)
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], name[1024], size[32] = "";
+	const char *entered = pretty_number(t->blocks ? row->executions : row->calls, b);
 
 	if (t->blocks)
 		snprintf(size, sizeof(size), "  [%u instruction%s]", row->ninsn,
 			 row->ninsn == 1 ? "" : "s");
+	else if (row->inlined)
+		snprintf(size, sizeof(size), "%s", inlined_mark);
 	pretty_percent(out, row->instructions, t->total);
 	out_format(out, " %17s %13s  ", pretty_number(row->instructions, a),
-		   pretty_number(t->blocks ? row->executions : row->calls, b));
+		   row->inlined ? "-" : entered);
 	pretty_column(out, row->name.dso, width);
 	out_char(out, ' ');
 	pretty_name(out, label(row, t->blocks, name, sizeof(name)),
@@ -135,7 +141,11 @@ struct flat {
 	double percent;
 	uint64_t instructions, calls, executions, ip, offset, size;
 	const char *object, *label, *symbol;
+	bool inlined;
 };
+
+/* The field that says which rows are inlined functions. */
+#define ASK_INLINED 1u
 
 static const struct field function_fields[] = {
     FIELD_TSV(struct flat, "percent", FIELD_REAL, percent),
@@ -149,6 +159,7 @@ static const struct field function_fields[] = {
     FIELD_JSON(struct flat, "calls", FIELD_NUMBER, calls),
     FIELD_JSON(struct flat, "instructions", FIELD_NUMBER, instructions),
     FIELD_JSON(struct flat, "percent", FIELD_REAL, percent),
+    {"inlined", "inlined", FIELD_BOOL, offsetof(struct flat, inlined), ASK_INLINED, 0},
 };
 
 static const struct field block_fields[] = {
@@ -172,6 +183,13 @@ static const struct row_type block_type = ROW_TYPE(block_fields);
 
 static struct flat flatten(const struct table *t, const struct hotspot *row, char *text, size_t n)
 {
+	const char *name = label(row, t->blocks, text, n);
+	const int most = (int)(n - sizeof(inlined_mark));
+
+	if (row->inlined) {
+		snprintf(text, n, "%.*s%s", most, row->name.symbol, inlined_mark);
+		name = text;
+	}
 	return (struct flat){
 	    .percent = percent(row->instructions, t->total),
 	    .instructions = row->instructions,
@@ -181,20 +199,22 @@ static struct flat flatten(const struct table *t, const struct hotspot *row, cha
 	    .offset = row->name.offset,
 	    .size = row->size,
 	    .object = row->name.path ? row->name.path : row->name.dso,
-	    .label = label(row, t->blocks, text, n),
-	    .symbol = row->name.symbol,
+	    .label = name,
+	    .symbol = row->inlined ? name : row->name.symbol,
+	    .inlined = row->inlined,
 	};
 }
 
 void table_json(struct json *j, const struct table *t)
 {
+	const unsigned asked = t->inlined ? ASK_INLINED : 0;
 	char text[NAMES_LABEL_MAX];
 
 	json_array(j, t->blocks ? "hottest_blocks" : "functions");
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		fields_json(j, t->blocks ? &block_type : &function_type, 0, &row);
+		fields_json(j, t->blocks ? &block_type : &function_type, asked, &row);
 	}
 	json_end_array(j);
 }
@@ -202,12 +222,13 @@ void table_json(struct json *j, const struct table *t)
 void table_tsv(struct out *out, const struct table *t)
 {
 	const struct row_type *type = t->blocks ? &block_type : &function_type;
+	const unsigned asked = t->inlined ? ASK_INLINED : 0;
 	char text[NAMES_LABEL_MAX];
 
-	fields_tsv_head(out, type, 0);
+	fields_tsv_head(out, type, asked);
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		fields_tsv(out, type, 0, &row);
+		fields_tsv(out, type, asked, &row);
 	}
 }

@@ -17,6 +17,7 @@ struct table {
 	size_t count, shown;
 	uint64_t total; /* instructions: 100 percent */
 	bool blocks;
+	bool inlined; /* there may be rows of inlined functions: TSV and JSON say which are */
 };
 
 /* Keeps the rows of a function that the user named. Returns how many there are. */

@@ -48,6 +48,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -s h -l help -d 'show t
 complete -c ptah -n __fish_use_subcommand -a report -d 'where the program spent its instructions'
 complete -c ptah -n '__fish_seen_subcommand_from report' -F
 complete -c ptah -n '__fish_seen_subcommand_from report' -l blocks -d 'the hottest blocks instead of functions'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l inline -d 'inlined functions have rows of their own'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -d 'order: instructions, calls, name; or rows: function,object,file,line,caller'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s g -l call-graph -d 'print the calls as a tree: caller (the default) or callee, and a percentage'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l percent-limit -x -d 'with --call-graph: leave out what has less'

@@ -15,7 +15,7 @@
 
 struct options {
 	struct input input;
-	bool blocks;
+	bool blocks, inlined;
 	const char *sort; /* NULL: by instructions */
 	struct graph_options graph;
 };
@@ -29,6 +29,18 @@ static const struct option_def blocks_options[] = {
      .at = offsetof(struct options, blocks),
      .help = "the hottest blocks instead of functions",
      .man = "The hottest blocks instead of functions."},
+    {.name = "inline",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, inlined),
+     .help = "inlined functions have rows of their own",
+     .man =
+	 "What a function executed that the compiler inlined is a row of its own, *NAME* "
+	 "(inlined), added up over all places in the object where it was inlined, and no longer "
+	 "part of the functions around it. Of several that were inlined into each other an "
+	 "instruction belongs to the innermost. Their calls are not in the trace: text has a - in "
+	 "the column, TSV and JSON 0, and *inlined* says which rows they are. Objects without "
+	 "debug information (`gcc -g`) and the kernel have the rows that they have without this "
+	 "option. With `--debuginfod` the debug files of all objects that ran are asked for."},
     {0},
 };
 
@@ -355,6 +367,16 @@ static bool is_order(const char *word)
 	return order_of(word) != TABLE_BY_INSTRUCTIONS || !strcmp(word, orders[0]);
 }
 
+static void note_no_inlined(const struct options *o, const struct hotspot *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].inlined)
+			return;
+	if (!o->input.quiet)
+		print_clean("note: ", "nothing that ran has debug information with inlined "
+				      "functions (gcc -g)");
+}
+
 static void put_report(struct out *out, const struct options *o, const struct renderer *renderer,
 		       const struct reporting *r, struct names *names, struct hotspot *rows,
 		       size_t n)
@@ -364,13 +386,16 @@ static void put_report(struct out *out, const struct options *o, const struct re
 				    .count = n,
 				    .shown = input_shown(&o->input, n),
 				    .total = totals->instructions,
-				    .blocks = o->blocks};
+				    .blocks = o->blocks,
+				    .inlined = o->inlined};
 	struct view view = {.out = out, .reporting = r, .totals = totals, .table = &table};
 
 	table_sort(rows, n, order_of(o->sort));
 	for (size_t i = 0; i < table.shown; i++)
 		names_fetch(names, &rows[i].name);
 	renderer->begin(&view);
+	if (o->inlined && !o->input.function)
+		note_no_inlined(o, rows, n);
 }
 
 /* Notes the threads of process `pid` (-1: of the stream's) that ran in a stream of a CPU. */
@@ -443,6 +468,16 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 	return status < 0 ? status : hotspots_add(r->counter, &source, info, profile);
 }
 
+static int list_rows(const struct options *o, const struct hotspots *counter, struct names *names,
+		     struct hotspot **rows, size_t *n)
+{
+	if (o->blocks)
+		return hotspots_blocks(counter, names, rows, n);
+	if (o->inlined)
+		return hotspots_functions_inlined(counter, names, rows, n);
+	return hotspots_functions(counter, names, rows, n);
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {.input.limit = 20};
@@ -470,6 +505,10 @@ static int run(int argc, char **argv)
 				  "--percent-limit and --stubs are for --call-graph");
 	if (o.blocks && graph_is_asked(&o.graph))
 		return fail_usage(&command_report, "--blocks have no calls");
+	if (o.inlined && (o.blocks || graph_is_asked(&o.graph)))
+		return fail_usage(&command_report,
+				  "--inline is for the table of functions: inlined functions have "
+				  "no calls and no blocks of their own");
 	if (graph_is_asked(&o.graph))
 		return graph_report(&command_report, &o.graph, &o.input, argc - first,
 				    argv + first);
@@ -491,8 +530,7 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = input_count(&o.input, session, add_profile, &r);
 	if (problem >= 0)
-		problem = o.blocks ? hotspots_blocks(r.counter, names, &rows, &n)
-				   : hotspots_functions(r.counter, names, &rows, &n);
+		problem = list_rows(&o, r.counter, names, &rows, &n);
 	if (problem >= 0)
 		problem = sum_programs(&r);
 	if (problem >= 0 && o.input.function)

@@ -54,6 +54,9 @@ static void put_tsv(struct out *out, const struct field *f, const void *at)
 	case FIELD_REAL:
 		out_format(out, "%.3f", *(const double *)at);
 		break;
+	case FIELD_BOOL:
+		out_char(out, *(const bool *)at ? '1' : '0');
+		break;
 	case FIELD_SECONDS:
 		out_seconds(out, *(const uint64_t *)at);
 		break;
@@ -95,6 +98,9 @@ static void put_json(struct json *json, const struct field *f, const void *at)
 		break;
 	case FIELD_REAL:
 		json_real(json, f->json, *(const double *)at);
+		break;
+	case FIELD_BOOL:
+		json_bool(json, f->json, *(const bool *)at);
 		break;
 	case FIELD_SECONDS:
 		json_seconds(json, f->json, *(const uint64_t *)at);

@@ -19,6 +19,7 @@ enum field_kind {
 	FIELD_ADDRESS, /* uint64_t, as 0x401000 */
 	FIELD_STRING,  /* const char *; NULL: nothing in TSV, null in JSON */
 	FIELD_REAL,    /* double, with three decimals */
+	FIELD_BOOL,    /* bool, in TSV 1 or 0 */
 	FIELD_SECONDS, /* uint64_t of nanoseconds, written as seconds with nine decimals */
 };
 

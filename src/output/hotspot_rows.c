@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists what was counted: blocks, and the functions that consist of them. */
 #include "output/hotspots_internal.h"
+#include "output/inlined.h"
 #include "output/names_internal.h"
 
 #include <stdlib.h>
@@ -51,6 +52,7 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 		    .ip = cell->ip,
 		    .size = (uint32_t)(cell->end - cell->ip),
 		    .ninsn = cell->ninsn,
+		    .mode = cell->mode,
 		    .executions = cell->executions,
 		    .instructions = cell->instructions,
 		    .calls = cell->calls,
@@ -65,13 +67,6 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 static int compare(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
-}
-
-static int compare_texts(const char *a, const char *b)
-{
-	if (a == b)
-		return 0;
-	return a && b ? strcmp(a, b) : a ? 1 : -1;
 }
 
 /* Where the function begins: in its file, so that it does not matter where the file was mapped. */
@@ -195,25 +190,66 @@ static int by_ip(const void *a, const void *b)
 	return compare(x->ip, y->ip);
 }
 
+/* Makes functions of blocks. Returns how many there are. */
+static size_t join_functions(struct hotspot *blocks, size_t n)
+{
+	qsort(blocks, n, sizeof(*blocks), by_ip);
+	count_tail_calls(blocks, n);
+	for (size_t i = 0; i < n; i++) {
+		struct hotspot *b = &blocks[i];
+
+		/* An indirect tail call, and the jump of a PLT entry, are calls too. */
+		if (b->name.symbol && b->ip == b->name.start && !is_plt(&b->name))
+			b->calls += b->jumps;
+		if (b->name.symbol)
+			b->ip = b->name.start;
+	}
+	return add_up(blocks, n, by_function);
+}
+
 int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
 		       size_t *n)
 {
-	size_t count = 0;
-	struct hotspot *all;
-	int status = list_blocks(c, names, &all, &count);
+	int status = list_blocks(c, names, rows, n);
 
-	if (status < 0)
-		return status;
-	qsort(all, count, sizeof(*all), by_ip);
-	count_tail_calls(all, count);
-	for (size_t i = 0; i < count; i++) {
-		/* An indirect tail call, and the jump of a PLT entry, are calls too. */
-		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
-			all[i].calls += all[i].jumps;
-		if (all[i].name.symbol)
-			all[i].ip = all[i].name.start;
+	if (status >= 0)
+		*n = join_functions(*rows, *n);
+	return status;
+}
+
+/* Drops functions of which inlining left nothing: what ran of them began in the middle. */
+static size_t drop_empty(struct hotspot *rows, size_t n)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].instructions || rows[i].calls)
+			rows[k++] = rows[i];
+	return k;
+}
+
+int hotspots_functions_inlined(const struct hotspots *c, struct names *names, struct hotspot **rows,
+			       size_t *n)
+{
+	struct hotspot *inlined = NULL, *all = NULL, *more;
+	size_t count = 0, functions;
+	int status = list_blocks(c, names, &all, &functions);
+
+	if (status >= 0)
+		status = inlined_take(names, all, functions, &inlined, &count);
+	if (status >= 0) {
+		functions = drop_empty(all, join_functions(all, functions));
+		more = reallocarray(all, functions + count + 1, sizeof(*all));
+		if (more) {
+			memcpy(more + functions, inlined, count * sizeof(*more));
+			*rows = more;
+			*n = functions + count;
+			all = NULL;
+		} else {
+			status = PTAH_E_NOMEM;
+		}
 	}
-	*rows = all;
-	*n = add_up(all, count, by_function);
-	return 0;
+	free(inlined);
+	free(all);
+	return status;
 }

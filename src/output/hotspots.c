@@ -77,8 +77,11 @@ static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_p
 		cell = find(c, pid, block->ip, block->end);
 	}
 	c->count++;
-	*cell =
-	    (struct cell){.ip = block->ip, .end = block->end, .pid = pid, .ninsn = block->ninsn};
+	*cell = (struct cell){.ip = block->ip,
+			      .end = block->end,
+			      .pid = pid,
+			      .ninsn = block->ninsn,
+			      .mode = block->mode};
 	return cell;
 }
 

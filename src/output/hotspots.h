@@ -18,6 +18,8 @@ struct hotspot {
 	uint64_t ip;	/* of the block, or where the function begins; the lowest of several */
 	uint32_t size;	/* block: bytes */
 	uint32_t ninsn; /* block: instructions */
+	uint8_t mode;	/* block: enum ptah_exec_mode */
+	bool inlined;	/* function: the compiler put it into others, and its calls are not known */
 	uint64_t executions, instructions, calls;
 	uint64_t jumps; /* block: entered by an indirect jump */
 	uint64_t
@@ -53,5 +55,9 @@ int hotspots_blocks(const struct hotspots *counter, struct names *names, struct 
 		    size_t *n);
 int hotspots_functions(const struct hotspots *counter, struct names *names, struct hotspot **rows,
 		       size_t *n);
+
+/* The same with a row of its own for each function that was inlined; see inlined.h. */
+int hotspots_functions_inlined(const struct hotspots *counter, struct names *names,
+			       struct hotspot **rows, size_t *n);
 
 #endif

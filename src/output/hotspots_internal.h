@@ -5,6 +5,8 @@
 
 #include "output/hotspots.h"
 
+#include <string.h>
+
 /* The counts of one block of one process. ninsn 0: the cell is free. */
 struct cell {
 	uint64_t ip, end;
@@ -15,6 +17,7 @@ struct cell {
 	uint64_t to;	/* the target of the direct jump that ends the block */
 	int32_t pid;
 	uint32_t ninsn;
+	uint8_t mode; /* enum ptah_exec_mode */
 };
 
 struct hotspots {
@@ -22,5 +25,13 @@ struct hotspots {
 	struct cell *cells;
 	size_t capacity, count;
 };
+
+/* As strcmp(); NULL comes first. */
+static inline int compare_texts(const char *a, const char *b)
+{
+	if (a == b)
+		return 0;
+	return a && b ? strcmp(a, b) : a ? 1 : -1;
+}
 
 #endif

@@ -8,16 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+char *names_local_path(const struct names *n, const char *path)
+{
+	char *full;
+
+	if (asprintf(&full, "%s%s", n->symfs, path) < 0)
+		return NULL;
+	if (*n->symfs)
+		path_resolve(full + strlen(n->symfs));
+	return full;
+}
+
 /* Reads the build id of the file that is at `path` below the root now. */
 static void read_id(const struct names *n, const char *path, struct build_id *id)
 {
 	char *full;
 
 	memset(id, 0, sizeof(*id));
-	if (!ptah_path_is_file(path) || asprintf(&full, "%s%s", n->symfs, path) < 0)
+	full = ptah_path_is_file(path) ? names_local_path(n, path) : NULL;
+	if (!full)
 		return;
-	if (*n->symfs)
-		path_resolve(full + strlen(n->symfs));
 	id->size = ptah_build_id_read(full, id->bytes);
 	if (id->size < 0)
 		id->size = 0;

@@ -63,6 +63,9 @@ struct clean {
 /* `path` without characters that must not reach a terminal: nearly always `path` itself. */
 const char *names_shown(struct names *names, const char *path);
 
+/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
+char *names_local_path(const struct names *names, const char *path);
+
 /* Has this file of the counts changed since it ran? */
 bool names_is_changed(const struct names *names, const struct ptah_counts_file *file);
 
