@@ -411,11 +411,13 @@ static int run(int argc, char **argv)
 	if (!status)
 		status = input_open(&command_script, &o.input, argc - first, argv + first, true,
 				    &session);
-	if (status)
-		return status;
-	status = output_open(&command_script, &o.input, &s.out);
+	if (!status) {
+		status = output_open(&command_script, &o.input, &s.out);
+		if (status)
+			ptah_session_close(session);
+	}
 	if (status) {
-		ptah_session_close(session);
+		script_free_last(&s);
 		return status;
 	}
 	s.session = s.own_session = session;

@@ -102,3 +102,4 @@ is_end snapshot.data 50
 expect 0 "$PTAH" script -q --last=2 snapshot.data
 grep -q "SIGSEGV ended process [0-9]* at $fault" out || fail "snapshot: $(cat out)"
 expect 2 "$PTAH" script --last=5 --since=0.1 crash.data
+expect 1 "$PTAH" script --last=5 absent.data
