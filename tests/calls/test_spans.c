@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "flow/random_machine.h"
+#include "mark_list.h"
 
 #include <ptah/calls.h>
 
@@ -24,23 +25,6 @@ static bool find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struc
 	f->high = f->low + PIECE;
 	f->flags = ip / PIECE % 8 == 6 ? PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT : 0;
 	return true;
-}
-
-struct list {
-	struct ptah_call_mark *marks;
-	size_t count, capacity;
-};
-
-static void append(struct list *l, const struct ptah_call_mark *marks, size_t n)
-{
-	if (l->count + n > l->capacity) {
-		l->capacity = 2 * (l->count + n);
-		l->marks = realloc(l->marks, l->capacity * sizeof(*marks));
-		assert_non_null(l->marks);
-	}
-	if (n)
-		memcpy(l->marks + l->count, marks, n * sizeof(*marks));
-	l->count += n;
 }
 
 static void take_items(struct ptah_calls *calls, const struct ptah_item *items, size_t n,

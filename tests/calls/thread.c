@@ -4,6 +4,7 @@
 #include "thread.h"
 
 #include "test.h"
+#include "mark_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,23 +176,6 @@ static size_t read_text(const char *text, struct ptah_item *items)
 }
 
 /* Running */
-
-struct list {
-	struct ptah_call_mark *marks;
-	size_t count, capacity;
-};
-
-static void append(struct list *l, const struct ptah_call_mark *marks, size_t n)
-{
-	if (l->count + n > l->capacity) {
-		l->capacity = 2 * (l->count + n);
-		l->marks = realloc(l->marks, l->capacity * sizeof(*marks));
-		assert_non_null(l->marks);
-	}
-	if (n)
-		memcpy(l->marks + l->count, marks, n * sizeof(*marks));
-	l->count += n;
-}
 
 static void take(struct ptah_calls *calls, const struct ptah_item *items, size_t n, size_t capacity,
 		 struct list *l)

@@ -53,7 +53,9 @@ version 100
 git checkout -q -b slower
 version 105
 git checkout -q -b other main
-version 100 2>&1 || true # nothing to commit: another branch with the same program
+echo 'The program is the same.' >README
+git add README
+git commit -q -m "a text"
 cd ..
 
 mkdir bin

@@ -3,39 +3,9 @@
 #include "test.h"
 
 #include "../calls/tree_check.h"
+#include "load_counts.h"
 
 #include <ptah/counts.h>
-
-static struct ptah_counts *counts_new(void)
-{
-	struct ptah_counts *counts;
-
-	assert_int_equal(ptah_counts_new(&counts), 0);
-	return counts;
-}
-
-static struct ptah_counts *loaded(const void *bytes, size_t n)
-{
-	struct ptah_message why = {""};
-	struct ptah_counts *counts;
-
-	if (ptah_counts_load(bytes, n, &counts, &why) < 0)
-		fail_msg("%s", why.text);
-	return counts;
-}
-
-static void assert_same_bytes(const struct ptah_counts *a, const struct ptah_counts *b)
-{
-	void *x, *y;
-	size_t n, m;
-
-	assert_int_equal(ptah_counts_save(a, &x, &n), 0);
-	assert_int_equal(ptah_counts_save(b, &y, &m), 0);
-	assert_int_equal(n, m);
-	assert_memory_equal(x, y, n);
-	free(x);
-	free(y);
-}
 
 /* A copy by way of the file format. */
 static struct ptah_counts *copy(const struct ptah_counts *counts)

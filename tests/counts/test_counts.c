@@ -4,40 +4,9 @@
 
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
+#include "load_counts.h"
 
 #include <ptah/counts.h>
-
-static struct ptah_counts *counts_new(void)
-{
-	struct ptah_counts *counts;
-
-	assert_int_equal(ptah_counts_new(&counts), 0);
-	return counts;
-}
-
-static struct ptah_counts *loaded(const void *bytes, size_t n)
-{
-	struct ptah_message why = {""};
-	struct ptah_counts *counts;
-
-	if (ptah_counts_load(bytes, n, &counts, &why) < 0)
-		fail_msg("%s", why.text);
-	return counts;
-}
-
-/* Do both save to the same bytes? */
-static void assert_same(const struct ptah_counts *a, const struct ptah_counts *b)
-{
-	void *x, *y;
-	size_t n, m;
-
-	assert_int_equal(ptah_counts_save(a, &x, &n), 0);
-	assert_int_equal(ptah_counts_save(b, &y, &m), 0);
-	assert_int_equal(n, m);
-	assert_memory_equal(x, y, n);
-	free(x);
-	free(y);
-}
 
 struct run {
 	struct world *w;
@@ -126,7 +95,7 @@ static void saved_and_loaded(void **state)
 		assert_int_equal(ptah_counts_save(counts, &bytes, &n), 0);
 		again = loaded(bytes, n);
 		free(bytes);
-		assert_same(counts, again);
+		assert_same_bytes(counts, again);
 		assert_true(ptah_counts_process(again, 0, &process));
 		assert_int_equal(process.pid, 7);
 		check_process(&process, r.profile);
@@ -163,7 +132,7 @@ static void merged(void **state)
 		one = counts_new();
 		assert_int_equal(ptah_counts_add(one, 7, r.profile), 0);
 		assert_int_equal(ptah_counts_merge(one, two), 0);
-		assert_same(all, one);
+		assert_same_bytes(all, one);
 		ptah_profile_free(other);
 		ptah_counts_free(all);
 		ptah_counts_free(one);
@@ -335,7 +304,7 @@ static void check_version(uint8_t version, size_t from)
 		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
 	memcpy(bytes + 24, &hash, sizeof(hash));
 	old = loaded(bytes, n);
-	assert_same(old, counts);
+	assert_same_bytes(old, counts);
 	free(saved);
 	ptah_counts_free(old);
 	ptah_counts_free(counts);
