@@ -129,31 +129,37 @@ static void put_text(struct calls_view *v, const struct row *rows, size_t shown,
 		out_format(v->out, "%zu more (--limit=0 shows all)\n", count - shown);
 }
 
-static void put_rows(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+/* Writes `n` rows of `size` bytes as JSON, in an array called `key`, or as TSV. */
+static void put_list(const struct calls_view *v, const char *key, const struct row_type *type,
+		     const void *rows, size_t size, size_t n)
 {
+	const char *row = rows;
 	struct json json;
 
-	switch (v->options->input.format) {
-	case FORMAT_JSON:
-		json_init(&json, v->out);
-		json_object(&json, NULL, false);
-		json_string(&json, "value", calls_value_name(v));
-		json_number(&json, "errors", v->errors);
-		json_array(&json, "functions");
-		for (size_t i = 0; i < shown; i++)
-			fields_json(&json, &row_type, 0, &rows[i]);
-		json_end_array(&json);
-		json_end_object(&json);
-		json_finish(&json);
-		break;
-	case FORMAT_TSV:
-		fields_tsv_head(v->out, &row_type, 0);
-		for (size_t i = 0; i < shown; i++)
-			fields_tsv(v->out, &row_type, 0, &rows[i]);
-		break;
-	default:
-		put_text(v, rows, shown, count);
+	if (v->options->input.format == FORMAT_TSV) {
+		fields_tsv_head(v->out, type, 0);
+		for (size_t i = 0; i < n; i++)
+			fields_tsv(v->out, type, 0, row + i * size);
+		return;
 	}
+	json_init(&json, v->out);
+	json_object(&json, NULL, false);
+	json_string(&json, "value", calls_value_name(v));
+	json_number(&json, "errors", v->errors);
+	json_array(&json, key);
+	for (size_t i = 0; i < n; i++)
+		fields_json(&json, type, 0, row + i * size);
+	json_end_array(&json);
+	json_end_object(&json);
+	json_finish(&json);
+}
+
+static void put_rows(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+{
+	if (v->options->input.format == FORMAT_TEXT)
+		put_text(v, rows, shown, count);
+	else
+		put_list(v, "functions", &row_type, rows, sizeof(*rows), shown);
 }
 
 int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
@@ -258,29 +264,12 @@ static void put_pairs(struct calls_view *v, const struct pair_row *rows, size_t 
 		      bool callers)
 {
 	const size_t shown = input_shown(&v->options->input, count);
-	struct json json;
 
-	switch (v->options->input.format) {
-	case FORMAT_JSON:
-		json_init(&json, v->out);
-		json_object(&json, NULL, false);
-		json_string(&json, "value", calls_value_name(v));
-		json_number(&json, "errors", v->errors);
-		json_array(&json, callers ? "callers" : "callees");
-		for (size_t i = 0; i < shown; i++)
-			fields_json(&json, &pair_type, 0, &rows[i]);
-		json_end_array(&json);
-		json_end_object(&json);
-		json_finish(&json);
-		break;
-	case FORMAT_TSV:
-		fields_tsv_head(v->out, &pair_type, 0);
-		for (size_t i = 0; i < shown; i++)
-			fields_tsv(v->out, &pair_type, 0, &rows[i]);
-		break;
-	default:
+	if (v->options->input.format == FORMAT_TEXT)
 		put_pairs_text(v, rows, shown, count, sum, callers);
-	}
+	else
+		put_list(v, callers ? "callers" : "callees", &pair_type, rows, sizeof(*rows),
+			 shown);
 }
 
 int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, bool callers)

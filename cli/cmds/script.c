@@ -14,7 +14,6 @@ struct options {
 	struct input input;
 	bool branches, blocks, calls, events, time, att, lines;
 	uint64_t last;
-	const char *function;
 };
 
 static const struct option_def script_options[] = {
@@ -68,14 +67,6 @@ static const struct option_def script_options[] = {
 	    "the trace, the instruction alone. Only the end of the trace is decoded, from a PSB "
 	    "before these rows; depths of calls count from there. In a recording "
 	    "with a stream per CPU it is the last *N* on each CPU."},
-    {.name = "function",
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct options, function),
-     .arg = "FUNCTION",
-     .help = "only what ran in FUNCTION; with --calls also what it called",
-     .man = "Only what ran in the function of this name, as it is shown or as it stands in the "
-	    "file; of branches those that begin in it. With `--calls` its calls and everything "
-	    "below them. Losses and errors are shown wherever they are."},
     {.name = "srcline",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, lines),
@@ -383,7 +374,7 @@ static int choose(struct script *s, const struct options *o)
 	    renderer_choose(&command_script, s->mode->renderers, o->input.format, s->mode->option);
 	s->input = &o->input;
 	s->events = o->events;
-	s->function = o->function;
+	s->function = o->input.function;
 	s->time = o->time;
 	s->att = o->att;
 	s->asked = (o->time ? SCRIPT_TIME : 0) | (o->input.no_symbols ? 0 : SCRIPT_SYMBOLS) |
@@ -426,8 +417,8 @@ static int run(int argc, char **argv)
 		status = fail(&command_script, "%s", ptah_strerror(problem));
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
-	if (problem >= 0 && o.function && !s.found_function && !status)
-		status = fail_function(&command_script, o.function);
+	if (problem >= 0 && o.input.function && !s.found_function && !status)
+		status = fail_function(&command_script, o.input.function);
 	input_notes(&o.input, session);
 	if (s.time && s.timed)
 		input_note_times(&o.input, session);
@@ -454,9 +445,13 @@ const struct command command_script = {
 	"at their places as lines with \"#\"; the exit status is then 1.",
     .options = (const struct option_def *const[]){script_options, names_options, symbols_options,
 						  ordered_jobs_options, input_options, raw_options,
-						  ptxed_options, window_options, decode_options,
-						  output_options, format_options, quiet_options,
-						  help_options, NULL},
+						  ptxed_options, window_options, function_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
+    .notes = (const struct option_note[]){{"function",
+					   "With `--calls` everything below its calls is shown, "
+					   "too. Losses and errors are shown wherever they are."},
+					  {0}},
     .operand = COMPLETE_FILE,
     .run = run,
 };
