@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 /* libiberty refuses names of more than half its limit of nesting (2048), which are longer. */
 #define NAME_MAX_BYTES 4096
 #define WHOLE_MAX      16384
+/* A function pointer has a lifetime or two of its own. */
+#define LIFETIMES_MAX 1000
 
 struct output {
 	char *text;
@@ -64,6 +67,37 @@ static bool run(demangler *demangle, const char *name, int options, char *text, 
 	return o.used > 0;
 }
 
+static unsigned base62(char digit)
+{
+	if (digit >= '0' && digit <= '9')
+		return (unsigned)(digit - '0');
+	return digit >= 'a' ? (unsigned)(digit - 'a' + 10) : (unsigned)(digit - 'A' + 36);
+}
+
+/*
+ * A function pointer or trait object in a name of Rust may declare any number of lifetimes: "FG",
+ * a number in base 62, "_". libiberty counts them out one by one, also in parts of the name that it
+ * does not write, where nothing could stop it. Their sum, because a name may have many such parts.
+ */
+static bool few_lifetimes(const char *name)
+{
+	uint64_t sum = 0;
+
+	for (const char *p = name; (p = strchr(p, 'G')); p++) {
+		uint64_t number = 0;
+		const char *digit = p + 1;
+
+		if (p == name || (p[-1] != 'F' && p[-1] != 'D'))
+			continue;
+		for (; isalnum((unsigned char)*digit) && number <= LIFETIMES_MAX; digit++)
+			number = number * 62 + base62(*digit);
+		sum += *digit == '_' && digit == p + 1 ? 1 : number + 2;
+		if (sum > LIFETIMES_MAX)
+			return false;
+	}
+	return true;
+}
+
 static bool demangle_name(const char *name, unsigned flags, char *text, size_t size)
 {
 	const bool parameters = flags & PTAH_DEMANGLE_PARAMETERS;
@@ -71,7 +105,7 @@ static bool demangle_name(const char *name, unsigned flags, char *text, size_t s
 	const char *clone;
 
 	/* The old names of Rust are names of C++ as well, with a hash at the end. */
-	if (run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
+	if (few_lifetimes(name) && run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
 		return true;
 	if (parameters)
 		return run(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, text, size);

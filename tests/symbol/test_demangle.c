@@ -166,6 +166,17 @@ static void doubling_in_cxx_ends(void **state)
 	assert_false(ptah_symbol_matches(name, "f"));
 }
 
+/* Parameters of a function pointer, in a part that is not written: 63 lifetimes, and 10^15. */
+static void lifetimes_are_not_counted_for_ever(void **state)
+{
+	const char *endless = "_RNvMINvC1a1bFGzzzzzzzz_EuEu1f";
+
+	(void)state;
+	assert_demangled("_RNvMINvC1a1bFGZ_EuEu1f", 0, "<()>::f");
+	assert_demangled(endless, 0, endless);
+	assert_demangled("_RNvC1a9FGzzzzz_b", 0, "_RNvC1a9FGzzzzz_b");
+}
+
 static void put_base_62(char *text, size_t number)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -237,6 +248,7 @@ int main(void)
 	    cmocka_unit_test(what_is_appended_is_kept),
 	    cmocka_unit_test(what_does_not_fit_stays_mangled),
 	    cmocka_unit_test(doubling_in_cxx_ends),
+	    cmocka_unit_test(lifetimes_are_not_counted_for_ever),
 	    cmocka_unit_test(doubling_in_rust_ends),
 	    cmocka_unit_test(names_can_be_given_in_any_form),
 	};
