@@ -167,6 +167,14 @@ const struct option_def record_options[] = {
      .at = AT(kcore),
      .help = "keep a copy of the kernel's code",
      .man = "Keep a copy of the kernel's code with the recording, for decoding."},
+    {.name = "no-jit-copies",
+     .kind = OPTION_FLAG,
+     .at = AT(no_jit_copies),
+     .help = "do not copy the lists of generated code (perf-PID.map, jit-PID.dump)",
+     .man = "Do not copy what the recorded programs list of the code that they generate. "
+	    "Otherwise, at the end of the recording, maps for perf (*/tmp/perf-PID.map*) and "
+	    "jitdumps (*jit-PID.dump*) are copied into the folder *FILE*`.jit`, 1 GiB at most, so "
+	    "that their names are known later."},
     {.name = "mmap-pages",
      .letter = 'm',
      .kind = OPTION_TEXT,

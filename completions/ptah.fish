@@ -24,6 +24,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -s C -l cpu -x -d 'reco
 complete -c ptah -n '__fish_seen_subcommand_from record' -l per-thread -d 'a buffer for each thread instead of each processor'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s i -l no-inherit -d 'leave out children, and threads that begin later'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l kcore -d 'keep a copy of the kernel\'s code'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l no-jit-copies -d 'do not copy the lists of generated code (perf-PID.map, jit-PID.dump)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -d 'room for records and for trace: pages, or sizes with B, K, M or G'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s S -l snapshot -d 'keep the last SIZE bytes of each trace; SIGUSR2 saves them'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l stop-when-full -d 'end each thread\'s trace when its buffer is full'

@@ -234,6 +234,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 	config->backend.mark_loops = o->mark_loops;
 	config->target.no_inherit = o->no_inherit;
 	config->output.kcore = o->kcore;
+	config->output.no_jit_copies = o->no_jit_copies;
 	config->target.per_thread = o->target.per_thread;
 	config->backend.qemu = o->qemu;
 	config->backend.plugin = o->plugin;

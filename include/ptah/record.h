@@ -197,6 +197,11 @@ struct ptah_record_config {
 		 * returns 0; 0: no limit. What the buffers hold then is written too.
 		 */
 		uint64_t max_size;
+		/*
+		 * Leave out the copies of maps for perf and of jitdumps, which otherwise are in the
+		 * folder PATH.jit when the recording is finished. A sink gets none.
+		 */
+		bool no_jit_copies;
 	} output;
 
 	/* Which recorder does it, and what belongs to one of them alone. */
@@ -266,6 +271,7 @@ struct ptah_record_status {
 	uint32_t processes;
 	uint32_t snapshots;
 	uint32_t notes; /* remarks stored in the file (programs that cannot be followed, ...) */
+	uint32_t jit_copies; /* lists of generated code that were copied beside the file */
 	struct ptah_record_losses losses;
 };
 

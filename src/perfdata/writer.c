@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "perfdata/jit_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,8 +179,11 @@ static void writer_free(struct perfdata_writer *w)
 	for (char **arg = w->command; arg && *arg; arg++)
 		free(*arg);
 	free(w->command);
+	perfdata_free_processes(w);
 	free(w->path);
 	free(w->old_path);
+	free(w->copies);
+	free(w->old_copies);
 	free(w);
 }
 
@@ -229,6 +233,8 @@ static int open_file(struct perfdata_writer *w)
 		if (rename(w->path, w->old_path))
 			return perfdata_writer_fail_system(w, "rename the old recording");
 		w->renamed = true;
+		perfdata_jit_remove(w->old_copies);
+		rename(w->copies, w->old_copies);
 	}
 	w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (w->fd < 0)
@@ -236,7 +242,19 @@ static int open_file(struct perfdata_writer *w)
 	if (fstat(w->fd, &st))
 		return perfdata_writer_fail_system(w, "create");
 	choose_layout(w, &st);
+	/* Copies that are left here were those of a recording that has been removed. */
+	if (w->regular)
+		perfdata_jit_remove(w->copies);
 	return 0;
+}
+
+static bool name_others(struct perfdata_writer *w)
+{
+	if (asprintf(&w->old_path, "%s.old", w->path) < 0)
+		w->old_path = NULL;
+	w->copies = perfdata_jit_folder(w->path);
+	w->old_copies = w->old_path ? perfdata_jit_folder(w->old_path) : NULL;
+	return w->copies && w->old_copies;
 }
 
 int perfdata_writer_open(const struct perfdata_writer_config *config,
@@ -252,8 +270,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	w->clock = config->clock;
 	w->command = copy_command(config->command);
 	w->bare_command = config->bare_command;
-	if (!w->path || !w->command || asprintf(&w->old_path, "%s.old", config->path) < 0) {
-		w->old_path = NULL;
+	if (!w->path || !w->command || !name_others(w)) {
 		writer_free(w);
 		return PTAH_E_NOMEM;
 	}
@@ -374,7 +391,10 @@ void perfdata_writer_abort(struct perfdata_writer *w)
 		(void)!ftruncate(w->fd, 0); /* nothing better can be done about a failure */
 	else if (w->regular)
 		unlink(w->path);
-	if (w->renamed && rename(w->old_path, w->path))
-		w->renamed = false; /* the old recording stays as PATH.old, as perf leaves it too */
+	if (w->regular && !w->lent)
+		perfdata_jit_remove(w->copies);
+	/* If this fails, the old recording stays as PATH.old, as perf leaves it too. */
+	if (w->renamed && !rename(w->old_path, w->path))
+		rename(w->old_copies, w->copies);
 	writer_free(w);
 }

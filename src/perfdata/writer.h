@@ -109,7 +109,8 @@ struct perfdata_writer_config {
 };
 
 /*
- * An existing file is renamed to PATH.old first, as perf does. What is no regular file gets the
+ * An existing file is renamed to PATH.old first, as perf does, and its folder of copies
+ * (jit_folder.h) to PATH.old.jit. What is no regular file gets the
  * layout that perf writes through a pipe, from its first byte to its last.
  */
 int perfdata_writer_open(const struct perfdata_writer_config *config, struct perfdata_writer **w,
@@ -257,6 +258,16 @@ int perfdata_writer_flush(struct perfdata_writer *w);
 /* The first failure, or 0; and its sentence, or NULL. */
 int perfdata_writer_status(const struct perfdata_writer *w);
 const char *perfdata_writer_why(const struct perfdata_writer *w);
+
+/* Has the recording a record of this process? */
+bool perfdata_has_process(const struct perfdata_writer *w, int32_t pid);
+/* Jitdump number i that a process has mapped, and the process. NULL: there are no more. */
+const char *perfdata_mapped_dump(const struct perfdata_writer *w, size_t i, int32_t *pid);
+/*
+ * Where copies of lists of generated code go (jit_folder.h). NULL: the recording is in no file of
+ * this writer's.
+ */
+const char *perfdata_copies_folder(const struct perfdata_writer *w);
 
 /* The size of the file so far, or of what the callback has taken. */
 uint64_t perfdata_writer_size(const struct perfdata_writer *w);

@@ -13,6 +13,7 @@
 #include "perfdata/writer.h"
 
 #define MAX_FILES  10000 /* mapped files whose build ids are read; the list is searched */
+#define MAX_DUMPS  4096	 /* jitdumps of which the writer keeps the paths */
 #define MARKS	   4
 #define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
 
@@ -21,6 +22,13 @@ struct written_file {
 	struct written_file *next;
 	bool kernel; /* the kernel, or a module of it */
 	struct perfdata_build_id id;
+	char path[];
+};
+
+/* A jitdump that a process has mapped. */
+struct written_dump {
+	struct written_dump *next;
+	int32_t pid;
 	char path[];
 };
 
@@ -50,6 +58,7 @@ struct perfdata_writer {
 	bool lent;  /* to a descriptor of the caller's */
 	bool piped; /* the layout of a recording through a pipe: nothing is changed later */
 	char *path, *old_path;
+	char *copies, *old_copies; /* their folders of copies (jit_folder.h) */
 	struct perfdata_clock clock;
 	uint64_t size;	     /* bytes of the data section, written or buffered */
 	uint64_t trace_size; /* bytes of trace among them, without padding */
@@ -62,6 +71,9 @@ struct perfdata_writer {
 	struct perfdata_buffer pending;
 	struct written_file *files;
 	size_t file_count;
+	uint8_t *processes; /* a bit for each number; NULL: none yet */
+	struct written_dump *dumps;
+	size_t dump_count;
 	struct written_stream *streams;
 	size_t stream_count;
 	char **command;
@@ -102,6 +114,14 @@ int perfdata_hand_over(struct perfdata_writer *w, const struct perfdata_piece *p
 int perfdata_end(struct perfdata_writer *w);
 /* Appends n bytes and zeros up to a multiple of 8. */
 void perfdata_put_padded(struct perfdata_writer *w, const void *bytes, size_t n);
+
+/* writer_processes.c */
+/* Notes the process of a record, and the file of a mapping if it is a jitdump. */
+void perfdata_note_process(struct perfdata_writer *w, int32_t pid);
+void perfdata_note_mapping(struct perfdata_writer *w, int32_t pid, const char *path);
+/* The same for a record as the kernel wrote it. */
+void perfdata_note_raw(struct perfdata_writer *w, const uint8_t *record, size_t size);
+void perfdata_free_processes(struct perfdata_writer *w);
 
 /* writer_header.c */
 /* Copies what the header will contain about the events. False: out of memory. */

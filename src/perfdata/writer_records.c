@@ -47,6 +47,7 @@ int perfdata_write_comm(struct perfdata_writer *w, int32_t pid, int32_t tid, uin
 {
 	char name[16];
 
+	perfdata_note_process(w, pid);
 	snprintf(name, sizeof(name), "%s", comm);
 	perfdata_begin(w, PERFDATA_COMM, exec ? PERFDATA_MISC_COMM_EXEC : 0,
 		       8 + 8 + string_size(name) + SAMPLE_ID_SIZE);
@@ -60,6 +61,7 @@ int perfdata_write_comm(struct perfdata_writer *w, int32_t pid, int32_t tid, uin
 static int write_task(struct perfdata_writer *w, uint32_t type, int32_t pid, int32_t tid,
 		      int32_t ppid, int32_t ptid, uint64_t tsc)
 {
+	perfdata_note_process(w, pid);
 	perfdata_begin(w, type, 0, 8 + 24 + SAMPLE_ID_SIZE);
 	perfdata_put32(&w->pending, (uint32_t)pid);
 	perfdata_put32(&w->pending, (uint32_t)ppid);
@@ -178,6 +180,7 @@ int perfdata_write_foreign_map(struct perfdata_writer *w, int32_t pid, int32_t t
 		return perfdata_writer_fail(
 		    w, perfdata_message(&w->why, PTAH_E_LIMIT,
 					"the path of a mapped file is too long"));
+	perfdata_note_mapping(w, pid, path);
 	perfdata_begin(
 	    w, PERFDATA_MMAP2,
 	    (uint16_t)(PERFDATA_MISC_USER | (id->size ? PERFDATA_MISC_MMAP_BUILD_ID : 0)),
@@ -421,6 +424,7 @@ int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t siz
 								"a record of %zu bytes is not one",
 								size));
 	list_file(w, record, size);
+	perfdata_note_raw(w, record, size);
 	perfdata_put(&w->pending, record, size);
 	w->size += size;
 	return perfdata_end(w);

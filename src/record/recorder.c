@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
-#include "record/recorder.h"
+#include "record/jit_copies.h"
 
 #include "base/compiler.h"
 
@@ -397,6 +397,7 @@ int ptah_recorder_start(struct ptah_recorder *r)
 	if (!r || r->state != RECORDER_NEW)
 		return PTAH_E_INVAL;
 	r->state = RECORDER_STARTED;
+	jit_copies_begin(r);
 	status = r->backend->start(r);
 	r->command = r->status.pid;
 	if (status >= 0)
@@ -499,6 +500,7 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 		recorder_note(r, "the recording is not complete: %s", r->why.text);
 	r->state = RECORDER_FINISHED;
 	note_end_of_command(r);
+	jit_copies_make(r);
 	status = perfdata_writer_finish(r->writer, &kept, &why);
 	r->writer = NULL;
 	r->kept = status >= 0 || kept;

@@ -11,6 +11,8 @@
 
 #include <ptah/record.h>
 
+#include <time.h>
+
 struct recorder_backend {
 	enum ptah_recorder_kind kind;
 	/*
@@ -54,12 +56,13 @@ struct ptah_recorder {
 	struct ptah_record_status status;
 	struct ptah_record_metadata metadata;
 	enum recorder_state state;
-	int32_t timer;	 /* pid of the command of timer.c; 0: none runs */
-	int32_t command; /* pid that the command had; 0: it has not begun */
-	bool end_noted;	 /* a note says which signal ended the command */
-	int error;	 /* status of the first failure */
-	int64_t flushed; /* milliseconds of CLOCK_MONOTONIC */
-	bool kept;	 /* the file is complete, as far as it could be written */
+	int32_t timer;	       /* pid of the command of timer.c; 0: none runs */
+	int32_t command;       /* pid that the command had; 0: it has not begun */
+	bool end_noted;	       /* a note says which signal ended the command */
+	int error;	       /* status of the first failure */
+	int64_t flushed;       /* milliseconds of CLOCK_MONOTONIC */
+	bool kept;	       /* the file is complete, as far as it could be written */
+	struct timespec began; /* by the clock of files' times */
 	enum ptah_record_problem problem;
 	struct ptah_message why;
 	char choice[1200];

@@ -6,9 +6,9 @@
  */
 #include "session/jit.h"
 
+#include "perfdata/jit_folder.h"
 #include "session/records.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,19 +24,9 @@
 
 bool jit_is_dump(const char *path, size_t n)
 {
-	static const char begin[] = "jit-", end[] = ".dump";
-	const char *name = memrchr(path, '/', n);
-	size_t digits = 0;
+	int32_t number;
 
-	name = name ? name + 1 : path;
-	n -= (size_t)(name - path);
-	if (n < strlen(begin) + strlen(end) + 1 || memcmp(name, begin, strlen(begin)) != 0)
-		return false;
-	name += strlen(begin);
-	n -= strlen(begin);
-	while (digits < n && isdigit((unsigned char)name[digits]))
-		digits++;
-	return digits && n - digits == strlen(end) && memcmp(name + digits, end, strlen(end)) == 0;
+	return perfdata_jit_kind(path, n, &number) == PERFDATA_JIT_DUMP;
 }
 
 int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
@@ -59,12 +49,12 @@ int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
 	return dumps[s->jitdump_count++].path ? 0 : PTAH_E_NOMEM;
 }
 
-/* The file of this name beside the recording, if there is one. The caller frees the path. */
-static char *path_beside(const struct ptah_session *s, const char *name)
+/* The file of this name in a folder, if there is one. The caller frees the path. */
+static char *path_in(const char *folder, const char *name)
 {
 	char *path;
 
-	if (!s->folder || asprintf(&path, "%s/%s", s->folder, name) < 0)
+	if (!folder || asprintf(&path, "%s/%s", folder, name) < 0)
 		return NULL;
 	if (access(path, F_OK) == 0)
 		return path;
@@ -72,11 +62,24 @@ static char *path_beside(const struct ptah_session *s, const char *name)
 	return NULL;
 }
 
+/* The same for the recorder's copies, then for the folder of the recording. */
+static char *path_beside(const struct ptah_session *s, const char *name)
+{
+	char *path = path_in(s->jit_folder, name);
+
+	return path ? path : path_in(s->folder, name);
+}
+
 static char *dump_path(const struct ptah_session *s, const struct jitdump *dump)
 {
 	const char *slash = strrchr(dump->path, '/');
-	char *path = path_beside(s, slash ? slash + 1 : dump->path);
+	char name[64], *path;
 
+	/* The copy has the number that the process has in the recording. */
+	snprintf(name, sizeof(name), "jit-%d.dump", (int)dump->pid);
+	path = path_in(s->jit_folder, name);
+	if (!path)
+		path = path_in(s->folder, slash ? slash + 1 : dump->path);
 	return path ? path : session_path(s, dump->path);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/format.h"
+#include "perfdata/jit_folder.h"
 #include "perfdata/message.h"
 
 #include <errno.h>
@@ -108,6 +109,7 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 	int status = perfdata_open(path, &s->file, why);
 
 	s->folder = folder_of(path);
+	s->jit_folder = s->folder ? perfdata_jit_folder(path) : NULL;
 	if (status >= 0)
 		status = session_read_records(s, path, NULL, why);
 	if (status < 0)
@@ -332,6 +334,7 @@ void ptah_session_close(struct ptah_session *s)
 	session_forget_kernel(&s->kernel);
 	jit_free_dumps(s);
 	free(s->folder);
+	free(s->jit_folder);
 	free(s->cpus);
 	table_free(&s->cpus_by_number);
 	for (size_t i = 0; i < s->note_count; i++)

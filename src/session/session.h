@@ -300,7 +300,8 @@ struct ptah_session {
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct strings paths;
 	struct kernel kernel;
-	char *folder; /* of the recording, in which files about it may be; NULL: not known */
+	char *folder;	  /* of the recording, in which files about it may be; NULL: not known */
+	char *jit_folder; /* copies of lists of generated code (jit_folder.h), or NULL */
 	struct jitdump *jitdumps; /* see jit.h */
 	size_t jitdump_count, jitdump_capacity;
 	uint64_t begin, end; /* the times of the first and the last record, as in the trace */

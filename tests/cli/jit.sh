@@ -14,6 +14,7 @@ rows() {
 }
 
 # A map for perf has no times: the code that was replaced counts for what replaced it.
+copy_of() { echo "$1.jit/perf-$pid.map"; }
 record map.data ./jit map
 pid=$(cat recorded-out)
 map=/tmp/perf-$pid.map
@@ -26,6 +27,16 @@ equal "instructions of what replaced other code, and of that" \
 	"$(rows map.data | grep third | cut -f 1)" $((7 * 30 + 2 * 40))
 rows map.data | grep -v third >got
 diff wanted got || fail "names of a map for perf"
+
+# The recorder's copy is what counts, whatever later has the process's number.
+cmp "$map" "$(copy_of map.data)" || fail "no copy of the map"
+rows map.data >before
+cp "$map" map.kept
+sed 's/third/later/' map.kept >"$map"
+rows map.data >got
+diff before got || fail "names of a later process"
+rm -r map.data.jit
+cp map.kept "$map"
 
 # A copy beside the recording, and below --symfs, serves when the map is gone.
 rows map.data >before
@@ -40,6 +51,36 @@ mv "moved/perf-$pid.map" root/tmp
 rows --force --symfs=root map.data 2>/dev/null | cut -f 4 >got # the program is not there
 cut -f 4 before | diff - got || fail "a map below --symfs"
 
+# A new recording has the copies of its own processes, the old one keeps its own.
+rm -f moved/*.map root/tmp/*.map
+record map.data ./jit map
+first=$pid
+pid=$(cat recorded-out)
+kept=$(copy_of map.data.old)
+rm "/tmp/perf-$pid.map"
+record map.data sh -c 'echo "0 1 x" >/tmp/perf-$$.map; echo $$'
+pid=$(cat recorded-out)
+rm "/tmp/perf-$pid.map"
+[ -f "$kept" ] || fail "the copies of FILE.old"
+equal "copies of a new recording" "$(ls map.data.jit)" "perf-$pid.map"
+rows map.data.old | sed 's/tid [0-9]*/tid/' >got
+sed 's/tid [0-9]*/tid/' before | diff - got || fail "names of FILE.old"
+pid=$first
+
+# No copies: of a file that an earlier process has left, of a link, if that is not wanted.
+record none.data sh -c 'cd /tmp; echo "0 1 x" >perf-$$.map; touch -d "2 days ago" perf-$$.map
+	echo $$'
+rm "/tmp/perf-$(cat recorded-out).map"
+[ ! -e none.data.jit ] || fail "an old map was copied"
+echo "0 1 x" >target
+record none.data sh -c 'ln -s "$PWD"/target /tmp/perf-$$.map; echo $$'
+rm "/tmp/perf-$(cat recorded-out).map"
+[ ! -e none.data.jit ] || fail "a link was followed"
+"$PTAH" record -o none.data --no-jit-copies -- sh -c 'echo "0 1 x" >/tmp/perf-$$.map
+	echo $$' >recorded-out 2>closing
+rm "/tmp/perf-$(cat recorded-out).map"
+[ ! -e none.data.jit ] || fail "--no-jit-copies"
+
 # Without the emulator, single steps record, whose clock this program's times do not agree with.
 [ -z "${PTAH_SANITIZE:-}" ] || exit 0
 
@@ -47,7 +88,8 @@ cut -f 4 before | diff - got || fail "a map below --symfs"
 "$PTAH" record --clock=host -o dump.data -- ./jit dump >recorded-out 2>closing ||
 	fail "recording: $(cat closing)"
 pid=$(cat recorded-out)
-[ -e "jit-$pid.dump" ] || fail "no jitdump"
+cmp "jit-$pid.dump" "dump.data.jit/jit-$pid.dump" || fail "no copy of the jitdump"
+rm "jit-$pid.dump"
 "$PTAH" script dump.data >all
 for f in first:3:10 second:5:20 gone:7:30 third:2:40; do
 	name=${f%%:*}
