@@ -109,10 +109,15 @@ NOINLINE void tree_learn(struct ptah_call_tree *t, const struct ptah_call_counts
 	if (t->unknown & TREE_TIME && tsc) {
 		flags |= TREE_FRAME_UNTIMED;
 		t->known |= TREE_TIME;
+		t->origin = tsc - counts->ticks;
+		t->time = tree_nanoseconds(t, tsc);
 	}
 	t->unknown &= ~t->known;
-	for (size_t i = 1; i <= tree_depth(t); i++)
+	for (size_t i = 1; i <= tree_depth(t); i++) {
 		t->frames[i].flags |= flags;
+		if (flags & TREE_FRAME_UNTIMED)
+			t->frames[i].time = tree_nanoseconds(t, t->origin);
+	}
 }
 
 NOINLINE bool tree_grow_frames(struct ptah_call_tree *t)

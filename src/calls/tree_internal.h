@@ -126,6 +126,11 @@ struct ptah_call_tree {
 	    *last; /* the last there is memory for; NULL: out of memory, nothing is added */
 	unsigned known, unknown; /* enum tree_units: in the marks so far */
 	uint64_t ticks, time;	 /* the thread's last, and what they are in nanoseconds */
+	/*
+	 * The time at which the thread had no ticks: so nanoseconds are rounded alike by whoever
+	 * begins to add in the middle.
+	 */
+	uint64_t origin;
 	uint64_t left_instructions, left_cycles; /* when the last outermost call ended */
 	uint32_t time_mult, time_shift;
 
@@ -170,6 +175,11 @@ static inline struct ptah_call_figures tree_difference(const struct ptah_call_fi
 {
 	return (struct ptah_call_figures){a->instructions - b->instructions, a->cycles - b->cycles,
 					  a->time - b->time};
+}
+
+static inline uint64_t tree_nanoseconds(const struct ptah_call_tree *t, uint64_t ticks)
+{
+	return (uint64_t)((unsigned __int128)ticks * t->time_mult >> t->time_shift);
 }
 
 /* Out of memory: from now on nothing is added. Returns 0. */

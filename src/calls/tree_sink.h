@@ -18,7 +18,7 @@ static ALWAYS_INLINE uint64_t tree_time(struct ptah_call_tree *t,
 		tree_learn(t, counts, tsc);
 	if (counts->ticks != t->ticks) {
 		t->ticks = counts->ticks;
-		t->time = (uint64_t)((unsigned __int128)t->ticks * t->time_mult >> t->time_shift);
+		t->time = tree_nanoseconds(t, t->origin + t->ticks);
 	}
 	return t->time;
 }

@@ -210,11 +210,11 @@ static void times_are_nanoseconds(void **state)
 	(void)state;
 	assert_int_equal(ptah_call_tree_new(&config, &tree), 0);
 	add(tree, &(struct ptah_call_mark){.function = MAIN});
-	add(tree, &(struct ptah_call_mark){.function = F, .tsc = 5000});
-	add(tree, &(struct ptah_call_mark){.function = G, .tsc = 5000});
-	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 5300, .thread.ticks = 300});
-	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 8000, .thread.ticks = 3000});
-	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 11000, .thread.ticks = 6000});
+	add(tree, &(struct ptah_call_mark){.function = F, .tsc = 6144});
+	add(tree, &(struct ptah_call_mark){.function = G, .tsc = 6144});
+	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 6444, .thread.ticks = 300});
+	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 9144, .thread.ticks = 3000});
+	add(tree, &(struct ptah_call_mark){.end = 1, .tsc = 12144, .thread.ticks = 6000});
 	f = function_of(tree, F);
 	assert_int_equal(f.inclusive.time, 2000);
 	assert_int_equal(f.self.time, 1800);
