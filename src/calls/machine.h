@@ -219,24 +219,43 @@ static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls
 	}
 }
 
+/* The frame that the top's chain of tail calls began with. */
+static ALWAYS_INLINE const struct calls_frame *calls_chain_root(const struct calls_machine *m)
+{
+	const struct calls_frame *f = m->top;
+
+	while (UNLIKELY(f->state == CALLS_TAILED))
+		f--;
+	return f;
+}
+
+/* May the top's chain, from `root` on, go on by a tail call of a function that it has not? */
+static ALWAYS_INLINE bool calls_can_tail(const struct calls_machine *m,
+					 const struct calls_frame *root, uint64_t function)
+{
+	for (const struct calls_frame *f = m->top; f >= root; f--)
+		if (f->function == function || f->function_flags & PTAH_FUNCTION_SWITCH)
+			return false;
+	return !root->state && m->top - root < PTAH_CALLS_MAX_CHAIN - 1;
+}
+
 /*
- * A jump out of the innermost call's piece of code. The first tail call of a chain, as through a
- * linkage table's stub, is as frequent as calls are.
+ * A jump out of the innermost call's piece of code. Tail calls, as through a linkage table's stub,
+ * are as frequent as calls are.
  */
 static ALWAYS_INLINE void calls_jump(struct calls_machine *m, const struct calls_sink *sink,
 				     unsigned insn_class, uint64_t site, uint64_t to)
 {
 	const struct calls_entry *e = &m->cache[calls_hash(to, m->space, m->cache_bits)];
-	const struct calls_frame *from = m->top;
 	struct calls_frame *f;
 
-	if (LIKELY(!from->state && !(from->function_flags & PTAH_FUNCTION_SWITCH) && e->ip == to &&
-		   e->function == to && from->function != to && e->space == m->space &&
+	if (LIKELY(e->ip == to && e->function == to && e->space == m->space &&
 		   e->generation == m->generation && !e->state &&
 		   !(e->flags & PTAH_CALL_NO_BOUNDS) &&
-		   !(e->function_flags & PTAH_FUNCTION_FRAGMENT) && m->top + 1 < m->limit)) {
+		   !(e->function_flags & PTAH_FUNCTION_FRAGMENT) && m->top + 1 < m->limit &&
+		   calls_can_tail(m, calls_chain_root(m), to))) {
 		f = calls_push(m, e);
-		f->return_site = from->return_site;
+		f->return_site = f[-1].return_site;
 		f->state = CALLS_TAILED;
 		f->how = PTAH_CALL_TAIL;
 		sink->begin(m, f, site);
@@ -250,9 +269,8 @@ static ALWAYS_INLINE void calls_return(struct calls_machine *m, const struct cal
 {
 	const struct calls_frame *f = m->top;
 
-	/* Also of a call that was entered by one tail call. */
-	if (LIKELY(f->return_site == to &&
-		   (!f->state || (f->state == CALLS_TAILED && to && !f[-1].state)))) {
+	/* Also of a call that was entered by tail calls. */
+	if (LIKELY(f->return_site == to && (!f->state || to) && !calls_chain_root(m)->state)) {
 		enum ptah_call_end how = PTAH_CALL_END_RETURN;
 		unsigned state;
 
