@@ -7,7 +7,12 @@
 
 #define FIRST_FRAMES	 256
 #define FIRST_CACHE_BITS 10
-#define MAX_CACHE_BITS	 16
+#define MAX_CACHE_BITS	 17
+
+static struct calls_entry *new_cache(unsigned bits)
+{
+	return calloc(((size_t)1 << bits) + 1, sizeof(struct calls_entry));
+}
 
 static void set_bottom(struct calls_machine *m)
 {
@@ -32,7 +37,7 @@ int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *
 	m->cache_bits = FIRST_CACHE_BITS;
 	m->generation = 1;
 	m->frames = calloc(m->capacity, sizeof(*m->frames));
-	m->cache = calloc((size_t)1 << m->cache_bits, sizeof(*m->cache));
+	m->cache = new_cache(m->cache_bits);
 	if (!m->frames || !m->cache) {
 		calls_machine_fini(m);
 		return PTAH_E_NOMEM;
@@ -135,11 +140,9 @@ static void make_room(struct calls_machine *m)
 {
 	struct calls_entry *bigger;
 
-	if (2 * (m->cache_count + 1) <= (size_t)1 << m->cache_bits)
+	if (4 * (m->cache_count + 1) <= (size_t)1 << m->cache_bits)
 		return;
-	bigger = m->cache_bits < MAX_CACHE_BITS
-		     ? calloc((size_t)2 << m->cache_bits, sizeof(*bigger))
-		     : NULL;
+	bigger = m->cache_bits < MAX_CACHE_BITS ? new_cache(m->cache_bits + 1) : NULL;
 	if (!bigger) {
 		calls_forget_code(m);
 		return;
@@ -163,15 +166,16 @@ struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip)
 		fill(m, e, ip);
 		m->cache_count++;
 	}
-	/* The inline functions look at the first place only. All between the two are in use. */
+	/* calls_cached() looks at the first two places only. All up to `e` are in use. */
 	home = &m->cache[calls_hash(ip, m->space, m->cache_bits)];
-	if (e != home) {
+	if (e != home && e != home + 1) {
 		const struct calls_entry other = *home;
 
 		*home = *e;
 		*e = other;
+		e = home;
 	}
-	return home;
+	return e;
 }
 
 bool calls_bounds(struct calls_machine *m, unsigned space, uint64_t ip, uint64_t *low,

@@ -110,7 +110,7 @@ struct calls_machine {
 	bool non_root;	/* a guest of a virtual machine runs */
 	bool aborted;	/* a transaction was, and its next branch goes to its fallback address */
 	bool skip_time; /* what passes before the next time is lost */
-	unsigned cache_bits; /* the cache has 2^bits entries */
+	unsigned cache_bits; /* the cache has 2^bits entries, and an empty one after them */
 	size_t cache_count;
 	uint64_t site, end; /* of the pending branch: its address, and that after it */
 	uint64_t cycles;    /* so far, as the last TICK says */
@@ -180,6 +180,15 @@ static ALWAYS_INLINE size_t calls_hash(uint64_t ip, unsigned space, unsigned bit
 			(64 - bits));
 }
 
+/* The entry for `ip`, if it is there and in one of the two places where it is looked for first. */
+static ALWAYS_INLINE const struct calls_entry *calls_cached(const struct calls_machine *m,
+							    uint64_t ip)
+{
+	const struct calls_entry *e = &m->cache[calls_hash(ip, m->space, m->cache_bits)];
+
+	return e + UNLIKELY(e->ip != ip);
+}
+
 /* Pushes a frame for the function of `e`, which the caller completes. There must be room. */
 static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
 						    const struct calls_entry *e)
@@ -203,7 +212,7 @@ static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
 static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls_sink *sink,
 				     uint64_t site, uint64_t end, uint64_t to)
 {
-	const struct calls_entry *e = &m->cache[calls_hash(to, m->space, m->cache_bits)];
+	const struct calls_entry *e = calls_cached(m, to);
 	struct calls_frame *f;
 
 	/* Known, its first instruction, and not the one after the call. */
@@ -246,7 +255,7 @@ static ALWAYS_INLINE bool calls_can_tail(const struct calls_machine *m,
 static ALWAYS_INLINE void calls_jump(struct calls_machine *m, const struct calls_sink *sink,
 				     unsigned insn_class, uint64_t site, uint64_t to)
 {
-	const struct calls_entry *e = &m->cache[calls_hash(to, m->space, m->cache_bits)];
+	const struct calls_entry *e = calls_cached(m, to);
 	struct calls_frame *f;
 
 	if (LIKELY(e->ip == to && e->function == to && e->space == m->space &&
