@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of `ptah calls` by name and file, so that all processes' calls of one add up. */
+/* Functions of `ptah calls` by their place in a file, so that all processes' calls of one add up.
+ */
 #include "calls_view.h"
 
 #include "output/pretty.h"
@@ -16,18 +17,29 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash;
 }
 
-static bool is_same(const struct calls_key *key, const char *mangled, const char *path)
+/*
+ * What makes two functions the same. Code that was generated while the program ran has no place: a
+ * function that was compiled again is elsewhere.
+ */
+struct identity {
+	const char *mangled, *path;
+	uint64_t place;
+};
+
+static bool is_same(const struct calls_key *key, const struct identity *id)
 {
-	return !strcmp(key->mangled, mangled) && !strcmp(key->path, path);
+	return key->place == id->place && !strcmp(key->mangled, id->mangled) &&
+	       !strcmp(key->path, id->path);
 }
 
-/* The slot of the name, or the free one where it belongs. */
-static size_t find_slot(const struct calls_view *v, const char *mangled, const char *path)
+/* The slot of a function, or the free one where it belongs. */
+static size_t find_slot(const struct calls_view *v, const struct identity *id)
 {
-	const uint64_t hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), mangled), path);
+	const uint64_t hash =
+	    hash_text(hash_text(UINT64_C(0xcbf29ce484222325) ^ id->place, id->mangled), id->path);
 	size_t i = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
 
-	while (v->slots[i] && !is_same(&v->keys[v->slots[i] - 1], mangled, path))
+	while (v->slots[i] && !is_same(&v->keys[v->slots[i] - 1], id))
 		i = (i + 1) & (v->slot_count - 1);
 	return i;
 }
@@ -42,8 +54,12 @@ static bool grow_slots(struct calls_view *v)
 	free(v->slots);
 	v->slots = slots;
 	v->slot_count = count;
-	for (size_t i = 0; i < v->key_count; i++)
-		slots[find_slot(v, v->keys[i].mangled, v->keys[i].path)] = (uint32_t)i + 1;
+	for (size_t i = 0; i < v->key_count; i++) {
+		const struct calls_key *k = &v->keys[i];
+
+		slots[find_slot(v, &(struct identity){k->mangled, k->path, k->place})] =
+		    (uint32_t)i + 1;
+	}
 	return true;
 }
 
@@ -55,10 +71,9 @@ static bool is_wanted(const struct calls_view *v, const char *name)
 	return false;
 }
 
-static size_t add_key(struct calls_view *v, const struct name *name, const char *mangled,
+static size_t add_key(struct calls_view *v, const struct name *name, const struct identity *id,
 		      uint64_t ip)
 {
-	const char *path = name->path ? name->path : "";
 	struct calls_key *key;
 
 	if (v->key_count == v->key_room) {
@@ -71,10 +86,11 @@ static size_t add_key(struct calls_view *v, const struct name *name, const char 
 		v->key_room = room;
 	}
 	key = &v->keys[v->key_count];
-	*key = (struct calls_key){.function = strdup(name->symbol ? name->symbol : mangled),
-				  .mangled = strdup(mangled),
-				  .path = strdup(path),
+	*key = (struct calls_key){.function = strdup(name->symbol ? name->symbol : id->mangled),
+				  .mangled = strdup(id->mangled),
+				  .path = strdup(id->path),
 				  .object = strdup(name->dso),
+				  .place = id->place,
 				  .ip = ip};
 	if (!key->function || !key->mangled || !key->path || !key->object) {
 		free((char *)key->function);
@@ -90,20 +106,23 @@ static size_t add_key(struct calls_view *v, const struct name *name, const char 
 size_t calls_key_of(struct calls_view *v, int32_t space, uint64_t function)
 {
 	const struct name *name = names_find(v->names, space, function);
-	const char *mangled = name->mangled ? name->mangled : name->symbol;
+	struct identity id = {.mangled = name->mangled ? name->mangled : name->symbol,
+			      .path = name->path ? name->path : "",
+			      .place =
+				  name->path && !name->generated ? name->place - name->offset : 0};
 	char address[32];
 	size_t slot, key;
 
-	if (!mangled) {
+	if (!id.mangled) {
 		snprintf(address, sizeof(address), "0x%" PRIx64, function);
-		mangled = address;
+		id.mangled = address;
 	}
 	if (2 * v->key_count >= v->slot_count && !grow_slots(v))
 		return SIZE_MAX;
-	slot = find_slot(v, mangled, name->path ? name->path : "");
+	slot = find_slot(v, &id);
 	if (v->slots[slot])
 		return v->slots[slot] - 1;
-	key = add_key(v, name, mangled, function);
+	key = add_key(v, name, &id, function);
 	if (key != SIZE_MAX)
 		v->slots[slot] = (uint32_t)key + 1;
 	return key;
@@ -130,10 +149,9 @@ int calls_check_wanted(const struct calls_view *v)
 		       !ptah_symbol_matches(v->keys[k].function, v->wanted[i]))
 			k++;
 		if (k == v->key_count)
-			return fail(&command_calls,
-				    "no function \"%s\" ran; 'ptah calls --limit=0' lists those "
-				    "that did",
-				    v->wanted[i]);
+			return is_readable(v->wanted[i])
+				   ? fail_file(&command_calls, v->wanted[i])
+				   : fail_function(&command_calls, v->wanted[i]);
 	}
 	return EXIT_OK;
 }

@@ -11,7 +11,7 @@
 
 struct row {
 	const struct calls_key *key;
-	const char *function, *object;
+	const char *function, *object; /* the path where it is known, as in `ptah report` */
 	uint64_t ip, calls, partial, total, self, min, p50, p90, p99, max;
 	bool timed; /* there is a histogram */
 };
@@ -48,7 +48,7 @@ static bool make_row(const struct calls_view *v, const struct ptah_call_tree *tr
 		return false;
 	*row = (struct row){.key = key,
 			    .function = key->function,
-			    .object = key->object,
+			    .object = *key->path ? key->path : key->object,
 			    .ip = key->ip,
 			    .calls = f->count,
 			    .partial = f->partial,
@@ -122,7 +122,7 @@ static void put_text(struct calls_view *v, const struct row *rows, size_t shown,
 			out_format(v->out, " %11s %11s %11s %11s %11s  ", "-", "-", "-", "-", "-");
 		pretty_name(v->out, r->function, pretty_rest(v->out, 122));
 		out_text(v->out, " (");
-		pretty_name(v->out, r->object, 0);
+		pretty_name(v->out, r->key->object, 0);
 		out_text(v->out, ")\n");
 	}
 	if (shown < count)
@@ -189,7 +189,8 @@ int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
 /* Callers and callees */
 
 struct pair_row {
-	const char *function, *object, *other, *other_object;
+	const struct calls_key *key; /* of the other; NULL: none */
+	const char *function, *other, *other_object;
 	uint64_t calls, total, self;
 	double percent; /* of all callers' or callees' total */
 };
@@ -225,10 +226,12 @@ static bool make_pair(const struct calls_view *v, const struct ptah_call_pair *p
 
 	if (!of || !of->wanted)
 		return false;
-	*row = (struct pair_row){.function = of->function,
-				 .object = of->object,
+	*row = (struct pair_row){.key = other,
+				 .function = of->function,
 				 .other = other ? other->function : "[outermost]",
-				 .other_object = other ? other->object : "",
+				 .other_object = !other		? ""
+						 : *other->path ? other->path
+								: other->object,
 				 .calls = p->count,
 				 .total = calls_figure(v, &p->inclusive),
 				 .self = calls_figure(v, &p->self)};
@@ -249,9 +252,9 @@ static void put_pairs_text(struct calls_view *v, const struct pair_row *rows, si
 		out_format(v->out, " %12s %15s %15s  ", pretty_number(rows[i].calls, a),
 			   calls_text(v, rows[i].total, b), calls_text(v, rows[i].self, c));
 		pretty_name(v->out, rows[i].other, pretty_rest(v->out, 75));
-		if (*rows[i].other_object) {
+		if (rows[i].key) {
 			out_text(v->out, " (");
-			pretty_name(v->out, rows[i].other_object, 0);
+			pretty_name(v->out, rows[i].key->object, 0);
 			out_char(v->out, ')');
 		}
 		out_char(v->out, '\n');

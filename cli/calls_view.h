@@ -34,8 +34,9 @@ struct calls_key {
 	const char *function; /* as it is shown; an address where no name is known */
 	const char *mangled;
 	const char *path, *object;
-	uint64_t ip; /* where it begins, in the first process that had it */
-	bool wanted; /* the user named it */
+	uint64_t place; /* its offset in the file: several functions of a file may have one name */
+	uint64_t ip;	/* where it begins, in the first process that had it */
+	bool wanted;	/* the user named it */
 };
 
 struct calls_view {

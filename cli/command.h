@@ -131,4 +131,10 @@ int fail_errors(const struct command *command, uint64_t errors);
 /* Reports that nothing of the function of --function ran. Returns EXIT_FAILED. */
 int fail_function(const struct command *command, const char *function);
 
+/* Is this the name of a file that can be read? */
+bool is_readable(const char *path);
+
+/* Reports that a file stands where a function is expected. Returns EXIT_FAILED. */
+int fail_file(const struct command *command, const char *path);
+
 #endif

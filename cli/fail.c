@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 void vprint_clean(const char *head, const char *format, va_list args)
 {
@@ -86,4 +87,14 @@ int fail_function(const struct command *command, const char *function)
 {
 	return fail(command, "no function \"%s\" ran; 'ptah report --limit=0' lists those that did",
 		    function);
+}
+
+bool is_readable(const char *path)
+{
+	return !access(path, R_OK);
+}
+
+int fail_file(const struct command *command, const char *path)
+{
+	return fail(command, "%s is a file: -i %s reads it", path, path);
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct option_def annotate_options[] = {
     {.name = "symbol",
@@ -258,11 +257,6 @@ static size_t mark_wanted(const struct annotate_options *o, struct wanted *w, bo
 	return n;
 }
 
-static bool is_readable(const char *path)
-{
-	return !access(path, R_OK);
-}
-
 /* Why a function cannot be shown: it did not run, or there is no such function. */
 static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 {
@@ -276,7 +270,7 @@ static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 			return fail(&command_annotate, "%s of %s did not run", w->text,
 				    a->objects[k].path);
 	if (is_readable(w->text))
-		return fail(&command_annotate, "%s is a file: -i %s reads it", w->text, w->text);
+		return fail_file(&command_annotate, w->text);
 	return fail(
 	    &command_annotate,
 	    "nothing that ran is %s%s: it takes a function's name, FILE:LINE or an address; "
@@ -590,9 +584,10 @@ static int run(int argc, char **argv)
 	status = check_options(&o);
 	/* `ptah annotate FILE`, as other commands have it */
 	if (!status && !o.input.path && !o.input.pt && first < argc && !is_readable("perf.data") &&
-	    is_readable(argv[first]))
-		return fail_usage(&command_annotate, "%s is a file: -i %s reads it", argv[first],
-				  argv[first]);
+	    is_readable(argv[first])) {
+		fail_file(&command_annotate, argv[first]);
+		status = EXIT_USAGE;
+	}
 	if (!status)
 		status = output_open(&command_annotate, &o.input, &v.out);
 	if (status)

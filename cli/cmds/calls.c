@@ -182,11 +182,11 @@ static int show(struct calls_view *v)
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);
-	if (!status && v->errors)
-		status = fail_errors(&command_calls, v->errors);
+	if (status)
+		return status;
 	if (v->options->value == PTAH_CALL_VALUE_TIME || v->options->of)
 		input_note_times(input, v->session);
-	return status;
+	return v->errors ? fail_errors(&command_calls, v->errors) : EXIT_OK;
 }
 
 /* The functions that the user names: arguments, or one option. Returns an exit code. */
@@ -227,6 +227,12 @@ static int run(int argc, char **argv)
 	if (!renderer_choose(&command_calls, renderers, o.input.format, ""))
 		return EXIT_USAGE;
 	status = choose(&v, &o, argc - first, argv + first, one);
+	/* `ptah calls FILE`, as other commands have it */
+	if (!status && !o.input.path && !o.input.pt && v.wanted_count &&
+	    !is_readable("perf.data") && is_readable(v.wanted[0])) {
+		fail_file(&command_calls, v.wanted[0]);
+		status = EXIT_USAGE;
+	}
 	if (!status)
 		status = input_open(&command_calls, &o.input, 0, NULL, true, &v.session);
 	if (status)

@@ -22,9 +22,9 @@
  *
  * Calls whose beginning or end is not in the trace, or that contain a loss, add
  * what is known of them to the sums; they are not in histograms, and `partial`
- * counts them (flags NO_BEGIN, NO_END, HAS_LOSS and UNSURE of the end). A suspended call (a
- *coroutine) counts once, where it first began; its parts count where they ran, and its histogram
- *has their sum. Time passes also while a thread does not run.
+ * counts them (flags NO_BEGIN, NO_END, HAS_LOSS and UNSURE of the end). A suspended
+ * call (a coroutine) counts once, where it first began; its parts count where they
+ * ran, and its histogram has their sum. Time passes also while a thread does not run.
  *
  * Memory is in proportion to distinct paths, of which there are `max_paths` at
  * most. When there would be more, those in which the fewest instructions ran are

@@ -111,3 +111,40 @@ expect 2 "$PTAH" calls -i c.data --slowest=3
 "$PTAH" record -o plain.data -- ./program 2>/dev/null
 expect 1 "$PTAH" calls -i plain.data --value=cycles
 grep -q 'intel_pt/cyc' err || fail "$(cat err)"
+
+# Two functions of one name in one program (static ones of two files) have a row each.
+cat >one.s <<'EOF'
+	.globl _start
+_start:	call twin
+	call twin
+	call two
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.type twin, @function
+twin:	ret
+	.size twin, . - twin
+EOF
+cat >two.s <<'EOF'
+	.globl two
+	.type two, @function
+two:	call twin
+	ret
+	.size two, . - two
+	.type twin, @function
+twin:	nop
+	ret
+	.size twin, . - twin
+EOF
+"${CC:-cc}" -nostdlib -static -no-pie -o twins one.s two.s
+"$PTAH" record -o twins.data -- ./twins 2>/dev/null
+expect 0 "$PTAH" calls -i twins.data --format=tsv --sort=calls twin
+equal "functions of one name" "$(tail -n +2 out | cut -f 1,3,11 | tr '\t\n' ' ;')" \
+	"2 2 twin;1 2 twin;"
+equal "the program as its path" "$(tail -n +2 out | cut -f 10 | sort -u)" "$PWD/twins"
+
+# A recording in the place of a function is named as such.
+expect 2 "$PTAH" calls twins.data
+grep -q '\-i twins.data' err || fail "$(cat err)"
+expect 1 "$PTAH" calls -i twins.data c.data
+grep -q '\-i c.data' err || fail "$(cat err)"
