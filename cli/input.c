@@ -189,19 +189,31 @@ static int open_named_set(const struct command *command, const struct input *inp
 	return status;
 }
 
+static int open_recording(const struct command *command, const struct input *input,
+			  const struct ptah_session_config *config, struct ptah_session **session)
+{
+	const char *path = input->path ? input->path : "perf.data";
+	struct ptah_message why = {""};
+	const int status = ptah_session_open(path, config, session, &why);
+
+	if (status == PTAH_E_BAD_MAGIC && ptah_counts_recognise(path))
+		return fail(command,
+			    "%s: counts of 'ptah profile --save'; they are read by 'ptah profile', "
+			    "'ptah annotate', 'ptah diff' and 'ptah report -g'",
+			    path);
+	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
+}
+
 static int open_session(const struct command *command, const struct input *input,
 			const struct ptah_session_config *config, const struct ptah_trace_set *set,
 			struct ptah_session **session)
 {
-	struct ptah_message why = {""};
-	int status;
 
 	if (input->pt || set_options_add_code(input))
 		return open_set(command, input, config, set, session);
 	if (input->save_set)
 		return open_named_set(command, input, config, session);
-	status = ptah_session_open(input->path ? input->path : "perf.data", config, session, &why);
-	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
+	return open_recording(command, input, config, session);
 }
 
 /* Files are mapped: where one has become shorter, reading it is a SIGBUS. */
@@ -214,6 +226,20 @@ static void on_bus_error(int signal)
 	(void)signal;
 	(void)n;
 	_exit(EXIT_FAILED);
+}
+
+static void note_times(const struct input *input, const struct ptah_session *session)
+{
+	struct ptah_flow_config flow;
+	const struct ptah_trace_config *trace = &flow.events.trace;
+
+	ptah_session_get_flow(session, &flow);
+	if (!input->quiet && trace->tsc && !trace->mtc && !trace->cyc)
+		print_clean(
+		    "note: ",
+		    "the recording has times only where the kernel was entered or left, and "
+		    "at synchronisation points; for times in between, record with "
+		    "-e intel_pt/mtc,cyc/u");
 }
 
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
@@ -262,6 +288,8 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	status = window_set(command, input, *session);
 	if (status)
 		ptah_session_close(*session);
+	else if (window_has_times(input))
+		note_times(input, *session);
 	return status;
 }
 
@@ -304,16 +332,8 @@ void input_notes(const struct input *input, const struct ptah_session *session)
 
 void input_note_times(const struct input *input, const struct ptah_session *session)
 {
-	struct ptah_flow_config flow;
-	const struct ptah_trace_config *trace = &flow.events.trace;
-
-	ptah_session_get_flow(session, &flow);
-	if (!input->quiet && trace->tsc && !trace->mtc && !trace->cyc)
-		print_clean(
-		    "note: ",
-		    "the recording has times only where the kernel was entered or left, and "
-		    "at synchronisation points; for times in between, record with "
-		    "-e intel_pt/mtc,cyc/u");
+	if (!window_has_times(input)) /* otherwise input_open() has */
+		note_times(input, session);
 }
 
 size_t input_shown(const struct input *input, size_t count)

@@ -3,6 +3,7 @@
 #include "saved_counts.h"
 #include "call_trees.h"
 #include "output/names.h"
+#include "window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,13 @@ static int open_saved(const struct command *command, const struct input *input,
 		fail(command,
 		     "%s holds counts, which know no threads: --pid, --tid, --comm and --cpu "
 		     "are for recordings",
+		     input->path);
+		return EXIT_USAGE;
+	}
+	if (window_is_wanted(input)) {
+		fail(command,
+		     "%s holds counts, which know no times: --since, --until and --around are for "
+		     "recordings",
 		     input->path);
 		return EXIT_USAGE;
 	}

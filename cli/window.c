@@ -43,6 +43,12 @@ bool window_is_wanted(const struct input *input)
 	return input->since || input->until || input->around;
 }
 
+bool window_has_times(const struct input *input)
+{
+	return (input->since && *input->since != '@') || (input->until && *input->until != '@') ||
+	       (input->around && *input->around != '@');
+}
+
 /* Reads a number with up to nine decimals, as billionths. *end: what follows. */
 static bool read_decimal(const char *text, uint64_t *value, const char **end)
 {
@@ -205,7 +211,7 @@ static uint64_t resolve(const struct moment *m, const struct span *span)
 
 	switch (m->kind) {
 	case MOMENT_AFTER_BEGIN:
-		return span->first + m->value;
+		return m->value < UINT64_MAX - span->first ? span->first + m->value : UINT64_MAX;
 	case MOMENT_BEFORE_END:
 		return m->value < span->last ? span->last - m->value : 0;
 	case MOMENT_SHARE:

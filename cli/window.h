@@ -8,6 +8,9 @@
 /* Are any of the options given? */
 bool window_is_wanted(const struct input *input);
 
+/* Do they give times, and not instructions? */
+bool window_has_times(const struct input *input);
+
 /*
  * Sets the session's window. Returns an exit code; if it is not 0, a message has been printed: the
  * recording has no times, or nothing of the trace is inside.

@@ -140,3 +140,9 @@ awk -F'\t' 'NR > 1 { n[$5] += $2; c[$5] += $3 } END { for (f in n) print f, n[f]
 diff wanted got || fail "two recordings are not the sum of both"
 expect 0 "$PTAH" profile --format=json --by=functions saved r2.data
 equal "instructions of both" "$(json 'd["instructions"]')" $((first + recorded))
+
+# Counts have no times, and no order; who gives them to another command learns which ones read them.
+expect 2 "$PTAH" profile saved --since=50%
+grep -q 'saved holds counts, which know no times' err || fail "window of counts: $(cat err)"
+expect 1 "$PTAH" script saved
+grep -q "saved: counts of 'ptah profile --save'; .*'ptah diff'" err || fail "script: $(cat err)"
