@@ -309,12 +309,12 @@ static int show(const struct command *command, struct graphing *g, struct wanted
 	w->view.session = session;
 	w->view.groups = g->groups;
 	w->view.group_count = g->count;
+	if (w->config.function && !has_calls(g))
+		return fail_function(command, w->config.function);
 	status = check_value(command, &w->view, session);
 	if (!status)
 		renderer->begin(&w->view);
-	return !status && w->config.function && !has_calls(g)
-		   ? fail_function(command, w->config.function)
-		   : status;
+	return status;
 }
 
 /* The lowest CPU above `cpu` that a stream is of. -1: there is none. */
@@ -371,9 +371,11 @@ static int report_session(const struct command *command, struct graphing *g, str
 	if (status < 0)
 		return fail(command, "%s", ptah_strerror(status));
 	status = show(command, g, w, session, renderer);
+	if (status)
+		return status;
 	if (w->view.value == PTAH_CALL_VALUE_TIME)
 		input_note_times(input, session);
-	return errors && !status ? fail_errors(command, errors) : status;
+	return errors ? fail_errors(command, errors) : EXIT_OK;
 }
 
 static int report_saved(const struct command *command, struct graphing *g, struct wanted *w,

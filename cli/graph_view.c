@@ -519,7 +519,7 @@ static void put_table_rows(const struct row_walk *w)
 	size_t n = 0;
 	struct graph_table_row *rows = list_rows(w->v, w->group->graph, &n);
 
-	for (size_t i = 0; rows && i < n; i++) {
+	for (size_t i = 0; rows && i < input_shown(w->v->input, n); i++) {
 		const struct graph_table_row *r = &rows[i];
 		struct flat row =
 		    flatten(w->v, w->group, r->key, &r->inclusive, &r->self, r->count);

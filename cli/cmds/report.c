@@ -15,7 +15,7 @@
 
 struct options {
 	struct input input;
-	bool blocks, inlined;
+	bool blocks, inlined, stdio;
 	const char *sort; /* NULL: by instructions */
 	struct graph_options graph;
 };
@@ -77,7 +77,7 @@ static const struct option_def sort_options[] = {
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, graph.percent_limit),
      .arg = "PERCENT",
-     .help = "with --call-graph: leave out what has less",
+     .help = "of calls: leave out what has less",
      .man = "Of calls: leave out what has less than *PERCENT* of the whole."},
     {.name = "stubs",
      .kind = OPTION_FLAG,
@@ -106,6 +106,11 @@ static const struct option_def sort_options[] = {
 	    "*thread* or *cpu*. On a CPU, where the recording has a stream for each, a call "
 	    "that moves to another one counts with what it ran there, and as one that contains a "
 	    "loss."},
+    {.name = "stdio",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, stdio),
+     .help = "the default; accepted as perf has it",
+     .man = "The default, accepted as perf report has it."},
     {0},
 };
 
@@ -480,7 +485,7 @@ static int list_rows(const struct options *o, const struct hotspots *counter, st
 
 static int run(int argc, char **argv)
 {
-	struct options o = {.input.limit = 20};
+	struct options o = {.input.limit = UINT64_MAX};
 	struct reporting r = {0};
 	struct ptah_session *session;
 	struct names *names = NULL;
@@ -500,9 +505,12 @@ static int run(int argc, char **argv)
 					    o.sort);
 		o.graph.sort = o.sort;
 	}
+	if (o.input.limit == UINT64_MAX)
+		o.input.limit = graph_is_asked(&o.graph) && o.input.format != FORMAT_TEXT ? 0 : 20;
 	if ((o.graph.percent_limit || o.graph.stubs) && !graph_is_asked(&o.graph))
 		return fail_usage(&command_report,
-				  "--percent-limit and --stubs are for --call-graph");
+				  "--percent-limit and --stubs are for calls: with -g, --value, "
+				  "--by, or --sort by function, object, file, line or caller");
 	if (o.blocks && graph_is_asked(&o.graph))
 		return fail_usage(&command_report, "--blocks have no calls");
 	if (o.inlined && (o.blocks || graph_is_asked(&o.graph)))
@@ -535,14 +543,15 @@ static int run(int argc, char **argv)
 		problem = sum_programs(&r);
 	if (problem >= 0 && o.input.function)
 		n = table_keep(rows, n, o.input.function);
-	if (problem >= 0)
-		put_report(out, &o, renderer, &r, names, rows, n);
-	else
+	if (problem < 0) {
 		status = fail(&command_report, "%s", ptah_strerror(problem));
-	if (problem >= 0 && hotspots_totals(r.counter)->errors)
-		status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
-	else if (problem >= 0 && o.input.function && !n)
+	} else if (o.input.function && !n) {
 		status = fail_function(&command_report, o.input.function);
+	} else {
+		put_report(out, &o, renderer, &r, names, rows, n);
+		if (hotspots_totals(r.counter)->errors)
+			status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
+	}
 	free(rows);
 	free(r.programs);
 	free(r.ran);
@@ -570,6 +579,8 @@ const struct command command_report = {
     .notes = (const struct option_note[]){{"input",
 					   "For a report of calls, what `ptah profile --save "
 					   "--calls` has saved may stand in a recording's place."},
+					  {"limit", "Tables of calls as TSV and JSON have all rows "
+						    "by default."},
 					  {0}},
     .operand = COMPLETE_FILE,
     .run = run,

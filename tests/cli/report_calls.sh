@@ -63,6 +63,9 @@ for want in main:1 outer:8 middle:38 leaf:130 fact:10 deep:2001 thread:1; do
 	equal "calls of ${want%:*}" "$(count "${want%:*}")" "${want#*:}"
 done
 
+expect 0 "$PTAH" report --sort=function --format=json --limit=3 data
+equal "rows with a limit" "$(json 'len(d["rows"])')" 3
+
 # By caller. A pair's inclusive instructions are without nested calls of the function.
 expect 0 "$PTAH" report --sort=function,caller --format=json data
 rows >list
