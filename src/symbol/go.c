@@ -10,6 +10,8 @@
 #include "base/reader.h"
 #include "symbol/elf.h"
 
+#include <ptah/error.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -247,31 +249,51 @@ struct value {
 	int32_t value;
 };
 
+/* Values of a function in the order of its code. */
+struct values {
+	struct reader r;
+	struct value now; /* empty before the first */
+	bool ended;
+};
+
+static struct values first_value(const struct symbol_go *go, uint32_t offset, uint64_t start)
+{
+	return (struct values){at(go, go->values + offset), {start, start, -1}, !offset};
+}
+
+/* Goes on to the next value. False: there is none. */
+static bool next_value(struct values *v, bool first)
+{
+	uint32_t step;
+
+	if (v->ended)
+		return false;
+	step = read_number(&v->r);
+	v->now.value = (int32_t)((uint32_t)v->now.value + (step >> 1 ^ -(step & 1)));
+	v->now.start = v->now.end;
+	v->now.end += read_number(&v->r);
+	v->ended = v->r.failed || (!step && !first);
+	return !v->ended;
+}
+
 /* Finds the value for an address in the table at `offset`, of a function that begins at `start`. */
 static bool find_value(const struct symbol_go *go, uint32_t offset, uint64_t start,
 		       uint64_t address, struct value *found)
 {
-	struct reader r = at(go, go->values + offset);
-	struct value v = {start, start, -1};
+	struct values v = first_value(go, offset, start);
 
-	if (!offset)
-		return false;
-	for (unsigned i = 0; i < STEPS_MAX; i++) {
-		const uint32_t step = read_number(&r);
-
-		if (r.failed || (!step && i))
+	for (unsigned i = 0; i < STEPS_MAX && next_value(&v, !i); i++) {
+		if (address < v.now.start)
 			return false;
-		v.value = (int32_t)((uint32_t)v.value + (step >> 1 ^ -(step & 1)));
-		v.start = v.end;
-		v.end += read_number(&r);
-		if (r.failed || address < v.start)
-			return false;
-		*found = v;
-		if (address < v.end)
+		*found = v.now;
+		if (address < v.now.end)
 			return true;
 	}
 	return false;
 }
+
+/* A longer name is not one. */
+#define FILE_NAME_MAX 4096
 
 /* The name of a file by its index; `unit`: where the indexes of the function's package begin. */
 static const char *file_name(const struct symbol_go *go, uint32_t index, uint32_t unit)
@@ -294,37 +316,113 @@ static const char *file_name(const struct symbol_go *go, uint32_t index, uint32_
 			return NULL;
 		r = at(go, go->files + offset);
 	}
+	if ((size_t)(r.end - r.p) > FILE_NAME_MAX)
+		r.end = r.p + FILE_NAME_MAX;
 	name = reader_string(&r, &n);
-	/* The last string of the table may not end. */
-	return r.failed || !n || (const uint8_t *)name + n == go->bytes + go->size ? NULL : name;
+	return r.failed || !n || (const uint8_t *)name + n == r.end ? NULL : name;
+}
+
+/* What the description of a function says of its lines. */
+struct tables {
+	uint32_t files, lines, unit;
+};
+
+static bool read_tables(const struct symbol_go *go, struct reader of, struct tables *t)
+{
+	reader_u32(&of); /* name */
+	reader_u32(&of); /* arguments */
+	reader_u32(&of); /* frame, deferreturn */
+	reader_u32(&of); /* the stack pointer's values */
+	t->files = reader_u32(&of);
+	t->lines = reader_u32(&of);
+	reader_u32(&of); /* number of other tables */
+	t->unit = go->version == SYMBOL_GO_1_2 ? 0 : reader_u32(&of);
+	return !of.failed;
 }
 
 bool symbol_go_line(const struct symbol_go *go, uint64_t address, struct symbol_go_line *line)
 {
 	struct value file, number;
-	uint32_t files, lines, unit;
+	struct tables t;
 	uint64_t start, end;
 	struct reader of;
 
 	if (!find_function(go, address, &of, &start, &end))
 		return false;
-	reader_u32(&of); /* name */
-	reader_u32(&of); /* arguments */
-	reader_u32(&of); /* frame, deferreturn */
-	reader_u32(&of); /* the stack pointer's values */
-	files = reader_u32(&of);
-	lines = reader_u32(&of);
-	reader_u32(&of); /* number of other tables */
-	unit = go->version == SYMBOL_GO_1_2 ? 0 : reader_u32(&of);
-	if (of.failed || !find_value(go, lines, start, address, &number) || number.value < 0)
+	if (!read_tables(go, of, &t) || !find_value(go, t.lines, start, address, &number) ||
+	    number.value < 0)
 		return false;
 	*line = (struct symbol_go_line){.start = number.start,
 					.end = number.end < end ? number.end : end,
 					.line = (uint32_t)number.value};
-	if (!find_value(go, files, start, address, &file) || file.value < 0)
+	if (!find_value(go, t.files, start, address, &file) || file.value < 0)
 		return true;
-	line->file = file_name(go, (uint32_t)file.value, unit);
+	line->file = file_name(go, (uint32_t)file.value, t.unit);
 	line->start = file.start > line->start ? file.start : line->start;
 	line->end = file.end < line->end ? file.end : line->end;
 	return true;
+}
+
+/* A walk over the lines of many functions. */
+struct walk {
+	const struct symbol_go *go;
+	uint64_t start, end; /* what is wanted */
+	uint64_t steps;	     /* that may still be made: functions may share their values */
+	bool (*visit)(void *context, const struct symbol_go_line *line);
+	void *context;
+	bool ended;
+};
+
+/* The lines of one function, whose code is [start, end). */
+static void walk_function(struct walk *w, const struct tables *t, uint64_t start, uint64_t end)
+{
+	struct values lines = first_value(w->go, t->lines, start);
+	struct values files = first_value(w->go, t->files, start);
+	bool more = next_value(&lines, true), more_files = next_value(&files, true);
+	uint64_t address = start;
+
+	end = end < w->end ? end : w->end;
+	for (; more && address < end && w->steps && !w->ended; w->steps--) {
+		const bool named = more_files && files.now.value >= 0;
+		uint64_t next = lines.now.end;
+		struct symbol_go_line line = {.start = address > w->start ? address : w->start};
+
+		if (more_files && files.now.end < next)
+			next = files.now.end;
+		line.end = next < end ? next : end;
+		line.line = (uint32_t)lines.now.value;
+		if (line.start < line.end && lines.now.value >= 0) {
+			line.file =
+			    named ? file_name(w->go, (uint32_t)files.now.value, t->unit) : NULL;
+			w->ended = !w->visit(w->context, &line);
+		}
+		if (next < address)
+			return; /* beyond the highest address */
+		address = next;
+		for (; more_files && files.now.end <= address && w->steps; w->steps--)
+			more_files = next_value(&files, false);
+		for (; more && lines.now.end <= address && w->steps; w->steps--)
+			more = next_value(&lines, false);
+	}
+}
+
+int symbol_go_lines(const struct symbol_go *go, uint64_t start, uint64_t end,
+		    bool (*visit)(void *context, const struct symbol_go_line *line), void *context)
+{
+	struct walk w = {go, start, end, 4 * (uint64_t)go->size, visit, context, false};
+	struct reader r = at(go, go->functions);
+	uint64_t next = read_address(go, &r);
+
+	for (uint64_t i = 0; i < go->count && !w.ended && w.steps; i++) {
+		const uint64_t from = next;
+		const struct reader of = description(go, read_offset(go, &r));
+		struct tables t;
+
+		next = read_address(go, &r);
+		if (r.failed || from >= end)
+			break;
+		if (from < next && next > start && read_tables(go, of, &t))
+			walk_function(&w, &t, from, next);
+	}
+	return w.steps ? 0 : PTAH_E_LIMIT;
 }

@@ -48,4 +48,11 @@ struct symbol_go_line {
 /* The line of the code at an address. False: not known. */
 bool symbol_go_line(const struct symbol_go *go, uint64_t address, struct symbol_go_line *line);
 
+/*
+ * Visits the lines of the code in [start, end), in ascending order and cut off there. 0, or
+ * PTAH_E_LIMIT when functions refer to more values than the table can have without repeating them.
+ */
+int symbol_go_lines(const struct symbol_go *go, uint64_t start, uint64_t end,
+		    bool (*visit)(void *context, const struct symbol_go_line *line), void *context);
+
 #endif

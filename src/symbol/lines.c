@@ -52,6 +52,87 @@ const char *ptah_symbols_debug_file(struct ptah_symbols *symbols, const char *pa
 	return debug ? debug->path : NULL;
 }
 
+/* Go */
+
+/* The table of lines that a file of Go has for its own use; NULL: it has none. */
+static struct symbol_binary *find_go(struct ptah_symbols *symbols, const char *path)
+{
+	struct symbol_binary *binary = symbol_find_binary(symbols, path);
+	char *local;
+
+	if (!binary || binary->go_read)
+		return binary && binary->has_go ? binary : NULL;
+	binary->go_read = true;
+	local = symbol_local_path(symbols, path);
+	if (local && symbol_elf_open(local, &binary->go_file)) {
+		binary->has_go = symbol_go_find(binary->go_file.elf, &binary->go);
+		if (!binary->has_go)
+			symbol_elf_close(&binary->go_file);
+	}
+	free(local);
+	return binary->has_go ? binary : NULL;
+}
+
+/* False: the line is not in the file. */
+static bool fill_go_line(const struct ptah_symbols *symbols, const struct symbol_binary *binary,
+			 const struct symbol_go_line *go, struct ptah_line *line)
+{
+	uint64_t offset;
+
+	if (!symbol_file_offset(&binary->file, go->start, &offset))
+		return false;
+	*line = (struct ptah_line){
+	    .start = offset,
+	    .size = go->end - go->start,
+	    .file = go->file ? symbol_pool_keep(symbols->pool, go->file) : NULL,
+	    .line = go->line,
+	};
+	return true;
+}
+
+static bool find_go_line(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
+			 struct ptah_line *line)
+{
+	const struct symbol_binary *binary = find_go(symbols, path);
+	struct symbol_go_line found;
+	uint64_t address;
+
+	return binary && symbol_file_address(&binary->file, file_offset, &address) &&
+	       symbol_go_line(&binary->go, address, &found) &&
+	       fill_go_line(symbols, binary, &found, line);
+}
+
+struct go_visit {
+	const struct ptah_symbols *symbols;
+	const struct symbol_binary *binary;
+	ptah_line_visit *visit;
+	void *context;
+};
+
+static bool visit_go_line(void *context, const struct symbol_go_line *found)
+{
+	const struct go_visit *v = context;
+	struct ptah_line line;
+
+	return !fill_go_line(v->symbols, v->binary, found, &line) || v->visit(v->context, &line);
+}
+
+static int visit_go(struct ptah_symbols *symbols, const struct symbol_binary *binary,
+		    uint64_t start, uint64_t size, ptah_line_visit *visit, void *context)
+{
+	struct go_visit v = {symbols, binary, visit, context};
+	uint64_t from = 0, to = UINT64_MAX;
+
+	if (size != UINT64_MAX) {
+		if (!symbol_file_address(&binary->file, start, &from))
+			return 0;
+		to = size < UINT64_MAX - from ? from + size : UINT64_MAX;
+	}
+	return symbol_go_lines(&binary->go, from, to, visit_go_line, &v);
+}
+
+/* DWARF */
+
 /* The index of the first row that ends above `address`. */
 static size_t first_row(const struct symbol_line_table *table, uint64_t address)
 {
@@ -143,6 +224,8 @@ bool ptah_symbols_line(struct ptah_symbols *symbols, const char *path, uint64_t 
 	if (!symbols || !path || !line)
 		return false;
 	debug = symbol_find_debug(symbols, path, &status);
+	if (status == PTAH_E_MISSING)
+		return find_go_line(symbols, path, file_offset, line);
 	if (!debug || !symbol_file_address(debug->file, file_offset, &address))
 		return false;
 	range = symbol_ranges_find(&debug->ranges, address);
@@ -188,12 +271,17 @@ int ptah_symbols_lines(struct ptah_symbols *symbols, const char *path, uint64_t 
 		       uint64_t size, ptah_line_visit *visit, void *context)
 {
 	uint64_t from = 0, to = UINT64_MAX;
+	struct symbol_binary *go = NULL;
 	struct symbol_debug *debug;
 	int status, result = 0;
 
 	if (!symbols || !path || !visit)
 		return PTAH_E_INVAL;
 	debug = symbol_find_debug(symbols, path, &status);
+	if (!debug && status == PTAH_E_MISSING)
+		go = find_go(symbols, path);
+	if (go)
+		return visit_go(symbols, go, start, size, visit, context);
 	if (!debug)
 		return status;
 	if (size != UINT64_MAX) {

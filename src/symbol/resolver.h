@@ -4,6 +4,7 @@
 #define PTAH_SYMBOL_RESOLVER_H
 
 #include "symbol/debug.h"
+#include "symbol/go.h"
 #include "symbol/kernel.h"
 
 struct symbol_binary {
@@ -11,6 +12,9 @@ struct symbol_binary {
 	struct symbol_file file;
 	bool debug_read;
 	struct symbol_debug debug; /* read when the first line is asked for */
+	bool go_read, has_go;	   /* Go's table has been looked for, and is there */
+	struct symbol_elf go_file;
+	struct symbol_go go;
 	bool asked;		   /* the servers have been asked for its debug file */
 	char *fetched;		   /* where that is now; NULL: nowhere */
 	struct symbol_file before; /* without it: names that callers may still have */

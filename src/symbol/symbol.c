@@ -39,6 +39,8 @@ static void free_entry(void *p)
 
 	if (entry->debug_read)
 		symbol_debug_free(&entry->debug);
+	if (entry->has_go)
+		symbol_elf_close(&entry->go_file);
 	symbol_file_free(&entry->file);
 	symbol_file_free(&entry->before);
 	free(entry->fetched);

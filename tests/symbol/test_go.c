@@ -169,6 +169,26 @@ static void expect_line(const struct symbol_go *go, uint64_t inside, const char 
 	assert_int_equal(found.end, TEXT + end);
 }
 
+/* Lines as they are visited, as text. */
+static bool list_line(void *context, const struct symbol_go_line *line)
+{
+	char *text = context;
+
+	snprintf(text + strlen(text), 256 - strlen(text), "%d-%d %s:%u\n",
+		 (int)(line->start - TEXT), (int)(line->end - TEXT), line->file ? line->file : "?",
+		 line->line);
+	return true;
+}
+
+static void expect_lines(const struct symbol_go *go, uint64_t start, uint64_t end,
+			 const char *wanted)
+{
+	char text[256] = "";
+
+	assert_int_equal(symbol_go_lines(go, start, end, list_line, text), 0);
+	assert_string_equal(text, wanted);
+}
+
 static void each_layout_is_read(void **state)
 {
 	(void)state;
@@ -196,6 +216,12 @@ static void each_layout_is_read(void **state)
 		expect_line(&go, 23, "/src/a.go", 210, 8, 24);
 		expect_line(&go, 24, "/src/b.go", 207, 24, 32);
 		expect_line(&go, 33, "/src/a.go", 5, 32, 48);
+		expect_lines(&go, 0, UINT64_MAX,
+			     "0-8 /src/a.go:10\n8-24 /src/a.go:210\n24-32 /src/b.go:207\n"
+			     "32-48 /src/a.go:5\n");
+		expect_lines(&go, TEXT + 10, TEXT + 40,
+			     "10-24 /src/a.go:210\n24-32 /src/b.go:207\n32-40 /src/a.go:5\n");
+		expect_lines(&go, TEXT + 48, TEXT + 50, "");
 		assert_false(symbol_go_line(&go, TEXT - 1, &none));
 		assert_false(symbol_go_line(&go, TEXT + 48, &none));
 	}
@@ -215,6 +241,7 @@ static void tables_that_are_cut_do_no_harm(void **state)
 			struct symbol_go_line line;
 			struct symbol_go go;
 			uint8_t *copy = malloc(n + 1);
+			char text[256];
 
 			assert_non_null(copy);
 			memcpy(copy, m.bytes, n);
@@ -222,6 +249,8 @@ static void tables_that_are_cut_do_no_harm(void **state)
 				symbol_go_add(&go, &ranges, &names);
 				assert_true(ranges.count <= 2);
 				symbol_go_line(&go, TEXT + 25, &line);
+				memset(text, 0, sizeof(text));
+				symbol_go_lines(&go, 0, UINT64_MAX, list_line, text);
 			}
 			symbol_ranges_free(&ranges);
 			free(names.bytes);
