@@ -130,9 +130,7 @@ const char *script_source_line(struct script *s, uint64_t ip)
 	if (!(s->asked & SCRIPT_LINES) || script_is_counting(s))
 		return NULL;
 	name = names_find(s->names, s->info.space, ip);
-	if (!name->path || *name->path != '/' ||
-	    !ptah_symbols_line(names_symbols(s->names), name->path, name->place, &line) ||
-	    !line.file || !line.line)
+	if (!names_line(s->names, name, &line))
 		return NULL;
 	snprintf(s->source, sizeof(s->source), "%s:%u", line.file, line.line);
 	return s->source;

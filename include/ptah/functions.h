@@ -55,6 +55,20 @@ struct ptah_function_name {
 PTAH_API bool ptah_functions_name(struct ptah_functions *functions, int32_t space, uint64_t address,
 				  uint64_t tsc, struct ptah_function_name *name);
 
+/*
+ * The line of source code of generated code, from the jitdump that has it; file NULL and line 0 are
+ * never reported. `file` lives as long as the session and the finder, and may have characters that
+ * must not reach a terminal. Those of files have <ptah/symbol.h>.
+ */
+struct ptah_function_line {
+	const char *file;
+	uint32_t line;
+};
+
+/* False: the address has no generated code, or the line is not known. */
+PTAH_API bool ptah_functions_line(struct ptah_functions *functions, int32_t space, uint64_t address,
+				  uint64_t tsc, struct ptah_function_line *line);
+
 PTAH_END_DECLS
 
 #endif

@@ -91,7 +91,8 @@ PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, c
  *
  * They come from DWARF 2 to 5 in the file or in its debug file, which is read when the first line
  * of the file is asked for, and then unit by unit as needed. Programs of Go without it have lines
- * in a table for their own use, without columns and statements. Strings live as long as the resolver.
+ * in a table for their own use, without columns and statements. Strings live as long as the
+ * resolver.
  */
 
 /* `size` bytes from the file offset `start` on are of one line. */

@@ -284,6 +284,26 @@ static bool take_line(void *listing, const struct ptah_line *line)
 	return true;
 }
 
+/* The lines of code that a process generated. */
+static void take_generated_lines(struct listing *l)
+{
+	const struct annotation *a = l->annotation;
+	const struct annotate_function *f = l->function;
+	struct ptah_function_line line;
+	struct ptah_counts_process p;
+
+	if (!a->generated || f->ip >> 63 || !ptah_counts_process(a->config.counts, f->process, &p))
+		return;
+	for (size_t i = 0; i < l->size; i++) {
+		if (!l->cells[i].has_byte ||
+		    !ptah_functions_line(a->generated, p.pid, f->ip + i, 0, &line))
+			continue;
+		l->cells[i].file = line.file;
+		l->cells[i].line = line.line;
+		l->code->has_lines = true;
+	}
+}
+
 int annotate_code(const struct annotation *a, const struct annotate_function *f,
 		  struct annotate_code *code)
 {
@@ -307,6 +327,8 @@ int annotate_code(const struct annotation *a, const struct annotate_function *f,
 	if (object->is_file && !object->changed)
 		ptah_symbols_lines(names_symbols(a->config.names), object->path, f->start, l.size,
 				   take_line, &l);
+	else if (!object->is_file)
+		take_generated_lines(&l);
 	status = count_blocks(&l) ? list_rows(&l) : list_blocks(&l);
 	free(l.cells);
 	if (status < 0)

@@ -218,19 +218,20 @@ static uint32_t special_key(struct call_graph *g, const char *special)
  * The source file and line of a function: where it is declared, or of assembly, which has no
  * declarations, where it begins.
  */
-static void find_line(const struct call_graph *g, const struct name *name, uint64_t place,
-		      struct graph_key *key)
+static void find_line(const struct call_graph *g, const struct name *name, struct graph_key *key)
 {
 	struct ptah_symbols *symbols = names_symbols(g->config.names);
 	struct ptah_inline function;
 	struct ptah_line line = {0};
+	struct name begin = *name;
 
-	if (!name->path)
-		return;
-	if (ptah_symbols_function(symbols, name->path, place, &function) && function.file) {
+	begin.ip -= name->offset;
+	begin.code_at -= name->offset;
+	if (name->code && ptah_symbols_function(symbols, name->code, begin.code_at, &function) &&
+	    function.file) {
 		line.file = function.file;
 		line.line = function.line;
-	} else if (!ptah_symbols_line(symbols, name->path, place, &line)) {
+	} else if (!names_line(g->config.names, &begin, &line)) {
 		return;
 	}
 	key->file = line.file;
@@ -249,7 +250,7 @@ static uint32_t key_of_address(struct call_graph *g, int32_t space, uint64_t add
 	uint64_t place = name->place - name->offset;
 
 	if (sort & (GRAPH_FILE | GRAPH_LINE))
-		find_line(g, name, place, &key);
+		find_line(g, name, &key);
 	if (sort & (GRAPH_FUNCTION | GRAPH_OBJECT))
 		key.path = name->path;
 	if (sort & GRAPH_OBJECT)

@@ -253,6 +253,10 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 		name->place = offset;
 	if (changed)
 		return;
+	if (map.path[0] == '/') {
+		name->code = map.path;
+		name->code_at = offset;
+	}
 	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, &map, name);
@@ -306,6 +310,20 @@ void names_fetch(struct names *n, struct name *name)
 		return;
 	set_symbol(name, &symbol, name->place);
 	demangle(n, name);
+}
+
+bool names_line(struct names *n, const struct name *name, struct ptah_line *line)
+{
+	struct ptah_function_line generated;
+
+	if (name->code)
+		return ptah_symbols_line(n->symbols, name->code, name->code_at, line) &&
+		       line->file && line->line;
+	if (!name->generated || !n->functions ||
+	    !ptah_functions_line(n->functions, n->pid, name->ip, n->tsc, &generated))
+		return false;
+	*line = (struct ptah_line){.file = names_shown(n, generated.file), .line = generated.line};
+	return true;
 }
 
 bool names_is(const struct name *name, const char *function)

@@ -21,6 +21,12 @@ struct name {
 	bool named;	     /* false: the symbol is made up from the address */
 	uint64_t place;	     /* of ip: its offset in the file, or ip itself if it is in no file */
 	bool generated;	     /* while the program ran, so that other code may have been there */
+	/*
+	 * Where <ptah/symbol.h> finds lines and inlined functions: a file, and the offset in it.
+	 * NULL: nowhere, or the file is not the one that ran.
+	 */
+	const char *code;
+	uint64_t code_at;
 };
 
 struct names;
@@ -103,6 +109,13 @@ void names_set_time(struct names *names, uint64_t tsc);
 
 /* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
+
+/*
+ * The line of source code of an address, as of the names' time. `name` is what names_find() has
+ * just returned for it, or a copy with another place in the same function. Of generated code, only
+ * file and line are set. False: not known.
+ */
+bool names_line(struct names *names, const struct name *name, struct ptah_line *line);
 
 /* Is that the name that somebody gave: as it is shown, demangled in another way, or mangled? */
 bool names_is(const struct name *name, const char *function);

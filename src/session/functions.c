@@ -334,3 +334,27 @@ bool ptah_functions_name(struct ptah_functions *f, int32_t space, uint64_t addre
 	pthread_mutex_unlock(&f->lock);
 	return name->name || name->path;
 }
+
+/* Lines */
+
+bool ptah_functions_line(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,
+			 struct ptah_function_line *line)
+{
+	const char *file = NULL;
+	unsigned number = 0;
+	struct generated g;
+	struct place p;
+	bool found;
+
+	if (!f || !line)
+		return false;
+	p = find_place(f, space, address, tsc);
+	pthread_mutex_lock(&f->lock);
+	found = find_generated(f, &p, &g) &&
+		symbol_jit_line(g.jit, g.code, address - g.code->head, &file, &number);
+	pthread_mutex_unlock(&f->lock);
+	if (!found || !number)
+		return false;
+	*line = (struct ptah_function_line){file, number};
+	return true;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads jitdumps: the code that a runtime generated, with its times, bytes and lines (jit.h). */
 #include "base/reader.h"
+#include "base/text.h"
 #include "symbol/jit.h"
 
 #include <ptah/error.h>
@@ -20,6 +21,12 @@ enum record_type {
 	RECORD_DEBUG_INFO,
 };
 
+/* A name of one byte 0xff: that of the entry before. */
+static bool is_same_file(const char *name, size_t n)
+{
+	return n == 1 && (uint8_t)name[0] == 0xff;
+}
+
 /* What the reader keeps from one record to the next. */
 struct dump {
 	struct symbol_jit *jit;
@@ -27,8 +34,48 @@ struct dump {
 	/* The lines that the next code of this address has. */
 	const uint8_t *debug;
 	uint64_t debug_address, lines;
+	uint64_t debug_size;
 	uint64_t moved; /* bytes of code */
+	/* How far lines are from the beginning of their code: the least, and whether any is behind
+	 * the end. */
+	uint64_t least;
+	bool beyond;
 };
+
+/*
+ * Node.js adds the size of an ELF header to the addresses of lines, for an earlier version of perf.
+ * That is so if it holds for all lines of the file, and brings some behind the end of their code.
+ */
+#define NODE_SHIFT 0x40
+
+/*
+ * Are the entries those of code of `size` bytes? Node.js 20 writes garbage in place of the names of
+ * files, with zeros in it, so that what follows cannot be read.
+ */
+static bool check_lines(struct dump *d, uint64_t size)
+{
+	struct reader r = {d->debug, d->debug + d->debug_size, false};
+	uint64_t first = 0, last = 0;
+
+	for (uint64_t i = 0; i < d->lines; i++) {
+		const uint64_t at = reader_u64(&r) - d->debug_address;
+		const char *text;
+		size_t n;
+
+		reader_u64(&r); /* line and column */
+		text = reader_string(&r, &n);
+		if (r.failed || (const uint8_t *)text + n == r.end || at < last ||
+		    at > size + NODE_SHIFT ||
+		    (!is_same_file(text, n) && (!n || !text_is_clean(text))) ||
+		    (!i && is_same_file(text, n)))
+			return false;
+		first = i ? first : at;
+		last = at;
+	}
+	d->least = first < d->least ? first : d->least;
+	d->beyond |= last > size;
+	return d->lines;
+}
 
 static void add_code(struct dump *d, struct symbol_jit_code code, uint64_t address, uint64_t size)
 {
@@ -62,7 +109,7 @@ static void read_load(struct dump *d, struct reader *r)
 	memcpy(name, text, n);
 	name[n] = '\0';
 	code.name = symbol_names_add(&d->jit->names, n ? name : "?", "");
-	if (d->debug && d->debug_address == address) {
+	if (d->debug && d->debug_address == address && check_lines(d, size)) {
 		code.debug = d->debug;
 		code.lines = d->lines;
 		code.debug_head = address;
@@ -113,6 +160,7 @@ static void read_debug_info(struct dump *d, struct reader *r)
 	d->debug_address = reader_u64(r);
 	d->lines = reader_u64(r);
 	d->debug = r->failed ? NULL : r->p;
+	d->debug_size = (uint64_t)(r->end - r->p);
 	/* An entry has at least 17 bytes. */
 	if (d->lines > (uint64_t)(r->end - r->p) / 17)
 		d->lines = (uint64_t)(r->end - r->p) / 17;
@@ -147,7 +195,7 @@ static bool read_record(struct dump *d, struct reader *r)
 
 int symbol_jitdump_read(const char *path, struct symbol_jit *jit)
 {
-	struct dump d = {.jit = jit};
+	struct dump d = {.jit = jit, .least = UINT64_MAX};
 	struct reader r, header;
 	uint32_t size, machine;
 	int status;
@@ -172,6 +220,8 @@ int symbol_jitdump_read(const char *path, struct symbol_jit *jit)
 	jit->is_tsc = reader_u64(&header) & FLAG_TSC;
 	while (read_record(&d, &r))
 		;
+	for (size_t i = 0; i < jit->count && d.beyond && d.least >= NODE_SHIFT; i++)
+		jit->codes[i].debug_head += NODE_SHIFT;
 	status = symbol_jit_index(jit);
 	if (status < 0)
 		symbol_jit_free(jit);
@@ -196,8 +246,7 @@ bool symbol_jit_line(const struct symbol_jit *jit, const struct symbol_jit_code 
 
 		reader_u32(&r); /* column */
 		text = reader_string(&r, &n);
-		/* A name of one byte 0xff: that of the entry before. */
-		if (n != 1 || (uint8_t)text[0] != 0xff)
+		if (!is_same_file(text, n))
 			name = text;
 		if (r.failed || !name || address - code->debug_head > inside)
 			break;

@@ -48,6 +48,27 @@ static void begin_dump(void)
 	mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(dump), 0);
 }
 
+/* Two lines for each function: that of its nops, and of its ret. */
+static void put_lines(const uint8_t *at, size_t n)
+{
+	const size_t ret = (size_t)(at - code) + 1000;
+	const uint64_t begin = (uint64_t)(uintptr_t)at;
+
+	put(2, 4);
+	put(16 + 16 + 2 * 16 + sizeof("/app/made.js") + sizeof("\xff"), 4);
+	put(now(), 8);
+	put(begin, 8);
+	put(2, 8);
+	put(begin, 8);
+	put(ret - 1000 + 1, 4);
+	put(1, 4);
+	fwrite("/app/made.js", sizeof("/app/made.js"), 1, dump);
+	put(begin + n - 1, 8);
+	put(ret, 4);
+	put(1, 4);
+	fwrite("\xff", sizeof("\xff"), 1, dump);
+}
+
 static void put_load(const uint8_t *at, size_t n, const char *name)
 {
 	put(0, 4);
@@ -75,8 +96,10 @@ static void (*generate(size_t offset, size_t nops, const char *name))(void)
 	f.bytes[nops] = 0xc3;
 	if (map)
 		fprintf(map, "%lx %zx %s\n", (unsigned long)f.bytes, nops + 1, name);
-	if (dump)
+	if (dump) {
+		put_lines(f.bytes, nops + 1);
 		put_load(f.bytes, nops + 1, name);
+	}
 	return f.function;
 }
 
