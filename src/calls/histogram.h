@@ -45,14 +45,20 @@ static inline uint64_t histogram_high(uint32_t index)
 /* Makes room for the bucket `index`. False: out of memory. */
 bool histogram_grow(struct histogram *h, uint32_t index);
 
-/* Adds a value. False: out of memory. */
-static inline bool histogram_add(struct histogram *h, uint64_t value)
+/* Loads what histogram_add() will need. */
+static inline void histogram_prefetch(const struct histogram *h, uint64_t value)
+{
+	__builtin_prefetch(&h->buckets[histogram_index(value) - h->first], 1);
+}
+
+/* Adds a value, n times. False: out of memory. */
+static inline bool histogram_add(struct histogram *h, uint64_t value, uint64_t n)
 {
 	const uint32_t index = histogram_index(value);
 
 	if (UNLIKELY(index - h->first >= h->n) && !histogram_grow(h, index))
 		return false;
-	h->buckets[index - h->first]++;
+	h->buckets[index - h->first] += n;
 	if (value < h->min)
 		h->min = value;
 	if (value > h->max)

@@ -37,8 +37,10 @@ int ptah_call_tree_new(const struct ptah_call_tree_config *config, struct ptah_c
 	t->frames = calloc(FIRST_FRAMES, sizeof(*t->frames));
 	t->nodes = calloc(t->node_capacity, sizeof(*t->nodes));
 	t->functions = calloc(t->function_capacity, sizeof(*t->functions));
+	t->open = calloc(t->function_capacity, sizeof(*t->open));
+	t->zeros = calloc(t->function_capacity, sizeof(*t->zeros));
 	t->node_count = t->function_count = t->pair_count = 1;
-	if (!t->frames || !t->nodes || !t->functions) {
+	if (!t->frames || !t->nodes || !t->functions || !t->open || !t->zeros) {
 		ptah_call_tree_free(t);
 		return PTAH_E_NOMEM;
 	}
@@ -58,6 +60,8 @@ void ptah_call_tree_free(struct ptah_call_tree *t)
 	free(t->frames);
 	free(t->nodes);
 	free(t->functions);
+	free(t->open);
+	free(t->zeros);
 	free(t->pairs);
 	free(t->node_index.entries);
 	free(t->function_index.entries);
@@ -102,6 +106,7 @@ NOINLINE void tree_learn(struct ptah_call_tree *t, const struct ptah_call_counts
 {
 	uint32_t flags = 0;
 
+	tree_flush(t);
 	if (t->unknown & TREE_CYCLES && counts->cycles) {
 		flags |= TREE_FRAME_UNCYCLED;
 		t->known |= TREE_CYCLES;
@@ -136,6 +141,84 @@ NOINLINE bool tree_grow_frames(struct ptah_call_tree *t)
 	return true;
 }
 
+/* Histograms */
+
+NOINLINE void tree_add_values(struct ptah_call_tree *t, uint32_t function, uint32_t flags,
+			      const struct ptah_call_figures *inclusive)
+{
+	struct histogram *h = t->functions[function].histograms;
+
+	if (!histogram_add(&h[PTAH_CALL_VALUE_INSTRUCTIONS], inclusive->instructions, 1) ||
+	    ((t->known & TREE_CYCLES) && !(flags & TREE_FRAME_UNCYCLED) &&
+	     !histogram_add(&h[PTAH_CALL_VALUE_CYCLES], inclusive->cycles, 1)) ||
+	    ((t->known & TREE_TIME) && !(flags & TREE_FRAME_UNTIMED) &&
+	     !histogram_add(&h[PTAH_CALL_VALUE_TIME], inclusive->time, 1)))
+		tree_fail(t);
+}
+
+static struct histogram *histogram_of(const struct ptah_call_tree *t, const struct tree_value *v)
+{
+	return &t->functions[v->function].histograms[PTAH_CALL_VALUE_INSTRUCTIONS];
+}
+
+static void add_value(struct ptah_call_tree *t, const struct tree_value *v)
+{
+	struct tree_function *f = &t->functions[v->function];
+
+	if (!f->zeros++)
+		t->zeros[t->zero_count++] = v->function;
+	if (UNLIKELY(!histogram_add(histogram_of(t, v), v->instructions, 1)))
+		tree_fail(t);
+}
+
+/* The values of calls that have just ended. */
+static void flush_values(struct ptah_call_tree *t)
+{
+	/* How many values ahead a function, and then a bucket, is loaded. */
+	enum {
+		FUNCTIONS = 32,
+		BUCKETS = 16
+	};
+	const uint32_t n = t->value_count;
+
+	for (uint32_t i = 0; i < n + FUNCTIONS; i++) {
+		if (i < n)
+			__builtin_prefetch(histogram_of(t, &t->values[i]), 1);
+		if (i >= BUCKETS && i - BUCKETS < n) {
+			const struct tree_value *v = &t->values[i - BUCKETS];
+
+			histogram_prefetch(histogram_of(t, v), v->instructions);
+		}
+		if (i >= FUNCTIONS)
+			add_value(t, &t->values[i - FUNCTIONS]);
+	}
+	t->value_count = 0;
+}
+
+void tree_flush(struct ptah_call_tree *t)
+{
+	flush_values(t);
+	for (uint32_t i = 0; i < t->zero_count; i++) {
+		struct tree_function *f = &t->functions[t->zeros[i]];
+
+		if ((t->known & TREE_CYCLES &&
+		     !histogram_add(&f->histograms[PTAH_CALL_VALUE_CYCLES], 0, f->zeros)) ||
+		    (t->known & TREE_TIME &&
+		     !histogram_add(&f->histograms[PTAH_CALL_VALUE_TIME], 0, f->zeros)))
+			tree_fail(t);
+		f->zeros = 0;
+	}
+	t->zero_count = 0;
+}
+
+NOINLINE void tree_spill(struct ptah_call_tree *t)
+{
+	if (t->top == t->frames)
+		tree_flush(t);
+	else
+		flush_values(t);
+}
+
 /* Folded calls */
 
 NOINLINE void tree_begin_folded(struct ptah_call_tree *t, uint64_t address, uint16_t space,
@@ -162,7 +245,7 @@ NOINLINE void tree_begin_folded(struct ptah_call_tree *t, uint64_t address, uint
 	f = &t->folded[t->folded_depth++];
 	f->caller = top->flags & TREE_FRAME_FOLDED ? f[-1].function : t->nodes[top->node].function;
 	f->function = function;
-	f->outermost = !t->functions[function].open++;
+	f->outermost = !t->open[function]++;
 	f->counted = how < PTAH_CALL_RESUMED;
 	f->callees = (struct ptah_call_figures){0};
 	t->functions[function].flags |= (uint16_t)(flags & TREE_FUNCTION_FLAGS);
@@ -196,20 +279,6 @@ static uint32_t end_folded(struct ptah_call_tree *t, uint32_t node,
 
 /* Ends that are not common */
 
-/* Adds to the function's histograms what is known of the call as a whole. */
-static void add_to_histograms(struct ptah_call_tree *t, uint32_t function, uint32_t flags,
-			      const struct ptah_call_figures *inclusive)
-{
-	struct tree_function *f = &t->functions[function];
-
-	if (!histogram_add(&f->histograms[PTAH_CALL_VALUE_INSTRUCTIONS], inclusive->instructions) ||
-	    ((t->known & TREE_CYCLES) && !(flags & TREE_FRAME_UNCYCLED) &&
-	     !histogram_add(&f->histograms[PTAH_CALL_VALUE_CYCLES], inclusive->cycles)) ||
-	    ((t->known & TREE_TIME) && !(flags & TREE_FRAME_UNTIMED) &&
-	     !histogram_add(&f->histograms[PTAH_CALL_VALUE_TIME], inclusive->time)))
-		tree_fail(t);
-}
-
 NOINLINE void tree_end_special(struct ptah_call_tree *t, unsigned how, unsigned flags, uint64_t id,
 			       struct ptah_call_figures inclusive)
 {
@@ -222,7 +291,9 @@ NOINLINE void tree_end_special(struct ptah_call_tree *t, unsigned how, unsigned 
 		function = end_folded(t, frame.node, &inclusive);
 	else
 		tree_add_figures(&t->nodes[frame.node].inclusive, &inclusive);
-	t->functions[function].open--;
+	t->open[function]--;
+	if (t->top == t->frames)
+		tree_flush(t);
 	t->functions[function].flags |= flags & PTAH_CALL_FOLDED;
 	if (how == PTAH_CALL_END_SUSPENDED)
 		partial &= ~(unsigned)PTAH_CALL_NO_END;
@@ -238,5 +309,5 @@ NOINLINE void tree_end_special(struct ptah_call_tree *t, unsigned how, unsigned 
 	if (joined & TREE_SUSPENDED_PARTIAL)
 		t->functions[function].partial++;
 	else
-		add_to_histograms(t, function, joined, &whole);
+		tree_add_values(t, function, joined, &whole);
 }

@@ -114,8 +114,10 @@ static void renumber(struct folding *f)
 {
 	struct ptah_call_tree *t = f->t;
 
-	for (size_t i = 0; i <= tree_depth(t); i++)
+	for (size_t i = 0; i <= tree_depth(t); i++) {
 		t->frames[i].node = f->numbers[t->frames[i].node];
+		t->frames[i].last = t->frames[i].next = 0;
+	}
 	for (size_t i = 0; i < t->keep_count; i++)
 		t->keep[i] = f->numbers[t->keep[i]];
 	t->keep_one = f->numbers[t->keep_one];
@@ -123,7 +125,7 @@ static void renumber(struct folding *f)
 		struct tree_node *n = &t->nodes[i];
 
 		n->parent = f->numbers[n->parent];
-		n->last = f->numbers[n->last];
+		n->first = f->numbers[n->first];
 		n->after = f->numbers[n->after];
 		n->folded = f->numbers[n->folded];
 	}

@@ -33,8 +33,9 @@ struct tree_node {
 	uint16_t space, flags;
 	uint32_t function;
 	uint32_t parent;
-	uint32_t last;	 /* the child that was called last; 0: none */
-	uint32_t after;	 /* the sibling that was called after it when it was last followed by one */
+	/* Guesses; 0: none. */
+	uint32_t first; /* the child that it will call first: the one that it called first before */
+	uint32_t after; /* the sibling that will be called after it: the same */
 	uint32_t folded; /* the child for folded calls; 0: none */
 	uint64_t count;
 	struct ptah_call_figures inclusive;
@@ -45,8 +46,8 @@ _Static_assert(sizeof(struct tree_node) == 64, "a node is a cache line");
 struct tree_function {
 	uint64_t address;
 	uint16_t space, flags;
-	uint32_t open; /* calls of it that have not ended */
 	uint64_t partial;
+	uint64_t zeros; /* of cycles and time, if they are known, that are not in histograms yet */
 	struct histogram histograms[PTAH_CALL_VALUE_MAX];
 	/* Of folded calls. */
 	uint64_t count;
@@ -70,6 +71,8 @@ struct tree_frame {
 	uint32_t flags; /* enum tree_frame_flags: 0 for what is common */
 	uint64_t cycles;
 	uint64_t time;
+	uint32_t last; /* the child that it called last; 0: none yet */
+	uint32_t next; /* that it will call next, which is a guess; 0: none */
 };
 
 enum tree_frame_flags {
@@ -107,6 +110,13 @@ struct tree_suspended {
 /* The same, or something else that is seldom. */
 #define TREE_SPECIAL (TREE_PARTIAL | PTAH_CALL_FOLDED)
 
+/* A call that has ended and took no time and no cycles, on its way into histograms. */
+struct tree_value {
+	uint32_t function, instructions;
+};
+
+#define TREE_VALUES 512
+
 /* Indices by hash; 0: free. */
 struct tree_index {
 	uint32_t *entries;
@@ -136,6 +146,7 @@ struct ptah_call_tree {
 
 	struct tree_node *nodes;
 	struct tree_function *functions;
+	uint32_t *open; /* of each function: calls of it that have not ended */
 	struct tree_pair *pairs;
 	uint32_t node_count, node_capacity; /* folded nodes and the root included */
 	uint32_t function_count, function_capacity;
@@ -160,6 +171,14 @@ struct ptah_call_tree {
 	struct ptah_call_figures outside;
 	uint64_t folded_paths, folded_calls;
 	struct ptah_call_figures folded_figures;
+
+	/*
+	 * What is not in histograms yet, nothing while no call is open: values of calls that have
+	 * just ended, and the zeros of functions, of which `zeros` is the list.
+	 */
+	uint32_t value_count, zero_count;
+	uint32_t *zeros;
+	struct tree_value values[TREE_VALUES];
 };
 
 static inline void tree_add_figures(struct ptah_call_figures *to,
@@ -206,6 +225,19 @@ bool tree_suspend(struct ptah_call_tree *t, uint64_t id, uint32_t function, uint
 /* Adds what a resumed call, which ends, ran before, and forgets it. */
 void tree_resume(struct ptah_call_tree *t, uint64_t id, struct ptah_call_figures *inclusive,
 		 uint32_t *flags);
+
+/*
+ * Puts values that wait into the histograms; all of them when no call is open. Done many at a time,
+ * the cache misses, of which each value has two, overlap.
+ */
+void tree_spill(struct ptah_call_tree *t);
+
+/* Puts all values that wait into the histograms: before they are read while calls are open. */
+void tree_flush(struct ptah_call_tree *t);
+
+/* Puts what a call took into histograms at once. `flags`: of its frame. */
+void tree_add_values(struct ptah_call_tree *t, uint32_t function, uint32_t flags,
+		     const struct ptah_call_figures *inclusive);
 
 /* The slow parts of tree_sink.h. */
 void tree_learn(struct ptah_call_tree *t, const struct ptah_call_counts *counts, uint64_t tsc);

@@ -118,22 +118,36 @@ uint32_t tree_find_function(const struct ptah_call_tree *t, uint64_t address, ui
 	return 0;
 }
 
+static bool grow_functions(struct ptah_call_tree *t)
+{
+	const uint32_t n = t->function_capacity;
+	struct tree_function *functions =
+	    tree_larger(t->functions, sizeof(*functions), n, 2 * (size_t)n);
+	uint32_t *open, *zeros;
+
+	if (!functions)
+		return false;
+	t->functions = functions;
+	zeros = tree_larger(t->zeros, sizeof(*zeros), n, 2 * (size_t)n);
+	if (!zeros)
+		return false;
+	t->zeros = zeros;
+	open = tree_larger(t->open, sizeof(*open), n, 2 * (size_t)n);
+	if (!open)
+		return false;
+	t->open = open;
+	t->function_capacity = 2 * n;
+	return true;
+}
+
 uint32_t tree_make_function(struct ptah_call_tree *t, uint64_t address, uint16_t space)
 {
 	uint32_t at = tree_find_function(t, address, space);
-	struct tree_function *functions;
 
 	if (at || tree_failed(t) || t->function_count >= t->max_functions)
 		return at;
-	if (t->function_count == t->function_capacity) {
-		functions = tree_larger(t->functions, sizeof(*functions), t->function_capacity,
-					2 * (size_t)t->function_capacity);
-		if (!functions)
-			return tree_fail(t);
-		t->functions = functions;
-		t->function_capacity *= 2;
-	}
-	if (index_full(&t->function_index) && !index_functions(t))
+	if ((t->function_count == t->function_capacity && !grow_functions(t)) ||
+	    (index_full(&t->function_index) && !index_functions(t)))
 		return tree_fail(t);
 	at = t->function_count++;
 	t->functions[at].address = address;
@@ -339,7 +353,7 @@ NOINLINE uint32_t tree_find_child(struct ptah_call_tree *t, uint32_t parent, uin
 	if (!function)
 		return 0;
 	t->functions[function].flags |= (uint16_t)(flags & TREE_FUNCTION_FLAGS);
-	return add_child(t, parent, address, space, function, t->functions[function].open > 0);
+	return add_child(t, parent, address, space, function, t->open[function] > 0);
 }
 
 struct ptah_call_figures *tree_self_figures(const struct ptah_call_tree *t)

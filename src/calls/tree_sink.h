@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Beginnings and ends of calls as they are added to a call tree, inline for the machine's loop.
- * Most calls go to the function that was called from the same place before, which a node remembers;
- * all else is in functions of its own, so that the loop stays small.
+ * Mostly a function's calls come in the same order as when it was last called, which its nodes
+ * remember; all else is in functions of its own, so that the loop stays small.
  */
 #ifndef PTAH_CALLS_TREE_SINK_H
 #define PTAH_CALLS_TREE_SINK_H
@@ -28,26 +28,28 @@ static ALWAYS_INLINE bool tree_is(const struct tree_node *n, uint64_t address, u
 	return n->address == address && n->space == space;
 }
 
-/* The child of `parent` that is called; 0 as tree_find_child(). */
-static ALWAYS_INLINE uint32_t tree_step(struct ptah_call_tree *t, uint32_t parent, uint64_t address,
-					uint16_t space, unsigned flags)
+static ALWAYS_INLINE void tree_prefetch(const struct ptah_call_tree *t, uint32_t node)
 {
-	const uint32_t last = t->nodes[parent].last;
-	uint32_t next = last;
+	__builtin_prefetch(&t->nodes[node], 1);
+}
 
-	if (LIKELY(next) && tree_is(&t->nodes[next], address, space))
-		return next;
-	next = t->nodes[last].after;
-	if (!next || !tree_is(&t->nodes[next], address, space)) {
-		next = tree_find_child(t, parent, address, space, flags);
+/* The child of the innermost call that is called; 0 as tree_find_child(). */
+static ALWAYS_INLINE uint32_t tree_step(struct ptah_call_tree *t, uint64_t address, uint16_t space,
+					unsigned flags)
+{
+	struct tree_frame *const frame = t->top;
+	uint32_t next = frame->next;
+
+	if (UNLIKELY(!next || !tree_is(&t->nodes[next], address, space))) {
+		next = frame->last;
+		if (!next || !tree_is(&t->nodes[next], address, space))
+			next = tree_find_child(t, frame->node, address, space, flags);
 		if (!next)
 			return 0;
-		/* Folding may have changed the numbers: the parent's is that of its frame. */
-		parent = t->nodes[next].parent;
+		*(frame->last ? &t->nodes[frame->last].after : &t->nodes[frame->node].first) = next;
 	}
-	if (t->nodes[parent].last)
-		t->nodes[t->nodes[parent].last].after = next;
-	t->nodes[parent].last = next;
+	frame->last = next;
+	frame->next = t->nodes[next].after;
 	return next;
 }
 
@@ -67,7 +69,7 @@ static ALWAYS_INLINE void tree_begin(struct ptah_call_tree *t, uint64_t function
 		t->outside.instructions += counts->instructions - t->left_instructions;
 		t->outside.cycles += counts->cycles - t->left_cycles;
 	}
-	next = tree_step(t, t->top->node, function, space, flags);
+	next = tree_step(t, function, space, flags);
 	if (UNLIKELY(!next)) {
 		tree_begin_folded(t, function, space, how, flags, counts);
 		return;
@@ -75,12 +77,15 @@ static ALWAYS_INLINE void tree_begin(struct ptah_call_tree *t, uint64_t function
 	node = &t->nodes[next];
 	node->count += how < PTAH_CALL_RESUMED;
 	node->flags |= (uint16_t)(1U << how);
-	t->functions[node->function].open++;
+	t->open[node->function]++;
 	frame = ++t->top;
 	frame->instructions = counts->instructions;
 	frame->cycles = counts->cycles;
 	frame->time = time;
 	frame->node = next;
+	frame->last = 0;
+	frame->next = node->first;
+	tree_prefetch(t, frame->next);
 	frame->flags = how == PTAH_CALL_RESUMED ? TREE_FRAME_RESUMED : 0;
 }
 
@@ -92,7 +97,6 @@ static ALWAYS_INLINE void tree_end(struct ptah_call_tree *t, unsigned how, unsig
 	const struct tree_frame *frame = t->top;
 	const uint64_t instructions = counts->instructions - frame->instructions;
 	const uint64_t cycles = counts->cycles - frame->cycles, time = now - frame->time;
-	struct tree_function *function;
 	struct tree_node *node;
 
 	if (UNLIKELY(frame <= t->frames + 1)) {
@@ -107,21 +111,20 @@ static ALWAYS_INLINE void tree_end(struct ptah_call_tree *t, unsigned how, unsig
 		return;
 	}
 	t->top--;
+	tree_prefetch(t, frame[-1].next);
 	node = &t->nodes[frame->node];
 	node->inclusive.instructions += instructions;
 	node->inclusive.cycles += cycles;
 	node->inclusive.time += time;
-	function = &t->functions[node->function];
-	function->open--;
-	if (UNLIKELY(
-		!histogram_add(&function->histograms[PTAH_CALL_VALUE_INSTRUCTIONS], instructions)))
-		tree_fail(t);
-	if ((t->known & TREE_CYCLES) &&
-	    UNLIKELY(!histogram_add(&function->histograms[PTAH_CALL_VALUE_CYCLES], cycles)))
-		tree_fail(t);
-	if ((t->known & TREE_TIME) &&
-	    UNLIKELY(!histogram_add(&function->histograms[PTAH_CALL_VALUE_TIME], time)))
-		tree_fail(t);
+	t->open[node->function]--;
+	if (LIKELY(!(cycles | time | instructions >> 32)))
+		t->values[t->value_count++] =
+		    (struct tree_value){node->function, (uint32_t)instructions};
+	else
+		tree_add_values(t, node->function, 0,
+				&(struct ptah_call_figures){instructions, cycles, time});
+	if (UNLIKELY(t->top == t->frames || t->value_count == TREE_VALUES))
+		tree_spill(t);
 }
 
 #endif

@@ -78,7 +78,7 @@ static void quantiles_are_right_to_one_percent(void **state)
 
 			for (size_t i = 0; i < count; i++) {
 				values[i] = random64() >> (64 - bits) >> random64() % bits;
-				assert_true(histogram_add(&h, values[i]));
+				assert_true(histogram_add(&h, values[i], 1));
 			}
 			check_quantiles(&h, values, count);
 			free(h.buckets);
@@ -94,7 +94,7 @@ static void a_merged_histogram_is_that_of_all_values(void **state)
 	(void)state;
 	for (size_t i = 0; i < VALUES; i++) {
 		values[i] = random64() >> random64() % 64;
-		assert_true(histogram_add(&part[values[i] % 3], values[i]));
+		assert_true(histogram_add(&part[values[i] % 3], values[i], 1));
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		assert_true(histogram_merge(&all, &part[i]));
