@@ -63,10 +63,17 @@ static bool grow_slots(struct calls_view *v)
 	return true;
 }
 
-static bool is_wanted(const struct calls_view *v, const char *name)
+static bool has_name(const struct calls_view *v, const struct calls_key *key, const char *name)
+{
+	return ptah_symbol_matches(key->mangled, name) ||
+	       ptah_symbol_matches(key->function, name) ||
+	       names_is_alias(v->names, key->path, key->place, name);
+}
+
+static bool is_wanted(const struct calls_view *v, const struct calls_key *key)
 {
 	for (int i = 0; i < v->wanted_count; i++)
-		if (ptah_symbol_matches(name, v->wanted[i]))
+		if (has_name(v, key, v->wanted[i]))
 			return true;
 	return false;
 }
@@ -99,7 +106,7 @@ static size_t add_key(struct calls_view *v, const struct name *name, const struc
 		free((char *)key->object);
 		return SIZE_MAX;
 	}
-	key->wanted = is_wanted(v, key->mangled) || is_wanted(v, key->function);
+	key->wanted = is_wanted(v, key);
 	return v->key_count++;
 }
 
@@ -145,8 +152,7 @@ int calls_check_wanted(const struct calls_view *v)
 	for (int i = 0; i < v->wanted_count; i++) {
 		size_t k = 0;
 
-		while (k < v->key_count && !ptah_symbol_matches(v->keys[k].mangled, v->wanted[i]) &&
-		       !ptah_symbol_matches(v->keys[k].function, v->wanted[i]))
+		while (k < v->key_count && !has_name(v, &v->keys[k], v->wanted[i]))
 			k++;
 		if (k == v->key_count)
 			return is_readable(v->wanted[i])

@@ -46,12 +46,12 @@ static int by_name(const void *a, const void *b)
 	return order ? order : by_instructions(a, b);
 }
 
-size_t table_keep(struct hotspot *rows, size_t n, const char *function)
+size_t table_keep(struct hotspot *rows, size_t n, struct names *names, const char *function)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (names_is(&rows[i].name, function))
+		if (names_is(names, &rows[i].name, function))
 			rows[kept++] = rows[i];
 	return kept;
 }

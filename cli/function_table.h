@@ -21,7 +21,7 @@ struct table {
 };
 
 /* Keeps the rows of a function that the user named. Returns how many there are. */
-size_t table_keep(struct hotspot *rows, size_t n, const char *function);
+size_t table_keep(struct hotspot *rows, size_t n, struct names *names, const char *function);
 
 void table_sort(struct hotspot *rows, size_t n, enum table_order order);
 void table_text(struct out *out, const struct table *table);

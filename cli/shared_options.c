@@ -349,8 +349,8 @@ const struct option_def function_options[] = {
      .arg = "FUNCTION",
      .help = "only what ran in FUNCTION; of calls also what it called",
      .man = "Only what ran in the function of this name, as it is shown or as it stands in the "
-	    "file: of branches and edges, those that begin in it; of a tree of calls also "
-	    "what it called."},
+	    "file, where it may have several (fork and __fork): of branches and edges, those that "
+	    "begin in it; of a tree of calls also what it called."},
     {0},
 };
 

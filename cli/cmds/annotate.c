@@ -221,11 +221,15 @@ static bool is_word_of(const char *name, const char *word)
 
 static bool has_name(const struct wanted *w, const struct annotate_function *f)
 {
+	const struct annotate_object *object = &w->annotation->objects[f->object];
+
 	if (!f->symbol)
 		return false;
 	return !strcmp(f->symbol, w->text) ||
 	       (f->mangled && ptah_symbol_matches(f->mangled, w->text)) ||
-	       (!w->annotation->objects[f->object].is_file && is_word_of(f->symbol, w->text));
+	       (object->is_file
+		    ? !object->changed && names_is_alias(w->names, object->path, f->start, w->text)
+		    : is_word_of(f->symbol, w->text));
 }
 
 static bool matches(const struct wanted *w, const struct annotate_function *f)

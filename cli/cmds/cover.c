@@ -229,7 +229,7 @@ static void keep_function(const struct input *input, struct names *names, struct
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct cover_row row = rows->row[i];
 
-		if (names_is(names_find(names, row.space, row.from), input->function))
+		if (names_is(names, names_find(names, row.space, row.from), input->function))
 			rows->row[kept++] = row;
 	}
 	rows->count = kept;

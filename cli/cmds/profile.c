@@ -75,7 +75,7 @@ static void keep_function(const struct profile_view *v, struct profile_rows *row
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct profile_row *row = &rows->row[i];
 
-		if (names_is(names_find(v->names, (int32_t)row->process, row->from),
+		if (names_is(v->names, names_find(v->names, (int32_t)row->process, row->from),
 			     v->input->function))
 			rows->row[kept++] = *row;
 	}
@@ -126,7 +126,7 @@ static int show_functions(struct profile_view *v)
 	if (status < 0)
 		return status;
 	if (v->input->function)
-		table.count = table_keep(rows, table.count, v->input->function);
+		table.count = table_keep(rows, table.count, v->names, v->input->function);
 	table_sort(rows, table.count, TABLE_BY_INSTRUCTIONS);
 	table.rows = rows;
 	table.shown = input_shown(v->input, table.count);

@@ -542,7 +542,7 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = sum_programs(&r);
 	if (problem >= 0 && o.input.function)
-		n = table_keep(rows, n, o.input.function);
+		n = table_keep(rows, n, names, o.input.function);
 	if (problem < 0) {
 		status = fail(&command_report, "%s", ptah_strerror(problem));
 	} else if (o.input.function && !n) {

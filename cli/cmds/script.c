@@ -149,7 +149,7 @@ bool script_is_wanted(struct script *s, uint64_t ip)
 	name = names_find(s->names, s->info.space, ip);
 	/* Generated code has other names at other times. */
 	*place = (struct script_place){.ip = ip, .space = s->info.space, .known = !name->generated};
-	place->wanted = names_is(name, s->function);
+	place->wanted = names_is(s->names, name, s->function);
 	s->found_function |= place->wanted;
 	return place->wanted;
 }

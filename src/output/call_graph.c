@@ -501,7 +501,8 @@ static bool is_wanted(const struct call_graph *g, const struct ptah_call_thread 
 		      const struct ptah_call_node *n)
 {
 	return !(n->flags & PTAH_CALL_NODE_FOLDED) &&
-	       names_is(names_find(g->config.names, ptah_call_thread_space(thread, n->space),
+	       names_is(g->config.names,
+			names_find(g->config.names, ptah_call_thread_space(thread, n->space),
 				   n->function),
 			g->config.function);
 }

@@ -50,6 +50,7 @@ void names_free(struct names *n)
 		free(k);
 	}
 	tdestroy(n->demangled, free);
+	names_free_aliases(n);
 	ptah_functions_free(n->functions);
 	ptah_symbols_free(n->symbols);
 	free(n->changed);
@@ -326,10 +327,15 @@ bool names_line(struct names *n, const struct name *name, struct ptah_line *line
 	return true;
 }
 
-bool names_is(const struct name *name, const char *function)
+bool names_is(struct names *n, const struct name *name, const char *function)
 {
-	return name->symbol && (ptah_symbol_matches(name->symbol, function) ||
-				(name->mangled && ptah_symbol_matches(name->mangled, function)));
+	if (!name->symbol)
+		return false;
+	if (ptah_symbol_matches(name->symbol, function) ||
+	    (name->mangled && ptah_symbol_matches(name->mangled, function)))
+		return true;
+	return name->named && name->path && !name->generated &&
+	       names_is_alias(n, name->path, name->place - name->offset, function);
 }
 
 const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)

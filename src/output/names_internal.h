@@ -15,6 +15,7 @@ struct names {
 	struct clean *cleaned;
 	bool keep_mangled, show_all, fetches;
 	void *demangled; /* tsearch() tree of struct demangled */
+	struct alias *aliases;
 	char *symfs;
 	struct known_id *ids;
 	const struct ptah_counts *counts;
@@ -65,6 +66,9 @@ const char *names_shown(struct names *names, const char *path);
 
 /* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
 char *names_local_path(const struct names *names, const char *path);
+
+/* names_alias.c */
+void names_free_aliases(struct names *names);
 
 /* Has this file of the counts changed since it ran? */
 bool names_is_changed(const struct names *names, const struct ptah_counts_file *file);

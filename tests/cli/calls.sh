@@ -148,3 +148,36 @@ expect 2 "$PTAH" calls twins.data
 grep -q '\-i twins.data' err || fail "$(cat err)"
 expect 1 "$PTAH" calls -i twins.data c.data
 grep -q '\-i c.data' err || fail "$(cat err)"
+
+# A function is found by each of the names that it has in its file.
+cat >three.s <<'EOF'
+	.globl _start, _fork, fork
+_start:	call _fork
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type _fork, @function
+	.type fork, @function
+_fork:
+fork:	nop
+	ret
+	.size _fork, . - _fork
+	.size fork, . - fork
+EOF
+"${CC:-cc}" -nostdlib -static -no-pie -o aliases three.s
+"$PTAH" record -o aliases.data -- ./aliases 2>/dev/null
+for name in fork _fork; do
+	expect 0 "$PTAH" calls -i aliases.data --format=tsv $name
+	equal "calls of $name" "$(tail -n +2 out | cut -f 1,3 | tr '\t\n' ' ;')" "1 2;"
+	expect 0 "$PTAH" calls -i aliases.data --callers=$name --format=tsv
+	equal "callers of $name" "$(tail -n +2 out | cut -f 2,6 | tr '\t\n' ' ;')" "1 _start;"
+	expect 0 "$PTAH" annotate --no-source -i aliases.data --format=tsv $name
+	equal "instructions of $name" "$(tail -n +2 out | wc -l)" 2
+	for command in report 'report -g' 'profile --by=functions' script; do
+		# shellcheck disable=SC2086 # a command with its options
+		expect 0 "$PTAH" $command --function=$name --format=tsv aliases.data
+		equal "$command of $name" "$(tail -n +2 out | wc -l)" \
+			"$([ "$command" = script ] && echo 2 || echo 1)"
+	done
+done
