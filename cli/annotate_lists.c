@@ -224,17 +224,6 @@ static const struct field branch_fields[] = {
 
 static const struct row_type branch_type = ROW_TYPE(branch_fields);
 
-/* The line of source code at a place. */
-static bool find_line(const struct annotate_view *v, uint32_t object, uint64_t at,
-		      struct ptah_line *line)
-{
-	const struct annotate_object *o = &v->annotation->objects[object];
-
-	return o->is_file && !o->changed &&
-	       ptah_symbols_line(names_symbols(v->names), o->path, at, line) && line->file &&
-	       line->line;
-}
-
 struct branch_texts {
 	char from[1024], to[1024];
 };
@@ -259,7 +248,7 @@ static void flatten_branch(const struct annotate_view *v, const struct annotate_
 	    .to_symbol = annotate_label(a, annotation_function(a, b->object, b->target), b->target,
 					texts->to, sizeof(texts->to)),
 	};
-	if (!find_line(v, b->object, b->at, &line))
+	if (!names_line(v->names, names_find(v->names, (int32_t)b->process, b->ip), &line))
 		return;
 	flat->file = line.file;
 	flat->line = line.line;

@@ -177,11 +177,13 @@ static void put_figures(struct listing *l, bool hot, uint64_t executed, uint64_t
 static void put_inline(const struct listing *l, const struct annotate_row *row)
 {
 	const struct annotate_view *v = l->view;
-	const struct annotate_object *object = &v->annotation->objects[l->function->object];
+	const uint64_t ip = l->function->ip + (row->at - l->function->start);
+	const struct name *found = names_find(v->names, (int32_t)l->function->process, ip);
 	struct ptah_inline frame;
 	char name[512], place[320] = "";
 
-	if (!ptah_symbols_inlines(names_symbols(v->names), object->path, row->at, &frame, 1))
+	if (!found->code ||
+	    !ptah_symbols_inlines(names_symbols(v->names), found->code, found->code_at, &frame, 1))
 		return;
 	if (frame.call_file && frame.call_line)
 		snprintf(place, sizeof(place), ", called at %.250s:%" PRIu32,

@@ -215,6 +215,17 @@ PTAH_API int ptah_symbols_add_kallsyms(struct ptah_symbols *symbols, const char 
 PTAH_API int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path,
 				      uint64_t slide);
 
+/*
+ * The lines and inlined functions of the kernel come from the ELF file at `path` (vmlinux, taken as
+ * it is, without symfs) or from its debug file. The functions above then know the kernel by the
+ * path PTAH_KERNEL_CODE, and its "file offsets" are addresses: those of the file, moved up by
+ * `slide`. The file is read when the first of them is asked for. Modules have no lines. Only the
+ * first call counts. 0 or PTAH_E_NOMEM.
+ */
+#define PTAH_KERNEL_CODE "[kernel.kallsyms]"
+PTAH_API int ptah_symbols_add_kernel_lines(struct ptah_symbols *symbols, const char *path,
+					   uint64_t slide);
+
 /* The function of the kernel that holds the byte at `address`. false: not known. */
 PTAH_API bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
 					 struct ptah_kernel_symbol *symbol);

@@ -28,6 +28,7 @@ struct listing {
 	const struct annotate_function *function;
 	struct annotate_code *code;
 	struct cell *cells;
+	uint64_t code_at;      /* the function, where lines are known */
 	size_t size, capacity; /* bytes of the function; rows */
 };
 
@@ -273,7 +274,7 @@ static bool take_line(void *listing, const struct ptah_line *line)
 	const struct listing *l = listing;
 
 	for (uint64_t k = 0; k < line->size; k++) {
-		const uint64_t i = line->start + k - l->function->start;
+		const uint64_t i = line->start + k - l->code_at;
 
 		if (i >= l->size)
 			continue;
@@ -304,6 +305,20 @@ static void take_generated_lines(struct listing *l)
 	}
 }
 
+static void take_lines(struct listing *l)
+{
+	const struct annotation *a = l->annotation;
+	const struct annotate_function *f = l->function;
+	const struct name *name = names_find(a->config.names, (int32_t)f->process, f->ip);
+
+	l->code_at = name->code_at;
+	if (name->code)
+		ptah_symbols_lines(names_symbols(a->config.names), name->code, l->code_at, l->size,
+				   take_line, l);
+	else if (!a->objects[f->object].is_file)
+		take_generated_lines(l);
+}
+
 int annotate_code(const struct annotation *a, const struct annotate_function *f,
 		  struct annotate_code *code)
 {
@@ -324,11 +339,7 @@ int annotate_code(const struct annotation *a, const struct annotate_function *f,
 		read_file(&l);
 	else if (!object->is_file)
 		take_bytes(&l);
-	if (object->is_file && !object->changed)
-		ptah_symbols_lines(names_symbols(a->config.names), object->path, f->start, l.size,
-				   take_line, &l);
-	else if (!object->is_file)
-		take_generated_lines(&l);
+	take_lines(&l);
 	status = count_blocks(&l) ? list_rows(&l) : list_blocks(&l);
 	free(l.cells);
 	if (status < 0)

@@ -22,8 +22,8 @@ struct name {
 	uint64_t place;	     /* of ip: its offset in the file, or ip itself if it is in no file */
 	bool generated;	     /* while the program ran, so that other code may have been there */
 	/*
-	 * Where <ptah/symbol.h> finds lines and inlined functions: a file, and the offset in it.
-	 * NULL: nowhere, or the file is not the one that ran.
+	 * Where <ptah/symbol.h> finds lines and inlined functions: a file and the offset in it, or
+	 * the kernel and an address. NULL: nowhere, or the file is not the one that ran.
 	 */
 	const char *code;
 	uint64_t code_at;

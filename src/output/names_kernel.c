@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CORE "[kernel.kallsyms]"
+#define CORE PTAH_KERNEL_CODE
 
 void names_kernel_of(const struct ptah_session *session, struct names_kernel *kernel)
 {
@@ -51,6 +51,8 @@ static void read_symbols(struct names *n)
 	if (n->kernel_read)
 		return;
 	n->kernel_read = true;
+	if (k->vmlinux[0])
+		ptah_symbols_add_kernel_lines(n->symbols, k->vmlinux, k->slide);
 	if (k->kallsyms[0])
 		status = ptah_symbols_add_kallsyms(n->symbols, k->kallsyms,
 						   k->symbol[0] ? k->symbol : "_text", &k->address);
@@ -83,6 +85,10 @@ void names_look_up_kernel(struct names *n, const struct ptah_map *map, struct na
 	/* Counts of several recordings may have the kernel at another address than its symbols. */
 	if (core && n->kernel.address)
 		ip = n->kernel.address + map->file_offset + (ip - map->address);
+	if ((core || !map) && n->kernel.vmlinux[0]) {
+		name->code = CORE;
+		name->code_at = ip;
+	}
 	if (!ptah_symbols_lookup_kernel(n->symbols, ip, &symbol))
 		return;
 	if (!map)

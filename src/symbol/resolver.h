@@ -27,6 +27,8 @@ struct ptah_symbols {
 	void *entries;			   /* tsearch() tree of struct symbol_binary by path */
 	struct symbol_binary *last;	   /* callers look up one file many times in a row */
 	struct symbol_kernel kernel;
+	char *kernel_lines; /* the file that has them; NULL: none */
+	uint64_t kernel_slide;
 	struct symbol_pool *pool;
 };
 

@@ -57,6 +57,7 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 	symbol_pool_free(symbols->pool);
 	symbol_debuginfod_free(symbols->servers);
 	free(symbols->cache);
+	free(symbols->kernel_lines);
 	free(symbols->root);
 	free(symbols);
 }
@@ -71,6 +72,8 @@ char *symbol_local_path(const struct ptah_symbols *symbols, const char *path)
 {
 	char *local;
 
+	if (!strcmp(path, PTAH_KERNEL_CODE))
+		return symbols->kernel_lines ? strdup(symbols->kernel_lines) : NULL;
 	if (path[0] != '/' && *symbols->root)
 		return NULL;
 	if (asprintf(&local, "%s%s", symbols->root, path) < 0)
@@ -95,6 +98,12 @@ static void read_entry(struct ptah_symbols *symbols, struct symbol_binary *entry
 	if (path)
 		symbol_file_read(path, &folders, &entry->file);
 	free(path);
+	if (strcmp(entry->path, PTAH_KERNEL_CODE) != 0)
+		return;
+	/* Places in the kernel are addresses. */
+	for (size_t i = 0; i < entry->file.segment_count; i++)
+		entry->file.segments[i].offset =
+		    entry->file.segments[i].address + symbols->kernel_slide;
 }
 
 struct symbol_binary *symbol_find_binary(struct ptah_symbols *symbols, const char *path)
@@ -229,6 +238,17 @@ int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path, uin
 	if (!symbols || !path)
 		return PTAH_E_INVAL;
 	return symbol_kernel_read_vmlinux(&symbols->kernel, path, slide);
+}
+
+int ptah_symbols_add_kernel_lines(struct ptah_symbols *symbols, const char *path, uint64_t slide)
+{
+	if (!symbols || !path)
+		return PTAH_E_INVAL;
+	if (symbols->kernel_lines)
+		return 0;
+	symbols->kernel_lines = strdup(path);
+	symbols->kernel_slide = slide;
+	return symbols->kernel_lines ? 0 : PTAH_E_NOMEM;
 }
 
 bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,

@@ -107,6 +107,92 @@ static void in_every_command(void **state)
 	expect_output("profile --by=functions --kallsyms=here k.counts", hot);
 }
 
+#define FLAGS                                                                                      \
+	"-nostdlib -static -Wl,-Ttext=0xffffffff81000000,-e,_text,"                                \
+	"--build-id=0x$(echo vmlinux | md5sum | cut -c 1-32)00112233 "
+
+/* The lines of what ran are those of addr2line for the places in vmlinux. */
+static void lines_of_source(void **state)
+{
+	char wanted[4096];
+	const char *text;
+
+	(void)state;
+	if (!shell("command -v addr2line"))
+		skip();
+	record("k.data");
+	assert_non_null(shell("${CC:-cc} -g " FLAGS "-o vmlinux.lines kernel.s"));
+	text = shell("$PTAH script -k vmlinux.lines --format=tsv k.data | awk -F '\t' 'NR > 1 { "
+		     "sub(/^0xffffffffad/, \"0xffffffff81\", $2); print $2 }' | addr2line -s -e "
+		     "vmlinux.lines");
+	assert_non_null(text);
+	assert_non_null(strstr(text, "kernel.s:"));
+	snprintf(wanted, sizeof(wanted), "%s", text);
+	text = shell("$PTAH script --srcline -k vmlinux.lines --format=tsv k.data | awk -F '\t' "
+		     "'NR > 1 { sub(\".*/\", \"\", $5); print $5 }'");
+	assert_non_null(text);
+	assert_string_equal(text, wanted);
+	expect_output("report -g --sort=line -k vmlinux.lines k.data",
+		      (const char *const[]){"kernel.s:", NULL});
+	expect_output("annotate -k vmlinux.lines -i k.data work",
+		      (const char *const[]){"work: nop; nop", NULL});
+	/* Without debug information only the title is in the column. */
+	text = shell("$PTAH script --srcline -k vmlinux --format=tsv k.data | cut -f 5 | grep .");
+	assert_string_equal(text ? text : "", "line\n");
+}
+
+/* Inlined functions of a kernel of C, of all its places, as addr2line -i prints them. */
+static void inlined_functions(void **state)
+{
+	static const char source[] =
+	    "static inline __attribute__((always_inline)) int inner(int n)\n{\n"
+	    "\treturn n * n + 3;\n}\n"
+	    "static inline __attribute__((always_inline)) int outer(int n)\n{\n"
+	    "\tint m = inner(n) / 7;\n\treturn m + inner(m);\n}\n"
+	    "__attribute__((noinline)) int work(int n)\n{\n\treturn outer(n) - outer(n + 5);\n}\n"
+	    "int _text(int n)\n{\n\treturn work(n) + work(n + 1);\n}\n";
+	static char wanted[65536], got[65536];
+	struct ptah_symbols *symbols;
+	size_t n = 0;
+	const char *text;
+
+	(void)state;
+	if (!shell("command -v addr2line objdump"))
+		skip();
+	write_text("kernel.c", source);
+	assert_non_null(shell("${CC:-cc} -g -O2 -ffreestanding -fno-pie -mcmodel=kernel " FLAGS
+			      "-o vmlinux.c kernel.c && objdump -d --no-show-raw-insn vmlinux.c | "
+			      "sed -n '/nop/d; s/^ *\\(ffffffff[0-9a-f]*\\):.*/\\1/p' >places"));
+	text = shell("addr2line -e vmlinux.c -i -f -s <places");
+	assert_non_null(text);
+	snprintf(wanted, sizeof(wanted), "%s", text);
+	assert_non_null(strstr(wanted, "inner"));
+	assert_int_equal(ptah_symbols_new("/nowhere", &symbols), 0);
+	assert_int_equal(ptah_symbols_add_kernel_lines(symbols, "vmlinux.c", SLIDE), 0);
+	text = shell("cat places");
+	for (char *end; *text; text = end + (*end == '\n')) {
+		const uint64_t at = strtoull(text, &end, 16) + SLIDE;
+		struct ptah_inline frames[8], function;
+		const size_t count = ptah_symbols_inlines(symbols, PTAH_KERNEL_CODE, at, frames, 8);
+		struct ptah_line line;
+		uint32_t number;
+
+		assert_true(ptah_symbols_line(symbols, PTAH_KERNEL_CODE, at, &line));
+		assert_true(ptah_symbols_function(symbols, PTAH_KERNEL_CODE, at, &function));
+		assert_true(line.start <= at && at < line.start + line.size);
+		number = line.line;
+		for (size_t i = 0; i <= count; i++) {
+			n += (size_t)snprintf(got + n, sizeof(got) - n, "%s\nkernel.c:%u\n",
+					      i < count ? frames[i].name : function.name, number);
+			number = i < count ? frames[i].call_line : 0;
+		}
+	}
+	ptah_symbols_free(symbols);
+	for (char *d; (d = strstr(wanted, " (discriminator"));)
+		memmove(d, strchr(d, ')') + 1, strlen(strchr(d, ')') + 1) + 1);
+	assert_string_equal(got, wanted);
+}
+
 static void as_perf_names_them(void **state)
 {
 	const char *text;
@@ -127,8 +213,8 @@ static void as_perf_names_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(by_address),
-	    cmocka_unit_test(in_every_command),
+	    cmocka_unit_test(by_address),	  cmocka_unit_test(in_every_command),
+	    cmocka_unit_test(lines_of_source),	  cmocka_unit_test(inlined_functions),
 	    cmocka_unit_test(as_perf_names_them),
 	};
 
