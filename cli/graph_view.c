@@ -164,10 +164,16 @@ static void put_losses(const struct graph_view *v, const struct ptah_call_totals
 	char number[PRETTY_NUMBER];
 
 	if (t->partial)
+		out_format(v->out, "# %s call%s", pretty_number(t->partial, number),
+			   plural(t->partial));
+	if (t->partial && v->input->function) {
+		out_text(v->out, " of ");
+		out_clean(v->out, v->input->function);
+	}
+	if (t->partial)
 		out_format(v->out,
-			   "# %s call%s began before or ended after what the trace shows, or "
-			   "contain%s a loss\n",
-			   pretty_number(t->partial, number), plural(t->partial),
+			   " began before or ended after what the trace shows, or contain%s a "
+			   "loss\n",
 			   t->partial == 1 ? "s" : "");
 	if (t->folded_calls) {
 		out_format(v->out, "# %s call%s on rare paths are folded: their callers have ",

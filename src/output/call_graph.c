@@ -498,13 +498,28 @@ static void add_totals(struct ptah_call_totals *to, const struct ptah_call_total
 
 /* Is it a call of the function that the graph is limited to? */
 static bool is_wanted(const struct call_graph *g, const struct ptah_call_thread *thread,
-		      const struct ptah_call_node *n)
+		      uint16_t space, uint64_t function)
 {
-	return !(n->flags & PTAH_CALL_NODE_FOLDED) &&
-	       names_is(g->config.names,
-			names_find(g->config.names, ptah_call_thread_space(thread, n->space),
-				   n->function),
-			g->config.function);
+	const struct name *name =
+	    names_find(g->config.names, ptah_call_thread_space(thread, space), function);
+
+	return names_is(g->config.names, name, g->config.function);
+}
+
+/* How many calls of that function are not wholly in the trace. */
+static int count_partial(const struct call_graph *g, const struct ptah_call_thread *thread,
+			 const struct ptah_call_tree *tree, uint64_t *partial)
+{
+	struct ptah_call_function *functions = NULL;
+	size_t n = 0;
+	const int status = ptah_call_tree_functions(tree, &functions, &n);
+
+	*partial = 0;
+	for (size_t i = 0; status >= 0 && i < n; i++)
+		if (is_wanted(g, thread, functions[i].space, functions[i].function))
+			*partial += functions[i].partial;
+	free(functions);
+	return status;
 }
 
 /*
@@ -526,7 +541,8 @@ static int keep_function(const struct call_graph *g, const struct ptah_call_thre
 		struct ptah_call_node n = nodes[i];
 
 		n.parent = at[n.parent];
-		if (!n.parent && !is_wanted(g, thread, &n))
+		if (!n.parent &&
+		    (n.flags & PTAH_CALL_NODE_FOLDED || !is_wanted(g, thread, n.space, n.function)))
 			continue;
 		if (!n.parent)
 			add_figures(&totals->inclusive, &n.inclusive);
@@ -552,6 +568,8 @@ int call_graph_add(struct call_graph *g, const struct ptah_call_thread *thread,
 		status = ptah_call_tree_nodes(tree, &nodes, &a.n);
 	if (status >= 0 && g->config.function)
 		status = keep_function(g, thread, nodes, &a.n, &totals);
+	if (status >= 0 && g->config.function)
+		status = count_partial(g, thread, tree, &totals.partial);
 	if (status < 0) {
 		free(nodes);
 		return status;

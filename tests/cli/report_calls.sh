@@ -226,6 +226,7 @@ expect 0 "$PTAH" report -g --function=outer --format=json data
 rows >list
 equal "paths below outer" "$(awk '$4 ~ /^\/outer/ { n += $1 } END { print n }' list)" $((8 + 38 + 114 + 16))
 equal "other paths" "$(awk '$4 !~ /^\/outer/ && $4 != ""' list)" ""
+equal "partial calls of outer" "$(json 'd["partial_calls"]')" 0
 equal "instructions of outer" "$(json 'd["instructions"]')" \
 	"$(awk '$4 ~ /^\/outer/ { n += $3 } END { print n }' list)"
 expect 0 "$PTAH" report --function=leaf --format=tsv data
