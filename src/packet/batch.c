@@ -78,11 +78,15 @@ enum {
 		0, TYPE(b), SIZE(b), DETAIL(b), 0, PAYLOAD(b)                                      \
 	}
 
+#ifdef __cppcheck__ /* One of each: expanding them all takes it twelve seconds. */
+#define BYTES(of) of(0)
+#else
 #define TIMES_4(of, b)	of((b)), of((b) + 1), of((b) + 2), of((b) + 3)
 #define TIMES_16(of, b) TIMES_4(of, b), TIMES_4(of, b + 4), TIMES_4(of, b + 8), TIMES_4(of, b + 12)
 #define TIMES_64(of, b)                                                                            \
 	TIMES_16(of, b), TIMES_16(of, b + 16), TIMES_16(of, b + 32), TIMES_16(of, b + 48)
 #define BYTES(of) TIMES_64(of, 0), TIMES_64(of, 64), TIMES_64(of, 128), TIMES_64(of, 192)
+#endif
 
 static const uint8_t kinds[256] = {BYTES(KIND)};
 static const struct ptah_packet_record table[256] = {BYTES(RECORD)};
