@@ -144,9 +144,9 @@ static inline void live_open(const char *processor, unsigned cpus, void (*turns)
 	live_cpu = LIVE_CONTROL;
 	live.turns = turns;
 	live.rig.machine = calloc(1, ptah_machine_size(LIVE_CPUS));
-	live.rig.arena = aligned_alloc(4096, RIG_ARENA);
+	live.rig.arena_size = RIG_ARENA;
+	live.rig.arena = pages_new(RIG_ARENA);
 	assert_non_null(live.rig.machine);
-	assert_non_null(live.rig.arena);
 	config.arena = live.rig.arena;
 	assert_int_equal(ptah_machine_init(live.rig.machine, &config), PTAH_OK);
 	ptah_machine_hal(live.rig.machine, &live.rig.hal);

@@ -14,6 +14,7 @@
 #include <ptah/machine.h>
 
 #include "base/bits.h"
+#include "pages.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -27,6 +28,7 @@ struct rig {
 	struct ptah_hal hal;
 	struct ptah_engine *engine;
 	void *arena;
+	size_t arena_size;
 	uint64_t next;	     /* number of the next mark */
 	atomic_uint foreign; /* PMIs that the engine did not claim */
 };
@@ -54,9 +56,9 @@ static inline void rig_open_at(struct rig *rig, const struct ptah_model_processo
 
 	memset(rig, 0, sizeof(*rig));
 	rig->machine = calloc(1, ptah_machine_size(cpus));
-	rig->arena = aligned_alloc(4096, arena);
+	rig->arena_size = arena;
+	rig->arena = pages_new(arena);
 	assert_non_null(rig->machine);
-	assert_non_null(rig->arena);
 	config.arena = rig->arena;
 	assert_int_equal(ptah_machine_init(rig->machine, &config), PTAH_OK);
 	ptah_machine_hal(rig->machine, &rig->hal);
@@ -82,7 +84,7 @@ static inline void rig_close(struct rig *rig)
 	assert_int_equal(ptah_machine_allocated(rig->machine), 0);
 	assert_int_equal(ptah_machine_mapped(rig->machine), 0);
 	free(rig->machine);
-	free(rig->arena);
+	pages_free(rig->arena, rig->arena_size);
 }
 
 static inline struct ptah_capture_config rig_config(struct rig *rig,

@@ -364,7 +364,7 @@ static void at_creation(void **state)
 	expect_line("alloc() returned memory");
 	assert_int_equal(ptah_engine_free(s.rig.engine), PTAH_OK);
 	free(s.rig.machine);
-	free(s.rig.arena);
+	pages_free(s.rig.arena, s.rig.arena_size);
 
 	/* One line for each kind of obstacle, not one for each processor. */
 	without = *ptah_model_find("skylake");

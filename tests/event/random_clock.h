@@ -3,6 +3,7 @@
 #ifndef PTAH_TEST_RANDOM_CLOCK_H
 #define PTAH_TEST_RANDOM_CLOCK_H
 
+#include "pages.h"
 #include "test.h"
 
 #include "model/clock.h"
@@ -137,9 +138,8 @@ static struct ptah_event_config config_of(const struct run *r)
 static void run_machine(struct run *r)
 {
 	r->seed = r->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-	r->trace = malloc(ROOM);
+	r->trace = pages_new(ROOM);
 	r->truths = calloc(2 * STEPS, sizeof(*r->truths));
-	assert_non_null(r->trace);
 	assert_non_null(r->truths);
 	generator_init(&r->g, r->trace, false, false);
 	clock_init(&r->clock);
@@ -151,7 +151,7 @@ static void run_machine(struct run *r)
 
 static void run_free(struct run *r)
 {
-	free(r->trace);
+	pages_free(r->trace, ROOM);
 	free(r->truths);
 }
 

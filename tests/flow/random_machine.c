@@ -5,6 +5,8 @@
  */
 #include "random_machine.h"
 
+#include "pages.h"
+
 static unsigned pick(struct machine *m, unsigned n)
 {
 	return (unsigned)(next_random(m) >> 11) % n;
@@ -203,9 +205,7 @@ struct machine *machine_new(unsigned seed, bool retcomp, bool long_tnt, bool los
 		abort();
 	m->seed = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	m->lossy = lossy;
-	m->trace = malloc(TRACE);
-	if (!m->trace)
-		abort();
+	m->trace = pages_new(TRACE);
 	make_program(m);
 	*size = run(m, retcomp, long_tnt);
 	return m;
@@ -213,6 +213,6 @@ struct machine *machine_new(unsigned seed, bool retcomp, bool long_tnt, bool los
 
 void machine_free(struct machine *m)
 {
-	free(m->trace);
+	pages_free(m->trace, TRACE);
 	free(m);
 }

@@ -6,6 +6,8 @@
  */
 #include "world.h"
 
+#include "pages.h"
+
 /* The program */
 
 unsigned world_put_filler(struct world *w, uint8_t *code, uint8_t fill)
@@ -457,10 +459,8 @@ struct world *world_empty(bool retcomp, bool long_tnt)
 
 	if (!w)
 		abort();
-	w->trace = malloc(WORLD_STEPS * 8 * GENERATOR_BURST);
-	w->ran = malloc(RAN_MAX * sizeof(*w->ran));
-	if (!w->trace || !w->ran)
-		abort();
+	w->trace = pages_new(WORLD_TRACE);
+	w->ran = pages_new(RAN_MAX * sizeof(*w->ran));
 	memset(w->code, 0xcc, sizeof(w->code));
 	generator_init(&w->g, w->trace, retcomp, long_tnt);
 	w->mode = PTAH_EXEC_64;
@@ -487,7 +487,7 @@ struct world *world_new(unsigned seed, bool retcomp, bool long_tnt, bool defer, 
 
 void world_free(struct world *w)
 {
-	free(w->trace);
-	free(w->ran);
+	pages_free(w->trace, WORLD_TRACE);
+	pages_free(w->ran, RAN_MAX * sizeof(*w->ran));
 	free(w);
 }

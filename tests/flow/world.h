@@ -21,6 +21,7 @@
 #define PER_REGION  200
 #define PLACES	    (3 * PER_REGION)
 #define WORLD_STEPS 6000
+#define WORLD_TRACE ((size_t)WORLD_STEPS * 8 * GENERATOR_BURST)
 #define FRAMES	    128
 #define DEFERRED    3
 #define RAN_MAX	    (WORLD_STEPS * 8)

@@ -6,6 +6,8 @@
  */
 #include "program.h"
 
+#include "pages.h"
+
 /* Expectations */
 
 static bool in_context(const struct program *p)
@@ -581,12 +583,9 @@ struct program *program_new(unsigned seed, const struct program_options *options
 		program_stay_inside(p->w);
 	if (!p->o.os || p->o.no_mov_cr3)
 		program_of_users(p->w);
-	p->ran = malloc(RAN_MAX * sizeof(*p->ran));
-	assert_non_null(p->ran);
-	for (unsigned i = 0; i < CLASS_MAX; i++) {
-		p->events[i] = malloc(PROGRAM_EVENTS * sizeof(*p->events[i]));
-		assert_non_null(p->events[i]);
-	}
+	p->ran = pages_new(RAN_MAX * sizeof(*p->ran));
+	for (unsigned i = 0; i < CLASS_MAX; i++)
+		p->events[i] = pages_new(PROGRAM_EVENTS * sizeof(*p->events[i]));
 	p->rig = rig_new(p->o.processor, PROGRAM_TRACE);
 	p->m = p->rig->m;
 	p->m->program.paging = MODEL_PAGING_4_LEVEL;
@@ -602,8 +601,8 @@ struct program *program_new(unsigned seed, const struct program_options *options
 void program_free(struct program *p)
 {
 	for (unsigned i = 0; i < CLASS_MAX; i++)
-		free(p->events[i]);
-	free(p->ran);
+		pages_free(p->events[i], PROGRAM_EVENTS * sizeof(*p->events[i]));
+	pages_free(p->ran, RAN_MAX * sizeof(*p->ran));
 	rig_free(p->rig);
 	world_free(p->w);
 	free(p);

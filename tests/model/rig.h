@@ -6,6 +6,7 @@
 #ifndef PTAH_TESTS_MODEL_RIG_H
 #define PTAH_TESTS_MODEL_RIG_H
 
+#include "pages.h"
 #include "test.h"
 
 #include "model/trace.h"
@@ -62,9 +63,8 @@ static inline struct rig *rig_new(const char *processor, size_t size)
 
 	assert_non_null(rig);
 	rig->size = size;
-	rig->memory = malloc(size);
+	rig->memory = pages_new(size);
 	rig->m = malloc(ptah_model_size());
-	assert_non_null(rig->memory);
 	assert_non_null(rig->m);
 	assert_int_equal(ptah_model_init(rig->m, &config), PTAH_OK);
 	rig->table[0] = RIG_REGION | UINT64_C(15) << PTAH_TOPA_SIZE;
@@ -76,7 +76,7 @@ static inline struct rig *rig_new(const char *processor, size_t size)
 
 static inline void rig_free(struct rig *rig)
 {
-	free(rig->memory);
+	pages_free(rig->memory, rig->size);
 	free(rig->m);
 	free(rig);
 }

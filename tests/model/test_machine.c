@@ -3,6 +3,7 @@
  * The simulated machine as a port sees it: memory, processors and owners; and
  * it notices each call that breaks a rule of hal.h.
  */
+#include "pages.h"
 #include "test.h"
 
 #include "base/compiler.h"
@@ -36,9 +37,8 @@ static void open_machine_with(struct setting *s, unsigned cpus, const char *name
 	const struct ptah_model_faults silent = {.silent = true};
 
 	memset(s, 0, sizeof(*s));
-	s->arena = calloc(1, ARENA);
+	s->arena = pages_new(ARENA);
 	s->machine = malloc(ptah_machine_size(cpus));
-	assert_non_null(s->arena);
 	assert_non_null(s->machine);
 	config.arena = s->arena;
 	assert_int_equal(ptah_machine_init(s->machine, &config), PTAH_OK);
@@ -59,7 +59,7 @@ static void close_machine(struct setting *s, const char *violation)
 	else
 		assert_null(ptah_machine_violation(s->machine));
 	free(s->machine);
-	free(s->arena);
+	pages_free(s->arena, ARENA);
 }
 
 /*
@@ -403,7 +403,7 @@ static void test_hybrid(void **state)
 
 	(void)state;
 	assert_non_null(machine);
-	config.arena = malloc(ARENA);
+	config.arena = pages_new(ARENA);
 	for (unsigned cpus = 2; cpus <= 3; cpus++) {
 		config.cpus = cpus;
 		assert_int_equal(ptah_machine_init(machine, &config), PTAH_OK);
@@ -415,7 +415,7 @@ static void test_hybrid(void **state)
 			assert_int_equal(r[0] >> 24, i ? 0x20 : 0x40);
 		}
 	}
-	free(config.arena);
+	pages_free(config.arena, ARENA);
 	free(machine);
 }
 
