@@ -155,7 +155,7 @@ complete -c ptah -n '__fish_seen_subcommand_from annotate' -s h -l help -d 'show
 complete -c ptah -n __fish_use_subcommand -a calls -d 'how long the calls of functions took'
 complete -c ptah -n '__fish_seen_subcommand_from calls' -l value -x -a 'instructions cycles time' -d 'instructions, cycles or time (default: instructions)'
 complete -c ptah -n '__fish_seen_subcommand_from calls' -l sort -x -a 'total self calls min p50 p90 p99 max name' -d 'total, self, calls, min, p50, p90, p99, max or name (default: total)'
-complete -c ptah -n '__fish_seen_subcommand_from calls' -l callers -x -d 'who called FUNCTION, how often, and what these calls took'
+complete -c ptah -n '__fish_seen_subcommand_from calls' -l callers -x -d 'the callers of FUNCTION, how often, and what these calls took'
 complete -c ptah -n '__fish_seen_subcommand_from calls' -l callees -x -d 'what FUNCTION called, how often, and what these calls took'
 complete -c ptah -n '__fish_seen_subcommand_from calls' -l of -x -d 'single calls of FUNCTION: when, by whom, and where their time went'
 complete -c ptah -n '__fish_seen_subcommand_from calls' -l slowest -x -d 'with --of: how many calls (default: 10)'

@@ -30,7 +30,7 @@ static const struct option_def calls_options[] = {
      .kind = OPTION_TEXT,
      .at = offsetof(struct calls_options, callers),
      .arg = "FUNCTION",
-     .help = "who called FUNCTION, how often, and what these calls took",
+     .help = "the callers of FUNCTION, how often, and what these calls took",
      .man = "The functions that called *FUNCTION*, with the number of these calls and what they "
 	    "took. Only calls during which the function was not running already count."},
     {.name = "callees",
@@ -255,8 +255,8 @@ const struct command command_calls = {
     .summary = "how long the calls of functions took",
     .details =
 	"For each function the number of its calls, what they took together, in the function\n"
-	"itself and below it, and the least, the greatest and percentiles of single calls; who\n"
-	"called a function and what it called; and its slowest calls one by one. Calls that\n"
+	"itself and below it, and the least, the greatest and percentiles of single calls; the\n"
+	"callers of a function and what it called; and its slowest calls one by one. Calls that\n"
 	"are not wholly in the trace are counted as partial and are in no percentile.",
     .options =
 	(const struct option_def *const[]){calls_options, limit_options, names_options,

@@ -483,6 +483,33 @@ static int list_rows(const struct options *o, const struct hotspots *counter, st
 	return hotspots_functions(counter, names, rows, n);
 }
 
+/* Refuses options that contradict each other, and sets those that depend on others. */
+static int check_options(struct options *o)
+{
+	if (o->sort && !is_order(o->sort)) {
+		if (!graph_can_sort(o->sort))
+			return fail_options(&command_report,
+					    "--sort=%s: it takes instructions, calls or name; or "
+					    "a list of function, object, file, line and caller",
+					    o->sort);
+		o->graph.sort = o->sort;
+	}
+	if (o->input.limit == UINT64_MAX)
+		o->input.limit =
+		    graph_is_asked(&o->graph) && o->input.format != FORMAT_TEXT ? 0 : 20;
+	if ((o->graph.percent_limit || o->graph.stubs) && !graph_is_asked(&o->graph))
+		return fail_usage(&command_report,
+				  "--percent-limit and --stubs are for calls: with -g, --value, "
+				  "--by, or --sort by function, object, file, line or caller");
+	if (o->blocks && graph_is_asked(&o->graph))
+		return fail_usage(&command_report, "--blocks have no calls");
+	if (o->inlined && (o->blocks || graph_is_asked(&o->graph)))
+		return fail_usage(&command_report,
+				  "--inline is for the table of functions: inlined functions have "
+				  "no calls and no blocks of their own");
+	return EXIT_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {.input.limit = UINT64_MAX};
@@ -497,26 +524,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	if (o.sort && !is_order(o.sort)) {
-		if (!graph_can_sort(o.sort))
-			return fail_options(&command_report,
-					    "--sort=%s: it takes instructions, calls or name; or "
-					    "a list of function, object, file, line and caller",
-					    o.sort);
-		o.graph.sort = o.sort;
-	}
-	if (o.input.limit == UINT64_MAX)
-		o.input.limit = graph_is_asked(&o.graph) && o.input.format != FORMAT_TEXT ? 0 : 20;
-	if ((o.graph.percent_limit || o.graph.stubs) && !graph_is_asked(&o.graph))
-		return fail_usage(&command_report,
-				  "--percent-limit and --stubs are for calls: with -g, --value, "
-				  "--by, or --sort by function, object, file, line or caller");
-	if (o.blocks && graph_is_asked(&o.graph))
-		return fail_usage(&command_report, "--blocks have no calls");
-	if (o.inlined && (o.blocks || graph_is_asked(&o.graph)))
-		return fail_usage(&command_report,
-				  "--inline is for the table of functions: inlined functions have "
-				  "no calls and no blocks of their own");
+	status = check_options(&o);
+	if (status)
+		return status;
 	if (graph_is_asked(&o.graph))
 		return graph_report(&command_report, &o.graph, &o.input, argc - first,
 				    argv + first);
