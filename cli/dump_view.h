@@ -24,6 +24,7 @@ struct dump {
 	struct ptah_time now;
 	uint64_t shown_time;
 	uint64_t from, to; /* the range of offsets to show; `to` is not in it */
+	uint64_t end;	   /* of the window in this stream */
 	bool shown[PTAH_PACKET_TYPE_MAX], bad_shown;
 	bool synced;  /* a packet was found in this stream */
 	bool no_psb;  /* one of the streams had no PSB at all */

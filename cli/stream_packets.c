@@ -141,10 +141,10 @@ static void step(struct walk *k, struct packet_place *place)
 	}
 }
 
-void packets_each(const struct ptah_session *session, size_t stream, bool sync,
+void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context)
 {
-	struct walk k = {.w = {.session = session, .stream = stream},
+	struct walk k = {.w = {.session = session, .stream = stream, .offset = from},
 			 .block = PTAH_BLOCK_NONE,
 			 .lost = sync ? PTAH_E_NO_SYNC : 0};
 	struct packet_place place;

@@ -17,10 +17,10 @@ struct packet_place {
 };
 
 /*
- * Calls `each` for every packet until it returns false. `sync`: the bytes before
- * the first PSB are not decoded, and are passed with the status PTAH_E_NO_SYNC.
+ * Calls `each` for every packet from the offset `from` on until it returns false. `sync`: the bytes
+ * before the first PSB are not decoded, and are passed with the status PTAH_E_NO_SYNC.
  */
-void packets_each(const struct ptah_session *session, size_t stream, bool sync,
+void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context);
 
 /*

@@ -41,6 +41,31 @@ static const struct option_def dump_options[] = {
      .man = "Only what begins at these offsets of a stream, *TO* excluded; decimal, "
 	    "or hexadecimal with 0x. Either may be left out. Addresses are correct, "
 	    "because the packets before the range are decoded too."},
+    {.name = "since",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, input.since),
+     .arg = "TIME",
+     .help = "only from then on: seconds, +SECONDS, -SECONDS or 25%",
+     .man = "Only the packets from the last PSB with a time stamp before *TIME* on. *TIME* is in "
+	    "seconds as `ptah script --time` and `perf script` print it (12.345678901); "
+	    "+*LENGTH* after the first time in the trace or -*LENGTH* before the last one, in "
+	    "seconds or with s, ms, us or ns; or a percentage of the time between them (25%). "
+	    "What is before is not read."},
+    {.name = "until",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, input.until),
+     .arg = "TIME",
+     .help = "only up to then; what --since takes",
+     .man = "Only the packets up to the first PSB with a time stamp after *TIME*, which is as for "
+	    "`--since`."},
+    {.name = "around",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, input.around),
+     .arg = "TIME[,LENGTH]",
+     .man_arg = "*TIME*[`,`*LENGTH*]",
+     .help = "only this long around then (default: 1ms)",
+     .man = "The same as `--since` and `--until` half of *LENGTH* before and after *TIME*. "
+	    "*LENGTH* is in seconds or with s, ms, us or ns."},
     {.name = "raw-bytes",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, bytes),
@@ -185,7 +210,7 @@ static bool each(void *context, const struct packet_place *place)
 		d->bad++;
 	if (d->time)
 		move_clock(d, place);
-	if (place->offset >= d->to)
+	if (place->offset >= d->to || place->offset >= d->end)
 		return false;
 	if (place->offset < d->from &&
 	    (place->status >= 0 || place->size <= d->from - place->offset))
@@ -198,17 +223,23 @@ static bool each(void *context, const struct packet_place *place)
 
 static void dump_stream(struct dump *d, const struct ptah_session *session, size_t i)
 {
-	struct ptah_stream_info info;
+	struct ptah_stream_info info, whole;
 	const struct dump_stream stream = {i, ptah_session_streams(session), &info};
+	uint64_t from = 0;
 
 	input_stream_info(session, i, &info);
+	if (ptah_session_stream_info(session, i, &whole) >= 0)
+		info.bytes = whole.bytes;
+	ptah_session_window_packets(session, i, &from, &d->end);
 	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
 	ptah_packet_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
-	packets_each(session, i, d->sync, each, d);
-	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX;
+	if (from < d->end)
+		packets_each(session, i, from, d->sync, each, d);
+	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX &&
+		     d->end == UINT64_MAX;
 	RENDER(d->renderer, end_stream, d);
 	progress_next(&d->progress, info.bytes);
 }
@@ -241,6 +272,11 @@ static int choose(struct dump *d, const struct options *o)
 	int status = choose_packets(d, o);
 
 	d->input = &o->input;
+	if ((o->input.since && *o->input.since == '@') ||
+	    (o->input.until && *o->input.until == '@') ||
+	    (o->input.around && *o->input.around == '@'))
+		return fail_usage(&command_dump, "packets are not counted by instructions: give a "
+						 "time, or --range=FROM:TO");
 	d->renderer = renderer_choose(&command_dump, dump_renderers, o->input.format, "");
 	if (!d->renderer)
 		return EXIT_USAGE;
@@ -253,7 +289,7 @@ static int choose(struct dump *d, const struct options *o)
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
-	struct dump d = {.from = 0};
+	struct dump d = {.end = UINT64_MAX};
 	struct ptah_session *session;
 	int status, first = options_parse(&command_dump, argc, argv, &o, &status);
 

@@ -55,6 +55,15 @@ PTAH_API bool ptah_session_get_window(const struct ptah_session *session,
 				      struct ptah_window *window);
 
 /*
+ * The packets of a stream for the times of the session's window: those from the last PSB before
+ * `since`, with its time stamp, up to the first one after `until`, which is at *to (or *to is
+ * UINT64_MAX). Without packets at that time, *to is *from. PTAH_E_UNSUPPORTED: the window counts
+ * instructions.
+ */
+PTAH_API int ptah_session_window_packets(const struct ptah_session *session, size_t stream,
+					 uint64_t *from, uint64_t *to);
+
+/*
  * The first and the last time in the trace of a stream, as TSC values. PTAH_E_MISSING: it has no
  * time stamps.
  */

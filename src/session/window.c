@@ -330,6 +330,37 @@ bool ptah_session_get_window(const struct ptah_session *session, struct ptah_win
 	return session_has_window(session);
 }
 
+int ptah_session_window_packets(const struct ptah_session *session, size_t index, uint64_t *from,
+				uint64_t *to)
+{
+	const struct ptah_window *w;
+	const struct stream *stream;
+	struct stamp stamp;
+
+	if (!session || !from || !to || index >= session->stream_count)
+		return PTAH_E_INVAL;
+	w = &session->window;
+	stream = &session->streams[index];
+	*from = 0;
+	*to = UINT64_MAX;
+	if (w->first || w->last != UINT64_MAX)
+		return PTAH_E_UNSUPPORTED;
+	if (is_scattered(stream))
+		return 0;
+	if (w->offset && find_last_stamp(stream, w->offset + 1, &stamp))
+		*from = stamp.psb;
+	if (w->since && find_before(stream, w->since, &stamp))
+		*from = stamp.psb > *from ? stamp.psb : *from;
+	else if (w->since && !find_stamp(stream, 0, stream->info.bytes, &stamp))
+		*to = 0;
+	if (w->until != UINT64_MAX && *to) {
+		*to = find_before(stream, w->until + 1, &stamp) ? stamp.psb + 1 : 0;
+		*to = find_stamp(stream, *to, stream->info.bytes, &stamp) ? stamp.psb : UINT64_MAX;
+	}
+	*to = *to > *from ? *to : *from;
+	return 0;
+}
+
 /* The time at the end of a stream, whose last stamp is given. */
 static int find_end(const struct ptah_session *session, const struct stream *stream,
 		    const struct stamp *stamp, uint64_t *tsc)

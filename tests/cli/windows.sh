@@ -108,3 +108,30 @@ expect 0 "$PTAH" calls --value=time -i coarse.data --since=0.00003
 equal "remarks on its times" "$(grep -c 'mtc,cyc' err)" 1
 expect 0 "$PTAH" report coarse.data --since=@50
 equal "remarks on no times" "$(grep -c 'mtc,cyc' err)" 0
+
+# Packets: those from the last PSB whose TSC is before the window up to the first one after it. The
+# TSC counts instructions, 100005 of them, and is perf's time in nanoseconds.
+"$PTAH" dump --format=tsv coarse.data | tail -n +2 >whole
+for window in 0:100 25000:50000 30138:30138 60000:100005 80000:80500; do
+	since=${window%:*}
+	until=${window#*:}
+	# shellcheck disable=SC2046 # two numbers
+	set -- $("$PTAH" dump --packets=psb,tsc --format=json coarse.data | python3 -c "
+import json, sys
+first, last, psb = 0, 1 << 62, None
+for p in json.load(sys.stdin)['streams'][0]['packets']:
+    if p['packet'] == 'PSB':
+        psb = p['offset']
+    elif psb is not None:
+        if int(p['payload'], 0) < $since: first = psb
+        if int(p['payload'], 0) > $until: last = min(last, psb)
+        psb = None
+print(first, last)")
+	awk -F '\t' -v from="$1" -v to="$2" '$1 >= from && $1 < to' whole >wanted
+	"$PTAH" dump -q --format=tsv --since="0.$(printf %09d "$since")" \
+		--until="0.$(printf %09d "$until")" coarse.data | tail -n +2 >got
+	cmp -s wanted got || fail "packets of $window: $(diff wanted got | head -5)"
+	[ -s got ] || fail "no packets of $window"
+done
+expect 2 "$PTAH" dump --since=@5 coarse.data
+expect 1 "$PTAH" dump --since=7 coarse.data
