@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A call machine whose beginnings and ends go straight into a call tree. */
-#include "calls/adder.h"
-
-#include "calls/machine.h"
+#include "calls/adder_internal.h"
 #include "calls/tree_sink.h"
 
 #include <stdlib.h>
-
-struct calls_adder {
-	struct calls_machine machine; /* first: the sink gets a pointer to it */
-	struct ptah_call_tree *tree;
-};
 
 static ALWAYS_INLINE struct ptah_call_tree *tree_of(struct calls_machine *m)
 {
@@ -70,7 +63,7 @@ void calls_adder_free(struct calls_adder *adder)
 	free(adder);
 }
 
-static int status_of(const struct calls_adder *a)
+int calls_adder_status(const struct calls_adder *a)
 {
 	return tree_failed(a->tree) ? PTAH_E_NOMEM : a->machine.status;
 }
@@ -79,32 +72,32 @@ int calls_adder_take_spans(struct calls_adder *adder, const struct ptah_span *sp
 {
 	for (size_t i = 0; i < n; i++)
 		calls_span(&adder->machine, &sink, &spans[i]);
-	return status_of(adder);
+	return calls_adder_status(adder);
 }
 
 int calls_adder_take(struct calls_adder *adder, const struct ptah_item *items, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		calls_item(&adder->machine, &sink, &items[i]);
-	return status_of(adder);
+	return calls_adder_status(adder);
 }
 
 int calls_adder_finish(struct calls_adder *adder)
 {
 	calls_end(&adder->machine, PTAH_CALL_END_TRACE);
-	return status_of(adder);
+	return calls_adder_status(adder);
 }
 
 int calls_adder_exec(struct calls_adder *adder, uint64_t tsc)
 {
 	calls_exec(&adder->machine, tsc);
-	return status_of(adder);
+	return calls_adder_status(adder);
 }
 
 int calls_adder_lost(struct calls_adder *adder)
 {
 	calls_lost(&adder->machine);
-	return status_of(adder);
+	return calls_adder_status(adder);
 }
 
 void calls_adder_code_changed(struct calls_adder *adder)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Items that are no blocks: where tracing stopped and continued, interrupts, and losses. */
 #include "calls/internal.h"
+#include "calls/summary.h"
 
 static bool is_near(unsigned pending)
 {
@@ -116,6 +117,8 @@ static void error(struct calls_machine *m, const struct ptah_item *item)
 
 void calls_event(struct calls_machine *m, const struct ptah_item *item)
 {
+	if (m->summary && summary_event(m, item))
+		return;
 	switch (item->type) {
 	case PTAH_ITEM_TICK:
 		m->cycles = item->cycles;

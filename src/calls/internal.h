@@ -100,6 +100,16 @@ bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
 /* It runs, and what it was entered by is not known. */
 void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, unsigned state);
 
+/* machine.c: what the cache may forget, and what is known all the same. */
+void calls_learn_switch(struct calls_machine *m, struct calls_entry *e);
+void calls_learn_called(struct calls_machine *m, struct calls_entry *e);
+
+/* leave.c: does the innermost call exchange stacks? */
+bool calls_switches(const struct calls_machine *m);
+
+/* SYSCALL, SYSENTER and INT n, which the kernel executes again after some signals, have 2 bytes. */
+#define CALLS_SYSCALL_SIZE 2
+
 /* fold.c: calls that are too deep for a frame. */
 void calls_fold(struct calls_machine *m, uint64_t return_site);
 /* A return, or a jump that may be one, went to `to`: true if a folded call ended so. */

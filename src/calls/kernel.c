@@ -4,9 +4,7 @@
  * address than expected is how a signal handler begins, and how rt_sigreturn ends it.
  */
 #include "calls/internal.h"
-
-/* SYSCALL, SYSENTER and INT n, which the kernel executes again after some signals, have 2 bytes. */
-#define SYSCALL_SIZE 2
+#include "calls/summary.h"
 
 static struct calls_frame *innermost(struct calls_machine *m, unsigned state)
 {
@@ -96,7 +94,7 @@ void calls_begin_restorer(struct calls_machine *m, const struct calls_entry *e, 
 static bool is_interrupted_at(const struct calls_frame *handler, uint64_t ip)
 {
 	return ip == handler->return_site ||
-	       (handler->after_syscall && ip + SYSCALL_SIZE == handler->return_site);
+	       (handler->after_syscall && ip + CALLS_SYSCALL_SIZE == handler->return_site);
 }
 
 /* The folded calls are like a function that does what is not reported. */
@@ -112,7 +110,7 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 	struct calls_entry *e;
 	uint32_t index;
 
-	if (to == expected || (syscall && to + SYSCALL_SIZE == expected)) {
+	if (to == expected || (syscall && to + CALLS_SYSCALL_SIZE == expected)) {
 		calls_settle(m, to);
 		return;
 	}
@@ -241,6 +239,8 @@ static void far_return(struct calls_machine *m, uint64_t site, uint64_t to)
 void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t end,
 	       uint64_t to)
 {
+	if (m->summary && summary_far(m, insn_class, site, end, to))
+		return;
 	if (insn_class == PTAH_INSN_FAR_RETURN) {
 		far_return(m, site, to);
 	} else if (insn_class == PTAH_INSN_FAR_JUMP) {

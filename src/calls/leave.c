@@ -7,6 +7,7 @@
  * that of a suspended stack, the first instruction of a function, code of a function that is open.
  */
 #include "calls/internal.h"
+#include "calls/summary.h"
 
 /* Is it a call inside one function, such as a retpoline's or that of an unnamed subroutine? */
 static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
@@ -30,6 +31,8 @@ void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uin
 	struct calls_begin begin = {.how = PTAH_CALL_CALLED, .return_site = end, .site = site};
 	struct calls_entry *e, own;
 
+	if (m->summary && summary_call(m, site, end, to))
+		return;
 	if (to == end) { /* "call next; pop": it reads its own address */
 		calls_settle(m, to);
 		return;
@@ -39,7 +42,7 @@ void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uin
 		return;
 	}
 	e = calls_lookup(m, to);
-	e->called = true;
+	calls_learn_called(m, e);
 	own = *e;
 	/* The piece that a compiler has moved out of a function, and that is called. */
 	if (e->function_flags & PTAH_FUNCTION_FRAGMENT && to == e->low)
@@ -65,7 +68,7 @@ static uint32_t chain_root(const struct calls_machine *m)
  * Does the innermost call exchange stacks, or is it the end of a function that does: runtime.gogo
  * of Go jumps to a part of it that has no name of its own.
  */
-static bool switches(const struct calls_machine *m)
+bool calls_switches(const struct calls_machine *m)
 {
 	const struct calls_frame *f = m->top;
 
@@ -149,7 +152,7 @@ static void learn_switch(struct calls_machine *m)
 		return;
 	e = calls_lookup(m, m->top->function);
 	if (e->function == m->top->function)
-		e->function_flags |= PTAH_FUNCTION_SWITCH;
+		calls_learn_switch(m, e);
 }
 
 /*
@@ -160,7 +163,8 @@ static void learn_switch(struct calls_machine *m)
 static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t site, bool returns)
 {
 	/* A return, by whichever instruction; not an exception that lands there. */
-	const bool returned = returns || (index == calls_depth(m) && !m->folded) || switches(m);
+	const bool returned =
+	    returns || (index == calls_depth(m) && !m->folded) || calls_switches(m);
 	bool gap = false;
 	uint32_t base = 0;
 
@@ -263,6 +267,8 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 	const bool indirect = insn_class == PTAH_INSN_JUMP_IND;
 	struct calls_entry *e;
 
+	if (m->summary && summary_jump(m, insn_class, site, to))
+		return;
 	if (m->folded && (!indirect || calls_return_folded(m, to)))
 		return;
 	e = calls_lookup(m, to);
@@ -272,7 +278,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 	} else if (calls_is_entry(e) && (indirect || e->function != m->top->function)) {
 		if (m->folded)
 			return;
-		if (indirect && switches(m))
+		if (indirect && calls_switches(m))
 			calls_begin_stack(m, e, site);
 		else
 			tail_call(m, e, site, 0);
@@ -328,7 +334,7 @@ static void return_to_entry(struct calls_machine *m, const struct calls_entry *e
 
 	if (retpoline) {
 		tail_call(m, e, site, 0);
-	} else if (switches(m)) {
+	} else if (calls_switches(m)) {
 		calls_begin_stack(m, e, site);
 	} else if (f.state & CALLS_BASE && f.how != PTAH_CALL_RUNNING) {
 		/* What it returned to was never called: the end of a coroutine, or the next part of
@@ -347,6 +353,8 @@ void calls_return_slowly(struct calls_machine *m, uint64_t site, uint64_t to)
 	bool retpoline = false;
 	struct calls_entry *e;
 
+	if (m->summary && summary_return(m, site, to))
+		return;
 	if (m->folded && calls_return_folded(m, to))
 		return;
 	while (m->top->state & CALLS_HIDDEN && m->top->return_site != to) {

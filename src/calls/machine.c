@@ -8,6 +8,8 @@
 #define FIRST_FRAMES	 256
 #define FIRST_CACHE_BITS 10
 #define MAX_CACHE_BITS	 17
+/* So many functions without bounds are remembered as called. */
+#define MAX_CALLED (UINT32_C(1) << 13)
 
 static struct calls_entry *new_cache(unsigned bits)
 {
@@ -45,6 +47,21 @@ int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *
 	set_bottom(m);
 	calls_set_limit(m);
 	return 0;
+}
+
+void calls_machine_restart(struct calls_machine *m, const struct calls_knowledge *knowledge)
+{
+	if (m->learned.switches != knowledge->switches)
+		calls_forget_code(m);
+	m->learned = *knowledge;
+	calls_forget_folded(m);
+	set_bottom(m);
+	memset(&m->now, 0, sizeof(m->now));
+	m->last_id = m->cycles = m->site = m->end = 0;
+	m->losses = 0;
+	m->off = m->twice = m->non_root = m->aborted = m->skip_time = false;
+	m->space = 0;
+	m->status = 0;
 }
 
 void calls_machine_fini(struct calls_machine *m)
@@ -86,6 +103,32 @@ void calls_set_time(struct calls_machine *m, uint64_t tsc, uint64_t cycles)
 
 /* Functions */
 
+static bool knows_switch(const struct calls_machine *m, const struct calls_entry *e)
+{
+	for (unsigned i = 0; i < m->learned.switches; i++)
+		if (m->learned.list[i].function == e->function &&
+		    m->learned.list[i].space == e->space)
+			return true;
+	return false;
+}
+
+void calls_learn_switch(struct calls_machine *m, struct calls_entry *e)
+{
+	if (e->function_flags & PTAH_FUNCTION_SWITCH || m->learned.switches == CALLS_LEARNED)
+		return;
+	m->learned.list[m->learned.switches++] = (struct calls_learned){e->function, e->space};
+	e->function_flags |= PTAH_FUNCTION_SWITCH;
+}
+
+void calls_learn_called(struct calls_machine *m, struct calls_entry *e)
+{
+	if (e->called)
+		return;
+	if (!calls_has_bounds(e) && m->called++ >= MAX_CALLED)
+		return;
+	e->called = true;
+}
+
 static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 {
 	struct ptah_function f;
@@ -109,6 +152,8 @@ static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 		e->flags |= PTAH_CALL_STUB;
 	if (f.flags & (PTAH_FUNCTION_TWICE | PTAH_FUNCTION_UNWINDS))
 		e->state = CALLS_ODD;
+	if (e->function == ip && knows_switch(m, e))
+		e->function_flags |= PTAH_FUNCTION_SWITCH;
 }
 
 /* The entry for `ip`: its own, or a free one. */
@@ -127,6 +172,8 @@ static struct calls_entry *probe(const struct calls_machine *m, struct calls_ent
 /* Code may change often: that must not cost the size of the cache each time. */
 void calls_forget_code(struct calls_machine *m)
 {
+	m->learned.switches = 0;
+	m->called = 0;
 	m->cache_count = 0;
 	if (++m->generation)
 		return;
@@ -134,26 +181,35 @@ void calls_forget_code(struct calls_machine *m)
 	m->generation = 1;
 }
 
-/* Makes room for another entry: a larger table or, when it is as large as it may get, an empty one.
+/*
+ * Makes room for another entry: a larger table or, when it is as large as it may get, one with
+ * nothing but what cannot be found out again.
  */
 static void make_room(struct calls_machine *m)
 {
-	struct calls_entry *bigger;
+	const bool grows = m->cache_bits < MAX_CACHE_BITS;
+	struct calls_entry *other;
 
 	if (4 * (m->cache_count + 1) <= (size_t)1 << m->cache_bits)
 		return;
-	bigger = m->cache_bits < MAX_CACHE_BITS ? new_cache(m->cache_bits + 1) : NULL;
-	if (!bigger) {
+	other = new_cache(m->cache_bits + grows);
+	if (!other) {
 		calls_forget_code(m);
 		return;
 	}
-	for (size_t i = 0; i < (size_t)1 << m->cache_bits; i++)
-		if (m->cache[i].generation == m->generation)
-			*probe(m, bigger, m->cache_bits + 1, m->cache[i].ip, m->cache[i].space) =
-			    m->cache[i];
+	m->cache_count = 0;
+	for (size_t i = 0; i < (size_t)1 << m->cache_bits; i++) {
+		const struct calls_entry *e = &m->cache[i];
+
+		if (e->generation != m->generation ||
+		    !(grows || (e->called && !calls_has_bounds(e))))
+			continue;
+		*probe(m, other, m->cache_bits + grows, e->ip, e->space) = *e;
+		m->cache_count++;
+	}
 	free(m->cache);
-	m->cache = bigger;
-	m->cache_bits++;
+	m->cache = other;
+	m->cache_bits += grows;
 }
 
 struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip)

@@ -12,8 +12,10 @@
 #include <ptah/calls.h>
 
 #include "base/compiler.h"
+#include "calls/adder.h"
 
 struct calls_stacks;
+struct calls_summary;
 
 /* What is special about a frame; 0 for the call that returns where it came from. */
 enum calls_state {
@@ -29,6 +31,7 @@ enum calls_state {
 	CALLS_ODD = 1 << 9,	  /* of PTAH_FUNCTION_TWICE or UNWINDS: its return needs a look */
 	CALLS_FULL = 1 << 7,	  /* the deepest frame there may be, with calls folded into it */
 	CALLS_BOTTOM = 1 << 8,	  /* below the outermost frame: no call */
+	CALLS_UNKNOWN = 1 << 10,  /* the same in a summary: what is open there is assumed */
 };
 
 struct calls_frame {
@@ -132,12 +135,19 @@ struct calls_machine {
 	void *find_context;
 	const struct calls_sink *sink;
 	int status; /* PTAH_E_NOMEM: memory was short, and the machine has stopped */
+
+	/* What it has learned of code, until that changes. The cache may forget it. */
+	struct calls_knowledge learned;
+	uint32_t called;	       /* entries of functions without bounds that were called */
+	struct calls_summary *summary; /* it takes a part of a trace (summary.h); or NULL */
 };
 
 /* The machine calls the sink for everything that its inline functions leave to it. */
 int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
 		       const struct calls_sink *sink);
 void calls_machine_fini(struct calls_machine *m);
+/* Begins at another place, for a summary, with what is known of the code. */
+void calls_machine_restart(struct calls_machine *m, const struct calls_knowledge *knowledge);
 
 /* What is known of the function at `ip`. The entry lives until the next call. */
 struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip);

@@ -4,6 +4,7 @@
  * that is filtered out or missing, at the beginning of a trace.
  */
 #include "calls/internal.h"
+#include "calls/summary.h"
 
 /* Ends the calls above the lowest that follows a gap, and that one. */
 static void forget_gaps(struct calls_machine *m)
@@ -62,6 +63,8 @@ void calls_continue(struct calls_machine *m, uint64_t ip)
 {
 	const unsigned pending = m->pending;
 
+	if (m->summary && summary_continue(m, ip))
+		return;
 	m->pending = 0;
 	m->crossed = false;
 	switch (pending) {

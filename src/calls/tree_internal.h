@@ -257,6 +257,9 @@ void tree_end_special(struct ptah_call_tree *t, unsigned how, unsigned flags, ui
 uint32_t tree_make_child(struct ptah_call_tree *t, uint32_t parent, uint64_t address,
 			 uint16_t space, bool recursive);
 
+/* Appends a node of zeros, which is no path yet. 0: out of memory. */
+uint32_t tree_append_node(struct ptah_call_tree *t, uint32_t parent);
+
 /* The function's index; 0: none, out of memory or too many functions. */
 uint32_t tree_find_function(const struct ptah_call_tree *t, uint64_t address, uint16_t space);
 uint32_t tree_make_function(struct ptah_call_tree *t, uint64_t address, uint16_t space);

@@ -229,8 +229,7 @@ bool tree_count_folded(struct ptah_call_tree *t, uint32_t caller, uint32_t calle
 
 /* Nodes */
 
-/* Appends a node of zeros. 0: out of memory. */
-static uint32_t append_node(struct ptah_call_tree *t, uint32_t parent)
+uint32_t tree_append_node(struct ptah_call_tree *t, uint32_t parent)
 {
 	if (t->node_count == t->node_capacity) {
 		struct tree_node *nodes = tree_larger(t->nodes, sizeof(*nodes), t->node_capacity,
@@ -252,7 +251,7 @@ uint32_t tree_folded_child(struct ptah_call_tree *t, uint32_t parent)
 
 	if (at || tree_failed(t))
 		return at;
-	at = append_node(t, parent);
+	at = tree_append_node(t, parent);
 	if (at) {
 		t->nodes[at].flags = TREE_FOLDED;
 		t->nodes[parent].folded = at;
@@ -312,7 +311,7 @@ static uint32_t add_child(struct ptah_call_tree *t, uint32_t parent, uint64_t ad
 	parent = t->keep_one;
 	if (index_full(&t->node_index) && !tree_index_nodes(t))
 		return tree_fail(t);
-	at = append_node(t, parent);
+	at = tree_append_node(t, parent);
 	if (!at)
 		return 0;
 	node = &t->nodes[at];
