@@ -109,8 +109,8 @@ PTAH_API uint64_t ptah_call_reader_offset(const struct ptah_call_reader *reader)
 /*
  * Makes a call tree of each thread (call_tree.h), which is much faster than reading its marks, and
  * passes them to `take` one after the other, on the caller's thread. The tree is freed after `take`
- * has returned; a negative result ends the work. With jobs, threads that have streams of their own
- * are added up at the same time, and otherwise streams are decoded ahead. Losses are in the trees:
+ * has returned; a negative result ends the work. With jobs, several streams of threads, or several
+ * segments of one, are added up at the same time; the trees are the same. Losses are in the trees:
  * see PTAH_CALL_HAS_LOSS. Returns 0, an error, or the negative result of `take`.
  */
 PTAH_API int ptah_session_call_trees(

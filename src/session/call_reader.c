@@ -75,7 +75,8 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->since = 0;
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
-	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions);
+	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions,
+				r->threads.trees);
 }
 
 static void close_source(struct ptah_call_reader *r, struct source *s)
@@ -248,6 +249,8 @@ static int choose_source(struct ptah_call_reader *r)
 /* The time of what a source has next. */
 static uint64_t next_time(const struct source *s)
 {
+	if (s->batch.summary)
+		return calls_summary_time(s->batch.summary);
 	return s->batch.span_count ? s->batch.spans[s->next].tsc : s->batch.items[s->next].tsc;
 }
 
@@ -388,6 +391,15 @@ static int take_items(struct ptah_call_reader *r, struct source *s, size_t *coun
 	return used;
 }
 
+/* The machine forgets what it knows of code that has changed. */
+static void note_changes(const struct ptah_call_reader *r, struct call_thread *t)
+{
+	if (t->code_changes == r->code_changes)
+		return;
+	t->code_changes = r->code_changes;
+	call_thread_code_changed(t);
+}
+
 /* Gives the thread's machine what is next. 1: there is a batch. */
 static int take(struct ptah_call_reader *r, struct source *s)
 {
@@ -400,15 +412,25 @@ static int take(struct ptah_call_reader *r, struct source *s)
 	s->has_cycles = true;
 	if (next_time(s) >= t->exec)
 		return execute(r, s);
-	if (t->code_changes != r->code_changes) {
-		t->code_changes = r->code_changes;
-		call_thread_code_changed(t);
-	}
+	note_changes(r, t);
 	used = s->batch.span_count ? take_spans(r, s, &count) : take_items(r, s, &count);
 	if (used < 0)
 		return used;
 	s->next += (size_t)used;
 	return count || r->batch.event ? deliver(r, t, count) : 0;
+}
+
+/* Joins the summary that is next. What of it cannot be joined comes as spans. */
+static int join_summary(struct ptah_call_reader *r, struct source *s)
+{
+	struct call_thread *t = s->thread;
+	int status;
+
+	note_changes(r, t);
+	status = span_reader_join(&s->in, t->adder, t->exec != UINT64_MAX, &t->info.errors);
+	s->batch.summary = NULL;
+	t->cycles = s->cycles = calls_adder_cycles(t->adder);
+	return status;
 }
 
 /* One step. 1: there is a batch. */
@@ -434,7 +456,7 @@ static int step(struct ptah_call_reader *r)
 		if (status < 0)
 			return status;
 	}
-	return take(r, s);
+	return s->batch.summary ? join_summary(r, s) : take(r, s);
 }
 
 /* Finds a thread that still has to end. */

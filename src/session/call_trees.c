@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ptah_session_call_trees(): the call trees of all threads, by one thread or by several. Workers
- * take units, which are independent of each other, in order; the caller's thread hands the trees
- * out in the same order.
+ * ptah_session_call_trees(): the call trees of all threads, by one thread or by several. Either
+ * workers take units, which are independent of each other, in order, and the caller's thread hands
+ * the trees out in the same order; or all of them take segments of one unit after the other
+ * (span_reader.c).
  */
 #include "session/call_reader.h"
 #include "session/workers.h"
@@ -260,6 +261,43 @@ static int run_workers(struct forest *f, unsigned n)
 	return status;
 }
 
+/* Can jobs take segments of the stream? Not where code changes, see parallel_reader.c. */
+static bool is_divisible(const struct forest *f, const struct call_unit *unit)
+{
+	const struct change **changes;
+	const struct stream *stream = &f->session->streams[unit->stream];
+	bool *waits, divisible = true;
+	size_t count;
+
+	if (unit->kind != CALL_UNIT_STREAM || kernel_later(&f->session->kernel))
+		return false;
+	if (stream->process == SESSION_NONE)
+		return true;
+	if (session_stream_memory(f->session, stream, &changes, &waits, &count) < 0)
+		return false;
+	for (size_t i = 0; i < count && divisible; i++)
+		divisible = !waits[i];
+	free(changes);
+	free(waits);
+	return divisible;
+}
+
+/* Do the jobs take one unit after the other together, and not each a unit of its own? */
+static bool is_together(const struct forest *f, uint64_t most, uint64_t bytes)
+{
+	const unsigned jobs = f->config.jobs;
+
+	if (jobs < 2 || f->count < 2)
+		return true;
+	/* There are enough for all jobs, of which none has to wait long for the last one. */
+	if (most <= bytes / jobs && f->count >= 2 * (size_t)jobs)
+		return false;
+	for (size_t i = 0; i < f->count; i++)
+		if (!is_divisible(f, &f->units[i].unit))
+			return most > bytes / 2;
+	return true;
+}
+
 /* Makes the trees of the listed units. */
 static int run(struct forest *f)
 {
@@ -268,8 +306,7 @@ static int run(struct forest *f)
 	const uint64_t most = list_units(f, &bytes);
 	int status;
 
-	/* Where one unit is most of the work, the jobs decode it. */
-	if (jobs < 2 || f->count < 2 || most > bytes / 2)
+	if (is_together(f, most, bytes))
 		return run_alone(f);
 	status = run_workers(f, jobs < f->count ? jobs : (unsigned)f->count);
 	for (size_t i = 0; i < f->count; i++)

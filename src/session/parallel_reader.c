@@ -76,7 +76,8 @@ static bool wants_stream(void *reader, size_t stream)
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
-		struct ptah_functions *functions, struct ptah_reader **reader)
+		struct ptah_functions *functions, struct call_segments *calls,
+		struct ptah_reader **reader)
 {
 	struct ptah_reader *r;
 	int status;
@@ -92,6 +93,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 	r->session = session;
 	r->index = index;
 	r->functions = functions;
+	r->calls = calls;
 	r->workers = jobs ? jobs->workers : NULL;
 	if (r->workers) {
 		r->s = r->workers->reader;
@@ -122,7 +124,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 int ptah_reader_new(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		    struct ptah_reader **reader)
 {
-	return reader_open(session, index, jobs, SEGMENT, read_segment, NULL, reader);
+	return reader_open(session, index, jobs, SEGMENT, read_segment, NULL, NULL, reader);
 }
 
 void ptah_reader_free(struct ptah_reader *r)
@@ -153,6 +155,48 @@ static int stand_behind(struct ptah_reader *r)
 	return n;
 }
 
+static struct event_time *clock_of(struct ptah_reader *r)
+{
+	return &r->s->flow->events->time;
+}
+
+uint64_t reader_more_cycles(const struct ptah_reader *r)
+{
+	return r->task->segment.whole_start
+		   ? 0
+		   : r->last.end.time.total_cycles - r->task->segment.state.time.total_cycles;
+}
+
+/*
+ * Does the segment follow from the last one? A summary can be made without knowing how many cycles
+ * passed before it.
+ */
+static bool follows(const struct ptah_reader *r)
+{
+	struct task last = r->last;
+
+	if (r->calls)
+		last.end.time.total_cycles = r->task->segment.state.time.total_cycles;
+	return task_fits(r->task, &last, true) && !r->task->unfit;
+}
+
+/* Brings `s` to the end of the last segment, unless it is there. */
+static int go_behind(struct ptah_reader *r)
+{
+	int status = 0;
+
+	if (r->task->segment.whole_start) {
+		status = segment_enter(r->s, &r->task->segment);
+	} else if (!r->again) {
+		status = stand_behind(r);
+		if (status >= 0 && r->calls)
+			clock_of(r)->total_cycles = r->last.end.time.total_cycles;
+	}
+	r->again = true;
+	r->s->stop = r->task->segment.stop;
+	return status;
+}
+
 bool reader_next_task(struct ptah_reader *r)
 {
 	r->task = pool_first(&r->pool);
@@ -160,18 +204,24 @@ bool reader_next_task(struct ptah_reader *r)
 	r->next = 0;
 	if (!r->task)
 		return false;
-	if (task_fits(r->task, &r->last, true) && !r->task->unfit) {
+	if (follows(r)) {
 		r->again = false;
 		return true;
 	}
 	/* The segment does not follow from the last one, or no worker could read it. */
-	if (r->task->segment.whole_start)
-		r->status = segment_enter(r->s, &r->task->segment);
-	else if (!r->again)
-		r->status = stand_behind(r);
-	r->again = true;
-	r->s->stop = r->task->segment.stop;
+	r->status = go_behind(r);
 	return r->status >= 0;
+}
+
+int reader_read_again(struct ptah_reader *r)
+{
+	struct task passed = {.segment = r->task->segment};
+	const uint64_t more = reader_more_cycles(r);
+	int status = task_enter(&passed, r->s);
+
+	clock_of(r)->total_cycles += more;
+	r->again = true;
+	return status;
 }
 
 /* Returns items that a worker has read. 0: the segment has ended. */
@@ -200,6 +250,8 @@ void reader_end_task(struct ptah_reader *r)
 	/* Keeps what is needed to judge the next segment. */
 	if (r->again)
 		task_leave(r->task, r->s);
+	else if (r->calls)
+		r->task->end.time.total_cycles += reader_more_cycles(r);
 	r->last = *r->task;
 	r->offset = r->task->segment.stop != UINT64_MAX ? r->task->segment.stop : the_stream(r);
 	r->task = NULL;

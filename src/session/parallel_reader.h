@@ -13,6 +13,8 @@
 /* The most chunks that a segment may fill: 12 MB. The caller's thread reads segments with more. */
 #define MAX_CHUNKS 256
 
+struct call_segments;
+
 struct ptah_reader {
 	const struct ptah_session *session;
 	size_t index;
@@ -24,6 +26,7 @@ struct ptah_reader {
 	struct ptah_workers *workers; /* whose `reader` `s` is, or NULL */
 	bool alone;
 	struct ptah_functions *functions; /* with these it reads spans (span_reader.c), or NULL */
+	struct call_segments *calls;	  /* with these the jobs summarize calls, or NULL */
 
 	struct pool pool;
 	struct task *task; /* the segment whose results are being read */
@@ -41,7 +44,8 @@ struct ptah_reader {
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
-		struct ptah_functions *functions, struct ptah_reader **reader);
+		struct ptah_functions *functions, struct call_segments *calls,
+		struct ptah_reader **reader);
 
 /*
  * Goes to the next segment. False: there is none, or `status` is an error. The segment's results
@@ -51,6 +55,15 @@ bool reader_next_task(struct ptah_reader *r);
 
 /* The segment has been read. */
 void reader_end_task(struct ptah_reader *r);
+
+/*
+ * What a worker has made of the segment is of no use, or only in part: `s` goes to the segment's
+ * beginning, to read it again.
+ */
+int reader_read_again(struct ptah_reader *r);
+
+/* How many more core cycles the stream has than the worker has counted. */
+uint64_t reader_more_cycles(const struct ptah_reader *r);
 
 /* Another chunk for a task's results. NULL: out of memory, or too many. */
 struct chunk *reader_new_chunk(struct pool *pool, struct task *task);

@@ -40,6 +40,7 @@ struct task {
 	/* Reading */
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
+	struct calls_summary *summary; /* of call_segments.c; the pool's context has it */
 	/* The results are incomplete, or would mean something else in the whole stream. */
 	bool unfit;
 	/* Verifying */

@@ -13,6 +13,14 @@
 /* Segments: a span for each 2 to 8 bytes of trace, so that a segment fills a few chunks. */
 #define SEGMENT (UINT64_C(64) << 10)
 
+/*
+ * Segments whose calls are summarized: so large that joining them costs little, and so many that no
+ * job waits long for the others at the end.
+ */
+#define SUMMARY_MIN (UINT64_C(64) << 10)
+#define SUMMARY_MAX (UINT64_C(1) << 20)
+#define PER_JOB	    8
+
 /* Bounds of functions by branch, so that the finder, which has a lock, is seldom called. */
 #define BOUNDS 4096
 
@@ -134,13 +142,83 @@ static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *t
 	return n < 0 ? n : 0;
 }
 
+/* Summarizes the calls of a segment. */
+static int summarize(struct pool *pool, struct ptah_stream *s, struct task *task,
+		     struct call_worker *w)
+{
+	union entry entries[SPAN_BATCH];
+	struct ptah_item item;
+	bool is_item;
+	int n = task_enter(task, s), status;
+
+	while (n >= 0 && !task->unfit && !pool->stop) {
+		n = stream_read_spans(s, &entries->span, SPAN_BATCH, &item, &is_item);
+		if (n <= 0)
+			break;
+		if (is_item)
+			entries->item = item;
+		status = is_item ? calls_adder_take(w->adder, &item, 1)
+				 : calls_adder_summarize_spans(w->adder, &entries->span, (size_t)n);
+		task->unfit = status < 0 || has_space(entries, n, is_item);
+	}
+	if (calls_adder_end_summary(w->adder) < 0)
+		task->unfit = true;
+	task_leave(task, s);
+	return n < 0 ? n : 0;
+}
+
+static int summarize_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+{
+	const struct ptah_reader *r = pool->context;
+	struct call_worker *w = call_segments_lend(r->calls, NULL);
+	int status = set_bounds(s, r->functions);
+
+	if (!w)
+		return PTAH_E_NOMEM;
+	if (status >= 0)
+		status = summarize(pool, s, task, w);
+	task->summary = w->summary;
+	call_segments_take_back(r->calls, w);
+	return status;
+}
+
+/* The least size of a segment whose calls are summarized. */
+static uint64_t segment_size(const struct ptah_session *session, size_t index, unsigned jobs)
+{
+	const uint64_t size = session->streams[index].info.bytes / (PER_JOB * jobs);
+
+	return size < SUMMARY_MIN ? SUMMARY_MIN : size > SUMMARY_MAX ? SUMMARY_MAX : size;
+}
+
+static int open_reader(struct span_reader *r, const struct ptah_session *session, size_t index,
+		       const struct ptah_jobs *jobs, struct ptah_functions *functions,
+		       const struct ptah_call_tree_config *trees)
+{
+	int status;
+
+	if (!trees || !jobs || jobs->jobs < 2)
+		return reader_open(session, index, jobs, SEGMENT, read_segment, functions, NULL,
+				   &r->reader);
+	status = call_segments_new(functions, session->streams[index].info.space, trees, &r->calls);
+	if (status < 0)
+		return status;
+	status = reader_open(session, index, jobs, segment_size(session, index, jobs->jobs),
+			     summarize_segment, functions, r->calls, &r->reader);
+	if (status < 0)
+		span_reader_close(r);
+	return status;
+}
+
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
-		     const struct ptah_jobs *jobs, struct ptah_functions *functions)
+		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
+		     const struct ptah_call_tree_config *trees)
 {
 	int status;
 
 	r->windowed = session_has_window(session);
-	status = reader_open(session, index, jobs, SEGMENT, read_segment, functions, &r->reader);
+	r->summarized = false;
+	r->left = (struct span_batch){0};
+	status = open_reader(r, session, index, jobs, functions, trees);
 	if (status < 0)
 		return status;
 	status = set_bounds(r->reader->s, functions);
@@ -152,7 +230,9 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 void span_reader_close(struct span_reader *r)
 {
 	ptah_reader_free(r->reader);
+	call_segments_free(r->calls);
 	r->reader = NULL;
+	r->calls = NULL;
 }
 
 /* By the caller's thread. */
@@ -202,6 +282,31 @@ static int read_chunks(struct ptah_reader *reader, struct span_batch *batch)
 	return 1;
 }
 
+/* The summary of a segment. 0: the segment has ended. */
+static int read_summary(struct span_reader *r, struct span_batch *batch)
+{
+	batch->summary = r->summarized ? NULL : r->reader->task->summary;
+	r->summarized = true;
+	return batch->summary ? 1 : r->reader->task->status;
+}
+
+static int read_task(struct span_reader *r, struct span_batch *batch)
+{
+	if (r->reader->again)
+		return read_stream(r, batch);
+	return r->calls ? read_summary(r, batch) : read_chunks(r->reader, batch);
+}
+
+static void end_task(struct span_reader *r)
+{
+	struct calls_summary *summary = r->reader->task->summary;
+
+	if (summary)
+		call_segments_take_summary(r->calls, summary);
+	r->summarized = false;
+	reader_end_task(r->reader);
+}
+
 static int read_segments(struct span_reader *r, struct span_batch *batch)
 {
 	struct ptah_reader *reader = r->reader;
@@ -210,18 +315,88 @@ static int read_segments(struct span_reader *r, struct span_batch *batch)
 	while (reader->status >= 0) {
 		if (!reader->task && !reader_next_task(reader))
 			break;
-		n = reader->again ? read_stream(r, batch) : read_chunks(reader, batch);
+		n = read_task(r, batch);
 		if (n > 0)
 			return n;
 		reader->status = n;
-		reader_end_task(reader);
+		end_task(r);
 	}
 	return reader->status;
 }
 
+/* Summaries that do not fit */
+
+/*
+ * Searches the place up to which the segment's summary was joined, from where it is read again.
+ * What was read and lies behind that place is left over. 0: there is no such place, or an error.
+ */
+static int search(struct span_reader *r, struct call_worker *w, size_t joined)
+{
+	bool is_item;
+	int n, found = 0;
+
+	while (!found) {
+		n = stream_read_spans(r->reader->s, r->spans, SPAN_BATCH, r->items, &is_item);
+		if (n <= 0)
+			return n;
+		for (int i = 0; i < n && !found; i++) {
+			found = calls_adder_search(w->adder, is_item ? NULL : &r->spans[i],
+						   r->items, joined);
+			if (found <= 0)
+				continue;
+			i += found == 1;
+			r->left = (struct span_batch){.spans = r->spans + i, .items = r->items};
+			*(is_item ? &r->left.item_count : &r->left.span_count) = (size_t)(n - i);
+		}
+	}
+	return found;
+}
+
+/* A part of the summary was joined: adds what was left out of it, and goes to where it ends. */
+static int join_rest(struct span_reader *r, struct calls_adder *adder, size_t joined)
+{
+	struct call_worker *w = call_segments_lend(r->calls, r->reader->task->summary);
+	int status;
+
+	if (!w)
+		return PTAH_E_NOMEM;
+	status = search(r, w, joined);
+	if (status > 0)
+		status = calls_adder_join_rest(adder, w->summary);
+	else if (!status)
+		status = PTAH_E_INVAL;
+	calls_adder_end_summary(w->adder);
+	call_segments_take_summary(r->calls, w->summary);
+	call_segments_take_back(r->calls, w);
+	return status;
+}
+
+int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whole, uint64_t *errors)
+{
+	struct ptah_reader *reader = r->reader;
+	struct calls_summary *summary = reader->task->summary;
+	size_t joined = 0;
+	int status = 0;
+
+	if (!whole)
+		status = calls_adder_join(adder, summary, reader_more_cycles(reader), &joined);
+	*errors += calls_summary_errors(summary, joined);
+	if (status)
+		call_segments_learn(r->calls, adder);
+	if (!status) {
+		status = reader_read_again(reader);
+		if (status >= 0 && joined)
+			status = join_rest(r, adder, joined);
+	}
+	return status < 0 ? status : 0;
+}
+
 int span_reader_next(struct span_reader *r, struct span_batch *batch)
 {
-	*batch = (struct span_batch){0};
+	*batch = r->left;
+	r->left = (struct span_batch){0};
+	if (batch->span_count || batch->item_count)
+		return 1;
 	if (r->windowed) {
 		const int n = ptah_reader_read(r->reader, r->items, SPAN_ITEMS);
 

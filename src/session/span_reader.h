@@ -3,12 +3,17 @@
 #ifndef PTAH_SESSION_SPAN_READER_H
 #define PTAH_SESSION_SPAN_READER_H
 
+#include "session/call_segments.h"
 #include "session/parallel_reader.h"
 
 #include <ptah/functions.h>
 
-/* Spans, or items that are no blocks; of a session with a window, items of all kinds. */
+/*
+ * Spans, or items that are no blocks; of a session with a window, items of all kinds. Or a summary
+ * of the calls in a segment: the caller joins it, and calls span_reader_joined().
+ */
 struct span_batch {
+	struct calls_summary *summary;
 	struct ptah_span *spans;
 	size_t span_count;
 	struct ptah_item *items;
@@ -20,17 +25,32 @@ struct span_batch {
 
 struct span_reader {
 	struct ptah_reader *reader;
+	struct call_segments *calls; /* the jobs summarize calls; or NULL */
 	bool windowed;
+	bool summarized;	/* the segment's summary has been returned */
+	struct span_batch left; /* of what was read to find a place */
 	struct ptah_span spans[SPAN_BATCH];
 	struct ptah_item items[SPAN_ITEMS];
 };
 
-/* Spans end where these functions' bounds are. jobs: as of ptah_reader_new(). */
+/*
+ * Spans end where these functions' bounds are. jobs: as of ptah_reader_new(). trees: there may be
+ * summaries, for such a tree; NULL: there are none.
+ */
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
-		     const struct ptah_jobs *jobs, struct ptah_functions *functions);
+		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
+		     const struct ptah_call_tree_config *trees);
 void span_reader_close(struct span_reader *r);
 
 /* 1: the next batch, which is valid until the next call; 0: the end; or an error. */
 int span_reader_next(struct span_reader *r, struct span_batch *batch);
+
+/*
+ * Joins the summary that was returned, which is no longer valid then. If it does not fit, or only
+ * its beginning, what is left comes as spans and items. Error items that were joined are added to
+ * *errors. `whole`: not even its beginning may be joined.
+ */
+int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whole,
+		     uint64_t *errors);
 
 #endif

@@ -267,7 +267,7 @@ static int verify_stream(const struct ptah_session *session, size_t index,
 			 const struct ptah_jobs *jobs, struct account *a)
 {
 	struct ptah_reader *r;
-	int status = reader_open(session, index, jobs, SEGMENT, verify_segment, NULL, &r);
+	int status = reader_open(session, index, jobs, SEGMENT, verify_segment, NULL, NULL, &r);
 
 	if (status < 0)
 		return status;
