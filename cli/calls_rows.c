@@ -2,6 +2,7 @@
 /* The tables of `ptah calls`: functions with their percentiles, and callers or callees of one. */
 #include "calls_view.h"
 
+#include "base/text.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 
@@ -98,31 +99,78 @@ static int compare_rows(const void *a, const void *b, void *view)
 	return order ? order : strcmp(x->key->path, y->key->path);
 }
 
+/* The columns of text before the function. */
+static const struct {
+	const char *head;
+	unsigned width; /* where there is room */
+} columns[] = {{"calls", 12}, {"partial", 8}, {"total", 15}, {"self", 15}, {"min", 11},
+	       {"p50", 11},   {"p90", 11},    {"p99", 11},   {"max", 11}};
+
+enum {
+	COLUMNS = ARRAY_SIZE(columns)
+};
+
+struct cells {
+	char text[COLUMNS][32];
+};
+
+static void fill_cells(const struct calls_view *v, const struct row *r, struct cells *cells)
+{
+	const uint64_t figures[] = {r->total, r->self, r->min, r->p50, r->p90, r->p99, r->max};
+
+	pretty_number(r->calls, cells->text[0]);
+	pretty_number(r->partial, cells->text[1]);
+	for (size_t i = 2; i < COLUMNS; i++)
+		if (i < 4 || r->timed)
+			calls_text(v, figures[i - 2], cells->text[i]);
+		else
+			strcpy(cells->text[i], "-");
+}
+
+/* On a terminal columns are as wide as what they hold. Returns the columns of the line in all. */
+static unsigned set_widths(const struct calls_view *v, const struct row *rows, size_t n,
+			   unsigned width[COLUMNS])
+{
+	const bool fit = pretty_rest(v->out, 0);
+	unsigned sum = 1;
+	struct cells cells;
+
+	for (size_t i = 0; i < COLUMNS; i++)
+		width[i] = fit ? (unsigned)strlen(columns[i].head) : columns[i].width;
+	for (size_t k = 0; fit && k < n; k++) {
+		fill_cells(v, &rows[k], &cells);
+		for (size_t i = 0; i < COLUMNS; i++)
+			if (strlen(cells.text[i]) > width[i])
+				width[i] = (unsigned)strlen(cells.text[i]);
+	}
+	for (size_t i = 0; i < COLUMNS; i++)
+		sum += width[i] + 1;
+	return sum;
+}
+
 static void put_text(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
 {
-	char t[9][32];
+	unsigned width[COLUMNS];
+	const unsigned used = set_widths(v, rows, shown, width);
+	struct cells cells;
 
 	pretty_head(v->out,
 		    "# total, self and percentiles: %s of each call, what it called included\n",
 		    calls_value_name(v));
-	pretty_head(v->out, "%12s %8s %15s %15s %11s %11s %11s %11s %11s  %s\n", "calls", "partial",
-		    "total", "self", "min", "p50", "p90", "p99", "max", "function (object)");
-	for (size_t i = 0; i < shown; i++) {
-		const struct row *r = &rows[i];
+	for (size_t i = 0; i < COLUMNS; i++)
+		pretty_head(v->out, "%*s ", (int)width[i], columns[i].head);
+	pretty_head(v->out, " function (object)\n");
+	for (size_t k = 0; k < shown; k++) {
+		const struct calls_key *key = rows[k].key;
 
-		out_format(v->out, "%12s %8s %15s %15s", pretty_number(r->calls, t[0]),
-			   pretty_number(r->partial, t[1]), calls_text(v, r->total, t[2]),
-			   calls_text(v, r->self, t[3]));
-		if (r->timed)
-			out_format(v->out, " %11s %11s %11s %11s %11s  ",
-				   calls_text(v, r->min, t[4]), calls_text(v, r->p50, t[5]),
-				   calls_text(v, r->p90, t[6]), calls_text(v, r->p99, t[7]),
-				   calls_text(v, r->max, t[8]));
-		else
-			out_format(v->out, " %11s %11s %11s %11s %11s  ", "-", "-", "-", "-", "-");
-		pretty_name(v->out, r->function, pretty_rest(v->out, 122));
+		fill_cells(v, &rows[k], &cells);
+		for (size_t i = 0; i < COLUMNS; i++)
+			out_format(v->out, "%*s ", (int)width[i], cells.text[i]);
+		out_char(v->out, ' ');
+		pretty_name(v->out, key->function,
+			    pretty_rest(v->out, used + 3 + pretty_columns(key->object)));
 		out_text(v->out, " (");
-		pretty_name(v->out, r->key->object, 0);
+		pretty_name(v->out, key->object, 0);
 		out_text(v->out, ")\n");
 	}
 	if (shown < count)

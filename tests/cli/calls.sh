@@ -181,3 +181,10 @@ for name in fork _fork; do
 			"$([ "$command" = script ] && echo 2 || echo 1)"
 	done
 done
+
+# On a terminal of 80 columns, the table fits, and holds the same as elsewhere.
+python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- "$PTAH" calls --no-pager --color=never \
+	-i c.data >terminal || fail "terminal: $(cat terminal)"
+expect 0 "$PTAH" calls -i c.data
+equal "longest line" "$(awk '!/^#/ && length > 80' terminal)" ""
+equal "table" "$(tr -d '\r' <terminal | tr -s ' ' | sed 's/^ //')" "$(tr -s ' ' <out | sed 's/^ //')"
