@@ -91,8 +91,11 @@ static struct process look_at(int32_t pid)
 	p.alive = true;
 	p.uid = st.st_uid;
 	p.started = read_start(pid);
+	/* Its numbers in all namespaces that it is in, the innermost last. */
 	at = strstr(text, "\nNSpid:");
-	for (at = at ? at + strlen("\nNSpid:") : NULL; at && *at == '\t';)
+	if (!at)
+		return p;
+	for (at += strlen("\nNSpid:"); *at == '\t';)
 		p.inner = (int32_t)strtol(at + 1, &at, 10);
 	return p;
 }
