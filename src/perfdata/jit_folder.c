@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,9 @@ char *perfdata_jit_folder(const char *recording)
 
 void perfdata_jit_remove(const char *folder)
 {
-	DIR *d = opendir(folder);
+	/* A link would lead to files that no recorder has put there. */
+	const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	int32_t pid;
 
@@ -60,5 +63,7 @@ void perfdata_jit_remove(const char *folder)
 			unlinkat(dirfd(d), entry->d_name, 0);
 	if (d)
 		closedir(d);
+	else if (fd >= 0)
+		close(fd);
 	rmdir(folder);
 }

@@ -231,6 +231,28 @@ static void which_names_are_lists(void **state)
 	}
 }
 
+/* A link in place of the folder does not lead the recorder to other files. */
+static void a_link_is_left_alone(void **state)
+{
+	const pid_t pid = start_process(true);
+	struct ptah_recorder r;
+	char link[256], map[64];
+
+	(void)state;
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", (int)pid);
+	snprintf(link, sizeof(link), "%s/link.jit", folder);
+	assert_int_equal(symlink("/tmp", link), 0);
+	r = recorder("link");
+	assert_int_equal(access(map, F_OK), 0);
+	perfdata_write_comm(r.writer, pid, pid, 1, true, "app");
+	jit_copies_make(&r);
+	assert_int_equal(r.status.jit_copies, 0);
+	perfdata_writer_abort(r.writer);
+	assert_int_equal(access(map, F_OK), 0);
+	unlink(link);
+	end_process(pid);
+}
+
 static int make_folder(void **state)
 {
 	(void)state;
@@ -249,6 +271,7 @@ int main(void)
 	    cmocka_unit_test(processes_of_another_namespace),
 	    cmocka_unit_test(whose_lists),
 	    cmocka_unit_test(records_as_the_kernel_writes_them),
+	    cmocka_unit_test(a_link_is_left_alone),
 	    cmocka_unit_test(which_names_are_lists),
 	};
 
