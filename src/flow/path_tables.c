@@ -22,6 +22,7 @@
 
 #define FIRST_PLACES 64
 #define FIRST_WORDS  4096
+#define LINE_WORDS   (64 / sizeof(uint64_t))
 
 /* The size in bytes of so many words. */
 static size_t words_size(size_t capacity)
@@ -125,6 +126,9 @@ uint64_t *paths_new_words(struct flow_paths *s, size_t n)
 	uint64_t *words;
 
 	n = (n + 1) & ~(size_t)1;
+	/* Most paths for spans are as long as a cache line or shorter, and are in one. */
+	if (s->spans && n <= LINE_WORDS && s->word_count % LINE_WORDS + n > LINE_WORDS)
+		s->word_count += LINE_WORDS - s->word_count % LINE_WORDS;
 	while (s->word_count + n > s->word_capacity) {
 		const size_t capacity = 2 * s->word_capacity;
 		uint64_t *grown = NULL;
