@@ -68,10 +68,25 @@ int calls_adder_status(const struct calls_adder *a)
 	return tree_failed(a->tree) ? PTAH_E_NOMEM : a->machine.status;
 }
 
+/*
+ * Where the cache of functions has 2^13 entries or more, what is known of the function that a span
+ * leads to is loaded so many spans ahead.
+ */
+#define LARGE_CACHE 13
+#define AHEAD	    8
+
 int calls_adder_take_spans(struct calls_adder *adder, const struct ptah_span *spans, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		calls_span(&adder->machine, &sink, &spans[i]);
+	struct calls_machine *m = &adder->machine;
+	const size_t ahead = m->cache_bits < LARGE_CACHE || n < AHEAD ? 0 : n - AHEAD;
+	size_t i = 0;
+
+	for (; i < ahead; i++) {
+		calls_prefetch(m, spans[i + AHEAD].to);
+		calls_span(m, &sink, &spans[i]);
+	}
+	for (; i < n; i++)
+		calls_span(m, &sink, &spans[i]);
 	return calls_adder_status(adder);
 }
 

@@ -199,6 +199,12 @@ static ALWAYS_INLINE const struct calls_entry *calls_cached(const struct calls_m
 	return e + UNLIKELY(e->ip != ip);
 }
 
+/* Loads what is known of the function at `ip`. */
+static ALWAYS_INLINE void calls_prefetch(const struct calls_machine *m, uint64_t ip)
+{
+	__builtin_prefetch(&m->cache[calls_hash(ip, m->space, m->cache_bits)]);
+}
+
 /* Pushes a frame for the function of `e`, which the caller completes. There must be room. */
 static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
 						    const struct calls_entry *e)
