@@ -115,6 +115,9 @@ static int number_spaces(struct source *s)
 		if (item->type == PTAH_ITEM_BLOCK || item->type == PTAH_ITEM_ERROR)
 			status = number_space(s, &item->code.space);
 	}
+	/* Mostly the session knows none, and the flow has met none. */
+	if (!s->has_spaces && s->in.reader->alone && s->in.reader->s->flow->code.space_count == 1)
+		return status;
 	for (size_t i = 0; i < s->batch.span_count && status >= 0; i++) {
 		uint32_t number = s->batch.spans[i].space;
 
