@@ -60,7 +60,7 @@ int calls_adder_end_summary(struct calls_adder *adder);
 /*
  * Joins a summary: as if what it was made of had been taken. `cycles` are those of the thread where
  * the summary's are 0. Returns 1; 0: it was joined up to the beginning of section *joined, and the
- * adder has to take the rest itself, after calls_adder_join_rest(); or PTAH_E_NOMEM.
+ * adder has to take the rest itself; or PTAH_E_NOMEM.
  */
 int calls_adder_join(struct calls_adder *adder, struct calls_summary *summary, uint64_t cycles,
 		     size_t *joined);
@@ -72,9 +72,6 @@ int calls_adder_join(struct calls_adder *adder, struct calls_summary *summary, u
  */
 int calls_adder_search(struct calls_adder *adder, const struct ptah_span *span,
 		       const struct ptah_item *item, size_t joined);
-/* The place is found: adds what calls_adder_join() has left out. 0 or PTAH_E_NOMEM. */
-int calls_adder_join_rest(struct calls_adder *adder, struct calls_summary *again);
-
 /* What the summary was begun with. */
 const struct calls_knowledge *calls_summary_knowledge(const struct calls_summary *summary);
 

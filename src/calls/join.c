@@ -6,6 +6,7 @@
 #include "calls/tree_sink.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void calls_adder_know(const struct calls_adder *adder, struct calls_knowledge *knowledge)
 {
@@ -78,9 +79,12 @@ static bool add_section(struct calls_adder *a, struct calls_summary *s,
 	m->top->size = section->end_size;
 	for (size_t i = section->first_called; i < section->end_called; i++)
 		calls_learn_called(m, calls_lookup(m, s->called[i]));
-	if (!tree_graft(a->tree, s->tree, section->root, section->end_node, s->numbers) ||
+	if (!tree_graft(a->tree, s->tree, section->root, section->end_node, s->numbers,
+			s->functions) ||
 	    !push_open(a, s, section, cycles))
 		return false;
+	tree_take_values(a->tree, &s->list, &section->first_value, &section->end_value,
+			 s->functions);
 	m->last_id += section->end_id - section->id;
 	m->now.counts.instructions += section->now.counts.instructions - section->instructions;
 	m->now.counts.ticks += section->now.counts.ticks - section->ticks;
@@ -144,17 +148,30 @@ static void learn(struct calls_adder *a)
 	tree_time(a->tree, &a->machine.now.counts, a->machine.now.tsc);
 }
 
-static bool make_numbers(struct calls_summary *s)
+/* Prepares the tables of nodes and functions. False: out of memory. */
+static bool make_tables(struct calls_summary *s, const struct ptah_call_tree *into)
 {
-	uint32_t *numbers;
+	const struct ptah_call_tree *t = s->tree;
+	uint32_t *numbers, *functions;
 
-	if (s->tree->node_count <= s->number_capacity)
-		return true;
-	numbers = reallocarray(s->numbers, s->tree->node_capacity, sizeof(*numbers));
-	if (!numbers)
-		return false;
-	s->numbers = numbers;
-	s->number_capacity = s->tree->node_capacity;
+	if (s->number_capacity < t->node_count) {
+		numbers = reallocarray(s->numbers, t->node_capacity, sizeof(*numbers));
+		if (!numbers)
+			return false;
+		s->numbers = numbers;
+		s->number_capacity = t->node_capacity;
+	}
+	if (s->function_capacity < t->function_count) {
+		functions = tree_larger(s->functions, sizeof(*functions), s->function_capacity,
+					t->function_capacity);
+		if (!functions)
+			return false;
+		s->functions = functions;
+		s->function_capacity = t->function_capacity;
+	}
+	if (s->into != into)
+		memset(s->functions, 0, s->function_capacity * sizeof(*s->functions));
+	s->into = into;
 	return true;
 }
 
@@ -166,7 +183,7 @@ int calls_adder_join(struct calls_adder *adder, struct calls_summary *s, uint64_
 	*joined = 0;
 	if (s->unfit)
 		return 0;
-	if (!make_numbers(s))
+	if (!make_tables(s, adder->tree))
 		return PTAH_E_NOMEM;
 	for (i = 0; i < s->count; i++) {
 		const struct section *section = &s->sections[i];
@@ -182,14 +199,7 @@ int calls_adder_join(struct calls_adder *adder, struct calls_summary *s, uint64_
 		carry_out(adder, s, &section->step, cycles);
 	}
 	*joined = i;
-	return calls_adder_join_rest(adder, s) < 0 ? PTAH_E_NOMEM : 1;
-}
-
-int calls_adder_join_rest(struct calls_adder *adder, struct calls_summary *s)
-{
-	if (!tree_take_functions(adder->tree, s->tree))
-		return PTAH_E_NOMEM;
-	return calls_adder_status(adder);
+	return calls_adder_status(adder) < 0 ? PTAH_E_NOMEM : 1;
 }
 
 int calls_adder_search(struct calls_adder *adder, const struct ptah_span *span,

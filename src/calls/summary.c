@@ -22,6 +22,7 @@ int calls_summary_new(const struct ptah_call_tree_config *trees, struct calls_su
 		free(s);
 		return status;
 	}
+	s->tree->list = &s->list;
 	*summary = s;
 	return 0;
 }
@@ -36,6 +37,9 @@ void calls_summary_free(struct calls_summary *s)
 	free(s->items);
 	free(s->called);
 	free(s->numbers);
+	free(s->functions);
+	free(s->list.values);
+	free(s->list.calls);
 	free(s);
 }
 
@@ -131,6 +135,8 @@ static bool end_section(struct calls_machine *m, const struct step *step)
 		now->entered = m->entered;
 		now->end_called = s->called_count;
 		now->end_node = s->tree->node_count;
+		tree_flush(s->tree);
+		now->end_value = (struct tree_end){s->list.value_count, s->list.call_count};
 		now->first_open = s->open_count;
 		if (tree_failed(s->tree) || !keep_open(m, s))
 			return false;
@@ -185,6 +191,7 @@ static bool begin_section(struct calls_machine *m, const struct calls_entry *e)
 	    .cycles = m->now.counts.cycles,
 	    .id = m->last_id,
 	    .first_called = s->called_count,
+	    .first_value = {s->list.value_count, s->list.call_count},
 	    .root = tree_begin_section(s->tree),
 	};
 	return s->now.root;

@@ -33,6 +33,11 @@ enum step_kind {
 	STEP_END,    /* of the summary */
 };
 
+/* Where the list of a summary's tree was. */
+struct tree_end {
+	size_t values, calls;
+};
+
 struct step {
 	uint8_t kind;	    /* enum step_kind */
 	uint8_t insn_class; /* of a branch */
@@ -65,6 +70,7 @@ struct section {
 	size_t first_open, end_open;	 /* open calls, the outermost first */
 	size_t first_called, end_called; /* functions without bounds that were called */
 	uint32_t root, end_node;	 /* of the tree: the section's nodes */
+	struct tree_end first_value, end_value;
 	struct step step;
 };
 
@@ -74,7 +80,8 @@ struct open_frame {
 };
 
 struct calls_summary {
-	struct ptah_call_tree *tree;
+	struct ptah_call_tree *tree; /* with the list */
+	struct tree_list list;
 	unsigned known; /* enum tree_units, as the tree assumes them */
 	struct calls_knowledge knowledge;
 
@@ -92,10 +99,14 @@ struct calls_summary {
 	uint64_t *called;
 	size_t called_count, called_capacity;
 
-	/* Of a join: the nodes of the true tree, by those of the summary's. */
-	uint32_t *numbers;
-	size_t number_capacity;
-	bool unfit; /* it cannot be joined */
+	/*
+	 * Of a join: the nodes of the true tree, by those of the summary's; and the functions,
+	 * which stay.
+	 */
+	uint32_t *numbers, *functions;
+	size_t number_capacity, function_capacity;
+	const struct ptah_call_tree *into; /* the true tree */
+	bool unfit;			   /* it cannot be joined */
 };
 
 /*
@@ -112,7 +123,7 @@ bool summary_event(struct calls_machine *m, const struct ptah_item *item);
 
 /* tree_graft.c */
 
-/* Makes the tree of a summary empty. The functions and the memory of their histograms stay. */
+/* Makes the tree of a summary empty. The functions stay. */
 void tree_restart(struct ptah_call_tree *t);
 /* A section begins. Returns the node that its paths begin at; 0: out of memory. */
 uint32_t tree_begin_section(struct ptah_call_tree *t);
@@ -123,13 +134,16 @@ bool tree_has_room(const struct ptah_call_tree *t, const struct ptah_call_tree *
 		   uint32_t nodes);
 /*
  * Adds the nodes from `first` to `end` (not included) of `from`, which are below `root`, to those
- * below the innermost call of `into`. `numbers` gets their nodes there. False: out of memory.
+ * below the innermost call of `into`. `numbers` gets their nodes there, and `functions`, for those
+ * that it has not, the functions. False: out of memory.
  */
 bool tree_graft(struct ptah_call_tree *into, const struct ptah_call_tree *from, uint32_t root,
-		uint32_t end, uint32_t *numbers);
+		uint32_t end, uint32_t *numbers, uint32_t *functions);
 /* Begins a call that `from` has begun, in this node of `into`. False: out of memory. */
 bool tree_push(struct ptah_call_tree *into, const struct tree_frame *frame, uint32_t node);
-/* Moves what the functions of `from` have in addition to nodes. False: out of memory. */
-bool tree_take_functions(struct ptah_call_tree *into, struct ptah_call_tree *from);
+/* Adds what calls took. `functions`: those of `into`, for those of the list. */
+void tree_take_values(struct ptah_call_tree *into, const struct tree_list *l,
+		      const struct tree_end *from, const struct tree_end *to,
+		      const uint32_t *functions);
 
 #endif

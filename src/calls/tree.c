@@ -148,11 +148,13 @@ NOINLINE void tree_add_values(struct ptah_call_tree *t, uint32_t function, uint3
 {
 	struct histogram *h = t->functions[function].histograms;
 
-	if (!histogram_add(&h[PTAH_CALL_VALUE_INSTRUCTIONS], inclusive->instructions, 1) ||
-	    ((t->known & TREE_CYCLES) && !(flags & TREE_FRAME_UNCYCLED) &&
-	     !histogram_add(&h[PTAH_CALL_VALUE_CYCLES], inclusive->cycles, 1)) ||
-	    ((t->known & TREE_TIME) && !(flags & TREE_FRAME_UNTIMED) &&
-	     !histogram_add(&h[PTAH_CALL_VALUE_TIME], inclusive->time, 1)))
+	if (t->list)
+		tree_list_call(t, function, inclusive);
+	else if (!histogram_add(&h[PTAH_CALL_VALUE_INSTRUCTIONS], inclusive->instructions, 1) ||
+		 ((t->known & TREE_CYCLES) && !(flags & TREE_FRAME_UNCYCLED) &&
+		  !histogram_add(&h[PTAH_CALL_VALUE_CYCLES], inclusive->cycles, 1)) ||
+		 ((t->known & TREE_TIME) && !(flags & TREE_FRAME_UNTIMED) &&
+		  !histogram_add(&h[PTAH_CALL_VALUE_TIME], inclusive->time, 1)))
 		tree_fail(t);
 }
 
@@ -197,6 +199,10 @@ static void flush_values(struct ptah_call_tree *t)
 
 void tree_flush(struct ptah_call_tree *t)
 {
+	if (t->list) {
+		tree_list_values(t);
+		return;
+	}
 	flush_values(t);
 	for (uint32_t i = 0; i < t->zero_count; i++) {
 		struct tree_function *f = &t->functions[t->zeros[i]];
@@ -213,7 +219,7 @@ void tree_flush(struct ptah_call_tree *t)
 
 NOINLINE void tree_spill(struct ptah_call_tree *t)
 {
-	if (t->top == t->frames)
+	if (t->top == t->frames || t->list)
 		tree_flush(t);
 	else
 		flush_values(t);

@@ -2,31 +2,79 @@
 /* Parts of call trees: those of summaries are added below the innermost call of a tree. */
 #include "calls/summary.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* An emptied histogram has memory, and no value. */
-static bool is_in_use(const struct histogram *h)
+/* What calls took */
+
+/* Makes room for `n` more entries of an array. False: out of memory. */
+static bool grow(void **array, size_t *capacity, size_t count, size_t n, size_t size)
 {
-	return h->n && h->min <= h->max;
+	size_t more = *capacity ? *capacity : 1024;
+	void *bigger;
+
+	if (count + n <= *capacity)
+		return true;
+	while (more < count + n)
+		more *= 2;
+	bigger = reallocarray(*array, more, size);
+	if (!bigger)
+		return false;
+	*array = bigger;
+	*capacity = more;
+	return true;
 }
 
-/* Empties a histogram, whose memory stays. */
-static void empty(struct histogram *h)
+void tree_list_values(struct ptah_call_tree *t)
 {
-	memset(h->buckets, 0, h->n * sizeof(*h->buckets));
-	h->min = UINT64_MAX;
-	h->max = 0;
+	struct tree_list *l = t->list;
+	void *values = l->values;
+
+	if (!grow(&values, &l->value_capacity, l->value_count, t->value_count,
+		  sizeof(*l->values))) {
+		tree_fail(t);
+		return;
+	}
+	l->values = values;
+	memcpy(l->values + l->value_count, t->values, t->value_count * sizeof(*l->values));
+	l->value_count += t->value_count;
+	t->value_count = 0;
 }
+
+void tree_list_call(struct ptah_call_tree *t, uint32_t function,
+		    const struct ptah_call_figures *figures)
+{
+	struct tree_list *l = t->list;
+	void *calls = l->calls;
+
+	if (!grow(&calls, &l->call_capacity, l->call_count, 1, sizeof(*l->calls))) {
+		tree_fail(t);
+		return;
+	}
+	l->calls = calls;
+	l->calls[l->call_count++] = (struct tree_call){function, *figures};
+}
+
+void tree_take_values(struct ptah_call_tree *into, const struct tree_list *l,
+		      const struct tree_end *from, const struct tree_end *to,
+		      const uint32_t *functions)
+{
+	for (size_t i = from->values; i < to->values; i++) {
+		into->values[into->value_count++] = (struct tree_value){
+		    functions[l->values[i].function], l->values[i].instructions};
+		if (into->value_count == TREE_VALUES)
+			tree_spill(into);
+	}
+	for (size_t i = from->calls; i < to->calls; i++)
+		tree_add_values(into, functions[l->calls[i].function], 0, &l->calls[i].figures);
+}
+
+/* Parts of trees */
 
 void tree_restart(struct ptah_call_tree *t)
 {
-	for (uint32_t i = 1; i < t->function_count; i++) {
-		for (unsigned k = 0; k < PTAH_CALL_VALUE_MAX; k++)
-			if (is_in_use(&t->functions[i].histograms[k]))
-				empty(&t->functions[i].histograms[k]);
-		t->functions[i].partial = t->functions[i].zeros = 0;
-	}
-	t->value_count = t->zero_count = 0;
+	t->value_count = 0;
+	t->list->value_count = t->list->call_count = 0;
 	t->top = t->frames;
 	memset(t->frames, 0, sizeof(*t->frames));
 	memset(t->nodes, 0, sizeof(*t->nodes));
@@ -67,22 +115,23 @@ bool tree_has_room(const struct ptah_call_tree *t, const struct ptah_call_tree *
 }
 
 bool tree_graft(struct ptah_call_tree *into, const struct ptah_call_tree *from, uint32_t root,
-		uint32_t end, uint32_t *numbers)
+		uint32_t end, uint32_t *numbers, uint32_t *functions)
 {
 	numbers[root] = into->top->node;
 	for (uint32_t i = root + 1; i < end; i++) {
 		const struct tree_node *n = &from->nodes[i];
-		const struct tree_function *f = &from->functions[n->function];
-		const uint32_t function = tree_make_function(into, n->address, n->space);
+		uint32_t function = functions[n->function], at;
 		struct tree_node *to;
-		uint32_t at;
 
+		if (!function)
+			function = functions[n->function] =
+			    tree_make_function(into, n->address, n->space);
 		at = function ? tree_make_child(into, numbers[n->parent], n->address, n->space,
 						n->flags & TREE_RECURSIVE || into->open[function])
 			      : 0;
 		if (!at)
 			return false;
-		into->functions[function].flags |= f->flags;
+		into->functions[function].flags |= from->functions[n->function].flags;
 		to = &into->nodes[at];
 		to->count += n->count;
 		to->flags |= n->flags & TREE_BEGINS;
@@ -100,34 +149,5 @@ bool tree_push(struct ptah_call_tree *into, const struct tree_frame *frame, uint
 	into->top->node = node;
 	into->top->last = into->top->next = 0;
 	into->open[into->nodes[node].function]++;
-	return true;
-}
-
-bool tree_take_functions(struct ptah_call_tree *into, struct ptah_call_tree *from)
-{
-	tree_flush(from);
-	for (uint32_t i = 1; i < from->function_count; i++) {
-		struct tree_function *f = &from->functions[i], *to;
-		uint32_t at = 0;
-
-		for (unsigned k = 0; k < PTAH_CALL_VALUE_MAX; k++) {
-			struct histogram *h = &f->histograms[k];
-
-			if (!is_in_use(h))
-				continue;
-			at = at ? at : tree_make_function(into, f->address, f->space);
-			if (!at || !histogram_merge(&into->functions[at].histograms[k], h))
-				return false;
-			empty(h);
-		}
-		if (!f->partial)
-			continue;
-		at = at ? at : tree_make_function(into, f->address, f->space);
-		if (!at)
-			return false;
-		to = &into->functions[at];
-		to->partial += f->partial;
-		f->partial = 0;
-	}
 	return true;
 }

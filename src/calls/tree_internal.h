@@ -117,6 +117,19 @@ struct tree_value {
 
 #define TREE_VALUES 512
 
+/* What a call took in every unit, where an instance of struct tree_value cannot have it. */
+struct tree_call {
+	uint32_t function;
+	struct ptah_call_figures figures;
+};
+
+/* Of a tree without histograms: what calls took, for those of another tree. */
+struct tree_list {
+	struct tree_value *values;
+	struct tree_call *calls;
+	size_t value_count, value_capacity, call_count, call_capacity;
+};
+
 /* Indices by hash; 0: free. */
 struct tree_index {
 	uint32_t *entries;
@@ -178,6 +191,7 @@ struct ptah_call_tree {
 	 */
 	uint32_t value_count, zero_count;
 	uint32_t *zeros;
+	struct tree_list *list; /* there are no histograms; or NULL */
 	struct tree_value values[TREE_VALUES];
 };
 
@@ -232,8 +246,14 @@ void tree_resume(struct ptah_call_tree *t, uint64_t id, struct ptah_call_figures
  */
 void tree_spill(struct ptah_call_tree *t);
 
-/* Puts all values that wait into the histograms: before they are read while calls are open. */
+/* Puts all values that wait into the histograms, or the list: before these are read while calls
+ * are open. */
 void tree_flush(struct ptah_call_tree *t);
+
+/* tree_graft.c: what the same is for a tree with a list. */
+void tree_list_values(struct ptah_call_tree *t);
+void tree_list_call(struct ptah_call_tree *t, uint32_t function,
+		    const struct ptah_call_figures *figures);
 
 /* Puts what a call took into histograms at once. `flags`: of its frame. */
 void tree_add_values(struct ptah_call_tree *t, uint32_t function, uint32_t flags,

@@ -352,8 +352,8 @@ static int search(struct span_reader *r, struct call_worker *w, size_t joined)
 	return found;
 }
 
-/* A part of the summary was joined: adds what was left out of it, and goes to where it ends. */
-static int join_rest(struct span_reader *r, struct calls_adder *adder, size_t joined)
+/* A part of the summary was joined: goes to where it ends. */
+static int pass_joined(struct span_reader *r, size_t joined)
 {
 	struct call_worker *w = call_segments_lend(r->calls, r->reader->task->summary);
 	int status;
@@ -361,14 +361,10 @@ static int join_rest(struct span_reader *r, struct calls_adder *adder, size_t jo
 	if (!w)
 		return PTAH_E_NOMEM;
 	status = search(r, w, joined);
-	if (status > 0)
-		status = calls_adder_join_rest(adder, w->summary);
-	else if (!status)
-		status = PTAH_E_INVAL;
 	calls_adder_end_summary(w->adder);
 	call_segments_take_summary(r->calls, w->summary);
 	call_segments_take_back(r->calls, w);
-	return status;
+	return status ? status : PTAH_E_INVAL;
 }
 
 int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whole, uint64_t *errors)
@@ -386,7 +382,7 @@ int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whol
 	if (!status) {
 		status = reader_read_again(reader);
 		if (status >= 0 && joined)
-			status = join_rest(r, adder, joined);
+			status = pass_joined(r, joined);
 	}
 	return status < 0 ? status : 0;
 }
