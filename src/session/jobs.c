@@ -39,6 +39,7 @@ static int count_segment(struct pool *pool, struct ptah_stream *s, struct task *
 /* The stream whose segments are being joined. */
 struct joint {
 	struct pool *pool;
+	struct ptah_workers *workers;
 	const struct ptah_jobs *jobs;
 	struct ptah_stream *s; /* its profile has the sum of the segments; NULL: no stream yet */
 	/* The decoder that counts segments again; NULL: not needed yet. */
@@ -130,8 +131,8 @@ static int join(struct joint *j, struct task *task)
 		status = finish_stream(j);
 		if (status >= 0)
 			status = stream_renew_counted(j->pool->session, task->segment.stream,
-						      &j->pool->workers->caller);
-		j->s = j->pool->workers->caller;
+						      &j->workers->caller);
+		j->s = j->workers->caller;
 	}
 	if (status < 0)
 		return status;
@@ -194,10 +195,10 @@ static int count_alone(struct pool *pool, struct joint *j)
 
 		if (pool->wants && !pool->wants(pool->context, i))
 			continue;
-		status = stream_renew_counted(session, i, &pool->workers->caller);
+		status = stream_renew_counted(session, i, &j->workers->caller);
 		if (status < 0)
 			break;
-		s = pool->workers->caller;
+		s = j->workers->caller;
 		while (!j->ended && (status = ptah_stream_count(s)) > 0)
 			j->ended = jobs && jobs->progress &&
 				   !jobs->progress(jobs->context, j->before + s->offset);
@@ -258,9 +259,10 @@ int ptah_session_count(const struct ptah_session *session, const struct ptah_job
 
 	if (!session || !take || (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
 		return PTAH_E_INVAL;
-	pool.workers = jobs && jobs->workers ? jobs->workers : &own;
-	if (pool.workers->session != session)
+	joint.workers = jobs && jobs->workers ? jobs->workers : &own;
+	if (joint.workers->session != session)
 		return PTAH_E_INVAL;
+	pool.streams = &joint.workers->count;
 	bytes = all_bytes(&pool);
 	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
 	status = pool.jobs > 1 && bytes > 2 * pool.segment && !is_followed(&pool) &&

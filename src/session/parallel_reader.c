@@ -111,6 +111,8 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 				.context = r,
 				.open = stream_renew,
 				.run = run};
+	if (calls && r->workers)
+		r->pool.streams = &r->workers->calls;
 	/*
 	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
 	 * item at which the reader is.

@@ -61,8 +61,8 @@ static void *work(void *argument)
 	struct task *task;
 
 	pthread_mutex_lock(&pool->lock);
-	if (pool->workers)
-		s = &pool->workers->jobs[pool->working++];
+	if (pool->streams)
+		s = &pool->streams->jobs[pool->working++];
 	while ((task = take_task(pool))) {
 		pthread_mutex_unlock(&pool->lock);
 		if (task->segment.stream != stream) {
@@ -113,9 +113,9 @@ int pool_begin(struct pool *pool)
 		pool->tasks = NULL;
 		return PTAH_E_NOMEM;
 	}
-	if (pool->workers) {
-		pool->finder.probe = pool->workers->probe;
-		pool->workers->probe = NULL;
+	if (pool->streams) {
+		pool->finder.probe = pool->streams->probe;
+		pool->streams->probe = NULL;
 	}
 	status = start(pool);
 	if (status < 0)
@@ -171,8 +171,8 @@ void pool_end(struct pool *pool)
 	}
 	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->lock);
-	if (pool->workers) {
-		pool->workers->probe = pool->finder.probe;
+	if (pool->streams) {
+		pool->streams->probe = pool->finder.probe;
 		pool->finder.probe = NULL;
 	}
 	segment_end(&pool->finder);

@@ -59,7 +59,7 @@ struct pool {
 	 */
 	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
 	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
-	struct ptah_workers *workers; /* the workers whose decoders are used and kept, or NULL */
+	struct job_streams *streams; /* decoders that are used and kept, or NULL */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

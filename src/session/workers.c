@@ -15,13 +15,19 @@ int ptah_workers_new(const struct ptah_session *session, struct ptah_workers **w
 	return 0;
 }
 
+static void free_streams(struct job_streams *s)
+{
+	ptah_stream_free(s->probe);
+	for (unsigned i = 0; i < MAX_JOBS; i++)
+		ptah_stream_free(s->jobs[i]);
+}
+
 void workers_fini(struct ptah_workers *workers)
 {
 	ptah_stream_free(workers->caller);
-	ptah_stream_free(workers->probe);
 	ptah_stream_free(workers->reader);
-	for (unsigned i = 0; i < MAX_JOBS; i++)
-		ptah_stream_free(workers->jobs[i]);
+	free_streams(&workers->count);
+	free_streams(&workers->calls);
 }
 
 void ptah_workers_free(struct ptah_workers *workers)

@@ -11,13 +11,18 @@
 
 #define MAX_JOBS 256
 
+/* Those of the threads of a pool (pool.h). */
+struct job_streams {
+	struct ptah_stream *probe; /* finds segments */
+	struct ptah_stream *jobs[MAX_JOBS];
+};
+
 /* All NULL at first: see stream_renew(). */
 struct ptah_workers {
 	const struct ptah_session *session;
-	struct ptah_stream *caller; /* counts alone, or has the sum of all segments */
-	struct ptah_stream *probe;  /* finds segments */
-	struct ptah_stream *reader; /* reads alone; NULL while a reader has it, too */
-	struct ptah_stream *jobs[MAX_JOBS];
+	struct ptah_stream *caller;	 /* counts alone, or has the sum of all segments */
+	struct ptah_stream *reader;	 /* reads alone; NULL while a reader has it, too */
+	struct job_streams count, calls; /* of jobs that count, and that summarize calls */
 };
 
 void workers_fini(struct ptah_workers *workers);
