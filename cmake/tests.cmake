@@ -29,12 +29,14 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #                 time
 #   THREADS       scripts/check runs the test with ThreadSanitizer as well
 #   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
-#                 the longest first, so that none of them runs alone at the end. Below 8 it is left out
+#                 the longest first, so that none of them runs alone at the end. Below 8 it is left out.
+#                 A program without this word is compiled with PTAH_TEST_FLAGS, except if it is
+#   OPTIMIZED     the test counts the instructions of its own code
 # and for a program:
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;SANITIZED;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;OPTIMIZED;SANITIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -63,6 +65,9 @@ function(ptah_add_test file)
     target_include_directories(${target} PRIVATE ${test_INCLUDES} ${CMAKE_SOURCE_DIR}/src
       ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${target} PRIVATE ${test_DEFINITIONS})
+    if(NOT test_COST AND NOT test_OPTIMIZED)
+      target_compile_options(${target} PRIVATE ${PTAH_TEST_FLAGS})
+    endif()
     target_link_libraries(${target} PRIVATE ${test_LIBRARIES} test-worlds ptah-static
       PkgConfig::CMOCKA)
     if(test_DEPENDS)
