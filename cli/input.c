@@ -18,8 +18,26 @@ static volatile sig_atomic_t was_interrupted;
 
 static void on_interrupt(int signal)
 {
-	(void)signal;
-	was_interrupted = 1;
+	was_interrupted = signal;
+}
+
+/*
+ * The first Ctrl-C, SIGTERM or SIGHUP ends the reading, so that no half-written file is left, the
+ * second one the command. nohup ignores SIGHUP, and that stays. A consumer of the output that ends
+ * early shows as EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
+ */
+static void set_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction old;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (signals[i] == SIGINT ||
+		    (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN))
+			sigaction(signals[i], &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted(void)
@@ -252,16 +270,12 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
 	};
-	struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
 	struct ptah_trace_processor processor;
 	struct ptah_trace_set *set;
 	struct ptah_cpu cpu;
 	int status;
 
-	/* The first Ctrl-C ends the reading, the second one the command. A consumer of the output
-	 * that ends early shows as EPIPE. */
-	sigaction(SIGINT, &action, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	set_signals();
 	signal(SIGBUS, on_bus_error);
 	status = check_names(command, input, argc, argv);
 	if (!status)
@@ -365,7 +379,7 @@ int output_close(const struct command *command, struct out *out, int status)
 	if (interrupted()) {
 		out_flush(out);
 		out_abort(out);
-		return EXIT_INTERRUPTED;
+		return 128 + was_interrupted; /* as shells report it */
 	}
 	if (out_close(out, &why) < 0)
 		return fail(command, "%s", why.text);

@@ -112,6 +112,7 @@ static int spawn(const char *command, int input, pid_t *pid)
 		return ENOMEM;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGPIPE);
+	sigaddset(&signals, SIGXFSZ);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
 	posix_spawnattr_init(&attributes);

@@ -78,17 +78,28 @@ if env --default-signal=INT true 2>/dev/null; then
 		python3 -c 'import json; json.load(open("partial"))' || fail "half a document"
 	fi
 	# Writing this file takes seconds; on a very fast machine it may be complete before the signal.
-	env --default-signal=INT "$PTAH" script -o file r.data 2>err &
-	writer=$!
-	while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do
-		sleep 0.05
+	for signal in 2 15 1; do
+		rm -f file
+		env --default-signal=INT "$PTAH" script -o file r.data 2>err &
+		writer=$!
+		while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do
+			sleep 0.05
+		done
+		kill -$signal $writer || :
+		status=0
+		wait $writer || status=$?
+		if [ "$status" = $((128 + signal)) ]; then
+			[ ! -e file ] && [ ! -e file.tmp ] || fail "signal $signal left half a file"
+		else
+			equal "done before signal $signal" "$status" 0
+		fi
 	done
-	kill -INT $writer || :
-	status=0
-	wait $writer || status=$?
-	if [ "$status" = 130 ]; then
-		[ ! -e file ] && [ ! -e file.tmp ] || fail "Ctrl-C left half a file"
-	else
-		equal "done before Ctrl-C" "$status" 0
-	fi
 fi
+
+# A limit of the size of files is an error, and leaves nothing. Debian's sh counts blocks of 512.
+rm -f file
+status=0
+(ulimit -f 16 && exec "$PTAH" script -o file r.data) 2>err || status=$?
+equal "status at the limit of the size of files" "$status" 1
+grep -q 'file: .*File too large' err || fail "the limit: $(cat err)"
+[ ! -e file ] && [ ! -e file.tmp ] || fail "the limit left half a file"
