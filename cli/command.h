@@ -63,6 +63,9 @@ struct option_def {
 	const char *help;	    /* one line */
 	const char *man;	    /* one paragraph or more */
 	const char *const *choices; /* NULL-terminated */
+	/* OPTION_OPTIONAL: perf's words that the command refuses by a message of its own; without
+	 * them the next argument would be taken for a file. NULL: none. */
+	const char *const *refused;
 	enum completion complete;
 };
 

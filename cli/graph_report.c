@@ -15,6 +15,10 @@ const char *const graph_by_words[] = {"all", "process", "thread", "cpu", NULL};
 /* Of perf's words those that change nothing here are taken as well. */
 const char *const graph_order_words[] = {"caller", "callee", "graph", "function", "percent", NULL};
 
+/* The others would show something else. */
+const char *const graph_refused_words[] = {"fractal", "flat",	"folded", "none",   "address",
+					   "srcline", "period", "count",  "branch", NULL};
+
 /* perf's default: paths with less are not shown. */
 #define GRAPH_LEAST_PERCENT 0.5
 
@@ -240,9 +244,14 @@ static int parse_wanted(const struct command *command, const struct graph_option
 	w->view.value = (enum ptah_call_value)o->value;
 	w->view.limit = input->format == FORMAT_TEXT && o->call_graph ? GRAPH_LEAST_PERCENT : 0;
 	if (o->call_graph && !parse_call_graph(o->call_graph, w))
-		return fail_usage(command,
-				  "--call-graph=%s: it takes caller or callee, and a percentage",
-				  o->call_graph);
+		return fail_usage(
+		    command,
+		    "--call-graph=%s: it takes caller (callees below their callers) "
+		    "or callee (callers below each function), and a percentage below "
+		    "which paths are added up, as in callee,0.1. Of perf's words graph, "
+		    "function and percent describe the tree as it is; the others are "
+		    "not available",
+		    o->call_graph);
 	if (o->call_graph && sort & SORT_CALLER)
 		return fail_usage(command, "--sort=caller is for a table; --call-graph=callee has "
 					   "the callers of each function");

@@ -24,6 +24,9 @@ enum graph_by {
 /* The words of a value of --call-graph, beside a percentage. */
 extern const char *const graph_order_words[];
 
+/* perf's other words, which are refused. */
+extern const char *const graph_refused_words[];
+
 /* The words of --by, in the order of enum graph_by. */
 extern const char *const graph_by_words[];
 

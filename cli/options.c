@@ -166,15 +166,22 @@ static bool takes_value(const struct option_def *o)
 	return o->kind != OPTION_FLAG && o->kind != OPTION_HELP;
 }
 
-/* Is it a list of numbers and words of `choices`, and no file? */
-static bool is_list_of(const char *const *choices, const char *list)
+static bool is_one_of(const char *const *words, const char *word, size_t n)
+{
+	for (size_t i = 0; words && words[i]; i++)
+		if (strlen(words[i]) == n && !memcmp(words[i], word, n))
+			return true;
+	return false;
+}
+
+/* Is it a list of numbers and words that the option knows, and no file? */
+static bool is_list_for(const struct option_def *o, const char *list)
 {
 	for (const char *at = list;; at++) {
 		const size_t n = strcspn(at, ",");
-		bool known = n && strspn(at, "0123456789.") == n;
+		const bool known = (n && strspn(at, "0123456789.") == n) ||
+				   is_one_of(o->choices, at, n) || is_one_of(o->refused, at, n);
 
-		for (size_t i = 0; choices[i] && !known; i++)
-			known = strlen(choices[i]) == n && !memcmp(choices[i], at, n);
 		if (!known)
 			return false;
 		at += n;
@@ -192,7 +199,7 @@ static const char *optional_value(const struct option_def *o, int argc, char **a
 	uint64_t size;
 	bool bare;
 
-	if (*i + 1 < argc && (o->choices ? is_list_of(o->choices, argv[*i + 1])
+	if (*i + 1 < argc && (o->choices ? is_list_for(o, argv[*i + 1])
 					 : parse_size(argv[*i + 1], "KMG", &size, &bare)))
 		return argv[++*i];
 	return "";

@@ -65,6 +65,7 @@ static const struct option_def sort_options[] = {
      .arg = "ORDER",
      .man_arg = "*caller*|*callee*[`,`*PERCENT*]",
      .choices = graph_order_words,
+     .refused = graph_refused_words,
      .help = "print the calls as a tree: caller (the default) or callee, and a percentage",
      .man = "Print the calls as a tree. With *caller*, the default, a function stands below the "
 	    "one that called it; with *callee* callers stand below each function in which the most "

@@ -219,6 +219,10 @@ expect 2 "$PTAH" report -gcaller,101 data
 expect 2 "$PTAH" report --sort=nothing data
 expect 2 "$PTAH" report -g --blocks data
 expect 2 "$PTAH" report -g --percent-limit=x data
+for words in fractal folded,0.5,callee none; do # of perf's, and no files
+	expect 2 "$PTAH" report -g $words data
+	grep -q -- "--call-graph=$words: it takes caller .*or callee " err || fail "$(cat err)"
+done
 expect 2 "$PTAH" report --percent-limit=1 data
 
 # One function: of calls with what it called, elsewhere what ran in it.
