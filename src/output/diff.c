@@ -242,6 +242,11 @@ static bool is_same_file(const struct object *x, const struct object *y)
 	       !memcmp(a->build_id, b->build_id, a->build_id_size);
 }
 
+static const char *shown_name(const struct diff_entry *e)
+{
+	return e->shown ? e->shown : e->name;
+}
+
 /* At least one of the two is not NULL. The row has the new one's names. */
 static void put(struct diff *d, const struct diff_entry *old, const struct diff_entry *new)
 {
@@ -255,7 +260,7 @@ static void put(struct diff *d, const struct diff_entry *old, const struct diff_
 			continue;
 		row->path = e->path;
 		row->name = e->name;
-		row->shown = e->shown ? e->shown : e->name;
+		row->shown = shown_name(e);
 		row->in[i] = true;
 		row->value[i] = e->value;
 		row->calls[i] = e->calls;
@@ -305,43 +310,97 @@ static int compare_stems(const struct diff_entry *x, const struct diff_entry *y)
 	return order ? order : n < m ? -1 : n > m;
 }
 
-/* How many entries from the first one on have its stem. */
-static size_t stem_run(struct diff_entry *const *entries, size_t n)
+static int compare_shown(const struct diff_entry *x, const struct diff_entry *y)
+{
+	return strcmp(shown_name(x), shown_name(y));
+}
+
+static int by_shown(const void *a, const void *b)
+{
+	const struct diff_entry *x = *(struct diff_entry *const *)a;
+	const struct diff_entry *y = *(struct diff_entry *const *)b;
+	const int order = compare_shown(x, y);
+
+	return order ? order : strcmp(x->name, y->name);
+}
+
+/* Marks entries of an object that are shown by one name. `list` has room for all of them. */
+static void mark_shared(struct object *o, struct diff_entry **list)
+{
+	for (size_t i = 0; i < o->count; i++)
+		list[i] = &o->entries[i];
+	qsort(list, o->count, sizeof(*list), by_shown);
+	for (size_t i = 1; i < o->count; i++)
+		if (!compare_shown(list[i - 1], list[i]))
+			list[i - 1]->shared = list[i]->shared = true;
+}
+
+/* A way to find entries of two objects that belong together. */
+struct match {
+	int (*sort)(const void *, const void *);
+	int (*compare)(const struct diff_entry *, const struct diff_entry *);
+	bool (*fits)(const struct diff_entry *, const struct diff_entry *);
+};
+
+/* Different manglings of one function (Rust's legacy one and v0, constructors of C++) are shown
+ * alike. */
+static bool are_shown_alike(const struct diff_entry *x, const struct diff_entry *y)
+{
+	return *shown_name(x) && !x->shared && !y->shared;
+}
+
+/* Clones whose suffix changed come first. */
+static const struct match matches[] = {{by_stem, compare_stems, are_clones},
+				       {by_shown, compare_shown, are_shown_alike}};
+
+/* How many entries from the first one on are equal to it. */
+static size_t run_length(const struct match *match, struct diff_entry *const *entries, size_t n)
 {
 	size_t k = 1;
 
-	while (k < n && !compare_stems(entries[0], entries[k]))
+	while (k < n && !match->compare(entries[0], entries[k]))
 		k++;
 	return k;
 }
 
-/* Matches clones whose suffix changed, where there is no doubt, and reports the others. */
-static void put_left_over(struct diff *d, struct left_over *l)
+/* Reports entries that belong together where there is no doubt, and keeps the others. */
+static void put_matches(struct diff *d, struct left_over *l, const struct match *match)
 {
 	struct diff_entry **x = l->entries[DIFF_OLD], **y = l->entries[DIFF_NEW];
 	const size_t n = l->counts[DIFF_OLD], m = l->counts[DIFF_NEW];
-	size_t i = 0, k = 0;
+	size_t i = 0, k = 0, *old = &l->counts[DIFF_OLD], *new = &l->counts[DIFF_NEW];
 
-	if (n)
-		qsort(x, n, sizeof(*x), by_stem);
-	if (m)
-		qsort(y, m, sizeof(*y), by_stem);
+	if (!n || !m)
+		return;
+	qsort(x, n, sizeof(*x), match->sort);
+	qsort(y, m, sizeof(*y), match->sort);
+	*old = *new = 0;
 	while (i < n || k < m) {
-		const int order = i == n ? 1 : k == m ? -1 : compare_stems(x[i], y[k]);
-		const size_t a = order <= 0 ? stem_run(x + i, n - i) : 0;
-		const size_t b = order >= 0 ? stem_run(y + k, m - k) : 0;
+		const int order = i == n ? 1 : k == m ? -1 : match->compare(x[i], y[k]);
+		const size_t a = order <= 0 ? run_length(match, x + i, n - i) : 0;
+		const size_t b = order >= 0 ? run_length(match, y + k, m - k) : 0;
 
-		if (a == 1 && b == 1 && !l->same_file && are_clones(x[i], y[k])) {
+		if (a == 1 && b == 1 && match->fits(x[i], y[k])) {
 			put(d, x[i], y[k]);
 		} else {
 			for (size_t j = 0; j < a; j++)
-				put(d, x[i + j], NULL);
+				x[(*old)++] = x[i + j];
 			for (size_t j = 0; j < b; j++)
-				put(d, NULL, y[k + j]);
+				y[(*new)++] = y[k + j];
 		}
 		i += a;
 		k += b;
 	}
+}
+
+static void put_left_over(struct diff *d, struct left_over *l)
+{
+	for (size_t i = 0; i < sizeof(matches) / sizeof(*matches) && !l->same_file; i++)
+		put_matches(d, l, &matches[i]);
+	for (size_t i = 0; i < l->counts[DIFF_OLD]; i++)
+		put(d, l->entries[DIFF_OLD][i], NULL);
+	for (size_t i = 0; i < l->counts[DIFF_NEW]; i++)
+		put(d, NULL, l->entries[DIFF_NEW][i]);
 }
 
 static int put_pair(struct diff *d, struct object *old, struct object *new)
@@ -362,6 +421,8 @@ static int put_pair(struct diff *d, struct object *old, struct object *new)
 		free(left.entries[DIFF_NEW]);
 		return PTAH_E_NOMEM;
 	}
+	mark_shared(old, left.entries[DIFF_OLD]);
+	mark_shared(new, left.entries[DIFF_NEW]);
 	while (i < old->count || k < new->count) {
 		const int order = i == old->count ? 1
 				  : k == new->count

@@ -25,6 +25,7 @@ struct diff_entry {
 	size_t build_id_size;	 /* 0: not known */
 	uint64_t value;		 /* what is compared: instructions, or executions */
 	uint64_t calls;		 /* or how often a branch was taken */
+	bool shared;		 /* set by diff_compare(): others of the object are shown alike */
 };
 
 /* The two sides of a row. */

@@ -186,6 +186,46 @@ static void clones_and_hashes(void **state)
 	diff_fini(&d);
 }
 
+#define SHOWN(ID, NAME, SHOWN, VALUE)                                                              \
+	{                                                                                          \
+		.path = "/a", .name = NAME, .shown = SHOWN, .value = VALUE, .build_id = ID,        \
+		.build_id_size = sizeof(ID)                                                        \
+	}
+
+/* Names as rustc -C symbol-mangling-version=legacy and =v0 make them, and g++ for a constructor. */
+static void manglings_of_one_function(void **state)
+{
+	struct diff_entry old[] = {
+	    SHOWN(id_1, "_ZN3app4work17h0123456789abcdefE", "app::work", 10),
+	    SHOWN(id_1, "_ZN1AC1Ev", "A::A()", 5),
+	    SHOWN(id_1, "_ZN1BC1Ev", "B::B()", 5), /* C2 runs in both: which one was C1? */
+	    SHOWN(id_1, "_ZN1BC2Ev", "B::B()", 6),
+	    SHOWN(id_1, "_ZN3app1f17h1111111111111111E", "app::f", 1),
+	};
+	struct diff_entry new[] = {
+	    SHOWN(id_2, "_RNvCs1234_3app4work", "app::work", 12),
+	    SHOWN(id_2, "_ZN1AC2Ev", "A::A()", 7),
+	    SHOWN(id_2, "_ZN1BC2Ev", "B::B()", 6),
+	    SHOWN(id_2, "_ZN1BC4Ev", "B::B()", 9),
+	    SHOWN(id_2, "_RNvCs1234_3app1f", "app::f", 2), /* of two versions of a crate */
+	    SHOWN(id_2, "_RNvCs5678_3app1f", "app::f", 3),
+	};
+	struct diff d;
+
+	(void)state;
+	compare(old, COUNT(old), new, COUNT(new), &d);
+	assert_int_equal(d.count, 8);
+	check_row(&d, "_RNvCs1234_3app4work", 10, 12);
+	check_row(&d, "_ZN1AC2Ev", 5, 7);
+	check_row(&d, "_ZN1BC1Ev", 5, -1);
+	check_row(&d, "_ZN1BC2Ev", 6, 6);
+	check_row(&d, "_ZN1BC4Ev", -1, 9);
+	check_row(&d, "_ZN3app1f17h1111111111111111E", 1, -1);
+	check_row(&d, "_RNvCs1234_3app1f", -1, 2);
+	check_row(&d, "_RNvCs5678_3app1f", -1, 3);
+	diff_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +234,7 @@ int main(void)
 	    cmocka_unit_test(strangers_are_not_compared),
 	    cmocka_unit_test(made_up_names_need_the_same_file),
 	    cmocka_unit_test(clones_and_hashes),
+	    cmocka_unit_test(manglings_of_one_function),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
