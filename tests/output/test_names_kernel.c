@@ -141,7 +141,10 @@ static void lines_of_source(void **state)
 	assert_string_equal(text ? text : "", "line\n");
 }
 
-/* Inlined functions of a kernel of C, of all its places, as addr2line -i prints them. */
+/*
+ * Inlined functions of a kernel of C, of all its places, as addr2line -i prints them. By gcc, since
+ * binutils 2.40 overlooks inlined functions of several ranges as clang describes them (rnglistx).
+ */
 static void inlined_functions(void **state)
 {
 	static const char source[] =
@@ -157,10 +160,10 @@ static void inlined_functions(void **state)
 	const char *text;
 
 	(void)state;
-	if (!shell("command -v addr2line objdump"))
+	if (!shell("command -v addr2line && command -v objdump && command -v gcc"))
 		skip();
 	write_text("kernel.c", source);
-	assert_non_null(shell("${CC:-cc} -g -O2 -ffreestanding -fno-pie -mcmodel=kernel " FLAGS
+	assert_non_null(shell("gcc -g -O2 -ffreestanding -fno-pie -mcmodel=kernel " FLAGS
 			      "-o vmlinux.c kernel.c && objdump -d --no-show-raw-insn vmlinux.c | "
 			      "sed -n '/nop/d; s/^ *\\(ffffffff[0-9a-f]*\\):.*/\\1/p' >places"));
 	text = shell("addr2line -e vmlinux.c -i -f -s <places");
