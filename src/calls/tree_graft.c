@@ -30,6 +30,8 @@ void tree_list_values(struct ptah_call_tree *t)
 	struct tree_list *l = t->list;
 	void *values = l->values;
 
+	if (!t->value_count)
+		return;
 	if (!grow(&values, &l->value_capacity, l->value_count, t->value_count,
 		  sizeof(*l->values))) {
 		tree_fail(t);
