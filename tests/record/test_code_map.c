@@ -5,6 +5,8 @@
 #include "record/simulated/code_map.h"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,6 +31,45 @@ static void test_a_line_is_read(void **state)
 	assert_int_equal(map.prot, PROT_READ | PROT_WRITE);
 	assert_int_equal(map.flags, MAP_PRIVATE);
 	assert_null(code_map_parse(damaged, &map));
+}
+
+/* The kernel itself writes the line, of a file whose name has a newline or what stands for it. */
+static void test_newlines_in_names(void **state)
+{
+	static const char *const names[] = {"a\nb\n", "a\\012b"};
+	char folder[] = "/tmp/ptah-map-XXXXXX", *line = NULL;
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		FILE *maps = fopen("/proc/self/maps", "re");
+		const char *name = NULL;
+		char path[64];
+		struct code_map map;
+		void *mapped_at;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		assert_true(fd >= 0 && !ftruncate(fd, 4096));
+		mapped_at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		assert_true(mapped_at != MAP_FAILED);
+		close(fd);
+		assert_non_null(maps);
+		while (!name && getline(&line, &n, maps) > 0) {
+			name = code_map_parse(line, &map);
+			if (name && map.start != (uintptr_t)mapped_at)
+				name = NULL;
+		}
+		fclose(maps);
+		assert_non_null(name);
+		assert_string_equal(name, path);
+		munmap(mapped_at, 4096);
+		unlink(path);
+	}
+	free(line);
+	rmdir(folder);
 }
 
 /* An ELF file with these segments, mapped at BASE from `offset` on. */
@@ -111,6 +152,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_a_line_is_read),
+	    cmocka_unit_test(test_newlines_in_names),
 	    cmocka_unit_test(test_a_mapping_is_narrowed_to_its_segment),
 	    cmocka_unit_test(test_damaged_files_leave_the_mapping),
 	};

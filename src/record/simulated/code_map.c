@@ -17,6 +17,30 @@
 #define PAGE	     UINT64_C(4096)
 #define MAX_SEGMENTS (65536 / sizeof(Elf64_Phdr)) /* as in the kernel's load_elf_phdrs() */
 
+/*
+ * The kernel writes a newline in a path as "\\012", and a backslash as it is, so that both
+ * spellings are tried.
+ */
+static void restore_newlines(char *path, uint64_t inode)
+{
+	static const char escape[] = "\\012";
+	const size_t n = sizeof(escape) - 1;
+	char *text = strstr(path, escape) && !code_map_leads_to(path, inode) ? strdup(path) : NULL;
+	char *to = text;
+
+	for (const char *from = path; text && *from; to++) {
+		const bool newline = !strncmp(from, escape, n);
+
+		*to = newline ? '\n' : *from;
+		from += newline ? n : 1;
+	}
+	if (text)
+		*to = '\0';
+	if (text && code_map_leads_to(text, inode))
+		strcpy(path, text); /* it is shorter */
+	free(text);
+}
+
 const char *code_map_parse(char *line, struct code_map *map)
 {
 	unsigned long long start, end, offset, inode;
@@ -39,7 +63,10 @@ const char *code_map_parse(char *line, struct code_map *map)
 	    .flags = access[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
 	};
 	line[strcspn(line, "\n")] = '\0';
-	return name ? line + name : "";
+	if (!name)
+		return "";
+	restore_newlines(line + name, inode);
+	return line + name;
 }
 
 bool code_map_leads_to(const char *path, uint64_t inode)

@@ -20,7 +20,7 @@ struct code_map {
 
 /*
  * Reads a line of /proc/PID/maps into *map, whose path is left NULL. Returns the name at the end of
- * the line, which may be "", or NULL if it is no such line.
+ * the line, which may be "" and may have newlines, or NULL if it is no such line.
  */
 const char *code_map_parse(char *line, struct code_map *map);
 
