@@ -159,7 +159,8 @@ static void put_clean(struct out *out, const char *head, const char *text)
 }
 
 /* What the figures leave out, or do not tell apart. */
-static void put_losses(const struct graph_view *v, const struct ptah_call_totals *t)
+static void put_losses(const struct graph_view *v, const struct ptah_call_totals *t,
+		       uint64_t folded_elsewhere)
 {
 	char number[PRETTY_NUMBER];
 
@@ -181,13 +182,19 @@ static void put_losses(const struct graph_view *v, const struct ptah_call_totals
 		out_format(v->out, "%s instructions of them\n",
 			   pretty_number(t->folded.instructions, number));
 	}
+	if (folded_elsewhere) {
+		out_format(v->out, "# %s other call%s on rare paths are folded: calls of ",
+			   pretty_number(folded_elsewhere, number), plural(folded_elsewhere));
+		out_clean(v->out, v->input->function);
+		out_text(v->out, " among them are missing here\n");
+	}
 }
 
 static void put_summary(const struct graph_view *v)
 {
 	const char *command = v->session ? ptah_session_command(v->session) : NULL;
 	struct ptah_call_totals t = {0};
-	uint64_t threads = 0;
+	uint64_t threads = 0, folded_elsewhere = 0;
 	char number[PRETTY_NUMBER];
 
 	for (size_t i = 0; i < v->group_count; i++) {
@@ -199,6 +206,7 @@ static void put_summary(const struct graph_view *v)
 		t.folded_calls += g->folded_calls;
 		t.folded.instructions += g->folded.instructions;
 		threads += v->groups[i].threads;
+		folded_elsewhere += v->groups[i].graph->folded_elsewhere;
 	}
 	if (command)
 		put_clean(v->out, "# ", command);
@@ -207,7 +215,7 @@ static void put_summary(const struct graph_view *v)
 	if (threads)
 		out_format(v->out, ", %" PRIu64 " thread%s", threads, plural(threads));
 	out_char(v->out, '\n');
-	put_losses(v, &t);
+	put_losses(v, &t, folded_elsewhere);
 	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));
 }
@@ -576,7 +584,7 @@ static void put_json_row(struct graph_view *v, const struct flat *row)
 static void put_json_totals(struct graph_view *v)
 {
 	struct ptah_call_totals t = {0};
-	uint64_t threads = 0;
+	uint64_t threads = 0, folded_elsewhere = 0;
 
 	for (size_t i = 0; i < v->group_count; i++) {
 		const struct ptah_call_totals *g = &v->groups[i].graph->totals;
@@ -589,6 +597,7 @@ static void put_json_totals(struct graph_view *v)
 		t.folded_calls += g->folded_calls;
 		t.folded.instructions += g->folded.instructions;
 		threads += v->groups[i].threads;
+		folded_elsewhere += v->groups[i].graph->folded_elsewhere;
 	}
 	if (v->session)
 		json_number(&v->json, "threads", threads);
@@ -599,6 +608,8 @@ static void put_json_totals(struct graph_view *v)
 	json_number(&v->json, "partial_calls", t.partial);
 	json_number(&v->json, "folded_calls", t.folded_calls);
 	json_number(&v->json, "folded_instructions", t.folded.instructions);
+	if (v->input->function)
+		json_number(&v->json, "folded_elsewhere", folded_elsewhere);
 }
 
 static void put_json(void *view)

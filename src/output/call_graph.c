@@ -526,7 +526,7 @@ static int count_partial(const struct call_graph *g, const struct ptah_call_thre
  * Leaves the calls of one function, with what they called, directly below the root; *totals are
  * theirs. Nodes come after their parents.
  */
-static int keep_function(const struct call_graph *g, const struct ptah_call_thread *thread,
+static int keep_function(struct call_graph *g, const struct ptah_call_thread *thread,
 			 struct ptah_call_node *nodes, size_t *count,
 			 struct ptah_call_totals *totals)
 {
@@ -535,15 +535,20 @@ static int keep_function(const struct call_graph *g, const struct ptah_call_thre
 
 	if (!at)
 		return PTAH_E_NOMEM;
-	totals->inclusive = (struct ptah_call_figures){0};
-	totals->calls = 0;
+	totals->inclusive = totals->folded = (struct ptah_call_figures){0};
+	totals->calls = totals->folded_calls = totals->folded_paths = 0;
 	for (size_t i = 1; i < *count; i++) {
 		struct ptah_call_node n = nodes[i];
 
 		n.parent = at[n.parent];
-		if (!n.parent &&
-		    (n.flags & PTAH_CALL_NODE_FOLDED || !is_wanted(g, thread, n.space, n.function)))
+		if (n.flags & PTAH_CALL_NODE_FOLDED) {
+			*(n.parent ? &totals->folded_calls : &g->folded_elsewhere) += n.count;
+			if (!n.parent)
+				continue;
+			add_figures(&totals->folded, &n.inclusive);
+		} else if (!n.parent && !is_wanted(g, thread, n.space, n.function)) {
 			continue;
+		}
 		if (!n.parent)
 			add_figures(&totals->inclusive, &n.inclusive);
 		totals->calls += n.count;

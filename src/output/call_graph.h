@@ -67,6 +67,8 @@ struct call_graph {
 	struct graph_node *nodes; /* nodes[0] is the root, with what all have */
 	uint32_t key_count, node_count;
 	struct ptah_call_totals totals; /* added up over the trees */
+	/* config.function: folded calls that none of its calls made; some may be calls of it. */
+	uint64_t folded_elsewhere;
 	struct graph_tables *tables;
 };
 
