@@ -6,7 +6,7 @@
  *	ptah-bench calls [-p] N LABEL FILE
  *
  * Cold: symbols are read and code is decoded for the first time. Warm: with what an earlier tree
- * has learned. The last row is decoded ahead by two jobs, by the clock (-p does not apply).
+ * has learned. The last row is that of two jobs, by the clock (-p does not apply).
  */
 #include "bench.h"
 
