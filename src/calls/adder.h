@@ -50,7 +50,7 @@ void calls_adder_know(const struct calls_adder *adder, struct calls_knowledge *k
 
 /*
  * Begins a summary. The adder's tree is the summary's from now on. What is taken next are spans,
- * and items that are no blocks. 0 or PTAH_E_NOMEM.
+ * and items that are no blocks. 0 or PTAH_E_NOMEM, also if there is too much for a summary.
  */
 void calls_adder_summarize(struct calls_adder *adder, struct calls_summary *summary,
 			   const struct calls_knowledge *knowledge);

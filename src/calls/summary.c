@@ -61,11 +61,17 @@ static bool grow(void **array, size_t *capacity, size_t count, size_t n, size_t 
 	return true;
 }
 
-/* Out of memory: the summary is of no use, and so is what follows. */
+/* Out of memory, or too large: the summary is of no use, and so is what follows. */
 static void fail(struct calls_machine *m)
 {
 	m->summary->unfit = true;
 	m->status = PTAH_E_NOMEM;
+}
+
+static bool is_too_large(const struct calls_summary *s)
+{
+	return s->count >= SUMMARY_SECTIONS || s->tree->node_count >= SUMMARY_NODES ||
+	       s->open_count >= SUMMARY_OPEN;
 }
 
 void calls_adder_summarize(struct calls_adder *adder, struct calls_summary *s,
@@ -117,7 +123,7 @@ static bool end_section(struct calls_machine *m, const struct step *step)
 	struct section *now = &s->now;
 	void *sections = s->sections;
 
-	if (!grow(&sections, &s->capacity, s->count, 1, sizeof(*s->sections)))
+	if (is_too_large(s) || !grow(&sections, &s->capacity, s->count, 1, sizeof(*s->sections)))
 		return false;
 	s->sections = sections;
 	now->step = *step;
@@ -294,6 +300,9 @@ bool summary_jump(struct calls_machine *m, unsigned insn_class, uint64_t site, u
 
 	if (insn_class == PTAH_INSN_OTHER || insn_class == PTAH_INSN_PTWRITE)
 		return false;
+	/* It is no jump unless the assumed function begins there. */
+	if (m->top->state & CALLS_UNKNOWN && calls_is_inside(m, to))
+		m->summary->now.needs_function = true;
 	e = calls_lookup(m, to);
 	if (!(m->top->state & CALLS_UNKNOWN)) {
 		if (is_local_jump(m, e, indirect))
@@ -488,7 +497,11 @@ int calls_adder_summarize_spans(struct calls_adder *adder, const struct ptah_spa
 		s->next_cycles = spans[i].cycles;
 		calls_adder_take_spans(adder, &spans[i], 1);
 	}
-	return i < n ? calls_adder_take_spans(adder, spans + i, n - i) : status_of(adder);
+	if (i < n)
+		calls_adder_take_spans(adder, spans + i, n - i);
+	if (is_too_large(s))
+		fail(m);
+	return status_of(adder);
 }
 
 const struct calls_knowledge *calls_summary_knowledge(const struct calls_summary *s)

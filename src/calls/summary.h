@@ -23,6 +23,15 @@
 /* So many calls may be open in a section: more are left to the true stack. */
 #define SUMMARY_DEPTH 4096
 
+/*
+ * What a summary may have. One with more is given up, because a trace can have several steps for
+ * each of its bytes: functions that jump to each other, of whose chain of tail calls the beginning
+ * is not in the summary. Most segments have fewer than 1,000 sections and 200,000 nodes.
+ */
+#define SUMMARY_SECTIONS (1U << 14)
+#define SUMMARY_NODES	 (1U << 19)
+#define SUMMARY_OPEN	 (1U << 18)
+
 enum step_kind {
 	STEP_CALL, /* a branch, which the machine's function for this kind of branch carries out */
 	STEP_RETURN,

@@ -377,8 +377,8 @@ int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whol
 	if (!whole)
 		status = calls_adder_join(adder, summary, reader_more_cycles(reader), &joined);
 	*errors += calls_summary_errors(summary, joined);
-	if (status)
-		call_segments_learn(r->calls, adder);
+	/* Also if it did not fit: losses that no summary had are known from here on. */
+	call_segments_learn(r->calls, adder);
 	if (!status) {
 		status = reader_read_again(reader);
 		if (status >= 0 && joined)

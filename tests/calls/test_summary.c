@@ -8,7 +8,7 @@
 #include "random_thread.h"
 #include "same_trees.h"
 
-#include "calls/adder.h"
+#include "calls/summary.h"
 
 #include <stdlib.h>
 
@@ -38,7 +38,8 @@ static size_t pick(struct random *r, size_t n)
 enum {
 	LOSSES = 1,
 	UNKNOWN = 2,
-	EVENTS = 4
+	EVENTS = 4,
+	PLAIN = 8 /* and nothing else: a function at each multiple of 0x1000 */
 };
 
 static const struct ptah_item losses[] = {
@@ -94,6 +95,12 @@ static unsigned mixture;
 
 static bool find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struct ptah_function *f)
 {
+	if (mixture & PLAIN) {
+		*f = (struct ptah_function){.start = ip & ~UINT64_C(0xfff)};
+		f->low = f->start;
+		f->high = f->start + 0x1000;
+		return true;
+	}
 	if (mixture & UNKNOWN && (ip >> 8) % 5 == 0)
 		return false;
 	return random_thread_find(context, space, ip, tsc, f);
@@ -270,10 +277,77 @@ static void random_threads(void **state)
 		compare(seed, seed % 8, seed % 3 ? 300 : 20);
 }
 
+/* Its last instruction is a branch to `to`. */
+static struct entry branch(uint64_t ip, uint8_t insn_class, uint64_t to)
+{
+	return (struct entry){.span = {.ip = ip,
+				       .end = ip + 0x10,
+				       .ninsn = 4,
+				       .insn_class = insn_class,
+				       .last_size = 2,
+				       .to = to}};
+}
+
+/*
+ * Two functions share code: a jump to the first instruction of one is not a jump to that function
+ * when the other one runs there. What precedes the shared code says which one does.
+ */
+static void shared_code(void **state)
+{
+	struct entry entries[] = {
+	    branch(0x1000, PTAH_INSN_CALL, 0x2000),	branch(0x2000, PTAH_INSN_JUMP, 0x3040),
+	    branch(0x3040, PTAH_INSN_JUMP_IND, 0x3000), branch(0x3000, PTAH_INSN_RETURN, 0x1010),
+	    branch(0x1010, PTAH_INSN_CALL, 0x3000),	branch(0x3000, PTAH_INSN_JUMP_IND, 0x3000),
+	    branch(0x3000, PTAH_INSN_RETURN, 0x1020),
+	};
+	const struct list l = {entries, sizeof(entries) / sizeof(*entries)};
+	struct run run = {.list = &l};
+	struct random r = {1};
+	struct ptah_call_tree *a, *b;
+
+	(void)state;
+	mixture = PLAIN;
+	a = in_order(&l);
+	b = in_parts(&run, 1, &r);
+	assert_same_trees(a, b);
+	ptah_call_tree_free(a);
+	ptah_call_tree_free(b);
+}
+
+/* A chain of tail calls that has begun earlier: each one is a step, and there is no end of them. */
+static void endless_chain(void **state)
+{
+	struct calls_adder *worker = adder_new(NULL);
+	const struct calls_knowledge nothing = {0};
+	struct calls_summary *s;
+	size_t n = 0, joined;
+	int status = 0;
+
+	(void)state;
+	mixture = PLAIN;
+	assert_int_equal(calls_summary_new(&trees, &s), 0);
+	calls_adder_summarize(worker, s, &nothing);
+	for (; !status && n < 1000000; n++) {
+		const struct entry e =
+		    branch(n % 2 ? 0x2000 : 0x1000, PTAH_INSN_JUMP, n % 2 ? 0x1000 : 0x2000);
+
+		status = calls_adder_summarize_spans(worker, &e.span, 1);
+	}
+	assert_int_equal(status, PTAH_E_NOMEM);
+	assert_true(n <= SUMMARY_SECTIONS);
+	assert_int_equal(calls_adder_end_summary(worker), PTAH_E_NOMEM);
+	assert_int_equal(calls_adder_join(worker, s, 0, &joined), 0);
+	assert_int_equal(joined, 0);
+	calls_adder_free(worker);
+	calls_summary_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(random_threads),
+	    cmocka_unit_test(shared_code),
+	    cmocka_unit_test(endless_chain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
