@@ -255,19 +255,6 @@ static void flatten_branch(const struct annotate_view *v, const struct annotate_
 	flat->has_line = true;
 }
 
-static void begin_branches_text(void *view)
-{
-	struct annotate_view *v = view;
-
-	annotate_summary_text(v);
-	if (v->annotation->predicted)
-		pretty_head(v->out, "%15s %7s %15s %7s  %s\n", "missed", "of it", "executed",
-			    "taken", "branch -> target");
-	else
-		pretty_head(v->out, "%15s %7s %15s %7s  %s\n", "rarer outcome", "of it", "executed",
-			    "taken", "branch -> target");
-}
-
 /* The outcome that a branch had less often: what always predicting the other one would miss. */
 static uint64_t rarer(const struct annotate_branch *b)
 {
@@ -276,7 +263,41 @@ static uint64_t rarer(const struct annotate_branch *b)
 	return b->taken < known - b->taken ? b->taken : known - b->taken;
 }
 
-#define BRANCH_FIGURES (15 + 1 + 7 + 1 + 15 + 1 + 7 + 2)
+/* On a terminal columns are as wide as what they hold. */
+static void set_branch_widths(struct annotate_view *v, const char *head)
+{
+	const struct annotation *a = v->annotation;
+	uint64_t figure = 0, executed = 0;
+	char text[PRETTY_NUMBER];
+
+	v->figure_width = v->executed_width = 15;
+	if (!pretty_rest(v->out, 0))
+		return;
+	for (size_t i = 0; i < a->branch_count; i++) {
+		const struct annotate_branch *b = &a->branches[i];
+		const uint64_t one = a->predicted ? b->missed : rarer(b);
+
+		figure = one > figure ? one : figure;
+		executed = b->executed > executed ? b->executed : executed;
+	}
+	v->figure_width = (int)strlen(pretty_number(figure, text));
+	if (v->figure_width < (int)strlen(head))
+		v->figure_width = (int)strlen(head);
+	v->executed_width = (int)strlen(pretty_number(executed, text));
+	if (v->executed_width < (int)strlen("executed"))
+		v->executed_width = (int)strlen("executed");
+}
+
+static void begin_branches_text(void *view)
+{
+	struct annotate_view *v = view;
+	const char *head = v->annotation->predicted ? "missed" : "rarer outcome";
+
+	annotate_summary_text(v);
+	set_branch_widths(v, head);
+	pretty_head(v->out, "%*s %7s %*s %7s  %s\n", v->figure_width, head, "of it",
+		    v->executed_width, "executed", "taken", "branch -> target");
+}
 
 static void put_branch_text(void *view, const void *row)
 {
@@ -285,25 +306,34 @@ static void put_branch_text(void *view, const void *row)
 	const bool predicted = v->annotation->predicted;
 	const uint64_t figure = predicted ? b->missed : rarer(b);
 	const uint64_t known = b->executed - b->unknown;
+	const unsigned used =
+	    (unsigned)(v->figure_width + v->executed_width) + 1 + 7 + 1 + 1 + 7 + 2;
 	struct branch_texts texts;
 	struct flat_branch flat;
 	char n[PRETTY_NUMBER], m[PRETTY_NUMBER], place[64] = "";
-	unsigned rest;
+	unsigned rest = pretty_rest(v->out, used + 4), room = 0;
 
 	flatten_branch(v, b, &texts, &flat);
 	if (flat.has_line)
-		snprintf(place, sizeof(place), "  %.40s:%" PRIu64, annotate_file(v, flat.file),
+		snprintf(place, sizeof(place), "%.40s:%" PRIu64, annotate_file(v, flat.file),
 			 flat.line);
-	text_clean(place);
-	rest = pretty_rest(v->out, BRANCH_FIGURES + 4 + (unsigned)strlen(place));
-	out_format(v->out, "%15s ", pretty_number(figure, n));
+	if (rest && *place) {
+		room = pretty_columns(place);
+		room = room > rest / 3 ? rest / 3 : room;
+		rest -= room + 2;
+	}
+	out_format(v->out, "%*s ", v->figure_width, pretty_number(figure, n));
 	out_format(v->out, "%6.2f%%", percent(figure, known));
-	out_format(v->out, " %15s %6.2f%%  ", pretty_number(b->executed, m),
+	out_format(v->out, " %*s %6.2f%%  ", v->executed_width, pretty_number(b->executed, m),
 		   percent(b->taken, known));
 	pretty_name(v->out, flat.symbol, rest / 2);
 	out_text(v->out, " -> ");
 	pretty_name(v->out, flat.to_symbol, rest / 2);
-	pretty_text(v->out, PRETTY_SOURCE, place);
+	pretty_style(v->out, PRETTY_SOURCE);
+	if (*place)
+		out_text(v->out, "  ");
+	pretty_name(v->out, place, room);
+	pretty_style(v->out, PRETTY_PLAIN);
 	out_char(v->out, '\n');
 }
 

@@ -29,6 +29,7 @@ struct annotate_view {
 	/* What is shown: functions; or, with --branches or --lines, rows of which `count` exist. */
 	const struct annotate_function **functions;
 	size_t function_count, count, shown;
+	int figure_width, executed_width; /* of the columns of --branches as text */
 };
 
 /* One listing for each function: `row` takes a struct annotate_function. */

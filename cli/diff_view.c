@@ -105,25 +105,84 @@ static void put_head(struct diff_view *v)
 }
 
 /* The columns before the name. */
-#define NUMBER_COLUMNS 91
+enum {
+	DIFFERENCE,
+	CHANGE,
+	OLD,
+	NEW,
+	CALLS_OLD,
+	CALLS_NEW,
+	COLUMNS
+};
 
-static void put_row(struct diff_view *v, const struct diff_row *r)
+struct cells {
+	char text[COLUMNS][34];
+};
+
+static void fill_cells(const struct diff_row *r, struct cells *c)
 {
 	const uint64_t old = r->value[DIFF_OLD], new = r->value[DIFF_NEW];
-	const char *object = last_part(r->path);
-	const unsigned rest = pretty_rest(v->out, NUMBER_COLUMNS + 3 + pretty_columns(object));
-	char a[34], b[32], c[32], d[32], e[32], f[32];
+	char change[32];
 
+	for (int i = 0; i < COLUMNS; i++)
+		strcpy(c->text[i], "-");
+	signed_text(old, new, c->text[DIFFERENCE]);
+	snprintf(c->text[CHANGE], sizeof(c->text[CHANGE]), "%s", change_text(r, change));
+	if (r->in[DIFF_OLD]) {
+		pretty_number(old, c->text[OLD]);
+		pretty_number(r->calls[DIFF_OLD], c->text[CALLS_OLD]);
+	}
+	if (r->in[DIFF_NEW]) {
+		pretty_number(new, c->text[NEW]);
+		pretty_number(r->calls[DIFF_NEW], c->text[CALLS_NEW]);
+	}
+}
+
+/* On a terminal columns are as wide as what they hold. Returns their sum, with the gaps. */
+static unsigned set_widths(const struct diff_view *v, const char *const heads[COLUMNS],
+			   int width[COLUMNS])
+{
+	static const int wide[COLUMNS] = {15, 9, 17, 17, 13, 13};
+	const bool fit = pretty_rest(v->out, 0);
+	unsigned sum = 1;
+	struct cells cells = {{""}};
+
+	for (int i = 0; i < COLUMNS; i++)
+		width[i] = fit ? (int)strlen(heads[i]) : wide[i];
+	for (size_t k = 0; fit && k < v->shown; k++) {
+		fill_cells(&v->rows[k], &cells);
+		for (int i = 0; i < COLUMNS; i++)
+			if ((int)strlen(cells.text[i]) > width[i])
+				width[i] = (int)strlen(cells.text[i]);
+	}
+	for (int i = 0; i < COLUMNS; i++)
+		sum += (unsigned)width[i] + 1;
+	return sum;
+}
+
+static void put_row(struct diff_view *v, const struct diff_row *r, const int width[COLUMNS],
+		    unsigned used)
+{
+	const uint64_t old = r->value[DIFF_OLD], new = r->value[DIFF_NEW];
+	const char *name = shown_name(v, r), *object = last_part(r->path);
+	const unsigned rest = pretty_rest(v->out, used + 3), all = pretty_columns(name),
+		       least = all < 12 ? all : 12;
+	unsigned room = pretty_columns(object);
+	struct cells c = {{""}};
+
+	if (rest && room + least > rest)
+		room = rest - least;
+	fill_cells(r, &c);
 	pretty_style(v->out, new > old ? PRETTY_BAD : new < old ? PRETTY_GOOD : PRETTY_PLAIN);
-	out_format(v->out, "%15s %9s", signed_text(old, new, a), change_text(r, b));
+	out_format(v->out, "%*s %*s", width[DIFFERENCE], c.text[DIFFERENCE], width[CHANGE],
+		   c.text[CHANGE]);
 	pretty_style(v->out, PRETTY_PLAIN);
-	out_format(v->out, " %17s %17s %13s %13s  ", r->in[DIFF_OLD] ? pretty_number(old, c) : "-",
-		   r->in[DIFF_NEW] ? pretty_number(new, d) : "-",
-		   r->in[DIFF_OLD] ? pretty_number(r->calls[DIFF_OLD], e) : "-",
-		   r->in[DIFF_NEW] ? pretty_number(r->calls[DIFF_NEW], f) : "-");
-	pretty_name(v->out, shown_name(v, r), rest);
+	for (int i = OLD; i < COLUMNS; i++)
+		out_format(v->out, " %*s", width[i], c.text[i]);
+	out_text(v->out, "  ");
+	pretty_name(v->out, name, rest ? rest - room : 0);
 	out_text(v->out, " (");
-	out_clean(v->out, object);
+	pretty_name(v->out, object, rest ? room : 0);
 	out_text(v->out, ")\n");
 }
 
@@ -135,17 +194,23 @@ static void put_text(void *view)
 	    [DIFF_LINES] = {"ran, old", "ran, new"},
 	};
 	struct diff_view *v = view;
+	const char *const heads[COLUMNS] = {
+	    "difference", "change", "old", "new", second[v->by][DIFF_OLD], second[v->by][DIFF_NEW]};
+	int width[COLUMNS];
+	unsigned used;
 
 	put_head(v);
 	if (!v->count) {
 		out_text(v->out, "nothing changed\n");
 		return;
 	}
-	pretty_head(v->out, "%15s %9s %17s %17s %13s %13s  %s\n", "difference", "change", "old",
-		    "new", second[v->by][DIFF_OLD], second[v->by][DIFF_NEW],
+	used = set_widths(v, heads, width);
+	pretty_head(v->out, "%*s %*s %*s %*s %*s %*s  %s\n", width[DIFFERENCE], heads[DIFFERENCE],
+		    width[CHANGE], heads[CHANGE], width[OLD], heads[OLD], width[NEW], heads[NEW],
+		    width[CALLS_OLD], heads[CALLS_OLD], width[CALLS_NEW], heads[CALLS_NEW],
 		    v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
 	for (size_t i = 0; i < v->shown; i++)
-		put_row(v, &v->rows[i]);
+		put_row(v, &v->rows[i], width, used);
 	if (v->shown < v->count)
 		out_format(v->out, "%zu more (--limit=0 shows all)\n", v->count - v->shown);
 }

@@ -13,6 +13,11 @@
 
 const char *const graph_value_words[] = {"instructions", "cycles", "time", NULL};
 
+static unsigned larger(size_t a, size_t b)
+{
+	return (unsigned)(a > b ? a : b);
+}
+
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -40,36 +45,74 @@ static const char *label_head(const struct graph_view *v)
 	return v->functions ? "function" : v->lines ? "line" : v->files ? "file" : "object";
 }
 
-static void put_file(struct out *out, const struct graph_key *key)
+/* `columns`: how many it may take; 0: all that it needs. */
+static void put_file(struct out *out, const struct graph_key *key, unsigned columns)
 {
-	out_clean(out, key->file ? key->file : "[no source file]");
+	char line[16] = "";
+	unsigned n = 0;
+
 	if (key->line)
-		out_format(out, ":%" PRIu32, key->line);
+		n = (unsigned)snprintf(line, sizeof(line), ":%" PRIu32, key->line);
+	pretty_name(out, key->file ? key->file : "[no source file]",
+		    columns > n + 4 ? columns - n
+		    : columns	    ? 4
+				    : 0);
+	out_text(out, line);
 }
 
-/* `used`: columns of the line so far; on a terminal the name is cut to what is left. */
-static void put_label(const struct graph_view *v, const struct graph_key *key, unsigned used)
+/* How many columns it takes when it is not cut. */
+static unsigned file_columns(const struct graph_key *key)
+{
+	char line[16] = "";
+	const int n = key->line ? snprintf(line, sizeof(line), ":%" PRIu32, key->line) : 0;
+
+	return pretty_columns(key->file ? key->file : "[no source file]") + (unsigned)n;
+}
+
+/* `columns`: how many the name may take; 0: all that it needs. */
+static void put_label(const struct graph_view *v, const struct graph_key *key, unsigned columns)
 {
 	if (key->special)
-		out_clean(v->out, key->special);
+		pretty_name(v->out, key->special, columns);
 	else if (v->functions && key->function)
-		pretty_name(v->out, key->function, pretty_rest(v->out, used));
+		pretty_name(v->out, key->function, columns);
 	else if (v->functions)
 		out_format(v->out, "0x%" PRIx64, key->ip);
 	else if (v->files)
-		put_file(v->out, key);
+		put_file(v->out, key, columns);
 	else
-		out_clean(v->out, key->object ? key->object : "[unknown]");
+		pretty_name(v->out, key->object ? key->object : "[unknown]", columns);
 }
 
-/* What else distinguishes a function. */
-static void put_source(const struct graph_view *v, const struct graph_key *key)
+/* How many columns it takes when it is not cut. */
+static unsigned label_columns(const struct graph_view *v, const struct graph_key *key)
+{
+	if (key->special)
+		return pretty_columns(key->special);
+	if (v->functions)
+		return key->function ? pretty_columns(key->function) : 18;
+	if (v->files)
+		return file_columns(key);
+	return pretty_columns(key->object ? key->object : "[unknown]");
+}
+
+/* The columns of a source file beside the label: at most `limit`, if that is not 0. */
+static unsigned source_columns(const struct graph_view *v, const struct graph_key *key,
+			       unsigned limit)
 {
 	if (!v->functions || !v->files || key->special || !key->file)
+		return 0;
+	return limit && file_columns(key) > limit ? limit : file_columns(key);
+}
+
+/* What else distinguishes a function. `columns`: from source_columns(). */
+static void put_source(const struct graph_view *v, const struct graph_key *key, unsigned columns)
+{
+	if (!columns)
 		return;
 	out_text(v->out, "  ");
 	pretty_style(v->out, PRETTY_FAINT);
-	put_file(v->out, key);
+	put_file(v->out, key, pretty_rest(v->out, 0) ? columns : 0);
 	pretty_style(v->out, PRETTY_PLAIN);
 }
 
@@ -245,11 +288,35 @@ static void put_group_head(const struct graph_view *v, const struct graph_group 
 							: " instructions");
 }
 
+/* The columns of the numbers: fixed, but on a terminal as wide as what they hold. */
+struct widths {
+	unsigned figure, count;
+	unsigned all; /* up to the label */
+};
+
+static struct widths widths_of(const struct graph_view *v, const struct graph_group *group)
+{
+	struct widths w = {.figure = 17, .count = 13};
+	char text[PRETTY_NUMBER];
+
+	if (pretty_rest(v->out, 0)) {
+		w.figure = larger(strlen(graph_value_words[v->value]),
+				  v->value == PTAH_CALL_VALUE_TIME
+				      ? strlen("12.3 ms")
+				      : strlen(pretty_number(total_of(v, group), text)));
+		w.count = larger(strlen("calls"),
+				 strlen(pretty_number(group->graph->totals.calls, text)));
+	}
+	w.all = (v->upward ? 8 : 15) + 1 + w.figure + 1 + w.count + 2;
+	return w;
+}
+
 static void put_numbers(const struct graph_view *v, const struct graph_group *group,
 			const struct ptah_call_figures *inclusive,
 			const struct ptah_call_figures *self, uint64_t figure, uint64_t count)
 {
 	const uint64_t total = total_of(v, group);
+	const struct widths w = widths_of(v, group);
 	char number[PRETTY_NUMBER];
 
 	pretty_percent(v->out, graph_figure(inclusive, v->value), total);
@@ -258,8 +325,8 @@ static void put_numbers(const struct graph_view *v, const struct graph_group *gr
 		pretty_percent(v->out, graph_figure(self, v->value), total);
 	else if (!v->upward)
 		out_text(v->out, "       ");
-	out_format(v->out, " %17s", figure_text(v->value, figure, number));
-	out_format(v->out, " %13s  ", pretty_number(count, number));
+	out_format(v->out, " %*s", (int)w.figure, figure_text(v->value, figure, number));
+	out_format(v->out, " %*s  ", (int)w.count, pretty_number(count, number));
 }
 
 struct text_walk {
@@ -277,14 +344,71 @@ static bool other_object(const struct call_graph *g, const struct graph_node *no
 	       (!caller || !caller->object || strcmp(caller->object, key->object) != 0);
 }
 
-static void put_branches(struct out *out, const struct graph_line *line)
+/* On a terminal so many columns of a line are for what follows the tree. */
+#define NAME_COLUMNS 32
+
+/* The most levels of the tree that have room. */
+static uint32_t most_levels(const struct graph_view *v, unsigned used)
+{
+	const unsigned columns = out_look(v->out)->columns;
+
+	if (!columns)
+		return UINT32_MAX;
+	return columns > used + NAME_COLUMNS + 6 ? (columns - used - NAME_COLUMNS) / 3 : 2;
+}
+
+/*
+ * `used`: the columns before the tree. Returns how many it took. Where the tree is too deep for the
+ * terminal, the line begins with its level, in place of the outermost branches.
+ */
+static unsigned put_branches(const struct graph_view *v, const struct graph_line *line,
+			     unsigned used)
 {
 	const uint32_t own = line->branches ? line->level : line->level + 1;
+	const uint32_t most = most_levels(v, used);
+	uint32_t first = 1, slots = 0;
+	char level[16];
 
-	for (uint32_t i = 1; i < own; i++)
-		out_text(out, line->bars[i] ? "|  " : "   ");
+	if (line->level > most) {
+		slots =
+		    ((uint32_t)snprintf(level, sizeof(level), "%" PRIu32 ":", line->level) + 2) / 3;
+		pretty_style(v->out, PRETTY_FAINT);
+		out_format(v->out, "%-*s", 3 * (int)slots, level);
+		pretty_style(v->out, PRETTY_PLAIN);
+		first = line->level + 1 - (most > slots ? most - slots : 1);
+	}
+	for (uint32_t i = first; i < own; i++)
+		out_text(v->out, line->bars[i] ? "|  " : "   ");
 	if (line->branches)
-		out_text(out, line->last ? "`--" : "|--");
+		out_text(v->out, line->last ? "`--" : "|--");
+	return 3 * (slots + line->level + 1 - first);
+}
+
+/* What follows the label of a line: the object, and what is hidden below. */
+struct remarks {
+	const char *object; /* NULL: none */
+	char hidden[64];    /* "": nothing */
+};
+
+/*
+ * Shortens and leaves out what has no room on the terminal beside a name and a source file. Returns
+ * the columns for the name; 0: no limit.
+ */
+static unsigned fit_remarks(const struct graph_view *v, const struct graph_line *line,
+			    unsigned name, unsigned used, struct remarks *r)
+{
+	const unsigned rest = pretty_rest(v->out, used), least = name < 12 ? name : 12;
+	unsigned n = (unsigned)strlen(r->hidden);
+
+	if (!rest)
+		return 0;
+	if (n + least > rest)
+		n = (unsigned)snprintf(r->hidden, sizeof(r->hidden), " [+%zu]", line->hidden);
+	if (r->object && n + least + 2 + pretty_columns(r->object) > rest)
+		r->object = NULL;
+	if (r->object)
+		n += 2 + pretty_columns(r->object);
+	return rest > n + least ? rest - n : least;
 }
 
 static void put_tree_line(void *context, const struct graph_line *line)
@@ -292,12 +416,14 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	const struct text_walk *w = context;
 	const struct graph_view *v = w->v;
 	const struct call_graph *g = w->group->graph;
+	unsigned used = widths_of(v, w->group).all, source, rest;
+	struct remarks remarks = {.object = NULL};
 	const struct graph_key *key;
 
 	if (!line->node) {
 		put_numbers(v, w->group, &line->hidden_figures, NULL,
 			    graph_figure(&line->hidden_figures, v->value), line->hidden_calls);
-		put_branches(v->out, line);
+		put_branches(v, line, used);
 		pretty_style(v->out, PRETTY_FAINT);
 		out_format(v->out, "[%zu more]", line->hidden);
 		pretty_style(v->out, PRETTY_PLAIN);
@@ -307,36 +433,50 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	key = &g->keys[line->node->key];
 	put_numbers(v, w->group, &line->node->inclusive, v->upward ? NULL : &line->node->self,
 		    graph_figure(&line->node->inclusive, v->value), line->node->count);
-	put_branches(v->out, line);
-	put_label(v, key, (v->upward ? 42U : 50U) + 3 * line->level);
-	if ((v->functions || v->files) && other_object(g, line->node)) {
-		out_text(v->out, "  ");
-		pretty_text(v->out, PRETTY_FAINT, key->object);
-	}
-	put_source(v, key);
-	if (line->hidden) {
-		pretty_style(v->out, PRETTY_FAINT);
-		out_format(
-		    v->out, "  [%zu more: %.2f%%]", line->hidden,
+	used += put_branches(v, line, used);
+	if ((v->functions || v->files) && other_object(g, line->node))
+		remarks.object = key->object;
+	if (line->hidden)
+		snprintf(
+		    remarks.hidden, sizeof(remarks.hidden), "  [%zu more: %.2f%%]", line->hidden,
 		    percent(graph_figure(&line->hidden_figures, v->value), total_of(v, w->group)));
-		pretty_style(v->out, PRETTY_PLAIN);
+	rest = pretty_rest(v->out, used);
+	source = source_columns(v, key, rest > 44 ? rest / 2 : rest > 32 ? rest - 22 : rest / 3);
+	used += source ? source + 2 : 0;
+	put_label(v, key, fit_remarks(v, line, label_columns(v, key), used, &remarks));
+	if (remarks.object) {
+		out_text(v->out, "  ");
+		pretty_text(v->out, PRETTY_FAINT, remarks.object);
 	}
+	put_source(v, key, source);
+	if (line->hidden)
+		pretty_text(v->out, PRETTY_FAINT, remarks.hidden);
 	out_char(v->out, '\n');
+}
+
+/* Where the output is no terminal, the heading stands a column to the right of its numbers. */
+static int head_width(const struct graph_view *v, const struct widths *w)
+{
+	return (int)w->figure + !pretty_rest(v->out, 0);
 }
 
 static void put_tree_text(const struct graph_view *v, const struct graph_group *group)
 {
 	const size_t most = v->upward ? (size_t)v->input->limit : 0;
+	const struct widths w = widths_of(v, group);
 
-	pretty_head(v->out, v->upward ? "%7s %18s %13s  %s\n" : "%7s%8s %18s %13s  %s\n",
-		    v->upward ? "self" : "total", v->upward ? graph_value_words[v->value] : "self",
-		    v->upward ? "calls" : graph_value_words[v->value],
-		    v->upward ? "function, its callers below it" : "calls", label_head(v));
+	if (v->upward)
+		pretty_head(v->out, "%7s %*s %*s  function, its callers below it\n", "self",
+			    (int)w.figure + 1, graph_value_words[v->value], (int)w.count, "calls");
+	else
+		pretty_head(v->out, "%7s%8s %*s %*s  %s\n", "total", "self", head_width(v, &w),
+			    graph_value_words[v->value], (int)w.count, "calls", label_head(v));
 	graph_walk(group->graph, least_of(v, group), most, true, 0, put_tree_line,
 		   &(struct text_walk){v, group});
 }
 
-static size_t object_width(const struct graph_table_row *rows, size_t n)
+/* `rest`: the columns beside the numbers, of which objects get a third; 0: no limit. */
+static size_t object_width(const struct graph_table_row *rows, size_t n, unsigned rest)
 {
 	size_t width = strlen("object");
 
@@ -346,23 +486,38 @@ static size_t object_width(const struct graph_table_row *rows, size_t n)
 		if (length > width && length <= 40)
 			width = length;
 	}
-	return width;
+	return rest && width > rest / 3 ? rest / 3 : width;
 }
 
 static void put_table_row(const struct graph_view *v, const struct graph_group *group,
 			  const struct graph_table_row *row, unsigned width)
 {
+	const bool objects = v->objects && (v->functions || v->files);
+	unsigned used = widths_of(v, group).all + (objects ? width + 2 : 0), source, caller = 0,
+		 rest;
+
 	put_numbers(v, group, &row->inclusive, &row->self, graph_figure(&row->inclusive, v->value),
 		    row->count);
-	if (v->objects && (v->functions || v->files)) {
+	if (objects) {
 		pretty_column(v->out, row->key->object ? row->key->object : "", width);
 		out_text(v->out, "  ");
 	}
-	put_label(v, row->key, 50 + width);
-	put_source(v, row->key);
+	source = source_columns(v, row->key, pretty_rest(v->out, used) / 2);
+	rest = pretty_rest(v->out, used + (source ? source + 2 : 0) + (row->caller ? 5 : 0));
+	if (rest && row->caller) {
+		const unsigned all = label_columns(v, row->key),
+			       other = label_columns(v, row->caller);
+
+		caller = other < rest / 2 || all + other <= rest ? other
+			 : all < rest / 2			 ? rest - all
+								 : rest / 2;
+		rest = caller < rest ? rest - caller : 1;
+	}
+	put_label(v, row->key, rest);
+	put_source(v, row->key, source);
 	if (row->caller) {
 		out_text(v->out, "  <- ");
-		put_label(v, row->caller, 50 + width);
+		put_label(v, row->caller, caller);
 	}
 	out_char(v->out, '\n');
 }
@@ -371,10 +526,11 @@ static void put_table_text(const struct graph_view *v, const struct graph_group 
 {
 	size_t n = 0, shown;
 	struct graph_table_row *rows = list_rows(v, group->graph, &n);
-	const unsigned width = (unsigned)object_width(rows, n);
+	const struct widths w = widths_of(v, group);
+	const unsigned width = (unsigned)object_width(rows, n, pretty_rest(v->out, w.all));
 
-	pretty_head(v->out, "%7s%8s %18s %13s  ", "total", "self", graph_value_words[v->value],
-		    "calls");
+	pretty_head(v->out, "%7s%8s %*s %*s  ", "total", "self", head_width(v, &w),
+		    graph_value_words[v->value], (int)w.count, "calls");
 	if (v->objects && (v->functions || v->files))
 		pretty_head(v->out, "%-*s  ", (int)width, "object");
 	pretty_head(v->out, "%s%s\n", label_head(v),

@@ -73,7 +73,8 @@ static const struct option_def sort_options[] = {
 	    "is added up as [*N* more]. Of perf's words *graph*, *function* and *percent* are "
 	    "taken, and change nothing. The next argument is taken for the value if it is one, and "
 	    "no file has that name. An only callee stands directly below its caller; others branch "
-	    "off, as with perf."},
+	    "off, as with perf. Where a terminal is too narrow, lines begin with their level in "
+	    "the tree and a colon instead of its outermost branches, and names are cut."},
     {.name = "percent-limit",
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, graph.percent_limit),

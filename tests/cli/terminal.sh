@@ -75,6 +75,36 @@ fits 80
 on_terminal 90 -- "$PTAH" profile --no-pager --color=never r.data
 fits 90
 
+# Trees and tables are as wide as the terminal, however deep the tree is; elsewhere nothing is cut.
+cat >deep.c <<X
+volatile long total;
+__attribute__((noinline)) static long $long(long n) { return total += n; }
+long odd(long n);
+__attribute__((noinline)) long even(long n) { return $long(n) + (n ? odd(n - 1) : 0); }
+__attribute__((noinline)) long odd(long n) { return $long(n) + (n ? even(n - 1) : 1); }
+int main(void) { return (int)even(60) & 1; }
+X
+"$CC" -O1 -g -o deep deep.c || fail "no program"
+record deep.data ./deep
+for arguments in 'report -g 0' 'report -g callee,0' 'report -g' 'report --sort=function,caller' \
+	'report -g 0 --sort=function,line' 'diff --least=0 r.data' 'diff --by=branches r.data' \
+	'annotate --branches --no-source -i'; do
+	# shellcheck disable=SC2086 # they are several words
+	on_terminal 80 -- "$PTAH" ${arguments%% *} --no-pager --color=never \
+		${arguments#* } deep.data
+	equal "status of $arguments" "$status" 0
+	sed -i '/^#/d; /^note: /d' out
+	! grep '.\{81\}' out || fail "$arguments: wider than 80"
+	grep -q ... out || fail "$arguments: nothing is shown"
+done
+on_terminal 80 -- "$PTAH" report --no-pager --color=never -g 0 deep.data
+depth=$(grep -c -- '-even' out)
+[ "$depth" -ge 30 ] || fail "$depth lines of even(), not 31"
+grep -q ' [0-9][0-9]: *|.*--even' out || fail "no line has its level: $(cat out)"
+"$PTAH" report -g 0 deep.data >out
+! grep -q '\.\.\.' out || fail "a name is cut in a file"
+grep -q "|  |  |  |  |  |  |  |  |  |  .*--$long\$" out || fail "no deep line: $(cat out)"
+
 # The pager gets what is shown, and LESS. PTAH_PAGER comes before PAGER.
 paged() { # WHAT [no]: has `out` come through the pager?
 	if [ "${2-}" ]; then
