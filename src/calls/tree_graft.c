@@ -7,10 +7,9 @@
 
 /* What calls took */
 
-/* Makes room for `n` more entries of an array. False: out of memory. */
-static bool grow(void **array, size_t *capacity, size_t count, size_t n, size_t size)
+bool tree_grow_list(void **array, size_t *capacity, size_t count, size_t n, size_t size)
 {
-	size_t more = *capacity ? *capacity : 1024;
+	size_t more = *capacity ? *capacity : 16;
 	void *bigger;
 
 	if (count + n <= *capacity)
@@ -32,8 +31,8 @@ void tree_list_values(struct ptah_call_tree *t)
 
 	if (!t->value_count)
 		return;
-	if (!grow(&values, &l->value_capacity, l->value_count, t->value_count,
-		  sizeof(*l->values))) {
+	if (!tree_grow_list(&values, &l->value_capacity, l->value_count, t->value_count,
+			    sizeof(*l->values))) {
 		tree_fail(t);
 		return;
 	}
@@ -49,7 +48,7 @@ void tree_list_call(struct ptah_call_tree *t, uint32_t function,
 	struct tree_list *l = t->list;
 	void *calls = l->calls;
 
-	if (!grow(&calls, &l->call_capacity, l->call_count, 1, sizeof(*l->calls))) {
+	if (!tree_grow_list(&calls, &l->call_capacity, l->call_count, 1, sizeof(*l->calls))) {
 		tree_fail(t);
 		return;
 	}
