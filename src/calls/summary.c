@@ -43,24 +43,6 @@ void calls_summary_free(struct calls_summary *s)
 	free(s);
 }
 
-/* Makes room for `n` more entries of an array. False: out of memory. */
-static bool grow(void **array, size_t *capacity, size_t count, size_t n, size_t size)
-{
-	size_t more = *capacity ? *capacity : 16;
-	void *bigger;
-
-	if (count + n <= *capacity)
-		return true;
-	while (more < count + n)
-		more *= 2;
-	bigger = reallocarray(*array, more, size);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*capacity = more;
-	return true;
-}
-
 /* Out of memory, or too large: the summary is of no use, and so is what follows. */
 static void fail(struct calls_machine *m)
 {
@@ -103,7 +85,8 @@ static bool keep_open(struct calls_machine *m, struct calls_summary *s)
 	const struct tree_frame *frame = t->frames + 1;
 	void *open = s->open;
 
-	if (!grow(&open, &s->open_capacity, s->open_count, calls_depth(m), sizeof(*s->open)))
+	if (!tree_grow_list(&open, &s->open_capacity, s->open_count, calls_depth(m),
+			    sizeof(*s->open)))
 		return false;
 	s->open = open;
 	for (uint32_t i = 1; i <= calls_depth(m); i++) {
@@ -123,7 +106,8 @@ static bool end_section(struct calls_machine *m, const struct step *step)
 	struct section *now = &s->now;
 	void *sections = s->sections;
 
-	if (is_too_large(s) || !grow(&sections, &s->capacity, s->count, 1, sizeof(*s->sections)))
+	if (is_too_large(s) ||
+	    !tree_grow_list(&sections, &s->capacity, s->count, 1, sizeof(*s->sections)))
 		return false;
 	s->sections = sections;
 	now->step = *step;
@@ -248,7 +232,7 @@ bool summary_call(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t
 		s->now.needs_function = true;
 	if (calls_has_bounds(e) || e->called)
 		return false;
-	if (!grow(&called, &s->called_capacity, s->called_count, 1, sizeof(*s->called))) {
+	if (!tree_grow_list(&called, &s->called_capacity, s->called_count, 1, sizeof(*s->called))) {
 		fail(m);
 		return false;
 	}
@@ -437,7 +421,7 @@ bool summary_event(struct calls_machine *m, const struct ptah_item *item)
 		s->now.entered_known |= item->type == PTAH_ITEM_ENABLED;
 		return false;
 	}
-	if (!grow(&items, &s->item_capacity, s->item_count, 1, sizeof(*s->items)) ||
+	if (!tree_grow_list(&items, &s->item_capacity, s->item_count, 1, sizeof(*s->items)) ||
 	    !end_section(m, &step)) {
 		fail(m);
 		return true;
