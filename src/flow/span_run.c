@@ -16,9 +16,19 @@ struct packet_taker {
 	uint64_t ip, ninsn;
 	word_pair now; /* tsc, offset */
 	uint64_t cycles;
-	uint64_t tail;	      /* the last word of each span: mode, space and the like */
-	const uint8_t *moved; /* the last packet with outcomes or a target, or NULL */
-	unsigned top, depth;  /* of the return address stack */
+	/*
+	 * Before the last packet of time: the end of the spans, `ninsn`, `now` and `cycles`. If
+	 * nothing has run since, these are what the open span has, as it has in a flow that goes
+	 * from block to block.
+	 */
+	const struct ptah_span *ran_span;
+	uint64_t ran_ninsn;
+	word_pair ran_now;
+	uint64_t ran_cycles;
+	uint8_t error, ran_error; /* tsc_error with `now`, and with `ran_now` */
+	uint64_t tail;		  /* the last word of each span: mode, space and the like */
+	const uint8_t *moved;	  /* the last packet with outcomes or a target, or NULL */
+	unsigned top, depth;	  /* of the return address stack */
 	/* The tables, until learning moves them. */
 	union entry *rows;
 	const uint64_t *words;
@@ -269,6 +279,11 @@ static ALWAYS_INLINE bool take_tip(struct packet_taker *t, uint32_t *place, cons
 	return true;
 }
 
+static ALWAYS_INLINE bool has_run(const struct packet_taker *t)
+{
+	return t->span != t->ran_span || t->ninsn != t->ran_ninsn;
+}
+
 /* Spans have the flow's time from here on. */
 static ALWAYS_INLINE void load_time(struct packet_taker *t)
 {
@@ -276,9 +291,17 @@ static ALWAYS_INLINE void load_time(struct packet_taker *t)
 	const struct ptah_span last = {
 	    .mode = f->mode, .space = f->code.space, .tsc_error = f->tsc_error};
 
+	if (has_run(t)) {
+		t->ran_span = t->span;
+		t->ran_ninsn = t->ninsn;
+		t->ran_now = t->now;
+		t->ran_cycles = t->cycles;
+		t->ran_error = t->error;
+	}
 	memcpy(&t->tail, &last.insn_class, sizeof(t->tail));
 	t->now[0] = f->tsc;
 	t->cycles = f->events->time.total_cycles;
+	t->error = f->tsc_error;
 }
 
 static ALWAYS_INLINE void take_time(struct packet_taker *t)
@@ -341,6 +364,11 @@ void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 				 .ip = open->ip,
 				 .ninsn = open->ninsn,
 				 .now = {f->tsc, f->offset},
+				 .ran_span = first,
+				 .ran_ninsn = open->ninsn,
+				 .ran_now = {open->tsc, open->offset},
+				 .ran_cycles = open->cycles,
+				 .ran_error = open->tsc_error,
 				 .top = f->stack_top,
 				 .depth = f->stack_depth};
 
@@ -355,13 +383,13 @@ void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 		first->flags |= f->speculative;
 	*open = (struct ptah_span){.ip = t.ip,
 				   .to = f->node ? f->node->ip : f->ip,
-				   .tsc = t.now[0],
-				   .offset = t.now[1],
-				   .cycles = t.cycles,
+				   .tsc = has_run(&t) ? t.now[0] : t.ran_now[0],
+				   .offset = has_run(&t) ? t.now[1] : t.ran_now[1],
+				   .cycles = has_run(&t) ? t.cycles : t.ran_cycles,
 				   .ninsn = t.ninsn,
 				   .mode = f->mode,
 				   .flags = f->speculative,
 				   .space = f->code.space,
-				   .tsc_error = f->tsc_error};
+				   .tsc_error = has_run(&t) ? t.error : t.ran_error};
 	out->count = (size_t)(t.span - out->spans);
 }

@@ -182,12 +182,14 @@ static void forms_span(struct forms *f, const struct ptah_span *span)
 	    (!span->to && next && !(block->flags & PTAH_ITEM_UNKNOWN)) ||
 	    (block->flags ^ span->flags) & PTAH_ITEM_SPECULATIVE)
 		forms_fail(f, "a span's length");
+	if (span->tsc != block->tsc || span->tsc_error != block->tsc_error ||
+	    span->offset != block->offset)
+		forms_fail(f, "a span's time");
 	if (span->insn_class == PTAH_INSN_OTHER && !span->last_size)
 		return;
 	if (span->insn_class != block->insn_class || span->end != block->end ||
 	    span->last_size != block->last_size || span->flags != block->flags ||
-	    span->tsc != block->tsc || span->tsc_error != block->tsc_error ||
-	    span->offset != block->offset || (next && !forms_ends_span(block, next->ip)))
+	    (next && !forms_ends_span(block, next->ip)))
 		forms_fail(f, "a span's last block");
 }
 
