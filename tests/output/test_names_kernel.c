@@ -114,7 +114,7 @@ static void in_every_command(void **state)
 /* The lines of what ran are those of addr2line for the places in vmlinux. */
 static void lines_of_source(void **state)
 {
-	char wanted[4096];
+	static char wanted[65536];
 	const char *text;
 
 	(void)state;
