@@ -278,6 +278,9 @@ void calls_drop(struct calls_machine *m, enum ptah_call_end how, uint64_t site)
 	const struct calls_frame *f = m->top;
 	unsigned flags = f->flags;
 
+	/* Calls that were folded into it end with it. */
+	if (m->folded)
+		calls_forget_folded(m);
 	if (f->losses != m->losses)
 		flags |= PTAH_CALL_HAS_LOSS;
 	if (how >= PTAH_CALL_END_LOST)
