@@ -30,9 +30,9 @@
  *
  * Stacks. A coroutine that runs for the first time is nested in the function that switched to it.
  * Where that function returns while the coroutine has not, the coroutine's calls end as
- * PTAH_CALL_END_SUSPENDED. When execution continues at the return address of one of them, they
- *begin again as PTAH_CALL_RESUMED, with the same `id`, nested in the function that switched to
- *them.
+ * PTAH_CALL_END_SUSPENDED. When execution continues at the return address of one of them,
+ * they begin again as PTAH_CALL_RESUMED, with the same `id`, nested in the function that
+ * switched to them.
  *
  * Sums. Every instruction belongs to the call that is innermost when it runs: the `self`
  * instructions of all ends add up to the instructions of the blocks.

@@ -10,7 +10,7 @@
 
 /*
  * Spans, or items that are no blocks; of a session with a window, items of all kinds. Or a summary
- * of the calls in a segment: the caller joins it, and calls span_reader_joined().
+ * of the calls in a segment: the caller passes it to span_reader_join().
  */
 struct span_batch {
 	struct calls_summary *summary;

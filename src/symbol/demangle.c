@@ -105,7 +105,8 @@ static bool demangle_name(const char *name, unsigned flags, char *text, size_t s
 	const char *clone;
 
 	/* The old names of Rust are names of C++ as well, with a hash at the end. */
-	if (few_lifetimes(name) && run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
+	if ((name[1] != 'R' || few_lifetimes(name)) &&
+	    run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
 		return true;
 	if (parameters)
 		return run(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, text, size);

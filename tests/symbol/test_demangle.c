@@ -17,6 +17,7 @@ static const char *const rust[] = {
     "_ZN4core3ptr85drop_in_place$LT$std..rt..lang_start$LT$$LP$$RP$$GT$..$u7b$$u7b$closure$u7d$$u7d"
     "$$GT$17h0123456789abcdefE",
     "_ZN3std2rt10lang_start17hfedcba9876543210E",
+    "_ZN1a7FGzzzz_17h0123456789abcdefE", /* in the new mangling this would be many lifetimes */
     "_RNvCsfLfy6EI15iL_7___rustc14___rust_dealloc",
     "_RINvMNtCsgEmfK2I1SDS_4core6optionINtB3_6OptionReE11map_or_elseNtNtCslNYArtu3iFV_5alloc6string"
     "6StringNCNvNtB12_3fmt6format0NvYeNtNtB12_6borrow7ToOwned8to_ownedECse0t5XC0jcx_1c",
