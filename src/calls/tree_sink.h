@@ -127,4 +127,79 @@ static ALWAYS_INLINE void tree_end(struct ptah_call_tree *t, unsigned how, unsig
 		tree_spill(t);
 }
 
+/*
+ * The child of the innermost call that is called now, if it is one that was to be expected; or 0,
+ * and nothing has changed. tree_expect() expects the same next time.
+ */
+static ALWAYS_INLINE uint32_t tree_expected(const struct ptah_call_tree *t, uint64_t function,
+					    uint16_t space)
+{
+	const struct tree_frame *const frame = t->top;
+
+	if (UNLIKELY(frame >= t->last || frame == t->frames))
+		return 0;
+	if (LIKELY(frame->next && tree_is(&t->nodes[frame->next], function, space)))
+		return frame->next;
+	return frame->last && tree_is(&t->nodes[frame->last], function, space) ? frame->last : 0;
+}
+
+static ALWAYS_INLINE void tree_expect(struct ptah_call_tree *t, uint32_t child)
+{
+	struct tree_frame *const frame = t->top;
+
+	if (UNLIKELY(frame->next != child))
+		t->nodes[frame->last].after = child;
+	frame->last = child;
+	frame->next = t->nodes[child].after;
+	tree_prefetch(t, frame->next);
+}
+
+/* A call that began and ended while no time passed. */
+static ALWAYS_INLINE void tree_add_call(struct ptah_call_tree *t, uint32_t at, unsigned how,
+					uint64_t instructions)
+{
+	struct tree_node *const node = &t->nodes[at];
+
+	node->count++;
+	node->flags |= (uint16_t)(1U << how);
+	node->inclusive.instructions += instructions;
+	t->values[t->value_count++] = (struct tree_value){node->function, (uint32_t)instructions};
+	if (UNLIKELY(t->value_count == TREE_VALUES))
+		tree_spill(t);
+}
+
+/*
+ * Adds a call that calls nothing, and takes no time, as tree_begin() and tree_end() would. False:
+ * they have to.
+ */
+static ALWAYS_INLINE bool tree_leaf(struct ptah_call_tree *t, uint64_t function, uint16_t space,
+				    uint64_t instructions)
+{
+	const uint32_t at = tree_expected(t, function, space);
+
+	if (UNLIKELY(!at || instructions >> 32))
+		return false;
+	tree_expect(t, at);
+	tree_add_call(t, at, PTAH_CALL_CALLED, instructions);
+	return true;
+}
+
+/* The same of a call that runs `before` and then `instructions` in a tail call of `tail`. */
+static ALWAYS_INLINE bool tree_tail_leaf(struct ptah_call_tree *t, uint64_t function, uint64_t tail,
+					 uint16_t space, uint64_t before, uint64_t instructions)
+{
+	const uint32_t at = tree_expected(t, function, space);
+	uint32_t child;
+
+	if (UNLIKELY(!at || before >> 31 || instructions >> 31))
+		return false;
+	child = t->nodes[at].first;
+	if (UNLIKELY(!child || !tree_is(&t->nodes[child], tail, space) || t->top + 1 >= t->last))
+		return false;
+	tree_expect(t, at);
+	tree_add_call(t, child, PTAH_CALL_TAIL, instructions);
+	tree_add_call(t, at, PTAH_CALL_CALLED, before + instructions);
+	return true;
+}
+
 #endif

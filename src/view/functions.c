@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeps functions and entries in pieces that never move, so that other threads read them while more
+ * are added. The tables that find them belong to the thread that adds.
+ */
+#include "view/functions.h"
+
+#include "base/compiler.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE	    4096
+#define MOST_PIECES 16384 /* 67 million */
+
+/* An array whose elements stay where they are. */
+struct pieces {
+	void *piece[MOST_PIECES];
+	atomic_uint count;
+};
+
+struct table {
+	uint32_t *slots; /* a number + 1; 0: free */
+	size_t size;	 /* 0 or a power of two */
+	size_t count;
+};
+
+/* Which function an address is. */
+struct address {
+	uint64_t address;
+	int32_t space;
+	uint32_t id;
+};
+
+struct view_functions {
+	struct pieces functions, entries, addresses;
+	struct table by_name, by_entry, by_address;
+	atomic_bool has_lines;
+};
+
+int view_functions_new(struct view_functions **functions)
+{
+	*functions = calloc(1, sizeof(**functions));
+	return *functions ? 0 : PTAH_E_NOMEM;
+}
+
+static void free_pieces(struct pieces *p)
+{
+	for (size_t i = 0; i < MOST_PIECES && p->piece[i]; i++)
+		free(p->piece[i]);
+}
+
+void view_functions_free(struct view_functions *f)
+{
+	if (!f)
+		return;
+	for (uint32_t i = 0; i < f->functions.count; i++) {
+		const struct view_function *v = view_functions_get(f, i);
+
+		free((char *)v->name);
+		free((char *)v->mangled);
+		free((char *)v->path);
+		free((char *)v->object);
+		free((char *)v->file);
+	}
+	free_pieces(&f->functions);
+	free_pieces(&f->entries);
+	free_pieces(&f->addresses);
+	free(f->by_name.slots);
+	free(f->by_entry.slots);
+	free(f->by_address.slots);
+	free(f);
+}
+
+/* An element, which must be one of those that were added. */
+static void *at(const struct pieces *p, uint32_t i, size_t size)
+{
+	return (char *)p->piece[i / PIECE] + i % PIECE * size;
+}
+
+/* Appends a copy. False: out of memory, or too many. */
+static bool append(struct pieces *p, const void *element, size_t size)
+{
+	const uint32_t i = atomic_load_explicit(&p->count, memory_order_relaxed);
+
+	if (i / PIECE >= MOST_PIECES)
+		return false;
+	if (!p->piece[i / PIECE] && !(p->piece[i / PIECE] = malloc(PIECE * size)))
+		return false;
+	memcpy(at(p, i, size), element, size);
+	atomic_store_explicit(&p->count, i + 1, memory_order_release);
+	return true;
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	return x ^ (x >> 32);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t hash_function(const struct view_function *f)
+{
+	return mix(
+	    hash_text(hash_text(UINT64_C(0xcbf29ce484222325) ^ f->place, f->mangled), f->path));
+}
+
+static uint64_t hash_address(int32_t space, uint64_t address)
+{
+	return mix(address ^ (uint64_t)(uint32_t)space << 40);
+}
+
+static ALWAYS_INLINE uint64_t hash_entry(const struct view_entry *e)
+{
+	return mix(e->site * UINT64_C(0x9e3779b97f4a7c15) ^ e->function ^
+		   (uint64_t)(uint32_t)e->space << 32 ^ (uint64_t)e->how << 56 ^
+		   (uint64_t)e->flags << 24);
+}
+
+static uint64_t hash_of(const struct view_functions *f, const struct table *table, uint32_t i)
+{
+	const struct address *a;
+
+	if (table == &f->by_name)
+		return hash_function(view_functions_get(f, i));
+	if (table == &f->by_entry)
+		return hash_entry(view_functions_get_entry(f, i));
+	a = at(&f->addresses, i, sizeof(*a));
+	return hash_address(a->space, a->address);
+}
+
+static void put(struct table *table, uint64_t hash, uint32_t i)
+{
+	size_t slot = (size_t)hash & (table->size - 1);
+
+	while (table->slots[slot])
+		slot = (slot + 1) & (table->size - 1);
+	table->slots[slot] = i + 1;
+	table->count++;
+}
+
+/* Makes room for one more. */
+static bool grow(const struct view_functions *f, struct table *table)
+{
+	struct table more = {.size = table->size ? 2 * table->size : 1024};
+
+	if (2 * (table->count + 1) <= table->size)
+		return true;
+	more.slots = calloc(more.size, sizeof(*more.slots));
+	if (!more.slots)
+		return false;
+	for (size_t i = 0; i < table->size; i++)
+		if (table->slots[i])
+			put(&more, hash_of(f, table, table->slots[i] - 1), table->slots[i] - 1);
+	free(table->slots);
+	*table = more;
+	return true;
+}
+
+/* Functions */
+
+static bool is_same(const struct view_function *a, const struct view_function *b)
+{
+	return a->place == b->place && !strcmp(a->mangled, b->mangled) && !strcmp(a->path, b->path);
+}
+
+static uint32_t add_function(struct view_functions *f, const struct view_function *like)
+{
+	struct view_function copy = *like;
+
+	copy.name = strdup(like->name);
+	copy.mangled = strdup(like->mangled);
+	copy.path = strdup(like->path);
+	copy.object = strdup(like->object);
+	if (!copy.name || !copy.mangled || !copy.path || !copy.object ||
+	    !append(&f->functions, &copy, sizeof(copy))) {
+		free((char *)copy.name);
+		free((char *)copy.mangled);
+		free((char *)copy.path);
+		free((char *)copy.object);
+		return UINT32_MAX;
+	}
+	return f->functions.count - 1;
+}
+
+static uint32_t find_function(struct view_functions *f, const struct view_function *like)
+{
+	const uint64_t hash = hash_function(like);
+	uint32_t id;
+
+	if (!grow(f, &f->by_name))
+		return UINT32_MAX;
+	for (size_t i = (size_t)hash & (f->by_name.size - 1); f->by_name.slots[i];
+	     i = (i + 1) & (f->by_name.size - 1))
+		if (is_same(view_functions_get(f, f->by_name.slots[i] - 1), like))
+			return f->by_name.slots[i] - 1;
+	id = add_function(f, like);
+	if (id != UINT32_MAX)
+		put(&f->by_name, hash, id);
+	return id;
+}
+
+/* What makes functions the same is as in `ptah calls`. */
+static uint32_t name_function(struct view_functions *f, struct names *names, int32_t space,
+			      uint64_t address)
+{
+	const struct name *n = names_find(names, space, address);
+	char text[32];
+	const char *mangled = n->mangled ? n->mangled : n->symbol;
+
+	if (!mangled) {
+		snprintf(text, sizeof(text), "0x%" PRIx64, address);
+		mangled = text;
+	}
+	return find_function(
+	    f, &(struct view_function){.name = n->symbol ? n->symbol : mangled,
+				       .mangled = mangled,
+				       .path = n->path ? n->path : "",
+				       .object = n->dso ? n->dso : "[unknown]",
+				       .place = n->path && !n->generated ? n->place - n->offset : 0,
+				       .ip = address,
+				       .space = space,
+				       .generated = n->generated});
+}
+
+uint32_t view_functions_id(struct view_functions *f, const struct view_naming *naming,
+			   int32_t space, uint64_t address)
+{
+	const uint64_t hash = hash_address(space, address);
+	struct address a = {.address = address, .space = space};
+
+	if (!grow(f, &f->by_address))
+		return UINT32_MAX;
+	for (size_t i = (size_t)hash & (f->by_address.size - 1); f->by_address.slots[i];
+	     i = (i + 1) & (f->by_address.size - 1)) {
+		const struct address *have =
+		    at(&f->addresses, f->by_address.slots[i] - 1, sizeof(*have));
+
+		if (have->address == address && have->space == space)
+			return have->id;
+	}
+	naming->lock(naming->context);
+	a.id = name_function(f, naming->names, space, address);
+	naming->unlock(naming->context);
+	if (a.id == UINT32_MAX || !append(&f->addresses, &a, sizeof(a)))
+		return UINT32_MAX;
+	put(&f->by_address, hash, f->addresses.count - 1);
+	return a.id;
+}
+
+static NOINLINE uint32_t add_entry(struct view_functions *f, const struct view_naming *naming,
+				   const struct view_entry *entry)
+{
+	struct view_entry e = *entry;
+
+	e.id = view_functions_id(f, naming, e.space, e.function);
+	if (e.id == UINT32_MAX || !grow(f, &f->by_entry) || !append(&f->entries, &e, sizeof(e)))
+		return UINT32_MAX;
+	put(&f->by_entry, hash_entry(&e), f->entries.count - 1);
+	return f->entries.count - 1;
+}
+
+uint32_t view_functions_entry(struct view_functions *f, const struct view_naming *naming,
+			      const struct view_entry *entry)
+{
+	const size_t mask = f->by_entry.size - 1;
+	size_t i = (size_t)hash_entry(entry) & mask;
+
+	if (UNLIKELY(!f->by_entry.size))
+		return add_entry(f, naming, entry);
+	for (; f->by_entry.slots[i]; i = (i + 1) & mask) {
+		const struct view_entry *e = at(&f->entries, f->by_entry.slots[i] - 1, sizeof(*e));
+
+		if (e->function == entry->function && e->site == entry->site &&
+		    e->space == entry->space && e->flags == entry->flags && e->how == entry->how)
+			return f->by_entry.slots[i] - 1;
+	}
+	return add_entry(f, naming, entry);
+}
+
+uint32_t view_functions_count(const struct view_functions *f)
+{
+	return atomic_load_explicit(&f->functions.count, memory_order_acquire);
+}
+
+const struct view_function *view_functions_get(const struct view_functions *f, uint64_t id)
+{
+	return id < view_functions_count(f)
+		   ? at(&f->functions, (uint32_t)id, sizeof(struct view_function))
+		   : NULL;
+}
+
+const struct view_entry *view_functions_get_entry(const struct view_functions *f, uint64_t number)
+{
+	return number < atomic_load_explicit(&f->entries.count, memory_order_acquire)
+		   ? at(&f->entries, (uint32_t)number, sizeof(struct view_entry))
+		   : NULL;
+}
+
+/* Lines */
+
+void view_functions_find_lines(struct view_functions *f, const struct view_naming *naming,
+			       bool (*stopped)(void *context))
+{
+	const uint32_t count = view_functions_count(f);
+
+	for (uint32_t i = 0; i < count && !stopped(naming->context); i++) {
+		struct view_function *v = at(&f->functions, i, sizeof(*v));
+		struct ptah_line line;
+		const struct name *n;
+
+		naming->lock(naming->context);
+		n = names_find(naming->names, v->space, v->ip);
+		if (names_line(naming->names, n, &line) && line.file) {
+			v->file = strdup(line.file);
+			v->line = v->file ? line.line : 0;
+		}
+		naming->unlock(naming->context);
+	}
+	atomic_store_explicit(&f->has_lines, true, memory_order_release);
+}
+
+bool view_functions_have_lines(const struct view_functions *f)
+{
+	return atomic_load_explicit(&f->has_lines, memory_order_acquire);
+}

@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads all calls of the recording, once: each goes into its thread's log and levels. Stubs of
+ * linkage tables are left out, as in other reports: what they ran counts for their callers.
+ */
+#include "view/bars.h"
+
+#include "base/compiler.h"
+
+#include <ptah/window.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool grow(void **array, size_t *capacity, size_t count, size_t size)
+{
+	const size_t more = *capacity ? 2 * *capacity : 64;
+	void *larger;
+
+	if (count < *capacity)
+		return true;
+	larger = reallocarray(*array, more, size);
+	if (!larger)
+		return false;
+	*array = larger;
+	*capacity = more;
+	return true;
+}
+
+/* Threads */
+
+void view_thread_free(struct view_thread *t)
+{
+	if (!t)
+		return;
+	call_log_fini(&t->log);
+	for (unsigned axis = 0; axis < LOG_AXES; axis++)
+		levels_fini(&t->levels[axis]);
+	free(t->events);
+	free(t->hidden);
+	free(t->calling);
+	view_lock_fini(&t->lock);
+	free(t);
+}
+
+/* The thread of a batch; a new one is appended. NULL: out of memory. */
+static struct view_thread *thread_of(struct view_model *m, const struct ptah_call_thread *info)
+{
+	struct view_thread *t;
+	void *threads;
+
+	/* Only this thread appends. */
+	if (info->number < m->thread_count)
+		return m->threads[info->number];
+	t = calloc(1, sizeof(*t));
+	if (!t || view_lock_init(&t->lock) < 0) {
+		free(t);
+		return NULL;
+	}
+	t->info = *info;
+	call_log_init(&t->log, m->store);
+	for (unsigned axis = 0; axis < LOG_AXES; axis++)
+		levels_init(&t->levels[axis], LEVEL_FIRST);
+	pthread_mutex_lock(&m->lock);
+	threads = m->threads;
+	if (grow(&threads, &m->thread_capacity, m->thread_count, sizeof(struct view_thread *))) {
+		m->threads = threads;
+		m->threads[m->thread_count++] = t;
+	} else {
+		view_thread_free(t);
+		t = NULL;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return t;
+}
+
+/* From the thread that decodes to the one that writes */
+
+/* A beginning or an end of a call that is no stub. */
+struct step {
+	uint32_t entry, function; /* of a beginning */
+	uint16_t flags;
+	uint8_t end, how;
+	uint64_t tsc;
+	struct ptah_call_counts counts;
+};
+
+#define CHUNK_STEPS 1024
+
+/* Steps of a thread, and what follows them. */
+struct chunk {
+	struct view_thread *thread;
+	int32_t cpu; /* that it ran on; -1: not known */
+	size_t count;
+	bool ended, has_item;
+	struct ptah_item item;
+	struct ptah_call_counts counts; /* where the item is */
+	struct step steps[CHUNK_STEPS];
+};
+
+#define RING 16
+
+struct pass {
+	struct view_model *model;
+	struct view_naming naming;
+	struct chunk *now; /* that is being filled, or NULL */
+	int32_t cpu;	   /* of the present batch */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* What follows, by whoever holds the lock. */
+	struct chunk *ring[RING];
+	size_t first, count; /* that are full */
+	bool over;	     /* no more comes */
+	int status;	     /* of the writing */
+};
+
+/* Time */
+
+/* The thread's time is known from here on. */
+static NOINLINE void learn_time(const struct view_model *m, struct view_thread *t, uint64_t tsc,
+				const struct ptah_call_counts *counts, uint64_t time)
+{
+	t->timed = true;
+	t->origin = tsc - counts->ticks;
+	t->active = time - view_nanoseconds(m, tsc);
+	t->now.time = t->now.active = time;
+}
+
+static NOINLINE void set_time(const struct view_model *m, struct view_thread *t, uint64_t tsc,
+			      const struct ptah_call_counts *counts)
+{
+	const uint64_t ns = ptah_session_time(m->config.recordings[VIEW_SHOWN].session, tsc);
+	const uint64_t time = ns > m->begin ? ns - m->begin : 0;
+
+	t->tsc = tsc;
+	t->ticks = counts->ticks;
+	t->off_ticks = counts->off_ticks;
+	if (!m->has_time || !tsc)
+		return;
+	if (!t->timed)
+		learn_time(m, t, tsc, counts, time);
+	t->now.time = time > t->now.time ? time : t->now.time;
+	t->now.active = t->active + view_nanoseconds(m, t->origin + counts->ticks);
+	t->now.off = view_nanoseconds(m, counts->off_ticks);
+}
+
+static ALWAYS_INLINE void set_now(const struct view_model *m, struct view_thread *t, uint64_t tsc,
+				  const struct ptah_call_counts *counts)
+{
+	t->now.instructions = counts->instructions;
+	t->now.cycles = counts->cycles;
+	if (UNLIKELY(tsc != t->tsc || counts->ticks != t->ticks ||
+		     counts->off_ticks != t->off_ticks))
+		set_time(m, t, tsc, counts);
+	if (UNLIKELY(!t->begun)) {
+		t->begun = true;
+		for (unsigned axis = 0; axis < LOG_AXES; axis++)
+			t->begin[axis] = log_on(&t->now, axis);
+	}
+}
+
+/* Events */
+
+/* Adds an event at the present place. */
+static int add_event(struct view_thread *t, const struct view_event *like)
+{
+	struct view_event *last = t->event_count ? &t->events[t->event_count - 1] : NULL;
+	void *events = t->events;
+	struct view_event e = *like;
+
+	for (unsigned axis = 0; axis < LOG_AXES; axis++)
+		e.at[axis] = e.end[axis] = log_on(&t->now, axis);
+	e.depth = (uint32_t)t->log.depth;
+	e.count = 1;
+	if (t->event_count >= VIEW_EVENTS && last->kind == e.kind) {
+		memcpy(last->end, e.end, sizeof(e.end));
+		last->count++;
+		return 0;
+	}
+	if (!grow(&events, &t->event_capacity, t->event_count, sizeof(e)))
+		return PTAH_E_NOMEM;
+	t->events = events;
+	t->events[t->event_count++] = e;
+	return 0;
+}
+
+/* Tracing is on again: what stopped it lasted until now. */
+static void end_stay(struct view_thread *t)
+{
+	struct view_event *e = t->event_count ? &t->events[t->event_count - 1] : NULL;
+
+	if (!e || (e->kind != VIEW_EVENT_SYSCALL && e->kind != VIEW_EVENT_INTERRUPT) ||
+	    !e->untraced)
+		return;
+	for (unsigned axis = 0; axis < LOG_AXES; axis++)
+		e->end[axis] = log_on(&t->now, axis);
+}
+
+static bool is_shown(const struct ptah_item *item)
+{
+	if (item->flags & PTAH_ITEM_STATUS)
+		return false;
+	switch (item->type) {
+	case PTAH_ITEM_ERROR:
+	case PTAH_ITEM_OVERFLOW:
+	case PTAH_ITEM_GAP:
+	case PTAH_ITEM_ENABLED:
+	case PTAH_ITEM_ASYNC_DISABLED:
+		return true;
+	case PTAH_ITEM_DISABLED:
+		/* Where it went is in the trace unless that is the kernel. */
+		return item->flags & PTAH_ITEM_IP_SUPPRESSED;
+	default:
+		return false;
+	}
+}
+
+static int add_item(struct view_thread *t, const struct ptah_item *item)
+{
+	struct view_event e = {.ip = item->ip, .offset = item->offset};
+
+	switch (item->type) {
+	case PTAH_ITEM_ERROR:
+		e.kind = VIEW_EVENT_ERROR;
+		e.status = item->status;
+		t->errors++;
+		break;
+	case PTAH_ITEM_OVERFLOW:
+		e.kind = VIEW_EVENT_OVERFLOW;
+		t->losses++;
+		break;
+	case PTAH_ITEM_GAP:
+		e.kind = VIEW_EVENT_GAP;
+		t->losses++;
+		break;
+	case PTAH_ITEM_DISABLED:
+		e.kind = VIEW_EVENT_SYSCALL;
+		e.untraced = true;
+		break;
+	case PTAH_ITEM_ASYNC_DISABLED:
+		e.kind = VIEW_EVENT_INTERRUPT;
+		e.untraced = true;
+		break;
+	default:
+		end_stay(t);
+		return 0;
+	}
+	return add_event(t, &e);
+}
+
+/* Calls */
+
+/* What a beginning of this kind is beside a call. */
+static NOINLINE int add_entry_event(const struct view_model *m, struct view_thread *t,
+				    const struct step *step)
+{
+	struct view_event e = {.ip = view_functions_get_entry(m->functions, step->entry)->site};
+
+	e.kind = step->how == PTAH_CALL_SIGNAL	  ? VIEW_EVENT_SIGNAL
+		 : step->how == PTAH_CALL_SYSCALL ? VIEW_EVENT_SYSCALL
+						  : VIEW_EVENT_INTERRUPT;
+	return add_event(t, &e);
+}
+
+static ALWAYS_INLINE int begin_call(struct view_model *m, struct view_thread *t,
+				    const struct step *step)
+{
+	void *calling = t->calling;
+	int status = 0;
+
+	if (!grow(&calling, &t->calling_capacity, t->log.depth, sizeof(*t->calling)))
+		return PTAH_E_NOMEM;
+	t->calling = calling;
+	t->calling[t->log.depth] =
+	    (struct view_open){.function = step->function, .flags = step->flags, .how = step->how};
+	t->calls += step->how < PTAH_CALL_RESUMED;
+	if (UNLIKELY(step->how >= PTAH_CALL_SIGNAL && step->how <= PTAH_CALL_SYSCALL))
+		status = add_entry_event(m, t, step);
+	if (status >= 0)
+		status = call_log_begin(&t->log, &t->now, step->entry, step->function);
+	if (UNLIKELY(t->log.depth > t->most_depth))
+		t->most_depth = t->log.depth;
+	return status;
+}
+
+uint32_t view_bar_flags(unsigned flags, unsigned how)
+{
+	uint32_t bar = 0;
+
+	if (flags & PTAH_CALL_NO_BEGIN)
+		bar |= BAR_NO_BEGIN;
+	if (flags & PTAH_CALL_NO_END)
+		bar |= BAR_NO_END;
+	if (flags & PTAH_CALL_HAS_LOSS)
+		bar |= BAR_LOSS;
+	switch (how) {
+	case PTAH_CALL_TAIL:
+		return bar | BAR_TAIL;
+	case PTAH_CALL_SIGNAL:
+		return bar | BAR_SIGNAL;
+	case PTAH_CALL_INTERRUPT:
+		return bar | BAR_INTERRUPT;
+	case PTAH_CALL_SYSCALL:
+		return bar | BAR_SYSCALL;
+	default:
+		return bar;
+	}
+}
+
+static ALWAYS_INLINE int end_call(struct view_model *m, struct view_thread *t,
+				  const struct step *step)
+{
+	const size_t depth = t->log.depth - 1;
+	const struct log_frame *frame;
+	const struct view_open *call;
+	struct bar bar = {.calls = 1};
+	int status = 0;
+
+	if (UNLIKELY(!t->log.depth))
+		return 0;
+	frame = &t->log.frames[depth];
+	call = &t->calling[depth];
+	bar.function = call->function;
+	bar.flags = view_bar_flags(call->flags | step->flags, call->how);
+	if (UNLIKELY(step->how == PTAH_CALL_END_EXEC && !depth))
+		status = add_event(t, &(struct view_event){.kind = VIEW_EVENT_EXEC});
+	for (unsigned axis = m->has_time ? 0 : LOG_INSTRUCTIONS; axis < LOG_AXES && status >= 0;
+	     axis++) {
+		bar.begin = log_on(&frame->begin, axis);
+		bar.end = log_on(&t->now, axis);
+		bar.longest = bar.end - bar.begin;
+		status = levels_add(&t->levels[axis], depth, &bar);
+	}
+	/* Flags that the beginning had are in the entry. */
+	return status < 0 ? status
+			  : call_log_end(&t->log, &t->now, step->how, step->flags & ~call->flags);
+}
+
+static int end_thread(struct view_model *m, struct view_thread *t)
+{
+	int status = add_event(t, &(struct view_event){.kind = VIEW_EVENT_END});
+
+	t->ended = true;
+	for (unsigned axis = 0; axis < LOG_AXES && status >= 0; axis++)
+		status = levels_finish(&t->levels[axis]);
+	pthread_mutex_lock(&m->lock);
+	for (unsigned axis = 0; axis < LOG_AXES; axis++)
+		if (log_on(&t->now, axis) > m->length[axis])
+			m->length[axis] = log_on(&t->now, axis);
+	pthread_mutex_unlock(&m->lock);
+	return status;
+}
+
+static int write_steps(struct view_model *m, struct view_thread *t, const struct chunk *c)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < c->count && status >= 0; i++) {
+		const struct step *step = &c->steps[i];
+
+		set_now(m, t, step->tsc, &step->counts);
+		status = step->end ? end_call(m, t, step) : begin_call(m, t, step);
+	}
+	return status;
+}
+
+/* Goes to where a chunk begins. */
+static int begin_chunk(struct view_model *m, struct view_thread *t, const struct chunk *c)
+{
+	const bool first = !t->begun;
+
+	if (!c->count && !c->has_item)
+		return 0;
+	set_now(m, t, c->count ? c->steps[0].tsc : c->item.tsc,
+		c->count ? &c->steps[0].counts : &c->counts);
+	return first ? add_event(t, &(struct view_event){.kind = VIEW_EVENT_BEGIN}) : 0;
+}
+
+static int write_chunk(struct view_model *m, const struct chunk *c)
+{
+	struct view_thread *t = c->thread;
+	uint64_t from, to;
+	int status;
+
+	view_lock_write(&t->lock);
+	status = begin_chunk(m, t, c);
+	from = t->now.time;
+	if (status >= 0)
+		status = write_steps(m, t, c);
+	if (status >= 0 && c->has_item) {
+		set_now(m, t, c->item.tsc, &c->counts);
+		status = add_item(t, &c->item);
+	}
+	if (status >= 0 && c->ended)
+		status = end_thread(m, t);
+	if (t->now.cycles)
+		m->has_cycles = true;
+	to = t->now.time;
+	view_unlock_write(&t->lock);
+	if (status >= 0 && c->cpu >= 0 && (c->count || c->has_item))
+		status = view_cpu_add(m, c->cpu, t->info.number, from, to);
+	return status;
+}
+
+/* Memory */
+
+static uint64_t level_bytes(struct view_model *m)
+{
+	struct view_thread *t;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; (t = view_thread_get(m, i)); i++)
+		for (unsigned axis = 0; axis < LOG_AXES; axis++)
+			bytes += t->levels[axis].bytes;
+	return bytes;
+}
+
+/* Drops the finest level of the thread that would free the most. False: there is none. */
+static bool drop_one(struct view_model *m)
+{
+	struct view_thread *t, *largest = NULL;
+	unsigned of = 0;
+	uint64_t most = 0;
+	bool dropped;
+
+	for (size_t i = 0; (t = view_thread_get(m, i)); i++)
+		for (unsigned axis = 0; axis < LOG_AXES; axis++) {
+			const uint64_t bytes = levels_first_bytes(&t->levels[axis]);
+
+			if (bytes <= most)
+				continue;
+			most = bytes;
+			largest = t;
+			of = axis;
+		}
+	if (!largest)
+		return false;
+	view_lock_write(&largest->lock);
+	dropped = levels_drop(&largest->levels[of]);
+	view_unlock_write(&largest->lock);
+	return dropped;
+}
+
+static void keep_to_budget(struct view_model *m)
+{
+	while (level_bytes(m) > m->config.memory && drop_one(m))
+		;
+}
+
+/* Writing */
+
+/* So many chunks between two looks at the budget. */
+#define LOOK 32
+
+/* The next full chunk, which stays in the ring; NULL: the last one has been written. */
+static struct chunk *first_chunk(struct pass *p)
+{
+	struct chunk *c;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->count && !p->over)
+		pthread_cond_wait(&p->changed, &p->lock);
+	c = p->count ? p->ring[p->first] : NULL;
+	pthread_mutex_unlock(&p->lock);
+	return c;
+}
+
+static void drop_chunk(struct pass *p, int status)
+{
+	pthread_mutex_lock(&p->lock);
+	p->first = (p->first + 1) % RING;
+	p->count--;
+	if (p->status >= 0)
+		p->status = status;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *write_all(void *context)
+{
+	struct pass *p = context;
+	struct chunk *c;
+	unsigned chunks = 0;
+	int status = 0;
+
+	while ((c = first_chunk(p))) {
+		if (status >= 0 && !p->model->stop)
+			status = write_chunk(p->model, c);
+		drop_chunk(p, status);
+		if (!(++chunks % LOOK))
+			keep_to_budget(p->model);
+	}
+	keep_to_budget(p->model);
+	return NULL;
+}
+
+/* Reading */
+
+/* Makes p->now an empty chunk. */
+static int new_chunk(struct pass *p, struct view_thread *t)
+{
+	int status;
+
+	pthread_mutex_lock(&p->lock);
+	/* One place less than there are: the chunk that is being filled is the next one. */
+	while (p->count == RING - 1)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->now = p->ring[(p->first + p->count) % RING];
+	status = p->status;
+	pthread_mutex_unlock(&p->lock);
+	p->now->thread = t;
+	p->now->cpu = p->cpu;
+	p->now->count = 0;
+	p->now->ended = p->now->has_item = false;
+	return status;
+}
+
+/* The present chunk is complete. */
+static void send_chunk(struct pass *p)
+{
+	if (!p->now)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->count++;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	p->now = NULL;
+}
+
+/* Room for a step of a thread, in p->now. */
+static ALWAYS_INLINE int make_room(struct pass *p, struct view_thread *t)
+{
+	if (LIKELY(p->now && p->now->thread == t && p->now->cpu == p->cpu &&
+		   p->now->count < CHUNK_STEPS))
+		return 0;
+	send_chunk(p);
+	return new_chunk(p, t);
+}
+
+/* A call begins. Returns its entry, UINT32_MAX: out of memory. *hidden: it is a stub. */
+static ALWAYS_INLINE uint32_t enter(struct pass *p, struct view_thread *t,
+				    const struct ptah_call_step *step, bool *hidden)
+{
+	const struct view_entry entry = {
+	    .function = step->function,
+	    .site = step->site,
+	    .space = ptah_call_thread_space(&t->info, step->space),
+	    .flags = step->flags,
+	    .how = step->how,
+	};
+	void *open = t->hidden;
+
+	if (!grow(&open, &t->open_capacity, t->open, sizeof(*t->hidden)))
+		return UINT32_MAX;
+	t->hidden = open;
+	*hidden = t->hidden[t->open++] = step->flags & PTAH_CALL_STUB;
+	return *hidden ? 0 : view_functions_entry(p->model->functions, &p->naming, &entry);
+}
+
+static int take_steps(struct pass *p, struct view_thread *t, const struct ptah_call_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct ptah_call_step *step = &batch->steps[i];
+		uint32_t entry = 0, function = 0;
+		bool hidden;
+		int status;
+
+		if (step->end)
+			hidden = !t->open || t->hidden[--t->open];
+		else
+			entry = enter(p, t, step, &hidden);
+		if (entry == UINT32_MAX)
+			return PTAH_E_NOMEM;
+		if (hidden)
+			continue;
+		if (!step->end)
+			function = view_functions_get_entry(p->model->functions, entry)->id;
+		status = make_room(p, t);
+		if (status < 0)
+			return status;
+		p->now->steps[p->now->count++] = (struct step){.entry = entry,
+							       .function = function,
+							       .flags = step->flags,
+							       .end = step->end,
+							       .how = step->how,
+							       .tsc = step->tsc,
+							       .counts = step->thread};
+	}
+	return 0;
+}
+
+static int32_t cpu_of(const struct view_model *m, size_t stream)
+{
+	struct ptah_stream_info info;
+
+	if (!m->cpu_count ||
+	    ptah_session_stream_info(m->config.recordings[VIEW_SHOWN].session, stream, &info) < 0)
+		return -1;
+	return info.cpu;
+}
+
+static int take_batch(struct pass *p, const struct ptah_call_batch *batch)
+{
+	struct view_thread *t = thread_of(p->model, batch->thread);
+	const bool has_event = batch->event && is_shown(batch->event);
+	int status;
+
+	p->cpu = cpu_of(p->model, batch->thread->stream);
+	status = t ? take_steps(p, t, batch) : PTAH_E_NOMEM;
+	if (status < 0 || (!has_event && !batch->ended))
+		return status;
+	status = make_room(p, t);
+	if (status < 0)
+		return status;
+	p->now->ended = batch->ended;
+	p->now->has_item = has_event;
+	if (has_event) {
+		p->now->item = *batch->event;
+		p->now->counts = batch->counts;
+	}
+	send_chunk(p);
+	return 0;
+}
+
+static int read_all(struct pass *p, struct ptah_call_reader *reader)
+{
+	struct view_model *m = p->model;
+	const struct ptah_call_batch *batch;
+	unsigned batches = 0;
+	int status = 0;
+
+	while (!m->stop && (status = ptah_call_reader_next(reader, &batch)) > 0) {
+		status = take_batch(p, batch);
+		if (status < 0)
+			return status;
+		if (!(++batches % LOOK))
+			atomic_store_explicit(&m->read_bytes, ptah_call_reader_offset(reader),
+					      memory_order_relaxed);
+	}
+	send_chunk(p);
+	return status;
+}
+
+/* Reads with this thread, and writes with another one. */
+static int run(struct pass *p, struct ptah_call_reader *reader)
+{
+	pthread_t writer;
+	int status;
+
+	if (pthread_create(&writer, NULL, write_all, p))
+		return PTAH_E_NOMEM;
+	status = read_all(p, reader);
+	pthread_mutex_lock(&p->lock);
+	p->over = true;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	pthread_join(writer, NULL);
+	if (status >= 0)
+		status = p->status;
+	return status < 0 ? status : view_cpus_finish(p->model);
+}
+
+static int make_ring(struct pass *p)
+{
+	for (size_t i = 0; i < RING; i++) {
+		p->ring[i] = malloc(sizeof(*p->ring[i]));
+		if (!p->ring[i])
+			return PTAH_E_NOMEM;
+	}
+	if (pthread_mutex_init(&p->lock, NULL))
+		return PTAH_E_NOMEM;
+	if (pthread_cond_init(&p->changed, NULL)) {
+		pthread_mutex_destroy(&p->lock);
+		return PTAH_E_NOMEM;
+	}
+	return 0;
+}
+
+static int read_calls(struct pass *p)
+{
+	struct view_model *m = p->model;
+	const struct view_recording *r = &m->config.recordings[VIEW_SHOWN];
+	/* The writer is as busy as one thread that decodes. */
+	const struct ptah_call_reader_config config = {.size = sizeof(config),
+						       .wants = r->wants,
+						       .context = r->context,
+						       .steps = true,
+						       .events = true,
+						       .jobs = m->jobs > 2 ? m->jobs - 1 : 1};
+	struct ptah_call_reader *reader;
+	int status = ptah_call_reader_new(r->session, &config, &reader);
+
+	if (status < 0)
+		return status;
+	status = run(p, reader);
+	ptah_call_reader_free(reader);
+	return status;
+}
+
+int view_read_calls(struct view_model *m)
+{
+	struct pass p = {.model = m};
+	int status = make_ring(&p);
+
+	view_naming(m, &p.naming);
+	if (status >= 0) {
+		status = read_calls(&p);
+		pthread_cond_destroy(&p.changed);
+		pthread_mutex_destroy(&p.lock);
+	}
+	for (size_t i = 0; i < RING; i++)
+		free(p.ring[i]);
+	if (status >= 0 && !m->stop)
+		m->read_bytes = m->trace_bytes;
+	return status < 0 ? status : 0;
+}
