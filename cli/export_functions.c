@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Names functions for timelines, with strings that are valid UTF-8 (export_functions.h). */
+#include "export_functions.h"
+
+#include "export/utf8.h"
+
+#include <ptah/error.h>
+
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct known {
+	uint64_t address;
+	int32_t space;
+	bool wanted;
+	bool generated;	    /* code that was generated: another function may come to this place */
+	const char *symbol; /* as the names have it */
+	struct known *past; /* the function that was there before */
+	struct timeline_function function;
+};
+
+struct export_functions {
+	struct names *names;
+	const char *wanted;
+	struct known **slots; /* a hash table */
+	size_t capacity;      /* 0 or a power of two */
+	uint32_t count;
+	void *strings; /* a tree (search.h) */
+};
+
+int export_functions_new(struct names *names, const char *wanted,
+			 struct export_functions **functions)
+{
+	struct export_functions *f = calloc(1, sizeof(*f));
+
+	*functions = f;
+	if (!f)
+		return PTAH_E_NOMEM;
+	f->names = names;
+	f->wanted = wanted;
+	return 0;
+}
+
+void export_functions_free(struct export_functions *f)
+{
+	if (!f)
+		return;
+	for (size_t i = 0; i < f->capacity; i++) {
+		while (f->slots[i]) {
+			struct known *past = f->slots[i]->past;
+
+			free(f->slots[i]);
+			f->slots[i] = past;
+		}
+	}
+	free(f->slots);
+	tdestroy(f->strings, free);
+	free(f);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* The string with this text. NULL: out of memory. */
+static const char *keep(struct export_functions *f, const char *text)
+{
+	char *copy = utf8_copy(text);
+	char **found = copy ? tsearch(copy, &f->strings, compare) : NULL;
+
+	if (!found || *found != copy)
+		free(copy);
+	return found ? *found : NULL;
+}
+
+static size_t slot_of(const struct export_functions *f, int32_t space, uint64_t address)
+{
+	const uint64_t hash =
+	    (address ^ (uint64_t)(uint32_t)space << 40) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t i = (size_t)(hash >> 32) & (f->capacity - 1);
+
+	while (f->slots[i] && (f->slots[i]->address != address || f->slots[i]->space != space))
+		i = (i + 1) & (f->capacity - 1);
+	return i;
+}
+
+static bool grow(struct export_functions *f)
+{
+	struct export_functions more = {.capacity = f->capacity ? 2 * f->capacity : 1024};
+
+	more.slots = calloc(more.capacity, sizeof(struct known *));
+	if (!more.slots)
+		return false;
+	for (size_t i = 0; i < f->capacity; i++) {
+		struct known *e = f->slots[i];
+
+		if (e)
+			more.slots[slot_of(&more, e->space, e->address)] = e;
+	}
+	free(f->slots);
+	f->slots = more.slots;
+	f->capacity = more.capacity;
+	return true;
+}
+
+/* Fills in what the names say. False: out of memory. */
+static bool describe(struct export_functions *f, struct known *k, const struct name *name)
+{
+	struct timeline_function *function = &k->function;
+	struct ptah_line line;
+	char address[32];
+
+	k->generated = name->generated;
+	k->symbol = name->symbol;
+	k->wanted = !f->wanted || names_is(f->names, name, f->wanted);
+	snprintf(address, sizeof(address), "0x%" PRIx64, k->address);
+	function->name = keep(f, name->symbol ? name->symbol : address);
+	function->object = keep(f, name->dso);
+	function->kernel = k->address >> 63;
+	if (names_line(f->names, name, &line) && line.file) {
+		function->file = keep(f, line.file);
+		function->line = line.line;
+	}
+	return function->name && function->object;
+}
+
+/* A function that is met for the first time. NULL: out of memory. */
+static struct known *add(struct export_functions *f, int32_t space, uint64_t address)
+{
+	struct known *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->address = address;
+	k->space = space;
+	if (!describe(f, k, names_find(f->names, space, address))) {
+		free(k);
+		return NULL;
+	}
+	k->function.id = ++f->count;
+	return k;
+}
+
+const struct timeline_function *export_function(struct export_functions *f, int32_t space,
+						uint64_t address, bool *is_wanted)
+{
+	struct known *k, *past;
+	size_t slot;
+
+	if (2 * ((size_t)f->count + 1) > f->capacity && !grow(f))
+		return NULL;
+	slot = slot_of(f, space, address);
+	k = past = f->slots[slot];
+	if (!k || (k->generated && names_find(f->names, space, address)->symbol != k->symbol)) {
+		k = add(f, space, address);
+		if (!k)
+			return NULL;
+		k->past = past;
+		f->slots[slot] = k;
+	}
+	*is_wanted = k->wanted;
+	return &k->function;
+}

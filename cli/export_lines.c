@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The drivers of `ptah export` for coverage: of source code, and of blocks as drcov has them. They
+ * add up recordings and saved counts.
+ */
+#include "export/source_coverage.h"
+#include "export_view.h"
+#include "output/drcov.h"
+#include "saved_counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Splits a list of patterns at its commas. The caller frees *text and the result. */
+static const char **split(const char *list, char **text)
+{
+	const char **patterns;
+	size_t n = 1;
+
+	for (const char *p = list; p && *p; p++)
+		n += *p == ',';
+	*text = list ? strdup(list) : NULL;
+	patterns = calloc(n + 1, sizeof(*patterns));
+	if (!patterns || (list && !*text)) {
+		free(*text);
+		free(patterns);
+		return NULL;
+	}
+	n = 0;
+	for (char *rest = *text, *word; rest && (word = strsep(&rest, ","));)
+		if (*word)
+			patterns[n++] = word;
+	return patterns;
+}
+
+static int new_coverage(const struct export_options *options, const struct annotation *annotation,
+			struct source_coverage **coverage)
+{
+	char *included = NULL, *excluded = NULL;
+	const char **include = split(options->include, &included);
+	const char **exclude = split(options->exclude, &excluded);
+	const struct source_coverage_config config = {.include = include, .exclude = exclude};
+	int problem =
+	    include && exclude ? source_coverage_new(annotation, &config, coverage) : PTAH_E_NOMEM;
+
+	free(include);
+	free(exclude);
+	free(included);
+	free(excluded);
+	return problem;
+}
+
+static const char *reason(int status)
+{
+	switch (status) {
+	case 0:
+		return "another file ran";
+	case PTAH_E_MISSING:
+		return "no debug information";
+	case PTAH_E_BAD_MAGIC:
+		return "no ELF file of this kind";
+	default:
+		return ptah_strerror(status);
+	}
+}
+
+/* Says which programs, libraries and lines the coverage does not have. */
+static void note_missing(const struct input *input, const struct source_coverage *coverage)
+{
+	for (size_t i = 0; i < coverage->missing_count && !input->quiet; i++)
+		print_clean("note: ", "%s: not in the coverage: %s", coverage->missing[i].path,
+			    reason(coverage->missing[i].status));
+	if (coverage->unnamed && !input->quiet)
+		print_clean(
+		    "note: ",
+		    "%zu pieces of code are not in the coverage: their source files have no "
+		    "name in the debug information, or one of more than 4095 bytes",
+		    coverage->unnamed);
+}
+
+/* Writes the coverage of what the annotation has. Returns an exit code. */
+static int write_coverage(const struct export_options *options, const struct export_format *format,
+			  const struct annotation *annotation)
+{
+	struct source_coverage *coverage;
+	struct out *out;
+	int problem = new_coverage(options, annotation, &coverage), status;
+
+	if (problem < 0)
+		return fail(&command_export, "%s", ptah_strerror(problem));
+	note_missing(&options->input, coverage);
+	if (!coverage->file_count && coverage->left_out)
+		status = fail(&command_export,
+			      "no source file is left by --include and --exclude: they match whole "
+			      "names, as */src/*.c does");
+	else if (!coverage->file_count)
+		status = fail(&command_export,
+			      "nothing that ran has debug information with lines (gcc -g)");
+	else
+		status = output_open(&command_export, &options->input, &out);
+	if (!status) {
+		problem = format->lines(out, coverage);
+		if (problem < 0) {
+			out_abort(out);
+			status = fail(&command_export, "%s", ptah_strerror(problem));
+		} else {
+			status = output_close(&command_export, out, 0);
+		}
+	}
+	source_coverage_free(coverage);
+	return status;
+}
+
+static int write_lines(const struct export_options *options, const struct export_format *format,
+		       const struct ptah_counts *counts, struct names *names)
+{
+	const struct annotation_config config = {
+	    .counts = counts, .names = names, .symfs = options->input.symfs};
+	struct annotation *annotation;
+	const int problem = annotation_new(&config, &annotation);
+	int status;
+
+	if (problem < 0)
+		return fail(&command_export, "%s", ptah_strerror(problem));
+	status = write_coverage(options, format, annotation);
+	annotation_free(annotation);
+	return status;
+}
+
+static int write_blocks(const struct export_options *options, const struct export_format *format,
+			const struct ptah_counts *counts, struct names *names)
+{
+	struct ptah_counts_process p;
+	struct drcov *drcov;
+	struct out *out;
+	int problem = drcov_new(names, options->input.symfs, &drcov), status;
+
+	for (size_t i = 0; problem >= 0 && ptah_counts_process(counts, i, &p); i++)
+		for (size_t k = 0; k < p.block_count && problem >= 0; k++)
+			problem = drcov_add(drcov, (int32_t)i, p.blocks[k].ip, p.blocks[k].end);
+	if (problem < 0) {
+		drcov_free(drcov);
+		return fail(&command_export, "%s", ptah_strerror(problem));
+	}
+	status = output_open(&command_export, &options->input, &out);
+	if (!status) {
+		format->blocks(drcov, out);
+		status = output_close(&command_export, out, 0);
+		if (drcov_left_out(drcov) && !options->input.quiet)
+			print_clean("note: ", "%zu blocks lie in no file: they are left out",
+				    drcov_left_out(drcov));
+	}
+	drcov_free(drcov);
+	return status;
+}
+
+static int export_counts(struct export_options *options, const struct export_format *format,
+			 int argc, char **argv,
+			 int (*write)(const struct export_options *options,
+				      const struct export_format *format,
+				      const struct ptah_counts *counts, struct names *names))
+{
+	struct input *input = &options->input;
+	struct names_kernel kernel = {0};
+	struct ptah_profile_totals totals;
+	struct ptah_counts *counts;
+	struct names *names = NULL;
+	int status, problem;
+
+	if (input->function)
+		return fail_usage(&command_export, "--function: --to=%s is of whole files",
+				  format->name);
+	status = counts_read(&command_export, input, argc, argv, &counts, &kernel);
+	if (status)
+		return status;
+	problem = input_names(input, NULL, &names);
+	if (problem >= 0)
+		problem = names_use_counts(names, counts, input->force);
+	if (problem < 0)
+		status = fail(&command_export, "%s", ptah_strerror(problem));
+	else if (interrupted())
+		status = EXIT_INTERRUPTED;
+	else
+		status = write(options, format, counts, names);
+	if (!status && ptah_counts_totals(counts, &totals) >= 0 && totals.errors)
+		status = fail_errors(&command_export, totals.errors);
+	names_free(names);
+	ptah_counts_free(counts);
+	return status;
+}
+
+int export_lines(struct export_options *options, const struct export_format *format, int argc,
+		 char **argv)
+{
+	return export_counts(options, format, argc, argv, write_lines);
+}
+
+int export_blocks(struct export_options *options, const struct export_format *format, int argc,
+		  char **argv)
+{
+	return export_counts(options, format, argc, argv, write_blocks);
+}

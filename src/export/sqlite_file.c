@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* The file of an SQLite export (sqlite_file.h), by SQLite's prepared statements. */
+#include "export/sqlite_file.h"
+
+#include "export/utf8.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct sqlite_file {
+	sqlite3 *db;
+	char *path, *temporary;
+	sqlite3_stmt *insert[SQLITE_TABLES], *find_path;
+	int error; /* SQLite's, the first one */
+	char *sentence;
+};
+
+static void note(struct sqlite_file *f, int error)
+{
+	if (f->error || error == SQLITE_OK)
+		return;
+	f->error = error;
+	f->sentence = strdup(f->db ? sqlite3_errmsg(f->db) : sqlite3_errstr(error));
+}
+
+static void execute(struct sqlite_file *f, const char *statement)
+{
+	if (!f->error)
+		note(f, sqlite3_exec(f->db, statement, NULL, NULL, NULL));
+}
+
+static void prepare(struct sqlite_file *f, const char *statement, sqlite3_stmt **prepared)
+{
+	if (!f->error)
+		note(f, sqlite3_prepare_v3(f->db, statement, -1, SQLITE_PREPARE_PERSISTENT,
+					   prepared, NULL));
+}
+
+static void make_table(struct sqlite_file *f, enum sqlite_table i)
+{
+	const struct sqlite_table_def *t = &sqlite_tables[i];
+	char statement[2048];
+	int n;
+
+	snprintf(statement, sizeof(statement), "CREATE TABLE %s (%s)", t->name, t->columns);
+	execute(f, statement);
+	n = snprintf(statement, sizeof(statement), "INSERT INTO %s VALUES (?", t->name);
+	for (int k = 1; k < t->count; k++)
+		n += snprintf(statement + n, sizeof(statement) - (size_t)n, ", ?");
+	snprintf(statement + n, sizeof(statement) - (size_t)n, ")");
+	prepare(f, statement, &f->insert[i]);
+}
+
+/*
+ * All rows are one transaction without a journal: a file that is not completed is removed anyway.
+ * Pages beyond the cache are written to the file, so that memory is bounded.
+ */
+static const char *const settings[] = {
+    "PRAGMA journal_mode = OFF",       "PRAGMA synchronous = OFF", "PRAGMA cache_size = -65536",
+    "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA temp_store = FILE", "BEGIN",
+};
+
+static int give_up(struct sqlite_file *f, struct ptah_message *why)
+{
+	const int status = f->error == SQLITE_NOMEM ? PTAH_E_NOMEM : PTAH_E_SYSTEM;
+
+	snprintf(why->text, sizeof(why->text), "%s: cannot write the database: %s%s", f->path,
+		 f->sentence ? f->sentence : "out of memory",
+		 f->error == SQLITE_FULL ? "; make room there, or name another file" : "");
+	sqlite_file_abort(f);
+	return status;
+}
+
+int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_message *why)
+{
+	struct sqlite_file *f = calloc(1, sizeof(*f));
+	struct stat st;
+
+	if (!f)
+		return PTAH_E_NOMEM;
+	f->path = strdup(path);
+	if (!f->path || asprintf(&f->temporary, "%s.tmp", path) < 0) {
+		free(f->path);
+		free(f);
+		return PTAH_E_NOMEM;
+	}
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		free(f->temporary);
+		f->temporary = NULL;
+		snprintf(why->text, sizeof(why->text),
+			 "%s: a database needs a regular file: name one with -o", path);
+		sqlite_file_abort(f);
+		return PTAH_E_SYSTEM;
+	}
+	unlink(f->temporary);
+	note(f, sqlite3_open_v2(f->temporary, &f->db,
+				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+				NULL));
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		execute(f, settings[i]);
+	for (int i = 0; i < SQLITE_TABLES; i++)
+		make_table(f, (enum sqlite_table)i);
+	if (f->error)
+		return give_up(f, why);
+	*file = f;
+	return 0;
+}
+
+static void step(struct sqlite_file *f, sqlite3_stmt *statement)
+{
+	const int result = sqlite3_step(statement);
+
+	if (result != SQLITE_DONE && result != SQLITE_ROW)
+		note(f, result);
+}
+
+/* Readers refuse text that is not UTF-8, and names in untrusted files are any bytes. */
+static void bind_text(struct sqlite_file *f, sqlite3_stmt *statement, int i, const char *text)
+{
+	char *copy = text ? utf8_copy(text) : NULL;
+
+	if (text && !copy)
+		note(f, SQLITE_NOMEM);
+	else
+		note(f, sqlite3_bind_text(statement, i, copy, -1, free));
+}
+
+void sqlite_file_add(struct sqlite_file *f, enum sqlite_table table, const char *kinds, ...)
+{
+	sqlite3_stmt *const insert = f->insert[table];
+	va_list values;
+	int i = 1;
+
+	if (f->error)
+		return;
+	va_start(values, kinds);
+	for (; *kinds; kinds++, i++) {
+		if (*kinds == 'i')
+			note(f, sqlite3_bind_int64(insert, i, va_arg(values, int64_t)));
+		else if (*kinds == 's')
+			bind_text(f, insert, i, va_arg(values, const char *));
+		else if (*kinds == '0')
+			note(f, sqlite3_bind_int(insert, i, 0));
+		else
+			note(f, sqlite3_bind_null(insert, i));
+	}
+	va_end(values);
+	for (; i <= sqlite_tables[table].count; i++)
+		note(f, sqlite3_bind_null(insert, i));
+	step(f, insert);
+	sqlite3_reset(insert);
+}
+
+void sqlite_file_index_paths(struct sqlite_file *f)
+{
+	execute(f, "CREATE INDEX call_paths_idx ON call_paths (parent_id, symbol_id)");
+	prepare(f, "SELECT id FROM call_paths WHERE parent_id = ? AND symbol_id = ?",
+		&f->find_path);
+}
+
+int64_t sqlite_file_find_path(struct sqlite_file *f, int64_t parent, int64_t symbol)
+{
+	int64_t id;
+
+	if (f->error || !f->find_path)
+		return 0;
+	sqlite3_bind_int64(f->find_path, 1, parent);
+	sqlite3_bind_int64(f->find_path, 2, symbol);
+	step(f, f->find_path);
+	id = sqlite3_column_int64(f->find_path, 0);
+	sqlite3_reset(f->find_path);
+	return id;
+}
+
+bool sqlite_file_failed(const struct sqlite_file *f)
+{
+	return f->error;
+}
+
+static void close_database(struct sqlite_file *f)
+{
+	for (int i = 0; i < SQLITE_TABLES; i++)
+		sqlite3_finalize(f->insert[i]);
+	sqlite3_finalize(f->find_path);
+	note(f, sqlite3_close(f->db));
+	f->db = NULL;
+	memset(f->insert, 0, sizeof(f->insert));
+	f->find_path = NULL;
+}
+
+static void free_file(struct sqlite_file *f)
+{
+	free(f->sentence);
+	free(f->temporary);
+	free(f->path);
+	free(f);
+}
+
+int sqlite_file_close(struct sqlite_file *f, struct ptah_message *why)
+{
+	int status = 0;
+
+	for (size_t i = 0; sqlite_indexes[i]; i++)
+		execute(f, sqlite_indexes[i]);
+	for (size_t i = 0; sqlite_views[i]; i++)
+		execute(f, sqlite_views[i]);
+	execute(f, "COMMIT");
+	close_database(f);
+	if (f->error)
+		return give_up(f, why);
+	if (rename(f->temporary, f->path)) {
+		status = ptah_system_message(why, errno, f->path, "rename to");
+		unlink(f->temporary);
+	}
+	free_file(f);
+	return status;
+}
+
+void sqlite_file_abort(struct sqlite_file *f)
+{
+	close_database(f);
+	if (f->temporary)
+		unlink(f->temporary);
+	free_file(f);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The file of an SQLite export: its tables, their INSERT statements, and the views. The first
+ * failure is remembered, and later calls do nothing.
+ */
+#ifndef PTAH_EXPORT_SQLITE_FILE_H
+#define PTAH_EXPORT_SQLITE_FILE_H
+
+#include <ptah/session.h>
+
+struct sqlite_file;
+
+/* The tables, in the order of sqlite_tables[]. */
+enum sqlite_table {
+	SQLITE_SELECTED_EVENTS,
+	SQLITE_MACHINES,
+	SQLITE_THREADS,
+	SQLITE_COMMS,
+	SQLITE_COMM_THREADS,
+	SQLITE_DSOS,
+	SQLITE_SYMBOLS,
+	SQLITE_BRANCH_TYPES,
+	SQLITE_SAMPLES,
+	SQLITE_CALL_PATHS,
+	SQLITE_CALLS,
+	SQLITE_CALL_BEGINS,
+	SQLITE_CALL_ENDS,
+	SQLITE_LOSSES,
+	SQLITE_RECORDING,
+	SQLITE_TABLES
+};
+
+/* A table's columns as SQL has them, and how many there are. */
+struct sqlite_table_def {
+	const char *name, *columns;
+	int count;
+};
+
+/* sqlite_schema.c */
+extern const struct sqlite_table_def sqlite_tables[SQLITE_TABLES];
+extern const char *const sqlite_views[];   /* CREATE VIEW statements; NULL-terminated */
+extern const char *const sqlite_indexes[]; /* what is done after the last row; likewise */
+
+/* The file PATH.tmp is made with its tables; one that exists is replaced. */
+int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_message *why);
+
+/*
+ * Inserts a row. `kinds` has a letter for each column: i an int64_t, s a string (const char *, NULL
+ * for NULL), 0 the number 0, - for NULL. Columns that are left out are NULL.
+ */
+void sqlite_file_add(struct sqlite_file *file, enum sqlite_table table, const char *kinds, ...);
+
+/* From now on rows of call_paths are found by parent and symbol. */
+void sqlite_file_index_paths(struct sqlite_file *file);
+/* The number of such a row, 0 if there is none. */
+int64_t sqlite_file_find_path(struct sqlite_file *file, int64_t parent, int64_t symbol);
+
+bool sqlite_file_failed(const struct sqlite_file *file);
+
+/* Adds indexes and views, renames the file, frees. */
+int sqlite_file_close(struct sqlite_file *file, struct ptah_message *why);
+/* Removes the file, frees. */
+void sqlite_file_abort(struct sqlite_file *file);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of formats: names and extensions lead to one format each. */
+#include "export/export.h"
+
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void test_names_and_extensions_are_unique(void **state)
+{
+	char path[64];
+
+	(void)state;
+	for (const struct export_format *f = export_formats; f->name; f++) {
+		assert_ptr_equal(export_find(f->name), f);
+		assert_int_equal(f->extension[0], '.');
+		snprintf(path, sizeof(path), "folder.d/x%s", f->extension);
+		assert_ptr_equal(export_find_by_file(path), f);
+		/* A name that is nothing but the extension is a hidden file's. */
+		if (!strchr(f->extension + 1, '.'))
+			assert_null(export_find_by_file(f->extension));
+		assert_non_null(f->timeline);
+		assert_int_equal(strcspn(f->summary, "\t\n*`"), strlen(f->summary));
+	}
+}
+
+static void test_unknown(void **state)
+{
+	(void)state;
+	assert_null(export_find(""));
+	assert_null(export_find("help"));
+	assert_null(export_find_by_file(""));
+	assert_null(export_find_by_file("perf.data"));
+	assert_null(export_find_by_file("fxt"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_names_and_extensions_are_unique),
+	    cmocka_unit_test(test_unknown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
