@@ -76,6 +76,12 @@ struct ptah_flow_config {
 	 * to an unknown call is reported, and then PTAH_E_NO_CODE without an ip.
 	 */
 	bool resync;
+	/*
+	 * Events are carried out, but not returned: only blocks, and what says that some are
+	 * missing (gap, overflow, error). A block says its mode and address space itself. Where
+	 * tracing is switched off and on all the time, that is several times as fast.
+	 */
+	bool no_events;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
 };

@@ -17,8 +17,9 @@
  *	free(blocks);
  *	ptah_profile_free(profile);
  *
- * Memory grows with the distinct code that ran. The image must live as long as
- * the profile. A profile belongs to one thread at a time.
+ * Memory grows with the distinct code that ran; beyond a few hundred KB it is
+ * taken in large pages of 2 MB where the system has them. The image must live as
+ * long as the profile. A profile belongs to one thread at a time.
  */
 #ifndef PTAH_PROFILE_H
 #define PTAH_PROFILE_H

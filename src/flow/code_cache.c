@@ -134,14 +134,15 @@ static int grow_spaces(struct code_cache *cache)
 	return 0;
 }
 
-int code_init(struct code_cache *cache, const struct ptah_image *image)
+int code_init(struct code_cache *cache, const struct ptah_image *image, struct flow_arena *arena)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->image = image;
+	cache->arena = arena;
 	cache->round = 1;
 	cache->bucket_count = FIRST_BUCKETS;
 	cache->chunk_used = CODE_CHUNK_NODES;
-	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
+	cache->buckets = flow_table_new(arena, cache->bucket_count * sizeof(struct code_node *));
 	if (!cache->buckets || grow_spaces(cache) < 0)
 		return PTAH_E_NOMEM;
 	cache->spaces[0] = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
@@ -149,16 +150,17 @@ int code_init(struct code_cache *cache, const struct ptah_image *image)
 	return 0;
 }
 
-static void free_chunks(struct code_cache *cache)
+/* Forgets all nodes. Their memory is used again. */
+static void empty_chunks(struct code_cache *cache)
 {
 	while (cache->chunks) {
-		struct code_chunk *next = cache->chunks->next;
+		struct code_chunk *chunk = cache->chunks;
 
-		for (size_t i = 0; i < CODE_CHUNK_NODES; i++) {
-			free(cache->chunks->insns[i]);
-		}
-		free(cache->chunks);
-		cache->chunks = next;
+		for (size_t i = 0; i < CODE_CHUNK_NODES; i++)
+			free(chunk->insns[i]);
+		cache->chunks = chunk->next;
+		chunk->next = cache->spare;
+		cache->spare = chunk;
 	}
 	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->node_count = cache->reader_count = 0;
@@ -167,15 +169,23 @@ static void free_chunks(struct code_cache *cache)
 
 void code_fini(struct code_cache *cache)
 {
-	free_chunks(cache);
-	free(cache->buckets);
+	empty_chunks(cache);
+	while (cache->spare) {
+		struct code_chunk *chunk = cache->spare;
+
+		cache->spare = chunk->next;
+		flow_aligned_free(cache->arena, chunk);
+	}
+	if (cache->buckets)
+		flow_table_free(cache->arena, cache->buckets,
+				cache->bucket_count * sizeof(struct code_node *));
 	free(cache->spaces);
 	free(cache->space_index);
 }
 
 void code_flush(struct code_cache *cache)
 {
-	free_chunks(cache);
+	empty_chunks(cache);
 	memset(cache->buckets, 0, cache->bucket_count * sizeof(struct code_node *));
 }
 
@@ -191,7 +201,8 @@ static void grow(struct code_cache *cache)
 {
 	size_t old_count = cache->bucket_count;
 	struct code_node **old = cache->buckets;
-	struct code_node **buckets = calloc(old_count * 2, sizeof(struct code_node *));
+	struct code_node **buckets =
+	    flow_table_new(cache->arena, old_count * 2 * sizeof(struct code_node *));
 
 	if (!buckets)
 		return;
@@ -206,7 +217,7 @@ static void grow(struct code_cache *cache)
 			buckets[b] = n;
 		}
 	}
-	free(old);
+	flow_table_free(cache->arena, old, old_count * sizeof(struct code_node *));
 }
 
 void code_forget_places(struct code_cache *cache)
@@ -328,8 +339,12 @@ static struct code_node *allocate(struct code_cache *cache)
 		return node;
 	}
 	if (cache->chunk_used == CODE_CHUNK_NODES) {
-		struct code_chunk *chunk = aligned_alloc(CODE_CHUNK_BYTES, CODE_CHUNK_BYTES);
+		struct code_chunk *chunk = cache->spare;
 
+		if (chunk)
+			cache->spare = chunk->next;
+		else
+			chunk = flow_aligned_new(cache->arena, CODE_CHUNK_BYTES, CODE_CHUNK_BYTES);
 		if (!chunk)
 			return NULL;
 		memset(chunk->insns, 0, sizeof(chunk->insns));

@@ -10,6 +10,7 @@
 #ifndef PTAH_FLOW_CODE_CACHE_H
 #define PTAH_FLOW_CODE_CACHE_H
 
+#include "flow/large_table.h"
 #include "image/image_access.h"
 
 #include <ptah/flow.h>
@@ -83,6 +84,7 @@ struct code_refusal {
 
 struct code_cache {
 	const struct ptah_image *image;
+	struct flow_arena *arena; /* chunks lie in it, while it has room */
 	/* Called for code that is missing, or NULL: see struct ptah_flow_config. */
 	ptah_missing_code *on_missing;
 	void *missing_context;
@@ -101,10 +103,11 @@ struct code_cache {
 	size_t node_count;
 	size_t reader_count; /* upper bound of the number of nodes with from_reader */
 	struct code_chunk *chunks;
+	struct code_chunk *spare; /* chunks that a flush has emptied */
 	size_t chunk_used;
 };
 
-int code_init(struct code_cache *cache, const struct ptah_image *image);
+int code_init(struct code_cache *cache, const struct ptah_image *image, struct flow_arena *arena);
 void code_fini(struct code_cache *cache);
 
 /* Forgets the refused addresses: on_missing is called for them again. */

@@ -45,9 +45,20 @@ static ALWAYS_INLINE struct ptah_item *flow_emit_block(struct ptah_flow *f, stru
 void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
 		    uint64_t end, unsigned ninsn, unsigned last_size);
 
-static inline void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
+/* Does the caller want items of this type? */
+static inline bool flow_reports(const struct ptah_flow *f, unsigned type)
+{
+	return !f->no_events || type == PTAH_ITEM_BLOCK || type == PTAH_ITEM_GAP ||
+	       type == PTAH_ITEM_OVERFLOW || type == PTAH_ITEM_ERROR;
+}
+
+static inline void flow_emit_event(struct ptah_flow *f, struct flow_output *out,
 				   const struct ptah_item *event)
 {
+	if (!flow_reports(f, event->type)) {
+		f->hid_event = true;
+		return;
+	}
 	out->items[out->count++] = *event;
 	if (UNLIKELY(f->stop_at_events))
 		flow_end_batch(out);

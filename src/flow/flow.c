@@ -37,13 +37,14 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_retcomp = events.trace.no_retcomp;
 	f->no_paths = config && config->no_paths;
 	f->stop_at_events = config && config->stop_at_events;
+	f->no_events = config && config->no_events;
 	f->resync = config && config->resync;
-	f->no_huge_pages = config && config->no_huge_pages;
+	f->arena.huge = !(config && config->no_huge_pages);
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(&events, &f->events);
 	if (status >= 0)
-		status = code_init(&f->code, image);
+		status = code_init(&f->code, image, &f->arena);
 	if (config) {
 		f->code.on_missing = config->on_missing;
 		f->code.missing_context = config->missing_context;
@@ -63,6 +64,7 @@ void ptah_flow_free(struct ptah_flow *f)
 	ptah_event_decoder_free(f->events);
 	code_fini(&f->code);
 	flow_paths_free(f->paths);
+	flow_arena_fini(&f->arena);
 	free(f->mark);
 	free(f);
 }

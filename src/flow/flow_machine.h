@@ -54,12 +54,15 @@ struct flow_mark;
 
 struct ptah_flow {
 	struct ptah_event_decoder *events;
+	struct flow_arena arena; /* for the tables of the flow, and of its profile */
 	struct code_cache code;
 	uint64_t generation; /* the image's generation that the code cache follows */
 
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
 	bool stop_at_events;
+	bool no_events;	  /* only blocks, gaps, overflows and errors are returned */
+	bool hid_event;	  /* one has been left out */
 	bool resync;	  /* continues after missing code by itself: see resync.c */
 	bool space_fixed; /* the caller has set the address space with flow_set_space() */
 	struct ptah_range ranges[PTAH_RANGES];
@@ -67,7 +70,7 @@ struct ptah_flow {
 
 	/* What packets do at places where packets often begin; NULL until it is first used. */
 	struct flow_paths *paths;
-	bool no_paths, no_huge_pages;
+	bool no_paths;
 
 	/* Called for every indirect branch with its target, or NULL. */
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
@@ -153,6 +156,10 @@ struct ptah_flow {
 	unsigned old_calls; /* calls before the address of the last PSB+ that are not pushed */
 	struct return_site stack[STACK_SIZE];
 };
+
+/* What a mark saves. */
+#define FLOW_KEPT_FROM offsetof(struct ptah_flow, positioned)
+#define FLOW_KEPT_SIZE (sizeof(struct ptah_flow) - FLOW_KEPT_FROM)
 
 /* A direct call pushes, unless it calls the next instruction (SDM: zero-length calls). */
 static inline bool flow_pushes(const struct code_node *node)

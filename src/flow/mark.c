@@ -7,14 +7,11 @@
 
 #include <stdlib.h>
 
-#define KEPT_FROM offsetof(struct ptah_flow, positioned)
-#define KEPT_SIZE (sizeof(struct ptah_flow) - KEPT_FROM)
-
 struct flow_mark {
 	bool set;
 	uint16_t space; /* the code cache's current one */
 	uint64_t ip;	/* where `node` began, which may be forgotten when the flow returns */
-	uint8_t kept[KEPT_SIZE];
+	uint8_t kept[FLOW_KEPT_SIZE];
 	struct ptah_event_decoder events;
 };
 
@@ -38,7 +35,7 @@ int ptah_flow_mark(struct ptah_flow *f)
 	mark->set = true;
 	mark->space = f->code.space;
 	mark->ip = f->node ? f->node->ip : f->ip;
-	memcpy(mark->kept, (const uint8_t *)f + KEPT_FROM, KEPT_SIZE);
+	memcpy(mark->kept, (const uint8_t *)f + FLOW_KEPT_FROM, FLOW_KEPT_SIZE);
 	event_save(f->events, &mark->events);
 	return 0;
 }
@@ -50,7 +47,7 @@ int ptah_flow_rewind(struct ptah_flow *f)
 	if (!f || !f->mark || !f->mark->set)
 		return PTAH_E_INVAL;
 	mark = f->mark;
-	memcpy((uint8_t *)f + KEPT_FROM, mark->kept, KEPT_SIZE);
+	memcpy((uint8_t *)f + FLOW_KEPT_FROM, mark->kept, FLOW_KEPT_SIZE);
 	event_restore(f->events, &mark->events);
 	/* The nodes of that time may have been forgotten. */
 	f->node = NULL;

@@ -22,6 +22,7 @@
 #ifndef PTAH_FLOW_PACKET_LOOP_H
 #define PTAH_FLOW_PACKET_LOOP_H
 
+#include "event/packet_group.h"
 #include "flow/flow_machine.h"
 
 /* Takes the TNT-8 at `pos`; `payload` has its outcomes below a stop bit. Returns the next place. */
@@ -38,6 +39,16 @@ static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *t, place_numb
  */
 static ALWAYS_INLINE bool take_tip(struct packet_taker *t, place_number *place, const uint8_t *pos,
 				   uint64_t ip);
+
+/*
+ * Takes the packets at *pos, which are none that the loop takes itself: one packet or several that
+ * belong together (event/packet_group.h). True: they are taken, *pos is after them, *last_ip is
+ * what the address of the next packet is compressed against, the event decoder is in the state that
+ * the packets leave it in, and *place is the next place, or 0. False: nothing has changed. The
+ * event decoder has the time, its position is not current.
+ */
+static ALWAYS_INLINE bool take_group(struct packet_taker *t, place_number *place,
+				     const uint8_t **pos, uint64_t *last_ip);
 
 /* The time may have changed; the event decoder has the new one. */
 static ALWAYS_INLINE void take_time(struct packet_taker *t);
@@ -84,18 +95,23 @@ static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, plac
 			pos += size;
 			last_ip = ip;
 		} else if (byte == OPCODE_PAD) {
-			pos += load_le64(pos) ? 1 : 8;
+			pos = packet_skip_pads(pos, t->end);
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
 			place = take_tnt_64(t, place, pos);
 			pos += 8;
 		} else {
-			const bool more = event_take_clock_at(d, pos, cycles, limit);
+			bool more;
 
-			cycles = (struct event_cycles){.sum = 0};
+			if (timed)
+				event_settle_cycles(d, &cycles, limit);
+			more = take_group(t, &place, &pos, &last_ip);
+			if (!more) {
+				more = event_take_clock_at(d, pos, cycles, limit);
+				pos = d->pos;
+			}
 			if (timed)
 				event_settle_cycles(d, &cycles, limit);
 			take_time(t);
-			pos = d->pos;
 			if (!more || (!timed && d->time.cyc_seen))
 				break;
 		}

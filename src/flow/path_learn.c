@@ -234,14 +234,13 @@ NOINLINE bool paths_learn_steps(struct ptah_flow *f, struct path *p)
 		return false;
 	p = (struct path *)(s->words + at);
 	for (unsigned i = 0; i < p->blocks; i++) {
-		const uint64_t taken = nodes_of(p)[i] & 1;
-		struct code_node *node = (struct code_node *)(nodes_of(p)[i] - taken);
+		struct code_node *node = (struct code_node *)(nodes_of(p)[i] & ~UINT64_C(1));
 		const struct ptah_insn *insns = code_node_insns(&f->code, node);
+		const struct ptah_block *block = &blocks_of(p)[i];
 
 		if (!insns)
 			return false;
-		step = flow_put_steps(step, insns, code_ninsn(node), node->space,
-				      (uint8_t)(taken << TAKEN_BIT));
+		step = flow_put_steps(step, insns, block->ninsn, node->space, block->flags);
 	}
 	p->steps_at = (uint32_t)((uint64_t *)step - 2 * p->ninsn - s->words);
 	return true;

@@ -5,6 +5,9 @@
  */
 #include "flow/path_tables.h"
 
+#include "flow/emit_items.h"
+#include "flow/pass_groups.h"
+
 /* What the caller reads. */
 enum form {
 	FORM_ITEMS,
@@ -28,11 +31,18 @@ struct packet_taker {
 	uint64_t head;
 	word_pair now;	      /* tsc, offset */
 	const uint8_t *moved; /* the last packet with outcomes or a target, or NULL */
+	bool quiet;	      /* groups are taken without events */
+	bool lost_tnt;	      /* that packet is a TNT although tracing is off: the flow's */
 	unsigned top, depth;  /* of the return address stack */
 	/* The tables, until learning moves them. */
 	union entry *rows;
 	const uint64_t *words;
 };
+
+static ALWAYS_INLINE uint32_t context_of(const struct ptah_flow *f)
+{
+	return ((uint32_t)f->code.space << 2 | f->mode) + 1;
+}
 
 static ALWAYS_INLINE void load_tables(struct packet_taker *to, const struct ptah_flow *f)
 {
@@ -102,6 +112,8 @@ NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned pa
 {
 	struct path *p;
 
+	if (place == PLACE_OFF)
+		return false;
 	if (f->paths->rows[place + payload].path < PATH_FIRST && !paths_learn(f, place, payload))
 		return false;
 	p = path_of(f->paths->words, f->paths->rows[place + payload]);
@@ -196,8 +208,12 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_t
 
 		/* A return without an entry on the stack is an error, which the flow reports. */
 		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
-			     (entry.next & NEXT_POPS && !to->depth)))
-			return paths_leave(f, paths_node_at(f->paths, place), payload);
+			     (entry.next & NEXT_POPS && !to->depth))) {
+			to->lost_tnt = place == PLACE_OFF;
+			return to->lost_tnt
+				   ? 0
+				   : paths_leave(f, paths_node_at(f->paths, place), payload);
+		}
 		put_path(to, entry, form);
 		next = entry.next & ~NEXT_KINDS;
 		if (entry.next & NEXT_PUSHES)
@@ -259,13 +275,23 @@ NOINLINE static uint32_t resume(struct ptah_flow *f, struct packet_taker *to, ui
 	return place;
 }
 
+/* The place at the address that a packet leads to, or 0: then the flow is there. */
+static ALWAYS_INLINE uint32_t place_at(struct ptah_flow *f, struct packet_taker *to, uint64_t ip)
+{
+	const struct target *t = &f->paths->targets[paths_slot(ip)];
+	uint32_t place = t->place;
+
+	if (UNLIKELY(t->ip != ip || t->context != to->context)) {
+		place = paths_find_target(f, ip, to->context);
+		load_tables(to, f);
+	}
+	return place;
+}
+
 /* Carries out a TIP. Returns the place of its target, or 0: then the flow is at the target. */
 static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_taker *to,
 					   union entry entry, uint64_t ip)
 {
-	const struct target *t = &f->paths->targets[paths_slot(ip)];
-	uint32_t place;
-
 	put_path(to, entry, to->form);
 	if (entry.next & NEXT_PUSHES)
 		push_calls(f, to, entry);
@@ -273,12 +299,7 @@ static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_ta
 		to->depth--;
 		to->top--;
 	}
-	place = t->place;
-	if (UNLIKELY(t->ip != ip || t->context != to->context)) {
-		place = paths_find_target(f, ip, to->context);
-		load_tables(to, f);
-	}
-	return place;
+	return place_at(f, to, ip);
 }
 
 /* What packet_loop.h needs to be defined. */
@@ -304,6 +325,10 @@ static ALWAYS_INLINE uint32_t take_tnt_64(struct packet_taker *to, uint32_t plac
 					  const uint8_t *pos)
 {
 	move(to, pos);
+	if (UNLIKELY(place == PLACE_OFF)) {
+		to->lost_tnt = true;
+		return 0;
+	}
 	return take_many_outcomes(to->flow, to, place, load_le64(pos) >> 16, to->form);
 }
 
@@ -337,6 +362,185 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *to, struct event_cycles 
 	take_time(to);
 }
 
+/*
+ * Reports an event, after the loop if it is not an item in the caller's array. `pos`: the packet
+ * that it begins with. The caller can act before what follows, where it wants to.
+ */
+static ALWAYS_INLINE void put_event(struct packet_taker *to, unsigned type, uint8_t flags,
+				    uint64_t ip, uint64_t target, const uint8_t *pos)
+{
+	struct ptah_flow *f = to->flow;
+	const struct ptah_event_decoder *d = f->events;
+	struct ptah_item *item = to->form == FORM_ITEMS ? to->item : &f->held;
+
+	to->moved = pos;
+	if (f->no_events)
+		return;
+	*item = (struct ptah_item){.type = (uint8_t)type,
+				   .flags = flags | (d->in_tx ? PTAH_ITEM_SPECULATIVE : 0),
+				   .mode = d->mode,
+				   .tsc_error = d->tsc_error,
+				   .ip = ip,
+				   .to = target,
+				   .tsc = d->tsc,
+				   .offset = event_offset(d, pos)};
+	if (to->form == FORM_ITEMS)
+		to->item++;
+	else
+		f->has_held = true;
+	if (to->form != FORM_ITEMS || f->stop_at_events)
+		to->end = pos - 1;
+}
+
+static ALWAYS_INLINE bool has_event_room(const struct packet_taker *to)
+{
+	return to->form != FORM_ITEMS || to->item != to->item_end;
+}
+
+/* The same for a path, with the part of a node at its end. */
+static ALWAYS_INLINE void put_group_path(struct packet_taker *to, union entry entry)
+{
+	const struct path *p = path_of(to->words, entry);
+	const struct ptah_block *last;
+
+	put_path(to, entry, to->form);
+	if (to->form != FORM_ITEMS || !p->cut)
+		return;
+	last = blocks_of(p) + p->blocks - 1;
+	to->item[-1].flags |= PTAH_ITEM_TRUNCATED;
+	to->item[-1].insn_class = PTAH_INSN_OTHER;
+	to->item[-1].ninsn = last->ninsn;
+	to->item[-1].last_size = last->last_size;
+	to->item[-1].end = last->ip + last->size;
+}
+
+/* Learns the path of packets that belong together, or learns it in this form. */
+NOINLINE static bool learn_group(struct ptah_flow *f, uint32_t place, const uint8_t *pos,
+				 uint64_t last_ip, const struct packet_group *g, enum form form)
+{
+	const struct transition *x = paths_transition(f->paths, place, g->ip, g->to);
+	struct path *p;
+
+	if ((!paths_is_transition(x, place, g) || x->entry.path < PATH_FIRST) &&
+	    !paths_learn_group(f, place, pos, last_ip, g))
+		return false;
+	p = path_of(f->paths->words, x->entry);
+	return form != FORM_STEPS || p->steps_at || paths_learn_steps(f, p);
+}
+
+/* Tracing is off, and events are not wanted: up to the next TIP.PGE, or to what the flow has to do.
+ */
+static ALWAYS_INLINE void pass_off(struct packet_taker *to, uint32_t *place, const uint8_t **pos,
+				   uint64_t *last_ip)
+{
+	struct ptah_flow *f = to->flow;
+	const uint8_t *at = *pos;
+	uint64_t ip = *last_ip;
+	const bool on = paths_pass_off(f, &at, to->end, &ip);
+
+	*pos = at;
+	*last_ip = ip;
+	to->depth = 0;
+	if (on) {
+		to->context = context_of(f);
+		*place = place_at(f, to, f->ip);
+	} else {
+		*place = PLACE_OFF;
+		to->end = at - 1;
+	}
+}
+
+/* Takes a PSB+ while tracing is on. */
+static ALWAYS_INLINE bool take_psb(struct packet_taker *to, uint32_t place, const uint8_t **pos,
+				   uint64_t *last_ip)
+{
+	uint64_t ip = *last_ip;
+	const uint8_t *end = paths_pass_psb(to->flow, place, *pos, to->end, &ip);
+
+	if (!end)
+		return false;
+	to->depth = 0;
+	*pos = end;
+	*last_ip = ip;
+	return true;
+}
+
+/* Takes a TIP.PGD, or one after a FUP. */
+static ALWAYS_INLINE bool switch_off(struct packet_taker *to, uint32_t *place, const uint8_t **pos,
+				     uint64_t *last_ip, const struct packet_group *group)
+{
+	const struct packet_group g = *group;
+	const struct transition *x = paths_transition(to->flow->paths, *place, g.ip, g.to);
+	union entry entry = x->entry;
+
+	if (UNLIKELY(!paths_is_transition(x, *place, &g) || entry.path < PATH_FIRST ||
+		     (to->form == FORM_STEPS && !path_of(to->words, entry)->steps_at))) {
+		const struct packet_group copy = g;
+		const bool known = learn_group(to->flow, *place, *pos, *last_ip, &copy, to->form);
+
+		load_tables(to, to->flow);
+		if (!known)
+			return false;
+		entry = x->entry;
+	}
+	if (!has_event_room(to) || !can_put(to, entry, path_of(to->words, entry), to->form) ||
+	    (to->form == FORM_ITEMS && to->item_end - to->item == count_of(entry)))
+		return false;
+	if (to->form == FORM_ITEMS)
+		to->now[1] = event_offset(to->flow->events, *pos);
+	put_group_path(to, entry);
+	to->depth = 0;
+	put_event(to,
+		  g.kind == PACKET_GROUP_FUP_PGD ? PTAH_ITEM_ASYNC_DISABLED : PTAH_ITEM_DISABLED,
+		  g.has_to ? 0 : PTAH_ITEM_IP_SUPPRESSED, g.ip, g.to, *pos);
+	*pos = g.end;
+	*last_ip = g.last_ip;
+	if (to->quiet)
+		pass_off(to, place, pos, last_ip);
+	else
+		*place = PLACE_OFF;
+	return true;
+}
+
+/* Takes a TIP.PGE. */
+static ALWAYS_INLINE bool switch_on(struct packet_taker *to, uint32_t *place, const uint8_t **pos,
+				    uint64_t *last_ip)
+{
+	struct ptah_flow *f = to->flow;
+	uint64_t ip = *last_ip;
+	const unsigned size = packet_take_ip(*pos, &ip);
+
+	if (!size || !has_event_room(to))
+		return false;
+	put_event(to, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
+	flow_lose_position(f);
+	f->calls_lost = false;
+	f->positioned = f->events->enabled = f->events->plain = true;
+	to->depth = 0;
+	*place = place_at(f, to, ip);
+	*pos += size;
+	*last_ip = ip;
+	return true;
+}
+
+static ALWAYS_INLINE bool take_group(struct packet_taker *to, uint32_t *place, const uint8_t **pos,
+				     uint64_t *last_ip)
+{
+	const unsigned opcode = **pos & OPCODE_IP_MASK;
+	struct packet_group g;
+
+	if (*place == PLACE_OFF) {
+		if (to->quiet)
+			pass_off(to, place, pos, last_ip);
+		return to->quiet ||
+		       (opcode == OPCODE_TIP_PGE && switch_on(to, place, pos, last_ip));
+	}
+	if (opcode == OPCODE_TIP_PGD || opcode == OPCODE_FUP)
+		return packet_group_read(*pos, to->end, *last_ip, &g) &&
+		       g.kind != PACKET_GROUP_FUP_TIP && switch_off(to, place, pos, last_ip, &g);
+	return to->quiet && load_le64(*pos) == PSB_WORD && take_psb(to, *place, pos, last_ip);
+}
+
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as their paths are known. */
@@ -348,11 +552,13 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 	to->flow = f;
 	to->end = f->events->end - LOOP_LOOK;
 	to->form = form;
-	to->context = ((uint32_t)f->code.space << 2 | f->mode) + 1;
+	to->context = context_of(f);
 	to->now[1] = f->offset;
 	to->top = f->stack_top;
 	to->depth = f->stack_depth;
 	to->moved = NULL;
+	to->quiet = f->no_events && flow_can_pass_groups(f);
+	to->lost_tnt = false;
 	load_tables(to, f);
 	place = loop_over_packets(to, place, timed);
 	if (to->moved)
@@ -360,7 +566,11 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 	f->stack_top = to->top;
 	f->stack_depth = to->depth;
 	*sink = copy;
-	if (place)
+	if (to->lost_tnt)
+		f->events->pos = to->moved;
+	if (place == PLACE_OFF || to->lost_tnt)
+		flow_turn_off(f);
+	else if (place)
 		paths_leave(f, paths_node_at(f->paths, place), 1);
 }
 
@@ -399,22 +609,30 @@ NOINLINE static void run_steps_timed(struct ptah_flow *f, struct packet_taker *s
 	run(f, sink, place, FORM_STEPS, true);
 }
 
+static uint32_t enter(struct ptah_flow *f)
+{
+	return f->positioned ? paths_enter(f, false) : paths_enter_off(f, false);
+}
+
 void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
 {
 	struct packet_taker to = {.item = out->items + out->count,
 				  .item_end = out->items + out->capacity};
-	const uint32_t place = paths_enter(f, false);
+	const uint32_t place = enter(f);
 
 	if (place)
 		(f->events->time.cyc_seen ? run_items_timed : run_items)(f, &to, place);
 	out->count = (size_t)(to.item - out->items);
+	if (f->stop_at_events && out->count && to.item != out->items &&
+	    to.item[-1].type != PTAH_ITEM_BLOCK)
+		flow_end_batch(out);
 }
 
 void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 {
 	struct ptah_block *block = out->blocks + out->count;
 	struct packet_taker to = {.block = block, .block_end = out->blocks + out->capacity};
-	uint32_t place = paths_enter(f, false);
+	uint32_t place = enter(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_BLOCKS);
@@ -432,7 +650,7 @@ void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
 {
 	struct ptah_step *step = out->steps + out->count;
 	struct packet_taker to = {.step = step, .step_end = out->steps + out->capacity};
-	uint32_t place = paths_enter(f, false);
+	uint32_t place = enter(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_STEPS);

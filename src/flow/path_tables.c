@@ -35,14 +35,14 @@ static size_t rows_size(size_t capacity)
 	return capacity * STRIDE * sizeof(union entry);
 }
 
-struct flow_paths *flow_paths_new(bool huge)
+struct flow_paths *flow_paths_new(struct flow_arena *arena)
 {
 	struct flow_paths *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->huge = huge;
-	s->words = flow_table_new(words_size(FIRST_WORDS), huge);
+	s->arena = arena;
+	s->words = flow_table_new(arena, words_size(FIRST_WORDS));
 	if (!s->words) {
 		free(s);
 		return NULL;
@@ -57,8 +57,8 @@ void flow_paths_free(struct flow_paths *s)
 {
 	if (!s)
 		return;
-	flow_table_free(s->rows, rows_size(s->place_capacity));
-	flow_table_free(s->words, words_size(s->word_capacity));
+	flow_table_free(s->arena, s->rows, rows_size(s->place_capacity));
+	flow_table_free(s->arena, s->words, words_size(s->word_capacity));
 	free(s);
 }
 
@@ -81,6 +81,7 @@ void flow_paths_forget(struct ptah_flow *f)
 	s->word_count = FIRST_WORD;
 	s->full = false;
 	memset(s->targets, 0, sizeof(s->targets));
+	memset(s->transitions, 0, sizeof(s->transitions));
 }
 
 static bool grow_places(struct flow_paths *s)
@@ -90,10 +91,12 @@ static bool grow_places(struct flow_paths *s)
 
 	if (s->place_count >= MAX_PLACES)
 		return false;
-	rows = flow_table_grow(s->rows, rows_size(s->place_capacity), rows_size(s->place_count),
-			       rows_size(capacity), s->huge);
+	rows = flow_table_grow(s->arena, s->rows, rows_size(s->place_capacity),
+			       rows_size(s->place_count), rows_size(capacity));
 	if (!rows)
 		return false;
+	if (!s->rows) /* the row of PLACE_OFF stays empty */
+		memset(rows, 0, STRIDE * sizeof(*rows));
 	s->rows = rows;
 	s->place_capacity = capacity;
 	return true;
@@ -134,9 +137,9 @@ uint64_t *paths_new_words(struct flow_paths *s, size_t n)
 		uint64_t *grown = NULL;
 
 		if (capacity <= MAX_WORDS)
-			grown = flow_table_grow(s->words, words_size(s->word_capacity),
+			grown = flow_table_grow(s->arena, s->words, words_size(s->word_capacity),
 						s->word_count * sizeof(*s->words),
-						words_size(capacity), s->huge);
+						words_size(capacity));
 		if (!grown) {
 			s->full = true;
 			return NULL;
@@ -184,7 +187,7 @@ uint32_t paths_enter(struct ptah_flow *f, bool spans)
 	int status;
 
 	if (UNLIKELY(!f->paths)) {
-		f->paths = flow_paths_new(!f->no_huge_pages);
+		f->paths = flow_paths_new(&f->arena);
 		f->no_paths = !f->paths;
 		if (f->no_paths)
 			return 0;

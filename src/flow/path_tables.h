@@ -6,15 +6,17 @@
 #ifndef PTAH_FLOW_PATH_TABLES_H
 #define PTAH_FLOW_PATH_TABLES_H
 
+#include "event/packet_group.h"
 #include "flow/paths.h"
 
 /*
  * The tables are emptied when they exceed these limits, about 140 and 64 MB. A compiler's run, one
  * of the largest programs measured, has 79,221 places.
  */
-#define MAX_PLACES ((size_t)1 << 17)
-#define MAX_WORDS  ((size_t)8 << 20)
-#define TARGETS	   4096
+#define MAX_PLACES  ((size_t)1 << 17)
+#define MAX_WORDS   ((size_t)8 << 20)
+#define TARGETS	    4096
+#define TRANSITIONS 2048
 
 /* Blocks in one path. The flow carries out packets with more. */
 #define MAX_BLOCKS 64
@@ -85,7 +87,8 @@ struct path {
 	uint8_t blocks;
 	uint8_t pushes; /* calls it leaves open */
 	uint8_t reach;	/* how many more entries the stack had in between than before */
-	uint8_t reserved[5];
+	uint8_t cut;	/* its last block is a part of a node: only that of a transition */
+	uint8_t reserved[4];
 };
 
 #define PATH_WORDS (sizeof(struct path) / 8)
@@ -154,16 +157,34 @@ struct target {
 	uint32_t place;
 };
 
+/*
+ * A place without code: tracing is off. It lies in the row of place 0, which stays empty, so that
+ * no TNT or TIP is ever known there.
+ */
+#define PLACE_OFF 1
+
+/*
+ * What packets that belong together do at a place (event/packet_group.h). The flow has carried them
+ * out once to find it out. These are kept in a cache with one entry for each hash.
+ */
+struct transition {
+	uint64_t ip, to;   /* the addresses that the packets carry, or 0 */
+	uint32_t place;	   /* 0: free */
+	uint32_t kind;	   /* enum packet_group_kind, and whether there is `to` */
+	union entry entry; /* its path: the blocks that the packets prove */
+};
+
 struct flow_paths {
 	union entry *rows; /* STRIDE entries for each place; place 0 is none */
 	size_t place_count, place_capacity;
 	uint64_t *words;
 	size_t word_count, word_capacity;
-	uint8_t mode; /* the mode of the places on the return address stack */
-	bool huge;    /* large pages are asked for */
-	bool full;    /* as large as they may be, or out of memory: to be emptied */
-	bool spans;   /* they are tables for spans */
+	uint8_t mode;		  /* the mode of the places on the return address stack */
+	struct flow_arena *arena; /* the flow's */
+	bool full;		  /* as large as they may be, or out of memory: to be emptied */
+	bool spans;		  /* they are tables for spans */
 	struct target targets[TARGETS];
+	struct transition transitions[TRANSITIONS];
 };
 
 /* Makes room for n more words; existing ones may move. NULL: the tables are full. */
@@ -205,6 +226,26 @@ static ALWAYS_INLINE size_t paths_slot(uint64_t ip)
 	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TARGETS;
 }
 
+static ALWAYS_INLINE struct transition *paths_transition(struct flow_paths *s, uint32_t place,
+							 uint64_t ip, uint64_t to)
+{
+	const uint64_t key = (ip ^ to << 1) + ((uint64_t)place << 20);
+
+	return &s->transitions[(size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TRANSITIONS];
+}
+
+static ALWAYS_INLINE uint32_t paths_group_kind(const struct packet_group *g)
+{
+	return g->kind << 1 | g->has_to;
+}
+
+static ALWAYS_INLINE bool paths_is_transition(const struct transition *x, uint32_t place,
+					      const struct packet_group *g)
+{
+	return x->place == place && x->ip == g->ip && x->to == g->to &&
+	       x->kind == paths_group_kind(g);
+}
+
 /* A return's place, where its site does not have it or has it for another mode; or 0. */
 uint32_t paths_find_return(struct ptah_flow *f, const struct return_site *site);
 
@@ -233,6 +274,24 @@ uint32_t paths_enter(struct ptah_flow *f, bool spans);
  * has to carry it out.
  */
 bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload);
+
+/* The same for packets that belong together: what they do at the flow's place, which is `place`. */
+bool paths_learn_group(struct ptah_flow *f, uint32_t place, const uint8_t *pos, uint64_t last_ip,
+		       const struct packet_group *g);
+
+/* The place where tracing is off, if the flow is there and a TIP.PGE may follow; else 0. */
+uint32_t paths_enter_off(struct ptah_flow *f, bool spans);
+
+/*
+ * Without events: takes a PSB+ at a place, if nothing changes but that the return address stack is
+ * empty, which is the caller's. Returns the position after it, or NULL: the flow has to do it.
+ */
+const uint8_t *paths_pass_psb(struct ptah_flow *f, uint32_t place, const uint8_t *pos,
+			      const uint8_t *end, uint64_t *last_ip);
+
+/* The same for what comes while tracing is off: flow_pass_off(), for paths. */
+bool paths_pass_off(struct ptah_flow *f, const uint8_t **pos, const uint8_t *end,
+		    uint64_t *last_ip);
 
 /* Lists the path's steps. False: that cannot be done. The path may move. */
 bool paths_learn_steps(struct ptah_flow *f, struct path *p);

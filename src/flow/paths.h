@@ -16,8 +16,8 @@
 
 struct flow_paths;
 
-/* NULL when out of memory: the flow then reads without paths. `huge`: ask for large pages. */
-struct flow_paths *flow_paths_new(bool huge);
+/* NULL when out of memory: the flow then reads without paths. */
+struct flow_paths *flow_paths_new(struct flow_arena *arena);
 void flow_paths_free(struct flow_paths *paths);
 
 /* Forgets all paths, because code was forgotten. */

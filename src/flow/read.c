@@ -122,7 +122,7 @@ static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 {
 	const struct ptah_event_decoder *d = f->events;
 
-	return d->plain && f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
+	return d->plain == f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
 	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->has_proven &&
 	       !f->no_tnt && d->tsc < f->time_limit;
 }
@@ -183,13 +183,15 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 }
 
 /*
- * Reads one block without paths. False: there is none, or the next item is not a block and is held.
+ * Reads one block without paths. False: there is none, the next item is not a block and is held, or
+ * an event was left out (f->hid_event), after which paths may know how to continue.
  */
 static bool read_block(struct ptah_flow *f)
 {
 	struct flow_output out = {&f->held, 0, 1};
 
-	while (!flow_is_full(&out) && !f->paused && advance(f, &out, false))
+	f->hid_event = false;
+	while (!flow_is_full(&out) && !f->paused && !f->hid_event && advance(f, &out, false))
 		;
 	f->has_held = out.count && f->held.type != PTAH_ITEM_BLOCK;
 	return out.count && !f->has_held;
@@ -212,8 +214,13 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 			flow_run_block_paths(f, &out);
 		f->knows_last = f->knows_last && out.count == before;
 		/* With room for less than most paths it is better to return and be called again. */
-		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
+		if (f->has_held || (out.count && out.capacity - out.count < FEW_BLOCKS))
 			break;
+		if (!read_block(f)) {
+			if (!f->hid_event)
+				break;
+			continue;
+		}
 		f->last = f->held;
 		f->knows_last = true;
 		out.blocks[out.count++] =
@@ -247,11 +254,16 @@ int ptah_flow_read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t ca
 	flow_follow_image(f);
 	f->low = f->high = 0;
 	while (!f->has_held && !f->paused) {
-		if (!f->has_event && can_run_paths(f))
+		if (!f->has_event && f->positioned && can_run_paths(f))
 			flow_run_span_paths(f, &out);
-		if (out.capacity - out.count < FEW_BLOCKS || !read_block(f))
+		if (out.capacity - out.count < FEW_BLOCKS)
 			break;
-		flow_add_block(f, &out, &f->held);
+		if (read_block(f))
+			flow_add_block(f, &out, &f->held);
+		else if (f->hid_event)
+			flow_close_span(&out);
+		else
+			break;
 	}
 	flow_close_span(&out);
 	return (int)out.count;
@@ -286,8 +298,10 @@ int ptah_flow_read_steps(struct ptah_flow *f, struct ptah_step *steps, size_t ca
 	while (!f->has_held && !f->paused) {
 		if (!f->has_event && can_run_paths(f))
 			flow_run_step_paths(f, &out);
-		if ((out.count && out.capacity - out.count < 2 * PTAH_FLOW_MIN_STEPS) ||
-		    !read_block(f) || !put_steps(f, &out))
+		if (f->has_held ||
+		    (out.count && out.capacity - out.count < 2 * PTAH_FLOW_MIN_STEPS))
+			break;
+		if (read_block(f) ? !put_steps(f, &out) : !f->hid_event)
 			break;
 	}
 	return (int)out.count;

@@ -316,6 +316,16 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *
 	take_time(t);
 }
 
+static ALWAYS_INLINE bool take_group(struct packet_taker *to, place_number *place,
+				     const uint8_t **pos, uint64_t *last_ip)
+{
+	(void)to;
+	(void)place;
+	(void)pos;
+	(void)last_ip;
+	return false;
+}
+
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as their paths are known. */

@@ -20,7 +20,8 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->ratio = d->ratio;
 	state->tsc_error = d->tsc_error;
 	state->old_calls = f->old_calls;
-	state->stack_depth = f->stack_depth;
+	/* Without compressed returns nothing depends on the stack, and rows do not keep it. */
+	state->stack_depth = f->no_retcomp ? 0 : f->stack_depth;
 	state->offset = event_offset(d, d->pos);
 	state->ip = f->node ? f->node->ip : f->ip;
 	/* Only a flow that continues after missing code uses it, and only then all paths keep it.
@@ -32,7 +33,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->told = f->space;
 	state->space = f->code.spaces[f->code.space];
 	memcpy(&state->time, &d->time, sizeof(state->time));
-	for (unsigned i = 0; i < f->stack_depth; i++)
+	for (unsigned i = 0; i < state->stack_depth; i++)
 		state->sites[i] = f->stack[(f->stack_top - 1 - i) % STACK_SIZE].ip;
 }
 

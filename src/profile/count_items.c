@@ -25,7 +25,8 @@ uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item)
 	return node && node->end == item->end ? node->target : 0;
 }
 
-struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item)
+struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item,
+					uint64_t times)
 {
 	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
 				 .flags = item->flags & PTAH_ITEM_TRUNCATED,
@@ -47,9 +48,9 @@ struct tally_block *profile_count_block(struct ptah_profile *p, const struct pta
 	}
 	if (!b->count)
 		b->target = profile_target_of(p, item);
-	b->count++;
-	b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
-	b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
+	b->count += times;
+	b->taken += item->flags & PTAH_ITEM_TAKEN ? times : 0;
+	b->unknown += item->flags & PTAH_ITEM_UNKNOWN ? times : 0;
 	return b;
 }
 
@@ -60,5 +61,5 @@ void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
 	else if (p->coverage)
 		coverage_count_block(p, item);
 	else
-		profile_count_block(p, item);
+		profile_count_block(p, item, 1);
 }

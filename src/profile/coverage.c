@@ -7,6 +7,7 @@
  */
 #include <ptah/coverage.h>
 
+#include "flow/large_table.h"
 #include "profile/profile_internal.h"
 
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 
 /* Memos for each place of config.max_places; beyond that rows and memos begin again. */
 #define MEMOS 8
+
+#define FIRST_MEMOS 128
 
 struct memo {
 	uint64_t key;	/* as in `touched` */
@@ -36,6 +39,7 @@ struct ptah_coverage {
 	size_t hit_count;
 	struct memo *memos; /* index 0 is not used */
 	size_t memo_count, memo_capacity;
+	uint32_t *slots; /* memos by key, twice as many as memo_capacity; 0: free */
 	uint32_t making; /* the memo that is being filled, or 0 */
 	size_t blocks_before, edges_before;
 };
@@ -148,7 +152,46 @@ static void visit_return(struct ptah_coverage *c, int32_t branch, int32_t site, 
 	visit_edge(c, node, profile_at(c->profile, site)->ip, times);
 }
 
-/* Visits the edges that an entry or a pair stands for. */
+/*
+ * Adds a block that the flow has reported to the sets, and its edge. True: the edge is counted,
+ * with this index in the bitmap.
+ */
+static bool add_block(struct ptah_coverage *c, const struct ptah_item *item, uint64_t times,
+		      uint32_t *index)
+{
+	struct ptah_profile *p = c->profile;
+	struct tally_block *b = NULL;
+	struct tally_edge key = {.from = item->end - item->last_size,
+				 .to = item->end,
+				 .space = item->code.space,
+				 .mode = item->mode,
+				 .insn_class = item->insn_class};
+
+	if (in_ranges(c, item->ip)) {
+		b = profile_count_block(p, item, times);
+		if (!b)
+			return false;
+	}
+	if (item->insn_class != PTAH_INSN_COND || item->flags & PTAH_ITEM_UNKNOWN)
+		return false;
+	if (item->flags & PTAH_ITEM_TAKEN)
+		key.to = b ? b->target : profile_target_of(p, item);
+	*index = index_of(c, &key);
+	return add_edge(c, &key, times);
+}
+
+static void visit_transition(struct ptah_coverage *c, const struct transition *t, uint64_t times)
+{
+	const struct ptah_item *blocks = profile_blocks_of(c->profile, t);
+	struct memo *m = &c->memos[c->making];
+	uint32_t index;
+
+	for (unsigned i = 0; i < t->block_count; i++)
+		if (add_block(c, &blocks[i], times, &index) && c->making)
+			m->index[m->edges++] = index;
+}
+
+/* Visits the edges that an entry, a pair or a transition stands for. */
 static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 {
 	struct ptah_profile *p = c->profile;
@@ -166,6 +209,10 @@ static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 	}
 	if (key & FROM_RETURN) {
 		visit_return(c, (int32_t)from, (int32_t)key, times);
+		return;
+	}
+	if (key & FROM_GROUP) {
+		visit_transition(c, &p->transitions[(uint32_t)key], times);
 		return;
 	}
 	branch = profile_walk(p, (int32_t)from, 0, visit_node, times);
@@ -186,24 +233,10 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
 {
 	struct ptah_coverage *c = p->coverage;
-	struct tally_block *b = NULL;
-	struct tally_edge key = {.from = item->end - item->last_size,
-				 .to = item->end,
-				 .space = item->code.space,
-				 .mode = item->mode,
-				 .insn_class = item->insn_class};
+	uint32_t index;
 
-	if (in_ranges(c, item->ip)) {
-		b = profile_count_block(p, item);
-		if (!b)
-			return;
-	}
-	if (item->insn_class != PTAH_INSN_COND || item->flags & PTAH_ITEM_UNKNOWN)
-		return;
-	if (item->flags & PTAH_ITEM_TAKEN)
-		key.to = b ? b->target : profile_target_of(p, item);
-	if (add_edge(c, &key, 1))
-		hit(c, index_of(c, &key), 1);
+	if (add_block(c, item, 1, &index))
+		hit(c, index, 1);
 }
 
 /* Memos */
@@ -215,52 +248,85 @@ bool coverage_is_full(const struct ptah_profile *p)
 
 void coverage_forget_memos(struct ptah_profile *p)
 {
-	p->coverage->memo_count = 1; /* memo 0 means none */
+	struct ptah_coverage *c = p->coverage;
+
+	c->memo_count = 1; /* memo 0 means none */
+	memset(c->slots, 0, 2 * c->memo_capacity * sizeof(*c->slots));
+}
+
+/* The slot of the memo of this key, or the free one where it belongs. */
+static ALWAYS_INLINE uint32_t *memo_slot(const struct ptah_coverage *c, uint64_t key)
+{
+	const size_t mask = 2 * c->memo_capacity - 1;
+	size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+
+	while (c->slots[at] && c->memos[c->slots[at]].key != key)
+		at = (at + 1) & mask;
+	return &c->slots[at];
+}
+
+static bool grow_memos(struct ptah_coverage *c)
+{
+	struct flow_arena *arena = &c->profile->flow->arena;
+	const size_t old = c->memo_capacity, capacity = flow_table_more(old);
+	struct memo *memos;
+	uint32_t *slots;
+
+	if (capacity > UINT32_MAX / 2)
+		return false;
+	slots = flow_table_new(arena, 2 * capacity * sizeof(*slots));
+	if (!slots)
+		return false;
+	memos = flow_table_grow(arena, c->memos, old * sizeof(*memos),
+				c->memo_count * sizeof(*memos), capacity * sizeof(*memos));
+	if (!memos) {
+		flow_table_free(arena, slots, 2 * capacity * sizeof(*slots));
+		return false;
+	}
+	flow_table_free(arena, c->slots, 2 * old * sizeof(*slots));
+	c->memos = memos;
+	c->slots = slots;
+	c->memo_capacity = capacity;
+	for (uint32_t i = 1; i < c->memo_count; i++)
+		*memo_slot(c, memos[i].key) = i;
+	return true;
 }
 
 /* Returns 0 when out of memory. */
 static uint32_t make_memo(struct ptah_coverage *c, uint64_t key)
 {
-	if (c->memo_count == c->memo_capacity) {
-		const size_t capacity = 2 * c->memo_capacity;
-		struct memo *memos =
-		    capacity < UINT32_MAX ? realloc(c->memos, capacity * sizeof(*memos)) : NULL;
-
-		if (!memos) {
-			c->profile->status = PTAH_E_NOMEM;
-			return 0;
-		}
-		c->memos = memos;
-		c->memo_capacity = capacity;
+	if (c->memo_count == c->memo_capacity && !grow_memos(c)) {
+		c->profile->status = PTAH_E_NOMEM;
+		return 0;
 	}
 	c->making = (uint32_t)c->memo_count++;
+	*memo_slot(c, key) = c->making;
 	c->memos[c->making].key = key;
 	c->memos[c->making].total = c->memos[c->making].edges = 0;
 	visit_key(c, key, 0);
 	return c->making;
 }
 
-static ALWAYS_INLINE void settle_one(struct ptah_coverage *c, uint32_t *memo, uint64_t key,
-				     uint32_t times)
+static ALWAYS_INLINE void settle_one(struct ptah_coverage *c, uint64_t key, uint32_t times)
 {
+	uint32_t memo = *memo_slot(c, key);
 	struct memo *m;
 
-	if (UNLIKELY(!*memo))
-		*memo = make_memo(c, key);
-	m = &c->memos[*memo];
+	if (UNLIKELY(!memo))
+		memo = make_memo(c, key);
+	m = &c->memos[memo];
 	m->total += times;
 	for (uint32_t i = 0; i < m->edges; i++)
 		hit(c, m->index[i], times);
 }
 
-/* A pair's count has the number of its memo in the upper half. */
 static void settle_pair(struct ptah_coverage *c, uint64_t key)
 {
-	struct pair *pair = profile_pair(c->profile, key);
-	uint32_t memo = (uint32_t)(pair->count >> 32);
+	uint64_t *count = key & FROM_GROUP ? &c->profile->transitions[(uint32_t)key].count
+					   : &profile_pair(c->profile, key)->count;
 
-	settle_one(c, &memo, key, (uint32_t)pair->count);
-	pair->count = (uint64_t)memo << 32;
+	settle_one(c, key, (uint32_t)*count);
+	*count = 0;
 }
 
 int coverage_settle(struct ptah_profile *p)
@@ -275,7 +341,7 @@ int coverage_settle(struct ptah_profile *p)
 		if (key >> 32) {
 			settle_pair(c, key);
 		} else {
-			settle_one(c, &p->marks[key], key, p->rows[key].count);
+			settle_one(c, key, p->rows[key].count);
 			p->rows[key].count = 0;
 		}
 	}
@@ -407,17 +473,20 @@ static bool is_valid(const struct ptah_coverage_config *config)
 
 static int make_tables(struct ptah_coverage *c)
 {
+	struct flow_arena *arena = &c->profile->flow->arena;
 	const size_t size = c->config.bitmap_size;
 
 	c->memo_count = 1;
-	c->memo_capacity = 1024;
-	c->memos = malloc(c->memo_capacity * sizeof(*c->memos));
+	c->memo_capacity = FIRST_MEMOS;
+	c->memos = flow_table_new(arena, c->memo_capacity * sizeof(*c->memos));
+	c->slots = flow_table_new(arena, 2 * c->memo_capacity * sizeof(*c->slots));
 	c->hits = malloc(size * sizeof(*c->hits));
-	c->own = c->config.bitmap ? NULL : malloc(size);
+	c->own = c->config.bitmap ? NULL : calloc(1, size);
 	c->bitmap = c->config.bitmap ? c->config.bitmap : c->own;
-	if (!c->memos || !c->hits || !c->bitmap)
+	if (!c->memos || !c->slots || !c->hits || !c->bitmap)
 		return PTAH_E_NOMEM;
-	memset(c->bitmap, 0, size);
+	if (!c->own)
+		memset(c->bitmap, 0, size);
 	return 0;
 }
 
@@ -435,6 +504,7 @@ static int make_profile(struct ptah_coverage *c, const struct ptah_image *image)
 		return status;
 	beside_end(c->profile); /* it does not count by executions */
 	c->profile->coverage = c;
+	c->profile->blocks.arena = c->profile->edges.arena = &c->profile->flow->arena;
 	c->profile->flow->on_indirect = on_indirect;
 	c->profile->flow->indirect_context = c;
 	return 0;
@@ -456,9 +526,9 @@ int ptah_coverage_new(const struct ptah_image *image, const struct ptah_coverage
 	if (!c)
 		return PTAH_E_NOMEM;
 	c->config = wanted;
-	status = make_tables(c);
+	status = make_profile(c, image);
 	if (status >= 0)
-		status = make_profile(c, image);
+		status = make_tables(c);
 	if (status < 0) {
 		ptah_coverage_free(c);
 		return status;
@@ -471,8 +541,13 @@ void ptah_coverage_free(struct ptah_coverage *c)
 {
 	if (!c)
 		return;
+	if (c->profile) {
+		const struct flow_arena *arena = &c->profile->flow->arena;
+
+		flow_table_free(arena, c->memos, c->memo_capacity * sizeof(*c->memos));
+		flow_table_free(arena, c->slots, 2 * c->memo_capacity * sizeof(*c->slots));
+	}
 	ptah_profile_free(c->profile);
-	free(c->memos);
 	free(c->hits);
 	free(c->own);
 	free(c);

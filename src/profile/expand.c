@@ -111,6 +111,15 @@ static void expand_pair(struct ptah_profile *p, const struct pair *pair)
 	profile_add_edge(p, branch, to, pair->count);
 }
 
+static void expand_transition(struct ptah_profile *p, struct transition *t)
+{
+	const struct ptah_item *blocks = profile_blocks_of(p, t);
+
+	for (unsigned i = 0; t->count && i < t->block_count; i++)
+		profile_count_block(p, &blocks[i], t->count);
+	t->count = 0;
+}
+
 int profile_expand(struct ptah_profile *p)
 {
 	const uint32_t context = p->context;
@@ -120,6 +129,9 @@ int profile_expand(struct ptah_profile *p)
 		return coverage_expand(p);
 	if (!p->counted) /* looking through large tables takes long */
 		return p->status;
+	/* Most nodes have counts: a table that grows with them would be made again and again. */
+	if (!p->blocks.count)
+		tally_reserve_blocks(&p->blocks, p->flow->code.node_count);
 	for (size_t s = 1; s < p->state_count; s++) {
 		expand_returns(p, (int32_t)(s * STRIDE));
 		if (p->states[s].node) /* otherwise the state has no counts */
@@ -131,6 +143,8 @@ int profile_expand(struct ptah_profile *p)
 		expand_pair(p, &p->pairs[i]);
 		p->pairs[i].count = 0;
 	}
+	for (size_t i = 1; i < p->transition_count; i++)
+		expand_transition(p, &p->transitions[i]);
 	p->context = context;
 	p->flow->code.space = space;
 	p->budget = UINT32_MAX;

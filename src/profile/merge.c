@@ -2,6 +2,7 @@
 /* Adds one profile's counts to another's. */
 #include "profile/profile_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* The number of an address space in `into`, whose current space does not change. */
@@ -30,29 +31,37 @@ static int number_spaces(struct ptah_profile *into, const struct ptah_space *spa
 	return status;
 }
 
-static void add_blocks(struct ptah_profile *into, const struct tally *from, const uint32_t *numbers)
+/* False when out of memory, which cannot happen after tally_reserve_blocks(). */
+static bool add_blocks(struct tally *into, const struct tally *from, const uint32_t *numbers)
 {
 	for (size_t i = 0; i < from->count; i++) {
 		const struct tally_block *add = (const struct tally_block *)from->items + i;
 		struct tally_block key = *add, *b;
 
 		key.space = numbers[add->space];
-		b = tally_block(&into->blocks, &key);
+		b = tally_block(into, &key);
+		if (!b)
+			return false;
 		b->count += add->count;
 		b->taken += add->taken;
 		b->unknown += add->unknown;
 	}
+	return true;
 }
 
-static void add_edges(struct ptah_profile *into, const struct tally *from, const uint32_t *numbers)
+static bool add_edges(struct tally *into, const struct tally *from, const uint32_t *numbers)
 {
 	for (size_t i = 0; i < from->count; i++) {
 		const struct tally_edge *add = (const struct tally_edge *)from->items + i;
-		struct tally_edge key = *add;
+		struct tally_edge key = *add, *e;
 
 		key.space = numbers[add->space];
-		tally_edge(&into->edges, &key)->count += add->count;
+		e = tally_edge(into, &key);
+		if (!e)
+			return false;
+		e->count += add->count;
 	}
+	return true;
 }
 
 static void add_totals(struct ptah_profile_totals *into, const struct ptah_profile_totals *from,
@@ -79,14 +88,64 @@ int profile_add_part(struct ptah_profile *into, const struct profile_part *part)
 			    !tally_reserve_edges(&into->edges, part->edges.count)))
 		status = PTAH_E_NOMEM;
 	if (status >= 0) {
-		add_blocks(into, &part->blocks, numbers);
-		add_edges(into, &part->edges, numbers);
+		add_blocks(&into->blocks, &part->blocks, numbers);
+		add_edges(&into->edges, &part->edges, numbers);
 		add_totals(&into->totals, &part->totals, numbers);
 	}
 	free(numbers);
 	if (status >= 0 && into->beside && profile_add_part(into->beside, part) < 0)
 		beside_end(into);
 	return status;
+}
+
+/* Exchanges the contents. */
+static void swap_tallies(struct tally *a, struct tally *b)
+{
+	const struct tally t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+int profile_give_part(struct ptah_profile *into, struct profile_part *part)
+{
+	uint32_t *numbers = NULL;
+	int status = into->status;
+	bool same = true;
+
+	assert(!into->blocks.count && !into->edges.count);
+	if (status >= 0)
+		status = number_spaces(into, part->spaces, part->space_count, &numbers);
+	for (size_t i = 0; status >= 0 && i < part->space_count; i++)
+		same = same && numbers[i] == i;
+	if (status >= 0 && (!same || into->beside)) {
+		status = profile_add_part(into, part);
+	} else if (status >= 0) {
+		add_totals(&into->totals, &part->totals, numbers);
+		swap_tallies(&into->blocks, &part->blocks);
+		swap_tallies(&into->edges, &part->edges);
+	}
+	free(numbers);
+	profile_free_part(part);
+	return status;
+}
+
+int profile_join_parts(struct profile_part *into, struct profile_part *from)
+{
+	static const uint32_t numbers[1]; /* the only space is 0 in both */
+
+	assert(into->space_count == 1 && from->space_count == 1);
+	if (into->blocks.count < from->blocks.count)
+		swap_tallies(&into->blocks, &from->blocks);
+	if (into->edges.count < from->edges.count)
+		swap_tallies(&into->edges, &from->edges);
+	/* Without room for all, because nearly all blocks are in both. */
+	if (!add_blocks(&into->blocks, &from->blocks, numbers) ||
+	    !add_edges(&into->edges, &from->edges, numbers))
+		return PTAH_E_NOMEM;
+	add_totals(&into->totals, &from->totals, numbers);
+	profile_free_part(from);
+	return 0;
 }
 
 int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
@@ -130,6 +189,14 @@ int profile_take_part(struct ptah_profile *p, struct profile_part *part)
 	if (p->beside)
 		ptah_profile_reset(p->beside);
 	return 0;
+}
+
+void profile_take_totals(struct ptah_profile *p, struct ptah_profile_totals *totals)
+{
+	*totals = p->totals;
+	memset(&p->totals, 0, sizeof(p->totals));
+	if (p->beside)
+		memset(&p->beside->totals, 0, sizeof(p->beside->totals));
 }
 
 void profile_free_part(struct profile_part *part)

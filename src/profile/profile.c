@@ -2,6 +2,7 @@
 /* The profile's life cycle and the functions that callers read its counts with. */
 #include "profile/profile_internal.h"
 
+#include "flow/pass_groups.h"
 #include "flow/state.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 		return PTAH_E_NOMEM;
 	if (config)
 		p->config = *config;
+	p->config.flow.no_events = false; /* on_event is called for them */
 	status = ptah_flow_new(image, p->config.flow.size ? &p->config.flow : NULL, &p->flow);
 	if (status >= 0)
 		status = profile_rows_init(p);
@@ -36,7 +38,8 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 		return status;
 	}
 	p->window = time_window_whole();
-	p->stack_matters = !p->config.flow.events.trace.no_retcomp;
+	p->late_stack = !p->config.flow.events.trace.no_retcomp;
+	p->no_groups = p->config.on_event || !flow_can_pass_groups(p->flow);
 	p->flow->on_indirect = on_indirect;
 	p->flow->indirect_context = p;
 	beside_begin(p);
@@ -49,10 +52,11 @@ void ptah_profile_free(struct ptah_profile *p)
 	if (!p)
 		return;
 	beside_end(p);
-	ptah_flow_free(p->flow);
-	profile_rows_fini(p);
+	if (p->flow)
+		profile_rows_fini(p);
 	tally_free(&p->blocks);
 	tally_free(&p->edges);
+	ptah_flow_free(p->flow);
 	free(p);
 }
 
@@ -80,13 +84,27 @@ int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool 
 	return status < 0 || !p->beside ? status : profile_feed_only(p->beside, bytes, n, last);
 }
 
+static void count_nothing(void *context, const struct code_node *branch, uint64_t to)
+{
+	(void)context;
+	(void)branch;
+	(void)to;
+}
+
 int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
 			bool *starved)
 {
+	void (*const hook)(void *context, const struct code_node *branch, uint64_t to) =
+	    p->flow->on_indirect;
+	int n;
+
 	if (p->beside) /* overwrites what the second profile reported */
 		profile_pass_packet(p->beside, items, capacity, starved);
 	profile_follow_image(p);
-	return flow_read_packet(p->flow, items, capacity, starved);
+	p->flow->on_indirect = count_nothing; /* not NULL, with which it would make paths */
+	n = flow_read_packet(p->flow, items, capacity, starved);
+	p->flow->on_indirect = hook;
+	return n;
 }
 
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item)

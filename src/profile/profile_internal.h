@@ -8,14 +8,19 @@
  * the common packets are counted, not carried out; expand.c carries out each distinct one once,
  * times its count.
  *
- * rows.c: what a packet does at a state. row_loop.c: the loop over packets. run.c: rows and flow in
- * turns. count_items.c: what the flow reports. tally.c: counts by block and by edge. expand.c: from
- * rows to tallies. merge.c: from another profile to tallies. coverage.c: the same by executions,
- * with a bitmap. beside.c: a second profile that must count the same.
+ * Packets that belong together (TIP.PGD, FUP and TIP, PSB+) are transitions: what the flow reported
+ * for them at a state the first time is kept, and counted when they come again.
+ *
+ * rows.c: what a packet does at a state. row_loop.c: the loop over packets. groups.c: transitions.
+ * late_stack.c: the return address stack, only when it is needed. run.c: rows and flow in turns.
+ * count_items.c: what the flow reports. tally.c: counts by block and by edge. expand.c: from rows
+ * to tallies. merge.c: from another profile to tallies. coverage.c: the same by executions, with a
+ * bitmap. beside.c: a second profile that must count the same.
  */
 #ifndef PTAH_PROFILE_PROFILE_INTERNAL_H
 #define PTAH_PROFILE_PROFILE_INTERNAL_H
 
+#include "event/packet_group.h"
 #include "event/time_window.h"
 #include "flow/route.h"
 
@@ -110,10 +115,34 @@ struct target {
 struct pair {
 	uint64_t
 	    key; /* from << 32 | to; `from` is a state or RETURN_BRANCH() | FROM_RETURN; 0: free */
-	uint64_t count; /* in a coverage: 32 bits, and the memo's number above them */
+	uint64_t count;
 };
 
 #define FROM_RETURN (UINT64_C(1) << 63)
+
+/*
+ * What a group of packets does at a state: the blocks that it proves to have run, and the place
+ * after it. In `touched` a transition is its number with FROM_GROUP; the numbers of states are too
+ * small for that bit.
+ */
+struct transition {
+	uint64_t ip, to; /* as in struct packet_group */
+	int32_t from;
+	uint8_t kind; /* enum packet_group_kind, and TRANSITION_TO if it has_to */
+	uint8_t block_count;
+	int32_t next;	/* a state, or TRANSITION_OFF */
+	uint32_t first; /* of its blocks, in `blocks_run` */
+	/* The last TIP.PGE after it led to this state. */
+	uint64_t enter_ip;
+	uint32_t enter_context;
+	int32_t enter_state; /* 0: none yet */
+	uint64_t count;	     /* as that of a pair */
+};
+
+#define FROM_GROUP	  (UINT64_C(1) << 62)
+#define TRANSITION_TO	  0x80
+#define TRANSITION_OFF	  (-1)
+#define TRANSITION_BLOCKS 32 /* more are left to the flow */
 
 struct tally_block {
 	uint64_t ip, end, head; /* `head`: the item's class, mode, ninsn, last_size and TRUNCATED */
@@ -132,20 +161,30 @@ struct tally_edge {
 /* A growing array with a hash table over it. */
 struct tally {
 	void *items;
-	size_t count, capacity;
+	size_t count, capacity, item_size;
 	uint32_t *slots; /* index in `items`, plus 1 */
 	size_t slot_count;
+	struct flow_arena *arena; /* both tables lie in it; NULL: the heap */
 };
 
 struct ptah_profile {
 	struct ptah_flow *flow;
 	struct ptah_profile_config config;
 	bool stack_matters; /* returns may be compressed */
-	int status;	    /* PTAH_E_NOMEM or PTAH_E_INTERNAL, once that has happened */
+	/*
+	 * Returns may be compressed, and none was yet. The rows do without the stack, as if it did
+	 * not matter; where the flow takes over, it is found out from the packets since `begin`
+	 * (late_stack.c). After the first compressed return, `stack_matters` is set instead.
+	 */
+	bool late_stack, compressed;
+	/* While late_stack: bytes that the loop took, and bytes followed again for the stack. */
+	uint64_t looped, followed;
+	int status; /* PTAH_E_NOMEM or PTAH_E_INTERNAL, once that has happened */
 
 	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
 	struct state *states;	/* see profile_at() */
 	size_t state_count, state_capacity;
+	size_t used_states; /* the rows from here on have never been used, so they are zero */
 	struct target *targets;
 	size_t target_slots;
 	struct effect *effects;
@@ -154,6 +193,19 @@ struct ptah_profile {
 	size_t more_count;
 	struct pair *pairs;
 	size_t pair_count, pair_slots;
+	struct transition *transitions; /* index 0 is none */
+	size_t transition_count, transition_capacity;
+	uint32_t *transition_slots; /* a hash table of their numbers; 0: free */
+	size_t transition_slot_count;
+	struct ptah_item *blocks_run;
+	size_t blocks_run_count, blocks_run_capacity;
+	/*
+	 * The group that ended the loop because its transition is not known: the flow carries it
+	 * out from state `from`. Kind PACKET_GROUP_NONE: none.
+	 */
+	struct packet_group unknown;
+	int32_t unknown_from;
+	bool no_groups; /* all groups are left to the flow, because the caller wants their events */
 	uint64_t budget; /* packets that can be counted before a count may exceed 32 bits */
 	bool counted;	 /* rows or pairs may have counts that are not 0 */
 	/* Where the loop stops; NULL stops it at once, because a table is full. */
@@ -164,6 +216,14 @@ struct ptah_profile {
 	uint32_t context;
 	unsigned top, depth;
 	int32_t stack[STACK_RING];
+
+	/* For late_stack: where the stack was last known, and it. */
+	struct {
+		const uint8_t *pos;
+		uint64_t ip, last_ip;
+		unsigned depth;
+		uint64_t sites[STACK_SIZE];
+	} begin;
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
@@ -183,7 +243,6 @@ struct ptah_profile {
 	 */
 	uint64_t *touched;
 	size_t touched_count, touched_capacity;
-	uint32_t *marks; /* the memo's number for each entry of the rows; 0: none */
 };
 
 /* A coverage settles its counts when it has touched this many, at the latest. */
@@ -249,8 +308,9 @@ void profile_rows_fini(struct ptah_profile *p);
 /* Counts an item that the flow or a caller reports. */
 void profile_count_item(struct ptah_profile *p, const struct ptah_item *item);
 
-/* Counts a block. NULL when out of memory. */
-struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item);
+/* Counts a block `times` times. NULL when out of memory. */
+struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item,
+					uint64_t times);
 
 /* The target of a block's direct branch. The item does not have it, so it comes from the code. */
 uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item);
@@ -267,6 +327,64 @@ void profile_follow_image(struct ptah_profile *p);
  */
 bool profile_is_full(const struct ptah_profile *p);
 
+/* late_stack.c */
+
+/* The return address stack is empty at `pos`, where execution is at `ip`. */
+static inline void profile_empty_stack(struct ptah_profile *p, uint64_t ip, const uint8_t *pos,
+				       uint64_t last_ip)
+{
+	p->begin.ip = ip;
+	p->begin.pos = pos;
+	p->begin.last_ip = last_ip;
+	p->begin.depth = 0;
+}
+
+/*
+ * Finding the stack takes more time than rows save that leave it alone: in executions of some
+ * hundred bytes, which the flow ends each time. A byte that is followed again takes about 22 ns,
+ * one that is counted with the stack 0.8 ns more than one without (avscript32 of
+ * docs/benchmarks.md, gcc 12, Zen 4). The first megabyte is for code that is new: there the flow
+ * takes over all the time.
+ */
+static inline bool profile_follows_much(const struct ptah_profile *p)
+{
+	return p->followed > p->looped / 24 + (1u << 20);
+}
+
+/* The loop begins at the flow's place, with the flow's stack. */
+void profile_note_stack(struct ptah_profile *p);
+
+/* The loop has ended at the event decoder's position: gives the flow its stack. */
+void profile_find_stack(struct ptah_profile *p);
+
+/* groups.c */
+
+/*
+ * Takes the group of packets at *pos, where execution is at *state, as take_group() in
+ * flow/packet_loop.h does. The loop has stored the stack's top and depth.
+ */
+bool profile_take_group(struct ptah_profile *p, int32_t *state, const uint8_t **pos,
+			const uint8_t *end, uint64_t *last_ip);
+
+/*
+ * The flow is off: passes packets up to a TIP.PGE from the event decoder's position on. Sets
+ * p->state, or leaves it 0.
+ */
+void profile_pass_off(struct ptah_profile *p);
+
+/* Lets the flow carry out the group p->unknown, and makes its transition if it can be remembered.
+ */
+void profile_learn_group(struct ptah_profile *p, bool *starved);
+
+void profile_forget_groups(struct ptah_profile *p);
+void profile_groups_fini(struct ptah_profile *p);
+
+static inline const struct ptah_item *profile_blocks_of(const struct ptah_profile *p,
+							const struct transition *t)
+{
+	return t->block_count ? p->blocks_run + t->first : NULL;
+}
+
 /* row_loop.c */
 
 /* Bytes taken in one run at most, so that no count wraps: a byte is counted 8 times at most. */
@@ -274,10 +392,10 @@ bool profile_is_full(const struct ptah_profile *p);
 #define PROFILE_PER_BYTE 8
 
 /*
- * Counts packets from the event decoder's position and from p->state on. Afterwards the flow has
- * the place again.
+ * Counts packets from the event decoder's position and from p->state on, or, while tracing is
+ * `off`, from the next TIP.PGE on. Afterwards the flow has the place again.
  */
-void profile_run_rows(struct ptah_profile *p);
+void profile_run_rows(struct ptah_profile *p, bool off);
 
 /* run.c: counts what was fed. Returns 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);
@@ -347,7 +465,7 @@ int coverage_expand(struct ptah_profile *p);
 void coverage_forget_memos(struct ptah_profile *p);
 bool coverage_is_full(const struct ptah_profile *p);
 
-/* What profile_count_block() is for a profile, for a coverage. */
+/* What profile_count_block() is for a profile, for a coverage: also for its bitmap. */
 void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item);
 
 /* merge.c */
@@ -366,6 +484,18 @@ int profile_take_part(struct ptah_profile *p, struct profile_part *part);
 /* Adds a part to another profile: all of it, or nothing and an error. */
 int profile_add_part(struct ptah_profile *into, const struct profile_part *part);
 void profile_free_part(struct profile_part *part);
+
+/* The same for a profile that has counted nothing: takes over the part, which is freed. */
+int profile_give_part(struct ptah_profile *into, struct profile_part *part);
+
+/*
+ * Adds a part to another and frees it. Both must have no address space but the first. When it fails
+ * both can only be freed.
+ */
+int profile_join_parts(struct profile_part *into, struct profile_part *from);
+
+/* Moves the errors, overflows and gaps out of a profile, whose other counts stay. */
+void profile_take_totals(struct ptah_profile *p, struct ptah_profile_totals *totals);
 
 /* tally.c: the entry of a key, made if needed. NULL when out of memory. */
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key);

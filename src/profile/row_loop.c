@@ -6,6 +6,8 @@
  */
 #include "profile/profile_internal.h"
 
+#include "flow/pass_groups.h"
+
 /* Hands the place and the return address stack to the flow. */
 static void leave(struct ptah_profile *p, int32_t state)
 {
@@ -362,6 +364,62 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *h, struct event_cycles *
 	(void)cycles;
 }
 
+/*
+ * The usual case of profile_take_group(): a TIP.PGD and nothing but PADs up to its TIP.PGE, both of
+ * which were the last ones here as well. Inline, because some traces have such a pair for every few
+ * branches: mruby was counted at 470 MB/s without this.
+ */
+static ALWAYS_INLINE bool switch_off_and_on(struct packet_taker *h, struct ptah_profile *p,
+					    place_number *place, const uint8_t **pos,
+					    uint64_t *last_ip)
+{
+	const uint32_t number = h->rows[*place].count;
+	const uint8_t *at = *pos;
+	uint64_t ip = *last_ip;
+	const unsigned size = packet_take_ip(at, &ip);
+	struct transition *t;
+
+	if (UNLIKELY(!number))
+		return false;
+	t = &p->transitions[number];
+	if (UNLIKELY(t->kind != (PACKET_GROUP_PGD | TRANSITION_TO) || !size || t->to != ip ||
+		     t->from != *place))
+		return false;
+	at = packet_skip_pads(at + size, h->end);
+	if (UNLIKELY(at > h->end || (*at & OPCODE_IP_MASK) != OPCODE_TIP_PGE))
+		return false;
+	if (UNLIKELY(!packet_has_ip(at)))
+		return false;
+	at += packet_take_ip(at, &ip);
+	if (UNLIKELY(t->enter_ip != ip || t->enter_context != p->context || !t->enter_state))
+		return false;
+	if (!(uint32_t)t->count++ && h->touching && UNLIKELY(!touch(h, p, FROM_GROUP | number)))
+		return false;
+	flow_forget_far(p->flow);
+	h->bottom = h->top;
+	if (p->late_stack)
+		profile_empty_stack(p, ip, at, ip);
+	*place = t->enter_state;
+	*pos = at;
+	*last_ip = ip;
+	return true;
+}
+
+static ALWAYS_INLINE bool take_group(struct packet_taker *h, place_number *place,
+				     const uint8_t **pos, uint64_t *last_ip)
+{
+	struct ptah_profile *p = h->profile;
+	bool taken;
+
+	if ((**pos & OPCODE_IP_MASK) == OPCODE_TIP_PGD &&
+	    LIKELY(switch_off_and_on(h, p, place, pos, last_ip)))
+		return true;
+	store(h, p);
+	taken = profile_take_group(p, place, pos, h->end, last_ip);
+	load(h, p, h->touching);
+	return taken;
+}
+
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as rows know them. */
@@ -377,8 +435,11 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 	state = loop_over_packets(&h, p->state, timed);
 	store(&h, p);
 	p->budget -= (uint64_t)(d->pos - start) * PROFILE_PER_BYTE;
+	p->looped += (uint64_t)(d->pos - start);
 	if (state)
 		leave(p, state);
+	if (p->late_stack && p->flow->positioned && p->status >= 0)
+		profile_find_stack(p);
 }
 
 /* A loop for each use, so that none pays for what it does not need. */
@@ -402,11 +463,16 @@ NOINLINE static void run_touching_timed(struct ptah_profile *p)
 	run_rows(p, true, true);
 }
 
-void profile_run_rows(struct ptah_profile *p)
+void profile_run_rows(struct ptah_profile *p, bool off)
 {
 	const bool timed = p->flow->events->time.cyc_seen;
 
 	p->counted = true;
+	if (off) {
+		profile_pass_off(p);
+		if (!p->state)
+			return;
+	}
 	if (p->coverage)
 		(timed ? run_touching_timed : run_touching)(p);
 	else

@@ -9,8 +9,10 @@
 
 #include <stdlib.h>
 
-#define FIRST_STATES 256
-#define FIRST_SLOTS  4096
+/* The first size of the tables is for traces of a few packets; the second is enough for most. */
+#define FIRST_STATES  32
+#define SECOND_STATES 512
+#define FIRST_SLOTS   256
 
 /* Slots of a hash table per entry, so that nearly every lookup succeeds in the first slot. */
 #define SPARSE 6
@@ -33,7 +35,8 @@ bool profile_is_full(const struct ptah_profile *p)
 	const size_t max = p->config.max_places;
 
 	return p->state_count >= max || p->effect_count >= EFFECTS * max ||
-	       p->pair_count >= PAIRS * max || (p->coverage && coverage_is_full(p));
+	       p->pair_count >= PAIRS * max || p->transition_count >= PAIRS * max ||
+	       (p->coverage && coverage_is_full(p));
 }
 
 /* A table has grown: stops the loop soon if it is full now. */
@@ -58,8 +61,9 @@ int profile_rows_init(struct ptah_profile *p)
 {
 	p->config.max_places = within(p->config.max_places ? p->config.max_places : DEFAULT_STATES,
 				      LEAST_STATES, MOST_STATES);
-	p->targets = calloc(FIRST_SLOTS, sizeof(*p->targets));
-	p->pairs = calloc(FIRST_SLOTS, sizeof(*p->pairs));
+	p->flow->arena.huge &= !p->config.no_huge_pages;
+	p->targets = flow_table_new(&p->flow->arena, FIRST_SLOTS * sizeof(*p->targets));
+	p->pairs = flow_table_new(&p->flow->arena, FIRST_SLOTS * sizeof(*p->pairs));
 	if (!p->targets || !p->pairs)
 		return PTAH_E_NOMEM;
 	p->target_slots = p->pair_slots = FIRST_SLOTS;
@@ -70,14 +74,16 @@ int profile_rows_init(struct ptah_profile *p)
 
 void profile_rows_fini(struct ptah_profile *p)
 {
-	flow_table_free(p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
+	const struct flow_arena *arena = &p->flow->arena;
+
+	flow_table_free(arena, p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
 	free(p->states);
-	flow_table_free(p->targets, p->target_slots * sizeof(*p->targets));
-	flow_table_free(p->effects, p->effect_capacity * sizeof(*p->effects));
+	flow_table_free(arena, p->targets, p->target_slots * sizeof(*p->targets));
+	flow_table_free(arena, p->effects, p->effect_capacity * sizeof(*p->effects));
 	free(p->more);
-	flow_table_free(p->pairs, p->pair_slots * sizeof(*p->pairs));
+	flow_table_free(arena, p->pairs, p->pair_slots * sizeof(*p->pairs));
 	free(p->touched);
-	free(p->marks);
+	profile_groups_fini(p);
 }
 
 void profile_forget_rows(struct ptah_profile *p)
@@ -86,6 +92,7 @@ void profile_forget_rows(struct ptah_profile *p)
 	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
 	p->state_count = 1;
 	p->effect_count = p->pair_count = p->more_count = 0;
+	profile_forget_groups(p);
 	if (p->coverage)
 		coverage_forget_memos(p);
 }
@@ -97,12 +104,12 @@ static bool grow_targets(struct ptah_profile *p)
 	const size_t old_slots = p->target_slots;
 	struct target *old = p->targets;
 	struct target *targets =
-	    flow_table_new(2 * old_slots * sizeof(*targets), !p->config.no_huge_pages);
+	    flow_table_new(&p->flow->arena, flow_table_more(old_slots) * sizeof(*targets));
 
 	if (!targets)
 		return false;
 	p->targets = targets;
-	p->target_slots = 2 * old_slots;
+	p->target_slots = flow_table_more(old_slots);
 	for (size_t i = 0; i < old_slots; i++) {
 		size_t at;
 
@@ -113,21 +120,15 @@ static bool grow_targets(struct ptah_profile *p)
 			at = (at + 1) & (p->target_slots - 1);
 		targets[at] = old[i];
 	}
-	flow_table_free(old, old_slots * sizeof(*old));
+	flow_table_free(&p->flow->arena, old, old_slots * sizeof(*old));
 	return true;
-}
-
-static bool grow_marks(struct ptah_profile *p, size_t capacity)
-{
-	uint32_t *marks = realloc(p->marks, capacity * STRIDE * sizeof(*marks));
-
-	p->marks = marks ? marks : p->marks;
-	return marks;
 }
 
 static bool grow_states(struct ptah_profile *p)
 {
-	const size_t capacity = p->state_capacity ? 2 * p->state_capacity : FIRST_STATES;
+	const size_t capacity = p->state_capacity >= SECOND_STATES ? 2 * p->state_capacity
+				: p->state_capacity		   ? SECOND_STATES
+								   : FIRST_STATES;
 	const size_t row = STRIDE * sizeof(*p->rows);
 	struct state *states;
 	struct row_entry *rows;
@@ -138,11 +139,9 @@ static bool grow_states(struct ptah_profile *p)
 	if (!states)
 		return false;
 	p->states = states;
-	if (p->coverage && !grow_marks(p, capacity))
-		return false;
 	/* Last, because state_capacity must always be the size of this table. */
-	rows = flow_table_grow(p->rows, p->state_capacity * row, p->state_count * row,
-			       capacity * row, !p->config.no_huge_pages);
+	rows = flow_table_grow(&p->flow->arena, p->rows, p->state_capacity * row,
+			       p->state_count * row, capacity * row);
 	if (!rows)
 		return false;
 	p->rows = rows;
@@ -171,10 +170,11 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 	p->targets[at] = (struct target){ip, p->context, state};
 	p->states[p->state_count] =
 	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
-	memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
-	if (p->coverage)
-		memset(p->marks + state, 0, STRIDE * sizeof(*p->marks));
+	if (p->state_count < p->used_states)
+		memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
 	p->state_count++;
+	if (p->used_states < p->state_count)
+		p->used_states = p->state_count;
 	look_at_limits(p);
 	return state;
 }
@@ -186,12 +186,12 @@ static bool grow_pairs(struct ptah_profile *p)
 	const size_t old_slots = p->pair_slots;
 	struct pair *old = p->pairs;
 	struct pair *pairs =
-	    flow_table_new(2 * old_slots * sizeof(*pairs), !p->config.no_huge_pages);
+	    flow_table_new(&p->flow->arena, flow_table_more(old_slots) * sizeof(*pairs));
 
 	if (!pairs)
 		return false;
 	p->pairs = pairs;
-	p->pair_slots = 2 * old_slots;
+	p->pair_slots = flow_table_more(old_slots);
 	for (size_t i = 0; i < old_slots; i++) {
 		size_t at;
 
@@ -202,7 +202,7 @@ static bool grow_pairs(struct ptah_profile *p)
 			at = (at + 1) & (p->pair_slots - 1);
 		pairs[at] = old[i];
 	}
-	flow_table_free(old, old_slots * sizeof(*old));
+	flow_table_free(&p->flow->arena, old, old_slots * sizeof(*old));
 	return true;
 }
 
@@ -271,9 +271,9 @@ static bool grow_effects(struct ptah_profile *p)
 
 	if (capacity > INT32_MAX / ROUTE_PUSHES)
 		return false;
-	effects = flow_table_grow(p->effects, p->effect_capacity * sizeof(*effects),
-				  p->effect_count * sizeof(*effects), capacity * sizeof(*effects),
-				  !p->config.no_huge_pages);
+	effects =
+	    flow_table_grow(&p->flow->arena, p->effects, p->effect_capacity * sizeof(*effects),
+			    p->effect_count * sizeof(*effects), capacity * sizeof(*effects));
 	if (!effects)
 		return false;
 	p->effects = effects;
@@ -372,6 +372,8 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 		}
 	} else if (stop == ROUTE_RETURN) {
 		next = make_return(p, &r, payload);
+	} else if (stop == ROUTE_LOST && r.node && r.node->insn_class == PTAH_INSN_RETURN) {
+		p->compressed = true;
 	}
 	if (!next)
 		return false;

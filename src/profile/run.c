@@ -6,6 +6,17 @@
  */
 #include "profile/profile_internal.h"
 
+#include "flow/pass_groups.h"
+
+/* Can the packets up to the next TIP.PGE be passed without the flow? */
+static bool can_pass_off(const struct ptah_profile *p)
+{
+	const struct ptah_flow *f = p->flow;
+
+	return !p->no_groups && flow_is_off(f) && f->events->tsc < f->time_limit &&
+	       !p->config.no_rows && time_window_is_open(&p->window);
+}
+
 static bool can_enter(const struct ptah_profile *p)
 {
 	const struct ptah_flow *f = p->flow;
@@ -23,6 +34,8 @@ static bool enter(struct ptah_profile *p)
 	p->context = (uint32_t)f->code.space << 2 | f->mode;
 	p->state = profile_state(p, f->node ? f->node->ip : f->ip);
 	p->depth = p->top = 0;
+	if (p->late_stack)
+		profile_note_stack(p);
 	for (unsigned i = f->stack_depth; p->stack_matters && i; i--) {
 		const int32_t site = profile_state(p, f->stack[(f->stack_top - i) % STACK_SIZE].ip);
 
@@ -35,16 +48,24 @@ static bool enter(struct ptah_profile *p)
 }
 
 /* Makes room in the tables for another run. False when out of memory. */
-static bool prepare(struct ptah_profile *p)
+static bool make_room(struct ptah_profile *p)
 {
 	if (p->touched_count >= MOST_TOUCHED && coverage_settle(p) < 0)
 		return false;
 	if ((p->budget < PROFILE_STRETCH * PROFILE_PER_BYTE || profile_is_full(p)) &&
 	    profile_expand(p) < 0)
 		return false;
+	if (p->late_stack && (p->compressed || profile_follows_much(p))) {
+		/* The rows know of no effects on the stack. */
+		if (profile_expand(p) < 0)
+			return false;
+		profile_forget_rows(p);
+		p->stack_matters = true;
+		p->late_stack = false;
+	}
 	if (profile_is_full(p))
 		profile_forget_rows(p);
-	return enter(p);
+	return true;
 }
 
 void profile_follow_image(struct ptah_profile *p)
@@ -69,10 +90,18 @@ int profile_run(struct ptah_profile *p)
 
 	profile_follow_image(p);
 	while (!starved && !f->paused && p->status >= 0) {
-		if (f->events->end - f->events->pos > LOOP_LOOK && can_enter(p)) {
-			if (!prepare(p))
-				break;
-			profile_run_rows(p);
+		if (f->events->end - f->events->pos > LOOP_LOOK) {
+			const bool off = can_pass_off(p);
+
+			if (off || can_enter(p)) {
+				if (!make_room(p) || !(off || enter(p)))
+					break;
+				profile_run_rows(p, off);
+			}
+			if (p->unknown.kind) {
+				profile_learn_group(p, &starved);
+				continue;
+			}
 		}
 		/* Where instructions are counted, edges have to be known between their blocks. */
 		n = flow_read_packet(

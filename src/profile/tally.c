@@ -2,9 +2,17 @@
 /* Counts by block and by edge: an array in the order of first use, with a hash table over it. */
 #include "profile/profile_internal.h"
 
+#include "flow/large_table.h"
+
 #include <stdlib.h>
 
-#define FIRST_SLOTS 1024
+#define FIRST_SLOTS    1024
+#define FIRST_OF_ARENA 256 /* a coverage of a short trace needs no more */
+
+static size_t first_slots(const struct tally *t)
+{
+	return t->arena ? FIRST_OF_ARENA : FIRST_SLOTS;
+}
 
 static size_t hash(uint64_t a, uint64_t b, uint64_t c)
 {
@@ -27,30 +35,46 @@ static size_t hash_edge(const struct tally_edge *e)
 /* Makes room for `more` items of `size` bytes. */
 static bool make_room(struct tally *t, size_t size, size_t more)
 {
-	size_t capacity = t->capacity ? t->capacity : FIRST_SLOTS / 2;
+	size_t capacity = t->capacity ? t->capacity : first_slots(t) / 2;
 	void *items;
 
 	if (t->capacity - t->count >= more)
 		return true;
 	while (capacity - t->count < more && capacity < UINT32_MAX)
-		capacity *= 2;
-	items = capacity < UINT32_MAX ? realloc(t->items, capacity * size) : NULL;
+		capacity = t->arena ? flow_table_more(capacity) : 2 * capacity;
+	if (capacity >= UINT32_MAX)
+		return false;
+	if (t->arena)
+		items = flow_table_grow(t->arena, t->items, t->capacity * size, t->count * size,
+					capacity * size);
+	else
+		items = realloc(t->items, capacity * size);
 	if (!items)
 		return false;
 	t->items = items;
+	t->item_size = size;
 	t->capacity = capacity;
 	return true;
+}
+
+static void free_slots(struct tally *t)
+{
+	if (t->arena)
+		flow_table_free(t->arena, t->slots, t->slot_count * sizeof(*t->slots));
+	else
+		free(t->slots);
 }
 
 /* Doubles the slots and fills them again; `of` gives an item's hash. */
 static bool rehash(struct tally *t, size_t (*of)(const struct tally *t, size_t i))
 {
-	size_t n = t->slot_count ? 2 * t->slot_count : FIRST_SLOTS;
-	uint32_t *slots = calloc(n, sizeof(*slots));
+	size_t n = t->slot_count ? 2 * t->slot_count : first_slots(t);
+	uint32_t *slots;
 
+	slots = t->arena ? flow_table_new(t->arena, n * sizeof(*slots)) : calloc(n, sizeof(*slots));
 	if (!slots)
 		return false;
-	free(t->slots);
+	free_slots(t);
 	t->slots = slots;
 	t->slot_count = n;
 	for (size_t i = 0; i < t->count; i++) {
@@ -149,7 +173,10 @@ void tally_clear(struct tally *t)
 
 void tally_free(struct tally *t)
 {
-	free(t->items);
-	free(t->slots);
+	if (t->arena)
+		flow_table_free(t->arena, t->items, t->capacity * t->item_size);
+	else
+		free(t->items);
+	free_slots(t);
 	memset(t, 0, sizeof(*t));
 }

@@ -21,11 +21,12 @@ static void each_has_its_number(void **state)
 	const struct ptah_space any = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	struct ptah_space space;
 	struct ptah_image *image;
+	struct flow_arena arena = {.huge = true};
 	struct code_cache cache;
 
 	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(code_init(&cache, image), 0);
+	assert_int_equal(code_init(&cache, image, &arena), 0);
 	for (uint32_t round = 0; round < 2; round++) {
 		for (uint32_t i = 1; i <= UINT16_MAX; i++) {
 			space = space_of(i);
@@ -42,6 +43,7 @@ static void each_has_its_number(void **state)
 		assert_int_equal(cache.space, 0);
 	}
 	code_fini(&cache);
+	flow_arena_fini(&arena);
 	ptah_image_free(image);
 }
 

@@ -23,7 +23,7 @@ static void machines(void **state)
 	static const size_t chunks[] = {0, 100, 4096}, capacities[] = {300, 1, 7, 64};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 16; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_retcomp = seed % 8 == 0};
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -39,7 +39,7 @@ static void machines(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 16; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -58,7 +58,7 @@ static void worlds(void **state)
 static void clocks(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 40; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 8); seed++) {
 		struct ptah_flow_config config = {.size = sizeof(config)};
 		size_t size, timed_size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -78,7 +78,7 @@ static void clocks(void **state)
 static void damage(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 40; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 8); seed++) {
 		size_t size;
 		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
 		struct ptah_image *image = image_of(w->code, sizeof(w->code));

@@ -125,7 +125,7 @@ static void worlds(void **state)
 	unsigned deepest = 0;
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 40; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -166,7 +166,7 @@ static size_t damage(uint8_t *trace, size_t size, uint64_t *seed)
 static void damaged(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 40; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		uint64_t chance = seed;
 		size_t size;
@@ -184,7 +184,7 @@ static void damaged(void **state)
 static void damaged_worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 60; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(60, 16); seed++) {
 		struct reference r;
 		uint64_t chance = seed;
 		size_t size;
@@ -205,7 +205,7 @@ static void worlds_with_holes(void **state)
 	uint64_t missing = 0, least = 0, most = 0;
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 40; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);

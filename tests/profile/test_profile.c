@@ -45,11 +45,11 @@ static void machine(unsigned seed, bool retcomp, bool long_tnt, bool lossy, size
 
 static void machines(void **state)
 {
-	static const size_t chunks[] = {0, 1, 100, 4096};
+	static const size_t chunks[] = {0, 1, 100};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 16; seed++)
-		machine(seed, seed & 1, seed & 2, seed & 4, chunks[(seed - 1) / 6]);
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++)
+		machine(seed, seed & 1, seed & 2, seed & 4, chunks[seed % 3]);
 }
 
 /*
@@ -62,7 +62,7 @@ static void no_return_compression(void **state)
 						.events.trace.no_retcomp = true};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 12; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(12, 4); seed++) {
 		size_t size;
 		/* Half of the time the configuration is wrong: then both report the same errors. */
 		struct machine *m = machine_new(seed, seed & 1, false, false, &size);
@@ -77,7 +77,7 @@ static void no_return_compression(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 16; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.size = sizeof(config),
 							.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
@@ -95,7 +95,7 @@ static void worlds(void **state)
 static void damage(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 28; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(28, 8); seed++) {
 		size_t size;
 		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
 		struct ptah_image *image = image_of(w->code, sizeof(w->code));
@@ -183,7 +183,7 @@ static void compare_times(const struct ptah_image *image, const struct ptah_flow
 static void clocks(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 28; seed++) {
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(28, 8); seed++) {
 		struct ptah_flow_config config = {.size = sizeof(config)};
 		size_t size, timed_size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
