@@ -42,7 +42,7 @@ static bool render_line(struct script *s, const struct ptah_insn *insn, char *te
 
 	disasm(insn, s->att, assembly, sizeof(assembly));
 	if (!s->input->no_symbols)
-		name = names_find(s->names, s->info.space, insn->ip);
+		name = script_find_name(s, insn->ip);
 	if (!name)
 		k = snprintf(text, n, "%" PRIx64, insn->ip);
 	else if (name->symbol)

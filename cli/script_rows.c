@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The modes of `ptah script`: which items make a row, and the row in each format. */
-#include "script_view.h"
+#include "script_cache.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,7 +67,8 @@ static void put_branch_text(void *view, const void *row)
 	struct script *s = view;
 
 	script_put_prefix(s);
-	out_format(s->out, "%-14s ", b->kind);
+	out_text(s->out, b->kind);
+	out_bytes(s->out, "               ", 15 - (strlen(b->kind) < 14 ? strlen(b->kind) : 14));
 	out_hex(s->out, b->from);
 	if (b->from)
 		script_put_name(s, b->from);
@@ -91,15 +92,16 @@ static void put_branch_json(void *view, const void *row)
 
 static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
 {
-	const struct branch b = {.tid = s->info.tid,
-				 .time = s->now,
-				 .from = from,
-				 .to = to,
-				 .kind = kind,
-				 .line = script_source_line(s, from ? from : to)};
+	const struct script_key key = {from, to, (uintptr_t)kind};
+	struct branch b = {
+	    .tid = s->info.tid, .time = s->now, .from = from, .to = to, .kind = kind};
 
-	if (script_is_wanted(s, from ? from : to))
-		s->renderer->row(s, &b);
+	if (!script_is_wanted(s, from ? from : to) || script_cache_repeat(s, &key))
+		return;
+	script_cache_begin(s, &key);
+	b.line = script_source_line(s, from ? from : to);
+	script_put_row(s, &b);
+	script_cache_end(s);
 }
 
 static bool is_taken(const struct ptah_item *block)
@@ -111,45 +113,61 @@ static bool is_taken(const struct ptah_item *block)
 	return block->insn_class != PTAH_INSN_OTHER && block->insn_class != PTAH_INSN_PTWRITE;
 }
 
-static void resolve_branch(struct script *s, uint64_t to)
+/* What was before the segment is known to the main thread. */
+static void carry(struct script *s, uint64_t to)
 {
-	if (s->has_branch)
-		put_branch(s, s->from, to, s->kind);
-	s->has_branch = false;
+	struct script_carry *c = &s->carry;
+
+	*c = (struct script_carry){.resolved = true, .to = to, .tsc = s->at};
+	out_written(s->out, &c->at);
+}
+
+void script_resolve_branch(struct script *s, uint64_t to)
+{
+	if (s->carry.is_open)
+		carry(s, to);
+	if (s->branch.is_open)
+		put_branch(s, s->branch.from, to, s->branch.kind);
+	s->branch.is_open = false;
+}
+
+static void forget_branch(struct script *s)
+{
+	s->branch.is_open = s->carry.is_open = false;
 }
 
 static void take_branches(struct script *s, const struct ptah_item *item)
 {
 	switch (item->type) {
 	case PTAH_ITEM_BLOCK:
-		resolve_branch(s, item->ip);
-		s->has_branch = is_taken(item);
-		s->from = item->end - item->last_size;
-		s->kind = ptah_insn_class_name(item->insn_class);
+		script_resolve_branch(s, item->ip);
+		s->branch.is_open = is_taken(item);
+		s->branch.from = item->end - item->last_size;
+		s->branch.kind = ptah_insn_class_name(item->insn_class);
 		break;
 	case PTAH_ITEM_ENABLED:
 		put_branch(s, 0, item->ip, "trace-begin");
 		break;
 	case PTAH_ITEM_DISABLED:
-		resolve_branch(s, item->flags & PTAH_ITEM_IP_SUPPRESSED ? 0 : item->to);
+		script_resolve_branch(s, item->flags & PTAH_ITEM_IP_SUPPRESSED ? 0 : item->to);
 		break;
 	case PTAH_ITEM_ASYNC_DISABLED:
-		resolve_branch(s, item->ip);
+		script_resolve_branch(s, item->ip);
 		put_branch(s, item->ip, 0, "async");
 		break;
 	case PTAH_ITEM_ASYNC_BRANCH:
-		resolve_branch(s, item->ip);
+		script_resolve_branch(s, item->ip);
 		put_branch(s, item->ip, item->to, "async");
 		break;
 	case PTAH_ITEM_ERROR:
 		/* Only the code there is missing: the branch to it is known. */
 		if (item->status == PTAH_E_NO_CODE && !(item->flags & PTAH_ITEM_IP_SUPPRESSED))
-			resolve_branch(s, item->ip);
-		s->has_branch = false;
+			script_resolve_branch(s, item->ip);
+		forget_branch(s);
 		break;
 	case PTAH_ITEM_GAP:
 	case PTAH_ITEM_OVERFLOW:
-		s->has_branch = false;
+		forget_branch(s);
 		break;
 	default:
 		break;
@@ -219,12 +237,24 @@ static void put_block_json(void *view, const void *row)
 	fields_json(&s->json, &block_type, s->asked, &b);
 }
 
+static struct script_key key_of(const struct ptah_item *block)
+{
+	return (struct script_key){block->ip, block->end,
+				   (uint64_t)block->ninsn << 16 | block->mode << 8 |
+				       block->insn_class};
+}
+
 static void take_blocks(struct script *s, const struct ptah_item *item)
 {
+	struct script_key key;
 	struct block b;
 
 	if (item->type != PTAH_ITEM_BLOCK || !script_is_wanted(s, item->ip))
 		return;
+	key = key_of(item);
+	if (script_cache_repeat(s, &key))
+		return;
+	script_cache_begin(s, &key);
 	b = (struct block){.tid = s->info.tid,
 			   .time = s->now,
 			   .ip = item->ip,
@@ -232,7 +262,8 @@ static void take_blocks(struct script *s, const struct ptah_item *item)
 			   .instructions = item->ninsn,
 			   .line = script_source_line(s, item->ip),
 			   .insn_class = ptah_insn_class_name(item->insn_class)};
-	s->renderer->row(s, &b);
+	script_put_row(s, &b);
+	script_cache_end(s);
 }
 
 const struct script_mode script_blocks = {
@@ -319,13 +350,19 @@ static void put_insn_tsv(void *view, const void *row)
 static void take_instructions(struct script *s, const struct ptah_item *item)
 {
 	struct ptah_insn insns[256];
+	struct script_key key;
 	int n;
 
 	if (item->type != PTAH_ITEM_BLOCK || !script_is_wanted(s, item->ip))
 		return;
+	key = key_of(item);
+	if (script_cache_repeat(s, &key))
+		return;
+	script_cache_begin(s, &key);
 	n = ptah_reader_insns(s->reader, item, insns, ARRAY_SIZE(insns));
 	for (int i = 0; i < n; i++)
-		s->renderer->row(s, &insns[i]);
+		script_put_row(s, &insns[i]);
+	script_cache_end(s);
 }
 
 const struct script_mode script_instructions = {

@@ -9,7 +9,10 @@
 #include "progress.h"
 #include "render.h"
 
+#include <pthread.h>
+
 struct script;
+struct script_cache;
 
 /* Perf's time, in nanoseconds. */
 struct script_time {
@@ -51,6 +54,22 @@ struct script_place {
 
 #define SCRIPT_PLACES 4096
 
+/* The branch that ended the last block. */
+struct script_branch {
+	bool is_open;
+	uint64_t from;
+	const char *kind;
+};
+
+/* In a job, for the branch that ended the block before its segment, which only the main thread
+ * knows: where it led, and where its row belongs. */
+struct script_carry {
+	bool is_open;  /* neither is known yet */
+	bool resolved; /* in the present piece */
+	uint64_t to, tsc;
+	size_t at; /* in the text of the piece */
+};
+
 struct script {
 	const struct input *input;
 	bool events, time, att;
@@ -61,6 +80,8 @@ struct script {
 	struct out *out;
 	struct json json;
 	struct names *names;
+	pthread_mutex_t *names_lock;  /* for the names, or NULL: there is one thread */
+	struct name name;	      /* that was found last */
 	struct ptah_reader *reader;   /* not with --calls */
 	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 
@@ -70,18 +91,22 @@ struct script {
 	char prefix[96]; /* comm, tid, time */
 	size_t prefix_length, thread_length;
 	uint64_t tsc; /* the time in the prefix */
+	uint64_t at;  /* the time of the last item */
+	bool guessed; /* rows had the thread's first name, because their time is not known */
 	/* The name in the prefix is that of this time: [named, renamed). */
 	uint64_t named, renamed;
 	struct script_time now; /* the same; unknown without --time */
 	bool timed;		/* a time was known somewhere */
 
-	/* --branches: a branch whose target is not known yet. */
-	bool has_branch;
-	uint64_t from;
-	const char *kind;
+	struct script_branch branch; /* --branches: its target is not known yet */
+	struct script_carry carry;
 	/* --calls: the number of the current thread, if there is one. */
 	bool has_thread;
 	size_t thread;
+
+	struct script_cache *cache; /* of rows: script_cache.h; NULL: none are kept */
+	size_t like;		    /* its code: as of this stream, */
+	uint64_t generation;	    /* and as of this number of its reader */
 
 	const char *function; /* --function, or NULL */
 	bool found_function;
@@ -90,6 +115,12 @@ struct script {
 	 * outermost; 0: none. */
 	uint64_t *inside;
 	size_t inside_count;
+
+	/* With --jobs: those of the main thread; of a job, the one to be used next. */
+	struct script_jobs *jobs;
+	struct script *next_job;
+	pthread_t owner; /* the job's thread, in a stream: */
+	uint64_t round;
 
 	/* --last: what script_last.c keeps, or NULL; and the session, whose window it changes. */
 	struct script_last *last;
@@ -151,6 +182,29 @@ void script_take_event(struct script *s, const struct ptah_item *item);
 /* Reads the calls of a stream, or (SIZE_MAX) of all chosen ones. Returns 0 or an error. */
 int script_read_calls(struct script *s, size_t stream, struct progress *progress);
 
+/*
+ * script_jobs.c: the jobs of --jobs, whose state is that of `s` as it is now. They use its names.
+ * script_read_with_jobs() reads a stream as the library cuts it.
+ */
+int script_new_jobs(struct script *s, struct progress *progress);
+void script_free_jobs(struct script *s);
+int script_read_with_jobs(struct script *s, size_t stream);
+
+/* Takes over items that the reader has returned. */
+void script_take_items(struct script *s, const struct ptah_item *items, int n);
+
+/* Reads all that the reader has. 0 or an error. */
+int script_read_items(struct script *s, struct progress *progress);
+
+/* Has Ctrl-C been pressed, or the output been closed? */
+bool script_has_stopped(const struct script *s);
+
+/* The rows that follow are of this stream. */
+void script_follow_stream(struct script *s, size_t stream);
+
+/* --branches: the last branch led there. */
+void script_resolve_branch(struct script *s, uint64_t to);
+
 /* Reads one stream of a mode that takes items. */
 int script_read_stream(struct script *s, size_t stream, struct progress *progress);
 
@@ -183,6 +237,9 @@ const char *script_source_line(struct script *s, uint64_t ip);
 void script_end_row(struct script *s, const char *line);
 
 void script_put_prefix(struct script *s);
+
+/* The name of an address in the space of the last block. */
+const struct name *script_find_name(struct script *s, uint64_t ip);
 
 /* Writes " symbol+0x10 (object)". */
 void script_put_name(struct script *s, uint64_t ip);

@@ -138,6 +138,20 @@ struct ptah_call_mark {
 };
 
 /*
+ * A mark in short: without what a reader of all of them can compute itself. Calls nest as with
+ * marks.
+ */
+struct ptah_call_step {
+	uint64_t function; /* begin: the address where the function begins; end: 0 */
+	uint64_t site, tsc;
+	struct ptah_call_counts thread;
+	uint16_t flags;
+	uint16_t space; /* of the function */
+	uint8_t end, how;
+	uint16_t reserved;
+};
+
+/*
  * Finds the bounds of the function that holds the byte at `address` at time `tsc` (0: not known).
  * `space` is that of the block that runs there. The answer is kept until
  * ptah_calls_code_changed(). False: not known.
@@ -202,6 +216,9 @@ PTAH_API int ptah_calls_finish(struct ptah_calls *calls, struct ptah_call_mark *
 PTAH_API int ptah_calls_exec(struct ptah_calls *calls, uint64_t tsc);
 PTAH_API int ptah_calls_lost(struct ptah_calls *calls);
 PTAH_API void ptah_calls_set_cycles(struct ptah_calls *calls, uint64_t cycles);
+
+/* What the thread did, from the beginning to the end of the last item or span that was taken. */
+PTAH_API void ptah_calls_counts(const struct ptah_calls *calls, struct ptah_call_counts *counts);
 
 /* Code was mapped, unmapped or generated: answers of `find` may differ from now on. */
 PTAH_API void ptah_calls_code_changed(struct ptah_calls *calls);

@@ -32,7 +32,9 @@
 #include <ptah/record.h>
 #include <ptah/recording.h>
 #include <ptah/rtit.h>
+#include <ptah/segments.h>
 #include <ptah/session.h>
+#include <ptah/shard.h>
 #include <ptah/symbol.h>
 #include <ptah/trace_config.h>
 #include <ptah/trace_set.h>

@@ -317,7 +317,8 @@ struct ptah_jobs {
 	    segment; /* cut streams into parts of at least so many bytes; 0: the library chooses */
 	/* Or NULL. Called now and then, on the caller's thread, with the number of trace bytes
 	 * done. False ends the work early: the present stream is handed out as far as it has been
-	 * counted, and no other one is. */
+	 * counted (with jobs: those parts of it that are known to be right, not always from its
+	 * beginning on), and no other one is. */
 	bool (*progress)(void *context, uint64_t bytes);
 	void *context;
 	struct ptah_workers *workers; /* of this session, or NULL */
@@ -326,13 +327,15 @@ struct ptah_jobs {
 /*
  * Counts streams, each as ptah_stream_count() would, and passes their profiles to
  * `take` in the order of the streams. A profile lives until `take` returns; a
- * negative result ends the work. With jobs a stream is cut at PSBs into segments
- * that are counted in parallel. A segment that does not begin in exactly the
- * state in which the previous one ended is counted again from there, so the
- * counts are those of one thread. Streams for which `wants` returns false are
- * left out (NULL: all are counted). Memory: the counts of a few segments, and
- * tables and an image for each job. Returns 0, an error, or the negative result
- * of `take`.
+ * negative result ends the work. With jobs a stream is cut at PSBs into parts that
+ * are counted in parallel; a job that has nothing left takes half of another's. A
+ * part that does not begin in exactly the state in which the previous one ended is
+ * counted again from there, so the counts are those of one thread. (A stream that
+ * several processes share, and those of a session with a window, are counted by one
+ * job each.) Streams for which `wants` returns false are left out (NULL: all are
+ * counted). Memory: tables, an image and the counts of one stream for each job,
+ * and the counts of up to two streams for each job that wait for their turn.
+ * Returns 0, an error, or the negative result of `take`.
  */
 PTAH_API int ptah_session_count(const struct ptah_session *session, const struct ptah_jobs *jobs,
 				bool (*wants)(void *context, size_t stream),
@@ -410,6 +413,13 @@ PTAH_API int ptah_reader_insns(struct ptah_reader *reader, const struct ptah_ite
 PTAH_API int ptah_reader_thread(const struct ptah_reader *reader, struct ptah_thread *thread);
 PTAH_API int32_t ptah_reader_space(const struct ptah_reader *reader, unsigned space);
 PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
+
+/*
+ * A number that changes when the code that ran does, or may have: as long as it is the same, a
+ * block at an address of a space has the same instructions. The next reader of a stream with the
+ * same memory (ptah_session_stream_like()) may begin with another number.
+ */
+PTAH_API uint64_t ptah_reader_generation(const struct ptah_reader *reader);
 
 struct ptah_verify {
 	struct ptah_truth decoded;

@@ -69,6 +69,38 @@ int calls_adder_status(const struct calls_adder *a)
 }
 
 /*
+ * Takes calls that are over with the next span, or with the one after that if their function leaves
+ * by a tail call, as a linkage table's stub does: they need no frames. Returns how many spans these
+ * are; 0: it is something else.
+ */
+static ALWAYS_INLINE size_t take_leaf(struct calls_adder *a, const struct ptah_span *s, size_t n)
+{
+	struct calls_machine *const m = &a->machine;
+
+	if (s->insn_class != PTAH_INSN_CALL && s->insn_class != PTAH_INSN_CALL_IND)
+		return 0;
+	if (n > 1 && s[1].insn_class == PTAH_INSN_RETURN) {
+		if (!calls_is_leaf(m, s))
+			return 0;
+		tree_time(a->tree, &m->now.counts, m->now.tsc);
+		if (!tree_leaf(a->tree, s->to, s->space, s[1].ninsn))
+			return 0;
+		calls_pass(m, &s[1], 1, s[1].ninsn);
+		return 1;
+	}
+	if (n > 2 && s[1].insn_class == PTAH_INSN_JUMP_IND && s[2].insn_class == PTAH_INSN_RETURN) {
+		if (!calls_is_tail_leaf(m, s))
+			return 0;
+		tree_time(a->tree, &m->now.counts, m->now.tsc);
+		if (!tree_tail_leaf(a->tree, s->to, s[1].to, s->space, s[1].ninsn, s[2].ninsn))
+			return 0;
+		calls_pass(m, &s[2], 2, s[1].ninsn + s[2].ninsn);
+		return 2;
+	}
+	return 0;
+}
+
+/*
  * Where the cache of functions has 2^13 entries or more, what is known of the function that a span
  * leads to is loaded so many spans ahead.
  */
@@ -79,14 +111,22 @@ int calls_adder_take_spans(struct calls_adder *adder, const struct ptah_span *sp
 {
 	struct calls_machine *m = &adder->machine;
 	const size_t ahead = m->cache_bits < LARGE_CACHE || n < AHEAD ? 0 : n - AHEAD;
-	size_t i = 0;
+	size_t leaf;
 
-	for (; i < ahead; i++) {
-		calls_prefetch(m, spans[i + AHEAD].to);
-		calls_span(m, &sink, &spans[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (i < ahead)
+			calls_prefetch(m, spans[i + AHEAD].to);
+		if (UNLIKELY(!calls_run(m, &spans[i])))
+			continue;
+		leaf = take_leaf(adder, &spans[i], n - i);
+		if (leaf) {
+			for (; leaf; leaf--)
+				if (++i < ahead)
+					calls_prefetch(m, spans[i + AHEAD].to);
+			continue;
+		}
+		calls_branch(m, &sink, spans[i].insn_class, m->site, spans[i].end, spans[i].to);
 	}
-	for (; i < n; i++)
-		calls_span(m, &sink, &spans[i]);
 	return calls_adder_status(adder);
 }
 

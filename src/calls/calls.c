@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The call machine's public interface: beginnings and ends of calls as a list of marks. */
-#include "calls/machine.h"
+#include "calls/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,15 @@ struct ptah_calls {
 	struct open_call *open;
 	size_t depth, open_capacity;
 	struct ptah_call_counts last; /* at the last mark: what follows belongs to the innermost */
-	/* The caller's marks; those that had no room there wait in `late`, from `late_first` on. */
+	/*
+	 * The caller's marks, or steps; those that had no room there wait in `late`, from
+	 * `late_first` on.
+	 */
+	bool in_steps;
 	struct ptah_call_mark *marks;
+	struct ptah_call_step *steps;
 	size_t capacity, count;
-	struct ptah_call_mark *late;
+	void *late;
 	size_t late_first, late_count, late_capacity;
 	int status;
 };
@@ -65,12 +70,12 @@ static struct ptah_call_mark *next_mark(struct ptah_calls *c)
 
 	if (c->count < c->capacity && c->late_first == c->late_count)
 		return &c->marks[c->count++];
-	if (!grow(&late, &c->late_capacity, c->late_count, sizeof(*c->late))) {
+	if (!grow(&late, &c->late_capacity, c->late_count, sizeof(struct ptah_call_mark))) {
 		c->status = PTAH_E_NOMEM;
 		return NULL;
 	}
 	c->late = late;
-	return &c->late[c->late_count++];
+	return (struct ptah_call_mark *)c->late + c->late_count++;
 }
 
 static void fill_mark(struct ptah_calls *c, struct ptah_call_mark *mark,
@@ -150,24 +155,102 @@ static void on_end(struct calls_machine *m, const struct calls_frame *f, enum pt
 
 static const struct calls_sink list_sink = {on_begin, on_end};
 
-int ptah_calls_new(const struct ptah_calls_config *config, struct ptah_calls **calls)
-{
-	const struct ptah_calls_config defaults = {.size = sizeof(defaults)};
-	struct ptah_calls *c;
-	int status;
+/* Steps */
 
-	if (!calls || (config && config->size != sizeof(*config)))
-		return PTAH_E_INVAL;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return PTAH_E_NOMEM;
-	status = calls_machine_init(&c->machine, config ? config : &defaults, &list_sink);
+static NOINLINE struct ptah_call_step *late_step(struct ptah_calls *c)
+{
+	void *late = c->late;
+
+	if (!grow(&late, &c->late_capacity, c->late_count, sizeof(struct ptah_call_step))) {
+		c->status = PTAH_E_NOMEM;
+		return NULL;
+	}
+	c->late = late;
+	return (struct ptah_call_step *)c->late + c->late_count++;
+}
+
+static ALWAYS_INLINE void put_step(struct calls_machine *m, const struct ptah_call_step *step)
+{
+	struct ptah_calls *c = (struct ptah_calls *)m;
+	struct ptah_call_step *to;
+
+	if (LIKELY(c->count < c->capacity && c->late_first == c->late_count))
+		to = &c->steps[c->count++];
+	else
+		to = late_step(c);
+	if (!to)
+		return;
+	*to = *step;
+	to->tsc = m->now.tsc;
+	to->thread = m->now.counts;
+}
+
+static ALWAYS_INLINE void step_begin(struct calls_machine *m, const struct calls_frame *f,
+				     uint64_t site)
+{
+	put_step(m, &(struct ptah_call_step){.function = f->function,
+					     .site = site,
+					     .flags = f->flags,
+					     .space = f->space,
+					     .how = f->how});
+}
+
+static ALWAYS_INLINE void step_end(struct calls_machine *m, const struct calls_frame *f,
+				   enum ptah_call_end how, unsigned flags, uint64_t site)
+{
+	put_step(m, &(struct ptah_call_step){.site = site,
+					     .flags = (uint16_t)flags,
+					     .space = f->space,
+					     .end = 1,
+					     .how = (uint8_t)how});
+}
+
+/* For the machine's inline functions. */
+static const struct calls_sink step_sink = {step_begin, step_end};
+
+/* For all others. */
+static void step_begin_slowly(struct calls_machine *m, const struct calls_frame *f, uint64_t site)
+{
+	step_begin(m, f, site);
+}
+
+static void step_end_slowly(struct calls_machine *m, const struct calls_frame *f,
+			    enum ptah_call_end how, unsigned flags, uint64_t site)
+{
+	step_end(m, f, how, flags, site);
+}
+
+static const struct calls_sink slow_step_sink = {step_begin_slowly, step_end_slowly};
+
+/* Both */
+
+static int new_calls(const struct ptah_calls_config *config, const struct calls_sink *sink,
+		     struct ptah_calls **calls)
+{
+	struct ptah_calls *c = calloc(1, sizeof(*c));
+	int status = c ? calls_machine_init(&c->machine, config, sink) : PTAH_E_NOMEM;
+
 	if (status < 0) {
 		free(c);
 		return status;
 	}
+	c->in_steps = sink == &slow_step_sink;
 	*calls = c;
 	return 0;
+}
+
+int ptah_calls_new(const struct ptah_calls_config *config, struct ptah_calls **calls)
+{
+	const struct ptah_calls_config defaults = {.size = sizeof(defaults)};
+
+	if (!calls || (config && config->size != sizeof(*config)))
+		return PTAH_E_INVAL;
+	return new_calls(config ? config : &defaults, &list_sink, calls);
+}
+
+int calls_new_steps(const struct ptah_calls_config *config, struct ptah_calls **calls)
+{
+	return new_calls(config, &slow_step_sink, calls);
 }
 
 void ptah_calls_free(struct ptah_calls *calls)
@@ -180,18 +263,21 @@ void ptah_calls_free(struct ptah_calls *calls)
 	free(calls);
 }
 
-/* Lends the caller's array to the sink, and begins it with the marks that are waiting. */
-static void begin_batch(struct ptah_calls *c, struct ptah_call_mark *marks, size_t capacity)
+/* Lends the caller's array to the sink, and begins it with what is waiting. */
+static void begin_batch(struct ptah_calls *c, void *array, size_t capacity)
 {
+	const size_t size =
+	    c->in_steps ? sizeof(struct ptah_call_step) : sizeof(struct ptah_call_mark);
 	size_t n = c->late_count - c->late_first;
 
 	n = n < capacity ? n : capacity;
 	if (n)
-		memcpy(marks, c->late + c->late_first, n * sizeof(*marks));
+		memcpy(array, (char *)c->late + c->late_first * size, n * size);
 	c->late_first += n;
 	if (c->late_first == c->late_count)
 		c->late_first = c->late_count = 0;
-	c->marks = marks;
+	c->marks = c->in_steps ? NULL : array;
+	c->steps = c->in_steps ? array : NULL;
 	c->capacity = capacity;
 	c->count = n;
 }
@@ -236,6 +322,44 @@ int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *span
 	return status < 0 ? status : (int)used;
 }
 
+int calls_take_steps(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
+		     struct ptah_call_step *steps, size_t capacity, size_t *count)
+{
+	size_t used = 0;
+	int status;
+
+	begin_batch(calls, steps, capacity);
+	while (used < n && calls->count < capacity)
+		calls_item(&calls->machine, &step_sink, &items[used++]);
+	*count = calls->count;
+	status = end_batch(calls);
+	return status < 0 ? status : (int)used;
+}
+
+int calls_take_span_steps(struct ptah_calls *calls, const struct ptah_span *spans, size_t n,
+			  struct ptah_call_step *steps, size_t capacity, size_t *count)
+{
+	size_t used = 0;
+	int status;
+
+	begin_batch(calls, steps, capacity);
+	while (used < n && calls->count < capacity)
+		calls_span(&calls->machine, &step_sink, &spans[used++]);
+	*count = calls->count;
+	status = end_batch(calls);
+	return status < 0 ? status : (int)used;
+}
+
+int calls_finish_steps(struct ptah_calls *calls, struct ptah_call_step *steps, size_t capacity)
+{
+	int status;
+
+	begin_batch(calls, steps, capacity);
+	calls_end(&calls->machine, PTAH_CALL_END_TRACE);
+	status = end_batch(calls);
+	return status < 0 ? status : (int)calls->count;
+}
+
 bool ptah_calls_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
 {
 	struct ptah_calls *c = calls;
@@ -275,6 +399,12 @@ void ptah_calls_set_cycles(struct ptah_calls *calls, uint64_t cycles)
 {
 	if (calls)
 		calls->machine.cycles = cycles;
+}
+
+void ptah_calls_counts(const struct ptah_calls *calls, struct ptah_call_counts *counts)
+{
+	if (counts)
+		*counts = calls ? calls->machine.now.counts : (struct ptah_call_counts){0};
 }
 
 void ptah_calls_code_changed(struct ptah_calls *calls)

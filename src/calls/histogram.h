@@ -48,7 +48,10 @@ bool histogram_grow(struct histogram *h, uint32_t index);
 /* Loads what histogram_add() will need. */
 static inline void histogram_prefetch(const struct histogram *h, uint64_t value)
 {
-	__builtin_prefetch(&h->buckets[histogram_index(value) - h->first], 1);
+	/* The bucket may not be there yet, so that this is a number and not a pointer's element. */
+	const uintptr_t offset = (histogram_index(value) - h->first) * sizeof(*h->buckets);
+
+	__builtin_prefetch((const void *)((uintptr_t)h->buckets + offset), 1);
 }
 
 /* Adds a value, n times. False: out of memory. */

@@ -349,6 +349,9 @@ static ALWAYS_INLINE void calls_branch(struct calls_machine *m, const struct cal
 	}
 }
 
+/* calls_arrive(), out of line. */
+void calls_arrive_slowly(struct calls_machine *m, uint64_t ip);
+
 /* The place is `ip` now: carries out what was pending. */
 static ALWAYS_INLINE void calls_arrive(struct calls_machine *m, const struct calls_sink *sink,
 				       uint64_t ip)
@@ -398,17 +401,20 @@ static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls
 		calls_event(m, item);
 }
 
+/* The same, out of line and by the machine's own sink. */
+void calls_arrive_slowly(struct calls_machine *m, uint64_t ip);
+
 /*
- * Takes a span: the same as taking its blocks one by one, if it has no branch but its last that
- * left the piece of code of calls_lookup(ip).
+ * The first part of taking a span: all but its last branch. False: where that went is not known
+ * yet.
  */
-static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls_sink *sink,
-				     const struct ptah_span *s)
+static ALWAYS_INLINE bool calls_run(struct calls_machine *m, const struct ptah_span *s)
 {
 	const bool cut = s->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN);
 
 	m->space = s->space;
-	calls_arrive(m, sink, s->ip);
+	if (UNLIKELY(m->pending || !calls_is_inside(m, s->ip)))
+		calls_arrive_slowly(m, s->ip);
 	m->cycles = s->cycles;
 	calls_at_time(m, s->tsc, s->tsc_error, s->offset);
 	m->now.counts.instructions += s->ninsn;
@@ -417,11 +423,95 @@ static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls
 	m->site = s->end - s->last_size;
 	if (UNLIKELY(!calls_is_inside(m, m->site)))
 		calls_settle(m, m->site);
-	if (LIKELY(s->to)) {
-		m->pending = 0;
-		m->end = s->to;
+	if (UNLIKELY(!s->to))
+		return false;
+	m->pending = 0;
+	m->end = s->to;
+	return true;
+}
+
+/*
+ * Takes a span: the same as taking its blocks one by one, if it has no branch but its last that
+ * left the piece of code of calls_lookup(ip).
+ */
+static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls_sink *sink,
+				     const struct ptah_span *s)
+{
+	if (LIKELY(calls_run(m, s)))
 		calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
-	}
+}
+
+/* Does `next` run without an interruption from the end of `s` on, while no time passes? */
+static ALWAYS_INLINE bool calls_goes_on(const struct ptah_span *s, const struct ptah_span *next)
+{
+	return next->ip == s->to && next->tsc == s->tsc && next->cycles == s->cycles &&
+	       next->space == s->space &&
+	       !(next->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN));
+}
+
+static ALWAYS_INLINE bool calls_entry_holds(const struct calls_entry *e, uint64_t ip)
+{
+	return ip - e->low < e->size;
+}
+
+/* The function at `to`, if nothing is special about it and all of `s` runs in it; or NULL. */
+static ALWAYS_INLINE const struct calls_entry *calls_plain(const struct calls_machine *m,
+							   uint64_t to, const struct ptah_span *s)
+{
+	const struct calls_entry *e = calls_cached(m, to);
+
+	return LIKELY(e->ip == to && e->function == to && e->space == m->space &&
+		      e->generation == m->generation && !e->state && calls_entry_holds(e, to) &&
+		      calls_entry_holds(e, s->end - s->last_size))
+		   ? e
+		   : NULL;
+}
+
+/*
+ * Is `s[1]` the whole of the call that `s` ends with? Then its begin and end leave the machine as
+ * it is, except for what calls_pass() does.
+ */
+static ALWAYS_INLINE bool calls_is_leaf(const struct calls_machine *m, const struct ptah_span *s)
+{
+	const struct calls_entry *e;
+
+	if (s[1].to != s->end || s->to == s->end || !calls_goes_on(s, &s[1]) ||
+	    m->top + 1 >= m->limit || s->tsc != m->now.tsc || s->cycles != m->now.counts.cycles)
+		return false;
+	e = calls_plain(m, s->to, &s[1]);
+	return e && e->called;
+}
+
+/* The same of a call whose function, in `s[1]`, leaves by a tail call, which is all of `s[2]`. */
+static ALWAYS_INLINE bool calls_is_tail_leaf(const struct calls_machine *m,
+					     const struct ptah_span *s)
+{
+	const struct calls_entry *e, *tail;
+
+	if (s[2].to != s->end || s->to == s->end || !calls_goes_on(s, &s[1]) ||
+	    !calls_goes_on(&s[1], &s[2]) || m->top + 2 >= m->limit || s->tsc != m->now.tsc ||
+	    s->cycles != m->now.counts.cycles)
+		return false;
+	e = calls_plain(m, s->to, &s[1]);
+	tail = calls_plain(m, s[1].to, &s[2]);
+	return e && e->called && tail && !calls_entry_holds(e, s[1].to) &&
+	       !(e->function_flags & PTAH_FUNCTION_SWITCH) &&
+	       !(tail->flags & PTAH_CALL_NO_BOUNDS) &&
+	       !(tail->function_flags & PTAH_FUNCTION_FRAGMENT);
+}
+
+/* Such calls, `n` of them, have been taken, with `instructions`. `last`: the last span of them. */
+static ALWAYS_INLINE void calls_pass(struct calls_machine *m, const struct ptah_span *last,
+				     unsigned n, uint64_t instructions)
+{
+	m->last_id += n;
+	m->now.tsc_error = last->tsc_error;
+	m->now.offset = last->offset;
+	m->now.counts.instructions += instructions;
+	m->end = last->to;
+	m->site = last->end - last->last_size;
+	if (UNLIKELY(!calls_is_inside(m, last->to)))
+		calls_settle(m, last->to);
 }
 
 #endif

@@ -21,6 +21,7 @@ void counts_free_process(struct counts_process *p)
 	free(p->blocks);
 	free(p->edges);
 	free(p->files);
+	free(p->wholes);
 	ptah_call_tree_free(p->calls);
 }
 
@@ -50,9 +51,21 @@ struct counts_process *counts_append(struct ptah_counts *c)
 	return &c->processes[c->count++];
 }
 
+struct counts_process *counts_insert(struct ptah_counts *c, size_t at)
+{
+	struct counts_process *p;
+
+	if (!counts_append(c))
+		return NULL;
+	p = &c->processes[at];
+	memmove(p + 1, p, (c->count - 1 - at) * sizeof(*p));
+	memset(p, 0, sizeof(*p));
+	return p;
+}
+
 /* Sums of counts */
 
-static bool add_sums(struct counts_sums *into, const struct counts_sums *from)
+bool counts_add_sums(struct counts_sums *into, const struct counts_sums *from)
 {
 	struct counts_sums s;
 
@@ -88,7 +101,7 @@ bool counts_sum(struct counts_sums *sums, const struct counts_process *p)
 			return false;
 	if (p->calls && !counts_sum_calls(&s, p->calls))
 		return false;
-	return add_sums(sums, &s);
+	return counts_add_sums(sums, &s);
 }
 
 static void add_events(struct ptah_profile_totals *into, const struct ptah_profile_totals *from)
@@ -249,8 +262,7 @@ static void renumber(struct counts_process *p, const uint32_t *numbers)
 		p->edges[i].space = numbers[p->edges[i].space];
 }
 
-/* A copy of the process without its files, in which counts have the spaces' numbers in `spaces`. */
-static int copy_renumbered(struct counts_process *copy, const struct counts_process *p,
+int counts_copy_renumbered(struct counts_process *copy, const struct counts_process *p,
 			   const struct ptah_space *spaces, size_t count)
 {
 	uint32_t *numbers = number_spaces(p, spaces, count);
@@ -300,16 +312,32 @@ static void unite_files(struct counts_process *p)
 	p->file_count = p->file_count ? last + 1 : 0;
 }
 
-/* *into becomes the sum of both. On PTAH_E_NOMEM it is unchanged. */
-static int join(struct counts_process *into, const struct counts_process *from)
+struct ptah_space *counts_common_spaces(const struct counts_process *a,
+					const struct counts_process *b, size_t *count)
 {
-	struct counts_process sum = {.pid = into->pid, .space = into->space}, a = {0}, b = {0};
+	return join_lists(&kind_of_spaces, LIST(a, space), LIST(b, space), count);
+}
+
+static struct counts_order first_of(struct counts_order a, struct counts_order b)
+{
+	int order = compare(a.stream, b.stream);
+
+	order = order ? order : counts_compare_spaces(&a.space, &b.space);
+	return order <= 0 ? a : b;
+}
+
+int counts_join(struct counts_process *into, const struct counts_process *from)
+{
+	struct counts_process sum = {.pid = into->pid,
+				     .space = into->space,
+				     .order = first_of(into->order, from->order),
+				     .permanent = into->permanent || from->permanent},
+			      a = {0}, b = {0};
 	int status = PTAH_E_NOMEM;
 
-	sum.spaces =
-	    join_lists(&kind_of_spaces, LIST(into, space), LIST(from, space), &sum.space_count);
-	if (!sum.spaces || copy_renumbered(&a, into, sum.spaces, sum.space_count) < 0 ||
-	    copy_renumbered(&b, from, sum.spaces, sum.space_count) < 0)
+	sum.spaces = counts_common_spaces(into, from, &sum.space_count);
+	if (!sum.spaces || counts_copy_renumbered(&a, into, sum.spaces, sum.space_count) < 0 ||
+	    counts_copy_renumbered(&b, from, sum.spaces, sum.space_count) < 0)
 		goto out;
 	sum.blocks =
 	    join_lists(&kind_of_blocks, LIST(&a, block), LIST(&b, block), &sum.block_count);
@@ -351,6 +379,27 @@ static int list_spaces(struct counts_process *p, const struct ptah_profile *prof
 	return 0;
 }
 
+int counts_drop_spaces(struct counts_process *p)
+{
+	uint32_t *numbers = calloc(p->space_count + 1, sizeof(*numbers)), n = 0;
+
+	if (!numbers)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < p->block_count; i++)
+		numbers[p->blocks[i].space] = 1;
+	for (size_t i = 0; i < p->edge_count; i++)
+		numbers[p->edges[i].space] = 1;
+	for (size_t i = 0; i < p->space_count; i++)
+		if (numbers[i]) {
+			p->spaces[n] = p->spaces[i];
+			numbers[i] = n++;
+		}
+	p->space_count = n;
+	renumber(p, numbers);
+	free(numbers);
+	return 0;
+}
+
 /* Sorts the lists, which have the profile's order. */
 static int sort_process(struct counts_process *p)
 {
@@ -381,13 +430,18 @@ static int take_profile(struct counts_process *p, struct ptah_profile *profile)
 {
 	int status = ptah_profile_totals(profile, &p->events);
 
-	if (status >= 0)
+	if (status >= 0) {
+		p->events.first_error = counts_timeless(&p->events.first_error);
 		status = ptah_profile_blocks(profile, &p->blocks, &p->block_count);
+	}
 	if (status >= 0)
 		status = ptah_profile_edges(profile, &p->edges, &p->edge_count);
 	if (status >= 0)
 		status = list_spaces(p, profile);
-	return status < 0 ? status : sort_process(p);
+	if (status >= 0)
+		status = sort_process(p);
+	/* A decoder also meets spaces in which it counts nothing. */
+	return status < 0 ? status : counts_drop_spaces(p);
 }
 
 static int by_pid(const void *a, const void *b)
@@ -399,8 +453,7 @@ static int by_pid(const void *a, const void *b)
 	return compare(x->place, y->place);
 }
 
-/* The index of the first of `count` processes whose pid is not smaller. */
-static size_t first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
+size_t counts_first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
 {
 	size_t low = 0, high = count;
 
@@ -415,40 +468,42 @@ static size_t first_of_pid(const struct ptah_counts *c, size_t count, int32_t pi
 	return low;
 }
 
-/* Moves the appended process to its place, after those with the same pid. */
-static void put_in_order(struct ptah_counts *c)
+static int by_order(const void *a, const void *b)
+{
+	const struct counts_process *x = a, *y = b;
+	int order = x->pid < y->pid ? -1 : x->pid > y->pid;
+
+	order = order ? order : compare(x->order.stream, y->order.stream);
+	order = order ? order : counts_compare_spaces(&x->order.space, &y->order.space);
+	return order ? order : by_pid(a, b);
+}
+
+void counts_put_in_order(struct ptah_counts *c, bool ordered)
 {
 	for (size_t i = 0; i < c->count; i++)
 		c->processes[i].place = i;
 	if (c->count)
-		qsort(c->processes, c->count, sizeof(*c->processes), by_pid);
-}
-
-static bool same_program(const struct counts_process *a, const struct counts_process *b)
-{
-	return a->space == b->space && !memcmp(a->comm, b->comm, sizeof(a->comm));
+		qsort(c->processes, c->count, sizeof(*c->processes), ordered ? by_order : by_pid);
 }
 
 int counts_add_process(struct ptah_counts *c, struct counts_process *p)
 {
-	const size_t first = first_of_pid(c, c->count, p->pid);
+	const size_t first = counts_first_of_pid(c, c->count, p->pid);
 	struct counts_sums sums = c->sums;
 	struct counts_process *into;
 	int status = counts_sum(&sums, p) ? 0 : PTAH_E_LIMIT;
 	size_t at = first;
 
 	while (at < c->count && c->processes[at].pid == p->pid &&
-	       !same_program(&c->processes[at], p))
+	       !counts_same_program(&c->processes[at], p))
 		at++;
 	if (status >= 0 && at < c->count && c->processes[at].pid == p->pid) {
-		status = join(&c->processes[at], p);
+		status = counts_join(&c->processes[at], p);
 	} else if (status >= 0 && at - first >= COUNTS_SAME_PID) {
 		status = PTAH_E_LIMIT;
 	} else if (status >= 0) {
-		into = counts_append(c);
+		into = counts_insert(c, at);
 		if (into) {
-			into = &c->processes[at];
-			memmove(into + 1, into, (c->count - 1 - at) * sizeof(*into));
 			*into = *p;
 			memset(p, 0, sizeof(*p));
 		} else {
@@ -531,6 +586,7 @@ static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
 		struct counts_process p = counts_process_of_space(
 		    session, session_space_of(session, stream, &all->spaces[i]));
 
+		p.order = (struct counts_order){all->order.stream, all->spaces[i]};
 		status = take_space(&p, all, (uint32_t)i);
 		if (status >= 0 && (p.block_count || p.edge_count))
 			status = counts_add_process(c, &p);
@@ -543,12 +599,15 @@ static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
 int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *session, size_t stream,
 			   struct ptah_profile *profile)
 {
-	struct counts_process all, lost = {.pid = -1, .space = -1};
+	struct counts_process all,
+	    lost = {.pid = -1, .space = -1, .order = {stream, {PTAH_SPACE_ANY, PTAH_SPACE_ANY}}};
 	int status;
 
 	if (!c || !session || stream >= session->stream_count || !profile)
 		return PTAH_E_INVAL;
 	all = counts_process_of_space(session, session->streams[stream].info.space);
+	all.order.stream = stream;
+	all.permanent = true;
 	status = take_profile(&all, profile);
 	if (status >= 0 && !session_has_spaces(session, &session->streams[stream]))
 		return counts_add_process(c, &all);
@@ -597,16 +656,15 @@ static bool files_agree(const struct counts_process *a, const struct counts_proc
 static struct counts_process *find_same(const struct ptah_counts *c, size_t count,
 					const struct counts_process *p)
 {
-	for (size_t i = first_of_pid(c, count, p->pid); i < count && c->processes[i].pid == p->pid;
-	     i++)
+	for (size_t i = counts_first_of_pid(c, count, p->pid);
+	     i < count && c->processes[i].pid == p->pid; i++)
 		if (!memcmp(c->processes[i].comm, p->comm, sizeof(p->comm)) &&
 		    files_agree(&c->processes[i], p))
 			return &c->processes[i];
 	return NULL;
 }
 
-/* Replaces the paths by those that `c` owns. */
-static int keep_paths(struct ptah_counts *c, struct counts_process *p)
+int counts_keep_paths(struct ptah_counts *c, struct counts_process *p)
 {
 	for (size_t i = 0; i < p->file_count; i++) {
 		const char *path = p->files[i].path;
@@ -624,14 +682,14 @@ static int merge_process(struct ptah_counts *into, size_t sorted, const struct c
 	int status;
 
 	memcpy(copy.comm, from->comm, sizeof(copy.comm));
-	status = join(&copy, from);
+	status = counts_join(&copy, from);
 	if (status >= 0)
-		status = keep_paths(into, &copy);
+		status = counts_keep_paths(into, &copy);
 	to = status >= 0 ? find_same(into, sorted, &copy) : NULL;
 	if (to) {
 		status = counts_move_spaces(&copy.calls, to->calls);
 		if (status >= 0)
-			status = join(to, &copy);
+			status = counts_join(to, &copy);
 	} else if (status >= 0) {
 		to = counts_append(into);
 		if (to) {
@@ -654,9 +712,9 @@ static bool too_many_of_a_pid(const struct ptah_counts *a, const struct ptah_cou
 		const int32_t pid = b->processes[i].pid;
 
 		if (!i || pid != b->processes[i - 1].pid) {
-			n = first_of_pid(a, a->count, pid);
+			n = counts_first_of_pid(a, a->count, pid);
 			n = pid == INT32_MAX ? a->count - n
-					     : first_of_pid(a, a->count, pid + 1) - n;
+					     : counts_first_of_pid(a, a->count, pid + 1) - n;
 		}
 		if (++n > COUNTS_SAME_PID)
 			return true;
@@ -673,13 +731,14 @@ int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from)
 	if (!into || !from || into == from)
 		return PTAH_E_INVAL;
 	sums = into->sums;
-	if (!add_sums(&sums, &from->sums) || too_many_of_a_pid(into, from))
+	if (!counts_add_sums(&sums, &from->sums) || too_many_of_a_pid(into, from))
 		return PTAH_E_LIMIT;
 	/* Still right if only some are added: they are upper bounds. */
 	into->sums = sums;
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = merge_process(into, sorted, &from->processes[i]);
-	put_in_order(into);
+	/* Appended processes follow those with the same pid. */
+	counts_put_in_order(into, false);
 	return status;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * struct ptah_counts and what the files of this layer share. counts.c: processes, added up and
- * merged. add_calls.c: their calls. locate.c: the files that addresses lie in. save_counts.c,
- * load_counts.c, save_calls.c, load_calls.c: writing and reading the file format.
+ * merged. add_calls.c: their calls. cancel.c: subtracted. locate.c: the files that addresses lie
+ * in. save_counts.c, load_counts.c, save_calls.c, load_calls.c: writing and reading the file
+ * format. shard*.c (shard_internal.h): counts of parts of recordings.
  */
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
@@ -11,8 +12,16 @@
 
 #include <ptah/counts.h>
 
+#include <string.h>
+
 /* Most processes with one pid. There is a limit because each is compared with each. */
 #define COUNTS_SAME_PID 1024
+
+/* Where a session's processes with one pid come in their order. */
+struct counts_order {
+	uint64_t stream; /* the first one with counts of the process */
+	struct ptah_space space;
+};
 
 struct counts_process {
 	int32_t pid;
@@ -22,9 +31,14 @@ struct counts_process {
 	struct ptah_profile_block *blocks;
 	struct ptah_profile_edge *edges;
 	struct ptah_counts_file *files; /* the paths belong to the counts */
+	/* Of each file the whole mapping, which others may lie in the middle of. NULL: not known.
+	 */
+	struct ptah_counts_file *wholes;
 	size_t space_count, block_count, edge_count, file_count;
 	struct ptah_profile_totals events; /* only errors, overflows, gaps, first_error */
 	struct ptah_call_tree *calls;	   /* NULL: not counted */
+	struct counts_order order;	   /* while a session is counted */
+	bool permanent;			   /* it is listed even if it has no counts */
 	size_t place;			   /* used while they are sorted */
 };
 
@@ -48,6 +62,72 @@ void counts_free_process(struct counts_process *p);
 /* Adds *p, of which it takes ownership also on failure, to the process that is the same. */
 int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 
+/* *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
+int counts_join(struct counts_process *into, const struct counts_process *from);
+
+/* Are the two the same process of one session? */
+static inline bool counts_same_program(const struct counts_process *a,
+				       const struct counts_process *b)
+{
+	return a->space == b->space && !memcmp(a->comm, b->comm, sizeof(a->comm));
+}
+
+/* Replaces the paths of the process's files by those that the counts own. PTAH_E_NOMEM. */
+int counts_keep_paths(struct ptah_counts *counts, struct counts_process *p);
+
+/* The address spaces of both, each once and in order. The caller frees them. NULL: no memory. */
+struct ptah_space *counts_common_spaces(const struct counts_process *a,
+					const struct counts_process *b, size_t *count);
+
+/*
+ * A copy of the lists of blocks and edges, which have the spaces' numbers in `spaces`. The caller
+ * frees it also on PTAH_E_NOMEM.
+ */
+int counts_copy_renumbered(struct counts_process *copy, const struct counts_process *p,
+			   const struct ptah_space *spaces, size_t count);
+
+/* Removes the spaces that nothing was counted in. PTAH_E_NOMEM: nothing was removed. */
+int counts_drop_spaces(struct counts_process *p);
+
+/* Sorts the processes by pid, and by their order of a session if `by_order`. */
+void counts_put_in_order(struct ptah_counts *counts, bool by_order);
+
+/* Adds the sums of `from`. False when they would overflow: then they are unchanged. */
+bool counts_add_sums(struct counts_sums *into, const struct counts_sums *from);
+
+/*
+ * cancel.c: takes what both have counted away from both: blocks, edges, errors, overflows and gaps.
+ * PTAH_E_NOMEM: both are unchanged.
+ */
+int counts_cancel(struct counts_process *a, struct counts_process *b);
+
+/*
+ * A first error as counts have it: neither the estimate of its time nor the image's numbers mean
+ * anything later.
+ */
+static inline struct ptah_item counts_timeless(const struct ptah_item *error)
+{
+	struct ptah_item item = *error;
+
+	item.tsc = item.value = 0;
+	item.tsc_error = 0;
+	return item;
+}
+
+/* Has the process no counts? */
+bool counts_is_empty(const struct counts_process *p);
+
+/* locate.c: as ptah_counts_locate(), for one process, whose space is passed to `find`. */
+int counts_locate(struct ptah_counts *counts, struct counts_process *p, ptah_counts_finder *find,
+		  void *context);
+
+/*
+ * Finds the files of `p` again from those of two processes, of one session, of whose addresses it
+ * has some and no others.
+ */
+int counts_locate_in(struct ptah_counts *counts, struct counts_process *p,
+		     const struct counts_process *a, const struct counts_process *b);
+
 /* A process without counts, with the pid and the name that the session has for a space. */
 struct counts_process counts_process_of_space(const struct ptah_session *session, int32_t space);
 
@@ -66,6 +146,12 @@ int counts_move_spaces(struct ptah_call_tree **tree, const struct ptah_call_tree
 
 /* Appends a process of zeros. NULL when out of memory. */
 struct counts_process *counts_append(struct ptah_counts *counts);
+
+/* The same for the place `at` in the list. */
+struct counts_process *counts_insert(struct ptah_counts *counts, size_t at);
+
+/* The index of the first of the first `count` processes whose pid is not smaller. */
+size_t counts_first_of_pid(const struct ptah_counts *counts, size_t count, int32_t pid);
 
 /* Adds the process to the sums. False when they would overflow: then they are unchanged. */
 bool counts_sum(struct counts_sums *sums, const struct counts_process *p);
@@ -123,18 +209,27 @@ static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
 	return n;
 }
 
+/* Completes the header of a file of n bytes: its size and checksum. */
+void counts_put_header(uint8_t *bytes, size_t n);
+
 /* Writes the calls of a process. False: out of memory. */
 struct perfdata_buffer;
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);
 
 /* FNV-1a, 64 bits. */
-static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+#define COUNTS_CHECKSUM_BEGIN UINT64_C(0xcbf29ce484222325)
 
+/* Continues a checksum with more bytes. */
+static inline uint64_t counts_checksum_on(uint64_t hash, const uint8_t *bytes, size_t n)
+{
 	for (size_t i = 0; i < n; i++)
 		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
 	return hash;
+}
+
+static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)
+{
+	return counts_checksum_on(COUNTS_CHECKSUM_BEGIN, bytes, n);
 }
 
 #endif

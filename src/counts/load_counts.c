@@ -37,7 +37,7 @@ static void *items(const struct load *l, uint64_t count, size_t size, size_t in_
 	return list;
 }
 
-static bool all_zero(const uint8_t *bytes, size_t n)
+bool load_all_zero(const uint8_t *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (bytes[i])
@@ -84,7 +84,7 @@ static int load_path(struct load *l, struct ptah_counts_file *f, uint32_t length
 
 	if (!rest)
 		return load_refuse(l, at, "the file ends inside a path");
-	if (!length || memchr(text, 0, length) || !all_zero(rest, padding))
+	if (!length || memchr(text, 0, length) || !load_all_zero(rest, padding))
 		return load_refuse(l, at, "malformed path");
 	f->path = strings_keep(&l->counts->paths, (const char *)text, length);
 	return f->path ? 0 : PTAH_E_NOMEM;
@@ -112,7 +112,8 @@ static int load_files(struct load *l, struct counts_process *p, uint64_t count)
 		f->build_id_size = at[28];
 		memcpy(f->build_id, at + 32, f->build_id_size);
 		wrong = wrong_with_file(p, f);
-		if (!wrong && !all_zero(at + 32 + f->build_id_size, 24 - (size_t)f->build_id_size))
+		if (!wrong &&
+		    !load_all_zero(at + 32 + f->build_id_size, 24 - (size_t)f->build_id_size))
 			wrong = "malformed build id";
 		if (wrong)
 			return load_refuse(l, at, wrong);
@@ -129,7 +130,7 @@ static const char *wrong_with_block(const struct counts_process *p, const uint8_
 	if (b->space >= p->space_count)
 		return "a block of an address space that is not there";
 	if (b->insn_class >= PTAH_INSN_CLASS_MAX || b->mode > PTAH_EXEC_64 || !b->ninsn ||
-	    b->last_size > 15 || at[57] > 1 || !all_zero(at + 58, 6))
+	    b->last_size > 15 || at[57] > 1 || !load_all_zero(at + 58, 6))
 		return "malformed block";
 	if (!b->count || b->taken > b->count || b->unknown > b->count - b->taken)
 		return "a block's counts contradict each other";
@@ -175,7 +176,7 @@ static const char *wrong_with_edge(const struct counts_process *p, const uint8_t
 	if (e->space >= p->space_count)
 		return "an edge of an address space that is not there";
 	if (!e->count || e->insn_class >= PTAH_INSN_CLASS_MAX || e->mode > PTAH_EXEC_64 ||
-	    !all_zero(at + 30, 2))
+	    !load_all_zero(at + 30, 2))
 		return "malformed edge";
 	if (p->edge_count && counts_compare_edges(e - 1, e) >= 0)
 		return "edges are not in order";
@@ -216,7 +217,7 @@ static int load_events(const struct load *l, struct counts_process *p, const uin
 	t->gaps = load_le64(at + 16);
 	memcpy(&t->first_error, at + 24, sizeof(t->first_error));
 	if (t->errors ? t->first_error.type != COUNTS_IS_ERROR
-		      : !all_zero(at + 24, sizeof(t->first_error)))
+		      : !load_all_zero(at + 24, sizeof(t->first_error)))
 		return load_refuse(l, at + 24, "the first error is none");
 	if (t->errors)
 		t->first_error.type = PTAH_ITEM_ERROR;
@@ -237,7 +238,7 @@ static bool load_comm(struct counts_process *p, const uint8_t *at)
 {
 	const size_t n = strnlen((const char *)at, sizeof(p->comm));
 
-	if (n == sizeof(p->comm) || !all_zero(at + n, sizeof(p->comm) - n))
+	if (n == sizeof(p->comm) || !load_all_zero(at + n, sizeof(p->comm) - n))
 		return false;
 	memcpy(p->comm, at, n);
 	return true;
@@ -282,21 +283,27 @@ static int load_process(struct load *l, size_t *same)
 	return status;
 }
 
-/* Checks what the header says, and the checksum over the rest. */
-static int load_header(struct load *l, const uint8_t *bytes, size_t n)
+int load_file_header(struct load *l, const char *magic, const char *other, uint32_t newest,
+		     size_t n)
 {
+	const uint8_t *const bytes = l->begin;
 	uint64_t size;
 
-	if (n < 8 || memcmp(bytes, COUNTS_MAGIC, 8) != 0)
-		return perfdata_message(l->why, PTAH_E_BAD_MAGIC, "offset 0x0: not saved counts");
+	if (n < 8 || memcmp(bytes, magic, 8) != 0)
+		return perfdata_message(l->why, PTAH_E_BAD_MAGIC, "offset 0x0: %s", other);
 	if (n < COUNTS_HEADER)
 		return load_refuse(l, bytes + n, "the file ends inside its header");
 	l->version = load_le32(bytes + COUNTS_AT_VERSION);
-	if (!l->version || l->version > COUNTS_VERSION)
+	if (!l->version || l->version > newest)
 		return perfdata_message(l->why, PTAH_E_UNSUPPORTED,
-					"offset 0x%x: version %" PRIu32
-					" of the format; this Ptah reads versions 1 to %u",
-					COUNTS_AT_VERSION, l->version, COUNTS_VERSION);
+					newest > 1
+					    ? "offset 0x%x: version %" PRIu32
+					      " of the format; this Ptah reads versions 1 to "
+					      "%" PRIu32
+					    : "offset 0x%x: version %" PRIu32
+					      " of the format; this Ptah reads version "
+					      "%" PRIu32,
+					COUNTS_AT_VERSION, l->version, newest);
 	size = load_le64(bytes + COUNTS_AT_SIZE);
 	if (size > n)
 		return perfdata_message(
@@ -315,17 +322,17 @@ static int load_header(struct load *l, const uint8_t *bytes, size_t n)
 	return 0;
 }
 
-static int load_all(struct load *l, const uint8_t *bytes, size_t n)
+static int load_all(struct load *l, size_t n)
 {
 	uint64_t processes;
 	size_t same = 0;
-	int status = load_header(l, bytes, n);
+	int status = load_file_header(l, COUNTS_MAGIC, "not saved counts", COUNTS_VERSION, n);
 
 	if (status < 0)
 		return status;
 	processes = reader_u64(&l->r);
 	if (l->r.failed)
-		return load_refuse(l, bytes + n, "the file ends inside its header");
+		return load_refuse(l, l->r.end, "the file ends inside its header");
 	for (uint64_t i = 0; i < processes && status >= 0; i++)
 		status = load_process(l, &same);
 	if (status >= 0 && l->r.p < l->r.end)
@@ -345,7 +352,7 @@ int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
 	l.r = (struct reader){.p = begin, .end = n ? begin + n : begin};
 	status = ptah_counts_new(&l.counts);
 	if (status >= 0)
-		status = load_all(&l, begin, n);
+		status = load_all(&l, n);
 	if (status < 0) {
 		ptah_counts_free(l.counts);
 		return status == PTAH_E_NOMEM ? perfdata_message(why, status, "out of memory")
@@ -388,22 +395,23 @@ static int read_all(int fd, uint8_t **bytes, size_t *n)
 	}
 }
 
-int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_message *why)
+int load_from_file(const char *path,
+		   int (*load)(void *context, const void *bytes, size_t n,
+			       struct ptah_message *why),
+		   void *context, struct ptah_message *why)
 {
 	struct ptah_message reason = {""};
 	uint8_t *bytes = NULL;
 	size_t n = 0;
 	int status = 0, fd;
 
-	if (!path || !counts)
-		return PTAH_E_INVAL;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || read_all(fd, &bytes, &n) < 0)
 		status = perfdata_system_message(why, errno, path, fd < 0 ? "open" : "read");
 	if (fd >= 0)
 		close(fd);
 	if (status >= 0) {
-		status = ptah_counts_load(bytes, n, counts, &reason);
+		status = load(context, bytes, n, &reason);
 		if (status < 0)
 			perfdata_message(why, status, "%s: %s", path, reason.text);
 	}
@@ -411,20 +419,35 @@ int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_
 	return status;
 }
 
-bool ptah_counts_recognise(const char *path)
+bool load_recognise(const char *path, const char *magic)
 {
-	char magic[8] = "";
+	char begin[8] = "";
 	struct stat st;
 	int fd;
 	bool is = false;
 
 	/* Reading from a pipe would lose its bytes. */
-	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
-		is = read(fd, magic, 8) == 8 && !memcmp(magic, COUNTS_MAGIC, 8);
+		is = read(fd, begin, 8) == 8 && !memcmp(begin, magic, 8);
 		close(fd);
 	}
 	return is;
+}
+
+static int load_it(void *counts, const void *bytes, size_t n, struct ptah_message *why)
+{
+	return ptah_counts_load(bytes, n, counts, why);
+}
+
+int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_message *why)
+{
+	return path && counts ? load_from_file(path, load_it, counts, why) : PTAH_E_INVAL;
+}
+
+bool ptah_counts_recognise(const char *path)
+{
+	return path && load_recognise(path, COUNTS_MAGIC);
 }

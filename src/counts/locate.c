@@ -48,17 +48,18 @@ static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 }
 
 struct files {
-	struct ptah_counts_file *list;
+	struct ptah_counts_file *list, *wholes; /* see struct counts_process */
 	size_t count, capacity;
-	struct ptah_counts_file whole; /* the mapping of the last one, as the session reported it */
-	bool open;		       /* the last one may still grow */
-	uint64_t floor;		       /* the lowest address at which the next one may begin */
+	bool open;	/* the last one may still grow */
+	uint64_t floor; /* the lowest address at which the next one may begin */
 };
 
 static bool is_whole(const struct files *f, const struct ptah_counts_file *file)
 {
-	return f->open && f->whole.address == file->address && f->whole.size == file->size &&
-	       counts_same_mapping(&f->whole, file);
+	const struct ptah_counts_file *whole = &f->wholes[f->count - 1];
+
+	return whole->address == file->address && whole->size == file->size &&
+	       counts_same_mapping(whole, file);
 }
 
 /* The open file ends before `address`, where something else lies. */
@@ -75,26 +76,39 @@ static void close_file(struct files *f, uint64_t address)
 	f->open = false;
 }
 
+/* Makes room for one more file. */
+static int grow(struct files *f)
+{
+	const size_t capacity = f->capacity ? 2 * f->capacity : 16;
+	struct ptah_counts_file *more;
+
+	if (f->count < f->capacity)
+		return 0;
+	more = realloc(f->list, capacity * sizeof(*more));
+	if (!more)
+		return PTAH_E_NOMEM;
+	f->list = more;
+	more = realloc(f->wholes, capacity * sizeof(*more));
+	if (!more)
+		return PTAH_E_NOMEM;
+	f->wholes = more;
+	f->capacity = capacity;
+	return 0;
+}
+
 static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_counts_file *file)
 {
 	struct ptah_counts_file *last;
 	uint64_t cut;
 
-	if (f->count == f->capacity) {
-		size_t capacity = f->capacity ? 2 * f->capacity : 16;
-
-		last = realloc(f->list, capacity * sizeof(*last));
-		if (!last)
-			return PTAH_E_NOMEM;
-		f->list = last;
-		f->capacity = capacity;
-	}
+	if (grow(f) < 0)
+		return PTAH_E_NOMEM;
 	last = &f->list[f->count];
 	*last = *file;
 	last->path = strings_keep(&c->paths, file->path, strlen(file->path));
 	if (!last->path)
 		return PTAH_E_NOMEM;
-	f->whole = *last;
+	f->wholes[f->count] = *last;
 	f->open = true;
 	f->count++;
 	cut = f->floor > last->address ? f->floor - last->address : 0;
@@ -122,10 +136,29 @@ static int add_address(struct ptah_counts *c, struct files *f, int32_t space, ui
 		f->floor = address + 1;
 		return 0;
 	}
-	if (is_whole(f, &file))
+	if (f->open && is_whole(f, &file))
 		return 0;
 	close_file(f, address);
 	return open_file(c, f, &file);
+}
+
+int counts_locate(struct ptah_counts *c, struct counts_process *p, ptah_counts_finder *find,
+		  void *context)
+{
+	struct files f = {0};
+	size_t n = 0;
+	uint64_t *addresses = list_addresses(p, &n);
+	int status = addresses ? 0 : PTAH_E_NOMEM;
+
+	for (size_t k = 0; k < n && status >= 0; k++)
+		status = add_address(c, &f, p->space, addresses[k], find, context);
+	free(addresses);
+	free(p->files);
+	free(p->wholes);
+	p->files = f.list;
+	p->wholes = f.wholes;
+	p->file_count = f.count;
+	return status;
 }
 
 int ptah_counts_locate(struct ptah_counts *c, ptah_counts_finder *find, void *context)
@@ -134,19 +167,58 @@ int ptah_counts_locate(struct ptah_counts *c, ptah_counts_finder *find, void *co
 
 	if (!c || !find)
 		return PTAH_E_INVAL;
-	for (size_t i = 0; i < c->count && status >= 0; i++) {
-		struct counts_process *p = &c->processes[i];
-		struct files f = {0};
-		size_t n = 0;
-		uint64_t *addresses = list_addresses(p, &n);
+	for (size_t i = 0; i < c->count && status >= 0; i++)
+		status = counts_locate(c, &c->processes[i], find, context);
+	return status;
+}
 
-		status = addresses ? 0 : PTAH_E_NOMEM;
-		for (size_t k = 0; k < n && status >= 0; k++)
-			status = add_address(c, &f, p->space, addresses[k], find, context);
-		free(addresses);
-		free(p->files);
-		p->files = f.list;
-		p->file_count = f.count;
+/* Two processes, and all addresses of the first one. */
+struct sources {
+	const struct counts_process *a, *b;
+	uint64_t *addresses;
+	size_t count;
+};
+
+/* The mapping of the process that the session reported for one of its addresses. */
+static bool find_whole(const struct counts_process *p, uint64_t address,
+		       struct ptah_counts_file *file)
+{
+	size_t low = 0, high = p->file_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (counts_last(&p->files[middle]) < address)
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	if (low == p->file_count || p->files[low].address > address)
+		return false;
+	*file = p->wholes[low];
+	return true;
+}
+
+/* A ptah_counts_finder. */
+static bool find_in_sources(void *context, int32_t space, uint64_t address,
+			    struct ptah_counts_file *file)
+{
+	const struct sources *s = context;
+	const bool is_a = s->count && bsearch(&address, s->addresses, s->count,
+					      sizeof(*s->addresses), by_address);
+
+	(void)space;
+	return find_whole(is_a ? s->a : s->b, address, file);
+}
+
+int counts_locate_in(struct ptah_counts *c, struct counts_process *p,
+		     const struct counts_process *a, const struct counts_process *b)
+{
+	struct sources s = {.a = a, .b = b};
+	int status;
+
+	s.addresses = list_addresses(a, &s.count);
+	status = s.addresses ? counts_locate(c, p, find_in_sources, &s) : PTAH_E_NOMEM;
+	free(s.addresses);
 	return status;
 }

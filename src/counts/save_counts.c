@@ -92,6 +92,13 @@ static bool put_process(struct perfdata_buffer *out, const struct counts_process
 	return !p->calls || counts_put_calls(out, p->calls);
 }
 
+void counts_put_header(uint8_t *bytes, size_t n)
+{
+	store_le64(bytes + COUNTS_AT_SIZE, n);
+	store_le64(bytes + COUNTS_AT_CHECKSUM,
+		   counts_checksum(bytes + COUNTS_HEADER, n - COUNTS_HEADER));
+}
+
 int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 {
 	struct perfdata_buffer out = {0};
@@ -111,9 +118,7 @@ int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 		perfdata_buffer_free(&out);
 		return PTAH_E_NOMEM;
 	}
-	store_le64(out.bytes + COUNTS_AT_SIZE, out.size);
-	store_le64(out.bytes + COUNTS_AT_CHECKSUM,
-		   counts_checksum(out.bytes + COUNTS_HEADER, out.size - COUNTS_HEADER));
+	counts_put_header(out.bytes, out.size);
 	*bytes = out.bytes;
 	*n = out.size;
 	return 0;

@@ -2,6 +2,9 @@
 /* The perf events of a recording, and which of them a record belongs to. */
 #include "perfdata/file.h"
 
+#include "base/bits.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 
 static int add_id(struct perfdata_file *f, uint64_t id, size_t attr)
@@ -52,6 +55,8 @@ static int add_attr(struct perfdata_file *f, const uint8_t *attr, size_t room)
 	    .branch_type = late_field(attr, room, PERFDATA_ATTR_AT_BRANCH_TYPE),
 	    .regs_user = late_field(attr, room, PERFDATA_ATTR_AT_REGS_USER),
 	    .regs_intr = late_field(attr, room, PERFDATA_ATTR_AT_REGS_INTR),
+	    .bytes = attr,
+	    .size = room,
 	};
 
 	return append_attr(f, &a);
@@ -146,9 +151,43 @@ void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *na
 	static const char sched_switch[] = "sched:sched_switch";
 	struct perfdata_attr *attr = find(f, id);
 
+	if (attr) {
+		attr->name = name;
+		attr->name_size = n;
+	}
 	if (attr && attr->type == PERFDATA_TYPE_TRACEPOINT && n > strlen(sched_switch) &&
 	    !memcmp(name, sched_switch, sizeof(sched_switch)))
 		attr->sched_switch = true;
+}
+
+bool perfdata_event(const struct perfdata_file *f, size_t i, struct perfdata_event_info *info)
+{
+	const struct perfdata_attr *attr = i < f->attr_count ? &f->attrs[i] : NULL;
+	size_t size;
+
+	if (!attr || !attr->bytes)
+		return false;
+	*info = (struct perfdata_event_info){
+	    .type = attr->type, .sample_type = attr->sample_type, .flags = attr->flags};
+	size = attr->size < sizeof(info->attr) ? attr->size : sizeof(info->attr);
+	memcpy(info->attr, attr->bytes, size);
+	store_le32(info->attr + PERFDATA_ATTR_AT_SIZE, (uint32_t)size);
+	if (attr->name)
+		snprintf(info->name, sizeof(info->name), "%.*s",
+			 (int)strnlen((const char *)attr->name, attr->name_size), attr->name);
+	for (size_t k = 0; k < f->id_count; k++)
+		info->id_count += f->ids[k].attr == i;
+	return true;
+}
+
+size_t perfdata_event_ids(const struct perfdata_file *f, size_t i, uint64_t *ids, size_t room)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < f->id_count; k++)
+		if (f->ids[k].attr == i && n++ < room)
+			ids[n - 1] = f->ids[k].id;
+	return n < room ? n : room;
 }
 
 /*

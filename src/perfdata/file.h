@@ -38,6 +38,8 @@ struct perfdata_attr {
 	uint64_t config, sample_type, read_format, flags;
 	uint64_t branch_type, regs_user, regs_intr; /* what samples have of branches, registers */
 	bool sched_switch;			    /* the tracepoint sched:sched_switch */
+	const uint8_t *bytes, *name; /* as in the file; NULL: of bare records; no name is known */
+	size_t size, name_size;
 };
 
 struct perfdata_id {
@@ -58,6 +60,7 @@ struct perfdata_file {
 	size_t part_count, part; /* part: the one that is being read */
 	bool pipe;		 /* written through a pipe: no header but the magic */
 	bool bare;		 /* records without a header: perfdata_open_records() */
+	bool all;		 /* perfdata_next() returns every record */
 	bool unfinished, truncated;
 	size_t cut; /* truncated: the part that was cut */
 

@@ -246,6 +246,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	memset(record, 0, sizeof(*record));
 	record->type = load_le32(p);
 	record->offset = offset;
+	record->raw = p;
+	record->raw_size = (uint16_t)size;
 	record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
 	r = (struct reader){p + PERFDATA_RECORD_HEADER, p + size, false};
 	f->first_attr = w->part ? w->part->attr : 0;
@@ -275,7 +277,7 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	}
 	if (useful && f->bare)
 		useful = complete_bare(w->part, record);
-	return status < 0 ? status : useful;
+	return status < 0 ? status : useful || f->all;
 }
 
 int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struct ptah_message *why)
@@ -375,6 +377,46 @@ static bool find_build_id(struct reader r, const char *path, struct perfdata_bui
 		return true;
 	}
 	return false;
+}
+
+/* The entries of one list, until `visit` returns false. */
+static bool visit_build_ids(struct reader r,
+			    bool (*visit)(void *context, const struct perfdata_listed_file *file),
+			    void *context)
+{
+	while (r.p && (size_t)(r.end - r.p) >= PERFDATA_BUILD_ID_FIXED) {
+		const uint8_t *entry = r.p;
+		const uint16_t misc = load_le16(entry + 4), size = load_le16(entry + 6);
+		struct perfdata_listed_file file = {
+		    .kernel = (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_KERNEL,
+		    .path = (const char *)entry + PERFDATA_BUILD_ID_FIXED,
+		    .id.size = PERFDATA_BUILD_ID_MAX};
+
+		if (size <= PERFDATA_BUILD_ID_FIXED || !reader_bytes(&r, size))
+			break;
+		if (misc & PERFDATA_MISC_BUILD_ID_SIZE && entry[32] <= PERFDATA_BUILD_ID_MAX)
+			file.id.size = entry[32];
+		memcpy(file.id.bytes, entry + 12, PERFDATA_BUILD_ID_MAX);
+		if (memchr(file.path, '\0', (size_t)(size - PERFDATA_BUILD_ID_FIXED)) &&
+		    !visit(context, &file))
+			return false;
+	}
+	return true;
+}
+
+void perfdata_each_build_id(const struct perfdata_file *f,
+			    bool (*visit)(void *context, const struct perfdata_listed_file *file),
+			    void *context)
+{
+	bool more = visit_build_ids(f->build_ids, visit, context);
+
+	for (size_t i = 0; i < f->build_id_count && more; i++)
+		more = visit_build_ids(f->more_build_ids[i], visit, context);
+}
+
+void perfdata_keep_all(struct perfdata_file *f)
+{
+	f->all = true;
 }
 
 bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,

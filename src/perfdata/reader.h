@@ -47,6 +47,8 @@ struct perfdata_record {
 	bool executable; /* mappings; those of the kernel, with pid -1, always are */
 	bool primary;	 /* of bare records: see struct perfdata_records_part */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */
+	const uint8_t *raw; /* as it is in the file, with its header but without trace after it */
+	uint16_t raw_size;
 	struct ptah_truth truth;
 };
 
@@ -100,6 +102,35 @@ int perfdata_open_records(const struct perfdata_records *config, struct perfdata
 /* Reads the next record that is used. Returns 1, 0 at the end, or an error. */
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);
+
+/* perfdata_next() returns all records from now on, also those that it knows by their type alone. */
+void perfdata_keep_all(struct perfdata_file *file);
+
+/* An event of the recording. Those of a pipe are known once their records have been read. */
+struct perfdata_event_info {
+	uint32_t type;
+	uint64_t sample_type, flags; /* of `attr` */
+	uint8_t attr[120];	     /* PERFDATA_ATTR_SIZE: the rest is cut off, or 0 */
+	char name[128];		     /* "": not known */
+	size_t id_count;
+};
+
+/* False: there is no i-th. */
+bool perfdata_event(const struct perfdata_file *file, size_t i, struct perfdata_event_info *info);
+/* Its first ids, at most `room`. Returns how many. */
+size_t perfdata_event_ids(const struct perfdata_file *file, size_t i, uint64_t *ids, size_t room);
+
+/* A file whose build id the header lists. */
+struct perfdata_listed_file {
+	const char *path;
+	bool kernel; /* the kernel, or a module of it */
+	struct perfdata_build_id id;
+};
+
+/* Visits them all, until `visit` returns false. */
+void perfdata_each_build_id(const struct perfdata_file *file,
+			    bool (*visit)(void *context, const struct perfdata_listed_file *file),
+			    void *context);
 
 /* What is needed to interpret MTC, CYC and CBR packets; 0: unknown, or not in use. */
 struct perfdata_timing {

@@ -69,6 +69,7 @@ struct perfdata_driver {
 	/* 0: no SWITCH records; 2: of the traced threads; 3: of whole processors. */
 	uint8_t sched_switch;
 	bool snapshot, per_cpu, time_zero;
+	bool branch_stacks; /* there are samples with branch stacks */
 	bool no_index; /* no list of the AUXTRACE records, for which memory grows with the trace */
 };
 
@@ -211,6 +212,12 @@ int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_tu
  * without a build id, the id of its file goes into the header.
  */
 int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size);
+/*
+ * The header lists this build id for the path, whatever the file is now. To be called before the
+ * records that map it.
+ */
+int perfdata_list_build_id(struct perfdata_writer *w, const char *path, bool kernel,
+			   const struct perfdata_build_id *id);
 /*
  * Another id of the driver's event `event`, before the first record that has it. A callback gets it
  * as a HEADER_ATTR. PTAH_E_LIMIT when id_room ids were added; the writer does not fail then.

@@ -76,6 +76,7 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 
 	build_simulated_attr(attr, config);
 	w->pmu_type = driver ? driver->pmu_type : PERFDATA_PMU_TYPE;
+	w->branch_stacks = driver && driver->branch_stacks;
 	w->indexed = driver && driver->pmu_type && !driver->no_index;
 	w->events = calloc(n, sizeof(*w->events));
 	for (size_t i = 0; w->events && i < n; i++) {
@@ -353,6 +354,8 @@ static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 		return w->cpuid;
 	case PERFDATA_FEATURE_AUXTRACE:
 		return w->indexed;
+	case PERFDATA_FEATURE_BRANCH_STACK:
+		return w->branch_stacks;
 	case PERFDATA_FEATURE_CMDLINE:
 		return !w->bare_command || *w->command;
 	case PERFDATA_FEATURE_OSRELEASE:
@@ -441,9 +444,11 @@ int perfdata_write_piped_features(struct perfdata_writer *w)
 int perfdata_write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE,
-	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,
-	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC,
+	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME,
+	    PERFDATA_FEATURE_OSRELEASE,	   PERFDATA_FEATURE_VERSION,
+	    PERFDATA_FEATURE_ARCH,	   PERFDATA_FEATURE_NRCPUS,
+	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,
+	    PERFDATA_FEATURE_EVENT_DESC,   PERFDATA_FEATURE_BRANCH_STACK,
 	    PERFDATA_FEATURE_PMU_MAPPINGS, PERFDATA_FEATURE_AUXTRACE,
 	};
 	struct perfdata_buffer table = {0}, sections = {0};

@@ -85,6 +85,7 @@ struct perfdata_writer {
 	uint64_t data_offset; /* after the header, the ids and the attributes */
 	uint32_t pmu_type;
 	char *pmus, *cpuid, *osrelease;
+	bool branch_stacks;
 	bool indexed; /* the header is to list the AUXTRACE records */
 	struct perfdata_buffer index;
 	int (*take)(void *context, const struct perfdata_piece *piece);

@@ -404,6 +404,21 @@ int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_tu
 	return perfdata_end(w);
 }
 
+int perfdata_list_build_id(struct perfdata_writer *w, const char *path, bool kernel,
+			   const struct perfdata_build_id *id)
+{
+	struct written_file *f = find_file(w, path) ? NULL : list_new_file(w, path);
+
+	if (!f)
+		return w->status;
+	f->kernel = kernel;
+	f->id = *id;
+	if (!w->piped)
+		return w->status;
+	w->size += perfdata_put_build_id(&w->pending, f);
+	return perfdata_end(w);
+}
+
 /* Adds the file of an MMAP2 record without a build id to the header's list. */
 static void list_file(struct perfdata_writer *w, const uint8_t *record, size_t size)
 {

@@ -11,6 +11,8 @@
 
 #include "session/span_reader.h"
 
+#include "calls/steps.h"
+
 #include "base/compiler.h"
 
 #include <stdlib.h>
@@ -57,7 +59,10 @@ struct ptah_call_reader {
 	uint64_t done;	       /* bytes of the streams that have ended */
 	int status;
 	struct ptah_call_batch batch;
-	struct ptah_call_mark marks[MARKS];
+	union {
+		struct ptah_call_mark marks[MARKS];
+		struct ptah_call_step steps[MARKS];
+	};
 };
 
 /* Sources */
@@ -318,7 +323,10 @@ static int end_source(struct ptah_call_reader *r, struct source *s)
 static int deliver(struct ptah_call_reader *r, const struct call_thread *t, size_t count)
 {
 	r->batch.thread = &t->info;
-	r->batch.marks = r->marks;
+	if (r->config.steps)
+		r->batch.steps = r->steps;
+	else
+		r->batch.marks = r->marks;
 	r->batch.count = count;
 	return 1;
 }
@@ -327,8 +335,9 @@ static int deliver(struct ptah_call_reader *r, const struct call_thread *t, size
 static int finish_thread(struct ptah_call_reader *r)
 {
 	struct call_thread *t = r->ending;
-	const int n =
-	    t->adder ? calls_adder_finish(t->adder) : ptah_calls_finish(t->calls, r->marks, MARKS);
+	const int n = t->adder		? calls_adder_finish(t->adder)
+		      : r->config.steps ? calls_finish_steps(t->calls, r->steps, MARKS)
+					: ptah_calls_finish(t->calls, r->marks, MARKS);
 
 	if (n < 0)
 		return n;
@@ -358,7 +367,9 @@ static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *coun
 	if (spans[n - 1].tsc >= t->exec)
 		for (n = 0; spans[n].tsc < t->exec; n++)
 			;
-	if (!t->adder) {
+	if (!t->adder && r->config.steps) {
+		used = calls_take_span_steps(t->calls, spans, n, r->steps, MARKS, count);
+	} else if (!t->adder) {
 		used = ptah_calls_take_spans(t->calls, spans, n, r->marks, MARKS, count);
 	} else {
 		used = calls_adder_take_spans(t->adder, spans, n);
@@ -385,9 +396,13 @@ static int take_items(struct ptah_call_reader *r, struct source *s, size_t *coun
 		used = calls_adder_take(t->adder, items, n);
 		used = used < 0 ? used : (int)n;
 	} else {
-		used = ptah_calls_take(t->calls, items, n, r->marks, MARKS, count);
-		if (has_event && used == (int)n)
+		used = r->config.steps
+			   ? calls_take_steps(t->calls, items, n, r->steps, MARKS, count)
+			   : ptah_calls_take(t->calls, items, n, r->marks, MARKS, count);
+		if (has_event && used == (int)n) {
 			r->batch.event = &items[n - 1];
+			ptah_calls_counts(t->calls, &r->batch.counts);
+		}
 	}
 	for (int i = 0; i < used; i++)
 		t->info.errors += items[i].type == PTAH_ITEM_ERROR;
@@ -583,6 +598,7 @@ int call_reader_open(const struct ptah_session *session,
 	if (trees)
 		r->trees = *trees;
 	call_threads_init(&r->threads, session, r->config.functions, trees ? &r->trees : NULL);
+	r->threads.steps = r->config.steps;
 	if (status < 0) {
 		ptah_call_reader_free(r);
 		return status;

@@ -2,6 +2,8 @@
 /* Finds and makes the threads of a call reader. */
 #include "session/call_threads.h"
 
+#include "calls/steps.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +73,8 @@ static int new_machine(struct call_thread *t)
 	t->adder = NULL;
 	t->tree = NULL;
 	if (!t->all->trees)
-		return ptah_calls_new(&config, &t->calls);
+		return t->all->steps ? calls_new_steps(&config, &t->calls)
+				     : ptah_calls_new(&config, &t->calls);
 	status = ptah_call_tree_new(t->all->trees, &t->tree);
 	if (status < 0)
 		return status;

@@ -42,6 +42,7 @@ struct call_threads {
 	const struct ptah_session *session;
 	struct ptah_functions *functions;
 	const struct ptah_call_tree_config *trees; /* NULL: they list marks */
+	bool steps;				   /* or steps */
 	struct call_thread **list;		   /* by number */
 	size_t count, capacity;
 	struct table by_hash;

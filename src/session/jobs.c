@@ -1,244 +1,249 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah_session_count(): counts all streams, by one thread or by several. */
-#include "session/pool.h"
+#include "session/count_jobs.h"
 #include "session/window.h"
-
-#include "base/compiler.h"
 
 #include <stdlib.h>
 
-/* Large enough that collecting the counts at a segment's end costs little. */
-#define SEGMENT_MIN (UINT64_C(1) << 20)
-#define SEGMENT_MAX (UINT64_C(32) << 20)
-#define PER_JOB	    3 /* at least this many segments for each job, if the recording is large enough */
+/*
+ * A job claims so many bytes at a time. A share of two slots can be divided: finding a place to
+ * begin costs as much as counting some KB.
+ */
+#define SLOT_MIN (UINT64_C(64) << 10)
+#define SLOT_MAX (UINT64_C(1) << 20)
+#define PER_JOB	 32 /* at least this many slots for each job, if the recording is large enough */
 
-/* Counts up to where the stream is to stop, and moves the counts into the task. */
-static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
-{
-	int status = ptah_profile_resume(s->profile);
-
-	s->paused = status == PTAH_PROFILE_PAUSED;
-	if (status >= 0)
-		while (!pool->stop && (status = ptah_stream_count(s)) > 0)
-			;
-	task_leave(task, s);
-	return status < 0 ? status : profile_take_part(s->profile, &task->part);
-}
-
-/* Counts a segment independently of the others. */
-static int count_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
-{
-	int status = task_enter(task, s);
-
-	if (status >= 0)
-		status = ptah_profile_reset(
-		    s->profile); /* drops what was counted on the way to the segment's beginning */
-	return status < 0 ? status : count_on(pool, s, task);
-}
-
-/* The stream whose segments are being joined. */
-struct joint {
-	struct pool *pool;
+/* A call of ptah_session_count(). */
+struct count {
+	const struct ptah_session *session;
+	const struct ptah_jobs *jobs; /* or NULL */
 	struct ptah_workers *workers;
-	const struct ptah_jobs *jobs;
-	struct ptah_stream *s; /* its profile has the sum of the segments; NULL: no stream yet */
-	/* The decoder that counts segments again; NULL: not needed yet. */
-	struct ptah_stream *again;
-	bool stands;	  /* `again` is at the end of `last` */
-	bool exact;	  /* the time at the end of `last` is that of a decode by one thread, too */
-	struct task last; /* the last joined segment, without its counts */
+	bool (*wants)(void *context, size_t stream);
 	int (*take)(void *context, size_t stream, struct ptah_profile *profile);
-	bool ended;	 /* the progress callback ended the count early */
-	uint64_t before; /* bytes of the streams that are complete */
+	void *context;
+	bool ended;		  /* the progress callback ended the count early */
+	uint64_t before;	  /* bytes of the streams that are complete */
+	struct ptah_image *image; /* an empty one, of `sum` */
+	struct ptah_profile *sum; /* of a stream's partial sums */
 };
 
-/* Brings `again` to the end of the last segment, by decoding all of it. */
-static int stand_behind(struct joint *j)
+static bool wants(const struct count *count, size_t stream)
 {
-	struct task passed = {.segment = j->last.segment};
-	int status = 0;
-
-	/*
-	 * The last segment began without the exact time, and now times matter: decode from the
-	 * beginning of the stream, as one thread would.
-	 */
-	if (!j->exact)
-		passed.segment = (struct segment){.stream = passed.segment.stream,
-						  .whole_start = true,
-						  .stop = passed.segment.stop};
-	if (!j->again)
-		status = stream_renew_counted(j->pool->session, passed.segment.stream, &j->again);
-	if (status >= 0 && !j->stands) {
-		/*
-		 * Changes of the image cannot be undone: if it is too far ahead, begin with a new
-		 * stream.
-		 */
-		if (stream_applied(j->again) > passed.segment.changes) {
-			ptah_stream_free(j->again);
-			j->again = NULL;
-			return stand_behind(j);
-		}
-		status = count_segment(j->pool, j->again, &passed);
-		profile_free_part(&passed.part);
-	}
-	j->stands = status >= 0;
-	return status;
+	return !count->wants || count->wants(count->context, stream);
 }
 
-static int count_again(struct joint *j, struct task *task)
+/* Reports the progress, to a callback that may end the count. */
+static void report(struct count *count, uint64_t bytes)
 {
-	int status = stand_behind(j);
+	const struct ptah_jobs *jobs = count->jobs;
 
-	profile_free_part(&task->part);
+	if (jobs && jobs->progress && !jobs->progress(jobs->context, bytes))
+		count->ended = true;
+}
+
+/* Makes `sum` one that has counted nothing and knows no address spaces. */
+static int renew_sum(struct count *count)
+{
+	int status = count->image ? 0 : ptah_image_new(&count->image);
+
+	if (count->sum && count->sum->status >= 0 && count->sum->flow->code.space_count == 1)
+		return ptah_profile_reset(count->sum);
+	ptah_profile_free(count->sum);
+	count->sum = NULL;
+	return status < 0 ? status : ptah_profile_new(count->image, NULL, &count->sum);
+}
+
+/*
+ * Finds a stream's first error again, by counting from the beginning: its time is not known exactly
+ * where a decode that began in the middle did not have the exact time.
+ */
+static int find_first_error(struct count *count, size_t stream, struct share *share)
+{
+	struct ptah_stream **s = &count->workers->caller;
+	int status = stream_renew_counted(count->session, stream, s);
+
+	while (status >= 0 && !(*s)->profile->totals.errors && (status = ptah_stream_count(*s)) > 0)
+		;
 	if (status < 0)
 		return status;
-	j->again->stop = task->segment.stop;
-	return count_on(j->pool, j->again, task);
+	share->totals.first_error = (*s)->profile->totals.first_error;
+	share->totals.first_error.code.space = 0;
+	return 0;
 }
 
-static int finish_stream(struct joint *j)
+/* Adds errors, overflows and gaps to the sum. */
+static int add_totals(struct count *count, const struct shared_stream *stream)
 {
+	bool exact = true, errors = false;
 	int status = 0;
 
-	if (j->s) {
-		status = j->take(j->pool->context, j->last.segment.stream, j->s->profile);
-		j->before += j->s->stream->info.bytes;
+	for (struct share *s = stream->first; s && status >= 0; s = s->next) {
+		struct profile_part part = {.spaces = &s->error_space, .space_count = 1};
+
+		exact = exact && s->timed;
+		if (s->totals.errors && !errors && !exact)
+			status = find_first_error(count, stream->index, s);
+		errors = errors || s->totals.errors;
+		part.totals = s->totals;
+		if (status >= 0)
+			status = profile_add_part(count->sum, &part);
 	}
-	ptah_stream_free(j->again);
-	j->s = j->again = NULL;
-	j->stands = false;
 	return status;
 }
 
 /*
- * Whether the segment begins where and as the last one ended. Counts depend on the time only in two
- * ways: when the first error was, and which changes of the image came before.
+ * The work ends early: only those shares are used of which it is known that they began in the right
+ * state, and only those sums that have no others.
  */
-static bool fits(const struct joint *j, const struct task *task)
+static void keep_proved(struct shared_stream *stream)
 {
-	const bool timed = task->part.totals.errors || stream_later(j->s) > task->segment.changes;
+	bool proved = true;
 
-	return task_fits(task, &j->last, timed) &&
-	       (!timed || j->exact || task->segment.whole_start);
+	for (struct share *s = stream->first; s; s = s->next) {
+		proved = proved && s->verified;
+		if (!proved || !s->partial || s->partial->spoiled) {
+			if (s->partial)
+				s->partial->spoiled = true;
+			s->totals = (struct ptah_profile_totals){0};
+		}
+	}
 }
 
-/* Adds the counts of the next segment in order. */
-static int join(struct joint *j, struct task *task)
+/* Adds up what the jobs have counted of a stream, and hands it out. */
+static int hand_out(struct count *count, struct shared_stream *stream)
 {
-	int status = task->status;
+	int status = renew_sum(count);
+	bool first = true;
 
-	if (status >= 0 && task->segment.whole_start) {
-		status = finish_stream(j);
-		if (status >= 0)
-			status = stream_renew_counted(j->pool->session, task->segment.stream,
-						      &j->workers->caller);
-		j->s = j->workers->caller;
-	}
-	if (status < 0)
-		return status;
-	if (fits(j, task)) {
-		j->exact =
-		    task_fits(task, &j->last, true) && (j->exact || task->segment.whole_start);
-		j->stands = false;
-	} else {
-		status = count_again(j, task);
-		j->exact = true;
+	for (struct partial *p = stream->partials; p && status >= 0; p = p->next) {
+		if (p->spoiled)
+			continue;
+		status = first ? profile_give_part(count->sum, &p->part)
+			       : profile_add_part(count->sum, &p->part);
+		first = false;
 	}
 	if (status >= 0)
-		status = profile_add_part(j->s->profile, &task->part);
-	profile_free_part(&task->part);
-	j->last = *task;
-	if (status >= 0 && j->jobs->progress) {
-		const uint64_t bytes = j->s->stream->info.bytes, at = task->end.offset;
+		status = add_totals(count, stream);
+	return status < 0 ? status : count->take(count->context, stream->index, count->sum);
+}
 
-		j->ended =
-		    !j->jobs->progress(j->jobs->context, j->before + (at < bytes ? at : bytes));
+/* Waits for all streams in turn. */
+static int hand_out_all(struct count *count, struct counting *c)
+{
+	uint64_t seen = 0, all = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < c->count; i++)
+		all += c->streams[i].bytes;
+	while (c->first < c->count && status >= 0 && !count->ended) {
+		if (counting_wait(c, seen)) {
+			status = hand_out(count, &c->streams[c->first]);
+			counting_next(c);
+			continue;
+		}
+		status = counting_status(c);
+		seen = c->bytes;
+		report(count, seen < all ? seen : all);
+	}
+	counting_stop(c);
+	if (status >= 0)
+		status = c->status;
+	if (status >= 0 && c->first < c->count) {
+		keep_proved(&c->streams[c->first]);
+		status = hand_out(count, &c->streams[c->first]);
 	}
 	return status;
 }
 
-static int join_all(struct joint *j)
+static int count_with_jobs(struct count *count, struct counting *c)
 {
-	struct task *task;
-	int status = 0;
-
-	while (status >= 0 && !j->ended && (task = pool_first(j->pool))) {
-		status = join(j, task);
-		pool_drop_first(j->pool);
-	}
-	if (status >= 0)
-		status = j->pool->status;
-	return status < 0 ? status : finish_stream(j);
-}
-
-static int count_with_jobs(struct pool *pool, struct joint *j)
-{
-	int status = pool_begin(pool);
+	int status = counting_begin(c);
 
 	if (status < 0)
 		return status;
-	status = join_all(j);
-	ptah_stream_free(j->again);
-	pool_end(pool);
+	status = hand_out_all(count, c);
+	counting_free(c);
+	ptah_profile_free(count->sum);
+	ptah_image_free(count->image);
 	return status;
 }
 
 /* Counts everything in the caller's thread. */
-static int count_alone(struct pool *pool, struct joint *j)
+static int count_alone(struct count *count)
 {
-	const struct ptah_session *session = pool->session;
-	const struct ptah_jobs *jobs = j->jobs;
+	const struct ptah_session *session = count->session;
+	struct ptah_stream **s = &count->workers->caller;
 	int status = 0;
 
-	for (size_t i = 0; i < session->stream_count && status >= 0 && !j->ended; i++) {
-		struct ptah_stream *s;
-
-		if (pool->wants && !pool->wants(pool->context, i))
+	for (size_t i = 0; i < session->stream_count && status >= 0 && !count->ended; i++) {
+		if (!wants(count, i))
 			continue;
-		status = stream_renew_counted(session, i, &j->workers->caller);
+		status = stream_renew_counted(session, i, s);
 		if (status < 0)
 			break;
-		s = j->workers->caller;
-		while (!j->ended && (status = ptah_stream_count(s)) > 0)
-			j->ended = jobs && jobs->progress &&
-				   !jobs->progress(jobs->context, j->before + s->offset);
+		while (!count->ended && (status = ptah_stream_count(*s)) > 0)
+			report(count, count->before + (*s)->offset);
 		if (status >= 0)
-			status = j->take(pool->context, i, s->profile);
-		j->before += session->streams[i].info.bytes;
+			status = count->take(count->context, i, (*s)->profile);
+		count->before += session->streams[i].info.bytes;
 	}
 	return status;
 }
 
-static uint64_t all_bytes(const struct pool *pool)
+/* Lists the streams that are wanted. Returns how many bytes they have, or UINT64_MAX: no memory. */
+static uint64_t list_streams(const struct count *count, struct counting *c)
 {
+	const struct ptah_session *session = count->session;
 	uint64_t bytes = 0;
 
-	for (size_t i = 0; i < pool->session->stream_count; i++)
-		if (!pool->wants || pool->wants(pool->context, i))
-			bytes += pool->session->streams[i].info.bytes;
+	c->streams = calloc(session->stream_count + 1, sizeof(*c->streams));
+	if (!c->streams)
+		return UINT64_MAX;
+	for (size_t i = 0; i < session->stream_count; i++) {
+		const struct stream *stream = &session->streams[i];
+
+		if (!wants(count, i))
+			continue;
+		/*
+		 * Which process ran when in a stream that several share is found out from its
+		 * beginning to its end, and so is what lies in a window.
+		 */
+		c->streams[c->count++] = (struct shared_stream){
+		    .index = i,
+		    .bytes = stream->info.bytes,
+		    .whole = stream_is_shared(stream) || session_has_window(session)};
+		bytes += stream->info.bytes;
+	}
 	return bytes;
 }
 
-/*
- * Whether a stream that several processes share is among them. Which of them ran when is found out
- * from the beginning to the end of such a stream, not in segments.
- */
-static bool is_followed(const struct pool *pool)
+static uint64_t slot_size(const struct ptah_jobs *jobs, uint64_t bytes)
 {
-	for (size_t i = 0; i < pool->session->stream_count; i++)
-		if (stream_is_shared(&pool->session->streams[i]) &&
-		    (!pool->wants || pool->wants(pool->context, i)))
-			return true;
-	return false;
+	const uint64_t size = bytes / PER_JOB / jobs->jobs;
+
+	if (jobs->segment)
+		return jobs->segment;
+	return size < SLOT_MIN ? SLOT_MIN : size > SLOT_MAX ? SLOT_MAX : size;
 }
 
-static uint64_t segment_size(const struct pool *pool, uint64_t wanted, uint64_t bytes)
+/* Counts with jobs, if there is enough for several. */
+static int run(struct count *count)
 {
-	const uint64_t size = bytes / (PER_JOB * (pool->jobs ? pool->jobs : 1));
+	struct counting c = {.session = count->session,
+			     .decoders = &count->workers->count,
+			     .jobs = count->jobs ? count->jobs->jobs : 1};
+	uint64_t bytes;
+	int status;
 
-	if (wanted)
-		return wanted;
-	return size < SEGMENT_MIN ? SEGMENT_MIN : size > SEGMENT_MAX ? SEGMENT_MAX : size;
+	if (!count->jobs || c.jobs < 2)
+		return count_alone(count);
+	bytes = list_streams(count, &c);
+	c.slot = slot_size(count->jobs, bytes);
+	status = bytes == UINT64_MAX  ? PTAH_E_NOMEM
+		 : bytes > 2 * c.slot ? count_with_jobs(count, &c)
+				      : count_alone(count);
+	free(c.streams);
+	return status;
 }
 
 int ptah_session_count(const struct ptah_session *session, const struct ptah_jobs *jobs,
@@ -246,29 +251,17 @@ int ptah_session_count(const struct ptah_session *session, const struct ptah_job
 		       int (*take)(void *context, size_t stream, struct ptah_profile *profile),
 		       void *context)
 {
-	struct pool pool = {.session = session,
-			    .jobs = jobs ? jobs->jobs : 1,
-			    .wants = wants,
-			    .context = context,
-			    .open = stream_renew_counted,
-			    .run = count_segment};
 	struct ptah_workers own = {.session = session};
-	struct joint joint = {.pool = &pool, .jobs = jobs, .take = take};
-	uint64_t bytes;
+	struct count count = {
+	    .session = session, .jobs = jobs, .wants = wants, .take = take, .context = context};
 	int status;
 
 	if (!session || !take || (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
 		return PTAH_E_INVAL;
-	joint.workers = jobs && jobs->workers ? jobs->workers : &own;
-	if (joint.workers->session != session)
+	count.workers = jobs && jobs->workers ? jobs->workers : &own;
+	if (count.workers->session != session)
 		return PTAH_E_INVAL;
-	pool.streams = &joint.workers->count;
-	bytes = all_bytes(&pool);
-	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
-	status = pool.jobs > 1 && bytes > 2 * pool.segment && !is_followed(&pool) &&
-			 !session_has_window(session)
-		     ? count_with_jobs(&pool, &joint)
-		     : count_alone(&pool, &joint);
+	status = run(&count);
 	workers_fini(&own);
 	return status;
 }

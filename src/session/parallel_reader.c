@@ -11,11 +11,7 @@
 /* Small, because all items of the segments that are decoded ahead are kept in memory. */
 #define SEGMENT (UINT64_C(16) << 10)
 
-/*
- * Whether an item has a number of an address space. A flow numbers spaces as it meets them, so the
- * numbers of a flow that began elsewhere differ.
- */
-static bool has_space(const struct ptah_item *items, int n)
+bool reader_has_space(const struct ptah_item *items, int n)
 {
 	for (int i = 0; i < n; i++)
 		if ((items[i].type == PTAH_ITEM_BLOCK || items[i].type == PTAH_ITEM_ERROR) &&
@@ -57,7 +53,7 @@ static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *t
 		if (n <= 0)
 			break;
 		chunk->count = (size_t)n;
-		task->unfit = has_space(chunk->items, n);
+		task->unfit = reader_has_space(chunk->items, n);
 	}
 	task_leave(task, s);
 	return n < 0 ? n : 0;
@@ -73,10 +69,9 @@ static bool wants_stream(void *reader, size_t stream)
 	return stream == ((struct ptah_reader *)reader)->index;
 }
 
-int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+int reader_make(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
-		struct ptah_functions *functions, struct call_segments *calls,
 		struct ptah_reader **reader)
 {
 	struct ptah_reader *r;
@@ -92,8 +87,6 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 		return PTAH_E_NOMEM;
 	r->session = session;
 	r->index = index;
-	r->functions = functions;
-	r->calls = calls;
 	r->workers = jobs ? jobs->workers : NULL;
 	if (r->workers) {
 		r->s = r->workers->reader;
@@ -111,14 +104,38 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 				.context = r,
 				.open = stream_renew,
 				.run = run};
-	if (calls && r->workers)
-		r->pool.streams = &r->workers->calls;
+	*reader = r;
+	return 0;
+}
+
+void reader_begin(struct ptah_reader *r)
+{
 	/*
 	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
-	 * item at which the reader is.
+	 * item at which the reader is. Those that work on segments have images of their own.
 	 */
-	r->alone = r->pool.jobs < 2 || session_has_window(session) || stream_later(r->s) ||
-		   r->s->follow || the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
+	const bool changes = stream_later(r->s) && !r->segments;
+
+	r->alone = r->pool.jobs < 2 || session_has_window(r->session) || changes || r->s->follow ||
+		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
+}
+
+int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		uint64_t segment,
+		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		struct ptah_functions *functions, struct call_segments *calls,
+		struct ptah_reader **reader)
+{
+	struct ptah_reader *r;
+	const int status = reader_make(session, index, jobs, segment, run, &r);
+
+	if (status < 0)
+		return status;
+	r->functions = functions;
+	r->calls = calls;
+	if (calls && r->workers)
+		r->pool.streams = &r->workers->calls;
+	reader_begin(r);
 	*reader = r;
 	return 0;
 }
@@ -182,8 +199,7 @@ static bool follows(const struct ptah_reader *r)
 	return task_fits(r->task, &last, true) && !r->task->unfit;
 }
 
-/* Brings `s` to the end of the last segment, unless it is there. */
-static int go_behind(struct ptah_reader *r)
+int reader_go_behind(struct ptah_reader *r)
 {
 	int status = 0;
 
@@ -211,7 +227,7 @@ bool reader_next_task(struct ptah_reader *r)
 		return true;
 	}
 	/* The segment does not follow from the last one, or no worker could read it. */
-	r->status = go_behind(r);
+	r->status = reader_go_behind(r);
 	return r->status >= 0;
 }
 
@@ -266,6 +282,8 @@ int ptah_reader_read(struct ptah_reader *r, struct ptah_item *items, size_t capa
 
 	if (!r || !items || !capacity)
 		return PTAH_E_INVAL;
+	if (r->segment)
+		return segment_read(r->segment, items, capacity);
 	if (r->alone)
 		return ptah_stream_read(r->s, items, capacity);
 	while (r->status >= 0) {
@@ -286,8 +304,8 @@ int ptah_reader_insns(struct ptah_reader *r, const struct ptah_item *block, stru
 {
 	if (!r)
 		return PTAH_E_INVAL;
-	return r->alone ? ptah_stream_insns(r->s, block, insns, capacity)
-			: flow_learn_insns(r->s->flow, block, insns, capacity);
+	return r->alone || r->segment ? ptah_stream_insns(r->s, block, insns, capacity)
+				      : flow_learn_insns(r->s->flow, block, insns, capacity);
 }
 
 int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
@@ -299,6 +317,11 @@ int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
 int32_t ptah_reader_space(const struct ptah_reader *r, unsigned space)
 {
 	return r ? ptah_stream_space(r->s, space) : -1;
+}
+
+uint64_t ptah_reader_generation(const struct ptah_reader *r)
+{
+	return r ? ptah_image_generation(r->s->image) : 0;
 }
 
 uint64_t ptah_reader_offset(const struct ptah_reader *r)

@@ -14,6 +14,7 @@
 #define MAX_CHUNKS 256
 
 struct call_segments;
+struct segments;
 
 struct ptah_reader {
 	const struct ptah_session *session;
@@ -27,6 +28,8 @@ struct ptah_reader {
 	bool alone;
 	struct ptah_functions *functions; /* with these it reads spans (span_reader.c), or NULL */
 	struct call_segments *calls;	  /* with these the jobs summarize calls, or NULL */
+	struct segments *segments;	  /* with these the jobs work on segments, or NULL */
+	struct ptah_segment *segment;	  /* it reads the items of this one only, or NULL */
 
 	struct pool pool;
 	struct task *task; /* the segment whose results are being read */
@@ -46,6 +49,28 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
 		struct ptah_functions *functions, struct call_segments *calls,
 		struct ptah_reader **reader);
+
+/*
+ * The same in two steps, for a caller that fills in more of the reader before the jobs begin, which
+ * is when reader_begin() has not set `alone`.
+ */
+int reader_make(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		uint64_t segment,
+		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		struct ptah_reader **reader);
+void reader_begin(struct ptah_reader *r);
+
+/*
+ * Whether an item has a number of an address space. A flow numbers spaces as it meets them, so the
+ * numbers of a flow that began elsewhere differ.
+ */
+bool reader_has_space(const struct ptah_item *items, int n);
+
+/* Brings `s` to the end of the last segment, unless it is there, to read the present one. */
+int reader_go_behind(struct ptah_reader *r);
+
+/* segment_reader.c: reads the items of a segment. */
+int segment_read(struct ptah_segment *segment, struct ptah_item *items, size_t capacity);
 
 /*
  * Goes to the next segment. False: there is none, or `status` is an error. The segment's results

@@ -145,10 +145,11 @@ void pool_give_chunks(struct pool *pool, struct chunk *first, struct chunk **las
 
 static void free_task(struct pool *pool, struct task *task)
 {
-	profile_free_part(&task->part);
 	if (task->chunks)
 		pool_give_chunks(pool, task->chunks, task->last_chunk);
 	task->chunks = NULL;
+	if (pool->forget)
+		pool->forget(pool, task);
 }
 
 void pool_end(struct pool *pool)
@@ -223,6 +224,6 @@ void task_leave(struct task *task, const struct ptah_stream *s)
 bool task_fits(const struct task *task, const struct task *before, bool timed)
 {
 	return task->segment.whole_start ||
-	       (task->entered && flow_same_state(&before->end, &task->segment.state, timed) &&
-		before->changes == task->segment.changes);
+	       (task->entered &&
+		segment_follows(&task->segment, &before->end, before->changes, timed));
 }

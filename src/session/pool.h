@@ -35,14 +35,16 @@ struct task {
 	bool entered; /* the decoder reached the segment's beginning as it should */
 	struct flow_state end;
 	size_t changes; /* number of changes of the image that are applied at the segment's end */
-	/* Counting */
-	struct profile_part part;
 	/* Reading */
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
 	struct calls_summary *summary; /* of call_segments.c; the pool's context has it */
 	/* The results are incomplete, or would mean something else in the whole stream. */
 	bool unfit;
+	/* Reading segments (segment_reader.c) */
+	bool begun;   /* `entered` is known */
+	bool dropped; /* no more results are wanted */
+	struct segment_result *results, **last_result;
 	/* Verifying */
 	struct ptah_verify sum;	       /* sum of the segment */
 	uint64_t open_start, open_end; /* the run in which the segment ends; equal: none */
@@ -59,6 +61,7 @@ struct pool {
 	 */
 	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
 	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
+	void (*forget)(struct pool *pool, struct task *task); /* frees what run left, or NULL */
 	struct job_streams *streams; /* decoders that are used and kept, or NULL */
 
 	pthread_mutex_t lock;

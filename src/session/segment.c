@@ -47,14 +47,13 @@ static int step(struct ptah_stream *s, uint64_t *blocks)
 }
 
 /* Finds where a flow that begins at a PSB is first at rest after at least one block. */
-static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *segment)
+static bool begin_at(struct ptah_stream *s, uint64_t psb, struct segment *segment)
 {
-	struct ptah_stream *s = finder->probe;
 	uint64_t blocks = 0;
 
 	stream_go_to(s, psb);
 	while (step(s, &blocks) > 0) {
-		flow_save_state(s->flow, &segment->state);
+		flow_save_state(stream_flow(s), &segment->state);
 		if (blocks && segment->state.plain) {
 			segment->psb = psb;
 			segment->start = segment->state.offset;
@@ -67,13 +66,18 @@ static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *s
 	return false;
 }
 
-/* The first PSB from `offset` on that is not the end of a gap. UINT64_MAX: none. */
-static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
+/*
+ * The first PSB in [offset, before) that is not the end of a gap. UINT64_MAX: none. All of a piece
+ * that begins before `before` is searched.
+ */
+static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset, uint64_t before)
 {
 	for (size_t i = session_piece_at(s->stream, offset); i < s->stream->count; i++) {
 		const struct piece *p = &s->stream->pieces[i];
 		const uint8_t *from = p->bytes, *psb;
 
+		if (p->offset >= before)
+			break;
 		if (p->offset < offset)
 			from += offset - p->offset;
 		else
@@ -100,6 +104,24 @@ void segment_end(struct segment_finder *finder)
 	finder->has_next = false;
 }
 
+bool segment_find(struct ptah_stream *s, uint64_t from, uint64_t before, struct segment *segment)
+{
+	uint64_t psb = from;
+
+	*segment = (struct segment){.stream = (size_t)(s->stream - s->session->streams)};
+	s->ended = false;
+	for (;; psb++) {
+		psb = find_psb(s, psb, before);
+		if (psb == UINT64_MAX)
+			return false;
+		/* What was fed is counted later, whatever is set then. */
+		s->stop = before - psb < REACH ? before : psb + REACH;
+		segment->stop = s->stop;
+		if (begin_at(s, psb, segment))
+			return segment->start < before;
+	}
+}
+
 bool segment_next(struct segment_finder *finder, struct segment *segment)
 {
 	uint64_t psb;
@@ -109,13 +131,20 @@ bool segment_next(struct segment_finder *finder, struct segment *segment)
 	*segment = finder->next;
 	psb = segment->whole_start ? 0 : segment->psb;
 	do
-		psb = find_psb(finder->probe, psb + finder->size);
-	while (psb != UINT64_MAX && !probe(finder, psb, &finder->next));
+		psb = find_psb(finder->probe, psb + finder->size, UINT64_MAX);
+	while (psb != UINT64_MAX && !begin_at(finder->probe, psb, &finder->next));
 	finder->has_next = psb != UINT64_MAX;
 	finder->next.whole_start = false;
 	segment->stop = finder->has_next ? finder->next.start : UINT64_MAX;
 	finder->next.stop = UINT64_MAX;
 	return true;
+}
+
+bool segment_follows(const struct segment *segment, const struct flow_state *end, size_t changes,
+		     bool timed)
+{
+	return segment->whole_start ||
+	       (flow_same_state(end, &segment->state, timed) && changes == segment->changes);
 }
 
 int segment_enter(struct ptah_stream *s, const struct segment *segment)

@@ -156,6 +156,21 @@ struct segment {
 	size_t changes; /* number of changes of the image that are applied at its start */
 };
 
+/*
+ * Finds the first place in [from, before) of the stream where a segment can begin, independently of
+ * what was found before, and brings `s`, which may count, to its start. What precedes the start is
+ * decoded, not counted. segment->stop is where the bytes end that `s` was fed: a few KB after the
+ * PSB. False: there is none, and `s` is anywhere.
+ */
+bool segment_find(struct ptah_stream *s, uint64_t from, uint64_t before, struct segment *segment);
+
+/*
+ * Whether a segment begins in the state in which a decode of what precedes it ended, after so many
+ * changes of the image. With `timed` the time is compared too.
+ */
+bool segment_follows(const struct segment *segment, const struct flow_state *end, size_t changes,
+		     bool timed);
+
 /* Finds the segments of one stream after the other. */
 struct segment_finder {
 	const struct ptah_session *session;

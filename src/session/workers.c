@@ -28,6 +28,7 @@ void workers_fini(struct ptah_workers *workers)
 	ptah_stream_free(workers->reader);
 	free_streams(&workers->count);
 	free_streams(&workers->calls);
+	free_streams(&workers->segments);
 }
 
 void ptah_workers_free(struct ptah_workers *workers)

@@ -20,9 +20,10 @@ struct job_streams {
 /* All NULL at first: see stream_renew(). */
 struct ptah_workers {
 	const struct ptah_session *session;
-	struct ptah_stream *caller;	 /* counts alone, or has the sum of all segments */
-	struct ptah_stream *reader;	 /* reads alone; NULL while a reader has it, too */
-	struct job_streams count, calls; /* of jobs that count, and that summarize calls */
+	struct ptah_stream *caller; /* counts alone, or has the sum of all segments */
+	struct ptah_stream *reader; /* reads alone; NULL while a reader has it, too */
+	/* Of jobs that count, that summarize calls, and that work on segments. */
+	struct job_streams count, calls, segments;
 };
 
 void workers_fini(struct ptah_workers *workers);

@@ -20,11 +20,11 @@
 
 #define STREAMS 4
 
-/* Builds with sanitizers are slow. */
+/* ThreadSanitizer is slower still. */
 #ifdef __SANITIZE_THREAD__
-#define SEEDS 2
+#define PROGRAMS 2
 #else
-#define SEEDS 8
+#define PROGRAMS RANDOM_PROGRAMS(8, 4)
 #endif
 
 static void put_file(const char *path, const uint8_t *bytes, size_t n)
@@ -205,6 +205,43 @@ static void check_reader(const struct ptah_session *session,
 	ptah_call_reader_free(reader);
 }
 
+/* Steps are the marks in short. */
+static void check_steps(const struct ptah_session *session,
+			const struct ptah_call_reader_config *like, const struct marks *expected)
+{
+	struct ptah_call_reader_config config = *like;
+	struct ptah_call_reader *reader;
+	const struct ptah_call_batch *batch;
+	size_t next[STREAMS] = {0};
+	int status;
+
+	config.steps = true;
+	assert_int_equal(ptah_call_reader_new(session, &config, &reader), 0);
+	while ((status = ptah_call_reader_next(reader, &batch)) > 0) {
+		const size_t n = batch->thread->number;
+
+		assert_null(batch->marks);
+		assert_true(next[n] + batch->count <= expected[n].count);
+		for (size_t i = 0; i < batch->count; i++) {
+			const struct ptah_call_mark *m = &expected[n].list[next[n]++];
+			const struct ptah_call_step step = {.function = m->end ? 0 : m->function,
+							    .site = m->site,
+							    .tsc = m->tsc,
+							    .thread = m->thread,
+							    .flags = m->flags,
+							    .space = m->space,
+							    .end = m->end,
+							    .how = m->how};
+
+			assert_memory_equal(&batch->steps[i], &step, sizeof(step));
+		}
+	}
+	assert_int_equal(status, 0);
+	for (size_t i = 0; i < STREAMS; i++)
+		assert_int_equal(next[i], expected[i].count);
+	ptah_call_reader_free(reader);
+}
+
 struct taking {
 	const struct marks *expected;
 	size_t count;
@@ -259,6 +296,7 @@ static void check_all(const uint8_t *code, size_t code_size, const uint8_t *trac
 		struct taking taking = {expected, 0};
 
 		check_reader(session, &config, expected);
+		check_steps(session, &config, expected);
 		config.wants = is_first;
 		assert_int_equal(ptah_session_call_trees(session, &config, take, &taking), 0);
 		assert_int_equal(taking.count, 1);
@@ -276,7 +314,7 @@ static void check_all(const uint8_t *code, size_t code_size, const uint8_t *trac
 static void machines(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
 
@@ -288,7 +326,7 @@ static void machines(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
 

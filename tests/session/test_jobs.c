@@ -10,6 +10,9 @@
 #include "base/path_hash.h"
 #include "session/stream.h"
 
+#include <ptah/segments.h>
+
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -171,6 +174,109 @@ static void verify_adds_up(const struct ptah_verify *v, const struct ptah_item *
 		    v->decoded.path_hash == path_hash_value(&path));
 }
 
+/* Segments: results that have copies of the items, a few in each. */
+
+struct part {
+	size_t n;
+	struct ptah_item items[37];
+};
+
+struct parts {
+	struct ptah_item *items;
+	size_t count, room;
+	unsigned refuse; /* each result of this number is refused; 0: none is */
+	unsigned end;	 /* at this one everything ends; 0: it does not */
+	unsigned taken;
+	bool by_caller; /* the caller's thread works on a segment */
+	atomic_int live;
+};
+
+static int run_part(void *context, struct ptah_segment *segment)
+{
+	struct ptah_reader *reader = ptah_segment_reader(segment);
+	struct parts *p = context;
+	const bool by_caller = !ptah_segment_is_ahead(segment);
+	int n, status = 0;
+
+	if (by_caller)
+		p->by_caller = true;
+	do {
+		struct part *part = malloc(sizeof(*part));
+
+		assert_non_null(part);
+		n = ptah_reader_read(reader, part->items, ARRAY_SIZE(part->items));
+		assert_true(n >= 0);
+		part->n = (size_t)n;
+		for (int i = 0; i < n; i++) {
+			struct ptah_insn insn;
+
+			if (part->items[i].type != PTAH_ITEM_BLOCK)
+				continue;
+			assert_int_equal(ptah_reader_insns(reader, &part->items[i], &insn, 1), 1);
+			assert_true(insn.ip == part->items[i].ip);
+		}
+		p->live++;
+		status = ptah_segment_put(segment, part);
+	} while (n && !status);
+	if (by_caller)
+		p->by_caller = false;
+	return status < 0 ? status : 0;
+}
+
+static void drop_part(void *context, void *result)
+{
+	((struct parts *)context)->live--;
+	free(result);
+}
+
+static int take_part(void *context, void *result, uint64_t offset)
+{
+	const struct part *part = result;
+	struct parts *p = context;
+	int status = 0;
+
+	(void)offset;
+	p->taken++;
+	if (p->refuse && !p->by_caller && p->taken % p->refuse == 0)
+		status = 1;
+	if (p->taken == p->end)
+		status = PTAH_E_SYSTEM;
+	if (!status && p->count + part->n > p->room) {
+		p->room = 2 * p->room + 1000;
+		p->items = realloc(p->items, p->room * sizeof(*p->items));
+		assert_non_null(p->items);
+	}
+	if (!status && part->n) {
+		memcpy(p->items + p->count, part->items, part->n * sizeof(*part->items));
+		p->count += part->n;
+	}
+	drop_part(context, result);
+	return status;
+}
+
+static const struct ptah_segment_functions part_functions = {.size = sizeof(part_functions),
+							     .run = run_part,
+							     .take = take_part,
+							     .drop = drop_part,
+							     .results = 3};
+
+/* What the segments have is what one thread reads, also if results are refused. */
+static void compare_segments(const struct ptah_session *session, const struct ptah_jobs *jobs,
+			     const struct ptah_item *items, size_t n)
+{
+	for (unsigned refuse = 0; refuse <= 3; refuse += 3) {
+		struct parts p = {.refuse = refuse};
+
+		assert_int_equal(ptah_session_read_segments(session, 0, jobs, &part_functions, &p),
+				 0);
+		assert_int_equal(p.live, 0);
+		assert_true(p.count == n);
+		for (size_t i = 0; i < n; i++)
+			assert_memory_equal(&items[i], &p.items[i], sizeof(*items));
+		free(p.items);
+	}
+}
+
 /* Compares everything with one thread and with several. */
 static void compare(const struct ptah_session *session, uint64_t segment)
 {
@@ -182,7 +288,7 @@ static void compare(const struct ptah_session *session, uint64_t segment)
 
 	verify_adds_up(&verified, items, n);
 	assert_int_equal(ptah_workers_new(session, &workers), 0);
-	for (unsigned jobs = 2; jobs <= 4; jobs += 2) {
+	for (unsigned jobs = 2; jobs <= 16; jobs += 14) {
 		struct ptah_jobs j = {.size = sizeof(j), .jobs = jobs, .segment = segment};
 		struct counted many = count(session, &j);
 		struct ptah_verify v = verify(session, &j);
@@ -196,6 +302,7 @@ static void compare(const struct ptah_session *session, uint64_t segment)
 		free(more);
 		j.workers = workers;
 		compare_kept(session, &j, &one);
+		compare_segments(session, &j, items, n);
 	}
 	ptah_workers_free(workers);
 	free(items);
@@ -215,11 +322,11 @@ static size_t segments(const struct ptah_session *session, uint64_t size)
 	return n;
 }
 
-/* Builds with sanitizers are slow. */
+/* ThreadSanitizer is slower still. */
 #ifdef __SANITIZE_THREAD__
-#define SEEDS 2
+#define PROGRAMS 2
 #else
-#define SEEDS 8
+#define PROGRAMS RANDOM_PROGRAMS(8, 4)
 #endif
 
 static void machines(void **state)
@@ -227,7 +334,7 @@ static void machines(void **state)
 	static const uint64_t sizes[] = {64, 1000, 5000};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
@@ -243,7 +350,7 @@ static void machines(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_session *s = session_of(w->code, sizeof(w->code), w->trace, size);
@@ -258,7 +365,7 @@ static void worlds(void **state)
 static void missing_code(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= (SEEDS + 1) / 2; seed++) {
+	for (unsigned seed = 1; seed <= (PROGRAMS + 1) / 2; seed++) {
 		struct hole holes[3];
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -275,10 +382,45 @@ static void missing_code(void **state)
 	}
 }
 
+/* Turns the CBR packet of each PSB+ but the first into PADs. */
+static void drop_cbr(uint8_t *trace, size_t size)
+{
+	static const uint8_t cbr[] = {0x02, 0x03};
+	const uint8_t *const end = trace + size, *psb = ptah_packet_find_psb(trace, end);
+
+	while ((psb = ptah_packet_find_psb(psb + 16, end)) && end - psb > 64) {
+		uint8_t *at = trace + (psb + 16 - trace);
+
+		while (memcmp(at, cbr, sizeof(cbr)) != 0)
+			at++;
+		memset(at, 0, 4);
+	}
+}
+
+/*
+ * Only the first PSB+ carries the ratio of the clocks, so that no segment begins in the state in
+ * which the one before it ended: each is counted again from there.
+ */
+static void lost_state(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= (PROGRAMS + 1) / 2; seed++) {
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
+		struct ptah_session *s;
+
+		drop_cbr(m->trace, size);
+		s = session_of(m->code, sizeof(m->code), m->trace, size);
+		compare(s, seed % 2 ? 200 : 2000);
+		ptah_session_close(s);
+		machine_free(m);
+	}
+}
+
 static void damage(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 2 * SEEDS; seed++) {
+	for (unsigned seed = 1; seed <= 2 * PROGRAMS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
 		struct ptah_session *s;
@@ -329,6 +471,28 @@ static void early_end(void **state)
 }
 
 /* Workers belong to one session, and a changed configuration invalidates what they keep. */
+/* No result is lost in memory when a function ends the work. */
+static void early_end_of_segments(void **state)
+{
+	const struct ptah_jobs j = {.size = sizeof(j), .jobs = 3, .segment = 64};
+	size_t size;
+	struct machine *m = machine_new(1, true, false, false, &size);
+	struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
+
+	(void)state;
+	for (unsigned end = 1; end < 20; end += 6) {
+		struct parts p = {.end = end};
+
+		assert_int_equal(ptah_session_read_segments(s, 0, &j, &part_functions, &p),
+				 PTAH_E_SYSTEM);
+		assert_int_equal(p.live, 0);
+		assert_int_equal(p.taken, end);
+		free(p.items);
+	}
+	ptah_session_close(s);
+	machine_free(m);
+}
+
 static void foreign_workers(void **state)
 {
 	size_t size;
@@ -364,9 +528,10 @@ static void foreign_workers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(missing_code), cmocka_unit_test(damage),
-	    cmocka_unit_test(early_end),    cmocka_unit_test(foreign_workers),
+	    cmocka_unit_test(machines),	       cmocka_unit_test(worlds),
+	    cmocka_unit_test(missing_code),    cmocka_unit_test(lost_state),
+	    cmocka_unit_test(damage),	       cmocka_unit_test(early_end),
+	    cmocka_unit_test(foreign_workers), cmocka_unit_test(early_end_of_segments),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

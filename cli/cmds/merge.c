@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* ptah merge: adds up saved counts, and joins the shards of recordings. */
+#include "shard_source.h"
+#include "saved_counts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+	struct input input;
+	bool partial;
+};
+
+static const struct option_def merge_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, input.output),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "write the sum to FILE",
+     .man = "Write the sum to *FILE*, which is needed. It is written as *FILE*.tmp and renamed at "
+	    "the end, so that *FILE* is never incomplete; it may be one of those that are added "
+	    "up."},
+    {.name = "partial",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, partial),
+     .help = "write a shard, though some shards are missing",
+     .man = "Join shards of which some are missing. *FILE* is then a shard with those that were "
+	    "there, to be merged with the others later. Without the option missing shards are "
+	    "named, and nothing is written."},
+    {0},
+};
+
+/*
+ * Sums of files. A sum of as many files as the one before it is added to that one, so that there
+ * are few sums at a time, each file is added to a few of them, and the order is kept.
+ */
+struct sum {
+	size_t files;
+	struct ptah_counts *counts; /* or */
+	struct ptah_shard *shard;
+};
+
+#define MOST_SUMS 64 /* a sum of 2^63 files and one of each power of two below */
+
+struct merge {
+	const char *const *paths;
+	const char **owners; /* of each shard the file that has it; NULL: no shards yet */
+	struct sum sums[MOST_SUMS];
+	size_t count;
+};
+
+static void free_sum(struct sum *sum)
+{
+	ptah_counts_free(sum->counts);
+	ptah_shard_free(sum->shard);
+	*sum = (struct sum){0};
+}
+
+/* Adds the last sum to the one before it. `path`: the file that was read last. */
+static int add_last(struct merge *m, const char *path)
+{
+	struct sum *into = &m->sums[m->count - 2], *from = into + 1;
+	struct ptah_message why = {""};
+	int status = into->shard ? ptah_shard_join(into->shard, from->shard, &why)
+				 : ptah_counts_merge(into->counts, from->counts);
+
+	if (status < 0)
+		return fail(&command_merge, "%s: %s", path,
+			    why.text[0]		     ? why.text
+			    : status == PTAH_E_LIMIT ? "the sums do not fit in 64 bits"
+						     : ptah_strerror(status));
+	into->files += from->files;
+	free_sum(from);
+	m->count--;
+	return 0;
+}
+
+/* Takes note of the shards in a file, of which none may be in another one. */
+static int own_shards(struct merge *m, const char *path, const struct ptah_shard *shard)
+{
+	const uint32_t parts = ptah_shard_parts(shard);
+
+	if (!m->owners)
+		m->owners = calloc((size_t)parts + 1, sizeof(*m->owners));
+	if (!m->owners)
+		return fail(&command_merge, "%s", ptah_strerror(PTAH_E_NOMEM));
+	for (uint32_t i = 1; i <= parts; i++) {
+		if (!ptah_shard_has(shard, i))
+			continue;
+		if (m->owners[i])
+			return fail(&command_merge,
+				    "%s: shard %" PRIu32 " of %" PRIu32 " is in %s, too", path, i,
+				    parts, m->owners[i]);
+		m->owners[i] = path;
+	}
+	return 0;
+}
+
+/* Does the shard belong to those before it? */
+static int check_shard(struct merge *m, const char *path, const struct ptah_shard *shard)
+{
+	struct ptah_message why = {""};
+
+	if (m->count && ptah_shard_parts(m->sums[0].shard) == ptah_shard_parts(shard) &&
+	    own_shards(m, path, shard))
+		return EXIT_FAILED;
+	for (size_t i = 0; i < m->count; i++)
+		if (ptah_shard_belongs(m->sums[i].shard, shard, &why) < 0)
+			return fail(&command_merge, "%s does not belong to %s: %s", path,
+				    m->paths[0], why.text);
+	return m->count ? 0 : own_shards(m, path, shard);
+}
+
+static int read_file(struct merge *m, const char *path)
+{
+	struct sum *sum = &m->sums[m->count];
+	struct ptah_message why = {""};
+	const bool is_shard = ptah_shard_recognise(path);
+	int status;
+
+	if (m->count && is_shard != (m->sums[0].shard != NULL))
+		return fail(&command_merge,
+			    "%s is %s and %s is not: shards are joined first, and what they are "
+			    "together is added up with other counts",
+			    is_shard ? path : m->paths[0], "a shard",
+			    is_shard ? m->paths[0] : path);
+	*sum = (struct sum){.files = 1};
+	status = is_shard ? ptah_shard_open(path, &sum->shard, &why)
+			  : ptah_counts_open(path, &sum->counts, &why);
+	if (status < 0)
+		return fail(&command_merge, "%s", why.text);
+	return is_shard ? check_shard(m, path, sum->shard) : 0;
+}
+
+/* Reads a file and adds it up. */
+static int add_file(struct merge *m, const char *path)
+{
+	int status = read_file(m, path);
+
+	if (status) {
+		free_sum(&m->sums[m->count]);
+		return status;
+	}
+	m->count++;
+	while (!status && m->count > 1 &&
+	       m->sums[m->count - 1].files == m->sums[m->count - 2].files)
+		status = add_last(m, path);
+	return status;
+}
+
+static int add_files(struct merge *m, int n)
+{
+	int status = 0;
+
+	for (int i = 0; i < n && !status; i++)
+		status = interrupted() ? EXIT_INTERRUPTED : add_file(m, m->paths[i]);
+	while (!status && m->count > 1)
+		status = add_last(m, m->paths[n - 1]);
+	return status;
+}
+
+/* Names what was not read by those who counted. */
+static void name_unread(const struct input *input, const struct ptah_shard *shard)
+{
+	const char *name;
+
+	for (size_t i = 0; !input->quiet && (name = ptah_shard_unread(shard, i)); i++)
+		print_clean("note: ", "%s could not be read, and is not counted", name);
+}
+
+/* Writes the sum. */
+static int finish(const struct options *o, const struct sum *sum, struct out *out)
+{
+	struct ptah_message why = {""};
+	struct ptah_counts *counts;
+	int status;
+
+	if (!sum->shard)
+		return counts_write(&command_merge, sum->counts, out, true);
+	if (o->partial)
+		return shard_write(&command_merge, sum->shard, out);
+	if (ptah_shard_finish(sum->shard, &counts, &why) < 0) {
+		out_abort(out);
+		return fail(&command_merge, "%s", why.text);
+	}
+	name_unread(&o->input, sum->shard);
+	status = counts_write(&command_merge, counts, out, true);
+	ptah_counts_free(counts);
+	return status ? status : ptah_shard_unread(sum->shard, 0) ? EXIT_FAILED : 0;
+}
+
+static int run(int argc, char **argv)
+{
+	struct options o = {0};
+	struct merge merge = {0};
+	struct out *out;
+	int status, first = options_parse(&command_merge, argc, argv, &o, &status);
+
+	if (first < 0)
+		return status;
+	if (first == argc)
+		return fail_options(&command_merge, "the files to be added up are missing");
+	if (!o.input.output || !strcmp(o.input.output, "-"))
+		return fail_options(&command_merge,
+				    "--output: the name of the file that is to have the sum");
+	status = counts_create(&command_merge, o.input.output, &out);
+	if (status)
+		return status;
+	merge.paths = (const char *const *)argv + first;
+	status = add_files(&merge, argc - first);
+	if (status)
+		out_abort(out);
+	else
+		status = finish(&o, &merge.sums[0], out);
+	for (size_t i = 0; i < merge.count; i++)
+		free_sum(&merge.sums[i]);
+	free(merge.owners);
+	return status;
+}
+
+const struct command command_merge = {
+    .name = "merge",
+    .usage = "[OPTIONS] -o FILE FILE...",
+    .summary = "add up saved counts, and join the shards of recordings",
+    .details =
+	"Joins what `ptah profile --shard` has saved to exactly what one process would have\n"
+	"counted, and adds up the counts of different recordings. Neither the recordings nor the\n"
+	"programs are needed.",
+    .options = (const struct option_def *const[]){merge_options, quiet_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
+    .run = run,
+};
