@@ -11,6 +11,7 @@
 struct bench_section {
 	char *path;
 	uint64_t offset, size, address;
+	uint64_t cr3; /* or PTAH_SPACE_ANY */
 };
 
 /* One stream, completely in memory, and the code that ran. */
@@ -29,6 +30,11 @@ void bench_load_session(struct bench_trace *trace, const char *label, const char
 /* Loads raw packets and a page dump (see ptah_image_add_pages). */
 void bench_load_pages(struct bench_trace *trace, const char *label, const char *pt,
 		      const char *prefix);
+/* Makes a trace of at least `size` bytes from others; see mix.c. */
+void bench_load_mix(struct bench_trace *mix, size_t size, char **prefixes, unsigned count);
+/* Adds a copy of a section, in the address space of this CR3, to both decoders' images. */
+void bench_add_section(struct bench_trace *trace, const struct bench_section *section,
+		       uint64_t cr3);
 /* Adds the timing packets that a processor would have sent; see timed.c. */
 void bench_add_timing(struct bench_trace *trace);
 void bench_trace_free(struct bench_trace *trace);
@@ -74,17 +80,39 @@ bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
  */
 bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm, bench_ptah_counts_warm;
 bench_decoder bench_ptah_insns_warm, bench_ptah_items_warm;
+/* Blocks and events. */
+bench_decoder bench_ptah_events, bench_ptah_events_warm;
 
 /*
  * One execution of a fuzzer: with an object of its own, and with one object for
  * all. Counts the bitmap's entries.
  */
 bench_decoder bench_ptah_coverage, bench_ptah_coverage_warm;
+/* The first execution of an object, the making and freeing of which are left out of the time. */
+bench_decoder bench_ptah_coverage_first;
 /* Frees what they keep. */
 void bench_ptah_cool(void);
 void bench_libipt_cool(void);
 
 const char *bench_libipt_version(void);
+
+/*
+ * libxdc, where its sources are (PTAH_LIBXDC, see CMakeLists.txt): its bitmap for a whole trace,
+ * with an object of its own and with one for all. bench_libxdc_check() comes first:
+ * it prepares the trace, and finds out whether libxdc decodes it.
+ */
+bench_decoder bench_libxdc_coverage, bench_libxdc_coverage_warm, bench_libxdc_coverage_first;
+
+struct bench_exactness {
+	bool is_measurable; /* false: no libxdc, or it fails on this trace */
+	char text[120];	    /* whether its edges are the trace's */
+};
+
+void bench_libxdc_check(const struct bench_trace *trace, const struct ptah_range *filter,
+			struct bench_exactness *result);
+void bench_libxdc_cool(void);
+/* Frees the copies of the trace and of its pages. */
+void bench_libxdc_forget(void);
 
 /* Converts an enum ptah_insn_class to libipt's number. */
 unsigned bench_libipt_class(unsigned insn_class);
@@ -101,8 +129,14 @@ void bench_print_header(void);
 int bench_timing(int argc, char **argv);
 int bench_psb(int argc, char **argv);
 
-/* And those of executions.c. */
-int bench_fuzz(int argc, char **argv);
+/* And that of real.c, with its clock, and a way to leave out the time since it was read. */
+int bench_real(int argc, char **argv);
+double bench_cpu_seconds(void);
+void bench_leave_out(double since);
+
+/* Those of jobs.c. */
+int bench_jobs(int argc, char **argv);
+int bench_scale(int argc, char **argv);
 
 /* And that of trees.c. */
 int bench_calls(int argc, char **argv);
@@ -121,6 +155,8 @@ static inline uint64_t bench_random(uint64_t *state)
 	*state ^= *state << 17;
 	return *state;
 }
+
+#define BENCH_MAX_PAIRS 99
 
 unsigned bench_parse_pairs(const char *text);
 

@@ -44,8 +44,11 @@ static struct pt_image_section_cache *fill_image(struct pt_image *image,
 	for (size_t i = 0; i < trace->section_count; i++) {
 		const struct bench_section *s = &trace->sections[i];
 		int isid = pt_iscache_add_file(cache, s->path, s->offset, s->size, s->address);
+		struct pt_asid space;
 
-		if (isid < 0 || pt_image_add_cached(image, cache, isid, NULL) < 0)
+		pt_asid_init(&space);
+		space.cr3 = s->cr3; /* both libraries have all ones for any */
+		if (isid < 0 || pt_image_add_cached(image, cache, isid, &space) < 0)
 			bench_die(s->path, "libipt cannot add it to its image");
 	}
 	return cache;

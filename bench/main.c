@@ -7,14 +7,24 @@
  *	ptah-bench decode LABEL PT PAGES	the same on raw packets with a page dump
  *	  -w WHAT				only the rows that have WHAT in their name
  *	  -n N					N pairs of measurements
- *	ptah-bench fuzz N LABEL PT PAGES	coverage and libipt, on many short traces
+ *	ptah-bench real [-w WHAT] [-n N] NAME...
+ *						coverage beside libxdc, the rest beside libipt:
+ *						traces NAME.pt, pages NAME.addr, NAME.dump
+ *	ptah-bench mix [-m MB] NAME...		as decode, on a trace of MB (100) made of pieces of
+ *						those traces; -o FILE: writes it instead
  *	ptah-bench self WHAT N FILE		one row of decode, Ptah alone, N times
  *	ptah-bench old [-w WHAT] LABEL FILE [PAGES]
  *						the loops on libipt's interface alone, with the
  *						library that the loader finds: see bench/drop-in
  *	ptah-bench jobs N LABEL FILE		counts with one job and with two, N pairs: with new
- *						tables and with those of the previous count; also
- *						the CPU time of two jobs and of one
+ *						tables and with those of the previous count; beside
+ *						them two processes of one job each, which is what
+ *						the machine can give; and the CPU time of two jobs
+ *						and one
+ *	ptah-bench scale [-w] [-r TIMES] LABEL FILE [N...]
+ *						the critical path of N jobs, by simulation, of
+ *						FILE's trace repeated TIMES; -w: with tables of the
+ *						code
  *	ptah-bench calls [-p] N LABEL FILE	call trees and libipt's blocks, N pairs
  *	ptah-bench equal LABEL FILE [PAGES]	exit status 0: all instructions are the same
  *	ptah-bench timing N			both on a stream full of CYC and MTC
@@ -23,8 +33,8 @@
  *						the times of two shell commands
  *	ptah-bench memory COMMAND...		the peak memory of a command
  *
- * decode, self and equal with -t: with TSC, MTC and CYC added to the trace. decode, self and calls
- * with -p: processor time, for a machine that is busy with something else.
+ * decode, self and equal with -t: with TSC, MTC and CYC added to the trace. decode, mix, self and
+ * calls with -p: processor time, for a machine that is busy with something else.
  *
  * Both sides of a comparison are measured in turns, A-B-A-B. The output has the medians,
  * and the median of the ratios of the pairs: absolute times depend on the machine's load.
@@ -72,13 +82,11 @@ double bench_median(double *values, size_t n)
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-#define MAX_PAIRS 99
-
 unsigned bench_parse_pairs(const char *text)
 {
 	unsigned long n = strtoul(text, NULL, 10);
 
-	if (n < 1 || n > MAX_PAIRS)
+	if (n < 1 || n > BENCH_MAX_PAIRS)
 		bench_die(text, "not a number of pairs");
 	return (unsigned)n;
 }
@@ -108,7 +116,7 @@ static double time_decoder(bench_decoder *decoder, const struct bench_trace *tra
 void bench_compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
 		   bench_decoder *ptah, bench_decoder *libipt)
 {
-	double a[MAX_PAIRS], b[MAX_PAIRS], ratio[MAX_PAIRS];
+	double a[BENCH_MAX_PAIRS], b[BENCH_MAX_PAIRS], ratio[BENCH_MAX_PAIRS];
 	struct bench_result ra = {0}, rb = {0};
 	double mb = (double)size / 1e6;
 	char agree[64];
@@ -200,12 +208,14 @@ static void compare_row(const struct bench_trace *trace, const struct row *row, 
 struct options {
 	const char *only;
 	unsigned pairs;
+	unsigned mb;	    /* size of a mix */
+	const char *output; /* of a mix, or NULL */
 	bool timed;
 };
 
 static void parse_options(struct options *options, int *argc, char ***argv)
 {
-	*options = (struct options){.pairs = 3};
+	*options = (struct options){.pairs = 3, .mb = 100};
 	for (; *argc > 1 && (*argv)[1][0] == '-'; *argc -= 1, *argv += 1) {
 		const char option = (*argv)[1][1];
 
@@ -217,10 +227,14 @@ static void parse_options(struct options *options, int *argc, char ***argv)
 			decoder_clock = CLOCK_PROCESS_CPUTIME_ID;
 			continue;
 		}
-		if (*argc < 3 || (option != 'w' && option != 'n'))
+		if (*argc < 3 || !strchr("wnmo", option))
 			bench_die((*argv)[1], "not an option, or it wants a value");
 		if (option == 'w')
 			options->only = (*argv)[2];
+		else if (option == 'o')
+			options->output = (*argv)[2];
+		else if (option == 'm')
+			options->mb = (unsigned)strtoul((*argv)[2], NULL, 10);
 		else
 			options->pairs = bench_parse_pairs((*argv)[2]);
 		*argc -= 1;
@@ -243,6 +257,14 @@ static bool load_trace(struct bench_trace *trace, const struct options *options,
 	return true;
 }
 
+static void compare_rows(struct bench_trace *trace, const struct options *options)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (!options->only || strstr(rows[i].what, options->only))
+			compare_row(trace, &rows[i], options->pairs);
+	bench_trace_free(trace);
+}
+
 static int decode(int argc, char **argv)
 {
 	struct bench_trace trace;
@@ -255,10 +277,35 @@ static int decode(int argc, char **argv)
 	}
 	if (!load_trace(&trace, &options, argc, argv))
 		return 2;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (!options.only || strstr(rows[i].what, options.only))
-			compare_row(&trace, &rows[i], options.pairs);
-	bench_trace_free(&trace);
+	compare_rows(&trace, &options);
+	return 0;
+}
+
+static void write_file(const char *path, const uint8_t *bytes, size_t n)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f || fwrite(bytes, 1, n, f) != n || fclose(f))
+		bench_die(path, "cannot be written");
+}
+
+/* The same on a long trace made of short ones. */
+static int mix(int argc, char **argv)
+{
+	struct bench_trace trace;
+	struct options options;
+
+	parse_options(&options, &argc, &argv);
+	if (argc < 2)
+		return 2;
+	bench_load_mix(&trace, options.mb * (size_t)1000000, argv + 1, (unsigned)argc - 1);
+	if (options.output) {
+		write_file(options.output, trace.bytes, trace.size);
+		bench_trace_free(&trace);
+	} else {
+		bench_print_header();
+		compare_rows(&trace, &options);
+	}
 	return 0;
 }
 
@@ -331,125 +378,6 @@ static int old(int argc, char **argv)
 	return 0;
 }
 
-/* Threads */
-
-static int take_instructions(void *context, size_t stream, struct ptah_profile *profile)
-{
-	struct ptah_profile_totals totals;
-
-	(void)stream;
-	if (ptah_profile_totals(profile, &totals) < 0)
-		return PTAH_E_NOMEM;
-	*(uint64_t *)context += totals.instructions;
-	return 0;
-}
-
-/* Counts everything; the wall-clock seconds, and the CPU seconds. */
-struct job_time {
-	double wall, cpu;
-};
-
-static double cpu_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static struct job_time time_jobs(const struct ptah_session *session, unsigned n,
-				 struct ptah_workers *workers, uint64_t *instructions)
-{
-	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = n, .workers = workers};
-	const double start = bench_seconds(), cpu = cpu_seconds();
-
-	*instructions = 0;
-	if (ptah_session_count(session, &jobs, NULL, take_instructions, instructions) < 0)
-		bench_die("counting", "failed");
-	return (struct job_time){bench_seconds() - start, cpu_seconds() - cpu};
-}
-
-/*
- * Pairs of counts with one job and with two, with tables that are kept between
- * counts or made each time.
- */
-struct job_pairs {
-	const char *what;
-	struct ptah_workers *one, *two; /* or NULL */
-	double wall[2][MAX_PAIRS], ratio[MAX_PAIRS], work[MAX_PAIRS];
-};
-
-static struct ptah_workers *new_workers(const struct ptah_session *session)
-{
-	struct ptah_workers *workers;
-
-	if (ptah_workers_new(session, &workers) < 0)
-		bench_die("workers", "out of memory");
-	return workers;
-}
-
-static void time_pair(const struct ptah_session *session, struct job_pairs *p, unsigned i)
-{
-	uint64_t a, b;
-	const struct job_time one = time_jobs(session, 1, p->one, &a);
-	const struct job_time two = time_jobs(session, 2, p->two, &b);
-
-	p->wall[0][i] = one.wall;
-	p->wall[1][i] = two.wall;
-	p->ratio[i] = one.wall / two.wall;
-	p->work[i] = two.cpu / one.cpu;
-	if (a != b)
-		bench_die("two jobs", "count something else than one");
-}
-
-/* Also the best of each: on a busy machine two jobs seldom get two processors. */
-static void print_pairs(struct job_pairs *p, const char *label, double mb, unsigned pairs)
-{
-	const double one = bench_median(p->wall[0], pairs), two = bench_median(p->wall[1], pairs);
-
-	/* The arrays are sorted now. */
-	printf("%-10s %8.1f MB %s, one job %8.1f MB/s, two %8.1f MB/s: %.2fx; "
-	       "best %8.1f, %8.1f: %.2fx; CPU time %.2fx\n",
-	       label, mb, p->what, mb / one, mb / two, bench_median(p->ratio, pairs),
-	       mb / p->wall[0][0], mb / p->wall[1][0], p->wall[0][0] / p->wall[1][0],
-	       bench_median(p->work, pairs));
-	fflush(stdout);
-}
-
-static int jobs(int argc, char **argv)
-{
-	static struct job_pairs cold = {.what = "cold"}, warm = {.what = "warm"};
-	struct ptah_session *session;
-	struct ptah_message why;
-	uint64_t bytes = 0;
-	unsigned pairs;
-
-	if (argc != 4)
-		return 2;
-	pairs = bench_parse_pairs(argv[1]);
-	if (ptah_session_open(argv[3], NULL, &session, &why) < 0)
-		bench_die(argv[3], why.text);
-	for (size_t i = 0; i < ptah_session_streams(session); i++) {
-		struct ptah_stream_info info;
-
-		ptah_session_stream_info(session, i, &info);
-		bytes += info.bytes;
-	}
-	warm.one = new_workers(session);
-	warm.two = new_workers(session);
-	time_pair(session, &warm, 0); /* fills the tables */
-	for (unsigned i = 0; i < pairs; i++) {
-		time_pair(session, &cold, i);
-		time_pair(session, &warm, i);
-	}
-	print_pairs(&cold, argv[2], (double)bytes / 1e6, pairs);
-	print_pairs(&warm, argv[2], (double)bytes / 1e6, pairs);
-	ptah_workers_free(warm.one);
-	ptah_workers_free(warm.two);
-	ptah_session_close(session);
-	return 0;
-}
-
 /* Compares every instruction of a trace: address, size, class, order. */
 static int equal(int argc, char **argv)
 {
@@ -491,7 +419,7 @@ static double time_command(const char *command)
 
 static int ratio(int argc, char **argv)
 {
-	double a[MAX_PAIRS], b[MAX_PAIRS], r[MAX_PAIRS];
+	double a[BENCH_MAX_PAIRS], b[BENCH_MAX_PAIRS], r[BENCH_MAX_PAIRS];
 	unsigned pairs;
 
 	if (argc != 5)
@@ -568,18 +496,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode},
-			{"jobs", jobs},
-			{"equal", equal},
-			{"self", self},
-			{"timing", bench_timing},
-			{"psb", bench_psb},
-			{"ratio", ratio},
-			{"memory", memory},
-			{"text", text},
-			{"fuzz", bench_fuzz},
-			{"old", old},
-			{"calls", bench_calls}};
+	} commands[] = {{"decode", decode}, {"jobs", bench_jobs},  {"scale", bench_scale},
+			{"equal", equal},   {"self", self},	   {"timing", bench_timing},
+			{"psb", bench_psb}, {"ratio", ratio},	   {"memory", memory},
+			{"text", text},	    {"real", bench_real},  {"mix", mix},
+			{"old", old},	    {"calls", bench_calls}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

@@ -87,11 +87,20 @@ struct bench_result bench_ptah_single(const struct bench_trace *trace, size_t si
 	return result;
 }
 
-static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
+/* Who reads blocks or instructions wants no events, who reads items or spans wants all. */
+enum events {
+	WITH_EVENTS,
+	WITHOUT_EVENTS
+};
+
+static struct ptah_flow *start(const struct bench_trace *trace, size_t size, enum events events)
 {
+	struct ptah_flow_config config = trace->flow;
 	struct ptah_flow *flow;
 
-	if (ptah_flow_new(trace->image, trace->flow.size ? &trace->flow : NULL, &flow) < 0 ||
+	config.size = sizeof(config);
+	config.no_events = events == WITHOUT_EVENTS;
+	if (ptah_flow_new(trace->image, &config, &flow) < 0 ||
 	    ptah_flow_feed(flow, trace->bytes, size, true) < 0)
 		bench_die(trace->label, "cannot be decoded");
 	return flow;
@@ -170,7 +179,7 @@ static struct bench_result count_spans(struct ptah_flow *flow)
 
 struct bench_result bench_ptah_spans(const struct bench_trace *trace, size_t size)
 {
-	struct ptah_flow *flow = start(trace, size);
+	struct ptah_flow *flow = start(trace, size, WITH_EVENTS);
 	struct bench_result result = count_spans(flow);
 
 	ptah_flow_free(flow);
@@ -179,8 +188,18 @@ struct bench_result bench_ptah_spans(const struct bench_trace *trace, size_t siz
 
 struct bench_result bench_ptah_items(const struct bench_trace *trace, size_t size)
 {
-	struct ptah_flow *flow = start(trace, size);
+	struct ptah_flow *flow = start(trace, size, WITH_EVENTS);
 	struct bench_result result = count_items(flow);
+
+	ptah_flow_free(flow);
+	return result;
+}
+
+/* The same with the events, as libipt's block decoder reports them as well. */
+struct bench_result bench_ptah_events(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size, WITH_EVENTS);
+	struct bench_result result = count_blocks(flow);
 
 	ptah_flow_free(flow);
 	return result;
@@ -188,41 +207,49 @@ struct bench_result bench_ptah_items(const struct bench_trace *trace, size_t siz
 
 struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t size)
 {
-	struct ptah_flow *flow = start(trace, size);
+	struct ptah_flow *flow = start(trace, size, WITHOUT_EVENTS);
 	struct bench_result result = count_blocks(flow);
 
 	ptah_flow_free(flow);
 	return result;
 }
 
-static struct ptah_flow *warm;
+static struct ptah_flow *warm_flows[2]; /* by enum events */
 
 /* From the beginning again, with the code that an earlier pass has decoded. */
-static struct ptah_flow *start_warm(const struct bench_trace *trace, size_t size)
+static struct ptah_flow *start_warm(const struct bench_trace *trace, size_t size,
+				    enum events events)
 {
-	if (!warm) {
-		warm = start(trace, size);
-		count_blocks(warm);
+	struct ptah_flow **warm = &warm_flows[events];
+
+	if (!*warm) {
+		*warm = start(trace, size, events);
+		count_blocks(*warm);
 	}
-	ptah_flow_seek(warm, 0);
-	if (ptah_flow_feed(warm, trace->bytes, size, true) < 0)
+	ptah_flow_seek(*warm, 0);
+	if (ptah_flow_feed(*warm, trace->bytes, size, true) < 0)
 		bench_die(trace->label, "cannot be decoded again");
-	return warm;
+	return *warm;
 }
 
 struct bench_result bench_ptah_items_warm(const struct bench_trace *trace, size_t size)
 {
-	return count_items(start_warm(trace, size));
+	return count_items(start_warm(trace, size, WITH_EVENTS));
 }
 
 struct bench_result bench_ptah_spans_warm(const struct bench_trace *trace, size_t size)
 {
-	return count_spans(start_warm(trace, size));
+	return count_spans(start_warm(trace, size, WITH_EVENTS));
+}
+
+struct bench_result bench_ptah_events_warm(const struct bench_trace *trace, size_t size)
+{
+	return count_blocks(start_warm(trace, size, WITH_EVENTS));
 }
 
 struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size_t size)
 {
-	return count_blocks(start_warm(trace, size));
+	return count_blocks(start_warm(trace, size, WITHOUT_EVENTS));
 }
 
 /* Makes exact counts of everything, and reads them once. */
@@ -301,6 +328,20 @@ struct bench_result bench_ptah_coverage(const struct bench_trace *trace, size_t 
 	return result;
 }
 
+struct bench_result bench_ptah_coverage_first(const struct bench_trace *trace, size_t size)
+{
+	double clock = bench_cpu_seconds();
+	struct ptah_coverage *coverage = new_coverage(trace);
+	struct bench_result result;
+
+	bench_leave_out(clock);
+	result = cover(coverage, trace, size);
+	clock = bench_cpu_seconds();
+	ptah_coverage_free(coverage);
+	bench_leave_out(clock);
+	return result;
+}
+
 static struct ptah_coverage *warm_coverage;
 
 struct bench_result bench_ptah_coverage_warm(const struct bench_trace *trace, size_t size)
@@ -314,8 +355,10 @@ void bench_ptah_cool(void)
 {
 	ptah_coverage_free(warm_coverage);
 	warm_coverage = NULL;
-	ptah_flow_free(warm);
-	warm = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		ptah_flow_free(warm_flows[i]);
+		warm_flows[i] = NULL;
+	}
 	ptah_profile_free(warm_profile);
 	warm_profile = NULL;
 }
@@ -349,7 +392,7 @@ static struct bench_result count_insns(struct ptah_flow *flow, bool hash)
 
 struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)
 {
-	struct ptah_flow *flow = start(trace, size);
+	struct ptah_flow *flow = start(trace, size, WITHOUT_EVENTS);
 	struct bench_result result = count_insns(flow, false);
 
 	ptah_flow_free(flow);
@@ -358,7 +401,7 @@ struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t siz
 
 struct bench_result bench_ptah_insn_hash(const struct bench_trace *trace, size_t size)
 {
-	struct ptah_flow *flow = start(trace, size);
+	struct ptah_flow *flow = start(trace, size, WITHOUT_EVENTS);
 	struct bench_result result = count_insns(flow, true);
 
 	ptah_flow_free(flow);
@@ -367,5 +410,5 @@ struct bench_result bench_ptah_insn_hash(const struct bench_trace *trace, size_t
 
 struct bench_result bench_ptah_insns_warm(const struct bench_trace *trace, size_t size)
 {
-	return count_insns(start_warm(trace, size), false);
+	return count_insns(start_warm(trace, size, WITHOUT_EVENTS), false);
 }

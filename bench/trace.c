@@ -28,9 +28,9 @@ static uint8_t *read_file(const char *path, size_t *size)
 	return bytes;
 }
 
-static void add_section(struct bench_trace *trace, const char *path, uint64_t offset, uint64_t size,
-			uint64_t address)
+void bench_add_section(struct bench_trace *trace, const struct bench_section *section, uint64_t cr3)
 {
+	const struct ptah_space space = {cr3, PTAH_SPACE_ANY};
 	struct bench_section *s;
 
 	trace->sections =
@@ -38,12 +38,21 @@ static void add_section(struct bench_trace *trace, const char *path, uint64_t of
 	if (!trace->sections)
 		bench_die(trace->label, "out of memory");
 	s = &trace->sections[trace->section_count++];
-	s->path = strdup(path);
-	s->offset = offset;
-	s->size = size;
-	s->address = address;
-	if (!s->path || ptah_image_add_file(trace->image, path, offset, size, address, NULL) < 0)
-		bench_die(path, "cannot be added to the image");
+	*s = *section;
+	s->path = strdup(section->path);
+	s->cr3 = cr3;
+	if (!s->path ||
+	    ptah_image_add_file(trace->image, s->path, s->offset, s->size, s->address, &space) < 0)
+		bench_die(section->path, "cannot be added to the image");
+}
+
+static void add_section(struct bench_trace *trace, const char *path, uint64_t offset, uint64_t size,
+			uint64_t address)
+{
+	const struct bench_section section = {
+	    .path = (char *)(uintptr_t)path, .offset = offset, .size = size, .address = address};
+
+	bench_add_section(trace, &section, PTAH_SPACE_ANY);
 }
 
 static bool is_mapped(const struct bench_trace *trace, uint64_t ip)
