@@ -20,23 +20,6 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-const char *annotate_label(const struct annotation *a, const struct annotate_function *f,
-			   uint64_t at, char *text, size_t size)
-{
-	const uint64_t offset = f ? at - f->start : 0;
-
-	(void)a;
-	if (!f)
-		snprintf(text, size, "0x%" PRIx64, at);
-	else if (!f->symbol)
-		snprintf(text, size, "0x%" PRIx64, f->ip + offset);
-	else if (offset)
-		snprintf(text, size, "%s+0x%" PRIx64, f->symbol, offset);
-	else
-		snprintf(text, size, "%s", f->symbol);
-	return text;
-}
-
 const char *annotate_file(const struct annotate_view *v, const char *file)
 {
 	const char *slash = strrchr(file, '/');
@@ -243,9 +226,9 @@ static void flatten_branch(const struct annotate_view *v, const struct annotate_
 	    .has_missed = a->predicted,
 	    .ip = b->ip,
 	    .object = o->path ? o->path : o->shown,
-	    .symbol = annotate_label(a, annotation_function(a, b->object, b->at), b->at,
-				     texts->from, sizeof(texts->from)),
-	    .to_symbol = annotate_label(a, annotation_function(a, b->object, b->target), b->target,
+	    .symbol = annotate_label(annotation_function(a, b->object, b->at), b->at, texts->from,
+				     sizeof(texts->from)),
+	    .to_symbol = annotate_label(annotation_function(a, b->object, b->target), b->target,
 					texts->to, sizeof(texts->to)),
 	};
 	if (!names_line(v->names, names_find(v->names, (int32_t)b->process, b->ip), &line))
@@ -410,7 +393,7 @@ static struct flat_line flatten_line(const struct annotate_view *v, const struct
 	    .executed = l->executed,
 	    .file = l->file,
 	    .line = l->line,
-	    .symbol = annotate_label(v->annotation, l->function, l->function->start, text, size),
+	    .symbol = annotate_label(l->function, l->function->start, text, size),
 	    .object = o->path ? o->path : o->shown,
 	};
 }

@@ -2,7 +2,6 @@
 /* The functions of `ptah annotate`: their instructions with source code, as text, TSV and JSON. */
 #include "annotate_view.h"
 
-#include "output/disasm.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 
@@ -19,53 +18,10 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* The text of an instruction, with the function that a direct branch goes to. */
-static void assemble(const struct annotate_view *v, const struct annotate_function *f,
-		     const struct annotate_code *code, const struct annotate_row *row, char *text,
-		     size_t size)
+static unsigned text_options(const struct annotate_view *v)
 {
-	const struct annotate_object *object = &v->annotation->objects[f->object];
-	struct ptah_symbol symbol; /* of a function that did not run */
-	struct ptah_insn insn = {.ip = row->at + code->slide, .size = row->size, .mode = row->mode};
-	const char *number;
-	uint64_t target;
-	size_t n;
-
-	if (!row->size) {
-		snprintf(text, size, "(unknown bytes)");
-		return;
-	}
-	if (!row->is_code) {
-		snprintf(text, size, ".byte 0x%02x", row->bytes[0]);
-		return;
-	}
-	memcpy(insn.bytes, row->bytes, row->size);
-	disasm(&insn, v->options->att, text, size);
-	n = strlen(text);
-	number = strrchr(text, ' ');
-	if (!number || strncmp(number, " 0x", 3) != 0 || strchr(text, ',') ||
-	    (*text != 'j' && *text != 'c'))
-		return;
-	target = strtoull(number, NULL, 16) - code->slide;
-	if (target >= f->start && target < f->end && f->symbol) {
-		snprintf(text + n, size - n, " <+0x%" PRIx64 ">", target - f->start);
-	} else {
-		const struct annotate_function *to =
-		    annotation_function(v->annotation, f->object, target);
-		char label[512];
-
-		if (to && to->symbol)
-			snprintf(text + n, size - n, " <%s>",
-				 annotate_label(v->annotation, to, target, label, sizeof(label)));
-		else if (object->is_file && !object->changed &&
-			 ptah_symbols_lookup(names_symbols(v->names), object->path, target,
-					     &symbol) &&
-			 symbol.named && symbol.start == target)
-			snprintf(text + n, size - n, " <%s>",
-				 v->options->input.no_demangle
-				     ? symbol.name
-				     : ptah_symbol_demangle(symbol.name, 0, label, sizeof(label)));
-	}
+	return (v->options->att ? ANNOTATE_ATT : 0) |
+	       (v->options->input.no_demangle ? ANNOTATE_MANGLED : 0);
 }
 
 /* The hottest rows: the fewest lines of source code, or instructions, that have half of all
@@ -257,7 +213,8 @@ static void put_instruction(struct listing *l, const struct annotate_row *row)
 	if (l->code.no_bytes)
 		snprintf(text, sizeof(text), "(a block; its code is not available)");
 	else
-		assemble(l->view, l->function, &l->code, row, text, sizeof(text));
+		annotate_instruction(l->view->annotation, l->function, &l->code, row,
+				     text_options(l->view), text, sizeof(text));
 	if (!row->branch) {
 		out_clean(out, text);
 	} else {
@@ -321,8 +278,7 @@ static void put_head(struct listing *l)
 	struct out *out = v->out;
 	char text[1024], n[PRETTY_NUMBER], b[PRETTY_NUMBER], m[PRETTY_NUMBER];
 
-	pretty_text(out, PRETTY_HEAD,
-		    annotate_label(v->annotation, f, f->start, text, sizeof(text)));
+	pretty_text(out, PRETTY_HEAD, annotate_label(f, f->start, text, sizeof(text)));
 	out_text(out, "  (");
 	out_clean(out, v->options->full_paths && o->path ? o->path : o->shown);
 	out_format(out, ")\n  %s instructions, %.2f%% of all; %s conditional branch%s",
@@ -436,7 +392,8 @@ static struct flat flatten(const struct annotate_view *v, const struct annotate_
 	if (code->no_bytes)
 		snprintf(texts->instruction, sizeof(texts->instruction), "(block)");
 	else
-		assemble(v, f, code, row, texts->instruction, sizeof(texts->instruction));
+		annotate_instruction(v->annotation, f, code, row, text_options(v),
+				     texts->instruction, sizeof(texts->instruction));
 	if (row->branch) {
 		flat.taken = row->branch->taken;
 		flat.unknown = row->branch->unknown;
@@ -460,7 +417,7 @@ static void put_tsv(void *view, const void *row)
 
 	if (annotate_code(v->annotation, f, &code) < 0)
 		return;
-	annotate_label(v->annotation, f, f->start, symbol, sizeof(symbol));
+	annotate_label(f, f->start, symbol, sizeof(symbol));
 	for (size_t i = 0; i < code.count; i++) {
 		const struct flat flat = flatten(v, f, &code, &code.rows[i], symbol, &texts);
 

@@ -11,8 +11,7 @@
 
 struct annotate_options {
 	struct input input;
-	const char *symbol, *objects, *source_path, *prefix;
-	uint64_t prefix_strip;
+	const char *symbol, *objects;
 	bool branches, lines, no_source, print_line, raw_bytes, att, full, no_predictor;
 	bool full_paths, stdio;
 };
@@ -42,10 +41,6 @@ extern const struct renderer annotate_line_renderers[FORMAT_MAX];
 /* annotate_lists.c: the lines with "#" before text, and the beginning of the JSON document. */
 void annotate_summary_text(struct annotate_view *view);
 void annotate_summary_json(struct annotate_view *view);
-
-/* "main+0x10 [program]" without the object; the address where no symbol is known. */
-const char *annotate_label(const struct annotation *annotation, const struct annotate_function *f,
-			   uint64_t at, char *text, size_t size);
 
 /* The last part of a path, or all of it with --full-paths. */
 const char *annotate_file(const struct annotate_view *view, const char *file);

@@ -87,9 +87,12 @@ struct command {
 
 extern const struct command command_record, command_dump, command_asm, command_script,
     command_report, command_stat, command_verify, command_profile, command_cover, command_caps,
-    command_vm, command_diff, command_annotate, command_calls;
+    command_vm, command_diff, command_annotate, command_calls, command_export, command_inject,
+    command_view, command_merge;
 
-/* All commands, in the order of the help; NULL-terminated. */
+/* Of the program: its name, and all commands in the order of the help, NULL-terminated. main.c
+ * defines both; mpi/main.c does so for ptah-mpi. */
+extern const char program_name[];
 extern const struct command *const commands[];
 
 /*

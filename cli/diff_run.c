@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads one run for `ptah diff`, and lists what it counted by function (diff_run.h). */
 #include "diff_run.h"
-#include "output/annotate.h"
 #include "profile_rows.h"
 #include "saved_counts.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int diff_run_read(const struct command *command, struct input *input, const char *path,
 		  struct diff_run *run)
@@ -29,104 +26,15 @@ int diff_run_read(const struct command *command, struct input *input, const char
 	return 0;
 }
 
-/* Lists the files of all processes, each path once, for their build ids. */
-static int list_files(struct diff_run *run)
-{
-	struct ptah_counts_process p;
-
-	for (size_t i = 0; ptah_counts_process(run->counts, i, &p); i++) {
-		struct ptah_counts_file *files;
-
-		for (size_t k = 0; k < p.file_count; k++) {
-			size_t known = 0;
-
-			while (known < run->file_count &&
-			       strcmp(run->files[known].path, p.files[k].path))
-				known++;
-			if (known < run->file_count)
-				continue;
-			files = reallocarray(run->files, run->file_count + 1, sizeof(*files));
-			if (!files)
-				return PTAH_E_NOMEM;
-			run->files = files;
-			files[run->file_count++] = p.files[k];
-		}
-	}
-	return 0;
-}
-
-void diff_run_identify(const struct diff_run *run, struct diff_entry *entry)
-{
-	for (size_t i = 0; i < run->file_count; i++) {
-		if (strcmp(run->files[i].path, entry->path))
-			continue;
-		entry->build_id = run->files[i].build_id;
-		entry->build_id_size = run->files[i].build_id_size;
-		return;
-	}
-}
-
-int diff_run_reserve(struct diff_run *run, size_t n, size_t texts)
-{
-	run->entries = calloc(n + 1, sizeof(*run->entries));
-	run->texts = calloc(texts * n + 1, sizeof(*run->texts));
-	return run->entries && run->texts ? 0 : PTAH_E_NOMEM;
-}
-
-const char *diff_run_text(struct diff_run *run, const char *format, ...)
-{
-	va_list args;
-	char *text;
-	int n;
-
-	va_start(args, format);
-	n = vasprintf(&text, format, args);
-	va_end(args);
-	if (n < 0)
-		return NULL;
-	run->texts[run->text_count++] = text;
-	return text;
-}
-
-static int list_functions(struct diff_run *run)
-{
-	struct hotspots *counter;
-	size_t n = 0;
-	int status = hotspots_new(&counter);
-
-	if (status < 0)
-		return status;
-	status = hotspots_add_counts(counter, run->counts);
-	if (status >= 0)
-		status = hotspots_functions(counter, run->names, &run->functions, &n);
-	hotspots_free(counter);
-	if (status < 0)
-		return status;
-	status = diff_run_reserve(run, n, 0);
-	for (size_t i = 0; i < n && status >= 0; i++) {
-		const struct hotspot *f = &run->functions[i];
-		struct diff_entry *e = &run->entries[run->count++];
-
-		*e = (struct diff_entry){.path = f->name.path ? f->name.path : f->name.dso,
-					 .name = f->name.mangled ? f->name.mangled : "",
-					 .shown = f->name.symbol,
-					 .other_name = f->name.symbol && !f->name.named ? "" : NULL,
-					 .value = f->instructions,
-					 .calls = f->calls};
-		diff_run_identify(run, e);
-	}
-	return status;
-}
-
 /*
  * A branch of the same file is found by its offset in its function. In another file the function's
  * code may have changed: there all branches of a function are one row.
  */
-static int add_branch(struct diff_run *run, const struct profile_row *branch)
+static int add_branch(struct diff_list *list, const struct profile_row *branch)
 {
-	const struct name *name = names_find(run->names, (int32_t)branch->process, branch->from);
+	const struct name *name = names_find(list->names, (int32_t)branch->process, branch->from);
 	const struct ptah_counts_file *file =
-	    ptah_counts_find(run->counts, branch->process, branch->from);
+	    ptah_counts_find(list->counts, branch->process, branch->from);
 	const uint64_t offset =
 	    file ? file->file_offset + (branch->from - file->address) : branch->from;
 	struct diff_entry e = {.path = name->path ? name->path : name->dso,
@@ -137,18 +45,18 @@ static int add_branch(struct diff_run *run, const struct profile_row *branch)
 			       .calls = branch->taken};
 
 	if (name->symbol) {
-		e.name = diff_run_text(run, "%s+0x%" PRIx64, name->mangled, name->offset);
-		e.shown = diff_run_text(run, "%s+0x%" PRIx64, name->symbol, name->offset);
+		e.name = diff_list_text(list, "%s+0x%" PRIx64, name->mangled, name->offset);
+		e.shown = diff_list_text(list, "%s+0x%" PRIx64, name->symbol, name->offset);
 	} else {
-		e.name = e.shown = diff_run_text(run, "0x%" PRIx64, offset);
+		e.name = e.shown = diff_list_text(list, "0x%" PRIx64, offset);
 	}
 	if (name->symbol && name->named) {
-		e.other_name = diff_run_text(run, "%s: all branches", name->mangled);
-		e.other_shown = diff_run_text(run, "%s: all branches", name->symbol);
+		e.other_name = diff_list_text(list, "%s: all branches", name->mangled);
+		e.other_shown = diff_list_text(list, "%s: all branches", name->symbol);
 	}
 	if (!e.name || !e.shown || !e.other_name || (*e.other_name && !e.other_shown))
 		return PTAH_E_NOMEM;
-	run->entries[run->count++] = e;
+	list->entries[list->count++] = e;
 	return 0;
 }
 
@@ -160,17 +68,17 @@ static int by_process(const void *a, const void *b)
 	return x->process < y->process ? -1 : x->process > y->process;
 }
 
-static int list_branches(struct diff_run *run)
+static int list_branches(struct diff_list *list)
 {
 	struct profile_rows rows = {0};
-	int status = profile_rows(run->counts, BY_BRANCHES, &rows);
+	int status = profile_rows(list->counts, BY_BRANCHES, &rows);
 
 	if (status >= 0)
-		status = diff_run_reserve(run, rows.count, 4);
+		status = diff_list_reserve(list, rows.count, 4);
 	if (status >= 0 && rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), by_process);
 	for (size_t i = 0; i < rows.count && status >= 0; i++)
-		status = add_branch(run, &rows.row[i]);
+		status = add_branch(list, &rows.row[i]);
 	free(rows.row);
 	return status;
 }
@@ -192,24 +100,19 @@ int diff_run_list(const struct input *input, enum diff_by by, struct diff_run *r
 		    "note: %s: %s is not the file that ran (its build id differs): its functions "
 		    "have no names; --symfs names a folder that has it\n",
 		    run->path, path);
-	if (status >= 0)
-		status = list_files(run);
 	if (status < 0)
 		return status;
-	return by == DIFF_BRANCHES ? list_branches(run)
-	       : by == DIFF_LINES  ? diff_run_list_lines(input, run)
-				   : list_functions(run);
+	run->list.counts = run->counts;
+	run->list.names = run->names;
+	run->list.symfs = input->symfs;
+	return by == DIFF_BRANCHES ? list_branches(&run->list)
+	       : by == DIFF_LINES  ? diff_list_lines(&run->list)
+				   : diff_list_functions(&run->list);
 }
 
 void diff_run_fini(struct diff_run *run)
 {
-	free(run->entries);
-	for (size_t i = 0; i < run->text_count; i++)
-		free(run->texts[i]);
-	free(run->texts);
-	annotation_free(run->annotation);
-	free(run->functions);
-	free(run->files);
+	diff_list_fini(&run->list);
 	names_free(run->names);
 	ptah_counts_free(run->counts);
 	*run = (struct diff_run){0};

@@ -63,28 +63,180 @@ static void put_bad_text(struct dump *d, const struct packet_place *place)
 	}
 }
 
+/* The line of a packet after the offset, except for what stands behind it. */
+static size_t make_line(const struct dump *d, const struct packet_place *place, char *text,
+			size_t room)
+{
+	size_t n = 0;
+
+	if (d->bytes) {
+		put_bytes(text, place);
+		for (n = strlen(text); n < 2 * LINE_BYTES + 2; n++)
+			text[n] = ' ';
+	}
+	ptah_packet_format_line(&place->packet, place->bytes, place->size, text + n, room - n);
+	return n + strlen(text + n);
+}
+
+/*
+ * The same, for packets of at most 8 bytes from the cache: nearly all bytes of a trace are packets
+ * that come again and again. *n: the length of what is returned.
+ */
+static struct dump_line *line_of(struct dump *d, uint64_t bytes)
+{
+	return &d->lines[(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 48) % DUMP_LINES];
+}
+
+static const char *find_line(struct dump *d, const struct packet_place *place, size_t *n)
+{
+	struct dump_line *line = &d->other;
+	uint64_t bytes = 0;
+
+	if (place->size <= sizeof(bytes)) {
+		memcpy(&bytes, place->bytes, place->size);
+		line = line_of(d, bytes);
+	}
+	if (line == &d->other || line->bytes != bytes || line->size != place->size ||
+	    line->type != place->packet.type) {
+		line->length = (uint16_t)make_line(d, place, line->text, sizeof(line->text));
+		line->bytes = bytes;
+		line->size = (uint8_t)place->size;
+		line->type = place->packet.type;
+	}
+	*n = line->length;
+	return line->text;
+}
+
 static void put_text(void *view, const void *row)
 {
 	const struct packet_place *place = row;
 	struct dump *d = view;
-	char text[256];
+	const char *line;
+	char *at;
+	size_t n;
 
 	if (place->status < 0) {
 		put_bad_text(d, place);
 		return;
 	}
-	out_format(d->out, "%016" PRIx64 "  ", place->offset);
-	if (d->bytes) {
-		put_bytes(text, place);
-		out_format(d->out, "%-*s", 2 * LINE_BYTES + 2, text);
+	line = find_line(d, place, &n);
+	at = out_room(d->out, sizeof(d->other.text) + 64);
+	at = text_hex(at, place->offset);
+	memcpy(at, "  ", 2);
+	at += 2;
+	/* Most lines are shorter than this, and a copy of a fixed length is faster. */
+	memcpy(at, line, 32);
+	if (n > 32)
+		memcpy(at + 32, line + 32, n - 32);
+	at += n;
+	if (place->has_ip) {
+		memcpy(at, "  ", 2);
+		at = text_hex(at + 2, place->ip);
 	}
-	ptah_packet_format_line(&place->packet, place->bytes, place->size, text, sizeof(text));
-	out_text(d->out, text);
-	if (place->has_ip)
-		out_format(d->out, "  %016" PRIx64, place->ip);
-	if (d->time)
+	if (d->time) {
+		out_advance(d->out, at);
 		put_time(d);
-	out_char(d->out, '\n');
+		at = out_room(d->out, 1);
+	}
+	*at = '\n';
+	out_advance(d->out, at + 1);
+}
+
+/* Writes 16 digits, most of which are those of the last offset. */
+static char *put_offset(struct dump *d, char *at, uint64_t offset)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (offset >> 8 != d->offset >> 8 || !d->offset_text[0])
+		text_hex(d->offset_text, offset);
+	d->offset = offset;
+	memcpy(at, d->offset_text, 14);
+	at[14] = digits[offset >> 4 & 15];
+	at[15] = digits[offset & 15];
+	return at + 16;
+}
+
+/* The line of a packet of a batch, whose bytes at `p` are followed by at least 8 if `whole`. */
+static const char *find_record_line(struct dump *d, const struct packet_batch *batch, size_t i,
+				    bool whole, size_t *n)
+{
+	const struct ptah_packet_record *r = &batch->records[i];
+	const uint8_t *p = batch->bytes + r->offset;
+	struct packet_place place;
+	const struct dump_line *line;
+	uint64_t bytes;
+
+	if (whole && r->size <= sizeof(bytes)) {
+		memcpy(&bytes, p, sizeof(bytes));
+		bytes &= UINT64_MAX >> (64 - 8 * r->size);
+		line = line_of(d, bytes);
+		if (line->bytes == bytes && line->size == r->size && line->type == r->type) {
+			*n = line->length;
+			return line->text;
+		}
+	}
+	place =
+	    (struct packet_place){.offset = batch->offset + r->offset, .bytes = p, .size = r->size};
+	ptah_packet_decode(&place.packet, p, r->size, PTAH_BLOCK_NONE);
+	return find_line(d, &place, n);
+}
+
+static char *put_ip(char *at, const struct ptah_packet_record *r, uint64_t *last_ip)
+{
+	uint64_t ip;
+
+	if (!ptah_packet_ip(last_ip, r->detail, r->payload, &ip))
+		return at;
+	memcpy(at, "  ", 2);
+	return text_hex(at + 2, ip);
+}
+
+static bool has_ip(unsigned type)
+{
+	return type == PTAH_PACKET_TIP || type == PTAH_PACKET_TIP_PGE ||
+	       type == PTAH_PACKET_TIP_PGD || type == PTAH_PACKET_FUP;
+}
+
+/* A part of a batch, for which there is room. */
+static char *put_records(struct dump *d, const struct packet_batch *batch, size_t first,
+			 size_t last, char *at)
+{
+	const uint32_t end = batch->records[batch->count - 1].offset;
+
+	for (size_t i = first; i < last; i++) {
+		const struct ptah_packet_record *r = &batch->records[i];
+		const char *line;
+		char *start = at;
+		size_t n;
+
+		if (r->type == PTAH_PACKET_PSB)
+			*batch->last_ip = 0;
+		line = find_record_line(d, batch, i, end - r->offset >= 8, &n);
+		at = put_offset(d, at, batch->offset + r->offset);
+		memcpy(at, "  ", 2);
+		memcpy(at + 2, line, 32);
+		if (n > 32)
+			memcpy(at + 34, line + 32, n - 32);
+		at += 2 + n;
+		if (has_ip(r->type))
+			at = put_ip(at, r, batch->last_ip);
+		*at++ = '\n';
+		if (!d->shown[r->type])
+			at = start;
+	}
+	return at;
+}
+
+void dump_text_batch(struct dump *d, const struct packet_batch *batch)
+{
+	const size_t room = sizeof(d->other.text) + 64, most = OUT_ROOM / room;
+
+	for (size_t i = 0; i < batch->count;) {
+		const size_t n = batch->count - i < most ? batch->count - i : most;
+
+		out_advance(d->out, put_records(d, batch, i, i + n, out_room(d->out, n * room)));
+		i += n;
+	}
 }
 
 static void begin_stream_text(void *view, const void *stream)

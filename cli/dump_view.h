@@ -11,6 +11,17 @@
 
 #include <ptah/packet_clock.h>
 
+/* The line of text of a packet, without its offset and its address. */
+struct dump_line {
+	uint64_t bytes; /* of the packet */
+	uint16_t length;
+	uint8_t size; /* 0: free */
+	uint8_t type;
+	char text[244];
+};
+
+#define DUMP_LINES 1024
+
 struct dump {
 	const struct input *input;
 	const struct renderer *renderer;
@@ -30,6 +41,9 @@ struct dump {
 	bool no_psb;  /* one of the streams had no PSB at all */
 	uint64_t bad; /* stretches of bytes that are no packets */
 	unsigned count;
+	uint64_t offset;			   /* that was written last, in a batch, */
+	char offset_text[16];			   /* and its digits; NUL: none was */
+	struct dump_line lines[DUMP_LINES], other; /* other: of packets that are not kept */
 };
 
 /* What begin_stream gets. */
@@ -37,6 +51,9 @@ struct dump_stream {
 	size_t number, count;
 	const struct ptah_stream_info *info;
 };
+
+/* Prints the packets that are shown, as text without times. */
+void dump_text_batch(struct dump *d, const struct packet_batch *batch);
 
 extern const struct renderer dump_renderers[FORMAT_MAX];
 

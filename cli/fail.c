@@ -34,7 +34,7 @@ static void put_message(const struct command *command, const char *format, va_li
 {
 	char head[32];
 
-	snprintf(head, sizeof(head), "ptah %s: ", command->name);
+	snprintf(head, sizeof(head), "%s %s: ", program_name, command->name);
 	vprint_clean(head, format, args);
 }
 
@@ -61,7 +61,7 @@ int fail_usage(const struct command *command, const char *format, ...)
 int vfail_options(const struct command *command, const char *format, va_list args)
 {
 	put_message(command, format, args);
-	fprintf(stderr, "Try 'ptah %s --help'.\n", command->name);
+	fprintf(stderr, "Try '%s %s --help'.\n", program_name, command->name);
 	return EXIT_USAGE;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* `ptah report` by calls: reads the calls of a recording and adds them up as they are shown. */
 #include "graph_report.h"
-#include "call_trees.h"
 #include "graph_view.h"
 #include "saved_counts.h"
 
@@ -9,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const graph_by_words[] = {"all", "process", "thread", "cpu", NULL};
 
 /* Of perf's words those that change nothing here are taken as well. */
 const char *const graph_order_words[] = {"caller", "callee", "graph", "function", "percent", NULL};
@@ -79,71 +76,8 @@ bool graph_is_asked(const struct graph_options *o)
 	return o->call_graph || o->sort || o->value || o->by;
 }
 
-/* The context of the callbacks. */
-struct graphing {
-	struct graph_group *groups;
-	size_t count;
-	enum graph_by by;
-	int32_t cpu; /* GRAPH_BY_CPU: the one that is being read */
-	struct call_graph_config config;
-};
-
-static bool is_group(const struct graphing *g, const struct graph_group *group,
-		     const struct ptah_call_thread *thread)
-{
-	if (g->by == GRAPH_BY_ALL)
-		return true;
-	if (g->by == GRAPH_BY_CPU)
-		return group->cpu == g->cpu;
-	if (group->pid != thread->pid || strcmp(group->comm, thread->comm) != 0)
-		return false;
-	return g->by == GRAPH_BY_PROCESS || group->tid == thread->tid;
-}
-
-static struct graph_group *add_group(struct graphing *g, const struct ptah_call_thread *thread)
-{
-	struct graph_group *groups = reallocarray(g->groups, g->count + 1, sizeof(*groups));
-	struct graph_group *group;
-
-	if (!groups)
-		return NULL;
-	g->groups = groups;
-	group = &groups[g->count];
-	*group = (struct graph_group){.pid = INT32_MIN, .tid = INT32_MIN, .cpu = INT32_MIN};
-	if (call_graph_new(&g->config, &group->graph) < 0)
-		return NULL;
-	g->count++;
-	if (g->by == GRAPH_BY_CPU)
-		group->cpu = g->cpu;
-	if ((g->by == GRAPH_BY_PROCESS || g->by == GRAPH_BY_THREAD) && thread) {
-		group->pid = thread->pid;
-		memcpy(group->comm, thread->comm, sizeof(group->comm));
-	}
-	if (g->by == GRAPH_BY_THREAD && thread)
-		group->tid = thread->tid;
-	return group;
-}
-
-/* A callback of input_call_trees(). */
-static int take_tree(void *graphing, const struct ptah_call_thread *thread,
-		     const struct ptah_call_tree *tree)
-{
-	struct graphing *g = graphing;
-	struct graph_group *group = NULL;
-
-	for (size_t i = 0; i < g->count && !group; i++)
-		if (is_group(g, &g->groups[i], thread))
-			group = &g->groups[i];
-	if (!group)
-		group = add_group(g, thread);
-	if (!group)
-		return PTAH_E_NOMEM;
-	group->threads++;
-	return call_graph_add(group->graph, thread, tree);
-}
-
 /* Adds the calls of saved counts. */
-static int add_saved(struct graphing *g, const struct ptah_counts *counts)
+static int add_saved(struct graph_groups *g, const struct ptah_counts *counts)
 {
 	struct ptah_counts_process p;
 	int status = 0;
@@ -153,27 +87,11 @@ static int add_saved(struct graphing *g, const struct ptah_counts *counts)
 
 		snprintf(process.comm, sizeof(process.comm), "%s", p.comm);
 		if (p.calls)
-			status = take_tree(g, &process, p.calls);
+			status = graph_groups_take(g, &process, p.calls);
 	}
 	for (size_t i = 0; i < g->count; i++)
 		g->groups[i].threads = 0; /* not known */
 	return status;
-}
-
-static int by_total(const void *a, const void *b)
-{
-	const struct graph_group *x = a, *y = b;
-	const enum ptah_call_value value = x->graph->config.value;
-	const uint64_t m = graph_figure(&x->graph->totals.inclusive, value);
-	const uint64_t n = graph_figure(&y->graph->totals.inclusive, value);
-
-	if (m != n)
-		return m > n ? -1 : 1;
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
 /* What the options ask for. */
@@ -274,111 +192,37 @@ static int parse_wanted(const struct command *command, const struct graph_option
 	return parse_limit(command, o, w);
 }
 
-/* A value that is not in the recording: says which option records it. */
-static int check_value(const struct command *command, const struct graph_view *v,
-		       const struct ptah_session *session)
-{
-	uint32_t mult, shift;
-
-	for (size_t i = 0; i < v->group_count; i++)
-		if (graph_figure(&v->groups[i].graph->totals.inclusive, v->value))
-			return 0;
-	if (v->value == PTAH_CALL_VALUE_CYCLES)
-		return fail(command, "the recording has no cycles (CYC packets): record with "
-				     "-e intel_pt/cyc/u");
-	if (v->value != PTAH_CALL_VALUE_TIME)
-		return 0;
-	if (!session)
-		return fail(command, "the saved calls have no times");
-	if (!ptah_session_time_scale(session, &mult, &shift))
-		return fail(command, "the recording does not say how long a tick of its TSC is");
-	return fail(command, "the recording has no times within its calls: record with "
-			     "-e intel_pt/mtc,cyc/u");
-}
-
-static bool has_calls(const struct graphing *g)
-{
-	for (size_t i = 0; i < g->count; i++)
-		if (g->groups[i].graph->node_count > 1)
-			return true;
-	return false;
-}
-
 /* Orders what has been read, and shows it. Returns an exit code. */
-static int show(const struct command *command, struct graphing *g, struct wanted *w,
+static int show(const struct command *command, struct graph_groups *g, struct wanted *w,
 		const struct ptah_session *session, const struct renderer *renderer)
 {
-	int status = g->count || add_group(g, NULL) ? 0 : PTAH_E_NOMEM;
+	int status = graph_groups_sort(g);
 
-	for (size_t i = 0; i < g->count && status >= 0; i++)
-		status = call_graph_sort(g->groups[i].graph);
 	if (status < 0)
 		return fail(command, "%s", ptah_strerror(status));
-	qsort(g->groups, g->count, sizeof(*g->groups), by_total);
 	w->view.session = session;
 	w->view.groups = g->groups;
 	w->view.group_count = g->count;
-	if (w->config.function && !has_calls(g))
+	if (w->config.function && !graph_groups_have_calls(g))
 		return fail_function(command, w->config.function);
-	status = check_value(command, &w->view, session);
+	status = graph_groups_check_value(command, g, session);
 	if (!status)
 		renderer->begin(&w->view);
 	return status;
 }
 
-/* The lowest CPU above `cpu` that a stream is of. -1: there is none. */
-static int32_t next_cpu(const struct ptah_session *session, int32_t cpu)
-{
-	struct ptah_stream_info info;
-	int32_t next = -1;
-
-	for (size_t i = 0; ptah_session_stream_info(session, i, &info) >= 0; i++)
-		if (info.cpu > cpu && (next < 0 || info.cpu < next))
-			next = info.cpu;
-	return next;
-}
-
-/*
- * Reads the streams of each CPU by themselves. A call that moves to another CPU has a loss on both,
- * where the thread was away.
- */
-static int read_cpus(const struct input *input, const struct ptah_session *session,
-		     struct graphing *g, uint64_t *errors)
-{
-	struct input one = *input;
-	char cpu[16];
-	int status = 0;
-
-	for (g->cpu = next_cpu(session, -1); g->cpu >= 0 && status >= 0;
-	     g->cpu = next_cpu(session, g->cpu)) {
-		uint64_t more = 0;
-
-		snprintf(cpu, sizeof(cpu), "%d", (int)g->cpu);
-		one.cpu = cpu;
-		if (!input->cpu || !strcmp(input->cpu, cpu))
-			status = input_call_trees(&one, session, take_tree, g, &more);
-		*errors += more;
-	}
-	return status;
-}
-
-static int report_session(const struct command *command, struct graphing *g, struct wanted *w,
+static int report_session(const struct command *command, struct graph_groups *g, struct wanted *w,
 			  const struct input *input, const struct ptah_session *session,
 			  const struct renderer *renderer)
 {
-	uint64_t errors = 0;
-	int status;
+	uint64_t errors;
+	int status = input_names(input, session, &g->config.names);
 
-	if (g->by == GRAPH_BY_CPU && next_cpu(session, -1) < 0)
-		return fail_usage(command, "--by=cpu: the recording has a stream for each thread, "
-					   "and does not say on which CPU it ran");
-	status = input_names(input, session, &g->config.names);
-	if (status >= 0 && g->by == GRAPH_BY_CPU)
-		status = read_cpus(input, session, g, &errors);
-	else if (status >= 0)
-		status = input_call_trees(input, session, take_tree, g, &errors);
 	if (status < 0)
 		return fail(command, "%s", ptah_strerror(status));
+	status = graph_groups_read(command, input, session, g, &errors);
+	if (status)
+		return status;
 	status = show(command, g, w, session, renderer);
 	if (status)
 		return status;
@@ -387,7 +231,7 @@ static int report_session(const struct command *command, struct graphing *g, str
 	return errors ? fail_errors(command, errors) : EXIT_OK;
 }
 
-static int report_saved(const struct command *command, struct graphing *g, struct wanted *w,
+static int report_saved(const struct command *command, struct graph_groups *g, struct wanted *w,
 			struct input *input, int argc, char **argv, const struct renderer *renderer)
 {
 	struct names_kernel kernel;
@@ -421,7 +265,7 @@ static int report_saved(const struct command *command, struct graphing *g, struc
 	return status;
 }
 
-static int report_recording(const struct command *command, struct graphing *g, struct wanted *w,
+static int report_recording(const struct command *command, struct graph_groups *g, struct wanted *w,
 			    struct input *input, int argc, char **argv,
 			    const struct renderer *renderer)
 {
@@ -444,7 +288,7 @@ int graph_report(const struct command *command, const struct graph_options *o, s
 	const struct renderer *renderer =
 	    renderer_choose(command, graph_renderers, input->format, "");
 	const char *path = argc ? argv[0] : input->path;
-	struct graphing g = {.by = (enum graph_by)o->by};
+	struct graph_groups g = {.by = (enum graph_by)o->by};
 	struct wanted w = {.config.sort = 0};
 	int status = renderer ? parse_wanted(command, o, input, &w) : EXIT_USAGE;
 
@@ -460,9 +304,7 @@ int graph_report(const struct command *command, const struct graph_options *o, s
 			    command, w.view.out,
 			    report_saved(command, &g, &w, input, argc, argv, renderer));
 	}
-	for (size_t i = 0; i < g.count; i++)
-		call_graph_free(g.groups[i].graph);
-	free(g.groups);
+	graph_groups_free(&g);
 	names_free(g.config.names);
 	return status;
 }

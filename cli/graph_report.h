@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_GRAPH_REPORT_H
 #define PTAH_CLI_GRAPH_REPORT_H
 
-#include "input.h"
+#include "graph_groups.h"
 
 struct graph_options {
 	const char *call_graph;	   /* NULL: no tree */
@@ -14,21 +14,11 @@ struct graph_options {
 	int by;			   /* enum graph_by */
 };
 
-enum graph_by {
-	GRAPH_BY_ALL,
-	GRAPH_BY_PROCESS,
-	GRAPH_BY_THREAD,
-	GRAPH_BY_CPU,
-};
-
 /* The words of a value of --call-graph, beside a percentage. */
 extern const char *const graph_order_words[];
 
 /* perf's other words, which are refused. */
 extern const char *const graph_refused_words[];
-
-/* The words of --by, in the order of enum graph_by. */
-extern const char *const graph_by_words[];
 
 /* Is one of the options given that only calls can answer? */
 bool graph_is_asked(const struct graph_options *options);

@@ -3,19 +3,10 @@
 #ifndef PTAH_CLI_GRAPH_VIEW_H
 #define PTAH_CLI_GRAPH_VIEW_H
 
-#include "input.h"
+#include "graph_groups.h"
 #include "render.h"
 
-#include "output/call_graph.h"
 #include "output/json.h"
-
-/* The calls that are shown together: all, or those of a process, of a thread, or on a CPU. */
-struct graph_group {
-	int32_t pid, tid, cpu; /* INT32_MIN: of several */
-	char comm[16];
-	uint64_t threads;
-	struct call_graph *graph;
-};
 
 enum graph_kind {
 	GRAPH_TREE,	  /* every path below its caller */

@@ -12,24 +12,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
 
-static void on_interrupt(int signal)
+/* How long after the first signal others are part of it: timeout(1), for one, sends two. */
+#define ONE_SIGNAL 500000000 /* nanoseconds */
+
+static void on_interrupt(int number)
 {
-	was_interrupted = signal;
+	static struct timespec first;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!was_interrupted) {
+		was_interrupted = number;
+		first = now;
+	} else if ((now.tv_sec - first.tv_sec) * 1000000000 + now.tv_nsec - first.tv_nsec >
+		   ONE_SIGNAL) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
 }
 
 /*
- * The first Ctrl-C, SIGTERM or SIGHUP ends the reading, so that no half-written file is left, the
- * second one the command. nohup ignores SIGHUP, and that stays. A consumer of the output that ends
- * early shows as EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
+ * The first Ctrl-C, SIGTERM or SIGHUP ends the reading, so that no half-written file is left, one
+ * that comes later the command. nohup ignores SIGHUP, and that stays. A consumer of the output that
+ * ends early shows as EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
  */
 static void set_signals(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+	const struct sigaction action = {.sa_handler = on_interrupt};
 	struct sigaction old;
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
@@ -219,6 +234,11 @@ static int open_recording(const struct command *command, const struct input *inp
 			    "%s: counts of 'ptah profile --save'; they are read by 'ptah profile', "
 			    "'ptah annotate', 'ptah diff' and 'ptah report -g'",
 			    path);
+	if (status == PTAH_E_BAD_MAGIC && ptah_shard_recognise(path))
+		return fail(command,
+			    "%s: a shard of 'ptah profile --shard'; 'ptah merge' joins it with the "
+			    "others",
+			    path);
 	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
 }
 
@@ -226,7 +246,6 @@ static int open_session(const struct command *command, const struct input *input
 			const struct ptah_session_config *config, const struct ptah_trace_set *set,
 			struct ptah_session **session)
 {
-
 	if (input->pt || set_options_add_code(input))
 		return open_set(command, input, config, set, session);
 	if (input->save_set)

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "output/names.h"
+#include "output/source_files.h"
 
 /* The options that describe a raw trace (set_options.c). Values of option_def.at. */
 enum set_option_kind {
@@ -79,8 +80,10 @@ struct input {
 	uint64_t jobs; /* 0: the command's default */
 	const char *vmlinux, *kallsyms;
 	const char *since, *until, *around; /* NULL: not given */
-	bool ignored;			    /* an option of ptxed that has no effect */
-	bool calls;			    /* counts_read() counts the calls of a recording, too */
+	const char *source_path, *prefix;   /* of source files; NULL: not given */
+	uint64_t prefix_strip;
+	bool ignored; /* an option of ptxed that has no effect */
+	bool calls;   /* counts_read() counts the calls of a recording, too */
 };
 
 /* The tables of shared options. Their values go into a struct input. */
@@ -97,6 +100,7 @@ extern const struct option_def input_options[], /* --input */
     limit_options[],	    /* --limit */
     window_options[],	    /* --since, --until and --around */
     function_options[],	    /* --function */
+    source_options[],	    /* --source-path, --prefix, --prefix-strip */
     quiet_options[],	    /* --no-progress and --quiet */
     help_options[];	    /* --help */
 
@@ -126,6 +130,9 @@ int input_names(const struct input *input, const struct ptah_session *session,
  * and how to record them.
  */
 void input_note_times(const struct input *input, const struct ptah_session *session);
+
+/* Where source_options and --symfs say that source files are. */
+struct source_paths input_source_paths(const struct input *input);
 
 /* The number of threads to decode with: --jobs or else `jobs` (0: one for each processor). */
 unsigned input_jobs(const struct input *input, unsigned jobs);

@@ -72,3 +72,11 @@ int input_names(const struct input *input, const struct ptah_session *session, s
 		allow_servers(input, *names);
 	return status;
 }
+
+struct source_paths input_source_paths(const struct input *input)
+{
+	return (struct source_paths){.prefix = input->prefix,
+				     .strip = input->prefix_strip,
+				     .symfs = input->symfs,
+				     .folders = input->source_path};
+}

@@ -25,8 +25,8 @@ void options_help(const struct command *command, struct out *out)
 {
 	bool also = false;
 
-	out_format(out, "Usage: ptah %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
-		   command->details);
+	out_format(out, "Usage: %s %s %s\n\n%s\n\nOptions:\n", program_name, command->name,
+		   command->usage, command->details);
 	for (const struct option_def *const *table = command->options; *table; table++) {
 		also |= *table == ptxed_options;
 		for (const struct option_def *o = *table; o->name && *table != ptxed_options; o++)

@@ -210,12 +210,24 @@ int counts_create(const struct command *command, const char *path, struct out **
 	return path && out_open(path, out, &why) < 0 ? fail(command, "%s", why.text) : 0;
 }
 
+int saved_write(const struct command *command, int status, void *bytes, size_t n, struct out *out)
+{
+	struct ptah_message why = {""};
+
+	if (status < 0) {
+		out_abort(out);
+		return fail(command, "%s", ptah_strerror(status));
+	}
+	out_bytes(out, bytes, n);
+	free(bytes);
+	return out_close(out, &why) < 0 ? fail(command, "%s", why.text) : 0;
+}
+
 int counts_write(const struct command *command, const struct ptah_counts *counts, struct out *out,
 		 bool keep)
 {
-	struct ptah_message why = {""};
-	void *bytes;
-	size_t n;
+	void *bytes = NULL;
+	size_t n = 0;
 	int status;
 
 	if (!out)
@@ -225,11 +237,5 @@ int counts_write(const struct command *command, const struct ptah_counts *counts
 		return 0;
 	}
 	status = ptah_counts_save(counts, &bytes, &n);
-	if (status < 0) {
-		out_abort(out);
-		return fail(command, "%s", ptah_strerror(status));
-	}
-	out_bytes(out, bytes, n);
-	free(bytes);
-	return out_close(out, &why) < 0 ? fail(command, "%s", why.text) : 0;
+	return saved_write(command, status, bytes, n, out);
 }

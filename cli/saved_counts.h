@@ -31,4 +31,10 @@ int counts_create(const struct command *command, const char *path, struct out **
 int counts_write(const struct command *command, const struct ptah_counts *counts, struct out *out,
 		 bool keep);
 
+/*
+ * Writes what ptah_counts_save() or ptah_shard_save() has returned, frees the bytes, and closes the
+ * file; after an error it removes the file. Returns an exit code.
+ */
+int saved_write(const struct command *command, int status, void *bytes, size_t n, struct out *out);
+
 #endif

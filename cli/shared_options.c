@@ -383,6 +383,33 @@ const struct option_def window_options[] = {
     {0},
 };
 
+const struct option_def source_options[] = {
+    {.name = "source-path",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, source_path),
+     .arg = "FOLDER:...",
+     .complete = COMPLETE_FOLDER,
+     .help = "where source files are now",
+     .man = "Folders, with colons between them, in which to look for source files that are not "
+	    "where the compiler read them: of */build/src/a.c* in turn *FOLDER/build/src/a.c*, "
+	    "*FOLDER/src/a.c* and *FOLDER/a.c*."},
+    {.name = "prefix",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, prefix),
+     .arg = "PREFIX",
+     .complete = COMPLETE_FOLDER,
+     .help = "put before absolute names of source files",
+     .man = "Put *PREFIX* before the absolute names of source files, as perf annotate and "
+	    "`objdump`(1) do."},
+    {.name = "prefix-strip",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct input, prefix_strip),
+     .arg = "N",
+     .help = "leave out the first N folders, with --prefix",
+     .man = "With `--prefix`, leave out the first *N* folders of the recorded name."},
+    {0},
+};
+
 const struct option_def quiet_options[] = {
     {.name = "no-progress",
      .kind = OPTION_FLAG,

@@ -141,8 +141,48 @@ static void step(struct walk *k, struct packet_place *place)
 	}
 }
 
+#define BATCH 512
+
+static bool has_pebs(const struct ptah_packet_record *records, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (records[i].type == PTAH_PACKET_BBP)
+			return true;
+	return false;
+}
+
+/* Passes on a batch of packets. *size: how many bytes they have. False: the walk is to end. */
+static bool pass_batch(struct walk *k,
+		       bool (*many)(void *context, const struct packet_batch *batch), void *context,
+		       size_t *size)
+{
+	struct ptah_packet_cursor cursor = {k->w.p, k->w.p + k->w.n, k->block};
+	struct ptah_packet_record records[BATCH];
+	struct packet_batch batch = {
+	    .offset = k->w.offset, .bytes = k->w.p, .records = records, .last_ip = &k->last_ip};
+	int n;
+
+	*size = 0;
+	if (k->lost || k->block != PTAH_BLOCK_NONE)
+		return true;
+	n = ptah_packet_decode_batch(&cursor, records, BATCH);
+	if (n <= 0 || has_pebs(records, n))
+		return true;
+	*size = (size_t)(cursor.next - k->w.p);
+	batch.count = (size_t)n;
+	k->goes_on = false;
+	return many(context, &batch);
+}
+
 void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context)
+{
+	packets_batches(session, stream, from, sync, each, NULL, context);
+}
+
+void packets_batches(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
+		     bool (*each)(void *context, const struct packet_place *place),
+		     bool (*many)(void *context, const struct packet_batch *batch), void *context)
 {
 	struct walk k = {.w = {.session = session, .stream = stream, .offset = from},
 			 .block = PTAH_BLOCK_NONE,
@@ -150,9 +190,14 @@ void packets_each(const struct ptah_session *session, size_t stream, uint64_t fr
 	struct packet_place place;
 
 	while (k.w.n || look(&k.w)) {
-		step(&k, &place);
-		if (!each(context, &place))
+		place.size = 0;
+		if (many && !pass_batch(&k, many, context, &place.size))
 			return;
+		if (!place.size) { /* a packet that is cut by the end of the piece, or bad bytes */
+			step(&k, &place);
+			if (!each(context, &place))
+				return;
+		}
 		skip(&k.w, place.size);
 	}
 }

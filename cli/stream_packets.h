@@ -16,12 +16,26 @@ struct packet_place {
 	struct ptah_packet packet;
 };
 
+/* Packets that are whole in one piece of the stream, as ptah_packet_decode_batch() has them. */
+struct packet_batch {
+	uint64_t offset;
+	const uint8_t *bytes;
+	const struct ptah_packet_record *records;
+	size_t count;
+	uint64_t *last_ip; /* for ptah_packet_ip(); the function keeps it up to date */
+};
+
 /*
  * Calls `each` for every packet from the offset `from` on until it returns false. `sync`: the bytes
  * before the first PSB are not decoded, and are passed with the status PTAH_E_NO_SYNC.
  */
 void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context);
+
+/* The same, but most packets are passed to `many`, in batches. None of these is in a PEBS block. */
+void packets_batches(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
+		     bool (*each)(void *context, const struct packet_place *place),
+		     bool (*many)(void *context, const struct packet_batch *batch), void *context);
 
 /*
  * Adds the number of packets of each type to `counts`, and returns how many bytes are no packets.

@@ -15,6 +15,11 @@ endif()
 # Everything that the preset "tsan" needs: the tests with threads, and the programs they run.
 add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 
+# What scripts/check builds with sanitizers and with clang: all tests but those of the fuzzers' seeds,
+# and what tests run. Benchmarks, examples and fuzzers with gcc's driver are built for the release.
+add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah-system ptah-engine
+  ptah-model ptah-libipt ptah-drpttracer ptah-bare ptah-port-null fuzz-seeds)
+
 # ptah_add_test(FILE ...) makes the test <layer>-<name> of FILE, which is a cmocka program
 # (test_*.c) or a shell test (*.sh).
 #   LAYER         the test is of a rule that several files of the layer keep. A test without this
@@ -60,6 +65,7 @@ function(ptah_add_test file)
       endif()
     endforeach()
     add_executable(${target} ${file} ${test_SOURCES})
+    add_dependencies(checked-tests ${target})
     set_target_properties(${target} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     target_include_directories(${target} PRIVATE ${test_INCLUDES} ${CMAKE_SOURCE_DIR}/src
@@ -113,6 +119,7 @@ endfunction()
 # Builds a program that tests run, in the same folder as the tests.
 function(ptah_add_test_helper name)
   add_executable(${name} ${ARGN})
+  add_dependencies(checked-tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ptah-static)

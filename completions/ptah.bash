@@ -7,15 +7,19 @@ _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
-	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --source-path= --prefix= --prefix-strip= --no-predictor --stdio --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
+	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	calls) echo "--value= --sort= --callers= --callees= --of= --slowest= --stubs --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --last= --srcline --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	dump) echo "--no-pad --no-timing --packets= --range= --since= --until= --around= --raw-bytes --no-sync --time --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	asm) echo "--output= -o --help -h" ;;
-	profile) echo "--by= --save= --calls --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	profile) echo "--by= --save= --calls --shard= --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	merge) echo "--output= -o --partial --no-progress --quiet -q --help -h" ;;
 	cover) echo "--format= --map-size= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
+	export) echo "--to= --clock= --stubs --value= --by= --max-stack= --include= --exclude= --dso= -d --predictor --branches= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
+	inject) echo "--itrace --strip --output= -o --input= -i --jobs= -j --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
 	diff) echo "--by= --ignore= --fail-over= --fail-over-each= --least= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --color= --no-pager --help -h" ;;
 	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
@@ -29,26 +33,32 @@ _ptah_value() {
 	record:--output | record:-o | record:--symbols | record:--qemu | record:--plugin | report:--input | \
 		report:-i | report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | \
 		report:--save-set | report:--vmlinux | report:-k | report:--kallsyms | report:--output | \
-		report:-o | annotate:--input | annotate:-i | annotate:--pt | annotate:--raw | annotate:--elf | \
-		annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | annotate:-k | \
-		annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | calls:--pt | \
-		calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | calls:--vmlinux | \
-		calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | script:-i | \
-		script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | script:--save-set | \
-		script:--vmlinux | script:-k | script:--kallsyms | script:--output | script:-o | stat:--input | \
-		stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | stat:--pages | stat:--save-set | \
-		stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | stat:-o | verify:--input | \
-		verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | verify:--pages | \
-		verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | verify:--output | \
-		verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | dump:--pe | \
-		dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | dump:--output | \
-		dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | profile:--pt | \
-		profile:--raw | profile:--elf | profile:--pe | profile:--pages | profile:--save-set | \
-		profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | profile:-o | \
-		cover:--input | cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | cover:--pages | \
-		cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | cover:--output | cover:-o | \
-		diff:--vmlinux | diff:-k | diff:--kallsyms | diff:--output | diff:-o | caps:--output | caps:-o | \
-		vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
+		report:-o | view:--output | view:-o | view:--input | view:-i | view:--vmlinux | view:-k | \
+		view:--kallsyms | view:--pt | view:--raw | view:--elf | view:--pe | view:--pages | \
+		view:--save-set | annotate:--input | annotate:-i | annotate:--pt | annotate:--raw | \
+		annotate:--elf | annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | \
+		annotate:-k | annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | \
+		calls:--pt | calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | \
+		calls:--vmlinux | calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | \
+		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
+		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
+		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
+		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
+		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
+		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
+		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
+		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
+		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
+		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
+		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
+		profile:-o | merge:--output | merge:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
+		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
+		cover:--kallsyms | cover:--output | cover:-o | export:--dso | export:-d | export:--input | \
+		export:-i | export:--pt | export:--raw | export:--elf | export:--pe | export:--pages | \
+		export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | export:--output | \
+		export:-o | inject:--output | inject:-o | inject:--input | inject:-i | inject:--vmlinux | \
+		inject:-k | inject:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | diff:--output | \
+		diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
@@ -56,58 +66,73 @@ _ptah_value() {
 		report:--percent-limit | report:--limit | report:-n | report:--jobs | report:-j | \
 		report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | report:--since | \
 		report:--until | report:--around | report:--function | report:--pid | report:--tid | \
-		report:--comm | report:--cpu | report:-C | report:--processor | annotate:--symbol | annotate:-s | \
-		annotate:--dsos | annotate:-d | annotate:--prefix-strip | annotate:--limit | annotate:-n | \
-		annotate:--jobs | annotate:-j | annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | \
-		annotate:--cpuid-0x15 | annotate:--since | annotate:--until | annotate:--around | annotate:--pid | \
-		annotate:--tid | annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | \
-		calls:--callers | calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | \
-		calls:--jobs | calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | \
-		calls:--cpuid-0x15 | calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | \
-		calls:--comm | calls:--cpu | calls:-C | calls:--processor | script:--last | script:--jobs | \
-		script:-j | script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | \
-		script:--since | script:--until | script:--around | script:--function | script:--pid | \
-		script:--tid | script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | \
-		stat:-j | stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | \
-		stat:--until | stat:--around | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
-		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
-		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
-		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--since | dump:--until | \
-		dump:--around | dump:--filter | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | \
-		dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | dump:--processor | \
-		profile:--limit | profile:-n | profile:--jobs | profile:-j | profile:--filter | \
-		profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | profile:--since | \
-		profile:--until | profile:--around | profile:--function | profile:--pid | profile:--tid | \
-		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--map-size | \
-		cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | cover:--nom-freq | \
-		cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | cover:--function | \
-		cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | cover:--processor | \
-		diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | \
-		diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | \
-		diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		report:--comm | report:--cpu | report:-C | report:--processor | view:--max-size | view:--port | \
+		view:--prefix-strip | view:--pid | view:--tid | view:--comm | view:--cpu | view:-C | \
+		view:--processor | view:--since | view:--until | view:--around | view:--jobs | view:-j | \
+		view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | annotate:--symbol | \
+		annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
+		annotate:--prefix-strip | annotate:--jobs | annotate:-j | annotate:--filter | \
+		annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | \
+		annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | \
+		annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | calls:--callees | \
+		calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | calls:-j | \
+		calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | calls:--since | \
+		calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | calls:--cpu | \
+		calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | script:--filter | \
+		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | script:--until | \
+		script:--around | script:--function | script:--pid | script:--tid | script:--comm | script:--cpu | \
+		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
+		stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | stat:--until | stat:--around | stat:--pid | \
+		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
+		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
+		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
+		dump:--since | dump:--until | dump:--around | dump:--filter | dump:--mtc-freq | dump:--nom-freq | \
+		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
+		dump:--processor | profile:--shard | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
+		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
+		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
+		cover:--map-size | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
+		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
+		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
+		cover:--processor | export:--max-stack | export:--include | export:--exclude | export:--jobs | \
+		export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | export:--cpuid-0x15 | \
+		export:--since | export:--until | export:--around | export:--function | export:--pid | \
+		export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | inject:--jobs | \
+		inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | inject:--tid | \
+		inject:--comm | inject:--cpu | inject:-C | inject:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
-	report:--value | calls:--value) echo "words instructions cycles time" ;;
-	report:--by) echo "words all process thread cpu" ;;
-	report:--symfs | annotate:--source-path | annotate:--prefix | annotate:--symfs | calls:--symfs | \
-		script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | \
-		diff:--symfs) echo "folder" ;;
-	report:--errata | annotate:--errata | calls:--errata | script:--errata | stat:--errata | \
-		verify:--errata | dump:--errata | profile:--errata | cover:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
+	report:--by | export:--by) echo "words all process thread cpu" ;;
+	report:--symfs | view:--source-path | view:--prefix | view:--symfs | annotate:--source-path | \
+		annotate:--prefix | annotate:--symfs | calls:--symfs | script:--symfs | stat:--symfs | \
+		verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | export:--symfs | \
+		inject:--symfs | diff:--symfs) echo "folder" ;;
+	report:--errata | view:--errata | annotate:--errata | calls:--errata | script:--errata | \
+		stat:--errata | verify:--errata | dump:--errata | profile:--errata | cover:--errata | \
+		export:--errata | inject:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
 	report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
-		verify:--color | dump:--color | profile:--color | cover:--color | diff:--color | caps:--color) echo "words auto always never" ;;
+		verify:--color | dump:--color | profile:--color | cover:--color | export:--color | diff:--color | \
+		caps:--color) echo "words auto always never" ;;
 	report:--format | annotate:--format | calls:--format | script:--format | stat:--format | \
 		verify:--format | dump:--format | profile:--format | diff:--format | caps:--format) echo "words text json tsv" ;;
 	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap" ;;
+	export:--to) echo "words help fxt perfetto chrome firefox folded svg speedscope pprof callgrind lcov cobertura gcov drcov bolt autofdo llvm-profgen sqlite" ;;
+	export:--clock) echo "words default time instructions" ;;
+	export:--branches) echo "words none calls all" ;;
 	diff:--by) echo "words functions branches lines" ;;
 	caps:--model | caps:-m | vm:--model) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
 	esac
 }
 
-_ptah_commands='record report annotate calls script stat verify dump asm profile cover diff caps vm'
+_ptah_commands='record report view annotate calls script stat verify dump asm profile merge cover export inject diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

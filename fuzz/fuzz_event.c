@@ -3,10 +3,13 @@
  * Proves of the event layer, for any bytes and any chunks: the items are the
  * same for all sizes of chunks, their number is bounded by the trace's length,
  * their types and offsets are in range, and after the end nothing follows.
+ * Groups of packets that packet_group.h reads are what the items say.
  *
  * Input: a byte that chooses the configuration (fuzz_event_config), the trace.
  */
 #include "fuzz.h"
+
+#include "../tests/event/compare_group.h"
 
 /* No packet leads to more items than this (a PSB+ after an overflow). */
 #define ITEMS_PER_BYTE 16
@@ -61,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ptah_event_config config = fuzz_event_config(size ? *data : 0);
 	uint64_t seed = fuzz_hash(1, data, size) | 1;
+	struct group_counts counts = {0};
 	struct fuzz_items whole;
 	size_t max_chunk[] = {1, 3, 40, 300};
 
@@ -68,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data++;
 		size--;
 	}
+	CHECK(groups_equal_events(&config, data, size, &counts));
 	whole = decode(&config, data, size, size, seed);
 	for (size_t i = 0; i < sizeof(max_chunk) / sizeof(*max_chunk); i++) {
 		struct fuzz_items cut = decode(&config, data, size, max_chunk[i], seed + 2 * i);

@@ -946,6 +946,37 @@ static void make_counts(struct buffer *b)
 	put_size_and_checksum(b);
 }
 
+static void put_buffer(struct buffer *b, void (*make)(struct buffer *b))
+{
+	static struct buffer part;
+
+	memset(&part, 0, sizeof(part));
+	make(&part);
+	WORDS(b, part.size);
+	put_bytes(b, part.bytes, part.size);
+}
+
+/* A shard as in docs/profile-file.md: part 2 of 3, with a recording and one that was not read. */
+static void make_shard(struct buffer *b)
+{
+	put_bytes(b, "PTAHSHRD", 8);
+	WORDS(b, PAIR(1, 0), 0, 0, 0x1234, PAIR(3, 3), 2, 2);
+	WORDS(b, PAIR(0, 0), 0x5678, 2, 6); /* number, flags; digest, ranges, length of the name */
+	put_bytes(b, "a.data\0\0", 8);
+	/* stream, from, to, digests, process and flags, the first error */
+	WORDS(b, 0, 0, 4096, 0, 77, PAIR(-1, 1), 1, 0x401000, 0, 0, 0, 99);
+	WORDS(b, 0, 4096, UINT64_MAX, 77, 0, PAIR(-1, 2), 0, 0, 0, 0, 0, 0);
+	put_buffer(b, make_counts);
+	WORDS(b, PAIR(-1, 3), 0, 0, 0, 0x401000, 0x1000, 0x400000, 0x10000);
+	WORDS(b, PAIR(8, 0), 1, 0x1000, UINT64_MAX);
+	put_buffer(b, make_counts);
+	WORDS(b, PAIR(-1, 2), 0, 0, 0, 0x401000, 0x1000, 0x402000, 0x2000);
+	WORDS(b, PAIR(8, 0), 1, 0x1000, UINT64_MAX);
+	WORDS(b, PAIR(1, 1), 0, 0, 1); /* was not read */
+	put_bytes(b, "b\0\0\0\0\0\0", 8);
+	put_size_and_checksum(b);
+}
+
 /*
  * Calls without other counts: main calls f twice, and f calls itself once; then calls of g in f
  * were folded. Instructions: main 10, f 4 and 2, what was folded 3.
@@ -1323,6 +1354,7 @@ int main(int argc, char **argv)
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
 	    {"counts/calls", make_saved_calls},
+	    {"shard/part", make_shard},
 	    {"engine/threads", make_play_of_threads},
 	    {"engine/by-msr", make_play_by_msr},
 	    {"engine/everything", make_play_of_everything},

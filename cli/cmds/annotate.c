@@ -2,7 +2,7 @@
 /* ptah annotate: source code and instructions with how often each ran. */
 #include "annotate_view.h"
 #include "output/pretty.h"
-#include "progress.h"
+#include "read_outcomes.h"
 #include "saved_counts.h"
 
 #include <inttypes.h>
@@ -71,29 +71,6 @@ static const struct option_def annotate_options[] = {
      .help = "all code that did not run, too",
      .man = "Text: show all instructions. By default 8 and more in a row that did not run are "
 	    "one line."},
-    {.name = "source-path",
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct annotate_options, source_path),
-     .arg = "FOLDER:...",
-     .complete = COMPLETE_FOLDER,
-     .help = "where source files are now",
-     .man = "Folders, with colons between them, in which to look for source files that are not "
-	    "where the compiler read them: of */build/src/a.c* in turn *FOLDER/build/src/a.c*, "
-	    "*FOLDER/src/a.c* and *FOLDER/a.c*."},
-    {.name = "prefix",
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct annotate_options, prefix),
-     .arg = "PREFIX",
-     .complete = COMPLETE_FOLDER,
-     .help = "put before absolute names of source files",
-     .man = "Put *PREFIX* before the absolute names of source files, as perf annotate and "
-	    "`objdump`(1) do."},
-    {.name = "prefix-strip",
-     .kind = OPTION_NUMBER,
-     .at = offsetof(struct annotate_options, prefix_strip),
-     .arg = "N",
-     .help = "leave out the first N folders, with --prefix",
-     .man = "With `--prefix`, leave out the first *N* folders of the recorded name."},
     {.name = "no-predictor",
      .kind = OPTION_FLAG,
      .at = offsetof(struct annotate_options, no_predictor),
@@ -465,43 +442,6 @@ static int show(struct annotate_view *v, int argc, char **argv)
 	return problem < 0 ? fail(&command_annotate, "%s", ptah_strerror(problem)) : 0;
 }
 
-/* The order of the outcomes */
-
-struct order {
-	const struct input *input;
-	const struct ptah_session *session;
-	struct progress progress;
-};
-
-static bool wants_stream(void *order, size_t stream)
-{
-	const struct order *o = order;
-
-	return input_wants(o->input, o->session, stream);
-}
-
-static bool order_progress(void *order, uint64_t bytes)
-{
-	progress_at(&((struct order *)order)->progress, bytes);
-	return !interrupted();
-}
-
-static int read_order(const struct input *input, const struct ptah_session *session,
-		      struct outcomes *outcomes)
-{
-	struct order order = {.input = input, .session = session};
-	const struct outcomes_config config = {.jobs = input_jobs(input, 0),
-					       .wants = wants_stream,
-					       .progress = order_progress,
-					       .context = &order};
-	int status;
-
-	progress_begin(&order.progress, input, session, true);
-	status = outcomes_read(session, &config, outcomes);
-	progress_end(&order.progress);
-	return status;
-}
-
 /* What the command has read. */
 struct source {
 	struct ptah_session *session; /* NULL: saved counts */
@@ -525,7 +465,7 @@ static int read_source(struct annotate_options *o, struct source *s)
 		    counts_of_session(&command_annotate, input, s->session, &s->counts, &s->kernel);
 	if (status || o->no_predictor || interrupted())
 		return status;
-	problem = read_order(input, s->session, &s->outcomes);
+	problem = input_outcomes(input, s->session, &s->outcomes);
 	s->has_outcomes = problem >= 0;
 	return problem < 0 ? fail(&command_annotate, "%s", ptah_strerror(problem)) : 0;
 }
@@ -567,7 +507,7 @@ static int check_options(struct annotate_options *o)
 {
 	if (o->branches && o->lines)
 		return fail_usage(&command_annotate, "one of --branches and --lines");
-	if (o->prefix_strip && !o->prefix)
+	if (o->input.prefix_strip && !o->input.prefix)
 		return fail_usage(&command_annotate, "--prefix-strip belongs to --prefix");
 	if (o->input.limit == UINT64_MAX)
 		o->input.limit = o->branches || o->lines ? 20 : 5;
@@ -596,10 +536,7 @@ static int run(int argc, char **argv)
 		status = output_open(&command_annotate, &o.input, &v.out);
 	if (status)
 		return status;
-	v.sources.paths = (struct source_paths){.prefix = o.prefix,
-						.strip = o.prefix_strip,
-						.symfs = o.input.symfs,
-						.folders = o.source_path};
+	v.sources.paths = input_source_paths(&o.input);
 	status = read_source(&o, &source);
 	if (!status)
 		status = annotate(&v, &source, argc - first, argv + first);
@@ -622,8 +559,8 @@ const struct command command_annotate = {
 	"branch predictor missed it. FUNCTION is a name, FILE:LINE or an address; by default the\n"
 	"hottest functions. --branches ranks the branches of the whole program.",
     .options =
-	(const struct option_def *const[]){annotate_options, names_options, jobs_options,
-					   input_options, raw_options, ptxed_options,
+	(const struct option_def *const[]){annotate_options, source_options, names_options,
+					   jobs_options, input_options, raw_options, ptxed_options,
 					   window_options, decode_options, output_options,
 					   format_options, quiet_options, help_options, NULL},
     .notes =

@@ -179,8 +179,8 @@ static int compare(struct diff_view *v, const struct options *o, const struct li
 
 	for (int side = 0; side < DIFF_SIDES && problem >= 0; side++) {
 		problem = diff_run_list(&o->input, (enum diff_by)o->by, &runs[side]);
-		entries[side] = runs[side].entries;
-		counts[side] = runs[side].count;
+		entries[side] = runs[side].list.entries;
+		counts[side] = runs[side].list.count;
 	}
 	if (problem >= 0)
 		problem = diff_compare(entries, counts, &diff);

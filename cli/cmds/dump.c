@@ -221,6 +221,25 @@ static bool each(void *context, const struct packet_place *place)
 	return true;
 }
 
+/* Packets as text, one of which is like the other but for its offset and address. */
+static bool many(void *context, const struct packet_batch *batch)
+{
+	struct dump *d = context;
+
+	progress_at(&d->progress, batch->offset);
+	if (interrupted() || out_failed(d->out))
+		return false;
+	d->synced = true;
+	dump_text_batch(d, batch);
+	return true;
+}
+
+static bool is_plain_text(const struct dump *d)
+{
+	return d->input->format == FORMAT_TEXT && !d->time && !d->from && d->to == UINT64_MAX &&
+	       d->end == UINT64_MAX;
+}
+
 static void dump_stream(struct dump *d, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info, whole;
@@ -237,7 +256,7 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
 	if (from < d->end)
-		packets_each(session, i, from, d->sync, each, d);
+		packets_batches(session, i, from, d->sync, each, is_plain_text(d) ? many : NULL, d);
 	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX &&
 		     d->end == UINT64_MAX;
 	RENDER(d->renderer, end_stream, d);

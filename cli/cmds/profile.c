@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah profile: how often each branch, block, edge or function ran. */
+#include "shard_source.h"
 #include "profile_view.h"
 #include "saved_counts.h"
+#include "window.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 struct options {
 	struct input input;
 	int by;
-	const char *save;
+	const char *save, *shard;
 };
 
 static const struct option_def by_options[] = {
@@ -42,6 +44,21 @@ static const struct option_def save_options[] = {
      .help = "with --save: save the calls, too",
      .man = "With `--save`: save which function called which as well, for `ptah report -g`. The "
 	    "recording is then decoded twice."},
+    {.name = "shard",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, shard),
+     .arg = "I/N",
+     .man_arg = "*I*/*N*",
+     .help = "with --save: count the I-th of N equal parts, for ptah merge",
+     .man =
+	 "With `--save`: count the *I*-th of *N* equal parts of the recordings and nothing else, "
+	 "and print nothing. `ptah merge` joins the parts to what the command without this "
+	 "option saves. The recordings must be named in the same order for each part; their "
+	 "folders may differ. A part is by bytes of the recordings: some of them, streams, and "
+	 "pieces of streams from one PSB to another. Only these are read, and what the "
+	 "recordings contain besides their trace. A stream in which several processes take "
+	 "turns on a CPU is in the part in which it begins. One thread counts; processors are "
+	 "used by counting several parts at once."},
     {0},
 };
 
@@ -176,6 +193,18 @@ static int check_options(const struct options *o)
 		fail(&command_profile, "--calls is for --save; ptah report -g shows calls");
 		return EXIT_USAGE;
 	}
+	if (o->shard && !o->save) {
+		fail(&command_profile,
+		     "--shard is for --save, which keeps the part for ptah merge");
+		return EXIT_USAGE;
+	}
+	if (o->shard && (o->input.pt || o->input.calls || window_is_wanted(&o->input))) {
+		fail(&command_profile, "--shard counts parts of whole recordings: not with %s",
+		     o->input.pt      ? "--pt"
+		     : o->input.calls ? "--calls"
+				      : "--since, --until and --around");
+		return EXIT_USAGE;
+	}
 	if (o->save && !strcmp(o->save, "-")) {
 		fail(&command_profile, "--save: it takes the name of a file");
 		return EXIT_USAGE;
@@ -203,6 +232,15 @@ static int finish(struct profile_view *v, struct out *save)
 	return unsaved ? unsaved : status;
 }
 
+static int run_shard(struct options *o, int argc, char **argv)
+{
+	struct out *save;
+	int status = counts_create(&command_profile, o->save, &save);
+
+	return status ? status
+		      : shard_count(&command_profile, &o->input, argc, argv, o->shard, save);
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {.input.limit = 20};
@@ -214,6 +252,8 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	status = check_options(&o);
+	if (!status && o.shard)
+		return run_shard(&o, argc - first, argv + first);
 	view.by = (enum profile_by)o.by;
 	view.renderer = renderer_choose(&command_profile,
 					view.by == BY_FUNCTIONS ? profile_function_renderers

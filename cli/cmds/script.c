@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
 #include "base/text.h"
-#include "script_view.h"
+#include "script_cache.h"
 #include "window.h"
 
 #include <inttypes.h>
@@ -85,13 +85,39 @@ static const struct option_def script_options[] = {
 
 /* The thread, and names */
 
+static void lock_names(struct script *s)
+{
+	if (s->names_lock)
+		pthread_mutex_lock(s->names_lock);
+	names_set_time(s->names, s->at);
+}
+
+static void unlock_names(struct script *s)
+{
+	if (s->names_lock)
+		pthread_mutex_unlock(s->names_lock);
+}
+
+const struct name *script_find_name(struct script *s, uint64_t ip)
+{
+	struct name *name = &s->name;
+
+	lock_names(s);
+	*name = *names_find(s->names, s->info.space, ip);
+	unlock_names(s);
+	/* Generated code has other names at other times. */
+	if (name->generated)
+		script_cache_keep_none(s->cache);
+	return name;
+}
+
 void script_put_name(struct script *s, uint64_t ip)
 {
 	const struct name *name;
 
 	if (s->input->no_symbols)
 		return;
-	name = names_find(s->names, s->info.space, ip);
+	name = script_find_name(s, ip);
 	out_char(s->out, ' ');
 	if (name->symbol) {
 		out_text(s->out, name->symbol);
@@ -112,7 +138,7 @@ const char *script_symbol(struct script *s, uint64_t ip, char *text, size_t n)
 
 	if (s->input->no_symbols)
 		return NULL;
-	name = names_find(s->names, s->info.space, ip);
+	name = script_find_name(s, ip);
 	if (!name->symbol)
 		return NULL;
 	if (name->offset)
@@ -126,14 +152,17 @@ const char *script_source_line(struct script *s, uint64_t ip)
 {
 	struct ptah_line line;
 	const struct name *name;
+	bool known;
 
 	if (!(s->asked & SCRIPT_LINES) || script_is_counting(s))
 		return NULL;
-	name = names_find(s->names, s->info.space, ip);
-	if (!names_line(s->names, name, &line))
-		return NULL;
-	snprintf(s->source, sizeof(s->source), "%s:%u", line.file, line.line);
-	return s->source;
+	name = script_find_name(s, ip);
+	lock_names(s);
+	known = names_line(s->names, name, &line);
+	if (known)
+		snprintf(s->source, sizeof(s->source), "%s:%u", line.file, line.line);
+	unlock_names(s);
+	return known ? s->source : NULL;
 }
 
 bool script_is_wanted(struct script *s, uint64_t ip)
@@ -146,10 +175,12 @@ bool script_is_wanted(struct script *s, uint64_t ip)
 		return true;
 	if (place->known && place->ip == ip && place->space == s->info.space)
 		return place->wanted;
-	name = names_find(s->names, s->info.space, ip);
+	name = script_find_name(s, ip);
 	/* Generated code has other names at other times. */
 	*place = (struct script_place){.ip = ip, .space = s->info.space, .known = !name->generated};
+	lock_names(s);
 	place->wanted = names_is(s->names, name, s->function);
+	unlock_names(s);
 	s->found_function |= place->wanted;
 	return place->wanted;
 }
@@ -170,15 +201,14 @@ static void set_time(struct script *s, uint64_t tsc)
 {
 	uint64_t ns = ptah_session_time(s->session, tsc);
 	char *at = s->prefix + s->thread_length;
-	size_t room = sizeof(s->prefix) - s->thread_length;
 
 	s->tsc = tsc;
 	s->now = (struct script_time){ns, tsc && ns};
 	s->timed |= s->now.known;
-	s->prefix_length = s->thread_length +
-			   (size_t)(s->now.known ? snprintf(at, room, "%" PRIu64 ".%09" PRIu64 ": ",
-							    ns / 1000000000, ns % 1000000000)
-						 : snprintf(at, room, "-: "));
+	at = s->now.known ? text_seconds(at, ns) : stpcpy(at, "-");
+	at = stpcpy(at, ": ");
+	s->prefix_length = (size_t)(at - s->prefix);
+	script_cache_new_head(s->cache);
 }
 
 void script_put_prefix(struct script *s)
@@ -191,6 +221,7 @@ static void set_name(struct script *s, const char *comm)
 {
 	s->thread_length = s->prefix_length = (size_t)snprintf(
 	    s->prefix, sizeof(s->prefix), "%.16s %d ", comm[0] ? comm : "trace", s->info.tid);
+	script_cache_new_head(s->cache);
 	if (s->time)
 		set_time(s, s->tsc);
 }
@@ -217,7 +248,7 @@ void script_begin_thread(struct script *s, const struct ptah_stream_info *info)
 		script_forget_lines(s);
 	s->info = *info;
 	s->space = UINT_MAX;
-	s->has_branch = false;
+	s->branch.is_open = false;
 	s->named = 1;
 	s->renamed = 0;
 	set_name(s, info->comm);
@@ -227,7 +258,8 @@ void script_set_time(struct script *s, uint64_t tsc)
 {
 	if (tsc && (tsc < s->named || tsc >= s->renamed))
 		follow_name(s, tsc);
-	names_set_time(s->names, tsc);
+	s->guessed |= !tsc && !s->renamed;
+	s->at = tsc;
 	if (s->time && tsc != s->tsc)
 		set_time(s, tsc);
 }
@@ -287,18 +319,39 @@ static void take_item(struct script *s, const struct ptah_item *item, const stru
 	s->mode->take(s, item);
 }
 
-static int read_items(struct script *s, struct progress *progress)
+/* The items of the last read ran code that is another one than before, perhaps. */
+static void follow_code(struct script *s)
+{
+	const uint64_t generation = ptah_reader_generation(s->reader);
+
+	if (generation != s->generation)
+		script_cache_forget(s->cache);
+	s->generation = generation;
+}
+
+void script_take_items(struct script *s, const struct ptah_item *items, int n)
+{
+	follow_thread(s);
+	follow_code(s);
+	for (int k = 0; k < n; k++)
+		take_item(s, &items[k], items + n);
+}
+
+bool script_has_stopped(const struct script *s)
+{
+	return interrupted() || out_failed(s->out);
+}
+
+int script_read_items(struct script *s, struct progress *progress)
 {
 	struct ptah_item items[256], last = {0};
 	int n;
 
-	while (!interrupted() && !out_failed(s->out) &&
+	while (!script_has_stopped(s) &&
 	       (n = ptah_reader_read(s->reader, items, ARRAY_SIZE(items))) != 0) {
 		if (n < 0)
 			return n;
-		follow_thread(s);
-		for (int k = 0; k < n; k++)
-			take_item(s, &items[k], items + n);
+		script_take_items(s, items, n);
 		last = items[n - 1];
 		progress_at(progress, ptah_reader_offset(s->reader));
 	}
@@ -306,20 +359,37 @@ static int read_items(struct script *s, struct progress *progress)
 	return 0;
 }
 
-int script_read_stream(struct script *s, size_t i, struct progress *progress)
+void script_follow_stream(struct script *s, size_t stream)
 {
-	const struct ptah_jobs jobs = {
-	    .size = sizeof(jobs), .jobs = input_jobs(s->input, 1), .workers = s->workers};
 	struct ptah_stream_info info;
-	int status = ptah_reader_new(s->session, i, &jobs, &s->reader);
+	const size_t like = ptah_session_stream_like(s->session, stream);
+
+	if (like != s->like)
+		script_cache_forget(s->cache);
+	s->like = like;
+	s->tsc = 0;
+	input_stream_info(s->session, stream, &info);
+	script_begin_thread(s, &info);
+}
+
+static int read_alone(struct script *s, size_t stream, struct progress *progress)
+{
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = 1, .workers = s->workers};
+	int status = ptah_reader_new(s->session, stream, &jobs, &s->reader);
 
 	if (status < 0)
 		return status;
-	input_stream_info(s->session, i, &info);
-	s->tsc = 0;
-	script_begin_thread(s, &info);
-	status = read_items(s, progress);
+	status = script_read_items(s, progress);
 	ptah_reader_free(s->reader);
+	return status;
+}
+
+int script_read_stream(struct script *s, size_t stream, struct progress *progress)
+{
+	int status;
+
+	script_follow_stream(s, stream);
+	status = s->jobs ? script_read_with_jobs(s, stream) : read_alone(s, stream, progress);
 	progress_next(progress, s->info.bytes);
 	return status;
 }
@@ -346,14 +416,19 @@ static int script_streams(struct script *s)
 		names_show_all(s->names);
 	if (status >= 0)
 		status = script_new_lines(s);
+	if (status >= 0 && !s->last && s->mode->take)
+		status = script_cache_new(&s->cache);
 	json_init(&s->json, s->out);
 	RENDER(s->renderer, begin, s);
 	if (status >= 0)
 		status = ptah_workers_new(s->session, &s->workers);
 	progress_begin(&progress, s->input, s->session, false);
+	if (status >= 0 && s->mode->take && !s->last && input_jobs(s->input, 1) > 1)
+		status = script_new_jobs(s, &progress);
 	if (status >= 0)
 		status = s->mode->take || s->last ? read_streams(s, &progress)
 						  : script_read_calls(s, SIZE_MAX, &progress);
+	script_free_jobs(s);
 	progress_end(&progress);
 	RENDER(s->renderer, end, s);
 	return status;
@@ -427,6 +502,7 @@ static int run(int argc, char **argv)
 	ptah_workers_free(s.workers);
 	names_free(s.names);
 	script_free_lines(&s);
+	script_cache_free(s.cache);
 	script_free_last(&s);
 	free(s.inside);
 	ptah_session_close(session);
@@ -446,10 +522,16 @@ const struct command command_script = {
 						  ptxed_options, window_options, function_options,
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},
-    .notes = (const struct option_note[]){{"function",
-					   "With `--calls` everything below its calls is shown, "
-					   "too. Losses and errors are shown wherever they are."},
-					  {0}},
+    .notes =
+	(const struct option_note[]){
+	    {"function", "With `--calls` everything below its calls is shown, "
+			 "too. Losses and errors are shown wherever they are."},
+	    {"jobs", "The threads also make the text; each keeps up to 32 MB of it "
+		     "until what comes before has been written. With `--calls` they "
+		     "only decode. With `--last`, `--since`, `--until` and "
+		     "`--around`, and in the stream of a CPU on which several "
+		     "threads ran, one thread does everything."},
+	    {0}},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -98,9 +98,21 @@ void annotation_free(struct annotation *annotation);
 const struct annotate_branch *annotation_branch(const struct annotation *annotation,
 						uint32_t object, uint64_t at);
 
+/* The object of this path; `pid` is that of code that is in no file. NO_OBJECT: nothing of it ran.
+ */
+#define NO_OBJECT UINT32_MAX
+uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
+				int32_t pid);
+
+/* The first piece of an object that begins at `at` or after it. */
+size_t annotation_piece_at(const struct annotation *annotation, uint32_t object, uint64_t at);
+
 /* The function that holds a place; NULL: none that ran does. */
 const struct annotate_function *annotation_function(const struct annotation *annotation,
 						    uint32_t object, uint64_t at);
+
+/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
+char *annotation_full_path(const struct annotation *annotation, const char *path);
 
 /* An instruction of a function, executed or not; or a part whose bytes are not known. */
 struct annotate_row {
@@ -128,6 +140,24 @@ struct annotate_code {
 int annotate_code(const struct annotation *annotation, const struct annotate_function *function,
 		  struct annotate_code *code);
 void annotate_code_free(struct annotate_code *code);
+
+/* "main+0x10" without the object; the address where no symbol is known. `f` may be NULL. */
+const char *annotate_label(const struct annotate_function *f, uint64_t at, char *text, size_t size);
+
+enum annotate_text_options {
+	ANNOTATE_ATT = 1 << 0,	   /* AT&T syntax instead of Intel's */
+	ANNOTATE_MANGLED = 1 << 1, /* names as they are in the file */
+};
+
+/* The text of an instruction, with the function that a direct branch goes to. */
+void annotate_instruction(const struct annotation *annotation,
+			  const struct annotate_function *function,
+			  const struct annotate_code *code, const struct annotate_row *row,
+			  unsigned options, char *text, size_t size);
+
+/* The place that a direct branch, jump or call goes to. False: it is no such instruction. */
+bool annotate_target(const struct annotate_code *code, const struct annotate_row *row,
+		     uint64_t *target);
 
 /* A line of source code in a function. */
 struct annotate_line {

@@ -19,21 +19,10 @@ struct annotate_bytes {
 	const uint8_t *bytes;
 };
 
-/* The first piece of an object that begins at `at` or after it. */
-size_t annotation_piece_at(const struct annotation *a, uint32_t object, uint64_t at);
-
 /* The first piece of an object that may reach `at`: no earlier one ends after it. */
 size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint64_t at);
 
 /* annotate_order.c: takes over the outcomes. 0 or an error. */
 int annotation_add_outcomes(struct annotation *a);
-
-/* The object of a place of a session, NO_OBJECT if nothing of it was counted. *at: its place. */
-#define NO_OBJECT UINT32_MAX
-uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
-				int32_t pid);
-
-/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
-char *annotation_full_path(const struct annotation *a, const char *path);
 
 #endif

@@ -26,7 +26,7 @@ struct drcov_block {
 };
 
 struct drcov {
-	const struct names *names;
+	struct names *names;
 	const char *symfs;
 	struct module *modules;
 	size_t module_count, module_capacity;
@@ -39,7 +39,7 @@ struct drcov {
 	int module; /* of that mapping; -1: none */
 };
 
-int drcov_new(const struct names *names, const char *symfs, struct drcov **drcov)
+int drcov_new(struct names *names, const char *symfs, struct drcov **drcov)
 {
 	struct drcov *d = calloc(1, sizeof(*d));
 
@@ -144,12 +144,14 @@ static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
 /* Sets d->module to the module of the address. */
 static int move_to(struct drcov *d, int32_t pid, uint64_t ip)
 {
+	bool changed;
+
 	if (d->map.size && d->pid == pid && ip - d->map.address < d->map.size)
 		return 0;
 	d->pid = pid;
 	d->module = -1;
 	d->map.size = 0;
-	if (!names_find_map(d->names, pid, ip, &d->map))
+	if (!names_find_place(d->names, pid, ip, &d->map, &changed))
 		return 0;
 	return find_module(d, &d->map, &d->module);
 }

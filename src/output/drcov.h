@@ -13,7 +13,7 @@
 struct drcov;
 
 /* `names` knows what is mapped where. Binaries are searched below `symfs` (may be NULL) first. */
-int drcov_new(const struct names *names, const char *symfs, struct drcov **drcov);
+int drcov_new(struct names *names, const char *symfs, struct drcov **drcov);
 void drcov_free(struct drcov *drcov);
 
 /*

@@ -112,12 +112,13 @@ static size_t add_up(struct hotspot *rows, size_t n, int (*order)(const void *, 
 
 	qsort(rows, n, sizeof(*rows), order);
 	for (size_t i = 0; i < n; i++) {
-		struct hotspot *into = &rows[k - 1];
+		struct hotspot *into;
 
-		if (!k || order(into, &rows[i]) != 0) {
+		if (!k || order(&rows[k - 1], &rows[i]) != 0) {
 			rows[k++] = rows[i];
 			continue;
 		}
+		into = &rows[k - 1];
 		into->instructions += rows[i].instructions;
 		into->calls += rows[i].calls;
 		into->jumps += rows[i].jumps;

@@ -31,31 +31,31 @@ static size_t plain_length(const unsigned char *s)
 	return n;
 }
 
-/* Bytes that are no valid UTF-8 become U+FFFD. What a terminal would obey is escaped. */
-static void put_string(struct json *j, const char *value)
+/* What a terminal would obey is escaped. */
+void json_text(struct out *out, const char *value)
 {
 	size_t n;
 
-	out_char(j->out, '"');
+	out_char(out, '"');
 	for (;; value += n) {
 		uint32_t c;
 
 		n = plain_length((const unsigned char *)value);
-		out_bytes(j->out, value, n);
+		out_bytes(out, value, n);
 		value += n;
 		if (!*value)
 			break;
 		c = text_character(value, &n);
 		if (c == '"' || c == '\\')
-			out_format(j->out, "\\%c", (char)c);
+			out_format(out, "\\%c", (char)c);
 		else if (c == TEXT_INVALID)
-			out_text(j->out, "\\ufffd");
+			out_text(out, "\\ufffd");
 		else if (text_is_harmful(c))
-			out_format(j->out, "\\u%04" PRIx32, c);
+			out_format(out, "\\u%04" PRIx32, c);
 		else
-			out_bytes(j->out, value, n);
+			out_bytes(out, value, n);
 	}
-	out_char(j->out, '"');
+	out_char(out, '"');
 }
 
 /* Writes what precedes a value: a comma, indentation, the key. */
@@ -73,7 +73,7 @@ static void begin_value(struct json *j, const char *key)
 	}
 	j->filled[j->depth] = true;
 	if (key) {
-		put_string(j, key);
+		json_text(j->out, key);
 		out_text(j->out, ": ");
 	}
 }
@@ -124,7 +124,7 @@ void json_string(struct json *j, const char *key, const char *value)
 {
 	begin_value(j, key);
 	if (value)
-		put_string(j, value);
+		json_text(j->out, value);
 	else
 		out_text(j->out, "null");
 }

@@ -18,6 +18,10 @@ struct json {
 	bool flat[JSON_DEPTH];	 /* the level is on one line */
 };
 
+/* Writes a string with its quotes, as all of these functions do. Bytes that are no valid UTF-8
+ * become U+FFFD. */
+void json_text(struct out *out, const char *value);
+
 void json_init(struct json *j, struct out *out);
 
 /* flat: the whole object is on one line, as a row of a list. */

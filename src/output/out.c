@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffered output to a file, a pipe, a pager or standard output (out.h). */
+/* Buffered output to a file, a pipe, a pager, standard output or memory (out.h). */
 #include "output/out.h"
 
 #include "base/text.h"
@@ -24,6 +24,9 @@ struct out {
 	struct out_look look;
 	const char *pager_command; /* NULL: none, or it was started already */
 	struct pager *pager;
+	bool in_memory;
+	char *kept; /* in memory: what was written before `bytes` */
+	size_t kept_size, kept_room;
 	size_t n;
 	char bytes[BUFFER];
 };
@@ -65,6 +68,19 @@ int out_open(const char *path, struct out **out, struct ptah_message *why)
 	return 0;
 }
 
+int out_open_memory(struct out **out)
+{
+	struct out *o = malloc(sizeof(*o));
+
+	if (!o)
+		return PTAH_E_NOMEM;
+	memset(o, 0, offsetof(struct out, bytes));
+	o->fd = STDOUT_FILENO;
+	o->in_memory = true;
+	*out = o;
+	return 0;
+}
+
 void out_set_look(struct out *o, const struct out_look *look)
 {
 	o->look = *look;
@@ -99,15 +115,33 @@ static void close_file(struct out *o)
 	o->pager = NULL;
 }
 
-/* Writes the first `n` of the bytes that wait. */
-static void write_bytes(struct out *o, size_t n)
+/* Moves what waits to the bytes that are kept. */
+static void keep_bytes(struct out *o)
+{
+	if (!o->error && o->kept_room - o->kept_size < o->n) {
+		const size_t room = 2 * o->kept_room + o->n;
+		char *kept = realloc(o->kept, room);
+
+		if (kept) {
+			o->kept = kept;
+			o->kept_room = room;
+		} else {
+			o->error = ENOMEM;
+		}
+	}
+	if (!o->error) {
+		memcpy(o->kept + o->kept_size, o->bytes, o->n);
+		o->kept_size += o->n;
+	}
+	o->n = 0;
+}
+
+static void write_all(struct out *o, const char *bytes, size_t n)
 {
 	size_t done = 0;
 
-	if (o->pager_command && n)
-		start_pager(o);
 	while (!o->error && done < n) {
-		ssize_t k = write(o->fd, o->bytes + done, n - done);
+		ssize_t k = write(o->fd, bytes + done, n - done);
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -116,6 +150,19 @@ static void write_bytes(struct out *o, size_t n)
 		else
 			done += (size_t)k;
 	}
+}
+
+/* Writes the first `n` of the bytes that wait. */
+static void write_bytes(struct out *o, size_t n)
+{
+	if (o->in_memory) {
+		if (n)
+			keep_bytes(o);
+		return;
+	}
+	if (o->pager_command && n)
+		start_pager(o);
+	write_all(o, o->bytes, n);
 	o->n -= n;
 	memmove(o->bytes, o->bytes + n, o->n);
 }
@@ -142,7 +189,40 @@ void out_abort(struct out *o)
 		unlink(o->temporary);
 	free(o->path);
 	free(o->temporary);
+	free(o->kept);
 	free(o);
+}
+
+const char *out_written(struct out *o, size_t *n)
+{
+	const char *bytes = o->bytes;
+
+	*n = o->n;
+	if (!o->kept_size)
+		return bytes;
+	out_flush(o);
+	*n = o->kept_size;
+	return o->kept;
+}
+
+void out_clear(struct out *o)
+{
+	o->n = o->kept_size = 0;
+}
+
+void *out_take(struct out *o, size_t *n)
+{
+	char *kept = NULL;
+
+	out_char(o, '\0'); /* so that there is a byte to return, and text ends */
+	out_flush(o);
+	if (!o->error) {
+		kept = o->kept;
+		*n = o->kept_size - 1;
+		o->kept = NULL;
+	}
+	out_abort(o);
+	return kept;
 }
 
 int out_close(struct out *o, struct ptah_message *why)
@@ -188,6 +268,30 @@ void out_bytes(struct out *o, const char *bytes, size_t n)
 		if (o->n == sizeof(o->bytes))
 			write_full(o);
 	}
+}
+
+void out_pass(struct out *o, const char *bytes, size_t n)
+{
+	if (o->in_memory || o->pager || o->pager_command || n < OUT_ROOM / 2) {
+		out_bytes(o, bytes, n);
+		return;
+	}
+	out_flush(o);
+	write_all(o, bytes, n);
+}
+
+char *out_room(struct out *o, size_t n)
+{
+	if (sizeof(o->bytes) - o->n < n)
+		write_full(o);
+	if (sizeof(o->bytes) - o->n < n) /* the rest of a long line is left */
+		out_flush(o);
+	return o->bytes + o->n;
+}
+
+void out_advance(struct out *o, const char *end)
+{
+	o->n = (size_t)(end - o->bytes);
 }
 
 void out_text(struct out *o, const char *text)
@@ -243,9 +347,52 @@ void out_hex(struct out *o, uint64_t value)
 	out_bytes(o, digits + at, sizeof(digits) - at);
 }
 
+/* The 8 digits of a number as bytes of a word, the first digit in the lowest. */
+static uint64_t hex_digits(uint32_t value)
+{
+	uint64_t x = __builtin_bswap32(value), above_nine;
+
+	x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
+	x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
+	x = (x >> 4 | x << 8) & UINT64_C(0x0f0f0f0f0f0f0f0f); /* the upper half of a byte first */
+	above_nine = (x + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+	return x + UINT64_C(0x3030303030303030) + above_nine * ('a' - '0' - 10);
+}
+
+char *text_hex(char *text, uint64_t value)
+{
+	const uint64_t digits[] = {hex_digits((uint32_t)(value >> 32)),
+				   hex_digits((uint32_t)value)};
+
+	memcpy(text, digits, sizeof(digits));
+	return text + sizeof(digits);
+}
+
+char *text_seconds(char *text, uint64_t nanoseconds)
+{
+	uint64_t seconds = nanoseconds / 1000000000, fraction = nanoseconds % 1000000000;
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + seconds % 10);
+		seconds /= 10;
+	} while (seconds);
+	memcpy(text, digits + at, sizeof(digits) - at);
+	text += sizeof(digits) - at;
+	*text = '.';
+	for (int i = 9; i; i--) {
+		text[i] = (char)('0' + fraction % 10);
+		fraction /= 10;
+	}
+	return text + 10;
+}
+
 void out_seconds(struct out *o, uint64_t nanoseconds)
 {
-	out_format(o, "%" PRIu64 ".%09" PRIu64, nanoseconds / 1000000000, nanoseconds % 1000000000);
+	char text[32];
+
+	out_bytes(o, text, (size_t)(text_seconds(text, nanoseconds) - text));
 }
 
 void out_format(struct out *o, const char *format, ...)

@@ -16,6 +16,17 @@ struct out;
 /* `path`: NULL or "-" is standard output. 0, PTAH_E_NOMEM, or PTAH_E_SYSTEM with a message. */
 int out_open(const char *path, struct out **out, struct ptah_message *why);
 
+/*
+ * Keeps what is written in memory. out_take() returns it, with a NUL after its *n bytes, and frees
+ * the rest; the caller frees it. NULL: there was not enough memory. out_abort() frees everything.
+ */
+int out_open_memory(struct out **out);
+void *out_take(struct out *out, size_t *n);
+
+/* What is in memory so far, up to the next write. out_clear() forgets it. */
+const char *out_written(struct out *out, size_t *n);
+void out_clear(struct out *out);
+
 /* How text for people looks (pretty.h). All 0, as after out_open(): in a file or a pipe. */
 struct out_look {
 	bool color;
@@ -40,6 +51,9 @@ int out_close(struct out *out, struct ptah_message *why);
 void out_abort(struct out *out);
 
 void out_bytes(struct out *out, const char *bytes, size_t n);
+
+/* The same for many bytes: they are written from where they are, if possible. */
+void out_pass(struct out *out, const char *bytes, size_t n);
 void out_text(struct out *out, const char *text);
 void out_char(struct out *out, char c);
 
@@ -50,7 +64,21 @@ void out_decimal(struct out *out, uint64_t value);
 void out_signed(struct out *out, int64_t value);
 void out_hex(struct out *out, uint64_t value);		 /* without 0x */
 void out_seconds(struct out *out, uint64_t nanoseconds); /* 12.000000345 */
+
+/* 16 digits, with leading zeros, into `text`. Returns the end; there is no NUL. */
+char *text_hex(char *text, uint64_t value);
+
+/* As out_seconds(), into `text`, which has room for 32 bytes. Returns the end. */
+char *text_seconds(char *text, uint64_t nanoseconds);
 void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/*
+ * Room for the caller to write into, of at most OUT_ROOM bytes. out_advance() takes over what was
+ * written from there up to `end`.
+ */
+#define OUT_ROOM (128u << 10)
+char *out_room(struct out *out, size_t n);
+void out_advance(struct out *out, const char *end);
 
 /* Has the consumer of the output gone (EPIPE)? Then the command stops; it is no error. */
 bool out_closed(const struct out *out);

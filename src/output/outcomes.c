@@ -15,7 +15,7 @@ struct seen {
 	uint64_t ip;
 	uint32_t space_size; /* the block's address space in the stream, and its bytes */
 	uint32_t used;
-	uint64_t executed, taken, missed;
+	uint64_t executed, taken, missed, missed_taken;
 };
 
 /* What the threads share. */
@@ -162,7 +162,7 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 {
 	const uint32_t space_size = (uint32_t)block->space << 16 | block->size;
 	struct seen *seen;
-	bool taken;
+	bool taken, missed;
 
 	if (block->space != s->space) {
 		s->space = block->space;
@@ -181,8 +181,9 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 	seen->used = 1 + block->last_size; /* it has a conditional branch */
 	seen->executed++;
 	seen->taken += taken;
-	seen->missed +=
-	    predictor_step(&s->predictor, block->ip + block->size - block->last_size, taken);
+	missed = predictor_step(&s->predictor, block->ip + block->size - block->last_size, taken);
+	seen->missed += missed;
+	seen->missed_taken += missed && taken;
 	return true;
 }
 
@@ -205,6 +206,7 @@ static bool list_branches(struct stream_state *s)
 		    .executed = e->executed,
 		    .taken = e->taken,
 		    .missed = e->missed,
+		    .missed_taken = e->missed_taken,
 		};
 	}
 	return true;
@@ -252,6 +254,7 @@ static void sum_branches(struct outcomes *o)
 		to->executed += from->executed;
 		to->taken += from->taken;
 		to->missed += from->missed;
+		to->missed_taken += from->missed_taken;
 	}
 	o->branch_count = last + 1;
 }

@@ -20,6 +20,7 @@ struct outcome {
 	int32_t space; /* for ptah_session_find_map() */
 	uint64_t ip;   /* of the branch instruction */
 	uint64_t executed, taken, missed;
+	uint64_t missed_taken; /* of `missed`, those that were taken */
 };
 
 /* The `space` of the kernel's code, which is the same in all. */

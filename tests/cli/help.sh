@@ -4,7 +4,7 @@
 # no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report annotate calls stat verify profile cover diff caps vm'
+commands='record dump asm script report view export annotate calls stat verify profile cover diff caps vm'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }

@@ -85,7 +85,8 @@ if env --default-signal=INT true 2>/dev/null; then
 		while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do
 			sleep 0.05
 		done
-		kill -$signal $writer || :
+		# Twice, as timeout(1) does.
+		kill -$signal $writer && kill -$signal $writer || :
 		status=0
 		wait $writer || status=$?
 		if [ "$status" = $((128 + signal)) ]; then

@@ -38,6 +38,9 @@ control() {
 		head -1 ack >>answers
 	done
 }
+# First, because then the host has nothing to judge yet: patched code waits in a loop until all
+# processors have seen it, and each of them needs one of the host's.
+ptah_record k-patch '' -e intel_pt//k --kcore -m,32M -- sh /in/patch
 ptah_record l-kernel '' -e intel_pt//uk --kcore -m 256K,16K -- work forks 8
 ptah_record l-user '' -m 256K,16K -- work some 3000
 perf_record s-exit '' -Se -m,256K -e intel_pt/mtc=0/u -- work some
@@ -49,7 +52,6 @@ ptah_record p-task '' -e intel_pt//uk --kcore -m,32M -- sh /in/plug
 # What is executed on a processor until the recorder notices that it is back is missing, programs
 # that begin there too: all but the first program run on the other processor.
 ptah_record p-all 'taskset 1' -a -e intel_pt//uk --kcore -m,32M -- sh /in/plug
-ptah_record k-patch '' -e intel_pt//k --kcore -m,32M -- sh /in/patch
 ptah_record v-dso '' -- work times 100
 END
 [ -z "${MODES:-}" ] || sed -i -E "/^(ptah|perf)_record /{/^[a-z]*_record ($MODES) /!d}" script

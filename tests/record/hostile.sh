@@ -63,6 +63,7 @@ attack kill
 for recorder in qemu ptrace; do
 	rm -f perf.data code
 	status=0
-	timeout -s KILL 60 "$PTAH" record -q --recorder=$recorder -- ./hostile fifo || status=$?
+	timeout -s KILL 60 env -i "PATH=$PATH" "$PTAH" record -q --recorder=$recorder -- ./hostile fifo ||
+		status=$?
 	[ "$status" = 7 ] || fail "fifo, $recorder: status $status"
 done

@@ -22,9 +22,18 @@ same profile --by=edges -n 0 --format=tsv
 same profile -n 0 --format=json
 same cover
 same script --calls --time
-"$PTAH" script --blocks --no-symbols -j 1 | head -c 100000000 | md5sum >one.txt
-"$PTAH" script --blocks --no-symbols -j 3 | head -c 100000000 | md5sum >three.txt
-cmp one.txt three.txt || fail "script --blocks: not the same with threads"
+# script: each job prints a part of the stream.
+same_script() {
+	for jobs in 1 2 5; do
+		"$PTAH" script "$@" -q -j "$jobs" | head -c 60000000 | md5sum >"$jobs.txt"
+	done
+	cmp 1.txt 2.txt && cmp 1.txt 5.txt || fail "script $*: not the same with threads"
+}
+
+same_script --blocks --no-symbols
+same_script --branches --time --events
+same_script --format=json --events --time
+same_script --format=tsv --srcline --function=deflate
 "$PTAH" stat -q --per-thread -j 1 | grep -v decoded, >one.txt
 "$PTAH" stat -q --per-thread -j 3 | grep -v decoded, >three.txt
 cmp one.txt three.txt || fail "stat: not the same with threads"

@@ -46,3 +46,14 @@ for pt in "$PTAH_SHARED"/traces/*.pt; do
 	[ -e "$pt" ] || { echo "no traces of real processors here"; break; }
 	"$bench" equal "$(basename "$pt" .pt)" "$pt" "${pt%.pt}" || fail "$pt"
 done
+
+# Pieces of them in turns, each in address spaces of its own: what is learned in one of them must
+# not be used in another.
+real="$PTAH_SHARED/traces"
+if [ -e "$real/foo.pt" ] && [ -e "$real/mruby.pt" ] && [ -e "$real/unzip.pt" ]; then
+	"$bench" mix -m 1 -n 1 -w warm "$real/foo" "$real/mruby" "$real/unzip" >mix.txt
+	cat mix.txt
+	[ "$(grep -c 'equal, 0 errors$' mix.txt)" = "$(grep -c '^mix ' mix.txt)" ] ||
+		fail "a mix of traces: Ptah and libipt differ"
+	grep -q '^mix ' mix.txt || fail "a mix of traces was not measured"
+fi

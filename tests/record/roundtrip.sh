@@ -2,6 +2,8 @@
 # perf and Ptah find the same branches in a recording of each recorder.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
+# Sorting takes longest, and longer where characters may have several bytes.
+export LC_ALL=C
 command -v perf >/dev/null || skip "perf is not installed (Debian: linux-perf)"
 
 # Lines "tid from to", in the order of each thread's branches

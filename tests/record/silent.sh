@@ -112,6 +112,6 @@ exact
 echo "marked: $(tail -1 verify.txt)"
 
 # With single steps. They take long, so there are few passes.
-if "$PTAH" record -q --recorder=ptrace --mark-loops ./silent two 2>errors.txt || [ $? = 139 ]; then
+if record --recorder=ptrace --mark-loops ./silent two 2>errors.txt || [ $? = 139 ]; then
 	exact
 fi
