@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static void on_interrupt(int number)
  * that comes later the command. nohup ignores SIGHUP, and that stays. A consumer of the output that
  * ends early shows as EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
  */
-static void set_signals(void)
+void input_watch_signals(void)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	const struct sigaction action = {.sa_handler = on_interrupt};
@@ -123,6 +124,50 @@ static void set_clocks(const struct ptah_trace_processor *processor,
 	events->tsc_d = processor->tsc_d;
 }
 
+bool input_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Is the file the one in FILE, FILE:ADDR, FILE:FROM-TO,...? */
+static bool option_names(const char *value, const char *file)
+{
+	char name[4096];
+
+	for (size_t n = 0; value[n] && n < sizeof(name); n++) {
+		name[n] = '\0';
+		if (value[n] == ':' && input_same_file(name, file))
+			return true;
+		name[n] = value[n];
+	}
+	return input_same_file(value, file);
+}
+
+bool input_reads(const struct input *input, const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (size_t i = 0; i < input->set_option_count; i++) {
+		const struct set_option *o = &input->set_options[i];
+
+		if (o->kind <= SET_PE && o->value && option_names(o->value, file))
+			return true;
+	}
+	return !input->pt && input_same_file(input->path ? input->path : "perf.data", file);
+}
+
+int input_check_output(const struct command *command, const struct input *input)
+{
+	if (!input->output || !strcmp(input->output, "-") || !input_reads(input, input->output))
+		return EXIT_OK;
+	return fail_usage(command, "--output=%s: this is what is read; name another file",
+			  input->output);
+}
+
 /* Applies the options that determine how to decode: errata, and which packets the trace lacks. */
 static int set_flow(const struct command *command, const struct input *input,
 		    const struct ptah_trace_processor *processor, struct ptah_session *session)
@@ -160,7 +205,7 @@ static int check_names(const struct command *command, struct input *input, int a
 	raw = find_raw_option(input);
 	if (!input->pt && raw)
 		return fail_usage(command, "--%s belongs to --pt", raw->name);
-	return EXIT_OK;
+	return input_check_output(command, input);
 }
 
 static int fail_why(const struct command *command, const struct ptah_message *why, int status)
@@ -294,7 +339,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	struct ptah_cpu cpu;
 	int status;
 
-	set_signals();
+	input_watch_signals();
 	signal(SIGBUS, on_bus_error);
 	status = check_names(command, input, argc, argv);
 	if (!status)

@@ -170,6 +170,21 @@ size_t input_shown(const struct input *input, size_t count);
 int output_open(const struct command *command, const struct input *input, struct out **out);
 int output_close(const struct command *command, struct out *out, int status);
 
+/* Are both names of one file? */
+bool input_same_file(const char *a, const char *b);
+
+/* Is the file the recording, or one of those that describe raw packets? */
+bool input_reads(const struct input *input, const char *file);
+
+/* Refuses an output that would replace what is read. Returns an exit code. */
+int input_check_output(const struct command *command, const struct input *input);
+
+/*
+ * From now on the first Ctrl-C, SIGTERM or SIGHUP only sets interrupted(). input_open() does it;
+ * commands that open no session do before they create a file.
+ */
+void input_watch_signals(void);
+
 /* Has Ctrl-C been pressed? The command then completes what it has begun, and ends. */
 bool interrupted(void);
 

@@ -142,6 +142,10 @@ static int open_saved(const struct command *command, const struct input *input,
 static int read_one(const struct command *command, struct input *input, struct ptah_counts **counts,
 		    struct names_kernel *kernel)
 {
+	const int status = input_check_output(command, input);
+
+	if (status)
+		return status;
 	if (input->pt || !input->path || !ptah_counts_recognise(input->path))
 		return count_recording(command, input, counts, kernel);
 	if (input->kallsyms && !kernel->kallsyms[0])
@@ -207,6 +211,7 @@ int counts_create(const struct command *command, const char *path, struct out **
 	struct ptah_message why = {""};
 
 	*out = NULL;
+	input_watch_signals();
 	return path && out_open(path, out, &why) < 0 ? fail(command, "%s", why.text) : 0;
 }
 
@@ -234,7 +239,7 @@ int counts_write(const struct command *command, const struct ptah_counts *counts
 		return 0;
 	if (!keep || interrupted()) {
 		out_abort(out);
-		return 0;
+		return interrupted() ? EXIT_INTERRUPTED : 0;
 	}
 	status = ptah_counts_save(counts, &bytes, &n);
 	return saved_write(command, status, bytes, n, out);

@@ -232,8 +232,9 @@ const struct option_def output_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "write to FILE instead of standard output",
-     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.tmp "
-	    "and renamed at the end, so that *FILE* is never incomplete."},
+     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.N.tmp, "
+	    "where N is a number, and renamed at the end, so that *FILE* is never incomplete. It "
+	    "must not be the recording itself."},
     {.name = "color",
      .kind = OPTION_CHOICE,
      .at = offsetof(struct input, color),

@@ -20,9 +20,9 @@ static const struct option_def asm_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "write to FILE instead of standard output",
-     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.tmp "
-	    "and renamed at the end; when the text is wrong, *FILE* is left as it "
-	    "was."},
+     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.N.tmp "
+	    "and renamed at the end; when the text is wrong, and after Ctrl-C, *FILE* is left as "
+	    "it was."},
     {0},
 };
 
@@ -54,7 +54,7 @@ static int read_line(struct source *s)
 		s->text[n++] = (char)c;
 	}
 	s->text[n] = '\0';
-	if (ferror(s->file)) {
+	if (ferror(s->file) && !interrupted()) {
 		fail(&command_asm, "%s: cannot read it: %s", s->name, strerror(errno));
 		return -1;
 	}
@@ -79,7 +79,7 @@ static int assemble(struct source *s, struct out *out)
 	uint8_t bytes[LINE_SIZE / 2];
 	int more;
 
-	while ((more = read_line(s)) > 0 && !out_failed(out)) {
+	while ((more = read_line(s)) > 0 && !out_failed(out) && !interrupted()) {
 		int size = ptah_packet_parse(&parser, s->text, bytes, sizeof(bytes));
 
 		if (size == PTAH_E_INVAL)
@@ -110,6 +110,10 @@ static int run(int argc, char **argv)
 	if (argc - first != 1)
 		return usage(argc == first ? "which text? Name a file, or - for standard input"
 					   : "one text at a time");
+	if (o.output && input_same_file(argv[first], o.output))
+		return fail_usage(&command_asm,
+				  "--output=%s: this is the text that is read; name another file",
+				  o.output);
 	if (!o.output && isatty(STDOUT_FILENO))
 		return usage("a trace is nothing to look at: name a file with --output");
 	source.name = argv[first];
@@ -120,13 +124,14 @@ static int run(int argc, char **argv)
 		source.file = fopen(source.name, "re");
 	if (!source.file)
 		return fail(&command_asm, "%s: %s", source.name, strerror(errno));
+	input_watch_signals();
 	status = out_open(o.output, &out, &why) < 0 ? fail(&command_asm, "%s", why.text) : 0;
 	if (!status) {
 		status = assemble(&source, out);
-		if (status)
+		if (!status || interrupted())
+			status = output_close(&command_asm, out, status);
+		else
 			out_abort(out);
-		else if (out_close(out, &why) < 0)
-			status = fail(&command_asm, "%s", why.text);
 	}
 	if (source.file != stdin)
 		fclose(source.file);

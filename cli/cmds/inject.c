@@ -82,12 +82,13 @@ static bool show_progress(void *run, uint64_t bytes)
 	return !interrupted();
 }
 
-/* Is the output the recording itself? */
-static bool is_same(const char *a, const char *b)
+/* Would the file that is there become FILE.old in place of the recording? */
+static bool is_old(const char *input, const char *output)
 {
-	struct stat x, y;
+	char old[4096];
 
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	snprintf(old, sizeof(old), "%s.old", output);
+	return input_same_file(output, output) && input_same_file(input, old);
 }
 
 /* Refuses what cannot be read twice, or written. Returns an exit code. */
@@ -100,10 +101,15 @@ static int check_files(const char *input, const char *output)
 				  "the recording is read several times: save it to a file first");
 	if (!output && isatty(STDOUT_FILENO))
 		return fail_usage(&command_inject, "samples are not for a terminal: --output=FILE");
-	if (output && is_same(input, output))
+	if (output && input_same_file(input, output))
 		return fail_usage(&command_inject,
 				  "--output=%s: this is the recording itself; name another file",
 				  output);
+	if (output && is_old(input, output))
+		return fail_usage(&command_inject,
+				  "--output=%s: the file that is there would be renamed to %s, "
+				  "which is the recording; name another file",
+				  output, input);
 	return EXIT_OK;
 }
 

@@ -36,7 +36,7 @@ static const struct option_def save_options[] = {
      .complete = COMPLETE_FILE,
      .help = "save all counts as FILE, to be read as a recording is",
      .man = "Save all counts as *FILE*, whatever `--by` and `--limit` show. They are "
-	    "written as *FILE*.tmp, which is renamed at the end, so that *FILE* is "
+	    "written as *FILE*.N.tmp, which is renamed at the end, so that *FILE* is "
 	    "never incomplete."},
     {.name = "calls",
      .kind = OPTION_FLAG,
@@ -216,6 +216,22 @@ static int check_options(const struct options *o)
 	return 0;
 }
 
+/* A recording is not replaced by its counts. Saved counts may be replaced by a sum that they are
+ * in. Returns an exit code. */
+static int check_save(const struct options *o, int argc, char **argv)
+{
+	struct input input = o->input;
+
+	for (int i = 0; o->save && (i < argc || !i); i++) {
+		input.path = i < argc ? argv[i] : o->input.path;
+		if (input_reads(&input, o->save) && !ptah_counts_recognise(o->save))
+			return fail_usage(&command_profile,
+					  "--save=%s: this is what is read; name another file",
+					  o->save);
+	}
+	return EXIT_OK;
+}
+
 /* Prints the counts, and saves them with --save. Returns an exit code. */
 static int finish(struct profile_view *v, struct out *save)
 {
@@ -252,6 +268,8 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	status = check_options(&o);
+	if (!status)
+		status = check_save(&o, argc - first, argv + first);
 	if (!status && o.shard)
 		return run_shard(&o, argc - first, argv + first);
 	view.by = (enum profile_by)o.by;

@@ -18,7 +18,7 @@ enum export_branches {
 };
 
 struct export_database {
-	const char *path; /* of the file; it is written as PATH.tmp, and renamed at the end */
+	const char *path; /* of the file; written under another name, and renamed at the end */
 	const struct ptah_session *session;
 	struct names *names;
 	const struct ptah_call_reader_config *reader;

@@ -3,6 +3,7 @@
 #include "export/sqlite_file.h"
 
 #include "export/utf8.h"
+#include "output/temporary.h"
 
 #include <errno.h>
 #include <sqlite3.h>
@@ -77,6 +78,17 @@ static int give_up(struct sqlite_file *f, struct ptah_message *why)
 	return status;
 }
 
+/* SQLite opens an empty file like one that it makes itself. */
+static int make_file(struct sqlite_file *f)
+{
+	const int fd = temporary_open(f->path, &f->temporary);
+
+	if (fd >= 0)
+		return close(fd);
+	f->temporary = NULL;
+	return -1;
+}
+
 int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_message *why)
 {
 	struct sqlite_file *f = calloc(1, sizeof(*f));
@@ -84,21 +96,23 @@ int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_me
 
 	if (!f)
 		return PTAH_E_NOMEM;
-	f->path = strdup(path);
-	if (!f->path || asprintf(&f->temporary, "%s.tmp", path) < 0) {
-		free(f->path);
+	f->path = temporary_target(path);
+	if (!f->path) {
 		free(f);
 		return PTAH_E_NOMEM;
 	}
 	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		free(f->temporary);
-		f->temporary = NULL;
 		snprintf(why->text, sizeof(why->text),
 			 "%s: a database needs a regular file: name one with -o", path);
 		sqlite_file_abort(f);
 		return PTAH_E_SYSTEM;
 	}
-	unlink(f->temporary);
+	if (make_file(f)) {
+		const int status = ptah_system_message(why, errno, path, "write the database");
+
+		sqlite_file_abort(f);
+		return status;
+	}
 	note(f, sqlite3_open_v2(f->temporary, &f->db,
 				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 				NULL));

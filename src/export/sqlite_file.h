@@ -41,7 +41,7 @@ extern const struct sqlite_table_def sqlite_tables[SQLITE_TABLES];
 extern const char *const sqlite_views[];   /* CREATE VIEW statements; NULL-terminated */
 extern const char *const sqlite_indexes[]; /* what is done after the last row; likewise */
 
-/* The file PATH.tmp is made with its tables; one that exists is replaced. */
+/* The file is made with its tables under another name (output/temporary.h). */
 int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_message *why);
 
 /*

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "output/pager.h"
+#include "output/temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,38 +32,50 @@ struct out {
 	char bytes[BUFFER];
 };
 
+/* Does the name stand for standard output: /dev/stdout, /proc/self/fd/1, or its file itself? A file
+ * that a shell has opened is not replaced by another one of its name. */
+static bool is_standard_output(const struct stat *st)
+{
+	struct stat ours;
+
+	return !fstat(STDOUT_FILENO, &ours) && ours.st_dev == st->st_dev &&
+	       ours.st_ino == st->st_ino;
+}
+
+/* Opens what the path names. 0, or -1 with errno. */
+static int open_file(struct out *o, const char *path)
+{
+	struct stat st;
+	const bool exists = !stat(path, &st);
+
+	if (exists && is_standard_output(&st))
+		return 0;
+	if (exists && !S_ISREG(st.st_mode)) {
+		o->fd = open(path, O_WRONLY | O_CLOEXEC);
+	} else { /* only a regular file gets a temporary one first */
+		o->path = temporary_target(path);
+		o->fd = o->path ? temporary_open(o->path, &o->temporary) : -1;
+	}
+	if (o->fd >= 0)
+		return 0;
+	o->fd = STDOUT_FILENO;
+	o->temporary = NULL;
+	return -1;
+}
+
 int out_open(const char *path, struct out **out, struct ptah_message *why)
 {
 	struct out *o = malloc(sizeof(*o));
-	struct stat st;
 
 	if (!o)
 		return PTAH_E_NOMEM;
 	memset(o, 0, offsetof(struct out, bytes));
 	o->fd = STDOUT_FILENO;
-	if (path && strcmp(path, "-") != 0) {
-		const char *name = path;
+	if (path && strcmp(path, "-") != 0 && open_file(o, path)) {
+		const int status = ptah_system_message(why, errno, path, "create");
 
-		/* Only a regular file gets a temporary one first. */
-		if (stat(path, &st) || S_ISREG(st.st_mode)) {
-			o->path = strdup(path);
-			if (!o->path || asprintf(&o->temporary, "%s.tmp", path) < 0) {
-				free(o->path);
-				free(o);
-				return PTAH_E_NOMEM;
-			}
-			name = o->temporary;
-		}
-		o->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-		if (o->fd < 0) {
-			int status = ptah_system_message(why, errno, path, "create");
-
-			free(o->temporary);
-			o->temporary = NULL;
-			o->fd = STDOUT_FILENO;
-			out_abort(o);
-			return status;
-		}
+		out_abort(o);
+		return status;
 	}
 	*out = o;
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffered output with fast formatting of numbers. A file is written as PATH.tmp
- * and renamed at the end, so that no incomplete file is left. The first failure of
+ * Buffered output with fast formatting of numbers. A file is written under another name
+ * (temporary.h) and renamed at the end, so that no incomplete file is left. The first failure of
  * a write is remembered and reported by out_close(); later writes do nothing.
  */
 #ifndef PTAH_OUTPUT_OUT_H

@@ -3,6 +3,11 @@
 # Output: files are complete or absent, consumers may end early, disks may be full,
 # and Ctrl-C may be pressed.
 . "$PTAH_SOURCE/tests/cli/common.sh"
+none_left() { # no file that is not complete
+	for name in *.tmp; do
+		[ ! -e "$name" ] || fail "$name is left"
+	done
+}
 seq 1 4000 >text
 record r.data gzip -k -f text
 
@@ -12,7 +17,7 @@ echo old >branches
 expect 0 "$PTAH" script --branches -o branches r.data
 [ ! -s out ] || fail "-o also wrote to standard output"
 cmp wanted branches
-[ ! -e branches.tmp ] || fail "branches.tmp is left"
+none_left
 expect 0 "$PTAH" stat -o - r.data
 [ -s out ] || fail "-o - is not standard output"
 rm wanted branches
@@ -82,7 +87,7 @@ if env --default-signal=INT true 2>/dev/null; then
 		rm -f file
 		env --default-signal=INT "$PTAH" script -o file r.data 2>err &
 		writer=$!
-		while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do
+		while [ ! -s "$(echo file.*.tmp)" ] && kill -0 $writer 2>/dev/null; do
 			sleep 0.05
 		done
 		# Twice, as timeout(1) does.
@@ -90,7 +95,8 @@ if env --default-signal=INT true 2>/dev/null; then
 		status=0
 		wait $writer || status=$?
 		if [ "$status" = $((128 + signal)) ]; then
-			[ ! -e file ] && [ ! -e file.tmp ] || fail "signal $signal left half a file"
+			[ ! -e file ] || fail "signal $signal left half a file"
+			none_left
 		else
 			equal "done before signal $signal" "$status" 0
 		fi
@@ -103,4 +109,57 @@ status=0
 (ulimit -f 16 && exec "$PTAH" script -o file r.data) 2>err || status=$?
 equal "status at the limit of the size of files" "$status" 1
 grep -q 'file: .*File too large' err || fail "the limit: $(cat err)"
-[ ! -e file ] && [ ! -e file.tmp ] || fail "the limit left half a file"
+[ ! -e file ] || fail "the limit left half a file"
+none_left
+
+# Text that comes slowly: Ctrl-C leaves no file, and what was there stays.
+if env --default-signal=INT true 2>/dev/null; then
+	echo old >trace
+	mkfifo slow
+	exec 9<>slow
+	env --default-signal=INT "$PTAH" asm -o trace slow 2>err &
+	writer=$!
+	while [ ! -e "$(echo trace.*.tmp)" ] && kill -0 $writer; do sleep 0.05; done
+	kill -INT $writer
+	status=0
+	wait $writer || status=$?
+	exec 9>&-
+	equal "asm: status after Ctrl-C" "$status" 130
+	equal "asm: the older file" "$(cat trace)" old
+	[ ! -s err ] || fail "asm: $(cat err)"
+	none_left
+fi
+
+# What is read is not replaced by what is written, by whatever name.
+cp r.data kept.data
+ln kept.data same.data
+for command in report script dump stat cover profile verify view 'export --to=folded' \
+	'export --to=sqlite' 'export --to=lcov' 'export --to=bolt' 'diff r.data' inject; do
+	expect 2 "$PTAH" $command -o same.data kept.data
+	grep -q 'same.data: this is ' err || fail "$command: $(cat err)"
+done
+expect 2 "$PTAH" profile --save=same.data kept.data
+expect 2 "$PTAH" stat -o same.data --pt=kept.data
+printf 'psb\n' >psb
+expect 2 "$PTAH" asm -o psb psb
+equal "the text" "$(cat psb)" psb
+cp kept.data samples.data.old
+cp kept.data samples.data
+expect 2 "$PTAH" inject -i samples.data.old -o samples.data
+cmp kept.data r.data
+cmp samples.data.old r.data
+
+# A link stays one, /dev/stdout is standard output, and a file named NAME.tmp is nobody's business.
+"$PTAH" profile r.data >wanted
+echo old >leads_here
+ln -s leads_here link
+echo mine >leads_here.tmp
+"$PTAH" profile -o link r.data
+cmp wanted leads_here
+[ -L link ] || fail "the link was replaced"
+equal "the user's file" "$(cat leads_here.tmp)" mine
+if [ -e /dev/stdout ]; then
+	echo before >log
+	"$PTAH" profile -o /dev/stdout r.data >>log
+	tail -n +2 log | cmp - wanted
+fi

@@ -69,7 +69,7 @@ for at in 12 40 100 $((size - 3)); do
 	grep -q 'damaged: offset 0x[0-9a-f]*: ' err || fail "damaged at $at: $(cat err)"
 	[ ! -s out ] || fail "damaged at $at: $(cat out)"
 done
-for file in shown shown.tmp saved saved.tmp; do
+for file in shown shown.*.tmp saved saved.*.tmp; do
 	[ ! -e $file ] || fail "$file is left"
 done
 
