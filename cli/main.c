@@ -2,9 +2,11 @@
 /* The entry point: finds the subcommand and runs it, or lists the subcommands. */
 #include "command.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const char program_name[] = "ptah";
 
@@ -118,9 +120,25 @@ static int help(const char *name)
 		       : no_command(name);
 }
 
+/*
+ * A command that was started without standard input, output or error would get the number of one of
+ * them for a file that it opens, and print into that file. What cannot be read or written takes
+ * their places, so that the command reports it.
+ */
+static void fill_standard_files(void)
+{
+	static const int modes[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd] | O_CLOEXEC) != fd)
+			_exit(EXIT_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
+
+	fill_standard_files();
 
 	if (argc < 2) {
 		usage(stderr);

@@ -163,3 +163,11 @@ if [ -e /dev/stdout ]; then
 	"$PTAH" profile -o /dev/stdout r.data >>log
 	tail -n +2 log | cmp - wanted
 fi
+
+# Without standard files: their numbers are not those of other files.
+"$PTAH" profile -o quiet r.data >&- 2>&- <&-
+cmp quiet wanted
+status=0
+"$PTAH" profile r.data 2>err >&- || status=$?
+equal "no standard output" "$status" 1
+grep -q 'standard output' err || fail "$(cat err)"
