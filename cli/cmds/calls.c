@@ -2,7 +2,7 @@
 /* ptah calls: how often functions were called, how long their calls took, and the longest calls. */
 #include "calls_view.h"
 
-#include <stdlib.h>
+#include "output/call_stubs.h"
 
 static const char *const value_choices[] = {"instructions", "cycles", "time", NULL};
 static const char *const sort_choices[] = {"total", "self", "calls", "min",  "p50",
@@ -69,35 +69,17 @@ struct adding {
 	struct calls_view *view;
 	struct ptah_call_tree *sum;
 	const struct ptah_call_thread *thread;
-	const struct ptah_call_function *functions;
-	size_t count;
-	bool full; /* out of memory */
+	struct call_stubs stubs; /* of the thread's tree */
+	bool full;		 /* out of memory */
 };
 
-static int compare_functions(const void *a, const void *b)
-{
-	const struct ptah_call_function *x = a, *y = b;
-
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
-}
-
-static bool is_stub(const struct adding *a, uint16_t space, uint64_t function)
-{
-	const struct ptah_call_function key = {.space = space, .function = function};
-	const struct ptah_call_function *f =
-	    a->count ? bsearch(&key, a->functions, a->count, sizeof(key), compare_functions) : NULL;
-
-	return f && f->flags & PTAH_CALL_STUB;
-}
-
+/* A callback of ptah_call_tree_merge(). */
 static bool map_function(void *context, uint16_t *space, uint64_t *function)
 {
 	struct adding *a = context;
 	size_t key;
 
-	if (!a->view->options->stubs && is_stub(a, *space, *function))
+	if (!a->view->options->stubs && call_stubs_has(&a->stubs, *space, *function))
 		return false;
 	key = calls_key_of(a->view, ptah_call_thread_space(a->thread, *space), *function);
 	a->full |= key == SIZE_MAX;
@@ -110,14 +92,12 @@ static int add_thread(void *context, const struct ptah_call_thread *thread,
 		      const struct ptah_call_tree *tree)
 {
 	struct adding *a = context;
-	struct ptah_call_function *functions = NULL;
-	int status = ptah_call_tree_functions(tree, &functions, &a->count);
+	int status = call_stubs_list(&a->stubs, tree);
 
 	a->thread = thread;
-	a->functions = functions;
 	if (status >= 0)
 		status = ptah_call_tree_merge(a->sum, tree, map_function, a);
-	free(functions);
+	call_stubs_free(&a->stubs);
 	return status < 0 ? status : a->full ? PTAH_E_NOMEM : 0;
 }
 

@@ -2,6 +2,8 @@
 /* Adds up the calls of all threads by function, as `ptah calls` and `ptah report -g` do. */
 #include "view/trees.h"
 
+#include "output/call_stubs.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,28 +12,9 @@ struct adding {
 	struct view_naming naming;
 	struct view_trees *trees;
 	const struct ptah_call_thread *thread;
-	const struct ptah_call_function *functions;
-	size_t count;
-	bool full; /* out of memory */
+	struct call_stubs stubs; /* of the thread's tree */
+	bool full;		 /* out of memory */
 };
-
-static int compare_functions(const void *a, const void *b)
-{
-	const struct ptah_call_function *x = a, *y = b;
-
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
-}
-
-static bool is_stub(const struct adding *a, uint16_t space, uint64_t function)
-{
-	const struct ptah_call_function key = {.space = space, .function = function};
-	const struct ptah_call_function *f =
-	    a->count ? bsearch(&key, a->functions, a->count, sizeof(key), compare_functions) : NULL;
-
-	return f && f->flags & PTAH_CALL_STUB;
-}
 
 /* A callback of ptah_call_tree_merge(). */
 static bool map_function(void *context, uint16_t *space, uint64_t *function)
@@ -39,7 +22,7 @@ static bool map_function(void *context, uint16_t *space, uint64_t *function)
 	struct adding *a = context;
 	uint32_t id;
 
-	if (is_stub(a, *space, *function))
+	if (call_stubs_has(&a->stubs, *space, *function))
 		return false;
 	id = view_functions_id(a->model->functions, &a->naming,
 			       ptah_call_thread_space(a->thread, *space), *function);
@@ -53,15 +36,13 @@ static int add_thread(void *context, const struct ptah_call_thread *thread,
 		      struct ptah_call_tree *tree)
 {
 	struct adding *a = context;
-	struct ptah_call_function *functions = NULL;
-	int status = ptah_call_tree_functions(tree, &functions, &a->count);
+	int status = call_stubs_list(&a->stubs, tree);
 
 	a->thread = thread;
-	a->functions = functions;
 	a->trees->errors += thread->errors;
 	if (status >= 0)
 		status = ptah_call_tree_merge(a->trees->sum, tree, map_function, a);
-	free(functions);
+	call_stubs_free(&a->stubs);
 	return status < 0 ? status : a->full ? PTAH_E_NOMEM : 0;
 }
 
