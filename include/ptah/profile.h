@@ -5,9 +5,9 @@
  * A profile is fed trace bytes as a flow is, and counts instead of returning the
  * path: every block, every branch's outcomes, every indirect edge. The counts are
  * exact, the same as those that a flow over the same bytes adds up to, and many
- * times faster: what a TNT packet does at one place in the code is found out once
- * and only counted from then on. Packets other than TNT, TIP and timing packets
- * are left to a flow inside.
+ * times faster: what a packet does at one place in the code is found out once, by
+ * a flow inside, and only counted from then on. The flow also decodes every packet
+ * for which nothing is remembered, such as errors and overflows.
  *
  *	ptah_profile_new(image, NULL, &profile);
  *	ptah_profile_feed(profile, bytes, n, true);

@@ -2,7 +2,7 @@
 /*
  * The bytes of a log. Numbers are LEB128. A block begins with the number of open calls and, for
  * each, its entry, its number and figures as differences from those of the call around it. A mark
- *is a byte of bits, and what these say is there:
+ * is a byte of bits, and after it the fields that these bits announce:
  *
  *	bit 0	  an end
  *	bit 1	  time has passed: nanoseconds follow the instructions

@@ -11,8 +11,8 @@
  * they have what was read so far, and say that they are not complete.
  *
  * Memory: config.memory bytes for levels of detail (levels.h), the call trees of
- *ptah_session_call_trees(), and per thread of the program its open calls. The calls themselves lie
- *in a file without a name (log.h).
+ * ptah_session_call_trees(), and per thread of the program its open calls. The calls themselves lie
+ * in a file without a name (call_log.h).
  */
 #ifndef PTAH_VIEW_MODEL_H
 #define PTAH_VIEW_MODEL_H

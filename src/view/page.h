@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes the page of `ptah view -o`: one HTML file that needs neither a server nor a network. It
- *has the style sheets and scripts in place of the lines that name them, and in front of the scripts
- *the answers to questions of the page (query.h):
+ * Writes the page of `ptah view -o`: one HTML file that needs neither a server nor a network. In
+ * place of the lines that name style sheets and scripts it has their text, and before the scripts
+ * the answers to questions of the page (query.h):
  *
  *	<script type="text/plain" id="ptah-0">base64 of gzip</script>		and so on
  *	<script type="application/json" id="ptah-index">{"answers": [{"query": "info", "type":
  *	"application/json", "id": "ptah-0", "size": 1234}, ...], "left_out": 0}</script>
  *
- * `size` is that of the answer itself. A browser executes neither (they are no JavaScript), and
- *what a recording says gets into the page in base64 alone. A Content-Security-Policy allows the
- *scripts of the page by their hashes, and nothing else: no other script and no request.
+ * `size` is that of the answer itself. A browser executes neither element, because their types are
+ * no JavaScript, and text from the recording is in the page as base64 only. A
+ * Content-Security-Policy allows the scripts of the page by their hashes, and nothing else: no
+ * other script and no request.
  */
 #ifndef PTAH_VIEW_PAGE_H
 #define PTAH_VIEW_PAGE_H

@@ -5,18 +5,22 @@
  *
  * An instruction has 2 bytes. The text is words, each a block or an event:
  *
- *	A3+2c	    the 2 instructions of function A from number 3 on, of which the last is a call
- *		    (. other, c call, C indirect call, r return, j jump, J indirect jump, b
- *conditional branch, s system call, S return from one) off, off>A3 tracing stops at the last
- *branch; it went to A3 on	    tracing starts async@A3    an interrupt before A3, and tracing
- *stops irq@A3>U0   an interrupt before A3, and the kernel at U0 is traced abort@A3>A9 a transaction
- *is aborted before A3 and falls back to A9 ovf@A3	    overflow; execution continues at A3 err,
- *err@N3 an error; code is missing at N3 gap	    branches that are in no packet exec, lost
- *ptah_calls_exec(), ptah_calls_lost()
+ *	A3+2c		the 2 instructions of function A from number 3 on, of which the last is a
+ *			call: . other, c call, C indirect call, r return, j jump, J indirect jump,
+ *			b conditional branch, s system call, S return from one
+ *	off, off>A3	tracing stops at the last branch; it went to A3
+ *	on		tracing starts
+ *	async@A3	an interrupt before A3, and tracing stops
+ *	irq@A3>U0	an interrupt before A3, and the kernel at U0 is traced
+ *	abort@A3>A9	a transaction is aborted before A3 and falls back to A9
+ *	ovf@A3		overflow; execution continues at A3
+ *	err, err@N3	an error; code is missing at N3
+ *	gap		branches that are in no packet
+ *	exec, lost	ptah_calls_exec(), ptah_calls_lost()
  *
- * Functions: A to K plain, with a cold part (a to k) elsewhere; L is a piece without a parent; M,
- *N, O have no bounds; P, Q are stubs; R exchanges stacks, S is
- * _Unwind_Resume, T setjmp; U to Z are the kernel's.
+ * Functions: A to K plain, with a cold part (a to k) elsewhere; L is a piece without a parent; M, N
+ * and O have no bounds; P and Q are stubs; R exchanges stacks, S is _Unwind_Resume, T setjmp; U to
+ * Z are the kernel's.
  *
  * The calls: "A+call" begins a call of A, "A-return" ends it; after the word stand flags: ~ its
  * beginning was not seen, ! a loss lies within it, ? unsure, f folded, r restorer.
