@@ -1,198 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Decodes one stream over the memory of its process, which changes while it runs. */
+/* Decodes one stream; pauses where the memory of its process changes (stream_image.c). */
 #include "session/stream.h"
 
 #include "session/guest.h"
 #include "session/window.h"
 
 #include "base/compiler.h"
-#include "image/image_access.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * Whether the address has code already. Bytes are added only to addresses without code: code that
- * the image has belongs to the same time, or will be replaced later.
- */
-static bool is_taken(const struct ptah_stream *s, uint64_t address)
-{
-	struct ptah_section section;
-
-	return s->space ? ptah_image_find(s->image, address, s->space, &section) >= 0
-			: image_overlaps(s->image, address, 1);
-}
-
-static int fill(struct ptah_stream *s, const struct change *change)
-{
-	uint64_t i = 0;
-
-	while (i < change->size) {
-		uint64_t start = i;
-		int status;
-
-		while (i < change->size && !is_taken(s, change->address + i))
-			i++;
-		status = i > start ? ptah_image_add_bytes(s->image, change->bytes + start,
-							  (size_t)(i - start),
-							  change->address + start, s->space)
-				   : 0;
-		if (status < 0)
-			return status;
-		i++;
-	}
-	return 0;
-}
-
-static int add_code(struct ptah_stream *s, const struct change *change)
-{
-	/*
-	 * Time 0: bytes at addresses that had not been seen before, recorded when they were first
-	 * executed.
-	 */
-	if (!change->tsc && image_overlaps(s->image, change->address, change->size))
-		return fill(s, change);
-	return ptah_image_add_bytes(s->image, change->bytes, (size_t)change->size, change->address,
-				    s->space);
-}
-
-/* Whether the code of the mapping is in the recording: of [vdso] in a 64-bit process. */
-static bool is_recorded_vdso(const struct ptah_session *session, const struct change *change)
-{
-	return session->vdso_size && change->address > UINT32_MAX && !change->file_offset &&
-	       !strcmp(change->path, "[vdso]");
-}
-
-static int add_recorded_vdso(struct ptah_stream *s, const struct change *change)
-{
-	const uint64_t size = s->session->vdso_size;
-
-	return ptah_image_add_bytes(s->image, s->session->vdso_code,
-				    (size_t)(size < change->size ? size : change->size),
-				    change->address, s->space);
-}
-
-/*
- * The copy of the vdso that was mapped; NULL: none is known. What distinguishes an x32 program from
- * a 32-bit one is not recorded: it has the other copy if there is only that one.
- */
-static const char *vdso_of(const struct ptah_session *session, const struct change *change)
-{
-	const char *const *vdso = session->vdso;
-
-	if (strcmp(change->path, "[vdso]") != 0)
-		return NULL;
-	if (change->address > UINT32_MAX)
-		return vdso[PTAH_TRACE_VDSO_64];
-	return vdso[PTAH_TRACE_VDSO_32] ? vdso[PTAH_TRACE_VDSO_32] : vdso[PTAH_TRACE_VDSO_X32];
-}
-
-static int add_map(struct ptah_stream *s, const struct change *change)
-{
-	const char *vdso = vdso_of(s->session, change);
-	int status = PTAH_E_MISSING;
-
-	if (!vdso && is_recorded_vdso(s->session, change))
-		return add_recorded_vdso(s, change);
-	if (vdso || change_is_file(change)) {
-		char *path = vdso ? strdup(vdso) : session_map_path(s->session, change);
-
-		if (!path)
-			return PTAH_E_NOMEM;
-		status = ptah_image_add_file(s->image, path, change->file_offset, change->size,
-					     change->address, s->space);
-		free(path);
-	}
-	if (status >= 0 || status == PTAH_E_NOMEM)
-		return status;
-	/*
-	 * No file, or a missing one, which was reported when the session was opened. What was
-	 * mapped there before is unmapped all the same.
-	 */
-	return ptah_image_remove(s->image, change->address, change->size, s->space);
-}
-
-/* Unmaps what the changes [first, last) of a process mapped. */
-static int unmap_changes(struct ptah_stream *s, const struct process *p, size_t first, size_t last)
-{
-	int status = 0;
-
-	for (size_t i = first; i < last && status >= 0; i++)
-		if (p->changes[i].type != CHANGE_EXEC)
-			status = ptah_image_remove(s->image, p->changes[i].address,
-						   p->changes[i].size, s->space);
-	return status;
-}
-
-/*
- * An execve in a trace set: unmaps what the process had since the one before, its parents' memory
- * included. Code of every process, which the set names too, stays.
- */
-static int unmap_process(struct ptah_stream *s, const struct change *exec)
-{
-	const struct process *const processes = s->session->processes, *p;
-	size_t process = s->stream->process, first, last;
-
-	/* The change may be one that the process has inherited. */
-	for (;; process = p->parent) {
-		if (process == SESSION_NONE)
-			return 0;
-		p = &processes[process];
-		if (exec >= p->changes && exec < p->changes + p->count)
-			break;
-	}
-	for (last = (size_t)(exec - p->changes);; last = p->inherited, p = &processes[p->parent]) {
-		int status;
-
-		first = last ? p->changes[last - 1].execs_at : 0;
-		status = unmap_changes(s, p, first, last);
-		if (status < 0 || first || p->parent == SESSION_NONE)
-			return status;
-	}
-}
-
-static int apply(struct ptah_stream *s, const struct change *change)
-{
-	switch (change->type) {
-	case CHANGE_EXEC:
-		if (s->session->is_set && !s->space)
-			return unmap_process(s, change);
-		/* The kernel's code, if the image has it, stays. */
-		return ptah_image_remove(s->image, change->address,
-					 s->session->kernel.image ? KERNEL_HALF : change->size,
-					 s->space);
-	case CHANGE_PAGE:
-		return s->view ? guest_view_change(s->view, s->image, change) : 0;
-	case CHANGE_CODE:
-		return add_code(s, change);
-	default:
-		return add_map(s, change);
-	}
-}
-
-int stream_build_image(struct ptah_stream *s, size_t process)
-{
-	const struct change **changes;
-	size_t count;
-	bool *waits;
-	int status;
-
-	if (process == SESSION_NONE || s->session->config.no_images)
-		return 0;
-	status = s->follow ? session_memory(s->session, process, &changes, &waits, &count)
-			   : session_stream_memory(s->session, s->stream, &changes, &waits, &count);
-	if (status < 0)
-		return status;
-	s->later = changes;
-	for (size_t i = 0; i < count && status >= 0; i++) {
-		if (waits[i])
-			s->later[s->later_count++] = changes[i];
-		else
-			status = apply(s, changes[i]);
-	}
-	free(waits);
-	return status;
-}
 
 /* The next change of the kernel's code; NULL: there are no more. */
 static const struct change *next_of_kernel(const struct ptah_stream *s)
@@ -317,7 +133,7 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 	int status = 0;
 
 	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc && status >= 0)
-		status = apply(s, s->later[s->next_later++]);
+		status = stream_apply_change(s, s->later[s->next_later++]);
 	while (status >= 0 && (kernel = next_of_kernel(s)) && kernel->tsc <= tsc) {
 		status = kernel_apply(s->image, kernel);
 		s->kernel_changes++;

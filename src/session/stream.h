@@ -88,8 +88,12 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown);
 /* The pid of the process that a space of a followed stream stands for; -1: none. */
 int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *space);
 
-/* Puts a process's memory into the image. Changes that must wait go to `later`. */
+/*
+ * stream_image.c: puts a process's memory into the image. Changes that must wait for their time go
+ * to `later`; the second function applies one of them.
+ */
 int stream_build_image(struct ptah_stream *s, size_t process);
+int stream_apply_change(struct ptah_stream *s, const struct change *change);
 
 /* Applies all changes that have happened by `tsc`, and sets the next time limit. */
 int stream_catch_up(struct ptah_stream *s, uint64_t tsc);
