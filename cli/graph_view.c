@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The call graphs of `ptah report` as text, TSV and JSON. */
-#include "graph_view.h"
-#include "graph_walk.h"
+/* The call graphs of `ptah report` as text; graph_structured.c has the other formats. */
+#include "graph_rows.h"
 
-#include "output/fields.h"
 #include "output/pretty.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const graph_value_words[] = {"instructions", "cycles", "time", NULL};
 
 static unsigned larger(size_t a, size_t b)
 {
@@ -21,22 +17,6 @@ static unsigned larger(size_t a, size_t b)
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
-}
-
-static uint64_t total_of(const struct graph_view *v, const struct graph_group *group)
-{
-	return graph_figure(&group->graph->totals.inclusive, v->value);
-}
-
-/* The least figure that is shown. */
-static double least_of(const struct graph_view *v, const struct graph_group *group)
-{
-	return v->limit / 100 * (double)total_of(v, group);
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
 /* What the rows are named by: the first of these that the keys have. */
@@ -115,77 +95,6 @@ static void put_source(const struct graph_view *v, const struct graph_key *key, 
 	put_file(v->out, key, pretty_rest(v->out, 0) ? columns : 0);
 	pretty_style(v->out, PRETTY_PLAIN);
 }
-
-/* Rows of tables */
-
-struct graph_table_row {
-	const struct graph_key *key, *caller;
-	uint64_t count;
-	struct ptah_call_figures inclusive, self;
-	uint64_t figure; /* what rows are sorted by */
-};
-
-static int by_figure(const void *a, const void *b)
-{
-	const struct graph_table_row *x = a, *y = b;
-
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->key->ip < y->key->ip ? -1 : x->key->ip > y->key->ip;
-}
-
-static size_t list_keys(const struct call_graph *g, struct graph_table_row *rows)
-{
-	size_t n = 0;
-
-	for (uint32_t i = 1; i < g->key_count; i++)
-		rows[n++] = (struct graph_table_row){.key = &g->keys[i],
-						     .count = g->keys[i].count,
-						     .inclusive = g->keys[i].inclusive,
-						     .self = g->keys[i].self};
-	return n;
-}
-
-static size_t list_pairs(const struct call_graph *g, struct graph_table_row *rows)
-{
-	size_t n = 0;
-
-	for (uint32_t i = 1; i < g->node_count; i++) {
-		const struct graph_node *node = &g->nodes[i];
-
-		if (node->parent)
-			rows[n++] =
-			    (struct graph_table_row){.key = &g->keys[node->key],
-						     .caller = &g->keys[g->nodes[node->parent].key],
-						     .count = node->count,
-						     .inclusive = node->inclusive,
-						     .self = node->self};
-	}
-	return n;
-}
-
-/*
- * The rows of a table, sorted. Functions are ordered by what ran in themselves, as the table
- * without calls is; pairs by what ran in the calls. The caller frees them. NULL: out of memory.
- */
-static struct graph_table_row *list_rows(const struct graph_view *v, const struct call_graph *g,
-					 size_t *n)
-{
-	const bool pairs = v->kind == GRAPH_PAIR_TABLE;
-	struct graph_table_row *rows = calloc(pairs ? g->node_count : g->key_count, sizeof(*rows));
-
-	if (!rows)
-		return NULL;
-	*n = pairs ? list_pairs(g, rows) : list_keys(g, rows);
-	for (size_t i = 0; i < *n; i++)
-		rows[i].figure = graph_figure(pairs ? &rows[i].inclusive : &rows[i].self, v->value);
-	qsort(rows, *n, sizeof(*rows), by_figure);
-	return rows;
-}
-
-/* Text */
 
 static const char *figure_text(enum ptah_call_value value, uint64_t figure,
 			       char text[PRETTY_NUMBER])
@@ -281,7 +190,7 @@ static void put_group_head(const struct graph_view *v, const struct graph_group 
 		out_clean(v->out, group->comm);
 		out_char(v->out, ')');
 	}
-	out_format(v->out, ": %s", figure_text(v->value, total_of(v, group), number));
+	out_format(v->out, ": %s", figure_text(v->value, graph_total(v, group), number));
 	out_format(v->out, "%s\n",
 		   v->value == PTAH_CALL_VALUE_TIME	? ""
 		   : v->value == PTAH_CALL_VALUE_CYCLES ? " cycles"
@@ -303,7 +212,7 @@ static struct widths widths_of(const struct graph_view *v, const struct graph_gr
 		w.figure = larger(strlen(graph_value_words[v->value]),
 				  v->value == PTAH_CALL_VALUE_TIME
 				      ? strlen("12.3 ms")
-				      : strlen(pretty_number(total_of(v, group), text)));
+				      : strlen(pretty_number(graph_total(v, group), text)));
 		w.count = larger(strlen("calls"),
 				 strlen(pretty_number(group->graph->totals.calls, text)));
 	}
@@ -315,7 +224,7 @@ static void put_numbers(const struct graph_view *v, const struct graph_group *gr
 			const struct ptah_call_figures *inclusive,
 			const struct ptah_call_figures *self, uint64_t figure, uint64_t count)
 {
-	const uint64_t total = total_of(v, group);
+	const uint64_t total = graph_total(v, group);
 	const struct widths w = widths_of(v, group);
 	char number[PRETTY_NUMBER];
 
@@ -437,9 +346,10 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	if ((v->functions || v->files) && other_object(g, line->node))
 		remarks.object = key->object;
 	if (line->hidden)
-		snprintf(
-		    remarks.hidden, sizeof(remarks.hidden), "  [%zu more: %.2f%%]", line->hidden,
-		    percent(graph_figure(&line->hidden_figures, v->value), total_of(v, w->group)));
+		snprintf(remarks.hidden, sizeof(remarks.hidden), "  [%zu more: %.2f%%]",
+			 line->hidden,
+			 graph_percent(graph_figure(&line->hidden_figures, v->value),
+				       graph_total(v, w->group)));
 	rest = pretty_rest(v->out, used);
 	source = source_columns(v, key, rest > 44 ? rest / 2 : rest > 32 ? rest - 22 : rest / 3);
 	used += source ? source + 2 : 0;
@@ -471,7 +381,7 @@ static void put_tree_text(const struct graph_view *v, const struct graph_group *
 	else
 		pretty_head(v->out, "%7s%8s %*s %*s  %s\n", "total", "self", head_width(v, &w),
 			    graph_value_words[v->value], (int)w.count, "calls", label_head(v));
-	graph_walk(group->graph, least_of(v, group), most, true, 0, put_tree_line,
+	graph_walk(group->graph, graph_least(v, group), most, true, 0, put_tree_line,
 		   &(struct text_walk){v, group});
 }
 
@@ -525,7 +435,7 @@ static void put_table_row(const struct graph_view *v, const struct graph_group *
 static void put_table_text(const struct graph_view *v, const struct graph_group *group)
 {
 	size_t n = 0, shown;
-	struct graph_table_row *rows = list_rows(v, group->graph, &n);
+	struct graph_table_row *rows = graph_list_rows(v, group->graph, &n);
 	const struct widths w = widths_of(v, group);
 	const unsigned width = (unsigned)object_width(rows, n, pretty_rest(v->out, w.all));
 
@@ -536,7 +446,7 @@ static void put_table_text(const struct graph_view *v, const struct graph_group 
 	pretty_head(v->out, "%s%s\n", label_head(v),
 		    v->kind == GRAPH_PAIR_TABLE ? " <- caller" : "");
 	shown = rows ? input_shown(v->input, n) : 0;
-	while (shown && (double)rows[shown - 1].figure < least_of(v, group))
+	while (shown && (double)rows[shown - 1].figure < graph_least(v, group))
 		shown--;
 	for (size_t i = 0; i < shown; i++)
 		put_table_row(v, group, &rows[i], width);
@@ -560,238 +470,8 @@ static void put_text(void *view)
 	}
 }
 
-/* TSV and JSON */
-
-/* A row as TSV and JSON have it. */
-struct flat {
-	uint64_t row, parent, depth;
-	double percent, self_percent;
-	const char *function, *object, *file, *caller, *comm;
-	uint64_t line, ip, calls;
-	struct ptah_call_figures inclusive, self;
-	int32_t pid, tid, cpu;
-	bool is_function, has_pid, has_tid;
-};
-
-enum asked {
-	ASKED_TREE = 1 << 0,
-	ASKED_PAIRS = 1 << 1,
-	ASKED_CYCLES = 1 << 2,
-	ASKED_TIME = 1 << 3,
-	ASKED_FILES = 1 << 4,
-	ASKED_CPU = 1 << 5,
-};
-
-#define FLAT(name, kind, member, asked)                                                            \
-	{                                                                                          \
-		name, name, kind, offsetof(struct flat, member), asked, 0                          \
-	}
-
-static const struct field flat_fields[] = {
-    FLAT("row", FIELD_NUMBER, row, ASKED_TREE),
-    FLAT("parent", FIELD_NUMBER, parent, ASKED_TREE),
-    FLAT("depth", FIELD_NUMBER, depth, ASKED_TREE),
-    FLAT("percent", FIELD_REAL, percent, 0),
-    FLAT("self_percent", FIELD_REAL, self_percent, 0),
-    FLAT("calls", FIELD_NUMBER, calls, 0),
-    FLAT("instructions", FIELD_NUMBER, inclusive.instructions, 0),
-    FLAT("self_instructions", FIELD_NUMBER, self.instructions, 0),
-    FLAT("cycles", FIELD_NUMBER, inclusive.cycles, ASKED_CYCLES),
-    FLAT("self_cycles", FIELD_NUMBER, self.cycles, ASKED_CYCLES),
-    FLAT("seconds", FIELD_SECONDS, inclusive.time, ASKED_TIME),
-    FLAT("self_seconds", FIELD_SECONDS, self.time, ASKED_TIME),
-    FLAT("object", FIELD_STRING, object, 0),
-    FLAT("function", FIELD_STRING, function, 0),
-    FLAT("file", FIELD_STRING, file, ASKED_FILES),
-    FLAT("line", FIELD_NUMBER, line, ASKED_FILES),
-    FLAT("caller", FIELD_STRING, caller, ASKED_PAIRS),
-    {"ip", "ip", FIELD_ADDRESS, offsetof(struct flat, ip), 0, offsetof(struct flat, is_function)},
-    {"pid", "pid", FIELD_SIGNED, offsetof(struct flat, pid), 0, offsetof(struct flat, has_pid)},
-    {"tid", "tid", FIELD_SIGNED, offsetof(struct flat, tid), 0, offsetof(struct flat, has_tid)},
-    FLAT("comm", FIELD_STRING, comm, 0),
-    FLAT("cpu", FIELD_SIGNED, cpu, ASKED_CPU),
-};
-
-static const struct row_type flat_type = ROW_TYPE(flat_fields);
-
-static unsigned asked_fields(const struct graph_view *v)
-{
-	unsigned asked = v->kind == GRAPH_TREE ? ASKED_TREE : 0;
-
-	if (v->kind == GRAPH_PAIR_TABLE)
-		asked |= ASKED_PAIRS;
-	if (v->files)
-		asked |= ASKED_FILES;
-	for (size_t i = 0; i < v->group_count; i++) {
-		const struct ptah_call_figures *f = &v->groups[i].graph->totals.inclusive;
-
-		asked |= (f->cycles ? ASKED_CYCLES : 0) | (f->time ? ASKED_TIME : 0);
-		asked |= v->groups[i].cpu != INT32_MIN ? ASKED_CPU : 0;
-	}
-	return asked;
-}
-
-static struct flat flatten(const struct graph_view *v, const struct graph_group *group,
-			   const struct graph_key *key, const struct ptah_call_figures *inclusive,
-			   const struct ptah_call_figures *self, uint64_t calls)
-{
-	const uint64_t total = total_of(v, group);
-
-	return (struct flat){
-	    .percent = percent(graph_figure(inclusive, v->value), total),
-	    .self_percent = percent(graph_figure(self, v->value), total),
-	    .function = key->special ? key->special : key->function,
-	    .object = v->objects && !key->special ? (key->path ? key->path : key->object) : NULL,
-	    .file = key->file,
-	    .line = key->line,
-	    .comm = group->comm[0] ? group->comm : NULL,
-	    .ip = key->ip,
-	    .calls = calls,
-	    .inclusive = *inclusive,
-	    .self = *self,
-	    .pid = group->pid,
-	    .tid = group->tid,
-	    .cpu = group->cpu,
-	    .is_function = v->functions && !key->special,
-	    .has_pid = group->pid != INT32_MIN,
-	    .has_tid = group->tid != INT32_MIN,
-	};
-}
-
-struct row_walk {
-	struct graph_view *v;
-	const struct graph_group *group;
-	void (*put)(struct graph_view *v, const struct flat *row);
-};
-
-static void put_tree_row(void *context, const struct graph_line *line)
-{
-	const struct row_walk *w = context;
-	const struct graph_key *key = &w->group->graph->keys[line->node->key];
-	struct flat row = flatten(w->v, w->group, key, &line->node->inclusive, &line->node->self,
-				  line->node->count);
-
-	row.row = line->row;
-	row.parent = line->parent;
-	row.depth = line->depth;
-	w->v->rows = line->row;
-	w->put(w->v, &row);
-}
-
-static int put_tree_rows(const struct row_walk *w)
-{
-	return graph_walk(w->group->graph, least_of(w->v, w->group), 0, false, w->v->rows,
-			  put_tree_row, (void *)(uintptr_t)w);
-}
-
-static void put_table_rows(const struct row_walk *w)
-{
-	size_t n = 0;
-	struct graph_table_row *rows = list_rows(w->v, w->group->graph, &n);
-
-	for (size_t i = 0; rows && i < input_shown(w->v->input, n); i++) {
-		const struct graph_table_row *r = &rows[i];
-		struct flat row =
-		    flatten(w->v, w->group, r->key, &r->inclusive, &r->self, r->count);
-
-		if ((double)r->figure < least_of(w->v, w->group))
-			break;
-		if (r->caller)
-			row.caller = r->caller->special	   ? r->caller->special
-				     : r->caller->function ? r->caller->function
-				     : r->caller->file	   ? r->caller->file
-							   : r->caller->path;
-		w->put(w->v, &row);
-	}
-	free(rows);
-}
-
-static void put_rows(struct graph_view *v,
-		     void (*put)(struct graph_view *v, const struct flat *row))
-{
-	for (size_t i = 0; i < v->group_count; i++) {
-		const struct row_walk w = {v, &v->groups[i], put};
-
-		if (v->kind == GRAPH_TREE)
-			put_tree_rows(&w);
-		else
-			put_table_rows(&w);
-	}
-}
-
-static void put_tsv_row(struct graph_view *v, const struct flat *row)
-{
-	fields_tsv(v->out, &flat_type, asked_fields(v), row);
-}
-
-static void put_tsv(void *view)
-{
-	struct graph_view *v = view;
-
-	fields_tsv_head(v->out, &flat_type, asked_fields(v));
-	put_rows(v, put_tsv_row);
-}
-
-static void put_json_row(struct graph_view *v, const struct flat *row)
-{
-	fields_json(&v->json, &flat_type, asked_fields(v), row);
-}
-
-static void put_json_totals(struct graph_view *v)
-{
-	struct ptah_call_totals t = {0};
-	uint64_t threads = 0, folded_elsewhere = 0;
-
-	for (size_t i = 0; i < v->group_count; i++) {
-		const struct ptah_call_totals *g = &v->groups[i].graph->totals;
-
-		t.inclusive.instructions += g->inclusive.instructions;
-		t.inclusive.cycles += g->inclusive.cycles;
-		t.inclusive.time += g->inclusive.time;
-		t.calls += g->calls;
-		t.partial += g->partial;
-		t.folded_calls += g->folded_calls;
-		t.folded.instructions += g->folded.instructions;
-		threads += v->groups[i].threads;
-		folded_elsewhere += v->groups[i].graph->folded_elsewhere;
-	}
-	if (v->session)
-		json_number(&v->json, "threads", threads);
-	json_number(&v->json, "instructions", t.inclusive.instructions);
-	json_number(&v->json, "cycles", t.inclusive.cycles);
-	json_seconds(&v->json, "seconds", t.inclusive.time);
-	json_number(&v->json, "calls", t.calls);
-	json_number(&v->json, "partial_calls", t.partial);
-	json_number(&v->json, "folded_calls", t.folded_calls);
-	json_number(&v->json, "folded_instructions", t.folded.instructions);
-	if (v->input->function)
-		json_number(&v->json, "folded_elsewhere", folded_elsewhere);
-}
-
-static void put_json(void *view)
-{
-	struct graph_view *v = view;
-
-	json_init(&v->json, v->out);
-	json_object(&v->json, NULL, false);
-	json_string(&v->json, "command", v->session ? ptah_session_command(v->session) : NULL);
-	json_string(&v->json, "value", graph_value_words[v->value]);
-	if (v->kind == GRAPH_TREE)
-		json_string(&v->json, "call_graph", v->upward ? "callee" : "caller");
-	put_json_totals(v);
-	json_array(&v->json, "notes");
-	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
-		json_string(&v->json, NULL, ptah_session_note(v->session, i));
-	json_end_array(&v->json);
-	json_array(&v->json, v->kind == GRAPH_TREE ? "nodes" : "rows");
-	put_rows(v, put_json_row);
-	json_end_array(&v->json);
-	json_end_object(&v->json);
-	json_finish(&v->json);
-}
-
 const struct renderer graph_renderers[FORMAT_MAX] = {
     [FORMAT_TEXT] = {.begin = put_text, .offered = true},
-    [FORMAT_JSON] = {.begin = put_json, .offered = true},
-    [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
+    [FORMAT_JSON] = {.begin = graph_put_json, .offered = true},
+    [FORMAT_TSV] = {.begin = graph_put_tsv, .offered = true},
 };
