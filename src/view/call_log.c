@@ -15,6 +15,7 @@
 #include "view/call_log.h"
 
 #include "base/compiler.h"
+#include "export/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,21 +90,6 @@ void call_log_fini(struct call_log *log)
 	free(log->calls);
 	free(log->called);
 	free(log->scratch);
-}
-
-static bool grow(void **array, size_t *capacity, size_t count, size_t size)
-{
-	const size_t more = *capacity ? 2 * *capacity : 64;
-	void *larger;
-
-	if (count < *capacity)
-		return true;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return false;
-	*array = larger;
-	*capacity = more;
-	return true;
 }
 
 /* Writing */
@@ -184,7 +170,7 @@ static int begin_block(struct call_log *log)
 
 	end_block(log);
 	frames = make_frames(log);
-	if (!frames || !grow(&blocks, &log->capacity, log->count, sizeof(*log->blocks)))
+	if (!frames || !list_make_room(&blocks, log->count, &log->capacity, sizeof(*log->blocks)))
 		return PTAH_E_NOMEM;
 	log->blocks = blocks;
 	size = 4 * frames < BLOCK ? BLOCK : 4 * frames;
@@ -283,7 +269,8 @@ static ALWAYS_INLINE int count_call(struct call_log *log, uint32_t function)
 		return PTAH_E_NOMEM;
 	if (LIKELY(log->calls[function]++))
 		return 0;
-	if (!grow(&called, &log->called_capacity, log->called_count, sizeof(*log->called)))
+	if (!list_make_room(&called, log->called_count, &log->called_capacity,
+			    sizeof(*log->called)))
 		return PTAH_E_NOMEM;
 	log->called = called;
 	log->called[log->called_count++] = function;
@@ -296,7 +283,7 @@ int call_log_begin(struct call_log *log, const struct log_counts *at, uint32_t e
 	void *frames = log->frames;
 	int status;
 
-	if (!grow(&frames, &log->frame_capacity, log->depth, sizeof(*log->frames)))
+	if (!list_make_room(&frames, log->depth, &log->frame_capacity, sizeof(*log->frames)))
 		return PTAH_E_NOMEM;
 	log->frames = frames;
 	if (entry < ENTRY_FOLLOWS)
@@ -356,7 +343,7 @@ static struct log_frame *push(struct log_cursor *c)
 {
 	void *frames = c->frames;
 
-	if (!grow(&frames, &c->capacity, c->depth, sizeof(*c->frames))) {
+	if (!list_make_room(&frames, c->depth, &c->capacity, sizeof(*c->frames))) {
 		fail(c, PTAH_E_NOMEM);
 		return NULL;
 	}

@@ -2,6 +2,8 @@
 /* Reads the calls of two recordings, and finds what belongs together (difference.h). */
 #include "view/difference.h"
 
+#include "export/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,21 +148,6 @@ static const char *new_path(const struct difference *d, enum view_side side, con
 	return path;
 }
 
-static bool make_room(void **items, uint32_t count, uint32_t *room, size_t size)
-{
-	const uint32_t more = *room ? 2 * *room : 256;
-	void *bigger;
-
-	if (count < *room)
-		return true;
-	bigger = reallocarray(*items, more, size);
-	if (!bigger)
-		return false;
-	*items = bigger;
-	*room = more;
-	return true;
-}
-
 static void add_figures(struct ptah_call_figures *to, const struct ptah_call_figures *from)
 {
 	to->instructions += from->instructions;
@@ -197,8 +184,8 @@ static int map_keys(struct difference *d, struct text_ids *ids, enum view_side s
 		memcpy(text + n + 1, name, m + 1);
 		id = text_ids_of(ids, text, n + m + 2, &added);
 		free(text);
-		if (!id || (added && !make_room((void **)&d->keys, d->key_count, &d->key_room,
-						sizeof(*d->keys))))
+		if (!id || (added && !list_make_room((void **)&d->keys, d->key_count, &d->key_room,
+						     sizeof(*d->keys))))
 			return PTAH_E_NOMEM;
 		if (added)
 			d->keys[d->key_count++] = (struct difference_key){
@@ -232,8 +219,8 @@ static int add_nodes(struct difference *d, struct pair_ids *ids, enum view_side 
 		const uint32_t parent = to[n->parent];
 		int64_t *id = pair_ids_at(ids, (uint64_t)parent + 1, keys[n->key]);
 
-		if (!id || (!*id && !make_room((void **)&d->nodes[way], d->node_count[way],
-					       &d->node_room[way], sizeof(**d->nodes)))) {
+		if (!id || (!*id && !list_make_room((void **)&d->nodes[way], d->node_count[way],
+						    &d->node_room[way], sizeof(**d->nodes)))) {
 			free(to);
 			return PTAH_E_NOMEM;
 		}

@@ -43,9 +43,11 @@ struct difference {
 	struct call_graph *graphs[VIEW_SIDES][2];
 	struct diff pairs; /* which objects belong together */
 	struct difference_key *keys;
-	uint32_t key_count, key_room;
+	uint32_t key_count;
+	size_t key_room;
 	struct difference_node *nodes[2]; /* parents first */
-	uint32_t node_count[2], node_room[2];
+	uint32_t node_count[2];
+	size_t node_room[2];
 };
 
 int difference_new(struct view_model *model, struct difference **difference);
