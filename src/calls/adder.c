@@ -116,6 +116,10 @@ int calls_adder_take_spans(struct calls_adder *adder, const struct ptah_span *sp
 	for (size_t i = 0; i < n; i++) {
 		if (i < ahead)
 			calls_prefetch(m, spans[i + AHEAD].to);
+		if (UNLIKELY(spans[i].insn_class == FLOW_SPAN_EVENT)) {
+			calls_event_span(m, &spans[i]);
+			continue;
+		}
 		if (UNLIKELY(!calls_run(m, &spans[i])))
 			continue;
 		leaf = take_leaf(adder, &spans[i], n - i);

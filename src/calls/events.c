@@ -166,6 +166,13 @@ void calls_event(struct calls_machine *m, const struct ptah_item *item)
 	}
 }
 
+void calls_event_span(struct calls_machine *m, const struct ptah_span *span)
+{
+	const struct ptah_item item = flow_span_event(span);
+
+	calls_event(m, &item);
+}
+
 void calls_exec(struct calls_machine *m, uint64_t tsc)
 {
 	if (tsc > m->now.tsc)

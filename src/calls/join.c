@@ -207,8 +207,14 @@ int calls_adder_search(struct calls_adder *adder, const struct ptah_span *span,
 {
 	const struct calls_summary *s = adder->machine.summary;
 	const uint64_t before = adder->machine.now.counts.instructions;
+	struct ptah_item event;
 	int status;
 
+	if (span && span->insn_class == FLOW_SPAN_EVENT) {
+		event = flow_span_event(span);
+		span = NULL;
+		item = &event;
+	}
 	if (span)
 		status = calls_adder_summarize_spans(adder, span, 1);
 	else

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "calls/adder.h"
+#include "flow/flow_machine.h"
 
 struct calls_stacks;
 struct calls_summary;
@@ -156,8 +157,9 @@ void calls_forget_code(struct calls_machine *m);
 bool calls_bounds(struct calls_machine *m, unsigned space, uint64_t ip, uint64_t *low,
 		  uint64_t *high);
 
-/* Items other than blocks, and what no item says. */
+/* Items other than blocks, the same as a span (FLOW_SPAN_EVENT), and what no item says. */
 void calls_event(struct calls_machine *m, const struct ptah_item *item);
+void calls_event_span(struct calls_machine *m, const struct ptah_span *span);
 void calls_lost(struct calls_machine *m);
 void calls_exec(struct calls_machine *m, uint64_t tsc);
 /* Ends everything, at the end of the trace. Only sums and ids are kept. */
@@ -437,7 +439,9 @@ static ALWAYS_INLINE bool calls_run(struct calls_machine *m, const struct ptah_s
 static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls_sink *sink,
 				     const struct ptah_span *s)
 {
-	if (LIKELY(calls_run(m, s)))
+	if (UNLIKELY(s->insn_class == FLOW_SPAN_EVENT))
+		calls_event_span(m, s);
+	else if (LIKELY(calls_run(m, s)))
 		calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
 }
 

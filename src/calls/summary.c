@@ -477,8 +477,10 @@ int calls_adder_summarize_spans(struct calls_adder *adder, const struct ptah_spa
 
 	/* Only the first needs it, if at all. */
 	for (; i < n && !s->begun && status_of(adder) >= 0; i++) {
-		s->next_tsc = spans[i].tsc;
-		s->next_cycles = spans[i].cycles;
+		if (spans[i].insn_class != FLOW_SPAN_EVENT) {
+			s->next_tsc = spans[i].tsc;
+			s->next_cycles = spans[i].cycles;
+		}
 		calls_adder_take_spans(adder, &spans[i], 1);
 	}
 	if (i < n)

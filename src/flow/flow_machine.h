@@ -41,7 +41,46 @@ struct flow_spans {
 	struct ptah_span *spans;
 	size_t count, capacity;
 	struct ptah_span open; /* ninsn 0: nothing; `to` is where that leads */
+	bool in_line;	       /* events may be written as spans: flow_read_event_spans() */
 };
+
+/*
+ * The class of an event among spans. Its type is in `last_size`, and `ip`, `to`, `mode`, `flags`
+ * and the time are those of the item; other items have more and are not written so.
+ */
+#define FLOW_SPAN_EVENT UINT8_MAX
+
+static inline void flow_put_event_span(struct ptah_span *span, const struct ptah_item *item)
+{
+	*span = (struct ptah_span){.ip = item->ip,
+				   .to = item->to,
+				   .tsc = item->tsc,
+				   .offset = item->offset,
+				   .insn_class = FLOW_SPAN_EVENT,
+				   .last_size = item->type,
+				   .mode = item->mode,
+				   .flags = item->flags,
+				   .tsc_error = item->tsc_error};
+}
+
+/* The event that a span of this class is. */
+static inline struct ptah_item flow_span_event(const struct ptah_span *span)
+{
+	return (struct ptah_item){.type = span->last_size,
+				  .flags = span->flags,
+				  .mode = span->mode,
+				  .tsc_error = span->tsc_error,
+				  .ip = span->ip,
+				  .to = span->to,
+				  .tsc = span->tsc,
+				  .offset = span->offset};
+}
+
+/*
+ * As ptah_flow_read_spans(), but events at which tracing begins and ends may be among the spans, in
+ * their place: so the loop over packets need not be left for them.
+ */
+int flow_read_event_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity);
 
 struct return_site {
 	uint64_t ip;

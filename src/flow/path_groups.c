@@ -9,6 +9,7 @@
 #include "flow/move.h"
 #include "flow/pass_groups.h"
 #include "flow/search.h"
+#include "flow/spans.h"
 
 /* What a flow was before it carried packets out for this file. */
 struct before {
@@ -66,7 +67,6 @@ static bool add_block(struct ptah_flow *f, struct path *path, unsigned i,
 static uint32_t make_path(struct ptah_flow *f, const struct ptah_item *items, unsigned blocks)
 {
 	struct flow_paths *s = f->paths;
-	const size_t before = s->word_count;
 	struct path *path =
 	    (struct path *)paths_new_words(s, PATH_WORDS + 2 * (size_t)blocks + blocks + 1);
 
@@ -74,12 +74,58 @@ static uint32_t make_path(struct ptah_flow *f, const struct ptah_item *items, un
 		return 0;
 	path->blocks = (uint8_t)blocks;
 	for (unsigned i = 0; i < blocks; i++) {
-		if (items[i].type != PTAH_ITEM_BLOCK || !add_block(f, path, i, &items[i])) {
-			s->word_count = before;
+		if (items[i].type != PTAH_ITEM_BLOCK || !add_block(f, path, i, &items[i]))
 			return 0;
-		}
 	}
-	return (uint32_t)((uint64_t *)path - s->words) / 2 << COUNT_BITS | blocks;
+	return paths_number(s, path, blocks);
+}
+
+/* Carries the packets out up to the event. Returns the number of their path, or 0 as above. */
+static uint32_t run_blocks(struct ptah_flow *f, struct ptah_item *event)
+{
+	struct ptah_item items[MAX_BLOCKS + 2];
+	bool starved;
+	const int n = flow_read_packet(f, items, MAX_BLOCKS + 2, &starved);
+
+	if (n <= 0)
+		return 0;
+	*event = items[n - 1];
+	return make_path(f, items, (unsigned)n - 1);
+}
+
+/*
+ * In tables for spans: carries the packets out block by block, as a caller who reads spans does,
+ * up to the event. Returns the number of a path of the spans that end; 0: it cannot be made.
+ */
+static uint32_t run_spans(struct ptah_flow *f, uint32_t place, struct ptah_item *event)
+{
+	struct ptah_span spans[MAX_BLOCKS];
+	struct flow_spans list = {.spans = spans, .capacity = MAX_BLOCKS};
+	unsigned blocks = 0;
+	struct span_path *path;
+	struct span_end *ends;
+	bool starved;
+
+	for (;; blocks++) {
+		if (flow_read_packet(f, event, 1, &starved) != 1)
+			return 0;
+		if (event->type != PTAH_ITEM_BLOCK)
+			break;
+		if (blocks == MAX_BLOCKS || event->flags & PTAH_ITEM_UNKNOWN ||
+		    event->code.space != f->code.space)
+			return 0;
+		flow_add_block(f, &list, event);
+	}
+	path = (struct span_path *)paths_new_words(f->paths, SPAN_PATH_WORDS +
+								 (list.count + 1) * SPAN_END_WORDS);
+	if (!path)
+		return 0;
+	path->ninsn = (uint32_t)list.open.ninsn;
+	path->blocks = blocks;
+	ends = span_ends_of(path);
+	paths_put_ends(ends, spans, (unsigned)list.count);
+	ends[list.count].to = blocks ? list.open.to : paths_node_at(f->paths, place)->ip;
+	return paths_number(f->paths, path, (unsigned)list.count);
 }
 
 /* Has the flow carried out the packets, all of them and no others, and is tracing off? */
@@ -99,10 +145,10 @@ NOINLINE bool paths_learn_group(struct ptah_flow *f, uint32_t place, const uint8
 				uint64_t last_ip, const struct packet_group *g)
 {
 	struct transition *x = paths_transition(f->paths, place, g->ip, g->to);
-	struct ptah_item items[MAX_BLOCKS + 2];
+	const size_t word_count = f->paths->word_count;
+	struct ptah_item event;
 	struct before before;
-	bool starved;
-	int n;
+	uint32_t path;
 
 	if (!paths_is_transition(x, place, g)) {
 		*x = (struct transition){.ip = g->ip,
@@ -120,13 +166,12 @@ NOINLINE bool paths_learn_group(struct ptah_flow *f, uint32_t place, const uint8
 	f->events->last_ip = last_ip;
 	f->positioned = true;
 	paths_leave(f, paths_node_at(f->paths, place), 1);
-	n = flow_read_packet(f, items, MAX_BLOCKS + 2, &starved);
-	x->entry.path = PATH_REFUSED;
-	if (n > 0 && is_off(f, g, &items[n - 1])) {
-		const uint32_t path = make_path(f, items, (unsigned)n - 1);
-
-		x->entry.path = path ? path : PATH_REFUSED;
+	path = f->paths->spans ? run_spans(f, place, &event) : run_blocks(f, &event);
+	if (!path || !is_off(f, g, &event)) {
+		f->paths->word_count = word_count;
+		path = PATH_REFUSED;
 	}
+	x->entry.path = path;
 	go_back(f, &before);
 	return x->entry.path != PATH_REFUSED;
 }

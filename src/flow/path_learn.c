@@ -50,12 +50,6 @@ static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
 	return *code_place(node) >= STRIDE ? *code_place(node) : paths_make_place(f->paths, node);
 }
 
-/* The number of the path at these words, of so many blocks or spans. */
-static uint32_t path_number(const struct flow_paths *s, const void *path, unsigned count)
-{
-	return (uint32_t)((const uint64_t *)path - s->words) / 2 << COUNT_BITS | count;
-}
-
 static void put_open_calls(const struct route *r, struct return_site *sites)
 {
 	for (unsigned i = 0; i < r->pushes; i++)
@@ -84,7 +78,7 @@ static uint32_t make_block_path(struct flow_paths *s, const struct route *r,
 	put_open_calls(r, open_calls_of(path));
 	memcpy(nodes_of(path), l->nodes, l->count * sizeof(*l->nodes));
 	*node_behind(path) = r->node;
-	return path_number(s, path, path->blocks);
+	return paths_number(s, path, path->blocks);
 }
 
 /* Lists the spans that end on a route. Returns how many; *ninsn: instructions after them. */
@@ -116,6 +110,17 @@ static unsigned list_spans(const struct route *r, const struct listing *l, bool 
 	return (unsigned)list.count;
 }
 
+void paths_put_ends(struct span_end *ends, struct ptah_span *spans, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		spans[i].mode = 0;
+		spans[i].flags &= (uint8_t)~PTAH_ITEM_SPECULATIVE;
+		ends[i] = (struct span_end){
+		    .end = spans[i].end, .to = spans[i].to, .ninsn = (uint32_t)spans[i].ninsn};
+		memcpy(&ends[i].word, &spans[i].insn_class, sizeof(ends[i].word));
+	}
+}
+
 static uint32_t make_span_path(struct flow_paths *s, const struct route *r, const struct listing *l,
 			       bool open_end)
 {
@@ -134,14 +139,9 @@ static uint32_t make_span_path(struct flow_paths *s, const struct route *r, cons
 				   .reach = (uint8_t)r->reach,
 				   .node = open_end ? NULL : r->node};
 	ends = span_ends_of(path);
-	for (unsigned i = 0; i < n; i++) {
-		spans[i].mode = 0;
-		ends[i] = (struct span_end){
-		    .end = spans[i].end, .to = spans[i].to, .ninsn = (uint32_t)spans[i].ninsn};
-		memcpy(&ends[i].word, &spans[i].insn_class, sizeof(ends[i].word));
-	}
+	paths_put_ends(ends, spans, n);
 	put_open_calls(r, (struct return_site *)(ends + n));
-	return path_number(s, path, n);
+	return paths_number(s, path, n);
 }
 
 /*

@@ -126,7 +126,8 @@ static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
 struct span_path {
 	uint32_t ninsn; /* after the last span */
 	uint8_t pushes, reach;
-	uint8_t reserved[2];
+	bool blocks; /* of a transition: there are some; `to` of one more span is after them */
+	uint8_t reserved;
 	struct code_node *node; /* after the packet, if that is always the same */
 };
 
@@ -216,6 +217,12 @@ static ALWAYS_INLINE struct path *path_of(const uint64_t *words, union entry ent
 	return (struct path *)(words + 2 * (size_t)(entry.path >> COUNT_BITS));
 }
 
+/* The number of the path at these words, of so many blocks or spans. */
+static inline uint32_t paths_number(const struct flow_paths *s, const void *path, unsigned count)
+{
+	return (uint32_t)((const uint64_t *)path - s->words) / 2 << COUNT_BITS | count;
+}
+
 static ALWAYS_INLINE unsigned count_of(union entry entry)
 {
 	return entry.path & ((1u << COUNT_BITS) - 1);
@@ -292,6 +299,9 @@ const uint8_t *paths_pass_psb(struct ptah_flow *f, uint32_t place, const uint8_t
 /* The same for what comes while tracing is off: flow_pass_off(), for paths. */
 bool paths_pass_off(struct ptah_flow *f, const uint8_t **pos, const uint8_t *end,
 		    uint64_t *last_ip);
+
+/* Writes what is always the same about these spans. */
+void paths_put_ends(struct span_end *ends, struct ptah_span *spans, unsigned n);
 
 /* Lists the path's steps. False: that cannot be done. The path may move. */
 bool paths_learn_steps(struct ptah_flow *f, struct path *p);

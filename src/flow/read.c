@@ -244,19 +244,17 @@ bool ptah_flow_last_block(const struct ptah_flow *f, struct ptah_item *item)
 	return true;
 }
 
-int ptah_flow_read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity)
+static int read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity, bool in_line)
 {
-	struct flow_spans out = {.spans = spans};
+	struct flow_spans out = {.spans = spans, .in_line = in_line};
 
-	if (!f || !spans || capacity < PTAH_FLOW_MIN_SPANS)
-		return PTAH_E_INVAL;
 	out.capacity = (capacity > INT32_MAX ? INT32_MAX : capacity) - 1;
 	flow_follow_image(f);
 	f->low = f->high = 0;
 	while (!f->has_held && !f->paused) {
-		if (!f->has_event && f->positioned && can_run_paths(f))
+		if (!f->has_event && can_run_paths(f))
 			flow_run_span_paths(f, &out);
-		if (out.capacity - out.count < FEW_BLOCKS)
+		if (f->has_held || out.capacity - out.count < FEW_BLOCKS)
 			break;
 		if (read_block(f))
 			flow_add_block(f, &out, &f->held);
@@ -267,6 +265,18 @@ int ptah_flow_read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t ca
 	}
 	flow_close_span(&out);
 	return (int)out.count;
+}
+
+int ptah_flow_read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity)
+{
+	if (!f || !spans || capacity < PTAH_FLOW_MIN_SPANS)
+		return PTAH_E_INVAL;
+	return read_spans(f, spans, capacity, false);
+}
+
+int flow_read_event_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity)
+{
+	return read_spans(f, spans, capacity, true);
 }
 
 /*

@@ -6,6 +6,10 @@
  */
 #include "flow/path_tables.h"
 
+#include "flow/emit_items.h"
+#include "flow/pass_groups.h"
+#include "flow/spans.h"
+
 /* The caller's array, and what changes with every packet: as in path_run.c. */
 struct packet_taker {
 	struct ptah_flow *flow;
@@ -27,7 +31,9 @@ struct packet_taker {
 	uint64_t ran_cycles;
 	uint8_t error, ran_error; /* tsc_error with `now`, and with `ran_now` */
 	uint64_t tail;		  /* the last word of each span: mode, space and the like */
-	const uint8_t *moved;	  /* the last packet with outcomes or a target, or NULL */
+	const uint8_t *moved;	  /* the last packet with outcomes, a target or an event, or NULL */
+	bool in_line;		  /* events are written as spans */
+	bool lost_tnt;		  /* outcomes came while tracing is off: see `moved` */
 	unsigned top, depth;	  /* of the return address stack */
 	/* The tables, until learning moves them. */
 	union entry *rows;
@@ -141,8 +147,13 @@ static ALWAYS_INLINE uint32_t take_spans(struct packet_taker *t, uint32_t place,
 		unsigned n;
 
 		if (UNLIKELY(entry.path < PATH_FIRST)) {
-			const bool known = paths_learn(f, place, payload);
+			bool known;
 
+			if (place == PLACE_OFF) {
+				t->lost_tnt = true;
+				return 0;
+			}
+			known = paths_learn(f, place, payload);
 			load_tables(t);
 			if (!known)
 				return paths_leave(f, paths_node_at(f->paths, place), payload);
@@ -202,6 +213,10 @@ static ALWAYS_INLINE uint32_t take_many_outcomes(struct packet_taker *t, uint32_
 	struct ptah_flow *f = t->flow;
 	unsigned left = highest_bit(payload);
 
+	if (UNLIKELY(place == PLACE_OFF)) {
+		t->lost_tnt = true;
+		return 0;
+	}
 	while (left) {
 		const unsigned n = left < 6 ? left : 6;
 		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
@@ -242,16 +257,28 @@ static ALWAYS_INLINE uint32_t take_tnt_64(struct packet_taker *t, uint32_t place
 	return take_many_outcomes(t, place, load_le64(pos) >> 16);
 }
 
+/* The place at the address that a packet leads to, or 0: then the flow is there. */
+static ALWAYS_INLINE uint32_t place_at(struct packet_taker *t, uint64_t ip)
+{
+	const struct target *target = &t->flow->paths->targets[paths_slot(ip)];
+	uint32_t place = target->place;
+
+	if (UNLIKELY(target->ip != ip || target->context != t->context)) {
+		place = paths_find_target(t->flow, ip, t->context);
+		load_tables(t);
+	}
+	return place;
+}
+
 static ALWAYS_INLINE bool take_tip(struct packet_taker *t, uint32_t *place, const uint8_t *pos,
 				   uint64_t ip)
 {
-	const struct target *target = &t->flow->paths->targets[paths_slot(ip)];
 	union entry entry = t->rows[*place];
 	const struct span_path *p;
 	unsigned n;
 
 	if (UNLIKELY(entry.path < PATH_FIRST)) {
-		const bool known = paths_learn(t->flow, *place, 0);
+		const bool known = *place != PLACE_OFF && paths_learn(t->flow, *place, 0);
 
 		load_tables(t);
 		if (!known)
@@ -271,11 +298,7 @@ static ALWAYS_INLINE bool take_tip(struct packet_taker *t, uint32_t *place, cons
 		t->depth--;
 		t->top--;
 	}
-	*place = target->place;
-	if (UNLIKELY(target->ip != ip || target->context != t->context)) {
-		*place = paths_find_target(t->flow, ip, t->context);
-		load_tables(t);
-	}
+	*place = place_at(t, ip);
 	return true;
 }
 
@@ -316,14 +339,135 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *
 	take_time(t);
 }
 
-static ALWAYS_INLINE bool take_group(struct packet_taker *to, place_number *place,
-				     const uint8_t **pos, uint64_t *last_ip)
+/* The time of what has run since the last span ended. */
+static ALWAYS_INLINE void put_time(const struct packet_taker *t, struct ptah_span *span)
 {
-	(void)to;
-	(void)place;
-	(void)pos;
-	(void)last_ip;
-	return false;
+	const bool has = has_run(t);
+
+	span->tsc = has ? t->now[0] : t->ran_now[0];
+	span->offset = has ? t->now[1] : t->ran_now[1];
+	span->cycles = has ? t->cycles : t->ran_cycles;
+	span->tsc_error = has ? t->error : t->ran_error;
+}
+
+/* Writes what has run since the last span, as flow_close_span() does. Execution is at `to`. */
+static ALWAYS_INLINE void close_span(struct packet_taker *t, uint64_t to)
+{
+	const struct ptah_flow *f = t->flow;
+
+	if (!t->ninsn)
+		return;
+	*t->span = (struct ptah_span){.ip = t->ip,
+				      .end = to,
+				      .to = to,
+				      .ninsn = t->ninsn,
+				      .insn_class = PTAH_INSN_OTHER,
+				      .mode = f->mode,
+				      .space = f->code.space};
+	put_time(t, t->span);
+	t->span++;
+	t->ninsn = 0;
+}
+
+/* Reports an event that begins with the packet at `pos`: as a span, or after the loop. */
+static ALWAYS_INLINE void put_event(struct packet_taker *t, unsigned type, uint8_t flags,
+				    uint64_t ip, uint64_t to, const uint8_t *pos)
+{
+	struct ptah_flow *f = t->flow;
+	const struct ptah_event_decoder *d = f->events;
+	const struct ptah_item item = {.type = (uint8_t)type,
+				       .flags = flags | (d->in_tx ? PTAH_ITEM_SPECULATIVE : 0),
+				       .mode = d->mode,
+				       .tsc_error = d->tsc_error,
+				       .ip = ip,
+				       .to = to,
+				       .tsc = d->tsc,
+				       .offset = event_offset(d, pos)};
+
+	t->moved = pos;
+	if (f->no_events)
+		return;
+	if (t->in_line) {
+		flow_put_event_span(t->span++, &item);
+		return;
+	}
+	f->held = item;
+	f->has_held = true;
+	t->end = pos - 1;
+}
+
+/*
+ * Takes a TIP.PGD, or one after a FUP. The span that is open ends here: with the blocks that the
+ * packets prove, or before them.
+ */
+static ALWAYS_INLINE bool switch_off(struct packet_taker *t, uint32_t *place, const uint8_t **pos,
+				     uint64_t *last_ip, const struct packet_group *group)
+{
+	struct ptah_flow *f = t->flow;
+	const struct packet_group g = *group;
+	const struct transition *x = paths_transition(f->paths, *place, g.ip, g.to);
+	const struct span_path *p;
+	unsigned n;
+
+	if (UNLIKELY(!paths_is_transition(x, *place, &g) || x->entry.path < PATH_FIRST)) {
+		const struct packet_group copy = g;
+		const bool known = paths_learn_group(f, *place, *pos, *last_ip, &copy);
+
+		load_tables(t);
+		if (!known)
+			return false;
+	}
+	p = span_path_of(t, x->entry);
+	n = count_of(x->entry);
+	if (UNLIKELY((size_t)(t->span_end - t->span) < (size_t)n + 2))
+		return false;
+	if (p->blocks) {
+		t->now[1] = event_offset(f->events, *pos);
+		put_spans(t, p, n);
+	}
+	close_span(t, span_ends_of(p)[n].to);
+	t->depth = 0;
+	put_event(t, g.kind == PACKET_GROUP_FUP_PGD ? PTAH_ITEM_ASYNC_DISABLED : PTAH_ITEM_DISABLED,
+		  g.has_to ? 0 : PTAH_ITEM_IP_SUPPRESSED, g.ip, g.to, *pos);
+	*pos = g.end;
+	*last_ip = g.last_ip;
+	*place = PLACE_OFF;
+	return true;
+}
+
+/* Takes a TIP.PGE. */
+static ALWAYS_INLINE bool switch_on(struct packet_taker *t, uint32_t *place, const uint8_t **pos,
+				    uint64_t *last_ip)
+{
+	struct ptah_flow *f = t->flow;
+	uint64_t ip = *last_ip;
+	const unsigned size = packet_take_ip(*pos, &ip);
+
+	if (!size || t->span == t->span_end)
+		return false;
+	put_event(t, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
+	flow_lose_position(f);
+	f->calls_lost = false;
+	f->positioned = f->events->enabled = f->events->plain = true;
+	t->depth = 0;
+	t->ip = ip;
+	*place = place_at(t, ip);
+	*pos += size;
+	*last_ip = ip;
+	return true;
+}
+
+static ALWAYS_INLINE bool take_group(struct packet_taker *t, uint32_t *place, const uint8_t **pos,
+				     uint64_t *last_ip)
+{
+	const unsigned opcode = **pos & OPCODE_IP_MASK;
+	struct packet_group g;
+
+	if (*place == PLACE_OFF)
+		return opcode == OPCODE_TIP_PGE && switch_on(t, place, pos, last_ip);
+	return (opcode == OPCODE_TIP_PGD || opcode == OPCODE_FUP) &&
+	       packet_group_read(*pos, t->end, *last_ip, &g) && g.kind != PACKET_GROUP_FUP_TIP &&
+	       switch_off(t, place, pos, last_ip, &g);
 }
 
 #include "flow/packet_loop.h"
@@ -348,7 +492,11 @@ static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool t
 	f->stack_top = t->top;
 	f->stack_depth = t->depth;
 	*taker = copy;
-	if (place)
+	if (t->lost_tnt)
+		f->events->pos = t->moved;
+	if (place == PLACE_OFF || t->lost_tnt)
+		flow_turn_off(f);
+	else if (place)
 		paths_leave(f, paths_node_at(f->paths, place), 1);
 }
 
@@ -365,7 +513,7 @@ NOINLINE static void run_untimed(struct packet_taker *taker, uint32_t place)
 void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 {
 	struct ptah_span *first = out->spans + out->count, *open = &out->open;
-	const uint32_t place = paths_enter(f, true);
+	const uint32_t place = f->positioned ? paths_enter(f, true) : paths_enter_off(f, true);
 	struct packet_taker t = {.flow = f,
 				 .end = f->events->end - LOOP_LOOK,
 				 .context = ((uint32_t)f->code.space << 2 | f->mode) + 1,
@@ -379,6 +527,7 @@ void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 				 .ran_now = {open->tsc, open->offset},
 				 .ran_cycles = open->cycles,
 				 .ran_error = open->tsc_error,
+				 .in_line = out->in_line,
 				 .top = f->stack_top,
 				 .depth = f->stack_depth};
 
@@ -386,20 +535,17 @@ void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 		return;
 	load_tables(&t);
 	load_time(&t);
-	if (!open->ninsn)
+	if (!open->ninsn && place != PLACE_OFF)
 		t.ip = paths_node_at(f->paths, place)->ip;
 	(f->events->time.cyc_seen ? run_timed : run_untimed)(&t, place);
 	for (; UNLIKELY(f->speculative && first < t.span); first++)
 		first->flags |= f->speculative;
 	*open = (struct ptah_span){.ip = t.ip,
 				   .to = f->node ? f->node->ip : f->ip,
-				   .tsc = has_run(&t) ? t.now[0] : t.ran_now[0],
-				   .offset = has_run(&t) ? t.now[1] : t.ran_now[1],
-				   .cycles = has_run(&t) ? t.cycles : t.ran_cycles,
 				   .ninsn = t.ninsn,
 				   .mode = f->mode,
 				   .flags = f->speculative,
-				   .space = f->code.space,
-				   .tsc_error = has_run(&t) ? t.error : t.ran_error};
+				   .space = f->code.space};
+	put_time(&t, open);
 	out->count = (size_t)(t.span - out->spans);
 }

@@ -81,7 +81,7 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
 	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions,
-				r->threads.trees);
+				r->threads.trees, r->threads.trees || !r->config.events);
 }
 
 static void close_source(struct ptah_call_reader *r, struct source *s)
@@ -156,6 +156,14 @@ static int lose_threads(struct ptah_call_reader *r, const struct source *s)
 	return status;
 }
 
+/* The thread's cycles after `n` spans, if they were `before`. Events among them have none. */
+static uint64_t cycles_after(const struct ptah_span *spans, size_t n, uint64_t before)
+{
+	while (n && spans[n - 1].insn_class == FLOW_SPAN_EVENT)
+		n--;
+	return n ? spans[n - 1].cycles : before;
+}
+
 /*
  * Reads the next items of a source. Returns 1; 0: the source has ended. Sets *turned if they are
  * those of another turn.
@@ -173,8 +181,7 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 	*turned = stream->turn != s->turn;
 	s->cycles_before = s->cycles;
 	s->has_cycles = false;
-	if (s->batch.span_count)
-		s->cycles = s->batch.spans[s->batch.span_count - 1].cycles;
+	s->cycles = cycles_after(s->batch.spans, s->batch.span_count, s->cycles);
 	if (*turned) {
 		s->turn = stream->turn;
 		s->since = stream->turn ? stream->turn->tsc : s->since;
@@ -376,7 +383,7 @@ static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *coun
 		used = used < 0 ? used : (int)n;
 	}
 	if (used > 0)
-		t->cycles = spans[used - 1].cycles;
+		t->cycles = cycles_after(spans, (size_t)used, t->cycles);
 	return used;
 }
 

@@ -61,9 +61,13 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 	return *low != *high;
 }
 
-/* From now on the stream's spans end where these functions' bounds are. */
-static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions)
+/*
+ * From now on the stream's spans end where these functions' bounds are. event_spans: events may be
+ * among them.
+ */
+static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans)
 {
+	s->event_spans = event_spans;
 	if (s->bounds && s->bounds->functions == functions && s->flow->bounds)
 		return 0;
 	if (!s->bounds)
@@ -79,7 +83,7 @@ static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions)
 /*
  * An entry of a chunk is a span or, with this class, an item, which lies in front of the class.
  */
-#define CLASS_ITEM UINT8_MAX
+#define CLASS_ITEM (FLOW_SPAN_EVENT - 1)
 
 union entry {
 	struct ptah_span span;
@@ -110,7 +114,7 @@ static bool has_space(const union entry *entry, int n, bool is_item)
 static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	const struct ptah_reader *r = pool->context;
-	int n = set_bounds(s, r->functions);
+	int n = set_bounds(s, r->functions, true);
 	struct chunk *chunk = NULL;
 
 	if (n >= 0)
@@ -171,7 +175,7 @@ static int summarize_segment(struct pool *pool, struct ptah_stream *s, struct ta
 {
 	const struct ptah_reader *r = pool->context;
 	struct call_worker *w = call_segments_lend(r->calls, NULL);
-	int status = set_bounds(s, r->functions);
+	int status = set_bounds(s, r->functions, true);
 
 	if (!w)
 		return PTAH_E_NOMEM;
@@ -211,17 +215,18 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees)
+		     const struct ptah_call_tree_config *trees, bool event_spans)
 {
 	int status;
 
 	r->windowed = session_has_window(session);
+	r->event_spans = event_spans;
 	r->summarized = false;
 	r->left = (struct span_batch){0};
 	status = open_reader(r, session, index, jobs, functions, trees);
 	if (status < 0)
 		return status;
-	status = set_bounds(r->reader->s, functions);
+	status = set_bounds(r->reader->s, functions, event_spans);
 	if (status < 0)
 		span_reader_close(r);
 	return status;
@@ -250,8 +255,9 @@ static int read_stream(struct span_reader *r, struct span_batch *batch)
 }
 
 /* What a worker has read. 0: the segment has ended. */
-static int read_chunks(struct ptah_reader *reader, struct span_batch *batch)
+static int read_chunks(struct span_reader *r, struct span_batch *batch)
 {
+	struct ptah_reader *reader = r->reader;
 	struct chunk *chunk = reader->task->chunks;
 	union entry *entry;
 
@@ -272,9 +278,17 @@ static int read_chunks(struct ptah_reader *reader, struct span_batch *batch)
 		reader->next++;
 		return 1;
 	}
+	if (entry->span.insn_class == FLOW_SPAN_EVENT && !r->event_spans) {
+		r->items[0] = flow_span_event(&entry->span);
+		batch->items = r->items;
+		batch->item_count = 1;
+		reader->next++;
+		return 1;
+	}
 	batch->spans = &entry->span;
 	while (reader->next < chunk->count && batch->span_count < SPAN_BATCH &&
-	       entry->span.insn_class != CLASS_ITEM) {
+	       entry->span.insn_class != CLASS_ITEM &&
+	       (r->event_spans || entry->span.insn_class != FLOW_SPAN_EVENT)) {
 		batch->span_count++;
 		reader->next++;
 		entry++;
@@ -294,7 +308,7 @@ static int read_task(struct span_reader *r, struct span_batch *batch)
 {
 	if (r->reader->again)
 		return read_stream(r, batch);
-	return r->calls ? read_summary(r, batch) : read_chunks(r->reader, batch);
+	return r->calls ? read_summary(r, batch) : read_chunks(r, batch);
 }
 
 static void end_task(struct span_reader *r)

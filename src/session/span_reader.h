@@ -27,6 +27,7 @@ struct span_reader {
 	struct ptah_reader *reader;
 	struct call_segments *calls; /* the jobs summarize calls; or NULL */
 	bool windowed;
+	bool event_spans;
 	bool summarized;	/* the segment's summary has been returned */
 	struct span_batch left; /* of what was read to find a place */
 	struct ptah_span spans[SPAN_BATCH];
@@ -35,11 +36,12 @@ struct span_reader {
 
 /*
  * Spans end where these functions' bounds are. jobs: as of ptah_reader_new(). trees: there may be
- * summaries, for such a tree; NULL: there are none.
+ * summaries, for such a tree; NULL: there are none. event_spans: events may be among the spans
+ * (flow_read_event_spans()).
  */
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees);
+		     const struct ptah_call_tree_config *trees, bool event_spans);
 void span_reader_close(struct span_reader *r);
 
 /* 1: the next batch, which is valid until the next call; 0: the end; or an error. */

@@ -312,7 +312,8 @@ int stream_read_spans(struct ptah_stream *s, struct ptah_span *spans, size_t cap
 	int n;
 
 	*is_item = false;
-	while (!(n = ptah_flow_read_spans(s->flow, spans, capacity))) {
+	while (!(n = s->event_spans ? flow_read_event_spans(s->flow, spans, capacity)
+				    : ptah_flow_read_spans(s->flow, spans, capacity))) {
 		/* The item at which the spans end; or there is none, and the flow needs more. */
 		n = flow_has_item(s->flow) ? ptah_flow_read(s->flow, item, 1) : go_on(s, item);
 		*is_item = n > 0;

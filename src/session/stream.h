@@ -42,6 +42,7 @@ struct ptah_stream {
 	size_t later_count, next_later;
 	size_t kernel_changes; /* how many of the kernel's changes that have a time are applied */
 	uint64_t offset;
+	bool event_spans;	    /* see stream_read_spans() */
 	struct span_bounds *bounds; /* of functions, for spans; NULL: see span_reader.c */
 	/* Other decoders, for streams with other memory: see stream_renew(). */
 	struct ptah_stream *shelf;
@@ -99,7 +100,8 @@ int stream_apply_change(struct ptah_stream *s, const struct change *change);
 int stream_catch_up(struct ptah_stream *s, uint64_t tsc);
 
 /*
- * Reads spans, as ptah_flow_read_spans(), or one item that is no block: *is_item. Returns how many;
+ * Reads spans, as ptah_flow_read_spans() or, if the stream's `event_spans` is set, with events
+ * among them (flow_read_event_spans()), or one item that is no block: *is_item. Returns how many;
  * 0: the end of the stream. Not for a stream with a window.
  */
 int stream_read_spans(struct ptah_stream *s, struct ptah_span *spans, size_t capacity,

@@ -5,6 +5,7 @@
  */
 #include "test.h"
 
+#include "flow/flow_machine.h"
 #include "flow/random_machine.h"
 #include "mark_list.h"
 
@@ -42,14 +43,24 @@ static void take_items(struct ptah_calls *calls, const struct ptah_item *items, 
 	}
 }
 
-static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, struct list *l)
+/* What calls are found in. */
+enum form {
+	ITEMS,
+	SPANS,
+	EVENT_SPANS, /* with events among them */
+	FORMS
+};
+
+static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, enum form form,
+		       struct list *l)
 {
 	struct ptah_call_mark marks[100];
 	struct ptah_span spans[PTAH_FLOW_MIN_SPANS];
 	size_t count;
 	int n;
 
-	while ((n = ptah_flow_read_spans(flow, spans, PTAH_FLOW_MIN_SPANS)) > 0) {
+	while ((n = form == SPANS ? ptah_flow_read_spans(flow, spans, PTAH_FLOW_MIN_SPANS)
+				  : flow_read_event_spans(flow, spans, PTAH_FLOW_MIN_SPANS)) > 0) {
 		for (int k = 0, used; k < n; k += used) {
 			used = ptah_calls_take_spans(calls, spans + k, (size_t)(n - k), marks, 100,
 						     &count);
@@ -60,7 +71,7 @@ static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, struct 
 	assert_int_equal(n, 0);
 }
 
-static void find_calls(const struct machine *m, size_t size, bool spans, struct list *l)
+static void find_calls(const struct machine *m, size_t size, enum form form, struct list *l)
 {
 	const struct ptah_calls_config config = {.size = sizeof(config), .find = find};
 	struct ptah_call_mark marks[100];
@@ -77,9 +88,9 @@ static void find_calls(const struct machine *m, size_t size, bool spans, struct 
 	assert_int_equal(ptah_calls_new(&config, &calls), 0);
 	ptah_flow_set_bounds(flow, ptah_calls_bounds, calls);
 	do {
-		if (spans)
-			take_spans(calls, flow, l);
-		n = ptah_flow_read(flow, items, spans ? 1 : 64);
+		if (form != ITEMS)
+			take_spans(calls, flow, form, l);
+		n = ptah_flow_read(flow, items, form == ITEMS ? 64 : 1);
 		take_items(calls, items, n > 0 ? (size_t)n : 0, l);
 	} while (n > 0);
 	while ((n = ptah_calls_finish(calls, marks, 100)) > 0)
@@ -102,19 +113,23 @@ static void same_calls(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
-		struct list items = {0}, spans = {0};
+		struct list lists[FORMS] = {{0}}, *const items = &lists[ITEMS];
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
 
-		find_calls(m, size, false, &items);
-		find_calls(m, size, true, &spans);
-		assert_true(items.count > 100);
-		assert_int_equal(items.count, spans.count);
-		for (size_t i = 0; i < items.count; i++)
-			if (memcmp(&items.marks[i], &spans.marks[i], sizeof(*items.marks)))
-				fail_msg("seed %u, mark %zu of %zu", seed, i, items.count);
-		free(items.marks);
-		free(spans.marks);
+		for (unsigned form = 0; form < FORMS; form++)
+			find_calls(m, size, form, &lists[form]);
+		assert_true(items->count > 100);
+		for (unsigned form = SPANS; form < FORMS; form++) {
+			assert_int_equal(items->count, lists[form].count);
+			for (size_t i = 0; i < items->count; i++)
+				if (memcmp(&items->marks[i], &lists[form].marks[i],
+					   sizeof(*items->marks)))
+					fail_msg("seed %u, form %u, mark %zu of %zu", seed, form, i,
+						 items->count);
+		}
+		for (unsigned form = 0; form < FORMS; form++)
+			free(lists[form].marks);
 		machine_free(m);
 	}
 }
@@ -131,8 +146,8 @@ static void calls_before_losses(void **state)
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, true, &size);
 
-		find_calls(m, size, false, &items);
-		find_calls(m, size, true, &spans);
+		find_calls(m, size, ITEMS, &items);
+		find_calls(m, size, seed % 3 ? SPANS : EVENT_SPANS, &spans);
 		assert_true(items.marks[items.count - 1].thread.instructions ==
 			    spans.marks[spans.count - 1].thread.instructions);
 		assert_true(count_calls(&spans) >= count_calls(&items));

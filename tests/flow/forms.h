@@ -9,6 +9,8 @@
 
 #include <ptah/flow.h>
 
+#include "flow/flow_machine.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +180,9 @@ static void forms_span(struct forms *f, const struct ptah_span *span)
 			return;
 		}
 	}
+	/* An event that is not returned may have come before the next block. */
+	if (f->config.no_events)
+		next = NULL;
 	if (ninsn != span->ninsn || (span->to && next && span->to != next->ip) ||
 	    (!span->to && next && !(block->flags & PTAH_ITEM_UNKNOWN)) ||
 	    (block->flags ^ span->flags) & PTAH_ITEM_SPECULATIVE)
@@ -204,6 +209,29 @@ static void forms_spans(struct forms *f, struct ptah_flow *flow)
 		while ((n = ptah_flow_read_spans(flow, spans, capacity)) > 0)
 			for (int i = 0; i < n && f->same; i++)
 				forms_span(f, &spans[i]);
+	} while (f->same && forms_event(f, flow, "spans"));
+}
+
+/* The same with events among the spans. */
+static void forms_event_spans(struct forms *f, struct ptah_flow *flow)
+{
+	struct ptah_span spans[PTAH_FLOW_MIN_SPANS + 300];
+	const size_t capacity = PTAH_FLOW_MIN_SPANS + f->capacity;
+	int n;
+
+	ptah_flow_set_bounds(flow, forms_bounds, NULL);
+	do {
+		while ((n = flow_read_event_spans(flow, spans, capacity)) > 0)
+			for (int i = 0; i < n && f->same; i++) {
+				const struct ptah_item event = flow_span_event(&spans[i]);
+
+				if (spans[i].insn_class != FLOW_SPAN_EVENT)
+					forms_span(f, &spans[i]);
+				else if (!forms_is_next(f, &event))
+					forms_fail(f, "an event among spans");
+				else
+					f->next++;
+			}
 	} while (f->same && forms_event(f, flow, "spans"));
 }
 
@@ -339,8 +367,8 @@ static inline bool forms_equal(const struct ptah_image *image,
 			       const struct ptah_flow_config *config, const uint8_t *trace,
 			       size_t size, size_t chunk, size_t capacity)
 {
-	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps, forms_again,
-					      forms_spans};
+	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps,
+					      forms_again, forms_spans,	 forms_event_spans};
 	struct forms f = {.image = image,
 			  .trace = trace,
 			  .size = size,
@@ -359,7 +387,7 @@ static inline bool forms_equal(const struct ptah_image *image,
 	f.config.stop_at_events = false;
 	f.config.no_events = true;
 	forms_drop_events(&f);
-	forms_try(&f, drains[capacity % 3]); /* items, blocks or steps */
+	forms_try(&f, drains[capacity % 4 == 3 ? 4 : capacity % 4]); /* each form but "again" */
 	ptah_flow_free(f.plain);
 	free(f.items);
 	return f.same;
