@@ -25,7 +25,9 @@
  *						the critical path of N jobs, by simulation, of
  *						FILE's trace repeated TIMES; -w: with tables of the
  *						code
- *	ptah-bench calls [-p] N LABEL FILE	call trees and libipt's blocks, N pairs
+ *	ptah-bench calls [-p] N LABEL FILE [PAGES]
+ *						call trees and libipt's blocks, N pairs; with
+ *						PAGES, FILE has raw packets
  *	ptah-bench equal LABEL FILE [PAGES]	exit status 0: all instructions are the same
  *	ptah-bench timing N			both on a stream full of CYC and MTC
  *	ptah-bench psb				the search for a PSB in a buffer without one

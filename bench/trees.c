@@ -4,6 +4,7 @@
  * the calls are found in:
  *
  *	ptah-bench calls [-p] N LABEL FILE
+ *	ptah-bench calls [-p] N LABEL PT PAGES
  *
  * Cold: symbols are read and code is decoded for the first time. Warm: with what an earlier tree
  * has learned. The last row is that of two jobs, by the clock (-p does not apply).
@@ -19,6 +20,9 @@
 #include <time.h>
 
 #define MAX_PAIRS 101
+
+/* The duration of one measurement, at least: small traces are taken several times. */
+#define SECONDS 0.05
 
 /* What the trees of a recording have in all. */
 struct sums {
@@ -56,6 +60,7 @@ static double seconds(clockid_t clock)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Seconds for all trees of the recording. */
 static double time_trees(struct measure *m)
 {
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
@@ -63,20 +68,32 @@ static double time_trees(struct measure *m)
 						       .workers = m->workers,
 						       .jobs = m->jobs};
 	const double start = seconds(m->clock);
+	unsigned times = 0;
+	double took;
 
-	m->sums = (struct sums){0};
-	if (ptah_session_call_trees(m->session, &config, take, &m->sums) < 0)
-		bench_die("trees", "failed");
-	return seconds(m->clock) - start;
+	do {
+		m->sums = (struct sums){0};
+		if (ptah_session_call_trees(m->session, &config, take, &m->sums) < 0)
+			bench_die("trees", "failed");
+		times++;
+		took = seconds(m->clock) - start;
+	} while (took < SECONDS);
+	return took / times;
 }
 
 static double time_libipt(bench_decoder *decoder, const struct bench_trace *trace, clockid_t clock,
 			  struct bench_result *result)
 {
 	const double start = seconds(clock);
+	unsigned times = 0;
+	double took;
 
-	*result = decoder(trace, trace->size);
-	return seconds(clock) - start;
+	do {
+		*result = decoder(trace, trace->size);
+		times++;
+		took = seconds(clock) - start;
+	} while (took < SECONDS);
+	return took / times;
 }
 
 static void compare(struct measure *m, const struct bench_trace *trace, const char *what,
@@ -94,7 +111,7 @@ static void compare(struct measure *m, const struct bench_trace *trace, const ch
 	}
 	ours = bench_median(a, pairs);
 	theirs = bench_median(b, pairs);
-	printf("%-10s %-13s %8.1f %9.1f %9.1f %8.1fx %12" PRIu64 " calls %8" PRIu64 " paths  %s\n",
+	printf("%-10s %-13s %8.3f %9.1f %9.1f %8.1fx %12" PRIu64 " calls %8" PRIu64 " paths  %s\n",
 	       trace->label, what, mb, mb / ours, mb / theirs, bench_median(ratio, pairs),
 	       m->sums.calls, m->sums.paths,
 	       m->sums.instructions == result.count ? "instructions equal" : "NOT EQUAL");
@@ -128,15 +145,19 @@ int bench_calls(int argc, char **argv)
 	struct ptah_message why;
 	struct bench_trace trace;
 
-	if (argc == 5 && !strcmp(argv[1], "-p")) {
+	if (argc > 4 && !strcmp(argv[1], "-p")) {
 		m.clock = CLOCK_PROCESS_CPUTIME_ID;
 		argc--;
 		argv++;
 	}
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
-	bench_load_session(&trace, argv[2], argv[3]);
-	if (ptah_session_open(argv[3], NULL, &session, &why) < 0)
+	if (argc == 5)
+		bench_load_pages(&trace, argv[2], argv[3], argv[4]);
+	else
+		bench_load_session(&trace, argv[2], argv[3]);
+	if ((argc == 5 ? ptah_session_open_raw(argv[3], trace.image, &session, &why)
+		       : ptah_session_open(argv[3], NULL, &session, &why)) < 0)
 		bench_die(argv[3], why.text);
 	m.session = session;
 	compare_all(&m, &trace, bench_parse_pairs(argv[1]));
