@@ -18,27 +18,12 @@
 
 /* The table */
 
-static bool is_transition(const struct transition *t, int32_t from, const struct packet_group *g)
-{
-	return t->from == from && t->to == g->to && t->ip == g->ip &&
-	       t->kind == (g->kind | (g->has_to ? TRANSITION_TO : 0));
-}
-
-static size_t slot_of(const struct ptah_profile *p, int32_t from, uint64_t ip, uint64_t to,
-		      unsigned kind)
-{
-	uint64_t h = (ip ^ rotate_left(to, 21)) * UINT64_C(0x9e3779b97f4a7c15);
-
-	h = (h ^ (uint64_t)from << 8 ^ kind) * UINT64_C(0xd6e8feb86659fd93);
-	return (size_t)(h >> 32) & (p->transition_slot_count - 1);
-}
-
 static uint32_t *slot_for(const struct ptah_profile *p, int32_t from, const struct packet_group *g)
 {
-	size_t at = slot_of(p, from, g->ip, g->to, g->kind);
+	size_t at = profile_transition_slot(p, from, g->ip, g->to, g->kind);
 
 	while (p->transition_slots[at] &&
-	       !is_transition(&p->transitions[p->transition_slots[at]], from, g))
+	       !profile_is_transition(&p->transitions[p->transition_slots[at]], from, g))
 		at = (at + 1) & (p->transition_slot_count - 1);
 	return &p->transition_slots[at];
 }
@@ -70,7 +55,8 @@ static bool grow_transitions(struct ptah_profile *p)
 	}
 	for (size_t i = 1; i < p->transition_count; i++) {
 		const struct transition *t = &transitions[i];
-		size_t at = slot_of(p, t->from, t->ip, t->to, t->kind & ~TRANSITION_TO);
+		size_t at =
+		    profile_transition_slot(p, t->from, t->ip, t->to, t->kind & ~TRANSITION_TO);
 
 		while (slot[at])
 			at = (at + 1) & (slots - 1);
@@ -149,7 +135,7 @@ static ALWAYS_INLINE struct transition *find_transition(struct ptah_profile *p, 
 	if (UNLIKELY(p->transition_count < 2))
 		return NULL;
 	t = &p->transitions[*last];
-	if (LIKELY(is_transition(t, from, g)))
+	if (LIKELY(profile_is_transition(t, from, g)))
 		return t;
 	*last = *slot_for(p, from, g);
 	return *last ? &p->transitions[*last] : NULL;

@@ -379,6 +379,22 @@ void profile_learn_group(struct ptah_profile *p, bool *starved);
 void profile_forget_groups(struct ptah_profile *p);
 void profile_groups_fini(struct ptah_profile *p);
 
+static ALWAYS_INLINE bool profile_is_transition(const struct transition *t, int32_t from,
+						const struct packet_group *g)
+{
+	return t->from == from && t->to == g->to && t->ip == g->ip &&
+	       t->kind == (g->kind | (g->has_to ? TRANSITION_TO : 0));
+}
+
+static ALWAYS_INLINE size_t profile_transition_slot(const struct ptah_profile *p, int32_t from,
+						    uint64_t ip, uint64_t to, unsigned kind)
+{
+	uint64_t h = (ip ^ rotate_left(to, 21)) * UINT64_C(0x9e3779b97f4a7c15);
+
+	h = (h ^ (uint64_t)from << 8 ^ kind) * UINT64_C(0xd6e8feb86659fd93);
+	return (size_t)(h >> 32) & (p->transition_slot_count - 1);
+}
+
 static inline const struct ptah_item *profile_blocks_of(const struct ptah_profile *p,
 							const struct transition *t)
 {

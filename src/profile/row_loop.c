@@ -364,26 +364,56 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *h, struct event_cycles *
 	(void)cycles;
 }
 
+/* The transition of a TIP.PGD with this address: the last one here, or in its first slot; or NULL.
+ */
+static ALWAYS_INLINE struct transition *find_off(struct packet_taker *h, struct ptah_profile *p,
+						 int32_t from, uint64_t to)
+{
+	const struct packet_group g = {.kind = PACKET_GROUP_PGD, .has_to = true, .to = to};
+	uint32_t *last = &h->rows[from].count;
+	struct transition *t;
+
+	if (UNLIKELY(p->transition_count < 2))
+		return NULL;
+	t = &p->transitions[*last];
+	if (LIKELY(profile_is_transition(t, from, &g)))
+		return t;
+	*last = p->transition_slots[profile_transition_slot(p, from, 0, to, PACKET_GROUP_PGD)];
+	t = &p->transitions[*last];
+	return LIKELY(profile_is_transition(t, from, &g)) ? t : NULL;
+}
+
+/* The state of the TIP.PGE after a transition, or 0 when out of memory. */
+static ALWAYS_INLINE int32_t state_after(struct packet_taker *h, struct ptah_profile *p,
+					 struct transition *t, uint64_t ip)
+{
+	if (UNLIKELY(t->enter_ip != ip || t->enter_context != p->context || !t->enter_state)) {
+		t->enter_ip = ip;
+		t->enter_context = p->context;
+		t->enter_state = find_state(h, p, ip);
+	}
+	return t->enter_state;
+}
+
 /*
- * The usual case of profile_take_group(): a TIP.PGD and nothing but PADs up to its TIP.PGE, both of
- * which were the last ones here as well. Inline, because some traces have such a pair for every few
- * branches: mruby was counted at 470 MB/s without this.
+ * The usual case of profile_take_group(): a known TIP.PGD and nothing but PADs up to its TIP.PGE.
+ * Inline, because some traces have such a pair for every few branches: mruby was counted at 470
+ * MB/s without this.
  */
 static ALWAYS_INLINE bool switch_off_and_on(struct packet_taker *h, struct ptah_profile *p,
 					    place_number *place, const uint8_t **pos,
 					    uint64_t *last_ip)
 {
-	const uint32_t number = h->rows[*place].count;
 	const uint8_t *at = *pos;
 	uint64_t ip = *last_ip;
 	const unsigned size = packet_take_ip(at, &ip);
 	struct transition *t;
+	int32_t next;
 
-	if (UNLIKELY(!number))
+	if (UNLIKELY(!size))
 		return false;
-	t = &p->transitions[number];
-	if (UNLIKELY(t->kind != (PACKET_GROUP_PGD | TRANSITION_TO) || !size || t->to != ip ||
-		     t->from != *place))
+	t = find_off(h, p, *place, ip);
+	if (UNLIKELY(!t))
 		return false;
 	at = packet_skip_pads(at + size, h->end);
 	if (UNLIKELY(at > h->end || (*at & OPCODE_IP_MASK) != OPCODE_TIP_PGE))
@@ -391,15 +421,17 @@ static ALWAYS_INLINE bool switch_off_and_on(struct packet_taker *h, struct ptah_
 	if (UNLIKELY(!packet_has_ip(at)))
 		return false;
 	at += packet_take_ip(at, &ip);
-	if (UNLIKELY(t->enter_ip != ip || t->enter_context != p->context || !t->enter_state))
+	next = state_after(h, p, t, ip);
+	if (UNLIKELY(!next))
 		return false;
-	if (!(uint32_t)t->count++ && h->touching && UNLIKELY(!touch(h, p, FROM_GROUP | number)))
+	if (!(uint32_t)t->count++ && h->touching &&
+	    UNLIKELY(!touch(h, p, FROM_GROUP | (uint64_t)(t - p->transitions))))
 		return false;
 	flow_forget_far(p->flow);
 	h->bottom = h->top;
 	if (p->late_stack)
 		profile_empty_stack(p, ip, at, ip);
-	*place = t->enter_state;
+	*place = next;
 	*pos = at;
 	*last_ip = ip;
 	return true;
