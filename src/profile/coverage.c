@@ -55,17 +55,37 @@ size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size)
 	return (size_t)(h ^ h >> 31) & (size - 1);
 }
 
-static ALWAYS_INLINE void hit(struct ptah_coverage *c, uint32_t index, uint64_t times)
+/* The bitmap while it is added to: for all the compiler knows, a byte of it could be in *c. */
+struct bitmap {
+	uint8_t *bytes;
+	uint32_t *hits;
+	size_t hit_count, size;
+};
+
+static struct bitmap bitmap_of(const struct ptah_coverage *c)
 {
-	const uint8_t before = c->bitmap[index], room = (uint8_t)(UINT8_MAX - before);
+	return (struct bitmap){c->bitmap, c->hits, c->hit_count, c->config.bitmap_size};
+}
+
+static ALWAYS_INLINE void add_hits(struct bitmap *b, uint32_t index, uint32_t times)
+{
+	const uint32_t before = b->bytes[index], room = UINT8_MAX - before;
 
 	/*
 	 * A caller that writes to the bitmap itself may have set an entry back to 0, so it may be
 	 * here twice.
 	 */
-	if (!before && c->hit_count < c->config.bitmap_size)
-		c->hits[c->hit_count++] = index;
-	c->bitmap[index] = (uint8_t)(before + (times < room ? times : room));
+	if (!before && b->hit_count < b->size)
+		b->hits[b->hit_count++] = index;
+	b->bytes[index] = (uint8_t)(before + (times < room ? times : room));
+}
+
+static void hit(struct ptah_coverage *c, uint32_t index)
+{
+	struct bitmap b = bitmap_of(c);
+
+	add_hits(&b, index, 1);
+	c->hit_count = b.hit_count;
 }
 
 static void clear_bitmap(struct ptah_coverage *c)
@@ -227,7 +247,7 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 	const struct tally_edge key = edge_of(branch, to);
 
 	if (add_edge(c, &key, 1))
-		hit(c, index_of(c, &key), 1);
+		hit(c, index_of(c, &key));
 }
 
 void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
@@ -236,7 +256,7 @@ void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
 	uint32_t index;
 
 	if (add_block(c, item, 1, &index))
-		hit(c, index, 1);
+		hit(c, index);
 }
 
 /* Memos */
@@ -307,26 +327,39 @@ static uint32_t make_memo(struct ptah_coverage *c, uint64_t key)
 	return c->making;
 }
 
-static ALWAYS_INLINE void settle_one(struct ptah_coverage *c, uint64_t key, uint32_t times)
+/* The count of a pair or of a transition. */
+static uint64_t *count_of(struct ptah_profile *p, uint64_t key)
 {
-	uint32_t memo = *memo_slot(c, key);
-	struct memo *m;
-
-	if (UNLIKELY(!memo))
-		memo = make_memo(c, key);
-	m = &c->memos[memo];
-	m->total += times;
-	for (uint32_t i = 0; i < m->edges; i++)
-		hit(c, m->index[i], times);
+	return key & FROM_GROUP ? &p->transitions[(uint32_t)key].count
+				: &profile_pair(p, key)->count;
 }
 
-static void settle_pair(struct ptah_coverage *c, uint64_t key)
+/*
+ * The memo of a pair or of a transition, and its count, which becomes 0. The count never exceeds 32
+ * bits; above them is the number of the memo, once there is one.
+ */
+static ALWAYS_INLINE uint32_t take_pair(struct ptah_coverage *c, uint64_t key, uint32_t *times)
 {
-	uint64_t *count = key & FROM_GROUP ? &c->profile->transitions[(uint32_t)key].count
-					   : &profile_pair(c->profile, key)->count;
+	uint64_t *count = count_of(c->profile, key);
+	uint32_t memo = (uint32_t)(*count >> 32);
 
-	settle_one(c, key, (uint32_t)*count);
-	*count = 0;
+	*times = (uint32_t)*count;
+	if (UNLIKELY(!memo)) {
+		memo = make_memo(c, key);
+		count = count_of(c->profile, key);
+	}
+	*count = (uint64_t)memo << 32;
+	return memo;
+}
+
+/* The same for an entry. */
+static ALWAYS_INLINE uint32_t take_entry(struct ptah_coverage *c, uint64_t key, uint32_t *times)
+{
+	uint32_t memo = *memo_slot(c, key);
+
+	*times = c->profile->rows[key].count;
+	c->profile->rows[key].count = 0;
+	return LIKELY(memo) ? memo : make_memo(c, key);
 }
 
 int coverage_settle(struct ptah_profile *p)
@@ -334,17 +367,21 @@ int coverage_settle(struct ptah_profile *p)
 	struct ptah_coverage *c = p->coverage;
 	const uint32_t context = p->context;
 	const uint16_t space = p->flow->code.space;
+	struct bitmap bitmap = bitmap_of(c);
 
 	for (size_t i = 0; i < p->touched_count; i++) {
 		const uint64_t key = p->touched[i];
+		uint32_t times;
+		const uint32_t memo =
+		    key >> 32 ? take_pair(c, key, &times) : take_entry(c, key, &times);
+		struct memo *m = &c->memos[memo];
+		const uint32_t edges = m->edges;
 
-		if (key >> 32) {
-			settle_pair(c, key);
-		} else {
-			settle_one(c, key, p->rows[key].count);
-			p->rows[key].count = 0;
-		}
+		m->total += times;
+		for (uint32_t k = 0; k < edges; k++)
+			add_hits(&bitmap, m->index[k], times);
 	}
+	c->hit_count = bitmap.hit_count;
 	c->making = 0;
 	p->touched_count = 0;
 	p->context = context;
