@@ -227,12 +227,12 @@ static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 			profile_walk(p, (int32_t)state, entry - state, visit_node, times);
 		return;
 	}
-	if (key & FROM_RETURN) {
-		visit_return(c, (int32_t)from, (int32_t)key, times);
+	if (profile_is_group(key)) {
+		visit_transition(c, &p->transitions[(uint32_t)key], times);
 		return;
 	}
-	if (key & FROM_GROUP) {
-		visit_transition(c, &p->transitions[(uint32_t)key], times);
+	if (key & FROM_RETURN) {
+		visit_return(c, (int32_t)from, (int32_t)key, times);
 		return;
 	}
 	branch = profile_walk(p, (int32_t)from, 0, visit_node, times);
@@ -330,8 +330,8 @@ static uint32_t make_memo(struct ptah_coverage *c, uint64_t key)
 /* The count of a pair or of a transition. */
 static uint64_t *count_of(struct ptah_profile *p, uint64_t key)
 {
-	return key & FROM_GROUP ? &p->transitions[(uint32_t)key].count
-				: &profile_pair(p, key)->count;
+	return profile_is_group(key) ? &p->transitions[(uint32_t)key].count
+				     : &profile_pair(p, key)->count;
 }
 
 /*

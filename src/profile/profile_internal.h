@@ -122,8 +122,9 @@ struct pair {
 
 /*
  * What a group of packets does at a state: the blocks that it proves to have run, and the place
- * after it. In `touched` a transition is its number with FROM_GROUP; the numbers of states are too
- * small for that bit.
+ * after it. In `touched` a transition is its number with both bits of FROM_GROUP. No pair has both:
+ * a state's number may have bit 30, which is bit 62 of the key, but has no bit 31, and
+ * RETURN_BRANCH() has fewer than 30 bits.
  */
 struct transition {
 	uint64_t ip, to; /* as in struct packet_group */
@@ -139,7 +140,8 @@ struct transition {
 	uint64_t count;	     /* as that of a pair */
 };
 
-#define FROM_GROUP	  (UINT64_C(1) << 62)
+#define FROM_GROUP (UINT64_C(3) << 62)
+_Static_assert(((uint64_t)INT32_MAX << 32 & FROM_GROUP) != FROM_GROUP, "FROM_GROUP");
 #define TRANSITION_TO	  0x80
 #define TRANSITION_OFF	  (-1)
 #define TRANSITION_BLOCKS 32 /* more are left to the flow */
@@ -244,6 +246,11 @@ struct ptah_profile {
 	uint64_t *touched;
 	size_t touched_count, touched_capacity;
 };
+
+static inline bool profile_is_group(uint64_t touched)
+{
+	return (touched & FROM_GROUP) == FROM_GROUP;
+}
 
 /* A coverage settles its counts when it has touched this many, at the latest. */
 #define MOST_TOUCHED ((size_t)1 << 20)
