@@ -7,9 +7,10 @@
  *	ptah-bench decode LABEL PT PAGES	the same on raw packets with a page dump
  *	  -w WHAT				only the rows that have WHAT in their name
  *	  -n N					N pairs of measurements
- *	ptah-bench real [-w WHAT] [-n N] NAME...
+ *	ptah-bench real [-w WHAT] [-n N] [-f FIRST-LAST] NAME...
  *						coverage beside libxdc, the rest beside libipt:
- *						traces NAME.pt, pages NAME.addr, NAME.dump
+ *						traces NAME.pt, pages NAME.addr, NAME.dump;
+ *						-f: the addresses of their filter, in hex
  *	ptah-bench mix [-m MB] NAME...		as decode, on a trace of MB (100) made of pieces of
  *						those traces; -o FILE: writes it instead
  *	ptah-bench self WHAT N FILE		one row of decode, Ptah alone, N times
