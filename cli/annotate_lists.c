@@ -69,9 +69,9 @@ static void check_source(struct annotate_view *v, struct source_file *file, uint
 	char path[4096];
 	struct stat st;
 
-	if (file->told || v->options->input.quiet)
+	if (file->noted || v->options->input.quiet)
 		return;
-	file->told = true;
+	file->noted = true;
 	if (!file->path && ++v->missing_sources > MOST_MISSING)
 		return;
 	if (!file->path) {

@@ -72,7 +72,7 @@ static struct line *line_of(struct timeline *t, size_t number)
 	return &lines[number];
 }
 
-/* Tells the writer of a thread before its first event, and of its new name. */
+/* Announces a thread to the writer before its first event, and when its name has changed. */
 static int name_thread(struct timeline *t, struct line *line, const struct ptah_call_thread *thread)
 {
 	char comm[16];

@@ -78,7 +78,7 @@ static int parse_list(struct list *l)
 		if (l->ranges && *at == '-') {
 			at++;
 			if (!take_number(&at, &to))
-				return complain(l, "behind '-' stands the last processor");
+				return complain(l, "the last processor is missing after '-'");
 		}
 		if (from < l->least)
 			return complain(l, "the numbers begin at 1");

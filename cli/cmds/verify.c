@@ -334,10 +334,9 @@ const struct command command_verify = {
     .summary = "decode and compare with what the recorder saw",
     .details =
 	"Decodes a recording of `ptah record` and compares instructions, branches and the hash\n"
-	"of the whole path with what the recorder counted while the program ran. Exits with\n"
-	"0 when every thread is equal, with 1 otherwise. --quiet tells of those alone that are "
-	"not,\n"
-	"and the total.",
+	"of the whole path with what the recorder counted while the program ran. Exits with 0\n"
+	"when every thread is equal, with 1 otherwise. --quiet shows the total, and of the\n"
+	"threads only those that are not.",
     .options =
 	(const struct option_def *const[]){names_options, jobs_options, input_options, raw_options,
 					   ptxed_options, decode_options, output_options,

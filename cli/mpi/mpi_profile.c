@@ -61,7 +61,7 @@ struct job {
 	bool broken;		  /* the shard is of no use: there was not enough memory */
 	/* Only in rank 0. */
 	uint32_t parts;
-	double begun, told;
+	double begun, shown;
 	unsigned complaints;
 };
 
@@ -104,9 +104,9 @@ static void show_progress(void *context, uint32_t done, uint32_t lost)
 	struct job *job = context;
 	const double t = now(), total = (double)ptah_shard_plan_bytes(job->plan, 0);
 
-	if (job->options->input.quiet || job->options->input.no_progress || t - job->told < 2)
+	if (job->options->input.quiet || job->options->input.no_progress || t - job->shown < 2)
 		return;
-	job->told = t;
+	job->shown = t;
 	fprintf(stderr,
 		"ptah-mpi: %3.0f%% of %.1f MB, %" PRIu32 " of %" PRIu32 " parts, %.0f s%s\n",
 		100.0 * done / job->parts, total / 1e6, done, job->parts, t - job->begun,
@@ -318,7 +318,7 @@ static int run(int argc, char **argv)
 	first = parse(argc, argv, &o, job.rank, &status);
 	if (first < 0 || !initialized)
 		return status;
-	job.told = job.begun;
+	job.shown = job.begun;
 	job.input = o.input;
 	count = keep_readable(&job, argc - first, argv + first);
 	status = EXIT_FAILED;

@@ -48,7 +48,7 @@ void protobuf_end(struct protobuf *p, size_t begin);
 /* A value of a packed field, without a key. */
 void protobuf_packed(struct protobuf *p, uint64_t value);
 
-/* Writes all to `out`, and begins anew. 0, or PTAH_E_NOMEM. */
+/* Writes all to `out`, and is empty then. 0, or PTAH_E_NOMEM. */
 int protobuf_flush(struct protobuf *p, struct out *out);
 void protobuf_free(struct protobuf *p);
 

@@ -6,7 +6,7 @@
 #include "export/list.h"
 #include "export/source_lines.h"
 #include "export/source_store.h"
-#include "output/annotate_internal.h"
+#include "output/annotate.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Deeper chains of inlined functions are told apart by their innermost calls. */
+/* Deeper chains of inlined functions are distinguished by their innermost calls. */
 #define CHAIN 16
 
 /* A jump of an object. */
@@ -502,7 +502,7 @@ static int end_function(struct coverage_reader *r)
 	return status;
 }
 
-/* A row that lies behind the last function begins the next one. */
+/* A row after the end of the last function begins the next one. */
 static void begin_function(struct coverage_reader *r, const struct ptah_line *row)
 {
 	const uint64_t done = r->end;

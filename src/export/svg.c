@@ -22,7 +22,7 @@
 #define LEAST_TEXT 3   /* letters */
 #define COLOURS	   6
 
-/* Colours that are told apart whatever colours one sees (Okabe and Ito), and lighter. */
+/* Colours that colour-blind people can distinguish, too (Okabe and Ito), and lighter ones. */
 static const struct {
 	unsigned hue, saturation, light;
 } colours[COLOURS] = {{41, 85, 66}, {202, 72, 72}, {164, 45, 62},

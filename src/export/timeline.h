@@ -20,7 +20,7 @@
 
 struct timeline_thread {
 	size_t number; /* in the order of appearance, from 0 on without gaps */
-	/* Threads that the kernel does not tell apart (idle ones, unknown ones) have made-up
+	/* Threads that the kernel does not distinguish (idle ones, unknown ones) have made-up
 	 * numbers from TIMELINE_MADE_UP on, which are those of no thread. */
 	int32_t pid, tid;
 	const char *comm; /* "" if unknown */

@@ -55,15 +55,15 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
  */
 static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 {
-	const bool told = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
+	const bool has_ip = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 	uint64_t ip, end;
 
-	f->gap_told = true; /* otherwise there would have been a PTW for the PTWRITE */
-	if (f->positioned && !f->placed && told &&
+	f->gap_reported = true; /* otherwise there would have been a PTW for the PTWRITE */
+	if (f->positioned && !f->placed && has_ip &&
 	    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && !f->placed && flow_find_insn(f, flow_is_ptwrite, &ip, &end) &&
-	    (!told || ip == f->event.ip)) {
+	    (!has_ip || ip == f->event.ip)) {
 		if (flow_walk_past(f, out, ip, end) == WALK_FULL)
 			return false;
 		f->event.ip = ip;

@@ -77,7 +77,7 @@ void flow_emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, ui
 	item->tsc = f->tsc;
 	item->tsc_error = f->tsc_error;
 	item->offset = f->offset;
-	f->gap_told = true;
+	f->gap_reported = true;
 	f->stack_depth = 0;
 	if (f->stop_at_events)
 		flow_end_batch(out);

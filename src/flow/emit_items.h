@@ -70,7 +70,7 @@ static inline void flow_lose_position(struct ptah_flow *f)
 	f->node = NULL;
 	f->tnt_count = 0;
 	f->stack_depth = f->old_calls = 0;
-	f->gap_begun = f->has_proven = f->return_told = f->far_known = f->keeps_stack = false;
+	f->gap_begun = f->has_proven = f->return_reported = f->far_known = f->keeps_stack = false;
 }
 
 /* Adds the flow's place to an error item. */

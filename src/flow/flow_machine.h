@@ -152,11 +152,11 @@ struct ptah_flow {
 	bool walks;  /* the flow was not at its place when it came */
 
 	/* After an error about the code: see resync.c. */
-	bool at_error;	  /* the last item returned was such an error */
-	bool tip_lost;	  /* it came before the branch that the TIP in `event` belongs to */
-	bool seeks_place; /* the next address in the trace is the place to continue at */
-	bool calls_lost;  /* calls in missing code are not on the return address stack */
-	bool return_told; /* the return to one of them was reported, and the error comes next */
+	bool at_error;	      /* the last item returned was such an error */
+	bool tip_lost;	      /* it came before the branch that the TIP in `event` belongs to */
+	bool seeks_place;     /* the next address in the trace is the place to continue at */
+	bool calls_lost;      /* calls in missing code are not on the return address stack */
+	bool return_reported; /* the return to one of them was reported, and the error comes next */
 
 	/*
 	 * The last far transfer or interrupt: where it went, where execution returns to from there,
@@ -182,8 +182,8 @@ struct ptah_flow {
 	bool has_proven;
 	struct ptah_item proven;
 
-	bool gap_begun; /* the branch before the gap has been reported */
-	bool gap_told;	/* the gap before the event has been reported, too */
+	bool gap_begun;	   /* the branch before the gap has been reported */
+	bool gap_reported; /* the gap before the event has been reported, too */
 
 	bool paused;
 

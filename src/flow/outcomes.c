@@ -63,9 +63,9 @@ static bool fail_return(struct ptah_flow *f, struct flow_output *out, const stru
 		out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
 		return true;
 	}
-	if (!f->return_told) {
+	if (!f->return_reported) {
 		flow_emit_block(f, out, node);
-		f->return_told = true;
+		f->return_reported = true;
 		return false;
 	}
 	flow_lose_position(f); /* no packet says where the call was */

@@ -47,9 +47,9 @@ static bool enter(struct ptah_flow *f, const struct ptah_space *space)
 /* The spaces that a VMCS and a PIP name, one after the other as the flow enters them. */
 static bool enter_spaces(struct ptah_flow *f, const uint64_t *vmcs, const uint64_t *cr3)
 {
-	const struct ptah_space told = f->space;
+	const struct ptah_space before = f->space;
 	const uint16_t number = f->code.space;
-	struct ptah_space space = told;
+	struct ptah_space space = before;
 
 	if (f->space_fixed)
 		return true;
@@ -59,7 +59,7 @@ static bool enter_spaces(struct ptah_flow *f, const uint64_t *vmcs, const uint64
 	space.cr3 = cr3 ? *cr3 : space.cr3;
 	if (!cr3 || enter(f, &space))
 		return true;
-	f->space = told;
+	f->space = before;
 	f->code.space = number;
 	return false;
 }
@@ -133,7 +133,7 @@ static const uint8_t *pass_psb(struct ptah_flow *f, const uint8_t *pos, const ui
 			       uint64_t *last_ip)
 {
 	struct ptah_event_decoder *d = f->events;
-	const struct ptah_space told = f->space;
+	const struct ptah_space before = f->space;
 	const uint16_t number = f->code.space;
 	struct ptah_packet mode;
 	struct packet_psb psb;
@@ -149,7 +149,7 @@ static const uint8_t *pass_psb(struct ptah_flow *f, const uint8_t *pos, const ui
 	if (!enter_spaces(f, psb.has_vmcs ? &psb.vmcs : NULL, psb.has_cr3 ? &psb.cr3 : NULL))
 		return NULL;
 	if (!event_take_psb(d, &psb, f->time_limit)) {
-		f->space = told;
+		f->space = before;
 		f->code.space = number;
 		return NULL;
 	}

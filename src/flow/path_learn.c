@@ -77,7 +77,7 @@ static uint32_t make_block_path(struct flow_paths *s, const struct route *r,
 				     (uint8_t)((l->nodes[i] & 1) << TAKEN_BIT));
 	put_open_calls(r, open_calls_of(path));
 	memcpy(nodes_of(path), l->nodes, l->count * sizeof(*l->nodes));
-	*node_behind(path) = r->node;
+	*node_after(path) = r->node;
 	return paths_number(s, path, path->blocks);
 }
 

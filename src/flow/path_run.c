@@ -188,7 +188,7 @@ static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_tak
 NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
 {
 	const union entry entry = f->paths->rows[place + payload];
-	struct code_node *node = *node_behind(path_of(f->paths->words, entry));
+	struct code_node *node = *node_after(path_of(f->paths->words, entry));
 	const uint32_t next = paths_place_of(f->paths, node);
 
 	f->paths->rows[place + payload].next |= next;

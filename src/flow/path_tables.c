@@ -117,7 +117,7 @@ uint32_t paths_make_place(struct flow_paths *s, struct code_node *node)
 	return place;
 }
 
-NOINLINE uint32_t paths_ask_for_place(struct flow_paths *s, struct code_node *node, uint32_t *known)
+NOINLINE uint32_t paths_count_visit(struct flow_paths *s, struct code_node *node, uint32_t *known)
 {
 	const uint32_t often = s->place_count < MANY_PLACES ? PROMOTE_FIRST : PROMOTE;
 

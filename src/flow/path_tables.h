@@ -112,7 +112,7 @@ static ALWAYS_INLINE uint64_t *nodes_of(const struct path *p)
 	return (uint64_t *)(open_calls_of(p) + p->pushes);
 }
 
-static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
+static ALWAYS_INLINE struct code_node **node_after(const struct path *p)
 {
 	return (struct code_node **)(nodes_of(p) + p->blocks);
 }
@@ -198,13 +198,13 @@ void paths_forget_sites(struct ptah_flow *f);
 uint32_t paths_make_place(struct flow_paths *s, struct code_node *node);
 
 /* Makes a place of the node if it has been reached often enough, else returns 0. */
-uint32_t paths_ask_for_place(struct flow_paths *s, struct code_node *node, uint32_t *known);
+uint32_t paths_count_visit(struct flow_paths *s, struct code_node *node, uint32_t *known);
 
 static ALWAYS_INLINE uint32_t paths_place_of(struct flow_paths *s, struct code_node *node)
 {
 	uint32_t *known = code_place(node);
 
-	return LIKELY(*known >= STRIDE) ? *known : paths_ask_for_place(s, node, known);
+	return LIKELY(*known >= STRIDE) ? *known : paths_count_visit(s, node, known);
 }
 
 static ALWAYS_INLINE struct code_node *paths_node_at(const struct flow_paths *s, uint32_t place)

@@ -92,7 +92,7 @@ static bool take_next(struct ptah_flow *f, struct flow_output *out)
 		return true;
 	}
 	f->has_event = true;
-	f->placed = f->around = f->walks = f->gap_told = false;
+	f->placed = f->around = f->walks = f->gap_reported = false;
 	return true;
 }
 

@@ -30,7 +30,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 		state->far_back = f->far_back;
 	state->last_ip = d->last_ip;
 	state->tsc = d->tsc;
-	state->told = f->space;
+	state->named = f->space;
 	state->space = f->code.spaces[f->code.space];
 	memcpy(&state->time, &d->time, sizeof(state->time));
 	for (unsigned i = 0; i < state->stack_depth; i++)
@@ -58,6 +58,6 @@ bool flow_same_state(const struct flow_state *a, const struct flow_state *b, boo
 	       a->iflag == b->iflag && a->ratio == b->ratio && a->old_calls == b->old_calls &&
 	       a->stack_depth == b->stack_depth && a->offset == b->offset && a->ip == b->ip &&
 	       a->far_back == b->far_back && a->last_ip == b->last_ip &&
-	       same_space(&a->told, &b->told) && same_space(&a->space, &b->space) &&
+	       same_space(&a->named, &b->named) && same_space(&a->space, &b->space) &&
 	       !memcmp(a->sites, b->sites, sizeof(a->sites));
 }

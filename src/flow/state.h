@@ -17,8 +17,8 @@ struct flow_state {
 	unsigned old_calls, stack_depth;
 	uint64_t offset;
 	uint64_t ip, last_ip, tsc;
-	uint64_t far_back;	       /* 0, unless the place was reached by a far transfer */
-	struct ptah_space told, space; /* as packets named it; in which code is looked up */
+	uint64_t far_back;		/* 0, unless the place was reached by a far transfer */
+	struct ptah_space named, space; /* as packets named it; in which code is looked up */
 	struct event_time time;
 	uint64_t sites[STACK_SIZE];
 };

@@ -57,7 +57,7 @@ enum flow_walk flow_cross_gap(struct ptah_flow *f, struct flow_output *out,
 static enum flow_walk arrive(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	flow_stand_at(f, ip);
-	if (LIKELY(!f->no_tnt) || f->gap_told || !flow_leads_to_unseen(f))
+	if (LIKELY(!f->no_tnt) || f->gap_reported || !flow_leads_to_unseen(f))
 		return WALK_ARRIVED;
 	if (flow_is_full(out))
 		return WALK_FULL;
@@ -110,7 +110,7 @@ enum flow_walk flow_walk_to_ip(struct ptah_flow *f, struct flow_output *out, uin
 enum flow_walk flow_walk_past(struct ptah_flow *f, struct flow_output *out, uint64_t ip,
 			      uint64_t end)
 {
-	f->gap_told = true; /* otherwise there would have been a packet */
+	f->gap_reported = true; /* otherwise there would have been a packet */
 	f->around = f->around || flow_comes_first(f, end, ip);
 	if (f->around && flow_walk_to_ip(f, out, ip) == WALK_FULL)
 		return WALK_FULL;

@@ -159,7 +159,7 @@ static bool already_there(const struct ptah_image *image, const struct layer *la
 			  uint64_t address, const struct backing *backing, uint64_t at,
 			  uint64_t size)
 {
-	size_t i = map_behind(layer->map, address);
+	size_t i = map_first_from(layer->map, address);
 	const struct section *s;
 
 	if (image->count != 1 || i == layer->map->count || !backing->bytes)
@@ -352,7 +352,7 @@ static const struct section *look(const struct ptah_image *image, const struct p
 
 		if (!matches(space, &image->layers[i].space))
 			continue;
-		at = map_behind(map, address);
+		at = map_first_from(map, address);
 		if (at == map->count)
 			continue;
 		s = &map->sections[at];

@@ -24,7 +24,7 @@ void map_put(struct map *map)
 	free(map);
 }
 
-size_t map_behind(const struct map *map, uint64_t address)
+size_t map_first_from(const struct map *map, uint64_t address)
 {
 	size_t low = 0, high = map->count;
 
@@ -41,7 +41,7 @@ size_t map_behind(const struct map *map, uint64_t address)
 
 bool map_overlaps(const struct map *map, uint64_t first, uint64_t last)
 {
-	size_t i = map_behind(map, first);
+	size_t i = map_first_from(map, first);
 
 	return i < map->count && map->sections[i].address <= last;
 }
@@ -98,7 +98,7 @@ static void insert_at(struct map *map, size_t at, const struct section *section)
 
 void map_insert(struct map *map, const struct section *section)
 {
-	insert_at(map, map_behind(map, section->address), section);
+	insert_at(map, map_first_from(map, section->address), section);
 }
 
 void map_erase(struct map *map, size_t at)
@@ -119,7 +119,7 @@ static void cut_front(struct section *s, uint64_t address)
 
 void map_cut(struct map *map, uint64_t first, uint64_t last)
 {
-	size_t i = map_behind(map, first);
+	size_t i = map_first_from(map, first);
 
 	while (i < map->count && map->sections[i].address <= last) {
 		struct section *s = &map->sections[i];

@@ -33,7 +33,7 @@ struct map *map_new(void);
 void map_put(struct map *map);
 
 /* The index of the first section that ends at `address` or later. */
-size_t map_behind(const struct map *map, uint64_t address);
+size_t map_first_from(const struct map *map, uint64_t address);
 
 /* Does any section hold a byte of [first, last]? */
 bool map_overlaps(const struct map *map, uint64_t first, uint64_t last);

@@ -26,7 +26,7 @@ struct source_file {
 	char *text;
 	size_t *starts; /* of line i + 1 in `text`; one more than lines */
 	size_t lines;
-	bool told; /* for the caller: it has been reported as missing or newer */
+	bool noted; /* for the caller: it has been reported as missing or newer */
 };
 
 struct source_files {

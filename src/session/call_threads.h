@@ -69,8 +69,8 @@ struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
 struct call_thread *call_threads_exec(struct call_threads *all, struct call_thread *before);
 
 /*
- * A thread may have run at a time from this turn on where it is not known who did: its next turn
- * begins with a loss.
+ * The thread of this turn may have run at a time, from this turn on, at which the running thread is
+ * not known: its next turn begins with a loss.
  */
 int call_threads_lose(struct call_threads *all, size_t stream, const struct turn *turn);
 

@@ -159,7 +159,7 @@ void ptah_reader_free(struct ptah_reader *r)
 }
 
 /* Brings `s` to the end of the last segment, by decoding all of it. */
-static int stand_behind(struct ptah_reader *r)
+static int decode_last_again(struct ptah_reader *r)
 {
 	struct task passed = {.segment = r->last.segment};
 	struct ptah_span spans[PTAH_FLOW_MIN_SPANS];
@@ -199,14 +199,14 @@ static bool follows(const struct ptah_reader *r)
 	return task_fits(r->task, &last, true) && !r->task->unfit;
 }
 
-int reader_go_behind(struct ptah_reader *r)
+int reader_go_after_last(struct ptah_reader *r)
 {
 	int status = 0;
 
 	if (r->task->segment.whole_start) {
 		status = segment_enter(r->s, &r->task->segment);
 	} else if (!r->again) {
-		status = stand_behind(r);
+		status = decode_last_again(r);
 		if (status >= 0 && r->calls)
 			clock_of(r)->total_cycles = r->last.end.time.total_cycles;
 	}
@@ -227,7 +227,7 @@ bool reader_next_task(struct ptah_reader *r)
 		return true;
 	}
 	/* The segment does not follow from the last one, or no worker could read it. */
-	r->status = reader_go_behind(r);
+	r->status = reader_go_after_last(r);
 	return r->status >= 0;
 }
 

@@ -67,7 +67,7 @@ void reader_begin(struct ptah_reader *r);
 bool reader_has_space(const struct ptah_item *items, int n);
 
 /* Brings `s` to the end of the last segment, unless it is there, to read the present one. */
-int reader_go_behind(struct ptah_reader *r);
+int reader_go_after_last(struct ptah_reader *r);
 
 /* segment_reader.c: reads the items of a segment. */
 int segment_read(struct ptah_segment *segment, struct ptah_item *items, size_t capacity);

@@ -2,8 +2,8 @@
 /*
  * What the files share that read a recording's records into a session: records.c goes through the
  * records; tasks.c handles those about processes and threads, turns.c context switches, pieces.c
- * trace; in the end stream_names.c finds out whose trace each stream is, and threads.c who ran
- * there.
+ * trace; in the end stream_names.c finds out whose trace each stream is, and threads.c which
+ * threads ran there.
  */
 #ifndef PTAH_SESSION_RECORDS_H
 #define PTAH_SESSION_RECORDS_H

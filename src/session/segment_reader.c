@@ -259,7 +259,7 @@ static int run_again(struct segments *all, uint64_t covered)
 {
 	struct ptah_reader *r = all->reader;
 	struct ptah_segment g = {.all = all, .reader = r, .skip = covered, .read = covered};
-	int status = reader_go_behind(r);
+	int status = reader_go_after_last(r);
 
 	if (status < 0)
 		return status;

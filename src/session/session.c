@@ -60,7 +60,7 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 	if (perfdata_truncated(s->file))
 		return perfdata_message(why, PTAH_E_TRUNCATED,
 					"%s: the file ends at offset %" PRIu64
-					" before any trace; copy it again or record anew",
+					" before any trace; copy or record it again",
 					path, perfdata_size(s->file));
 	return perfdata_message(why, PTAH_E_EMPTY,
 				kind ? "%s: the recording holds no trace"
@@ -439,7 +439,7 @@ int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_
 /* How many pieces before are released again. */
 #define FORGET_AGAIN 64
 
-void session_forget_behind(const struct stream *stream, size_t next)
+void session_release_before(const struct stream *stream, size_t next)
 {
 	const struct piece *p = stream->pieces + next;
 	const uint8_t *begin;
@@ -485,7 +485,7 @@ size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, ui
 	if (low == st->count)
 		return 0;
 	if (offset == st->pieces[low].offset)
-		session_forget_behind(st, low);
+		session_release_before(st, low);
 	*bytes = st->pieces[low].bytes + (offset - st->pieces[low].offset);
 	return (size_t)(piece_end(st, low) - offset);
 }

@@ -354,7 +354,7 @@ int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t siz
  * Releases the memory of the pieces before `next` (see perfdata_forget), so that decoding needs the
  * memory of a few pieces and not of the whole trace.
  */
-void session_forget_behind(const struct stream *stream, size_t next);
+void session_release_before(const struct stream *stream, size_t next);
 
 /* memory.c: what was mapped when */
 

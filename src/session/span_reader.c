@@ -81,7 +81,7 @@ static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions, b
 }
 
 /*
- * An entry of a chunk is a span or, with this class, an item, which lies in front of the class.
+ * An entry of a chunk is a span or, with this class, an item; the item ends before the class.
  */
 #define CLASS_ITEM (FLOW_SPAN_EVENT - 1)
 
@@ -341,8 +341,9 @@ static int read_segments(struct span_reader *r, struct span_batch *batch)
 /* Summaries that do not fit */
 
 /*
- * Searches the place up to which the segment's summary was joined, from where it is read again.
- * What was read and lies behind that place is left over. 0: there is no such place, or an error.
+ * Searches the place up to which the segment's summary was joined, in a segment that is read again
+ * from its beginning. What was read and follows that place is left for the caller. 0: there is no
+ * such place; negative: an error.
  */
 static int search(struct span_reader *r, struct call_worker *w, size_t joined)
 {

@@ -177,7 +177,7 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 	bytes->last = false;
 	if (bytes->n < left)
 		return true;
-	session_forget_behind(s->stream, s->next_piece++);
+	session_release_before(s->stream, s->next_piece++);
 	s->fed = 0;
 	bytes->last = s->next_piece == s->stream->count || piece[1].gap;
 	return true;

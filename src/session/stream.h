@@ -120,7 +120,7 @@ struct stream_bytes {
  */
 bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes);
 
-/* Tells the flow or the profile that the next bytes are those at `offset`. */
+/* The next bytes that the flow or the profile is fed are those at `offset`. */
 void stream_seek(struct ptah_stream *s, uint64_t offset);
 
 /* Called when the flow has paused: applies the changes of this time, and sets the next limit. */

@@ -221,7 +221,7 @@ int session_name_streams(struct ptah_session *s)
 	return unknown && !anonymous && status >= 0
 		   ? session_note_format(s,
 					 "several processes share a CPU's trace, and no context "
-					 "switches, or no times, tell which ran when: record with "
+					 "switches, or no times, show which ran when: record with "
 					 "--switch-events, or with --per-thread")
 	       : status < 0 ? status
 			    : note_strangers(s);

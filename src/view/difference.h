@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The difference of two recordings: what their functions and the paths of their calls took, next to
- * each other. Functions belong together by their names and those of their objects, of which
- * versions are told apart as `ptah diff` does. The calls are read when they are first asked for.
+ * each other. Functions belong together by their names and those of their objects; objects that are
+ * versions of one are matched as `ptah diff` does. The calls are read when they are first asked
+ * for.
  */
 #ifndef PTAH_VIEW_DIFFERENCE_H
 #define PTAH_VIEW_DIFFERENCE_H
