@@ -466,6 +466,7 @@ complete -c ptah -n __fish_use_subcommand -a merge -d 'add up saved counts, and 
 complete -c ptah -n '__fish_seen_subcommand_from merge' -F
 complete -c ptah -n '__fish_seen_subcommand_from merge' -s o -l output -r -F -d 'write the sum to FILE'
 complete -c ptah -n '__fish_seen_subcommand_from merge' -l partial -d 'write a shard, though some shards are missing'
+complete -c ptah -n '__fish_seen_subcommand_from merge' -l keep-processes -d 'keep the processes of different runs apart'
 complete -c ptah -n '__fish_seen_subcommand_from merge' -l no-progress -d 'no progress line on a terminal'
 complete -c ptah -n '__fish_seen_subcommand_from merge' -s q -l quiet -d 'no progress and no remarks on stderr'
 complete -c ptah -n '__fish_seen_subcommand_from merge' -s h -l help -d 'show this help'

@@ -2,7 +2,8 @@
 /*
  * Proves of saved counts: any bytes are loaded, or refused with a message that
  * contains the offset. Counts that were loaded are saved as the same bytes, can
- * be queried in every way and added to themselves. Sums of calls agree.
+ * be queried in every way, added to themselves and folded with themselves as two
+ * runs; what was folded is folded to itself. Sums of calls agree.
  *
  * Input: such a file. It is tried as it is, and again with size and checksum
  * corrected.
@@ -104,6 +105,58 @@ static void check_doubled(struct ptah_counts *c, const struct ptah_counts *again
 	free(bytes);
 }
 
+static struct ptah_counts *copy_of(const struct ptah_counts *c)
+{
+	struct ptah_counts *copy;
+	void *bytes;
+	size_t n;
+
+	CHECK(!ptah_counts_save(c, &bytes, &n));
+	CHECK(!ptah_counts_load(bytes, n, &copy, NULL));
+	free(bytes);
+	return copy;
+}
+
+static bool is_same(const struct ptah_counts *a, const struct ptah_counts *b)
+{
+	void *x, *y;
+	size_t n, m;
+	bool same;
+
+	CHECK(!ptah_counts_save(a, &x, &n) && !ptah_counts_save(b, &y, &m));
+	same = n == m && !memcmp(x, y, n);
+	free(x);
+	free(y);
+	return same;
+}
+
+static void check_folded(const struct ptah_counts *c, const struct ptah_counts *again)
+{
+	struct ptah_profile_totals x, y;
+	struct ptah_counts *sum, *copy, *twice;
+	int status;
+
+	CHECK(!ptah_counts_new(&sum) && !ptah_counts_new(&twice) && !ptah_counts_totals(c, &x));
+	status = ptah_counts_fold(sum, c);
+	CHECK(!status || status == PTAH_E_LIMIT);
+	if (!status) {
+		check_questions(sum);
+		CHECK(!ptah_counts_totals(sum, &y));
+		CHECK(y.instructions == x.instructions && y.errors == x.errors);
+		copy = copy_of(sum);
+		CHECK(!ptah_counts_fold(twice, copy) && is_same(sum, twice));
+		ptah_counts_free(copy);
+		status = ptah_counts_fold(sum, again);
+		CHECK(!status || status == PTAH_E_LIMIT);
+	}
+	if (!status) {
+		CHECK(!ptah_counts_totals(sum, &y) && y.instructions == 2 * x.instructions);
+		ptah_counts_free(copy_of(sum));
+	}
+	ptah_counts_free(sum);
+	ptah_counts_free(twice);
+}
+
 static void try(const uint8_t *data, size_t size)
 {
 	struct ptah_message why = {""};
@@ -125,6 +178,7 @@ static void try(const uint8_t *data, size_t size)
 	CHECK(!ptah_counts_load(bytes, n, &again, NULL));
 	free(bytes);
 	free(copy);
+	check_folded(c, again);
 	check_doubled(c, again);
 	ptah_counts_free(again);
 	ptah_counts_free(c);

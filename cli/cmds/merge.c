@@ -9,7 +9,7 @@
 
 struct options {
 	struct input input;
-	bool partial;
+	bool partial, keep_processes;
 };
 
 static const struct option_def merge_options[] = {
@@ -30,6 +30,13 @@ static const struct option_def merge_options[] = {
      .man = "Join shards of which some are missing. *FILE* is then a shard with those that were "
 	    "there, to be merged with the others later. Without the option missing shards are "
 	    "named, and nothing is written."},
+    {.name = "keep-processes",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, keep_processes),
+     .help = "keep the processes of different runs apart",
+     .man = "Keep the processes of different runs apart: only those of the same pid and name "
+	    "whose files were at the same addresses are added up, as *ptah profile* adds up "
+	    "several files. Without the option all processes of one program become one."},
     {0},
 };
 
@@ -46,6 +53,7 @@ struct sum {
 #define MOST_SUMS 64 /* a sum of 2^63 files and one of each power of two below */
 
 struct merge {
+	bool keep_processes;
 	const char *const *paths;
 	const char **owners; /* of each shard the file that has it; NULL: no shards yet */
 	struct sum sums[MOST_SUMS];
@@ -59,19 +67,26 @@ static void free_sum(struct sum *sum)
 	*sum = (struct sum){0};
 }
 
+static int fail_sum(const char *path, int status, const struct ptah_message *why)
+{
+	return fail(&command_merge, "%s: %s", path,
+		    why->text[0] ? why->text
+		    : status == PTAH_E_LIMIT
+			? "the sums do not fit in 64 bits, or there are too many processes"
+			: ptah_strerror(status));
+}
+
 /* Adds the last sum to the one before it. `path`: the file that was read last. */
 static int add_last(struct merge *m, const char *path)
 {
 	struct sum *into = &m->sums[m->count - 2], *from = into + 1;
 	struct ptah_message why = {""};
-	int status = into->shard ? ptah_shard_join(into->shard, from->shard, &why)
-				 : ptah_counts_merge(into->counts, from->counts);
+	int status = into->shard	 ? ptah_shard_join(into->shard, from->shard, &why)
+		     : m->keep_processes ? ptah_counts_merge(into->counts, from->counts)
+					 : ptah_counts_fold(into->counts, from->counts);
 
 	if (status < 0)
-		return fail(&command_merge, "%s: %s", path,
-			    why.text[0]		     ? why.text
-			    : status == PTAH_E_LIMIT ? "the sums do not fit in 64 bits"
-						     : ptah_strerror(status));
+		return fail_sum(path, status, &why);
 	into->files += from->files;
 	free_sum(from);
 	m->count--;
@@ -104,14 +119,29 @@ static int check_shard(struct merge *m, const char *path, const struct ptah_shar
 {
 	struct ptah_message why = {""};
 
-	if (m->count && ptah_shard_parts(m->sums[0].shard) == ptah_shard_parts(shard) &&
-	    own_shards(m, path, shard))
-		return EXIT_FAILED;
 	for (size_t i = 0; i < m->count; i++)
 		if (ptah_shard_belongs(m->sums[i].shard, shard, &why) < 0)
 			return fail(&command_merge, "%s does not belong to %s: %s", path,
 				    m->paths[0], why.text);
-	return m->count ? 0 : own_shards(m, path, shard);
+	return own_shards(m, path, shard);
+}
+
+/* Counts of another run: their processes are put together with those before. */
+static int fold_counts(struct sum *sum, const char *path)
+{
+	static const struct ptah_message none = {""};
+	struct ptah_counts *folded;
+	int status = ptah_counts_new(&folded);
+
+	if (status >= 0)
+		status = ptah_counts_fold(folded, sum->counts);
+	if (status < 0) {
+		ptah_counts_free(folded);
+		return fail_sum(path, status, &none);
+	}
+	ptah_counts_free(sum->counts);
+	sum->counts = folded;
+	return 0;
 }
 
 static int read_file(struct merge *m, const char *path)
@@ -132,7 +162,9 @@ static int read_file(struct merge *m, const char *path)
 			  : ptah_counts_open(path, &sum->counts, &why);
 	if (status < 0)
 		return fail(&command_merge, "%s", why.text);
-	return is_shard ? check_shard(m, path, sum->shard) : 0;
+	if (is_shard)
+		return check_shard(m, path, sum->shard);
+	return m->keep_processes ? 0 : fold_counts(sum, path);
 }
 
 /* Reads a file and adds it up. */
@@ -171,6 +203,42 @@ static void name_unread(const struct input *input, const struct ptah_shard *shar
 		print_clean("note: ", "%s could not be read, and is not counted", name);
 }
 
+/* What was not added up with other runs. */
+static void name_apart(const struct options *o, const struct ptah_counts *counts)
+{
+	struct ptah_counts_process p;
+	uint64_t processes = 0, instructions = 0;
+
+	for (size_t i = 0; ptah_counts_process(counts, i, &p); i++)
+		if (!p.folded) {
+			processes++;
+			instructions += p.totals.instructions;
+		}
+	if (processes && !o->keep_processes && !o->input.quiet)
+		print_clean(
+		    "note: ",
+		    "%" PRIu64 " process%s ran %" PRIu64 " instructions in code that cannot be "
+		    "found again in another run: it has no build id (generated code, [vdso]) "
+		    "or is the kernel's. They are kept apart",
+		    processes, processes == 1 ? "" : "es", instructions);
+}
+
+/* Writes counts, which keep what decoding them found. */
+static int write_counts(const struct ptah_counts *counts, struct out *out)
+{
+	struct ptah_profile_totals totals;
+	int status;
+
+	ptah_counts_totals(counts, &totals);
+	status = counts_write(&command_merge, counts, out, true);
+	if (!status && totals.errors)
+		status = fail(&command_merge,
+			      "%" PRIu64 " decoding error%s in what was added up: parts of the "
+			      "path are missing",
+			      totals.errors, totals.errors == 1 ? "" : "s");
+	return status;
+}
+
 /* Writes the sum. */
 static int finish(const struct options *o, const struct sum *sum, struct out *out)
 {
@@ -178,8 +246,10 @@ static int finish(const struct options *o, const struct sum *sum, struct out *ou
 	struct ptah_counts *counts;
 	int status;
 
-	if (!sum->shard)
-		return counts_write(&command_merge, sum->counts, out, true);
+	if (!sum->shard) {
+		name_apart(o, sum->counts);
+		return write_counts(sum->counts, out);
+	}
 	if (o->partial)
 		return shard_write(&command_merge, sum->shard, out);
 	if (ptah_shard_finish(sum->shard, &counts, &why) < 0) {
@@ -187,7 +257,7 @@ static int finish(const struct options *o, const struct sum *sum, struct out *ou
 		return fail(&command_merge, "%s", why.text);
 	}
 	name_unread(&o->input, sum->shard);
-	status = counts_write(&command_merge, counts, out, true);
+	status = write_counts(counts, out);
 	ptah_counts_free(counts);
 	return status ? status : ptah_shard_unread(sum->shard, 0) ? EXIT_FAILED : 0;
 }
@@ -209,6 +279,7 @@ static int run(int argc, char **argv)
 	status = counts_create(&command_merge, o.input.output, &out);
 	if (status)
 		return status;
+	merge.keep_processes = o.keep_processes;
 	merge.paths = (const char *const *)argv + first;
 	status = add_files(&merge, argc - first);
 	if (status)
@@ -227,8 +298,9 @@ const struct command command_merge = {
     .summary = "add up saved counts, and join the shards of recordings",
     .details =
 	"Joins what `ptah profile --shard` has saved to exactly what one process would have\n"
-	"counted, and adds up the counts of different recordings. Neither the recordings nor the\n"
-	"programs are needed.",
+	"counted, and adds up the counts of different runs: those of one program become one\n"
+	"process, wherever its files were loaded. Neither the recordings nor the programs are\n"
+	"needed.",
     .options = (const struct option_def *const[]){merge_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,

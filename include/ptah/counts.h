@@ -58,6 +58,7 @@ struct ptah_counts_process {
 	size_t block_count, edge_count, space_count, file_count;
 	struct ptah_profile_totals totals;
 	const struct ptah_call_tree *calls; /* NULL: calls were not counted */
+	bool folded; /* ptah_counts_fold() made it; not known of counts that were loaded */
 };
 
 /*
@@ -71,7 +72,7 @@ PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct pta
  * The same for a stream's profile, which may belong to several processes that
  * share a CPU's stream. Losses in such a stream are counted for process -1.
  * Programs that one process ran one after the other stay separate. Also
- * PTAH_E_LIMIT: more than 1024 programs of one pid.
+ * PTAH_E_LIMIT: more than 16384 programs of one pid.
  */
 PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct ptah_session *session,
 				    size_t stream, struct ptah_profile *profile);
@@ -105,10 +106,25 @@ PTAH_API int ptah_counts_locate(struct ptah_counts *counts, ptah_counts_finder *
  * Adds all of `from` to `into`. Processes with the same pid and name become one,
  * unless they had different files at one address: then they stay two with one
  * pid. PTAH_E_LIMIT, with nothing added: a sum would not fit in 64 bits, or there
- * would be more than 1024 processes of one pid. PTAH_E_NOMEM: some processes may
+ * would be more than 16384 processes of one pid. PTAH_E_NOMEM: some processes may
  * have been added, each of them whole.
  */
 PTAH_API int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from);
+
+/*
+ * Adds all of `from`, whose processes are other runs than those before: of other pids, at other
+ * addresses, on other machines. `into` is empty or was made by this function. The processes of one
+ * program become one, whose pid is -1: those with the same name whose lowest file has the same
+ * build id. Files are the same if their build ids are, and get common addresses, so that the
+ * process has each of them once. What cannot be added up stays a process of its own, as it was:
+ * blocks in code without a build id, in the kernel or across two files, edges from or to them, and
+ * processes with several address spaces. In calls, such code is one function, in a file
+ * "[no build id]"; but where paths of calls were folded, the calls of a process with several such
+ * functions stay with it. Whatever the order of the calls, equal counts are saved as equal bytes,
+ * unless paths of calls are folded because there are too many. PTAH_E_LIMIT, PTAH_E_NOMEM: `into`
+ * is then only good to be freed.
+ */
+PTAH_API int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts *from);
 
 /* Process i, in the order of their pids. False when there are no more. */
 PTAH_API bool ptah_counts_process(const struct ptah_counts *counts, size_t i,

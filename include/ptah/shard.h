@@ -96,7 +96,10 @@ PTAH_API void ptah_shard_free(struct ptah_shard *shard);
 PTAH_API int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
 			     struct ptah_message *why);
 
-/* Whether the two can be joined: 0, or PTAH_E_BAD_FILE or PTAH_E_LIMIT as above. */
+/*
+ * Whether the two can be joined: 0; 1 if they belong together, but both contain a part; or
+ * PTAH_E_BAD_FILE or PTAH_E_LIMIT as above.
+ */
 PTAH_API int ptah_shard_belongs(const struct ptah_shard *into, const struct ptah_shard *from,
 				struct ptah_message *why);
 

@@ -763,6 +763,7 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 	    .space_count = p->space_count,
 	    .file_count = p->file_count,
 	    .calls = p->calls,
+	    .folded = p->folded,
 	};
 	add_events(&process->totals, &p->events);
 	for (size_t k = 0; k < p->block_count; k++) {
@@ -776,14 +777,13 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 	return true;
 }
 
-const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, size_t i,
-						uint64_t address)
+const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address)
 {
-	size_t low = 0, high = c && i < c->count ? c->processes[i].file_count : 0;
+	size_t low = 0, high = p->file_count;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
-		const struct ptah_counts_file *f = &c->processes[i].files[middle];
+		const struct ptah_counts_file *f = &p->files[middle];
 
 		if (address < f->address)
 			high = middle;
@@ -793,6 +793,12 @@ const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, siz
 			return f;
 	}
 	return NULL;
+}
+
+const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, size_t i,
+						uint64_t address)
+{
+	return c && i < c->count ? counts_find_file(&c->processes[i], address) : NULL;
 }
 
 int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals)

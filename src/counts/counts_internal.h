@@ -2,8 +2,9 @@
 /*
  * struct ptah_counts and what the files of this layer share. counts.c: processes, added up and
  * merged. add_calls.c: their calls. cancel.c: subtracted. locate.c: the files that addresses lie
- * in. save_counts.c, load_counts.c, save_calls.c, load_calls.c: writing and reading the file
- * format. shard*.c (shard_internal.h): counts of parts of recordings.
+ * in. fold.c: processes of different runs, as one. save_counts.c, load_counts.c, save_calls.c,
+ * load_calls.c: writing and reading the file format. shard*.c (shard_internal.h): counts of parts
+ * of recordings.
  */
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
@@ -14,8 +15,11 @@
 
 #include <string.h>
 
-/* Most processes with one pid. There is a limit because each is compared with each. */
-#define COUNTS_SAME_PID 1024
+/*
+ * Most processes with one pid. There is a limit because each is compared with each. On thousands of
+ * machines the processes of containers have the same few pids.
+ */
+#define COUNTS_SAME_PID 16384
 
 /* Where a session's processes with one pid come in their order. */
 struct counts_order {
@@ -39,6 +43,8 @@ struct counts_process {
 	struct ptah_call_tree *calls;	   /* NULL: not counted */
 	struct counts_order order;	   /* while a session is counted */
 	bool permanent;			   /* it is listed even if it has no counts */
+	bool folded;			   /* its addresses are those of fold.c */
+	uint64_t digest;		   /* of what fold.c keeps apart */
 	size_t place;			   /* used while they are sorted */
 };
 
@@ -64,6 +70,9 @@ int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 
 /* *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
 int counts_join(struct counts_process *into, const struct counts_process *from);
+
+/* The file that an address of the process belongs to. NULL: not known. */
+const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address);
 
 /* Are the two the same process of one session? */
 static inline bool counts_same_program(const struct counts_process *a,
@@ -212,8 +221,11 @@ static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
 /* Completes the header of a file of n bytes: its size and checksum. */
 void counts_put_header(uint8_t *bytes, size_t n);
 
-/* Writes the calls of a process. False: out of memory. */
+/* Writes a process. False: out of memory. */
 struct perfdata_buffer;
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p);
+
+/* Writes the calls of a process. False: out of memory. */
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);
 
 /* FNV-1a, 64 bits. */

@@ -64,7 +64,7 @@ static void put_edges(struct perfdata_buffer *out, const struct counts_process *
 	}
 }
 
-static bool put_process(struct perfdata_buffer *out, const struct counts_process *p)
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p)
 {
 	struct ptah_item first = p->events.first_error;
 
@@ -113,7 +113,7 @@ int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 	perfdata_put64(&out, 0);
 	perfdata_put64(&out, c->count);
 	for (size_t i = 0; i < c->count && done; i++)
-		done = put_process(&out, &c->processes[i]);
+		done = counts_put_process(&out, &c->processes[i]);
 	if (!done || out.failed) {
 		perfdata_buffer_free(&out);
 		return PTAH_E_NOMEM;

@@ -275,11 +275,6 @@ int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
 		return perfdata_message(why, PTAH_E_BAD_FILE,
 					"they are of other recordings, or were counted with other "
 					"options");
-	for (uint32_t i = 1; i <= a->parts; i++)
-		if (ptah_shard_has(a, i) && ptah_shard_has(b, i))
-			return perfdata_message(why, PTAH_E_BAD_FILE,
-						"shard %" PRIu32 " of %" PRIu32 " is in both", i,
-						a->parts);
 	for (size_t i = 0; i < b->count; i++) {
 		const struct shard_recording *r = find_recording(a, b->recordings[i].index);
 		struct counts_sums sums;
@@ -295,6 +290,11 @@ int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
 			return perfdata_message(why, PTAH_E_LIMIT, "%s: sums do not fit in 64 bits",
 						r->name);
 	}
+	/* Last: parts of different plans have nothing in common, though their numbers are equal. */
+	for (uint32_t i = 1; i <= a->parts; i++)
+		if (ptah_shard_has(a, i) && ptah_shard_has(b, i))
+			return perfdata_message(
+			    why, 1, "shard %" PRIu32 " of %" PRIu32 " is in both", i, a->parts);
 	return 0;
 }
 
@@ -303,8 +303,8 @@ int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
 {
 	int status = ptah_shard_belongs(into, from, why);
 
-	if (status < 0)
-		return status;
+	if (status)
+		return status < 0 ? status : PTAH_E_BAD_FILE;
 	status = add_missing(into, from);
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = join_recording(find_recording(into, from->recordings[i].index),

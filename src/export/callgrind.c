@@ -144,7 +144,7 @@ static const struct annotate_function *function_at(const struct call_costs *c, i
 	if (is_file)
 		*place = ip - map.address + map.file_offset;
 	object = annotation_find_object(c->annotation, map.path, is_file,
-					is_file || ip >> 63 ? -1 : space);
+					is_file || ip >> 63 ? -1 : space, NULL);
 	return object < c->annotation->object_count
 		   ? annotation_function(c->annotation, object, *place)
 		   : NULL;

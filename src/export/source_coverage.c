@@ -100,7 +100,7 @@ static int add_jumps(struct coverage_reader *r, size_t process, const struct pta
 		if (!file || e->to - file->address >= file->size)
 			continue;
 		if (file != last)
-			object = annotation_find_object(r->annotation, file->path, true, -1);
+			object = annotation_find_object(r->annotation, file->path, true, -1, file);
 		last = file;
 		if (object == NO_OBJECT)
 			continue;

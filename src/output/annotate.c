@@ -11,13 +11,22 @@
 /* Blocks of code without a name that are no farther apart belong together. */
 #define NEAR 64
 
+/* Two builds of a program have the same path, and other code at the same places. */
+static bool is_same_build(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
+{
+	return !a || !b ||
+	       (a->build_id_size == b->build_id_size &&
+		!memcmp(a->build_id, b->build_id, a->build_id_size));
+}
+
 uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
-				int32_t pid)
+				int32_t pid, const struct ptah_counts_file *build)
 {
 	for (size_t i = a->object_count; i-- > 0;) {
 		const struct annotate_object *o = &a->objects[i];
 
-		if (o->is_file != is_file || (!is_file && o->pid != pid))
+		if (o->is_file != is_file || (!is_file && o->pid != pid) ||
+		    !is_same_build(o->build, build))
 			continue;
 		if (path == o->path || (path && o->path && !strcmp(path, o->path)))
 			return (uint32_t)i;
@@ -49,9 +58,11 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 		object.path = map->path;
 		object.is_file = outcomes_is_file(map->path, ip);
 	}
-	if (object.is_file)
+	if (object.is_file) {
 		object.pid = -1;
-	known = annotation_find_object(a, object.path, object.is_file, object.pid);
+		object.build = ptah_counts_find(a->config.counts, process, ip);
+	}
+	known = annotation_find_object(a, object.path, object.is_file, object.pid, object.build);
 	if (known != NO_OBJECT)
 		return known;
 	name = names_find(a->config.names, (int32_t)process, ip);

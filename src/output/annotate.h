@@ -29,6 +29,7 @@ struct annotate_object {
 	int32_t pid;	   /* of code that is in no file; -1: of all processes */
 	bool is_file;
 	bool changed; /* the file that has this path now is not the one that ran */
+	const struct ptah_counts_file *build; /* one of its files in the counts; NULL: none */
 };
 
 /* A block that was counted. */
@@ -98,11 +99,13 @@ void annotation_free(struct annotation *annotation);
 const struct annotate_branch *annotation_branch(const struct annotation *annotation,
 						uint32_t object, uint64_t at);
 
-/* The object of this path; `pid` is that of code that is in no file. NO_OBJECT: nothing of it ran.
+/*
+ * The object of this path; `pid` is that of code that is in no file, and `build` has the build id
+ * of one that is; NULL: any. NO_OBJECT: nothing of it ran.
  */
 #define NO_OBJECT UINT32_MAX
 uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
-				int32_t pid);
+				int32_t pid, const struct ptah_counts_file *build);
 
 /* The first piece of an object that begins at `at` or after it. */
 size_t annotation_piece_at(const struct annotation *annotation, uint32_t object, uint64_t at);

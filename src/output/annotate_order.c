@@ -16,11 +16,12 @@ static uint32_t find_place(const struct annotation *a, int32_t space, uint64_t i
 	*at = ip;
 	if (known && outcomes_is_file(map.path, ip)) {
 		*at = map.file_offset + (ip - map.address);
-		return annotation_find_object(a, map.path, true, -1);
+		return annotation_find_object(a, map.path, true, -1, NULL);
 	}
 	if (!(ip >> 63) && ptah_session_space(session, space, &who) < 0)
 		who.pid = space;
-	return annotation_find_object(a, known ? map.path : NULL, false, ip >> 63 ? -1 : who.pid);
+	return annotation_find_object(a, known ? map.path : NULL, false, ip >> 63 ? -1 : who.pid,
+				      NULL);
 }
 
 static int by_place(const void *a, const void *b)

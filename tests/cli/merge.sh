@@ -26,21 +26,24 @@ shards() {
 	done
 }
 
-# same N RECORDING...: N parts, joined from the last one on, are what one process saves.
+# same N RECORDING...: N parts, joined from the last one on, are what one process saves, and have its
+# exit status: 1 after decoding errors.
 same() {
 	shards "$@"
-	expect 0 "$PTAH" merge -o merged $(ls part.* | sort -r)
+	expect $whole "$PTAH" merge -o merged $(ls part.* | sort -r)
 	cmp merged one || fail "$*"
 }
 whole() { # RECORDING...
-	status=0
-	"$PTAH" profile -q --save=one "$@" >out 2>err || status=$?
-	[ $status -lt 2 ] || fail "profile $*: $(cat err)"
+	whole=0
+	"$PTAH" profile -q --save=one "$@" >out 2>err || whole=$?
+	[ $whole -lt 2 ] || fail "profile $*: $(cat err)"
 }
 whole gzip.data
 for n in 1 2 7; do same $n gzip.data; done
 whole gzip.data broken.data true.data
 for n in 3 50; do same $n gzip.data broken.data true.data; done
+equal "status of a damaged recording" $whole 1
+grep -q '[1-9] decoding errors* in what was added up' err || fail "errors: $(cat err)"
 
 # Merges of merges.
 shards 7 gzip.data broken.data true.data
@@ -49,7 +52,7 @@ grep -q 'shards 1, 3, 6-7 of 7 are missing' err || fail "missing: $(cat err)"
 [ ! -e left ] || fail "a file is left"
 expect 0 "$PTAH" merge --partial -o left part.5 part.2 part.4
 expect 0 "$PTAH" merge --partial -o right part.7 part.1
-expect 0 "$PTAH" merge -o merged right part.6 part.3 left
+expect 1 "$PTAH" merge -o merged right part.6 part.3 left
 cmp merged one || fail "a merge of merges"
 
 # What does not belong together is named.
@@ -65,6 +68,11 @@ expect 0 "$PTAH" profile -q --shard=3/7 --save=other true.data gzip.data broken.
 expect 1 "$PTAH" merge -o merged right part.6 other left
 grep -q 'other does not belong to right: they are of other recordings' err ||
 	fail "other recordings: $(cat err)"
+# ... also where a shard of the same number is there already.
+expect 0 "$PTAH" profile -q --shard=6/7 --save=other true.data gzip.data broken.data
+expect 1 "$PTAH" merge -o merged right part.6 other left
+grep -q 'other does not belong to right: they are of other recordings' err ||
+	fail "the same shard of other recordings: $(cat err)"
 expect 0 "$PTAH" profile -q --shard=3/8 --save=other gzip.data broken.data true.data
 expect 1 "$PTAH" merge -o merged right part.6 other left
 grep -q 'other does not belong to right: one is of 7 shards, the other one of 8' err ||
@@ -93,9 +101,16 @@ grep -q 'missing.data' err || fail "missing: $(cat err)"
 expect 2 "$PTAH" merge one
 expect 2 "$PTAH" merge -o x
 
-# Counts of different recordings are added up.
+# Counts of different runs are added up (merge_runs.sh has more); their processes can be kept.
 expect 0 "$PTAH" profile -q --save=a gzip.data
 expect 0 "$PTAH" profile -q --save=b true.data
 expect 0 "$PTAH" profile -q --save=both a b
-expect 0 "$PTAH" merge -o sum a b
+expect 0 "$PTAH" merge --keep-processes -o sum a b
 cmp sum both || fail "two files added up"
+expect 0 "$PTAH" merge -o sum a b a
+expect 0 "$PTAH" profile --format=json --by=functions sum
+got=$(json 'd["instructions"]')
+expect 0 "$PTAH" profile --format=json --by=functions a b
+cp out two
+expect 0 "$PTAH" profile --format=json --by=functions a
+equal "instructions of a b a" "$got" $(($(json 'd["instructions"]') + $(cp two out; json 'd["instructions"]')))
