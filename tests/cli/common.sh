@@ -51,3 +51,27 @@ json() {
 	python3 -c "import json, sys; d = json.load(open('out')); print($1)" ||
 		fail "no JSON, or without $1: $(head -c 300 out)"
 }
+
+# loop_program PASSES: builds `program`, whose instructions are known: two, then PASSES times five
+# (call leaf, leaf's nop and ret, dec, jnz), then three to exit.
+loop_program() {
+	need "${CC:-cc}"
+	cat >program.s <<END
+	.globl _start
+	.type _start, @function
+_start:	nop
+	mov \$$1, %ebx
+1:	call leaf
+	dec %ebx
+	jnz 1b
+	mov \$60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type leaf, @function
+leaf:	nop
+	ret
+	.size leaf, . - leaf
+END
+	"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
+}

@@ -4,29 +4,11 @@
 # in seconds in every format.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
-need "${CC:-cc}"
+need qemu-x86_64
 
 # leaf is called 5000 times; _start: 2 + 5000 * 3 + 3; leaf: 5000 * 2 instructions.
-cat >program.s <<'END'
-	.globl _start
-	.type _start, @function
-_start:	nop
-	mov $5000, %ebx
-1:	call leaf
-	dec %ebx
-	jnz 1b
-	mov $60, %eax
-	xor %edi, %edi
-	syscall
-	.size _start, . - _start
-	.type leaf, @function
-leaf:	nop
-	ret
-	.size leaf, . - leaf
-END
+loop_program 5000
 total=25005
-"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
-need qemu-x86_64
 "$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o r.data -- ./program 2>/dev/null
 
 # Every row has the columns of the header, in every mode, with and without time and events.

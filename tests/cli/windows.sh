@@ -6,25 +6,7 @@
 need qemu-x86_64
 need "${CC:-cc}"
 
-# After two instructions, five are repeated 20000 times: call, nop, ret, dec, jnz.
-cat >program.s <<'END'
-	.globl _start
-	.type _start, @function
-_start:	nop
-	mov $20000, %ebx
-1:	call leaf
-	dec %ebx
-	jnz 1b
-	mov $60, %eax
-	xor %edi, %edi
-	syscall
-	.size _start, . - _start
-	.type leaf, @function
-leaf:	nop
-	ret
-	.size leaf, . - leaf
-END
-"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
+loop_program 20000
 "$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o fine.data -- ./program 2>/dev/null
 "$PTAH" record --psb-period=2048 -o coarse.data -- ./program 2>/dev/null
 # Code that is rewritten while it runs, so that it matters which one the window has: 60 functions
