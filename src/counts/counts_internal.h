@@ -68,7 +68,7 @@ void counts_free_process(struct counts_process *p);
 /* Adds *p, of which it takes ownership also on failure, to the process that is the same. */
 int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 
-/* *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
+/* lists.c: *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
 int counts_join(struct counts_process *into, const struct counts_process *from);
 
 /* The file that an address of the process belongs to. NULL: not known. */
@@ -94,6 +94,9 @@ struct ptah_space *counts_common_spaces(const struct counts_process *a,
  */
 int counts_copy_renumbered(struct counts_process *copy, const struct counts_process *p,
 			   const struct ptah_space *spaces, size_t count);
+
+/* Sorts the lists, which have a profile's order. PTAH_E_NOMEM: they are unchanged. */
+int counts_sort(struct counts_process *p);
 
 /* Removes the spaces that nothing was counted in. PTAH_E_NOMEM: nothing was removed. */
 int counts_drop_spaces(struct counts_process *p);
@@ -164,6 +167,15 @@ size_t counts_first_of_pid(const struct ptah_counts *counts, size_t count, int32
 
 /* Adds the process to the sums. False when they would overflow: then they are unchanged. */
 bool counts_sum(struct counts_sums *sums, const struct counts_process *p);
+
+/* Adds errors, overflows and gaps, and takes over the first error if there was none. */
+void counts_add_events(struct ptah_profile_totals *into, const struct ptah_profile_totals *from);
+
+/* The order of two numbers, for the functions that sort. */
+static inline int counts_compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
 
 /* The orders of the lists. 0: the same key, whatever the counts. */
 int counts_compare_spaces(const void *a, const void *b);
