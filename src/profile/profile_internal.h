@@ -73,7 +73,14 @@ struct state {
 	struct code_node *node; /* NULL: not looked up, or not mapped */
 	uint16_t space;
 	uint8_t mode;
+	/* A bit for each cache line of the row in which a payload's entry is known. */
+	uint16_t lines;
 };
+
+/* Entries in a cache line. */
+#define LINE_ENTRIES 8
+_Static_assert(sizeof(struct row_entry) * LINE_ENTRIES == 64, "a cache line");
+_Static_assert(ROW / LINE_ENTRIES <= 16, "struct state: lines");
 
 /*
  * What a packet does to the return address stack. Four effects in a cache line: large programs have
@@ -160,11 +167,17 @@ struct tally_edge {
 	uint8_t mode, insn_class;
 };
 
+/* The hash is beside the number, so that an item is read only where it is the one. */
+struct tally_slot {
+	uint32_t item; /* index in `items`, plus 1; 0: free */
+	uint32_t hash;
+};
+
 /* A growing array with a hash table over it. */
 struct tally {
 	void *items;
 	size_t count, capacity, item_size;
-	uint32_t *slots; /* index in `items`, plus 1 */
+	struct tally_slot *slots;
 	size_t slot_count;
 	struct flow_arena *arena; /* both tables lie in it; NULL: the heap */
 };

@@ -380,6 +380,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 		return false;
 	keep_node(p, state);
 	p->rows[(uint32_t)state + payload].next = next;
+	profile_at(p, state)->lines |= (uint16_t)(1u << payload / LINE_ENTRIES);
 	return true;
 }
 

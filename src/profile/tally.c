@@ -14,20 +14,20 @@ static size_t first_slots(const struct tally *t)
 	return t->arena ? FIRST_OF_ARENA : FIRST_SLOTS;
 }
 
-static size_t hash(uint64_t a, uint64_t b, uint64_t c)
+static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
 {
 	uint64_t h = a * UINT64_C(0x9e3779b97f4a7c15) ^
 		     rotate_left(b * UINT64_C(0xd6e8feb86659fd93), 29) ^ c;
 
-	return (size_t)(h * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	return (uint32_t)(h * UINT64_C(0x9e3779b97f4a7c15) >> 20);
 }
 
-static size_t hash_block(const struct tally_block *b)
+static uint32_t hash_block(const struct tally_block *b)
 {
 	return hash(b->ip, b->end, b->head ^ b->space);
 }
 
-static size_t hash_edge(const struct tally_edge *e)
+static uint32_t hash_edge(const struct tally_edge *e)
 {
 	return hash(e->from, e->to, e->space << 8 | e->mode);
 }
@@ -65,55 +65,52 @@ static void free_slots(struct tally *t)
 		free(t->slots);
 }
 
-/* Doubles the slots and fills them again; `of` gives an item's hash. */
-static bool rehash(struct tally *t, size_t (*of)(const struct tally *t, size_t i))
+/* Makes twice as many slots as `items` and at least twice as many as before. */
+static bool rehash(struct tally *t, size_t items)
 {
 	size_t n = t->slot_count ? 2 * t->slot_count : first_slots(t);
-	uint32_t *slots;
+	struct tally_slot *slots;
 
+	while (2 * items > n)
+		n *= 2;
 	slots = t->arena ? flow_table_new(t->arena, n * sizeof(*slots)) : calloc(n, sizeof(*slots));
 	if (!slots)
 		return false;
+	for (size_t i = 0; i < t->slot_count; i++) {
+		size_t at = t->slots[i].hash & (n - 1);
+
+		if (!t->slots[i].item)
+			continue;
+		while (slots[at].item)
+			at = (at + 1) & (n - 1);
+		slots[at] = t->slots[i];
+	}
 	free_slots(t);
 	t->slots = slots;
 	t->slot_count = n;
-	for (size_t i = 0; i < t->count; i++) {
-		size_t at = of(t, i) & (n - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n - 1);
-		slots[at] = (uint32_t)i + 1;
-	}
 	return true;
-}
-
-static size_t block_at(const struct tally *t, size_t i)
-{
-	return hash_block((const struct tally_block *)t->items + i);
-}
-
-static size_t edge_at(const struct tally *t, size_t i)
-{
-	return hash_edge((const struct tally_edge *)t->items + i);
 }
 
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
 {
 	struct tally_block *b;
+	const uint32_t hash = hash_block(key);
 	size_t at;
 
-	if (2 * (t->count + 1) > t->slot_count && !rehash(t, block_at))
+	if (2 * (t->count + 1) > t->slot_count && !rehash(t, t->count + 1))
 		return NULL;
-	for (at = hash_block(key) & (t->slot_count - 1); t->slots[at];
+	for (at = hash & (t->slot_count - 1); t->slots[at].item;
 	     at = (at + 1) & (t->slot_count - 1)) {
-		b = (struct tally_block *)t->items + t->slots[at] - 1;
+		if (t->slots[at].hash != hash)
+			continue;
+		b = (struct tally_block *)t->items + t->slots[at].item - 1;
 		if (b->ip == key->ip && b->end == key->end && b->head == key->head &&
 		    b->space == key->space)
 			return b;
 	}
 	if (!make_room(t, sizeof(*b), 1))
 		return NULL;
-	t->slots[at] = (uint32_t)++t->count;
+	t->slots[at] = (struct tally_slot){(uint32_t)++t->count, hash};
 	b = (struct tally_block *)t->items + t->count - 1;
 	*b = *key;
 	b->count = b->taken = b->unknown = 0;
@@ -123,45 +120,44 @@ struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
 struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 {
 	struct tally_edge *e;
+	const uint32_t hash = hash_edge(key);
 	size_t at;
 
-	if (2 * (t->count + 1) > t->slot_count && !rehash(t, edge_at))
+	if (2 * (t->count + 1) > t->slot_count && !rehash(t, t->count + 1))
 		return NULL;
-	for (at = hash_edge(key) & (t->slot_count - 1); t->slots[at];
+	for (at = hash & (t->slot_count - 1); t->slots[at].item;
 	     at = (at + 1) & (t->slot_count - 1)) {
-		e = (struct tally_edge *)t->items + t->slots[at] - 1;
+		if (t->slots[at].hash != hash)
+			continue;
+		e = (struct tally_edge *)t->items + t->slots[at].item - 1;
 		if (e->from == key->from && e->to == key->to && e->space == key->space &&
 		    e->mode == key->mode && e->insn_class == key->insn_class)
 			return e;
 	}
 	if (!make_room(t, sizeof(*e), 1))
 		return NULL;
-	t->slots[at] = (uint32_t)++t->count;
+	t->slots[at] = (struct tally_slot){(uint32_t)++t->count, hash};
 	e = (struct tally_edge *)t->items + t->count - 1;
 	*e = *key;
 	e->count = 0;
 	return e;
 }
 
-static bool reserve(struct tally *t, size_t size, size_t more,
-		    size_t (*of)(const struct tally *t, size_t i))
+static bool reserve(struct tally *t, size_t size, size_t more)
 {
 	if (more > UINT32_MAX || !make_room(t, size, more))
 		return false;
-	while (2 * (t->count + more) > t->slot_count)
-		if (!rehash(t, of))
-			return false;
-	return true;
+	return 2 * (t->count + more) <= t->slot_count || rehash(t, t->count + more);
 }
 
 bool tally_reserve_blocks(struct tally *t, size_t more)
 {
-	return reserve(t, sizeof(struct tally_block), more, block_at);
+	return reserve(t, sizeof(struct tally_block), more);
 }
 
 bool tally_reserve_edges(struct tally *t, size_t more)
 {
-	return reserve(t, sizeof(struct tally_edge), more, edge_at);
+	return reserve(t, sizeof(struct tally_edge), more);
 }
 
 void tally_clear(struct tally *t)
