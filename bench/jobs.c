@@ -229,6 +229,7 @@ int bench_jobs(int argc, char **argv)
 /* What n jobs would take, if nothing made one wait for another: CPU time in seconds. */
 struct path {
 	double longest, sum; /* of the jobs: find the beginning, count, expand */
+	double expand;	     /* the part of `sum` in which rows become blocks */
 	double merge;	     /* of the tree: the longest merge of each level */
 	double last;	     /* what the caller's thread does at the end */
 	uint64_t instructions;
@@ -267,10 +268,11 @@ static void repeat(struct scale *s, unsigned times)
 
 /* Counts from the first place after *from on where that is possible, and sets *from to it. */
 static struct profile_part count_part(const struct scale *s, struct ptah_stream **stream,
-				      uint64_t *from, uint64_t before)
+				      uint64_t *from, uint64_t before, double *expand)
 {
 	struct segment segment = {.start = 0};
 	struct profile_part part;
+	double start;
 	int status = stream_renew_counted(s->session, s->stream, stream);
 
 	if (status >= 0 && *from && !segment_find(*stream, *from, before, &segment))
@@ -281,8 +283,10 @@ static struct profile_part count_part(const struct scale *s, struct ptah_stream 
 	(*stream)->stop = before;
 	while (status >= 0 && (status = ptah_stream_count(*stream)) > 0)
 		;
+	start = cpu_seconds();
 	if (status < 0 || profile_take_part((*stream)->profile, &part) < 0)
 		bench_die("counting", "failed");
+	*expand += cpu_seconds() - start;
 	return part;
 }
 
@@ -326,7 +330,7 @@ static struct path walk(struct scale *s, unsigned n)
 		double t;
 
 		start = cpu_seconds();
-		parts[i] = count_part(s, s->warm ? &s->kept : &own, &from, before);
+		parts[i] = count_part(s, s->warm ? &s->kept : &own, &from, before, &path.expand);
 		before = from;
 		t = cpu_seconds() - start;
 		path.longest = t > path.longest ? t : path.longest;
@@ -352,11 +356,12 @@ static void print_path(const struct scale *s, const char *label, unsigned n,
 	const double alone = s->open + one->longest + one->last;
 	const double critical = s->open + path->longest + path->merge + path->last;
 
-	printf("%-10s %9.1f MB %s %3u jobs: opening %.1f ms, longest job %.1f (mean %.1f), merging "
-	       "%.1f, end %.1f: %.1f ms, %.1fx, %.2f of n; %.2f of n without opening\n",
+	printf("%-10s %9.1f MB %s %3u jobs: opening %.1f ms, longest job %.1f (mean %.1f, "
+	       "expanding %.1f), merging %.1f, end %.1f: %.1f ms, %.1fx, %.2f of n; %.2f of n "
+	       "without opening\n",
 	       label, (double)s->bytes / 1e6, s->warm ? "warm" : "cold", n, s->open * 1e3,
-	       path->longest * 1e3, path->sum / n * 1e3, path->merge * 1e3, path->last * 1e3,
-	       critical * 1e3, alone / critical, alone / critical / n,
+	       path->longest * 1e3, path->sum / n * 1e3, path->expand / n * 1e3, path->merge * 1e3,
+	       path->last * 1e3, critical * 1e3, alone / critical, alone / critical / n,
 	       (alone - s->open) / (critical - s->open) / n);
 	fflush(stdout);
 }
@@ -365,6 +370,7 @@ static void begin_scale(struct scale *s, const char *path, unsigned times)
 {
 	const double start = cpu_seconds();
 	uint64_t from = 0;
+	double expand = 0;
 
 	s->session = open_session(path);
 	s->open = cpu_seconds() - start;
@@ -376,7 +382,7 @@ static void begin_scale(struct scale *s, const char *path, unsigned times)
 	}
 	repeat(s, times);
 	if (s->warm) {
-		struct profile_part part = count_part(s, &s->kept, &from, UINT64_MAX);
+		struct profile_part part = count_part(s, &s->kept, &from, UINT64_MAX, &expand);
 
 		profile_free_part(&part);
 	}
