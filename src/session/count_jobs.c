@@ -377,6 +377,25 @@ static bool is_to_hand_over(const struct count_job *job)
 	return job->partial && (!job->stream->unfinished || job->partial->spoiled);
 }
 
+/*
+ * Hands over the partial sum of a job for which there is no work, while others still count. Called
+ * with the lock. False: there is none, or there may be more work for it soon.
+ */
+static bool hand_over_early(struct count_job *job)
+{
+	struct counting *c = job->counting;
+	int status;
+
+	if (!job->partial || !shares_are_found(job->stream))
+		return false;
+	unlock(c);
+	status = hand_over(job);
+	lock(c);
+	if (status < 0 && c->status >= 0)
+		c->status = status;
+	return true;
+}
+
 /* Does something. Called with the lock. False: there was nothing to do. */
 static bool do_something(struct count_job *job)
 {
@@ -394,7 +413,7 @@ static bool do_something(struct count_job *job)
 	} else {
 		share = find_share(job, &stream);
 		if (!share)
-			return false;
+			return hand_over_early(job);
 		before = shares_end(share);
 		stream->busy++;
 		unlock(c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads that count the streams of a session. Each has one decoder, with which it counts one share
- * after the other (shares.h); it expands the counts when the stream is complete or it changes to
- * another stream, and not for every share, because that takes time in proportion to the code that
- * ran. Then the jobs merge neighbouring sums in pairs.
+ * after the other (shares.h); it expands the counts when there is no share for it any more or it
+ * changes to another stream, and not for every share, because that takes time in proportion to the
+ * code that ran. Then the jobs merge neighbouring sums in pairs.
  */
 #ifndef PTAH_SESSION_COUNT_JOBS_H
 #define PTAH_SESSION_COUNT_JOBS_H

@@ -7,11 +7,11 @@
 
 /*
  * A job claims so many bytes at a time. A share of two slots can be divided: finding a place to
- * begin costs as much as counting some KB.
+ * begin costs as much as counting some KB. At the end a job may wait for another's last two slots.
  */
 #define SLOT_MIN (UINT64_C(64) << 10)
 #define SLOT_MAX (UINT64_C(1) << 20)
-#define PER_JOB	 32 /* at least this many slots for each job, if the recording is large enough */
+#define PER_JOB	 128 /* at least this many slots for each job, if the recording is large enough */
 
 /* A call of ptah_session_count(). */
 struct count {

@@ -108,6 +108,14 @@ struct share *shares_largest(const struct shared_stream *stream, uint64_t *bytes
 	return largest;
 }
 
+bool shares_are_found(const struct shared_stream *stream)
+{
+	for (const struct share *s = stream->first; s; s = s->next)
+		if (!s->found && !s->done)
+			return false;
+	return true;
+}
+
 struct share *shares_split(struct shared_stream *stream, struct share *share)
 {
 	const uint64_t left = left_of(stream, share);
