@@ -55,6 +55,21 @@ struct dump_stream {
 /* Prints the packets that are shown, as text without times. */
 void dump_text_batch(struct dump *d, const struct packet_batch *batch);
 
+/* Takes a packet, or bytes that are none; or a batch of them. False: the dump is to end. */
+bool dump_each(void *dump, const struct packet_place *place);
+bool dump_many(void *dump, const struct packet_batch *batch);
+
+/* Is dump_text_batch() enough? */
+bool dump_is_plain_text(const struct dump *d);
+
+/*
+ * dump_jobs.c: prints the packets of a stream of so many bytes with the jobs of --jobs. False:
+ * nothing is printed, because one thread has to do it.
+ */
+#define DUMP_JOBS 64
+bool dump_with_jobs(struct dump *d, const struct ptah_session *session, size_t stream,
+		    const struct packet_walk *start, uint64_t bytes);
+
 extern const struct renderer dump_renderers[FORMAT_MAX];
 
 #endif

@@ -99,13 +99,14 @@ static void skip(struct window *w, size_t n)
 	w->n = n < w->n ? w->n - n : 0;
 }
 
-/* The state of a walk over packets. */
+/* A walk over packets. */
 struct walk {
 	struct window w;
 	unsigned block;
 	uint64_t last_ip;
-	int lost; /* why the walk skips bytes up to the next PSB; 0: it does not */
+	int lost;
 	bool goes_on;
+	uint64_t end; /* no batch goes beyond */
 };
 
 /* Returns the next packet, or bytes that are none, in *place. The caller skips them. */
@@ -143,6 +144,8 @@ static void step(struct walk *k, struct packet_place *place)
 
 #define BATCH 512
 
+#define PSB_SIZE 16
+
 static bool has_pebs(const struct ptah_packet_record *records, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -156,7 +159,9 @@ static bool pass_batch(struct walk *k,
 		       bool (*many)(void *context, const struct packet_batch *batch), void *context,
 		       size_t *size)
 {
-	struct ptah_packet_cursor cursor = {k->w.p, k->w.p + k->w.n, k->block};
+	const uint64_t left = k->end - k->w.offset;
+	struct ptah_packet_cursor cursor = {k->w.p, k->w.p + (left < k->w.n ? left : k->w.n),
+					    k->block};
 	struct ptah_packet_record records[BATCH];
 	struct packet_batch batch = {
 	    .offset = k->w.offset, .bytes = k->w.p, .records = records, .last_ip = &k->last_ip};
@@ -174,32 +179,54 @@ static bool pass_batch(struct walk *k,
 	return many(context, &batch);
 }
 
-void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
-		  bool (*each)(void *context, const struct packet_place *place), void *context)
+bool packets_walk(const struct ptah_session *session, size_t stream, struct packet_walk *walk,
+		  uint64_t end, bool (*each)(void *context, const struct packet_place *place),
+		  bool (*many)(void *context, const struct packet_batch *batch), void *context)
 {
-	packets_batches(session, stream, from, sync, each, NULL, context);
-}
-
-void packets_batches(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
-		     bool (*each)(void *context, const struct packet_place *place),
-		     bool (*many)(void *context, const struct packet_batch *batch), void *context)
-{
-	struct walk k = {.w = {.session = session, .stream = stream, .offset = from},
-			 .block = PTAH_BLOCK_NONE,
-			 .lost = sync ? PTAH_E_NO_SYNC : 0};
+	struct walk k = {.w = {.session = session, .stream = stream, .offset = walk->offset},
+			 .block = walk->block,
+			 .last_ip = walk->last_ip,
+			 .lost = walk->lost,
+			 .goes_on = walk->goes_on,
+			 .end = end};
 	struct packet_place place;
+	bool more = true;
 
-	while (k.w.n || look(&k.w)) {
+	while (more && k.w.offset < end && (k.w.n || look(&k.w))) {
 		place.size = 0;
-		if (many && !pass_batch(&k, many, context, &place.size))
-			return;
-		if (!place.size) { /* a packet that is cut by the end of the piece, or bad bytes */
+		if (many)
+			more = pass_batch(&k, many, context, &place.size);
+		if (more && !place.size) { /* it is cut by the end of the piece, or bad bytes */
 			step(&k, &place);
-			if (!each(context, &place))
-				return;
+			more = each(context, &place);
 		}
 		skip(&k.w, place.size);
 	}
+	*walk = (struct packet_walk){.offset = k.w.offset,
+				     .last_ip = k.last_ip,
+				     .block = k.block,
+				     .lost = k.lost,
+				     .goes_on = k.goes_on};
+	return more;
+}
+
+uint64_t packets_find_psb(const struct ptah_session *session, size_t stream, uint64_t from,
+			  uint64_t end)
+{
+	const uint8_t *p, *psb;
+	size_t n;
+
+	while (from < end && (n = ptah_session_stream_bytes(session, stream, from, &p))) {
+		const uint64_t left = end - from;
+		const size_t whole =
+		    left < n - (PSB_SIZE - 1) && n >= PSB_SIZE ? (size_t)left + PSB_SIZE - 1 : n;
+
+		psb = ptah_packet_find_psb(p, p + whole);
+		if (psb)
+			return from + (uint64_t)(psb - p);
+		from += n;
+	}
+	return UINT64_MAX;
 }
 
 /* Counts the packets that are complete in this piece, in batches. Returns how many bytes they have.

@@ -25,17 +25,26 @@ struct packet_batch {
 	uint64_t *last_ip; /* for ptah_packet_ip(); the function keeps it up to date */
 };
 
-/*
- * Calls `each` for every packet from the offset `from` on until it returns false. `sync`: the bytes
- * before the first PSB are not decoded, and are passed with the status PTAH_E_NO_SYNC.
- */
-void packets_each(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
-		  bool (*each)(void *context, const struct packet_place *place), void *context);
+/* Where a walk over the packets of a stream is, and what it knows there. */
+struct packet_walk {
+	uint64_t offset, last_ip;
+	unsigned block; /* enum ptah_packet_block */
+	int lost; /* why bytes are skipped up to the next PSB, PTAH_E_NO_SYNC; 0: they are not */
+	bool goes_on; /* some were skipped already */
+};
 
-/* The same, but most packets are passed to `many`, in batches. None of these is in a PEBS block. */
-void packets_batches(const struct ptah_session *session, size_t stream, uint64_t from, bool sync,
-		     bool (*each)(void *context, const struct packet_place *place),
-		     bool (*many)(void *context, const struct packet_batch *batch), void *context);
+/*
+ * Calls `each` for every packet that begins before `end`, until a function returns false: then it
+ * returns false as well. Unless `many` is NULL, most packets are passed to it instead, in batches;
+ * none of these is in a PEBS block.
+ */
+bool packets_walk(const struct ptah_session *session, size_t stream, struct packet_walk *walk,
+		  uint64_t end, bool (*each)(void *context, const struct packet_place *place),
+		  bool (*many)(void *context, const struct packet_batch *batch), void *context);
+
+/* The first PSB that begins in [from, end) and is not cut by the end of a piece; or UINT64_MAX. */
+uint64_t packets_find_psb(const struct ptah_session *session, size_t stream, uint64_t from,
+			  uint64_t end);
 
 /*
  * Adds the number of packets of each type to `counts`, and returns how many bytes are no packets.

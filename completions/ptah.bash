@@ -13,7 +13,7 @@ _ptah_options() {
 	script) echo "--branches --blocks --calls --events --time --last= --srcline --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
-	dump) echo "--no-pad --no-timing --packets= --range= --since= --until= --around= --raw-bytes --no-sync --time --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	dump) echo "--no-pad --no-timing --packets= --range= --since= --until= --around= --raw-bytes --no-sync --time --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	asm) echo "--output= -o --help -h" ;;
 	profile) echo "--by= --save= --calls --shard= --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	merge) echo "--output= -o --partial --keep-processes --no-progress --quiet -q --help -h" ;;
@@ -86,23 +86,23 @@ _ptah_value() {
 		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
 		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
 		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--since | dump:--until | dump:--around | dump:--filter | dump:--mtc-freq | dump:--nom-freq | \
-		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
-		dump:--processor | profile:--shard | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
-		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
-		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
-		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
-		cover:--map-size | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
-		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
-		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
-		cover:--processor | export:--max-stack | export:--include | export:--exclude | export:--jobs | \
-		export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | export:--cpuid-0x15 | \
-		export:--since | export:--until | export:--around | export:--function | export:--pid | \
-		export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | inject:--jobs | \
-		inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | inject:--tid | \
-		inject:--comm | inject:--cpu | inject:-C | inject:--processor | diff:--ignore | diff:--fail-over | \
-		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
-		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		dump:--since | dump:--until | dump:--around | dump:--jobs | dump:-j | dump:--filter | \
+		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
+		dump:--cpu | dump:-C | dump:--processor | profile:--shard | profile:--limit | profile:-n | \
+		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
+		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--function | \
+		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
+		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
+		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | \
+		cover:--around | cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | \
+		cover:-C | cover:--processor | export:--max-stack | export:--include | export:--exclude | \
+		export:--jobs | export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | \
+		export:--cpuid-0x15 | export:--since | export:--until | export:--around | export:--function | \
+		export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | \
+		inject:--jobs | inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | \
+		inject:--tid | inject:--comm | inject:--cpu | inject:-C | inject:--processor | diff:--ignore | \
+		diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | \
+		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;

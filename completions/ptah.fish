@@ -379,6 +379,7 @@ complete -c ptah -n '__fish_seen_subcommand_from dump' -l around -x -d 'only thi
 complete -c ptah -n '__fish_seen_subcommand_from dump' -l raw-bytes -d 'show each packet\'s bytes'
 complete -c ptah -n '__fish_seen_subcommand_from dump' -l no-sync -d 'take the first byte for a packet\'s, PSB or not'
 complete -c ptah -n '__fish_seen_subcommand_from dump' -l time -d 'show the estimated TSC, and what has passed'
+complete -c ptah -n '__fish_seen_subcommand_from dump' -s j -l jobs -x -d 'decode with N threads (default: 1)'
 complete -c ptah -n '__fish_seen_subcommand_from dump' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from dump' -l pt -r -F -d 'read raw packets instead of a recording; also FILE:FROM-TO,cpu=N,tid=N,pid=N'
 complete -c ptah -n '__fish_seen_subcommand_from dump' -l raw -r -F -d 'with --pt: the bytes of FILE lie at ADDR (hexadecimal)'

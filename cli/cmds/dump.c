@@ -195,9 +195,9 @@ static void move_clock(struct dump *d, const struct packet_place *place)
 /* The streams */
 
 /* Bytes before the first PSB are not counted as bad: a ring buffer may begin inside a packet. */
-static bool each(void *context, const struct packet_place *place)
+bool dump_each(void *dump, const struct packet_place *place)
 {
-	struct dump *d = context;
+	struct dump *d = dump;
 
 	if (!(++d->count & 0xfff)) {
 		progress_at(&d->progress, place->offset);
@@ -222,9 +222,9 @@ static bool each(void *context, const struct packet_place *place)
 }
 
 /* Packets as text, one of which is like the other but for its offset and address. */
-static bool many(void *context, const struct packet_batch *batch)
+bool dump_many(void *dump, const struct packet_batch *batch)
 {
-	struct dump *d = context;
+	struct dump *d = dump;
 
 	progress_at(&d->progress, batch->offset);
 	if (interrupted() || out_failed(d->out))
@@ -234,7 +234,7 @@ static bool many(void *context, const struct packet_batch *batch)
 	return true;
 }
 
-static bool is_plain_text(const struct dump *d)
+bool dump_is_plain_text(const struct dump *d)
 {
 	return d->input->format == FORMAT_TEXT && !d->time && !d->from && d->to == UINT64_MAX &&
 	       d->end == UINT64_MAX;
@@ -244,19 +244,20 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 {
 	struct ptah_stream_info info, whole;
 	const struct dump_stream stream = {i, ptah_session_streams(session), &info};
-	uint64_t from = 0;
+	struct packet_walk walk = {.lost = d->sync ? PTAH_E_NO_SYNC : 0};
 
 	input_stream_info(session, i, &info);
 	if (ptah_session_stream_info(session, i, &whole) >= 0)
 		info.bytes = whole.bytes;
-	ptah_session_window_packets(session, i, &from, &d->end);
+	ptah_session_window_packets(session, i, &walk.offset, &d->end);
 	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
 	ptah_packet_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
-	if (from < d->end)
-		packets_batches(session, i, from, d->sync, each, is_plain_text(d) ? many : NULL, d);
+	if (walk.offset < d->end && !dump_with_jobs(d, session, i, &walk, info.bytes))
+		packets_walk(session, i, &walk, UINT64_MAX, dump_each,
+			     dump_is_plain_text(d) ? dump_many : NULL, d);
 	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX &&
 		     d->end == UINT64_MAX;
 	RENDER(d->renderer, end_stream, d);
@@ -349,10 +350,10 @@ const struct command command_dump = {
 	"the address it means. Bytes that are no packet are shown as such (.bytes), and reading\n"
 	"goes on at the next PSB; the exit status is then 1, as with a recording that was cut\n"
 	"short. 'ptah asm' makes the trace of the text again, byte for byte.",
-    .options =
-	(const struct option_def *const[]){dump_options, input_options, raw_options, ptxed_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+    .options = (const struct option_def *const[]){dump_options, ordered_jobs_options, input_options,
+						  raw_options, ptxed_options, decode_options,
+						  output_options, format_options, quiet_options,
+						  help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };
