@@ -90,8 +90,8 @@ if env --default-signal=INT true 2>/dev/null; then
 		while [ ! -s "$(echo file.*.tmp)" ] && kill -0 $writer 2>/dev/null; do
 			sleep 0.05
 		done
-		# Twice, as timeout(1) does.
-		kill -$signal $writer && kill -$signal $writer || :
+		# Twice, as timeout(1) does, and by one command, so that no half second passes between.
+		kill -$signal $writer $writer || :
 		status=0
 		wait $writer || status=$?
 		if [ "$status" = $((128 + signal)) ]; then

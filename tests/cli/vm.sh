@@ -57,7 +57,7 @@ while :; do sleep 0.02; done
 EOF
 chmod +x qemu-waits
 "$PTAH" vm --qemu=./qemu-waits --plugin=plugin,1.so &
-for _ in $(seq 500); do
+while kill -0 $!; do
 	[ ! -s pid ] || break
 	sleep 0.02
 done

@@ -18,7 +18,7 @@ record ./program >/dev/null
 look()
 {
 	set -- "$@" -ex 'record stop'
-	timeout 100 gdb -nx -batch -ex 'set confirm off' -ex 'set pagination off' \
+	timeout 900 gdb -nx -batch -ex 'set confirm off' -ex 'set pagination off' \
 		-ex 'set width 0' -ex 'file program' \
 		-ex "target remote | '$stub' program perf.data" -ex 'record btrace pt' "$@" 2>&1
 }

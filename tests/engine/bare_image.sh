@@ -31,7 +31,7 @@ fi
 
 command -v qemu-system-x86_64 >/dev/null || { echo "no qemu-system-x86_64: not booted"; exit 0; }
 status=0
-timeout 60 qemu-system-x86_64 -accel tcg -cpu Haswell -m 32 -display none -nodefaults -no-reboot \
+timeout 900 qemu-system-x86_64 -accel tcg -cpu Haswell -m 32 -display none -nodefaults -no-reboot \
 	-serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" \
 	>said 2>warnings </dev/null || status=$?
 [ "$status" -eq 35 ] || { cat warnings said; fail "exit status $status instead of 35"; }

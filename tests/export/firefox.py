@@ -13,7 +13,7 @@ from timeline_readers import BEGIN, INSTANT, read_fxt  # noqa: E402
 
 def ask(command, *words):
     return json.loads(subprocess.run(["node", command, *words, "--json"], check=True,
-                                     stdout=subprocess.PIPE, timeout=60).stdout)
+                                     stdout=subprocess.PIPE, timeout=600).stdout)
 
 
 class Thread:

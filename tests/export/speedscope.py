@@ -33,7 +33,7 @@ def saved_by_speedscope(release, path):
     with open(load, "w", encoding="utf-8") as file:
         file.write("speedscope.loadFileFromBase64(%s, %s)" %
                    (json.dumps(os.path.basename(path)), json.dumps(data)))
-    with Browser(timeout=60) as browser:
+    with Browser() as browser:
         browser.open("file://%s/index.html#localProfilePath=%s" %
                      (os.path.abspath(release), load.lstrip("/")))
         browser.js(CATCH)

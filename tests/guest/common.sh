@@ -111,7 +111,7 @@ guest_boot() {
 	guest_console=$PWD/console
 	# tsc=reliable: the kernel distrusts a TSC that is slower than its other clocks, and then perf has
 	# no times. vdso=0: perf would take the host's vDSO for the guest's.
-	timeout "${guest_seconds:-450}" "$PTAH" vm --truth="$PWD/truth" \
+	timeout "${guest_seconds:-1000}" "$PTAH" vm --truth="$PWD/truth" \
 		--model="${guest_model:-skylake}" -- -M pc -smp "${guest_cpus:-2}" -m "${guest_memory:-1024}" -nodefaults -nographic -no-reboot \
 		-serial stdio -kernel "$guest_cache/vmlinux" -initrd initramfs \
 		-append "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 tsc=reliable vdso=0 ${guest_append:-}" \
@@ -160,12 +160,12 @@ guest_wrong_count=0
 # may wait in a loop for another that does not run: 370 million instructions, 90 million blocks, of
 # a recording that has 16 million elsewhere.
 guest_by_perf() {
-	timeout 60 perf script -i "$1" --symfs root --itrace=i0nse -F tid,cpu,ip,insnlen |
+	timeout 600 perf script -i "$1" --symfs root --itrace=i0nse -F tid,cpu,ip,insnlen |
 		head -n 20000000 | "$guest_paths" perf ${2:+"$2"}
 }
 guest_by_ptah() {
 	# shellcheck disable=SC2046 # one word or none
-	timeout 150 "$PTAH" script --blocks --format=tsv --no-symbols --symfs=root \
+	timeout 600 "$PTAH" script --blocks --format=tsv --no-symbols --symfs=root \
 		$([ "$2" = -1 ] || echo "--cpu=$2") "$1" 2>said | head -n 200000000 | "$guest_paths" ptah "$2"
 	# Rows have no errors; how many there were is said at the end.
 	cat said >&2

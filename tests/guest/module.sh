@@ -45,7 +45,7 @@ tests=$(grep -o '{"[a-z0-9]*", test_' "$guest_source/programs/module_device.c" |
 
 # decode NAME: how many instructions the trace NAME.pt has, and how many errors.
 decode() {
-	timeout 60 "$PTAH" stat -q --pt="out/$1.pt" --elf=root/bin/module_device --format=tsv |
+	timeout 600 "$PTAH" stat -q --pt="out/$1.pt" --elf=root/bin/module_device --format=tsv |
 		awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i }
 			NR == 2 { print $column["instructions"], $column["errors"] }'
 }

@@ -120,7 +120,7 @@ judge_killed() {
 	found=$(guest_by_ptah out/killed/killed.data -1 2>/dev/null | awk '/^cpu/ && !/thread/ { print $4 }')
 	[ "${found:-0}" -gt 1000 ] || guest_wrong killed "${found:-no} instructions"
 	# perf knows no processor of samples in a file without its end.
-	by_perf=$(timeout 60 perf script -i out/killed/killed.data --symfs root --itrace=i0ns -F ip 2>/dev/null |
+	by_perf=$(timeout 600 perf script -i out/killed/killed.data --symfs root --itrace=i0ns -F ip 2>/dev/null |
 		head -n 20000000 | wc -l)
 	[ "$by_perf" = "$found" ] || guest_wrong killed "perf decodes $by_perf, Ptah $found instructions"
 	echo "killed: $found instructions"

@@ -6,9 +6,17 @@
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 rm -f end perf.data perf.data.old
-sh -c 'while [ ! -e end ]; do :; done; exit 6' &
+sh -c 'while [ ! -e end ]; do : >pass; done; exit 6' &
 process=$!
 trap 'kill $process 2>/dev/null || :' EXIT
+
+# ./passes returns when the process has gone round its loop, however slow it is.
+cat >passes <<'X'
+for i in 1 2; do
+	rm -f pass
+	while [ ! -e pass ]; do sleep 0.05; done
+done
+X
 
 # Without Intel PT single steps alone can record it, and they slow it down thousands of times: that
 # has to be asked for. It is not attached to then.
@@ -16,7 +24,7 @@ steps=
 if ! "$PTAH" record --dry-run --recorder=hardware -p $process 2>errors.txt; then
 	for option in "-p $process" "-t $process"; do
 		status=0
-		timeout 60 "$PTAH" record $option -- sleep 1 2>errors.txt || status=$?
+		timeout 600 "$PTAH" record $option -- sleep 1 2>errors.txt || status=$?
 		[ "$status" = 1 ] || fail "$option: status $status, not 1: $(cat errors.txt)"
 		grep -q 'not permitted\|ptrace_scope' errors.txt && continue
 		grep -q 'thousands of times slower' errors.txt &&
@@ -36,7 +44,7 @@ grep -q 'with the recorder' errors.txt || fail "which recorder? $(cat errors.txt
 
 # The command says how long to record; its exit status is that of ptah record.
 status=0
-timeout 60 "$PTAH" record $steps -p $process -- sh -c 'sleep 1; exit 4' 2>errors.txt || status=$?
+timeout 600 "$PTAH" record $steps -p $process -- sh -c '. ./passes; exit 4' 2>errors.txt || status=$?
 [ "$status" = 4 ] || fail "status $status, not the command's 4: $(cat errors.txt)"
 grep -q 'MB of trace.*1 thread written to perf.data' errors.txt || fail "$(cat errors.txt)"
 kill -0 $process || fail "the process ended"
@@ -45,10 +53,10 @@ grep -q '^# [1-9][0-9,]* instructions' report.txt || fail "nothing was recorded:
 
 # Ctrl-C ends the recording at once, and the command with it.
 rm -f pid
-"$PTAH" record $steps -p $process -- sh -c 'echo $$ >pid; exec sleep 100' 2>errors.txt &
+"$PTAH" record $steps -p $process -- sh -c 'echo $$ >pid; exec sleep 1000' 2>errors.txt &
 recorder=$!
 while [ ! -s pid ]; do sleep 0.05; done
-sleep 0.5
+. ./passes
 kill -TERM $recorder
 status=0
 wait $recorder || status=$?
@@ -60,17 +68,18 @@ kill -0 "$(cat pid)" 2>/dev/null && fail "the command that measured time goes on
 for options in "-p $process" "-t $process" "-p $process -D 300"; do
 	rm -f end
 	[ "$options" = "-p $process" ] || {
-		sh -c 'while [ ! -e end ]; do :; done; exit 6' &
+		sh -c 'while [ ! -e end ]; do : >pass; done; exit 6' &
 		process=$!
 		options=$(echo "$options" | sed "s/^\(-.\) [0-9]*/\1 $process/")
 	}
-	timeout 60 "$PTAH" record $steps $options 2>errors.txt &
+	timeout 600 "$PTAH" record $steps $options 2>errors.txt &
 	recorder=$!
-	for i in $(seq 400); do # until it is traced
-		grep -q '^TracerPid:	[1-9]' /proc/$process/status && break
+	until [ -z "$steps" ] || grep -q '^TracerPid:	[1-9]' /proc/$process/status; do
+		kill -0 $recorder || fail "$options: nothing is traced: $(cat errors.txt)"
 		sleep 0.05
 	done
 	sleep 0.5
+	. ./passes
 	: >end
 	status=0
 	wait $recorder || status=$?

@@ -11,7 +11,7 @@ plugin=$PTAH_BUILD/lib/ptah-system.so
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64"
 
 status=0
-timeout 120 qemu-system-x86_64 -accel tcg -plugin "$plugin" -M pc -cpu Skylake-Server -m 64 \
+timeout 900 qemu-system-x86_64 -accel tcg -plugin "$plugin" -M pc -cpu Skylake-Server -m 64 \
 	-display none -nodefaults -no-reboot -serial stdio \
 	-device isa-debug-exit,iobase=0xf4,iosize=4 -device isa-debugcon,iobase=0xe9,chardev=trace \
 	-chardev file,id=trace,path=trace.pt -kernel "$image" >said 2>warnings </dev/null || status=$?

@@ -19,7 +19,7 @@ judge() {
 	rm -f truth memory
 	status=0
 	# This processor's packets have linear addresses, without which code in segments is not found.
-	timeout 120 qemu-system-x86_64 -accel tcg -plugin "$plugin,model=arrow-lake-e,truth=truth" \
+	timeout 900 qemu-system-x86_64 -accel tcg -plugin "$plugin,model=arrow-lake-e,truth=truth" \
 		-cpu Skylake-Server -m 32 -display none -nodefaults -no-reboot \
 		-device isa-debug-exit,iobase=0xf4,iosize=1 \
 		-device isa-debugcon,iobase=0xe9,chardev=memory -chardev file,id=memory,path=memory \

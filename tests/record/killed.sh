@@ -7,7 +7,7 @@ build spin
 
 child_of() # PID: the pid of the command that it records
 {
-	for i in $(seq 100); do
+	while kill -0 "$1" 2>/dev/null; do
 		child=$(cat "/proc/$1/task/$1/children" 2>/dev/null | tr -d ' ')
 		[ -z "$child" ] || return 0
 		sleep 0.05
@@ -17,7 +17,7 @@ child_of() # PID: the pid of the command that it records
 
 wait_for_trace() # until the file has some
 {
-	for i in $(seq 100); do
+	while kill -0 $recorder 2>/dev/null; do
 		[ -e perf.data ] && [ "$(wc -c <perf.data)" -gt 200000 ] && return 0
 		sleep 0.05
 	done
@@ -31,12 +31,13 @@ grep -q '^3 threads: ' verify.txt || fail "not 3 threads: $(cat verify.txt)"
 echo "exit: $(tail -1 verify.txt)"
 
 # SIGKILL, at several moments, one thread and three.
-for pause in 0.25 0.4; do
+for pause in 0 0.15; do # from the first trace on
 	for threads in 1 3; do
 		rm -f perf.data done
-		"$PTAH" record -q ./spin 60 done $threads &
+		"$PTAH" record -q ./spin 1000 done $threads &
 		recorder=$!
 		child_of $recorder
+		wait_for_trace
 		sleep $pause
 		kill -KILL "$child"
 		status=0
@@ -49,7 +50,7 @@ echo "SIGKILL: $(tail -1 verify.txt)"
 
 # The recorder passes SIGTERM on to the command.
 rm -f perf.data
-"$PTAH" record -q ./spin 60 done &
+"$PTAH" record -q ./spin 1000 done &
 recorder=$!
 child_of $recorder
 wait_for_trace
@@ -61,17 +62,17 @@ exact
 echo "SIGTERM: $(tail -1 verify.txt)"
 
 # The recorder is killed: the command runs to its end, and what was written can be read.
-rm -f perf.data done
-"$PTAH" record -q ./spin 4 done &
+rm -f perf.data done end
+"$PTAH" record -q sh -c 'while [ ! -e end ]; do :; done; echo done >done' &
 recorder=$!
 child_of $recorder
-sleep 2.5
+wait_for_trace
 kill -KILL $recorder
 wait $recorder 2>/dev/null || :
 "$PTAH" stat --format=json perf.data >stat.json 2>errors.txt || fail "stat: $(cat errors.txt stat.json)"
 grep -q '"errors": *0' stat.json || fail "the rest does not decode: $(cat stat.json)"
-for i in $(seq 100); do
-	[ ! -e done ] || break
+: >end
+while [ ! -s done ] && kill -0 "$child" 2>/dev/null; do
 	sleep 0.1
 done
 [ "$(cat done 2>/dev/null)" = done ] || fail "the command died with its recorder"

@@ -58,9 +58,9 @@ echo $status >status.txt
 cp disk/perf.data full.data
 umount disk
 mount -t tmpfs -o size=16m none disk
-"$PTAH" record -o disk/perf.data --buffer 64K --max-size=15500K ./spin 60 done >output.txt 2>warned.txt &
+"$PTAH" record -o disk/perf.data --buffer 64K --max-size=15500K ./spin 1000 done >output.txt 2>warned.txt &
 recorder=$!
-for i in $(seq 300); do
+while kill -0 $recorder; do
 	! grep -q 'written to' warned.txt || break
 	sleep 0.1
 done
@@ -127,13 +127,12 @@ rm -f perf.data ready
 	exec "$PTAH" record -- sh -c 'kill -INT $$; : >ready; while :; do :; done'
 ) 2>errors.txt &
 recorder=$!
-for i in $(seq 200); do
-	[ ! -e ready ] || break
+while [ ! -e ready ] && kill -0 $recorder 2>/dev/null; do
 	sleep 0.05
 done
 [ -e ready ] || fail "SIGINT was not ignored by the command: $(cat errors.txt)"
 kill -INT $recorder
-for i in $(seq 100); do
+for i in $(seq 5000); do
 	kill -0 $recorder 2>/dev/null || break
 	sleep 0.1
 done

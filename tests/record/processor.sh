@@ -14,7 +14,7 @@ judge() { # TIME, QEMU OPTION...
 	time=$1
 	shift
 	status=0
-	timeout 120 qemu-system-x86_64 -accel tcg \
+	timeout 900 qemu-system-x86_64 -accel tcg \
 		-plugin "$plugin,model=maximal,xsaves=on,truth=truth" "$@" -M pc -cpu max -m 64 \
 		-display none -nodefaults -no-reboot -serial stdio \
 		-device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" \

@@ -125,15 +125,13 @@ END
 rm -f done.txt begun.txt
 env -i "PATH=$PATH" "$PTAH" record -q --recorder=ptrace ./goes_on &
 recorder=$!
-tries=0
-while [ ! -e begun.txt ] && [ $tries -lt 200 ]; do
+while [ ! -e begun.txt ] && kill -0 $recorder; do
 	sleep 0.1
-	tries=$((tries + 1))
 done
 kill -9 $recorder
 wait $recorder 2>/dev/null || :
 tries=0
-while [ ! -s done.txt ] && [ $tries -lt 200 ]; do
+while [ ! -s done.txt ] && [ $tries -lt 5000 ]; do
 	sleep 0.1
 	tries=$((tries + 1))
 done

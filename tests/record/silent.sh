@@ -55,7 +55,7 @@ assert data.count(struct.pack("<Q", n)) == 1
 with open("perf.data", "wb") as f:
     f.write(data.replace(struct.pack("<Q", n), struct.pack("<Q", n + 3 * 10**13)))
 END
-	! timeout 60 "$PTAH" verify perf.data >verify.txt 2>&1 || fail "equal"
+	! timeout 600 "$PTAH" verify perf.data >verify.txt 2>&1 || fail "equal"
 	grep -q "^    the loop at $(address_of walk 0), " verify.txt || fail "$(cat verify.txt)"
 	! grep -q 'more passes' verify.txt || fail "$(cat verify.txt)"
 fi

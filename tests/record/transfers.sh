@@ -17,7 +17,7 @@ boot() {
 	model=$1
 	shift
 	status=0
-	timeout 120 qemu-system-x86_64 -accel tcg -plugin "$plugin,model=$model" -M pc \
+	timeout 900 qemu-system-x86_64 -accel tcg -plugin "$plugin,model=$model" -M pc \
 		-cpu Skylake-Server -m 64 -display none -nodefaults -serial stdio -kernel "$image" \
 		-device isa-debug-exit,iobase=0xf4,iosize=4 "$@" >said 2>warnings </dev/null || status=$?
 	[ "$status" -eq 33 ] || { cat warnings; tail said; fail "exit status $status instead of 33"; }

@@ -87,7 +87,7 @@ def served(*arguments):
             yield server.stdout.readline().strip()
         finally:
             server.send_signal(signal.SIGINT)
-            assert server.wait(timeout=20) == 0, "after Ctrl-C"
+            assert server.wait(timeout=300) == 0, "after Ctrl-C"
 
 
 class Page:

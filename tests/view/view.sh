@@ -18,7 +18,7 @@ get() {
 	import sys, urllib.error, urllib.request
 	direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 	try:
-	    with direct.open(sys.argv[1], timeout=20) as answer:
+	    with direct.open(sys.argv[1], timeout=600) as answer:
 	        print(answer.geturl(), answer.status, answer.read(40))
 	except urllib.error.HTTPError as problem:
 	    print(problem.geturl(), problem.code, problem.read(40))
@@ -27,7 +27,7 @@ get() {
 
 # until_line FILE: waits until the file is there and has something in it.
 until_line() {
-	for _ in $(seq 1000); do
+	for _ in $(seq 30000); do
 		[ ! -s "$1" ] || return 0
 		sleep 0.02
 	done

@@ -37,7 +37,7 @@ class Failed(Exception):
 class Browser:
     """A headless Chromium with a new profile that ends with the `with` block."""
 
-    def __init__(self, width=1280, height=800, dark=False, timeout=20):
+    def __init__(self, width=1280, height=800, dark=False, timeout=300):
         driver = shutil.which("chromedriver")
         chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
         if not driver or not chromium:

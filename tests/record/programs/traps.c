@@ -5,6 +5,7 @@
  * without a tracer.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -135,6 +136,26 @@ static void own_steps(void)
 	check(!(flags_now() & TF), "TF is gone");
 }
 
+/* Waits until the parent sleeps at ten looks in a row, which is in read() and nowhere before. */
+static void wait_until_parent_sleeps(void)
+{
+	char path[32], text[512], *state;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)getppid());
+	fd = open(path, O_RDONLY);
+	for (int looks = 0; fd >= 0 && looks < 10; usleep(20000)) {
+		ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+		if (n <= 0)
+			break;
+		text[n] = '\0';
+		state = strrchr(text, ')');
+		looks = state && state[2] == 'S' ? looks + 1 : 0;
+	}
+	close(fd);
+}
+
 /* A child that signals its parent, which reads what arrives later. */
 static void calls(int flags, int expected)
 {
@@ -148,7 +169,7 @@ static void calls(int flags, int expected)
 	check(!pipe(ends), "pipe");
 	child = fork();
 	if (!child) {
-		usleep(200000);
+		wait_until_parent_sleeps();
 		kill(getppid(), SIGUSR1);
 		usleep(200000);
 		_exit(write(ends[1], "x", 1) != 1);
