@@ -148,7 +148,7 @@ static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
 	if (status != EXIT_OK)
 		return status;
 	if (last.start < first.start)
-		return fail(p->command, "--filter: '%s' lies behind '%s'", start->name, end->name);
+		return fail(p->command, "--filter: '%s' comes after '%s'", start->name, end->name);
 	filter->size = last.start + last.size - first.start;
 	return EXIT_OK;
 }

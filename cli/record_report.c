@@ -162,7 +162,7 @@ static void print_losses(struct run *run)
 		record_remark(run,
 			      "%" PRIu64
 			      " record%s of maps, names and switches were lost, and the code they "
-			      "told of may be missing: make their buffer larger (-m SIZE)",
+			      "contained may be missing: make their buffer larger (-m SIZE)",
 			      l->lost_records, plural(l->lost_records));
 	if (l->overflows)
 		record_remark(run,

@@ -61,7 +61,7 @@ static int set_pages(const char *text, struct ptah_record_config *config)
 			     ",AUX",
 			     text);
 	if (aux && !parse_pages(aux, &config->buffer.size))
-		return wrong("-m %s: behind the comma stands the room for trace: pages, or a size "
+		return wrong("-m %s: after the comma comes the room for trace: pages, or a size "
 			     "with B, K, M or G",
 			     text);
 	return EXIT_OK;

@@ -3,9 +3,9 @@
  * Shards: parts of recordings that are counted separately, on as many machines as
  * there are, and joined to exactly what one process would have counted.
  *
- * A plan divides recordings into parts of equal size. Whoever makes the plan from
- * the same recordings gets the same parts, so that nothing but the number of the
- * part has to be sent to who counts it:
+ * A plan divides recordings into parts of equal size. Every machine that makes the
+ * plan from the same recordings gets the same parts, so that only the number of its
+ * part has to be sent to it:
  *
  *	ptah_shard_plan_new(paths, n, 64, options, &plan, &why);
  *	ptah_shard_count(plan, 3, &source, &shard, &why);	part 3 of 64
@@ -16,12 +16,13 @@
  *	...
  *	ptah_shard_finish(shard, &counts, &why);		all are there
  *
- * Counting a part reads the part of the trace that it is, and what the recording
- * contains besides its trace. A part begins at a PSB, with the state that a decoder
- * has which knows nothing of the trace before it. Whether that is the state which
- * the trace before it leads to, the part before it finds out: if it is not, it goes
- * on until the states are equal, and keeps what it counted there and what the part
- * after it counts there instead. So shards add up without the recordings.
+ * Counting a part reads its own piece of the trace, and what the recording contains
+ * besides its trace. A part begins at a PSB, in the state of a decoder that knows
+ * nothing of the trace before it. The previous part finds out whether the trace
+ * before the PSB leads to that state. If it does not, the previous part continues
+ * until the states are equal, and keeps two counts of that piece: its own, which
+ * are right, and those of the next part, which are subtracted when the two are
+ * joined. So shards add up without the recordings.
  *
  * Shards belong to one thread at a time.
  */

@@ -5,7 +5,7 @@
  * Each process gets the *canonical layout*: the files whose build id is known lie one after the
  * other from LAYOUT_BEGIN on, the program first, then in the order of their build ids, and byte
  * `offset` of a file is at its base plus `offset`. The layout of a sum depends on the files of all
- * its processes, and not on their order: when another file comes, those behind it move up, which
+ * its processes, and not on their order: when another file comes, those after it move up, which
  * leaves the order of addresses as it was.
  *
  * What has no place in the layout is the *rest* of a process, which stays a process of its own.
@@ -49,14 +49,9 @@ struct slides {
 	const char **paths;
 };
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int compare_ids(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
 {
-	int order = compare(a->build_id_size, b->build_id_size);
+	int order = counts_compare(a->build_id_size, b->build_id_size);
 
 	return order ? order : memcmp(a->build_id, b->build_id, a->build_id_size);
 }
@@ -247,7 +242,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct ptah_counts_file *x = a, *y = b;
 
-	return compare(x->address, y->address);
+	return counts_compare(x->address, y->address);
 }
 
 /* Splitting a process: what has a place in the layout, and the rest */
@@ -388,7 +383,7 @@ static bool has_own_spaces(const struct counts_process *p)
 
 static int by_number(const void *a, const void *b)
 {
-	return compare(*(const uint64_t *)a, *(const uint64_t *)b);
+	return counts_compare(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /*
@@ -461,8 +456,9 @@ static int name_no_id(struct counts_process *p)
 static struct ptah_item choose_error(const struct ptah_profile_totals *a,
 				     const struct ptah_profile_totals *b)
 {
-	int order = a->errors && b->errors ? compare(a->first_error.offset, b->first_error.offset)
-					   : (b->errors != 0) - (a->errors != 0);
+	int order = a->errors && b->errors
+			? counts_compare(a->first_error.offset, b->first_error.offset)
+			: (b->errors != 0) - (a->errors != 0);
 
 	if (!order)
 		order = memcmp(&a->first_error, &b->first_error, sizeof(a->first_error));
@@ -622,7 +618,7 @@ static int by_run(const void *a, const void *b)
 
 	order = order ? order : memcmp(x->comm, y->comm, sizeof(x->comm));
 	order = order ? order : (y->folded ? 1 : 0) - (x->folded ? 1 : 0);
-	order = order ? order : compare(x->digest, y->digest);
+	order = order ? order : counts_compare(x->digest, y->digest);
 	return order || !x->folded ? order : compare_programs(program_of(x), program_of(y));
 }
 

@@ -336,7 +336,7 @@ static int load_all(struct load *l, size_t n)
 	for (uint64_t i = 0; i < processes && status >= 0; i++)
 		status = load_process(l, &same);
 	if (status >= 0 && l->r.p < l->r.end)
-		status = load_refuse(l, l->r.p, "bytes behind the last process");
+		status = load_refuse(l, l->r.p, "bytes after the last process");
 	return status;
 }
 

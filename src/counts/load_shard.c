@@ -201,7 +201,7 @@ static int load_parts(struct shard_load *s)
 	for (uint64_t i = 0; i < recordings && status >= 0; i++)
 		status = load_recording(s);
 	if (status >= 0 && l->r.p < l->r.end)
-		status = load_refuse(l, l->r.p, "bytes behind the last recording");
+		status = load_refuse(l, l->r.p, "bytes after the last recording");
 	return status;
 }
 

@@ -5,11 +5,11 @@
  * In each stream a part is a range from one place at which a decode can begin to another
  * (segment_find()). The range is counted by a decoder that begins there and knows nothing of the
  * trace before it, so that its state may not be the one to which that trace leads: no processor
- * state is missing from PSB+, but the code may be a few branches behind it, or a loss may come
- * before it. The part before it finds that out. At its end it compares its state with that of
- * a decoder that begins there. If they differ, both go on until they do not. What the one counts
- * there is added to the part, and what the other one counts, which is what the next part counts
- * there, is subtracted.
+ * state is missing from PSB+, but a decoder that comes from before may still be a few branches
+ * before the PSB's address, or a loss may come before it. The previous part finds that out. At its
+ * end it compares its state with that of a decoder that begins there. If they differ, both go on
+ * until they do not. What the one counts there is added to the part, and what the other one counts,
+ * which is what the next part counts there, is subtracted.
  *
  * So the sum of all ranges from any one on is what a decoder counts that begins with that range and
  * goes on to the end of the stream: by induction from the last range on. From the first range on it
@@ -144,7 +144,7 @@ static int enter(struct counter *c)
 	return status;
 }
 
-/* Decodes on behind the end of the range until the states of the two decoders agree. */
+/* Continues after the end of the range until the states of the two decoders agree. */
 static int go_on_until_they_agree(struct counter *c)
 {
 	uint64_t step = STEP;
@@ -182,7 +182,7 @@ static int keep(struct counter *c, struct ptah_counts *counts, struct ptah_strea
 }
 
 /*
- * The first error of the trace behind the range, of which errors that the next part counts are
+ * The first error of the trace after the range, of which errors that the next part counts are
  * subtracted: decodes on to it, or to the end of the stream. Nothing of this is counted.
  */
 static int settle(struct counter *c, struct ptah_profile_totals *totals)
@@ -312,7 +312,7 @@ static uint64_t wanted_bytes(const struct ptah_shard_recording *r)
 	return bytes;
 }
 
-/* What tells recordings of the same size apart. */
+/* Distinguishes recordings of the same size. */
 static uint64_t digest_session(const struct ptah_session *session)
 {
 	uint64_t hash = COUNTS_CHECKSUM_BEGIN;

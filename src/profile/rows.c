@@ -361,15 +361,15 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 	struct effect *e;
 
 	if (stop == ROUTE_SPENT) {
-		int32_t behind = profile_state(p, r.ip);
+		int32_t after = profile_state(p, r.ip);
 
-		if (!behind)
+		if (!after)
 			return false;
-		next = behind;
+		next = after;
 		if (r.reach) {
 			next = make_effect(p, &r, &e);
 			if (next)
-				e->next = behind;
+				e->next = after;
 		}
 	} else if (stop == ROUTE_RETURN) {
 		next = make_return(p, &r, payload);
