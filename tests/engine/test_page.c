@@ -145,7 +145,7 @@ static void step(void)
 /* What another processor sees between two instructions of the engine. */
 static void observe(void)
 {
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 	uint64_t output = 0;
 	unsigned cpu;
 
@@ -266,7 +266,7 @@ static void close_play(void)
 /* The companion reads until it has everything. */
 static void finish_reading(void)
 {
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 	unsigned steps;
 
 	p.m.sync = false;
@@ -391,7 +391,7 @@ static void follows(void **state)
 static void expect_state(unsigned state)
 {
 	struct ptah_capture_status s = rig_status(p.c);
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 
 	assert_true(ptah_capture_reader_view(&p.m.r, &view));
 	assert_int_equal(s.state, state);
@@ -527,7 +527,7 @@ static void turns(void **state)
 {
 	struct ptah_capture_record record;
 	struct ptah_capture_reader watching;
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 	uint64_t address, watch;
 	size_t bytes;
 
@@ -815,7 +815,7 @@ static void addresses(void **state)
 {
 	struct ptah_piece pieces[64];
 	struct ptah_capture_status s;
-	const void *address;
+	const void *address = NULL;
 	uint64_t at, size;
 	size_t i, there;
 	int n, k;
@@ -887,7 +887,10 @@ static void no_page(void **state)
 	    {offsetof(struct ptah_capture_page, starts), 4, 4096 + 64 * 32 + 8},
 	};
 	struct ptah_capture_reader r;
-	struct ptah_capture_page page;
+	static union {
+		struct ptah_capture_page page;
+		uint8_t bytes[8192]; /* as many as the page says that it has */
+	} copy;
 	size_t i;
 
 	(void)state;
@@ -895,12 +898,12 @@ static void no_page(void **state)
 	p.m.page->record_count = 64; /* as for 64 records */
 	p.m.page->starts = 4096 + 64 * 32;
 	p.m.page->bytes = p.m.page->starts + 4 * 8;
-	page = *p.m.page;
-	assert_true(ptah_capture_reader_init(&r, &page, NULL));
+	copy.page = *p.m.page;
+	assert_true(ptah_capture_reader_init(&r, &copy.page, NULL));
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		page = *p.m.page;
-		memcpy((uint8_t *)&page + wrong[i].offset, &wrong[i].value, wrong[i].size);
-		assert_false(ptah_capture_reader_init(&r, &page, NULL));
+		copy.page = *p.m.page;
+		memcpy(copy.bytes + wrong[i].offset, &wrong[i].value, wrong[i].size);
+		assert_false(ptah_capture_reader_init(&r, &copy.page, NULL));
 	}
 	close_play();
 }
@@ -960,7 +963,7 @@ static void documented(void **state)
 static unsigned eventful(unsigned records, struct ptah_capture_record *got_records)
 {
 	struct ptah_capture_config config;
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 	struct ptah_capture_record owed;
 	unsigned i, n = 0;
 
@@ -1053,7 +1056,7 @@ static struct {
 /* The companion releases everything in one gap. */
 static void release_in_gap(void *argument, unsigned cpu, const char *callback)
 {
-	struct ptah_capture_view view;
+	struct ptah_capture_view view = {0};
 
 	(void)argument;
 	(void)cpu;
@@ -1097,7 +1100,7 @@ static bool releases_at(const struct kind *kind, unsigned at, unsigned filled)
 	put(kind->buffer / 16);
 	/* From now on it works as capture_page.h says, but nobody else looks. */
 	for (round = 0; once.done && round < 64; round++) {
-		struct ptah_capture_view view;
+		struct ptah_capture_view view = {0};
 
 		before = rig_output(&p.rig, 0);
 		if (p.m.sync)
