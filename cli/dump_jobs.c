@@ -173,7 +173,10 @@ static void print_part(struct dump_job *job, uint64_t i)
 
 	if (!find_part(j, i, part))
 		return;
-	part->walk = i ? (struct packet_walk){.offset = part->begin} : j->start;
+	if (i)
+		part->walk = (struct packet_walk){.offset = part->begin};
+	else
+		part->walk = j->start;
 	job->failed = false;
 	/* Each row of JSON begins with a comma. */
 	d->json.filled[d->json.depth] = true;
