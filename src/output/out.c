@@ -21,7 +21,8 @@
 struct out {
 	int fd;
 	int error;
-	char *path, *temporary; /* NULL: standard output, a pipe or a device */
+	char *path;	 /* NULL: standard output */
+	char *temporary; /* NULL: standard output, a pipe or a device */
 	struct out_look look;
 	const char *pager_command; /* NULL: none, or it was started already */
 	struct pager *pager;
@@ -51,7 +52,8 @@ static int open_file(struct out *o, const char *path)
 	if (exists && is_standard_output(&st))
 		return 0;
 	if (exists && !S_ISREG(st.st_mode)) {
-		o->fd = open(path, O_WRONLY | O_CLOEXEC);
+		o->path = strdup(path);
+		o->fd = o->path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 	} else { /* only a regular file gets a temporary one first */
 		o->path = temporary_target(path);
 		o->fd = o->path ? temporary_open(o->path, &o->temporary) : -1;

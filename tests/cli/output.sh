@@ -28,7 +28,7 @@ grep -q 'absent/report' err || fail "$(cat err)"
 equal sentences "$(wc -l <err)" 1
 if [ -w /dev/full ]; then
 	expect 1 "$PTAH" script -o /dev/full r.data
-	grep -q 'No space left' err || fail "$(cat err)"
+	grep -q '/dev/full: .*No space left' err || fail "$(cat err)"
 	for command in dump script report stat verify; do
 		status=0
 		"$PTAH" $command r.data >/dev/full 2>err || status=$?
