@@ -121,7 +121,12 @@ NOINLINE uint32_t paths_count_visit(struct flow_paths *s, struct code_node *node
 {
 	const uint32_t often = s->place_count < MANY_PLACES ? PROMOTE_FIRST : PROMOTE;
 
-	return ++*known < often ? 0 : paths_make_place(s, node);
+	/* Where there is no memory for places, visits go on: their number must not become a
+	 * place's. */
+	if (*known + 1 >= often)
+		return paths_make_place(s, node);
+	++*known;
+	return 0;
 }
 
 uint64_t *paths_new_words(struct flow_paths *s, size_t n)

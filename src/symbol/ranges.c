@@ -73,6 +73,8 @@ void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names 
 {
 	size_t kept = 0;
 
+	if (names->failed) /* names that found no room are not there; the file is given up */
+		ranges->count = 0;
 	if (!ranges->count)
 		return;
 	qsort_r(ranges->items, ranges->count, sizeof(*ranges->items), compare, names->bytes);

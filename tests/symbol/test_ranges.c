@@ -189,9 +189,24 @@ static void names_are_bounded(void **state)
 	free(name);
 }
 
+/* A name that found no room has a place behind the others: nobody reads it. */
+static void names_without_room_are_not_read(void **state)
+{
+	struct symbol_ranges list = {0};
+	struct symbol_names names = {.failed = true};
+
+	(void)state;
+	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "a", ""), 1));
+	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "b", ""), 1));
+	symbol_ranges_sort(&list, &names);
+	assert_int_equal(list.count, 0);
+	symbol_ranges_free(&list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(names_without_room_are_not_read),
 	    cmocka_unit_test(nested_ranges_keep_the_outer_tail),
 	    cmocka_unit_test(the_better_name_wins),
 	    cmocka_unit_test(global_beats_local_beats_weak),

@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# When memory runs out, at whichever allocation, a command says so or does without: it does not
+# crash, and it leaves no half-written file.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+[ -z "${PTAH_SANITIZE:-}" ] || skip "sanitizers have a malloc() of their own"
+gcc -O1 -shared -fPIC -o failing_malloc.so "$PTAH_SOURCE/tests/cli/failing_malloc.c" -ldl 2>compiled ||
+	skip "no compiler for the library that lets malloc() fail: $(cat compiled)"
+cat >branches.c <<'EOF'
+#include <stdio.h>
+static int fib(int n)
+{
+	return n < 2 ? n : fib(n - 1) + fib(n - 2);
+}
+int main(void)
+{
+	printf("%d\n", fib(14));
+}
+EOF
+gcc -O1 -g -static -o branches branches.c 2>compiled || skip "no static C library: $(cat compiled)"
+record branches.data ./branches
+
+run_with() { # AT ON COMMAND...
+	at=$1 on=$2
+	rm -f made made.old # which ptah inject would keep
+	shift 2
+	status=0
+	env LD_PRELOAD="$PWD/failing_malloc.so" FAIL_AT="$at" $on "$PTAH" "$@" >out 2>err || status=$?
+	case $status in
+	0 | 1) ;;
+	*) fail "allocation $at failed ($on): status $status: $*: $(head -3 err)" ;;
+	esac
+	for name in made.*; do
+		[ ! -e "$name" ] || fail "allocation $at failed ($on): $name is left: $*"
+	done
+}
+
+# Each command with about 40 places of failure, of single allocations and of all from then on.
+for command in 'export -q --to=folded' 'export -q --to=lcov' 'export -q --to=bolt --predictor' \
+	'export -q --to=sqlite --branches=calls' 'inject -q --itrace=i1000ig32l' 'view -q' \
+	'script' 'profile --calls --save=made'; do
+	options="$command -i branches.data -o made"
+	[ "${command#profile}" = "$command" ] || options="$command -i branches.data"
+	env LD_PRELOAD="$PWD/failing_malloc.so" FAIL_COUNT=1 "$PTAH" $options >out 2>err || :
+	count=$(sed -n 's/^\([0-9]*\) allocations$/\1/p' err)
+	[ "${count:-0}" -gt 20 ] || fail "only ${count:-no} allocations: $options: $(cat err)"
+	at=1
+	while [ $at -le "$count" ]; do
+		run_with $at "" $options
+		run_with $at FAIL_ON=1 $options
+		at=$((at + 1 + count / 40))
+	done
+done
