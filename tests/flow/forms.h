@@ -190,8 +190,16 @@ static void forms_span(struct forms *f, const struct ptah_span *span)
 	if (span->tsc != block->tsc || span->tsc_error != block->tsc_error ||
 	    span->offset != block->offset)
 		forms_fail(f, "a span's time");
-	if (span->insn_class == PTAH_INSN_OTHER && !span->last_size)
+	if (span->insn_class == PTAH_INSN_OTHER && !span->last_size) {
+		/* It was cut off: by an event, or where a batch ends. */
+		const bool falls_through =
+		    block->insn_class == PTAH_INSN_OTHER ||
+		    (block->insn_class == PTAH_INSN_COND && !(block->flags & PTAH_ITEM_TAKEN));
+
+		if (!span->to || span->end != span->to || (falls_through && span->to != block->end))
+			forms_fail(f, "where a span that was cut off led");
 		return;
+	}
 	if (span->insn_class != block->insn_class || span->end != block->end ||
 	    span->last_size != block->last_size || span->flags != block->flags ||
 	    (next && !forms_ends_span(block, next->ip)))
