@@ -20,6 +20,7 @@ struct packet_taker {
 	uint64_t ip, ninsn;
 	word_pair now; /* tsc, offset */
 	uint64_t cycles;
+	uint64_t before; /* the offset up to which the open span has run, until the packet runs */
 	/*
 	 * Before the last packet of time: the end of the spans, `ninsn`, `now` and `cycles`. If
 	 * nothing has run since, these are what the open span has, as it has in a flow that goes
@@ -134,6 +135,16 @@ NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned
 }
 
 /*
+ * The flow has to carry out the outcomes that are left. If it has to do so from the packet's first
+ * one on, nothing has run with the packet's offset: the batch may end here.
+ */
+static ALWAYS_INLINE uint32_t leave(struct packet_taker *t, uint32_t place, unsigned payload)
+{
+	t->now[1] = t->before;
+	return paths_leave(t->flow, paths_node_at(t->flow->paths, place), payload);
+}
+
+/*
  * Takes outcomes that one entry does not take by itself: a path that is not known yet, that ends
  * spans, or that is not linked to the place after it. Otherwise as take_outcomes().
  */
@@ -156,7 +167,7 @@ static ALWAYS_INLINE uint32_t take_spans(struct packet_taker *t, uint32_t place,
 			known = paths_learn(f, place, payload);
 			load_tables(t);
 			if (!known)
-				return paths_leave(f, paths_node_at(f->paths, place), payload);
+				return leave(t, place, payload);
 			entry = t->rows[place + payload];
 		}
 		if (is_plain(entry)) {
@@ -166,9 +177,10 @@ static ALWAYS_INLINE uint32_t take_spans(struct packet_taker *t, uint32_t place,
 		n = count_of(entry);
 		/* A return without an entry on the stack is an error, which the flow reports. */
 		if (UNLIKELY(t->span_end - t->span < n || (entry.next & NEXT_POPS && !t->depth)))
-			return paths_leave(f, paths_node_at(f->paths, place), payload);
+			return leave(t, place, payload);
 		p = span_path_of(t, entry);
 		put_spans(t, p, n);
+		t->before = t->now[1];
 		if (entry.next & NEXT_PUSHES)
 			push_calls(t, p, n);
 		if (!(entry.next & NEXT_POPS)) {
@@ -228,6 +240,7 @@ static ALWAYS_INLINE uint32_t take_many_outcomes(struct packet_taker *t, uint32_
 			f->tnt_count += left;
 			return 0;
 		}
+		t->before = t->now[1];
 	}
 	return place;
 }
@@ -240,6 +253,7 @@ typedef uint32_t place_number;
 static ALWAYS_INLINE void move(struct packet_taker *t, const uint8_t *pos)
 {
 	t->moved = pos;
+	t->before = t->now[1];
 	t->now[1] = event_offset(t->flow->events, pos);
 }
 
@@ -522,6 +536,7 @@ void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
 				 .ip = open->ip,
 				 .ninsn = open->ninsn,
 				 .now = {f->tsc, f->offset},
+				 .before = f->offset,
 				 .ran_span = first,
 				 .ran_ninsn = open->ninsn,
 				 .ran_now = {open->tsc, open->offset},

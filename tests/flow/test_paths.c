@@ -132,6 +132,36 @@ static void deep(void **state)
 	}
 }
 
+/*
+ * A batch of spans ends where the spans of a packet have no room: what ran before has the offset of
+ * the packet before.
+ */
+static void full_batches(void **state)
+{
+	static const uint8_t code[] = {
+	    [0x00] = 0xeb, 0x3f,       /* jmp 41 */
+	    [0x41] = 0x90, 0x75, 0xfd, /* 41: nop; jne 41 */
+	    [0x44] = 0xeb, 0x3a,       /* jmp 80 */
+	    [0x80] = 0xeb, 0xbf,       /* jmp 41: spans end after both jumps */
+	};
+	struct ptah_image *image = image_of(code, sizeof(code));
+	uint8_t trace[16 + 2 + 8 + 2 + 900];
+
+	(void)state;
+	for (unsigned quiet = 0; quiet < 8; quiet++) {
+		size_t n = begin_at_base(trace);
+
+		while (n + 1 + quiet <= sizeof(trace)) {
+			memset(trace + n, 0xfe, quiet); /* TNT: 6 taken, no span ends */
+			n += quiet;
+			trace[n++] = 0xfc; /* 5 taken, 1 not */
+		}
+		for (size_t capacity = 1; capacity < 5; capacity++)
+			assert_true(forms_equal(image, NULL, trace, n, 0, capacity));
+	}
+	ptah_image_free(image);
+}
+
 /* Code changes, and the paths over it are forgotten. */
 static void change(void **state)
 {
@@ -183,8 +213,9 @@ static void change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines), cmocka_unit_test(worlds), cmocka_unit_test(damage),
-	    cmocka_unit_test(change),	cmocka_unit_test(deep),	  cmocka_unit_test(clocks),
+	    cmocka_unit_test(machines),	    cmocka_unit_test(worlds), cmocka_unit_test(damage),
+	    cmocka_unit_test(change),	    cmocka_unit_test(deep),   cmocka_unit_test(clocks),
+	    cmocka_unit_test(full_batches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
