@@ -210,12 +210,81 @@ static void change(void **state)
 	ptah_image_free(image);
 }
 
+static size_t put_switch(uint8_t *trace, uint8_t opcode, uint64_t ip)
+{
+	trace[0] = (uint8_t)(opcode | 3 << 5);
+	for (unsigned i = 0; i < 6; i++)
+		trace[1 + i] = (uint8_t)(ip >> 8 * i);
+	return 7;
+}
+
+/* Blocks of what is fed, in instructions. */
+static unsigned drain_blocks(struct ptah_flow *flow)
+{
+	struct ptah_block blocks[64];
+	struct ptah_item item;
+	unsigned insns = 0;
+	int n;
+
+	do {
+		while ((n = ptah_flow_read_blocks(flow, blocks, 64)) > 0)
+			for (int i = 0; i < n; i++)
+				insns += blocks[i].ninsn;
+		n = ptah_flow_read(flow, &item, 1);
+		assert_true(n <= 0 || item.type != PTAH_ITEM_ERROR);
+	} while (n > 0);
+	return insns;
+}
+
+/*
+ * Code changes while tracing is switched off and on in it: between two of many visits of a place
+ * where a TIP.PGD is remembered, and back.
+ */
+static void changed_groups(void **state)
+{
+	static const uint8_t codes[2][4] = {{0x90, 0xff, 0xe0}, {0x90, 0x90, 0xff, 0xe0}};
+	enum {
+		ROUNDS = 40,
+		PARTS = 6,
+		ROUND = 14
+	};
+	uint8_t trace[40 + PARTS * ROUNDS * ROUND];
+	const size_t begin = begin_at_base(trace);
+	size_t n = begin;
+
+	(void)state;
+	for (unsigned i = 0; i < PARTS * ROUNDS; i++) {
+		n += put_switch(trace + n, OPCODE_TIP_PGD, 0x500000);
+		n += put_switch(trace + n, OPCODE_TIP_PGE, BASE);
+	}
+	for (unsigned quiet = 0; quiet < 2; quiet++) {
+		const struct ptah_flow_config config = {.size = sizeof(config), .no_events = quiet};
+		struct ptah_image *image = image_of(codes[0], 3);
+		struct ptah_flow *flow;
+		size_t at = 0;
+
+		assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
+		for (unsigned part = 0; part < PARTS; part++) {
+			const size_t to = begin + (part + 1) * ROUNDS * ROUND;
+
+			assert_true(ptah_image_add_bytes(image, codes[part % 2], 3 + part % 2, BASE,
+							 NULL) >= 0);
+			assert_int_equal(ptah_flow_feed(flow, trace + at, to - at, to == n), 0);
+			assert_int_equal(drain_blocks(flow), ROUNDS * (2 + part % 2));
+			at = to;
+		}
+		ptah_flow_free(flow);
+		ptah_image_free(image);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	    cmocka_unit_test(worlds), cmocka_unit_test(damage),
-	    cmocka_unit_test(change),	    cmocka_unit_test(deep),   cmocka_unit_test(clocks),
-	    cmocka_unit_test(full_batches),
+	    cmocka_unit_test(machines),	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),	    cmocka_unit_test(change),
+	    cmocka_unit_test(deep),	    cmocka_unit_test(clocks),
+	    cmocka_unit_test(full_batches), cmocka_unit_test(changed_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

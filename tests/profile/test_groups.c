@@ -19,16 +19,28 @@
  * 401020: nop; nop; ret		3
  * 401030: jmp 401038			1, on the direct way to:
  * 401038: nop; nop; je 401000		3
+ * 401040: call 401060			1
+ * 401045: jmp rax			1, what the call returns to
+ * 401060: nop; je 401068		2
+ * 401063: call 401060			1, calls itself
+ * 401068: ret				1
  */
 static const struct {
 	uint64_t at;
 	const char *bytes;
 	size_t n;
 } code[] = {
-    {0x401000, "\x90\x74\x0d", 3},	   {0x401003, "\x90\xff\xe0", 3},
-    {0x401010, "\xe8\x0b\x00\x00\x00", 5}, {0x401015, "\xff\xe0", 2},
-    {0x401020, "\x90\x90\xc3", 3},	   {0x401030, "\xeb\x06", 2},
+    {0x401000, "\x90\x74\x0d", 3},
+    {0x401003, "\x90\xff\xe0", 3},
+    {0x401010, "\xe8\x0b\x00\x00\x00", 5},
+    {0x401015, "\xff\xe0", 2},
+    {0x401020, "\x90\x90\xc3", 3},
+    {0x401030, "\xeb\x06", 2},
     {0x401038, "\x90\x90\x74\xc4", 4},
+    {0x401040, "\xe8\x1b\x00\x00\x00", 5},
+    {0x401045, "\xff\xe0", 2},
+    {0x401060, "\x90\x74\x05", 3},
+    {0x401063, "\xe8\xf8\xff\xff\xff\xc3", 6},
 };
 
 #define ROUNDS 40
@@ -322,6 +334,76 @@ static void time_limit(void **state)
 	ptah_image_free(image);
 }
 
+/* Four calls, the inner three recursive. Their returns are TIPs, or the rest is compressed. */
+#define FOUR_CALLS "TNT-8 NNNT; "
+#define TWO_TIPS   "TIP 0x401068; TIP 0x401068; "
+#define ALL_TIPS   TWO_TIPS "TIP 0x401068; TIP 0x401045; "
+#define FOUR_RAN   (1 + 4 * 2 + 3 + 4 + 1)
+
+/*
+ * Rows leave the return address stack alone up to the first compressed return, which then finds the
+ * calls that were made before.
+ */
+static void first_compressed(void **state)
+{
+	static const size_t chunks[] = {8192, 1, 7, 24, 61};
+	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
+	struct ptah_image *image = make_image();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
+		struct ptah_profile_totals totals;
+		struct ptah_profile *profile;
+
+		assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
+		make_trace(START "TIP.PGE 0x401040; ", FOUR_CALLS ALL_TIPS "TIP 0x401040; ");
+		feed(profile, chunks[i]);
+		assert_true(profile->late_stack && !profile->stack_matters);
+		ptah_profile_seek(profile, 0);
+		make_trace(START "TIP.PGE 0x401040; " FOUR_CALLS ALL_TIPS "TIP 0x401040; ",
+			   FOUR_CALLS TWO_TIPS "TNT-8 TT; TIP 0x401040; ");
+		feed(profile, chunks[i]);
+		/* In the smallest chunks there are no rows. */
+		assert_int_equal(profile->stack_matters, chunks[i] >= 24);
+		assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+		assert_int_equal(totals.errors, 0);
+		assert_int_equal(totals.instructions, (2 * ROUNDS + 1) * FOUR_RAN);
+		ptah_profile_free(profile);
+	}
+	/* The last returns have no packet before them: TNT of the calls and of the returns. */
+	make_trace(START "TIP.PGE 0x401040; ",
+		   FOUR_CALLS ALL_TIPS "TIP 0x401040; TNT-8 NNNTTT; TNT-8 TT; TIP 0x401040; ");
+	check(NULL, ROUNDS * 2 * FOUR_RAN, 0);
+	ptah_image_free(image);
+}
+
+/* Where the flow takes over all the time, the rows have the stack without a compressed return. */
+static void follows_much(void **state)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config)};
+	struct ptah_image *image = make_image();
+	struct ptah_profile_totals totals;
+	struct ptah_profile *profile;
+	uint64_t rounds = 0;
+
+	(void)state;
+	make_trace(START "TIP.PGE 0x401040; ", FOUR_CALLS ALL_TIPS "TIP 0x401040; ");
+	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
+	while (profile->late_stack && rounds < 8192 * ROUNDS) {
+		feed(profile, 61);
+		ptah_profile_seek(profile, 0);
+		rounds += ROUNDS;
+	}
+	assert_true(profile->stack_matters && profile->followed > 1u << 20);
+	feed(profile, 61);
+	rounds += ROUNDS;
+	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+	assert_int_equal(totals.errors, 0);
+	assert_int_equal(totals.instructions, rounds * FOUR_RAN);
+	ptah_profile_free(profile);
+	ptah_image_free(image);
+}
+
 /* Only what is inside a window of time is counted. */
 static void window(void **state)
 {
@@ -351,7 +433,8 @@ int main(void)
 	    cmocka_unit_test(off),	    cmocka_unit_test(contexts),
 	    cmocka_unit_test(filtered),	    cmocka_unit_test(changed_code),
 	    cmocka_unit_test(events),	    cmocka_unit_test(time_limit),
-	    cmocka_unit_test(window),
+	    cmocka_unit_test(window),	    cmocka_unit_test(first_compressed),
+	    cmocka_unit_test(follows_much),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
