@@ -161,6 +161,7 @@ static struct sum run(const struct ptah_calls_config *config, const struct ptah_
 	CHECK(!k && !s.depth);
 	ptah_calls_free(calls);
 	free(s.ids);
+	s.ids = NULL;
 	return s;
 }
 

@@ -191,7 +191,7 @@ static bool find_place(const struct ptah_counts *c, size_t process, uint64_t add
 static void take_blocks(const struct ptah_counts *c, size_t i, const struct ptah_counts_process *p,
 			struct expected *e)
 {
-	unsigned file, place, to, other;
+	unsigned file = 0, place = 0, to = 0, other = 0;
 
 	for (size_t k = 0; k < p->block_count; k++) {
 		const struct ptah_profile_block *b = &p->blocks[k];
