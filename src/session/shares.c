@@ -96,8 +96,9 @@ struct share *shares_largest(const struct shared_stream *stream, uint64_t *bytes
 	struct share *largest = NULL;
 
 	*bytes = 0;
-	for (struct share *s = stream->first; s && !stream->whole && !stream->undivided;
-	     s = s->next) {
+	if (stream->whole || stream->undivided || stream->failures >= SHARES_MOST_FAILURES)
+		return NULL;
+	for (struct share *s = stream->first; s; s = s->next) {
 		const uint64_t left = left_of(stream, s);
 
 		if (left > *bytes) {
@@ -143,6 +144,7 @@ void shares_remove(struct shared_stream *stream, struct share *share)
 	while (before->next != share)
 		before = before->next;
 	unlink_next(stream, before);
+	stream->failures++;
 }
 
 enum share_step shares_step(struct shared_stream *stream, struct share *share, uint64_t reached,
@@ -189,6 +191,7 @@ bool shares_prove(struct shared_stream *stream, struct share *share, const struc
 	if (next->verified)
 		return true;
 	unlink_next(stream, share);
+	stream->failures++;
 	if (partial)
 		shares_spoil(stream, partial);
 	return false;

@@ -9,7 +9,9 @@
  * A seam is proved by the job that reaches it: the next share must begin in exactly the state in
  * which this one ends. If it does not (its PSB+ did not carry all of the state, or was none), the
  * job goes on into it, and what was counted from the wrong beginning is dropped. That is all of a
- * partial sum, whose other shares are counted again.
+ * partial sum, whose other shares are counted again. A stream in which that happens often (a
+ * damaged trace, or one without PSBs) is not divided further: two jobs could drop each other's sums
+ * for ever.
  *
  * All functions are called with the lock of the struct counting (count_jobs.c).
  */
@@ -51,6 +53,7 @@ struct shared_stream {
 	bool whole;	/* it can only be counted from the beginning to the end */
 	bool undivided; /* shares_restart() was called: it is not cut again */
 	bool opened;
+	unsigned failures; /* shares that had no beginning, or a wrong one */
 	struct share *first, *all;
 	size_t unfinished;	  /* shares that are not done */
 	size_t busy;		  /* jobs that have a share of it, be it one that was removed */
@@ -65,7 +68,12 @@ void shares_free(struct shared_stream *stream);
 /* A share that nobody has taken, or NULL. It is taken now. */
 struct share *shares_take(struct shared_stream *stream);
 
-/* The share of which most is unclaimed, and how much that is; NULL: none has any. */
+/*
+ * The share of which most is unclaimed, and how much that is. NULL: none has any, or so many shares
+ * of the stream have failed that no more are made.
+ */
+#define SHARES_MOST_FAILURES 32
+
 struct share *shares_largest(const struct shared_stream *stream, uint64_t *bytes);
 
 /* Is it known of all shares where they begin? Then what is left of them only becomes less. */

@@ -85,6 +85,38 @@ static void no_seam(void **state)
 	shares_free(&stream);
 }
 
+/* Where no share that is split off has a beginning, or the right one, it comes to an end. */
+static void too_many_failures(void **state)
+{
+	struct shared_stream stream = {.bytes = 100000};
+	struct share *first, *half;
+	struct flow_state end;
+	uint64_t bytes, reached = 0;
+	unsigned splits = 0;
+
+	(void)state;
+	assert_int_equal(shares_open(&stream, 1, SLOT), 0);
+	first = shares_take(&stream);
+	while (shares_largest(&stream, &bytes) == first) {
+		half = shares_split(&stream, first);
+		assert_non_null(half);
+		if (splits++ % 2) {
+			shares_remove(&stream, half);
+			continue;
+		}
+		find(half, half->from, 0x1000);
+		assert_int_equal(count(&stream, first, &reached), SHARE_PROVE);
+		end = state_of(half);
+		end.ip++;
+		assert_false(shares_prove(&stream, first, &end, 0, 0));
+		first->claimed = reached = 0;
+		assert_true(splits <= SHARES_MOST_FAILURES);
+	}
+	assert_int_equal(splits, SHARES_MOST_FAILURES);
+	assert_int_equal(count(&stream, first, &reached), SHARE_DONE);
+	shares_free(&stream);
+}
+
 static struct partial *partial_of(struct share *share)
 {
 	struct partial *partial = calloc(1, sizeof(*partial));
@@ -156,9 +188,8 @@ static void restart(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(split_and_prove),
-	    cmocka_unit_test(no_seam),
-	    cmocka_unit_test(wrong_state),
+	    cmocka_unit_test(split_and_prove),	 cmocka_unit_test(no_seam),
+	    cmocka_unit_test(too_many_failures), cmocka_unit_test(wrong_state),
 	    cmocka_unit_test(restart),
 	};
 
