@@ -65,8 +65,13 @@ echo "SIGTERM: $(tail -1 verify.txt)"
 rm -f perf.data done end
 "$PTAH" record -q sh -c 'while [ ! -e end ]; do :; done; echo done >done' &
 recorder=$!
+trap ': >end' EXIT # the command ends with the test
 child_of $recorder
-wait_for_trace
+# The records without which trace cannot be read are written every two seconds.
+until "$PTAH" stat perf.data >stat.txt 2>errors.txt; do
+	kill -0 $recorder 2>/dev/null || fail "nothing that can be read: $(cat errors.txt)"
+	sleep 0.1
+done
 kill -KILL $recorder
 wait $recorder 2>/dev/null || :
 "$PTAH" stat --format=json perf.data >stat.json 2>errors.txt || fail "stat: $(cat errors.txt stat.json)"
