@@ -136,7 +136,7 @@ static bool option_names(const char *value, const char *file)
 {
 	char name[4096];
 
-	for (size_t n = 0; value[n] && n < sizeof(name); n++) {
+	for (size_t n = 0; n < sizeof(name) && value[n]; n++) {
 		name[n] = '\0';
 		if (value[n] == ':' && input_same_file(name, file))
 			return true;
