@@ -67,6 +67,18 @@ static void step_over(struct route *r, bool taken)
 	r->ip = r->node->ip;
 }
 
+/* Returns to the instruction after a call. */
+static void step_back(struct route *r, struct code_node *call)
+{
+	if (!call->next[0]) {
+		step_to(r, call->end);
+		call->next[0] = r->node;
+		return;
+	}
+	r->node = call->next[0];
+	r->ip = call->end;
+}
+
 enum route_stop route_spend(struct route *r, unsigned payload)
 {
 	for (r->left = highest_bit(payload); r->left;) {
@@ -86,7 +98,7 @@ enum route_stop route_spend(struct route *r, unsigned payload)
 				return ROUTE_RETURN;
 			r->pushes--;
 			visit(r, false, &r->calls[r->pushes]->end);
-			step_to(r, r->calls[r->pushes]->end);
+			step_back(r, r->calls[r->pushes]);
 			break;
 		default:
 			return ROUTE_BRANCH;
