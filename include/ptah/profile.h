@@ -32,7 +32,7 @@ struct ptah_profile_config {
 	size_t size;		      /* sizeof(struct ptah_profile_config) */
 	struct ptah_flow_config flow; /* its size 0: the defaults */
 	/*
-	 * So many places in the code are remembered at a time, 1 KB each; when there are
+	 * So many places in the code are remembered at a time, up to 1 KB each; when there are
 	 * more, their counts are added up and they are forgotten. 0: 524288; at least
 	 * 256.
 	 */

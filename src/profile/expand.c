@@ -68,30 +68,46 @@ static void add_node(struct ptah_profile *p, const struct code_node *node, bool 
 		profile_add_edge(p, node, *to, times);
 }
 
-/* Expands the entries of one cache line of a row. */
-static void expand_line(struct ptah_profile *p, int32_t state, unsigned line)
+static void expand_entry(struct ptah_profile *p, int32_t state, unsigned payload,
+			 struct row_entry *entry)
 {
-	struct row_entry *row = &p->rows[state];
-	const unsigned first = line ? line * LINE_ENTRIES : 2;
-
-	for (unsigned payload = first; payload < (line + 1) * LINE_ENTRIES; payload++) {
-		const uint64_t times = row[payload].count;
-
-		if (!times)
-			continue;
-		profile_walk(p, state, payload, add_node, times);
-		row[payload].count = 0;
-	}
+	if (!entry->count)
+		return;
+	profile_walk(p, state, payload, add_node, entry->count);
+	entry->count = 0;
 }
 
-/* Most rows are nearly empty: a twelfth of the lines of cc1plus have an entry. */
+/* Expands the payloads from `first` on, and before `end`. */
+static void expand_entries(struct ptah_profile *p, int32_t state, struct row_entry *row,
+			   unsigned first, unsigned end)
+{
+	for (unsigned payload = first; payload < end; payload++)
+		expand_entry(p, state, payload, &row[payload]);
+}
+
+/* Most rows are nearly empty: a twelfth of the lines of cc1plus had an entry. */
 static void expand_row(struct ptah_profile *p, int32_t state)
 {
 	const unsigned lines = profile_at(p, state)->lines;
 
 	for (unsigned line = 0; lines >> line; line++)
 		if (lines >> line & 1)
-			expand_line(p, state, line);
+			expand_entries(p, state, &p->rows[state], line ? line * LINE_ENTRIES : 2,
+				       (line + 1) * LINE_ENTRIES);
+}
+
+/* Expands a state that has a line. */
+static void expand_line(struct ptah_profile *p, int32_t state)
+{
+	struct row_entry *line = &p->rows[state];
+	const uint8_t *tags = (const uint8_t *)line;
+
+	for (unsigned at = 1; at < LINE; at++) {
+		if (tags[at] == TAG_WIDE)
+			expand_entries(p, state, &p->wide[line[at].next], 2, ROW);
+		else if (tags[at] > ROW_RETURN + 1)
+			expand_entry(p, state, tags[at] - 1u, &line[at]);
+	}
 }
 
 /* Counts a return `times` times. */
@@ -107,8 +123,9 @@ void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, ui
 static void load_ahead(const struct ptah_profile *p, size_t s)
 {
 	const struct state *state = &p->states[s];
-	const struct row_entry *row = &p->rows[s * STRIDE];
-	const unsigned lines = state->lines | 1u; /* the first has ROW_RETURN */
+	const struct row_entry *row = &p->rows[s * (p->lines ? LINE : STRIDE)];
+	/* The first line of a row has ROW_RETURN. */
+	const unsigned lines = p->lines ? 1u : state->lines | 1u;
 
 	for (unsigned line = 0; lines >> line; line++)
 		if (lines >> line & 1)
@@ -121,10 +138,11 @@ static void load_ahead(const struct ptah_profile *p, size_t s)
 
 static void expand_returns(struct ptah_profile *p, int32_t site)
 {
-	struct row_entry *entry = &p->rows[site + ROW_RETURN];
+	struct row_entry *entry = profile_find_entry(p, site, ROW_RETURN);
 
-	if (entry->count)
-		profile_add_return(p, entry->next, site, entry->count);
+	if (!entry || !entry->count)
+		return;
+	profile_add_return(p, entry->next, site, entry->count);
 	entry->count = 0;
 }
 
@@ -164,11 +182,17 @@ int profile_expand(struct ptah_profile *p)
 	if (!p->blocks.count)
 		tally_reserve_blocks(&p->blocks, p->flow->code.node_count);
 	for (size_t s = 1; s < p->state_count; s++) {
+		const int32_t state = (int32_t)(s * (p->lines ? LINE : STRIDE));
+
 		if (p->state_count - s > AHEAD)
 			load_ahead(p, s + AHEAD);
-		expand_returns(p, (int32_t)(s * STRIDE));
-		if (p->states[s].node) /* otherwise the state has no counts */
-			expand_row(p, (int32_t)(s * STRIDE));
+		expand_returns(p, state);
+		if (!p->states[s].node) /* then the state has no counts */
+			continue;
+		if (p->lines)
+			expand_line(p, state);
+		else
+			expand_row(p, state);
 	}
 	for (size_t i = 0; i < p->pair_slots; i++) {
 		if (!p->pairs[i].count)

@@ -129,16 +129,19 @@ void profile_groups_fini(struct ptah_profile *p)
 static ALWAYS_INLINE struct transition *find_transition(struct ptah_profile *p, int32_t from,
 							const struct packet_group *g)
 {
-	uint32_t *last = &p->rows[from].count;
+	struct row_entry *entry;
 	struct transition *t;
 
 	if (UNLIKELY(p->transition_count < 2))
 		return NULL;
-	t = &p->transitions[*last];
+	entry = profile_entry(p, from, 0);
+	if (UNLIKELY(!entry))
+		return NULL;
+	t = &p->transitions[entry->count];
 	if (LIKELY(profile_is_transition(t, from, g)))
 		return t;
-	*last = *slot_for(p, from, g);
-	return *last ? &p->transitions[*last] : NULL;
+	entry->count = *slot_for(p, from, g);
+	return entry->count ? &p->transitions[entry->count] : NULL;
 }
 
 static ALWAYS_INLINE bool count(struct ptah_profile *p, struct transition *t)

@@ -42,6 +42,18 @@
  */
 #define STRIDE (ROW + 8)
 
+/*
+ * A large program has tens of thousands of places, most of them with a few outcomes. Its rows would
+ * be spread over so much memory that most look-ups wait for a cache or the TLB. So its states have
+ * a line of the cache each: seven entries, and in place of the first one the seven tags. The tag of
+ * an entry is its payload plus 1; 0: free. With more entries than that, the state has a row as well
+ * (struct ptah_profile's `wide`) for all that are not in the line. Its number is then the `next` of
+ * the last entry of the line, the tag of which is TAG_WIDE.
+ */
+#define LINE	  8
+#define LINE_LAST (LINE - 1)
+#define TAG_WIDE  0xff
+
 /* The `next` of an entry: the next state, if it is more than these; or one of these. */
 enum {
 	NEXT_UNKNOWN = 0,
@@ -73,7 +85,10 @@ struct state {
 	struct code_node *node; /* NULL: not looked up, or not mapped */
 	uint16_t space;
 	uint8_t mode;
-	/* A bit for each cache line of the row in which a payload's entry is known. */
+	/*
+	 * A bit for each cache line of the row in which a payload's entry is known. Not used where
+	 * the state has a line in place of a row.
+	 */
 	uint16_t lines;
 };
 
@@ -196,8 +211,12 @@ struct ptah_profile {
 	uint64_t looped, followed;
 	int status; /* PTAH_E_NOMEM or PTAH_E_INTERNAL, once that has happened */
 
-	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
-	struct state *states;	/* see profile_at() */
+	struct row_entry *rows; /* STRIDE or LINE for each state; state 0 is none */
+	bool lines;		/* states have lines */
+	struct row_entry *wide; /* rows of states with more entries than a line has; STRIDE each */
+	size_t wide_count, wide_capacity;
+	size_t used_wide;     /* as used_states */
+	struct state *states; /* see profile_at() */
 	size_t state_count, state_capacity;
 	size_t used_states; /* the rows from here on have never been used, so they are zero */
 	struct target *targets;
@@ -270,10 +289,50 @@ static inline bool profile_is_group(uint64_t touched)
 
 /* rows.c */
 
+/* A state's index in `states`. */
+static inline int32_t profile_index(const struct ptah_profile *p, int32_t state)
+{
+	return p->lines ? state / LINE : state / STRIDE;
+}
+
 /* What is known of a state besides its row. */
 static inline struct state *profile_at(const struct ptah_profile *p, int32_t state)
 {
-	return &p->states[state / STRIDE];
+	return &p->states[profile_index(p, state)];
+}
+
+static ALWAYS_INLINE unsigned profile_position(unsigned payload)
+{
+	return 1 + (payload - (payload * 147 >> 10) * 7);
+}
+
+/* Looks for an entry that is not in its usual position. */
+struct row_entry *profile_in_rest_of_line(struct row_entry *line, struct row_entry *wide,
+					  unsigned payload);
+
+/*
+ * The entry of a payload in a line. NULL: it has none. Each payload has a position of its own in
+ * every line, where it usually is; payloads that differ in one outcome differ in that position. So
+ * the processor has the entry as early as that of a row, and compares the tag later.
+ */
+static ALWAYS_INLINE struct row_entry *profile_in_line(struct row_entry *rows,
+						       struct row_entry *wide, int32_t state,
+						       unsigned payload)
+{
+	const unsigned usual = profile_position(payload);
+	struct row_entry *line = &rows[state];
+
+	if (LIKELY(((const uint8_t *)line)[usual] == payload + 1))
+		return &line[usual];
+	return profile_in_rest_of_line(line, wide, payload);
+}
+
+/* The entry of a payload (0: of a TIP, ROW_RETURN) at a state, NULL if it has none. */
+static ALWAYS_INLINE struct row_entry *profile_find_entry(const struct ptah_profile *p,
+							  int32_t state, unsigned payload)
+{
+	return p->lines ? profile_in_line(p->rows, p->wide, state, payload)
+			: &p->rows[(uint32_t)state + payload];
 }
 
 static inline size_t profile_target_slot(const struct ptah_profile *p, uint64_t ip,
@@ -293,6 +352,15 @@ static inline size_t profile_pair_slot(const struct ptah_profile *p, uint64_t ke
  * memory.
  */
 int32_t profile_state(struct ptah_profile *p, uint64_t ip);
+
+/* As profile_find_entry(), but made if needed. NULL when out of memory. */
+struct row_entry *profile_entry(struct ptah_profile *p, int32_t state, unsigned payload);
+
+/* Does the program have so many places that lines are better? */
+bool profile_is_large(const struct ptah_profile *p);
+
+/* From now on states have lines. The rows must have been forgotten. */
+void profile_use_lines(struct ptah_profile *p);
 
 /* Finds out what a TNT-8 with this payload does. False: the flow has to carry it out this time. */
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload);

@@ -43,31 +43,34 @@ static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, uns
 struct packet_taker {
 	struct ptah_flow *flow;
 	struct ptah_profile *profile;
-	struct row_entry *rows;
+	struct row_entry *rows, *wide;
 	const struct target *targets;
 	struct pair *pairs;
 	const struct effect *effects;
 	const uint8_t *end; /* see packet_loop.h */
 	unsigned top,
 	    bottom; /* of the return address stack: the entries between the two are in use */
-	/* Constant, and known to the compiler: what is touched is noted. */
-	bool touching;
+	/* Constant, and known to the compiler: what is touched is noted; states have lines. */
+	bool touching, lines;
 	uint64_t *touches;
 	size_t touched, room;
 };
 
-static ALWAYS_INLINE void load(struct packet_taker *h, struct ptah_profile *p, bool touching)
+static ALWAYS_INLINE void load(struct packet_taker *h, struct ptah_profile *p, bool touching,
+			       bool lines)
 {
 	*h = (struct packet_taker){.flow = p->flow,
 				   .profile = p,
 				   .rows = p->rows,
+				   .wide = p->wide,
 				   .targets = p->targets,
 				   .pairs = p->pairs,
 				   .effects = p->effects,
 				   .end = p->end,
 				   .top = p->top,
 				   .bottom = p->top - p->depth,
-				   .touching = touching};
+				   .touching = touching,
+				   .lines = lines};
 	if (touching) {
 		h->touches = p->touched;
 		h->touched = p->touched_count;
@@ -83,6 +86,12 @@ static ALWAYS_INLINE void store(const struct packet_taker *h, struct ptah_profil
 		p->touched_count = h->touched;
 }
 
+/* After a call that may have changed what is in registers. */
+static ALWAYS_INLINE void reload(struct packet_taker *h)
+{
+	load(h, h->profile, h->touching, h->lines);
+}
+
 /* Notes the first count since the last settling. False when out of memory. */
 static ALWAYS_INLINE bool touch(struct packet_taker *h, struct ptah_profile *p, uint64_t key)
 {
@@ -92,7 +101,7 @@ static ALWAYS_INLINE bool touch(struct packet_taker *h, struct ptah_profile *p, 
 	if (UNLIKELY(h->touched >= h->room)) {
 		store(h, p);
 		good = profile_touch(p, key);
-		load(h, p, h->touching);
+		reload(h);
 	} else {
 		h->touches[h->touched++] = key;
 	}
@@ -108,7 +117,7 @@ static ALWAYS_INLINE int32_t find_state(struct packet_taker *h, struct ptah_prof
 	if (UNLIKELY(t->ip != ip || t->context != p->context || !state)) {
 		state = profile_state(p, ip);
 		store(h, p);
-		load(h, p, h->touching);
+		reload(h);
 	}
 	return state;
 }
@@ -121,7 +130,7 @@ static ALWAYS_INLINE bool count_pair(struct packet_taker *h, struct ptah_profile
 	if (UNLIKELY(pair->key != key)) {
 		store(h, p);
 		pair = profile_pair(p, key);
-		load(h, p, h->touching);
+		reload(h);
 		if (UNLIKELY(!pair))
 			return false;
 	}
@@ -150,6 +159,11 @@ static ALWAYS_INLINE void move_stack(struct packet_taker *h, struct ptah_profile
 	if (UNLIKELY(e->pushes > EFFECT_PUSHES)) {
 		h->top = push_many(p, e, h->top);
 		return;
+	}
+	if (h->lines) {
+		/* The line of a return site has all that a return needs. */
+		__builtin_prefetch(&h->rows[e->push[0]], 1);
+		__builtin_prefetch(&h->rows[e->push[1]], 1);
 	}
 	/* Writes both, whether needed or not: the number cannot be predicted in large programs. */
 	p->stack[h->top % STACK_RING] = e->push[0];
@@ -186,12 +200,27 @@ NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_
 	p->flow->node = p->states[RETURN_BRANCH(code)].node;
 }
 
+/* As profile_find_entry(). */
+static ALWAYS_INLINE struct row_entry *find_entry(const struct packet_taker *h, int32_t state,
+						  unsigned payload)
+{
+	return h->lines ? profile_in_line(h->rows, h->wide, state, payload)
+			: &h->rows[(uint32_t)state + payload];
+}
+
 /* Counts a return from a branch to a site. False when out of memory. */
 static ALWAYS_INLINE bool count_return(struct packet_taker *h, struct ptah_profile *p,
 				       int32_t branch, int32_t site)
 {
-	struct row_entry *entry = &h->rows[site + ROW_RETURN];
+	struct row_entry *entry = find_entry(h, site, ROW_RETURN);
 
+	if (h->lines && UNLIKELY(!entry)) {
+		store(h, p);
+		entry = profile_entry(p, site, ROW_RETURN);
+		reload(h);
+		if (UNLIKELY(!entry))
+			return false;
+	}
 	if (UNLIKELY(entry->next != branch)) {
 		if (entry->next)
 			return count_pair(h, p,
@@ -209,16 +238,16 @@ static ALWAYS_INLINE int32_t take_outcomes(struct packet_taker *h, struct ptah_p
 					   int32_t state, unsigned payload, const uint8_t *pos)
 {
 	for (;;) {
-		struct row_entry *entry = &h->rows[(uint32_t)state + payload];
+		struct row_entry *entry = find_entry(h, state, payload);
 		const struct effect *e;
 		int32_t code;
 
-		if (UNLIKELY(!entry->next)) {
+		if (UNLIKELY((h->lines && !entry) || !entry->next)) {
 			store(h, p);
 			if (!make_entry(p, state, payload, pos))
 				return 0;
-			load(h, p, h->touching);
-			entry = &h->rows[(uint32_t)state + payload];
+			reload(h);
+			entry = find_entry(h, state, payload);
 		}
 		if (!entry->count++ && h->touching &&
 		    UNLIKELY(!touch(h, p, (uint32_t)state + payload)))
@@ -251,7 +280,8 @@ static ALWAYS_INLINE int32_t take_outcomes(struct packet_taker *h, struct ptah_p
 static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_profile *p,
 					  int32_t state)
 {
-	int32_t next = h->rows[state].next;
+	const struct row_entry *entry = find_entry(h, state, 0);
+	int32_t next = h->lines && UNLIKELY(!entry) ? 0 : entry->next;
 	const struct effect *e;
 
 	if (LIKELY(next == NEXT_PLAIN))
@@ -260,8 +290,8 @@ static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_pr
 		store(h, p);
 		if (!profile_make_tip(p, state))
 			return false;
-		load(h, p, h->touching);
-		next = h->rows[state].next;
+		reload(h);
+		next = find_entry(h, state, 0)->next;
 		if (next == NEXT_PLAIN)
 			return true;
 	}
@@ -273,13 +303,13 @@ static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_pr
 
 /* Takes a TNT-64, six outcomes at a time. */
 static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos,
-				       bool touching)
+				       bool touching, bool lines)
 {
 	const uint64_t payload = load_le64(pos) >> 16;
 	unsigned left = highest_bit(payload);
 	struct packet_taker h;
 
-	load(&h, p, touching);
+	load(&h, p, touching, lines);
 	while (left) {
 		const unsigned n = left < 6 ? left : 6;
 		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
@@ -303,13 +333,18 @@ static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, co
 
 NOINLINE static int32_t take_long_plain(struct ptah_profile *p, int32_t state, const uint8_t *pos)
 {
-	return take_long(p, state, pos, false);
+	return take_long(p, state, pos, false, false);
+}
+
+NOINLINE static int32_t take_long_lines(struct ptah_profile *p, int32_t state, const uint8_t *pos)
+{
+	return take_long(p, state, pos, false, true);
 }
 
 NOINLINE static int32_t take_long_touching(struct ptah_profile *p, int32_t state,
 					   const uint8_t *pos)
 {
-	return take_long(p, state, pos, true);
+	return take_long(p, state, pos, true, false);
 }
 
 /* What packet_loop.h needs to be defined. A place is a state here. */
@@ -329,8 +364,10 @@ static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *h, place_numb
 	int32_t state = place;
 
 	store(h, p);
-	state = h->touching ? take_long_touching(p, state, pos) : take_long_plain(p, state, pos);
-	load(h, p, h->touching);
+	state = (h->touching ? take_long_touching
+		 : h->lines  ? take_long_lines
+			     : take_long_plain)(p, state, pos);
+	reload(h);
 	return state;
 }
 
@@ -370,16 +407,17 @@ static ALWAYS_INLINE struct transition *find_off(struct packet_taker *h, struct 
 						 int32_t from, uint64_t to)
 {
 	const struct packet_group g = {.kind = PACKET_GROUP_PGD, .has_to = true, .to = to};
-	uint32_t *last = &h->rows[from].count;
+	struct row_entry *entry = find_entry(h, from, 0);
 	struct transition *t;
 
-	if (UNLIKELY(p->transition_count < 2))
+	if (UNLIKELY(p->transition_count < 2 || (h->lines && !entry)))
 		return NULL;
-	t = &p->transitions[*last];
+	t = &p->transitions[entry->count];
 	if (LIKELY(profile_is_transition(t, from, &g)))
 		return t;
-	*last = p->transition_slots[profile_transition_slot(p, from, 0, to, PACKET_GROUP_PGD)];
-	t = &p->transitions[*last];
+	entry->count =
+	    p->transition_slots[profile_transition_slot(p, from, 0, to, PACKET_GROUP_PGD)];
+	t = &p->transitions[entry->count];
 	return LIKELY(profile_is_transition(t, from, &g)) ? t : NULL;
 }
 
@@ -448,14 +486,14 @@ static ALWAYS_INLINE bool take_group(struct packet_taker *h, place_number *place
 		return true;
 	store(h, p);
 	taken = profile_take_group(p, place, pos, h->end, last_ip);
-	load(h, p, h->touching);
+	reload(h);
 	return taken;
 }
 
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as rows know them. */
-static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool timed)
+static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool lines, bool timed)
 {
 	const struct ptah_event_decoder *d = p->flow->events;
 	const uint8_t *const start = d->pos;
@@ -463,7 +501,7 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 	int32_t state;
 
 	p->end = d->end - start > PROFILE_STRETCH ? start + PROFILE_STRETCH : d->end - LOOP_LOOK;
-	load(&h, p, touching);
+	load(&h, p, touching, lines);
 	state = loop_over_packets(&h, p->state, timed);
 	store(&h, p);
 	p->budget -= (uint64_t)(d->pos - start) * PROFILE_PER_BYTE;
@@ -477,22 +515,32 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 /* A loop for each use, so that none pays for what it does not need. */
 NOINLINE static void run_plain(struct ptah_profile *p)
 {
-	run_rows(p, false, false);
+	run_rows(p, false, false, false);
 }
 
 NOINLINE static void run_touching(struct ptah_profile *p)
 {
-	run_rows(p, true, false);
+	run_rows(p, true, false, false);
 }
 
 NOINLINE static void run_plain_timed(struct ptah_profile *p)
 {
-	run_rows(p, false, true);
+	run_rows(p, false, false, true);
 }
 
 NOINLINE static void run_touching_timed(struct ptah_profile *p)
 {
-	run_rows(p, true, true);
+	run_rows(p, true, false, true);
+}
+
+NOINLINE static void run_lines(struct ptah_profile *p)
+{
+	run_rows(p, false, true, false);
+}
+
+NOINLINE static void run_lines_timed(struct ptah_profile *p)
+{
+	run_rows(p, false, true, true);
 }
 
 void profile_run_rows(struct ptah_profile *p, bool off)
@@ -507,6 +555,8 @@ void profile_run_rows(struct ptah_profile *p, bool off)
 	}
 	if (p->coverage)
 		(timed ? run_touching_timed : run_touching)(p);
+	else if (p->lines)
+		(timed ? run_lines_timed : run_lines)(p);
 	else
 		(timed ? run_plain_timed : run_plain)(p);
 }

@@ -18,8 +18,9 @@
 #define SPARSE 6
 
 /*
- * Limits of the tables, in states; beyond them they are emptied. By default 570 MB of rows, and
- * about as much for the other tables together. A program that needs more is slow to decode, but a
+ * Limits of the tables, in states; beyond them they are emptied. By default 34 MB of lines and 285
+ * MB of rows beside them (a coverage: 570 MB of rows), and about 570 MB for the other tables
+ * together. A program that needs more is slow to decode, but a
  * trace that was made to exhaust memory cannot do it. The lower limit is more than a full return
  * address stack needs.
  */
@@ -31,20 +32,41 @@ _Static_assert(INT32_MAX / STRIDE < NEXT_RETURN >> RETURN_REST_BITS, "RETURN_BRA
 #define EFFECTS 4
 #define PAIRS	4
 
+/*
+ * From so many states on a state has a line: one of this many of the limit. By default 32768, with
+ * 36 MB of rows.
+ */
+#define LARGE_PART 16
+
+/* The most wide rows, as a part of the limit. */
+#define WIDE_PART  2
+#define FIRST_WIDE 32
+
 bool profile_is_full(const struct ptah_profile *p)
 {
 	const size_t max = p->config.max_places;
 
-	return p->state_count >= max || p->effect_count >= EFFECTS * max ||
-	       p->pair_count >= PAIRS * max || p->transition_count >= PAIRS * max ||
-	       (p->coverage && coverage_is_full(p));
+	return p->state_count >= max || p->wide_count >= max / WIDE_PART ||
+	       p->effect_count >= EFFECTS * max || p->pair_count >= PAIRS * max ||
+	       p->transition_count >= PAIRS * max || (p->coverage && coverage_is_full(p));
 }
 
 /* A table has grown: stops the loop soon if it is full now. */
 static void look_at_limits(struct ptah_profile *p)
 {
-	if (UNLIKELY(profile_is_full(p)))
+	if (UNLIKELY(profile_is_full(p) || profile_is_large(p)))
 		p->end = NULL;
+}
+
+bool profile_is_large(const struct ptah_profile *p)
+{
+	/* A coverage notes what it touches by its index in rows. */
+	return !p->lines && !p->coverage && p->state_count >= p->config.max_places / LARGE_PART;
+}
+
+static size_t stride(const struct ptah_profile *p)
+{
+	return p->lines ? LINE : STRIDE;
 }
 
 static int out_of_memory(struct ptah_profile *p)
@@ -77,7 +99,8 @@ void profile_rows_fini(struct ptah_profile *p)
 {
 	const struct flow_arena *arena = &p->flow->arena;
 
-	flow_table_free(arena, p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
+	flow_table_free(arena, p->rows, p->state_capacity * stride(p) * sizeof(*p->rows));
+	flow_table_free(arena, p->wide, p->wide_capacity * STRIDE * sizeof(*p->wide));
 	free(p->states);
 	flow_table_free(arena, p->targets, p->target_slots * sizeof(*p->targets));
 	flow_table_free(arena, p->effects, p->effect_capacity * sizeof(*p->effects));
@@ -92,7 +115,7 @@ void profile_forget_rows(struct ptah_profile *p)
 	memset(p->targets, 0, p->target_slots * sizeof(*p->targets));
 	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
 	p->state_count = 1;
-	p->effect_count = p->pair_count = p->more_count = 0;
+	p->effect_count = p->pair_count = p->more_count = p->wide_count = 0;
 	profile_forget_groups(p);
 	if (p->coverage)
 		coverage_forget_memos(p);
@@ -130,7 +153,7 @@ static bool grow_states(struct ptah_profile *p)
 	const size_t capacity = p->state_capacity >= SECOND_STATES ? 2 * p->state_capacity
 				: p->state_capacity		   ? SECOND_STATES
 								   : FIRST_STATES;
-	const size_t row = STRIDE * sizeof(*p->rows);
+	const size_t row = stride(p) * sizeof(*p->rows);
 	struct state *states;
 	struct row_entry *rows;
 
@@ -167,17 +190,108 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 		for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;)
 			at = (at + 1) & (p->target_slots - 1);
 	}
-	state = (int32_t)(p->state_count * STRIDE);
+	state = (int32_t)(p->state_count * stride(p));
 	p->targets[at] = (struct target){ip, p->context, state};
 	p->states[p->state_count] =
 	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
 	if (p->state_count < p->used_states)
-		memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
+		memset(p->rows + state, 0, stride(p) * sizeof(*p->rows));
 	p->state_count++;
 	if (p->used_states < p->state_count)
 		p->used_states = p->state_count;
 	look_at_limits(p);
 	return state;
+}
+
+void profile_use_lines(struct ptah_profile *p)
+{
+	const struct flow_arena *arena = &p->flow->arena;
+	const size_t n = p->state_capacity * sizeof(*p->rows);
+	struct row_entry *lines = flow_table_new(&p->flow->arena, LINE * n);
+
+	if (!lines) {
+		out_of_memory(p);
+		return;
+	}
+	flow_table_free(arena, p->rows, STRIDE * n);
+	p->rows = lines;
+	p->lines = true;
+	p->used_states = 0;
+}
+
+/* Entries of lines */
+
+struct row_entry *profile_in_rest_of_line(struct row_entry *line, struct row_entry *wide,
+					  unsigned payload)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010100); /* for each tag */
+	const uint64_t differ = load_le64(line) ^ ones * (payload + 1);
+	/* The lowest bit is at the tag that does not differ. */
+	const uint64_t found = (differ - ones) & ~differ & ones << 7;
+
+	if (found)
+		return &line[__builtin_ctzll(found) / 8];
+	if (((const uint8_t *)line)[LINE_LAST] == TAG_WIDE)
+		return &wide[line[LINE_LAST].next + (int32_t)payload];
+	return NULL;
+}
+
+static bool grow_wide(struct ptah_profile *p)
+{
+	const size_t capacity = p->wide_capacity ? 2 * p->wide_capacity : FIRST_WIDE;
+	const size_t row = STRIDE * sizeof(*p->wide);
+	struct row_entry *wide;
+
+	if (capacity > (size_t)INT32_MAX / STRIDE)
+		return false;
+	wide = flow_table_grow(&p->flow->arena, p->wide, p->wide_capacity * row,
+			       p->wide_count * row, capacity * row);
+	if (!wide)
+		return false;
+	p->wide = wide;
+	p->wide_capacity = capacity;
+	return true;
+}
+
+/* Adds a row to a full line, which gives up its last entry for that. False when out of memory. */
+static bool widen(struct ptah_profile *p, struct row_entry *line)
+{
+	uint8_t *tags = (uint8_t *)line;
+	struct row_entry *row;
+
+	if (p->wide_count == p->wide_capacity && !grow_wide(p))
+		return false;
+	row = p->wide + p->wide_count * STRIDE;
+	if (p->wide_count < p->used_wide)
+		memset(row, 0, STRIDE * sizeof(*row));
+	row[tags[LINE_LAST] - 1] = line[LINE_LAST];
+	line[LINE_LAST] = (struct row_entry){.next = (int32_t)(p->wide_count * STRIDE)};
+	tags[LINE_LAST] = TAG_WIDE;
+	p->wide_count++;
+	if (p->used_wide < p->wide_count)
+		p->used_wide = p->wide_count;
+	look_at_limits(p);
+	return true;
+}
+
+struct row_entry *profile_entry(struct ptah_profile *p, int32_t state, unsigned payload)
+{
+	struct row_entry *entry = profile_find_entry(p, state, payload), *line = &p->rows[state];
+	unsigned at = profile_position(payload);
+	uint8_t *tags = (uint8_t *)line;
+
+	if (entry)
+		return entry;
+	for (unsigned i = 1; i < LINE && tags[at]; i++)
+		at = at == LINE_LAST ? 1 : at + 1;
+	if (!tags[at]) {
+		tags[at] = (uint8_t)(payload + 1);
+		return &line[at];
+	}
+	if (widen(p, line))
+		return profile_find_entry(p, state, payload);
+	out_of_memory(p);
+	return NULL;
 }
 
 /* Pairs */
@@ -338,7 +452,7 @@ static int32_t make_return(struct ptah_profile *p, const struct route *r, unsign
 {
 	const unsigned rest = 1u << (r->left - 1) | (payload & ((1u << (r->left - 1)) - 1));
 	const int32_t branch = profile_state(p, r->node->ip);
-	const int32_t code = branch / STRIDE << RETURN_REST_BITS | (int32_t)rest;
+	const int32_t code = profile_index(p, branch) << RETURN_REST_BITS | (int32_t)rest;
 	struct effect *e;
 	int32_t next;
 
@@ -351,6 +465,15 @@ static int32_t make_return(struct ptah_profile *p, const struct route *r, unsign
 	if (next)
 		e->next = ~(code | NEXT_RETURN);
 	return next;
+}
+
+static bool set_next(struct ptah_profile *p, int32_t state, unsigned payload, int32_t next)
+{
+	struct row_entry *entry = profile_entry(p, state, payload);
+
+	if (entry)
+		entry->next = next;
+	return entry;
 }
 
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
@@ -379,9 +502,8 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 	if (!next)
 		return false;
 	keep_node(p, state);
-	p->rows[(uint32_t)state + payload].next = next;
 	profile_at(p, state)->lines |= (uint16_t)(1u << payload / LINE_ENTRIES);
-	return true;
+	return set_next(p, state, payload, next);
 }
 
 bool profile_make_tip(struct ptah_profile *p, int32_t state)
@@ -403,8 +525,7 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 		e->pops = pops;
 	}
 	keep_node(p, state);
-	p->rows[state].next = next;
-	return true;
+	return set_next(p, state, 0, next);
 }
 
 /* Passes the nodes of a route on to a profile_visit function. */

@@ -63,9 +63,15 @@ static bool make_room(struct ptah_profile *p)
 		p->stack_matters = true;
 		p->late_stack = false;
 	}
+	if (profile_is_large(p)) {
+		if (profile_expand(p) < 0)
+			return false;
+		profile_forget_rows(p);
+		profile_use_lines(p);
+	}
 	if (profile_is_full(p))
 		profile_forget_rows(p);
-	return true;
+	return p->status >= 0;
 }
 
 void profile_follow_image(struct ptah_profile *p)

@@ -239,6 +239,116 @@ static void many_calls(void **state)
 }
 
 /*
+ * Code with so many places, and so many outcomes at each, that a profile with small tables keeps
+ * its counts in lines, in the rows beside them, and forgets both now and then: branches to the next
+ * instruction, and now and then a call of a function that has one as well.
+ */
+struct many_outcomes {
+	uint8_t code[2048], trace[1 << 16];
+	size_t size; /* of the trace */
+	uint32_t random;
+	unsigned payload;
+	uint64_t branches, returns;
+};
+
+static unsigned pick(struct many_outcomes *m, unsigned n)
+{
+	m->random = m->random * 1664525 + 1013904223;
+	return (m->random >> 16) % n;
+}
+
+static void put_packet(struct many_outcomes *m)
+{
+	if (m->payload > 1)
+		m->trace[m->size++] = (uint8_t)(m->payload << 1);
+	m->payload = 1;
+}
+
+static void put_outcome(struct many_outcomes *m, bool taken)
+{
+	m->payload = m->payload << 1 | taken;
+	if (m->payload >= 64 || !pick(m, 8))
+		put_packet(m);
+}
+
+static void put_branch(struct many_outcomes *m)
+{
+	put_outcome(m, pick(m, 2));
+	m->branches++;
+}
+
+/* The function at the end is called, and returns to `to` by an outcome or by a TIP. */
+static void put_call(struct many_outcomes *m, uint32_t to)
+{
+	put_branch(m);
+	m->returns++;
+	if (pick(m, 3)) {
+		put_outcome(m, true);
+		return;
+	}
+	put_packet(m);
+	m->trace[m->size++] = 0x4d; /* TIP with the low 4 bytes */
+	store_le32(m->trace + m->size, to);
+	m->size += 4;
+}
+
+static void outcomes_of(unsigned elements, size_t chunk)
+{
+	static const uint8_t begin[] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02,
+					0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x99, 0x01,
+					0x7d, 0,    0,	  0x40, 0,    0,    0,	  0x02, 0x23};
+	static struct many_outcomes m;
+	const uint32_t function = 5 * elements + 5;
+	struct ptah_profile_totals totals;
+	struct ptah_profile *profile;
+	struct ptah_image *image;
+
+	m = (struct many_outcomes){.size = sizeof(begin), .random = elements, .payload = 1};
+	memcpy(m.trace, begin, sizeof(begin));
+	for (unsigned i = 0; i < elements; i++) { /* jne to nops; or call */
+		memcpy(m.code + 5 * i, (uint8_t[]){0x75, 0, 0x90, 0x90, 0x90}, 5);
+		if (i % 7 == 3) {
+			m.code[5 * i] = 0xe8;
+			store_le32(m.code + 5 * i + 1, function - 5 * i - 5);
+		}
+	}
+	m.code[5 * elements] = 0xe9; /* jmp to the first */
+	store_le32(m.code + 5 * elements + 1, 0 - function);
+	memcpy(m.code + function, (uint8_t[]){0x75, 0, 0xc3}, 3); /* jne; ret */
+	while (m.size < sizeof(m.trace) - 16 * elements)
+		for (unsigned i = 0; i < elements; i++) {
+			if (i % 7 == 3)
+				put_call(&m, BASE + 5 * i + 5);
+			else
+				put_branch(&m);
+		}
+	put_packet(&m);
+	image = image_of(m.code, sizeof(m.code));
+	assert_true(profile_equals_flow(image, NULL, m.trace, m.size, chunk));
+	assert_int_equal(
+	    ptah_profile_new(image,
+			     &(struct ptah_profile_config){
+				 .size = sizeof(struct ptah_profile_config), .max_places = 1},
+			     &profile),
+	    0);
+	assert_int_equal(ptah_profile_feed(profile, m.trace, m.size, true), 0);
+	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+	assert_true(totals.errors == 0 && totals.classes[PTAH_INSN_COND] == m.branches &&
+		    totals.classes[PTAH_INSN_RETURN] == m.returns);
+	assert_true(profile->lines && profile->used_wide > 0);
+	ptah_profile_free(profile);
+	ptah_image_free(image);
+}
+
+static void many_outcomes(void **state)
+{
+	(void)state;
+	outcomes_of(20, 0);
+	outcomes_of(40, 1000);
+	outcomes_of(400, 0); /* more places than the tables may have */
+}
+
+/*
  * Other code at the same addresses, and a few packets that are passed without counting, as at a
  * segment's start.
  */
@@ -291,13 +401,10 @@ static void rows_of_former_code(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),
-	    cmocka_unit_test(no_return_compression),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),
-	    cmocka_unit_test(many_calls),
-	    cmocka_unit_test(clocks),
-	    cmocka_unit_test(rows_of_former_code),
+	    cmocka_unit_test(machines),	  cmocka_unit_test(no_return_compression),
+	    cmocka_unit_test(worlds),	  cmocka_unit_test(damage),
+	    cmocka_unit_test(many_calls), cmocka_unit_test(many_outcomes),
+	    cmocka_unit_test(clocks),	  cmocka_unit_test(rows_of_former_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
