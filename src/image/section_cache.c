@@ -211,40 +211,40 @@ static int open_piece(const struct piece *p)
 	return PTAH_E_CHANGED;
 }
 
-/* Maps the piece, unless it alone exceeds the limit. */
-static int map_piece(struct ptah_cache *c, struct piece *p, int fd)
+/*
+ * Maps the piece, unless it alone exceeds the limit, or the system refuses: for a limit of its own
+ * (RLIMIT_AS), or because the file system maps nothing.
+ */
+static void map_piece(struct ptah_cache *c, struct piece *p, int fd)
 {
 	uint64_t size = mapping_size(p);
 	void *mapping;
 
 	if (c->limit && size > c->limit)
-		return 0;
+		return;
 	make_room(c, size);
 	mapping =
 	    mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, (off_t)(p->offset & ~page_mask()));
 	if (mapping == MAP_FAILED)
-		return PTAH_E_SYSTEM;
+		return;
 	p->mapping = mapping;
 	c->mapped += size;
-	return 0;
 }
 
 static int read_piece(struct ptah_cache *c, struct piece *p, uint64_t at, void *bytes, size_t n)
 {
 	ssize_t got;
-	int fd, status;
+	int fd;
 
 	p->used = ++c->clock;
 	if (!p->mapping) {
 		fd = open_piece(p);
 		if (fd < 0)
 			return fd;
-		status = map_piece(c, p, fd);
-		/* The piece is larger than the limit: its bytes are read, not mapped. */
-		got = status < 0 || p->mapping ? 0 : pread(fd, bytes, n, (off_t)(p->offset + at));
+		map_piece(c, p, fd);
+		/* What is not mapped is read. */
+		got = p->mapping ? 0 : pread(fd, bytes, n, (off_t)(p->offset + at));
 		close(fd);
-		if (status < 0)
-			return status;
 		if (!p->mapping)
 			return got > 0 ? (int)got : PTAH_E_SYSTEM;
 	}

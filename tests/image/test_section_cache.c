@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FILES 6
@@ -129,6 +131,43 @@ static void changed_file(void **state)
 	ptah_cache_free(cache);
 }
 
+/* In a process whose address space has no room for the file. Returns 0 if its bytes are read. */
+static int read_without_room(struct ptah_cache *cache, uint32_t id)
+{
+	uint8_t bytes[8] = {0};
+
+	/* Sanitizers need address space of their own. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	const struct rlimit limit = {0, 0};
+
+	if (setrlimit(RLIMIT_AS, &limit))
+		return 1;
+#endif
+	if (ptah_cache_read(cache, id, 0x12000, bytes, sizeof(bytes)) != (int)sizeof(bytes))
+		return 2;
+	return memcmp(bytes, contents[1] + 0x2000, sizeof(bytes)) ? 3 : 0;
+}
+
+/* What cannot be mapped is read: a limit of the address space is no missing code. */
+static void no_address_space(void **state)
+{
+	struct ptah_cache *cache;
+	uint32_t id;
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_int_equal(ptah_cache_new(0, &cache), 0);
+	id = add(cache, 1, 0, UINT64_MAX);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		_exit(read_without_room(cache, id));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	ptah_cache_free(cache);
+}
+
 /* An image holds a reference to the cache; a section in two spaces is in it once. */
 static void images(void **state)
 {
@@ -219,9 +258,9 @@ static void threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ids_and_reads), cmocka_unit_test(limit),
-	    cmocka_unit_test(changed_file),  cmocka_unit_test(images),
-	    cmocka_unit_test(threads),
+	    cmocka_unit_test(ids_and_reads),	cmocka_unit_test(limit),
+	    cmocka_unit_test(changed_file),	cmocka_unit_test(images),
+	    cmocka_unit_test(no_address_space), cmocka_unit_test(threads),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
