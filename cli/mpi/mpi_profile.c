@@ -49,6 +49,9 @@ static const struct option_def profile_options[] = {
     {0},
 };
 
+/* --parts was not given. */
+#define USUAL_PARTS UINT64_MAX
+
 /* What a rank has. */
 struct job {
 	const struct options *options;
@@ -195,14 +198,14 @@ static bool make_plan(struct job *job, int count, char **paths)
 	int status = options ? 0 : PTAH_E_NOMEM;
 
 	/* A plan knows how large the files are. */
-	if (status >= 0 && !parts) {
+	if (status >= 0 && parts == USUAL_PARTS) {
 		status = ptah_shard_plan_new(names, (size_t)count, 1, options, &job->plan, &why);
 		if (status >= 0)
 			parts = usual_parts(job, ptah_shard_plan_bytes(job->plan, 0));
 		ptah_shard_plan_free(job->plan);
 		job->plan = NULL;
 	}
-	job->parts = (uint32_t)(parts < PTAH_SHARD_PARTS_MAX ? parts : PTAH_SHARD_PARTS_MAX);
+	job->parts = (uint32_t)parts;
 	if (status >= 0)
 		status = ptah_shard_plan_new(names, (size_t)count, job->parts, options, &job->plan,
 					     &why);
@@ -289,7 +292,12 @@ static int parse(int argc, char **argv, struct options *o, int rank, int *status
 	if (quiet >= 0)
 		dup2(quiet, STDERR_FILENO);
 	first = options_parse(&command_mpi_profile, argc, argv, o, status);
-	if (first >= 0 && !o->save) {
+	if (first >= 0 &&
+	    (!o->parts || (o->parts > PTAH_SHARD_PARTS_MAX && o->parts != USUAL_PARTS))) {
+		*status = fail_options(&command_mpi_profile, "--parts: from 1 to %d parts",
+				       PTAH_SHARD_PARTS_MAX);
+		first = -1;
+	} else if (first >= 0 && !o->save) {
 		*status = fail_options(&command_mpi_profile, "--save: where to?");
 		first = -1;
 	} else if (first == argc) {
@@ -306,7 +314,7 @@ static int parse(int argc, char **argv, struct options *o, int rank, int *status
 
 static int run(int argc, char **argv)
 {
-	struct options o = {0};
+	struct options o = {.parts = USUAL_PARTS};
 	struct job job = {.options = &o, .begun = now()};
 	int initialized, status, first, count;
 

@@ -58,6 +58,11 @@ for mpi in ompi-c mpich; do
 	# shellcheck disable=SC2086
 	expect 2 $mpirun -n 4 "$program" profile --nonsense a.data
 	equal "$mpi: lines about --nonsense" "$(grep -c nonsense err)" 1
+	for parts in 0 1048577; do
+		# shellcheck disable=SC2086
+		expect 2 $mpirun -n 2 "$program" profile --parts=$parts --save=none a.data
+		equal "$mpi: lines about --parts=$parts" "$(grep -c 'from 1 to 1048576 parts' err)" 1
+	done
 	expect 2 "$program" nonsense
 	expect 0 "$program" profile --help
 	grep -q -e --parts out || fail "$mpi: help without --parts"
