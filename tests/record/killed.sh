@@ -67,7 +67,7 @@ rm -f perf.data done end
 recorder=$!
 trap ': >end' EXIT # the command ends with the test
 child_of $recorder
-# The records without which trace cannot be read are written every two seconds.
+# The trace counts once the file's header has its size, which is written every tenth of a second.
 until "$PTAH" stat perf.data >stat.txt 2>errors.txt; do
 	kill -0 $recorder 2>/dev/null || fail "nothing that can be read: $(cat errors.txt)"
 	sleep 0.1
