@@ -89,8 +89,11 @@ static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, plac
 		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
 			uint64_t ip = last_ip;
 			const unsigned size = packet_take_ip(pos, &ip);
+			place_number there = place; /* a copy, as below */
+			const bool taken = size && take_tip(t, &there, pos, ip);
 
-			if (UNLIKELY(!size || !take_tip(t, &place, pos, ip)))
+			place = there;
+			if (UNLIKELY(!taken))
 				break;
 			pos += size;
 			last_ip = ip;
@@ -100,11 +103,18 @@ static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, plac
 			place = take_tnt_64(t, place, pos);
 			pos += 8;
 		} else {
+			/* Copies, so that the loop's own variables stay in registers. */
+			place_number there = place;
+			const uint8_t *at = pos;
+			uint64_t ip = last_ip;
 			bool more;
 
 			if (timed)
 				event_settle_cycles(d, &cycles, limit);
-			more = take_group(t, &place, &pos, &last_ip);
+			more = take_group(t, &there, &at, &ip);
+			place = there;
+			pos = at;
+			last_ip = ip;
 			if (!more) {
 				more = event_take_clock_at(d, pos, cycles, limit);
 				pos = d->pos;
