@@ -262,6 +262,15 @@ static int add_missing(struct ptah_shard *into, const struct ptah_shard *from)
 	return 0;
 }
 
+/* The recording of `shard` of which both have counts, or NULL. */
+static const struct shard_recording *common_recording(const struct ptah_shard *shard,
+						      const struct shard_recording *other)
+{
+	const struct shard_recording *r = find_recording(shard, other->index);
+
+	return r && !r->unread && !other->unread ? r : NULL;
+}
+
 int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
 		       struct ptah_message *why)
 {
@@ -276,25 +285,29 @@ int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
 					"they are of other recordings, or were counted with other "
 					"options");
 	for (size_t i = 0; i < b->count; i++) {
-		const struct shard_recording *r = find_recording(a, b->recordings[i].index);
-		struct counts_sums sums;
+		const struct shard_recording *r = common_recording(a, &b->recordings[i]);
 
-		if (!r || r->unread || b->recordings[i].unread)
-			continue;
-		if (r->digest != b->recordings[i].digest)
+		if (r && r->digest != b->recordings[i].digest)
 			return perfdata_message(why, PTAH_E_BAD_FILE,
 						"they were counted from different recordings %s",
 						r->name);
+	}
+	/* Not before: parts of different plans have nothing in common but their numbers. */
+	for (uint32_t i = 1; i <= a->parts; i++)
+		if (ptah_shard_has(a, i) && ptah_shard_has(b, i))
+			return perfdata_message(
+			    why, 1, "shard %" PRIu32 " of %" PRIu32 " is in both", i, a->parts);
+	for (size_t i = 0; i < b->count; i++) {
+		const struct shard_recording *r = common_recording(a, &b->recordings[i]);
+		struct counts_sums sums;
+
+		if (!r)
+			continue;
 		sums = r->plus->sums;
 		if (!counts_add_sums(&sums, &b->recordings[i].plus->sums))
 			return perfdata_message(why, PTAH_E_LIMIT, "%s: sums do not fit in 64 bits",
 						r->name);
 	}
-	/* Last: parts of different plans have nothing in common, though their numbers are equal. */
-	for (uint32_t i = 1; i <= a->parts; i++)
-		if (ptah_shard_has(a, i) && ptah_shard_has(b, i))
-			return perfdata_message(
-			    why, 1, "shard %" PRIu32 " of %" PRIu32 " is in both", i, a->parts);
 	return 0;
 }
 

@@ -440,7 +440,13 @@ static void refused(void **state)
 	a = shard_of(&all, three, 2);
 	b = shard_of(&all, three, 2);
 	expect_refused(a, b, "shard 2 of 3 is in both");
+	/* That is the reason also where the sums would be too large. */
+	a->recordings[0].plus->sums.instructions = UINT64_MAX;
+	b->recordings[0].plus->sums.instructions = UINT64_MAX;
+	expect_refused(a, b, "shard 2 of 3 is in both");
+	ptah_shard_free(a);
 	ptah_shard_free(b);
+	a = shard_of(&all, three, 2);
 	b = shard_of(&all, four, 1);
 	expect_refused(a, b, "one is of 3 shards, the other one of 4");
 	ptah_shard_free(b);
