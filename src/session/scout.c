@@ -26,8 +26,6 @@ struct scout {
 	size_t turn_count, next_turn;
 	size_t next_limit;
 	struct ptah_event_decoder *events;
-	struct ptah_item items[256]; /* items that the decoder has returned */
-	size_t item_count, next_item;
 	size_t next_piece;
 	uint64_t from; /* offset of the first byte to be read */
 	bool done;
@@ -280,17 +278,31 @@ static uint64_t error_of(const struct ptah_item *item)
 	return item->tsc_error < 64 ? UINT64_C(1) << item->tsc_error : 0;
 }
 
-/* The time that has certainly been reached at an item. */
-static uint64_t time_of(const struct ptah_item *item)
+static uint64_t less(uint64_t time, uint64_t error)
 {
-	const uint64_t error = error_of(item);
+	return time > error ? time - error : 0;
+}
 
-	return item->tsc > error ? item->tsc - error : 0;
+/*
+ * The time that has certainly been reached at an item, which the decoder has just returned. An
+ * item's error covers what may have passed since the last timing packet, up to the next MTC. Back
+ * from there the time is as good as that packet.
+ */
+static uint64_t time_of(const struct scout *s, const struct ptah_item *item)
+{
+	const struct event_time *clock = &s->events->time;
+	const uint64_t time = less(item->tsc, error_of(item));
+	uint64_t reached;
+
+	if (s->events->queue_count || item->tsc != clock->now || clock->error == EVENT_TIME_UNKNOWN)
+		return time;
+	reached = less(clock->now, clock->error);
+	return reached > time ? reached : time;
 }
 
 static void on_item(struct scout *s, const struct ptah_item *item)
 {
-	const uint64_t time = time_of(item);
+	const uint64_t time = time_of(s, item);
 
 	obey_limits(s, item->offset);
 	s->most = item->tsc_error < 64 ? item->tsc + error_of(item) : UINT64_MAX;
@@ -372,6 +384,7 @@ static void finish(struct scout *s)
 
 int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *safe)
 {
+	struct ptah_item item;
 	int n;
 
 	while (s->next_cut == s->cut_count) {
@@ -381,17 +394,10 @@ int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *
 			*safe = UINT64_MAX;
 			return 0;
 		}
-		if (s->next_item < s->item_count) {
-			on_item(s, &s->items[s->next_item++]);
+		if (event_next(s->events, &item)) {
+			on_item(s, &item);
 			continue;
 		}
-		n = ptah_event_read(s->events, s->items, ARRAY_SIZE(s->items));
-		if (n < 0)
-			return n;
-		s->next_item = 0;
-		s->item_count = (size_t)n;
-		if (n)
-			continue;
 		/* A piece has been read: the trace before its last packet can be decoded. */
 		*safe = s->stays.count || s->stays.others ? s->stays.first : s->safe;
 		if (*safe > from)
