@@ -17,11 +17,12 @@ struct stays {
 	uint64_t first, last, last_other;
 	size_t moved; /* of `count`, those with another CR3 at the end than at the beginning */
 	uint64_t moved_at;
+	bool kernel; /* kernel code is traced in one of them */
 };
 
 struct scout {
 	const struct stream *stream;
-	const struct process *processes;
+	const struct ptah_session *session;
 	const struct turn *turns;
 	size_t turn_count, next_turn;
 	size_t next_limit;
@@ -30,12 +31,13 @@ struct scout {
 	uint64_t from; /* offset of the first byte to be read */
 	bool done;
 	uint64_t safe;
-	uint64_t now;  /* the current time is later than this ... */
-	uint64_t most; /* ... and not later than this */
-	uint64_t left; /* the current stay began after this time */
-	bool away;     /* outside user code ... */
-	bool kernel;   /* ... and in kernel code that is traced */
-	bool moved;    /* CR3 has changed during this stay */
+	uint64_t now;	 /* the current time is later than this ... */
+	uint64_t most;	 /* ... and not later than this */
+	uint64_t left;	 /* the current stay began after this time */
+	bool away;	 /* outside user code ... */
+	bool kernel;	 /* ... and in kernel code that is traced */
+	bool kernel_ran; /* in this stay, such code did */
+	bool moved;	 /* CR3 has changed during this stay */
 	uint64_t cr3;
 	struct stays stays;
 	struct scout_cut cuts[8]; /* one item can cause four at most */
@@ -55,7 +57,7 @@ int scout_new(const struct ptah_session *session, const struct stream *stream, s
 		return status;
 	}
 	s->stream = stream;
-	s->processes = session->processes;
+	s->session = session;
 	s->turns = cpu->turns;
 	s->turn_count = cpu->count;
 	s->away = true;
@@ -110,8 +112,42 @@ static bool is_seen(const struct scout *s, size_t turn)
 	const size_t a = turn ? s->turns[turn - 1].process : SESSION_NONE;
 	const size_t b = s->turns[turn].process;
 
-	return a != b && a != SESSION_NONE && b != SESSION_NONE && s->processes[a].has_maps &&
-	       s->processes[b].has_maps;
+	const struct process *p = s->session->processes;
+
+	return a != b && a != SESSION_NONE && b != SESSION_NONE && p[a].has_maps && p[b].has_maps;
+}
+
+static bool has_user_code(const struct scout *s, const struct turn *turn)
+{
+	const struct ptah_session *session = s->session;
+
+	if (turn->pid <= 0)
+		return turn->pid < 0;
+	if (turn->process != SESSION_NONE && session->processes[turn->process].has_maps)
+		return true;
+	return table_get(&session->kernel_threads, (uint32_t)turn->pid) != true;
+}
+
+/*
+ * The thread whose user code it is that ran around the switches from `first` up to the next one,
+ * whenever they were; NULL: it may be that of several. Kernel code may be anybody's.
+ */
+static const struct turn *only_user(const struct scout *s, size_t first, bool kernel)
+{
+	const struct turn *only = NULL;
+
+	if (!first || kernel)
+		return NULL;
+	for (size_t i = first - 1; i < s->next_turn; i++) {
+		const struct turn *turn = &s->turns[i];
+
+		if (!has_user_code(s, turn))
+			continue;
+		if (only && (only->tid != turn->tid || only->process != turn->process))
+			return NULL;
+		only = turn;
+	}
+	return only;
 }
 
 /* Assigns the switches from `first` up to the next one to stays. All were before `offset`. */
@@ -129,7 +165,8 @@ static void assign(struct scout *s, size_t first, uint64_t offset)
 	} else if (one && stays.moved == 1 && is_seen(s, first)) {
 		add_cut(s, stays.moved_at, turn, false, first, s->next_turn);
 	} else {
-		add_cut(s, stays.first, NULL, false, first, s->next_turn);
+		add_cut(s, stays.first, only_user(s, first, stays.kernel), false, first,
+			s->next_turn);
 		add_cut(s, one || !stays.others ? stays.last : stays.last_other, turn, false, first,
 			s->next_turn);
 	}
@@ -165,6 +202,7 @@ static void add_stay(struct scout *s, uint64_t end)
 	}
 	if (s->next_turn == s->turn_count)
 		return;
+	stays->kernel = stays->kernel || s->kernel_ran;
 	if (!stays->count && !stays->others)
 		stays->first = end;
 	if (s->left > s->turns[s->next_turn].from) {
@@ -238,7 +276,7 @@ static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 			add_stay(s, offset);
 		}
 	}
-	s->away = s->kernel = s->moved = false;
+	s->away = s->kernel = s->kernel_ran = s->moved = false;
 }
 
 static void go_away(struct scout *s, bool kernel)
@@ -248,6 +286,7 @@ static void go_away(struct scout *s, bool kernel)
 	s->moved = s->moved && s->away;
 	s->away = true;
 	s->kernel = kernel;
+	s->kernel_ran = s->kernel_ran || kernel;
 }
 
 /* Execution continues at `ip`. */

@@ -352,6 +352,7 @@ void ptah_session_close(struct ptah_session *s)
 	table_free(&s->streams_by_index);
 	table_free(&s->processes_by_pid);
 	table_free(&s->threads_by_tid);
+	table_free(&s->kernel_threads);
 	strings_free(&s->paths);
 	free(s->symfs);
 	free(s->root);

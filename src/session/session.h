@@ -298,6 +298,7 @@ struct ptah_session {
 	struct cpu *cpus;
 	size_t cpu_count, cpu_capacity;
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
+	struct table kernel_threads; /* by pid: true, or false if it was reused */
 	struct strings paths;
 	struct kernel kernel;
 	char *folder;	  /* of the recording, in which files about it may be; NULL: not known */

@@ -205,6 +205,23 @@ int session_on_set_thread(struct ptah_session *s, const struct ptah_trace_thread
 	return thread->comm[0] ? rename_thread(t, thread->comm, strlen(thread->comm), 0) : 0;
 }
 
+/*
+ * Linux' kthreadd has the pid 2 and no parent but the idle thread. The threads of the kernel are
+ * its children.
+ */
+#define KTHREADD 2
+
+static int note_kernel_thread(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct table *t = &s->kernel_threads;
+	const bool is =
+	    r->pid == KTHREADD ? !r->ppid : r->ppid == KTHREADD && table_get(t, KTHREADD) == true;
+
+	if (!is && table_get(t, (uint32_t)r->pid) == SESSION_NONE)
+		return 0;
+	return table_set(t, (uint32_t)r->pid, is);
+}
+
 /* A thread begins with its parent's name, and a new process also with its parent's memory. */
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
@@ -224,6 +241,8 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 	}
 	if (r->pid == r->ppid)
 		return 0;
+	if (note_kernel_thread(s, r) < 0)
+		return PTAH_E_NOMEM;
 	/* The parent is unknown. The pid may still have belonged to another process before. */
 	if (parent == SESSION_NONE)
 		return table_get(&s->processes_by_pid, (uint32_t)r->pid) == SESSION_NONE ||

@@ -261,6 +261,50 @@ static void stamps_on_both_sides_of_a_switch(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
 }
 
+/*
+ * Two stays, and a switch to a thread of the kernel and back that may have been in either: the user
+ * code between them is that of the process around them. A process of which no memory is known may
+ * have had user code.
+ */
+static void away_to_a_kernel_thread(void **state)
+{
+	for (int kernel = 0; kernel <= 1; kernel++) {
+		struct made m;
+		struct ran ran;
+
+		(void)state;
+		begin(&m);
+		build_fork(&m.file, 2, 2, kernel ? 0 : 1, kernel ? 0 : 1, 0);
+		build_comm(&m.file, 2, 2, false, "kthreadd", 0);
+		build_fork(&m.file, 15, 15, kernel ? 2 : 1, kernel ? 2 : 1, 0);
+		switches(&m, 8, 7, 150);
+		switches(&m, 7, 15, 250);
+		switches(&m, 15, 7, 260);
+		switches(&m, 7, 8, 450);
+		stamp(&m, 100);
+		jumps_at(&m, 101, 3);
+		stamp(&m, 200);
+		jumps_at(&m, 201, 5);
+		jumps(&m, 7);
+		jumps(&m, 11);
+		stamp(&m, 300);
+		jumps_at(&m, 301, 13);
+		stamp(&m, 400);
+		jumps_at(&m, 401, 17);
+		stamp(&m, 500);
+		jumps_at(&m, 501, 19);
+		ran = check(&m);
+		assert_int_equal(ran.insns[8], 2 * (3 + 19));
+		if (kernel) {
+			assert_int_equal(ran.errors, 0);
+			assert_int_equal(ran.insns[7], 3 * (5 + 7 + 11 + 13 + 17));
+		} else {
+			assert_int_not_equal(ran.nobody, 0);
+			assert_int_equal(ran.insns[7], 3 * (5 + 13 + 17));
+		}
+	}
+}
+
 /* A window begins with the thread and the memory of then, whatever ran before. */
 static void windows_of_a_shared_cpu(void **state)
 {
@@ -1088,6 +1132,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
+	    cmocka_unit_test(away_to_a_kernel_thread),
 	    cmocka_unit_test(windows_of_a_shared_cpu),
 	    cmocka_unit_test(clock_that_began_after_the_tsc),
 	    cmocka_unit_test(one_stay_between_stamps),
