@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the recorder and the runtime in the recorded program share: one memory file, mapped by
+ * both. The program can write to it: the recorder reads each number once, checks it, uses its own
+ * copy, and keeps its own positions.
+ *
+ *	struct native_header			NATIVE_HEADER_BYTES
+ *	message ring (bytes, wrapping)		NATIVE_MESSAGES
+ *	NATIVE_THREADS times a slot:
+ *		struct native_thread		NATIVE_THREAD_BYTES
+ *		NATIVE_CHUNKS times a chunk of trace: NATIVE_CHUNK bytes, and a guard page
+ *		with NATIVE_TRUTH the same again for the log of exits
+ *
+ * The guard pages are mapped without access in the program alone: a store that would run over the
+ * end of a chunk faults, and the runtime goes on in the next chunk (ring.c). So no store needs a
+ * test.
+ */
+#ifndef PTAH_RECORD_NATIVE_LAYOUT_H
+#define PTAH_RECORD_NATIVE_LAYOUT_H
+
+#include <stdint.h>
+
+#define NATIVE_MAGIC	    UINT32_C(0x4e415450)
+#define NATIVE_THREADS	    128
+#define NATIVE_HEADER_BYTES (64u << 10)
+#define NATIVE_MESSAGES	    (4u << 20)
+#define NATIVE_MESSAGE_MAX  (64u << 10)
+#define NATIVE_THREAD_BYTES 4096
+#define NATIVE_PAGE	    4096
+#define NATIVE_CHUNK	    (128u << 10)
+#define NATIVE_CHUNKS	    32
+#define NATIVE_STRIDE	    (NATIVE_CHUNK + NATIVE_PAGE)
+#define NATIVE_RING	    (NATIVE_CHUNKS * NATIVE_STRIDE)
+
+/* native_header.flags */
+#define NATIVE_TRUTH  1u /* every exit is also written to the second log */
+#define NATIVE_STRICT 2u /* tests: what would let the program run on untraced ends it instead */
+
+/* Of a chunk; a futex word. The runtime waits while the next chunk is FULL. */
+enum native_chunk_state {
+	CHUNK_FREE = 0,
+	CHUNK_FULL
+};
+
+struct native_chunk {
+	uint32_t state;	 /* enum native_chunk_state */
+	uint32_t length; /* bytes that were written, <= NATIVE_CHUNK; whole packets, or whole words
+			    of the log of exits */
+};
+
+enum native_thread_state {
+	NATIVE_SLOT_FREE = 0,
+	NATIVE_SLOT_ACTIVE,
+	NATIVE_SLOT_ENDED
+};
+
+/* Index 0: packets; 1: the log of exits, uint32_t each: see MESSAGE_EXITS. */
+enum {
+	NATIVE_LOG_TRACE = 0,
+	NATIVE_LOG_EXITS,
+	NATIVE_LOGS
+};
+
+struct native_thread {
+	uint32_t state; /* enum native_thread_state */
+	int32_t pid, tid;
+	/*
+	 * Chunks are used in turn, n modulo NATIVE_CHUNKS. current: the number n of the chunk that
+	 * is being written. A thread that was killed has written it up to the last whole packet
+	 * before its first zero bytes at the end: the runtime hands out chunks filled with zeros
+	 * (PAD packets), and the recorder zeroes a chunk before it gives it back.
+	 */
+	uint64_t current[NATIVE_LOGS];
+	struct native_chunk chunks[NATIVE_LOGS][NATIVE_CHUNKS];
+};
+
+enum native_message_type {
+	NATIVE_MESSAGE_THREAD = 1, /* a thread begins; value: its slot */
+	NATIVE_MESSAGE_COMM,	   /* payload: the thread's new name */
+	/*
+	 * address, size: executable memory was mapped or became executable. The recorder reads
+	 * /proc/PID/maps there and answers (native_header.answered) before the program uses it.
+	 */
+	NATIVE_MESSAGE_MAP,
+	NATIVE_MESSAGE_CODE, /* address; payload: bytes that are in no file and will be executed */
+	/* A process was made; sent by the child. value: its parent. */
+	NATIVE_MESSAGE_FORK,
+	/* About to execve; the recorder seizes the process, answers, and injects at the stop. */
+	NATIVE_MESSAGE_EXEC,
+	NATIVE_MESSAGE_EXEC_FAILED,
+	/*
+	 * This program cannot be recorded, and nothing outside it has seen it run: payload: why,
+	 * a sentence without a full stop. The process waits to be killed.
+	 */
+	NATIVE_MESSAGE_REFUSED,
+	/* From here on the process runs untraced. address: where; payload: why. */
+	NATIVE_MESSAGE_LEFT,
+	NATIVE_MESSAGE_NOTE, /* payload: a remark for the user */
+	/*
+	 * With NATIVE_TRUTH: describes exits value, value + 1, ... of the log of exits. payload:
+	 * struct native_exit and its blocks, one after the other.
+	 */
+	NATIVE_MESSAGE_EXITS,
+	/* The first external effect has happened, or is about to: it is too late for REFUSED. */
+	NATIVE_MESSAGE_COMMITTED,
+	/* Ends by a signal. value: its number; address: the instruction, if size is not 0. */
+	NATIVE_MESSAGE_FATAL,
+};
+
+/* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */
+struct native_message {
+	uint32_t type;
+	uint32_t bytes;
+	int32_t pid, tid;
+	uint64_t tsc; /* RDTSC */
+	uint64_t address, size, value;
+};
+
+/*
+ * What ran when this exit was taken, from the head of its unit on. The instructions are not
+ * described: the recorder decodes the blocks' bytes itself.
+ */
+struct native_exit {
+	uint32_t blocks; /* number of struct native_block behind this */
+	uint32_t kind;	 /* 0: continues at `next`; 1: where the next unit of the log begins */
+	uint64_t next;
+};
+
+/* Straight code [start, end) all of which ran; its last instruction may be a branch. */
+struct native_block {
+	uint64_t start, end;
+};
+
+struct native_header {
+	/* Constant from the start on. */
+	uint32_t magic;
+	uint32_t flags;
+	uint64_t bytes; /* of the file */
+	uint64_t guard; /* a random word */
+	/* Trace options. */
+	uint8_t no_retcomp; /* no return is written as a TNT bit */
+	uint8_t tsc;	    /* TSC packets are written */
+	int32_t recorder_pid;
+
+	/* 0: the recorder takes nothing any more, and nobody waits for it. A futex word. */
+	uint32_t recorder_alive;
+	/* Messages. The lock is a futex word: 0 free, 1 taken, 2 taken and waited for. */
+	uint32_t message_lock;
+	uint64_t message_head; /* written by programs */
+	uint64_t message_tail; /* written by the recorder, which never reads it */
+	/* The recorder counts up for each message that it answers; a futex word. */
+	uint32_t answered;
+	uint32_t message_event; /* counted up with each message; the recorder may wait on it */
+};
+
+/*
+ * Handover: what the recorder puts at the beginning of the stack of the runtime (inject.c), and
+ * runtime/start.c finds there.
+ */
+struct native_handover {
+	uint64_t shared;	   /* address at which the file is mapped */
+	uint64_t blob, blob_bytes; /* where the runtime is, all of its mapping */
+	uint64_t registers[16];	   /* of the program at its first instruction, as in struct insn */
+	uint64_t rip, rflags, fs_base, gs_base;
+	uint32_t slot; /* of the first thread */
+	int32_t pid;
+};
+
+_Static_assert(sizeof(struct native_header) <= NATIVE_HEADER_BYTES, "");
+_Static_assert(sizeof(struct native_thread) <= NATIVE_THREAD_BYTES, "");
+
+static inline uint64_t native_slot_bytes(uint32_t flags)
+{
+	return NATIVE_THREAD_BYTES + (uint64_t)NATIVE_RING * (flags & NATIVE_TRUTH ? 2 : 1);
+}
+
+static inline uint64_t native_slot_at(uint32_t flags, unsigned slot)
+{
+	return NATIVE_HEADER_BYTES + NATIVE_MESSAGES + slot * native_slot_bytes(flags);
+}
+
+static inline uint64_t native_bytes(uint32_t flags)
+{
+	return native_slot_at(flags, NATIVE_THREADS);
+}
+
+/* Offset of chunk n (any number) of a log within its slot. */
+static inline uint64_t native_chunk_at(unsigned log, uint64_t n)
+{
+	return NATIVE_THREAD_BYTES + log * (uint64_t)NATIVE_RING +
+	       n % NATIVE_CHUNKS * NATIVE_STRIDE;
+}
+
+#endif
