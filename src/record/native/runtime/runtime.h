@@ -53,6 +53,8 @@ struct registers {
 #define CONTEXT_RSP	      0x48 /* the program's, in gates */
 #define CONTEXT_STACK	      0x50 /* end of the runtime's stack */
 #define CONTEXT_EXITS_LOG     0x58 /* pointer of the second log (NATIVE_TRUTH) */
+#define CONTEXT_INSIDE	      0x60 /* bytes: see struct context */
+#define CONTEXT_PENDING	      0x61
 #define CONTEXT_INDIRECT      0x1000
 #define CONTEXT_INDIRECT_BITS 16
 #define CONTEXT_BYTES	      (CONTEXT_INDIRECT + (8u << CONTEXT_INDIRECT_BITS))
@@ -67,16 +69,22 @@ struct context {
 	uint64_t rcx, rax, log, r11;
 	uint64_t gate_exit, gate_indirect, gate_syscall;
 	uint64_t continue_at, rsp, stack, exits_log;
+	/*
+	 * True while the thread is in the runtime's own code: a signal that comes then is kept
+	 * until the next head. Where a gate has cleared it and is not yet in the cache,
+	 * unit_is_code() is true, and unit_interrupt() knows what to do.
+	 */
+	bool inside;
+	/*
+	 * A signal is kept: signals_deliver() has to be called at the next head. A gate looks at
+	 * it after the last C code and before it enters the cache.
+	 */
+	bool pending;
 
 	struct runtime *runtime;
 	struct native_thread *slot;
 	struct log_position logs[NATIVE_LOGS];
 	int32_t pid, tid;
-	/*
-	 * True while the thread is in the runtime's own code: a signal that comes then is kept
-	 * until the next head.
-	 */
-	bool inside;
 	/* The next exit is to call interrupt(); set by unit_interrupt(). */
 	bool poisoned;
 	uint64_t real_log;	   /* the log's pointer while it is poisoned */
@@ -160,16 +168,23 @@ void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11);
  * A store to the log faulted at `registers`, which are those of the kernel's signal frame: a guard
  * page, or a poisoned pointer. If it is an exit's store, changes chunks and sets *r so that the
  * exit is taken again, and returns true. *head: when the pointer was poisoned, the program is now
- * exactly before the instruction at *head, and *r are the program's registers there; else 0.
+ * exactly before the instruction at *head, *r are the program's registers there, and c->log is the
+ * log's pointer; else 0.
  */
 bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, uint64_t *head);
 /*
  * pcmap.c. The program's registers at the instruction that was running at cache address r->rip.
  * False: the address is not one at which an instruction of the program begins or faults (within an
  * exit's own code: then the exit has not been taken yet, and *r is the state before its branch if
- * `exact` is false on return).
+ * `exact` is false on return). In both cases c->log is the log's pointer afterwards, not poisoned.
  */
 bool unit_state(struct context *c, struct registers *r);
+/*
+ * A unit ends before its exit, because the program's instruction at this cache address faulted:
+ * writes the packets of what ran before it in the unit (and, with NATIVE_TRUTH, an exit that
+ * describes it) at c->log, and moves the pointer. Makes room for PACKETS_MAX bytes behind it.
+ */
+void unit_cut(struct context *c, uint64_t cache_address);
 
 /* gates.S: enters the cache with the program's registers; does not return. */
 _Noreturn void gate_resume(struct context *c, const struct registers *r, uint64_t cache_address);
@@ -180,10 +195,70 @@ _Noreturn void gate_native(struct context *c, const struct registers *r);
 void syscall_gate(struct context *c, struct registers *r);
 /* Whether a call of this number has an effect outside of the process. */
 
-/* signals.c */
+/*
+ * signals.c. The program's handlers, masks and alternate stacks are virtual where the runtime needs
+ * the kernel's for itself; everything else stays the kernel's.
+ */
+/* The first thread of the process begins: takes over what the process has inherited. */
 void signals_begin(struct context *c);
-/* At a head: delivers what is pending, which changes *r. */
-void signals_deliver(struct context *c, struct registers *r);
+/*
+ * In a new thread, on its own context, before its first instruction. parent: the context of
+ * the thread that called clone() with these flags. All signals are blocked until it has
+ * been called (signals_hold() in the parent).
+ */
+void signals_begin_thread(struct context *c, const struct context *parent, uint64_t clone_flags);
+/* In the child of fork() or vfork(), on a context of its own: nothing is pending there. */
+void signals_forked(struct context *c);
+/* Blocks all signals of this thread, and sets the program's mask again. Not nested. */
+void signals_hold(struct context *c);
+void signals_release(struct context *c);
+/*
+ * Before execve: what the next program inherits (mask, ignored signals) becomes the
+ * kernel's; and back again if execve failed.
+ */
+void signals_exec(struct context *c);
+void signals_exec_failed(struct context *c);
+/*
+ * Carries out r's system call in the kernel; call: its number and the six arguments, which
+ * the caller may have changed. False: a signal came before it, or interrupted it in such a
+ * way that it has to be made again: the program is still before its SYSCALL instruction, *r
+ * stays as it is, and the caller goes on as at any head, which delivers the signal. All
+ * system calls of the program that can wait have to be made here, or a signal that comes
+ * just before them waits, too.
+ */
+bool signals_call(struct context *c, const uint64_t call[7], int64_t *result);
+/*
+ * Carries out the system call r->general[0], if it is one of the following, and changes *r
+ * as the call does (RAX, RCX, R11, RIP); false: it is another one. rt_sigaction,
+ * rt_sigprocmask, sigaltstack, rt_sigreturn, rt_sigsuspend, rt_sigpending, rt_sigtimedwait,
+ * ppoll, pselect6, epoll_pwait, epoll_pwait2. (signalfd and signalfd4 can be passed.) It
+ * does not return from rt_sigreturn: that goes on at signals_head().
+ */
+bool signals_syscall(struct context *c, struct registers *r);
+/*
+ * Between two instructions of the program, in the runtime: delivers what is kept, as the
+ * kernel does when it returns to a program: *r is then the first instruction of the
+ * handler. Writes no packets: after a system call, TIP.PGD stands in the log already, and
+ * TIP.PGE with r->rip follows. True: *r has changed.
+ */
+bool signals_deliver(struct context *c, struct registers *r);
+/* The same at a head while tracing is enabled: writes FUP, TIP.PGD and TIP.PGE. */
+bool signals_interrupt(struct context *c, struct registers *r);
+/*
+ * The program goes on at r->rip: delivers what is kept, and enters the cache. traced: false
+ * after a system call: TIP.PGE is yet to be written.
+ */
+_Noreturn void signals_head(struct context *c, struct registers *r, bool traced);
+/*
+ * There is no code that can be read at r->rip: goes there natively, so that the processor
+ * and the kernel say what is wrong, and delivers that signal.
+ */
+_Noreturn void signals_no_code(struct context *c, struct registers *r);
+/*
+ * Gives the kernel the program's handlers, mask, alternate stack and pending signals, and
+ * goes on natively with these registers; GS becomes 0. For leave().
+ */
+_Noreturn void signals_leave(struct context *c, const struct registers *r);
 
 /* leave.c */
 /*
