@@ -151,6 +151,11 @@ struct native_header {
 	/* The recorder counts up for each message that it answers; a futex word. */
 	uint32_t answered;
 	uint32_t message_event; /* counted up with each message; the recorder may wait on it */
+	/*
+	 * Not 0: a program of this recording has sent NATIVE_MESSAGE_COMMITTED. Written by programs
+	 * alone, for those that come after an execve; the recorder goes by the message.
+	 */
+	uint32_t committed;
 };
 
 /*
