@@ -20,6 +20,7 @@ _ptah_options() {
 	cover) echo "--format= --map-size= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	export) echo "--to= --clock= --stubs --value= --by= --max-stack= --include= --exclude= --dso= -d --predictor --branches= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	inject) echo "--itrace --strip --output= -o --input= -i --jobs= -j --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
+	repack) echo "--retcomp --output= -o --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
 	diff) echo "--by= --ignore= --fail-over= --fail-over-each= --least= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --color= --no-pager --help -h" ;;
 	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
@@ -57,8 +58,9 @@ _ptah_value() {
 		export:-i | export:--pt | export:--raw | export:--elf | export:--pe | export:--pages | \
 		export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | export:--output | \
 		export:-o | inject:--output | inject:-o | inject:--input | inject:-i | inject:--vmlinux | \
-		inject:-k | inject:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | diff:--output | \
-		diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
+		inject:-k | inject:--kallsyms | repack:--output | repack:-o | repack:--input | repack:-i | \
+		repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | \
+		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
@@ -100,7 +102,8 @@ _ptah_value() {
 		export:--cpuid-0x15 | export:--since | export:--until | export:--around | export:--function | \
 		export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | \
 		inject:--jobs | inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | \
-		inject:--tid | inject:--comm | inject:--cpu | inject:-C | inject:--processor | diff:--ignore | \
+		inject:--tid | inject:--comm | inject:--cpu | inject:-C | inject:--processor | repack:--pid | \
+		repack:--tid | repack:--comm | repack:--cpu | repack:-C | repack:--processor | diff:--ignore | \
 		diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | \
 		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
@@ -111,10 +114,10 @@ _ptah_value() {
 	report:--symfs | view:--source-path | view:--prefix | view:--symfs | annotate:--source-path | \
 		annotate:--prefix | annotate:--symfs | calls:--symfs | script:--symfs | stat:--symfs | \
 		verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | export:--symfs | \
-		inject:--symfs | diff:--symfs) echo "folder" ;;
+		inject:--symfs | repack:--symfs | diff:--symfs) echo "folder" ;;
 	report:--errata | view:--errata | annotate:--errata | calls:--errata | script:--errata | \
 		stat:--errata | verify:--errata | dump:--errata | profile:--errata | cover:--errata | \
-		export:--errata | inject:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+		export:--errata | inject:--errata | repack:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
 	report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
 		verify:--color | dump:--color | profile:--color | cover:--color | export:--color | diff:--color | \
 		caps:--color) echo "words auto always never" ;;
@@ -132,7 +135,7 @@ _ptah_value() {
 	esac
 }
 
-_ptah_commands='record report view annotate calls script stat verify dump asm profile merge cover export inject diff caps vm'
+_ptah_commands='record report view annotate calls script stat verify dump asm profile merge cover export inject repack diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

@@ -592,6 +592,27 @@ complete -c ptah -n '__fish_seen_subcommand_from inject' -l no-progress -d 'no p
 complete -c ptah -n '__fish_seen_subcommand_from inject' -s q -l quiet -d 'no progress and no remarks on stderr'
 complete -c ptah -n '__fish_seen_subcommand_from inject' -s h -l help -d 'show this help'
 
+complete -c ptah -n __fish_use_subcommand -a repack -d 'a recording with the same trace in fewer bytes'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -F
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l retcomp -d 'compress returns, although it was recorded without'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s o -l output -r -F -d 'write to FILE instead of the recording\'s place'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s i -l input -r -F -d 'the recording (default: perf.data)'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l symfs -x -a '(__fish_complete_directories)' -d 'look for binaries below DIR'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s k -l vmlinux -r -F -d 'the kernel\'s code and symbols, as an ELF file'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l kallsyms -r -F -d 'the names of the kernel\'s functions, as in /proc/kallsyms'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s f -l force -d 'go on when binaries have changed or are missing'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l pid -x -d 'only this process'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l tid -x -d 'only this thread'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l comm -x -d 'only threads of this name'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s C -l cpu -x -d 'only this CPU\'s stream, in a recording that has one per CPU'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l processor -x -d 'family/model/stepping that recorded (default: as the recording says)'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l errata -x -a '(__fish_append , all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84)' -d 'work around these errata, all or none (default: the processor\'s)'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l no-tnt -d 'the trace has no TNT packets (a recording says so itself)'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l no-retcomp -d 'with --no-tnt: it has no compressed returns either'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l no-progress -d 'no progress line on a terminal'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s q -l quiet -d 'no progress and no remarks on stderr'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -s h -l help -d 'show this help'
+
 complete -c ptah -n __fish_use_subcommand -a diff -d 'what changed from one run to another'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -F
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l by -x -a 'functions branches lines' -d 'functions, branches or lines (default: functions)'

@@ -34,7 +34,7 @@ offers() { # WANTED WORD...
 mkdir -p inside/folder
 touch inside/file
 
-offers "record report" re
+offers "record report repack" re
 offers "--help" --h
 offers "--format=" stat --form
 offers "text" stat --format = te
