@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls about memory. Two things have to hold. The program must not change the runtime's
+ * memory: a call that touches it gets the answer that the kernel would give if nothing were
+ * mapped there. And the cache must not outlive the code it was copied from: units of memory that
+ * changes are forgotten before the call, and the recorder looks at new executable memory after it
+ * and before the program runs in it.
+ *
+ * Memory that is writable and executable at the same time, or that is shared and executable, can
+ * change without a system call: such a program is left to another recorder.
+ */
+#include "record/native/runtime/syscalls.h"
+
+#include "record/native/runtime/sys.h"
+
+#include <asm/errno.h>
+#include <linux/mman.h>
+#include <linux/shm.h>
+
+#define HUGE_PAGE    (UINT64_C(2) << 20)
+#define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
+
+static uint64_t page_up(uint64_t n)
+{
+	return (n + NATIVE_PAGE - 1) & ~(uint64_t)(NATIVE_PAGE - 1);
+}
+
+/* The end of `bytes` bytes of whole pages, never before start. */
+static uint64_t end_of(uint64_t start, uint64_t bytes)
+{
+	const uint64_t end = start + page_up(bytes);
+
+	return bytes > UINT64_C(1) << ADDRESS_BITS || end < start ? start : end;
+}
+
+/* ---- Executable ranges -------------------------------------------------- */
+
+static void lock_ranges(struct syscalls *s)
+{
+	while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE))
+		__builtin_ia32_pause();
+}
+
+static void unlock_ranges(struct syscalls *s)
+{
+	__atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
+}
+
+static void add_executable(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	lock_ranges(s);
+	for (uint32_t i = 0; i < s->executable_count; i++) {
+		struct address_range *x = &s->executable[i];
+
+		if (start <= x->end && end >= x->start) {
+			x->start = start < x->start ? start : x->start;
+			x->end = end > x->end ? end : x->end;
+			unlock_ranges(s);
+			return;
+		}
+	}
+	if (s->executable_count == SYSCALL_RANGES) {
+		s->executable[0].start = 0;
+		s->executable[0].end = UINT64_MAX;
+	} else {
+		s->executable[s->executable_count].start = start;
+		s->executable[s->executable_count++].end = end;
+	}
+	unlock_ranges(s);
+}
+
+static bool may_be_executable(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	bool found = false;
+
+	lock_ranges(s);
+	for (uint32_t i = 0; i < s->executable_count && !found; i++)
+		found = start < s->executable[i].end && end > s->executable[i].start;
+	unlock_ranges(s);
+	return found;
+}
+
+/* The recorder reads the process's list of mappings there. */
+static void report_executable(struct context *c, uint64_t start, uint64_t end)
+{
+	const struct native_message m = {
+	    .type = NATIVE_MESSAGE_MAP, .address = start, .size = end - start};
+
+	add_executable(c->syscalls, start, end);
+	message_ask(c, &m, NULL);
+}
+
+/* ---- Around the runtime's memory ---------------------------------------- */
+
+static bool is_ours(const struct context *c, uint64_t start, uint64_t end)
+{
+	return end > start && memory_is_ours(c->runtime, start, end - start);
+}
+
+/* The end of the part of [start, end) before the first page of the runtime's. */
+static uint64_t end_of_free(const struct context *c, uint64_t start, uint64_t end)
+{
+	uint64_t low = start, high = end; /* nothing before low is ours */
+
+	if (!is_ours(c, start, end))
+		return end;
+	while (high - low > NATIVE_PAGE) {
+		const uint64_t middle = low + (high - low) / NATIVE_PAGE / 2 * NATIVE_PAGE;
+
+		if (is_ours(c, start, middle))
+			high = middle;
+		else
+			low = middle;
+	}
+	return low;
+}
+
+static uint64_t end_of_ours(const struct context *c, uint64_t start, uint64_t end)
+{
+	while (start < end && is_ours(c, start, start + NATIVE_PAGE))
+		start += NATIVE_PAGE;
+	return start;
+}
+
+/* Whether the kernel gives up at the first page that is not mapped. */
+static bool stops_at_gap(uint64_t number)
+{
+	return number == __NR_mprotect || number == __NR_pkey_mprotect || number == __NR_mlock ||
+	       number == __NR_mlock2 || number == __NR_munlock || number == __NR_mincore ||
+	       number == __NR_mbind;
+}
+
+/*
+ * A call about [RDI, RDI + RSI) as if nothing were mapped where the runtime is: made for each part
+ * around it.
+ */
+static int64_t call_around(struct context *c, const struct call *call)
+{
+	const uint64_t number = call->words[0], start = call->words[1];
+	const uint64_t end = end_of(start, call->words[2]);
+	const int64_t gap = number == __NR_munmap ? 0 : -ENOMEM;
+	struct call part = *call;
+
+	/* Arguments that the kernel does not take do nothing. */
+	if (start % NATIVE_PAGE || !is_ours(c, start, end))
+		return syscall_kernel(call);
+	for (uint64_t at = start; at < end;) {
+		const uint64_t stop = end_of_free(c, at, end);
+		int64_t result = 0;
+
+		part.words[1] = at;
+		part.words[2] = stop - at;
+		if (stop > at)
+			result = syscall_kernel(&part);
+		if (sys_is_error(result) && (result != gap || stops_at_gap(number)))
+			return result;
+		at = end_of_ours(c, stop, end);
+		if (stops_at_gap(number))
+			break;
+	}
+	return gap;
+}
+
+/* ---- Calls --------------------------------------------------------------- */
+
+static const char *protection_refusal(uint64_t protection)
+{
+	/* No switch: the compiler would make a table of pointers of it, which needs relocations. */
+	if (!(protection & PROT_EXEC))
+		return NULL;
+	if (protection & PROT_WRITE)
+		return "the program uses memory that is writable and executable, whose code can "
+		       "change unnoticed";
+	if (!(protection & PROT_READ))
+		return "the program uses memory that can be executed and not read";
+	return NULL;
+}
+
+static const char *mmap_refusal(const struct context *c, const uint64_t *w)
+{
+	const uint64_t flags = w[4];
+
+	if ((flags & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2])))
+		return "the program maps memory where the recorder's is";
+	if ((flags & MAP_SHARED) && (w[3] & PROT_EXEC))
+		return "the program executes shared memory, whose code can change unnoticed";
+	return protection_refusal(w[3]);
+}
+
+const char *mapping_refusal(const struct context *c, const struct call *call)
+{
+	const uint64_t *w = call->words;
+
+	switch (call->treatment) {
+	case SYSCALL_MMAP:
+		return mmap_refusal(c, w);
+	case SYSCALL_MPROTECT:
+		return protection_refusal(w[3]);
+	case SYSCALL_MREMAP:
+		if ((w[4] & MREMAP_FIXED) && is_ours(c, w[5], end_of(w[5], w[3])))
+			return "the program moves memory to where the recorder's is";
+		return NULL;
+	case SYSCALL_SHMAT:
+		if (w[3] & (SHM_EXEC | SHM_REMAP))
+			return "the program attaches shared memory that is executable or replaces "
+			       "other memory";
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
+static int64_t call_mmap(struct context *c, const struct call *call)
+{
+	const uint64_t *w = call->words;
+	uint64_t bytes = w[2], start;
+	int64_t result;
+
+	/* The kernel rounds a mapping of huge pages up to their size. */
+	if (w[4] & MAP_HUGETLB)
+		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
+		unit_forget(c, w[1], end_of(w[1], bytes));
+	result = syscall_kernel(call);
+	if (sys_is_error(result) || !(w[3] & PROT_EXEC))
+		return result;
+	start = (uint64_t)result;
+	unit_forget(c, start, end_of(start, bytes));
+	report_executable(c, start, end_of(start, bytes));
+	return result;
+}
+
+static int64_t call_mprotect(struct context *c, const struct call *call)
+{
+	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
+	int64_t result;
+
+	if (end > start)
+		unit_forget(c, start, end);
+	result = call_around(c, call);
+	/* With -ENOMEM, the pages before a gap have changed. */
+	if ((!result || result == -ENOMEM) && end > start && (call->words[3] & PROT_EXEC))
+		report_executable(c, start, end);
+	return result;
+}
+
+static int64_t call_munmap(struct context *c, const struct call *call)
+{
+	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
+
+	if (end > start)
+		unit_forget(c, start, end);
+	return call_around(c, call);
+}
+
+static int64_t call_mremap(struct context *c, const struct call *call)
+{
+	const uint64_t *w = call->words;
+	const uint64_t old_end = end_of(w[1], w[2]), new_end = end_of(w[5], w[3]);
+	const bool fixed = w[4] & MREMAP_FIXED;
+	bool executable;
+	int64_t result;
+
+	/* An old size of 0 doubles a shared mapping. */
+	if (is_ours(c, w[1], old_end > w[1] ? old_end : w[1] + NATIVE_PAGE))
+		return -EFAULT;
+	executable = may_be_executable(c->syscalls, w[1], old_end) || fixed;
+	if (old_end > w[1])
+		unit_forget(c, w[1], old_end);
+	if (fixed && new_end > w[5])
+		unit_forget(c, w[5], new_end);
+	result = syscall_kernel(call);
+	if (!sys_is_error(result) && executable)
+		report_executable(c, (uint64_t)result, end_of((uint64_t)result, w[3]));
+	return result;
+}
+
+static int64_t call_range(struct context *c, const struct call *call)
+{
+	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
+
+	/* MADV_DONTNEED and others bring back the bytes of the file. */
+	if (call->words[0] == __NR_madvise && end > start &&
+	    may_be_executable(c->syscalls, start, end))
+		unit_forget(c, start, end);
+	return call_around(c, call);
+}
+
+int64_t mapping_call(struct context *c, const struct call *call)
+{
+	switch (call->treatment) {
+	case SYSCALL_MMAP:
+		return call_mmap(c, call);
+	case SYSCALL_MPROTECT:
+		return call_mprotect(c, call);
+	case SYSCALL_MUNMAP:
+		return call_munmap(c, call);
+	case SYSCALL_MREMAP:
+		return call_mremap(c, call);
+	case SYSCALL_RANGE:
+		return call_range(c, call);
+	default: /* SHMAT */
+		return syscall_kernel(call);
+	}
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The gate through which every system call of the program goes. Before the call the trace ends
+ * with a TIP.PGD, as it does on a processor that traces user code alone; behind it a TIP.PGE says
+ * where the program goes on. syscalls.def says what each call needs.
+ */
+#include "record/native/runtime/syscalls.h"
+
+#include "record/native/runtime/sys.h"
+
+#include <asm/errno.h>
+#include <asm/prctl.h>
+#include <linux/personality.h>
+#include <linux/prctl.h>
+#include <linux/resource.h>
+#include <linux/seccomp.h>
+
+/* Newer than the headers of some systems. */
+#define ARCH_SHADOW_STACK_ENABLE 0x5001 /* ARCH_SHSTK_ENABLE */
+#define ARCH_UNTAG_MASK		 0x4001 /* ARCH_GET_UNTAG_MASK */
+#define PRCTL_SET_MEMORY_MERGE	 67
+#define PRCTL_GET_MEMORY_MERGE	 68
+
+#define COMM_BYTES 16 /* of a thread's name, with its end */
+
+struct sentence {
+	char text[80];
+};
+
+static const uint8_t treatments[] = {
+#define SYSCALL(number, name, treatment) [number] = SYSCALL_##treatment,
+#include "record/native/runtime/syscalls.def"
+#undef SYSCALL
+};
+
+/* In the order of the rows; one string, because an array of pointers needs relocations. */
+static const uint16_t numbers[] = {
+#define SYSCALL(number, name, treatment) number,
+#include "record/native/runtime/syscalls.def"
+#undef SYSCALL
+};
+
+static const char names[] =
+#define SYSCALL(number, name, treatment) #name "\0"
+#include "record/native/runtime/syscalls.def"
+#undef SYSCALL
+    ;
+
+enum syscall_treatment syscall_treatment(uint64_t number)
+{
+	return number < sizeof(treatments) ? (enum syscall_treatment)treatments[number]
+					   : SYSCALL_LEAVE;
+}
+
+int64_t syscall_kernel(const struct call *call)
+{
+	const uint64_t *w = call->words;
+
+	return sys_call(w[0], w[1], w[2], w[3], w[4], w[5], w[6]);
+}
+
+uint64_t syscall_end(uint64_t rip)
+{
+	const uint8_t *at = (const uint8_t *)rip;
+
+	while (at[0] != 0x0f || at[1] != 0x05)
+		at++;
+	return (uint64_t)at + 2;
+}
+
+void syscall_return(struct registers *r, const struct call *call, int64_t result)
+{
+	r->rip = call->next;
+	r->general[0] = (uint64_t)result;
+	r->general[1] = r->rip;
+	r->general[11] = r->rflags;
+}
+
+/* ---- What has to leave --------------------------------------------------- */
+
+static char *put_text(char *at, const char *end, const char *text)
+{
+	while (at < end - 1 && *text)
+		*at++ = *text++;
+	*at = 0;
+	return at;
+}
+
+static char *put_number(char *at, const char *end, uint64_t n)
+{
+	char digits[21];
+	char *digit = digits + sizeof(digits) - 1;
+
+	*digit = 0;
+	do
+		*--digit = (char)('0' + n % 10);
+	while (n /= 10);
+	return put_text(at, end, digit);
+}
+
+/* "the program calls ptrace"; for a call that nobody knows its number. */
+static const char *call_refusal(uint64_t number, struct sentence *sentence)
+{
+	char *text = sentence->text;
+	const char *end = text + sizeof(sentence->text), *name = names;
+	char *at = put_text(text, end, "the program calls ");
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (numbers[i] == number) {
+			put_text(at, end, name);
+			return text;
+		}
+		while (*name++)
+			;
+	}
+	put_number(put_text(at, end, "the unknown system call "), end, number);
+	return text;
+}
+
+static const char *prctl_refusal(const uint64_t *w)
+{
+	switch ((uint32_t)w[1]) {
+	case PR_SET_DUMPABLE:
+		/* The recorder could not read what the process has mapped. */
+		return w[2] == 1 ? NULL : "the program makes itself unreadable for the recorder";
+	case PR_SET_PDEATHSIG:
+	case PR_GET_PDEATHSIG:
+	case PR_GET_DUMPABLE:
+	case PR_GET_UNALIGN:
+	case PR_SET_UNALIGN:
+	case PR_GET_KEEPCAPS:
+	case PR_SET_KEEPCAPS:
+	case PR_GET_TIMING:
+	case PR_SET_TIMING:
+	case PR_SET_NAME:
+	case PR_GET_NAME:
+	case PR_GET_SECCOMP:
+	case PR_CAPBSET_READ:
+	case PR_CAPBSET_DROP:
+	case PR_GET_TSC:
+	case PR_GET_SECUREBITS:
+	case PR_SET_SECUREBITS:
+	case PR_SET_TIMERSLACK:
+	case PR_GET_TIMERSLACK:
+	case PR_MCE_KILL:
+	case PR_MCE_KILL_GET:
+	case PR_SET_PTRACER:
+	case PR_SET_CHILD_SUBREAPER:
+	case PR_GET_CHILD_SUBREAPER:
+	case PR_SET_NO_NEW_PRIVS:
+	case PR_GET_NO_NEW_PRIVS:
+	case PR_GET_TID_ADDRESS:
+	case PR_SET_THP_DISABLE:
+	case PR_GET_THP_DISABLE:
+	case PR_CAP_AMBIENT:
+	case PR_GET_SPECULATION_CTRL:
+	case PR_SET_SPECULATION_CTRL:
+	case PR_SET_IO_FLUSHER:
+	case PR_GET_IO_FLUSHER:
+	case PR_SET_VMA:
+	case PRCTL_SET_MEMORY_MERGE:
+	case PRCTL_GET_MEMORY_MERGE:
+		return NULL;
+	default:
+		return "the program changes how the kernel treats it (prctl)";
+	}
+}
+
+static const char *arch_prctl_refusal(const uint64_t *w)
+{
+	switch ((uint32_t)w[1]) {
+	case ARCH_SET_GS:
+	case ARCH_GET_GS:
+		return "the program uses the segment register GS";
+	case ARCH_SET_CPUID:
+	case ARCH_REQ_XCOMP_PERM:
+	case ARCH_REQ_XCOMP_GUEST_PERM:
+		return "the program changes what the processor shows it (arch_prctl)";
+	default:
+		return (uint32_t)w[1] > ARCH_UNTAG_MASK && (uint32_t)w[1] < ARCH_SHADOW_STACK_ENABLE
+			   ? "the program uses tagged addresses"
+			   : NULL;
+	}
+}
+
+static const char *limit_refusal(uint64_t resource)
+{
+	return resource == RLIMIT_AS || resource == RLIMIT_DATA
+		   ? "the program limits its memory, and the recorder's with it"
+		   : NULL;
+}
+
+/* Why the call cannot be carried out; NULL: it can be. Only looks. */
+static const char *refusal(const struct context *c, const struct call *call,
+			   struct sentence *sentence)
+{
+	const uint64_t *w = call->words;
+
+	switch (call->treatment) {
+	case SYSCALL_LEAVE:
+		return call_refusal(w[0], sentence);
+	case SYSCALL_PRCTL:
+		return prctl_refusal(w);
+	case SYSCALL_ARCH_PRCTL:
+		return arch_prctl_refusal(w);
+	case SYSCALL_SECCOMP:
+		return w[1] == SECCOMP_GET_ACTION_AVAIL || w[1] == SECCOMP_GET_NOTIF_SIZES
+			   ? NULL
+			   : call_refusal(w[0], sentence);
+	case SYSCALL_PERSONALITY:
+		return (uint32_t)w[1] != UINT32_MAX && (w[1] & READ_IMPLIES_EXEC)
+			   ? "the program makes all memory executable (personality)"
+			   : NULL;
+	case SYSCALL_LIMIT:
+		return limit_refusal((uint32_t)w[1]);
+	case SYSCALL_PRLIMIT:
+		return w[3] ? limit_refusal((uint32_t)w[2]) : NULL;
+	case SYSCALL_MMAP:
+	case SYSCALL_MPROTECT:
+	case SYSCALL_MREMAP:
+	case SYSCALL_SHMAT:
+		return mapping_refusal(c, call);
+	case SYSCALL_FORK:
+	case SYSCALL_VFORK:
+	case SYSCALL_CLONE:
+	case SYSCALL_CLONE3:
+		return process_refusal(c, call);
+	default:
+		return NULL;
+	}
+}
+
+/* ---- Carrying out --------------------------------------------------------- */
+
+static int64_t call_prctl(struct context *c, const struct call *call)
+{
+	const int64_t result = syscall_kernel(call);
+	char name[COMM_BYTES + 1];
+
+	if ((uint32_t)call->words[1] == PR_SET_NAME && !result) {
+		for (unsigned i = 0; i < sizeof(name); i++)
+			name[i] = 0;
+		/* The program's bytes are not read: the kernel has them. */
+		sys_call(__NR_prctl, PR_GET_NAME, (uint64_t)name, 0, 0, 0, 0);
+		message_text(c, NATIVE_MESSAGE_COMM, 0, name);
+	}
+	return result;
+}
+
+static int64_t call_arch_prctl(const struct call *call)
+{
+	/* As a kernel answers whose processor has no shadow stacks. */
+	return (uint32_t)call->words[1] == ARCH_SHADOW_STACK_ENABLE ? -EOPNOTSUPP
+								    : syscall_kernel(call);
+}
+
+/* False: a signal came first, the program is still before its call. */
+static bool carry_out(struct context *c, const struct call *call, int64_t *result)
+{
+	switch (call->treatment) {
+	case SYSCALL_MMAP:
+	case SYSCALL_MPROTECT:
+	case SYSCALL_MUNMAP:
+	case SYSCALL_MREMAP:
+	case SYSCALL_RANGE:
+	case SYSCALL_SHMAT:
+		*result = mapping_call(c, call);
+		return true;
+	case SYSCALL_PRCTL:
+		*result = call_prctl(c, call);
+		return true;
+	case SYSCALL_ARCH_PRCTL:
+		*result = call_arch_prctl(call);
+		return true;
+	case SYSCALL_RSEQ:
+		*result = -ENOSYS;
+		return true;
+	default:
+		return signals_call(c, call->words, result);
+	}
+}
+
+static void call_program(struct context *c, struct registers *r, const struct call *call)
+{
+	int64_t result;
+
+	switch (call->treatment) {
+	case SYSCALL_SIGNAL:
+		if (!signals_syscall(c, r))
+			leave_disabled(c, r, "the program calls a system call about signals");
+		return;
+	case SYSCALL_EXIT:
+	case SYSCALL_EXIT_GROUP:
+	case SYSCALL_EXEC:
+	case SYSCALL_FORK:
+	case SYSCALL_VFORK:
+	case SYSCALL_CLONE:
+	case SYSCALL_CLONE3:
+		process_call(c, r, call);
+		return;
+	default:
+		if (!carry_out(c, call, &result))
+			return;
+		if (effect_after(c, call, result))
+			effect_commit(c);
+		syscall_return(r, call, result);
+	}
+}
+
+static struct call call_of(const struct registers *r)
+{
+	const uint64_t *g = r->general;
+	/* The kernel takes the number from EAX. */
+	const struct call call = {
+	    .words = {(uint32_t)g[0], g[7], g[6], g[2], g[10], g[8], g[9]},
+	    .treatment = syscall_treatment((uint32_t)g[0]),
+	    .next = syscall_end(r->rip),
+	};
+
+	return call;
+}
+
+void syscall_gate(struct context *c, struct registers *r)
+{
+	const struct call call = call_of(r);
+	struct sentence sentence;
+	const char *why;
+
+	sentence.text[0] = 0;
+	if (!c->syscalls && !(c->syscalls = memory_take(c->runtime, sizeof(*c->syscalls))))
+		leave(c, r, "there is no memory for the recorder in the program");
+	why = refusal(c, &call, &sentence);
+	if (why)
+		leave(c, r, why);
+	/* Room for both packets: a chunk that begins while tracing is off has no address. */
+	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
+	if (!effect_is_committed(c) && effect_is_outside(c, &call))
+		effect_commit(c);
+	call_program(c, r, &call);
+	if (c->pending)
+		signals_deliver(c, r);
+	c->log = (uint64_t)packets_enable(c, (uint8_t *)c->log, r->rip);
+}

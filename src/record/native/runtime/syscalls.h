@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files that carry out system calls (syscalls.c, effects.c, mappings.c, threads.c,
+ * leave.c) share. */
+#ifndef PTAH_RECORD_NATIVE_RUNTIME_SYSCALLS_H
+#define PTAH_RECORD_NATIVE_RUNTIME_SYSCALLS_H
+
+#include "record/native/runtime/runtime.h"
+
+/* The columns of syscalls.def. 0 is LEAVE, so that numbers without a row leave. */
+enum syscall_treatment {
+	SYSCALL_LEAVE = 0,
+	SYSCALL_PASS,
+	SYSCALL_COMMIT,
+	SYSCALL_OPEN,
+	SYSCALL_OPENAT,
+	SYSCALL_READ,
+	SYSCALL_CLOSE,
+	SYSCALL_DUP,
+	SYSCALL_CLOSE_RANGE,
+	SYSCALL_IOCTL,
+	SYSCALL_FCNTL,
+	SYSCALL_KILL,
+	SYSCALL_TGKILL,
+	SYSCALL_PRCTL,
+	SYSCALL_ARCH_PRCTL,
+	SYSCALL_SECCOMP,
+	SYSCALL_PERSONALITY,
+	SYSCALL_LIMIT,
+	SYSCALL_PRLIMIT,
+	SYSCALL_MMAP,
+	SYSCALL_MPROTECT,
+	SYSCALL_MUNMAP,
+	SYSCALL_MREMAP,
+	SYSCALL_RANGE,
+	SYSCALL_SHMAT,
+	SYSCALL_RSEQ,
+	SYSCALL_SIGNAL,
+	SYSCALL_EXIT,
+	SYSCALL_EXIT_GROUP,
+	SYSCALL_EXEC,
+	SYSCALL_FORK,
+	SYSCALL_VFORK,
+	SYSCALL_CLONE,
+	SYSCALL_CLONE3,
+};
+
+/* One system call of the program: the number as the kernel takes it, and its arguments. */
+struct call {
+	uint64_t words[7]; /* number, then RDI, RSI, RDX, R10, R8, R9; as signals_call() wants it */
+	enum syscall_treatment treatment;
+	uint64_t next; /* RIP behind the SYSCALL instruction; the call may unmap that */
+};
+
+#define SYSCALL_DESCRIPTORS 1024 /* that are followed before the first effect */
+#define SYSCALL_RANGES	    256	 /* of executable memory that are followed; more: all memory */
+
+struct address_range {
+	uint64_t start, end;
+};
+
+/* context.syscalls: shared by the threads of a process. */
+struct syscalls {
+	/* Bit n: the program itself has opened descriptor n, a regular file, for reading. */
+	uint64_t opened[SYSCALL_DESCRIPTORS / 64];
+	/* What the program has made executable since its start; what was unmapped stays. */
+	struct address_range executable[SYSCALL_RANGES];
+	uint32_t executable_count;
+	uint32_t lock; /* of the ranges */
+};
+
+/* syscalls.c */
+enum syscall_treatment syscall_treatment(uint64_t number);
+/* What comes behind the SYSCALL instruction at `rip`, which may have prefixes. */
+uint64_t syscall_end(uint64_t rip);
+/* Sets *r to what it is after the call, with this result. */
+void syscall_return(struct registers *r, const struct call *call, int64_t result);
+
+/* effects.c: what others see of the program. */
+/* Whether somebody outside of the process may see this call, judged before it is carried out. */
+bool effect_is_outside(const struct context *c, const struct call *call);
+/* After it: descriptors. True: now that it is done, somebody may have seen it. */
+bool effect_after(struct context *c, const struct call *call, int64_t result);
+/* Sends NATIVE_MESSAGE_COMMITTED, once for the whole recording. */
+void effect_commit(struct context *c);
+bool effect_is_committed(const struct context *c);
+
+/* mappings.c: calls that change memory. Each is carried out as if the runtime's memory was free. */
+/* Why a call of this kind has to leave; NULL: it need not. */
+const char *mapping_refusal(const struct context *c, const struct call *call);
+int64_t mapping_call(struct context *c, const struct call *call);
+
+/* threads.c */
+/* Why a call of this kind has to leave; NULL: it need not. */
+const char *process_refusal(const struct context *c, const struct call *call);
+/* Carries out EXIT, EXIT_GROUP, EXEC, FORK, VFORK, CLONE and CLONE3, and changes *r. */
+void process_call(struct context *c, struct registers *r, const struct call *call);
+
+/* leave.c: leave() where TIP.PGD stands in the log already. */
+_Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why);
+
+/* Calls the kernel; for calls that do not wait. */
+int64_t syscall_kernel(const struct call *call);
+
+#endif

@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The gate of system calls, in this process: the calls are really made, and what the rest of the
+ * runtime would do is recorded by stand-ins below. What is expected is what the manual pages and
+ * the kernel's numbering say.
+ */
+#include "record/native/runtime/syscalls.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096
+
+/* ---- Stand-ins ------------------------------------------------------------ */
+
+#define LOG_MAX 64
+
+static struct native_header shared;
+static struct runtime runtime;
+static struct syscalls state;
+static struct context context;
+static struct registers registers;
+
+static char events[1024]; /* what was called, a letter each: see the stand-ins */
+static struct native_message asked;
+static char text[256]; /* of the last message with a text */
+static uint64_t forgotten[2], enabled_ip, ours[2];
+static bool interrupted; /* signals_call() */
+static jmp_buf left;
+static uint8_t log_bytes[PACKETS_MAX * LOG_MAX];
+
+static void note(const char *event)
+{
+	assert_true(strlen(events) + strlen(event) < sizeof(events));
+	strcat(events, event);
+}
+
+void *memory_take(struct runtime *rt, size_t n)
+{
+	assert_ptr_equal(rt, &runtime);
+	assert_true(n <= sizeof(state));
+	memset(&state, 0, sizeof(state));
+	return &state;
+}
+
+bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n)
+{
+	assert_ptr_equal(rt, &runtime);
+	return address < ours[1] && address + n > ours[0];
+}
+
+bool message_send(struct context *c, const struct native_message *m, const void *payload)
+{
+	(void)payload;
+	assert_ptr_equal(c, &context);
+	note(m->type == NATIVE_MESSAGE_COMMITTED     ? "C"
+	     : m->type == NATIVE_MESSAGE_EXEC_FAILED ? "x"
+						     : "?");
+	return true;
+}
+
+bool message_ask(struct context *c, const struct native_message *m, const void *payload)
+{
+	(void)payload;
+	assert_ptr_equal(c, &context);
+	asked = *m;
+	note(m->type == NATIVE_MESSAGE_MAP ? "M" : m->type == NATIVE_MESSAGE_EXEC ? "X" : "?");
+	return true;
+}
+
+void message_text(struct context *c, uint32_t type, uint64_t address, const char *t)
+{
+	(void)address;
+	assert_ptr_equal(c, &context);
+	snprintf(text, sizeof(text), "%s", t);
+	note(type == NATIVE_MESSAGE_REFUSED ? "R"
+	     : type == NATIVE_MESSAGE_LEFT  ? "L"
+	     : type == NATIVE_MESSAGE_COMM  ? "N"
+					    : "?");
+	if (type == NATIVE_MESSAGE_REFUSED)
+		shared.recorder_alive = 0; /* or it would wait to be killed */
+}
+
+void ring_end(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("E");
+}
+
+uint8_t *packets_room(struct context *c, uint64_t ip)
+{
+	assert_int_equal(ip, registers.rip);
+	return (uint8_t *)c->log;
+}
+
+uint8_t *packets_disable(struct context *c, uint8_t *at)
+{
+	assert_ptr_equal(at, (uint8_t *)c->log);
+	note("-");
+	return at + 1;
+}
+
+uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
+{
+	assert_ptr_equal(at, (uint8_t *)c->log);
+	note("+");
+	enabled_ip = ip;
+	return at + 1;
+}
+
+void unit_forget(struct context *c, uint64_t start, uint64_t end)
+{
+	assert_ptr_equal(c, &context);
+	assert_true(start < end);
+	forgotten[0] = start;
+	forgotten[1] = end;
+	note("f");
+}
+
+bool signals_call(struct context *c, const uint64_t call[7], int64_t *result)
+{
+	long r;
+
+	assert_ptr_equal(c, &context);
+	if (interrupted)
+		return false;
+	r = syscall((long)call[0], call[1], call[2], call[3], call[4], call[5], call[6]);
+	*result = r < 0 ? -errno : r;
+	return true;
+}
+
+bool signals_syscall(struct context *c, struct registers *r)
+{
+	assert_ptr_equal(c, &context);
+	assert_ptr_equal(r, &registers);
+	note("s");
+	r->rip = 0x1234;
+	return true;
+}
+
+bool signals_deliver(struct context *c, struct registers *r)
+{
+	note("d");
+	c->pending = false;
+	r->rip = 0x5678;
+	return true;
+}
+
+void signals_exec(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("e");
+}
+
+void signals_exec_failed(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("b");
+}
+
+_Noreturn void signals_leave(struct context *c, const struct registers *r)
+{
+	assert_ptr_equal(c, &context);
+	assert_ptr_equal(r, &registers);
+	note("!");
+	longjmp(left, 1);
+}
+
+/* ---- Driver ---------------------------------------------------------------- */
+
+static const uint8_t plain[] = {0x0f, 0x05, 0xcc};
+static const uint8_t prefixed[] = {0x48, 0x0f, 0x05, 0xcc};
+
+static int set_up(void **unused)
+{
+	(void)unused;
+	memset(&shared, 0, sizeof(shared));
+	memset(&runtime, 0, sizeof(runtime));
+	memset(&context, 0, sizeof(context));
+	shared.recorder_alive = 1;
+	shared.recorder_pid = getpid();
+	runtime.shared = &shared;
+	context.runtime = &runtime;
+	context.pid = getpid();
+	context.tid = getpid();
+	context.log = (uint64_t)log_bytes;
+	events[0] = text[0] = 0;
+	interrupted = false;
+	memset(ours, 0, sizeof(ours));
+	memset(forgotten, 0, sizeof(forgotten));
+	return 0;
+}
+
+/* Makes the call. False: it left. */
+static bool call_at(const uint8_t *code, uint64_t number, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d, uint64_t e, uint64_t f)
+{
+	for (unsigned i = 0; i < 16; i++)
+		registers.general[i] = 0x1000 + i;
+	registers.general[0] = number;
+	registers.general[7] = a;
+	registers.general[6] = b;
+	registers.general[2] = c;
+	registers.general[10] = d;
+	registers.general[8] = e;
+	registers.general[9] = f;
+	registers.rip = (uint64_t)code;
+	registers.rflags = 0x246;
+	events[0] = 0;
+	context.log = (uint64_t)log_bytes;
+	if (setjmp(left))
+		return false;
+	syscall_gate(&context, &registers);
+	return true;
+}
+
+#define CALL3(number, a, b, c)                                                                     \
+	call_at(plain, number, (uint64_t)(a), (uint64_t)(b), (uint64_t)(c), 0, 0, 0)
+
+static int64_t result(void)
+{
+	return (int64_t)registers.general[0];
+}
+
+static uint64_t map(size_t pages, int protection)
+{
+	void *p = mmap(NULL, pages * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return (uint64_t)p;
+}
+
+static bool is_mapped(uint64_t page)
+{
+	unsigned char resident;
+
+	return !mincore((void *)page, PAGE, &resident);
+}
+
+/* ---- Tests ------------------------------------------------------------------ */
+
+/* x86-64 Linux numbers 0 to 336 and from 424 on (the rest are those of the x32 ABI and a gap). */
+static void test_every_number_has_a_row(void **unused)
+{
+	static bool rows[512];
+	static const struct {
+		unsigned number, header;
+	} known[] = {
+#define SYSCALL(number, name, treatment) {number, SYS_##name},
+/* Newer than the headers of the oldest systems. */
+#ifndef SYS_uretprobe
+#define SYS_uretprobe 335
+#endif
+#ifndef SYS_uprobe
+#define SYS_uprobe 336
+#endif
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#ifndef SYS_map_shadow_stack
+#define SYS_map_shadow_stack 453
+#endif
+#ifndef SYS_futex_wake
+#define SYS_futex_wake	  454
+#define SYS_futex_wait	  455
+#define SYS_futex_requeue 456
+#endif
+#ifndef SYS_statmount
+#define SYS_statmount	      457
+#define SYS_listmount	      458
+#define SYS_lsm_get_self_attr 459
+#define SYS_lsm_set_self_attr 460
+#define SYS_lsm_list_modules  461
+#endif
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat	  463
+#define SYS_getxattrat	  464
+#define SYS_listxattrat	  465
+#define SYS_removexattrat 466
+#endif
+#ifndef SYS_open_tree_attr
+#define SYS_open_tree_attr 467
+#endif
+#ifndef SYS_file_getattr
+#define SYS_file_getattr 468
+#define SYS_file_setattr 469
+#endif
+#ifndef SYS__sysctl
+#define SYS__sysctl 156
+#endif
+#include "record/native/runtime/syscalls.def"
+#undef SYSCALL
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		assert_int_equal(known[i].number, known[i].header);
+		assert_false(rows[known[i].number]);
+		rows[known[i].number] = true;
+	}
+	for (unsigned n = 0; n < 512; n++)
+		assert_int_equal(rows[n], n <= 336 || (n >= 424 && n <= 469));
+}
+
+static void test_the_registers_are_the_kernels(void **unused)
+{
+	(void)unused;
+	assert_true(CALL3(SYS_getpid, 1, 2, 3));
+	assert_string_equal(events, "-+");
+	assert_int_equal(result(), getpid());
+	assert_int_equal(registers.rip, plain + 2);
+	assert_int_equal(registers.general[1], plain + 2);
+	assert_int_equal(registers.general[11], 0x246);
+	assert_int_equal(enabled_ip, plain + 2);
+	for (unsigned i = 3; i < 6; i++)
+		assert_int_equal(registers.general[i], 0x1000 + i);
+	for (unsigned i = 12; i < 16; i++)
+		assert_int_equal(registers.general[i], 0x1000 + i);
+	assert_int_equal(registers.general[7], 1);
+
+	assert_true(CALL3(SYS_close, -1, 0, 0));
+	assert_int_equal(result(), -EBADF);
+	/* The kernel takes the number from EAX, and instructions may have prefixes. */
+	assert_true(call_at(prefixed, SYS_getpid | UINT64_C(1) << 40, 0, 0, 0, 0, 0, 0));
+	assert_int_equal(result(), getpid());
+	assert_int_equal(registers.rip, prefixed + 3);
+}
+
+static void test_a_signal_before_the_call_leaves_it_to_be_made_again(void **unused)
+{
+	(void)unused;
+	interrupted = true;
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_int_equal(registers.rip, plain);
+	assert_int_equal(enabled_ip, plain);
+	assert_int_equal(result(), SYS_getpid);
+}
+
+static void test_a_signal_after_the_call_is_delivered_before_tracing_goes_on(void **unused)
+{
+	(void)unused;
+	context.pending = true;
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_string_equal(events, "-d+");
+	assert_int_equal(enabled_ip, 0x5678);
+	assert_true(CALL3(SYS_rt_sigprocmask, 0, 0, 0));
+	assert_string_equal(events, "-s+");
+	assert_int_equal(enabled_ip, 0x1234);
+}
+
+static void test_the_first_effect_is_announced_once(void **unused)
+{
+	int ends[2];
+	char byte;
+
+	(void)unused;
+	assert_int_equal(pipe(ends), 0);
+	assert_true(CALL3(SYS_write, ends[1], "ab", 2));
+	assert_string_equal(events, "-C+");
+	assert_true(CALL3(SYS_write, ends[1], "c", 1));
+	assert_string_equal(events, "-+");
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+
+	/* A program that came by execve: another of the recording has announced it. */
+	set_up(NULL);
+	shared.committed = 1;
+	assert_true(CALL3(SYS_write, ends[1], "d", 1));
+	assert_string_equal(events, "-+");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static const char *events_of_read(uint64_t descriptor)
+{
+	char byte;
+
+	CALL3(SYS_read, descriptor, &byte, 1);
+	return events;
+}
+
+static void test_reading_what_the_program_opened_is_no_effect(void **unused)
+{
+	int inherited = open("/proc/self/exe", O_RDONLY), mine;
+
+	(void)unused;
+	assert_true(CALL3(SYS_openat, AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CLOEXEC));
+	assert_string_equal(events, "-+");
+	mine = (int)result();
+	assert_true(mine > 2);
+	assert_string_equal(events_of_read((uint64_t)mine), "-+");
+	/* Another descriptor takes its number. */
+	assert_true(CALL3(SYS_dup2, inherited, mine, 0));
+	assert_string_equal(events, "-+");
+	assert_string_equal(events_of_read((uint64_t)mine), "-C+");
+
+	set_up(NULL);
+	assert_true(CALL3(SYS_open, "/proc/self/exe", O_RDONLY, 0));
+	assert_int_equal(close((int)result()), 0);
+	assert_true(CALL3(SYS_close, result(), 0, 0));
+	assert_string_equal(events, "-+");
+	assert_string_equal(events_of_read((uint64_t)inherited), "-C+");
+
+	set_up(NULL);
+	assert_true(CALL3(SYS_open, "/proc/self/comm", O_RDWR, 0));
+	assert_string_equal(events, "-C+");
+	close((int)result());
+	set_up(NULL);
+	assert_true(CALL3(SYS_open, "/dev/tty0-that-does-not-exist", O_RDONLY, 0));
+	assert_int_equal(result(), -ENOENT);
+	assert_string_equal(events, "-+");
+	close(mine);
+	close(inherited);
+}
+
+/* Whoever writes to it may have waited for that. */
+static void test_opening_a_fifo_is_an_effect(void **unused)
+{
+	char name[] = "test_syscalls.fifo";
+
+	(void)unused;
+	unlink(name);
+	assert_int_equal(mkfifo(name, 0600), 0);
+	assert_true(CALL3(SYS_open, name, O_RDONLY | O_NONBLOCK, 0));
+	assert_string_equal(events, "-C+");
+	close((int)result());
+	unlink(name);
+}
+
+static void test_calls_that_ask_are_no_effect(void **unused)
+{
+	uint64_t words[8];
+
+	(void)unused;
+	CALL3(SYS_ioctl, 0, 0x5401 /* TCGETS */, words);
+	assert_string_equal(events, "-+");
+	CALL3(SYS_fcntl, 0, F_GETFL, 0);
+	assert_string_equal(events, "-+");
+	CALL3(SYS_kill, getpid(), 0, 0);
+	assert_string_equal(events, "-+");
+	CALL3(SYS_tgkill, getpid(), getpid(), 0);
+	assert_string_equal(events, "-+");
+	CALL3(SYS_kill, getppid(), 0, 0);
+	assert_string_equal(events, "-C+");
+	set_up(NULL);
+	CALL3(SYS_fcntl, -1, F_SETFL, 0); /* of the file, which others may have open */
+	assert_string_equal(events, "-C+");
+}
+
+static void test_executable_memory_is_reported_and_forgotten(void **unused)
+{
+	const uint64_t page = map(3, PROT_READ);
+
+	(void)unused;
+	assert_true(CALL3(SYS_mprotect, page, 100, PROT_READ | PROT_EXEC));
+	assert_int_equal(result(), 0);
+	assert_string_equal(events, "-fM+");
+	assert_int_equal(asked.address, page);
+	assert_int_equal(asked.size, PAGE);
+	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE));
+	assert_string_equal(events, "-f+");
+	assert_int_equal(forgotten[0], page);
+	assert_int_equal(forgotten[1], page + PAGE);
+	/* It was executable: where it goes is looked at. */
+	assert_true(call_at(plain, SYS_mremap, page, PAGE, PAGE, MREMAP_MAYMOVE, 0, 0));
+	assert_string_equal(events, "-fM+");
+	assert_true(call_at(plain, SYS_mremap, page + 2 * PAGE, PAGE, PAGE, MREMAP_MAYMOVE, 0, 0));
+	assert_string_equal(events, "-f+");
+
+	assert_true(call_at(plain, SYS_mmap, page, 2 * PAGE, PROT_READ | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	assert_int_equal(result(), page);
+	assert_string_equal(events, "-ffM+");
+	assert_int_equal(asked.size, 2 * PAGE);
+	assert_true(CALL3(SYS_munmap, page, 3 * PAGE, 0));
+	assert_string_equal(events, "-f+");
+	assert_false(is_mapped(page));
+	/* What the kernel refuses, it refuses. */
+	assert_true(CALL3(SYS_munmap, page + 1, PAGE, 0));
+	assert_int_equal(result(), -EINVAL);
+	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC));
+	assert_int_equal(result(), -ENOMEM);
+}
+
+static void test_the_runtimes_memory_is_free_for_the_program(void **unused)
+{
+	const uint64_t all = map(8, PROT_READ | PROT_WRITE);
+	unsigned char resident[8];
+
+	(void)unused;
+	/* Pages 3 and 4 are the runtime's. */
+	ours[0] = all + 3 * PAGE;
+	ours[1] = all + 5 * PAGE;
+	assert_true(CALL3(SYS_mprotect, all, 8 * PAGE, PROT_NONE));
+	assert_int_equal(result(), -ENOMEM); /* with a gap: the pages before it have changed */
+	*(volatile char *)(all + 3 * PAGE) = 1;
+	*(volatile char *)(all + 5 * PAGE) = 1;
+	assert_true(CALL3(SYS_mprotect, all, 3 * PAGE, PROT_READ | PROT_WRITE));
+	assert_int_equal(result(), 0);
+	*(volatile char *)all = 1;
+	assert_true(CALL3(SYS_mprotect, ours[0], PAGE, PROT_NONE));
+	assert_int_equal(result(), -ENOMEM);
+	assert_true(CALL3(SYS_mincore, all, 8 * PAGE, resident));
+	assert_int_equal(result(), -ENOMEM);
+	assert_true(CALL3(SYS_madvise, all, 8 * PAGE, MADV_DONTNEED));
+	assert_int_equal(result(), -ENOMEM); /* and the rest is done */
+	assert_int_equal(*(volatile char *)all, 0);
+	assert_int_equal(*(volatile char *)(all + 5 * PAGE), 0);
+	assert_int_equal(*(volatile char *)(all + 3 * PAGE), 1);
+	assert_true(call_at(plain, SYS_mremap, ours[0], PAGE, PAGE, MREMAP_MAYMOVE, 0, 0));
+	assert_int_equal(result(), -EFAULT);
+	assert_true(call_at(plain, SYS_mmap, all, 8 * PAGE, PROT_READ,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+	assert_int_equal(result(), -EEXIST);
+	assert_true(CALL3(SYS_munmap, all, 8 * PAGE, 0));
+	assert_int_equal(result(), 0);
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(is_mapped(all + i * PAGE), i == 3 || i == 4);
+	/* MAP_FIXED would replace it: nothing that could be answered is true. */
+	assert_false(call_at(plain, SYS_mmap, all, 8 * PAGE, PROT_READ,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	assert_string_equal(events, "-ERL!");
+	munmap((void *)ours[0], 2 * PAGE);
+}
+
+/* Each leaves before it is made; the first column says which. */
+static void test_what_cannot_be_followed_leaves(void **unused)
+{
+	static const struct {
+		uint64_t number, a, b, c, d;
+		const char *why;
+	} cases[] = {
+	    {SYS_ptrace, 0, 0, 0, 0, "the program calls ptrace"},
+	    {SYS_seccomp, 1, 0, 0, 0, "the program calls seccomp"},
+	    {9999, 0, 0, 0, 0, "the program calls the unknown system call 9999"},
+	    {0x40000000 | SYS_getpid, 0, 0, 0, 0,
+	     "the program calls the unknown system call 1073741863"},
+	    {SYS_arch_prctl, 0x1001, 0, 0, 0, "GS"},
+	    {SYS_arch_prctl, 0x1012, 0, 0, 0, "arch_prctl"},
+	    {SYS_arch_prctl, 0x4002, 6, 0, 0, "tagged"},
+	    {SYS_prctl, PR_SET_SECCOMP, 1, 0, 0, "prctl"},
+	    {SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, "unreadable"},
+	    {SYS_personality, 0x0400000, 0, 0, 0, "personality"},
+	    {SYS_setrlimit, 9, 0, 0, 0, "limits"},
+	    {SYS_prlimit64, 0, 9, 1, 0, "limits"},
+	    {SYS_mmap, 0, PAGE, 7, MAP_PRIVATE | MAP_ANONYMOUS, "writable and executable"},
+	    {SYS_mmap, 0, PAGE, 5, MAP_SHARED | MAP_ANONYMOUS, "shared"},
+	    {SYS_mmap, 0, PAGE, 4, MAP_PRIVATE | MAP_ANONYMOUS, "not read"},
+	    {SYS_mprotect, 0, PAGE, 7, 0, "writable and executable"},
+	    {SYS_shmat, 0, 0, 0100000, 0, "shared"},
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		set_up(NULL);
+		assert_false(call_at(plain, cases[i].number, cases[i].a, cases[i].b, cases[i].c,
+				     cases[i].d, 0, 0));
+		assert_string_equal(events, "-ERL!");
+		assert_non_null(strstr(text, cases[i].why));
+		assert_int_equal(registers.rip, plain);
+		assert_int_equal(registers.general[0], cases[i].number);
+	}
+}
+
+static void test_calls_with_an_answer_of_their_own(void **unused)
+{
+	char name[16];
+
+	(void)unused;
+	assert_true(CALL3(SYS_rseq, 0, 32, 0));
+	assert_int_equal(result(), -ENOSYS);
+	assert_true(CALL3(SYS_arch_prctl, 0x5001, 1, 0));
+	assert_int_equal(result(), -EOPNOTSUPP);
+	assert_true(CALL3(SYS_prctl, PR_SET_NAME, "a-name-of-too-many-letters", 0));
+	assert_string_equal(events, "-N+");
+	assert_string_equal(text, "a-name-of-too-m");
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
+	assert_string_equal(name, "a-name-of-too-m");
+	assert_true(CALL3(SYS_personality, 0xffffffff, 0, 0));
+	assert_true(result() >= 0);
+	assert_true(CALL3(SYS_prlimit64, 0, 9, 0)); /* asks */
+}
+
+static void test_leaving_after_an_effect_lets_the_program_go_on(void **unused)
+{
+	(void)unused;
+	runtime.committed = true;
+	assert_false(CALL3(SYS_ptrace, 0, 0, 0));
+	assert_string_equal(events, "-EL!");
+}
+
+static int status_of_child(void (*run)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		run();
+		_exit(99);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void call_ptrace(void)
+{
+	CALL3(SYS_ptrace, 0, 0, 0);
+}
+
+static void call_exit(void)
+{
+	CALL3(SYS_exit_group, 7, 0, 0);
+}
+
+static void be_broken(void)
+{
+	leave_broken(&context, "a table is full");
+}
+
+static void test_the_process_ends(void **unused)
+{
+	(void)unused;
+	runtime.flags = NATIVE_STRICT;
+	assert_int_equal(status_of_child(call_ptrace), 125);
+	assert_int_equal(status_of_child(be_broken), 125);
+	assert_int_equal(status_of_child(call_exit), 7);
+}
+
+static void test_an_execve_that_fails(void **unused)
+{
+	const char *const none[] = {NULL};
+
+	(void)unused;
+	assert_true(CALL3(SYS_execve, "/nothing/of/this/name", none, none));
+	assert_int_equal(result(), -ENOENT);
+	assert_string_equal(events, "-Xebx+");
+	assert_int_equal(registers.rip, plain + 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup(test_every_number_has_a_row, set_up),
+	    cmocka_unit_test_setup(test_the_registers_are_the_kernels, set_up),
+	    cmocka_unit_test_setup(test_a_signal_before_the_call_leaves_it_to_be_made_again,
+				   set_up),
+	    cmocka_unit_test_setup(test_a_signal_after_the_call_is_delivered_before_tracing_goes_on,
+				   set_up),
+	    cmocka_unit_test_setup(test_the_first_effect_is_announced_once, set_up),
+	    cmocka_unit_test_setup(test_reading_what_the_program_opened_is_no_effect, set_up),
+	    cmocka_unit_test_setup(test_opening_a_fifo_is_an_effect, set_up),
+	    cmocka_unit_test_setup(test_calls_that_ask_are_no_effect, set_up),
+	    cmocka_unit_test_setup(test_executable_memory_is_reported_and_forgotten, set_up),
+	    cmocka_unit_test_setup(test_the_runtimes_memory_is_free_for_the_program, set_up),
+	    cmocka_unit_test_setup(test_what_cannot_be_followed_leaves, set_up),
+	    cmocka_unit_test_setup(test_calls_with_an_answer_of_their_own, set_up),
+	    cmocka_unit_test_setup(test_leaving_after_an_effect_lets_the_program_go_on, set_up),
+	    cmocka_unit_test_setup(test_the_process_ends, set_up),
+	    cmocka_unit_test_setup(test_an_execve_that_fails, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
