@@ -26,7 +26,7 @@
 
 #define LOG_MAX 64
 
-static struct native_header shared;
+static struct native_header *shared; /* with slots for threads */
 static struct runtime runtime;
 static struct syscalls state;
 static struct context context;
@@ -36,7 +36,12 @@ static char events[1024]; /* what was called, a letter each: see the stand-ins *
 static struct native_message asked;
 static char text[256]; /* of the last message with a text */
 static uint64_t forgotten[2], enabled_ip, ours[2];
+static uint64_t parent;	 /* of NATIVE_MESSAGE_FORK */
 static bool interrupted; /* signals_call() */
+/* What the child of vfork() has seen; it shares this memory. */
+static bool child_leaves;
+static int32_t child_pid;
+static struct registers child_registers;
 static jmp_buf left;
 static uint8_t log_bytes[PACKETS_MAX * LOG_MAX];
 
@@ -66,15 +71,24 @@ bool message_send(struct context *c, const struct native_message *m, const void 
 	assert_ptr_equal(c, &context);
 	note(m->type == NATIVE_MESSAGE_COMMITTED     ? "C"
 	     : m->type == NATIVE_MESSAGE_EXEC_FAILED ? "x"
+	     : m->type == NATIVE_MESSAGE_FORK	     ? "F"
+	     : m->type == NATIVE_MESSAGE_THREAD	     ? "T"
 						     : "?");
+	if (m->type == NATIVE_MESSAGE_FORK)
+		parent = m->value;
 	return true;
 }
 
 bool message_ask(struct context *c, const struct native_message *m, const void *payload)
 {
 	(void)payload;
-	assert_ptr_equal(c, &context);
 	asked = *m;
+	if (child_leaves) {
+		assert_int_equal(m->type, NATIVE_MESSAGE_EXEC);
+		child_pid = c->pid;
+		return true;
+	}
+	assert_ptr_equal(c, &context);
 	note(m->type == NATIVE_MESSAGE_MAP ? "M" : m->type == NATIVE_MESSAGE_EXEC ? "X" : "?");
 	return true;
 }
@@ -89,7 +103,7 @@ void message_text(struct context *c, uint32_t type, uint64_t address, const char
 	     : type == NATIVE_MESSAGE_COMM  ? "N"
 					    : "?");
 	if (type == NATIVE_MESSAGE_REFUSED)
-		shared.recorder_alive = 0; /* or it would wait to be killed */
+		shared->recorder_alive = 0; /* or it would wait to be killed */
 }
 
 void ring_end(struct context *c)
@@ -117,6 +131,34 @@ uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 	note("+");
 	enabled_ip = ip;
 	return at + 1;
+}
+
+uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
+{
+	assert_ptr_equal(at, (uint8_t *)c->log);
+	note("p");
+	enabled_ip = ip;
+	return at + 1;
+}
+
+void ring_begin(struct context *c)
+{
+	c->log = (uint64_t)log_bytes;
+	note("B");
+}
+
+void *memory_map(struct runtime *rt, size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_equal(rt, &runtime);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void memory_unmap(struct runtime *rt, void *address, size_t n)
+{
+	assert_ptr_equal(rt, &runtime);
+	assert_int_equal(munmap(address, n), 0);
 }
 
 void unit_forget(struct context *c, uint64_t start, uint64_t end)
@@ -157,6 +199,24 @@ bool signals_deliver(struct context *c, struct registers *r)
 	return true;
 }
 
+void signals_hold(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("h");
+}
+
+void signals_release(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("r");
+}
+
+void signals_forked(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	note("k");
+}
+
 void signals_exec(struct context *c)
 {
 	assert_ptr_equal(c, &context);
@@ -172,7 +232,11 @@ void signals_exec_failed(struct context *c)
 _Noreturn void signals_leave(struct context *c, const struct registers *r)
 {
 	assert_ptr_equal(c, &context);
-	assert_ptr_equal(r, &registers);
+	if (child_leaves) {
+		child_registers = *r;
+		for (;;)
+			syscall(SYS_exit_group, 42);
+	}
 	note("!");
 	longjmp(left, 1);
 }
@@ -182,21 +246,37 @@ _Noreturn void signals_leave(struct context *c, const struct registers *r)
 static const uint8_t plain[] = {0x0f, 0x05, 0xcc};
 static const uint8_t prefixed[] = {0x48, 0x0f, 0x05, 0xcc};
 
+static struct native_thread *slot(unsigned n)
+{
+	return (struct native_thread *)((char *)shared + native_slot_at(0, n));
+}
+
+static int set_up_group(void **unused)
+{
+	(void)unused;
+	shared = mmap(NULL, native_bytes(0), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	return 0;
+}
+
 static int set_up(void **unused)
 {
 	(void)unused;
-	memset(&shared, 0, sizeof(shared));
+	memset(shared, 0, sizeof(*shared));
 	memset(&runtime, 0, sizeof(runtime));
 	memset(&context, 0, sizeof(context));
-	shared.recorder_alive = 1;
-	shared.recorder_pid = getpid();
-	runtime.shared = &shared;
+	shared->recorder_alive = 1;
+	shared->recorder_pid = getpid();
+	runtime.shared = shared;
 	context.runtime = &runtime;
 	context.pid = getpid();
 	context.tid = getpid();
 	context.log = (uint64_t)log_bytes;
 	events[0] = text[0] = 0;
-	interrupted = false;
+	interrupted = child_leaves = false;
+	for (unsigned n = 0; n < NATIVE_THREADS; n++)
+		slot(n)->state = NATIVE_SLOT_FREE;
 	memset(ours, 0, sizeof(ours));
 	memset(forgotten, 0, sizeof(forgotten));
 	return 0;
@@ -380,7 +460,7 @@ static void test_the_first_effect_is_announced_once(void **unused)
 
 	/* A program that came by execve: another of the recording has announced it. */
 	set_up(NULL);
-	shared.committed = 1;
+	shared->committed = 1;
 	assert_true(CALL3(SYS_write, ends[1], "d", 1));
 	assert_string_equal(events, "-+");
 	close(ends[0]);
@@ -655,6 +735,111 @@ static void test_an_execve_that_fails(void **unused)
 	assert_int_equal(registers.rip, plain + 2);
 }
 
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* The call is made; in the child, what it saw is its exit status: 0 if it is as it should be. */
+static void fork_by(uint64_t number, uint64_t flags, uint64_t stack, unsigned expected_slot)
+{
+	const pid_t self = getpid();
+
+	shared->committed = runtime.committed = true;
+	assert_true(CALL3(number, flags, stack, 0));
+	if (getpid() != self) {
+		const struct native_thread *mine = slot(expected_slot);
+
+		_exit(strcmp(events, "-hFBTkp")		       ? 1
+		      : result()			       ? 2
+		      : context.pid != getpid()		       ? 3
+		      : context.slot != mine		       ? 4
+		      : mine->pid != getpid()		       ? 5
+		      : (pid_t)parent != self		       ? 6
+		      : enabled_ip != (uint64_t)plain + 2      ? 7
+		      : stack && registers.general[4] != stack ? 8
+							       : 0);
+	}
+	assert_string_equal(events, "-hr+");
+	assert_true(result() > 0);
+	assert_int_equal(registers.rip, plain + 2);
+	assert_int_equal(registers.general[4], 0x1004);
+	assert_int_equal(wait_for((pid_t)result()), 0);
+	assert_int_equal(slot(expected_slot)->state, NATIVE_SLOT_ACTIVE);
+	assert_int_equal(context.pid, self);
+}
+
+static void test_the_child_of_fork_has_a_slot_of_its_own(void **unused)
+{
+	(void)unused;
+	slot(0)->state = NATIVE_SLOT_ACTIVE;
+	slot(1)->state = NATIVE_SLOT_ENDED; /* the recorder has not taken everything yet */
+	fork_by(SYS_fork, 0, 0, 2);
+	fork_by(SYS_clone, SIGCHLD, 0, 3);
+	fork_by(SYS_clone, SIGCHLD, 0x7000, 4);
+	/* A call that fails takes none. */
+	assert_true(CALL3(SYS_clone, 0x00010000 /* CLONE_THREAD */ | SIGCHLD, 0, 0) == false);
+	assert_true(CALL3(SYS_clone, 0x00002000 /* CLONE_PTRACE */ | SIGCHLD, 0, 0) == false);
+	assert_int_equal(slot(5)->state, NATIVE_SLOT_FREE);
+}
+
+static void test_a_fork_without_a_free_slot_is_not_recorded(void **unused)
+{
+	(void)unused;
+	for (unsigned n = 0; n < NATIVE_THREADS; n++)
+		slot(n)->state = NATIVE_SLOT_ACTIVE;
+	runtime.committed = true;
+	child_leaves = true;
+	assert_true(CALL3(SYS_fork, 0, 0, 0));
+	assert_int_equal(wait_for((pid_t)result()), 42);
+}
+
+static void vfork_by(uint64_t number, uint64_t flags, uint64_t stack)
+{
+	const int32_t self = context.pid;
+
+	shared->committed = runtime.committed = true;
+	child_leaves = true;
+	assert_true(CALL3(number, flags, stack, 0));
+	assert_string_equal(events, "-hr+");
+	assert_int_equal(child_pid, result());
+	assert_int_equal(wait_for((pid_t)result()), 42);
+	assert_int_equal(child_registers.general[0], 0);
+	assert_int_equal(child_registers.general[1], plain + 2);
+	assert_int_equal(child_registers.rip, plain + 2);
+	assert_int_equal(child_registers.general[4], stack ? stack : 0x1004);
+	assert_int_equal(registers.general[4], 0x1004);
+	assert_int_equal(context.pid, self);
+	assert_int_equal(slot(0)->state, NATIVE_SLOT_FREE);
+}
+
+static void test_the_child_of_vfork_runs_natively(void **unused)
+{
+	(void)unused;
+	vfork_by(SYS_vfork, 0, 0);
+	vfork_by(SYS_clone, 0x4100 | SIGCHLD, 0x7000); /* posix_spawn() */
+}
+
+static void test_clone3_is_not_there(void **unused)
+{
+	(void)unused;
+	assert_true(CALL3(SYS_clone3, 0, 0, 0));
+	assert_int_equal(result(), -ENOSYS);
+	assert_string_equal(events, "-+");
+}
+
+static void test_threads_leave(void **unused)
+{
+	(void)unused;
+	assert_false(CALL3(SYS_clone, 0x3d0f00, 0x7000, 0)); /* pthread_create() */
+	assert_string_equal(events, "-ERL!");
+	assert_non_null(strstr(text, "thread"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -675,7 +860,12 @@ int main(void)
 	    cmocka_unit_test_setup(test_leaving_after_an_effect_lets_the_program_go_on, set_up),
 	    cmocka_unit_test_setup(test_the_process_ends, set_up),
 	    cmocka_unit_test_setup(test_an_execve_that_fails, set_up),
+	    cmocka_unit_test_setup(test_the_child_of_fork_has_a_slot_of_its_own, set_up),
+	    cmocka_unit_test_setup(test_a_fork_without_a_free_slot_is_not_recorded, set_up),
+	    cmocka_unit_test_setup(test_the_child_of_vfork_runs_natively, set_up),
+	    cmocka_unit_test_setup(test_clone3_is_not_there, set_up),
+	    cmocka_unit_test_setup(test_threads_leave, set_up),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, set_up_group, NULL);
 }

@@ -107,7 +107,6 @@ bool effect_is_outside(const struct context *c, const struct call *call)
 	case SYSCALL_FORK:
 	case SYSCALL_VFORK:
 	case SYSCALL_CLONE:
-	case SYSCALL_CLONE3:
 		return true;
 	case SYSCALL_OPEN:
 		return !opens_for_reading(w[2]);

@@ -280,7 +280,8 @@ static bool carry_out(struct context *c, const struct call *call, int64_t *resul
 	}
 }
 
-static void call_program(struct context *c, struct registers *r, const struct call *call)
+/* True: this is a child now, whose log is empty. */
+static bool call_program(struct context *c, struct registers *r, const struct call *call)
 {
 	int64_t result;
 
@@ -288,7 +289,7 @@ static void call_program(struct context *c, struct registers *r, const struct ca
 	case SYSCALL_SIGNAL:
 		if (!signals_syscall(c, r))
 			leave_disabled(c, r, "the program calls a system call about signals");
-		return;
+		return false;
 	case SYSCALL_EXIT:
 	case SYSCALL_EXIT_GROUP:
 	case SYSCALL_EXEC:
@@ -296,14 +297,14 @@ static void call_program(struct context *c, struct registers *r, const struct ca
 	case SYSCALL_VFORK:
 	case SYSCALL_CLONE:
 	case SYSCALL_CLONE3:
-		process_call(c, r, call);
-		return;
+		return process_call(c, r, call);
 	default:
 		if (!carry_out(c, call, &result))
-			return;
+			return false;
 		if (effect_after(c, call, result))
 			effect_commit(c);
 		syscall_return(r, call, result);
+		return false;
 	}
 }
 
@@ -325,6 +326,7 @@ void syscall_gate(struct context *c, struct registers *r)
 	const struct call call = call_of(r);
 	struct sentence sentence;
 	const char *why;
+	bool begins;
 
 	sentence.text[0] = 0;
 	if (!c->syscalls && !(c->syscalls = memory_take(c->runtime, sizeof(*c->syscalls))))
@@ -336,8 +338,10 @@ void syscall_gate(struct context *c, struct registers *r)
 	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
 	if (!effect_is_committed(c) && effect_is_outside(c, &call))
 		effect_commit(c);
-	call_program(c, r, &call);
+	begins = call_program(c, r, &call);
 	if (c->pending)
 		signals_deliver(c, r);
-	c->log = (uint64_t)packets_enable(c, (uint8_t *)c->log, r->rip);
+	/* A log begins with PSB+, whose FUP says that tracing is on, and where. */
+	c->log = (uint64_t)(begins ? packets_psb(c, (uint8_t *)c->log, r->rip)
+				   : packets_enable(c, (uint8_t *)c->log, r->rip));
 }

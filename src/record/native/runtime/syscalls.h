@@ -92,8 +92,11 @@ int64_t mapping_call(struct context *c, const struct call *call);
 /* threads.c */
 /* Why a call of this kind has to leave; NULL: it need not. */
 const char *process_refusal(const struct context *c, const struct call *call);
-/* Carries out EXIT, EXIT_GROUP, EXEC, FORK, VFORK, CLONE and CLONE3, and changes *r. */
-void process_call(struct context *c, struct registers *r, const struct call *call);
+/*
+ * Carries out EXIT, EXIT_GROUP, EXEC, FORK, VFORK, CLONE and CLONE3, and changes *r. True: this is
+ * a child, whose log is empty yet.
+ */
+bool process_call(struct context *c, struct registers *r, const struct call *call);
 
 /* leave.c: leave() where TIP.PGD stands in the log already. */
 _Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why);
