@@ -185,8 +185,9 @@ __attribute__((used)) static _Noreturn void run_native_child(struct native_child
 static int64_t clone_native(const uint64_t arguments[5], uint64_t stack_end,
 			    struct native_child *child)
 {
-	register uint64_t r10 __asm__("r10") = arguments[3];
-	register uint64_t r8 __asm__("r8") = arguments[4];
+	const uint64_t child_tid = arguments[3], tls = arguments[4];
+	register uint64_t r10 __asm__("r10") = child_tid;
+	register uint64_t r8 __asm__("r8") = tls;
 	int64_t result;
 
 	*(uint64_t *)(stack_end - 16) = (uint64_t)child;
