@@ -74,7 +74,8 @@ struct insn {
 	/*
 	 * Bit n: reads or writes the general register n (0 RAX, 1 RCX, ... 15 R15), as an operand,
 	 * in an address, or implicitly (SYSCALL: RCX, R11; CPUID; string instructions; PUSH: RSP).
-	 * AH, CH, DH and BH are bits 0 to 3.
+	 * AH, CH, DH and BH are bits 0 to 3. Some bits may be set without need, where a field names
+	 * a vector register or none; none is missing.
 	 */
 	uint16_t registers;
 	uint16_t pops; /* INSN_RET */
