@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# System calls of a program that is recorded from inside: its output, its exit status and what it
+# leaves behind are those that it has alone. The programs print results that do not depend on
+# addresses or process numbers.
+set -eu
+
+fail()
+{
+	echo "FAIL: $*" >&2
+	exit 1
+}
+
+programs=$PTAH_SOURCE/tests/record/native/programs
+: "${CC:=cc}"
+
+# run OUT COMMAND...: its output and exit status, in OUT
+run()
+{
+	out=$1
+	shift
+	status=0
+	"$@" >"$out" 2>&1 </dev/null || status=$?
+	echo "status $status" >>"$out"
+}
+
+native=
+"$PTAH" record --help | grep qemu | grep -q native && native=yes
+
+for name in memory registers processes; do
+	for how in -static -pie; do
+		"$CC" -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror "$how" -fPIE -o "$name" \
+			"$programs/$name.c"
+		run alone.txt "./$name"
+		run again.txt "./$name"
+		cmp alone.txt again.txt || fail "$name $how: runs differ without a recorder"
+		[ "$native" ] || continue
+		run recorded.txt env PTAH_NATIVE_STRICT=1 "$PTAH" record -q --recorder=native \
+			-o perf.data "./$name"
+		diff alone.txt recorded.txt >&2 || fail "$name $how: recorded, it behaves differently"
+	done
+done
+[ "$native" ] || { echo "SKIP: no recorder inside the program yet"; exit 77; }
