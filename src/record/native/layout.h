@@ -148,14 +148,23 @@ struct native_header {
 	uint32_t message_lock;
 	uint64_t message_head; /* written by programs */
 	uint64_t message_tail; /* written by the recorder, which never reads it */
-	/* The recorder counts up for each message that it answers; a futex word. */
+	/*
+	 * A futex word. The recorder counts up for each MAP and each EXEC, in the order of the
+	 * ring: the sender of the n-th waits until it is n.
+	 */
 	uint32_t answered;
-	uint32_t message_event; /* counted up with each message; the recorder may wait on it */
+	/*
+	 * Counted up with each message, each chunk that is FULL and each thread that has ENDED; the
+	 * recorder may wait on it.
+	 */
+	uint32_t message_event;
 	/*
 	 * Not 0: a program of this recording has sent NATIVE_MESSAGE_COMMITTED. Written by programs
 	 * alone, for those that come after an execve; the recorder goes by the message.
 	 */
 	uint32_t committed;
+	/* Messages that are to be answered so far. Written by programs alone, with the lock. */
+	uint32_t asked;
 };
 
 /*

@@ -65,6 +65,12 @@ bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n)
 	return address < ours[1] && address + n > ours[0];
 }
 
+bool recorder_is_alive(const struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	return shared->recorder_alive;
+}
+
 bool message_send(struct context *c, const struct native_message *m, const void *payload)
 {
 	(void)payload;

@@ -9,7 +9,6 @@
 
 #include "record/native/runtime/sys.h"
 
-#include <asm/errno.h>
 #include <linux/futex.h>
 #include <linux/time_types.h>
 
@@ -30,14 +29,12 @@ static void wait_for_end(struct context *c)
 	const struct __kernel_timespec wait = {.tv_nsec = REFUSED_WAIT_NS};
 	const uint64_t all = ~UINT64_C(0);
 	uint64_t before = 0;
-	uint32_t alive;
 
 	/* A signal of the program must not find it here. */
 	sys_call(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (uint64_t)&all, (uint64_t)&before,
 		 sizeof(all), 0, 0);
-	while ((alive = __atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE)) &&
-	       sys_call(__NR_kill, (uint64_t)shared->recorder_pid, 0, 0, 0, 0, 0) != -ESRCH)
-		sys_call(__NR_futex, (uint64_t)&shared->recorder_alive, FUTEX_WAIT, alive,
+	while (recorder_is_alive(c))
+		sys_call(__NR_futex, (uint64_t)&shared->recorder_alive, FUTEX_WAIT, 1,
 			 (uint64_t)&wait, 0, 0);
 	sys_call(__NR_rt_sigprocmask, 2, (uint64_t)&before, 0, sizeof(before), 0, 0);
 }

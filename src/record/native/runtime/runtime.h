@@ -123,7 +123,12 @@ bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n);
 /* messages.c: sends a message to the recorder; waits while the ring is full. False: nobody reads.
  */
 bool message_send(struct context *c, const struct native_message *m, const void *payload);
-/* Sends it, and waits until the recorder has answered. */
+/*
+ * Whether there is a recorder that takes what is written. Once it is not, nobody waits for it any
+ * more. For those that wait; it makes a system call.
+ */
+bool recorder_is_alive(const struct context *c);
+/* Sends it (NATIVE_MESSAGE_MAP or _EXEC), and waits until the recorder has answered. */
 bool message_ask(struct context *c, const struct native_message *m, const void *payload);
 /* The same, with a text as the payload. */
 void message_text(struct context *c, uint32_t type, uint64_t address, const char *text);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The logs of a thread: chunks of shared memory that are written in turn, with a guard page behind
+ * each. The recorder empties the chunks that are FULL, fills them with zeros and gives them back.
+ * Where it is slower than the program, the program waits: nothing is ever lost.
+ */
+#include "record/native/runtime/runtime.h"
+
+#include "record/native/runtime/sys.h"
+
+#include <linux/futex.h>
+#include <linux/mman.h>
+#include <linux/time_types.h>
+
+#define WAIT_NS 100000000 /* how long one wait takes, before it is looked whether to wait on */
+
+static unsigned logs_of(const struct context *c)
+{
+	return c->runtime->flags & NATIVE_TRUTH ? NATIVE_LOGS : NATIVE_LOG_EXITS;
+}
+
+static struct native_chunk *chunk_of(const struct context *c, unsigned log, uint64_t number)
+{
+	return &c->slot->chunks[log][number % NATIVE_CHUNKS];
+}
+
+static void wake_recorder(const struct context *c)
+{
+	uint32_t *event = &c->runtime->shared->message_event;
+
+	__atomic_fetch_add(event, 1, __ATOMIC_RELEASE);
+	sys_call(__NR_futex, (uint64_t)event, FUTEX_WAKE, INT32_MAX, 0, 0, 0);
+}
+
+/* Waits until the chunk can be written. If nobody reads, it is overwritten. */
+static void wait_for_chunk(const struct context *c, struct native_chunk *chunk)
+{
+	const struct __kernel_timespec wait = {.tv_nsec = WAIT_NS};
+
+	while (__atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) == CHUNK_FULL &&
+	       recorder_is_alive(c))
+		sys_call(__NR_futex, (uint64_t)&chunk->state, FUTEX_WAIT, CHUNK_FULL,
+			 (uint64_t)&wait, 0, 0);
+}
+
+/* Makes chunk `number` the one that is written. */
+static uint8_t *begin_chunk(struct context *c, unsigned log, uint64_t number)
+{
+	uint8_t *bytes = (uint8_t *)c->slot + native_chunk_at(log, number);
+
+	wait_for_chunk(c, chunk_of(c, log, number));
+	c->logs[log].chunk = bytes;
+	c->logs[log].number = number;
+	__atomic_store_n(&c->slot->current[log], number, __ATOMIC_RELEASE);
+	return bytes;
+}
+
+static void publish(struct context *c, unsigned log, const uint8_t *end)
+{
+	const struct log_position *at = &c->logs[log];
+	struct native_chunk *chunk = chunk_of(c, log, at->number);
+
+	chunk->length = (uint32_t)(end - at->chunk);
+	__atomic_store_n(&chunk->state, CHUNK_FULL, __ATOMIC_RELEASE);
+}
+
+/* Only of this slot: those of all would take a mapping each. */
+static void guard_chunks(const struct context *c, unsigned log)
+{
+	for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
+		sys_call(__NR_mprotect, (uint64_t)c->slot + native_chunk_at(log, i) + NATIVE_CHUNK,
+			 NATIVE_PAGE, PROT_NONE, 0, 0, 0);
+}
+
+void ring_begin(struct context *c)
+{
+	for (unsigned log = 0; log < logs_of(c); log++) {
+		guard_chunks(c, log);
+		begin_chunk(c, log, 0);
+	}
+	c->log = (uint64_t)c->logs[NATIVE_LOG_TRACE].chunk;
+	c->exits_log = (uint64_t)c->logs[NATIVE_LOG_EXITS].chunk;
+}
+
+uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
+{
+	publish(c, log, end);
+	wake_recorder(c);
+	return begin_chunk(c, log, c->logs[log].number + 1);
+}
+
+bool ring_is_guard(const struct context *c, unsigned log, uint64_t address)
+{
+	return c->logs[log].chunk &&
+	       address - ((uint64_t)c->logs[log].chunk + NATIVE_CHUNK) < NATIVE_PAGE;
+}
+
+void ring_end(struct context *c)
+{
+	const uint64_t ends[NATIVE_LOGS] = {c->poisoned ? c->real_log : c->log, c->exits_log};
+
+	for (unsigned log = 0; log < logs_of(c); log++)
+		if (ends[log] != (uint64_t)c->logs[log].chunk)
+			publish(c, log, (const uint8_t *)ends[log]);
+	__atomic_store_n(&c->slot->state, NATIVE_SLOT_ENDED, __ATOMIC_RELEASE);
+	wake_recorder(c);
+}

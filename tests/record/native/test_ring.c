@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* The logs of a thread: what is written arrives in order and whole, whatever the recorder does. */
+#include "record/native/runtime/runtime.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct native_header *shared;
+static struct runtime runtime;
+static struct context context;
+
+/* messages.c has a test of its own. */
+bool recorder_is_alive(const struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	return __atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE);
+}
+
+static int set_up(void **unused)
+{
+	(void)unused;
+	shared = mmap(NULL, native_bytes(NATIVE_TRUTH), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	shared->recorder_alive = 1;
+	runtime = (struct runtime){.shared = shared, .flags = NATIVE_TRUTH};
+	context = (struct context){.runtime = &runtime};
+	context.slot =
+	    (struct native_thread *)((uint8_t *)shared + native_slot_at(NATIVE_TRUTH, 1));
+	context.slot->state = NATIVE_SLOT_ACTIVE;
+	return 0;
+}
+
+static int tear_down(void **unused)
+{
+	(void)unused;
+	return munmap(shared, native_bytes(NATIVE_TRUTH));
+}
+
+static uint8_t *chunk(unsigned log, uint64_t n)
+{
+	return (uint8_t *)context.slot + native_chunk_at(log, n);
+}
+
+/* As the kernel sees it: a store there would fault. */
+static bool can_be_written(const uint8_t *at)
+{
+	int ends[2];
+	bool can;
+
+	assert_int_equal(pipe(ends), 0);
+	can = write(ends[1], at, 1) == 1;
+	assert_true(can || errno == EFAULT);
+	close(ends[0]);
+	close(ends[1]);
+	return can;
+}
+
+static void test_each_chunk_ends_at_a_page_without_access(void **unused)
+{
+	(void)unused;
+	ring_begin(&context);
+	assert_int_equal(context.log, chunk(NATIVE_LOG_TRACE, 0));
+	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
+	for (unsigned log = 0; log < NATIVE_LOGS; log++)
+		for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
+			assert_true(can_be_written(chunk(log, n)));
+			assert_true(can_be_written(chunk(log, n) + NATIVE_CHUNK - 1));
+			assert_false(can_be_written(chunk(log, n) + NATIVE_CHUNK));
+		}
+	assert_false(ring_is_guard(&context, 0, context.log + NATIVE_CHUNK - 1));
+	assert_true(ring_is_guard(&context, 0, context.log + NATIVE_CHUNK));
+	assert_true(ring_is_guard(&context, 0, context.log + NATIVE_STRIDE - 1));
+	assert_false(ring_is_guard(&context, 0, context.log + NATIVE_STRIDE));
+	assert_false(ring_is_guard(&context, 1, context.log + NATIVE_CHUNK));
+}
+
+static void test_without_truth_there_is_one_log(void **unused)
+{
+	(void)unused;
+	runtime.flags = 0;
+	ring_begin(&context);
+	assert_int_equal(context.exits_log, 0);
+	assert_false(ring_is_guard(&context, NATIVE_LOG_EXITS, NATIVE_CHUNK));
+}
+
+static void test_a_chunk_is_published_with_its_length(void **unused)
+{
+	const struct native_chunk *chunks = context.slot->chunks[NATIVE_LOG_TRACE];
+	uint32_t event;
+
+	(void)unused;
+	ring_begin(&context);
+	event = shared->message_event;
+	assert_ptr_equal(ring_next(&context, 0, chunk(0, 0) + 77), chunk(0, 1));
+	assert_int_equal(chunks[0].state, CHUNK_FULL);
+	assert_int_equal(chunks[0].length, 77);
+	assert_int_equal(chunks[1].state, CHUNK_FREE);
+	assert_int_equal(context.slot->current[0], 1);
+	assert_int_equal(context.slot->current[1], 0);
+	assert_int_not_equal(shared->message_event, event);
+
+	context.log = (uint64_t)chunk(0, 1) + 5;
+	ring_end(&context);
+	assert_int_equal(chunks[1].state, CHUNK_FULL);
+	assert_int_equal(chunks[1].length, 5);
+	/* Nothing is in it. */
+	assert_int_equal(context.slot->chunks[NATIVE_LOG_EXITS][0].state, CHUNK_FREE);
+	assert_int_equal(context.slot->state, NATIVE_SLOT_ENDED);
+}
+
+static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **unused)
+{
+	(void)unused;
+	ring_begin(&context);
+	context.real_log = context.log + 9;
+	context.log = 0x1000;
+	context.poisoned = true;
+	ring_end(&context);
+	assert_int_equal(context.slot->chunks[NATIVE_LOG_TRACE][0].length, 9);
+}
+
+static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
+{
+	(void)unused;
+	ring_begin(&context);
+	shared->recorder_alive = 0;
+	for (unsigned n = 1; n < 3 * NATIVE_CHUNKS; n++)
+		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + 1), chunk(0, n));
+}
+
+#define ROUNDS (20 * NATIVE_CHUNKS)
+
+static void *read_chunks(void *unused)
+{
+	(void)unused;
+	for (uint64_t n = 0; n < ROUNDS; n++) {
+		struct native_chunk *c = &context.slot->chunks[0][n % NATIVE_CHUNKS];
+
+		while (__atomic_load_n(&c->state, __ATOMIC_ACQUIRE) != CHUNK_FULL)
+			sched_yield();
+		assert_int_equal(c->length, 8);
+		assert_memory_equal(chunk(0, n), &n, 8);
+		memset(chunk(0, n), 0, 8);
+		__atomic_store_n(&c->state, CHUNK_FREE, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void test_the_program_waits_for_a_slow_recorder(void **unused)
+{
+	pthread_t reader;
+	uint8_t *at;
+
+	(void)unused;
+	ring_begin(&context);
+	at = chunk(0, 0);
+	assert_int_equal(pthread_create(&reader, NULL, read_chunks, NULL), 0);
+	for (uint64_t n = 0; n < ROUNDS; n++) {
+		for (unsigned i = 0; i < 8; i++)
+			assert_int_equal(at[i], 0); /* as the recorder has left it */
+		memcpy(at, &n, 8);
+		at = ring_next(&context, 0, at + 8);
+	}
+	assert_int_equal(pthread_join(reader, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_each_chunk_ends_at_a_page_without_access, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(test_without_truth_there_is_one_log, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_a_chunk_is_published_with_its_length, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(
+		test_the_end_is_where_the_pointer_was_before_it_was_poisoned, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_is_gone, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(test_the_program_waits_for_a_slow_recorder, set_up,
+					    tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
