@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* The packets between units, as the library's decoder reads them. */
+#include "test.h"
+
+#include "record/native/runtime/runtime.h"
+
+#include <ptah/packet.h>
+
+#include <stdlib.h>
+#include <x86intrin.h>
+
+/* A context without its table, and two chunks. */
+struct world {
+	struct context context;
+	struct runtime runtime;
+	uint8_t chunks[2][NATIVE_CHUNK + PACKETS_MAX];
+	const uint8_t *published; /* what ring_next() was called with */
+	unsigned calls;
+};
+
+static struct world *world;
+
+/* The runtime's ring, in this test. */
+uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
+{
+	assert_ptr_equal(c, &world->context);
+	assert_int_equal(log, NATIVE_LOG_TRACE);
+	world->published = end;
+	world->calls++;
+	c->logs[log].chunk = world->chunks[1];
+	c->logs[log].number++;
+	return world->chunks[1];
+}
+
+static struct context *begin(bool tsc)
+{
+	memset(world, 0xa5, sizeof(*world));
+	world->calls = 0;
+	world->runtime.tsc = tsc;
+	world->context.runtime = &world->runtime;
+	world->context.logs[NATIVE_LOG_TRACE].chunk = world->chunks[0];
+	world->context.log = (uint64_t)(uintptr_t)world->chunks[0];
+	return &world->context;
+}
+
+/* Addresses of programs: low, high, the vsyscall page, and where bits 15, 31 and 47 matter. */
+static const uint64_t addresses[] = {
+    0,
+    0x401000,
+    0xffff8000,
+    UINT64_C(0x555555554000),
+    UINT64_C(0x7fffffffffff),
+    UINT64_C(0xffffffffff600000),
+    UINT64_C(0xffff800000000000),
+};
+#define ADDRESSES (sizeof(addresses) / sizeof(*addresses))
+
+/* The packets of [at, end) one by one; an address is whole, whatever stood before. */
+struct reader {
+	const uint8_t *at, *end;
+	uint64_t last_ip;
+	struct ptah_packet packet;
+};
+
+static void expect(struct reader *r, enum ptah_packet_type type)
+{
+	int size = ptah_packet_decode(&r->packet, r->at, (size_t)(r->end - r->at), 0);
+	assert_true(size > 0);
+	assert_int_equal(r->packet.type, type);
+	r->at += size;
+}
+
+static void expect_ip(struct reader *r, enum ptah_packet_type type, uint64_t wanted)
+{
+	uint64_t ip = 0;
+	expect(r, type);
+	/* A last IP that no packet has set must not matter. */
+	r->last_ip = UINT64_C(0x1234567812345678);
+	assert_true(ptah_packet_ip(&r->last_ip, r->packet.u.ip.ipc, r->packet.u.ip.ip, &ip));
+	assert_true(ip == wanted);
+}
+
+static void expect_tsc(struct reader *r, uint64_t from, uint64_t to)
+{
+	expect(r, PTAH_PACKET_TSC);
+	const uint64_t mask = (UINT64_C(1) << 56) - 1;
+	assert_true(r->packet.u.tsc.tsc - (from & mask) <= to - from);
+}
+
+static void expect_psb(struct reader *r, bool tsc, uint64_t ip, uint64_t from)
+{
+	expect(r, PTAH_PACKET_PSB);
+	if (tsc)
+		expect_tsc(r, from, __rdtsc());
+	expect(r, PTAH_PACKET_MODE_EXEC);
+	assert_int_equal(r->packet.u.exec.mode, PTAH_EXEC_64);
+	assert_false(r->packet.u.exec.interrupts);
+	expect_ip(r, PTAH_PACKET_FUP, ip);
+	expect(r, PTAH_PACKET_PSBEND);
+}
+
+static void all(void **state)
+{
+	(void)state;
+	for (unsigned tsc = 0; tsc < 2; tsc++) {
+		for (size_t i = 0; i < ADDRESSES; i++) {
+			struct context *c = begin(tsc);
+			uint8_t *at = world->chunks[0];
+			uint64_t from = __rdtsc(), ip = addresses[i];
+			struct reader r = {.at = at};
+
+			r.end = packets_psb(c, at, ip);
+			assert_true(r.end - at <= PACKETS_MAX);
+			expect_psb(&r, tsc, ip, from);
+			assert_ptr_equal(r.at, r.end);
+
+			r.at = at;
+			r.end = packets_enable(c, at, ip);
+			assert_true(r.end - at <= PACKETS_MAX);
+			if (tsc)
+				expect_tsc(&r, from, __rdtsc());
+			expect_ip(&r, PTAH_PACKET_TIP_PGE, ip);
+			assert_ptr_equal(r.at, r.end);
+
+			r.at = at;
+			r.end = packets_disable(c, at);
+			expect(&r, PTAH_PACKET_TIP_PGD);
+			assert_int_equal(r.packet.u.ip.ipc, PTAH_IPC_SUPPRESSED);
+			assert_ptr_equal(r.at, r.end);
+
+			/* FUP and TIP.PGD, and TIP.PGE after it, fit into the room of one call. */
+			r.at = at;
+			r.end = packets_enable(c, packets_async_disable(c, at, ip), ip);
+			assert_true(r.end - at <= PACKETS_MAX);
+			expect_ip(&r, PTAH_PACKET_FUP, ip);
+			expect(&r, PTAH_PACKET_TIP_PGD);
+			assert_int_equal(r.packet.u.ip.ipc, PTAH_IPC_SUPPRESSED);
+			if (tsc)
+				expect_tsc(&r, from, __rdtsc());
+			expect_ip(&r, PTAH_PACKET_TIP_PGE, ip);
+			assert_ptr_equal(r.at, r.end);
+		}
+	}
+}
+
+static void room(void **state)
+{
+	(void)state;
+	for (int left = -3; left <= PACKETS_MAX + 3; left++) {
+		struct context *c = begin(true);
+		uint8_t *at = world->chunks[0] + NATIVE_CHUNK - left;
+		uint64_t from = __rdtsc();
+		c->log = (uint64_t)(uintptr_t)at;
+		uint8_t *got = packets_room(c, 0x401000);
+		assert_true(c->log == (uint64_t)(uintptr_t)got);
+		if (left >= PACKETS_MAX) {
+			assert_int_equal(world->calls, 0);
+			assert_ptr_equal(got, at);
+			continue;
+		}
+		/* Another chunk begins with PSB+, behind which there is room. */
+		assert_int_equal(world->calls, 1);
+		assert_ptr_equal(world->published, at);
+		struct reader r = {.at = world->chunks[1], .end = got};
+		expect_psb(&r, true, 0x401000, from);
+		assert_ptr_equal(r.at, got);
+		assert_true(world->chunks[1] + NATIVE_CHUNK - got >= PACKETS_MAX);
+	}
+}
+
+static int prepare(void **state)
+{
+	(void)state;
+	world = malloc(sizeof(*world));
+	return world ? 0 : -1;
+}
+
+static int finish(void **state)
+{
+	(void)state;
+	free(world);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(room)};
+	return cmocka_run_group_tests(tests, prepare, finish);
+}
