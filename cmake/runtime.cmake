@@ -20,7 +20,7 @@ function(ptah_add_runtime name)
   add_executable(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES LINK_DEPENDS ${PTAH_RUNTIME_FOLDER}/runtime.ld
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/runtime POSITION_INDEPENDENT_CODE OFF)
-  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   target_compile_options(${name} PRIVATE -ffreestanding -fno-stack-protector -fpie
     -fvisibility=hidden -mgeneral-regs-only -fcf-protection=none -fno-asynchronous-unwind-tables
     -ffunction-sections ${PTAH_RUNTIME_NO_TABLES} -fno-sanitize=all -O2)
