@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* See check.h. Each reason to refuse is a sentence, so that the user learns what to change. */
+#include "record/native/check.h"
+
+#include "record/command.h"
+#include "record/simulated/simulated.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define HWCAP2_USER_FSGSBASE 2 /* HWCAP2_FSGSBASE of <asm/hwcap2.h> */
+#define SCOPE_ADMIN_ONLY     2 /* of kernel.yama.ptrace_scope */
+#define SCOPE_NOBODY	     3
+
+/* ---- The machine --------------------------------------------------------- */
+
+static bool is_limited(int resource)
+{
+	struct rlimit limit;
+
+	return !getrlimit(resource, &limit) && limit.rlim_cur != RLIM_INFINITY;
+}
+
+static unsigned read_trace_scope(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "r");
+	unsigned scope = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%u", &scope) != 1)
+		scope = 0;
+	fclose(f);
+	return scope;
+}
+
+static void read_status(struct native_host *host)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		unsigned mode;
+
+		if (sscanf(line, "Seccomp: %u", &mode) == 1)
+			host->seccomp = mode != 0;
+		else if (!strncmp(line, "x86_Thread_features:", 20))
+			host->shadow_stack = strstr(line, "shstk") != NULL;
+	}
+	if (f)
+		fclose(f);
+}
+
+struct native_host native_host_read(void)
+{
+	const int personality_now = personality(0xffffffff);
+	struct native_host host = {
+	    .fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_USER_FSGSBASE,
+	    .all_executable = personality_now != -1 && (personality_now & READ_IMPLIES_EXEC),
+	    .memory_limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA),
+	    .may_trace_all = geteuid() == 0,
+	    .trace_scope = read_trace_scope(),
+	};
+
+	read_status(&host);
+	return host;
+}
+
+enum ptah_record_problem native_check_host(const struct native_host *host, struct ptah_message *why)
+{
+	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+
+	if (!host->fsgsbase)
+		return recorder_refuse(why, no,
+				       "the kernel or the processor does not let programs set the "
+				       "base of GS (FSGSBASE), which the recorder native needs");
+	if (host->shadow_stack)
+		return recorder_refuse(why, no,
+				       "programs have shadow stacks here, which the recorder "
+				       "native cannot keep right");
+	if (host->seccomp)
+		return recorder_refuse(why, no,
+				       "system calls are filtered here (seccomp), also those of "
+				       "the recorder native inside the program");
+	if (host->all_executable)
+		return recorder_refuse(why, no,
+				       "all memory of programs is executable here (personality "
+				       "READ_IMPLIES_EXEC), so that any store could change code");
+	if (host->memory_limited)
+		return recorder_refuse(why, no,
+				       "the memory of programs is limited here (ulimit -v or -d), "
+				       "and the recorder native needs some of it");
+	if (host->trace_scope >= SCOPE_NOBODY ||
+	    (host->trace_scope == SCOPE_ADMIN_ONLY && !host->may_trace_all))
+		return recorder_refuse(
+		    why, PTAH_RECORD_PERMISSION,
+		    "kernel.yama.ptrace_scope is %u, so that the recorder native "
+		    "cannot enter a program",
+		    host->trace_scope);
+	return PTAH_RECORD_FINE;
+}
+
+/* ---- What was asked for ---------------------------------------------------- */
+
+enum ptah_record_problem native_check_wishes(const struct ptah_record_config *config,
+					     struct ptah_message *why)
+{
+	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+
+	if (config->target.kind != PTAH_RECORD_COMMAND)
+		return recorder_refuse(why, no, "the recorder native records commands alone");
+	if (config->trace.os || config->output.kcore)
+		return recorder_refuse(why, no,
+				       "the kernel cannot be traced: the recorder native is inside "
+				       "the program");
+	if (config->target.no_inherit || config->target.start_paused)
+		return recorder_refuse(why, no,
+				       "the recorder native traces a program from its first "
+				       "instruction on, and its children with it");
+	if (config->filter_count)
+		return recorder_refuse(why, no, "the recorder native has no address filters");
+	if (config->buffer.policy != PTAH_RECORD_DRAIN)
+		return recorder_refuse(why, no,
+				       "the recorder native keeps all of the trace: it has no "
+				       "snapshots");
+	if (config->trace.cyc ||
+	    (config->trace.mtc && config->trace.mtc_period != PTAH_RECORD_CHOOSE))
+		return recorder_refuse(why, no,
+				       "the recorder native writes no CYC and no MTC packets");
+	if (config->backend.mark_loops || config->backend.long_tnt)
+		return recorder_refuse(
+		    why, no,
+		    "the recorder native neither marks loops nor writes long TNT "
+		    "packets");
+	return simulated_check(config, why);
+}
+
+enum ptah_record_problem native_check(const struct ptah_record_config *config,
+				      struct ptah_message *why)
+{
+	const struct native_host host = native_host_read();
+	enum ptah_record_problem problem = native_check_wishes(config, why);
+	struct command command = {0};
+	int status;
+
+	if (!problem)
+		problem = native_check_host(&host, why);
+	if (problem)
+		return problem;
+	status = command_resolve(config->target.argv, &command, why);
+	command_free(&command);
+	return status < 0 ? PTAH_RECORD_NO_TARGET : PTAH_RECORD_FINE;
+}

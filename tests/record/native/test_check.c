@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* What the recorder native refuses beforehand: each reason by itself, and nothing else. */
+#include "record/native/check.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char *command[] = {"true", NULL};
+
+static struct ptah_record_config plain_config(void)
+{
+	struct ptah_record_config config = {.size = sizeof(config), .target.argv = command};
+
+	ptah_record_trace_default(&config.trace);
+	return config;
+}
+
+/* The sentence names the matter. */
+static void refuses(const struct ptah_record_config *config, const char *matter)
+{
+	struct ptah_message why = {""};
+
+	assert_int_equal(native_check_wishes(config, &why), PTAH_RECORD_NOT_POSSIBLE);
+	assert_non_null(strstr(why.text, matter));
+}
+
+static void test_wishes(void **unused)
+{
+	static const struct ptah_record_filter filter = {.size = 1};
+	struct ptah_record_config config = plain_config();
+	struct ptah_message why = {""};
+
+	(void)unused;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	for (unsigned kind = PTAH_RECORD_PROCESSES; kind < PTAH_RECORD_TARGET_MAX; kind++) {
+		config.target.kind = kind;
+		refuses(&config, "commands");
+	}
+#define REFUSES(member, value, matter)                                                             \
+	config = plain_config();                                                                   \
+	config.member = (value);                                                                   \
+	refuses(&config, matter)
+	REFUSES(trace.os, true, "kernel");
+	REFUSES(output.kcore, true, "kernel");
+	REFUSES(target.no_inherit, true, "children");
+	REFUSES(target.start_paused, true, "first instruction");
+	REFUSES(buffer.policy, PTAH_RECORD_SNAPSHOT, "snapshots");
+	REFUSES(buffer.policy, PTAH_RECORD_STOP_WHEN_FULL, "snapshots");
+	REFUSES(trace.cyc, true, "CYC");
+	REFUSES(backend.mark_loops, true, "loops");
+	REFUSES(backend.long_tnt, true, "long TNT");
+	REFUSES(trace.tsc, false, "TSC"); /* of every simulated processor */
+	config = plain_config();
+	config.trace.mtc = true;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	config.trace.mtc_period = 3;
+	refuses(&config, "MTC");
+	config = plain_config();
+	config.filters = &filter;
+	config.filter_count = 1;
+	refuses(&config, "filters");
+}
+
+static const struct native_host good = {.fsgsbase = true};
+
+static void host_refuses(const struct native_host *host, const char *matter)
+{
+	struct ptah_message why = {""};
+
+	assert_int_not_equal(native_check_host(host, &why), PTAH_RECORD_FINE);
+	assert_non_null(strstr(why.text, matter));
+}
+
+static void test_hosts(void **unused)
+{
+	struct native_host host = good;
+	struct ptah_message why = {""};
+
+	(void)unused;
+	assert_int_equal(native_check_host(&host, &why), PTAH_RECORD_FINE);
+	host.fsgsbase = false;
+	host_refuses(&host, "FSGSBASE");
+	host = good;
+	host.shadow_stack = true;
+	host_refuses(&host, "shadow");
+	host = good;
+	host.seccomp = true;
+	host_refuses(&host, "seccomp");
+	host = good;
+	host.all_executable = true;
+	host_refuses(&host, "personality");
+	host = good;
+	host.memory_limited = true;
+	host_refuses(&host, "ulimit");
+	/* 1: descendants alone, which the recorded program is. 2: root alone. 3: nobody. */
+	for (host = good; host.trace_scope < 4; host.trace_scope++) {
+		host.may_trace_all = false;
+		assert_int_equal(native_check_host(&host, &why),
+				 host.trace_scope < 2 ? PTAH_RECORD_FINE : PTAH_RECORD_PERMISSION);
+		host.may_trace_all = true;
+		assert_int_equal(native_check_host(&host, &why),
+				 host.trace_scope < 3 ? PTAH_RECORD_FINE : PTAH_RECORD_PERMISSION);
+	}
+}
+
+/* In a child, whose exit status is 0 if `change` is seen. */
+static void sees(bool (*change_and_look)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(!change_and_look());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static bool seccomp_is_seen(void)
+{
+	/* struct sock_fprog with one instruction: BPF_RET, SECCOMP_RET_ALLOW */
+	static const uint64_t allow = 6 | UINT64_C(0x7fff0000) << 32;
+	const struct {
+		uint16_t count;
+		const uint64_t *code;
+	} program = {1, &allow};
+
+	if (native_host_read().seccomp)
+		return true; /* it was there before */
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, 2, &program) &&
+	       native_host_read().seccomp;
+}
+
+static bool personality_is_seen(void)
+{
+	return !native_host_read().all_executable &&
+	       personality((unsigned long)personality(0xffffffff) | READ_IMPLIES_EXEC) != -1 &&
+	       native_host_read().all_executable;
+}
+
+static bool limit_is_seen(int resource)
+{
+	struct rlimit limit;
+
+	if (getrlimit(resource, &limit))
+		return false;
+	limit.rlim_cur = UINT64_C(1) << 46; /* enough for sanitizers */
+	return !setrlimit(resource, &limit) && native_host_read().memory_limited;
+}
+
+static bool address_limit_is_seen(void)
+{
+	return limit_is_seen(RLIMIT_AS);
+}
+
+static bool data_limit_is_seen(void)
+{
+	return limit_is_seen(RLIMIT_DATA);
+}
+
+static void test_the_host_is_read(void **unused)
+{
+	(void)unused;
+	sees(seccomp_is_seen);
+	sees(personality_is_seen);
+	sees(address_limit_is_seen);
+	sees(data_limit_is_seen);
+	assert_int_equal(native_host_read().may_trace_all, geteuid() == 0);
+}
+
+static void test_commands(void **unused)
+{
+	static char *nothing[] = {"/nothing/of/this/name", NULL};
+	struct ptah_record_config config = plain_config();
+	struct ptah_message why = {""};
+
+	(void)unused;
+	if (native_check(&config, &why) != PTAH_RECORD_FINE) {
+		print_message("SKIP: %s\n", why.text);
+		skip();
+	}
+	config.target.argv = nothing;
+	assert_int_equal(native_check(&config, &why), PTAH_RECORD_NO_TARGET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_wishes),
+	    cmocka_unit_test(test_hosts),
+	    cmocka_unit_test(test_the_host_is_read),
+	    cmocka_unit_test(test_commands),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
