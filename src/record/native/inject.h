@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Puts the runtime into programs, at their first instruction. Uses ptrace only until then: no
+ * tracer stays. All calls for one process have to come from the same thread.
+ *
+ *	inject_start(argv, &pid, &why);		it stands before its first instruction
+ *	... read /proc/PID/maps, choose a slot ...
+ *	inject_runtime(pid, &memory, &why);	it runs
+ *
+ * When a recorded process is about to execve (NATIVE_MESSAGE_EXEC):
+ *
+ *	inject_seize(pid, &why);		before the message is answered
+ *	while (!(status = inject_exec(pid, &ended, &why))) ...	1: it is held
+ *	inject_runtime(pid, &memory, &why);
+ */
+#ifndef PTAH_RECORD_NATIVE_INJECT_H
+#define PTAH_RECORD_NATIVE_INJECT_H
+
+#include <ptah/session.h>
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What is put into the program. */
+struct inject_memory {
+	int fd;		/* of the memory of layout.h */
+	uint64_t bytes; /* its size */
+	unsigned slot;	/* for the process's first thread */
+	/* NULL: the recorder's. */
+	const uint8_t *blob, *blob_end;
+};
+
+/*
+ * Starts a command, searched for in PATH as a shell does, as a child of the caller that is killed
+ * if the caller ends before inject_runtime(). A negative status: there is no child any more.
+ */
+int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why);
+
+/*
+ * For a process that is held before its first instruction: puts the runtime and the memory into it
+ * and lets it run. On failure the process has been killed, but is not waited for if it is no child
+ * of the caller.
+ */
+int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_message *why);
+
+/* Seizes a process, so that its next execve is held. It goes on. */
+int inject_seize(pid_t pid, struct ptah_message *why);
+
+/*
+ * Whether a process that was seized is held before the first instruction of a new program: 1; 0:
+ * not yet. Signals that come meanwhile are passed on. PTAH_E_MISSING: it has ended; *ended: its
+ * status as of waitpid(), which for a child has been taken.
+ */
+int inject_exec(pid_t pid, int *ended, struct ptah_message *why);
+
+/*
+ * Lets go a process that was seized: its execve has failed, or there is nothing to be recorded. It
+ * has to be stopped for that, which is what this waits for.
+ */
+void inject_release(pid_t pid);
+
+/* Kills a process that is held, and waits for it. */
+void inject_kill(pid_t pid);
+
+#endif

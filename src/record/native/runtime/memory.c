@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime's own memory. All of it is mapped at random places, away from where the kernel puts
+ * the program's, so that the program's mappings are where they would be without a recorder.
+ */
+#include "record/native/runtime/memory.h"
+#include "record/native/runtime/runtime.h"
+#include "record/native/runtime/sys.h"
+
+#include <asm-generic/mman-common.h>
+#include <linux/mman.h>
+
+#define PAGE	  NATIVE_PAGE
+#define RANGES	  2048
+#define POOL	  (256u << 10) /* small amounts are cut from pools of so many bytes */
+#define SMALL_MAX (POOL / 4)
+#define TRIES	  64
+#define REACH	  (UINT64_C(1) << 31)
+#define CODE_AREA                                                                                  \
+	(UINT64_C(1) << 30) /* code areas are placed at least so far from the code if possible */
+#define USER_END (UINT64_C(1) << 47)
+#define LOWEST	 (UINT64_C(1) << 20)
+
+struct range {
+	uint64_t start, end;
+};
+
+struct arena {
+	uint32_t lock;
+	uint32_t count;
+	uint64_t random;
+	uint8_t *pool;
+	size_t pool_left;
+	struct range ranges[RANGES];
+};
+
+static void lock(struct arena *a)
+{
+	while (__atomic_exchange_n(&a->lock, 1, __ATOMIC_ACQUIRE))
+		sys_call(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static void unlock(struct arena *a)
+{
+	__atomic_store_n(&a->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* xorshift64*: it is to be hard to meet by accident, no more. */
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static uint64_t pages(uint64_t n)
+{
+	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+/* Maps n bytes without access at this address. False: something is there. */
+static bool reserve(uint64_t address, uint64_t n)
+{
+	int64_t got = sys_call(__NR_mmap, address, n, PROT_NONE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+			       (uint64_t)-1, 0);
+
+	if (got == (int64_t)address)
+		return true;
+	if (!sys_is_error(got)) /* before Linux 4.17 the address is a mere hint */
+		sys_call(__NR_munmap, (uint64_t)got, n, 0, 0, 0, 0);
+	return false;
+}
+
+static uint64_t reserve_between(uint64_t *random, uint64_t low, uint64_t high, uint64_t n)
+{
+	if (high < low || high - low < n + PAGE)
+		return 0;
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t address = low + next_random(random) % (high - low - n);
+
+		address &= ~(uint64_t)(PAGE - 1);
+		if (address >= low && reserve(address, n))
+			return address;
+	}
+	return 0;
+}
+
+/* Makes n bytes in the middle of a reservation usable; the first and the last page stay closed. */
+static uint8_t *open_inner(uint64_t outer, uint64_t n, int protection)
+{
+	if (sys_call(__NR_mprotect, outer + PAGE, n, (uint64_t)protection, 0, 0, 0))
+		return NULL;
+	return (uint8_t *)(uintptr_t)(outer + PAGE);
+}
+
+static bool add_range(struct arena *a, uint64_t start, uint64_t end)
+{
+	bool fits = a->count < RANGES;
+
+	if (fits)
+		a->ranges[a->count] = (struct range){start, end};
+	/* memory_is_ours() reads without the lock. */
+	__atomic_store_n(&a->count, a->count + fits, __ATOMIC_RELEASE);
+	return fits;
+}
+
+/* Takes a reservation as ours and opens it; closes it again if that fails. */
+static uint8_t *take_reservation(struct arena *a, uint64_t outer, uint64_t n, int protection)
+{
+	uint8_t *inner = outer ? open_inner(outer, n, protection) : NULL;
+
+	if (inner && !add_range(a, outer, outer + n + 2 * PAGE))
+		inner = NULL;
+	if (outer && !inner)
+		sys_call(__NR_munmap, outer, n + 2 * PAGE, 0, 0, 0, 0);
+	return inner;
+}
+
+static uint8_t *map_locked(struct arena *a, uint64_t n)
+{
+	uint64_t outer;
+
+	if (n > MEMORY_HIGH - MEMORY_LOW)
+		return NULL;
+	n = pages(n);
+	outer = reserve_between(&a->random, MEMORY_LOW, MEMORY_HIGH, n + 2 * PAGE);
+	return take_reservation(a, outer, n, PROT_READ | PROT_WRITE);
+}
+
+struct runtime *memory_begin(uint64_t seed)
+{
+	struct {
+		struct runtime rt;
+		struct arena arena;
+	} * first;
+	uint64_t random = seed | 1, n = pages(sizeof(*first));
+	uint64_t outer = reserve_between(&random, MEMORY_LOW, MEMORY_HIGH, n + 2 * PAGE);
+
+	first = outer ? (void *)open_inner(outer, n, PROT_READ | PROT_WRITE) : NULL;
+	if (!first)
+		return NULL;
+	first->rt.arena = &first->arena;
+	first->arena.random = random;
+	add_range(&first->arena, outer, outer + n + 2 * PAGE);
+	return &first->rt;
+}
+
+bool memory_add(struct runtime *rt, uint64_t start, uint64_t end)
+{
+	bool added;
+
+	lock(rt->arena);
+	added = add_range(rt->arena, start, end);
+	unlock(rt->arena);
+	return added;
+}
+
+void *memory_map(struct runtime *rt, size_t n)
+{
+	void *at;
+
+	lock(rt->arena);
+	at = n ? map_locked(rt->arena, n) : NULL;
+	unlock(rt->arena);
+	return at;
+}
+
+void memory_unmap(struct runtime *rt, void *address, size_t n)
+{
+	struct arena *a = rt->arena;
+	uint64_t start = (uint64_t)(uintptr_t)address - PAGE, end = start + pages(n) + 2 * PAGE;
+
+	lock(a);
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->ranges[i].start == start && a->ranges[i].end == end) {
+			/* A reader may see the last range twice, but never misses one. */
+			a->ranges[i] = a->ranges[a->count - 1];
+			__atomic_store_n(&a->count, a->count - 1, __ATOMIC_RELEASE);
+			break;
+		}
+	sys_call(__NR_munmap, start, end - start, 0, 0, 0, 0);
+	unlock(a);
+}
+
+void *memory_take(struct runtime *rt, size_t n)
+{
+	struct arena *a = rt->arena;
+	uint8_t *at = NULL;
+
+	if (n > SMALL_MAX)
+		return memory_map(rt, n);
+	n = (n + 15) & ~(size_t)15;
+	lock(a);
+	if (a->pool_left < n) {
+		uint8_t *pool = map_locked(a, POOL);
+
+		if (pool) {
+			a->pool = pool;
+			a->pool_left = POOL;
+		}
+	}
+	if (a->pool_left >= n) {
+		at = a->pool;
+		a->pool += n;
+		a->pool_left -= n;
+	}
+	unlock(a);
+	return at;
+}
+
+/*
+ * Below the code if there is room, because the heap and, in most layouts, new mappings of the
+ * program grow elsewhere; far from it first, because programs map things near their code.
+ */
+uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t size)
+{
+	struct arena *a = rt->arena;
+	uint64_t n = pages(size), whole = n + 2 * PAGE, outer = 0;
+	uint64_t low = near > REACH + LOWEST ? near - REACH : LOWEST;
+	uint64_t high = near < USER_END - REACH - PAGE ? near + REACH : USER_END - PAGE;
+	uint8_t *at;
+
+	if (!n || n > CODE_AREA / 2 || near >= USER_END)
+		return NULL;
+	lock(a);
+	if (near > low + CODE_AREA)
+		outer = reserve_between(&a->random, low, near - CODE_AREA, whole);
+	if (!outer && high > near + CODE_AREA)
+		outer = reserve_between(&a->random, near + CODE_AREA, high, whole);
+	if (!outer)
+		outer = reserve_between(&a->random, low, high, whole);
+	at = take_reservation(a, outer, n, PROT_READ | PROT_WRITE | PROT_EXEC);
+	unlock(a);
+	return at;
+}
+
+bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n)
+{
+	const struct arena *a = rt->arena;
+	uint64_t end = address + n < address ? UINT64_MAX : address + n;
+	uint32_t count = __atomic_load_n(&a->count, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (address < a->ranges[i].end && a->ranges[i].start < end)
+			return true;
+	return false;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of the runtime: zeroed, closed by pages without access, near the code, known as ours.
+ */
+#include "record/native/runtime/memory.h"
+#include "record/native/layout.h"
+#include "record/native/runtime/runtime.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether the kernel can read a byte there. */
+static bool is_readable(const void *at)
+{
+	int pipes[2];
+	bool readable;
+
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	readable = write(pipes[1], at, 1) == 1;
+	assert_true(readable || errno == EFAULT);
+	close(pipes[0]);
+	close(pipes[1]);
+	return readable;
+}
+
+static void assert_guarded(const uint8_t *at, size_t pages)
+{
+	assert_true(is_readable(at));
+	assert_true(is_readable(at + pages * NATIVE_PAGE - 1));
+	assert_false(is_readable(at - 1));
+	assert_false(is_readable(at + pages * NATIVE_PAGE));
+}
+
+static void test_map(void **state)
+{
+	struct runtime *rt = memory_begin(1);
+	uint8_t *at;
+
+	(void)state;
+	assert_non_null(rt);
+	at = memory_map(rt, NATIVE_PAGE + 1);
+	assert_non_null(at);
+	assert_guarded(at, 2);
+	memset(at, 1, 2 * NATIVE_PAGE);
+	assert_true(memory_is_ours(rt, (uintptr_t)at, 1));
+	assert_true(memory_is_ours(rt, (uintptr_t)at - 2 * NATIVE_PAGE, NATIVE_PAGE + 1));
+	assert_false(memory_is_ours(rt, (uintptr_t)at - 2 * NATIVE_PAGE, NATIVE_PAGE));
+	assert_true(memory_is_ours(rt, (uintptr_t)at + 3 * NATIVE_PAGE - 1, 1));
+	assert_false(memory_is_ours(rt, (uintptr_t)at + 3 * NATIVE_PAGE, 1));
+	assert_true(memory_is_ours(rt, 1, UINT64_MAX));
+	assert_true(memory_is_ours(rt, (uintptr_t)rt, 1));
+	memory_unmap(rt, at, NATIVE_PAGE + 1);
+	assert_false(is_readable(at));
+	assert_false(memory_is_ours(rt, (uintptr_t)at, 1));
+	assert_null(memory_map(rt, 0));
+	assert_null(memory_map(rt, SIZE_MAX));
+}
+
+static void test_take(void **state)
+{
+	struct runtime *rt = memory_begin(2);
+	uint8_t *last = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		uint8_t *at = memory_take(rt, 24);
+
+		assert_non_null(at);
+		assert_int_equal((uintptr_t)at % 16, 0);
+		assert_true(at >= last + 24 || at + 24 <= last || !last);
+		for (unsigned k = 0; k < 24; k++)
+			assert_int_equal(at[k], 0);
+		memset(at, 0xff, 24);
+		last = at;
+	}
+	last = memory_take(rt, 1 << 20);
+	assert_non_null(last);
+	assert_guarded(last, (1 << 20) / NATIVE_PAGE);
+}
+
+static void assert_near(struct runtime *rt, uint64_t near)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		uint8_t *code = memory_code(rt, near, 1 << 20);
+		uint64_t at = (uintptr_t)code, end = at + (1 << 20);
+		uint64_t distance = at < near ? near - at : end - near;
+
+		assert_non_null(code);
+		assert_true(distance < UINT64_C(1) << 31);
+		assert_guarded(code, (1 << 20) / NATIVE_PAGE);
+		assert_true(memory_is_ours(rt, at, 1));
+		memset(code, 0xcc, 1 << 20);
+		/* It is code that can be executed: RET. */
+		code[0] = 0xc3;
+		((void (*)(void))(uintptr_t)code)();
+	}
+}
+
+static void test_code(void **state)
+{
+	struct runtime *rt = memory_begin(3);
+	int local;
+
+	(void)state;
+	assert_near(rt, (uintptr_t)test_code);
+	assert_near(rt, (uintptr_t)memcpy);
+	assert_near(rt, (uintptr_t)&local);
+	assert_near(rt, 0x400000);
+	assert_near(rt, UINT64_C(0x7ffffffff000));
+	assert_null(memory_code(rt, 0x400000, 0));
+	assert_null(memory_code(rt, UINT64_C(0xffffffff81000000), NATIVE_PAGE));
+}
+
+/* The list of ranges is finite. */
+static void test_full(void **state)
+{
+	struct runtime *rt = memory_begin(4);
+	uint64_t n = 0;
+
+	(void)state;
+	while (memory_map(rt, NATIVE_PAGE))
+		n++;
+	assert_true(n > 1000);
+	assert_null(memory_take(rt, 16));
+	assert_false(memory_add(rt, 0x1000, 0x2000));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_map),
+	    cmocka_unit_test(test_take),
+	    cmocka_unit_test(test_code),
+	    cmocka_unit_test(test_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
