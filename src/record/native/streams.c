@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Takes the threads' logs out of the shared memory: see streams.h. */
+#include "record/native/streams.h"
+
+#include "record/packet_cut.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static unsigned logs_of(const struct native_streams *s)
+{
+	return s->flags & NATIVE_TRUTH ? NATIVE_LOGS : 1;
+}
+
+static struct native_thread *thread_of(const struct native_streams *s, unsigned slot)
+{
+	return (struct native_thread *)(void *)(s->memory + native_slot_at(s->flags, slot));
+}
+
+static uint8_t *chunk_bytes(const struct native_streams *s, unsigned slot, unsigned log,
+			    uint64_t number)
+{
+	return s->memory + native_slot_at(s->flags, slot) + native_chunk_at(log, number);
+}
+
+/* Gives a chunk back, filled with zeros: the thread may have stored behind its length, too. */
+static void give_back(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
+{
+	struct native_chunk *chunk = &thread_of(s, slot)->chunks[log][number % NATIVE_CHUNKS];
+
+	memset(chunk_bytes(s, slot, log, number), 0, NATIVE_CHUNK);
+	__atomic_store_n(&chunk->state, CHUNK_FREE, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &chunk->state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * The number of bytes of s->bytes that are whole packets. A chunk begins with a packet, and ends
+ * with one: each can be looked at alone.
+ */
+static size_t whole_packets(struct native_streams *s, size_t n)
+{
+	const struct iovec part = {.iov_base = s->bytes, .iov_len = n};
+	struct packet_cut cut = {.synced = true};
+	size_t rest = packet_cut(&cut, &part, 1);
+
+	if (rest)
+		s->damaged = true;
+	return n - rest;
+}
+
+static size_t whole_numbers(struct native_streams *s, size_t n)
+{
+	size_t rest = n % sizeof(uint32_t);
+
+	if (rest)
+		s->damaged = true;
+	return n - rest;
+}
+
+static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_t n)
+{
+	n = log == NATIVE_LOG_TRACE ? whole_packets(s, n) : whole_numbers(s, n);
+	if (n)
+		s->take(s->context, &s->list[slot], log, s->bytes, n);
+}
+
+/* Takes the next chunk of a log, if it is FULL. */
+static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
+{
+	struct native_stream *stream = &s->list[slot];
+	const uint64_t number = stream->next[log];
+	struct native_chunk *chunk = &thread_of(s, slot)->chunks[log][number % NATIVE_CHUNKS];
+	uint32_t length;
+
+	if (__atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) != CHUNK_FULL)
+		return false;
+	length = __atomic_load_n(&chunk->length, __ATOMIC_RELAXED);
+	if (length > NATIVE_CHUNK) {
+		s->damaged = true;
+		length = 0;
+	}
+	memcpy(s->bytes, chunk_bytes(s, slot, log, number), length);
+	deliver(s, slot, log, length);
+	give_back(s, slot, log, number);
+	stream->next[log]++;
+	return true;
+}
+
+/* No more than there are at once: a thread that is faster than we are must not keep us here. */
+static void take_chunks(struct native_streams *s, unsigned slot)
+{
+	for (unsigned log = 0; log < logs_of(s); log++)
+		for (unsigned i = 0; i < NATIVE_CHUNKS && take_chunk(s, slot, log); i++)
+			;
+}
+
+bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
+		   uint32_t stream)
+{
+	if (slot >= NATIVE_THREADS || s->list[slot].used) {
+		s->damaged = true;
+		return false;
+	}
+	s->list[slot] =
+	    (struct native_stream){.used = true, .stream = stream, .pid = pid, .tid = tid};
+	return true;
+}
+
+bool streams_has_ended(const struct native_streams *s, unsigned slot)
+{
+	return s->list[slot].used &&
+	       __atomic_load_n(&thread_of(s, slot)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_ENDED;
+}
+
+void streams_drain(struct native_streams *s, unsigned slot)
+{
+	if (s->list[slot].used) {
+		take_chunks(s, slot);
+		return;
+	}
+	if (!s->damaged)
+		return;
+	for (unsigned log = 0; log < logs_of(s); log++)
+		for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
+			if (__atomic_load_n(&thread_of(s, slot)->chunks[log][i].state,
+					    __ATOMIC_ACQUIRE) == CHUNK_FULL)
+				give_back(s, slot, log, i);
+}
+
+/*
+ * How much of a chunk has been written whose thread died: the packets up to the last byte that is
+ * not 0. The last packet may end with zeros of its own, so packets are counted from the beginning.
+ */
+static size_t written_packets(const uint8_t *bytes)
+{
+	size_t last = NATIVE_CHUNK, at = 0;
+
+	while (last && !bytes[last - 1])
+		last--;
+	while (at < last) {
+		struct ptah_packet packet;
+		int size = ptah_packet_decode(&packet, bytes + at, NATIVE_CHUNK - at, 0);
+
+		if (size <= 0)
+			break;
+		at += (size_t)size;
+	}
+	return at;
+}
+
+/* Numbers of exits begin with 1, so that 0 ends them. */
+static size_t written_numbers(const uint8_t *bytes)
+{
+	size_t at = 0;
+	uint32_t number;
+
+	for (; at < NATIVE_CHUNK; at += sizeof(number)) {
+		memcpy(&number, bytes + at, sizeof(number));
+		if (!number)
+			break;
+	}
+	return at;
+}
+
+/* The chunk that was being written. */
+static void take_last(struct native_streams *s, unsigned slot, unsigned log)
+{
+	const uint64_t number = s->list[slot].next[log];
+
+	memcpy(s->bytes, chunk_bytes(s, slot, log, number), NATIVE_CHUNK);
+	deliver(s, slot, log,
+		log == NATIVE_LOG_TRACE ? written_packets(s->bytes) : written_numbers(s->bytes));
+}
+
+void streams_finish(struct native_streams *s, unsigned slot)
+{
+	struct native_thread *t = thread_of(s, slot);
+	const bool ended = streams_has_ended(s, slot);
+
+	if (!s->list[slot].used)
+		return;
+	take_chunks(s, slot);
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		if (!ended)
+			take_last(s, slot, log);
+		for (uint64_t n = 0; n < NATIVE_CHUNKS && n <= s->list[slot].next[log]; n++)
+			give_back(s, slot, log, n);
+		t->current[log] = 0;
+	}
+	s->list[slot].used = false;
+	t->pid = t->tid = 0;
+	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+}

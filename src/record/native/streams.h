@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recorder's side of the threads' logs: takes the chunks that are FULL, in order, and gives
+ * them back. The memory belongs to the recorded programs as much as to us: each number in it is
+ * read once and checked, bytes are copied before they are looked at, and what we need to know of
+ * ourselves is kept here.
+ */
+#ifndef PTAH_RECORD_NATIVE_STREAMS_H
+#define PTAH_RECORD_NATIVE_STREAMS_H
+
+#include "record/native/layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct native_stream {
+	bool used; /* a thread has begun in this slot, and has not been finished */
+	uint32_t stream;
+	int32_t pid, tid;
+	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
+};
+
+struct native_streams {
+	uint8_t *memory; /* the shared file */
+	uint32_t flags;	 /* native_header.flags, our own copy */
+	/*
+	 * Takes bytes of a log, in order: whole packets of NATIVE_LOG_TRACE, whole numbers of
+	 * NATIVE_LOG_EXITS. n > 0.
+	 */
+	void (*take)(void *context, const struct native_stream *s, unsigned log,
+		     const uint8_t *bytes, size_t n);
+	void *context;
+	bool damaged; /* a program has written what the runtime does not write */
+	struct native_stream list[NATIVE_THREADS];
+	uint8_t bytes[NATIVE_CHUNK]; /* our copy of a chunk */
+};
+
+/* A thread begins (NATIVE_MESSAGE_THREAD). False: there is no such slot, or it is in use. */
+bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
+		   uint32_t stream);
+
+/*
+ * Whether the thread of a slot that is used says that it has ended. To be read before the messages
+ * are taken, which have been sent before.
+ */
+bool streams_has_ended(const struct native_streams *s, unsigned slot);
+
+/*
+ * Takes the chunks of a slot that are FULL. Those of a slot that nobody has reported are given back
+ * unread once the memory is known to be damaged: their thread would wait for ever.
+ */
+void streams_drain(struct native_streams *s, unsigned slot);
+
+/*
+ * Takes all that the thread has left, and makes the slot free. The thread has ended, or its process
+ * has died: then a chunk that was being written counts up to its last whole packet.
+ */
+void streams_finish(struct native_streams *s, unsigned slot);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recorder's side of the logs, against the runtime's (ring.c), which writes into the same
+ * memory; and what a program can do to it that is not the runtime.
+ */
+#include "record/native/streams.h"
+
+#include "record/native/runtime/runtime.h"
+
+#include "test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SLOT 3
+
+static struct native_header *shared;
+static struct runtime runtime;
+static struct context context;
+static struct native_streams *streams;
+
+/* What has arrived of each log. */
+static struct arrived {
+	uint8_t *bytes;
+	size_t n, room;
+} arrived[NATIVE_LOGS];
+
+bool recorder_is_alive(const struct context *c)
+{
+	(void)c;
+	return __atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE);
+}
+
+static void take(void *unused, const struct native_stream *s, unsigned log, const uint8_t *bytes,
+		 size_t n)
+{
+	struct arrived *a = &arrived[log];
+
+	(void)unused;
+	assert_true(n > 0 && n <= NATIVE_CHUNK);
+	assert_int_equal(s->pid, 11);
+	assert_int_equal(s->tid, 12);
+	assert_int_equal(s->stream, 5);
+	if (a->n + n > a->room) {
+		a->room = 2 * (a->n + n);
+		a->bytes = realloc(a->bytes, a->room);
+		assert_non_null(a->bytes);
+	}
+	memcpy(a->bytes + a->n, bytes, n);
+	a->n += n;
+}
+
+static struct native_thread *thread_at(unsigned slot)
+{
+	return (struct native_thread *)(void *)((uint8_t *)shared +
+						native_slot_at(NATIVE_TRUTH, slot));
+}
+
+static int set_up(void **unused)
+{
+	(void)unused;
+	shared = mmap(NULL, native_bytes(NATIVE_TRUTH), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	shared->recorder_alive = 1;
+	runtime = (struct runtime){.shared = shared, .flags = NATIVE_TRUTH};
+	context = (struct context){.runtime = &runtime, .slot = thread_at(SLOT)};
+	context.slot->state = NATIVE_SLOT_ACTIVE;
+	streams = calloc(1, sizeof(*streams));
+	assert_non_null(streams);
+	streams->memory = (uint8_t *)shared;
+	streams->flags = NATIVE_TRUTH;
+	streams->take = take;
+	memset(arrived, 0, sizeof(arrived));
+	return 0;
+}
+
+static int tear_down(void **unused)
+{
+	(void)unused;
+	free(streams);
+	for (unsigned log = 0; log < NATIVE_LOGS; log++)
+		free(arrived[log].bytes);
+	return munmap(shared, native_bytes(NATIVE_TRUTH));
+}
+
+static void begin(void)
+{
+	assert_true(streams_begin(streams, SLOT, 11, 12, 5));
+	ring_begin(&context);
+}
+
+/* A TIP whose address ends with zeros; the number of its bytes. */
+static size_t put_tip(uint8_t *at, uint64_t ip)
+{
+	*at = 0x6d;
+	for (unsigned i = 0; i < 6; i++)
+		at[1 + i] = (uint8_t)(ip >> 8 * i);
+	return 7;
+}
+
+/* Writes n packets, of one byte (TNT) and of seven, and a number for each; counts from `first`. */
+static void write_packets(uint32_t first, uint32_t n)
+{
+	for (uint32_t i = first; i < first + n; i++) {
+		uint8_t *at = (uint8_t *)context.log;
+		uint8_t *end = context.logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
+		uint32_t *number = (uint32_t *)context.exits_log;
+
+		if (end - at < 8)
+			at = ring_next(&context, NATIVE_LOG_TRACE, at);
+		if (i % 3) {
+			*at = (uint8_t)(4 | (i & 1) << 1);
+			context.log = (uint64_t)(at + 1);
+		} else {
+			context.log = (uint64_t)(at + put_tip(at, (uint64_t)i << 12));
+		}
+		if ((uint8_t *)number == context.logs[NATIVE_LOG_EXITS].chunk + NATIVE_CHUNK)
+			number = (uint32_t *)(void *)ring_next(&context, NATIVE_LOG_EXITS,
+							       (uint8_t *)number);
+		*number = i;
+		context.exits_log = (uint64_t)(number + 1);
+	}
+}
+
+/* Everything up to the n-th packet has arrived, in order. */
+static void expect_packets(uint32_t n)
+{
+	size_t at = 0;
+
+	for (uint32_t i = 1; i <= n; i++) {
+		uint8_t packet[7];
+		size_t size = 1;
+		uint32_t number;
+
+		if (i % 3)
+			packet[0] = (uint8_t)(4 | (i & 1) << 1);
+		else
+			size = put_tip(packet, (uint64_t)i << 12);
+		assert_true(at + size <= arrived[NATIVE_LOG_TRACE].n);
+		assert_memory_equal(arrived[NATIVE_LOG_TRACE].bytes + at, packet, size);
+		at += size;
+		assert_true(i * sizeof(number) <= arrived[NATIVE_LOG_EXITS].n);
+		memcpy(&number, arrived[NATIVE_LOG_EXITS].bytes + (i - 1) * sizeof(number),
+		       sizeof(number));
+		assert_int_equal(number, i);
+	}
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, at);
+	assert_int_equal(arrived[NATIVE_LOG_EXITS].n, n * sizeof(uint32_t));
+}
+
+static void expect_free(void)
+{
+	const uint8_t *chunk = (uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 0);
+
+	assert_int_equal(thread_at(SLOT)->state, NATIVE_SLOT_FREE);
+	assert_false(streams->list[SLOT].used);
+	for (unsigned log = 0; log < NATIVE_LOGS; log++) {
+		assert_int_equal(thread_at(SLOT)->current[log], 0);
+		for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
+			assert_int_equal(thread_at(SLOT)->chunks[log][i].state, CHUNK_FREE);
+	}
+	for (size_t i = 0; i < NATIVE_CHUNK; i++)
+		assert_int_equal(chunk[i], 0);
+}
+
+static void test_a_thread_that_ends_is_taken_whole(void **unused)
+{
+	const uint32_t part = 50000; /* more than a chunk, less than all chunks */
+
+	(void)unused;
+	begin();
+	for (uint32_t i = 0; i < 40; i++) {
+		write_packets(1 + i * part, part);
+		streams_drain(streams, SLOT);
+		assert_false(streams_has_ended(streams, SLOT));
+	}
+	ring_end(&context);
+	assert_true(streams_has_ended(streams, SLOT));
+	streams_finish(streams, SLOT);
+	expect_packets(40 * part);
+	assert_false(streams->damaged);
+	expect_free();
+	/* The slot can be used again. */
+	assert_true(streams_begin(streams, SLOT, 11, 12, 5));
+}
+
+static void *write_alone(void *count)
+{
+	write_packets(1, *(uint32_t *)count);
+	ring_end(&context);
+	return NULL;
+}
+
+static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
+{
+	uint32_t count = 4000000; /* 12 MB of packets: three times round */
+	pthread_t writer;
+
+	(void)unused;
+	begin();
+	assert_int_equal(pthread_create(&writer, NULL, write_alone, &count), 0);
+	while (!streams_has_ended(streams, SLOT))
+		streams_drain(streams, SLOT);
+	pthread_join(writer, NULL);
+	streams_finish(streams, SLOT);
+	expect_packets(count);
+	assert_false(streams->damaged);
+}
+
+/* The last packet of 3 n ends with zeros, which are its own; other ends are TNTs. */
+static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
+{
+	(void)unused;
+	for (uint32_t n = 1; n < 8; n++) {
+		begin();
+		write_packets(1, n);
+		streams_finish(streams, SLOT);
+		expect_packets(n);
+		assert_false(streams->damaged);
+		expect_free();
+		context.slot->state = NATIVE_SLOT_ACTIVE;
+		arrived[NATIVE_LOG_TRACE].n = arrived[NATIVE_LOG_EXITS].n = 0;
+	}
+}
+
+static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
+{
+	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
+
+	(void)unused;
+	begin();
+	write_packets(1, 6);
+	for (size_t cut = 1; cut < 7; cut++) {
+		streams->list[SLOT].next[NATIVE_LOG_TRACE] = 0;
+		arrived[NATIVE_LOG_TRACE].n = 0;
+		put_tip((uint8_t *)context.log, UINT64_C(0x123456789abc));
+		chunk->length = (uint32_t)(context.log - (uint64_t)context.logs[0].chunk + cut);
+		chunk->state = CHUNK_FULL;
+		/* give_back() clears the chunk: as it was for the next round */
+		uint8_t *bytes = malloc(NATIVE_CHUNK);
+		assert_non_null(bytes);
+		memcpy(bytes, context.logs[0].chunk, NATIVE_CHUNK);
+		streams_drain(streams, SLOT);
+		memcpy(context.logs[0].chunk, bytes, NATIVE_CHUNK);
+		free(bytes);
+		assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 4 + 2 * 7);
+		assert_true(streams->damaged);
+	}
+}
+
+static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
+{
+	struct native_thread *t = thread_at(SLOT);
+	uint64_t random = 1;
+
+	(void)unused;
+	assert_false(streams_begin(streams, NATIVE_THREADS, 11, 12, 5));
+	assert_false(streams_begin(streams, UINT64_MAX, 11, 12, 5));
+	assert_true(streams->damaged);
+	begin();
+	assert_false(streams_begin(streams, SLOT, 11, 12, 5));
+
+	/* A length beyond the chunk. */
+	streams->damaged = false;
+	t->chunks[NATIVE_LOG_TRACE][0] = (struct native_chunk){CHUNK_FULL, NATIVE_CHUNK + 1};
+	streams_drain(streams, SLOT);
+	assert_true(streams->damaged);
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+
+	/* Everything random: it comes to an end, and what arrives is in whole packets. */
+	for (unsigned round = 0; round < 20; round++) {
+		for (size_t i = 0; i < sizeof(*t); i++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			((uint8_t *)t)[i] = (uint8_t)(random >> 56);
+		}
+		for (unsigned log = 0; log < NATIVE_LOGS; log++)
+			for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
+				t->chunks[log][n].state = random >> (n & 31) & 1;
+				t->chunks[log][n].length %= 2 * NATIVE_CHUNK;
+				memset((uint8_t *)t + native_chunk_at(log, n),
+				       (int)(random >> n & 255), 4096);
+			}
+		streams_drain(streams, SLOT);
+		streams_finish(streams, SLOT);
+		assert_int_equal(t->state, NATIVE_SLOT_FREE);
+		assert_true(streams_begin(streams, SLOT, 11, 12, 5));
+	}
+}
+
+/* Its thread would wait for ever for the message that the damage has swallowed. */
+static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
+{
+	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
+
+	(void)unused;
+	chunk->state = CHUNK_FULL;
+	streams_drain(streams, SLOT);
+	assert_int_equal(chunk->state, CHUNK_FULL); /* its message may still come */
+	streams->damaged = true;
+	streams_drain(streams, SLOT);
+	assert_int_equal(chunk->state, CHUNK_FREE);
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(test_a_thread_that_ends_is_taken_whole),
+	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
+	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
+	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
+	    TEST(test_numbers_that_make_no_sense_do_no_harm),
+	    TEST(test_chunks_of_a_thread_that_nobody_reported),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
