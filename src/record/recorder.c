@@ -415,6 +415,57 @@ static bool end_if_full(struct ptah_recorder *r)
 	return true;
 }
 
+/* Lets go of the recorder that refused, with its program and what it has written. */
+static void drop_backend(struct ptah_recorder *r)
+{
+	struct ptah_record_status status = {.size = r->status.size, .wait_status = -1};
+
+	r->backend->close(r);
+	r->self = NULL;
+	if (r->writer)
+		perfdata_writer_abort(r->writer);
+	r->writer = NULL;
+	status.paused = r->status.paused;
+	r->config.target.start_paused = r->status.paused;
+	r->status = status;
+}
+
+/* After it, there is nothing to stop and no file. */
+static int fail_again(struct ptah_recorder *r, enum ptah_record_problem problem,
+		      const struct ptah_message *why)
+{
+	r->state = RECORDER_STOPPED;
+	return recorder_fail(r, problem, recorder_status_of(problem), "%s: %s", r->refusal.text,
+			     why->text);
+}
+
+/* The backend has refused what it had begun: qemu records the same command from its beginning. */
+static int start_again(struct ptah_recorder *r)
+{
+	const char *before = names[r->backend->kind];
+	struct ptah_message why = {"a sink cannot begin again with another recorder"};
+	enum ptah_record_problem problem = PTAH_RECORD_NOT_POSSIBLE;
+	int status;
+
+	drop_backend(r);
+	r->backend = &recorder_qemu;
+	if (!r->config.output.sink)
+		problem = recorder_qemu.check(&r->config, &why);
+	if (problem)
+		return fail_again(r, problem, &why);
+	snprintf(r->choice, sizeof(r->choice), "qemu: %s", r->refusal.text);
+	status = r->backend->open(r);
+	if (status < 0) {
+		r->state = RECORDER_STOPPED;
+		return status;
+	}
+	recorder_note(r, "recorded by qemu, not by %s: %s", before, r->refusal.text);
+	jit_copies_begin(r);
+	status = r->backend->start(r);
+	r->command = r->status.pid;
+	return status < 0 ? status : 1;
+}
+
 int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 {
 	int status;
@@ -426,6 +477,8 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 	if (r->state != RECORDER_STARTED || !r->status.running)
 		return 0;
 	status = timer_is_over(r) || end_if_full(r) ? 0 : r->backend->poll(r, timeout_ms);
+	if (status == RECORDER_REFUSED)
+		status = start_again(r);
 	r->status.running = status > 0;
 	return r->error < 0 ? r->error : status;
 }

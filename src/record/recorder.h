@@ -13,6 +13,8 @@
 
 #include <time.h>
 
+#define RECORDER_REFUSED 2 /* of poll() */
+
 struct recorder_backend {
 	enum ptah_recorder_kind kind;
 	/*
@@ -27,8 +29,13 @@ struct recorder_backend {
 	 */
 	int (*open)(struct ptah_recorder *r);
 	int (*start)(struct ptah_recorder *r);
-	int (*poll)(struct ptah_recorder *r,
-		    int timeout_ms); /* returns 1 while the recording continues */
+	/*
+	 * Returns 1 while the recording continues. RECORDER_REFUSED: the program, as it ran, turned
+	 * out to be one that this recorder cannot record, and nobody outside of it has seen it run;
+	 * r->refusal is a sentence without a full stop. recorder.c then closes this recorder, which
+	 * kills the program, and starts it again with the recorder qemu.
+	 */
+	int (*poll)(struct ptah_recorder *r, int timeout_ms);
 	int (*pause)(struct ptah_recorder *r, bool on);
 	int (*snapshot)(struct ptah_recorder *r);
 	/*
@@ -65,6 +72,7 @@ struct ptah_recorder {
 	struct timespec began; /* by the clock of files' times */
 	enum ptah_record_problem problem;
 	struct ptah_message why;
+	struct ptah_message refusal; /* see poll() */
 	char choice[1200];
 };
 
