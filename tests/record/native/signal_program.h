@@ -60,6 +60,16 @@ int program_run(const struct registers *r, bool native, struct seen *seen);
 /* The same from a function without arguments on, whose return ends the program. */
 int program_run_function(void (*function)(void), bool native, struct seen *seen);
 
+/*
+ * Runs it natively and here, each in a process of its own. Returns the status, or -1 if the two
+ * differ. What they have seen is kept.
+ */
+int program_run_both(void (*function)(void));
+struct seen *program_natively(void);
+struct seen *program_here(void);
+/* For cmocka: before the first of them. */
+int program_setup(void **state);
+
 /* For programs */
 extern struct seen *program_seen;
 extern const uint64_t program_stack_end;

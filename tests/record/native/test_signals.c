@@ -16,38 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Written by the program that runs; and what two programs have written. */
-static struct seen *shared;
-static struct seen seen_natively, seen_here;
-
-static int setup(void **state)
-{
-	(void)state;
-	shared =
-	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return shared == MAP_FAILED;
-}
-
-/* Runs the program natively and here; its status has to be the same. */
-static int run_both(void (*program)(void))
-{
-	int natively, here;
-
-	memset(shared, 0, sizeof(*shared));
-	natively = program_run_function(program, true, shared);
-	seen_natively = *shared;
-	memset(shared, 0, sizeof(*shared));
-	here = program_run_function(program, false, shared);
-	seen_here = *shared;
-	assert_int_equal(natively, here);
-	return here;
-}
-
 /* Frames */
 
 /* Programs of one instruction, which is interrupted; R15 is `seen`. */
 void frame_ud2(void), frame_store(void), frame_wild(void), frame_int3(void), frame_int_3(void);
-void frame_divide(void), frame_loop(void);
+void frame_divide(void), frame_loop(void), frame_no_frame(void);
 /* Their handler, where it returns to, and how they begin; all note the registers. */
 void frame_handler(void), frame_after(void);
 /* What the assembly calls. */
@@ -96,6 +69,9 @@ __asm__(".text\n"
 	"frame_int_3:	.byte 0xcd, 3\n"
 	"frame_divide:	div %r9d\n"
 	"frame_loop:	jmp frame_loop\n"
+	/* Without a frame. */
+	"frame_no_frame:	mov %rbx, %rsp\n"
+	"	jmp	program_restorer\n"
 	"frame_begin:\n"
 	"	fninit\n"
 	"	fldpi\n"
@@ -133,6 +109,16 @@ struct frame_case {
 	int signal;
 	uint64_t flags;
 	bool stack, disarm;
+	/* What the handler does with the FP state. */
+	enum {
+		FP_CHANGED,
+		FP_NONE,      /* no pointer to it */
+		FP_LEGACY,    /* without the kernel's mark */
+		FP_UNALIGNED, /* these are refused */
+		FP_RESERVED
+	} fp;
+	/* The signal is SIGSEGV because another one's handler is where no code is. */
+	bool nowhere;
 };
 
 #define SIGINFO	 ACTION_SIGINFO
@@ -141,23 +127,28 @@ struct frame_case {
 #define ONE_SHOT ACTION_RESETHAND
 
 static const struct frame_case frame_cases[] = {
-    {"ud2", frame_ud2, SIGILL, SIGINFO, false, false},
-    {"page fault", frame_store, SIGSEGV, SIGINFO, false, false},
-    {"not canonical", frame_wild, SIGSEGV, SIGINFO, false, false},
-    {"int3", frame_int3, SIGTRAP, SIGINFO, false, false},
-    {"int 3", frame_int_3, SIGTRAP, SIGINFO, false, false},
-    {"division", frame_divide, SIGFPE, SIGINFO, false, false},
-    {"timer", frame_loop, SIGALRM, SIGINFO, false, false},
-    {"timer, without siginfo", frame_loop, SIGALRM, 0, false, false},
-    {"timer, no defer", frame_loop, SIGALRM, SIGINFO | NODEFER, false, false},
-    {"timer, once", frame_loop, SIGALRM, SIGINFO | ONE_SHOT, false, false},
-    {"timer, other stack", frame_loop, SIGALRM, SIGINFO | ONSTACK, true, false},
-    {"timer, other stack not wanted", frame_loop, SIGALRM, SIGINFO, true, false},
-    {"timer, no other stack", frame_loop, SIGALRM, SIGINFO | ONSTACK, false, false},
-    {"timer, disarming", frame_loop, SIGALRM, SIGINFO | ONSTACK, true, true},
-    {"fault, other stack", frame_store, SIGSEGV, SIGINFO | ONSTACK, true, false},
-    {"fault, once", frame_store, SIGSEGV, SIGINFO | ONE_SHOT, false, false},
-    {"ud2, no defer", frame_ud2, SIGILL, SIGINFO | NODEFER, false, false},
+    {"ud2", frame_ud2, SIGILL, .flags = SIGINFO},
+    {"page fault", frame_store, SIGSEGV, .flags = SIGINFO},
+    {"not canonical", frame_wild, SIGSEGV, .flags = SIGINFO},
+    {"int3", frame_int3, SIGTRAP, .flags = SIGINFO},
+    {"int 3", frame_int_3, SIGTRAP, .flags = SIGINFO},
+    {"division", frame_divide, SIGFPE, .flags = SIGINFO},
+    {"timer", frame_loop, SIGALRM, .flags = SIGINFO},
+    {"timer, without siginfo", frame_loop, SIGALRM, .flags = 0},
+    {"timer, no defer", frame_loop, SIGALRM, .flags = SIGINFO | NODEFER},
+    {"timer, once", frame_loop, SIGALRM, .flags = SIGINFO | ONE_SHOT},
+    {"timer, other stack", frame_loop, SIGALRM, .flags = SIGINFO | ONSTACK, .stack = true},
+    {"timer, other stack not wanted", frame_loop, SIGALRM, .flags = SIGINFO, .stack = true},
+    {"timer, no other stack", frame_loop, SIGALRM, .flags = SIGINFO | ONSTACK},
+    {"timer, disarming", frame_loop, SIGALRM, .flags = SIGINFO | ONSTACK, .stack = true,
+     .disarm = true},
+    {"fault, other stack", frame_store, SIGSEGV, .flags = SIGINFO | ONSTACK, .stack = true},
+    {"fault, once", frame_store, SIGSEGV, .flags = SIGINFO | ONE_SHOT},
+    {"ud2, no defer", frame_ud2, SIGILL, .flags = SIGINFO | NODEFER},
+    {"no FP state", frame_ud2, SIGILL, .flags = SIGINFO, .fp = FP_NONE},
+    {"legacy FP state", frame_ud2, SIGILL, .flags = SIGINFO, .fp = FP_LEGACY},
+    {"return without a frame", frame_no_frame, SIGSEGV, .flags = SIGINFO | ONSTACK, .stack = true},
+    {"handler nowhere", frame_loop, SIGSEGV, .flags = SIGINFO, .nowhere = true},
 };
 
 static struct frame_case frame_case;
@@ -208,8 +199,18 @@ __attribute__((used)) void frame_take(struct signal_frame *frame)
 	note_state();
 	frame->context.machine.rip = (uintptr_t)frame_after;
 	frame->context.machine.r12 = NEW_R12;
+	if (frame_case.program == frame_no_frame)
+		frame->context.machine.rsp = program_stack_end - 4096;
 	frame->context.mask |= SIGNAL_BIT(SIGUSR2);
 	memset(fp + XMM5_AT, 0x77, 16);
+	if (frame_case.fp == FP_NONE)
+		frame->context.machine.fp = 0;
+	if (frame_case.fp == FP_LEGACY)
+		memset(fp + FP_SOFTWARE_AT, 0, 4);
+	if (frame_case.fp == FP_UNALIGNED)
+		frame->context.machine.fp += 4;
+	if (frame_case.fp == FP_RESERVED)
+		memset(fp + FP_HEADER_AT + 8, 0x7f, 8);
 }
 
 __attribute__((used)) void frame_ended(void)
@@ -243,30 +244,48 @@ static void frame_program(void)
 	program_call(__NR_rt_sigprocmask, SIG_SETMASK, &blocked, 0, SIGNAL_SET_SIZE, 0, 0);
 	program_call(__NR_rt_sigaction, (uint64_t)frame_case.signal, &action, 0, SIGNAL_SET_SIZE, 0,
 		     0);
-	if (frame_case.signal == SIGALRM)
+	if (frame_case.nowhere) {
+		action.handler = BAD_ADDRESS / 2;
+		program_call(__NR_rt_sigaction, SIGALRM, &action, 0, SIGNAL_SET_SIZE, 0, 0);
+	}
+	if (frame_case.program == frame_loop)
 		program_call(__NR_setitimer, (uint64_t)ITIMER_REAL, &soon, 0, 0, 0, 0);
 	frame_begin(&r, __builtin_cpu_supports("avx"));
 }
 
-/* Bytes of a frame that the kernel leaves as they were on the stack. */
+/*
+ * Bytes of a frame that the kernel leaves as they were on the stack. Of a frame above, which
+ * belongs to the signal whose handler is nowhere, nothing is compared.
+ */
 static void clear_undefined(struct seen *s)
 {
 	struct signal_frame *f = (void *)s->frame;
-	uint8_t *fp = s->frame + (f->context.machine.fp - s->frame_at);
+	uint64_t fp_at = f->context.machine.fp - s->frame_at;
+	const struct fp_software *fp = (const void *)(s->frame + fp_at + FP_SOFTWARE_AT);
 
 	f->context.stack.unused = 0;
 	memset(f->context.machine.reserved, 0, sizeof(f->context.machine.reserved));
 	/* FXSAVE leaves these alone; the kernel's own words follow. */
-	memset(fp + 416, 0, FP_SOFTWARE_AT - 416);
+	memset(s->frame + fp_at + 416, 0, FP_SOFTWARE_AT - 416);
+	if (frame_case.nowhere)
+		s->frame_bytes = fp_at + fp->extended_size;
+}
+
+static const struct packet *last_async(const struct seen *s)
+{
+	for (uint64_t i = s->packet_count; i-- > 1;)
+		if (s->packets[i].kind == PACKETS_ASYNC)
+			return &s->packets[i];
+	return NULL;
 }
 
 static void compare_frames(const struct frame_case *f)
 {
-	struct seen *a = &seen_natively, *b = &seen_here;
+	struct seen *a = program_natively(), *b = program_here();
 
 	print_message("%s\n", f->name);
 	frame_case = *f;
-	assert_int_equal(run_both(frame_program), 0);
+	assert_int_equal(program_run_both(frame_program), 0);
 	assert_int_equal(a->frame_at, b->frame_at);
 	assert_int_equal(a->frame_bytes, b->frame_bytes);
 	clear_undefined(a);
@@ -280,7 +299,17 @@ static void compare_frames(const struct frame_case *f)
 	assert_memory_equal(a->numbers, b->numbers, sizeof(a->numbers));
 	/* It is a test of something. */
 	assert_int_equal(a->after[12], NEW_R12);
-	assert_int_equal(a->after_fp[XMM5_AT], 0x77);
+	assert_int_equal(a->after_fp[XMM5_AT], f->fp == FP_NONE ? 0 : 0x77);
+	/* FUP has the address of the instruction, TIP.PGE that of the handler. */
+	if (f->program != frame_no_frame && !f->nowhere) {
+		const struct packet *p = last_async(b);
+
+		assert_non_null(p);
+		assert_int_equal(p->ip, (uintptr_t)f->program);
+		assert_int_equal(p[1].kind, PACKETS_ENABLE);
+		assert_int_equal(p[1].ip, (uintptr_t)frame_handler);
+		assert_true(f->program == frame_loop || p[-1].kind == PACKETS_CUT);
+	}
 }
 
 static void frames(void **state)
@@ -292,11 +321,241 @@ static void frames(void **state)
 		compare_frames(&frame_cases[i]);
 }
 
+/* Deaths: a program ends by the same signal as natively. */
+
+static struct frame_case dying;
+
+static void note_call(uint64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	program_note(program_call(number, a, b, c, d, 0, 0));
+}
+
+static void set_action(int signal, uint64_t handler, uint64_t flags)
+{
+	struct action a = {
+	    .handler = handler, .flags = flags, .restorer = (uintptr_t)program_restorer};
+
+	note_call(__NR_rt_sigaction, (uint64_t)signal, (uintptr_t)&a, 0, SIGNAL_SET_SIZE);
+}
+
+static void do_nothing(int signal)
+{
+	program_note(signal);
+}
+
+static void fault_program(void)
+{
+	struct registers r = {.rip = (uintptr_t)dying.program, .rflags = FLAGS_INITIAL};
+
+	r.general[1] = UINT64_C(0x1111111100000000);
+	r.general[3] = BAD_ADDRESS;
+	r.general[4] = program_stack_end - 4096;
+	frame_begin(&r, false);
+}
+
+static void blocked_fault_program(void)
+{
+	uint64_t mask = SIGNAL_BIT(SIGSEGV);
+
+	set_action(SIGSEGV, (uintptr_t)do_nothing, ACTION_RESTORER);
+	note_call(__NR_rt_sigprocmask, SIG_BLOCK, (uintptr_t)&mask, 0, SIGNAL_SET_SIZE);
+	fault_program();
+}
+
+static void ignored_fault_program(void)
+{
+	set_action(SIGSEGV, SIGNAL_IGNORE, 0);
+	fault_program();
+}
+
+/* Sends itself a signal. */
+static void sent_program(void)
+{
+	int64_t pid = program_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
+
+	note_call(__NR_kill, (uint64_t)pid, (uint64_t)dying.signal, 0, 0);
+	program_end();
+}
+
+static void no_restorer_program(void)
+{
+	set_action(dying.signal, (uintptr_t)do_nothing, 0);
+	sent_program();
+}
+
+static void small_stack_program(void)
+{
+	static uint8_t small[4096];
+	/* Less than a frame needs with any vector registers. */
+	struct alternate_stack stack = {.address = (uintptr_t)small, .size = 2048};
+	uint8_t *page = small + 2048 - 1;
+
+	note_call(__NR_sigaltstack, (uintptr_t)&stack, 0, 0, 0);
+	*page = 1;
+	set_action(dying.signal, (uintptr_t)do_nothing, ACTION_RESTORER | ACTION_ONSTACK);
+	sent_program();
+}
+
+static void repeated_fault(int signal)
+{
+	program_note(signal);
+	fault_program();
+}
+
+static void fault_in_handler_program(void)
+{
+	set_action(SIGSEGV, (uintptr_t)repeated_fault, ACTION_RESTORER);
+	fault_program();
+}
+
+static void expect_death(const char *name, void (*program)(void), void (*fault)(void), int signal,
+			 bool has_message)
+{
+	const struct seen *here = program_here();
+	int status;
+
+	print_message("%s\n", name);
+	dying = (struct frame_case){.program = fault, .signal = signal};
+	frame_case = (struct frame_case){.program = frame_loop};
+	status = program_run_both(program);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), signal);
+	assert_memory_equal(program_natively()->numbers, here->numbers, sizeof(here->numbers));
+	if (has_message) {
+		assert_int_equal(here->message[0], NATIVE_MESSAGE_FATAL);
+		assert_int_equal(here->message[1], signal);
+	}
+	if (has_message && fault)
+		assert_int_equal(here->message[2], (uintptr_t)fault);
+}
+
+static void deaths(void **state)
+{
+	(void)state;
+	if (!program_can_run())
+		skip();
+	expect_death("ud2", fault_program, frame_ud2, SIGILL, true);
+	expect_death("page fault", fault_program, frame_store, SIGSEGV, true);
+	expect_death("not canonical", fault_program, frame_wild, SIGSEGV, true);
+	expect_death("int3", fault_program, frame_int3, SIGTRAP, true);
+	expect_death("int 3", fault_program, frame_int_3, SIGTRAP, true);
+	expect_death("division", fault_program, frame_divide, SIGFPE, true);
+	expect_death("blocked", blocked_fault_program, frame_store, SIGSEGV, true);
+	expect_death("ignored", ignored_fault_program, frame_store, SIGSEGV, true);
+	expect_death("in its handler", fault_in_handler_program, frame_store, SIGSEGV, true);
+	expect_death("sent SIGSEGV", sent_program, NULL, SIGSEGV, true);
+	expect_death("sent SIGTRAP", sent_program, NULL, SIGTRAP, true);
+	/* The kernel's own business. */
+	expect_death("sent SIGTERM", sent_program, NULL, SIGTERM, false);
+	expect_death("sent SIGABRT", sent_program, NULL, SIGABRT, false);
+}
+
+/* The kernel answers what it cannot do with SIGSEGV. */
+static void impossible_frames(void **state)
+{
+	static const struct frame_case refused[] = {
+	    {"unaligned", frame_ud2, SIGILL, .flags = SIGINFO, .fp = FP_UNALIGNED},
+	    {"reserved", frame_ud2, SIGILL, .flags = SIGINFO, .fp = FP_RESERVED},
+	};
+	int status;
+
+	(void)state;
+	if (!program_can_run())
+		skip();
+	dying = (struct frame_case){.signal = SIGUSR1};
+	status = program_run_both(no_restorer_program);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	status = program_run_both(small_stack_program);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		frame_case = refused[i];
+		print_message("%s\n", frame_case.name);
+		status = program_run_both(frame_program);
+		assert_int_not_equal(status, -1);
+		assert_true(frame_case.fp == FP_UNALIGNED ||
+			    (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
+	}
+}
+
+/* Storms: several timers interrupt a computation and its system calls, and each other. */
+
+#define STORM_TURNS 3000
+
+static volatile uint64_t storm_count[SIGNALS + 1];
+
+static uint64_t compute(uint64_t seed, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		seed = seed % 3 ? seed * 1103515245u + 12345u : seed ^ seed >> 3;
+	return seed;
+}
+
+static void on_storm(int signal)
+{
+	double d = (double)signal;
+
+	storm_count[signal]++;
+	storm_count[0] += compute((uint64_t)(d * 1.5), 20) & 1;
+}
+
+static void start_timer(int which, int signal)
+{
+	struct itimerval every = {{0, 100}, {0, 100}};
+
+	set_action(signal, (uintptr_t)on_storm, ACTION_RESTORER | ACTION_RESTART);
+	note_call(__NR_setitimer, (uint64_t)which, (uintptr_t)&every, 0, 0);
+}
+
+static void storm_program(void)
+{
+	const struct timespec moment = {0, 1};
+	uint64_t sum = 1, mask = SIGNAL_BIT(SIGALRM) | SIGNAL_BIT(SIGPROF), old;
+	double product = 1;
+
+	start_timer(ITIMER_REAL, SIGALRM);
+	start_timer(ITIMER_VIRTUAL, SIGVTALRM);
+	start_timer(ITIMER_PROF, SIGPROF);
+	/* Until each kind has come often enough; the numbers that it computes are always the same.
+	 */
+	for (unsigned i = 0; i < STORM_TURNS || storm_count[SIGALRM] < 50 ||
+			     storm_count[SIGVTALRM] < 1 || storm_count[SIGPROF] < 1;
+	     i++) {
+		uint64_t part = compute(i % 100, 300);
+
+		program_call(__NR_rt_sigprocmask, SIG_BLOCK, &mask, &old, 8, 0, 0);
+		part += compute(part, 100);
+		program_call(__NR_rt_sigprocmask, SIG_SETMASK, &old, 0, 8, 0, 0);
+		if (i % 64 == 0)
+			program_call(__NR_nanosleep, &moment, 0, 0, 0, 0, 0);
+		if (i < STORM_TURNS) {
+			sum = sum * 31 + part;
+			product = product * 1.0001 + (double)(part % 17);
+		}
+	}
+	program_note((int64_t)sum);
+	program_note((int64_t)product);
+	program_end();
+}
+
+static void storm(void **state)
+{
+	(void)state;
+	if (!program_can_run())
+		skip();
+	assert_int_equal(program_run_both(storm_program), 0);
+	assert_int_equal(program_natively()->count, program_here()->count);
+	assert_memory_equal(program_natively()->numbers, program_here()->numbers,
+			    sizeof(program_here()->numbers));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(frames),
+	    cmocka_unit_test(deaths),
+	    cmocka_unit_test(impossible_frames),
+	    cmocka_unit_test(storm),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, program_setup, NULL);
 }

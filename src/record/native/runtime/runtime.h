@@ -264,6 +264,11 @@ _Noreturn void signals_no_code(struct context *c, struct registers *r);
  * goes on natively with these registers; GS becomes 0. For leave().
  */
 _Noreturn void signals_leave(struct context *c, const struct registers *r);
+/*
+ * The same in the child of vfork(), on the context of its parent, whose pending signals are not the
+ * child's. Nothing that the parent needs is changed.
+ */
+_Noreturn void signals_leave_child(struct context *c, const struct registers *r);
 
 /* leave.c */
 /*

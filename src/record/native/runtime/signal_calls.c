@@ -297,7 +297,7 @@ static _Noreturn void do_return(struct context *c, struct registers *r)
 	}
 	s->registers = after;
 	s->blocked = u->mask & ~NEVER_BLOCKED;
-	frame_set_stack(&s->stack, &u->stack, after.general[RSP]);
+	frame_set_stack(&s->stack, &u->stack, r->general[RSP]); /* whatever it answers */
 	u->stack = s->own;
 	u->mask = s->blocked & ~FAULTS;
 	u->machine.rip = (uintptr_t)signals_returned;

@@ -14,6 +14,7 @@
  * are the program's again there, and no system call is made in the kernel's handler but for
  * requeue().
  */
+#include "record/native/runtime/insn.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
 
@@ -251,8 +252,9 @@ static void set_kernel_action(int number, const struct action *a)
 	sys_call(__NR_rt_sigaction, (uint64_t)number, (uintptr_t)a, 0, SIGNAL_SET_SIZE, 0, 0);
 }
 
-_Noreturn void signals_leave(struct context *c, const struct registers *r)
+_Noreturn void signals_leave_child(struct context *c, const struct registers *r)
 {
+	const struct alternate_stack none = {.flags = STACK_DISABLE};
 	struct signals *s = c->signals;
 
 	set_kernel_mask(~UINT64_C(0));
@@ -262,12 +264,23 @@ _Noreturn void signals_leave(struct context *c, const struct registers *r)
 		if (is_fault_number(n) || a->handler > SIGNAL_IGNORE)
 			set_kernel_action(n, a);
 	}
+	/* A frame can bring back a stack, but not that there is none. */
+	if (!s->stack.size)
+		sys_call(__NR_sigaltstack, (uintptr_t)&none, 0, 0, 0, 0, 0);
+	load(c, r, s->blocked, &s->stack, true);
+}
+
+_Noreturn void signals_leave(struct context *c, const struct registers *r)
+{
+	const struct signals *s = c->signals;
+
+	set_kernel_mask(~UINT64_C(0));
 	for (int n = 1; n < FAULT_SLOTS; n++)
 		if (s->sent[n].info.number)
 			requeue(c, &s->sent[n].info);
 	if (s->ordinary.info.number)
 		requeue(c, &s->ordinary.info);
-	load(c, r, s->blocked, &s->stack, true);
+	signals_leave_child(c, r);
 }
 
 /* Delivery */
@@ -334,20 +347,20 @@ static _Noreturn void die(struct context *c, const struct registers *r, const st
 {
 	struct signals *s = c->signals;
 	int number = k->info.number;
-	const struct native_message m = {.type = NATIVE_MESSAGE_FATAL,
-					 .pid = c->pid,
-					 .tid = c->tid,
-					 .address = r->rip,
-					 .size = 1,
-					 .value = (uint32_t)number};
 	struct registers last = *r;
+	struct native_message m = {.type = NATIVE_MESSAGE_FATAL,
+				   .pid = c->pid,
+				   .tid = c->tid,
+				   .size = 1,
+				   .value = (uint32_t)number};
 
+	if (repeat)
+		last.rip = s->fault_ip; /* a trap has gone past it */
+	m.address = last.rip;
 	message_send(c, &m, NULL);
 	ring_end(c);
 	set_kernel_mask(~UINT64_C(0));
-	if (repeat)
-		last.rip = s->fault_ip; /* a trap has gone past it */
-	else
+	if (!repeat)
 		requeue(c, &k->info);
 	signals_lock(s->handlers);
 	s->handlers->actions[number] = (struct action){.handler = SIGNAL_DEFAULT};
@@ -431,6 +444,7 @@ bool signals_interrupt(struct context *c, struct registers *r)
 
 _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
 {
+	uint8_t bytes[INSN_MAX_SIZE];
 	uint64_t address;
 
 	if (traced) {
@@ -440,9 +454,12 @@ _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
 		put(c, packets_enable(c, log_at(c), r->rip));
 	}
 	address = unit_enter(c, r->rip);
-	if (!address)
-		leave(c, r, "there is no memory for translated code");
-	gate_resume(c, r, address);
+	if (address)
+		gate_resume(c, r, address);
+	/* A longest instruction that cannot be read: the processor says what is wrong. */
+	if (!signals_copy(bytes, from_address(r->rip), sizeof(bytes)))
+		signals_no_code(c, r);
+	leave(c, r, "code cannot be translated");
 }
 
 /* Where signals_returned jumps to. */
@@ -541,6 +558,7 @@ static void take_no_code(struct context *c, const struct signal_info *info, stru
 	s->no_code = false;
 	s->fault_code = 0;
 	if (info->number != SIGNAL_TRAP || u->machine.trap != TRAP_SINGLE_STEP) {
+		r.rflags |= u->machine.rflags & FLAG_RESUME;
 		take_fault(c, info, u, &r, 0);
 		return;
 	}
@@ -556,7 +574,7 @@ static void take_cache_fault(struct context *c, const struct signal_info *info,
 			     struct user_context *u)
 {
 	struct signals *s = c->signals;
-	struct registers r;
+	struct registers r = {.rip = 0};
 	uint64_t head = 0;
 	unsigned trap = 0;
 
@@ -648,20 +666,29 @@ struct action signals_real_action(int number, const struct action *a)
 	return real;
 }
 
+static _Noreturn void no_memory(struct context *c)
+{
+	leave_broken(c, "there is no memory for signals");
+}
+
 /* The stack of the kernel's handler, and what a thread needs of its own. */
 static struct signals *make(struct context *c)
 {
 	struct signals *s = memory_take(c->runtime, sizeof(*s));
-	uint8_t *stack = memory_map(c->runtime, OWN_STACK_BYTES);
+	uint8_t *stack = memory_map(c->runtime, OWN_STACK_BYTES), *fp;
 	uint32_t a = 0xd, b, count = 0, d;
 
 	/* ECX: the most bytes that XSAVE can need on this processor. */
 	__asm__("cpuid" : "+a"(a), "=b"(b), "+c"(count), "=d"(d));
-	if (!s || !stack || !(s->fp = memory_map(c->runtime, count + sizeof(uint32_t))))
-		leave_broken(c, "there is no memory for signals");
-	s->own = (struct alternate_stack){.address = (uintptr_t)stack, .size = OWN_STACK_BYTES};
-	s->stack.flags = STACK_DISABLE;
-	return s;
+	fp = memory_map(c->runtime, count + sizeof(uint32_t));
+	if (s && stack && fp) {
+		s->fp = fp;
+		s->own =
+		    (struct alternate_stack){.address = (uintptr_t)stack, .size = OWN_STACK_BYTES};
+		s->stack.flags = STACK_DISABLE;
+		return s;
+	}
+	no_memory(c);
 }
 
 static void set_own_stack(const struct signals *s)
@@ -676,7 +703,7 @@ void signals_begin(struct context *c)
 
 	s->handlers = memory_take(c->runtime, sizeof(*s->handlers));
 	if (!s->handlers)
-		leave_broken(c, "there is no memory for signals");
+		no_memory(c);
 	sys_call(__NR_rt_sigprocmask, SIGNAL_SETMASK, 0, (uintptr_t)&s->blocked, SIGNAL_SET_SIZE, 0,
 		 0);
 	c->signals = s;
@@ -711,7 +738,7 @@ void signals_begin_thread(struct context *c, const struct context *parent, uint6
 	if (!(clone_flags & CLONE_SIGHAND)) {
 		s->handlers = memory_take(c->runtime, sizeof(*s->handlers));
 		if (!s->handlers)
-			leave_broken(c, "there is no memory for signals");
+			no_memory(c);
 		__builtin_memcpy(s->handlers->actions, p->handlers->actions,
 				 sizeof(s->handlers->actions));
 	}
