@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program into which a runtime is put sees the same as without one: its output natively and with
+ * a runtime that does nothing (native_start.c) is compared, with the addresses not randomized.
+ */
+#include "record/native/inject.h"
+#include "record/native/layout.h"
+#include "record/native/runtime/memory.h"
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const uint8_t inject_test_runtime[], inject_test_runtime_end[];
+
+#define BYTES (1u << 20)
+
+struct output {
+	char text[64 << 10];
+	size_t length;
+	int status;
+};
+
+static struct inject_memory make_memory(void)
+{
+	struct inject_memory m = {.fd = memfd_create("inject", MFD_CLOEXEC),
+				  .bytes = BYTES,
+				  .slot = 3,
+				  .blob = inject_test_runtime,
+				  .blob_end = inject_test_runtime_end};
+
+	assert_true(m.fd >= 0);
+	assert_int_equal(ftruncate(m.fd, BYTES), 0);
+	return m;
+}
+
+static void take_output(int pipe, pid_t pid, struct output *o)
+{
+	ssize_t n;
+
+	o->length = 0;
+	while ((n = read(pipe, o->text + o->length, sizeof(o->text) - 1 - o->length)) > 0)
+		o->length += (size_t)n;
+	assert_int_equal(n, 0);
+	o->text[o->length] = '\0';
+	close(pipe);
+	assert_int_equal(waitpid(pid, &o->status, 0), pid);
+}
+
+/* Starts the command with its standard output in a pipe; start() is called in between. */
+static int with_pipe(char *const *argv, pid_t *pid,
+		     int (*start)(char *const *, pid_t *, struct ptah_message *))
+{
+	int pipes[2], saved = dup(STDOUT_FILENO), status;
+	struct ptah_message why = {0};
+
+	fflush(stdout);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	assert_true(fcntl(saved, F_SETFD, FD_CLOEXEC) == 0 && dup2(pipes[1], STDOUT_FILENO) >= 0);
+	status = start(argv, pid, &why);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	close(pipes[1]);
+	if (status < 0)
+		fail_msg("%s", why.text);
+	return pipes[0];
+}
+
+static int start_natively(char *const *argv, pid_t *pid, struct ptah_message *why)
+{
+	(void)why;
+	*pid = fork();
+	if (!*pid) {
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	return 0;
+}
+
+static void run_natively(char *const *argv, struct output *o)
+{
+	pid_t pid = 0;
+	int pipe = with_pipe(argv, &pid, start_natively);
+
+	take_output(pipe, pid, o);
+}
+
+static void run_injected(char *const *argv, struct output *o)
+{
+	struct inject_memory m = make_memory();
+	struct native_header *header = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, m.fd, 0);
+	struct ptah_message why = {0};
+	pid_t pid = 0;
+	int pipe = with_pipe(argv, &pid, inject_start);
+
+	assert_true(header != MAP_FAILED);
+	if (inject_runtime(pid, &m, &why) < 0)
+		fail_msg("%s", why.text);
+	take_output(pipe, pid, o);
+	assert_int_equal(header->answered, pid);
+	assert_int_equal(header->committed, 3);
+	assert_int_not_equal(header->message_head, 0);
+	munmap(header, BYTES);
+	close(m.fd);
+}
+
+/* Removes the lines of /proc/self/maps that are the runtime's; returns how many these are. */
+static unsigned remove_ours(struct output *o)
+{
+	char *to = o->text;
+	unsigned removed = 0;
+
+	for (char *line = o->text; *line;) {
+		size_t n = strcspn(line, "\n") + (strchr(line, '\n') != NULL);
+		char *end;
+		unsigned long address = strtoul(line, &end, 16);
+
+		if (*end == '-' && address >= MEMORY_LOW && address < MEMORY_HIGH) {
+			removed++;
+		} else {
+			memmove(to, line, n);
+			to += n;
+		}
+		line += n;
+	}
+	*to = '\0';
+	return removed;
+}
+
+static void compare(char *const *argv)
+{
+	static struct output native, injected;
+
+	run_natively(argv, &native);
+	run_injected(argv, &injected);
+	assert_int_equal(native.status, injected.status);
+	assert_int_equal(remove_ours(&native), 0);
+	/* Three guard pages, the blob, the stack, the shared memory. */
+	assert_int_equal(remove_ours(&injected), 6);
+	assert_string_equal(native.text, injected.text);
+	assert_non_null(strstr(native.text, "TracerPid:\t0\n"));
+}
+
+static void test_dynamic(void **state)
+{
+	char *argv[] = {SEEN_DYNAMIC, "one", "two", NULL};
+
+	(void)state;
+	compare(argv);
+}
+
+static void test_static(void **state)
+{
+	char *argv[] = {SEEN_STATIC, "", NULL};
+
+	(void)state;
+	compare(argv);
+}
+
+static void test_static_pie(void **state)
+{
+	char *argv[] = {SEEN_STATIC_PIE, NULL};
+
+	(void)state;
+	compare(argv);
+}
+
+static void test_script(void **state)
+{
+	char path[] = "/tmp/inject-XXXXXX";
+	char *argv[] = {path, "last", NULL};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_true(dprintf(fd, "#!%s -x y\n", SEEN_STATIC) > 0);
+	assert_int_equal(fchmod(fd, 0700), 0);
+	close(fd);
+	compare(argv);
+	unlink(path);
+}
+
+/* The registers at the first instruction are those that the kernel sets. */
+static void test_registers(void **state)
+{
+	char *argv[] = {ENTRY, NULL};
+	static struct output native, injected;
+
+	(void)state;
+	run_natively(argv, &native);
+	run_injected(argv, &injected);
+	assert_int_equal(WEXITSTATUS(native.status), 7);
+	assert_int_equal(injected.status, native.status);
+	assert_int_equal(native.length, 19 * 8);
+	assert_int_equal(injected.length, native.length);
+	assert_memory_equal(injected.text, native.text, native.length);
+}
+
+static unsigned count_descriptors(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(folder);
+	while (readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
+/* A failure leaves neither a process nor a descriptor behind, and is a sentence. */
+static void assert_refused(char *const *argv, const char *words, const struct inject_memory *m)
+{
+	struct ptah_message why = {0};
+	unsigned before = count_descriptors();
+	pid_t pid = 0;
+	int status = inject_start(argv, &pid, &why);
+
+	if (status >= 0 && m)
+		status = inject_runtime(pid, m, &why);
+	assert_true(status < 0);
+	if (!strstr(why.text, words))
+		fail_msg("%s", why.text);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	assert_int_equal(count_descriptors(), before);
+}
+
+static void test_refusals(void **state)
+{
+	char *missing[] = {"no-such-program-anywhere", NULL};
+	char *folder[] = {"/etc/", NULL};
+	char *argv[] = {SEEN_STATIC, NULL};
+	struct inject_memory m = make_memory();
+
+	(void)state;
+	assert_refused(missing, "command not found", NULL);
+	assert_refused(folder, "cannot be started", NULL);
+	close(m.fd);
+	m.fd = -1;
+	assert_refused(argv, "sending it the descriptor", &m);
+	m = make_memory();
+	m.bytes = UINT64_C(1) << 60;
+	assert_refused(argv, "the recorder cannot be put into the program", &m);
+	close(m.fd);
+}
+
+/* Little address space: the program is as it was given, and the recorder does not fit into it. */
+static void test_address_space(void **state)
+{
+	char *argv[] = {SEEN_STATIC, NULL};
+	struct inject_memory m = make_memory();
+	struct ptah_message why = {0};
+	struct rlimit limit = {16 << 20, 16 << 20};
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ftruncate(m.fd, 64 << 20), 0);
+	m.bytes = 64 << 20;
+	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(prlimit(pid, RLIMIT_AS, &limit, NULL), 0);
+	assert_true(inject_runtime(pid, &m, &why) < 0);
+	assert_non_null(strstr(why.text, "mapping the shared memory"));
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	close(m.fd);
+}
+
+/* Killed while it is held. */
+static void test_killed(void **state)
+{
+	char *argv[] = {SEEN_STATIC, NULL};
+	struct inject_memory m = make_memory();
+	struct ptah_message why = {0};
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	kill(pid, SIGKILL);
+	assert_true(inject_runtime(pid, &m, &why) < 0);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	close(m.fd);
+}
+
+/* A signal that comes while it is held takes effect when it runs. */
+static void test_signal(void **state)
+{
+	char *argv[] = {SEEN_STATIC, NULL};
+	struct inject_memory m = make_memory();
+	struct ptah_message why = {0};
+	int status = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	kill(pid, SIGTERM);
+	assert_int_equal(inject_runtime(pid, &m, &why), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	close(m.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_dynamic),	  cmocka_unit_test(test_static),
+	    cmocka_unit_test(test_static_pie),	  cmocka_unit_test(test_script),
+	    cmocka_unit_test(test_registers),	  cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_address_space), cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_signal),
+	};
+
+	personality(ADDR_NO_RANDOMIZE);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
