@@ -22,6 +22,7 @@
 #define PTAH_RECORD_NATIVE_RUNTIME_RUNTIME_H
 
 #include "record/native/layout.h"
+#include "record/native/runtime/context_offsets.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,28 +37,6 @@ struct registers {
 	uint64_t general[16]; /* RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8 to R15 */
 	uint64_t rip, rflags;
 };
-
-/*
- * Offsets from GS, for generated code and assembly. INDIRECT is a table of 65,536 cache addresses,
- * by the low 16 bits of the target.
- */
-#define CONTEXT_SELF	      0x00
-#define CONTEXT_RCX	      0x08 /* the program's, in exits */
-#define CONTEXT_RAX	      0x10 /* the program's, in exits */
-#define CONTEXT_LOG	      0x18 /* the log's pointer, in units that use R11 */
-#define CONTEXT_R11	      0x20 /* the program's, in all others */
-#define CONTEXT_GATE_EXIT     0x28 /* addresses of gates.S */
-#define CONTEXT_GATE_INDIRECT 0x30
-#define CONTEXT_GATE_SYSCALL  0x38
-#define CONTEXT_CONTINUE      0x40 /* where a gate jumps to when it is done */
-#define CONTEXT_RSP	      0x48 /* the program's, in gates */
-#define CONTEXT_STACK	      0x50 /* end of the runtime's stack */
-#define CONTEXT_EXITS_LOG     0x58 /* pointer of the second log (NATIVE_TRUTH) */
-#define CONTEXT_INSIDE	      0x60 /* bytes: see struct context */
-#define CONTEXT_PENDING	      0x61
-#define CONTEXT_INDIRECT      0x1000
-#define CONTEXT_INDIRECT_BITS 16
-#define CONTEXT_BYTES	      (CONTEXT_INDIRECT + (8u << CONTEXT_INDIRECT_BITS))
 
 struct log_position {
 	uint8_t *chunk;	 /* the chunk that is being written, in this process */
@@ -80,6 +59,7 @@ struct context {
 	 * it after the last C code and before it enters the cache.
 	 */
 	bool pending;
+	const struct registers *resume; /* for gate_resume() */
 
 	struct runtime *runtime;
 	struct native_thread *slot;
@@ -156,6 +136,8 @@ uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip);
 /* Makes room for PACKETS_MAX bytes at c->log: changes chunks if need be. Only between units. */
 uint8_t *packets_room(struct context *c, uint64_t ip);
 
+/* gates.c: a thread begins: its gates and its table of indirect targets. */
+void unit_begin(struct context *c);
 /* cache.c, block.c, trace.c: units. */
 /* The cache address at which the unit of this head begins; makes it if there is none. 0: `leave`.
  */
@@ -193,9 +175,6 @@ void unit_cut(struct context *c, uint64_t cache_address);
 
 /* gates.S: enters the cache with the program's registers; does not return. */
 _Noreturn void gate_resume(struct context *c, const struct registers *r, uint64_t cache_address);
-/* gates.S: continues natively with these registers; GS becomes 0. */
-_Noreturn void gate_native(struct context *c, const struct registers *r);
-
 /* syscalls.c: called by the gate with the program's registers before a SYSCALL; carries it out. */
 void syscall_gate(struct context *c, struct registers *r);
 /* Whether a call of this number has an effect outside of the process. */

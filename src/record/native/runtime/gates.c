@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What exits do that lead to no unit yet: the next unit is found or made, the exit is linked to it,
+ * and the program goes on there.
+ */
+#include "record/native/runtime/runtime.h"
+#include "record/native/runtime/units.h"
+
+static const char no_memory[] = "there is no memory for translated code";
+
+void unit_begin(struct context *c)
+{
+	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
+
+	c->gate_exit = (uintptr_t)gate_exit;
+	c->gate_indirect = (uintptr_t)gate_indirect;
+	c->gate_syscall = (uintptr_t)gate_syscall;
+	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
+		table[i] = (uintptr_t)gate_miss;
+}
+
+/* The code at r->rip is not translated: it cannot be read, or the translator does not know it. */
+static _Noreturn void stop(struct context *c, struct registers *r)
+{
+	if (!cache_readable(c, r->rip, 1))
+		signals_no_code(c, r);
+	leave(c, r, "an instruction cannot be translated");
+}
+
+/* A pointer that was poisoned came here instead of to a store. What is pending is delivered soon.
+ */
+static void mend_log(struct context *c)
+{
+	if (c->poisoned)
+		c->log = c->real_log;
+	c->poisoned = false;
+}
+
+static struct unit *unit_at(struct context *c, struct registers *r)
+{
+	struct unit *u = cache_unit(c, r->rip);
+
+	if (!u)
+		leave(c, r, no_memory);
+	return u;
+}
+
+_Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exit *exit)
+{
+	struct unit *u;
+
+	mend_log(c);
+	r->rip = exit->target;
+	if (exit->kind == EXIT_STOP)
+		stop(c, r);
+	u = unit_at(c, r);
+	if (!exit->unit->dead)
+		cache_link(exit, u);
+	gate_resume(c, r, (uintptr_t)u->code);
+}
+
+_Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64_t target)
+{
+	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
+	struct area *area = NULL;
+	struct unit *u;
+
+	mend_log(c);
+	r->rip = target;
+	c->log = unit_put_tip(c, c->log, target);
+	u = unit_at(c, r);
+	if (!u->prologue)
+		area = cache_area(c, target);
+	if (area)
+		block_make_prologue(u, area);
+	if (u->prologue)
+		table[target & 0xffff] = (uintptr_t)u->prologue;
+	gate_resume(c, r, (uintptr_t)u->code);
+}
+
+_Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct exit *exit)
+{
+	mend_log(c);
+	r->rip = exit->target;
+	syscall_gate(c, r);
+	gate_resume(c, r, (uintptr_t)unit_at(c, r)->code);
+}
+
+/* A signal came before the cache was entered. */
+_Noreturn void gate_take_signal(struct context *c, struct registers *r)
+{
+	signals_head(c, r, true);
+}

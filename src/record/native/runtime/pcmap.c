@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a cache address to the program: which of its instructions runs there, where its registers
+ * are, and what has been written to the log. Everything that interrupts a unit comes here: faults
+ * of the program, the guard page behind a chunk, signals.
+ *
+ *	copied instructions	the sizes of each instruction, there and in the program
+ *	an exit			the branch has not been taken until its last store is done
+ *	a prologue		the branch was taken; the TIP is missing before its store
+ */
+#include "record/native/runtime/copy.h"
+#include "record/native/runtime/runtime.h"
+#include "record/native/runtime/units.h"
+
+#define RAX 0
+#define RCX 1
+#define R11 11
+
+#define TIP_BYTES 7
+
+static uint8_t *pointer(uint64_t address)
+{
+	return (uint8_t *)(uintptr_t)address;
+}
+
+static uint64_t address_of(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+static bool is_within(uint64_t at, const uint8_t *start, const uint8_t *end)
+{
+	return start && at >= address_of(start) && at < address_of(end);
+}
+
+/* The log's pointer, whether it was poisoned or not. */
+static uint64_t real_log(struct context *c, uint64_t log)
+{
+	if (!c->poisoned)
+		return log;
+	c->poisoned = false;
+	return c->real_log;
+}
+
+/* R11 has the log's pointer: gives it to the context, and the program's to *r. */
+static void give_r11(struct context *c, struct registers *r)
+{
+	c->log = real_log(c, r->general[R11]);
+	r->general[R11] = c->r11;
+}
+
+/* Copied instructions */
+
+/* In the unit's copied code. The register that a rewritten operand takes is put back. */
+static uint64_t state_of_copy(struct context *c, const struct unit *u, struct registers *r)
+{
+	const uint8_t *at = u->first;
+	uint64_t ip = u->head;
+
+	for (unsigned i = 0; i < u->insn_count; i++) {
+		const struct unit_insn *n = &u->insns[i];
+		const uint64_t offset = r->rip - address_of(at);
+
+		if (offset < n->copied) {
+			if (n->scratch != COPY_NO_REGISTER && offset >= n->saved)
+				r->general[n->scratch] = c->rax;
+			return n->scratch != COPY_NO_REGISTER && offset >= n->restore ? ip + n->size
+										      : ip;
+		}
+		at += n->copied;
+		ip += n->size;
+	}
+	return ip; /* the branch after them: JCC, or the PUSH of a call */
+}
+
+/* Exits and prologues */
+
+static struct exit *exit_at(const struct unit *u, uint64_t at)
+{
+	for (unsigned i = 0; i < u->exit_count; i++)
+		if (is_within(at, u->exits[i].begin, u->exits[i].end))
+			return &u->exits[i];
+	return NULL;
+}
+
+/* Has R11 the log's pointer at this address? Otherwise it is in the context. */
+static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
+{
+	/* At its beginning, a unit that uses R11 gives the pointer to the context first. */
+	return !u->uses_r11 || at == address_of(u->code) || (e && at >= address_of(e->taken));
+}
+
+bool unit_state(struct context *c, struct registers *r)
+{
+	const uint64_t at = r->rip;
+	const struct unit *u = cache_find(c->runtime, at);
+	const struct exit *e;
+
+	if (!u)
+		return false;
+	if (is_within(at, u->prologue, u->prologue_last)) {
+		give_r11(c, r);
+		r->general[RAX] = c->rax;
+		r->general[RCX] = c->rcx;
+		r->rip = u->head;
+		return false;
+	}
+	e = exit_at(u, at);
+	if (has_log(u, e, at)) {
+		give_r11(c, r);
+	} else {
+		c->log = real_log(c, c->log);
+		if (at < address_of(u->first))
+			r->general[R11] = c->r11; /* it is not there yet */
+	}
+	if (!e) {
+		r->rip = state_of_copy(c, u, r);
+		return true;
+	}
+	/* What may fault in an exit, before its stores, is the load of a target: RCX is its own. */
+	r->rip = e->branch;
+	return e->kind == EXIT_INDIRECT;
+}
+
+void unit_cut(struct context *c, uint64_t cache_address)
+{
+	const struct unit *u = cache_find(c->runtime, cache_address);
+
+	/* A block has no packets before its exit. */
+	c->log = address_of(packets_room(c, u ? u->head : 0));
+}
+
+/* Faults of the log */
+
+/* The address is the poison: a page of the runtime's own code, which nobody may write to. */
+static uint64_t poison(const struct context *c)
+{
+	return c->runtime->blob;
+}
+
+static bool is_poison(const struct context *c, uint64_t address)
+{
+	return c->poisoned && address - poison(c) < 4096;
+}
+
+/* A new chunk, which begins with a PSB+ at `ip`. */
+static uint64_t next_chunk(struct context *c, uint64_t log, uint64_t ip)
+{
+	return address_of(packets_psb(c, ring_next(c, NATIVE_LOG_TRACE, pointer(log)), ip));
+}
+
+/* Stores a packet by hand where the log's pointer is real. */
+static uint64_t store(struct context *c, uint64_t log, uint64_t ip, const uint8_t *packet,
+		      unsigned n)
+{
+	if (ring_is_guard(c, NATIVE_LOG_TRACE, log + n - 1))
+		log = next_chunk(c, log, ip);
+	for (unsigned i = 0; i < n; i++)
+		pointer(log)[i] = packet[i];
+	return log + n;
+}
+
+/*
+ * The TIP of an indirect branch, by hand: no PSB+ can come before it, because the decoder is at the
+ * branch then; so a new chunk begins with the TIP, and a PSB+ follows.
+ */
+uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target)
+{
+	const bool full = ring_is_guard(c, NATIVE_LOG_TRACE, log + 7);
+
+	if (full)
+		log = address_of(ring_next(c, NATIVE_LOG_TRACE, pointer(log)));
+	pointer(log)[0] = 0x6d;
+	for (unsigned i = 1; i < TIP_BYTES; i++)
+		pointer(log)[i] = (uint8_t)(target >> 8 * (i - 1));
+	log += TIP_BYTES;
+	return full ? address_of(packets_psb(c, pointer(log), target)) : log;
+}
+
+/* At the store of a prologue's TIP. */
+static void finish_prologue(struct context *c, const struct unit *u, struct registers *r,
+			    uint64_t address, uint64_t *head)
+{
+	const bool poisoned = is_poison(c, address);
+	const uint64_t log = poisoned ? real_log(c, r->general[R11]) : r->general[R11];
+
+	r->general[R11] = unit_put_tip(c, log, u->head);
+	r->rip = address_of(u->prologue_end);
+	if (!poisoned)
+		return;
+	c->log = r->general[R11];
+	r->general[R11] = c->r11;
+	r->general[RAX] = c->rax;
+	r->general[RCX] = c->rcx;
+	*head = u->head;
+}
+
+bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, uint64_t *head)
+{
+	const struct unit *u = cache_find(c->runtime, r->rip);
+	const bool poisoned = is_poison(c, address);
+	const struct exit *e;
+
+	*head = 0;
+	if (!u || (!poisoned && !ring_is_guard(c, NATIVE_LOG_TRACE, address)))
+		return false;
+	if (r->rip == address_of(u->prologue_store)) {
+		finish_prologue(c, u, r, address, head);
+		return true;
+	}
+	e = exit_at(u, r->rip);
+	if (!e || r->rip < address_of(e->again))
+		return false; /* the program itself has touched that page */
+	if (poisoned) {
+		c->log = real_log(c, r->general[R11]);
+		if (e->packet)
+			c->log = store(c, c->log, u->head, &e->packet, 1);
+		r->general[R11] = c->r11;
+		*head = e->target;
+	} else {
+		r->general[R11] = next_chunk(c, r->general[R11], u->head);
+		r->rip = address_of(e->again);
+	}
+	return true;
+}
+
+void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11)
+{
+	const bool gate = is_within(rip, gate_restart, gate_resume_end);
+	const struct unit *u = gate ? NULL : cache_find(c->runtime, rip);
+
+	if (c->poisoned || (!u && !gate))
+		return;
+	c->poisoned = true;
+	if (gate ? rip >= address_of(gate_log_loaded)
+		 : is_within(rip, u->prologue, u->prologue_last) ||
+		       has_log(u, exit_at(u, rip), rip)) {
+		c->real_log = *r11;
+		*r11 = poison(c);
+	} else {
+		c->real_log = c->log;
+		c->log = poison(c);
+	}
+}
