@@ -95,9 +95,12 @@ static void spawn(const char *self)
 	char *const arguments[] = {(char *)self, (char *)"5", NULL};
 	posix_spawn_file_actions_t actions;
 	pid_t pid = -1;
+	int error;
 
-	report_number("posix_spawn", posix_spawn(&pid, self, NULL, NULL, arguments, environ));
+	/* The child writes too: it has ended before the parent goes on to write. */
+	error = posix_spawn(&pid, self, NULL, NULL, arguments, environ);
 	report_end("posix_spawn", pid);
+	report_number("posix_spawn", error);
 	report_number("posix_spawn of nothing",
 		      posix_spawn(&pid, "/nothing/of/this/name", NULL, NULL, arguments, environ));
 	posix_spawn_file_actions_init(&actions);
