@@ -89,7 +89,7 @@ static void assert_near(struct runtime *rt, uint64_t near)
 		uint64_t distance = at < near ? near - at : end - near;
 
 		assert_non_null(code);
-		assert_true(distance < UINT64_C(1) << 31);
+		assert_true(distance < UINT64_C(1) << 30);
 		assert_guarded(code, (1 << 20) / NATIVE_PAGE);
 		assert_true(memory_is_ours(rt, at, 1));
 		memset(code, 0xcc, 1 << 20);

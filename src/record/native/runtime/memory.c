@@ -15,11 +15,11 @@
 #define POOL	  (256u << 10) /* small amounts are cut from pools of so many bytes */
 #define SMALL_MAX (POOL / 4)
 #define TRIES	  64
-#define REACH	  (UINT64_C(1) << 31)
-#define CODE_AREA                                                                                  \
-	(UINT64_C(1) << 30) /* code areas are placed at least so far from the code if possible */
-#define USER_END (UINT64_C(1) << 47)
-#define LOWEST	 (UINT64_C(1) << 20)
+/* Code areas are between so many bytes away from the code they copy. CACHE_REACH is more. */
+#define CODE_NEAREST  (UINT64_C(256) << 20)
+#define CODE_FARTHEST (UINT64_C(768) << 20)
+#define USER_END      (UINT64_C(1) << 47)
+#define LOWEST	      (UINT64_C(1) << 20)
 
 struct range {
 	uint64_t start, end;
@@ -211,26 +211,32 @@ void *memory_take(struct runtime *rt, size_t n)
 }
 
 /*
- * Below the code if there is room, because the heap and, in most layouts, new mappings of the
- * program grow elsewhere; far from it first, because programs map things near their code.
+ * Below the code if there is room, because the heap, which begins behind the program, grows
+ * upwards; not near it, because programs map things near their code.
  */
+static uint64_t reserve_code(uint64_t *random, uint64_t near, uint64_t n)
+{
+	uint64_t outer = 0;
+
+	if (near > CODE_FARTHEST + LOWEST)
+		outer = reserve_between(random, near - CODE_FARTHEST, near - CODE_NEAREST, n);
+	/* As far away as may be, so that the heap of a program at a low address can grow. */
+	if (!outer && near < USER_END - CODE_FARTHEST)
+		outer = reserve_between(random, near + CODE_FARTHEST - CODE_NEAREST / 2,
+					near + CODE_FARTHEST, n);
+	return outer;
+}
+
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t size)
 {
 	struct arena *a = rt->arena;
-	uint64_t n = pages(size), whole = n + 2 * PAGE, outer = 0;
-	uint64_t low = near > REACH + LOWEST ? near - REACH : LOWEST;
-	uint64_t high = near < USER_END - REACH - PAGE ? near + REACH : USER_END - PAGE;
+	uint64_t n = pages(size), outer;
 	uint8_t *at;
 
-	if (!n || n > CODE_AREA / 2 || near >= USER_END)
+	if (!n || n > CODE_NEAREST / 4 || near >= USER_END)
 		return NULL;
 	lock(a);
-	if (near > low + CODE_AREA)
-		outer = reserve_between(&a->random, low, near - CODE_AREA, whole);
-	if (!outer && high > near + CODE_AREA)
-		outer = reserve_between(&a->random, near + CODE_AREA, high, whole);
-	if (!outer)
-		outer = reserve_between(&a->random, low, high, whole);
+	outer = reserve_code(&a->random, near, n + 2 * PAGE);
 	at = take_reservation(a, outer, n, PROT_READ | PROT_WRITE | PROT_EXEC);
 	unlock(a);
 	return at;

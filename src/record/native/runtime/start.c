@@ -1,11 +1,97 @@
 /* SPDX-License-Identifier: MIT */
-/* The first code of the runtime that runs in a program. */
+/*
+ * The first code of the runtime that runs in a program: the recorder has put it there instead of
+ * the program's first instruction (inject.c). It makes the runtime and the context of the thread,
+ * and enters the cache with the registers that the program begins with.
+ */
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
 
+#define SET_GS 0x1001 /* ARCH_SET_GS of arch_prctl */
+
+static const char no_memory[] = "there is no memory for the recorder in the program";
+
+/* The shared memory is not trusted by the recorder, but by us: what stands there is the recorder's.
+ */
+static void fill_runtime(struct runtime *rt, const struct native_handover *h)
+{
+	rt->shared = (struct native_header *)(uintptr_t)h->shared;
+	rt->blob = h->blob;
+	rt->blob_bytes = h->blob_bytes;
+	rt->flags = rt->shared->flags;
+	rt->no_retcomp = rt->shared->no_retcomp;
+	rt->tsc = rt->shared->tsc;
+}
+
+/* There is no memory even for a context: one on the stack is enough to say so. */
+static _Noreturn void give_up(const struct native_handover *h)
+{
+	struct runtime rt = {0};
+	struct context c = {.self = &c, .runtime = &rt, .pid = h->pid, .tid = h->pid};
+
+	fill_runtime(&rt, h);
+	c.inside = true;
+	leave_broken(&c, no_memory);
+}
+
+static struct runtime *make_runtime(const struct native_handover *h)
+{
+	const struct native_header *shared = (const struct native_header *)(uintptr_t)h->shared;
+	uint32_t low, high;
+	struct runtime *rt;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	/* Three numbers that differ from process to process; places need no better chance. */
+	rt = memory_begin(shared->guard ^ h->blob ^ ((uint64_t)high << 32 | low));
+	if (!rt)
+		give_up(h);
+	fill_runtime(rt, h);
+	if (!memory_add(rt, h->blob, h->blob + h->blob_bytes) ||
+	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
+		give_up(h);
+	return rt;
+}
+
+static struct context *make_context(struct runtime *rt, const struct native_handover *h)
+{
+	struct context *c = memory_map(rt, CONTEXT_BYTES);
+
+	if (!c)
+		give_up(h);
+	c->self = c;
+	c->runtime = rt;
+	c->stack = (uint64_t)(uintptr_t)h & ~UINT64_C(15);
+	c->pid = c->tid = h->pid;
+	c->inside = true;
+	c->slot =
+	    (struct native_thread *)(uintptr_t)(h->shared + native_slot_at(rt->flags, h->slot));
+	sys_call(__NR_arch_prctl, SET_GS, (uint64_t)(uintptr_t)c, 0, 0, 0, 0);
+	unit_begin(c);
+	return c;
+}
+
+static void begin_thread(struct context *c, const struct native_handover *h)
+{
+	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD, .value = h->slot};
+
+	c->slot->pid = c->pid;
+	c->slot->tid = c->tid;
+	__atomic_store_n(&c->slot->state, NATIVE_SLOT_ACTIVE, __ATOMIC_RELEASE);
+	ring_begin(c);
+	message_send(c, &m, NULL);
+	signals_begin(c);
+}
+
 _Noreturn void start(struct native_handover *h)
 {
-	(void)h;
-	for (;;)
-		sys_call(__NR_exit_group, 125, 0, 0, 0, 0, 0);
+	struct runtime *rt = make_runtime(h);
+	struct context *c = make_context(rt, h);
+	struct registers r = {.rip = h->rip, .rflags = h->rflags};
+
+	for (unsigned i = 0; i < 16; i++)
+		r.general[i] = h->registers[i];
+	begin_thread(c, h);
+	c->log = (uint64_t)(uintptr_t)packets_psb(c, (uint8_t *)(uintptr_t)c->log, r.rip);
+	signals_head(c, &r, true);
 }
