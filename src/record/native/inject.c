@@ -432,17 +432,24 @@ int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
 	return got < 0 ? perfdata_message(why, PTAH_E_MISSING, "a process has disappeared") : 0;
 }
 
+/* Held by inject_exec(): this stop has been reported, and nothing more would be. */
+static bool is_at_exec(pid_t pid)
+{
+	siginfo_t info;
+
+	return !ptrace(PTRACE_GETSIGINFO, pid, 0, &info) && info.si_code == EXEC_STOP;
+}
+
 void inject_release(pid_t pid)
 {
 	int status;
 
-	if (ptrace(PTRACE_INTERRUPT, pid, 0, 0))
-		return;
-	while (wait_for(pid, &status, 0) == pid && WIFSTOPPED(status)) {
-		int signal = status >> 16 ? 0 : WSTOPSIG(status);
-
-		ptrace(PTRACE_DETACH, pid, 0, signal);
-		return;
+	if (is_at_exec(pid)) {
+		ptrace(PTRACE_DETACH, pid, 0, 0);
+	} else if (!ptrace(PTRACE_INTERRUPT, pid, 0, 0) && wait_for(pid, &status, 0) == pid &&
+		   WIFSTOPPED(status)) {
+		/* What stops it may be a signal, which then has to take effect. */
+		ptrace(PTRACE_DETACH, pid, 0, status >> 16 ? 0 : WSTOPSIG(status));
 	}
 }
 

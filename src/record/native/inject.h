@@ -54,8 +54,8 @@ int inject_seize(pid_t pid, struct ptah_message *why);
 int inject_exec(pid_t pid, int *ended, struct ptah_message *why);
 
 /*
- * Lets go a process that was seized: its execve has failed, or there is nothing to be recorded. It
- * has to be stopped for that, which is what this waits for.
+ * Lets go a process that was seized: its execve has failed, or its new program is not to be
+ * recorded. Waits until it is stopped, which no process can delay for long.
  */
 void inject_release(pid_t pid);
 

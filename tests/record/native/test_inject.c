@@ -310,6 +310,122 @@ static void test_signal(void **state)
 	close(m.fd);
 }
 
+/* Executions of a process that runs already */
+
+static int exec_gate[2];
+
+/* A child that waits until it is told to execute the program. */
+static int start_waiting(char *const *argv, pid_t *pid, struct ptah_message *why)
+{
+	char byte;
+
+	(void)why;
+	assert_int_equal(pipe2(exec_gate, O_CLOEXEC), 0);
+	*pid = fork();
+	if (!*pid) {
+		close(exec_gate[1]);
+		if (read(exec_gate[0], &byte, 1) == 1)
+			execv(argv[0], argv);
+		_exit(99);
+	}
+	close(exec_gate[0]);
+	return 0;
+}
+
+static void open_gate(void)
+{
+	assert_int_equal(write(exec_gate[1], "", 1), 1);
+}
+
+/* Waits for the execve of a process that was seized. */
+static int await_held(pid_t pid, int *ended)
+{
+	struct ptah_message why = {0};
+	int status;
+
+	while (!(status = inject_exec(pid, ended, &why)))
+		usleep(100);
+	return status;
+}
+
+static void test_exec(void **state)
+{
+	char *argv[] = {SEEN_DYNAMIC, "x", NULL};
+	struct inject_memory m = make_memory();
+	static struct output native, injected;
+	struct ptah_message why = {0};
+	int pipe, ended;
+	pid_t pid = 0;
+
+	(void)state;
+	run_natively(argv, &native);
+	pipe = with_pipe(argv, &pid, start_waiting);
+	assert_int_equal(inject_seize(pid, &why), 0);
+	assert_int_equal(inject_exec(pid, &ended, &why), 0);
+	open_gate();
+	assert_int_equal(await_held(pid, &ended), 1);
+	assert_int_equal(inject_runtime(pid, &m, &why), 0);
+	close(exec_gate[1]);
+	take_output(pipe, pid, &injected);
+	assert_int_equal(injected.status, native.status);
+	assert_int_equal(remove_ours(&injected), 6);
+	assert_string_equal(native.text, injected.text);
+	close(m.fd);
+}
+
+/* It is let go before its execve, and in it. */
+static void test_release(void **state)
+{
+	char *argv[] = {SEEN_STATIC, NULL};
+	static struct output native, released;
+	struct ptah_message why = {0};
+
+	(void)state;
+	run_natively(argv, &native);
+	for (unsigned held = 0; held < 2; held++) {
+		pid_t pid = 0;
+		int pipe = with_pipe(argv, &pid, start_waiting), ended;
+
+		assert_int_equal(inject_seize(pid, &why), 0);
+		if (held) {
+			open_gate();
+			assert_int_equal(await_held(pid, &ended), 1);
+			inject_release(pid);
+		} else {
+			inject_release(pid);
+			open_gate();
+		}
+		close(exec_gate[1]);
+		take_output(pipe, pid, &released);
+		assert_int_equal(released.status, native.status);
+		assert_string_equal(released.text, native.text);
+	}
+}
+
+/* It ends instead; a signal that it gets meanwhile takes effect. */
+static void test_no_exec(void **state)
+{
+	char *argv[] = {"/no/such/program", NULL};
+	struct ptah_message why = {0};
+
+	(void)state;
+	for (unsigned killed = 0; killed < 2; killed++) {
+		pid_t pid = 0;
+		int pipe = with_pipe(argv, &pid, start_waiting), ended = -1;
+
+		assert_int_equal(inject_seize(pid, &why), 0);
+		if (killed)
+			kill(pid, SIGUSR1);
+		else
+			open_gate();
+		assert_int_equal(await_held(pid, &ended), PTAH_E_MISSING);
+		assert_int_equal(ended, killed ? SIGUSR1 : 99 << 8);
+		close(exec_gate[1]);
+		close(pipe);
+	}
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,7 +433,8 @@ int main(void)
 	    cmocka_unit_test(test_static_pie),	  cmocka_unit_test(test_script),
 	    cmocka_unit_test(test_registers),	  cmocka_unit_test(test_refusals),
 	    cmocka_unit_test(test_address_space), cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_signal),
+	    cmocka_unit_test(test_signal),	  cmocka_unit_test(test_exec),
+	    cmocka_unit_test(test_release),	  cmocka_unit_test(test_no_exec),
 	};
 
 	personality(ADDR_NO_RANDOMIZE);
