@@ -3,12 +3,15 @@
  * Recording: what runs becomes Intel PT packets, in a perf.data file or passed to
  * the caller.
  *
- * There are five recorders behind one interface:
+ * There are six recorders behind one interface:
  *
  *	hardware   the processor's own PT, through Linux' intel_pt driver (perf_event)
  *	module     the processor's own PT, through Ptah's kernel module (/dev/ptah)
  *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
  *	           simulated PT processor: no hardware and no privileges
+ *	native     a command, by code that is put into it and writes packets while it
+ *	           runs: no hardware and no emulator; only if it is asked for, because
+ *	           it is new
  *	ptrace     single steps of a command or of a running process, for the same
  *	           simulated processor: no hardware, no emulator, slow
  *	vm         a virtual machine (argv is QEMU's command line), whose processors are
@@ -47,6 +50,7 @@ enum ptah_recorder_kind {
 	PTAH_RECORDER_PTRACE,
 	PTAH_RECORDER_VM, /* a virtual machine, from outside; only if it is asked for */
 	PTAH_RECORDER_MODULE,
+	PTAH_RECORDER_NATIVE, /* only if it is asked for */
 	PTAH_RECORDER_MAX
 };
 

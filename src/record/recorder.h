@@ -78,6 +78,7 @@ struct ptah_recorder {
 
 extern const struct recorder_backend recorder_hardware; /* perf_event/ */
 extern const struct recorder_backend recorder_module;	/* module/ */
+extern const struct recorder_backend recorder_native;	/* native/ */
 extern const struct recorder_backend recorder_qemu;	/* qemu/ */
 extern const struct recorder_backend recorder_ptrace;	/* ptrace/ */
 extern const struct recorder_backend recorder_vm;	/* vm/ */

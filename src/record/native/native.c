@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recorder native: puts the runtime into a command, takes what it and its children write into
+ * the shared memory, and finishes each thread's trace, whichever way its process ends.
+ */
+#include "record/native/check.h"
+#include "record/native/inject.h"
+#include "record/native/messages_in.h"
+#include "record/native/streams.h"
+
+#include "perfdata/message.h"
+#include "record/qemu/processes.h"
+#include "record/simulated/code_map.h"
+#include "record/simulated/simulated.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define POLL_MS	      2
+#define ANCESTORS_MAX 64 /* of a process, up to the recorder */
+
+/* A process that was seized because it is about to execve. */
+struct seized {
+	int32_t pid;
+	struct seized *next;
+};
+
+struct recording {
+	struct ptah_recorder *r;
+	struct native_header *shared;
+	uint64_t bytes;
+	uint32_t flags;
+	int memory; /* file descriptor of the shared memory */
+	struct native_streams *streams;
+	struct native_messages *messages;
+	struct processes processes;
+	struct seized *seized;
+	pid_t pid; /* of the command; 0: it has ended */
+	const char *name;
+	uint32_t stream_count;
+	uint64_t last_tsc;
+	bool refused;	   /* r->refusal says why */
+	bool committed;	   /* too late to be refused */
+	bool damage_noted; /* a note says that the shared memory was damaged */
+};
+
+static struct perfdata_writer *writer_of(const struct recording *r)
+{
+	return r->r->writer;
+}
+
+static void wrote(struct recording *r, int status)
+{
+	recorder_wrote(r->r, status);
+}
+
+/* ---- Mappings -------------------------------------------------------------- */
+
+/* The vDSO has no file: its code is that of this process. */
+static void write_vdso(struct recording *r, const struct code_map *map)
+{
+	char line[512];
+	FILE *f = fopen("/proc/self/maps", "re");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct code_map own;
+		const char *name = code_map_parse(line, &own);
+
+		if (name && !strcmp(name, "[vdso]") && own.end - own.start == map->end - map->start)
+			wrote(r, perfdata_add_vdso(writer_of(r), (const void *)(uintptr_t)own.start,
+						   (size_t)(own.end - own.start)));
+	}
+	if (f)
+		fclose(f);
+}
+
+static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
+		      const char *name)
+{
+	const struct perfdata_mapping mapping = {
+	    .address = map->start,
+	    .size = map->end - map->start,
+	    .file_offset = map->offset,
+	    .inode = map->inode,
+	    .major = map->major,
+	    .minor = map->minor,
+	    .prot = map->prot,
+	    .flags = map->flags,
+	};
+
+	if (!strcmp(name, "[vdso]"))
+		write_vdso(r, map);
+	wrote(r, perfdata_write_mmap2(writer_of(r), pid, pid, tsc, &mapping, name));
+}
+
+/* Writes the executable mappings of files, and the vDSO, that overlap [start, end). */
+static void write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start, uint64_t end)
+{
+	char path[32], *line = NULL;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		struct code_map map;
+		const char *name = code_map_parse(line, &map);
+
+		if (name && (map.prot & PROT_EXEC) && map.start < end && start < map.end &&
+		    (code_map_leads_to(name, map.inode) || !strcmp(name, "[vdso]")))
+			write_map(r, pid, tsc, &map, name);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+/* ---- Threads and processes --------------------------------------------------- */
+
+static void take_bytes(void *context, const struct native_stream *s, unsigned log,
+		       const uint8_t *bytes, size_t n)
+{
+	struct recording *r = context;
+
+	if (log != NATIVE_LOG_TRACE)
+		return;
+	wrote(r, perfdata_write_auxtrace(writer_of(r), s->stream, s->tid, bytes, n));
+	r->r->status.trace_bytes += n;
+}
+
+static const char *name_of(const struct recording *r, int32_t pid)
+{
+	const struct process *process = processes_find(&r->processes, pid);
+
+	return process ? process->name : r->name;
+}
+
+/* exec: the process continues with another program. */
+static void finish_thread(struct recording *r, unsigned slot, bool exec)
+{
+	const struct native_stream s = r->streams->list[slot];
+	const struct process *process = processes_find(&r->processes, s.pid);
+	const int32_t parent = process ? process->parent : s.pid;
+
+	streams_finish(r->streams, slot);
+	if (!exec || s.tid != s.pid)
+		wrote(r,
+		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));
+}
+
+static void finish_process(struct recording *r, int32_t pid, bool exec)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (r->streams->list[i].used && r->streams->list[i].pid == pid)
+			finish_thread(r, i, exec);
+}
+
+static void add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
+{
+	if (!processes_add(&r->processes, pid, parent, name))
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+	r->r->status.processes++;
+}
+
+static void forget_seized(struct recording *r, int32_t pid)
+{
+	for (struct seized **p = &r->seized; *p; p = &(*p)->next) {
+		struct seized *s = *p;
+
+		if (s->pid != pid)
+			continue;
+		*p = s->next;
+		free(s);
+		return;
+	}
+}
+
+static bool is_seized(const struct recording *r, int32_t pid)
+{
+	for (const struct seized *s = r->seized; s; s = s->next)
+		if (s->pid == pid)
+			return true;
+	return false;
+}
+
+static void bury(struct recording *r, size_t i)
+{
+	const int32_t pid = r->processes.list[i].pid;
+
+	finish_process(r, pid, false);
+	forget_seized(r, pid);
+	processes_remove(&r->processes, i);
+}
+
+static void bury_dead(struct recording *r)
+{
+	for (size_t i = r->processes.count; i-- > 0;)
+		if (r->processes.list[i].dead)
+			bury(r, i);
+}
+
+/* ---- Execve ------------------------------------------------------------------ */
+
+static int32_t parent_of(int32_t pid)
+{
+	char path[32], text[512];
+	const char *rest;
+	int parent = 0;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	rest = strrchr(text, ')'); /* proc(5): "pid (comm) state ppid ..." */
+	if (!rest || sscanf(rest + 1, " %*c %d", &parent) != 1)
+		return 0;
+	return parent;
+}
+
+/*
+ * A message can name any process, and the recorder may be more powerful than the program: only what
+ * descends from the recorder is traced.
+ */
+static bool is_descendant(int32_t pid)
+{
+	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+		if (pid == getpid())
+			return i > 0;
+		pid = parent_of(pid);
+	}
+	return false;
+}
+
+static void on_exec(struct recording *r, const struct native_message *m)
+{
+	struct seized *s = is_descendant(m->pid) ? calloc(1, sizeof(*s)) : NULL;
+	struct ptah_message why = {"it does not descend from the recorder"};
+
+	if (s && inject_seize(m->pid, &why) >= 0) {
+		s->pid = m->pid;
+		s->next = r->seized;
+		r->seized = s;
+	} else {
+		free(s);
+		recorder_note(r->r, "process %d (%s) is not recorded after its execve: %s", m->pid,
+			      name_of(r, m->pid), why.text);
+	}
+	native_messages_answer(r->messages);
+}
+
+static struct native_thread *thread_at(const struct recording *r, unsigned slot)
+{
+	return (struct native_thread *)(void *)((uint8_t *)r->shared +
+						native_slot_at(r->flags, slot));
+}
+
+static unsigned claim_slot(const struct recording *r)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		uint32_t free_state = NATIVE_SLOT_FREE;
+
+		if (!r->streams->list[i].used &&
+		    __atomic_compare_exchange_n(&thread_at(r, i)->state, &free_state,
+						NATIVE_SLOT_ACTIVE, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return i;
+	}
+	return NATIVE_THREADS;
+}
+
+static void read_comm(int32_t pid, char name[16])
+{
+	char path[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(name, 16, f))
+		name[0] = '\0';
+	if (f)
+		fclose(f);
+	name[strcspn(name, "\n")] = '\0';
+}
+
+/* The process stands before the first instruction of its new program. */
+static void enter_program(struct recording *r, int32_t pid)
+{
+	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes};
+	struct process *process = processes_find(&r->processes, pid);
+	struct ptah_message why = {""};
+	char name[16];
+
+	finish_process(r, pid, true);
+	read_comm(pid, name);
+	if (process)
+		process_set_name(process, name);
+	else
+		add_process(r, pid, parent_of(pid), name);
+	wrote(r, perfdata_write_comm(writer_of(r), pid, pid, r->last_tsc, true, name));
+	write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
+	memory.slot = claim_slot(r);
+	if (memory.slot == NATIVE_THREADS) {
+		inject_release(pid);
+		recorder_note(r->r,
+			      "process %d (%s) is not recorded: more threads run at the same "
+			      "time than can be recorded",
+			      pid, name);
+	} else if (inject_runtime(pid, &memory, &why) < 0) {
+		__atomic_store_n(&thread_at(r, memory.slot)->state, NATIVE_SLOT_FREE,
+				 __ATOMIC_RELEASE);
+		recorder_note(r->r, "process %d (%s): %s", pid, name, why.text);
+	}
+}
+
+static void look_at_seized(struct recording *r)
+{
+	struct seized *next;
+
+	for (struct seized *s = r->seized; s; s = next) {
+		const int32_t pid = s->pid;
+		struct ptah_message why = {""};
+		int ended = 0, status = inject_exec(pid, &ended, &why);
+
+		next = s->next;
+		if (!status)
+			continue;
+		forget_seized(r, pid);
+		if (status > 0)
+			enter_program(r, pid);
+		else if (status == PTAH_E_MISSING &&
+			 pid == r->pid) { /* its status has been taken */
+			r->r->status.wait_status = ended;
+			r->pid = r->r->status.pid = 0;
+		}
+	}
+}
+
+/* ---- Messages ---------------------------------------------------------------- */
+
+static void on_thread(struct recording *r, const struct native_message *m)
+{
+	if (!streams_begin(r->streams, m->value, m->pid, m->tid, r->stream_count))
+		return;
+	r->stream_count++;
+	r->r->status.threads++;
+	if (m->tid != m->pid) {
+		wrote(r, perfdata_write_fork(writer_of(r), m->pid, m->tid, m->pid, m->pid, m->tsc));
+		wrote(r, perfdata_write_comm(writer_of(r), m->pid, m->tid, m->tsc, false,
+					     name_of(r, m->pid)));
+	}
+	wrote(r, perfdata_write_itrace_start(writer_of(r), m->pid, m->tid, m->tsc));
+}
+
+static void on_fork(struct recording *r, const struct native_message *m)
+{
+	const int32_t parent = (int32_t)m->value;
+	const struct process *before = processes_find(&r->processes, m->pid);
+	char name[16];
+
+	if (before) /* the pid is used again: the process before has died */
+		bury(r, (size_t)(before - r->processes.list));
+	snprintf(name, sizeof(name), "%s", name_of(r, parent));
+	add_process(r, m->pid, parent, name);
+	wrote(r, perfdata_write_fork(writer_of(r), m->pid, m->pid, parent, parent, m->tsc));
+}
+
+static void on_map(struct recording *r, const struct native_message *m)
+{
+	if (processes_find(&r->processes, m->pid))
+		write_maps(r, m->pid, m->tsc, m->address, m->address + m->size);
+	native_messages_answer(r->messages);
+}
+
+static void on_comm(struct recording *r, const struct native_message *m, const char *name)
+{
+	struct process *process = processes_find(&r->processes, m->pid);
+
+	if (process && m->pid == m->tid)
+		process_set_name(process, name);
+	wrote(r, perfdata_write_comm(writer_of(r), m->pid, m->tid, m->tsc, false, name));
+}
+
+static void on_fatal(struct recording *r, const struct native_message *m)
+{
+	const struct recorder_end end = {
+	    .signal = (int)m->value,
+	    .pid = m->pid,
+	    .tid = m->tid,
+	    .comm = name_of(r, m->pid),
+	    .placed = m->size,
+	    .ip = m->address,
+	};
+
+	recorder_note_end(r->r, &end);
+}
+
+/* Nobody has seen the program run: another recorder begins again. */
+static void on_refused(struct recording *r, const struct native_message *m, const char *why)
+{
+	if (r->committed || m->pid != r->pid)
+		return;
+	r->refused = true;
+	snprintf(r->r->refusal.text, sizeof(r->r->refusal.text), "%s", why);
+}
+
+static void on_message(void *context, const struct native_message *m, const char *payload)
+{
+	struct recording *r = context;
+
+	if (m->tsc > r->last_tsc)
+		r->last_tsc = m->tsc;
+	switch (m->type) {
+	case NATIVE_MESSAGE_THREAD:
+		on_thread(r, m);
+		break;
+	case NATIVE_MESSAGE_COMM:
+		on_comm(r, m, payload);
+		break;
+	case NATIVE_MESSAGE_MAP:
+		on_map(r, m);
+		break;
+	case NATIVE_MESSAGE_CODE:
+		wrote(r, perfdata_add_code(writer_of(r), m->pid, m->tsc, m->address, payload,
+					   m->bytes));
+		break;
+	case NATIVE_MESSAGE_FORK:
+		on_fork(r, m);
+		break;
+	case NATIVE_MESSAGE_EXEC:
+		on_exec(r, m);
+		break;
+	case NATIVE_MESSAGE_EXEC_FAILED:
+		forget_seized(r, m->pid);
+		inject_release(m->pid);
+		break;
+	case NATIVE_MESSAGE_REFUSED:
+		on_refused(r, m, payload);
+		break;
+	case NATIVE_MESSAGE_LEFT:
+		recorder_note(r->r, "process %d (%s) runs on untraced: %s", m->pid,
+			      name_of(r, m->pid), payload);
+		break;
+	case NATIVE_MESSAGE_NOTE:
+		recorder_note(r->r, "%s", payload);
+		break;
+	case NATIVE_MESSAGE_COMMITTED:
+		r->committed = true;
+		break;
+	case NATIVE_MESSAGE_FATAL:
+		on_fatal(r, m);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- Recording --------------------------------------------------------------- */
+
+static void note_damage(struct recording *r)
+{
+	if (r->damage_noted || (!r->streams->damaged && !r->messages->damaged))
+		return;
+	r->damage_noted = r->streams->damaged = true;
+	recorder_note(r->r, "a program has written to the memory that it shares with the recorder: "
+			    "parts of the trace may be missing or wrong");
+}
+
+/* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
+static void drain(struct recording *r, int timeout_ms)
+{
+	bool ended[NATIVE_THREADS];
+
+	/* The ends are read first: all messages were sent before. */
+	processes_wait(&r->processes, timeout_ms);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		ended[i] = streams_has_ended(r->streams, i);
+	native_messages_drain(r->messages);
+	look_at_seized(r);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		if (ended[i] && r->streams->list[i].used)
+			finish_thread(r, i, false);
+		else
+			streams_drain(r->streams, i);
+	}
+	bury_dead(r);
+	note_damage(r);
+	recorder_flush(r->r);
+}
+
+/* Nobody waits for the recorder any more. */
+static void leave(struct recording *r)
+{
+	__atomic_store_n(&r->shared->recorder_alive, 0, __ATOMIC_RELEASE);
+	while (r->seized) {
+		inject_release(r->seized->pid);
+		forget_seized(r, r->seized->pid);
+	}
+}
+
+static int take_rest(struct recording *r)
+{
+	drain(r, 0);
+	drain(r, 0); /* again, for processes that died during the first */
+	leave(r);
+	for (size_t i = 0; i < r->processes.count; i++)
+		if (r->processes.list[i].pid != r->pid)
+			recorder_note(r->r,
+				      "process %d (%s) still ran when the recording ended: what "
+				      "followed was not recorded",
+				      r->processes.list[i].pid, r->processes.list[i].name);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (r->streams->list[i].used)
+			finish_thread(r, i, false);
+	return r->r->error;
+}
+
+/* Whether the command has ended. */
+static bool has_ended(struct recording *r)
+{
+	pid_t pid;
+
+	if (!r->pid)
+		return true;
+	pid = waitpid(r->pid, &r->r->status.wait_status, WNOHANG);
+	if (pid != r->pid && (pid >= 0 || errno == EINTR))
+		return false;
+	if (pid == r->pid && WIFSTOPPED(r->r->status.wait_status))
+		return false;
+	r->pid = r->r->status.pid = 0;
+	return true;
+}
+
+static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
+{
+	struct recording *r = recorder->self;
+	int waited = 0;
+
+	do {
+		/* A process that is seized is waited for by inject_exec() alone. */
+		if (!is_seized(r, r->pid) && has_ended(r))
+			return take_rest(r);
+		drain(r, POLL_MS);
+		if (r->refused)
+			return RECORDER_REFUSED;
+		if (recorder->error < 0) {
+			leave(r);
+			return recorder->error;
+		}
+		if (recorder_is_full(recorder))
+			return 1; /* ptah_recorder_poll() ends the recording */
+		waited += POLL_MS;
+	} while (waited < timeout_ms);
+	return 1;
+}
+
+static int stop(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	return r->pid ? take_rest(r) : 0;
+}
+
+static int start(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+	const struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .slot = 0};
+	struct ptah_message why = {""};
+	int status = inject_start(recorder->config.target.argv, &r->pid, &why);
+
+	if (status < 0) {
+		r->pid = 0;
+		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
+	}
+	recorder->status.pid = r->pid;
+	add_process(r, r->pid, getpid(), r->name);
+	wrote(r, perfdata_write_comm(writer_of(r), r->pid, r->pid, 0, true, r->name));
+	write_maps(r, r->pid, 0, 0, UINT64_MAX);
+	status = inject_runtime(r->pid, &memory, &why);
+	if (status < 0)
+		return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s", why.text);
+	return recorder->error;
+}
+
+/* ---- Opening and closing -------------------------------------------------------- */
+
+static int create_memory(struct recording *r, const struct ptah_record_config *config)
+{
+	struct native_header *h;
+	void *map;
+
+	r->bytes = native_bytes(r->flags);
+	r->memory = memfd_create("ptah", MFD_CLOEXEC);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)r->bytes))
+		return PTAH_E_SYSTEM;
+	map =
+	    mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
+	if (map == MAP_FAILED)
+		return PTAH_E_SYSTEM;
+	h = r->shared = map;
+	h->magic = NATIVE_MAGIC;
+	h->flags = r->flags;
+	h->bytes = r->bytes;
+	h->no_retcomp = config->trace.no_retcomp;
+	h->tsc = true;
+	h->recorder_pid = getpid();
+	h->recorder_alive = 1;
+	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
+}
+
+static int open_recorder(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	const char *slash;
+	int status;
+
+	if (!r)
+		return PTAH_E_NOMEM;
+	r->r = recorder;
+	r->memory = -1;
+	slash = strrchr(recorder->config.target.argv[0], '/');
+	r->name = slash ? slash + 1 : recorder->config.target.argv[0];
+	r->streams = calloc(1, sizeof(*r->streams));
+	r->messages = calloc(1, sizeof(*r->messages));
+	if (!r->streams || !r->messages)
+		return PTAH_E_NOMEM;
+	status = create_memory(r, &recorder->config);
+	if (status < 0) {
+		struct ptah_message why = {""};
+
+		status = perfdata_system_message(&why, errno, "shared memory", "create");
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
+	}
+	*r->streams = (struct native_streams){
+	    .memory = (uint8_t *)r->shared, .flags = r->flags, .take = take_bytes, .context = r};
+	*r->messages =
+	    (struct native_messages){.shared = r->shared, .take = on_message, .context = r};
+	return simulated_open_writer(recorder, false);
+}
+
+/* A program that was refused has to be ended before another recorder starts it. */
+static void kill_refused(struct recording *r)
+{
+	if (!r->refused || !r->pid)
+		return;
+	kill(r->pid, SIGKILL);
+	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void close_recorder(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	if (!r)
+		return;
+	kill_refused(r);
+	if (r->shared) {
+		leave(r);
+		munmap(r->shared, r->bytes);
+	}
+	if (r->memory >= 0)
+		close(r->memory);
+	processes_free(&r->processes);
+	free(r->streams);
+	free(r->messages);
+	free(r);
+}
+
+/* The runtime cannot stop and begin again; the recording goes on. */
+static int cannot_pause(struct ptah_recorder *recorder, bool on)
+{
+	(void)recorder;
+	(void)on;
+	return PTAH_E_UNSUPPORTED;
+}
+
+/* native_check() refuses recordings with snapshots. */
+static int no_snapshot(struct ptah_recorder *recorder)
+{
+	(void)recorder;
+	return PTAH_E_UNSUPPORTED;
+}
+
+const struct recorder_backend recorder_native = {
+    .kind = PTAH_RECORDER_NATIVE,
+    .check = native_check,
+    .open = open_recorder,
+    .start = start,
+    .poll = poll_command,
+    .pause = cannot_pause,
+    .snapshot = no_snapshot,
+    .stop = stop,
+    .close = close_recorder,
+};
