@@ -45,11 +45,11 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	/* Three numbers that differ from process to process; places need no better chance. */
 	rt = memory_begin(shared->guard ^ h->blob ^ ((uint64_t)high << 32 | low));
 	if (!rt)
-		give_up(h);
+		return NULL;
 	fill_runtime(rt, h);
 	if (!memory_add(rt, h->blob, h->blob + h->blob_bytes) ||
 	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
-		give_up(h);
+		return NULL;
 	return rt;
 }
 
@@ -58,7 +58,7 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	struct context *c = memory_map(rt, CONTEXT_BYTES);
 
 	if (!c)
-		give_up(h);
+		return NULL;
 	c->self = c;
 	c->runtime = rt;
 	c->stack = (uint64_t)(uintptr_t)h & ~UINT64_C(15);
@@ -83,10 +83,8 @@ static void begin_thread(struct context *c, const struct native_handover *h)
 	signals_begin(c);
 }
 
-_Noreturn void start(struct native_handover *h)
+static _Noreturn void run(struct context *c, const struct native_handover *h)
 {
-	struct runtime *rt = make_runtime(h);
-	struct context *c = make_context(rt, h);
 	struct registers r = {.rip = h->rip, .rflags = h->rflags};
 
 	for (unsigned i = 0; i < 16; i++)
@@ -94,4 +92,14 @@ _Noreturn void start(struct native_handover *h)
 	begin_thread(c, h);
 	c->log = (uint64_t)(uintptr_t)packets_psb(c, (uint8_t *)(uintptr_t)c->log, r.rip);
 	signals_head(c, &r, true);
+}
+
+_Noreturn void start(struct native_handover *h)
+{
+	struct runtime *rt = make_runtime(h);
+	struct context *c = rt ? make_context(rt, h) : NULL;
+
+	if (c)
+		run(c, h);
+	give_up(h);
 }
