@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_FILL	 0xa5
-#define PROGRAM_STACK_AT UINT64_C(0x200000000)
+#define STACK_FILL 0xa5
+/* Where no sanitizer has anything. */
+#define PROGRAM_STACK_AT UINT64_C(0x400000000000)
 #define RUNTIME_STACK	 (256u << 10)
 #define HWCAP2_FSGSBASE	 2u
 
@@ -382,7 +383,10 @@ int program_run(const struct registers *r, bool native, struct seen *seen)
 		memset(stack, STACK_FILL, PROGRAM_STACK_BYTES);
 		*(uint64_t *)(uintptr_t)(program_stack_end - 8) = (uintptr_t)program_end;
 		program_seen = seen;
-		/* cmocka has handlers. */
+		/* A sanitizer has an alternate stack, and cmocka has handlers. */
+		const struct alternate_stack no_stack = {.flags = STACK_DISABLE};
+
+		sys_call(__NR_sigaltstack, (uintptr_t)&no_stack, 0, 0, 0, 0, 0);
 		for (int n = 1; n <= SIGNALS; n++) {
 			const struct action none = {.handler = SIGNAL_DEFAULT};
 
