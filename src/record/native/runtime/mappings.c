@@ -16,7 +16,9 @@
 #include <asm/errno.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
+#include <linux/uio.h>
 
+#define COPY_BYTES   (32u << 10) /* of code in one message */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 
@@ -80,6 +82,16 @@ static bool may_be_executable(struct syscalls *s, uint64_t start, uint64_t end)
 	return found;
 }
 
+/* Nobody executes zeros, and there may be many. */
+static bool is_zero(const uint8_t *bytes, uint64_t n)
+{
+	while (n && !*bytes) {
+		bytes++;
+		n--;
+	}
+	return !n;
+}
+
 /* The recorder reads the process's list of mappings there. */
 static void report_executable(struct context *c, uint64_t start, uint64_t end)
 {
@@ -88,6 +100,36 @@ static void report_executable(struct context *c, uint64_t start, uint64_t end)
 
 	add_executable(c->syscalls, start, end);
 	message_ask(c, &m, NULL);
+}
+
+/*
+ * Sends what is there now, for it may be in no file: the program has written it, or moved it. Read
+ * by the kernel, because there may be holes.
+ */
+static void report_bytes(struct context *c, uint64_t start, uint64_t end)
+{
+	struct syscalls *s = c->syscalls;
+
+	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
+		return;
+	while (start < end) {
+		struct iovec to = {s->copy, COPY_BYTES};
+		struct iovec from = {(void *)start,
+				     end - start < COPY_BYTES ? end - start : COPY_BYTES};
+		const int64_t got = sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to,
+					     1, (uint64_t)&from, 1, 0);
+		struct native_message m = {.type = NATIVE_MESSAGE_CODE, .address = start};
+
+		if (sys_is_error(got) || !got) {
+			start += NATIVE_PAGE;
+			continue;
+		}
+		m.bytes = (uint32_t)got;
+		m.size = (uint64_t)got;
+		if (!is_zero(s->copy, (uint64_t)got))
+			message_send(c, &m, s->copy);
+		start += (uint64_t)got;
+	}
 }
 
 /* ---- Around the runtime's memory ---------------------------------------- */
@@ -239,8 +281,10 @@ static int64_t call_mprotect(struct context *c, const struct call *call)
 		unit_forget(c, start, end);
 	result = call_around(c, call);
 	/* With -ENOMEM, the pages before a gap have changed. */
-	if ((!result || result == -ENOMEM) && end > start && (call->words[3] & PROT_EXEC))
+	if ((!result || result == -ENOMEM) && end > start && (call->words[3] & PROT_EXEC)) {
 		report_executable(c, start, end);
+		report_bytes(c, start, end);
+	}
 	return result;
 }
 
@@ -270,20 +314,27 @@ static int64_t call_mremap(struct context *c, const struct call *call)
 	if (fixed && new_end > w[5])
 		unit_forget(c, w[5], new_end);
 	result = syscall_kernel(call);
-	if (!sys_is_error(result) && executable)
+	if (!sys_is_error(result) && executable) {
 		report_executable(c, (uint64_t)result, end_of((uint64_t)result, w[3]));
+		report_bytes(c, (uint64_t)result, end_of((uint64_t)result, w[3]));
+	}
 	return result;
 }
 
 static int64_t call_range(struct context *c, const struct call *call)
 {
 	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
-
 	/* MADV_DONTNEED and others bring back the bytes of the file. */
-	if (call->words[0] == __NR_madvise && end > start &&
-	    may_be_executable(c->syscalls, start, end))
+	const bool changes = call->words[0] == __NR_madvise && end > start &&
+			     may_be_executable(c->syscalls, start, end);
+	int64_t result;
+
+	if (changes)
 		unit_forget(c, start, end);
-	return call_around(c, call);
+	result = call_around(c, call);
+	if (changes)
+		report_bytes(c, start, end);
+	return result;
 }
 
 int64_t mapping_call(struct context *c, const struct call *call)

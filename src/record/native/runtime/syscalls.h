@@ -66,6 +66,7 @@ struct syscalls {
 	struct address_range executable[SYSCALL_RANGES];
 	uint32_t executable_count;
 	uint32_t lock; /* of the ranges */
+	uint8_t *copy; /* of code, on its way into a message */
 };
 
 /* syscalls.c */
