@@ -4,7 +4,8 @@
 
 static const char *const clocks[] = {"insn", "host", NULL};
 /* In the order of enum ptah_recorder_kind. */
-static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", "vm", "module", NULL};
+static const char *const recorders[] = {"best", "hardware", "qemu",   "ptrace",
+					"vm",	"module",   "native", NULL};
 
 #define AT(field) offsetof(struct record_options, field)
 #define REFUSED(option, short_option, why)                                                         \
@@ -74,10 +75,11 @@ const struct option_def record_options[] = {
      .at = AT(recorder),
      .arg = "RECORDER",
      .choices = recorders,
-     .help = "best, hardware, module, qemu, ptrace or vm (default: best)",
+     .help = "best, hardware, module, native, qemu, ptrace or vm (default: best)",
      .man = "`hardware` (Linux' intel_pt driver), `module` (Ptah's kernel module, */dev/ptah*), "
-	    "`qemu`, `ptrace`, `vm` (see `--vm`), or `best` (the default): the first "
-	    "of the first four that can record what is requested. For a running process (`-p`, "
+	    "`qemu`, `ptrace`, `vm` (see `--vm`), `native` (code inside the program, new), "
+	    "or `best` (the default): the first of the first four that can record what is "
+	    "requested. For a running process (`-p`, "
 	    "`-t`) `best` never is `ptrace`, which makes it thousands of times slower: "
 	    "that has to be named."},
     {.name = "vm",

@@ -107,7 +107,7 @@ _ptah_value() {
 		diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | \
 		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
-	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
+	record:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
 	report:--by | export:--by) echo "words all process thread cpu" ;;

@@ -11,7 +11,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -x -a '(__fish_complete
 complete -c ptah -n '__fish_seen_subcommand_from record' -s o -l output -r -F -d 'where to write (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s e -l event -x -d 'intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l filter -x -d 'trace only \'filter SYMBOL@FILE\' or START/SIZE@FILE; \'stop ...\' ends it there'
-complete -c ptah -n '__fish_seen_subcommand_from record' -l recorder -x -a 'best hardware qemu ptrace vm module' -d 'best, hardware, module, qemu, ptrace or vm (default: best)'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l recorder -x -a 'best hardware qemu ptrace vm module native' -d 'best, hardware, module, native, qemu, ptrace or vm (default: best)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l vm -d 'COMMAND is qemu-system-x86_64: record the virtual machine from outside'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l symbols -r -F -d 'with --vm: symbols of the guest\'s Linux: kallsyms, System.map or vmlinux'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l cr3 -x -d 'with --vm: trace the address space with this CR3 alone'

@@ -264,7 +264,8 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 		status = fail_options(&command_record, "no command to record");
 	/* The variable only says where the plugin is; it does not choose the recorder qemu. */
 	if (!config->backend.plugin && config->target.kind == PTAH_RECORD_COMMAND &&
-	    config->backend.kind <= PTAH_RECORDER_QEMU)
+	    (config->backend.kind <= PTAH_RECORDER_QEMU ||
+	     config->backend.kind == PTAH_RECORDER_NATIVE))
 		config->backend.plugin = getenv("PTAH_PLUGIN");
 	return status == EXIT_OK ? set_filters(o, config, filters) : status;
 }

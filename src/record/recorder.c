@@ -17,13 +17,15 @@
 #define FLUSH_MS 100
 
 /* In order of preference. */
-static const struct recorder_backend *const backends[] = {
-    &recorder_hardware, &recorder_module, &recorder_qemu, &recorder_ptrace, &recorder_vm};
+static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_module,
+							  &recorder_native,   &recorder_qemu,
+							  &recorder_ptrace,   &recorder_vm};
 
 static const char *const names[PTAH_RECORDER_MAX] = {
-    [PTAH_RECORDER_BEST] = "best", [PTAH_RECORDER_HARDWARE] = "hardware",
-    [PTAH_RECORDER_QEMU] = "qemu", [PTAH_RECORDER_PTRACE] = "ptrace",
-    [PTAH_RECORDER_VM] = "vm",	   [PTAH_RECORDER_MODULE] = "module",
+    [PTAH_RECORDER_BEST] = "best",     [PTAH_RECORDER_HARDWARE] = "hardware",
+    [PTAH_RECORDER_QEMU] = "qemu",     [PTAH_RECORDER_PTRACE] = "ptrace",
+    [PTAH_RECORDER_VM] = "vm",	       [PTAH_RECORDER_MODULE] = "module",
+    [PTAH_RECORDER_NATIVE] = "native",
 };
 
 const char *ptah_recorder_name(unsigned kind)
@@ -272,6 +274,12 @@ static bool would_slow_down(const struct recorder_backend *backend,
 	return backend->kind == PTAH_RECORDER_PTRACE && config->target.kind != PTAH_RECORD_COMMAND;
 }
 
+/* Whether the recorder is taken only if it is named. */
+static bool is_on_demand(const struct recorder_backend *backend)
+{
+	return backend->kind == PTAH_RECORDER_NATIVE;
+}
+
 /* why: on entry, why no recorder before the one by single steps was taken. */
 static enum ptah_record_problem refuse_slow(struct ptah_message *why)
 {
@@ -296,7 +304,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
 		enum ptah_record_problem problem;
 
-		if (kind && kind != backends[i]->kind)
+		if (kind ? kind != backends[i]->kind : is_on_demand(backends[i]))
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
 		if (!problem && !kind && would_slow_down(backends[i], &r->config))
