@@ -50,7 +50,9 @@ struct held {
 	bool ended;
 	/* Guard page, blob, guard page, stack, guard page. */
 	uint64_t base, bytes, blob_bytes, stack;
-	uint64_t shared;
+	uint64_t shared, shared_bytes;
+	bool held;		/* it can be told to make calls */
+	int32_t descriptors[3]; /* that are open in it for now; -1: none */
 };
 
 /* Where the stack is not yet used, it holds the arguments of calls. */
@@ -169,6 +171,7 @@ static int take_hold(struct held *h)
 	if (errno || ptrace(PTRACE_POKETEXT, h->pid, h->site,
 			    (h->word & ~UINT64_C(0xffff)) | SYSCALL_OPCODE))
 		return fail(h, "writing to its code");
+	h->held = true;
 	return 0;
 }
 
@@ -282,6 +285,19 @@ static int receive_descriptor(struct held *h, int number, struct scratch *s)
 	return fd;
 }
 
+static bool close_descriptors(struct held *h)
+{
+	bool closed = true;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (h->descriptors[i] >= 0)
+			closed &=
+			    call(h, SYS_close, (uint64_t)h->descriptors[i], 0, 0, 0, 0, 0) >= 0;
+		h->descriptors[i] = -1;
+	}
+	return closed;
+}
+
 /*
  * Maps the memory into the process. Its descriptor comes through a socket that the process makes,
  * which needs no names that the process and the recorder would have to have in common (/proc,
@@ -290,24 +306,21 @@ static int receive_descriptor(struct held *h, int number, struct scratch *s)
 static int map_memory(struct held *h, const struct inject_memory *m)
 {
 	struct scratch s = {0};
-	int fd;
+	int32_t *fd = &h->descriptors[2];
 
 	if (call(h, SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, h->stack, 0, 0) < 0 ||
 	    !read_memory(h, &s, h->stack, sizeof(s.sockets)))
 		return fail(h, "making a socket");
+	memcpy(h->descriptors, s.sockets, sizeof(s.sockets));
 	if (!send_descriptor(h, s.sockets[1], m->fd))
 		return fail(h, "sending it the descriptor of the shared memory");
-	fd = receive_descriptor(h, s.sockets[0], &s);
-	if (fd < 0)
+	*fd = receive_descriptor(h, s.sockets[0], &s);
+	if (*fd < 0)
 		return fail(h, "receiving the descriptor of the shared memory");
-	h->shared = map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+	h->shared = map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd);
 	if (!h->shared)
 		return fail(h, "mapping the shared memory");
-	if (call(h, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 ||
-	    call(h, SYS_close, (uint64_t)s.sockets[0], 0, 0, 0, 0, 0) < 0 ||
-	    call(h, SYS_close, (uint64_t)s.sockets[1], 0, 0, 0, 0, 0) < 0)
-		return fail(h, "closing what was opened in it");
-	return 0;
+	return close_descriptors(h) ? 0 : fail(h, "closing what was opened in it");
 }
 
 /* The end */
@@ -332,7 +345,17 @@ static void fill_handover(const struct held *h, const struct inject_memory *m,
 	memcpy(o->registers, general, sizeof(general));
 }
 
-/* The process becomes what it was, but that it goes on in start(). */
+/* The process becomes what it was, but that it goes on with these registers. */
+static bool detach(struct held *h, struct user_regs_struct *r)
+{
+	r->orig_rax = UINT64_MAX;
+	return !ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word) &&
+	       !ptrace(PTRACE_SETREGS, h->pid, 0, r) &&
+	       !ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(h->mask), &h->mask) &&
+	       !ptrace(PTRACE_DETACH, h->pid, 0, h->stopped ? SIGSTOP : 0);
+}
+
+/* It goes on in start(). */
 static int let_go(struct held *h, const struct inject_memory *m)
 {
 	struct user_regs_struct r = h->program;
@@ -343,20 +366,28 @@ static int let_go(struct held *h, const struct inject_memory *m)
 	r.rip = h->base + NATIVE_PAGE;
 	r.rdi = at;
 	r.rsp = at - 8; /* as after a CALL */
-	r.orig_rax = UINT64_MAX;
 	if (!write_memory(h, h->stack, &(struct scratch){0}, sizeof(struct scratch)) ||
-	    !write_memory(h, at, &o, sizeof(o)) ||
-	    ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word) ||
-	    ptrace(PTRACE_SETREGS, h->pid, 0, &r) ||
-	    ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(h->mask), &h->mask) ||
-	    ptrace(PTRACE_DETACH, h->pid, 0, h->stopped ? SIGSTOP : 0))
+	    !write_memory(h, at, &o, sizeof(o)) || !detach(h, &r))
 		return fail(h, "letting it run");
 	return 0;
 }
 
+/* After a failure: takes out of the process what was put into it. False: it cannot go on. */
+static bool let_go_natively(struct held *h)
+{
+	bool undone = h->held && close_descriptors(h);
+
+	if (undone && h->shared)
+		undone = call(h, SYS_munmap, h->shared, h->shared_bytes, 0, 0, 0, 0) >= 0;
+	if (undone && h->base)
+		undone = call(h, SYS_munmap, h->base, h->bytes, 0, 0, 0, 0) >= 0;
+	return undone && detach(h, &h->program);
+}
+
 int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_message *why)
 {
-	struct held h = {.pid = pid, .why = why};
+	struct held h = {
+	    .pid = pid, .why = why, .shared_bytes = memory->bytes, .descriptors = {-1, -1, -1}};
 	int status = take_hold(&h);
 
 	if (status >= 0)
@@ -365,7 +396,7 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 		status = map_memory(&h, memory);
 	if (status >= 0)
 		status = let_go(&h, memory);
-	if (status < 0 && !h.ended)
+	if (status < 0 && !h.ended && !(memory->or_natively && let_go_natively(&h)))
 		inject_kill(pid);
 	return status;
 }

@@ -18,14 +18,16 @@
 
 #include <ptah/session.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* What is put into the program. */
 struct inject_memory {
-	int fd;		/* of the memory of layout.h */
-	uint64_t bytes; /* its size */
-	unsigned slot;	/* for the process's first thread */
+	int fd;		  /* of the memory of layout.h */
+	uint64_t bytes;	  /* its size */
+	unsigned slot;	  /* for the process's first thread */
+	bool or_natively; /* where this fails, the program runs without the runtime */
 	/* NULL: the recorder's. */
 	const uint8_t *blob, *blob_end;
 };
@@ -38,8 +40,7 @@ int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why);
 
 /*
  * For a process that is held before its first instruction: puts the runtime and the memory into it
- * and lets it run. On failure the process has been killed, but is not waited for if it is no child
- * of the caller.
+ * and lets it run. On failure the process has been killed, if it could not be let go natively.
  */
 int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_message *why);
 

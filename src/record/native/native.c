@@ -298,7 +298,7 @@ static void read_comm(int32_t pid, char name[16])
 /* The process stands before the first instruction of its new program. */
 static void enter_program(struct recording *r, int32_t pid)
 {
-	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes};
+	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .or_natively = true};
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
 	char name[16];
@@ -321,7 +321,7 @@ static void enter_program(struct recording *r, int32_t pid)
 	} else if (inject_runtime(pid, &memory, &why) < 0) {
 		__atomic_store_n(&thread_at(r, memory.slot)->state, NATIVE_SLOT_FREE,
 				 __ATOMIC_RELEASE);
-		recorder_note(r->r, "process %d (%s): %s", pid, name, why.text);
+		recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why.text);
 	}
 }
 

@@ -276,6 +276,40 @@ static void test_address_space(void **state)
 	close(m.fd);
 }
 
+/* What fails at an execve of a recorded program leaves the program as it is. */
+static void test_natively(void **state)
+{
+	char *argv[] = {SEEN_DYNAMIC, NULL};
+	static struct output native, released;
+
+	(void)state;
+	run_natively(argv, &native);
+	for (unsigned i = 0; i < 3; i++) {
+		struct inject_memory m = make_memory();
+		struct ptah_message why = {0};
+		int memory = m.fd, pipe;
+		struct rlimit limit, few = {4, 0};
+		pid_t pid = 0;
+
+		m.or_natively = true;
+		if (i == 0)
+			m.fd = -1;
+		if (i == 1)
+			m.bytes = UINT64_C(1) << 60;
+		pipe = with_pipe(argv, &pid, inject_start);
+		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+		few.rlim_max = limit.rlim_max;
+		if (i == 2)
+			assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
+		assert_true(inject_runtime(pid, &m, &why) < 0);
+		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+		take_output(pipe, pid, &released);
+		assert_int_equal(released.status, native.status);
+		assert_string_equal(released.text, native.text);
+		close(memory);
+	}
+}
+
 /* Killed while it is held. */
 static void test_killed(void **state)
 {
@@ -435,6 +469,7 @@ int main(void)
 	    cmocka_unit_test(test_address_space), cmocka_unit_test(test_killed),
 	    cmocka_unit_test(test_signal),	  cmocka_unit_test(test_exec),
 	    cmocka_unit_test(test_release),	  cmocka_unit_test(test_no_exec),
+	    cmocka_unit_test(test_natively),
 	};
 
 	personality(ADDR_NO_RANDOMIZE);
