@@ -27,13 +27,10 @@ static _Noreturn void stop(struct context *c, struct registers *r)
 	leave(c, r, "an instruction cannot be translated");
 }
 
-/* A pointer that was poisoned came here instead of to a store. What is pending is delivered soon.
- */
+/* A pointer that was poisoned came here, not to a store. What is pending is delivered soon. */
 static void mend_log(struct context *c)
 {
-	if (c->poisoned)
-		c->log = c->real_log;
-	c->poisoned = false;
+	c->log = unit_real_log(c, c->log);
 }
 
 static struct unit *unit_at(struct context *c, struct registers *r)

@@ -33,19 +33,25 @@ static bool is_within(uint64_t at, const uint8_t *start, const uint8_t *end)
 	return start && at >= address_of(start) && at < address_of(end);
 }
 
-/* The log's pointer, whether it was poisoned or not. */
-static uint64_t real_log(struct context *c, uint64_t log)
+/* The address is the poison: a page of the runtime's own code, which nobody may write to. */
+static uint64_t poison(const struct context *c)
+{
+	return c->runtime->blob;
+}
+
+uint64_t unit_real_log(struct context *c, uint64_t log)
 {
 	if (!c->poisoned)
 		return log;
 	c->poisoned = false;
-	return c->real_log;
+	/* An exit may have stored its packet before, and have moved the pointer after that. */
+	return c->real_log + (log - poison(c));
 }
 
 /* R11 has the log's pointer: gives it to the context, and the program's to *r. */
 static void give_r11(struct context *c, struct registers *r)
 {
-	c->log = real_log(c, r->general[R11]);
+	c->log = unit_real_log(c, r->general[R11]);
 	r->general[R11] = c->r11;
 }
 
@@ -109,7 +115,7 @@ bool unit_state(struct context *c, struct registers *r)
 	if (has_log(u, e, at)) {
 		give_r11(c, r);
 	} else {
-		c->log = real_log(c, c->log);
+		c->log = unit_real_log(c, c->log);
 		if (at < address_of(u->first))
 			r->general[R11] = c->r11; /* it is not there yet */
 	}
@@ -131,12 +137,6 @@ void unit_cut(struct context *c, uint64_t cache_address)
 }
 
 /* Faults of the log */
-
-/* The address is the poison: a page of the runtime's own code, which nobody may write to. */
-static uint64_t poison(const struct context *c)
-{
-	return c->runtime->blob;
-}
 
 static bool is_poison(const struct context *c, uint64_t address)
 {
@@ -182,7 +182,7 @@ static void finish_prologue(struct context *c, const struct unit *u, struct regi
 			    uint64_t address, uint64_t *head)
 {
 	const bool poisoned = is_poison(c, address);
-	const uint64_t log = poisoned ? real_log(c, r->general[R11]) : r->general[R11];
+	const uint64_t log = poisoned ? unit_real_log(c, r->general[R11]) : r->general[R11];
 
 	r->general[R11] = unit_put_tip(c, log, u->head);
 	r->rip = address_of(u->prologue_end);
@@ -212,7 +212,7 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	if (!e || r->rip < address_of(e->again))
 		return false; /* the program itself has touched that page */
 	if (poisoned) {
-		c->log = real_log(c, r->general[R11]);
+		c->log = unit_real_log(c, r->general[R11]);
 		if (e->packet)
 			c->log = store(c, c->log, u->head, &e->packet, 1);
 		r->general[R11] = c->r11;

@@ -103,7 +103,12 @@ bool block_make(struct context *c, struct unit *u, struct area *area);
 /* Writes the prologue by which indirect branches enter the unit. False: there is no room. */
 bool block_make_prologue(struct unit *u, struct area *area);
 
-/* pcmap.c: stores a TIP at the log's pointer. Returns the new one. */
+/*
+ * pcmap.c: the log's pointer, where `log` has the place of it that may be poisoned; it is not
+ * poisoned any more.
+ */
+uint64_t unit_real_log(struct context *c, uint64_t log);
+/* Stores a TIP at the log's pointer. Returns the new one. */
 uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target);
 
 /* gates.c: what gates.S calls, with the program's registers in *r. */
