@@ -256,6 +256,13 @@ const struct option_def record_options[] = {
      .help = "send TNT-64 packets instead of TNT-8",
      .man = "Collect up to 47 conditional branches in a TNT-64 packet instead of 6 "
 	    "in a TNT-8."},
+    {.name = "truth",
+     .kind = OPTION_FLAG,
+     .at = AT(truth),
+     .help = "native: count what runs in a second way, too",
+     .man =
+	 "The recorder *native* also writes which code ran, without packets, so that "
+	 "*ptah verify* can compare; it is slower. The recorders *qemu* and *ptrace* always do."},
     {.name = "mark-loops",
      .kind = OPTION_FLAG,
      .at = AT(mark_loops),

@@ -35,6 +35,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -l control -x -d 'fd:N[
 complete -c ptah -n '__fish_seen_subcommand_from record' -l switch-events -d 'nothing: context switches are always recorded'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l no-retcomp -d 'no return compression: larger, quicker to decode'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l long-tnt -d 'send TNT-64 packets instead of TNT-8'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l truth -d 'native: count what runs in a second way, too'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l mark-loops -d 'simulated: make loops of plain jumps and calls countable'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l psb-period -x -d 'trace bytes between PSB+ (default: 4096; a power of two)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l clock -x -a 'insn host' -d 'insn or host: what TSC counts (default: insn, repeatable)'

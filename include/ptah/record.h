@@ -218,6 +218,9 @@ struct ptah_record_config {
 		/* simulated: counts silent loops (model.h, ptah_model_choices) */
 		bool mark_loops;
 		uint64_t pmu_config; /* hardware: further bits of perf_event_attr.config */
+		/* native: what runs is counted in a second way, too, for ptah_session_verify();
+		 * slower. The others with a simulated processor always do it */
+		bool truth;
 	} backend;
 
 	/* Of the recorder vm alone. */

@@ -122,14 +122,19 @@ struct native_message {
  */
 struct native_exit {
 	uint32_t blocks; /* number of struct native_block behind this */
-	uint32_t kind;	 /* 0: continues at `next`; 1: where the next unit of the log begins */
+	uint32_t kind;	 /* 0: continues at `next`; 1: wherever the next exit's code begins */
 	uint64_t next;
 };
 
-/* Straight code [start, end) all of which ran; its last instruction may be a branch. */
+/*
+ * Straight code [start, end) all of which ran; its last instruction may be a branch. Its bytes
+ * follow, and zeros up to a multiple of 8.
+ */
 struct native_block {
 	uint64_t start, end;
 };
+
+#define NATIVE_BLOCK_MAX 1024 /* the most bytes of code in one block */
 
 struct native_header {
 	/* Constant from the start on. */
@@ -157,6 +162,7 @@ struct native_header {
 	 * Counted up with each message, each chunk that is FULL and each thread that has ENDED; the
 	 * recorder may wait on it.
 	 */
+	uint32_t exits; /* numbers of exits that are taken so far (NATIVE_MESSAGE_EXITS) */
 	uint32_t message_event;
 	/*
 	 * Not 0: a program of this recording has sent NATIVE_MESSAGE_COMMITTED. Written by programs

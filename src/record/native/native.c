@@ -7,6 +7,7 @@
 #include "record/native/inject.h"
 #include "record/native/messages_in.h"
 #include "record/native/streams.h"
+#include "record/native/truth.h"
 
 #include "perfdata/message.h"
 #include "record/qemu/processes.h"
@@ -41,6 +42,8 @@ struct recording {
 	int memory; /* file descriptor of the shared memory */
 	struct native_streams *streams;
 	struct native_messages *messages;
+	struct native_truth truth;
+	struct native_truth_thread truths[NATIVE_THREADS]; /* by slot */
 	struct processes processes;
 	struct seized *seized;
 	pid_t pid; /* of the command; 0: it has ended */
@@ -130,8 +133,10 @@ static void take_bytes(void *context, const struct native_stream *s, unsigned lo
 {
 	struct recording *r = context;
 
-	if (log != NATIVE_LOG_TRACE)
+	if (log == NATIVE_LOG_EXITS) {
+		native_truth_keep(&r->truth, &r->truths[s - r->streams->list], bytes, n);
 		return;
+	}
 	wrote(r, perfdata_write_auxtrace(writer_of(r), s->stream, s->tid, bytes, n));
 	r->r->status.trace_bytes += n;
 }
@@ -143,6 +148,20 @@ static const char *name_of(const struct recording *r, int32_t pid)
 	return process ? process->name : r->name;
 }
 
+/* What the second log says of a thread whose trace is complete. */
+static void write_truth(struct recording *r, unsigned slot)
+{
+	const struct native_stream *s = &r->streams->list[slot];
+	struct ptah_truth truth;
+
+	native_truth_count(&r->truth, &r->truths[slot]);
+	if (r->flags & NATIVE_TRUTH && !r->streams->damaged && !r->messages->damaged &&
+	    native_truth_get(&r->truth, &r->truths[slot], &truth))
+		wrote(r, perfdata_add_truth(writer_of(r), s->stream, s->pid, s->tid, &truth, 0));
+	r->r->status.instructions += r->truths[slot].instructions;
+	r->truths[slot] = (struct native_truth_thread){0};
+}
+
 /* exec: the process continues with another program. */
 static void finish_thread(struct recording *r, unsigned slot, bool exec)
 {
@@ -151,6 +170,7 @@ static void finish_thread(struct recording *r, unsigned slot, bool exec)
 	const int32_t parent = process ? process->parent : s.pid;
 
 	streams_finish(r->streams, slot);
+	write_truth(r, slot);
 	if (!exec || s.tid != s.pid)
 		wrote(r,
 		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));
@@ -456,6 +476,9 @@ static void on_message(void *context, const struct native_message *m, const char
 	case NATIVE_MESSAGE_NOTE:
 		recorder_note(r->r, "%s", payload);
 		break;
+	case NATIVE_MESSAGE_EXITS:
+		native_truth_describe(&r->truth, m->value, payload, m->bytes);
+		break;
 	case NATIVE_MESSAGE_COMMITTED:
 		r->committed = true;
 		break;
@@ -488,6 +511,8 @@ static void drain(struct recording *r, int timeout_ms)
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		ended[i] = streams_has_ended(r->streams, i);
 	native_messages_drain(r->messages);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		native_truth_count(&r->truth, &r->truths[i]);
 	look_at_seized(r);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		if (ended[i] && r->streams->list[i].used)
@@ -630,6 +655,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
 	r->memory = -1;
+	r->flags = recorder->config.backend.truth ? NATIVE_TRUTH : 0;
 	slash = strrchr(recorder->config.target.argv[0], '/');
 	r->name = slash ? slash + 1 : recorder->config.target.argv[0];
 	r->streams = calloc(1, sizeof(*r->streams));
@@ -674,6 +700,9 @@ static void close_recorder(struct ptah_recorder *recorder)
 	if (r->memory >= 0)
 		close(r->memory);
 	processes_free(&r->processes);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		free(r->truths[i].pending);
+	native_truth_free(&r->truth);
 	free(r->streams);
 	free(r->messages);
 	free(r);

@@ -113,6 +113,32 @@ static void take_log(struct block *b, struct exit *exit)
 	exit->taken = b->e.at;
 }
 
+static bool has_truth(const struct block *b)
+{
+	return b->c->runtime->flags & NATIVE_TRUTH;
+}
+
+/* Where the code of the unit ends that has run at its exits. */
+static uint64_t end_of_code(const struct block *b)
+{
+	return b->count ? b->addresses[b->count - 1] + b->insns[b->count - 1].size : b->u->head;
+}
+
+/* Takes a number for the exit, which what was not even begun does not need. */
+static void number_exit(struct block *b, struct exit *exit, unsigned kind)
+{
+	if (has_truth(b) && b->count)
+		exit->number = exits_describe(b->c, b->u->head, end_of_code(b), kind, exit->target);
+}
+
+/* Appends it to the log of exits, after other stores and before the log's pointer moves. */
+static void emit_number(struct block *b, struct exit *exit, unsigned scratch)
+{
+	number_exit(b, exit, exit->kind == EXIT_INDIRECT);
+	if (exit->number)
+		emit_exit_number(&b->e, scratch, exit->number);
+}
+
 /* The code that an exit without a known target runs: to the gate, with the exit in RCX. */
 static void emit_stub(struct block *b, struct exit *exit, uint32_t gate)
 {
@@ -129,13 +155,18 @@ static void emit_direct(struct block *b, uint64_t branch, uint64_t target, uint8
 
 	take_log(b, exit);
 	exit->packet = packet;
+	if (has_truth(b))
+		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->again = b->e.at;
-	if (packet) {
+	if (packet)
 		emit_log_bytes(&b->e, 0, &packet, 1);
-		emit_log_advance(&b->e, 1);
-	} else if (target <= b->u->head) {
+	else if (target <= b->u->head)
 		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
-	}
+	emit_number(b, exit, EMIT_RCX);
+	if (packet)
+		emit_log_advance(&b->e, 1);
+	if (has_truth(b))
+		emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->jump = emit_jmp_linkable(&b->e);
 	emit_stub(b, exit, CONTEXT_GATE_EXIT);
 	exit->end = b->e.at;
@@ -149,6 +180,7 @@ static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t g
 
 	take_log(b, exit);
 	exit->again = b->e.at;
+	number_exit(b, exit, kind == EXIT_SYSCALL);
 	emit_stub(b, exit, gate);
 	exit->end = b->e.at;
 }
@@ -161,6 +193,8 @@ static void emit_look_up(struct block *b, struct exit *exit)
 {
 	take_log(b, exit);
 	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+	exit->again = b->e.at;
+	emit_number(b, exit, EMIT_RAX);
 	emit_low_16(&b->e, EMIT_RAX, EMIT_RCX);
 	emit_jmp_table(&b->e, EMIT_RAX, CONTEXT_INDIRECT);
 	exit->end = b->e.at;
@@ -171,7 +205,6 @@ static void emit_return(struct block *b, unsigned i)
 	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->addresses[i], 0);
 
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	exit->again = b->e.at;
 	emit_pop(&b->e, EMIT_RCX);
 	if (b->insns[i].pops)
 		emit_add(&b->e, EMIT_RSP, EMIT_RSP, b->insns[i].pops);
@@ -194,7 +227,6 @@ static bool emit_indirect(struct block *b, unsigned i)
 	struct exit *exit = new_exit(b, EXIT_INDIRECT, at, 0);
 
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	exit->again = b->e.at;
 	if (!copy_target(&b->e, &b->insns[i], bytes_of(b, i), at))
 		return false;
 	if (b->flow == INSN_CALL_INDIRECT)

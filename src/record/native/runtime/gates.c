@@ -48,8 +48,11 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exi
 
 	mend_log(c);
 	r->rip = exit->target;
-	if (exit->kind == EXIT_STOP)
+	if (exit->kind == EXIT_STOP) {
+		if (exit->number)
+			exits_log(c, exit->number);
 		stop(c, r);
+	}
 	u = unit_at(c, r);
 	if (!exit->unit->dead)
 		cache_link(exit, u);
@@ -79,6 +82,8 @@ _Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct 
 {
 	mend_log(c);
 	r->rip = exit->target;
+	if (exit->number)
+		exits_log(c, exit->number);
 	syscall_gate(c, r);
 	gate_resume(c, r, (uintptr_t)unit_at(c, r)->code);
 }

@@ -123,7 +123,12 @@ bool unit_state(struct context *c, struct registers *r)
 		r->rip = state_of_copy(c, u, r);
 		return true;
 	}
-	/* What may fault in an exit, before its stores, is the load of a target: RCX is its own. */
+	/*
+	 * What may fault in an exit before its stores is the load of a target, or the push of a
+	 * call behind it: RCX has been saved then.
+	 */
+	if (e->kind == EXIT_INDIRECT && at != address_of(e->begin))
+		r->general[RCX] = c->rcx;
 	r->rip = e->branch;
 	return e->kind == EXIT_INDIRECT;
 }
@@ -132,7 +137,16 @@ void unit_cut(struct context *c, uint64_t cache_address)
 {
 	const struct unit *u = cache_find(c->runtime, cache_address);
 
-	/* A block has no packets before its exit. */
+	/* A block has no packets before its exit; what ran of it is an exit of its own. */
+	if (u && c->runtime->flags & NATIVE_TRUTH) {
+		struct registers r = {.rip = cache_address};
+		const uint64_t end = is_within(cache_address, u->first, u->code_end)
+					 ? state_of_copy(c, u, &r)
+					 : u->head;
+
+		if (end > u->head)
+			exits_log(c, exits_describe(c, u->head, end, 1, end));
+	}
 	c->log = address_of(packets_room(c, u ? u->head : 0));
 }
 
@@ -199,10 +213,11 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 {
 	const struct unit *u = cache_find(c->runtime, r->rip);
 	const bool poisoned = is_poison(c, address);
+	const bool exits = ring_is_guard(c, NATIVE_LOG_EXITS, address);
 	const struct exit *e;
 
 	*head = 0;
-	if (!u || (!poisoned && !ring_is_guard(c, NATIVE_LOG_TRACE, address)))
+	if (!u || (!poisoned && !exits && !ring_is_guard(c, NATIVE_LOG_TRACE, address)))
 		return false;
 	if (r->rip == address_of(u->prologue_store)) {
 		finish_prologue(c, u, r, address, head);
@@ -215,12 +230,19 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 		c->log = unit_real_log(c, r->general[R11]);
 		if (e->packet)
 			c->log = store(c, c->log, u->head, &e->packet, 1);
+		if (e->number) {
+			exits_log(c, e->number);
+			r->general[RCX] = c->rcx;
+		}
 		r->general[R11] = c->r11;
 		*head = e->target;
-	} else {
-		r->general[R11] = next_chunk(c, r->general[R11], u->head);
-		r->rip = address_of(e->again);
+		return true;
 	}
+	if (exits)
+		c->exits_log = address_of(ring_next(c, NATIVE_LOG_EXITS, pointer(c->exits_log)));
+	else
+		r->general[R11] = next_chunk(c, r->general[R11], u->head);
+	r->rip = address_of(e->again);
 	return true;
 }
 

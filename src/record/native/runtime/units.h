@@ -30,6 +30,7 @@ struct exit {
 	uint8_t packet;	 /* the TNT that it stores; 0: none */
 	uint64_t branch; /* the instruction that is the exit */
 	uint64_t target;
+	uint32_t number; /* in the log of exits (NATIVE_TRUTH) */
 	/*
 	 * Places in its code: where it begins; where its stores begin, after R11 and RCX were
 	 * exchanged as they have to be; where it ends. Before `again` and behind the last store
@@ -97,6 +98,13 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
 size_t cache_readable(struct context *c, uint64_t address, size_t n);
 /* Lets the exit lead to the unit from now on. */
 void cache_link(struct exit *exit, struct unit *to);
+
+/* exits.c: with NATIVE_TRUTH, what ran in units, for the second log. */
+/* Describes code [start, end) to the recorder. Returns the number of this exit. */
+uint32_t exits_describe(struct context *c, uint64_t start, uint64_t end, unsigned kind,
+			uint64_t next);
+/* Appends a number to the log; not from the cache. */
+void exits_log(struct context *c, uint32_t number);
 
 /* block.c: translates the code at u->head. False: nothing there can be translated. */
 bool block_make(struct context *c, struct unit *u, struct area *area);

@@ -117,6 +117,21 @@ _Noreturn void leave(struct context *c, struct registers *r, const char *why)
 	longjmp(back, 1);
 }
 
+bool message_send(struct context *c, const struct native_message *m, const void *payload)
+{
+	(void)c;
+	(void)m;
+	(void)payload;
+	return true;
+}
+
+_Noreturn void leave_broken(struct context *c, const char *what)
+{
+	(void)c;
+	fail_msg("%s", what);
+	abort();
+}
+
 _Noreturn void signals_no_code(struct context *c, struct registers *r)
 {
 	leave(c, r, "returned");

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts what ran by the log of exits (truth.h). */
+#include "record/native/truth.h"
+
+#include "x86/x86.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes room for this number. */
+static bool make_room(struct native_truth *t, uint64_t number)
+{
+	size_t room = t->room ? t->room : 4096;
+	struct native_truth_exit *exits;
+
+	if (number < t->room)
+		return true;
+	if (number >= NATIVE_EXITS_MAX)
+		return false;
+	while (room <= number)
+		room *= 2;
+	exits = realloc(t->exits, room * sizeof(*exits));
+	if (!exits)
+		return false;
+	memset(exits + t->room, 0, (room - t->room) * sizeof(*exits));
+	t->exits = exits;
+	t->room = room;
+	return true;
+}
+
+static void count(struct native_truth_exit *exit, const struct x86_insn *insn)
+{
+	exit->instructions++;
+	exit->conditional += insn->insn_class == PTAH_INSN_COND;
+	exit->indirect +=
+	    insn->insn_class == PTAH_INSN_JUMP_IND || insn->insn_class == PTAH_INSN_CALL_IND;
+	exit->returns += insn->insn_class == PTAH_INSN_RETURN;
+}
+
+/* Decodes the code of an exit, which must be whole instructions. */
+static bool decode(struct native_truth_exit *exit, const uint8_t *bytes)
+{
+	const size_t size = (size_t)(exit->end - exit->start);
+	struct x86_insn insn;
+
+	for (size_t at = 0; at < size; at += insn.size) {
+		uint8_t window[X86_MAX_SIZE] = {0};
+		const size_t n = size - at < sizeof(window) ? size - at : sizeof(window);
+
+		memcpy(window, bytes + at, n);
+		if (x86_decode(window, sizeof(window), exit->start + at, PTAH_EXEC_64, &insn) < 0 ||
+		    insn.size > n)
+			return false;
+		count(exit, &insn);
+	}
+	return size > 0;
+}
+
+static bool describe(struct native_truth *t, uint64_t number, const uint8_t *payload, size_t n)
+{
+	struct native_exit exit;
+	struct native_block block;
+
+	if (n < sizeof(exit) + sizeof(block) || !number || !make_room(t, number))
+		return false;
+	memcpy(&exit, payload, sizeof(exit));
+	memcpy(&block, payload + sizeof(exit), sizeof(block));
+	if (exit.blocks != 1 || block.end <= block.start ||
+	    block.end - block.start > NATIVE_BLOCK_MAX ||
+	    block.end - block.start > n - sizeof(exit) - sizeof(block) ||
+	    t->exits[number].instructions)
+		return false;
+	t->exits[number].start = block.start;
+	t->exits[number].end = block.end;
+	return decode(&t->exits[number], payload + sizeof(exit) + sizeof(block));
+}
+
+void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n)
+{
+	if (!describe(t, number, payload, n))
+		t->failed = true;
+}
+
+void native_truth_keep(struct native_truth *t, struct native_truth_thread *thread,
+		       const uint8_t *bytes, size_t n)
+{
+	uint8_t *pending = realloc(thread->pending, thread->pending_size + n);
+
+	if (!pending) {
+		t->failed = true;
+		return;
+	}
+	memcpy(pending + thread->pending_size, bytes, n);
+	thread->pending = pending;
+	thread->pending_size += n;
+}
+
+static bool count_exit(const struct native_truth *t, struct native_truth_thread *thread,
+		       uint32_t number)
+{
+	const struct native_truth_exit *exit;
+
+	if (number >= t->room || !t->exits[number].instructions)
+		return false;
+	exit = &t->exits[number];
+	path_hash_add(&thread->path, exit->start, exit->end);
+	thread->instructions += exit->instructions;
+	thread->conditional += exit->conditional;
+	thread->indirect += exit->indirect;
+	thread->returns += exit->returns;
+	return true;
+}
+
+void native_truth_count(struct native_truth *t, struct native_truth_thread *thread)
+{
+	uint32_t number;
+
+	for (size_t at = 0; at + sizeof(number) <= thread->pending_size; at += sizeof(number)) {
+		memcpy(&number, thread->pending + at, sizeof(number));
+		if (!count_exit(t, thread, number))
+			t->failed = true;
+	}
+	free(thread->pending);
+	thread->pending = NULL;
+	thread->pending_size = 0;
+}
+
+bool native_truth_get(const struct native_truth *t, const struct native_truth_thread *thread,
+		      struct ptah_truth *truth)
+{
+	*truth = (struct ptah_truth){.instructions = thread->instructions,
+				     .conditional = thread->conditional,
+				     .indirect = thread->indirect,
+				     .returns = thread->returns,
+				     .path_hash = path_hash_value(&thread->path)};
+	return !t->failed && !thread->pending_size;
+}
+
+void native_truth_free(struct native_truth *t)
+{
+	free(t->exits);
+	*t = (struct native_truth){0};
+}

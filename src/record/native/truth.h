@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What ran, from the log of exits: each number stands for code that the runtime has described. Its
+ * bytes are decoded here, by another decoder than the runtime's, and no packet is looked at. What
+ * is described and logged comes from the program's memory: it is checked, and if it makes no sense,
+ * there is no truth.
+ */
+#ifndef PTAH_RECORD_NATIVE_TRUTH_H
+#define PTAH_RECORD_NATIVE_TRUTH_H
+
+#include "base/path_hash.h"
+#include "record/native/layout.h"
+
+#include <ptah/session.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NATIVE_EXITS_MAX (1u << 24) /* the most exits that are known at a time */
+
+struct native_truth_exit {
+	uint64_t start, end;
+	uint16_t instructions, conditional, indirect, returns;
+};
+
+struct native_truth {
+	struct native_truth_exit *exits; /* by number; instructions 0: not described */
+	size_t room;
+	bool failed; /* a description or a number makes no sense, or there is no memory */
+};
+
+/* Of one thread; begins as zeros. */
+struct native_truth_thread {
+	struct path_hash path;
+	uint64_t instructions, conditional, indirect, returns;
+	uint8_t *pending; /* numbers that were taken and are not counted yet */
+	size_t pending_size;
+};
+
+/* Takes the payload of a message NATIVE_MESSAGE_EXITS. */
+void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n);
+/*
+ * Takes n bytes of a thread's log of exits: whole numbers. What they stand for has been described
+ * in messages that were sent before, but perhaps not taken yet. So they are only kept here.
+ */
+void native_truth_keep(struct native_truth *t, struct native_truth_thread *thread,
+		       const uint8_t *bytes, size_t n);
+/* Counts what was kept before the last messages were taken. */
+void native_truth_count(struct native_truth *t, struct native_truth_thread *thread);
+/* What the thread has run. False: it is not known. */
+bool native_truth_get(const struct native_truth *t, const struct native_truth_thread *thread,
+		      struct ptah_truth *truth);
+void native_truth_free(struct native_truth *t);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Counting by the log of exits: descriptions and numbers made by hand, good ones and hostile ones.
+ */
+#include "test.h"
+
+#include "record/native/truth.h"
+
+struct description {
+	struct native_exit exit;
+	struct native_block block;
+	uint8_t bytes[32];
+};
+
+/* 0x1000: nop; jz +2; nop; ret */
+static const struct description first = {
+    .exit = {.blocks = 1}, .block = {0x1000, 0x1003}, .bytes = {0x90, 0x74, 0x02}};
+static const struct description second = {
+    .exit = {.blocks = 1, .kind = 1}, .block = {0x1003, 0x1005}, .bytes = {0x90, 0xc3}};
+
+static void describe(struct native_truth *t, uint64_t number, const struct description *d)
+{
+	native_truth_describe(t, number, d, sizeof(*d));
+}
+
+static void log_numbers(struct native_truth *t, struct native_truth_thread *thread,
+			const uint32_t *numbers, size_t n)
+{
+	native_truth_keep(t, thread, (const uint8_t *)numbers, n * sizeof(*numbers));
+}
+
+static void test_counts(void **state)
+{
+	const uint32_t before[] = {1, 2}, after[] = {1};
+	struct native_truth t = {0};
+	struct native_truth_thread thread = {0};
+	struct ptah_truth truth;
+	struct path_hash hash = {0};
+
+	(void)state;
+	log_numbers(&t, &thread, before, 2);
+	assert_false(native_truth_get(&t, &thread, &truth)); /* not counted yet */
+	describe(&t, 1, &first);
+	describe(&t, 2, &second);
+	native_truth_count(&t, &thread);
+	log_numbers(&t, &thread, after, 1);
+	native_truth_count(&t, &thread);
+	assert_true(native_truth_get(&t, &thread, &truth));
+	assert_int_equal(truth.instructions, 6);
+	assert_int_equal(truth.conditional, 2);
+	assert_int_equal(truth.returns, 1);
+	assert_int_equal(truth.indirect, 0);
+	path_hash_add(&hash, 0x1000, 0x1005); /* one run: the branch was not taken */
+	path_hash_add(&hash, 0x1000, 0x1003);
+	assert_int_equal(truth.path_hash, path_hash_value(&hash));
+	native_truth_free(&t);
+}
+
+/* Each of them leaves no truth, and nothing else happens. */
+static void test_hostile(void **state)
+{
+	struct description bad[8];
+	const uint64_t numbers[8] = {1, 1, 1, 1, 1, 0, NATIVE_EXITS_MAX, UINT64_MAX};
+	const uint32_t unknown[] = {77, UINT32_MAX};
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++)
+		bad[i] = first;
+	bad[0].exit.blocks = 2;
+	bad[1].block.end = bad[1].block.start;
+	bad[2].block.end = bad[2].block.start + 33; /* more than there is */
+	bad[3].block.end = bad[3].block.start + 2;  /* in the middle of an instruction */
+	bad[4].bytes[0] = 0x06;			    /* none of 64-bit mode */
+	for (unsigned i = 0; i < 10; i++) {
+		struct native_truth t = {0};
+		struct native_truth_thread thread = {0};
+		struct ptah_truth truth;
+
+		describe(&t, 2, &second);
+		if (i < 8)
+			describe(&t, numbers[i], &bad[i]);
+		else
+			log_numbers(&t, &thread, &unknown[i - 8], 1);
+		native_truth_count(&t, &thread);
+		assert_false(native_truth_get(&t, &thread, &truth));
+		native_truth_free(&t);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_counts),
+	    cmocka_unit_test(test_hostile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
