@@ -32,3 +32,17 @@ for moment in tight self nested jumping other_stack left asynchronous skipped ju
 done
 # Some 600 signals interrupt a computation; two of them at once.
 recorded ./signals
+
+# Signals that end it: the exit status, and the instruction pointer of a core dump.
+build death
+build fatal -static -no-pie -ffunction-sections
+for how in undefined breakpoint divide read write bus null jump return privileged walk; do
+	alone=$(./death ./fatal $how) || fail "$how: no core dump that fits"
+	status=0
+	record --recorder=native ./fatal $how >output.txt 2>errors.txt || status=$?
+	[ $status = $((128 + ${alone% *})) ] || fail "$how: status $status: $(cat errors.txt)"
+	"$PTAH" stat perf.data >stat.txt 2>notes.txt || fail "$how: $(cat notes.txt)"
+	grep -Eq '^ *errors +0$' stat.txt || fail "$how: $(cat notes.txt)"
+	grep -q "ended process .* at ${alone#* }\$" stat.txt notes.txt ||
+		fail "$how: no note with ${alone#* }: $(cat stat.txt notes.txt)"
+done

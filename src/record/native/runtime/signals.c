@@ -348,15 +348,16 @@ static _Noreturn void die(struct context *c, const struct registers *r, const st
 	struct signals *s = c->signals;
 	int number = k->info.number;
 	struct registers last = *r;
-	struct native_message m = {.type = NATIVE_MESSAGE_FATAL,
-				   .pid = c->pid,
-				   .tid = c->tid,
-				   .size = 1,
-				   .value = (uint32_t)number};
+	const struct native_message m = {.type = NATIVE_MESSAGE_FATAL,
+					 .pid = c->pid,
+					 .tid = c->tid,
+					 .address = r->rip,
+					 .size = 1,
+					 .value = (uint32_t)number};
 
+	/* A trap has gone past its instruction: a core dump has RIP there, too. */
 	if (repeat)
-		last.rip = s->fault_ip; /* a trap has gone past it */
-	m.address = last.rip;
+		last.rip = s->fault_ip;
 	message_send(c, &m, NULL);
 	ring_end(c);
 	set_kernel_mask(~UINT64_C(0));
