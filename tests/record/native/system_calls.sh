@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # System calls of a program that is recorded from inside: its output, its exit status and what it
 # leaves behind are those that it has alone. The programs print results that do not depend on
-# addresses or process numbers.
+# addresses or process numbers. What is decoded is what ran, also where code changes.
 set -eu
 
 fail()
@@ -34,8 +34,11 @@ for name in memory registers processes; do
 		run again.txt "./$name"
 		cmp alone.txt again.txt || fail "$name $how: runs differ without a recorder"
 		[ "$native" ] || continue
-		run recorded.txt "$PTAH" record -q --recorder=native -o perf.data "./$name"
+		run recorded.txt "$PTAH" record -q --truth --recorder=native \
+			-o perf.data "./$name"
 		diff alone.txt recorded.txt >&2 || fail "$name $how: recorded, it behaves differently"
+		"$PTAH" verify perf.data >verify.txt 2>&1 ||
+			fail "$name $how: the decode is not what ran: $(cat verify.txt)"
 		"$PTAH" stat perf.data >stat.txt || fail "$name $how: the recording cannot be read"
 		# Otherwise it passes because nothing was recorded.
 		! grep -E 'untraced|recorded by qemu|not recorded' stat.txt >&2 ||
