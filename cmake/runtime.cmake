@@ -6,6 +6,11 @@ check_c_compiler_flag(-fno-tree-switch-conversion PTAH_HAS_NO_SWITCH_CONVERSION)
 if(PTAH_HAS_NO_SWITCH_CONVERSION)
   set(PTAH_RUNTIME_NO_TABLES -fno-tree-switch-conversion)
 endif()
+# clang reads the addresses of what other files define from a table.
+check_c_compiler_flag(-fdirect-access-external-data PTAH_HAS_DIRECT_ACCESS)
+if(PTAH_HAS_DIRECT_ACCESS)
+  list(APPEND PTAH_RUNTIME_NO_TABLES -fdirect-access-external-data)
+endif()
 set(PTAH_RUNTIME_FOLDER ${CMAKE_SOURCE_DIR}/src/record/native)
 
 # ptah_add_runtime(NAME SOURCE...) links the sources to one blob that runs wherever it is put:

@@ -650,11 +650,14 @@ _Noreturn void signals_no_code(struct context *c, struct registers *r)
 struct action signals_real_action(int number, const struct action *a)
 {
 	const uint64_t passed = ACTION_NOCLDSTOP | ACTION_NOCLDWAIT | ACTION_RESTART;
-	struct action real = {.handler = (uintptr_t)on_signal,
-			      .flags = ACTION_SIGINFO | ACTION_ONSTACK | ACTION_RESTORER,
-			      .restorer = (uintptr_t)signals_restorer,
+	struct action real = {.flags = ACTION_SIGINFO | ACTION_ONSTACK | ACTION_RESTORER,
 			      .mask = ~UINT64_C(0)};
 
+	/* Not as a constant that is copied: the runtime can have no addresses in its constants. */
+	real.handler = (uintptr_t)on_signal;
+	__asm__("" : "+r"(real.handler));
+	real.restorer = (uintptr_t)signals_restorer;
+	__asm__("" : "+r"(real.restorer));
 	if (is_fault_number(number)) {
 		/* Without a handler of the program, system calls seem not to be interrupted. */
 		real.flags |=
