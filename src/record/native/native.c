@@ -148,14 +148,17 @@ static const char *name_of(const struct recording *r, int32_t pid)
 	return process ? process->name : r->name;
 }
 
-/* What the second log says of a thread whose trace is complete. */
-static void write_truth(struct recording *r, unsigned slot)
+/*
+ * What the second log says of a thread whose trace is complete. ended: the runtime itself has ended
+ * it. A thread that was killed may have logged exits whose packets lead to no outcome any more.
+ */
+static void write_truth(struct recording *r, unsigned slot, bool ended)
 {
 	const struct native_stream *s = &r->streams->list[slot];
 	struct ptah_truth truth;
 
 	native_truth_count(&r->truth, &r->truths[slot]);
-	if (r->flags & NATIVE_TRUTH && !r->streams->damaged && !r->messages->damaged &&
+	if (r->flags & NATIVE_TRUTH && ended && !r->streams->damaged && !r->messages->damaged &&
 	    native_truth_get(&r->truth, &r->truths[slot], &truth))
 		wrote(r, perfdata_add_truth(writer_of(r), s->stream, s->pid, s->tid, &truth, 0));
 	r->r->status.instructions += r->truths[slot].instructions;
@@ -168,9 +171,10 @@ static void finish_thread(struct recording *r, unsigned slot, bool exec)
 	const struct native_stream s = r->streams->list[slot];
 	const struct process *process = processes_find(&r->processes, s.pid);
 	const int32_t parent = process ? process->parent : s.pid;
+	const bool ended = streams_has_ended(r->streams, slot);
 
 	streams_finish(r->streams, slot);
-	write_truth(r, slot);
+	write_truth(r, slot, ended || exec);
 	if (!exec || s.tid != s.pid)
 		wrote(r,
 		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));
