@@ -93,7 +93,7 @@ void *memory_take(struct runtime *rt, size_t n);
 void *memory_map(struct runtime *rt, size_t n);
 void memory_unmap(struct runtime *rt, void *address, size_t n);
 /*
- * Writable and executable memory, all of it within 2 GB of `near`, so that displacements of the
+ * Writable and executable memory, all of it within 1 GB of `near`, so that displacements of the
  * program's code can be kept as 32 bits.
  */
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n);
