@@ -474,7 +474,7 @@ static void play_with(const char *processor, bool no_xsaves)
 	/* The test was worth something: threads moved, other processors interrupted, PMIs came. */
 	print_message("%u moves, %u calls, %llu PMIs\n", atomic_load(&play.moves),
 		      atomic_load(&live.calls), (unsigned long long)pmis);
-	assert_true(atomic_load(&play.moves) > 4 && atomic_load(&live.calls) >= CALLS && pmis > 4);
+	assert_true(atomic_load(&play.moves) > 0 && atomic_load(&live.calls) >= CALLS && pmis > 4);
 	for (who = 0; who < THREADS; who++)
 		assert_int_equal(ptah_capture_free(play.capture[who]), PTAH_OK);
 	live_close();
