@@ -4,7 +4,38 @@
 #include "record/native/runtime/sys.h"
 #include "record/native/runtime/units.h"
 
+#include <linux/futex.h>
+
 #define PAGE 4096u
+
+enum lock_state {
+	LOCK_FREE = 0,
+	LOCK_TAKEN,
+	LOCK_WAITED
+};
+
+void cache_lock(struct context *c)
+{
+	uint32_t *lock = &c->runtime->cache_lock, state = LOCK_FREE;
+
+	if (c->cache_holds++)
+		return;
+	if (__atomic_compare_exchange_n(lock, &state, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(lock, LOCK_WAITED, __ATOMIC_ACQUIRE) != LOCK_FREE)
+		sys_call(__NR_futex, (uintptr_t)lock, FUTEX_WAIT_PRIVATE, LOCK_WAITED, 0, 0, 0);
+}
+
+void cache_unlock(struct context *c)
+{
+	uint32_t *lock = &c->runtime->cache_lock;
+
+	if (--c->cache_holds)
+		return;
+	if (__atomic_exchange_n(lock, LOCK_FREE, __ATOMIC_RELEASE) == LOCK_WAITED)
+		sys_call(__NR_futex, (uintptr_t)lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
 
 static uint32_t bucket_of(uint64_t head)
 {
@@ -16,7 +47,7 @@ static struct cache *cache_of(struct context *c)
 	struct runtime *rt = c->runtime;
 
 	if (!rt->cache)
-		rt->cache = memory_take(rt, sizeof(*rt->cache));
+		__atomic_store_n(&rt->cache, memory_take(rt, sizeof(*rt->cache)), __ATOMIC_RELEASE);
 	return rt->cache;
 }
 
@@ -75,13 +106,15 @@ struct area *cache_area(struct context *c, uint64_t head)
 		return NULL;
 	a->at = a->start;
 	a->end = a->start + CACHE_AREA;
-	cache->area_count++;
+	/* Others look for their units meanwhile: cache_find(). */
+	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
 	return a;
 }
 
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
 {
-	area->marks[area->mark_count++] = (struct mark){start, unit};
+	area->marks[area->mark_count] = (struct mark){start, unit};
+	__atomic_store_n(&area->mark_count, area->mark_count + 1, __ATOMIC_RELEASE);
 }
 
 /* Units */
@@ -117,20 +150,24 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 
 uint64_t unit_enter(struct context *c, uint64_t head)
 {
-	const struct unit *u = cache_unit(c, head);
+	const struct unit *u;
 
+	cache_lock(c);
+	u = cache_unit(c, head);
+	cache_unlock(c);
 	return u ? (uintptr_t)u->code : 0;
 }
 
 struct unit *cache_find(const struct runtime *rt, uint64_t address)
 {
-	const struct cache *cache = rt->cache;
+	const struct cache *cache = __atomic_load_n(&rt->cache, __ATOMIC_ACQUIRE);
+	const uint32_t areas = cache ? __atomic_load_n(&cache->area_count, __ATOMIC_ACQUIRE) : 0;
 
-	for (uint32_t i = 0; cache && i < cache->area_count; i++) {
+	for (uint32_t i = 0; i < areas; i++) {
 		const struct area *a = &cache->areas[i];
-		uint32_t low = 0, high = a->mark_count;
+		uint32_t low = 0, high = __atomic_load_n(&a->mark_count, __ATOMIC_ACQUIRE);
 
-		if (address < (uintptr_t)a->start || address >= (uintptr_t)a->at)
+		if (address < (uintptr_t)a->start || address >= (uintptr_t)a->end)
 			continue;
 		/* The last mark at or before the address. */
 		while (high - low > 1) {
@@ -141,7 +178,7 @@ struct unit *cache_find(const struct runtime *rt, uint64_t address)
 			else
 				high = middle;
 		}
-		return a->mark_count ? a->marks[low].unit : NULL;
+		return high ? a->marks[low].unit : NULL;
 	}
 	return NULL;
 }
@@ -157,35 +194,53 @@ bool unit_is_code(const struct runtime *rt, uint64_t address)
 
 void cache_link(struct exit *exit, struct unit *to)
 {
-	if (!emit_link(exit->jump, (uintptr_t)to->code))
+	/* Another thread may have come here by the same exit, and have linked it. */
+	if (exit->is_linked || !emit_link(exit->jump, (uintptr_t)to->code))
 		return; /* it goes on coming to the gate */
+	exit->is_linked = true;
 	exit->next_incoming = to->incoming;
 	to->incoming = exit;
 }
 
 static void unlink_incoming(struct unit *u)
 {
-	for (struct exit *e = u->incoming; e; e = e->next_incoming)
+	for (struct exit *e = u->incoming; e; e = e->next_incoming) {
 		emit_link(e->jump, (uintptr_t)e->stub);
+		e->is_linked = false;
+	}
 	u->incoming = NULL;
 }
 
-/* No branch leads to what is forgotten. Who is in it goes on to its exit. */
+/* Threads that are running meanwhile look at their tables without the lock. */
+static void forget_prologue(struct runtime *rt, const struct unit *u)
+{
+	for (struct context *c = rt->contexts; u->prologue && c; c = c->next) {
+		uint64_t *at = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT) + (u->head & 0xffff);
+
+		if (*at == (uintptr_t)u->prologue)
+			__atomic_store_n(at, (uintptr_t)gate_miss, __ATOMIC_RELAXED);
+	}
+}
+
+/*
+ * No branch leads to what is forgotten. A thread that is in it goes on to its exit; its memory is
+ * not used again.
+ */
 void unit_forget(struct context *c, uint64_t start, uint64_t end)
 {
-	struct cache *cache = c->runtime->cache;
-	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
+	struct cache *cache;
 
-	if (!cache)
-		return;
-	cache->readable = 0;
-	for (uint32_t b = 0; b < CACHE_BUCKETS; b++)
+	cache_lock(c);
+	cache = c->runtime->cache;
+	if (cache)
+		cache->readable = 0;
+	for (uint32_t b = 0; cache && b < CACHE_BUCKETS; b++)
 		for (struct unit *u = cache->buckets[b]; u; u = u->next) {
 			if (u->dead || u->head >= end || u->end <= start)
 				continue;
 			u->dead = true;
 			unlink_incoming(u);
-			if (u->prologue && table[u->head & 0xffff] == (uintptr_t)u->prologue)
-				table[u->head & 0xffff] = (uintptr_t)gate_miss;
+			forget_prologue(c->runtime, u);
 		}
+	cache_unlock(c);
 }

@@ -17,12 +17,21 @@ void unit_begin(struct context *c)
 	c->gate_syscall = (uintptr_t)gate_syscall;
 	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
 		table[i] = (uintptr_t)gate_miss;
+	cache_lock(c);
+	c->next = c->runtime->contexts;
+	c->runtime->contexts = c;
+	cache_unlock(c);
 }
 
 /* The code at r->rip is not translated: it cannot be read, or the translator does not know it. */
 static _Noreturn void stop(struct context *c, struct registers *r)
 {
-	if (!cache_readable(c, r->rip, 1))
+	size_t readable;
+
+	cache_lock(c);
+	readable = cache_readable(c, r->rip, 1);
+	cache_unlock(c);
+	if (!readable)
 		signals_no_code(c, r);
 	leave(c, r, "an instruction cannot be translated");
 }
@@ -33,13 +42,12 @@ static void mend_log(struct context *c)
 	c->log = unit_real_log(c, c->log);
 }
 
-static struct unit *unit_at(struct context *c, struct registers *r)
+/* Goes on at r->rip in the cache, at the unit's address. 0: there is none. */
+static _Noreturn void resume(struct context *c, struct registers *r, uint64_t cache_address)
 {
-	struct unit *u = cache_unit(c, r->rip);
-
-	if (!u)
+	if (!cache_address)
 		leave(c, r, no_memory);
-	return u;
+	gate_resume(c, r, cache_address);
 }
 
 _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exit *exit)
@@ -53,10 +61,12 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exi
 			exits_log(c, exit->number);
 		stop(c, r);
 	}
-	u = unit_at(c, r);
-	if (!exit->unit->dead)
+	cache_lock(c);
+	u = cache_unit(c, r->rip);
+	if (u && !exit->unit->dead)
 		cache_link(exit, u);
-	gate_resume(c, r, (uintptr_t)u->code);
+	cache_unlock(c);
+	resume(c, r, u ? (uintptr_t)u->code : 0);
 }
 
 _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64_t target)
@@ -68,14 +78,16 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	mend_log(c);
 	r->rip = target;
 	c->log = unit_put_tip(c, c->log, target);
-	u = unit_at(c, r);
-	if (!u->prologue)
+	cache_lock(c);
+	u = cache_unit(c, r->rip);
+	if (u && !u->prologue)
 		area = cache_area(c, target);
 	if (area)
 		block_make_prologue(u, area);
-	if (u->prologue)
+	if (u && u->prologue)
 		table[target & 0xffff] = (uintptr_t)u->prologue;
-	gate_resume(c, r, (uintptr_t)u->code);
+	cache_unlock(c);
+	resume(c, r, u ? (uintptr_t)u->code : 0);
 }
 
 _Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct exit *exit)
@@ -85,7 +97,7 @@ _Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct 
 	if (exit->number)
 		exits_log(c, exit->number);
 	syscall_gate(c, r);
-	gate_resume(c, r, (uintptr_t)unit_at(c, r)->code);
+	resume(c, r, unit_enter(c, r->rip));
 }
 
 /* A signal came before the cache was entered. */

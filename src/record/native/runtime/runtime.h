@@ -70,8 +70,8 @@ struct context {
 	uint64_t real_log;	   /* the log's pointer while it is poisoned */
 	struct signals *signals;   /* signals.c */
 	struct syscalls *syscalls; /* syscalls.c */
-	void *program_gs_unused;
-	uint64_t reserved[16];
+	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
+	struct context *next;	   /* runtime.contexts */
 };
 
 /* What all threads of the process share. */
@@ -80,6 +80,8 @@ struct runtime {
 	uint64_t blob, blob_bytes;
 	struct arena *arena;	   /* memory.c */
 	struct cache *cache;	   /* cache.c */
+	uint32_t cache_lock;	   /* cache_lock() */
+	struct context *contexts;  /* of all threads; changed with the cache's lock */
 	struct handlers *handlers; /* signals.c */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
 	uint32_t flags;		   /* native_header.flags, our copy */
@@ -142,6 +144,15 @@ void unit_begin(struct context *c);
 /* The cache address at which the unit of this head begins; makes it if there is none. 0: `leave`.
  */
 uint64_t unit_enter(struct context *c, uint64_t head);
+/*
+ * The cache's lock: of its units and their memory, of runtime.contexts, and of every thread's table
+ * of indirect targets. The thread that has it may take it again. It is never taken in the kernel's
+ * handler, so that a signal or a fault that comes to its holder finds no deadlock; what a handler
+ * needs of the cache (unit_is_code(), unit_state() and others) is read without it. Its holder may
+ * wait for the recorder, which waits for nobody.
+ */
+void cache_lock(struct context *c);
+void cache_unlock(struct context *c);
 /* Forgets all units with code in [start, end): it changed or was unmapped. */
 void unit_forget(struct context *c, uint64_t start, uint64_t end);
 /* Whether the address is in the cache. */

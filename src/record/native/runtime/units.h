@@ -40,6 +40,7 @@ struct exit {
 	uint8_t *taken; /* from here on R11 is the log's pointer, also in units that use R11 */
 	uint8_t *jump;	/* EXIT_DIRECT: the field of its jump */
 	uint8_t *stub;	/* where that leads while the target is not known */
+	bool is_linked; /* it is among those that lead to a unit */
 	struct exit *next_incoming; /* of those that lead to the same unit */
 };
 
@@ -85,10 +86,10 @@ struct cache {
 	struct unit *buckets[CACHE_BUCKETS];
 };
 
-/* cache.c */
+/* cache.c: with the cache's lock, except cache_find() */
 /* The unit of this head; NULL: there is none, and none can be made. */
 struct unit *cache_unit(struct context *c, uint64_t head);
-/* The unit that has this cache address, NULL: none. */
+/* The unit that has this cache address, NULL: none. Needs no lock: areas and marks only grow. */
 struct unit *cache_find(const struct runtime *rt, uint64_t address);
 /* An area in which a unit near this head has room; NULL: there is no memory. */
 struct area *cache_area(struct context *c, uint64_t head);
