@@ -28,7 +28,5 @@ leaves()
 "$PTAH" record -q --dry-run --recorder=native true >dry.txt 2>&1 || skip "$(cat dry.txt)"
 leaves 'starts a thread' 'recorded by qemu, not by native' threads
 leaves 'starts a thread' 'runs on untraced' threads late
-leaves 'writable and executable' 'recorded by qemu, not by native' code
-leaves 'writable and executable' 'runs on untraced' code late
 # QEMU has no ptrace().
 leaves 'calls ptrace' 'runs on untraced' ptrace late

@@ -2,6 +2,7 @@
 /* The runtime's other files, as signals.c sees them, where the program is its own translation. */
 #include "signal_program.h"
 
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/sys.h"
 
 #include <elf.h>
@@ -235,6 +236,41 @@ bool unit_is_code(const struct runtime *rt, uint64_t address)
 	__asm__ volatile("mov %%gs:0, %0" : "=r"(c));
 	(void)address;
 	return !c->inside;
+}
+
+bool unit_is_forgotten(const struct runtime *rt, uint64_t address)
+{
+	(void)rt;
+	(void)address;
+	return false;
+}
+
+/* The programs here do not change their code. */
+bool changes_give_back(struct context *c, uint64_t address)
+{
+	(void)c;
+	(void)address;
+	return false;
+}
+
+bool changes_give_back_all(struct context *c)
+{
+	(void)c;
+	return false;
+}
+
+void step_begin(struct context *c, const struct registers *r)
+{
+	(void)c;
+	(void)r;
+	abort();
+}
+
+void step_end(struct context *c, const struct registers *r)
+{
+	(void)c;
+	(void)r;
+	abort();
 }
 
 void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11)

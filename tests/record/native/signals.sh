@@ -26,7 +26,7 @@ build moments -fno-inline
 build signals
 
 for moment in tight self nested jumping other_stack left asynchronous skipped jumped repeated traps \
-	called; do
+	nowhere called; do
 	recorded ./moments $moment
 	echo "$moment: $(grep -m 1 instructions stat.txt)"
 done

@@ -4,6 +4,7 @@
  * runtime would do is recorded by stand-ins below. What is expected is what the manual pages and
  * the kernel's numbering say.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "test.h"
@@ -41,6 +42,9 @@ static uint8_t code[16]; /* the first of the last NATIVE_MESSAGE_CODE */
 static uint64_t forgotten[2], enabled_ip, ours[2];
 static uint64_t parent;	 /* of NATIVE_MESSAGE_FORK */
 static bool interrupted; /* signals_call() */
+static uint64_t mapped_protection;
+static bool holds; /* changes.c has taken the right to write away from held_page */
+static uint64_t held_page;
 /* What the child of vfork() has seen; it shares this memory. */
 static bool child_leaves;
 static int32_t child_pid;
@@ -183,6 +187,51 @@ void unit_forget(struct context *c, uint64_t start, uint64_t end)
 	forgotten[0] = start;
 	forgotten[1] = end;
 	note("f");
+}
+
+void cache_lock(struct context *c)
+{
+	c->cache_holds++;
+}
+
+void cache_unlock(struct context *c)
+{
+	c->cache_holds--;
+}
+
+void changes_before_mapping(struct context *c, uint64_t start, uint64_t end)
+{
+	assert_ptr_equal(c, &context);
+	assert_true(start < end);
+	assert_int_equal(c->cache_holds, 1);
+	note("w");
+}
+
+void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint64_t protection,
+			   bool shared)
+{
+	assert_ptr_equal(c, &context);
+	assert_true(start < end);
+	mapped_protection = protection;
+	note(shared ? "S" : "P");
+}
+
+void changes_before_call(struct context *c, const uint64_t *words)
+{
+	assert_ptr_equal(c, &context);
+	assert_int_equal(words[0], (uint32_t)registers.general[0]);
+}
+
+bool changes_give_back_all(struct context *c)
+{
+	const bool had = holds;
+
+	assert_ptr_equal(c, &context);
+	holds = false;
+	if (had && held_page)
+		assert_int_equal(mprotect((void *)held_page, PAGE, PROT_READ | PROT_WRITE), 0);
+	note("g");
+	return had;
 }
 
 bool signals_call(struct context *c, const uint64_t call[7], int64_t *result)
@@ -567,26 +616,27 @@ static void test_executable_memory_is_reported_and_forgotten(void **unused)
 	(void)unused;
 	assert_true(CALL3(SYS_mprotect, page, 100, PROT_READ | PROT_EXEC));
 	assert_int_equal(result(), 0);
-	assert_string_equal(events, "-fM+");
+	assert_string_equal(events, "-wfPM+");
+	assert_int_equal(mapped_protection, PROT_READ | PROT_EXEC);
 	assert_int_equal(asked.address, page);
 	assert_int_equal(asked.size, PAGE);
 	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE));
-	assert_string_equal(events, "-f+");
+	assert_string_equal(events, "-wfP+");
 	assert_int_equal(forgotten[0], page);
 	assert_int_equal(forgotten[1], page + PAGE);
 	/* It was executable: where it goes is looked at. */
 	assert_true(call_at(plain, SYS_mremap, page, PAGE, PAGE, MREMAP_MAYMOVE, 0, 0));
-	assert_string_equal(events, "-fM+");
+	assert_string_equal(events, "-wfSM+");
 	assert_true(call_at(plain, SYS_mremap, page + 2 * PAGE, PAGE, PAGE, MREMAP_MAYMOVE, 0, 0));
-	assert_string_equal(events, "-f+");
+	assert_string_equal(events, "-wfP+");
 
 	assert_true(call_at(plain, SYS_mmap, page, 2 * PAGE, PROT_READ | PROT_EXEC,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	assert_int_equal(result(), page);
-	assert_string_equal(events, "-ffM+");
+	assert_string_equal(events, "-wfPfM+");
 	assert_int_equal(asked.size, 2 * PAGE);
 	assert_true(CALL3(SYS_munmap, page, 3 * PAGE, 0));
-	assert_string_equal(events, "-f+");
+	assert_string_equal(events, "-wf+");
 	assert_false(is_mapped(page));
 	/* What the kernel refuses, it refuses. */
 	assert_true(CALL3(SYS_munmap, page + 1, PAGE, 0));
@@ -595,7 +645,43 @@ static void test_executable_memory_is_reported_and_forgotten(void **unused)
 	assert_int_equal(result(), -ENOMEM);
 }
 
+/* Code that can change without a call is changes.c's: it is told of every mapping. */
+static void test_memory_that_is_writable_and_executable(void **unused)
+{
+	const uint64_t page = map(1, PROT_READ | PROT_WRITE);
+
+	(void)unused;
+	*(uint8_t *)page = 0xc3;
+	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
+	assert_int_equal(result(), 0);
+	assert_string_equal(events, "-wfPM+"); /* its bytes are sent when they are executed */
+	assert_int_equal(mapped_protection, PROT_READ | PROT_WRITE | PROT_EXEC);
+	assert_true(call_at(plain, SYS_mmap, 0, PAGE, PROT_READ | PROT_EXEC,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	assert_string_equal(events, "-SfM+");
+	assert_true(call_at(plain, SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	assert_string_equal(events, "-S+");
+}
+
+/* A call that fails because of such a page is made again. */
+static void test_a_call_that_writes_to_code(void **unused)
+{
+	held_page = map(1, PROT_READ);
+	(void)unused;
+	holds = true;
+	assert_true(CALL3(SYS_uname, held_page, 0, 0));
+	assert_int_equal(result(), 0);
+	assert_string_equal(events, "-g+");
+	assert_string_equal((char *)held_page, "Linux");
+	/* Nothing was held: the address is wrong. */
+	assert_true(CALL3(SYS_uname, 1, 0, 0));
+	assert_int_equal(result(), -EFAULT);
+	assert_string_equal(events, "-g+");
+}
+
 /* What is in no file has to be in the recording. */
+
 static void test_code_that_was_written_is_sent(void **unused)
 {
 	const uint64_t page = map(20, PROT_READ | PROT_WRITE);
@@ -605,14 +691,14 @@ static void test_code_that_was_written_is_sent(void **unused)
 	strcpy((char *)page + 19 * PAGE, "end");
 	code_bytes = 0;
 	assert_true(CALL3(SYS_mprotect, page, 20 * PAGE, PROT_READ | PROT_EXEC));
-	assert_string_equal(events, "-fMcc+"); /* what is between is 0 */
+	assert_string_equal(events, "-wfPMcc+"); /* what is between is 0 */
 	assert_true(code_bytes < 20 * PAGE);
 	assert_true(code_address <= page + 19 * PAGE);
 	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC));
 	assert_int_equal(code_address, page);
 	assert_true(call_at(plain, SYS_mremap, page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 			    page + 10 * PAGE, 0));
-	assert_string_equal(events, "-ffMc+");
+	assert_string_equal(events, "-wfwfSMc+");
 	assert_int_equal(code_address, page + 10 * PAGE);
 	/* A hole is left out. */
 	assert_true(CALL3(SYS_munmap, page + 12 * PAGE, PAGE, 0));
@@ -621,7 +707,7 @@ static void test_code_that_was_written_is_sent(void **unused)
 	assert_int_equal(result(), -ENOMEM);
 	assert_true(code_bytes >= 2 * PAGE);
 	assert_true(CALL3(SYS_madvise, page + 10 * PAGE, PAGE, MADV_DONTNEED));
-	assert_string_equal(events, "-f+"); /* zeros now */
+	assert_string_equal(events, "-wf+"); /* zeros now */
 	munmap((void *)page, 20 * PAGE);
 }
 
@@ -686,10 +772,7 @@ static void test_what_cannot_be_followed_leaves(void **unused)
 	    {SYS_personality, 0x0400000, 0, 0, 0, "personality"},
 	    {SYS_setrlimit, 9, 0, 0, 0, "limits"},
 	    {SYS_prlimit64, 0, 9, 1, 0, "limits"},
-	    {SYS_mmap, 0, PAGE, 7, MAP_PRIVATE | MAP_ANONYMOUS, "writable and executable"},
-	    {SYS_mmap, 0, PAGE, 5, MAP_SHARED | MAP_ANONYMOUS, "shared"},
 	    {SYS_mmap, 0, PAGE, 4, MAP_PRIVATE | MAP_ANONYMOUS, "not read"},
-	    {SYS_mprotect, 0, PAGE, 7, 0, "writable and executable"},
 	    {SYS_shmat, 0, 0, 0100000, 0, "shared"},
 	};
 
@@ -852,7 +935,7 @@ static void vfork_by(uint64_t number, uint64_t flags, uint64_t stack)
 	shared->committed = runtime.committed = true;
 	child_leaves = true;
 	assert_true(CALL3(number, flags, stack, 0));
-	assert_string_equal(events, "-hr+");
+	assert_string_equal(events, "-hgr+");
 	assert_int_equal(child_pid, result());
 	assert_int_equal(wait_for((pid_t)result()), 42);
 	assert_int_equal(child_general[0], 0);
@@ -901,6 +984,8 @@ int main(void)
 	    cmocka_unit_test_setup(test_opening_a_fifo_is_an_effect, set_up),
 	    cmocka_unit_test_setup(test_calls_that_ask_are_no_effect, set_up),
 	    cmocka_unit_test_setup(test_executable_memory_is_reported_and_forgotten, set_up),
+	    cmocka_unit_test_setup(test_memory_that_is_writable_and_executable, set_up),
+	    cmocka_unit_test_setup(test_a_call_that_writes_to_code, set_up),
 	    cmocka_unit_test_setup(test_code_that_was_written_is_sent, set_up),
 	    cmocka_unit_test_setup(test_the_runtimes_memory_is_free_for_the_program, set_up),
 	    cmocka_unit_test_setup(test_what_cannot_be_followed_leaves, set_up),

@@ -33,6 +33,21 @@ struct block {
 
 /* Reading */
 
+/*
+ * The next page is only looked at if the instruction goes on there: it may be data, and a page
+ * with code cannot be written to.
+ */
+static bool read_insn(struct context *c, uint64_t at, struct insn *insn)
+{
+	const uint8_t *bytes = (const uint8_t *)(uintptr_t)at;
+	const size_t left = NATIVE_PAGE - at % NATIVE_PAGE;
+	const size_t n = left < INSN_MAX_SIZE ? left : INSN_MAX_SIZE;
+
+	if (insn_decode(bytes, cache_readable(c, at, n), insn))
+		return true;
+	return n < INSN_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, INSN_MAX_SIZE), insn);
+}
+
 /* Reads instructions up to the first branch. */
 static void read_block(struct block *b)
 {
@@ -41,10 +56,8 @@ static void read_block(struct block *b)
 	b->flow = INSN_NEXT;
 	while (b->count < UNIT_INSNS && b->flow == INSN_NEXT) {
 		struct insn *i = &b->insns[b->count];
-		const size_t n = cache_readable(b->c, at, INSN_MAX_SIZE);
 
-		if (!insn_decode((const uint8_t *)(uintptr_t)at, n, i) || i->flow == INSN_UNKNOWN ||
-		    i->flow == INSN_REFUSED) {
+		if (!read_insn(b->c, at, i) || i->flow == INSN_UNKNOWN || i->flow == INSN_REFUSED) {
 			b->stopped = true;
 			break;
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The units of a process: found by their heads, and by addresses in the cache. */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
 #include "record/native/runtime/units.h"
@@ -53,12 +54,6 @@ static struct cache *cache_of(struct context *c)
 
 /* Reading code */
 
-/* The kernel reads the mask before it looks at the first argument, which is wrong. */
-static bool is_readable(uint64_t address)
-{
-	return sys_call(__NR_rt_sigprocmask, UINT64_MAX, address, 0, 8, 0, 0) == -22; /* EINVAL */
-}
-
 size_t cache_readable(struct context *c, uint64_t address, size_t n)
 {
 	struct cache *cache = c->runtime->cache;
@@ -68,7 +63,7 @@ size_t cache_readable(struct context *c, uint64_t address, size_t n)
 		const uint64_t at = address + readable, page = at & ~(uint64_t)(PAGE - 1);
 
 		/* No code lies in the page 0, so that 0 is none. */
-		if (cache->readable != page && !is_readable(page))
+		if (cache->readable != page && !changes_watch(c, page))
 			break;
 		cache->readable = page;
 		readable += page + PAGE - at;
@@ -145,6 +140,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 		return NULL;
 	u->next = cache->buckets[bucket_of(head)];
 	cache->buckets[bucket_of(head)] = u;
+	changes_mark(c, head);
 	return u;
 }
 
@@ -188,6 +184,13 @@ bool unit_is_code(const struct runtime *rt, uint64_t address)
 	if (address >= (uintptr_t)gate_restart && address < (uintptr_t)gate_resume_end)
 		return true;
 	return cache_find(rt, address) != NULL;
+}
+
+bool unit_is_forgotten(const struct runtime *rt, uint64_t address)
+{
+	const struct unit *u = cache_find(rt, address);
+
+	return u && u->dead;
 }
 
 /* Links */

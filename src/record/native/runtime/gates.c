@@ -3,6 +3,7 @@
  * What exits do that lead to no unit yet: the next unit is found or made, the exit is linked to it,
  * and the program goes on there.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
@@ -23,7 +24,8 @@ void unit_begin(struct context *c)
 	cache_unlock(c);
 }
 
-/* The code at r->rip is not translated: it cannot be read, or the translator does not know it. */
+/* The code at r->rip is not translated: it cannot be executed, or the translator does not know it.
+ */
 static _Noreturn void stop(struct context *c, struct registers *r)
 {
 	size_t readable;
@@ -31,6 +33,8 @@ static _Noreturn void stop(struct context *c, struct registers *r)
 	cache_lock(c);
 	readable = cache_readable(c, r->rip, 1);
 	cache_unlock(c);
+	if (changes_refusal(c))
+		leave(c, r, changes_refusal(c));
 	if (!readable)
 		signals_no_code(c, r);
 	leave(c, r, "an instruction cannot be translated");

@@ -7,8 +7,9 @@
  * and before the program runs in it.
  *
  * Memory that is writable and executable at the same time, or that is shared and executable, can
- * change without a system call: such a program is left to another recorder.
+ * change without a system call: changes.c sees to that, and is told of every call here.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -207,15 +208,9 @@ static int64_t call_around(struct context *c, const struct call *call)
 
 static const char *protection_refusal(uint64_t protection)
 {
-	/* No switch: the compiler would make a table of pointers of it, which needs relocations. */
-	if (!(protection & PROT_EXEC))
-		return NULL;
-	if (protection & PROT_WRITE)
-		return "the program uses memory that is writable and executable, whose code can "
-		       "change unnoticed";
-	if (!(protection & PROT_READ))
-		return "the program uses memory that can be executed and not read";
-	return NULL;
+	return (protection & PROT_EXEC) && !(protection & PROT_READ)
+		   ? "the program uses memory that can be executed and not read"
+		   : NULL;
 }
 
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
@@ -224,8 +219,6 @@ static const char *mmap_refusal(const struct context *c, const uint64_t *w)
 
 	if ((flags & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2])))
 		return "the program maps memory where the recorder's is";
-	if ((flags & MAP_SHARED) && (w[3] & PROT_EXEC))
-		return "the program executes shared memory, whose code can change unnoticed";
 	return protection_refusal(w[3]);
 }
 
@@ -252,23 +245,34 @@ const char *mapping_refusal(const struct context *c, const struct call *call)
 	}
 }
 
+/* Before the memory changes. */
+static void forget(struct context *c, uint64_t start, uint64_t end)
+{
+	changes_before_mapping(c, start, end);
+	unit_forget(c, start, end);
+}
+
 static int64_t call_mmap(struct context *c, const struct call *call)
 {
 	const uint64_t *w = call->words;
-	uint64_t bytes = w[2], start;
+	uint64_t bytes = w[2], start, end;
 	int64_t result;
 
 	/* The kernel rounds a mapping of huge pages up to their size. */
 	if (w[4] & MAP_HUGETLB)
 		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
-		unit_forget(c, w[1], end_of(w[1], bytes));
+		forget(c, w[1], end_of(w[1], bytes));
 	result = syscall_kernel(call);
-	if (sys_is_error(result) || !(w[3] & PROT_EXEC))
+	if (sys_is_error(result))
 		return result;
 	start = (uint64_t)result;
-	unit_forget(c, start, end_of(start, bytes));
-	report_executable(c, start, end_of(start, bytes));
+	end = end_of(start, bytes);
+	changes_after_mapping(c, start, end, w[3], w[4] & MAP_SHARED);
+	if (!(w[3] & PROT_EXEC))
+		return result;
+	unit_forget(c, start, end);
+	report_executable(c, start, end);
 	return result;
 }
 
@@ -278,12 +282,17 @@ static int64_t call_mprotect(struct context *c, const struct call *call)
 	int64_t result;
 
 	if (end > start)
-		unit_forget(c, start, end);
+		forget(c, start, end);
 	result = call_around(c, call);
-	/* With -ENOMEM, the pages before a gap have changed. */
+	/* With -ENOMEM, the pages before a gap have changed. Without any, the list is read again.
+	 */
+	if (!result)
+		changes_after_mapping(c, start, end, call->words[3], false);
 	if ((!result || result == -ENOMEM) && end > start && (call->words[3] & PROT_EXEC)) {
 		report_executable(c, start, end);
-		report_bytes(c, start, end);
+		/* What can still be written to is sent when it is executed. */
+		if (!(call->words[3] & PROT_WRITE))
+			report_bytes(c, start, end);
 	}
 	return result;
 }
@@ -293,7 +302,7 @@ static int64_t call_munmap(struct context *c, const struct call *call)
 	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
 
 	if (end > start)
-		unit_forget(c, start, end);
+		forget(c, start, end);
 	return call_around(c, call);
 }
 
@@ -310,10 +319,14 @@ static int64_t call_mremap(struct context *c, const struct call *call)
 		return -EFAULT;
 	executable = may_be_executable(c->syscalls, w[1], old_end) || fixed;
 	if (old_end > w[1])
-		unit_forget(c, w[1], old_end);
+		forget(c, w[1], old_end);
 	if (fixed && new_end > w[5])
-		unit_forget(c, w[5], new_end);
+		forget(c, w[5], new_end);
 	result = syscall_kernel(call);
+	/* It may be shared. What it may do is asked of the kernel. */
+	if (!sys_is_error(result))
+		changes_after_mapping(c, (uint64_t)result, end_of((uint64_t)result, w[3]), 0,
+				      executable || old_end == w[1]);
 	if (!sys_is_error(result) && executable) {
 		report_executable(c, (uint64_t)result, end_of((uint64_t)result, w[3]));
 		report_bytes(c, (uint64_t)result, end_of((uint64_t)result, w[3]));
@@ -329,6 +342,8 @@ static int64_t call_range(struct context *c, const struct call *call)
 			     may_be_executable(c->syscalls, start, end);
 	int64_t result;
 
+	if (end > start)
+		changes_before_mapping(c, start, end);
 	if (changes)
 		unit_forget(c, start, end);
 	result = call_around(c, call);
@@ -337,7 +352,16 @@ static int64_t call_range(struct context *c, const struct call *call)
 	return result;
 }
 
-int64_t mapping_call(struct context *c, const struct call *call)
+static int64_t call_shmat(struct context *c, const struct call *call)
+{
+	const int64_t result = syscall_kernel(call);
+
+	if (!sys_is_error(result))
+		changes_after_mapping(c, (uint64_t)result, (uint64_t)result + NATIVE_PAGE, 0, true);
+	return result;
+}
+
+static int64_t carry_out(struct context *c, const struct call *call)
 {
 	switch (call->treatment) {
 	case SYSCALL_MMAP:
@@ -350,7 +374,18 @@ int64_t mapping_call(struct context *c, const struct call *call)
 		return call_mremap(c, call);
 	case SYSCALL_RANGE:
 		return call_range(c, call);
-	default: /* SHMAT */
-		return syscall_kernel(call);
+	default:
+		return call_shmat(c, call);
 	}
+}
+
+/* No other thread translates what is just changing. */
+int64_t mapping_call(struct context *c, const struct call *call)
+{
+	int64_t result;
+
+	cache_lock(c);
+	result = carry_out(c, call);
+	cache_unlock(c);
+	return result;
 }

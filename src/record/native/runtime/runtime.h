@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 struct context;
+struct changes;
 struct runtime;
 struct unit;
 
@@ -41,6 +42,13 @@ struct registers {
 struct log_position {
 	uint8_t *chunk;	 /* the chunk that is being written, in this process */
 	uint64_t number; /* its number */
+};
+
+/* step.c: the instruction that is carried out at its own address. */
+struct step {
+	uint64_t from;
+	uint32_t number; /* in the log of exits */
+	bool repeats, indirect, pushes_flags;
 };
 
 struct context {
@@ -72,6 +80,7 @@ struct context {
 	struct syscalls *syscalls; /* syscalls.c */
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
+	struct step step;
 };
 
 /* What all threads of the process share. */
@@ -82,6 +91,7 @@ struct runtime {
 	struct cache *cache;	   /* cache.c */
 	uint32_t cache_lock;	   /* cache_lock() */
 	struct context *contexts;  /* of all threads; changed with the cache's lock */
+	struct changes *changes;   /* changes.c */
 	struct handlers *handlers; /* signals.c */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
 	uint32_t flags;		   /* native_header.flags, our copy */
@@ -146,10 +156,12 @@ void unit_begin(struct context *c);
 uint64_t unit_enter(struct context *c, uint64_t head);
 /*
  * The cache's lock: of its units and their memory, of runtime.contexts, and of every thread's table
- * of indirect targets. The thread that has it may take it again. It is never taken in the kernel's
- * handler, so that a signal or a fault that comes to its holder finds no deadlock; what a handler
- * needs of the cache (unit_is_code(), unit_state() and others) is read without it. Its holder may
- * wait for the recorder, which waits for nobody.
+ * of indirect targets; of the program's code, which is not changed by the runtime while it is
+ * read; and of changes.c. The thread that has it may take it again. In the kernel's handler it is
+ * only taken for a fault of a unit or of signals_copy() (changes_give_back()), so that a signal
+ * that comes to its holder finds no deadlock; what a handler needs of the cache (unit_is_code(),
+ * unit_state() and others) is read without it. Its holder may wait for the recorder, which waits
+ * for nobody.
  */
 void cache_lock(struct context *c);
 void cache_unlock(struct context *c);
@@ -157,6 +169,8 @@ void cache_unlock(struct context *c);
 void unit_forget(struct context *c, uint64_t start, uint64_t end);
 /* Whether the address is in the cache. */
 bool unit_is_code(const struct runtime *rt, uint64_t address);
+/* Whether the unit there was forgotten: what it does next may not be what the program's code is. */
+bool unit_is_forgotten(const struct runtime *rt, uint64_t address);
 /*
  * For a thread whose RIP is in the cache, with the kernel's registers: lets its next exit fault, so
  * that it comes to unit_boundary(). *r11: its register R11, which may be replaced.
@@ -183,6 +197,13 @@ bool unit_state(struct context *c, struct registers *r);
  * describes it) at c->log, and moves the pointer. Makes room for PACKETS_MAX bytes behind it.
  */
 void unit_cut(struct context *c, uint64_t cache_address);
+
+/*
+ * step.c: around an instruction that is carried out natively at r->rip, with TF; the packets lead
+ * there already. After it, the program goes on at the head r->rip.
+ */
+void step_begin(struct context *c, const struct registers *r);
+void step_end(struct context *c, const struct registers *r);
 
 /* gates.S: enters the cache with the program's registers; does not return. */
 _Noreturn void gate_resume(struct context *c, const struct registers *r, uint64_t cache_address);

@@ -14,6 +14,7 @@
  * are the program's again there, and no system call is made in the kernel's handler but for
  * requeue().
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/insn.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
@@ -35,6 +36,9 @@ enum {
 	TRAP_BREAKPOINT = 3,
 	TRAP_PAGE_FAULT = 14
 };
+
+#define FAULT_WRITES  2u /* in the error code of a page fault */
+#define INFO_NO_RIGHT 2	 /* SEGV_ACCERR: something is mapped there */
 
 static struct context *this_context(void)
 {
@@ -274,6 +278,7 @@ _Noreturn void signals_leave(struct context *c, const struct registers *r)
 {
 	const struct signals *s = c->signals;
 
+	changes_give_back_all(c);
 	set_kernel_mask(~UINT64_C(0));
 	for (int n = 1; n < FAULT_SLOTS; n++)
 		if (s->sent[n].info.number)
@@ -571,6 +576,56 @@ static void take_no_code(struct context *c, const struct signal_info *info, stru
 	go_to(c, u, after_fault);
 }
 
+/* A store in a unit whose code it may change: it is carried out, and then looked up again. */
+static void step(struct context *c)
+{
+	struct signals *s = c->signals;
+	struct registers r = s->registers;
+
+	unit_cut(c, s->fault_code);
+	step_begin(c, &r);
+	s->stepping = true;
+	r.rflags |= FLAG_TRAP;
+	load(c, &r, ALL_BUT_FAULTS, &s->own, false);
+}
+
+static void after_step(struct context *c)
+{
+	struct registers r = c->signals->registers;
+
+	step_end(c, &r);
+	signals_apply_mask(c);
+	signals_head(c, &r, true);
+}
+
+/* Whether a page was held that the store that has faulted can be made to now. */
+static bool gives_back(struct context *c, const struct signal_info *info,
+		       const struct user_context *u)
+{
+	return info->number == SIGNAL_SEGV && info->code == INFO_NO_RIGHT &&
+	       u->machine.trap == TRAP_PAGE_FAULT && u->machine.error & FAULT_WRITES &&
+	       changes_give_back(c, info->address);
+}
+
+static void take_step(struct context *c, const struct signal_info *info, struct user_context *u)
+{
+	struct signals *s = c->signals;
+	struct registers r = s->registers;
+
+	if (gives_back(c, info, u))
+		return; /* the store crosses into another page */
+	s->stepping = false;
+	if (info->number == SIGNAL_TRAP && u->machine.trap == TRAP_SINGLE_STEP) {
+		frame_get_registers(&u->machine, &s->registers);
+		s->registers.rflags &= ~(FLAG_TRAP | FLAG_RESUME);
+		go_to(c, u, after_step);
+		return;
+	}
+	s->fault_code = 0;
+	r.rflags |= u->machine.rflags & FLAG_RESUME;
+	take_fault(c, info, u, &r, 0);
+}
+
 static void take_cache_fault(struct context *c, const struct signal_info *info,
 			     struct user_context *u)
 {
@@ -591,6 +646,16 @@ static void take_cache_fault(struct context *c, const struct signal_info *info,
 		go_to(c, u, at_boundary);
 		return;
 	}
+	if (gives_back(c, info, u)) {
+		if (!unit_is_forgotten(c->runtime, r.rip))
+			return;
+		s->fault_code = r.rip;
+		unit_state(c, &r);
+		s->registers = r;
+		s->registers.rflags &= ~FLAG_RESUME;
+		go_to(c, u, step);
+		return;
+	}
 	if (info->number == SIGNAL_TRAP)
 		trap = trap_size(u->machine.trap, from_address(r.rip));
 	r.rip -= trap;
@@ -609,12 +674,16 @@ static void on_fault(struct context *c, const struct signal_info *info, struct u
 {
 	uint64_t rip = u->machine.rip;
 
+	if (rip == (uintptr_t)signals_copy_faults && gives_back(c, info, u))
+		return;
 	if (rip == (uintptr_t)signals_copy_faults)
 		u->machine.rip = (uintptr_t)signals_copy_failed;
 	else if (rip == (uintptr_t)signals_returned && info->code == INFO_KERNEL)
 		go_to(c, u, after_failed_return);
 	else if (unit_is_code(c->runtime, rip))
 		take_cache_fault(c, info, u);
+	else if (c->signals->stepping)
+		take_step(c, info, u);
 	else if (c->signals->no_code)
 		take_no_code(c, info, u);
 	else

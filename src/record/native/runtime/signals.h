@@ -54,6 +54,7 @@ struct signals {
 	uint64_t fault_code; /* cache address, or 0 */
 	uint64_t fault_ip;   /* the program's instruction: that of FUP */
 	bool fault_is_trap;  /* it was carried out */
+	bool stepping;	     /* natively at one instruction: step_begin() */
 	bool no_code;	     /* natively at an address without code: signals_no_code() */
 
 	struct signal_frame frame; /* to be copied to the program, or to be loaded */

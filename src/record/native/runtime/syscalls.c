@@ -4,6 +4,7 @@
  * with a TIP.PGD, as it does on a processor that traces user code alone; behind it a TIP.PGE says
  * where the program goes on. syscalls.def says what each call needs.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -254,6 +255,16 @@ static int64_t call_arch_prctl(const struct call *call)
 								    : syscall_kernel(call);
 }
 
+/* False: a signal came first. */
+static bool call_kernel(struct context *c, const struct call *call, int64_t *result)
+{
+	if (!signals_call(c, call->words, result))
+		return false;
+	/* The kernel may have met a page that only the runtime keeps from being written to. */
+	return *result != -EFAULT || !changes_give_back_all(c) ||
+	       signals_call(c, call->words, result);
+}
+
 /* False: a signal came first, the program is still before its call. */
 static bool carry_out(struct context *c, const struct call *call, int64_t *result)
 {
@@ -276,7 +287,7 @@ static bool carry_out(struct context *c, const struct call *call, int64_t *resul
 		*result = -ENOSYS;
 		return true;
 	default:
-		return signals_call(c, call->words, result);
+		return call_kernel(c, call, result);
 	}
 }
 
@@ -338,6 +349,7 @@ void syscall_gate(struct context *c, struct registers *r)
 	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
 	if (!effect_is_committed(c) && effect_is_outside(c, &call))
 		effect_commit(c);
+	changes_before_call(c, call.words);
 	begins = call_program(c, r, &call);
 	if (c->pending)
 		signals_deliver(c, r);

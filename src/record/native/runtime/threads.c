@@ -11,6 +11,7 @@
  * that a shell or posix_spawn() starts is recorded from its first instruction on; what is missing
  * is what the child does between vfork() and execve.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -226,6 +227,8 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 		memory_unmap(c->runtime, stack, CHILD_STACK);
 		return;
 	}
+	/* The child runs natively, in this memory. */
+	changes_give_back_all(c);
 	child->context = c;
 	child->registers = *r;
 	syscall_return(&child->registers, call, 0);

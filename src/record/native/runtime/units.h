@@ -95,7 +95,10 @@ struct unit *cache_find(const struct runtime *rt, uint64_t address);
 struct area *cache_area(struct context *c, uint64_t head);
 /* Notes code that begins at area->at. */
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
-/* How many of n bytes of code can be read at this address. */
+/*
+ * How many of n bytes of code can be executed at this address. They do not change then without a
+ * unit_forget().
+ */
 size_t cache_readable(struct context *c, uint64_t address, size_t n);
 /* Lets the exit lead to the unit from now on. */
 void cache_link(struct exit *exit, struct unit *to);

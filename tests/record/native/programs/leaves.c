@@ -7,9 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 
 static volatile sig_atomic_t signals;
@@ -40,23 +38,6 @@ static void start_threads(void)
 	report_number("threads", sums[0] + sums[1] + sums[2] + sums[3]);
 }
 
-/* mov $number, %eax; ret */
-static void write_code(void)
-{
-	uint8_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int (*function)(void);
-
-	if (code == MAP_FAILED)
-		exit(1);
-	memcpy(&function, &code, sizeof(function));
-	for (uint8_t i = 0; i < 3; i++) {
-		memcpy(code, "\xb8\0\0\0\0\xc3", 6);
-		code[1] = i;
-		report_number("code returns", function());
-	}
-}
-
 int main(int count_of_arguments, char **arguments)
 {
 	const struct sigaction action = {.sa_handler = count};
@@ -75,8 +56,6 @@ int main(int count_of_arguments, char **arguments)
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	if (!strcmp(arguments[1], "threads"))
 		start_threads();
-	else if (!strcmp(arguments[1], "code"))
-		write_code();
 	else
 		report("ptrace", ptrace(PTRACE_PEEKDATA, 0, NULL, NULL));
 	raise(SIGSEGV);

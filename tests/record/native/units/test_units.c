@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "record/native/runtime/runtime.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/units.h"
 
 #include "base/path_hash.h"
@@ -62,6 +63,39 @@ void *memory_take(struct runtime *rt, size_t n)
 	(void)rt;
 	arena += (n + 15) & ~(size_t)15;
 	return p;
+}
+
+void *memory_map(struct runtime *rt, size_t n)
+{
+	uint8_t *p;
+
+	arena = (uint8_t *)(((uintptr_t)arena + 4095) & ~(uintptr_t)4095);
+	p = memory_take(rt, n);
+	for (volatile uint8_t *at = p; at < p + n; at++)
+		*at = 0;
+	return p;
+}
+
+void memory_unmap(struct runtime *rt, void *address, size_t n)
+{
+	(void)rt;
+	(void)address;
+	(void)n;
+}
+
+bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n)
+{
+	(void)rt;
+	(void)address;
+	(void)n;
+	return false;
+}
+
+bool signals_copy(void *to, const void *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+	return true;
 }
 
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n)

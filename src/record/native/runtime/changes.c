@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: MIT */
+/* Code that changes: see changes.h. */
+#include "record/native/runtime/changes.h"
+
+#include "record/native/runtime/signals.h"
+#include "record/native/runtime/sys.h"
+
+#include <linux/fcntl.h>
+#include <linux/mman.h>
+#include <linux/uio.h>
+
+#define PAGE	       UINT64_C(4096)
+#define USER_END       (UINT64_C(1) << 47) /* beyond is the page of vsyscall, which no list has */
+#define FIRST_PAGES    1024u		   /* room of the table, a power of two */
+#define FIRST_ROOM     256u		   /* of the list of mappings */
+#define BUFFER	       4096u
+#define ARGUMENT_LEAST 4096u /* the kernel writes so many bytes at most where no size is given */
+#define ARGUMENT_MOST  (UINT64_C(1) << 32)
+#define VECTORS_MOST   64u
+
+/* What is executable or shared, as /proc/self/maps has it. */
+struct mapping {
+	uint64_t start, end;
+	uint64_t offset, inode;
+	uint32_t device;
+	uint8_t protection; /* PROT_READ and others */
+	bool shared;
+};
+
+/* A page of code that may change, or one by which code elsewhere is written. */
+struct page {
+	uint64_t address; /* 0: this row is free */
+	uint64_t inode, offset;
+	uint32_t device;
+	uint8_t protection; /* as the program believes it to be */
+	bool shared;	    /* inode, device and offset say what it is */
+	bool held;	    /* the right to write was taken away */
+	bool watched;	    /* it may have units, and cannot change */
+	bool known;	    /* the recording has `bytes` */
+	uint8_t *bytes;
+};
+
+struct changes {
+	struct mapping *mappings;
+	uint32_t mapping_count, mapping_room;
+	bool complete;	    /* no shared mapping is missing in the list */
+	bool cut_shared;    /* what was cut out of it last was shared */
+	uint64_t nothing;   /* a page that cannot be executed, asked for last */
+	struct page *pages; /* a hash table */
+	uint32_t page_count, page_room;
+	uint32_t held;
+	uint64_t low, high; /* all pages that are held lie in here */
+	bool reported;	    /* bytes were sent since the last mark */
+	const char *refusal;
+	uint8_t buffer[BUFFER];
+};
+
+static const char no_memory[] = "there is no memory for code that changes";
+
+static struct changes *changes_of(struct context *c)
+{
+	struct runtime *rt = c->runtime;
+
+	if (!rt->changes)
+		rt->changes = memory_take(rt, sizeof(*rt->changes));
+	return rt->changes;
+}
+
+/* A bigger copy of an array. NULL: there is no memory. */
+static void *grow(struct runtime *rt, void *old, size_t n, size_t size)
+{
+	void *array = memory_map(rt, size);
+
+	if (array && old) {
+		__builtin_memcpy(array, old, n);
+		memory_unmap(rt, old, n);
+	}
+	return array;
+}
+
+/* ---- /proc/self/maps --------------------------------------------------------- */
+
+struct reader {
+	uint64_t file;
+	uint8_t *buffer;
+	uint32_t at, end;
+	int last;
+};
+
+/* The next character; -1: the end. */
+static int next(struct reader *in)
+{
+	if (in->at == in->end) {
+		const int64_t got =
+		    sys_call(__NR_read, in->file, (uintptr_t)in->buffer, BUFFER, 0, 0, 0);
+
+		if (got <= 0)
+			return in->last = -1;
+		in->at = 0;
+		in->end = (uint32_t)got;
+	}
+	return in->last = in->buffer[in->at++];
+}
+
+static uint64_t read_number(struct reader *in, unsigned base)
+{
+	uint64_t n = 0;
+
+	for (;;) {
+		const int c = next(in);
+
+		if (c >= '0' && c <= '9')
+			n = n * base + (unsigned)(c - '0');
+		else if (base == 16 && c >= 'a' && c <= 'f')
+			n = n * base + (unsigned)(c - 'a') + 10;
+		else
+			return n;
+	}
+}
+
+/* A line: "start-end rwxp offset major:minor inode path". False: there are no more. */
+static bool read_mapping(struct reader *in, struct mapping *m)
+{
+	*m = (struct mapping){.start = read_number(in, 16)};
+	if (in->last < 0)
+		return false;
+	m->end = read_number(in, 16);
+	m->protection |= next(in) == 'r' ? PROT_READ : 0;
+	m->protection |= next(in) == 'w' ? PROT_WRITE : 0;
+	m->protection |= next(in) == 'x' ? PROT_EXEC : 0;
+	m->shared = next(in) == 's';
+	next(in);
+	m->offset = read_number(in, 16);
+	m->device = (uint32_t)(read_number(in, 16) << 20);
+	m->device |= (uint32_t)read_number(in, 16);
+	m->inode = read_number(in, 10);
+	while (in->last >= 0 && in->last != '\n')
+		next(in);
+	return true;
+}
+
+static bool add_mapping(struct runtime *rt, struct changes *s, const struct mapping *m)
+{
+	if (s->mapping_count == s->mapping_room) {
+		const uint32_t room = s->mapping_room ? 2 * s->mapping_room : FIRST_ROOM;
+		struct mapping *list =
+		    grow(rt, s->mappings, s->mapping_room * sizeof(*list), room * sizeof(*list));
+
+		if (!list) {
+			s->refusal = no_memory;
+			return false;
+		}
+		s->mappings = list;
+		s->mapping_room = room;
+	}
+	s->mappings[s->mapping_count++] = *m;
+	return true;
+}
+
+static void read_mappings(struct runtime *rt, struct changes *s)
+{
+	static const char path[] = "/proc/self/maps";
+	const int64_t file = sys_call(__NR_openat, (uint64_t)AT_FDCWD, (uintptr_t)path,
+				      O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	struct reader in = {.file = (uint64_t)file, .buffer = s->buffer};
+	struct mapping m;
+
+	if (sys_is_error(file)) {
+		s->refusal = "the list of the program's mappings cannot be read";
+		return;
+	}
+	s->mapping_count = 0;
+	s->nothing = 0;
+	s->complete = true;
+	while (read_mapping(&in, &m))
+		if ((m.shared || m.protection & PROT_EXEC) && !add_mapping(rt, s, &m))
+			break;
+	sys_call(__NR_close, (uint64_t)file, 0, 0, 0, 0, 0);
+}
+
+static struct mapping *find_mapping(const struct changes *s, uint64_t page)
+{
+	for (uint32_t i = 0; i < s->mapping_count; i++)
+		if (page >= s->mappings[i].start && page < s->mappings[i].end)
+			return &s->mappings[i];
+	return NULL;
+}
+
+/* Takes [start, end) out of the list. */
+static void cut_mappings(struct runtime *rt, struct changes *s, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < s->mapping_count;) {
+		struct mapping *m = &s->mappings[i];
+		struct mapping behind = *m;
+
+		if (start >= m->end || end <= m->start) {
+			i++;
+			continue;
+		}
+		s->cut_shared |= m->shared;
+		if (m->start < start)
+			m->end = start, i++;
+		else
+			*m = s->mappings[--s->mapping_count];
+		if (behind.end <= end)
+			continue;
+		behind.offset += end - behind.start;
+		behind.start = end;
+		add_mapping(rt, s, &behind);
+	}
+}
+
+/* ---- Pages -------------------------------------------------------------------- */
+
+/* The row of the page, or the free one where it would be. */
+static struct page *row_of(const struct changes *s, uint64_t address)
+{
+	const uint32_t last = s->page_room - 1;
+	uint32_t i = (uint32_t)(address / PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 32) & last;
+
+	while (s->pages[i].address && s->pages[i].address != address)
+		i = (i + 1) & last;
+	return &s->pages[i];
+}
+
+static struct page *find_page(const struct changes *s, uint64_t address)
+{
+	struct page *p = s->page_room ? row_of(s, address & -PAGE) : NULL;
+
+	return p && p->address ? p : NULL;
+}
+
+/* Rows are never removed. */
+static bool make_room(struct runtime *rt, struct changes *s)
+{
+	const uint32_t room = s->page_room ? 2 * s->page_room : FIRST_PAGES;
+	const uint32_t old_room = s->page_room;
+	struct page *old = s->pages, *pages;
+
+	if (2 * (s->page_count + 1) <= s->page_room)
+		return true;
+	pages = memory_map(rt, room * sizeof(*pages));
+	if (!pages)
+		return false;
+	s->pages = pages;
+	s->page_room = room;
+	for (uint32_t i = 0; i < old_room; i++)
+		if (old[i].address)
+			*row_of(s, old[i].address) = old[i];
+	if (old)
+		memory_unmap(rt, old, old_room * sizeof(*old));
+	return true;
+}
+
+/* The page's row, with what the list of mappings says of it. Pointers to other rows end here. */
+static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t address,
+			      const struct mapping *m)
+{
+	struct page *p = find_page(s, address);
+
+	if (!p) {
+		if (!make_room(rt, s)) {
+			s->refusal = no_memory;
+			return NULL;
+		}
+		p = row_of(s, address);
+		p->address = address;
+		s->page_count++;
+	}
+	/* Where the right was taken away, the kernel's list does not have it. */
+	p->protection |= m->protection;
+	p->shared = m->shared;
+	p->inode = m->inode;
+	p->device = m->device;
+	p->offset = m->offset + (address - m->start);
+	return p;
+}
+
+static int64_t protect(const struct page *p, uint64_t protection)
+{
+	return sys_call(__NR_mprotect, p->address, PAGE, protection, 0, 0, 0);
+}
+
+static void hold(struct changes *s, struct page *p)
+{
+	if (p->held || !(p->protection & PROT_WRITE))
+		return;
+	if (protect(p, p->protection & ~(uint64_t)PROT_WRITE)) {
+		s->refusal = "the program's code can change unnoticed";
+		return;
+	}
+	p->held = true;
+	if (!s->held++) {
+		s->low = p->address;
+		s->high = p->address + PAGE;
+	}
+	s->low = p->address < s->low ? p->address : s->low;
+	s->high = p->address + PAGE > s->high ? p->address + PAGE : s->high;
+}
+
+static void unwatch(struct context *c, struct page *p)
+{
+	if (!p->watched)
+		return;
+	p->watched = false;
+	unit_forget(c, p->address, p->address + PAGE);
+}
+
+static bool is_same_memory(const struct page *a, const struct page *b)
+{
+	return a->shared && b->shared && a->offset == b->offset && a->inode == b->inode &&
+	       a->device == b->device;
+}
+
+/* The program may write to it from now on. */
+static void give_back(struct context *c, struct page *p)
+{
+	struct changes *s = c->runtime->changes;
+
+	if (!p->held)
+		return;
+	protect(p, p->protection);
+	p->held = false;
+	s->held--;
+	unwatch(c, p);
+	for (uint32_t i = 0; p->shared && i < s->page_room; i++)
+		if (is_same_memory(p, &s->pages[i]))
+			unwatch(c, &s->pages[i]);
+}
+
+/* ---- Watching -------------------------------------------------------------------- */
+
+/* Sends those bytes of the page that the recording does not have. */
+static void report(struct context *c, struct changes *s, struct page *p)
+{
+	const uint8_t *now = (const uint8_t *)p->address;
+	uint32_t first = 0, end = PAGE;
+	struct native_message m = {.type = NATIVE_MESSAGE_CODE};
+
+	if (!p->bytes && !(p->bytes = memory_take(c->runtime, PAGE))) {
+		s->refusal = no_memory;
+		return;
+	}
+	while (p->known && first < end && p->bytes[first] == now[first])
+		first++;
+	while (p->known && end > first && p->bytes[end - 1] == now[end - 1])
+		end--;
+	if (first == end)
+		return;
+	for (uint32_t i = first; i < end; i++)
+		p->bytes[i] = now[i];
+	p->known = true;
+	m.address = p->address + first;
+	m.size = m.bytes = end - first;
+	message_send(c, &m, p->bytes + first);
+	s->reported = true;
+}
+
+/* Takes the right to write away where the same memory is mapped elsewhere. */
+static void hold_aliases(struct runtime *rt, struct changes *s, const struct page *code)
+{
+	const struct page p = *code;
+
+	for (uint32_t i = 0; i < s->mapping_count; i++) {
+		const struct mapping *m = &s->mappings[i];
+		struct page *alias;
+
+		if (!m->shared || m->inode != p.inode || m->device != p.device ||
+		    p.offset < m->offset || p.offset - m->offset >= m->end - m->start)
+			continue;
+		alias = take_page(rt, s, m->start + (p.offset - m->offset), m);
+		if (alias)
+			hold(s, alias);
+	}
+}
+
+static bool is_code(const struct mapping *m)
+{
+	const uint8_t both = PROT_READ | PROT_EXEC;
+
+	return m && (m->protection & both) == both;
+}
+
+bool changes_watch(struct context *c, uint64_t address)
+{
+	struct runtime *rt = c->runtime;
+	struct changes *s = changes_of(c);
+	struct page *p = s ? find_page(s, address) : NULL;
+	const struct mapping *m;
+
+	if (!s || s->refusal || address >= USER_END)
+		return false;
+	if (p && p->watched)
+		return true;
+	m = find_mapping(s, address);
+	if (!is_code(m) || (m->shared && !s->complete)) {
+		if (address == s->nothing)
+			return false;
+		read_mappings(rt, s);
+		m = find_mapping(s, address);
+	}
+	if (!is_code(m)) {
+		s->nothing = address;
+		return false;
+	}
+	if ((!m->shared && !(m->protection & PROT_WRITE) && !(p && p->protection & PROT_WRITE)) ||
+	    memory_is_ours(rt, address, PAGE))
+		return true;
+	p = take_page(rt, s, address, m);
+	if (p)
+		hold(s, p);
+	if (p && p->shared) {
+		hold_aliases(rt, s, p);
+		p = find_page(s, address);
+	}
+	if (p && !s->refusal)
+		report(c, s, p);
+	if (s->refusal)
+		return false;
+	p->watched = true;
+	return true;
+}
+
+void changes_mark(struct context *c, uint64_t head)
+{
+	struct changes *s = c->runtime->changes;
+	uint8_t *at = (uint8_t *)c->log;
+	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
+	bool full;
+
+	if (!s || !s->reported)
+		return;
+	s->reported = false;
+	/*
+	 * FUP leads the decoder to the head while it has the old bytes, and comes before every
+	 * time: so a new chunk does not begin with a PSB+, which has one.
+	 */
+	full = end - at < PACKETS_MAX;
+	if (full)
+		at = ring_next(c, NATIVE_LOG_TRACE, at);
+	at = packets_enable(c, packets_async_disable(c, at, head), head);
+	c->log = (uint64_t)(full ? packets_psb(c, at, head) : at);
+}
+
+/* ---- Giving back ------------------------------------------------------------------ */
+
+bool changes_give_back(struct context *c, uint64_t address)
+{
+	struct changes *s = c->runtime->changes;
+	struct page *p;
+	bool held;
+
+	cache_lock(c);
+	p = s ? find_page(s, address) : NULL;
+	held = p && p->protection & PROT_WRITE;
+	if (held)
+		give_back(c, p); /* another thread may have done it meanwhile */
+	cache_unlock(c);
+	return held;
+}
+
+static void give_back_range(struct context *c, struct changes *s, uint64_t start, uint64_t end)
+{
+	if (!s->held || start >= s->high || end <= s->low)
+		return;
+	for (uint32_t i = 0; i < s->page_room; i++)
+		if (s->pages[i].held && s->pages[i].address < end &&
+		    s->pages[i].address + PAGE > start)
+			give_back(c, &s->pages[i]);
+}
+
+bool changes_give_back_all(struct context *c)
+{
+	struct changes *s = c->runtime->changes;
+
+	if (!s || !s->held)
+		return false;
+	cache_lock(c);
+	give_back_range(c, s, 0, UINT64_MAX);
+	cache_unlock(c);
+	return true;
+}
+
+static uint64_t end_of(uint64_t start, uint64_t n)
+{
+	return start + n < start ? UINT64_MAX : start + n;
+}
+
+static void give_back_vectors(struct context *c, struct changes *s, uint64_t vectors, uint64_t n)
+{
+	struct iovec v;
+
+	if (n > VECTORS_MOST) {
+		changes_give_back_all(c);
+		return;
+	}
+	for (uint64_t i = 0;
+	     i < n && signals_copy(&v, (const void *)(vectors + i * sizeof(v)), sizeof(v)); i++)
+		give_back_range(c, s, (uintptr_t)v.iov_base,
+				end_of((uintptr_t)v.iov_base, v.iov_len));
+}
+
+static void give_back_arguments(struct context *c, struct changes *s, const uint64_t *words)
+{
+	uint64_t message[7]; /* struct msghdr */
+
+	/* An argument may be an address, and the next one the size of what is there. */
+	for (unsigned i = 1; i <= 6; i++) {
+		uint64_t n = i < 6 ? words[i + 1] : 0;
+
+		if (n < ARGUMENT_LEAST || n > ARGUMENT_MOST)
+			n = ARGUMENT_LEAST;
+		give_back_range(c, s, words[i], end_of(words[i], n));
+	}
+	if (words[0] == __NR_readv || words[0] == __NR_preadv || words[0] == __NR_preadv2 ||
+	    words[0] == __NR_process_vm_readv) {
+		give_back_vectors(c, s, words[2], words[3]);
+	} else if (words[0] == __NR_recvmsg) {
+		if (!signals_copy(message, (const void *)words[2], sizeof(message)))
+			return;
+		give_back_range(c, s, message[0], end_of(message[0], (uint32_t)message[1]));
+		give_back_vectors(c, s, message[2], message[3]);
+		give_back_range(c, s, message[4], end_of(message[4], message[5]));
+	} else if (words[0] == __NR_recvmmsg) {
+		changes_give_back_all(c);
+	}
+}
+
+void changes_before_call(struct context *c, const uint64_t *words)
+{
+	struct changes *s = c->runtime->changes;
+
+	if (!s || !s->held)
+		return;
+	cache_lock(c);
+	give_back_arguments(c, s, words);
+	cache_unlock(c);
+}
+
+/* ---- Mappings --------------------------------------------------------------------- */
+
+void changes_before_mapping(struct context *c, uint64_t start, uint64_t end)
+{
+	struct changes *s = c->runtime->changes;
+
+	if (!s || start >= end)
+		return;
+	give_back_range(c, s, start, end);
+	for (uint32_t i = 0; i < s->page_room; i++) {
+		struct page *p = &s->pages[i];
+
+		if (!p->address || p->address >= end || p->address < start)
+			continue;
+		unwatch(c, p);
+		p->known = p->shared = false;
+		p->protection = 0;
+	}
+	s->nothing = 0;
+	cut_mappings(c->runtime, s, start, end);
+}
+
+/* Memory that is executed somewhere may be written to by a new mapping of it. */
+static void unwatch_shared(struct context *c, struct changes *s)
+{
+	s->complete = false;
+	for (uint32_t i = 0; i < s->page_room; i++)
+		if (s->pages[i].shared)
+			unwatch(c, &s->pages[i]);
+}
+
+void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint64_t protection,
+			   bool shared)
+{
+	struct changes *s = c->runtime->changes;
+	const struct mapping m = {
+	    .start = start, .end = end, .protection = (uint8_t)(protection & 7)};
+
+	if (!s || start >= end)
+		return;
+	s->nothing = 0;
+	shared |= s->cut_shared;
+	s->cut_shared = false;
+	if (shared)
+		unwatch_shared(c, s);
+	else if (protection & PROT_EXEC)
+		add_mapping(c->runtime, s, &m);
+}
+
+const char *changes_refusal(const struct context *c)
+{
+	return c->runtime->changes ? c->runtime->changes->refusal : NULL;
+}

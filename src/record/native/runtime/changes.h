@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code that changes without a system call: memory that the program can write to and execute, and
+ * memory that is mapped twice, once to write to and once to execute.
+ *
+ * Before code of such a page is translated, the runtime takes the right to write away from the
+ * page in the kernel, everywhere where the program has mapped it, and sends its bytes to the
+ * recorder if it has not got them. The program's store to the page faults then; the right is given
+ * back, and the units of the page are forgotten. When the program executes the page again, all this
+ * happens again.
+ *
+ * What the program believes its rights to be is in a table of these pages. Everything else about
+ * mappings is asked of the kernel, which lists them in /proc/self/maps.
+ *
+ * All threads of a process share this; it is protected by the cache's lock.
+ */
+#ifndef PTAH_RECORD_NATIVE_RUNTIME_CHANGES_H
+#define PTAH_RECORD_NATIVE_RUNTIME_CHANGES_H
+
+#include "record/native/runtime/runtime.h"
+
+/*
+ * Whether the program can execute this page. Its bytes are those that the recording has from then
+ * on, or a fault comes first. For the translator, before it reads them, with the lock.
+ */
+bool changes_watch(struct context *c, uint64_t page);
+
+/*
+ * Behind the translation of the unit of this head, when the program is about to enter it: if bytes
+ * were sent to the recorder, puts their time into the trace, so that a decoder has the old bytes up
+ * to here and the new ones from here on.
+ */
+void changes_mark(struct context *c, uint64_t head);
+
+/*
+ * The program's store to this address has faulted. True: the runtime had taken the right away, and
+ * the store can be repeated. Also called in the kernel's signal handler.
+ */
+bool changes_give_back(struct context *c, uint64_t address);
+
+/* Gives back everything. True: there was something. Who runs natively needs it. */
+bool changes_give_back_all(struct context *c);
+
+/*
+ * Before a system call with these words (number, six arguments): gives back the pages into which
+ * the kernel may write for it.
+ */
+void changes_before_call(struct context *c, const uint64_t *words);
+
+/*
+ * Around a call that maps, unmaps or protects [start, end), with the lock: the pages have the
+ * rights that the program has given them, and nothing is remembered of them.
+ */
+void changes_before_mapping(struct context *c, uint64_t start, uint64_t end);
+/* It is mapped with this protection (PROT_EXEC and others). shared: by MAP_SHARED. */
+void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint64_t protection,
+			   bool shared);
+
+/* Why the program cannot be followed any more; NULL: it can. */
+const char *changes_refusal(const struct context *c);
+
+#endif
