@@ -121,9 +121,7 @@ struct native_message {
  * described: the recorder decodes the blocks' bytes itself.
  */
 struct native_exit {
-	uint32_t blocks; /* number of struct native_block behind this */
-	uint32_t kind;	 /* 0: continues at `next`; 1: wherever the next exit's code begins */
-	uint64_t next;
+	uint64_t blocks; /* number of struct native_block behind this, at least one */
 };
 
 /*
@@ -134,7 +132,8 @@ struct native_block {
 	uint64_t start, end;
 };
 
-#define NATIVE_BLOCK_MAX 1024 /* the most bytes of code in one block */
+#define NATIVE_BLOCK_MAX   1024 /* the most bytes of code in one block */
+#define NATIVE_EXIT_BLOCKS 64	/* and the most blocks of an exit */
 
 struct native_header {
 	/* Constant from the start on. */

@@ -37,10 +37,11 @@ static void count(struct native_truth_exit *exit, const struct x86_insn *insn)
 	exit->returns += insn->insn_class == PTAH_INSN_RETURN;
 }
 
-/* Decodes the code of an exit, which must be whole instructions. */
-static bool decode(struct native_truth_exit *exit, const uint8_t *bytes)
+/* Decodes the code of a block, which must be whole instructions. */
+static bool decode(struct native_truth_exit *exit, const struct native_block *block,
+		   const uint8_t *bytes)
 {
-	const size_t size = (size_t)(exit->end - exit->start);
+	const size_t size = (size_t)(block->end - block->start);
 	struct x86_insn insn;
 
 	for (size_t at = 0; at < size; at += insn.size) {
@@ -48,31 +49,56 @@ static bool decode(struct native_truth_exit *exit, const uint8_t *bytes)
 		const size_t n = size - at < sizeof(window) ? size - at : sizeof(window);
 
 		memcpy(window, bytes + at, n);
-		if (x86_decode(window, sizeof(window), exit->start + at, PTAH_EXEC_64, &insn) < 0 ||
+		if (x86_decode(window, sizeof(window), block->start + at, PTAH_EXEC_64, &insn) <
+			0 ||
 		    insn.size > n)
 			return false;
 		count(exit, &insn);
 	}
-	return size > 0;
+	return true;
+}
+
+/* Takes the next block of a description: its bytes, or 0 if it makes no sense. */
+static size_t take_block(struct native_truth_exit *exit, const uint8_t *payload, size_t n)
+{
+	struct native_block *block = &exit->blocks[exit->block_count];
+	size_t size;
+
+	if (n < sizeof(*block))
+		return 0;
+	memcpy(block, payload, sizeof(*block));
+	if (block->end <= block->start || block->end - block->start > NATIVE_BLOCK_MAX)
+		return 0;
+	size = (size_t)(block->end - block->start + 7) & ~(size_t)7;
+	if (size > n - sizeof(*block) || !decode(exit, block, payload + sizeof(*block)))
+		return 0;
+	exit->block_count++;
+	return sizeof(*block) + size;
 }
 
 static bool describe(struct native_truth *t, uint64_t number, const uint8_t *payload, size_t n)
 {
-	struct native_exit exit;
-	struct native_block block;
+	struct native_truth_exit *exit;
+	struct native_exit head;
+	size_t at = sizeof(head);
 
-	if (n < sizeof(exit) + sizeof(block) || !number || !make_room(t, number))
+	if (n < sizeof(head) || !number || !make_room(t, number))
 		return false;
-	memcpy(&exit, payload, sizeof(exit));
-	memcpy(&block, payload + sizeof(exit), sizeof(block));
-	if (exit.blocks != 1 || block.end <= block.start ||
-	    block.end - block.start > NATIVE_BLOCK_MAX ||
-	    block.end - block.start > n - sizeof(exit) - sizeof(block) ||
-	    t->exits[number].instructions)
+	memcpy(&head, payload, sizeof(head));
+	exit = &t->exits[number];
+	if (!head.blocks || head.blocks > NATIVE_EXIT_BLOCKS || exit->blocks)
 		return false;
-	t->exits[number].start = block.start;
-	t->exits[number].end = block.end;
-	return decode(&t->exits[number], payload + sizeof(exit) + sizeof(block));
+	exit->blocks = malloc(head.blocks * sizeof(*exit->blocks));
+	if (!exit->blocks)
+		return false;
+	while (exit->block_count < head.blocks) {
+		const size_t taken = take_block(exit, payload + at, n - at);
+
+		if (!taken)
+			return false;
+		at += taken;
+	}
+	return true;
 }
 
 void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n)
@@ -103,7 +129,8 @@ static bool count_exit(const struct native_truth *t, struct native_truth_thread 
 	if (number >= t->room || !t->exits[number].instructions)
 		return false;
 	exit = &t->exits[number];
-	path_hash_add(&thread->path, exit->start, exit->end);
+	for (uint32_t i = 0; i < exit->block_count; i++)
+		path_hash_add(&thread->path, exit->blocks[i].start, exit->blocks[i].end);
 	thread->instructions += exit->instructions;
 	thread->conditional += exit->conditional;
 	thread->indirect += exit->indirect;
@@ -138,6 +165,8 @@ bool native_truth_get(const struct native_truth *t, const struct native_truth_th
 
 void native_truth_free(struct native_truth *t)
 {
+	for (size_t i = 0; i < t->room; i++)
+		free(t->exits[i].blocks);
 	free(t->exits);
 	*t = (struct native_truth){0};
 }

@@ -19,8 +19,9 @@
 #define NATIVE_EXITS_MAX (1u << 24) /* the most exits that are known at a time */
 
 struct native_truth_exit {
-	uint64_t start, end;
-	uint16_t instructions, conditional, indirect, returns;
+	struct native_block *blocks; /* block_count of them, allocated */
+	uint32_t block_count;
+	uint32_t instructions, conditional, indirect, returns;
 };
 
 struct native_truth {

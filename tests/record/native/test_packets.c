@@ -146,14 +146,14 @@ static void all(void **state)
 static void room(void **state)
 {
 	(void)state;
-	for (int left = -3; left <= PACKETS_MAX + 3; left++) {
+	for (int left = -3; left <= PACKETS_MAX + PACKETS_OUTCOMES + 3; left++) {
 		struct context *c = begin(true);
 		uint8_t *at = world->chunks[0] + NATIVE_CHUNK - left;
 		uint64_t from = __rdtsc();
 		c->log = (uint64_t)(uintptr_t)at;
 		uint8_t *got = packets_room(c, 0x401000);
 		assert_true(c->log == (uint64_t)(uintptr_t)got);
-		if (left >= PACKETS_MAX) {
+		if (left >= PACKETS_MAX + PACKETS_OUTCOMES) {
 			assert_int_equal(world->calls, 0);
 			assert_ptr_equal(got, at);
 			continue;

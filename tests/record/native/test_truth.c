@@ -15,7 +15,7 @@ struct description {
 static const struct description first = {
     .exit = {.blocks = 1}, .block = {0x1000, 0x1003}, .bytes = {0x90, 0x74, 0x02}};
 static const struct description second = {
-    .exit = {.blocks = 1, .kind = 1}, .block = {0x1003, 0x1005}, .bytes = {0x90, 0xc3}};
+    .exit = {.blocks = 1}, .block = {0x1003, 0x1005}, .bytes = {0x90, 0xc3}};
 
 static void describe(struct native_truth *t, uint64_t number, const struct description *d)
 {
@@ -55,6 +55,41 @@ static void test_counts(void **state)
 	native_truth_free(&t);
 }
 
+/* An exit that stands for two blocks, and one whose second block is not all there. */
+static void test_path(void **state)
+{
+	struct {
+		struct native_exit exit;
+		struct native_block jump;
+		uint8_t jump_bytes[8];
+		struct native_block target;
+		uint8_t target_bytes[8];
+	} d = {{2}, {0x1000, 0x1003}, {0x90, 0x74, 0x10}, {0x1013, 0x1014}, {0xc3}};
+	const uint32_t numbers[] = {1};
+
+	(void)state;
+	for (unsigned short_by = 0; short_by < 2; short_by++) {
+		struct native_truth t = {0};
+		struct native_truth_thread thread = {0};
+		struct path_hash hash = {0};
+		struct ptah_truth truth;
+
+		native_truth_describe(&t, 1, &d, sizeof(d) - short_by);
+		log_numbers(&t, &thread, numbers, 1);
+		native_truth_count(&t, &thread);
+		assert_int_equal(native_truth_get(&t, &thread, &truth), short_by == 0);
+		path_hash_add(&hash, 0x1000, 0x1003);
+		path_hash_add(&hash, 0x1013, 0x1014);
+		if (!short_by) {
+			assert_int_equal(truth.instructions, 3);
+			assert_int_equal(truth.conditional, 1);
+			assert_int_equal(truth.returns, 1);
+			assert_int_equal(truth.path_hash, path_hash_value(&hash));
+		}
+		native_truth_free(&t);
+	}
+}
+
 /* Each of them leaves no truth, and nothing else happens. */
 static void test_hostile(void **state)
 {
@@ -90,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_counts),
+	    cmocka_unit_test(test_path),
 	    cmocka_unit_test(test_hostile),
 	};
 

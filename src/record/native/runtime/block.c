@@ -1,78 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Translates one basic block: its instructions are copied, and the branch at its end becomes exits,
- * each of which stores the packets of that branch first. While it runs, nothing else is written.
+ * Translates a path: its instructions are copied, and what leads away from it becomes exits, each
+ * of which stores the packets of the whole path first. While it runs, nothing else is written.
  */
 #include "record/native/runtime/copy.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
-/* TNT-8 with one outcome: a stop bit, the outcome, and bit 0 clear. */
-#define TNT_TAKEN     6
-#define TNT_NOT_TAKEN 4
+#define TNT_OUTCOMES 6 /* in a TNT packet of one byte: SDM Vol. 3C, "Short TNT" */
 
 #define TIP_OPCODE 0x6d /* with 48 bits of address, which are extended with their sign */
 #define TIP_BYTES  7
-
-#define R11_BIT (1u << 11)
 
 /* What is being translated. */
 struct block {
 	struct context *c;
 	struct unit *u;
+	struct area *area;
 	struct emitter e;
-	struct insn insns[UNIT_INSNS];
-	uint64_t addresses[UNIT_INSNS];
-	unsigned count;	   /* of instructions, with the branch */
-	unsigned flow;	   /* of the last one; INSN_NEXT: the block is cut here */
-	bool stopped;	   /* what follows cannot be translated */
-	uint8_t *holes[4]; /* fields that lead to literals */
-	uint64_t literals[4];
+	struct code code;	     /* of the piece at hand */
+	unsigned piece;		     /* its index */
+	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
+	uint64_t literals[UNIT_PIECES];
 	unsigned hole_count;
 };
 
-/* Reading */
-
-/*
- * The next page is only looked at if the instruction goes on there: it may be data, and a page
- * with code cannot be written to.
- */
-static bool read_insn(struct context *c, uint64_t at, struct insn *insn)
-{
-	const uint8_t *bytes = (const uint8_t *)(uintptr_t)at;
-	const size_t left = NATIVE_PAGE - at % NATIVE_PAGE;
-	const size_t n = left < INSN_MAX_SIZE ? left : INSN_MAX_SIZE;
-
-	if (insn_decode(bytes, cache_readable(c, at, n), insn))
-		return true;
-	return n < INSN_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, INSN_MAX_SIZE), insn);
-}
-
-/* Reads instructions up to the first branch. */
-static void read_block(struct block *b)
-{
-	uint64_t at = b->u->head;
-
-	b->flow = INSN_NEXT;
-	while (b->count < UNIT_INSNS && b->flow == INSN_NEXT) {
-		struct insn *i = &b->insns[b->count];
-
-		if (!read_insn(b->c, at, i) || i->flow == INSN_UNKNOWN || i->flow == INSN_REFUSED) {
-			b->stopped = true;
-			break;
-		}
-		b->addresses[b->count++] = at;
-		b->u->uses_r11 |= (i->registers & R11_BIT) != 0;
-		b->flow = i->flow;
-		at += i->size;
-	}
-	b->u->end = at > b->u->head ? at : at + 1;
-}
-
 static const uint8_t *bytes_of(const struct block *b, unsigned i)
 {
-	return (const uint8_t *)(uintptr_t)b->addresses[i];
+	return (const uint8_t *)(uintptr_t)b->code.addresses[i];
 }
+
+static struct piece *piece_of(const struct block *b)
+{
+	return &b->u->pieces[b->piece];
+}
+
+static bool is_last(const struct block *b)
+{
+	return b->piece + 1 == b->u->piece_count;
+}
+
+/* Packets */
+
+unsigned block_packets(const struct unit *u, unsigned n, unsigned last, uint8_t bytes[UNIT_TNT_MAX])
+{
+	unsigned size = 0, bits = 1, count = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const unsigned outcome = i + 1 == n ? last : u->pieces[i].outcome;
+
+		if (outcome == OUTCOME_NONE)
+			continue;
+		bits = bits << 1 | (outcome == OUTCOME_TAKEN);
+		if (++count % TNT_OUTCOMES == 0) {
+			bytes[size++] = (uint8_t)(bits << 1);
+			bits = 1;
+		}
+	}
+	if (bits != 1)
+		bytes[size++] = (uint8_t)(bits << 1);
+	return size;
+}
+
+_Static_assert(UNIT_PIECES <= TNT_OUTCOMES * UNIT_TNT_MAX, "");
 
 /* Copying */
 
@@ -81,27 +71,38 @@ static bool is_copied(unsigned flow)
 	return flow == INSN_NEXT || flow == INSN_TRAP;
 }
 
-/* Copies the straight instructions. One that cannot be copied ends the block before it. */
-static void copy_straight(struct block *b)
+/*
+ * Copies the straight instructions. One that cannot be copied ends the unit before it; false: the
+ * path goes on behind it.
+ */
+static bool copy_straight(struct block *b)
 {
-	for (unsigned i = 0; i < b->count && is_copied(b->insns[i].flow); i++) {
+	struct code *code = &b->code;
+	struct piece *piece = piece_of(b);
+
+	piece->code = b->e.at;
+	piece->first = b->u->insn_count;
+	for (unsigned i = 0; i < code->count && is_copied(code->insns[i].flow); i++) {
 		struct copy copy;
 
-		if (!copy_insn(&b->e, &b->insns[i], bytes_of(b, i), b->addresses[i], &copy)) {
-			b->u->end = b->addresses[i] + 1;
-			b->count = i;
-			b->flow = INSN_NEXT;
-			b->stopped = true;
-			return;
+		if (!copy_insn(&b->e, &code->insns[i], bytes_of(b, i), code->addresses[i], &copy)) {
+			piece->end = code->addresses[i];
+			piece->size = (uint16_t)i;
+			code->count = i;
+			code->flow = INSN_NEXT;
+			code->stopped = true;
+			break;
 		}
 		b->u->insns[b->u->insn_count++] = (struct unit_insn){
-		    .size = b->insns[i].size,
+		    .size = code->insns[i].size,
 		    .copied = copy.size,
 		    .scratch = copy.scratch,
 		    .saved = copy.saved,
 		    .restore = copy.restore,
 		};
+		piece->count++;
 	}
+	return is_last(b) || !code->stopped;
 }
 
 /* Exits */
@@ -112,9 +113,9 @@ static struct exit *new_exit(struct block *b, unsigned kind, uint64_t branch, ui
 
 	*exit = (struct exit){.unit = b->u,
 			      .kind = (uint8_t)kind,
+			      .pieces = (uint8_t)(b->piece + (b->code.count != 0)),
 			      .branch = branch,
-			      .target = target,
-			      .begin = b->e.at};
+			      .target = target};
 	return exit;
 }
 
@@ -131,25 +132,46 @@ static bool has_truth(const struct block *b)
 	return b->c->runtime->flags & NATIVE_TRUTH;
 }
 
-/* Where the code of the unit ends that has run at its exits. */
-static uint64_t end_of_code(const struct block *b)
-{
-	return b->count ? b->addresses[b->count - 1] + b->insns[b->count - 1].size : b->u->head;
-}
-
 /* Takes a number for the exit, which what was not even begun does not need. */
-static void number_exit(struct block *b, struct exit *exit, unsigned kind)
+static void number_exit(struct block *b, struct exit *exit)
 {
-	if (has_truth(b) && b->count)
-		exit->number = exits_describe(b->c, b->u->head, end_of_code(b), kind, exit->target);
+	if (has_truth(b) && exit->pieces)
+		exit->number = exits_describe(b->c, b->u, exit->pieces, 0, 0);
 }
 
 /* Appends it to the log of exits, after other stores and before the log's pointer moves. */
 static void emit_number(struct block *b, struct exit *exit, unsigned scratch)
 {
-	number_exit(b, exit, exit->kind == EXIT_INDIRECT);
+	number_exit(b, exit);
 	if (exit->number)
 		emit_exit_number(&b->e, scratch, exit->number);
+}
+
+/* Stores the TNT packets. Returns how far the pointer has to move. */
+static unsigned emit_packets(struct block *b, struct exit *exit)
+{
+	uint8_t bytes[UNIT_TNT_MAX];
+	const unsigned n = block_packets(b->u, exit->pieces, exit->outcome, bytes);
+
+	emit_log_bytes(&b->e, 0, bytes, n);
+	return n;
+}
+
+static void emit_advance(struct block *b, unsigned n)
+{
+	if (n)
+		emit_log_advance(&b->e, (int32_t)n);
+}
+
+/* Can a path go on behind this exit? */
+static bool can_continue(const struct block *b)
+{
+	unsigned insns = 0;
+
+	for (unsigned i = 0; i <= b->piece; i++)
+		insns += b->u->pieces[i].size;
+	return b->u->piece_count && b->code.count && b->piece + 2 < UNIT_PIECES &&
+	       insns + UNIT_INSNS <= UNIT_PATH;
 }
 
 /* The code that an exit without a known target runs: to the gate, with the exit in RCX. */
@@ -161,27 +183,50 @@ static void emit_stub(struct block *b, struct exit *exit, uint32_t gate)
 	emit_jmp_context(&b->e, gate);
 }
 
-/* packet: a TNT, or 0. */
-static void emit_direct(struct block *b, uint64_t branch, uint64_t target, uint8_t packet)
+/* The code that counts, and goes to the gate when the exit has become hot. */
+static void emit_counter(struct block *b, struct exit *exit)
 {
-	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
+	const size_t saved = 9; /* bytes of the stub's emit_save() */
+	uint8_t *hot;
 
+	exit->heat = b->area->heats++;
+	*exit->heat = EXIT_HEAT;
+	exit->counter = b->e.at;
+	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	hot = emit_count_down(&b->e, (uintptr_t)exit->heat);
+	emit_back_8(&b->e, hot, exit->stub + saved);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	exit->counted = emit_jmp_linkable(&b->e);
+}
+
+/* Where code of an exit begins that a branch leads to. */
+static void begin_exit(struct block *b, struct exit *exit)
+{
+	exit->begin = b->e.at;
+	if (exit->side && !b->e.failed)
+		emit_link(exit->side, (uintptr_t)b->e.at);
+}
+
+static void emit_direct(struct block *b, struct exit *exit)
+{
+	unsigned n;
+
+	begin_exit(b, exit);
 	take_log(b, exit);
-	exit->packet = packet;
 	if (has_truth(b))
 		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->again = b->e.at;
-	if (packet)
-		emit_log_bytes(&b->e, 0, &packet, 1);
-	else if (target <= b->u->head)
+	n = emit_packets(b, exit);
+	if (!n && exit->target <= b->u->head)
 		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
 	emit_number(b, exit, EMIT_RCX);
-	if (packet)
-		emit_log_advance(&b->e, 1);
+	emit_advance(b, n);
 	if (has_truth(b))
 		emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->jump = emit_jmp_linkable(&b->e);
 	emit_stub(b, exit, CONTEXT_GATE_EXIT);
+	if (exit->side)
+		emit_counter(b, exit);
 	exit->end = b->e.at;
 	if (!b->e.failed)
 		emit_link(exit->jump, (uintptr_t)exit->stub);
@@ -190,10 +235,14 @@ static void emit_direct(struct block *b, uint64_t branch, uint64_t target, uint8
 static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t gate)
 {
 	struct exit *exit = new_exit(b, kind, at, at);
+	unsigned n;
 
+	begin_exit(b, exit);
 	take_log(b, exit);
 	exit->again = b->e.at;
-	number_exit(b, exit, kind == EXIT_SYSCALL);
+	n = emit_packets(b, exit);
+	number_exit(b, exit);
+	emit_advance(b, n);
 	emit_stub(b, exit, gate);
 	exit->end = b->e.at;
 }
@@ -204,23 +253,25 @@ static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t g
  */
 static void emit_look_up(struct block *b, struct exit *exit)
 {
+	unsigned n;
+
 	take_log(b, exit);
 	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
 	exit->again = b->e.at;
+	n = emit_packets(b, exit);
 	emit_number(b, exit, EMIT_RAX);
+	emit_advance(b, n);
 	emit_low_16(&b->e, EMIT_RAX, EMIT_RCX);
 	emit_jmp_table(&b->e, EMIT_RAX, CONTEXT_INDIRECT);
 	exit->end = b->e.at;
 }
 
-static void emit_return(struct block *b, unsigned i)
+/* Takes the return address from the stack; RCX has been saved. */
+static void emit_return(struct block *b, struct exit *exit, unsigned pops)
 {
-	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->addresses[i], 0);
-
-	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_pop(&b->e, EMIT_RCX);
-	if (b->insns[i].pops)
-		emit_add(&b->e, EMIT_RSP, EMIT_RSP, b->insns[i].pops);
+	if (pops)
+		emit_add(&b->e, EMIT_RSP, EMIT_RSP, (int32_t)pops);
 	emit_look_up(b, exit);
 }
 
@@ -236,71 +287,181 @@ static void add_literal(struct block *b, uint8_t *field, uint64_t value)
 /* False: the operand cannot be reached. */
 static bool emit_indirect(struct block *b, unsigned i)
 {
-	const uint64_t at = b->addresses[i];
+	const struct insn *insn = &b->code.insns[i];
+	const uint64_t at = b->code.addresses[i];
 	struct exit *exit = new_exit(b, EXIT_INDIRECT, at, 0);
 
+	begin_exit(b, exit);
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	if (!copy_target(&b->e, &b->insns[i], bytes_of(b, i), at))
+	if (insn->flow == INSN_RET) {
+		emit_return(b, exit, insn->pops);
+		return true;
+	}
+	if (!copy_target(&b->e, insn, bytes_of(b, i), at))
 		return false;
-	if (b->flow == INSN_CALL_INDIRECT)
-		add_literal(b, copy_call(&b->e, at + b->insns[i].size), at + b->insns[i].size);
+	if (insn->flow == INSN_CALL_INDIRECT)
+		add_literal(b, copy_call(&b->e, at + insn->size), at + insn->size);
 	emit_look_up(b, exit);
 	return true;
 }
 
-/* Both ways of a conditional branch. The one that is taken comes second. */
-static void emit_conditional(struct block *b, unsigned i)
+/* An exit of this branch that will stand behind the path (emit_sides()). */
+static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint64_t target)
 {
-	const struct insn *insn = &b->insns[i];
-	const uint64_t at = b->addresses[i], next = at + insn->size;
-	uint8_t *taken;
+	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code.addresses[i], target);
 
-	if (insn->flow == INSN_JCC) {
-		taken = emit_jcc_hole(&b->e, insn->condition);
-	} else {
-		taken = emit_loop_hole(&b->e, insn->condition, insn->address_32);
-	}
-	emit_direct(b, at, next, TNT_NOT_TAKEN);
-	emit_land(&b->e, taken);
-	emit_direct(b, at, next + (uint64_t)insn->offset, TNT_TAKEN);
+	exit->outcome = (uint8_t)outcome;
+	return exit;
 }
 
-/* The block's end. False: it cannot be translated. */
+/* Both ways of a conditional branch, of which none is part of the path. */
+static void emit_conditional(struct block *b, unsigned i)
+{
+	const struct insn *insn = &b->code.insns[i];
+	const uint64_t next = b->code.addresses[i] + insn->size;
+	struct exit *not_taken = new_side(b, i, OUTCOME_NOT_TAKEN, next);
+	struct exit *taken = new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset);
+	const bool hot = can_continue(b);
+
+	if (insn->flow == INSN_JCC) {
+		uint8_t *field = emit_jcc_linkable(&b->e, insn->condition);
+
+		taken->side = field;
+		if (hot)
+			not_taken->side = emit_jmp_linkable(&b->e);
+		emit_direct(b, not_taken);
+		if (!hot) {
+			taken->side = NULL;
+			emit_land(&b->e, field);
+		}
+		emit_direct(b, taken);
+		return;
+	}
+	taken->side = emit_loop_hole(&b->e, insn->condition, insn->address_32);
+	emit_direct(b, not_taken);
+	emit_land(&b->e, taken->side);
+	taken->side = NULL;
+	emit_direct(b, taken);
+}
+
+/* The end of the path, at a branch that leads to one place, or where the path was cut. */
+static void emit_end(struct block *b, uint64_t branch, uint64_t target)
+{
+	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
+
+	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
+		exit->side = emit_jmp_linkable(&b->e);
+	emit_direct(b, exit);
+}
+
+/* The path's end. False: it cannot be translated. */
 static bool emit_exits(struct block *b)
 {
-	const unsigned i = b->count - 1;
-	const uint64_t at = b->count ? b->addresses[i] : b->u->head;
-	const uint64_t next = b->count ? at + b->insns[i].size : at;
+	const struct code *code = &b->code;
+	const unsigned i = code->count - 1;
+	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
+	const uint64_t next = code->count ? at + code->insns[i].size : at;
 
-	switch (b->flow) {
+	switch (code->flow) {
 	case INSN_JCC:
 	case INSN_LOOP:
 		emit_conditional(b, i);
 		return true;
 	case INSN_CALL:
 		add_literal(b, copy_call(&b->e, next), next);
-		emit_direct(b, at, next + (uint64_t)b->insns[i].offset, 0);
+		emit_end(b, at, next + (uint64_t)code->insns[i].offset);
 		return true;
 	case INSN_JMP:
-		emit_direct(b, at, next + (uint64_t)b->insns[i].offset, 0);
+		emit_end(b, at, next + (uint64_t)code->insns[i].offset);
 		return true;
 	case INSN_JMP_INDIRECT:
 	case INSN_CALL_INDIRECT:
-		return emit_indirect(b, i);
 	case INSN_RET:
-		emit_return(b, i);
-		return true;
+		return emit_indirect(b, i);
 	case INSN_SYSCALL:
 		emit_to_gate(b, EXIT_SYSCALL, at, CONTEXT_GATE_SYSCALL);
 		return true;
 	default:
 		break;
 	}
-	if (b->stopped)
+	if (code->stopped)
 		emit_to_gate(b, EXIT_STOP, next, CONTEXT_GATE_EXIT);
 	else
-		emit_direct(b, next, next, 0);
+		emit_end(b, next, next);
 	return true;
+}
+
+/* On the path */
+
+/*
+ * A return to where the path goes on; an exit stands for all other addresses. Without touching
+ * flags: what is read is 0 at the end if it was that address.
+ */
+static void emit_known_return(struct block *b, unsigned i, uint64_t address)
+{
+	const int32_t low = (int32_t)address;
+	const int64_t high = (int64_t)(address - (uint64_t)(int64_t)low) >> 32;
+	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->code.addresses[i], 0);
+	uint8_t *same;
+
+	exit->has_rcx = true;
+	exit->pops = b->code.insns[i].pops;
+	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_read(&b->e, EMIT_RCX, EMIT_RSP, 0);
+	emit_add(&b->e, EMIT_RCX, EMIT_RCX, -low);
+	if (high) {
+		emit_rotate_32(&b->e, EMIT_RCX);
+		emit_add(&b->e, EMIT_RCX, EMIT_RCX, (int32_t)-high);
+	}
+	same = emit_jrcxz(&b->e);
+	exit->side = emit_jmp_hole(&b->e);
+	emit_land_8(&b->e, same);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code.insns[i].pops);
+}
+
+/* The branch between this piece and the next one. */
+static void emit_branch(struct block *b)
+{
+	const unsigned i = b->code.count - 1;
+	const struct insn *insn = &b->code.insns[i];
+	const uint64_t next = b->code.addresses[i] + insn->size;
+
+	switch (insn->flow) {
+	case INSN_CALL:
+		add_literal(b, copy_call(&b->e, next), next);
+		break;
+	case INSN_RET:
+		emit_known_return(b, i, b->u->pieces[b->piece + 1].start);
+		break;
+	case INSN_JCC:
+		if (piece_of(b)->outcome == OUTCOME_TAKEN)
+			new_side(b, i, OUTCOME_NOT_TAKEN, next)->side =
+			    emit_jcc_linkable(&b->e, insn->condition ^ 1);
+		else
+			new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset)->side =
+			    emit_jcc_linkable(&b->e, insn->condition);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The exits that branches on the path lead to, in the order of their branches. */
+static void emit_sides(struct block *b, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct exit *exit = &b->u->exits[i];
+
+		b->piece = exit->pieces - 1u;
+		if (exit->kind == EXIT_DIRECT) {
+			emit_direct(b, exit);
+			continue;
+		}
+		begin_exit(b, exit);
+		exit->side = NULL;
+		emit_return(b, exit, exit->pops);
+	}
 }
 
 static void emit_literals(struct block *b)
@@ -315,34 +476,74 @@ static void emit_literals(struct block *b)
 
 /* All */
 
-static bool emit_block(struct block *b)
+/* Reads the piece; false: its code has changed since the path was chosen. */
+static bool read_piece(struct block *b)
+{
+	const struct piece *piece = piece_of(b);
+
+	path_read(b->c, piece->start, &b->code);
+	return b->code.end == piece->end && b->code.count == piece->size &&
+	       b->code.flow == piece->flow && (!b->code.uses_r11 || b->u->uses_r11);
+}
+
+static bool emit_path(struct block *b)
 {
 	struct unit *u = b->u;
+	unsigned sides;
 
 	emit_align(&b->e, 16);
 	u->code = b->e.at;
-	if (u->uses_r11)
+	if (u->uses_r11 && !(u->parent && u->parent->unit->uses_r11))
 		emit_log_give(&b->e);
 	u->first = b->e.at;
-	copy_straight(b);
-	if (!emit_exits(b))
+	if (!u->piece_count) {
+		b->code.stopped = true;
+		return emit_exits(b);
+	}
+	for (b->piece = u->before; !is_last(b); b->piece++) {
+		if (!read_piece(b) || !copy_straight(b))
+			return false;
+		emit_branch(b);
+	}
+	sides = u->exit_count;
+	if (!read_piece(b) || !copy_straight(b) || !emit_exits(b))
 		return false;
+	emit_sides(b, sides);
 	emit_literals(b);
-	u->code_end = b->e.at;
-	return !b->e.failed;
+	return true;
 }
 
-bool block_make(struct context *c, struct unit *u, struct area *area)
+/* Memory for a unit along this path. */
+static bool prepare(struct context *c, struct unit *u, const struct path *path)
 {
-	struct block b = {.c = c, .u = u, .e = {area->at, area->at + UNIT_ROOM, false}};
+	unsigned insns = 1, exits = 2;
 
-	read_block(&b);
-	u->insns = memory_take(c->runtime, (b.count + 1) * sizeof(*u->insns));
-	u->exits = memory_take(c->runtime, 2 * sizeof(*u->exits));
-	if (!u->insns || !u->exits)
+	for (unsigned i = u->before; i < path->count; i++) {
+		insns += path->pieces[i].size;
+		exits++;
+	}
+	u->pieces = memory_take(c->runtime, (path->count + 1) * sizeof(*u->pieces));
+	u->insns = memory_take(c->runtime, insns * sizeof(*u->insns));
+	u->exits = memory_take(c->runtime, exits * sizeof(*u->exits));
+	if (!u->pieces || !u->insns || !u->exits)
 		return false;
-	if (!emit_block(&b))
+	for (unsigned i = 0; i < path->count; i++)
+		u->pieces[i] = path->pieces[i];
+	if (!path->count)
+		u->pieces[0] = (struct piece){.start = u->head, .end = u->head};
+	u->piece_count = (uint8_t)path->count;
+	u->uses_r11 = path->uses_r11;
+	return true;
+}
+
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area)
+{
+	struct block b = {
+	    .c = c, .u = u, .area = area, .e = {area->at, area->at + UNIT_ROOM, false}};
+
+	if (!prepare(c, u, path) || !emit_path(&b) || b.e.failed)
 		return false;
+	u->code_end = b.e.at;
 	cache_mark(area, u->code, u);
 	area->at = b.e.at;
 	return true;

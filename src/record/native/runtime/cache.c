@@ -5,6 +5,7 @@
 #include "record/native/runtime/sys.h"
 #include "record/native/runtime/units.h"
 
+#include <cpuid.h>
 #include <linux/futex.h>
 
 #define PAGE 4096u
@@ -43,13 +44,67 @@ static uint32_t bucket_of(uint64_t head)
 	return (uint32_t)(head * UINT64_C(0x9e3779b97f4a7c15) >> 48) % CACHE_BUCKETS;
 }
 
+/* BMI2: CPUID.(EAX=7,ECX=0):EBX[8] */
+static bool has_rorx(void)
+{
+	unsigned a, b = 0, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 8 & 1;
+}
+
 static struct cache *cache_of(struct context *c)
 {
 	struct runtime *rt = c->runtime;
 
-	if (!rt->cache)
-		__atomic_store_n(&rt->cache, memory_take(rt, sizeof(*rt->cache)), __ATOMIC_RELEASE);
+	if (!rt->cache) {
+		struct cache *cache = memory_take(rt, sizeof(*rt->cache));
+
+		if (cache)
+			cache->rotates = has_rorx();
+		__atomic_store_n(&rt->cache, cache, __ATOMIC_RELEASE);
+	}
 	return rt->cache;
+}
+
+/* Pages */
+
+static uint32_t bit_of(uint64_t page)
+{
+	return (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_PAGE_BITS));
+}
+
+static void note_pages(struct cache *cache, uint64_t start, uint64_t end)
+{
+	for (uint64_t page = start / PAGE; page <= (end - 1) / PAGE; page++) {
+		const uint32_t bit = bit_of(page);
+
+		cache->pages[bit / 64] |= UINT64_C(1) << bit % 64;
+	}
+}
+
+/* Notes where the code of a unit was, or would have been. */
+static void note_unit(struct cache *cache, const struct unit *u)
+{
+	note_pages(cache, u->head, u->head + 1);
+	for (unsigned i = 0; i < u->piece_count; i++)
+		if (u->pieces[i].size)
+			note_pages(cache, u->pieces[i].start, u->pieces[i].end);
+}
+
+/* False: no unit has code in [start, end). */
+static bool may_have_code(const struct cache *cache, uint64_t start, uint64_t end)
+{
+	const uint64_t first = start / PAGE, last = (end - 1) / PAGE;
+
+	if (last - first >= CACHE_BUCKETS)
+		return true; /* to look at all units is less work */
+	for (uint64_t page = first; page <= last; page++) {
+		const uint32_t bit = bit_of(page);
+
+		if (cache->pages[bit / 64] >> bit % 64 & 1)
+			return true;
+	}
+	return false;
 }
 
 /* Reading code */
@@ -88,7 +143,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	for (uint32_t i = 0; i < cache->area_count; i++) {
 		a = &cache->areas[i];
 		if (is_near(a, head) && (size_t)(a->end - a->at) >= UNIT_ROOM &&
-		    a->mark_count < a->mark_room)
+		    a->heats_end - a->heats > 2 * UNIT_PIECES && a->mark_count < a->mark_room)
 			return a;
 	}
 	if (cache->area_count == CACHE_AREAS)
@@ -100,7 +155,10 @@ struct area *cache_area(struct context *c, uint64_t head)
 	if (!a->start || !a->marks)
 		return NULL;
 	a->at = a->start;
-	a->end = a->start + CACHE_AREA;
+	a->end = a->start + CACHE_AREA - CACHE_HEATS;
+	/* Far from the code: a processor takes it for code that changes otherwise. */
+	a->heats = (uint32_t *)(uintptr_t)a->end;
+	a->heats_end = a->heats + CACHE_HEATS / sizeof(*a->heats);
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
 	return a;
@@ -114,7 +172,7 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
 
 /* Units */
 
-static struct unit *look_up(const struct cache *cache, uint64_t head)
+struct unit *cache_look_up(const struct cache *cache, uint64_t head)
 {
 	struct unit *u = cache->buckets[bucket_of(head)];
 
@@ -126,8 +184,10 @@ static struct unit *look_up(const struct cache *cache, uint64_t head)
 struct unit *cache_unit(struct context *c, uint64_t head)
 {
 	struct cache *cache = cache_of(c);
-	struct unit *u = cache ? look_up(cache, head) : NULL;
+	struct unit *u = cache ? cache_look_up(cache, head) : NULL;
+	struct path path = {0};
 	struct area *area;
+	struct code code;
 
 	if (u || !cache)
 		return u;
@@ -135,13 +195,56 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	u = area ? memory_take(c->runtime, sizeof(*u)) : NULL;
 	if (!u)
 		return NULL;
+	path_read(c, head, &code);
+	if (code.count)
+		path_add(&path, head, &code);
 	u->head = head;
-	if (!block_make(c, u, area))
+	if (!block_make(c, u, &path, area))
 		return NULL;
+	note_unit(cache, u);
 	u->next = cache->buckets[bucket_of(head)];
 	cache->buckets[bucket_of(head)] = u;
 	changes_mark(c, head);
 	return u;
+}
+
+static struct unit *new_path(struct context *c, struct exit *exit, const struct path *path,
+			     struct area *area)
+{
+	struct cache *cache = c->runtime->cache;
+	const uint8_t *before = area->at;
+	struct unit *u = memory_take(c->runtime, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->head = exit->unit->head;
+	u->parent = exit;
+	u->before = exit->pieces;
+	if (!block_make(c, u, path, area))
+		return NULL;
+	cache->path_bytes += (size_t)(area->at - before);
+	note_unit(cache, u);
+	u->next = cache->paths;
+	cache->paths = u;
+	return u;
+}
+
+void cache_continue(struct context *c, struct exit *exit)
+{
+	struct cache *cache = c->runtime->cache;
+	struct path path = {0};
+	struct area *area;
+	struct unit *u = NULL;
+
+	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS)
+		return;
+	path_take(&path, exit);
+	path_follow(c, &path, exit->target);
+	area = path.count > exit->pieces ? cache_area(c, exit->target) : NULL;
+	if (area)
+		u = new_path(c, exit, &path, area);
+	if (u && emit_link(exit->side, (uintptr_t)u->code))
+		exit->continued = u;
 }
 
 uint64_t unit_enter(struct context *c, uint64_t head)
@@ -195,12 +298,15 @@ bool unit_is_forgotten(const struct runtime *rt, uint64_t address)
 
 /* Links */
 
-void cache_link(struct exit *exit, struct unit *to)
+void cache_link(struct exit *exit, struct unit *to, bool count)
 {
-	/* Another thread may have come here by the same exit, and have linked it. */
-	if (exit->is_linked || !emit_link(exit->jump, (uintptr_t)to->code))
+	if (!emit_link(count ? exit->counted : exit->jump, (uintptr_t)to->code))
 		return; /* it goes on coming to the gate */
-	exit->is_linked = true;
+	if (count)
+		emit_link(exit->jump, (uintptr_t)exit->counter);
+	if (exit->linked == to)
+		return;
+	exit->linked = to;
 	exit->next_incoming = to->incoming;
 	to->incoming = exit;
 }
@@ -209,7 +315,9 @@ static void unlink_incoming(struct unit *u)
 {
 	for (struct exit *e = u->incoming; e; e = e->next_incoming) {
 		emit_link(e->jump, (uintptr_t)e->stub);
-		e->is_linked = false;
+		e->linked = NULL;
+		if (e->heat)
+			*e->heat = EXIT_HEAT;
 	}
 	u->incoming = NULL;
 }
@@ -225,6 +333,42 @@ static void forget_prologue(struct runtime *rt, const struct unit *u)
 	}
 }
 
+static bool is_made_of(const struct unit *u, uint64_t start, uint64_t end)
+{
+	if (u->head >= start && u->head < end)
+		return true;
+	for (unsigned i = 0; i < u->piece_count; i++)
+		if (u->pieces[i].start < end && u->pieces[i].end > start)
+			return true;
+	return false;
+}
+
+static void forget(struct context *c, struct unit *u)
+{
+	u->dead = true;
+	unlink_incoming(u);
+	if (u->parent && u->parent->continued == u) {
+		emit_link(u->parent->side, (uintptr_t)u->parent->begin);
+		u->parent->continued = NULL;
+	}
+	forget_prologue(c->runtime, u);
+}
+
+/* Takes those out of a list that are made of this code. */
+static void forget_list(struct context *c, struct unit **list, uint64_t start, uint64_t end)
+{
+	while (*list) {
+		struct unit *u = *list;
+
+		if (is_made_of(u, start, end)) {
+			forget(c, u);
+			*list = u->next;
+		} else {
+			list = &u->next;
+		}
+	}
+}
+
 /*
  * No branch leads to what is forgotten. A thread that is in it goes on to its exit; its memory is
  * not used again.
@@ -237,13 +381,10 @@ void unit_forget(struct context *c, uint64_t start, uint64_t end)
 	cache = c->runtime->cache;
 	if (cache)
 		cache->readable = 0;
-	for (uint32_t b = 0; cache && b < CACHE_BUCKETS; b++)
-		for (struct unit *u = cache->buckets[b]; u; u = u->next) {
-			if (u->dead || u->head >= end || u->end <= start)
-				continue;
-			u->dead = true;
-			unlink_incoming(u);
-			forget_prologue(c->runtime, u);
-		}
+	if (cache && start < end && may_have_code(cache, start, end)) {
+		forget_list(c, &cache->paths, start, end);
+		for (uint32_t b = 0; b < CACHE_BUCKETS; b++)
+			forget_list(c, &cache->buckets[b], start, end);
+	}
 	cache_unlock(c);
 }

@@ -170,6 +170,16 @@ static inline void emit_land_8(struct emitter *e, uint8_t *field)
 		*field = (uint8_t)d;
 }
 
+/* Lets a branch whose 8-bit field is at `field` lead back to `target`. */
+static inline void emit_back_8(struct emitter *e, uint8_t *field, const uint8_t *target)
+{
+	int64_t d = target - (field + 1);
+	if (d < -128)
+		e->failed = true;
+	if (!e->failed)
+		*field = (uint8_t)d;
+}
+
 /* Registers and the context. */
 
 /* mov gs:[offset], reg */
@@ -245,6 +255,17 @@ static inline void emit_sum(struct emitter *e, unsigned reg, unsigned base, unsi
 	emit_8(e, 0x8d);
 	emit_8(e, 0x04 | (reg & 7) << 3);
 	emit_8(e, (index & 7) << 3 | (base & 7));
+}
+
+/* rorx reg, reg, 32 (BMI2): exchanges the halves */
+static inline void emit_rotate_32(struct emitter *e, unsigned reg)
+{
+	emit_8(e, 0xc4);
+	emit_8(e, 0x43 | (reg >> 3 ? 0u : 0xa0u)); /* R, X and B are inverted */
+	emit_8(e, 0xfb);
+	emit_8(e, 0xf0);
+	emit_8(e, 0xc0 | (reg & 7) << 3 | (reg & 7));
+	emit_8(e, 32);
 }
 
 /* movzx to32, from16 */
@@ -362,6 +383,27 @@ static inline void emit_exit_number(struct emitter *e, unsigned scratch, uint32_
 	emit_save(e, scratch, CONTEXT_EXITS_LOG);
 }
 
+/* n bytes that do nothing: the forms that the SDM recommends (Vol. 2, NOP) */
+static inline void emit_nothing(struct emitter *e, size_t n)
+{
+	static const uint8_t forms[][9] = {
+	    {0x90},
+	    {0x66, 0x90},
+	    {0x0f, 0x1f, 0x00},
+	    {0x0f, 0x1f, 0x40},
+	    {0x0f, 0x1f, 0x44},
+	    {0x66, 0x0f, 0x1f, 0x44},
+	    {0x0f, 0x1f, 0x80},
+	    {0x0f, 0x1f, 0x84},
+	    {0x66, 0x0f, 0x1f, 0x84},
+	};
+	while (n) {
+		size_t take = n < sizeof(forms[0]) ? n : sizeof(forms[0]);
+		emit_bytes(e, forms[take - 1], take);
+		n -= take;
+	}
+}
+
 /* Branches. Those that return a place lead nowhere until emit_land() or emit_link(). */
 
 /* jmp target */
@@ -398,6 +440,13 @@ static inline uint8_t *emit_jcc_hole(struct emitter *e, unsigned condition)
 	emit_8(e, 0x0f);
 	emit_8(e, 0x80 | condition);
 	return emit_hole(e);
+}
+
+/* jcc, whose field is aligned like that of emit_jmp_linkable(). Returns the field. */
+static inline uint8_t *emit_jcc_linkable(struct emitter *e, unsigned condition)
+{
+	emit_nothing(e, (-(uintptr_t)e->at - 2) & 3);
+	return emit_jcc_hole(e, condition);
 }
 
 /* jrcxz with 8 bits: with emit_add() or emit_sum(), a comparison that leaves the flags alone */
@@ -513,27 +562,6 @@ static inline void emit_never(struct emitter *e)
 {
 	emit_8(e, 0x0f);
 	emit_8(e, 0x0b);
-}
-
-/* n bytes that do nothing: the forms that the SDM recommends (Vol. 2, NOP) */
-static inline void emit_nothing(struct emitter *e, size_t n)
-{
-	static const uint8_t forms[][9] = {
-	    {0x90},
-	    {0x66, 0x90},
-	    {0x0f, 0x1f, 0x00},
-	    {0x0f, 0x1f, 0x40},
-	    {0x0f, 0x1f, 0x44},
-	    {0x66, 0x0f, 0x1f, 0x44},
-	    {0x0f, 0x1f, 0x80},
-	    {0x0f, 0x1f, 0x84},
-	    {0x66, 0x0f, 0x1f, 0x84},
-	};
-	while (n) {
-		size_t take = n < sizeof(forms[0]) ? n : sizeof(forms[0]);
-		emit_bytes(e, forms[take - 1], take);
-		n -= take;
-	}
 }
 
 /* Does nothing up to the next multiple of `alignment`, a power of two. */

@@ -6,32 +6,44 @@
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
-struct description {
-	struct native_exit exit;
-	struct native_block block;
-	uint8_t bytes[NATIVE_BLOCK_MAX];
-};
+/* Puts code [start, end) behind a description of n bytes. Returns its new size. */
+static size_t add_block(struct context *c, size_t n, uint64_t start, uint64_t end)
+{
+	uint8_t *at = c->description + n;
+	const size_t size = (end - start + 7) & ~UINT64_C(7);
 
-uint32_t exits_describe(struct context *c, uint64_t start, uint64_t end, unsigned kind,
-			uint64_t next)
+	if (start == end)
+		return n;
+	if (end - start > NATIVE_BLOCK_MAX ||
+	    n + sizeof(struct native_block) + size > NATIVE_MESSAGE_MAX)
+		leave_broken(c, "a unit is too long to be described");
+	*(struct native_block *)(void *)at = (struct native_block){start, end};
+	at += sizeof(struct native_block);
+	for (size_t i = 0; i < size; i++)
+		at[i] = i < end - start ? ((const uint8_t *)(uintptr_t)start)[i] : 0;
+	return n + sizeof(struct native_block) + size;
+}
+
+uint32_t exits_describe(struct context *c, const struct unit *u, unsigned n, uint64_t start,
+			uint64_t end)
 {
 	const uint32_t number =
 	    1 + __atomic_fetch_add(&c->runtime->shared->exits, 1, __ATOMIC_RELAXED);
-	struct description d = {.exit = {.blocks = 1, .kind = kind, .next = next},
-				.block = {start, end}};
-	const struct native_message m = {
-	    .type = NATIVE_MESSAGE_EXITS,
-	    .bytes = (uint32_t)(sizeof(d) - sizeof(d.bytes) + ((end - start + 7) & ~UINT64_C(7))),
-	    .pid = c->pid,
-	    .tid = c->tid,
-	    .value = number,
-	};
+	struct native_message m = {
+	    .type = NATIVE_MESSAGE_EXITS, .pid = c->pid, .tid = c->tid, .value = number};
+	size_t size = sizeof(struct native_exit);
 
-	if (end - start > sizeof(d.bytes))
-		leave_broken(c, "a unit is too long to be described");
-	for (uint64_t i = 0; i < end - start; i++)
-		d.bytes[i] = ((const uint8_t *)(uintptr_t)start)[i];
-	message_send(c, &m, &d);
+	if (!c->description)
+		c->description = memory_take(c->runtime, NATIVE_MESSAGE_MAX);
+	if (!c->description)
+		leave_broken(c, "there is no memory to describe a unit");
+	for (unsigned i = 0; i < n; i++)
+		size = add_block(c, size, u->pieces[i].start, u->pieces[i].end);
+	size = add_block(c, size, start, end);
+	*(struct native_exit *)(void *)c->description =
+	    (struct native_exit){.blocks = n + (start != end)};
+	m.bytes = (uint32_t)size;
+	message_send(c, &m, c->description);
 	return number;
 }
 

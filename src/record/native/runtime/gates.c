@@ -54,6 +54,20 @@ static _Noreturn void resume(struct context *c, struct registers *r, uint64_t ca
 	gate_resume(c, r, cache_address);
 }
 
+/* An exit was taken for the first time, or as often as it takes to be hot. */
+static void lead_on(struct context *c, struct exit *exit, struct unit *to)
+{
+	const uint32_t heat = exit->heat ? *exit->heat : 0;
+
+	if (heat == EXIT_HEAT) {
+		*exit->heat = EXIT_HEAT - 1;
+		cache_link(exit, to, true);
+	} else if (!heat || heat > EXIT_HEAT) { /* two threads may have counted below 0 */
+		cache_continue(c, exit);
+		cache_link(exit, to, false);
+	}
+}
+
 _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exit *exit)
 {
 	struct unit *u;
@@ -68,7 +82,7 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exi
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
 	if (u && !exit->unit->dead)
-		cache_link(exit, u);
+		lead_on(c, exit, u);
 	cache_unlock(c);
 	resume(c, r, u ? (uintptr_t)u->code : 0);
 }

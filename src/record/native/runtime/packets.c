@@ -72,7 +72,7 @@ uint8_t *packets_room(struct context *c, uint64_t ip)
 	uint8_t *at = (uint8_t *)c->log;
 	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
 
-	if (end - at < PACKETS_MAX) {
+	if (end - at < PACKETS_MAX + PACKETS_OUTCOMES) {
 		at = packets_psb(c, ring_next(c, NATIVE_LOG_TRACE, at), ip);
 		c->log = (uint64_t)at;
 	}

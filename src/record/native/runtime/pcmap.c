@@ -57,14 +57,25 @@ static void give_r11(struct context *c, struct registers *r)
 
 /* Copied instructions */
 
+/* The piece whose copy, or whose branch, is at an address on the unit's path. */
+static unsigned piece_at(const struct unit *u, uint64_t at)
+{
+	unsigned i = u->before;
+
+	while (i + 1 < u->piece_count && at >= address_of(u->pieces[i + 1].code))
+		i++;
+	return i;
+}
+
 /* In the unit's copied code. The register that a rewritten operand takes is put back. */
 static uint64_t state_of_copy(struct context *c, const struct unit *u, struct registers *r)
 {
-	const uint8_t *at = u->first;
-	uint64_t ip = u->head;
+	const struct piece *piece = &u->pieces[piece_at(u, r->rip)];
+	const uint8_t *at = piece->code;
+	uint64_t ip = piece->start;
 
-	for (unsigned i = 0; i < u->insn_count; i++) {
-		const struct unit_insn *n = &u->insns[i];
+	for (unsigned i = 0; i < piece->count; i++) {
+		const struct unit_insn *n = &u->insns[piece->first + i];
 		const uint64_t offset = r->rip - address_of(at);
 
 		if (offset < n->copied) {
@@ -76,7 +87,7 @@ static uint64_t state_of_copy(struct context *c, const struct unit *u, struct re
 		at += n->copied;
 		ip += n->size;
 	}
-	return ip; /* the branch after them: JCC, or the PUSH of a call */
+	return ip; /* the branch after them: JCC, RET, or the PUSH of a call */
 }
 
 /* Exits and prologues */
@@ -92,8 +103,12 @@ static struct exit *exit_at(const struct unit *u, uint64_t at)
 /* Has R11 the log's pointer at this address? Otherwise it is in the context. */
 static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
 {
-	/* At its beginning, a unit that uses R11 gives the pointer to the context first. */
-	return !u->uses_r11 || at == address_of(u->code) || (e && at >= address_of(e->taken));
+	if (!u->uses_r11)
+		return true;
+	/* At its beginning, a unit that uses R11 may give the pointer to the context first. */
+	if (is_within(at, u->code, u->first))
+		return at == address_of(u->code);
+	return e && at >= address_of(e->taken);
 }
 
 bool unit_state(struct context *c, struct registers *r)
@@ -127,27 +142,48 @@ bool unit_state(struct context *c, struct registers *r)
 	 * What may fault in an exit before its stores is the load of a target, or the push of a
 	 * call behind it: RCX has been saved then.
 	 */
-	if (e->kind == EXIT_INDIRECT && at != address_of(e->begin))
+	if (e->kind == EXIT_INDIRECT && (e->has_rcx || at != address_of(e->begin)))
 		r->general[RCX] = c->rcx;
 	r->rip = e->branch;
 	return e->kind == EXIT_INDIRECT;
 }
 
+/*
+ * What has run at a cache address of the unit: all of so many pieces, and [*start, *end) of the
+ * next one.
+ */
+static unsigned what_ran(struct context *c, const struct unit *u, uint64_t at, uint64_t *start,
+			 uint64_t *end)
+{
+	const struct exit *e = exit_at(u, at);
+	struct registers r = {.rip = at};
+	unsigned n = u->before;
+
+	*start = *end = 0;
+	if (!is_within(at, u->first, u->code_end) || !u->piece_count)
+		return n;
+	n = e ? e->pieces - 1u : piece_at(u, at);
+	*start = u->pieces[n].start;
+	*end = e ? e->branch : state_of_copy(c, u, &r);
+	return n;
+}
+
 void unit_cut(struct context *c, uint64_t cache_address)
 {
 	const struct unit *u = cache_find(c->runtime, cache_address);
+	uint8_t *at = packets_room(c, u ? u->head : 0), bytes[UNIT_TNT_MAX];
+	uint64_t start, end;
+	unsigned n, size;
 
-	/* A block has no packets before its exit; what ran of it is an exit of its own. */
-	if (u && c->runtime->flags & NATIVE_TRUTH) {
-		struct registers r = {.rip = cache_address};
-		const uint64_t end = is_within(cache_address, u->first, u->code_end)
-					 ? state_of_copy(c, u, &r)
-					 : u->head;
-
-		if (end > u->head)
-			exits_log(c, exits_describe(c, u->head, end, 1, end));
-	}
-	c->log = address_of(packets_room(c, u ? u->head : 0));
+	if (!u)
+		return;
+	n = what_ran(c, u, cache_address, &start, &end);
+	if (c->runtime->flags & NATIVE_TRUTH && (n || start != end))
+		exits_log(c, exits_describe(c, u, n, start, end));
+	size = block_packets(u, n, n ? u->pieces[n - 1].outcome : OUTCOME_NONE, bytes);
+	for (unsigned i = 0; i < size; i++)
+		*at++ = bytes[i];
+	c->log = address_of(at);
 }
 
 /* Faults of the log */
@@ -167,7 +203,7 @@ static uint64_t next_chunk(struct context *c, uint64_t log, uint64_t ip)
 static uint64_t store(struct context *c, uint64_t log, uint64_t ip, const uint8_t *packet,
 		      unsigned n)
 {
-	if (ring_is_guard(c, NATIVE_LOG_TRACE, log + n - 1))
+	if (n && ring_is_guard(c, NATIVE_LOG_TRACE, log + n - 1))
 		log = next_chunk(c, log, ip);
 	for (unsigned i = 0; i < n; i++)
 		pointer(log)[i] = packet[i];
@@ -209,6 +245,31 @@ static void finish_prologue(struct context *c, const struct unit *u, struct regi
 	*head = u->head;
 }
 
+/*
+ * At the first store of an exit, with a poisoned pointer: what the exit has to do is done here.
+ * Returns where it leads; *r are the program's registers there.
+ */
+static uint64_t finish_exit(struct context *c, const struct unit *u, const struct exit *e,
+			    struct registers *r)
+{
+	uint64_t target = e->target;
+	uint8_t bytes[UNIT_TNT_MAX];
+	const unsigned n = block_packets(u, e->pieces, e->outcome, bytes);
+
+	c->log = store(c, unit_real_log(c, r->general[R11]), u->head, bytes, n);
+	if (e->number)
+		exits_log(c, e->number);
+	if (e->kind == EXIT_INDIRECT) {
+		target = r->general[RCX];
+		c->log = unit_put_tip(c, c->log, target);
+		r->general[RAX] = c->rax;
+	}
+	if (e->kind == EXIT_INDIRECT || e->number)
+		r->general[RCX] = c->rcx;
+	r->general[R11] = c->r11;
+	return target;
+}
+
 bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, uint64_t *head)
 {
 	const struct unit *u = cache_find(c->runtime, r->rip);
@@ -226,19 +287,13 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	e = exit_at(u, r->rip);
 	if (!e || r->rip < address_of(e->again))
 		return false; /* the program itself has touched that page */
-	if (poisoned) {
-		c->log = unit_real_log(c, r->general[R11]);
-		if (e->packet)
-			c->log = store(c, c->log, u->head, &e->packet, 1);
-		if (e->number) {
-			exits_log(c, e->number);
-			r->general[RCX] = c->rcx;
-		}
-		r->general[R11] = c->r11;
-		*head = e->target;
+	if (poisoned && (e->kind == EXIT_DIRECT || e->kind == EXIT_INDIRECT)) {
+		*head = finish_exit(c, u, e, r);
 		return true;
 	}
-	if (exits)
+	if (poisoned) /* its gate finds what is pending */
+		r->general[R11] = unit_real_log(c, r->general[R11]);
+	else if (exits)
 		c->exits_log = address_of(ring_next(c, NATIVE_LOG_EXITS, pointer(c->exits_log)));
 	else
 		r->general[R11] = next_chunk(c, r->general[R11], u->head);

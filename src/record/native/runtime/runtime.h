@@ -8,7 +8,8 @@
  * A unit is code of the program, copied into the cache: it begins at one address of the program,
  * its head, and leaves at exits. The packets of what ran in a unit are stored at its exit, all of
  * them. So between two units the packets lead exactly to the next head, and everything else
- * (PSB+, FUP, PGD, PGE, MODE, TSC) is only ever put in there.
+ * (PSB+, FUP, PGD, PGE, MODE, TSC) is only ever put in there. A hot exit is continued by another
+ * unit, which is entered in place of the exit's stores, and whose exits store what they would have.
  *
  * An exit's stores can be repeated: they write at the log's pointer, and move it once, last. Where
  * one faults, because it touches the guard page behind a chunk or because the pointer was
@@ -81,6 +82,7 @@ struct context {
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
 	struct step step;
+	uint8_t *description;	   /* exits.c: room for a message */
 };
 
 /* What all threads of the process share. */
@@ -145,12 +147,13 @@ uint8_t *packets_disable(struct context *c, uint8_t *at);	      /* TIP.PGD witho
 /* An asynchronous event at `ip`: FUP, TIP.PGD. */
 uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip);
 #define PACKETS_MAX 64 /* the most bytes that one of them writes */
-/* Makes room for PACKETS_MAX bytes at c->log: changes chunks if need be. Only between units. */
+#define PACKETS_OUTCOMES 16 /* and that unit_cut() writes before it */
+/* Makes room for both at c->log: changes chunks if need be. Only between units. */
 uint8_t *packets_room(struct context *c, uint64_t ip);
 
 /* gates.c: a thread begins: its gates and its table of indirect targets. */
 void unit_begin(struct context *c);
-/* cache.c, block.c, trace.c: units. */
+/* cache.c, path.c, block.c: units. */
 /* The cache address at which the unit of this head begins; makes it if there is none. 0: `leave`.
  */
 uint64_t unit_enter(struct context *c, uint64_t head);
@@ -173,7 +176,7 @@ bool unit_is_code(const struct runtime *rt, uint64_t address);
 bool unit_is_forgotten(const struct runtime *rt, uint64_t address);
 /*
  * For a thread whose RIP is in the cache, with the kernel's registers: lets its next exit fault, so
- * that it comes to unit_boundary(). *r11: its register R11, which may be replaced.
+ * that it comes to unit_log_fault(). *r11: its register R11, which may be replaced.
  */
 void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11);
 /*
@@ -209,7 +212,6 @@ void step_end(struct context *c, const struct registers *r);
 _Noreturn void gate_resume(struct context *c, const struct registers *r, uint64_t cache_address);
 /* syscalls.c: called by the gate with the program's registers before a SYSCALL; carries it out. */
 void syscall_gate(struct context *c, struct registers *r);
-/* Whether a call of this number has an effect outside of the process. */
 
 /*
  * signals.c. The program's handlers, masks and alternate stacks are virtual where the runtime needs

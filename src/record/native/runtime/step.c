@@ -33,7 +33,7 @@ void step_begin(struct context *c, const struct registers *r)
 	    insn.encoding == INSN_LEGACY && !insn.opcode_map && insn.opcode == OPCODE_PUSHF;
 	/* Before it runs: it may change its own bytes. */
 	if (c->runtime->flags & NATIVE_TRUTH)
-		s->number = exits_describe(c, r->rip, r->rip + insn.size, 1, 0);
+		s->number = exits_describe(c, NULL, 0, r->rip, r->rip + insn.size);
 }
 
 /* The program's flags do not have TF, by which the processor stopped behind the instruction. */

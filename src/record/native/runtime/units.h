@@ -9,11 +9,18 @@
 #include "record/native/runtime/emit.h"
 #include "record/native/runtime/insn.h"
 
-#define UNIT_INSNS    48     /* at most so many instructions in one */
-#define UNIT_ROOM     8192   /* cache memory that one may take */
-#define CACHE_BUCKETS 65536u /* of the hash table of heads */
-#define CACHE_AREAS   16
-#define CACHE_AREA    (8u << 20)
+#define UNIT_INSNS	48	    /* at most so many instructions in a piece */
+#define UNIT_PIECES	48	    /* and so many pieces on the way to an exit */
+#define UNIT_PATH	320	    /* with so many instructions */
+#define UNIT_ROOM	(32u << 10) /* cache memory that one may take */
+#define UNIT_TNT_MAX	16	    /* bytes of TNT packets at an exit */
+#define EXIT_HEAT	50	    /* an exit that was taken so often is continued */
+#define CACHE_BUCKETS	65536u	    /* of the hash table of heads */
+#define CACHE_PAGE_BITS 20	    /* 2^n bits note which pages have translated code */
+#define CACHE_AREAS	16
+#define CACHE_AREA	(8u << 20)
+#define CACHE_HEATS	(1u << 20)  /* bytes of an area for counters */
+#define CACHE_PATHS	(40u << 20) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
 
@@ -24,10 +31,30 @@ enum exit_kind {
 	EXIT_STOP,	 /* before the instruction at `target`, which is not translated */
 };
 
+/* What a branch says in the trace: a bit of a TNT packet, or nothing. */
+enum outcome {
+	OUTCOME_NONE = 0,
+	OUTCOME_NOT_TAKEN,
+	OUTCOME_TAKEN,
+};
+
+/* Straight code of the program, and the branch at its end. */
+struct piece {
+	uint64_t start, end; /* all of it ran when the next one begins */
+	uint8_t *code;	     /* where its copy begins; NULL: in the unit that this one continues */
+	uint16_t first, count; /* its copied instructions in unit->insns */
+	uint16_t size;	       /* instructions in it */
+	uint8_t flow;	       /* enum insn_flow, of the branch */
+	uint8_t outcome;       /* enum outcome, of the branch, where the next piece follows */
+};
+
 struct exit {
 	struct unit *unit;
 	uint8_t kind;	 /* enum exit_kind */
-	uint8_t packet;	 /* the TNT that it stores; 0: none */
+	uint8_t pieces;	 /* so many pieces of the unit have run */
+	uint8_t outcome; /* enum outcome, of the last one's branch */
+	uint16_t pops;	 /* of a return, bytes */
+	bool has_rcx;	 /* RCX is in the context from the beginning on */
 	uint64_t branch; /* the instruction that is the exit */
 	uint64_t target;
 	uint32_t number; /* in the log of exits (NATIVE_TRUTH) */
@@ -38,9 +65,20 @@ struct exit {
 	 */
 	uint8_t *begin, *again, *end;
 	uint8_t *taken; /* from here on R11 is the log's pointer, also in units that use R11 */
-	uint8_t *jump;	/* EXIT_DIRECT: the field of its jump */
-	uint8_t *stub;	/* where that leads while the target is not known */
-	bool is_linked; /* it is among those that lead to a unit */
+	/*
+	 * The field of the branch that leads here, which can lead to the unit that continues this
+	 * exit instead, before its packets are stored. NULL: it cannot be continued.
+	 */
+	uint8_t *side;
+	/*
+	 * EXIT_DIRECT: `jump` is the field of the jump at its end. That leads to the `stub` and the
+	 * gate as long as there is no unit at the target; then, if it can be continued, to
+	 * `counter`, which counts *heat down and goes on through the field `counted`.
+	 */
+	uint8_t *jump, *stub, *counter, *counted;
+	uint32_t *heat;
+	struct unit *linked;	    /* the unit to which it leads */
+	struct unit *continued;	    /* the unit that continues it */
 	struct exit *next_incoming; /* of those that lead to the same unit */
 };
 
@@ -50,20 +88,29 @@ struct unit_insn {
 	uint8_t scratch, saved, restore; /* struct copy */
 };
 
+/*
+ * A unit begins at its head with one piece. Where an exit of it is hot, another unit continues it
+ * along the path that is likely from there on; its pieces are those up to the exit, which have run
+ * before and have not been logged, and those that it copies itself.
+ */
 struct unit {
-	uint64_t head, end;			/* the program's code in it */
-	uint8_t *prologue;			/* where indirect branches enter; NULL: none yet */
+	uint64_t head;
+	struct exit *parent;  /* the exit that it continues; NULL: none */
+	struct piece *pieces; /* none: the code at the head cannot be translated */
+	uint8_t *prologue;    /* where indirect branches enter; NULL: none yet */
 	uint8_t *prologue_store, *prologue_end; /* the TIP's store; behind it */
 	uint8_t *prologue_last;			/* behind all of it */
 	uint8_t *code, *code_end;		/* `code`: where direct exits enter */
 	uint8_t *first;				/* the first copied instruction */
 	bool uses_r11;
-	bool dead; /* forgotten: nothing leads here any more */
-	uint8_t insn_count, exit_count;
+	bool dead;		     /* forgotten: nothing leads here any more */
+	uint8_t piece_count, before; /* `before`: those of the units that it continues */
+	uint8_t exit_count;
+	uint16_t insn_count;
 	struct unit_insn *insns;
 	struct exit *exits;
 	struct exit *incoming;
-	struct unit *next; /* of the same hash */
+	struct unit *next; /* of the same hash; of those that continue others */
 };
 
 /* Code of a unit, or its prologue, begins here. */
@@ -75,6 +122,7 @@ struct mark {
 /* A piece of the cache, with its marks in the order of their addresses. */
 struct area {
 	uint8_t *start, *at, *end;
+	uint32_t *heats, *heats_end; /* counters that nobody has yet */
 	struct mark *marks;
 	uint32_t mark_count, mark_room;
 };
@@ -83,12 +131,24 @@ struct cache {
 	struct area areas[CACHE_AREAS];
 	uint32_t area_count;
 	uint64_t readable; /* a page of code that was read last */
+	/*
+	 * By hash: bit 0 says that no unit has code in the page. Programs map and unmap data all
+	 * the time, which must not cost a look at all units.
+	 */
+	uint64_t pages[(1u << CACHE_PAGE_BITS) / 64];
+	bool rotates;	    /* the processor has RORX (BMI2) */
+	size_t path_bytes;  /* of code that continues exits */
+	struct unit *paths; /* which is in these units */
 	struct unit *buckets[CACHE_BUCKETS];
 };
 
 /* cache.c: with the cache's lock, except cache_find() */
 /* The unit of this head; NULL: there is none, and none can be made. */
 struct unit *cache_unit(struct context *c, uint64_t head);
+/* The same, but makes none. */
+struct unit *cache_look_up(const struct cache *cache, uint64_t head);
+/* Makes a unit that continues an exit, which was taken often, if that is possible. */
+void cache_continue(struct context *c, struct exit *exit);
 /* The unit that has this cache address, NULL: none. Needs no lock: areas and marks only grow. */
 struct unit *cache_find(const struct runtime *rt, uint64_t address);
 /* An area in which a unit near this head has room; NULL: there is no memory. */
@@ -100,18 +160,59 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
  * unit_forget().
  */
 size_t cache_readable(struct context *c, uint64_t address, size_t n);
-/* Lets the exit lead to the unit from now on. */
-void cache_link(struct exit *exit, struct unit *to);
+/* Lets the exit lead to the unit from now on. count: by its counter. */
+void cache_link(struct exit *exit, struct unit *to, bool count);
 
 /* exits.c: with NATIVE_TRUTH, what ran in units, for the second log. */
-/* Describes code [start, end) to the recorder. Returns the number of this exit. */
-uint32_t exits_describe(struct context *c, uint64_t start, uint64_t end, unsigned kind,
-			uint64_t next);
+/*
+ * Describes to the recorder the first n pieces of a unit, and code [start, end), which may be
+ * empty. Returns the number of this exit.
+ */
+uint32_t exits_describe(struct context *c, const struct unit *u, unsigned n, uint64_t start,
+			uint64_t end);
 /* Appends a number to the log; not from the cache. */
 void exits_log(struct context *c, uint32_t number);
 
-/* block.c: translates the code at u->head. False: nothing there can be translated. */
-bool block_make(struct context *c, struct unit *u, struct area *area);
+/*
+ * Which way the program goes: pieces, one after the other (path.c). Each outcome is known, because
+ * the exits of units have counted.
+ */
+struct path {
+	struct piece pieces[UNIT_PIECES];
+	unsigned count;
+	unsigned insns;	   /* in all pieces */
+	unsigned outcomes; /* of them that are not OUTCOME_NONE */
+	unsigned lap;	   /* the piece with which the path has come to its head the last time */
+	uint64_t returns[UNIT_PIECES]; /* return addresses of calls that have not returned */
+	unsigned depth;
+	bool uses_r11;
+};
+
+/* The instructions of a piece. */
+struct code {
+	struct insn insns[UNIT_INSNS];
+	uint64_t addresses[UNIT_INSNS];
+	unsigned count; /* with the branch */
+	unsigned flow;	/* of the last one; INSN_NEXT: it is cut here */
+	bool stopped;	/* what follows cannot be translated */
+	bool uses_r11;
+	uint64_t end;
+};
+
+/* Reads instructions up to the first branch. */
+void path_read(struct context *c, uint64_t start, struct code *code);
+/* Adds the piece at `start`, which has been read. */
+void path_add(struct path *path, uint64_t start, const struct code *code);
+/* Adds the pieces that have run at an exit. */
+void path_take(struct path *path, const struct exit *exit);
+/* Goes on from an address as long as it is known where the program goes. */
+void path_follow(struct context *c, struct path *path, uint64_t next);
+
+/* block.c: makes the copy of a path, of which the first u->before pieces have run. */
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area);
+/* The bytes of the TNT packets of the first n pieces; last: the outcome of the n-th. */
+unsigned block_packets(const struct unit *u, unsigned n, unsigned last,
+		       uint8_t bytes[UNIT_TNT_MAX]);
 /* Writes the prologue by which indirect branches enter the unit. False: there is no room. */
 bool block_make_prologue(struct unit *u, struct area *area);
 

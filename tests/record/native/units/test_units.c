@@ -33,7 +33,7 @@
 typedef uint64_t program(uint64_t argument);
 
 /* What ran: by single steps, or as decoded. */
-struct path {
+struct way {
 	uint64_t instructions, hash, result;
 };
 
@@ -334,10 +334,10 @@ static size_t read_memory(void *unused, const struct ptah_space *space, uint64_t
 	return n;
 }
 
-static struct path decode(void)
+static struct way decode(void)
 {
 	struct path_hash hash = {0};
-	struct path path = {.result = result};
+	struct way path = {.result = result};
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	struct ptah_item item;
@@ -376,10 +376,10 @@ static void run_natively(program *p, uint64_t argument)
 	__builtin_unreachable();
 }
 
-static struct path step(program *p, uint64_t argument)
+static struct way step(program *p, uint64_t argument)
 {
 	struct path_hash hash = {0};
-	struct path path = {0};
+	struct way path = {0};
 	struct user_regs_struct r;
 	bool begun = false;
 	uint64_t before = 0;
@@ -557,10 +557,10 @@ static uint64_t calls(uint64_t n)
 
 /* Judgement */
 
-static void compare_with(const struct path *w, program *p, uint64_t argument)
+static void compare_with(const struct way *w, program *p, uint64_t argument)
 {
-	const struct path wanted = *w;
-	struct path got;
+	const struct way wanted = *w;
+	struct way got;
 
 	translate(p, argument);
 	got = decode();
@@ -571,7 +571,7 @@ static void compare_with(const struct path *w, program *p, uint64_t argument)
 
 static void judge(program *p, uint64_t argument)
 {
-	const struct path wanted = step(p, argument);
+	const struct way wanted = step(p, argument);
 
 	compare_with(&wanted, p, argument);
 }
@@ -591,8 +591,8 @@ static void test_programs(void **state)
 /* The second time all is linked. A chunk of a few bytes faults at each place where it can. */
 static void test_chunks(void **state)
 {
-	const struct path recursion = step(fibonacci, 8), jumps = step(indirect, 60);
-	const struct path odd = step(oddities, 5);
+	const struct way recursion = step(fibonacci, 8), jumps = step(indirect, 60);
+	const struct way odd = step(oddities, 5);
 
 	(void)state;
 	arm();
