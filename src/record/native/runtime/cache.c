@@ -73,38 +73,48 @@ static uint32_t bit_of(uint64_t page)
 	return (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_PAGE_BITS));
 }
 
-static void note_pages(struct cache *cache, uint64_t start, uint64_t end)
+static struct page_unit **list_of(struct cache *cache, uint64_t page)
 {
-	for (uint64_t page = start / PAGE; page <= (end - 1) / PAGE; page++) {
-		const uint32_t bit = bit_of(page);
-
-		cache->pages[bit / 64] |= UINT64_C(1) << bit % 64;
-	}
+	return &cache->page_units[bit_of(page) % CACHE_PAGE_LISTS];
 }
 
-/* Notes where the code of a unit was, or would have been. */
-static void note_unit(struct cache *cache, const struct unit *u)
+/* False: there is no memory. */
+static bool note_page(struct context *c, struct unit *u, uint64_t page)
 {
-	note_pages(cache, u->head, u->head + 1);
-	for (unsigned i = 0; i < u->piece_count; i++)
-		if (u->pieces[i].size)
-			note_pages(cache, u->pieces[i].start, u->pieces[i].end);
+	struct cache *cache = c->runtime->cache;
+	struct page_unit **list = list_of(cache, page), *p = cache->unused;
+	const uint32_t bit = bit_of(page);
+
+	if (p)
+		cache->unused = p->next;
+	else
+		p = memory_take(c->runtime, sizeof(*p));
+	if (!p)
+		return false;
+	*p = (struct page_unit){page, u, *list};
+	*list = p;
+	cache->pages[bit / 64] |= UINT64_C(1) << bit % 64;
+	return true;
 }
 
-/* False: no unit has code in [start, end). */
-static bool may_have_code(const struct cache *cache, uint64_t start, uint64_t end)
+/* Notes where the code of a unit was, or would have been. False: there is no memory. */
+static bool note_unit(struct context *c, struct unit *u)
 {
-	const uint64_t first = start / PAGE, last = (end - 1) / PAGE;
+	uint64_t noted = u->head / PAGE;
 
-	if (last - first >= CACHE_BUCKETS)
-		return true; /* to look at all units is less work */
-	for (uint64_t page = first; page <= last; page++) {
-		const uint32_t bit = bit_of(page);
+	if (!note_page(c, u, noted))
+		return false;
+	for (unsigned i = 0; i < u->piece_count; i++) {
+		const struct piece *piece = &u->pieces[i];
 
-		if (cache->pages[bit / 64] >> bit % 64 & 1)
-			return true;
+		for (uint64_t page = piece->start / PAGE;
+		     piece->size && page <= (piece->end - 1) / PAGE; page++) {
+			if (page != noted && !note_page(c, u, page))
+				return false;
+			noted = page;
+		}
 	}
-	return false;
+	return true;
 }
 
 /* Reading code */
@@ -201,7 +211,8 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	u->head = head;
 	if (!block_make(c, u, &path, area))
 		return NULL;
-	note_unit(cache, u);
+	if (!note_unit(c, u))
+		return NULL;
 	u->next = cache->buckets[bucket_of(head)];
 	cache->buckets[bucket_of(head)] = u;
 	changes_mark(c, head);
@@ -223,10 +234,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 	if (!block_make(c, u, path, area))
 		return NULL;
 	cache->path_bytes += (size_t)(area->at - before);
-	note_unit(cache, u);
-	u->next = cache->paths;
-	cache->paths = u;
-	return u;
+	return note_unit(c, u) ? u : NULL;
 }
 
 void cache_continue(struct context *c, struct exit *exit)
@@ -343,6 +351,17 @@ static bool is_made_of(const struct unit *u, uint64_t start, uint64_t end)
 	return false;
 }
 
+/* Takes it out of those that are looked up; units that continue others are not among them. */
+static void remove(struct cache *cache, const struct unit *u)
+{
+	struct unit **at = &cache->buckets[bucket_of(u->head)];
+
+	while (*at && *at != u)
+		at = &(*at)->next;
+	if (*at)
+		*at = u->next;
+}
+
 static void forget(struct context *c, struct unit *u)
 {
 	u->dead = true;
@@ -352,21 +371,36 @@ static void forget(struct context *c, struct unit *u)
 		u->parent->continued = NULL;
 	}
 	forget_prologue(c->runtime, u);
+	remove(c->runtime->cache, u);
 }
 
-/* Takes those out of a list that are made of this code. */
-static void forget_list(struct context *c, struct unit **list, uint64_t start, uint64_t end)
+/* Forgets the units in a list of pages that have code in [start, end). */
+static void forget_list(struct context *c, struct page_unit **list, uint64_t start, uint64_t end)
 {
-	while (*list) {
-		struct unit *u = *list;
+	struct cache *cache = c->runtime->cache;
 
-		if (is_made_of(u, start, end)) {
-			forget(c, u);
-			*list = u->next;
+	while (*list) {
+		struct page_unit *p = *list;
+
+		if (!p->unit->dead && is_made_of(p->unit, start, end))
+			forget(c, p->unit);
+		if (p->unit->dead) {
+			*list = p->next;
+			p->next = cache->unused;
+			cache->unused = p;
 		} else {
-			list = &u->next;
+			list = &p->next;
 		}
 	}
+}
+
+static void forget_page(struct context *c, uint64_t page, uint64_t start, uint64_t end)
+{
+	struct cache *cache = c->runtime->cache;
+	const uint32_t bit = bit_of(page);
+
+	if (cache->pages[bit / 64] >> bit % 64 & 1)
+		forget_list(c, list_of(cache, page), start, end);
 }
 
 /*
@@ -375,16 +409,19 @@ static void forget_list(struct context *c, struct unit **list, uint64_t start, u
  */
 void unit_forget(struct context *c, uint64_t start, uint64_t end)
 {
+	const uint64_t first = start / PAGE, last = (end - 1) / PAGE;
 	struct cache *cache;
 
 	cache_lock(c);
 	cache = c->runtime->cache;
 	if (cache)
 		cache->readable = 0;
-	if (cache && start < end && may_have_code(cache, start, end)) {
-		forget_list(c, &cache->paths, start, end);
-		for (uint32_t b = 0; b < CACHE_BUCKETS; b++)
-			forget_list(c, &cache->buckets[b], start, end);
-	}
+	/* To look at all lists can be less work. */
+	if (cache && start < end && last - first >= CACHE_PAGE_LISTS)
+		for (uint32_t i = 0; i < CACHE_PAGE_LISTS; i++)
+			forget_list(c, &cache->page_units[i], start, end);
+	else if (cache && start < end)
+		for (uint64_t page = first; page <= last; page++)
+			forget_page(c, page, start, end);
 	cache_unlock(c);
 }

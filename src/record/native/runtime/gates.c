@@ -64,6 +64,7 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 		cache_link(exit, to, true);
 	} else if (!heat || heat > EXIT_HEAT) { /* two threads may have counted below 0 */
 		cache_continue(c, exit);
+		changes_mark(c, to->head);
 		cache_link(exit, to, false);
 	}
 }

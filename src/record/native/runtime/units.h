@@ -9,18 +9,19 @@
 #include "record/native/runtime/emit.h"
 #include "record/native/runtime/insn.h"
 
-#define UNIT_INSNS	48	    /* at most so many instructions in a piece */
-#define UNIT_PIECES	48	    /* and so many pieces on the way to an exit */
-#define UNIT_PATH	320	    /* with so many instructions */
-#define UNIT_ROOM	(32u << 10) /* cache memory that one may take */
-#define UNIT_TNT_MAX	16	    /* bytes of TNT packets at an exit */
-#define EXIT_HEAT	50	    /* an exit that was taken so often is continued */
-#define CACHE_BUCKETS	65536u	    /* of the hash table of heads */
-#define CACHE_PAGE_BITS 20	    /* 2^n bits note which pages have translated code */
-#define CACHE_AREAS	16
-#define CACHE_AREA	(8u << 20)
-#define CACHE_HEATS	(1u << 20)  /* bytes of an area for counters */
-#define CACHE_PATHS	(40u << 20) /* bytes of code that continues exits */
+#define UNIT_INSNS	 48	     /* at most so many instructions in a piece */
+#define UNIT_PIECES	 48	     /* and so many pieces on the way to an exit */
+#define UNIT_PATH	 320	     /* with so many instructions */
+#define UNIT_ROOM	 (32u << 10) /* cache memory that one may take */
+#define UNIT_TNT_MAX	 16	     /* bytes of TNT packets at an exit */
+#define EXIT_HEAT	 50	     /* an exit that was taken so often is continued */
+#define CACHE_BUCKETS	 65536u	     /* of the hash table of heads */
+#define CACHE_PAGE_BITS	 20	     /* 2^n bits note which pages have translated code */
+#define CACHE_PAGE_LISTS 16384u	     /* of the hash table of pages */
+#define CACHE_AREAS	 16
+#define CACHE_AREA	 (8u << 20)
+#define CACHE_HEATS	 (1u << 20)  /* bytes of an area for counters */
+#define CACHE_PATHS	 (40u << 20) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
 
@@ -110,7 +111,7 @@ struct unit {
 	struct unit_insn *insns;
 	struct exit *exits;
 	struct exit *incoming;
-	struct unit *next; /* of the same hash; of those that continue others */
+	struct unit *next; /* of the same hash */
 };
 
 /* Code of a unit, or its prologue, begins here. */
@@ -127,6 +128,13 @@ struct area {
 	uint32_t mark_count, mark_room;
 };
 
+/* A unit has code in a page. */
+struct page_unit {
+	uint64_t page;
+	struct unit *unit;
+	struct page_unit *next; /* of the same hash */
+};
+
 struct cache {
 	struct area areas[CACHE_AREAS];
 	uint32_t area_count;
@@ -136,9 +144,10 @@ struct cache {
 	 * the time, which must not cost a look at all units.
 	 */
 	uint64_t pages[(1u << CACHE_PAGE_BITS) / 64];
-	bool rotates;	    /* the processor has RORX (BMI2) */
-	size_t path_bytes;  /* of code that continues exits */
-	struct unit *paths; /* which is in these units */
+	struct page_unit *page_units[CACHE_PAGE_LISTS];
+	struct page_unit *unused; /* for page_units */
+	bool rotates;		  /* the processor has RORX (BMI2) */
+	size_t path_bytes;	  /* of code that continues exits */
 	struct unit *buckets[CACHE_BUCKETS];
 };
 
