@@ -16,17 +16,21 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define POLL_MS	      2
-#define ANCESTORS_MAX 64 /* of a process, up to the recorder */
+#define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
+#define ANCESTORS_MAX 64     /* of a process, up to the recorder */
 
 /* A process that was seized because it is about to execve. */
 struct seized {
@@ -50,6 +54,7 @@ struct recording {
 	const char *name;
 	uint32_t stream_count;
 	uint64_t last_tsc;
+	uint32_t event;	   /* native_header.message_event, before what was taken last */
 	bool refused;	   /* r->refusal says why */
 	bool committed;	   /* too late to be refused */
 	bool damage_noted; /* a note says that the shared memory was damaged */
@@ -506,12 +511,49 @@ static void note_damage(struct recording *r)
 }
 
 /* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
+static bool any_seized(const struct recording *r)
+{
+	for (size_t i = 0; i < r->processes.count; i++)
+		if (is_seized(r, r->processes.list[i].pid))
+			return true;
+	return false;
+}
+
+static bool any_runs(const struct recording *r)
+{
+	if (!r->stream_count)
+		return true; /* it has just been started */
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (r->streams->list[i].used && !streams_has_ended(r->streams, i))
+			return true;
+	return false;
+}
+
+/*
+ * Waits for the next event of the programs. Their ends, and stops of those that are seized, are
+ * none: where nobody runs, the kernel is asked for ends, and what is seized is looked at often.
+ */
+static void wait_for_programs(struct recording *r, int timeout_ms)
+{
+	struct native_header *header = r->shared;
+	struct timespec time = {.tv_nsec = timeout_ms * 1000000L};
+
+	if (timeout_ms && any_seized(r))
+		time.tv_nsec = SEIZED_NS;
+	if (timeout_ms && (any_runs(r) || any_seized(r))) {
+		syscall(SYS_futex, &header->message_event, FUTEX_WAIT, r->event, &time, NULL, 0);
+		timeout_ms = 0;
+	}
+	processes_wait(&r->processes, timeout_ms);
+	r->event = __atomic_load_n(&header->message_event, __ATOMIC_ACQUIRE);
+}
+
 static void drain(struct recording *r, int timeout_ms)
 {
 	bool ended[NATIVE_THREADS];
 
 	/* The ends are read first: all messages were sent before. */
-	processes_wait(&r->processes, timeout_ms);
+	wait_for_programs(r, timeout_ms);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		ended[i] = streams_has_ended(r->streams, i);
 	native_messages_drain(r->messages);

@@ -82,7 +82,7 @@ struct context {
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
 	struct step step;
-	uint8_t *description;	   /* exits.c: room for a message */
+	uint8_t *description; /* exits.c: room for a message */
 };
 
 /* What all threads of the process share. */
@@ -146,7 +146,7 @@ uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip); /* TIP.PGE
 uint8_t *packets_disable(struct context *c, uint8_t *at);	      /* TIP.PGD without an IP */
 /* An asynchronous event at `ip`: FUP, TIP.PGD. */
 uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip);
-#define PACKETS_MAX 64 /* the most bytes that one of them writes */
+#define PACKETS_MAX	 64 /* the most bytes that one of them writes */
 #define PACKETS_OUTCOMES 16 /* and that unit_cut() writes before it */
 /* Makes room for both at c->log: changes chunks if need be. Only between units. */
 uint8_t *packets_room(struct context *c, uint64_t ip);
