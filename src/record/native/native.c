@@ -35,6 +35,8 @@
 /* A process that was seized because it is about to execve. */
 struct seized {
 	int32_t pid;
+	int32_t tid; /* of the thread, which has the number `pid` from its execve on */
+	bool waits_for_pid;
 	struct seized *next;
 };
 
@@ -170,8 +172,8 @@ static void write_truth(struct recording *r, unsigned slot, bool ended)
 	r->truths[slot] = (struct native_truth_thread){0};
 }
 
-/* exec: the process continues with another program. */
-static void finish_thread(struct recording *r, unsigned slot, bool exec)
+/* exec: the thread that made the process continue with another program; 0: it does not. */
+static void finish_thread(struct recording *r, unsigned slot, int32_t exec)
 {
 	const struct native_stream s = r->streams->list[slot];
 	const struct process *process = processes_find(&r->processes, s.pid);
@@ -179,13 +181,13 @@ static void finish_thread(struct recording *r, unsigned slot, bool exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 
 	streams_finish(r->streams, slot);
-	write_truth(r, slot, ended || exec);
+	write_truth(r, slot, ended || s.tid == exec);
 	if (!exec || s.tid != s.pid)
 		wrote(r,
 		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));
 }
 
-static void finish_process(struct recording *r, int32_t pid, bool exec)
+static void finish_process(struct recording *r, int32_t pid, int32_t exec)
 {
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		if (r->streams->list[i].used && r->streams->list[i].pid == pid)
@@ -224,7 +226,7 @@ static void bury(struct recording *r, size_t i)
 {
 	const int32_t pid = r->processes.list[i].pid;
 
-	finish_process(r, pid, false);
+	finish_process(r, pid, 0);
 	forget_seized(r, pid);
 	processes_remove(&r->processes, i);
 }
@@ -278,8 +280,9 @@ static void on_exec(struct recording *r, const struct native_message *m)
 	struct seized *s = is_descendant(m->pid) ? calloc(1, sizeof(*s)) : NULL;
 	struct ptah_message why = {"it does not descend from the recorder"};
 
-	if (s && inject_seize(m->pid, &why) >= 0) {
+	if (s && inject_seize(m->tid, &why) >= 0) {
 		s->pid = m->pid;
+		s->tid = m->tid;
 		s->next = r->seized;
 		r->seized = s;
 	} else {
@@ -324,15 +327,32 @@ static void read_comm(int32_t pid, char name[16])
 	name[strcspn(name, "\n")] = '\0';
 }
 
+/*
+ * Other threads may have gone on after the message, until the kernel ended them: what they ran is
+ * before the new program's mappings, which are the code of all that comes later.
+ */
+static void take_time(struct recording *r)
+{
+#ifdef __x86_64__
+	const uint64_t now = __builtin_ia32_rdtsc();
+
+	if (now > r->last_tsc)
+		r->last_tsc = now;
+#else
+	(void)r;
+#endif
+}
+
 /* The process stands before the first instruction of its new program. */
-static void enter_program(struct recording *r, int32_t pid)
+static void enter_program(struct recording *r, int32_t pid, int32_t tid)
 {
 	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .or_natively = true};
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
 	char name[16];
 
-	finish_process(r, pid, true);
+	take_time(r);
+	finish_process(r, pid, tid);
 	read_comm(pid, name);
 	if (process)
 		process_set_name(process, name);
@@ -354,21 +374,38 @@ static void enter_program(struct recording *r, int32_t pid)
 	}
 }
 
+/*
+ * inject_exec() of the thread. One that is not the first of its process has the process's number
+ * when its execve is reported; its own is nobody's from then on, or if it was killed.
+ */
+static int await_exec(struct seized *s, int *ended)
+{
+	struct ptah_message why = {""};
+	int status;
+
+	if (!s->waits_for_pid) {
+		status = inject_exec(s->tid, ended, &why);
+		if (s->tid == s->pid || status != PTAH_E_MISSING)
+			return status;
+		s->waits_for_pid = true;
+	}
+	return inject_exec(s->pid, ended, &why);
+}
+
 static void look_at_seized(struct recording *r)
 {
 	struct seized *next;
 
 	for (struct seized *s = r->seized; s; s = next) {
-		const int32_t pid = s->pid;
-		struct ptah_message why = {""};
-		int ended = 0, status = inject_exec(pid, &ended, &why);
+		const int32_t pid = s->pid, tid = s->tid;
+		int ended = 0, status = await_exec(s, &ended);
 
 		next = s->next;
 		if (!status)
 			continue;
 		forget_seized(r, pid);
 		if (status > 0)
-			enter_program(r, pid);
+			enter_program(r, pid, tid);
 		else if (status == PTAH_E_MISSING &&
 			 pid == r->pid) { /* its status has been taken */
 			r->r->status.wait_status = ended;
@@ -473,7 +510,7 @@ static void on_message(void *context, const struct native_message *m, const char
 		break;
 	case NATIVE_MESSAGE_EXEC_FAILED:
 		forget_seized(r, m->pid);
-		inject_release(m->pid);
+		inject_release(m->tid);
 		break;
 	case NATIVE_MESSAGE_REFUSED:
 		on_refused(r, m, payload);
@@ -562,7 +599,7 @@ static void drain(struct recording *r, int timeout_ms)
 	look_at_seized(r);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		if (ended[i] && r->streams->list[i].used)
-			finish_thread(r, i, false);
+			finish_thread(r, i, 0);
 		else
 			streams_drain(r->streams, i);
 	}
@@ -576,7 +613,7 @@ static void leave(struct recording *r)
 {
 	__atomic_store_n(&r->shared->recorder_alive, 0, __ATOMIC_RELEASE);
 	while (r->seized) {
-		inject_release(r->seized->pid);
+		inject_release(r->seized->waits_for_pid ? r->seized->pid : r->seized->tid);
 		forget_seized(r, r->seized->pid);
 	}
 }
@@ -594,7 +631,7 @@ static int take_rest(struct recording *r)
 				      r->processes.list[i].pid, r->processes.list[i].name);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		if (r->streams->list[i].used)
-			finish_thread(r, i, false);
+			finish_thread(r, i, 0);
 	return r->r->error;
 }
 

@@ -26,7 +26,10 @@ leaves()
 }
 
 "$PTAH" record -q --dry-run --recorder=native true >dry.txt 2>&1 || skip "$(cat dry.txt)"
-leaves 'starts a thread' 'recorded by qemu, not by native' threads
-leaves 'starts a thread' 'runs on untraced' threads late
+leaves 'segment register GS' 'recorded by qemu, not by native' gs
+leaves 'segment register GS' 'runs on untraced' gs late
+# All threads leave together.
+leaves 'segment register GS' 'recorded by qemu, not by native' threads
+leaves 'segment register GS' 'runs on untraced' threads late
 # QEMU has no ptrace().
 leaves 'calls ptrace' 'runs on untraced' ptrace late

@@ -16,6 +16,7 @@
 #include <asm/stat.h>
 #include <linux/fcntl.h>
 #include <linux/mman.h>
+#include <linux/sched.h>
 
 /* As <linux/stat.h> has them, but not beside a libc. */
 #define FILE_TYPE    0170000
@@ -24,7 +25,7 @@
 
 bool effect_is_committed(const struct context *c)
 {
-	return c->runtime->committed ||
+	return __atomic_load_n(&c->runtime->committed, __ATOMIC_SEQ_CST) ||
 	       __atomic_load_n(&c->runtime->shared->committed, __ATOMIC_RELAXED);
 }
 
@@ -32,9 +33,8 @@ void effect_commit(struct context *c)
 {
 	struct native_message m;
 
-	if (c->runtime->committed)
+	if (__atomic_exchange_n(&c->runtime->committed, true, __ATOMIC_SEQ_CST))
 		return;
-	c->runtime->committed = true;
 	if (__atomic_exchange_n(&c->runtime->shared->committed, 1, __ATOMIC_RELAXED))
 		return;
 	m = (struct native_message){.type = NATIVE_MESSAGE_COMMITTED};
@@ -55,9 +55,9 @@ static void set_opened(struct syscalls *s, uint64_t descriptor, bool opened)
 	if (n >= SYSCALL_DESCRIPTORS)
 		return;
 	if (opened)
-		s->opened[n / 64] |= UINT64_C(1) << n % 64;
+		__atomic_fetch_or(&s->opened[n / 64], UINT64_C(1) << n % 64, __ATOMIC_RELAXED);
 	else
-		s->opened[n / 64] &= ~(UINT64_C(1) << n % 64);
+		__atomic_fetch_and(&s->opened[n / 64], ~(UINT64_C(1) << n % 64), __ATOMIC_RELAXED);
 }
 
 static bool opens_for_reading(uint64_t flags)
@@ -106,8 +106,9 @@ bool effect_is_outside(const struct context *c, const struct call *call)
 	case SYSCALL_SHMAT:
 	case SYSCALL_FORK:
 	case SYSCALL_VFORK:
-	case SYSCALL_CLONE:
 		return true;
+	case SYSCALL_CLONE:
+		return !(w[1] & CLONE_THREAD);
 	case SYSCALL_OPEN:
 		return !opens_for_reading(w[2]);
 	case SYSCALL_OPENAT:
@@ -157,7 +158,7 @@ bool effect_after(struct context *c, const struct call *call, int64_t result)
 		return false;
 	case SYSCALL_CLOSE_RANGE:
 		for (unsigned i = 0; i < SYSCALL_DESCRIPTORS / 64; i++)
-			s->opened[i] = 0;
+			__atomic_store_n(&s->opened[i], 0, __ATOMIC_RELAXED);
 		return false;
 	default:
 		return false;

@@ -9,6 +9,23 @@
 
 static const char no_memory[] = "there is no memory for translated code";
 
+/* Contexts that are used again are in the list already. */
+static void add_context(struct context *c)
+{
+	struct runtime *rt = c->runtime;
+	const struct context *at;
+
+	cache_lock(c);
+	at = rt->contexts;
+	while (at && at != c)
+		at = at->next;
+	if (!at) {
+		c->next = rt->contexts;
+		__atomic_store_n(&rt->contexts, c, __ATOMIC_RELEASE);
+	}
+	cache_unlock(c);
+}
+
 void unit_begin(struct context *c)
 {
 	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
@@ -18,10 +35,7 @@ void unit_begin(struct context *c)
 	c->gate_syscall = (uintptr_t)gate_syscall;
 	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
 		table[i] = (uintptr_t)gate_miss;
-	cache_lock(c);
-	c->next = c->runtime->contexts;
-	c->runtime->contexts = c;
-	cache_unlock(c);
+	add_context(c);
 }
 
 /* The code at r->rip is not translated: it cannot be executed, or the translator does not know it.
@@ -51,6 +65,8 @@ static _Noreturn void resume(struct context *c, struct registers *r, uint64_t ca
 {
 	if (!cache_address)
 		leave(c, r, no_memory);
+	if (leave_is_due(c))
+		leave_too(c, r);
 	gate_resume(c, r, cache_address);
 }
 

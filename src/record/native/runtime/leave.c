@@ -13,6 +13,7 @@
 #include <linux/time_types.h>
 
 #define STRICT_STATUS 125
+#define STOP_WAIT_NS  2000000 /* after which threads that are not out yet are stopped again */
 /* How long a process that was refused waits before it looks whether its recorder still exists. */
 #define REFUSED_WAIT_NS 100000000
 
@@ -47,14 +48,89 @@ static void refuse(struct context *c, uint64_t rip, const char *why)
 	wait_for_end(c);
 }
 
+/* ---- Several threads --------------------------------------------------------- */
+
+/*
+ * The handlers are the process's: no thread can stay in the cache, where stores fault and signals
+ * have to be kept, when the kernel has the program's handlers again. So the thread that leaves
+ * stops all others, and each leaves at its next head. A thread that waits in a system call is left
+ * there, so that it need not be interrupted: it leaves when the call is done.
+ */
+static bool is_in(const struct context *c)
+{
+	return __atomic_load_n(&c->state, __ATOMIC_SEQ_CST) == CONTEXT_RUNNING &&
+	       !__atomic_load_n(&c->in_call, __ATOMIC_SEQ_CST);
+}
+
+/* Whether there are any. */
+static bool stop_each(const struct context *c)
+{
+	const struct context *other = __atomic_load_n(&c->runtime->contexts, __ATOMIC_ACQUIRE);
+	bool found = false;
+
+	for (; other; other = other->next)
+		if (other != c && is_in(other)) {
+			found = true;
+			signals_stop(c, other);
+		}
+	return found;
+}
+
+static void stop_others(struct context *c)
+{
+	const struct __kernel_timespec wait = {.tv_nsec = STOP_WAIT_NS};
+	uint32_t *event = &c->runtime->out_event, before;
+
+	for (;;) {
+		before = __atomic_load_n(event, __ATOMIC_ACQUIRE);
+		if (!stop_each(c))
+			return;
+		signals_hold(c);
+		sys_call(__NR_futex, (uint64_t)event, FUTEX_WAIT_PRIVATE, before, (uint64_t)&wait,
+			 0, 0);
+	}
+}
+
+static void wait_until_left(struct context *c)
+{
+	struct runtime *rt = c->runtime;
+
+	signals_hold(c);
+	__atomic_store_n(&c->state, CONTEXT_OUT, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&rt->out_event, 1, __ATOMIC_RELEASE);
+	sys_call(__NR_futex, (uint64_t)&rt->out_event, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
+	while (!__atomic_load_n(&rt->left, __ATOMIC_ACQUIRE))
+		sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+}
+
+/* The first thread that leaves, after which none is in the cache. */
+static void leave_first(struct context *c, uint64_t rip, const char *why)
+{
+	struct runtime *rt = c->runtime;
+
+	stop_others(c);
+	refuse(c, rip, why);
+	message_text(c, NATIVE_MESSAGE_LEFT, rip, why);
+	if (rt->flags & NATIVE_STRICT)
+		end_process();
+	signals_restore(c);
+	__atomic_store_n(&rt->left, 1, __ATOMIC_RELEASE);
+	sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
+}
+
 _Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why)
 {
 	ring_end(c);
-	refuse(c, r->rip, why);
-	message_text(c, NATIVE_MESSAGE_LEFT, r->rip, why);
-	if (c->runtime->flags & NATIVE_STRICT)
-		end_process();
+	if (!__atomic_exchange_n(&c->runtime->leaving, 1, __ATOMIC_SEQ_CST))
+		leave_first(c, r->rip, why);
+	else
+		wait_until_left(c);
 	signals_leave(c, r);
+}
+
+_Noreturn void leave_too(struct context *c, struct registers *r)
+{
+	leave(c, r, "");
 }
 
 _Noreturn void leave(struct context *c, struct registers *r, const char *why)

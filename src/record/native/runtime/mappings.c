@@ -41,12 +41,24 @@ static uint64_t end_of(uint64_t start, uint64_t bytes)
 static void lock_ranges(struct syscalls *s)
 {
 	while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE))
-		__builtin_ia32_pause();
+		sys_call(__NR_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
 static void unlock_ranges(struct syscalls *s)
 {
 	__atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
+}
+
+void mapping_lock(struct context *c)
+{
+	if (c->syscalls)
+		lock_ranges(c->syscalls);
+}
+
+void mapping_unlock(struct context *c)
+{
+	if (c->syscalls)
+		unlock_ranges(c->syscalls);
 }
 
 static void add_executable(struct syscalls *s, uint64_t start, uint64_t end)
@@ -344,11 +356,13 @@ static int64_t call_range(struct context *c, const struct call *call)
 
 	if (end > start)
 		changes_before_mapping(c, start, end);
-	if (changes)
-		unit_forget(c, start, end);
+	if (!changes)
+		return call_around(c, call);
+	cache_lock(c);
+	unit_forget(c, start, end);
 	result = call_around(c, call);
-	if (changes)
-		report_bytes(c, start, end);
+	report_bytes(c, start, end);
+	cache_unlock(c);
 	return result;
 }
 

@@ -157,6 +157,16 @@ bool memory_add(struct runtime *rt, uint64_t start, uint64_t end)
 	return added;
 }
 
+void memory_hold(struct runtime *rt)
+{
+	lock(rt->arena);
+}
+
+void memory_release(struct runtime *rt)
+{
+	unlock(rt->arena);
+}
+
 void *memory_map(struct runtime *rt, size_t n)
 {
 	void *at;

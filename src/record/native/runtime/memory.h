@@ -21,4 +21,8 @@ struct runtime *memory_begin(uint64_t seed);
 /* Lets memory_is_ours() know of what the recorder has mapped. False: too many ranges. */
 bool memory_add(struct runtime *rt, uint64_t start, uint64_t end);
 
+/* Nobody else changes the runtime's memory until memory_release(). Around fork(). */
+void memory_hold(struct runtime *rt);
+void memory_release(struct runtime *rt);
+
 #endif

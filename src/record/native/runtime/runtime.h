@@ -52,6 +52,12 @@ struct step {
 	bool repeats, indirect, pushes_flags;
 };
 
+enum context_state {
+	CONTEXT_FREE = 0, /* of no thread: the next one that begins may take it */
+	CONTEXT_RUNNING,
+	CONTEXT_OUT, /* the thread waits until all of them run on untraced */
+};
+
 struct context {
 	struct context *self;
 	uint64_t rcx, rax, log, r11;
@@ -81,6 +87,14 @@ struct context {
 	struct syscalls *syscalls; /* syscalls.c */
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
+	uint32_t state;		   /* enum context_state */
+	/*
+	 * The thread is in a system call of the program that may wait for long: it does not come
+	 * back to the cache without having looked whether the process leaves.
+	 */
+	bool in_call;
+	bool discards;		      /* nobody reads what this thread writes: there is no slot */
+	struct native_thread *unread; /* its slot then */
 	struct step step;
 	uint8_t *description; /* exits.c: room for a message */
 };
@@ -92,7 +106,11 @@ struct runtime {
 	struct arena *arena;	   /* memory.c */
 	struct cache *cache;	   /* cache.c */
 	uint32_t cache_lock;	   /* cache_lock() */
-	struct context *contexts;  /* of all threads; changed with the cache's lock */
+	struct context *contexts;  /* of all threads; it only grows, with the cache's lock */
+	uint32_t leaving;	   /* a thread leaves: all have to (leave.c) */
+	uint32_t out_event;	   /* futex: counted up by each thread that is out */
+	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
+	bool lacks_slots;	   /* a note says that a thread is not recorded */
 	struct changes *changes;   /* changes.c */
 	struct handlers *handlers; /* signals.c */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
@@ -220,11 +238,15 @@ void syscall_gate(struct context *c, struct registers *r);
 /* The first thread of the process begins: takes over what the process has inherited. */
 void signals_begin(struct context *c);
 /*
- * In a new thread, on its own context, before its first instruction. parent: the context of
- * the thread that called clone() with these flags. All signals are blocked until it has
- * been called (signals_hold() in the parent).
+ * In the thread `parent`, for the one that it is about to start with these flags of clone(), which
+ * will run on the context c. False: there is no memory.
  */
-void signals_begin_thread(struct context *c, const struct context *parent, uint64_t clone_flags);
+bool signals_prepare_thread(struct context *c, const struct context *parent, uint64_t clone_flags);
+/*
+ * In the new thread, before its first instruction. All signals are blocked until then, as they were
+ * in its parent when it was started.
+ */
+void signals_begin_thread(struct context *c);
 /* In the child of fork() or vfork(), on a context of its own: nothing is pending there. */
 void signals_forked(struct context *c);
 /* Blocks all signals of this thread, and sets the program's mask again. Not nested. */
@@ -272,9 +294,13 @@ _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
  * and the kernel say what is wrong, and delivers that signal.
  */
 _Noreturn void signals_no_code(struct context *c, struct registers *r);
+/* Sends a signal that is not the program's, so that the thread comes to a head soon. */
+void signals_stop(const struct context *c, const struct context *other);
+/* Gives the kernel the program's handlers. No thread of the process is in the cache any more. */
+void signals_restore(struct context *c);
 /*
- * Gives the kernel the program's handlers, mask, alternate stack and pending signals, and
- * goes on natively with these registers; GS becomes 0. For leave().
+ * Gives the kernel the program's handlers (unless runtime.left), mask, alternate stack and pending
+ * signals, and goes on natively with these registers; GS becomes 0. For leave().
  */
 _Noreturn void signals_leave(struct context *c, const struct registers *r);
 /*
@@ -290,6 +316,16 @@ _Noreturn void signals_leave_child(struct context *c, const struct registers *r)
  * why: a sentence without a full stop.
  */
 _Noreturn void leave(struct context *c, struct registers *r, const char *why);
+/*
+ * Where another thread leaves, this one has to, too: the kernel has one set of handlers for all.
+ * Called at a head, after the last look at signals and before the cache is entered. Tracing is
+ * enabled.
+ */
+static inline bool leave_is_due(const struct context *c)
+{
+	return __atomic_load_n(&c->runtime->leaving, __ATOMIC_SEQ_CST);
+}
+_Noreturn void leave_too(struct context *c, struct registers *r);
 /* Something is wrong with the runtime itself. */
 _Noreturn void leave_broken(struct context *c, const char *what);
 

@@ -64,7 +64,13 @@ static void get_call(const struct registers *r, uint64_t call[7])
 
 bool signals_call(struct context *c, const uint64_t call[7], int64_t *result)
 {
-	return signals_window(call, result, &c->pending);
+	bool made;
+
+	/* Written before and after the call, and read by a thread that leaves: see leave.c. */
+	__atomic_store_n(&c->in_call, true, __ATOMIC_SEQ_CST);
+	made = signals_window(call, result, &c->pending);
+	__atomic_store_n(&c->in_call, false, __ATOMIC_SEQ_CST);
+	return made;
 }
 
 /* Actions, mask, alternate stack */

@@ -31,6 +31,9 @@ enum {
 
 #define SIGNAL_SETMASK 2
 
+/* siginfo.si_code of signals_stop(), whose address is struct runtime's. */
+#define STOP_CODE (-0x5054)
+
 enum {
 	TRAP_SINGLE_STEP = 1,
 	TRAP_BREAKPOINT = 3,
@@ -151,6 +154,8 @@ static bool take_kept(struct context *c, struct kept *k)
 
 	for (int n = 1; n < FAULT_SLOTS; n++)
 		if (s->sent[n].info.number && !(mask & SIGNAL_BIT(n))) {
+			/* Not the handler, which waits for the lock of the actions. */
+			set_kernel_mask(ALL_BUT_FAULTS);
 			*k = s->sent[n];
 			__atomic_store_n(&s->sent[n].info.number, 0, __ATOMIC_SEQ_CST);
 			k->action = take_action(s->handlers, n);
@@ -256,11 +261,11 @@ static void set_kernel_action(int number, const struct action *a)
 	sys_call(__NR_rt_sigaction, (uint64_t)number, (uintptr_t)a, 0, SIGNAL_SET_SIZE, 0, 0);
 }
 
-_Noreturn void signals_leave_child(struct context *c, const struct registers *r)
+void signals_restore(struct context *c)
 {
-	const struct alternate_stack none = {.flags = STACK_DISABLE};
-	struct signals *s = c->signals;
+	const struct signals *s = c->signals;
 
+	changes_give_back_all(c);
 	set_kernel_mask(~UINT64_C(0));
 	for (int n = 1; n <= SIGNALS; n++) {
 		const struct action *a = &s->handlers->actions[n];
@@ -268,24 +273,39 @@ _Noreturn void signals_leave_child(struct context *c, const struct registers *r)
 		if (is_fault_number(n) || a->handler > SIGNAL_IGNORE)
 			set_kernel_action(n, a);
 	}
+}
+
+/* Mask, alternate stack and registers: what is the thread's own. */
+static _Noreturn void leave_thread(struct context *c, const struct registers *r)
+{
+	const struct alternate_stack none = {.flags = STACK_DISABLE};
+	struct signals *s = c->signals;
+
 	/* A frame can bring back a stack, but not that there is none. */
 	if (!s->stack.size)
 		sys_call(__NR_sigaltstack, (uintptr_t)&none, 0, 0, 0, 0, 0);
 	load(c, r, s->blocked, &s->stack, true);
 }
 
+_Noreturn void signals_leave_child(struct context *c, const struct registers *r)
+{
+	signals_restore(c);
+	leave_thread(c, r);
+}
+
 _Noreturn void signals_leave(struct context *c, const struct registers *r)
 {
 	const struct signals *s = c->signals;
 
-	changes_give_back_all(c);
 	set_kernel_mask(~UINT64_C(0));
 	for (int n = 1; n < FAULT_SLOTS; n++)
 		if (s->sent[n].info.number)
 			requeue(c, &s->sent[n].info);
 	if (s->ordinary.info.number)
 		requeue(c, &s->ordinary.info);
-	signals_leave_child(c, r);
+	if (!__atomic_load_n(&c->runtime->left, __ATOMIC_ACQUIRE))
+		signals_restore(c);
+	leave_thread(c, r);
 }
 
 /* Delivery */
@@ -414,6 +434,7 @@ void signals_force_segv(struct context *c, struct registers *r)
 {
 	struct kept k = {.info = {.number = SIGNAL_SEGV, .code = INFO_KERNEL}};
 
+	set_kernel_mask(ALL_BUT_FAULTS);
 	k.action = take_action(c->signals->handlers, SIGNAL_SEGV);
 	deliver(c, r, &k, true, false);
 }
@@ -459,6 +480,8 @@ _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
 		signals_deliver(c, r);
 		put(c, packets_enable(c, log_at(c), r->rip));
 	}
+	if (leave_is_due(c))
+		leave_too(c, r);
 	address = unit_enter(c, r->rip);
 	if (address)
 		gate_resume(c, r, address);
@@ -690,16 +713,37 @@ static void on_fault(struct context *c, const struct signal_info *info, struct u
 		leave_broken(c, "a fault in the runtime's own code");
 }
 
+static bool is_stop(const struct context *c, const struct signal_info *info)
+{
+	return info->number == SIGNAL_TRAP && info->code == STOP_CODE &&
+	       info->address == (uintptr_t)c->runtime;
+}
+
+void signals_stop(const struct context *c, const struct context *other)
+{
+	const struct signal_info info = {
+	    .number = SIGNAL_TRAP, .code = STOP_CODE, .address = (uintptr_t)c->runtime};
+	const int32_t tid = __atomic_load_n(&other->tid, __ATOMIC_RELAXED);
+
+	if (tid) /* it has begun */
+		sys_call(__NR_rt_tgsigqueueinfo, (uint32_t)c->pid, (uint32_t)tid, SIGNAL_TRAP,
+			 (uintptr_t)&info, 0, 0);
+}
+
 static void on_signal(int number, struct signal_info *info, struct user_context *u)
 {
 	struct context *c = this_context();
 
 	(void)number;
 	learn(c->signals, u);
-	if (is_fault(info))
+	if (is_fault(info)) {
 		on_fault(c, info, u);
-	else
+	} else if (is_stop(c, info)) {
+		__atomic_store_n(&c->pending, true, __ATOMIC_SEQ_CST);
+		interrupt(c, u);
+	} else {
 		keep(c, info, u);
+	}
 }
 
 _Noreturn void signals_no_code(struct context *c, struct registers *r)
@@ -745,7 +789,7 @@ static _Noreturn void no_memory(struct context *c)
 }
 
 /* The stack of the kernel's handler, and what a thread needs of its own. */
-static struct signals *make(struct context *c)
+static struct signals *make(const struct context *c)
 {
 	struct signals *s = memory_take(c->runtime, sizeof(*s));
 	uint8_t *stack = memory_map(c->runtime, OWN_STACK_BYTES), *fp;
@@ -761,7 +805,7 @@ static struct signals *make(struct context *c)
 		s->stack.flags = STACK_DISABLE;
 		return s;
 	}
-	no_memory(c);
+	return NULL;
 }
 
 static void set_own_stack(const struct signals *s)
@@ -774,8 +818,7 @@ void signals_begin(struct context *c)
 	struct signals *s = make(c);
 	uint8_t byte;
 
-	s->handlers = memory_take(c->runtime, sizeof(*s->handlers));
-	if (!s->handlers)
+	if (!s || !(s->handlers = memory_take(c->runtime, sizeof(*s->handlers))))
 		no_memory(c);
 	sys_call(__NR_rt_sigprocmask, SIGNAL_SETMASK, 0, (uintptr_t)&s->blocked, SIGNAL_SET_SIZE, 0,
 		 0);
@@ -798,32 +841,36 @@ void signals_begin(struct context *c)
 	set_own_stack(s);
 }
 
-#define CLONE_VM      0x100u
-#define CLONE_SIGHAND 0x800u
-#define CLONE_VFORK   0x4000u
+#define CLONE_VM    0x100u
+#define CLONE_VFORK 0x4000u
 
-void signals_begin_thread(struct context *c, const struct context *parent, uint64_t clone_flags)
+bool signals_prepare_thread(struct context *c, const struct context *parent, uint64_t clone_flags)
 {
 	const struct signals *p = parent->signals;
-	struct signals *s = make(c);
+	struct signals *s = c->signals ? c->signals : make(c);
+	struct alternate_stack own;
+	uint8_t *fp;
 
+	if (!s)
+		return false;
+	own = s->own, fp = s->fp;
+	__builtin_memset(s, 0, sizeof(*s));
+	s->own = own, s->fp = fp;
 	s->handlers = p->handlers;
-	if (!(clone_flags & CLONE_SIGHAND)) {
-		s->handlers = memory_take(c->runtime, sizeof(*s->handlers));
-		if (!s->handlers)
-			no_memory(c);
-		__builtin_memcpy(s->handlers->actions, p->handlers->actions,
-				 sizeof(s->handlers->actions));
-	}
 	s->blocked = p->blocked;
+	s->stack.flags = STACK_DISABLE;
 	if ((clone_flags & (CLONE_VM | CLONE_VFORK)) != CLONE_VM)
 		s->stack = p->stack;
 	s->error = p->error, s->trap = p->trap, s->cr2 = p->cr2;
 	s->model = p->model;
 	s->handler_pkru = p->handler_pkru;
 	c->signals = s;
-	c->pending = false;
-	set_own_stack(s);
+	return true;
+}
+
+void signals_begin_thread(struct context *c)
+{
+	set_own_stack(c->signals);
 	signals_apply_mask(c);
 }
 

@@ -64,6 +64,7 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	c->stack = (uint64_t)(uintptr_t)h & ~UINT64_C(15);
 	c->pid = c->tid = h->pid;
 	c->inside = true;
+	c->state = CONTEXT_RUNNING;
 	c->slot =
 	    (struct native_thread *)(uintptr_t)(h->shared + native_slot_at(rt->flags, h->slot));
 	sys_call(__NR_arch_prctl, SET_GS, (uint64_t)(uintptr_t)c, 0, 0, 0, 0);

@@ -89,6 +89,9 @@ bool effect_is_committed(const struct context *c);
 /* Why a call of this kind has to leave; NULL: it need not. */
 const char *mapping_refusal(const struct context *c, const struct call *call);
 int64_t mapping_call(struct context *c, const struct call *call);
+/* The lock of struct syscalls' ranges, if there is one. Around fork(). */
+void mapping_lock(struct context *c);
+void mapping_unlock(struct context *c);
 
 /* threads.c */
 /* Why a call of this kind has to leave; NULL: it need not. */

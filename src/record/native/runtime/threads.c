@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that begin and end processes: exit, execve, fork and its relatives.
+ * System calls that begin and end threads and processes: exit, execve, clone and its relatives.
  *
  * The child of fork() has a copy of everything but the shared memory: it takes a slot of its own
  * there, and is recorded from its first instruction on.
+ *
+ * A thread gets a context and a slot from its parent, and begins on its own stack of the runtime;
+ * everything else that clone() is to do the kernel does for the program, such as clearing a word
+ * when the thread is gone, which comes after its last instruction here.
  *
  * The child of vfork() shares the runtime's memory with its parent, which waits until the child
  * calls execve or ends. It runs natively meanwhile, with a stack of the runtime's that the parent
@@ -14,9 +18,13 @@
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/syscalls.h"
 
+#include "record/native/runtime/contexts.h"
+#include "record/native/runtime/memory.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
 
 #include <asm/errno.h>
+#include <asm/prctl.h>
 #include <linux/sched.h>
 
 #define CHILD_STACK 16384 /* of the runtime, for signals_leave() in the child of vfork() */
@@ -39,6 +47,13 @@ static uint64_t clone_flags(const struct call *call)
 	}
 }
 
+static bool is_thread(uint64_t flags)
+{
+	const uint64_t all = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+
+	return (flags & (all | CLONE_VFORK)) == all;
+}
+
 const char *process_refusal(const struct context *c, const struct call *call)
 {
 	const uint64_t flags = clone_flags(call);
@@ -48,21 +63,35 @@ const char *process_refusal(const struct context *c, const struct call *call)
 		return NULL;
 	if (flags & STRANGE_FLAGS)
 		return "the program starts a process in a namespace of its own";
+	if (is_thread(flags))
+		return NULL;
 	if ((flags & CLONE_VM) && !(flags & CLONE_VFORK))
-		return "the program starts a thread";
+		return "the program starts a process that shares its memory";
 	if (flags & (CLONE_THREAD | CLONE_SIGHAND))
-		return "the program starts a thread";
+		return "the program starts a process that shares its signal handlers";
 	return NULL;
 }
 
 /* ---- The end ---------------------------------------------------------------- */
 
-/* The thread, or the process, ends here. */
-static _Noreturn void call_exit(struct context *c, const struct call *call)
+/* The process ends here. What other threads have logged ends at their last packets. */
+static _Noreturn void call_exit_group(struct context *c, const struct call *call)
 {
 	ring_end(c);
 	for (;;)
 		syscall_kernel(call);
+}
+
+/* Returns where a signal is to be delivered first: it may be the process's. */
+static void call_exit(struct context *c, const struct call *call)
+{
+	signals_hold(c);
+	if (c->pending) {
+		signals_release(c);
+		return;
+	}
+	ring_end(c);
+	context_end(c, call->words[1]);
 }
 
 /* Returns only where the call has failed. What this image has logged stays in its slot. */
@@ -82,50 +111,53 @@ static int64_t call_exec(struct context *c, const struct call *call)
 
 /* ---- fork --------------------------------------------------------------------- */
 
-static struct native_thread *slot_at(const struct runtime *rt, unsigned n)
+/* No other thread is within the runtime's data when fork() copies them. */
+static void take_locks(struct context *c)
 {
-	return (struct native_thread *)((uint8_t *)rt->shared + native_slot_at(rt->flags, n));
+	signals_hold(c);
+	cache_lock(c);
+	memory_hold(c->runtime);
+	signals_lock(c->runtime->handlers);
+	mapping_lock(c);
 }
 
-/* NATIVE_THREADS: all are in use. */
-static unsigned claim_slot(const struct runtime *rt)
+static void give_locks(struct context *c)
 {
-	for (unsigned n = 0; n < NATIVE_THREADS; n++) {
-		uint32_t free = NATIVE_SLOT_FREE;
-
-		if (__atomic_compare_exchange_n(&slot_at(rt, n)->state, &free, NATIVE_SLOT_ACTIVE,
-						false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			return n;
-	}
-	return NATIVE_THREADS;
+	mapping_unlock(c);
+	signals_unlock(c->runtime->handlers);
+	memory_release(c->runtime);
+	cache_unlock(c);
 }
 
-static void release_slot(const struct runtime *rt, unsigned n)
+/* The child has this thread alone. The memory of the others' contexts is lost. */
+static void forget_others(struct context *c)
 {
-	if (n < NATIVE_THREADS)
-		__atomic_store_n(&slot_at(rt, n)->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	c->next = NULL;
+	c->runtime->contexts = c;
+	c->runtime->leaving = 0;
 }
 
 /* In the child of fork(): it is a process of its own from here on. */
-static void begin_child(struct context *c, const struct registers *r, unsigned slot)
+static void begin_child(struct context *c, const struct registers *r, struct native_thread *slot)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_FORK, .value = (uint64_t)c->pid};
 
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
 	message_send(c, &m, NULL);
-	if (slot == NATIVE_THREADS) {
+	if (!slot) {
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
 			     "more threads run at the same time than can be recorded");
 		signals_forked(c);
 		signals_leave(c, r);
 	}
-	c->slot = slot_at(c->runtime, slot);
+	c->slot = slot;
+	c->discards = false;
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
 	m.type = NATIVE_MESSAGE_THREAD;
-	m.value = slot;
+	m.value = slot_number(c);
 	message_send(c, &m, NULL);
 	signals_forked(c);
 }
@@ -134,26 +166,124 @@ static void begin_child(struct context *c, const struct registers *r, unsigned s
 static bool call_fork(struct context *c, struct registers *r, const struct call *call)
 {
 	const uint64_t *w = call->words;
-	const unsigned slot = claim_slot(c->runtime);
+	struct native_thread *slot = slot_claim(c);
 	int64_t result;
 
-	signals_hold(c);
+	take_locks(c);
 	/* The child returns here, on its copy of the runtime's stack: the program's comes below. */
 	if (call->treatment == SYSCALL_CLONE)
 		result = sys_call(__NR_clone, w[1], 0, w[3], w[4], w[5], 0);
 	else
 		result = sys_call(__NR_clone, clone_flags(call), 0, 0, 0, 0, 0);
+	give_locks(c);
 	syscall_return(r, call, result);
 	if (result) {
 		signals_release(c);
 		if (sys_is_error(result))
-			release_slot(c->runtime, slot);
+			slot_release(slot);
 		return false;
 	}
 	if (call->treatment == SYSCALL_CLONE && w[2])
 		r->general[4] = w[2];
+	forget_others(c);
 	begin_child(c, r, slot);
 	return true;
+}
+
+/* ---- Threads ------------------------------------------------------------------ */
+
+/*
+ * clone() with a stack for the child, which calls function(argument) there and never returns. In
+ * assembly, because the child must not touch the stack that its parent goes on with. stack_end: a
+ * multiple of 16.
+ */
+static int64_t clone_to(const uint64_t arguments[5], uint64_t stack_end, void (*function)(void *),
+			void *argument)
+{
+	const uint64_t child_tid = arguments[3], tls = arguments[4];
+	register uint64_t r10 __asm__("r10") = child_tid;
+	register uint64_t r8 __asm__("r8") = tls;
+	uint64_t *top = (uint64_t *)(stack_end - 16);
+	int64_t result;
+
+	top[0] = (uint64_t)argument;
+	top[1] = (uint64_t)function;
+	__asm__ volatile("syscall\n\t"
+			 "testq %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "popq %%rdi\n\t"
+			 "popq %%rax\n\t"
+			 "xorl %%ebp, %%ebp\n\t"
+			 "call *%%rax\n\t"
+			 "1:"
+			 : "=a"(result)
+			 : "a"(__NR_clone), "D"(arguments[0]), "S"(top), "d"(arguments[2]),
+			   "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory", "cc");
+	return result;
+}
+
+struct thread_start {
+	struct context *context;
+	struct registers registers;
+};
+
+/* The new thread's first code, with all signals blocked, GS still its parent's. */
+static _Noreturn void run_thread(void *argument)
+{
+	struct thread_start *start = argument;
+	struct context *c = start->context;
+	struct native_message m = {.type = NATIVE_MESSAGE_THREAD};
+
+	sys_call(__NR_arch_prctl, ARCH_SET_GS, (uint64_t)c, 0, 0, 0, 0);
+	__atomic_store_n(&c->tid, (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0),
+			 __ATOMIC_RELEASE);
+	c->slot->pid = c->pid;
+	c->slot->tid = c->tid;
+	ring_begin(c);
+	if (!c->discards) {
+		m.value = slot_number(c);
+		message_send(c, &m, NULL);
+	}
+	signals_begin_thread(c);
+	c->log = (uint64_t)packets_psb(c, (uint8_t *)c->log, start->registers.rip);
+	signals_head(c, &start->registers, true);
+}
+
+static void note_lack_of_slots(struct context *c)
+{
+	if (!__atomic_exchange_n(&c->runtime->lacks_slots, true, __ATOMIC_RELAXED))
+		message_text(c, NATIVE_MESSAGE_NOTE, 0,
+			     "more threads run at the same time than can be recorded: some of them "
+			     "are missing");
+}
+
+static void call_thread(struct context *c, struct registers *r, const struct call *call)
+{
+	const uint64_t *w = call->words, all = ~UINT64_C(0);
+	const uint64_t given[5] = {w[1], w[2], w[3], w[4], w[5]};
+	struct context *child = context_take(c, w[1]);
+	struct thread_start *start;
+	int64_t result;
+
+	if (!child) {
+		syscall_return(r, call, -EAGAIN);
+		return;
+	}
+	if (child->discards)
+		note_lack_of_slots(c);
+	start = (struct thread_start *)((child->stack - sizeof(*start)) & ~UINT64_C(15));
+	start->context = child;
+	start->registers = *r;
+	syscall_return(&start->registers, call, 0);
+	if (w[2])
+		start->registers.general[4] = w[2];
+	sys_call(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (uint64_t)&all, 0, sizeof(all), 0, 0);
+	result = clone_to(given, (uint64_t)start, run_thread, start);
+	signals_release(c);
+	syscall_return(r, call, result);
+	if (sys_is_error(result))
+		context_give_back(child);
 }
 
 /* ---- vfork -------------------------------------------------------------------- */
@@ -167,8 +297,9 @@ struct native_child {
  * In the child of vfork(), on a stack of its own. It shares the context, which stays the parent's:
  * nothing is kept (call_vfork() has seen to that), and nothing else is changed by leaving.
  */
-__attribute__((used)) static _Noreturn void run_native_child(struct native_child *child)
+static _Noreturn void run_native_child(void *argument)
 {
+	const struct native_child *child = argument;
 	struct context view = *child->context;
 	const struct native_message m = {.type = NATIVE_MESSAGE_EXEC};
 
@@ -177,34 +308,6 @@ __attribute__((used)) static _Noreturn void run_native_child(struct native_child
 	view.tid = view.pid;
 	message_ask(&view, &m, NULL);
 	signals_leave(child->context, &child->registers);
-}
-
-/*
- * clone() with a stack for the child, which finds its argument there and never returns. In
- * assembly, because the child must not touch the stack that its parent goes on with.
- */
-static int64_t clone_native(const uint64_t arguments[5], uint64_t stack_end,
-			    struct native_child *child)
-{
-	const uint64_t child_tid = arguments[3], tls = arguments[4];
-	register uint64_t r10 __asm__("r10") = child_tid;
-	register uint64_t r8 __asm__("r8") = tls;
-	int64_t result;
-
-	*(uint64_t *)(stack_end - 16) = (uint64_t)child;
-	__asm__ volatile("syscall\n\t"
-			 "testq %%rax, %%rax\n\t"
-			 "jnz 1f\n\t"
-			 "popq %%rdi\n\t"
-			 "addq $8, %%rsp\n\t"
-			 "xorl %%ebp, %%ebp\n\t"
-			 "call %P[run]\n"
-			 "1:"
-			 : "=a"(result)
-			 : "a"(__NR_clone), "D"(arguments[0]), "S"(stack_end - 16),
-			   "d"(arguments[2]), "r"(r10), "r"(r8), [run] "i"(run_native_child)
-			 : "rcx", "r11", "memory", "cc");
-	return result;
 }
 
 static void call_vfork(struct context *c, struct registers *r, const struct call *call)
@@ -234,7 +337,10 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 	syscall_return(&child->registers, call, 0);
 	if (is_clone && w[2])
 		child->registers.general[4] = w[2];
-	result = clone_native(is_clone ? given : plain, (uint64_t)stack + CHILD_STACK, child);
+	__atomic_store_n(&c->in_call, true, __ATOMIC_SEQ_CST);
+	result = clone_to(is_clone ? given : plain, (uint64_t)stack + CHILD_STACK, run_native_child,
+			  child);
+	__atomic_store_n(&c->in_call, false, __ATOMIC_SEQ_CST);
 	signals_release(c);
 	memory_unmap(c->runtime, stack, CHILD_STACK);
 	syscall_return(r, call, result);
@@ -244,8 +350,10 @@ bool process_call(struct context *c, struct registers *r, const struct call *cal
 {
 	switch (call->treatment) {
 	case SYSCALL_EXIT:
-	case SYSCALL_EXIT_GROUP:
 		call_exit(c, call);
+		return false;
+	case SYSCALL_EXIT_GROUP:
+		call_exit_group(c, call);
 	case SYSCALL_EXEC:
 		syscall_return(r, call, call_exec(c, call));
 		return false;
@@ -255,6 +363,10 @@ bool process_call(struct context *c, struct registers *r, const struct call *cal
 	default:
 		if (!(clone_flags(call) & CLONE_VM))
 			return call_fork(c, r, call);
+		if (is_thread(clone_flags(call))) {
+			call_thread(c, r, call);
+			return false;
+		}
 		call_vfork(c, r, call);
 		return false;
 	}

@@ -5,10 +5,17 @@
  */
 #include "report.h"
 
+#include <asm/prctl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static volatile sig_atomic_t signals;
 
@@ -18,24 +25,61 @@ static void count(int signal)
 	signals++;
 }
 
-static void *add(void *sum)
+/* GS is the recorder's. */
+static void ask_for_gs(void)
 {
-	for (int i = 0; i < 1000; i++)
-		*(long *)sum += i;
+	unsigned long base = 1;
+
+	report("GS", syscall(SYS_arch_prctl, ARCH_GET_GS, &base));
+	report_number("GS", (long)base);
+}
+
+static atomic_bool stop;
+static sem_t ready, end;
+
+static void *spin(void *unused)
+{
+	long n = 0;
+
+	(void)unused;
+	sem_post(&ready);
+	while (!stop)
+		n++;
+	return NULL;
+}
+
+/* Waits in the kernel meanwhile. */
+static void *wait_for_end(void *unused)
+{
+	(void)unused;
+	sem_post(&ready);
+	while (sem_wait(&end))
+		;
 	return NULL;
 }
 
 static void start_threads(void)
 {
-	long sums[4] = {0};
 	pthread_t threads[4];
 
 	for (int i = 0; i < 4; i++)
-		if (pthread_create(&threads[i], NULL, add, &sums[i]))
+		if (pthread_create(&threads[i], NULL, i % 2 ? spin : wait_for_end, NULL))
 			exit(1);
+	for (int i = 0; i < 4; i += !sem_wait(&ready))
+		;
+	ask_for_gs();
+	/* The handlers are the program's again, in each thread. */
+	for (int i = 0; i < 4; i++) {
+		pthread_kill(threads[i], SIGUSR1);
+		while (signals <= i)
+			sched_yield();
+	}
+	stop = true;
+	sem_post(&end);
+	sem_post(&end);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	report_number("threads", sums[0] + sums[1] + sums[2] + sums[3]);
+	report_number("threads", signals);
 }
 
 int main(int count_of_arguments, char **arguments)
@@ -56,6 +100,8 @@ int main(int count_of_arguments, char **arguments)
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	if (!strcmp(arguments[1], "threads"))
 		start_threads();
+	else if (!strcmp(arguments[1], "gs"))
+		ask_for_gs();
 	else
 		report("ptrace", ptrace(PTRACE_PEEKDATA, 0, NULL, NULL));
 	raise(SIGSEGV);

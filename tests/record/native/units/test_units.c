@@ -159,6 +159,11 @@ bool message_send(struct context *c, const struct native_message *m, const void 
 	return true;
 }
 
+_Noreturn void leave_too(struct context *c, struct registers *r)
+{
+	leave(c, r, "another thread leaves");
+}
+
 _Noreturn void leave_broken(struct context *c, const char *what)
 {
 	(void)c;

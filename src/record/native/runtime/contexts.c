@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contexts of a process's threads. They are never given back, but used again: a thread that
+ * ends says so with its last store, after which it needs neither its context nor its stacks.
+ */
+#include "record/native/runtime/contexts.h"
+
+#include "record/native/runtime/sys.h"
+
+#include <linux/futex.h>
+#include <linux/time_types.h>
+
+#define STACK_BYTES (128u << 10) /* of the runtime's code; that of the first thread is as large */
+/* How long one wait for the recorder to free slots of threads that have ended takes. */
+#define WAIT_NS 1000000
+
+static struct native_thread *slot_at(const struct runtime *rt, unsigned n)
+{
+	return (struct native_thread *)((uint8_t *)rt->shared + native_slot_at(rt->flags, n));
+}
+
+/* *ended: a slot will be free when the recorder has taken what is in it. */
+static struct native_thread *try_to_claim(const struct runtime *rt, bool *ended)
+{
+	*ended = false;
+	for (unsigned n = 0; n < NATIVE_THREADS; n++) {
+		struct native_thread *slot = slot_at(rt, n);
+		uint32_t state = NATIVE_SLOT_FREE;
+
+		if (__atomic_compare_exchange_n(&slot->state, &state, NATIVE_SLOT_ACTIVE, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return slot;
+		*ended |= state == NATIVE_SLOT_ENDED;
+	}
+	return NULL;
+}
+
+struct native_thread *slot_claim(struct context *c)
+{
+	const struct __kernel_timespec wait = {.tv_nsec = WAIT_NS};
+	struct runtime *rt = c->runtime;
+	struct native_thread *slot;
+	bool ended;
+
+	while (!(slot = try_to_claim(rt, &ended)) && ended && recorder_is_alive(c)) {
+		uint32_t *event = &rt->shared->message_event;
+
+		sys_call(__NR_futex, (uint64_t)event, FUTEX_WAIT,
+			 __atomic_load_n(event, __ATOMIC_RELAXED), (uint64_t)&wait, 0, 0);
+	}
+	return slot;
+}
+
+void slot_release(struct native_thread *slot)
+{
+	if (slot)
+		__atomic_store_n(&slot->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+unsigned slot_number(const struct context *c)
+{
+	return (unsigned)(((uint64_t)c->slot - (uint64_t)slot_at(c->runtime, 0)) /
+			  native_slot_bytes(c->runtime->flags));
+}
+
+/* A context that an ended thread had. */
+static struct context *take_free(struct context *c)
+{
+	struct context *at;
+
+	cache_lock(c);
+	at = c->runtime->contexts;
+	while (at && __atomic_load_n(&at->state, __ATOMIC_ACQUIRE) != CONTEXT_FREE)
+		at = at->next;
+	if (at)
+		at->state = CONTEXT_RUNNING;
+	cache_unlock(c);
+	return at;
+}
+
+static struct context *make(struct runtime *rt)
+{
+	struct context *c = memory_map(rt, CONTEXT_BYTES);
+	uint8_t *stack = c ? memory_map(rt, STACK_BYTES) : NULL;
+
+	if (!stack) {
+		if (c)
+			memory_unmap(rt, c, CONTEXT_BYTES);
+		return NULL;
+	}
+	c->self = c;
+	c->runtime = rt;
+	c->stack = (uint64_t)stack + STACK_BYTES;
+	c->state = CONTEXT_RUNNING;
+	return c;
+}
+
+/* Where there is no slot, a thread writes to memory of its own, which nobody reads. */
+static bool give_slot(struct context *c, struct native_thread *slot)
+{
+	c->discards = !slot;
+	if (!slot && !c->unread)
+		c->unread = memory_map(c->runtime, native_slot_bytes(c->runtime->flags));
+	c->slot = slot ? slot : c->unread;
+	return c->slot;
+}
+
+struct context *context_take(struct context *parent, uint64_t clone_flags)
+{
+	struct native_thread *slot = slot_claim(parent);
+	struct context *c = take_free(parent);
+
+	if (!c)
+		c = make(parent->runtime);
+	if (!c || !give_slot(c, slot) || !signals_prepare_thread(c, parent, clone_flags)) {
+		slot_release(slot);
+		if (c)
+			__atomic_store_n(&c->state, CONTEXT_FREE, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	c->pid = parent->pid;
+	c->tid = 0;
+	c->syscalls = parent->syscalls;
+	c->inside = true;
+	c->pending = c->poisoned = c->in_call = false;
+	for (unsigned log = 0; log < NATIVE_LOGS; log++)
+		c->logs[log] = (struct log_position){0};
+	unit_begin(c);
+	return c;
+}
+
+void context_give_back(struct context *c)
+{
+	if (!c->discards)
+		slot_release(c->slot);
+	__atomic_store_n(&c->state, CONTEXT_FREE, __ATOMIC_RELEASE);
+}
+
+_Noreturn void context_end(struct context *c, uint64_t status)
+{
+	const uint64_t all = ~UINT64_C(0);
+
+	/* A handler would run on a stack of the context's. */
+	sys_call(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (uint64_t)&all, 0, sizeof(all), 0, 0);
+	for (;;)
+		__asm__ volatile("movl %[free], (%%rsi)\n\tsyscall"
+				 :
+				 : "a"((uint64_t)__NR_exit), "D"(status),
+				   "S"(&c->state), [free] "i"(CONTEXT_FREE)
+				 : "rcx", "r11", "memory");
+}
