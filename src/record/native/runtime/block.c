@@ -257,6 +257,8 @@ static void emit_look_up(struct block *b, struct exit *exit)
 
 	take_log(b, exit);
 	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+	/* The target may be one at which the branch faults: then the gate looks for the branch. */
+	emit_save_32(&b->e, CONTEXT_EXIT, (uint32_t)(uintptr_t)b->e.at);
 	exit->again = b->e.at;
 	n = emit_packets(b, exit);
 	emit_number(b, exit, EMIT_RAX);
@@ -294,6 +296,7 @@ static bool emit_indirect(struct block *b, unsigned i)
 	begin_exit(b, exit);
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	if (insn->flow == INSN_RET) {
+		exit->pops = insn->pops;
 		emit_return(b, exit, insn->pops);
 		return true;
 	}

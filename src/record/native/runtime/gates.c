@@ -104,6 +104,12 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exi
 	resume(c, r, u ? (uintptr_t)u->code : 0);
 }
 
+/* Bits 47 to 63 are equal. With five levels of page tables, the processor may allow more. */
+static bool is_canonical(uint64_t address)
+{
+	return address + (UINT64_C(1) << 47) < UINT64_C(1) << 48;
+}
+
 _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64_t target)
 {
 	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
@@ -111,6 +117,9 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	struct unit *u;
 
 	mend_log(c);
+	/* The branch itself faults, or does not: the processor knows. */
+	if (!is_canonical(target) && unit_before_branch(c, r))
+		signals_step(c, r);
 	r->rip = target;
 	c->log = unit_put_tip(c, c->log, target);
 	cache_lock(c);

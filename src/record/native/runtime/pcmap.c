@@ -14,6 +14,7 @@
 
 #define RAX 0
 #define RCX 1
+#define RSP 4
 #define R11 11
 
 #define TIP_BYTES 7
@@ -184,6 +185,47 @@ void unit_cut(struct context *c, uint64_t cache_address)
 	for (unsigned i = 0; i < size; i++)
 		*at++ = bytes[i];
 	c->log = address_of(at);
+}
+
+/* The indirect exit that this thread has taken last. */
+static const struct exit *last_indirect(const struct context *c, const struct unit **unit)
+{
+	const struct cache *cache = c->runtime->cache;
+
+	for (uint32_t i = 0; i < __atomic_load_n(&cache->area_count, __ATOMIC_ACQUIRE); i++) {
+		const uint64_t start = address_of(cache->areas[i].start);
+		const uint64_t at = start + (uint32_t)(c->exit - (uint32_t)start);
+		const struct exit *e;
+
+		*unit = cache_find(c->runtime, at);
+		e = *unit ? exit_at(*unit, at) : NULL;
+		if (e && e->kind == EXIT_INDIRECT)
+			return e;
+	}
+	return NULL;
+}
+
+bool unit_before_branch(struct context *c, struct registers *r)
+{
+	const struct unit *u = NULL;
+	const struct exit *e = last_indirect(c, &u);
+	const struct piece *piece;
+
+	if (!e)
+		return false;
+	piece = &u->pieces[e->pieces - 1];
+	r->rip = e->branch;
+	if (piece->flow == INSN_RET)
+		r->general[RSP] -= 8u + e->pops;
+	if (piece->flow == INSN_CALL_INDIRECT)
+		r->general[RSP] += 8;
+	/* What was logged has the branch. At the beginning of a chunk it is the recorder's by now.
+	 */
+	if (e->number && c->exits_log > address_of(c->logs[NATIVE_LOG_EXITS].chunk)) {
+		c->exits_log -= sizeof(e->number);
+		exits_log(c, exits_describe(c, u, e->pieces - 1u, piece->start, e->branch));
+	}
+	return true;
 }
 
 /* Faults of the log */

@@ -74,6 +74,7 @@ struct context {
 	 * it after the last C code and before it enters the cache.
 	 */
 	bool pending;
+	uint32_t exit;			/* CONTEXT_EXIT: for unit_before_branch() */
 	const struct registers *resume; /* for gate_resume() */
 
 	struct runtime *runtime;
@@ -218,6 +219,11 @@ bool unit_state(struct context *c, struct registers *r);
  * describes it) at c->log, and moves the pointer. Makes room for PACKETS_MAX bytes behind it.
  */
 void unit_cut(struct context *c, uint64_t cache_address);
+/*
+ * *r are the program's registers behind the last indirect branch, whose TIP is not written: takes
+ * the branch back, because it faults. False: it is not known which one it was.
+ */
+bool unit_before_branch(struct context *c, struct registers *r);
 
 /*
  * step.c: around an instruction that is carried out natively at r->rip, with TF; the packets lead
@@ -225,6 +231,12 @@ void unit_cut(struct context *c, uint64_t cache_address);
  */
 void step_begin(struct context *c, const struct registers *r);
 void step_end(struct context *c, const struct registers *r);
+
+/*
+ * signals.c: carries out the instruction at r->rip natively, as step_begin() has it, so that the
+ * processor says what it does.
+ */
+_Noreturn void signals_step(struct context *c, const struct registers *r);
 
 /* gates.S: enters the cache with the program's registers; does not return. */
 _Noreturn void gate_resume(struct context *c, const struct registers *r, uint64_t cache_address);

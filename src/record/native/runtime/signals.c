@@ -599,17 +599,25 @@ static void take_no_code(struct context *c, const struct signal_info *info, stru
 	go_to(c, u, after_fault);
 }
 
+_Noreturn void signals_step(struct context *c, const struct registers *r)
+{
+	struct signals *s = c->signals;
+	struct registers trapped = *r;
+
+	step_begin(c, r);
+	s->registers = *r;
+	s->stepping = true;
+	trapped.rflags |= FLAG_TRAP;
+	load(c, &trapped, ALL_BUT_FAULTS, &s->own, false);
+}
+
 /* A store in a unit whose code it may change: it is carried out, and then looked up again. */
 static void step(struct context *c)
 {
-	struct signals *s = c->signals;
-	struct registers r = s->registers;
+	const struct registers r = c->signals->registers;
 
-	unit_cut(c, s->fault_code);
-	step_begin(c, &r);
-	s->stepping = true;
-	r.rflags |= FLAG_TRAP;
-	load(c, &r, ALL_BUT_FAULTS, &s->own, false);
+	unit_cut(c, c->signals->fault_code);
+	signals_step(c, &r);
 }
 
 static void after_step(struct context *c)

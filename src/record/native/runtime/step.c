@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One instruction of the program that is carried out at its own address instead of in a unit: a
- * store into the page that it stands in, which changes the code behind it, or itself. It is part
- * of the trace like all others: the packets lead to it, and from it to the next unit's head.
+ * store into the page that it stands in, which changes the code behind it, or itself; or a branch
+ * to an address that no processor allows, or not every one. It is part of the trace like all
+ * others: the packets lead to it, and from it to the next unit's head.
  */
 #include "record/native/runtime/insn.h"
 #include "record/native/runtime/runtime.h"
@@ -28,7 +29,8 @@ void step_begin(struct context *c, const struct registers *r)
 	if (!insn_decode(bytes, n, &insn) || insn.flow == INSN_UNKNOWN)
 		return;
 	s->repeats = insn.rep;
-	s->indirect = insn.flow == INSN_CALL_INDIRECT;
+	s->indirect = insn.flow == INSN_CALL_INDIRECT || insn.flow == INSN_JMP_INDIRECT ||
+		      insn.flow == INSN_RET;
 	s->pushes_flags =
 	    insn.encoding == INSN_LEGACY && !insn.opcode_map && insn.opcode == OPCODE_PUSHF;
 	/* Before it runs: it may change its own bytes. */

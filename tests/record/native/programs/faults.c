@@ -13,7 +13,8 @@
 
 /* Not static: the assembly below uses them by name. */
 extern uint64_t stack, target;
-extern const char call_register[], call_memory[], call_direct[], jump_memory[], return_here[];
+extern const char call_register[], call_memory[], call_direct[], jump_memory[], return_here[],
+    jump_target[];
 uint64_t stack, target;
 
 /* Each begins with all registers set, and the stack and the target at the end. */
@@ -28,6 +29,7 @@ __asm__(".text\n"
 	"call_memory: " BEGIN "call *target(%rip)\n"
 	"call_direct: " BEGIN "call call_register\n"
 	"jump_memory: " BEGIN "jmp *0x10(%rdx)\n"
+	"jump_target: " BEGIN "jmp *target(%rip)\n"
 	"return_here: " BEGIN "ret\n");
 
 static char other_stack[1 << 16];
@@ -55,7 +57,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
 int main(int argc, char **argv)
 {
 	const char *const cases[] = {call_register, call_memory, call_direct, jump_memory,
-				     return_here};
+				     return_here,
+				     /* To an address that is not canonical. */
+				     call_register, call_memory, jump_target, return_here};
 	const unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	const stack_t other = {.ss_sp = other_stack, .ss_size = sizeof(other_stack)};
@@ -68,6 +72,11 @@ int main(int argc, char **argv)
 	/* At the lower end of a page: a push faults, and so does a pop one page below. */
 	stack = (uint64_t)pages + (n == 4 ? 0 : 4096);
 	target = (uint64_t)call_register;
+	if (n > 4) {
+		stack += 2048;
+		target |= UINT64_C(1) << 62;
+		*(uint64_t *)stack = target;
+	}
 	__asm__ volatile("jmp *%0" : : "r"(cases[n]) : "memory");
 	return 1;
 }

@@ -171,6 +171,13 @@ _Noreturn void leave_broken(struct context *c, const char *what)
 	abort();
 }
 
+_Noreturn void signals_step(struct context *c, const struct registers *r)
+{
+	struct registers at = *r;
+
+	leave(c, &at, "a branch that faults");
+}
+
 _Noreturn void signals_no_code(struct context *c, struct registers *r)
 {
 	leave(c, r, "returned");
