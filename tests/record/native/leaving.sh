@@ -17,11 +17,13 @@ leaves()
 	./leaves "$@" >alone.txt 2>&1 || status=$?
 	[ $status = 5 ] || fail "leaves $*: status $status alone"
 	status=0
-	record --recorder=native ./leaves "$@" >recorded.txt 2>&1 || status=$?
+	record --recorder=native --truth ./leaves "$@" >recorded.txt 2>&1 || status=$?
 	[ $status = 5 ] || fail "leaves $*: status $status: $(cat recorded.txt)"
 	diff alone.txt recorded.txt >&2 || fail "leaves $*: recorded, it behaves differently"
 	"$PTAH" stat perf.data >stat.txt 2>&1 || fail "leaves $*: $(cat stat.txt)"
 	[ "$(grep -c '^note: ' stat.txt)" = 1 ] || fail "leaves $*: $(grep note stat.txt)"
+	"$PTAH" verify perf.data >verify.txt 2>&1 || fail "leaves $*: $(cat verify.txt)"
+	grep -q 'decoded exactly what ran' verify.txt || fail "leaves $*: $(cat verify.txt)"
 	grep -q "^note: .*$note: .*$reason" stat.txt || fail "leaves $*: $(grep note stat.txt)"
 }
 

@@ -146,6 +146,12 @@ uint8_t *packets_disable(struct context *c, uint8_t *at)
 	return at + 1;
 }
 
+uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip)
+{
+	assert_int_equal(ip, registers.rip);
+	return packets_disable(c, at);
+}
+
 uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 {
 	assert_ptr_equal(at, (uint8_t *)c->log);

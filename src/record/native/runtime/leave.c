@@ -135,7 +135,8 @@ _Noreturn void leave_too(struct context *c, struct registers *r)
 
 _Noreturn void leave(struct context *c, struct registers *r, const char *why)
 {
-	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
+	/* With the address: the decoder would go on to the next branch. */
+	c->log = (uint64_t)packets_async_disable(c, packets_room(c, r->rip), r->rip);
 	leave_disabled(c, r, why);
 }
 

@@ -816,6 +816,18 @@ static struct signals *make(const struct context *c)
 	return NULL;
 }
 
+static struct signals *make_first(struct context *c)
+{
+	struct signals *s = make(c);
+	struct handlers *handlers = memory_take(c->runtime, sizeof(*handlers));
+
+	if (s && handlers) {
+		s->handlers = handlers;
+		return s;
+	}
+	no_memory(c);
+}
+
 static void set_own_stack(const struct signals *s)
 {
 	sys_call(__NR_sigaltstack, (uintptr_t)&s->own, 0, 0, 0, 0, 0);
@@ -823,11 +835,9 @@ static void set_own_stack(const struct signals *s)
 
 void signals_begin(struct context *c)
 {
-	struct signals *s = make(c);
+	struct signals *s = make_first(c);
 	uint8_t byte;
 
-	if (!s || !(s->handlers = memory_take(c->runtime, sizeof(*s->handlers))))
-		no_memory(c);
 	sys_call(__NR_rt_sigprocmask, SIGNAL_SETMASK, 0, (uintptr_t)&s->blocked, SIGNAL_SET_SIZE, 0,
 		 0);
 	c->signals = s;

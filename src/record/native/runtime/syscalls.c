@@ -343,8 +343,10 @@ void syscall_gate(struct context *c, struct registers *r)
 	if (!c->syscalls && !(c->syscalls = memory_take(c->runtime, sizeof(*c->syscalls))))
 		leave(c, r, "there is no memory for the recorder in the program");
 	why = refusal(c, &call, &sentence);
-	if (why)
-		leave(c, r, why);
+	if (why) {
+		c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
+		leave_disabled(c, r, why);
+	}
 	/* Room for both packets: a chunk that begins while tracing is off has no address. */
 	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
 	if (!effect_is_committed(c) && effect_is_outside(c, &call))
