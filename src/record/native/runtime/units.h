@@ -18,7 +18,7 @@
 #define CACHE_BUCKETS	 65536u	     /* of the hash table of heads */
 #define CACHE_PAGE_BITS	 20	     /* 2^n bits note which pages have translated code */
 #define CACHE_PAGE_LISTS 16384u	     /* of the hash table of pages */
-#define CACHE_AREAS	 16
+#define CACHE_AREAS	 32
 #define CACHE_AREA	 (8u << 20)
 #define CACHE_HEATS	 (1u << 20)  /* bytes of an area for counters */
 #define CACHE_PATHS	 (40u << 20) /* bytes of code that continues exits */
