@@ -157,7 +157,8 @@ static const char *name_of(const struct recording *r, int32_t pid)
 
 /*
  * What the second log says of a thread whose trace is complete. ended: the runtime itself has ended
- * it. A thread that was killed may have logged exits whose packets lead to no outcome any more.
+ * it, or it was killed in a system call. One that was killed elsewhere may have logged exits whose
+ * packets lead to no outcome any more.
  */
 static void write_truth(struct recording *r, unsigned slot, bool ended)
 {
@@ -181,7 +182,7 @@ static void finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 
 	streams_finish(r->streams, slot);
-	write_truth(r, slot, ended || s.tid == exec);
+	write_truth(r, slot, ended || s.tid == exec || r->streams->list[slot].closed);
 	if (!exec || s.tid != s.pid)
 		wrote(r,
 		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));

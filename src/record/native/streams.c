@@ -133,7 +133,7 @@ void streams_drain(struct native_streams *s, unsigned slot)
  * How much of a chunk has been written whose thread died: the packets up to the last byte that is
  * not 0. The last packet may end with zeros of its own, so packets are counted from the beginning.
  */
-static size_t written_packets(const uint8_t *bytes)
+static size_t written_packets(const uint8_t *bytes, bool *closed)
 {
 	size_t last = NATIVE_CHUNK, at = 0;
 
@@ -146,6 +146,7 @@ static size_t written_packets(const uint8_t *bytes)
 		if (size <= 0)
 			break;
 		at += (size_t)size;
+		*closed = packet.type == PTAH_PACKET_TIP_PGD;
 	}
 	return at;
 }
@@ -167,11 +168,12 @@ static size_t written_numbers(const uint8_t *bytes)
 /* The chunk that was being written. */
 static void take_last(struct native_streams *s, unsigned slot, unsigned log)
 {
-	const uint64_t number = s->list[slot].next[log];
+	struct native_stream *stream = &s->list[slot];
 
-	memcpy(s->bytes, chunk_bytes(s, slot, log, number), NATIVE_CHUNK);
+	memcpy(s->bytes, chunk_bytes(s, slot, log, stream->next[log]), NATIVE_CHUNK);
 	deliver(s, slot, log,
-		log == NATIVE_LOG_TRACE ? written_packets(s->bytes) : written_numbers(s->bytes));
+		log == NATIVE_LOG_TRACE ? written_packets(s->bytes, &stream->closed)
+					: written_numbers(s->bytes));
 }
 
 void streams_finish(struct native_streams *s, unsigned slot)

@@ -18,6 +18,7 @@ struct native_stream {
 	bool used; /* a thread has begun in this slot, and has not been finished */
 	uint32_t stream;
 	int32_t pid, tid;
+	bool closed; /* it was killed where nothing was traced: its last packet is a TIP.PGD */
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
 };
 

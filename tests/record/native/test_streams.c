@@ -225,6 +225,21 @@ static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
 	}
 }
 
+/* Where tracing was disabled last, nothing is missing. */
+static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **unused)
+{
+	(void)unused;
+	for (unsigned disabled = 0; disabled < 2; disabled++) {
+		begin();
+		write_packets(1, 6);
+		*(uint8_t *)context.log = disabled ? 0x01 : 0x06; /* TIP.PGD without an IP, a TNT */
+		streams_finish(streams, SLOT);
+		assert_int_equal(streams->list[SLOT].closed, disabled);
+		context.slot->state = NATIVE_SLOT_ACTIVE;
+		arrived[NATIVE_LOG_TRACE].n = arrived[NATIVE_LOG_EXITS].n = 0;
+	}
+}
+
 static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
 {
 	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
@@ -312,6 +327,7 @@ int main(void)
 	    TEST(test_a_thread_that_ends_is_taken_whole),
 	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
 	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
+	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
