@@ -27,10 +27,12 @@ build self_modify -Wl,-z,noexecstack
 changes 0 ./self_modify
 [ "$("$PTAH" verify --format=tsv perf.data 2>/dev/null | awk -F'\t' 'NR > 1 { n += $4 } END { print n }')" = 3606 ] ||
 	fail "self_modify: not 3606 instructions"
-build rewriting -fno-inline -DONE_THREAD
+build rewriting -fno-inline
 changes 0 ./rewriting
-build jit -DONE_THREAD -DFILES_STAY
+build jit -DFILES_STAY
 changes 0 ./jit
+build racing
+changes 0 ./racing
 build libraries -ldl
 for library in ONE:6 TWO:10; do
 	name=$(echo "${library%:*}" | tr '[:upper:]' '[:lower:]')

@@ -2,8 +2,7 @@
 /*
  * Code written at run time: new; rewritten in place with other lengths; executed by another thread
  * than the one that wrote it; at an address where a file was mapped before; and from a file that
- * has been deleted when it runs. -DONE_THREAD: nothing is executed by another thread.
- * -DFILES_STAY: no file is deleted.
+ * has been deleted when it runs. -DFILES_STAY: no file is deleted.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,9 +20,7 @@
 
 typedef unsigned function(void);
 
-#ifndef ONE_THREAD
 static pthread_barrier_t barrier;
-#endif
 static uint8_t *code;
 
 static void check(int ok, const char *what)
@@ -58,7 +55,6 @@ static unsigned run(const uint8_t *p)
 	return f();
 }
 
-#ifndef ONE_THREAD
 static void *other(void *unused)
 {
 	for (unsigned i = 0; i < ROUNDS; i++) {
@@ -91,20 +87,6 @@ static void rewrite(void)
 	pthread_join(thread, NULL);
 	munmap(code, SIZE);
 }
-#else
-static void rewrite(void)
-{
-	code = mmap(NULL, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	check(code != MAP_FAILED, "mmap");
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		write_code(code, i);
-		write_code(code + 4096, i + 1);
-		check(run(code) == i && run(code + 4096) == i + 1, "call");
-	}
-	munmap(code, SIZE);
-}
-#endif
 
 static int write_file(const char *path, unsigned n)
 {

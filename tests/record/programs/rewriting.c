@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Code that changes: while it runs, between two calls, by mmap, and by another thread.
- * -DONE_THREAD: without other threads.
- */
+/* Code that changes: while it runs, between two calls, by mmap, and by another thread. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,7 +143,6 @@ static int mapped_again(unsigned char *code)
 	return 0;
 }
 
-#ifndef ONE_THREAD
 static unsigned char *shared_code;
 static pthread_barrier_t barrier;
 
@@ -217,22 +213,12 @@ static int changed_without_system_call(unsigned char *code)
 	pthread_join(thread, NULL);
 	return bad;
 }
-#endif
 
 int main(void)
 {
 	static int (*const cases[])(unsigned char *) = {
-	    straight_line,
-	    changing_loop,
-	    own_bytes,
-	    patched_between_calls,
-	    jit,
-	    write_xor_execute,
-	    mapped_again,
-#ifndef ONE_THREAD
-	    changed_by_another,
-	    changed_without_system_call,
-#endif
+	    straight_line,     changing_loop, own_bytes,	  patched_between_calls,       jit,
+	    write_xor_execute, mapped_again,  changed_by_another, changed_without_system_call,
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

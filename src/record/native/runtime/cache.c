@@ -199,6 +199,8 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	struct area *area;
 	struct code code;
 
+	if (u)
+		changes_mark(c, head);
 	if (u || !cache)
 		return u;
 	area = cache_area(c, head);
@@ -213,6 +215,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 		return NULL;
 	if (!note_unit(c, u))
 		return NULL;
+	u->version = changes_version(c);
 	u->next = cache->buckets[bucket_of(head)];
 	cache->buckets[bucket_of(head)] = u;
 	changes_mark(c, head);
@@ -242,10 +245,13 @@ void cache_continue(struct context *c, struct exit *exit)
 	struct cache *cache = c->runtime->cache;
 	struct path path = {0};
 	struct area *area;
+	const struct unit *to;
 	struct unit *u = NULL;
 
 	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS)
 		return;
+	to = cache_look_up(cache, exit->target);
+	path.version = to ? to->version : 0;
 	path_take(&path, exit);
 	path_follow(c, &path, exit->target);
 	area = path.count > exit->pieces ? cache_area(c, exit->target) : NULL;

@@ -50,7 +50,7 @@ struct changes {
 	uint32_t page_count, page_room;
 	uint32_t held;
 	uint64_t low, high; /* all pages that are held lie in here */
-	bool reported;	    /* bytes were sent since the last mark */
+	uint32_t version;   /* counts what was sent */
 	const char *refusal;
 	uint8_t buffer[BUFFER];
 };
@@ -353,7 +353,7 @@ static void report(struct context *c, struct changes *s, struct page *p)
 	m.address = p->address + first;
 	m.size = m.bytes = end - first;
 	message_send(c, &m, p->bytes + first);
-	s->reported = true;
+	s->version++;
 }
 
 /* Takes the right to write away where the same memory is mapped elsewhere. */
@@ -428,9 +428,9 @@ void changes_mark(struct context *c, uint64_t head)
 	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
 	bool full;
 
-	if (!s || !s->reported)
+	if (!s || c->changes_seen == s->version)
 		return;
-	s->reported = false;
+	c->changes_seen = s->version;
 	/*
 	 * FUP leads the decoder to the head while it has the old bytes, and comes before every
 	 * time: so a new chunk does not begin with a PSB+, which has one.
@@ -440,6 +440,22 @@ void changes_mark(struct context *c, uint64_t head)
 		at = ring_next(c, NATIVE_LOG_TRACE, at);
 	at = packets_enable(c, packets_async_disable(c, at, head), head);
 	c->log = (uint64_t)(full ? packets_psb(c, at, head) : at);
+}
+
+uint32_t changes_version(const struct context *c)
+{
+	return c->runtime->changes ? c->runtime->changes->version : 0;
+}
+
+/* A thread in a system call comes back by way of cache_unit(), and thus of changes_mark(). */
+bool changes_seen_by_all(const struct context *c, uint32_t version)
+{
+	for (const struct context *at = c->runtime->contexts; at; at = at->next)
+		if (__atomic_load_n(&at->state, __ATOMIC_SEQ_CST) == CONTEXT_RUNNING &&
+		    !__atomic_load_n(&at->in_call, __ATOMIC_SEQ_CST) &&
+		    (int32_t)(at->changes_seen - version) < 0)
+			return false;
+	return true;
 }
 
 /* ---- Giving back ------------------------------------------------------------------ */
@@ -580,6 +596,9 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 	s->nothing = 0;
 	shared |= s->cut_shared;
 	s->cut_shared = false;
+	/* The recorder is told of it next. This thread's time comes with TIP.PGE. */
+	if (protection & PROT_EXEC)
+		c->changes_seen = ++s->version;
 	if (shared)
 		unwatch_shared(c, s);
 	else if (protection & PROT_EXEC)

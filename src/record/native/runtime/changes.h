@@ -26,11 +26,20 @@
 bool changes_watch(struct context *c, uint64_t page);
 
 /*
- * Behind the translation of the unit of this head, when the program is about to enter it: if bytes
- * were sent to the recorder, puts their time into the trace, so that a decoder has the old bytes up
- * to here and the new ones from here on.
+ * When a thread is about to enter the unit of this head: if code was sent to the recorder since the
+ * last mark, puts a time into the thread's trace, so that a decoder has the old bytes up to here
+ * and the new ones from here on.
  */
 void changes_mark(struct context *c, uint64_t head);
+
+/* Counts up with each piece of code that is sent. */
+uint32_t changes_version(const struct context *c);
+
+/*
+ * Whether all threads have that version's time in their logs, or will mark their next head before
+ * they enter the cache. Only then may a unit be entered in another way than by C code.
+ */
+bool changes_seen_by_all(const struct context *c, uint32_t version);
 
 /*
  * The program's store to this address has faulted. True: the runtime had taken the right away, and

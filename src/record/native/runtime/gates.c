@@ -75,6 +75,9 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 {
 	const uint32_t heat = exit->heat ? *exit->heat : 0;
 
+	/* All others come here, too, and get the time of what has changed. */
+	if (!changes_seen_by_all(c, to->version))
+		return;
 	if (heat == EXIT_HEAT) {
 		*exit->heat = EXIT_HEAT - 1;
 		cache_link(exit, to, true);

@@ -163,6 +163,8 @@ static bool find_next(const struct context *c, struct path *path, const struct c
 /* Whether the path may go on at this address: not in loops within it, and not for ever. */
 static bool may_go_on(const struct context *c, const struct path *path, uint64_t next)
 {
+	const struct unit *u;
+
 	if (path->count == UNIT_PIECES || path->insns + UNIT_INSNS > UNIT_PATH)
 		return false;
 	if (next == path->pieces[0].start)
@@ -170,7 +172,8 @@ static bool may_go_on(const struct context *c, const struct path *path, uint64_t
 	for (unsigned i = path->lap; i < path->count; i++)
 		if (path->pieces[i].start == next)
 			return false;
-	return cache_look_up(c->runtime->cache, next) != NULL;
+	u = cache_look_up(c->runtime->cache, next);
+	return u && (int32_t)(u->version - path->version) <= 0;
 }
 
 void path_follow(struct context *c, struct path *path, uint64_t next)

@@ -235,18 +235,23 @@ static bool is_poison(const struct context *c, uint64_t address)
 	return c->poisoned && address - poison(c) < 4096;
 }
 
-/* A new chunk, which begins with a PSB+ at `ip`. */
-static uint64_t next_chunk(struct context *c, uint64_t log, uint64_t ip)
+/*
+ * A new chunk, which begins with a PSB+ at the unit's head. Not if another thread has changed the
+ * code: at the time in a PSB+ a decoder would go over to the new one, before it decodes the unit.
+ */
+static uint64_t next_chunk(struct context *c, uint64_t log, const struct unit *u)
 {
-	return address_of(packets_psb(c, ring_next(c, NATIVE_LOG_TRACE, pointer(log)), ip));
+	uint8_t *at = ring_next(c, NATIVE_LOG_TRACE, pointer(log));
+
+	return address_of(u->dead ? at : packets_psb(c, at, u->head));
 }
 
 /* Stores a packet by hand where the log's pointer is real. */
-static uint64_t store(struct context *c, uint64_t log, uint64_t ip, const uint8_t *packet,
+static uint64_t store(struct context *c, uint64_t log, const struct unit *u, const uint8_t *packet,
 		      unsigned n)
 {
 	if (n && ring_is_guard(c, NATIVE_LOG_TRACE, log + n - 1))
-		log = next_chunk(c, log, ip);
+		log = next_chunk(c, log, u);
 	for (unsigned i = 0; i < n; i++)
 		pointer(log)[i] = packet[i];
 	return log + n;
@@ -298,7 +303,7 @@ static uint64_t finish_exit(struct context *c, const struct unit *u, const struc
 	uint8_t bytes[UNIT_TNT_MAX];
 	const unsigned n = block_packets(u, e->pieces, e->outcome, bytes);
 
-	c->log = store(c, unit_real_log(c, r->general[R11]), u->head, bytes, n);
+	c->log = store(c, unit_real_log(c, r->general[R11]), u, bytes, n);
 	if (e->number)
 		exits_log(c, e->number);
 	if (e->kind == EXIT_INDIRECT) {
@@ -338,7 +343,7 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	else if (exits)
 		c->exits_log = address_of(ring_next(c, NATIVE_LOG_EXITS, pointer(c->exits_log)));
 	else
-		r->general[R11] = next_chunk(c, r->general[R11], u->head);
+		r->general[R11] = next_chunk(c, r->general[R11], u);
 	r->rip = address_of(e->again);
 	return true;
 }

@@ -96,6 +96,7 @@ struct context {
 	bool in_call;
 	bool discards;		      /* nobody reads what this thread writes: there is no slot */
 	struct native_thread *unread; /* its slot then */
+	uint32_t changes_seen; /* the last version of code whose time its log has: changes.c */
 	struct step step;
 	uint8_t *description; /* exits.c: room for a message */
 };

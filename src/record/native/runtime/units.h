@@ -104,6 +104,7 @@ struct unit {
 	uint8_t *code, *code_end;		/* `code`: where direct exits enter */
 	uint8_t *first;				/* the first copied instruction */
 	bool uses_r11;
+	uint32_t version;	     /* changes_version() when it was made */
 	bool dead;		     /* forgotten: nothing leads here any more */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	uint8_t exit_count;
@@ -194,6 +195,7 @@ struct path {
 	unsigned lap;	   /* the piece with which the path has come to its head the last time */
 	uint64_t returns[UNIT_PIECES]; /* return addresses of calls that have not returned */
 	unsigned depth;
+	uint32_t version; /* units that are newer are not taken into it */
 	bool uses_r11;
 };
 
