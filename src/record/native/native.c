@@ -31,12 +31,14 @@
 #define POLL_MS	      2
 #define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
+#define SLOT_WAITS    100    /* times that a new program waits for threads to end */
 
 /* A process that was seized because it is about to execve. */
 struct seized {
 	int32_t pid;
 	int32_t tid; /* of the thread, which has the number `pid` from its execve on */
 	bool waits_for_pid;
+	unsigned waits; /* for a slot, held at its execve: so many times until now */
 	struct seized *next;
 };
 
@@ -393,16 +395,26 @@ static int await_exec(struct seized *s, int *ended)
 	return inject_exec(s->pid, ended, &why);
 }
 
+/* Slots of threads that have ended become free when they are finished, after this. */
+static bool is_any_slot_free(const struct recording *r)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (!r->streams->list[i].used &&
+		    __atomic_load_n(&thread_at(r, i)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_FREE)
+			return true;
+	return false;
+}
+
 static void look_at_seized(struct recording *r)
 {
 	struct seized *next;
 
 	for (struct seized *s = r->seized; s; s = next) {
 		const int32_t pid = s->pid, tid = s->tid;
-		int ended = 0, status = await_exec(s, &ended);
+		int ended = 0, status = s->waits ? 1 : await_exec(s, &ended);
 
 		next = s->next;
-		if (!status)
+		if (!status || (status > 0 && s->waits++ < SLOT_WAITS && !is_any_slot_free(r)))
 			continue;
 		forget_seized(r, pid);
 		if (status > 0)

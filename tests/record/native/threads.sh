@@ -47,6 +47,8 @@ same ./threads exit
 grep -q '^3 threads' verify.txt || fail "exit: $(tail -1 verify.txt)"
 same ./threads exec
 grep -q '^4 threads' verify.txt || fail "exec: $(tail -1 verify.txt)"
+same ./threads fault
+grep -q '^note: SIGSEGV ended process' notes.txt || fail "fault: $(cat notes.txt)"
 # There is room for 128 threads at a time.
 same ./threads many
 grep -q 'more threads run at the same time than can be recorded' notes.txt ||

@@ -366,6 +366,16 @@ static void begin_handler(struct signals *s, const struct kept *k)
 		signals_set_pkru(s->handler_pkru);
 }
 
+static bool is_alone(const struct context *c)
+{
+	const struct context *other = __atomic_load_n(&c->runtime->contexts, __ATOMIC_ACQUIRE);
+
+	while (other &&
+	       (other == c || __atomic_load_n(&other->state, __ATOMIC_ACQUIRE) != CONTEXT_RUNNING))
+		other = other->next;
+	return !other;
+}
+
 /* The process ends by this signal. repeat: the instruction at r->rip raises it again. */
 static _Noreturn void die(struct context *c, const struct registers *r, const struct kept *k,
 			  bool repeat)
@@ -394,7 +404,12 @@ static _Noreturn void die(struct context *c, const struct registers *r, const st
 	s->ordinary.info.number = 0;
 	for (int n = 1; n < FAULT_SLOTS; n++)
 		s->sent[n].info.number = 0;
-	signals_leave(c, &last);
+	if (is_alone(c))
+		signals_leave(c, &last);
+	/* The others are in the cache until the process has ended: they need their handlers. */
+	changes_give_back_all(c);
+	set_kernel_action(number, &s->handlers->actions[number]);
+	leave_thread(c, &last);
 }
 
 /*

@@ -197,6 +197,17 @@ static void *exit_group(void *unused)
 	exit(5);
 }
 
+/* Nothing handles it. */
+static void *fault(void *unused)
+{
+	(void)unused;
+	await(2);
+	report("others run", 0);
+	fflush(stdout);
+	*(volatile int *)8 = 0;
+	return NULL;
+}
+
 static void *execute(void *unused)
 {
 	(void)unused;
@@ -292,9 +303,9 @@ int main(int count, char **arguments)
 	} else if (!strcmp(what, "first-ends")) {
 		begin(print_and_exit, NULL);
 		pthread_exit(NULL);
-	} else if (!strcmp(what, "exit") || !strcmp(what, "exec")) {
+	} else if (!strcmp(what, "exit") || !strcmp(what, "exec") || !strcmp(what, "fault")) {
 		begin(count_for_ever, NULL);
-		begin(what[2] == 'e' ? execute : exit_group, NULL);
+		begin(*what == 'f' ? fault : what[2] == 'e' ? execute : exit_group, NULL);
 		count_for_ever(NULL);
 	}
 	return 5;
