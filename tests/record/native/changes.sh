@@ -33,6 +33,7 @@ build jit -DFILES_STAY
 changes 0 ./jit
 build racing
 changes 0 ./racing
+changes 0 ./racing with-signals
 build libraries -ldl
 for library in ONE:6 TWO:10; do
 	name=$(echo "${library%:*}" | tr '[:upper:]' '[:lower:]')

@@ -236,14 +236,25 @@ static bool is_poison(const struct context *c, uint64_t address)
 }
 
 /*
- * A new chunk, which begins with a PSB+ at the unit's head. Not if another thread has changed the
- * code: at the time in a PSB+ a decoder would go over to the new one, before it decodes the unit.
+ * PSB+ at the unit's head, which runs next. Not if another thread has changed its code: at the time
+ * in a PSB+ a decoder would go over to the new bytes, before it decodes the unit. This is asked
+ * when the time has been taken, because the change gets its time after the unit was forgotten.
  */
+static uint8_t *put_psb(struct context *c, uint8_t *at, const struct unit *u)
+{
+	uint8_t *end = packets_psb(c, at, u->head);
+
+	if (!__atomic_load_n(&u->dead, __ATOMIC_ACQUIRE))
+		return end;
+	while (end > at)
+		*--end = 0;
+	return at;
+}
+
+/* A new chunk, in which the unit's packets come first. */
 static uint64_t next_chunk(struct context *c, uint64_t log, const struct unit *u)
 {
-	uint8_t *at = ring_next(c, NATIVE_LOG_TRACE, pointer(log));
-
-	return address_of(u->dead ? at : packets_psb(c, at, u->head));
+	return address_of(put_psb(c, ring_next(c, NATIVE_LOG_TRACE, pointer(log)), u));
 }
 
 /* Stores a packet by hand where the log's pointer is real. */
@@ -261,16 +272,22 @@ static uint64_t store(struct context *c, uint64_t log, const struct unit *u, con
  * The TIP of an indirect branch, by hand: no PSB+ can come before it, because the decoder is at the
  * branch then; so a new chunk begins with the TIP, and a PSB+ follows.
  */
-uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target)
+static uint64_t put_tip(struct context *c, uint64_t log, uint64_t target, bool *full)
 {
-	const bool full = ring_is_guard(c, NATIVE_LOG_TRACE, log + 7);
-
-	if (full)
+	*full = ring_is_guard(c, NATIVE_LOG_TRACE, log + TIP_BYTES);
+	if (*full)
 		log = address_of(ring_next(c, NATIVE_LOG_TRACE, pointer(log)));
 	pointer(log)[0] = 0x6d;
 	for (unsigned i = 1; i < TIP_BYTES; i++)
 		pointer(log)[i] = (uint8_t)(target >> 8 * (i - 1));
-	log += TIP_BYTES;
+	return log + TIP_BYTES;
+}
+
+uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target)
+{
+	bool full;
+
+	log = put_tip(c, log, target, &full);
 	return full ? address_of(packets_psb(c, pointer(log), target)) : log;
 }
 
@@ -280,8 +297,11 @@ static void finish_prologue(struct context *c, const struct unit *u, struct regi
 {
 	const bool poisoned = is_poison(c, address);
 	const uint64_t log = poisoned ? unit_real_log(c, r->general[R11]) : r->general[R11];
+	bool full;
 
-	r->general[R11] = unit_put_tip(c, log, u->head);
+	r->general[R11] = put_tip(c, log, u->head, &full);
+	if (full)
+		r->general[R11] = address_of(put_psb(c, pointer(r->general[R11]), u));
 	r->rip = address_of(u->prologue_end);
 	if (!poisoned)
 		return;
