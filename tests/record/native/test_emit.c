@@ -368,6 +368,35 @@ static void nothing(void **state)
 }
 
 /* What does not fit or is out of reach is not written, and said. */
+static void returns(void **state)
+{
+	struct emitter e = begin();
+
+	(void)state;
+	emit_returns_push(&e, EMIT_RCX, EMIT_RAX, 0x7f0011223344, 0x555566667777);
+	expect(&e, "mov ecx, dword ptr gs:[0x78]; lea ecx, [rcx+0x8]; "
+		   "movzx ecx, cl; mov dword ptr gs:[0x78], ecx; "
+		   "mov rax, 0xffff80ffeeddccbc; mov qword ptr gs:[rcx+0x80], rax; "
+		   "mov rax, 0x555566667777; mov qword ptr gs:[rcx+0x180], rax");
+	e = begin();
+	emit_returns_compare(&e);
+	emit_returns_pop(&e);
+	emit_returns_forget(&e, EMIT_RAX);
+	expect(&e, "mov eax, dword ptr gs:[0x78]; mov rax, qword ptr gs:[rax+0x80]; "
+		   "lea rcx, [rcx+rax*1]; "
+		   "mov ecx, dword ptr gs:[0x78]; mov qword ptr gs:[rcx+0x80], 0x1; "
+		   "mov rax, qword ptr gs:[rcx+0x180]; mov qword ptr gs:[0x70], rax; "
+		   "mov ecx, dword ptr gs:[0x78]; lea ecx, [rcx-0x8]; "
+		   "movzx ecx, cl; mov dword ptr gs:[0x78], ecx; "
+		   "mov eax, dword ptr gs:[0x78]; lea eax, [rax+0x8]; "
+		   "movzx eax, al; mov dword ptr gs:[0x78], eax; "
+		   "mov qword ptr gs:[rax+0x80], 0x1");
+	e = begin();
+	emit_rotate_32(&e, EMIT_RCX);
+	emit_rotate_32(&e, EMIT_R12);
+	expect(&e, "rorx rcx, rcx, 0x20; rorx r12, r12, 0x20");
+}
+
 static void refused(void **state)
 {
 	(void)state;
@@ -417,7 +446,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(context),	  cmocka_unit_test(constants), cmocka_unit_test(arithmetic),
 	    cmocka_unit_test(log_stores), cmocka_unit_test(log_bytes), cmocka_unit_test(branches),
-	    cmocka_unit_test(memory),	  cmocka_unit_test(nothing),   cmocka_unit_test(refused),
+	    cmocka_unit_test(memory),	  cmocka_unit_test(nothing),   cmocka_unit_test(returns),
+	    cmocka_unit_test(refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ struct block {
 	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
 	uint64_t literals[UNIT_PIECES];
 	unsigned hole_count;
+	const uint8_t *stubs[UNIT_PIECES]; /* of calls: where returns from them go on */
 };
 
 static const uint8_t *bytes_of(const struct block *b, unsigned i)
@@ -163,6 +164,68 @@ static void emit_advance(struct block *b, unsigned n)
 		emit_log_advance(&b->e, (int32_t)n);
 }
 
+/* The stack of return addresses */
+
+static bool has_returns(const struct block *b)
+{
+	return !b->c->runtime->no_retcomp;
+}
+
+static bool is_call(const struct piece *piece)
+{
+	return piece->flow == INSN_CALL || piece->flow == INSN_CALL_INDIRECT;
+}
+
+/*
+ * The calls on the path to an exit that have not returned on it: their pieces. `target`: where the
+ * last piece leads. A call of the next instruction is none for a decoder.
+ */
+static unsigned open_calls(const struct unit *u, unsigned n, unsigned last, uint64_t target,
+			   uint8_t list[UNIT_PIECES])
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct piece *piece = &u->pieces[i];
+		const bool is_end = i + 1 == n;
+
+		if (is_call(piece) && (is_end ? target : u->pieces[i + 1].start) != piece->end)
+			list[count++] = (uint8_t)i;
+		if (piece->flow == INSN_RET && count && (!is_end || last == OUTCOME_TAKEN))
+			count--;
+	}
+	return count;
+}
+
+static bool has_open_calls(const struct block *b, const struct exit *exit)
+{
+	uint8_t list[UNIT_PIECES];
+
+	return has_returns(b) &&
+	       open_calls(b->u, exit->pieces, exit->outcome, exit->target, list) != 0;
+}
+
+/*
+ * Puts them on the stack of return addresses, with two registers; `value` is kept at an offset of
+ * the context meanwhile.
+ */
+static void emit_calls(struct block *b, const struct exit *exit, unsigned index, unsigned value,
+		       uint32_t keep)
+{
+	uint8_t list[UNIT_PIECES];
+	unsigned n = 0;
+
+	if (has_returns(b))
+		n = open_calls(b->u, exit->pieces, exit->outcome, exit->target, list);
+	if (n)
+		emit_save(&b->e, value, keep);
+	for (unsigned i = 0; i < n; i++)
+		emit_returns_push(&b->e, index, value, b->u->pieces[list[i]].end,
+				  (uintptr_t)b->stubs[list[i]]);
+	if (n)
+		emit_load(&b->e, value, keep);
+}
+
 /* Can a path go on behind this exit? */
 static bool can_continue(const struct block *b)
 {
@@ -207,22 +270,9 @@ static void begin_exit(struct block *b, struct exit *exit)
 		emit_link(exit->side, (uintptr_t)b->e.at);
 }
 
-static void emit_direct(struct block *b, struct exit *exit)
+/* The end of an exit of the kind EXIT_DIRECT. */
+static void emit_onward(struct block *b, struct exit *exit)
 {
-	unsigned n;
-
-	begin_exit(b, exit);
-	take_log(b, exit);
-	if (has_truth(b))
-		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	exit->again = b->e.at;
-	n = emit_packets(b, exit);
-	if (!n && exit->target <= b->u->head)
-		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
-	emit_number(b, exit, EMIT_RCX);
-	emit_advance(b, n);
-	if (has_truth(b))
-		emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->jump = emit_jmp_linkable(&b->e);
 	emit_stub(b, exit, CONTEXT_GATE_EXIT);
 	if (exit->side)
@@ -230,6 +280,44 @@ static void emit_direct(struct block *b, struct exit *exit)
 	exit->end = b->e.at;
 	if (!b->e.failed)
 		emit_link(exit->jump, (uintptr_t)exit->stub);
+}
+
+static void emit_direct(struct block *b, struct exit *exit)
+{
+	unsigned n;
+
+	begin_exit(b, exit);
+	take_log(b, exit);
+	exit->saves_rcx = has_truth(b) || has_open_calls(b, exit);
+	if (exit->saves_rcx)
+		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	exit->again = b->e.at;
+	n = emit_packets(b, exit);
+	if (!n && exit->target <= b->u->head)
+		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
+	emit_number(b, exit, EMIT_RCX);
+	emit_calls(b, exit, EMIT_RCX, EMIT_RAX, CONTEXT_RAX);
+	emit_advance(b, n);
+	if (exit->saves_rcx)
+		emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_onward(b, exit);
+}
+
+/* Where returns come to whose calls are on this path, with nothing left to store. */
+static void emit_stubs(struct block *b)
+{
+	for (unsigned i = 0; has_returns(b) && i < b->u->piece_count; i++) {
+		const struct piece *piece = &b->u->pieces[i];
+		struct exit *exit;
+
+		if (!is_call(piece))
+			continue;
+		exit = new_exit(b, EXIT_DIRECT, piece->end, piece->end);
+		exit->pieces = 0;
+		exit->begin = exit->taken = exit->again = b->e.at;
+		b->stubs[i] = b->e.at;
+		emit_onward(b, exit);
+	}
 }
 
 static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t gate)
@@ -248,32 +336,71 @@ static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t g
 }
 
 /*
- * RCX has the target, which is looked for by its low 16 bits: what stands in the table compares it
- * with its own address (block_make_prologue()).
+ * RCX has the target, and RAX is saved. The target is looked for by its low 16 bits: what stands in
+ * the table compares it with its own address (block_make_prologue()).
  */
 static void emit_look_up(struct block *b, struct exit *exit)
 {
+	const bool is_return = piece_of(b)->flow == INSN_RET;
 	unsigned n;
 
-	take_log(b, exit);
-	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+	exit->again = b->e.at;
 	/* The target may be one at which the branch faults: then the gate looks for the branch. */
 	emit_save_32(&b->e, CONTEXT_EXIT, (uint32_t)(uintptr_t)b->e.at);
-	exit->again = b->e.at;
 	n = emit_packets(b, exit);
 	emit_number(b, exit, EMIT_RAX);
+	if (!is_return)
+		emit_calls(b, exit, EMIT_RAX, EMIT_RCX, CONTEXT_TARGET);
+	else if (has_returns(b))
+		emit_returns_forget(&b->e, EMIT_RAX);
 	emit_advance(b, n);
 	emit_low_16(&b->e, EMIT_RAX, EMIT_RCX);
 	emit_jmp_table(&b->e, EMIT_RAX, CONTEXT_INDIRECT);
 	exit->end = b->e.at;
 }
 
-/* Takes the return address from the stack; RCX has been saved. */
-static void emit_return(struct block *b, struct exit *exit, unsigned pops)
+static void take_rax(struct block *b, struct exit *exit)
+{
+	take_log(b, exit);
+	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+}
+
+/* The way of a return to the address on top of the stack. */
+static void emit_match(struct block *b, struct exit *exit)
+{
+	unsigned n;
+
+	exit->begin = exit->taken = exit->again = b->e.at;
+	exit->outcome = OUTCOME_TAKEN;
+	n = emit_packets(b, exit);
+	emit_number(b, exit, EMIT_RAX);
+	emit_advance(b, n);
+	emit_returns_pop(&b->e);
+	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_jmp_context(&b->e, CONTEXT_TARGET);
+	exit->end = b->e.at;
+}
+
+/* A return, with RCX saved. match: the exit for the address on top of the stack; or NULL. */
+static void emit_return(struct block *b, struct exit *exit, struct exit *match)
 {
 	emit_pop(&b->e, EMIT_RCX);
-	if (pops)
-		emit_add(&b->e, EMIT_RSP, EMIT_RSP, (int32_t)pops);
+	if (exit->pops)
+		emit_add(&b->e, EMIT_RSP, EMIT_RSP, exit->pops);
+	take_rax(b, exit);
+	if (match) {
+		uint8_t *same, *other;
+
+		emit_save(&b->e, EMIT_RCX, CONTEXT_TARGET);
+		emit_returns_compare(&b->e);
+		same = emit_jrcxz(&b->e);
+		other = emit_jmp_hole(&b->e);
+		emit_land_8(&b->e, same);
+		emit_match(b, match);
+		emit_land(&b->e, other);
+		emit_load(&b->e, EMIT_RCX, CONTEXT_TARGET);
+	}
 	emit_look_up(b, exit);
 }
 
@@ -295,15 +422,11 @@ static bool emit_indirect(struct block *b, unsigned i)
 
 	begin_exit(b, exit);
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	if (insn->flow == INSN_RET) {
-		exit->pops = insn->pops;
-		emit_return(b, exit, insn->pops);
-		return true;
-	}
 	if (!copy_target(&b->e, insn, bytes_of(b, i), at))
 		return false;
 	if (insn->flow == INSN_CALL_INDIRECT)
 		add_literal(b, copy_call(&b->e, at + insn->size), at + insn->size);
+	take_rax(b, exit);
 	emit_look_up(b, exit);
 	return true;
 }
@@ -348,53 +471,15 @@ static void emit_conditional(struct block *b, unsigned i)
 }
 
 /* The end of the path, at a branch that leads to one place, or where the path was cut. */
-static void emit_end(struct block *b, uint64_t branch, uint64_t target)
+static void emit_end(struct block *b, uint64_t branch, uint64_t target, unsigned outcome)
 {
 	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
 
+	exit->outcome = (uint8_t)outcome;
 	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
 		exit->side = emit_jmp_linkable(&b->e);
 	emit_direct(b, exit);
 }
-
-/* The path's end. False: it cannot be translated. */
-static bool emit_exits(struct block *b)
-{
-	const struct code *code = &b->code;
-	const unsigned i = code->count - 1;
-	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
-	const uint64_t next = code->count ? at + code->insns[i].size : at;
-
-	switch (code->flow) {
-	case INSN_JCC:
-	case INSN_LOOP:
-		emit_conditional(b, i);
-		return true;
-	case INSN_CALL:
-		add_literal(b, copy_call(&b->e, next), next);
-		emit_end(b, at, next + (uint64_t)code->insns[i].offset);
-		return true;
-	case INSN_JMP:
-		emit_end(b, at, next + (uint64_t)code->insns[i].offset);
-		return true;
-	case INSN_JMP_INDIRECT:
-	case INSN_CALL_INDIRECT:
-	case INSN_RET:
-		return emit_indirect(b, i);
-	case INSN_SYSCALL:
-		emit_to_gate(b, EXIT_SYSCALL, at, CONTEXT_GATE_SYSCALL);
-		return true;
-	default:
-		break;
-	}
-	if (code->stopped)
-		emit_to_gate(b, EXIT_STOP, next, CONTEXT_GATE_EXIT);
-	else
-		emit_end(b, next, next);
-	return true;
-}
-
-/* On the path */
 
 /*
  * A return to where the path goes on; an exit stands for all other addresses. Without touching
@@ -422,6 +507,70 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code.insns[i].pops);
 }
+
+/* A return at the end of the path. */
+static void emit_last_return(struct block *b, unsigned i)
+{
+	const uint64_t at = b->code.addresses[i];
+	uint8_t list[UNIT_PIECES];
+	const unsigned n = open_calls(b->u, b->piece + 1u, OUTCOME_NONE, 0, list);
+	struct exit *match = NULL, *exit;
+
+	/* Its call is on the path: the stack has not got it. */
+	if (n && has_returns(b) && path_can_compare(b->c, b->u->pieces[list[n - 1]].end)) {
+		emit_known_return(b, i, b->u->pieces[list[n - 1]].end);
+		emit_end(b, at, b->u->pieces[list[n - 1]].end, OUTCOME_TAKEN);
+		return;
+	}
+	if (!n && has_returns(b))
+		match = new_exit(b, EXIT_RETURN, at, 0);
+	exit = new_exit(b, EXIT_INDIRECT, at, 0);
+	exit->pops = b->code.insns[i].pops;
+	begin_exit(b, exit);
+	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_return(b, exit, match);
+}
+
+/* The path's end. False: it cannot be translated. */
+static bool emit_exits(struct block *b)
+{
+	const struct code *code = &b->code;
+	const unsigned i = code->count - 1;
+	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
+	const uint64_t next = code->count ? at + code->insns[i].size : at;
+
+	switch (code->flow) {
+	case INSN_JCC:
+	case INSN_LOOP:
+		emit_conditional(b, i);
+		return true;
+	case INSN_CALL:
+		add_literal(b, copy_call(&b->e, next), next);
+		emit_end(b, at, next + (uint64_t)code->insns[i].offset, OUTCOME_NONE);
+		return true;
+	case INSN_JMP:
+		emit_end(b, at, next + (uint64_t)code->insns[i].offset, OUTCOME_NONE);
+		return true;
+	case INSN_JMP_INDIRECT:
+	case INSN_CALL_INDIRECT:
+		return emit_indirect(b, i);
+	case INSN_RET:
+		emit_last_return(b, i);
+		return true;
+	case INSN_SYSCALL:
+		emit_to_gate(b, EXIT_SYSCALL, at, CONTEXT_GATE_SYSCALL);
+		return true;
+	default:
+		break;
+	}
+	if (code->stopped)
+		emit_to_gate(b, EXIT_STOP, next, CONTEXT_GATE_EXIT);
+	else
+		emit_end(b, next, next, OUTCOME_NONE);
+	return true;
+}
+
+/* On the path */
 
 /* The branch between this piece and the next one. */
 static void emit_branch(struct block *b)
@@ -451,11 +600,13 @@ static void emit_branch(struct block *b)
 }
 
 /* The exits that branches on the path lead to, in the order of their branches. */
-static void emit_sides(struct block *b, unsigned count)
+static void emit_sides(struct block *b)
 {
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < b->u->exit_count; i++) {
 		struct exit *exit = &b->u->exits[i];
 
+		if (exit->begin)
+			continue;
 		b->piece = exit->pieces - 1u;
 		if (exit->kind == EXIT_DIRECT) {
 			emit_direct(b, exit);
@@ -463,7 +614,7 @@ static void emit_sides(struct block *b, unsigned count)
 		}
 		begin_exit(b, exit);
 		exit->side = NULL;
-		emit_return(b, exit, exit->pops);
+		emit_return(b, exit, NULL);
 	}
 }
 
@@ -492,8 +643,8 @@ static bool read_piece(struct block *b)
 static bool emit_path(struct block *b)
 {
 	struct unit *u = b->u;
-	unsigned sides;
 
+	emit_stubs(b);
 	emit_align(&b->e, 16);
 	u->code = b->e.at;
 	if (u->uses_r11 && !(u->parent && u->parent->unit->uses_r11))
@@ -508,10 +659,9 @@ static bool emit_path(struct block *b)
 			return false;
 		emit_branch(b);
 	}
-	sides = u->exit_count;
 	if (!read_piece(b) || !copy_straight(b) || !emit_exits(b))
 		return false;
-	emit_sides(b, sides);
+	emit_sides(b);
 	emit_literals(b);
 	return true;
 }
@@ -519,11 +669,11 @@ static bool emit_path(struct block *b)
 /* Memory for a unit along this path. */
 static bool prepare(struct context *c, struct unit *u, const struct path *path)
 {
-	unsigned insns = 1, exits = 2;
+	unsigned insns = 1, exits = 3;
 
-	for (unsigned i = u->before; i < path->count; i++) {
-		insns += path->pieces[i].size;
-		exits++;
+	for (unsigned i = 0; i < path->count; i++) {
+		insns += i < u->before ? 0 : path->pieces[i].size;
+		exits += i < u->before ? 1 : 2;
 	}
 	u->pieces = memory_take(c->runtime, (path->count + 1) * sizeof(*u->pieces));
 	u->insns = memory_take(c->runtime, insns * sizeof(*u->insns));
@@ -547,7 +697,7 @@ bool block_make(struct context *c, struct unit *u, const struct path *path, stru
 	if (!prepare(c, u, path) || !emit_path(&b) || b.e.failed)
 		return false;
 	u->code_end = b.e.at;
-	cache_mark(area, u->code, u);
+	cache_mark(area, area->at, u);
 	area->at = b.e.at;
 	return true;
 }

@@ -23,6 +23,10 @@
 #define CONTEXT_PENDING	      0x61
 #define CONTEXT_EXIT	      0x64 /* low half of an address in the last indirect exit */
 #define CONTEXT_RESUME	      0x68
+#define CONTEXT_TARGET	      0x70 /* of a return */
+#define CONTEXT_RETURNS_AT    0x78 /* the stack of return addresses: see struct context */
+#define CONTEXT_RETURNS	      0x80
+#define CONTEXT_RETURN_CODE   0x180
 #define CONTEXT_INDIRECT      0x1000
 #define CONTEXT_INDIRECT_BITS 16
 #define CONTEXT_BYTES	      (CONTEXT_INDIRECT + (8u << CONTEXT_INDIRECT_BITS))

@@ -194,6 +194,33 @@ static inline void emit_load(struct emitter *e, unsigned reg, uint32_t offset)
 	emit_context(e, true, 0x8b, reg, offset);
 }
 
+/* mov gs:[offset], r32 */
+static inline void emit_save_low(struct emitter *e, unsigned reg, uint32_t offset)
+{
+	emit_context(e, false, 0x89, reg, offset);
+}
+
+/* mov r32, gs:[offset] */
+static inline void emit_load_low(struct emitter *e, unsigned reg, uint32_t offset)
+{
+	emit_context(e, false, 0x8b, reg, offset);
+}
+
+/*
+ * GS prefix, REX, opcode and ModRM for gs:[base + offset]. base: neither RSP nor R12; both
+ * registers are below R8.
+ */
+static inline void emit_context_at(struct emitter *e, bool wide, unsigned opcode, unsigned reg,
+				   unsigned base, uint32_t offset)
+{
+	emit_8(e, 0x65);
+	if (wide)
+		emit_8(e, 0x48);
+	emit_8(e, opcode);
+	emit_8(e, 0x80 | (reg & 7) << 3 | (base & 7));
+	emit_value(e, offset, 4);
+}
+
 /* mov dword gs:[offset], value */
 static inline void emit_save_32(struct emitter *e, uint32_t offset, uint32_t value)
 {
@@ -276,6 +303,14 @@ static inline void emit_low_16(struct emitter *e, unsigned to, unsigned from)
 		emit_8(e, rex);
 	emit_8(e, 0x0f);
 	emit_8(e, 0xb7);
+	emit_8(e, 0xc0 | (to & 7) << 3 | (from & 7));
+}
+
+/* movzx to32, from8; below RSP */
+static inline void emit_low_8(struct emitter *e, unsigned to, unsigned from)
+{
+	emit_8(e, 0x0f);
+	emit_8(e, 0xb6);
 	emit_8(e, 0xc0 | (to & 7) << 3 | (from & 7));
 }
 
@@ -402,6 +437,64 @@ static inline void emit_nothing(struct emitter *e, size_t n)
 		emit_bytes(e, forms[take - 1], take);
 		n -= take;
 	}
+}
+
+/* The stack of return addresses (struct context). Scratch registers are below RSP. */
+
+/* Moves on by one entry, to the next or (back) to the one before; it is at gs:[reg + ...] then. */
+static inline void emit_returns_step(struct emitter *e, unsigned reg, bool back)
+{
+	emit_load_low(e, reg, CONTEXT_RETURNS_AT);
+	emit_add_32(e, reg, reg, back ? -8 : 8);
+	emit_low_8(e, reg, reg);
+	emit_save_low(e, reg, CONTEXT_RETURNS_AT);
+}
+
+/*
+ * A call: `code` leads to the unit of the return address. Changes both registers. Each value is
+ * stored at once: a load of eight bytes waits for long behind two stores of four.
+ */
+static inline void emit_returns_push(struct emitter *e, unsigned index, unsigned value,
+				     uint64_t address, uint64_t code)
+{
+	emit_returns_step(e, index, false);
+	emit_constant(e, value, -address);
+	emit_context_at(e, true, 0x89, value, index, CONTEXT_RETURNS);
+	emit_constant(e, value, code);
+	emit_context_at(e, true, 0x89, value, index, CONTEXT_RETURN_CODE);
+}
+
+/* mov qword gs:[reg + CONTEXT_RETURNS], RETURNS_NONE */
+static inline void emit_returns_end(struct emitter *e, unsigned reg)
+{
+	emit_context_at(e, true, 0xc7, 0, reg, CONTEXT_RETURNS);
+	emit_value(e, RETURNS_NONE, 4);
+}
+
+/* A return with a TIP. Changes `scratch`. */
+static inline void emit_returns_forget(struct emitter *e, unsigned scratch)
+{
+	emit_returns_step(e, scratch, false);
+	emit_returns_end(e, scratch);
+}
+
+/* Adds the negated return address on top to RCX, which is 0 then if it was the same. Changes RAX.
+ */
+static inline void emit_returns_compare(struct emitter *e)
+{
+	emit_load_low(e, EMIT_RAX, CONTEXT_RETURNS_AT);
+	emit_context_at(e, true, 0x8b, EMIT_RAX, EMIT_RAX, CONTEXT_RETURNS);
+	emit_sum(e, EMIT_RCX, EMIT_RCX, EMIT_RAX);
+}
+
+/* Takes what is on top away; CONTEXT_TARGET leads to its unit. Changes RAX and RCX. */
+static inline void emit_returns_pop(struct emitter *e)
+{
+	emit_load_low(e, EMIT_RCX, CONTEXT_RETURNS_AT);
+	emit_returns_end(e, EMIT_RCX);
+	emit_context_at(e, true, 0x8b, EMIT_RAX, EMIT_RCX, CONTEXT_RETURN_CODE);
+	emit_save(e, EMIT_RAX, CONTEXT_TARGET);
+	emit_returns_step(e, EMIT_RCX, true);
 }
 
 /* Branches. Those that return a place lead nowhere until emit_land() or emit_link(). */

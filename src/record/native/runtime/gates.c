@@ -35,6 +35,8 @@ void unit_begin(struct context *c)
 	c->gate_syscall = (uintptr_t)gate_syscall;
 	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
 		table[i] = (uintptr_t)gate_miss;
+	for (unsigned i = 0; i < RETURNS; i++)
+		c->returns[i] = RETURNS_NONE;
 	add_context(c);
 }
 

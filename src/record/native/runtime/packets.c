@@ -42,6 +42,7 @@ static uint8_t *put_tsc(const struct context *c, uint8_t *at)
 
 uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
 {
+	returns_forget(c);
 	for (unsigned i = 0; i < PSB_PAIRS; i++)
 		at = put(at, OPCODE_EXT | EXT_PSB << 8, 2);
 	at = put_tsc(c, at);
@@ -58,7 +59,7 @@ uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 /* Without an IP: where the program went is not in the trace. */
 uint8_t *packets_disable(struct context *c, uint8_t *at)
 {
-	(void)c;
+	returns_forget(c);
 	return put(at, OPCODE_TIP_PGD, 1);
 }
 

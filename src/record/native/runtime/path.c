@@ -13,7 +13,7 @@
 #define LAP_OUTCOMES 6
 #define LAP_INSNS    96
 
-#define DEPTH_MAX 24 /* calls on a path: decoders remember 64 */
+#define DEPTH_MAX 12 /* calls on a path */
 
 /*
  * The next page is only looked at if the instruction goes on there: it may be data, and a page
@@ -115,15 +115,9 @@ static unsigned likely_outcome(const struct cache *cache, const struct piece *pi
 	return times_taken(taken) > times_taken(not_taken) ? OUTCOME_TAKEN : OUTCOME_NOT_TAKEN;
 }
 
-/*
- * The check of an inlined return takes an address apart in two numbers of 32 bits (block.c), of
- * which the upper one needs RORX.
- */
-static bool can_return(const struct context *c, const struct path *path, uint64_t address)
+bool path_can_compare(const struct context *c, uint64_t address)
 {
-	const struct cache *cache = c->runtime->cache;
-
-	return !c->runtime->no_retcomp && path->depth && (cache->rotates || address <= INT32_MAX) &&
+	return (c->runtime->cache->rotates || address <= INT32_MAX) &&
 	       (int32_t)address != INT32_MIN;
 }
 
@@ -151,7 +145,7 @@ static bool find_next(const struct context *c, struct path *path, const struct c
 		return last->outcome != OUTCOME_NONE;
 	case INSN_RET:
 		*next = path->depth ? path->returns[path->depth - 1] : 0;
-		if (!can_return(c, path, *next))
+		if (!path->depth || c->runtime->no_retcomp || !path_can_compare(c, *next))
 			return false;
 		last->outcome = OUTCOME_TAKEN;
 		return true;

@@ -321,19 +321,22 @@ static uint64_t finish_exit(struct context *c, const struct unit *u, const struc
 {
 	uint64_t target = e->target;
 	uint8_t bytes[UNIT_TNT_MAX];
-	const unsigned n = block_packets(u, e->pieces, e->outcome, bytes);
+	const bool is_return = e->kind == EXIT_RETURN;
+	const unsigned n =
+	    block_packets(u, e->pieces, is_return ? OUTCOME_NONE : e->outcome, bytes);
 
 	c->log = store(c, unit_real_log(c, r->general[R11]), u, bytes, n);
 	if (e->number)
 		exits_log(c, e->number);
-	if (e->kind == EXIT_INDIRECT) {
-		target = r->general[RCX];
+	if (e->kind != EXIT_DIRECT) {
+		target = is_return ? c->target : r->general[RCX];
 		c->log = unit_put_tip(c, c->log, target);
 		r->general[RAX] = c->rax;
 	}
-	if (e->kind == EXIT_INDIRECT || e->number)
+	if (e->kind != EXIT_DIRECT || e->saves_rcx)
 		r->general[RCX] = c->rcx;
 	r->general[R11] = c->r11;
+	returns_forget(c);
 	return target;
 }
 
@@ -354,7 +357,7 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	e = exit_at(u, r->rip);
 	if (!e || r->rip < address_of(e->again))
 		return false; /* the program itself has touched that page */
-	if (poisoned && (e->kind == EXIT_DIRECT || e->kind == EXIT_INDIRECT)) {
+	if (poisoned && e->kind != EXIT_SYSCALL && e->kind != EXIT_STOP) {
 		*head = finish_exit(c, u, e, r);
 		return true;
 	}
@@ -364,6 +367,11 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 		c->exits_log = address_of(ring_next(c, NATIVE_LOG_EXITS, pointer(c->exits_log)));
 	else
 		r->general[R11] = next_chunk(c, r->general[R11], u);
+	if (e->kind == EXIT_RETURN && !poisoned && !exits) {
+		/* Behind a PSB the stack of return addresses is empty. */
+		r->general[RCX] = c->target;
+		e++;
+	}
 	r->rip = address_of(e->again);
 	return true;
 }

@@ -58,6 +58,9 @@ enum context_state {
 	CONTEXT_OUT, /* the thread waits until all of them run on untraced */
 };
 
+#define RETURNS	     32
+#define RETURNS_NONE 1 /* -1 is not an address to which a program can return */
+
 struct context {
 	struct context *self;
 	uint64_t rcx, rax, log, r11;
@@ -76,6 +79,16 @@ struct context {
 	bool pending;
 	uint32_t exit;			/* CONTEXT_EXIT: for unit_before_branch() */
 	const struct registers *resume; /* for gate_resume() */
+	uint64_t target;		/* of a return, in its exit */
+	/*
+	 * Return addresses of calls that a decoder has on its stack, negated, and the code that
+	 * leads to their units: a return to the last one is one bit of a TNT packet. returns_at:
+	 * the last one, 8 times its index; the next one overwrites the oldest. RETURNS_NONE ends
+	 * it: what lies behind that is not used any more. Decoders disagree about what a return
+	 * with a TIP does to their stack (model/generator.h), so that it ends ours.
+	 */
+	uint32_t returns_at;
+	uint64_t returns[RETURNS], return_code[RETURNS];
 
 	struct runtime *runtime;
 	struct native_thread *slot;
@@ -119,6 +132,13 @@ struct runtime {
 	uint32_t flags;		   /* native_header.flags, our copy */
 	uint8_t no_retcomp, tsc;   /* likewise */
 };
+
+/* What decoders have on their stacks is not known any more. */
+static inline void returns_forget(struct context *c)
+{
+	c->returns_at = (c->returns_at + 8) % (8 * RETURNS);
+	c->returns[c->returns_at / 8] = RETURNS_NONE;
+}
 
 /* memory.c: the runtime's own memory. NULL, 0: there is none. */
 /* n bytes, zeroed, never given back. Small amounts come from pages that are shared. */

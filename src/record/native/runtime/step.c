@@ -57,6 +57,7 @@ void step_end(struct context *c, const struct registers *r)
 		return; /* it is not done yet */
 	if (s->pushes_flags)
 		clear_pushed_trap(r);
+	returns_forget(c); /* it may have been a call or a return */
 	if (s->number)
 		exits_log(c, s->number);
 	if (s->indirect)

@@ -12,7 +12,7 @@
 #define UNIT_INSNS	 48	     /* at most so many instructions in a piece */
 #define UNIT_PIECES	 48	     /* and so many pieces on the way to an exit */
 #define UNIT_PATH	 320	     /* with so many instructions */
-#define UNIT_ROOM	 (32u << 10) /* cache memory that one may take */
+#define UNIT_ROOM	 (64u << 10) /* cache memory that one may take */
 #define UNIT_TNT_MAX	 16	     /* bytes of TNT packets at an exit */
 #define EXIT_HEAT	 50	     /* an exit that was taken so often is continued */
 #define CACHE_BUCKETS	 65536u	     /* of the hash table of heads */
@@ -30,6 +30,11 @@ enum exit_kind {
 	EXIT_INDIRECT,	 /* at the address in RCX */
 	EXIT_SYSCALL,	 /* before the SYSCALL at `target` */
 	EXIT_STOP,	 /* before the instruction at `target`, which is not translated */
+	/*
+	 * At the return address that is on top of the stack. The exit behind it in unit->exits is
+	 * that for all other addresses, EXIT_INDIRECT.
+	 */
+	EXIT_RETURN,
 };
 
 /* What a branch says in the trace: a bit of a TNT packet, or nothing. */
@@ -56,6 +61,7 @@ struct exit {
 	uint8_t outcome; /* enum outcome, of the last one's branch */
 	uint16_t pops;	 /* of a return, bytes */
 	bool has_rcx;	 /* RCX is in the context from the beginning on */
+	bool saves_rcx;	 /* EXIT_DIRECT: it is from the first store on */
 	uint64_t branch; /* the instruction that is the exit */
 	uint64_t target;
 	uint32_t number; /* in the log of exits (NATIVE_TRUTH) */
@@ -218,6 +224,12 @@ void path_add(struct path *path, uint64_t start, const struct code *code);
 void path_take(struct path *path, const struct exit *exit);
 /* Goes on from an address as long as it is known where the program goes. */
 void path_follow(struct context *c, struct path *path, uint64_t next);
+
+/*
+ * Whether a return to this address can be told from others without touching flags: block.c takes it
+ * apart in two numbers of 32 bits, of which the upper one needs RORX.
+ */
+bool path_can_compare(const struct context *c, uint64_t address);
 
 /* block.c: makes the copy of a path, of which the first u->before pieces have run. */
 bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area);
