@@ -347,7 +347,7 @@ static void take_time(struct recording *r)
 }
 
 /* The process stands before the first instruction of its new program. */
-static void enter_program(struct recording *r, int32_t pid, int32_t tid)
+static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigned slot)
 {
 	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .or_natively = true};
 	struct process *process = processes_find(&r->processes, pid);
@@ -363,7 +363,7 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid)
 		add_process(r, pid, parent_of(pid), name);
 	wrote(r, perfdata_write_comm(writer_of(r), pid, pid, r->last_tsc, true, name));
 	write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
-	memory.slot = claim_slot(r);
+	memory.slot = slot < NATIVE_THREADS ? slot : claim_slot(r);
 	if (memory.slot == NATIVE_THREADS) {
 		inject_release(pid);
 		recorder_note(r->r,
@@ -395,16 +395,6 @@ static int await_exec(struct seized *s, int *ended)
 	return inject_exec(s->pid, ended, &why);
 }
 
-/* Slots of threads that have ended become free when they are finished, after this. */
-static bool is_any_slot_free(const struct recording *r)
-{
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
-		if (!r->streams->list[i].used &&
-		    __atomic_load_n(&thread_at(r, i)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_FREE)
-			return true;
-	return false;
-}
-
 static void look_at_seized(struct recording *r)
 {
 	struct seized *next;
@@ -412,13 +402,19 @@ static void look_at_seized(struct recording *r)
 	for (struct seized *s = r->seized; s; s = next) {
 		const int32_t pid = s->pid, tid = s->tid;
 		int ended = 0, status = s->waits ? 1 : await_exec(s, &ended);
+		unsigned slot = NATIVE_THREADS;
 
 		next = s->next;
-		if (!status || (status > 0 && s->waits++ < SLOT_WAITS && !is_any_slot_free(r)))
+		if (!status)
+			continue;
+		if (status > 0)
+			slot = claim_slot(r);
+		/* Slots of threads that have ended become free after this. */
+		if (status > 0 && slot == NATIVE_THREADS && s->waits++ < SLOT_WAITS)
 			continue;
 		forget_seized(r, pid);
 		if (status > 0)
-			enter_program(r, pid, tid);
+			enter_program(r, pid, tid, slot);
 		else if (status == PTAH_E_MISSING &&
 			 pid == r->pid) { /* its status has been taken */
 			r->r->status.wait_status = ended;

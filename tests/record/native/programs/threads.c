@@ -170,10 +170,9 @@ static void send_signals(void)
 }
 
 /* Ends. */
-static void *print_and_exit(void *unused)
+static void *print_and_exit(void *first)
 {
-	(void)unused;
-	usleep(20000);
+	end(*(pthread_t *)first);
 	report("the first thread has ended", 0);
 	fflush(stdout);
 	exit(5);
@@ -301,7 +300,10 @@ int main(int count, char **arguments)
 	} else if (!strcmp(what, "many")) {
 		many();
 	} else if (!strcmp(what, "first-ends")) {
-		begin(print_and_exit, NULL);
+		static pthread_t first;
+
+		first = pthread_self();
+		begin(print_and_exit, &first);
 		pthread_exit(NULL);
 	} else if (!strcmp(what, "exit") || !strcmp(what, "exec") || !strcmp(what, "fault")) {
 		begin(count_for_ever, NULL);
