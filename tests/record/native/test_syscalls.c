@@ -730,6 +730,23 @@ static void test_memory_that_is_writable_and_executable(void **unused)
 	assert_string_equal(events, "-S+");
 }
 
+/* The translator has to read it. */
+static void test_memory_that_can_only_be_executed(void **unused)
+{
+	const uint64_t page = map(1, PROT_READ | PROT_WRITE);
+
+	(void)unused;
+	*(uint8_t *)page = 0xc3;
+	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_EXEC));
+	assert_int_equal(result(), 0);
+	assert_int_equal(mapped_protection, PROT_READ | PROT_EXEC);
+	assert_int_equal(code_address, page);
+	assert_int_equal(code[0], 0xc3);
+	assert_true(
+	    call_at(plain, SYS_mmap, 0, PAGE, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	assert_int_equal(*(volatile uint8_t *)result(), 0);
+}
+
 /* A call that fails because of such a page is made again. */
 static void test_a_call_that_writes_to_code(void **unused)
 {
@@ -838,7 +855,6 @@ static void test_what_cannot_be_followed_leaves(void **unused)
 	    {SYS_personality, 0x0400000, 0, 0, 0, "personality"},
 	    {SYS_setrlimit, 9, 0, 0, 0, "limits"},
 	    {SYS_prlimit64, 0, 9, 1, 0, "limits"},
-	    {SYS_mmap, 0, PAGE, 4, MAP_PRIVATE | MAP_ANONYMOUS, "not read"},
 	    {SYS_shmat, 0, 0, 0100000, 0, "shared"},
 	};
 
@@ -1062,6 +1078,7 @@ int main(void)
 	    cmocka_unit_test_setup(test_executable_memory_is_reported_and_forgotten, set_up),
 	    cmocka_unit_test_setup(test_memory_that_is_writable_and_executable, set_up),
 	    cmocka_unit_test_setup(test_a_call_that_writes_to_code, set_up),
+	    cmocka_unit_test_setup(test_memory_that_can_only_be_executed, set_up),
 	    cmocka_unit_test_setup(test_code_that_was_written_is_sent, set_up),
 	    cmocka_unit_test_setup(test_the_runtimes_memory_is_free_for_the_program, set_up),
 	    cmocka_unit_test_setup(test_what_cannot_be_followed_leaves, set_up),

@@ -218,11 +218,17 @@ static int64_t call_around(struct context *c, const struct call *call)
 
 /* ---- Calls --------------------------------------------------------------- */
 
-static const char *protection_refusal(uint64_t protection)
+/*
+ * Who may execute may read, as on processors without protection keys: the translator reads code.
+ */
+static struct call readable(const struct call *call)
 {
-	return (protection & PROT_EXEC) && !(protection & PROT_READ)
-		   ? "the program uses memory that can be executed and not read"
-		   : NULL;
+	struct call changed = *call;
+
+	if ((call->treatment == SYSCALL_MMAP || call->treatment == SYSCALL_MPROTECT) &&
+	    call->words[3] & PROT_EXEC)
+		changed.words[3] |= PROT_READ;
+	return changed;
 }
 
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
@@ -231,7 +237,7 @@ static const char *mmap_refusal(const struct context *c, const uint64_t *w)
 
 	if ((flags & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2])))
 		return "the program maps memory where the recorder's is";
-	return protection_refusal(w[3]);
+	return NULL;
 }
 
 const char *mapping_refusal(const struct context *c, const struct call *call)
@@ -241,8 +247,6 @@ const char *mapping_refusal(const struct context *c, const struct call *call)
 	switch (call->treatment) {
 	case SYSCALL_MMAP:
 		return mmap_refusal(c, w);
-	case SYSCALL_MPROTECT:
-		return protection_refusal(w[3]);
 	case SYSCALL_MREMAP:
 		if ((w[4] & MREMAP_FIXED) && is_ours(c, w[5], end_of(w[5], w[3])))
 			return "the program moves memory to where the recorder's is";
@@ -396,10 +400,11 @@ static int64_t carry_out(struct context *c, const struct call *call)
 /* No other thread translates what is just changing. */
 int64_t mapping_call(struct context *c, const struct call *call)
 {
+	const struct call changed = readable(call);
 	int64_t result;
 
 	cache_lock(c);
-	result = carry_out(c, call);
+	result = carry_out(c, &changed);
 	cache_unlock(c);
 	return result;
 }

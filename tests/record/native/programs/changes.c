@@ -251,6 +251,19 @@ static void back_again(void)
 	}
 }
 
+/* Memory that can be executed and, so the program says, not read. */
+static void execute_only(void)
+{
+	uint8_t *code = new_code(PAGE);
+
+	for (unsigned i = 0; i < 5; i++) {
+		put_constant(code, i);
+		check(!mprotect(code, PAGE, PROT_EXEC), "mprotect");
+		check(call(code) == i, "code that cannot be read");
+		check(!mprotect(code, PAGE, PROT_READ | PROT_WRITE), "mprotect");
+	}
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -264,6 +277,7 @@ int main(int count, char **arguments)
 	    {"children", children},
 	    {"faults", faults},
 	    {"back_again", back_again},
+	    {"execute_only", execute_only},
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);
