@@ -303,21 +303,35 @@ static void emit_direct(struct block *b, struct exit *exit)
 	emit_onward(b, exit);
 }
 
-/* Where returns come to whose calls are on this path, with nothing left to store. */
+/* Where returns from a call go on, with nothing left to store. */
+static void emit_call_stub(struct block *b, unsigned piece)
+{
+	const uint64_t address = b->u->pieces[piece].end;
+	struct exit *exit = new_exit(b, EXIT_DIRECT, address, address);
+
+	exit->pieces = 0;
+	exit->begin = exit->taken = exit->again = b->e.at;
+	b->stubs[piece] = b->e.at;
+	emit_onward(b, exit);
+}
+
+/* Of all calls that may be open at an exit. */
 static void emit_stubs(struct block *b)
 {
-	for (unsigned i = 0; has_returns(b) && i < b->u->piece_count; i++) {
-		const struct piece *piece = &b->u->pieces[i];
-		struct exit *exit;
+	const struct unit *u = b->u;
+	uint8_t list[UNIT_PIECES];
+	unsigned n = 0;
 
-		if (!is_call(piece))
-			continue;
-		exit = new_exit(b, EXIT_DIRECT, piece->end, piece->end);
-		exit->pieces = 0;
-		exit->begin = exit->taken = exit->again = b->e.at;
-		b->stubs[i] = b->e.at;
-		emit_onward(b, exit);
-	}
+	if (!has_returns(b))
+		return;
+	if (u->before)
+		n = open_calls(u, u->before, u->pieces[u->before - 1].outcome, u->parent->target,
+			       list);
+	for (unsigned i = 0; i < n; i++)
+		emit_call_stub(b, list[i]);
+	for (unsigned i = u->before; i < u->piece_count; i++)
+		if (is_call(&u->pieces[i]))
+			emit_call_stub(b, i);
 }
 
 static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t gate)
@@ -666,19 +680,37 @@ static bool emit_path(struct block *b)
 	return true;
 }
 
-/* Memory for a unit along this path. */
-static bool prepare(struct context *c, struct unit *u, const struct path *path)
+/* How many exits it has at most, with the stubs of its calls. */
+static unsigned count_exits(const struct block *b)
 {
-	unsigned insns = 1, exits = 3;
+	const struct unit *u = b->u;
+	uint8_t list[UNIT_PIECES];
+	unsigned n = 2; /* of the last piece */
 
-	for (unsigned i = 0; i < path->count; i++) {
-		insns += i < u->before ? 0 : path->pieces[i].size;
-		exits += i < u->before ? 1 : 2;
+	if (has_returns(b) && u->before)
+		n += open_calls(u, u->before, u->pieces[u->before - 1].outcome, u->parent->target,
+				list);
+	for (unsigned i = u->before; i < u->piece_count; i++) {
+		const struct piece *piece = &u->pieces[i];
+
+		n += has_returns(b) && is_call(piece);
+		n += i + 1 < u->piece_count && (piece->flow == INSN_JCC || piece->flow == INSN_RET);
 	}
-	u->pieces = memory_take(c->runtime, (path->count + 1) * sizeof(*u->pieces));
-	u->insns = memory_take(c->runtime, insns * sizeof(*u->insns));
-	u->exits = memory_take(c->runtime, exits * sizeof(*u->exits));
-	if (!u->pieces || !u->insns || !u->exits)
+	return n;
+}
+
+/* Memory for a unit along this path. */
+static bool prepare(struct block *b, const struct path *path)
+{
+	struct runtime *rt = b->c->runtime;
+	struct unit *u = b->u;
+	unsigned insns = 1;
+
+	for (unsigned i = u->before; i < path->count; i++)
+		insns += path->pieces[i].size;
+	u->pieces = memory_take(rt, (path->count + !path->count) * sizeof(*u->pieces));
+	u->insns = memory_take(rt, insns * sizeof(*u->insns));
+	if (!u->pieces || !u->insns)
 		return false;
 	for (unsigned i = 0; i < path->count; i++)
 		u->pieces[i] = path->pieces[i];
@@ -686,7 +718,8 @@ static bool prepare(struct context *c, struct unit *u, const struct path *path)
 		u->pieces[0] = (struct piece){.start = u->head, .end = u->head};
 	u->piece_count = (uint8_t)path->count;
 	u->uses_r11 = path->uses_r11;
-	return true;
+	u->exits = memory_take(rt, count_exits(b) * sizeof(*u->exits));
+	return u->exits != NULL;
 }
 
 bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area)
@@ -694,7 +727,7 @@ bool block_make(struct context *c, struct unit *u, const struct path *path, stru
 	struct block b = {
 	    .c = c, .u = u, .area = area, .e = {area->at, area->at + UNIT_ROOM, false}};
 
-	if (!prepare(c, u, path) || !emit_path(&b) || b.e.failed)
+	if (!prepare(&b, path) || !emit_path(&b) || b.e.failed)
 		return false;
 	u->code_end = b.e.at;
 	cache_mark(area, area->at, u);
