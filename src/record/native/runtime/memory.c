@@ -12,8 +12,8 @@
 
 #define PAGE	  NATIVE_PAGE
 #define RANGES	  2048
-#define POOL	  (256u << 10) /* small amounts are cut from pools of so many bytes */
-#define SMALL_MAX (POOL / 4)
+#define POOL	  (1u << 20) /* small amounts are cut from pools of so many bytes */
+#define SMALL_MAX (64u << 10)
 #define TRIES	  64
 /* Code areas are between so many bytes away from the code they copy. CACHE_REACH is more. */
 #define CODE_NEAREST  (UINT64_C(256) << 20)
