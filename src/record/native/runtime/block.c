@@ -253,7 +253,7 @@ static void emit_counter(struct block *b, struct exit *exit)
 	uint8_t *hot;
 
 	exit->heat = b->area->heats++;
-	*exit->heat = EXIT_HEAT;
+	*exit->heat = b->c->runtime->cache->heat;
 	exit->counter = b->e.at;
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	hot = emit_count_down(&b->e, (uintptr_t)exit->heat);

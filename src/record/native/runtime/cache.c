@@ -59,8 +59,10 @@ static struct cache *cache_of(struct context *c)
 	if (!rt->cache) {
 		struct cache *cache = memory_take(rt, sizeof(*rt->cache));
 
-		if (cache)
+		if (cache) {
 			cache->rotates = has_rorx();
+			cache->heat = rt->flags & NATIVE_TRUTH ? EXIT_HEAT_CHECKED : EXIT_HEAT;
+		}
 		__atomic_store_n(&rt->cache, cache, __ATOMIC_RELEASE);
 	}
 	return rt->cache;
@@ -325,13 +327,13 @@ void cache_link(struct exit *exit, struct unit *to, bool count)
 	to->incoming = exit;
 }
 
-static void unlink_incoming(struct unit *u)
+static void unlink_incoming(const struct cache *cache, struct unit *u)
 {
 	for (struct exit *e = u->incoming; e; e = e->next_incoming) {
 		emit_link(e->jump, (uintptr_t)e->stub);
 		e->linked = NULL;
 		if (e->heat)
-			*e->heat = EXIT_HEAT;
+			*e->heat = cache->heat;
 	}
 	u->incoming = NULL;
 }
@@ -371,7 +373,7 @@ static void remove(struct cache *cache, const struct unit *u)
 static void forget(struct context *c, struct unit *u)
 {
 	u->dead = true;
-	unlink_incoming(u);
+	unlink_incoming(c->runtime->cache, u);
 	if (u->parent && u->parent->continued == u) {
 		emit_link(u->parent->side, (uintptr_t)u->parent->begin);
 		u->parent->continued = NULL;

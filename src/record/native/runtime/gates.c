@@ -75,15 +75,15 @@ static _Noreturn void resume(struct context *c, struct registers *r, uint64_t ca
 /* An exit was taken for the first time, or as often as it takes to be hot. */
 static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 {
-	const uint32_t heat = exit->heat ? *exit->heat : 0;
+	const uint32_t heat = exit->heat ? *exit->heat : 0, all = c->runtime->cache->heat;
 
 	/* All others come here, too, and get the time of what has changed. */
 	if (!changes_seen_by_all(c, to->version))
 		return;
-	if (heat == EXIT_HEAT) {
-		*exit->heat = EXIT_HEAT - 1;
+	if (heat == all) {
+		*exit->heat = all - 1;
 		cache_link(exit, to, true);
-	} else if (!heat || heat > EXIT_HEAT) { /* two threads may have counted below 0 */
+	} else if (!heat || heat > all) { /* two threads may have counted below 0 */
 		cache_continue(c, exit);
 		changes_mark(c, to->head);
 		cache_link(exit, to, false);

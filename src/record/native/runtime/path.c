@@ -94,9 +94,9 @@ void path_take(struct path *path, const struct exit *exit)
 	path->uses_r11 = u->uses_r11;
 }
 
-static unsigned times_taken(const struct exit *exit)
+static unsigned times_taken(const struct cache *cache, const struct exit *exit)
 {
-	return exit->heat && *exit->heat < EXIT_HEAT ? EXIT_HEAT - *exit->heat : 0;
+	return exit->heat && *exit->heat < cache->heat ? cache->heat - *exit->heat : 0;
 }
 
 /* Which way a conditional branch goes: its outcome, or OUTCOME_NONE, if nobody knows. */
@@ -109,10 +109,12 @@ static unsigned likely_outcome(const struct cache *cache, const struct piece *pi
 		return OUTCOME_NONE;
 	not_taken = &u->exits[0];
 	taken = &u->exits[1];
-	if (!times_taken(not_taken) && !times_taken(taken))
+	if (!times_taken(cache, not_taken) && !times_taken(cache, taken))
 		return OUTCOME_NONE;
-	*next = times_taken(taken) > times_taken(not_taken) ? taken->target : not_taken->target;
-	return times_taken(taken) > times_taken(not_taken) ? OUTCOME_TAKEN : OUTCOME_NOT_TAKEN;
+	*next = times_taken(cache, taken) > times_taken(cache, not_taken) ? taken->target
+									  : not_taken->target;
+	return times_taken(cache, taken) > times_taken(cache, not_taken) ? OUTCOME_TAKEN
+									 : OUTCOME_NOT_TAKEN;
 }
 
 bool path_can_compare(const struct context *c, uint64_t address)

@@ -9,19 +9,24 @@
 #include "record/native/runtime/emit.h"
 #include "record/native/runtime/insn.h"
 
-#define UNIT_INSNS	 48	     /* at most so many instructions in a piece */
-#define UNIT_PIECES	 48	     /* and so many pieces on the way to an exit */
-#define UNIT_PATH	 320	     /* with so many instructions */
-#define UNIT_ROOM	 (64u << 10) /* cache memory that one may take */
-#define UNIT_TNT_MAX	 16	     /* bytes of TNT packets at an exit */
-#define EXIT_HEAT	 50	     /* an exit that was taken so often is continued */
-#define CACHE_BUCKETS	 65536u	     /* of the hash table of heads */
-#define CACHE_PAGE_BITS	 20	     /* 2^n bits note which pages have translated code */
-#define CACHE_PAGE_LISTS 16384u	     /* of the hash table of pages */
-#define CACHE_AREAS	 32
-#define CACHE_AREA	 (8u << 20)
-#define CACHE_HEATS	 (1u << 20)  /* bytes of an area for counters */
-#define CACHE_PATHS	 (40u << 20) /* bytes of code that continues exits */
+#define UNIT_INSNS   48		 /* at most so many instructions in a piece */
+#define UNIT_PIECES  48		 /* and so many pieces on the way to an exit */
+#define UNIT_PATH    320	 /* with so many instructions */
+#define UNIT_ROOM    (64u << 10) /* cache memory that one may take */
+#define UNIT_TNT_MAX 16		 /* bytes of TNT packets at an exit */
+/*
+ * An exit that was taken so often is continued. With a truth, which is for checking, that is soon,
+ * so that also what runs for a short time is checked with paths.
+ */
+#define EXIT_HEAT	  1000
+#define EXIT_HEAT_CHECKED 50
+#define CACHE_BUCKETS	  65536u /* of the hash table of heads */
+#define CACHE_PAGE_BITS	  20	 /* 2^n bits note which pages have translated code */
+#define CACHE_PAGE_LISTS  16384u /* of the hash table of pages */
+#define CACHE_AREAS	  32
+#define CACHE_AREA	  (8u << 20)
+#define CACHE_HEATS	  (1u << 20)  /* bytes of an area for counters */
+#define CACHE_PATHS	  (40u << 20) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
 
@@ -153,6 +158,7 @@ struct cache {
 	uint64_t pages[(1u << CACHE_PAGE_BITS) / 64];
 	struct page_unit *page_units[CACHE_PAGE_LISTS];
 	struct page_unit *unused; /* for page_units */
+	uint32_t heat;		  /* EXIT_HEAT, or EXIT_HEAT_CHECKED */
 	bool rotates;		  /* the processor has RORX (BMI2) */
 	size_t path_bytes;	  /* of code that continues exits */
 	struct unit *buckets[CACHE_BUCKETS];
