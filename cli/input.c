@@ -131,6 +131,14 @@ bool input_same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+bool input_becomes_old(const char *input, const char *output)
+{
+	char old[4096];
+
+	snprintf(old, sizeof(old), "%s.old", output);
+	return input_same_file(output, output) && input_same_file(input, old);
+}
+
 /* Is the file the one in FILE, FILE:ADDR, FILE:FROM-TO,...? */
 static bool option_names(const char *value, const char *file)
 {

@@ -173,6 +173,9 @@ int output_close(const struct command *command, struct out *out, int status);
 /* Are both names of one file? */
 bool input_same_file(const char *a, const char *b);
 
+/* Would the file that is there become FILE.old, in place of the recording that is read? */
+bool input_becomes_old(const char *input, const char *output);
+
 /* Is the file the recording, or one of those that describe raw packets? */
 bool input_reads(const struct input *input, const char *file);
 

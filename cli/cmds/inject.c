@@ -82,15 +82,6 @@ static bool show_progress(void *run, uint64_t bytes)
 	return !interrupted();
 }
 
-/* Would the file that is there become FILE.old in place of the recording? */
-static bool is_old(const char *input, const char *output)
-{
-	char old[4096];
-
-	snprintf(old, sizeof(old), "%s.old", output);
-	return input_same_file(output, output) && input_same_file(input, old);
-}
-
 /* Refuses what cannot be read twice, or written. Returns an exit code. */
 static int check_files(const char *input, const char *output)
 {
@@ -105,7 +96,7 @@ static int check_files(const char *input, const char *output)
 		return fail_usage(&command_inject,
 				  "--output=%s: this is the recording itself; name another file",
 				  output);
-	if (output && is_old(input, output))
+	if (output && input_becomes_old(input, output))
 		return fail_usage(&command_inject,
 				  "--output=%s: the file that is there would be renamed to %s, "
 				  "which is the recording; name another file",

@@ -83,8 +83,8 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 	return EXIT_OK;
 }
 
-/* Refuses what cannot be read twice. Returns an exit code. */
-static int check_input(const char *input)
+/* Refuses what cannot be read twice, or written. Returns an exit code. */
+static int check_files(const char *input, const char *output)
 {
 	struct stat st;
 
@@ -92,6 +92,11 @@ static int check_input(const char *input)
 		return fail_usage(&command_repack,
 				  "the recording is read several times, and replaced: it must be a "
 				  "file");
+	if (output && input_becomes_old(input, output))
+		return fail_usage(&command_repack,
+				  "--output=%s: the file that is there would be renamed to %s, "
+				  "which is the recording; name another file",
+				  output, input);
 	return EXIT_OK;
 }
 
@@ -107,7 +112,7 @@ static int run(int argc, char **argv)
 	if (!o.input.path && first < argc)
 		o.input.path = argv[first++];
 	input = o.input.path ? o.input.path : "perf.data";
-	status = check_input(input);
+	status = check_files(input, o.input.output);
 	if (!status)
 		status = input_open(&command_repack, &o.input, argc - first, argv + first, true,
 				    &session);

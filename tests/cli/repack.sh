@@ -123,6 +123,10 @@ cmp -s damaged.txt repacked.txt || fail "damaged: $(diff damaged.txt repacked.tx
 # What cannot be done changes nothing.
 cp wide.data kept.data
 expect 2 "$PTAH" repack -
+cp wide.data named.data.old
+: >named.data
+expect 2 "$PTAH" repack -q -o named.data named.data.old
+cmp -s named.data.old wide.data || fail "the recording was replaced by the output's old file"
 expect 1 "$PTAH" repack -o nowhere/out.data kept.data
 head -c 90000 wide.data >cut.data
 "$PTAH" repack -q -o cut-packed.data cut.data 2>err && fail "an unfinished recording was taken"

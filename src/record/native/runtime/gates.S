@@ -4,6 +4,7 @@
  * and flags, but for R11, which is the log's pointer, and RCX and RAX, which are in the context as
  * each gate says. GS is the base of struct context (runtime.h has the offsets).
  */
+#include "record/native/runtime/assembly.h"
 #include "record/native/runtime/context_offsets.h"
 
 	.section .note.GNU-stack, "", @progbits
@@ -44,14 +45,6 @@
 	xor	%ebp, %ebp
 	call	\function
 	ud2
-	.endm
-
-	.macro function name
-	.globl	\name
-	.hidden	\name
-	.type	\name, @function
-	.balign	16
-\name:
 	.endm
 
 /* A direct exit: RCX is the exit, the program's is in the context. */
@@ -104,9 +97,7 @@
 	mov	72(%rsp), %r9
 	mov	80(%rsp), %r10
 	mov	%gs:CONTEXT_LOG, %r11
-	.globl	gate_log_loaded
-	.hidden	gate_log_loaded
-gate_log_loaded:
+	place gate_log_loaded
 	mov	96(%rsp), %r12
 	mov	104(%rsp), %r13
 	mov	112(%rsp), %r14
@@ -115,9 +106,7 @@ gate_log_loaded:
 	popfq
 	mov	32(%rsp), %rsp
 	jmp	*%gs:CONTEXT_CONTINUE
-	.globl	gate_resume_end
-	.hidden	gate_resume_end
-gate_resume_end:
+	place gate_resume_end
 1:	movb	$1, %gs:CONTEXT_INSIDE
 	mov	%rsp, %rsi
 	mov	%gs:CONTEXT_STACK, %rsp

@@ -2,18 +2,7 @@
 /*
  * What signals.c needs of assembly: places in the code that the handler knows by their address.
  */
-	.macro function name
-	.globl \name
-	.hidden \name
-	.type \name, @function
-	.balign 16
-\name:
-	.endm
-	.macro place name
-	.globl \name
-	.hidden \name
-\name:
-	.endm
+#include "record/native/runtime/assembly.h"
 
 	.set SYS_RT_SIGRETURN, 15
 
