@@ -13,6 +13,7 @@
 #include "record/qemu/processes.h"
 #include "record/simulated/code_map.h"
 #include "record/simulated/simulated.h"
+#include "record/system/tsc_clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -740,6 +741,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 static int open_recorder(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	struct perfdata_clock clock;
 	const char *slash;
 	int status;
 
@@ -765,7 +767,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	    .memory = (uint8_t *)r->shared, .flags = r->flags, .take = take_bytes, .context = r};
 	*r->messages =
 	    (struct native_messages){.shared = r->shared, .take = on_message, .context = r};
-	return simulated_open_writer(recorder, false);
+	tsc_clock_read(&clock);
+	return simulated_open_writer(recorder, false, &clock);
 }
 
 /* A program that was refused has to be ended before another recorder starts it. */

@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "record/recorder.h"
+#include "record/system/tsc_clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -457,22 +458,11 @@ void events_resume_ring(const struct events *e, size_t ring)
 
 bool events_clock(const struct events *e, uint16_t *shift, uint32_t *mult, uint64_t *zero)
 {
-	const struct perf_event_mmap_page *page = e->rings[0].map;
-	uint32_t before;
-	bool told;
+	struct perfdata_clock clock;
+	const bool told = tsc_clock_of_page(e->rings[0].map, &clock);
 
-	/*
-	 * The kernel increments `lock` before and after it changes the values, so that it is odd
-	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the empty asm
-	 * statement makes the compiler keep them, too.
-	 */
-	do {
-		before = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);
-		told = page->cap_user_time_zero;
-		*shift = page->time_shift;
-		*mult = page->time_mult;
-		*zero = page->time_zero;
-		__asm__ volatile("" ::: "memory");
-	} while (before & 1 || before != __atomic_load_n(&page->lock, __ATOMIC_RELAXED));
+	*shift = clock.shift;
+	*mult = clock.mult;
+	*zero = clock.zero;
 	return told;
 }

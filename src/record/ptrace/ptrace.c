@@ -401,7 +401,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->setup.trace = simulated_trace(&recorder->config);
 		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
-		status = simulated_open_writer(recorder, false);
+		status = simulated_open_writer(recorder, false, NULL);
 	}
 	return status;
 }

@@ -329,7 +329,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->name = base_name(r->command.argv[0]);
 	status = qemu_create_shared(r, config);
 	if (status >= 0)
-		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT);
+		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL);
 	r->writer = recorder->writer;
 	return status;
 }

@@ -114,13 +114,13 @@ static uint64_t control(const struct ptah_trace_config *trace,
 	return ctl;
 }
 
-int simulated_open_writer(struct ptah_recorder *r, bool moments)
+int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct perfdata_clock *clock)
 {
 	const struct ptah_trace_config trace = simulated_trace(&r->config);
 	struct ptah_record_metadata *m = &r->metadata;
 	char *filter = filter_text(&r->config);
 	struct perfdata_writer_config writer = {
-	    .clock = {.mult = 1},
+	    .clock = clock ? *clock : (struct perfdata_clock){.mult = 1},
 	    .retcomp = !trace.no_retcomp,
 	    .tsc = true,
 	    .tsc_n = SIMULATED_TSC_N,
@@ -146,7 +146,9 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments)
 		m->cpuid_15[0] = cpu->tsc_d;
 		m->cpuid_15[1] = cpu->tsc_n;
 		m->cpuid_15[2] = cpu->crystal_hz;
+		m->time_shift = writer.clock.shift;
 		m->time_mult = writer.clock.mult;
+		m->time_zero = writer.clock.zero;
 		m->nominal_ratio = SIMULATED_RATIO;
 		m->rtit_ctl = control(&trace, &r->config);
 		status = recorder_open_writer(r, &writer);

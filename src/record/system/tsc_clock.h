@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* How ticks of this machine's TSC become nanoseconds of perf's clock. */
+#ifndef PTAH_RECORD_SYSTEM_TSC_CLOCK_H
+#define PTAH_RECORD_SYSTEM_TSC_CLOCK_H
+
+#include "perfdata/writer.h"
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+
+/* As the kernel has it in the page of an event. False: it does not say. */
+bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_clock *clock);
+
+/*
+ * As the kernel has it for an event that is opened for this alone; where it may not be opened, or
+ * the kernel does not say, the TSC is compared with the monotonic clock, which takes some
+ * milliseconds and is exact to about one in a thousand.
+ */
+void tsc_clock_read(struct perfdata_clock *clock);
+
+/* The second way alone. */
+void tsc_clock_measure(struct perfdata_clock *clock);
+
+#endif

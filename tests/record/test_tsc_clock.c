@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Ticks of the TSC as nanoseconds, against the monotonic clock. */
+#include "test.h"
+
+#include "record/system/tsc_clock.h"
+
+#include <time.h>
+
+#define APART_NS UINT64_C(20000000)
+
+static uint64_t monotonic(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Two readings of the TSC between two of the clock: the clock's are a bound on both sides. */
+static void compare(const struct perfdata_clock *clock)
+{
+	const uint64_t outer = monotonic(), start = __builtin_ia32_rdtsc(), inner = monotonic();
+	uint64_t end, before, after;
+	double ns;
+
+	do {
+		before = monotonic();
+		end = __builtin_ia32_rdtsc();
+		after = monotonic();
+	} while (before - inner < APART_NS);
+	ns = (double)(end - start) * clock->mult / (double)(UINT64_C(1) << clock->shift);
+	assert_true(ns < (double)(after - outer) * 1.01);
+	assert_true(ns > (double)(before - inner) * 0.99);
+}
+
+static void test_clocks(void **state)
+{
+	struct perfdata_clock clock = {0};
+
+	(void)state;
+	tsc_clock_read(&clock);
+	compare(&clock);
+	tsc_clock_measure(&clock);
+	compare(&clock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_clocks)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
