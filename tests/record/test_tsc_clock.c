@@ -2,7 +2,7 @@
 /* Ticks of the TSC as nanoseconds, against the monotonic clock. */
 #include "test.h"
 
-#include "record/system/tsc_clock.h"
+#include "record/tsc_clock.h"
 
 #include <time.h>
 

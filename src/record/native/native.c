@@ -13,7 +13,7 @@
 #include "record/qemu/processes.h"
 #include "record/simulated/code_map.h"
 #include "record/simulated/simulated.h"
-#include "record/system/tsc_clock.h"
+#include "record/tsc_clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "record/recorder.h"
-#include "record/system/tsc_clock.h"
+#include "record/tsc_clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

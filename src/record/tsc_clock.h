@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How ticks of this machine's TSC become nanoseconds of perf's clock. */
-#ifndef PTAH_RECORD_SYSTEM_TSC_CLOCK_H
-#define PTAH_RECORD_SYSTEM_TSC_CLOCK_H
+#ifndef PTAH_RECORD_TSC_CLOCK_H
+#define PTAH_RECORD_TSC_CLOCK_H
 
 #include "perfdata/writer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See tsc_clock.h. */
-#include "record/system/tsc_clock.h"
+#include "record/tsc_clock.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
