@@ -704,8 +704,10 @@ static int start(struct ptah_recorder *recorder)
 	}
 	recorder->status.pid = r->pid;
 	add_process(r, r->pid, getpid(), r->name);
-	wrote(r, perfdata_write_comm(writer_of(r), r->pid, r->pid, 0, true, r->name));
-	write_maps(r, r->pid, 0, 0, UINT64_MAX);
+	/* A time before that of any packet: decoders look for code by time. */
+	take_time(r);
+	wrote(r, perfdata_write_comm(writer_of(r), r->pid, r->pid, r->last_tsc, true, r->name));
+	write_maps(r, r->pid, r->last_tsc, 0, UINT64_MAX);
 	status = inject_runtime(r->pid, &memory, &why);
 	if (status < 0)
 		return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s", why.text);
