@@ -149,8 +149,10 @@ _Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct 
 	resume(c, r, unit_enter(c, r->rip));
 }
 
-/* A signal came before the cache was entered. */
+/* A signal came before the cache was entered, perhaps within the gate, where the log was poisoned.
+ */
 _Noreturn void gate_take_signal(struct context *c, struct registers *r)
 {
+	mend_log(c);
 	signals_head(c, r, true);
 }
