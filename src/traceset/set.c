@@ -280,6 +280,19 @@ static bool is_filter(const char *text)
 	return n > 0;
 }
 
+/*
+ * The quotation marks that the name of a file in a folder needs in the text of a filter. One with
+ * both kinds cannot be written there.
+ */
+static const char *quotes_for(const char *folder, const char *file)
+{
+	static const char special[] = " ,\"'";
+
+	if (!folder[strcspn(folder, special)] && !file[strcspn(file, special)])
+		return "";
+	return strchr(folder, '"') || strchr(file, '"') ? "'" : "\"";
+}
+
 char *traceset_move_filter(const char *text, const char *of, const char *below)
 {
 	const size_t n = below ? strlen(below) : 0;
@@ -290,14 +303,16 @@ char *traceset_move_filter(const char *text, const char *of, const char *below)
 	       ptah_filter_parse(&text, &filter, NULL) >= 0) {
 		const char *file = filter.file;
 		const bool add = of && *file && *file != '/';
+		const char *quote;
 		char *longer;
 
 		if (below && n && !strncmp(file, below, n) && file[n] == '/' && file[n + 1])
 			file += n + 1;
-		if (asprintf(&longer, "%s%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s%s%s", moved,
+		quote = add ? quotes_for(of, file) : quotes_for("", file);
+		if (asprintf(&longer, "%s%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s%s%s%s%s", moved,
 			     *moved ? "," : "", filter.mode == PTAH_RANGE_STOP ? "stop" : "filter",
-			     filter.start.number, filter.end.number, *file ? "@" : "",
-			     add ? of : "", add ? "/" : "", file) < 0)
+			     filter.start.number, filter.end.number, *file ? "@" : "", quote,
+			     add ? of : "", add ? "/" : "", file, quote) < 0)
 			longer = NULL;
 		free(moved);
 		moved = longer;
