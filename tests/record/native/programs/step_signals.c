@@ -76,15 +76,15 @@ __attribute__((format(printf, 1, 2))) static _Noreturn void fail(const char *for
 /* Starts a command, and takes hold of the program in it. */
 static void begin(struct run *run, char *const *command)
 {
-	int hello[2], go[2];
+	int hello[2], start[2];
 
 	*run = (struct run){0};
-	if (pipe(hello) || pipe(go))
+	if (pipe(hello) || pipe(start))
 		fail("pipe: %s", strerror(errno));
 	run->child = fork();
 	if (!run->child) {
 		/* Above both, so that none is overwritten. */
-		const int from = fcntl(hello[1], F_DUPFD, 16), to = fcntl(go[0], F_DUPFD, 16);
+		const int from = fcntl(hello[1], F_DUPFD, 16), to = fcntl(start[0], F_DUPFD, 16);
 
 		dup2(from, HELLO_FD);
 		dup2(to, GO_FD);
@@ -94,7 +94,7 @@ static void begin(struct run *run, char *const *command)
 		_exit(127);
 	}
 	close(hello[1]);
-	close(go[0]);
+	close(start[0]);
 	if (read(hello[0], &run->hello, sizeof(run->hello)) != sizeof(run->hello))
 		fail("%s does not begin", command[0]);
 	if (ptrace(PTRACE_SEIZE, run->hello.pid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) {
@@ -105,10 +105,10 @@ static void begin(struct run *run, char *const *command)
 	ptrace(PTRACE_INTERRUPT, run->hello.pid, NULL, NULL);
 	if (waitpid(run->hello.pid, &run->status, __WALL) < 0)
 		fail("waitpid: %s", strerror(errno));
-	if (write(go[1], "", 1) != 1)
+	if (write(start[1], "", 1) != 1)
 		fail("write: %s", strerror(errno));
 	close(hello[0]);
-	close(go[1]);
+	close(start[1]);
 }
 
 /* Goes on until the next stop. */
@@ -341,7 +341,7 @@ static void judge(struct run *run, const char *what, bool all)
 {
 	static bool chosen[STEPS_MAX];
 	bool seen[STATES_MAX] = {false};
-	struct report before, after;
+	struct report before = {0}, after = {0};
 	unsigned steps, positions = 0, signals = 0, number = 0, last;
 	bool sent;
 
@@ -394,7 +394,7 @@ static void end(struct run *run)
 int main(int argc, char **argv)
 {
 	char *const alone[] = {argv[2], NULL};
-	struct report report;
+	struct report report = {0};
 	struct run run;
 
 	if (argc < 4)
