@@ -829,7 +829,9 @@ static void put_path(const struct writer *w, const char *path)
 {
 	const size_t n = strlen(w->folder);
 
-	if (!strncmp(path, w->folder, n) && path[n] == '/' && path[n + 1] && path[n + 1] != '/')
+	/* What begins with "./" would be read as something shorter. */
+	if (!strncmp(path, w->folder, n) && path[n] == '/' && path[n + 1] && path[n + 1] != '/' &&
+	    strncmp(path + n + 1, "./", 2) != 0)
 		path += n + 1;
 	put_text(w, strcmp(path, w->folder) ? path : ".");
 }
