@@ -228,13 +228,6 @@ static inline void emit_save_32(struct emitter *e, uint32_t offset, uint32_t val
 	emit_value(e, value, 4);
 }
 
-/* 64 bits without a register: mov dword gs:[offset], low; mov dword gs:[offset + 4], high */
-static inline void emit_save_64(struct emitter *e, uint32_t offset, uint64_t value)
-{
-	emit_save_32(e, offset, (uint32_t)value);
-	emit_save_32(e, offset + 4, (uint32_t)(value >> 32));
-}
-
 /* mov reg, value: the shorter of mov r32, imm32 and movabs */
 static inline void emit_constant(struct emitter *e, unsigned reg, uint64_t value)
 {
@@ -253,14 +246,6 @@ static inline void emit_constant_64(struct emitter *e, unsigned reg, uint64_t va
 	emit_8(e, 0x48 | reg >> 3);
 	emit_8(e, 0xb8 | (reg & 7));
 	emit_value(e, value, 8);
-}
-
-/* mov to, from */
-static inline void emit_move(struct emitter *e, unsigned to, unsigned from)
-{
-	emit_8(e, 0x48 | (from >> 3) << 2 | to >> 3);
-	emit_8(e, 0x89);
-	emit_8(e, 0xc0 | (from & 7) << 3 | (to & 7));
 }
 
 /* lea reg, [base + displacement] */
@@ -512,22 +497,7 @@ static inline uint8_t *emit_jmp_hole(struct emitter *e)
 	return emit_hole(e);
 }
 
-/* jmp with 8 bits */
-static inline uint8_t *emit_jmp_8(struct emitter *e)
-{
-	emit_8(e, 0xeb);
-	emit_8(e, 0);
-	return e->at - 1;
-}
-
-/* jcc target; condition: the low half of the opcode */
-static inline void emit_jcc(struct emitter *e, unsigned condition, uint64_t target)
-{
-	emit_8(e, 0x0f);
-	emit_8(e, 0x80 | condition);
-	emit_rel32(e, target);
-}
-
+/* condition: the low half of the opcode */
 static inline uint8_t *emit_jcc_hole(struct emitter *e, unsigned condition)
 {
 	emit_8(e, 0x0f);
@@ -640,21 +610,6 @@ static inline uint8_t *emit_count_down(struct emitter *e, uint64_t address)
 	emit_add_32(e, EMIT_RCX, EMIT_RCX, -1);
 	emit_write_32(e, EMIT_RCX, address);
 	return emit_jrcxz(e);
-}
-
-/* The rest. */
-
-static inline void emit_syscall(struct emitter *e)
-{
-	emit_8(e, 0x0f);
-	emit_8(e, 0x05);
-}
-
-/* ud2: where nothing may run */
-static inline void emit_never(struct emitter *e)
-{
-	emit_8(e, 0x0f);
-	emit_8(e, 0x0b);
 }
 
 /* Does nothing up to the next multiple of `alignment`, a power of two. */

@@ -7,6 +7,32 @@
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
+/* Generated code and gates.S find the members by numbers. */
+#define IS_AT(member, offset) _Static_assert(offsetof(struct context, member) == (offset), "")
+IS_AT(self, CONTEXT_SELF);
+IS_AT(rcx, CONTEXT_RCX);
+IS_AT(rax, CONTEXT_RAX);
+IS_AT(log, CONTEXT_LOG);
+IS_AT(r11, CONTEXT_R11);
+IS_AT(gate_exit, CONTEXT_GATE_EXIT);
+IS_AT(gate_indirect, CONTEXT_GATE_INDIRECT);
+IS_AT(gate_syscall, CONTEXT_GATE_SYSCALL);
+IS_AT(continue_at, CONTEXT_CONTINUE);
+IS_AT(rsp, CONTEXT_RSP);
+IS_AT(stack, CONTEXT_STACK);
+IS_AT(exits_log, CONTEXT_EXITS_LOG);
+IS_AT(inside, CONTEXT_INSIDE);
+IS_AT(pending, CONTEXT_PENDING);
+IS_AT(exit, CONTEXT_EXIT);
+IS_AT(resume, CONTEXT_RESUME);
+IS_AT(target, CONTEXT_TARGET);
+IS_AT(returns_at, CONTEXT_RETURNS_AT);
+IS_AT(returns, CONTEXT_RETURNS);
+IS_AT(return_code, CONTEXT_RETURN_CODE);
+_Static_assert(sizeof(struct context) <= CONTEXT_INDIRECT, "");
+/* An index into the stack of return addresses wraps as a byte does: emit_returns_step(). */
+_Static_assert(8 * RETURNS == 256, "");
+
 static const char no_memory[] = "there is no memory for translated code";
 
 /* Contexts that are used again are in the list already. */
