@@ -79,7 +79,7 @@ const struct option_def record_options[] = {
      .man = "`hardware` (Linux' intel_pt driver), `module` (Ptah's kernel module, */dev/ptah*), "
 	    "`qemu`, `ptrace`, `vm` (see `--vm`), `native` (code inside the program, new), "
 	    "or `best` (the default): the first of the first four that can record what is "
-	    "requested. For a running process (`-p`, "
+	    "requested. For a running process (`-p`) `native` is one of them, and (`-p`, "
 	    "`-t`) `best` never is `ptrace`, which makes it thousands of times slower: "
 	    "that has to be named."},
     {.name = "vm",

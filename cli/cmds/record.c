@@ -307,8 +307,8 @@ const struct command command_record = {
 	"Runs COMMAND and writes its Intel PT trace into a perf.data file; or records what runs\n"
 	"already (-p, -t, -a, -C) until it ends, COMMAND does, or Ctrl-C is pressed. Without PT\n"
 	"hardware the program runs under qemu-user, whose plugin feeds a simulated PT processor:\n"
-	"no privileges are needed; what runs already needs --recorder=ptrace then, which makes\n"
-	"it thousands of times slower. ptah ends with COMMAND's exit status (128 + N when signal\n"
+	"no privileges are needed; what runs already (-p) is recorded from inside, by the\n"
+	"recorder native. ptah ends with COMMAND's exit status (128 + N when signal\n"
 	"N killed it).",
     .options = (const struct option_def *const[]){record_options, NULL},
     .operand = COMPLETE_COMMAND,

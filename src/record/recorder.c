@@ -275,9 +275,10 @@ static bool would_slow_down(const struct recorder_backend *backend,
 }
 
 /* Whether the recorder is taken only if it is named. */
-static bool is_on_demand(const struct recorder_backend *backend)
+static bool is_on_demand(const struct recorder_backend *backend,
+			 const struct ptah_record_config *config)
 {
-	return backend->kind == PTAH_RECORDER_NATIVE;
+	return backend->kind == PTAH_RECORDER_NATIVE && config->target.kind == PTAH_RECORD_COMMAND;
 }
 
 /* why: on entry, why no recorder before the one by single steps was taken. */
@@ -304,7 +305,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
 		enum ptah_record_problem problem;
 
-		if (kind ? kind != backends[i]->kind : is_on_demand(backends[i]))
+		if (kind ? kind != backends[i]->kind : is_on_demand(backends[i], &r->config))
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
 		if (!problem && !kind && would_slow_down(backends[i], &r->config))

@@ -3,6 +3,7 @@
 #include "record/native/check.h"
 
 #include "record/command.h"
+#include "record/native/attach.h"
 #include "record/simulated/simulated.h"
 
 #include <stdio.h>
@@ -111,8 +112,14 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
-	if (config->target.kind != PTAH_RECORD_COMMAND)
-		return recorder_refuse(why, no, "the recorder native records commands alone");
+	if (config->target.kind == PTAH_RECORD_THREADS)
+		return recorder_refuse(why, no,
+				       "the recorder native records all threads of a process: "
+				       "name it with -p");
+	if (config->target.kind != PTAH_RECORD_COMMAND &&
+	    config->target.kind != PTAH_RECORD_PROCESSES)
+		return recorder_refuse(why, no,
+				       "the recorder native records commands and processes alone");
 	if (config->trace.os || config->output.kcore)
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the recorder native is inside "
@@ -147,6 +154,11 @@ enum ptah_record_problem native_check(const struct ptah_record_config *config,
 	struct command command = {0};
 	int status;
 
+	if (!problem && config->target.kind == PTAH_RECORD_PROCESSES) {
+		for (size_t i = 0; i < config->target.id_count && !problem; i++)
+			problem = attach_check(config->target.ids[i], why);
+		return problem;
+	}
 	if (!problem)
 		problem = native_check_host(&host, why);
 	if (problem)

@@ -75,8 +75,9 @@ struct native_thread {
 };
 
 enum native_message_type {
-	NATIVE_MESSAGE_THREAD = 1, /* a thread begins; value: its slot */
-	NATIVE_MESSAGE_COMM,	   /* payload: the thread's new name */
+	/* A thread begins. value: its slot; address: its process's struct native_control. */
+	NATIVE_MESSAGE_THREAD = 1,
+	NATIVE_MESSAGE_COMM, /* payload: the thread's new name */
 	/*
 	 * address, size: executable memory was mapped or became executable. The recorder reads
 	 * /proc/PID/maps there and answers (native_header.answered) before the program uses it.
@@ -183,6 +184,94 @@ struct native_handover {
 	uint64_t rip, rflags, fs_base, gs_base;
 	uint32_t slot; /* of the first thread */
 	int32_t pid;
+	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
+	uint64_t attached;
+};
+
+/*
+ * A system call that no kernel has. The runtime makes it where it has to stop for the recorder,
+ * which traces the process then and answers with the result; without a tracer it fails.
+ */
+#define NATIVE_CALL 0x5054
+
+/* Its first argument. */
+enum native_call {
+	/* All of a program's threads can begin. Second argument: 0, or no memory. */
+	NATIVE_CALL_READY = 1,
+	/* This thread has ended its trace; second argument: its struct native_out. */
+	NATIVE_CALL_OUT,
+};
+
+/* Its result. */
+enum native_answer {
+	NATIVE_GO_ON = 1,
+	/* All threads are out: the kernel is to have the program's handlers again. */
+	NATIVE_RESTORE,
+};
+
+/* Results of system calls that were interrupted, as tracers see them: <linux/errno.h>. */
+#define NATIVE_RESTART_SYS    512 /* is made again, unless a handler without SA_RESTART ran */
+#define NATIVE_RESTART_NOINTR 513 /* is made again */
+#define NATIVE_RESTART_NOHAND 514 /* is made again, unless a handler ran */
+#define NATIVE_RESTART_BLOCK  516 /* likewise, by restart_syscall() */
+
+struct native_rseq {	  /* as PTRACE_GET_RSEQ_CONFIGURATION has it */
+	uint64_t address; /* 0: there is none */
+	uint32_t size, signature;
+};
+
+/* A thread of a program that runs already. */
+struct native_attached_thread {
+	uint64_t registers[16], rip, rflags, mask;
+	struct native_rseq rseq;
+	int32_t tid;
+	uint32_t slot;	      /* NATIVE_THREADS: none is free */
+	uint32_t interrupted; /* NATIVE_RESTART_...: it stands before a call that was interrupted */
+	uint32_t unused;
+	uint64_t start; /* written by the runtime: argument of native_control.thread_entry;
+				 where it leads is its base of GS */
+};
+
+#define NATIVE_ATTACHED_RANGES 256
+
+struct native_attached {
+	uint64_t bytes;
+	uint32_t range_count, thread_count;
+	struct {
+		uint64_t start, end;
+	} ranges[NATIVE_ATTACHED_RANGES];	 /* memory that is executable */
+	struct native_attached_thread threads[]; /* the first one runs start() */
+};
+
+/*
+ * In the process's memory: what the recorder needs to know in order to detach. Its address is in
+ * NATIVE_MESSAGE_THREAD.
+ */
+struct native_control {
+	uint64_t runtime;      /* what signals_stop() sends */
+	uint64_t thread_entry; /* of a thread that runs already; RDI: its `start`, as is RSP */
+	uint64_t held_entry;   /* of a thread that is held in a call of the program; RDI: GS base */
+	uint64_t window;       /* behind the SYSCALL that calls of the program come from */
+	uint64_t interrupted;  /* offset of context.interrupted, from the base of GS */
+	uint64_t leaving, left;	      /* addresses of uint32_t: enum native_leaving */
+	uint64_t ranges, range_count; /* of the runtime's memory: pairs, and their uint32_t */
+};
+
+#define NATIVE_RANGES 2048 /* of the runtime's memory, at most */
+
+enum native_leaving {
+	NATIVE_STAYS = 0,
+	NATIVE_LEAVES, /* one of its threads cannot go on */
+	NATIVE_LET_GO, /* the recorder detaches: it restores what the threads cannot themselves */
+};
+
+/* siginfo.si_code of a SIGTRAP by which a thread is stopped; its address is native_control.runtime.
+ */
+#define NATIVE_STOP_CODE (-0x5054)
+
+/* How a thread goes on natively: NATIVE_CALL_OUT. */
+struct native_out {
+	uint64_t registers[16], rip, rflags, mask;
 };
 
 _Static_assert(sizeof(struct native_header) <= NATIVE_HEADER_BYTES, "");

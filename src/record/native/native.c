@@ -3,6 +3,7 @@
  * The recorder native: puts the runtime into a command, takes what it and its children write into
  * the shared memory, and finishes each thread's trace, whichever way its process ends.
  */
+#include "record/native/attach.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
 #include "record/native/messages_in.h"
@@ -16,6 +17,7 @@
 #include "record/tsc_clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -25,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +35,7 @@
 #define POLL_MS	      2
 #define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
+#define CODE_PIECE    32768  /* bytes of code that are written at once */
 #define SLOT_WAITS    100    /* times that a new program waits for threads to end */
 
 /* A process that was seized because it is about to execve. */
@@ -57,6 +61,12 @@ struct recording {
 	struct seized *seized;
 	pid_t pid; /* of the command; 0: it has ended */
 	const char *name;
+	char own_name[16];
+	uint64_t controls[NATIVE_THREADS]; /* by slot: struct native_control of its process */
+	size_t attached;		   /* of the targets: to so many processes */
+	int32_t detaching;		   /* a process; 0: none */
+	bool *over;			   /* of the targets: it has ended, or runs on untraced */
+	bool rest_taken;
 	uint32_t stream_count;
 	uint64_t last_tsc;
 	uint32_t event;	   /* native_header.message_event, before what was taken last */
@@ -134,6 +144,90 @@ static void write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t 
 	free(line);
 	if (f)
 		fclose(f);
+}
+
+/* ---- Programs that run already ------------------------------------------------ */
+
+/* Code that is in no file. */
+static void write_bytes(struct recording *r, int32_t pid, uint64_t start, uint64_t end)
+{
+	uint8_t bytes[CODE_PIECE];
+
+	while (start < end) {
+		const uint64_t n = end - start < sizeof(bytes) ? end - start : sizeof(bytes);
+		struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)start, n};
+		const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+		if (got > 0)
+			wrote(r, perfdata_add_code(writer_of(r), pid, r->last_tsc, start, bytes,
+						   (size_t)got));
+		start += got > 0 ? (uint64_t)got : NATIVE_PAGE;
+	}
+}
+
+/* The pages of a file's mapping that the program has changed: proc(5), pagemap. */
+static void write_changed(struct recording *r, int32_t pid, int pagemap, const struct code_map *map)
+{
+	for (uint64_t page = map->start; page < map->end; page += NATIVE_PAGE) {
+		const uint64_t in_memory = UINT64_C(3) << 62, is_file = UINT64_C(1) << 61;
+		uint64_t entry;
+
+		if (pread(pagemap, &entry, sizeof(entry),
+			  (off_t)(page / NATIVE_PAGE * sizeof(entry))) != sizeof(entry))
+			return;
+		if (entry & in_memory && !(entry & is_file))
+			write_bytes(r, pid, page, page + NATIVE_PAGE);
+	}
+}
+
+/* What write_maps() does not describe; the runtime sends what can be written to. */
+static void write_code(struct recording *r, int32_t pid)
+{
+	char path[32], *line = NULL;
+	size_t room = 0;
+	int pagemap;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		struct code_map map;
+		const char *name = code_map_parse(line, &map);
+
+		if (!name || !(map.prot & PROT_EXEC) || map.prot & PROT_WRITE || *name == '[')
+			continue;
+		if (!code_map_leads_to(name, map.inode))
+			write_bytes(r, pid, map.start, map.end);
+		else if (pagemap >= 0)
+			write_changed(r, pid, pagemap, &map);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	if (pagemap >= 0)
+		close(pagemap);
+}
+
+static bool is_attached(const struct recording *r)
+{
+	return r->r->config.target.kind == PTAH_RECORD_PROCESSES;
+}
+
+static void set_over(struct recording *r, int32_t pid)
+{
+	for (size_t i = 0; is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			r->over[i] = true;
+}
+
+static bool all_over(const struct recording *r)
+{
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->over[i])
+			return false;
+	return true;
 }
 
 /* ---- Threads and processes --------------------------------------------------- */
@@ -232,6 +326,7 @@ static void bury(struct recording *r, size_t i)
 
 	finish_process(r, pid, 0);
 	forget_seized(r, pid);
+	set_over(r, pid);
 	processes_remove(&r->processes, i);
 }
 
@@ -265,13 +360,23 @@ static int32_t parent_of(int32_t pid)
 	return parent;
 }
 
+static bool is_target(const struct recording *r, int32_t pid)
+{
+	for (size_t i = 0; is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			return true;
+	return false;
+}
+
 /*
  * A message can name any process, and the recorder may be more powerful than the program: only what
- * descends from the recorder is traced.
+ * descends from the recorder is traced, or from a process that it was told to record.
  */
-static bool is_descendant(int32_t pid)
+static bool is_descendant(const struct recording *r, int32_t pid)
 {
 	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+		if (is_target(r, pid))
+			return true;
 		if (pid == getpid())
 			return i > 0;
 		pid = parent_of(pid);
@@ -281,8 +386,14 @@ static bool is_descendant(int32_t pid)
 
 static void on_exec(struct recording *r, const struct native_message *m)
 {
-	struct seized *s = is_descendant(m->pid) ? calloc(1, sizeof(*s)) : NULL;
-	struct ptah_message why = {"it does not descend from the recorder"};
+	struct seized *s = is_descendant(r, m->pid) ? calloc(1, sizeof(*s)) : NULL;
+	struct ptah_message why = {"it does not descend from what is recorded"};
+
+	if (m->pid == r->detaching) { /* it is traced, and let go */
+		free(s);
+		native_messages_answer(r->messages);
+		return;
+	}
 
 	if (s && inject_seize(m->tid, &why) >= 0) {
 		s->pid = m->pid;
@@ -428,14 +539,19 @@ static void look_at_seized(struct recording *r)
 
 static void on_thread(struct recording *r, const struct native_message *m)
 {
+	char name[16] = "";
+
 	if (!streams_begin(r->streams, m->value, m->pid, m->tid, r->stream_count))
 		return;
 	r->stream_count++;
 	r->r->status.threads++;
+	r->controls[m->value] = m->address;
 	if (m->tid != m->pid) {
 		wrote(r, perfdata_write_fork(writer_of(r), m->pid, m->tid, m->pid, m->pid, m->tsc));
+		if (is_target(r, m->pid))
+			read_comm(m->tid, name);
 		wrote(r, perfdata_write_comm(writer_of(r), m->pid, m->tid, m->tsc, false,
-					     name_of(r, m->pid)));
+					     name[0] ? name : name_of(r, m->pid)));
 	}
 	wrote(r, perfdata_write_itrace_start(writer_of(r), m->pid, m->tid, m->tsc));
 }
@@ -526,6 +642,9 @@ static void on_message(void *context, const struct native_message *m, const char
 		on_refused(r, m, payload);
 		break;
 	case NATIVE_MESSAGE_LEFT:
+		set_over(r, m->pid);
+		if (m->pid == r->detaching)
+			break;
 		recorder_note(r->r, "process %d (%s) runs on untraced: %s", m->pid,
 			      name_of(r, m->pid), payload);
 		break;
@@ -628,10 +747,61 @@ static void leave(struct recording *r)
 	}
 }
 
+static void serve(void *context)
+{
+	drain(context, 0);
+}
+
+/* A process that can be let go; its struct native_control. */
+static int32_t find_recorded(const struct recording *r, uint64_t *control)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		const struct native_stream *s = &r->streams->list[i];
+
+		*control = r->controls[i];
+		if (s->used && !streams_has_ended(r->streams, i) &&
+		    processes_find(&r->processes, s->pid) && !is_seized(r, s->pid) &&
+		    is_descendant(r, s->pid))
+			return s->pid;
+	}
+	return 0;
+}
+
+static void let_go(struct recording *r, int32_t pid, uint64_t control)
+{
+	struct detach d = {.pid = pid, .control = control, .serve = serve, .context = r};
+	const struct process *process;
+
+	r->detaching = pid;
+	detach_process(&d);
+	drain(r, 0);
+	r->detaching = 0;
+	if (d.stuck)
+		recorder_note(r->r,
+			      "process %d (%s) is still in %u system calls: it runs on untraced "
+			      "when they are done",
+			      pid, name_of(r, pid), d.stuck);
+	process = processes_find(&r->processes, pid);
+	if (process)
+		bury(r, (size_t)(process - r->processes.list));
+}
+
+/* What was there before the recording is there after it: it runs on natively. */
+static void let_all_go(struct recording *r)
+{
+	uint64_t control;
+	int32_t pid;
+
+	while (is_attached(r) && (pid = find_recorded(r, &control)))
+		let_go(r, pid, control);
+}
+
 static int take_rest(struct recording *r)
 {
 	drain(r, 0);
 	drain(r, 0); /* again, for processes that died during the first */
+	let_all_go(r);
+	r->rest_taken = true;
 	leave(r);
 	for (size_t i = 0; i < r->processes.count; i++)
 		if (r->processes.list[i].pid != r->pid)
@@ -667,8 +837,10 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 	int waited = 0;
 
 	do {
+		if (is_attached(r) && all_over(r))
+			return take_rest(r);
 		/* A process that is seized is waited for by inject_exec() alone. */
-		if (!is_seized(r, r->pid) && has_ended(r))
+		if (!is_attached(r) && !is_seized(r, r->pid) && has_ended(r))
 			return take_rest(r);
 		drain(r, POLL_MS);
 		if (r->refused)
@@ -688,7 +860,66 @@ static int stop(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 
+	if (is_attached(r))
+		return r->rest_taken ? 0 : take_rest(r);
 	return r->pid ? take_rest(r) : 0;
+}
+
+static unsigned claim_for(void *context)
+{
+	return claim_slot(context);
+}
+
+static void give_slot_back(void *context, unsigned slot)
+{
+	__atomic_store_n(&thread_at(context, slot)->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+static int attach_to(struct recording *r, int32_t pid, struct ptah_message *why)
+{
+	const struct attach_memory memory = {.fd = r->memory,
+					     .bytes = r->bytes,
+					     .claim = claim_for,
+					     .give_back = give_slot_back,
+					     .context = r};
+	struct attach *a = attach_hold(pid, why);
+	char name[16];
+	int status;
+
+	if (!a)
+		return PTAH_E_SYSTEM;
+	read_comm(pid, name);
+	add_process(r, pid, parent_of(pid), name);
+	take_time(r);
+	wrote(r, perfdata_write_comm(writer_of(r), pid, pid, r->last_tsc, false, name));
+	write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
+	write_code(r, pid);
+	status = attach_put(a, &memory, why);
+	if (status < 0)
+		processes_remove(&r->processes, r->processes.count - 1);
+	return status;
+}
+
+static int start_attached(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+	struct ptah_message why = {""};
+
+	r->over = calloc(recorder->config.target.id_count, sizeof(*r->over));
+	if (!r->over)
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
+				     "out of memory");
+	r->committed = true;
+	r->shared->committed = 1;
+	for (size_t i = 0; i < recorder->config.target.id_count; i++) {
+		const int status = attach_to(r, recorder->config.target.ids[i], &why);
+
+		if (status < 0)
+			return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s",
+					     why.text);
+		r->attached++;
+	}
+	return recorder->error;
 }
 
 static int start(struct ptah_recorder *recorder)
@@ -696,7 +927,11 @@ static int start(struct ptah_recorder *recorder)
 	struct recording *r = recorder->self;
 	const struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .slot = 0};
 	struct ptah_message why = {""};
-	int status = inject_start(recorder->config.target.argv, &r->pid, &why);
+	int status;
+
+	if (is_attached(r))
+		return start_attached(recorder);
+	status = inject_start(recorder->config.target.argv, &r->pid, &why);
 
 	if (status < 0) {
 		r->pid = 0;
@@ -752,8 +987,13 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->r = recorder;
 	r->memory = -1;
 	r->flags = recorder->config.backend.truth ? NATIVE_TRUTH : 0;
-	slash = strrchr(recorder->config.target.argv[0], '/');
-	r->name = slash ? slash + 1 : recorder->config.target.argv[0];
+	if (is_attached(r)) {
+		read_comm(recorder->config.target.ids[0], r->own_name);
+		r->name = r->own_name;
+	} else {
+		slash = strrchr(recorder->config.target.argv[0], '/');
+		r->name = slash ? slash + 1 : recorder->config.target.argv[0];
+	}
 	r->streams = calloc(1, sizeof(*r->streams));
 	r->messages = calloc(1, sizeof(*r->messages));
 	if (!r->streams || !r->messages)
@@ -802,6 +1042,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 	native_truth_free(&r->truth);
 	free(r->streams);
 	free(r->messages);
+	free(r->over);
 	free(r);
 }
 
@@ -830,4 +1071,5 @@ const struct recorder_backend recorder_native = {
     .snapshot = no_snapshot,
     .stop = stop,
     .close = close_recorder,
+    .timer = true,
 };

@@ -38,9 +38,11 @@ static void test_wishes(void **unused)
 
 	(void)unused;
 	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
-	for (unsigned kind = PTAH_RECORD_PROCESSES; kind < PTAH_RECORD_TARGET_MAX; kind++) {
+	config.target.kind = PTAH_RECORD_PROCESSES;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	for (unsigned kind = PTAH_RECORD_PROCESSES + 1; kind < PTAH_RECORD_TARGET_MAX; kind++) {
 		config.target.kind = kind;
-		refuses(&config, "commands");
+		refuses(&config, kind == PTAH_RECORD_THREADS ? "-p" : "commands");
 	}
 #define REFUSES(member, value, matter)                                                             \
 	config = plain_config();                                                                   \

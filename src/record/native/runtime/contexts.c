@@ -14,7 +14,7 @@
 /* How long one wait for the recorder to free slots of threads that have ended takes. */
 #define WAIT_NS 1000000
 
-static struct native_thread *slot_at(const struct runtime *rt, unsigned n)
+struct native_thread *slot_at(const struct runtime *rt, unsigned n)
 {
 	return (struct native_thread *)((uint8_t *)rt->shared + native_slot_at(rt->flags, n));
 }
@@ -107,7 +107,12 @@ static bool give_slot(struct context *c, struct native_thread *slot)
 
 struct context *context_take(struct context *parent, uint64_t clone_flags)
 {
-	struct native_thread *slot = slot_claim(parent);
+	return context_take_with(parent, slot_claim(parent), clone_flags);
+}
+
+struct context *context_take_with(struct context *parent, struct native_thread *slot,
+				  uint64_t clone_flags)
+{
 	struct context *c = take_free(parent);
 
 	if (!c)
@@ -123,6 +128,8 @@ struct context *context_take(struct context *parent, uint64_t clone_flags)
 	c->syscalls = parent->syscalls;
 	c->inside = true;
 	c->pending = c->poisoned = c->in_call = false;
+	c->rseq.address = 0;
+	c->interrupted = 0;
 	for (unsigned log = 0; log < NATIVE_LOGS; log++)
 		c->logs[log] = (struct log_position){0};
 	unit_begin(c);

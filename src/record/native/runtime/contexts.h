@@ -19,6 +19,10 @@ unsigned slot_number(const struct context *c);
  * writes its trace to where nobody reads it (context.discards). NULL: there is no memory.
  */
 struct context *context_take(struct context *parent, uint64_t clone_flags);
+/* The same with a slot that was claimed already. NULL: none. */
+struct context *context_take_with(struct context *parent, struct native_thread *slot,
+				  uint64_t clone_flags);
+struct native_thread *slot_at(const struct runtime *rt, unsigned n);
 /* The thread could not be started. */
 void context_give_back(struct context *c);
 /* The thread ends. Its context may be another thread's at once. */

@@ -5,6 +5,7 @@
  * which its user reads in a note: it never dies because it cannot be recorded. In tests
  * (NATIVE_STRICT) it does, so that none of them passes because nothing was recorded.
  */
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -118,10 +119,44 @@ static void leave_first(struct context *c, uint64_t rip, const char *why)
 	sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
 }
 
+/* ---- The recorder detaches ------------------------------------------------------ */
+
+/*
+ * The recorder, which traces this thread now, gives it these registers and this mask when all
+ * threads are here. Returns if there is no recorder any more.
+ */
+static void park(struct context *c, const struct registers *r)
+{
+	struct native_out out = {.rip = r->rip, .rflags = r->rflags};
+	int64_t answer;
+
+	for (unsigned i = 0; i < 16; i++)
+		out.registers[i] = r->general[i];
+	signals_give_back(c, &out.mask);
+	if (c->rseq.address)
+		sys_call(__NR_rseq, c->rseq.address, c->rseq.size, 0, c->rseq.signature, 0, 0);
+	c->rseq.address = 0;
+	while ((answer = sys_call(NATIVE_CALL, NATIVE_CALL_OUT, (uint64_t)&out, 0, 0, 0, 0)) > 0)
+		if (answer == NATIVE_RESTORE)
+			signals_restore(c);
+}
+
+_Noreturn void leave_held(struct context *c)
+{
+	/* gate_syscall has put them there. TIP.PGD stands in the log already. */
+	const struct registers r = *(const struct registers *)(c->stack - sizeof(r));
+
+	c->in_call = false;
+	leave_disabled(c, &r, "");
+}
+
 _Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why)
 {
 	ring_end(c);
-	if (!__atomic_exchange_n(&c->runtime->leaving, 1, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&c->runtime->leaving, __ATOMIC_SEQ_CST) == NATIVE_LET_GO)
+		park(c, r);
+	if (__atomic_exchange_n(&c->runtime->leaving, NATIVE_LEAVES, __ATOMIC_SEQ_CST) !=
+	    NATIVE_LEAVES)
 		leave_first(c, r->rip, why);
 	else
 		wait_until_left(c);

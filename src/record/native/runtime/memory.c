@@ -11,7 +11,7 @@
 #include <linux/mman.h>
 
 #define PAGE	  NATIVE_PAGE
-#define RANGES	  2048
+#define RANGES	  NATIVE_RANGES
 #define POOL	  (1u << 20) /* small amounts are cut from pools of so many bytes */
 #define SMALL_MAX (64u << 10)
 #define TRIES	  64
@@ -250,6 +250,12 @@ uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t size)
 	at = take_reservation(a, outer, n, PROT_READ | PROT_WRITE | PROT_EXEC);
 	unlock(a);
 	return at;
+}
+
+void memory_control(struct runtime *rt)
+{
+	rt->control.ranges = (uintptr_t)rt->arena->ranges;
+	rt->control.range_count = (uintptr_t)&rt->arena->count;
 }
 
 bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n)

@@ -111,7 +111,14 @@ struct context {
 	struct native_thread *unread; /* its slot then */
 	uint32_t changes_seen; /* the last version of code whose time its log has: changes.c */
 	struct step step;
-	uint8_t *description; /* exits.c: room for a message */
+	uint8_t *description;	 /* exits.c: room for a message */
+	struct native_rseq rseq; /* that the program had registered when it was attached to */
+	/*
+	 * NATIVE_RESTART_...: when the recorder attached, it has interrupted the system call at
+	 * this address, which is made again. 0: no.
+	 */
+	uint32_t interrupted;
+	uint64_t interrupted_at;
 };
 
 /* What all threads of the process share. */
@@ -122,15 +129,17 @@ struct runtime {
 	struct cache *cache;	   /* cache.c */
 	uint32_t cache_lock;	   /* cache_lock() */
 	struct context *contexts;  /* of all threads; it only grows, with the cache's lock */
-	uint32_t leaving;	   /* a thread leaves: all have to (leave.c) */
+	uint32_t leaving;	   /* enum native_leaving: all threads have to (leave.c) */
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
 	struct changes *changes;   /* changes.c */
 	struct handlers *handlers; /* signals.c */
+	bool attached;		   /* it has run before the recorder came */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
 	uint32_t flags;		   /* native_header.flags, our copy */
 	uint8_t no_retcomp, tsc;   /* likewise */
+	struct native_control control;
 };
 
 /* What decoders have on their stacks is not known any more. */
@@ -151,6 +160,8 @@ void memory_unmap(struct runtime *rt, void *address, size_t n);
  * program's code can be kept as 32 bits.
  */
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n);
+/* Fills in native_control.ranges and range_count. */
+void memory_control(struct runtime *rt);
 /* Whether [address, address + n) overlaps memory of the runtime. */
 bool memory_is_ours(const struct runtime *rt, uint64_t address, uint64_t n);
 
@@ -271,6 +282,16 @@ void syscall_gate(struct context *c, struct registers *r);
 /* The first thread of the process begins: takes over what the process has inherited. */
 void signals_begin(struct context *c);
 /*
+ * The same in a program that runs already, in two parts: the first one asks for the handlers, and
+ * changes nothing yet; false: there is no memory. In both all signals are blocked.
+ */
+bool signals_attach(struct context *c, uint64_t mask);
+void signals_attach_all(struct context *c);
+/* Of another thread that runs already, before it runs: `from` is the one of the two above. */
+void signals_attach_other(struct context *c, const struct context *from, uint64_t mask);
+/* In each thread, when all others can begin, too. A signal may come after it. */
+void signals_attach_thread(struct context *c);
+/*
  * In the thread `parent`, for the one that it is about to start with these flags of clone(), which
  * will run on the context c. False: there is no memory.
  */
@@ -341,6 +362,11 @@ _Noreturn void signals_leave(struct context *c, const struct registers *r);
  * child's. Nothing that the parent needs is changed.
  */
 _Noreturn void signals_leave_child(struct context *c, const struct registers *r);
+/*
+ * All signals are blocked from here on. Gives the kernel what it is to have of this thread but for
+ * the mask, which *mask becomes, and the registers.
+ */
+void signals_give_back(struct context *c, uint64_t *mask);
 
 /* leave.c */
 /*
@@ -359,10 +385,16 @@ static inline bool leave_is_due(const struct context *c)
 	return __atomic_load_n(&c->runtime->leaving, __ATOMIC_SEQ_CST);
 }
 _Noreturn void leave_too(struct context *c, struct registers *r);
+/* Where a thread goes on that the recorder holds in a system call of the program. */
+_Noreturn void leave_held(struct context *c);
 /* Something is wrong with the runtime itself. */
 _Noreturn void leave_broken(struct context *c, const char *what);
 
 /* start.c */
 _Noreturn void start(struct native_handover *h);
+/* attach.c: what start() does in a program that runs already. */
+_Noreturn void attach_run(struct context *c, const struct native_handover *h);
+/* Fills in runtime.control. */
+void attach_control(struct runtime *rt);
 
 #endif

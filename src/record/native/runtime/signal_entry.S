@@ -3,6 +3,7 @@
  * What signals.c needs of assembly: places in the code that the handler knows by their address.
  */
 #include "record/native/runtime/assembly.h"
+#include "record/native/runtime/context_offsets.h"
 
 	.set SYS_RT_SIGRETURN, 15
 
@@ -60,6 +61,30 @@
 	ret
 	place signals_copy_failed
 	xor	%eax, %eax
+	ret
+
+/*
+ * void signals_learn(void): returns after a fault, of which the kernel's handler does not return.
+ * So no sigreturn is made, which would end an interrupted system call that is to be restarted.
+ */
+	function signals_learn
+	push	%rbx
+	push	%rbp
+	push	%r12
+	push	%r13
+	push	%r14
+	push	%r15
+	mov	%rsp, %gs:CONTEXT_RSP
+	place signals_learn_faults
+	ud2
+	place signals_learned
+	mov	%gs:CONTEXT_RSP, %rsp
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbp
+	pop	%rbx
 	ret
 
 /* void signals_save_fp(void *area, uint64_t features): the area's header is zero. */

@@ -23,16 +23,15 @@
 
 enum {
 	RAX = 0,
+	RCX = 1,
 	RDX = 2,
 	RSP = 4,
 	RSI = 6,
-	RDI = 7
+	RDI = 7,
+	R11 = 11
 };
 
 #define SIGNAL_SETMASK 2
-
-/* siginfo.si_code of signals_stop(), whose address is struct runtime's. */
-#define STOP_CODE (-0x5054)
 
 enum {
 	TRAP_SINGLE_STEP = 1,
@@ -293,16 +292,37 @@ _Noreturn void signals_leave_child(struct context *c, const struct registers *r)
 	leave_thread(c, r);
 }
 
-_Noreturn void signals_leave(struct context *c, const struct registers *r)
+/* Blocks all signals, and gives the kernel those that are kept. */
+static void requeue_all(struct context *c)
 {
-	const struct signals *s = c->signals;
+	struct signals *s = c->signals;
 
 	set_kernel_mask(~UINT64_C(0));
-	for (int n = 1; n < FAULT_SLOTS; n++)
+	for (int n = 1; n < FAULT_SLOTS; n++) {
 		if (s->sent[n].info.number)
 			requeue(c, &s->sent[n].info);
+		s->sent[n].info.number = 0;
+	}
 	if (s->ordinary.info.number)
 		requeue(c, &s->ordinary.info);
+	s->ordinary.info.number = 0;
+}
+
+void signals_give_back(struct context *c, uint64_t *mask)
+{
+	struct alternate_stack stack = c->signals->stack;
+
+	requeue_all(c);
+	if (!stack.size)
+		stack.flags = STACK_DISABLE;
+	stack.flags &= STACK_DISABLE | STACK_AUTODISARM;
+	sys_call(__NR_sigaltstack, (uintptr_t)&stack, 0, 0, 0, 0, 0);
+	*mask = c->signals->blocked;
+}
+
+_Noreturn void signals_leave(struct context *c, const struct registers *r)
+{
+	requeue_all(c);
 	if (!__atomic_load_n(&c->runtime->left, __ATOMIC_ACQUIRE))
 		signals_restore(c);
 	leave_thread(c, r);
@@ -413,6 +433,26 @@ static _Noreturn void die(struct context *c, const struct registers *r, const st
 }
 
 /*
+ * A handler is entered before a call that the recorder has interrupted when it attached: the call
+ * fails, or is made again after the handler, as the kernel would have it.
+ */
+static void end_interrupted(struct context *c, struct registers *r, const struct action *a)
+{
+	const uint32_t kind = r->rip == c->interrupted_at ? c->interrupted : 0;
+
+	if (!kind)
+		return;
+	c->interrupted = 0;
+	if (kind == NATIVE_RESTART_NOINTR ||
+	    (kind == NATIVE_RESTART_SYS && a->flags & ACTION_RESTART))
+		return;
+	r->rip += 2;
+	r->general[RAX] = (uint64_t)-ERROR_INTERRUPTED;
+	r->general[RCX] = r->rip;
+	r->general[R11] = r->rflags;
+}
+
+/*
  * Delivers a signal. forced: by a fault, which a mask or SIG_IGN does not keep away. repeat: as
  * die() has it. True: *r has changed.
  */
@@ -434,6 +474,7 @@ static bool deliver(struct context *c, struct registers *r, const struct kept *k
 		requeue(c, &k->info);
 		return false;
 	}
+	end_interrupted(c, r, &k->action);
 	if (enter_handler(c, r, k)) {
 		begin_handler(s, k);
 	} else {
@@ -720,6 +761,10 @@ static void on_fault(struct context *c, const struct signal_info *info, struct u
 {
 	uint64_t rip = u->machine.rip;
 
+	if (rip == (uintptr_t)signals_learn_faults) {
+		signals_load_fp(from_address(u->machine.fp), c->signals->model.fp.features);
+		signals_learned();
+	}
 	if (rip == (uintptr_t)signals_copy_faults && gives_back(c, info, u))
 		return;
 	if (rip == (uintptr_t)signals_copy_faults)
@@ -738,14 +783,14 @@ static void on_fault(struct context *c, const struct signal_info *info, struct u
 
 static bool is_stop(const struct context *c, const struct signal_info *info)
 {
-	return info->number == SIGNAL_TRAP && info->code == STOP_CODE &&
+	return info->number == SIGNAL_TRAP && info->code == NATIVE_STOP_CODE &&
 	       info->address == (uintptr_t)c->runtime;
 }
 
 void signals_stop(const struct context *c, const struct context *other)
 {
 	const struct signal_info info = {
-	    .number = SIGNAL_TRAP, .code = STOP_CODE, .address = (uintptr_t)c->runtime};
+	    .number = SIGNAL_TRAP, .code = NATIVE_STOP_CODE, .address = (uintptr_t)c->runtime};
 	const int32_t tid = __atomic_load_n(&other->tid, __ATOMIC_RELAXED);
 
 	if (tid) /* it has begun */
@@ -848,6 +893,23 @@ static void set_own_stack(const struct signals *s)
 	sys_call(__NR_sigaltstack, (uintptr_t)&s->own, 0, 0, 0, 0, 0);
 }
 
+static void ask_actions(struct handlers *h)
+{
+	for (int n = 1; n <= SIGNALS; n++)
+		sys_call(__NR_rt_sigaction, (uint64_t)n, 0, (uintptr_t)&h->actions[n],
+			 SIGNAL_SET_SIZE, 0, 0);
+}
+
+static void take_actions(const struct handlers *h)
+{
+	for (int n = 1; n <= SIGNALS; n++) {
+		const struct action *a = &h->actions[n], real = signals_real_action(n, a);
+
+		if (is_fault_number(n) || a->handler > SIGNAL_IGNORE)
+			set_kernel_action(n, &real);
+	}
+}
+
 void signals_begin(struct context *c)
 {
 	struct signals *s = make_first(c);
@@ -857,14 +919,8 @@ void signals_begin(struct context *c)
 		 0);
 	c->signals = s;
 	c->runtime->handlers = s->handlers;
-	for (int n = 1; n <= SIGNALS; n++) {
-		struct action *a = &s->handlers->actions[n], real;
-
-		sys_call(__NR_rt_sigaction, (uint64_t)n, 0, (uintptr_t)a, SIGNAL_SET_SIZE, 0, 0);
-		real = signals_real_action(n, a);
-		if (is_fault_number(n) || a->handler > SIGNAL_IGNORE)
-			set_kernel_action(n, &real);
-	}
+	ask_actions(s->handlers);
+	take_actions(s->handlers);
 	signals_apply_mask(c);
 	/*
 	 * A fault, so that the handler sees what the kernel's frames are like here, with the
@@ -872,6 +928,56 @@ void signals_begin(struct context *c)
 	 */
 	signals_copy(&byte, NULL, 1);
 	set_own_stack(s);
+}
+
+/* ---- Programs that run already -------------------------------------------------- */
+
+bool signals_attach(struct context *c, uint64_t mask)
+{
+	struct signals *s = make(c);
+	struct handlers *handlers = memory_take(c->runtime, sizeof(*handlers));
+
+	if (!s || !handlers)
+		return false;
+	c->signals = s;
+	s->handlers = c->runtime->handlers = handlers;
+	s->blocked = mask;
+	ask_actions(handlers);
+	return true;
+}
+
+void signals_attach_all(struct context *c)
+{
+	struct signals *s = c->signals;
+	struct alternate_stack stack;
+
+	/* First of all, so that no frame of ours comes to where a handler may be running. */
+	sys_call(__NR_sigaltstack, 0, (uintptr_t)&stack, 0, 0, 0, 0);
+	set_own_stack(s);
+	take_actions(s->handlers);
+	set_kernel_mask(ALL_BUT_FAULTS);
+	signals_learn();
+	set_kernel_mask(~UINT64_C(0));
+	s->stack = stack;
+}
+
+void signals_attach_other(struct context *c, const struct context *from, uint64_t mask)
+{
+	c->signals->blocked = mask;
+	c->signals->model = from->signals->model;
+	c->signals->handler_pkru = from->signals->handler_pkru;
+}
+
+void signals_attach_thread(struct context *c)
+{
+	struct signals *s = c->signals;
+	struct alternate_stack stack;
+
+	sys_call(__NR_sigaltstack, 0, (uintptr_t)&stack, 0, 0, 0, 0);
+	if (stack.address != s->own.address) /* of the first thread, it is known already */
+		s->stack = stack;
+	set_own_stack(s);
+	signals_apply_mask(c);
 }
 
 #define CLONE_VM    0x100u

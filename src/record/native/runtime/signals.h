@@ -82,6 +82,8 @@ _Noreturn void signals_go_on(struct context *c);
 #pragma GCC visibility push(hidden)
 void signals_restorer(void);
 bool signals_window(const uint64_t call[7], int64_t *result, const bool *pending);
+void signals_learn(void);
+_Noreturn void signals_learned(void);
 bool signals_copy(void *to, const void *from, size_t n);
 void signals_save_fp(void *area, uint64_t features);
 void signals_load_fp(const void *area, uint64_t features);
@@ -92,6 +94,7 @@ void signals_returned(void);
 extern const uint8_t signals_window_start[];
 extern const uint8_t signals_window_call[];
 extern const uint8_t signals_window_not_made[];
+extern const uint8_t signals_learn_faults[];
 extern const uint8_t signals_copy_faults[];
 extern const uint8_t signals_copy_failed[];
 #pragma GCC visibility pop

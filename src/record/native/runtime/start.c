@@ -50,6 +50,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	if (!memory_add(rt, h->blob, h->blob + h->blob_bytes) ||
 	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
 		return NULL;
+	attach_control(rt);
 	return rt;
 }
 
@@ -74,7 +75,9 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 
 static void begin_thread(struct context *c, const struct native_handover *h)
 {
-	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD, .value = h->slot};
+	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
+					 .value = h->slot,
+					 .address = (uintptr_t)&c->runtime->control};
 
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
@@ -100,6 +103,8 @@ _Noreturn void start(struct native_handover *h)
 	struct runtime *rt = make_runtime(h);
 	struct context *c = rt ? make_context(rt, h) : NULL;
 
+	if (c && h->attached)
+		attach_run(c, h);
 	if (c)
 		run(c, h);
 	give_up(h);

@@ -5,6 +5,7 @@
  * where the program goes on. syscalls.def says what each call needs.
  */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -14,6 +15,7 @@
 #include <linux/personality.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
+#include <linux/rseq.h>
 #include <linux/seccomp.h>
 
 /* Newer than the headers of some systems. */
@@ -255,6 +257,44 @@ static int64_t call_arch_prctl(const struct call *call)
 								    : syscall_kernel(call);
 }
 
+/*
+ * As a kernel without it. A program that was attached to has seen that there is one: it is answered
+ * by a registration that has no effect until the recorder detaches.
+ */
+static int64_t call_rseq(struct context *c, const struct call *call)
+{
+	const struct native_rseq q = {
+	    .address = call->words[1],
+	    .size = (uint32_t)call->words[2],
+	    .signature = (uint32_t)call->words[4],
+	};
+	const uint32_t flags = (uint32_t)call->words[3];
+
+	if (!c->runtime->attached)
+		return -ENOSYS;
+	if (flags & ~(uint32_t)RSEQ_FLAG_UNREGISTER || !q.address)
+		return -EINVAL;
+	if (!flags && c->rseq.address)
+		return -EBUSY;
+	if (flags && (q.address != c->rseq.address || q.size != c->rseq.size ||
+		      q.signature != c->rseq.signature))
+		return -EINVAL;
+	c->rseq = q;
+	if (flags)
+		c->rseq.address = 0;
+	else
+		syscall_unset_rseq(&q);
+	return 0;
+}
+
+void syscall_unset_rseq(const struct native_rseq *q)
+{
+	const int32_t failed = -2; /* RSEQ_CPU_ID_REGISTRATION_FAILED of <sys/rseq.h> */
+
+	signals_copy((uint8_t *)q->address + offsetof(struct rseq, cpu_id), &failed,
+		     sizeof(failed));
+}
+
 /* False: a signal came first. */
 static bool call_kernel(struct context *c, const struct call *call, int64_t *result)
 {
@@ -284,7 +324,7 @@ static bool carry_out(struct context *c, const struct call *call, int64_t *resul
 		*result = call_arch_prctl(call);
 		return true;
 	case SYSCALL_RSEQ:
-		*result = -ENOSYS;
+		*result = call_rseq(c, call);
 		return true;
 	default:
 		return call_kernel(c, call, result);
@@ -353,6 +393,8 @@ void syscall_gate(struct context *c, struct registers *r)
 		effect_commit(c);
 	changes_before_call(c, call.words);
 	begins = call_program(c, r, &call);
+	if (r->rip != c->interrupted_at)
+		c->interrupted = 0;
 	if (c->pending)
 		signals_deliver(c, r);
 	/* A log begins with PSB+, whose FUP says that tracing is on, and where. */

@@ -73,6 +73,11 @@ struct syscalls {
 enum syscall_treatment syscall_treatment(uint64_t number);
 /* What comes behind the SYSCALL instruction at `rip`, which may have prefixes. */
 uint64_t syscall_end(uint64_t rip);
+/*
+ * What a library reads in a registered area where there is no registration. The kernel's own value
+ * would have glibc register the threads that it starts, and end the program where that fails.
+ */
+void syscall_unset_rseq(const struct native_rseq *q);
 /* Sets *r to what it is after the call, with this result. */
 void syscall_return(struct registers *r, const struct call *call, int64_t result);
 

@@ -158,6 +158,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	ring_begin(c);
 	m.type = NATIVE_MESSAGE_THREAD;
 	m.value = slot_number(c);
+	m.address = (uintptr_t)&c->runtime->control;
 	message_send(c, &m, NULL);
 	signals_forked(c);
 }
@@ -233,7 +234,8 @@ static _Noreturn void run_thread(void *argument)
 {
 	struct thread_start *start = argument;
 	struct context *c = start->context;
-	struct native_message m = {.type = NATIVE_MESSAGE_THREAD};
+	struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
+				   .address = (uintptr_t)&c->runtime->control};
 
 	sys_call(__NR_arch_prctl, ARCH_SET_GS, (uint64_t)c, 0, 0, 0, 0);
 	__atomic_store_n(&c->tid, (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0),

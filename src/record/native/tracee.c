@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* Lets a process that is held make system calls: see tracee.h. */
+#include "record/native/tracee.h"
+
+#include "perfdata/message.h"
+#include "record/native/runtime/memory.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+pid_t tracee_wait(pid_t pid, int *status, int flags)
+{
+	pid_t got;
+
+	do
+		got = waitpid(pid, status, __WALL | flags);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+#ifdef __x86_64__
+
+extern const uint8_t inject_native_runtime[], inject_native_runtime_end[];
+
+#define STACK (128u << 10) /* of the runtime's first thread */
+#define TRIES 16
+
+/* Where the stack is not yet used, it holds the arguments of calls. */
+struct scratch {
+	int32_t sockets[2];
+	struct iovec part;
+	struct msghdr header;
+	uint8_t control[CMSG_SPACE(sizeof(int))];
+	char byte;
+};
+
+int tracee_fail(struct tracee *h, const char *what)
+{
+	if (h->ended)
+		return perfdata_message(h->why, PTAH_E_MISSING,
+					h->runs
+					    ? "process %d has ended"
+					    : "the program was killed before its first instruction",
+					h->process);
+	return perfdata_message(h->why, PTAH_E_SYSTEM,
+				"the recorder cannot be put into the program: %s: %s", what,
+				strerrordesc_np(errno) ? strerrordesc_np(errno) : "unknown error");
+}
+
+/* Stops */
+
+/* Lets the process go on to its next entry of a system call, or return from one. */
+bool tracee_to_call(struct tracee *h)
+{
+	int status;
+
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, h->pid, 0, 0) && errno != ESRCH)
+			return false;
+		if (tracee_wait(h->pid, &status, 0) < 0)
+			return false;
+		if (!WIFSTOPPED(status)) {
+			h->ended = true;
+			return false;
+		}
+		if (WSTOPSIG(status) == SYSCALL_STOP)
+			return true;
+		/* All signals are blocked but SIGSTOP: it takes effect when the runtime runs. */
+		if (WSTOPSIG(status) == SIGSTOP)
+			h->stopped = true;
+	}
+}
+
+/* Has the process make a system call. A negative result: an error; errno is set. */
+int64_t tracee_call(struct tracee *h, uint64_t number, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d, uint64_t e, uint64_t f)
+{
+	struct user_regs_struct r = h->program;
+
+	r.rip = h->site;
+	r.orig_rax = UINT64_MAX; /* there is no call to be restarted */
+	r.rax = number;
+	r.rdi = a;
+	r.rsi = b;
+	r.rdx = c;
+	r.r10 = d;
+	r.r8 = e;
+	r.r9 = f;
+	if (ptrace(PTRACE_SETREGS, h->pid, 0, &r) || !tracee_to_call(h) || !tracee_to_call(h) ||
+	    ptrace(PTRACE_GETREGS, h->pid, 0, &r))
+		return -1;
+	if (r.rax >= (uint64_t)-4095) {
+		errno = (int)-(int64_t)r.rax;
+		return -1;
+	}
+	return (int64_t)r.rax;
+}
+
+bool tracee_write(const struct tracee *h, uint64_t to, const void *from, size_t n)
+{
+	const struct iovec local = {(void *)(uintptr_t)from, n};
+	const struct iovec remote = {(void *)(uintptr_t)to, n};
+
+	errno = EFAULT; /* where less than all is written */
+	return process_vm_writev(h->pid, &local, 1, &remote, 1, 0) == (ssize_t)n;
+}
+
+bool tracee_read(const struct tracee *h, void *to, uint64_t from, size_t n)
+{
+	const struct iovec local = {to, n}, remote = {(void *)(uintptr_t)from, n};
+
+	errno = EFAULT;
+	return process_vm_readv(h->pid, &local, 1, &remote, 1, 0) == (ssize_t)n;
+}
+
+/* Mappings */
+
+/* At a random place where nothing is. flags: MAP_SHARED or MAP_PRIVATE. 0: there is none. */
+uint64_t tracee_map(struct tracee *h, uint64_t bytes, int protection, int flags, int fd)
+{
+	errno = ENOMEM;
+	for (unsigned i = 0; bytes < (MEMORY_HIGH - MEMORY_LOW) / 2 && i < TRIES && !h->ended;
+	     i++) {
+		uint64_t random = 0, at;
+		int64_t got;
+
+		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+			return 0;
+		at = MEMORY_LOW + random % (MEMORY_HIGH - MEMORY_LOW - bytes);
+		at &= ~(uint64_t)(NATIVE_PAGE - 1);
+		got = tracee_call(h, SYS_mmap, at, bytes, (uint64_t)protection,
+				  (uint64_t)(flags | MAP_FIXED_NOREPLACE | MAP_NORESERVE),
+				  (uint64_t)fd, 0);
+		if (got == (int64_t)at)
+			return at;
+		if (got >= 0) {
+			tracee_call(h, SYS_munmap, (uint64_t)got, bytes, 0, 0, 0, 0);
+			errno = ENOSYS; /* before Linux 4.17 */
+			return 0;
+		}
+		if (errno != EEXIST)
+			return 0;
+	}
+	return 0;
+}
+
+int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
+{
+	const uint8_t *blob = m->blob ? m->blob : inject_native_runtime;
+	const uint8_t *end = m->blob ? m->blob_end : inject_native_runtime_end;
+	size_t n = (size_t)(end - blob);
+	uint64_t code;
+
+	h->blob_bytes = (n + NATIVE_PAGE - 1) & ~(uint64_t)(NATIVE_PAGE - 1);
+	h->bytes = h->blob_bytes + STACK + 3 * NATIVE_PAGE;
+	h->base = tracee_map(h, h->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (!h->base)
+		return tracee_fail(h, "mapping memory for its code");
+	code = h->base + NATIVE_PAGE;
+	h->stack = code + h->blob_bytes + NATIVE_PAGE;
+	if (tracee_call(h, SYS_mprotect, h->stack, STACK, PROT_READ | PROT_WRITE, 0, 0, 0) < 0 ||
+	    tracee_call(h, SYS_mprotect, code, h->blob_bytes, PROT_READ | PROT_WRITE, 0, 0, 0) <
+		0 ||
+	    !tracee_write(h, code, blob, n) ||
+	    tracee_call(h, SYS_mprotect, code, h->blob_bytes, PROT_READ | PROT_EXEC, 0, 0, 0) < 0)
+		return tracee_fail(h, "writing its code");
+	return 0;
+}
+
+/* The descriptor of the memory */
+
+/* Sends fd through the process's socket of this number, of which the recorder takes a copy. */
+static bool send_descriptor(const struct tracee *h, int number, int fd)
+{
+	struct iovec part = {(char[]){0}, 1};
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	int process = (int)syscall(SYS_pidfd_open, h->process, 0);
+	int socket = process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, number, 0);
+	bool sent;
+
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	sent = socket >= 0 && sendmsg(socket, &m, MSG_NOSIGNAL) == 1;
+	if (socket >= 0)
+		close(socket);
+	if (process >= 0)
+		close(process);
+	return sent;
+}
+
+/* Has the process receive the descriptor. Its number there, or -1. */
+static int receive_descriptor(struct tracee *h, int number, struct scratch *s)
+{
+	uint64_t at = h->stack;
+	struct cmsghdr *header = (struct cmsghdr *)(void *)s->control;
+	int fd;
+
+	s->part = (struct iovec){(void *)(uintptr_t)(at + offsetof(struct scratch, byte)), 1};
+	s->header = (struct msghdr){
+	    .msg_iov = (void *)(uintptr_t)(at + offsetof(struct scratch, part)),
+	    .msg_iovlen = 1,
+	    .msg_control = (void *)(uintptr_t)(at + offsetof(struct scratch, control)),
+	    .msg_controllen = sizeof(s->control),
+	};
+	if (!tracee_write(h, at, s, sizeof(*s)) ||
+	    tracee_call(h, SYS_recvmsg, (uint64_t)number, at + offsetof(struct scratch, header),
+			MSG_CMSG_CLOEXEC, 0, 0, 0) != 1 ||
+	    !tracee_read(h, s, at, sizeof(*s)))
+		return -1;
+	errno = EMFILE; /* the kernel says nothing else where the descriptor did not fit */
+	if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+	    header->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -1;
+	memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+	return fd;
+}
+
+bool tracee_close(struct tracee *h)
+{
+	bool closed = true;
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (h->descriptors[i] >= 0)
+			closed &= tracee_call(h, SYS_close, (uint64_t)h->descriptors[i], 0, 0, 0, 0,
+					      0) >= 0;
+		h->descriptors[i] = -1;
+	}
+	return closed;
+}
+
+/*
+ * Maps the memory into the process. Its descriptor comes through a socket that the process makes,
+ * which needs no names that the process and the recorder would have to have in common (/proc,
+ * namespaces, folders). Nothing stays open in it.
+ */
+int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
+{
+	struct scratch s = {0};
+	int32_t *fd = &h->descriptors[2];
+
+	if (tracee_call(h, SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, h->stack, 0, 0) <
+		0 ||
+	    !tracee_read(h, &s, h->stack, sizeof(s.sockets)))
+		return tracee_fail(h, "making a socket");
+	memcpy(h->descriptors, s.sockets, sizeof(s.sockets));
+	if (!send_descriptor(h, s.sockets[1], m->fd))
+		return tracee_fail(h, "sending it the descriptor of the shared memory");
+	*fd = receive_descriptor(h, s.sockets[0], &s);
+	if (*fd < 0)
+		return tracee_fail(h, "receiving the descriptor of the shared memory");
+	h->shared = tracee_map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd);
+	if (!h->shared)
+		return tracee_fail(h, "mapping the shared memory");
+	return tracee_close(h) ? 0 : tracee_fail(h, "closing what was opened in it");
+}
+
+/* The end */
+
+void tracee_handover(const struct tracee *h, const struct inject_memory *m,
+		     struct native_handover *o)
+{
+	const struct user_regs_struct *r = &h->program;
+	const uint64_t general[16] = {r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp,
+				      r->rsi, r->rdi, r->r8,  r->r9,  r->r10, r->r11,
+				      r->r12, r->r13, r->r14, r->r15};
+
+	*o = (struct native_handover){.shared = h->shared,
+				      .blob = h->base,
+				      .blob_bytes = h->bytes,
+				      .rip = r->rip,
+				      .rflags = r->eflags,
+				      .fs_base = r->fs_base,
+				      .gs_base = r->gs_base,
+				      .slot = m->slot,
+				      .pid = h->process};
+	memcpy(o->registers, general, sizeof(general));
+}
+
+bool tracee_clear_stack(const struct tracee *h)
+{
+	return tracee_write(h, h->stack, &(struct scratch){0}, sizeof(struct scratch));
+}
+
+uint64_t tracee_top(const struct tracee *h)
+{
+	return (h->stack + STACK - sizeof(struct native_handover)) & ~UINT64_C(15);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process, or one thread of it, that this thread traces and holds: it can be told to make system
+ * calls. For inject.c and attach.c.
+ */
+#ifndef PTAH_RECORD_NATIVE_TRACEE_H
+#define PTAH_RECORD_NATIVE_TRACEE_H
+
+#include "record/native/inject.h"
+#include "record/native/layout.h"
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#define CODE_SELECTOR  0x33 /* CS of 64-bit code: __USER_CS */
+#define SYSCALL_OPCODE UINT64_C(0x050f)
+#define SYSCALL_STOP   (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
+#define GROUP_STOP     PTRACE_EVENT_STOP
+#define ALL_SIGNALS    (~UINT64_C(0))
+
+/* waitpid() for one thread, also if it is nobody's child. */
+pid_t tracee_wait(pid_t pid, int *status, int flags);
+
+#ifdef __x86_64__
+
+/* A process that is held, while the runtime is put into it. */
+struct tracee {
+	pid_t pid;     /* the thread */
+	pid_t process; /* its process */
+	bool runs;     /* it has run before: for messages */
+	struct ptah_message *why;
+	struct user_regs_struct program; /* as at its first instruction */
+	uint64_t site;			 /* of the SYSCALL, and what is there otherwise */
+	uint64_t word;
+	uint64_t mask; /* of signals */
+	bool stopped;  /* SIGSTOP came meanwhile */
+	bool ended;
+	/* Guard page, blob, guard page, stack, guard page. */
+	uint64_t base, bytes, blob_bytes, stack;
+	uint64_t shared, shared_bytes;
+	bool held;		/* it can be told to make calls */
+	int32_t descriptors[3]; /* that are open in it for now; -1: none */
+};
+
+/* Puts a sentence into *h->why, of errno. Returns its status. */
+int tracee_fail(struct tracee *h, const char *what);
+/* Lets the process go on to its next entry of a system call, or return from one. */
+bool tracee_to_call(struct tracee *h);
+/* Has the process make a system call. A negative result: an error; errno is set. */
+int64_t tracee_call(struct tracee *h, uint64_t number, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d, uint64_t e, uint64_t f);
+bool tracee_write(const struct tracee *h, uint64_t to, const void *from, size_t n);
+bool tracee_read(const struct tracee *h, void *to, uint64_t from, size_t n);
+/* At a random place where nothing is. flags: MAP_SHARED or MAP_PRIVATE. 0: there is none. */
+uint64_t tracee_map(struct tracee *h, uint64_t bytes, int protection, int flags, int fd);
+int tracee_map_blob(struct tracee *h, const struct inject_memory *m);
+int tracee_map_memory(struct tracee *h, const struct inject_memory *m);
+bool tracee_close(struct tracee *h);
+bool tracee_clear_stack(const struct tracee *h);
+/* Where the handover goes: RDI of start(), and RSP behind its return address. */
+uint64_t tracee_top(const struct tracee *h);
+void tracee_handover(const struct tracee *h, const struct inject_memory *m,
+		     struct native_handover *o);
+
+#endif
+
+#endif
