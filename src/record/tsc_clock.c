@@ -2,13 +2,15 @@
 /* See tsc_clock.h. */
 #include "record/tsc_clock.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MEASURED_NS    UINT64_C(1000000)
+#define MEASURED_NS    UINT64_C(200000)
 #define MEASURED_SHIFT 24 /* a GHz needs 30 bits of `mult`; ten seconds of ticks another 34 */
+#define MEASURED_TRIES 8
 #define PAGE	       4096
 
 bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_clock *clock)
@@ -32,6 +34,11 @@ bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_
 	return told;
 }
 
+/*
+ * An event of a processor, not of this thread: the first event of a thread makes the kernel wait
+ * until all processors have passed through the scheduler (account_event()), 5 ms and more, which
+ * is longer than short programs run. Not everybody may open it.
+ */
 static bool ask_kernel(struct perfdata_clock *clock)
 {
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
@@ -39,7 +46,9 @@ static bool ask_kernel(struct perfdata_clock *clock)
 				       .config = PERF_COUNT_SW_DUMMY,
 				       .exclude_kernel = 1,
 				       .exclude_hv = 1};
-	const int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	const int cpu = sched_getcpu();
+	const int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu < 0 ? 0 : cpu, -1,
+				    PERF_FLAG_FD_CLOEXEC);
 	void *page = MAP_FAILED;
 	bool told = false;
 
@@ -54,29 +63,49 @@ static bool ask_kernel(struct perfdata_clock *clock)
 	return told && clock->mult && clock->shift < 64;
 }
 
-static uint64_t now(void)
-{
-	struct timespec time;
+/* The same moment by both clocks. */
+struct moment {
+	uint64_t ns, tsc;
+};
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+/* The monotonic clock is read between two reads of the TSC; those that lie closest together count.
+ */
+static struct moment now(void)
+{
+	struct moment best = {0};
+	uint64_t width = UINT64_MAX;
+
+	for (unsigned i = 0; i < MEASURED_TRIES; i++) {
+		const uint64_t before = __builtin_ia32_rdtsc();
+		struct timespec time;
+		uint64_t after;
+
+		clock_gettime(CLOCK_MONOTONIC, &time);
+		after = __builtin_ia32_rdtsc();
+		if (after - before >= width)
+			continue;
+		width = after - before;
+		best.ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+		best.tsc = before + width / 2;
+	}
+	return best;
 }
 
 void tsc_clock_measure(struct perfdata_clock *clock)
 {
-	const uint64_t start = now(), start_tsc = __builtin_ia32_rdtsc();
-	uint64_t ticks, ns, end_tsc;
+	const struct moment start = now();
+	struct moment end;
 
-	do {
-		ns = now() - start;
-		end_tsc = __builtin_ia32_rdtsc();
-	} while (ns < MEASURED_NS);
-	ticks = end_tsc - start_tsc;
-	*clock = (struct perfdata_clock){.shift = MEASURED_SHIFT,
-					 .mult = (uint32_t)((ns << MEASURED_SHIFT) / ticks)};
-	clock->zero = start - ((start_tsc >> clock->shift) * clock->mult +
-			       ((start_tsc & ((UINT64_C(1) << clock->shift) - 1)) * clock->mult >>
-				clock->shift));
+	do
+		end = now();
+	while (end.ns - start.ns < MEASURED_NS);
+	*clock = (struct perfdata_clock){
+	    .shift = MEASURED_SHIFT,
+	    .mult = (uint32_t)(((end.ns - start.ns) << MEASURED_SHIFT) / (end.tsc - start.tsc))};
+	clock->zero =
+	    start.ns -
+	    ((start.tsc >> clock->shift) * clock->mult +
+	     ((start.tsc & ((UINT64_C(1) << clock->shift) - 1)) * clock->mult >> clock->shift));
 }
 
 void tsc_clock_read(struct perfdata_clock *clock)

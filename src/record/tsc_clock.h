@@ -13,8 +13,8 @@ bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_
 
 /*
  * As the kernel has it for an event that is opened for this alone; where it may not be opened, or
- * the kernel does not say, the TSC is compared with the monotonic clock, which takes a
- * millisecond and is exact to about one in a thousand.
+ * the kernel does not say, the TSC is compared with the monotonic clock for a fifth of a
+ * millisecond, which is exact to about one in a hundred thousand.
  */
 void tsc_clock_read(struct perfdata_clock *clock);
 
