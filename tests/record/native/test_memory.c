@@ -128,12 +128,27 @@ static void test_full(void **state)
 	assert_false(memory_add(rt, 0x1000, 0x2000));
 }
 
+/* A large program at a low address needs more areas than chance finds room for. */
+static void test_many_areas(void **state)
+{
+	const uint64_t near = 0x10000000, n = 8 << 20;
+	struct runtime *rt = memory_begin(7);
+
+	(void)state;
+	assert_non_null(rt);
+	for (unsigned i = 0; i < 32; i++) {
+		const uint64_t at = (uintptr_t)memory_code(rt, near, n);
+
+		assert_int_not_equal(at, 0);
+		assert_true(at > near && at + n - near < UINT64_C(1) << 30);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_map),
-	    cmocka_unit_test(test_take),
-	    cmocka_unit_test(test_code),
+	    cmocka_unit_test(test_map),	 cmocka_unit_test(test_take),
+	    cmocka_unit_test(test_code), cmocka_unit_test(test_many_areas),
 	    cmocka_unit_test(test_full),
 	};
 

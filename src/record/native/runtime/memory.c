@@ -87,6 +87,23 @@ static uint64_t reserve_between(uint64_t *random, uint64_t low, uint64_t high, u
 	return 0;
 }
 
+/* The same at the first place that is free, from above, of at most so many that are looked at. */
+static uint64_t reserve_in_turn(uint64_t low, uint64_t high, uint64_t n)
+{
+	const uint64_t part = pages((high - low) / (4 * TRIES));
+
+	if (high < low || high - low < n)
+		return 0;
+	for (uint64_t address = (high - n) & ~(uint64_t)(PAGE - 1); address >= low;
+	     address -= part) {
+		if (reserve(address, n))
+			return address;
+		if (address - low < part)
+			break;
+	}
+	return 0;
+}
+
 /* Makes n bytes in the middle of a reservation usable; the first and the last page stay closed. */
 static uint8_t *open_inner(uint64_t outer, uint64_t n, int protection)
 {
@@ -226,14 +243,20 @@ void *memory_take(struct runtime *rt, size_t n)
  */
 static uint64_t reserve_code(uint64_t *random, uint64_t near, uint64_t n)
 {
+	const bool below = near > CODE_FARTHEST + LOWEST, above = near < USER_END - CODE_FARTHEST;
 	uint64_t outer = 0;
 
-	if (near > CODE_FARTHEST + LOWEST)
+	if (below)
 		outer = reserve_between(random, near - CODE_FARTHEST, near - CODE_NEAREST, n);
 	/* As far away as may be, so that the heap of a program at a low address can grow. */
-	if (!outer && near < USER_END - CODE_FARTHEST)
+	if (!outer && above)
 		outer = reserve_between(random, near + CODE_FARTHEST - CODE_NEAREST / 2,
 					near + CODE_FARTHEST, n);
+	/* Areas at random leave gaps that chance does not find again: large programs need them. */
+	if (!outer && below)
+		outer = reserve_in_turn(near - CODE_FARTHEST, near - CODE_NEAREST, n);
+	if (!outer && above)
+		outer = reserve_in_turn(near + CODE_NEAREST, near + CODE_FARTHEST, n);
 	return outer;
 }
 
