@@ -121,6 +121,14 @@ static enum ptah_record_problem forbidden(int32_t pid, int error, struct ptah_me
 	FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
 	unsigned scope = 0;
 
+	if (error == ESRCH) {
+		if (f)
+			fclose(f);
+		return recorder_refuse(why, no,
+				       "the first thread of process %d has ended, and with it the "
+				       "list of what is mapped",
+				       pid);
+	}
 	if (f && fscanf(f, "%u", &scope) != 1)
 		scope = 0;
 	if (f)
@@ -480,7 +488,8 @@ static void give_slots_back(const struct attach *a, const struct attach_memory *
 			m->give_back(m->context, a->list->threads[i].slot);
 }
 
-int attach_put(struct attach *a, const struct attach_memory *memory, struct ptah_message *why)
+int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *control,
+	       struct ptah_message *why)
 {
 	const struct inject_memory m = {.fd = memory->fd, .bytes = memory->bytes};
 	struct thread *first = threads_first(&a->threads);
@@ -494,7 +503,7 @@ int attach_put(struct attach *a, const struct attach_memory *memory, struct ptah
 			   .held = true,
 			   .shared_bytes = memory->bytes,
 			   .descriptors = {-1, -1, -1}};
-	uint64_t list = 0, control = 0;
+	uint64_t list = 0;
 	int status;
 
 	claim_slots(a, memory);
@@ -507,9 +516,9 @@ int attach_put(struct attach *a, const struct attach_memory *memory, struct ptah
 	if (status >= 0)
 		status = tracee_map_memory(&h, &m);
 	if (status >= 0)
-		status = begin_runtime(&h, memory, a->list, &list, &control);
+		status = begin_runtime(&h, memory, a->list, &list, control);
 	if (status >= 0)
-		status = send_others(&h, a, list, control);
+		status = send_others(&h, a, list, *control);
 	if (status >= 0) {
 		first->state = THREAD_GONE; /* it goes on */
 	} else {
@@ -528,10 +537,12 @@ struct attach *attach_hold(int32_t pid, struct ptah_message *why)
 	return NULL;
 }
 
-int attach_put(struct attach *a, const struct attach_memory *memory, struct ptah_message *why)
+int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *control,
+	       struct ptah_message *why)
 {
 	(void)a;
 	(void)memory;
+	(void)control;
 	return perfdata_message(why, PTAH_E_SYSTEM,
 				"the recorder native is for x86-64 processors only");
 }

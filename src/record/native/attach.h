@@ -32,8 +32,12 @@ struct attach_memory {
 	void *context;
 };
 
-/* Frees a. On failure, the process goes on as before. */
-int attach_put(struct attach *a, const struct attach_memory *memory, struct ptah_message *why);
+/*
+ * Frees a. *control: the address of the process's struct native_control. On failure, the process
+ * goes on as before.
+ */
+int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *control,
+	       struct ptah_message *why);
 
 struct detach {
 	int32_t pid;

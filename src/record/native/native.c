@@ -35,6 +35,7 @@
 #define POLL_MS	      2
 #define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
+#define EXEC_WAITS    2000   /* times that a program is waited for that is about to execve */
 #define CODE_PIECE    32768  /* bytes of code that are written at once */
 #define SLOT_WAITS    100    /* times that a new program waits for threads to end */
 
@@ -65,7 +66,11 @@ struct recording {
 	uint64_t controls[NATIVE_THREADS]; /* by slot: struct native_control of its process */
 	size_t attached;		   /* of the targets: to so many processes */
 	int32_t detaching;		   /* a process; 0: none */
-	bool *over;			   /* of the targets: it has ended, or runs on untraced */
+	/* Of the targets: where its struct native_control is; it has ended, or runs on untraced. */
+	struct {
+		uint64_t control;
+		bool over;
+	} * targets;
 	bool rest_taken;
 	uint32_t stream_count;
 	uint64_t last_tsc;
@@ -219,13 +224,21 @@ static void set_over(struct recording *r, int32_t pid)
 {
 	for (size_t i = 0; is_attached(r) && i < r->attached; i++)
 		if (r->r->config.target.ids[i] == pid)
-			r->over[i] = true;
+			r->targets[i].over = true;
+}
+
+/* 0: it is about to be another program, whose threads have not said anything yet. */
+static void set_control(struct recording *r, int32_t pid, uint64_t control)
+{
+	for (size_t i = 0; is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			r->targets[i].control = control;
 }
 
 static bool all_over(const struct recording *r)
 {
 	for (size_t i = 0; i < r->attached; i++)
-		if (!r->over[i])
+		if (!r->targets[i].over)
 			return false;
 	return true;
 }
@@ -468,6 +481,7 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigne
 
 	take_time(r);
 	finish_process(r, pid, tid);
+	set_control(r, pid, 0);
 	read_comm(pid, name);
 	if (process)
 		process_set_name(process, name);
@@ -477,6 +491,7 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigne
 	write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	memory.slot = slot < NATIVE_THREADS ? slot : claim_slot(r);
 	if (memory.slot == NATIVE_THREADS) {
+		set_over(r, pid);
 		inject_release(pid);
 		recorder_note(r->r,
 			      "process %d (%s) is not recorded: more threads run at the same "
@@ -485,6 +500,7 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigne
 	} else if (inject_runtime(pid, &memory, &why) < 0) {
 		__atomic_store_n(&thread_at(r, memory.slot)->state, NATIVE_SLOT_FREE,
 				 __ATOMIC_RELEASE);
+		set_over(r, pid);
 		recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why.text);
 	}
 }
@@ -546,6 +562,7 @@ static void on_thread(struct recording *r, const struct native_message *m)
 	r->stream_count++;
 	r->r->status.threads++;
 	r->controls[m->value] = m->address;
+	set_control(r, m->pid, m->address);
 	if (m->tid != m->pid) {
 		wrote(r, perfdata_write_fork(writer_of(r), m->pid, m->tid, m->pid, m->pid, m->tsc));
 		if (is_target(r, m->pid))
@@ -755,6 +772,12 @@ static void serve(void *context)
 /* A process that can be let go; its struct native_control. */
 static int32_t find_recorded(const struct recording *r, uint64_t *control)
 {
+	/* Its threads may not have said anything yet. */
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->targets[i].over && r->targets[i].control) {
+			*control = r->targets[i].control;
+			return r->r->config.target.ids[i];
+		}
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		const struct native_stream *s = &r->streams->list[i];
 
@@ -784,6 +807,16 @@ static void let_go(struct recording *r, int32_t pid, uint64_t control)
 	process = processes_find(&r->processes, pid);
 	if (process)
 		bury(r, (size_t)(process - r->processes.list));
+	set_over(r, pid);
+}
+
+static bool any_execs(const struct recording *r)
+{
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->targets[i].over &&
+		    (!r->targets[i].control || is_seized(r, r->r->config.target.ids[i])))
+			return true;
+	return false;
 }
 
 /* What was there before the recording is there after it: it runs on natively. */
@@ -792,6 +825,8 @@ static void let_all_go(struct recording *r)
 	uint64_t control;
 	int32_t pid;
 
+	for (unsigned i = 0; i < EXEC_WAITS && any_execs(r); i++)
+		drain(r, POLL_MS);
 	while (is_attached(r) && (pid = find_recorded(r, &control)))
 		let_go(r, pid, control);
 }
@@ -875,8 +910,9 @@ static void give_slot_back(void *context, unsigned slot)
 	__atomic_store_n(&thread_at(context, slot)->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
 }
 
-static int attach_to(struct recording *r, int32_t pid, struct ptah_message *why)
+static int attach_to(struct recording *r, size_t target, struct ptah_message *why)
 {
+	const int32_t pid = r->r->config.target.ids[target];
 	const struct attach_memory memory = {.fd = r->memory,
 					     .bytes = r->bytes,
 					     .claim = claim_for,
@@ -894,7 +930,7 @@ static int attach_to(struct recording *r, int32_t pid, struct ptah_message *why)
 	wrote(r, perfdata_write_comm(writer_of(r), pid, pid, r->last_tsc, false, name));
 	write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	write_code(r, pid);
-	status = attach_put(a, &memory, why);
+	status = attach_put(a, &memory, &r->targets[target].control, why);
 	if (status < 0)
 		processes_remove(&r->processes, r->processes.count - 1);
 	return status;
@@ -905,14 +941,14 @@ static int start_attached(struct ptah_recorder *recorder)
 	struct recording *r = recorder->self;
 	struct ptah_message why = {""};
 
-	r->over = calloc(recorder->config.target.id_count, sizeof(*r->over));
-	if (!r->over)
+	r->targets = calloc(recorder->config.target.id_count, sizeof(*r->targets));
+	if (!r->targets)
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
 				     "out of memory");
 	r->committed = true;
 	r->shared->committed = 1;
 	for (size_t i = 0; i < recorder->config.target.id_count; i++) {
-		const int status = attach_to(r, recorder->config.target.ids[i], &why);
+		const int status = attach_to(r, i, &why);
 
 		if (status < 0)
 			return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s",
@@ -1042,7 +1078,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 	native_truth_free(&r->truth);
 	free(r->streams);
 	free(r->messages);
-	free(r->over);
+	free(r->targets);
 	free(r);
 }
 
