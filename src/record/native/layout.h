@@ -20,15 +20,25 @@
 
 #include <stdint.h>
 
+/*
+ * A limit. Tests build the recorder and its runtime once more with the small ones, so that all
+ * programs reach them (tests/record/native/small.sh).
+ */
+#ifdef PTAH_NATIVE_SMALL
+#define NATIVE_LIMIT(usual, small) (small)
+#else
+#define NATIVE_LIMIT(usual, small) (usual)
+#endif
+
 #define NATIVE_MAGIC	    UINT32_C(0x4e415450)
-#define NATIVE_THREADS	    128
+#define NATIVE_THREADS	    NATIVE_LIMIT(128, 6)
 #define NATIVE_HEADER_BYTES (64u << 10)
-#define NATIVE_MESSAGES	    (4u << 20)
-#define NATIVE_MESSAGE_MAX  (64u << 10)
+#define NATIVE_MESSAGES	    NATIVE_LIMIT(4u << 20, 16u << 10)
+#define NATIVE_MESSAGE_MAX  NATIVE_LIMIT(64u << 10, 5u << 10)
 #define NATIVE_THREAD_BYTES 4096
 #define NATIVE_PAGE	    4096
-#define NATIVE_CHUNK	    (128u << 10)
-#define NATIVE_CHUNKS	    32
+#define NATIVE_CHUNK	    NATIVE_LIMIT(128u << 10, 4096u)
+#define NATIVE_CHUNKS	    NATIVE_LIMIT(32, 2)
 #define NATIVE_STRIDE	    (NATIVE_CHUNK + NATIVE_PAGE)
 #define NATIVE_RING	    (NATIVE_CHUNKS * NATIVE_STRIDE)
 

@@ -11,12 +11,12 @@
 
 #define PAGE	       UINT64_C(4096)
 #define USER_END       (UINT64_C(1) << 47) /* beyond is the page of vsyscall, which no list has */
-#define FIRST_PAGES    1024u		   /* room of the table, a power of two */
-#define FIRST_ROOM     256u		   /* of the list of mappings */
-#define BUFFER	       4096u
+#define FIRST_PAGES    NATIVE_LIMIT(1024u, 2u) /* room of the table, a power of two */
+#define FIRST_ROOM     NATIVE_LIMIT(256u, 1u)  /* of the list of mappings */
+#define BUFFER	       NATIVE_LIMIT(4096u, 16u)
 #define ARGUMENT_LEAST 4096u /* the kernel writes so many bytes at most where no size is given */
 #define ARGUMENT_MOST  (UINT64_C(1) << 32)
-#define VECTORS_MOST   64u
+#define VECTORS_MOST   NATIVE_LIMIT(64u, 1u)
 
 /* What is executable or shared, as /proc/self/maps has it. */
 struct mapping {

@@ -19,7 +19,7 @@
 #include <linux/shm.h>
 #include <linux/uio.h>
 
-#define COPY_BYTES   (32u << 10) /* of code in one message */
+#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10) /* of code in one message */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 

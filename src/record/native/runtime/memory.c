@@ -12,8 +12,8 @@
 
 #define PAGE	  NATIVE_PAGE
 #define RANGES	  NATIVE_RANGES
-#define POOL	  (1u << 20) /* small amounts are cut from pools of so many bytes */
-#define SMALL_MAX (64u << 10)
+#define POOL	  NATIVE_LIMIT(1u << 20, 64u << 10) /* of which small amounts are cut */
+#define SMALL_MAX NATIVE_LIMIT(64u << 10, 8u << 10)
 #define TRIES	  64
 /* Code areas are between so many bytes away from the code they copy. CACHE_REACH is more. */
 #define CODE_NEAREST  (UINT64_C(256) << 20)

@@ -10,10 +10,10 @@
 #define R11_BIT (1u << 11)
 
 /* A loop is unrolled until its outcomes fill a TNT packet, or it has so many instructions. */
-#define LAP_OUTCOMES 6
-#define LAP_INSNS    96
+#define LAP_OUTCOMES NATIVE_LIMIT(6, 2)
+#define LAP_INSNS    NATIVE_LIMIT(96, 10)
 
-#define DEPTH_MAX 12 /* calls on a path */
+#define DEPTH_MAX NATIVE_LIMIT(12, 1) /* calls on a path */
 
 /*
  * The next page is only looked at if the instruction goes on there: it may be data, and a page

@@ -51,8 +51,8 @@ struct call {
 	uint64_t next; /* RIP behind the SYSCALL instruction; the call may unmap that */
 };
 
-#define SYSCALL_DESCRIPTORS 1024 /* that are followed before the first effect */
-#define SYSCALL_RANGES	    256	 /* of executable memory that are followed; more: all memory */
+#define SYSCALL_DESCRIPTORS NATIVE_LIMIT(1024, 64) /* that are followed before the first effect */
+#define SYSCALL_RANGES	    256 /* of executable memory that are followed; more: all memory */
 
 struct address_range {
 	uint64_t start, end;

@@ -9,24 +9,24 @@
 #include "record/native/runtime/emit.h"
 #include "record/native/runtime/insn.h"
 
-#define UNIT_INSNS   48		 /* at most so many instructions in a piece */
-#define UNIT_PIECES  48		 /* and so many pieces on the way to an exit */
-#define UNIT_PATH    320	 /* with so many instructions */
-#define UNIT_ROOM    (64u << 10) /* cache memory that one may take */
-#define UNIT_TNT_MAX 16		 /* bytes of TNT packets at an exit */
+#define UNIT_INSNS   NATIVE_LIMIT(48, 5)   /* at most so many instructions in a piece */
+#define UNIT_PIECES  NATIVE_LIMIT(48, 4)   /* and so many pieces on the way to an exit */
+#define UNIT_PATH    NATIVE_LIMIT(320, 12) /* with so many instructions */
+#define UNIT_ROOM    NATIVE_LIMIT(64u << 10, 16u << 10) /* cache memory that one may take */
+#define UNIT_TNT_MAX 16					/* bytes of TNT packets at an exit */
 /*
  * An exit that was taken so often is continued. With a truth, which is for checking, that is soon,
  * so that also what runs for a short time is checked with paths.
  */
 #define EXIT_HEAT	  1000
-#define EXIT_HEAT_CHECKED 50
-#define CACHE_BUCKETS	  65536u /* of the hash table of heads */
-#define CACHE_PAGE_BITS	  20	 /* 2^n bits note which pages have translated code */
-#define CACHE_PAGE_LISTS  16384u /* of the hash table of pages */
-#define CACHE_AREAS	  32
-#define CACHE_AREA	  (8u << 20)
-#define CACHE_HEATS	  (1u << 20)  /* bytes of an area for counters */
-#define CACHE_PATHS	  (40u << 20) /* bytes of code that continues exits */
+#define EXIT_HEAT_CHECKED NATIVE_LIMIT(50, 3)
+#define CACHE_BUCKETS	  NATIVE_LIMIT(65536u, 64u) /* of the hash table of heads */
+#define CACHE_PAGE_BITS	  NATIVE_LIMIT(20, 6) /* 2^n bits note which pages have translated code */
+#define CACHE_PAGE_LISTS  NATIVE_LIMIT(16384u, 4u) /* of the hash table of pages */
+#define CACHE_AREAS	  NATIVE_LIMIT(32, 64)
+#define CACHE_AREA	  NATIVE_LIMIT(8u << 20, 128u << 10)
+#define CACHE_HEATS	  NATIVE_LIMIT(1u << 20, 4096u)	      /* bytes of an area for counters */
+#define CACHE_PATHS	  NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
 
