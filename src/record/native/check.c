@@ -4,26 +4,39 @@
 
 #include "record/command.h"
 #include "record/native/attach.h"
+#include "record/native/layout.h"
+#include "record/native/seccomp.h"
 #include "record/simulated/simulated.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define HWCAP2_USER_FSGSBASE 2 /* HWCAP2_FSGSBASE of <asm/hwcap2.h> */
 #define SCOPE_ADMIN_ONLY     2 /* of kernel.yama.ptrace_scope */
 #define SCOPE_NOBODY	     3
+/*
+ * The runtime maps less than 1.5 GB, most of which is never touched, and 100 MB that are its own. A
+ * program whose limit is this many times more notices nothing of it, unless it uses all that it
+ * may.
+ */
+#define ADDRESSES_ENOUGH (UINT64_C(16) << 30)
+#define DATA_ENOUGH	 (UINT64_C(4) << 30)
 
 /* ---- The machine --------------------------------------------------------- */
 
-static bool is_limited(int resource)
+static bool is_limited(int resource, uint64_t enough)
 {
 	struct rlimit limit;
 
-	return !getrlimit(resource, &limit) && limit.rlim_cur != RLIM_INFINITY;
+	return !getrlimit(resource, &limit) && limit.rlim_cur < enough;
 }
 
 static unsigned read_trace_scope(void)
@@ -48,7 +61,7 @@ static void read_status(struct native_host *host)
 		unsigned mode;
 
 		if (sscanf(line, "Seccomp: %u", &mode) == 1)
-			host->seccomp = mode != 0;
+			host->denied = mode ? native_seccomp_denied() : NULL;
 		else if (!strncmp(line, "x86_Thread_features:", 20))
 			host->shadow_stack = strstr(line, "shstk") != NULL;
 	}
@@ -62,7 +75,8 @@ struct native_host native_host_read(void)
 	struct native_host host = {
 	    .fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_USER_FSGSBASE,
 	    .all_executable = personality_now != -1 && (personality_now & READ_IMPLIES_EXEC),
-	    .memory_limited = is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA),
+	    .memory_limited =
+		is_limited(RLIMIT_AS, ADDRESSES_ENOUGH) || is_limited(RLIMIT_DATA, DATA_ENOUGH),
 	    .may_trace_all = geteuid() == 0,
 	    .trace_scope = read_trace_scope(),
 	};
@@ -83,10 +97,6 @@ enum ptah_record_problem native_check_host(const struct native_host *host, struc
 		return recorder_refuse(why, no,
 				       "programs have shadow stacks here, which the recorder "
 				       "native cannot keep right");
-	if (host->seccomp)
-		return recorder_refuse(why, no,
-				       "system calls are filtered here (seccomp), also those of "
-				       "the recorder native inside the program");
 	if (host->all_executable)
 		return recorder_refuse(why, no,
 				       "all memory of programs is executable here (personality "
@@ -102,7 +112,40 @@ enum ptah_record_problem native_check_host(const struct native_host *host, struc
 		    "kernel.yama.ptrace_scope is %u, so that the recorder native "
 		    "cannot enter a program",
 		    host->trace_scope);
+	if (host->denied)
+		return recorder_refuse(why, no,
+				       "a filter of system calls (seccomp) denies %s, which the "
+				       "recorder native needs",
+				       host->denied);
 	return PTAH_RECORD_FINE;
+}
+
+/* ---- The program ----------------------------------------------------------- */
+
+/* Whether the file's mode or capabilities count when it is executed: execve(2). */
+static bool gives_privileges(const char *path)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (stat(path, &st) || statvfs(path, &fs) || (fs.f_flag & ST_NOSUID) ||
+	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+		return false;
+	return (st.st_mode & S_ISUID && st.st_uid != geteuid()) ||
+	       ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
+		st.st_gid != getegid()) ||
+	       getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+enum ptah_record_problem native_check_program(const char *path, const struct native_host *host,
+					      struct ptah_message *why)
+{
+	if (host->may_trace_all || !gives_privileges(path))
+		return PTAH_RECORD_FINE;
+	return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+			       "%.200s has privileges of its own (set-user-ID or capabilities), "
+			       "which it would lose with the recorder native",
+			       path);
 }
 
 /* ---- What was asked for ---------------------------------------------------- */
@@ -127,13 +170,20 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 	if (config->target.no_inherit || config->target.start_paused)
 		return recorder_refuse(why, no,
 				       "the recorder native traces a program from its first "
-				       "instruction on, and its children with it");
+				       "instruction to its last, without a pause, and its "
+				       "children with it");
 	if (config->filter_count)
 		return recorder_refuse(why, no, "the recorder native has no address filters");
 	if (config->buffer.policy != PTAH_RECORD_DRAIN)
 		return recorder_refuse(why, no,
 				       "the recorder native keeps all of the trace: it has no "
 				       "snapshots");
+	if (config->buffer.size && config->buffer.size != NATIVE_CHUNKS * NATIVE_CHUNK)
+		return recorder_refuse(why, no,
+				       "the recorder native has 4 MiB for each thread's trace");
+	if (config->trace.psb_period != PTAH_RECORD_CHOOSE)
+		return recorder_refuse(why, no,
+				       "the recorder native chooses itself where it writes PSBs");
 	if (config->trace.cyc ||
 	    (config->trace.mtc && config->trace.mtc_period != PTAH_RECORD_CHOOSE))
 		return recorder_refuse(why, no,
@@ -164,6 +214,8 @@ enum ptah_record_problem native_check(const struct ptah_record_config *config,
 	if (problem)
 		return problem;
 	status = command_resolve(config->target.argv, &command, why);
+	problem =
+	    status < 0 ? PTAH_RECORD_NO_TARGET : native_check_program(command.program, &host, why);
 	command_free(&command);
-	return status < 0 ? PTAH_RECORD_NO_TARGET : PTAH_RECORD_FINE;
+	return problem;
 }

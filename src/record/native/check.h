@@ -12,9 +12,9 @@
 struct native_host {
 	bool fsgsbase;	      /* user code can set the base of GS */
 	bool shadow_stack;    /* returns are compared with a second stack */
-	bool seccomp;	      /* system calls are filtered */
+	const char *denied;   /* by an inherited filter: a system call that is needed; or NULL */
 	bool all_executable;  /* personality READ_IMPLIES_EXEC */
-	bool memory_limited;  /* RLIMIT_AS or RLIMIT_DATA */
+	bool memory_limited;  /* RLIMIT_AS or RLIMIT_DATA leave too little room */
 	bool may_trace_all;   /* the recorder is root */
 	unsigned trace_scope; /* kernel.yama.ptrace_scope; 0 without yama */
 };
@@ -26,6 +26,12 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 					     struct ptah_message *why);
 enum ptah_record_problem native_check_host(const struct native_host *host,
 					   struct ptah_message *why);
+/*
+ * Whether execve() of the file gives privileges that it does not give where it is traced by who may
+ * not trace all.
+ */
+enum ptah_record_problem native_check_program(const char *path, const struct native_host *host,
+					      struct ptah_message *why);
 /* All of it; for struct recorder_backend. */
 enum ptah_record_problem native_check(const struct ptah_record_config *config,
 				      struct ptah_message *why);

@@ -4,10 +4,16 @@
 
 #include "test.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +60,8 @@ static void test_wishes(void **unused)
 	REFUSES(target.start_paused, true, "first instruction");
 	REFUSES(buffer.policy, PTAH_RECORD_SNAPSHOT, "snapshots");
 	REFUSES(buffer.policy, PTAH_RECORD_STOP_WHEN_FULL, "snapshots");
+	REFUSES(buffer.size, 1 << 20, "4 MiB");
+	REFUSES(trace.psb_period, 3, "PSBs");
 	REFUSES(trace.cyc, true, "CYC");
 	REFUSES(backend.mark_loops, true, "loops");
 	REFUSES(backend.long_tnt, true, "long TNT");
@@ -63,6 +71,9 @@ static void test_wishes(void **unused)
 	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
 	config.trace.mtc_period = 3;
 	refuses(&config, "MTC");
+	config = plain_config();
+	config.buffer.size = 4 << 20;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
 	config = plain_config();
 	config.filters = &filter;
 	config.filter_count = 1;
@@ -92,8 +103,8 @@ static void test_hosts(void **unused)
 	host.shadow_stack = true;
 	host_refuses(&host, "shadow");
 	host = good;
-	host.seccomp = true;
-	host_refuses(&host, "seccomp");
+	host.denied = "mprotect";
+	host_refuses(&host, "(seccomp) denies mprotect");
 	host = good;
 	host.all_executable = true;
 	host_refuses(&host, "personality");
@@ -124,19 +135,70 @@ static void sees(bool (*change_and_look)(void))
 	assert_int_equal(status, 0);
 }
 
-static bool seccomp_is_seen(void)
+/* From here on, this process's calls of `number` have this result; all others are carried out. */
+static bool filter(unsigned number, unsigned result)
 {
-	/* struct sock_fprog with one instruction: BPF_RET, SECCOMP_RET_ALLOW */
-	static const uint64_t allow = 6 | UINT64_C(0x7fff0000) << 32;
-	const struct {
-		uint16_t count;
-		const uint64_t *code;
-	} program = {1, &allow};
+	const struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, result),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {4, (struct sock_filter *)code};
 
-	if (native_host_read().seccomp)
-		return true; /* it was there before */
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, 2, &program) &&
-	       native_host_read().seccomp;
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Under a filter that was there before, the first answer is that filter's. */
+static bool filter_denies(unsigned number, unsigned result, const char *call)
+{
+	const char *before = native_host_read().denied, *after;
+
+	if (!filter(number, result))
+		return false;
+	after = native_host_read().denied;
+	return before || (call ? after && !strcmp(after, call) : !after);
+}
+
+static bool filter_of_others_is_none(void)
+{
+	return filter_denies(SYS_swapoff, SECCOMP_RET_KILL, NULL);
+}
+
+static bool filter_of_pidfd_getfd_is_seen(void)
+{
+	return filter_denies(SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM, "pidfd_getfd");
+}
+
+static bool filter_with_errors_is_seen(void)
+{
+	return filter_denies(SYS_ptrace, SECCOMP_RET_ERRNO | EPERM, "ptrace");
+}
+
+static bool filter_that_kills_is_seen(void)
+{
+	return filter_denies(SYS_process_vm_writev, SECCOMP_RET_KILL, "process_vm_writev");
+}
+
+static bool filter_of_arguments_is_seen(void)
+{
+	const struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+	    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {6, (struct sock_filter *)code};
+	const char *before = native_host_read().denied, *after;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return false;
+	after = native_host_read().denied;
+	return before || (after && !strcmp(after, "mprotect"));
 }
 
 static bool personality_is_seen(void)
@@ -146,14 +208,21 @@ static bool personality_is_seen(void)
 	       native_host_read().all_executable;
 }
 
-static bool limit_is_seen(int resource)
+static bool set_limit(int resource, uint64_t bytes)
 {
 	struct rlimit limit;
 
 	if (getrlimit(resource, &limit))
 		return false;
-	limit.rlim_cur = UINT64_C(1) << 46; /* enough for sanitizers */
-	return !setrlimit(resource, &limit) && native_host_read().memory_limited;
+	limit.rlim_cur = bytes;
+	return !setrlimit(resource, &limit);
+}
+
+/* A limit with room for sanitizers is none; one of 1 GB leaves too little. */
+static bool limit_is_seen(int resource)
+{
+	return set_limit(resource, UINT64_C(1) << 46) && !native_host_read().memory_limited &&
+	       set_limit(resource, UINT64_C(1) << 30) && native_host_read().memory_limited;
 }
 
 static bool address_limit_is_seen(void)
@@ -169,11 +238,48 @@ static bool data_limit_is_seen(void)
 static void test_the_host_is_read(void **unused)
 {
 	(void)unused;
-	sees(seccomp_is_seen);
+	sees(filter_of_others_is_none);
+	sees(filter_of_pidfd_getfd_is_seen);
+	sees(filter_with_errors_is_seen);
+	sees(filter_that_kills_is_seen);
+	sees(filter_of_arguments_is_seen);
 	sees(personality_is_seen);
 	sees(address_limit_is_seen);
 	sees(data_limit_is_seen);
 	assert_int_equal(native_host_read().may_trace_all, geteuid() == 0);
+}
+
+static char file[] = "/tmp/ptah-test-check-XXXXXX";
+
+/* The same file with and without the bit. */
+static bool set_user_id_is_seen(void)
+{
+	struct ptah_message why = {""};
+	struct native_host host = good;
+
+	if (chmod(file, 0755) || native_check_program(file, &host, &why) != PTAH_RECORD_FINE)
+		return false;
+	if (chmod(file, 04755) || native_check_program(file, &host, &why) != PTAH_RECORD_FINE)
+		return false; /* its owner's anyway */
+	if (!geteuid() && (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
+		return false;
+	if (geteuid() != 65534 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))
+		return true; /* nothing can be said here */
+	if (!native_check_program(file, &host, &why) || !strstr(why.text, "privileges"))
+		return false;
+	host.may_trace_all = true;
+	return !native_check_program(file, &host, &why);
+}
+
+static void test_privileges(void **unused)
+{
+	const int fd = mkstemp(file);
+
+	(void)unused;
+	assert_true(fd >= 0);
+	close(fd);
+	sees(set_user_id_is_seen);
+	assert_int_equal(unlink(file), 0);
 }
 
 static void test_commands(void **unused)
@@ -194,9 +300,8 @@ static void test_commands(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_wishes),
-	    cmocka_unit_test(test_hosts),
-	    cmocka_unit_test(test_the_host_is_read),
+	    cmocka_unit_test(test_wishes),	     cmocka_unit_test(test_hosts),
+	    cmocka_unit_test(test_the_host_is_read), cmocka_unit_test(test_privileges),
 	    cmocka_unit_test(test_commands),
 	};
 
