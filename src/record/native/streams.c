@@ -165,15 +165,46 @@ static size_t written_numbers(const uint8_t *bytes)
 	return at;
 }
 
-/* The chunk that was being written. */
-static void take_last(struct native_streams *s, unsigned slot, unsigned log)
+/* The chunk that was being written. Returns how much of it was taken. */
+static size_t take_last(struct native_streams *s, unsigned slot, unsigned log)
 {
 	struct native_stream *stream = &s->list[slot];
+	size_t n;
 
 	memcpy(s->bytes, chunk_bytes(s, slot, log, stream->next[log]), NATIVE_CHUNK);
-	deliver(s, slot, log,
-		log == NATIVE_LOG_TRACE ? written_packets(s->bytes, &stream->closed)
-					: written_numbers(s->bytes));
+	n = log == NATIVE_LOG_TRACE ? written_packets(s->bytes, &stream->closed)
+				    : written_numbers(s->bytes);
+	deliver(s, slot, log, n);
+	return n;
+}
+
+/*
+ * Whether the thread has not written anything behind the n bytes of trace that were taken of its
+ * chunk, so that the log of exits, which was taken after them, ends there, too. The first byte of
+ * a packet is not 0.
+ */
+static bool stands_still(const struct native_streams *s, unsigned slot, size_t n)
+{
+	const struct native_stream *stream = &s->list[slot];
+	const struct native_thread *t = thread_of(s, slot);
+	const uint8_t *behind =
+	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, stream->next[NATIVE_LOG_TRACE]) + n;
+
+	for (unsigned log = 0; log < logs_of(s); log++)
+		if (__atomic_load_n(&t->current[log], __ATOMIC_ACQUIRE) != stream->next[log])
+			return false;
+	return n < NATIVE_CHUNK && !__atomic_load_n(behind, __ATOMIC_ACQUIRE);
+}
+
+/* Of a thread that did not end: it was killed, or it still runs. */
+static void take_unended(struct native_streams *s, unsigned slot)
+{
+	size_t taken[NATIVE_LOGS];
+
+	for (unsigned log = 0; log < logs_of(s); log++)
+		taken[log] = take_last(s, slot, log);
+	if (!stands_still(s, slot, taken[NATIVE_LOG_TRACE]))
+		s->list[slot].closed = false;
 }
 
 void streams_finish(struct native_streams *s, unsigned slot)
@@ -184,9 +215,9 @@ void streams_finish(struct native_streams *s, unsigned slot)
 	if (!s->list[slot].used)
 		return;
 	take_chunks(s, slot);
+	if (!ended)
+		take_unended(s, slot);
 	for (unsigned log = 0; log < logs_of(s); log++) {
-		if (!ended)
-			take_last(s, slot, log);
 		for (uint64_t n = 0; n < NATIVE_CHUNKS && n <= s->list[slot].next[log]; n++)
 			give_back(s, slot, log, n);
 		t->current[log] = 0;

@@ -18,7 +18,8 @@ struct native_stream {
 	bool used; /* a thread has begun in this slot, and has not been finished */
 	uint32_t stream;
 	int32_t pid, tid;
-	bool closed; /* it was killed where nothing was traced: its last packet is a TIP.PGD */
+	/* It was killed, or still is, where nothing is traced: its last packet is a TIP.PGD. */
+	bool closed;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
 };
 
@@ -55,7 +56,8 @@ void streams_drain(struct native_streams *s, unsigned slot);
 
 /*
  * Takes all that the thread has left, and makes the slot free. The thread has ended, or its process
- * has died: then a chunk that was being written counts up to its last whole packet.
+ * has died, or nothing more is recorded of it: then a chunk that was being written counts up to its
+ * last whole packet.
  */
 void streams_finish(struct native_streams *s, unsigned slot);
 

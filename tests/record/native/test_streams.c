@@ -19,6 +19,7 @@ static struct native_header *shared;
 static struct runtime runtime;
 static struct context context;
 static struct native_streams *streams;
+static void (*goes_on)(void); /* what the thread does while its last trace is taken */
 
 /* What has arrived of each log. */
 static struct arrived {
@@ -49,6 +50,8 @@ static void take(void *unused, const struct native_stream *s, unsigned log, cons
 	}
 	memcpy(a->bytes + a->n, bytes, n);
 	a->n += n;
+	if (log == NATIVE_LOG_TRACE && goes_on)
+		goes_on();
 }
 
 static struct native_thread *thread_at(unsigned slot)
@@ -240,6 +243,45 @@ static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **u
 	}
 }
 
+/* Comes back from its system call, runs, and begins the next one. */
+static void run_on(void)
+{
+	uint8_t *at;
+
+	write_packets(101, 3);
+	at = (uint8_t *)context.log;
+	at[0] = 1; /* TIP.PGD without an address */
+	context.log++;
+}
+
+/* It goes on to another chunk of either log, up to its very beginning. */
+static void change_trace(void)
+{
+	ring_next(&context, NATIVE_LOG_TRACE, (const uint8_t *)context.log);
+}
+
+static void change_exits(void)
+{
+	ring_next(&context, NATIVE_LOG_EXITS, (const uint8_t *)context.exits_log);
+}
+
+static void test_a_thread_that_runs_on_while_it_is_taken_is_not_closed(void **unused)
+{
+	static void (*const steps[])(void) = {NULL, run_on, change_trace, change_exits};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (i)
+			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+		begin();
+		write_packets(1, 100);
+		*(uint8_t *)context.log++ = 1; /* TIP.PGD without an address */
+		goes_on = steps[i];
+		streams_finish(streams, SLOT);
+		goes_on = NULL;
+		assert_int_equal(streams->list[SLOT].closed, !steps[i]);
+	}
+}
+
 static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
 {
 	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
@@ -328,6 +370,7 @@ int main(void)
 	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
 	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
 	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
+	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
