@@ -35,3 +35,7 @@ leaves 'segment register GS' 'recorded by qemu, not by native' threads
 leaves 'segment register GS' 'runs on untraced' threads late
 # QEMU has no ptrace().
 leaves 'calls ptrace' 'runs on untraced' ptrace late
+if grep -q ' --xp .*vsyscall' /proc/self/maps; then
+	leaves 'page of vsyscall' 'recorded by qemu, not by native' vsyscall
+	leaves 'page of vsyscall' 'runs on untraced' vsyscall late
+fi

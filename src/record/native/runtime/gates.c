@@ -34,6 +34,8 @@ _Static_assert(sizeof(struct context) <= CONTEXT_INDIRECT, "");
 _Static_assert(8 * RETURNS == 256, "");
 
 static const char no_memory[] = "there is no memory for translated code";
+/* Its code is the kernel's, which carries it out itself. Nothing else is executable up there. */
+static const char vsyscall[] = "the page of vsyscall is called";
 
 /* Contexts that are used again are in the list already. */
 static void add_context(struct context *c)
@@ -92,7 +94,7 @@ static void mend_log(struct context *c)
 static _Noreturn void resume(struct context *c, struct registers *r, uint64_t cache_address)
 {
 	if (!cache_address)
-		leave(c, r, no_memory);
+		leave(c, r, r->rip >> 63 ? vsyscall : no_memory);
 	if (leave_is_due(c))
 		leave_too(c, r);
 	gate_resume(c, r, cache_address);

@@ -34,6 +34,14 @@ static void ask_for_gs(void)
 	report_number("GS", (long)base);
 }
 
+/* Old programs ask for the time at a fixed address, where the kernel carries the call out. */
+static void call_vsyscall(void)
+{
+	long (*const get_time)(long *) = (long (*)(long *))0xffffffffff600400;
+
+	report_number("it is after 2001", get_time(NULL) > 1000000000);
+}
+
 static atomic_bool stop;
 static sem_t ready, end;
 
@@ -102,6 +110,8 @@ int main(int count_of_arguments, char **arguments)
 		start_threads();
 	else if (!strcmp(arguments[1], "gs"))
 		ask_for_gs();
+	else if (!strcmp(arguments[1], "vsyscall"))
+		call_vsyscall();
 	else
 		report("ptrace", ptrace(PTRACE_PEEKDATA, 0, NULL, NULL));
 	raise(SIGSEGV);
