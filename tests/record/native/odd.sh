@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# What few programs do, recorded from inside: closing all descriptors, becoming a daemon, bombs of
+# processes, traps of all kinds, contexts that are switched and vectors of AVX-512 under a storm of
+# signals, C++ exceptions through signal frames. All behave as alone and are decoded as what ran.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+"$PTAH" record -q --dry-run --recorder=native true >dry.txt 2>&1 || skip "$(cat dry.txt)"
+programs=$PTAH_SOURCE/tests/record/native/programs
+build odd
+
+# same COMMAND...
+same()
+{
+	wanted=0
+	"$@" >alone.txt || wanted=$?
+	[ "$wanted" != 77 ] || return 0
+	status=0
+	record --recorder=native --truth -- "$@" >output.txt 2>errors.txt || status=$?
+	[ "$status" = "$wanted" ] || fail "$*: status $status, alone $wanted: $(cat errors.txt)"
+	diff alone.txt output.txt >&2 || fail "$*: recorded, it behaves differently"
+	exact
+	! grep -q '^note:' verify.txt notes.txt || fail "$*: $(cat verify.txt notes.txt)"
+	grep -q 'decoded exactly what ran' verify.txt || fail "$*: $(cat verify.txt)"
+}
+
+for case in close_range close descriptors daemon forks traps contexts vectors; do
+	same ./odd $case
+done
+if command -v c++ >/dev/null; then
+	c++ -O1 -fnon-call-exceptions -o exceptions "$programs/exceptions.cc"
+	same ./exceptions
+fi
