@@ -2,7 +2,7 @@
 /* The table of `ptah record`'s options, with those of perf record that are refused. */
 #include "record_options.h"
 
-static const char *const clocks[] = {"insn", "host", NULL};
+static const char *const clocks[] = {"default", "insn", "host", NULL};
 /* In the order of enum ptah_recorder_kind. */
 static const char *const recorders[] = {"best", "hardware", "qemu",   "ptrace",
 					"vm",	"module",   "native", NULL};
@@ -284,12 +284,13 @@ const struct option_def record_options[] = {
      .at = AT(clock),
      .arg = "CLOCK",
      .choices = clocks,
-     .help = "insn or host: what TSC counts (default: insn, repeatable)",
-     .man = "What the time stamp counter counts: *insn* (the default) is retired "
-	    "instructions, which makes recordings repeatable (with the recorder "
-	    "qemu, which also makes the memory layout and the program's random seed "
-	    "the same each time); *host* is nanoseconds of the machine's monotonic "
-	    "clock."},
+     .help = "insn or host: what TSC counts (default: the recorder's own)",
+     .man = "What the time stamp counter counts: *insn* is retired instructions, which "
+	    "makes recordings repeatable (with the recorder qemu, which also makes the "
+	    "memory layout and the program's random seed the same each time); *host* is the "
+	    "machine's time. By default the recorders qemu, ptrace and vm count "
+	    "instructions, and native has the machine's time, the only one that it can "
+	    "have."},
     {.name = "qemu",
      .kind = OPTION_TEXT,
      .at = AT(qemu),

@@ -108,7 +108,7 @@ _ptah_value() {
 		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
-	record:--clock) echo "words insn host" ;;
+	record:--clock) echo "words default insn host" ;;
 	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
 	report:--by | export:--by) echo "words all process thread cpu" ;;
 	report:--symfs | view:--source-path | view:--prefix | view:--symfs | annotate:--source-path | \

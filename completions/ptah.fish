@@ -38,7 +38,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -l long-tnt -d 'send TN
 complete -c ptah -n '__fish_seen_subcommand_from record' -l truth -d 'native: count what runs in a second way, too'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l mark-loops -d 'simulated: make loops of plain jumps and calls countable'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l psb-period -x -d 'trace bytes between PSB+ (default: 4096; a power of two)'
-complete -c ptah -n '__fish_seen_subcommand_from record' -l clock -x -a 'insn host' -d 'insn or host: what TSC counts (default: insn, repeatable)'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l clock -x -a 'default insn host' -d 'insn or host: what TSC counts (default: the recorder\'s own)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l qemu -r -F -d 'the emulator (default: qemu-x86_64)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l plugin -r -F -d 'the recorder\'s plugin (default: found beside ptah)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l dry-run -d 'say which recorder it would be, and end'

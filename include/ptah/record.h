@@ -84,8 +84,9 @@ enum ptah_record_problem {
 };
 
 enum ptah_record_clock {
-	PTAH_CLOCK_INSN = 0, /* TSC counts retired instructions: repeatable */
-	PTAH_CLOCK_HOST = 1, /* TSC is nanoseconds of CLOCK_MONOTONIC */
+	PTAH_CLOCK_CHOOSE = 0, /* the recorder's own: see docs/recording.md */
+	PTAH_CLOCK_INSN,       /* TSC counts retired instructions: repeatable */
+	PTAH_CLOCK_HOST,       /* TSC is the machine's time */
 };
 
 /* What happens when the buffer is full. */
@@ -139,6 +140,12 @@ struct ptah_record_sink {
 	 * only ask whether a recording is possible. */
 	int (*take)(void *context, const struct ptah_record_piece *piece);
 	void *context;
+	/*
+	 * Everything that was taken is void: the recorder native could not record the program, and
+	 * another one begins again from its start. A negative result ends the recording. NULL: the
+	 * recorder native is only taken if it is named, and that program is an error then.
+	 */
+	int (*restart)(void *context);
 };
 
 /* In psb_period and mtc_period of ptah_record_config.trace: the recorder chooses. */
@@ -240,7 +247,7 @@ struct ptah_record_config {
  * change one thing: user code, branches, TSC; PSBs and MTCs as the recorder
  * chooses (PTAH_RECORD_CHOOSE). The recorder for hardware then takes an MTC
  * every 8 crystal ticks, or as near to it as the processor allows, and the
- * others none, because with the clock PTAH_CLOCK_INSN TSC packets are enough.
+ * others none, because they write TSC packets wherever the order of what happened needs them.
  */
 PTAH_API void ptah_record_trace_default(struct ptah_trace_config *trace);
 

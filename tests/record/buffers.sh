@@ -62,3 +62,53 @@ exact
 build threads
 record --buffer 64K -- ./threads >/dev/null
 exact
+
+# The recorder native keeps the same in its own way: PSBs are 128 KiB apart, and what a thread has
+# not published is part of a snapshot.
+native="--recorder=native"
+"$PTAH" record --dry-run -q $native true 2>/dev/null || exit 0
+record $native --truth -- ./filter 160000 >/dev/null
+exact
+listing >all.txt
+for size in 512K; do
+	record $native --truth --snapshot $size -- ./filter 160000 >/dev/null
+	"$PTAH" verify >verify.txt 2>&1 && fail "native: verify: a part cannot be verified"
+	"$PTAH" report 2>&1 | grep -q "snapshot: the last ${size%K}" && fail "native: size in bytes"
+	"$PTAH" report 2>&1 | grep -q 'snapshot: the last' || fail "native: no note"
+	listing >part.txt
+	n=$(wc -l <part.txt)
+	[ "$n" -gt 1000000 ] || fail "native, --snapshot $size: $n instructions"
+	tail -n "$n" all.txt | cmp -s - part.txt ||
+		fail "native, --snapshot $size: not the end of what ran"
+done
+record $native --truth --snapshot 8M -- ./filter 1000 >/dev/null
+exact
+record $native --stop-when-full --buffer 64K -- ./filter 160000 >/dev/null
+listing >part.txt
+n=$(wc -l <part.txt)
+[ "$n" -gt 100000 ] || fail "native, --stop-when-full: $n instructions"
+head -n "$n" all.txt | cmp -s - part.txt || fail "native: not the beginning of what ran"
+"$PTAH" report 2>&1 | grep -q 'was full' || fail "native: no note"
+[ "$(wc -c <perf.data)" -lt 100000 ] || fail "native, --stop-when-full kept more"
+record $native --truth --stop-when-full --buffer 4M -- ./filter 1000 >/dev/null
+exact
+
+# Snapshots while it runs begin and end with whole packets, and are joined where they overlap.
+rm -f perf.data perf.data.old
+mkfifo control ack
+exec 7<>control 8<>ack
+"$PTAH" record -q $native --snapshot 512K --control=fifo:control,ack -- \
+	sh -c ': >begun; while [ ! -e end ]; do :; done' &
+recorder=$!
+until [ -e begun ]; do kill -0 $recorder || fail "native: ended"; done
+for i in 1 2 3 4; do
+	echo snapshot >&7
+	timeout 300 head -c 4 <&8 | grep -q ack || fail "native: snapshot $i"
+done
+: >end
+wait $recorder || fail "native: snapshots: status $?"
+exec 7>&- 8>&-
+perf_agrees
+"$PTAH" stat >stat.txt 2>notes.txt || fail "native: snapshots: $(cat notes.txt)"
+grep -q 'errors *0$' stat.txt || fail "native: snapshots: $(grep errors stat.txt)"
+"$PTAH" script --last=1 2>&1 | grep -q '_exit+0x.*syscall' || fail "native: snapshots: the end is missing"

@@ -19,6 +19,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#define SMALLEST_SNAPSHOT    (512u << 10)
 #define HWCAP2_USER_FSGSBASE 2 /* HWCAP2_FSGSBASE of <asm/hwcap2.h> */
 #define SCOPE_ADMIN_ONLY     2 /* of kernel.yama.ptrace_scope */
 #define SCOPE_NOBODY	     3
@@ -174,13 +175,11 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 				       "children with it");
 	if (config->filter_count)
 		return recorder_refuse(why, no, "the recorder native has no address filters");
-	if (config->buffer.policy != PTAH_RECORD_DRAIN)
+	if (config->buffer.policy == PTAH_RECORD_SNAPSHOT && config->buffer.size &&
+	    config->buffer.size < SMALLEST_SNAPSHOT)
 		return recorder_refuse(why, no,
-				       "the recorder native keeps all of the trace: it has no "
-				       "snapshots");
-	if (config->buffer.size && config->buffer.size != NATIVE_CHUNKS * NATIVE_CHUNK)
-		return recorder_refuse(why, no,
-				       "the recorder native has 4 MiB for each thread's trace");
+				       "snapshots of the recorder native have at least 512 KiB, "
+				       "because decoding can begin in every 128 KiB of them");
 	if (config->trace.psb_period != PTAH_RECORD_CHOOSE)
 		return recorder_refuse(why, no,
 				       "the recorder native chooses itself where it writes PSBs");
@@ -188,6 +187,9 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 	    (config->trace.mtc && config->trace.mtc_period != PTAH_RECORD_CHOOSE))
 		return recorder_refuse(why, no,
 				       "the recorder native writes no CYC and no MTC packets");
+	if (config->backend.clock == PTAH_CLOCK_INSN)
+		return recorder_refuse(why, no,
+				       "the recorder native cannot count instructions as time");
 	if (config->backend.mark_loops || config->backend.long_tnt)
 		return recorder_refuse(
 		    why, no,

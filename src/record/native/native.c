@@ -6,6 +6,7 @@
 #include "record/native/attach.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
+#include "record/native/keep.h"
 #include "record/native/messages_in.h"
 #include "record/native/streams.h"
 #include "record/native/truth.h"
@@ -58,6 +59,15 @@ struct recording {
 	struct native_messages *messages;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_THREADS]; /* by slot */
+	/* Of the trace in a slot, where not all of it is kept. */
+	struct kept {
+		struct native_end end;
+		uint64_t written;
+		bool snapped; /* a snapshot has had a part of it */
+		bool full;
+	} kept[NATIVE_THREADS];
+	uint64_t buffer; /* bytes that are kept of each thread, where not all are */
+	uint8_t *joined; /* room for them, and for a chunk */
 	struct processes processes;
 	struct seized *seized;
 	pid_t pid; /* of the command; 0: it has ended */
@@ -245,17 +255,82 @@ static bool all_over(const struct recording *r)
 
 /* ---- Threads and processes --------------------------------------------------- */
 
+static void write_trace(struct recording *r, const struct native_stream *s, const uint8_t *bytes,
+			size_t n)
+{
+	if (!n)
+		return;
+	wrote(r, perfdata_write_auxtrace(writer_of(r), s->stream, s->tid, bytes, n));
+	r->r->status.trace_bytes += n;
+}
+
+/* n bytes have arrived that begin and end with a packet. */
+static void take_trace(struct recording *r, const struct native_stream *s, const uint8_t *bytes,
+		       size_t n)
+{
+	struct kept *kept = &r->kept[s - r->streams->list];
+	size_t fits;
+
+	switch (r->r->config.buffer.policy) {
+	case PTAH_RECORD_SNAPSHOT:
+		if (!native_end_add(&kept->end, r->buffer, bytes, n))
+			recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+		break;
+	case PTAH_RECORD_STOP_WHEN_FULL:
+		if (kept->full)
+			break;
+		fits = native_fits(bytes, n, r->buffer - kept->written);
+		kept->full = fits < n;
+		kept->written += fits;
+		write_trace(r, s, bytes, fits);
+		break;
+	default:
+		write_trace(r, s, bytes, n);
+	}
+}
+
+/* Writes what is kept of a thread whose end alone is, and what it is just writing. */
+static void write_end(struct recording *r, unsigned slot, size_t looked)
+{
+	const struct kept *kept = &r->kept[slot];
+	size_t n = native_end_get(&kept->end, r->buffer, r->joined);
+
+	memcpy(r->joined + n, r->streams->bytes, looked);
+	write_trace(r, &r->streams->list[slot], r->joined, n + looked);
+}
+
+/* Whether trace of the thread is missing in the recording, so that the truth is not of that. */
+static bool is_part(struct recording *r, const struct kept *kept)
+{
+	if (kept->full)
+		recorder_note(r->r, SIMULATED_NOTE_FULL, r->buffer);
+	else if (kept->end.total > r->buffer)
+		recorder_note(r->r, SIMULATED_NOTE_END, r->buffer, kept->end.total);
+	return kept->full || kept->end.total > r->buffer || kept->snapped;
+}
+
+/* All of the thread's trace has arrived. Whether the recording has all of it. */
+static bool write_kept(struct recording *r, unsigned slot)
+{
+	struct kept *kept = &r->kept[slot];
+	const bool part = is_part(r, kept);
+
+	if (r->r->config.buffer.policy == PTAH_RECORD_SNAPSHOT)
+		write_end(r, slot, 0);
+	native_end_free(&kept->end);
+	*kept = (struct kept){.full = false};
+	return !part;
+}
+
 static void take_bytes(void *context, const struct native_stream *s, unsigned log,
 		       const uint8_t *bytes, size_t n)
 {
 	struct recording *r = context;
 
-	if (log == NATIVE_LOG_EXITS) {
+	if (log == NATIVE_LOG_EXITS)
 		native_truth_keep(&r->truth, &r->truths[s - r->streams->list], bytes, n);
-		return;
-	}
-	wrote(r, perfdata_write_auxtrace(writer_of(r), s->stream, s->tid, bytes, n));
-	r->r->status.trace_bytes += n;
+	else
+		take_trace(r, s, bytes, n);
 }
 
 static const char *name_of(const struct recording *r, int32_t pid)
@@ -266,17 +341,17 @@ static const char *name_of(const struct recording *r, int32_t pid)
 }
 
 /*
- * What the second log says of a thread whose trace is complete. ended: the runtime itself has ended
- * it, or it was killed in a system call. One that was killed elsewhere may have logged exits whose
- * packets lead to no outcome any more.
+ * What the second log says of a thread whose trace has arrived. complete: all of it is in the
+ * recording, and the runtime itself has ended it, or it was killed in a system call. One that was
+ * killed elsewhere may have logged exits whose packets lead to no outcome any more.
  */
-static void write_truth(struct recording *r, unsigned slot, bool ended)
+static void write_truth(struct recording *r, unsigned slot, bool complete)
 {
 	const struct native_stream *s = &r->streams->list[slot];
 	struct ptah_truth truth;
 
 	native_truth_count(&r->truth, &r->truths[slot]);
-	if (r->flags & NATIVE_TRUTH && ended && !r->streams->damaged && !r->messages->damaged &&
+	if (r->flags & NATIVE_TRUTH && complete && !r->streams->damaged && !r->messages->damaged &&
 	    native_truth_get(&r->truth, &r->truths[slot], &truth))
 		wrote(r, perfdata_add_truth(writer_of(r), s->stream, s->pid, s->tid, &truth, 0));
 	r->r->status.instructions += r->truths[slot].instructions;
@@ -290,9 +365,11 @@ static void finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const struct process *process = processes_find(&r->processes, s.pid);
 	const int32_t parent = process ? process->parent : s.pid;
 	const bool ended = streams_has_ended(r->streams, slot);
+	bool complete;
 
 	streams_finish(r->streams, slot);
-	write_truth(r, slot, ended || s.tid == exec || r->streams->list[slot].closed);
+	complete = write_kept(r, slot);
+	write_truth(r, slot, complete && (ended || s.tid == exec || r->streams->list[slot].closed));
 	if (!exec || s.tid != s.pid)
 		wrote(r,
 		      perfdata_write_exit(writer_of(r), s.pid, s.tid, parent, parent, r->last_tsc));
@@ -1030,9 +1107,14 @@ static int open_recorder(struct ptah_recorder *recorder)
 		slash = strrchr(recorder->config.target.argv[0], '/');
 		r->name = slash ? slash + 1 : recorder->config.target.argv[0];
 	}
+	r->buffer =
+	    recorder->config.buffer.size ? recorder->config.buffer.size : SIMULATED_DEFAULT_BUFFER;
+	if (recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT)
+		r->joined = malloc(r->buffer + NATIVE_CHUNK);
 	r->streams = calloc(1, sizeof(*r->streams));
 	r->messages = calloc(1, sizeof(*r->messages));
-	if (!r->streams || !r->messages)
+	if (!r->streams || !r->messages ||
+	    (recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT && !r->joined))
 		return PTAH_E_NOMEM;
 	status = create_memory(r, &recorder->config);
 	if (status < 0) {
@@ -1046,7 +1128,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	*r->messages =
 	    (struct native_messages){.shared = r->shared, .take = on_message, .context = r};
 	tsc_clock_read(&clock);
-	return simulated_open_writer(recorder, false, &clock);
+	return simulated_open_writer(
+	    recorder, recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT, &clock);
 }
 
 /* A program that was refused has to be ended before another recorder starts it. */
@@ -1073,8 +1156,11 @@ static void close_recorder(struct ptah_recorder *recorder)
 	if (r->memory >= 0)
 		close(r->memory);
 	processes_free(&r->processes);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		free(r->truths[i].pending);
+		native_end_free(&r->kept[i].end);
+	}
+	free(r->joined);
 	native_truth_free(&r->truth);
 	free(r->streams);
 	free(r->messages);
@@ -1090,11 +1176,20 @@ static int cannot_pause(struct ptah_recorder *recorder, bool on)
 	return PTAH_E_UNSUPPORTED;
 }
 
-/* native_check() refuses recordings with snapshots. */
-static int no_snapshot(struct ptah_recorder *recorder)
+/* Of each thread that has not ended: what is kept, and what has not arrived yet. */
+static int take_snapshot(struct ptah_recorder *recorder)
 {
-	(void)recorder;
-	return PTAH_E_UNSUPPORTED;
+	struct recording *r = recorder->self;
+
+	drain(r, 0);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		if (!r->streams->list[i].used)
+			continue;
+		streams_drain(r->streams, i);
+		write_end(r, i, streams_look(r->streams, i));
+		r->kept[i].snapped = true;
+	}
+	return recorder->error;
 }
 
 const struct recorder_backend recorder_native = {
@@ -1104,7 +1199,7 @@ const struct recorder_backend recorder_native = {
     .start = start,
     .poll = poll_command,
     .pause = cannot_pause,
-    .snapshot = no_snapshot,
+    .snapshot = take_snapshot,
     .stop = stop,
     .close = close_recorder,
     .timer = true,

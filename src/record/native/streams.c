@@ -207,6 +207,31 @@ static void take_unended(struct native_streams *s, unsigned slot)
 		s->list[slot].closed = false;
 }
 
+/*
+ * The thread goes on writing. Its stores become visible in their order: what is before the last
+ * byte that is not 0 has been stored when that byte is read first. The packet with that byte may
+ * not have been stored to its end, so it is left out.
+ */
+size_t streams_look(struct native_streams *s, unsigned slot)
+{
+	const uint8_t *chunk =
+	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, s->list[slot].next[NATIVE_LOG_TRACE]);
+	size_t last = NATIVE_CHUNK, at = 0;
+
+	while (last && !__atomic_load_n(chunk + last - 1, __ATOMIC_ACQUIRE))
+		last--;
+	memcpy(s->bytes, chunk, last);
+	while (at < last) {
+		struct ptah_packet packet;
+		const int size = ptah_packet_decode(&packet, s->bytes + at, last - at, 0);
+
+		if (size <= 0 || at + (size_t)size >= last)
+			break;
+		at += (size_t)size;
+	}
+	return at;
+}
+
 void streams_finish(struct native_streams *s, unsigned slot)
 {
 	struct native_thread *t = thread_of(s, slot);

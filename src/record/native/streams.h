@@ -55,6 +55,12 @@ bool streams_has_ended(const struct native_streams *s, unsigned slot);
 void streams_drain(struct native_streams *s, unsigned slot);
 
 /*
+ * A look at the chunk that the thread is writing, after streams_drain(): s->bytes has the whole
+ * packets in it, and it is taken later all the same. Returns how many bytes.
+ */
+size_t streams_look(struct native_streams *s, unsigned slot);
+
+/*
  * Takes all that the thread has left, and makes the slot free. The thread has ended, or its process
  * has died, or nothing more is recorded of it: then a chunk that was being written counts up to its
  * last whole packet.

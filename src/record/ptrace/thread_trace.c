@@ -9,6 +9,8 @@
  */
 #include "record/ptrace/tracer.h"
 
+#include "record/simulated/simulated.h"
+
 #include "model/emit.h"
 
 #include <ptah/packet.h>
@@ -344,14 +346,9 @@ static bool is_part(struct thread *t, uint64_t sent_before)
 	const uint64_t bytes = position_of(t), size = t->output.buffer_size;
 
 	if (t->output.policy == PTAH_POLICY_WRAP && (bytes > size || sent_before)) {
-		tracer_note(t->r,
-			    "snapshot: the last %" PRIu64 " bytes of %" PRIu64
-			    " bytes of trace were kept",
-			    bytes < size ? bytes : size, bytes);
+		tracer_note(t->r, SIMULATED_NOTE_END, bytes < size ? bytes : size, bytes);
 	} else if (t->output.policy == PTAH_POLICY_STOP && bytes >= size) {
-		tracer_note(
-		    t->r, "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
-		    size);
+		tracer_note(t->r, SIMULATED_NOTE_FULL, size);
 		report_lost(t, 0, 1);
 	} else {
 		return false;

@@ -108,7 +108,7 @@ uint64_t tracer_time(const struct tracer *r)
 {
 	struct timespec now;
 
-	if (r->config->backend.clock == PTAH_CLOCK_INSN)
+	if (r->config->backend.clock != PTAH_CLOCK_HOST)
 		return r->clock;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;

@@ -81,7 +81,7 @@ static void run(const struct recording *r)
 	if (!file || asprintf(&option, "file=%s,fd=%d", file, r->memory) < 0)
 		_exit(127);
 	argv = launch_arguments(r->qemu, option, &r->command, environ,
-				r->r->config.backend.clock == PTAH_CLOCK_INSN);
+				r->r->config.backend.clock != PTAH_CLOCK_HOST);
 	environment = launch_environment(environ);
 	if (!argv || !environment || fcntl(r->memory, F_SETFD, 0))
 		_exit(127);

@@ -6,6 +6,7 @@
 #include "record/qemu/qemu.h"
 
 #include "base/path_hash.h"
+#include "record/simulated/simulated.h"
 
 #include <ptah/packet.h>
 
@@ -158,15 +159,10 @@ static bool is_part(struct recording *r, const struct shared_state *s)
 	char text[160];
 
 	if (r->policy == PTAH_RECORD_SNAPSHOT && s->m.bytes > r->buffer) {
-		snprintf(text, sizeof(text),
-			 "snapshot: the last %" PRIu64 " bytes of %" PRIu64
-			 " bytes of trace were kept",
-			 r->buffer, s->m.bytes);
+		snprintf(text, sizeof(text), SIMULATED_NOTE_END, r->buffer, s->m.bytes);
 	} else if (r->policy == PTAH_RECORD_STOP_WHEN_FULL &&
 		   s->m.status & PTAH_RTIT_STATUS_STOPPED && s->m.bytes >= r->buffer) {
-		snprintf(text, sizeof(text),
-			 "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
-			 r->buffer);
+		snprintf(text, sizeof(text), SIMULATED_NOTE_FULL, r->buffer);
 	} else {
 		return false;
 	}

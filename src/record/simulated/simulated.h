@@ -14,6 +14,13 @@
 #define SIMULATED_MIN_BUFFER	 (64u << 10)
 #define SIMULATED_MAX_BUFFER	 (64u << 20)
 
+/* Notes about a thread of whose trace a part is missing. PRIu64: what was kept, and of how much. */
+#define SIMULATED_NOTE_END                                                                         \
+	"snapshot: the last %" PRIu64 " bytes of %" PRIu64 " bytes of trace were kept"
+/* PRIu64: the size of its buffer. */
+#define SIMULATED_NOTE_FULL                                                                        \
+	"tracing of a thread ended when its buffer of %" PRIu64 " bytes was full"
+
 /* The trace that a configuration asks for. User code alone is traced. */
 struct ptah_trace_config simulated_trace(const struct ptah_record_config *config);
 

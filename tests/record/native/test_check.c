@@ -58,12 +58,10 @@ static void test_wishes(void **unused)
 	REFUSES(output.kcore, true, "kernel");
 	REFUSES(target.no_inherit, true, "children");
 	REFUSES(target.start_paused, true, "first instruction");
-	REFUSES(buffer.policy, PTAH_RECORD_SNAPSHOT, "snapshots");
-	REFUSES(buffer.policy, PTAH_RECORD_STOP_WHEN_FULL, "snapshots");
-	REFUSES(buffer.size, 1 << 20, "4 MiB");
 	REFUSES(trace.psb_period, 3, "PSBs");
 	REFUSES(trace.cyc, true, "CYC");
 	REFUSES(backend.mark_loops, true, "loops");
+	REFUSES(backend.clock, PTAH_CLOCK_INSN, "as time");
 	REFUSES(backend.long_tnt, true, "long TNT");
 	REFUSES(trace.tsc, false, "TSC"); /* of every simulated processor */
 	config = plain_config();
@@ -72,7 +70,13 @@ static void test_wishes(void **unused)
 	config.trace.mtc_period = 3;
 	refuses(&config, "MTC");
 	config = plain_config();
-	config.buffer.size = 4 << 20;
+	config.buffer.size = 64 << 10;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	config.buffer.policy = PTAH_RECORD_STOP_WHEN_FULL;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
+	refuses(&config, "512 KiB");
+	config.buffer.size = 0;
 	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
 	config = plain_config();
 	config.filters = &filter;
