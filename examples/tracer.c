@@ -55,7 +55,7 @@ static void work(void)
 int main(int argc, char **argv)
 {
 	struct memory m = {.count = 0};
-	const struct ptah_record_sink sink = {take, &m};
+	const struct ptah_record_sink sink = {.take = take, .context = &m};
 	struct ptah_record_config config = {.size = sizeof(config), .output.sink = &sink};
 	struct ptah_record_metadata metadata = {.size = sizeof(metadata)};
 	struct ptah_record_status status = {.size = sizeof(status)};

@@ -243,7 +243,7 @@ static void put_text(void *view, const void *verdict)
 		out_format(v->out, "%s %d/%d: ", w->info->comm[0] ? w->info->comm : "-",
 			   w->info->pid, w->info->tid);
 	if (w->status == PTAH_E_MISSING)
-		out_text(v->out, "no ground truth in this recording\n");
+		out_text(v->out, "no ground truth in this recording (ptah record --truth)\n");
 	else if (w->status < 0)
 		out_format(v->out, "%s\n", ptah_strerror(w->status));
 	else

@@ -197,7 +197,7 @@ drpttracer_status_t drpttracer_create_handle(void *drcontext,
 	if (!h)
 		return DRPTTRACER_ERROR_FAILED_TO_OPEN_PERF_EVENT;
 	h->mode = tracing_mode;
-	h->sink = (struct ptah_record_sink){take, h};
+	h->sink = (struct ptah_record_sink){.take = take, .context = h};
 	config.output.sink = &h->sink;
 	if (ptah_recorder_new(&config, &h->recorder, &problem, NULL) < 0) {
 		free_handle(h);

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -274,11 +275,14 @@ static bool would_slow_down(const struct recorder_backend *backend,
 	return backend->kind == PTAH_RECORDER_PTRACE && config->target.kind != PTAH_RECORD_COMMAND;
 }
 
-/* Whether the recorder is taken only if it is named. */
+/* Whether the recorder may have to begin again with another one, and the sink cannot. */
 static bool is_on_demand(const struct recorder_backend *backend,
 			 const struct ptah_record_config *config)
 {
-	return backend->kind == PTAH_RECORDER_NATIVE && config->target.kind == PTAH_RECORD_COMMAND;
+	const struct ptah_record_sink *sink = config->output.sink;
+
+	return backend->kind == PTAH_RECORDER_NATIVE &&
+	       config->target.kind == PTAH_RECORD_COMMAND && sink && sink->take && !sink->restart;
 }
 
 /* why: on entry, why no recorder before the one by single steps was taken. */
@@ -300,7 +304,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 {
 	const enum ptah_recorder_kind kind = wanted(&r->config);
 	enum ptah_record_problem worst = PTAH_RECORD_FINE;
-	struct ptah_message reason = {""};
+	struct ptah_message reason = {""}, native = {""};
 
 	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
 		enum ptah_record_problem problem;
@@ -310,6 +314,8 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 		problem = backends[i]->check(&r->config, &reason);
 		if (!problem && !kind && would_slow_down(backends[i], &r->config))
 			return refuse_slow(why);
+		if (problem && backends[i] == &recorder_native)
+			native = reason;
 		if (problem == PTAH_RECORD_FINE)
 			r->backend = backends[i];
 		else if (weight(problem) > weight(worst)) {
@@ -319,9 +325,12 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	}
 	if (!r->backend)
 		return worst;
-	/* The choice includes the reason why no recorder before it was taken. */
-	snprintf(r->choice, sizeof(r->choice), "%s%s%s", names[r->backend->kind], worst ? ": " : "",
-		 worst ? why->text : "");
+	/* The choice includes the reasons why no recorder before it was taken. */
+	if (!strcmp(native.text, why->text))
+		native.text[0] = '\0';
+	snprintf(r->choice, sizeof(r->choice), "%s%s%.500s%s%.500s", names[r->backend->kind],
+		 worst ? ": " : "", worst ? why->text : "", native.text[0] ? "; " : "",
+		 native.text);
 	return PTAH_RECORD_FINE;
 }
 
@@ -452,14 +461,19 @@ static int fail_again(struct ptah_recorder *r, enum ptah_record_problem problem,
 static int start_again(struct ptah_recorder *r)
 {
 	const char *before = names[r->backend->kind];
+	const struct ptah_record_sink *sink = r->config.output.sink;
 	struct ptah_message why = {"a sink cannot begin again with another recorder"};
 	enum ptah_record_problem problem = PTAH_RECORD_NOT_POSSIBLE;
 	int status;
 
 	drop_backend(r);
 	r->backend = &recorder_qemu;
-	if (!r->config.output.sink)
+	if (!sink || !sink->take || sink->restart)
 		problem = recorder_qemu.check(&r->config, &why);
+	if (!problem && sink && sink->restart && sink->restart(sink->context) < 0) {
+		why = (struct ptah_message){"the sink does not begin again"};
+		problem = PTAH_RECORD_OUTPUT;
+	}
 	if (problem)
 		return fail_again(r, problem, &why);
 	snprintf(r->choice, sizeof(r->choice), "qemu: %s", r->refusal.text);

@@ -35,7 +35,7 @@ g:	call f
 	.size g, . - g
 END
 "${CC:-cc}" -nostdlib -static -no-pie -o program program.s
-"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o c.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu -e intel_pt/mtc=1,cyc=1/u -o c.data -- ./program 2>/dev/null
 
 # row FUNCTION: what the table has of it, without object and address
 row() {
@@ -108,7 +108,7 @@ expect 1 "$PTAH" calls -i c.data absent
 grep -q 'no function "absent" ran' err || fail "$(cat err)"
 expect 2 "$PTAH" calls -i c.data --of=f --callers=g
 expect 2 "$PTAH" calls -i c.data --slowest=3
-"$PTAH" record -o plain.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu -o plain.data -- ./program 2>/dev/null
 expect 1 "$PTAH" calls -i plain.data --value=cycles
 grep -q 'intel_pt/cyc' err || fail "$(cat err)"
 
@@ -137,7 +137,7 @@ twin:	nop
 	.size twin, . - twin
 EOF
 "${CC:-cc}" -nostdlib -static -no-pie -o twins one.s two.s
-"$PTAH" record -o twins.data -- ./twins 2>/dev/null
+"$PTAH" record --recorder=qemu -o twins.data -- ./twins 2>/dev/null
 expect 0 "$PTAH" calls -i twins.data --format=tsv --sort=calls twin
 equal "functions of one name" "$(tail -n +2 out | cut -f 1,3,11 | tr '\t\n' ' ;')" \
 	"2 2 twin;1 2 twin;"
@@ -166,7 +166,7 @@ fork:	nop
 	.size fork, . - fork
 EOF
 "${CC:-cc}" -nostdlib -static -no-pie -o aliases three.s
-"$PTAH" record -o aliases.data -- ./aliases 2>/dev/null
+"$PTAH" record --recorder=qemu -o aliases.data -- ./aliases 2>/dev/null
 for name in fork _fork; do
 	expect 0 "$PTAH" calls -i aliases.data --format=tsv $name
 	equal "calls of $name" "$(tail -n +2 out | cut -f 1,3 | tr '\t\n' ' ;')" "1 2;"

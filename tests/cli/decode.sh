@@ -40,7 +40,7 @@ leaf=15600 tail=600 start=3905 total=20105
 
 need qemu-x86_64
 status=0
-"$PTAH" record -o r.data -- ./program 2>closing || status=$?
+"$PTAH" record --recorder=qemu -o r.data -- ./program 2>closing || status=$?
 equal "exit status passed through" "$status" 7
 grep -q " $total instructions, 1 thread " closing || fail "closing line: $(cat closing)"
 
@@ -119,7 +119,7 @@ equal "no bad packets" "$(grep -c bad out)" 0
 odd=$(printf 'ab\t\033[2Jc')
 cp program "$odd"
 status=0
-"$PTAH" record -o odd.data -- "./$odd" 2>/dev/null || status=$?
+"$PTAH" record --recorder=qemu -o odd.data -- "./$odd" 2>/dev/null || status=$?
 equal "exit status" "$status" 7
 expect 0 "$PTAH" script odd.data
 equal "lines" "$(wc -l <out)" "$total"

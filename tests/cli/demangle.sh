@@ -56,10 +56,10 @@ shown demangled
 shown mangled --no-demangle
 
 # Given by the readable name: both functions of that name, one of them, or the one with parameters.
-expect 1 "$PTAH" record -o none --filter 'filter n::f@program' -- ./program
+expect 1 "$PTAH" record --recorder=qemu -o none --filter 'filter n::f@program' -- ./program
 grep -q "2 functions 'n::f'" err || fail "which n::f is not asked: $(cat err)"
 for name in 'n::f#2' 'n::f(char)' '_ZN1n1fEc'; do
-	"$PTAH" record -q -o filtered --filter "filter $name@program" -- ./program || fail "--filter $name"
+	"$PTAH" record --recorder=qemu -q -o filtered --filter "filter $name@program" -- ./program || fail "--filter $name"
 	expect 0 "$PTAH" script -q --no-demangle filtered
 	awk '{ print $4 }' out | sort -u >found
 	[ "$(cat found)" = "_ZN1n1fEc+0x0

@@ -105,7 +105,7 @@ END
 } >lines-2.c
 for n in 1 2; do
 	"$CC" -O1 -g -o lines-$n lines-$n.c
-	"$PTAH" record -q -o lines-$n.data -- ./lines-$n
+	"$PTAH" record --recorder=qemu -q -o lines-$n.data -- ./lines-$n
 done
 expect 0 "$PTAH" diff --by=lines --ignore='^(/lib|/usr|.vdso)' --format=json lines-1.data lines-2.data
 for row in $(json '" ".join(r["name"].replace(" ", "_") for r in d["rows"])'); do

@@ -76,7 +76,7 @@ echo "0 1 x" >target
 record none.data sh -c 'ln -s "$PWD"/target /tmp/perf-$$.map; echo $$'
 rm "/tmp/perf-$(cat recorded-out).map"
 [ ! -e none.data.jit ] || fail "a link was followed"
-"$PTAH" record -o none.data --no-jit-copies -- sh -c 'echo "0 1 x" >/tmp/perf-$$.map
+"$PTAH" record --recorder=qemu -o none.data --no-jit-copies -- sh -c 'echo "0 1 x" >/tmp/perf-$$.map
 	echo $$' >recorded-out 2>closing
 rm "/tmp/perf-$(cat recorded-out).map"
 [ ! -e none.data.jit ] || fail "--no-jit-copies"
@@ -85,7 +85,7 @@ rm "/tmp/perf-$(cat recorded-out).map"
 [ -z "${PTAH_SANITIZE:-}" ] || exit 0
 
 # A jitdump has times. The recorder's clock is that of the dump, so that they are used.
-"$PTAH" record --clock=host -o dump.data -- ./jit dump >recorded-out 2>closing ||
+"$PTAH" record --recorder=qemu --clock=host -o dump.data -- ./jit dump >recorded-out 2>closing ||
 	fail "recording: $(cat closing)"
 pid=$(cat recorded-out)
 cmp "jit-$pid.dump" "dump.data.jit/jit-$pid.dump" || fail "no copy of the jitdump"

@@ -27,7 +27,7 @@ leaf:	test $1, %bl
 	.size leaf, . - leaf
 END
 "${CC:-cc}" -g -nostdlib -static -no-pie -o crash crash.s
-"$PTAH" record --psb-period=2048 -o crash.data -- ./crash >/dev/null 2>&1 || :
+"$PTAH" record --recorder=qemu --psb-period=2048 -o crash.data -- ./crash >/dev/null 2>&1 || :
 
 # is_end FILE N OPTIONS: the last N rows of each thread, without their source lines, are those of
 # the whole.
@@ -69,7 +69,7 @@ int main(void)
 }
 END
 "${CC:-cc}" -g -O1 -pthread -o threads threads.c
-"$PTAH" record --psb-period=2048 -o threads.data -- ./threads >/dev/null 2>&1
+"$PTAH" record --recorder=qemu --psb-period=2048 -o threads.data -- ./threads >/dev/null 2>&1
 is_end threads.data 700
 is_end threads.data 10 --branches
 
@@ -97,7 +97,7 @@ grep -q '"event": "end", "signal": "SIGSEGV", "ip": "0x'"$fault" out || fail "$(
 "$PTAH" script -q --last=3 threads.data | grep '#' && fail "an end that was none"
 
 # Snapshots too.
-"$PTAH" record -S64K -o snapshot.data -- ./crash >/dev/null 2>&1 || :
+"$PTAH" record --recorder=qemu -S64K -o snapshot.data -- ./crash >/dev/null 2>&1 || :
 is_end snapshot.data 50
 expect 0 "$PTAH" script -q --last=2 snapshot.data
 grep -q "SIGSEGV ended process [0-9]* at $fault" out || fail "snapshot: $(cat out)"

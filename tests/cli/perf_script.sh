@@ -40,7 +40,7 @@ ptah_instructions() {
 compare() {
 	name=$1
 	shift
-	"$PTAH" record -q -o "$name.data" "$@" >/dev/null
+	"$PTAH" record --recorder=qemu -q -o "$name.data" "$@" >/dev/null
 	# perf prints decoding errors as separate lines.
 	perf script -i "$name.data" --itrace=e >errors 2>&1 || fail "$name: perf ends with $?: $(cat errors)"
 	if grep -q "trace error" errors; then

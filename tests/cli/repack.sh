@@ -69,7 +69,7 @@ same() {
 
 for options in '' '-e intel_pt/cyc,mtc,mtc_period=3/u' '--long-tnt'; do
 	# shellcheck disable=SC2086
-	"$PTAH" record -q $options --no-retcomp --psb-period=16384 -o wide.data -- ./program
+	"$PTAH" record --recorder=qemu -q $options --no-retcomp --psb-period=16384 -o wide.data -- ./program
 	"$PTAH" repack -q --retcomp -o packed.data wide.data
 	same "repacked ($options)" wide.data packed.data
 	"$PTAH" repack -q -o again.data packed.data
@@ -82,8 +82,8 @@ for options in '' '-e intel_pt/cyc,mtc,mtc_period=3/u' '--long-tnt'; do
 done
 
 # As short as what the recorder itself compresses: the two runs differ by their signals' places.
-"$PTAH" record -q --no-retcomp -o wide.data -- ./program
-"$PTAH" record -q -o recorded.data -- ./program
+"$PTAH" record --recorder=qemu -q --no-retcomp -o wide.data -- ./program
+"$PTAH" record --recorder=qemu -q -o recorded.data -- ./program
 "$PTAH" repack -q --retcomp -o packed.data wide.data
 packed=$(trace_bytes packed.data)
 recorded=$(trace_bytes recorded.data)

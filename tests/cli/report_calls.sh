@@ -207,7 +207,7 @@ expect 0 "$PTAH" report --value=time data
 grep -q 'note: .*mtc,cyc' err || fail "coarse times: $(cat err)"
 
 # The recorder's clock counts instructions: time is in proportion to them, where it is fine.
-"$PTAH" record -e intel_pt/cyc,mtc/u -o timed -- "$PWD/calls" 2>closing >recorded-out
+"$PTAH" record --recorder=qemu -e intel_pt/cyc,mtc/u -o timed -- "$PWD/calls" 2>closing >recorded-out
 expect 0 "$PTAH" report --value=time --sort=function --format=json timed
 [ ! -s err ] || fail "a note about fine times: $(cat err)"
 json '[r["seconds"] / r["instructions"] * d["instructions"] / d["seconds"] for r in d["rows"] if r["function"] == "deep"][0]' >ratio

@@ -9,7 +9,7 @@ need qemu-x86_64
 # leaf is called 5000 times; _start: 2 + 5000 * 3 + 3; leaf: 5000 * 2 instructions.
 loop_program 5000
 total=25005
-"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o r.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu -e intel_pt/mtc=1,cyc=1/u -o r.data -- ./program 2>/dev/null
 
 # Every row has the columns of the header, in every mode, with and without time and events.
 for mode in '' --branches --blocks --calls; do
@@ -78,12 +78,12 @@ expect 0 "$PTAH" script --time r.data
 
 # Where there are times at system calls only, that is said, with the option that records others.
 ! grep -q 'note:' err || fail "a note although there are CYC packets: $(cat err)"
-"$PTAH" record -o coarse.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu -o coarse.data -- ./program 2>/dev/null
 expect 0 "$PTAH" script --time coarse.data
 option=$(sed -n 's/^note: .*record with \(-e [^ ]*\)$/\1/p' err)
 [ "$(awk '{ print $3 }' out | sort -u | wc -l)" -lt 10 ] || fail "times: $(head -3 out)"
 # shellcheck disable=SC2086 # the option and its value
-"$PTAH" record $option -o fine.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu $option -o fine.data -- ./program 2>/dev/null
 expect 0 "$PTAH" script --time fine.data
 ! grep -q 'note:' err || fail "a note although there are MTC and CYC packets: $(cat err)"
 [ "$(awk '{ print $3 }' out | sort -u | wc -l)" -gt 1000 ] || fail "times: $(head -3 out)"
@@ -91,7 +91,7 @@ expect 0 "$PTAH" script --time fine.data
 # What is not certain of a call stands there: without symbols nothing says where functions end.
 need strip
 strip -s -o bare program
-"$PTAH" record -o bare.data -- ./bare 2>/dev/null
+"$PTAH" record --recorder=qemu -o bare.data -- ./bare 2>/dev/null
 expect 0 "$PTAH" script --calls bare.data
 equal "notes in text" "$(grep -c ' \[no-bounds\]$' out)" 10002
 expect 0 "$PTAH" script --calls --format=tsv bare.data

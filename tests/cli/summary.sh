@@ -33,7 +33,7 @@ expect 0 "$PTAH" stat --comm=true r.data
 head -1 out | grep -q '^true [0-9]*/[0-9]*$' || fail "alone: $(head -1 out)"
 
 # Children that are not recorded: the recorder says so, and so does stat, first.
-"$PTAH" record -o lone.data --no-inherit -- sh -c '/bin/true; exit 0' 2>closing
+"$PTAH" record --recorder=qemu -o lone.data --no-inherit -- sh -c '/bin/true; exit 0' 2>closing
 grep -q 'note: .*left out' closing || fail "record does not say what it left out: $(cat closing)"
 expect 0 "$PTAH" stat lone.data
 head -1 out | grep -q '^note: .*left out' || fail "stat: $(head -3 out)"
@@ -41,7 +41,7 @@ expect 0 "$PTAH" stat --format=json lone.data
 equal "JSON" "$(json "len([n for n in d['notes'] if 'left out' in n])")" 1
 expect 0 "$PTAH" stat --format=tsv lone.data
 grep -q '^note: .*left out' err || fail "TSV: $(cat err)"
-"$PTAH" record -q -o lone.data --no-inherit -- sh -c '/bin/true; exit 0' 2>closing
+"$PTAH" record --recorder=qemu -q -o lone.data --no-inherit -- sh -c '/bin/true; exit 0' 2>closing
 [ ! -s closing ] || fail "-q: $(cat closing)"
 
 # A recording that was cut says so first, too.

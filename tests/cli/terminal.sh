@@ -175,7 +175,7 @@ on_terminal 80 READY 'q\n' -- "$PTAH" script long.data
 equal "status" "$status" 0
 
 # Messages while the pager shows the output go to it, not over its screen.
-"$PTAH" record -q -o lone.data --no-inherit -- sh -c './program; exit 0'
+"$PTAH" record --recorder=qemu -q -o lone.data --no-inherit -- sh -c './program; exit 0'
 PAGER='grep ^note: | sed s/^/paged:/'
 on_terminal 80 -- "$PTAH" script lone.data
 grep -q '^paged:note: .*left out' out || fail "the note: $(cat out)"

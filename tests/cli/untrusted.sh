@@ -25,7 +25,7 @@ _start:	call "f${mark}g${csi}h"
 END
 odd="a${csi}b${byte}c${mark}d"
 "${CC:-cc}" -nostdlib -static -no-pie -o "$odd" program.s || skip "an assembler without such names"
-"$PTAH" record -o odd.data -- "./$odd" 2>closing || fail "record: $(cat closing)"
+"$PTAH" record --recorder=qemu -o odd.data -- "./$odd" 2>closing || fail "record: $(cat closing)"
 
 clean() { # WHAT: the files out and err have nothing that a terminal would obey
 	cat out err closing >all

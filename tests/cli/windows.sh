@@ -7,8 +7,8 @@ need qemu-x86_64
 need "${CC:-cc}"
 
 loop_program 20000
-"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o fine.data -- ./program 2>/dev/null
-"$PTAH" record --psb-period=2048 -o coarse.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu -e intel_pt/mtc=1,cyc=1/u -o fine.data -- ./program 2>/dev/null
+"$PTAH" record --recorder=qemu --psb-period=2048 -o coarse.data -- ./program 2>/dev/null
 # Code that is rewritten while it runs, so that it matters which one the window has: 60 functions
 # after each other at one address, each with one nop more.
 cat >code.c <<'END'
@@ -28,7 +28,7 @@ int main(void)
 }
 END
 "${CC:-cc}" -O1 -o code code.c
-"$PTAH" record -e intel_pt/mtc=1,cyc=1/u --psb-period=2048 -o code.data -- ./code >/dev/null 2>&1
+"$PTAH" record --recorder=qemu -e intel_pt/mtc=1,cyc=1/u --psb-period=2048 -o code.data -- ./code >/dev/null 2>&1
 
 # same FILE OPTIONS FROM TO: the window that the options choose has the lines of that time.
 same() {

@@ -41,5 +41,5 @@ for pt in "$PTAH_SHARED"/traces/*.pt; do
 done
 command -v qemu-x86_64 >/dev/null || exit 0
 "$bench" text 100000 >text
-"$PTAH" record -q -- gzip -c text >/dev/null
+"$PTAH" record --recorder=qemu -q -- gzip -c text >/dev/null
 alike "$bench" equal gzip perf.data

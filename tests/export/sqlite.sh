@@ -54,7 +54,7 @@ t:	nop
 	.size t, . - t
 END
 "${CC:-cc}" -nostdlib -static -no-pie -o program program.s
-"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o c.data -- sh -c './program; ./program' 2>closing
+"$PTAH" record --recorder=qemu -e intel_pt/mtc=1,cyc=1/u -o c.data -- sh -c './program; ./program' 2>closing
 recorded=$(sed -n 's/.* \([0-9]*\) instructions.*/\1/p' closing)
 
 expect 0 "$PTAH" export -i c.data -o c.db
@@ -145,7 +145,7 @@ END
 objcopy --redefine-sym f="$(printf 'f\377\033[2J')" program odd
 program=$(printf 'odd\303 program')
 cp odd "$program"
-"$PTAH" record -o odd.data -- "./$program" 2>closing
+"$PTAH" record --recorder=qemu -o odd.data -- "./$program" 2>closing
 expect 0 "$PTAH" export -i odd.data -o odd.db
 python3 - <<'END' || fail "odd names"
 import sqlite3

@@ -106,7 +106,7 @@ if ! command -v qemu-x86_64 >/dev/null; then
 	echo "SKIP: no qemu-x86_64 to record with"
 	exit 77
 fi
-root/usr/bin/ptah record -o true.data -- /bin/true
+root/usr/bin/ptah record --truth -o true.data -- /bin/true
 ./count-instructions true.data >said
 root/usr/bin/ptah verify --format=json true.data >verified
 instructions=$(awk '{ print $NF }' said)
@@ -140,7 +140,7 @@ once:	nop
 	.size once, . - once
 END
 if "$CC" -nostdlib -static -o work work.s; then
-	root/usr/bin/ptah record -q -o work.data -- ./work
+	root/usr/bin/ptah record -q --truth -o work.data -- ./work
 	./slowest work.data | sed 's/, thread.*//' >said
 	cmp - said <<-END
 	302 instructions, the longest of 10 calls: work

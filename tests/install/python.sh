@@ -59,7 +59,7 @@ python3 "$PYTHONPATH/ptah.py" no-such-file 2>said || status=$?
 
 command -v qemu-x86_64 >/dev/null || { echo "SKIP: no qemu-x86_64 to record with"; exit 77; }
 # Several processes, one of them without symbols: the rows are the same, in the same order.
-root/usr/bin/ptah record -o sh.data -- sh -c 'true; ls / | wc -l' >output
+root/usr/bin/ptah record --truth -o sh.data -- sh -c 'true; ls / | wc -l' >output
 root/usr/bin/ptah report --limit=0 --format=tsv sh.data | cut -f 2,4- >expected
 python3 "$PYTHONPATH/ptah.py" sh.data >said
 cmp expected said || { diff expected said | head; exit 1; }

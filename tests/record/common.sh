@@ -32,13 +32,14 @@ build()
 	fi
 }
 
-# record [OPTIONS] COMMAND...: records into ./perf.data
+# record [OPTIONS] COMMAND...: records into ./perf.data, with qemu unless another recorder is named
 record()
 {
 	rm -f perf.data perf.data.old
 	case " $* " in
 	*" --recorder=ptrace "*) record_steps "$@" ;;
-	*) "$PTAH" record -q "$@" ;;
+	*" --recorder="* | *" -p "*) "$PTAH" record -q "$@" ;;
+	*) "$PTAH" record -q --recorder=qemu "$@" ;;
 	esac
 }
 

@@ -12,7 +12,7 @@ attack()
 {
 	rm -f perf.data perf.data.old pipe code
 	status=0
-	timeout -s INT 600 "$PTAH" record --buffer 64K -- ./hostile "$@" >/dev/null 2>closing.txt ||
+	timeout -s INT 600 "$PTAH" record --recorder=qemu --buffer 64K -- ./hostile "$@" >/dev/null 2>closing.txt ||
 		status=$?
 	[ "$status" != 1 ] || fail "$1: the attack failed: $(cat closing.txt)"
 	# A false record may hide code, so that decoding has errors. That is status 1 as well.

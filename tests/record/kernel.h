@@ -422,7 +422,7 @@ static inline int take_trace(void *context, const struct ptah_record_piece *piec
 }
 
 static struct taken taken;
-static const struct ptah_record_sink sink = {take_trace, &taken};
+static const struct ptah_record_sink sink = {.take = take_trace, .context = &taken};
 
 static inline struct ptah_record_config self_config(enum ptah_record_buffer buffer)
 {

@@ -34,7 +34,7 @@ echo "exit: $(tail -1 verify.txt)"
 for pause in 0 0.15; do # from the first trace on
 	for threads in 1 3; do
 		rm -f perf.data done
-		"$PTAH" record -q ./spin 1000 done $threads &
+		"$PTAH" record --recorder=qemu -q ./spin 1000 done $threads &
 		recorder=$!
 		child_of $recorder
 		wait_for_trace
@@ -50,7 +50,7 @@ echo "SIGKILL: $(tail -1 verify.txt)"
 
 # The recorder passes SIGTERM on to the command.
 rm -f perf.data
-"$PTAH" record -q ./spin 1000 done &
+"$PTAH" record --recorder=qemu -q ./spin 1000 done &
 recorder=$!
 child_of $recorder
 wait_for_trace
@@ -63,7 +63,7 @@ echo "SIGTERM: $(tail -1 verify.txt)"
 
 # The recorder is killed: the command runs to its end, and what was written can be read.
 rm -f perf.data done end
-"$PTAH" record -q sh -c 'while [ ! -e end ]; do :; done; echo done >done' &
+"$PTAH" record --recorder=qemu -q sh -c 'while [ ! -e end ]; do :; done; echo done >done' &
 recorder=$!
 trap ': >end' EXIT # the command ends with the test
 child_of $recorder

@@ -29,11 +29,11 @@ a_part()
 	cmp -s expected.txt part.txt || fail "not the beginning of what ran"
 }
 
-"$PTAH" record -q -o all.data -- ./filter 80000 >/dev/null
+"$PTAH" record --recorder=qemu -q -o all.data -- ./filter 80000 >/dev/null
 listing all.data >all.txt
 
 # A limit of the file's size: the write that would exceed it fails.
-"$PTAH" record -q --buffer 64K -o small.data -- ./filter 80000 >output.txt 2>errors.txt &
+"$PTAH" record --recorder=qemu -q --buffer 64K -o small.data -- ./filter 80000 >output.txt 2>errors.txt &
 recorder=$!
 until [ -s small.data ]; do
 	sleep 0.01
@@ -53,12 +53,12 @@ set -eu
 mkdir -p disk
 mount -t tmpfs -o size=256k none disk
 status=0
-"$PTAH" record -q --buffer 64K -o disk/perf.data -- ./filter 80000 >output.txt 2>errors.txt || status=$?
+"$PTAH" record --recorder=qemu -q --buffer 64K -o disk/perf.data -- ./filter 80000 >output.txt 2>errors.txt || status=$?
 echo $status >status.txt
 cp disk/perf.data full.data
 umount disk
 mount -t tmpfs -o size=16m none disk
-"$PTAH" record -o disk/perf.data --buffer 64K --max-size=15500K ./spin 1000 done >output.txt 2>warned.txt &
+"$PTAH" record --recorder=qemu -o disk/perf.data --buffer 64K --max-size=15500K ./spin 1000 done >output.txt 2>warned.txt &
 recorder=$!
 while kill -0 $recorder; do
 	! grep -q 'written to' warned.txt || break
@@ -116,7 +116,7 @@ for recorder in qemu ptrace; do
 	[ "$(wc -c <perf.data)" -lt $((${size%K} * 1024 + 400000)) ] || fail "$recorder: too long"
 	"$PTAH" stat perf.data 2>&1 | grep -q 'ended at its greatest size' || fail "no note"
 done
-"$PTAH" record --max-size=5X true 2>errors.txt && fail "--max-size=5X is taken"
+"$PTAH" record --recorder=qemu --max-size=5X true 2>errors.txt && fail "--max-size=5X is taken"
 grep -q 'max-size=5X: it is a number' errors.txt || fail "$(cat errors.txt)"
 
 # Shells start background commands with SIGINT ignored. kill -INT ends the recording nevertheless,
@@ -124,7 +124,7 @@ grep -q 'max-size=5X: it is a number' errors.txt || fail "$(cat errors.txt)"
 rm -f perf.data ready
 (
 	trap '' INT
-	exec "$PTAH" record -- sh -c 'kill -INT $$; : >ready; while :; do :; done'
+	exec "$PTAH" record --recorder=qemu -- sh -c 'kill -INT $$; : >ready; while :; do :; done'
 ) 2>errors.txt &
 recorder=$!
 while [ ! -e ready ] && kill -0 $recorder 2>/dev/null; do

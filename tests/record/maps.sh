@@ -35,7 +35,7 @@ exact
 # With the same process id, two recordings of a program are the same, to the byte.
 seq 1 2000 >numbers
 cat >twice.sh <<'X'
-"$PTAH" record -q -o "$1" -- gzip -c numbers >/dev/null && "$PTAH" record -q -o "$1.asm" -- ./late_map
+"$PTAH" record --recorder=qemu -q -o "$1" -- gzip -c numbers >/dev/null && "$PTAH" record --recorder=qemu -q -o "$1.asm" -- ./late_map
 X
 if ! unshare -fp --mount-proc sh twice.sh one.data 2>/dev/null; then
 	echo "process ids cannot be had twice here: recordings not compared"

@@ -77,7 +77,7 @@ static int arrive(void *context, const struct ptah_record_piece *piece)
 	return 0;
 }
 
-static const struct ptah_record_sink to_arrived = {arrive, &arrived};
+static const struct ptah_record_sink to_arrived = {.take = arrive, .context = &arrived};
 
 static struct ptah_record_config config_of(enum ptah_record_target kind,
 					   enum ptah_record_buffer policy)

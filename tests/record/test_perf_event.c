@@ -407,7 +407,7 @@ static void put_kernel(void)
 /* --kcore: the output is a folder, as with perf. An old recording is kept, or restored. */
 static void a_copy_of_the_kernel(void **state)
 {
-	static const struct ptah_record_sink nowhere = {NULL, NULL};
+	static const struct ptah_record_sink nowhere = {.take = NULL, .context = NULL};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_message why = {""};
 	struct perfdata_file *f;
@@ -512,7 +512,7 @@ static int take_files(void *context, const struct ptah_record_piece *piece)
 static void a_copy_of_the_kernel_into_a_sink(void **state)
 {
 	struct delivered delivered = {.files = 0};
-	const struct ptah_record_sink to = {take_files, &delivered};
+	const struct ptah_record_sink to = {.take = take_files, .context = &delivered};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_message why = {""};
 	struct ptah_recorder *r = NULL;
@@ -589,7 +589,7 @@ static int take_play(void *context, const struct ptah_record_piece *piece)
 static bool record_with_qemu(struct play *p)
 {
 	char *command[] = {"sh", "-c", "i=0; while [ $i -lt 60 ]; do i=$((i+1)); done", NULL};
-	const struct ptah_record_sink to = {take_play, p};
+	const struct ptah_record_sink to = {.take = take_play, .context = p};
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .target.argv = command,
 						  .backend.kind = PTAH_RECORDER_QEMU,
@@ -1028,7 +1028,7 @@ static void processors_that_come_online_into_a_sink(void **state)
 	static struct play p;
 	const uint64_t size = 16;
 	FILE *f = fopen("h.pipe", "w");
-	const struct ptah_record_sink to = {take_as_pipe, f};
+	const struct ptah_record_sink to = {.take = take_as_pipe, .context = f};
 	struct ptah_record_config config;
 
 	(void)state;
@@ -1102,7 +1102,7 @@ static int count_attrs(void *context, const struct ptah_record_piece *piece)
 /* With a pause, of chosen processors, into a sink; and what cannot be recorded is noted. */
 static void processors_by_choice(void **state)
 {
-	static const struct ptah_record_sink counting = {count_attrs, NULL};
+	static const struct ptah_record_sink counting = {.take = count_attrs, .context = NULL};
 	const int32_t chosen[] = {1};
 	struct ptah_record_config config = all_cpus_config();
 	struct ptah_recorder *r;

@@ -296,7 +296,7 @@ static void filters(void **state)
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_BAD_OPTION);
 }
 
-static const struct ptah_record_sink nowhere = {NULL, NULL};
+static const struct ptah_record_sink nowhere = {.take = NULL, .context = NULL};
 
 /* The recorder's check on machines that each lack one thing. */
 static void checks(void **state)

@@ -48,8 +48,10 @@ static void bad_configurations(void **state)
 static void a_recording(void **state)
 {
 	char *command[] = {"sh", "-c", "exit 7", NULL};
-	struct ptah_record_config config = {
-	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
+	struct ptah_record_config config = {.size = sizeof(config),
+					    .output.path = "x.data",
+					    .target.argv = command,
+					    .backend.truth = true};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	struct ptah_session *session;
@@ -183,7 +185,7 @@ static int record_to(struct pipe_file *p, struct ptah_record_status *result,
 		     struct ptah_message *why)
 {
 	char *command[] = {"true", NULL};
-	const struct ptah_record_sink sink = {take_piece, p};
+	const struct ptah_record_sink sink = {.take = take_piece, .context = p};
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .output.path = "nothing.data",
 						  .target.argv = command,

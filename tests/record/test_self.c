@@ -89,7 +89,7 @@ static unsigned compare_maps(const struct kept *k, size_t end)
 static void *trace_itself(void *context)
 {
 	struct kept *k = context;
-	const struct ptah_record_sink to = {keep, k};
+	const struct ptah_record_sink to = {.take = keep, .context = k};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	const uint8_t *record;
 	struct ptah_recorder *r;
@@ -155,7 +155,7 @@ static void a_thread_that_stays(void **state)
 static void without_what_existed(void **state)
 {
 	static struct kept kept;
-	const struct ptah_record_sink to = {keep, &kept};
+	const struct ptah_record_sink to = {.take = keep, .context = &kept};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r;
 	size_t at = 0;

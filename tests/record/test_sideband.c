@@ -376,7 +376,7 @@ static void a_sink(void **state)
 {
 	char *command[] = {"true", NULL};
 	struct pieces pieces = {0};
-	const struct ptah_record_sink sink = {take_piece, &pieces};
+	const struct ptah_record_sink sink = {.take = take_piece, .context = &pieces};
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .output.path = "z.data",
 						  .target.argv = command,

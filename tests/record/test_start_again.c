@@ -183,9 +183,61 @@ static int take(void *context, const struct ptah_record_piece *piece)
 	return 0;
 }
 
+/* A sink that can begin again. */
+static struct counted {
+	unsigned pieces, restarts, pieces_at_restart;
+	int answer;
+} counted;
+
+static int count_piece(void *context, const struct ptah_record_piece *piece)
+{
+	struct counted *c = context;
+
+	c->pieces += piece->size > 0;
+	return 0;
+}
+
+static int count_restart(void *context)
+{
+	struct counted *c = context;
+
+	c->restarts++;
+	c->pieces_at_restart = c->pieces;
+	return c->answer;
+}
+
+static void test_a_sink_begins_again(void **unused)
+{
+	const struct ptah_record_sink sink = {count_piece, &counted, count_restart};
+	struct ptah_record_config config = {
+	    .size = sizeof(config), .output.sink = &sink, .target.argv = command};
+	struct ptah_message why = {""};
+	struct ptah_recorder *r;
+	int status;
+
+	(void)unused;
+	ptah_record_trace_default(&config.trace);
+	if (recorder_qemu.check(&config, &why)) {
+		print_message("SKIP: %s\n", why.text);
+		skip();
+	}
+	counted = (struct counted){.answer = 0};
+	r = begin(&config);
+	while ((status = ptah_recorder_poll(r, 100)) == 1)
+		;
+	assert_int_equal(status, 0);
+	assert_int_equal(ptah_recorder_kind(r), PTAH_RECORDER_QEMU);
+	assert_int_equal(counted.restarts, 1);
+	assert_true(counted.pieces > counted.pieces_at_restart);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	counted = (struct counted){.answer = PTAH_E_LIMIT};
+	fails_with(&config, PTAH_E_SYSTEM, "the sink does not begin again");
+}
+
 static void test_it_fails_where_nothing_else_can_do_it(void **unused)
 {
-	const struct ptah_record_sink sink = {take, NULL};
+	const struct ptah_record_sink sink = {take, NULL, NULL};
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 
@@ -217,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_qemu_records_the_command),
+	    cmocka_unit_test(test_a_sink_begins_again),
 	    cmocka_unit_test(test_it_fails_where_nothing_else_can_do_it),
 	};
 

@@ -55,7 +55,7 @@ cat >sleeper.c <<'X'
 int main(void) { return open("/begun", O_CREAT | O_WRONLY, 0600) < 0 || sleep(20) == 0; }
 X
 if "$CC" -static -o root/sleeper sleeper.c 2>/dev/null; then
-	"$PTAH" record -q -- sh -c 'chroot root /sleeper & while [ ! -e root/begun ]; do :; done; echo $!' >pid.txt
+	"$PTAH" record --recorder=qemu -q -- sh -c 'chroot root /sleeper & while [ ! -e root/begun ]; do :; done; echo $!' >pid.txt
 	exact
 	kill "$(cat pid.txt)"
 	grep -q "process $(cat pid.txt) became /sleeper, which was not recorded: the emulator" notes.txt ||

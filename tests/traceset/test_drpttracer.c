@@ -534,7 +534,7 @@ static int take(void *context, const struct ptah_record_piece *piece)
 static bool record_program(struct recording *r)
 {
 	char *argv[] = {"/bin/true", NULL};
-	const struct ptah_record_sink sink = {take, r};
+	const struct ptah_record_sink sink = {.take = take, .context = r};
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .target.argv = argv,
 						  .backend.kind = PTAH_RECORDER_QEMU,

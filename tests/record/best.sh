@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The recorder that is taken when none is named: native where it can do what is asked, and otherwise
+# qemu, with native's reason; also when a program turns out to be one that it cannot follow.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+"$PTAH" record -q --dry-run --recorder=native true >dry.txt 2>&1 || skip "$(cat dry.txt)"
+
+# takes RECORDER REASON OPTIONS...
+takes()
+{
+	recorder=$1
+	reason=$2
+	shift 2
+	"$PTAH" record --dry-run "$@" -- ./threads >said.txt 2>&1 || fail "$*: $(cat said.txt)"
+	grep -q "with the recorder $recorder: .*$reason" said.txt || fail "$*: $(cat said.txt)"
+	if [ "$recorder" = native ] && grep -q '; ' said.txt; then
+		fail "$*: $(cat said.txt)"
+	fi
+}
+
+if "$PTAH" record -q --dry-run --recorder=hardware true 2>/dev/null; then
+	skip "this machine has Intel PT, which is better"
+fi
+build threads
+takes native 'no Intel PT\|intel_pt'
+takes native '' --truth
+takes native '' --clock=host
+takes native '' --max-size=1M
+takes native '' --snapshot 1M
+takes native '' --stop-when-full --buffer 64K
+takes qemu 'cannot count instructions as time' --clock=insn
+takes qemu 'MTC' -e intel_pt/mtc,mtc_period=3/u
+takes qemu 'CYC' -e intel_pt/cyc/u
+takes qemu 'PSBs' --psb-period=2048
+takes qemu 'long TNT' --long-tnt
+takes qemu 'marks loops' --mark-loops
+
+# Threads and children, recorded without naming a recorder.
+rm -f perf.data
+"$PTAH" record --truth -- ./threads >recorded.txt 2>said.txt || fail "threads: $(cat said.txt)"
+grep -q 'with the recorder native' said.txt || fail "threads: $(cat said.txt)"
+exact
+perf_agrees
+rm -f perf.data perf.data.old
+"$PTAH" record -q --truth -- sh -c 'echo a | tr a b | cat; exit 6' >recorded.txt 2>said.txt && fail "status"
+[ "$(cat recorded.txt)" = b ] || fail "$(cat recorded.txt)"
+exact
+[ "$(grep -c equal verify.txt)" -ge 3 ] || fail "children: $(cat verify.txt)"
+
+# Without --truth there is nothing to compare with, and verify says what brings it.
+rm -f perf.data perf.data.old
+"$PTAH" record -q -- true
+"$PTAH" verify >verify.txt 2>&1 && fail "verified without a truth"
+grep -q 'no ground truth.*--truth' verify.txt || fail "$(cat verify.txt)"
+
+# A program that it cannot follow is recorded by qemu from its beginning.
+cc_status=0
+"$CC" -std=c11 -D_GNU_SOURCE -O1 -pthread -o leaves "$programs/../native/programs/leaves.c" || cc_status=$?
+[ $cc_status = 0 ] || fail "leaves.c"
+rm -f perf.data perf.data.old
+status=0
+"$PTAH" record -- ./leaves gs >recorded.txt 2>said.txt || status=$?
+[ $status = 5 ] || fail "gs: status $status: $(cat said.txt)"
+"$PTAH" stat >stat.txt 2>&1 || fail "gs: $(cat stat.txt)"
+grep -q '^note: recorded by qemu, not by native: .*GS' stat.txt || fail "gs: $(cat stat.txt said.txt)"
+exact
