@@ -199,6 +199,22 @@ const struct option_def record_options[] = {
 	    "holds. SIGUSR2, or `snapshot` by `--control`, saves them; so does the "
 	    "end of the recording. The size directly follows the option (`-S1M`, "
 	    "`--snapshot=1M`); the next argument is taken for the size if it is one."},
+    {.name = "on-crash",
+     .kind = OPTION_OPTIONAL,
+     .at = AT(on_crash),
+     .arg = "SIZE",
+     .help = "keep the last SIZE bytes of each trace, and only if a program crashes",
+     .man = "A flight recorder: as `--snapshot`, but the recording is kept only if a signal "
+	    "ends the command or a process of it (SIGSEGV, SIGABRT, SIGKILL and others; not "
+	    "SIGINT, SIGTERM or SIGPIPE), or a snapshot was taken. Otherwise no file is left. "
+	    "`ptah script --last=20` shows the end of each thread."},
+    {.name = "on-failure",
+     .kind = OPTION_OPTIONAL,
+     .at = AT(on_failure),
+     .arg = "SIZE",
+     .help = "the same, also if the command's exit status is not 0",
+     .man = "As `--on-crash`, and the recording is also kept if the command exits with "
+	    "another status than 0, or any signal ends it."},
     {.name = "stop-when-full",
      .kind = OPTION_FLAG,
      .at = AT(stop_when_full),

@@ -7,8 +7,8 @@
 #include "record_target.h"
 
 struct record_options {
-	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *pages, *delay, *control,
-	    *max_size, *symbols, *cr3, *start_at, *stop_at;
+	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *on_crash, *on_failure,
+	    *pages, *delay, *control, *max_size, *symbols, *cr3, *start_at, *stop_at;
 	struct target_options target;
 	bool no_retcomp, long_tnt, mark_loops, truth, quiet, verbose, no_progress, stop_when_full,
 	    no_inherit, kcore, switch_events, no_jit_copies, dry_run, vm;

@@ -214,6 +214,10 @@ void record_print_result(struct run *run)
 		      (double)s->trace_bytes / 1e6, counted, s->threads,
 		      run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
 		      plural(s->threads), processes, snapshots, path);
+	if (run->options->keep != RECORD_KEEP)
+		record_remark(run, "ptah script --last=20%s%s shows the end of each thread",
+			      run->config->output.path ? " -i " : "",
+			      run->config->output.path ? path : "");
 	if (s->jit_copies)
 		record_remark(run, "%u list%s of generated code copied to %s%s.jit", s->jit_copies,
 			      plural(s->jit_copies), path,

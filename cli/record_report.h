@@ -14,6 +14,7 @@ struct run {
 	unsigned interrupts;
 	bool shown;	  /* the progress line is on the screen */
 	bool end;	  /* the recording is to end now */
+	bool kept;	  /* the file is complete; otherwise it is removed */
 	bool end_command; /* the recorded command is to end too */
 	uint64_t space;	  /* bytes that were free for the file at the beginning; 0: not known */
 	bool warned;	  /* that little space is left */

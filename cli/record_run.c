@@ -240,6 +240,27 @@ static void on_time(struct run *run)
 		set_enabled(run, true);
 }
 
+/* Whether what a flight recorder has is to be kept. */
+static bool is_kept(struct run *run)
+{
+	const int status = run->status.wait_status;
+
+	if (run->options->keep == RECORD_KEEP || run->status.crashes || run->status.snapshots)
+		return true;
+	return run->options->keep == RECORD_KEEP_FAILURES && !run->status.pid && status != -1 &&
+	       (WIFSIGNALED(status) || WEXITSTATUS(status));
+}
+
+/* The recording has ended as it should. */
+static int complete(struct run *run)
+{
+	int status = ptah_recorder_stop(run->r);
+
+	update(run);
+	run->kept = status < 0 || is_kept(run);
+	return run->kept ? ptah_recorder_finish(run->r) : status;
+}
+
 static int follow(struct run *run)
 {
 	int status = ptah_recorder_start(run->r);
@@ -268,7 +289,7 @@ static int follow(struct run *run)
 	}
 	record_erase(run);
 	if (status >= 0)
-		return ptah_recorder_finish(run->r);
+		return complete(run);
 	ptah_recorder_finish(run->r); /* keeps what there is */
 	return status;
 }
@@ -297,10 +318,12 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	code = status < 0 ? record_failed(&run, status, ptah_recorder_problem(run.r),
 					  ptah_recorder_why(run.r))
 			  : EXIT_OK;
-	if (status >= 0)
+	if (status < 0)
+		record_print_kept(&run);
+	else if (run.kept)
 		record_print_result(&run);
 	else
-		record_print_kept(&run);
+		record_remark(&run, "nothing went wrong, and nothing is kept");
 	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);

@@ -27,6 +27,8 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -l kcore -d 'keep a cop
 complete -c ptah -n '__fish_seen_subcommand_from record' -l no-jit-copies -d 'do not copy the lists of generated code (perf-PID.map, jit-PID.dump)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -d 'room for records and for trace: pages, or sizes with B, K, M or G'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s S -l snapshot -d 'keep the last SIZE bytes of each trace; SIGUSR2 saves them'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l on-crash -d 'keep the last SIZE bytes of each trace, and only if a program crashes'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l on-failure -d 'the same, also if the command\'s exit status is not 0'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l stop-when-full -d 'end each thread\'s trace when its buffer is full'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l buffer -x -d 'room for trace, as -m ,SIZE (default: 4M)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l max-size -x -d 'end the recording when the file is this large (B, K, M or G)'

@@ -68,17 +68,17 @@ static int set_pages(const char *text, struct ptah_record_config *config)
 }
 
 /* -S[e][SIZE]: 'e' requests a snapshot at the end, which is taken in any case. */
-static int set_snapshot(const char *text, struct ptah_record_config *config)
+static int set_snapshot(const char *option, const char *text, struct ptah_record_config *config)
 {
-	const char *size = text + (*text == 'e');
+	const char *size = text + (*option == 's' && *text == 'e');
 	uint64_t bytes = 0;
 	bool bare;
 
 	if (*size && (!parse_size(size, "KMG", &bytes, &bare) || !bytes))
-		return wrong("--snapshot=%s: not a size (bytes, or a number and K, M or G), nor e",
-			     text);
+		return wrong("--%s=%s: not a size (bytes, or a number and K, M or G)%s", option,
+			     text, *option == 's' ? ", nor e" : "");
 	if (config->buffer.size && bytes > config->buffer.size)
-		return wrong("--snapshot=%s: a snapshot is not larger than the buffer (-m ,SIZE)",
+		return wrong("--%s=%s: a snapshot is not larger than the buffer (-m ,SIZE)", option,
 			     text);
 	config->buffer.policy = PTAH_RECORD_SNAPSHOT;
 	if (bytes)
@@ -88,20 +88,30 @@ static int set_snapshot(const char *text, struct ptah_record_config *config)
 
 static int set_buffer(const struct record_options *o, struct ptah_record_config *config)
 {
+	const char *const snapshot = o->snapshot   ? o->snapshot
+				     : o->on_crash ? o->on_crash
+						   : o->on_failure;
+	const char *const option = o->snapshot	 ? "snapshot"
+				   : o->on_crash ? "on-crash"
+						 : "on-failure";
 	int status = EXIT_OK;
 
-	if (o->snapshot && o->stop_when_full)
-		return wrong("--snapshot keeps the end and --stop-when-full the beginning: say one "
-			     "of them");
-	if (o->buffer && (o->snapshot || (o->pages && strchr(o->pages, ','))))
-		return wrong("--buffer goes neither with --snapshot nor with -m ,SIZE");
+	if (!!o->snapshot + !!o->on_crash + !!o->on_failure > 1)
+		return wrong("--snapshot, --on-crash and --on-failure: say one of them");
+	if (snapshot && o->stop_when_full)
+		return wrong("--%s keeps the end and --stop-when-full the beginning: say one of "
+			     "them",
+			     option);
+	if (o->buffer && (snapshot || (o->pages && strchr(o->pages, ','))))
+		return wrong("--buffer goes neither with --%s nor with -m ,SIZE",
+			     snapshot ? option : "snapshot");
 	config->buffer.size = o->buffer;
 	if (o->stop_when_full)
 		config->buffer.policy = PTAH_RECORD_STOP_WHEN_FULL;
 	if (o->pages)
 		status = set_pages(o->pages, config);
-	if (status == EXIT_OK && o->snapshot)
-		status = set_snapshot(o->snapshot, config);
+	if (status == EXIT_OK && snapshot)
+		status = set_snapshot(option, snapshot, config);
 	return status;
 }
 
@@ -263,6 +273,10 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 		status = target_parse(&command_record, &o->target, config);
 	if (status == EXIT_OK && config->target.kind == PTAH_RECORD_COMMAND && !config->target.argv)
 		status = fail_options(&command_record, "no command to record");
+	if (status == EXIT_OK && config->target.kind != PTAH_RECORD_COMMAND &&
+	    (o->on_crash || o->on_failure))
+		status = wrong("--%s is for commands, whose end is known",
+			       o->on_crash ? "on-crash" : "on-failure");
 	/* The variable only says where the plugin is; it does not choose the recorder qemu. */
 	if (!config->backend.plugin && config->target.kind == PTAH_RECORD_COMMAND &&
 	    (config->backend.kind <= PTAH_RECORDER_QEMU ||
@@ -290,6 +304,9 @@ static int run(int argc, char **argv)
 		recording.verbose = o.verbose;
 		recording.no_progress = o.no_progress;
 		recording.dry_run = o.dry_run;
+		recording.keep = o.on_failure ? RECORD_KEEP_FAILURES
+				 : o.on_crash ? RECORD_KEEP_CRASHES
+					      : RECORD_KEEP;
 		recording.chosen = o.recorder || o.vm || o.qemu || o.plugin;
 		status = recording_run(&config, &recording);
 	}

@@ -285,6 +285,11 @@ struct ptah_record_status {
 	uint32_t processes;
 	uint32_t snapshots;
 	uint32_t notes; /* remarks stored in the file (programs that cannot be followed, ...) */
+	/*
+	 * Processes that a signal ended which programs are not ended by as a matter of course
+	 * (SIGSEGV, SIGABRT, SIGKILL and others, not SIGTERM), as far as known
+	 */
+	uint32_t crashes;
 	uint32_t jit_copies; /* lists of generated code that were copied beside the file */
 	struct ptah_record_losses losses;
 };

@@ -158,6 +158,7 @@ void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end)
 	if (end->placed)
 		snprintf(place, sizeof(place), " at 0x%" PRIx64, end->ip);
 	recorder_note(r, "%s ended process %d%s%s%s", name, end->pid, comm, thread, place);
+	r->status.crashes++;
 	r->end_noted = r->end_noted || end->pid == r->command;
 }
 
@@ -557,6 +558,8 @@ int ptah_recorder_stop(struct ptah_recorder *r)
 		r->status.running = false;
 		if (status < 0 && r->error >= 0)
 			r->error = status;
+		if (r->writer)
+			note_end_of_command(r);
 	}
 	return r->error;
 }
@@ -574,7 +577,6 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 	if (status < 0 && !perfdata_writer_why(r->writer))
 		recorder_note(r, "the recording is not complete: %s", r->why.text);
 	r->state = RECORDER_FINISHED;
-	note_end_of_command(r);
 	jit_copies_make(r);
 	status = perfdata_writer_finish(r->writer, &kept, &why);
 	r->writer = NULL;
