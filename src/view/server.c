@@ -3,11 +3,11 @@
 #include "view/server.h"
 
 #include "base/compiler.h"
+#include "view/http_library.h"
 #include "view/web.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@
 
 struct view_server {
 	struct view_server_config config;
+	struct view_http http;
 	struct MHD_Daemon *daemon;
 	int listener;
 	unsigned port;
@@ -46,40 +47,41 @@ static const char *const headers[][2] = {
 };
 
 /* Sends `response`, which may be NULL, and gives it back. `type` and `extra` may be NULL. */
-static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned status,
-				     struct MHD_Response *response, const char *type,
-				     const char *const extra[2])
+static enum MHD_Result send_response(const struct view_server *s, struct MHD_Connection *connection,
+				     unsigned status, struct MHD_Response *response,
+				     const char *type, const char *const extra[2])
 {
 	enum MHD_Result result = MHD_NO;
 
 	if (!response)
 		return MHD_NO;
 	for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
-		MHD_add_response_header(response, headers[i][0], headers[i][1]);
+		s->http.add_response_header(response, headers[i][0], headers[i][1]);
 	if (type)
-		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+		s->http.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
 	if (extra)
-		MHD_add_response_header(response, extra[0], extra[1]);
-	result = MHD_queue_response(connection, status, response);
-	MHD_destroy_response(response);
+		s->http.add_response_header(response, extra[0], extra[1]);
+	result = s->http.queue_response(connection, status, response);
+	s->http.destroy_response(response);
 	return result;
 }
 
-static struct MHD_Response *response_of(const void *bytes, size_t n)
+static struct MHD_Response *response_of(const struct view_server *s, const void *bytes, size_t n)
 {
-	return MHD_create_response_from_buffer(n, (void *)(uintptr_t)bytes, MHD_RESPMEM_PERSISTENT);
+	return s->http.create_response_from_buffer(n, (void *)(uintptr_t)bytes,
+						   MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status,
-			      const char *sentence, const char *const extra[2])
+static enum MHD_Result refuse(const struct view_server *s, struct MHD_Connection *connection,
+			      unsigned status, const char *sentence, const char *const extra[2])
 {
-	return send_response(connection, status, response_of(sentence, strlen(sentence)),
+	return send_response(s, connection, status, response_of(s, sentence, strlen(sentence)),
 			     "text/plain; charset=utf-8", extra);
 }
 
-static enum MHD_Result not_found(struct MHD_Connection *connection)
+static enum MHD_Result not_found(const struct view_server *s, struct MHD_Connection *connection)
 {
-	return refuse(connection, MHD_HTTP_NOT_FOUND, "There is nothing here.\n", NULL);
+	return refuse(s, connection, MHD_HTTP_NOT_FOUND, "There is nothing here.\n", NULL);
 }
 
 static enum MHD_Result answer_question(struct view_server *s, struct MHD_Connection *connection,
@@ -95,14 +97,14 @@ static enum MHD_Result answer_question(struct view_server *s, struct MHD_Connect
 	sem_post(&s->places);
 	if (status < 0) {
 		free(answer.bytes);
-		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, ptah_strerror(status),
+		return refuse(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, ptah_strerror(status),
 			      NULL);
 	}
 	response =
-	    MHD_create_response_from_buffer(answer.size, answer.bytes, MHD_RESPMEM_MUST_FREE);
+	    s->http.create_response_from_buffer(answer.size, answer.bytes, MHD_RESPMEM_MUST_FREE);
 	if (!response)
 		free(answer.bytes);
-	return send_response(connection, answer.status, response, answer.type, NULL);
+	return send_response(s, connection, answer.status, response, answer.type, NULL);
 }
 
 /* Does `text` begin with the secret? It takes the same time however much of it is right. */
@@ -123,9 +125,10 @@ static enum MHD_Result use_ticket(struct view_server *s, struct MHD_Connection *
 	const char *const header[] = {MHD_HTTP_HEADER_LOCATION, location};
 
 	if (atomic_exchange(&s->ticket_used, true))
-		return not_found(connection);
+		return not_found(s, connection);
 	snprintf(location, sizeof(location), "/%s/", s->token);
-	return send_response(connection, MHD_HTTP_SEE_OTHER, response_of("", 0), NULL, header);
+	return send_response(s, connection, MHD_HTTP_SEE_OTHER, response_of(s, "", 0), NULL,
+			     header);
 }
 
 /* `uri`: the request's path and parameters, as they were sent. */
@@ -137,13 +140,13 @@ static enum MHD_Result answer_path(struct view_server *s, struct MHD_Connection 
 	const struct view_file *file;
 
 	if (uri[0] != '/')
-		return not_found(connection);
+		return not_found(s, connection);
 	if (get && has_secret(uri + 1, s->ticket) && !strcmp(uri + SECRET_SIZE, "/"))
 		return use_ticket(s, connection);
 	if (!has_secret(uri + 1, s->token) || uri[SECRET_SIZE] != '/')
-		return not_found(connection);
+		return not_found(s, connection);
 	if (view_query_parse(&query, uri + SECRET_SIZE + 1) < 0)
-		return refuse(connection, MHD_HTTP_BAD_REQUEST,
+		return refuse(s, connection, MHD_HTTP_BAD_REQUEST,
 			      "The address is too long or malformed.\n", NULL);
 	if (!strncmp(query.path, api, sizeof(api) - 1)) {
 		query.path += sizeof(api) - 1;
@@ -151,8 +154,8 @@ static enum MHD_Result answer_path(struct view_server *s, struct MHD_Connection 
 	}
 	file = view_file_find(*query.path ? query.path : "index.html");
 	if (!file)
-		return not_found(connection);
-	return send_response(connection, MHD_HTTP_OK, response_of(file->bytes, file->size),
+		return not_found(s, connection);
+	return send_response(s, connection, MHD_HTTP_OK, response_of(s, file->bytes, file->size),
 			     file->type, NULL);
 }
 
@@ -171,12 +174,12 @@ static enum MHD_Result count_host(void *context, enum MHD_ValueKind kind, const 
 static bool is_for_us(const struct view_server *s, struct MHD_Connection *connection)
 {
 	const char *host =
-	    MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+	    s->http.lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
 	static const char *const names[] = {"127.0.0.1", "localhost"};
 	unsigned hosts = 0;
 	char ours[32];
 
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
+	s->http.get_connection_values(connection, MHD_HEADER_KIND, count_host, &hosts);
 	for (size_t i = 0; i < ARRAY_SIZE(names) && host && hosts == 1; i++) {
 		snprintf(ours, sizeof(ours), "%s:%u", names[i], s->port);
 		/* Of HTTP's own port browsers send no number. */
@@ -199,12 +202,12 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	(void)body;
 	(void)body_size;
 	if (!*uri)
-		return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
+		return refuse(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
 	if (!is_for_us(s, connection))
-		return refuse(connection, MHD_HTTP_FORBIDDEN,
+		return refuse(s, connection, MHD_HTTP_FORBIDDEN,
 			      "The address must begin with http://127.0.0.1 and the port.\n", NULL);
 	if (!get && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD.\n", allow);
+		return refuse(s, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD.\n", allow);
 	return answer_path(s, connection, *uri, get);
 }
 
@@ -231,11 +234,11 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 /* Keeps the address as it was sent: query.h decodes it, libmicrohttpd's parser is not used. */
 static void *on_address(void *context, const char *uri, struct MHD_Connection *connection)
 {
+	const struct view_server *s = context;
 	const union MHD_ConnectionInfo *info =
-	    MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	    s->http.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	char **kept = info ? info->socket_context : NULL;
 
-	(void)context;
 	if (!kept)
 		return NULL;
 	free(*kept);
@@ -293,7 +296,7 @@ static int listen_here(struct view_server *s)
 
 static int start_daemon(struct view_server *s)
 {
-	s->daemon = MHD_start_daemon(
+	s->daemon = s->http.start_daemon(
 	    MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
 		MHD_USE_ERROR_LOG,
 	    0, NULL, NULL, on_request, s,
@@ -313,26 +316,35 @@ static void free_server(struct view_server *s)
 	free(s);
 }
 
+/* Takes the port, and serves. Returns 0, or a negative error with its reason. */
+static int open_server(struct view_server *s, struct ptah_message *why)
+{
+	static const char *const names[] = {"a free port of 127.0.0.1", "127.0.0.1:%u"};
+	const int status = view_http_load(&s->http, why);
+	char name[32];
+
+	if (status < 0)
+		return status;
+	snprintf(name, sizeof(name), names[s->config.port != 0], s->config.port);
+	if (make_secret(s->token) || make_secret(s->ticket))
+		return ptah_system_message(why, errno, "random numbers", "get");
+	if (listen_here(s))
+		return ptah_system_message(why, errno, name, "listen on");
+	return start_daemon(s) ? ptah_system_message(why, errno, name, "serve") : 0;
+}
+
 int view_server_start(const struct view_server_config *config, struct view_server **server,
 		      struct ptah_message *why)
 {
-	static const char *const names[] = {"a free port of 127.0.0.1", "127.0.0.1:%u"};
 	struct view_server *s = calloc(1, sizeof(*s));
-	char name[32];
-	int status = 0;
+	int status;
 
 	if (!s)
 		return PTAH_E_NOMEM;
 	s->config = *config;
 	s->listener = -1;
 	sem_init(&s->places, 0, config->at_once ? config->at_once : AT_ONCE);
-	snprintf(name, sizeof(name), names[config->port != 0], config->port);
-	if (make_secret(s->token) || make_secret(s->ticket))
-		status = ptah_system_message(why, errno, "random numbers", "get");
-	else if (listen_here(s))
-		status = ptah_system_message(why, errno, name, "listen on");
-	else if (start_daemon(s))
-		status = ptah_system_message(why, errno, name, "serve");
+	status = open_server(s, why);
 	if (status < 0) {
 		if (s->listener >= 0)
 			close(s->listener);
@@ -350,7 +362,7 @@ void view_server_stop(struct view_server *s)
 {
 	if (!s)
 		return;
-	MHD_stop_daemon(s->daemon);
+	s->http.stop_daemon(s->daemon);
 	free_server(s);
 }
 

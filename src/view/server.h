@@ -36,7 +36,10 @@ struct view_server_config {
 	unsigned at_once; /* answers that are made at the same time; 0: 8 */
 };
 
-/* 0, PTAH_E_NOMEM, or PTAH_E_SYSTEM with its reason. The threads have the caller's signal mask. */
+/*
+ * 0, PTAH_E_NOMEM, or PTAH_E_SYSTEM or PTAH_E_UNSUPPORTED (libmicrohttpd cannot be loaded) with its
+ * reason. The threads have the caller's signal mask.
+ */
 int view_server_start(const struct view_server_config *config, struct view_server **server,
 		      struct ptah_message *why);
 

@@ -26,6 +26,11 @@ done
 ptah=root/usr/bin/ptah
 "$ptah" --help >help
 test -e "$(find root -name ptah-qemu.so | head -n 1)"
+# The web server's library, which takes a millisecond to load, is left to `ptah view`.
+if readelf -d "$ptah" | grep -q 'NEEDED.*microhttpd'; then
+	echo "the command is linked with libmicrohttpd"
+	exit 1
+fi
 for name in record dump script report stat verify; do
 	grep -q "^ *$name\>" help || { echo "ptah --help does not tell of $name"; exit 1; }
 	test -s "root/usr/share/man/man1/ptah-$name.1" || { echo "no man page ptah-$name.1"; exit 1; }
