@@ -56,28 +56,63 @@ struct emit_rel32 {
 
 /* Parts of instructions: the rest of this file, and copy.c, are made of these. */
 
-static inline void emit_bytes(struct emitter *e, const uint8_t *bytes, size_t n)
+/* Of 64 bits that are stored and loaded wherever they are. */
+struct emit_word {
+	uint64_t value;
+} __attribute__((packed, may_alias));
+
+/* Few bytes are left: no instruction is written in part. */
+static __attribute__((noinline, unused)) void emit_last_bytes(struct emitter *e, uint64_t value,
+							      size_t n)
 {
-	if (e->failed || (size_t)(e->end - e->at) < n) {
+	if ((size_t)(e->end - e->at) < n) {
 		e->failed = true;
+		e->end = e->at; /* nothing shorter is written behind it */
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		*e->at++ = bytes[i];
+		*e->at++ = (uint8_t)(value >> 8 * i);
 }
 
-/* The n lowest bytes of a value. */
+/*
+ * The n lowest bytes of a value, at most 8. All 8 are stored, because that is several times as fast
+ * as n bytes one by one: what is behind them is written next, or is free.
+ */
 static inline void emit_value(struct emitter *e, uint64_t value, size_t n)
 {
-	uint8_t bytes[8];
-	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)(value >> 8 * i);
-	emit_bytes(e, bytes, n);
+	if (__builtin_expect(e->end - e->at < 8, 0)) {
+		emit_last_bytes(e, value, n);
+		return;
+	}
+	((struct emit_word *)(void *)e->at)->value = value;
+	e->at += n;
 }
 
 static inline void emit_8(struct emitter *e, unsigned byte)
 {
 	emit_value(e, byte, 1);
+}
+
+/* n bytes, fewer than 8. */
+static inline uint64_t emit_read_bytes(const uint8_t *bytes, size_t n)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < n; i++)
+		value |= (uint64_t)bytes[i] << 8 * i;
+	return value;
+}
+
+static inline void emit_bytes(struct emitter *e, const uint8_t *bytes, size_t n)
+{
+	if ((size_t)(e->end - e->at) < n) {
+		e->failed = true;
+		e->end = e->at;
+		return;
+	}
+	for (; n >= 8; bytes += 8, n -= 8)
+		emit_value(e, ((const struct emit_word *)(const void *)bytes)->value, 8);
+	emit_value(e, emit_read_bytes(bytes, n), n);
 }
 
 /*
@@ -87,28 +122,34 @@ static inline void emit_8(struct emitter *e, unsigned byte)
 static inline void emit_operand(struct emitter *e, bool wide, unsigned opcode, unsigned reg,
 				unsigned base, int32_t displacement)
 {
-	unsigned rex = 0x40 | (wide ? 8u : 0u) | (reg >> 3) << 2 | base >> 3;
-	if (rex != 0x40)
-		emit_8(e, rex);
-	emit_8(e, opcode);
-	bool byte = displacement >= -128 && displacement <= 127;
-	emit_8(e, (byte ? 0x40u : 0x80u) | (reg & 7) << 3 | (base & 7));
-	if ((base & 7) == EMIT_RSP)
-		emit_8(e, 0x24); /* SIB: no index */
-	emit_value(e, (uint32_t)displacement, byte ? 1 : 4);
+	const unsigned rex = 0x40 | (wide ? 8u : 0u) | (reg >> 3) << 2 | base >> 3;
+	const bool byte = displacement >= -128 && displacement <= 127;
+	uint64_t value = opcode | ((byte ? 0x40u : 0x80u) | (reg & 7) << 3 | (base & 7)) << 8;
+	unsigned n = 2;
+
+	if ((base & 7) == EMIT_RSP) { /* SIB: no index */
+		value |= 0x240000;
+		n++;
+	}
+	if (rex != 0x40) {
+		value = value << 8 | rex;
+		n++;
+	}
+	emit_value(e, value | (uint64_t)(uint32_t)displacement << 8 * n, n + (byte ? 1 : 4));
 }
 
 /* GS prefix, REX, opcode, ModRM and SIB for gs:[offset]. offset: of struct context. */
 static inline void emit_context(struct emitter *e, bool wide, unsigned opcode, unsigned reg,
 				uint32_t offset)
 {
-	unsigned rex = 0x40 | (wide ? 8u : 0u) | (reg >> 3) << 2;
-	emit_8(e, 0x65);
+	const unsigned rex = 0x40 | (wide ? 8u : 0u) | (reg >> 3) << 2;
+	/* SIB: neither base nor index */
+	const uint64_t value = opcode | (0x04 | (reg & 7) << 3) << 8 | 0x250000;
+
 	if (rex != 0x40)
-		emit_8(e, rex);
-	emit_8(e, opcode);
-	emit_8(e, 0x04 | (reg & 7) << 3);
-	emit_8(e, 0x25); /* SIB: neither base nor index */
+		emit_value(e, 0x65 | rex << 8 | value << 16, 5);
+	else
+		emit_value(e, 0x65 | value << 8, 4);
 	emit_value(e, offset, 4);
 }
 
@@ -243,8 +284,7 @@ static inline void emit_constant(struct emitter *e, unsigned reg, uint64_t value
 #define EMIT_CONSTANT_64 10
 static inline void emit_constant_64(struct emitter *e, unsigned reg, uint64_t value)
 {
-	emit_8(e, 0x48 | reg >> 3);
-	emit_8(e, 0xb8 | (reg & 7));
+	emit_value(e, 0x48 | reg >> 3 | (0xb8 | (reg & 7)) << 8, 2);
 	emit_value(e, value, 8);
 }
 
@@ -263,10 +303,11 @@ static inline void emit_add_32(struct emitter *e, unsigned reg, unsigned base, i
 /* lea reg, [base + index]; index: not RSP; base: not RBP, not R13 */
 static inline void emit_sum(struct emitter *e, unsigned reg, unsigned base, unsigned index)
 {
-	emit_8(e, 0x48 | (reg >> 3) << 2 | (index >> 3) << 1 | base >> 3);
-	emit_8(e, 0x8d);
-	emit_8(e, 0x04 | (reg & 7) << 3);
-	emit_8(e, (index & 7) << 3 | (base & 7));
+	const unsigned rex = 0x48 | (reg >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+
+	emit_value(
+	    e, rex | 0x8d00 | (0x04 | (reg & 7) << 3) << 16 | ((index & 7) << 3 | (base & 7)) << 24,
+	    4);
 }
 
 /* rorx reg, reg, 32 (BMI2): exchanges the halves */
