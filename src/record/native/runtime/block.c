@@ -18,6 +18,7 @@ struct block {
 	struct unit *u;
 	struct area *area;
 	struct emitter e;
+	uint32_t slot_count;	     /* of the area, with those of this unit */
 	struct code code;	     /* of the piece at hand */
 	unsigned piece;		     /* its index */
 	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
@@ -39,6 +40,12 @@ static struct piece *piece_of(const struct block *b)
 static bool is_last(const struct block *b)
 {
 	return b->piece + 1 == b->u->piece_count;
+}
+
+/* Where in the unit's code the next instruction comes to. */
+static uint16_t here(const struct block *b)
+{
+	return (uint16_t)(b->e.at - b->area->at);
 }
 
 /* Packets */
@@ -125,7 +132,7 @@ static void take_log(struct block *b, struct exit *exit)
 {
 	if (b->u->uses_r11)
 		emit_log_take(&b->e);
-	exit->taken = b->e.at;
+	exit->taken = here(b);
 }
 
 static bool has_truth(const struct block *b)
@@ -237,49 +244,72 @@ static bool can_continue(const struct block *b)
 	       insns + UNIT_INSNS <= UNIT_PATH;
 }
 
-/* The code that an exit without a known target runs: to the gate, with the exit in RCX. */
-static void emit_stub(struct block *b, struct exit *exit, uint32_t gate)
+/*
+ * The code that an exit without a known target runs: to the gate, with the number of its slot in
+ * RCX. Returns it.
+ */
+static uint8_t *make_stub(struct block *b, struct exit *exit, uint32_t gate)
 {
-	exit->stub = b->e.at;
-	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	emit_constant_64(&b->e, EMIT_RCX, (uintptr_t)exit);
-	emit_jmp_context(&b->e, gate);
+	const struct cache *cache = b->c->runtime->cache;
+	const uint32_t n = b->slot_count++;
+	uint8_t *stub = area_slot(b->area, n);
+	struct emitter e = {stub, stub + EXIT_SLOT, false};
+
+	b->area->slots[n] = exit;
+	exit->slot = (uint32_t)(b->area - cache->areas) << CACHE_SLOT_BITS | n;
+	emit_save(&e, EMIT_RCX, CONTEXT_RCX);
+	emit_constant(&e, EMIT_RCX, exit->slot);
+	emit_jmp_context(&e, gate);
+	return stub;
 }
 
-/* The code that counts, and goes to the gate when the exit has become hot. */
-static void emit_counter(struct block *b, struct exit *exit)
+/* It counts, and goes to the gate when the exit has become hot. */
+bool block_make_counter(const struct cache *cache, struct exit *exit, struct area *area)
 {
 	const size_t saved = 9; /* bytes of the stub's emit_save() */
-	uint8_t *hot;
+	struct emitter e = {area->at, area->at + UNIT_ROOM, false};
+	const uint8_t *stub = cache_slot(cache, exit->slot);
+	uint8_t *counter, *hot;
 
-	exit->heat = b->area->heats++;
-	*exit->heat = b->c->runtime->cache->heat;
-	exit->counter = b->e.at;
-	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	hot = emit_count_down(&b->e, (uintptr_t)exit->heat);
-	emit_back_8(&b->e, hot, exit->stub + saved);
-	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
-	exit->counted = emit_jmp_linkable(&b->e);
+	emit_align(&e, 4);
+	counter = e.at;
+	emit_save(&e, EMIT_RCX, CONTEXT_RCX);
+	hot = emit_count_down(&e, (uintptr_t)cache_heat(cache, exit->slot));
+	emit_load(&e, EMIT_RCX, CONTEXT_RCX);
+	emit_jmp_linkable(&e);
+	emit_land_8(&e, hot);
+	emit_jmp(&e, (uintptr_t)stub + saved);
+	if (e.failed || e.at != counter + EXIT_COUNTER ||
+	    counter - exit->unit->code != (int32_t)(counter - exit->unit->code))
+		return false;
+	exit->counter = (int32_t)(counter - exit->unit->code);
+	cache_mark(area, counter, exit->unit);
+	area->at = e.at;
+	return true;
 }
 
 /* Where code of an exit begins that a branch leads to. */
 static void begin_exit(struct block *b, struct exit *exit)
 {
-	exit->begin = b->e.at;
+	exit->begin = here(b);
 	if (exit->side && !b->e.failed)
-		emit_link(exit->side, (uintptr_t)b->e.at);
+		emit_link(b->area->at + exit->side, (uintptr_t)b->e.at);
 }
 
 /* The end of an exit of the kind EXIT_DIRECT. */
 static void emit_onward(struct block *b, struct exit *exit)
 {
-	exit->jump = emit_jmp_linkable(&b->e);
-	emit_stub(b, exit, CONTEXT_GATE_EXIT);
-	if (exit->side)
-		emit_counter(b, exit);
-	exit->end = b->e.at;
+	uint8_t *jump = emit_jmp_linkable(&b->e);
+
+	exit->end = here(b);
 	if (!b->e.failed)
-		emit_link(exit->jump, (uintptr_t)exit->stub);
+		emit_link(jump, (uintptr_t)make_stub(b, exit, CONTEXT_GATE_EXIT));
+}
+
+/* The field of a branch that may lead to a unit that continues the exit. */
+static void set_side(const struct block *b, struct exit *exit, const uint8_t *field)
+{
+	exit->side = (uint16_t)(field - b->area->at);
 }
 
 static void emit_direct(struct block *b, struct exit *exit)
@@ -291,7 +321,7 @@ static void emit_direct(struct block *b, struct exit *exit)
 	exit->saves_rcx = has_truth(b) || has_open_calls(b, exit);
 	if (exit->saves_rcx)
 		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
-	exit->again = b->e.at;
+	exit->again = here(b);
 	n = emit_packets(b, exit);
 	if (!n && exit->target <= b->u->head)
 		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
@@ -310,7 +340,7 @@ static void emit_call_stub(struct block *b, unsigned piece)
 	struct exit *exit = new_exit(b, EXIT_DIRECT, address, address);
 
 	exit->pieces = 0;
-	exit->begin = exit->taken = exit->again = b->e.at;
+	exit->begin = exit->taken = exit->again = here(b);
 	b->stubs[piece] = b->e.at;
 	emit_onward(b, exit);
 }
@@ -341,12 +371,13 @@ static void emit_to_gate(struct block *b, unsigned kind, uint64_t at, uint32_t g
 
 	begin_exit(b, exit);
 	take_log(b, exit);
-	exit->again = b->e.at;
+	exit->again = here(b);
 	n = emit_packets(b, exit);
 	number_exit(b, exit);
 	emit_advance(b, n);
-	emit_stub(b, exit, gate);
-	exit->end = b->e.at;
+	if (!b->e.failed)
+		emit_jmp(&b->e, (uintptr_t)make_stub(b, exit, gate));
+	exit->end = here(b);
 }
 
 /*
@@ -358,7 +389,7 @@ static void emit_look_up(struct block *b, struct exit *exit)
 	const bool is_return = piece_of(b)->flow == INSN_RET;
 	unsigned n;
 
-	exit->again = b->e.at;
+	exit->again = here(b);
 	/* The target may be one at which the branch faults: then the gate looks for the branch. */
 	emit_save_32(&b->e, CONTEXT_EXIT, (uint32_t)(uintptr_t)b->e.at);
 	n = emit_packets(b, exit);
@@ -370,7 +401,7 @@ static void emit_look_up(struct block *b, struct exit *exit)
 	emit_advance(b, n);
 	emit_low_16(&b->e, EMIT_RAX, EMIT_RCX);
 	emit_jmp_table(&b->e, EMIT_RAX, CONTEXT_INDIRECT);
-	exit->end = b->e.at;
+	exit->end = here(b);
 }
 
 static void take_rax(struct block *b, struct exit *exit)
@@ -384,7 +415,7 @@ static void emit_match(struct block *b, struct exit *exit)
 {
 	unsigned n;
 
-	exit->begin = exit->taken = exit->again = b->e.at;
+	exit->begin = exit->taken = exit->again = here(b);
 	exit->outcome = OUTCOME_TAKEN;
 	n = emit_packets(b, exit);
 	emit_number(b, exit, EMIT_RAX);
@@ -393,7 +424,7 @@ static void emit_match(struct block *b, struct exit *exit)
 	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
 	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_jmp_context(&b->e, CONTEXT_TARGET);
-	exit->end = b->e.at;
+	exit->end = here(b);
 }
 
 /* A return, with RCX saved. match: the exit for the address on top of the stack; or NULL. */
@@ -462,25 +493,23 @@ static void emit_conditional(struct block *b, unsigned i)
 	struct exit *not_taken = new_side(b, i, OUTCOME_NOT_TAKEN, next);
 	struct exit *taken = new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset);
 	const bool hot = can_continue(b);
+	uint8_t *field;
 
 	if (insn->flow == INSN_JCC) {
-		uint8_t *field = emit_jcc_linkable(&b->e, insn->condition);
-
-		taken->side = field;
+		field = emit_jcc_linkable(&b->e, insn->condition);
 		if (hot)
-			not_taken->side = emit_jmp_linkable(&b->e);
+			set_side(b, not_taken, emit_jmp_linkable(&b->e));
 		emit_direct(b, not_taken);
-		if (!hot) {
-			taken->side = NULL;
+		if (hot)
+			set_side(b, taken, field);
+		else
 			emit_land(&b->e, field);
-		}
 		emit_direct(b, taken);
 		return;
 	}
-	taken->side = emit_loop_hole(&b->e, insn->condition, insn->address_32);
+	field = emit_loop_hole(&b->e, insn->condition, insn->address_32);
 	emit_direct(b, not_taken);
-	emit_land(&b->e, taken->side);
-	taken->side = NULL;
+	emit_land(&b->e, field);
 	emit_direct(b, taken);
 }
 
@@ -491,7 +520,7 @@ static void emit_end(struct block *b, uint64_t branch, uint64_t target, unsigned
 
 	exit->outcome = (uint8_t)outcome;
 	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
-		exit->side = emit_jmp_linkable(&b->e);
+		set_side(b, exit, emit_jmp_linkable(&b->e));
 	emit_direct(b, exit);
 }
 
@@ -516,7 +545,7 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 		emit_add(&b->e, EMIT_RCX, EMIT_RCX, (int32_t)-high);
 	}
 	same = emit_jrcxz(&b->e);
-	exit->side = emit_jmp_hole(&b->e);
+	set_side(b, exit, emit_jmp_hole(&b->e));
 	emit_land_8(&b->e, same);
 	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code.insns[i].pops);
@@ -602,11 +631,11 @@ static void emit_branch(struct block *b)
 		break;
 	case INSN_JCC:
 		if (piece_of(b)->outcome == OUTCOME_TAKEN)
-			new_side(b, i, OUTCOME_NOT_TAKEN, next)->side =
-			    emit_jcc_linkable(&b->e, insn->condition ^ 1);
+			set_side(b, new_side(b, i, OUTCOME_NOT_TAKEN, next),
+				 emit_jcc_linkable(&b->e, insn->condition ^ 1));
 		else
-			new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset)->side =
-			    emit_jcc_linkable(&b->e, insn->condition);
+			set_side(b, new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset),
+				 emit_jcc_linkable(&b->e, insn->condition));
 		break;
 	default:
 		break;
@@ -619,7 +648,7 @@ static void emit_sides(struct block *b)
 	for (unsigned i = 0; i < b->u->exit_count; i++) {
 		struct exit *exit = &b->u->exits[i];
 
-		if (exit->begin)
+		if (exit->end)
 			continue;
 		b->piece = exit->pieces - 1u;
 		if (exit->kind == EXIT_DIRECT) {
@@ -627,7 +656,7 @@ static void emit_sides(struct block *b)
 			continue;
 		}
 		begin_exit(b, exit);
-		exit->side = NULL;
+		exit->side = 0;
 		emit_return(b, exit, NULL);
 	}
 }
@@ -661,9 +690,10 @@ static bool emit_path(struct block *b)
 	emit_stubs(b);
 	emit_align(&b->e, 16);
 	u->code = b->e.at;
+	u->code_at = here(b);
 	if (u->uses_r11 && !(u->parent && u->parent->unit->uses_r11))
 		emit_log_give(&b->e);
-	u->first = b->e.at;
+	u->first = here(b);
 	if (!u->piece_count) {
 		b->code.stopped = true;
 		return emit_exits(b);
@@ -725,13 +755,20 @@ static bool prepare(struct block *b, const struct path *path)
 bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area)
 {
 	struct block b = {
-	    .c = c, .u = u, .area = area, .e = {area->at, area->at + UNIT_ROOM, false}};
+	    .c = c,
+	    .u = u,
+	    .area = area,
+	    .e = {area->at, area->at + UNIT_ROOM, false},
+	    .slot_count = area->slot_count,
+	};
 
 	if (!prepare(&b, path) || !emit_path(&b) || b.e.failed)
 		return false;
-	u->code_end = b.e.at;
+	u->code_end = here(&b);
 	cache_mark(area, area->at, u);
 	area->at = b.e.at;
+	/* Others look for exits meanwhile: cache_find_exit(). */
+	__atomic_store_n(&area->slot_count, b.slot_count, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -753,14 +790,14 @@ bool block_make_prologue(struct unit *u, struct area *area)
 	emit_jmp_context(&e, CONTEXT_GATE_INDIRECT);
 	emit_land_8(&e, here);
 	emit_constant_64(&e, EMIT_RAX, TIP_OPCODE | u->head << 8);
-	u->prologue_store = e.at;
+	u->prologue_store = (uint8_t)(e.at - u->prologue);
 	emit_log_register(&e, 0, EMIT_RAX);
 	emit_log_advance(&e, TIP_BYTES);
-	u->prologue_end = e.at;
+	u->prologue_end = (uint8_t)(e.at - u->prologue);
 	emit_load(&e, EMIT_RAX, CONTEXT_RAX);
 	emit_load(&e, EMIT_RCX, CONTEXT_RCX);
 	emit_jmp(&e, (uintptr_t)u->code);
-	u->prologue_last = e.at;
+	u->prologue_last = (uint8_t)(e.at - u->prologue);
 	if (e.failed) {
 		u->prologue = NULL;
 		return false;

@@ -147,6 +147,13 @@ static bool is_near(const struct area *a, uint64_t address)
 	return (start > address ? start - address : address - start) < CACHE_REACH;
 }
 
+static bool has_room(const struct area *a)
+{
+	const size_t slots = (a->slot_count + UNIT_SLOTS) * (size_t)EXIT_SLOT;
+
+	return (size_t)(a->end - a->at) >= UNIT_ROOM + slots && a->mark_count < a->mark_room;
+}
+
 struct area *cache_area(struct context *c, uint64_t head)
 {
 	struct cache *cache = c->runtime->cache;
@@ -154,8 +161,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 
 	for (uint32_t i = 0; i < cache->area_count; i++) {
 		a = &cache->areas[i];
-		if (is_near(a, head) && (size_t)(a->end - a->at) >= UNIT_ROOM &&
-		    a->heats_end - a->heats > 2 * UNIT_PIECES && a->mark_count < a->mark_room)
+		if (is_near(a, head) && has_room(a))
 			return a;
 	}
 	if (cache->area_count == CACHE_AREAS)
@@ -164,13 +170,14 @@ struct area *cache_area(struct context *c, uint64_t head)
 	a->mark_room = CACHE_AREA / 64;
 	a->start = memory_code(c->runtime, head, CACHE_AREA);
 	a->marks = memory_take(c->runtime, a->mark_room * sizeof(*a->marks));
-	if (!a->start || !a->marks)
+	a->slots = memory_take(c->runtime, CACHE_SLOTS * sizeof(struct exit *));
+	if (!a->start || !a->marks || !a->slots)
 		return NULL;
 	a->at = a->start;
 	a->end = a->start + CACHE_AREA - CACHE_HEATS;
 	/* Far from the code: a processor takes it for code that changes otherwise. */
 	a->heats = (uint32_t *)(uintptr_t)a->end;
-	a->heats_end = a->heats + CACHE_HEATS / sizeof(*a->heats);
+	a->slot_count = 1; /* 0 is none */
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
 	return a;
@@ -259,7 +266,7 @@ void cache_continue(struct context *c, struct exit *exit)
 	area = path.count > exit->pieces ? cache_area(c, exit->target) : NULL;
 	if (area)
 		u = new_path(c, exit, &path, area);
-	if (u && emit_link(exit->side, (uintptr_t)u->code))
+	if (u && emit_link(unit_place(exit->unit, exit->side), (uintptr_t)u->code))
 		exit->continued = u;
 }
 
@@ -273,29 +280,71 @@ uint64_t unit_enter(struct context *c, uint64_t head)
 	return u ? (uintptr_t)u->code : 0;
 }
 
-struct unit *cache_find(const struct runtime *rt, uint64_t address)
+/* The last mark at or before the address. */
+static struct unit *find_mark(const struct area *a, uint64_t address)
+{
+	uint32_t low = 0, high = __atomic_load_n(&a->mark_count, __ATOMIC_ACQUIRE);
+
+	if (!high)
+		return NULL;
+	while (high - low > 1) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)a->marks[middle].start <= address)
+			low = middle;
+		else
+			high = middle;
+	}
+	return a->marks[low].unit;
+}
+
+/* The exit whose slot has the address; NULL: none. */
+static struct exit *find_slot(const struct area *a, uint64_t address)
+{
+	const uint32_t n = (uint32_t)(((uintptr_t)a->end - address - 1) / EXIT_SLOT);
+
+	return n < __atomic_load_n(&a->slot_count, __ATOMIC_ACQUIRE) ? a->slots[n] : NULL;
+}
+
+/* NULL: none. */
+static const struct area *find_area(const struct runtime *rt, uint64_t address)
 {
 	const struct cache *cache = __atomic_load_n(&rt->cache, __ATOMIC_ACQUIRE);
 	const uint32_t areas = cache ? __atomic_load_n(&cache->area_count, __ATOMIC_ACQUIRE) : 0;
 
-	for (uint32_t i = 0; i < areas; i++) {
-		const struct area *a = &cache->areas[i];
-		uint32_t low = 0, high = __atomic_load_n(&a->mark_count, __ATOMIC_ACQUIRE);
-
-		if (address < (uintptr_t)a->start || address >= (uintptr_t)a->end)
-			continue;
-		/* The last mark at or before the address. */
-		while (high - low > 1) {
-			const uint32_t middle = low + (high - low) / 2;
-
-			if ((uintptr_t)a->marks[middle].start <= address)
-				low = middle;
-			else
-				high = middle;
-		}
-		return high ? a->marks[low].unit : NULL;
-	}
+	for (uint32_t i = 0; i < areas; i++)
+		if (address >= (uintptr_t)cache->areas[i].start &&
+		    address < (uintptr_t)cache->areas[i].end)
+			return &cache->areas[i];
 	return NULL;
+}
+
+struct unit *cache_find(const struct runtime *rt, uint64_t address)
+{
+	const struct area *a = find_area(rt, address);
+	const struct exit *exit = a ? find_slot(a, address) : NULL;
+
+	return exit ? exit->unit : a ? find_mark(a, address) : NULL;
+}
+
+static bool is_of(const struct exit *exit, uint64_t address)
+{
+	const uint64_t begin = (uintptr_t)unit_place(exit->unit, exit->begin);
+	const uint64_t counter = exit->counter ? (uintptr_t)exit_counter(exit) : 0;
+
+	return address - begin < (uint64_t)exit->end - exit->begin ||
+	       (counter && address - counter < EXIT_COUNTER);
+}
+
+struct exit *cache_find_exit(const struct runtime *rt, const struct unit *u, uint64_t address)
+{
+	const struct area *a = find_area(rt, address);
+	struct exit *exit = a ? find_slot(a, address) : NULL;
+
+	for (unsigned i = 0; !exit && i < u->exit_count; i++)
+		if (is_of(&u->exits[i], address))
+			exit = &u->exits[i];
+	return exit;
 }
 
 bool unit_is_code(const struct runtime *rt, uint64_t address)
@@ -314,12 +363,28 @@ bool unit_is_forgotten(const struct runtime *rt, uint64_t address)
 
 /* Links */
 
-void cache_link(struct exit *exit, struct unit *to, bool count)
+/* The field of the jump at the end of an exit. */
+static uint8_t *jump_of(const struct exit *exit)
 {
-	if (!emit_link(count ? exit->counted : exit->jump, (uintptr_t)to->code))
+	return unit_place(exit->unit, exit->end) - sizeof(int32_t);
+}
+
+static bool has_counter(struct context *c, struct exit *exit)
+{
+	struct area *area = exit->counter ? NULL : cache_area(c, exit->target);
+
+	return exit->counter || (area && block_make_counter(c->runtime->cache, exit, area));
+}
+
+void cache_link(struct context *c, struct exit *exit, struct unit *to, bool count)
+{
+	const bool counts = count && has_counter(c, exit);
+
+	if (!emit_link(counts ? exit_counter(exit) + EXIT_COUNTED : jump_of(exit),
+		       (uintptr_t)to->code))
 		return; /* it goes on coming to the gate */
-	if (count)
-		emit_link(exit->jump, (uintptr_t)exit->counter);
+	if (counts)
+		emit_link(jump_of(exit), (uintptr_t)exit_counter(exit));
 	if (exit->linked == to)
 		return;
 	exit->linked = to;
@@ -330,10 +395,9 @@ void cache_link(struct exit *exit, struct unit *to, bool count)
 static void unlink_incoming(const struct cache *cache, struct unit *u)
 {
 	for (struct exit *e = u->incoming; e; e = e->next_incoming) {
-		emit_link(e->jump, (uintptr_t)e->stub);
+		emit_link(jump_of(e), (uintptr_t)cache_slot(cache, e->slot));
 		e->linked = NULL;
-		if (e->heat)
-			*e->heat = cache->heat;
+		e->counts = false;
 	}
 	u->incoming = NULL;
 }
@@ -375,7 +439,8 @@ static void forget(struct context *c, struct unit *u)
 	u->dead = true;
 	unlink_incoming(c->runtime->cache, u);
 	if (u->parent && u->parent->continued == u) {
-		emit_link(u->parent->side, (uintptr_t)u->parent->begin);
+		emit_link(unit_place(u->parent->unit, u->parent->side),
+			  (uintptr_t)unit_place(u->parent->unit, u->parent->begin));
 		u->parent->continued = NULL;
 	}
 	forget_prologue(c->runtime, u);

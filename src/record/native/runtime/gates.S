@@ -47,7 +47,7 @@
 	ud2
 	.endm
 
-/* A direct exit: RCX is the exit, the program's is in the context. */
+/* A direct exit: RCX is the number of its slot, the program's is in the context. */
 	function gate_exit
 	enter	gate_take_exit
 

@@ -103,23 +103,27 @@ static _Noreturn void resume(struct context *c, struct registers *r, uint64_t ca
 /* An exit was taken for the first time, or as often as it takes to be hot. */
 static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 {
-	const uint32_t heat = exit->heat ? *exit->heat : 0, all = c->runtime->cache->heat;
+	const struct cache *cache = c->runtime->cache;
+	uint32_t *heat = cache_heat(cache, exit->slot);
 
 	/* All others come here, too, and get the time of what has changed. */
 	if (!changes_seen_by_all(c, to->version))
 		return;
-	if (heat == all) {
-		*exit->heat = all - 1;
-		cache_link(exit, to, true);
-	} else if (!heat || heat > all) { /* two threads may have counted below 0 */
+	if (exit->side && !exit->counts) {
+		*heat = cache->heat - 1;
+		exit->counts = true;
+		cache_link(c, exit, to, true);
+	} else if (!*heat || *heat > cache->heat || !exit->side) {
+		/* Two threads may have counted below 0. */
 		cache_continue(c, exit);
 		changes_mark(c, to->head);
-		cache_link(exit, to, false);
+		cache_link(c, exit, to, false);
 	}
 }
 
-_Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exit *exit)
+_Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t slot)
 {
+	struct exit *exit = cache_slot_exit(c->runtime->cache, (uint32_t)slot);
 	struct unit *u;
 
 	mend_log(c);
@@ -167,8 +171,10 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	resume(c, r, u ? (uintptr_t)u->code : 0);
 }
 
-_Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct exit *exit)
+_Noreturn void gate_take_syscall(struct context *c, struct registers *r, uint64_t slot)
 {
+	const struct exit *exit = cache_slot_exit(c->runtime->cache, (uint32_t)slot);
+
 	mend_log(c);
 	r->rip = exit->target;
 	if (exit->number)

@@ -96,7 +96,9 @@ void path_take(struct path *path, const struct exit *exit)
 
 static unsigned times_taken(const struct cache *cache, const struct exit *exit)
 {
-	return exit->heat && *exit->heat < cache->heat ? cache->heat - *exit->heat : 0;
+	const uint32_t heat = exit->counts ? *cache_heat(cache, exit->slot) : cache->heat;
+
+	return heat < cache->heat ? cache->heat - heat : 0;
 }
 
 /* Which way a conditional branch goes: its outcome, or OUTCOME_NONE, if nobody knows. */

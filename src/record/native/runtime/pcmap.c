@@ -93,12 +93,14 @@ static uint64_t state_of_copy(struct context *c, const struct unit *u, struct re
 
 /* Exits and prologues */
 
-static struct exit *exit_at(const struct unit *u, uint64_t at)
+static uint64_t place_of(const struct unit *u, unsigned place)
 {
-	for (unsigned i = 0; i < u->exit_count; i++)
-		if (is_within(at, u->exits[i].begin, u->exits[i].end))
-			return &u->exits[i];
-	return NULL;
+	return address_of(unit_place(u, place));
+}
+
+static bool is_in_prologue(const struct unit *u, uint64_t at)
+{
+	return u->prologue && is_within(at, u->prologue, u->prologue + u->prologue_last);
 }
 
 /* Has R11 the log's pointer at this address? Otherwise it is in the context. */
@@ -107,9 +109,10 @@ static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
 	if (!u->uses_r11)
 		return true;
 	/* At its beginning, a unit that uses R11 may give the pointer to the context first. */
-	if (is_within(at, u->code, u->first))
+	if (is_within(at, u->code, unit_place(u, u->first)))
 		return at == address_of(u->code);
-	return e && at >= address_of(e->taken);
+	/* What lies elsewhere, the stub and the counter, comes after it. */
+	return e && (at >= place_of(u, e->taken) || at < place_of(u, e->begin));
 }
 
 bool unit_state(struct context *c, struct registers *r)
@@ -120,19 +123,19 @@ bool unit_state(struct context *c, struct registers *r)
 
 	if (!u)
 		return false;
-	if (is_within(at, u->prologue, u->prologue_last)) {
+	if (is_in_prologue(u, at)) {
 		give_r11(c, r);
 		r->general[RAX] = c->rax;
 		r->general[RCX] = c->rcx;
 		r->rip = u->head;
 		return false;
 	}
-	e = exit_at(u, at);
+	e = cache_find_exit(c->runtime, u, at);
 	if (has_log(u, e, at)) {
 		give_r11(c, r);
 	} else {
 		c->log = unit_real_log(c, c->log);
-		if (at < address_of(u->first))
+		if (at < place_of(u, u->first))
 			r->general[R11] = c->r11; /* it is not there yet */
 	}
 	if (!e) {
@@ -143,7 +146,7 @@ bool unit_state(struct context *c, struct registers *r)
 	 * What may fault in an exit before its stores is the load of a target, or the push of a
 	 * call behind it: RCX has been saved then.
 	 */
-	if (e->kind == EXIT_INDIRECT && (e->has_rcx || at != address_of(e->begin)))
+	if (e->kind == EXIT_INDIRECT && (e->has_rcx || at != place_of(u, e->begin)))
 		r->general[RCX] = c->rcx;
 	r->rip = e->branch;
 	return e->kind == EXIT_INDIRECT;
@@ -156,12 +159,12 @@ bool unit_state(struct context *c, struct registers *r)
 static unsigned what_ran(struct context *c, const struct unit *u, uint64_t at, uint64_t *start,
 			 uint64_t *end)
 {
-	const struct exit *e = exit_at(u, at);
+	const struct exit *e = cache_find_exit(c->runtime, u, at);
 	struct registers r = {.rip = at};
 	unsigned n = u->before;
 
 	*start = *end = 0;
-	if (!is_within(at, u->first, u->code_end) || !u->piece_count)
+	if (!is_within(at, unit_place(u, u->first), unit_place(u, u->code_end)) || !u->piece_count)
 		return n;
 	n = e ? e->pieces - 1u : piece_at(u, at);
 	*start = u->pieces[n].start;
@@ -198,7 +201,7 @@ static const struct exit *last_indirect(const struct context *c, const struct un
 		const struct exit *e;
 
 		*unit = cache_find(c->runtime, at);
-		e = *unit ? exit_at(*unit, at) : NULL;
+		e = *unit ? cache_find_exit(c->runtime, *unit, at) : NULL;
 		if (e && e->kind == EXIT_INDIRECT)
 			return e;
 	}
@@ -302,7 +305,7 @@ static void finish_prologue(struct context *c, const struct unit *u, struct regi
 	r->general[R11] = put_tip(c, log, u->head, &full);
 	if (full)
 		r->general[R11] = address_of(put_psb(c, pointer(r->general[R11]), u));
-	r->rip = address_of(u->prologue_end);
+	r->rip = address_of(u->prologue + u->prologue_end);
 	if (!poisoned)
 		return;
 	c->log = r->general[R11];
@@ -350,12 +353,12 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	*head = 0;
 	if (!u || (!poisoned && !exits && !ring_is_guard(c, NATIVE_LOG_TRACE, address)))
 		return false;
-	if (r->rip == address_of(u->prologue_store)) {
+	if (u->prologue && r->rip == address_of(u->prologue + u->prologue_store)) {
 		finish_prologue(c, u, r, address, head);
 		return true;
 	}
-	e = exit_at(u, r->rip);
-	if (!e || r->rip < address_of(e->again))
+	e = cache_find_exit(c->runtime, u, r->rip);
+	if (!e || r->rip < place_of(u, e->again))
 		return false; /* the program itself has touched that page */
 	if (poisoned && e->kind != EXIT_SYSCALL && e->kind != EXIT_STOP) {
 		*head = finish_exit(c, u, e, r);
@@ -372,7 +375,7 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 		r->general[RCX] = c->target;
 		e++;
 	}
-	r->rip = address_of(e->again);
+	r->rip = place_of(u, e->again);
 	return true;
 }
 
@@ -385,8 +388,7 @@ void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11)
 		return;
 	c->poisoned = true;
 	if (gate ? rip >= address_of(gate_log_loaded)
-		 : is_within(rip, u->prologue, u->prologue_last) ||
-		       has_log(u, exit_at(u, rip), rip)) {
+		 : is_in_prologue(u, rip) || has_log(u, cache_find_exit(c->runtime, u, rip), rip)) {
 		c->real_log = *r11;
 		*r11 = poison(c);
 	} else {

@@ -12,7 +12,8 @@
 #define UNIT_INSNS   NATIVE_LIMIT(48, 5)   /* at most so many instructions in a piece */
 #define UNIT_PIECES  NATIVE_LIMIT(48, 4)   /* and so many pieces on the way to an exit */
 #define UNIT_PATH    NATIVE_LIMIT(320, 12) /* with so many instructions */
-#define UNIT_ROOM    NATIVE_LIMIT(64u << 10, 16u << 10) /* cache memory that one may take */
+#define UNIT_ROOM    NATIVE_LIMIT(60u << 10, 16u << 10) /* cache memory that one may take */
+#define UNIT_SLOTS   (3u * UNIT_PIECES + 2u)		/* and so many slots of exits */
 #define UNIT_TNT_MAX 16					/* bytes of TNT packets at an exit */
 /*
  * An exit that was taken so often is continued. With a truth, which is for checking, that is soon,
@@ -25,10 +26,22 @@
 #define CACHE_PAGE_LISTS  NATIVE_LIMIT(16384u, 4u) /* of the hash table of pages */
 #define CACHE_AREAS	  NATIVE_LIMIT(32, 64)
 #define CACHE_AREA	  NATIVE_LIMIT(8u << 20, 128u << 10)
-#define CACHE_HEATS	  NATIVE_LIMIT(1u << 20, 4096u)	      /* bytes of an area for counters */
-#define CACHE_PATHS	  NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
+#define CACHE_SLOT_BITS	  20
+#define CACHE_SLOTS	  (CACHE_AREA / (EXIT_SLOT + sizeof(uint32_t)))
+/* Bytes of an area for numbers that are counted down: one for each slot. */
+#define CACHE_HEATS (CACHE_AREA / 6 & ~4095u)
+#define CACHE_PATHS NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
+
+/*
+ * What most exits never do stands far away from the code that runs, so that this is dense: the stub
+ * that leads to the gate is in a slot at the end of the area. The counter is made when the exit is
+ * taken for the first time, and comes to lie beside the unit at the target, which is made then.
+ */
+#define EXIT_SLOT    24u /* bytes */
+#define EXIT_COUNTER 45u /* bytes */
+#define EXIT_COUNTED 36u /* the field of the counter's jump to the unit */
 
 enum exit_kind {
 	EXIT_DIRECT = 0, /* continues at `target` */
@@ -61,37 +74,38 @@ struct piece {
 
 struct exit {
 	struct unit *unit;
-	uint8_t kind;	 /* enum exit_kind */
-	uint8_t pieces;	 /* so many pieces of the unit have run */
-	uint8_t outcome; /* enum outcome, of the last one's branch */
-	uint16_t pops;	 /* of a return, bytes */
-	bool has_rcx;	 /* RCX is in the context from the beginning on */
-	bool saves_rcx;	 /* EXIT_DIRECT: it is from the first store on */
 	uint64_t branch; /* the instruction that is the exit */
 	uint64_t target;
-	uint32_t number; /* in the log of exits (NATIVE_TRUTH) */
-	/*
-	 * Places in its code: where it begins; where its stores begin, after R11 and RCX were
-	 * exchanged as they have to be; where it ends. Before `again` and behind the last store
-	 * nothing faults.
-	 */
-	uint8_t *begin, *again, *end;
-	uint8_t *taken; /* from here on R11 is the log's pointer, also in units that use R11 */
-	/*
-	 * The field of the branch that leads here, which can lead to the unit that continues this
-	 * exit instead, before its packets are stored. NULL: it cannot be continued.
-	 */
-	uint8_t *side;
-	/*
-	 * EXIT_DIRECT: `jump` is the field of the jump at its end. That leads to the `stub` and the
-	 * gate as long as there is no unit at the target; then, if it can be continued, to
-	 * `counter`, which counts *heat down and goes on through the field `counted`.
-	 */
-	uint8_t *jump, *stub, *counter, *counted;
-	uint32_t *heat;
 	struct unit *linked;	    /* the unit to which it leads */
 	struct unit *continued;	    /* the unit that continues it */
 	struct exit *next_incoming; /* of those that lead to the same unit */
+	uint32_t number;	    /* in the log of exits (NATIVE_TRUTH) */
+	/*
+	 * Its slot: cache_slot(). As long as there is no unit at the target, the jump at the end
+	 * leads to the stub there; then, if it can be continued, to the counter, which counts down
+	 * and goes on to the unit: exit_counter(). 0: it has none.
+	 */
+	uint32_t slot;
+	int32_t counter;
+	/*
+	 * Places in its code, from unit_place(): where it begins; where its stores begin, after R11
+	 * and RCX were exchanged as they have to be; where it ends, with the jump of EXIT_DIRECT.
+	 * Before `again` and behind the last store nothing faults. From `taken` on R11 is the log's
+	 * pointer, also in units that use R11.
+	 */
+	uint16_t begin, again, taken, end;
+	/*
+	 * The field of the branch that leads here, which can lead to the unit that continues this
+	 * exit instead, before its packets are stored. 0: it cannot be continued.
+	 */
+	uint16_t side;
+	uint16_t pops;	    /* of a return, bytes */
+	uint8_t kind;	    /* enum exit_kind */
+	uint8_t pieces;	    /* so many pieces of the unit have run */
+	uint8_t outcome;    /* enum outcome, of the last one's branch */
+	bool has_rcx : 1;   /* RCX is in the context from the beginning on */
+	bool saves_rcx : 1; /* EXIT_DIRECT: it is from the first store on */
+	bool counts : 1;    /* the exit leads to it, or did until it was hot */
 };
 
 /* An instruction in a unit, by its two sizes. */
@@ -107,23 +121,26 @@ struct unit_insn {
  */
 struct unit {
 	uint64_t head;
-	struct exit *parent;  /* the exit that it continues; NULL: none */
-	struct piece *pieces; /* none: the code at the head cannot be translated */
-	uint8_t *prologue;    /* where indirect branches enter; NULL: none yet */
-	uint8_t *prologue_store, *prologue_end; /* the TIP's store; behind it */
-	uint8_t *prologue_last;			/* behind all of it */
-	uint8_t *code, *code_end;		/* `code`: where direct exits enter */
-	uint8_t *first;				/* the first copied instruction */
-	bool uses_r11;
-	uint32_t version;	     /* changes_version() when it was made */
-	bool dead;		     /* forgotten: nothing leads here any more */
-	uint8_t piece_count, before; /* `before`: those of the units that it continues */
-	uint8_t exit_count;
-	uint16_t insn_count;
-	struct unit_insn *insns;
-	struct exit *exits;
-	struct exit *incoming;
 	struct unit *next; /* of the same hash */
+	uint8_t *code;	   /* where direct exits enter */
+	uint32_t version;  /* changes_version() when it was made */
+	bool dead;	   /* forgotten: nothing leads here any more */
+	bool uses_r11;
+	uint8_t piece_count, before; /* `before`: those of the units that it continues */
+	struct exit *exits;
+	struct piece *pieces; /* none: the code at the head cannot be translated */
+	struct unit_insn *insns;
+	struct exit *parent; /* the exit that it continues; NULL: none */
+	struct exit *incoming;
+	uint8_t *prologue; /* where indirect branches enter; NULL: none yet */
+	/* Places: unit_place(). */
+	uint16_t code_at; /* `code` */
+	uint16_t first;	  /* the first copied instruction */
+	uint16_t code_end;
+	uint16_t insn_count;
+	uint8_t exit_count;
+	/* In the prologue: the TIP's store; behind it; behind all of it. */
+	uint8_t prologue_store, prologue_end, prologue_last;
 };
 
 /* Code of a unit, or its prologue, begins here. */
@@ -132,12 +149,17 @@ struct mark {
 	struct unit *unit;
 };
 
-/* A piece of the cache, with its marks in the order of their addresses. */
+/*
+ * A piece of the cache, with its marks in the order of their addresses: code of units from `start`
+ * on, and slots of exits from `end` downwards.
+ */
 struct area {
 	uint8_t *start, *at, *end;
-	uint32_t *heats, *heats_end; /* counters that nobody has yet */
 	struct mark *marks;
+	struct exit **slots; /* whose it is */
+	uint32_t *heats;     /* of each slot: how often the exit is still to be taken */
 	uint32_t mark_count, mark_room;
+	uint32_t slot_count;
 };
 
 /* A unit has code in a page. */
@@ -164,7 +186,42 @@ struct cache {
 	struct unit *buckets[CACHE_BUCKETS];
 };
 
-/* cache.c: with the cache's lock, except cache_find() */
+/* A place in the code of a unit. */
+static inline uint8_t *unit_place(const struct unit *u, unsigned place)
+{
+	return u->code - u->code_at + place;
+}
+
+/* Only if it has one. */
+static inline uint8_t *exit_counter(const struct exit *exit)
+{
+	return exit->unit->code + exit->counter;
+}
+
+/* The code of a slot. */
+static inline uint8_t *area_slot(const struct area *a, uint32_t n)
+{
+	return a->end - (n + 1) * EXIT_SLOT;
+}
+
+/* What struct exit has of its slot: the area's number, and the slot's in it, which is not 0. */
+static inline uint8_t *cache_slot(const struct cache *cache, uint32_t slot)
+{
+	return area_slot(&cache->areas[slot >> CACHE_SLOT_BITS],
+			 slot & ((1u << CACHE_SLOT_BITS) - 1));
+}
+
+static inline uint32_t *cache_heat(const struct cache *cache, uint32_t slot)
+{
+	return &cache->areas[slot >> CACHE_SLOT_BITS].heats[slot & ((1u << CACHE_SLOT_BITS) - 1)];
+}
+
+static inline struct exit *cache_slot_exit(const struct cache *cache, uint32_t slot)
+{
+	return cache->areas[slot >> CACHE_SLOT_BITS].slots[slot & ((1u << CACHE_SLOT_BITS) - 1)];
+}
+
+/* cache.c: with the cache's lock, except cache_find() and cache_find_exit() */
 /* The unit of this head; NULL: there is none, and none can be made. */
 struct unit *cache_unit(struct context *c, uint64_t head);
 /* The same, but makes none. */
@@ -173,6 +230,8 @@ struct unit *cache_look_up(const struct cache *cache, uint64_t head);
 void cache_continue(struct context *c, struct exit *exit);
 /* The unit that has this cache address, NULL: none. Needs no lock: areas and marks only grow. */
 struct unit *cache_find(const struct runtime *rt, uint64_t address);
+/* Likewise the exit whose slot has it, or whose code. */
+struct exit *cache_find_exit(const struct runtime *rt, const struct unit *u, uint64_t address);
 /* An area in which a unit near this head has room; NULL: there is no memory. */
 struct area *cache_area(struct context *c, uint64_t head);
 /* Notes code that begins at area->at. */
@@ -183,7 +242,7 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
  */
 size_t cache_readable(struct context *c, uint64_t address, size_t n);
 /* Lets the exit lead to the unit from now on. count: by its counter. */
-void cache_link(struct exit *exit, struct unit *to, bool count);
+void cache_link(struct context *c, struct exit *exit, struct unit *to, bool count);
 
 /* exits.c: with NATIVE_TRUTH, what ran in units, for the second log. */
 /*
@@ -242,6 +301,8 @@ bool block_make(struct context *c, struct unit *u, const struct path *path, stru
 /* The bytes of the TNT packets of the first n pieces; last: the outcome of the n-th. */
 unsigned block_packets(const struct unit *u, unsigned n, unsigned last,
 		       uint8_t bytes[UNIT_TNT_MAX]);
+/* Writes the counter of an exit. False: there is no room. */
+bool block_make_counter(const struct cache *cache, struct exit *exit, struct area *area);
 /* Writes the prologue by which indirect branches enter the unit. False: there is no room. */
 bool block_make_prologue(struct unit *u, struct area *area);
 
@@ -254,9 +315,9 @@ uint64_t unit_real_log(struct context *c, uint64_t log);
 uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target);
 
 /* gates.c: what gates.S calls, with the program's registers in *r. */
-_Noreturn void gate_take_exit(struct context *c, struct registers *r, struct exit *exit);
+_Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t slot);
 _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64_t target);
-_Noreturn void gate_take_syscall(struct context *c, struct registers *r, struct exit *exit);
+_Noreturn void gate_take_syscall(struct context *c, struct registers *r, uint64_t slot);
 _Noreturn void gate_take_signal(struct context *c, struct registers *r);
 
 /* gates.S */
