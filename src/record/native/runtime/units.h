@@ -21,7 +21,7 @@
  */
 #define EXIT_HEAT	  1000
 #define EXIT_HEAT_CHECKED NATIVE_LIMIT(50, 3)
-#define CACHE_BUCKETS	  NATIVE_LIMIT(65536u, 64u) /* of the hash table of heads */
+#define CACHE_BUCKETS	  NATIVE_LIMIT(1u << 18, 64u) /* of the hash table of heads */
 #define CACHE_PAGE_BITS	  NATIVE_LIMIT(20, 6) /* 2^n bits note which pages have translated code */
 #define CACHE_PAGE_LISTS  NATIVE_LIMIT(16384u, 4u) /* of the hash table of pages */
 #define CACHE_AREAS	  NATIVE_LIMIT(32, 64)
