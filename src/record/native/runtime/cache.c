@@ -158,15 +158,28 @@ static bool has_room(const struct area *a)
 	return (size_t)(a->end - a->at) >= UNIT_ROOM + slots && a->mark_count < a->mark_room;
 }
 
+/*
+ * Large programs spend much of their time with the translation of addresses of code. Small ones do
+ * not get large pages, because it takes longer to fill one with zeros than they run.
+ */
+static void prefer_large(struct area *a)
+{
+	if (!a->is_large)
+		memory_prefer_large(a->start, CACHE_AREA);
+	a->is_large = true;
+}
+
 struct area *cache_area(struct context *c, uint64_t head)
 {
 	struct cache *cache = c->runtime->cache;
-	struct area *a;
+	struct area *a, *full = NULL;
 
 	for (uint32_t i = 0; i < cache->area_count; i++) {
 		a = &cache->areas[i];
 		if (is_near(a, head) && has_room(a))
 			return a;
+		if (is_near(a, head))
+			full = a;
 	}
 	if (cache->area_count == CACHE_AREAS)
 		return NULL;
@@ -182,6 +195,10 @@ struct area *cache_area(struct context *c, uint64_t head)
 	/* Far from the code: a processor takes it for code that changes otherwise. */
 	a->heats = (uint32_t *)(uintptr_t)a->end;
 	a->slot_count = 1; /* 0 is none */
+	if (full) {
+		prefer_large(full);
+		prefer_large(a);
+	}
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
 	return a;

@@ -20,6 +20,11 @@
 #define CODE_FARTHEST (UINT64_C(768) << 20)
 #define USER_END      (UINT64_C(1) << 47)
 #define LOWEST	      (UINT64_C(1) << 20)
+/* A large page. Code areas that are as large as some of them begin at one. */
+#define LARGE (UINT64_C(2) << 20)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 struct range {
 	uint64_t start, end;
@@ -73,6 +78,15 @@ static bool reserve(uint64_t address, uint64_t n)
 	return false;
 }
 
+/*
+ * A place before an address at which a reservation begins whose inner part begins at a large page,
+ * if it has one.
+ */
+static uint64_t aligned(uint64_t address, uint64_t n)
+{
+	return n < LARGE ? address & ~(uint64_t)(PAGE - 1) : (address & -LARGE) - PAGE;
+}
+
 static uint64_t reserve_between(uint64_t *random, uint64_t low, uint64_t high, uint64_t n)
 {
 	if (high < low || high - low < n + PAGE)
@@ -80,7 +94,7 @@ static uint64_t reserve_between(uint64_t *random, uint64_t low, uint64_t high, u
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint64_t address = low + next_random(random) % (high - low - n);
 
-		address &= ~(uint64_t)(PAGE - 1);
+		address = aligned(address, n);
 		if (address >= low && reserve(address, n))
 			return address;
 	}
@@ -94,8 +108,7 @@ static uint64_t reserve_in_turn(uint64_t low, uint64_t high, uint64_t n)
 
 	if (high < low || high - low < n)
 		return 0;
-	for (uint64_t address = (high - n) & ~(uint64_t)(PAGE - 1); address >= low;
-	     address -= part) {
+	for (uint64_t address = aligned(high - n, n); address >= low; address -= part) {
 		if (reserve(address, n))
 			return address;
 		if (address - low < part)
@@ -258,6 +271,13 @@ static uint64_t reserve_code(uint64_t *random, uint64_t near, uint64_t n)
 	if (!outer && above)
 		outer = reserve_in_turn(near + CODE_NEAREST, near + CODE_FARTHEST, n);
 	return outer;
+}
+
+void memory_prefer_large(const uint8_t *at, size_t size)
+{
+	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_HUGEPAGE, 0, 0, 0);
+	/* Those that are there already, since Linux 6.1. */
+	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_COLLAPSE, 0, 0, 0);
 }
 
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t size)

@@ -160,6 +160,8 @@ void memory_unmap(struct runtime *rt, void *address, size_t n);
  * program's code can be kept as 32 bits.
  */
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n);
+/* Asks the kernel for large pages for such memory, whatever it has there now. */
+void memory_prefer_large(const uint8_t *at, size_t size);
 /* Fills in native_control.ranges and range_count. */
 void memory_control(struct runtime *rt);
 /* Whether [address, address + n) overlaps memory of the runtime. */

@@ -160,6 +160,7 @@ struct area {
 	uint32_t *heats;     /* of each slot: how often the exit is still to be taken */
 	uint32_t mark_count, mark_room;
 	uint32_t slot_count;
+	bool is_large; /* it has large pages, if the kernel has some */
 };
 
 /* A unit has code in a page. */

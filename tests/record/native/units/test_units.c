@@ -98,6 +98,12 @@ bool signals_copy(void *to, const void *from, size_t n)
 	return true;
 }
 
+void memory_prefer_large(const uint8_t *at, size_t size)
+{
+	(void)at;
+	(void)size;
+}
+
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n)
 {
 	(void)rt;
