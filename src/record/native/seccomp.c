@@ -59,6 +59,13 @@ static bool makes_code(struct state *s)
 	       !mprotect(s->memory, PAGE, PROT_READ | PROT_WRITE);
 }
 
+/* An error is as good, but whoever is killed for it cannot be recorded. */
+static bool advises(struct state *s)
+{
+	madvise(s->memory, PAGE, MADV_NORMAL);
+	return true;
+}
+
 static bool sets_signals(struct state *s)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -177,6 +184,7 @@ static const struct {
     {"memfd_create", makes_memory_file},
     {"mmap", maps},
     {"mprotect", makes_code},
+    {"madvise", advises},
     {"rt_sigaction", sets_signals},
     {"rt_tgsigqueueinfo", sends_signals},
     {"futex", wakes},

@@ -169,6 +169,16 @@ static void prefer_large(struct area *a)
 	a->is_large = true;
 }
 
+/* Room for a unit. */
+static struct area *make_ready(struct area *a)
+{
+	if (a->ready < a->at + UNIT_USUAL && a->end - a->ready >= CACHE_READY) {
+		memory_ready(a->ready, CACHE_READY);
+		a->ready += CACHE_READY;
+	}
+	return a;
+}
+
 struct area *cache_area(struct context *c, uint64_t head)
 {
 	struct cache *cache = c->runtime->cache;
@@ -177,7 +187,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	for (uint32_t i = 0; i < cache->area_count; i++) {
 		a = &cache->areas[i];
 		if (is_near(a, head) && has_room(a))
-			return a;
+			return make_ready(a);
 		if (is_near(a, head))
 			full = a;
 	}
@@ -190,7 +200,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	a->slots = memory_take(c->runtime, CACHE_SLOTS * sizeof(struct exit *));
 	if (!a->start || !a->marks || !a->slots)
 		return NULL;
-	a->at = a->start;
+	a->at = a->ready = a->start;
 	a->end = a->start + CACHE_AREA - CACHE_HEATS;
 	/* Far from the code: a processor takes it for code that changes otherwise. */
 	a->heats = (uint32_t *)(uintptr_t)a->end;
@@ -201,7 +211,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	}
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
-	return a;
+	return make_ready(a);
 }
 
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)

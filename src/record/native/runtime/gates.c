@@ -61,6 +61,7 @@ void unit_begin(struct context *c)
 	c->gate_exit = (uintptr_t)gate_exit;
 	c->gate_indirect = (uintptr_t)gate_indirect;
 	c->gate_syscall = (uintptr_t)gate_syscall;
+	memory_ready(table, sizeof(*table) << CONTEXT_INDIRECT_BITS);
 	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
 		table[i] = (uintptr_t)gate_miss;
 	for (unsigned i = 0; i < RETURNS; i++)

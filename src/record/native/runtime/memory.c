@@ -13,6 +13,7 @@
 #define PAGE	  NATIVE_PAGE
 #define RANGES	  NATIVE_RANGES
 #define POOL	  NATIVE_LIMIT(1u << 20, 64u << 10) /* of which small amounts are cut */
+#define READY	  NATIVE_LIMIT(64u << 10, 4096u)    /* gets its pages at once */
 #define SMALL_MAX NATIVE_LIMIT(64u << 10, 8u << 10)
 #define TRIES	  64
 /* Code areas are between so many bytes away from the code they copy. CACHE_REACH is more. */
@@ -22,6 +23,9 @@
 #define LOWEST	      (UINT64_C(1) << 20)
 /* A large page. Code areas that are as large as some of them begin at one. */
 #define LARGE (UINT64_C(2) << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -36,6 +40,7 @@ struct arena {
 	uint64_t random;
 	uint8_t *pool;
 	size_t pool_left;
+	size_t pool_ready; /* of what is left, has pages */
 	struct range ranges[RANGES];
 };
 
@@ -224,6 +229,27 @@ void memory_unmap(struct runtime *rt, void *address, size_t n)
 	unlock(a);
 }
 
+void memory_ready(const void *at, size_t n)
+{
+	const uint64_t first = (uintptr_t)at & ~(uint64_t)(PAGE - 1);
+
+	/* Since Linux 5.14; before, each page faults. */
+	sys_call(__NR_madvise, first, pages((uintptr_t)at + n - first), MADV_POPULATE_WRITE, 0, 0,
+		 0);
+}
+
+/* Of the pool, n bytes are taken next. */
+static void make_ready(struct arena *a, size_t n)
+{
+	size_t more = n > READY ? n : READY;
+
+	if (a->pool_ready >= n)
+		return;
+	more = more < a->pool_left - a->pool_ready ? more : a->pool_left - a->pool_ready;
+	memory_ready(a->pool + a->pool_ready, more);
+	a->pool_ready += more;
+}
+
 void *memory_take(struct runtime *rt, size_t n)
 {
 	struct arena *a = rt->arena;
@@ -239,12 +265,15 @@ void *memory_take(struct runtime *rt, size_t n)
 		if (pool) {
 			a->pool = pool;
 			a->pool_left = POOL;
+			a->pool_ready = 0;
 		}
 	}
 	if (a->pool_left >= n) {
 		at = a->pool;
+		make_ready(a, n);
 		a->pool += n;
 		a->pool_left -= n;
+		a->pool_ready -= n;
 	}
 	unlock(a);
 	return at;

@@ -156,6 +156,11 @@ void *memory_take(struct runtime *rt, size_t n);
 void *memory_map(struct runtime *rt, size_t n);
 void memory_unmap(struct runtime *rt, void *address, size_t n);
 /*
+ * Lets the kernel make pages for memory that will soon be written to, in one call instead of a
+ * fault for each page.
+ */
+void memory_ready(const void *at, size_t n);
+/*
  * Writable and executable memory, all of it within 1 GB of `near`, so that displacements of the
  * program's code can be kept as 32 bits.
  */

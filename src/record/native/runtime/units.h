@@ -26,6 +26,8 @@
 #define CACHE_PAGE_LISTS  NATIVE_LIMIT(16384u, 4u) /* of the hash table of pages */
 #define CACHE_AREAS	  NATIVE_LIMIT(32, 64)
 #define CACHE_AREA	  NATIVE_LIMIT(8u << 20, 128u << 10)
+#define CACHE_READY	  NATIVE_LIMIT(64u << 10, 4096u) /* bytes of code get their pages at once */
+#define UNIT_USUAL	  1024u				 /* bytes that most units do not need */
 #define CACHE_SLOT_BITS	  20
 #define CACHE_SLOTS	  (CACHE_AREA / (EXIT_SLOT + sizeof(uint32_t)))
 /* Bytes of an area for numbers that are counted down: one for each slot. */
@@ -155,6 +157,7 @@ struct mark {
  */
 struct area {
 	uint8_t *start, *at, *end;
+	uint8_t *ready; /* up to here, its code has pages */
 	struct mark *marks;
 	struct exit **slots; /* whose it is */
 	uint32_t *heats;     /* of each slot: how often the exit is still to be taken */

@@ -98,6 +98,12 @@ bool signals_copy(void *to, const void *from, size_t n)
 	return true;
 }
 
+void memory_ready(const void *at, size_t n)
+{
+	(void)at;
+	(void)n;
+}
+
 void memory_prefer_large(const uint8_t *at, size_t size)
 {
 	(void)at;
