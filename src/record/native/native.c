@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -102,22 +103,15 @@ static void wrote(struct recording *r, int status)
 
 /* ---- Mappings -------------------------------------------------------------- */
 
-/* The vDSO has no file: its code is that of this process. */
+/* The vDSO has no file: its code is that of this process, which has the same kernel. */
 static void write_vdso(struct recording *r, const struct code_map *map)
 {
-	char line[512];
-	FILE *f = fopen("/proc/self/maps", "re");
+	const size_t size = (size_t)(map->end - map->start);
+	void *own = (void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+	unsigned char pages[64];
 
-	while (f && fgets(line, sizeof(line), f)) {
-		struct code_map own;
-		const char *name = code_map_parse(line, &own);
-
-		if (name && !strcmp(name, "[vdso]") && own.end - own.start == map->end - map->start)
-			wrote(r, perfdata_add_vdso(writer_of(r), (const void *)(uintptr_t)own.start,
-						   (size_t)(own.end - own.start)));
-	}
-	if (f)
-		fclose(f);
+	if (own && size <= sizeof(pages) * NATIVE_PAGE && !mincore(own, size, pages))
+		wrote(r, perfdata_add_vdso(writer_of(r), own, size));
 }
 
 static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,

@@ -66,6 +66,14 @@ static bool advises(struct state *s)
 	return true;
 }
 
+static bool asks_for_pages(struct state *s)
+{
+	unsigned char page;
+
+	mincore(s->memory, PAGE, &page);
+	return true;
+}
+
 static bool sets_signals(struct state *s)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -185,6 +193,7 @@ static const struct {
     {"mmap", maps},
     {"mprotect", makes_code},
     {"madvise", advises},
+    {"mincore", asks_for_pages},
     {"rt_sigaction", sets_signals},
     {"rt_tgsigqueueinfo", sends_signals},
     {"futex", wakes},

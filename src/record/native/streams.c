@@ -6,6 +6,7 @@
 
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,14 +26,35 @@ static uint8_t *chunk_bytes(const struct native_streams *s, unsigned slot, unsig
 	return s->memory + native_slot_at(s->flags, slot) + native_chunk_at(log, number);
 }
 
-/* Gives a chunk back, filled with zeros: the thread may have stored behind its length, too. */
-static void give_back(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
+static void release(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
 {
 	struct native_chunk *chunk = &thread_of(s, slot)->chunks[log][number % NATIVE_CHUNKS];
 
-	memset(chunk_bytes(s, slot, log, number), 0, NATIVE_CHUNK);
 	__atomic_store_n(&chunk->state, CHUNK_FREE, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &chunk->state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Gives a chunk back, filled with zeros: the thread may have stored behind its length, too. */
+static void give_back(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
+{
+	memset(chunk_bytes(s, slot, log, number), 0, NATIVE_CHUNK);
+	release(s, slot, log, number);
+}
+
+/*
+ * The same with all chunks that a thread had. Most of them were never written to whole, so the
+ * kernel takes their pages back: it would have to make pages for the zeros otherwise.
+ */
+static void give_all_back(const struct native_streams *s, unsigned slot, unsigned log)
+{
+	const uint64_t next = s->list[slot].next[log];
+	const uint64_t n = next < NATIVE_CHUNKS ? next + 1 : NATIVE_CHUNKS;
+	uint8_t *first = chunk_bytes(s, slot, log, 0);
+
+	if (madvise(first, n * NATIVE_STRIDE, MADV_REMOVE))
+		memset(first, 0, n * NATIVE_STRIDE);
+	for (uint64_t i = 0; i < n; i++)
+		release(s, slot, log, i);
 }
 
 /*
@@ -243,8 +265,7 @@ void streams_finish(struct native_streams *s, unsigned slot)
 	if (!ended)
 		take_unended(s, slot);
 	for (unsigned log = 0; log < logs_of(s); log++) {
-		for (uint64_t n = 0; n < NATIVE_CHUNKS && n <= s->list[slot].next[log]; n++)
-			give_back(s, slot, log, n);
+		give_all_back(s, slot, log);
 		t->current[log] = 0;
 	}
 	s->list[slot].used = false;
