@@ -168,11 +168,6 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the recorder native is inside "
 				       "the program");
-	if (config->target.no_inherit || config->target.start_paused)
-		return recorder_refuse(why, no,
-				       "the recorder native traces a program from its first "
-				       "instruction to its last, without a pause, and its "
-				       "children with it");
 	if (config->filter_count)
 		return recorder_refuse(why, no, "the recorder native has no address filters");
 	if (config->buffer.policy == PTAH_RECORD_SNAPSHOT && config->buffer.size &&

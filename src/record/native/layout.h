@@ -45,6 +45,7 @@
 /* native_header.flags */
 #define NATIVE_TRUTH  1u /* every exit is also written to the second log */
 #define NATIVE_STRICT 2u /* tests: what would let the program run on untraced ends it instead */
+#define NATIVE_ALONE  4u /* children, and threads that begin later, are left out */
 
 /* Of a chunk; a futex word. The runtime waits while the next chunk is FULL. */
 enum native_chunk_state {
@@ -75,6 +76,11 @@ struct native_thread {
 	uint32_t state; /* enum native_thread_state */
 	int32_t pid, tid;
 	/*
+	 * Not 0: the thread has paused. All that counts is in chunks that are FULL; what stands in
+	 * its current chunks is discarded.
+	 */
+	uint32_t paused;
+	/*
 	 * Chunks are used in turn, n modulo NATIVE_CHUNKS. current: the number n of the chunk that
 	 * is being written. A thread that was killed has written it up to the last whole packet
 	 * before its first zero bytes at the end: the runtime hands out chunks filled with zeros
@@ -85,7 +91,10 @@ struct native_thread {
 };
 
 enum native_message_type {
-	/* A thread begins. value: its slot; address: its process's struct native_control. */
+	/*
+	 * A thread begins. value: its slot; address: its process's struct native_control; size: its
+	 * base of GS.
+	 */
 	NATIVE_MESSAGE_THREAD = 1,
 	NATIVE_MESSAGE_COMM, /* payload: the thread's new name */
 	/*
@@ -156,6 +165,11 @@ struct native_header {
 	uint8_t no_retcomp; /* no return is written as a TNT bit */
 	uint8_t tsc;	    /* TSC packets are written */
 	int32_t recorder_pid;
+
+	/* Not 0: threads pause at their next head. Written by the recorder alone. */
+	uint32_t paused;
+	/* Not 0: a note says that something was left out (NATIVE_ALONE). */
+	uint32_t left_out;
 
 	/* 0: the recorder takes nothing any more, and nobody waits for it. A futex word. */
 	uint32_t recorder_alive;
@@ -263,6 +277,7 @@ struct native_control {
 	uint64_t held_entry;   /* of a thread that is held in a call of the program; RDI: GS base */
 	uint64_t window;       /* behind the SYSCALL that calls of the program come from */
 	uint64_t interrupted;  /* offset of context.interrupted, from the base of GS */
+	uint64_t in_call;      /* offset of context.in_call, likewise */
 	uint64_t leaving, left;	      /* addresses of uint32_t: enum native_leaving */
 	uint64_t ranges, range_count; /* of the runtime's memory: pairs, and their uint32_t */
 };

@@ -8,6 +8,7 @@
 #include "record/native/inject.h"
 #include "record/native/keep.h"
 #include "record/native/messages_in.h"
+#include "record/native/pauses.h"
 #include "record/native/streams.h"
 #include "record/native/truth.h"
 
@@ -71,6 +72,7 @@ struct recording {
 	uint8_t *joined; /* room for them, and for a chunk */
 	struct processes processes;
 	struct seized *seized;
+	struct native_pauses pauses;
 	pid_t pid; /* of the command; 0: it has ended */
 	const char *name;
 	char own_name[16];
@@ -473,6 +475,7 @@ static void on_exec(struct recording *r, const struct native_message *m)
 	struct seized *s = is_descendant(r, m->pid) ? calloc(1, sizeof(*s)) : NULL;
 	struct ptah_message why = {"it does not descend from what is recorded"};
 
+	pauses_end(&r->pauses, m->pid);
 	if (m->pid == r->detaching) { /* it is traced, and let go */
 		free(s);
 		native_messages_answer(r->messages);
@@ -633,6 +636,7 @@ static void on_thread(struct recording *r, const struct native_message *m)
 	r->stream_count++;
 	r->r->status.threads++;
 	r->controls[m->value] = m->address;
+	pauses_begin_thread(&r->pauses, (unsigned)m->value, m->address, m->size);
 	set_control(r, m->pid, m->address);
 	if (m->tid != m->pid) {
 		wrote(r, perfdata_write_fork(writer_of(r), m->pid, m->tid, m->pid, m->pid, m->tsc));
@@ -814,6 +818,7 @@ static void drain(struct recording *r, int timeout_ms)
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		native_truth_count(&r->truth, &r->truths[i]);
 	look_at_seized(r);
+	pauses_follow(&r->pauses);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		if (ended[i] && r->streams->list[i].used)
 			finish_thread(r, i, 0);
@@ -825,9 +830,17 @@ static void drain(struct recording *r, int timeout_ms)
 	recorder_flush(r->r);
 }
 
+/* Nobody is interrupted any more. */
+static void end_pauses(struct recording *r)
+{
+	r->pauses.over = true;
+	pauses_end(&r->pauses, 0);
+}
+
 /* Nobody waits for the recorder any more. */
 static void leave(struct recording *r)
 {
+	end_pauses(r);
 	__atomic_store_n(&r->shared->recorder_alive, 0, __ATOMIC_RELEASE);
 	while (r->seized) {
 		inject_release(r->seized->waits_for_pid ? r->seized->pid : r->seized->tid);
@@ -904,6 +917,7 @@ static void let_all_go(struct recording *r)
 
 static int take_rest(struct recording *r)
 {
+	end_pauses(r);
 	drain(r, 0);
 	drain(r, 0); /* again, for processes that died during the first */
 	let_all_go(r);
@@ -945,8 +959,9 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 	do {
 		if (is_attached(r) && all_over(r))
 			return take_rest(r);
-		/* A process that is seized is waited for by inject_exec() alone. */
-		if (!is_attached(r) && !is_seized(r, r->pid) && has_ended(r))
+		/* A process that is traced is waited for by inject_exec() or pauses.c alone. */
+		if (!is_attached(r) && !is_seized(r, r->pid) &&
+		    !pauses_traces(&r->pauses, r->pid) && has_ended(r))
 			return take_rest(r);
 		drain(r, POLL_MS);
 		if (r->refused)
@@ -969,6 +984,33 @@ static int stop(struct ptah_recorder *recorder)
 	if (is_attached(r))
 		return r->rest_taken ? 0 : take_rest(r);
 	return r->pid ? take_rest(r) : 0;
+}
+
+/* pauses.c */
+static bool may_trace(void *context, int32_t pid)
+{
+	return !is_seized(context, pid) && is_descendant(context, pid);
+}
+
+static void on_end(void *context, int32_t pid, int wait_status)
+{
+	struct recording *r = context;
+
+	if (pid != r->pid)
+		return;
+	r->r->status.wait_status = wait_status;
+	r->pid = r->r->status.pid = 0;
+}
+
+static int set_paused(struct ptah_recorder *recorder, bool on)
+{
+	struct recording *r = recorder->self;
+
+	pauses_set(&r->pauses, on);
+	while (!pauses_follow(&r->pauses) && !pauses_are_late(&r->pauses))
+		drain(r, POLL_MS);
+	drain(r, 0);
+	return recorder->error;
 }
 
 static unsigned claim_for(void *context)
@@ -1079,6 +1121,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->tsc = true;
 	h->recorder_pid = getpid();
 	h->recorder_alive = 1;
+	h->paused = config->target.start_paused;
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
 }
 
@@ -1093,7 +1136,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
 	r->memory = -1;
-	r->flags = recorder->config.backend.truth ? NATIVE_TRUTH : 0;
+	r->flags = (recorder->config.backend.truth ? NATIVE_TRUTH : 0) |
+		   (recorder->config.target.no_inherit ? NATIVE_ALONE : 0);
 	if (is_attached(r)) {
 		read_comm(recorder->config.target.ids[0], r->own_name);
 		r->name = r->own_name;
@@ -1121,6 +1165,12 @@ static int open_recorder(struct ptah_recorder *recorder)
 	    .memory = (uint8_t *)r->shared, .flags = r->flags, .take = take_bytes, .context = r};
 	*r->messages =
 	    (struct native_messages){.shared = r->shared, .take = on_message, .context = r};
+	r->pauses = (struct native_pauses){.shared = r->shared,
+					   .streams = r->streams,
+					   .on = recorder->config.target.start_paused,
+					   .may_trace = may_trace,
+					   .ended = on_end,
+					   .context = r};
 	tsc_clock_read(&clock);
 	return simulated_open_writer(
 	    recorder, recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT, &clock);
@@ -1162,14 +1212,6 @@ static void close_recorder(struct ptah_recorder *recorder)
 	free(r);
 }
 
-/* The runtime cannot stop and begin again; the recording goes on. */
-static int cannot_pause(struct ptah_recorder *recorder, bool on)
-{
-	(void)recorder;
-	(void)on;
-	return PTAH_E_UNSUPPORTED;
-}
-
 /* Of each thread that has not ended: what is kept, and what has not arrived yet. */
 static int take_snapshot(struct ptah_recorder *recorder)
 {
@@ -1192,7 +1234,7 @@ const struct recorder_backend recorder_native = {
     .open = open_recorder,
     .start = start,
     .poll = poll_command,
-    .pause = cannot_pause,
+    .pause = set_paused,
     .snapshot = take_snapshot,
     .stop = stop,
     .close = close_recorder,

@@ -81,11 +81,19 @@ static size_t whole_numbers(struct native_streams *s, size_t n)
 	return n - rest;
 }
 
+/* Of the next chunk, which has `n` bytes. Some may have been taken before. */
 static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_t n)
 {
+	struct native_stream *stream = &s->list[slot];
+	const size_t before = stream->taken[log];
+
 	n = log == NATIVE_LOG_TRACE ? whole_packets(s, n) : whole_numbers(s, n);
-	if (n)
-		s->take(s->context, &s->list[slot], log, s->bytes, n);
+	if (n < before)
+		s->damaged = true;
+	if (n <= before)
+		return;
+	s->take(s->context, stream, log, s->bytes + before, n - before);
+	stream->taken[log] = n;
 }
 
 /* Takes the next chunk of a log, if it is FULL. */
@@ -107,6 +115,7 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	deliver(s, slot, log, length);
 	give_back(s, slot, log, number);
 	stream->next[log]++;
+	stream->taken[log] = 0;
 	return true;
 }
 
@@ -187,17 +196,37 @@ static size_t written_numbers(const uint8_t *bytes)
 	return at;
 }
 
-/* The chunk that was being written. Returns how much of it was taken. */
-static size_t take_last(struct native_streams *s, unsigned slot, unsigned log)
+/* Copies the chunk that is being written to s->bytes. Returns how much of it is written. */
+static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, bool *closed)
 {
-	struct native_stream *stream = &s->list[slot];
-	size_t n;
+	memcpy(s->bytes, chunk_bytes(s, slot, log, s->list[slot].next[log]), NATIVE_CHUNK);
+	return log == NATIVE_LOG_TRACE ? written_packets(s->bytes, closed)
+				       : written_numbers(s->bytes);
+}
 
-	memcpy(s->bytes, chunk_bytes(s, slot, log, stream->next[log]), NATIVE_CHUNK);
-	n = log == NATIVE_LOG_TRACE ? written_packets(s->bytes, &stream->closed)
-				    : written_numbers(s->bytes);
-	deliver(s, slot, log, n);
-	return n;
+bool streams_has_paused(const struct native_streams *s, unsigned slot)
+{
+	return s->list[slot].used && __atomic_load_n(&thread_of(s, slot)->paused, __ATOMIC_ACQUIRE);
+}
+
+void streams_take_written(struct native_streams *s, unsigned slot)
+{
+	const struct native_thread *t = thread_of(s, slot);
+	bool closed;
+
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		const uint64_t number = s->list[slot].next[log];
+
+		size_t n;
+
+		if (__atomic_load_n(&t->chunks[log][number % NATIVE_CHUNKS].state,
+				    __ATOMIC_ACQUIRE) == CHUNK_FULL)
+			return; /* it is taken as a whole */
+		n = copy_last(s, slot, log, &closed);
+		if (streams_has_paused(s, slot))
+			return; /* it was empty, and is not any more */
+		deliver(s, slot, log, n);
+	}
 }
 
 /*
@@ -223,8 +252,14 @@ static void take_unended(struct native_streams *s, unsigned slot)
 {
 	size_t taken[NATIVE_LOGS];
 
-	for (unsigned log = 0; log < logs_of(s); log++)
-		taken[log] = take_last(s, slot, log);
+	if (streams_has_paused(s, slot)) {
+		s->list[slot].closed = true;
+		return;
+	}
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		taken[log] = copy_last(s, slot, log, &s->list[slot].closed);
+		deliver(s, slot, log, taken[log]);
+	}
 	if (!stands_still(s, slot, taken[NATIVE_LOG_TRACE]))
 		s->list[slot].closed = false;
 }
@@ -270,5 +305,6 @@ void streams_finish(struct native_streams *s, unsigned slot)
 	}
 	s->list[slot].used = false;
 	t->pid = t->tid = 0;
+	t->paused = 0;
 	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
 }

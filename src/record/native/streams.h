@@ -18,9 +18,13 @@ struct native_stream {
 	bool used; /* a thread has begun in this slot, and has not been finished */
 	uint32_t stream;
 	int32_t pid, tid;
-	/* It was killed, or still is, where nothing is traced: its last packet is a TIP.PGD. */
+	/*
+	 * It was killed, or still is, where nothing is traced: its last packet is a TIP.PGD, or it
+	 * has paused.
+	 */
 	bool closed;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
+	size_t taken[NATIVE_LOGS];  /* bytes of it that were taken already */
 };
 
 struct native_streams {
@@ -53,6 +57,15 @@ bool streams_has_ended(const struct native_streams *s, unsigned slot);
  * unread once the memory is known to be damaged: their thread would wait for ever.
  */
 void streams_drain(struct native_streams *s, unsigned slot);
+
+/* Whether the thread has paused: what counts is in chunks that are FULL. */
+bool streams_has_paused(const struct native_streams *s, unsigned slot);
+
+/*
+ * Takes what is written in the chunks that are not FULL, of a thread that is in a system call, so
+ * that all of its packets are whole.
+ */
+void streams_take_written(struct native_streams *s, unsigned slot);
 
 /*
  * A look at the chunk that the thread is writing, after streams_drain(): s->bytes has the whole

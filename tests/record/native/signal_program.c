@@ -185,6 +185,12 @@ void ring_end(struct context *c)
 	(void)c;
 }
 
+/* Nobody asks for a pause here. */
+void pause_follow(struct context *c, uint64_t ip, bool traced)
+{
+	(void)c, (void)ip, (void)traced;
+}
+
 static void add_packet(enum packet_kind kind, uint64_t ip)
 {
 	if (program_seen->packet_count < SEEN_NUMBERS)
@@ -385,7 +391,8 @@ _Noreturn void program_end(void)
 
 static _Noreturn void begin_program(const struct registers *r, bool native)
 {
-	static struct runtime rt;
+	static struct native_header header;
+	static struct runtime rt = {.shared = &header};
 	static struct context c;
 	uint8_t *stack = memory_map(NULL, RUNTIME_STACK);
 

@@ -56,8 +56,6 @@ static void test_wishes(void **unused)
 	refuses(&config, matter)
 	REFUSES(trace.os, true, "kernel");
 	REFUSES(output.kcore, true, "kernel");
-	REFUSES(target.no_inherit, true, "children");
-	REFUSES(target.start_paused, true, "first instruction");
 	REFUSES(trace.psb_period, 3, "PSBs");
 	REFUSES(trace.cyc, true, "CYC");
 	REFUSES(backend.mark_loops, true, "loops");

@@ -115,6 +115,18 @@ static void all(void **state)
 			assert_ptr_equal(r.at, r.end);
 
 			r.at = at;
+			r.end = packets_psb_disabled(c, at);
+			assert_true(r.end - at <= PACKETS_MAX);
+			expect(&r, PTAH_PACKET_PSB);
+			if (tsc)
+				expect_tsc(&r, from, __rdtsc());
+			expect(&r, PTAH_PACKET_PSBEND);
+			/* SDM: the mode is reported before TIP.PGE. */
+			expect(&r, PTAH_PACKET_MODE_EXEC);
+			assert_int_equal(r.packet.u.exec.mode, PTAH_EXEC_64);
+			assert_ptr_equal(r.at, r.end);
+
+			r.at = at;
 			r.end = packets_enable(c, at, ip);
 			assert_true(r.end - at <= PACKETS_MAX);
 			if (tsc)

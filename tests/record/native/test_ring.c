@@ -133,6 +133,56 @@ static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
 		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + 1), chunk(0, n));
 }
 
+static void test_what_is_written_in_a_pause_is_not_published(void **unused)
+{
+	const struct native_chunk *trace = context.slot->chunks[NATIVE_LOG_TRACE];
+	const struct native_chunk *exits = context.slot->chunks[NATIVE_LOG_EXITS];
+
+	(void)unused;
+	ring_begin(&context);
+	assert_false(context.paused);
+	context.log += 5;
+	ring_pause(&context);
+	assert_true(context.paused && context.slot->paused);
+	assert_int_equal(trace[0].state, CHUNK_FULL);
+	assert_int_equal(trace[0].length, 5);
+	assert_int_equal(context.log, chunk(NATIVE_LOG_TRACE, 1));
+	/* Of this log, nothing was written. */
+	assert_int_equal(exits[0].state, CHUNK_FREE);
+	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
+	for (unsigned i = 0; i < 2 * NATIVE_CHUNKS; i++) {
+		memset(chunk(NATIVE_LOG_TRACE, 1), 1, NATIVE_CHUNK);
+		assert_ptr_equal(ring_next(&context, 0, chunk(0, 1) + 77), chunk(0, 1));
+	}
+	*chunk(NATIVE_LOG_EXITS, 0) = 1;
+	ring_resume(&context);
+	assert_false(context.paused || context.slot->paused);
+	assert_int_equal(trace[1].state, CHUNK_FREE);
+	assert_int_equal(context.log, chunk(NATIVE_LOG_TRACE, 1));
+	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
+	for (unsigned i = 0; i < NATIVE_CHUNK; i++)
+		assert_int_equal(chunk(NATIVE_LOG_TRACE, 1)[i], 0);
+	assert_int_equal(*chunk(NATIVE_LOG_EXITS, 0), 0);
+}
+
+static void test_a_thread_can_begin_and_end_in_a_pause(void **unused)
+{
+	(void)unused;
+	shared->paused = 1;
+	ring_begin(&context);
+	assert_true(context.paused && context.slot->paused);
+	context.log += 5;
+	context.exits_log += 4;
+	ring_end(&context);
+	for (unsigned log = 0; log < NATIVE_LOGS; log++)
+		assert_int_equal(context.slot->chunks[log][0].state, CHUNK_FREE);
+	assert_int_equal(context.slot->state, NATIVE_SLOT_ENDED);
+	/* The slot's next thread begins as the recorder wants it to. */
+	shared->paused = 0;
+	ring_begin(&context);
+	assert_false(context.paused || context.slot->paused);
+}
+
 #define ROUNDS (20 * NATIVE_CHUNKS)
 
 static void *read_chunks(void *unused)
@@ -180,6 +230,10 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(
 		test_the_end_is_where_the_pointer_was_before_it_was_poisoned, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_is_gone, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(test_what_is_written_in_a_pause_is_not_published,
+					    set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_a_thread_can_begin_and_end_in_a_pause, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_the_program_waits_for_a_slow_recorder, set_up,
 					    tear_down),

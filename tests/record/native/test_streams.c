@@ -346,6 +346,68 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 	}
 }
 
+/* It is in a system call, and what it has written before has arrived. */
+static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 10);
+	streams_drain(streams, SLOT);
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+	streams_take_written(streams, SLOT);
+	expect_packets(10);
+	streams_take_written(streams, SLOT);
+	expect_packets(10);
+	write_packets(11, 2 * NATIVE_CHUNK);
+	streams_drain(streams, SLOT);
+	streams_take_written(streams, SLOT);
+	expect_packets(10 + 2 * NATIVE_CHUNK);
+	write_packets(11 + 2 * NATIVE_CHUNK, 5);
+	ring_end(&context);
+	streams_finish(streams, SLOT);
+	expect_packets(15 + 2 * NATIVE_CHUNK);
+	assert_false(streams->damaged);
+}
+
+static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 10);
+	assert_false(streams_has_paused(streams, SLOT));
+	ring_pause(&context);
+	assert_true(streams_has_paused(streams, SLOT));
+	write_packets(1000, 3);
+	streams_take_written(streams, SLOT);
+	streams_finish(streams, SLOT);
+	expect_packets(10);
+	assert_true(streams->list[SLOT].closed);
+	assert_false(streams->damaged);
+	assert_int_equal(thread_at(SLOT)->paused, 0);
+	/* Nothing of it is left for the slot's next thread. */
+	context.slot->state = NATIVE_SLOT_ACTIVE;
+	begin();
+	write_packets(11, 10);
+	streams_finish(streams, SLOT);
+	expect_packets(20);
+}
+
+static void test_a_thread_goes_on_after_a_pause(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 10);
+	ring_pause(&context);
+	write_packets(1000, 2 * NATIVE_CHUNK);
+	ring_resume(&context);
+	write_packets(11, 10);
+	/* It is killed. */
+	streams_finish(streams, SLOT);
+	expect_packets(20);
+	assert_false(streams->list[SLOT].closed);
+	assert_false(streams->damaged);
+}
+
 /* Its thread would wait for ever for the message that the damage has swallowed. */
 static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
 {
@@ -373,6 +435,9 @@ int main(void)
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
+	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),
+	    TEST(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began),
+	    TEST(test_a_thread_goes_on_after_a_pause),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,6 +168,14 @@ uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
 	return at + 1;
 }
 
+void pause_follow(struct context *c, uint64_t ip, bool traced)
+{
+	assert_int_equal(ip, registers.rip);
+	assert_false(traced);
+	c->paused = !c->paused;
+	note("Z");
+}
+
 void ring_begin(struct context *c)
 {
 	c->log = (uint64_t)log_bytes;
@@ -587,6 +595,25 @@ static void test_a_signal_after_the_call_is_delivered_before_tracing_goes_on(voi
 	assert_true(CALL3(SYS_rt_sigprocmask, 0, 0, 0));
 	assert_string_equal(events, "-s+");
 	assert_int_equal(enabled_ip, 0x1234);
+}
+
+/* Nothing may be written between the call and that: the recorder reads what was written before. */
+static void test_a_pause_begins_and_ends_before_tracing_goes_on(void **unused)
+{
+	(void)unused;
+	shared->paused = 1;
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_string_equal(events, "-Z+");
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_string_equal(events, "-+");
+	shared->paused = 0;
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_string_equal(events, "-Z+");
+	/* A thread without a slot has nothing to pause. */
+	shared->paused = 1;
+	context.discards = true;
+	assert_true(CALL3(SYS_getpid, 0, 0, 0));
+	assert_string_equal(events, "-+");
 }
 
 static void test_the_first_effect_is_announced_once(void **unused)
@@ -1083,6 +1110,7 @@ int main(void)
 				   set_up),
 	    cmocka_unit_test_setup(test_a_signal_after_the_call_is_delivered_before_tracing_goes_on,
 				   set_up),
+	    cmocka_unit_test_setup(test_a_pause_begins_and_ends_before_tracing_goes_on, set_up),
 	    cmocka_unit_test_setup(test_the_first_effect_is_announced_once, set_up),
 	    cmocka_unit_test_setup(test_reading_what_the_program_opened_is_no_effect, set_up),
 	    cmocka_unit_test_setup(test_opening_a_fifo_is_an_effect, set_up),

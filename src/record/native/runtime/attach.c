@@ -40,6 +40,7 @@ void attach_control(struct runtime *rt)
 	control->held_entry = address_of((void (*)(void))leave_held);
 	control->window = (uintptr_t)signals_window_call + 2;
 	control->interrupted = offsetof(struct context, interrupted);
+	control->in_call = offsetof(struct context, in_call);
 	control->leaving = (uintptr_t)&rt->leaving;
 	control->left = (uintptr_t)&rt->left;
 	memory_control(rt);
@@ -119,16 +120,11 @@ static void end_rseq(const struct context *c)
 
 static _Noreturn void begin_thread(struct context *c, struct registers *r)
 {
-	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
-					 .value = c->discards ? 0 : slot_number(c),
-					 .address = (uintptr_t)&c->runtime->control};
-
 	end_rseq(c);
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
-	if (!c->discards)
-		message_send(c, &m, NULL);
+	context_report(c);
 	c->log = (uint64_t)packets_psb(c, (uint8_t *)c->log, r->rip);
 	signals_attach_thread(c);
 	signals_head(c, r, true);

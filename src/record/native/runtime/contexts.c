@@ -136,6 +136,17 @@ struct context *context_take_with(struct context *parent, struct native_thread *
 	return c;
 }
 
+void context_report(struct context *c)
+{
+	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
+					 .value = c->discards ? 0 : slot_number(c),
+					 .address = (uintptr_t)&c->runtime->control,
+					 .size = (uintptr_t)c};
+
+	if (!c->discards)
+		message_send(c, &m, NULL);
+}
+
 void context_give_back(struct context *c)
 {
 	if (!c->discards)

@@ -23,6 +23,8 @@ struct context *context_take(struct context *parent, uint64_t clone_flags);
 struct context *context_take_with(struct context *parent, struct native_thread *slot,
 				  uint64_t clone_flags);
 struct native_thread *slot_at(const struct runtime *rt, unsigned n);
+/* Reports the thread to the recorder, if it has a slot. Its log has begun. */
+void context_report(struct context *c);
 /* The thread could not be started. */
 void context_give_back(struct context *c);
 /* The thread ends. Its context may be another thread's at once. */

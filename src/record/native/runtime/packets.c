@@ -40,15 +40,32 @@ static uint8_t *put_tsc(const struct context *c, uint8_t *at)
 	return put(at, __builtin_ia32_rdtsc(), TSC_BYTES);
 }
 
-uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
+static uint8_t *put_psb(struct context *c, uint8_t *at)
 {
 	returns_forget(c);
 	for (unsigned i = 0; i < PSB_PAIRS; i++)
 		at = put(at, OPCODE_EXT | EXT_PSB << 8, 2);
-	at = put_tsc(c, at);
-	at = put(at, OPCODE_MODE | (LEAF_MODE_EXEC | MODE_EXEC_CS_L) << 8, 2);
-	at = put_ip(at, OPCODE_FUP, ip);
+	return put_tsc(c, at);
+}
+
+static uint8_t *put_mode(uint8_t *at)
+{
+	return put(at, OPCODE_MODE | (LEAF_MODE_EXEC | MODE_EXEC_CS_L) << 8, 2);
+}
+
+static uint8_t *put_psbend(uint8_t *at)
+{
 	return put(at, OPCODE_EXT | EXT_PSBEND << 8, 2);
+}
+
+uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
+{
+	return put_psbend(put_ip(put_mode(put_psb(c, at)), OPCODE_FUP, ip));
+}
+
+uint8_t *packets_psb_disabled(struct context *c, uint8_t *at)
+{
+	return put_mode(put_psbend(put_psb(c, at)));
 }
 
 uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)

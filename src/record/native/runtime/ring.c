@@ -50,7 +50,7 @@ static uint8_t *begin_chunk(struct context *c, unsigned log, uint64_t number)
 
 	if (c->discards)
 		number = 0;
-	else
+	else if (!c->paused)
 		wait_for_chunk(c, chunk_of(c, log, number));
 	bytes = (uint8_t *)c->slot + native_chunk_at(log, number);
 	c->logs[log].chunk = bytes;
@@ -76,22 +76,36 @@ static void guard_chunks(const struct context *c, unsigned log)
 			 NATIVE_PAGE, PROT_NONE, 0, 0, 0);
 }
 
-void ring_begin(struct context *c)
+/* Where the logs begin that are written next. */
+static void set_pointers(struct context *c)
 {
-	for (unsigned log = 0; log < logs_of(c); log++) {
-		guard_chunks(c, log);
-		begin_chunk(c, log, 0);
-	}
 	c->log = (uint64_t)c->logs[NATIVE_LOG_TRACE].chunk;
 	c->exits_log = (uint64_t)c->logs[NATIVE_LOG_EXITS].chunk;
 }
 
+static void set_paused(struct context *c, bool paused)
+{
+	c->paused = paused;
+	__atomic_store_n(&c->slot->paused, paused, __ATOMIC_RELEASE);
+}
+
+void ring_begin(struct context *c)
+{
+	set_paused(c,
+		   !c->discards && __atomic_load_n(&c->runtime->shared->paused, __ATOMIC_SEQ_CST));
+	for (unsigned log = 0; log < logs_of(c); log++) {
+		guard_chunks(c, log);
+		begin_chunk(c, log, 0);
+	}
+	set_pointers(c);
+}
+
 uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
 {
-	if (!c->discards) {
-		publish(c, log, end);
-		wake_recorder(c);
-	}
+	if (c->discards || c->paused)
+		return begin_chunk(c, log, c->logs[log].number);
+	publish(c, log, end);
+	wake_recorder(c);
 	return begin_chunk(c, log, c->logs[log].number + 1);
 }
 
@@ -101,15 +115,44 @@ bool ring_is_guard(const struct context *c, unsigned log, uint64_t address)
 	       address - ((uint64_t)c->logs[log].chunk + NATIVE_CHUNK) < NATIVE_PAGE;
 }
 
+/* True: something was written in the chunk. */
+static bool publish_written(struct context *c, unsigned log)
+{
+	const uint64_t trace = c->poisoned ? c->real_log : c->log;
+	const uint64_t end = log == NATIVE_LOG_TRACE ? trace : c->exits_log;
+
+	if (end == (uint64_t)c->logs[log].chunk)
+		return false;
+	publish(c, log, (const uint8_t *)end);
+	return true;
+}
+
+void ring_pause(struct context *c)
+{
+	for (unsigned log = 0; log < logs_of(c); log++)
+		if (publish_written(c, log))
+			begin_chunk(c, log, c->logs[log].number + 1);
+	set_pointers(c);
+	set_paused(c, true);
+	wake_recorder(c);
+}
+
+/* The recorder takes zeros at the end of a chunk for what was not written: see layout.h. */
+void ring_resume(struct context *c)
+{
+	for (unsigned log = 0; log < logs_of(c); log++)
+		__builtin_memset(c->logs[log].chunk, 0, NATIVE_CHUNK);
+	set_pointers(c);
+	set_paused(c, false);
+	wake_recorder(c);
+}
+
 void ring_end(struct context *c)
 {
-	const uint64_t ends[NATIVE_LOGS] = {c->poisoned ? c->real_log : c->log, c->exits_log};
-
 	if (c->discards)
 		return;
-	for (unsigned log = 0; log < logs_of(c); log++)
-		if (ends[log] != (uint64_t)c->logs[log].chunk)
-			publish(c, log, (const uint8_t *)ends[log]);
+	for (unsigned log = 0; log < logs_of(c) && !c->paused; log++)
+		publish_written(c, log);
 	__atomic_store_n(&c->slot->state, NATIVE_SLOT_ENDED, __ATOMIC_RELEASE);
 	wake_recorder(c);
 }

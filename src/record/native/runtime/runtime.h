@@ -108,6 +108,7 @@ struct context {
 	 */
 	bool in_call;
 	bool discards;		      /* nobody reads what this thread writes: there is no slot */
+	bool paused;		      /* nobody reads it for now: native_thread.paused */
 	struct native_thread *unread; /* its slot then */
 	uint32_t changes_seen; /* the last version of code whose time its log has: changes.c */
 	struct step step;
@@ -197,9 +198,31 @@ uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end);
 bool ring_is_guard(const struct context *c, unsigned log, uint64_t address);
 /* Publishes everything: the thread ends, or continues untraced. */
 void ring_end(struct context *c);
+/*
+ * Publishes everything; what is written from here on is discarded. After ring_resume() it counts
+ * again. Only between units. Both set c->log and c->exits_log.
+ */
+void ring_pause(struct context *c);
+void ring_resume(struct context *c);
+
+/* pause.c */
+/*
+ * Whether the recorder wants the thread to pause, or to go on after a pause. Called at heads,
+ * before the cache is entered.
+ */
+static inline bool pause_is_due(const struct context *c)
+{
+	const uint32_t *paused = &c->runtime->shared->paused;
+
+	return !c->discards && c->paused != (__atomic_load_n(paused, __ATOMIC_SEQ_CST) != 0);
+}
+/* Does so. traced: tracing is enabled, before and after it; else TIP.PGD stands in the log. */
+void pause_follow(struct context *c, uint64_t ip, bool traced);
 
 /* packets.c: packets that are put in between units. Each returns the new end. */
 uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip); /* PSB+, with TSC, MODE, FUP */
+/* Where tracing is not enabled: PSB+ with TSC, and the MODE packet of the TIP.PGE that follows. */
+uint8_t *packets_psb_disabled(struct context *c, uint8_t *at);
 uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip); /* TIP.PGE */
 uint8_t *packets_disable(struct context *c, uint8_t *at);	      /* TIP.PGD without an IP */
 /* An asynchronous event at `ip`: FUP, TIP.PGD. */

@@ -204,7 +204,8 @@ static bool wait_with_mask(struct context *c, const uint64_t call[7], int64_t *r
 	/* Faults that were sent wait here and not in the kernel: the mask may let them in. */
 	s->suspended = true;
 	signals_update(c);
-	if (c->pending && !s->ordinary.info.number) {
+	/* Not c->pending, which signals_stop() and the recorder set, too. */
+	if (signals_are_deliverable(s) && !s->ordinary.info.number) {
 		*result = -ERROR_INTERRUPTED;
 		return true;
 	}

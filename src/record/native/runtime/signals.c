@@ -111,8 +111,7 @@ void signals_apply_mask(struct context *c)
 	set_kernel_mask((s->ordinary.info.number ? ~UINT64_C(0) : s->blocked) & ~FAULTS);
 }
 
-/* Whether there is a signal that the mask lets through. */
-static bool is_any_deliverable(const struct signals *s)
+bool signals_are_deliverable(const struct signals *s)
 {
 	uint64_t mask = signals_current_mask(s);
 
@@ -126,7 +125,7 @@ void signals_update(struct context *c)
 {
 	/* A handler that comes between the two may set it, too. */
 	__atomic_store_n(&c->pending, false, __ATOMIC_SEQ_CST);
-	if (is_any_deliverable(c->signals))
+	if (signals_are_deliverable(c->signals))
 		__atomic_store_n(&c->pending, true, __ATOMIC_SEQ_CST);
 }
 
@@ -530,12 +529,14 @@ _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
 	uint8_t bytes[INSN_MAX_SIZE];
 	uint64_t address;
 
-	if (traced) {
+	if (traced)
 		signals_interrupt(c, r);
-	} else {
+	else
 		signals_deliver(c, r);
+	if (pause_is_due(c))
+		pause_follow(c, r->rip, traced);
+	if (!traced)
 		put(c, packets_enable(c, log_at(c), r->rip));
-	}
 	if (leave_is_due(c))
 		leave_too(c, r);
 	address = unit_enter(c, r->rip);

@@ -63,6 +63,8 @@ struct signals {
 };
 
 /* signals.c */
+/* Whether there is a signal that the mask lets through. */
+bool signals_are_deliverable(const struct signals *s);
 /* Whether a signal may now be delivered; sets c->pending. */
 void signals_update(struct context *c);
 /* Gives the kernel the mask that is due. */

@@ -4,6 +4,7 @@
  * the program's first instruction (inject.c). It makes the runtime and the context of the thread,
  * and enters the cache with the registers that the program begins with.
  */
+#include "record/native/runtime/contexts.h"
 #include "record/native/runtime/memory.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
@@ -73,17 +74,13 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	return c;
 }
 
-static void begin_thread(struct context *c, const struct native_handover *h)
+static void begin_thread(struct context *c)
 {
-	const struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
-					 .value = h->slot,
-					 .address = (uintptr_t)&c->runtime->control};
-
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	__atomic_store_n(&c->slot->state, NATIVE_SLOT_ACTIVE, __ATOMIC_RELEASE);
 	ring_begin(c);
-	message_send(c, &m, NULL);
+	context_report(c);
 	signals_begin(c);
 }
 
@@ -93,7 +90,7 @@ static _Noreturn void run(struct context *c, const struct native_handover *h)
 
 	for (unsigned i = 0; i < 16; i++)
 		r.general[i] = h->registers[i];
-	begin_thread(c, h);
+	begin_thread(c);
 	c->log = (uint64_t)(uintptr_t)packets_psb(c, (uint8_t *)(uintptr_t)c->log, r.rip);
 	signals_head(c, &r, true);
 }

@@ -397,6 +397,8 @@ void syscall_gate(struct context *c, struct registers *r)
 		c->interrupted = 0;
 	if (c->pending)
 		signals_deliver(c, r);
+	if (!begins && pause_is_due(c))
+		pause_follow(c, r->rip, false);
 	/* A log begins with PSB+, whose FUP says that tracing is on, and where. */
 	c->log = (uint64_t)(begins ? packets_psb(c, (uint8_t *)c->log, r->rip)
 				   : packets_enable(c, (uint8_t *)c->log, r->rip));

@@ -137,6 +137,19 @@ static void forget_others(struct context *c)
 	c->runtime->leaving = 0;
 }
 
+static bool is_alone(const struct context *c)
+{
+	return c->runtime->flags & NATIVE_ALONE;
+}
+
+/* Once for the recording. */
+static void note_left_out(struct context *c)
+{
+	if (!__atomic_exchange_n(&c->runtime->shared->left_out, 1, __ATOMIC_RELAXED))
+		message_text(c, NATIVE_MESSAGE_NOTE, 0,
+			     "children and threads of the command were left out, as was asked");
+}
+
 /* In the child of fork(): it is a process of its own from here on. */
 static void begin_child(struct context *c, const struct registers *r, struct native_thread *slot)
 {
@@ -144,6 +157,10 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
+	if (is_alone(c)) {
+		signals_forked(c);
+		signals_leave(c, r);
+	}
 	message_send(c, &m, NULL);
 	if (!slot) {
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
@@ -156,10 +173,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
-	m.type = NATIVE_MESSAGE_THREAD;
-	m.value = slot_number(c);
-	m.address = (uintptr_t)&c->runtime->control;
-	message_send(c, &m, NULL);
+	context_report(c);
 	signals_forked(c);
 }
 
@@ -167,9 +181,11 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 static bool call_fork(struct context *c, struct registers *r, const struct call *call)
 {
 	const uint64_t *w = call->words;
-	struct native_thread *slot = slot_claim(c);
+	struct native_thread *slot = is_alone(c) ? NULL : slot_claim(c);
 	int64_t result;
 
+	if (is_alone(c))
+		note_left_out(c);
 	take_locks(c);
 	/* The child returns here, on its copy of the runtime's stack: the program's comes below. */
 	if (call->treatment == SYSCALL_CLONE)
@@ -234,8 +250,6 @@ static _Noreturn void run_thread(void *argument)
 {
 	struct thread_start *start = argument;
 	struct context *c = start->context;
-	struct native_message m = {.type = NATIVE_MESSAGE_THREAD,
-				   .address = (uintptr_t)&c->runtime->control};
 
 	sys_call(__NR_arch_prctl, ARCH_SET_GS, (uint64_t)c, 0, 0, 0, 0);
 	__atomic_store_n(&c->tid, (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0),
@@ -243,10 +257,7 @@ static _Noreturn void run_thread(void *argument)
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
-	if (!c->discards) {
-		m.value = slot_number(c);
-		message_send(c, &m, NULL);
-	}
+	context_report(c);
 	signals_begin_thread(c);
 	c->log = (uint64_t)packets_psb(c, (uint8_t *)c->log, start->registers.rip);
 	signals_head(c, &start->registers, true);
@@ -264,7 +275,8 @@ static void call_thread(struct context *c, struct registers *r, const struct cal
 {
 	const uint64_t *w = call->words, all = ~UINT64_C(0);
 	const uint64_t given[5] = {w[1], w[2], w[3], w[4], w[5]};
-	struct context *child = context_take(c, w[1]);
+	struct context *child =
+	    is_alone(c) ? context_take_with(c, NULL, w[1]) : context_take(c, w[1]);
 	struct thread_start *start;
 	int64_t result;
 
@@ -272,7 +284,9 @@ static void call_thread(struct context *c, struct registers *r, const struct cal
 		syscall_return(r, call, -EAGAIN);
 		return;
 	}
-	if (child->discards)
+	if (is_alone(c))
+		note_left_out(c);
+	else if (child->discards)
 		note_lack_of_slots(c);
 	start = (struct thread_start *)((child->stack - sizeof(*start)) & ~UINT64_C(15));
 	start->context = child;
@@ -308,7 +322,8 @@ static _Noreturn void run_native_child(void *argument)
 	view.self = &view;
 	view.pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	view.tid = view.pid;
-	message_ask(&view, &m, NULL);
+	if (!is_alone(&view))
+		message_ask(&view, &m, NULL);
 	signals_leave(child->context, &child->registers);
 }
 
@@ -332,6 +347,8 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 		memory_unmap(c->runtime, stack, CHILD_STACK);
 		return;
 	}
+	if (is_alone(c))
+		note_left_out(c);
 	/* The child runs natively, in this memory. */
 	changes_give_back_all(c);
 	child->context = c;
