@@ -26,6 +26,8 @@ build threads
 takes native 'no Intel PT\|intel_pt'
 takes native '' --truth
 takes native '' --clock=host
+takes native '' --no-inherit
+takes native '' -D 100
 takes native '' --max-size=1M
 takes native '' --snapshot 1M
 takes native '' --stop-when-full --buffer 64K

@@ -216,7 +216,6 @@ void streams_take_written(struct native_streams *s, unsigned slot)
 
 	for (unsigned log = 0; log < logs_of(s); log++) {
 		const uint64_t number = s->list[slot].next[log];
-
 		size_t n;
 
 		if (__atomic_load_n(&t->chunks[log][number % NATIVE_CHUNKS].state,

@@ -75,6 +75,15 @@ called()
 # What is between is left out, however often.
 begin -- ./told
 told a
+commands disable
+# It waits for its input, and what it has done is in the file soon.
+looks=0
+until [ "$(executions alone)" = 1000 ]; do
+	looks=$((looks + 1))
+	[ $looks -lt 50 ] || fail "the trace before a pause is not in the file"
+	sleep 0.1
+done
+commands enable
 for i in 1 2 3; do
 	commands disable
 	told b
@@ -87,6 +96,18 @@ called 1 alone
 called 0 between
 called 3 after
 grep -q '^1 thread: decoded exactly' verify.txt || fail "$(cat verify.txt)"
+
+# A thread that makes no system calls pauses as well.
+rm -f pid
+begin -- sh -c 'echo $$ >pid; exec awk "BEGIN { for (;;) n++ }"'
+until [ -s pid ]; do sleep 0.05; done
+commands disable ping ping ping
+size=$(wc -c <perf.data)
+commands ping ping ping
+[ "$(wc -c <perf.data)" -lt $((size + 100000)) ] || fail "a thread without calls does not pause"
+kill "$(cat pid)"
+finished 143
+is_what_ran
 
 # Nothing is recorded before the first enable; the program may end in a pause.
 begin -D -1 -- ./told
