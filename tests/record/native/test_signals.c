@@ -9,6 +9,7 @@
 
 #include "record/native/runtime/sys.h"
 
+#include <cpuid.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -266,6 +267,37 @@ static void frame_program(void)
 }
 
 /*
+ * Of the registers that XSAVE has saved, XSTATE_BV says which are in the area; what is between
+ * them, and the place of those that are not, are undefined (SDM, "Operation of XSAVE"). Linux 6.12
+ * and later mark PKRU as being there in any case; if it is 0, its initial value, that is the same
+ * as if it were not.
+ */
+static void clear_unused_registers(uint8_t *fp, uint64_t size)
+{
+	static uint8_t kept[sizeof(((struct seen *)0)->frame)];
+	uint64_t used;
+
+	memcpy(&used, fp + FP_HEADER_AT, sizeof(used));
+	memcpy(kept, fp, FP_LEAST);
+	memset(kept + FP_LEAST, 0, size - FP_LEAST);
+	for (unsigned i = 2; i < 63; i++) {
+		unsigned bytes, at, flags, unused;
+
+		if (!(used & UINT64_C(1) << i))
+			continue;
+		__cpuid_count(13, i, bytes, at, flags, unused);
+		if (UINT64_C(1) << i == FP_PKRU)
+			bytes = sizeof(uint32_t);
+		assert_true(bytes && at >= FP_LEAST && at + bytes <= size);
+		memcpy(kept + at, fp + at, bytes);
+		if (UINT64_C(1) << i == FP_PKRU && !memcmp(fp + at, "\0\0\0", bytes))
+			used &= ~FP_PKRU;
+	}
+	memcpy(kept + FP_HEADER_AT, &used, sizeof(used));
+	memcpy(fp, kept, size);
+}
+
+/*
  * Bytes of a frame that the kernel leaves as they were on the stack. Of what is above the frame,
  * only the red zone is compared.
  */
@@ -279,6 +311,7 @@ static void clear_undefined(struct seen *s)
 	memset(f->context.machine.reserved, 0, sizeof(f->context.machine.reserved));
 	/* FXSAVE leaves these alone; the kernel's own words follow. */
 	memset(s->frame + fp_at + 416, 0, FP_SOFTWARE_AT - 416);
+	clear_unused_registers(s->frame + fp_at, fp->size);
 	s->frame_bytes = fp_at + fp->extended_size;
 	if (!frame_case.stack && !frame_case.nowhere)
 		s->frame_bytes += RED_ZONE;
