@@ -10,7 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#define LARGE_PAGE (2u << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* Whether the kernel can read a byte there. */
 static bool is_readable(const void *at)
@@ -128,6 +134,27 @@ static void test_full(void **state)
 	assert_false(memory_add(rt, 0x1000, 0x2000));
 }
 
+/* What the kernel is asked to do ahead of time changes nothing that can be read. */
+static void test_pages(void **state)
+{
+	struct runtime *rt = memory_begin(8);
+	uint8_t *code = memory_code(rt, (uintptr_t)test_pages, 4 * LARGE_PAGE);
+	unsigned char there[16] = {0};
+
+	(void)state;
+	assert_non_null(code);
+	code[5 * NATIVE_PAGE] = 0xc3;
+	memory_ready(code + 1, 16 * NATIVE_PAGE - 1);
+	assert_int_equal(mincore(code, 16 * NATIVE_PAGE, there), 0);
+	/* Linux has it since 5.14. */
+	for (unsigned i = 0; i < 16 && !madvise(code, 1, MADV_POPULATE_WRITE); i++)
+		assert_true(there[i] & 1);
+	memory_prefer_large(code, 4 * LARGE_PAGE);
+	for (size_t i = 0; i < 4 * LARGE_PAGE; i++)
+		assert_int_equal(code[i], i == 5 * NATIVE_PAGE ? 0xc3 : 0);
+	((void (*)(void))(uintptr_t)(code + 5 * NATIVE_PAGE))();
+}
+
 /* A large program at a low address needs more areas than chance finds room for. */
 static void test_many_areas(void **state)
 {
@@ -140,6 +167,7 @@ static void test_many_areas(void **state)
 		const uint64_t at = (uintptr_t)memory_code(rt, near, n);
 
 		assert_int_not_equal(at, 0);
+		assert_int_equal(at % LARGE_PAGE, 0);
 		assert_true(at > near && at + n - near < UINT64_C(1) << 30);
 	}
 }
@@ -147,9 +175,9 @@ static void test_many_areas(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_map),	 cmocka_unit_test(test_take),
-	    cmocka_unit_test(test_code), cmocka_unit_test(test_many_areas),
-	    cmocka_unit_test(test_full),
+	    cmocka_unit_test(test_map),	  cmocka_unit_test(test_take),
+	    cmocka_unit_test(test_code),  cmocka_unit_test(test_many_areas),
+	    cmocka_unit_test(test_pages), cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
