@@ -83,8 +83,12 @@ static int let_go(struct tracee *h, const struct inject_memory *m)
 /* After a failure: takes out of the process what was put into it. False: it cannot go on. */
 static bool let_go_natively(struct tracee *h)
 {
-	bool undone = h->held && tracee_close(h);
+	bool undone;
 
+	if (!h->held) /* nothing has been changed but the mask */
+		return !ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(h->mask), &h->mask) &&
+		       !ptrace(PTRACE_DETACH, h->pid, 0, h->stopped ? SIGSTOP : 0);
+	undone = tracee_close(h);
 	if (undone && h->shared)
 		undone = tracee_call(h, SYS_munmap, h->shared, h->shared_bytes, 0, 0, 0, 0) >= 0;
 	if (undone && h->base)

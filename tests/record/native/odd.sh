@@ -30,3 +30,16 @@ if command -v c++ >/dev/null; then
 	c++ -O1 -fnon-call-exceptions -o exceptions "$programs/exceptions.cc"
 	same ./exceptions
 fi
+
+# A 32-bit program is not followed, which a note says, and runs as alone.
+printf '.globl _start\n_start: mov $1, %%eax\n mov $3, %%ebx\n int $0x80\n' >small.s
+status=0
+as --32 -o small.o small.s 2>/dev/null && ld -m elf_i386 -o small small.o 2>/dev/null &&
+	{ ./small || status=$?; }
+if [ $status = 3 ]; then
+	record --recorder=native --truth -- sh -c './small; exit $(($? + 1))' >output.txt 2>errors.txt ||
+		status=$?
+	[ $status = 4 ] || fail "32 bits: status $status: $(cat errors.txt)"
+	exact
+	grep -q '^note: .*(small) is not recorded: .*32-bit' notes.txt || fail "32 bits: $(cat notes.txt)"
+fi
