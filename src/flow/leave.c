@@ -40,10 +40,12 @@ static bool knows_filter(const struct ptah_flow *f)
 
 /*
  * Walks to the branch to `to` at which tracing stopped: a direct branch with that target, or the
- * first branch that needs trace.
+ * first branch that needs trace. Where no branch leads there, execution came straight on (MOV CR3).
  */
 static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint64_t to)
 {
+	const bool branches = flow_branches_to(f, to);
+
 	for (;;) {
 		unsigned before, last_size;
 		int status = 0;
@@ -58,9 +60,9 @@ static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out,
 			flow_emit_error(f, out, status);
 			return WALK_ERROR;
 		}
-		if (node->ip == to)
+		if (node->ip == to && !branches)
 			return WALK_ARRIVED;
-		if (to > node->ip && to < node->end &&
+		if (!branches && to > node->ip && to < node->end &&
 		    code_locate(&f->code, node, to, &before, &last_size)) {
 			flow_emit_part(f, out, node, to, before, last_size);
 			return WALK_ARRIVED;
@@ -85,6 +87,8 @@ static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out,
 		}
 		flow_emit_block(f, out, node);
 		flow_pass_direct(f, node);
+		if (branches && node->insn_class != PTAH_INSN_OTHER && node->target == to)
+			return WALK_ARRIVED;
 	}
 }
 

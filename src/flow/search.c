@@ -35,6 +35,22 @@ bool flow_can_reach(struct ptah_flow *f, uint64_t ip)
 	return false;
 }
 
+bool flow_branches_to(struct ptah_flow *f, uint64_t ip)
+{
+	int status = 0;
+	struct code_node *node = flow_here(f, &status);
+
+	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
+		const bool direct = flow_is_direct(node);
+
+		if ((direct || node->insn_class == PTAH_INSN_COND) &&
+		    node->insn_class != PTAH_INSN_OTHER && node->target == ip)
+			return true;
+		node = direct ? flow_chain_next(f, node) : NULL;
+	}
+	return false;
+}
+
 /* The node after the direct branches from here; NULL: no code can be read there. */
 static const struct code_node *find_chain_end(struct ptah_flow *f)
 {

@@ -10,6 +10,8 @@
 
 /* Can the flow reach `ip` without a branch that needs trace? */
 bool flow_can_reach(struct ptah_flow *f, uint64_t ip);
+/* Whether a branch is ahead that can go to `ip`. */
+bool flow_branches_to(struct ptah_flow *f, uint64_t ip);
 
 /*
  * Do direct branches from here lead to an unseen branch? Then that branch may have led here before.

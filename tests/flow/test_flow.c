@@ -6,11 +6,12 @@
 
 /*
  * 0x401000: NOP x 8; PTWRITE EAX; NOP; JMP *RAX. 0x40100f: a loop that needs no
- * trace: NOP x 2; PTWRITE EAX; JMP 0x40100f.
+ * trace: NOP x 2; PTWRITE EAX; JMP 0x40100f. 0x401017: NOP; and a loop: NOP; JMP 0x401018.
+ * 0x40101b: the same with JNE 0x40101c.
  */
-static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
-			       0xf3, 0x0f, 0xae, 0xe0, 0x90, 0xff, 0xe0, 0x90,
-			       0x90, 0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xf8};
+static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xf3, 0x0f, 0xae,
+			       0xe0, 0x90, 0xff, 0xe0, 0x90, 0x90, 0xf3, 0x0f, 0xae, 0xe0, 0xeb,
+			       0xf8, 0x90, 0x90, 0xeb, 0xfd, 0x90, 0x90, 0x75, 0xfd};
 
 /* The same items, fed whole and in chunks of a byte, read one by one and many at once. */
 static void check(const struct ptah_event_config *events, const char *trace, const char *expected)
@@ -47,7 +48,8 @@ static void check(const struct ptah_event_config *events, const char *trace, con
 
 static const struct ptah_event_config plain = {.size = sizeof(plain)};
 
-#define ON_64 "PSB; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
+#define AT_64(ip) "PSB; MODE.Exec 64-bit; FUP " #ip "; PSBEND; "
+#define ON_64	  AT_64(0x401000)
 
 static void at_their_address(void **state)
 {
@@ -157,6 +159,25 @@ static void pause_at_a_psb(void **state)
 	}
 }
 
+/*
+ * SDM "FilterEn": tracing goes off where a taken branch leads, here to the second instruction,
+ * which was executed before: it was entered straight on. Only where no branch leads there it was
+ * not.
+ */
+static void off_by_a_branch_backwards(void **state)
+{
+	(void)state;
+	check(&plain, AT_64(0x401017) "TIP.PGD 0x401018",
+	      "psb status ip=401017; block ip=401017 to=40101b count=3; disabled to=401018; ");
+	check(&plain, AT_64(0x401018) "TIP.PGD 0x401018",
+	      "psb status ip=401018; block ip=401018 to=40101b count=2; disabled to=401018; ");
+	check(
+	    &plain, AT_64(0x40101b) "TIP.PGD 0x40101c",
+	    "psb status ip=40101b; block taken ip=40101b to=40101f count=3; disabled to=40101c; ");
+	check(&plain, AT_64(0x401000) "TIP.PGD 0x401004",
+	      "psb status ip=401000; block cut ip=401000 to=401004 count=4; disabled to=401004; ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +189,7 @@ int main(void)
 	    cmocka_unit_test(ticks),
 	    cmocka_unit_test(overflow_with_psb),
 	    cmocka_unit_test(pause_at_a_psb),
+	    cmocka_unit_test(off_by_a_branch_backwards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
