@@ -168,8 +168,11 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the recorder native is inside "
 				       "the program");
-	if (config->filter_count)
-		return recorder_refuse(why, no, "the recorder native has no address filters");
+	for (size_t i = 0; i < config->filter_count; i++)
+		if (config->filters[i].path &&
+		    strlen(config->filters[i].path) >= NATIVE_FILTER_PATH)
+			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+					       "the path of filter %zu is too long", i);
 	if (config->buffer.policy == PTAH_RECORD_SNAPSHOT && config->buffer.size &&
 	    config->buffer.size < SMALLEST_SNAPSHOT)
 		return recorder_refuse(why, no,

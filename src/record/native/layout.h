@@ -155,6 +155,17 @@ struct native_block {
 #define NATIVE_BLOCK_MAX   1024 /* the most bytes of code in one block */
 #define NATIVE_EXIT_BLOCKS 64	/* and the most blocks of an exit */
 
+#define NATIVE_FILTERS	   4
+#define NATIVE_FILTER_PATH 4096
+
+/* An address range: struct ptah_record_filter. */
+struct native_filter {
+	uint64_t start, size;
+	uint32_t mode; /* enum ptah_range_mode */
+	uint32_t unused;
+	char path[NATIVE_FILTER_PATH]; /* "": none, start is an address */
+};
+
 struct native_header {
 	/* Constant from the start on. */
 	uint32_t magic;
@@ -165,6 +176,8 @@ struct native_header {
 	uint8_t no_retcomp; /* no return is written as a TNT bit */
 	uint8_t tsc;	    /* TSC packets are written */
 	int32_t recorder_pid;
+	uint32_t filter_count;
+	struct native_filter filters[NATIVE_FILTERS];
 
 	/* Not 0: threads pause at their next head. Written by the recorder alone. */
 	uint32_t paused;

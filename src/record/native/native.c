@@ -1100,6 +1100,21 @@ static int start(struct ptah_recorder *recorder)
 
 /* ---- Opening and closing -------------------------------------------------------- */
 
+static void put_filters(struct native_header *h, const struct ptah_record_config *config)
+{
+	h->filter_count = (uint32_t)config->filter_count;
+	for (size_t i = 0; i < config->filter_count; i++) {
+		const struct ptah_record_filter *from = &config->filters[i];
+		struct native_filter *to = &h->filters[i];
+
+		to->mode = from->mode;
+		to->start = from->start;
+		to->size = simulated_filter_size(from);
+		if (from->path)
+			snprintf(to->path, sizeof(to->path), "%s", from->path);
+	}
+}
+
 static int create_memory(struct recording *r, const struct ptah_record_config *config)
 {
 	struct native_header *h;
@@ -1122,6 +1137,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->recorder_pid = getpid();
 	h->recorder_alive = 1;
 	h->paused = config->target.start_paused;
+	put_filters(h, config);
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
 }
 

@@ -161,12 +161,28 @@ void streams_drain(struct native_streams *s, unsigned slot)
 }
 
 /*
+ * Whether all that ran before the packet is in the log of exits, and nothing ran behind it: the
+ * runtime's own code has written it, outside of the cache. It has an address where code in the
+ * cache stored it, whose number comes after it.
+ */
+static bool closes(const struct ptah_packet *packet, bool before, bool *off)
+{
+	const bool keeps = packet->type == PTAH_PACKET_TSC;
+
+	*off = packet->type == PTAH_PACKET_TIP_PGD || (*off && keeps);
+	if (packet->type == PTAH_PACKET_TIP_PGD)
+		return packet->u.ip.ipc == PTAH_IPC_SUPPRESSED;
+	return packet->type == PTAH_PACKET_STOP || (keeps && (before || *off));
+}
+
+/*
  * How much of a chunk has been written whose thread died: the packets up to the last byte that is
  * not 0. The last packet may end with zeros of its own, so packets are counted from the beginning.
  */
 static size_t written_packets(const uint8_t *bytes, bool *closed)
 {
 	size_t last = NATIVE_CHUNK, at = 0;
+	bool off = false;
 
 	while (last && !bytes[last - 1])
 		last--;
@@ -177,7 +193,7 @@ static size_t written_packets(const uint8_t *bytes, bool *closed)
 		if (size <= 0)
 			break;
 		at += (size_t)size;
-		*closed = packet.type == PTAH_PACKET_TIP_PGD;
+		*closed = closes(&packet, *closed, &off);
 	}
 	return at;
 }

@@ -16,7 +16,8 @@ as_alone() {
 	wanted=0
 	"$@" >alone || wanted=$?
 	got=0
-	"$PTAH" record --recorder=native --truth -o run.data -- "$@" >recorded 2>errors || got=$?
+	"$PTAH" record --recorder=native --truth ${filter:+"--filter=$filter"} -o run.data -- "$@" \
+		>recorded 2>errors || got=$?
 	! grep -q qemu errors || fail "$*: $(cat errors)"
 	equal "status of $*" "$got" "$wanted"
 	cmp -s alone recorded || fail "$*: other output"
@@ -62,6 +63,17 @@ build rewriting "$PTAH_SOURCE/tests/record/programs/rewriting.c"
 verified ./changes
 verified ./rewriting
 verified ./signals
+
+# Tracing goes off and on: in the program alone, and in a library.
+filter='filter main@./changes'
+verified ./changes
+filter='filter main@./signals'
+verified ./signals
+libc=$(ldd /bin/true 2>/dev/null | awk '/libc\.so/ { print $3 }')
+filter=${libc:+filter *@$libc}
+verified sort -r numbers
+verified bash -c 'trap "echo caught" USR1; kill -USR1 $$; x=$(echo inner); echo $x'
+filter=
 
 # The areas are full.
 noted 'there is no memory for translated code' python3 -c 'import json; print(json.dumps([1, 2]))'

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the recorder native refuses beforehand: each reason by itself, and nothing else. */
 #include "record/native/check.h"
+#include "record/native/layout.h"
 
 #include "test.h"
 
@@ -38,7 +39,8 @@ static void refuses(const struct ptah_record_config *config, const char *matter)
 
 static void test_wishes(void **unused)
 {
-	static const struct ptah_record_filter filter = {.size = 1};
+	static char long_path[NATIVE_FILTER_PATH + 1];
+	struct ptah_record_filter filter = {.size = 1, .path = "program"};
 	struct ptah_record_config config = plain_config();
 	struct ptah_message why = {""};
 
@@ -79,7 +81,11 @@ static void test_wishes(void **unused)
 	config = plain_config();
 	config.filters = &filter;
 	config.filter_count = 1;
-	refuses(&config, "filters");
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
+	memset(long_path, 'a', NATIVE_FILTER_PATH);
+	filter.path = long_path;
+	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_BAD_OPTION);
+	assert_non_null(strstr(why.text, "path"));
 }
 
 static const struct native_host good = {.fsgsbase = true};

@@ -2,6 +2,7 @@
 /* The packets between units, as the library's decoder reads them. */
 #include "test.h"
 
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 
 #include <ptah/packet.h>
@@ -32,11 +33,36 @@ uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
 	return world->chunks[1];
 }
 
+/* Address filters: what they say of every address. */
+static bool has, ends;
+
+bool filter_has(const struct runtime *rt, uint64_t ip)
+{
+	(void)ip;
+	assert_ptr_equal(rt, &world->runtime);
+	return has && !ends;
+}
+
+bool filter_ends(const struct runtime *rt, uint64_t ip)
+{
+	(void)ip;
+	assert_ptr_equal(rt, &world->runtime);
+	return ends;
+}
+
+uint8_t *ring_stop(struct context *c, uint8_t *end)
+{
+	assert_ptr_equal(c, &world->context);
+	world->published = end;
+	return world->chunks[1];
+}
+
 static struct context *begin(bool tsc)
 {
 	memset(world, 0xa5, sizeof(*world));
 	world->calls = 0;
 	world->runtime.tsc = tsc;
+	world->runtime.filters = NULL;
 	world->context.runtime = &world->runtime;
 	world->context.logs[NATIVE_LOG_TRACE].chunk = world->chunks[0];
 	world->context.log = (uint64_t)(uintptr_t)world->chunks[0];
@@ -180,6 +206,96 @@ static void room(void **state)
 	}
 }
 
+static void expect_enable(struct reader *r, uint64_t ip)
+{
+	expect(r, PTAH_PACKET_MODE_EXEC);
+	assert_int_equal(r->packet.u.exec.mode, PTAH_EXEC_64);
+	expect_ip(r, PTAH_PACKET_TIP_PGE, ip);
+}
+
+/* SDM, Table "Packet Generation under Different Enable Conditions": nothing while FilterEn is 0. */
+static void filters(void **state)
+{
+	struct context *c = begin(true);
+	uint8_t *at = world->chunks[0];
+	struct reader r = {.at = at};
+	const uint64_t ip = 0x401000;
+
+	(void)state;
+	world->runtime.filters =
+	    (struct filters *)&has; /* only whether there are any counts here */
+	has = ends = false;
+	r.end = packets_begin(c, at, ip);
+	expect(&r, PTAH_PACKET_PSB);
+	expect(&r, PTAH_PACKET_TSC);
+	expect(&r, PTAH_PACKET_PSBEND);
+	assert_ptr_equal(r.at, r.end);
+	assert_ptr_equal(packets_async_disable(c, at, ip), at);
+	assert_ptr_equal(packets_disable(c, at), at);
+	r.at = at;
+	r.end = packets_mark(c, packets_enable(c, at, ip), ip);
+	expect(&r, PTAH_PACKET_TSC);
+	expect(&r, PTAH_PACKET_TSC);
+	assert_ptr_equal(r.at, r.end);
+	assert_false(filter_is_on(c));
+
+	has = true;
+	r.at = at;
+	r.end = packets_enable(c, at, ip);
+	expect(&r, PTAH_PACKET_TSC);
+	expect_enable(&r, ip);
+	/* A mark leaves it on, also outside of the ranges. */
+	has = false;
+	r.end = packets_mark(c, (uint8_t *)r.end, ip);
+	expect_ip(&r, PTAH_PACKET_FUP, ip);
+	expect(&r, PTAH_PACKET_TIP_PGD);
+	expect(&r, PTAH_PACKET_TSC);
+	expect_enable(&r, ip);
+	r.end = packets_disable(c, (uint8_t *)r.end);
+	expect(&r, PTAH_PACKET_TIP_PGD);
+	assert_ptr_equal(r.at, r.end);
+	assert_true(r.end - at <= PACKETS_MAX);
+	assert_false(filter_is_on(c));
+}
+
+/* TraceStop is the last packet. */
+static void stop(void **state)
+{
+	struct context *c = begin(true);
+	struct reader r = {.at = world->chunks[0]};
+
+	(void)state;
+	world->runtime.filters = (struct filters *)&has;
+	has = ends = true;
+	c->traced = false;
+	assert_ptr_equal(packets_enable(c, world->chunks[0], 0x401000), world->chunks[1]);
+	r.end = world->published;
+	expect(&r, PTAH_PACKET_TSC);
+	expect(&r, PTAH_PACKET_STOP);
+	assert_ptr_equal(r.at, r.end);
+}
+
+/* SDM, Table "TIP.PGD Packet Definition": the target of a branch that leaves a range is told. */
+static void branches(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		const bool before = i & 1, after = i & 2, indirect = i & 4;
+		uint8_t bytes[PACKETS_BRANCH];
+		struct reader r = {.at = bytes};
+
+		begin(true);
+		r.end = bytes + packets_branch(bytes, before, after, indirect, 0x401000);
+		if (before && !after)
+			expect_ip(&r, PTAH_PACKET_TIP_PGD, 0x401000);
+		else if (!before && after)
+			expect_enable(&r, 0x401000);
+		else if (before && indirect)
+			expect_ip(&r, PTAH_PACKET_TIP, 0x401000);
+		assert_ptr_equal(r.at, r.end);
+	}
+}
+
 static int prepare(void **state)
 {
 	(void)state;
@@ -196,6 +312,8 @@ static int finish(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(room)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(room),
+					   cmocka_unit_test(filters), cmocka_unit_test(stop),
+					   cmocka_unit_test(branches)};
 	return cmocka_run_group_tests(tests, prepare, finish);
 }

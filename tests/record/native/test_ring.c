@@ -124,6 +124,40 @@ static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **
 	assert_int_equal(context.slot->chunks[NATIVE_LOG_TRACE][0].length, 9);
 }
 
+/* Behind a stop range, until the thread ends: what it writes is not read, and its log stays. */
+static void test_a_log_that_was_stopped_ends_there(void **unused)
+{
+	const uint64_t bytes = native_slot_bytes(NATIVE_TRUTH);
+	struct native_thread *slot = context.slot;
+	uint8_t *at;
+
+	(void)unused;
+	context.unread = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_ptr_not_equal(context.unread, MAP_FAILED);
+	ring_begin(&context);
+	context.log = (uint64_t)ring_next(&context, 0, chunk(0, 0) + 50);
+	context.exits_log += 4;
+	at = ring_stop(&context, chunk(0, 1) + 7);
+	assert_ptr_equal(at, (uint8_t *)context.unread + native_chunk_at(0, 0));
+	context.log = (uint64_t)at;
+	for (unsigned n = 0; n < 3 * NATIVE_CHUNKS; n++)
+		context.log = (uint64_t)ring_next(&context, 0, at + 100);
+	context.log += 3;
+	context.exits_log += 40;
+	assert_ptr_equal(ring_stop(&context, at), at); /* another stop range */
+	assert_int_equal(slot->state, NATIVE_SLOT_ACTIVE);
+	assert_int_equal(slot->chunks[0][1].state, CHUNK_FREE);
+
+	ring_end(&context);
+	assert_int_equal(slot->state, NATIVE_SLOT_ENDED);
+	assert_int_equal(slot->current[0], 1);
+	assert_int_equal(slot->chunks[0][1].length, 7);
+	assert_int_equal(slot->chunks[1][0].length, 4);
+	assert_int_equal(slot->chunks[0][2].state, CHUNK_FREE);
+	munmap(context.unread, bytes);
+}
+
 static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
 {
 	(void)unused;
@@ -229,6 +263,8 @@ int main(void)
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(
 		test_the_end_is_where_the_pointer_was_before_it_was_poisoned, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_a_log_that_was_stopped_ends_there, set_up,
+					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_is_gone, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_what_is_written_in_a_pause_is_not_published,

@@ -5,6 +5,7 @@
  * the kernel's numbering say.
  */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/memory.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
@@ -133,6 +134,17 @@ void ring_end(struct context *c)
 	note("E");
 }
 
+void filter_update(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+}
+
+bool filter_has_stops(const struct runtime *rt)
+{
+	assert_ptr_equal(rt, &runtime);
+	return false;
+}
+
 uint8_t *packets_room(struct context *c, uint64_t ip)
 {
 	assert_int_equal(ip, registers.rip);
@@ -160,7 +172,7 @@ uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 	return at + 1;
 }
 
-uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
+uint8_t *packets_begin(struct context *c, uint8_t *at, uint64_t ip)
 {
 	assert_ptr_equal(at, (uint8_t *)c->log);
 	note("p");

@@ -125,7 +125,7 @@ static _Noreturn void begin_thread(struct context *c, struct registers *r)
 	c->slot->tid = c->tid;
 	ring_begin(c);
 	context_report(c);
-	c->log = (uint64_t)packets_psb(c, (uint8_t *)c->log, r->rip);
+	c->log = (uint64_t)packets_begin(c, (uint8_t *)c->log, r->rip);
 	signals_attach_thread(c);
 	signals_head(c, r, true);
 }

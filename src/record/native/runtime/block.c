@@ -4,13 +4,13 @@
  * of which stores the packets of the whole path first. While it runs, nothing else is written.
  */
 #include "record/native/runtime/copy.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
 #define TNT_OUTCOMES 6 /* in a TNT packet of one byte: SDM Vol. 3C, "Short TNT" */
 
-#define TIP_OPCODE 0x6d /* with 48 bits of address, which are extended with their sign */
-#define TIP_BYTES  7
+#define IP_BYTES 7 /* of a packet with an address */
 
 /* What is being translated. */
 struct block {
@@ -54,7 +54,7 @@ unsigned block_packets(const struct unit *u, unsigned n, unsigned last, uint8_t 
 {
 	unsigned size = 0, bits = 1, count = 0;
 
-	for (unsigned i = 0; i < n; i++) {
+	for (unsigned i = 0; i < n && !u->off; i++) {
 		const unsigned outcome = i + 1 == n ? last : u->pieces[i].outcome;
 
 		if (outcome == OUTCOME_NONE)
@@ -68,6 +68,18 @@ unsigned block_packets(const struct unit *u, unsigned n, unsigned last, uint8_t 
 	if (bits != 1)
 		bytes[size++] = (uint8_t)(bits << 1);
 	return size;
+}
+
+/* A taken branch by which tracing goes off has a TIP.PGD instead of its outcome. */
+unsigned block_exit_packets(const struct exit *exit, unsigned last, uint8_t bytes[UNIT_PACKETS])
+{
+	const struct unit *u = exit->unit;
+	unsigned n;
+
+	if (!exit_crosses(exit))
+		return block_packets(u, exit->pieces, last, bytes);
+	n = block_packets(u, exit->pieces, OUTCOME_NONE, bytes);
+	return n + packets_branch(bytes + n, !u->off, exit->traced, false, exit->target);
 }
 
 _Static_assert(UNIT_PIECES <= TNT_OUTCOMES * UNIT_TNT_MAX, "");
@@ -123,8 +135,16 @@ static struct exit *new_exit(struct block *b, unsigned kind, uint64_t branch, ui
 			      .kind = (uint8_t)kind,
 			      .pieces = (uint8_t)(b->piece + (b->code.count != 0)),
 			      .branch = branch,
-			      .target = target};
+			      .target = target,
+			      .traced = !b->u->off};
 	return exit;
+}
+
+/* The exit is a taken branch to its target. */
+static void set_taken(const struct block *b, struct exit *exit)
+{
+	exit->traced = filter_traces(b->c->runtime, exit->target);
+	exit->stops = filter_stops(b->c->runtime, exit->target);
 }
 
 /* The log's pointer comes to R11, in units that have the program's there. */
@@ -143,7 +163,7 @@ static bool has_truth(const struct block *b)
 /* Takes a number for the exit, which what was not even begun does not need. */
 static void number_exit(struct block *b, struct exit *exit)
 {
-	if (has_truth(b) && exit->pieces)
+	if (has_truth(b) && exit->pieces && !b->u->off)
 		exit->number = exits_describe(b->c, b->u, exit->pieces, 0, 0);
 }
 
@@ -155,13 +175,30 @@ static void emit_number(struct block *b, struct exit *exit, unsigned scratch)
 		emit_exit_number(&b->e, scratch, exit->number);
 }
 
-/* Stores the TNT packets. Returns how far the pointer has to move. */
+static uint64_t value_of(const uint8_t bytes[IP_BYTES])
+{
+	uint64_t value = 0;
+
+	for (unsigned i = 0; i < IP_BYTES; i++)
+		value |= (uint64_t)bytes[i] << 8 * i;
+	return value;
+}
+
+/*
+ * Stores the packets. Returns how far the pointer has to move. A packet with an address is stored
+ * at once, through RCX: the thread may be killed between two stores.
+ */
 static unsigned emit_packets(struct block *b, struct exit *exit)
 {
-	uint8_t bytes[UNIT_TNT_MAX];
-	const unsigned n = block_packets(b->u, exit->pieces, exit->outcome, bytes);
+	uint8_t bytes[UNIT_PACKETS];
+	const unsigned n = block_exit_packets(exit, exit->outcome, bytes);
+	const unsigned before = exit_crosses(exit) ? n - IP_BYTES : n;
 
-	emit_log_bytes(&b->e, 0, bytes, n);
+	emit_log_bytes(&b->e, 0, bytes, before);
+	if (before == n)
+		return n;
+	emit_constant_64(&b->e, EMIT_RCX, value_of(bytes + before));
+	emit_log_register(&b->e, (int32_t)before, EMIT_RCX);
 	return n;
 }
 
@@ -175,7 +212,7 @@ static void emit_advance(struct block *b, unsigned n)
 
 static bool has_returns(const struct block *b)
 {
-	return !b->c->runtime->no_retcomp;
+	return !b->c->runtime->no_retcomp && !b->u->off;
 }
 
 static bool is_call(const struct piece *piece)
@@ -227,8 +264,11 @@ static void emit_calls(struct block *b, const struct exit *exit, unsigned index,
 	if (n)
 		emit_save(&b->e, value, keep);
 	for (unsigned i = 0; i < n; i++)
-		emit_returns_push(&b->e, index, value, b->u->pieces[list[i]].end,
-				  (uintptr_t)b->stubs[list[i]]);
+		if (b->stubs[list[i]])
+			emit_returns_push(&b->e, index, value, b->u->pieces[list[i]].end,
+					  (uintptr_t)b->stubs[list[i]]);
+		else
+			emit_returns_forget(&b->e, index);
 	if (n)
 		emit_load(&b->e, value, keep);
 }
@@ -318,7 +358,7 @@ static void emit_direct(struct block *b, struct exit *exit)
 
 	begin_exit(b, exit);
 	take_log(b, exit);
-	exit->saves_rcx = has_truth(b) || has_open_calls(b, exit);
+	exit->saves_rcx = has_truth(b) || has_open_calls(b, exit) || exit_crosses(exit);
 	if (exit->saves_rcx)
 		emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	exit->again = here(b);
@@ -326,19 +366,28 @@ static void emit_direct(struct block *b, struct exit *exit)
 	if (!n && exit->target <= b->u->head)
 		emit_log_touch(&b->e); /* so that a loop of such exits can be stopped */
 	emit_number(b, exit, EMIT_RCX);
-	emit_calls(b, exit, EMIT_RCX, EMIT_RAX, CONTEXT_RAX);
+	if (!exit_crosses(exit))
+		emit_calls(b, exit, EMIT_RCX, EMIT_RAX, CONTEXT_RAX);
+	else if (has_returns(b))
+		emit_returns_forget(&b->e, EMIT_RCX);
 	emit_advance(b, n);
 	if (exit->saves_rcx)
 		emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_onward(b, exit);
 }
 
-/* Where returns from a call go on, with nothing left to store. */
+/*
+ * Where returns from a call go on, with nothing left to store. By which tracing goes off have a
+ * TIP.PGD, and no stub.
+ */
 static void emit_call_stub(struct block *b, unsigned piece)
 {
 	const uint64_t address = b->u->pieces[piece].end;
-	struct exit *exit = new_exit(b, EXIT_DIRECT, address, address);
+	struct exit *exit;
 
+	if (!filter_traces(b->c->runtime, address))
+		return;
+	exit = new_exit(b, EXIT_DIRECT, address, address);
 	exit->pieces = 0;
 	exit->begin = exit->taken = exit->again = here(b);
 	b->stubs[piece] = b->e.at;
@@ -390,6 +439,8 @@ static void emit_look_up(struct block *b, struct exit *exit)
 	unsigned n;
 
 	exit->again = here(b);
+	if (b->c->runtime->filters)
+		emit_save_8(&b->e, CONTEXT_TRACED, !b->u->off);
 	/* The target may be one at which the branch faults: then the gate looks for the branch. */
 	emit_save_32(&b->e, CONTEXT_EXIT, (uint32_t)(uintptr_t)b->e.at);
 	n = emit_packets(b, exit);
@@ -400,7 +451,7 @@ static void emit_look_up(struct block *b, struct exit *exit)
 		emit_returns_forget(&b->e, EMIT_RAX);
 	emit_advance(b, n);
 	emit_low_16(&b->e, EMIT_RAX, EMIT_RCX);
-	emit_jmp_table(&b->e, EMIT_RAX, CONTEXT_INDIRECT);
+	emit_jmp_table(&b->e, EMIT_RAX, b->u->off ? CONTEXT_INDIRECT_OFF : CONTEXT_INDIRECT);
 	exit->end = here(b);
 }
 
@@ -482,6 +533,8 @@ static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint
 	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code.addresses[i], target);
 
 	exit->outcome = (uint8_t)outcome;
+	if (outcome == OUTCOME_TAKEN)
+		set_taken(b, exit);
 	return exit;
 }
 
@@ -519,6 +572,8 @@ static void emit_end(struct block *b, uint64_t branch, uint64_t target, unsigned
 	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
 
 	exit->outcome = (uint8_t)outcome;
+	if (b->code.flow == INSN_CALL || b->code.flow == INSN_JMP || b->code.flow == INSN_RET)
+		set_taken(b, exit);
 	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
 		set_side(b, exit, emit_jmp_linkable(&b->e));
 	emit_direct(b, exit);
@@ -560,7 +615,8 @@ static void emit_last_return(struct block *b, unsigned i)
 	struct exit *match = NULL, *exit;
 
 	/* Its call is on the path: the stack has not got it. */
-	if (n && has_returns(b) && path_can_compare(b->c, b->u->pieces[list[n - 1]].end)) {
+	if (n && (has_returns(b) || b->u->off) &&
+	    path_can_compare(b->c, b->u->pieces[list[n - 1]].end)) {
 		emit_known_return(b, i, b->u->pieces[list[n - 1]].end);
 		emit_end(b, at, b->u->pieces[list[n - 1]].end, OUTCOME_TAKEN);
 		return;
@@ -773,36 +829,56 @@ bool block_make(struct context *c, struct unit *u, const struct path *path, stru
 }
 
 /*
- * Where indirect branches come to: RCX has the target, and the context has RCX and RAX. It is this
- * unit's head if their difference is 0. Then the TIP is stored; otherwise the gate looks further,
- * with the target in RCX + (-RAX).
+ * The packet that says where an indirect branch has come to, through RAX. Only the first store may
+ * fault, the one with the highest addresses.
  */
-bool block_make_prologue(struct unit *u, struct area *area)
+static void emit_arrival(struct emitter *e, const struct unit *u, struct prologue *p, bool from_off)
+{
+	uint8_t bytes[PACKETS_BRANCH];
+	const unsigned n = packets_branch(bytes, !from_off, !u->off, true, u->head);
+
+	if (!from_off && u->off)
+		emit_returns_forget(e, EMIT_RAX);
+	if (n)
+		emit_constant_64(e, EMIT_RAX, value_of(bytes + n - IP_BYTES));
+	p->store = (uint8_t)(e->at - p->start);
+	if (!n) {
+		emit_log_touch(e); /* so that loops of such branches can be stopped */
+		return;
+	}
+	emit_log_register(e, (int32_t)(n - IP_BYTES), EMIT_RAX);
+	emit_log_bytes(e, 0, bytes, n - IP_BYTES);
+	emit_log_advance(e, (int32_t)n);
+}
+
+/*
+ * Where indirect branches come to: RCX has the target, and the context has RCX and RAX. It is this
+ * unit's head if their difference is 0. Then the packet is stored; otherwise the gate looks
+ * further, with the target in RCX + (-RAX).
+ */
+bool block_make_prologue(struct unit *u, struct prologue *p, bool from_off, struct area *area)
 {
 	struct emitter e = {area->at, area->at + UNIT_ROOM, false};
 	uint8_t *here;
 
 	emit_align(&e, 16);
-	u->prologue = e.at;
+	p->start = e.at;
 	emit_constant_64(&e, EMIT_RAX, -u->head);
 	emit_sum(&e, EMIT_RCX, EMIT_RCX, EMIT_RAX);
 	here = emit_jrcxz(&e);
 	emit_jmp_context(&e, CONTEXT_GATE_INDIRECT);
 	emit_land_8(&e, here);
-	emit_constant_64(&e, EMIT_RAX, TIP_OPCODE | u->head << 8);
-	u->prologue_store = (uint8_t)(e.at - u->prologue);
-	emit_log_register(&e, 0, EMIT_RAX);
-	emit_log_advance(&e, TIP_BYTES);
-	u->prologue_end = (uint8_t)(e.at - u->prologue);
+	emit_arrival(&e, u, p, from_off);
+	p->end = (uint8_t)(e.at - p->start);
 	emit_load(&e, EMIT_RAX, CONTEXT_RAX);
 	emit_load(&e, EMIT_RCX, CONTEXT_RCX);
 	emit_jmp(&e, (uintptr_t)u->code);
-	u->prologue_last = (uint8_t)(e.at - u->prologue);
+	p->last = (uint8_t)(e.at - p->start);
 	if (e.failed) {
-		u->prologue = NULL;
+		p->start = NULL;
 		return false;
 	}
-	cache_mark(area, u->prologue, u);
+	cache_mark(area, p->start, u);
 	area->at = e.at;
 	return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The units of a process: found by their heads, and by addresses in the cache. */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
 #include "record/native/runtime/units.h"
@@ -222,11 +223,11 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
 
 /* Units */
 
-struct unit *cache_look_up(const struct cache *cache, uint64_t head)
+struct unit *cache_look_up(const struct cache *cache, uint64_t head, bool off)
 {
 	struct unit *u = cache->buckets[bucket_of(head)];
 
-	while (u && (u->head != head || u->dead))
+	while (u && (u->head != head || u->off != off || u->dead))
 		u = u->next;
 	return u;
 }
@@ -234,7 +235,8 @@ struct unit *cache_look_up(const struct cache *cache, uint64_t head)
 struct unit *cache_unit(struct context *c, uint64_t head)
 {
 	struct cache *cache = cache_of(c);
-	struct unit *u = cache ? cache_look_up(cache, head) : NULL;
+	const bool off = !filter_is_on(c);
+	struct unit *u = cache ? cache_look_up(cache, head, off) : NULL;
 	struct path path = {0};
 	struct area *area;
 	struct code code;
@@ -251,6 +253,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	if (code.count)
 		path_add(&path, head, &code);
 	u->head = head;
+	u->off = off;
 	if (!block_make(c, u, &path, area))
 		return NULL;
 	if (!note_unit(c, u))
@@ -272,6 +275,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 	if (!u)
 		return NULL;
 	u->head = exit->unit->head;
+	u->off = exit->unit->off;
 	u->parent = exit;
 	u->before = exit->pieces;
 	if (!block_make(c, u, path, area))
@@ -288,9 +292,10 @@ void cache_continue(struct context *c, struct exit *exit)
 	const struct unit *to;
 	struct unit *u = NULL;
 
-	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS)
+	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS ||
+	    exit_crosses(exit) || exit->stops)
 		return;
-	to = cache_look_up(cache, exit->target);
+	to = cache_look_up(cache, exit->target, exit->unit->off);
 	path.version = to ? to->version : 0;
 	path_take(&path, exit);
 	path_follow(c, &path, exit->target);
@@ -433,13 +438,17 @@ static void unlink_incoming(const struct cache *cache, struct unit *u)
 	u->incoming = NULL;
 }
 
-/* Threads that are running meanwhile look at their tables without the lock. */
-static void forget_prologue(struct runtime *rt, const struct unit *u)
+/*
+ * In all tables at this offset of the contexts. Threads that are running meanwhile look at them
+ * without the lock.
+ */
+static void forget_prologue(struct runtime *rt, const struct unit *u, const struct prologue *p,
+			    uint32_t table)
 {
-	for (struct context *c = rt->contexts; u->prologue && c; c = c->next) {
-		uint64_t *at = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT) + (u->head & 0xffff);
+	for (struct context *c = rt->contexts; p && p->start && c; c = c->next) {
+		uint64_t *at = (uint64_t *)((uint8_t *)c + table) + (u->head & 0xffff);
 
-		if (*at == (uintptr_t)u->prologue)
+		if (*at == (uintptr_t)p->start)
 			__atomic_store_n(at, (uintptr_t)gate_miss, __ATOMIC_RELAXED);
 	}
 }
@@ -474,7 +483,8 @@ static void forget(struct context *c, struct unit *u)
 			  (uintptr_t)unit_place(u->parent->unit, u->parent->begin));
 		u->parent->continued = NULL;
 	}
-	forget_prologue(c->runtime, u);
+	forget_prologue(c->runtime, u, &u->prologue, CONTEXT_INDIRECT);
+	forget_prologue(c->runtime, u, u->from_off, CONTEXT_INDIRECT_OFF);
 	remove(c->runtime->cache, u);
 }
 

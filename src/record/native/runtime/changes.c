@@ -2,10 +2,10 @@
 /* Code that changes: see changes.h. */
 #include "record/native/runtime/changes.h"
 
+#include "record/native/runtime/proc_maps.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
 
-#include <linux/fcntl.h>
 #include <linux/mman.h>
 #include <linux/uio.h>
 
@@ -13,19 +13,9 @@
 #define USER_END       (UINT64_C(1) << 47) /* beyond is the page of vsyscall, which no list has */
 #define FIRST_PAGES    NATIVE_LIMIT(1024u, 2u) /* room of the table, a power of two */
 #define FIRST_ROOM     NATIVE_LIMIT(256u, 1u)  /* of the list of mappings */
-#define BUFFER	       NATIVE_LIMIT(4096u, 16u)
 #define ARGUMENT_LEAST 4096u /* the kernel writes so many bytes at most where no size is given */
 #define ARGUMENT_MOST  (UINT64_C(1) << 32)
 #define VECTORS_MOST   NATIVE_LIMIT(64u, 1u)
-
-/* What is executable or shared, as /proc/self/maps has it. */
-struct mapping {
-	uint64_t start, end;
-	uint64_t offset, inode;
-	uint32_t device;
-	uint8_t protection; /* PROT_READ and others */
-	bool shared;
-};
 
 /* A page of code that may change, or one by which code elsewhere is written. */
 struct page {
@@ -41,7 +31,7 @@ struct page {
 };
 
 struct changes {
-	struct mapping *mappings;
+	struct mapping *mappings; /* what is executable or shared */
 	uint32_t mapping_count, mapping_room;
 	bool complete;	    /* no shared mapping is missing in the list */
 	bool cut_shared;    /* what was cut out of it last was shared */
@@ -52,7 +42,7 @@ struct changes {
 	uint64_t low, high; /* all pages that are held lie in here */
 	uint32_t version;   /* counts what was sent */
 	const char *refusal;
-	uint8_t buffer[BUFFER];
+	uint8_t buffer[PROC_MAPS_BUFFER];
 };
 
 static const char no_memory[] = "there is no memory for code that changes";
@@ -78,66 +68,7 @@ static void *grow(struct runtime *rt, void *old, size_t n, size_t size)
 	return array;
 }
 
-/* ---- /proc/self/maps --------------------------------------------------------- */
-
-struct reader {
-	uint64_t file;
-	uint8_t *buffer;
-	uint32_t at, end;
-	int last;
-};
-
-/* The next character; -1: the end. */
-static int next(struct reader *in)
-{
-	if (in->at == in->end) {
-		const int64_t got =
-		    sys_call(__NR_read, in->file, (uintptr_t)in->buffer, BUFFER, 0, 0, 0);
-
-		if (got <= 0)
-			return in->last = -1;
-		in->at = 0;
-		in->end = (uint32_t)got;
-	}
-	return in->last = in->buffer[in->at++];
-}
-
-static uint64_t read_number(struct reader *in, unsigned base)
-{
-	uint64_t n = 0;
-
-	for (;;) {
-		const int c = next(in);
-
-		if (c >= '0' && c <= '9')
-			n = n * base + (unsigned)(c - '0');
-		else if (base == 16 && c >= 'a' && c <= 'f')
-			n = n * base + (unsigned)(c - 'a') + 10;
-		else
-			return n;
-	}
-}
-
-/* A line: "start-end rwxp offset major:minor inode path". False: there are no more. */
-static bool read_mapping(struct reader *in, struct mapping *m)
-{
-	*m = (struct mapping){.start = read_number(in, 16)};
-	if (in->last < 0)
-		return false;
-	m->end = read_number(in, 16);
-	m->protection |= next(in) == 'r' ? PROT_READ : 0;
-	m->protection |= next(in) == 'w' ? PROT_WRITE : 0;
-	m->protection |= next(in) == 'x' ? PROT_EXEC : 0;
-	m->shared = next(in) == 's';
-	next(in);
-	m->offset = read_number(in, 16);
-	m->device = (uint32_t)(read_number(in, 16) << 20);
-	m->device |= (uint32_t)read_number(in, 16);
-	m->inode = read_number(in, 10);
-	while (in->last >= 0 && in->last != '\n')
-		next(in);
-	return true;
-}
+/* ---- Mappings that are executable or shared ------------------------------------ */
 
 static bool add_mapping(struct runtime *rt, struct changes *s, const struct mapping *m)
 {
@@ -159,23 +90,20 @@ static bool add_mapping(struct runtime *rt, struct changes *s, const struct mapp
 
 static void read_mappings(struct runtime *rt, struct changes *s)
 {
-	static const char path[] = "/proc/self/maps";
-	const int64_t file = sys_call(__NR_openat, (uint64_t)AT_FDCWD, (uintptr_t)path,
-				      O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	struct reader in = {.file = (uint64_t)file, .buffer = s->buffer};
+	struct proc_maps in;
 	struct mapping m;
 
-	if (sys_is_error(file)) {
+	if (!proc_maps_open(&in, s->buffer)) {
 		s->refusal = "the list of the program's mappings cannot be read";
 		return;
 	}
 	s->mapping_count = 0;
 	s->nothing = 0;
 	s->complete = true;
-	while (read_mapping(&in, &m))
+	while (proc_maps_next(&in, &m))
 		if ((m.shared || m.protection & PROT_EXEC) && !add_mapping(rt, s, &m))
 			break;
-	sys_call(__NR_close, (uint64_t)file, 0, 0, 0, 0, 0);
+	proc_maps_close(&in);
 }
 
 static struct mapping *find_mapping(const struct changes *s, uint64_t page)
@@ -438,7 +366,7 @@ void changes_mark(struct context *c, uint64_t head)
 	full = end - at < PACKETS_MAX;
 	if (full)
 		at = ring_next(c, NATIVE_LOG_TRACE, at);
-	at = packets_enable(c, packets_async_disable(c, at, head), head);
+	at = packets_mark(c, at, head);
 	c->log = (uint64_t)(full ? packets_psb(c, at, head) : at);
 }
 

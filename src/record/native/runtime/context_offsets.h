@@ -21,6 +21,7 @@
 #define CONTEXT_EXITS_LOG     0x58 /* pointer of the second log (NATIVE_TRUTH) */
 #define CONTEXT_INSIDE	      0x60 /* bytes: see struct context */
 #define CONTEXT_PENDING	      0x61
+#define CONTEXT_TRACED	      0x62
 #define CONTEXT_EXIT	      0x64 /* low half of an address in the last indirect exit */
 #define CONTEXT_RESUME	      0x68
 #define CONTEXT_TARGET	      0x70 /* of a return */
@@ -30,5 +31,8 @@
 #define CONTEXT_INDIRECT      0x1000
 #define CONTEXT_INDIRECT_BITS 16
 #define CONTEXT_BYTES	      (CONTEXT_INDIRECT + (8u << CONTEXT_INDIRECT_BITS))
+/* With address filters, a second table: for branches that run while nothing is traced. */
+#define CONTEXT_INDIRECT_OFF CONTEXT_BYTES
+#define CONTEXT_BYTES_OFF    (CONTEXT_BYTES + (8u << CONTEXT_INDIRECT_BITS))
 
 #endif

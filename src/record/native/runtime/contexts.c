@@ -5,6 +5,7 @@
  */
 #include "record/native/runtime/contexts.h"
 
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/sys.h"
 
 #include <linux/futex.h>
@@ -80,12 +81,12 @@ static struct context *take_free(struct context *c)
 
 static struct context *make(struct runtime *rt)
 {
-	struct context *c = memory_map(rt, CONTEXT_BYTES);
+	struct context *c = memory_map(rt, filter_context_bytes(rt));
 	uint8_t *stack = c ? memory_map(rt, STACK_BYTES) : NULL;
 
 	if (!stack) {
 		if (c)
-			memory_unmap(rt, c, CONTEXT_BYTES);
+			memory_unmap(rt, c, filter_context_bytes(rt));
 		return NULL;
 	}
 	c->self = c;
@@ -95,14 +96,20 @@ static struct context *make(struct runtime *rt)
 	return c;
 }
 
-/* Where there is no slot, a thread writes to memory of its own, which nobody reads. */
+/*
+ * Where there is no slot, a thread writes to memory of its own, which nobody reads; also when it
+ * has reached a stop range.
+ */
 static bool give_slot(struct context *c, struct native_thread *slot)
 {
+	const bool needs = !slot || filter_has_stops(c->runtime);
+
 	c->discards = !slot;
-	if (!slot && !c->unread)
+	c->stopped.slot = NULL;
+	if (needs && !c->unread)
 		c->unread = memory_map(c->runtime, native_slot_bytes(c->runtime->flags));
 	c->slot = slot ? slot : c->unread;
-	return c->slot;
+	return c->slot && (!needs || c->unread);
 }
 
 struct context *context_take(struct context *parent, uint64_t clone_flags)

@@ -269,6 +269,13 @@ static inline void emit_save_32(struct emitter *e, uint32_t offset, uint32_t val
 	emit_value(e, value, 4);
 }
 
+/* mov byte gs:[offset], value */
+static inline void emit_save_8(struct emitter *e, uint32_t offset, uint8_t value)
+{
+	emit_context(e, false, 0xc6, 0, offset);
+	emit_8(e, value);
+}
+
 /* mov reg, value: the shorter of mov r32, imm32 and movabs */
 static inline void emit_constant(struct emitter *e, unsigned reg, uint64_t value)
 {

@@ -4,6 +4,7 @@
  * and the program goes on there.
  */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
@@ -23,6 +24,7 @@ IS_AT(stack, CONTEXT_STACK);
 IS_AT(exits_log, CONTEXT_EXITS_LOG);
 IS_AT(inside, CONTEXT_INSIDE);
 IS_AT(pending, CONTEXT_PENDING);
+IS_AT(traced, CONTEXT_TRACED);
 IS_AT(exit, CONTEXT_EXIT);
 IS_AT(resume, CONTEXT_RESUME);
 IS_AT(target, CONTEXT_TARGET);
@@ -57,12 +59,14 @@ static void add_context(struct context *c)
 void unit_begin(struct context *c)
 {
 	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
+	const uint64_t entries =
+	    (filter_context_bytes(c->runtime) - CONTEXT_INDIRECT) / sizeof(*table);
 
 	c->gate_exit = (uintptr_t)gate_exit;
 	c->gate_indirect = (uintptr_t)gate_indirect;
 	c->gate_syscall = (uintptr_t)gate_syscall;
-	memory_ready(table, sizeof(*table) << CONTEXT_INDIRECT_BITS);
-	for (uint32_t i = 0; i < 1u << CONTEXT_INDIRECT_BITS; i++)
+	memory_ready(table, entries * sizeof(*table));
+	for (uint64_t i = 0; i < entries; i++)
 		table[i] = (uintptr_t)gate_miss;
 	for (unsigned i = 0; i < RETURNS; i++)
 		c->returns[i] = RETURNS_NONE;
@@ -129,6 +133,9 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t s
 
 	mend_log(c);
 	r->rip = exit->target;
+	c->traced = exit->traced;
+	if (exit->stops)
+		c->log = (uintptr_t)packets_stop(c, packets_room(c, r->rip));
 	if (exit->kind == EXIT_STOP) {
 		if (exit->number)
 			exits_log(c, exit->number);
@@ -136,7 +143,7 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t s
 	}
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	if (u && !exit->unit->dead)
+	if (u && !exit->unit->dead && !exit->stops)
 		lead_on(c, exit, u);
 	cache_unlock(c);
 	resume(c, r, u ? (uintptr_t)u->code : 0);
@@ -148,10 +155,25 @@ static bool is_canonical(uint64_t address)
 	return address + (UINT64_C(1) << 47) < UINT64_C(1) << 48;
 }
 
+/* The prologue of a unit for branches that are traced, or are not. NULL: there is no room. */
+static const uint8_t *require_prologue(struct context *c, struct unit *u, bool from_off)
+{
+	struct prologue *p = from_off ? u->from_off : &u->prologue;
+	struct area *area = p && p->start ? NULL : cache_area(c, u->head);
+
+	if (!p)
+		p = u->from_off = memory_take(c->runtime, sizeof(*p));
+	if (p && area)
+		block_make_prologue(u, p, from_off, area);
+	return p ? p->start : NULL;
+}
+
 _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64_t target)
 {
-	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
-	struct area *area = NULL;
+	const bool from_off = !filter_is_on(c);
+	uint64_t *table =
+	    (uint64_t *)((uint8_t *)c + (from_off ? CONTEXT_INDIRECT_OFF : CONTEXT_INDIRECT));
+	const uint8_t *prologue;
 	struct unit *u;
 
 	mend_log(c);
@@ -159,15 +181,12 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	if (!is_canonical(target) && unit_before_branch(c, r))
 		signals_step(c, r);
 	r->rip = target;
-	c->log = unit_put_tip(c, c->log, target);
+	c->log = unit_arrive(c, c->log, target, true);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	if (u && !u->prologue)
-		area = cache_area(c, target);
-	if (area)
-		block_make_prologue(u, area);
-	if (u && u->prologue)
-		table[target & 0xffff] = (uintptr_t)u->prologue;
+	prologue = u && !filter_stops(c->runtime, target) ? require_prologue(c, u, from_off) : NULL;
+	if (prologue)
+		table[target & 0xffff] = (uintptr_t)prologue;
 	cache_unlock(c);
 	resume(c, r, u ? (uintptr_t)u->code : 0);
 }
@@ -178,6 +197,7 @@ _Noreturn void gate_take_syscall(struct context *c, struct registers *r, uint64_
 
 	mend_log(c);
 	r->rip = exit->target;
+	c->traced = !exit->unit->off;
 	if (exit->number)
 		exits_log(c, exit->number);
 	syscall_gate(c, r);

@@ -10,6 +10,7 @@
  * change without a system call: changes.c sees to that, and is told of every call here.
  */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -112,6 +113,7 @@ static void report_executable(struct context *c, uint64_t start, uint64_t end)
 	    .type = NATIVE_MESSAGE_MAP, .address = start, .size = end - start};
 
 	add_executable(c->syscalls, start, end);
+	filter_update(c);
 	message_ask(c, &m, NULL);
 }
 

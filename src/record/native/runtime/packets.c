@@ -4,6 +4,7 @@
  * Addresses are written with 48 bits, sign-extended, as in the units' own packets: so none of them
  * depends on what stands before it.
  */
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 
 #include "packet/opcode.h"
@@ -60,29 +61,83 @@ static uint8_t *put_psbend(uint8_t *at)
 
 uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip)
 {
-	return put_psbend(put_ip(put_mode(put_psb(c, at)), OPCODE_FUP, ip));
+	at = put_psb(c, at);
+	if (filter_is_on(c))
+		at = put_ip(put_mode(at), OPCODE_FUP, ip);
+	return put_psbend(at);
 }
 
+/* With address filters each TIP.PGE has its MODE. */
 uint8_t *packets_psb_disabled(struct context *c, uint8_t *at)
 {
-	return put_mode(put_psbend(put_psb(c, at)));
+	at = put_psbend(put_psb(c, at));
+	return c->runtime->filters ? at : put_mode(at);
 }
 
+uint8_t *packets_begin(struct context *c, uint8_t *at, uint64_t ip)
+{
+	c->traced = filter_traces(c->runtime, ip);
+	at = packets_psb(c, at, ip);
+	return filter_stops(c->runtime, ip) ? packets_stop(c, at) : at;
+}
+
+/* Where tracing was off, a PSB+ may have come that had no MODE. */
+static uint8_t *put_enable(const struct context *c, uint8_t *at, uint64_t ip)
+{
+	return put_ip(c->runtime->filters ? put_mode(at) : at, OPCODE_TIP_PGE, ip);
+}
+
+/* The time is told in any case: the kernel may have mapped code. */
 uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 {
-	return put_ip(put_tsc(c, at), OPCODE_TIP_PGE, ip);
+	at = put_tsc(c, at);
+	c->traced = filter_traces(c->runtime, ip);
+	if (c->traced)
+		return put_enable(c, at, ip);
+	return filter_stops(c->runtime, ip) ? packets_stop(c, at) : at;
 }
 
 /* Without an IP: where the program went is not in the trace. */
 uint8_t *packets_disable(struct context *c, uint8_t *at)
 {
 	returns_forget(c);
+	if (!filter_is_on(c))
+		return at;
+	c->traced = false;
 	return put(at, OPCODE_TIP_PGD, 1);
 }
 
 uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip)
 {
-	return packets_disable(c, put_ip(at, OPCODE_FUP, ip));
+	return packets_disable(c, filter_is_on(c) ? put_ip(at, OPCODE_FUP, ip) : at);
+}
+
+uint8_t *packets_mark(struct context *c, uint8_t *at, uint64_t ip)
+{
+	const bool on = filter_is_on(c);
+
+	at = put_tsc(c, packets_async_disable(c, at, ip));
+	c->traced = on;
+	return on ? put_enable(c, at, ip) : at;
+}
+
+uint8_t *packets_stop(struct context *c, uint8_t *at)
+{
+	return ring_stop(c, put(at, OPCODE_EXT | EXT_STOP << 8, 2));
+}
+
+unsigned packets_branch(uint8_t bytes[PACKETS_BRANCH], bool before, bool after, bool indirect,
+			uint64_t target)
+{
+	uint8_t *at = bytes;
+
+	if (before && !after)
+		at = put_ip(at, OPCODE_TIP_PGD, target);
+	else if (!before && after)
+		at = put_ip(put_mode(at), OPCODE_TIP_PGE, target);
+	else if (before && indirect)
+		at = put_ip(at, OPCODE_TIP, target);
+	return (unsigned)(at - bytes);
 }
 
 uint8_t *packets_room(struct context *c, uint64_t ip)

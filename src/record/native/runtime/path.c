@@ -4,6 +4,7 @@
  * goes the way that was taken more often, through calls, and back from them: which return address
  * belongs to a return is known where the call is on the same path.
  */
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
@@ -92,6 +93,7 @@ void path_take(struct path *path, const struct exit *exit)
 		account(path, piece, last ? exit->target : u->pieces[i + 1].start);
 	}
 	path->uses_r11 = u->uses_r11;
+	path->off = u->off;
 }
 
 static unsigned times_taken(const struct cache *cache, const struct exit *exit)
@@ -102,9 +104,10 @@ static unsigned times_taken(const struct cache *cache, const struct exit *exit)
 }
 
 /* Which way a conditional branch goes: its outcome, or OUTCOME_NONE, if nobody knows. */
-static unsigned likely_outcome(const struct cache *cache, const struct piece *piece, uint64_t *next)
+static unsigned likely_outcome(const struct cache *cache, const struct piece *piece, bool off,
+			       uint64_t *next)
 {
-	const struct unit *u = cache_look_up(cache, piece->start);
+	const struct unit *u = cache_look_up(cache, piece->start, off);
 	const struct exit *not_taken, *taken;
 
 	if (!u || u->piece_count != 1 || u->exit_count != 2 || u->pieces[0].end != piece->end)
@@ -145,17 +148,29 @@ static bool find_next(const struct context *c, struct path *path, const struct c
 	case INSN_CALL:
 		return path->depth < DEPTH_MAX;
 	case INSN_JCC:
-		last->outcome = (uint8_t)likely_outcome(c->runtime->cache, last, next);
+		last->outcome = (uint8_t)likely_outcome(c->runtime->cache, last, path->off, next);
 		return last->outcome != OUTCOME_NONE;
 	case INSN_RET:
 		*next = path->depth ? path->returns[path->depth - 1] : 0;
-		if (!path->depth || c->runtime->no_retcomp || !path_can_compare(c, *next))
+		if (!path->depth || (c->runtime->no_retcomp && !path->off) ||
+		    !path_can_compare(c, *next))
 			return false;
 		last->outcome = OUTCOME_TAKEN;
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* Whether tracing goes on or off, or ends, where the last piece leads. */
+static bool crosses(const struct context *c, const struct path *path, uint64_t next)
+{
+	const struct piece *last = &path->pieces[path->count - 1];
+	const bool taken =
+	    last->outcome == OUTCOME_TAKEN || last->flow == INSN_JMP || last->flow == INSN_CALL;
+
+	return taken &&
+	       (filter_traces(c->runtime, next) == path->off || filter_stops(c->runtime, next));
 }
 
 /* Whether the path may go on at this address: not in loops within it, and not for ever. */
@@ -170,7 +185,9 @@ static bool may_go_on(const struct context *c, const struct path *path, uint64_t
 	for (unsigned i = path->lap; i < path->count; i++)
 		if (path->pieces[i].start == next)
 			return false;
-	u = cache_look_up(c->runtime->cache, next);
+	if (c->runtime->filters && crosses(c, path, next))
+		return false;
+	u = cache_look_up(c->runtime->cache, next, path->off);
 	return u && (int32_t)(u->version - path->version) <= 0;
 }
 

@@ -9,6 +9,7 @@
  *	a prologue		the branch was taken; the TIP is missing before its store
  */
 #include "record/native/runtime/copy.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
@@ -17,7 +18,7 @@
 #define RSP 4
 #define R11 11
 
-#define TIP_BYTES 7
+#define STOP_BYTES 2
 
 static uint8_t *pointer(uint64_t address)
 {
@@ -98,11 +99,6 @@ static uint64_t place_of(const struct unit *u, unsigned place)
 	return address_of(unit_place(u, place));
 }
 
-static bool is_in_prologue(const struct unit *u, uint64_t at)
-{
-	return u->prologue && is_within(at, u->prologue, u->prologue + u->prologue_last);
-}
-
 /* Has R11 the log's pointer at this address? Otherwise it is in the context. */
 static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
 {
@@ -115,6 +111,17 @@ static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
 	return e && (at >= place_of(u, e->taken) || at < place_of(u, e->begin));
 }
 
+/* The prologue of the unit that has this address; NULL: none. */
+static const struct prologue *prologue_at(const struct unit *u, uint64_t at)
+{
+	const struct prologue *both[] = {&u->prologue, u->from_off};
+
+	for (unsigned i = 0; i < 2; i++)
+		if (both[i] && is_within(at, both[i]->start, both[i]->start + both[i]->last))
+			return both[i];
+	return NULL;
+}
+
 bool unit_state(struct context *c, struct registers *r)
 {
 	const uint64_t at = r->rip;
@@ -123,7 +130,7 @@ bool unit_state(struct context *c, struct registers *r)
 
 	if (!u)
 		return false;
-	if (is_in_prologue(u, at)) {
+	if (prologue_at(u, at)) {
 		give_r11(c, r);
 		r->general[RAX] = c->rax;
 		r->general[RCX] = c->rcx;
@@ -175,14 +182,17 @@ static unsigned what_ran(struct context *c, const struct unit *u, uint64_t at, u
 void unit_cut(struct context *c, uint64_t cache_address)
 {
 	const struct unit *u = cache_find(c->runtime, cache_address);
-	uint8_t *at = packets_room(c, u ? u->head : 0), bytes[UNIT_TNT_MAX];
+	uint8_t *at, bytes[UNIT_TNT_MAX];
 	uint64_t start, end;
 	unsigned n, size;
 
+	if (u)
+		c->traced = !u->off;
+	at = packets_room(c, u ? u->head : 0);
 	if (!u)
 		return;
 	n = what_ran(c, u, cache_address, &start, &end);
-	if (c->runtime->flags & NATIVE_TRUTH && (n || start != end))
+	if (c->runtime->flags & NATIVE_TRUTH && !u->off && (n || start != end))
 		exits_log(c, exits_describe(c, u, n, start, end));
 	size = block_packets(u, n, n ? u->pieces[n - 1].outcome : OUTCOME_NONE, bytes);
 	for (unsigned i = 0; i < size; i++)
@@ -272,40 +282,54 @@ static uint64_t store(struct context *c, uint64_t log, const struct unit *u, con
 }
 
 /*
- * The TIP of an indirect branch, by hand: no PSB+ can come before it, because the decoder is at the
- * branch then; so a new chunk begins with the TIP, and a PSB+ follows.
+ * The packet of a branch that has arrived, by hand: no PSB+ can come before it, because the decoder
+ * is at the branch then; so a new chunk begins with the packet, and a PSB+ follows. In all cases
+ * there is room for `more` bytes behind it.
  */
-static uint64_t put_tip(struct context *c, uint64_t log, uint64_t target, bool *full)
+static uint64_t put_arrival(struct context *c, uint64_t log, const uint8_t *packet, unsigned n,
+			    unsigned more, bool *full)
 {
-	*full = ring_is_guard(c, NATIVE_LOG_TRACE, log + TIP_BYTES);
+	*full = ring_is_guard(c, NATIVE_LOG_TRACE, log + n + more);
 	if (*full)
 		log = address_of(ring_next(c, NATIVE_LOG_TRACE, pointer(log)));
-	pointer(log)[0] = 0x6d;
-	for (unsigned i = 1; i < TIP_BYTES; i++)
-		pointer(log)[i] = (uint8_t)(target >> 8 * (i - 1));
-	return log + TIP_BYTES;
+	for (unsigned i = 0; i < n; i++)
+		pointer(log)[i] = packet[i];
+	return log + n;
 }
 
-uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target)
+uint64_t unit_arrive(struct context *c, uint64_t log, uint64_t target, bool indirect)
 {
+	const bool before = filter_is_on(c), after = filter_traces(c->runtime, target);
+	const bool stops = filter_stops(c->runtime, target);
+	uint8_t packet[PACKETS_BRANCH];
+	const unsigned n = packets_branch(packet, before, after, indirect, target);
 	bool full;
 
-	log = put_tip(c, log, target, &full);
-	return full ? address_of(packets_psb(c, pointer(log), target)) : log;
+	log = put_arrival(c, log, packet, n, stops ? STOP_BYTES : 0, &full);
+	if (!after)
+		returns_forget(c);
+	c->traced = after;
+	if (full)
+		log = address_of(packets_psb(c, pointer(log), target));
+	return stops ? address_of(packets_stop(c, pointer(log))) : log;
 }
 
-/* At the store of a prologue's TIP. */
+/* At the store of a prologue. */
 static void finish_prologue(struct context *c, const struct unit *u, struct registers *r,
 			    uint64_t address, uint64_t *head)
 {
+	const struct prologue *p = prologue_at(u, r->rip);
 	const bool poisoned = is_poison(c, address);
 	const uint64_t log = poisoned ? unit_real_log(c, r->general[R11]) : r->general[R11];
+	uint8_t packet[PACKETS_BRANCH];
+	const unsigned n = packets_branch(packet, p == &u->prologue, !u->off, true, u->head);
 	bool full;
 
-	r->general[R11] = put_tip(c, log, u->head, &full);
+	r->general[R11] = put_arrival(c, log, packet, n, 0, &full);
+	c->traced = !u->off;
 	if (full)
 		r->general[R11] = address_of(put_psb(c, pointer(r->general[R11]), u));
-	r->rip = address_of(u->prologue + u->prologue_end);
+	r->rip = address_of(p->start + p->end);
 	if (!poisoned)
 		return;
 	c->log = r->general[R11];
@@ -313,6 +337,13 @@ static void finish_prologue(struct context *c, const struct unit *u, struct regi
 	r->general[RAX] = c->rax;
 	r->general[RCX] = c->rcx;
 	*head = u->head;
+}
+
+static bool is_prologue_store(const struct unit *u, uint64_t at)
+{
+	const struct prologue *p = prologue_at(u, at);
+
+	return p && at == address_of(p->start + p->store);
 }
 
 /*
@@ -323,18 +354,21 @@ static uint64_t finish_exit(struct context *c, const struct unit *u, const struc
 			    struct registers *r)
 {
 	uint64_t target = e->target;
-	uint8_t bytes[UNIT_TNT_MAX];
+	uint8_t bytes[UNIT_PACKETS];
 	const bool is_return = e->kind == EXIT_RETURN;
-	const unsigned n =
-	    block_packets(u, e->pieces, is_return ? OUTCOME_NONE : e->outcome, bytes);
+	const unsigned n = block_exit_packets(e, is_return ? OUTCOME_NONE : e->outcome, bytes);
 
 	c->log = store(c, unit_real_log(c, r->general[R11]), u, bytes, n);
 	if (e->number)
 		exits_log(c, e->number);
 	if (e->kind != EXIT_DIRECT) {
 		target = is_return ? c->target : r->general[RCX];
-		c->log = unit_put_tip(c, c->log, target);
+		c->log = unit_arrive(c, c->log, target, true);
 		r->general[RAX] = c->rax;
+	} else {
+		c->traced = e->traced;
+		if (e->stops)
+			c->log = address_of(packets_stop(c, packets_room(c, target)));
 	}
 	if (e->kind != EXIT_DIRECT || e->saves_rcx)
 		r->general[RCX] = c->rcx;
@@ -353,13 +387,14 @@ bool unit_log_fault(struct context *c, struct registers *r, uint64_t address, ui
 	*head = 0;
 	if (!u || (!poisoned && !exits && !ring_is_guard(c, NATIVE_LOG_TRACE, address)))
 		return false;
-	if (u->prologue && r->rip == address_of(u->prologue + u->prologue_store)) {
+	if (is_prologue_store(u, r->rip)) {
 		finish_prologue(c, u, r, address, head);
 		return true;
 	}
 	e = cache_find_exit(c->runtime, u, r->rip);
 	if (!e || r->rip < place_of(u, e->again))
 		return false; /* the program itself has touched that page */
+	c->traced = !u->off;
 	if (poisoned && e->kind != EXIT_SYSCALL && e->kind != EXIT_STOP) {
 		*head = finish_exit(c, u, e, r);
 		return true;
@@ -388,7 +423,7 @@ void unit_interrupt(struct context *c, uint64_t rip, uint64_t *r11)
 		return;
 	c->poisoned = true;
 	if (gate ? rip >= address_of(gate_log_loaded)
-		 : is_in_prologue(u, rip) || has_log(u, cache_find_exit(c->runtime, u, rip), rip)) {
+		 : prologue_at(u, rip) || has_log(u, cache_find_exit(c->runtime, u, rip), rip)) {
 		c->real_log = *r11;
 		*r11 = poison(c);
 	} else {

@@ -31,6 +31,7 @@
 
 struct context;
 struct changes;
+struct filters;
 struct runtime;
 struct unit;
 
@@ -49,13 +50,20 @@ struct log_position {
 struct step {
 	uint64_t from;
 	uint32_t number; /* in the log of exits */
-	bool repeats, indirect, pushes_flags;
+	bool repeats, indirect, jumps, pushes_flags;
 };
 
 enum context_state {
 	CONTEXT_FREE = 0, /* of no thread: the next one that begins may take it */
 	CONTEXT_RUNNING,
 	CONTEXT_OUT, /* the thread waits until all of them run on untraced */
+};
+
+/* ring.c: where the log of a thread ends that has reached a stop range. */
+struct stopped {
+	struct native_thread *slot; /* NULL: it has not */
+	struct log_position logs[NATIVE_LOGS];
+	uint64_t ends[NATIVE_LOGS];
 };
 
 #define RETURNS	     32
@@ -77,6 +85,11 @@ struct context {
 	 * it after the last C code and before it enters the cache.
 	 */
 	bool pending;
+	/*
+	 * With address filters, in the runtime's own code: tracing is on (filter.h). Indirect exits
+	 * store it for the gate; wherever else C code is entered, the unit says it.
+	 */
+	bool traced;
 	uint32_t exit;			/* CONTEXT_EXIT: for unit_before_branch() */
 	const struct registers *resume; /* for gate_resume() */
 	uint64_t target;		/* of a return, in its exit */
@@ -110,6 +123,7 @@ struct context {
 	bool discards;		      /* nobody reads what this thread writes: there is no slot */
 	bool paused;		      /* nobody reads it for now: native_thread.paused */
 	struct native_thread *unread; /* its slot then */
+	struct stopped stopped;
 	uint32_t changes_seen; /* the last version of code whose time its log has: changes.c */
 	struct step step;
 	uint8_t *description;	 /* exits.c: room for a message */
@@ -135,6 +149,7 @@ struct runtime {
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
 	struct changes *changes;   /* changes.c */
+	struct filters *filters;   /* filter.c; NULL: there are none */
 	struct handlers *handlers; /* signals.c */
 	bool attached;		   /* it has run before the recorder came */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
@@ -204,6 +219,11 @@ void ring_end(struct context *c);
  */
 void ring_pause(struct context *c);
 void ring_resume(struct context *c);
+/*
+ * The thread's logs end at `end`, and with c->exits_log; what it writes from now on is not read.
+ * Returns where that goes.
+ */
+uint8_t *ring_stop(struct context *c, uint8_t *end);
 
 /* pause.c */
 /*
@@ -220,13 +240,28 @@ static inline bool pause_is_due(const struct context *c)
 void pause_follow(struct context *c, uint64_t ip, bool traced);
 
 /* packets.c: packets that are put in between units. Each returns the new end. */
+/*
+ * While address filters have tracing off, they leave out what is only there while it is on: MODE
+ * and FUP of the PSB+, FUP, TIP.PGD.
+ */
 uint8_t *packets_psb(struct context *c, uint8_t *at, uint64_t ip); /* PSB+, with TSC, MODE, FUP */
 /* Where tracing is not enabled: PSB+ with TSC, and the MODE packet of the TIP.PGE that follows. */
 uint8_t *packets_psb_disabled(struct context *c, uint8_t *at);
-uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip); /* TIP.PGE */
-uint8_t *packets_disable(struct context *c, uint8_t *at);	      /* TIP.PGD without an IP */
+/* A log begins with a PSB+ at this address. */
+uint8_t *packets_begin(struct context *c, uint8_t *at, uint64_t ip);
+/* TIP.PGE, if the filters let `ip` be traced. In a stop range, the trace ends there. */
+uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip);
+uint8_t *packets_disable(struct context *c, uint8_t *at); /* TIP.PGD without an IP */
 /* An asynchronous event at `ip`: FUP, TIP.PGD. */
 uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip);
+/* FUP, TIP.PGD, TSC and TIP.PGE at a head: a time, at which tracing stays as it is. */
+uint8_t *packets_mark(struct context *c, uint8_t *at, uint64_t ip);
+/* TraceStop, at the end of the thread's trace. Tracing is off. */
+uint8_t *packets_stop(struct context *c, uint8_t *at);
+/* What a taken branch stores besides TNTs, if tracing is on before it and after it as given. */
+#define PACKETS_BRANCH 9
+unsigned packets_branch(uint8_t bytes[PACKETS_BRANCH], bool before, bool after, bool indirect,
+			uint64_t target);
 #define PACKETS_MAX	 64 /* the most bytes that one of them writes */
 #define PACKETS_OUTCOMES 16 /* and that unit_cut() writes before it */
 /* Makes room for both at c->log: changes chunks if need be. Only between units. */

@@ -5,6 +5,7 @@
  * and enters the cache with the registers that the program begins with.
  */
 #include "record/native/runtime/contexts.h"
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/memory.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
@@ -52,14 +53,16 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
 		return NULL;
 	attach_control(rt);
-	return rt;
+	return filter_begin(rt) ? rt : NULL;
 }
 
 static struct context *make_context(struct runtime *rt, const struct native_handover *h)
 {
-	struct context *c = memory_map(rt, CONTEXT_BYTES);
+	struct context *c = memory_map(rt, filter_context_bytes(rt));
 
-	if (!c)
+	if (c && filter_has_stops(rt))
+		c->unread = memory_map(rt, native_slot_bytes(rt->flags));
+	if (!c || (filter_has_stops(rt) && !c->unread))
 		return NULL;
 	c->self = c;
 	c->runtime = rt;
@@ -91,7 +94,7 @@ static _Noreturn void run(struct context *c, const struct native_handover *h)
 	for (unsigned i = 0; i < 16; i++)
 		r.general[i] = h->registers[i];
 	begin_thread(c);
-	c->log = (uint64_t)(uintptr_t)packets_psb(c, (uint8_t *)(uintptr_t)c->log, r.rip);
+	c->log = (uint64_t)(uintptr_t)packets_begin(c, (uint8_t *)(uintptr_t)c->log, r.rip);
 	signals_head(c, &r, true);
 }
 

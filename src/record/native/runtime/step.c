@@ -5,6 +5,7 @@
  * to an address that no processor allows, or not every one. It is part of the trace like all
  * others: the packets lead to it, and from it to the next unit's head.
  */
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/insn.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/signals.h"
@@ -31,10 +32,11 @@ void step_begin(struct context *c, const struct registers *r)
 	s->repeats = insn.rep;
 	s->indirect = insn.flow == INSN_CALL_INDIRECT || insn.flow == INSN_JMP_INDIRECT ||
 		      insn.flow == INSN_RET;
+	s->jumps = insn.flow == INSN_CALL || insn.flow == INSN_JMP;
 	s->pushes_flags =
 	    insn.encoding == INSN_LEGACY && !insn.opcode_map && insn.opcode == OPCODE_PUSHF;
 	/* Before it runs: it may change its own bytes. */
-	if (c->runtime->flags & NATIVE_TRUTH)
+	if (c->runtime->flags & NATIVE_TRUTH && filter_is_on(c))
 		s->number = exits_describe(c, NULL, 0, r->rip, r->rip + insn.size);
 }
 
@@ -60,6 +62,6 @@ void step_end(struct context *c, const struct registers *r)
 	returns_forget(c); /* it may have been a call or a return */
 	if (s->number)
 		exits_log(c, s->number);
-	if (s->indirect)
-		c->log = unit_put_tip(c, c->log, r->rip);
+	if (s->indirect || s->jumps)
+		c->log = unit_arrive(c, c->log, r->rip, s->indirect);
 }

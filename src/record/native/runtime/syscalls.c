@@ -400,6 +400,6 @@ void syscall_gate(struct context *c, struct registers *r)
 	if (!begins && pause_is_due(c))
 		pause_follow(c, r->rip, false);
 	/* A log begins with PSB+, whose FUP says that tracing is on, and where. */
-	c->log = (uint64_t)(begins ? packets_psb(c, (uint8_t *)c->log, r->rip)
+	c->log = (uint64_t)(begins ? packets_begin(c, (uint8_t *)c->log, r->rip)
 				   : packets_enable(c, (uint8_t *)c->log, r->rip));
 }

@@ -170,6 +170,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	}
 	c->slot = slot;
 	c->discards = false;
+	c->stopped.slot = NULL;
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
@@ -259,7 +260,7 @@ static _Noreturn void run_thread(void *argument)
 	ring_begin(c);
 	context_report(c);
 	signals_begin_thread(c);
-	c->log = (uint64_t)packets_psb(c, (uint8_t *)c->log, start->registers.rip);
+	c->log = (uint64_t)packets_begin(c, (uint8_t *)c->log, start->registers.rip);
 	signals_head(c, &start->registers, true);
 }
 

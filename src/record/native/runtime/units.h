@@ -15,6 +15,7 @@
 #define UNIT_ROOM    NATIVE_LIMIT(60u << 10, 16u << 10) /* cache memory that one may take */
 #define UNIT_SLOTS   (3u * UNIT_PIECES + 2u)		/* and so many slots of exits */
 #define UNIT_TNT_MAX 16					/* bytes of TNT packets at an exit */
+#define UNIT_PACKETS (UNIT_TNT_MAX + PACKETS_BRANCH)	/* and of all its packets */
 /*
  * An exit that was taken so often is continued. With a truth, which is for checking, that is soon,
  * so that also what runs for a short time is checked with paths.
@@ -107,6 +108,8 @@ struct exit {
 	uint8_t outcome;    /* enum outcome, of the last one's branch */
 	bool has_rcx : 1;   /* RCX is in the context from the beginning on */
 	bool saves_rcx : 1; /* EXIT_DIRECT: it is from the first store on */
+	bool traced : 1;    /* EXIT_DIRECT: tracing is on behind it */
+	bool stops : 1;	    /* and it leads into a stop range: always by the gate */
 	bool counts : 1;    /* the exit leads to it, or did until it was hot */
 };
 
@@ -114,6 +117,13 @@ struct exit {
 struct unit_insn {
 	uint8_t size, copied;
 	uint8_t scratch, saved, restore; /* struct copy */
+};
+
+/* Where indirect branches enter a unit. */
+struct prologue {
+	uint8_t *start; /* NULL: there is none yet */
+	/* In it: the packet's store; behind it; behind all of it. */
+	uint8_t store, end, last;
 };
 
 /*
@@ -128,21 +138,21 @@ struct unit {
 	uint32_t version;  /* changes_version() when it was made */
 	bool dead;	   /* forgotten: nothing leads here any more */
 	bool uses_r11;
+	bool off;		     /* it is not traced (filter.h), and stores nothing */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	struct exit *exits;
 	struct piece *pieces; /* none: the code at the head cannot be translated */
 	struct unit_insn *insns;
 	struct exit *parent; /* the exit that it continues; NULL: none */
 	struct exit *incoming;
-	uint8_t *prologue; /* where indirect branches enter; NULL: none yet */
+	struct prologue prologue;
+	struct prologue *from_off; /* for branches that are not traced; NULL: none yet */
 	/* Places: unit_place(). */
 	uint16_t code_at; /* `code` */
 	uint16_t first;	  /* the first copied instruction */
 	uint16_t code_end;
 	uint16_t insn_count;
 	uint8_t exit_count;
-	/* In the prologue: the TIP's store; behind it; behind all of it. */
-	uint8_t prologue_store, prologue_end, prologue_last;
 };
 
 /* Code of a unit, or its prologue, begins here. */
@@ -226,10 +236,10 @@ static inline struct exit *cache_slot_exit(const struct cache *cache, uint32_t s
 }
 
 /* cache.c: with the cache's lock, except cache_find() and cache_find_exit() */
-/* The unit of this head; NULL: there is none, and none can be made. */
+/* The unit of this head for the thread, which is traced or not; NULL: none can be made. */
 struct unit *cache_unit(struct context *c, uint64_t head);
-/* The same, but makes none. */
-struct unit *cache_look_up(const struct cache *cache, uint64_t head);
+/* The same, but makes none. off: one that is not traced. */
+struct unit *cache_look_up(const struct cache *cache, uint64_t head, bool off);
 /* Makes a unit that continues an exit, which was taken often, if that is possible. */
 void cache_continue(struct context *c, struct exit *exit);
 /* The unit that has this cache address, NULL: none. Needs no lock: areas and marks only grow. */
@@ -272,6 +282,7 @@ struct path {
 	unsigned depth;
 	uint32_t version; /* units that are newer are not taken into it */
 	bool uses_r11;
+	bool off; /* of units that are not traced */
 };
 
 /* The instructions of a piece. */
@@ -307,16 +318,27 @@ unsigned block_packets(const struct unit *u, unsigned n, unsigned last,
 		       uint8_t bytes[UNIT_TNT_MAX]);
 /* Writes the counter of an exit. False: there is no room. */
 bool block_make_counter(const struct cache *cache, struct exit *exit, struct area *area);
-/* Writes the prologue by which indirect branches enter the unit. False: there is no room. */
-bool block_make_prologue(struct unit *u, struct area *area);
+/* All packets of an exit; last: the outcome of its branch. */
+unsigned block_exit_packets(const struct exit *exit, unsigned last, uint8_t bytes[UNIT_PACKETS]);
+/* Whether tracing goes on or off at an exit. */
+static inline bool exit_crosses(const struct exit *exit)
+{
+	return exit->kind == EXIT_DIRECT && exit->traced == exit->unit->off;
+}
+/* Writes a prologue of the unit: `p`, which is the one for branches that are not traced if
+ * from_off. False: there is no room. */
+bool block_make_prologue(struct unit *u, struct prologue *p, bool from_off, struct area *area);
 
 /*
  * pcmap.c: the log's pointer, where `log` has the place of it that may be poisoned; it is not
  * poisoned any more.
  */
 uint64_t unit_real_log(struct context *c, uint64_t log);
-/* Stores a TIP at the log's pointer. Returns the new one. */
-uint64_t unit_put_tip(struct context *c, uint64_t log, uint64_t target);
+/*
+ * A taken branch arrives at its target: stores its packets at the log's pointer, but not TNTs.
+ * Returns the new one.
+ */
+uint64_t unit_arrive(struct context *c, uint64_t log, uint64_t target, bool indirect);
 
 /* gates.c: what gates.S calls, with the program's registers in *r. */
 _Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t slot);

@@ -5,6 +5,7 @@
  */
 #include "test.h"
 
+#include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/units.h"
@@ -48,6 +49,7 @@ static size_t chunk_bytes = NATIVE_CHUNK; /* of it, those that are used */
 static jmp_buf back;
 static uint64_t result;
 static unsigned interrupts;
+static bool stopped; /* the trace has ended at a stop range */
 
 /*
  * What runs between two units must leave the vector registers alone, which are the program's: no
@@ -127,7 +129,8 @@ uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n)
 
 static void keep(const uint8_t *end)
 {
-	for (const volatile uint8_t *p = chunk + NATIVE_CHUNK - chunk_bytes; p < end; p++)
+	for (const volatile uint8_t *p = chunk + NATIVE_CHUNK - chunk_bytes; p < end && !stopped;
+	     p++)
 		packets[packet_count++] = *p;
 }
 
@@ -144,6 +147,15 @@ uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
 {
 	(void)log;
 	keep(end);
+	return begin_chunk(c);
+}
+
+uint8_t *ring_stop(struct context *c, uint8_t *end)
+{
+	if (stopped)
+		return end;
+	keep(end);
+	stopped = true;
 	return begin_chunk(c);
 }
 
@@ -169,6 +181,14 @@ bool message_send(struct context *c, const struct native_message *m, const void 
 	(void)m;
 	(void)payload;
 	return true;
+}
+
+void message_text(struct context *c, uint32_t type, uint64_t address, const char *text)
+{
+	(void)c;
+	(void)type;
+	(void)address;
+	(void)text;
 }
 
 _Noreturn void leave_too(struct context *c, struct registers *r)
@@ -317,8 +337,8 @@ static void begin(void)
 		     -1, 0);
 	mprotect(chunk + NATIVE_CHUNK, 4096, PROT_NONE);
 	runtime.blob = (uintptr_t)mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	context =
-	    mmap(NULL, CONTEXT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	context = mmap(NULL, CONTEXT_BYTES_OFF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
 	context->self = context;
 	context->runtime = &runtime;
 	context->stack = (uintptr_t)map_stack() + STACK;
@@ -350,10 +370,11 @@ static void translate(program *p, uint64_t argument)
 
 	packet_count = chunks = 0;
 	interrupts = 0;
+	stopped = false;
 	*top = returns_to();
 	r.general[4] = (uintptr_t)top;
 	r.general[7] = argument;
-	context->log = (uintptr_t)packets_psb(context, begin_chunk(context), r.rip);
+	context->log = (uintptr_t)packets_begin(context, begin_chunk(context), r.rip);
 	if (!setjmp(back))
 		gate_resume(context, &r, unit_enter(context, r.rip));
 }
@@ -411,8 +432,73 @@ static void run_natively(program *p, uint64_t argument)
 	__builtin_unreachable();
 }
 
+/* Address filters */
+
+static struct native_header header;
+static uint32_t seed;
+
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % n;
+}
+
+static bool is_in(uint64_t ip, uint32_t mode, bool *any)
+{
+	bool in = false;
+
+	*any = false;
+	for (uint32_t i = 0; i < header.filter_count; i++) {
+		const struct native_filter *f = &header.filters[i];
+
+		*any |= f->mode == mode;
+		in |= f->mode == mode && ip - f->start < f->size;
+	}
+	return in;
+}
+
+/* As the SDM has it for FilterEn and TraceStop: a taken branch leads to ip. */
+struct tracing {
+	bool on, over;
+};
+
+static void arrive(struct tracing *t, uint64_t ip)
+{
+	bool any;
+
+	t->over |= is_in(ip, PTAH_RANGE_STOP, &any);
+	t->on = (is_in(ip, PTAH_RANGE_FILTER, &any) || !any) && !t->over;
+}
+
+static bool is_taken(const struct x86_insn *insn, uint64_t ip, uint64_t next)
+{
+	if (insn->insn_class == PTAH_INSN_OTHER)
+		return false;
+	return insn->insn_class != PTAH_INSN_COND || next != ip + insn->size;
+}
+
+/* n ranges about the code of a function; none begins and ends with instructions. */
+static void set_filters(uint32_t n, uint64_t code)
+{
+	memset(&header, 0, sizeof(header));
+	header.filter_count = n;
+	for (uint32_t i = 0; i < n; i++)
+		header.filters[i] = (struct native_filter){
+		    .mode = draw(8) ? PTAH_RANGE_FILTER : PTAH_RANGE_STOP,
+		    .start = code + draw(500) - 100,
+		    .size = 1 + draw(draw(2) ? 20 : 300),
+		};
+	runtime.shared = &header;
+	runtime.filters = NULL;
+	assert_true(filter_begin(&runtime));
+	unit_forget(context, 0, UINT64_MAX);
+	unit_begin(context);
+}
+
 static struct way step(program *p, uint64_t argument)
 {
+	struct tracing tracing = {.on = true};
+	struct x86_insn insn = {0};
 	struct path_hash hash = {0};
 	struct way path = {0};
 	struct user_regs_struct r;
@@ -427,17 +513,20 @@ static struct way step(program *p, uint64_t argument)
 		run_natively(p, argument);
 	waitpid(pid, &status, 0);
 	for (;;) {
-		struct x86_insn insn;
-
 		ptrace(PTRACE_GETREGS, pid, NULL, &r);
-		begun = begun || r.rip == (uintptr_t)p;
+		if (!begun && r.rip == (uintptr_t)p) {
+			begun = true;
+			arrive(&tracing, r.rip);
+		} else if (begun && is_taken(&insn, before, r.rip)) {
+			arrive(&tracing, r.rip);
+		}
 		if (r.rip == returns_to())
 			break;
 		if (begun) {
 			assert_false(
 			    x86_decode((const uint8_t *)r.rip, 15, r.rip, PTAH_EXEC_64, &insn));
 			/* A step is one repetition of a string instruction. */
-			if (!insn.rep || r.rip != before) {
+			if (tracing.on && (!insn.rep || r.rip != before)) {
 				path.instructions++;
 				path_hash_add(&hash, r.rip, r.rip + insn.size);
 			}
@@ -592,16 +681,19 @@ static uint64_t calls(uint64_t n)
 
 /* Judgement */
 
-static void compare_with(const struct way *w, program *p, uint64_t argument)
+static void check_decoded(const struct way *w)
 {
-	const struct way wanted = *w;
-	struct way got;
+	const struct way wanted = *w, got = decode();
 
-	translate(p, argument);
-	got = decode();
 	assert_int_equal(got.result, wanted.result);
 	assert_int_equal(got.instructions, wanted.instructions);
 	assert_int_equal(got.hash, wanted.hash);
+}
+
+static void compare_with(const struct way *wanted, program *p, uint64_t argument)
+{
+	translate(p, argument);
+	check_decoded(wanted);
 }
 
 static void judge(program *p, uint64_t argument)
@@ -676,13 +768,53 @@ static void test_interrupts(void **state)
 	printf("%u interrupts\n", total);
 }
 
+/* A range ends and begins anywhere in the code, also within an instruction. */
+static void test_filters(void **state)
+{
+	static const struct {
+		program *program;
+		uint64_t argument, code;
+	} programs[] = {
+	    {fibonacci, 9, (uintptr_t)fibonacci}, {loops, 100, (uintptr_t)loops},
+	    {indirect, 60, (uintptr_t)indirect},  {indirect, 60, (uintptr_t)add},
+	    {oddities, 10, (uintptr_t)oddities},
+	};
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	unsigned traced = 0, signals = 0;
+
+	(void)state;
+	arm();
+	for (unsigned i = 0; i < 100; i++) {
+		const unsigned k = i % (sizeof(programs) / sizeof(programs[0]));
+		struct way wanted;
+
+		seed = i;
+		set_filters(1 + draw(NATIVE_FILTERS), programs[k].code);
+		runtime.no_retcomp = draw(4) == 0;
+		wanted = step(programs[k].program, programs[k].argument);
+		traced += wanted.instructions != 0;
+		for (unsigned pass = 0; pass < 5; pass++) {
+			chunk_bytes = pass == 3 ? 160 + draw(30) : NATIVE_CHUNK;
+			if (pass >= 3)
+				setitimer(ITIMER_REAL, &often, NULL);
+			translate(programs[k].program, programs[k].argument);
+			setitimer(ITIMER_REAL, &never, NULL);
+			check_decoded(&wanted);
+			signals += interrupts;
+		}
+	}
+	chunk_bytes = NATIVE_CHUNK;
+	runtime.no_retcomp = false;
+	printf("%u were traced, %u interrupts\n", traced, signals);
+	assert_true(traced > 25);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_programs),
-	    cmocka_unit_test(test_chunks),
-	    cmocka_unit_test(test_system_calls),
-	    cmocka_unit_test(test_interrupts),
+	    cmocka_unit_test(test_programs),	 cmocka_unit_test(test_chunks),
+	    cmocka_unit_test(test_system_calls), cmocka_unit_test(test_interrupts),
+	    cmocka_unit_test(test_filters),
 	};
 
 	begin();
