@@ -4,7 +4,7 @@
 # stop, after which the command runs on.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
-kind= # --recorder=NAME: of what `begin` begins
+kind=--recorder=qemu # of what `begin` begins
 
 # Waits as long as the recorder runs.
 until_true()
@@ -76,7 +76,7 @@ finished 5
 exact
 
 # disable, enable: the file is complete.
-for kind in '' --recorder=native; do
+for kind in --recorder=qemu --recorder=native; do
 	# shellcheck disable=SC2086
 	"$PTAH" record -q --dry-run $kind true >dry.txt 2>&1 || continue
 	begin
@@ -89,7 +89,7 @@ for kind in '' --recorder=native; do
 	command_is_acknowledged enable || fail "no answer to enable"
 	finished 5
 done
-kind=
+kind=--recorder=qemu
 
 # By descriptors, which the command does not inherit. The process that gives commands may end.
 rm -f fds end
