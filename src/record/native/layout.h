@@ -47,6 +47,8 @@
 #define NATIVE_STRICT 2u /* tests: what would let the program run on untraced ends it instead */
 #define NATIVE_ALONE  4u /* children, and threads that begin later, are left out */
 
+#define NATIVE_STOPPED 2u /* native_thread.paused */
+
 /* Of a chunk; a futex word. The runtime waits while the next chunk is FULL. */
 enum native_chunk_state {
 	CHUNK_FREE = 0,
@@ -76,8 +78,9 @@ struct native_thread {
 	uint32_t state; /* enum native_thread_state */
 	int32_t pid, tid;
 	/*
-	 * Not 0: the thread has paused. All that counts is in chunks that are FULL; what stands in
-	 * its current chunks is discarded.
+	 * Not 0: the thread has paused, or with NATIVE_STOPPED come into a stop range, for good.
+	 * All that counts is in chunks that are FULL; what stands in its current chunks is
+	 * discarded.
 	 */
 	uint32_t paused;
 	/*

@@ -172,7 +172,7 @@ static bool follow(struct native_pauses *p, unsigned slot)
 	struct native_pause *e = &p->list[slot];
 
 	if (!s->used || streams_has_ended(p->streams, slot) ||
-	    streams_has_paused(p->streams, slot) == p->on)
+	    streams_has_stopped(p->streams, slot) || streams_has_paused(p->streams, slot) == p->on)
 		return true;
 	if (pauses_traces(p, s->tid))
 		return false;

@@ -220,6 +220,12 @@ static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, b
 				       : written_numbers(s->bytes);
 }
 
+bool streams_has_stopped(const struct native_streams *s, unsigned slot)
+{
+	return s->list[slot].used &&
+	       __atomic_load_n(&thread_of(s, slot)->paused, __ATOMIC_ACQUIRE) == NATIVE_STOPPED;
+}
+
 bool streams_has_paused(const struct native_streams *s, unsigned slot)
 {
 	return s->list[slot].used && __atomic_load_n(&thread_of(s, slot)->paused, __ATOMIC_ACQUIRE);

@@ -60,6 +60,8 @@ void streams_drain(struct native_streams *s, unsigned slot);
 
 /* Whether the thread has paused: what counts is in chunks that are FULL. */
 bool streams_has_paused(const struct native_streams *s, unsigned slot);
+/* Whether it has come into a stop range: it neither pauses nor goes on any more. */
+bool streams_has_stopped(const struct native_streams *s, unsigned slot);
 
 /*
  * Takes what is written in the chunks that are not FULL, of a thread that is in a system call, so

@@ -145,6 +145,25 @@ for how in f t e fte; do
 	called 2 after
 done
 
+# With address filters. A stop range that is reached in a pause does not count; after one that does,
+# nothing is left to pause.
+begin --filter 'filter alone, filter after, stop between' -- ./told
+told a
+commands disable
+told ab
+commands enable
+told cb
+commands disable
+told a
+commands enable
+told ac
+ended 6
+perf_agrees
+called 1 alone
+called 0 between
+called 1 after
+grep -q '^1 thread: decoded exactly' verify.txt || fail "filters: $(cat verify.txt)"
+
 # -i: neither children nor threads, but the programs that the command becomes.
 begin -i -- ./told
 told axe

@@ -105,7 +105,7 @@ static bool give_slot(struct context *c, struct native_thread *slot)
 	const bool needs = !slot || filter_has_stops(c->runtime);
 
 	c->discards = !slot;
-	c->stopped.slot = NULL;
+	c->stopped = NULL;
 	if (needs && !c->unread)
 		c->unread = memory_map(c->runtime, native_slot_bytes(c->runtime->flags));
 	c->slot = slot ? slot : c->unread;

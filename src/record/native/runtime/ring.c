@@ -147,45 +147,32 @@ void ring_resume(struct context *c)
 	wake_recorder(c);
 }
 
+/* Everything is published, so that nothing depends on how the thread ends. */
 uint8_t *ring_stop(struct context *c, uint8_t *end)
 {
 	if (c->discards || c->paused || !c->unread)
 		return end;
-	c->stopped.slot = c->slot;
-	c->stopped.ends[NATIVE_LOG_TRACE] = (uint64_t)end;
-	c->stopped.ends[NATIVE_LOG_EXITS] = c->exits_log;
-	for (unsigned log = 0; log < NATIVE_LOGS; log++)
-		c->stopped.logs[log] = c->logs[log];
+	c->log = (uint64_t)end;
+	for (unsigned log = 0; log < logs_of(c); log++)
+		if (publish_written(c, log))
+			begin_chunk(c, log, c->logs[log].number + 1);
+	__atomic_store_n(&c->slot->paused, NATIVE_STOPPED, __ATOMIC_RELEASE);
+	wake_recorder(c);
+	c->stopped = c->slot;
 	c->slot = c->unread;
 	c->discards = true;
 	ring_begin(c);
 	return (uint8_t *)c->log;
 }
 
-/* Back to where the log of a thread ended that was stopped. */
-static void take_stopped(struct context *c)
-{
-	c->slot = c->stopped.slot;
-	c->stopped.slot = NULL;
-	c->discards = c->poisoned = false;
-	for (unsigned log = 0; log < NATIVE_LOGS; log++)
-		c->logs[log] = c->stopped.logs[log];
-	c->log = c->stopped.ends[NATIVE_LOG_TRACE];
-	c->exits_log = c->stopped.ends[NATIVE_LOG_EXITS];
-}
-
-static void publish_rest(struct context *c)
-{
-	for (unsigned log = 0; log < logs_of(c) && !c->paused; log++)
-		publish_written(c, log);
-	__atomic_store_n(&c->slot->state, NATIVE_SLOT_ENDED, __ATOMIC_RELEASE);
-	wake_recorder(c);
-}
-
 void ring_end(struct context *c)
 {
-	if (c->stopped.slot)
-		take_stopped(c);
-	if (!c->discards)
-		publish_rest(c);
+	struct native_thread *slot = c->stopped ? c->stopped : c->slot;
+
+	if (c->discards && !c->stopped)
+		return;
+	for (unsigned log = 0; log < logs_of(c) && !c->discards && !c->paused; log++)
+		publish_written(c, log);
+	__atomic_store_n(&slot->state, NATIVE_SLOT_ENDED, __ATOMIC_RELEASE);
+	wake_recorder(c);
 }

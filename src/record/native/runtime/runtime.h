@@ -59,13 +59,6 @@ enum context_state {
 	CONTEXT_OUT, /* the thread waits until all of them run on untraced */
 };
 
-/* ring.c: where the log of a thread ends that has reached a stop range. */
-struct stopped {
-	struct native_thread *slot; /* NULL: it has not */
-	struct log_position logs[NATIVE_LOGS];
-	uint64_t ends[NATIVE_LOGS];
-};
-
 #define RETURNS	     32
 #define RETURNS_NONE 1 /* -1 is not an address to which a program can return */
 
@@ -123,7 +116,8 @@ struct context {
 	bool discards;		      /* nobody reads what this thread writes: there is no slot */
 	bool paused;		      /* nobody reads it for now: native_thread.paused */
 	struct native_thread *unread; /* its slot then */
-	struct stopped stopped;
+	struct native_thread
+	    *stopped;	       /* its slot before it came into a stop range; NULL: it has not */
 	uint32_t changes_seen; /* the last version of code whose time its log has: changes.c */
 	struct step step;
 	uint8_t *description;	 /* exits.c: room for a message */

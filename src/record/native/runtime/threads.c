@@ -170,7 +170,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	}
 	c->slot = slot;
 	c->discards = false;
-	c->stopped.slot = NULL;
+	c->stopped = NULL;
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
