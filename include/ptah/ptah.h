@@ -23,6 +23,7 @@
 #include <ptah/hal.h>
 #include <ptah/host.h>
 #include <ptah/image.h>
+#include <ptah/live.h>
 #include <ptah/machine.h>
 #include <ptah/model.h>
 #include <ptah/packet.h>
