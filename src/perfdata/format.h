@@ -256,6 +256,7 @@ enum perfdata_feature {
 #define PERFDATA_PTAH_PAGE	  5
 #define PERFDATA_PTAH_GUEST_MAP	  6
 #define PERFDATA_PTAH_SPACE	  7
+#define PERFDATA_PTAH_ROUND	  8 /* a round of the recorder has ended */
 #define PERFDATA_PTAH_TRUTH_SIZE  64
 #define PERFDATA_PTAH_CODE_HEADER 24
 #define PERFDATA_PTAH_PAGE_HEADER 8

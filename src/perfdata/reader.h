@@ -99,6 +99,20 @@ struct perfdata_records {
 int perfdata_open_records(const struct perfdata_records *config, struct perfdata_file **file,
 			  struct ptah_message *why);
 
+/*
+ * A recording without a file, whose records come one by one, as through a pipe. `name` is that of
+ * the recording in messages. Times, events and features are known once their records have come.
+ */
+int perfdata_open_pushed(const char *name, struct perfdata_file **file);
+
+/*
+ * Reads a record of `size` bytes. 1; 0: it is not used. It points into `bytes`, and so may the
+ * recording if *keep: then they must stay until it is closed. Trace after a record (AUXTRACE,
+ * HEADER_TRACING_DATA) is the caller's. PTAH_E_BAD_FILE; PTAH_E_FOREIGN for compressed records.
+ */
+int perfdata_push(struct perfdata_file *file, const uint8_t *bytes, size_t size,
+		  struct perfdata_record *record, bool *keep, struct ptah_message *why);
+
 /* Reads the next record that is used. Returns 1, 0 at the end, or an error. */
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);

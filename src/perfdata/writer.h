@@ -261,6 +261,13 @@ int perfdata_add_space(struct perfdata_writer *w, uint64_t cr3, uint64_t tsc, co
 
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
 
+/*
+ * A round of the recorder has ended: it has taken all records that were written before the round
+ * began, and then trace (docs/live.md). Written for a callback and through a pipe, and not while
+ * nothing happens.
+ */
+int perfdata_end_round(struct perfdata_writer *w);
+
 int perfdata_writer_flush(struct perfdata_writer *w);
 /* The first failure, or 0; and its sentence, or NULL. */
 int perfdata_writer_status(const struct perfdata_writer *w);

@@ -62,6 +62,8 @@ struct perfdata_writer {
 	struct perfdata_clock clock;
 	uint64_t size;	     /* bytes of the data section, written or buffered */
 	uint64_t trace_size; /* bytes of trace among them, without padding */
+	uint64_t round_end;  /* `size` after the last mark of a round */
+	bool round_full;     /* something was written in the round that this mark ended */
 	/*
 	 * Where the file can be cut when no more can be written: after the last record that is
 	 * complete in the file, or some way before that, which makes room for the features.

@@ -550,3 +550,17 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text)
 	perfdata_put_padded(w, text, n);
 	return perfdata_end(w);
 }
+
+int perfdata_end_round(struct perfdata_writer *w)
+{
+	const bool full = w->size != w->round_end;
+
+	if (w->status < 0 || (!w->take && !w->piped) || (w->round_end && !full && !w->round_full))
+		return w->status;
+	w->round_full = full;
+	begin_ptah(w, PERFDATA_PTAH_ROUND, 0);
+	w->round_end = w->size;
+	perfdata_end(w);
+	/* Who reads the pipe waits for the mark. */
+	return w->piped ? perfdata_write_pending(w) : w->status;
+}

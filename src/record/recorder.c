@@ -90,6 +90,7 @@ void recorder_flush(struct ptah_recorder *r)
 	struct timespec t;
 	int64_t now;
 
+	recorder_wrote(r, perfdata_end_round(r->writer));
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	if (now - r->flushed < FLUSH_MS)
@@ -111,7 +112,8 @@ int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config 
 	if (status < 0)
 		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
 			      why.text[0] ? why.text : ptah_strerror(status));
-	return status;
+	/* The first mark says that there will be others. */
+	return status < 0 ? status : recorder_wrote(r, perfdata_end_round(r->writer));
 }
 
 void recorder_note(struct ptah_recorder *r, const char *format, ...)

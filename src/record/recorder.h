@@ -97,7 +97,8 @@ int recorder_wrote(struct ptah_recorder *r, int status);
 bool recorder_is_full(const struct ptah_recorder *r);
 
 /*
- * Called again and again while recording: makes the file valid up to here, every tenth of a second.
+ * Called at the end of each round of draining, in which records were taken before trace. Every tenth
+ * of a second it makes the file valid up to here.
  */
 void recorder_flush(struct ptah_recorder *r);
 

@@ -53,6 +53,12 @@ static void find_exec(struct call_thread *t)
 	}
 }
 
+void call_thread_find_exec(struct call_thread *t)
+{
+	if (t->exec == UINT64_MAX)
+		find_exec(t);
+}
+
 /* The machine of a thread calls this: the finder wants the session's number of the space. */
 static bool find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
 			  struct ptah_function *function)

@@ -77,6 +77,9 @@ int call_threads_lose(struct call_threads *all, size_t stream, const struct turn
 /* The thread runs from `tsc` on; what its process executed before concerns it no longer. */
 void call_thread_begin(struct call_thread *t, uint64_t tsc);
 
+/* Of a session that has grown: its process may have another execve. */
+void call_thread_find_exec(struct call_thread *t);
+
 /* Frees its machine; the tree stays. */
 void call_thread_end(struct call_thread *t);
 

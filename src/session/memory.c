@@ -377,11 +377,14 @@ static int compare_addresses(const void *a, const void *b, void *context)
 	return x < y ? -1 : x > y;
 }
 
-static int index_process(struct process *p)
+int session_index_process(struct process *p)
 {
 	uint64_t reach = 0;
 	size_t execs_at = 0;
 
+	free(p->by_address);
+	free(p->reach);
+	p->indexed = 0;
 	p->by_address = calloc(p->count + 1, sizeof(*p->by_address));
 	p->reach = calloc(p->count + 1, sizeof(*p->reach));
 	if (!p->by_address || !p->reach)
@@ -409,12 +412,12 @@ int session_index_maps(struct ptah_session *s)
 	int status;
 
 	for (size_t i = 0; i < s->process_count; i++) {
-		status = index_process(&s->processes[i]);
+		status = session_index_process(&s->processes[i]);
 		if (status < 0)
 			return status;
 	}
-	status = index_process(&s->kernel.maps);
-	return status < 0 ? status : index_process(&s->kernel.functions);
+	status = session_index_process(&s->kernel.maps);
+	return status < 0 ? status : session_index_process(&s->kernel.functions);
 }
 
 /* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */

@@ -295,12 +295,6 @@ static bool has_times(const struct ptah_session *s)
 	return s->has_clock || !s->is_set;
 }
 
-/*
- * TSC packets lack the highest byte, which is not 0 after 278 days at 3 GHz: the times of records
- * leave it out, too.
- */
-#define TSC_PACKET_MASK ((UINT64_C(1) << 56) - 1)
-
 static void leave_out_high_byte(struct pass *pass)
 {
 	struct ptah_session *s = pass->session;
@@ -312,7 +306,7 @@ static void leave_out_high_byte(struct pass *pass)
 	while (first < pass->count && !pass->marks[first].time)
 		first++;
 	if (first < pass->count)
-		s->tsc_high = pass->marks[first].time & ~TSC_PACKET_MASK;
+		s->tsc_high = pass->marks[first].time & ~SESSION_TSC_MASK;
 	for (size_t i = first; i < pass->count; i++)
 		pass->marks[i].time -= s->tsc_high;
 	s->begin = first < pass->count ? pass->marks[first].time : 0;
@@ -363,45 +357,50 @@ static int take_entry(struct pass *pass, const struct mark *m)
 	}
 }
 
-static int take_record(struct ptah_session *s, const struct mark *m)
+int session_take_record(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	int status;
+
+	switch (r->type) {
+	case PERFDATA_MMAP:
+	case PERFDATA_MMAP2:
+		return session_on_map(s, r, tsc);
+	case PERFDATA_COMM:
+		return session_on_comm(s, r, tsc);
+	case PERFDATA_FORK:
+		return session_on_fork(s, r, tsc);
+	case PERFDATA_EXIT:
+		return session_on_exit(s, r);
+	case PERFDATA_ITRACE_START:
+		status = session_on_begin(s, r);
+		return status < 0 || !has_times(s) ? status : session_on_start(s, r, tsc);
+	case PERFDATA_SWITCH:
+	case PERFDATA_SWITCH_CPU_WIDE:
+		return has_times(s) ? session_on_switch(s, r, tsc) : 0;
+	case PERFDATA_NAMESPACES:
+		return session_on_namespaces(s, r, tsc);
+	case PERFDATA_CGROUP:
+		return session_on_cgroup(s, r);
+	case PERFDATA_KSYMBOL:
+		return session_on_ksymbol(s, r, tsc);
+	case PERFDATA_BPF_EVENT:
+		return session_on_bpf(s, r, tsc);
+	case PERFDATA_TEXT_POKE:
+		return session_on_poke(s, r, tsc);
+	case PERFDATA_HEADER_EVENT_TYPE:
+		return r->tag == PERFDATA_PTAH_CODE ? session_on_code(s, r, tsc)
+						   : guest_apply(s, r, tsc);
+	default:
+		return 0;
+	}
+}
+
+static int take_mark(struct ptah_session *s, const struct mark *m)
 {
 	struct perfdata_record r;
 	int status = perfdata_read_at(s->file, m->offset, &r);
 
-	if (status < 0)
-		return status;
-	switch (r.type) {
-	case PERFDATA_MMAP:
-	case PERFDATA_MMAP2:
-		return session_on_map(s, &r, m->time);
-	case PERFDATA_COMM:
-		return session_on_comm(s, &r, m->time);
-	case PERFDATA_FORK:
-		return session_on_fork(s, &r, m->time);
-	case PERFDATA_EXIT:
-		return session_on_exit(s, &r);
-	case PERFDATA_ITRACE_START:
-		status = session_on_begin(s, &r);
-		return status < 0 || !has_times(s) ? status : session_on_start(s, &r, m->time);
-	case PERFDATA_SWITCH:
-	case PERFDATA_SWITCH_CPU_WIDE:
-		return has_times(s) ? session_on_switch(s, &r, m->time) : 0;
-	case PERFDATA_NAMESPACES:
-		return session_on_namespaces(s, &r, m->time);
-	case PERFDATA_CGROUP:
-		return session_on_cgroup(s, &r);
-	case PERFDATA_KSYMBOL:
-		return session_on_ksymbol(s, &r, m->time);
-	case PERFDATA_BPF_EVENT:
-		return session_on_bpf(s, &r, m->time);
-	case PERFDATA_TEXT_POKE:
-		return session_on_poke(s, &r, m->time);
-	case PERFDATA_HEADER_EVENT_TYPE:
-		return r.tag == PERFDATA_PTAH_CODE ? session_on_code(s, &r, m->time)
-						   : guest_apply(s, &r, m->time);
-	default:
-		return 0;
-	}
+	return status < 0 ? status : session_take_record(s, &r, m->time);
 }
 
 static int read_twice(struct pass *pass, struct ptah_message *why)
@@ -430,7 +429,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 		leave_out_high_byte(pass);
 	convert_limits(s);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
-		status = pass->marks[i].type == MARK_RECORD ? take_record(s, &pass->marks[i])
+		status = pass->marks[i].type == MARK_RECORD ? take_mark(s, &pass->marks[i])
 							    : take_entry(pass, &pass->marks[i]);
 	return status;
 }

@@ -14,7 +14,15 @@
 
 #include <ptah/trace_set.h>
 
+/*
+ * TSC packets lack the highest byte, which is not 0 after 278 days at 3 GHz: the times of records
+ * leave it out, too.
+ */
+#define SESSION_TSC_MASK ((UINT64_C(1) << 56) - 1)
+
 /* records.c */
+/* Handles a record of a process, a thread or the kernel; tsc is its time. */
+int session_take_record(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 /* Converts a time of perf's clock to the TSC; 0 when that is not possible. */
 uint64_t session_tsc(const struct ptah_session *s, uint64_t time);
 int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens a recording, and answers questions about it. */
+#include "session/grow.h"
 #include "session/guest.h"
 #include "session/jit.h"
 #include "session/stream.h"
@@ -69,8 +70,7 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 				path);
 }
 
-/* Takes from the file what is needed to decode its packets. */
-static void read_events(struct ptah_session *s)
+void session_read_events(struct ptah_session *s)
 {
 	struct ptah_event_config *events = &s->flow.events;
 	struct perfdata_timing timing;
@@ -114,7 +114,7 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 		status = session_read_records(s, path, NULL, why);
 	if (status < 0)
 		return status;
-	read_events(s);
+	session_read_events(s);
 	for (size_t i = 0; i < s->stream_count; i++)
 		bytes += s->streams[i].info.bytes;
 	if (!bytes || perfdata_auxtrace(s->file) != PERFDATA_AUXTRACE_INTEL_PT)
@@ -136,6 +136,19 @@ static struct ptah_session *new_session(void)
 	s->flow.resync = true;
 	s->flow.events.size = sizeof(s->flow.events);
 	return s;
+}
+
+int session_make(const struct ptah_session_config *config, struct ptah_session **session)
+{
+	struct ptah_session *s = new_session();
+	int status = s ? copy_config(s, config) : PTAH_E_NOMEM;
+
+	if (status < 0) {
+		ptah_session_close(s);
+		return status;
+	}
+	*session = s;
+	return 0;
 }
 
 /* Returns what was opened to the caller, or closes it after a failure. */
@@ -359,6 +372,7 @@ void ptah_session_close(struct ptah_session *s)
 	perfdata_close(s->file);
 	session_free_set(s);
 	guest_forget(s);
+	grow_forget(s);
 	free(s);
 }
 

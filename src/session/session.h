@@ -32,6 +32,7 @@ struct change {
 	uint64_t address, size, file_offset;
 	/* MAP: the path as recorded, without symfs; equal paths are the same pointer */
 	const char *path;
+	bool unfit; /* MAP: the file is missing or another one: its code is not used */
 	bool given; /* MAP: by a trace set, so that the path is a file's, whatever it looks like */
 	const uint8_t *bytes; /* CODE; POKE: the new ones, after the old ones */
 	uint16_t old_size;    /* POKE */
@@ -55,6 +56,7 @@ struct process {
 	struct change *changes;
 	size_t count, capacity;
 	bool has_maps;
+	bool has_fresh; /* see grow_settle() */
 	/* For look-ups: the changes by address, and the highest address up to each. */
 	size_t *by_address;
 	uint64_t *reach;
@@ -174,6 +176,9 @@ struct stream {
 	/* The part of the process's changes that the stream ran over, as in struct program. */
 	size_t first, last;
 	size_t like; /* the first stream that ran over the same memory, or this one itself */
+	/* Of a session that grows (grow.h): more trace may come; and its thread's begin. */
+	bool grows;
+	size_t begin;
 	/*
 	 * The CPU whose turns are followed; SESSION_NONE: none. With a `process` the turns say
 	 * which thread ran; without, they also say whose memory it ran over.
@@ -242,8 +247,11 @@ struct guest_page {
 	uint64_t file_offset;
 };
 
+struct growth;
+
 struct ptah_session {
 	struct ptah_session_config config;
+	struct growth *growth; /* of a session that grows while it is recorded: grow.h; else NULL */
 	char *symfs;
 	char *root; /* of a trace set, NULL: none; its copies of the recorded files lie below it */
 	struct perfdata_file *file; /* of a trace set: its sideband records */
@@ -320,6 +328,11 @@ void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
 
 int session_note(struct ptah_session *session, const char *text, size_t n);
 
+/* session.c: an empty session with this configuration. */
+int session_make(const struct ptah_session_config *config, struct ptah_session **session);
+/* Takes from the recording what is needed to decode its packets. */
+void session_read_events(struct ptah_session *session);
+
 /*
  * records.c: reads the file's records, and what `set` has, into the session. `path` is its name in
  * messages. `set`: NULL for a recording.
@@ -374,6 +387,8 @@ int session_stream_memory(const struct ptah_session *session, const struct strea
 			  const struct change ***changes, bool **waits, size_t *count);
 
 int session_index_maps(struct ptah_session *session);
+/* The same for one process, again after it has changed. */
+int session_index_process(struct process *p);
 
 /*
  * Finds streams that have the same memory, which does not change while they run, and sets `like`.

@@ -61,11 +61,7 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 	return *low != *high;
 }
 
-/*
- * From now on the stream's spans end where these functions' bounds are. event_spans: events may be
- * among them.
- */
-static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans)
+int span_reader_bound(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans)
 {
 	s->event_spans = event_spans;
 	if (s->bounds && s->bounds->functions == functions && s->flow->bounds)
@@ -114,7 +110,7 @@ static bool has_space(const union entry *entry, int n, bool is_item)
 static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	const struct ptah_reader *r = pool->context;
-	int n = set_bounds(s, r->functions, true);
+	int n = span_reader_bound(s, r->functions, true);
 	struct chunk *chunk = NULL;
 
 	if (n >= 0)
@@ -175,7 +171,7 @@ static int summarize_segment(struct pool *pool, struct ptah_stream *s, struct ta
 {
 	const struct ptah_reader *r = pool->context;
 	struct call_worker *w = call_segments_lend(r->calls, NULL);
-	int status = set_bounds(s, r->functions, true);
+	int status = span_reader_bound(s, r->functions, true);
 
 	if (!w)
 		return PTAH_E_NOMEM;
@@ -226,7 +222,7 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 	status = open_reader(r, session, index, jobs, functions, trees);
 	if (status < 0)
 		return status;
-	status = set_bounds(r->reader->s, functions, event_spans);
+	status = span_reader_bound(r->reader->s, functions, event_spans);
 	if (status < 0)
 		span_reader_close(r);
 	return status;

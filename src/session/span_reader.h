@@ -44,6 +44,12 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 		     const struct ptah_call_tree_config *trees, bool event_spans);
 void span_reader_close(struct span_reader *r);
 
+/*
+ * From now on the spans of a stream that is read without a span reader end where these functions'
+ * bounds are. event_spans: events may be among them.
+ */
+int span_reader_bound(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans);
+
 /* 1: the next batch, which is valid until the next call; 0: the end; or an error. */
 int span_reader_next(struct span_reader *r, struct span_batch *batch);
 

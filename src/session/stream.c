@@ -114,7 +114,7 @@ void ptah_stream_free(struct ptah_stream *s)
 		follow_free(s);
 		free(s->place);
 		free(s->bounds);
-		free(s->later);
+		stream_forget_changes(s);
 		free(s);
 		s = next;
 	}
@@ -133,7 +133,7 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 	int status = 0;
 
 	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc && status >= 0)
-		status = stream_apply_change(s, s->later[s->next_later++]);
+		status = stream_apply_later(s, s->later[s->next_later++]);
 	while (status >= 0 && (kernel = next_of_kernel(s)) && kernel->tsc <= tsc) {
 		status = kernel_apply(s->image, kernel);
 		s->kernel_changes++;
@@ -177,9 +177,12 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 	bytes->last = false;
 	if (bytes->n < left)
 		return true;
-	session_release_before(s->stream, s->next_piece++);
+	if (!s->session->growth)
+		session_release_before(s->stream, s->next_piece);
+	s->next_piece++;
 	s->fed = 0;
-	bytes->last = s->next_piece == s->stream->count || piece[1].gap;
+	bytes->last = s->next_piece == s->stream->count ? !s->stream->grows : piece[1].gap;
+	s->open_end = !bytes->last;
 	return true;
 }
 
@@ -200,15 +203,27 @@ static void restart(struct ptah_stream *s, uint64_t offset)
 		flow_restart(s->flow, offset);
 }
 
+static int feed(struct ptah_stream *s, const struct stream_bytes *b)
+{
+	if (s->profile)
+		return pause_or(s, ptah_profile_feed(s->profile, b->bytes, b->n, b->last));
+	return ptah_flow_feed(s->flow, b->bytes, b->n, b->last);
+}
+
 static int feed_next(struct ptah_stream *s)
 {
 	struct stream_bytes b;
 
-	if (!stream_next_bytes(s, &b))
-		return 0;
-	if (s->profile)
-		return pause_or(s, ptah_profile_feed(s->profile, b.bytes, b.n, b.last));
-	return ptah_flow_feed(s->flow, b.bytes, b.n, b.last);
+	return stream_next_bytes(s, &b) ? feed(s, &b) : 0;
+}
+
+/* The bytes fed so far were the last ones of their piece of trace, which was not known then. */
+static int close_end(struct ptah_stream *s)
+{
+	const struct stream_bytes none = {(const uint8_t *)"", 0, true};
+
+	s->open_end = false;
+	return feed(s, &none);
 }
 
 static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
@@ -281,6 +296,10 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 		return next_change(s) > s->window.until && !s->window.scattered ? PTAH_E_EMPTY
 										: apply_later(s);
 	if (s->next_piece == stream->count) {
+		if (stream->grows)
+			return PTAH_E_EMPTY;
+		if (s->open_end && s->session->growth)
+			return close_end(s);
 		status = end(s, item);
 		return status ? status : PTAH_E_EMPTY;
 	}
@@ -291,7 +310,9 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 		if (status || s->feed_limit <= s->offset)
 			return status;
 	}
-	return stream->pieces[s->next_piece].gap && !s->fed ? cross_gap(s, item) : feed_next(s);
+	if (!stream->pieces[s->next_piece].gap || s->fed)
+		return feed_next(s);
+	return s->open_end && s->session->growth ? close_end(s) : cross_gap(s, item);
 }
 
 static int read_items(struct ptah_stream *s, struct ptah_item *items, size_t capacity)

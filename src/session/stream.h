@@ -23,6 +23,7 @@ struct ptah_stream {
 	uint64_t stop; /* nothing from this offset on is fed */
 	bool ended;
 	bool fresh;		    /* as ptah_stream_new() has made it */
+	bool open_end;		    /* what was fed last was not the last of its piece of trace */
 	struct time_window window;  /* what is outside of it is decoded and not returned */
 	struct window_place *place; /* where the window begins, once it was found */
 	uint64_t taken;		    /* bytes of trace that were fed since the stream was made */
@@ -95,6 +96,18 @@ int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *
  */
 int stream_build_image(struct ptah_stream *s, size_t process);
 int stream_apply_change(struct ptah_stream *s, const struct change *change);
+
+/*
+ * Of a session that grows: another change of the stream's memory is known. It takes effect at once,
+ * or at its time if it replaces something.
+ */
+int stream_take_change(struct ptah_stream *s, const struct change *change);
+
+/* Applies a change that has waited. */
+int stream_apply_later(struct ptah_stream *s, const struct change *change);
+
+/* Frees the changes that wait. */
+void stream_forget_changes(struct ptah_stream *s);
 
 /* Applies all changes that have happened by `tsc`, and sets the next time limit. */
 int stream_catch_up(struct ptah_stream *s, uint64_t tsc);

@@ -95,7 +95,7 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 
 	if (!vdso && is_recorded_vdso(s->session, change))
 		return add_recorded_vdso(s, change);
-	if (vdso || change_is_file(change)) {
+	if (vdso || (change_is_file(change) && !change->unfit)) {
 		char *path = vdso ? strdup(vdso) : session_map_path(s->session, change);
 
 		if (!path)
@@ -171,6 +171,36 @@ int stream_apply_change(struct ptah_stream *s, const struct change *change)
 	}
 }
 
+int stream_apply_later(struct ptah_stream *s, const struct change *change)
+{
+	const int status = stream_apply_change(s, change);
+
+	if (s->session->growth)
+		free((void *)(uintptr_t)change);
+	return status;
+}
+
+void stream_forget_changes(struct ptah_stream *s)
+{
+	for (size_t i = s->next_later; i < s->later_count && s->session->growth; i++)
+		free((void *)(uintptr_t)s->later[i]);
+	free(s->later);
+	s->later = NULL;
+	s->later_count = s->next_later = 0;
+}
+
+/* Adds a copy, because the lists of a session that grows move. */
+static int keep_change(struct ptah_stream *s, const struct change *change)
+{
+	struct change *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return PTAH_E_NOMEM;
+	*copy = *change;
+	s->later[s->later_count++] = copy;
+	return 0;
+}
+
 int stream_build_image(struct ptah_stream *s, size_t process)
 {
 	const struct change **changes;
@@ -186,11 +216,64 @@ int stream_build_image(struct ptah_stream *s, size_t process)
 		return status;
 	s->later = changes;
 	for (size_t i = 0; i < count && status >= 0; i++) {
-		if (waits[i])
+		if (!waits[i])
+			status = stream_apply_change(s, changes[i]);
+		else if (!s->session->growth)
 			s->later[s->later_count++] = changes[i];
 		else
-			status = stream_apply_change(s, changes[i]);
+			status = keep_change(s, changes[i]);
 	}
 	free(waits);
 	return status;
+}
+
+/* Sessions that grow */
+
+static bool touch(const struct change *a, const struct change *b)
+{
+	return a->address <= b->address + (b->size - 1) && b->address <= a->address + (a->size - 1);
+}
+
+/* Whether the change replaces something that is there, or will be. */
+static bool replaces(const struct ptah_stream *s, const struct change *change)
+{
+	for (size_t i = s->next_later; i < s->later_count; i++)
+		if (touch(s->later[i], change))
+			return true;
+	return image_overlaps(s->image, change->address, change->size);
+}
+
+static int insert_later(struct ptah_stream *s, const struct change *change)
+{
+	const struct change **later;
+	size_t at;
+	int status;
+
+	if (s->next_later) {
+		s->later_count -= s->next_later;
+		memmove(s->later, s->later + s->next_later, s->later_count * sizeof(*s->later));
+		s->next_later = 0;
+	}
+	later = reallocarray(s->later, s->later_count + 1, sizeof(*later));
+	if (!later)
+		return PTAH_E_NOMEM;
+	s->later = later;
+	status = keep_change(s, change);
+	if (status < 0)
+		return status;
+	for (at = s->later_count - 1; at && later[at - 1]->tsc > change->tsc; at--) {
+		const struct change *before = later[at - 1];
+
+		later[at - 1] = later[at];
+		later[at] = before;
+	}
+	return 0;
+}
+
+int stream_take_change(struct ptah_stream *s, const struct change *change)
+{
+	if (s->session->config.no_images)
+		return 0;
+	return change->tsc && replaces(s, change) ? insert_later(s, change)
+						   : stream_apply_change(s, change);
 }

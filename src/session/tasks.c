@@ -3,6 +3,7 @@
  * The processes and threads of a recording, and what was mapped in them: handles the records of
  * forks, names, mappings and begins.
  */
+#include "session/grow.h"
 #include "session/jit.h"
 #include "session/records.h"
 
@@ -72,6 +73,8 @@ static int add_change(struct ptah_session *s, int32_t pid, const struct change *
 {
 	struct process *p = session_process_of(s, pid);
 
+	if (p && s->growth)
+		return grow_add_change(s, p, change);
 	return p ? session_append_change(p, change) : PTAH_E_NOMEM;
 }
 

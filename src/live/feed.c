@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Takes a perf.data apart that comes through a pipe, cut anywhere: a header of 16 bytes, records,
+ * and trace after records of AUXTRACE.
+ */
+#include "live/live.h"
+
+#include "base/bits.h"
+#include "perfdata/format.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define READ (1u << 20)
+
+/* Trace is padded to a multiple of this. */
+#define PADDED 8
+
+struct live_feed {
+	uint8_t record[UINT16_MAX + 1]; /* the beginning of a record, or of the header */
+	size_t n;
+	bool begun; /* the header was read */
+	uint64_t skip; /* bytes that are not used */
+	/* The trace that comes: `left` bytes of it. */
+	uint64_t left, offset;
+	uint32_t stream;
+	int32_t tid, cpu;
+	uint8_t *bytes; /* for ptah_live_feed_fd() */
+	/*
+	 * Zeros at the end of a stream's trace: padding, if its next trace begins before their end.
+	 */
+	struct live_tail {
+		uint32_t stream;
+		int32_t tid, cpu;
+		uint64_t offset; /* of the first of them */
+		unsigned n;
+	} *tails;
+	size_t tail_count, tail_capacity;
+};
+
+void live_feed_free(struct live_feed *f)
+{
+	if (!f)
+		return;
+	free(f->tails);
+	free(f->bytes);
+	free(f);
+}
+
+static struct live_tail *tail_of(struct live_feed *f)
+{
+	struct live_tail *tails;
+
+	for (size_t i = 0; i < f->tail_count; i++)
+		if (f->tails[i].stream == f->stream)
+			return &f->tails[i];
+	tails = session_grow(f->tails, f->tail_count, &f->tail_capacity, sizeof(*tails));
+	if (!tails)
+		return NULL;
+	f->tails = tails;
+	tails[f->tail_count] =
+	    (struct live_tail){.stream = f->stream, .tid = f->tid, .cpu = f->cpu};
+	return &tails[f->tail_count++];
+}
+
+/* Puts the zeros that were held back, up to the offset `before`. */
+static int put_tail(struct ptah_live *live, struct live_tail *t, uint64_t before)
+{
+	static const uint8_t zeros[PADDED];
+	unsigned n = t->n;
+
+	if (before < t->offset + n)
+		n = before > t->offset ? (unsigned)(before - t->offset) : 0;
+	t->n = 0;
+	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset, zeros, n) : 0;
+}
+
+/* Puts trace. Zeros at its end wait until it is known whether they belong to it. */
+static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes, size_t n)
+{
+	struct live_tail *t = tail_of(f);
+	unsigned zeros = 0;
+	int status;
+
+	if (!t)
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	status = put_tail(live, t, f->offset);
+	if (f->left == n)
+		while (zeros < PADDED - 1 && zeros < n && !bytes[n - 1 - zeros])
+			zeros++;
+	if (status >= 0)
+		status = live_put_trace(live, f->stream, f->tid, f->cpu, f->offset, bytes,
+					n - zeros);
+	t->offset = f->offset + (n - zeros);
+	t->n = zeros;
+	f->offset += n;
+	f->left -= n;
+	return status;
+}
+
+/* A record of AUXTRACE: its trace follows. */
+static int begin_trace(struct ptah_live *live, struct live_feed *f)
+{
+	if (f->n < PERFDATA_AUXTRACE_HEADER)
+		return live_fail(live, PTAH_E_BAD_FILE, "a record of trace that ends too early");
+	f->left = load_le64(f->record + 8);
+	f->offset = load_le64(f->record + 16);
+	f->stream = load_le32(f->record + 32);
+	f->tid = (int32_t)load_le32(f->record + 36);
+	f->cpu = (int32_t)load_le32(f->record + 40);
+	if (f->left > UINT64_MAX - f->offset)
+		return live_fail(live, PTAH_E_BAD_FILE, "trace that is longer than can be");
+	return 0;
+}
+
+static int end_record(struct ptah_live *live, struct live_feed *f)
+{
+	const uint32_t type = load_le32(f->record);
+	int status;
+
+	if (type == PERFDATA_AUXTRACE)
+		status = begin_trace(live, f);
+	else
+		status = live_put_record(live, f->record, f->n);
+	if (type == PERFDATA_HEADER_TRACING_DATA && f->n >= 12)
+		f->skip = (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
+	f->n = 0;
+	return status;
+}
+
+static int take_header(struct ptah_live *live, struct live_feed *f)
+{
+	if (memcmp(f->record, PERFDATA_MAGIC, 8) != 0)
+		return live_fail(live, PTAH_E_FOREIGN,
+				 "not a recording: it does not begin with %.8s", PERFDATA_MAGIC);
+	if (load_le64(f->record + 8) != PERFDATA_PIPE_SIZE)
+		return live_fail(live, PTAH_E_FOREIGN,
+				 "a recording that is complete, not one that comes through a pipe "
+				 "(-o -)");
+	f->begun = true;
+	f->n = 0;
+	return 0;
+}
+
+/* How many bytes what is being read has, as far as known. */
+static size_t wanted(const struct live_feed *f)
+{
+	if (!f->begun)
+		return PERFDATA_PIPE_SIZE;
+	return f->n < PERFDATA_RECORD_HEADER ? PERFDATA_RECORD_HEADER : load_le16(f->record + 6);
+}
+
+static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t *p, size_t n,
+		      size_t *used)
+{
+	size_t need;
+
+	if (f->skip || f->left) {
+		uint64_t *left = f->skip ? &f->skip : &f->left;
+
+		*used = *left < n ? (size_t)*left : n;
+		if (left == &f->left)
+			return put(live, f, p, *used);
+		*left -= *used;
+		return 0;
+	}
+	need = wanted(f);
+	if (need < PERFDATA_RECORD_HEADER)
+		return live_fail(live, PTAH_E_BAD_FILE, "a record smaller than its header");
+	*used = need - f->n < n ? need - f->n : n;
+	memcpy(f->record + f->n, p, *used);
+	f->n += *used;
+	if (f->n < need)
+		return 0;
+	if (!f->begun)
+		return take_header(live, f);
+	return f->n == wanted(f) ? end_record(live, f) : 0;
+}
+
+int ptah_live_feed(struct ptah_live *live, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+	int status = 0;
+
+	if (!live || (n && !bytes) || live->finished)
+		return PTAH_E_INVAL;
+	if (!live->feed)
+		live->feed = calloc(1, sizeof(*live->feed));
+	if (!live->feed)
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	while (n && status >= 0) {
+		size_t used = 0;
+
+		status = take_bytes(live, live->feed, p, n, &used);
+		p += used;
+		n -= used;
+	}
+	return status < 0 ? status : 0;
+}
+
+int ptah_live_feed_fd(struct ptah_live *live, int fd, int timeout_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	ssize_t n;
+	int status = ptah_live_feed(live, NULL, 0);
+
+	if (status < 0)
+		return status;
+	if (!live->feed->bytes)
+		live->feed->bytes = malloc(READ);
+	if (!live->feed->bytes)
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	if (poll(&p, 1, timeout_ms) <= 0)
+		return 1;
+	n = read(fd, live->feed->bytes, READ);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 1;
+	if (n < 0)
+		return live_fail(live, PTAH_E_SYSTEM, "cannot read: %s", strerror(errno));
+	if (!n)
+		return 0;
+	status = ptah_live_feed(live, live->feed->bytes, (size_t)n);
+	return status < 0 ? status : 1;
+}
+
+int live_feed_end(struct ptah_live *live)
+{
+	struct live_feed *f = live->feed;
+	int status = 0;
+
+	for (size_t i = 0; i < f->tail_count && status >= 0; i++)
+		status = put_tail(live, &f->tails[i], UINT64_MAX);
+	live->cut = f->n || f->left || f->skip;
+	return status;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* Decodes one stream of a live session as far as its trace is there, once for each purpose. */
+#include "live/live.h"
+
+#include "session/span_reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARKS 512
+#define ITEMS 256
+
+static int open_one(struct live_stream *ls, unsigned what, struct ptah_stream **s)
+{
+	if (!(ls->live->config.what & what))
+		return 0;
+	return ptah_stream_new(ls->live->session, ls->index, s);
+}
+
+static int open_calls(struct live_stream *ls)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_thread who;
+	int status = open_one(ls, PTAH_LIVE_CALLS, &ls->calls);
+
+	if (status < 0 || !ls->calls)
+		return status;
+	status = span_reader_bound(ls->calls, live->functions, true);
+	if (status < 0)
+		return status;
+	ptah_stream_thread(ls->calls, &who);
+	pthread_mutex_lock(&live->threads_lock);
+	ls->thread = call_threads_new(&live->threads, ls->index, &who);
+	pthread_mutex_unlock(&live->threads_lock);
+	return ls->thread ? 0 : PTAH_E_NOMEM;
+}
+
+int live_open(struct live_stream *ls)
+{
+	int status = open_one(ls, PTAH_LIVE_COUNTS, &ls->counts);
+
+	if (status >= 0 && ls->counts)
+		status = stream_begin_to_count(ls->counts);
+	if (status >= 0)
+		status = open_one(ls, PTAH_LIVE_ITEMS, &ls->items);
+	if (status >= 0)
+		status = open_calls(ls);
+	ls->opened = status >= 0;
+	return status;
+}
+
+void live_close(struct live_stream *ls)
+{
+	ptah_stream_free(ls->counts);
+	ptah_stream_free(ls->calls);
+	ptah_stream_free(ls->items);
+	live_tally_free(&ls->tally);
+	live_list_free(&ls->blocks);
+	live_list_free(&ls->losses);
+	free(ls);
+}
+
+static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t removed)
+{
+	if (!s)
+		return;
+	s->stream = &ls->live->session->streams[ls->index];
+	s->next_piece -= removed;
+}
+
+void live_refresh(struct live_stream *ls, size_t removed)
+{
+	refresh(ls, ls->counts, removed);
+	refresh(ls, ls->calls, removed);
+	refresh(ls, ls->items, removed);
+	if (!ls->thread)
+		return;
+	ls->thread->last_change = ls->live->session->streams[ls->index].last;
+	ls->thread->info.space = ls->live->session->streams[ls->index].info.space;
+	call_thread_find_exec(ls->thread);
+}
+
+int live_take_change(struct live_stream *ls, const struct change *change)
+{
+	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	int status = 0;
+
+	for (size_t i = 0; i < 3 && status >= 0; i++)
+		if (list[i])
+			status = stream_take_change(list[i], change);
+	return status;
+}
+
+void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
+{
+	const struct ptah_stream_info *info = &ls->live->session->streams[ls->index].info;
+	const struct ptah_stream *s = ls->calls    ? ls->calls
+				      : ls->counts ? ls->counts
+						   : ls->items;
+
+	*t = (struct ptah_live_thread){.size = sizeof(*t),
+				       .number = ls->index,
+				       .pid = info->pid,
+				       .tid = info->tid,
+				       .cpu = info->cpu,
+				       .space = info->space,
+				       .ended = ls->ended || info->has_truth,
+				       .bytes = info->bytes,
+				       .decoded = ls->decoded,
+				       .dropped = ls->dropped,
+				       .errors = ls->errors,
+				       .overflows = ls->overflows,
+				       .instructions = ls->tally.total};
+	memcpy(t->comm, info->comm, sizeof(t->comm));
+	if (s && stream_flow(s))
+		t->tsc = stream_flow(s)->tsc;
+}
+
+/* Counts */
+
+static int decode_counts(struct live_stream *ls)
+{
+	int status;
+
+	while ((status = ptah_stream_count(ls->counts)) > 0)
+		;
+	return status;
+}
+
+/* Items */
+
+static void note_items(struct live_stream *ls, const struct ptah_item *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		ls->errors += items[i].type == PTAH_ITEM_ERROR;
+		ls->overflows += items[i].type == PTAH_ITEM_OVERFLOW;
+	}
+}
+
+static int give_items(struct live_stream *ls, const struct ptah_item *items, size_t n)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_live_thread thread;
+	int status;
+
+	if (!live->config.on_items)
+		return 0;
+	pthread_mutex_lock(&live->callback);
+	live_describe(ls, &thread);
+	status = live->config.on_items(live->config.context, &thread, items, n);
+	pthread_mutex_unlock(&live->callback);
+	return status;
+}
+
+static int decode_items(struct live_stream *ls)
+{
+	struct ptah_item items[ITEMS];
+	int n, status = 0;
+
+	while (status >= 0 && (n = ptah_stream_read(ls->items, items, ITEMS)) > 0) {
+		if (!ls->calls)
+			note_items(ls, items, (size_t)n);
+		status = give_items(ls, items, (size_t)n);
+	}
+	return status < 0 ? status : n;
+}
+
+/* Calls */
+
+static int give_marks(struct live_stream *ls, const struct ptah_call_mark *marks, size_t n)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_live_thread thread;
+	int status = n ? live_tally_add(&ls->tally, marks, n) : 0;
+
+	if (!n || status < 0 || !live->config.on_calls)
+		return status;
+	pthread_mutex_lock(&live->callback);
+	live_describe(ls, &thread);
+	status = live->config.on_calls(live->config.context, &thread, marks, n);
+	pthread_mutex_unlock(&live->callback);
+	return status;
+}
+
+static int finish_thread(struct live_stream *ls)
+{
+	struct ptah_call_mark marks[MARKS];
+	struct ptah_call_counts counts;
+	int n, status;
+
+	ptah_calls_counts(ls->thread->calls, &counts);
+	status = live_tally_reach(&ls->tally, counts.instructions);
+	while (status >= 0 && (n = ptah_calls_finish(ls->thread->calls, marks, MARKS)) != 0)
+		status = n < 0 ? n : give_marks(ls, marks, (size_t)n);
+	call_thread_end(ls->thread);
+	return status;
+}
+
+/* The process executes another program: its calls end. */
+static int execute(struct live_stream *ls, uint64_t tsc)
+{
+	struct ptah_live *live = ls->live;
+	struct call_thread *before = ls->thread;
+	int status;
+
+	pthread_mutex_lock(&live->threads_lock);
+	ls->thread = call_threads_exec(&live->threads, before);
+	pthread_mutex_unlock(&live->threads_lock);
+	if (!ls->thread)
+		return PTAH_E_NOMEM;
+	status = call_thread_exec(before, tsc);
+	if (status >= 0) {
+		struct call_thread *next = ls->thread;
+
+		ls->thread = before;
+		status = finish_thread(ls);
+		ls->thread = next;
+	}
+	live_tally_begin_again(&ls->tally);
+	return status;
+}
+
+static int take_spans(struct live_stream *ls, struct ptah_span *spans, size_t n)
+{
+	struct ptah_call_mark marks[MARKS];
+	int status = 0;
+
+	while (n && status >= 0) {
+		struct call_thread *t = ls->thread;
+		size_t part = n, count = 0;
+		int used;
+
+		if (!t->begun)
+			call_thread_begin(t, spans->tsc);
+		if (spans[n - 1].tsc >= t->exec)
+			for (part = 0; spans[part].tsc < t->exec; part++)
+				;
+		if (!part) {
+			status = execute(ls, spans->tsc);
+			continue;
+		}
+		used = ptah_calls_take_spans(t->calls, spans, part, marks, MARKS, &count);
+		status = used < 0 ? used : give_marks(ls, marks, count);
+		spans += used < 0 ? 0 : used;
+		n -= used < 0 ? 0 : (size_t)used;
+	}
+	return status;
+}
+
+static int take_item(struct live_stream *ls, const struct ptah_item *item)
+{
+	struct ptah_call_mark marks[MARKS];
+	int used = 0, status = 0;
+
+	note_items(ls, item, 1);
+	if (!ls->thread->begun)
+		call_thread_begin(ls->thread, item->tsc);
+	if (item->tsc >= ls->thread->exec)
+		status = execute(ls, item->tsc);
+	while (!used && status >= 0) {
+		size_t count = 0;
+
+		used = ptah_calls_take(ls->thread->calls, item, 1, marks, MARKS, &count);
+		status = used < 0 ? used : give_marks(ls, marks, count);
+	}
+	return status;
+}
+
+static int decode_calls(struct live_stream *ls)
+{
+	struct ptah_span spans[SPAN_BATCH];
+	struct ptah_call_counts counts;
+	struct ptah_item item;
+	int n, status = 0;
+	bool is_item;
+
+	while (status >= 0 &&
+	       (n = stream_read_spans(ls->calls, spans, SPAN_BATCH, &item, &is_item)) > 0) {
+		if (ls->generation != ptah_image_generation(ls->calls->image)) {
+			ls->generation = ptah_image_generation(ls->calls->image);
+			call_thread_code_changed(ls->thread);
+		}
+		status = is_item ? take_item(ls, &item) : take_spans(ls, spans, (size_t)n);
+	}
+	if (status < 0 || n < 0)
+		return status < 0 ? status : n;
+	ptah_calls_counts(ls->thread->calls, &counts);
+	return live_tally_reach(&ls->tally, counts.instructions);
+}
+
+int live_end_calls(struct live_stream *ls)
+{
+	const struct stream *stream = &ls->live->session->streams[ls->index];
+	int status = 0;
+
+	if (!ls->thread || !ls->thread->calls)
+		return 0;
+	if (stream->process != SESSION_NONE && stream->last != SESSION_NONE)
+		status = call_thread_exec(ls->thread, 0);
+	return status < 0 ? status : finish_thread(ls);
+}
+
+int live_decode(struct live_stream *ls, uint64_t stop)
+{
+	int status = 0;
+
+	if (ls->counts) {
+		ls->counts->stop = stop;
+		status = decode_counts(ls);
+	}
+	if (ls->items && status >= 0) {
+		ls->items->stop = stop;
+		status = decode_items(ls);
+	}
+	if (ls->calls && status >= 0) {
+		ls->calls->stop = stop;
+		status = decode_calls(ls);
+	}
+	return status;
+}

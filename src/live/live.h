@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of a live session share: queue.c takes pieces and holds them until their round
+ * may be decoded, feed.c takes a pipe apart into pieces, steps.c applies records and decodes,
+ * follow.c decodes one stream, tally.c keeps figures of functions, crew.c has the threads, live.c
+ * the calls of <ptah/live.h>, file.c writes pieces to a file.
+ */
+#ifndef PTAH_LIVE_LIVE_H
+#define PTAH_LIVE_LIVE_H
+
+#include "live/tally.h"
+#include "session/call_threads.h"
+#include "session/grow.h"
+
+#include <ptah/live.h>
+
+#include <pthread.h>
+
+/* A piece of a recording, copied. */
+struct live_entry {
+	struct live_entry *next;
+	enum live_entry_kind {
+		LIVE_TRACE,
+		LIVE_RECORD,
+		LIVE_ROUND, /* a round has ended */
+		LIVE_LOSS,  /* trace was left out before the next one of the stream */
+	} kind;
+	uint32_t stream;
+	int32_t tid, cpu;
+	uint64_t offset; /* of trace, as the recorder counts */
+	uint64_t end;	 /* of trace in a stream: its offset after the last byte */
+	uint64_t when, until; /* CLOCK_MONOTONIC when it came; LOSS: the first and the last */
+	uint64_t size;	 /* LOSS: bytes that were left out */
+	uint8_t bytes[];
+};
+
+struct live_list {
+	struct live_entry *first, **last;
+};
+
+void live_list_init(struct live_list *list);
+void live_list_add(struct live_list *list, struct live_entry *entry);
+/* Moves all entries of `from` to the end of `to`. */
+void live_list_move(struct live_list *to, struct live_list *from);
+void live_list_free(struct live_list *list);
+
+/* A stream of trace and its decoders. */
+struct live_stream {
+	struct ptah_live *live;
+	size_t index; /* in the session */
+	bool opened, ended;
+	struct ptah_stream *counts, *calls, *items; /* or NULL */
+	struct call_thread *thread;		    /* of `calls` */
+	struct live_tally tally;
+	uint64_t generation; /* of the image of `calls` */
+	struct live_list blocks; /* trace that is in the session */
+	struct live_list losses; /* that have not been reported */
+	uint64_t decoded, dropped;
+	uint64_t errors, overflows;
+	int status;
+};
+
+/* What a stream's trace is left out for, and since when: used by the thread that takes pieces. */
+struct live_drop {
+	uint32_t stream;
+	bool dropping;
+	struct live_entry *loss;
+};
+
+struct live_crew;
+
+struct ptah_live {
+	struct ptah_live_config config;
+	struct ptah_record_sink sink;
+
+	/* The queue: protected by `lock`. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct live_list queue;
+	uint64_t round_bytes, held_bytes, ready_bytes; /* of trace: of this round, of the last one,
+							  and those that may be decoded */
+	uint64_t rounds_queued;			       /* marks in `queue` */
+	uint64_t oldest; /* when the oldest trace came that a step has taken and not decoded; 0 */
+	bool finishing, finished, stop;
+	bool stepping;	  /* a step is being taken */
+	unsigned holders; /* threads that hold the session, or want to */
+	struct ptah_live_status figures;
+	int status; /* the first error */
+	struct ptah_message why;
+
+	/* Of the thread that takes pieces. */
+	bool cut;	   /* the input ended inside a record */
+	bool marks_rounds; /* the recorder marks them itself: FINISHED_ROUND says nothing */
+	struct live_drop *drops;
+	size_t drop_count, drop_capacity;
+	struct live_feed *feed;
+
+	/* Of the thread that takes a step, or of the one that holds: between enter and leave. */
+	struct ptah_session *session;
+	struct ptah_functions *functions;
+	struct live_list kept;	/* records that the session refers to */
+	struct live_list trace[2]; /* of the present round, and of the one before */
+	struct live_stream **streams;
+	size_t count, capacity;
+	size_t next; /* the stream that is decoded first in the next step */
+	uint64_t kept_bytes;
+	pthread_mutex_t callback;      /* one at a time */
+	pthread_mutex_t threads_lock;  /* of `threads` */
+	struct call_threads threads;
+	struct live_crew *crew; /* NULL: the caller's thread does everything */
+};
+
+uint64_t live_now(void);
+
+/* Keeps the first error. Returns it. */
+int live_fail(struct ptah_live *live, int status, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* live.c: around a step. Somebody who wants to hold the session comes first. */
+void live_enter(struct ptah_live *live);
+void live_leave(struct ptah_live *live);
+
+/* queue.c */
+int live_put_record(struct ptah_live *live, const uint8_t *bytes, size_t size);
+int live_put_trace(struct ptah_live *live, uint32_t stream, int32_t tid, int32_t cpu,
+		   uint64_t offset, const uint8_t *bytes, size_t size);
+int live_sink_take(void *context, const struct ptah_record_piece *piece);
+/* Has what was queued up to the last mark of a round, or all of it at the end. */
+void live_take_rounds(struct ptah_live *live, struct live_list *rounds);
+
+/* feed.c */
+void live_feed_free(struct live_feed *feed);
+/* The input has ended. */
+int live_feed_end(struct ptah_live *live);
+
+/*
+ * steps.c: applies what was queued, and decodes for some milliseconds. 1: there is more to do, 0:
+ * there is not, or an error.
+ */
+int live_step(struct ptah_live *live);
+/* Ends all streams, after everything was decoded. */
+int live_end(struct ptah_live *live);
+void live_forget(struct ptah_live *live);
+
+/* follow.c */
+int live_open(struct live_stream *stream);
+void live_close(struct live_stream *stream);
+/* Decodes up to the offset `stop`. */
+int live_decode(struct live_stream *stream, uint64_t stop);
+/* The stream has been decoded: ends the calls that are open. */
+int live_end_calls(struct live_stream *stream);
+/* Session and lists have moved; and `removed` pieces are gone. */
+void live_refresh(struct live_stream *stream, size_t removed);
+int live_take_change(struct live_stream *stream, const struct change *change);
+void live_describe(struct live_stream *stream, struct ptah_live_thread *thread);
+
+/* crew.c */
+int live_crew_new(struct ptah_live *live, struct live_crew **crew);
+void live_crew_free(struct live_crew *crew);
+/* Calls work(context, i) for each i below n, by the crew and the thread that calls. */
+void live_crew_run(struct live_crew *crew, size_t n, void (*work)(void *context, size_t i),
+		   void *context);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A step: what was queued goes into the session, in the order of time; what may be decoded is, for
+ * some milliseconds; then its trace is freed. Between steps the session stands still, and questions
+ * can be asked.
+ */
+#include "live/live.h"
+
+#include "perfdata/message.h"
+#include "session/records.h"
+
+#include <stdlib.h>
+
+/* So much of a stream, and of all streams together, is decoded in one step. */
+#define SLICE (UINT64_C(256) << 10)
+#define STEP  (UINT64_C(4) << 20)
+
+/* A record with its time, while those of some rounds are sorted. */
+struct timed {
+	uint64_t tsc;
+	size_t order;
+	struct perfdata_record record;
+};
+
+struct batch {
+	struct live_list rounds, used;
+	struct timed *records;
+	size_t count, capacity;
+	uint64_t freed; /* bytes of records that are not kept */
+};
+
+/* Records */
+
+static int take_record(struct ptah_live *live, struct batch *b, struct live_entry *e)
+{
+	struct ptah_message why = {""};
+	struct timed *records =
+	    session_grow(b->records, b->count, &b->capacity, sizeof(*records));
+	struct timed *t = records ? &records[b->count] : NULL;
+	bool keep = false;
+	int status;
+
+	if (!records) {
+		free(e);
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	}
+	b->records = records;
+	status = perfdata_push(live->session->file, e->bytes, (size_t)e->size, &t->record, &keep,
+			       &why);
+	live_list_add(keep ? &live->kept : &b->used, e);
+	if (!keep)
+		b->freed += sizeof(*e) + e->size;
+	if (status > 0)
+		status = grow_take(live->session, &t->record, &t->tsc, &why);
+	if (status < 0)
+		return live_fail(live, status, "%s",
+				 why.text[0] ? why.text : ptah_strerror(status));
+	if (status > 0) {
+		t->order = b->count;
+		b->count++;
+	}
+	return 0;
+}
+
+static int compare_records(const void *a, const void *b)
+{
+	const struct timed *x = a, *y = b;
+
+	if (x->tsc != y->tsc)
+		return x->tsc < y->tsc ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int apply_records(struct ptah_live *live, struct batch *b)
+{
+	struct ptah_session *s = live->session;
+	struct growth *g = s->growth;
+	int status = 0;
+
+	if (!b->count)
+		return 0;
+	qsort(b->records, b->count, sizeof(*b->records), compare_records);
+	for (size_t i = 0; i < b->count && status >= 0; i++)
+		status = session_take_record(s, &b->records[i].record, b->records[i].tsc);
+	if (status >= 0)
+		status = grow_settle(s);
+	for (size_t i = 0; i < live->count; i++)
+		if (live->streams[i]->opened)
+			live_refresh(live->streams[i], 0);
+	for (size_t i = 0; i < g->fresh_count && status >= 0; i++)
+		for (size_t k = 0; k < live->count && status >= 0; k++)
+			if (live->streams[k]->opened &&
+			    grow_concerns(s, live->streams[k]->index, g->fresh[i].process))
+				status = live_take_change(live->streams[k], &g->fresh[i].change);
+	g->fresh_count = 0;
+	return status;
+}
+
+/* Trace */
+
+/* The stream of an entry; it is made if it is the first one. NULL: an error. */
+static struct live_stream *stream_of(struct ptah_live *live, const struct live_entry *e)
+{
+	const size_t index = grow_stream(live->session, e->stream, e->tid, e->cpu);
+	struct live_stream **streams, *ls;
+
+	while (index != SESSION_NONE && live->count <= index) {
+		streams = session_grow(live->streams, live->count, &live->capacity,
+				       sizeof(struct live_stream *));
+		if (!streams)
+			return NULL;
+		live->streams = streams;
+		ls = calloc(1, sizeof(*ls));
+		if (!ls)
+			return NULL;
+		ls->live = live;
+		ls->index = live->count;
+		live_list_init(&ls->blocks);
+		live_list_init(&ls->losses);
+		streams[live->count++] = ls;
+	}
+	return index == SESSION_NONE ? NULL : live->streams[index];
+}
+
+static int add_trace(struct ptah_live *live, struct live_entry *e)
+{
+	struct live_stream *ls = stream_of(live, e);
+	int status;
+
+	if (!ls) {
+		free(e);
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	}
+	if (e->kind == LIVE_LOSS) {
+		e->end = live->session->streams[ls->index].info.bytes;
+		ls->dropped += e->size;
+		live_list_add(&ls->losses, e);
+		return 0;
+	}
+	live_list_add(&ls->blocks, e);
+	status = grow_trace(live->session, ls->index, e->offset, e->bytes, e->size);
+	e->end = live->session->streams[ls->index].info.bytes;
+	return status < 0 ? live_fail(live, status, "out of memory") : 0;
+}
+
+/* Trace of a round that may be decoded goes to its streams. */
+static int release(struct ptah_live *live, struct live_list *trace)
+{
+	int status = 0;
+
+	while (trace->first && status >= 0) {
+		struct live_entry *e = trace->first;
+
+		trace->first = e->next;
+		if (!trace->first)
+			live_list_init(trace);
+		status = add_trace(live, e);
+	}
+	return status;
+}
+
+static int end_round(struct ptah_live *live)
+{
+	int status = release(live, &live->trace[1]);
+
+	live_list_move(&live->trace[1], &live->trace[0]);
+	return status;
+}
+
+static int sort_entries(struct ptah_live *live, struct batch *b)
+{
+	int status = 0;
+
+	while (b->rounds.first && status >= 0) {
+		struct live_entry *e = b->rounds.first;
+
+		b->rounds.first = e->next;
+		switch (e->kind) {
+		case LIVE_RECORD:
+			status = take_record(live, b, e);
+			break;
+		case LIVE_ROUND:
+			live_list_add(&b->used, e);
+			status = end_round(live);
+			break;
+		default:
+			live_list_add(&live->trace[0], e);
+			break;
+		}
+	}
+	return status;
+}
+
+static int open_streams(struct ptah_live *live)
+{
+	struct ptah_message why = {""};
+	int status = 0;
+
+	for (size_t i = 0; i < live->count && status >= 0; i++) {
+		struct live_stream *ls = live->streams[i];
+		struct stream *stream = &live->session->streams[i];
+
+		if (ls->opened || !stream->count)
+			continue;
+		status = grow_begin(live->session, &why);
+		if (status >= 0 && stream->info.cpu >= 0)
+			status = perfdata_message(
+			    &why, PTAH_E_FOREIGN,
+			    "the trace of processors is not followed while it is recorded: record "
+			    "with a buffer for each thread (--per-thread)");
+		if (status < 0)
+			break;
+		grow_name(live->session, i);
+		status = live_open(ls);
+	}
+	return status < 0 ? live_fail(live, status, "%s",
+				      why.text[0] ? why.text : ptah_strerror(status))
+			  : 0;
+}
+
+/* Everything that was queued up to the last mark goes into the session. */
+static int take_queue(struct ptah_live *live)
+{
+	struct batch b = {0};
+	int status;
+
+	live_take_rounds(live, &b.rounds);
+	if (!b.rounds.first && !live->finishing)
+		return 0;
+	live_list_init(&b.used);
+	status = sort_entries(live, &b);
+	if (status >= 0)
+		status = apply_records(live, &b);
+	if (status >= 0 && live->finishing)
+		status = end_round(live);
+	if (status >= 0 && live->finishing)
+		status = end_round(live);
+	for (size_t i = 0; i < live->count; i++)
+		if (live->streams[i]->opened)
+			live_refresh(live->streams[i], 0);
+	if (status >= 0)
+		status = open_streams(live);
+	free(b.records);
+	live_list_free(&b.used);
+	live_list_free(&b.rounds);
+	pthread_mutex_lock(&live->lock);
+	live->figures.memory -= b.freed;
+	pthread_mutex_unlock(&live->lock);
+	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : 0;
+}
+
+/* Decoding */
+
+struct work {
+	struct ptah_live *live;
+	size_t *list; /* streams that have trace */
+	uint64_t *stops;
+};
+
+static void decode(void *context, size_t i)
+{
+	const struct work *w = context;
+	struct live_stream *ls = w->live->streams[w->list[i]];
+
+	ls->status = live_decode(ls, w->stops[i]);
+}
+
+/* Chooses the streams that are decoded in this step, and how far. Returns how many. *more: there is
+ * more. */
+static size_t choose(struct ptah_live *live, struct work *w, bool *more)
+{
+	uint64_t budget = STEP;
+	size_t n = 0;
+
+	*more = false;
+	for (size_t i = 0; i < live->count; i++) {
+		const size_t k = (live->next + i) % live->count;
+		const struct live_stream *ls = live->streams[k];
+		const uint64_t there = live->session->streams[k].info.bytes;
+		uint64_t size = there - ls->decoded;
+
+		if (!ls->opened || !size)
+			continue;
+		if (!budget) {
+			*more = true;
+			break;
+		}
+		size = size < SLICE ? size : SLICE;
+		size = size < budget ? size : budget;
+		budget -= size;
+		*more = *more || ls->decoded + size < there;
+		w->stops[n] = ls->decoded + size;
+		w->list[n++] = k;
+	}
+	live->next = live->count ? (live->next + n) % live->count : 0;
+	return n;
+}
+
+static int report_losses(struct live_stream *ls)
+{
+	struct ptah_live *live = ls->live;
+	int status = 0;
+
+	while (ls->losses.first && ls->losses.first->end <= ls->decoded && status >= 0) {
+		struct live_entry *e = ls->losses.first;
+		struct ptah_live_thread thread;
+		struct ptah_live_loss loss = {.size = sizeof(loss),
+					      .number = ls->index,
+					      .offset = e->offset,
+					      .bytes = e->size,
+					      .since = e->when,
+					      .until = e->until};
+
+		live_describe(ls, &thread);
+		loss.pid = thread.pid;
+		loss.tid = thread.tid;
+		loss.cpu = thread.cpu;
+		loss.tsc = thread.tsc;
+		ls->losses.first = e->next;
+		if (!e->next)
+			live_list_init(&ls->losses);
+		free(e);
+		if (live->config.on_loss)
+			status = live->config.on_loss(live->config.context, &loss);
+	}
+	return status;
+}
+
+/* Frees what has been decoded of a stream. Returns how many bytes were. */
+static uint64_t free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed,
+			   uint64_t *oldest)
+{
+	const uint64_t n = decoded - ls->decoded;
+	size_t removed;
+
+	ls->decoded = decoded;
+	removed = grow_trim(&ls->live->session->streams[ls->index], decoded);
+	live_refresh(ls, removed);
+	while (ls->blocks.first && ls->blocks.first->end <= decoded) {
+		struct live_entry *e = ls->blocks.first;
+
+		*freed += e->size;
+		if (!*oldest || e->when < *oldest)
+			*oldest = e->when;
+		ls->blocks.first = e->next;
+		if (!e->next)
+			live_list_init(&ls->blocks);
+		free(e);
+	}
+	return n;
+}
+
+/* When the oldest trace came that is not decoded; 0: there is none. */
+static uint64_t find_oldest(const struct ptah_live *live)
+{
+	uint64_t oldest = 0;
+
+	for (size_t i = 0; i < live->count; i++) {
+		const struct live_entry *e = live->streams[i]->blocks.first;
+
+		if (e && (!oldest || e->when < oldest))
+			oldest = e->when;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		const struct live_entry *e = live->trace[i].first;
+
+		if (e && (!oldest || e->when < oldest))
+			oldest = e->when;
+	}
+	return oldest;
+}
+
+/* Sums up what has been decoded, for ptah_live_status(). */
+static void sum_up(struct ptah_live *live, uint64_t decoded, uint64_t freed, uint64_t oldest)
+{
+	struct ptah_live_status *f = &live->figures;
+	const uint64_t now = live_now();
+
+	pthread_mutex_lock(&live->lock);
+	f->decoded += decoded;
+	f->behind -= freed;
+	f->memory -= freed;
+	live->ready_bytes -= freed < live->ready_bytes ? freed : live->ready_bytes;
+	if (oldest && now - oldest > f->worst_lag)
+		f->worst_lag = now - oldest;
+	live->oldest = find_oldest(live);
+	f->threads = live->count;
+	f->processes = live->session->process_count;
+	f->errors = f->overflows = f->calls = 0;
+	if (live->config.what & PTAH_LIVE_CALLS)
+		f->instructions = 0;
+	for (size_t i = 0; i < live->count; i++) {
+		const struct live_stream *ls = live->streams[i];
+
+		f->errors += ls->errors;
+		f->overflows += ls->overflows;
+		f->calls += ls->tally.calls;
+		if (live->config.what & PTAH_LIVE_CALLS)
+			f->instructions += ls->tally.total;
+	}
+	pthread_cond_broadcast(&live->changed);
+	pthread_mutex_unlock(&live->lock);
+}
+
+/* Decodes a part of what may be decoded. 1: there is more. */
+static int decode_some(struct ptah_live *live)
+{
+	struct work w = {.live = live,
+			 .list = calloc(live->count + 1, sizeof(*w.list)),
+			 .stops = calloc(live->count + 1, sizeof(*w.stops))};
+	uint64_t decoded = 0, freed = 0, oldest = 0;
+	bool more = false;
+	size_t n;
+	int status = w.list && w.stops ? 0 : PTAH_E_NOMEM;
+
+	n = status < 0 ? 0 : choose(live, &w, &more);
+	live_crew_run(live->crew, n, decode, &w);
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		struct live_stream *ls = live->streams[w.list[i]];
+
+		status = ls->status;
+		decoded += free_trace(ls, w.stops[i], &freed, &oldest);
+		if (status >= 0)
+			status = report_losses(ls);
+	}
+	sum_up(live, decoded, freed, oldest);
+	free(w.list);
+	free(w.stops);
+	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : more;
+}
+
+int live_step(struct ptah_live *live)
+{
+	int status;
+
+	pthread_mutex_lock(&live->lock);
+	status = live->status;
+	pthread_mutex_unlock(&live->lock);
+	if (status >= 0)
+		status = take_queue(live);
+	return status < 0 ? status : decode_some(live);
+}
+
+static void end_stream(void *context, size_t i)
+{
+	struct live_stream *ls = ((struct ptah_live *)context)->streams[i];
+
+	if (!ls->opened)
+		return;
+	ls->status = live_decode(ls, UINT64_MAX);
+	if (ls->status >= 0)
+		ls->status = live_end_calls(ls);
+	ls->ended = true;
+}
+
+int live_end(struct ptah_live *live)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < live->count; i++)
+		live->session->streams[i].grows = false;
+	live_crew_run(live->crew, live->count, end_stream, live);
+	for (size_t i = 0; i < live->count && status >= 0; i++) {
+		status = live->streams[i]->status;
+		if (status >= 0)
+			status = report_losses(live->streams[i]);
+	}
+	sum_up(live, 0, 0, 0);
+	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : 0;
+}
+
+void live_forget(struct ptah_live *live)
+{
+	call_threads_fini(&live->threads);
+	for (size_t i = 0; i < live->count; i++)
+		live_close(live->streams[i]);
+	free(live->streams);
+	ptah_functions_free(live->functions);
+	ptah_session_close(live->session);
+	for (size_t i = 0; i < 2; i++)
+		live_list_free(&live->trace[i]);
+	live_list_free(&live->kept);
+	live_list_free(&live->queue);
+	for (size_t i = 0; i < live->drop_count; i++)
+		free(live->drops[i].loss);
+	free(live->drops);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps figures of functions while calls begin and end: see tally.h. */
+#include "live/tally.h"
+
+#include <ptah/error.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+void live_tally_free(struct live_tally *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		free(t->rows[i].times.buckets);
+	free(t->rows);
+	free(t->slots);
+	free(t->stack);
+	*t = (struct live_tally){0};
+}
+
+static size_t slot_of(const struct live_tally *t, uint16_t space, uint64_t function)
+{
+	const uint64_t hash = (function ^ (uint64_t)space << 48) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t slot = (size_t)(hash >> 32) & (t->slot_count - 1);
+
+	while (t->slots[slot] && (t->rows[t->slots[slot] - 1].function != function ||
+				  t->rows[t->slots[slot] - 1].space != space))
+		slot = (slot + 1) & (t->slot_count - 1);
+	return slot;
+}
+
+const struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space, uint64_t function)
+{
+	size_t slot;
+
+	if (!t->count)
+		return NULL;
+	slot = slot_of(t, space, function);
+	return t->slots[slot] ? &t->rows[t->slots[slot] - 1] : NULL;
+}
+
+static int grow_slots(struct live_tally *t)
+{
+	const size_t more = t->slot_count ? 2 * t->slot_count : 256;
+	uint32_t *slots = calloc(more, sizeof(*slots));
+
+	if (!slots)
+		return PTAH_E_NOMEM;
+	free(t->slots);
+	t->slots = slots;
+	t->slot_count = more;
+	for (size_t i = 0; i < t->count; i++)
+		slots[slot_of(t, t->rows[i].space, t->rows[i].function)] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* The row of a function, made if there is none. SIZE_MAX: no memory. */
+static size_t row_of(struct live_tally *t, uint16_t space, uint64_t function)
+{
+	size_t slot;
+
+	if (2 * (t->count + 1) > t->slot_count && grow_slots(t) < 0)
+		return SIZE_MAX;
+	slot = slot_of(t, space, function);
+	if (t->slots[slot])
+		return t->slots[slot] - 1;
+	if (t->count == t->capacity) {
+		const size_t more = t->capacity ? 2 * t->capacity : 64;
+		struct tally_row *rows = reallocarray(t->rows, more, sizeof(*rows));
+
+		if (!rows || more > UINT32_MAX / 2) {
+			t->rows = rows ? rows : t->rows;
+			return SIZE_MAX;
+		}
+		t->rows = rows;
+		t->capacity = more;
+	}
+	t->rows[t->count] = (struct tally_row){
+	    .function = function, .space = space, .times = {.min = UINT64_MAX}};
+	t->slots[slot] = (uint32_t)t->count + 1;
+	return t->count++;
+}
+
+int live_tally_reach(struct live_tally *t, uint64_t instructions)
+{
+	size_t row;
+
+	if (instructions == t->seen)
+		return 0;
+	row = t->depth ? t->stack[t->depth - 1] : row_of(t, 0, 0);
+	if (row == SIZE_MAX)
+		return PTAH_E_NOMEM;
+	t->rows[row].instructions += instructions - t->seen;
+	t->total += instructions - t->seen;
+	t->seen = instructions;
+	return 0;
+}
+
+static int push(struct live_tally *t, uint32_t row)
+{
+	if (t->depth == t->stack_capacity) {
+		const size_t more = t->stack_capacity ? 2 * t->stack_capacity : 64;
+		uint32_t *stack = reallocarray(t->stack, more, sizeof(*stack));
+
+		if (!stack)
+			return PTAH_E_NOMEM;
+		t->stack = stack;
+		t->stack_capacity = more;
+	}
+	t->stack[t->depth++] = row;
+	return 0;
+}
+
+static int begin(struct live_tally *t, const struct ptah_call_mark *m)
+{
+	const size_t row = row_of(t, m->space, m->function);
+	struct tally_row *r;
+
+	if (row == SIZE_MAX)
+		return PTAH_E_NOMEM;
+	r = &t->rows[row];
+	r->flags |= m->flags & (PTAH_CALL_NO_BOUNDS | PTAH_CALL_STUB | PTAH_CALL_KERNEL |
+				PTAH_CALL_RESTORER);
+	if (m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED) {
+		r->calls++;
+		t->calls++;
+	}
+	r->open++;
+	return push(t, (uint32_t)row);
+}
+
+/* Flags of calls of which a part is not known. */
+#define PARTIAL                                                                                    \
+	(PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS | PTAH_CALL_UNSURE)
+
+static int end(struct live_tally *t, const struct ptah_call_mark *m)
+{
+	struct tally_row *r;
+
+	if (!t->depth)
+		return 0;
+	r = &t->rows[t->stack[--t->depth]];
+	r->open--;
+	if (m->how == PTAH_CALL_END_SUSPENDED || m->flags & PARTIAL)
+		return 0;
+	r->ended++;
+	r->total_instructions += m->total.instructions;
+	if (m->total.instructions > r->max_instructions)
+		r->max_instructions = m->total.instructions;
+	if (!m->begin_tsc || !m->tsc)
+		return 0;
+	r->timed++;
+	r->ticks += m->total.ticks;
+	if (m->total.ticks > r->max_ticks)
+		r->max_ticks = m->total.ticks;
+	return histogram_add(&r->times, m->total.ticks, 1) ? 0 : PTAH_E_NOMEM;
+}
+
+int live_tally_add(struct live_tally *t, const struct ptah_call_mark *marks, size_t n)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		status = live_tally_reach(t, marks[i].thread.instructions);
+		if (status >= 0)
+			status = marks[i].end ? end(t, &marks[i]) : begin(t, &marks[i]);
+	}
+	return status;
+}
+
+void live_tally_begin_again(struct live_tally *t)
+{
+	t->seen = 0;
+	t->depth = 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Figures of the functions of one thread, from the marks of its calls. */
+#ifndef PTAH_LIVE_TALLY_H
+#define PTAH_LIVE_TALLY_H
+
+#include "calls/histogram.h"
+
+#include <ptah/calls.h>
+
+#include <stddef.h>
+
+/* A function. */
+struct tally_row {
+	uint64_t function;
+	uint16_t space;
+	uint16_t flags;
+	uint64_t calls, open, instructions;
+	uint64_t ended, timed;
+	uint64_t ticks, max_ticks, total_instructions, max_instructions;
+	struct histogram times;
+};
+
+struct live_tally {
+	struct tally_row *rows;
+	size_t count, capacity;
+	uint32_t *slots; /* by hash; 0: free, else the row's index + 1 */
+	size_t slot_count;
+	uint32_t *stack; /* the open calls' rows, the innermost last */
+	size_t depth, stack_capacity;
+	uint64_t seen; /* the thread's instructions that have been counted */
+	uint64_t total; /* instructions, of all programs of the thread */
+	uint64_t calls; /* that began */
+};
+
+void live_tally_free(struct live_tally *tally);
+int live_tally_add(struct live_tally *tally, const struct ptah_call_mark *marks, size_t n);
+/* The thread has executed so many instructions: what is not counted yet is the innermost call's. */
+int live_tally_reach(struct live_tally *tally, uint64_t instructions);
+/* Another program: the thread's instructions begin with 0 again. */
+void live_tally_begin_again(struct live_tally *tally);
+/* NULL: the function did not run. */
+const struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
+				   uint64_t function);
+
+#endif

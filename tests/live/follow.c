@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records a command, or reads a pipe, and decodes it live; then decodes the file that was written
+ * beside it, or the recording that came through the pipe, and compares: blocks and edges of every
+ * stream, functions and their calls, and the recorder's truth.
+ *
+ *	follow [-r RECORDER] [-j JOBS] [-q QUEUE] [-b BUFFER] [-c CHUNK] FILE -- COMMAND...
+ *	follow [...] -i FILE        reads FILE, which has the layout of a pipe, from standard input
+ */
+#include <ptah/live.h>
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST 10 /* differences that are shown */
+
+static unsigned differences;
+
+static bool differ(bool different)
+{
+	differences += different;
+	return different && differences <= MOST;
+}
+
+struct options {
+	enum ptah_recorder_kind recorder;
+	unsigned jobs, what, poll;
+	uint64_t queue, buffer;
+	size_t chunk;
+	bool input, drop;
+	const char *file;
+	char **command;
+	uint64_t lost; /* bytes that on_loss has reported */
+	unsigned holds;
+};
+
+static void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "follow: %s: %s\n", what, why);
+	exit(1);
+}
+
+/* Counts */
+
+struct counted {
+	struct ptah_live *live;
+	size_t streams;
+};
+
+struct one {
+	struct ptah_profile *profile;
+	size_t stream;
+};
+
+static int find_profile(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct one *one = context;
+
+	if (stream == one->stream)
+		one->profile = profile;
+	return 0;
+}
+
+static bool same_block(const struct ptah_profile_block *a, const struct ptah_profile_block *b)
+{
+	return a->ip == b->ip && a->end == b->end && a->target == b->target &&
+	       a->count == b->count && a->taken == b->taken && a->unknown == b->unknown &&
+	       a->space == b->space && a->ninsn == b->ninsn && a->mode == b->mode &&
+	       a->insn_class == b->insn_class && a->truncated == b->truncated;
+}
+
+static void compare_totals(size_t stream, struct ptah_profile *a, struct ptah_profile *b)
+{
+	struct ptah_profile_totals x, y;
+
+	ptah_profile_totals(a, &x);
+	ptah_profile_totals(b, &y);
+	if (differ(x.instructions != y.instructions || x.blocks != y.blocks ||
+		   x.errors != y.errors || x.overflows != y.overflows || x.gaps != y.gaps ||
+		   x.taken != y.taken))
+		printf("stream %zu: live %" PRIu64 " instructions, %" PRIu64 " errors, %" PRIu64
+		       " overflows; file %" PRIu64 ", %" PRIu64 ", %" PRIu64 "\n",
+		       stream, x.instructions, x.errors, x.overflows, y.instructions, y.errors,
+		       y.overflows);
+}
+
+static int compare_counts(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct counted *c = context;
+	struct one one = {.stream = stream};
+	struct ptah_profile_block *a, *b;
+	struct ptah_profile_edge *e, *f;
+	size_t n, m;
+
+	c->streams++;
+	ptah_live_counts(c->live, find_profile, &one);
+	if (!one.profile) {
+		if (differ(true))
+			printf("stream %zu was not decoded live\n", stream);
+		return 0;
+	}
+	compare_totals(stream, one.profile, profile);
+	ptah_profile_blocks(one.profile, &a, &n);
+	ptah_profile_blocks(profile, &b, &m);
+	if (differ(n != m))
+		printf("stream %zu: live %zu blocks, file %zu\n", stream, n, m);
+	for (size_t i = 0; i < n && i < m; i++)
+		if (differ(!same_block(&a[i], &b[i]))) {
+			printf("stream %zu, block %zu: live 0x%" PRIx64 " * %" PRIu64
+			       ", file 0x%" PRIx64 " * %" PRIu64 "\n",
+			       stream, i, a[i].ip, a[i].count, b[i].ip, b[i].count);
+			break;
+		}
+	ptah_profile_edges(one.profile, &e, &n);
+	ptah_profile_edges(profile, &f, &m);
+	if (differ(n != m || memcmp(e, f, n * sizeof(*e)) != 0))
+		printf("stream %zu: edges differ\n", stream);
+	free(a);
+	free(b);
+	free(e);
+	free(f);
+	return 0;
+}
+
+static void compare_truth(const struct ptah_session *file, struct ptah_live *live)
+{
+	for (size_t i = 0; i < ptah_session_streams(file); i++) {
+		struct ptah_live_thread thread = {.size = sizeof(thread)};
+		struct ptah_stream_info info;
+
+		ptah_session_stream_info(file, i, &info);
+		if (ptah_live_thread(live, i, &thread) < 0 || !info.has_truth)
+			continue;
+		if (differ(thread.pid != info.pid || thread.tid != info.tid ||
+			   thread.space != info.space || strcmp(thread.comm, info.comm) != 0))
+			printf("stream %zu: live %d/%d %s space %d, file %d/%d %s space %d\n", i,
+			       thread.pid, thread.tid, thread.comm, thread.space, info.pid,
+			       info.tid, info.comm, info.space);
+		if (differ(thread.instructions != info.truth.instructions))
+			printf("stream %zu: %" PRIu64 " instructions decoded, the recorder counted "
+			       "%" PRIu64 "\n",
+			       i, thread.instructions, info.truth.instructions);
+	}
+}
+
+/* Calls */
+
+struct functions {
+	struct ptah_live_function *rows;
+	size_t count, capacity;
+	uint32_t mult, shift;
+	uint64_t suspended;
+};
+
+static int take_tree(void *context, const struct ptah_call_thread *thread,
+		     struct ptah_call_tree *tree)
+{
+	struct functions *f = context;
+	struct ptah_call_function *list;
+	size_t n;
+
+	if (ptah_call_tree_functions(tree, &list, &n) < 0)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct ptah_live_function *r;
+
+		if (f->count == f->capacity) {
+			f->capacity = 2 * f->capacity + 64;
+			f->rows = reallocarray(f->rows, f->capacity, sizeof(*f->rows));
+		}
+		r = &f->rows[f->count++];
+		*r = (struct ptah_live_function){
+		    .space = ptah_call_thread_space(thread, list[i].space),
+		    .function = list[i].function,
+		    .calls = list[i].count,
+		    .instructions = list[i].self.instructions,
+		    .ended = list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].calls,
+		    .max_instructions =
+			list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].calls
+			    ? list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].max
+			    : 0};
+	}
+	free(list);
+	return 0;
+}
+
+static int by_function(const void *a, const void *b)
+{
+	const struct ptah_live_function *x = a, *y = b;
+
+	if (x->space != y->space)
+		return x->space < y->space ? -1 : 1;
+	return x->function < y->function ? -1 : x->function > y->function;
+}
+
+static void add_up(struct functions *f)
+{
+	size_t last = 0;
+
+	if (!f->count)
+		return;
+	qsort(f->rows, f->count, sizeof(*f->rows), by_function);
+	for (size_t i = 1; i < f->count; i++) {
+		struct ptah_live_function *to = &f->rows[last], *from = &f->rows[i];
+
+		if (by_function(to, from)) {
+			f->rows[++last] = *from;
+			continue;
+		}
+		to->calls += from->calls;
+		to->instructions += from->instructions;
+		to->ended += from->ended;
+		if (from->max_instructions > to->max_instructions)
+			to->max_instructions = from->max_instructions;
+	}
+	f->count = last + 1;
+}
+
+static void compare_calls(const struct ptah_session *file, struct ptah_live *live)
+{
+	struct ptah_call_reader_config config = {.size = sizeof(config)};
+	struct functions f = {0};
+	struct ptah_live_function *rows;
+	uint64_t calls = 0;
+	size_t n, k = 0;
+
+	if (ptah_session_call_trees(file, &config, take_tree, &f) < 0 ||
+	    ptah_live_functions(live, &rows, &n) < 0)
+		fail("calls", "cannot be read");
+	add_up(&f);
+	for (size_t i = 0; i < n; i++) {
+		const struct ptah_live_function *a = &rows[i], *b;
+
+		/* What ran in no function has no row in a tree. */
+		if (!a->function)
+			continue;
+		calls += a->calls;
+		b = k < f.count ? &f.rows[k++] : NULL;
+		if (differ(!b || by_function(a, b) || a->calls != b->calls ||
+			   a->instructions != b->instructions || a->ended != b->ended ||
+			   a->max_instructions != b->max_instructions || a->open)) {
+			printf("function 0x%" PRIx64 " of %d: live %" PRIu64 " calls, %" PRIu64
+			       " instructions, %" PRIu64 " ended, at most %" PRIu64 "\n",
+			       a->function, a->space, a->calls, a->instructions, a->ended,
+			       a->max_instructions);
+			if (b)
+				printf("function 0x%" PRIx64 " of %d: file %" PRIu64
+				       " calls, %" PRIu64 " instructions, %" PRIu64
+				       " ended, at most %" PRIu64 "\n",
+				       b->function, b->space, b->calls, b->instructions, b->ended,
+				       b->max_instructions);
+		}
+		if (differ(ptah_live_quantile(live, a, 1) != a->max_ticks))
+			printf("function 0x%" PRIx64 ": quantile\n", a->function);
+	}
+	if (differ(k != f.count))
+		printf("live %zu functions, file %zu\n", k, f.count);
+	printf("%zu functions, %" PRIu64 " calls\n", k, calls);
+	free(rows);
+	free(f.rows);
+}
+
+/* Following */
+
+static int on_loss(void *context, const struct ptah_live_loss *loss)
+{
+	struct options *o = context;
+
+	o->lost += loss->bytes;
+	return 0;
+}
+
+/* Questions may be asked at any time. */
+static void look(struct ptah_live *live, struct options *o)
+{
+	struct ptah_live_function *rows;
+	size_t n;
+
+	ptah_live_hold(live);
+	if (o->what & PTAH_LIVE_CALLS && ptah_live_functions(live, &rows, &n) >= 0)
+		free(rows);
+	ptah_live_release(live);
+	o->holds++;
+}
+
+static void record(struct ptah_live *live, struct options *o)
+{
+	struct ptah_record_config config = {.size = sizeof(config), .target.argv = o->command};
+	struct ptah_recorder *r;
+	struct ptah_message why = {""};
+	int status;
+
+	config.backend.kind = o->recorder;
+	config.backend.truth = true;
+	config.buffer.size = o->buffer;
+	config.output.sink = ptah_live_sink(live);
+	status = ptah_recorder_new(&config, &r, NULL, &why);
+	if (status == PTAH_E_MISSING) {
+		printf("SKIP: %s\n", why.text);
+		exit(77);
+	}
+	if (status < 0)
+		fail("record", why.text);
+	status = ptah_recorder_start(r);
+	while (status >= 0 && (status = ptah_recorder_poll(r, (int)o->poll)) > 0) {
+		status = ptah_live_poll(live);
+		look(live, o);
+	}
+	if (status >= 0)
+		status = ptah_recorder_finish(r);
+	if (status < 0)
+		fail(ptah_recorder_why(r), ptah_live_why(live));
+	ptah_recorder_free(r);
+}
+
+static void read_input(struct ptah_live *live, struct options *o)
+{
+	uint8_t *bytes = malloc(o->chunk);
+	int status = 1;
+	ssize_t n;
+
+	while (!o->chunk && (status = ptah_live_feed_fd(live, 0, 100)) > 0) {
+		status = ptah_live_poll(live);
+		look(live, o);
+	}
+	while (o->chunk && status >= 0 && (n = read(0, bytes, o->chunk)) > 0) {
+		status = ptah_live_feed(live, bytes, (size_t)n);
+		if (status >= 0)
+			status = ptah_live_poll(live);
+	}
+	free(bytes);
+	if (status < 0)
+		fail("feed", ptah_live_why(live));
+}
+
+static void follow(struct ptah_live *live, struct options *o)
+{
+	struct ptah_live_status s = {.size = sizeof(s)};
+	struct rusage usage;
+
+	if (o->input)
+		read_input(live, o);
+	else
+		record(live, o);
+	if (ptah_live_finish(live) < 0)
+		fail("finish", ptah_live_why(live));
+	ptah_live_status(live, &s);
+	getrusage(RUSAGE_SELF, &usage);
+	printf("%" PRIu64 " bytes of trace, %" PRIu64 " rounds, %zu threads, %" PRIu64
+	       " instructions, %" PRIu64 " errors; lag at most %" PRIu64 " ms, waited %" PRIu64
+	       " ms; %ld MB, asked %u times\n",
+	       s.bytes, s.rounds, s.threads, s.instructions, s.errors, s.worst_lag / 1000000,
+	       s.waited / 1000000, usage.ru_maxrss / 1024, o->holds);
+	if (differ(s.bytes != s.decoded + s.dropped || s.behind || s.queued || s.lag ||
+		   !s.finished || s.dropped != o->lost))
+		printf("of %" PRIu64 " bytes %" PRIu64 " were decoded, %" PRIu64
+		       " dropped (%" PRIu64 " reported), %" PRIu64 " wait\n",
+		       s.bytes, s.decoded, s.dropped, o->lost, s.behind);
+	if (o->drop)
+		printf("dropped %" PRIu64 " bytes in %" PRIu64 " pieces\n", s.dropped, s.losses);
+	for (size_t i = 0; ptah_live_note(live, i); i++)
+		printf("note: %s\n", ptah_live_note(live, i));
+}
+
+static void compare(struct ptah_live *live, const struct options *o)
+{
+	struct ptah_jobs jobs = {.size = sizeof(jobs)};
+	struct counted counted = {.live = live};
+	struct ptah_session *file;
+	struct ptah_message why = {""};
+
+	if (o->drop)
+		return;
+	if (ptah_session_open(o->file, NULL, &file, &why) < 0)
+		fail("open", why.text);
+	if (o->what & PTAH_LIVE_COUNTS &&
+	    ptah_session_count(file, &jobs, NULL, compare_counts, &counted) < 0)
+		fail("count", "failed");
+	if (o->what & PTAH_LIVE_CALLS)
+		compare_calls(file, live);
+	compare_truth(file, live);
+	ptah_session_close(file);
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:id")) != -1)
+		switch (c) {
+		case 'r':
+			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
+				if (!strcmp(ptah_recorder_name(i), optarg))
+					o->recorder = i;
+			break;
+		case 'j':
+			o->jobs = (unsigned)atoi(optarg);
+			break;
+		case 'q':
+			o->queue = strtoull(optarg, NULL, 0);
+			break;
+		case 'b':
+			o->buffer = strtoull(optarg, NULL, 0);
+			break;
+		case 'c':
+			o->chunk = strtoull(optarg, NULL, 0);
+			break;
+		case 'w':
+			o->what = (unsigned)atoi(optarg);
+			break;
+		case 'p':
+			o->poll = (unsigned)atoi(optarg);
+			break;
+		case 'i':
+			o->input = true;
+			break;
+		case 'd':
+			o->drop = true;
+			break;
+		default:
+			fail("usage", "see the beginning of the source");
+		}
+	o->file = argv[optind++];
+	if (optind < argc && !strcmp(argv[optind], "--"))
+		optind++;
+	o->command = argv + optind;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.what = PTAH_LIVE_COUNTS | PTAH_LIVE_CALLS, .poll = 10};
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct ptah_live_file *file = NULL;
+	struct ptah_message why = {""};
+	struct ptah_live *live;
+
+	parse(&o, argc, argv);
+	config.what = o.what;
+	config.jobs = o.jobs;
+	config.queue = o.queue;
+	config.policy = o.drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT;
+	config.on_loss = on_loss;
+	config.context = &o;
+	if (!o.input && ptah_live_file_new(o.file, &file, &why) < 0)
+		fail("file", why.text);
+	config.tee = ptah_live_file_sink(file);
+	if (ptah_live_new(&config, &live) < 0)
+		fail("new", "failed");
+	follow(live, &o);
+	if (file && ptah_live_file_finish(file) < 0)
+		fail("file", "not written");
+	ptah_live_file_free(file);
+	compare(live, &o);
+	ptah_live_free(live);
+	if (differences)
+		printf("%u differences\n", differences);
+	return differences != 0;
+}
