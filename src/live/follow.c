@@ -60,6 +60,72 @@ void live_close(struct live_stream *ls)
 	free(ls);
 }
 
+/* Keeps the counts without what the profile knows of the code, which is much more. */
+static int shrink_counts(struct ptah_stream *s)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
+	struct ptah_profile *small;
+	int status = ptah_profile_new(s->image, &config, &small);
+
+	if (status < 0)
+		return status;
+	status = ptah_profile_merge(small, s->profile);
+	if (status < 0) {
+		ptah_profile_free(small);
+		return status;
+	}
+	ptah_profile_free(s->profile);
+	ptah_flow_free(s->flow);
+	s->flow = NULL;
+	s->profile = small;
+	return 0;
+}
+
+static int retire_counts(struct live_stream *ls, struct live_stream *heir)
+{
+	struct ptah_profile_totals totals;
+	int status = ptah_profile_totals(ls->counts->profile, &totals);
+
+	if (status < 0)
+		return status;
+	if (!ls->live->config.what || !(ls->live->config.what & PTAH_LIVE_CALLS)) {
+		ls->instructions += totals.instructions;
+		ls->errors += totals.errors;
+		ls->overflows += totals.overflows;
+	}
+	if (!heir || !heir->counts)
+		return shrink_counts(ls->counts);
+	status = ptah_profile_merge(heir->counts->profile, ls->counts->profile);
+	if (status < 0)
+		return status;
+	ptah_stream_free(ls->counts);
+	ls->counts = NULL;
+	return 0;
+}
+
+int live_retire(struct live_stream *ls, struct live_stream *heir)
+{
+	struct live_tally *t = &ls->tally;
+	int status = ls->counts ? retire_counts(ls, heir) : 0;
+
+	ptah_stream_free(ls->calls);
+	ptah_stream_free(ls->items);
+	ls->calls = ls->items = NULL;
+	ls->thread = NULL;
+	ls->retired = true;
+	ls->opened = false;
+	if (status < 0 || !heir)
+		return status;
+	status = live_tally_merge(&heir->tally, t);
+	if (status >= 0) {
+		const struct live_tally sums = {.total = t->total, .calls = t->calls};
+
+		live_tally_free(t);
+		*t = sums;
+	}
+	return status;
+}
+
 static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t removed)
 {
 	if (!s)
@@ -94,10 +160,6 @@ int live_take_change(struct live_stream *ls, const struct change *change)
 void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
 {
 	const struct ptah_stream_info *info = &ls->live->session->streams[ls->index].info;
-	const struct ptah_stream *s = ls->calls    ? ls->calls
-				      : ls->counts ? ls->counts
-						   : ls->items;
-
 	*t = (struct ptah_live_thread){.size = sizeof(*t),
 				       .number = ls->index,
 				       .pid = info->pid,
@@ -105,15 +167,14 @@ void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
 				       .cpu = info->cpu,
 				       .space = info->space,
 				       .ended = ls->ended || info->has_truth,
+				       .tsc = ls->tsc,
 				       .bytes = info->bytes,
 				       .decoded = ls->decoded,
 				       .dropped = ls->dropped,
 				       .errors = ls->errors,
 				       .overflows = ls->overflows,
-				       .instructions = ls->tally.total};
+				       .instructions = ls->tally.total + ls->instructions};
 	memcpy(t->comm, info->comm, sizeof(t->comm));
-	if (s && stream_flow(s))
-		t->tsc = stream_flow(s)->tsc;
 }
 
 /* Counts */
@@ -307,14 +368,17 @@ int live_decode(struct live_stream *ls, uint64_t stop)
 	if (ls->counts) {
 		ls->counts->stop = stop;
 		status = decode_counts(ls);
+		ls->tsc = stream_flow(ls->counts)->tsc;
 	}
 	if (ls->items && status >= 0) {
 		ls->items->stop = stop;
 		status = decode_items(ls);
+		ls->tsc = stream_flow(ls->items)->tsc;
 	}
 	if (ls->calls && status >= 0) {
 		ls->calls->stop = stop;
 		status = decode_calls(ls);
+		ls->tsc = stream_flow(ls->calls)->tsc;
 	}
 	return status;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE  (UINT64_C(64) << 20)
+#define QUEUE  (UINT64_C(8) << 20)
 #define MEMORY (UINT64_C(1) << 30)
 #define JOBS   256
 
@@ -234,11 +234,11 @@ static void ask_counts(struct live_stream *ls, struct ptah_live_thread *t)
 {
 	struct ptah_profile_totals totals;
 
-	if (!ls->counts || ls->calls || ptah_profile_totals(ls->counts->profile, &totals) < 0)
+	if (!ls->counts || ls->retired || ls->live->config.what & PTAH_LIVE_CALLS || ptah_profile_totals(ls->counts->profile, &totals) < 0)
 		return;
-	t->instructions = totals.instructions;
-	t->errors = totals.errors;
-	t->overflows = totals.overflows;
+	t->instructions += totals.instructions;
+	t->errors += totals.errors;
+	t->overflows += totals.overflows;
 }
 
 int ptah_live_thread(struct ptah_live *live, size_t i, struct ptah_live_thread *thread)

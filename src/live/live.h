@@ -48,7 +48,13 @@ void live_list_free(struct live_list *list);
 struct live_stream {
 	struct ptah_live *live;
 	size_t index; /* in the session */
-	bool opened, ended;
+	bool named, opened;
+	bool ended;	     /* nothing follows: it is retired when its trace is decoded */
+	uint64_t ended_at;   /* rounds when that became known */
+	bool keeps;	     /* it is retired, and has figures that others are added to */
+	bool retired;	     /* its figures are those of the stream `heir`, or its own */
+	uint64_t tsc;	     /* of what was decoded last */
+	uint64_t instructions; /* of a retired stream without calls */
 	struct ptah_stream *counts, *calls, *items; /* or NULL */
 	struct call_thread *thread;		    /* of `calls` */
 	struct live_tally tally;
@@ -103,7 +109,7 @@ struct ptah_live {
 	struct live_stream **streams;
 	size_t count, capacity;
 	size_t next; /* the stream that is decoded first in the next step */
-	uint64_t kept_bytes;
+	uint64_t rounds; /* that have ended */
 	pthread_mutex_t callback;      /* one at a time */
 	pthread_mutex_t threads_lock;  /* of `threads` */
 	struct call_threads threads;
@@ -146,6 +152,11 @@ int live_open(struct live_stream *stream);
 void live_close(struct live_stream *stream);
 /* Decodes up to the offset `stop`. */
 int live_decode(struct live_stream *stream, uint64_t stop);
+/*
+ * The stream has been decoded to its end: frees its decoders. What they have counted is added to
+ * `heir`, a stream of the same program of the same process, or stays here if that is NULL.
+ */
+int live_retire(struct live_stream *stream, struct live_stream *heir);
 /* The stream has been decoded: ends the calls that are open. */
 int live_end_calls(struct live_stream *stream);
 /* Session and lists have moved; and `removed` pieces are gone. */

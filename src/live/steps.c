@@ -71,6 +71,23 @@ static int compare_records(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+static void end_soon(struct live_stream *ls)
+{
+	if (!ls->ended)
+		ls->ended_at = ls->live->rounds;
+	ls->ended = true;
+}
+
+/* A thread has ended: nothing follows in its stream, which is the last one with its number. */
+static void note_exit(struct ptah_live *live, int32_t tid)
+{
+	for (size_t i = live->count; i-- > 0;)
+		if (live->session->streams[i].info.tid == tid) {
+			end_soon(live->streams[i]);
+			return;
+		}
+}
+
 static int apply_records(struct ptah_live *live, struct batch *b)
 {
 	struct ptah_session *s = live->session;
@@ -80,8 +97,11 @@ static int apply_records(struct ptah_live *live, struct batch *b)
 	if (!b->count)
 		return 0;
 	qsort(b->records, b->count, sizeof(*b->records), compare_records);
-	for (size_t i = 0; i < b->count && status >= 0; i++)
+	for (size_t i = 0; i < b->count && status >= 0; i++) {
 		status = session_take_record(s, &b->records[i].record, b->records[i].tsc);
+		if (b->records[i].record.type == PERFDATA_EXIT)
+			note_exit(live, b->records[i].record.tid);
+	}
 	if (status >= 0)
 		status = grow_settle(s);
 	for (size_t i = 0; i < live->count; i++)
@@ -163,6 +183,7 @@ static int end_round(struct ptah_live *live)
 {
 	int status = release(live, &live->trace[1]);
 
+	live->rounds++;
 	live_list_move(&live->trace[1], &live->trace[0]);
 	return status;
 }
@@ -185,10 +206,23 @@ static int sort_entries(struct ptah_live *live, struct batch *b)
 			break;
 		default:
 			live_list_add(&live->trace[0], e);
+			/* Streams are numbered in the order in which their trace came. */
+			if (!stream_of(live, e))
+				status = PTAH_E_NOMEM;
 			break;
 		}
 	}
 	return status;
+}
+
+/* A thread has one stream at a time: those before this one have ended. */
+static void end_before(struct ptah_live *live, size_t stream)
+{
+	const struct stream *streams = live->session->streams;
+
+	for (size_t i = 0; i < stream; i++)
+		if (streams[i].info.tid >= 0 && streams[i].info.tid == streams[stream].info.tid)
+			end_soon(live->streams[i]);
 }
 
 static int open_streams(struct ptah_live *live)
@@ -210,7 +244,12 @@ static int open_streams(struct ptah_live *live)
 			    "with a buffer for each thread (--per-thread)");
 		if (status < 0)
 			break;
-		grow_name(live->session, i);
+		if (!ls->named) {
+			grow_name(live->session, i);
+			end_before(live, i);
+		}
+		ls->named = true;
+		ls->retired = ls->ended = false;
 		status = live_open(ls);
 	}
 	return status < 0 ? live_fail(live, status, "%s",
@@ -402,6 +441,54 @@ static void sum_up(struct ptah_live *live, uint64_t decoded, uint64_t freed, uin
 	pthread_mutex_unlock(&live->lock);
 }
 
+/* A stream that has the figures of this one's program. NULL: there is none. */
+static struct live_stream *heir_of(const struct ptah_live *live, const struct live_stream *ls)
+{
+	const struct stream *streams = live->session->streams, *stream = &streams[ls->index];
+
+	for (size_t i = 0; i < live->count; i++) {
+		struct live_stream *other = live->streams[i];
+
+		if (i != ls->index && other->named && streams[i].process == stream->process &&
+		    streams[i].info.space == stream->info.space &&
+		    streams[i].process != SESSION_NONE && (other->opened || other->keeps))
+			return other;
+	}
+	return NULL;
+}
+
+/*
+ * Frees the decoders of streams that have ended, two rounds after that became known: their last
+ * trace has come then.
+ */
+static int retire(struct ptah_live *live)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < live->count && status >= 0; i++) {
+		struct live_stream *ls = live->streams[i];
+		struct stream *stream = &live->session->streams[i];
+
+		if (stream->info.has_truth && ls->opened)
+			end_soon(ls);
+		if (!ls->opened || !ls->ended || live->rounds < ls->ended_at + 3 ||
+		    ls->decoded != stream->info.bytes || ls->losses.first)
+			continue;
+		stream->grows = false;
+		status = live_decode(ls, UINT64_MAX);
+		if (status >= 0)
+			status = live_end_calls(ls);
+		stream->grows = true;
+		if (status >= 0) {
+			struct live_stream *heir = heir_of(live, ls);
+
+			ls->keeps = !heir;
+			status = live_retire(ls, heir);
+		}
+	}
+	return status;
+}
+
 /* Decodes a part of what may be decoded. 1: there is more. */
 static int decode_some(struct ptah_live *live)
 {
@@ -423,6 +510,8 @@ static int decode_some(struct ptah_live *live)
 		if (status >= 0)
 			status = report_losses(ls);
 	}
+	if (status >= 0)
+		status = retire(live);
 	sum_up(live, decoded, freed, oldest);
 	free(w.list);
 	free(w.stops);

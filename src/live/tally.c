@@ -172,3 +172,34 @@ void live_tally_begin_again(struct live_tally *t)
 	t->seen = 0;
 	t->depth = 0;
 }
+
+static int merge_row(struct live_tally *into, const struct tally_row *from)
+{
+	const size_t i = row_of(into, from->space, from->function);
+	struct tally_row *to;
+
+	if (i == SIZE_MAX)
+		return PTAH_E_NOMEM;
+	to = &into->rows[i];
+	to->flags |= from->flags;
+	to->calls += from->calls;
+	to->instructions += from->instructions;
+	to->ended += from->ended;
+	to->timed += from->timed;
+	to->ticks += from->ticks;
+	to->total_instructions += from->total_instructions;
+	if (from->max_ticks > to->max_ticks)
+		to->max_ticks = from->max_ticks;
+	if (from->max_instructions > to->max_instructions)
+		to->max_instructions = from->max_instructions;
+	return !from->timed || histogram_merge(&to->times, &from->times) ? 0 : PTAH_E_NOMEM;
+}
+
+int live_tally_merge(struct live_tally *into, const struct live_tally *from)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < from->count && status >= 0; i++)
+		status = merge_row(into, &from->rows[i]);
+	return status;
+}

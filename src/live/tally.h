@@ -38,6 +38,8 @@ int live_tally_add(struct live_tally *tally, const struct ptah_call_mark *marks,
 int live_tally_reach(struct live_tally *tally, uint64_t instructions);
 /* Another program: the thread's instructions begin with 0 again. */
 void live_tally_begin_again(struct live_tally *tally);
+/* Adds all of `from`, whose calls have ended. */
+int live_tally_merge(struct live_tally *into, const struct live_tally *from);
 /* NULL: the function did not run. */
 const struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
 				   uint64_t function);

@@ -48,84 +48,140 @@ static void fail(const char *what, const char *why)
 
 /* Counts */
 
+/* A block or an edge (`end` is then where it goes) of a program of a process. */
 struct counted {
-	struct ptah_live *live;
-	size_t streams;
+	int32_t space;
+	uint8_t mode, insn_class, ninsn;
+	bool truncated, edge;
+	uint64_t ip, end, target, count, taken, unknown;
 };
 
-struct one {
-	struct ptah_profile *profile;
-	size_t stream;
+struct counts {
+	const struct ptah_session *session;
+	struct counted *list;
+	size_t count, capacity;
+	uint64_t instructions, errors, overflows, gaps;
 };
 
-static int find_profile(void *context, size_t stream, struct ptah_profile *profile)
+static void add_counted(struct counts *c, struct counted one)
 {
-	struct one *one = context;
+	if (c->count == c->capacity) {
+		c->capacity = 2 * c->capacity + 1024;
+		c->list = reallocarray(c->list, c->capacity, sizeof(*c->list));
+	}
+	c->list[c->count++] = one;
+}
 
-	if (stream == one->stream)
-		one->profile = profile;
+static int take_counts(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct counts *c = context;
+	struct ptah_profile_totals totals;
+	struct ptah_profile_block *b;
+	struct ptah_profile_edge *e;
+	size_t n;
+
+	ptah_profile_totals(profile, &totals);
+	c->instructions += totals.instructions;
+	c->errors += totals.errors;
+	c->overflows += totals.overflows;
+	c->gaps += totals.gaps;
+	ptah_profile_blocks(profile, &b, &n);
+	for (size_t i = 0; i < n; i++)
+		add_counted(c, (struct counted){.space = ptah_session_profile_pid(
+						    c->session, stream, profile, b[i].space),
+						.mode = b[i].mode,
+						.insn_class = b[i].insn_class,
+						.ninsn = (uint8_t)b[i].ninsn,
+						.truncated = b[i].truncated,
+						.ip = b[i].ip,
+						.end = b[i].end,
+						.target = b[i].target,
+						.count = b[i].count,
+						.taken = b[i].taken,
+						.unknown = b[i].unknown});
+	free(b);
+	ptah_profile_edges(profile, &e, &n);
+	for (size_t i = 0; i < n; i++)
+		add_counted(c, (struct counted){.space = ptah_session_profile_pid(
+						    c->session, stream, profile, e[i].space),
+						.mode = e[i].mode,
+						.insn_class = e[i].insn_class,
+						.edge = true,
+						.ip = e[i].from,
+						.end = e[i].to,
+						.count = e[i].count});
+	free(e);
 	return 0;
 }
 
-static bool same_block(const struct ptah_profile_block *a, const struct ptah_profile_block *b)
+#define ORDER(field)                                                                               \
+	if (x->field != y->field)                                                                  \
+	return x->field < y->field ? -1 : 1
+
+static int by_place(const void *a, const void *b)
 {
-	return a->ip == b->ip && a->end == b->end && a->target == b->target &&
-	       a->count == b->count && a->taken == b->taken && a->unknown == b->unknown &&
-	       a->space == b->space && a->ninsn == b->ninsn && a->mode == b->mode &&
-	       a->insn_class == b->insn_class && a->truncated == b->truncated;
+	const struct counted *x = a, *y = b;
+
+	ORDER(space);
+	ORDER(edge);
+	ORDER(ip);
+	ORDER(end);
+	ORDER(mode);
+	ORDER(insn_class);
+	ORDER(truncated);
+	ORDER(ninsn);
+	ORDER(target);
+	return 0;
 }
 
-static void compare_totals(size_t stream, struct ptah_profile *a, struct ptah_profile *b)
+static void add_up_counts(struct counts *c)
 {
-	struct ptah_profile_totals x, y;
+	size_t last = 0;
 
-	ptah_profile_totals(a, &x);
-	ptah_profile_totals(b, &y);
-	if (differ(x.instructions != y.instructions || x.blocks != y.blocks ||
-		   x.errors != y.errors || x.overflows != y.overflows || x.gaps != y.gaps ||
-		   x.taken != y.taken))
-		printf("stream %zu: live %" PRIu64 " instructions, %" PRIu64 " errors, %" PRIu64
-		       " overflows; file %" PRIu64 ", %" PRIu64 ", %" PRIu64 "\n",
-		       stream, x.instructions, x.errors, x.overflows, y.instructions, y.errors,
-		       y.overflows);
-}
-
-static int compare_counts(void *context, size_t stream, struct ptah_profile *profile)
-{
-	struct counted *c = context;
-	struct one one = {.stream = stream};
-	struct ptah_profile_block *a, *b;
-	struct ptah_profile_edge *e, *f;
-	size_t n, m;
-
-	c->streams++;
-	ptah_live_counts(c->live, find_profile, &one);
-	if (!one.profile) {
-		if (differ(true))
-			printf("stream %zu was not decoded live\n", stream);
-		return 0;
+	if (!c->count)
+		return;
+	qsort(c->list, c->count, sizeof(*c->list), by_place);
+	for (size_t i = 1; i < c->count; i++) {
+		if (by_place(&c->list[last], &c->list[i])) {
+			c->list[++last] = c->list[i];
+			continue;
+		}
+		c->list[last].count += c->list[i].count;
+		c->list[last].taken += c->list[i].taken;
+		c->list[last].unknown += c->list[i].unknown;
 	}
-	compare_totals(stream, one.profile, profile);
-	ptah_profile_blocks(one.profile, &a, &n);
-	ptah_profile_blocks(profile, &b, &m);
-	if (differ(n != m))
-		printf("stream %zu: live %zu blocks, file %zu\n", stream, n, m);
-	for (size_t i = 0; i < n && i < m; i++)
-		if (differ(!same_block(&a[i], &b[i]))) {
-			printf("stream %zu, block %zu: live 0x%" PRIx64 " * %" PRIu64
-			       ", file 0x%" PRIx64 " * %" PRIu64 "\n",
-			       stream, i, a[i].ip, a[i].count, b[i].ip, b[i].count);
+	c->count = last + 1;
+}
+
+static void compare_counts(const struct ptah_session *file, struct ptah_live *live)
+{
+	struct counts a = {.session = ptah_live_session(live)}, b = {.session = file};
+	struct ptah_jobs jobs = {.size = sizeof(jobs)};
+
+	if (ptah_live_counts(live, take_counts, &a) < 0 ||
+	    ptah_session_count(file, &jobs, NULL, take_counts, &b) < 0)
+		fail("counts", "cannot be read");
+	add_up_counts(&a);
+	add_up_counts(&b);
+	if (differ(a.count != b.count || a.instructions != b.instructions ||
+		   a.errors != b.errors || a.overflows != b.overflows || a.gaps != b.gaps))
+		printf("live %zu blocks and edges, %" PRIu64 " instructions, %" PRIu64
+		       " errors; file %zu, %" PRIu64 ", %" PRIu64 "\n",
+		       a.count, a.instructions, a.errors, b.count, b.instructions, b.errors);
+	for (size_t i = 0; i < a.count && i < b.count; i++) {
+		const struct counted *x = &a.list[i], *y = &b.list[i];
+
+		if (differ(by_place(x, y) || x->count != y->count || x->taken != y->taken ||
+			   x->unknown != y->unknown)) {
+			printf("block %zu: live 0x%" PRIx64 " of %d * %" PRIu64 ", file 0x%" PRIx64
+			       " of %d * %" PRIu64 "\n",
+			       i, x->ip, x->space, x->count, y->ip, y->space, y->count);
 			break;
 		}
-	ptah_profile_edges(one.profile, &e, &n);
-	ptah_profile_edges(profile, &f, &m);
-	if (differ(n != m || memcmp(e, f, n * sizeof(*e)) != 0))
-		printf("stream %zu: edges differ\n", stream);
-	free(a);
-	free(b);
-	free(e);
-	free(f);
-	return 0;
+	}
+	printf("%zu blocks and edges\n", a.count);
+	free(a.list);
+	free(b.list);
 }
 
 static void compare_truth(const struct ptah_session *file, struct ptah_live *live)
@@ -370,8 +426,6 @@ static void follow(struct ptah_live *live, struct options *o)
 
 static void compare(struct ptah_live *live, const struct options *o)
 {
-	struct ptah_jobs jobs = {.size = sizeof(jobs)};
-	struct counted counted = {.live = live};
 	struct ptah_session *file;
 	struct ptah_message why = {""};
 
@@ -379,9 +433,8 @@ static void compare(struct ptah_live *live, const struct options *o)
 		return;
 	if (ptah_session_open(o->file, NULL, &file, &why) < 0)
 		fail("open", why.text);
-	if (o->what & PTAH_LIVE_COUNTS &&
-	    ptah_session_count(file, &jobs, NULL, compare_counts, &counted) < 0)
-		fail("count", "failed");
+	if (o->what & PTAH_LIVE_COUNTS)
+		compare_counts(file, live);
 	if (o->what & PTAH_LIVE_CALLS)
 		compare_calls(file, live);
 	compare_truth(file, live);
