@@ -37,6 +37,9 @@ struct live_feed {
 		int32_t tid, cpu;
 		uint64_t offset; /* of the first of them */
 		unsigned n;
+		/* How much later in the stream its trace is than the recorder says, because zeros
+		 * were taken for trace that were padding. */
+		uint64_t shift;
 	} *tails;
 	size_t tail_count, tail_capacity;
 };
@@ -72,10 +75,25 @@ static int put_tail(struct ptah_live *live, struct live_tail *t, uint64_t before
 	static const uint8_t zeros[PADDED];
 	unsigned n = t->n;
 
+	if (!n)
+		return 0;
 	if (before < t->offset + n)
 		n = before > t->offset ? (unsigned)(before - t->offset) : 0;
 	t->n = 0;
-	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset, zeros, n) : 0;
+	t->offset += n;
+	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset - n, zeros, n)
+		 : 0;
+}
+
+/* A thread begins or ends: all trace before that has come. */
+static int put_thread(struct ptah_live *live, struct live_feed *f, int32_t tid)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < f->tail_count && status >= 0; i++)
+		if (f->tails[i].cpu < 0 && f->tails[i].tid == tid)
+			status = put_tail(live, &f->tails[i], UINT64_MAX);
+	return status;
 }
 
 /* Puts trace. Zeros at its end wait until it is known whether they belong to it. */
@@ -83,18 +101,23 @@ static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes
 {
 	struct live_tail *t = tail_of(f);
 	unsigned zeros = 0;
+	uint64_t at;
 	int status;
 
 	if (!t)
 		return live_fail(live, PTAH_E_NOMEM, "out of memory");
-	status = put_tail(live, t, f->offset);
+	at = f->offset + t->shift;
+	if (!t->n && t->offset > at && t->offset - at < PADDED)
+		t->shift += t->offset - at;
+	at = f->offset + t->shift;
+	status = put_tail(live, t, at);
 	if (f->left == n)
 		while (zeros < PADDED - 1 && zeros < n && !bytes[n - 1 - zeros])
 			zeros++;
 	if (status >= 0)
-		status = live_put_trace(live, f->stream, f->tid, f->cpu, f->offset, bytes,
-					n - zeros);
-	t->offset = f->offset + (n - zeros);
+		status =
+		    live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes, n - zeros);
+	t->offset = at + (n - zeros);
 	t->n = zeros;
 	f->offset += n;
 	f->left -= n;
@@ -119,8 +142,14 @@ static int begin_trace(struct ptah_live *live, struct live_feed *f)
 static int end_record(struct ptah_live *live, struct live_feed *f)
 {
 	const uint32_t type = load_le32(f->record);
-	int status;
+	int status = 0;
 
+	if (type == PERFDATA_EXIT && f->n >= PERFDATA_RECORD_HEADER + 12)
+		status = put_thread(live, f, (int32_t)load_le32(f->record + 16));
+	else if (type == PERFDATA_ITRACE_START && f->n >= PERFDATA_RECORD_HEADER + 8)
+		status = put_thread(live, f, (int32_t)load_le32(f->record + 12));
+	if (status < 0)
+		return status;
 	if (type == PERFDATA_AUXTRACE)
 		status = begin_trace(live, f);
 	else

@@ -35,17 +35,32 @@ static int open_calls(struct live_stream *ls)
 	return ls->thread ? 0 : PTAH_E_NOMEM;
 }
 
-int live_open(struct live_stream *ls)
+/* `before`: what was counted before the stream was retired, or NULL. */
+static int open_counts(struct live_stream *ls, struct ptah_stream *before)
 {
 	int status = open_one(ls, PTAH_LIVE_COUNTS, &ls->counts);
 
 	if (status >= 0 && ls->counts)
 		status = stream_begin_to_count(ls->counts);
+	if (status >= 0 && before)
+		status = ptah_profile_merge(ls->counts->profile, before->profile);
+	ptah_stream_free(before);
+	return status;
+}
+
+int live_open(struct live_stream *ls)
+{
+	struct ptah_stream *before = ls->counts;
+	int status;
+
+	ls->counts = NULL;
+	status = open_counts(ls, before);
 	if (status >= 0)
 		status = open_one(ls, PTAH_LIVE_ITEMS, &ls->items);
 	if (status >= 0)
 		status = open_calls(ls);
 	ls->opened = status >= 0;
+	ls->retired = ls->keeps = false;
 	return status;
 }
 

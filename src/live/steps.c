@@ -10,6 +10,7 @@
 #include "session/records.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* So much of a stream, and of all streams together, is decoded in one step. */
 #define SLICE (UINT64_C(256) << 10)
@@ -142,8 +143,21 @@ static struct live_stream *stream_of(struct ptah_live *live, const struct live_e
 	return index == SESSION_NONE ? NULL : live->streams[index];
 }
 
+/* Frees trace that is not decoded. */
+static void drop(struct ptah_live *live, struct live_entry *e)
+{
+	pthread_mutex_lock(&live->lock);
+	live->figures.decoded += e->size;
+	live->figures.behind -= e->size;
+	live->figures.memory -= e->size;
+	live->ready_bytes -= e->size < live->ready_bytes ? e->size : live->ready_bytes;
+	pthread_mutex_unlock(&live->lock);
+	free(e);
+}
+
 static int add_trace(struct ptah_live *live, struct live_entry *e)
 {
+	static const uint8_t zeros[8];
 	struct live_stream *ls = stream_of(live, e);
 	int status;
 
@@ -155,6 +169,11 @@ static int add_trace(struct ptah_live *live, struct live_entry *e)
 		e->end = live->session->streams[ls->index].info.bytes;
 		ls->dropped += e->size;
 		live_list_add(&ls->losses, e);
+		return 0;
+	}
+	/* Padding after the trace of a thread that has ended. */
+	if (ls->retired && e->size < 8 && !memcmp(e->bytes, zeros, (size_t)e->size)) {
+		drop(live, e);
 		return 0;
 	}
 	live_list_add(&ls->blocks, e);
@@ -249,7 +268,8 @@ static int open_streams(struct ptah_live *live)
 			end_before(live, i);
 		}
 		ls->named = true;
-		ls->retired = ls->ended = false;
+		if (ls->retired)
+			ls->ended = false;
 		status = live_open(ls);
 	}
 	return status < 0 ? live_fail(live, status, "%s",

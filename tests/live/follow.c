@@ -85,6 +85,10 @@ static int take_counts(void *context, size_t stream, struct ptah_profile *profil
 	c->errors += totals.errors;
 	c->overflows += totals.overflows;
 	c->gaps += totals.gaps;
+	if (totals.errors)
+		printf("stream %zu: error %d at offset %" PRIu64 ", ip 0x%" PRIx64 "\n", stream,
+		       totals.first_error.status, totals.first_error.offset,
+		       totals.first_error.ip);
 	ptah_profile_blocks(profile, &b, &n);
 	for (size_t i = 0; i < n; i++)
 		add_counted(c, (struct counted){.space = ptah_session_profile_pid(
