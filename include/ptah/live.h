@@ -133,7 +133,7 @@ struct ptah_live_config {
 	struct ptah_session_config session;
 	unsigned jobs;	/* threads that decode; 0: the caller's */
 	uint8_t policy; /* enum ptah_live_policy */
-	uint64_t queue; /* bytes of trace that may wait to be decoded; 0: 64 MiB */
+	uint64_t queue; /* bytes of trace that may wait to be decoded; 0: 8 MiB */
 	/*
 	 * The greatest memory for code that is in no file and for what describes the recording; 0:
 	 * 1 GiB. When more comes, the session fails with PTAH_E_LIMIT.
@@ -215,7 +215,8 @@ struct ptah_live_status {
 	uint64_t records;
 	uint64_t memory; /* bytes of trace that waits, and of records that are kept */
 	size_t threads, processes;
-	uint64_t instructions, errors, overflows; /* decoded, of all threads */
+	/* Decoded, of all threads; with PTAH_LIVE_COUNTS alone as of the last ptah_live_hold(). */
+	uint64_t instructions, errors, overflows;
 	uint64_t calls;				  /* that began (PTAH_LIVE_CALLS) */
 	uint64_t losses;			  /* how often trace was left out */
 	bool finished;
@@ -248,7 +249,9 @@ PTAH_API const char *ptah_live_note(struct ptah_live *live, size_t i);
 
 /*
  * Passes the counts of each stream up to now to `take`, in the order of the streams, as
- * ptah_session_count() does; for PTAH_LIVE_COUNTS. A negative result ends the work.
+ * ptah_session_count() does; for PTAH_LIVE_COUNTS. The counts of a stream that has ended may have
+ * been added to another one's of the same program of the same process. A negative result ends the
+ * work.
  */
 PTAH_API int ptah_live_counts(struct ptah_live *live,
 			      int (*take)(void *context, size_t stream,

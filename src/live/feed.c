@@ -96,29 +96,46 @@ static int put_thread(struct ptah_live *live, struct live_feed *f, int32_t tid)
 	return status;
 }
 
+/* How many zeros these n bytes of trace end with, among the last ones of their record. */
+static unsigned zeros_at_end(const struct live_feed *f, const uint8_t *bytes, size_t n)
+{
+	const uint64_t after = f->left - n;
+	unsigned zeros = 0;
+
+	while (zeros < n && after + zeros < PADDED - 1 && !bytes[n - 1 - zeros])
+		zeros++;
+	return zeros;
+}
+
+/* Where the trace is in the stream, with the padding that was taken for trace. */
+static uint64_t place(const struct live_feed *f, struct live_tail *t)
+{
+	const uint64_t at = f->offset + t->shift;
+
+	if (!t->n && t->offset > at && t->offset - at < PADDED)
+		t->shift += t->offset - at;
+	return f->offset + t->shift;
+}
+
 /* Puts trace. Zeros at its end wait until it is known whether they belong to it. */
 static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes, size_t n)
 {
+	const unsigned zeros = zeros_at_end(f, bytes, n);
 	struct live_tail *t = tail_of(f);
-	unsigned zeros = 0;
 	uint64_t at;
-	int status;
+	int status = 0;
 
 	if (!t)
 		return live_fail(live, PTAH_E_NOMEM, "out of memory");
-	at = f->offset + t->shift;
-	if (!t->n && t->offset > at && t->offset - at < PADDED)
-		t->shift += t->offset - at;
-	at = f->offset + t->shift;
-	status = put_tail(live, t, at);
-	if (f->left == n)
-		while (zeros < PADDED - 1 && zeros < n && !bytes[n - 1 - zeros])
-			zeros++;
-	if (status >= 0)
-		status =
-		    live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes, n - zeros);
-	t->offset = at + (n - zeros);
-	t->n = zeros;
+	at = place(f, t);
+	if (!t->n || t->offset + t->n != at || zeros < n) {
+		status = put_tail(live, t, at);
+		if (status >= 0)
+			status = live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes,
+						n - zeros);
+		t->offset = at + (n - zeros);
+	}
+	t->n += zeros;
 	f->offset += n;
 	f->left -= n;
 	return status;
@@ -197,8 +214,6 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 		return 0;
 	}
 	need = wanted(f);
-	if (need < PERFDATA_RECORD_HEADER)
-		return live_fail(live, PTAH_E_BAD_FILE, "a record smaller than its header");
 	*used = need - f->n < n ? need - f->n : n;
 	memcpy(f->record + f->n, p, *used);
 	f->n += *used;
@@ -206,7 +221,10 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 		return 0;
 	if (!f->begun)
 		return take_header(live, f);
-	return f->n == wanted(f) ? end_record(live, f) : 0;
+	need = wanted(f);
+	if (need < PERFDATA_RECORD_HEADER)
+		return live_fail(live, PTAH_E_BAD_FILE, "a record smaller than its header");
+	return f->n == need ? end_record(live, f) : 0;
 }
 
 int ptah_live_feed(struct ptah_live *live, const void *bytes, size_t n)

@@ -147,6 +147,8 @@ static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t remove
 		return;
 	s->stream = &ls->live->session->streams[ls->index];
 	s->next_piece -= removed;
+	/* The changes of the process and of the kernel may have become more. */
+	stream_set_limit(s);
 }
 
 void live_refresh(struct live_stream *ls, size_t removed)

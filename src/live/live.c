@@ -105,6 +105,7 @@ void ptah_live_hold(struct ptah_live *live)
 	while (live->stepping)
 		pthread_cond_wait(&live->changed, &live->lock);
 	pthread_mutex_unlock(&live->lock);
+	live_count_up(live);
 }
 
 void ptah_live_release(struct ptah_live *live)

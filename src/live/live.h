@@ -143,6 +143,8 @@ int live_feed_end(struct ptah_live *live);
  * there is not, or an error.
  */
 int live_step(struct ptah_live *live);
+/* Adds up what profiles have counted, for ptah_live_status(). */
+void live_count_up(struct ptah_live *live);
 /* Ends all streams, after everything was decoded. */
 int live_end(struct ptah_live *live);
 void live_forget(struct ptah_live *live);

@@ -445,14 +445,19 @@ static void sum_up(struct ptah_live *live, uint64_t decoded, uint64_t freed, uin
 	live->oldest = find_oldest(live);
 	f->threads = live->count;
 	f->processes = live->session->process_count;
-	f->errors = f->overflows = f->calls = 0;
+	f->calls = 0;
+	/* What profiles have counted is added up when somebody asks. */
+	if (live->config.what != PTAH_LIVE_COUNTS)
+		f->errors = f->overflows = 0;
 	if (live->config.what & PTAH_LIVE_CALLS)
 		f->instructions = 0;
 	for (size_t i = 0; i < live->count; i++) {
 		const struct live_stream *ls = live->streams[i];
 
-		f->errors += ls->errors;
-		f->overflows += ls->overflows;
+		if (live->config.what != PTAH_LIVE_COUNTS) {
+			f->errors += ls->errors;
+			f->overflows += ls->overflows;
+		}
 		f->calls += ls->tally.calls;
 		if (live->config.what & PTAH_LIVE_CALLS)
 			f->instructions += ls->tally.total;
@@ -562,10 +567,34 @@ static void end_stream(void *context, size_t i)
 	ls->ended = true;
 }
 
+/* What profiles have counted, which takes a while to add up. */
+void live_count_up(struct ptah_live *live)
+{
+	uint64_t instructions = 0, errors = 0, overflows = 0;
+
+	if (live->config.what & PTAH_LIVE_CALLS || !(live->config.what & PTAH_LIVE_COUNTS))
+		return;
+	for (size_t i = 0; i < live->count; i++) {
+		struct ptah_live_thread thread = {.size = sizeof(thread)};
+
+		ptah_live_thread(live, i, &thread);
+		instructions += thread.instructions;
+		errors += thread.errors;
+		overflows += thread.overflows;
+	}
+	pthread_mutex_lock(&live->lock);
+	live->figures.instructions = instructions;
+	live->figures.errors = errors;
+	live->figures.overflows = overflows;
+	pthread_mutex_unlock(&live->lock);
+}
+
 int live_end(struct ptah_live *live)
 {
 	int status = 0;
 
+	if (live->cut)
+		perfdata_cut_pushed(live->session->file);
 	for (size_t i = 0; i < live->count; i++)
 		live->session->streams[i].grows = false;
 	live_crew_run(live->crew, live->count, end_stream, live);
@@ -575,6 +604,7 @@ int live_end(struct ptah_live *live)
 			status = report_losses(live->streams[i]);
 	}
 	sum_up(live, 0, 0, 0);
+	live_count_up(live);
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : 0;
 }
 

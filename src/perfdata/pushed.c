@@ -73,3 +73,8 @@ int perfdata_push(struct perfdata_file *f, const uint8_t *bytes, size_t size,
 	*keep = is_kept(record);
 	return useful;
 }
+
+void perfdata_cut_pushed(struct perfdata_file *f)
+{
+	f->truncated = true;
+}

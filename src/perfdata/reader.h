@@ -113,6 +113,9 @@ int perfdata_open_pushed(const char *name, struct perfdata_file **file);
 int perfdata_push(struct perfdata_file *file, const uint8_t *bytes, size_t size,
 		  struct perfdata_record *record, bool *keep, struct ptah_message *why);
 
+/* The last record was not complete. */
+void perfdata_cut_pushed(struct perfdata_file *file);
+
 /* Reads the next record that is used. Returns 1, 0 at the end, or an error. */
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);

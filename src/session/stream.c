@@ -29,7 +29,7 @@ static uint64_t next_change(const struct ptah_stream *s)
 }
 
 /* The flow pauses before the next change, and after the window. */
-static void set_limit(struct ptah_stream *s)
+void stream_set_limit(struct ptah_stream *s)
 {
 	const struct time_window *w = &s->window;
 	uint64_t limit = next_change(s);
@@ -47,7 +47,7 @@ void stream_set_window(struct ptah_stream *s, const struct time_window *window)
 	s->window = *window;
 	if (s->profile)
 		profile_set_window(s->profile, window);
-	set_limit(s);
+	stream_set_limit(s);
 }
 
 void stream_go_to(struct ptah_stream *s, uint64_t offset)
@@ -90,7 +90,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	if (status >= 0)
 		status = follow_restart(s);
 	if (status >= 0) {
-		set_limit(s);
+		stream_set_limit(s);
 		status = window_enter(s);
 	}
 	if (status < 0) {
@@ -139,7 +139,7 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 		s->kernel_changes++;
 	}
 	if (status >= 0)
-		set_limit(s);
+		stream_set_limit(s);
 	return status;
 }
 
@@ -392,7 +392,7 @@ int stream_begin_to_count(struct ptah_stream *s)
 	profile_set_window(s->profile, &s->window);
 	if (s->offset)
 		stream_seek(s, s->offset);
-	set_limit(s);
+	stream_set_limit(s);
 	if (stream_is_shared(s->stream))
 		return profile_set_space(s->profile, s->space);
 	follow_free(s); /* counts are not kept by thread */

@@ -103,6 +103,9 @@ int stream_apply_change(struct ptah_stream *s, const struct change *change);
  */
 int stream_take_change(struct ptah_stream *s, const struct change *change);
 
+/* Another change may be the next one: the decoder pauses before it. */
+void stream_set_limit(struct ptah_stream *s);
+
 /* Applies a change that has waited. */
 int stream_apply_later(struct ptah_stream *s, const struct change *change);
 

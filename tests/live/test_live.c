@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recordings through a pipe, built by hand, that are followed: what changes takes effect at its time
+ * whenever its record comes, losses are where they happened, and what is no recording is refused.
+ */
+#include "perfdata/build.h"
+
+#include <ptah/live.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BASE 0x12345
+
+/* Loops through jmp rax, with as many instructions as their names say. */
+static const uint8_t three[] = {0x90, 0x90, 0xff, 0xe0}; /* nop; nop; jmp */
+static const uint8_t two[] = {0x66, 0x90, 0xff, 0xe0};	 /* xchg ax, ax; jmp */
+
+struct made {
+	struct perfdata_buffer file; /* the records begin at BUILD_DATA */
+	struct ptah_generator g;
+	uint8_t trace[1 << 16];
+	size_t given; /* bytes of trace in records */
+	/* What came of it. */
+	unsigned losses;
+	uint64_t lost;
+};
+
+static struct made *begin(void)
+{
+	struct made *m = calloc(1, sizeof(*m));
+
+	assert_non_null(m);
+	build_begin(&m->file);
+	build_info(&m->file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m->file, 7, 7, false, "prog", 0);
+	build_itrace_start(&m->file, 7, 7, 0);
+	generator_init(&m->g, m->trace, false, false);
+	return m;
+}
+
+static void end_round(struct made *m)
+{
+	perfdata_put32(&m->file, 68);
+	perfdata_put16(&m->file, 0);
+	perfdata_put16(&m->file, 8);
+}
+
+/* A PSB+ at `tsc`, and `n` jumps from BASE to BASE. */
+static void jumps(struct made *m, uint64_t tsc, bool running, unsigned n)
+{
+	generator_psb(&m->g, tsc, 20, running, BASE);
+	if (!running)
+		generator_enable(&m->g, BASE);
+	while (n--)
+		generator_tip(&m->g, BASE);
+}
+
+/* The trace that was generated since the last record of trace; `skip` bytes of it are missing. */
+static void give(struct made *m, size_t skip)
+{
+	const size_t n = (size_t)(m->g.out - m->trace) - m->given - skip;
+
+	m->given += skip;
+	build_auxtrace(&m->file, 0, 7, -1, m->given, m->trace + m->given, n, (n + 7) & ~(size_t)7);
+	m->given += n;
+}
+
+static int on_loss(void *context, const struct ptah_live_loss *loss)
+{
+	struct made *m = context;
+
+	assert_int_equal(loss->tid, 7);
+	assert_true(loss->since && loss->until >= loss->since);
+	m->losses++;
+	m->lost += loss->bytes;
+	return 0;
+}
+
+static struct ptah_live *new_live(struct made *m, const struct ptah_live_config *like)
+{
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct ptah_live *live;
+
+	if (like)
+		config = *like;
+	config.on_loss = on_loss;
+	config.context = m;
+	assert_int_equal(ptah_live_new(&config, &live), 0);
+	return live;
+}
+
+/* The header of a pipe, the event, and the records; in chunks. Returns the first error. */
+static int feed(struct made *m, struct ptah_live *live, size_t chunk)
+{
+	struct perfdata_buffer pipe = {0};
+	int status = 0;
+
+	perfdata_put(&pipe, "PERFILE2", 8);
+	perfdata_put64(&pipe, 16);
+	perfdata_put32(&pipe, PERFDATA_HEADER_ATTR);
+	perfdata_put16(&pipe, 0);
+	perfdata_put16(&pipe, 8 + 120);
+	perfdata_put(&pipe, m->file.bytes + 112, 120);
+	perfdata_put(&pipe, m->file.bytes + BUILD_DATA, m->file.size - BUILD_DATA);
+	for (size_t at = 0, n; at < pipe.size && status >= 0; at += n) {
+		n = pipe.size - at < chunk ? pipe.size - at : chunk;
+		status = ptah_live_feed(live, pipe.bytes + at, n);
+		if (status >= 0)
+			status = ptah_live_poll(live);
+	}
+	perfdata_buffer_free(&pipe);
+	return status;
+}
+
+struct sums {
+	uint64_t instructions, errors;
+	int first;
+};
+
+static int take(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct ptah_profile_totals totals;
+	struct sums *sums = context;
+
+	(void)stream;
+	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+	sums->instructions += totals.instructions;
+	sums->errors += totals.errors;
+	sums->first = totals.errors ? totals.first_error.status : 0;
+	return 0;
+}
+
+static void done(struct made *m, struct ptah_live *live)
+{
+	ptah_live_free(live);
+	perfdata_buffer_free(&m->file);
+	free(m);
+}
+
+/* Feeds everything in different ways; all count the same. */
+static void expect(struct made *m, uint64_t instructions, uint64_t errors, int first)
+{
+	static const size_t chunks[] = {1, 8, 1000, 1 << 20};
+	struct ptah_live *live = NULL;
+
+	for (size_t i = 0; i < 8; i++) {
+		struct ptah_live_config config = {.size = sizeof(config), .jobs = i / 4};
+		struct ptah_live_status s = {.size = sizeof(s)};
+		struct sums sums = {0};
+
+		ptah_live_free(live);
+		live = new_live(m, &config);
+		if (feed(m, live, chunks[i % 4]) < 0 || ptah_live_finish(live) < 0)
+			fail_msg("%s", ptah_live_why(live));
+		assert_int_equal(ptah_live_counts(live, take, &sums), 0);
+		assert_int_equal(sums.errors, errors);
+		assert_int_equal(sums.first, first);
+		assert_int_equal(sums.instructions, instructions);
+		assert_int_equal(ptah_live_status(live, &s), 0);
+		assert_int_equal(s.instructions, instructions);
+		assert_int_equal(s.errors, errors);
+		assert_int_equal(s.bytes, s.decoded);
+		assert_int_equal(s.behind, 0);
+		assert_true(s.finished && s.threads == 1);
+	}
+	done(m, live);
+}
+
+/* The record of the change comes in the round after the trace that needs it. */
+static void a_change_takes_effect_at_its_time(void **state)
+{
+	struct made *m = begin();
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 5);
+	give(m, 0);
+	end_round(m);
+	jumps(m, 200, true, 4);
+	give(m, 0);
+	end_round(m);
+	build_code(&m->file, 7, 200, BASE, two, sizeof(two));
+	jumps(m, 300, true, 2);
+	give(m, 0);
+	end_round(m);
+	build_code(&m->file, 7, 300, BASE, three, sizeof(three));
+	end_round(m);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	/* A jump is counted with the code in which it begins. */
+	expect(m, 5 * 3 + 4 * 2 + 2 * 3, 0, 0);
+}
+
+static void without_rounds_all_is_decoded_at_the_end(void **state)
+{
+	struct made *m = begin();
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 5);
+	give(m, 0);
+	build_code(&m->file, 7, 200, BASE, two, sizeof(two));
+	jumps(m, 200, true, 4);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	expect(m, 5 * 3 + 4 * 2, 0, 0);
+}
+
+/* What is missing is one error, and decoding goes on at the next PSB. */
+static void missing_trace_is_an_error(void **state)
+{
+	struct made *m = begin();
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 5);
+	give(m, 0);
+	end_round(m);
+	jumps(m, 200, true, 100);
+	give(m, (size_t)(m->g.out - m->trace) - m->given - 8); /* all but the last eight bytes */
+	end_round(m);
+	jumps(m, 300, true, 2);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	expect(m, 5 * 3 + 2 * 3, 1, PTAH_E_LOST);
+}
+
+/* Trace that waits is left out, reported, and an error where it is missing. */
+static void what_waits_too_long_is_left_out(void **state)
+{
+	struct ptah_live_config config = {
+	    .size = sizeof(config), .policy = PTAH_LIVE_DROP, .queue = 400};
+	struct ptah_live_status s = {.size = sizeof(s)};
+	struct made *m = begin();
+	struct ptah_live *live;
+	struct sums sums = {0};
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 100);
+	give(m, 0);
+	jumps(m, 200, true, 300); /* the queue is full */
+	give(m, 0);
+	end_round(m);
+	end_round(m);
+	end_round(m);
+	jumps(m, 300, true, 2);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	end_round(m);
+	live = new_live(m, &config);
+	assert_int_equal(feed(m, live, 8), 0);
+	assert_int_equal(ptah_live_finish(live), 0);
+	assert_int_equal(ptah_live_status(live, &s), 0);
+	assert_int_equal(m->losses, 1);
+	assert_int_equal(s.losses, 1);
+	assert_int_equal(s.dropped, m->lost);
+	assert_int_equal(s.bytes, s.decoded + s.dropped);
+	assert_int_equal(ptah_live_counts(live, take, &sums), 0);
+	assert_in_range(sums.instructions, 100 * 3 + 2 * 3, 399 * 3 + 2 * 3);
+	assert_int_equal(sums.errors, 1);
+	assert_int_equal(sums.first, PTAH_E_LOST);
+	done(m, live);
+}
+
+static void refuse(const void *bytes, size_t n, int status)
+{
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct ptah_live *live;
+
+	assert_int_equal(ptah_live_new(&config, &live), 0);
+	assert_int_equal(ptah_live_feed(live, bytes, n), status);
+	assert_true(*ptah_live_why(live));
+	assert_int_equal(ptah_live_feed(live, bytes, n), status);
+	assert_int_equal(ptah_live_finish(live), status);
+	ptah_live_free(live);
+}
+
+static void what_is_no_recording_is_refused(void **state)
+{
+	static const uint8_t small[24] = {'P', 'E', 'R', 'F', 'I', 'L', 'E', '2', 16,
+					  0,   0,   0,	 0,   0,   0,	0,   3,	  0};
+	struct made *m = begin();
+	struct ptah_live *live;
+
+	(void)state;
+	refuse("this is no recording at all", 27, PTAH_E_FOREIGN);
+	refuse(m->file.bytes, m->file.size, PTAH_E_FOREIGN); /* the layout of a file */
+	refuse(small, sizeof(small), PTAH_E_BAD_FILE);	     /* a record of size 0 */
+	/* A recording without trace. */
+	live = new_live(m, NULL);
+	assert_int_equal(feed(m, live, 8), 0);
+	assert_int_equal(ptah_live_finish(live), PTAH_E_EMPTY);
+	done(m, live);
+}
+
+/* The input ends inside a record: what came is decoded, and that there was more is an error. */
+static void an_input_that_ends_early(void **state)
+{
+	struct made *m = begin();
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 5);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	perfdata_put32(&m->file, PERFDATA_COMM);
+	expect(m, 5 * 3, 1, PTAH_E_TRUNCATED);
+}
+
+static void memory_has_a_limit(void **state)
+{
+	struct ptah_live_config config = {.size = sizeof(config), .memory = 1 << 16};
+	static const uint8_t nops[4096];
+	struct made *m = begin();
+	struct ptah_live *live = new_live(m, &config);
+
+	(void)state;
+	for (unsigned i = 0; i < 32; i++) {
+		build_code(&m->file, 7, i, BASE, nops, sizeof(nops));
+		end_round(m);
+	}
+	assert_int_equal(feed(m, live, 1000), PTAH_E_LIMIT);
+	assert_non_null(strstr(ptah_live_why(live), "65536"));
+	done(m, live);
+}
+
+static void wrong_arguments(void **state)
+{
+	struct ptah_live_config config = {.size = sizeof(config), .what = 64};
+	struct ptah_live *live;
+
+	(void)state;
+	assert_int_equal(ptah_live_new(NULL, &live), PTAH_E_INVAL);
+	assert_int_equal(ptah_live_new(&config, &live), PTAH_E_INVAL);
+	config.what = 0;
+	config.policy = 2;
+	assert_int_equal(ptah_live_new(&config, &live), PTAH_E_INVAL);
+	config.policy = 0;
+	config.size--;
+	assert_int_equal(ptah_live_new(&config, &live), PTAH_E_INVAL);
+	config.size++;
+	assert_int_equal(ptah_live_new(&config, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_live_new(&config, &live), 0);
+	assert_int_equal(ptah_live_feed(live, NULL, 1), PTAH_E_INVAL);
+	assert_int_equal(ptah_live_functions(live, NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_live_status(live, NULL), PTAH_E_INVAL);
+	ptah_live_free(live);
+	ptah_live_free(NULL);
+}
+
+/* A program writes the pipe while it is read. */
+static void a_pipe_is_read_while_it_is_written(void **state)
+{
+	struct made *m = begin();
+	struct ptah_live *live = new_live(m, NULL);
+	struct perfdata_buffer head = {0};
+	struct sums sums = {0};
+	int ends[2], status;
+	pid_t child;
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 5);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	perfdata_put(&head, "PERFILE2\20\0\0\0\0\0\0\0\100\0\0\0\0\0\200\0", 24);
+	perfdata_put(&head, m->file.bytes + 112, 120);
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	if (!child) {
+		bool ok = write(ends[1], head.bytes, head.size) == (ssize_t)head.size;
+
+		for (size_t i = BUILD_DATA; i < m->file.size; i++)
+			ok = ok && write(ends[1], m->file.bytes + i, 1) == 1;
+		_exit(!ok);
+	}
+	close(ends[1]);
+	while ((status = ptah_live_feed_fd(live, ends[0], -1)) > 0)
+		assert_int_equal(ptah_live_poll(live), 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(ptah_live_finish(live), 0);
+	assert_int_equal(ptah_live_counts(live, take, &sums), 0);
+	assert_int_equal(sums.instructions, 5 * 3);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(ends[0]);
+	perfdata_buffer_free(&head);
+	done(m, live);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_change_takes_effect_at_its_time),
+	    cmocka_unit_test(without_rounds_all_is_decoded_at_the_end),
+	    cmocka_unit_test(missing_trace_is_an_error),
+	    cmocka_unit_test(what_waits_too_long_is_left_out),
+	    cmocka_unit_test(what_is_no_recording_is_refused),
+	    cmocka_unit_test(an_input_that_ends_early),
+	    cmocka_unit_test(memory_has_a_limit),
+	    cmocka_unit_test(wrong_arguments),
+	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
