@@ -159,6 +159,7 @@ static int add_trace(struct ptah_live *live, struct live_entry *e)
 {
 	static const uint8_t zeros[8];
 	struct live_stream *ls = stream_of(live, e);
+	uint64_t before;
 	int status;
 
 	if (!ls) {
@@ -176,9 +177,13 @@ static int add_trace(struct ptah_live *live, struct live_entry *e)
 		drop(live, e);
 		return 0;
 	}
-	live_list_add(&ls->blocks, e);
+	before = live->session->streams[ls->index].info.bytes;
 	status = grow_trace(live->session, ls->index, e->offset, e->bytes, e->size);
 	e->end = live->session->streams[ls->index].info.bytes;
+	if (e->end == before)
+		drop(live, e); /* all of it had come already */
+	else
+		live_list_add(&ls->blocks, e);
 	return status < 0 ? live_fail(live, status, "out of memory") : 0;
 }
 
@@ -385,11 +390,10 @@ static int report_losses(struct live_stream *ls)
 	return status;
 }
 
-/* Frees what has been decoded of a stream. Returns how many bytes were. */
-static uint64_t free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed,
+/* Frees what has been decoded of a stream. */
+static void free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed,
 			   uint64_t *oldest)
 {
-	const uint64_t n = decoded - ls->decoded;
 	size_t removed;
 
 	ls->decoded = decoded;
@@ -406,7 +410,6 @@ static uint64_t free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *f
 			live_list_init(&ls->blocks);
 		free(e);
 	}
-	return n;
 }
 
 /* When the oldest trace came that is not decoded; 0: there is none. */
@@ -430,13 +433,13 @@ static uint64_t find_oldest(const struct ptah_live *live)
 }
 
 /* Sums up what has been decoded, for ptah_live_status(). */
-static void sum_up(struct ptah_live *live, uint64_t decoded, uint64_t freed, uint64_t oldest)
+static void sum_up(struct ptah_live *live, uint64_t freed, uint64_t oldest)
 {
 	struct ptah_live_status *f = &live->figures;
 	const uint64_t now = live_now();
 
 	pthread_mutex_lock(&live->lock);
-	f->decoded += decoded;
+	f->decoded += freed;
 	f->behind -= freed;
 	f->memory -= freed;
 	live->ready_bytes -= freed < live->ready_bytes ? freed : live->ready_bytes;
@@ -520,7 +523,7 @@ static int decode_some(struct ptah_live *live)
 	struct work w = {.live = live,
 			 .list = calloc(live->count + 1, sizeof(*w.list)),
 			 .stops = calloc(live->count + 1, sizeof(*w.stops))};
-	uint64_t decoded = 0, freed = 0, oldest = 0;
+	uint64_t freed = 0, oldest = 0;
 	bool more = false;
 	size_t n;
 	int status = w.list && w.stops ? 0 : PTAH_E_NOMEM;
@@ -531,13 +534,13 @@ static int decode_some(struct ptah_live *live)
 		struct live_stream *ls = live->streams[w.list[i]];
 
 		status = ls->status;
-		decoded += free_trace(ls, w.stops[i], &freed, &oldest);
+		free_trace(ls, w.stops[i], &freed, &oldest);
 		if (status >= 0)
 			status = report_losses(ls);
 	}
 	if (status >= 0)
 		status = retire(live);
-	sum_up(live, decoded, freed, oldest);
+	sum_up(live, freed, oldest);
 	free(w.list);
 	free(w.stops);
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : more;
@@ -603,7 +606,7 @@ int live_end(struct ptah_live *live)
 		if (status >= 0)
 			status = report_losses(live->streams[i]);
 	}
-	sum_up(live, 0, 0, 0);
+	sum_up(live, 0, 0);
 	live_count_up(live);
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : 0;
 }
