@@ -217,8 +217,8 @@ struct ptah_live_status {
 	size_t threads, processes;
 	/* Decoded, of all threads; with PTAH_LIVE_COUNTS alone as of the last ptah_live_hold(). */
 	uint64_t instructions, errors, overflows;
-	uint64_t calls;				  /* that began (PTAH_LIVE_CALLS) */
-	uint64_t losses;			  /* how often trace was left out */
+	uint64_t calls;	 /* that began (PTAH_LIVE_CALLS) */
+	uint64_t losses; /* how often trace was left out */
 	bool finished;
 };
 

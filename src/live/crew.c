@@ -17,8 +17,8 @@ struct live_crew {
 	pthread_cond_t changed;
 	bool stop;
 	/* The present work. */
-	unsigned turn;	/* its number */
-	unsigned busy;	/* helpers that have not ended it */
+	unsigned turn; /* its number */
+	unsigned busy; /* helpers that have not ended it */
 	size_t n;
 	atomic_size_t next;
 	void (*work)(void *context, size_t i);

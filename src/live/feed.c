@@ -22,7 +22,7 @@
 struct live_feed {
 	uint8_t record[UINT16_MAX + 1]; /* the beginning of a record, or of the header */
 	size_t n;
-	bool begun; /* the header was read */
+	bool begun;    /* the header was read */
 	uint64_t skip; /* bytes that are not used */
 	/* The trace that comes: `left` bytes of it. */
 	uint64_t left, offset;
@@ -40,7 +40,7 @@ struct live_feed {
 		/* How much later in the stream its trace is than the recorder says, because zeros
 		 * were taken for trace that were padding. */
 		uint64_t shift;
-	} *tails;
+	} * tails;
 	size_t tail_count, tail_capacity;
 };
 
@@ -81,8 +81,7 @@ static int put_tail(struct ptah_live *live, struct live_tail *t, uint64_t before
 		n = before > t->offset ? (unsigned)(before - t->offset) : 0;
 	t->n = 0;
 	t->offset += n;
-	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset - n, zeros, n)
-		 : 0;
+	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset - n, zeros, n) : 0;
 }
 
 /* A thread begins or ends: all trace before that has come. */
@@ -131,8 +130,8 @@ static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes
 	if (!t->n || t->offset + t->n != at || zeros < n) {
 		status = put_tail(live, t, at);
 		if (status >= 0)
-			status = live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes,
-						n - zeros);
+			status =
+			    live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes, n - zeros);
 		t->offset = at + (n - zeros);
 	}
 	t->n += zeros;

@@ -27,8 +27,8 @@ int ptah_live_new(const struct ptah_live_config *config, struct ptah_live **out)
 	struct ptah_live *live;
 	int status;
 
-	if (!config || !out || config->size < sizeof(*config) ||
-	    config->policy > PTAH_LIVE_DROP || config->jobs > JOBS ||
+	if (!config || !out || config->size < sizeof(*config) || config->policy > PTAH_LIVE_DROP ||
+	    config->jobs > JOBS ||
 	    config->what & ~(unsigned)(PTAH_LIVE_COUNTS | PTAH_LIVE_CALLS | PTAH_LIVE_ITEMS))
 		return PTAH_E_INVAL;
 	live = calloc(1, sizeof(*live));
@@ -235,7 +235,8 @@ static void ask_counts(struct live_stream *ls, struct ptah_live_thread *t)
 {
 	struct ptah_profile_totals totals;
 
-	if (!ls->counts || ls->retired || ls->live->config.what & PTAH_LIVE_CALLS || ptah_profile_totals(ls->counts->profile, &totals) < 0)
+	if (!ls->counts || ls->retired || ls->live->config.what & PTAH_LIVE_CALLS ||
+	    ptah_profile_totals(ls->counts->profile, &totals) < 0)
 		return;
 	t->instructions += totals.instructions;
 	t->errors += totals.errors;
@@ -304,20 +305,19 @@ static size_t list_rows(const struct live_stream *ls, struct ptah_live_function 
 	for (size_t i = 0; i < ls->tally.count; i++) {
 		const struct tally_row *r = &ls->tally.rows[i];
 
-		rows[i] =
-		    (struct ptah_live_function){.space = r->space ? -1 - (int32_t)r->space
-								  : space_of(ls),
-						.flags = r->flags,
-						.function = r->function,
-						.calls = r->calls,
-						.instructions = r->instructions,
-						.open = r->open,
-						.ended = r->ended,
-						.timed = r->timed,
-						.ticks = r->ticks,
-						.max_ticks = r->max_ticks,
-						.total_instructions = r->total_instructions,
-						.max_instructions = r->max_instructions};
+		rows[i] = (struct ptah_live_function){.space = r->space ? -1 - (int32_t)r->space
+									: space_of(ls),
+						      .flags = r->flags,
+						      .function = r->function,
+						      .calls = r->calls,
+						      .instructions = r->instructions,
+						      .open = r->open,
+						      .ended = r->ended,
+						      .timed = r->timed,
+						      .ticks = r->ticks,
+						      .max_ticks = r->max_ticks,
+						      .total_instructions = r->total_instructions,
+						      .max_instructions = r->max_instructions};
 	}
 	return ls->tally.count;
 }
@@ -367,8 +367,8 @@ uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_funct
 			if ((k && !other) || (!k && space_of(ls) != function->space))
 				continue;
 			row = live_tally_find(&ls->tally,
-					 other ? (uint16_t)(-1 - function->space) : 0,
-					 function->function);
+					      other ? (uint16_t)(-1 - function->space) : 0,
+					      function->function);
 			if (row && row->timed)
 				histogram_merge(&sum, &row->times);
 		}

@@ -27,10 +27,10 @@ struct live_entry {
 	} kind;
 	uint32_t stream;
 	int32_t tid, cpu;
-	uint64_t offset; /* of trace, as the recorder counts */
-	uint64_t end;	 /* of trace in a stream: its offset after the last byte */
+	uint64_t offset;      /* of trace, as the recorder counts */
+	uint64_t end;	      /* of trace in a stream: its offset after the last byte */
 	uint64_t when, until; /* CLOCK_MONOTONIC when it came; LOSS: the first and the last */
-	uint64_t size;	 /* LOSS: bytes that were left out */
+	uint64_t size;	      /* LOSS: bytes that were left out */
 	uint8_t bytes[];
 };
 
@@ -49,16 +49,16 @@ struct live_stream {
 	struct ptah_live *live;
 	size_t index; /* in the session */
 	bool named, opened;
-	bool ended;	     /* nothing follows: it is retired when its trace is decoded */
-	uint64_t ended_at;   /* rounds when that became known */
-	bool keeps;	     /* it is retired, and has figures that others are added to */
-	bool retired;	     /* its figures are those of the stream `heir`, or its own */
-	uint64_t tsc;	     /* of what was decoded last */
+	bool ended;	       /* nothing follows: it is retired when its trace is decoded */
+	uint64_t ended_at;     /* rounds when that became known */
+	bool keeps;	       /* it is retired, and has figures that others are added to */
+	bool retired;	       /* its figures are those of the stream `heir`, or its own */
+	uint64_t tsc;	       /* of what was decoded last */
 	uint64_t instructions; /* of a retired stream without calls */
 	struct ptah_stream *counts, *calls, *items; /* or NULL */
 	struct call_thread *thread;		    /* of `calls` */
 	struct live_tally tally;
-	uint64_t generation; /* of the image of `calls` */
+	uint64_t generation;	 /* of the image of `calls` */
 	struct live_list blocks; /* trace that is in the session */
 	struct live_list losses; /* that have not been reported */
 	uint64_t decoded, dropped;
@@ -104,14 +104,14 @@ struct ptah_live {
 	/* Of the thread that takes a step, or of the one that holds: between enter and leave. */
 	struct ptah_session *session;
 	struct ptah_functions *functions;
-	struct live_list kept;	/* records that the session refers to */
+	struct live_list kept;	   /* records that the session refers to */
 	struct live_list trace[2]; /* of the present round, and of the one before */
 	struct live_stream **streams;
 	size_t count, capacity;
-	size_t next; /* the stream that is decoded first in the next step */
-	uint64_t rounds; /* that have ended */
-	pthread_mutex_t callback;      /* one at a time */
-	pthread_mutex_t threads_lock;  /* of `threads` */
+	size_t next;		      /* the stream that is decoded first in the next step */
+	uint64_t rounds;	      /* that have ended */
+	pthread_mutex_t callback;     /* one at a time */
+	pthread_mutex_t threads_lock; /* of `threads` */
 	struct call_threads threads;
 	struct live_crew *crew; /* NULL: the caller's thread does everything */
 };

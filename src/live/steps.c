@@ -35,8 +35,7 @@ struct batch {
 static int take_record(struct ptah_live *live, struct batch *b, struct live_entry *e)
 {
 	struct ptah_message why = {""};
-	struct timed *records =
-	    session_grow(b->records, b->count, &b->capacity, sizeof(*records));
+	struct timed *records = session_grow(b->records, b->count, &b->capacity, sizeof(*records));
 	struct timed *t = records ? &records[b->count] : NULL;
 	bool keep = false;
 	int status;
@@ -46,8 +45,8 @@ static int take_record(struct ptah_live *live, struct batch *b, struct live_entr
 		return live_fail(live, PTAH_E_NOMEM, "out of memory");
 	}
 	b->records = records;
-	status = perfdata_push(live->session->file, e->bytes, (size_t)e->size, &t->record, &keep,
-			       &why);
+	status =
+	    perfdata_push(live->session->file, e->bytes, (size_t)e->size, &t->record, &keep, &why);
 	live_list_add(keep ? &live->kept : &b->used, e);
 	if (!keep)
 		b->freed += sizeof(*e) + e->size;
@@ -277,9 +276,9 @@ static int open_streams(struct ptah_live *live)
 			ls->ended = false;
 		status = live_open(ls);
 	}
-	return status < 0 ? live_fail(live, status, "%s",
-				      why.text[0] ? why.text : ptah_strerror(status))
-			  : 0;
+	return status < 0
+		   ? live_fail(live, status, "%s", why.text[0] ? why.text : ptah_strerror(status))
+		   : 0;
 }
 
 /* Everything that was queued up to the last mark goes into the session. */
@@ -391,8 +390,7 @@ static int report_losses(struct live_stream *ls)
 }
 
 /* Frees what has been decoded of a stream. */
-static void free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed,
-			   uint64_t *oldest)
+static void free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed, uint64_t *oldest)
 {
 	size_t removed;
 

@@ -28,7 +28,8 @@ static size_t slot_of(const struct live_tally *t, uint16_t space, uint64_t funct
 	return slot;
 }
 
-const struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space, uint64_t function)
+const struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space,
+					uint64_t function)
 {
 	size_t slot;
 
@@ -74,8 +75,8 @@ static size_t row_of(struct live_tally *t, uint16_t space, uint64_t function)
 		t->rows = rows;
 		t->capacity = more;
 	}
-	t->rows[t->count] = (struct tally_row){
-	    .function = function, .space = space, .times = {.min = UINT64_MAX}};
+	t->rows[t->count] =
+	    (struct tally_row){.function = function, .space = space, .times = {.min = UINT64_MAX}};
 	t->slots[slot] = (uint32_t)t->count + 1;
 	return t->count++;
 }
@@ -118,8 +119,8 @@ static int begin(struct live_tally *t, const struct ptah_call_mark *m)
 	if (row == SIZE_MAX)
 		return PTAH_E_NOMEM;
 	r = &t->rows[row];
-	r->flags |= m->flags & (PTAH_CALL_NO_BOUNDS | PTAH_CALL_STUB | PTAH_CALL_KERNEL |
-				PTAH_CALL_RESTORER);
+	r->flags |= m->flags &
+		    (PTAH_CALL_NO_BOUNDS | PTAH_CALL_STUB | PTAH_CALL_KERNEL | PTAH_CALL_RESTORER);
 	if (m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED) {
 		r->calls++;
 		t->calls++;
@@ -129,8 +130,7 @@ static int begin(struct live_tally *t, const struct ptah_call_mark *m)
 }
 
 /* Flags of calls of which a part is not known. */
-#define PARTIAL                                                                                    \
-	(PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS | PTAH_CALL_UNSURE)
+#define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS | PTAH_CALL_UNSURE)
 
 static int end(struct live_tally *t, const struct ptah_call_mark *m)
 {

@@ -27,7 +27,7 @@ struct live_tally {
 	size_t slot_count;
 	uint32_t *stack; /* the open calls' rows, the innermost last */
 	size_t depth, stack_capacity;
-	uint64_t seen; /* the thread's instructions that have been counted */
+	uint64_t seen;	/* the thread's instructions that have been counted */
 	uint64_t total; /* instructions, of all programs of the thread */
 	uint64_t calls; /* that began */
 };
@@ -42,6 +42,6 @@ void live_tally_begin_again(struct live_tally *tally);
 int live_tally_merge(struct live_tally *into, const struct live_tally *from);
 /* NULL: the function did not run. */
 const struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
-				   uint64_t function);
+					uint64_t function);
 
 #endif

@@ -97,8 +97,8 @@ int recorder_wrote(struct ptah_recorder *r, int status);
 bool recorder_is_full(const struct ptah_recorder *r);
 
 /*
- * Called at the end of each round of draining, in which records were taken before trace. Every tenth
- * of a second it makes the file valid up to here.
+ * Called at the end of each round of draining, in which records were taken before trace. Every
+ * tenth of a second it makes the file valid up to here.
  */
 void recorder_flush(struct ptah_recorder *r);
 

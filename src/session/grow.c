@@ -273,8 +273,8 @@ void grow_name(struct ptah_session *s, size_t index)
 {
 	struct stream *stream = &s->streams[index];
 	struct ptah_stream_info *info = &stream->info;
-	const size_t i = info->tid < 0 ? SESSION_NONE
-				       : table_get(&s->threads_by_tid, (uint32_t)info->tid);
+	const size_t i =
+	    info->tid < 0 ? SESSION_NONE : table_get(&s->threads_by_tid, (uint32_t)info->tid);
 
 	stream->like = index;
 	if (i != SESSION_NONE)
@@ -332,9 +332,10 @@ int grow_begin(struct ptah_session *s, struct ptah_message *why)
 					kind ? "a trace of another kind than Intel PT"
 					     : "trace without the records that say what it is of");
 	if (perfdata_snapshot(s->file))
-		return perfdata_message(why, PTAH_E_FOREIGN,
-					"snapshots are not followed while they are recorded: decode "
-					"the recording when it is complete");
+		return perfdata_message(
+		    why, PTAH_E_FOREIGN,
+		    "snapshots are not followed while they are recorded: decode "
+		    "the recording when it is complete");
 	s->growth->begun = true;
 	session_read_events(s);
 	kernel_find_later(&s->kernel);

@@ -23,13 +23,13 @@ struct growth {
 	size_t fresh_count, fresh_capacity;
 	bool begun; /* the first stream was opened */
 	bool has_high;
-	uint64_t lost; /* events that the kernel reported as lost */
+	uint64_t lost;	    /* events that the kernel reported as lost */
 	struct strings bad; /* files that do not fit, of which a note was made */
 	/* Where trace was stopped because a buffer was full: what is missing after it. */
 	struct grow_cut {
 		int32_t cpu, tid;
 		uint64_t offset;
-	} *cuts;
+	} * cuts;
 	size_t cut_count, cut_capacity;
 };
 
@@ -65,8 +65,8 @@ int grow_trace(struct ptah_session *s, size_t stream, uint64_t offset, const uin
 	       uint64_t size);
 
 /*
- * Forgets the pieces of a stream before `offset`, which all its decoders have used. Returns how many
- * these were: decoders subtract that from next_piece.
+ * Forgets the pieces of a stream before `offset`, which all its decoders have used. Returns how
+ * many these were: decoders subtract that from next_piece.
  */
 size_t grow_trim(struct stream *stream, uint64_t offset);
 

@@ -19,8 +19,11 @@ struct stream *session_new_stream(struct ptah_session *s, uint32_t index)
 	s->streams = streams;
 	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
 		return NULL;
-	streams[s->stream_count] = (struct stream){
-	    .index = index, .process = SESSION_NONE, .last = SESSION_NONE, .cpu = SESSION_NONE, .begin = SESSION_NONE};
+	streams[s->stream_count] = (struct stream){.index = index,
+						   .process = SESSION_NONE,
+						   .last = SESSION_NONE,
+						   .cpu = SESSION_NONE,
+						   .begin = SESSION_NONE};
 	streams[s->stream_count].info =
 	    (struct ptah_stream_info){.pid = -1, .tid = -1, .cpu = -1, .space = -1};
 	return &streams[s->stream_count++];

@@ -389,7 +389,7 @@ int session_take_record(struct ptah_session *s, const struct perfdata_record *r,
 		return session_on_poke(s, r, tsc);
 	case PERFDATA_HEADER_EVENT_TYPE:
 		return r->tag == PERFDATA_PTAH_CODE ? session_on_code(s, r, tsc)
-						   : guest_apply(s, r, tsc);
+						    : guest_apply(s, r, tsc);
 	default:
 		return 0;
 	}

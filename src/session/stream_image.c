@@ -275,5 +275,5 @@ int stream_take_change(struct ptah_stream *s, const struct change *change)
 	if (s->session->config.no_images)
 		return 0;
 	return change->tsc && replaces(s, change) ? insert_later(s, change)
-						   : stream_apply_change(s, change);
+						  : stream_apply_change(s, change);
 }

@@ -87,8 +87,7 @@ static int take_counts(void *context, size_t stream, struct ptah_profile *profil
 	c->gaps += totals.gaps;
 	if (totals.errors)
 		printf("stream %zu: error %d at offset %" PRIu64 ", ip 0x%" PRIx64 "\n", stream,
-		       totals.first_error.status, totals.first_error.offset,
-		       totals.first_error.ip);
+		       totals.first_error.status, totals.first_error.offset, totals.first_error.ip);
 	ptah_profile_blocks(profile, &b, &n);
 	for (size_t i = 0; i < n; i++)
 		add_counted(c, (struct counted){.space = ptah_session_profile_pid(
@@ -167,8 +166,8 @@ static void compare_counts(const struct ptah_session *file, struct ptah_live *li
 		fail("counts", "cannot be read");
 	add_up_counts(&a);
 	add_up_counts(&b);
-	if (differ(a.count != b.count || a.instructions != b.instructions ||
-		   a.errors != b.errors || a.overflows != b.overflows || a.gaps != b.gaps))
+	if (differ(a.count != b.count || a.instructions != b.instructions || a.errors != b.errors ||
+		   a.overflows != b.overflows || a.gaps != b.gaps))
 		printf("live %zu blocks and edges, %" PRIu64 " instructions, %" PRIu64
 		       " errors; file %zu, %" PRIu64 ", %" PRIu64 "\n",
 		       a.count, a.instructions, a.errors, b.count, b.instructions, b.errors);
@@ -241,10 +240,9 @@ static int take_tree(void *context, const struct ptah_call_thread *thread,
 		    .calls = list[i].count,
 		    .instructions = list[i].self.instructions,
 		    .ended = list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].calls,
-		    .max_instructions =
-			list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].calls
-			    ? list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].max
-			    : 0};
+		    .max_instructions = list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].calls
+					    ? list[i].histogram[PTAH_CALL_VALUE_INSTRUCTIONS].max
+					    : 0};
 	}
 	free(list);
 	return 0;

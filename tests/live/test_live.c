@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recordings through a pipe, built by hand, that are followed: what changes takes effect at its time
- * whenever its record comes, losses are where they happened, and what is no recording is refused.
+ * Recordings through a pipe, built by hand, that are followed: what changes takes effect at its
+ * time whenever its record comes, losses are where they happened, and what is no recording is
+ * refused.
  */
 #include "perfdata/build.h"
 
@@ -122,10 +123,10 @@ static int give_pieces(struct made *m, struct ptah_live *live)
 
 	perfdata_put(&attr, "\100\0\0\0\0\0\200\0", 8);
 	perfdata_put(&attr, m->file.bytes + 112, 120);
-	status = sink->take(sink->context,
-			    &(struct ptah_record_piece){.kind = PTAH_RECORD_PIECE_RECORD,
-							.bytes = attr.bytes,
-							.size = attr.size});
+	status =
+	    sink->take(sink->context, &(struct ptah_record_piece){.kind = PTAH_RECORD_PIECE_RECORD,
+								  .bytes = attr.bytes,
+								  .size = attr.size});
 	perfdata_buffer_free(&attr);
 	for (size_t at = BUILD_DATA; at < m->file.size && status >= 0;) {
 		const uint8_t *r = m->file.bytes + at;
