@@ -328,11 +328,14 @@ int live_sink_take(void *context, const struct ptah_record_piece *piece)
 	}
 }
 
-void live_take_rounds(struct ptah_live *live, struct live_list *rounds)
+bool live_take_rounds(struct ptah_live *live, struct live_list *rounds)
 {
+	bool all;
+
 	live_list_init(rounds);
 	pthread_mutex_lock(&live->lock);
-	if (live->finishing) {
+	all = live->finishing;
+	if (all) {
 		live_list_move(rounds, &live->queue);
 		live->rounds_queued = 0;
 	}
@@ -346,4 +349,5 @@ void live_take_rounds(struct ptah_live *live, struct live_list *rounds)
 		live_list_add(rounds, e);
 	}
 	pthread_mutex_unlock(&live->lock);
+	return all;
 }

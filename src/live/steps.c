@@ -285,18 +285,19 @@ static int open_streams(struct ptah_live *live)
 static int take_queue(struct ptah_live *live)
 {
 	struct batch b = {0};
+	bool all;
 	int status;
 
-	live_take_rounds(live, &b.rounds);
-	if (!b.rounds.first && !live->finishing)
+	all = live_take_rounds(live, &b.rounds);
+	if (!b.rounds.first && !all)
 		return 0;
 	live_list_init(&b.used);
 	status = sort_entries(live, &b);
 	if (status >= 0)
 		status = apply_records(live, &b);
-	if (status >= 0 && live->finishing)
+	if (status >= 0 && all)
 		status = end_round(live);
-	if (status >= 0 && live->finishing)
+	if (status >= 0 && all)
 		status = end_round(live);
 	for (size_t i = 0; i < live->count; i++)
 		if (live->streams[i]->opened)
