@@ -125,6 +125,58 @@ struct ptah_live_loss {
 	uint64_t until; /* and when the last of these bytes came */
 };
 
+/*
+ * Watches
+ */
+
+enum ptah_watch_kind {
+	PTAH_WATCH_TIME,	 /* a call of the function takes more than `limit` nanoseconds */
+	PTAH_WATCH_INSTRUCTIONS, /* ... executes more than `limit` instructions, its calls included
+				  */
+	PTAH_WATCH_ENTER,	 /* the function is called */
+	PTAH_WATCH_RATE,	 /* it is called more than `limit` times in a second of the trace */
+	PTAH_WATCH_SIGNAL,	 /* a process is ended by the signal `limit`; 0: by any */
+	PTAH_WATCH_EXIT,	 /* a process exits; `compare` and `limit` say with which status */
+	PTAH_WATCH_MAX
+};
+
+enum ptah_watch_compare {
+	PTAH_WATCH_MORE,
+	PTAH_WATCH_LESS,
+	PTAH_WATCH_EQUAL,
+	PTAH_WATCH_UNEQUAL,
+};
+
+struct ptah_watch {
+	uint8_t kind;	    /* enum ptah_watch_kind */
+	uint8_t compare;    /* of EXIT: enum ptah_watch_compare */
+	char function[256]; /* its name as in the file's symbols; "" for the last two kinds */
+	char file[256];	    /* the mapped file's path, or its end after a slash; "": any */
+	uint64_t limit;
+};
+
+/*
+ * A watch from text: "parse@./server > 2ms" (ns, us, ms, s, or "instructions"),
+ * "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
+ * >). PTAH_E_INVAL with a sentence.
+ */
+PTAH_API int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why);
+
+/* Whether the end of a process is what the watch waits for: its status as of waitpid(). */
+PTAH_API bool ptah_watch_ended(const struct ptah_watch *watch, int wait_status);
+
+/* A call that a watch waited for. TIME and INSTRUCTIONS are known when it ends. */
+struct ptah_live_hit {
+	size_t size;  /* sizeof(struct ptah_live_hit) */
+	size_t watch; /* the number of the watch in config.watches */
+	const struct ptah_live_thread *thread;
+	const struct ptah_call_mark *mark; /* the beginning, or the end, of the call */
+	int32_t space;			   /* of the function, for ptah_functions_name() */
+	uint64_t value; /* nanoseconds, instructions, calls in the second; ENTER: 0 */
+};
+
+#define PTAH_LIVE_WATCHES 32
+
 struct ptah_live_config {
 	size_t size;   /* sizeof(struct ptah_live_config) */
 	unsigned what; /* of enum ptah_live_what; 0: COUNTS */
@@ -153,6 +205,14 @@ struct ptah_live_config {
 	int (*on_items)(void *context, const struct ptah_live_thread *thread,
 			const struct ptah_item *items, size_t n);
 	int (*on_loss)(void *context, const struct ptah_live_loss *loss);
+	/*
+	 * With PTAH_LIVE_CALLS: called for each hit of the watches, of which there are at most
+	 * PTAH_LIVE_WATCHES; they are copied. RATE hits once in each second. SIGNAL and EXIT are
+	 * the caller's to look at: see ptah_watch_ended().
+	 */
+	int (*on_hit)(void *context, const struct ptah_live_hit *hit);
+	const struct ptah_watch *watches;
+	size_t watch_count;
 	void *context;
 };
 

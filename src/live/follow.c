@@ -251,11 +251,14 @@ static int give_marks(struct live_stream *ls, const struct ptah_call_mark *marks
 	struct ptah_live_thread thread;
 	int status = n ? live_tally_add(&ls->tally, marks, n) : 0;
 
-	if (!n || status < 0 || !live->config.on_calls)
+	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))
 		return status;
 	pthread_mutex_lock(&live->callback);
 	live_describe(ls, &thread);
-	status = live->config.on_calls(live->config.context, &thread, marks, n);
+	if (live->config.on_calls)
+		status = live->config.on_calls(live->config.context, &thread, marks, n);
+	if (live->watch_count && status >= 0)
+		status = live_watch(ls, &thread, marks, n);
 	pthread_mutex_unlock(&live->callback);
 	return status;
 }

@@ -28,7 +28,7 @@ int ptah_live_new(const struct ptah_live_config *config, struct ptah_live **out)
 	int status;
 
 	if (!config || !out || config->size < sizeof(*config) || config->policy > PTAH_LIVE_DROP ||
-	    config->jobs > JOBS ||
+	    config->watch_count > PTAH_LIVE_WATCHES || config->jobs > JOBS ||
 	    config->what & ~(unsigned)(PTAH_LIVE_COUNTS | PTAH_LIVE_CALLS | PTAH_LIVE_ITEMS))
 		return PTAH_E_INVAL;
 	live = calloc(1, sizeof(*live));
@@ -39,6 +39,9 @@ int ptah_live_new(const struct ptah_live_config *config, struct ptah_live **out)
 	live->config.queue = config->queue ? config->queue : QUEUE;
 	live->config.memory = config->memory ? config->memory : MEMORY;
 	init(live);
+	live->watch_count = config->on_hit ? config->watch_count : 0;
+	for (size_t i = 0; i < live->watch_count; i++)
+		live->watches[i] = config->watches[i];
 	status = grow_new(config->session.size ? &config->session : NULL, "the recording",
 			  &live->session);
 	if (status >= 0)

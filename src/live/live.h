@@ -75,6 +75,12 @@ struct live_drop {
 
 struct live_crew;
 
+/* How often the function of a RATE has been called in the present second. */
+struct live_rate {
+	uint64_t since, calls; /* since: nanoseconds, 0: not begun */
+	bool hit;
+};
+
 struct ptah_live {
 	struct ptah_live_config config;
 	struct ptah_record_sink sink;
@@ -108,8 +114,11 @@ struct ptah_live {
 	struct live_list trace[2]; /* of the present round, and of the one before */
 	struct live_stream **streams;
 	size_t count, capacity;
-	size_t next;		      /* the stream that is decoded first in the next step */
-	uint64_t rounds;	      /* that have ended */
+	size_t next;	 /* the stream that is decoded first in the next step */
+	uint64_t rounds; /* that have ended */
+	struct ptah_watch watches[PTAH_LIVE_WATCHES];
+	struct live_rate rates[PTAH_LIVE_WATCHES];
+	size_t watch_count;
 	pthread_mutex_t callback;     /* one at a time */
 	pthread_mutex_t threads_lock; /* of `threads` */
 	struct call_threads threads;
@@ -166,6 +175,10 @@ int live_end_calls(struct live_stream *stream);
 void live_refresh(struct live_stream *stream, size_t removed);
 int live_take_change(struct live_stream *stream, const struct change *change);
 void live_describe(struct live_stream *stream, struct ptah_live_thread *thread);
+
+/* watch.c: looks for what the watches wait for; called with the lock of callbacks. */
+int live_watch(struct live_stream *stream, const struct ptah_live_thread *thread,
+	       const struct ptah_call_mark *marks, size_t n);
 
 /* crew.c */
 int live_crew_new(struct ptah_live *live, struct live_crew **crew);

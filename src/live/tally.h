@@ -18,6 +18,8 @@ struct tally_row {
 	uint64_t ended, timed;
 	uint64_t ticks, max_ticks, total_instructions, max_instructions;
 	struct histogram times;
+	uint32_t watches; /* that are of this function, */
+	bool looked;	  /* once that was looked up */
 };
 
 struct live_tally {
@@ -41,7 +43,7 @@ void live_tally_begin_again(struct live_tally *tally);
 /* Adds all of `from`, whose calls have ended. */
 int live_tally_merge(struct live_tally *into, const struct live_tally *from);
 /* NULL: the function did not run. */
-const struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
-					uint64_t function);
+struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
+				  uint64_t function);
 
 #endif

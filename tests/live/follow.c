@@ -4,8 +4,9 @@
  * beside it, or the recording that came through the pipe, and compares: blocks and edges of every
  * stream, functions and their calls, and the recorder's truth.
  *
- *	follow [-r RECORDER] [-j JOBS] [-q QUEUE] [-b BUFFER] [-c CHUNK] FILE -- COMMAND...
- *	follow [...] -i FILE        reads FILE, which has the layout of a pipe, from standard input
+ *	follow [-r RECORDER] [-j JOBS] [-q QUEUE] [-b BUFFER] [-c CHUNK] [-W WATCH] FILE --
+ *COMMAND... follow [...] -i FILE        reads FILE, which has the layout of a pipe, from standard
+ *input
  */
 #include <ptah/live.h>
 
@@ -36,6 +37,9 @@ struct options {
 	bool input, drop;
 	const char *file;
 	char **command;
+	struct ptah_watch watches[PTAH_LIVE_WATCHES];
+	size_t watch_count;
+	uint64_t hits[PTAH_LIVE_WATCHES], most[PTAH_LIVE_WATCHES];
 	uint64_t lost; /* bytes that on_loss has reported */
 	unsigned holds;
 };
@@ -334,6 +338,25 @@ static int on_loss(void *context, const struct ptah_live_loss *loss)
 	return 0;
 }
 
+static int on_hit(void *context, const struct ptah_live_hit *hit)
+{
+	struct options *o = context;
+
+	o->hits[hit->watch]++;
+	if (hit->value > o->most[hit->watch])
+		o->most[hit->watch] = hit->value;
+	return 0;
+}
+
+static void add_watch(struct options *o, const char *text)
+{
+	struct ptah_message why;
+
+	if (o->watch_count == PTAH_LIVE_WATCHES ||
+	    ptah_watch_parse(text, &o->watches[o->watch_count++], &why) < 0)
+		fail(text, "not a watch");
+}
+
 /* Questions may be asked at any time. */
 static void look(struct ptah_live *live, struct options *o)
 {
@@ -422,6 +445,9 @@ static void follow(struct ptah_live *live, struct options *o)
 		       s.bytes, s.decoded, s.dropped, o->lost, s.behind);
 	if (o->drop)
 		printf("dropped %" PRIu64 " bytes in %" PRIu64 " pieces\n", s.dropped, s.losses);
+	for (size_t i = 0; i < o->watch_count; i++)
+		printf("watch %zu: %" PRIu64 " hits, at most %" PRIu64 "\n", i, o->hits[i],
+		       o->most[i]);
 	for (size_t i = 0; ptah_live_note(live, i); i++)
 		printf("note: %s\n", ptah_live_note(live, i));
 }
@@ -447,7 +473,7 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:id")) != -1)
+	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:id")) != -1)
 		switch (c) {
 		case 'r':
 			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
@@ -471,6 +497,9 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'p':
 			o->poll = (unsigned)atoi(optarg);
+			break;
+		case 'W':
+			add_watch(o, optarg);
 			break;
 		case 'i':
 			o->input = true;
@@ -501,6 +530,9 @@ int main(int argc, char **argv)
 	config.queue = o.queue;
 	config.policy = o.drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT;
 	config.on_loss = on_loss;
+	config.on_hit = on_hit;
+	config.watches = o.watches;
+	config.watch_count = o.watch_count;
 	config.context = &o;
 	if (!o.input && ptah_live_file_new(o.file, &file, &why) < 0)
 		fail("file", why.text);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/* Watches: reads them from text, and finds the calls that they wait for. */
+#include "live/live.h"
+
+#include "base/compiler.h"
+#include "perfdata/message.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+
+#define SECOND UINT64_C(1000000000)
+
+/* Text */
+
+static const struct {
+	const char *name;
+	int number;
+} signals[] = {{"HUP", SIGHUP},	  {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"ILL", SIGILL},
+	       {"TRAP", SIGTRAP}, {"ABRT", SIGABRT}, {"BUS", SIGBUS},	{"FPE", SIGFPE},
+	       {"KILL", SIGKILL}, {"USR1", SIGUSR1}, {"SEGV", SIGSEGV}, {"USR2", SIGUSR2},
+	       {"PIPE", SIGPIPE}, {"ALRM", SIGALRM}, {"TERM", SIGTERM}, {"SYS", SIGSYS},
+	       {"XCPU", SIGXCPU}, {"XFSZ", SIGXFSZ}};
+
+/* Passes a word and the blanks after it. False: it is not there. */
+static bool pass(const char **at, const char *word)
+{
+	const size_t n = strlen(word);
+
+	if (strncmp(*at, word, n) != 0 ||
+	    (isalpha((unsigned char)word[n - 1]) && (*at)[n] && !isspace((unsigned char)(*at)[n])))
+		return false;
+	*at += n;
+	*at += strspn(*at, " \t");
+	return true;
+}
+
+static bool read_number(const char **at, uint64_t *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**at))
+		return false;
+	*value = strtoull(*at, &end, 10);
+	*at = end + strspn(end, " \t");
+	return true;
+}
+
+/* Copies [from, to) without blanks at its end. False: it does not fit, or is empty. */
+static bool copy(char *into, size_t size, const char *from, const char *to)
+{
+	while (to > from && isspace((unsigned char)to[-1]))
+		to--;
+	if (to == from || (size_t)(to - from) >= size)
+		return false;
+	memcpy(into, from, (size_t)(to - from));
+	into[to - from] = '\0';
+	return true;
+}
+
+/* FUNCTION[@FILE], up to `end`. A name may have any characters, also " > " of a template. */
+static bool read_function(const char *at, const char *end, struct ptah_watch *w)
+{
+	const char *file = end;
+
+	while (file > at && file[-1] != '@')
+		file--;
+	if (file == at)
+		return copy(w->function, sizeof(w->function), at, end);
+	if (!strncmp(file, "./", 2))
+		file += 2;
+	return copy(w->function, sizeof(w->function), at, file - (file[-1] == '@' ? 1 : 3)) &&
+	       copy(w->file, sizeof(w->file), file, end);
+}
+
+/* The last " > ", which separates the limit. NULL: there is none. */
+static const char *find_limit(const char *text)
+{
+	const char *found = NULL;
+
+	for (const char *p = text; (p = strstr(p, ">")); p++)
+		found = p;
+	return found;
+}
+
+static bool read_limit(const char *at, struct ptah_watch *w)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", SECOND}};
+
+	at += strspn(at, " \t");
+	if (!read_number(&at, &w->limit))
+		return false;
+	if (w->kind == PTAH_WATCH_RATE)
+		return !strcmp(at, "/s");
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(at, units[i].unit)) {
+			w->kind = PTAH_WATCH_TIME;
+			return !__builtin_mul_overflow(w->limit, units[i].ns, &w->limit);
+		}
+	w->kind = PTAH_WATCH_INSTRUCTIONS;
+	return !strcmp(at, "instructions");
+}
+
+static bool read_signal(const char *at, struct ptah_watch *w)
+{
+	w->kind = PTAH_WATCH_SIGNAL;
+	if (!*at)
+		return true;
+	if (read_number(&at, &w->limit))
+		return !*at && w->limit > 0 && w->limit < NSIG;
+	if (!strncasecmp(at, "SIG", 3))
+		at += 3;
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (!strcasecmp(at, signals[i].name))
+			w->limit = (uint64_t)signals[i].number;
+	return w->limit;
+}
+
+static bool read_exit(const char *at, struct ptah_watch *w)
+{
+	w->kind = PTAH_WATCH_EXIT;
+	if (pass(&at, "!="))
+		w->compare = PTAH_WATCH_UNEQUAL;
+	else if (pass(&at, "==") || pass(&at, "="))
+		w->compare = PTAH_WATCH_EQUAL;
+	else if (pass(&at, ">"))
+		w->compare = PTAH_WATCH_MORE;
+	else if (pass(&at, "<"))
+		w->compare = PTAH_WATCH_LESS;
+	else
+		return false;
+	return read_number(&at, &w->limit) && !*at;
+}
+
+static bool read_watch(const char *at, struct ptah_watch *w)
+{
+	const char *limit;
+
+	if (pass(&at, "signal"))
+		return read_signal(at, w);
+	if (pass(&at, "exit"))
+		return read_exit(at, w);
+	if (pass(&at, "enter")) {
+		w->kind = PTAH_WATCH_ENTER;
+		return read_function(at, at + strlen(at), w);
+	}
+	if (pass(&at, "rate"))
+		w->kind = PTAH_WATCH_RATE;
+	limit = find_limit(at);
+	return limit && read_function(at, limit, w) && read_limit(limit + 1, w);
+}
+
+int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why)
+{
+	struct ptah_watch w = {0};
+
+	if (!text || !watch)
+		return PTAH_E_INVAL;
+	if (!read_watch(text + strspn(text, " \t"), &w))
+		return perfdata_message(why, PTAH_E_INVAL,
+					"%.200s: not a watch; such are 'parse@server > 2ms', "
+					"'parse > 5000 instructions', 'enter fail@libfoo.so', "
+					"'rate parse > 1000/s', 'signal SEGV', 'exit != 0'",
+					text);
+	*watch = w;
+	return 0;
+}
+
+bool ptah_watch_ended(const struct ptah_watch *w, int wait_status)
+{
+	uint64_t code;
+
+	if (!w)
+		return false;
+	if (w->kind == PTAH_WATCH_SIGNAL)
+		return WIFSIGNALED(wait_status) &&
+		       (!w->limit || w->limit == (uint64_t)WTERMSIG(wait_status));
+	if (w->kind != PTAH_WATCH_EXIT || !WIFEXITED(wait_status))
+		return false;
+	code = (uint64_t)WEXITSTATUS(wait_status);
+	switch (w->compare) {
+	case PTAH_WATCH_MORE:
+		return code > w->limit;
+	case PTAH_WATCH_LESS:
+		return code < w->limit;
+	case PTAH_WATCH_EQUAL:
+		return code == w->limit;
+	default:
+		return code != w->limit;
+	}
+}
+
+/* Calls */
+
+/* Whether the path is that of the file, or ends with it after a slash. */
+static bool is_file(const char *path, const char *file)
+{
+	const size_t n = path ? strlen(path) : 0, m = strlen(file);
+
+	if (!m)
+		return true;
+	return n >= m && !strcmp(path + n - m, file) && (n == m || path[n - m - 1] == '/');
+}
+
+static void look_up(struct live_stream *ls, struct tally_row *row, int32_t space, uint64_t tsc)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_function_name name;
+
+	row->looked = true;
+	if (!ptah_functions_name(live->functions, space, row->function, tsc, &name) || !name.name)
+		return;
+	for (size_t i = 0; i < live->watch_count; i++)
+		if (live->watches[i].kind <= PTAH_WATCH_RATE &&
+		    !strcmp(name.name, live->watches[i].function) &&
+		    is_file(name.path, live->watches[i].file))
+			row->watches |= UINT32_C(1) << i;
+}
+
+/* Nanoseconds of so many ticks. */
+static uint64_t to_time(const struct ptah_live *live, uint64_t ticks)
+{
+	const struct perfdata_clock *c = &live->session->clock;
+
+	if (!live->session->has_clock)
+		return ticks;
+	return (ticks >> c->shift) * c->mult +
+	       ((ticks & ((UINT64_C(1) << c->shift) - 1)) * c->mult >> c->shift);
+}
+
+/* Whether a call makes it too many in a second. */
+static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now)
+{
+	if (!r->since || now < r->since || now - r->since >= SECOND)
+		*r = (struct live_rate){.since = now ? now : 1};
+	if (++r->calls <= limit || r->hit)
+		return false;
+	r->hit = true;
+	return true;
+}
+
+#define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS)
+
+/* Whether the mark is what the watch waits for; *value: the number that is reported. */
+static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_mark *m,
+		   uint64_t *value)
+{
+	const struct ptah_watch *w = &live->watches[watch];
+	const bool called = !m->end && m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED;
+
+	*value = 0;
+	switch (w->kind) {
+	case PTAH_WATCH_ENTER:
+		return called;
+	case PTAH_WATCH_RATE:
+		if (!called || !count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc)))
+			return false;
+		*value = live->rates[watch].calls;
+		return true;
+	case PTAH_WATCH_INSTRUCTIONS:
+		*value = m->total.instructions;
+		return m->end && !(m->flags & PARTIAL) && *value > w->limit;
+	default:
+		*value = to_time(live, m->total.ticks);
+		return m->end && !(m->flags & PARTIAL) && m->begin_tsc && *value > w->limit;
+	}
+}
+
+static int check(struct live_stream *ls, const struct ptah_live_thread *thread,
+		 const struct ptah_call_mark *m)
+{
+	struct ptah_live *live = ls->live;
+	struct tally_row *row = live_tally_find(&ls->tally, m->space, m->function);
+	const int32_t space = m->space ? -1 - (int32_t)m->space : thread->space;
+	int status = 0;
+
+	if (!row)
+		return 0;
+	if (!row->looked)
+		look_up(ls, row, space, m->tsc);
+	for (uint32_t left = row->watches; left && status >= 0; left &= left - 1) {
+		struct ptah_live_hit hit = {.size = sizeof(hit),
+					    .watch = (size_t)__builtin_ctz(left),
+					    .thread = thread,
+					    .mark = m,
+					    .space = space};
+
+		if (is_hit(live, hit.watch, m, &hit.value))
+			status = live->config.on_hit(live->config.context, &hit);
+	}
+	return status;
+}
+
+int live_watch(struct live_stream *ls, const struct ptah_live_thread *thread,
+	       const struct ptah_call_mark *marks, size_t n)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < n && status >= 0; i++)
+		status = check(ls, thread, &marks[i]);
+	return status;
+}

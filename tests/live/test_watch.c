@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Watches: what their text means, and which ends of processes they are about. */
+#include "test.h"
+
+#include <ptah/live.h>
+
+#include <signal.h>
+
+static struct ptah_watch parse(const char *text)
+{
+	struct ptah_message why = {""};
+	struct ptah_watch w;
+
+	if (ptah_watch_parse(text, &w, &why) < 0)
+		fail_msg("%s", why.text);
+	return w;
+}
+
+static void calls(void **state)
+{
+	static const struct {
+		const char *text;
+		struct ptah_watch watch;
+	} cases[] = {
+	    {"parse@./server > 2ms", {PTAH_WATCH_TIME, 0, "parse", "server", 2000000}},
+	    {"parse > 10 us", {PTAH_WATCH_TIME, 0, "parse", "", 10000}},
+	    {"  parse>3s", {PTAH_WATCH_TIME, 0, "parse", "", 3000000000}},
+	    {"f@/bin/x > 5000 instructions", {PTAH_WATCH_INSTRUCTIONS, 0, "f", "/bin/x", 5000}},
+	    {"enter fail@libfoo.so", {PTAH_WATCH_ENTER, 0, "fail", "libfoo.so", 0}},
+	    {"enter a<b>::c", {PTAH_WATCH_ENTER, 0, "a<b>::c", "", 0}},
+	    {"entertain > 1ns", {PTAH_WATCH_TIME, 0, "entertain", "", 1}},
+	    {"a<b> > 1ns", {PTAH_WATCH_TIME, 0, "a<b>", "", 1}},
+	    {"rate parse > 1000/s", {PTAH_WATCH_RATE, 0, "parse", "", 1000}},
+	    {"signal SEGV", {PTAH_WATCH_SIGNAL, 0, "", "", SIGSEGV}},
+	    {"signal sigabrt", {PTAH_WATCH_SIGNAL, 0, "", "", SIGABRT}},
+	    {"signal 9", {PTAH_WATCH_SIGNAL, 0, "", "", SIGKILL}},
+	    {"signal", {PTAH_WATCH_SIGNAL, 0, "", "", 0}},
+	    {"exit != 0", {PTAH_WATCH_EXIT, PTAH_WATCH_UNEQUAL, "", "", 0}},
+	    {"exit = 3", {PTAH_WATCH_EXIT, PTAH_WATCH_EQUAL, "", "", 3}},
+	    {"exit > 1", {PTAH_WATCH_EXIT, PTAH_WATCH_MORE, "", "", 1}},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct ptah_watch w = parse(cases[i].text), *is = &cases[i].watch;
+
+		assert_int_equal(w.kind, is->kind);
+		assert_int_equal(w.compare, is->compare);
+		assert_string_equal(w.function, is->function);
+		assert_string_equal(w.file, is->file);
+		assert_int_equal(w.limit, is->limit);
+	}
+}
+
+static void no_watches(void **state)
+{
+	static const char *const cases[] = {"",
+					    "parse",
+					    "parse > 2",
+					    "parse > x ms",
+					    "> 2ms",
+					    "enter",
+					    "enter @x",
+					    "rate f > 2ms",
+					    "rate f > 10/min",
+					    "signal NONE",
+					    "signal 0",
+					    "signal 99",
+					    "exit",
+					    "exit 0",
+					    "exit != 0 x",
+					    "f > 1 h",
+					    "f > -1 ms",
+					    "f > 99999999999999999 s"};
+	struct ptah_message why;
+	struct ptah_watch w;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		why.text[0] = '\0';
+		if (ptah_watch_parse(cases[i], &w, &why) != PTAH_E_INVAL)
+			fail_msg("'%s' was taken", cases[i]);
+		assert_true(*why.text);
+	}
+	assert_int_equal(ptah_watch_parse("signal", &w, NULL), 0);
+	assert_int_equal(ptah_watch_parse("no", &w, NULL), PTAH_E_INVAL);
+}
+
+/* Statuses as waitpid() has them on Linux: a code times 256, or a signal. */
+static void ends(void **state)
+{
+	struct ptah_watch w = parse("signal SEGV");
+
+	(void)state;
+	assert_true(ptah_watch_ended(&w, SIGSEGV));
+	assert_false(ptah_watch_ended(&w, SIGABRT));
+	assert_false(ptah_watch_ended(&w, SIGSEGV << 8));
+	w = parse("signal");
+	assert_true(ptah_watch_ended(&w, SIGABRT));
+	assert_false(ptah_watch_ended(&w, 0));
+	w = parse("exit != 0");
+	assert_true(ptah_watch_ended(&w, 1 << 8));
+	assert_false(ptah_watch_ended(&w, 0));
+	assert_false(ptah_watch_ended(&w, SIGSEGV));
+	w = parse("exit > 1");
+	assert_false(ptah_watch_ended(&w, 1 << 8));
+	assert_true(ptah_watch_ended(&w, 2 << 8));
+	w = parse("f > 1ns");
+	assert_false(ptah_watch_ended(&w, 1 << 8));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(calls),
+	    cmocka_unit_test(no_watches),
+	    cmocka_unit_test(ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
