@@ -370,6 +370,30 @@ PTAH_API const struct ptah_record_sink *ptah_live_file_sink(struct ptah_live_fil
 PTAH_API int ptah_live_file_finish(struct ptah_live_file *file);
 PTAH_API void ptah_live_file_free(struct ptah_live_file *file);
 
+/*
+ * The end of a recording
+ *
+ * A sink that keeps all records and the last trace of each stream in memory. When something has
+ * happened that is worth it, what led to it is saved as a perf.data of its own.
+ */
+struct ptah_live_keep;
+
+/*
+ * bytes: of trace of each thread or processor, at least so many are kept. memory: of trace of all
+ * of them, and of records, each, at most so many; the oldest trace is given up for newer, and when
+ * the records are more, the sink returns PTAH_E_LIMIT.
+ */
+PTAH_API int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep);
+PTAH_API const struct ptah_record_sink *ptah_live_keep_sink(struct ptah_live_keep *keep);
+/*
+ * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on; `note` is a
+ * remark that the file gets, or NULL. May be called at any time by any thread, also by a callback
+ * of a live session whose tee this is.
+ */
+PTAH_API int ptah_live_keep_save(struct ptah_live_keep *keep, const char *path, const char *note,
+				 struct ptah_message *why);
+PTAH_API void ptah_live_keep_free(struct ptah_live_keep *keep);
+
 PTAH_END_DECLS
 
 #endif

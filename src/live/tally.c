@@ -28,8 +28,7 @@ static size_t slot_of(const struct live_tally *t, uint16_t space, uint64_t funct
 	return slot;
 }
 
-struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space,
-					uint64_t function)
+struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space, uint64_t function)
 {
 	size_t slot;
 

@@ -303,6 +303,50 @@ static void what_waits_too_long_is_left_out(void **state)
 	done(m, live);
 }
 
+/* Of the trace the end is saved, from a PSB on; the records say what the code was then. */
+static void the_end_is_saved(void **state)
+{
+	struct made *m = begin();
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct ptah_session_config all = {.size = sizeof(all)};
+	struct ptah_jobs jobs = {.size = sizeof(jobs)};
+	struct ptah_live_keep *keep;
+	struct ptah_session *session;
+	struct ptah_message why = {""};
+	struct ptah_live *live;
+	struct sums sums = {0};
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	build_code(&m->file, 7, 200, BASE, two, sizeof(two));
+	jumps(m, 100, false, 100);
+	give(m, 0);
+	jumps(m, 200, true, 50);
+	give(m, 0);
+	jumps(m, 300, true, 40);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	assert_int_equal(ptah_live_keep_new(0, 1, &keep), PTAH_E_INVAL);
+	/* More than the last piece, less than the last two. */
+	assert_int_equal(ptah_live_keep_new(200, 1 << 20, &keep), 0);
+	config.tee = ptah_live_keep_sink(keep);
+	live = new_live(m, &config);
+	assert_int_equal(give_pieces(m, live), 0);
+	assert_int_equal(ptah_live_finish(live), 0);
+	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", "it happened", &why), 0);
+	ptah_live_keep_free(keep);
+	if (ptah_session_open("kept.data", &all, &session, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_string_equal(ptah_session_note(session, 0), "it happened");
+	assert_int_equal(ptah_session_count(session, &jobs, NULL, take, &sums), 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.instructions, (50 + 40) * 2);
+	ptah_session_close(session);
+	unlink("kept.data");
+	done(m, live);
+}
+
 static void refuse(const void *bytes, size_t n, int status)
 {
 	struct ptah_live_config config = {.size = sizeof(config)};
@@ -436,6 +480,7 @@ int main(void)
 	    cmocka_unit_test(without_rounds_all_is_decoded_at_the_end),
 	    cmocka_unit_test(missing_trace_is_an_error),
 	    cmocka_unit_test(what_waits_too_long_is_left_out),
+	    cmocka_unit_test(the_end_is_saved),
 	    cmocka_unit_test(what_is_no_recording_is_refused),
 	    cmocka_unit_test(an_input_that_ends_early),
 	    cmocka_unit_test(memory_has_a_limit),
