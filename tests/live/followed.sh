@@ -35,7 +35,7 @@ for recorder in qemu native; do
 	both "small-$recorder" -r "$recorder" -j 1 -q 4096 -p 1 x.data -- gzip -kf files
 	grep -q '0 errors' "small-$recorder.out" || fail "errors with a small queue"
 done
-both ptrace -r ptrace x.data -- true
+both ptrace -r ptrace x.data -- ./self_modify
 
 # A pipe, cut in different ways, while it comes and afterwards.
 for recorder in qemu native; do
