@@ -142,8 +142,8 @@ struct ptah_record_sink {
 	void *context;
 	/*
 	 * Everything that was taken is void: the recorder native could not record the program, and
-	 * another one begins again from its start. A negative result ends the recording. NULL: the
-	 * recorder native is only taken if it is named, and that program is an error then.
+	 * another one begins again from its start. A negative result ends the recording. NULL: such
+	 * a program runs on untraced, from where it could not be followed, and a note says why.
 	 */
 	int (*restart)(void *context);
 };

@@ -67,7 +67,7 @@ int ptah_live_file_new(const char *path, struct ptah_live_file **file, struct pt
 		free(f);
 		return perfdata_system_message(why, errno, path, "create");
 	}
-	f->sink = (struct ptah_record_sink){take, f};
+	f->sink = (struct ptah_record_sink){.take = take, .context = f};
 	memcpy(header, PERFDATA_MAGIC, 8);
 	store_le64(header + 8, PERFDATA_PIPE_SIZE);
 	write_bytes(f, header, sizeof(header));

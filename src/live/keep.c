@@ -152,7 +152,7 @@ int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **
 		return PTAH_E_NOMEM;
 	k->per_stream = bytes;
 	k->memory = memory;
-	k->sink = (struct ptah_record_sink){take, k};
+	k->sink = (struct ptah_record_sink){.take = take, .context = k};
 	pthread_mutex_init(&k->lock, NULL);
 	live_list_init(&k->records);
 	*keep = k;

@@ -278,16 +278,6 @@ static bool would_slow_down(const struct recorder_backend *backend,
 	return backend->kind == PTAH_RECORDER_PTRACE && config->target.kind != PTAH_RECORD_COMMAND;
 }
 
-/* Whether the recorder may have to begin again with another one, and the sink cannot. */
-static bool is_on_demand(const struct recorder_backend *backend,
-			 const struct ptah_record_config *config)
-{
-	const struct ptah_record_sink *sink = config->output.sink;
-
-	return backend->kind == PTAH_RECORDER_NATIVE &&
-	       config->target.kind == PTAH_RECORD_COMMAND && sink && sink->take && !sink->restart;
-}
-
 /* why: on entry, why no recorder before the one by single steps was taken. */
 static enum ptah_record_problem refuse_slow(struct ptah_message *why)
 {
@@ -312,7 +302,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
 		enum ptah_record_problem problem;
 
-		if (kind ? kind != backends[i]->kind : is_on_demand(backends[i], &r->config))
+		if (kind && kind != backends[i]->kind)
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
 		if (!problem && !kind && would_slow_down(backends[i], &r->config))

@@ -1136,6 +1136,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->tsc = true;
 	h->recorder_pid = getpid();
 	h->recorder_alive = 1;
+	h->committed = r->committed;
 	h->paused = config->target.start_paused;
 	put_filters(h, config);
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
@@ -1144,6 +1145,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 static int open_recorder(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	const struct ptah_record_sink *sink = recorder->config.output.sink;
 	struct perfdata_clock clock;
 	const char *slash;
 	int status;
@@ -1161,6 +1163,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		slash = strrchr(recorder->config.target.argv[0], '/');
 		r->name = slash ? slash + 1 : recorder->config.target.argv[0];
 	}
+	r->committed = sink && sink->take && !sink->restart;
 	r->buffer =
 	    recorder->config.buffer.size ? recorder->config.buffer.size : SIMULATED_DEFAULT_BUFFER;
 	if (recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT)
