@@ -65,7 +65,7 @@
  *	any thread, between ptah_live_hold() and ptah_live_release(), or after
  *		ptah_live_finish(): ptah_live_session(), ptah_live_finder(),
  *		ptah_live_counts(), ptah_live_functions(), ptah_live_quantile(),
- *		ptah_live_thread(), ptah_live_note()
+ *		ptah_live_common_quantile(), ptah_live_thread(), ptah_live_note()
  *
  * Callbacks are called by the thread that decodes, never two at the same time. They may ask
  * ptah_live_session() and ptah_live_finder(), and must call no other function of this header.
@@ -352,6 +352,11 @@ PTAH_API int ptah_live_functions(struct ptah_live *live, struct ptah_live_functi
  */
 PTAH_API uint64_t ptah_live_quantile(struct ptah_live *live,
 				     const struct ptah_live_function *function, double q);
+
+/* The same of the calls of n functions together, as of one that several processes have mapped. */
+PTAH_API uint64_t ptah_live_common_quantile(struct ptah_live *live,
+					    const struct ptah_live_function *functions, size_t n,
+					    double q);
 
 /*
  * A file beside it

@@ -352,14 +352,10 @@ int ptah_live_functions(struct ptah_live *live, struct ptah_live_function **rows
 	return 0;
 }
 
-uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_function *function,
-			    double q)
+/* Adds the times of a function's calls, of all threads of its address space. */
+static void add_times(struct ptah_live *live, const struct ptah_live_function *function,
+		      struct histogram *sum)
 {
-	struct histogram sum = {.min = UINT64_MAX};
-	uint64_t value = 0;
-
-	if (!live || !function)
-		return 0;
 	for (size_t i = 0; i < live->count; i++) {
 		const struct live_stream *ls = live->streams[i];
 		const struct tally_row *row;
@@ -373,11 +369,29 @@ uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_funct
 					      other ? (uint16_t)(-1 - function->space) : 0,
 					      function->function);
 			if (row && row->timed)
-				histogram_merge(&sum, &row->times);
+				histogram_merge(sum, &row->times);
 		}
 	}
+}
+
+uint64_t ptah_live_common_quantile(struct ptah_live *live,
+				   const struct ptah_live_function *functions, size_t n, double q)
+{
+	struct histogram sum = {.min = UINT64_MAX};
+	uint64_t value = 0;
+
+	if (!live || (n && !functions))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		add_times(live, &functions[i], &sum);
 	if (sum.n)
 		value = histogram_quantile(&sum, q);
 	free(sum.buckets);
 	return value;
+}
+
+uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_function *function,
+			    double q)
+{
+	return ptah_live_common_quantile(live, function, function != NULL, q);
 }
