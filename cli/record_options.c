@@ -16,7 +16,7 @@ static const char *const recorders[] = {"best", "hardware", "qemu",   "ptrace",
 #define SAY_IN_MODE "say it in the event: -e intel_pt//u is user code, //k the kernel, //uk both"
 #define ONE_FILE    "the recording is one plain file, written as it comes"
 
-const struct option_def record_options[] = {
+const struct option_def record_output_options[] = {
     {.name = "output",
      .letter = 'o',
      .kind = OPTION_TEXT,
@@ -26,6 +26,10 @@ const struct option_def record_options[] = {
      .help = "where to write (default: perf.data)",
      .man = "Where to write. Default: *perf.data*. A pipe or a device gets the layout that perf "
 	    "writes through a pipe."},
+    {0},
+};
+
+const struct option_def record_event_options[] = {
     {.name = "event",
      .letter = 'e',
      .kind = OPTION_ONCE,
@@ -82,6 +86,10 @@ const struct option_def record_options[] = {
 	    "requested. For a running process (`-p`) `native` is one of them, and (`-p`, "
 	    "`-t`) `best` never is `ptrace`, which makes it thousands of times slower: "
 	    "that has to be named."},
+    {0},
+};
+
+const struct option_def record_machine_options[] = {
     {.name = "vm",
      .kind = OPTION_FLAG,
      .at = AT(vm),
@@ -122,6 +130,10 @@ const struct option_def record_options[] = {
      .arg = "ADDRESS",
      .help = "with --vm: end the trace when this instruction runs",
      .man = "With `--vm`: tracing of a processor ends when it is about to run this instruction."},
+    {0},
+};
+
+const struct option_def record_target_options[] = {
     {.name = "pid",
      .letter = 'p',
      .kind = OPTION_TEXT,
@@ -158,6 +170,10 @@ const struct option_def record_options[] = {
      .help = "a buffer for each thread instead of each processor",
      .man = "Use a buffer for each thread that exists at the beginning, instead of "
 	    "one for each processor."},
+    {0},
+};
+
+const struct option_def record_options[] = {
     {.name = "no-inherit",
      .letter = 'i',
      .kind = OPTION_FLAG,
@@ -260,41 +276,6 @@ const struct option_def record_options[] = {
      .at = AT(switch_events),
      .help = "nothing: context switches are always recorded",
      .man = "Has no effect: context switches, where there are any, are always recorded."},
-    {.name = "no-retcomp",
-     .kind = OPTION_FLAG,
-     .at = AT(no_retcomp),
-     .help = "no return compression: larger, quicker to decode",
-     .man = "No return compression: every return has a TIP packet. The recording is "
-	    "larger."},
-    {.name = "long-tnt",
-     .kind = OPTION_FLAG,
-     .at = AT(long_tnt),
-     .help = "send TNT-64 packets instead of TNT-8",
-     .man = "Collect up to 47 conditional branches in a TNT-64 packet instead of 6 "
-	    "in a TNT-8."},
-    {.name = "truth",
-     .kind = OPTION_FLAG,
-     .at = AT(truth),
-     .help = "native: count what runs in a second way, too",
-     .man =
-	 "The recorder *native* also writes which code ran, without packets, so that "
-	 "*ptah verify* can compare; it is slower. The recorders *qemu* and *ptrace* always do."},
-    {.name = "mark-loops",
-     .kind = OPTION_FLAG,
-     .at = AT(mark_loops),
-     .help = "simulated: make loops of plain jumps and calls countable",
-     .man = "For simulated processors: a loop whose branches are all jumps and calls to fixed "
-	    "addresses leaves no packets, so that a trace does not contain how often it ran "
-	    "before an interrupt ended it. With this option the processor is interrupted twice "
-	    "in each pass, which takes about 14 bytes of trace. Decoders need to know nothing "
-	    "about it. An instruction that jumps to itself remains uncounted."},
-    {.name = "psb-period",
-     .kind = OPTION_NUMBER,
-     .at = AT(psb_period),
-     .arg = "BYTES",
-     .help = "trace bytes between PSB+ (default: 4096; a power of two)",
-     .man = "Bytes of trace between two synchronisation points, a power of two from "
-	    "2 KiB to 64 MiB. Default: 4096."},
     {.name = "clock",
      .kind = OPTION_CHOICE,
      .at = AT(clock),
@@ -307,21 +288,6 @@ const struct option_def record_options[] = {
 	    "machine's time. By default the recorders qemu, ptrace and vm count "
 	    "instructions, and native has the machine's time, the only one that it can "
 	    "have."},
-    {.name = "qemu",
-     .kind = OPTION_TEXT,
-     .at = AT(qemu),
-     .arg = "PATH",
-     .complete = COMPLETE_FILE,
-     .help = "the emulator (default: qemu-x86_64)",
-     .man = "The emulator. Default: *qemu-x86_64* in `PATH`."},
-    {.name = "plugin",
-     .kind = OPTION_TEXT,
-     .at = AT(plugin),
-     .arg = "PATH",
-     .complete = COMPLETE_FILE,
-     .help = "the recorder's plugin (default: found beside ptah)",
-     .man = "The recorder's plugin, *ptah-qemu.so*. Default: the one that was "
-	    "installed with this program."},
     {.name = "dry-run",
      .kind = OPTION_FLAG,
      .at = AT(dry_run),
@@ -377,5 +343,59 @@ const struct option_def record_options[] = {
     REFUSED("threads", 0, ONE_FILE),
     REFUSED("aio", 0, ONE_FILE),
     REFUSED("overwrite", 0, "use --snapshot"),
+    {0},
+};
+
+const struct option_def record_simulated_options[] = {
+    {.name = "no-retcomp",
+     .kind = OPTION_FLAG,
+     .at = AT(no_retcomp),
+     .help = "no return compression: larger, quicker to decode",
+     .man = "No return compression: every return has a TIP packet. The recording is "
+	    "larger."},
+    {.name = "long-tnt",
+     .kind = OPTION_FLAG,
+     .at = AT(long_tnt),
+     .help = "send TNT-64 packets instead of TNT-8",
+     .man = "Collect up to 47 conditional branches in a TNT-64 packet instead of 6 "
+	    "in a TNT-8."},
+    {.name = "truth",
+     .kind = OPTION_FLAG,
+     .at = AT(truth),
+     .help = "native: count what runs in a second way, too",
+     .man =
+	 "The recorder *native* also writes which code ran, without packets, so that "
+	 "*ptah verify* can compare; it is slower. The recorders *qemu* and *ptrace* always do."},
+    {.name = "mark-loops",
+     .kind = OPTION_FLAG,
+     .at = AT(mark_loops),
+     .help = "simulated: make loops of plain jumps and calls countable",
+     .man = "For simulated processors: a loop whose branches are all jumps and calls to fixed "
+	    "addresses leaves no packets, so that a trace does not contain how often it ran "
+	    "before an interrupt ended it. With this option the processor is interrupted twice "
+	    "in each pass, which takes about 14 bytes of trace. Decoders need to know nothing "
+	    "about it. An instruction that jumps to itself remains uncounted."},
+    {.name = "psb-period",
+     .kind = OPTION_NUMBER,
+     .at = AT(psb_period),
+     .arg = "BYTES",
+     .help = "trace bytes between PSB+ (default: 4096; a power of two)",
+     .man = "Bytes of trace between two synchronisation points, a power of two from "
+	    "2 KiB to 64 MiB. Default: 4096."},
+    {.name = "qemu",
+     .kind = OPTION_TEXT,
+     .at = AT(qemu),
+     .arg = "PATH",
+     .complete = COMPLETE_FILE,
+     .help = "the emulator (default: qemu-x86_64)",
+     .man = "The emulator. Default: *qemu-x86_64* in `PATH`."},
+    {.name = "plugin",
+     .kind = OPTION_TEXT,
+     .at = AT(plugin),
+     .arg = "PATH",
+     .complete = COMPLETE_FILE,
+     .help = "the recorder's plugin (default: found beside ptah)",
+     .man = "The recorder's plugin, *ptah-qemu.so*. Default: the one that was "
+	    "installed with this program."},
     {0},
 };

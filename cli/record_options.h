@@ -3,10 +3,12 @@
 #ifndef PTAH_CLI_RECORD_OPTIONS_H
 #define PTAH_CLI_RECORD_OPTIONS_H
 
-#include "command.h"
+#include "input.h"
 #include "record_target.h"
 
 struct record_options {
+	struct input input;	       /* of the tables that ptah live shares with others */
+	const struct command *command; /* whose options they are */
 	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *on_crash, *on_failure,
 	    *pages, *delay, *control, *max_size, *symbols, *cr3, *start_at, *stop_at;
 	struct target_options target;
@@ -16,6 +18,12 @@ struct record_options {
 	int clock, recorder;
 };
 
-extern const struct option_def record_options[];
+/* The table of ptah record is in parts, because ptah live has some of them, too. */
+extern const struct option_def record_output_options[], /* --output */
+    record_event_options[],				/* --event, --filter, --recorder */
+    record_machine_options[],				/* --vm and what belongs to it */
+    record_target_options[], /* --pid, --tid, --all-cpus, --cpu, --per-thread */
+    record_options[],
+    record_simulated_options[]; /* --mark-loops, --psb-period, --qemu, --plugin and the like */
 
 #endif

@@ -25,11 +25,12 @@ void record_erase(struct run *run)
 
 static void remark(struct run *run, const char *format, va_list args)
 {
-	char text[1536];
+	char text[1536], head[32];
 
 	record_erase(run);
 	vsnprintf(text, sizeof(text), format, args);
-	print_clean("[ ptah record: ", "%s ]", text);
+	snprintf(head, sizeof(head), "[ ptah %s: ", run->options->command->name);
+	print_clean(head, "%s ]", text);
 }
 
 void record_remark(struct run *run, const char *format, ...)
@@ -125,7 +126,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-static void print_losses(struct run *run)
+void record_print_losses(struct run *run)
 {
 	const struct ptah_record_losses *l = &run->status.losses;
 
@@ -222,7 +223,7 @@ void record_print_result(struct run *run)
 		record_remark(run, "%u list%s of generated code copied to %s%s.jit", s->jit_copies,
 			      plural(s->jit_copies), path,
 			      run->config->output.kcore ? "/data" : "");
-	print_losses(run);
+	record_print_losses(run);
 	print_notes(run, path);
 }
 

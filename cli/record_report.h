@@ -16,6 +16,7 @@ struct run {
 	bool end;	  /* the recording is to end now */
 	bool kept;	  /* the file is complete; otherwise it is removed */
 	bool end_command; /* the recorded command is to end too */
+	bool unwatched;	  /* because who watches it has ended */
 	uint64_t space;	  /* bytes that were free for the file at the beginning; 0: not known */
 	bool warned;	  /* that little space is left */
 };
@@ -39,6 +40,7 @@ void record_print_kept(struct run *run);
 void record_print_choice(struct run *run);
 void record_print_metadata(struct run *run);
 void record_print_result(struct run *run);
+void record_print_losses(struct run *run);
 
 /* Prints why the recording failed and what to do about it. Returns an exit code. */
 int record_failed(const struct run *run, int status, enum ptah_record_problem problem,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define POLL_MS	       50
+#define WATCH_MS       10  /* with a watch, whose lag is at least that of a poll */
 #define ONE_KEY_STROKE 0.2 /* seconds: one Ctrl-C may arrive as two signals */
 
 /* Signals that have arrived and are not handled yet: the handlers only note them. */
@@ -159,7 +160,8 @@ static void on_control(struct run *run)
 {
 	enum control_command command;
 
-	while (!run->end && (command = control_next(run->options->control)) != CONTROL_NONE) {
+	while (run->options->control && !run->end &&
+	       (command = control_next(run->options->control)) != CONTROL_NONE) {
 		bool done = true;
 
 		switch (command) {
@@ -225,6 +227,8 @@ static int exit_code(const struct run *run)
 
 	if (run->status.pid)
 		return EXIT_INTERRUPTED;
+	if (run->unwatched && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM)
+		return EXIT_OK;
 	if (status == -1 || (!records_command(run) && !WIFEXITED(status)))
 		return EXIT_OK;
 	if (WIFSIGNALED(status))
@@ -261,6 +265,20 @@ static int complete(struct run *run)
 	return run->kept ? ptah_recorder_finish(run->r) : status;
 }
 
+/* Lets the watch look. As ptah_recorder_poll(). */
+static int watch(struct run *run)
+{
+	const struct recording_watch *w = run->options->watch;
+	int status;
+
+	update(run);
+	status = w->look(w->context, run->r, &run->status);
+	if (status)
+		return status;
+	run->unwatched = run->end_command = run->end = true;
+	return 0;
+}
+
 static int follow(struct run *run)
 {
 	int status = ptah_recorder_start(run->r);
@@ -273,7 +291,8 @@ static int follow(struct run *run)
 	while (status >= 0) {
 		update(run);
 		record_draw(run);
-		record_watch_space(run);
+		if (!run->options->watch)
+			record_watch_space(run);
 		on_interrupt(run);
 		on_termination(run);
 		if (run->end)
@@ -283,7 +302,9 @@ static int follow(struct run *run)
 		on_control(run);
 		if (run->end)
 			break;
-		status = ptah_recorder_poll(run->r, POLL_MS);
+		status = ptah_recorder_poll(run->r, run->options->watch ? WATCH_MS : POLL_MS);
+		if (status > 0 && run->options->watch)
+			status = watch(run);
 		if (status <= 0)
 			break;
 	}
@@ -292,6 +313,32 @@ static int follow(struct run *run)
 		return complete(run);
 	ptah_recorder_finish(run->r); /* keeps what there is */
 	return status;
+}
+
+/* Prints the result, or why there is none. Returns an exit code. */
+static int end(struct run *run, int status)
+{
+	const struct recording_watch *w = run->options->watch;
+	const int seen = w ? w->end(w->context, &run->status, status) : EXIT_OK;
+	const char *why = w ? w->why(w->context) : "";
+	int code;
+
+	if (status >= 0 && !w && run->kept)
+		record_print_result(run);
+	else if (status >= 0 && !w)
+		record_remark(run, "nothing went wrong, and nothing is kept");
+	else if (status >= 0)
+		record_print_losses(run);
+	if (status >= 0)
+		return seen;
+	if (*why)
+		code = fail(run->options->command, "%s", why);
+	else
+		code = record_failed(run, status, ptah_recorder_problem(run->r),
+				     ptah_recorder_why(run->r));
+	if (!w)
+		record_print_kept(run);
+	return code;
 }
 
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options)
@@ -313,23 +360,17 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 		ptah_recorder_free(run.r);
 		return options->dry_run ? EXIT_OK : EXIT_INTERRUPTED;
 	}
+	if (options->watch)
+		options->watch->begin(options->watch->context, run.r);
 	status = follow(&run);
 	update(&run);
-	code = status < 0 ? record_failed(&run, status, ptah_recorder_problem(run.r),
-					  ptah_recorder_why(run.r))
-			  : EXIT_OK;
-	if (status < 0)
-		record_print_kept(&run);
-	else if (run.kept)
-		record_print_result(&run);
-	else
-		record_remark(&run, "nothing went wrong, and nothing is kept");
+	code = end(&run, status);
 	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);
 	wait_for_command(&run);
 	ptah_recorder_free(run.r);
-	if (status >= 0 && run.end_command && records_command(&run))
+	if (status >= 0 && run.end_command && !run.unwatched && records_command(&run))
 		return EXIT_INTERRUPTED;
-	return status < 0 ? code : exit_code(&run);
+	return status < 0 || code ? code : exit_code(&run);
 }

@@ -13,6 +13,25 @@ enum record_keep {
 	RECORD_KEEP_FAILURES, /* or the command has failed */
 };
 
+/*
+ * What follows a recording while it is made, in place of a file and of what is printed about it.
+ * Its functions are called by the thread that records.
+ */
+struct recording_watch {
+	void *context;
+	/* The recorder exists, and nothing runs yet. */
+	void (*begin)(void *context, const struct ptah_recorder *r);
+	/* After each look at the recorder. 1; 0: the recording is to end, and its command too; or
+	 * an error, with which it ends. */
+	int (*look)(void *context, const struct ptah_recorder *r,
+		    const struct ptah_record_status *status);
+	/* The recorder has delivered everything; `status` < 0: it has failed. Prints the result,
+	 * and returns an exit code. */
+	int (*end)(void *context, const struct ptah_record_status *result, int status);
+	/* The sentence of an error of `look` or of the sink; "" if there was none. */
+	const char *(*why)(void *context);
+};
+
 struct recording_options {
 	const struct command *command;
 	bool quiet, no_progress, verbose;
@@ -20,7 +39,8 @@ struct recording_options {
 	bool dry_run;
 	enum record_keep keep;
 	int64_t delay_ms; /* before tracing begins; negative: it begins when --control enables it */
-	struct control *control;
+	struct control *control;	     /* NULL: none */
+	const struct recording_watch *watch; /* NULL: the recording goes into a file */
 };
 
 /* Records, and returns the exit code: that of the recorded command if all went well. */
