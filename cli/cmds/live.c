@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/* ptah live: decodes what runs while it is recorded, as a screen or as lines. */
+#include "live_screen.h"
+#include "live_view.h"
+
+#include "progress.h"
+#include "record_configure.h"
+#include "render.h"
+#include "saved_counts.h"
+
+#include "output/pager.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_SHOWN 0.2 /* seconds: the screen does not stay empty for a whole interval */
+#define LEAST	    0.01
+#define MOST_JOBS   256
+#define MOST_NOTES  10
+
+/* What is followed, and where it is shown. */
+struct following {
+	struct live_view view;
+	struct live_options *options;
+	const struct ptah_record_config *config; /* NULL: what is fed is read */
+	struct live_screen *screen;		 /* NULL: lines */
+	int lines;				 /* where lines go: a copy of standard output */
+	int command_output;			 /* -1: not given */
+	int saved[3];				 /* what standard files were; -1: they still are */
+	double next;				 /* when the interval ends */
+	bool screened;				 /* there is a screen, or will be */
+	struct ptah_live_file *tee;
+	struct out *save;
+	char command[4096];
+	char recorder[512];
+};
+
+/* Standard files of the command */
+
+static void move(struct following *f, int fd, int target)
+{
+	f->saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (f->saved[fd] >= 0)
+		dup2(target, fd);
+}
+
+/*
+ * The command inherits standard files at any time: a recorder may start it again. So they are its
+ * own from now on, and this process uses copies.
+ */
+static void redirect(struct following *f)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int target = f->command_output >= 0 ? f->command_output : f->screened ? null : -1;
+
+	if (f->config->target.argv && null >= 0) {
+		move(f, STDOUT_FILENO, target >= 0 ? target : STDERR_FILENO);
+		if (f->command_output >= 0 || (f->screened && isatty(STDERR_FILENO)))
+			move(f, STDERR_FILENO, target);
+		if (f->screened && isatty(STDIN_FILENO))
+			move(f, STDIN_FILENO, null);
+		f->view.redirected = f->options->command_output ? f->options->command_output
+				     : f->screened		? "/dev/null"
+								: NULL;
+	}
+	if (null >= 0)
+		close(null);
+}
+
+static void restore(struct following *f)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (f->saved[fd] >= 0) {
+			dup2(f->saved[fd], fd);
+			close(f->saved[fd]);
+			f->saved[fd] = -1;
+		}
+}
+
+/* The screen */
+
+static bool wants_screen(const struct live_options *o)
+{
+	const char *term = getenv("TERM");
+
+	return o->format < 0 && isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* Opens the screen on the terminal, which standard output was. */
+static void open_screen(struct following *f)
+{
+	const int in = f->saved[STDIN_FILENO] >= 0
+			   ? fcntl(f->saved[STDIN_FILENO], F_DUPFD_CLOEXEC, 3)
+		       : isatty(STDIN_FILENO) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+					      : open("/dev/tty", O_RDONLY | O_CLOEXEC);
+	const int out = fcntl(f->lines, F_DUPFD_CLOEXEC, 3);
+	struct out_look look;
+
+	terminal_look(f->lines, (enum color_when)f->options->record.input.color, &look);
+	f->screen = live_screen_new(&f->view, out, in, look.color);
+	f->screened = f->screen != NULL;
+}
+
+static void close_screen(struct following *f)
+{
+	live_screen_free(f->screen);
+	f->screen = NULL;
+}
+
+/* While it runs */
+
+static void begin(struct following *f)
+{
+	f->view.started = now();
+	f->next = f->view.started + f->options->interval;
+	if (f->screened)
+		open_screen(f);
+	if (f->screened && f->options->interval > FIRST_SHOWN)
+		f->next = f->view.started + FIRST_SHOWN;
+	if (!f->screened)
+		live_put_head(&f->view, f->lines);
+}
+
+static void begin_recording(void *context, const struct ptah_recorder *r)
+{
+	struct following *f = context;
+
+	snprintf(f->recorder, sizeof(f->recorder), "%s", ptah_recorder_choice(r));
+	f->view.recorder = f->recorder;
+	redirect(f);
+	begin(f);
+}
+
+/* The interval is over. As look(). */
+static int end_interval(struct following *f)
+{
+	int status = live_measure(&f->view, false);
+
+	if (status < 0)
+		return status;
+	f->next += f->options->interval;
+	if (f->next < now())
+		f->next = now() + f->options->interval;
+	if (f->screen)
+		live_screen_show(f->screen);
+	return f->screen || live_put_line(&f->view, f->lines);
+}
+
+/* 1; 0: it is to end; or an error. */
+static int look(struct following *f)
+{
+	const double length = f->options->length;
+	int status = ptah_live_poll(f->view.live);
+
+	if (status < 0)
+		return status;
+	if (f->screen && !live_screen_keys(f->screen))
+		return 0;
+	if (now() >= f->next) {
+		status = end_interval(f);
+		if (status <= 0)
+			return status;
+	}
+	return !length || now() - f->view.started < length;
+}
+
+static int look_at_recording(void *context, const struct ptah_recorder *r,
+			     const struct ptah_record_status *status)
+{
+	(void)r;
+	(void)status;
+	return look(context);
+}
+
+static const char *why(void *context)
+{
+	const struct following *f = context;
+
+	return ptah_live_why(f->view.live);
+}
+
+/* The end */
+
+static void put_notes(const struct following *f)
+{
+	const char *note;
+	size_t n = 0;
+
+	if (f->options->record.quiet)
+		return;
+	for (; (note = ptah_live_note(f->view.live, n)); n++)
+		if (n < MOST_NOTES)
+			print_clean("note: ", "%s", note);
+	if (n > MOST_NOTES)
+		fprintf(stderr, "note: and %zu more\n", n - MOST_NOTES);
+}
+
+struct counting {
+	struct ptah_counts *counts;
+	const struct ptah_session *session;
+};
+
+/* A callback of ptah_live_counts(). */
+static int add_profile(void *context, size_t stream, struct ptah_profile *profile)
+{
+	const struct counting *c = context;
+
+	return ptah_counts_add_stream(c->counts, c->session, stream, profile);
+}
+
+/* Saves the counts. Returns an exit code. */
+static int save_counts(struct following *f)
+{
+	struct counting c = {.session = ptah_live_session(f->view.live)};
+	struct names *names = NULL;
+	struct out *save = f->save;
+	int status, code;
+
+	f->save = NULL;
+	if (!save)
+		return EXIT_OK;
+	status = ptah_counts_new(&c.counts);
+	if (status >= 0)
+		status = ptah_live_counts(f->view.live, add_profile, &c);
+	if (status >= 0)
+		status = input_names(&f->options->record.input, c.session, &names);
+	if (status >= 0)
+		status = ptah_counts_locate(c.counts, names_find_file, names);
+	names_free(names);
+	if (status < 0)
+		out_abort(save);
+	code = status < 0 ? fail(&command_live, "%s", ptah_strerror(status))
+			  : counts_write(&command_live, c.counts, save, true);
+	ptah_counts_free(c.counts);
+	return code;
+}
+
+/* Completes the recording that is written beside. Returns an exit code. */
+static int end_tee(struct following *f)
+{
+	struct ptah_live_file *tee = f->tee;
+	const int status = tee ? ptah_live_file_finish(tee) : 0;
+
+	ptah_live_file_free(tee);
+	f->tee = NULL;
+	return status < 0 ? fail(&command_live, "%s: not everything could be written",
+				 f->options->record.output)
+			  : EXIT_OK;
+}
+
+/* Decodes the rest and prints the result. `status`: whether all came. Returns an exit code. */
+static int end(struct following *f, int status)
+{
+	struct ptah_live *live = f->view.live;
+	int code, saved, problem;
+
+	close_screen(f);
+	restore(f);
+	problem = ptah_live_finish(live);
+	code = end_tee(f);
+	if (problem >= 0)
+		problem = live_measure(&f->view, true);
+	if (problem >= 0)
+		live_put_summary(&f->view, f->lines);
+	put_notes(f);
+	if (status < 0)
+		return EXIT_FAILED;
+	if (problem < 0)
+		return fail(&command_live, "%s",
+			    *ptah_live_why(live) ? ptah_live_why(live) : ptah_strerror(problem));
+	saved = save_counts(f);
+	return code ? code : saved;
+}
+
+static int end_recording(void *context, const struct ptah_record_status *result, int status)
+{
+	(void)result;
+	return end(context, status);
+}
+
+/* Recording */
+
+static void describe_command(struct following *f, const struct ptah_record_config *config)
+{
+	const struct target_options *t = &f->options->record.target;
+	const struct option {
+		const char *name, *value;
+	} targets[] = {{"-p ", t->pids}, {"-t ", t->tids}, {"-C ", t->cpus}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
+		if (targets[i].value && n < sizeof(f->command))
+			n += (size_t)snprintf(f->command + n, sizeof(f->command) - n, "%s%s ",
+					      targets[i].name, targets[i].value);
+	if (t->all_cpus)
+		n += (size_t)snprintf(f->command, sizeof(f->command), "-a ");
+	for (char *const *argument = config->target.argv; argument && *argument; argument++)
+		if (n < sizeof(f->command))
+			n += (size_t)snprintf(f->command + n, sizeof(f->command) - n, "%s%s",
+					      *argument, argument[1] ? " " : "");
+	f->view.command = f->command;
+}
+
+static int follow_recording(struct following *f, char **argv)
+{
+	struct ptah_record_config config = {.size = sizeof(config)};
+	struct filters filters = {.count = 0};
+	struct record_options *o = &f->options->record;
+	const struct recording_watch watch = {f, begin_recording, look_at_recording, end_recording,
+					      why};
+	struct recording_options recording = {.command = &command_live,
+					      .quiet = o->quiet,
+					      .no_progress = true,
+					      .chosen = o->recorder || o->qemu || o->plugin,
+					      .watch = &watch};
+	int status = record_configure(o, argv, &config, &filters, &recording.delay_ms);
+
+	if (status == EXIT_OK) {
+		config.output.path = NULL;
+		config.output.sink = ptah_live_sink(f->view.live);
+		f->config = &config;
+		describe_command(f, &config);
+		status = recording_run(&config, &recording);
+	}
+	target_free(&config);
+	filters_free(&filters);
+	return status;
+}
+
+/* Reading */
+
+static int open_input(const char *path)
+{
+	int fd;
+
+	if (!strcmp(path, "-") && isatty(STDIN_FILENO)) {
+		fail_usage(&command_live, "-i -: standard input is a terminal; pipe a recording "
+					  "into it: perf record -o - ... | ptah live -i -");
+		return -1;
+	}
+	fd = strcmp(path, "-") != 0 ? open(path, O_RDONLY | O_CLOEXEC)
+				    : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		fail(&command_live, "%s: %s", path, strerror(errno));
+	return fd;
+}
+
+/* How the answer of ptah_live_feed_fd() is explained. */
+static int input_failed(const struct following *f, int status)
+{
+	const char *path = f->options->record.input.path;
+	const char *sentence = ptah_live_why(f->view.live);
+
+	fail(&command_live, "%s: %s", path, *sentence ? sentence : ptah_strerror(status));
+	if (status == PTAH_E_FOREIGN && strcmp(path, "-") != 0)
+		fprintf(stderr, "'ptah report' and other commands read recordings that are "
+				"complete.\n");
+	return EXIT_FAILED;
+}
+
+static int follow_input(struct following *f)
+{
+	const char *path = f->options->record.input.path;
+	const int fd = open_input(path);
+	struct ptah_live_status s = {.size = sizeof(s)};
+	int status = 1, seen = 1, code;
+
+	if (fd < 0)
+		return !strcmp(path, "-") ? EXIT_USAGE : EXIT_FAILED;
+	input_watch_signals();
+	snprintf(f->command, sizeof(f->command), "-i %s", path);
+	f->view.command = f->command;
+	f->view.recorder = path;
+	begin(f);
+	while (status > 0 && seen > 0 && !interrupted()) {
+		status = ptah_live_feed_fd(f->view.live, fd, 10);
+		if (status > 0)
+			seen = look(f);
+	}
+	close(fd);
+	if (status < 0 || seen < 0) {
+		close_screen(f);
+		return input_failed(f, status < 0 ? status : seen);
+	}
+	code = end(f, 0);
+	ptah_live_status(f->view.live, &s);
+	if (code)
+		return code;
+	if (interrupted())
+		return EXIT_INTERRUPTED;
+	return s.errors ? fail_errors(&command_live, s.errors) : EXIT_OK;
+}
+
+/* Options */
+
+static int check_times(struct live_options *o)
+{
+	o->interval = 1;
+	if (o->every && (!live_parse_time(o->every, &o->interval) || o->interval < LEAST))
+		return fail_usage(&command_live,
+				  "--every=%s: it is a time of at least 10ms: seconds, or a number "
+				  "with ms, s, m or h",
+				  o->every);
+	if (o->duration && (!live_parse_time(o->duration, &o->length) || o->length <= 0))
+		return fail_usage(&command_live,
+				  "--for=%s: it is a time: seconds, or a number with ms, s, m or h",
+				  o->duration);
+	return EXIT_OK;
+}
+
+static int check_options(struct live_options *o, char **argv)
+{
+	const struct target_options *t = &o->record.target;
+
+	if (o->record.input.path && (argv[0] || t->pids || t->tids || t->cpus || t->all_cpus))
+		return fail_usage(&command_live,
+				  "-i reads a recording that somebody else makes: it "
+				  "goes with no command, nor with -p, -t, -a or -C");
+	if (o->record.input.path && o->record.output)
+		return fail_usage(&command_live,
+				  "-o and -i: what is read is written already; tee(1) "
+				  "makes a copy of a pipe");
+	if (o->record.output && !strcmp(o->record.output, "-"))
+		return fail_usage(&command_live,
+				  "-o -: standard output has the lines; name a file");
+	if (o->record.input.jobs > MOST_JOBS)
+		return fail_usage(&command_live, "--jobs: at most %d", MOST_JOBS);
+	return check_times(o);
+}
+
+static int open_live(struct following *f)
+{
+	const struct live_options *o = f->options;
+	const struct input *input = &o->record.input;
+	char cache[4096];
+	struct ptah_live_config config = {
+	    .size = sizeof(config),
+	    .what = PTAH_LIVE_CALLS | (o->save ? PTAH_LIVE_COUNTS : 0),
+	    .session = {.size = sizeof(config.session),
+			.symfs = input->symfs,
+			.vmlinux = input->vmlinux,
+			.kallsyms = input->kallsyms,
+			.build_id_cache = input_build_id_cache(cache, sizeof(cache))},
+	    .jobs = input_jobs(input, 0),
+	    .policy = o->drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT,
+	    .queue = o->queue,
+	    .tee = f->tee ? ptah_live_file_sink(f->tee) : NULL,
+	};
+	int status = ptah_live_new(&config, &f->view.live);
+
+	if (status >= 0)
+		status = input_names(input, NULL, &f->view.names);
+	return status < 0 ? fail(&command_live, "%s", ptah_strerror(status)) : EXIT_OK;
+}
+
+/* Opens what is written. Returns an exit code. */
+static int open_files(struct following *f)
+{
+	const struct live_options *o = f->options;
+	struct ptah_message why = {""};
+
+	f->lines = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (f->lines < 0)
+		return fail(&command_live, "%s", strerror(errno));
+	if (o->command_output) {
+		f->command_output =
+		    open(o->command_output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (f->command_output < 0)
+			return fail(&command_live, "%s: %s", o->command_output, strerror(errno));
+	}
+	if (o->record.output && ptah_live_file_new(o->record.output, &f->tee, &why) < 0)
+		return fail(&command_live, "%s", why.text);
+	return o->save && out_open(o->save, &f->save, &why) < 0
+		   ? fail(&command_live, "%s", why.text)
+		   : EXIT_OK;
+}
+
+static void close_files(struct following *f)
+{
+	if (f->save)
+		out_abort(f->save);
+	ptah_live_file_free(f->tee);
+	if (f->lines >= 0)
+		close(f->lines);
+	if (f->command_output >= 0)
+		close(f->command_output);
+}
+
+static int run(int argc, char **argv)
+{
+	struct live_options o = {.record = {.command = &command_live, .clock = PTAH_CLOCK_HOST},
+				 .format = -1,
+				 .limit = LIVE_NO_LIMIT};
+	struct following f = {.options = &o,
+			      .view = {.options = &o},
+			      .saved = {-1, -1, -1},
+			      .lines = -1,
+			      .command_output = -1};
+	int status, first = options_parse(&command_live, argc, argv, &o, &status);
+
+	if (first < 0)
+		return status;
+	f.screened = wants_screen(&o);
+	f.view.sort = (enum live_sort)o.sort;
+	status = check_options(&o, argv + first);
+	if (status == EXIT_OK)
+		status = open_files(&f);
+	if (status == EXIT_OK)
+		status = open_live(&f);
+	if (status == EXIT_OK)
+		status =
+		    o.record.input.path ? follow_input(&f) : follow_recording(&f, argv + first);
+	live_measure_free(&f.view);
+	names_free(f.view.names);
+	ptah_live_free(f.view.live);
+	close_files(&f);
+	return status;
+}
+
+const struct command command_live = {
+    .name = "live",
+    .usage = "[OPTIONS] [--] [COMMAND [ARGUMENTS]]",
+    .summary = "watch functions and their calls while the program runs",
+    .details =
+	"Records COMMAND, or what runs already (-p, -t, -a, -C), as ptah record does, and decodes\n"
+	"it meanwhile: on a terminal a screen like that of top, of functions by instructions of\n"
+	"the last second, with their calls; otherwise, or with --format, a line for each second.\n"
+	"-i reads a recording that comes through a pipe. Nothing is written without -o. ptah\n"
+	"ends with COMMAND's exit status, as with ptah record.",
+    .options =
+	(const struct option_def *const[]){live_options, record_event_options,
+					   record_target_options, live_input_options, names_options,
+					   record_simulated_options, help_options, NULL},
+    .operand = COMPLETE_COMMAND,
+    .run = run,
+};
