@@ -94,9 +94,9 @@ const struct option_def live_options[] = {
      .kind = OPTION_SIZE,
      .at = AT(queue),
      .arg = "SIZE",
-     .help = "how much trace may wait to be decoded",
+     .help = "how much trace may wait to be decoded (default: 1M, with --drop 8M)",
      .man = "How many bytes of trace may wait to be decoded, before the recorder waits or trace is "
-	    "left out (`--drop`). It limits the lag, and memory."},
+	    "left out (`--drop`). It limits the lag, and memory. Default: 1M; with `--drop`, 8M."},
     {.name = "jobs",
      .letter = 'j',
      .kind = OPTION_NUMBER,
@@ -131,9 +131,10 @@ const struct option_def live_options[] = {
      .kind = OPTION_SIZE,
      .at = AT(record.buffer),
      .arg = "SIZE",
-     .help = "room for trace of each thread or processor (default: 4M)",
+     .help = "room for trace of each thread or processor (default: qemu 256K, others 4M)",
      .man = "The room for trace of each thread or processor, as for `ptah-record`(1). A smaller "
-	    "one makes the lag smaller. Default: 4M."},
+	    "one makes the lag smaller. Default: 256K for the recorders *qemu* and *ptrace*, "
+	    "otherwise 4M."},
     {0},
 };
 

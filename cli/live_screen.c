@@ -215,15 +215,18 @@ static void put_keys(void)
 
 /* Functions */
 
-static void put_times(const struct live_row *row, bool timed, int y, int x)
+/* The time of a call; "-": not known, or shorter than the times in the trace can tell. */
+static const char *time_text(uint64_t time, char text[PRETTY_NUMBER])
+{
+	return time ? pretty_time(time, text) : "-";
+}
+
+static void put_times(const struct live_row *row, int y, int x)
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 
-	if (!timed || !row->timed)
-		put(y, x, "%9s %9s %9s", "-", "-", "-");
-	else
-		put(y, x, "%9s %9s %9s", pretty_time(row->p50, a), pretty_time(row->p99, b),
-		    pretty_time(row->max, c));
+	put(y, x, "%9s %9s %9s", time_text(row->p50, a), time_text(row->p99, b),
+	    time_text(row->max, c));
 }
 
 static void put_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
@@ -238,7 +241,7 @@ static void put_row(struct live_screen *s, const struct live_row *row, int y, bo
 	put_share(s, y, 0, row->now, m->now);
 	put_share(s, y, 8, row->instructions, m->instructions);
 	put(y, 16, "%13s ", pretty_number(rate(row->calls_now, m->length), a));
-	put_times(row, m->timed, y, 30);
+	put_times(row, y, 30);
 	rest = COLS - 61;
 	if (rest > 0)
 		put_name(s, y, 61, live_label(s->view, row, text),
@@ -334,11 +337,11 @@ static void put_calls(const struct live_row *row, const struct live_measure *m, 
 	put(y + 2, 0, "  instructions %s on average, at most %s",
 	    pretty_number(mean(row->total_instructions, row->ended), a),
 	    pretty_number(row->max_instructions, b));
-	if (m->timed && row->timed)
-		put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", pretty_time(row->p50, a),
-		    pretty_time(row->p99, b), pretty_time(row->max, c));
-	else
-		put(y + 3, 0, "  time         not known: -e intel_pt/mtc,cyc/u has finer times");
+	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(row->p50, a),
+	    time_text(row->p99, b), time_text(row->max, c));
+	if (!row->p50)
+		put(y + 4, 0,
+		    "  (-e intel_pt/mtc,cyc/u records finer times, where the recorder can)");
 }
 
 static void draw_details(struct live_screen *s)
@@ -360,7 +363,7 @@ static void draw_details(struct live_screen *s)
 	    pretty_number(row->instructions, a), share(row->instructions, m->instructions),
 	    pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
 	put_calls(row, m, HEAD + 3);
-	put(HEAD + 8, 0, "escape or enter: back");
+	put(HEAD + 9, 0, "escape or enter: back");
 }
 
 /* Help */
@@ -380,7 +383,8 @@ static void draw_help(void)
 	    "",
 	    "now          share of the instructions of the last interval",
 	    "total        share of all instructions",
-	    "p50 p99 max  times of single calls, since the beginning",
+	    "p50 p99 max  times of single calls, since the beginning; -: not known, or shorter",
+	    "             than the times in the trace can tell",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

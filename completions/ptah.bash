@@ -5,7 +5,8 @@
 # The options of a command.
 _ptah_options() {
 	case $1 in
-	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --truth --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -31,48 +32,52 @@ _ptah_options() {
 # nothing, and the words. Empty: the option takes no value of its own.
 _ptah_value() {
 	case $1:$2 in
-	record:--output | record:-o | record:--symbols | record:--qemu | record:--plugin | report:--input | \
-		report:-i | report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | \
-		report:--save-set | report:--vmlinux | report:-k | report:--kallsyms | report:--output | \
-		report:-o | view:--output | view:-o | view:--input | view:-i | view:--vmlinux | view:-k | \
-		view:--kallsyms | view:--pt | view:--raw | view:--elf | view:--pe | view:--pages | \
-		view:--save-set | annotate:--input | annotate:-i | annotate:--pt | annotate:--raw | \
-		annotate:--elf | annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | \
-		annotate:-k | annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | \
-		calls:--pt | calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | \
-		calls:--vmlinux | calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | \
-		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
-		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
-		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
-		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
-		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
-		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
-		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
-		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
-		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
-		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
-		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
-		profile:-o | merge:--output | merge:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
-		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
-		cover:--kallsyms | cover:--output | cover:-o | export:--dso | export:-d | export:--input | \
-		export:-i | export:--pt | export:--raw | export:--elf | export:--pe | export:--pages | \
-		export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | export:--output | \
-		export:-o | inject:--output | inject:-o | inject:--input | inject:-i | inject:--vmlinux | \
-		inject:-k | inject:--kallsyms | repack:--output | repack:-o | repack:--input | repack:-i | \
-		repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | \
-		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
+	record:--output | record:-o | record:--symbols | record:--qemu | record:--plugin | live:--input | \
+		live:-i | live:--output | live:-o | live:--save | live:--command-output | live:--vmlinux | \
+		live:-k | live:--kallsyms | live:--qemu | live:--plugin | report:--input | report:-i | \
+		report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | report:--save-set | \
+		report:--vmlinux | report:-k | report:--kallsyms | report:--output | report:-o | view:--output | \
+		view:-o | view:--input | view:-i | view:--vmlinux | view:-k | view:--kallsyms | view:--pt | \
+		view:--raw | view:--elf | view:--pe | view:--pages | view:--save-set | annotate:--input | \
+		annotate:-i | annotate:--pt | annotate:--raw | annotate:--elf | annotate:--pe | annotate:--pages | \
+		annotate:--save-set | annotate:--vmlinux | annotate:-k | annotate:--kallsyms | annotate:--output | \
+		annotate:-o | calls:--input | calls:-i | calls:--pt | calls:--raw | calls:--elf | calls:--pe | \
+		calls:--pages | calls:--save-set | calls:--vmlinux | calls:-k | calls:--kallsyms | \
+		calls:--output | calls:-o | script:--input | script:-i | script:--pt | script:--raw | \
+		script:--elf | script:--pe | script:--pages | script:--save-set | script:--vmlinux | script:-k | \
+		script:--kallsyms | script:--output | script:-o | stat:--input | stat:-i | stat:--pt | \
+		stat:--raw | stat:--elf | stat:--pe | stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | \
+		stat:--kallsyms | stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | \
+		verify:--raw | verify:--elf | verify:--pe | verify:--pages | verify:--save-set | \
+		verify:--vmlinux | verify:-k | verify:--kallsyms | verify:--output | verify:-o | dump:--input | \
+		dump:-i | dump:--pt | dump:--raw | dump:--elf | dump:--pe | dump:--pages | dump:--save-set | \
+		dump:--vmlinux | dump:-k | dump:--kallsyms | dump:--output | dump:-o | asm:--output | asm:-o | \
+		profile:--save | profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | \
+		profile:--pe | profile:--pages | profile:--save-set | profile:--vmlinux | profile:-k | \
+		profile:--kallsyms | profile:--output | profile:-o | merge:--output | merge:-o | cover:--input | \
+		cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | cover:--pages | \
+		cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | cover:--output | cover:-o | \
+		export:--dso | export:-d | export:--input | export:-i | export:--pt | export:--raw | \
+		export:--elf | export:--pe | export:--pages | export:--save-set | export:--vmlinux | export:-k | \
+		export:--kallsyms | export:--output | export:-o | inject:--output | inject:-o | inject:--input | \
+		inject:-i | inject:--vmlinux | inject:-k | inject:--kallsyms | repack:--output | repack:-o | \
+		repack:--input | repack:-i | repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | \
+		diff:-k | diff:--kallsyms | diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | \
+		vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
-		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
-		record:--delay | record:-D | record:--control | record:--psb-period | report:--sort | report:-s | \
-		report:--percent-limit | report:--limit | report:-n | report:--jobs | report:-j | \
-		report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | report:--since | \
-		report:--until | report:--around | report:--function | report:--pid | report:--tid | \
-		report:--comm | report:--cpu | report:-C | report:--processor | view:--max-size | view:--port | \
-		view:--prefix-strip | view:--pid | view:--tid | view:--comm | view:--cpu | view:-C | \
-		view:--processor | view:--since | view:--until | view:--around | view:--jobs | view:-j | \
-		view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | annotate:--symbol | \
-		annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
+		record:-C | record:--psb-period | record:--mmap-pages | record:-m | record:--buffer | \
+		record:--max-size | record:--delay | record:-D | record:--control | live:--every | live:--for | \
+		live:--limit | live:-n | live:--queue | live:--jobs | live:-j | live:--buffer | live:--event | \
+		live:-e | live:--filter | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
+		live:--psb-period | report:--sort | report:-s | report:--percent-limit | report:--limit | \
+		report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | \
+		report:--cpuid-0x15 | report:--since | report:--until | report:--around | report:--function | \
+		report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | report:--processor | \
+		view:--max-size | view:--port | view:--prefix-strip | view:--pid | view:--tid | view:--comm | \
+		view:--cpu | view:-C | view:--processor | view:--since | view:--until | view:--around | \
+		view:--jobs | view:-j | view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | \
+		annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
 		annotate:--prefix-strip | annotate:--jobs | annotate:-j | annotate:--filter | \
 		annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | \
 		annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | \
@@ -107,22 +112,24 @@ _ptah_value() {
 		diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | \
 		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
-	record:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
-	record:--clock) echo "words default insn host" ;;
+	record:--recorder | live:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
+	record:--clock | live:--clock) echo "words insn host" ;;
+	live:--format | report:--format | annotate:--format | calls:--format | script:--format | \
+		stat:--format | verify:--format | dump:--format | profile:--format | diff:--format | \
+		caps:--format) echo "words text json tsv" ;;
+	live:--sort) echo "words now total calls p99 max" ;;
+	live:--symfs | report:--symfs | view:--source-path | view:--prefix | view:--symfs | \
+		annotate:--source-path | annotate:--prefix | annotate:--symfs | calls:--symfs | script:--symfs | \
+		stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | export:--symfs | \
+		inject:--symfs | repack:--symfs | diff:--symfs) echo "folder" ;;
+	live:--color | report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
+		verify:--color | dump:--color | profile:--color | cover:--color | export:--color | diff:--color | \
+		caps:--color) echo "words auto always never" ;;
 	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
 	report:--by | export:--by) echo "words all process thread cpu" ;;
-	report:--symfs | view:--source-path | view:--prefix | view:--symfs | annotate:--source-path | \
-		annotate:--prefix | annotate:--symfs | calls:--symfs | script:--symfs | stat:--symfs | \
-		verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | export:--symfs | \
-		inject:--symfs | repack:--symfs | diff:--symfs) echo "folder" ;;
 	report:--errata | view:--errata | annotate:--errata | calls:--errata | script:--errata | \
 		stat:--errata | verify:--errata | dump:--errata | profile:--errata | cover:--errata | \
 		export:--errata | inject:--errata | repack:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
-	report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
-		verify:--color | dump:--color | profile:--color | cover:--color | export:--color | diff:--color | \
-		caps:--color) echo "words auto always never" ;;
-	report:--format | annotate:--format | calls:--format | script:--format | stat:--format | \
-		verify:--format | dump:--format | profile:--format | diff:--format | caps:--format) echo "words text json tsv" ;;
 	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
@@ -135,7 +142,7 @@ _ptah_value() {
 	esac
 }
 
-_ptah_commands='record report view annotate calls script stat verify dump asm profile merge cover export inject repack diff caps vm'
+_ptah_commands='record live report view annotate calls script stat verify dump asm profile merge cover export inject repack diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.
@@ -156,13 +163,13 @@ _ptah_complete_value() { # KIND-AND-WORDS CURRENT
 	esac
 }
 
-# The place of the program that `ptah record` runs, or of the word at hand.
+# The place of the program that `ptah record` or `ptah live` runs, or of the word at hand.
 _ptah_program_at() {
 	local i
 	for ((i = 2; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		--) echo $((i + 1)); return ;;
-		-*) [[ ${COMP_WORDS[i + 1]} == = || $(_ptah_value record "${COMP_WORDS[i]}") ]] && ((i++))
+		-*) [[ ${COMP_WORDS[i + 1]} == = || $(_ptah_value "$command" "${COMP_WORDS[i]}") ]] && ((i++))
 			[[ ${COMP_WORDS[i]} == = ]] && ((i++)) ;;
 		*) echo "$i"; return ;;
 		esac
@@ -184,7 +191,7 @@ _ptah() {
 	elif [[ $previous == = ]]; then
 		previous=${COMP_WORDS[COMP_CWORD - 2]}
 	fi
-	if [[ $command == record ]]; then
+	if [[ $command == record || $command == live ]]; then
 		program=$(_ptah_program_at)
 		if ((program < COMP_CWORD)) || [[ $program == "$COMP_CWORD" && $previous == -- ]]; then
 			if declare -F _command_offset >/dev/null; then
@@ -203,7 +210,7 @@ _ptah() {
 	elif [[ $current == -* ]]; then
 		_ptah_offer "$(_ptah_options "$command")" "" "$current"
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
-	elif [[ $command == record ]]; then
+	elif [[ $command == record || $command == live ]]; then
 		mapfile -t COMPREPLY < <(compgen -c -- "$current")
 	elif [[ $command != caps ]]; then
 		_ptah_complete_value file "$current"

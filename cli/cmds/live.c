@@ -17,10 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_SHOWN 0.2 /* seconds: the screen does not stay empty for a whole interval */
-#define LEAST	    0.01
-#define MOST_JOBS   256
-#define MOST_NOTES  10
+#define FIRST_SHOWN  0.2 /* seconds: the screen does not stay empty for a whole interval */
+#define LEAST	     0.01
+#define MOST_JOBS    256
+#define MOST_NOTES   10
+#define SMALL_BUFFER (UINT64_C(256) << 10)
+#define SMALL_QUEUE  (UINT64_C(1) << 20)
 
 /* What is followed, and where it is shown. */
 struct following {
@@ -289,20 +291,38 @@ static void describe_command(struct following *f, const struct ptah_record_confi
 	const struct target_options *t = &f->options->record.target;
 	const struct option {
 		const char *name, *value;
-	} targets[] = {{"-p ", t->pids}, {"-t ", t->tids}, {"-C ", t->cpus}};
+	} targets[] = {{"-p ", t->pids}, {"-t ", t->tids}};
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++)
 		if (targets[i].value && n < sizeof(f->command))
 			n += (size_t)snprintf(f->command + n, sizeof(f->command) - n, "%s%s ",
 					      targets[i].name, targets[i].value);
-	if (t->all_cpus)
-		n += (size_t)snprintf(f->command, sizeof(f->command), "-a ");
 	for (char *const *argument = config->target.argv; argument && *argument; argument++)
 		if (n < sizeof(f->command))
 			n += (size_t)snprintf(f->command + n, sizeof(f->command) - n, "%s%s",
 					      *argument, argument[1] ? " " : "");
 	f->view.command = f->command;
+}
+
+/*
+ * A simulated processor delivers trace when a part of its buffer is full. Of a large one the lag
+ * would be seconds for programs that make little trace; it loses nothing with a small one.
+ */
+static void choose_buffer(const struct record_options *o, struct ptah_record_config *config)
+{
+	const struct ptah_record_sink nowhere = {.take = NULL};
+	struct ptah_record_config dry = *config;
+	struct ptah_recorder *r;
+	enum ptah_recorder_kind kind;
+
+	dry.output.sink = &nowhere;
+	if (o->buffer || ptah_recorder_new(&dry, &r, NULL, NULL) < 0)
+		return;
+	kind = ptah_recorder_kind(r);
+	ptah_recorder_free(r);
+	if (kind == PTAH_RECORDER_QEMU || kind == PTAH_RECORDER_PTRACE)
+		config->buffer.size = SMALL_BUFFER;
 }
 
 static int follow_recording(struct following *f, char **argv)
@@ -320,6 +340,8 @@ static int follow_recording(struct following *f, char **argv)
 	int status = record_configure(o, argv, &config, &filters, &recording.delay_ms);
 
 	if (status == EXIT_OK) {
+		config.target.per_thread = true; /* that of processors is not decoded live */
+		choose_buffer(o, &config);
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
 		f->config = &config;
@@ -356,9 +378,9 @@ static int input_failed(const struct following *f, int status)
 	const char *sentence = ptah_live_why(f->view.live);
 
 	fail(&command_live, "%s: %s", path, *sentence ? sentence : ptah_strerror(status));
-	if (status == PTAH_E_FOREIGN && strcmp(path, "-") != 0)
-		fprintf(stderr, "'ptah report' and other commands read recordings that are "
-				"complete.\n");
+	if (strstr(sentence, "complete"))
+		fprintf(stderr, "Recordings that are complete are read by 'ptah report' and other "
+				"commands.\n");
 	return EXIT_FAILED;
 }
 
@@ -420,6 +442,11 @@ static int check_options(struct live_options *o, char **argv)
 		return fail_usage(&command_live,
 				  "-i reads a recording that somebody else makes: it "
 				  "goes with no command, nor with -p, -t, -a or -C");
+	if (t->cpus || t->all_cpus)
+		return fail_usage(&command_live,
+				  "-a and -C: the trace of processors cannot be decoded "
+				  "while it is recorded; 'ptah record' writes it into "
+				  "a file");
 	if (o->record.input.path && o->record.output)
 		return fail_usage(&command_live,
 				  "-o and -i: what is read is written already; tee(1) "
@@ -447,7 +474,7 @@ static int open_live(struct following *f)
 			.build_id_cache = input_build_id_cache(cache, sizeof(cache))},
 	    .jobs = input_jobs(input, 0),
 	    .policy = o->drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT,
-	    .queue = o->queue,
+	    .queue = o->queue || o->drop ? o->queue : SMALL_QUEUE,
 	    .tee = f->tee ? ptah_live_file_sink(f->tee) : NULL,
 	};
 	int status = ptah_live_new(&config, &f->view.live);
@@ -526,9 +553,9 @@ const struct command command_live = {
     .usage = "[OPTIONS] [--] [COMMAND [ARGUMENTS]]",
     .summary = "watch functions and their calls while the program runs",
     .details =
-	"Records COMMAND, or what runs already (-p, -t, -a, -C), as ptah record does, and decodes\n"
-	"it meanwhile: on a terminal a screen like that of top, of functions by instructions of\n"
-	"the last second, with their calls; otherwise, or with --format, a line for each second.\n"
+	"Records COMMAND, or what runs already (-p, -t), as ptah record does, and decodes it\n"
+	"meanwhile: on a terminal a screen like that of top, of functions by instructions of the\n"
+	"last second, with their calls; otherwise, or with --format, a line for each second.\n"
 	"-i reads a recording that comes through a pipe. Nothing is written without -o. ptah\n"
 	"ends with COMMAND's exit status, as with ptah record.",
     .options =

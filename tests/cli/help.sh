@@ -4,7 +4,7 @@
 # no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report view export annotate calls stat verify profile cover diff caps vm'
+commands='record dump asm script report view export annotate calls stat verify profile cover diff caps vm live'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }
@@ -45,7 +45,7 @@ complains record --
 complains record --psb-period=many -- true
 complains record --clock=sundial -- true
 # A format that is unknown, or that the command does not offer, is refused with the valid ones.
-for command in dump script report annotate calls stat verify profile cover diff caps; do
+for command in dump script report annotate calls stat verify profile cover diff caps live; do
 	complains "$command" --format=xml
 	case $command in
 	cover) grep -q 'edges, blocks, drcov or bitmap' err || fail "cover --format=xml: $(cat err)" ;;
@@ -114,8 +114,8 @@ for command in $commands; do
 	"$PTAH" "$command" --help | grep -o '^ *\(-., \)\{0,1\}--[a-z0-9-]*' |
 		grep -o -e '--[a-z0-9-]*' >"options.$command"
 done
-# (ptah record has no shared options; some of its names are those of others.)
-rm options.record
+# (ptah record and ptah live share few options; some of their names are those of others.)
+rm options.record options.live
 for command in dump script report annotate calls stat profile cover caps; do
 	last=$(for option in $(cat "options.$command"); do
 		[ "$(grep -l -x -e "$option" options.* | wc -l)" != 1 ] || echo "$option"
