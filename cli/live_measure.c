@@ -266,7 +266,9 @@ int live_measure(struct live_view *v, bool final)
 	m->final = final;
 	m->length = final ? seconds : seconds - m->seconds;
 	m->seconds = seconds;
-	m->before = final ? (struct ptah_live_status){0} : m->status;
+	m->before = m->status;
+	if (final)
+		memset(&m->before, 0, sizeof(m->before));
 	m->status.size = sizeof(m->status);
 	status = ptah_live_status(v->live, &m->status);
 	if (status >= 0)

@@ -8,7 +8,7 @@
 
 #define AT(field) offsetof(struct live_options, field)
 
-static const char *const clocks[] = {"insn", "host", NULL};
+static const char *const clocks[] = {"default", "insn", "host", NULL};
 static const char *const color_choices[] = {"auto", "always", "never", NULL};
 
 const struct option_def live_options[] = {

@@ -28,13 +28,16 @@
 struct following {
 	struct live_view view;
 	struct live_options *options;
-	const struct ptah_record_config *config; /* NULL: what is fed is read */
-	struct live_screen *screen;		 /* NULL: lines */
-	int lines;				 /* where lines go: a copy of standard output */
-	int command_output;			 /* -1: not given */
-	int saved[3];				 /* what standard files were; -1: they still are */
-	double next;				 /* when the interval ends */
-	bool screened;				 /* there is a screen, or will be */
+	bool starts;			 /* a command is started */
+	struct live_screen *screen;	 /* NULL: lines */
+	int lines;			 /* where lines go: a copy of standard output */
+	int command_output;		 /* -1: not given */
+	int saved[3];			 /* what standard files were; -1: they still are */
+	double next;			 /* when the interval ends */
+	double looked;			 /* when keys were asked for */
+	bool leaving;			 /* the screen, or who reads lines, has ended */
+	struct ptah_record_sink between; /* called between pieces of the recording */
+	bool screened;			 /* there is a screen, or will be */
 	struct ptah_live_file *tee;
 	struct out *save;
 	char command[4096];
@@ -59,7 +62,7 @@ static void redirect(struct following *f)
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const int target = f->command_output >= 0 ? f->command_output : f->screened ? null : -1;
 
-	if (f->config->target.argv && null >= 0) {
+	if (f->starts && null >= 0) {
 		move(f, STDOUT_FILENO, target >= 0 ? target : STDERR_FILENO);
 		if (f->command_output >= 0 || (f->screened && isatty(STDERR_FILENO)))
 			move(f, STDERR_FILENO, target);
@@ -117,7 +120,7 @@ static void close_screen(struct following *f)
 
 static void begin(struct following *f)
 {
-	f->view.started = now();
+	f->view.started = f->looked = now();
 	f->next = f->view.started + f->options->interval;
 	if (f->screened)
 		open_screen(f);
@@ -152,22 +155,41 @@ static int end_interval(struct following *f)
 	return f->screen || live_put_line(&f->view, f->lines);
 }
 
-/* 1; 0: it is to end; or an error. */
-static int look(struct following *f)
+/* Keys and intervals. 1; 0: it is to end; or an error. */
+static int show(struct following *f)
 {
 	const double length = f->options->length;
-	int status = ptah_live_poll(f->view.live);
+	int status = 1;
 
-	if (status < 0)
-		return status;
+	f->looked = now();
 	if (f->screen && !live_screen_keys(f->screen))
-		return 0;
-	if (now() >= f->next) {
+		f->leaving = true;
+	if (!f->leaving && f->looked >= f->next)
 		status = end_interval(f);
-		if (status <= 0)
-			return status;
-	}
-	return !length || now() - f->view.started < length;
+	f->leaving |= !status || (length && f->looked - f->view.started >= length);
+	return status < 0 ? status : !f->leaving;
+}
+
+static int look(struct following *f)
+{
+	const int status = ptah_live_poll(f->view.live);
+
+	return status < 0 ? status : show(f);
+}
+
+/*
+ * The sink that gets each piece first. While trace comes faster than it is decoded, the live
+ * session's sink waits, and the recorder does not return for a long time.
+ */
+static int take_piece(void *context, const struct ptah_record_piece *piece)
+{
+	struct following *f = context;
+	const struct ptah_record_sink *tee = f->tee ? ptah_live_file_sink(f->tee) : NULL;
+	int status = tee ? tee->take(tee->context, piece) : 0;
+
+	if (status >= 0 && f->view.started > 0 && !f->leaving && now() - f->looked > LEAST)
+		status = show(f);
+	return status < 0 ? status : 0;
 }
 
 static int look_at_recording(void *context, const struct ptah_recorder *r,
@@ -260,6 +282,7 @@ static int end(struct following *f, int status)
 	struct ptah_live *live = f->view.live;
 	int code, saved, problem;
 
+	f->leaving = true;
 	close_screen(f);
 	restore(f);
 	problem = ptah_live_finish(live);
@@ -344,7 +367,7 @@ static int follow_recording(struct following *f, char **argv)
 		choose_buffer(o, &config);
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
-		f->config = &config;
+		f->starts = config.target.argv != NULL;
 		describe_command(f, &config);
 		status = recording_run(&config, &recording);
 	}
@@ -475,9 +498,12 @@ static int open_live(struct following *f)
 	    .jobs = input_jobs(input, 0),
 	    .policy = o->drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT,
 	    .queue = o->queue || o->drop ? o->queue : SMALL_QUEUE,
-	    .tee = f->tee ? ptah_live_file_sink(f->tee) : NULL,
+	    .tee = &f->between,
 	};
-	int status = ptah_live_new(&config, &f->view.live);
+	int status;
+
+	f->between = (struct ptah_record_sink){take_piece, f};
+	status = ptah_live_new(&config, &f->view.live);
 
 	if (status >= 0)
 		status = input_names(input, NULL, &f->view.names);
