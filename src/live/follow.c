@@ -38,12 +38,18 @@ static int open_calls(struct live_stream *ls)
 /* `before`: what was counted before the stream was retired, or NULL. */
 static int open_counts(struct live_stream *ls, struct ptah_stream *before)
 {
+	struct ptah_profile_totals totals;
 	int status = open_one(ls, PTAH_LIVE_COUNTS, &ls->counts);
 
 	if (status >= 0 && ls->counts)
 		status = stream_begin_to_count(ls->counts);
 	if (status >= 0 && before)
 		status = ptah_profile_merge(ls->counts->profile, before->profile);
+	if (status >= 0 && before)
+		status = ptah_profile_totals(before->profile, &totals);
+	if (status >= 0 && before)
+		ls->inherited =
+		    (struct live_inherited){totals.instructions, totals.errors, totals.overflows};
 	ptah_stream_free(before);
 	return status;
 }
@@ -104,15 +110,19 @@ static int retire_counts(struct live_stream *ls, struct live_stream *heir)
 	if (status < 0)
 		return status;
 	if (!ls->live->config.what || !(ls->live->config.what & PTAH_LIVE_CALLS)) {
-		ls->instructions += totals.instructions;
-		ls->errors += totals.errors;
-		ls->overflows += totals.overflows;
+		ls->instructions += totals.instructions - ls->inherited.instructions;
+		ls->errors += totals.errors - ls->inherited.errors;
+		ls->overflows += totals.overflows - ls->inherited.overflows;
 	}
 	if (!heir || !heir->counts)
 		return shrink_counts(ls->counts);
 	status = ptah_profile_merge(heir->counts->profile, ls->counts->profile);
 	if (status < 0)
 		return status;
+	heir->inherited.instructions += totals.instructions;
+	heir->inherited.errors += totals.errors;
+	heir->inherited.overflows += totals.overflows;
+	ls->inherited = (struct live_inherited){0};
 	ptah_stream_free(ls->counts);
 	ls->counts = NULL;
 	return 0;

@@ -241,9 +241,9 @@ static void ask_counts(struct live_stream *ls, struct ptah_live_thread *t)
 	if (!ls->counts || ls->retired || ls->live->config.what & PTAH_LIVE_CALLS ||
 	    ptah_profile_totals(ls->counts->profile, &totals) < 0)
 		return;
-	t->instructions += totals.instructions;
-	t->errors += totals.errors;
-	t->overflows += totals.overflows;
+	t->instructions += totals.instructions - ls->inherited.instructions;
+	t->errors += totals.errors - ls->inherited.errors;
+	t->overflows += totals.overflows - ls->inherited.overflows;
 }
 
 int ptah_live_thread(struct ptah_live *live, size_t i, struct ptah_live_thread *thread)

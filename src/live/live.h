@@ -55,6 +55,10 @@ struct live_stream {
 	bool retired;	       /* its figures are those of the stream `heir`, or its own */
 	uint64_t tsc;	       /* of what was decoded last */
 	uint64_t instructions; /* of a retired stream without calls */
+	/* What of its profile's totals are those of streams whose heir it is. */
+	struct live_inherited {
+		uint64_t instructions, errors, overflows;
+	} inherited;
 	struct ptah_stream *counts, *calls, *items; /* or NULL */
 	struct call_thread *thread;		    /* of `calls` */
 	struct live_tally tally;

@@ -26,6 +26,7 @@ END
 
 for recorder in qemu native; do
 	both "threads-$recorder" -r "$recorder" -j 2 x.data -- ./threads
+	both "counts-$recorder" -r "$recorder" -j 2 -w 1 x.data -- ./threads
 	both "children-$recorder" -r "$recorder" -j 1 x.data -- ./children
 	both "script-$recorder" -r "$recorder" x.data -- sh run.sh
 	both "rewriting-$recorder" -r "$recorder" -j 2 x.data -- ./rewriting
