@@ -502,7 +502,7 @@ static int open_live(struct following *f)
 	};
 	int status;
 
-	f->between = (struct ptah_record_sink){take_piece, f};
+	f->between = (struct ptah_record_sink){.take = take_piece, .context = f};
 	status = ptah_live_new(&config, &f->view.live);
 
 	if (status >= 0)
