@@ -64,15 +64,36 @@ static bool read_from(pid_t pid, void *to, uint64_t from, size_t n)
 	return tracee_read(&h, to, from, n);
 }
 
+/* What the thread's context has at the offset that is at `member` of struct native_control. */
+static bool read_context(const struct native_pause *e, pid_t pid, size_t member, void *to, size_t n)
+{
+	uint64_t at = 0;
+
+	return read_from(pid, &at, e->control + member, sizeof(at)) &&
+	       read_from(pid, to, e->gs_base + at, n);
+}
+
 /* Whether it is in a system call of the program, from which it comes back to look at `paused`. */
 static bool is_in_call(const struct native_pause *e, pid_t pid)
 {
-	uint64_t at = 0;
 	bool in_call = false;
 
-	return read_from(pid, &at, e->control + offsetof(struct native_control, in_call),
-			 sizeof(at)) &&
-	       read_from(pid, &in_call, e->gs_base + at, sizeof(in_call)) && in_call;
+	return read_context(e, pid, offsetof(struct native_control, in_call), &in_call,
+			    sizeof(in_call)) &&
+	       in_call;
+}
+
+/*
+ * Whether it was attached to in a call, which it has not made again yet. It comes there by itself,
+ * and after a signal the kernel would let the call fail.
+ */
+static bool is_before_call(const struct native_pause *e, pid_t pid)
+{
+	uint32_t interrupted = 0;
+
+	return read_context(e, pid, offsetof(struct native_control, interrupted), &interrupted,
+			    sizeof(interrupted)) &&
+	       interrupted;
 }
 
 /*
@@ -108,7 +129,7 @@ static void interrupt(const struct native_pauses *p, const struct native_stop *s
 	make_again(&t);
 	if (!s->used || s->tid != stop->tid || streams_has_ended(p->streams, stop->slot) ||
 	    t.regs.gs_base != e->gs_base || t.mask >> (SIGTRAP - 1) & 1 ||
-	    is_in_call(e, stop->pid) ||
+	    is_in_call(e, stop->pid) || is_before_call(e, stop->pid) ||
 	    !read_from(stop->pid, &runtime, e->control + offsetof(struct native_control, runtime),
 		       sizeof(runtime)))
 		return;
