@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <immintrin.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -63,10 +64,22 @@ static int move_descriptors(void)
 	return 0;
 }
 
+/* Of a process that need not be a child of this one. */
+static void await_end(pid_t pid)
+{
+	struct pollfd process = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+
+	if (process.fd < 0)
+		return; /* it has ended */
+	poll(&process, 1, -1);
+	close(process.fd);
+}
+
+/* What the daemon does after the command has ended is not recorded: so it is waited for. */
 static int become_daemon(void)
 {
 	int ends[2], status = 0;
-	char byte = 0;
+	pid_t pid;
 
 	if (pipe(ends))
 		return 1;
@@ -76,15 +89,16 @@ static int become_daemon(void)
 			umask(0);
 			for (int i = 0; i < 3; i++)
 				close(i);
-			_exit(chdir("/") || write(ends[1], "d", 1) != 1);
+			pid = getpid();
+			_exit(chdir("/") || write(ends[1], &pid, sizeof(pid)) != sizeof(pid));
 		}
 		_exit(3);
 	}
 	wait(&status);
-	if (read(ends[0], &byte, 1) != 1)
+	if (read(ends[0], &pid, sizeof(pid)) != sizeof(pid))
 		return 1;
+	await_end(pid);
 	report_number("status", WEXITSTATUS(status));
-	report_number("byte", byte);
 	return 0;
 }
 
