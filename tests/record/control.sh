@@ -102,7 +102,7 @@ timeout 300 head -c 4 <&6 >answer.txt || fail "fd: no answer"
 [ "$(cat answer.txt)" = ack ] || fail "fd: $(cat answer.txt)"
 ! grep -q -x '[56]' fds || fail "the command inherited the channel: $(cat fds)"
 exec 5>&- 6>&-
-: | "$PTAH" record -q --control=fd:0 -- true || fail "a channel that is closed"
+: | "$PTAH" record -q --truth --control=fd:0 -- true || fail "a channel that is closed"
 exact
 
 # Nobody reads the answers: the recording continues.

@@ -238,7 +238,7 @@ static void leave_section(const struct thread *t, struct native_attached_thread 
 	struct {
 		uint32_t version, flags;
 		uint64_t start, size, abort;
-	} section = {0};
+	} section;
 	uint64_t address = 0;
 
 	if (!t->rseq.address || !tracee_read(&h, &address, at, sizeof(address)) || !address ||
