@@ -16,20 +16,10 @@ need xz
 
 # fetch: the source of this system's glibc
 fetch() {
-	need curl
-	need dpkg-query
-	# shellcheck disable=SC2016
-	version=$(dpkg-query -W -f '${source:Upstream-Version}' libc6) || skip "no package libc6"
-	tar=glibc_$version.orig.tar.xz
-	store=$PTAH_BUILD/tests/glibc-source
-	mkdir -p "$store"
-	if [ ! -d "$store/glibc-$version" ]; then
-		curl -sSfL -o "$store/$tar" "https://deb.debian.org/debian/pool/main/g/glibc/$tar" ||
-			skip "the source of glibc $version cannot be fetched"
-		tar -C "$store" -xf "$store/$tar"
-		rm "$store/$tar"
-	fi
-	PTAH_GLIBC=$store/glibc-$version
+	need apt-get
+	PTAH_GLIBC=$PTAH_BUILD/tests/glibc-source
+	[ -d "$PTAH_GLIBC" ] || "$PTAH_SOURCE/tools/debian-source" glibc "$PTAH_GLIBC" 2>fetched ||
+		skip "$(cat fetched)"
 }
 
 [ -n "${PTAH_GLIBC-}" ] || fetch
