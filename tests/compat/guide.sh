@@ -6,7 +6,7 @@ set -eu
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' \
 	"$PTAH_SOURCE/docs/migrating-from-libipt.md" >guide.h
 [ -s guide.h ]
-"$PTAH" record -q -o recording -- /bin/echo hello >hello
+"$PTAH" record -q --recorder=qemu -o recording -- /bin/echo hello >hello
 sanitize=${PTAH_SANITIZE:+-fsanitize=$PTAH_SANITIZE}
 
 run() { # OPTION...

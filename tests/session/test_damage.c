@@ -61,7 +61,7 @@ static int record(void **state)
 	(void)state;
 	if (system("command -v qemu-x86_64 >/dev/null"))
 		skip_all("no qemu-x86_64 to record with");
-	assert_int_equal(run("record -q -o damage.data -- ls -l /"), 0);
+	assert_int_equal(run("record -q --recorder=qemu -o damage.data -- ls -l /"), 0);
 	read_recording("damage.data");
 	return 0;
 }

@@ -234,7 +234,7 @@ bool streams_has_paused(const struct native_streams *s, unsigned slot)
 void streams_take_written(struct native_streams *s, unsigned slot)
 {
 	const struct native_thread *t = thread_of(s, slot);
-	bool closed;
+	bool closed = false; /* does not count: the thread goes on */
 
 	for (unsigned log = 0; log < logs_of(s); log++) {
 		const uint64_t number = s->list[slot].next[log];
@@ -294,6 +294,7 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 {
 	const uint8_t *chunk =
 	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, s->list[slot].next[NATIVE_LOG_TRACE]);
+	const size_t taken = s->list[slot].taken[NATIVE_LOG_TRACE];
 	size_t last = NATIVE_CHUNK, at = 0;
 
 	while (last && !__atomic_load_n(chunk + last - 1, __ATOMIC_ACQUIRE))
@@ -307,7 +308,10 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 			break;
 		at += (size_t)size;
 	}
-	return at;
+	if (at <= taken)
+		return 0;
+	memmove(s->bytes, s->bytes + taken, at - taken);
+	return at - taken;
 }
 
 void streams_finish(struct native_streams *s, unsigned slot)

@@ -71,7 +71,8 @@ void streams_take_written(struct native_streams *s, unsigned slot);
 
 /*
  * A look at the chunk that the thread is writing, after streams_drain(): s->bytes has the whole
- * packets in it, and it is taken later all the same. Returns how many bytes.
+ * packets in it that were not taken yet, and they are taken later all the same. Returns how many
+ * bytes.
  */
 size_t streams_look(struct native_streams *s, unsigned slot);
 
