@@ -290,7 +290,7 @@ static void compare_calls(const struct ptah_session *file, struct ptah_live *liv
 	struct functions f = {0};
 	struct ptah_live_function *rows;
 	uint64_t calls = 0;
-	size_t n, k = 0;
+	size_t n = 0, k = 0;
 
 	if (ptah_session_call_trees(file, &config, take_tree, &f) < 0 ||
 	    ptah_live_functions(live, &rows, &n) < 0)

@@ -72,7 +72,7 @@ ready = lambda: os.path.exists("ready")
 complete = lambda: subprocess.run([ptah, "report", "perf.data"], capture_output=True).returncode == 0
 
 def record(*arguments):
-    t = Terminal(ptah, "record", *arguments)
+    t = Terminal(ptah, "record", "--recorder=qemu", *arguments)
     t.until(ready)
     return t
 
@@ -127,7 +127,7 @@ def reads():
 
 def stopped():
     """Ctrl-Z stops both, as a shell's job; with fg both go on."""
-    t = Terminal("sh", "-mc", "%s record sh -c '%s'; echo left $?; : >end; fg; echo status $?; exit 4" %
+    t = Terminal("sh", "-mc", "%s record --recorder=qemu sh -c '%s'; echo left $?; : >end; fg; echo status $?; exit 4" %
                  (ptah, loop.replace("'", "'\\''")))
     t.until(ready)
     t.type(b"\x1a")
@@ -169,7 +169,7 @@ def no_progress():
         if b"\033[K" in t.text or (option == "-q" and t.text):
             t.fail(option)
     # No progress is written to what is not a terminal.
-    t = Terminal("sh", "-c", "%s record sh -c '%s' 2>errors.txt" %
+    t = Terminal("sh", "-c", "%s record --recorder=qemu sh -c '%s' 2>errors.txt" %
                  (ptah, loop.replace("'", "'\\''")))
     t.until(ready)
     time.sleep(1.5)
