@@ -370,8 +370,8 @@ PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_record
 PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
 
 /*
- * "hardware", "qemu", "ptrace", "vm", "module", "best". "NO_DRIVER": the enumerator's last part.
- * Never NULL.
+ * "hardware", "native", "qemu" and so on, as --recorder has them. "NO_DRIVER": the enumerator's
+ * last part. Never NULL.
  */
 PTAH_API const char *ptah_recorder_name(unsigned kind);
 PTAH_API const char *ptah_record_problem_name(unsigned problem);
