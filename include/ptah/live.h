@@ -167,14 +167,21 @@ PTAH_API int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct
 /* Whether the end of a process is what the watch waits for: its status as of waitpid(). */
 PTAH_API bool ptah_watch_ended(const struct ptah_watch *watch, int wait_status);
 
-/* A call that a watch waited for. TIME and INSTRUCTIONS are known when it ends. */
+/*
+ * A call that a watch waited for. TIME and INSTRUCTIONS hit once for each call: when what has been
+ * decoded of its thread shows that it is too long, which may be before it ends.
+ */
 struct ptah_live_hit {
 	size_t size;  /* sizeof(struct ptah_live_hit) */
 	size_t watch; /* the number of the watch in config.watches */
 	const struct ptah_live_thread *thread;
-	const struct ptah_call_mark *mark; /* the beginning, or the end, of the call */
-	int32_t space;			   /* of the function, for ptah_functions_name() */
-	uint64_t value; /* nanoseconds, instructions, calls in the second; ENTER: 0 */
+	/* The end of the call, or its beginning if the end has not been seen. */
+	const struct ptah_call_mark *mark;
+	int32_t space; /* of the function, for ptah_functions_name() */
+	/* Nanoseconds or instructions so far, calls in the second; ENTER: 0. */
+	uint64_t value;
+	uint64_t begin_tsc; /* when the call began; 0: not known */
+	uint64_t tsc;	    /* as far as its thread has been decoded; 0: not known */
 };
 
 #define PTAH_LIVE_WATCHES 32
@@ -386,19 +393,26 @@ PTAH_API void ptah_live_file_free(struct ptah_live_file *file);
 struct ptah_live_keep;
 
 /*
- * bytes: of trace of each thread or processor, at least so many are kept. memory: of trace of all
- * of them, and of records, each, at most so many; the oldest trace is given up for newer, and when
- * the records are more, the sink returns PTAH_E_LIMIT.
+ * bytes: of trace of each thread or processor, at least so many are kept, from a PSB on. memory: of
+ * trace of all of them, and of records, each, at most so many; the oldest trace is given up for
+ * newer, and when the records are more, the sink returns PTAH_E_LIMIT.
  */
 PTAH_API int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep);
 PTAH_API const struct ptah_record_sink *ptah_live_keep_sink(struct ptah_live_keep *keep);
 /*
- * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on; `note` is a
- * remark that the file gets, or NULL. May be called at any time by any thread, also by a callback
- * of a live session whose tee this is.
+ * Forgets trace that is older: that came before `before` (nanoseconds of CLOCK_MONOTONIC) and is
+ * not needed to decode what came afterwards. To keep the last 50 ms before what a live session has
+ * decoded: `before` is now, less 50 ms, less ptah_live_status.lag.
  */
-PTAH_API int ptah_live_keep_save(struct ptah_live_keep *keep, const char *path, const char *note,
-				 struct ptah_message *why);
+PTAH_API void ptah_live_keep_forget(struct ptah_live_keep *keep, uint64_t before);
+/*
+ * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on. `hit`: why,
+ * which the file then says (ptah_session_hit()), and whose process alone is saved if hit->pid is
+ * more than 0; or NULL. May be called at any time by any thread, also by a callback of a live
+ * session whose tee this is. On failure the file is removed.
+ */
+PTAH_API int ptah_live_keep_save(struct ptah_live_keep *keep, const char *path,
+				 const struct ptah_hit *hit, struct ptah_message *why);
 PTAH_API void ptah_live_keep_free(struct ptah_live_keep *keep);
 
 PTAH_END_DECLS

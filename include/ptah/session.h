@@ -266,6 +266,22 @@ PTAH_API bool ptah_session_truncated(const struct ptah_session *session);
  * is out of range. */
 PTAH_API const char *ptah_session_note(const struct ptah_session *session, size_t i);
 
+/*
+ * A moment for which a recording was kept: a call, a signal or another thing that `ptah live` was
+ * told to watch for. Times are nanoseconds of perf's clock, as ptah_session_time() has them; 0: not
+ * known.
+ */
+struct ptah_hit {
+	size_t size;	  /* sizeof(struct ptah_hit) */
+	uint64_t time;	  /* when it was */
+	uint64_t since;	  /* where to begin to look: the beginning of the call, for example */
+	int32_t pid, tid; /* where; -1: not known */
+	const char *text; /* what it was; it lives as long as the session */
+};
+
+/* The i-th one. PTAH_E_MISSING: there are no more. */
+PTAH_API int ptah_session_hit(const struct ptah_session *session, size_t i, struct ptah_hit *hit);
+
 /* The decoder of one stream: a flow whose image follows the recording. */
 struct ptah_stream;
 

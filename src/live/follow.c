@@ -76,6 +76,7 @@ void live_close(struct live_stream *ls)
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
 	live_tally_free(&ls->tally);
+	live_watch_free(ls);
 	live_list_free(&ls->blocks);
 	live_list_free(&ls->losses);
 	free(ls);
@@ -136,6 +137,7 @@ int live_retire(struct live_stream *ls, struct live_stream *heir)
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
 	ls->calls = ls->items = NULL;
+	live_watch_free(ls);
 	ls->thread = NULL;
 	ls->retired = true;
 	ls->opened = false;
@@ -357,6 +359,20 @@ static int take_item(struct live_stream *ls, const struct ptah_item *item)
 	return status;
 }
 
+/* A call may have become too long without any other call. */
+static int watch_open(struct live_stream *ls, uint64_t instructions)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_live_thread thread;
+	int status;
+
+	pthread_mutex_lock(&live->callback);
+	live_describe(ls, &thread);
+	status = live_watch_open(ls, &thread, ls->tsc, instructions);
+	pthread_mutex_unlock(&live->callback);
+	return status;
+}
+
 static int decode_calls(struct live_stream *ls)
 {
 	struct ptah_span spans[SPAN_BATCH];
@@ -376,7 +392,9 @@ static int decode_calls(struct live_stream *ls)
 	if (status < 0 || n < 0)
 		return status < 0 ? status : n;
 	ptah_calls_counts(ls->thread->calls, &counts);
-	return live_tally_reach(&ls->tally, counts.instructions);
+	ls->tsc = stream_flow(ls->calls)->tsc;
+	status = live_tally_reach(&ls->tally, counts.instructions);
+	return status < 0 || !ls->open ? status : watch_open(ls, counts.instructions);
 }
 
 int live_end_calls(struct live_stream *ls)
@@ -408,7 +426,6 @@ int live_decode(struct live_stream *ls, uint64_t stop)
 	if (ls->calls && status >= 0) {
 		ls->calls->stop = stop;
 		status = decode_calls(ls);
-		ls->tsc = stream_flow(ls->calls)->tsc;
 	}
 	return status;
 }

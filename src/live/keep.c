@@ -14,13 +14,22 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* A stream of trace, of which the end is kept. */
 struct kept_stream {
 	uint32_t stream;
 	struct live_list list;
 	uint64_t bytes;
+	int32_t tid, cpu;
 	bool cut; /* its beginning is not kept */
+};
+
+/* Which process a thread is of. */
+struct kept_thread {
+	int32_t pid, tid;
+	uint64_t ended; /* CLOCK_MONOTONIC when that became known; 0: it runs */
 };
 
 struct ptah_live_keep {
@@ -28,13 +37,18 @@ struct ptah_live_keep {
 	pthread_mutex_t lock; /* of what follows */
 	struct ptah_record_sink sink;
 	struct live_list records;
-	uint64_t record_bytes, bytes;
+	struct live_list
+	    switches; /* records of context switches, of which the last ones are kept */
+	uint64_t record_bytes, switch_bytes, bytes;
 	struct kept_stream *streams;
 	size_t count, capacity;
+	struct kept_thread *threads;
+	size_t thread_count, thread_capacity;
 };
 
 static struct live_entry *copy_of(const struct ptah_record_piece *p)
 {
+	const uint8_t *end = (const uint8_t *)p->bytes + p->size;
 	struct live_entry *e = malloc(sizeof(*e) + p->size);
 
 	if (!e)
@@ -45,26 +59,34 @@ static struct live_entry *copy_of(const struct ptah_record_piece *p)
 				 .offset = p->offset,
 				 .when = live_now(),
 				 .size = p->size};
+	e->has_psb = p->kind == PTAH_RECORD_PIECE_TRACE && ptah_packet_find_psb(p->bytes, end);
 	memcpy(e->bytes, p->bytes, p->size);
 	return e;
 }
 
-static struct kept_stream *stream_of(struct ptah_live_keep *k, uint32_t stream)
+/* Streams */
+
+/* The lists point into themselves while they are empty. */
+static void mend(struct kept_stream *s)
+{
+	if (!s->list.first)
+		live_list_init(&s->list);
+}
+
+static struct kept_stream *stream_of(struct ptah_live_keep *k, const struct ptah_record_piece *p)
 {
 	struct kept_stream *streams;
 
 	for (size_t i = k->count; i-- > 0;)
-		if (k->streams[i].stream == stream)
+		if (k->streams[i].stream == p->stream)
 			return &k->streams[i];
 	streams = session_grow(k->streams, k->count, &k->capacity, sizeof(*streams));
 	if (!streams)
 		return NULL;
-	/* The lists point into themselves while they are empty. */
 	for (size_t i = 0; i < k->count; i++)
-		if (!streams[i].list.first)
-			live_list_init(&streams[i].list);
+		mend(&streams[i]);
 	k->streams = streams;
-	streams[k->count] = (struct kept_stream){.stream = stream};
+	streams[k->count] = (struct kept_stream){.stream = p->stream, .tid = p->tid, .cpu = p->cpu};
 	live_list_init(&streams[k->count].list);
 	return &streams[k->count++];
 }
@@ -80,6 +102,27 @@ static void forget_first(struct ptah_live_keep *k, struct kept_stream *s)
 	k->bytes -= e->size;
 	s->cut = true;
 	free(e);
+}
+
+/*
+ * The first piece behind the oldest one that decoding can begin at, or NULL. *before: the bytes
+ * before that piece.
+ */
+static const struct live_entry *next_start(const struct kept_stream *s, uint64_t *before)
+{
+	const struct live_entry *e = s->list.first;
+
+	*before = e ? e->size : 0;
+	for (e = e ? e->next : NULL; e && !e->has_psb; e = e->next)
+		*before += e->size;
+	return e;
+}
+
+static void forget_up_to(struct ptah_live_keep *k, struct kept_stream *s,
+			 const struct live_entry *start)
+{
+	while (s->list.first != start)
+		forget_first(k, s);
 }
 
 /* The stream whose first piece is the oldest. */
@@ -98,30 +141,151 @@ static struct kept_stream *oldest(struct ptah_live_keep *k)
 
 static int keep_trace(struct ptah_live_keep *k, const struct ptah_record_piece *p)
 {
-	struct kept_stream *s = stream_of(k, p->stream);
+	struct kept_stream *s = stream_of(k, p);
 	struct live_entry *e = s ? copy_of(p) : NULL;
+	const struct live_entry *start;
+	uint64_t before;
 
 	if (!e)
 		return PTAH_E_NOMEM;
 	live_list_add(&s->list, e);
 	s->bytes += e->size;
 	k->bytes += e->size;
-	while (s->bytes - s->list.first->size >= k->per_stream)
-		forget_first(k, s);
+	while ((start = next_start(s, &before)) && s->bytes - before >= k->per_stream)
+		forget_up_to(k, s, start);
 	while (k->bytes > k->memory)
 		forget_first(k, oldest(k));
 	return 0;
+}
+
+/* Threads */
+
+static struct kept_thread *thread_of(struct ptah_live_keep *k, int32_t tid)
+{
+	for (size_t i = k->thread_count; i-- > 0;)
+		if (k->threads[i].tid == tid)
+			return &k->threads[i];
+	return NULL;
+}
+
+static int note_thread(struct ptah_live_keep *k, int32_t pid, int32_t tid)
+{
+	struct kept_thread *threads, *known = thread_of(k, tid);
+
+	if (known && known->pid == pid && !known->ended)
+		return 0;
+	threads = session_grow(k->threads, k->thread_count, &k->thread_capacity, sizeof(*threads));
+	if (!threads)
+		return PTAH_E_NOMEM;
+	k->threads = threads;
+	threads[k->thread_count++] = (struct kept_thread){.pid = pid, .tid = tid};
+	return 0;
+}
+
+/* Takes from a record which process a thread is of, and that it has ended. */
+static int note_ids(struct ptah_live_keep *k, const uint8_t *bytes, size_t size)
+{
+	const uint32_t type = load_le32(bytes);
+	struct kept_thread *t;
+
+	if (size < PERFDATA_RECORD_HEADER + 16)
+		return 0;
+	if (type == PERFDATA_COMM || type == PERFDATA_ITRACE_START)
+		return note_thread(k, (int32_t)load_le32(bytes + 8),
+				   (int32_t)load_le32(bytes + 12));
+	if (type == PERFDATA_FORK)
+		return note_thread(k, (int32_t)load_le32(bytes + 8),
+				   (int32_t)load_le32(bytes + 16));
+	t = type == PERFDATA_EXIT ? thread_of(k, (int32_t)load_le32(bytes + 16)) : NULL;
+	if (t)
+		t->ended = live_now();
+	return 0;
+}
+
+/* Forgets what ended before that time. A tid may have been given again since. */
+static void forget_ended(struct ptah_live_keep *k, uint64_t before)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->count; i++) {
+		struct kept_stream *s = &k->streams[i];
+		const struct kept_thread *t = s->cpu < 0 ? thread_of(k, s->tid) : NULL;
+		const bool ended = t && t->ended && t->ended <= before;
+
+		while (ended && s->list.first && s->list.first->when <= before)
+			forget_first(k, s);
+		if (!ended || s->list.first)
+			k->streams[n++] = *s;
+	}
+	k->count = n;
+	for (size_t i = 0; i < n; i++)
+		mend(&k->streams[i]);
+	n = 0;
+	for (size_t i = 0; i < k->thread_count; i++)
+		if (!k->threads[i].ended || k->threads[i].ended > before)
+			k->threads[n++] = k->threads[i];
+	k->thread_count = n;
+}
+
+/* Records */
+
+/* What says nothing that is needed to decode: ends of rounds, and trace that came without loss. */
+static bool is_needless(const uint8_t *bytes, size_t size)
+{
+	switch (load_le32(bytes)) {
+	case PERFDATA_FINISHED_ROUND:
+		return true;
+	case PERFDATA_AUX:
+		return size >= PERFDATA_RECORD_HEADER + 24 && !load_le64(bytes + 24);
+	case PERFDATA_HEADER_EVENT_TYPE:
+		return size >= PERFDATA_RECORD_HEADER + 12 &&
+		       load_le32(bytes + 8) == PERFDATA_PTAH_MAGIC &&
+		       load_le32(bytes + 16) == PERFDATA_PTAH_ROUND;
+	default:
+		return false;
+	}
+}
+
+static bool is_switch(const uint8_t *bytes)
+{
+	const uint32_t type = load_le32(bytes);
+
+	return type == PERFDATA_SWITCH || type == PERFDATA_SWITCH_CPU_WIDE;
+}
+
+/* Keeps the last ones, in an eighth of the memory. */
+static void keep_switch(struct ptah_live_keep *k, struct live_entry *e)
+{
+	live_list_add(&k->switches, e);
+	k->switch_bytes += sizeof(*e) + e->size;
+	while (k->switch_bytes > k->memory / 8) {
+		struct live_entry *first = k->switches.first;
+
+		k->switches.first = first->next;
+		if (!first->next)
+			live_list_init(&k->switches);
+		k->switch_bytes -= sizeof(*first) + first->size;
+		free(first);
+	}
 }
 
 static int keep_record(struct ptah_live_keep *k, const struct ptah_record_piece *p)
 {
 	struct live_entry *e;
 
+	if (p->size < PERFDATA_RECORD_HEADER || is_needless(p->bytes, p->size))
+		return 0;
+	if (note_ids(k, p->bytes, p->size) < 0)
+		return PTAH_E_NOMEM;
 	if (k->record_bytes + p->size > k->memory)
 		return PTAH_E_LIMIT;
 	e = copy_of(p);
 	if (!e)
 		return PTAH_E_NOMEM;
+	if (is_switch(p->bytes)) {
+		keep_switch(k, e);
+		return 0;
+	}
 	k->record_bytes += sizeof(*e) + p->size;
 	live_list_add(&k->records, e);
 	return 0;
@@ -141,6 +305,21 @@ static int take(void *context, const struct ptah_record_piece *p)
 	return status;
 }
 
+void ptah_live_keep_forget(struct ptah_live_keep *k, uint64_t before)
+{
+	const struct live_entry *start;
+	uint64_t bytes;
+
+	if (!k)
+		return;
+	pthread_mutex_lock(&k->lock);
+	for (size_t i = 0; i < k->count; i++)
+		while ((start = next_start(&k->streams[i], &bytes)) && start->when <= before)
+			forget_up_to(k, &k->streams[i], start);
+	forget_ended(k, before);
+	pthread_mutex_unlock(&k->lock);
+}
+
 int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep)
 {
 	struct ptah_live_keep *k;
@@ -155,6 +334,7 @@ int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **
 	k->sink = (struct ptah_record_sink){.take = take, .context = k};
 	pthread_mutex_init(&k->lock, NULL);
 	live_list_init(&k->records);
+	live_list_init(&k->switches);
 	*keep = k;
 	return 0;
 }
@@ -198,63 +378,79 @@ static int save_stream(const struct kept_stream *s, const struct ptah_record_sin
 	return status;
 }
 
-static int pass_note(void *context, const struct perfdata_piece *p)
+static int pass_hit(void *context, const struct perfdata_piece *p)
 {
 	const struct ptah_record_sink *to = context;
 	const struct ptah_record_piece piece = {
 	    .kind = PTAH_RECORD_PIECE_RECORD, .bytes = p->bytes, .size = p->size};
 
-	/* The description of the recording has come already: only the note is wanted. */
+	/* The description of the recording has come already: only the hit is wanted. */
 	if (p->trace || p->size < 20 || load_le32(p->bytes) != PERFDATA_HEADER_EVENT_TYPE)
 		return 0;
 	return to->take(to->context, &piece);
 }
 
-static int save_note(const struct ptah_record_sink *to, const char *note)
+static int save_hit(const struct ptah_record_sink *to, const struct ptah_hit *hit)
 {
 	const struct perfdata_writer_config config = {
-	    .path = "", .take = pass_note, .context = (void *)(uintptr_t)to, .clock.mult = 1};
+	    .path = "", .take = pass_hit, .context = (void *)(uintptr_t)to, .clock.mult = 1};
 	struct perfdata_writer *w;
 	int status = perfdata_writer_open(&config, &w, NULL);
 
 	if (status < 0)
 		return status;
-	status = perfdata_add_note(w, note);
+	status = perfdata_add_hit(w, hit);
 	perfdata_writer_abort(w);
 	return status;
 }
 
-static int save_all(struct ptah_live_keep *k, const struct ptah_record_sink *to)
+/* Whether the stream is of the process, as far as known. */
+static bool is_of(struct ptah_live_keep *k, const struct kept_stream *s, int32_t pid)
+{
+	const struct kept_thread *t = s->cpu < 0 ? thread_of(k, s->tid) : NULL;
+
+	return pid <= 0 || !t || t->pid == pid;
+}
+
+static int save_all(struct ptah_live_keep *k, const struct ptah_record_sink *to, int32_t pid)
 {
 	int status = 0;
 
 	for (const struct live_entry *e = k->records.first; e && status >= 0; e = e->next)
 		status = give(to, e, PTAH_RECORD_PIECE_RECORD, 0);
+	for (const struct live_entry *e = k->switches.first; e && status >= 0; e = e->next)
+		status = give(to, e, PTAH_RECORD_PIECE_RECORD, 0);
 	for (size_t i = 0; i < k->count && status >= 0; i++)
-		status = save_stream(&k->streams[i], to);
+		if (is_of(k, &k->streams[i], pid))
+			status = save_stream(&k->streams[i], to);
 	return status;
 }
 
-int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const char *note,
+int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct ptah_hit *hit,
 			struct ptah_message *why)
 {
 	struct ptah_live_file *file;
+	struct stat st;
 	int status, end;
 
-	if (!k || !path)
+	if (!k || !path || (hit && !hit->text))
 		return PTAH_E_INVAL;
 	status = ptah_live_file_new(path, &file, why);
 	if (status < 0)
 		return status;
 	pthread_mutex_lock(&k->lock);
-	status = save_all(k, ptah_live_file_sink(file));
+	status = save_all(k, ptah_live_file_sink(file), hit ? hit->pid : -1);
 	pthread_mutex_unlock(&k->lock);
-	if (note && status >= 0)
-		status = save_note(ptah_live_file_sink(file), note);
+	if (hit && status >= 0)
+		status = save_hit(ptah_live_file_sink(file), hit);
 	end = ptah_live_file_finish(file);
 	ptah_live_file_free(file);
 	status = status < 0 ? status : end;
-	return status < 0 ? perfdata_message(why, status, "%s: could not be written", path) : 0;
+	if (status >= 0)
+		return 0;
+	if (!stat(path, &st) && S_ISREG(st.st_mode))
+		unlink(path);
+	return perfdata_message(why, status, "%s: could not be written", path);
 }
 
 void ptah_live_keep_free(struct ptah_live_keep *k)
@@ -264,7 +460,9 @@ void ptah_live_keep_free(struct ptah_live_keep *k)
 	for (size_t i = 0; i < k->count; i++)
 		live_list_free(&k->streams[i].list);
 	free(k->streams);
+	free(k->threads);
 	live_list_free(&k->records);
+	live_list_free(&k->switches);
 	pthread_mutex_destroy(&k->lock);
 	free(k);
 }

@@ -31,6 +31,7 @@ struct live_entry {
 	uint64_t end;	      /* of trace in a stream: its offset after the last byte */
 	uint64_t when, until; /* CLOCK_MONOTONIC when it came; LOSS: the first and the last */
 	uint64_t size;	      /* LOSS: bytes that were left out */
+	bool has_psb;	      /* keep.c: decoding can begin in it */
 	uint8_t bytes[];
 };
 
@@ -43,6 +44,16 @@ void live_list_add(struct live_list *list, struct live_entry *entry);
 /* Moves all entries of `from` to the end of `to`. */
 void live_list_move(struct live_list *to, struct live_list *from);
 void live_list_free(struct live_list *list);
+
+/* The open calls of a watch that waits for long ones, from the outermost to the innermost. */
+struct live_open {
+	struct live_open_call {
+		struct ptah_call_mark mark; /* its beginning */
+		uint64_t losses;	    /* of the stream until then */
+	} * calls;
+	size_t count, capacity;
+	size_t late; /* how many of them have been reported: the outer ones */
+};
 
 /* A stream of trace and its decoders. */
 struct live_stream {
@@ -67,6 +78,7 @@ struct live_stream {
 	struct live_list losses; /* that have not been reported */
 	uint64_t decoded, dropped;
 	uint64_t errors, overflows;
+	struct live_open *open; /* for each watch; NULL: none has been called */
 	int status;
 };
 
@@ -183,6 +195,10 @@ void live_describe(struct live_stream *stream, struct ptah_live_thread *thread);
 /* watch.c: looks for what the watches wait for; called with the lock of callbacks. */
 int live_watch(struct live_stream *stream, const struct ptah_live_thread *thread,
 	       const struct ptah_call_mark *marks, size_t n);
+/* The same of the calls that are open, now that the stream has been decoded up to here. */
+int live_watch_open(struct live_stream *stream, const struct ptah_live_thread *thread, uint64_t tsc,
+		    uint64_t instructions);
+void live_watch_free(struct live_stream *stream);
 
 /* crew.c */
 int live_crew_new(struct ptah_live *live, struct live_crew **crew);

@@ -16,9 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-/* perf's mark; see record/perf_event/drain.c. */
-#define FINISHED_ROUND 68
-
 /*
  * A recorder that marks no rounds, or no more of them: after so many times the queue, a round is
  * taken to have ended.
@@ -150,7 +147,7 @@ static bool is_mark(struct ptah_live *live, const uint8_t *bytes, size_t size)
 {
 	const uint32_t type = load_le32(bytes);
 
-	if (type == FINISHED_ROUND)
+	if (type == PERFDATA_FINISHED_ROUND)
 		return !live->marks_rounds;
 	if (type != PERFDATA_HEADER_EVENT_TYPE || size < PERFDATA_RECORD_HEADER + 12 ||
 	    load_le32(bytes + 8) != PERFDATA_PTAH_MAGIC ||

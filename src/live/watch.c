@@ -247,19 +247,130 @@ static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now)
 
 #define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS)
 
+static bool is_called(const struct ptah_call_mark *m)
+{
+	return !m->end && m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED;
+}
+
+/* How often trace of the stream was lost. */
+static uint64_t losses(const struct live_stream *ls)
+{
+	return ls->errors + ls->overflows;
+}
+
+/* Fills in the hit and reports it. */
+static int report(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
+		  const struct ptah_call_mark *m, struct ptah_live_hit *hit)
+{
+	hit->size = sizeof(*hit);
+	hit->watch = watch;
+	hit->thread = thread;
+	hit->mark = m;
+	hit->space = m->space ? -1 - (int32_t)m->space : thread->space;
+	return ls->live->config.on_hit(ls->live->config.context, hit);
+}
+
+/* Calls that are open, and may become too long */
+
+void live_watch_free(struct live_stream *ls)
+{
+	for (size_t i = 0; ls->open && i < ls->live->watch_count; i++)
+		free(ls->open[i].calls);
+	free(ls->open);
+	ls->open = NULL;
+}
+
+static int push(struct live_stream *ls, size_t watch, const struct ptah_call_mark *m)
+{
+	struct live_open_call *calls;
+	struct live_open *o;
+
+	if (!ls->open)
+		ls->open = calloc(ls->live->watch_count, sizeof(*ls->open));
+	if (!ls->open)
+		return PTAH_E_NOMEM;
+	o = &ls->open[watch];
+	calls = session_grow(o->calls, o->count, &o->capacity, sizeof(*calls));
+	if (!calls)
+		return PTAH_E_NOMEM;
+	o->calls = calls;
+	calls[o->count++] = (struct live_open_call){.mark = *m, .losses = losses(ls)};
+	return 0;
+}
+
+/* The call ends. Whether it has been reported. */
+static bool pop(struct live_stream *ls, size_t watch, const struct ptah_call_mark *m)
+{
+	struct live_open *o = ls->open ? &ls->open[watch] : NULL;
+	bool late;
+
+	if (!o || !o->count || o->calls[o->count - 1].mark.id != m->id)
+		return false;
+	o->count--;
+	late = o->late > o->count;
+	if (late)
+		o->late = o->count;
+	return late;
+}
+
+/* For how long the call has been open. */
+static uint64_t length_so_far(const struct ptah_live *live, uint8_t kind,
+			      const struct ptah_call_mark *m, uint64_t tsc, uint64_t instructions)
+{
+	if (kind == PTAH_WATCH_INSTRUCTIONS)
+		return instructions - m->thread.instructions;
+	return m->tsc && tsc > m->tsc ? to_time(live, tsc - m->tsc) : 0;
+}
+
+/* Of the open calls of a watch the outermost one is the longest: those up to `late` were reported.
+ */
+static int check_open(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
+		      uint64_t tsc, uint64_t instructions)
+{
+	const struct ptah_watch *w = &ls->live->watches[watch];
+	struct live_open *o = &ls->open[watch];
+	int status = 0;
+
+	while (o->late < o->count && status >= 0) {
+		const struct live_open_call *c = &o->calls[o->late];
+		struct ptah_live_hit hit = {.begin_tsc = c->mark.tsc, .tsc = tsc};
+
+		hit.value = length_so_far(ls->live, w->kind, &c->mark, tsc, instructions);
+		if (hit.value <= w->limit)
+			break;
+		o->late++;
+		/* After a loss it is not known whether it is still the same call. */
+		if (c->losses == losses(ls))
+			status = report(ls, thread, watch, &c->mark, &hit);
+	}
+	return status;
+}
+
+int live_watch_open(struct live_stream *ls, const struct ptah_live_thread *thread, uint64_t tsc,
+		    uint64_t instructions)
+{
+	int status = 0;
+
+	for (size_t i = 0; ls->open && i < ls->live->watch_count && status >= 0; i++)
+		status = check_open(ls, thread, i, tsc, instructions);
+	return status;
+}
+
+/* Marks */
+
 /* Whether the mark is what the watch waits for; *value: the number that is reported. */
 static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_mark *m,
 		   uint64_t *value)
 {
 	const struct ptah_watch *w = &live->watches[watch];
-	const bool called = !m->end && m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED;
 
 	*value = 0;
 	switch (w->kind) {
 	case PTAH_WATCH_ENTER:
-		return called;
+		return is_called(m);
 	case PTAH_WATCH_RATE:
-		if (!called || !count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc)))
+		if (!is_called(m) ||
+		    !count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc)))
 			return false;
 		*value = live->rates[watch].calls;
 		return true;
@@ -272,28 +383,32 @@ static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_
 	}
 }
 
+static int check_watch(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
+		       const struct ptah_call_mark *m)
+{
+	const uint8_t kind = ls->live->watches[watch].kind;
+	const bool lasts = kind == PTAH_WATCH_TIME || kind == PTAH_WATCH_INSTRUCTIONS;
+	struct ptah_live_hit hit = {.begin_tsc = m->end ? m->begin_tsc : m->tsc, .tsc = m->tsc};
+
+	if (lasts && is_called(m))
+		return push(ls, watch, m);
+	if (lasts && m->end && pop(ls, watch, m))
+		return 0;
+	return is_hit(ls->live, watch, m, &hit.value) ? report(ls, thread, watch, m, &hit) : 0;
+}
+
 static int check(struct live_stream *ls, const struct ptah_live_thread *thread,
 		 const struct ptah_call_mark *m)
 {
-	struct ptah_live *live = ls->live;
 	struct tally_row *row = live_tally_find(&ls->tally, m->space, m->function);
-	const int32_t space = m->space ? -1 - (int32_t)m->space : thread->space;
 	int status = 0;
 
 	if (!row)
 		return 0;
 	if (!row->looked)
-		look_up(ls, row, space, m->tsc);
-	for (uint32_t left = row->watches; left && status >= 0; left &= left - 1) {
-		struct ptah_live_hit hit = {.size = sizeof(hit),
-					    .watch = (size_t)__builtin_ctz(left),
-					    .thread = thread,
-					    .mark = m,
-					    .space = space};
-
-		if (is_hit(live, hit.watch, m, &hit.value))
-			status = live->config.on_hit(live->config.context, &hit);
-	}
+		look_up(ls, row, m->space ? -1 - (int32_t)m->space : thread->space, m->tsc);
+	for (uint32_t left = row->watches; left && status >= 0; left &= left - 1)
+		status = check_watch(ls, thread, (size_t)__builtin_ctz(left), m);
 	return status;
 }
 
@@ -302,7 +417,11 @@ int live_watch(struct live_stream *ls, const struct ptah_live_thread *thread,
 {
 	int status = 0;
 
-	for (size_t i = 0; i < n && status >= 0; i++)
+	for (size_t i = 0; i < n && status >= 0; i++) {
 		status = check(ls, thread, &marks[i]);
+		if (status >= 0 && ls->open)
+			status =
+			    live_watch_open(ls, thread, marks[i].tsc, marks[i].thread.instructions);
+	}
 	return status;
 }

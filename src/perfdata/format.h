@@ -257,10 +257,12 @@ enum perfdata_feature {
 #define PERFDATA_PTAH_GUEST_MAP	  6
 #define PERFDATA_PTAH_SPACE	  7
 #define PERFDATA_PTAH_ROUND	  8 /* a round of the recorder has ended */
+#define PERFDATA_PTAH_HIT	  9
 #define PERFDATA_PTAH_TRUTH_SIZE  64
 #define PERFDATA_PTAH_CODE_HEADER 24
 #define PERFDATA_PTAH_PAGE_HEADER 8
 #define PERFDATA_PTAH_GUEST_SIZE  32
 #define PERFDATA_PTAH_SPACE_SIZE  32
+#define PERFDATA_PTAH_HIT_HEADER  24
 
 #endif

@@ -42,6 +42,7 @@ struct perfdata_record {
 	 * 64, of 64-bit processes.
 	 */
 	uint64_t number;
+	uint64_t hit_time, hit_since; /* HIT: by perf's clock; 0: not known */
 	bool exec;	 /* COMM */
 	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */
 	bool executable; /* mappings; those of the kernel, with pid -1, always are */

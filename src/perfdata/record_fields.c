@@ -214,6 +214,14 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 	} else if (record->tag == PERFDATA_PTAH_NOTE) {
 		record->text = (const char *)reader_bytes(r, n);
 		record->text_size = n;
+	} else if (record->tag == PERFDATA_PTAH_HIT && n > PERFDATA_PTAH_HIT_HEADER) {
+		record->hit_time = reader_u64(r);
+		record->hit_since = reader_u64(r);
+		read_ids(r, record);
+		record->text_size = n - PERFDATA_PTAH_HIT_HEADER;
+		record->text = (const char *)reader_bytes(r, record->text_size);
+	} else if (record->tag == PERFDATA_PTAH_HIT) {
+		record->tag = 0;
 	}
 }
 

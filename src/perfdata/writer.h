@@ -261,6 +261,9 @@ int perfdata_add_space(struct perfdata_writer *w, uint64_t cr3, uint64_t tsc, co
 
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
 
+/* A moment for which the recording was kept. */
+int perfdata_add_hit(struct perfdata_writer *w, const struct ptah_hit *hit);
+
 /*
  * A round of the recorder has ended: it has taken all records that were written before the round
  * began, and then trace (docs/live.md). Written for a callback and through a pipe, and not while

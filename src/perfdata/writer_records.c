@@ -551,6 +551,19 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text)
 	return perfdata_end(w);
 }
 
+int perfdata_add_hit(struct perfdata_writer *w, const struct ptah_hit *hit)
+{
+	const size_t n = strnlen(hit->text, 4096);
+
+	begin_ptah(w, PERFDATA_PTAH_HIT, PERFDATA_PTAH_HIT_HEADER + n);
+	perfdata_put64(&w->pending, hit->time);
+	perfdata_put64(&w->pending, hit->since);
+	perfdata_put32(&w->pending, (uint32_t)hit->pid);
+	perfdata_put32(&w->pending, (uint32_t)hit->tid);
+	perfdata_put_padded(w, hit->text, n);
+	return perfdata_end(w);
+}
+
 int perfdata_end_round(struct perfdata_writer *w)
 {
 	const bool full = w->size != w->round_end;

@@ -63,6 +63,8 @@ static int take_ptah(struct ptah_session *s, const struct perfdata_record *r,
 		return session_on_truth(s, r);
 	case PERFDATA_PTAH_NOTE:
 		return session_note(s, r->text, r->text_size);
+	case PERFDATA_PTAH_HIT:
+		return r->text ? session_on_hit(s, r) : 0;
 	case PERFDATA_PTAH_VDSO:
 		if (r->number == 64) {
 			s->vdso_code = r->bytes;

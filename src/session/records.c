@@ -74,6 +74,27 @@ int session_note(struct ptah_session *s, const char *text, size_t n)
 	return 0;
 }
 
+int session_on_hit(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct ptah_hit *hits =
+	    session_grow(s->hits, s->hit_count, &s->hit_capacity, sizeof(*hits));
+	char *text;
+
+	if (!hits)
+		return PTAH_E_NOMEM;
+	s->hits = hits;
+	text = strndup(r->text, r->text_size);
+	if (!text)
+		return PTAH_E_NOMEM;
+	hits[s->hit_count++] = (struct ptah_hit){.size = sizeof(*hits),
+						 .time = r->hit_time,
+						 .since = r->hit_since,
+						 .pid = r->pid,
+						 .tid = r->tid,
+						 .text = text};
+	return 0;
+}
+
 int session_note_format(struct ptah_session *s, const char *format, ...)
 {
 	char text[256];
@@ -176,6 +197,8 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 		}
 		if (r->tag == PERFDATA_PTAH_NOTE)
 			return session_note(s, r->text, r->text_size);
+		if (r->tag == PERFDATA_PTAH_HIT && r->text)
+			return session_on_hit(s, r);
 		if (r->tag == PERFDATA_PTAH_CODE) {
 			pass->has_code = true;
 			return mark_record(pass, r);

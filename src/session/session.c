@@ -362,6 +362,9 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->cgroups);
 	free(s->programs);
 	free(s->notes);
+	for (size_t i = 0; i < s->hit_count; i++)
+		free((char *)(uintptr_t)s->hits[i].text);
+	free(s->hits);
 	table_free(&s->streams_by_index);
 	table_free(&s->processes_by_pid);
 	table_free(&s->threads_by_tid);
@@ -544,6 +547,20 @@ int ptah_session_set_flow(struct ptah_session *s, const struct ptah_flow_config 
 const char *ptah_session_note(const struct ptah_session *s, size_t i)
 {
 	return i < s->note_count ? s->notes[i] : NULL;
+}
+
+int ptah_session_hit(const struct ptah_session *s, size_t i, struct ptah_hit *hit)
+{
+	const size_t size = hit ? hit->size : 0;
+
+	if (!s || !size)
+		return PTAH_E_INVAL;
+	if (i >= s->hit_count)
+		return PTAH_E_MISSING;
+	memset(hit, 0, size);
+	memcpy(hit, &s->hits[i], size < sizeof(*hit) ? size : sizeof(*hit));
+	hit->size = size;
+	return 0;
 }
 
 const char *ptah_session_command(const struct ptah_session *s)

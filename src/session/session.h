@@ -321,12 +321,17 @@ struct ptah_session {
 	size_t cgroup_count, cgroup_capacity;
 	char **notes;
 	size_t note_count, note_capacity;
+	struct ptah_hit *hits; /* their text is owned */
+	size_t hit_count, hit_capacity;
 };
 
 /* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
 void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
 
 int session_note(struct ptah_session *session, const char *text, size_t n);
+
+/* Takes a record that says for which moment the recording was kept. */
+int session_on_hit(struct ptah_session *session, const struct perfdata_record *record);
 
 /* session.c: an empty session with this configuration. */
 int session_make(const struct ptah_session_config *config, struct ptah_session **session);

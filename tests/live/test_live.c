@@ -313,6 +313,12 @@ static void the_end_is_saved(void **state)
 	struct ptah_live_keep *keep;
 	struct ptah_session *session;
 	struct ptah_message why = {""};
+	struct ptah_hit hit = {.size = sizeof(hit),
+			       .time = 350,
+			       .since = 300,
+			       .pid = 7,
+			       .tid = 7,
+			       .text = "it happened"};
 	struct ptah_live *live;
 	struct sums sums = {0};
 
@@ -334,11 +340,18 @@ static void the_end_is_saved(void **state)
 	assert_int_equal(give_pieces(m, live), 0);
 	assert_int_equal(ptah_live_finish(live), 0);
 	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
-	assert_int_equal(ptah_live_keep_save(keep, "kept.data", "it happened", &why), 0);
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
 	ptah_live_keep_free(keep);
 	if (ptah_session_open("kept.data", &all, &session, &why) < 0)
 		fail_msg("%s", why.text);
-	assert_string_equal(ptah_session_note(session, 0), "it happened");
+	memset(&hit, 0, sizeof(hit));
+	hit.size = sizeof(hit);
+	assert_int_equal(ptah_session_hit(session, 0, &hit), 0);
+	assert_string_equal(hit.text, "it happened");
+	assert_int_equal(hit.time, 350);
+	assert_int_equal(hit.since, 300);
+	assert_int_equal(hit.pid, 7);
+	assert_int_equal(ptah_session_hit(session, 1, &hit), PTAH_E_MISSING);
 	assert_int_equal(ptah_session_count(session, &jobs, NULL, take, &sums), 0);
 	assert_int_equal(sums.errors, 0);
 	assert_int_equal(sums.instructions, (50 + 40) * 2);
