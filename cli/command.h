@@ -27,6 +27,7 @@ enum option_kind {
 	OPTION_CPU,	 /* of struct input: a CPU's number or, with a slash, a processor */
 	OPTION_SET,	 /* appended to struct input's set_options; `at` is the kind */
 	OPTION_ONCE,	 /* const char *; a second one is refused */
+	OPTION_LIST,	 /* struct text_list: may be given several times */
 	OPTION_OPTIONAL, /* const char *; "" when no value is given. A value directly follows
 			    the option (-S1M, --snapshot=1M); the next argument is taken for
 			    the value only if it is a size, or where there are choices, a list
@@ -53,6 +54,14 @@ enum completion {
  * `man` is plain text with *italic* and `bold` words; a line that begins with a
  * dot is a request of roff.
  */
+/* The values of an OPTION_LIST. */
+#define TEXT_LIST 32
+
+struct text_list {
+	const char *texts[TEXT_LIST];
+	size_t count;
+};
+
 struct option_def {
 	const char *name; /* without --; NULL marks the end of a table */
 	char letter;	  /* 0: none */

@@ -163,6 +163,44 @@ static void put_tsv(const struct live_view *v, struct out *out)
 	}
 }
 
+/* Hits */
+
+static void put_hit_json(const struct live_view *v, struct out *out)
+{
+	const struct live_hit_line *hit = &v->hit;
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL, true);
+	json_number(&j, "hit", hit->number);
+	json_string(&j, "text", hit->text);
+	if (hit->time)
+		json_seconds(&j, "time_s", hit->time);
+	if (hit->pid > 0)
+		json_signed(&j, "pid", hit->pid);
+	if (hit->tid > 0)
+		json_signed(&j, "tid", hit->tid);
+	if (*hit->file)
+		json_string(&j, "file", hit->file);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static void put_hit_text(const struct live_view *v, struct out *out)
+{
+	const struct live_hit_line *hit = &v->hit;
+
+	out_format(out, "hit %" PRIu64 ": ", hit->number);
+	out_clean(out, hit->text);
+	if (hit->tid > 0)
+		out_format(out, ", thread %d", hit->tid);
+	if (*hit->file) {
+		out_text(out, ", in ");
+		out_clean(out, hit->file);
+	}
+	out_char(out, '\n');
+}
+
 /* Text */
 
 static void put_rates(const struct live_view *v, struct out *out)
@@ -307,6 +345,19 @@ static void put_end(const struct live_view *v, struct out *out)
 {
 	put_head(v, out);
 	put_table(v, out);
+}
+
+bool live_put_hit(const struct live_view *v, int fd)
+{
+	switch (v->options->format) {
+	case FORMAT_JSON:
+		return put(v, fd, put_hit_json);
+	case FORMAT_TSV: /* its rows are functions */
+		put(v, STDERR_FILENO, put_hit_text);
+		return true;
+	default:
+		return put(v, fd, put_hit_text);
+	}
 }
 
 bool live_put_head(const struct live_view *v, int fd)

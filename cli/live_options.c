@@ -83,6 +83,46 @@ const struct option_def live_options[] = {
      .help = "save the exact counts at the end, as ptah profile --save",
      .man = "At the end, save the exact counts of blocks and edges as `ptah profile --save` does "
 	    "(`ptah-profile`(1)). The trace is decoded a second time for them."},
+    {.name = "watch",
+     .kind = OPTION_LIST,
+     .at = AT(watches),
+     .arg = "EVENT",
+     .help = "save what led to it: 'f > 2ms', 'enter f@libx.so', 'exit != 0'; see WATCHES",
+     .man = "Save the end of the recording when this happens (see WATCHES). Several can be "
+	    "given."},
+    {.name = "keep",
+     .kind = OPTION_TEXT,
+     .at = AT(keep),
+     .arg = "TIME|SIZE",
+     .help = "how much of each thread is saved on a hit (default: 50ms)",
+     .man = "How much of the trace of each thread of the process is saved on a hit: that of the "
+	    "last *TIME* (us, ms, s, m, h), or the last *SIZE* bytes of each thread (with K, M or "
+	    "G). What is saved begins at a PSB, so it is somewhat more. Default: 50ms. At most "
+	    "256 MiB are kept."},
+    {.name = "on-hit",
+     .kind = OPTION_LIST,
+     .at = AT(actions),
+     .arg = "save:FILE|COMMAND",
+     .help = "where a hit is saved (default: save:hit-%n.data), and what is run then",
+     .man = "*save:FILE*: where the end of the recording is saved on a hit. In the name %n is the "
+	    "number of the hit, %p the process, %t the thread; default: hit-%n.data. Anything "
+	    "else is a command of the shell, which is run after the file has been written, with "
+	    "its name as the last argument. Both can be given."},
+    {.name = "hits",
+     .kind = OPTION_NUMBER,
+     .at = AT(hits),
+     .arg = "N",
+     .help = "end after so many hits; the command is ended, too",
+     .man = "End after *N* hits. Without this option nothing ends, and the first 100 hits are "
+	    "saved."},
+    {.name = "control",
+     .kind = OPTION_TEXT,
+     .at = AT(record.control),
+     .arg = "fd:N|fifo:PATH",
+     .help = "take commands; 'hit TEXT' saves what led to this moment, as does SIGUSR2",
+     .man = "Take commands from a descriptor or a fifo, as `ptah-record`(1) does, and *hit*, after "
+	    "which any text may follow: it saves the end of the recording, as SIGUSR2 to `ptah "
+	    "live` does."},
     {.name = "drop",
      .kind = OPTION_FLAG,
      .at = AT(drop),

@@ -199,6 +199,10 @@ static void put_head(struct live_screen *s)
 		put(3, getcurx(stdscr), "  filter: %s%s", s->filter, s->typing ? "_" : "");
 	if (s->paused)
 		put(3, getcurx(stdscr), "  PAUSED");
+	if (v->hits) {
+		put(3, getcurx(stdscr), "  hit %" PRIu64 ": ", v->hits);
+		put_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
+	}
 	if (v->redirected) {
 		put(3, getcurx(stdscr), "  the command's output goes to ");
 		put_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);

@@ -28,6 +28,9 @@ extern const char *const live_sort_words[];
 struct live_options {
 	struct record_options record; /* its first member is the shared struct input */
 	const char *every, *duration, *save, *command_output;
+	struct text_list watches, actions; /* --watch, --on-hit */
+	const char *keep;
+	uint64_t hits;	  /* --hits; 0: not given */
 	int sort, format; /* format -1: not given */
 	bool drop;
 	uint64_t queue, limit;
@@ -50,6 +53,15 @@ struct live_row {
 struct live_thread_row {
 	struct ptah_live_thread thread;
 	uint64_t now; /* instructions in the last interval */
+};
+
+/* A hit of a watch, as it is reported. */
+struct live_hit_line {
+	uint64_t number, time; /* time: nanoseconds of perf's clock; 0: not known */
+	int32_t pid, tid;
+	char text[512];
+	char file[4096];   /* "": it was not saved */
+	char failure[1200]; /* why not */
 };
 
 /* What an interval has brought. */
@@ -77,7 +89,9 @@ struct live_view {
 	enum live_sort sort;
 	double started;
 	struct live_measure measure;
-	struct live_row *last; /* those of the interval before, by place */
+	uint64_t hits;		  /* of watches */
+	struct live_hit_line hit; /* the last one */
+	struct live_row *last;	  /* those of the interval before, by place */
 	size_t last_count;
 };
 
@@ -104,6 +118,9 @@ bool live_put_line(const struct live_view *v, int fd);
 
 /* The same of the last one: in text a table as that of `ptah report`. */
 bool live_put_summary(const struct live_view *v, int fd);
+
+/* Prints the last hit, in the middle of an interval. false: nobody reads it any more. */
+bool live_put_hit(const struct live_view *v, int fd);
 
 /* live_options.c: --every and the like. */
 extern const struct option_def live_options[], live_input_options[];

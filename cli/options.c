@@ -95,6 +95,12 @@ static int set(const struct command *command, const struct option_def *o, const 
 			return complain(command, status, "--%s can be given once", o->name);
 		*(const char **)at = value;
 		return 0;
+	case OPTION_LIST:
+		if (((struct text_list *)at)->count == TEXT_LIST)
+			return complain(command, status, "--%s can be given %d times", o->name,
+					TEXT_LIST);
+		((struct text_list *)at)->texts[((struct text_list *)at)->count++] = value;
+		return 0;
 	case OPTION_TEXT:
 	case OPTION_OPTIONAL:
 		*(const char **)at = value;

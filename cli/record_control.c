@@ -132,9 +132,13 @@ static enum control_command recognise(const char *line)
 		enum control_command command;
 		bool more; /* other words may follow */
 	} words[] = {
-	    {"enable", CONTROL_ENABLE, false},	   {"disable", CONTROL_DISABLE, false},
-	    {"snapshot", CONTROL_SNAPSHOT, false}, {"stop", CONTROL_STOP, false},
-	    {"ping", CONTROL_PING, false},	   {"evlist", CONTROL_EVLIST, true},
+	    {"enable", CONTROL_ENABLE, false},
+	    {"disable", CONTROL_DISABLE, false},
+	    {"snapshot", CONTROL_SNAPSHOT, false},
+	    {"stop", CONTROL_STOP, false},
+	    {"ping", CONTROL_PING, false},
+	    {"evlist", CONTROL_EVLIST, true},
+	    {"hit", CONTROL_HIT, true},
 	};
 	const size_t n = strcspn(line, " ");
 

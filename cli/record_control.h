@@ -10,6 +10,7 @@ enum control_command {
 	CONTROL_ENABLE,
 	CONTROL_DISABLE,
 	CONTROL_SNAPSHOT,
+	CONTROL_HIT, /* the same, of `ptah live`; a text may follow */
 	CONTROL_STOP,
 	CONTROL_PING,
 	CONTROL_EVLIST,
@@ -22,7 +23,7 @@ struct control {
 	int commands, acks; /* descriptors; -1: none */
 	bool opened;	    /* this process has opened them and must close them */
 	bool too_long;	    /* the line that is being read is longer than `line`, and is skipped */
-	char line[CONTROL_LINE];
+	char line[CONTROL_LINE];  /* after control_next(): the whole command */
 	char bytes[CONTROL_LINE]; /* were read, and are not parsed yet */
 	size_t used, count, length;
 };

@@ -122,12 +122,25 @@ static void take_snapshot(struct run *run)
 		record_remark(run, "snapshot");
 }
 
+/* Asks the watch to keep what happened last. */
+static bool keep_moment(struct run *run, const char *why)
+{
+	const struct recording_watch *w = run->options->watch;
+	const bool kept = w->request && w->request(w->context, why);
+
+	if (!kept)
+		record_remark(run, "%s: nothing is kept; see --keep", why);
+	return kept;
+}
+
 static void on_snapshot(struct run *run)
 {
 	if (!got_snapshot)
 		return;
 	got_snapshot = 0;
-	if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
+	if (run->options->watch)
+		keep_moment(run, "SIGUSR2");
+	else if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
 		take_snapshot(run);
 }
 
@@ -147,6 +160,8 @@ static bool set_enabled(struct run *run, bool on)
 
 static bool control_snapshot(struct run *run)
 {
+	if (run->options->watch)
+		return keep_moment(run, run->options->control->line);
 	if (run->config->buffer.policy != PTAH_RECORD_SNAPSHOT) {
 		record_remark(run, "--control: snapshots need --snapshot");
 		return false;
@@ -170,6 +185,7 @@ static void on_control(struct run *run)
 			done = set_enabled(run, command == CONTROL_ENABLE);
 			break;
 		case CONTROL_SNAPSHOT:
+		case CONTROL_HIT:
 			done = control_snapshot(run);
 			break;
 		case CONTROL_STOP:

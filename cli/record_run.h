@@ -30,6 +30,9 @@ struct recording_watch {
 	int (*end)(void *context, const struct ptah_record_status *result, int status);
 	/* The sentence of an error of `look` or of the sink; "" if there was none. */
 	const char *(*why)(void *context);
+	/* SIGUSR2, or a line of --control: what happened last is worth keeping. False: it was not
+	 * kept. NULL: nobody can. */
+	bool (*request)(void *context, const char *why);
 };
 
 struct recording_options {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah live: decodes what runs while it is recorded, as a screen or as lines. */
+#include "live_hits.h"
 #include "live_screen.h"
 #include "live_view.h"
 
@@ -12,6 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +42,8 @@ struct following {
 	struct ptah_record_sink between; /* called between pieces of the recording */
 	bool screened;			 /* there is a screen, or will be */
 	struct ptah_live_file *tee;
+	struct live_hits *hits; /* NULL: nothing is watched for */
+	struct control control;
 	struct out *save;
 	char command[4096];
 	char recorder[512];
@@ -155,13 +160,31 @@ static int end_interval(struct following *f)
 	return f->screen || live_put_line(&f->view, f->lines);
 }
 
+/* Reports hits. As look(). */
+static int show_hits(struct following *f, bool final)
+{
+	struct live_hit_line *line = &f->view.hit;
+	int status = f->hits ? live_hits_look(f->hits, final) : 1;
+	bool read = true;
+
+	while (f->hits && read && live_hits_next(f->hits, line)) {
+		f->view.hits = line->number;
+		if (*line->failure)
+			fail(&command_live, "%s", line->failure);
+		read = f->screen || live_put_hit(&f->view, f->lines);
+	}
+	return status < 0 ? status : status && read;
+}
+
 /* Keys and intervals. 1; 0: it is to end; or an error. */
 static int show(struct following *f)
 {
 	const double length = f->options->length;
-	int status = 1;
+	int status = show_hits(f, false);
 
 	f->looked = now();
+	if (status <= 0)
+		f->leaving = true;
 	if (f->screen && !live_screen_keys(f->screen))
 		f->leaving = true;
 	if (!f->leaving && f->looked >= f->next)
@@ -187,9 +210,30 @@ static int take_piece(void *context, const struct ptah_record_piece *piece)
 	const struct ptah_record_sink *tee = f->tee ? ptah_live_file_sink(f->tee) : NULL;
 	int status = tee ? tee->take(tee->context, piece) : 0;
 
+	if (status >= 0 && f->hits)
+		status = live_hits_take(f->hits, piece);
 	if (status >= 0 && f->view.started > 0 && !f->leaving && now() - f->looked > LEAST)
 		status = show(f);
 	return status < 0 ? status : 0;
+}
+
+static int take_end(void *context, int32_t pid, int wait_status)
+{
+	const struct following *f = context;
+
+	if (f->hits)
+		live_hits_ended(f->hits, pid, wait_status);
+	return 0;
+}
+
+/* Somebody asks for what is kept. False: nothing is. */
+static bool take_request(void *context, const char *why)
+{
+	const struct following *f = context;
+
+	if (f->hits)
+		live_hits_ask(f->hits, why);
+	return f->hits != NULL;
 }
 
 static int look_at_recording(void *context, const struct ptah_recorder *r,
@@ -290,8 +334,15 @@ static int end(struct following *f, int status)
 	if (problem >= 0)
 		problem = live_measure(&f->view, true);
 	if (problem >= 0)
+		problem = show_hits(f, true);
+	if (problem >= 0)
 		live_put_summary(&f->view, f->lines);
 	put_notes(f);
+	if (f->hits && live_hits_unsaved(f->hits))
+		fprintf(stderr,
+			"note: %" PRIu64 " more hits were not saved; --hits says how many are "
+			"wanted\n",
+			live_hits_unsaved(f->hits));
 	if (status < 0)
 		return EXIT_FAILED;
 	if (problem < 0)
@@ -330,22 +381,29 @@ static void describe_command(struct following *f, const struct ptah_record_confi
 
 /*
  * A simulated processor delivers trace when a part of its buffer is full. Of a large one the lag
- * would be seconds for programs that make little trace; it loses nothing with a small one.
+ * would be seconds for programs that make little trace; it loses nothing with a small one. And
+ * calls that are watched for their time need times in the trace, of which it has none but those of
+ * PSBs.
  */
-static void choose_buffer(const struct record_options *o, struct ptah_record_config *config)
+static void choose_for_simulated(const struct following *f, struct ptah_record_config *config)
 {
+	const struct record_options *o = &f->options->record;
 	const struct ptah_record_sink nowhere = {.take = NULL};
 	struct ptah_record_config dry = *config;
 	struct ptah_recorder *r;
 	enum ptah_recorder_kind kind;
 
 	dry.output.sink = &nowhere;
-	if (o->buffer || ptah_recorder_new(&dry, &r, NULL, NULL) < 0)
+	if (ptah_recorder_new(&dry, &r, NULL, NULL) < 0)
 		return;
 	kind = ptah_recorder_kind(r);
 	ptah_recorder_free(r);
-	if (kind == PTAH_RECORDER_QEMU || kind == PTAH_RECORDER_PTRACE)
+	if (kind != PTAH_RECORDER_QEMU && kind != PTAH_RECORDER_PTRACE)
+		return;
+	if (!o->buffer)
 		config->buffer.size = SMALL_BUFFER;
+	if (!o->event && live_hits_need_times(f->hits))
+		config->trace.mtc = config->trace.cyc = true;
 }
 
 static int follow_recording(struct following *f, char **argv)
@@ -353,18 +411,19 @@ static int follow_recording(struct following *f, char **argv)
 	struct ptah_record_config config = {.size = sizeof(config)};
 	struct filters filters = {.count = 0};
 	struct record_options *o = &f->options->record;
-	const struct recording_watch watch = {f, begin_recording, look_at_recording, end_recording,
-					      why};
+	const struct recording_watch watch = {
+	    f, begin_recording, look_at_recording, end_recording, why, take_request};
 	struct recording_options recording = {.command = &command_live,
 					      .quiet = o->quiet,
 					      .no_progress = true,
 					      .chosen = o->recorder || o->qemu || o->plugin,
+					      .control = &f->control,
 					      .watch = &watch};
 	int status = record_configure(o, argv, &config, &filters, &recording.delay_ms);
 
 	if (status == EXIT_OK) {
 		config.target.per_thread = true; /* that of processors is not decoded live */
-		choose_buffer(o, &config);
+		choose_for_simulated(f, &config);
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
 		f->starts = config.target.argv != NULL;
@@ -407,6 +466,35 @@ static int input_failed(const struct following *f, int status)
 	return EXIT_FAILED;
 }
 
+/* SIGUSR2 has come; while a command is recorded, recording_run() sees to that. */
+static volatile sig_atomic_t got_request;
+
+static void on_request(int signal)
+{
+	(void)signal;
+	got_request = 1;
+}
+
+/* What --control and SIGUSR2 ask for while a pipe is read. False: it is to end. */
+static bool obey(struct following *f)
+{
+	enum control_command command;
+
+	if (got_request && !take_request(f, "SIGUSR2"))
+		print_clean("", "SIGUSR2: nothing is kept; see --keep");
+	got_request = 0;
+	while ((command = control_next(&f->control)) != CONTROL_NONE) {
+		if (command == CONTROL_HIT || command == CONTROL_SNAPSHOT)
+			take_request(f, f->control.line);
+		else if (command != CONTROL_PING && command != CONTROL_STOP)
+			continue;
+		control_acknowledge(&f->control);
+		if (command == CONTROL_STOP)
+			return false;
+	}
+	return true;
+}
+
 static int follow_input(struct following *f)
 {
 	const char *path = f->options->record.input.path;
@@ -417,11 +505,12 @@ static int follow_input(struct following *f)
 	if (fd < 0)
 		return !strcmp(path, "-") ? EXIT_USAGE : EXIT_FAILED;
 	input_watch_signals();
+	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = on_request}, NULL);
 	snprintf(f->command, sizeof(f->command), "-i %s", path);
 	f->view.command = f->command;
 	f->view.recorder = path;
 	begin(f);
-	while (status > 0 && seen > 0 && !interrupted()) {
+	while (status > 0 && seen > 0 && !interrupted() && obey(f)) {
 		status = ptah_live_feed_fd(f->view.live, fd, 10);
 		if (status > 0)
 			seen = look(f);
@@ -502,8 +591,12 @@ static int open_live(struct following *f)
 	};
 	int status;
 
-	f->between = (struct ptah_record_sink){.take = take_piece, .context = f};
+	f->between = (struct ptah_record_sink){.take = take_piece, .ended = take_end, .context = f};
+	if (f->hits)
+		live_hits_configure(f->hits, &config);
 	status = ptah_live_new(&config, &f->view.live);
+	if (status >= 0 && f->hits)
+		live_hits_begin(f->hits, f->view.live);
 
 	if (status >= 0)
 		status = input_names(input, NULL, &f->view.names);
@@ -552,6 +645,7 @@ static int run(int argc, char **argv)
 			      .view = {.options = &o},
 			      .saved = {-1, -1, -1},
 			      .lines = -1,
+			      .control = {.commands = -1, .acks = -1},
 			      .command_output = -1};
 	int status, first = options_parse(&command_live, argc, argv, &o, &status);
 
@@ -560,6 +654,10 @@ static int run(int argc, char **argv)
 	f.screened = wants_screen(&o);
 	f.view.sort = (enum live_sort)o.sort;
 	status = check_options(&o, argv + first);
+	if (status == EXIT_OK)
+		status = live_hits_new(&o, &f.hits);
+	if (status == EXIT_OK)
+		status = control_open(&command_live, o.record.control, &f.control);
 	if (status == EXIT_OK)
 		status = open_files(&f);
 	if (status == EXIT_OK)
@@ -570,6 +668,8 @@ static int run(int argc, char **argv)
 	live_measure_free(&f.view);
 	names_free(f.view.names);
 	ptah_live_free(f.view.live);
+	live_hits_free(f.hits);
+	control_close(&f.control);
 	close_files(&f);
 	return status;
 }

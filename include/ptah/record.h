@@ -146,6 +146,12 @@ struct ptah_record_sink {
 	 * a program runs on untraced, from where it could not be followed, and a note says why.
 	 */
 	int (*restart)(void *context);
+	/*
+	 * A process has ended, with a status as of waitpid(). Its last trace comes in this round or
+	 * the next one. The recorders native, qemu and ptrace tell it of every process, the others
+	 * of the command alone. A negative result ends the recording. NULL: nobody asks.
+	 */
+	int (*ended)(void *context, int32_t pid, int wait_status);
 };
 
 /* In psb_period and mtc_period of ptah_record_config.trace: the recorder chooses. */

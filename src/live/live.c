@@ -19,7 +19,8 @@ static void init(struct ptah_live *live)
 	live_list_init(&live->kept);
 	live_list_init(&live->trace[0]);
 	live_list_init(&live->trace[1]);
-	live->sink = (struct ptah_record_sink){.take = live_sink_take, .context = live};
+	live->sink = (struct ptah_record_sink){
+	    .take = live_sink_take, .ended = live_sink_ended, .context = live};
 }
 
 int ptah_live_new(const struct ptah_live_config *config, struct ptah_live **out)

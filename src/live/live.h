@@ -155,6 +155,7 @@ int live_put_record(struct ptah_live *live, const uint8_t *bytes, size_t size);
 int live_put_trace(struct ptah_live *live, uint32_t stream, int32_t tid, int32_t cpu,
 		   uint64_t offset, const uint8_t *bytes, size_t size);
 int live_sink_take(void *context, const struct ptah_record_piece *piece);
+int live_sink_ended(void *context, int32_t pid, int wait_status);
 /* Has what was queued up to the last mark of a round. True: the recording has ended, and it is all.
  */
 bool live_take_rounds(struct ptah_live *live, struct live_list *rounds);

@@ -325,6 +325,14 @@ int live_sink_take(void *context, const struct ptah_record_piece *piece)
 	}
 }
 
+int live_sink_ended(void *context, int32_t pid, int wait_status)
+{
+	const struct ptah_live *live = context;
+	const struct ptah_record_sink *tee = live->config.tee;
+
+	return tee && tee->ended ? tee->ended(tee->context, pid, wait_status) : 0;
+}
+
 bool live_take_rounds(struct ptah_live *live, struct live_list *rounds)
 {
 	bool all;

@@ -146,11 +146,23 @@ static const char *name_of_end(int signal)
 	return NULL;
 }
 
+void recorder_process_ended(struct ptah_recorder *r, int32_t pid, int wait_status)
+{
+	const struct ptah_record_sink *sink = r->config.output.sink;
+	int status = sink && sink->ended ? sink->ended(sink->context, pid, wait_status) : 0;
+
+	r->end_told = r->end_told || pid == r->command;
+	if (status < 0 && r->error >= 0)
+		r->error = status;
+}
+
 void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end)
 {
 	const char *name = name_of_end(end->signal);
 	char comm[32] = "", thread[32] = "", place[32] = "";
 
+	if (end->pid != r->command || !r->end_told)
+		recorder_process_ended(r, end->pid, end->signal);
 	if (!name)
 		return;
 	if (*end->comm)
@@ -174,6 +186,9 @@ static void note_end_of_command(struct ptah_recorder *r)
 	if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
 	    WIFSIGNALED(status) && !r->end_noted)
 		recorder_note_end(r, &end);
+	else if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
+		 !r->end_told)
+		recorder_process_ended(r, r->command, status);
 }
 
 /* Configurations that no recorder accepts */

@@ -66,6 +66,7 @@ struct ptah_recorder {
 	int32_t timer;	       /* pid of the command of timer.c; 0: none runs */
 	int32_t command;       /* pid that the command had; 0: it has not begun */
 	bool end_noted;	       /* a note says which signal ended the command */
+	bool end_told;	       /* the sink knows how the command ended */
 	int error;	       /* status of the first failure */
 	int64_t flushed;       /* milliseconds of CLOCK_MONOTONIC */
 	bool kept;	       /* the file is complete, as far as it could be written */
@@ -119,6 +120,9 @@ struct recorder_end {
 
 /* Notes the end of a process, if the signal is one that nobody sends to end a program. */
 void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end);
+
+/* Passes on how a process ended: a status as of waitpid(). */
+void recorder_process_ended(struct ptah_recorder *r, int32_t pid, int wait_status);
 
 /* For check(): puts the sentence into *why and returns the problem. */
 enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,

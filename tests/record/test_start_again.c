@@ -208,7 +208,8 @@ static int count_restart(void *context)
 
 static void test_a_sink_begins_again(void **unused)
 {
-	const struct ptah_record_sink sink = {count_piece, &counted, count_restart};
+	const struct ptah_record_sink sink = {
+	    .take = count_piece, .context = &counted, .restart = count_restart};
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output.sink = &sink, .target.argv = command};
 	struct ptah_message why = {""};
@@ -237,7 +238,7 @@ static void test_a_sink_begins_again(void **unused)
 
 static void test_it_fails_where_nothing_else_can_do_it(void **unused)
 {
-	const struct ptah_record_sink sink = {take, NULL, NULL};
+	const struct ptah_record_sink sink = {.take = take};
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 

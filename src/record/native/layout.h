@@ -128,6 +128,8 @@ enum native_message_type {
 	NATIVE_MESSAGE_COMMITTED,
 	/* Ends by a signal. value: its number; address: the instruction, if size is not 0. */
 	NATIVE_MESSAGE_FATAL,
+	/* Exits. value: its status, of which the kernel takes the low 8 bits. */
+	NATIVE_MESSAGE_ENDED,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */

@@ -64,7 +64,7 @@ static bool is_sound(const struct native_message *m)
 	case NATIVE_MESSAGE_FATAL:
 		return m->value && m->value < NSIG;
 	default:
-		return m->type <= NATIVE_MESSAGE_FATAL && m->type;
+		return m->type <= NATIVE_MESSAGE_ENDED && m->type;
 	}
 }
 

@@ -752,6 +752,9 @@ static void on_message(void *context, const struct native_message *m, const char
 	case NATIVE_MESSAGE_FATAL:
 		on_fatal(r, m);
 		break;
+	case NATIVE_MESSAGE_ENDED:
+		recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
+		break;
 	default:
 		break;
 	}

@@ -143,6 +143,9 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 	case TRACER_FATAL:
 		on_fatal(r, m);
 		break;
+	case TRACER_ENDED:
+		recorder_process_ended(r->r, m->pid, (int)m->value);
+		break;
 	case TRACER_LOST:
 		r->r->status.losses.overwritten += m->value;
 		r->r->status.losses.truncated += m->address;

@@ -492,7 +492,7 @@ static void forget_step(struct thread *t)
 /* status: of the thread, which has ended. */
 static void on_end(struct thread *t, int status)
 {
-	const struct tracer_message message = {
+	struct tracer_message message = {
 	    .type = TRACER_FATAL,
 	    .pid = t->process->pid,
 	    .tid = t->tid,
@@ -502,6 +502,11 @@ static void on_end(struct thread *t, int status)
 
 	/* The other threads of the process end with the same status. */
 	if (WIFSIGNALED(status) && WTERMSIG(status) == t->delivered)
+		tracer_send(t->r, &message, "");
+	message.type = TRACER_ENDED;
+	message.value = (uint64_t)status;
+	/* The status of the first thread is the process's. */
+	if (WIFEXITED(status) && t->tid == t->process->pid)
 		tracer_send(t->r, &message, "");
 	trace_end(t);
 	t->gone = true;

@@ -29,6 +29,7 @@ enum tracer_message_type {
 	TRACER_NOTE,   /* text */
 	/* A signal ended the process. value: it; tid: the thread that it came to; address: where */
 	TRACER_FATAL,
+	TRACER_ENDED, /* the process has exited. value: its status, as of waitpid() */
 	/* value: bytes of lost trace; address: number of times that a buffer was full. */
 	TRACER_LOST,
 	TRACER_PROGRESS, /* value: instructions of all threads so far */

@@ -221,6 +221,9 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 	case MESSAGE_FATAL:
 		on_fatal(r, m);
 		break;
+	case MESSAGE_ENDED:
+		recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
+		break;
 	default:
 		break;
 	}

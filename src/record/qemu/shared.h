@@ -143,6 +143,7 @@ enum shared_message_type {
 	 * the instruction at which the trace of this thread ends, if size is not 0.
 	 */
 	MESSAGE_FATAL,
+	MESSAGE_ENDED, /* the process exits. value: its status, of which the low 8 bits count */
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */

@@ -77,6 +77,12 @@ const char *process_refusal(const struct context *c, const struct call *call)
 /* The process ends here. What other threads have logged ends at their last packets. */
 static _Noreturn void call_exit_group(struct context *c, const struct call *call)
 {
+	const struct native_message m = {.type = NATIVE_MESSAGE_ENDED,
+					 .pid = c->pid,
+					 .tid = c->tid,
+					 .value = (uint32_t)call->words[1]};
+
+	message_send(c, &m, NULL);
 	ring_end(c);
 	for (;;)
 		syscall_kernel(call);

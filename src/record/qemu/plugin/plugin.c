@@ -82,6 +82,17 @@ static void on_name(unsigned vcpu, uint64_t address)
 	plugin_send_text_at(MESSAGE_COMM, plugin_thread_id(vcpu), text, time);
 }
 
+static void on_exit_group(unsigned vcpu, uint64_t status)
+{
+	const struct shared_message message = {.type = MESSAGE_ENDED,
+					       .pid = getpid(),
+					       .tid = plugin_thread_id(vcpu),
+					       .tsc = atomic_load(&plugin.shared->clock),
+					       .value = status};
+
+	plugin_send(&message, "");
+}
+
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
@@ -113,6 +124,9 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	case SYS_prctl:
 		if (a1 == PR_SET_NAME)
 			on_name(vcpu, a2);
+		break;
+	case SYS_exit_group:
+		on_exit_group(vcpu, a1);
 		break;
 	case SYS_execve:
 		plugin_before_exec(vcpu, a1, a2, a3);
