@@ -22,12 +22,13 @@ enum lock_state {
 	LOCK_WAITED
 };
 
-/* Between processes, so not FUTEX_PRIVATE_FLAG. Returns early for any reason. */
-static void wait_while(uint32_t *word, uint32_t value)
+/* Between processes, so not FUTEX_PRIVATE_FLAG. False: the time has passed without anything. */
+static bool wait_while(uint32_t *word, uint32_t value)
 {
 	const struct __kernel_timespec wait = {.tv_nsec = WAIT_NS};
 
-	sys_call(__NR_futex, (uint64_t)word, FUTEX_WAIT, value, (uint64_t)&wait, 0, 0);
+	return sys_call(__NR_futex, (uint64_t)word, FUTEX_WAIT, value, (uint64_t)&wait, 0, 0) !=
+	       -ETIMEDOUT;
 }
 
 static void wake(uint32_t *word)
@@ -48,18 +49,28 @@ bool recorder_is_alive(const struct context *c)
 	return false;
 }
 
-static void take_lock(uint32_t *lock)
+/*
+ * The holder is held to be dead when nobody wakes this thread and no message is sent for a second.
+ * Wakes alone say that it lives: of many senders one may lose every race for the lock that was
+ * given back.
+ */
+static void take_lock(struct native_header *shared)
 {
+	uint32_t *lock = &shared->message_lock, state = LOCK_FREE;
+	uint64_t head = __atomic_load_n(&shared->message_head, __ATOMIC_RELAXED);
 	unsigned waits = 0;
-	uint32_t state = LOCK_FREE;
 
 	if (__atomic_compare_exchange_n(lock, &state, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
 		return;
 	while (__atomic_exchange_n(lock, LOCK_WAITED, __ATOMIC_ACQUIRE) != LOCK_FREE) {
-		if (++waits > LOCK_PATIENCE)
+		const uint64_t before = head;
+
+		if (waits > LOCK_PATIENCE)
 			return;
-		wait_while(lock, LOCK_WAITED);
+		waits = wait_while(lock, LOCK_WAITED) ? 0 : waits + 1;
+		head = __atomic_load_n(&shared->message_head, __ATOMIC_RELAXED);
+		waits = head != before ? 0 : waits;
 	}
 }
 
@@ -89,7 +100,7 @@ static bool lock_space(struct context *c, uint64_t n)
 
 		if (!__atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE))
 			return false;
-		take_lock(&shared->message_lock);
+		take_lock(shared);
 		if (shared->message_head + n -
 			__atomic_load_n(&shared->message_tail, __ATOMIC_ACQUIRE) <=
 		    NATIVE_MESSAGES)
