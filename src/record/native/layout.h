@@ -130,6 +130,11 @@ enum native_message_type {
 	NATIVE_MESSAGE_FATAL,
 	/* Exits. value: its status, of which the kernel takes the low 8 bits. */
 	NATIVE_MESSAGE_ENDED,
+	/*
+	 * Has waited for a process that a signal ended. value: the signal; address: the process.
+	 * One that the kernel killed could not say so itself.
+	 */
+	NATIVE_MESSAGE_REAPED,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */

@@ -63,8 +63,10 @@ static bool is_sound(const struct native_message *m)
 		return m->bytes >= sizeof(struct native_exit);
 	case NATIVE_MESSAGE_FATAL:
 		return m->value && m->value < NSIG;
+	case NATIVE_MESSAGE_REAPED:
+		return m->value && m->value < NSIG && is_id(m->address);
 	default:
-		return m->type <= NATIVE_MESSAGE_ENDED && m->type;
+		return m->type <= NATIVE_MESSAGE_REAPED && m->type;
 	}
 }
 

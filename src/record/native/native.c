@@ -40,6 +40,7 @@
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
 #define EXEC_WAITS    2000   /* times that a program is waited for that is about to execve */
 #define CODE_PIECE    32768  /* bytes of code that are written at once */
+#define SILENT	      64     /* processes that ended without a word, and are remembered */
 #define SLOT_WAITS    100    /* times that a new program waits for threads to end */
 
 /* A process that was seized because it is about to execve. */
@@ -71,6 +72,12 @@ struct recording {
 	uint64_t buffer; /* bytes that are kept of each thread, where not all are */
 	uint8_t *joined; /* room for them, and for a chunk */
 	struct processes processes;
+	/* The last ones that ended without a word: who waits for them may say why. */
+	struct silent {
+		int32_t pid;
+		char name[16];
+	} silent[SILENT];
+	unsigned silent_count;
 	struct seized *seized;
 	struct native_pauses pauses;
 	pid_t pid; /* of the command; 0: it has ended */
@@ -408,7 +415,15 @@ static bool is_seized(const struct recording *r, int32_t pid)
 
 static void bury(struct recording *r, size_t i)
 {
-	const int32_t pid = r->processes.list[i].pid;
+	const struct process *process = &r->processes.list[i];
+	const int32_t pid = process->pid;
+
+	if (!process->told) {
+		struct silent *s = &r->silent[r->silent_count++ % SILENT];
+
+		s->pid = pid;
+		memcpy(s->name, process->name, sizeof(s->name));
+	}
 
 	finish_process(r, pid, 0);
 	forget_seized(r, pid);
@@ -677,6 +692,14 @@ static void on_comm(struct recording *r, const struct native_message *m, const c
 	wrote(r, perfdata_write_comm(writer_of(r), m->pid, m->tid, m->tsc, false, name));
 }
 
+static void set_told(struct recording *r, int32_t pid)
+{
+	struct process *process = processes_find(&r->processes, pid);
+
+	if (process)
+		process->told = true;
+}
+
 static void on_fatal(struct recording *r, const struct native_message *m)
 {
 	const struct recorder_end end = {
@@ -688,7 +711,33 @@ static void on_fatal(struct recording *r, const struct native_message *m)
 	    .ip = m->address,
 	};
 
+	set_told(r, m->pid);
 	recorder_note_end(r->r, &end);
+}
+
+static void on_reaped(struct recording *r, const struct native_message *m)
+{
+	const int32_t pid = (int32_t)m->address;
+	const struct process *process = processes_find(&r->processes, pid);
+	struct recorder_end end = {.signal = (int)m->value, .pid = pid, .tid = pid};
+
+	if (process && !process->told)
+		end.comm = process->name;
+	for (size_t i = 0; i < SILENT; i++)
+		if (!process && r->silent[i].pid == pid) {
+			end.comm = r->silent[i].name;
+			r->silent[i].pid = 0;
+		}
+	if (!end.comm)
+		return;
+	recorder_note_end(r->r, &end);
+	set_told(r, pid);
+}
+
+static void on_ended(struct recording *r, const struct native_message *m)
+{
+	set_told(r, m->pid);
+	recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
 }
 
 /* Nobody has seen the program run: another recorder begins again. */
@@ -753,7 +802,10 @@ static void on_message(void *context, const struct native_message *m, const char
 		on_fatal(r, m);
 		break;
 	case NATIVE_MESSAGE_ENDED:
-		recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
+		on_ended(r, m);
+		break;
+	case NATIVE_MESSAGE_REAPED:
+		on_reaped(r, m);
 		break;
 	default:
 		break;

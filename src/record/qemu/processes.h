@@ -14,6 +14,7 @@ struct process {
 	int32_t pid, parent;
 	int fd; /* pidfd; -1: the system gave none */
 	bool dead;
+	bool told; /* native: it is known how it ended, or that it exits */
 	char name[16];
 	/* The program it may have become by an execve that could not be followed; NULL: none. */
 	char *native;

@@ -135,7 +135,7 @@ static void test_messages_that_no_runtime_sends_are_not_given_on(void **unused)
 {
 	static const struct native_message bad[] = {
 	    {.type = 0, .pid = 1, .tid = 1},
-	    {.type = NATIVE_MESSAGE_FATAL + 1, .pid = 1, .tid = 1, .value = 1},
+	    {.type = NATIVE_MESSAGE_REAPED + 1, .pid = 1, .tid = 1, .value = 1},
 	    {.type = NATIVE_MESSAGE_COMM, .pid = 0, .tid = 1},
 	    {.type = NATIVE_MESSAGE_COMM, .pid = 1, .tid = -1},
 	    {.type = NATIVE_MESSAGE_THREAD, .pid = 1, .tid = 1, .value = NATIVE_THREADS},
@@ -146,6 +146,8 @@ static void test_messages_that_no_runtime_sends_are_not_given_on(void **unused)
 	    {.type = NATIVE_MESSAGE_CODE, .pid = 1, .tid = 1, .address = 4096},
 	    {.type = NATIVE_MESSAGE_EXITS, .pid = 1, .tid = 1},
 	    {.type = NATIVE_MESSAGE_FATAL, .pid = 1, .tid = 1, .value = 65},
+	    {.type = NATIVE_MESSAGE_REAPED, .pid = 1, .tid = 1, .value = 65, .address = 2},
+	    {.type = NATIVE_MESSAGE_REAPED, .pid = 1, .tid = 1, .value = 6},
 	};
 
 	(void)unused;

@@ -331,6 +331,22 @@ static bool carry_out(struct context *c, const struct call *call, int64_t *resul
 	}
 }
 
+/* What ended a process is asked for, also where the program does not want to know. False. */
+static bool wait_for_process(struct context *c, struct registers *r, const struct call *call)
+{
+	struct call asked = *call;
+	int32_t status = 0;
+	int64_t result;
+
+	if (asked.words[0] == __NR_wait4 && !asked.words[2])
+		asked.words[2] = (uint64_t)&status;
+	if (!carry_out(c, &asked, &result))
+		return false;
+	process_reaped(c, &asked, result);
+	syscall_return(r, call, result);
+	return false;
+}
+
 /* True: this is a child now, whose log is empty. */
 static bool call_program(struct context *c, struct registers *r, const struct call *call)
 {
@@ -350,6 +366,8 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 	case SYSCALL_CLONE3:
 		return process_call(c, r, call);
 	default:
+		if (call->words[0] == __NR_wait4 || call->words[0] == __NR_waitid)
+			return wait_for_process(c, r, call);
 		if (!carry_out(c, call, &result))
 			return false;
 		if (effect_after(c, call, result))

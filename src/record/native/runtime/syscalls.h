@@ -106,6 +106,8 @@ const char *process_refusal(const struct context *c, const struct call *call);
  * a child, whose log is empty yet.
  */
 bool process_call(struct context *c, struct registers *r, const struct call *call);
+/* A system call that waits for processes has returned: what ended them may be news. */
+void process_reaped(struct context *c, const struct call *call, int64_t result);
 
 /* leave.c: leave() where TIP.PGD stands in the log already. */
 _Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why);

@@ -26,6 +26,11 @@
 #include <asm/errno.h>
 #include <asm/prctl.h>
 #include <linux/sched.h>
+#include <linux/uio.h>
+
+/* In siginfo_t of a process that a signal has ended (sigaction(2)). */
+#define CLD_KILLED 2
+#define CLD_DUMPED 3
 
 #define CHILD_STACK 16384 /* of the runtime, for signals_leave() in the child of vfork() */
 
@@ -370,6 +375,40 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 	signals_release(c);
 	memory_unmap(c->runtime, stack, CHILD_STACK);
 	syscall_return(r, call, result);
+}
+
+/* False: the program's memory is not there. */
+static bool read_program(const struct context *c, uint64_t at, void *into, size_t n)
+{
+	const struct iovec from = {(void *)at, n}, to = {into, n};
+
+	return sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to, 1, (uint64_t)&from,
+			1, 0) == (int64_t)n;
+}
+
+void process_reaped(struct context *c, const struct call *call, int64_t result)
+{
+	const bool by_id = call->words[0] == __NR_waitid;
+	const uint64_t place = call->words[by_id ? 3 : 2];
+	struct native_message m = {.type = NATIVE_MESSAGE_REAPED};
+	int32_t status = 0;
+	struct ended {
+		int32_t signal, error, code, pad, pid, uid, status;
+	} ended; /* the beginning of siginfo_t, as waitid() fills it in */
+
+	if (!place || result < 0 || (!by_id && !result))
+		return;
+	if (by_id && read_program(c, place, &ended, sizeof(ended))) {
+		m.address = (uint32_t)ended.pid;
+		if (ended.code == CLD_KILLED || ended.code == CLD_DUMPED)
+			status = ended.status;
+	} else if (!by_id && read_program(c, place, &status, sizeof(status))) {
+		m.address = (uint64_t)result;
+		status = (status & 0x7f) != 0x7f ? status & 0x7f : 0; /* 7FH: it was stopped */
+	}
+	m.value = (uint32_t)status;
+	if (m.address && status > 0)
+		message_send(c, &m, NULL);
 }
 
 bool process_call(struct context *c, struct registers *r, const struct call *call)
