@@ -65,7 +65,8 @@ struct input {
 	bool quiet;
 	bool no_progress;
 	bool no_pager;
-	int color; /* enum color_when */
+	int color;     /* enum color_when */
+	bool from_hit; /* of a recording that was kept for a hit, what is before it is left out */
 	bool no_symbols, no_demangle;
 	const char *debuginfod; /* servers; "": those of the environment; NULL: not given */
 	bool no_debuginfod;

@@ -352,7 +352,7 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 	}
 	snprintf(line->text, sizeof(line->text), "%.250s%s%s%s", h->texts[hit->watch],
 		 *value ? ": " : "", value,
-		 *value && w->kind != PTAH_WATCH_RATE && !hit->mark->end ? ", and it goes on" : "");
+		 *value && w->kind != PTAH_WATCH_RATE && !hit->mark->end ? ", so far" : "");
 }
 
 /* A callback of the live session. */

@@ -60,7 +60,7 @@ struct live_hit_line {
 	uint64_t number, time; /* time: nanoseconds of perf's clock; 0: not known */
 	int32_t pid, tid;
 	char text[512];
-	char file[4096];   /* "": it was not saved */
+	char file[4096];    /* "": it was not saved */
 	char failure[1200]; /* why not */
 };
 

@@ -172,6 +172,10 @@ static void follow_thread(struct script *s, const struct ptah_call_thread *threa
 	memcpy(info.comm, thread->comm, sizeof(info.comm));
 	text_clean(info.comm);
 	script_begin_thread(s, &info);
+	if (thread->number >= s->appeared)
+		script_put_hits(s);
+	if (thread->number >= s->appeared)
+		s->appeared = thread->number + 1;
 }
 
 static void take_batch(struct script *s, const struct ptah_call_batch *batch)

@@ -102,6 +102,42 @@ void script_event_tsv(void *view, const void *event)
 	out_char(s->out, '\n');
 }
 
+static void put_hit(struct script *s, const struct ptah_hit *hit)
+{
+	if (s->input->format == FORMAT_TEXT) {
+		script_put_prefix(s);
+		pretty_style(s->out, PRETTY_BAD);
+		out_text(s->out, "# hit: ");
+		out_clean(s->out, hit->text);
+		if (hit->time)
+			out_text(s->out, ", at ");
+		if (hit->time)
+			out_seconds(s->out, hit->time);
+		pretty_style(s->out, PRETTY_PLAIN);
+		out_char(s->out, '\n');
+	} else if (s->input->format == FORMAT_JSON) {
+		json_object(&s->json, NULL, true);
+		json_signed(&s->json, "tid", s->info.tid);
+		json_string(&s->json, "event", "hit");
+		json_string(&s->json, "text", hit->text);
+		if (hit->time)
+			json_seconds(&s->json, "time_s", hit->time);
+		json_end_object(&s->json);
+	}
+}
+
+void script_put_hits(struct script *s)
+{
+	struct ptah_hit hit = {.size = sizeof(hit)};
+
+	for (size_t i = 0; ptah_session_hit(s->session, i, &hit) >= 0; i++) {
+		const int32_t tid = hit.tid > 0 ? hit.tid : hit.pid;
+
+		if (tid <= 0 || tid == s->info.tid)
+			put_hit(s, &hit);
+	}
+}
+
 static void put_ending_text(struct script *s, const struct script_ending *e)
 {
 	const struct script_line *line = e->insn ? script_find_line(s, e->insn) : NULL;

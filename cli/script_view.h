@@ -102,7 +102,7 @@ struct script {
 	struct script_carry carry;
 	/* --calls: the number of the current thread, if there is one. */
 	bool has_thread;
-	size_t thread;
+	size_t thread, appeared; /* and how many have appeared */
 
 	struct script_cache *cache; /* of rows: script_cache.h; NULL: none are kept */
 	size_t like;		    /* its code: as of this stream, */
@@ -257,6 +257,9 @@ void script_free_lines(struct script *s);
 void script_begin_json(void *view);
 void script_begin_tsv(void *view);
 void script_end_json(void *view);
+/* Puts the moments for which the recording was kept, if they are of this thread, or of none. */
+void script_put_hits(struct script *s);
+
 void script_event_text(void *view, const void *event);
 void script_event_json(void *view, const void *event);
 void script_event_tsv(void *view, const void *event);

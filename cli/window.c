@@ -25,6 +25,7 @@ enum moment_kind {
 	MOMENT_BEFORE_END,  /* before the last one */
 	MOMENT_SHARE,	    /* billionths of the time between them */
 	MOMENT_INSTRUCTION, /* number of an instruction */
+	MOMENT_HIT,	    /* for which the recording was kept */
 };
 
 struct moment {
@@ -103,6 +104,10 @@ static bool read_moment(const char *text, struct moment *moment)
 {
 	const char *end;
 
+	if (!strcmp(text, "hit")) {
+		moment->kind = MOMENT_HIT;
+		return true;
+	}
 	if (*text == '@') {
 		moment->kind = MOMENT_INSTRUCTION;
 		return read_number(text + 1, &moment->value);
@@ -127,7 +132,7 @@ static int refuse(const struct command *command, const char *option, const char 
 	return fail_usage(command,
 			  "--%s=%s: it takes a time in seconds as --time prints it (12.345), "
 			  "+SECONDS from the beginning, -SECONDS before the end, a percentage "
-			  "(25%%), or an instruction (@123456)%s",
+			  "(25%%), an instruction (@123456), or \"hit\"%s",
 			  option, text,
 			  strcmp(option, "around") ? "" : "; and after a comma how much around it");
 }
@@ -259,6 +264,52 @@ static int check_span(const struct command *command, const struct input *input,
 	return EXIT_OK;
 }
 
+/* Replaces "hit" by its time. */
+static int set_hit(const struct command *command, const struct ptah_session *session,
+		   struct wanted *w)
+{
+	struct ptah_hit hit = {.size = sizeof(hit)};
+
+	if (w->since.kind != MOMENT_HIT && w->until.kind != MOMENT_HIT)
+		return EXIT_OK;
+	if (ptah_session_hit(session, 0, &hit) < 0 || !hit.time)
+		return fail(command,
+			    "--%s=hit: the recording has no hit with a time; 'ptah live --watch' "
+			    "saves such",
+			    w->option);
+	if (w->since.kind == MOMENT_HIT)
+		w->since =
+		    (struct moment){MOMENT_TIME, w->half || !hit.since ? hit.time : hit.since};
+	if (w->until.kind == MOMENT_HIT)
+		w->until = (struct moment){MOMENT_TIME, hit.time};
+	return EXIT_OK;
+}
+
+/* Without options, commands that show what was executed begin where the hit does. */
+static void set_usual(const struct input *input, struct ptah_session *session)
+{
+	struct ptah_hit hit = {.size = sizeof(hit)};
+	struct span span = {0};
+	size_t without = 0;
+	struct ptah_window window = {
+	    .size = sizeof(window), .until = UINT64_MAX, .last = UINT64_MAX};
+	char a[32];
+
+	if (!input->from_hit || ptah_session_hit(session, 0, &hit) < 0)
+		return;
+	if (!input->quiet)
+		print_clean("note: ", "kept because of: %s", hit.text);
+	if (!hit.since || !ptah_session_time(session, 1))
+		return;
+	find_span(input, session, &span, &without);
+	if (!span.known || hit.since <= span.first || hit.since > span.last)
+		return;
+	window.since = ptah_session_tsc(session, hit.since, true);
+	if (ptah_session_set_window(session, &window) >= 0 && !input->quiet)
+		print_clean("note: ", "it begins there, at %s; --since=0%% shows what was before",
+			    put_seconds(hit.since, a));
+}
+
 static int set_times(const struct command *command, const struct input *input,
 		     const struct wanted *w, struct ptah_session *session,
 		     struct ptah_window *window)
@@ -328,7 +379,12 @@ int window_set(const struct command *command, const struct input *input,
 	struct wanted w = {.option = NULL};
 	int status = window_is_wanted(input) ? read_options(command, input, &w) : EXIT_OK;
 
+	if (!w.option && !status)
+		set_usual(input, session);
 	if (status || !w.option)
+		return status;
+	status = set_hit(command, session, &w);
+	if (status)
 		return status;
 	status = w.since.kind == MOMENT_INSTRUCTION || w.until.kind == MOMENT_INSTRUCTION
 		     ? set_numbers(command, input, &w, session, &window)

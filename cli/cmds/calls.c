@@ -197,7 +197,7 @@ static const struct renderer renderers[FORMAT_MAX] = {
 
 static int run(int argc, char **argv)
 {
-	struct calls_options o = {.input.limit = 20};
+	struct calls_options o = {.input = {.limit = 20, .from_hit = true}};
 	struct calls_view v = {.options = &o};
 	char *one[1];
 	int status, first = options_parse(&command_calls, argc, argv, &o, &status);

@@ -389,6 +389,7 @@ int script_read_stream(struct script *s, size_t stream, struct progress *progres
 	int status;
 
 	script_follow_stream(s, stream);
+	script_put_hits(s);
 	status = s->jobs ? script_read_with_jobs(s, stream) : read_alone(s, stream, progress);
 	progress_next(progress, s->info.bytes);
 	return status;
@@ -471,6 +472,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
+	o.input.from_hit = !o.last;
 	status = choose(&s, &o);
 	if (!status)
 		status = input_open(&command_script, &o.input, argc - first, argv + first, true,

@@ -200,7 +200,7 @@ struct ptah_live_config {
 	 * 1 GiB. When more comes, the session fails with PTAH_E_LIMIT.
 	 */
 	uint64_t memory;
-	/* Gets every piece too, before the live session does; or NULL. Not what is fed. See
+	/* Gets every piece too, also of what is fed, before the live session does; or NULL. See
 	 * ptah_live_file_new(). */
 	const struct ptah_record_sink *tee;
 

@@ -69,6 +69,38 @@ static struct live_tail *tail_of(struct live_feed *f)
 	return &tails[f->tail_count++];
 }
 
+static int tell(struct ptah_live *live, const struct ptah_record_piece *piece)
+{
+	const struct ptah_record_sink *tee = live->config.tee;
+	const int status = tee && tee->take ? tee->take(tee->context, piece) : 0;
+
+	return status < 0 ? live_fail(live, status, "the sink beside it failed") : 0;
+}
+
+static int give_record(struct ptah_live *live, const uint8_t *bytes, size_t size)
+{
+	const struct ptah_record_piece piece = {
+	    .kind = PTAH_RECORD_PIECE_RECORD, .bytes = bytes, .size = size};
+	const int status = tell(live, &piece);
+
+	return status < 0 ? status : live_put_record(live, bytes, size);
+}
+
+static int give_trace(struct ptah_live *live, uint32_t stream, int32_t tid, int32_t cpu,
+		      uint64_t offset, const uint8_t *bytes, size_t size)
+{
+	const struct ptah_record_piece piece = {.kind = PTAH_RECORD_PIECE_TRACE,
+						.stream = stream,
+						.tid = tid,
+						.cpu = cpu,
+						.offset = offset,
+						.bytes = bytes,
+						.size = size};
+	const int status = size ? tell(live, &piece) : 0;
+
+	return status < 0 ? status : live_put_trace(live, stream, tid, cpu, offset, bytes, size);
+}
+
 /* Puts the zeros that were held back, up to the offset `before`. */
 static int put_tail(struct ptah_live *live, struct live_tail *t, uint64_t before)
 {
@@ -81,7 +113,7 @@ static int put_tail(struct ptah_live *live, struct live_tail *t, uint64_t before
 		n = before > t->offset ? (unsigned)(before - t->offset) : 0;
 	t->n = 0;
 	t->offset += n;
-	return n ? live_put_trace(live, t->stream, t->tid, t->cpu, t->offset - n, zeros, n) : 0;
+	return n ? give_trace(live, t->stream, t->tid, t->cpu, t->offset - n, zeros, n) : 0;
 }
 
 /* A thread begins or ends: all trace before that has come. */
@@ -130,8 +162,7 @@ static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes
 	if (!t->n || t->offset + t->n != at || zeros < n) {
 		status = put_tail(live, t, at);
 		if (status >= 0)
-			status =
-			    live_put_trace(live, f->stream, f->tid, f->cpu, at, bytes, n - zeros);
+			status = give_trace(live, f->stream, f->tid, f->cpu, at, bytes, n - zeros);
 		t->offset = at + (n - zeros);
 	}
 	t->n += zeros;
@@ -169,7 +200,7 @@ static int end_record(struct ptah_live *live, struct live_feed *f)
 	if (type == PERFDATA_AUXTRACE)
 		status = begin_trace(live, f);
 	else
-		status = live_put_record(live, f->record, f->n);
+		status = give_record(live, f->record, f->n);
 	if (type == PERFDATA_HEADER_TRACING_DATA && f->n >= 12)
 		f->skip = (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
 	f->n = 0;

@@ -122,6 +122,37 @@ static void put_notes(struct json *j, struct view_model *m)
 	json_end_array(j);
 }
 
+/* On the axis of time. */
+static uint64_t on_axis(const struct view_model *m, uint64_t time)
+{
+	return time > m->begin ? time - m->begin : 0;
+}
+
+/* The moments for which the recording was kept: the page begins there. */
+static void put_hits(struct json *j, struct view_model *m)
+{
+	const struct ptah_session *session = m->config.recordings[VIEW_SHOWN].session;
+	struct ptah_hit hit = {.size = sizeof(hit)};
+	struct view_thread *t;
+
+	json_array(j, "hits");
+	for (size_t i = 0; ptah_session_hit(session, i, &hit) >= 0; i++) {
+		json_object(j, NULL, true);
+		json_string(j, "text", hit.text);
+		if (m->has_time && hit.time) {
+			json_number(j, "since", on_axis(m, hit.since ? hit.since : hit.time));
+			json_number(j, "time", on_axis(m, hit.time));
+		}
+		for (size_t k = 0; (t = view_thread_get(m, k)); k++)
+			if (t->info.tid == (hit.tid > 0 ? hit.tid : hit.pid)) {
+				json_number(j, "thread", t->info.number);
+				break;
+			}
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 /* How far the reading has come, from 0 to 1: of all calls, and of the trees after that. */
 static double progress(struct view_model *m)
 {
@@ -175,6 +206,7 @@ int view_answer_info(struct view_model *m, const struct view_query *query, struc
 	json_number(j, "errors", sums.errors);
 	json_number(j, "losses", sums.losses);
 	json_end_object(j);
+	put_hits(j, m);
 	put_notes(j, m);
 	json_real(j, "progress", done ? 1 : progress(m));
 	json_bool(j, "calls_complete", calls_read);

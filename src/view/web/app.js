@@ -360,6 +360,19 @@ Ptah.colour = function (id) {
 		return read;
 	}
 
+	// Without a place in the address, the page begins at the moment for which the recording was kept.
+	function showHit() {
+		const hit = (Ptah.info.hits || []).find(function (h) { return h.time !== undefined; });
+		if (!hit || location.hash.length > 1)
+			return;
+		const room = Math.max((hit.time - hit.since) * 0.2, 1000);
+		state.axis = "time";
+		state.from = hit.since;
+		state.to = hit.time;
+		state.zoom = [Math.max(0, hit.since - room), hit.time + room];
+		state.thread = hit.thread === undefined ? null : hit.thread;
+	}
+
 	// ---- Selection ----
 
 	// Changes the selection and reports it. Without from and to it keeps the part; an axis that
@@ -565,7 +578,8 @@ Ptah.colour = function (id) {
 		const percent = Math.round(100 * (info.progress || 0));
 		bar.setAttribute("aria-valuenow", percent);
 		$("progress-bar").style.width = percent + "%";
-		const notes = (info.notes || []), button = $("notes-button");
+		const hits = (info.hits || []).map(function (h) { return "kept because of: " + h.text; });
+		const notes = hits.concat(info.notes || []), button = $("notes-button");
 		const losses = (info.totals && (info.totals.losses || info.totals.errors)) || 0;
 		button.hidden = !notes.length;
 		button.textContent = (losses ? "\u26a0 " : "") + notes.length +
@@ -707,6 +721,7 @@ Ptah.colour = function (id) {
 		Object.assign(state, readAddress());
 		if (!info.axes.includes(state.axis))
 			state.axis = firstAxis();
+		showHit();
 		if (!(state.view && Ptah.open(state.view)) && available.length)
 			Ptah.open(available[0].id);
 		addEventListener("hashchange", function () {

@@ -1,0 +1,184 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ptah live --watch: each hit that the program's source has, and no other; what is saved of it, and
+# where other commands begin in that; requests by --control and SIGUSR2; how it ends.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need qemu-x86_64
+
+recorders=qemu
+"$PTAH" record --dry-run --recorder=native -- true >/dev/null 2>&1 && recorders="qemu native"
+
+cat >watched.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile unsigned sum;
+
+__attribute__((noinline)) void fail(void)
+{
+	sum++;
+}
+
+__attribute__((noinline)) void work(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		sum += i;
+}
+
+/* Does not return. */
+__attribute__((noinline)) void stuck(void)
+{
+	for (;;)
+		getppid();
+}
+
+/* A child that calls fail(), and ends in one of three ways. */
+static void child(int i)
+{
+	if (fork())
+		return;
+	fail();
+	if (i == 1)
+		abort();
+	_exit(i == 2 ? 3 : 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	for (unsigned i = 0; !*what && i < 12; i++) {
+		work(i % 4 == 3 ? 100000 : 100);
+		if (i % 6 == 5)
+			fail();
+	}
+	for (unsigned i = 0; !strcmp(what, "often") && i < 250; i++)
+		fail();
+	for (unsigned i = 0; !strcmp(what, "long") && i < 3000000; i++)
+		work(i % 7);
+	if (!strcmp(what, "long"))
+		fail();
+	for (int i = 0; !strcmp(what, "children") && i < 3; i++)
+		child(i);
+	while (!strcmp(what, "children") && wait(NULL) > 0)
+		;
+	if (!strcmp(what, "stuck") || !strcmp(what, "ready")) {
+		puts(what);
+		fflush(stdout);
+		stuck();
+	}
+	return 0;
+}
+END
+"$CC" -O1 -g -o watched watched.c
+
+# hits N TEXT: so many of the lines in out say this
+hits() {
+	[ "$(grep -c "^hit [0-9]*: $2" out)" -eq "$1" ] || fail "$recorder: not $1 times '$2': $(cat out)"
+}
+
+# decodes FILE [PATTERN]: without an error, and its rows of calls begin with the hit, and the call
+decodes() {
+	"$PTAH" report -i "$1" --format=json >report.json 2>err || fail "report $1: $(cat err)"
+	grep -q '"errors": 0' report.json || fail "$1: $(grep '"errors"' report.json)"
+	"$PTAH" script -i "$1" --calls >rows 2>err || fail "script $1: $(cat err)"
+	grep -q 'kept because of' err || fail "$1: $(cat err)"
+	head -n 1 rows | grep -q '# hit: ' || fail "$1 does not begin with the hit: $(head -n 3 rows)"
+	[ -z "${2-}" ] || grep -q "$2" rows || fail "$1 has no '$2': $(head -n 30 rows)"
+}
+
+for recorder in $recorders; do
+	rm -f hit-*
+	live="$PTAH live -n 1 --recorder=$recorder"
+
+	# Every one that there is; each is in a file of its own, with the call in it.
+	expect 0 $live --watch='work@./watched > 100000 instructions' --watch='enter fail@watched' \
+		--watch='work > 100000000 instructions' --watch='exit = 0' --watch='exit != 0' \
+		-- ./watched
+	hits 3 'work@./watched > 100000 instructions: [0-9]* instructions'
+	hits 2 'enter fail'
+	hits 1 'exit = 0: process [0-9]* exited with 0'
+	hits 6 ''
+	for n in 1 2 3 4 5 6; do
+		grep -q "in hit-$n.data" out || fail "no hit-$n.data: $(cat out)"
+		decodes hit-$n.data 'work (watched)'
+	done
+
+	# A call that does not return. The first hit ends the recording, and the program.
+	expect 0 $live --watch='stuck > 30ms' --hits=1 --on-hit=save:%n-%p.data \
+		--on-hit='printf "%s\n" >>names' --format=json -- ./watched stuck
+	grep -q '"hit": 1, "text": "stuck > 30ms: [0-9.]* ms, so far"' out || fail "$(cat out)"
+	decodes 1-*.data 'getppid'
+	"$PTAH" script -i 1-*.data --calls --since=hit --until=hit >rows 2>err || fail "$(cat err)"
+	"$PTAH" calls -i 1-*.data >rows 2>err || fail "$(cat err)"
+	grep -q getppid rows || fail "calls: $(cat rows)"
+	[ "$(cat names)" = "$(ls 1-*.data)" ] || fail "the command was run with $(cat names)"
+	rm -f 1-*.data names
+
+	# The end alone: less than a tenth of the trace, and yet at least as much as is wanted.
+	expect 0 $live --watch='enter fail' --keep=64K -o all.data -- ./watched long
+	hits 1 'enter fail'
+	decodes hit-1.data 'work (watched)'
+	all=$(wc -c <all.data) kept=$(wc -c <hit-1.data)
+	[ "$kept" -gt 65536 ] && [ "$kept" -lt $((all / 2)) ] || fail "$kept bytes of $all are kept"
+
+	# Of each process that ends, and of that process alone.
+	expect 0 $live --watch='signal ABRT' --watch='exit = 3' -- ./watched children
+	hits 1 'signal ABRT: signal 6 ended process'
+	hits 1 'exit = 3: process [0-9]* exited with 3'
+	for n in 1 2; do
+		pid=$(sed -n "s/^hit $n: .*process \([0-9]*\).*/\1/p" out)
+		decodes hit-$n.data 'call  *[0-9a-f]* fail'
+		[ "$(cut -d' ' -f2 rows | sort -u)" = "$pid" ] || fail "$(cut -d' ' -f2 rows | sort -u), not $pid"
+	done
+
+	# As many as a disk can take.
+	rm -f hit-*
+	expect 0 $live --watch='enter fail' -- ./watched often
+	hits 100 'enter fail'
+	[ "$(ls hit-*.data | wc -l)" -eq 100 ] || fail "$(ls hit-*.data | wc -l) files"
+	grep -q '150 more hits were not saved' err || fail "$(cat err)"
+	expect 0 $live --watch='enter fail' --hits=120 -- ./watched often
+	hits 120 'enter fail'
+done
+
+# On request: a line of the fifo, and a signal.
+mkfifo commands ready
+"$PTAH" live -n 1 --recorder=qemu --control=fifo:commands --hits=2 --command-output=ready \
+	-- ./watched ready >out 2>err &
+live=$!
+read -r line <ready && [ "$line" = ready ] || fail "the program said '$line'"
+echo 'hit it was slow' >commands
+while ! grep -q '^hit 1: hit it was slow' out; do
+	kill -0 $live 2>/dev/null || fail "$(cat out err)"
+done
+kill -USR2 $live
+wait $live || fail "it ended with $?: $(cat out err)"
+grep -q '^hit 2: SIGUSR2' out || fail "$(cat out)"
+decodes hit-1.data getppid
+decodes hit-2.data getppid
+
+# What comes through a pipe.
+expect 0 "$PTAH" live -n 1 --recorder=qemu -o piped.data -- ./watched
+expect 0 sh -c "cat piped.data | '$PTAH' live -n 1 -i - --watch='enter fail' --watch='work > 100000 instructions'"
+recorder='a pipe'
+hits 2 'enter fail'
+hits 3 'work'
+decodes hit-1.data
+
+# Nothing is left half-written, and the recording goes on.
+expect 0 "$PTAH" live -n 1 --recorder=qemu --watch='enter fail' --on-hit=save:nowhere/%n.data -- ./watched
+grep -q 'nowhere/1.data' err || fail "$(cat err)"
+
+# What makes no sense is refused before anything runs.
+for options in --watch=nothing '--watch=f > 2' --keep=long --keep=0 --on-hit=save: --on-hit=save:x.data \
+	'--on-hit=save:a%n --on-hit=save:b%n'; do
+	# shellcheck disable=SC2086 # two of them are words
+	case $options in --on-hit=*--*) set -- $options ;; *) set -- "$options" ;; esac
+	expect 2 "$PTAH" live "$@" -- touch ran
+	[ ! -e ran ] || fail "$options: the command was run"
+done
+expect 2 "$PTAH" live --watch='signal' -i nothing
