@@ -2,6 +2,9 @@
 /* Shows what a live session measures on a terminal, by ncurses, and obeys keys. */
 #include "live_screen.h"
 
+#include "live_annotate.h"
+#include "progress.h"
+
 #include "output/pretty.h"
 
 /* As functions: some macros of curses.h compare unsigned numbers with 0. */
@@ -46,6 +49,10 @@ struct live_screen {
 	/* The function of SCREEN_DETAILS. */
 	const char *name, *path;
 	uint64_t place;
+	/* Its listing, when it was made, and how long that took; its first line that is shown. */
+	char *listing;
+	double listed, listing_took;
+	size_t line;
 	size_t *shown; /* indices of the rows that pass the filter */
 	size_t shown_count;
 };
@@ -213,7 +220,7 @@ static void put_keys(void)
 {
 	attron(A_REVERSE);
 	put(LINES - 1, 0, "%-*s", COLS,
-	    "q quit  space pause  s sort  / filter  t threads  enter details  h help");
+	    "q quit  space pause  s sort  / filter  t threads  enter its code  h help");
 	attroff(A_REVERSE);
 }
 
@@ -348,6 +355,48 @@ static void put_calls(const struct live_row *row, const struct live_measure *m, 
 		    "  (-e intel_pt/mtc,cyc/u records finer times, where the recorder can)");
 }
 
+/* Makes the listing again, if that takes not more than a tenth of the time. */
+static void list_code(struct live_screen *s, const struct live_row *row)
+{
+	const double begin = now();
+	char *text;
+
+	if (s->listing && begin - s->listed < 10 * s->listing_took + 0.5)
+		return;
+	if (live_annotate(s->view, row, (unsigned)COLS, &text) < 0)
+		text = NULL;
+	if (text) {
+		free(s->listing);
+		s->listing = text;
+	}
+	s->listed = now();
+	s->listing_took = s->listed - begin;
+}
+
+/* Shows the listing below the line `y`. */
+static void put_listing(struct live_screen *s, int y)
+{
+	const char *at = s->listing;
+	size_t count = 0, skip;
+
+	if (!at) {
+		put(y, 0, "its code has not been counted yet, or is not known");
+		return;
+	}
+	for (const char *p = at; (p = strchr(p, '\n')); p++)
+		count++;
+	if (s->line >= count)
+		s->line = count ? count - 1 : 0;
+	for (skip = s->line; skip && (at = strchr(at, '\n')); skip--)
+		at++;
+	for (; at && *at && y < LINES - 1; y++) {
+		const size_t n = strcspn(at, "\n");
+
+		put(y, 0, "%.*s", (int)(n < (size_t)COLS ? n : (size_t)COLS), at);
+		at += at[n] ? n + 1 : n;
+	}
+}
+
 static void draw_details(struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
@@ -367,7 +416,8 @@ static void draw_details(struct live_screen *s)
 	    pretty_number(row->instructions, a), share(row->instructions, m->instructions),
 	    pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
 	put_calls(row, m, HEAD + 3);
-	put(HEAD + 9, 0, "escape or enter: back");
+	list_code(s, row);
+	put_listing(s, HEAD + 9);
 }
 
 /* Help */
@@ -382,7 +432,8 @@ static void draw_help(void)
 	    "             escape shows all",
 	    "t            threads, or functions again",
 	    "up, down     choose a function (also j, k, page up, page down, home, end)",
-	    "enter        its figures",
+	    "enter        its figures, and its source code and instructions with how often they "
+	    "ran",
 	    "h, ?         this help, or back",
 	    "",
 	    "now          share of the instructions of the last interval",
@@ -439,11 +490,23 @@ static void type_filter(struct live_screen *s, int key)
 	s->selected = s->top = 0;
 }
 
+static void scroll_by(struct live_screen *s, ptrdiff_t n)
+{
+	if (n < 0)
+		s->line -= s->line < (size_t)-n ? s->line : (size_t)-n;
+	else
+		s->line += (size_t)n; /* put_listing() knows where it ends */
+}
+
 static void move_by(struct live_screen *s, ptrdiff_t n)
 {
 	const size_t count =
 	    s->mode == SCREEN_THREADS ? s->view->measure.thread_count : s->shown_count;
 
+	if (s->mode == SCREEN_DETAILS) {
+		scroll_by(s, n);
+		return;
+	}
 	if (n < 0)
 		s->selected -= s->selected < (size_t)-n ? s->selected : (size_t)-n;
 	else
@@ -473,6 +536,10 @@ static void open_selected(struct live_screen *s)
 	s->name = row->name;
 	s->path = row->path;
 	s->place = row->place;
+	free(s->listing);
+	s->listing = NULL;
+	s->listing_took = 0;
+	s->line = 0;
 	s->mode = SCREEN_DETAILS;
 }
 
@@ -496,7 +563,7 @@ static void move_to(struct live_screen *s, int key)
 		move_by(s, page);
 		break;
 	case KEY_HOME:
-		s->selected = 0;
+		move_by(s, -PTRDIFF_MAX / 2);
 		break;
 	case KEY_END:
 		move_by(s, PTRDIFF_MAX / 2);
@@ -629,6 +696,7 @@ void live_screen_free(struct live_screen *s)
 	if (s->in)
 		fclose(s->in);
 	out_abort(s->text);
+	free(s->listing);
 	free(s->shown);
 	free(s);
 }

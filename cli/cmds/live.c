@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah live: decodes what runs while it is recorded, as a screen or as lines. */
+#include "live_annotate.h"
 #include "live_hits.h"
 #include "live_screen.h"
 #include "live_view.h"
@@ -267,43 +268,22 @@ static void put_notes(const struct following *f)
 		fprintf(stderr, "note: and %zu more\n", n - MOST_NOTES);
 }
 
-struct counting {
-	struct ptah_counts *counts;
-	const struct ptah_session *session;
-};
-
-/* A callback of ptah_live_counts(). */
-static int add_profile(void *context, size_t stream, struct ptah_profile *profile)
-{
-	const struct counting *c = context;
-
-	return ptah_counts_add_stream(c->counts, c->session, stream, profile);
-}
-
 /* Saves the counts. Returns an exit code. */
 static int save_counts(struct following *f)
 {
-	struct counting c = {.session = ptah_live_session(f->view.live)};
-	struct names *names = NULL;
+	struct ptah_counts *counts = NULL;
 	struct out *save = f->save;
 	int status, code;
 
 	f->save = NULL;
 	if (!save)
 		return EXIT_OK;
-	status = ptah_counts_new(&c.counts);
-	if (status >= 0)
-		status = ptah_live_counts(f->view.live, add_profile, &c);
-	if (status >= 0)
-		status = input_names(&f->options->record.input, c.session, &names);
-	if (status >= 0)
-		status = ptah_counts_locate(c.counts, names_find_file, names);
-	names_free(names);
+	status = live_counts(&f->view, &counts);
 	if (status < 0)
 		out_abort(save);
 	code = status < 0 ? fail(&command_live, "%s", ptah_strerror(status))
-			  : counts_write(&command_live, c.counts, save, true);
-	ptah_counts_free(c.counts);
+			  : counts_write(&command_live, counts, save, true);
+	ptah_counts_free(counts);
 	return code;
 }
 
@@ -578,7 +558,7 @@ static int open_live(struct following *f)
 	char cache[4096];
 	struct ptah_live_config config = {
 	    .size = sizeof(config),
-	    .what = PTAH_LIVE_CALLS | (o->save ? PTAH_LIVE_COUNTS : 0),
+	    .what = PTAH_LIVE_CALLS | (o->save || f->screened ? PTAH_LIVE_COUNTS : 0),
 	    .session = {.size = sizeof(config.session),
 			.symfs = input->symfs,
 			.vmlinux = input->vmlinux,

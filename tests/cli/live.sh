@@ -244,7 +244,11 @@ int main(void)
 		spin();
 }
 END
-"${CC:-cc}" -O1 -o stubborn stubborn.c || fail "no program"
+"${CC:-cc}" -O1 -g -o stubborn stubborn.c || fail "no program"
+# The code of a function, with how often it ran.
+on_screen 110 40 ' spin' / 'filter: _' 'spin\n' 'filter: spin' '\n' \
+	'n \+= n / 3[^=]*[0-9],[0-9]{3} +[0-9.]+% .* mov ' '\n' 'calls/s  ' q -- sh session.sh ./stubborn
+equal "status of the screen's program: $(tail -n 40 out)" "$status" 0
 on_screen 100 24 ' spin' '\003' -- sh session.sh ./stubborn
 grep -q 'status 5' out || fail "Ctrl-C is not left to the command: $(tail -n 30 out)"
 
