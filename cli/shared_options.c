@@ -341,7 +341,9 @@ const struct option_def limit_options[] = {
 	"A time in seconds as `ptah script --time` and `perf script` print it (12.345678901); "    \
 	"+*LENGTH* after the first time in the trace or -*LENGTH* before the last one, in "        \
 	"seconds or with s, ms, us or ns; a percentage of the time between them (25%); or @*N*, "  \
-	"the block with the *N*-th instruction of each stream (from 0 on)"
+	"the block with the *N*-th instruction of each stream (from 0 on); or *hit*, the moment "  \
+	"for "                                                                                     \
+	"which `ptah live --watch` kept the recording"
 
 const struct option_def function_options[] = {
     {.name = "function",
@@ -360,7 +362,7 @@ const struct option_def window_options[] = {
      .kind = OPTION_TEXT,
      .at = offsetof(struct input, since),
      .arg = "TIME",
-     .help = "only from then on: seconds, +SECONDS, -SECONDS, 25% or instruction @N",
+     .help = "only from then on: seconds, +SECONDS, -SECONDS, 25%, instruction @N, hit",
      .man = "Only what ran from then on. " MOMENT ". What is before is not decoded: decoding "
 	    "begins at a PSB shortly before the window, over the memory as it was then. With "
 	    "@*N* the instructions before it are counted, which takes as long as `ptah stat`. "

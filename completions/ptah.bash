@@ -6,7 +6,7 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
+	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -68,8 +68,9 @@ _ptah_value() {
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--psb-period | record:--mmap-pages | record:-m | record:--buffer | \
 		record:--max-size | record:--delay | record:-D | record:--control | live:--every | live:--for | \
-		live:--limit | live:-n | live:--queue | live:--jobs | live:-j | live:--buffer | live:--event | \
-		live:-e | live:--filter | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
+		live:--limit | live:-n | live:--watch | live:--keep | live:--on-hit | live:--hits | \
+		live:--control | live:--queue | live:--jobs | live:-j | live:--buffer | live:--event | live:-e | \
+		live:--filter | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
 		live:--psb-period | report:--sort | report:-s | report:--percent-limit | report:--limit | \
 		report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | \
 		report:--cpuid-0x15 | report:--since | report:--until | report:--around | report:--function | \
