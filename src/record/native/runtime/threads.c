@@ -394,7 +394,7 @@ void process_reaped(struct context *c, const struct call *call, int64_t result)
 	int32_t status = 0;
 	struct ended {
 		int32_t signal, error, code, pad, pid, uid, status;
-	} ended; /* the beginning of siginfo_t, as waitid() fills it in */
+	} ended = {0}; /* the beginning of siginfo_t, as waitid() fills it in */
 
 	if (!place || result < 0 || (!by_id && !result))
 		return;
