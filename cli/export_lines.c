@@ -78,87 +78,100 @@ static void note_missing(const struct input *input, const struct source_coverage
 		    coverage->unnamed);
 }
 
+/* What writes coverage, and to where. */
+struct writing {
+	const struct command *command;
+	const struct export_options *options;
+	const struct export_format *format;
+	const struct ptah_counts *counts;
+	struct names *names;
+	struct out *out;
+};
+
 /* Writes the coverage of what the annotation has. Returns an exit code. */
-static int write_coverage(const struct export_options *options, const struct export_format *format,
-			  const struct annotation *annotation)
+static int write_coverage(const struct writing *w, const struct annotation *annotation)
 {
 	struct source_coverage *coverage;
-	struct out *out;
-	int problem = new_coverage(options, annotation, &coverage), status;
+	int problem = new_coverage(w->options, annotation, &coverage), status = 0;
 
 	if (problem < 0)
-		return fail(&command_export, "%s", ptah_strerror(problem));
-	note_missing(&options->input, coverage);
+		return fail(w->command, "%s", ptah_strerror(problem));
+	note_missing(&w->options->input, coverage);
 	if (!coverage->file_count && coverage->left_out)
-		status = fail(&command_export,
+		status = fail(w->command,
 			      "no source file is left by --include and --exclude: they match whole "
 			      "names, as */src/*.c does");
 	else if (!coverage->file_count)
-		status = fail(&command_export,
-			      "nothing that ran has debug information with lines (gcc -g)");
+		status =
+		    fail(w->command, "nothing that ran has debug information with lines (gcc -g)");
 	else
-		status = output_open(&command_export, &options->input, &out);
-	if (!status) {
-		problem = format->lines(out, coverage);
-		if (problem < 0) {
-			out_abort(out);
-			status = fail(&command_export, "%s", ptah_strerror(problem));
-		} else {
-			status = output_close(&command_export, out, 0);
-		}
-	}
+		problem = w->format->lines(w->out, coverage);
 	source_coverage_free(coverage);
-	return status;
+	return problem < 0 ? fail(w->command, "%s", ptah_strerror(problem)) : status;
 }
 
-static int write_lines(const struct export_options *options, const struct export_format *format,
-		       const struct ptah_counts *counts, struct names *names)
+static int write_lines(const struct writing *w)
 {
 	const struct annotation_config config = {
-	    .counts = counts, .names = names, .symfs = options->input.symfs};
+	    .counts = w->counts, .names = w->names, .symfs = w->options->input.symfs};
 	struct annotation *annotation;
 	const int problem = annotation_new(&config, &annotation);
 	int status;
 
 	if (problem < 0)
-		return fail(&command_export, "%s", ptah_strerror(problem));
-	status = write_coverage(options, format, annotation);
+		return fail(w->command, "%s", ptah_strerror(problem));
+	status = write_coverage(w, annotation);
 	annotation_free(annotation);
 	return status;
 }
 
-static int write_blocks(const struct export_options *options, const struct export_format *format,
-			const struct ptah_counts *counts, struct names *names)
+static int write_blocks(const struct writing *w)
 {
+	const struct input *input = &w->options->input;
 	struct ptah_counts_process p;
 	struct drcov *drcov;
-	struct out *out;
-	int problem = drcov_new(names, options->input.symfs, &drcov), status;
+	int problem = drcov_new(w->names, input->symfs, &drcov);
 
-	for (size_t i = 0; problem >= 0 && ptah_counts_process(counts, i, &p); i++)
+	for (size_t i = 0; problem >= 0 && ptah_counts_process(w->counts, i, &p); i++)
 		for (size_t k = 0; k < p.block_count && problem >= 0; k++)
 			problem = drcov_add(drcov, (int32_t)i, p.blocks[k].ip, p.blocks[k].end);
-	if (problem < 0) {
-		drcov_free(drcov);
-		return fail(&command_export, "%s", ptah_strerror(problem));
-	}
-	status = output_open(&command_export, &options->input, &out);
-	if (!status) {
-		format->blocks(drcov, out);
-		status = output_close(&command_export, out, 0);
-		if (drcov_left_out(drcov) && !options->input.quiet)
+	if (problem >= 0) {
+		w->format->blocks(drcov, w->out);
+		if (drcov_left_out(drcov) && !input->quiet)
 			print_clean("note: ", "%zu blocks lie in no file: they are left out",
 				    drcov_left_out(drcov));
 	}
 	drcov_free(drcov);
+	return problem < 0 ? fail(w->command, "%s", ptah_strerror(problem)) : 0;
+}
+
+int export_write_counts(const struct command *command, const struct export_options *options,
+			const struct export_format *format, const struct ptah_counts *counts,
+			struct names *names, struct out *out)
+{
+	const struct writing w = {command, options, format, counts, names, out};
+
+	return format->source == EXPORT_LINES ? write_lines(&w) : write_blocks(&w);
+}
+
+/* Writes the output of --output. Returns an exit code. */
+static int write_output(const struct export_options *options, const struct export_format *format,
+			const struct ptah_counts *counts, struct names *names)
+{
+	struct out *out;
+	int status = output_open(&command_export, &options->input, &out);
+
+	if (status)
+		return status;
+	status = export_write_counts(&command_export, options, format, counts, names, out);
+	if (!status)
+		return output_close(&command_export, out, 0);
+	out_abort(out); /* no incomplete file is left */
 	return status;
 }
 
-static int export_counts(struct export_options *options, const struct export_format *format,
-			 int argc, char **argv,
-			 int (*write)(const struct export_options *options,
-				      const struct export_format *format,
-				      const struct ptah_counts *counts, struct names *names))
+int export_counts(struct export_options *options, const struct export_format *format, int argc,
+		  char **argv)
 {
 	struct input *input = &options->input;
 	struct names_kernel kernel = {0};
@@ -181,22 +194,10 @@ static int export_counts(struct export_options *options, const struct export_for
 	else if (interrupted())
 		status = EXIT_INTERRUPTED;
 	else
-		status = write(options, format, counts, names);
+		status = write_output(options, format, counts, names);
 	if (!status && ptah_counts_totals(counts, &totals) >= 0 && totals.errors)
 		status = fail_errors(&command_export, totals.errors);
 	names_free(names);
 	ptah_counts_free(counts);
 	return status;
-}
-
-int export_lines(struct export_options *options, const struct export_format *format, int argc,
-		 char **argv)
-{
-	return export_counts(options, format, argc, argv, write_lines);
-}
-
-int export_blocks(struct export_options *options, const struct export_format *format, int argc,
-		  char **argv)
-{
-	return export_counts(options, format, argc, argv, write_blocks);
 }

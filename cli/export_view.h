@@ -54,9 +54,15 @@ int export_costs(struct exporting *e);	  /* export_costs.c */
  */
 int export_addresses(struct export_options *options, const struct export_format *format, int argc,
 		     char **argv); /* export_addresses.c */
-int export_lines(struct export_options *options, const struct export_format *format, int argc,
-		 char **argv); /* export_lines.c */
-int export_blocks(struct export_options *options, const struct export_format *format, int argc,
-		  char **argv); /* the same */
+int export_counts(struct export_options *options, const struct export_format *format, int argc,
+		  char **argv); /* export_lines.c: of EXPORT_LINES and EXPORT_BLOCKS */
+
+/*
+ * Writes counts in one of the latter formats, for another command. `names` use the counts. The
+ * caller closes `out`. Returns an exit code.
+ */
+int export_write_counts(const struct command *command, const struct export_options *options,
+			const struct export_format *format, const struct ptah_counts *counts,
+			struct names *names, struct out *out);
 
 #endif

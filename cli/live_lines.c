@@ -98,6 +98,19 @@ static bool has_run(const struct live_row *row)
 
 /* JSON */
 
+static void put_coverage_json(const struct live_measure *m, struct json *j)
+{
+	json_object(j, "coverage", true);
+	json_number(j, "blocks", m->coverage.blocks);
+	json_number(j, "new_blocks", m->fresh.blocks);
+	json_number(j, "edges", m->coverage.edges);
+	json_number(j, "new_edges", m->fresh.edges);
+	json_number(j, "functions", m->coverage.functions);
+	json_number(j, "new_functions", m->fresh.functions);
+	json_real(j, "nothing_new_for", m->quiet);
+	json_end_object(j);
+}
+
 static void put_status_json(const struct live_view *v, struct json *j)
 {
 	const struct live_measure *m = &v->measure;
@@ -123,6 +136,8 @@ static void put_status_json(const struct live_view *v, struct json *j)
 	json_number(j, "losses", s->losses);
 	json_number(j, "errors", s->errors);
 	json_number(j, "overflows", s->overflows);
+	if (m->covers)
+		put_coverage_json(m, j);
 	json_string(j, "recorder", v->recorder);
 }
 
@@ -221,12 +236,26 @@ static void put_rates(const struct live_view *v, struct out *out)
 		out_format(out, "  %" PRIu64 " errors", s->errors - m->before.errors);
 }
 
+static void put_coverage(const struct live_measure *m, struct out *out)
+{
+	char a[PRETTY_NUMBER];
+
+	out_format(out, "  %s blocks", pretty_number(m->coverage.blocks, a));
+	out_format(out, " (+%s)", pretty_number(m->fresh.blocks, a));
+	out_format(out, "  %s edges", pretty_number(m->coverage.edges, a));
+	out_format(out, " (+%s)", pretty_number(m->fresh.edges, a));
+	out_format(out, "  %s functions", pretty_number(m->coverage.functions, a));
+	out_format(out, " (+%s)", pretty_number(m->fresh.functions, a));
+}
+
 static void put_line(const struct live_view *v, struct out *out)
 {
 	const struct live_measure *m = &v->measure;
 	char text[32];
 
 	put_rates(v, out);
+	if (m->covers)
+		put_coverage(m, out);
 	for (size_t i = 0; i < shown(v, IN_LINE); i++) {
 		const struct live_row *row = &m->rows[i];
 
@@ -258,6 +287,13 @@ static void put_head(const struct live_view *v, struct out *out)
 		out_format(out, " of %zu processes", s->processes);
 	out_format(out, ", %s of trace, lag at most %s\n", pretty_bytes(s->bytes, b),
 		   pretty_time(s->worst_lag, c));
+	if (v->measure.covers) {
+		out_format(out, "# reached: %s blocks",
+			   pretty_number(v->measure.coverage.blocks, a));
+		out_format(out, ", %s edges", pretty_number(v->measure.coverage.edges, a));
+		out_format(out, ", %s functions; nothing new in the last %.1f s\n",
+			   pretty_number(v->measure.coverage.functions, a), v->measure.quiet);
+	}
 	if (s->errors)
 		out_format(out, "# %" PRIu64 " decoding error%s: parts of the path are missing\n",
 			   s->errors, s->errors == 1 ? "" : "s");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Asks a live session at the end of each interval, and finds what is new since the last time. */
+#include "live_cover.h"
 #include "live_view.h"
 
 #include "progress.h"
@@ -272,9 +273,12 @@ int live_measure(struct live_view *v, bool final)
 	m->status.size = sizeof(m->status);
 	status = ptah_live_status(v->live, &m->status);
 	if (status >= 0)
+		status = live_cover_look(v->cover, true);
+	if (status >= 0)
 		status = ask(v);
 	if (status < 0)
 		return status;
+	live_cover_measure(v->cover, m, final);
 	find_new(v);
 	status = keep(v);
 	live_sort_rows(v);

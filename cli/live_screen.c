@@ -189,6 +189,15 @@ static void put_figures(const struct live_screen *s)
 	put_losses(s, 2, getcurx(stdscr));
 }
 
+static void put_coverage(const struct live_measure *m)
+{
+	put(3, getcurx(stdscr),
+	    "  reached: %" PRIu64 " blocks (+%" PRIu64 "), %" PRIu64 " edges (+%" PRIu64
+	    "), %" PRIu64 " functions (+%" PRIu64 ")",
+	    m->coverage.blocks, m->fresh.blocks, m->coverage.edges, m->fresh.edges,
+	    m->coverage.functions, m->fresh.functions);
+}
+
 static void put_head(struct live_screen *s)
 {
 	const struct live_view *v = s->view;
@@ -210,6 +219,8 @@ static void put_head(struct live_screen *s)
 		put(3, getcurx(stdscr), "  hit %" PRIu64 ": ", v->hits);
 		put_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
 	}
+	if (v->measure.covers)
+		put_coverage(&v->measure);
 	if (v->redirected) {
 		put(3, getcurx(stdscr), "  the command's output goes to ");
 		put_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);

@@ -35,6 +35,16 @@ struct live_options {
 	bool drop;
 	uint64_t queue, limit;
 	double interval, length; /* seconds; length 0: no end */
+	/* Coverage: live_cover.h */
+	const char *cover, *until;
+	bool per_process;
+	int cover_format; /* -1: not given, before live_cover_check() */
+	double stable;	  /* seconds; 0: no end */
+};
+
+/* How much was reached. */
+struct live_coverage {
+	uint64_t blocks, edges, functions;
 };
 
 /* A function of a file, in all processes that have it. */
@@ -77,15 +87,21 @@ struct live_measure {
 	size_t thread_count;
 	bool timed; /* TSC ticks can be told in nanoseconds */
 	bool final; /* everything is decoded; the interval is the whole time */
+	/* Coverage, if `covers`: in all, what was reached for the first time in this interval, and
+	 * for how many seconds nothing has been. */
+	bool covers;
+	struct live_coverage coverage, fresh;
+	double quiet;
 };
 
 struct live_view {
 	const struct live_options *options;
 	struct ptah_live *live;
-	struct names *names;	/* only demangles */
-	const char *recorder;	/* which and why; or what is read */
-	const char *command;	/* what is followed, for people */
-	const char *redirected; /* where the command's output goes; NULL: where it went */
+	struct live_cover *cover; /* NULL: no coverage */
+	struct names *names;	  /* only demangles */
+	const char *recorder;	  /* which and why; or what is read */
+	const char *command;	  /* what is followed, for people */
+	const char *redirected;	  /* where the command's output goes; NULL: where it went */
 	enum live_sort sort;
 	double started;
 	struct live_measure measure;

@@ -6,7 +6,7 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
+	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --cover= --cover-format= --per-process --until= --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -18,7 +18,7 @@ _ptah_options() {
 	asm) echo "--output= -o --help -h" ;;
 	profile) echo "--by= --save= --calls --shard= --limit= -n --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	merge) echo "--output= -o --partial --keep-processes --no-progress --quiet -q --help -h" ;;
-	cover) echo "--format= --map-size= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
+	cover) echo "--format= --map-size= --reached= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	export) echo "--to= --clock= --stubs --value= --by= --max-stack= --include= --exclude= --dso= -d --predictor --branches= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	inject) echo "--itrace --strip --output= -o --input= -i --jobs= -j --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
 	repack) echo "--retcomp --output= -o --input= -i --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
@@ -33,85 +33,85 @@ _ptah_options() {
 _ptah_value() {
 	case $1:$2 in
 	record:--output | record:-o | record:--symbols | record:--qemu | record:--plugin | live:--input | \
-		live:-i | live:--output | live:-o | live:--save | live:--command-output | live:--vmlinux | \
-		live:-k | live:--kallsyms | live:--qemu | live:--plugin | report:--input | report:-i | \
-		report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | report:--save-set | \
-		report:--vmlinux | report:-k | report:--kallsyms | report:--output | report:-o | view:--output | \
-		view:-o | view:--input | view:-i | view:--vmlinux | view:-k | view:--kallsyms | view:--pt | \
-		view:--raw | view:--elf | view:--pe | view:--pages | view:--save-set | annotate:--input | \
-		annotate:-i | annotate:--pt | annotate:--raw | annotate:--elf | annotate:--pe | annotate:--pages | \
-		annotate:--save-set | annotate:--vmlinux | annotate:-k | annotate:--kallsyms | annotate:--output | \
-		annotate:-o | calls:--input | calls:-i | calls:--pt | calls:--raw | calls:--elf | calls:--pe | \
-		calls:--pages | calls:--save-set | calls:--vmlinux | calls:-k | calls:--kallsyms | \
-		calls:--output | calls:-o | script:--input | script:-i | script:--pt | script:--raw | \
-		script:--elf | script:--pe | script:--pages | script:--save-set | script:--vmlinux | script:-k | \
-		script:--kallsyms | script:--output | script:-o | stat:--input | stat:-i | stat:--pt | \
-		stat:--raw | stat:--elf | stat:--pe | stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | \
-		stat:--kallsyms | stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | \
-		verify:--raw | verify:--elf | verify:--pe | verify:--pages | verify:--save-set | \
-		verify:--vmlinux | verify:-k | verify:--kallsyms | verify:--output | verify:-o | dump:--input | \
-		dump:-i | dump:--pt | dump:--raw | dump:--elf | dump:--pe | dump:--pages | dump:--save-set | \
-		dump:--vmlinux | dump:-k | dump:--kallsyms | dump:--output | dump:-o | asm:--output | asm:-o | \
-		profile:--save | profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | \
-		profile:--pe | profile:--pages | profile:--save-set | profile:--vmlinux | profile:-k | \
-		profile:--kallsyms | profile:--output | profile:-o | merge:--output | merge:-o | cover:--input | \
-		cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | cover:--pages | \
-		cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | cover:--output | cover:-o | \
-		export:--dso | export:-d | export:--input | export:-i | export:--pt | export:--raw | \
-		export:--elf | export:--pe | export:--pages | export:--save-set | export:--vmlinux | export:-k | \
-		export:--kallsyms | export:--output | export:-o | inject:--output | inject:-o | inject:--input | \
-		inject:-i | inject:--vmlinux | inject:-k | inject:--kallsyms | repack:--output | repack:-o | \
-		repack:--input | repack:-i | repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | \
-		diff:-k | diff:--kallsyms | diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | \
-		vm:--qemu | vm:--plugin) echo "file" ;;
+		live:-i | live:--output | live:-o | live:--save | live:--command-output | live:--cover | \
+		live:--vmlinux | live:-k | live:--kallsyms | live:--qemu | live:--plugin | report:--input | \
+		report:-i | report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | \
+		report:--save-set | report:--vmlinux | report:-k | report:--kallsyms | report:--output | \
+		report:-o | view:--output | view:-o | view:--input | view:-i | view:--vmlinux | view:-k | \
+		view:--kallsyms | view:--pt | view:--raw | view:--elf | view:--pe | view:--pages | \
+		view:--save-set | annotate:--input | annotate:-i | annotate:--pt | annotate:--raw | \
+		annotate:--elf | annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | \
+		annotate:-k | annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | \
+		calls:--pt | calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | \
+		calls:--vmlinux | calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | \
+		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
+		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
+		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
+		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
+		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
+		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
+		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
+		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
+		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
+		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
+		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
+		profile:-o | merge:--output | merge:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
+		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
+		cover:--kallsyms | cover:--output | cover:-o | export:--dso | export:-d | export:--input | \
+		export:-i | export:--pt | export:--raw | export:--elf | export:--pe | export:--pages | \
+		export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | export:--output | \
+		export:-o | inject:--output | inject:-o | inject:--input | inject:-i | inject:--vmlinux | \
+		inject:-k | inject:--kallsyms | repack:--output | repack:-o | repack:--input | repack:-i | \
+		repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | \
+		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--psb-period | record:--mmap-pages | record:-m | record:--buffer | \
 		record:--max-size | record:--delay | record:-D | record:--control | live:--every | live:--for | \
-		live:--limit | live:-n | live:--watch | live:--keep | live:--on-hit | live:--hits | \
-		live:--control | live:--queue | live:--jobs | live:-j | live:--buffer | live:--event | live:-e | \
-		live:--filter | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
-		live:--psb-period | report:--sort | report:-s | report:--percent-limit | report:--limit | \
-		report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | \
-		report:--cpuid-0x15 | report:--since | report:--until | report:--around | report:--function | \
-		report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | report:--processor | \
-		view:--max-size | view:--port | view:--prefix-strip | view:--pid | view:--tid | view:--comm | \
-		view:--cpu | view:-C | view:--processor | view:--since | view:--until | view:--around | \
-		view:--jobs | view:-j | view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | \
-		annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
-		annotate:--prefix-strip | annotate:--jobs | annotate:-j | annotate:--filter | \
-		annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | \
-		annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | \
-		annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | calls:--callees | \
-		calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | calls:-j | \
-		calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | calls:--since | \
-		calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | calls:--cpu | \
-		calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | script:--filter | \
-		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | script:--until | \
-		script:--around | script:--function | script:--pid | script:--tid | script:--comm | script:--cpu | \
-		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
-		stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | stat:--until | stat:--around | stat:--pid | \
-		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
-		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
-		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--since | dump:--until | dump:--around | dump:--jobs | dump:-j | dump:--filter | \
-		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
-		dump:--cpu | dump:-C | dump:--processor | profile:--shard | profile:--limit | profile:-n | \
-		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
-		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--function | \
-		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
-		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
-		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | \
-		cover:--around | cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | \
-		cover:-C | cover:--processor | export:--max-stack | export:--include | export:--exclude | \
-		export:--jobs | export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | \
-		export:--cpuid-0x15 | export:--since | export:--until | export:--around | export:--function | \
-		export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | \
-		inject:--jobs | inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | \
-		inject:--tid | inject:--comm | inject:--cpu | inject:-C | inject:--processor | repack:--pid | \
-		repack:--tid | repack:--comm | repack:--cpu | repack:-C | repack:--processor | diff:--ignore | \
-		diff:--fail-over | diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | \
-		diff:-j | diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		live:--limit | live:-n | live:--queue | live:--jobs | live:-j | live:--buffer | live:--until | \
+		live:--event | live:-e | live:--filter | live:--pid | live:-p | live:--tid | live:-t | \
+		live:--cpu | live:-C | live:--psb-period | report:--sort | report:-s | report:--percent-limit | \
+		report:--limit | report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | \
+		report:--nom-freq | report:--cpuid-0x15 | report:--since | report:--until | report:--around | \
+		report:--function | report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | \
+		report:--processor | view:--max-size | view:--port | view:--prefix-strip | view:--pid | \
+		view:--tid | view:--comm | view:--cpu | view:-C | view:--processor | view:--since | view:--until | \
+		view:--around | view:--jobs | view:-j | view:--filter | view:--mtc-freq | view:--nom-freq | \
+		view:--cpuid-0x15 | annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | \
+		annotate:--limit | annotate:-n | annotate:--prefix-strip | annotate:--jobs | annotate:-j | \
+		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
+		annotate:--since | annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | \
+		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | \
+		calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | \
+		calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | \
+		calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | \
+		calls:--cpu | calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | \
+		script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | \
+		script:--until | script:--around | script:--function | script:--pid | script:--tid | \
+		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
+		stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | \
+		stat:--until | stat:--around | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
+		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
+		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
+		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--since | dump:--until | \
+		dump:--around | dump:--jobs | dump:-j | dump:--filter | dump:--mtc-freq | dump:--nom-freq | \
+		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
+		dump:--processor | profile:--shard | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
+		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
+		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
+		cover:--map-size | cover:--reached | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
+		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
+		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
+		cover:--processor | export:--max-stack | export:--include | export:--exclude | export:--jobs | \
+		export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | export:--cpuid-0x15 | \
+		export:--since | export:--until | export:--around | export:--function | export:--pid | \
+		export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | inject:--jobs | \
+		inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | inject:--tid | \
+		inject:--comm | inject:--cpu | inject:-C | inject:--processor | repack:--pid | repack:--tid | \
+		repack:--comm | repack:--cpu | repack:-C | repack:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
 		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder | live:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
 	record:--clock | live:--clock) echo "words default insn host" ;;
@@ -119,6 +119,7 @@ _ptah_value() {
 		stat:--format | verify:--format | dump:--format | profile:--format | diff:--format | \
 		caps:--format) echo "words text json tsv" ;;
 	live:--sort) echo "words now total calls p99 max" ;;
+	live:--cover-format) echo "words edges blocks drcov bitmap lcov cobertura gcov processes" ;;
 	live:--symfs | report:--symfs | view:--source-path | view:--prefix | view:--symfs | \
 		annotate:--source-path | annotate:--prefix | annotate:--symfs | calls:--symfs | script:--symfs | \
 		stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | export:--symfs | \
@@ -134,7 +135,7 @@ _ptah_value() {
 	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
-	cover:--format) echo "words edges blocks drcov bitmap" ;;
+	cover:--format) echo "words edges blocks drcov bitmap processes" ;;
 	export:--to) echo "words help fxt perfetto chrome firefox folded svg speedscope pprof callgrind lcov cobertura gcov drcov bolt autofdo llvm-profgen sqlite" ;;
 	export:--clock) echo "words default time instructions" ;;
 	export:--branches) echo "words none calls all" ;;

@@ -71,6 +71,10 @@ complete -c ptah -n '__fish_seen_subcommand_from live' -l command-output -r -F -
 complete -c ptah -n '__fish_seen_subcommand_from live' -l clock -x -a 'default insn host' -d 'insn or host: what TSC counts (default: host)'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l no-inherit -d 'leave out children, and threads that begin later'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l buffer -x -d 'room for trace of each thread or processor (default: qemu 256K, others 4M)'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l cover -r -F -d 'write coverage at the end; the name says the format'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l cover-format -x -a 'edges blocks drcov bitmap lcov cobertura gcov processes' -d 'edges, blocks, drcov, bitmap, lcov, cobertura, gcov or processes'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l per-process -d 'with --cover: a table of which process reached what'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l until -x -d 'end when nothing new was reached for so long'
 complete -c ptah -n '__fish_seen_subcommand_from live' -s e -l event -x -d 'intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l filter -x -d 'trace only \'filter SYMBOL@FILE\' or START/SIZE@FILE; \'stop ...\' ends it there'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l recorder -x -a 'best hardware qemu ptrace vm module native' -d 'best, hardware, module, native, qemu, ptrace or vm (default: best)'
@@ -524,8 +528,9 @@ complete -c ptah -n '__fish_seen_subcommand_from merge' -s h -l help -d 'show th
 
 complete -c ptah -n __fish_use_subcommand -a cover -d 'what ran, for fuzzers and coverage tools'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -F
-complete -c ptah -n '__fish_seen_subcommand_from cover' -l format -x -a 'edges blocks drcov bitmap' -d 'edges, blocks, drcov or bitmap (default: edges)'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l format -x -a 'edges blocks drcov bitmap processes' -d 'edges, blocks, drcov, bitmap or processes (default: edges)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l map-size -x -d 'bytes of the bitmap, a power of two (default: 65536)'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l reached -x -d 'which processes reached a line or function; FILE is a table of them'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l debuginfod -d 'ask servers for debug files that are missing here'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-debuginfod -d 'ask no server, although DEBUGINFOD_URLS is set'

@@ -16,8 +16,8 @@ static const struct {
 			 int argc, char **argv);
 } drivers[EXPORT_SOURCE_MAX] = {
     [EXPORT_TIMELINE] = {.run = export_timeline},
-    [EXPORT_LINES] = {.run_files = export_lines},
-    [EXPORT_BLOCKS] = {.run_files = export_blocks},
+    [EXPORT_LINES] = {.run_files = export_counts},
+    [EXPORT_BLOCKS] = {.run_files = export_counts},
     [EXPORT_ADDRESSES] = {.run_files = export_addresses},
     [EXPORT_DATABASE] = {.run = export_database, .own_file = true},
     [EXPORT_TREE] = {.run = export_tree},

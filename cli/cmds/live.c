@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah live: decodes what runs while it is recorded, as a screen or as lines. */
 #include "live_annotate.h"
+#include "live_cover.h"
 #include "live_hits.h"
 #include "live_screen.h"
 #include "live_view.h"
@@ -42,6 +43,8 @@ struct following {
 	bool leaving;			 /* the screen, or who reads lines, has ended */
 	struct ptah_record_sink between; /* called between pieces of the recording */
 	bool screened;			 /* there is a screen, or will be */
+	int32_t pid;			 /* of the command; 0: none */
+	int wait_status;		 /* of it, -1: not known */
 	struct ptah_live_file *tee;
 	struct live_hits *hits; /* NULL: nothing is watched for */
 	struct control control;
@@ -181,7 +184,7 @@ static int show_hits(struct following *f, bool final)
 static int show(struct following *f)
 {
 	const double length = f->options->length;
-	int status = show_hits(f, false);
+	int status = show_hits(f, false), problem = 0;
 
 	f->looked = now();
 	if (status <= 0)
@@ -190,7 +193,11 @@ static int show(struct following *f)
 		f->leaving = true;
 	if (!f->leaving && f->looked >= f->next)
 		status = end_interval(f);
-	f->leaving |= !status || (length && f->looked - f->view.started >= length);
+	if (status >= 0)
+		problem = live_cover_look(f->view.cover, false);
+	status = problem < 0 ? problem : status;
+	f->leaving |= !status || (length && f->looked - f->view.started >= length) ||
+		      live_cover_is_stable(f->view.cover);
 	return status < 0 ? status : !f->leaving;
 }
 
@@ -213,6 +220,7 @@ static int take_piece(void *context, const struct ptah_record_piece *piece)
 
 	if (status >= 0 && f->hits)
 		status = live_hits_take(f->hits, piece);
+	live_cover_take_piece(f->view.cover, piece);
 	if (status >= 0 && f->view.started > 0 && !f->leaving && now() - f->looked > LEAST)
 		status = show(f);
 	return status < 0 ? status : 0;
@@ -240,9 +248,12 @@ static bool take_request(void *context, const char *why)
 static int look_at_recording(void *context, const struct ptah_recorder *r,
 			     const struct ptah_record_status *status)
 {
+	struct following *f = context;
+
 	(void)r;
-	(void)status;
-	return look(context);
+	if (status->pid)
+		f->pid = status->pid;
+	return look(f);
 }
 
 static const char *why(void *context)
@@ -304,7 +315,7 @@ static int end_tee(struct following *f)
 static int end(struct following *f, int status)
 {
 	struct ptah_live *live = f->view.live;
-	int code, saved, problem;
+	int code, saved, covered, problem;
 
 	f->leaving = true;
 	close_screen(f);
@@ -329,13 +340,16 @@ static int end(struct following *f, int status)
 		return fail(&command_live, "%s",
 			    *ptah_live_why(live) ? ptah_live_why(live) : ptah_strerror(problem));
 	saved = save_counts(f);
-	return code ? code : saved;
+	covered = live_cover_end(f->view.cover, f->pid, f->wait_status);
+	return code ? code : saved ? saved : covered;
 }
 
 static int end_recording(void *context, const struct ptah_record_status *result, int status)
 {
-	(void)result;
-	return end(context, status);
+	struct following *f = context;
+
+	f->wait_status = result->wait_status;
+	return end(f, status);
 }
 
 /* Recording */
@@ -548,7 +562,7 @@ static int check_options(struct live_options *o, char **argv)
 				  "-o -: standard output has the lines; name a file");
 	if (o->record.input.jobs > MOST_JOBS)
 		return fail_usage(&command_live, "--jobs: at most %d", MOST_JOBS);
-	return check_times(o);
+	return check_times(o) ? EXIT_USAGE : live_cover_check(o);
 }
 
 static int open_live(struct following *f)
@@ -558,7 +572,8 @@ static int open_live(struct following *f)
 	char cache[4096];
 	struct ptah_live_config config = {
 	    .size = sizeof(config),
-	    .what = PTAH_LIVE_CALLS | (o->save || f->screened ? PTAH_LIVE_COUNTS : 0),
+	    .what = PTAH_LIVE_CALLS |
+		    (o->save || f->screened || f->view.cover ? PTAH_LIVE_COUNTS : 0),
 	    .session = {.size = sizeof(config.session),
 			.symfs = input->symfs,
 			.vmlinux = input->vmlinux,
@@ -568,6 +583,9 @@ static int open_live(struct following *f)
 	    .policy = o->drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT,
 	    .queue = o->queue || o->drop ? o->queue : SMALL_QUEUE,
 	    .tee = &f->between,
+	    /* Counts that are saved must be kept. */
+	    .on_counts = f->view.cover && !o->save ? live_cover_take_counts : NULL,
+	    .context = f->view.cover,
 	};
 	int status;
 
@@ -580,7 +598,8 @@ static int open_live(struct following *f)
 
 	if (status >= 0)
 		status = input_names(input, NULL, &f->view.names);
-	return status < 0 ? fail(&command_live, "%s", ptah_strerror(status)) : EXIT_OK;
+	return status < 0 ? fail(&command_live, "%s", ptah_strerror(status))
+			  : live_cover_begin(f->view.cover, f->view.live);
 }
 
 /* Opens what is written. Returns an exit code. */
@@ -602,7 +621,7 @@ static int open_files(struct following *f)
 		return fail(&command_live, "%s", why.text);
 	return o->save && out_open(o->save, &f->save, &why) < 0
 		   ? fail(&command_live, "%s", why.text)
-		   : EXIT_OK;
+		   : live_cover_new(o, &f->view.cover);
 }
 
 static void close_files(struct following *f)
@@ -620,12 +639,14 @@ static int run(int argc, char **argv)
 {
 	struct live_options o = {.record = {.command = &command_live, .clock = PTAH_CLOCK_HOST},
 				 .format = -1,
-				 .limit = LIVE_NO_LIMIT};
+				 .limit = LIVE_NO_LIMIT,
+				 .cover_format = -1};
 	struct following f = {.options = &o,
 			      .view = {.options = &o},
 			      .saved = {-1, -1, -1},
 			      .lines = -1,
 			      .control = {.commands = -1, .acks = -1},
+			      .wait_status = -1,
 			      .command_output = -1};
 	int status, first = options_parse(&command_live, argc, argv, &o, &status);
 
@@ -646,6 +667,7 @@ static int run(int argc, char **argv)
 		status =
 		    o.record.input.path ? follow_input(&f) : follow_recording(&f, argv + first);
 	live_measure_free(&f.view);
+	live_cover_free(f.view.cover);
 	names_free(f.view.names);
 	ptah_live_free(f.view.live);
 	live_hits_free(f.hits);
@@ -665,7 +687,7 @@ const struct command command_live = {
 	"-i reads a recording that comes through a pipe. Nothing is written without -o. ptah\n"
 	"ends with COMMAND's exit status, as with ptah record.",
     .options =
-	(const struct option_def *const[]){live_options, record_event_options,
+	(const struct option_def *const[]){live_options, live_cover_options, record_event_options,
 					   record_target_options, live_input_options, names_options,
 					   record_simulated_options, help_options, NULL},
     .operand = COMPLETE_COMMAND,

@@ -215,6 +215,15 @@ struct ptah_live_config {
 			const struct ptah_item *items, size_t n);
 	int (*on_loss)(void *context, const struct ptah_live_loss *loss);
 	/*
+	 * With PTAH_LIVE_COUNTS: called when a stream has ended and is decoded, with what was
+	 * counted of it. A positive result: the caller has what it wanted, and the counts are
+	 * freed; ptah_live_counts() does not report them. They may be asked for once more, with
+	 * what came since, if the stream continues. 0: they are kept. The counts of streams that
+	 * last until ptah_live_finish() are for ptah_live_counts() alone.
+	 */
+	int (*on_counts)(void *context, const struct ptah_live_thread *thread,
+			 struct ptah_profile *profile);
+	/*
 	 * With PTAH_LIVE_CALLS: called for each hit of the watches, of which there are at most
 	 * PTAH_LIVE_WATCHES; they are copied. RATE hits once in each second. SIGNAL and EXIT are
 	 * the caller's to look at: see ptah_watch_ended().

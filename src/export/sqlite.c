@@ -429,7 +429,7 @@ static void free_writer(struct database_writer *w)
 int sqlite_export(struct export_database *db, struct ptah_message *why)
 {
 	struct database_writer w = {.db = db, .last_path = ROOT_PATH};
-	int status = sqlite_file_open(db->path, &w.file, why);
+	int status = sqlite_file_open(db->path, &sqlite_schema, &w.file, why);
 
 	if (status < 0)
 		return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The file of an SQLite export (sqlite_file.h), by SQLite's prepared statements. */
+/* A file of SQLite that is written once (sqlite_file.h), by SQLite's prepared statements. */
 #include "export/sqlite_file.h"
 
 #include "export/utf8.h"
@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 struct sqlite_file {
+	const struct sqlite_schema *schema;
 	sqlite3 *db;
 	char *path, *temporary;
-	sqlite3_stmt *insert[SQLITE_TABLES], *find_path;
+	sqlite3_stmt **insert; /* of each table */
+	sqlite3_stmt *find_path;
 	int error; /* SQLite's, the first one */
 	char *sentence;
 };
@@ -43,9 +45,9 @@ static void prepare(struct sqlite_file *f, const char *statement, sqlite3_stmt *
 					   prepared, NULL));
 }
 
-static void make_table(struct sqlite_file *f, enum sqlite_table i)
+static void make_table(struct sqlite_file *f, int i)
 {
-	const struct sqlite_table_def *t = &sqlite_tables[i];
+	const struct sqlite_table_def *t = &f->schema->tables[i];
 	char statement[2048];
 	int n;
 
@@ -89,16 +91,19 @@ static int make_file(struct sqlite_file *f)
 	return -1;
 }
 
-int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_message *why)
+int sqlite_file_open(const char *path, const struct sqlite_schema *schema,
+		     struct sqlite_file **file, struct ptah_message *why)
 {
 	struct sqlite_file *f = calloc(1, sizeof(*f));
 	struct stat st;
 
 	if (!f)
 		return PTAH_E_NOMEM;
+	f->schema = schema;
 	f->path = temporary_target(path);
-	if (!f->path) {
-		free(f);
+	f->insert = calloc((size_t)schema->count, sizeof(*f->insert));
+	if (!f->path || !f->insert) {
+		sqlite_file_abort(f);
 		return PTAH_E_NOMEM;
 	}
 	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
@@ -118,8 +123,8 @@ int sqlite_file_open(const char *path, struct sqlite_file **file, struct ptah_me
 				NULL));
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
 		execute(f, settings[i]);
-	for (int i = 0; i < SQLITE_TABLES; i++)
-		make_table(f, (enum sqlite_table)i);
+	for (int i = 0; i < schema->count; i++)
+		make_table(f, i);
 	if (f->error)
 		return give_up(f, why);
 	*file = f;
@@ -145,9 +150,10 @@ static void bind_text(struct sqlite_file *f, sqlite3_stmt *statement, int i, con
 		note(f, sqlite3_bind_text(statement, i, copy, -1, free));
 }
 
-void sqlite_file_add(struct sqlite_file *f, enum sqlite_table table, const char *kinds, ...)
+void sqlite_file_add(struct sqlite_file *f, int table, const char *kinds, ...)
 {
 	sqlite3_stmt *const insert = f->insert[table];
+	const void *bytes;
 	va_list values;
 	int i = 1;
 
@@ -159,13 +165,17 @@ void sqlite_file_add(struct sqlite_file *f, enum sqlite_table table, const char 
 			note(f, sqlite3_bind_int64(insert, i, va_arg(values, int64_t)));
 		else if (*kinds == 's')
 			bind_text(f, insert, i, va_arg(values, const char *));
-		else if (*kinds == '0')
+		else if (*kinds == 'b') {
+			bytes = va_arg(values, const void *);
+			note(f, sqlite3_bind_blob64(insert, i, bytes, va_arg(values, size_t),
+						    SQLITE_TRANSIENT));
+		} else if (*kinds == '0')
 			note(f, sqlite3_bind_int(insert, i, 0));
 		else
 			note(f, sqlite3_bind_null(insert, i));
 	}
 	va_end(values);
-	for (; i <= sqlite_tables[table].count; i++)
+	for (; i <= f->schema->tables[table].count; i++)
 		note(f, sqlite3_bind_null(insert, i));
 	step(f, insert);
 	sqlite3_reset(insert);
@@ -192,6 +202,16 @@ int64_t sqlite_file_find_path(struct sqlite_file *f, int64_t parent, int64_t sym
 	return id;
 }
 
+struct sqlite3 *sqlite_file_database(struct sqlite_file *f)
+{
+	return f->error ? NULL : f->db;
+}
+
+void sqlite_file_note(struct sqlite_file *f, int error)
+{
+	note(f, error);
+}
+
 bool sqlite_file_failed(const struct sqlite_file *f)
 {
 	return f->error;
@@ -199,18 +219,20 @@ bool sqlite_file_failed(const struct sqlite_file *f)
 
 static void close_database(struct sqlite_file *f)
 {
-	for (int i = 0; i < SQLITE_TABLES; i++)
+	for (int i = 0; f->insert && i < f->schema->count; i++) {
 		sqlite3_finalize(f->insert[i]);
+		f->insert[i] = NULL;
+	}
 	sqlite3_finalize(f->find_path);
 	note(f, sqlite3_close(f->db));
 	f->db = NULL;
-	memset(f->insert, 0, sizeof(f->insert));
 	f->find_path = NULL;
 }
 
 static void free_file(struct sqlite_file *f)
 {
 	free(f->sentence);
+	free(f->insert);
 	free(f->temporary);
 	free(f->path);
 	free(f);
@@ -220,10 +242,10 @@ int sqlite_file_close(struct sqlite_file *f, struct ptah_message *why)
 {
 	int status = 0;
 
-	for (size_t i = 0; sqlite_indexes[i]; i++)
-		execute(f, sqlite_indexes[i]);
-	for (size_t i = 0; sqlite_views[i]; i++)
-		execute(f, sqlite_views[i]);
+	for (size_t i = 0; f->schema->indexes[i]; i++)
+		execute(f, f->schema->indexes[i]);
+	for (size_t i = 0; f->schema->views[i]; i++)
+		execute(f, f->schema->views[i]);
 	execute(f, "COMMIT");
 	close_database(f);
 	if (f->error)

@@ -8,7 +8,7 @@
 
 #define ID "id integer NOT NULL PRIMARY KEY, "
 
-const struct sqlite_table_def sqlite_tables[SQLITE_TABLES] = {
+static const struct sqlite_table_def tables[SQLITE_TABLES] = {
     [SQLITE_SELECTED_EVENTS] = {"selected_events", ID "name varchar(80)", 2},
     [SQLITE_MACHINES] = {"machines", ID "pid integer, root_dir varchar(4096)", 3},
     [SQLITE_THREADS] = {"threads",
@@ -62,7 +62,7 @@ const struct sqlite_table_def sqlite_tables[SQLITE_TABLES] = {
 	"CASE WHEN cyc_count = 0 THEN 0.0 "                                                        \
 	"ELSE round(CAST(insn_count AS FLOAT) / cyc_count, 2) END AS IPC"
 
-const char *const sqlite_views[] = {
+static const char *const views[] = {
     /* Those of perf, by name and columns. */
     "CREATE VIEW machines_view AS SELECT id, pid, root_dir, CASE WHEN id = 0 THEN 'unknown' "
     "WHEN pid = -1 THEN 'host' ELSE 'guest' END AS host_or_guest FROM machines",
@@ -176,9 +176,16 @@ const char *const sqlite_views[] = {
     NULL,
 };
 
-const char *const sqlite_indexes[] = {
+static const char *const indexes[] = {
     "CREATE INDEX pcpid_idx ON calls (parent_call_path_id)",
     "CREATE INDEX pid_idx ON calls (parent_id)",
     "UPDATE comms SET has_calls = 1 WHERE id IN (SELECT DISTINCT comm_id FROM calls)",
     NULL,
+};
+
+const struct sqlite_schema sqlite_schema = {
+    .tables = tables,
+    .count = SQLITE_TABLES,
+    .indexes = indexes,
+    .views = views,
 };

@@ -103,17 +103,40 @@ static int shrink_counts(struct ptah_stream *s)
 	return 0;
 }
 
+/* Gives the counts to the caller. 1: it has taken them; 0, or an error. */
+static int give_counts(struct live_stream *ls)
+{
+	struct ptah_live *live = ls->live;
+	struct ptah_live_thread thread;
+	int status;
+
+	if (!live->config.on_counts)
+		return 0;
+	pthread_mutex_lock(&live->callback);
+	live_describe(ls, &thread);
+	status = live->config.on_counts(live->config.context, &thread, ls->counts->profile);
+	pthread_mutex_unlock(&live->callback);
+	return status > 0 ? 1 : status;
+}
+
 static int retire_counts(struct live_stream *ls, struct live_stream *heir)
 {
 	struct ptah_profile_totals totals;
-	int status = ptah_profile_totals(ls->counts->profile, &totals);
+	int status = ptah_profile_totals(ls->counts->profile, &totals), taken;
 
-	if (status < 0)
-		return status;
+	taken = status < 0 ? status : give_counts(ls);
+	if (taken < 0)
+		return taken;
 	if (!ls->live->config.what || !(ls->live->config.what & PTAH_LIVE_CALLS)) {
 		ls->instructions += totals.instructions - ls->inherited.instructions;
 		ls->errors += totals.errors - ls->inherited.errors;
 		ls->overflows += totals.overflows - ls->inherited.overflows;
+	}
+	if (taken) {
+		ls->inherited = (struct live_inherited){0};
+		ptah_stream_free(ls->counts);
+		ls->counts = NULL;
+		return 0;
 	}
 	if (!heir || !heir->counts)
 		return shrink_counts(ls->counts);
