@@ -70,7 +70,8 @@ struct live_cover {
 	size_t seen_count;
 	/* Figures at the last look and in the last measure. */
 	struct live_coverage now, before;
-	double looked, reached; /* the last look, and when it found something new */
+	double looked;	/* the last look */
+	double reached; /* the last that found something new; 0: none has */
 };
 
 /* Options */
@@ -221,7 +222,6 @@ int live_cover_begin(struct live_cover *c, struct ptah_live *live)
 	c->live = live;
 	c->rows.session = session;
 	c->rows.edges = c->format && c->format->cover != COVER_BLOCKS;
-	c->looked = c->reached = now();
 	status = input_names(&c->options->record.input, session, &c->names);
 	if (status >= 0 && kind_of(c) == KIND_TABLE) {
 		status = cover_table_open(c->options->cover, session, c->names, &c->table, &why);
@@ -390,7 +390,8 @@ int live_cover_look(struct live_cover *c, bool at_once)
 
 bool live_cover_is_stable(const struct live_cover *c)
 {
-	return c && c->options->stable > 0 && c->looked - c->reached >= c->options->stable;
+	return c && c->options->stable > 0 && c->reached > 0 &&
+	       c->looked - c->reached >= c->options->stable;
 }
 
 void live_cover_measure(struct live_cover *c, struct live_measure *m, bool final)
@@ -405,7 +406,7 @@ void live_cover_measure(struct live_cover *c, struct live_measure *m, bool final
 		m->fresh.edges -= c->before.edges;
 		m->fresh.functions -= c->before.functions;
 	}
-	m->quiet = c->looked - c->reached;
+	m->quiet = c->reached > 0 ? c->looked - c->reached : 0;
 	c->before = c->now;
 }
 

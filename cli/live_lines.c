@@ -291,8 +291,8 @@ static void put_head(const struct live_view *v, struct out *out)
 		out_format(out, "# reached: %s blocks",
 			   pretty_number(v->measure.coverage.blocks, a));
 		out_format(out, ", %s edges", pretty_number(v->measure.coverage.edges, a));
-		out_format(out, ", %s functions; nothing new in the last %.1f s\n",
-			   pretty_number(v->measure.coverage.functions, a), v->measure.quiet);
+		out_format(out, ", %s functions\n",
+			   pretty_number(v->measure.coverage.functions, a));
 	}
 	if (s->errors)
 		out_format(out, "# %" PRIu64 " decoding error%s: parts of the path are missing\n",
