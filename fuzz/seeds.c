@@ -946,6 +946,23 @@ static void make_counts(struct buffer *b)
 	put_size_and_checksum(b);
 }
 
+/* What a process reached, as a table of coverage has it (src/export/cover_blob.h): blocks 1, 4, 132
+ * and 133. The frame of Zstandard has one block, which is not compressed. */
+static void make_reached(struct buffer *b)
+{
+	static const char pairs[] = "\x01\x05\x03\x01\x80\x01\xff\x7f\x01\x02";
+
+	put_bytes(b, "\x28\xb5\x2f\xfd\x20", 5);
+	put_bytes(b, "\x0a\x51\x00\x00", 4); /* sizes: 10; 10, and it is the last block */
+	put_bytes(b, pairs, sizeof(pairs) - 1);
+}
+
+/* Which of 64 blocks each of five processes reached. */
+static void make_reached_sets(struct buffer *b)
+{
+	WORDS(b, 0xff, 0x0f, UINT64_MAX, 0x8000000000000001, 0);
+}
+
 static void put_buffer(struct buffer *b, void (*make)(struct buffer *b))
 {
 	static struct buffer part;
@@ -1354,6 +1371,8 @@ int main(int argc, char **argv)
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
 	    {"counts/calls", make_saved_calls},
+	    {"cover/reached", make_reached},
+	    {"cover/sets", make_reached_sets},
 	    {"shard/part", make_shard},
 	    {"engine/threads", make_play_of_threads},
 	    {"engine/by-msr", make_play_by_msr},

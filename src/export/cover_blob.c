@@ -83,7 +83,8 @@ int cover_blob_read(const void *blob, size_t size, uint32_t most, struct cover_r
 	int status = PTAH_E_BAD_FILE;
 
 	*reached = NULL;
-	if (content > COVER_BLOB_MAX) /* the values for "not known" and "bad", too */
+	/* The values for "not known" and "bad" are greater, too. */
+	if (content > COVER_BLOB_MAX || content > (uint64_t)most * 2 * LONGEST)
 		return PTAH_E_BAD_FILE;
 	pairs = malloc((size_t)content + 1);
 	list = calloc((size_t)content / LEAST_BYTES + 1, sizeof(*list));

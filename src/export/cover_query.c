@@ -40,7 +40,7 @@ struct event {
 struct cover_query {
 	sqlite3 *db;
 	const char *path;
-	uint32_t most; /* the greatest number of a block */
+	uint32_t most; /* the greatest number of a block, and how many there are */
 	uint64_t units;
 	struct wanted *wanted;
 	size_t wanted_count, wanted_room;
@@ -143,7 +143,8 @@ static int open_database(struct cover_query *q, struct ptah_message *why)
 			 "%s: another version of Ptah wrote this table", q->path);
 		return PTAH_E_UNSUPPORTED;
 	}
-	most = ask_number(q, "SELECT max(id) FROM blocks", 0);
+	/* Their numbers are 1, 2, 3 and so on. */
+	most = ask_number(q, "SELECT count(*) FROM blocks", 0);
 	q->most = most < 0 ? 0 : most > UINT32_MAX ? UINT32_MAX : (uint32_t)most;
 	return 0;
 }
