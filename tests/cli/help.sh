@@ -48,7 +48,7 @@ complains record --clock=sundial -- true
 for command in dump script report annotate calls stat verify profile cover diff caps live; do
 	complains "$command" --format=xml
 	case $command in
-	cover) grep -q 'edges, blocks, drcov or bitmap' err || fail "cover --format=xml: $(cat err)" ;;
+	cover) grep -q 'edges, blocks, drcov, bitmap or processes' err || fail "cover --format=xml: $(cat err)" ;;
 	*) grep -q 'text, json or tsv' err || fail "$command --format=xml: $(cat err)" ;;
 	esac
 done

@@ -258,6 +258,28 @@ expect 6 "$PTAH" live -q --until=stable:1h --every=10ms -- $tests
 grep -q 'blocks (+[1-9][0-9,]*) .* edges (+' out || fail "no figures in lines: $(cat out)"
 grep -q '^# reached: [0-9,]* blocks, [0-9,]* edges, [0-9,]* functions' out || fail "no sums: $(cat out)"
 
+# The recipe of docs/ci.md: which tests a change needs. The line of "x += 2" changes; after "x += 1"
+# one is inserted, so that both lines around it are asked for; a comment has no code.
+sed -n '/^git diff -U0/,/^```/p' "$PTAH_SOURCE/docs/ci.md" | sed '/^```/d' >recipe
+grep -q reached recipe || fail "no recipe in docs/ci.md"
+mkdir bin
+cat >bin/git <<'END'
+#!/bin/sh
+cat change
+END
+chmod +x bin/git
+ln -sf "$PTAH" bin/ptah
+: >tests.commit
+chosen() { PATH=$(pwd)/bin:$PATH sh recipe 2>&1; }
+printf '%s\n' '--- a/t.c' '+++ b/t.c' "@@ -$(line 'x += 2') +$(line 'x += 2') @@" >change
+chosen >got || fail "recipe: $(cat got)"
+"$PTAH" cover --reached="t.c:$(line 'x += 2')" tests.db | sed 1d | cut -f 6 | sort -u | diff - got ||
+	fail "recipe: $(cat got)"
+printf '%s\n' '--- a/t.c' '+++ b/t.c' "@@ -$(line 'x += 1'),0 +$(line 'x += 1') @@" '@@ -1 +1 @@' >change
+chosen >got || fail "recipe: $(cat got)"
+"$PTAH" cover --reached=first tests.db | sed 1d | cut -f 6 | sort -u | diff - got ||
+	fail "recipe with an insertion: $(cat got)"
+
 # What makes no sense, and what cannot be written. No file is left.
 says() { # STATUS WORDS ARGUMENTS...
 	wanted=$1
