@@ -14,6 +14,8 @@
 
 /* The most blocks of one question. */
 #define MOST (UINT64_C(1) << 22)
+/* Answers that are added before those that are there twice are removed. */
+#define MANY 65536
 
 /* A block of a place. */
 struct wanted {
@@ -48,6 +50,7 @@ struct cover_query {
 	size_t event_count, event_room;
 	struct cover_answer *answers;
 	size_t count, room;
+	size_t merged; /* answers that are there once */
 };
 
 static int failed(struct cover_query *q, struct ptah_message *why)
@@ -331,17 +334,52 @@ static int by_process(const void *a, const void *b)
 	return x->process < y->process ? -1 : x->process > y->process;
 }
 
-static int add_answers(struct cover_query *q, sqlite3_stmt *s, uint64_t set)
+/* Adds the processes of a set, a list of numbers in JSON. */
+static int add_answers(struct cover_query *q, const char *list)
 {
-	sqlite3_reset(s);
-	sqlite3_bind_int64(s, 1, (int64_t)set);
-	while (sqlite3_step(s) == SQLITE_ROW) {
+	for (char *end; *list; list = end) {
+		list += strcspn(list, "0123456789");
+		if (!*list)
+			break;
 		if (!list_make_room((void **)&q->answers, q->count, &q->room, sizeof(*q->answers)))
 			return PTAH_E_NOMEM;
 		q->answers[q->count++] =
-		    (struct cover_answer){.process = sqlite3_column_int64(s, 0)};
+		    (struct cover_answer){.process = (int64_t)strtoll(list, &end, 10)};
 	}
 	return 0;
+}
+
+/* Each process once. */
+static void merge_answers(struct cover_query *q)
+{
+	size_t last = 0;
+
+	if (!q->count)
+		return;
+	qsort(q->answers, q->count, sizeof(*q->answers), by_process);
+	for (size_t i = 1; i < q->count; i++)
+		if (by_process(&q->answers[last], &q->answers[i]))
+			q->answers[++last] = q->answers[i];
+	q->count = last + 1;
+}
+
+static int add_set(struct cover_query *q, sqlite3_stmt *s, uint64_t set)
+{
+	const char *list;
+	int status = 0;
+
+	sqlite3_reset(s);
+	sqlite3_bind_int64(s, 1, (int64_t)set);
+	if (sqlite3_step(s) == SQLITE_ROW) {
+		list = (const char *)sqlite3_column_text(s, 0);
+		status = list ? add_answers(q, list) : 0;
+	}
+	/* Sets have processes in common. */
+	if (status >= 0 && q->count > 2 * q->merged + MANY) {
+		merge_answers(q);
+		q->merged = q->count;
+	}
+	return status;
 }
 
 /* The processes that reached a place. */
@@ -349,9 +387,8 @@ static int list_processes(struct cover_query *q, struct ptah_message *why)
 {
 	struct wanted *sorted = calloc(q->wanted_count + 1, sizeof(*sorted));
 	sqlite3_stmt *s = NULL;
-	size_t last = 0;
-	int status = sorted ? prepare(q, "SELECT process_id FROM sets WHERE set_id = ?", &s, why)
-			    : PTAH_E_NOMEM;
+	int status =
+	    sorted ? prepare(q, "SELECT processes FROM sets WHERE id = ?", &s, why) : PTAH_E_NOMEM;
 
 	if (status >= 0) {
 		memcpy(sorted, q->wanted, q->wanted_count * sizeof(*sorted));
@@ -359,17 +396,11 @@ static int list_processes(struct cover_query *q, struct ptah_message *why)
 	}
 	for (size_t i = 0; i < q->wanted_count && status >= 0; i++)
 		if (!i || sorted[i].set != sorted[i - 1].set)
-			status = add_answers(q, s, sorted[i].set);
+			status = add_set(q, s, sorted[i].set);
 	sqlite3_finalize(s);
 	free(sorted);
-	if (status < 0 || !q->count)
-		return status;
-	qsort(q->answers, q->count, sizeof(*q->answers), by_process);
-	for (size_t i = 1; i < q->count; i++)
-		if (by_process(&q->answers[last], &q->answers[i]))
-			q->answers[++last] = q->answers[i];
-	q->count = last + 1;
-	return 0;
+	merge_answers(q);
+	return status;
 }
 
 static int by_block(const void *a, const void *b)

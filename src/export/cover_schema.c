@@ -18,7 +18,8 @@ static const struct sqlite_table_def tables[COVER_TABLE_MAX] = {
 			    ID "object_id integer, function_id integer, at integer, end integer, "
 			       "set_id integer",
 			    6},
-    [COVER_TABLE_SETS] = {"sets", "set_id integer, process_id integer", 2},
+    /* The numbers of the processes in JSON: [1,5,9]. */
+    [COVER_TABLE_SETS] = {"sets", ID "processes text", 2},
     [COVER_TABLE_SOURCES] = {"sources", ID "path text", 2},
     [COVER_TABLE_LINES] = {"lines", ID "source_id integer, line integer", 3},
     [COVER_TABLE_LINE_BLOCKS] = {"line_blocks", "line_id integer, block_id integer, at integer", 3},
@@ -29,9 +30,6 @@ static const char *const indexes[] = {
     "CREATE INDEX functions_name ON functions (name)",
     "CREATE INDEX functions_mangled ON functions (mangled)",
     "CREATE INDEX blocks_function ON blocks (function_id)",
-    "CREATE INDEX blocks_set ON blocks (set_id)",
-    "CREATE INDEX sets_set ON sets (set_id, process_id)",
-    "CREATE INDEX sets_process ON sets (process_id, set_id)",
     "CREATE INDEX lines_source ON lines (source_id, line)",
     "CREATE INDEX line_blocks_line ON line_blocks (line_id)",
     "CREATE INDEX line_blocks_block ON line_blocks (block_id)",
@@ -45,23 +43,23 @@ static const char *const indexes[] = {
 #define LINE_SETS                                                                                  \
 	"FROM lines l JOIN sources o ON o.id = l.source_id "                                       \
 	"JOIN line_blocks k ON k.line_id = l.id JOIN blocks b ON b.id = k.block_id "               \
-	"JOIN sets s ON s.set_id = b.set_id "
+	"JOIN sets s ON s.id = b.set_id JOIN json_each(s.processes) j "
 
 static const char *const views[] = {
     "CREATE VIEW line_processes AS "
     "SELECT DISTINCT o.path AS source, l.line AS line, " PROCESS " " LINE_SETS
-    "JOIN processes p ON p.id = s.process_id",
+    "JOIN processes p ON p.id = j.value",
     "CREATE VIEW function_processes AS "
     "SELECT DISTINCT f.name AS function, o.path AS object, " PROCESS " "
     "FROM functions f JOIN objects o ON o.id = f.object_id "
-    "JOIN blocks b ON b.function_id = f.id JOIN sets s ON s.set_id = b.set_id "
-    "JOIN processes p ON p.id = s.process_id",
+    "JOIN blocks b ON b.function_id = f.id JOIN sets s ON s.id = b.set_id "
+    "JOIN json_each(s.processes) j JOIN processes p ON p.id = j.value",
     /* How many processes reached each line that has code; 0 as well. */
     "CREATE VIEW line_coverage AS "
-    "SELECT o.path AS source, l.line AS line, count(DISTINCT s.process_id) AS processes "
+    "SELECT o.path AS source, l.line AS line, count(DISTINCT j.value) AS processes "
     "FROM lines l JOIN sources o ON o.id = l.source_id "
     "LEFT JOIN line_blocks k ON k.line_id = l.id LEFT JOIN blocks b ON b.id = k.block_id "
-    "LEFT JOIN sets s ON s.set_id = b.set_id GROUP BY l.id",
+    "LEFT JOIN sets s ON s.id = b.set_id LEFT JOIN json_each(s.processes) j GROUP BY l.id",
     NULL,
 };
 

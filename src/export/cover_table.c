@@ -8,10 +8,14 @@
 #include "export/list.h"
 #include "export/sqlite_file.h"
 
+#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+
+/* How many numbers of processes are in memory while sets are written. */
+#define MEMBERS ((size_t)16 << 20)
 
 /* The last process of a pid. */
 struct last_process {
@@ -275,8 +279,15 @@ static int split_sets(struct cover_table *t, struct cover_sets *sets)
 	return end_reading(&r);
 }
 
-/* Two statements are open at once: SQLite writes one table while the other is read. */
-static int put_sets(struct cover_table *t, struct cover_sets *sets)
+/* Sets that are written in one pass over what the processes reached. */
+struct members {
+	uint32_t first, end; /* the sets */
+	size_t *ends;	     /* by set, from 0 on: where its list ends in `list` */
+	uint32_t *list;	     /* numbers of processes */
+};
+
+/* Counts the processes of each set. */
+static int count_members(struct cover_table *t, struct cover_sets *sets, uint32_t *counts)
 {
 	struct cover_reached *list;
 	struct reading r;
@@ -286,10 +297,82 @@ static int put_sets(struct cover_table *t, struct cover_sets *sets)
 	for (begin_reading(&r, t); read_process(&r, &process, &list, &n); free(list)) {
 		cover_sets_of(sets, list, n);
 		for (size_t i = 0; i < sets->touched_count; i++)
-			sqlite_file_add(t->file, COVER_TABLE_SETS, "ii", (int64_t)sets->touched[i],
-					process);
+			counts[sets->touched[i]]++;
 	}
 	return end_reading(&r);
+}
+
+static int list_members(struct cover_table *t, struct cover_sets *sets, struct members *m)
+{
+	struct cover_reached *list;
+	struct reading r;
+	int64_t process;
+	size_t n;
+
+	for (begin_reading(&r, t); read_process(&r, &process, &list, &n); free(list)) {
+		cover_sets_of(sets, list, n);
+		for (size_t i = 0; i < sets->touched_count; i++) {
+			const uint32_t set = sets->touched[i];
+
+			if (set >= m->first && set < m->end)
+				m->list[m->ends[set]++] = (uint32_t)process;
+		}
+	}
+	return end_reading(&r);
+}
+
+/* Writes the list of a set as JSON. */
+static int put_set(struct cover_table *t, uint32_t set, const uint32_t *list, size_t n)
+{
+	char *text = malloc(n * sizeof(",4294967295") + sizeof("[]"));
+	size_t k = 0;
+
+	if (!text)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		k += (size_t)sprintf(text + k, "%c%" PRIu32, i ? ',' : '[', list[i]);
+	memcpy(text + k, "]", sizeof("]"));
+	sqlite_file_add(t->file, COVER_TABLE_SETS, "is", (int64_t)set, text);
+	free(text);
+	return 0;
+}
+
+/* Writes as many sets as there is memory for, from m->first on. */
+static int put_some(struct cover_table *t, struct cover_sets *sets, const uint32_t *counts,
+		    struct members *m)
+{
+	size_t n = 0, begin = 0;
+	int status;
+
+	for (m->end = m->first; m->end <= sets->set_count && (!n || n + counts[m->end] < MEMBERS);
+	     m->end++) {
+		m->ends[m->end] = n;
+		n += counts[m->end];
+	}
+	m->list = malloc(n * sizeof(*m->list) + 1);
+	status = m->list ? list_members(t, sets, m) : PTAH_E_NOMEM;
+	for (uint32_t set = m->first; set < m->end && status >= 0; set++) {
+		status = put_set(t, set, m->list + begin, m->ends[set] - begin);
+		begin = m->ends[set];
+	}
+	free(m->list);
+	return status;
+}
+
+/* What is known by process becomes known by set, in a few passes. */
+static int put_sets(struct cover_table *t, struct cover_sets *sets)
+{
+	uint32_t *counts = calloc(sets->set_count + 1, sizeof(*counts));
+	struct members m = {.first = 1, .ends = calloc(sets->set_count + 1, sizeof(*m.ends))};
+	int status = counts && m.ends ? count_members(t, sets, counts) : PTAH_E_NOMEM;
+
+	while (m.first <= sets->set_count && status >= 0 && !sqlite_file_failed(t->file)) {
+		status = put_some(t, sets, counts, &m);
+		m.first = m.end;
+	}
+	free(counts);
+	free(m.ends);
+	return status;
 }
 
 static void put_blocks(struct cover_table *t, const struct cover_sets *sets)

@@ -139,7 +139,7 @@ for question in [names] + ["select * from (%s)" % q for q in (
         "select source, line, processes from line_coverage",
         "select o.path, o.build_id, f.name, f.at, b.at, b.end, p.pid, p.comm from blocks b "
         "join objects o on o.id = b.object_id left join functions f on f.id = b.function_id "
-        "join sets s on s.set_id = b.set_id join processes p on p.id = s.process_id")]:
+        "join sets s on s.id = b.set_id join json_each(s.processes) j join processes p on p.id = j.value")]:
     for row in sorted(map(str, db.execute(question))):
         print(row)
 END
@@ -323,8 +323,7 @@ db.commit()
 shutil.copy("tests.db", "endless.db")
 db = sqlite3.connect("endless.db")
 db.executescript("alter table sets rename to s; create view sets as with recursive "
-    "n(process_id) as (select 1 union all select process_id + 1 from n) "
-    "select 1 as set_id, process_id from n;")
+    "n(i) as (select 1 union all select i + 1 from n) select i as id, '[1]' as processes from n;")
 db.commit()
 for name, change in (("blob", "update counts set reached = x'28b52ffd2001090000ff'"),
                      ("missing", "delete from processes"),
