@@ -298,6 +298,16 @@ void live_commands_take(struct live_commands *c, const struct ptah_record_piece 
 	take_comm(c, head.ids[0], comm, head.misc & (1u << 13));
 }
 
+void live_commands_ended(struct live_commands *c, int32_t pid, int wait_status)
+{
+	struct life *l = find_life(c, pid);
+
+	if (!l)
+		return;
+	l->wait_status = wait_status;
+	close_fd(c, l);
+}
+
 void live_commands_look(struct live_commands *c)
 {
 	struct pidfd_info info;

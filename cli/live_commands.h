@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What is known of processes beside their recording: the arguments of each program, and how it
- * ended. Both are asked for while the process exists, so they may be missing of short ones.
+ * ended. Arguments are asked for while the process exists, so they may be missing of short ones; so
+ * are exit statuses where the recorder does not tell them.
  */
 #ifndef PTAH_CLI_LIVE_COMMANDS_H
 #define PTAH_CLI_LIVE_COMMANDS_H
@@ -18,6 +19,9 @@ void live_commands_free(struct live_commands *commands);
 
 /* Looks at a piece of the recording: processes begin and execute programs. */
 void live_commands_take(struct live_commands *commands, const struct ptah_record_piece *piece);
+
+/* The recorder says how a process ended: a status as of waitpid(). */
+void live_commands_ended(struct live_commands *commands, int32_t pid, int wait_status);
 
 /* Looks which processes have ended. */
 void live_commands_look(struct live_commands *commands);

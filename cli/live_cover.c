@@ -368,6 +368,12 @@ static void take_figures(struct live_cover *c)
 	c->now = figures;
 }
 
+void live_cover_take_end(struct live_cover *c, int32_t pid, int wait_status)
+{
+	if (c && c->commands)
+		live_commands_ended(c->commands, pid, wait_status);
+}
+
 int live_cover_look(struct live_cover *c, bool at_once)
 {
 	double every = LOOK_EVERY;

@@ -34,6 +34,9 @@ int live_cover_begin(struct live_cover *cover, struct ptah_live *live);
 /* A piece of the recording, before it is decoded. */
 void live_cover_take_piece(struct live_cover *cover, const struct ptah_record_piece *piece);
 
+/* A process has ended, with a status as of waitpid(). */
+void live_cover_take_end(struct live_cover *cover, int32_t pid, int wait_status);
+
 /* Looks what was reached, if it is time to, or if `now`. 0 or an error. */
 int live_cover_look(struct live_cover *cover, bool now);
 

@@ -232,6 +232,7 @@ static int take_end(void *context, int32_t pid, int wait_status)
 
 	if (f->hits)
 		live_hits_ended(f->hits, pid, wait_status);
+	live_cover_take_end(f->view.cover, pid, wait_status);
 	return 0;
 }
 
