@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Proves of live sessions: a recording through a pipe, whatever it is, is followed or refused with
- * a sentence; what is made of it does not depend on where it is cut; all trace is decoded or
- * dropped, and memory stays below its limit.
+ * a sentence; what is made of it does not depend on where it is cut, nor on whether counts are
+ * taken when a stream ends; all trace is decoded or dropped, and memory stays below its limit.
  *
  * Input: a byte that says how it is cut the second time, and a perf.data in the layout of a pipe.
  * The binaries that it names are searched for in an empty folder.
@@ -48,6 +48,13 @@ static int take(void *context, size_t stream, struct ptah_profile *profile)
 	return 0;
 }
 
+static int on_counts(void *context, const struct ptah_live_thread *thread,
+		     struct ptah_profile *profile)
+{
+	take(context, thread->number, profile);
+	return 1;
+}
+
 static void ask(struct ptah_live *live, struct result *r)
 {
 	struct ptah_live_status s = {.size = sizeof(s)};
@@ -69,7 +76,7 @@ static void ask(struct ptah_live *live, struct result *r)
 }
 
 /* No chunk has two marks of rounds, so that each is decoded by itself. */
-static struct result follow(const uint8_t *data, size_t size, size_t chunk)
+static struct result follow(const uint8_t *data, size_t size, size_t chunk, bool takes)
 {
 	struct result r = {0};
 	struct ptah_live_config config = {.size = sizeof(config),
@@ -77,6 +84,7 @@ static struct result follow(const uint8_t *data, size_t size, size_t chunk)
 					  .memory = MEMORY,
 					  .queue = 1 << 16,
 					  .on_calls = on_calls,
+					  .on_counts = takes ? on_counts : NULL,
 					  .context = &r};
 	struct ptah_live *live;
 
@@ -99,12 +107,15 @@ static struct result follow(const uint8_t *data, size_t size, size_t chunk)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct result a, b;
+	struct result a, b, taken;
 
 	if (!size)
 		return 0;
-	a = follow(data + 1, size - 1, 8);
-	b = follow(data + 1, size - 1, 1 + data[0] % 7);
+	a = follow(data + 1, size - 1, 8, false);
+	b = follow(data + 1, size - 1, 1 + data[0] % 7, false);
+	taken = follow(data + 1, size - 1, 8, true);
 	CHECK(!memcmp(&a, &b, sizeof(a)));
+	CHECK(taken.status == a.status && taken.marks == a.marks);
+	CHECK(a.status < 0 || (taken.instructions == a.instructions && taken.errors == a.errors));
 	return 0;
 }
