@@ -17,6 +17,10 @@
 #define SLOT 1
 #define PID  7
 
+/* input.finish */
+#define WITHOUT_TRUTH 0x80
+#define SETTLED	      0x40
+
 struct input {
 	uint32_t message_head, messages; /* how far the ring is written; bytes of the input */
 	uint32_t trace;			 /* bytes of the input */
@@ -73,10 +77,11 @@ static void fill(uint8_t *to, size_t room, const uint8_t **data, size_t *size, s
 	*size -= n;
 }
 
-static void write_memory(struct world *w, const struct input *in, const uint8_t *data, size_t size)
+static void write_memory(const struct world *w, const struct input *in, uint32_t flags,
+			 const uint8_t *data, size_t size)
 {
 	struct native_header *header = (struct native_header *)(void *)w->memory;
-	uint8_t *slot = w->memory + native_slot_at(NATIVE_TRUTH, SLOT);
+	uint8_t *slot = w->memory + native_slot_at(flags, SLOT);
 	struct native_thread *thread = (struct native_thread *)(void *)slot;
 
 	header->message_head = in->message_head;
@@ -84,6 +89,7 @@ static void write_memory(struct world *w, const struct input *in, const uint8_t 
 	fill(slot + native_chunk_at(NATIVE_LOG_TRACE, 0), NATIVE_CHUNK, &data, &size, in->trace);
 	fill(slot + native_chunk_at(NATIVE_LOG_EXITS, 0), NATIVE_CHUNK, &data, &size, size);
 	thread->state = in->state;
+	thread->settled = in->finish & SETTLED ? in->lengths[NATIVE_LOG_TRACE] : 0;
 	for (unsigned log = 0; log < NATIVE_LOGS; log++)
 		thread->chunks[log][0] =
 		    (struct native_chunk){.state = in->states[log], .length = in->lengths[log]};
@@ -93,23 +99,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct ptah_truth truth;
+	unsigned most = STREAMS_ALL;
+	uint32_t flags;
 	struct input in;
 
 	CHECK(w);
 	if (size >= sizeof(in)) {
 		memcpy(&in, data, sizeof(in));
 		w->memory = map_memory();
-		write_memory(w, &in, data + sizeof(in), size - sizeof(in));
+		flags = in.finish & WITHOUT_TRUTH ? 0 : NATIVE_TRUTH;
+		write_memory(w, &in, flags, data + sizeof(in), size - sizeof(in));
 		w->messages.shared = (struct native_header *)(void *)w->memory;
 		w->messages.take = take_message;
 		w->messages.context = w;
 		w->streams.memory = w->memory;
-		w->streams.flags = NATIVE_TRUTH;
+		w->streams.flags = flags;
+		w->streams.chunks = NATIVE_CHUNKS;
 		w->streams.take = take_log;
 		w->streams.context = w;
 		CHECK(streams_begin(&w->streams, SLOT, PID, PID, 0));
 		native_messages_drain(&w->messages);
-		streams_drain(&w->streams, SLOT);
+		streams_drain(&w->streams, SLOT, &most);
+		streams_take_early(&w->streams, SLOT);
 		if (in.finish)
 			streams_finish(&w->streams, SLOT);
 		native_truth_count(&w->truth, &w->thread);

@@ -28,6 +28,7 @@
 #define MOST_NOTES   10
 #define SMALL_BUFFER (UINT64_C(256) << 10)
 #define SMALL_QUEUE  (UINT64_C(1) << 20)
+#define SMALL_RING   (UINT64_C(512) << 10)
 
 /* What is followed, and where it is shown. */
 struct following {
@@ -393,6 +394,8 @@ static void choose_for_simulated(const struct following *f, struct ptah_record_c
 		return;
 	kind = ptah_recorder_kind(r);
 	ptah_recorder_free(r);
+	if (kind == PTAH_RECORDER_NATIVE && !o->buffer)
+		config->buffer.size = SMALL_RING;
 	if (kind != PTAH_RECORDER_QEMU && kind != PTAH_RECORDER_PTRACE)
 		return;
 	if (!o->buffer)

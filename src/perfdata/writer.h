@@ -270,6 +270,8 @@ int perfdata_add_hit(struct perfdata_writer *w, const struct ptah_hit *hit);
  * nothing happens.
  */
 int perfdata_end_round(struct perfdata_writer *w);
+/* Whether somebody reads what is written while it is: rounds are marked. */
+bool perfdata_writer_is_read(const struct perfdata_writer *w);
 
 int perfdata_writer_flush(struct perfdata_writer *w);
 /* The first failure, or 0; and its sentence, or NULL. */

@@ -564,11 +564,17 @@ int perfdata_add_hit(struct perfdata_writer *w, const struct ptah_hit *hit)
 	return perfdata_end(w);
 }
 
+bool perfdata_writer_is_read(const struct perfdata_writer *w)
+{
+	return w->take || w->piped;
+}
+
 int perfdata_end_round(struct perfdata_writer *w)
 {
 	const bool full = w->size != w->round_end;
 
-	if (w->status < 0 || (!w->take && !w->piped) || (w->round_end && !full && !w->round_full))
+	if (w->status < 0 || !perfdata_writer_is_read(w) ||
+	    (w->round_end && !full && !w->round_full))
 		return w->status;
 	w->round_full = full;
 	begin_ptah(w, PERFDATA_PTAH_ROUND, 0);

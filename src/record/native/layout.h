@@ -84,12 +84,17 @@ struct native_thread {
 	 */
 	uint32_t paused;
 	/*
-	 * Chunks are used in turn, n modulo NATIVE_CHUNKS. current: the number n of the chunk that
-	 * is being written. A thread that was killed has written it up to the last whole packet
-	 * before its first zero bytes at the end: the runtime hands out chunks filled with zeros
-	 * (PAD packets), and the recorder zeroes a chunk before it gives it back.
+	 * Chunks are used in turn, n modulo native_header.chunks. current: the number n of the
+	 * chunk that is being written. A thread that was killed has written it up to the last whole
+	 * packet before its first zero bytes at the end: the runtime hands out chunks filled with
+	 * zeros (PAD packets), and the recorder zeroes a chunk before it gives it back.
 	 */
 	uint64_t current[NATIVE_LOGS];
+	/*
+	 * Of the trace: number of a chunk * NATIVE_CHUNK + bytes of it, which will not change any
+	 * more. Written before each system call of the program, in which the thread may wait.
+	 */
+	uint64_t settled;
 	struct native_chunk chunks[NATIVE_LOGS][NATIVE_CHUNKS];
 };
 
@@ -185,6 +190,7 @@ struct native_header {
 	/* Trace options. */
 	uint8_t no_retcomp; /* no return is written as a TNT bit */
 	uint8_t tsc;	    /* TSC packets are written */
+	uint32_t chunks;    /* of each log that are used: 2 to NATIVE_CHUNKS */
 	int32_t recorder_pid;
 	uint32_t filter_count;
 	struct native_filter filters[NATIVE_FILTERS];
@@ -340,11 +346,10 @@ static inline uint64_t native_bytes(uint32_t flags)
 	return native_slot_at(flags, NATIVE_THREADS);
 }
 
-/* Offset of chunk n (any number) of a log within its slot. */
-static inline uint64_t native_chunk_at(unsigned log, uint64_t n)
+/* Offset of a log's chunk within its slot. index: below NATIVE_CHUNKS. */
+static inline uint64_t native_chunk_at(unsigned log, uint64_t index)
 {
-	return NATIVE_THREAD_BYTES + log * (uint64_t)NATIVE_RING +
-	       n % NATIVE_CHUNKS * NATIVE_STRIDE;
+	return NATIVE_THREAD_BYTES + log * (uint64_t)NATIVE_RING + index * NATIVE_STRIDE;
 }
 
 #endif

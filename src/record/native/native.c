@@ -35,7 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS	      2
+#define POLL_MS	    2
+#define LOOK_NS	    (INT64_C(10) * 1000000) /* between two looks at chunks that are not FULL */
+#define LIVE_CHUNKS 2 /* of all threads that a round takes where somebody decodes them meanwhile   \
+		       */
 #define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
 #define EXEC_WAITS    2000   /* times that a program is waited for that is about to execve */
@@ -59,6 +62,10 @@ struct recording {
 	uint32_t flags;
 	int memory; /* file descriptor of the shared memory */
 	struct native_streams *streams;
+	bool live;	/* somebody takes the recording while it is being made */
+	bool more;	/* chunks are left that the last round has not taken */
+	unsigned first; /* slot of the thread whose chunks the next round takes first */
+	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
 	struct native_messages *messages;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_THREADS]; /* by slot */
@@ -431,10 +438,19 @@ static void bury(struct recording *r, size_t i)
 	processes_remove(&r->processes, i);
 }
 
+/* Whether a round has left chunks of the process. */
+static bool has_more(const struct recording *r, int32_t pid)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS && r->more; i++)
+		if (r->streams->list[i].pid == pid && streams_has_more(r->streams, i))
+			return true;
+	return false;
+}
+
 static void bury_dead(struct recording *r)
 {
 	for (size_t i = r->processes.count; i-- > 0;)
-		if (r->processes.list[i].dead)
+		if (r->processes.list[i].dead && !has_more(r, r->processes.list[i].pid))
 			bury(r, i);
 }
 
@@ -861,12 +877,54 @@ static void wait_for_programs(struct recording *r, int timeout_ms)
 	r->event = __atomic_load_n(&header->message_event, __ATOMIC_ACQUIRE);
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Takes what threads have written that do not fill a chunk for long. */
+static void take_early(struct recording *r)
+{
+	const int64_t now = now_ns();
+
+	if (now - r->looked < LOOK_NS)
+		return;
+	r->looked = now;
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		streams_take_early(r->streams, i);
+}
+
+/*
+ * Takes chunks that are FULL. Where they are decoded meanwhile, a round takes a few alone, so that
+ * it does not last long; each thread has its turn.
+ */
+static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
+{
+	unsigned most = r->live ? LIVE_CHUNKS : STREAMS_ALL;
+	const unsigned first = r->first;
+
+	r->more = false;
+	for (unsigned k = 0; k < NATIVE_THREADS; k++) {
+		const unsigned i = (first + k) % NATIVE_THREADS;
+
+		if (streams_drain(r->streams, i, &most)) {
+			r->first = r->more ? r->first : i;
+			r->more = true;
+		} else if (ended[i] && r->streams->list[i].used) {
+			finish_thread(r, i, 0);
+		}
+	}
+}
+
 static void drain(struct recording *r, int timeout_ms)
 {
 	bool ended[NATIVE_THREADS];
 
 	/* The ends are read first: all messages were sent before. */
-	wait_for_programs(r, timeout_ms);
+	wait_for_programs(r, r->more ? 0 : timeout_ms);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		ended[i] = streams_has_ended(r->streams, i);
 	native_messages_drain(r->messages);
@@ -874,12 +932,9 @@ static void drain(struct recording *r, int timeout_ms)
 		native_truth_count(&r->truth, &r->truths[i]);
 	look_at_seized(r);
 	pauses_follow(&r->pauses);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
-		if (ended[i] && r->streams->list[i].used)
-			finish_thread(r, i, 0);
-		else
-			streams_drain(r->streams, i);
-	}
+	drain_threads(r, ended);
+	if (r->live)
+		take_early(r);
 	bury_dead(r);
 	note_damage(r);
 	recorder_flush(r->r);
@@ -1009,7 +1064,7 @@ static bool has_ended(struct recording *r)
 static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	int waited = 0;
+	const int64_t end = now_ns() + timeout_ms * INT64_C(1000000);
 
 	do {
 		if (is_attached(r) && all_over(r))
@@ -1027,8 +1082,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 		}
 		if (recorder_is_full(recorder))
 			return 1; /* ptah_recorder_poll() ends the recording */
-		waited += POLL_MS;
-	} while (waited < timeout_ms);
+	} while (now_ns() < end);
 	return 1;
 }
 
@@ -1170,6 +1224,16 @@ static void put_filters(struct native_header *h, const struct ptah_record_config
 	}
 }
 
+/* What a thread may write until it waits. */
+static uint32_t chunk_count(const struct ptah_record_config *config)
+{
+	const uint64_t n = config->buffer.size / NATIVE_CHUNK;
+
+	if (!n || config->buffer.policy != PTAH_RECORD_DRAIN || n > NATIVE_CHUNKS)
+		return NATIVE_CHUNKS;
+	return n < 2 ? 2 : (uint32_t)n;
+}
+
 static int create_memory(struct recording *r, const struct ptah_record_config *config)
 {
 	struct native_header *h;
@@ -1189,6 +1253,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->bytes = r->bytes;
 	h->no_retcomp = config->trace.no_retcomp;
 	h->tsc = true;
+	h->chunks = chunk_count(config);
 	h->recorder_pid = getpid();
 	h->recorder_alive = 1;
 	h->committed = r->committed;
@@ -1235,8 +1300,11 @@ static int open_recorder(struct ptah_recorder *recorder)
 		status = perfdata_system_message(&why, errno, "shared memory", "create");
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 	}
-	*r->streams = (struct native_streams){
-	    .memory = (uint8_t *)r->shared, .flags = r->flags, .take = take_bytes, .context = r};
+	*r->streams = (struct native_streams){.memory = (uint8_t *)r->shared,
+					      .flags = r->flags,
+					      .chunks = r->shared->chunks,
+					      .take = take_bytes,
+					      .context = r};
 	*r->messages =
 	    (struct native_messages){.shared = r->shared, .take = on_message, .context = r};
 	r->pauses = (struct native_pauses){.shared = r->shared,
@@ -1246,8 +1314,11 @@ static int open_recorder(struct ptah_recorder *recorder)
 					   .ended = on_end,
 					   .context = r};
 	tsc_clock_read(&clock);
-	return simulated_open_writer(
+	status = simulated_open_writer(
 	    recorder, recorder->config.buffer.policy == PTAH_RECORD_SNAPSHOT, &clock);
+	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
+		  perfdata_writer_is_read(recorder->writer);
+	return status;
 }
 
 /* A program that was refused has to be ended before another recorder starts it. */
@@ -1293,9 +1364,11 @@ static int take_snapshot(struct ptah_recorder *recorder)
 
 	drain(r, 0);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		unsigned all = STREAMS_ALL;
+
 		if (!r->streams->list[i].used)
 			continue;
-		streams_drain(r->streams, i);
+		streams_drain(r->streams, i, &all);
 		write_end(r, i, streams_look(r->streams, i));
 		r->kept[i].snapped = true;
 	}

@@ -10,6 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* More than the packets of an exit, or than the runtime puts in between units. */
+#define END_BYTES 128
+
 static unsigned logs_of(const struct native_streams *s)
 {
 	return s->flags & NATIVE_TRUTH ? NATIVE_LOGS : 1;
@@ -23,12 +26,26 @@ static struct native_thread *thread_of(const struct native_streams *s, unsigned 
 static uint8_t *chunk_bytes(const struct native_streams *s, unsigned slot, unsigned log,
 			    uint64_t number)
 {
-	return s->memory + native_slot_at(s->flags, slot) + native_chunk_at(log, number);
+	return s->memory + native_slot_at(s->flags, slot) +
+	       native_chunk_at(log, number % s->chunks);
+}
+
+static struct native_chunk *chunk_of(const struct native_streams *s, unsigned slot, unsigned log,
+				     uint64_t number)
+{
+	return &thread_of(s, slot)->chunks[log][number % s->chunks];
+}
+
+static bool is_full(const struct native_streams *s, unsigned slot, unsigned log)
+{
+	const struct native_chunk *chunk = chunk_of(s, slot, log, s->list[slot].next[log]);
+
+	return __atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) == CHUNK_FULL;
 }
 
 static void release(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
 {
-	struct native_chunk *chunk = &thread_of(s, slot)->chunks[log][number % NATIVE_CHUNKS];
+	struct native_chunk *chunk = chunk_of(s, slot, log, number);
 
 	__atomic_store_n(&chunk->state, CHUNK_FREE, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &chunk->state, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
@@ -48,7 +65,7 @@ static void give_back(const struct native_streams *s, unsigned slot, unsigned lo
 static void give_all_back(const struct native_streams *s, unsigned slot, unsigned log)
 {
 	const uint64_t next = s->list[slot].next[log];
-	const uint64_t n = next < NATIVE_CHUNKS ? next + 1 : NATIVE_CHUNKS;
+	const uint64_t n = next < s->chunks ? next + 1 : s->chunks;
 	uint8_t *first = chunk_bytes(s, slot, log, 0);
 
 	if (madvise(first, n * NATIVE_STRIDE, MADV_REMOVE))
@@ -58,12 +75,12 @@ static void give_all_back(const struct native_streams *s, unsigned slot, unsigne
 }
 
 /*
- * The number of bytes of s->bytes that are whole packets. A chunk begins with a packet, and ends
- * with one: each can be looked at alone.
+ * The number of bytes of s->bytes that are whole packets; the first `before` are. A chunk begins
+ * with a packet, and ends with one: each can be looked at alone.
  */
-static size_t whole_packets(struct native_streams *s, size_t n)
+static size_t whole_packets(struct native_streams *s, size_t before, size_t n)
 {
-	const struct iovec part = {.iov_base = s->bytes, .iov_len = n};
+	const struct iovec part = {.iov_base = s->bytes + before, .iov_len = n - before};
 	struct packet_cut cut = {.synced = true};
 	size_t rest = packet_cut(&cut, &part, 1);
 
@@ -87,10 +104,12 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 	struct native_stream *stream = &s->list[slot];
 	const size_t before = stream->taken[log];
 
-	n = log == NATIVE_LOG_TRACE ? whole_packets(s, n) : whole_numbers(s, n);
 	if (n < before)
 		s->damaged = true;
 	if (n <= before)
+		return;
+	n = log == NATIVE_LOG_TRACE ? whole_packets(s, before, n) : whole_numbers(s, n);
+	if (n == before)
 		return;
 	s->take(s->context, stream, log, s->bytes + before, n - before);
 	stream->taken[log] = n;
@@ -101,12 +120,11 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 {
 	struct native_stream *stream = &s->list[slot];
 	const uint64_t number = stream->next[log];
-	struct native_chunk *chunk = &thread_of(s, slot)->chunks[log][number % NATIVE_CHUNKS];
 	uint32_t length;
 
-	if (__atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) != CHUNK_FULL)
+	if (!is_full(s, slot, log))
 		return false;
-	length = __atomic_load_n(&chunk->length, __ATOMIC_RELAXED);
+	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
 	if (length > NATIVE_CHUNK) {
 		s->damaged = true;
 		length = 0;
@@ -120,11 +138,19 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 }
 
 /* No more than there are at once: a thread that is faster than we are must not keep us here. */
-static void take_chunks(struct native_streams *s, unsigned slot)
+static unsigned take_chunks(struct native_streams *s, unsigned slot, unsigned log, unsigned most)
+{
+	unsigned n = 0;
+
+	while (n < most && n < s->chunks && take_chunk(s, slot, log))
+		n++;
+	return n;
+}
+
+static void take_all_chunks(struct native_streams *s, unsigned slot)
 {
 	for (unsigned log = 0; log < logs_of(s); log++)
-		for (unsigned i = 0; i < NATIVE_CHUNKS && take_chunk(s, slot, log); i++)
-			;
+		take_chunks(s, slot, log, STREAMS_ALL);
 }
 
 bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
@@ -145,19 +171,31 @@ bool streams_has_ended(const struct native_streams *s, unsigned slot)
 	       __atomic_load_n(&thread_of(s, slot)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_ENDED;
 }
 
-void streams_drain(struct native_streams *s, unsigned slot)
+static void give_back_unread(const struct native_streams *s, unsigned slot)
 {
-	if (s->list[slot].used) {
-		take_chunks(s, slot);
-		return;
-	}
-	if (!s->damaged)
-		return;
 	for (unsigned log = 0; log < logs_of(s); log++)
-		for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
-			if (__atomic_load_n(&thread_of(s, slot)->chunks[log][i].state,
-					    __ATOMIC_ACQUIRE) == CHUNK_FULL)
+		for (unsigned i = 0; i < s->chunks; i++)
+			if (__atomic_load_n(&chunk_of(s, slot, log, i)->state, __ATOMIC_ACQUIRE) ==
+			    CHUNK_FULL)
 				give_back(s, slot, log, i);
+}
+
+bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
+{
+	if (!s->list[slot].used) {
+		if (s->damaged)
+			give_back_unread(s, slot);
+		return false;
+	}
+	if (logs_of(s) > NATIVE_LOG_EXITS)
+		take_chunks(s, slot, NATIVE_LOG_EXITS, STREAMS_ALL);
+	*most -= take_chunks(s, slot, NATIVE_LOG_TRACE, *most);
+	return !*most && streams_has_more(s, slot);
+}
+
+bool streams_has_more(const struct native_streams *s, unsigned slot)
+{
+	return s->list[slot].used && is_full(s, slot, NATIVE_LOG_TRACE);
 }
 
 /*
@@ -233,15 +271,12 @@ bool streams_has_paused(const struct native_streams *s, unsigned slot)
 
 void streams_take_written(struct native_streams *s, unsigned slot)
 {
-	const struct native_thread *t = thread_of(s, slot);
 	bool closed = false; /* does not count: the thread goes on */
 
 	for (unsigned log = 0; log < logs_of(s); log++) {
-		const uint64_t number = s->list[slot].next[log];
 		size_t n;
 
-		if (__atomic_load_n(&t->chunks[log][number % NATIVE_CHUNKS].state,
-				    __ATOMIC_ACQUIRE) == CHUNK_FULL)
+		if (is_full(s, slot, log))
 			return; /* it is taken as a whole */
 		n = copy_last(s, slot, log, &closed);
 		if (streams_has_paused(s, slot))
@@ -286,6 +321,75 @@ static void take_unended(struct native_streams *s, unsigned slot)
 }
 
 /*
+ * How much of the chunk is written, from a byte on that is: up to the last one before eight zeros,
+ * which no packet has. What lies behind that is not touched, because the kernel would make pages
+ * for it. Near its end exits may have stored packets that they store in the next chunk again.
+ */
+static size_t visible(const uint8_t *chunk, size_t from)
+{
+	size_t last = from;
+
+	for (size_t at = from & ~(size_t)7; at + 8 <= NATIVE_CHUNK - END_BYTES; at += 8) {
+		const uint64_t *words = (const void *)(chunk + at);
+		const uint64_t word = __atomic_load_n(words, __ATOMIC_ACQUIRE);
+
+		if (!word)
+			break;
+		last = at + 8 - (size_t)__builtin_clzll(word) / 8;
+	}
+	return last > from ? last : from;
+}
+
+/*
+ * Copies what the thread has written from `from` on, which is where a packet begins, and will not
+ * change. Returns where it ends. Stores become visible in their order, so that a packet is whole
+ * when something of the next one is seen. Of a store that lies across two cache lines the second
+ * half may be seen first: the packets in the first half begin with zeros then, which the runtime
+ * never writes there.
+ */
+static size_t look_at(struct native_streams *s, const uint8_t *chunk, size_t from)
+{
+	const size_t last = visible(chunk, from);
+	size_t at = from;
+
+	memcpy(s->bytes + from, chunk + from, last - from);
+	while (at < last && s->bytes[at]) {
+		struct ptah_packet packet;
+		const int size = ptah_packet_decode(&packet, s->bytes + at, last - at, 0);
+
+		if (size <= 0 || at + (size_t)size >= last)
+			break;
+		at += (size_t)size;
+	}
+	return at;
+}
+
+/*
+ * With a log of exits, what an exit has stored may be stored in another way when the log's chunk is
+ * full and a signal comes: only what has settled is taken then.
+ */
+void streams_take_early(struct native_streams *s, unsigned slot)
+{
+	const struct native_stream *stream = &s->list[slot];
+	const uint64_t number = stream->next[NATIVE_LOG_TRACE];
+	const uint8_t *chunk = chunk_bytes(s, slot, NATIVE_LOG_TRACE, number);
+	size_t n = stream->taken[NATIVE_LOG_TRACE];
+	uint64_t settled;
+
+	if (!stream->used || is_full(s, slot, NATIVE_LOG_TRACE) || streams_has_paused(s, slot))
+		return;
+	settled = __atomic_load_n(&thread_of(s, slot)->settled, __ATOMIC_ACQUIRE);
+	if (settled / NATIVE_CHUNK == number && settled % NATIVE_CHUNK > n) {
+		memcpy(s->bytes + n, chunk + n, settled % NATIVE_CHUNK - n);
+		n = settled % NATIVE_CHUNK;
+	}
+	if (logs_of(s) == 1)
+		n = look_at(s, chunk, n);
+	if (!streams_has_paused(s, slot)) /* else it is perhaps what is discarded */
+		deliver(s, slot, NATIVE_LOG_TRACE, n);
+}
+
+/*
  * The thread goes on writing. Its stores become visible in their order: what is before the last
  * byte that is not 0 has been stored when that byte is read first. The packet with that byte may
  * not have been stored to its end, so it is left out.
@@ -321,7 +425,7 @@ void streams_finish(struct native_streams *s, unsigned slot)
 
 	if (!s->list[slot].used)
 		return;
-	take_chunks(s, slot);
+	take_all_chunks(s, slot);
 	if (!ended)
 		take_unended(s, slot);
 	for (unsigned log = 0; log < logs_of(s); log++) {
@@ -331,5 +435,6 @@ void streams_finish(struct native_streams *s, unsigned slot)
 	s->list[slot].used = false;
 	t->pid = t->tid = 0;
 	t->paused = 0;
+	t->settled = 0;
 	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
 }

@@ -30,6 +30,7 @@ struct native_stream {
 struct native_streams {
 	uint8_t *memory; /* the shared file */
 	uint32_t flags;	 /* native_header.flags, our own copy */
+	uint32_t chunks; /* native_header.chunks, likewise */
 	/*
 	 * Takes bytes of a log, in order: whole packets of NATIVE_LOG_TRACE, whole numbers of
 	 * NATIVE_LOG_EXITS. n > 0.
@@ -53,10 +54,17 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 bool streams_has_ended(const struct native_streams *s, unsigned slot);
 
 /*
- * Takes the chunks of a slot that are FULL. Those of a slot that nobody has reported are given back
+ * Takes the chunks of a slot that are FULL, no more than *most of trace, from which it takes their
+ * number away. True: others are left. Those of a slot that nobody has reported are given back
  * unread once the memory is known to be damaged: their thread would wait for ever.
  */
-void streams_drain(struct native_streams *s, unsigned slot);
+bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most);
+#define STREAMS_ALL UINT32_MAX
+/* Whether the thread has chunks of trace that are FULL. */
+bool streams_has_more(const struct native_streams *s, unsigned slot);
+
+/* Takes what a thread that goes on has written of the chunk that is not FULL yet. */
+void streams_take_early(struct native_streams *s, unsigned slot);
 
 /* Whether the thread has paused: what counts is in chunks that are FULL. */
 bool streams_has_paused(const struct native_streams *s, unsigned slot);

@@ -105,6 +105,7 @@ static void run_program(int memory)
 	if (runtime.shared == MAP_FAILED || runtime.shared->magic != NATIVE_MAGIC ||
 	    !runtime.shared->recorder_alive)
 		_exit(91);
+	runtime.chunks = runtime.shared->chunks;
 	context.runtime = &runtime;
 	begin_thread(0);
 	ask_for_own_code();

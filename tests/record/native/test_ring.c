@@ -27,7 +27,8 @@ static int set_up(void **unused)
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	runtime = (struct runtime){.shared = shared, .flags = NATIVE_TRUTH};
+	runtime =
+	    (struct runtime){.shared = shared, .flags = NATIVE_TRUTH, .chunks = NATIVE_CHUNKS};
 	context = (struct context){.runtime = &runtime};
 	context.slot =
 	    (struct native_thread *)((uint8_t *)shared + native_slot_at(NATIVE_TRUTH, 1));
@@ -43,7 +44,7 @@ static int tear_down(void **unused)
 
 static uint8_t *chunk(unsigned log, uint64_t n)
 {
-	return (uint8_t *)context.slot + native_chunk_at(log, n);
+	return (uint8_t *)context.slot + native_chunk_at(log, n % NATIVE_CHUNKS);
 }
 
 /* As the kernel sees it: a store there would fault. */
@@ -77,6 +78,44 @@ static void test_each_chunk_ends_at_a_page_without_access(void **unused)
 	assert_true(ring_is_guard(&context, 0, context.log + NATIVE_STRIDE - 1));
 	assert_false(ring_is_guard(&context, 0, context.log + NATIVE_STRIDE));
 	assert_false(ring_is_guard(&context, 1, context.log + NATIVE_CHUNK));
+}
+
+static void test_few_chunks_are_used_in_turn(void **unused)
+{
+	(void)unused;
+	runtime.chunks = 3;
+	ring_begin(&context);
+	for (uint64_t n = 1; n < 10; n++) {
+		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + n),
+				 chunk(0, n % 3));
+		assert_int_equal(context.slot->current[0], n);
+		assert_int_equal(context.slot->chunks[0][(n - 1) % 3].length, n);
+		context.slot->chunks[0][(n - 1) % 3].state = CHUNK_FREE;
+	}
+	assert_true(can_be_written(chunk(0, 3) + NATIVE_CHUNK));
+	assert_false(can_be_written(chunk(0, 2) + NATIVE_CHUNK));
+}
+
+static void test_what_has_settled_is_what_is_read(void **unused)
+{
+	(void)unused;
+	ring_begin(&context);
+	(void)ring_next(&context, 0, chunk(0, 0) + 77);
+	context.log = (uint64_t)chunk(0, 1) + 5;
+	ring_settle(&context);
+	assert_int_equal(context.slot->settled, NATIVE_CHUNK + 5);
+	ring_pause(&context);
+	context.log += 9;
+	ring_settle(&context);
+	assert_int_equal(context.slot->settled, NATIVE_CHUNK + 5);
+	ring_resume(&context);
+	context.log += 9;
+	ring_settle(&context);
+	assert_int_equal(context.slot->settled, 2 * NATIVE_CHUNK + 9);
+	context.discards = true;
+	context.log += 9;
+	ring_settle(&context);
+	assert_int_equal(context.slot->settled, 2 * NATIVE_CHUNK + 9);
 }
 
 static void test_without_truth_there_is_one_log(void **unused)
@@ -257,6 +296,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(test_each_chunk_ends_at_a_page_without_access, set_up,
+					    tear_down),
+	    cmocka_unit_test_setup_teardown(test_few_chunks_are_used_in_turn, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_what_has_settled_is_what_is_read, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_without_truth_there_is_one_log, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_a_chunk_is_published_with_its_length, set_up,

@@ -10,6 +10,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -57,7 +58,7 @@ static void take(void *unused, const struct native_stream *s, unsigned log, cons
 static struct native_thread *thread_at(unsigned slot)
 {
 	return (struct native_thread *)(void *)((uint8_t *)shared +
-						native_slot_at(NATIVE_TRUTH, slot));
+						native_slot_at(runtime.flags, slot));
 }
 
 static int set_up(void **unused)
@@ -67,13 +68,15 @@ static int set_up(void **unused)
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	runtime = (struct runtime){.shared = shared, .flags = NATIVE_TRUTH};
+	runtime =
+	    (struct runtime){.shared = shared, .flags = NATIVE_TRUTH, .chunks = NATIVE_CHUNKS};
 	context = (struct context){.runtime = &runtime, .slot = thread_at(SLOT)};
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	streams = calloc(1, sizeof(*streams));
 	assert_non_null(streams);
 	streams->memory = (uint8_t *)shared;
 	streams->flags = NATIVE_TRUTH;
+	streams->chunks = NATIVE_CHUNKS;
 	streams->take = take;
 	memset(arrived, 0, sizeof(arrived));
 	return 0;
@@ -88,14 +91,21 @@ static int tear_down(void **unused)
 	return munmap(shared, native_bytes(NATIVE_TRUTH));
 }
 
+static void drain(void)
+{
+	unsigned most = STREAMS_ALL;
+
+	assert_false(streams_drain(streams, SLOT, &most));
+}
+
 static void begin(void)
 {
 	assert_true(streams_begin(streams, SLOT, 11, 12, 5));
 	ring_begin(&context);
 }
 
-/* A TIP whose address ends with zeros; the number of its bytes. */
-static size_t put_tip(uint8_t *at, uint64_t ip)
+/* A TIP whose address ends with zeros; the number of its bytes. It is stored in its order. */
+static size_t put_tip(volatile uint8_t *at, uint64_t ip)
 {
 	*at = 0x6d;
 	for (unsigned i = 0; i < 6; i++)
@@ -107,18 +117,20 @@ static size_t put_tip(uint8_t *at, uint64_t ip)
 static void write_packets(uint32_t first, uint32_t n)
 {
 	for (uint32_t i = first; i < first + n; i++) {
-		uint8_t *at = (uint8_t *)context.log;
+		volatile uint8_t *at = (volatile uint8_t *)context.log;
 		uint8_t *end = context.logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
 		uint32_t *number = (uint32_t *)context.exits_log;
 
-		if (end - at < 8)
-			at = ring_next(&context, NATIVE_LOG_TRACE, at);
+		if (end - (uint8_t *)context.log < 8)
+			at = ring_next(&context, NATIVE_LOG_TRACE, (uint8_t *)context.log);
 		if (i % 3) {
 			*at = (uint8_t)(4 | (i & 1) << 1);
 			context.log = (uint64_t)(at + 1);
 		} else {
 			context.log = (uint64_t)(at + put_tip(at, (uint64_t)i << 12));
 		}
+		if (!runtime.flags)
+			continue;
 		if ((uint8_t *)number == context.logs[NATIVE_LOG_EXITS].chunk + NATIVE_CHUNK)
 			number = (uint32_t *)(void *)ring_next(&context, NATIVE_LOG_EXITS,
 							       (uint8_t *)number);
@@ -144,13 +156,15 @@ static void expect_packets(uint32_t n)
 		assert_true(at + size <= arrived[NATIVE_LOG_TRACE].n);
 		assert_memory_equal(arrived[NATIVE_LOG_TRACE].bytes + at, packet, size);
 		at += size;
+		if (!runtime.flags)
+			continue;
 		assert_true(i * sizeof(number) <= arrived[NATIVE_LOG_EXITS].n);
 		memcpy(&number, arrived[NATIVE_LOG_EXITS].bytes + (i - 1) * sizeof(number),
 		       sizeof(number));
 		assert_int_equal(number, i);
 	}
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, at);
-	assert_int_equal(arrived[NATIVE_LOG_EXITS].n, n * sizeof(uint32_t));
+	assert_int_equal(arrived[NATIVE_LOG_EXITS].n, runtime.flags ? n * sizeof(uint32_t) : 0);
 }
 
 static void expect_free(void)
@@ -176,7 +190,7 @@ static void test_a_thread_that_ends_is_taken_whole(void **unused)
 	begin();
 	for (uint32_t i = 0; i < 40; i++) {
 		write_packets(1 + i * part, part);
-		streams_drain(streams, SLOT);
+		drain();
 		assert_false(streams_has_ended(streams, SLOT));
 	}
 	ring_end(&context);
@@ -205,7 +219,7 @@ static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
 	begin();
 	assert_int_equal(pthread_create(&writer, NULL, write_alone, &count), 0);
 	while (!streams_has_ended(streams, SLOT))
-		streams_drain(streams, SLOT);
+		drain();
 	pthread_join(writer, NULL);
 	streams_finish(streams, SLOT);
 	expect_packets(count);
@@ -299,7 +313,7 @@ static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
 		uint8_t *bytes = malloc(NATIVE_CHUNK);
 		assert_non_null(bytes);
 		memcpy(bytes, context.logs[0].chunk, NATIVE_CHUNK);
-		streams_drain(streams, SLOT);
+		drain();
 		memcpy(context.logs[0].chunk, bytes, NATIVE_CHUNK);
 		free(bytes);
 		assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 4 + 2 * 7);
@@ -322,7 +336,7 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 	/* A length beyond the chunk. */
 	streams->damaged = false;
 	t->chunks[NATIVE_LOG_TRACE][0] = (struct native_chunk){CHUNK_FULL, NATIVE_CHUNK + 1};
-	streams_drain(streams, SLOT);
+	drain();
 	assert_true(streams->damaged);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
 
@@ -339,7 +353,7 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 				memset((uint8_t *)t + native_chunk_at(log, n),
 				       (int)(random >> n & 255), 4096);
 			}
-		streams_drain(streams, SLOT);
+		drain();
 		streams_finish(streams, SLOT);
 		assert_int_equal(t->state, NATIVE_SLOT_FREE);
 		assert_true(streams_begin(streams, SLOT, 11, 12, 5));
@@ -352,14 +366,14 @@ static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
 	(void)unused;
 	begin();
 	write_packets(1, 10);
-	streams_drain(streams, SLOT);
+	drain();
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
 	streams_take_written(streams, SLOT);
 	expect_packets(10);
 	streams_take_written(streams, SLOT);
 	expect_packets(10);
 	write_packets(11, 2 * NATIVE_CHUNK);
-	streams_drain(streams, SLOT);
+	drain();
 	streams_take_written(streams, SLOT);
 	expect_packets(10 + 2 * NATIVE_CHUNK);
 	write_packets(11 + 2 * NATIVE_CHUNK, 5);
@@ -408,6 +422,168 @@ static void test_a_thread_goes_on_after_a_pause(void **unused)
 	assert_false(streams->damaged);
 }
 
+/* Without a log of exits, where slots are smaller. */
+static void begin_without_truth(void)
+{
+	runtime.flags = streams->flags = 0;
+	context.slot = thread_at(SLOT);
+	context.slot->state = NATIVE_SLOT_ACTIVE;
+	begin();
+}
+
+static void test_what_has_settled_is_taken_before_the_chunk_is_full(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 10);
+	ring_settle(&context);
+	write_packets(11, 5); /* with a log of exits, this is not taken */
+	for (unsigned i = 0; i < 2; i++) {
+		streams_take_early(streams, SLOT);
+		assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 7 + 3 * 7);
+		assert_int_equal(arrived[NATIVE_LOG_EXITS].n, 0);
+	}
+	write_packets(16, 2 * NATIVE_CHUNK);
+	drain();
+	ring_settle(&context);
+	streams_take_early(streams, SLOT);
+	write_packets(16 + 2 * NATIVE_CHUNK, 5);
+	ring_end(&context);
+	streams_take_early(streams, SLOT);
+	streams_finish(streams, SLOT);
+	expect_packets(20 + 2 * NATIVE_CHUNK);
+	assert_false(streams->damaged);
+}
+
+/* The last packet is one that may be stored in part. */
+static void test_of_a_thread_that_runs_all_but_the_last_packet_is_taken(void **unused)
+{
+	(void)unused;
+	begin_without_truth();
+	for (uint32_t n = 1; n < 40; n++) {
+		write_packets(n, 1);
+		streams_take_early(streams, SLOT);
+		expect_packets(n - 1);
+	}
+	ring_settle(&context);
+	streams_take_early(streams, SLOT);
+	expect_packets(39);
+	/* A PSB, byte by byte; the other half of a store is seen before the first one is. */
+	for (unsigned i = 0; i < 16; i++) {
+		((uint8_t *)context.log)[i] = i & 1 ? 0x82 : 0x02;
+		streams_take_early(streams, SLOT);
+		expect_packets(39);
+	}
+	memset((uint8_t *)context.log, 0, 16);
+	((uint8_t *)context.log)[2] = ((uint8_t *)context.log)[3] = 4;
+	streams_take_early(streams, SLOT);
+	expect_packets(39);
+	assert_false(streams->damaged);
+}
+
+/* An exit has stored packets at the end of a chunk, and stores them in the next one again. */
+static void test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice(void **unused)
+{
+	uint32_t n = 0;
+
+	(void)unused;
+	begin_without_truth();
+	while ((uint8_t *)context.log < context.logs[0].chunk + NATIVE_CHUNK - 40)
+		write_packets(++n, 1);
+	for (uint8_t *at = (uint8_t *)context.log; at < context.logs[0].chunk + NATIVE_CHUNK; at++)
+		*at = 6;
+	streams_take_early(streams, SLOT);
+	assert_true(arrived[NATIVE_LOG_TRACE].n > NATIVE_CHUNK - 300);
+	context.log = (uint64_t)ring_next(&context, NATIVE_LOG_TRACE, (uint8_t *)context.log);
+	write_packets(n + 1, 10);
+	ring_settle(&context);
+	drain();
+	streams_take_early(streams, SLOT);
+	expect_packets(n + 10);
+	assert_false(streams->damaged);
+}
+
+static void test_what_is_discarded_in_a_pause_is_not_taken_early(void **unused)
+{
+	(void)unused;
+	begin_without_truth();
+	ring_pause(&context);
+	write_packets(1000, 30);
+	ring_settle(&context);
+	streams_take_early(streams, SLOT);
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+	ring_resume(&context);
+	streams_take_early(streams, SLOT);
+	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+	write_packets(1, 30);
+	ring_settle(&context);
+	streams_take_early(streams, SLOT);
+	expect_packets(30);
+}
+
+#define PARTS 100u
+#define PART  9000u /* packets: a fifth of a chunk */
+static unsigned looks;
+
+/* Writes on when it has been looked at. */
+static void *write_in_parts(void *unused)
+{
+	for (unsigned i = 0; i < PARTS; i++) {
+		const unsigned before = __atomic_load_n(&looks, __ATOMIC_ACQUIRE);
+
+		write_packets(1 + i * PART, PART);
+		while (__atomic_load_n(&looks, __ATOMIC_ACQUIRE) == before)
+			sched_yield();
+	}
+	ring_end(&context);
+	return unused;
+}
+
+static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
+{
+	unsigned most = 1, early = 0;
+	pthread_t writer;
+
+	(void)unused;
+	runtime.chunks = streams->chunks = 2;
+	begin_without_truth();
+	assert_int_equal(pthread_create(&writer, NULL, write_in_parts, NULL), 0);
+	while (!streams_has_ended(streams, SLOT)) {
+		const size_t before = arrived[NATIVE_LOG_TRACE].n;
+
+		streams_take_early(streams, SLOT);
+		early += arrived[NATIVE_LOG_TRACE].n != before;
+		__atomic_fetch_add(&looks, 1, __ATOMIC_RELEASE);
+		most = 1;
+		streams_drain(streams, SLOT, &most);
+	}
+	pthread_join(writer, NULL);
+	streams_finish(streams, SLOT);
+	assert_true(early > PARTS / 2);
+	expect_packets(PARTS * PART);
+	assert_false(streams->damaged);
+}
+
+static void test_no_more_chunks_are_taken_than_wanted(void **unused)
+{
+	unsigned most = 2;
+
+	(void)unused;
+	begin();
+	while (context.logs[NATIVE_LOG_TRACE].number < 3)
+		write_packets(1, 1);
+	assert_true(streams_has_more(streams, SLOT));
+	assert_true(streams_drain(streams, SLOT, &most));
+	assert_int_equal(most, 0);
+	assert_int_equal(streams->list[SLOT].next[NATIVE_LOG_TRACE], 2);
+	assert_true(streams_drain(streams, SLOT, &most));
+	assert_int_equal(streams->list[SLOT].next[NATIVE_LOG_TRACE], 2);
+	most = 5;
+	assert_false(streams_drain(streams, SLOT, &most));
+	assert_int_equal(most, 4);
+	assert_false(streams_has_more(streams, SLOT));
+}
+
 /* Its thread would wait for ever for the message that the damage has swallowed. */
 static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
 {
@@ -415,10 +591,10 @@ static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
 
 	(void)unused;
 	chunk->state = CHUNK_FULL;
-	streams_drain(streams, SLOT);
+	drain();
 	assert_int_equal(chunk->state, CHUNK_FULL); /* its message may still come */
 	streams->damaged = true;
-	streams_drain(streams, SLOT);
+	drain();
 	assert_int_equal(chunk->state, CHUNK_FREE);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
 }
@@ -439,6 +615,12 @@ int main(void)
 	    TEST(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began),
 	    TEST(test_a_thread_goes_on_after_a_pause),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
+	    TEST(test_what_has_settled_is_taken_before_the_chunk_is_full),
+	    TEST(test_of_a_thread_that_runs_all_but_the_last_packet_is_taken),
+	    TEST(test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice),
+	    TEST(test_what_is_discarded_in_a_pause_is_not_taken_early),
+	    TEST(test_a_thread_that_writes_is_taken_early_and_whole),
+	    TEST(test_no_more_chunks_are_taken_than_wanted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

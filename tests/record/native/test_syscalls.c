@@ -32,6 +32,7 @@
 
 static struct native_header *shared; /* with slots for threads */
 static struct runtime runtime;
+static unsigned settled; /* calls of ring_settle() */
 static struct syscalls state;
 static uint8_t copy_room[64 << 10]; /* for code */
 static struct context context;
@@ -143,6 +144,14 @@ bool filter_has_stops(const struct runtime *rt)
 {
 	assert_ptr_equal(rt, &runtime);
 	return false;
+}
+
+/* What comes before the call is taken while the thread waits in it. */
+void ring_settle(struct context *c)
+{
+	assert_ptr_equal(c, &context);
+	assert_string_equal(events + strlen(events) - 1, "-");
+	settled++;
 }
 
 uint8_t *packets_room(struct context *c, uint64_t ip)
@@ -566,8 +575,10 @@ static void test_every_number_has_a_row(void **unused)
 static void test_the_registers_are_the_kernels(void **unused)
 {
 	(void)unused;
+	settled = 0;
 	assert_true(CALL3(SYS_getpid, 1, 2, 3));
 	assert_string_equal(events, "-+");
+	assert_int_equal(settled, 1);
 	assert_int_equal(result(), getpid());
 	assert_int_equal(registers.rip, plain + 2);
 	assert_int_equal(registers.general[1], plain + 2);

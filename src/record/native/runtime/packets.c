@@ -20,25 +20,34 @@
 _Static_assert(2 * PSB_PAIRS == SIZE_PSB, "");
 _Static_assert(1 + TSC_BYTES == SIZE_TSC, "");
 
+uint8_t *packets_put(uint8_t *at, const uint8_t *bytes, unsigned n)
+{
+	volatile uint8_t *to = at; /* the compiler keeps the order */
+
+	for (unsigned i = 0; i < n; i++)
+		to[i] = bytes[i];
+	return at + n;
+}
+
 static uint8_t *put(uint8_t *at, uint64_t value, unsigned n)
 {
+	volatile uint8_t *to = at;
+
 	for (unsigned i = 0; i < n; i++)
-		*at++ = (uint8_t)(value >> 8 * i);
-	return at;
+		to[i] = (uint8_t)(value >> 8 * i);
+	return at + n;
 }
 
 static uint8_t *put_ip(uint8_t *at, unsigned opcode, uint64_t ip)
 {
-	*at++ = (uint8_t)IP_WITH(opcode);
-	return put(at, ip, IP_BYTES);
+	return put(put(at, IP_WITH(opcode), 1), ip, IP_BYTES);
 }
 
 static uint8_t *put_tsc(const struct context *c, uint8_t *at)
 {
 	if (!c->runtime->tsc)
 		return at;
-	*at++ = OPCODE_TSC;
-	return put(at, __builtin_ia32_rdtsc(), TSC_BYTES);
+	return put(put(at, OPCODE_TSC, 1), __builtin_ia32_rdtsc(), TSC_BYTES);
 }
 
 static uint8_t *put_psb(struct context *c, uint8_t *at)

@@ -195,9 +195,7 @@ void unit_cut(struct context *c, uint64_t cache_address)
 	if (c->runtime->flags & NATIVE_TRUTH && !u->off && (n || start != end))
 		exits_log(c, exits_describe(c, u, n, start, end));
 	size = block_packets(u, n, n ? u->pieces[n - 1].outcome : OUTCOME_NONE, bytes);
-	for (unsigned i = 0; i < size; i++)
-		*at++ = bytes[i];
-	c->log = address_of(at);
+	c->log = address_of(packets_put(at, bytes, size));
 }
 
 /* The indirect exit that this thread has taken last. */
@@ -255,13 +253,10 @@ static bool is_poison(const struct context *c, uint64_t address)
  */
 static uint8_t *put_psb(struct context *c, uint8_t *at, const struct unit *u)
 {
-	uint8_t *end = packets_psb(c, at, u->head);
+	uint8_t bytes[PACKETS_MAX];
+	const unsigned n = (unsigned)(packets_psb(c, bytes, u->head) - bytes);
 
-	if (!__atomic_load_n(&u->dead, __ATOMIC_ACQUIRE))
-		return end;
-	while (end > at)
-		*--end = 0;
-	return at;
+	return __atomic_load_n(&u->dead, __ATOMIC_ACQUIRE) ? at : packets_put(at, bytes, n);
 }
 
 /* A new chunk, in which the unit's packets come first. */
@@ -276,9 +271,7 @@ static uint64_t store(struct context *c, uint64_t log, const struct unit *u, con
 {
 	if (n && ring_is_guard(c, NATIVE_LOG_TRACE, log + n - 1))
 		log = next_chunk(c, log, u);
-	for (unsigned i = 0; i < n; i++)
-		pointer(log)[i] = packet[i];
-	return log + n;
+	return address_of(packets_put(pointer(log), packet, n));
 }
 
 /*
@@ -292,9 +285,7 @@ static uint64_t put_arrival(struct context *c, uint64_t log, const uint8_t *pack
 	*full = ring_is_guard(c, NATIVE_LOG_TRACE, log + n + more);
 	if (*full)
 		log = address_of(ring_next(c, NATIVE_LOG_TRACE, pointer(log)));
-	for (unsigned i = 0; i < n; i++)
-		pointer(log)[i] = packet[i];
-	return log + n;
+	return address_of(packets_put(pointer(log), packet, n));
 }
 
 uint64_t unit_arrive(struct context *c, uint64_t log, uint64_t target, bool indirect)

@@ -21,7 +21,7 @@ static unsigned logs_of(const struct context *c)
 
 static struct native_chunk *chunk_of(const struct context *c, unsigned log, uint64_t number)
 {
-	return &c->slot->chunks[log][number % NATIVE_CHUNKS];
+	return &c->slot->chunks[log][number % c->runtime->chunks];
 }
 
 static void wake_recorder(const struct context *c)
@@ -52,7 +52,7 @@ static uint8_t *begin_chunk(struct context *c, unsigned log, uint64_t number)
 		number = 0;
 	else if (!c->paused)
 		wait_for_chunk(c, chunk_of(c, log, number));
-	bytes = (uint8_t *)c->slot + native_chunk_at(log, number);
+	bytes = (uint8_t *)c->slot + native_chunk_at(log, number % c->runtime->chunks);
 	c->logs[log].chunk = bytes;
 	c->logs[log].number = number;
 	__atomic_store_n(&c->slot->current[log], number, __ATOMIC_RELEASE);
@@ -71,7 +71,7 @@ static void publish(struct context *c, unsigned log, const uint8_t *end)
 /* Only of this slot: those of all would take a mapping each. */
 static void guard_chunks(const struct context *c, unsigned log)
 {
-	for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
+	for (unsigned i = 0; i < c->runtime->chunks; i++)
 		sys_call(__NR_mprotect, (uint64_t)c->slot + native_chunk_at(log, i) + NATIVE_CHUNK,
 			 NATIVE_PAGE, PROT_NONE, 0, 0, 0);
 }
@@ -125,6 +125,17 @@ static bool publish_written(struct context *c, unsigned log)
 		return false;
 	publish(c, log, (const uint8_t *)end);
 	return true;
+}
+
+/* Of what is written while nobody reads it, nothing must be taken later. */
+void ring_settle(struct context *c)
+{
+	const struct log_position *at = &c->logs[NATIVE_LOG_TRACE];
+
+	if (!c->discards && !c->paused)
+		__atomic_store_n(&c->slot->settled,
+				 at->number * NATIVE_CHUNK + (c->log - (uint64_t)at->chunk),
+				 __ATOMIC_RELEASE);
 }
 
 void ring_pause(struct context *c)

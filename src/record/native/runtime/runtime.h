@@ -149,6 +149,7 @@ struct runtime {
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
 	uint32_t flags;		   /* native_header.flags, our copy */
 	uint8_t no_retcomp, tsc;   /* likewise */
+	uint32_t chunks;	   /* likewise */
 	struct native_control control;
 };
 
@@ -203,6 +204,8 @@ void ring_begin(struct context *c);
  * and returns where it begins.
  */
 uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end);
+/* The thread may wait for long: the recorder may take all that it has written. */
+void ring_settle(struct context *c);
 /* Whether the address is in the guard page behind the log's current chunk. */
 bool ring_is_guard(const struct context *c, unsigned log, uint64_t address);
 /* Publishes everything: the thread ends, or continues untraced. */
@@ -256,6 +259,11 @@ uint8_t *packets_stop(struct context *c, uint8_t *at);
 #define PACKETS_BRANCH 9
 unsigned packets_branch(uint8_t bytes[PACKETS_BRANCH], bool before, bool after, bool indirect,
 			uint64_t target);
+/*
+ * Stores ready-made packets. The recorder looks at packets that are just being written
+ * (streams.c): they appear there in their order. Returns where they end.
+ */
+uint8_t *packets_put(uint8_t *at, const uint8_t *bytes, unsigned n);
 #define PACKETS_MAX	 64 /* the most bytes that one of them writes */
 #define PACKETS_OUTCOMES 16 /* and that unit_cut() writes before it */
 /* Makes room for both at c->log: changes chunks if need be. Only between units. */

@@ -24,6 +24,7 @@ static void fill_runtime(struct runtime *rt, const struct native_handover *h)
 	rt->flags = rt->shared->flags;
 	rt->no_retcomp = rt->shared->no_retcomp;
 	rt->tsc = rt->shared->tsc;
+	rt->chunks = rt->shared->chunks;
 }
 
 /* There is no memory even for a context: one on the stack is enough to say so. */

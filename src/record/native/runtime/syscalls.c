@@ -407,6 +407,7 @@ void syscall_gate(struct context *c, struct registers *r)
 	}
 	/* Room for both packets: a chunk that begins while tracing is off has no address. */
 	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
+	ring_settle(c);
 	if (!effect_is_committed(c) && effect_is_outside(c, &call))
 		effect_commit(c);
 	changes_before_call(c, call.words);
