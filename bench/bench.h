@@ -138,8 +138,9 @@ void bench_leave_out(double since);
 int bench_jobs(int argc, char **argv);
 int bench_scale(int argc, char **argv);
 
-/* And that of trees.c. */
+/* And those of trees.c and live.c. */
 int bench_calls(int argc, char **argv);
+int bench_live(int argc, char **argv);
 
 _Noreturn void bench_die(const char *what, const char *why);
 

@@ -34,6 +34,9 @@
  *	ptah-bench psb				the search for a PSB in a buffer without one
  *	ptah-bench ratio N LABEL COMMAND COMMAND
  *						the times of two shell commands
+ *	ptah-bench live [-c] [-n N] [-b BUFFER] [-q QUEUE] RECORDER LABEL COMMAND...
+ *						how far live decoding is behind, of counts or (-c)
+ *						calls; N pairs with a recording into a file
  *	ptah-bench memory COMMAND...		the peak memory of a command
  *
  * decode, self and equal with -t: with TSC, MTC and CYC added to the trace. decode, mix, self and
@@ -499,11 +502,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode}, {"jobs", bench_jobs},  {"scale", bench_scale},
-			{"equal", equal},   {"self", self},	   {"timing", bench_timing},
-			{"psb", bench_psb}, {"ratio", ratio},	   {"memory", memory},
-			{"text", text},	    {"real", bench_real},  {"mix", mix},
-			{"old", old},	    {"calls", bench_calls}};
+	} commands[] = {{"decode", decode}, {"jobs", bench_jobs},   {"scale", bench_scale},
+			{"equal", equal},   {"self", self},	    {"timing", bench_timing},
+			{"psb", bench_psb}, {"ratio", ratio},	    {"memory", memory},
+			{"text", text},	    {"real", bench_real},   {"mix", mix},
+			{"old", old},	    {"calls", bench_calls}, {"live", bench_live}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

@@ -115,6 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w->streams.memory = w->memory;
 		w->streams.flags = flags;
 		w->streams.chunks = NATIVE_CHUNKS;
+		w->streams.chunk_bytes = NATIVE_CHUNK;
 		w->streams.take = take_log;
 		w->streams.context = w;
 		CHECK(streams_begin(&w->streams, SLOT, PID, PID, 0));

@@ -26,9 +26,8 @@
 #define LEAST	     0.01
 #define MOST_JOBS    256
 #define MOST_NOTES   10
-#define SMALL_BUFFER (UINT64_C(256) << 10)
-#define SMALL_QUEUE  (UINT64_C(1) << 20)
-#define SMALL_RING   (UINT64_C(512) << 10)
+#define SMALL_BUFFER (UINT64_C(128) << 10)
+#define SMALL_QUEUE  (UINT64_C(64) << 10)
 
 /* What is followed, and where it is shown. */
 struct following {
@@ -376,10 +375,10 @@ static void describe_command(struct following *f, const struct ptah_record_confi
 }
 
 /*
- * A simulated processor delivers trace when a part of its buffer is full. Of a large one the lag
- * would be seconds for programs that make little trace; it loses nothing with a small one. And
- * calls that are watched for their time need times in the trace, of which it has none but those of
- * PSBs.
+ * Where trace comes faster than it is decoded, the buffers are always full, and what is in them is
+ * behind. Without hardware the program waits, and nothing is lost with small ones. And calls that
+ * are watched for their time need times in the trace, of which a simulated processor has none but
+ * those of PSBs.
  */
 static void choose_for_simulated(const struct following *f, struct ptah_record_config *config)
 {
@@ -394,13 +393,12 @@ static void choose_for_simulated(const struct following *f, struct ptah_record_c
 		return;
 	kind = ptah_recorder_kind(r);
 	ptah_recorder_free(r);
-	if (kind == PTAH_RECORDER_NATIVE && !o->buffer)
-		config->buffer.size = SMALL_RING;
-	if (kind != PTAH_RECORDER_QEMU && kind != PTAH_RECORDER_PTRACE)
+	if (kind != PTAH_RECORDER_QEMU && kind != PTAH_RECORDER_PTRACE &&
+	    kind != PTAH_RECORDER_NATIVE)
 		return;
 	if (!o->buffer)
 		config->buffer.size = SMALL_BUFFER;
-	if (!o->event && live_hits_need_times(f->hits))
+	if (!o->event && kind != PTAH_RECORDER_NATIVE && live_hits_need_times(f->hits))
 		config->trace.mtc = config->trace.cyc = true;
 }
 

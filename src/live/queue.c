@@ -21,6 +21,8 @@
  * taken to have ended.
  */
 #define FORCED_ROUND 4
+/* Where the recorder marks them, a round is at least this long: its trace needs all its records. */
+#define MARKED_ROUND (UINT64_C(64) << 20)
 
 uint64_t live_now(void)
 {
@@ -294,7 +296,8 @@ int live_put_trace(struct ptah_live *live, uint32_t stream, int32_t tid, int32_t
 		e->offset = offset;
 		pthread_mutex_lock(&live->lock);
 		status = queue_trace(live, e);
-		force = live->round_bytes / FORCED_ROUND > live->config.queue;
+		force = live->round_bytes / FORCED_ROUND > live->config.queue &&
+			(!live->marks_rounds || live->round_bytes > MARKED_ROUND);
 		pthread_mutex_unlock(&live->lock);
 		if (status < 0)
 			return live_fail(live, status, "out of memory");

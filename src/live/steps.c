@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* So much of a stream, and of all streams together, is decoded in one step. */
-#define SLICE (UINT64_C(256) << 10)
-#define STEP  (UINT64_C(4) << 20)
+#define SLICE (UINT64_C(128) << 10)
+#define STEP  (UINT64_C(1) << 20)
 
 /* A record with its time, while those of some rounds are sorted. */
 struct timed {

@@ -8,7 +8,7 @@
  *	message ring (bytes, wrapping)		NATIVE_MESSAGES
  *	NATIVE_THREADS times a slot:
  *		struct native_thread		NATIVE_THREAD_BYTES
- *		NATIVE_CHUNKS times a chunk of trace: NATIVE_CHUNK bytes, and a guard page
+ *		NATIVE_CHUNKS times a chunk of trace: up to NATIVE_CHUNK bytes, and a guard page
  *		with NATIVE_TRUTH the same again for the log of exits
  *
  * The guard pages are mapped without access in the program alone: a store that would run over the
@@ -57,7 +57,7 @@ enum native_chunk_state {
 
 struct native_chunk {
 	uint32_t state;	 /* enum native_chunk_state */
-	uint32_t length; /* bytes that were written, <= NATIVE_CHUNK; whole packets, or whole words
+	uint32_t length; /* bytes that were written, <= chunk_bytes; whole packets, or whole words
 			    of the log of exits */
 };
 
@@ -188,9 +188,10 @@ struct native_header {
 	uint64_t bytes; /* of the file */
 	uint64_t guard; /* a random word */
 	/* Trace options. */
-	uint8_t no_retcomp; /* no return is written as a TNT bit */
-	uint8_t tsc;	    /* TSC packets are written */
-	uint32_t chunks;    /* of each log that are used: 2 to NATIVE_CHUNKS */
+	uint8_t no_retcomp;   /* no return is written as a TNT bit */
+	uint8_t tsc;	      /* TSC packets are written */
+	uint32_t chunks;      /* of each log that are used: 2 to NATIVE_CHUNKS */
+	uint32_t chunk_bytes; /* of each that are used: whole pages, up to NATIVE_CHUNK */
 	int32_t recorder_pid;
 	uint32_t filter_count;
 	struct native_filter filters[NATIVE_FILTERS];

@@ -35,10 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS	    2
-#define LOOK_NS	    (INT64_C(10) * 1000000) /* between two looks at chunks that are not FULL */
-#define LIVE_CHUNKS 2 /* of all threads that a round takes where somebody decodes them meanwhile   \
-		       */
+#define POLL_MS	      2
+#define LOOK_NS	      (INT64_C(10) * 1000000) /* between two looks at chunks that are not FULL */
+#define LIVE_ROUND    (64u << 10) /* bytes that a round takes where they are decoded meanwhile */
+#define LEAST_CHUNK   (16u << 10)
 #define SEIZED_NS     200000 /* between two looks at a process that is about to execve */
 #define ANCESTORS_MAX 64     /* of a process, up to the recorder */
 #define EXEC_WAITS    2000   /* times that a program is waited for that is about to execve */
@@ -903,9 +903,11 @@ static void take_early(struct recording *r)
  */
 static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
 {
-	unsigned most = r->live ? LIVE_CHUNKS : STREAMS_ALL;
+	unsigned most = STREAMS_ALL;
 	const unsigned first = r->first;
 
+	if (r->live)
+		most = (LIVE_ROUND + r->streams->chunk_bytes - 1) / r->streams->chunk_bytes;
 	r->more = false;
 	for (unsigned k = 0; k < NATIVE_THREADS; k++) {
 		const unsigned i = (first + k) % NATIVE_THREADS;
@@ -1224,14 +1226,21 @@ static void put_filters(struct native_header *h, const struct ptah_record_config
 	}
 }
 
-/* What a thread may write until it waits. */
-static uint32_t chunk_count(const struct ptah_record_config *config)
+/* What a thread may write until it waits: four chunks at least, which are smaller for that. */
+static void size_chunks(struct native_header *h, const struct ptah_record_config *config)
 {
-	const uint64_t n = config->buffer.size / NATIVE_CHUNK;
+	const uint64_t size = config->buffer.size;
 
-	if (!n || config->buffer.policy != PTAH_RECORD_DRAIN || n > NATIVE_CHUNKS)
-		return NATIVE_CHUNKS;
-	return n < 2 ? 2 : (uint32_t)n;
+	h->chunks = NATIVE_CHUNKS;
+	h->chunk_bytes = NATIVE_CHUNK;
+	if (!size || config->buffer.policy != PTAH_RECORD_DRAIN)
+		return;
+	while (h->chunk_bytes > LEAST_CHUNK && h->chunk_bytes * UINT64_C(4) > size)
+		h->chunk_bytes /= 2;
+	if (size / h->chunk_bytes < h->chunks)
+		h->chunks = (uint32_t)(size / h->chunk_bytes);
+	if (h->chunks < 2)
+		h->chunks = 2;
 }
 
 static int create_memory(struct recording *r, const struct ptah_record_config *config)
@@ -1253,7 +1262,7 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->bytes = r->bytes;
 	h->no_retcomp = config->trace.no_retcomp;
 	h->tsc = true;
-	h->chunks = chunk_count(config);
+	size_chunks(h, config);
 	h->recorder_pid = getpid();
 	h->recorder_alive = 1;
 	h->committed = r->committed;
@@ -1303,6 +1312,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	*r->streams = (struct native_streams){.memory = (uint8_t *)r->shared,
 					      .flags = r->flags,
 					      .chunks = r->shared->chunks,
+					      .chunk_bytes = r->shared->chunk_bytes,
 					      .take = take_bytes,
 					      .context = r};
 	*r->messages =

@@ -54,7 +54,7 @@ static void release(const struct native_streams *s, unsigned slot, unsigned log,
 /* Gives a chunk back, filled with zeros: the thread may have stored behind its length, too. */
 static void give_back(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
 {
-	memset(chunk_bytes(s, slot, log, number), 0, NATIVE_CHUNK);
+	memset(chunk_bytes(s, slot, log, number), 0, s->chunk_bytes);
 	release(s, slot, log, number);
 }
 
@@ -125,7 +125,7 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	if (!is_full(s, slot, log))
 		return false;
 	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
-	if (length > NATIVE_CHUNK) {
+	if (length > s->chunk_bytes) {
 		s->damaged = true;
 		length = 0;
 	}
@@ -217,16 +217,16 @@ static bool closes(const struct ptah_packet *packet, bool before, bool *off)
  * How much of a chunk has been written whose thread died: the packets up to the last byte that is
  * not 0. The last packet may end with zeros of its own, so packets are counted from the beginning.
  */
-static size_t written_packets(const uint8_t *bytes, bool *closed)
+static size_t written_packets(const uint8_t *bytes, size_t n, bool *closed)
 {
-	size_t last = NATIVE_CHUNK, at = 0;
+	size_t last = n, at = 0;
 	bool off = false;
 
 	while (last && !bytes[last - 1])
 		last--;
 	while (at < last) {
 		struct ptah_packet packet;
-		int size = ptah_packet_decode(&packet, bytes + at, NATIVE_CHUNK - at, 0);
+		int size = ptah_packet_decode(&packet, bytes + at, n - at, 0);
 
 		if (size <= 0)
 			break;
@@ -237,12 +237,12 @@ static size_t written_packets(const uint8_t *bytes, bool *closed)
 }
 
 /* Numbers of exits begin with 1, so that 0 ends them. */
-static size_t written_numbers(const uint8_t *bytes)
+static size_t written_numbers(const uint8_t *bytes, size_t n)
 {
 	size_t at = 0;
 	uint32_t number;
 
-	for (; at < NATIVE_CHUNK; at += sizeof(number)) {
+	for (; at < n; at += sizeof(number)) {
 		memcpy(&number, bytes + at, sizeof(number));
 		if (!number)
 			break;
@@ -253,9 +253,9 @@ static size_t written_numbers(const uint8_t *bytes)
 /* Copies the chunk that is being written to s->bytes. Returns how much of it is written. */
 static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, bool *closed)
 {
-	memcpy(s->bytes, chunk_bytes(s, slot, log, s->list[slot].next[log]), NATIVE_CHUNK);
-	return log == NATIVE_LOG_TRACE ? written_packets(s->bytes, closed)
-				       : written_numbers(s->bytes);
+	memcpy(s->bytes, chunk_bytes(s, slot, log, s->list[slot].next[log]), s->chunk_bytes);
+	return log == NATIVE_LOG_TRACE ? written_packets(s->bytes, s->chunk_bytes, closed)
+				       : written_numbers(s->bytes, s->chunk_bytes);
 }
 
 bool streams_has_stopped(const struct native_streams *s, unsigned slot)
@@ -300,7 +300,7 @@ static bool stands_still(const struct native_streams *s, unsigned slot, size_t n
 	for (unsigned log = 0; log < logs_of(s); log++)
 		if (__atomic_load_n(&t->current[log], __ATOMIC_ACQUIRE) != stream->next[log])
 			return false;
-	return n < NATIVE_CHUNK && !__atomic_load_n(behind, __ATOMIC_ACQUIRE);
+	return n < s->chunk_bytes && !__atomic_load_n(behind, __ATOMIC_ACQUIRE);
 }
 
 /* Of a thread that did not end: it was killed, or it still runs. */
@@ -325,11 +325,11 @@ static void take_unended(struct native_streams *s, unsigned slot)
  * which no packet has. What lies behind that is not touched, because the kernel would make pages
  * for it. Near its end exits may have stored packets that they store in the next chunk again.
  */
-static size_t visible(const uint8_t *chunk, size_t from)
+static size_t visible(const uint8_t *chunk, size_t from, size_t size)
 {
 	size_t last = from;
 
-	for (size_t at = from & ~(size_t)7; at + 8 <= NATIVE_CHUNK - END_BYTES; at += 8) {
+	for (size_t at = from & ~(size_t)7; at + 8 + END_BYTES <= size; at += 8) {
 		const uint64_t *words = (const void *)(chunk + at);
 		const uint64_t word = __atomic_load_n(words, __ATOMIC_ACQUIRE);
 
@@ -349,7 +349,7 @@ static size_t visible(const uint8_t *chunk, size_t from)
  */
 static size_t look_at(struct native_streams *s, const uint8_t *chunk, size_t from)
 {
-	const size_t last = visible(chunk, from);
+	const size_t last = visible(chunk, from, s->chunk_bytes);
 	size_t at = from;
 
 	memcpy(s->bytes + from, chunk + from, last - from);
@@ -399,7 +399,7 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 	const uint8_t *chunk =
 	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, s->list[slot].next[NATIVE_LOG_TRACE]);
 	const size_t taken = s->list[slot].taken[NATIVE_LOG_TRACE];
-	size_t last = NATIVE_CHUNK, at = 0;
+	size_t last = s->chunk_bytes, at = 0;
 
 	while (last && !__atomic_load_n(chunk + last - 1, __ATOMIC_ACQUIRE))
 		last--;

@@ -28,9 +28,9 @@ struct native_stream {
 };
 
 struct native_streams {
-	uint8_t *memory; /* the shared file */
-	uint32_t flags;	 /* native_header.flags, our own copy */
-	uint32_t chunks; /* native_header.chunks, likewise */
+	uint8_t *memory;	      /* the shared file */
+	uint32_t flags;		      /* native_header.flags, our own copy */
+	uint32_t chunks, chunk_bytes; /* likewise */
 	/*
 	 * Takes bytes of a log, in order: whole packets of NATIVE_LOG_TRACE, whole numbers of
 	 * NATIVE_LOG_EXITS. n > 0.

@@ -405,6 +405,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
 		status = simulated_open_writer(recorder, false, NULL);
+		r->setup.live = status >= 0 && perfdata_writer_is_read(recorder->writer);
 	}
 	return status;
 }

@@ -53,14 +53,46 @@ static uint64_t drain(void *cookie, struct ptah_capture *capture, uint64_t tail,
 	struct thread *t = cookie;
 
 	(void)capture;
-	send_bytes(t, tail, position);
-	t->sent = position;
+	if (t->sent < position)
+		send_bytes(t, t->sent > tail ? t->sent : tail, position);
+	if (t->sent < position)
+		t->sent = position;
 	return position;
 }
 
 static uint64_t position_of(const struct thread *t)
 {
 	return ptah_capture_position(t->output.capture);
+}
+
+/* Sends those bytes that the processor holds, which begin at `position` of the trace. */
+static void send_held(struct thread *t, uint64_t position)
+{
+	const uint64_t held = (uint64_t)(t->m.g.out - t->m.staging);
+	const struct tracer_message message = {.type = TRACER_TRACE,
+					       .tid = t->tid,
+					       .stream = t->stream,
+					       .size = (uint32_t)(position + held - t->sent)};
+
+	if (t->m.status & PTAH_RTIT_STATUS_STOPPED || position + held <= t->sent)
+		return;
+	tracer_send(t->r, &message, NULL);
+	tracer_send_part(t->r, t->m.staging + (t->sent - position), message.size);
+	t->sent = position + held;
+}
+
+void trace_send_early(struct thread *t)
+{
+	uint64_t position;
+
+	if (!t->begun || t->output.policy != PTAH_POLICY_DRAIN)
+		return;
+	position = t->m.bytes;
+	if (t->sent < position) {
+		send_bytes(t, t->sent, position);
+		t->sent = position;
+	}
+	send_held(t, position);
 }
 
 /* The number of bytes of whole packets in [from, to) of the trace, which begins with one. */

@@ -25,7 +25,8 @@
 #define SHADOW_BUCKETS 4096
 #define STEPS	       64   /* steps of a thread before it is the next one's turn */
 #define SPINS	       2000 /* polls for the end of a step before other threads get their turn */
-#define NAP_MIN	       50   /* microseconds to sleep when all threads wait */
+#define EARLY_NS       (INT64_C(10) * 1000000) /* between two times that trace is sent early */
+#define NAP_MIN	       50		       /* microseconds to sleep when all threads wait */
 #define NAP_MAX	       2000
 #define LET_GO_MS      2000 /* after this time a thread that does not stop is left to the kernel */
 #define ATTACH_MAX     64 /* rounds of looking for threads in a process that keeps creating them */
@@ -478,6 +479,23 @@ static bool all_gone(const struct tracer *r)
 	return true;
 }
 
+/* Where somebody decodes it meanwhile: sends what fills no region of a buffer yet. */
+static void send_early(struct tracer *r)
+{
+	struct timespec t;
+	int64_t now;
+
+	if (!r->setup->live)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	if (now - r->sent < EARLY_NS)
+		return;
+	r->sent = now;
+	for (struct thread *thread = r->threads; thread; thread = thread->next)
+		trace_send_early(thread);
+}
+
 static void step_all(struct tracer *r)
 {
 	long nap = NAP_MIN;
@@ -489,6 +507,7 @@ static void step_all(struct tracer *r)
 		for (struct thread *t = r->threads; t; t = t->next)
 			active = take_turn(t) || active;
 		drop_gone(r);
+		send_early(r);
 		if (receive(r, &order, MSG_DONTWAIT))
 			carry_out(r, &order);
 		if (active) {

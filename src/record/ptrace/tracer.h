@@ -63,6 +63,7 @@ struct tracer_setup {
 	const struct ptah_record_config *config;
 	struct ptah_trace_config trace;
 	uint64_t buffer;
+	bool live; /* somebody decodes the recording while it is being made */
 };
 
 /* Runs the tracer. Called in its process. */
@@ -141,7 +142,8 @@ struct thread {
 	struct trace_output output;
 	unsigned ranges_seen;
 	uint8_t *memory; /* staging area and trace buffer */
-	uint64_t sent;	 /* bytes of trace that were sent */
+	uint64_t sent;	 /* bytes of trace that were sent; of a live recording also of those in
+			    the staging area */
 	/* Time of the last change, of code or of the thread's name, that a PSB+ has covered. */
 	uint64_t psb_time;
 	uint64_t named; /* time at which the thread last changed its name */
@@ -162,6 +164,7 @@ struct tracer {
 	uint64_t instructions; /* those that are traced */
 	bool paused, leaving;
 	bool hung_up; /* the recorder has ended */
+	int64_t sent; /* nanoseconds: when trace was sent early */
 };
 
 /* tracer.c */
@@ -216,6 +219,8 @@ void trace_lose(struct thread *t);
 void trace_pause(struct thread *t, bool on);
 void trace_snapshot(struct thread *t);
 /* Ends the trace: sends the rest of it, and the truth. */
+/* Sends what there is, also what fills no region of the buffer yet. */
+void trace_send_early(struct thread *t);
 void trace_end(struct thread *t);
 void trace_free(struct thread *t);
 

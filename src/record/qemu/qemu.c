@@ -17,10 +17,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define POLL_MS	    2
-#define CLAIM_POLLS 100 /* polls of threads that do not respond */
+#define LOOK_NS	    (INT64_C(10) * 1000000) /* between two looks at trace that is not published */
+#define LIVE_ROUND  (UINT64_C(128) << 10)   /* bytes of a round where they are decoded meanwhile */
+#define CLAIM_POLLS 100			    /* polls of threads that do not respond */
 
 /*
  * A thread without a slot in use has not been reported yet, or its report was lost when the program
@@ -50,6 +53,46 @@ static void count_progress(struct recording *r)
 	r->r->status.instructions = n;
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void take_early(struct recording *r)
+{
+	const int64_t now = now_ns();
+
+	if (now - r->looked < LOOK_NS)
+		return;
+	r->looked = now;
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		qemu_take_early(r, i);
+}
+
+/*
+ * Takes published trace. Where it is decoded meanwhile, a round takes little, so that it does not
+ * last long; each thread has its turn.
+ */
+static void take_traces(struct recording *r, const bool ended[SHARED_THREADS])
+{
+	const uint64_t before = r->r->status.trace_bytes;
+	const unsigned first = r->first;
+
+	r->more = false;
+	for (unsigned k = 0; k < SHARED_THREADS && !r->more; k++) {
+		const unsigned i = (first + k) % SHARED_THREADS;
+
+		take_trace(r, i, ended[i]);
+		r->more = r->live && r->r->status.trace_bytes - before >= LIVE_ROUND;
+		r->first = r->more ? (i + 1) % SHARED_THREADS : first;
+	}
+	if (r->live)
+		take_early(r);
+}
+
 /* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
 static void drain(struct recording *r, int timeout_ms)
 {
@@ -58,14 +101,13 @@ static void drain(struct recording *r, int timeout_ms)
 	/*
 	 * The ends are read first: all messages of a thread or process were sent before it ended.
 	 */
-	processes_wait(&r->processes, timeout_ms);
+	processes_wait(&r->processes, r->more ? 0 : timeout_ms);
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		ended[i] = atomic_load(&qemu_slot_thread(r, i)->state) == THREAD_ENDED;
 	qemu_check_constants(r);
 	qemu_drain_messages(r);
 	qemu_hand_over(r);
-	for (unsigned i = 0; i < SHARED_THREADS; i++)
-		take_trace(r, i, ended[i]);
+	take_traces(r, ended);
 	qemu_bury_dead(r);
 	count_progress(r);
 	recorder_flush(r->r);
@@ -196,7 +238,7 @@ static int give_up(struct recording *r)
 static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	int waited = 0;
+	const int64_t end = now_ns() + timeout_ms * INT64_C(1000000);
 
 	do {
 		pid_t pid = waitpid(r->pid, &recorder->status.wait_status, WNOHANG);
@@ -211,8 +253,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 			return give_up(r);
 		if (recorder_is_full(recorder))
 			return 1; /* ptah_recorder_poll() ends the recording */
-		waited += POLL_MS;
-	} while (waited < timeout_ms);
+	} while (now_ns() < end);
 	return 1;
 }
 
@@ -331,6 +372,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	if (status >= 0)
 		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL);
 	r->writer = recorder->writer;
+	r->live =
+	    status >= 0 && r->policy == PTAH_RECORD_DRAIN && perfdata_writer_is_read(r->writer);
 	return status;
 }
 

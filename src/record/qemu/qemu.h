@@ -21,6 +21,8 @@ struct slot {
 	int32_t pid, tid;
 	/* Offset in its trace up to which it has been taken; a buffer that is drained. */
 	uint64_t tail;
+	/* Offset up to which it has been taken early, beyond `tail`; 0: it has not. */
+	uint64_t early;
 	/* Offset in its trace up to which snapshots have taken or skipped bytes. */
 	uint64_t snapped;
 };
@@ -52,6 +54,10 @@ struct recording {
 	uint64_t last_tsc;
 	uint64_t instructions; /* of the threads that have ended */
 	uint8_t *joined;       /* room for a trace buffer and a staging area */
+	bool live;	       /* somebody decodes the recording while it is being made */
+	bool more;	       /* the last round has left trace */
+	unsigned first;	       /* slot of the thread whose trace the next round takes first */
+	int64_t looked;	       /* nanoseconds: when trace was taken early */
 };
 
 static inline struct shared_thread *qemu_slot_thread(const struct recording *r, unsigned i)
@@ -98,6 +104,11 @@ void qemu_bury_dead(struct recording *r);
 /* thread_traces.c */
 /* Takes what a running thread has published, which ends with a whole packet. */
 void qemu_drain_published(struct recording *r, unsigned i);
+/*
+ * Takes what a thread has written that is in a system call, also what it has not published: the
+ * recorder claims it for a moment.
+ */
+void qemu_take_early(struct recording *r, unsigned i);
 /* Lets a thread run on whose trace cannot be taken because the shared memory was damaged. */
 void qemu_leave_alone(struct recording *r, unsigned i);
 /*

@@ -44,7 +44,7 @@ void qemu_drain_published(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = qemu_slot_thread(r, i);
 	struct slot *slot = &r->slots[i];
-	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
+	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire), from;
 
 	if (position == slot->tail)
 		return;
@@ -53,10 +53,64 @@ void qemu_drain_published(struct recording *r, unsigned i)
 		slot->damaged = true;
 		return;
 	}
-	copy_trace(r, t, slot->tail, position, r->joined);
-	write_trace(r, slot, r->joined, position - slot->tail);
+	from = slot->early > slot->tail ? slot->early : slot->tail;
+	if (from < position) {
+		copy_trace(r, t, from, position, r->joined);
+		write_trace(r, slot, r->joined, position - from);
+	}
 	slot->tail = position;
 	atomic_store_explicit(&t->tail, position, memory_order_release);
+}
+
+/* Whether there seems to be something new: only a hint, because the thread may run. */
+static bool has_written(struct shared_thread *t, const struct slot *slot)
+{
+	const uint64_t end = t->live.m.bytes + shared_staged(&t->live.m);
+
+	return end != (slot->early > slot->tail ? slot->early : slot->tail);
+}
+
+/* Takes the trace up to where the state *s has it. False: it makes no sense. */
+static bool take_up_to(struct recording *r, struct shared_thread *t, struct slot *slot,
+		       const struct shared_state *s)
+{
+	const uint64_t position = s->m.bytes, staged = shared_staged(&s->m);
+	const uint64_t from = slot->early > slot->tail ? slot->early : slot->tail;
+
+	if (position < slot->tail || position - slot->tail > r->buffer ||
+	    staged > SIMULATED_STAGING || position + staged < from)
+		return false;
+	copy_trace(r, t, slot->tail, position, r->joined);
+	memcpy(r->joined + (position - slot->tail), shared_staging(t), staged);
+	write_trace(r, slot, r->joined + (from - slot->tail), position + staged - from);
+	slot->early = position + staged;
+	return true;
+}
+
+/*
+ * What the processor stages counts, too: at a system call all packets are written. The thread may
+ * be killed later while it writes, and is finished from its checkpoint then, which has to have what
+ * was taken.
+ */
+void qemu_take_early(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = qemu_slot_thread(r, i);
+	struct slot *slot = &r->slots[i];
+	uint32_t parked = PARK_PARKED;
+	struct shared_state s;
+
+	if (!slot->used || slot->damaged || slot->claimed || r->damaged || !has_written(t, slot) ||
+	    !atomic_compare_exchange_strong(&t->park, &parked, PARK_CLAIMED))
+		return;
+	if (!qemu_take_state(r, i, false, &s)) {
+		qemu_damage(r);
+	} else if (!(s.m.status & PTAH_RTIT_STATUS_STOPPED)) {
+		t->checkpoint = s;
+		slot->damaged = !take_up_to(r, t, slot, &s);
+		if (slot->damaged)
+			qemu_damage(r);
+	}
+	atomic_store(&t->park, PARK_PARKED);
 }
 
 /*
@@ -119,6 +173,13 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 	if (s->m.packet_en && !stopped)
 		end_packets(s);
 	n += (size_t)(s->m.g.out - end);
+	if (slot->early > tail) {
+		skipped = slot->early - tail;
+		if (skipped > whole - tail) {
+			qemu_damage(r);
+			return;
+		}
+	}
 	if (r->policy == PTAH_RECORD_SNAPSHOT && (tail || slot->snapped)) {
 		/*
 		 * The buffer begins inside a packet, or the last snapshot took its beginning: start

@@ -106,6 +106,7 @@ static void run_program(int memory)
 	    !runtime.shared->recorder_alive)
 		_exit(91);
 	runtime.chunks = runtime.shared->chunks;
+	runtime.chunk_bytes = runtime.shared->chunk_bytes;
 	context.runtime = &runtime;
 	begin_thread(0);
 	ask_for_own_code();

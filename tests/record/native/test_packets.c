@@ -62,6 +62,7 @@ static struct context *begin(bool tsc)
 	memset(world, 0xa5, sizeof(*world));
 	world->calls = 0;
 	world->runtime.tsc = tsc;
+	world->runtime.chunk_bytes = NATIVE_CHUNK;
 	world->runtime.filters = NULL;
 	world->context.runtime = &world->runtime;
 	world->context.logs[NATIVE_LOG_TRACE].chunk = world->chunks[0];

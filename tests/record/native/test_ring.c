@@ -27,8 +27,10 @@ static int set_up(void **unused)
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	runtime =
-	    (struct runtime){.shared = shared, .flags = NATIVE_TRUTH, .chunks = NATIVE_CHUNKS};
+	runtime = (struct runtime){.shared = shared,
+				   .flags = NATIVE_TRUTH,
+				   .chunks = NATIVE_CHUNKS,
+				   .chunk_bytes = NATIVE_CHUNK};
 	context = (struct context){.runtime = &runtime};
 	context.slot =
 	    (struct native_thread *)((uint8_t *)shared + native_slot_at(NATIVE_TRUTH, 1));
@@ -94,6 +96,23 @@ static void test_few_chunks_are_used_in_turn(void **unused)
 	}
 	assert_true(can_be_written(chunk(0, 3) + NATIVE_CHUNK));
 	assert_false(can_be_written(chunk(0, 2) + NATIVE_CHUNK));
+}
+
+static void test_of_each_chunk_a_part_is_used(void **unused)
+{
+	const uint32_t part = NATIVE_CHUNK / 2;
+
+	(void)unused;
+	runtime.chunk_bytes = part;
+	ring_begin(&context);
+	for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
+		assert_true(can_be_written(chunk(0, n) + part - 1));
+		assert_false(can_be_written(chunk(0, n) + part));
+		assert_true(can_be_written(chunk(0, n) + part + NATIVE_PAGE));
+	}
+	assert_false(ring_is_guard(&context, 0, context.log + part - 1));
+	assert_true(ring_is_guard(&context, 0, context.log + part));
+	assert_false(ring_is_guard(&context, 0, context.log + part + NATIVE_PAGE));
 }
 
 static void test_what_has_settled_is_what_is_read(void **unused)
@@ -298,6 +317,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_each_chunk_ends_at_a_page_without_access, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_few_chunks_are_used_in_turn, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_of_each_chunk_a_part_is_used, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_what_has_settled_is_what_is_read, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_without_truth_there_is_one_log, set_up, tear_down),

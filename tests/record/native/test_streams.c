@@ -68,8 +68,10 @@ static int set_up(void **unused)
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	runtime =
-	    (struct runtime){.shared = shared, .flags = NATIVE_TRUTH, .chunks = NATIVE_CHUNKS};
+	runtime = (struct runtime){.shared = shared,
+				   .flags = NATIVE_TRUTH,
+				   .chunks = NATIVE_CHUNKS,
+				   .chunk_bytes = NATIVE_CHUNK};
 	context = (struct context){.runtime = &runtime, .slot = thread_at(SLOT)};
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	streams = calloc(1, sizeof(*streams));
@@ -77,6 +79,7 @@ static int set_up(void **unused)
 	streams->memory = (uint8_t *)shared;
 	streams->flags = NATIVE_TRUTH;
 	streams->chunks = NATIVE_CHUNKS;
+	streams->chunk_bytes = NATIVE_CHUNK;
 	streams->take = take;
 	memset(arrived, 0, sizeof(arrived));
 	return 0;
@@ -118,7 +121,7 @@ static void write_packets(uint32_t first, uint32_t n)
 {
 	for (uint32_t i = first; i < first + n; i++) {
 		volatile uint8_t *at = (volatile uint8_t *)context.log;
-		uint8_t *end = context.logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
+		uint8_t *end = context.logs[NATIVE_LOG_TRACE].chunk + runtime.chunk_bytes;
 		uint32_t *number = (uint32_t *)context.exits_log;
 
 		if (end - (uint8_t *)context.log < 8)
@@ -522,7 +525,7 @@ static void test_what_is_discarded_in_a_pause_is_not_taken_early(void **unused)
 }
 
 #define PARTS 100u
-#define PART  9000u /* packets: a fifth of a chunk */
+#define PART  9000u /* packets: some more than a third of a chunk */
 static unsigned looks;
 
 /* Writes on when it has been looked at. */
@@ -546,6 +549,7 @@ static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
 
 	(void)unused;
 	runtime.chunks = streams->chunks = 2;
+	runtime.chunk_bytes = streams->chunk_bytes = NATIVE_CHUNK / 2;
 	begin_without_truth();
 	assert_int_equal(pthread_create(&writer, NULL, write_in_parts, NULL), 0);
 	while (!streams_has_ended(streams, SLOT)) {

@@ -353,7 +353,7 @@ void changes_mark(struct context *c, uint64_t head)
 {
 	struct changes *s = c->runtime->changes;
 	uint8_t *at = (uint8_t *)c->log;
-	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
+	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + c->runtime->chunk_bytes;
 	bool full;
 
 	if (!s || c->changes_seen == s->version)

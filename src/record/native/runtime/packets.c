@@ -152,7 +152,7 @@ unsigned packets_branch(uint8_t bytes[PACKETS_BRANCH], bool before, bool after, 
 uint8_t *packets_room(struct context *c, uint64_t ip)
 {
 	uint8_t *at = (uint8_t *)c->log;
-	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + NATIVE_CHUNK;
+	const uint8_t *end = c->logs[NATIVE_LOG_TRACE].chunk + c->runtime->chunk_bytes;
 
 	if (end - at < PACKETS_MAX + PACKETS_OUTCOMES) {
 		at = packets_psb(c, ring_next(c, NATIVE_LOG_TRACE, at), ip);

@@ -72,7 +72,8 @@ static void publish(struct context *c, unsigned log, const uint8_t *end)
 static void guard_chunks(const struct context *c, unsigned log)
 {
 	for (unsigned i = 0; i < c->runtime->chunks; i++)
-		sys_call(__NR_mprotect, (uint64_t)c->slot + native_chunk_at(log, i) + NATIVE_CHUNK,
+		sys_call(__NR_mprotect,
+			 (uint64_t)c->slot + native_chunk_at(log, i) + c->runtime->chunk_bytes,
 			 NATIVE_PAGE, PROT_NONE, 0, 0, 0);
 }
 
@@ -112,7 +113,7 @@ uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
 bool ring_is_guard(const struct context *c, unsigned log, uint64_t address)
 {
 	return c->logs[log].chunk &&
-	       address - ((uint64_t)c->logs[log].chunk + NATIVE_CHUNK) < NATIVE_PAGE;
+	       address - ((uint64_t)c->logs[log].chunk + c->runtime->chunk_bytes) < NATIVE_PAGE;
 }
 
 /* True: something was written in the chunk. */
@@ -152,7 +153,7 @@ void ring_pause(struct context *c)
 void ring_resume(struct context *c)
 {
 	for (unsigned log = 0; log < logs_of(c); log++)
-		__builtin_memset(c->logs[log].chunk, 0, NATIVE_CHUNK);
+		__builtin_memset(c->logs[log].chunk, 0, c->runtime->chunk_bytes);
 	set_pointers(c);
 	set_paused(c, false);
 	wake_recorder(c);

@@ -149,7 +149,7 @@ struct runtime {
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
 	uint32_t flags;		   /* native_header.flags, our copy */
 	uint8_t no_retcomp, tsc;   /* likewise */
-	uint32_t chunks;	   /* likewise */
+	uint32_t chunks, chunk_bytes; /* likewise */
 	struct native_control control;
 };
 

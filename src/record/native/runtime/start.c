@@ -25,6 +25,7 @@ static void fill_runtime(struct runtime *rt, const struct native_handover *h)
 	rt->no_retcomp = rt->shared->no_retcomp;
 	rt->tsc = rt->shared->tsc;
 	rt->chunks = rt->shared->chunks;
+	rt->chunk_bytes = rt->shared->chunk_bytes;
 }
 
 /* There is no memory even for a context: one on the stack is enough to say so. */

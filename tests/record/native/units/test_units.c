@@ -341,6 +341,7 @@ static void begin(void)
 		       -1, 0);
 	context->self = context;
 	context->runtime = &runtime;
+	runtime.chunk_bytes = NATIVE_CHUNK;
 	context->stack = (uintptr_t)map_stack() + STACK;
 	begin_cache();
 	unit_begin(context);
