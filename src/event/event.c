@@ -47,10 +47,21 @@ static void finish(struct ptah_event_decoder *d)
 	d->phase = EVENT_DONE;
 }
 
+/* No packet waits for others. */
+static bool is_settled(const struct ptah_event_decoder *d)
+{
+	return d->phase == EVENT_RUN && !d->queue_count && !d->block && !event_is_pending(d) &&
+	       !d->has_mode && !d->has_paging && !d->has_vmcs && !d->skip;
+}
+
 static bool is_plain(const struct ptah_event_decoder *d)
 {
-	return d->phase == EVENT_RUN && d->enabled && !d->queue_count && !d->block &&
-	       !event_is_pending(d) && !d->has_mode && !d->has_paging && !d->has_vmcs && !d->skip;
+	return d->enabled && is_settled(d);
+}
+
+uint64_t event_settled(const struct ptah_event_decoder *d)
+{
+	return is_settled(d) ? event_offset(d, d->pos) : 0;
 }
 
 /* Skips the bytes that the callback wants skipped. False when more bytes must be fed. */

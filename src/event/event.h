@@ -154,6 +154,12 @@ static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum pt
  */
 void event_restart(struct ptah_event_decoder *d, uint64_t offset);
 
+/*
+ * All items of the packets before this offset have been returned, and none that follows is of a
+ * packet before it; 0: that is not known.
+ */
+uint64_t event_settled(const struct ptah_event_decoder *d);
+
 /* The next item. 1, or 0 when more bytes are needed or the trace has ended. */
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
 

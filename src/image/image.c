@@ -151,6 +151,16 @@ bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t s
 	return false;
 }
 
+bool image_overlaps_in(const struct ptah_image *image, uint64_t address, uint64_t size,
+		       const struct ptah_space *space)
+{
+	for (size_t i = 0; i < image->count; i++)
+		if (image->layers[i].space.cr3 == space->cr3 &&
+		    image->layers[i].space.vmcs == space->vmcs)
+			return map_overlaps(image->layers[i].map, address, address + (size - 1));
+	return false;
+}
+
 /*
  * Whether the address has exactly these bytes already. Adding them, as when a program maps a file
  * again, is no change.

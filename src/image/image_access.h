@@ -8,6 +8,10 @@
 /* Does any section of any space hold a byte of [address, address+size)? */
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size);
 
+/* The same for the sections of this space alone. */
+bool image_overlaps_in(const struct ptah_image *image, uint64_t address, uint64_t size,
+		       const struct ptah_space *space);
+
 /* How many changes an image remembers. */
 #define IMAGE_CHANGES 64
 

@@ -176,21 +176,23 @@ int live_retire(struct live_stream *ls, struct live_stream *heir)
 	return status;
 }
 
-static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t removed)
+static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t pieces, size_t limits)
 {
 	if (!s)
 		return;
 	s->stream = &ls->live->session->streams[ls->index];
-	s->next_piece -= removed;
+	s->next_piece -= pieces;
+	if (s->follow)
+		follow_moved(s, pieces, limits);
 	/* The changes of the process and of the kernel may have become more. */
 	stream_set_limit(s);
 }
 
-void live_refresh(struct live_stream *ls, size_t removed)
+void live_refresh(struct live_stream *ls, size_t pieces, size_t limits)
 {
-	refresh(ls, ls->counts, removed);
-	refresh(ls, ls->calls, removed);
-	refresh(ls, ls->items, removed);
+	refresh(ls, ls->counts, pieces, limits);
+	refresh(ls, ls->calls, pieces, limits);
+	refresh(ls, ls->items, pieces, limits);
 	if (!ls->thread)
 		return;
 	ls->thread->last_change = ls->live->session->streams[ls->index].last;
@@ -198,15 +200,56 @@ void live_refresh(struct live_stream *ls, size_t removed)
 	call_thread_find_exec(ls->thread);
 }
 
-int live_take_change(struct live_stream *ls, const struct change *change)
+int live_take_change(struct live_stream *ls, size_t process, const struct change *change)
 {
 	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
 	int status = 0;
 
 	for (size_t i = 0; i < 3 && status >= 0; i++)
 		if (list[i])
-			status = stream_take_change(list[i], change);
+			status = list[i]->follow ? follow_take_change(list[i], process, change)
+						 : stream_take_change(list[i], change);
 	return status;
+}
+
+int live_settle(struct live_stream *ls)
+{
+	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	int status = 0;
+
+	for (size_t i = 0; i < 3 && status >= 0; i++)
+		if (list[i] && list[i]->follow)
+			status = follow_settle(list[i]);
+	for (size_t i = 0; i < 3; i++)
+		if (list[i])
+			stream_set_limit(list[i]);
+	return status;
+}
+
+uint64_t live_position(const struct live_stream *ls)
+{
+	const struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < 3; i++)
+		if (list[i] && list[i]->offset < first)
+			first = list[i]->offset;
+	return first;
+}
+
+void live_trim(struct live_stream *ls)
+{
+	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	struct stream *stream = &ls->live->session->streams[ls->index];
+	size_t limits = stream->limit_count, turn = SESSION_NONE;
+
+	for (size_t i = 0; i < 3; i++)
+		if (list[i])
+			follow_needs(list[i], &limits, &turn);
+	grow_trim_limits(stream, limits);
+	live_refresh(ls, 0, limits);
+	if (turn != SESSION_NONE && turn)
+		grow_trim_turns(ls->live->session, stream, turn - 1);
 }
 
 void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
@@ -231,12 +274,19 @@ void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
 
 /* Counts */
 
+/* Only calls ask which threads may have run. */
+static void forget_unsure(struct ptah_stream *s)
+{
+	s->unsure_from = s->unsure_to = SESSION_NONE;
+}
+
 static int decode_counts(struct live_stream *ls)
 {
 	int status;
 
 	while ((status = ptah_stream_count(ls->counts)) > 0)
 		;
+	forget_unsure(ls->counts);
 	return status;
 }
 
@@ -250,6 +300,17 @@ static void note_items(struct live_stream *ls, const struct ptah_item *items, si
 	}
 }
 
+/* The thread that runs in a processor's stream. */
+static void describe_turn(const struct ptah_stream *s, struct ptah_live_thread *thread)
+{
+	struct ptah_thread who;
+
+	ptah_stream_thread(s, &who);
+	thread->pid = thread->space = who.pid;
+	thread->tid = who.tid;
+	memcpy(thread->comm, who.comm, sizeof(thread->comm));
+}
+
 static int give_items(struct live_stream *ls, const struct ptah_item *items, size_t n)
 {
 	struct ptah_live *live = ls->live;
@@ -260,6 +321,8 @@ static int give_items(struct live_stream *ls, const struct ptah_item *items, siz
 		return 0;
 	pthread_mutex_lock(&live->callback);
 	live_describe(ls, &thread);
+	if (ls->items->follow)
+		describe_turn(ls->items, &thread);
 	status = live->config.on_items(live->config.context, &thread, items, n);
 	pthread_mutex_unlock(&live->callback);
 	return status;
@@ -275,6 +338,7 @@ static int decode_items(struct live_stream *ls)
 			note_items(ls, items, (size_t)n);
 		status = give_items(ls, items, (size_t)n);
 	}
+	forget_unsure(ls->items);
 	return status < 0 ? status : n;
 }
 

@@ -17,8 +17,8 @@ static void init(struct ptah_live *live)
 	pthread_mutex_init(&live->threads_lock, NULL);
 	live_list_init(&live->queue);
 	live_list_init(&live->kept);
-	live_list_init(&live->trace[0]);
-	live_list_init(&live->trace[1]);
+	for (size_t i = 0; i < 3; i++)
+		live_list_init(&live->trace[i]);
 	live->sink = (struct ptah_record_sink){
 	    .take = live_sink_take, .ended = live_sink_ended, .context = live};
 }

@@ -55,6 +55,14 @@ struct live_open {
 	size_t late; /* how many of them have been reported: the outer ones */
 };
 
+/* A record that is to be applied at its place in the order of time. */
+struct live_timed {
+	uint64_t tsc;
+	size_t order;
+	struct live_entry *entry; /* its bytes; NULL: they are kept */
+	struct perfdata_record record;
+};
+
 /* A stream of trace and its decoders. */
 struct live_stream {
 	struct ptah_live *live;
@@ -73,7 +81,8 @@ struct live_stream {
 	struct ptah_stream *counts, *calls, *items; /* or NULL */
 	struct call_thread *thread;		    /* of `calls` */
 	struct live_tally tally;
-	uint64_t generation;	 /* of the image of `calls` */
+	uint64_t generation; /* of the image of `calls` */
+	bool dry;	     /* of a processor: more must come before more of it can be decoded */
 	struct live_list blocks; /* trace that is in the session */
 	struct live_list losses; /* that have not been reported */
 	uint64_t decoded, dropped;
@@ -107,7 +116,8 @@ struct ptah_live {
 	struct live_list queue;
 	uint64_t round_bytes, held_bytes, ready_bytes; /* of trace: of this round, of the last one,
 							  and those that may be decoded */
-	uint64_t rounds_queued;			       /* marks in `queue` */
+	uint64_t waiting_bytes; /* of ready_bytes, those that cannot be decoded before more comes */
+	uint64_t rounds_queued; /* marks in `queue` */
 	uint64_t oldest; /* when the oldest trace came that a step has taken and not decoded; 0 */
 	bool finishing, finished, stop;
 	bool stepping;	  /* a step is being taken */
@@ -118,6 +128,7 @@ struct ptah_live {
 
 	/* Of the thread that takes pieces. */
 	bool cut;	   /* the input ended inside a record */
+	bool marked;	   /* a round was marked */
 	bool marks_rounds; /* the recorder marks them itself: FINISHED_ROUND says nothing */
 	struct live_drop *drops;
 	size_t drop_count, drop_capacity;
@@ -127,7 +138,15 @@ struct ptah_live {
 	struct ptah_session *session;
 	struct ptah_functions *functions;
 	struct live_list kept;	   /* records that the session refers to */
-	struct live_list trace[2]; /* of the present round, and of the one before */
+	struct live_list trace[3]; /* of the present round, of the one before, and of processors */
+	/* Records that wait to be applied in the order of time, and the number of those that came.
+	 */
+	struct live_timed *waiting;
+	size_t waiting_count, waiting_capacity, record_count;
+	/* The greatest time of a record so far, of the rounds that have ended, and of those before
+	 * the last. */
+	uint64_t newest, ended, known;
+	bool per_cpu; /* there is trace of processors */
 	struct live_stream **streams;
 	size_t count, capacity;
 	size_t next;	 /* the stream that is decoded first in the next step */
@@ -188,9 +207,15 @@ int live_decode(struct live_stream *stream, uint64_t stop);
 int live_retire(struct live_stream *stream, struct live_stream *heir);
 /* The stream has been decoded: ends the calls that are open. */
 int live_end_calls(struct live_stream *stream);
-/* Session and lists have moved; and `removed` pieces are gone. */
-void live_refresh(struct live_stream *stream, size_t removed);
-int live_take_change(struct live_stream *stream, const struct change *change);
+/* How far all of the stream's decoders have come. */
+uint64_t live_position(const struct live_stream *stream);
+/* Session and lists have moved; and so many pieces, and limits of a processor's trace, are gone. */
+void live_refresh(struct live_stream *stream, size_t pieces, size_t limits);
+int live_take_change(struct live_stream *stream, size_t process, const struct change *change);
+/* After all changes: whose trace it is may be known better. */
+int live_settle(struct live_stream *stream);
+/* What the decoders of a processor's stream need no longer is forgotten. */
+void live_trim(struct live_stream *stream);
 void live_describe(struct live_stream *stream, struct ptah_live_thread *thread);
 
 /* watch.c: looks for what the watches wait for; called with the lock of callbacks. */

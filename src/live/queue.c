@@ -18,11 +18,11 @@
 
 /*
  * A recorder that marks no rounds, or no more of them: after so many times the queue, a round is
- * taken to have ended.
+ * taken to have ended. One that marks them may have many processors, of each of which a round
+ * brings a buffer.
  */
 #define FORCED_ROUND 4
-/* Where the recorder marks them, a round is at least this long: its trace needs all its records. */
-#define MARKED_ROUND (UINT64_C(64) << 20)
+#define MARKED_ROUND (UINT64_C(256) << 20)
 
 uint64_t live_now(void)
 {
@@ -118,6 +118,16 @@ static int mark_round(struct ptah_live *live)
 	return 0;
 }
 
+/*
+ * Whether more trace waits to be decoded than may. What can only be decoded when more has come does
+ * not count. Called with the lock.
+ */
+static bool is_full(const struct ptah_live *live)
+{
+	return live->ready_bytes > live->config.queue &&
+	       live->ready_bytes - live->config.queue > live->waiting_bytes;
+}
+
 /* Waits until less trace waits than may. */
 static int wait_for_room(struct ptah_live *live)
 {
@@ -126,11 +136,11 @@ static int wait_for_room(struct ptah_live *live)
 
 	for (;;) {
 		pthread_mutex_lock(&live->lock);
-		if (live->ready_bytes > live->config.queue && !since)
+		if (is_full(live) && !since)
 			since = live_now();
-		while (live->crew && live->ready_bytes > live->config.queue && live->status >= 0)
+		while (live->crew && is_full(live) && live->status >= 0)
 			pthread_cond_wait(&live->changed, &live->lock);
-		status = live->status < 0 ? live->status : live->ready_bytes > live->config.queue;
+		status = live->status < 0 ? live->status : is_full(live);
 		if (status <= 0 && since)
 			live->figures.waited += live_now() - since;
 		pthread_mutex_unlock(&live->lock);
@@ -167,6 +177,7 @@ int live_put_record(struct ptah_live *live, const uint8_t *bytes, size_t size)
 	if (size < PERFDATA_RECORD_HEADER || size > UINT16_MAX)
 		return live_fail(live, PTAH_E_BAD_FILE, "a record of %zu bytes is not one", size);
 	if (is_mark(live, bytes, size)) {
+		live->marked = true;
 		status = mark_round(live);
 		return status < 0 ? live_fail(live, status, "out of memory")
 		       : live->config.policy == PTAH_LIVE_WAIT ? wait_for_room(live)
@@ -234,7 +245,8 @@ static int leave_out(struct ptah_live *live, struct live_drop *d, const struct l
  */
 static int choose(struct ptah_live *live, struct live_entry *e, uint64_t *skip)
 {
-	const uint64_t waits = live->ready_bytes + live->held_bytes + live->round_bytes;
+	const uint64_t all = live->ready_bytes + live->held_bytes + live->round_bytes;
+	const uint64_t waits = all > live->waiting_bytes ? all - live->waiting_bytes : 0;
 	struct live_drop *d = drop_of(live, e->stream);
 	const uint8_t *psb;
 	int status;
@@ -297,7 +309,7 @@ int live_put_trace(struct ptah_live *live, uint32_t stream, int32_t tid, int32_t
 		pthread_mutex_lock(&live->lock);
 		status = queue_trace(live, e);
 		force = live->round_bytes / FORCED_ROUND > live->config.queue &&
-			(!live->marks_rounds || live->round_bytes > MARKED_ROUND);
+			(!live->marked || live->round_bytes > MARKED_ROUND);
 		pthread_mutex_unlock(&live->lock);
 		if (status < 0)
 			return live_fail(live, status, "out of memory");

@@ -16,27 +16,29 @@
 #define SLICE (UINT64_C(128) << 10)
 #define STEP  (UINT64_C(1) << 20)
 
-/* A record with its time, while those of some rounds are sorted. */
-struct timed {
-	uint64_t tsc;
-	size_t order;
-	struct perfdata_record record;
-};
+/* So many times the queue may wait, of processors' trace, for what must come before it. */
+#define WAITING_MOST 8
 
 struct batch {
 	struct live_list rounds, used;
-	struct timed *records;
-	size_t count, capacity;
 	uint64_t freed; /* bytes of records that are not kept */
 };
 
 /* Records */
 
+/* The bytes of a record are not needed any longer. */
+static void use_up(struct batch *b, struct live_entry *e)
+{
+	live_list_add(&b->used, e);
+	b->freed += sizeof(*e) + e->size;
+}
+
 static int take_record(struct ptah_live *live, struct batch *b, struct live_entry *e)
 {
 	struct ptah_message why = {""};
-	struct timed *records = session_grow(b->records, b->count, &b->capacity, sizeof(*records));
-	struct timed *t = records ? &records[b->count] : NULL;
+	struct live_timed *records = session_grow(live->waiting, live->waiting_count,
+						  &live->waiting_capacity, sizeof(*records));
+	struct live_timed *t = records ? &records[live->waiting_count] : NULL;
 	bool keep = false;
 	int status;
 
@@ -44,27 +46,30 @@ static int take_record(struct ptah_live *live, struct batch *b, struct live_entr
 		free(e);
 		return live_fail(live, PTAH_E_NOMEM, "out of memory");
 	}
-	b->records = records;
+	live->waiting = records;
 	status =
 	    perfdata_push(live->session->file, e->bytes, (size_t)e->size, &t->record, &keep, &why);
-	live_list_add(keep ? &live->kept : &b->used, e);
-	if (!keep)
-		b->freed += sizeof(*e) + e->size;
 	if (status > 0)
 		status = grow_take(live->session, &t->record, &t->tsc, &why);
+	if (keep)
+		live_list_add(&live->kept, e);
+	if (status <= 0 && !keep)
+		use_up(b, e);
 	if (status < 0)
 		return live_fail(live, status, "%s",
 				 why.text[0] ? why.text : ptah_strerror(status));
-	if (status > 0) {
-		t->order = b->count;
-		b->count++;
-	}
+	if (!status)
+		return 0;
+	t->entry = keep ? NULL : e;
+	t->order = live->record_count++;
+	live->waiting_count++;
+	live->newest = t->tsc > live->newest ? t->tsc : live->newest;
 	return 0;
 }
 
 static int compare_records(const void *a, const void *b)
 {
-	const struct timed *x = a, *y = b;
+	const struct live_timed *x = a, *y = b;
 
 	if (x->tsc != y->tsc)
 		return x->tsc < y->tsc ? -1 : 1;
@@ -88,31 +93,66 @@ static void note_exit(struct ptah_live *live, int32_t tid)
 		}
 }
 
-static int apply_records(struct ptah_live *live, struct batch *b)
+/* Applies the records that have waited long enough. Returns how many; or an error. */
+static int apply_known(struct ptah_live *live, struct batch *b)
 {
 	struct ptah_session *s = live->session;
-	struct growth *g = s->growth;
+	size_t n = 0;
 	int status = 0;
 
-	if (!b->count)
-		return 0;
-	qsort(b->records, b->count, sizeof(*b->records), compare_records);
-	for (size_t i = 0; i < b->count && status >= 0; i++) {
-		status = session_take_record(s, &b->records[i].record, b->records[i].tsc);
-		if (b->records[i].record.type == PERFDATA_EXIT)
-			note_exit(live, b->records[i].record.tid);
+	qsort(live->waiting, live->waiting_count, sizeof(*live->waiting), compare_records);
+	for (; n < live->waiting_count && status >= 0; n++) {
+		struct live_timed *t = &live->waiting[n];
+
+		/* Threads have records of their own, so those that come are all there are. */
+		if (live->per_cpu && t->tsc > live->known)
+			break;
+		status = session_take_record(s, &t->record, t->tsc);
+		if (t->record.type == PERFDATA_EXIT)
+			note_exit(live, t->record.tid);
+		if (t->entry)
+			use_up(b, t->entry);
 	}
-	if (status >= 0)
-		status = grow_settle(s);
-	for (size_t i = 0; i < live->count; i++)
-		if (live->streams[i]->opened)
-			live_refresh(live->streams[i], 0);
+	live->waiting_count -= n;
+	memmove(live->waiting, live->waiting + n, live->waiting_count * sizeof(*live->waiting));
+	return status < 0 ? status : n > 0;
+}
+
+static int give_changes(struct ptah_live *live)
+{
+	struct growth *g = live->session->growth;
+	int status = 0;
+
 	for (size_t i = 0; i < g->fresh_count && status >= 0; i++)
 		for (size_t k = 0; k < live->count && status >= 0; k++)
 			if (live->streams[k]->opened &&
-			    grow_concerns(s, live->streams[k]->index, g->fresh[i].process))
-				status = live_take_change(live->streams[k], &g->fresh[i].change);
+			    grow_concerns(live->session, live->streams[k]->index,
+					  g->fresh[i].process))
+				status = live_take_change(live->streams[k], g->fresh[i].process,
+							  &g->fresh[i].change);
 	g->fresh_count = 0;
+	return status;
+}
+
+static int apply_records(struct ptah_live *live, struct batch *b)
+{
+	int status;
+
+	live->per_cpu = live->per_cpu || perfdata_per_cpu(live->session->file);
+	status = live->waiting_count ? apply_known(live, b) : 0;
+	live->session->growth->known = live->known;
+	live->session->growth->rounds = live->rounds;
+	if (status <= 0)
+		return status;
+	status = grow_settle(live->session);
+	for (size_t i = 0; i < live->count; i++)
+		if (live->streams[i]->opened)
+			live_refresh(live->streams[i], 0, 0);
+	if (status >= 0)
+		status = give_changes(live);
+	for (size_t i = 0; i < live->count && status >= 0; i++)
+		if (live->streams[i]->opened)
+			status = live_settle(live->streams[i]);
 	return status;
 }
 
@@ -202,12 +242,35 @@ static int release(struct ptah_live *live, struct live_list *trace)
 	return status;
 }
 
+/*
+ * Trace of processors waits for one more round: only then the records that were written before it
+ * are applied in their order, because what a round brings of one processor may be earlier than what
+ * the round before it has brought of another.
+ */
 static int end_round(struct ptah_live *live)
 {
-	int status = release(live, &live->trace[1]);
+	struct live_list *waits = &live->trace[2], *last = &live->trace[1];
+	int status = release(live, waits);
 
+	while (live->per_cpu && last->first) {
+		struct live_entry *e = last->first;
+
+		last->first = e->next;
+		if (!last->first)
+			live_list_init(last);
+		if (e->cpu >= 0)
+			live_list_add(waits, e);
+		else if (status >= 0)
+			status = add_trace(live, e);
+		else
+			free(e);
+	}
+	if (status >= 0)
+		status = release(live, last);
 	live->rounds++;
-	live_list_move(&live->trace[1], &live->trace[0]);
+	live->known = live->ended;
+	live->ended = live->newest;
+	live_list_move(last, &live->trace[0]);
 	return status;
 }
 
@@ -229,6 +292,7 @@ static int sort_entries(struct ptah_live *live, struct batch *b)
 			break;
 		default:
 			live_list_add(&live->trace[0], e);
+			live->per_cpu = live->per_cpu || e->cpu >= 0;
 			/* Streams are numbered in the order in which their trace came. */
 			if (!stream_of(live, e))
 				status = PTAH_E_NOMEM;
@@ -260,11 +324,16 @@ static int open_streams(struct ptah_live *live)
 		if (ls->opened || !stream->count)
 			continue;
 		status = grow_begin(live->session, &why);
-		if (status >= 0 && stream->info.cpu >= 0)
+		if (status >= 0 && stream->info.cpu >= 0 && !live->session->has_clock)
 			status = perfdata_message(
 			    &why, PTAH_E_FOREIGN,
-			    "the trace of processors is not followed while it is recorded: record "
-			    "with a buffer for each thread (--per-thread)");
+			    "the trace of processors is not followed in a recording without times: "
+			    "record with a buffer for each thread (--per-thread)");
+		if (status >= 0 && stream->info.cpu >= 0 && live->config.what & PTAH_LIVE_CALLS)
+			status = perfdata_message(
+			    &why, PTAH_E_FOREIGN,
+			    "calls in the trace of processors are not followed while it is "
+			    "recorded: record with a buffer for each thread (--per-thread)");
 		if (status < 0)
 			break;
 		if (!ls->named) {
@@ -293,18 +362,23 @@ static int take_queue(struct ptah_live *live)
 		return 0;
 	live_list_init(&b.used);
 	status = sort_entries(live, &b);
+	if (all) {
+		live->known = UINT64_MAX;
+		live->session->growth->complete = true;
+	}
 	if (status >= 0)
 		status = apply_records(live, &b);
-	if (status >= 0 && all)
+	for (size_t i = 0; i < 3 && all && status >= 0; i++)
 		status = end_round(live);
-	if (status >= 0 && all)
-		status = end_round(live);
-	for (size_t i = 0; i < live->count; i++)
+	for (size_t i = 0; i < live->count; i++) {
+		live->streams[i]->dry = false;
 		if (live->streams[i]->opened)
-			live_refresh(live->streams[i], 0);
+			live_refresh(live->streams[i], 0, 0);
+	}
 	if (status >= 0)
 		status = open_streams(live);
-	free(b.records);
+	if (status >= 0)
+		status = grow_place_limits(live->session);
 	live_list_free(&b.used);
 	live_list_free(&b.rounds);
 	pthread_mutex_lock(&live->lock);
@@ -343,7 +417,7 @@ static size_t choose(struct ptah_live *live, struct work *w, bool *more)
 		const uint64_t there = live->session->streams[k].info.bytes;
 		uint64_t size = there - ls->decoded;
 
-		if (!ls->opened || !size)
+		if (!ls->opened || !size || ls->dry)
 			continue;
 		if (!budget) {
 			*more = true;
@@ -390,14 +464,20 @@ static int report_losses(struct live_stream *ls)
 	return status;
 }
 
-/* Frees what has been decoded of a stream. */
-static void free_trace(struct live_stream *ls, uint64_t decoded, uint64_t *freed, uint64_t *oldest)
+/*
+ * Frees what has been decoded of a stream, which was asked for up to `stop`. A processor's stream
+ * may not have come so far.
+ */
+static void free_trace(struct live_stream *ls, uint64_t stop, uint64_t *freed, uint64_t *oldest)
 {
-	size_t removed;
+	struct stream *stream = &ls->live->session->streams[ls->index];
+	const uint64_t decoded = stream->cpu == SESSION_NONE ? stop : live_position(ls);
 
 	ls->decoded = decoded;
-	removed = grow_trim(&ls->live->session->streams[ls->index], decoded);
-	live_refresh(ls, removed);
+	ls->dry = decoded < stop;
+	live_refresh(ls, grow_trim(stream, decoded), 0);
+	if (stream->cpu != SESSION_NONE)
+		live_trim(ls);
 	while (ls->blocks.first && ls->blocks.first->end <= decoded) {
 		struct live_entry *e = ls->blocks.first;
 
@@ -422,7 +502,7 @@ static uint64_t find_oldest(const struct ptah_live *live)
 		if (e && (!oldest || e->when < oldest))
 			oldest = e->when;
 	}
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		const struct live_entry *e = live->trace[i].first;
 
 		if (e && (!oldest || e->when < oldest))
@@ -431,13 +511,44 @@ static uint64_t find_oldest(const struct ptah_live *live)
 	return oldest;
 }
 
+static uint64_t list_bytes(const struct live_list *list)
+{
+	uint64_t bytes = 0;
+
+	for (const struct live_entry *e = list->first; e; e = e->next)
+		bytes += e->kind == LIVE_TRACE ? e->size : 0;
+	return bytes;
+}
+
+/* Bytes of processors' trace in the session that cannot be decoded now. *most: whose are the most.
+ */
+static uint64_t waiting_bytes(const struct ptah_live *live, size_t *most)
+{
+	uint64_t sum = 0, greatest = 0;
+
+	*most = SESSION_NONE;
+	for (size_t i = 0; i < live->count && live->per_cpu; i++) {
+		const uint64_t bytes =
+		    live->streams[i]->dry ? list_bytes(&live->streams[i]->blocks) : 0;
+
+		sum += bytes;
+		if (bytes > greatest) {
+			greatest = bytes;
+			*most = i;
+		}
+	}
+	return sum;
+}
+
 /* Sums up what has been decoded, for ptah_live_status(). */
 static void sum_up(struct ptah_live *live, uint64_t freed, uint64_t oldest)
 {
 	struct ptah_live_status *f = &live->figures;
 	const uint64_t now = live_now();
+	size_t most;
 
 	pthread_mutex_lock(&live->lock);
+	live->waiting_bytes = waiting_bytes(live, &most) + list_bytes(&live->trace[2]);
 	f->decoded += freed;
 	f->behind -= freed;
 	f->memory -= freed;
@@ -496,6 +607,8 @@ static int retire(struct ptah_live *live)
 		struct live_stream *ls = live->streams[i];
 		struct stream *stream = &live->session->streams[i];
 
+		if (stream->cpu != SESSION_NONE)
+			continue;
 		if (stream->info.has_truth && ls->opened)
 			end_soon(ls);
 		if (!ls->opened || !ls->ended || live->rounds < ls->ended_at + 3 ||
@@ -545,6 +658,25 @@ static int decode_some(struct ptah_live *live)
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : more;
 }
 
+/*
+ * So much waits that what waits most is decoded with what is known now, so that memory is bounded.
+ * What this is wrong about is an error in the results. 1: there may be more to do.
+ */
+static int force_some(struct ptah_live *live)
+{
+	struct growth *g = live->session->growth;
+	size_t most;
+	int status;
+
+	if (waiting_bytes(live, &most) / WAITING_MOST <= live->config.queue || most == SESSION_NONE)
+		return 0;
+	g->forced = most;
+	live->streams[most]->dry = false;
+	status = decode_some(live);
+	g->forced = SESSION_NONE;
+	return status < 0 ? status : 1;
+}
+
 int live_step(struct ptah_live *live)
 {
 	int status;
@@ -554,7 +686,11 @@ int live_step(struct ptah_live *live)
 	pthread_mutex_unlock(&live->lock);
 	if (status >= 0)
 		status = take_queue(live);
-	return status < 0 ? status : decode_some(live);
+	if (status >= 0)
+		status = decode_some(live);
+	if (!status && live->per_cpu)
+		status = force_some(live);
+	return status;
 }
 
 static void end_stream(void *context, size_t i)
@@ -593,6 +729,7 @@ void live_count_up(struct ptah_live *live)
 
 int live_end(struct ptah_live *live)
 {
+	uint64_t freed = 0, oldest = 0;
 	int status = 0;
 
 	if (live->cut)
@@ -601,11 +738,15 @@ int live_end(struct ptah_live *live)
 		live->session->streams[i].grows = false;
 	live_crew_run(live->crew, live->count, end_stream, live);
 	for (size_t i = 0; i < live->count && status >= 0; i++) {
-		status = live->streams[i]->status;
+		struct live_stream *ls = live->streams[i];
+
+		status = ls->status;
+		if (status >= 0 && ls->opened)
+			free_trace(ls, live->session->streams[i].info.bytes, &freed, &oldest);
 		if (status >= 0)
-			status = report_losses(live->streams[i]);
+			status = report_losses(ls);
 	}
-	sum_up(live, 0, 0);
+	sum_up(live, freed, oldest);
 	live_count_up(live);
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : 0;
 }
@@ -618,8 +759,11 @@ void live_forget(struct ptah_live *live)
 	free(live->streams);
 	ptah_functions_free(live->functions);
 	ptah_session_close(live->session);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 3; i++)
 		live_list_free(&live->trace[i]);
+	for (size_t i = 0; i < live->waiting_count; i++)
+		free(live->waiting[i].entry);
+	free(live->waiting);
 	live_list_free(&live->kept);
 	live_list_free(&live->queue);
 	for (size_t i = 0; i < live->drop_count; i++)

@@ -86,7 +86,7 @@ struct perfdata_file {
 	uint32_t compress_kind, unpacked_most;
 
 	uint32_t auxtrace; /* kind in AUXTRACE_INFO; 0: none was read yet */
-	bool has_clock, snapshot, aux_samples;
+	bool has_clock, snapshot, per_cpu, aux_samples;
 	struct perfdata_clock clock;
 	bool has_timing;
 	struct perfdata_timing timing;

@@ -439,6 +439,11 @@ bool perfdata_snapshot(const struct perfdata_file *f)
 	return f->snapshot || f->aux_samples;
 }
 
+bool perfdata_per_cpu(const struct perfdata_file *f)
+{
+	return f->per_cpu;
+}
+
 bool perfdata_unfinished(const struct perfdata_file *f)
 {
 	return f->unfinished;

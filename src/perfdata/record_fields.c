@@ -138,6 +138,7 @@ static void read_info(struct perfdata_file *f, struct reader *r)
 	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
 		info[i] = reader_u64(r);
 	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
+	f->per_cpu = info[PERFDATA_INFO_PER_CPU];
 	f->kernel = traces_kernel(f, info[PERFDATA_INFO_PMU_TYPE]);
 	read_timing(f, info);
 	f->filter = r->p;

@@ -31,8 +31,8 @@ struct source {
 	size_t next;			/* the first of them that is left */
 	uint64_t cycles_before, cycles; /* the stream's, before the batch and at its end */
 	bool has_cycles;		/* the spans have those of the thread */
-	const struct turn *turn;	/* whose batch it is */
-	uint64_t since;		    /* when it began; of an unknown one, when the one before did */
+	size_t turn;	/* number of the turn whose batch it is; SESSION_NONE: unknown */
+	uint64_t since; /* when it began; of an unknown one, when the one before did */
 	struct call_thread *thread; /* whose turn it is; NULL: not looked up yet */
 	bool has_spaces;	    /* the session knows its address spaces */
 	uint64_t generation;	    /* of the image */
@@ -76,7 +76,7 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->batch = (struct span_batch){0};
 	s->next = 0;
 	s->cycles = 0;
-	s->turn = NULL;
+	s->turn = SESSION_NONE;
 	s->since = 0;
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
@@ -138,22 +138,10 @@ static int number_spaces(struct source *s)
 static int lose_threads(struct ptah_call_reader *r, const struct source *s)
 {
 	struct ptah_stream *stream = s->in.reader->s;
-	const struct turn *from = stream->unsure_from, *to = stream->unsure_to;
-	int status = 0;
+	const size_t from = stream->unsure_from, to = stream->unsure_to;
 
-	if (!from)
-		return 0;
-	stream->unsure_from = stream->unsure_to = NULL;
-	/* Also the thread before them, which may have run on. */
-	if (from > r->session->cpus[stream->stream->cpu].turns) {
-		struct turn before = from[-1];
-
-		before.tsc = from->tsc;
-		status = call_threads_lose(&r->threads, s->index, &before);
-	}
-	for (; from <= to && status >= 0; from++)
-		status = call_threads_lose(&r->threads, s->index, from);
-	return status;
+	stream->unsure_from = stream->unsure_to = SESSION_NONE;
+	return from == SESSION_NONE ? 0 : call_threads_lose_turns(&r->threads, s->index, from, to);
 }
 
 /* The thread's cycles after `n` spans, if they were `before`. Events among them have none. */
@@ -184,7 +172,8 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 	s->cycles = cycles_after(s->batch.spans, s->batch.span_count, s->cycles);
 	if (*turned) {
 		s->turn = stream->turn;
-		s->since = stream->turn ? stream->turn->tsc : s->since;
+		s->since = stream->turn == SESSION_NONE ? s->since
+							: stream_turn(stream, stream->turn)->tsc;
 		s->thread = NULL;
 	}
 	if (s->generation != ptah_image_generation(stream->image)) {
@@ -280,7 +269,7 @@ static int find_thread(struct ptah_call_reader *r, struct source *s)
 		ptah_reader_thread(s->in.reader, &who);
 		t = call_threads_new(&r->threads, s->index, &who);
 	} else {
-		t = call_threads_find(&r->threads, s->index, s->turn);
+		t = call_threads_find(&r->threads, s->index, stream_turn(s->in.reader->s, s->turn));
 	}
 	if (!t)
 		return PTAH_E_NOMEM;
@@ -288,7 +277,9 @@ static int find_thread(struct ptah_call_reader *r, struct source *s)
 	t->info.stream = s->index;
 	t->more_cycles = t->cycles - s->cycles_before;
 	call_thread_begin(t, next_time(s));
-	return !alone && (!s->turn || call_thread_is_lost(t, s->since)) ? call_thread_lost(t) : 0;
+	return !alone && (s->turn == SESSION_NONE || call_thread_is_lost(t, s->since))
+		   ? call_thread_lost(t)
+		   : 0;
 }
 
 /* Makes the cycles of the stream those of the thread. */

@@ -198,7 +198,11 @@ struct call_thread *call_threads_exec(struct call_threads *all, struct call_thre
 	return add_found(all, &t);
 }
 
-int call_threads_lose(struct call_threads *all, size_t stream, const struct turn *turn)
+/*
+ * The thread of this turn may have run at a time, from this turn on, at which the running thread is
+ * not known: its next turn begins with a loss.
+ */
+static int lose_turn(struct call_threads *all, size_t stream, const struct turn *turn)
 {
 	struct call_thread *t;
 
@@ -214,6 +218,23 @@ int call_threads_lose(struct call_threads *all, size_t stream, const struct turn
 	t->unseen = turn->tsc < t->unseen ? turn->tsc : t->unseen;
 	t->last_unseen = turn->tsc > t->last_unseen ? turn->tsc : t->last_unseen;
 	return 0;
+}
+
+int call_threads_lose_turns(struct call_threads *all, size_t stream, size_t from, size_t to)
+{
+	const struct cpu *cpu = &all->session->cpus[all->session->streams[stream].cpu];
+	int status = 0;
+
+	/* Also the thread before them, which may have run on. */
+	if (from > cpu->gone) {
+		struct turn before = *cpu_turn(cpu, from - 1);
+
+		before.tsc = cpu_turn(cpu, from)->tsc;
+		status = lose_turn(all, stream, &before);
+	}
+	for (; from <= to && status >= 0; from++)
+		status = lose_turn(all, stream, cpu_turn(cpu, from));
+	return status;
 }
 
 void call_thread_begin(struct call_thread *t, uint64_t tsc)

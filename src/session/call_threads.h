@@ -69,10 +69,10 @@ struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
 struct call_thread *call_threads_exec(struct call_threads *all, struct call_thread *before);
 
 /*
- * The thread of this turn may have run at a time, from this turn on, at which the running thread is
- * not known: its next turn begins with a loss.
+ * From the turn `from` on, up to `to`, it is not known which thread ran in the stream: each that
+ * may have run has a loss in its next turn.
  */
-int call_threads_lose(struct call_threads *all, size_t stream, const struct turn *turn);
+int call_threads_lose_turns(struct call_threads *all, size_t stream, size_t from, size_t to);
 
 /* The thread runs from `tsc` on; what its process executed before concerns it no longer. */
 void call_thread_begin(struct call_thread *t, uint64_t tsc);

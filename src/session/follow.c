@@ -7,8 +7,8 @@
  * the space of the current thread, so that what it has learnt about one process is kept while
  * another runs. CR3 values in the trace are not needed for that.
  */
+#include "session/grow.h"
 #include "session/scout.h"
-#include "session/stream.h"
 
 #include <stdlib.h>
 
@@ -29,6 +29,7 @@ struct follow {
 	struct scout_cut cut;
 	bool has_cut;
 	uint64_t safe;
+	size_t only; /* growth->only when the current turn was entered */
 };
 
 /* CR3 values of the spaces that stand for processes: no real CR3 has them. */
@@ -54,14 +55,16 @@ void follow_free(struct ptah_stream *s)
 {
 	struct follow *f = s->follow;
 
-	s->turn = s->unsure_from = s->unsure_to = NULL;
+	s->turn = s->unsure_from = s->unsure_to = SESSION_NONE;
 	s->feed_limit = UINT64_MAX;
 	if (!f)
 		return;
 	/* The stream frees the changes of the current resident, which it has taken over. */
 	for (size_t i = 0; i < f->count; i++) {
 		if (i != f->now)
-			free(f->residents[i].later);
+			stream_free_changes(s->session, f->residents[i].later,
+					    f->residents[i].next_later,
+					    f->residents[i].later_count);
 		free(f->residents[i].space);
 	}
 	free(f->residents);
@@ -102,6 +105,19 @@ static void put_away(struct ptah_stream *s)
 	r->next_later = s->next_later;
 	s->later = NULL;
 	s->later_count = s->next_later = 0;
+	f->now = SESSION_NONE;
+}
+
+static void fetch(struct ptah_stream *s, size_t i)
+{
+	struct resident *r = &s->follow->residents[i];
+
+	s->space = r->space;
+	s->later = r->later;
+	s->later_count = r->later_count;
+	s->next_later = r->next_later;
+	r->later = NULL;
+	s->follow->now = i;
 }
 
 /* Makes this process the current one, with its memory as of `tsc`. */
@@ -113,40 +129,49 @@ static int enter_process(struct ptah_stream *s, size_t process, uint64_t tsc)
 	int status = 0;
 
 	put_away(s);
-	f->now = SESSION_NONE;
 	if (is_new) {
 		i = f->count;
 		status = add_resident(f, process);
 		if (status < 0)
 			return status;
 	}
-	f->now = i;
-	s->space = f->residents[i].space;
-	s->later = f->residents[i].later;
-	s->later_count = f->residents[i].later_count;
-	s->next_later = f->residents[i].next_later;
-	f->residents[i].later = NULL;
+	fetch(s, i);
 	if (is_new && process != SESSION_NONE)
 		status = stream_build_image(s, process);
 	return status < 0 ? status : stream_catch_up(s, tsc);
 }
 
-static int enter_turn(struct ptah_stream *s, const struct turn *turn)
+/*
+ * The only process of the recording that has code, so far: it is taken for whatever ran, as
+ * session_name_streams() does it for a recording that is complete. SESSION_NONE: there are several.
+ */
+static size_t only_process(const struct ptah_stream *s)
 {
+	return s->session->growth ? s->session->growth->only : SESSION_NONE;
+}
+
+static int enter_turn(struct ptah_stream *s, size_t number)
+{
+	const struct turn *turn = stream_turn(s, number);
+	const size_t only = only_process(s);
 	int status;
 
-	s->turn = turn;
+	s->turn = number;
 	if (!stream_is_shared(s->stream))
 		return 0;
-	status = enter_process(s, turn ? turn->process : SESSION_NONE, turn ? turn->tsc : 0);
+	s->follow->only = only;
+	/* What does not depend on the turn takes effect at its time in the trace. */
+	status = only != SESSION_NONE
+		     ? enter_process(s, only, 0)
+		     : enter_process(s, turn ? turn->process : SESSION_NONE, turn ? turn->tsc : 0);
 	if (status < 0)
 		return status;
 	return s->profile ? profile_set_space(s->profile, s->space)
 			  : flow_set_space(s->flow, s->space);
 }
 
-/* The turn at this time; NULL: unknown. */
-static const struct turn *turn_at(const struct ptah_stream *s, uint64_t tsc)
+/* The number of the turn at this time; SESSION_NONE: unknown. */
+static size_t turn_at(const struct ptah_stream *s, uint64_t tsc)
 {
 	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
 	size_t low = 0, high = cpu->count;
@@ -159,7 +184,7 @@ static const struct turn *turn_at(const struct ptah_stream *s, uint64_t tsc)
 		else
 			high = middle;
 	}
-	return low ? &cpu->turns[low - 1] : NULL;
+	return low ? cpu->gone + low - 1 : SESSION_NONE;
 }
 
 int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc)
@@ -181,7 +206,7 @@ int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc)
 	if (offset)
 		scout_begin_at(f->scout, offset, tsc);
 	/* The thread at the beginning of the stream is unknown until the first cut. */
-	return enter_turn(s, offset ? turn_at(s, tsc) : NULL);
+	return enter_turn(s, offset ? turn_at(s, tsc) : SESSION_NONE);
 }
 
 int follow_restart(struct ptah_stream *s)
@@ -206,12 +231,58 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
 		return 0;
 	f->has_cut = false;
 	f->safe = at; /* search again from here */
-	if (f->cut.first) {
-		s->unsure_from = s->unsure_from ? s->unsure_from : f->cut.first;
+	if (f->cut.first != SESSION_NONE) {
+		s->unsure_from = s->unsure_from == SESSION_NONE ? f->cut.first : s->unsure_from;
 		s->unsure_to = f->cut.last;
 	}
-	*unknown = stream_is_shared(s->stream) && (!f->cut.turn || f->cut.late);
+	*unknown = stream_is_shared(s->stream) && only_process(s) == SESSION_NONE &&
+		   (f->cut.turn == SESSION_NONE || f->cut.late);
 	n = enter_turn(s, f->cut.turn);
 	s->feed_limit = at;
 	return n;
+}
+
+/* Sessions that grow */
+
+void follow_moved(struct ptah_stream *s, size_t pieces, size_t limits)
+{
+	scout_moved(s->follow->scout, s->stream, pieces, limits);
+}
+
+int follow_settle(struct ptah_stream *s)
+{
+	return s->follow->only == only_process(s) ? 0 : enter_turn(s, s->turn);
+}
+
+int follow_take_change(struct ptah_stream *s, size_t process, const struct change *change)
+{
+	struct follow *f = s->follow;
+	const size_t i = table_get(&f->by_process, (uint32_t)process), now = f->now;
+	int status;
+
+	/* The memory of a process that has not run yet is listed when it first does. */
+	if (i == SESSION_NONE || now == SESSION_NONE)
+		return 0;
+	put_away(s);
+	fetch(s, i);
+	status = stream_take_change(s, change);
+	put_away(s);
+	fetch(s, now);
+	return status;
+}
+
+void follow_needs(const struct ptah_stream *s, size_t *limits, size_t *turn)
+{
+	const struct follow *f = s->follow;
+	const size_t used = scout_limits(f->scout);
+	size_t first = scout_turn(f->scout);
+
+	if (f->has_cut) {
+		first = f->cut.turn < first ? f->cut.turn : first;
+		first = f->cut.first < first ? f->cut.first : first;
+	}
+	first = s->turn < first ? s->turn : first;
+	first = s->unsure_from < first ? s->unsure_from : first;
+	*limits = used < *limits ? used : *limits;
+	*turn = first < *turn ? first : *turn;
 }

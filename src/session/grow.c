@@ -19,6 +19,8 @@ int grow_new(const struct ptah_session_config *config, const char *name,
 	if (status < 0)
 		return status;
 	s->growth = calloc(1, sizeof(*s->growth));
+	if (s->growth)
+		s->growth->only = s->growth->forced = SESSION_NONE;
 	status = s->growth ? perfdata_open_pushed(name, &s->file) : PTAH_E_NOMEM;
 	if (status < 0) {
 		ptah_session_close(s);
@@ -34,6 +36,8 @@ void grow_forget(struct ptah_session *s)
 		return;
 	free(s->growth->fresh);
 	free(s->growth->cuts);
+	free(s->growth->limits);
+	table_free(&s->growth->streams_by_cpu);
 	strings_free(&s->growth->bad);
 	free(s->growth);
 }
@@ -52,6 +56,90 @@ static int take_cut(struct ptah_session *s, const struct perfdata_record *r)
 		return PTAH_E_NOMEM;
 	g->cuts = cuts;
 	cuts[g->cut_count++] = (struct grow_cut){r->cpu, r->tid, r->trace_offset + r->size};
+	return 0;
+}
+
+/* The time as TSC packets have it. */
+static uint64_t time_of(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct growth *g = s->growth;
+	uint64_t tsc = r->type == PERFDATA_HEADER_EVENT_TYPE ? r->tsc : session_tsc(s, r->time);
+
+	if (!tsc)
+		return 0;
+	if (!g->has_high) {
+		s->tsc_high = tsc & ~SESSION_TSC_MASK;
+		g->has_high = true;
+		s->begin = tsc - s->tsc_high;
+	}
+	tsc = tsc > s->tsc_high ? tsc - s->tsc_high : 0;
+	s->end = tsc > s->end ? tsc : s->end;
+	return tsc;
+}
+
+static int add_limit(struct stream *stream, struct limit limit)
+{
+	struct limit *limits = session_grow(stream->limits, stream->limit_count,
+					    &stream->limit_capacity, sizeof(*limits));
+
+	if (!limits)
+		return PTAH_E_NOMEM;
+	stream->limits = limits;
+	/* They come in order; one that does not is of no use any longer. */
+	if (!stream->limit_count || limits[stream->limit_count - 1].at <= limit.at)
+		limits[stream->limit_count++] = limit;
+	return 0;
+}
+
+/* The stream of a CPU. NULL: none of its trace has come. */
+static struct stream *stream_of_cpu(struct ptah_session *s, int32_t number)
+{
+	const size_t cpu = table_get(&s->growth->streams_by_cpu, (uint32_t)number);
+
+	return cpu == SESSION_NONE ? NULL : &s->streams[cpu];
+}
+
+int grow_place_limits(struct ptah_session *s)
+{
+	struct growth *g = s->growth;
+	size_t left = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < g->limit_count && status >= 0; i++) {
+		const struct grow_limit limit = g->limits[i];
+		struct stream *stream = stream_of_cpu(s, limit.cpu);
+		uint64_t before;
+
+		if (!stream || !stream->grows || limit.offset > stream->expected) {
+			g->limits[left++] = limit;
+			continue;
+		}
+		before = stream->expected - limit.offset;
+		if (before < stream->info.bytes - stream->contiguous)
+			status = add_limit(stream,
+					   (struct limit){stream->info.bytes - before, limit.tsc});
+	}
+	g->limit_count = left;
+	return status;
+}
+
+/* So many may wait for their trace. */
+#define LIMITS 4096
+
+/* Until this offset, as the recorder counts, the CPU's trace was written before this time. */
+static int take_limit(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct growth *g = s->growth;
+	struct grow_limit *limits;
+
+	if (r->cpu < 0 || !tsc || r->size > UINT64_MAX - r->trace_offset ||
+	    g->limit_count == LIMITS)
+		return 0;
+	limits = session_grow(g->limits, g->limit_count, &g->limit_capacity, sizeof(*limits));
+	if (!limits)
+		return PTAH_E_NOMEM;
+	g->limits = limits;
+	limits[g->limit_count++] = (struct grow_limit){r->cpu, r->trace_offset + r->size, tsc};
 	return 0;
 }
 
@@ -84,24 +172,6 @@ static int take_ptah(struct ptah_session *s, const struct perfdata_record *r,
 	}
 }
 
-/* The time as TSC packets have it. */
-static uint64_t time_of(struct ptah_session *s, const struct perfdata_record *r)
-{
-	struct growth *g = s->growth;
-	uint64_t tsc = r->type == PERFDATA_HEADER_EVENT_TYPE ? r->tsc : session_tsc(s, r->time);
-
-	if (!tsc)
-		return 0;
-	if (!g->has_high) {
-		s->tsc_high = tsc & ~SESSION_TSC_MASK;
-		g->has_high = true;
-		s->begin = tsc - s->tsc_high;
-	}
-	tsc = tsc > s->tsc_high ? tsc - s->tsc_high : 0;
-	s->end = tsc > s->end ? tsc : s->end;
-	return tsc;
-}
-
 int grow_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t *tsc,
 	      struct ptah_message *why)
 {
@@ -115,7 +185,8 @@ int grow_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t 
 					"trace in samples is not followed while it is recorded: "
 					"decode the recording when it is complete");
 	case PERFDATA_AUX:
-		return take_cut(s, r);
+		status = take_cut(s, r);
+		return status < 0 ? status : take_limit(s, r, time_of(s, r));
 	case PERFDATA_LOST:
 		s->growth->lost += r->lost;
 		return 0;
@@ -220,6 +291,8 @@ int grow_add_change(struct ptah_session *s, struct process *p, const struct chan
 
 bool grow_concerns(const struct ptah_session *s, size_t stream, size_t process)
 {
+	if (stream_is_shared(&s->streams[stream]))
+		return true;
 	/* What the process maps after an execve is another stream's. */
 	return s->streams[stream].process == process && s->streams[stream].last == SESSION_NONE;
 }
@@ -279,6 +352,10 @@ void grow_name(struct ptah_session *s, size_t index)
 	    info->tid < 0 ? SESSION_NONE : table_get(&s->threads_by_tid, (uint32_t)info->tid);
 
 	stream->like = index;
+	if (info->cpu >= 0) {
+		stream->cpu = session_cpu_of(s, info->cpu);
+		return;
+	}
 	if (i != SESSION_NONE)
 		choose_begin(s, stream, &s->threads[i]);
 	if (stream->begin != SESSION_NONE) {
@@ -299,9 +376,25 @@ static int index_again(struct process *p, size_t indexed)
 	return indexed != p->count ? session_index_process(p) : 0;
 }
 
+static size_t only_process(const struct ptah_session *s)
+{
+	size_t only = SESSION_NONE;
+
+	for (size_t i = 0; i < s->process_count; i++) {
+		if (!s->processes[i].has_maps)
+			continue;
+		if (only != SESSION_NONE)
+			return SESSION_NONE;
+		only = i;
+	}
+	return only;
+}
+
 int grow_settle(struct ptah_session *s)
 {
 	int status = 0;
+
+	s->growth->only = only_process(s);
 
 	for (size_t i = 0; i < s->growth->fresh_count && status >= 0; i++)
 		s->processes[s->growth->fresh[i].process].has_fresh = true;
@@ -360,6 +453,9 @@ size_t grow_stream(struct ptah_session *s, uint32_t index, int32_t tid, int32_t 
 		return SESSION_NONE;
 	stream->info.tid = cpu < 0 ? tid : -1;
 	stream->info.cpu = cpu;
+	if (cpu >= 0 &&
+	    table_set(&s->growth->streams_by_cpu, (uint32_t)cpu, s->stream_count - 1) < 0)
+		return SESSION_NONE;
 	return s->stream_count - 1;
 }
 
@@ -418,6 +514,7 @@ int grow_trace(struct ptah_session *s, size_t index, uint64_t offset, const uint
 		size -= again;
 		offset += again;
 	} else if (stream->grows && offset > stream->expected) {
+		stream->contiguous = stream->info.bytes;
 		stream->info.lost += offset - stream->expected;
 		joint = JOINT_GAP;
 	}
@@ -456,4 +553,28 @@ size_t grow_trim(struct stream *stream, uint64_t offset)
 	memmove(stream->pieces, stream->pieces + n, (stream->count - n) * sizeof(*stream->pieces));
 	stream->count -= n;
 	return n;
+}
+
+void grow_trim_limits(struct stream *stream, size_t count)
+{
+	memmove(stream->limits, stream->limits + count,
+		(stream->limit_count - count) * sizeof(*stream->limits));
+	stream->limit_count -= count;
+}
+
+void grow_trim_turns(struct ptah_session *s, const struct stream *stream, size_t turn)
+{
+	struct cpu *cpu = &s->cpus[stream->cpu];
+	size_t n = turn > cpu->gone ? turn - cpu->gone : 0;
+
+	/* The last ones are those that the next record is compared with. */
+	n = n + 2 < cpu->count ? n : cpu->count > 2 ? cpu->count - 2 : 0;
+	if (2 * n < cpu->count || n < 64)
+		return;
+	for (size_t i = 0; i < s->stream_count; i++)
+		if (&s->streams[i] != stream && s->streams[i].cpu == stream->cpu)
+			return;
+	memmove(cpu->turns, cpu->turns + n, (cpu->count - n) * sizeof(*cpu->turns));
+	cpu->count -= n;
+	cpu->gone += n;
 }

@@ -48,6 +48,9 @@ int session_on_poke(struct ptah_session *s, const struct perfdata_record *r, uin
 
 /* turns.c */
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+/* The index of the CPU with this number; it is added if it is unknown. SESSION_NONE: out of memory.
+ */
+size_t session_cpu_of(struct ptah_session *s, int32_t number);
 /* Handles ITRACE_START: tracing begins on a CPU while a thread runs there. */
 int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 

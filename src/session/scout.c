@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "event/event.h"
+#include "session/grow.h"
 
 #include <stdlib.h>
 
@@ -23,13 +24,26 @@ struct stays {
 struct scout {
 	const struct stream *stream;
 	const struct ptah_session *session;
-	const struct turn *turns;
-	size_t turn_count, next_turn;
+	const struct turn *turns; /* those with numbers from `gone` on, */
+	size_t gone, turn_count;  /* which end before `turn_count` */
+	size_t next_turn;
 	size_t next_limit;
 	struct ptah_event_decoder *events;
 	size_t next_piece;
 	uint64_t from; /* offset of the first byte to be read */
+	bool open_end; /* what was read last was not the last of its piece of trace */
 	bool done;
+	/*
+	 * Of a session that grows: there may be more switches, which are not known yet.
+	 * `next_from`: when the thread before the next of them left, UINT64_MAX: later than what is
+	 * read.
+	 */
+	bool open;
+	uint64_t next_from;
+	/* An item that waits until more is known, and the rounds that had ended when it came. */
+	bool has_item;
+	struct ptah_item item;
+	uint64_t waits_since;
 	uint64_t safe;
 	uint64_t now;	 /* the current time is later than this ... */
 	uint64_t most;	 /* ... and not later than this */
@@ -44,9 +58,47 @@ struct scout {
 	size_t cut_count, next_cut;
 };
 
+/* Of a session that grows: whether what was read is decoded with what is known now. */
+static bool is_forced(const struct scout *s)
+{
+	const struct growth *g = s->session->growth;
+
+	return g && g->forced != SESSION_NONE && s->stream == &s->session->streams[g->forced];
+}
+
+/*
+ * So many ticks after a thread has left, the record of the one that comes is not waited for any
+ * longer: some milliseconds.
+ */
+#define COMES_WITHIN (UINT64_C(1) << 24)
+
+/* What is known now. */
+static void look_at_turns(struct scout *s)
+{
+	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
+	const struct growth *g = s->session->growth;
+
+	s->turns = cpu->turns;
+	s->gone = cpu->gone;
+	s->turn_count = cpu->gone + cpu->count;
+	s->open = g && !g->complete && !is_forced(s);
+	s->next_from = cpu->has_left ? cpu->left : UINT64_MAX;
+	if (!s->open || !cpu->comes || !cpu->count)
+		return;
+	/* The time of the last turn is that of a record which is still to come. */
+	if (cpu->turns[cpu->count - 1].tsc + COMES_WITHIN > g->known) {
+		s->next_from = cpu->turns[cpu->count - 1].from;
+		s->turn_count--;
+	}
+}
+
+static const struct turn *turn_of(const struct scout *s, size_t number)
+{
+	return &s->turns[number - s->gone];
+}
+
 int scout_new(const struct ptah_session *session, const struct stream *stream, struct scout **scout)
 {
-	const struct cpu *cpu = &session->cpus[stream->cpu];
 	struct scout *s = calloc(1, sizeof(*s));
 	int status = s ? 0 : PTAH_E_NOMEM;
 
@@ -58,10 +110,10 @@ int scout_new(const struct ptah_session *session, const struct stream *stream, s
 	}
 	s->stream = stream;
 	s->session = session;
-	s->turns = cpu->turns;
-	s->turn_count = cpu->count;
+	look_at_turns(s);
 	s->away = true;
 	s->cr3 = UINT64_MAX;
+	s->waits_since = UINT64_MAX;
 	*scout = s;
 	return 0;
 }
@@ -79,28 +131,43 @@ void scout_begin_at(struct scout *s, uint64_t offset, uint64_t tsc)
 	s->from = offset;
 	s->next_piece = session_piece_at(s->stream, offset);
 	ptah_event_seek(s->events, offset);
-	while (s->next_turn < s->turn_count && s->turns[s->next_turn].tsc <= tsc)
+	while (s->next_turn < s->turn_count && turn_of(s, s->next_turn)->tsc <= tsc)
 		s->next_turn++;
 }
 
 /* Adds a cut. The switches [first, last) are those that it is about. */
-static void add_cut(struct scout *s, uint64_t offset, const struct turn *turn, bool late,
-		    size_t first, size_t last)
+static void add_cut(struct scout *s, uint64_t offset, size_t turn, bool late, size_t first,
+		    size_t last)
 {
-	const bool unsure = (late || !turn) && first < last;
+	const bool unsure = (late || turn == SESSION_NONE) && first < last;
 
 	if (s->cut_count < ARRAY_SIZE(s->cuts))
 		s->cuts[s->cut_count++] =
 		    (struct scout_cut){.offset = offset,
 				       .turn = turn,
 				       .late = late,
-				       .first = unsure ? &s->turns[first] : NULL,
-				       .last = unsure ? &s->turns[last - 1] : NULL};
+				       .first = unsure ? first : SESSION_NONE,
+				       .last = unsure ? last - 1 : SESSION_NONE};
 }
 
+/* Of a switch that is not known yet only this is known: it may have happened at an unknown time. */
 static bool is_due(const struct scout *s, uint64_t time)
 {
-	return s->next_turn < s->turn_count && s->turns[s->next_turn].tsc <= time;
+	if (s->next_turn >= s->turn_count)
+		return s->open && time == UINT64_MAX;
+	return turn_of(s, s->next_turn)->tsc <= time;
+}
+
+/* Whether there is another switch, or may be. */
+static bool has_next(const struct scout *s)
+{
+	return s->next_turn < s->turn_count || s->open;
+}
+
+/* When the thread before the next switch left. */
+static uint64_t from_of_next(const struct scout *s)
+{
+	return s->next_turn < s->turn_count ? turn_of(s, s->next_turn)->from : s->next_from;
 }
 
 /*
@@ -109,8 +176,8 @@ static bool is_due(const struct scout *s, uint64_t time)
  */
 static bool is_seen(const struct scout *s, size_t turn)
 {
-	const size_t a = turn ? s->turns[turn - 1].process : SESSION_NONE;
-	const size_t b = s->turns[turn].process;
+	const size_t a = turn > s->gone ? turn_of(s, turn - 1)->process : SESSION_NONE;
+	const size_t b = turn_of(s, turn)->process;
 
 	const struct process *p = s->session->processes;
 
@@ -129,23 +196,25 @@ static bool has_user_code(const struct scout *s, const struct turn *turn)
 }
 
 /*
- * The thread whose user code it is that ran around the switches from `first` up to the next one,
- * whenever they were; NULL: it may be that of several. Kernel code may be anybody's.
+ * The turn of the thread whose user code it is that ran around the switches from `first` up to the
+ * next one, whenever they were; SESSION_NONE: it may be that of several. Kernel code may be
+ * anybody's.
  */
-static const struct turn *only_user(const struct scout *s, size_t first, bool kernel)
+static size_t only_user(const struct scout *s, size_t first, bool kernel)
 {
-	const struct turn *only = NULL;
+	size_t only = SESSION_NONE;
 
-	if (!first || kernel)
-		return NULL;
+	if (first <= s->gone || kernel)
+		return SESSION_NONE;
 	for (size_t i = first - 1; i < s->next_turn; i++) {
-		const struct turn *turn = &s->turns[i];
+		const struct turn *turn = turn_of(s, i);
 
 		if (!has_user_code(s, turn))
 			continue;
-		if (only && (only->tid != turn->tid || only->process != turn->process))
-			return NULL;
-		only = turn;
+		if (only != SESSION_NONE && (turn_of(s, only)->tid != turn->tid ||
+					     turn_of(s, only)->process != turn->process))
+			return SESSION_NONE;
+		only = i;
 	}
 	return only;
 }
@@ -154,7 +223,7 @@ static const struct turn *only_user(const struct scout *s, size_t first, bool ke
 static void assign(struct scout *s, size_t first, uint64_t offset)
 {
 	const struct stays stays = s->stays;
-	const struct turn *turn = &s->turns[s->next_turn - 1];
+	const size_t turn = s->next_turn - 1;
 	const bool one = s->next_turn == first + 1;
 
 	s->stays = (struct stays){0};
@@ -189,23 +258,23 @@ static void add_stay(struct scout *s, uint64_t end)
 {
 	struct stays *stays = &s->stays;
 
-	if (s->next_turn == s->turn_count)
+	if (!has_next(s))
 		return;
 	if (!is_due(s, s->most)) { /* the thread before the switch still runs */
 		*stays = (struct stays){0};
 		return;
 	}
 	/* User code ran between the switch and this stay: the switch is in a stay before it. */
-	if (stays->count && s->left > s->turns[s->next_turn].from) {
+	if (stays->count && s->next_turn < s->turn_count && s->left > from_of_next(s)) {
 		s->next_turn++;
 		assign(s, s->next_turn - 1, end);
 	}
-	if (s->next_turn == s->turn_count)
+	if (!has_next(s))
 		return;
 	stays->kernel = stays->kernel || s->kernel_ran;
 	if (!stays->count && !stays->others)
 		stays->first = end;
-	if (s->left > s->turns[s->next_turn].from) {
+	if (s->left > from_of_next(s)) {
 		stays->others++;
 		stays->last_other = end;
 		return;
@@ -224,10 +293,10 @@ static void add_stay(struct scout *s, uint64_t end)
  */
 static bool is_decided(const struct scout *s, uint64_t time)
 {
-	const struct turn *turn = &s->turns[s->next_turn];
+	const struct turn *turn = turn_of(s, s->next_turn);
 
 	return s->stays.count && s->left > turn->from &&
-	       (s->next_turn + 1 == s->turn_count || turn[1].tsc > time);
+	       (s->next_turn + 1 >= s->turn_count || turn[1].tsc > time);
 }
 
 /* At `offset` the time is at least `time`; what precedes the last time stamp was before `most`. */
@@ -258,7 +327,7 @@ static void obey_limits(struct scout *s, uint64_t offset)
 	for (; s->next_limit < stream->limit_count; s->next_limit++) {
 		const struct limit *limit = &stream->limits[s->next_limit];
 
-		if (limit->at > offset)
+		if (limit->at > offset || (s->open && limit->tsc > s->session->growth->known))
 			return;
 		if (!is_due(s, limit->tsc))
 			s->stays = (struct stays){0};
@@ -379,13 +448,23 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 	s->safe = item->offset;
 }
 
+/* The bytes read so far were the last ones of their piece of trace, which was not known then. */
+static int close_end(struct scout *s)
+{
+	s->open_end = false;
+	return ptah_event_feed(s->events, "", 0, true);
+}
+
 /* Feeds the next piece to the decoder. */
 static int feed(struct scout *s)
 {
 	const struct stream *stream = s->stream;
 	const struct piece *piece = &stream->pieces[s->next_piece];
 	uint64_t n, skip;
+	bool last;
 
+	if (s->open_end && (s->next_piece == stream->count || piece->gap))
+		return close_end(s);
 	if (s->next_piece == stream->count) {
 		s->done = true;
 		return 0;
@@ -399,8 +478,9 @@ static int feed(struct scout *s)
 		go_away(s, false);
 	}
 	n = piece_size(stream, s->next_piece++) - skip;
-	return ptah_event_feed(s->events, piece->bytes + skip, (size_t)n,
-			       s->next_piece == stream->count || piece[1].gap);
+	last = s->next_piece == stream->count ? !stream->grows : piece[1].gap;
+	s->open_end = !last && s->session->growth;
+	return ptah_event_feed(s->events, piece->bytes + skip, (size_t)n, last);
 }
 
 /*
@@ -416,31 +496,141 @@ static void finish(struct scout *s)
 		decide(s, s->now, UINT64_MAX);
 	}
 	if (s->stays.count || s->stays.others)
-		add_cut(s, s->stays.first, NULL, false, s->next_turn, s->turn_count);
+		add_cut(s, s->stays.first, SESSION_NONE, false, s->next_turn, s->turn_count);
 	s->stays = (struct stays){0};
 	s->safe = UINT64_MAX;
 }
 
+/* Sessions that grow */
+
+/* So many more rounds an item waits at most. */
+#define ROUNDS 3
+
+/*
+ * Whether what the item means depends on records that have not come yet. By what the session
+ * promises (grow.h), all records up to the item have come; but its time is known only within
+ * bounds.
+ */
+static bool is_early(const struct scout *s, const struct ptah_item *item)
+{
+	const struct growth *g = s->session->growth;
+	const struct stream *stream = s->stream;
+
+	/* The thread that ran from the beginning is known from the first record. */
+	if (!s->turn_count)
+		return true;
+	if (s->waits_since != UINT64_MAX && g->rounds - s->waits_since >= ROUNDS)
+		return false;
+	if (s->next_limit < stream->limit_count &&
+	    stream->limits[s->next_limit].at <= item->offset &&
+	    stream->limits[s->next_limit].tsc > g->known)
+		return true;
+	if (item->tsc_error < 64)
+		return item->tsc + error_of(item) > g->known;
+	return s->next_turn >= s->turn_count && s->away && s->left > s->next_from;
+}
+
+/* Takes the next item, if it can be understood now. */
+static bool take_item(struct scout *s)
+{
+	if (!s->has_item && !event_next(s->events, &s->item))
+		return false;
+	s->has_item = s->open && is_early(s, &s->item);
+	if (s->has_item) {
+		if (s->waits_since == UINT64_MAX)
+			s->waits_since = s->session->growth->rounds;
+		return false;
+	}
+	s->waits_since = UINT64_MAX;
+	on_item(s, &s->item);
+	return true;
+}
+
+/*
+ * What was read cannot wait any longer. If a switch is known that may have happened in it, it is
+ * not known where. True: there is a cut.
+ */
+static bool close_stays(struct scout *s)
+{
+	const bool any = s->stays.count || s->stays.others;
+
+	if (!any || !is_forced(s))
+		return false;
+	if (s->next_turn < s->turn_count)
+		add_cut(s, s->stays.first, SESSION_NONE, false, s->next_turn, s->next_turn + 1);
+	s->stays = (struct stays){0};
+	return s->cut_count;
+}
+
+/* What follows was read, or follows, from this offset on. */
+static uint64_t read_up_to(const struct scout *s)
+{
+	uint64_t offset;
+
+	if (!s->session->growth)
+		return s->safe;
+	if (s->has_item)
+		return s->item.offset;
+	offset = event_settled(s->events);
+	return offset > s->safe ? offset : s->safe;
+}
+
+/* Whether there is nothing to read, and more may come. */
+static bool is_dry(const struct scout *s)
+{
+	return s->has_item || (s->next_piece == s->stream->count && s->stream->grows);
+}
+
+void scout_moved(struct scout *s, const struct stream *stream, size_t pieces, size_t limits)
+{
+	s->stream = stream;
+	s->next_piece -= pieces;
+	s->next_limit -= limits;
+}
+
+size_t scout_limits(const struct scout *s)
+{
+	return s->next_limit;
+}
+
+size_t scout_turn(const struct scout *s)
+{
+	size_t turn = s->next_turn;
+
+	for (size_t i = s->next_cut; i < s->cut_count; i++) {
+		turn = s->cuts[i].turn < turn ? s->cuts[i].turn : turn;
+		turn = s->cuts[i].first < turn ? s->cuts[i].first : turn;
+	}
+	return turn;
+}
+
 int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *safe)
 {
-	struct ptah_item item;
 	int n;
 
+	if (s->session->growth)
+		look_at_turns(s);
 	while (s->next_cut == s->cut_count) {
 		s->next_cut = s->cut_count = 0;
 		/* After the last switch there is nothing to look for. */
-		if (s->safe == UINT64_MAX || s->next_turn == s->turn_count) {
+		if (s->safe == UINT64_MAX || (!has_next(s) && !s->stream->grows)) {
 			*safe = UINT64_MAX;
 			return 0;
 		}
-		if (event_next(s->events, &item)) {
-			on_item(s, &item);
+		if (take_item(s))
 			continue;
-		}
+		if (close_stays(s))
+			continue;
 		/* A piece has been read: the trace before its last packet can be decoded. */
-		*safe = s->stays.count || s->stays.others ? s->stays.first : s->safe;
+		*safe = read_up_to(s);
+		if (s->session->growth)
+			obey_limits(s, *safe);
+		if (s->stays.count || s->stays.others)
+			*safe = s->stays.first;
 		if (*safe > from)
 			return 0;
+		if (is_dry(s))
+			return PTAH_E_EMPTY;
 		n = feed(s);
 		if (n < 0)
 			return n;

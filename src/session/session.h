@@ -133,6 +133,8 @@ struct turn {
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
+	/* Of a session that grows: so many turns before these are forgotten. */
+	size_t gone;
 	/*
 	 * The last turn is known from the record of the thread before it, and its own record
 	 * follows.
@@ -179,6 +181,7 @@ struct stream {
 	/* Of a session that grows (grow.h): more trace may come; and its thread's begin. */
 	bool grows;
 	size_t begin;
+	uint64_t contiguous; /* from this offset on no trace is missing */
 	/*
 	 * The CPU whose turns are followed; SESSION_NONE: none. With a `process` the turns say
 	 * which thread ran; without, they also say whose memory it ran over.
@@ -197,6 +200,12 @@ struct stream {
 	struct limit *limits; /* of a CPU: sorted */
 	size_t limit_count, limit_capacity;
 };
+
+/* The turn with a number, which counts from the first one of the CPU. */
+static inline const struct turn *cpu_turn(const struct cpu *cpu, size_t number)
+{
+	return &cpu->turns[number - cpu->gone];
+}
 
 /* Whether several processes share the stream, each with memory of its own. */
 static inline bool stream_is_shared(const struct stream *stream)

@@ -552,6 +552,7 @@ int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block
 int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
 {
 	const struct ptah_session *session;
+	const struct turn *turn;
 	size_t i;
 
 	if (!s || !thread)
@@ -561,9 +562,10 @@ int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
 	memcpy(thread->comm, s->stream->info.comm, sizeof(thread->comm));
 	if (!s->follow)
 		return 0;
-	if (s->turn || stream_is_shared(s->stream)) {
-		thread->pid = s->turn ? s->turn->pid : -1;
-		thread->tid = s->turn ? s->turn->tid : -1;
+	turn = stream_turn(s, s->turn);
+	if (turn || stream_is_shared(s->stream)) {
+		thread->pid = turn ? turn->pid : -1;
+		thread->tid = turn ? turn->tid : -1;
 		thread->comm[0] = '\0';
 	}
 	i = thread->tid > 0 ? table_get(&session->threads_by_tid, (uint32_t)thread->tid)

@@ -29,13 +29,13 @@ struct ptah_stream {
 	uint64_t taken;		    /* bytes of trace that were fed since the stream was made */
 	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
-	const struct turn *turn; /* the current turn; NULL: unknown */
-	uint64_t feed_limit;	 /* the thread from this offset on is not known yet */
+	size_t turn;	     /* number of the current turn; SESSION_NONE: unknown */
+	uint64_t feed_limit; /* the thread from this offset on is not known yet */
 	/*
-	 * The first and the last of the switches whose places in the trace are not known, since a
-	 * reader has set these to NULL.
+	 * The numbers of the first and the last of the switches whose places in the trace are not
+	 * known, since a reader has set these to SESSION_NONE.
 	 */
-	const struct turn *unsure_from, *unsure_to;
+	size_t unsure_from, unsure_to;
 	/* The space of the current thread, if several processes share the stream; or NULL. */
 	const struct ptah_space *space;
 	/* Changes that wait for their time. */
@@ -59,6 +59,12 @@ static inline size_t stream_later(const struct ptah_stream *s)
 static inline size_t stream_applied(const struct ptah_stream *s)
 {
 	return s->next_later + s->kernel_changes;
+}
+
+/* The turn with this number; NULL for SESSION_NONE. */
+static inline const struct turn *stream_turn(const struct ptah_stream *s, size_t number)
+{
+	return number == SESSION_NONE ? NULL : cpu_turn(&s->session->cpus[s->stream->cpu], number);
 }
 
 /* The flow, wherever it is. */
@@ -87,6 +93,21 @@ int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc);
  */
 int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown);
 
+/*
+ * Of a session that grows: the session's lists have moved, and so many of the stream's first pieces
+ * and limits are gone.
+ */
+void follow_moved(struct ptah_stream *s, size_t pieces, size_t limits);
+
+/* Enters the current turn again if it is known now that several processes run. */
+int follow_settle(struct ptah_stream *s);
+
+/* Another change of a process's memory is known. */
+int follow_take_change(struct ptah_stream *s, size_t process, const struct change *change);
+
+/* How many limits of the stream have been used, and the first turn that is still needed. */
+void follow_needs(const struct ptah_stream *s, size_t *limits, size_t *turn);
+
 /* The pid of the process that a space of a followed stream stands for; -1: none. */
 int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *space);
 
@@ -111,6 +132,9 @@ int stream_apply_later(struct ptah_stream *s, const struct change *change);
 
 /* Frees the changes that wait. */
 void stream_forget_changes(struct ptah_stream *s);
+/* Frees a list of changes, of which those from `next` on have not been applied. */
+void stream_free_changes(const struct ptah_session *session, const struct change **changes,
+			 size_t next, size_t count);
 
 /* Applies all changes that have happened by `tsc`, and sets the next time limit. */
 int stream_catch_up(struct ptah_stream *s, uint64_t tsc);

@@ -180,11 +180,18 @@ int stream_apply_later(struct ptah_stream *s, const struct change *change)
 	return status;
 }
 
+void stream_free_changes(const struct ptah_session *session, const struct change **changes,
+			 size_t next, size_t count)
+{
+	/* A session that grows has copies. */
+	for (size_t i = next; i < count && session->growth; i++)
+		free((void *)(uintptr_t)changes[i]);
+	free(changes);
+}
+
 void stream_forget_changes(struct ptah_stream *s)
 {
-	for (size_t i = s->next_later; i < s->later_count && s->session->growth; i++)
-		free((void *)(uintptr_t)s->later[i]);
-	free(s->later);
+	stream_free_changes(s->session, s->later, s->next_later, s->later_count);
 	s->later = NULL;
 	s->later_count = s->next_later = 0;
 }
@@ -240,7 +247,8 @@ static bool replaces(const struct ptah_stream *s, const struct change *change)
 	for (size_t i = s->next_later; i < s->later_count; i++)
 		if (touch(s->later[i], change))
 			return true;
-	return image_overlaps(s->image, change->address, change->size);
+	return s->space ? image_overlaps_in(s->image, change->address, change->size, s->space)
+			: image_overlaps(s->image, change->address, change->size);
 }
 
 static int insert_later(struct ptah_stream *s, const struct change *change)

@@ -19,6 +19,13 @@ static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
 	return &cpus[s->cpu_count++];
 }
 
+size_t session_cpu_of(struct ptah_session *s, int32_t number)
+{
+	const struct cpu *cpu = cpu_of(s, number);
+
+	return cpu ? (size_t)(cpu - s->cpus) : SESSION_NONE;
+}
+
 /*
  * Finds the process of a turn at this time. A pid of -1 is replaced by that of the thread, if it is
  * known.

@@ -4,9 +4,9 @@
  * beside it, or the recording that came through the pipe, and compares: blocks and edges of every
  * stream, functions and their calls, and the recorder's truth.
  *
- *	follow [-r RECORDER] [-j JOBS] [-q QUEUE] [-b BUFFER] [-c CHUNK] [-W WATCH] FILE --
- *COMMAND... follow [...] -i FILE        reads FILE, which has the layout of a pipe, from standard
- *input
+ *	follow [-r RECORDER] [-j JOBS] [-q QUEUE] [-b BUFFER] [-c CHUNK] [-W WATCH] [-s SYMFS] FILE
+ *		-- COMMAND...
+ *	follow [...] -i FILE    reads FILE, which has the layout of a pipe, from standard input
  */
 #include <ptah/live.h>
 
@@ -36,6 +36,7 @@ struct options {
 	size_t chunk;
 	bool input, drop;
 	const char *file;
+	struct ptah_session_config session;
 	char **command;
 	struct ptah_watch watches[PTAH_LIVE_WATCHES];
 	size_t watch_count;
@@ -429,6 +430,8 @@ static void follow(struct ptah_live *live, struct options *o)
 		read_input(live, o);
 	else
 		record(live, o);
+	ptah_live_status(live, &s);
+	printf("%" PRIu64 " bytes wait for the end\n", s.behind);
 	if (ptah_live_finish(live) < 0)
 		fail("finish", ptah_live_why(live));
 	ptah_live_status(live, &s);
@@ -459,7 +462,7 @@ static void compare(struct ptah_live *live, const struct options *o)
 
 	if (o->drop)
 		return;
-	if (ptah_session_open(o->file, NULL, &file, &why) < 0)
+	if (ptah_session_open(o->file, &o->session, &file, &why) < 0)
 		fail("open", why.text);
 	if (o->what & PTAH_LIVE_COUNTS)
 		compare_counts(file, live);
@@ -473,7 +476,7 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:id")) != -1)
+	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:s:id")) != -1)
 		switch (c) {
 		case 'r':
 			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
@@ -501,6 +504,9 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'W':
 			add_watch(o, optarg);
 			break;
+		case 's':
+			o->session.symfs = optarg;
+			break;
 		case 'i':
 			o->input = true;
 			break;
@@ -518,13 +524,16 @@ static void parse(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.what = PTAH_LIVE_COUNTS | PTAH_LIVE_CALLS, .poll = 10};
+	struct options o = {.what = PTAH_LIVE_COUNTS | PTAH_LIVE_CALLS,
+			    .poll = 10,
+			    .session.size = sizeof(o.session)};
 	struct ptah_live_config config = {.size = sizeof(config)};
 	struct ptah_live_file *file = NULL;
 	struct ptah_message why = {""};
 	struct ptah_live *live;
 
 	parse(&o, argc, argv);
+	config.session = o.session;
 	config.what = o.what;
 	config.jobs = o.jobs;
 	config.queue = o.queue;
