@@ -152,6 +152,28 @@ static uint64_t cycles_after(const struct ptah_span *spans, size_t n, uint64_t b
 	return n ? spans[n - 1].cycles : before;
 }
 
+/* The time of what a source has next. */
+static uint64_t next_time(const struct source *s)
+{
+	if (s->batch.summary)
+		return calls_summary_time(s->batch.summary);
+	return s->batch.span_count ? s->batch.spans[s->next].tsc : s->batch.items[s->next].tsc;
+}
+
+/*
+ * When the stream's turn began. Of the first one on a CPU the time may not be known (0): the thread
+ * has run elsewhere before.
+ */
+static uint64_t begin_of(const struct ptah_stream *stream, const struct source *s)
+{
+	uint64_t tsc;
+
+	if (stream->turn == SESSION_NONE)
+		return s->since;
+	tsc = stream_turn(stream, stream->turn)->tsc;
+	return tsc ? tsc : next_time(s);
+}
+
 /*
  * Reads the next items of a source. Returns 1; 0: the source has ended. Sets *turned if they are
  * those of another turn.
@@ -172,8 +194,7 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 	s->cycles = cycles_after(s->batch.spans, s->batch.span_count, s->cycles);
 	if (*turned) {
 		s->turn = stream->turn;
-		s->since = stream->turn == SESSION_NONE ? s->since
-							: stream_turn(stream, stream->turn)->tsc;
+		s->since = begin_of(stream, s);
 		s->thread = NULL;
 	}
 	if (s->generation != ptah_image_generation(stream->image)) {
@@ -249,14 +270,6 @@ static int choose_source(struct ptah_call_reader *r)
 }
 
 /* Threads */
-
-/* The time of what a source has next. */
-static uint64_t next_time(const struct source *s)
-{
-	if (s->batch.summary)
-		return calls_summary_time(s->batch.summary);
-	return s->batch.span_count ? s->batch.spans[s->next].tsc : s->batch.items[s->next].tsc;
-}
 
 /* Looks up the thread whose turn it is. */
 static int find_thread(struct ptah_call_reader *r, struct source *s)
@@ -354,6 +367,35 @@ static bool is_returned(const struct ptah_call_reader *r, const struct ptah_item
 		item->type == PTAH_ITEM_OVERFLOW);
 }
 
+/*
+ * An event after the thread's next execve is none of the new program if it is of a CPU: it may have
+ * come after the thread left, and the thread executes the program elsewhere.
+ */
+static bool is_after(const struct ptah_call_reader *r, const struct call_thread *t, uint64_t tsc,
+		     bool is_event)
+{
+	return tsc >= t->exec && (!is_event || r->now == &r->alone);
+}
+
+static bool span_is_after(const struct ptah_call_reader *r, const struct call_thread *t,
+			  const struct ptah_span *span)
+{
+	return is_after(r, t, span->tsc, span->insn_class == FLOW_SPAN_EVENT);
+}
+
+static bool item_is_after(const struct ptah_call_reader *r, const struct call_thread *t,
+			  const struct ptah_item *item)
+{
+	return is_after(r, t, item->tsc, item->type != PTAH_ITEM_BLOCK);
+}
+
+/* Whether what is next is of the thread's next program. */
+static bool next_is_after(const struct ptah_call_reader *r, const struct source *s)
+{
+	return s->batch.span_count ? span_is_after(r, s->thread, &s->batch.spans[s->next])
+				   : item_is_after(r, s->thread, &s->batch.items[s->next]);
+}
+
 /* Takes spans up to the thread's next execve. Returns how many; *count: marks. */
 static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *count)
 {
@@ -363,7 +405,7 @@ static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *coun
 	int used;
 
 	if (spans[n - 1].tsc >= t->exec)
-		for (n = 0; spans[n].tsc < t->exec; n++)
+		for (n = 0; n < left_of(s) && !span_is_after(r, t, &spans[n]); n++)
 			;
 	if (!t->adder && r->config.steps) {
 		used = calls_take_span_steps(t->calls, spans, n, r->steps, MARKS, count);
@@ -388,7 +430,7 @@ static int take_items(struct ptah_call_reader *r, struct source *s, size_t *coun
 	size_t n = 0;
 	int used;
 
-	for (; n < left && items[n].tsc < t->exec && !has_event; n++)
+	for (; n < left && !item_is_after(r, t, &items[n]) && !has_event; n++)
 		has_event = is_returned(r, &items[n]);
 	if (t->adder) {
 		used = calls_adder_take(t->adder, items, n);
@@ -426,7 +468,7 @@ static int take(struct ptah_call_reader *r, struct source *s)
 	if (!s->has_cycles)
 		add_cycles(s, t->more_cycles);
 	s->has_cycles = true;
-	if (next_time(s) >= t->exec)
+	if (next_is_after(r, s))
 		return execute(r, s);
 	note_changes(r, t);
 	used = s->batch.span_count ? take_spans(r, s, &count) : take_items(r, s, &count);

@@ -3,6 +3,7 @@
 #include "session/call_threads.h"
 
 #include "calls/steps.h"
+#include "session/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ void call_threads_fini(struct call_threads *all)
 	for (size_t i = 0; i < all->count; i++) {
 		call_thread_end(all->list[i]);
 		ptah_call_tree_free(all->list[i]->tree);
+		free(all->list[i]->unseen);
 		free(all->list[i]);
 	}
 	free(all->list);
@@ -107,7 +109,6 @@ static struct call_thread *add(struct call_threads *all, const struct call_threa
 	t->all = all;
 	t->info.number = all->count;
 	t->info.errors = 0;
-	t->unseen = t->last_unseen = UINT64_MAX;
 	if (new_machine(t) < 0) {
 		free(t);
 		return NULL;
@@ -168,6 +169,10 @@ struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
 				     .last_change = SESSION_NONE};
 	size_t i;
 
+	if (session->growth && session->growth->only != SESSION_NONE) {
+		wanted.process = session->growth->only;
+		wanted.info.pid = session->processes[wanted.process].pid;
+	}
 	if (turn) {
 		wanted.info.pid = turn->pid;
 		wanted.info.tid = turn->tid;
@@ -188,14 +193,54 @@ struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
 	return add_found(all, &wanted);
 }
 
+/* Takes the earliest of the times at which the thread may have run unseen. */
+static void drop_unseen(struct call_thread *t)
+{
+	const uint64_t last = t->unseen[--t->unseen_count];
+	size_t at = 0, below;
+
+	for (; (below = 2 * at + 1) < t->unseen_count; at = below) {
+		if (below + 1 < t->unseen_count && t->unseen[below + 1] < t->unseen[below])
+			below++;
+		if (t->unseen[below] >= last)
+			break;
+		t->unseen[at] = t->unseen[below];
+	}
+	t->unseen[at] = last;
+}
+
+static int add_unseen(struct call_thread *t, uint64_t tsc)
+{
+	uint64_t *unseen =
+	    session_grow(t->unseen, t->unseen_count, &t->unseen_capacity, sizeof(*unseen));
+	size_t at = t->unseen_count;
+
+	if (!unseen)
+		return PTAH_E_NOMEM;
+	t->unseen = unseen;
+	for (; at && unseen[(at - 1) / 2] > tsc; at = (at - 1) / 2)
+		unseen[at] = unseen[(at - 1) / 2];
+	unseen[at] = tsc;
+	t->unseen_count++;
+	return 0;
+}
+
 struct call_thread *call_threads_exec(struct call_threads *all, struct call_thread *before)
 {
-	struct call_thread t = *before;
+	struct call_thread t = *before, *after;
 
+	before->unseen = NULL;
+	before->unseen_count = before->unseen_capacity = 0;
+	t.born = before->exec;
+	while (t.unseen_count && t.unseen[0] <= t.born)
+		drop_unseen(&t);
 	t.older = NULL;
 	t.more_cycles -= t.cycles;
 	t.cycles = 0;
-	return add_found(all, &t);
+	after = add_found(all, &t);
+	if (!after)
+		free(t.unseen);
+	return after;
 }
 
 /*
@@ -211,13 +256,7 @@ static int lose_turn(struct call_threads *all, size_t stream, const struct turn 
 	t = call_threads_find(all, stream, turn);
 	if (!t)
 		return PTAH_E_NOMEM;
-	if (t->unseen == UINT64_MAX) {
-		t->unseen = t->last_unseen = turn->tsc;
-		return 0;
-	}
-	t->unseen = turn->tsc < t->unseen ? turn->tsc : t->unseen;
-	t->last_unseen = turn->tsc > t->last_unseen ? turn->tsc : t->last_unseen;
-	return 0;
+	return !t->born || turn->tsc > t->born ? add_unseen(t, turn->tsc) : 0;
 }
 
 int call_threads_lose_turns(struct call_threads *all, size_t stream, size_t from, size_t to)
@@ -246,15 +285,11 @@ void call_thread_begin(struct call_thread *t, uint64_t tsc)
 
 bool call_thread_is_lost(struct call_thread *t, uint64_t tsc)
 {
-	if (tsc < t->unseen)
-		return false;
-	/* There may be others between this one and the last. */
-	if (t->last_unseen > tsc) {
-		t->unseen = tsc + 1;
-	} else {
-		t->unseen = t->last_unseen = UINT64_MAX;
-	}
-	return true;
+	bool lost = false;
+
+	for (; t->unseen_count && t->unseen[0] <= tsc; lost = true)
+		drop_unseen(t);
+	return lost;
 }
 
 int call_thread_lost(struct call_thread *t)

@@ -29,10 +29,13 @@ struct call_thread {
 	uint64_t exec;
 	size_t changes, last_change;
 	/*
-	 * It may have run unseen from the first of these times on: its next turn that begins there
-	 * or later begins with a loss. UINT64_MAX: no.
+	 * It may have run unseen from each of these times on: its next turn that begins there or
+	 * later begins with a loss. A heap, the earliest first; none is before `born`, when it
+	 * began to execute its program.
 	 */
-	uint64_t unseen, last_unseen;
+	uint64_t *unseen;
+	size_t unseen_count, unseen_capacity;
+	uint64_t born;
 	uint64_t code_changes; /* of the reader, that the machine knows of */
 	bool begun, ended;
 	struct call_thread *older; /* with the same hash */
@@ -88,7 +91,7 @@ int call_thread_lost(struct call_thread *t);
 int call_thread_exec(struct call_thread *t, uint64_t tsc);
 void call_thread_code_changed(struct call_thread *t);
 
-/* Does a turn of the thread that began at `tsc` begin with a loss? If so, it is the last time. */
+/* Does a turn of the thread that began at `tsc` begin with a loss? */
 bool call_thread_is_lost(struct call_thread *t, uint64_t tsc);
 
 #endif

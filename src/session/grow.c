@@ -354,6 +354,8 @@ void grow_name(struct ptah_session *s, size_t index)
 	stream->like = index;
 	if (info->cpu >= 0) {
 		stream->cpu = session_cpu_of(s, info->cpu);
+		if (stream->cpu != SESSION_NONE)
+			s->cpus[stream->cpu].stream = index;
 		return;
 	}
 	if (i != SESSION_NONE)

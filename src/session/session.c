@@ -349,6 +349,8 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->folder);
 	free(s->jit_folder);
 	free(s->cpus);
+	free(s->last_turns);
+	table_free(&s->last_by_tid);
 	table_free(&s->cpus_by_number);
 	for (size_t i = 0; i < s->note_count; i++)
 		free(s->notes[i]);

@@ -128,13 +128,26 @@ struct turn {
 	uint64_t from, tsc;
 	int32_t pid, tid; /* 0: the CPU is idle; -1: unknown */
 	size_t process;	  /* index; SESSION_NONE: none */
+	/*
+	 * The turn of the same thread before this one: its number, and on which CPU it was (index;
+	 * SESSION_NONE: there is none). Of a session that grows, `is_next`: it is known that all
+	 * before this one are over.
+	 */
+	size_t cpu_before, before;
+	bool is_next;
+};
+
+/* The last turn of a thread. */
+struct last_turn {
+	size_t cpu, number;
 };
 
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
-	/* Of a session that grows: so many turns before these are forgotten. */
+	/* Of a session that grows: so many turns before these are forgotten; and its stream. */
 	size_t gone;
+	size_t stream;
 	/*
 	 * The last turn is known from the record of the thread before it, and its own record
 	 * follows.
@@ -314,6 +327,9 @@ struct ptah_session {
 	size_t begin_count, begin_capacity;
 	struct cpu *cpus;
 	size_t cpu_count, cpu_capacity;
+	struct last_turn *last_turns; /* while records are read: see last_by_tid */
+	size_t last_turn_count, last_turn_capacity;
+	struct table last_by_tid; /* the thread's index there */
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct table kernel_threads; /* by pid: true, or false if it was reused */
 	struct strings paths;

@@ -15,7 +15,7 @@ static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
 	s->cpus = cpus;
 	if (table_set(&s->cpus_by_number, (uint32_t)number, s->cpu_count) < 0)
 		return NULL;
-	cpus[s->cpu_count] = (struct cpu){0};
+	cpus[s->cpu_count] = (struct cpu){.stream = SESSION_NONE};
 	return &cpus[s->cpu_count++];
 }
 
@@ -49,15 +49,62 @@ static int name_turn(struct ptah_session *s, struct turn *turn)
 	return 0;
 }
 
+/* Where the thread's last turn is kept, made if there is none. NULL: out of memory. */
+static struct last_turn *last_of(struct ptah_session *s, int32_t tid)
+{
+	const size_t i = table_get(&s->last_by_tid, (uint32_t)tid);
+	struct last_turn *last;
+
+	if (i != SESSION_NONE)
+		return &s->last_turns[i];
+	last =
+	    session_grow(s->last_turns, s->last_turn_count, &s->last_turn_capacity, sizeof(*last));
+	if (!last)
+		return NULL;
+	s->last_turns = last;
+	last[s->last_turn_count] = (struct last_turn){SESSION_NONE, SESSION_NONE};
+	if (table_set(&s->last_by_tid, (uint32_t)tid, s->last_turn_count) < 0)
+		return NULL;
+	return &last[s->last_turn_count++];
+}
+
+static int append_turn(struct ptah_session *s, struct cpu *cpu, struct turn *turn)
+{
+	struct turn *turns =
+	    session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*cpu->turns));
+	struct last_turn *last = turn->tid > 0 ? last_of(s, turn->tid) : NULL;
+
+	if (turns)
+		cpu->turns = turns;
+	if (!turns || (turn->tid > 0 && !last))
+		return PTAH_E_NOMEM;
+	turn->cpu_before = last ? last->cpu : SESSION_NONE;
+	turn->before = last ? last->number : SESSION_NONE;
+	if (last)
+		*last = (struct last_turn){(size_t)(cpu - s->cpus), cpu->gone + cpu->count};
+	turns[cpu->count++] = *turn;
+	return 0;
+}
+
+/* Whether the thread has run on another CPU since this turn, the last one of its CPU. */
+static bool was_elsewhere(const struct ptah_session *s, const struct cpu *cpu,
+			  const struct turn *turn)
+{
+	const size_t i =
+	    turn->tid > 0 ? table_get(&s->last_by_tid, (uint32_t)turn->tid) : SESSION_NONE;
+
+	return i != SESSION_NONE && &s->cpus[s->last_turns[i].cpu] != cpu;
+}
+
 static int add_turn(struct ptah_session *s, struct cpu *cpu, struct turn turn)
 {
-	struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL, *turns;
+	struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL;
 	int status = name_turn(s, &turn);
 
 	if (status < 0)
 		return status;
 	if (last && last->pid == turn.pid && last->tid == turn.tid &&
-	    last->process == turn.process) {
+	    last->process == turn.process && !was_elsewhere(s, cpu, last)) {
 		/*
 		 * A switch has two records: of the thread that leaves, and of the one that arrives.
 		 */
@@ -65,12 +112,7 @@ static int add_turn(struct ptah_session *s, struct cpu *cpu, struct turn turn)
 			last->tsc = turn.tsc;
 		return 0;
 	}
-	turns = session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*turns));
-	if (!turns)
-		return PTAH_E_NOMEM;
-	cpu->turns = turns;
-	turns[cpu->count++] = turn;
-	return 0;
+	return append_turn(s, cpu, &turn);
 }
 
 static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
@@ -86,7 +128,8 @@ static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfda
 	if (status < 0 || cpu->has_left)
 		return status;
 	cpu->comes = false;
-	status = add_turn(s, cpu, (struct turn){tsc, tsc, r->ppid, r->ptid, SESSION_NONE});
+	status = add_turn(s, cpu,
+			  (struct turn){.from = tsc, .tsc = tsc, .pid = r->ppid, .tid = r->ptid});
 	cpu->comes = true;
 	return status;
 }
@@ -107,7 +150,8 @@ static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdat
 	if (!cpu->count && r->ptid >= 0)
 		status = add_turn(s, cpu, (struct turn){.pid = r->ppid, .tid = r->ptid});
 	if (status >= 0)
-		status = add_turn(s, cpu, (struct turn){from, tsc, r->pid, r->tid, SESSION_NONE});
+		status = add_turn(
+		    s, cpu, (struct turn){.from = from, .tsc = tsc, .pid = r->pid, .tid = r->tid});
 	cpu->comes = cpu->has_left = false;
 	return status;
 }
@@ -136,7 +180,8 @@ int session_on_start(struct ptah_session *s, const struct perfdata_record *r, ui
 		return PTAH_E_NOMEM;
 	if (!cpu->count)
 		tsc = 0;
-	return add_turn(s, cpu, (struct turn){tsc, tsc, r->pid, r->tid, SESSION_NONE});
+	return add_turn(s, cpu,
+			(struct turn){.from = tsc, .tsc = tsc, .pid = r->pid, .tid = r->tid});
 }
 
 int session_on_set_switch(struct ptah_session *s, const struct ptah_trace_switch *change)
@@ -150,5 +195,6 @@ int session_on_set_switch(struct ptah_session *s, const struct ptah_trace_switch
 		return PTAH_E_NOMEM;
 	/* What records say of a switch in progress ends here. */
 	cpu->comes = cpu->has_left = false;
-	return add_turn(s, cpu, (struct turn){tsc, tsc, change->pid, change->tid, SESSION_NONE});
+	return add_turn(
+	    s, cpu, (struct turn){.from = tsc, .tsc = tsc, .pid = change->pid, .tid = change->tid});
 }
