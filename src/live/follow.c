@@ -28,11 +28,13 @@ static int open_calls(struct live_stream *ls)
 	status = span_reader_bound(ls->calls, live->functions, true);
 	if (status < 0)
 		return status;
+	if (ls->calls->follow)
+		return live_source_new(&ls->source);
 	ptah_stream_thread(ls->calls, &who);
 	pthread_mutex_lock(&live->threads_lock);
-	ls->thread = call_threads_new(&live->threads, ls->index, &who);
+	ls->own.thread = call_threads_new(&live->threads, ls->index, &who);
 	pthread_mutex_unlock(&live->threads_lock);
-	return ls->thread ? 0 : PTAH_E_NOMEM;
+	return ls->own.thread ? 0 : PTAH_E_NOMEM;
 }
 
 /* `before`: what was counted before the stream was retired, or NULL. */
@@ -75,10 +77,11 @@ void live_close(struct live_stream *ls)
 	ptah_stream_free(ls->counts);
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
-	live_tally_free(&ls->tally);
-	live_watch_free(ls);
+	live_tally_free(&ls->own.tally);
+	live_watch_free(ls->live, &ls->own);
 	live_list_free(&ls->blocks);
 	live_list_free(&ls->losses);
+	free(ls->source);
 	free(ls);
 }
 
@@ -154,19 +157,19 @@ static int retire_counts(struct live_stream *ls, struct live_stream *heir)
 
 int live_retire(struct live_stream *ls, struct live_stream *heir)
 {
-	struct live_tally *t = &ls->tally;
+	struct live_tally *t = &ls->own.tally;
 	int status = ls->counts ? retire_counts(ls, heir) : 0;
 
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
 	ls->calls = ls->items = NULL;
-	live_watch_free(ls);
-	ls->thread = NULL;
+	live_watch_free(ls->live, &ls->own);
+	ls->own.thread = NULL;
 	ls->retired = true;
 	ls->opened = false;
 	if (status < 0 || !heir)
 		return status;
-	status = live_tally_merge(&heir->tally, t);
+	status = live_tally_merge(&heir->own.tally, t);
 	if (status >= 0) {
 		const struct live_tally sums = {.total = t->total, .calls = t->calls};
 
@@ -193,11 +196,11 @@ void live_refresh(struct live_stream *ls, size_t pieces, size_t limits)
 	refresh(ls, ls->counts, pieces, limits);
 	refresh(ls, ls->calls, pieces, limits);
 	refresh(ls, ls->items, pieces, limits);
-	if (!ls->thread)
+	if (!ls->own.thread)
 		return;
-	ls->thread->last_change = ls->live->session->streams[ls->index].last;
-	ls->thread->info.space = ls->live->session->streams[ls->index].info.space;
-	call_thread_find_exec(ls->thread);
+	ls->own.thread->last_change = ls->live->session->streams[ls->index].last;
+	ls->own.thread->info.space = ls->live->session->streams[ls->index].info.space;
+	call_thread_find_exec(ls->own.thread);
 }
 
 int live_take_change(struct live_stream *ls, size_t process, const struct change *change)
@@ -229,7 +232,8 @@ int live_settle(struct live_stream *ls)
 uint64_t live_position(const struct live_stream *ls)
 {
 	const struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
-	uint64_t first = UINT64_MAX;
+	/* What was fed may be in use as long as not all that came of it is. */
+	uint64_t first = live_source_offset(ls->source);
 
 	for (size_t i = 0; i < 3; i++)
 		if (list[i] && list[i]->offset < first)
@@ -241,15 +245,23 @@ void live_trim(struct live_stream *ls)
 {
 	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
 	struct stream *stream = &ls->live->session->streams[ls->index];
-	size_t limits = stream->limit_count, turn = SESSION_NONE;
+	size_t limits = 0, turn = SESSION_NONE, past;
 
+	while (limits < stream->limit_count && stream->limits[limits].at <= ls->decoded)
+		limits++;
 	for (size_t i = 0; i < 3; i++)
 		if (list[i])
 			follow_needs(list[i], &limits, &turn);
+	if (limits && stream->limits[limits - 1].tsc > ls->delivered)
+		ls->delivered = stream->limits[limits - 1].tsc;
 	grow_trim_limits(stream, limits);
 	live_refresh(ls, 0, limits);
-	if (turn != SESSION_NONE && turn)
-		grow_trim_turns(ls->live->session, stream, turn - 1);
+	/* The turn before the first that is needed is looked at, too. */
+	past = ls->live->session->cpus[stream->cpu].gone;
+	while (turn != SESSION_NONE && past + 1 < turn &&
+	       (!ls->source || live_is_past(ls->live, stream->cpu, past)))
+		past++;
+	grow_trim_turns(ls->live->session, stream, past);
 }
 
 void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
@@ -268,7 +280,7 @@ void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
 				       .dropped = ls->dropped,
 				       .errors = ls->errors,
 				       .overflows = ls->overflows,
-				       .instructions = ls->tally.total + ls->instructions};
+				       .instructions = ls->own.tally.total + ls->instructions};
 	memcpy(t->comm, info->comm, sizeof(t->comm));
 }
 
@@ -292,7 +304,7 @@ static int decode_counts(struct live_stream *ls)
 
 /* Items */
 
-static void note_items(struct live_stream *ls, const struct ptah_item *items, size_t n)
+void live_note_items(struct live_stream *ls, const struct ptah_item *items, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		ls->errors += items[i].type == PTAH_ITEM_ERROR;
@@ -335,7 +347,7 @@ static int decode_items(struct live_stream *ls)
 
 	while (status >= 0 && (n = ptah_stream_read(ls->items, items, ITEMS)) > 0) {
 		if (!ls->calls)
-			note_items(ls, items, (size_t)n);
+			live_note_items(ls, items, (size_t)n);
 		status = give_items(ls, items, (size_t)n);
 	}
 	forget_unsure(ls->items);
@@ -344,59 +356,90 @@ static int decode_items(struct live_stream *ls)
 
 /* Calls */
 
-static int give_marks(struct live_stream *ls, const struct ptah_call_mark *marks, size_t n)
+/* The thread that ran on a processor. */
+static void describe_runner(const struct live_runner *r, struct ptah_live_thread *thread)
+{
+	thread->pid = r->thread->info.pid;
+	thread->tid = r->thread->info.tid;
+	thread->space = r->thread->info.space;
+	memcpy(thread->comm, r->thread->info.comm, sizeof(thread->comm));
+}
+
+int live_give_marks(struct live_stream *ls, struct live_runner *r,
+		    const struct ptah_call_mark *marks, size_t n)
 {
 	struct ptah_live *live = ls->live;
 	struct ptah_live_thread thread;
-	int status = n ? live_tally_add(&ls->tally, marks, n) : 0;
+	int status = n ? live_tally_add(&r->tally, marks, n) : 0;
 
 	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))
 		return status;
 	pthread_mutex_lock(&live->callback);
 	live_describe(ls, &thread);
+	if (r != &ls->own)
+		describe_runner(r, &thread);
 	if (live->config.on_calls)
 		status = live->config.on_calls(live->config.context, &thread, marks, n);
 	if (live->watch_count && status >= 0)
-		status = live_watch(ls, &thread, marks, n);
+		status = live_watch(ls, r, &thread, marks, n);
 	pthread_mutex_unlock(&live->callback);
 	return status;
 }
 
-static int finish_thread(struct live_stream *ls)
+/* A call may have become too long without any other call. */
+static int watch_open(struct live_stream *ls, struct live_runner *r, uint64_t instructions)
 {
-	struct ptah_call_mark marks[MARKS];
-	struct ptah_call_counts counts;
-	int n, status;
+	struct ptah_live *live = ls->live;
+	const uint64_t tsc = ls->calls ? stream_flow(ls->calls)->tsc : ls->tsc;
+	struct ptah_live_thread thread;
+	int status;
 
-	ptah_calls_counts(ls->thread->calls, &counts);
-	status = live_tally_reach(&ls->tally, counts.instructions);
-	while (status >= 0 && (n = ptah_calls_finish(ls->thread->calls, marks, MARKS)) != 0)
-		status = n < 0 ? n : give_marks(ls, marks, (size_t)n);
-	call_thread_end(ls->thread);
+	pthread_mutex_lock(&live->callback);
+	live_describe(ls, &thread);
+	if (r != &ls->own)
+		describe_runner(r, &thread);
+	status = live_watch_open(ls, r, &thread, tsc, instructions);
+	pthread_mutex_unlock(&live->callback);
 	return status;
 }
 
-/* The process executes another program: its calls end. */
-static int execute(struct live_stream *ls, uint64_t tsc)
+int live_reach(struct live_stream *ls, struct live_runner *r)
+{
+	struct ptah_call_counts counts;
+	int status;
+
+	ptah_calls_counts(r->thread->calls, &counts);
+	status = live_tally_reach(&r->tally, counts.instructions);
+	return status < 0 || !r->open ? status : watch_open(ls, r, counts.instructions);
+}
+
+int live_end_thread(struct live_stream *ls, struct live_runner *r)
+{
+	struct ptah_call_mark marks[MARKS];
+	int n, status = live_reach(ls, r);
+
+	while (status >= 0 && (n = ptah_calls_finish(r->thread->calls, marks, MARKS)) != 0)
+		status = n < 0 ? n : live_give_marks(ls, r, marks, (size_t)n);
+	call_thread_end(r->thread);
+	return status;
+}
+
+int live_execute(struct live_stream *ls, struct live_runner *r, uint64_t tsc)
 {
 	struct ptah_live *live = ls->live;
-	struct call_thread *before = ls->thread;
+	struct call_thread *before = r->thread, *next;
 	int status;
 
 	pthread_mutex_lock(&live->threads_lock);
-	ls->thread = call_threads_exec(&live->threads, before);
+	next = call_threads_exec(&live->threads, before);
 	pthread_mutex_unlock(&live->threads_lock);
-	if (!ls->thread)
+	if (!next)
 		return PTAH_E_NOMEM;
 	status = call_thread_exec(before, tsc);
-	if (status >= 0) {
-		struct call_thread *next = ls->thread;
-
-		ls->thread = before;
-		status = finish_thread(ls);
-		ls->thread = next;
-	}
-	live_tally_begin_again(&ls->tally);
+	if (status >= 0)
+		status = live_end_thread(ls, r);
+	r->thread = next;
+	live_tally_begin_again(&r->tally);
 	return status;
 }
 
@@ -406,7 +449,7 @@ static int take_spans(struct live_stream *ls, struct ptah_span *spans, size_t n)
 	int status = 0;
 
 	while (n && status >= 0) {
-		struct call_thread *t = ls->thread;
+		struct call_thread *t = ls->own.thread;
 		size_t part = n, count = 0;
 		int used;
 
@@ -416,11 +459,11 @@ static int take_spans(struct live_stream *ls, struct ptah_span *spans, size_t n)
 			for (part = 0; spans[part].tsc < t->exec; part++)
 				;
 		if (!part) {
-			status = execute(ls, spans->tsc);
+			status = live_execute(ls, &ls->own, spans->tsc);
 			continue;
 		}
 		used = ptah_calls_take_spans(t->calls, spans, part, marks, MARKS, &count);
-		status = used < 0 ? used : give_marks(ls, marks, count);
+		status = used < 0 ? used : live_give_marks(ls, &ls->own, marks, count);
 		spans += used < 0 ? 0 : used;
 		n -= used < 0 ? 0 : (size_t)used;
 	}
@@ -432,38 +475,23 @@ static int take_item(struct live_stream *ls, const struct ptah_item *item)
 	struct ptah_call_mark marks[MARKS];
 	int used = 0, status = 0;
 
-	note_items(ls, item, 1);
-	if (!ls->thread->begun)
-		call_thread_begin(ls->thread, item->tsc);
-	if (item->tsc >= ls->thread->exec)
-		status = execute(ls, item->tsc);
+	live_note_items(ls, item, 1);
+	if (!ls->own.thread->begun)
+		call_thread_begin(ls->own.thread, item->tsc);
+	if (item->tsc >= ls->own.thread->exec)
+		status = live_execute(ls, &ls->own, item->tsc);
 	while (!used && status >= 0) {
 		size_t count = 0;
 
-		used = ptah_calls_take(ls->thread->calls, item, 1, marks, MARKS, &count);
-		status = used < 0 ? used : give_marks(ls, marks, count);
+		used = ptah_calls_take(ls->own.thread->calls, item, 1, marks, MARKS, &count);
+		status = used < 0 ? used : live_give_marks(ls, &ls->own, marks, count);
 	}
-	return status;
-}
-
-/* A call may have become too long without any other call. */
-static int watch_open(struct live_stream *ls, uint64_t instructions)
-{
-	struct ptah_live *live = ls->live;
-	struct ptah_live_thread thread;
-	int status;
-
-	pthread_mutex_lock(&live->callback);
-	live_describe(ls, &thread);
-	status = live_watch_open(ls, &thread, ls->tsc, instructions);
-	pthread_mutex_unlock(&live->callback);
 	return status;
 }
 
 static int decode_calls(struct live_stream *ls)
 {
 	struct ptah_span spans[SPAN_BATCH];
-	struct ptah_call_counts counts;
 	struct ptah_item item;
 	int n, status = 0;
 	bool is_item;
@@ -472,16 +500,14 @@ static int decode_calls(struct live_stream *ls)
 	       (n = stream_read_spans(ls->calls, spans, SPAN_BATCH, &item, &is_item)) > 0) {
 		if (ls->generation != ptah_image_generation(ls->calls->image)) {
 			ls->generation = ptah_image_generation(ls->calls->image);
-			call_thread_code_changed(ls->thread);
+			call_thread_code_changed(ls->own.thread);
 		}
 		status = is_item ? take_item(ls, &item) : take_spans(ls, spans, (size_t)n);
 	}
 	if (status < 0 || n < 0)
 		return status < 0 ? status : n;
-	ptah_calls_counts(ls->thread->calls, &counts);
 	ls->tsc = stream_flow(ls->calls)->tsc;
-	status = live_tally_reach(&ls->tally, counts.instructions);
-	return status < 0 || !ls->open ? status : watch_open(ls, counts.instructions);
+	return live_reach(ls, &ls->own);
 }
 
 int live_end_calls(struct live_stream *ls)
@@ -489,11 +515,11 @@ int live_end_calls(struct live_stream *ls)
 	const struct stream *stream = &ls->live->session->streams[ls->index];
 	int status = 0;
 
-	if (!ls->thread || !ls->thread->calls)
+	if (!ls->own.thread || !ls->own.thread->calls)
 		return 0;
 	if (stream->process != SESSION_NONE && stream->last != SESSION_NONE)
-		status = call_thread_exec(ls->thread, 0);
-	return status < 0 ? status : finish_thread(ls);
+		status = call_thread_exec(ls->own.thread, 0);
+	return status < 0 ? status : live_end_thread(ls, &ls->own);
 }
 
 int live_decode(struct live_stream *ls, uint64_t stop)
@@ -510,8 +536,9 @@ int live_decode(struct live_stream *ls, uint64_t stop)
 		status = decode_items(ls);
 		ls->tsc = stream_flow(ls->items)->tsc;
 	}
-	if (ls->calls && status >= 0) {
+	if (ls->calls)
 		ls->calls->stop = stop;
+	if (ls->calls && !ls->calls->follow && status >= 0) {
 		status = decode_calls(ls);
 	}
 	return status;

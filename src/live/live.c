@@ -274,9 +274,24 @@ int ptah_live_counts(struct ptah_live *live,
 
 /* Functions */
 
-static int32_t space_of(const struct live_stream *ls)
+/* The tallies of streams of threads, and of threads that run on processors. */
+static size_t tallies(const struct ptah_live *live)
 {
-	return ls->live->session->streams[ls->index].info.space;
+	return live->count + live->runner_count;
+}
+
+/* One of them. NULL: it has none. */
+static const struct live_tally *tally_at(const struct ptah_live *live, size_t i, int32_t *space)
+{
+	const struct live_runner *r;
+
+	if (i < live->count) {
+		*space = live->session->streams[i].info.space;
+		return &live->streams[i]->own.tally;
+	}
+	r = live->runners[i - live->count];
+	*space = r ? r->thread->info.space : -1;
+	return r ? &r->tally : NULL;
 }
 
 static void add_row(struct ptah_live_function *to, const struct ptah_live_function *from)
@@ -304,43 +319,48 @@ static int compare_rows(const void *a, const void *b)
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
-static size_t list_rows(const struct live_stream *ls, struct ptah_live_function *rows)
+static size_t list_rows(const struct live_tally *tally, int32_t space,
+			struct ptah_live_function *rows)
 {
-	for (size_t i = 0; i < ls->tally.count; i++) {
-		const struct tally_row *r = &ls->tally.rows[i];
+	for (size_t i = 0; i < tally->count; i++) {
+		const struct tally_row *r = &tally->rows[i];
 
-		rows[i] = (struct ptah_live_function){.space = r->space ? -1 - (int32_t)r->space
-									: space_of(ls),
-						      .flags = r->flags,
-						      .function = r->function,
-						      .calls = r->calls,
-						      .instructions = r->instructions,
-						      .open = r->open,
-						      .ended = r->ended,
-						      .timed = r->timed,
-						      .ticks = r->ticks,
-						      .max_ticks = r->max_ticks,
-						      .total_instructions = r->total_instructions,
-						      .max_instructions = r->max_instructions};
+		rows[i] =
+		    (struct ptah_live_function){.space = r->space ? -1 - (int32_t)r->space : space,
+						.flags = r->flags,
+						.function = r->function,
+						.calls = r->calls,
+						.instructions = r->instructions,
+						.open = r->open,
+						.ended = r->ended,
+						.timed = r->timed,
+						.ticks = r->ticks,
+						.max_ticks = r->max_ticks,
+						.total_instructions = r->total_instructions,
+						.max_instructions = r->max_instructions};
 	}
-	return ls->tally.count;
+	return tally->count;
 }
 
 int ptah_live_functions(struct ptah_live *live, struct ptah_live_function **rows, size_t *n)
 {
+	const struct live_tally *tally;
 	struct ptah_live_function *list;
 	size_t count = 0, last = 0;
+	int32_t space;
 
 	if (!live || !rows || !n || !(live->config.what & PTAH_LIVE_CALLS))
 		return PTAH_E_INVAL;
-	for (size_t i = 0; i < live->count; i++)
-		count += live->streams[i]->tally.count;
+	for (size_t i = 0; i < tallies(live); i++)
+		if ((tally = tally_at(live, i, &space)))
+			count += tally->count;
 	list = calloc(count + 1, sizeof(*list));
 	if (!list)
 		return PTAH_E_NOMEM;
 	count = 0;
-	for (size_t i = 0; i < live->count; i++)
-		count += list_rows(live->streams[i], list + count);
+	for (size_t i = 0; i < tallies(live); i++)
+		if ((tally = tally_at(live, i, &space)))
+			count += list_rows(tally, space, list + count);
 	qsort(list, count, sizeof(*list), compare_rows);
 	for (size_t i = 1; i < count; i++) {
 		if (!compare_rows(&list[last], &list[i]))
@@ -357,17 +377,17 @@ int ptah_live_functions(struct ptah_live *live, struct ptah_live_function **rows
 static void add_times(struct ptah_live *live, const struct ptah_live_function *function,
 		      struct histogram *sum)
 {
-	for (size_t i = 0; i < live->count; i++) {
-		const struct live_stream *ls = live->streams[i];
+	for (size_t i = 0; i < tallies(live); i++) {
+		int32_t space;
+		const struct live_tally *tally = tally_at(live, i, &space);
 		const struct tally_row *row;
 
 		for (unsigned k = 0; k < 2; k++) {
 			const bool other = k && function->space < -1;
 
-			if ((k && !other) || (!k && space_of(ls) != function->space))
+			if (!tally || (k && !other) || (!k && space != function->space))
 				continue;
-			row = live_tally_find(&ls->tally,
-					      other ? (uint16_t)(-1 - function->space) : 0,
+			row = live_tally_find(tally, other ? (uint16_t)(-1 - function->space) : 0,
 					      function->function);
 			if (row && row->timed)
 				histogram_merge(sum, &row->times);

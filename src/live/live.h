@@ -2,8 +2,9 @@
 /*
  * What the files of a live session share: queue.c takes pieces and holds them until their round
  * may be decoded, feed.c takes a pipe apart into pieces, steps.c applies records and decodes,
- * follow.c decodes one stream, tally.c keeps figures of functions, crew.c has the threads, live.c
- * the calls of <ptah/live.h>, file.c writes pieces to a file.
+ * follow.c decodes one stream, processors.c follows calls through those of processors, tally.c
+ * keeps figures of functions, crew.c has the threads, live.c the calls of <ptah/live.h>, file.c
+ * writes pieces to a file.
  */
 #ifndef PTAH_LIVE_LIVE_H
 #define PTAH_LIVE_LIVE_H
@@ -49,7 +50,7 @@ void live_list_free(struct live_list *list);
 struct live_open {
 	struct live_open_call {
 		struct ptah_call_mark mark; /* its beginning */
-		uint64_t losses;	    /* of the stream until then */
+		uint64_t losses;	    /* until then */
 	} * calls;
 	size_t count, capacity;
 	size_t late; /* how many of them have been reported: the outer ones */
@@ -63,6 +64,18 @@ struct live_timed {
 	struct perfdata_record record;
 };
 
+/* A thread whose calls are followed, through the programs that it executes. */
+struct live_runner {
+	struct call_thread *thread;
+	struct live_tally tally;
+	struct live_open *open; /* for each watch; NULL: none has been called */
+	/* Of one that runs on processors: when its last turn began, and whether it has ended. */
+	uint64_t since;
+	bool exited;
+};
+
+struct live_source;
+
 /* A stream of trace and its decoders. */
 struct live_stream {
 	struct ptah_live *live;
@@ -73,21 +86,21 @@ struct live_stream {
 	bool keeps;	       /* it is retired, and has figures that others are added to */
 	bool retired;	       /* its figures are those of the stream `heir`, or its own */
 	uint64_t tsc;	       /* of what was decoded last */
-	uint64_t instructions; /* of a retired stream without calls */
+	uint64_t instructions; /* of a retired stream without calls; of a processor with calls */
 	/* What of its profile's totals are those of streams whose heir it is. */
 	struct live_inherited {
 		uint64_t instructions, errors, overflows;
 	} inherited;
 	struct ptah_stream *counts, *calls, *items; /* or NULL */
-	struct call_thread *thread;		    /* of `calls` */
-	struct live_tally tally;
-	uint64_t generation; /* of the image of `calls` */
-	bool dry;	     /* of a processor: more must come before more of it can be decoded */
+	struct live_runner own;			    /* of `calls`, if the stream is a thread's */
+	struct live_source *source;		    /* if it is a processor's: processors.c */
+	uint64_t generation;			    /* of the image of `calls` */
+	uint64_t delivered; /* of a processor: what is not decoded yet is not earlier */
+	bool dry;	    /* of a processor: more must come before more of it can be decoded */
 	struct live_list blocks; /* trace that is in the session */
 	struct live_list losses; /* that have not been reported */
 	uint64_t decoded, dropped;
 	uint64_t errors, overflows;
-	struct live_open *open; /* for each watch; NULL: none has been called */
 	int status;
 };
 
@@ -157,6 +170,10 @@ struct ptah_live {
 	pthread_mutex_t callback;     /* one at a time */
 	pthread_mutex_t threads_lock; /* of `threads` */
 	struct call_threads threads;
+	/* Of those that run on processors: by the number in `threads`. */
+	struct live_runner **runners;
+	size_t runner_count, runner_capacity;
+	uint64_t code_changes;	/* how often code has changed, in any processor's stream */
 	struct live_crew *crew; /* NULL: the caller's thread does everything */
 };
 
@@ -218,13 +235,42 @@ int live_settle(struct live_stream *stream);
 void live_trim(struct live_stream *stream);
 void live_describe(struct live_stream *stream, struct ptah_live_thread *thread);
 
+/* Errors and overflows are counted. */
+void live_note_items(struct live_stream *stream, const struct ptah_item *items, size_t n);
+/* Marks of a thread that runs in this stream: adds them up, and reports them. */
+int live_give_marks(struct live_stream *stream, struct live_runner *runner,
+		    const struct ptah_call_mark *marks, size_t n);
+/* The thread executes another program: its calls end. */
+int live_execute(struct live_stream *stream, struct live_runner *runner, uint64_t tsc);
+/* What has been executed so far is the innermost call's. */
+int live_reach(struct live_stream *stream, struct live_runner *runner);
+/* Ends the thread's open calls, and frees its machine. */
+int live_end_thread(struct live_stream *stream, struct live_runner *runner);
+
+/* processors.c: calls of threads that move between processors */
+int live_source_new(struct live_source **source);
+/* From where on what was read is not followed yet; UINT64_MAX: all is. `source`: NULL too. */
+uint64_t live_source_offset(const struct live_source *source);
+/*
+ * Follows calls up to where the decoders of calls are to stop, as far as their order is known.
+ * `force`: of what cannot go on, the earliest does. 1: some were followed.
+ */
+int live_run_processors(struct ptah_live *live, bool force);
+/* The thread with this number has exited. */
+void live_note_exited(struct ptah_live *live, int32_t tid);
+/* Ends the calls of threads that have exited and whose trace was decoded; or of all. */
+int live_end_runners(struct ptah_live *live, bool all);
+/* Whether all that this turn has, and those of its thread before it, is followed. */
+bool live_is_past(struct ptah_live *live, size_t cpu, size_t turn);
+void live_free_runners(struct ptah_live *live);
+
 /* watch.c: looks for what the watches wait for; called with the lock of callbacks. */
-int live_watch(struct live_stream *stream, const struct ptah_live_thread *thread,
-	       const struct ptah_call_mark *marks, size_t n);
-/* The same of the calls that are open, now that the stream has been decoded up to here. */
-int live_watch_open(struct live_stream *stream, const struct ptah_live_thread *thread, uint64_t tsc,
-		    uint64_t instructions);
-void live_watch_free(struct live_stream *stream);
+int live_watch(struct live_stream *stream, struct live_runner *runner,
+	       const struct ptah_live_thread *thread, const struct ptah_call_mark *marks, size_t n);
+/* The same of the calls that are open, now that the thread has been decoded up to here. */
+int live_watch_open(struct live_stream *stream, struct live_runner *runner,
+		    const struct ptah_live_thread *thread, uint64_t tsc, uint64_t instructions);
+void live_watch_free(const struct ptah_live *live, struct live_runner *runner);
 
 /* crew.c */
 int live_crew_new(struct ptah_live *live, struct live_crew **crew);

@@ -86,6 +86,7 @@ static void end_soon(struct live_stream *ls)
 /* A thread has ended: nothing follows in its stream, which is the last one with its number. */
 static void note_exit(struct ptah_live *live, int32_t tid)
 {
+	live_note_exited(live, tid);
 	for (size_t i = live->count; i-- > 0;)
 		if (live->session->streams[i].info.tid == tid) {
 			end_soon(live->streams[i]);
@@ -329,11 +330,6 @@ static int open_streams(struct ptah_live *live)
 			    &why, PTAH_E_FOREIGN,
 			    "the trace of processors is not followed in a recording without times: "
 			    "record with a buffer for each thread (--per-thread)");
-		if (status >= 0 && stream->info.cpu >= 0 && live->config.what & PTAH_LIVE_CALLS)
-			status = perfdata_message(
-			    &why, PTAH_E_FOREIGN,
-			    "calls in the trace of processors are not followed while it is "
-			    "recorded: record with a buffer for each thread (--per-thread)");
 		if (status < 0)
 			break;
 		if (!ls->named) {
@@ -571,10 +567,15 @@ static void sum_up(struct ptah_live *live, uint64_t freed, uint64_t oldest)
 			f->errors += ls->errors;
 			f->overflows += ls->overflows;
 		}
-		f->calls += ls->tally.calls;
+		f->calls += ls->own.tally.calls;
 		if (live->config.what & PTAH_LIVE_CALLS)
-			f->instructions += ls->tally.total;
+			f->instructions += ls->own.tally.total;
 	}
+	for (size_t i = 0; i < live->runner_count; i++)
+		if (live->runners[i]) {
+			f->calls += live->runners[i]->tally.calls;
+			f->instructions += live->runners[i]->tally.total;
+		}
 	pthread_cond_broadcast(&live->changed);
 	pthread_mutex_unlock(&live->lock);
 }
@@ -636,12 +637,16 @@ static int decode_some(struct ptah_live *live)
 			 .list = calloc(live->count + 1, sizeof(*w.list)),
 			 .stops = calloc(live->count + 1, sizeof(*w.stops))};
 	uint64_t freed = 0, oldest = 0;
+	int followed = 0;
 	bool more = false;
 	size_t n;
 	int status = w.list && w.stops ? 0 : PTAH_E_NOMEM;
 
 	n = status < 0 ? 0 : choose(live, &w, &more);
 	live_crew_run(live->crew, n, decode, &w);
+	if (status >= 0 && live->per_cpu && live->config.what & PTAH_LIVE_CALLS)
+		status = followed =
+		    live_run_processors(live, live->session->growth->forced != SESSION_NONE);
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		struct live_stream *ls = live->streams[w.list[i]];
 
@@ -650,8 +655,14 @@ static int decode_some(struct ptah_live *live)
 		if (status >= 0)
 			status = report_losses(ls);
 	}
+	/* What waited for another processor may go on. */
+	for (size_t i = 0; i < live->count && followed > 0; i++)
+		live->streams[i]->dry = false;
+	more = more || followed > 0;
 	if (status >= 0)
 		status = retire(live);
+	if (status >= 0 && live->runner_count)
+		status = live_end_runners(live, false);
 	sum_up(live, freed, oldest);
 	free(w.list);
 	free(w.stops);
@@ -737,6 +748,7 @@ int live_end(struct ptah_live *live)
 	for (size_t i = 0; i < live->count; i++)
 		live->session->streams[i].grows = false;
 	live_crew_run(live->crew, live->count, end_stream, live);
+	status = live_end_runners(live, true);
 	for (size_t i = 0; i < live->count && status >= 0; i++) {
 		struct live_stream *ls = live->streams[i];
 
@@ -753,6 +765,7 @@ int live_end(struct ptah_live *live)
 
 void live_forget(struct ptah_live *live)
 {
+	live_free_runners(live);
 	call_threads_fini(&live->threads);
 	for (size_t i = 0; i < live->count; i++)
 		live_close(live->streams[i]);

@@ -208,9 +208,8 @@ static bool is_file(const char *path, const char *file)
 	return n >= m && !strcmp(path + n - m, file) && (n == m || path[n - m - 1] == '/');
 }
 
-static void look_up(struct live_stream *ls, struct tally_row *row, int32_t space, uint64_t tsc)
+static void look_up(struct ptah_live *live, struct tally_row *row, int32_t space, uint64_t tsc)
 {
-	struct ptah_live *live = ls->live;
 	struct ptah_function_name name;
 
 	row->looked = true;
@@ -252,10 +251,17 @@ static bool is_called(const struct ptah_call_mark *m)
 	return !m->end && m->how != PTAH_CALL_RUNNING && m->how != PTAH_CALL_RESUMED;
 }
 
-/* How often trace of the stream was lost. */
+/* How often trace was lost: of the thread, or of all processors that it may have run on. */
 static uint64_t losses(const struct live_stream *ls)
 {
-	return ls->errors + ls->overflows;
+	const struct ptah_live *live = ls->live;
+	uint64_t n = 0;
+
+	if (!ls->source)
+		return ls->errors + ls->overflows;
+	for (size_t i = 0; i < live->count; i++)
+		n += live->streams[i]->errors + live->streams[i]->overflows;
+	return n;
 }
 
 /* Fills in the hit and reports it. */
@@ -272,24 +278,25 @@ static int report(struct live_stream *ls, const struct ptah_live_thread *thread,
 
 /* Calls that are open, and may become too long */
 
-void live_watch_free(struct live_stream *ls)
+void live_watch_free(const struct ptah_live *live, struct live_runner *r)
 {
-	for (size_t i = 0; ls->open && i < ls->live->watch_count; i++)
-		free(ls->open[i].calls);
-	free(ls->open);
-	ls->open = NULL;
+	for (size_t i = 0; r->open && i < live->watch_count; i++)
+		free(r->open[i].calls);
+	free(r->open);
+	r->open = NULL;
 }
 
-static int push(struct live_stream *ls, size_t watch, const struct ptah_call_mark *m)
+static int push(const struct live_stream *ls, struct live_runner *r, size_t watch,
+		const struct ptah_call_mark *m)
 {
 	struct live_open_call *calls;
 	struct live_open *o;
 
-	if (!ls->open)
-		ls->open = calloc(ls->live->watch_count, sizeof(*ls->open));
-	if (!ls->open)
+	if (!r->open)
+		r->open = calloc(ls->live->watch_count, sizeof(*r->open));
+	if (!r->open)
 		return PTAH_E_NOMEM;
-	o = &ls->open[watch];
+	o = &r->open[watch];
 	calls = session_grow(o->calls, o->count, &o->capacity, sizeof(*calls));
 	if (!calls)
 		return PTAH_E_NOMEM;
@@ -299,9 +306,9 @@ static int push(struct live_stream *ls, size_t watch, const struct ptah_call_mar
 }
 
 /* The call ends. Whether it has been reported. */
-static bool pop(struct live_stream *ls, size_t watch, const struct ptah_call_mark *m)
+static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark *m)
 {
-	struct live_open *o = ls->open ? &ls->open[watch] : NULL;
+	struct live_open *o = r->open ? &r->open[watch] : NULL;
 	bool late;
 
 	if (!o || !o->count || o->calls[o->count - 1].mark.id != m->id)
@@ -324,11 +331,12 @@ static uint64_t length_so_far(const struct ptah_live *live, uint8_t kind,
 
 /* Of the open calls of a watch the outermost one is the longest: those up to `late` were reported.
  */
-static int check_open(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
-		      uint64_t tsc, uint64_t instructions)
+static int check_open(struct live_stream *ls, struct live_runner *r,
+		      const struct ptah_live_thread *thread, size_t watch, uint64_t tsc,
+		      uint64_t instructions)
 {
 	const struct ptah_watch *w = &ls->live->watches[watch];
-	struct live_open *o = &ls->open[watch];
+	struct live_open *o = &r->open[watch];
 	int status = 0;
 
 	while (o->late < o->count && status >= 0) {
@@ -346,13 +354,13 @@ static int check_open(struct live_stream *ls, const struct ptah_live_thread *thr
 	return status;
 }
 
-int live_watch_open(struct live_stream *ls, const struct ptah_live_thread *thread, uint64_t tsc,
-		    uint64_t instructions)
+int live_watch_open(struct live_stream *ls, struct live_runner *r,
+		    const struct ptah_live_thread *thread, uint64_t tsc, uint64_t instructions)
 {
 	int status = 0;
 
-	for (size_t i = 0; ls->open && i < ls->live->watch_count && status >= 0; i++)
-		status = check_open(ls, thread, i, tsc, instructions);
+	for (size_t i = 0; r->open && i < ls->live->watch_count && status >= 0; i++)
+		status = check_open(ls, r, thread, i, tsc, instructions);
 	return status;
 }
 
@@ -383,7 +391,8 @@ static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_
 	}
 }
 
-static int check_watch(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
+static int check_watch(struct live_stream *ls, struct live_runner *r,
+		       const struct ptah_live_thread *thread, size_t watch,
 		       const struct ptah_call_mark *m)
 {
 	const uint8_t kind = ls->live->watches[watch].kind;
@@ -391,37 +400,37 @@ static int check_watch(struct live_stream *ls, const struct ptah_live_thread *th
 	struct ptah_live_hit hit = {.begin_tsc = m->end ? m->begin_tsc : m->tsc, .tsc = m->tsc};
 
 	if (lasts && is_called(m))
-		return push(ls, watch, m);
-	if (lasts && m->end && pop(ls, watch, m))
+		return push(ls, r, watch, m);
+	if (lasts && m->end && pop(r, watch, m))
 		return 0;
 	return is_hit(ls->live, watch, m, &hit.value) ? report(ls, thread, watch, m, &hit) : 0;
 }
 
-static int check(struct live_stream *ls, const struct ptah_live_thread *thread,
-		 const struct ptah_call_mark *m)
+static int check(struct live_stream *ls, struct live_runner *r,
+		 const struct ptah_live_thread *thread, const struct ptah_call_mark *m)
 {
-	struct tally_row *row = live_tally_find(&ls->tally, m->space, m->function);
+	struct tally_row *row = live_tally_find(&r->tally, m->space, m->function);
 	int status = 0;
 
 	if (!row)
 		return 0;
 	if (!row->looked)
-		look_up(ls, row, m->space ? -1 - (int32_t)m->space : thread->space, m->tsc);
+		look_up(ls->live, row, m->space ? -1 - (int32_t)m->space : thread->space, m->tsc);
 	for (uint32_t left = row->watches; left && status >= 0; left &= left - 1)
-		status = check_watch(ls, thread, (size_t)__builtin_ctz(left), m);
+		status = check_watch(ls, r, thread, (size_t)__builtin_ctz(left), m);
 	return status;
 }
 
-int live_watch(struct live_stream *ls, const struct ptah_live_thread *thread,
+int live_watch(struct live_stream *ls, struct live_runner *r, const struct ptah_live_thread *thread,
 	       const struct ptah_call_mark *marks, size_t n)
 {
 	int status = 0;
 
 	for (size_t i = 0; i < n && status >= 0; i++) {
-		status = check(ls, thread, &marks[i]);
-		if (status >= 0 && ls->open)
-			status =
-			    live_watch_open(ls, thread, marks[i].tsc, marks[i].thread.instructions);
+		status = check(ls, r, thread, &marks[i]);
+		if (status >= 0 && r->open)
+			status = live_watch_open(ls, r, thread, marks[i].tsc,
+						 marks[i].thread.instructions);
 	}
 	return status;
 }

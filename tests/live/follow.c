@@ -42,6 +42,7 @@ struct options {
 	size_t watch_count;
 	uint64_t hits[PTAH_LIVE_WATCHES], most[PTAH_LIVE_WATCHES];
 	uint64_t lost; /* bytes that on_loss has reported */
+	struct marks *marks;
 	unsigned holds;
 };
 
@@ -211,6 +212,113 @@ static void compare_truth(const struct ptah_session *file, struct ptah_live *liv
 			       "%" PRIu64 "\n",
 			       i, thread.instructions, info.truth.instructions);
 	}
+}
+
+/* Marks of calls */
+
+/* Those of a thread, in the order in which they came. */
+struct marked {
+	uint64_t key, count, hash;
+};
+
+struct marks {
+	struct marked *list;
+	size_t count, capacity;
+};
+
+static void mix(uint64_t *hash, uint64_t value)
+{
+	*hash = (*hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+	*hash ^= *hash >> 29;
+}
+
+/* A thread that moves between processors has one number; what else ran has that of its stream. */
+static struct marked *marked_of(struct marks *m, size_t stream, int32_t cpu, int32_t pid,
+				int32_t tid)
+{
+	const uint64_t key = cpu >= 0 && tid > 0 ? (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid
+						 : UINT64_C(1) << 63 | stream;
+
+	for (size_t i = 0; i < m->count; i++)
+		if (m->list[i].key == key)
+			return &m->list[i];
+	if (m->count == m->capacity) {
+		m->capacity = 2 * m->capacity + 64;
+		m->list = reallocarray(m->list, m->capacity, sizeof(*m->list));
+	}
+	m->list[m->count] = (struct marked){.key = key};
+	return &m->list[m->count++];
+}
+
+static void add_marks(struct marked *to, const struct ptah_call_mark *marks, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ptah_call_mark *m = &marks[i];
+
+		to->count++;
+		mix(&to->hash, m->function + m->end);
+		mix(&to->hash, (uint64_t)m->how << 32 | m->flags);
+		mix(&to->hash, m->tsc);
+		mix(&to->hash, m->thread.instructions);
+		mix(&to->hash, m->thread.cycles);
+		mix(&to->hash, m->total.ticks);
+		mix(&to->hash, m->self.instructions);
+	}
+}
+
+static int on_calls(void *context, const struct ptah_live_thread *thread,
+		    const struct ptah_call_mark *marks, size_t n)
+{
+	struct options *o = context;
+
+	add_marks(marked_of(o->marks, thread->number, thread->cpu, thread->pid, thread->tid), marks,
+		  n);
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct marked *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Each thread has the same marks in the same order. */
+static void compare_marks(const struct ptah_session *file, struct marks *live)
+{
+	const struct ptah_call_batch *batch;
+	struct ptah_call_reader_config config = {.size = sizeof(config)};
+	struct ptah_call_reader *reader;
+	struct ptah_stream_info info;
+	struct marks m = {0};
+	int status = ptah_call_reader_new(file, &config, &reader);
+
+	while (status >= 0 && (status = ptah_call_reader_next(reader, &batch)) > 0) {
+		const struct ptah_call_thread *t = batch->thread;
+
+		ptah_session_stream_info(file, t->stream, &info);
+		if (batch->count)
+			add_marks(marked_of(&m, t->stream, info.cpu, t->pid, t->tid), batch->marks,
+				  batch->count);
+	}
+	if (status < 0)
+		fail("marks", "cannot be read");
+	ptah_call_reader_free(reader);
+	if (live->count)
+		qsort(live->list, live->count, sizeof(*live->list), by_key);
+	if (m.count)
+		qsort(m.list, m.count, sizeof(*m.list), by_key);
+	if (differ(live->count != m.count))
+		printf("live %zu threads have marks, file %zu\n", live->count, m.count);
+	for (size_t i = 0; i < m.count && i < live->count; i++)
+		if (differ(m.list[i].key != live->list[i].key ||
+			   m.list[i].count != live->list[i].count ||
+			   m.list[i].hash != live->list[i].hash))
+			printf("thread %" PRIx64 ": live %" PRIu64 " marks, file %" PRIx64
+			       ": %" PRIu64 "\n",
+			       live->list[i].key, live->list[i].count, m.list[i].key,
+			       m.list[i].count);
+	free(m.list);
 }
 
 /* Calls */
@@ -466,8 +574,10 @@ static void compare(struct ptah_live *live, const struct options *o)
 		fail("open", why.text);
 	if (o->what & PTAH_LIVE_COUNTS)
 		compare_counts(file, live);
-	if (o->what & PTAH_LIVE_CALLS)
+	if (o->what & PTAH_LIVE_CALLS) {
 		compare_calls(file, live);
+		compare_marks(file, o->marks);
+	}
 	compare_truth(file, live);
 	ptah_session_close(file);
 }
@@ -528,6 +638,7 @@ int main(int argc, char **argv)
 			    .poll = 10,
 			    .session.size = sizeof(o.session)};
 	struct ptah_live_config config = {.size = sizeof(config)};
+	struct marks marks = {0};
 	struct ptah_live_file *file = NULL;
 	struct ptah_message why = {""};
 	struct ptah_live *live;
@@ -538,6 +649,8 @@ int main(int argc, char **argv)
 	config.jobs = o.jobs;
 	config.queue = o.queue;
 	config.policy = o.drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT;
+	o.marks = &marks;
+	config.on_calls = on_calls;
 	config.on_loss = on_loss;
 	config.on_hit = on_hit;
 	config.watches = o.watches;
@@ -554,6 +667,7 @@ int main(int argc, char **argv)
 	ptah_live_file_free(file);
 	compare(live, &o);
 	ptah_live_free(live);
+	free(marks.list);
 	if (differences)
 		printf("%u differences\n", differences);
 	return differences != 0;

@@ -3,29 +3,29 @@
  * Writes a recording per CPU that was made up by chance, as `perf record -o -` writes it through a
  * pipe: threads of several processes move between CPUs, call functions, fork and execute other
  * programs, while perf takes records and trace from the CPUs' buffers, one after the other, round
- * by round. Standard error says how many instructions ran.
+ * by round. Standard error says how many instructions ran, and how many calls there were.
  *
- *	make_processors SEED OPTIONS >FILE
+ *	make_processors SEED OPTIONS [CODE] >FILE
  *
- * Options: t: the events of tasks, which stop when the task leaves (perf record COMMAND), otherwise
- * those of CPUs (perf record -a); v: with few time stamps, so that it is not always known who ran;
- * s: one process only.
+ * CODE: a file that has the code at offset 4096 and names its functions; without one, code that is
+ * in no file. Options: t: the events of tasks, which stop when the task leaves (perf record
+ *COMMAND), otherwise those of CPUs (perf record -a); v: with few time stamps, so that it is not
+ *always known who ran; s: one process only.
  */
 #include "perfdata/build.h"
 
 #define CPUS	3
 #define THREADS 8
 #define BASE	0x12345000
-#define F	(BASE + 0x100)
-
-/* main: call rax; jmp rcx. f: nops, ret. */
+#define LOOP	(BASE + 16)
+/* The loop of main: call rax; jmp rcx. f: nops, ret; at 0x100 times the number of nops after main. */
 static const uint8_t main_code[] = {0xff, 0xd0, 0xff, 0xe1};
 static const uint8_t f_code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3};
 
 struct task {
 	int32_t pid, tid;
-	unsigned nops;	/* in f of its process; the same in all its threads */
-	uint64_t calls; /* 1: in f */
+	unsigned nops; /* in f of its process; the same in all its threads */
+	bool in_f;
 	int cpu;
 };
 
@@ -41,7 +41,8 @@ struct processor {
 struct world {
 	unsigned seed;
 	bool tasks, vague, single;
-	uint64_t tsc, instructions;
+	uint64_t tsc, instructions, calls;
+	const char *code;
 	struct task list[THREADS];
 	int count;
 	struct processor cpus[CPUS];
@@ -117,9 +118,14 @@ static void switch_to(struct world *w, unsigned cpu, int task)
 		w->list[task].cpu = (int)cpu;
 }
 
+static uint64_t f_of(const struct task *t)
+{
+	return BASE + 0x100 * t->nops;
+}
+
 static uint64_t ip_of(const struct task *t)
 {
-	return t->calls ? F : BASE;
+	return t->in_f ? f_of(t) : LOOP;
 }
 
 /* The CPU's task runs for a while in user code. */
@@ -137,15 +143,16 @@ static void run(struct world *w, unsigned cpu)
 	if (!w->vague || random_below(w, 3) == 0)
 		generator_tsc(g, tick(w));
 	for (unsigned i = 0; i < n; i++) {
-		if (t->calls) {
-			generator_tip(g, BASE + 2);
-			generator_tip(g, BASE);
+		if (t->in_f) {
+			generator_tip(g, LOOP + 2);
+			generator_tip(g, LOOP);
 			w->instructions += t->nops + 2;
 		} else {
-			generator_tip(g, F);
+			generator_tip(g, f_of(t));
 			w->instructions++;
+			w->calls++;
 		}
-		t->calls = !t->calls;
+		t->in_f = !t->in_f;
 	}
 	if (!w->vague && random_below(w, 2))
 		generator_tsc(g, tick(w));
@@ -156,9 +163,13 @@ static void run(struct world *w, unsigned cpu)
 static void log_code(struct world *w, struct perfdata_buffer *to, const struct task *t,
 		     uint64_t tsc)
 {
-	build_mmap2(&w->scratch, t->pid, BASE, 4096, 0, "//anon", tsc, NULL);
-	build_code(&w->scratch, t->pid, tsc, BASE, main_code, sizeof(main_code));
-	build_code(&w->scratch, t->pid, tsc, F, f_code + 6 - t->nops, t->nops + 1);
+	if (w->code) {
+		build_mmap2(&w->scratch, t->pid, BASE, 4096, 4096, w->code, tsc, NULL);
+	} else {
+		build_mmap2(&w->scratch, t->pid, BASE, 4096, 0, "//anon", tsc, NULL);
+		build_code(&w->scratch, t->pid, tsc, LOOP, main_code, sizeof(main_code));
+		build_code(&w->scratch, t->pid, tsc, f_of(t), f_code + 6 - t->nops, t->nops + 1);
+	}
 	perfdata_put(to, w->scratch.bytes + BUILD_DATA, w->scratch.size - BUILD_DATA);
 	w->scratch.size = BUILD_DATA;
 }
@@ -176,7 +187,7 @@ static void fork_task(struct world *w, unsigned cpu)
 	*child = (struct task){.pid = thread ? parent->pid : 20 + w->count,
 			       .tid = 20 + w->count,
 			       .nops = parent->nops,
-			       .calls = parent->calls,
+			       .in_f = parent->in_f,
 			       .cpu = -1};
 	build_fork(&w->scratch, child->pid, child->tid, parent->pid, parent->tid, tick(w));
 	log_record(w, &w->cpus[cpu]);
@@ -202,7 +213,7 @@ static void execute(struct world *w, unsigned cpu)
 	build_comm(&w->scratch, t->pid, t->tid, true, "other", tick(w));
 	log_record(w, p);
 	t->nops = 1 + random_below(w, 6);
-	t->calls = 0;
+	t->in_f = false;
 	log_code(w, &p->records, t, tick(w));
 	tick(w);
 }
@@ -318,8 +329,9 @@ int main(int argc, char **argv)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
-	if (!w || argc != 3)
+	if (!w || argc < 3)
 		return 2;
+	w->code = argc > 3 ? argv[3] : NULL;
 	w->seed = (unsigned)atoi(argv[1]);
 	w->tasks = strchr(argv[2], 't');
 	w->vague = strchr(argv[2], 'v');
@@ -329,7 +341,8 @@ int main(int argc, char **argv)
 		round_of_perf(w);
 	end(w);
 	write_pipe(w);
-	fprintf(stderr, "%llu instructions\n", (unsigned long long)w->instructions);
+	fprintf(stderr, "%llu instructions\n%llu calls\n", (unsigned long long)w->instructions,
+		(unsigned long long)w->calls);
 	for (unsigned cpu = 0; cpu < CPUS; cpu++)
 		perfdata_buffer_free(&w->cpus[cpu].records);
 	perfdata_buffer_free(&w->out);
