@@ -355,10 +355,8 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 		 *value && w->kind != PTAH_WATCH_RATE && !hit->mark->end ? ", so far" : "");
 }
 
-/* A callback of the live session. */
-static int on_hit(void *context, const struct ptah_live_hit *hit)
+int live_hits_take_hit(struct live_hits *h, const struct ptah_live_hit *hit)
 {
-	struct live_hits *h = context;
 	const struct ptah_session *session = ptah_live_session(h->live);
 	const uint8_t kind = h->watches[hit->watch].kind;
 	const bool lasts = kind == PTAH_WATCH_TIME || kind == PTAH_WATCH_INSTRUCTIONS;
@@ -377,8 +375,6 @@ void live_hits_configure(struct live_hits *h, struct ptah_live_config *config)
 {
 	config->watches = h->watches;
 	config->watch_count = h->count;
-	config->on_hit = on_hit;
-	config->context = h;
 }
 
 bool live_hits_need_times(const struct live_hits *h)

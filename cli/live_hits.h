@@ -16,7 +16,10 @@ int live_hits_new(const struct live_options *options, struct live_hits **hits);
 /* Waits for the commands of --on-hit that still run. */
 void live_hits_free(struct live_hits *hits);
 
-/* Of the live session's configuration: its watches, and who is told; on_hit's context is *hits. */
+/* A callback of the live session (struct ptah_live_config). */
+int live_hits_take_hit(struct live_hits *hits, const struct ptah_live_hit *hit);
+
+/* Puts the watches into the live session's configuration. */
 void live_hits_configure(struct live_hits *hits, struct ptah_live_config *config);
 
 /* Is a call watched for its time? hits may be NULL. */

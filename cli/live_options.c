@@ -20,8 +20,9 @@ const struct option_def live_options[] = {
      .complete = COMPLETE_FILE,
      .help = "read what comes through a pipe; - is standard input",
      .man = "Record nothing, and read a recording in the layout of a pipe while it comes: *FILE*, "
-	    "which may be a fifo, or with - standard input. `perf record -o -` and "
-	    "`ptah record -o` *FIFO* write it, and `--output` of this command."},
+	    "which may be a fifo, or with - standard input. `perf record -o -` (of a command, of "
+	    "threads with `--per-thread`, or of processors with `-a`) and `ptah record -o` *FIFO* "
+	    "write it, and `--output` of this command."},
     {.name = "output",
      .letter = 'o',
      .kind = OPTION_TEXT,
@@ -134,16 +135,19 @@ const struct option_def live_options[] = {
      .kind = OPTION_SIZE,
      .at = AT(queue),
      .arg = "SIZE",
-     .help = "how much trace may wait to be decoded (default: 1M, with --drop 8M)",
+     .help = "how much trace may wait to be decoded (default: 1M; with --drop, -i, -a, -C 8M)",
      .man = "How many bytes of trace may wait to be decoded, before the recorder waits or trace is "
-	    "left out (`--drop`). It limits the lag, and memory. Default: 1M; with `--drop`, 8M."},
+	    "left out (`--drop`). It limits the lag, and memory. Of the trace of processors, eight "
+	    "times as many bytes may wait for what must be decoded before them. Default: 1M; with "
+	    "`--drop`, `-i`, `-a` or `-C`, 8M."},
     {.name = "jobs",
      .letter = 'j',
      .kind = OPTION_NUMBER,
      .at = AT(record.input.jobs),
      .arg = "N",
      .help = "decode with N threads (default: one for each processor)",
-     .man = "Decode with *N* threads. One of them decodes a thread of the program at a time. "
+     .man = "Decode with *N* threads. One of them decodes a thread of the program at a time; calls "
+	    "of threads that move between processors (`-a`, `-C`) are all followed by one. "
 	    "Default: one for each processor."},
     {.name = "command-output",
      .kind = OPTION_TEXT,

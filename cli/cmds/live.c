@@ -418,7 +418,8 @@ static int follow_recording(struct following *f, char **argv)
 	int status = record_configure(o, argv, &config, &filters, &recording.delay_ms);
 
 	if (status == EXIT_OK) {
-		config.target.per_thread = true; /* that of processors is not decoded live */
+		/* Unless whatever runs is recorded: the lag is smaller with a buffer for each. */
+		config.target.per_thread = !o->target.all_cpus && !o->target.cpus;
 		choose_for_simulated(f, &config);
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
@@ -550,11 +551,7 @@ static int check_options(struct live_options *o, char **argv)
 		return fail_usage(&command_live,
 				  "-i reads a recording that somebody else makes: it "
 				  "goes with no command, nor with -p, -t, -a or -C");
-	if (t->cpus || t->all_cpus)
-		return fail_usage(&command_live,
-				  "-a and -C: the trace of processors cannot be decoded "
-				  "while it is recorded; 'ptah record' writes it into "
-				  "a file");
+
 	if (o->record.input.path && o->record.output)
 		return fail_usage(&command_live,
 				  "-o and -i: what is read is written already; tee(1) "
@@ -567,6 +564,29 @@ static int check_options(struct live_options *o, char **argv)
 	return check_times(o) ? EXIT_USAGE : live_cover_check(o);
 }
 
+/* The trace of one processor may have to wait for that of others, which needs room. */
+static bool may_be_of_processors(const struct live_options *o)
+{
+	return o->record.input.path || o->record.target.all_cpus || o->record.target.cpus;
+}
+
+/* Callbacks of the live session */
+
+static int take_counts(void *context, const struct ptah_live_thread *thread,
+		       struct ptah_profile *profile)
+{
+	const struct following *f = context;
+
+	return live_cover_take_counts(f->view.cover, thread, profile);
+}
+
+static int take_hit(void *context, const struct ptah_live_hit *hit)
+{
+	const struct following *f = context;
+
+	return live_hits_take_hit(f->hits, hit);
+}
+
 static int open_live(struct following *f)
 {
 	const struct live_options *o = f->options;
@@ -574,8 +594,8 @@ static int open_live(struct following *f)
 	char cache[4096];
 	struct ptah_live_config config = {
 	    .size = sizeof(config),
-	    .what = PTAH_LIVE_CALLS |
-		    (o->save || f->screened || f->view.cover ? PTAH_LIVE_COUNTS : 0),
+	    .what =
+		PTAH_LIVE_CALLS | (o->save || f->screened || f->view.cover ? PTAH_LIVE_COUNTS : 0),
 	    .session = {.size = sizeof(config.session),
 			.symfs = input->symfs,
 			.vmlinux = input->vmlinux,
@@ -583,11 +603,12 @@ static int open_live(struct following *f)
 			.build_id_cache = input_build_id_cache(cache, sizeof(cache))},
 	    .jobs = input_jobs(input, 0),
 	    .policy = o->drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT,
-	    .queue = o->queue || o->drop ? o->queue : SMALL_QUEUE,
+	    .queue = o->queue || o->drop || may_be_of_processors(o) ? o->queue : SMALL_QUEUE,
 	    .tee = &f->between,
 	    /* Counts that are saved must be kept. */
-	    .on_counts = f->view.cover && !o->save ? live_cover_take_counts : NULL,
-	    .context = f->view.cover,
+	    .on_counts = f->view.cover && !o->save ? take_counts : NULL,
+	    .on_hit = f->hits ? take_hit : NULL,
+	    .context = f,
 	};
 	int status;
 
@@ -683,7 +704,7 @@ const struct command command_live = {
     .usage = "[OPTIONS] [--] [COMMAND [ARGUMENTS]]",
     .summary = "watch functions and their calls while the program runs",
     .details =
-	"Records COMMAND, or what runs already (-p, -t), as ptah record does, and decodes it\n"
+	"Records COMMAND, or what runs already (-p, -t, -a), as ptah record does, and decodes it\n"
 	"meanwhile: on a terminal a screen like that of top, of functions by instructions of the\n"
 	"last second, with their calls; otherwise, or with --format, a line for each second.\n"
 	"-i reads a recording that comes through a pipe. Nothing is written without -o. ptah\n"
