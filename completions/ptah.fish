@@ -65,7 +65,7 @@ complete -c ptah -n '__fish_seen_subcommand_from live' -l on-hit -x -d 'where a 
 complete -c ptah -n '__fish_seen_subcommand_from live' -l hits -x -d 'end after so many hits; the command is ended, too'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l control -x -d 'take commands; \'hit TEXT\' saves what led to this moment, as does SIGUSR2'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l drop -d 'leave trace out when it comes faster than it is decoded'
-complete -c ptah -n '__fish_seen_subcommand_from live' -l queue -x -d 'how much trace may wait to be decoded (default: 1M, with --drop 8M)'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l queue -x -d 'how much trace may wait to be decoded (default: 1M; with --drop, -i, -a, -C 8M)'
 complete -c ptah -n '__fish_seen_subcommand_from live' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l command-output -r -F -d 'where the command\'s output goes'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l clock -x -a 'default insn host' -d 'insn or host: what TSC counts (default: host)'

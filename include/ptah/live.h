@@ -33,13 +33,15 @@
  *
  * Order. What a piece of trace means depends on records: what was mapped then, which program ran.
  * Every recorder works in rounds. In a round it first takes all records that were written before
- * the round began, and then trace. A program, or the kernel, writes the record of a mapping before
- * the trace of what runs there. So the trace of a round needs no other records than those of this
- * round and the next. A live session decodes the trace of a round when the round after it has
- * ended; that is also the least lag. The recorders of record.h mark the ends of their rounds in
- * what a sink gets and in what they write through a pipe; perf does that with FINISHED_ROUND.
- * Within what may be decoded, a mapping, an execve or changed code takes effect at its time, as
- * in a session of a file.
+ * the round began, and then trace. A program, or the kernel, writes the record of a mapping
+ * before the trace of what runs there. So the trace of a round needs no other records than those
+ * of this round and the next. A live session decodes the trace of a round when the round after it
+ * has ended; that is also the least lag. The recorders of record.h mark the ends of their rounds
+ * in what a sink gets and in what they write through a pipe; perf does that with FINISHED_ROUND.
+ * The trace of processors (`perf record -a`, and what perf records of a command by default) waits
+ * for one more round, so that records can be applied in the order of time (docs/live.md,
+ * "Processors"). Within what may be decoded, a mapping, an execve or changed code takes effect at
+ * its time, as in a session of a file.
  *
  * Memory. Trace is freed as soon as it has been decoded. What stays is in proportion to threads,
  * processes, their mappings, the code that ran, and code that is in no file; it does not grow
@@ -48,12 +50,14 @@
  * Lag. A recorder delivers what it finds in the buffers; one with a simulated processor finds a
  * thread's trace there when a part of the buffer is full, for a small lag of small buffers
  * (docs/live.md). Between delivered and decoded are at most `queue` bytes of trace that may be
- *decoded, and those of two rounds. If more come, the sink waits (PTAH_LIVE_WAIT): a recorder with a
- *simulated processor then does not empty the program's buffers, so that the program waits, and
- *nothing is lost. Hardware does not wait; what its buffers cannot hold is lost and is reported as
- *in any recording. Or trace is left out (PTAH_LIVE_DROP), from where a thread's queue is full up to
- *a PSB: on_loss says how many bytes, of which thread, and when, and the results have an error
- * (PTAH_E_LOST) there.
+ * decoded, and those of two rounds. If more come, the sink waits (PTAH_LIVE_WAIT): a recorder
+ * with a simulated processor then does not empty the program's buffers, so that the program
+ * waits, and nothing is lost. Hardware does not wait; what its buffers cannot hold is lost and is
+ * reported as in any recording. Or trace is left out (PTAH_LIVE_DROP), from where a thread's
+ * queue is full up to a PSB: on_loss says how many bytes, of which thread, and when, and the
+ * results have an error (PTAH_E_LOST) there. Of the trace of processors, eight times the queue
+ * may wait besides for what must be decoded before it; then what waits most is decoded with what
+ * is known.
  *
  * Threads. With config.jobs 0 everything happens on the thread that calls. Otherwise the live
  * session has as many threads of its own, which decode; a stream is decoded by one of them at a
@@ -206,8 +210,9 @@ struct ptah_live_config {
 
 	/*
 	 * Callbacks, each or NULL; a negative result is an error, with which the session ends.
-	 * Marks and items of one thread come in the order in which it ran. Those of different
-	 * threads come in any order.
+	 * Marks of one thread come in the order in which it ran, items in that of their stream;
+	 * those of different ones in any order. In the stream of a processor, pid, tid, space and
+	 * comm are those of the thread that ran; -1: it is not known.
 	 */
 	int (*on_calls)(void *context, const struct ptah_live_thread *thread,
 			const struct ptah_call_mark *marks, size_t n);
@@ -292,7 +297,8 @@ struct ptah_live_status {
 	uint64_t rounds; /* of the recorder */
 	uint64_t records;
 	uint64_t memory; /* bytes of trace that waits, and of records that are kept */
-	size_t threads, processes;
+	size_t threads;	 /* and processors: see ptah_live_thread() */
+	size_t processes;
 	/* Decoded, of all threads; with PTAH_LIVE_COUNTS alone as of the last ptah_live_hold(). */
 	uint64_t instructions, errors, overflows;
 	uint64_t calls;	 /* that began (PTAH_LIVE_CALLS) */

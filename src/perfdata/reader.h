@@ -200,7 +200,8 @@ uint32_t perfdata_auxtrace(const struct perfdata_file *file);
  */
 bool perfdata_snapshot(const struct perfdata_file *file);
 
-/* True once AUXTRACE_INFO was read that says so: there is a buffer for each CPU, not each thread. */
+/* True once AUXTRACE_INFO was read that says so: there is a buffer for each CPU, not each thread.
+ */
 bool perfdata_per_cpu(const struct perfdata_file *file);
 
 /*

@@ -41,7 +41,7 @@ struct growth {
 	} * limits;
 	size_t limit_count, limit_capacity;
 	struct table streams_by_cpu;
-	
+
 	uint64_t lost;	    /* events that the kernel reported as lost */
 	struct strings bad; /* files that do not fit, of which a note was made */
 	/* Where trace was stopped because a buffer was full: what is missing after it. */
@@ -82,8 +82,6 @@ size_t grow_stream(struct ptah_session *s, uint32_t index, int32_t tid, int32_t 
  */
 int grow_trace(struct ptah_session *s, size_t stream, uint64_t offset, const uint8_t *bytes,
 	       uint64_t size);
-
-
 
 /* After trace was added: finds where in it the limits are. */
 int grow_place_limits(struct ptah_session *s);

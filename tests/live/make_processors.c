@@ -8,17 +8,21 @@
  *	make_processors SEED OPTIONS [CODE] >FILE
  *
  * CODE: a file that has the code at offset 4096 and names its functions; without one, code that is
- * in no file. Options: t: the events of tasks, which stop when the task leaves (perf record
- *COMMAND), otherwise those of CPUs (perf record -a); v: with few time stamps, so that it is not
- *always known who ran; s: one process only.
+ * in no file. OPTIONS:
+ *	t  the events of tasks, which stop when the task leaves (perf record COMMAND); otherwise
+ *	   those of CPUs (perf record -a)
+ *	v  with few time stamps, so that it is not always known who ran
+ *	s  one process only
+ *	f  few rounds: the seeds of fuzz/fuzz_live.c
  */
 #include "perfdata/build.h"
 
 #define CPUS	3
 #define THREADS 8
-#define BASE	0x12345000
-#define LOOP	(BASE + 16)
-/* The loop of main: call rax; jmp rcx. f: nops, ret; at 0x100 times the number of nops after main. */
+/* main, and its loop: call rax; jmp rcx. f, nops and ret, is 0x100 times the nops after main. */
+#define BASE 0x12345000
+#define LOOP (BASE + 16)
+
 static const uint8_t main_code[] = {0xff, 0xd0, 0xff, 0xe1};
 static const uint8_t f_code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3};
 
@@ -337,7 +341,7 @@ int main(int argc, char **argv)
 	w->vague = strchr(argv[2], 'v');
 	w->single = strchr(argv[2], 's');
 	begin(w);
-	for (unsigned i = 0; i < 200; i++)
+	for (unsigned i = strchr(argv[2], 'f') ? 195 : 0; i < 200; i++)
 		round_of_perf(w);
 	end(w);
 	write_pipe(w);

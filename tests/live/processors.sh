@@ -70,3 +70,19 @@ for options in - t s ts; do
 		done
 	done
 done
+
+# A recording of Linux' own driver: four threads that move between two processors.
+guest=${PTAH_SHARED:-none}/traces/guest
+relayout=$PTAH_BUILD/tests/relayout
+if [ -e "$guest/u.data.xz" ] && command -v xz >/dev/null && [ -x "$relayout" ]; then
+	mkdir -p root/bin
+	xz -dc "$guest/thr.xz" >root/bin/thr
+	xz -dc "$guest/u.data.xz" >u.data
+	"$relayout" pipe u.data made.data
+	options=thr seed=
+	for how in "-c 1000" "-c 100000 -j 2"; do
+		# shellcheck disable=SC2086 # several options
+		compare -s root $how
+		grep -q ' 2730395 instructions, 0 errors' out || fail "thr: $(cat out)"
+	done
+fi
