@@ -344,10 +344,90 @@ static void a_thread_executes_a_program(void **state)
 	CHECK(thread_of(threads, 7, 1), after);
 }
 
+/* 7 arrives at a CPU or leaves it, by the records of a task's event, which name no other thread. */
+static void moves(struct made *m, unsigned cpu, bool out, uint64_t tsc)
+{
+	build_switch_on(&m->file, cpu, out, 7, 7, -1, -1, tsc);
+}
+
+/*
+ * The same without records of other threads. So it is not known since when 7 runs on a CPU at
+ * first, and CPU 1, to which it comes back, was nobody else's meanwhile.
+ */
+static void a_thread_comes_back(void **state)
+{
+	static const struct expected seven[] = {
+	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = F, .how = PTAH_CALL_CALLED},
+	    {F, 3 + 2 + 2 + 1, 8, PTAH_CALL_END_RETURN, false},
+	    {.function = F, .how = PTAH_CALL_CALLED},
+	    {F, 3, 3, PTAH_CALL_END_TRACE, false},
+	    {MAIN, 2 + 8 + 2 + 1 + 3, 2 + 2 + 1, PTAH_CALL_END_TRACE, false},
+	};
+	struct read threads[THREADS];
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	moves(&m, 1, false, 140);
+	moves(&m, 1, true, 240);
+	moves(&m, 0, false, 340);
+	moves(&m, 0, true, 540);
+	moves(&m, 1, false, 640);
+	stamp(&m, 1, 200);
+	RUNS(&m, 1, 201, MAIN, WORK);
+	stamp(&m, 0, 400);
+	RUNS(&m, 0, 401, WORK, WORK, LEAVE, AFTER);
+	stamp(&m, 1, 700);
+	RUNS(&m, 1, 701, AFTER, CALL, LEAVE);
+	stamp(&m, 1, 800);
+	read_calls(&m, threads);
+	CHECK(thread_of(threads, 7, 0), seven);
+}
+
+/* 7 leaves CPU 0, and executes another program on CPU 1 before the next packets of CPU 0. */
+static void a_thread_executes_a_program_elsewhere(void **state)
+{
+	static const struct expected before[] = {
+	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = F, .how = PTAH_CALL_CALLED},
+	    {F, 3 + 2 + 1, 6, PTAH_CALL_END_RETURN, false},
+	    {MAIN, 2 + 6 + 2, 4, PTAH_CALL_END_EXEC, false},
+	};
+	static const struct expected after[] = {
+	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {MAIN, 4, 4, PTAH_CALL_END_TRACE, false},
+	};
+	struct read threads[THREADS];
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 0, 7, 0, 220);
+	switches(&m, 1, 0, 7, 240);
+	build_comm(&m.file, 7, 7, true, "other", 300);
+	build_mmap2(&m.file, 7, 0x60000, 4096, 0, "//anon", 304, NULL);
+	build_code(&m.file, 7, 304, MAIN, code, sizeof(code));
+	stamp(&m, 0, 200);
+	RUNS(&m, 0, 201, MAIN, WORK);
+	stamp(&m, 0, 700);
+	stamp(&m, 1, 230);
+	stamp(&m, 1, 250);
+	RUNS(&m, 1, 251, WORK, LEAVE, AFTER, AFTER);
+	stamp(&m, 1, 400);
+	RUNS(&m, 1, 401, AFTER, AFTER, AFTER);
+	stamp(&m, 1, 700);
+	read_calls(&m, threads);
+	CHECK(thread_of(threads, 7, 0), before);
+	CHECK(thread_of(threads, 7, 1), after);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_thread_moves_between_cpus),
+	    cmocka_unit_test(a_thread_comes_back),
+	    cmocka_unit_test(a_thread_executes_a_program_elsewhere),
 	    cmocka_unit_test(a_thread_may_have_run_unseen),
 	    cmocka_unit_test(a_thread_executes_a_program),
 	};
