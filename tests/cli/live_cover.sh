@@ -258,6 +258,12 @@ expect 6 "$PTAH" live -q --until=stable:1h --every=10ms -- $tests
 grep -q 'blocks (+[1-9][0-9,]*) .* edges (+' out || fail "no figures in lines: $(cat out)"
 grep -q '^# reached: [0-9,]* blocks, [0-9,]* edges, [0-9,]* functions' out || fail "no sums: $(cat out)"
 
+# The screen has the figures.
+python3 "$PTAH_SOURCE/tests/cli/on_screen.py" 140 24 'reached: [1-9][0-9]* blocks \([+]' q -- \
+	"$PTAH" live --every=50ms --cover=screen.bitmap -- sh -c 'while ./t --case=b 5; [ $? = 5 ]; do :; done' \
+	>out 2>&1 || fail "the screen: $(tail -n 30 out)"
+[ "$(wc -c <screen.bitmap)" = 65536 ] || fail "no file after the screen"
+
 # The recipe of docs/ci.md: which tests a change needs. The line of "x += 2" changes; after "x += 1"
 # one is inserted, so that both lines around it are asked for; a comment has no code.
 sed -n '/^git diff -U0/,/^```/p' "$PTAH_SOURCE/docs/ci.md" | sed '/^```/d' >recipe
