@@ -245,6 +245,19 @@ cmp piped.info wanted.info || fail "-i"
 expect 0 "$PTAH" profile -q --save=file.counts -i run.data
 cmp piped.counts file.counts || fail "--save with --cover"
 
+# The trace of processors, which processes share.
+for seed in 1 2; do
+	"$PTAH_BUILD/tests/make_processors" $seed xt >processors.data 2>truth || fail "make_processors"
+	expect 0 "$PTAH" live -q --format=json --cover=live.db -i processors.data
+	expect 0 "$PTAH" cover --format=processes -o recorded.db processors.data
+	python3 dump.py live.db >live.dump
+	python3 dump.py recorded.db | cmp - live.dump || fail "processors: other than the recording's"
+	expect 0 "$PTAH" live -q --format=json --cover=live.edges -i processors.data
+	expect 0 "$PTAH" cover --format=edges -o wanted.edges processors.data
+	cmp live.edges wanted.edges || fail "processors: edges"
+	[ "$(wc -l <live.edges)" -gt 5 ] || fail "processors: $(cat live.edges)"
+done
+
 # It ends when nothing new is reached, and the command with it; a command that ends earlier is left
 # alone. Text has the figures, too.
 expect 0 "$PTAH" live -q --format=json --every=50ms --until=stable:300ms --cover=stable.db -- \
