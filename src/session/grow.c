@@ -559,6 +559,8 @@ size_t grow_trim(struct stream *stream, uint64_t offset)
 
 void grow_trim_limits(struct stream *stream, size_t count)
 {
+	if (!count)
+		return;
 	memmove(stream->limits, stream->limits + count,
 		(stream->limit_count - count) * sizeof(*stream->limits));
 	stream->limit_count -= count;
