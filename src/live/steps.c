@@ -243,6 +243,14 @@ static int release(struct ptah_live *live, struct live_list *trace)
 	return status;
 }
 
+/* What a stream is of is what its first piece was of, whatever is said of the others. */
+static bool is_of_processor(struct ptah_live *live, const struct live_entry *e)
+{
+	const size_t i = grow_stream(live->session, e->stream, e->tid, e->cpu);
+
+	return i != SESSION_NONE && live->session->streams[i].info.cpu >= 0;
+}
+
 /*
  * Trace of processors waits for one more round: only then the records that were written before it
  * are applied in their order, because what a round brings of one processor may be earlier than what
@@ -259,7 +267,7 @@ static int end_round(struct ptah_live *live)
 		last->first = e->next;
 		if (!last->first)
 			live_list_init(last);
-		if (e->cpu >= 0)
+		if (is_of_processor(live, e))
 			live_list_add(waits, e);
 		else if (status >= 0)
 			status = add_trace(live, e);
@@ -293,10 +301,12 @@ static int sort_entries(struct ptah_live *live, struct batch *b)
 			break;
 		default:
 			live_list_add(&live->trace[0], e);
-			live->per_cpu = live->per_cpu || e->cpu >= 0;
+
 			/* Streams are numbered in the order in which their trace came. */
 			if (!stream_of(live, e))
 				status = PTAH_E_NOMEM;
+			else
+				live->per_cpu = live->per_cpu || is_of_processor(live, e);
 			break;
 		}
 	}
