@@ -42,7 +42,7 @@ struct options {
 	size_t watch_count;
 	uint64_t hits[PTAH_LIVE_WATCHES], most[PTAH_LIVE_WATCHES];
 	uint64_t lost; /* bytes that on_loss has reported */
-	struct marks *marks;
+	struct marks *marks, *items;
 	unsigned holds;
 };
 
@@ -276,6 +276,30 @@ static int on_calls(void *context, const struct ptah_live_thread *thread,
 	return 0;
 }
 
+/* Items of a stream, with the thread that ran. */
+static void add_items(struct marked *to, int32_t tid, const struct ptah_item *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ptah_item *item = &items[i];
+
+		to->count++;
+		mix(&to->hash, (uint64_t)item->type << 32 | (uint32_t)tid);
+		mix(&to->hash, item->tsc);
+		mix(&to->hash, item->offset);
+		if (item->type == PTAH_ITEM_BLOCK)
+			mix(&to->hash, item->ip + item->ninsn);
+	}
+}
+
+static int on_items(void *context, const struct ptah_live_thread *thread,
+		    const struct ptah_item *items, size_t n)
+{
+	struct options *o = context;
+
+	add_items(marked_of(o->items, thread->number, -1, -1, -1), thread->tid, items, n);
+	return 0;
+}
+
 static int by_key(const void *a, const void *b)
 {
 	const struct marked *x = a, *y = b;
@@ -319,6 +343,26 @@ static void compare_marks(const struct ptah_session *file, struct marks *live)
 			       live->list[i].key, live->list[i].count, m.list[i].key,
 			       m.list[i].count);
 	free(m.list);
+}
+
+static void compare_items(const struct ptah_session *file, struct marks *live)
+{
+	for (size_t i = 0; i < ptah_session_streams(file); i++) {
+		struct marked m = {0}, *of = marked_of(live, i, -1, -1, -1);
+		struct ptah_item items[256];
+		struct ptah_thread who;
+		struct ptah_stream *s;
+		int n = ptah_stream_new(file, i, &s);
+
+		while (n >= 0 && (n = ptah_stream_read(s, items, 256)) > 0) {
+			ptah_stream_thread(s, &who);
+			add_items(&m, who.tid, items, (size_t)n);
+		}
+		ptah_stream_free(s);
+		if (differ(n < 0 || m.count != of->count || m.hash != of->hash))
+			printf("stream %zu: live %" PRIu64 " items, file %" PRIu64 "\n", i,
+			       of->count, m.count);
+	}
 }
 
 /* Calls */
@@ -578,6 +622,8 @@ static void compare(struct ptah_live *live, const struct options *o)
 		compare_calls(file, live);
 		compare_marks(file, o->marks);
 	}
+	if (o->what & PTAH_LIVE_ITEMS)
+		compare_items(file, o->items);
 	compare_truth(file, live);
 	ptah_session_close(file);
 }
@@ -638,7 +684,7 @@ int main(int argc, char **argv)
 			    .poll = 10,
 			    .session.size = sizeof(o.session)};
 	struct ptah_live_config config = {.size = sizeof(config)};
-	struct marks marks = {0};
+	struct marks marks = {0}, items = {0};
 	struct ptah_live_file *file = NULL;
 	struct ptah_message why = {""};
 	struct ptah_live *live;
@@ -650,6 +696,8 @@ int main(int argc, char **argv)
 	config.queue = o.queue;
 	config.policy = o.drop ? PTAH_LIVE_DROP : PTAH_LIVE_WAIT;
 	o.marks = &marks;
+	o.items = &items;
+	config.on_items = on_items;
 	config.on_calls = on_calls;
 	config.on_loss = on_loss;
 	config.on_hit = on_hit;
@@ -668,6 +716,7 @@ int main(int argc, char **argv)
 	compare(live, &o);
 	ptah_live_free(live);
 	free(marks.list);
+	free(items.list);
 	if (differences)
 		printf("%u differences\n", differences);
 	return differences != 0;
