@@ -47,17 +47,17 @@
  * processes, their mappings, the code that ran, and code that is in no file; it does not grow
  * with the trace.
  *
- * Lag. A recorder delivers what it finds in the buffers; one with a simulated processor finds a
- * thread's trace there when a part of the buffer is full, for a small lag of small buffers
- * (docs/live.md). Between delivered and decoded are at most `queue` bytes of trace that may be
- * decoded, and those of two rounds. If more come, the sink waits (PTAH_LIVE_WAIT): a recorder
- * with a simulated processor then does not empty the program's buffers, so that the program
- * waits, and nothing is lost. Hardware does not wait; what its buffers cannot hold is lost and is
- * reported as in any recording. Or trace is left out (PTAH_LIVE_DROP), from where a thread's
- * queue is full up to a PSB: on_loss says how many bytes, of which thread, and when, and the
- * results have an error (PTAH_E_LOST) there. Of the trace of processors, eight times the queue
- * may wait besides for what must be decoded before it; then what waits most is decoded with what
- * is known.
+ * Lag. A recorder delivers what it finds in the buffers. One without hardware finds a thread's
+ * trace there when a part of the buffer is full, and looks every 10 ms for threads that fill none;
+ * for a small lag the buffers are to be small (docs/live.md). Between delivered and decoded are at
+ * most `queue` bytes of trace that may be decoded, and those of two rounds. If more come, the sink
+ * waits (PTAH_LIVE_WAIT): a recorder with a simulated processor then does not empty the program's
+ * buffers, so that the program waits, and nothing is lost. Hardware does not wait; what its buffers
+ * cannot hold is lost and is reported as in any recording. Or trace is left out (PTAH_LIVE_DROP),
+ * from where a thread's queue is full up to a PSB: on_loss says how many bytes, of which thread,
+ * and when, and the results have an error (PTAH_E_LOST) there. Of the trace of processors, eight
+ * times the queue may wait besides for what must be decoded before it; then what waits most is
+ * decoded with what is known.
  *
  * Threads. With config.jobs 0 everything happens on the thread that calls. Otherwise the live
  * session has as many threads of its own, which decode; a stream is decoded by one of them at a

@@ -197,7 +197,8 @@ struct ptah_record_config {
 	struct {
 		enum ptah_record_buffer policy;
 		/* Bytes of trace buffer for each thread or processor; 0: 4 MiB. Simulated: up to
-		 * 64 MiB, in whole 64 KiB. Hardware: a power of two of pages. */
+		 * 64 MiB, in whole 64 KiB. Native: 32 KiB to 4 MiB, or what is kept. Hardware: a
+		 * power of two of pages. */
 		uint64_t size;
 		uint64_t sideband; /* hardware: bytes of each ring of records; 0: 512 KiB */
 	} buffer;
