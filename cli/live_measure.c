@@ -122,13 +122,20 @@ static int list_rows(struct live_view *v)
 	return 0;
 }
 
-/* Both lists are in the order of places. In the final measure, the interval is the whole time. */
+/*
+ * Both lists are in the order of places. In the final measure, the interval is the whole time.
+ * After an execve the functions of the program before it may have other names, and rows that seem
+ * to be new: so the sum of the interval is the difference of the sums.
+ */
 static void find_new(struct live_view *v)
 {
 	struct live_measure *m = &v->measure;
+	uint64_t before = 0;
 	size_t k = 0;
 
-	m->instructions = m->now = 0;
+	m->instructions = 0;
+	for (size_t i = 0; i < v->last_count && !m->final; i++)
+		before += v->last[i].instructions;
 	for (size_t i = 0; i < m->count; i++) {
 		struct live_row *row = &m->rows[i];
 		const struct live_row *last;
@@ -141,8 +148,8 @@ static void find_new(struct live_view *v)
 		row->now = row->instructions - (last ? last->instructions : 0);
 		row->calls_now = row->calls - (last ? last->calls : 0);
 		m->instructions += row->instructions;
-		m->now += row->now;
 	}
+	m->now = m->instructions > before ? m->instructions - before : 0;
 }
 
 /* What the next interval is compared with. */
