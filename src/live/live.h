@@ -83,6 +83,7 @@ struct live_stream {
 	bool named, opened;
 	bool ended;	       /* nothing follows: it is retired when its trace is decoded */
 	uint64_t ended_at;     /* rounds when that became known */
+	uint64_t closed_at;    /* rounds when the recorder had said all of it, and 1; 0: not yet */
 	bool keeps;	       /* it is retired, and has figures that others are added to */
 	bool retired;	       /* its figures are those of the stream `heir`, or its own */
 	uint64_t tsc;	       /* of what was decoded last */

@@ -13,8 +13,9 @@
 #include <string.h>
 
 /* So much of a stream, and of all streams together, is decoded in one step. */
-#define SLICE (UINT64_C(128) << 10)
-#define STEP  (UINT64_C(1) << 20)
+#define SLICE	    (UINT64_C(128) << 10)
+#define EXEC_ROUNDS 1000 /* for which the beginning of a program is waited for */
+#define STEP	    (UINT64_C(1) << 20)
 
 /* So many times the queue may wait, of processors' trace, for what must come before it. */
 #define WAITING_MOST 8
@@ -607,9 +608,21 @@ static struct live_stream *heir_of(const struct ptah_live *live, const struct li
 }
 
 /*
- * Frees the decoders of streams that have ended, two rounds after that became known: their last
- * trace has come then.
+ * Whether nothing follows in the stream: two rounds after its end became known, its last trace has
+ * come. A stream whose recorder has said all of it may end because its thread executes another
+ * program; what it executed is known when that begins, much later, and is how its calls end.
  */
+static bool is_over(struct live_stream *ls)
+{
+	const uint64_t rounds = ls->live->rounds;
+
+	if (ls->live->session->streams[ls->index].info.has_truth && !ls->closed_at)
+		ls->closed_at = rounds + 1;
+	return (ls->ended && rounds >= ls->ended_at + 3) ||
+	       (ls->closed_at && rounds >= ls->closed_at + EXEC_ROUNDS);
+}
+
+/* Frees the decoders of streams that are over. */
 static int retire(struct ptah_live *live)
 {
 	int status = 0;
@@ -620,10 +633,8 @@ static int retire(struct ptah_live *live)
 
 		if (stream->cpu != SESSION_NONE)
 			continue;
-		if (stream->info.has_truth && ls->opened)
-			end_soon(ls);
-		if (!ls->opened || !ls->ended || live->rounds < ls->ended_at + 3 ||
-		    ls->decoded != stream->info.bytes || ls->losses.first)
+		if (!ls->opened || !is_over(ls) || ls->decoded != stream->info.bytes ||
+		    ls->losses.first)
 			continue;
 		stream->grows = false;
 		status = live_decode(ls, UINT64_MAX);
