@@ -13,9 +13,11 @@
 #include <string.h>
 
 /* So much of a stream, and of all streams together, is decoded in one step. */
-#define SLICE	    (UINT64_C(128) << 10)
-#define EXEC_ROUNDS 1000 /* for which the beginning of a program is waited for */
-#define STEP	    (UINT64_C(1) << 20)
+#define SLICE (UINT64_C(128) << 10)
+#define STEP  (UINT64_C(1) << 20)
+
+/* For so many rounds the beginning of a program is waited for that a thread executes. */
+#define EXEC_ROUNDS 1000
 
 /* So many times the queue may wait, of processors' trace, for what must come before it. */
 #define WAITING_MOST 8
@@ -348,8 +350,10 @@ static int open_streams(struct ptah_live *live)
 			end_before(live, i);
 		}
 		ls->named = true;
-		if (ls->retired)
+		if (ls->retired) {
 			ls->ended = false;
+			ls->closed_at = 0;
+		}
 		status = live_open(ls);
 	}
 	return status < 0
