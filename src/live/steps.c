@@ -701,6 +701,7 @@ static int decode_some(struct ptah_live *live)
 static int force_some(struct ptah_live *live)
 {
 	struct growth *g = live->session->growth;
+	uint64_t before;
 	size_t most;
 	int status;
 
@@ -708,9 +709,11 @@ static int force_some(struct ptah_live *live)
 		return 0;
 	g->forced = most;
 	live->streams[most]->dry = false;
+	before = live->streams[most]->decoded;
 	status = decode_some(live);
 	g->forced = SESSION_NONE;
-	return status < 0 ? status : 1;
+	/* What is left may be the beginning of a packet. */
+	return status < 0 ? status : status || live->streams[most]->decoded != before;
 }
 
 int live_step(struct ptah_live *live)
