@@ -192,7 +192,7 @@ says 2 'no command'
 says 2 'at least 10ms' --every=0 -- true
 says 2 'it is a time' --for=soon -- true
 says 2 'goes with no command' -i - -p 1
-says 2 'while it is recorded' -a
+"$PTAH" record -q --dry-run -a >/dev/null 2>&1 || says 1 'Intel PT' -a
 says 2 'name a file' -o - -- true
 says 1 'no such program' -- ./absent
 says 1 'absent/file' -o absent/file -- true
