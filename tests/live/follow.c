@@ -193,6 +193,53 @@ static void compare_counts(const struct ptah_session *file, struct ptah_live *li
 	free(b.list);
 }
 
+/*
+ * Numbers of address spaces. Those of a file are in the order of time, live they are in the order
+ * in which records came, which is another one where several children are made at once.
+ */
+struct spaces {
+	struct {
+		int32_t live, file;
+	} list[4096];
+	size_t count;
+};
+
+static void add_space(struct spaces *s, int32_t live, int32_t file)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->list[i].live == live || s->list[i].file == file) {
+			if (differ(s->list[i].live != live || s->list[i].file != file))
+				printf("space %d of live is %d and %d of the file\n", live, file,
+				       s->list[i].file);
+			return;
+		}
+	if (s->count == sizeof(s->list) / sizeof(*s->list))
+		fail("spaces", "too many");
+	s->list[s->count].live = live;
+	s->list[s->count++].file = file;
+}
+
+static int32_t live_space(const struct spaces *s, int32_t file)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->list[i].file == file)
+			return s->list[i].live;
+	return file;
+}
+
+static void match_spaces(const struct ptah_session *file, struct ptah_live *live, struct spaces *s)
+{
+	struct ptah_stream_info info;
+
+	for (size_t i = 0; i < ptah_session_streams(file); i++) {
+		struct ptah_live_thread thread = {.size = sizeof(thread)};
+
+		if (ptah_session_stream_info(file, i, &info) >= 0 && info.cpu < 0 &&
+		    ptah_live_thread(live, i, &thread) >= 0)
+			add_space(s, thread.space, info.space);
+	}
+}
+
 static void compare_truth(const struct ptah_session *file, struct ptah_live *live)
 {
 	for (size_t i = 0; i < ptah_session_streams(file); i++) {
@@ -203,10 +250,9 @@ static void compare_truth(const struct ptah_session *file, struct ptah_live *liv
 		if (ptah_live_thread(live, i, &thread) < 0 || !info.has_truth)
 			continue;
 		if (differ(thread.pid != info.pid || thread.tid != info.tid ||
-			   thread.space != info.space || strcmp(thread.comm, info.comm) != 0))
-			printf("stream %zu: live %d/%d %s space %d, file %d/%d %s space %d\n", i,
-			       thread.pid, thread.tid, thread.comm, thread.space, info.pid,
-			       info.tid, info.comm, info.space);
+			   strcmp(thread.comm, info.comm) != 0))
+			printf("stream %zu: live %d/%d %s, file %d/%d %s\n", i, thread.pid,
+			       thread.tid, thread.comm, info.pid, info.tid, info.comm);
 		if (differ(thread.instructions != info.truth.instructions))
 			printf("stream %zu: %" PRIu64 " instructions decoded, the recorder counted "
 			       "%" PRIu64 "\n",
@@ -370,8 +416,7 @@ static void compare_items(const struct ptah_session *file, struct marks *live)
 struct functions {
 	struct ptah_live_function *rows;
 	size_t count, capacity;
-	uint32_t mult, shift;
-	uint64_t suspended;
+	struct spaces spaces;
 };
 
 static int take_tree(void *context, const struct ptah_call_thread *thread,
@@ -392,7 +437,7 @@ static int take_tree(void *context, const struct ptah_call_thread *thread,
 		}
 		r = &f->rows[f->count++];
 		*r = (struct ptah_live_function){
-		    .space = ptah_call_thread_space(thread, list[i].space),
+		    .space = live_space(&f->spaces, ptah_call_thread_space(thread, list[i].space)),
 		    .function = list[i].function,
 		    .calls = list[i].count,
 		    .instructions = list[i].self.instructions,
@@ -445,6 +490,7 @@ static void compare_calls(const struct ptah_session *file, struct ptah_live *liv
 	uint64_t calls = 0;
 	size_t n = 0, k = 0;
 
+	match_spaces(file, live, &f.spaces);
 	if (ptah_session_call_trees(file, &config, take_tree, &f) < 0 ||
 	    ptah_live_functions(live, &rows, &n) < 0)
 		fail("calls", "cannot be read");
