@@ -74,6 +74,9 @@ static int tell(struct ptah_live *live, const struct ptah_record_piece *piece)
 	const struct ptah_record_sink *tee = live->config.tee;
 	const int status = tee && tee->take ? tee->take(tee->context, piece) : 0;
 
+	if (status == PTAH_E_LIMIT)
+		return live_fail(live, status,
+				 "the records that are kept beside it take too much memory");
 	return status < 0 ? live_fail(live, status, "the sink beside it failed") : 0;
 }
 

@@ -328,7 +328,10 @@ int live_sink_take(void *context, const struct ptah_record_piece *piece)
 	int status = tee && tee->take ? tee->take(tee->context, piece) : 0;
 
 	if (status < 0)
-		return live_fail(live, status, "the file beside it could not be written");
+		return live_fail(live, status, "%s",
+				 status == PTAH_E_LIMIT
+				     ? "the records that are kept beside it take too much memory"
+				     : "the file beside it could not be written");
 	switch (piece->kind) {
 	case PTAH_RECORD_PIECE_TRACE:
 		return live_put_trace(live, piece->stream, piece->tid, piece->cpu, piece->offset,

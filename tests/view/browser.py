@@ -446,6 +446,21 @@ def test_refusals(browser, address):
     assert browser.js("return document.title") != "pwned"
 
 
+def test_hit(browser, program, pictures):
+    """A recording that was kept for a moment is shown from there on, and says why it was kept."""
+    subprocess.run([PTAH, "live", "-q", "--recorder=qemu", "--watch=fib > 10000 instructions",
+                    "--hits=1", "--", program], check=True, stdout=subprocess.DEVNULL)
+    with served("hit-1.data") as address:
+        page = Page(browser, address, pictures, "hit")
+        axis, begin, end, hits = browser.js("return [Ptah.state.axis, Ptah.state.from, Ptah.state.to,"
+                                            " Ptah.info.hits]")
+        assert axis == "time" and [begin, end] == [hits[0]["since"], hits[0]["time"]], hits
+        assert browser.js("return Ptah.state.thread") == hits[0]["thread"], hits
+        notes = browser.js("return document.getElementById('notes').textContent")
+        assert "kept because of: fib > 10000 instructions" in notes, notes
+        page.check("a hit")
+
+
 def run(browser, pictures):
     program, names = write_program()
     subprocess.run([PTAH, "record", "-q", "--recorder=qemu", "-o", "perf.data", "--", program],
@@ -460,6 +475,7 @@ def run(browser, pictures):
         test_timeline(page, "perf.data", names)
         test_frames(browser, address, pictures)
         test_refusals(browser, address)
+    test_hit(browser, program, pictures)
     browser_views.build(CC)
     with served("old.data", "new.data") as address:
         browser_views.test_views(Page(browser, address, pictures, "two"), "new.data")
