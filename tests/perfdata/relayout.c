@@ -456,16 +456,19 @@ int main(int argc, char **argv)
 		write_folder(argv[3], read_file(argv[2]));
 		return 0;
 	}
+	in = read_file(argv[2]);
 	if (!strcmp(argv[1], "pipe"))
-		layout_to_pipe(&out, read_file(argv[2]));
+		layout_to_pipe(&out, in);
 	else if (!strcmp(argv[1], "packed"))
-		layout_to_packed(&out, read_file(argv[2]), 1000, PERFDATA_COMPRESSED);
+		layout_to_packed(&out, in, 1000, PERFDATA_COMPRESSED);
 	else if (!strcmp(argv[1], "packed2"))
-		layout_to_packed(&out, read_file(argv[2]), 1000, PERFDATA_COMPRESSED2);
+		layout_to_packed(&out, in, 1000, PERFDATA_COMPRESSED2);
 	else if (!strcmp(argv[1], "packed-pipe"))
-		layout_to_packed_pipe(&out, read_file(argv[2]), 1000);
+		layout_to_packed_pipe(&out, in, 1000);
 	else
 		return 2;
 	write_file(argv[3], &out);
+	free((void *)in.bytes);
+	perfdata_buffer_free(&out);
 	return 0;
 }
