@@ -443,8 +443,7 @@ static void draw_help(void)
 	    "             escape shows all",
 	    "t            threads, or functions again",
 	    "up, down     choose a function (also j, k, page up, page down, home, end)",
-	    "enter        its figures, and its source code and instructions with how often they "
-	    "ran",
+	    "enter        its figures, source code and instructions, with how often they ran",
 	    "h, ?         this help, or back",
 	    "",
 	    "now          share of the instructions of the last interval",
