@@ -64,7 +64,7 @@ struct recording {
 	struct native_streams *streams;
 	bool live;	/* somebody takes the recording while it is being made */
 	bool more;	/* chunks are left that the last round has not taken */
-	unsigned first; /* slot of the thread whose chunks the next round takes first */
+	unsigned first; /* slot whose chunks the next round takes first */
 	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
 	struct native_messages *messages;
 	struct native_truth truth;
@@ -899,7 +899,9 @@ static void take_early(struct recording *r)
 
 /*
  * Takes chunks that are FULL. Where they are decoded meanwhile, a round takes a few alone, so that
- * it does not last long; each thread has its turn.
+ * it does not last long. The next round begins behind the last thread of which this one took some:
+ * a thread that fills its chunks faster than they are decoded must not keep another from its turn,
+ * for which it may be waiting.
  */
 static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
 {
@@ -910,14 +912,14 @@ static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
 		most = (LIVE_ROUND + r->streams->chunk_bytes - 1) / r->streams->chunk_bytes;
 	r->more = false;
 	for (unsigned k = 0; k < NATIVE_THREADS; k++) {
-		const unsigned i = (first + k) % NATIVE_THREADS;
+		const unsigned i = (first + k) % NATIVE_THREADS, before = most;
 
-		if (streams_drain(r->streams, i, &most)) {
-			r->first = r->more ? r->first : i;
+		if (streams_drain(r->streams, i, &most))
 			r->more = true;
-		} else if (ended[i] && r->streams->list[i].used) {
+		else if (ended[i] && r->streams->list[i].used)
 			finish_thread(r, i, 0);
-		}
+		if (most < before)
+			r->first = (i + 1) % NATIVE_THREADS;
 	}
 }
 
