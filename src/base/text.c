@@ -41,11 +41,13 @@ bool text_is_harmful(uint32_t c)
 
 bool text_clean(char *text)
 {
-	char *to = text;
 	bool harmful = false;
+	char *to = text;
 	size_t n;
 
-	for (const char *from = text; *from; from += n) {
+	while (*to >= 0x20 && *to < 0x7f) /* most texts have nothing else */
+		to++;
+	for (const char *from = to; *from; from += n) {
 		if (text_is_harmful(text_character(from, &n))) {
 			harmful = true;
 			*to++ = '?';

@@ -419,7 +419,7 @@ static void build(struct symbol_file *file, Elf *elf, const char *path,
 
 	add_sections(elf, &sections, &file->names);
 	add_go(elf, &go, &file->names);
-	symbol_add_frames(elf, is_dynamic_linker(elf), &frames, &file->names);
+	symbol_add_frames(elf, is_dynamic_linker(elf), &frames);
 	symbol_ranges_sort(&frames, &file->names);
 	add_symbols(file, elf, path, folders);
 	symbol_add_plt(elf, &plt, &tables, &file->ranges, &file->names);
@@ -436,6 +436,7 @@ static void build(struct symbol_file *file, Elf *elf, const char *path,
 	symbol_ranges_fill(&file->ranges, &go);
 	symbol_ranges_fill(&file->ranges, &frames);
 	symbol_ranges_fill(&file->ranges, &sections);
+	symbol_name_frames(&file->ranges, &file->names);
 	symbol_ranges_free(&plt);
 	symbol_ranges_free(&tables);
 	symbol_ranges_free(&go);

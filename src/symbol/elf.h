@@ -101,11 +101,14 @@ void symbol_add_plt(Elf *elf, struct symbol_ranges *plt, struct symbol_ranges *t
 		    const struct symbol_ranges *symbols, struct symbol_names *names);
 
 /*
- * Adds a range without a name for each function frame in .eh_frame (frames.c). `linker`: the file
- * is the dynamic linker.
+ * Adds a range with SYMBOL_NO_NAME for each function frame in .eh_frame (frames.c). `linker`: the
+ * file is the dynamic linker.
  */
-void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
-		       struct symbol_names *names);
+void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges);
+
+/* Gives the ranges of frames their names, "fn_" and the address: after symbols have covered most.
+ */
+void symbol_name_frames(struct symbol_ranges *ranges, struct symbol_names *names);
 
 /* Is it bounded what libdw allocates for the debug information of a file (open.c)? */
 bool symbol_dwarf_is_bounded(const struct symbol_elf *elf);

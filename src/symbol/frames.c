@@ -230,11 +230,10 @@ static unsigned frame_flags(const struct frames *f, struct reader *entry)
 }
 
 static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
-		      struct symbol_ranges *ranges, struct symbol_names *names)
+		      struct symbol_ranges *ranges)
 {
 	unsigned encoding = find_encoding(f, cie);
 	uint64_t place = f->address + (uint64_t)(entry->p - f->bytes), start, size;
-	char hex[24];
 
 	if (encoding & ENCODING_INDIRECT)
 		return;
@@ -246,18 +245,17 @@ static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
 		return;
 	if (entry->failed || !start || start + size <= start)
 		return;
-	snprintf(hex, sizeof(hex), "%llx", (unsigned long long)start);
 	symbol_ranges_add(ranges, (struct symbol_range){
 				      .start = start,
 				      .end = start + size,
 				      .head = start,
 				      .size = size,
-				      .name = symbol_names_add(names, "fn_", hex),
+				      .name = SYMBOL_NO_NAME,
 				      .flags = (uint16_t)frame_flags(f, entry),
 				  });
 }
 
-static void read_frames(struct frames *f, struct symbol_ranges *ranges, struct symbol_names *names)
+static void read_frames(struct frames *f, struct symbol_ranges *ranges)
 {
 	struct reader entry;
 	size_t at = 0;
@@ -268,12 +266,11 @@ static void read_frames(struct frames *f, struct symbol_ranges *ranges, struct s
 
 		/* In .eh_frame an FDE has the distance back to its CIE; 0 marks a CIE. */
 		if (back && back <= here && !entry.failed)
-			add_frame(f, &entry, here - back, ranges, names);
+			add_frame(f, &entry, here - back, ranges);
 	}
 }
 
-void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
-		       struct symbol_names *names)
+void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges)
 {
 	Elf_Data *strings = symbol_section_names(elf);
 
@@ -296,8 +293,22 @@ void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
 					   .cie = UINT64_MAX,
 					   .encoding = ENCODING_UNKNOWN};
 
-			read_frames(&f, ranges, names);
+			read_frames(&f, ranges);
 		}
 		return;
+	}
+}
+
+void symbol_name_frames(struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	char hex[24];
+
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct symbol_range *r = &ranges->items[i];
+
+		if (r->name != SYMBOL_NO_NAME)
+			continue;
+		snprintf(hex, sizeof(hex), "%llx", (unsigned long long)r->head);
+		r->name = symbol_names_add(names, "fn_", hex);
 	}
 }

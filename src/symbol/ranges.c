@@ -13,24 +13,39 @@ void symbol_ranges_free(struct symbol_ranges *ranges)
 	*ranges = (struct symbol_ranges){0};
 }
 
+/* Makes room for so many ranges in all. */
+static void make_room(struct symbol_ranges *ranges, size_t room)
+{
+	struct symbol_range *items = NULL;
+
+	if (room <= SYMBOL_RANGES_MAX)
+		items = reallocarray(ranges->items, room, sizeof(*items));
+	if (!items) {
+		ranges->failed = true;
+		return;
+	}
+	ranges->items = items;
+	ranges->room = room;
+}
+
 void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 {
 	if (range.start >= range.end || ranges->failed)
 		return;
-	if (ranges->count == ranges->room) {
-		size_t room = ranges->room ? 2 * ranges->room : 256;
-		struct symbol_range *items = NULL;
+	if (ranges->count == ranges->room)
+		make_room(ranges, ranges->room ? 2 * ranges->room : 256);
+	if (!ranges->failed)
+		ranges->items[ranges->count++] = range;
+}
 
-		if (room <= SYMBOL_RANGES_MAX)
-			items = reallocarray(ranges->items, room, sizeof(*items));
-		if (!items) {
-			ranges->failed = true;
-			return;
-		}
-		ranges->items = items;
-		ranges->room = room;
-	}
-	ranges->items[ranges->count++] = range;
+/* A new list that will have about so many ranges. */
+static struct symbol_ranges new_ranges(size_t count)
+{
+	struct symbol_ranges ranges = {0};
+
+	if (count && count <= SYMBOL_RANGES_MAX)
+		make_room(&ranges, count);
+	return ranges;
 }
 
 /* Of several names of one function, "open" is better than "__open", and that than "__GI___open". */
@@ -47,6 +62,8 @@ static int compare_worth(const struct symbol_range *a, const struct symbol_range
 
 	if (a->rank != b->rank)
 		return a->rank > b->rank ? -1 : 1;
+	if (a->name == SYMBOL_NO_NAME || b->name == SYMBOL_NO_NAME)
+		return a->end == b->end ? 0 : a->end > b->end ? -1 : 1;
 	ua = underscores(names + a->name);
 	ub = underscores(names + b->name);
 	if (ua != ub)
@@ -121,7 +138,7 @@ static void add_piece(struct symbol_ranges *ranges, const struct symbol_range *o
  * last one to begin is on top. */
 void symbol_ranges_flatten(struct symbol_ranges *sorted)
 {
-	struct symbol_ranges flat = {0};
+	struct symbol_ranges flat = new_ranges(sorted->count);
 	size_t *open = reallocarray(NULL, sorted->count + 1, sizeof(*open));
 	size_t depth = 0;
 	uint64_t at = 0;
@@ -150,9 +167,13 @@ void symbol_ranges_flatten(struct symbol_ranges *sorted)
 
 void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges *below)
 {
-	struct symbol_ranges merged = {0};
+	struct symbol_ranges merged;
 	size_t i = 0;
 
+	ranges->failed |= below->failed;
+	if (!below->count)
+		return;
+	merged = new_ranges(ranges->count + below->count);
 	for (size_t k = 0; k < below->count; k++) {
 		const struct symbol_range *b = &below->items[k];
 		uint64_t at = b->start;
@@ -174,7 +195,7 @@ void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges
 	}
 	for (; i < ranges->count; i++)
 		symbol_ranges_add(&merged, ranges->items[i]);
-	merged.failed |= ranges->failed || below->failed;
+	merged.failed |= ranges->failed;
 	symbol_ranges_free(ranges);
 	*ranges = merged;
 }

@@ -32,11 +32,14 @@ enum symbol_rank {
 	SYMBOL_RANK_SIZED = 16,	  /* added: its size is known */
 };
 
+/* It gets its name later. */
+#define SYMBOL_NO_NAME SIZE_MAX
+
 /* [start, end) belongs to the function that begins at `head` and spans `size`. */
 struct symbol_range {
 	uint64_t start, end;
 	uint64_t head, size;
-	size_t name; /* offset in the list's names */
+	size_t name; /* offset in the list's names, or SYMBOL_NO_NAME */
 	/*
 	 * Where the function begins that the range is a piece of: of a fragment (".cold"), and of a
 	 * label in the middle of a function. 0: the range is a function itself.
