@@ -6,6 +6,7 @@
 #include "live/live.h"
 
 #include "base/bits.h"
+#include "live/unpack.h"
 #include "perfdata/format.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ struct live_feed {
 	uint64_t left, offset;
 	uint32_t stream;
 	int32_t tid, cpu;
-	uint8_t *bytes; /* for ptah_live_feed_fd() */
+	uint8_t *bytes;		    /* for ptah_live_feed_fd() */
+	struct live_unpack *unpack; /* NULL: no record was compressed */
 	/*
 	 * Zeros at the end of a stream's trace: padding, if its next trace begins before their end.
 	 */
@@ -48,6 +50,7 @@ void live_feed_free(struct live_feed *f)
 {
 	if (!f)
 		return;
+	live_unpack_free(f->unpack);
 	free(f->tails);
 	free(f->bytes);
 	free(f);
@@ -189,23 +192,50 @@ static int begin_trace(struct ptah_live *live, struct live_feed *f)
 	return 0;
 }
 
-static int end_record(struct ptah_live *live, struct live_feed *f)
+/* A record that no trace follows. */
+static int take_record(struct ptah_live *live, const uint8_t *record, size_t n)
 {
-	const uint32_t type = load_le32(f->record);
+	const uint32_t type = load_le32(record);
 	int status = 0;
 
-	if (type == PERFDATA_EXIT && f->n >= PERFDATA_RECORD_HEADER + 12)
-		status = put_thread(live, f, (int32_t)load_le32(f->record + 16));
-	else if (type == PERFDATA_ITRACE_START && f->n >= PERFDATA_RECORD_HEADER + 8)
-		status = put_thread(live, f, (int32_t)load_le32(f->record + 12));
-	if (status < 0)
-		return status;
-	if (type == PERFDATA_AUXTRACE)
+	if (type == PERFDATA_EXIT && n >= PERFDATA_RECORD_HEADER + 12)
+		status = put_thread(live, live->feed, (int32_t)load_le32(record + 16));
+	else if (type == PERFDATA_ITRACE_START && n >= PERFDATA_RECORD_HEADER + 8)
+		status = put_thread(live, live->feed, (int32_t)load_le32(record + 12));
+	return status < 0 ? status : give_record(live, record, n);
+}
+
+/* perf packs what the kernel writes, and nothing of its own. */
+static int take_unpacked(struct ptah_live *live, const uint8_t *record, size_t n)
+{
+	if (load_le32(record) >= PERFDATA_USER)
+		return live_fail(live, PTAH_E_BAD_FILE,
+				 "a record of type %u in a compressed one, which perf does not "
+				 "compress",
+				 load_le32(record));
+	return take_record(live, record, n);
+}
+
+static int end_record(struct ptah_live *live, struct live_feed *f)
+{
+	int status;
+
+	switch (load_le32(f->record)) {
+	case PERFDATA_AUXTRACE:
 		status = begin_trace(live, f);
-	else
+		break;
+	case PERFDATA_COMPRESSED:
+	case PERFDATA_COMPRESSED2:
+		status = live_unpack(live, &f->unpack, f->record, f->n, take_unpacked);
+		break;
+	case PERFDATA_HEADER_TRACING_DATA:
+		if (f->n >= 12)
+			f->skip = (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
 		status = give_record(live, f->record, f->n);
-	if (type == PERFDATA_HEADER_TRACING_DATA && f->n >= 12)
-		f->skip = (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
+		break;
+	default:
+		status = take_record(live, f->record, f->n);
+	}
 	f->n = 0;
 	return status;
 }
@@ -263,10 +293,15 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 int ptah_live_feed(struct ptah_live *live, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;
-	int status = 0;
+	int status;
 
 	if (!live || (n && !bytes) || live->finished)
 		return PTAH_E_INVAL;
+	pthread_mutex_lock(&live->lock);
+	status = live->status;
+	pthread_mutex_unlock(&live->lock);
+	if (status < 0)
+		return status;
 	if (!live->feed)
 		live->feed = calloc(1, sizeof(*live->feed));
 	if (!live->feed)
@@ -313,6 +348,6 @@ int live_feed_end(struct ptah_live *live)
 
 	for (size_t i = 0; i < f->tail_count && status >= 0; i++)
 		status = put_tail(live, &f->tails[i], UINT64_MAX);
-	live->cut = f->n || f->left || f->skip;
+	live->cut = f->n || f->left || f->skip || live_unpack_is_cut(f->unpack);
 	return status;
 }

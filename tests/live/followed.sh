@@ -52,5 +52,18 @@ for recorder in qemu native; do
 	done
 done
 
+# The same, packed as by perf record -z: records of the kernel in pieces that end anywhere.
+relayout=$PTAH_BUILD/tests/relayout
+if [ -x "$relayout" ]; then
+	record -o whole.data sh run.sh
+	"$relayout" pipe whole.data plain.data
+	"$relayout" packed-pipe whole.data packed.data
+	[ "$(wc -c <packed.data)" -lt "$(wc -c <plain.data)" ] || fail "packed: not smaller"
+	for chunk in 0 7 100000; do
+		both "packed-$chunk" -c "$chunk" -i packed.data <packed.data
+	done
+	grep -q ' 0 errors' packed-0.out || fail "packed: $(cat packed-0.out)"
+fi
+
 # What is left out is reported, and the rest is decoded.
 both drop -r qemu -d -q 4096 -p 1 x.data -- gzip -kf files

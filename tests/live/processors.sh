@@ -79,11 +79,14 @@ if [ -e "$guest/u.data.xz" ] && command -v xz >/dev/null && [ -x "$relayout" ]; 
 	mkdir -p root/bin
 	xz -dc "$guest/thr.xz" >root/bin/thr
 	xz -dc "$guest/u.data.xz" >u.data
-	"$relayout" pipe u.data made.data
 	options=thr seed=
-	for how in "-c 1000" "-c 100000 -j 2"; do
-		# shellcheck disable=SC2086 # several options
-		compare -s root $how
-		grep -q ' 2730395 instructions, 0 errors' out || fail "thr: $(cat out)"
+	for layout in pipe packed-pipe; do
+		"$relayout" "$layout" u.data made.data
+		for how in "-c 1000" "-c 100000 -j 2"; do
+			# shellcheck disable=SC2086 # several options
+			compare -s root $how
+			grep -q ' 2730395 instructions, 0 errors' out ||
+				fail "thr, $layout: $(cat out)"
+		done
 	done
 fi

@@ -10,6 +10,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #define BASE 0x12345
 
@@ -391,6 +392,50 @@ static void what_is_no_recording_is_refused(void **state)
 	done(m, live);
 }
 
+/* A pipe with these bytes, compressed, in a record. */
+static void refuse_packed(const void *bytes, size_t n, const char *why)
+{
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct perfdata_buffer pipe = {0};
+	uint8_t packed[512];
+	const size_t size = ZSTD_compress(packed, sizeof(packed), bytes, n, 3);
+	struct ptah_live *live;
+
+	assert_false(ZSTD_isError(size));
+	perfdata_put(&pipe, PERFDATA_MAGIC, 8);
+	perfdata_put64(&pipe, PERFDATA_PIPE_SIZE);
+	perfdata_put32(&pipe, PERFDATA_COMPRESSED);
+	perfdata_put16(&pipe, 0);
+	perfdata_put16(&pipe, (uint16_t)(8 + size));
+	perfdata_put(&pipe, packed, size);
+	assert_int_equal(ptah_live_new(&config, &live), 0);
+	assert_int_equal(ptah_live_feed(live, pipe.bytes, pipe.size), PTAH_E_BAD_FILE);
+	assert_non_null(strstr(ptah_live_why(live), why));
+	ptah_live_free(live);
+	perfdata_buffer_free(&pipe);
+}
+
+static void what_makes_no_sense_compressed_is_refused(void **state)
+{
+	/* The sizes of two compressed records that are not compressed, of the older form and of
+	 * the newer, which says that there is more than there is. */
+	static const uint8_t plain[] = "PERFILE2\x10\0\0\0\0\0\0\0\x51\0\0\0\0\0\x10\0nothing";
+	static const uint8_t more[] =
+	    "PERFILE2\x10\0\0\0\0\0\0\0\x53\0\0\0\0\0\x10\0\1\0\0\0\0\0\0";
+	static const uint8_t small[8] = {PERFDATA_COMM, 0, 0, 0, 0, 0, 7};
+	uint8_t own[PERFDATA_AUXTRACE_HEADER] = {PERFDATA_AUXTRACE, 0, 0, 0, 0, 0, sizeof(own)};
+
+	(void)state;
+	refuse(plain, sizeof(plain), PTAH_E_BAD_FILE);
+	refuse(more, sizeof(more), PTAH_E_BAD_FILE);
+	refuse_packed(small, sizeof(small), "holds no records");
+	refuse_packed(own, sizeof(own), "71");
+	own[0] = PERFDATA_COMPRESSED;
+	refuse_packed(own, sizeof(own), "81");
+	own[0] = PERFDATA_FINISHED_ROUND;
+	refuse_packed(own, sizeof(own), "68");
+}
+
 /* The input ends inside a record: what came is decoded, and that there was more is an error. */
 static void an_input_that_ends_early(void **state)
 {
@@ -495,6 +540,7 @@ int main(void)
 	    cmocka_unit_test(what_waits_too_long_is_left_out),
 	    cmocka_unit_test(the_end_is_saved),
 	    cmocka_unit_test(what_is_no_recording_is_refused),
+	    cmocka_unit_test(what_makes_no_sense_compressed_is_refused),
 	    cmocka_unit_test(an_input_that_ends_early),
 	    cmocka_unit_test(memory_has_a_limit),
 	    cmocka_unit_test(wrong_arguments),
