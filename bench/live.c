@@ -38,6 +38,7 @@ struct live_case {
 	char **command;
 	enum ptah_recorder_kind recorder;
 	unsigned what, pairs;
+	bool times; /* MTC and CYC packets say when things ran */
 	uint64_t buffer, queue;
 };
 
@@ -129,6 +130,8 @@ static struct ptah_recorder *start(const struct live_case *c, const struct ptah_
 
 	config.backend.kind = c->recorder;
 	config.backend.clock = PTAH_CLOCK_HOST;
+	ptah_record_trace_default(&config.trace);
+	config.trace.mtc = config.trace.cyc = c->times;
 	config.output.sink = sink;
 	config.output.path = FILE_AT;
 	config.buffer.size = sink ? c->buffer : 0;
@@ -255,9 +258,11 @@ int bench_live(int argc, char **argv)
 	FILE *f = out >= 0 ? fdopen(out, "w") : NULL;
 	int option;
 
-	while ((option = getopt(argc, argv, "+cn:b:q:")) != -1) {
+	while ((option = getopt(argc, argv, "+ctn:b:q:")) != -1) {
 		if (option == 'c')
 			c.what = PTAH_LIVE_CALLS;
+		else if (option == 't')
+			c.times = true;
 		else if (option == 'n')
 			c.pairs = bench_parse_pairs(optarg);
 		else if (option == 'b')
