@@ -1,13 +1,16 @@
 # The functions that define a test. A test belongs to the layer that its folder is named for.
 
-# The environment variables that every test gets.
+# The environment variables that every test gets. CC compiles the programs that tests record, PTAH_CC
+# what is linked with the library.
+set(PTAH_TEST_CC "${CMAKE_C_COMPILER}" CACHE STRING "The compiler of the programs that tests record")
 set(ptah_test_environment
   "PTAH=${CMAKE_BINARY_DIR}/bin/ptah"
   "PTAH_SOURCE=${CMAKE_SOURCE_DIR}"
   "PTAH_BUILD=${CMAKE_BINARY_DIR}"
   "PTAH_SHARED=${PTAH_SHARED}"
   "PTAH_SANITIZE=${PTAH_SANITIZE}"
-  "CC=${CMAKE_C_COMPILER}")
+  "CC=${PTAH_TEST_CC}"
+  "PTAH_CC=${CMAKE_C_COMPILER}")
 if(TARGET libipt)
   list(APPEND ptah_test_environment "LIBIPT=${LIBIPT_LIBRARY}")
 endif()
@@ -15,7 +18,7 @@ endif()
 # Everything that the preset "tsan" needs: the tests with threads, and the programs they run.
 add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 
-# What scripts/check builds with sanitizers and with clang: all tests but those of the fuzzers' seeds,
+# What scripts/check builds with sanitizers: all tests but those of the fuzzers' seeds,
 # and what tests run. Benchmarks, examples and fuzzers with gcc's driver are built for the release.
 add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah-system ptah-engine
   ptah-model ptah-libipt ptah-drpttracer ptah-bare ptah-port-null fuzz-seeds)

@@ -12,8 +12,9 @@ static void use_chunk(struct ptah_event_decoder *d, size_t from)
 	uint64_t offset = event_offset(d, d->pos);
 
 	d->in_carry = false;
-	d->pos = d->chunk + from;
-	d->end = d->chunk + d->chunk_size;
+	/* Without a chunk both are NULL, to which C does not even allow adding 0. */
+	d->pos = d->chunk ? d->chunk + from : NULL;
+	d->end = d->chunk ? d->chunk + d->chunk_size : NULL;
 	d->end_offset = offset + (d->chunk_size - from);
 }
 

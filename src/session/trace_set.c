@@ -230,7 +230,8 @@ static int add_stream_entry(struct ptah_session *s, const struct ptah_trace_stre
 	stream->info.lost += entry->lost;
 	if (entry->pid >= 0 && entry->tid >= 0 && !session_thread_of(s, entry->pid, entry->tid))
 		return PTAH_E_NOMEM;
-	return session_add_pieces(stream, file->bytes + piece.from, piece.to - piece.from,
+	return session_add_pieces(stream, file->bytes ? file->bytes + piece.from : NULL,
+				  piece.to - piece.from,
 				  !stream->count    ? JOINT_NONE
 				  : entry->gap	    ? JOINT_GAP
 				  : entry->separate ? JOINT_SEPARATE

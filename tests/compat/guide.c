@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	struct ptah_session *session;
 	struct ptah_stream_info info;
 	struct ptah_message why;
-	struct ptah_image *new;
+	struct ptah_image *new = NULL;
 	struct pt_image *old = pt_image_alloc("guide");
 	uint8_t *bytes, *end;
 	size_t size;

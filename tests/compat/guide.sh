@@ -11,7 +11,7 @@ sanitize=${PTAH_SANITIZE:+-fsanitize=$PTAH_SANITIZE}
 
 run() { # OPTION...
 	# shellcheck disable=SC2086
-	"$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror $sanitize -I. -o guide \
+	"$PTAH_CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror $sanitize -I. -o guide \
 		"$PTAH_SOURCE/tests/compat/guide.c" -I"$PTAH_SOURCE/include" "$@" \
 		-L"$PTAH_BUILD/lib" -lptah
 }

@@ -589,12 +589,19 @@ static void later_packets(void **state)
 	uint8_t bytes[64];
 
 	(void)state;
-	packets[0].payload.cfe = (struct pt_packet_cfe){.type = pt_cfe_intr, .vector = 14, .ip = 1};
-	packets[1].payload.evd = (struct pt_packet_evd){.type = pt_evd_cr2, .payload = UINT64_MAX};
-	packets[2].payload.trig = (struct pt_packet_trig){.trbv = 3, .ip = 1, .mult = 1};
-	packets[3].payload.trig = (struct pt_packet_trig){.trbv = 1, .icntv = 1, .icnt = 0x1234};
+	packets[0].payload.cfe.type = pt_cfe_intr;
+	packets[0].payload.cfe.vector = 14;
+	packets[0].payload.cfe.ip = 1;
+	packets[1].payload.evd.type = pt_evd_cr2;
+	packets[1].payload.evd.payload = UINT64_MAX;
+	/* A struct that is assigned as a whole may bring other padding than zeros. */
+	packets[2].payload.trig.trbv = 3;
+	packets[2].payload.trig.ip = packets[2].payload.trig.mult = 1;
+	packets[3].payload.trig.trbv = packets[3].payload.trig.icntv = 1;
+	packets[3].payload.trig.icnt = 0x1234;
 	packets[4].payload.mode.bits.exec.iflag = 1;
-	packets[5].payload.pwre = (struct pt_packet_pwre){.state = 1, .sub_state = 2, .hw = 1};
+	packets[5].payload.pwre.state = packets[5].payload.pwre.hw = 1;
+	packets[5].payload.pwre.sub_state = 2;
 	config.begin = bytes;
 	config.end = bytes + sizeof(bytes);
 	encoder = ours.pt_alloc_encoder(&config);
@@ -602,7 +609,7 @@ static void later_packets(void **state)
 	assert_true(encoder && decoder);
 	assert_int_equal(ours.pt_pkt_sync_set(decoder, 0), 0);
 	for (size_t i = 0; i < n; i++) {
-		struct pt_packet read;
+		struct pt_packet read = {.type = ppt_invalid};
 		int size = ours.pt_enc_next(encoder, &packets[i]);
 
 		assert_true(size > 0);

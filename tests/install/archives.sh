@@ -41,11 +41,11 @@ int main(void)
 }
 END
 # shellcheck disable=SC2046,SC2086
-"$CC" -std=c11 -Wall -Wextra -Werror $sanitize -I"$PTAH_SOURCE/examples" -o engine engine.c \
+"$PTAH_CC" -std=c11 -Wall -Wextra -Werror $sanitize -I"$PTAH_SOURCE/examples" -o engine engine.c \
 	$(pkg-config --cflags --libs ptah-engine ptah-model)
 ./engine
 
 # shellcheck disable=SC2046
-"$CC" -std=c11 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-stack-protector -static \
+"$PTAH_CC" -std=c11 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-stack-protector -static \
 	-nostdlib -Wl,-e,ptah_start -o null "$PTAH_SOURCE"/port/null/*.c \
 	$(pkg-config --cflags --libs ptah-engine)

@@ -52,7 +52,7 @@ case $folder in
 *) echo "libdrpttracer.so is in $folder"; exit 1 ;;
 esac
 for source in client.c client.cc; do
-	compiler=$CC
+	compiler=$PTAH_CC
 	[ "$source" = client.c ] || compiler=$(command -v c++) || continue
 	standards="c++11 c++17"
 	[ "$source" != client.c ] || standards="c99 c11"

@@ -12,7 +12,7 @@ for source in "$PTAH_SOURCE"/examples/*.c; do
 	# pkg-config's paths begin at the .pc file: the compiler finds nothing of
 	# the source tree.
 	# shellcheck disable=SC2046,SC2086
-	"$CC" -std=c11 -Wall -Wextra -Werror $sanitize -o "$name" "$source" \
+	"$PTAH_CC" -std=c11 -Wall -Wextra -Werror $sanitize -o "$name" "$source" \
 		$(pkg-config --cflags --libs ptah)
 done
 

@@ -37,7 +37,7 @@ END
 cp packets.c packets.cc
 libipt=$(dirname "$(find "$PWD/root" -name libipt.so.2)")
 for source in packets.c packets.cc; do
-	compiler=$CC
+	compiler=$PTAH_CC
 	[ "$source" = packets.c ] || compiler=$(command -v c++) || continue
 	standards="c++11 c++17"
 	[ "$source" != packets.c ] || standards="c99 c11"

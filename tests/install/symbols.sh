@@ -40,7 +40,7 @@ int main(void)
 }
 END
 # shellcheck disable=SC2046,SC2086
-"$CC" $sanitize -o version version.c $(pkg-config --cflags --libs ptah)
+"$PTAH_CC" $sanitize -o version version.c $(pkg-config --cflags --libs ptah)
 ./version
 nm -D --undefined-only --with-symbol-versions version | grep -q " U ptah_version@$version\$" ||
 	{ nm -D --with-symbol-versions version; exit 1; }

@@ -76,7 +76,7 @@ static void test_take(void **state)
 
 		assert_non_null(at);
 		assert_int_equal((uintptr_t)at % 16, 0);
-		assert_true(at >= last + 24 || at + 24 <= last || !last);
+		assert_true(!last || at >= last + 24 || at + 24 <= last);
 		for (unsigned k = 0; k < 24; k++)
 			assert_int_equal(at[k], 0);
 		memset(at, 0xff, 24);

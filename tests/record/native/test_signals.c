@@ -195,6 +195,12 @@ static void note_state(void)
 	program_note((int64_t)action.mask);
 }
 
+/* memcpy() with AddressSanitizer looks whether it is one object, which a signal's stack is not. */
+static void copy_frame(void *to, const void *from, uint64_t n)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
 /* Keeps the frame and all above it, and changes what the handler's return brings back. */
 __attribute__((used)) void frame_take(struct signal_frame *frame)
 {
@@ -206,7 +212,7 @@ __attribute__((used)) void frame_take(struct signal_frame *frame)
 
 	program_seen->frame_at = at;
 	program_seen->frame_bytes = end - at;
-	memcpy(program_seen->frame, frame, end - at);
+	copy_frame(program_seen->frame, frame, end - at);
 	note_state();
 	frame->context.machine.rip = (uintptr_t)frame_after;
 	frame->context.machine.r12 = NEW_R12;
