@@ -16,6 +16,9 @@
 #define SLICE (UINT64_C(128) << 10)
 #define STEP  (UINT64_C(1) << 20)
 
+/* Decoders of so many threads that have ended exist at once: each takes megabytes. */
+#define ENDED_MOST 8
+
 /* For so many rounds the beginning of a program is waited for that a thread executes. */
 #define EXEC_ROUNDS 1000
 
@@ -326,39 +329,68 @@ static void end_before(struct ptah_live *live, size_t stream)
 			end_soon(live->streams[i]);
 }
 
+/* How many threads have ended that are being decoded. */
+static size_t count_ended(const struct ptah_live *live)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < live->count; i++)
+		n += live->streams[i]->opened && live->streams[i]->ended &&
+		     live->streams[i]->decoded < live->session->streams[i].info.bytes;
+	return n;
+}
+
+/* Who it is whose first trace has come. */
+static int name_stream(struct ptah_live *live, struct live_stream *ls)
+{
+	const struct stream *stream = &live->session->streams[ls->index];
+	struct ptah_message why = {""};
+	int status = grow_begin(live->session, &why);
+
+	if (status >= 0 && stream->info.cpu >= 0 && !live->session->has_clock)
+		status = perfdata_message(
+		    &why, PTAH_E_FOREIGN,
+		    "the trace of processors is not followed in a recording without times: "
+		    "record with a buffer for each thread (--per-thread)");
+	if (status < 0)
+		return live_fail(live, status, "%s",
+				 why.text[0] ? why.text : ptah_strerror(status));
+	if (!ls->named) {
+		grow_name(live->session, ls->index);
+		end_before(live, ls->index);
+	}
+	ls->named = true;
+	if (ls->retired) {
+		ls->ended = false;
+		ls->closed_at = 0;
+	}
+	return 0;
+}
+
+/* Streams whose threads have ended may wait for others of that kind. 1: some do. */
 static int open_streams(struct ptah_live *live)
 {
-	struct ptah_message why = {""};
-	int status = 0;
+	size_t ended = count_ended(live);
+	int status = 0, waits = 0;
 
 	for (size_t i = 0; i < live->count && status >= 0; i++) {
 		struct live_stream *ls = live->streams[i];
-		struct stream *stream = &live->session->streams[i];
 
-		if (ls->opened || !stream->count)
+		if (ls->opened || !live->session->streams[i].count)
 			continue;
-		status = grow_begin(live->session, &why);
-		if (status >= 0 && stream->info.cpu >= 0 && !live->session->has_clock)
-			status = perfdata_message(
-			    &why, PTAH_E_FOREIGN,
-			    "the trace of processors is not followed in a recording without times: "
-			    "record with a buffer for each thread (--per-thread)");
-		if (status < 0)
-			break;
-		if (!ls->named) {
-			grow_name(live->session, i);
-			end_before(live, i);
+		if (!ls->named || ls->retired)
+			status = name_stream(live, ls);
+		if (status >= 0 && ls->ended && ended == ENDED_MOST) {
+			waits = 1;
+			continue;
 		}
-		ls->named = true;
-		if (ls->retired) {
-			ls->ended = false;
-			ls->closed_at = 0;
-		}
-		status = live_open(ls);
+		if (status >= 0)
+			status = live_open(ls);
+		ended += ls->ended;
 	}
-	return status < 0
-		   ? live_fail(live, status, "%s", why.text[0] ? why.text : ptah_strerror(status))
-		   : 0;
+	if (status < 0)
+		return live_fail(live, status, "%s", ptah_strerror(status));
+	return waits;
 }
 
 /* Everything that was queued up to the last mark goes into the session. */
@@ -386,8 +418,6 @@ static int take_queue(struct ptah_live *live)
 		if (live->streams[i]->opened)
 			live_refresh(live->streams[i], 0, 0);
 	}
-	if (status >= 0)
-		status = open_streams(live);
 	if (status >= 0)
 		status = grow_place_limits(live->session);
 	live_list_free(&b.used);
@@ -718,7 +748,7 @@ static int force_some(struct ptah_live *live)
 
 int live_step(struct ptah_live *live)
 {
-	int status;
+	int status, waits = 0;
 
 	pthread_mutex_lock(&live->lock);
 	status = live->status;
@@ -726,10 +756,12 @@ int live_step(struct ptah_live *live)
 	if (status >= 0)
 		status = take_queue(live);
 	if (status >= 0)
+		status = waits = open_streams(live);
+	if (status >= 0)
 		status = decode_some(live);
 	if (!status && live->per_cpu)
 		status = force_some(live);
-	return status;
+	return status < 0 ? status : status || waits;
 }
 
 static void end_stream(void *context, size_t i)
