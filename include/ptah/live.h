@@ -344,7 +344,11 @@ PTAH_API int ptah_live_counts(struct ptah_live *live,
 
 /* A function and what ran in it, in all threads of an address space. Sums since the beginning. */
 struct ptah_live_function {
-	int32_t space;	       /* of its process, for ptah_functions_name() */
+	/*
+	 * Of its process, for ptah_functions_name(). When many processes have ended, a function of
+	 * a file has one row for all others, in one of them.
+	 */
+	int32_t space;
 	uint32_t flags;	       /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL, RESTORER */
 	uint64_t function;     /* the address where it begins; 0: what ran in no known function */
 	uint64_t calls;	       /* that began; those that were running before do not count */

@@ -3,8 +3,9 @@
  * What the files of a live session share: queue.c takes pieces and holds them until their round
  * may be decoded, feed.c takes a pipe apart into pieces, unpack.c unpacks compressed
  * records, steps.c applies records and decodes, follow.c decodes one stream, processors.c follows
- * calls through those of processors, tally.c keeps figures of functions, crew.c has the threads,
- * live.c the calls of <ptah/live.h>, file.c writes pieces to a file.
+ * calls through those of processors, tally.c keeps figures of functions, fold.c those of many
+ * processes that have ended, crew.c has the threads, live.c the calls of <ptah/live.h>, file.c
+ * writes pieces to a file.
  */
 #ifndef PTAH_LIVE_LIVE_H
 #define PTAH_LIVE_LIVE_H
@@ -105,6 +106,13 @@ struct live_stream {
 	int status;
 };
 
+/* fold.c: where functions of processes that have ended have their rows. */
+struct live_fold {
+	struct live_place *places;
+	size_t count, capacity;
+	size_t processes; /* that have ended, and have or had rows */
+};
+
 /* What a stream's trace is left out for, and since when: used by the thread that takes pieces. */
 struct live_drop {
 	uint32_t stream;
@@ -171,6 +179,7 @@ struct ptah_live {
 	pthread_mutex_t callback;     /* one at a time */
 	pthread_mutex_t threads_lock; /* of `threads` */
 	struct call_threads threads;
+	struct live_fold fold;
 	/* Of those that run on processors: by the number in `threads`. */
 	struct live_runner **runners;
 	size_t runner_count, runner_capacity;
@@ -247,6 +256,13 @@ int live_execute(struct live_stream *stream, struct live_runner *runner, uint64_
 int live_reach(struct live_stream *stream, struct live_runner *runner);
 /* Ends the thread's open calls, and frees its machine. */
 int live_end_thread(struct live_stream *stream, struct live_runner *runner);
+
+/*
+ * fold.c: the stream is retired, and was the last one of its process: its rows are added to those
+ * of processes that have ended before, if there are many.
+ */
+int live_fold(struct live_stream *stream);
+void live_fold_free(struct live_fold *fold);
 
 /* processors.c: calls of threads that move between processors */
 int live_source_new(struct live_source **source);

@@ -680,6 +680,8 @@ static int retire(struct ptah_live *live)
 
 			ls->keeps = !heir;
 			status = live_retire(ls, heir);
+			if (status >= 0 && !heir)
+				status = live_fold(ls);
 		}
 	}
 	return status;
@@ -826,6 +828,7 @@ int live_end(struct ptah_live *live)
 void live_forget(struct ptah_live *live)
 {
 	live_free_runners(live);
+	live_fold_free(&live->fold);
 	call_threads_fini(&live->threads);
 	for (size_t i = 0; i < live->count; i++)
 		live_close(live->streams[i]);

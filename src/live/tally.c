@@ -172,9 +172,9 @@ void live_tally_begin_again(struct live_tally *t)
 	t->depth = 0;
 }
 
-static int merge_row(struct live_tally *into, const struct tally_row *from)
+int live_tally_merge_row(struct live_tally *into, const struct tally_row *from, uint64_t function)
 {
-	const size_t i = row_of(into, from->space, from->function);
+	const size_t i = row_of(into, from->space, function);
 	struct tally_row *to;
 
 	if (i == SIZE_MAX)
@@ -199,6 +199,6 @@ int live_tally_merge(struct live_tally *into, const struct live_tally *from)
 	int status = 0;
 
 	for (size_t i = 0; i < from->count && status >= 0; i++)
-		status = merge_row(into, &from->rows[i]);
+		status = live_tally_merge_row(into, &from->rows[i], from->rows[i].function);
 	return status;
 }

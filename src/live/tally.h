@@ -42,6 +42,8 @@ int live_tally_reach(struct live_tally *tally, uint64_t instructions);
 void live_tally_begin_again(struct live_tally *tally);
 /* Adds all of `from`, whose calls have ended. */
 int live_tally_merge(struct live_tally *into, const struct live_tally *from);
+/* Adds a row of another thread, whose calls have ended, to that of `function`. */
+int live_tally_merge_row(struct live_tally *into, const struct tally_row *from, uint64_t function);
 /* NULL: the function did not run. */
 struct tally_row *live_tally_find(const struct live_tally *tally, uint16_t space,
 				  uint64_t function);

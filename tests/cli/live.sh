@@ -107,6 +107,12 @@ for recorder in $recorders; do
 	cmp live.counts file.counts || fail "--save: other counts than those of the recording"
 done
 
+# Of many processes that have ended, a function of a file has one row for all.
+echo 'i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i + 1)); done' >many.sh
+expect 0 "$PTAH" live --truth --recorder="$recorder" --format=json --limit=0 -o many.data -- sh many.sh
+final "d['processes'] == 41 and d['threads'] >= 41"
+as_recorded many.data
+
 # Text and TSV. The table at the end is that of ptah report.
 expect 0 "$PTAH" live -q --every=10ms --limit=2 --command-output=said -- sh -c 'echo hello; ./program'
 equal "the command's output" "$(cat said)" hello

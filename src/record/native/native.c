@@ -104,6 +104,7 @@ struct recording {
 	uint32_t event;	   /* native_header.message_event, before what was taken last */
 	bool refused;	   /* r->refusal says why */
 	bool committed;	   /* too late to be refused */
+	bool has_vdso;	   /* the recording has its code */
 	bool damage_noted; /* a note says that the shared memory was damaged */
 };
 
@@ -126,8 +127,10 @@ static void write_vdso(struct recording *r, const struct code_map *map)
 	void *own = (void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
 	unsigned char pages[64];
 
-	if (own && size <= sizeof(pages) * NATIVE_PAGE && !mincore(own, size, pages))
-		wrote(r, perfdata_add_vdso(writer_of(r), own, size));
+	if (r->has_vdso || !own || size > sizeof(pages) * NATIVE_PAGE || mincore(own, size, pages))
+		return;
+	wrote(r, perfdata_add_vdso(writer_of(r), own, size));
+	r->has_vdso = true; /* all processes have the same */
 }
 
 static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
