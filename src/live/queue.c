@@ -6,6 +6,7 @@
 #include "live/live.h"
 
 #include "base/bits.h"
+#include "base/monotonic.h"
 #include "perfdata/format.h"
 
 #include <ptah/packet.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /*
  * A recorder that marks no rounds, or no more of them: after so many times the queue, a round is
@@ -26,10 +26,7 @@
 
 uint64_t live_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 void live_list_init(struct live_list *list)

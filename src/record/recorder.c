@@ -3,6 +3,7 @@
 #include "record/jit_copies.h"
 
 #include "base/compiler.h"
+#include "base/monotonic.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #define POLL_MS	 100
 #define FLUSH_MS 100
@@ -87,12 +87,9 @@ bool recorder_is_full(const struct ptah_recorder *r)
 
 void recorder_flush(struct ptah_recorder *r)
 {
-	struct timespec t;
-	int64_t now;
+	const int64_t now = monotonic_ms();
 
 	recorder_wrote(r, perfdata_end_round(r->writer));
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 	if (now - r->flushed < FLUSH_MS)
 		return;
 	recorder_wrote(r, perfdata_writer_flush(r->writer));

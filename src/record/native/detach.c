@@ -9,6 +9,7 @@
  */
 #include "record/native/attach.h"
 
+#include "base/monotonic.h"
 #include "record/native/threads.h"
 
 #include <errno.h>
@@ -17,7 +18,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #ifdef __x86_64__
 
@@ -32,14 +32,6 @@ struct leaving {
 	struct detach *d;
 	bool ours; /* no thread leaves by itself */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static bool read_from(pid_t pid, void *to, uint64_t from, size_t n)
 {
@@ -216,7 +208,7 @@ static void interrupt_all(const struct leaving *l)
 /* Until no thread runs any more. */
 static void lead_out(struct leaving *l)
 {
-	const int64_t begin = now_ns();
+	const int64_t begin = monotonic_ns();
 	int64_t last = begin;
 	unsigned running = 0, looks = 0;
 
@@ -225,7 +217,7 @@ static void lead_out(struct leaving *l)
 			send_on(l, &l->threads.list[i]);
 	for (;;) {
 		const bool any = look(l, &running);
-		const int64_t now = now_ns();
+		const int64_t now = monotonic_ns();
 
 		if (!running || now - begin > END_NS)
 			break;

@@ -4,6 +4,7 @@
  * the shared memory, and finishes each thread's trace, whichever way its process ends.
  */
 #include "record/native/attach.h"
+#include "base/monotonic.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
 #include "record/native/keep.h"
@@ -880,18 +881,10 @@ static void wait_for_programs(struct recording *r, int timeout_ms)
 	r->event = __atomic_load_n(&header->message_event, __ATOMIC_ACQUIRE);
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Takes what threads have written that do not fill a chunk for long. */
 static void take_early(struct recording *r)
 {
-	const int64_t now = now_ns();
+	const int64_t now = monotonic_ns();
 
 	if (now - r->looked < LOOK_NS)
 		return;
@@ -1071,7 +1064,7 @@ static bool has_ended(struct recording *r)
 static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	const int64_t end = now_ns() + timeout_ms * INT64_C(1000000);
+	const int64_t end = monotonic_ns() + timeout_ms * INT64_C(1000000);
 
 	do {
 		if (is_attached(r) && all_over(r))
@@ -1089,7 +1082,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 		}
 		if (recorder_is_full(recorder))
 			return 1; /* ptah_recorder_poll() ends the recording */
-	} while (now_ns() < end);
+	} while (monotonic_ns() < end);
 	return 1;
 }
 

@@ -8,23 +8,15 @@
  */
 #include "record/perf_event/hardware.h"
 
+#include "base/monotonic.h"
 #include "record/perf_event/proc.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* Room in the file for the events of processors that come back: each time is a new event. */
 #define COMEBACKS 256
 /* So often a processor may refuse its event as not online, although the list has it. */
 #define ATTEMPTS 20
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static bool contains(const int32_t *cpus, size_t n, int32_t cpu)
 {
@@ -190,7 +182,7 @@ static void note_new(struct hardware *h, const int32_t *online, size_t n)
 
 void hardware_follow_cpus(struct hardware *h)
 {
-	const int64_t now = now_ms();
+	const int64_t now = monotonic_ms();
 	int32_t *online;
 	size_t n;
 

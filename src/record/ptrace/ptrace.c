@@ -4,6 +4,7 @@
  * programs, and writes what it sends.
  */
 #include "base/compiler.h"
+#include "base/monotonic.h"
 #include "perfdata/message.h"
 #include "record/command.h"
 #include "record/simulated/simulated.h"
@@ -20,7 +21,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 struct recording {
@@ -322,14 +322,6 @@ static int start(struct ptah_recorder *recorder)
 
 /* Polling */
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void look_at_command(struct recording *r, int options)
 {
 	pid_t pid = r->command;
@@ -344,7 +336,7 @@ static void look_at_command(struct recording *r, int options)
 static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	const int64_t end = now_ms() + timeout_ms;
+	const int64_t end = monotonic_ms() + timeout_ms;
 	int64_t left = timeout_ms;
 
 	do {
@@ -353,7 +345,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 		if (!r->ended && poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
 			take_message(r);
 		recorder_flush(recorder);
-		left = end - now_ms();
+		left = end - monotonic_ms();
 	} while (left > 0 && !r->ended && recorder->error >= 0 && !recorder_is_full(recorder));
 	if (!r->ended && recorder->error >= 0)
 		return 1;

@@ -5,6 +5,8 @@
  */
 #include "record/ptrace/tracer.h"
 
+#include "base/monotonic.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -107,12 +109,7 @@ static void send_done(struct tracer *r, unsigned type)
 
 uint64_t tracer_time(const struct tracer *r)
 {
-	struct timespec now;
-
-	if (r->config->backend.clock != PTAH_CLOCK_HOST)
-		return r->clock;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return r->config->backend.clock == PTAH_CLOCK_HOST ? (uint64_t)monotonic_ns() : r->clock;
 }
 
 uint64_t tracer_change_time(struct tracer *r)
@@ -482,13 +479,11 @@ static bool all_gone(const struct tracer *r)
 /* Where somebody decodes it meanwhile: sends what fills no region of a buffer yet. */
 static void send_early(struct tracer *r)
 {
-	struct timespec t;
 	int64_t now;
 
 	if (!r->setup->live)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	now = monotonic_ns();
 	if (now - r->sent < EARLY_NS)
 		return;
 	r->sent = now;

@@ -5,6 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
+#include "base/monotonic.h"
 #include "record/plugin_path.h"
 #include "record/qemu/launch.h"
 #include "record/simulated/simulated.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define POLL_MS	    2
@@ -53,17 +53,9 @@ static void count_progress(struct recording *r)
 	r->r->status.instructions = n;
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static void take_early(struct recording *r)
 {
-	const int64_t now = now_ns();
+	const int64_t now = monotonic_ns();
 
 	if (now - r->looked < LOOK_NS)
 		return;
@@ -238,7 +230,7 @@ static int give_up(struct recording *r)
 static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	const int64_t end = now_ns() + timeout_ms * INT64_C(1000000);
+	const int64_t end = monotonic_ns() + timeout_ms * INT64_C(1000000);
 
 	do {
 		pid_t pid = waitpid(r->pid, &recorder->status.wait_status, WNOHANG);
@@ -253,7 +245,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 			return give_up(r);
 		if (recorder_is_full(recorder))
 			return 1; /* ptah_recorder_poll() ends the recording */
-	} while (now_ns() < end);
+	} while (monotonic_ns() < end);
 	return 1;
 }
 

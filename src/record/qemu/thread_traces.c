@@ -5,6 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
+#include "base/monotonic.h"
 #include "base/path_hash.h"
 #include "record/simulated/simulated.h"
 
@@ -204,12 +205,9 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 /* The thread's time at its end, computed as by plugin_clock(). */
 static uint64_t end_time(const struct recording *r, const struct shared_state *s)
 {
-	struct timespec now;
-
 	if (!(r->constants->flags & SHARED_CLOCK_HOST))
 		return s->instructions + s->lift;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 /*

@@ -5,6 +5,7 @@
  * through a socket (record/system/channel.h), and writes both into the recording.
  */
 #include "perfdata/format.h"
+#include "base/monotonic.h"
 #include "record/recorder.h"
 #include "record/system/channel.h"
 #include "record/vm/guest_symbols.h"
@@ -22,7 +23,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DEFAULT_PSB_PERIOD 3 /* 16 KiB */
@@ -254,14 +254,6 @@ static void order(struct recording *r, enum channel_order what)
 		r->closed = true;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* The machine */
 
 static int start(struct ptah_recorder *recorder)
@@ -346,9 +338,9 @@ static int poll_machine(struct ptah_recorder *recorder, int timeout_ms)
 /* Waits until every processor has answered an order; those that sleep do not. */
 static int await_answers(struct recording *r, int most_ms)
 {
-	const int64_t until = now_ms() + most_ms;
+	const int64_t until = monotonic_ms() + most_ms;
 
-	while (r->paused < r->started && !r->closed && r->r->error >= 0 && now_ms() < until)
+	while (r->paused < r->started && !r->closed && r->r->error >= 0 && monotonic_ms() < until)
 		wait_and_take(r, 10);
 	return r->r->error;
 }
@@ -371,13 +363,14 @@ static int no_snapshot(struct ptah_recorder *recorder)
 static int stop(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
-	const int64_t until = now_ms() + END_MS;
+	const int64_t until = monotonic_ms() + END_MS;
 	unsigned truths = 0;
 
 	if (!r->pid)
 		return recorder->error;
 	order(r, ORDER_END);
-	while (truths < r->started && !r->closed && recorder->error >= 0 && now_ms() < until) {
+	while (truths < r->started && !r->closed && recorder->error >= 0 &&
+	       monotonic_ms() < until) {
 		wait_and_take(r, 10);
 		truths = 0;
 		for (unsigned i = 0; i < CPU_MAX; i++)
