@@ -419,7 +419,7 @@ static int follow_recording(struct following *f, char **argv)
 
 	if (status == EXIT_OK) {
 		/* Unless whatever runs is recorded: the lag is smaller with a buffer for each. */
-		config.target.per_thread = !o->target.all_cpus && !o->target.cpus;
+		config.target.per_thread = !o->target.all_cpus && !o->target.cpus && !o->vm;
 		choose_for_simulated(f, &config);
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
@@ -711,7 +711,8 @@ const struct command command_live = {
 	"ends with COMMAND's exit status, as with ptah record.",
     .options =
 	(const struct option_def *const[]){live_options, live_cover_options, record_event_options,
-					   record_target_options, live_input_options, names_options,
+					   record_machine_options, record_target_options,
+					   live_input_options, names_options,
 					   record_simulated_options, help_options, NULL},
     .operand = COMPLETE_COMMAND,
     .run = run,

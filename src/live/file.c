@@ -7,12 +7,17 @@
 #include "perfdata/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ptah_live_file {
 	FILE *file;
+	char *path;
+	bool created; /* there was no such file */
+	bool begun;   /* a piece has come: what was there before is gone */
 	struct ptah_record_sink sink;
 	int status;
 };
@@ -43,10 +48,24 @@ static int write_trace(struct ptah_live_file *f, const struct ptah_record_piece 
 	return write_bytes(f, zeros, padding);
 }
 
+static void begin(struct ptah_live_file *f)
+{
+	uint8_t header[PERFDATA_PIPE_SIZE];
+
+	f->begun = true;
+	if (ftruncate(fileno(f->file), 0) && errno != EINVAL) /* not of a pipe */
+		f->status = PTAH_E_SYSTEM;
+	memcpy(header, PERFDATA_MAGIC, 8);
+	store_le64(header + 8, PERFDATA_PIPE_SIZE);
+	write_bytes(f, header, sizeof(header));
+}
+
 static int take(void *context, const struct ptah_record_piece *p)
 {
 	struct ptah_live_file *f = context;
 
+	if (!f->begun)
+		begin(f);
 	if (p->kind == PTAH_RECORD_PIECE_TRACE)
 		return write_trace(f, p);
 	return p->kind == PTAH_RECORD_PIECE_RECORD ? write_bytes(f, p->bytes, p->size) : 0;
@@ -54,23 +73,33 @@ static int take(void *context, const struct ptah_record_piece *p)
 
 int ptah_live_file_new(const char *path, struct ptah_live_file **file, struct ptah_message *why)
 {
-	uint8_t header[PERFDATA_PIPE_SIZE];
 	struct ptah_live_file *f;
+	int fd;
 
 	if (!path || !file)
 		return PTAH_E_INVAL;
 	f = calloc(1, sizeof(*f));
-	if (!f)
+	if (f)
+		f->path = strdup(path);
+	if (!f || !f->path) {
+		ptah_live_file_free(f);
 		return PTAH_E_NOMEM;
-	f->file = fopen(path, "we");
+	}
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	f->created = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		f->file = fdopen(fd, "w");
 	if (!f->file) {
-		free(f);
-		return perfdata_system_message(why, errno, path, "create");
+		const int status = perfdata_system_message(why, errno, path, "create");
+
+		if (fd >= 0)
+			close(fd);
+		ptah_live_file_free(f);
+		return status;
 	}
 	f->sink = (struct ptah_record_sink){.take = take, .context = f};
-	memcpy(header, PERFDATA_MAGIC, 8);
-	store_le64(header + 8, PERFDATA_PIPE_SIZE);
-	write_bytes(f, header, sizeof(header));
 	*file = f;
 	return 0;
 }
@@ -87,12 +116,17 @@ int ptah_live_file_finish(struct ptah_live_file *f)
 	if (fclose(f->file) && f->status >= 0)
 		f->status = PTAH_E_SYSTEM;
 	f->file = NULL;
+	/* Nothing was recorded. */
+	if (f->created && !f->begun)
+		unlink(f->path);
 	return f->status;
 }
 
 void ptah_live_file_free(struct ptah_live_file *f)
 {
 	if (f && f->file)
-		fclose(f->file);
+		ptah_live_file_finish(f);
+	if (f)
+		free(f->path);
 	free(f);
 }

@@ -145,7 +145,8 @@ static int apply_records(struct ptah_live *live, struct batch *b)
 {
 	int status;
 
-	live->per_cpu = live->per_cpu || perfdata_per_cpu(live->session->file);
+	live->per_cpu =
+	    !live->session->is_guest && (live->per_cpu || perfdata_per_cpu(live->session->file));
 	status = live->waiting_count ? apply_known(live, b) : 0;
 	live->session->growth->known = live->known;
 	live->session->growth->rounds = live->rounds;
@@ -254,7 +255,9 @@ static bool is_of_processor(struct ptah_live *live, const struct live_entry *e)
 {
 	const size_t i = grow_stream(live->session, e->stream, e->tid, e->cpu);
 
-	return i != SESSION_NONE && live->session->streams[i].info.cpu >= 0;
+	/* A virtual machine's processors have changes of their own each, and no threads. */
+	return i != SESSION_NONE && live->session->streams[i].info.cpu >= 0 &&
+	       !live->session->is_guest;
 }
 
 /*
@@ -347,7 +350,8 @@ static int name_stream(struct ptah_live *live, struct live_stream *ls)
 	struct ptah_message why = {""};
 	int status = grow_begin(live->session, &why);
 
-	if (status >= 0 && stream->info.cpu >= 0 && !live->session->has_clock)
+	if (status >= 0 && stream->info.cpu >= 0 && !live->session->has_clock &&
+	    !live->session->is_guest)
 		status = perfdata_message(
 		    &why, PTAH_E_FOREIGN,
 		    "the trace of processors is not followed in a recording without times: "

@@ -33,7 +33,8 @@ static bool is_kept(const struct perfdata_record *r)
 	case PERFDATA_TEXT_POKE:
 		return true;
 	case PERFDATA_HEADER_EVENT_TYPE:
-		return r->tag == PERFDATA_PTAH_CODE || r->tag == PERFDATA_PTAH_VDSO;
+		return r->tag == PERFDATA_PTAH_CODE || r->tag == PERFDATA_PTAH_VDSO ||
+		       r->tag == PERFDATA_PTAH_PAGE;
 	default:
 		return false;
 	}

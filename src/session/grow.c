@@ -3,6 +3,7 @@
 #include "session/grow.h"
 
 #include "perfdata/message.h"
+#include "session/guest.h"
 #include "session/jit.h"
 #include "session/records.h"
 
@@ -164,9 +165,7 @@ static int take_ptah(struct ptah_session *s, const struct perfdata_record *r,
 	case PERFDATA_PTAH_PAGE:
 	case PERFDATA_PTAH_GUEST_MAP:
 	case PERFDATA_PTAH_SPACE:
-		return perfdata_message(why, PTAH_E_FOREIGN,
-					"the recording of a virtual machine is not followed while "
-					"it is made: decode it when it is complete");
+		return guest_grow(s, r, why);
 	default:
 		return 0;
 	}
@@ -352,6 +351,11 @@ void grow_name(struct ptah_session *s, size_t index)
 	    info->tid < 0 ? SESSION_NONE : table_get(&s->threads_by_tid, (uint32_t)info->tid);
 
 	stream->like = index;
+	if (s->is_guest && info->tid < 0) {
+		guest_begin_processor(s, info->cpu);
+		stream->process = guest_processor(s, info->cpu);
+		return;
+	}
 	if (info->cpu >= 0) {
 		stream->cpu = session_cpu_of(s, info->cpu);
 		if (stream->cpu != SESSION_NONE)

@@ -9,6 +9,8 @@
  */
 #include "session/guest.h"
 
+#include "perfdata/message.h"
+#include "session/grow.h"
 #include "session/records.h"
 #include "session/trace_set.h"
 
@@ -74,6 +76,53 @@ int guest_take(struct ptah_session *s, const struct perfdata_record *r)
 	return r->tag == PERFDATA_PTAH_PAGE ? take_page(s, r) : note_space(s, r->number);
 }
 
+/* Gives an address space the next number, if it has none. */
+static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *why)
+{
+	const struct ptah_space space = {cr3, PTAH_SPACE_ANY};
+	const size_t n = s->space_count;
+	struct program *programs;
+	struct ptah_space *spaces;
+
+	if (cr3 == PTAH_SPACE_ANY || session_number_space(s, &space) < -1)
+		return 0;
+	/* They are numbered together. */
+	if (s->program_count != n || n >= INT32_MAX - 2)
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"programs of Linux in the recording of a virtual machine");
+	programs = session_grow(s->programs, n, &s->program_capacity, sizeof(*programs));
+	if (!programs)
+		return PTAH_E_NOMEM;
+	s->programs = programs;
+	spaces = session_grow(s->spaces, n, &s->guest.space_capacity, sizeof(*spaces));
+	if (!spaces)
+		return PTAH_E_NOMEM;
+	s->spaces = spaces;
+	spaces[n] = space;
+	programs[n] = (struct program){.process = SESSION_NONE, .last = SESSION_NONE};
+	session_name_space(&space, programs[n].comm);
+	s->program_count = ++s->space_count;
+	return 0;
+}
+
+int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct ptah_message *why)
+{
+	int status;
+
+	s->is_guest = true;
+	if (r->tag == PERFDATA_PTAH_PAGE)
+		return take_page(s, r);
+	status = add_space(s, r->number, why);
+	return status < 0 ? status : 1;
+}
+
+int guest_begin_processor(struct ptah_session *s, int32_t cpu)
+{
+	if (cpu < 0 || cpu >= CPU_MAX)
+		return 0;
+	return session_process_of(s, pid_of(cpu)) ? 0 : PTAH_E_NOMEM;
+}
+
 int guest_number_spaces(struct ptah_session *s)
 {
 	int status;
@@ -102,7 +151,9 @@ static int apply_map(struct ptah_session *s, const struct perfdata_record *r, ui
 	change.path = s->guest.pages[page].path;
 	change.file_offset = s->guest.pages[page].file_offset;
 	p = session_process_of(s, pid_of(r->cpu));
-	return p ? session_append_change(p, &change) : PTAH_E_NOMEM;
+	if (!p)
+		return PTAH_E_NOMEM;
+	return s->growth ? grow_add_change(s, p, &change) : session_append_change(p, &change);
 }
 
 static void apply_name(struct ptah_session *s, const struct perfdata_record *r)
@@ -212,6 +263,11 @@ static int grow(struct guest_view *view)
 	free(view->entries);
 	*view = bigger;
 	return 0;
+}
+
+bool guest_view_has(const struct guest_view *view, const struct change *change)
+{
+	return slot_of(view, change->space, change->address)->bytes;
 }
 
 int guest_view_change(struct guest_view *view, struct ptah_image *image,

@@ -12,6 +12,13 @@
 int guest_take(struct ptah_session *s, const struct perfdata_record *r);
 /* Between the passes: gives each address space a number, and finds the files of pages. */
 int guest_number_spaces(struct ptah_session *s);
+/*
+ * In a session that grows: the same, one by one; address spaces are numbered in the order in which
+ * they come. 1: guest_apply() takes the record at its time.
+ */
+int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct ptah_message *why);
+/* Trace of a processor has come, perhaps before its first map. */
+int guest_begin_processor(struct ptah_session *s, int32_t cpu);
 /* Second pass: maps and names, in the order of time. */
 int guest_apply(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 /* Whose memory a processor's trace ran over; SESSION_NONE: nothing is known of the processor. */
@@ -30,6 +37,8 @@ struct guest_view;
 /* The reader of the image becomes the view, which must live as long as the image. */
 int guest_view_new(struct ptah_image *image, struct guest_view **view);
 void guest_view_free(struct guest_view *view);
+/* Whether there is a page at the change's place. */
+bool guest_view_has(const struct guest_view *view, const struct change *change);
 /* Makes a CHANGE_PAGE. */
 int guest_view_change(struct guest_view *view, struct ptah_image *image,
 		      const struct change *change);

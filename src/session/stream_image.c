@@ -247,6 +247,8 @@ static bool replaces(const struct ptah_stream *s, const struct change *change)
 	for (size_t i = s->next_later; i < s->later_count; i++)
 		if (touch(s->later[i], change))
 			return true;
+	if (change->type == CHANGE_PAGE)
+		return s->view && guest_view_has(s->view, change);
 	return s->space ? image_overlaps_in(s->image, change->address, change->size, s->space)
 			: image_overlaps(s->image, change->address, change->size);
 }

@@ -632,7 +632,7 @@ static bool is_named(const struct ptah_space *space)
 }
 
 /* A space gets a name that fits: its CR3, or its VMCS. */
-static void name_space(const struct ptah_space *space, char comm[16])
+void session_name_space(const struct ptah_space *space, char comm[16])
 {
 	const bool has_cr3 = space->cr3 != PTAH_SPACE_ANY;
 	char text[32];
@@ -661,7 +661,7 @@ int session_number_spaces(struct ptah_session *s, const struct ptah_space *space
 	s->program_capacity = s->space_count + 1;
 	for (size_t i = 0; i < s->space_count; i++) {
 		s->programs[i] = (struct program){.process = SESSION_NONE, .last = SESSION_NONE};
-		name_space(&s->spaces[i], s->programs[i].comm);
+		session_name_space(&s->spaces[i], s->programs[i].comm);
 	}
 	return 0;
 }
@@ -687,7 +687,11 @@ int32_t session_number_space(const struct ptah_session *s, const struct ptah_spa
 	const struct ptah_space keys[] = {
 	    *space, {space->cr3, PTAH_SPACE_ANY}, {PTAH_SPACE_ANY, space->vmcs}};
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+	/* A session that grows numbers them as they come. */
+	for (size_t i = 0; s->growth && i < s->space_count; i++)
+		if (!by_value(&s->spaces[i], &keys[1]))
+			return -2 - (int32_t)i;
+	for (size_t i = 0; !s->growth && i < ARRAY_SIZE(keys); i++) {
 		const struct ptah_space *found =
 		    bsearch(&keys[i], s->spaces, s->space_count, sizeof(*s->spaces), by_value);
 

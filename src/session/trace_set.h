@@ -40,6 +40,9 @@ int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *se
  */
 int session_number_spaces(struct ptah_session *s, const struct ptah_space *spaces, size_t n);
 
+/* "cr3:1000" */
+void session_name_space(const struct ptah_space *space, char comm[16]);
+
 /* The number of the named address space that code in `space` belongs to; -1: none. */
 int32_t session_number_space(const struct ptah_session *s, const struct ptah_space *space);
 

@@ -169,6 +169,13 @@ status=0
 equal "status of -i -" "$status" 0
 final "f('leaf')['calls'] == $passes"
 
+# A recording that does not begin leaves no file, and one that was there as it was.
+expect 1 "$PTAH" live -q -o none.data -- ./nothing
+[ ! -e none.data ] || fail "a file is left"
+echo kept >none.data
+expect 1 "$PTAH" live -q -o none.data -- ./nothing
+equal "the file that was there" "$(cat none.data)" kept
+
 # What is no recording, and what makes no sense.
 says() { # STATUS WORDS ARGUMENTS...
 	wanted=$1

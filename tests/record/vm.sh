@@ -74,6 +74,21 @@ machine
 exact
 [ "$(addresses | grep -c '^fffffff0$')" -eq 3 ] || fail "resets"
 
+# Live it is the same: from the recorder, and through a pipe, cut in different ways.
+status=0
+"$PTAH" live --vm -q --format=json -o live.data -- qemu-system-x86_64 -m 16 -display none \
+	-nodefaults -device isa-debug-exit,iobase=0xf4,iosize=4 -bios modes.bin >live.json || status=$?
+[ "$status" -eq 1 ] || fail "live: the machine's status is $status"
+"$PTAH" verify live.data >verify.txt || fail "live: $(cat verify.txt)"
+n=$(sed -n 's/^CPU 0: \([0-9]*\) instructions.*/\1/p' verify.txt)
+[ "$n" -ge 100 ] && tail -n 1 live.json | grep -q "\"total_instructions\": $n," ||
+	fail "live: $(tail -n 1 live.json)"
+for chunk in 0 7 1000; do
+	[ -x "$PTAH_BUILD/tests/follow" ] || break
+	"$PTAH_BUILD/tests/follow" -c $chunk -i live.data <live.data >follow.txt 2>&1 &&
+		grep -q " $n instructions, 0 errors" follow.txt || fail "live: $(cat follow.txt)"
+done
+
 # What the recorder cannot do, it refuses.
 refused()
 {
