@@ -23,6 +23,9 @@
 #define PAGE	UINT64_C(4096)
 #define CPU_MAX 65536
 
+/* Of a session that grows, which may have to look through all of them. */
+#define SPACES_MAX 65536
+
 _Static_assert(PAGE == PERFDATA_PAGE, "pages are those of the processor");
 
 /* No process of a recording has such a pid: the changes of a processor are kept under it. */
@@ -76,6 +79,24 @@ int guest_take(struct ptah_session *s, const struct perfdata_record *r)
 	return r->tag == PERFDATA_PTAH_PAGE ? take_page(s, r) : note_space(s, r->number);
 }
 
+static uint32_t key_of(uint64_t cr3)
+{
+	return (uint32_t)(cr3 * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* The table has the last space with a key; that it has none says that the space is new. */
+size_t guest_find_space(const struct ptah_session *s, uint64_t cr3)
+{
+	const size_t last = table_get(&s->guest.by_cr3, key_of(cr3));
+
+	if (last == SESSION_NONE || s->spaces[last].cr3 == cr3)
+		return last;
+	for (size_t i = 0; i < s->space_count; i++)
+		if (s->spaces[i].cr3 == cr3)
+			return i;
+	return SESSION_NONE;
+}
+
 /* Gives an address space the next number, if it has none. */
 static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *why)
 {
@@ -84,10 +105,15 @@ static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *
 	struct program *programs;
 	struct ptah_space *spaces;
 
-	if (cr3 == PTAH_SPACE_ANY || session_number_space(s, &space) < -1)
+	if (cr3 == PTAH_SPACE_ANY || guest_find_space(s, cr3) != SESSION_NONE)
 		return 0;
+	if (n == SPACES_MAX)
+		return perfdata_message(why, PTAH_E_LIMIT,
+					"more than %d address spaces: decode the recording when "
+					"it is complete",
+					SPACES_MAX);
 	/* They are numbered together. */
-	if (s->program_count != n || n >= INT32_MAX - 2)
+	if (s->program_count != n)
 		return perfdata_message(why, PTAH_E_BAD_FILE,
 					"programs of Linux in the recording of a virtual machine");
 	programs = session_grow(s->programs, n, &s->program_capacity, sizeof(*programs));
@@ -102,7 +128,7 @@ static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *
 	programs[n] = (struct program){.process = SESSION_NONE, .last = SESSION_NONE};
 	session_name_space(&space, programs[n].comm);
 	s->program_count = ++s->space_count;
-	return 0;
+	return table_set(&s->guest.by_cr3, key_of(cr3), n);
 }
 
 int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct ptah_message *why)
@@ -182,6 +208,7 @@ void guest_forget(struct ptah_session *s)
 	free(s->guest.pages);
 	free(s->guest.spaces);
 	table_free(&s->guest.pages_by_number);
+	table_free(&s->guest.by_cr3);
 }
 
 /* The view: a hash table of pages */

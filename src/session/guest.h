@@ -17,6 +17,8 @@ int guest_number_spaces(struct ptah_session *s);
  * they come. 1: guest_apply() takes the record at its time.
  */
 int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct ptah_message *why);
+/* Of a session that grows: the index of a space in `spaces`; SESSION_NONE: it is not there. */
+size_t guest_find_space(const struct ptah_session *s, uint64_t cr3);
 /* Trace of a processor has come, perhaps before its first map. */
 int guest_begin_processor(struct ptah_session *s, int32_t cpu);
 /* Second pass: maps and names, in the order of time. */

@@ -301,6 +301,7 @@ struct ptah_session {
 		size_t page_count, page_capacity;
 		struct table pages_by_number;
 		struct ptah_space *spaces; /* as the maps name them */
+		struct table by_cr3;	   /* of a session that grows: see guest_find_space() */
 		size_t space_count, space_capacity;
 	} guest;
 	/*

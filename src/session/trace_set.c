@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "image/pe.h"
 #include "perfdata/message.h"
+#include "session/guest.h"
 #include "session/records.h"
 
 #include <ptah/symbol.h>
@@ -687,11 +688,12 @@ int32_t session_number_space(const struct ptah_session *s, const struct ptah_spa
 	const struct ptah_space keys[] = {
 	    *space, {space->cr3, PTAH_SPACE_ANY}, {PTAH_SPACE_ANY, space->vmcs}};
 
-	/* A session that grows numbers them as they come. */
-	for (size_t i = 0; s->growth && i < s->space_count; i++)
-		if (!by_value(&s->spaces[i], &keys[1]))
-			return -2 - (int32_t)i;
-	for (size_t i = 0; !s->growth && i < ARRAY_SIZE(keys); i++) {
+	if (s->growth) { /* it numbers them as they come */
+		const size_t found = guest_find_space(s, space->cr3);
+
+		return found == SESSION_NONE ? -1 : -2 - (int32_t)found;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		const struct ptah_space *found =
 		    bsearch(&keys[i], s->spaces, s->space_count, sizeof(*s->spaces), by_value);
 
