@@ -135,6 +135,9 @@ int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct p
 {
 	int status;
 
+	if (!s->is_guest && s->growth->begun)
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"code of a virtual machine after trace of something else");
 	s->is_guest = true;
 	if (r->tag == PERFDATA_PTAH_PAGE)
 		return take_page(s, r);
