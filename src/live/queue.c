@@ -6,7 +6,6 @@
 #include "live/live.h"
 
 #include "base/bits.h"
-#include "base/monotonic.h"
 #include "perfdata/format.h"
 
 #include <ptah/packet.h>
@@ -15,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * A recorder that marks no rounds, or no more of them: after so many times the queue, a round is
@@ -26,7 +26,10 @@
 
 uint64_t live_now(void)
 {
-	return (uint64_t)monotonic_ns();
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 void live_list_init(struct live_list *list)

@@ -3,7 +3,7 @@
 #include "record/jit_copies.h"
 
 #include "base/compiler.h"
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
  */
 #include "record/native/attach.h"
 
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 #include "record/native/threads.h"
 
 #include <errno.h>

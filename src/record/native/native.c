@@ -4,7 +4,7 @@
  * the shared memory, and finishes each thread's trace, whichever way its process ends.
  */
 #include "record/native/attach.h"
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
 #include "record/native/keep.h"

@@ -4,7 +4,7 @@
  * programs, and writes what it sends.
  */
 #include "base/compiler.h"
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 #include "perfdata/message.h"
 #include "record/command.h"
 #include "record/simulated/simulated.h"

@@ -5,7 +5,7 @@
  */
 #include "record/ptrace/tracer.h"
 
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>

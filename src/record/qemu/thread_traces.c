@@ -5,7 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
-#include "base/monotonic.h"
+#include "record/monotonic.h"
 #include "base/path_hash.h"
 #include "record/simulated/simulated.h"
 
