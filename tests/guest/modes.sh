@@ -39,7 +39,8 @@ psb         - -e intel_pt/psb_period=0/u -- work threads 5
 psb-long    - -e intel_pt/psb_period=5/u -- work some
 32-bit      - -e intel_pt//u -- work32
 32-bit-k    - -e intel_pt//uk --kcore -- work32
-cyc-thresh  - -e intel_pt/cyc=1,cyc_thresh=4,mtc=0/u -- work some
+cyc-thresh  - -e intel_pt/cyc=1,cyc_thresh=4/u -- work some
+cyc-no-mtc  - -e intel_pt/cyc=1,cyc_thresh=4,mtc=0/u -- work some
 filter      - -e intel_pt//u --filter 'filter filtered @ /bin/work' -- work some
 stop        - -e intel_pt//u --filter 'filter main @ /bin/work , tracestop stopper @ /bin/work' -- work some
 END
@@ -63,9 +64,9 @@ guest_boot <script
 for name in $(sed -n 's/^p[a-z]*_record \([^ ]*\) .*/\1/p' script); do
 	case $name in
 	?-per-thread* | h-no-inherit) guest_judge "$name" threads ;;
-	# perf does not know that the program is mapped when it begins: it has the time of the PSB, or of
-	# an MTC that is up to 512 ticks old.
-	?-no-mtc | ?-mtc-period) guest_judge "$name" no-perf ;;
+	# perf does not know that the program is mapped when it begins: it has the time of the PSB, of an
+	# MTC that is up to 512 ticks old, or one that it estimates from cycles alone.
+	?-no-mtc | ?-mtc-period | ?-cyc-no-mtc) guest_judge "$name" no-perf ;;
 	*) guest_judge "$name" ;;
 	esac
 done
