@@ -794,24 +794,27 @@ static void make_pipe(struct buffer *b)
 }
 
 /* Part of a zstd frame (RFC 8878): a block that is not compressed. */
-static void put_piece(struct buffer *b, struct buffer *waiting, size_t n, bool first)
+static void put_piece(struct buffer *b, struct buffer *waiting, size_t n, bool first, uint32_t type)
 {
-	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x58};
+	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x58}, padding[7];
 	const uint8_t block[] = {(uint8_t)(n << 3), (uint8_t)(n >> 5), 0};
-	const uint32_t type = 81;
-	const uint16_t tail[] = {0, (uint16_t)(8 + (first ? sizeof(frame) : 0) + 3 + n)};
+	const uint64_t size = (first ? sizeof(frame) : 0) + sizeof(block) + n;
+	const bool padded = type == 83;
+	const uint16_t tail[] = {0, (uint16_t)(8 + size + (padded ? 8 + (-size & 7) : 0))};
 
 	put_bytes(b, &type, sizeof(type));
 	put_bytes(b, tail, sizeof(tail));
+	put_bytes(b, &size, padded ? sizeof(size) : 0);
 	put_bytes(b, frame, first ? sizeof(frame) : 0);
 	put_bytes(b, block, sizeof(block));
 	put_bytes(b, waiting->bytes, n);
+	put_bytes(b, padding, padded ? -size & 7 : 0);
 	memmove(waiting->bytes, waiting->bytes + n, waiting->size - n);
 	waiting->size -= n;
 }
 
 /* `perf record -z -o -`: the last bytes of a record are in the next part. */
-static void make_packed_pipe(struct buffer *b)
+static void put_packed_pipe(struct buffer *b, uint32_t type)
 {
 	struct buffer file = {.size = 0}, waiting = {.size = 0};
 	bool first = true;
@@ -828,13 +831,24 @@ static void make_packed_pipe(struct buffer *b)
 		if (kernel)
 			put_bytes(&waiting, record, size);
 		if (waiting.size) {
-			put_piece(b, &waiting, waiting.size - (kernel ? 5 : 0), first);
+			put_piece(b, &waiting, waiting.size - (kernel ? 5 : 0), first, type);
 			first = false;
 		}
 		if (!kernel)
 			put_bytes(b, record, size);
 		at += size;
 	}
+}
+
+static void make_packed_pipe(struct buffer *b)
+{
+	put_packed_pipe(b, 81);
+}
+
+/* As perf 6.16 writes it: the parts are padded to 8 bytes, and begin with their size. */
+static void make_padded_pipe(struct buffer *b)
+{
+	put_packed_pipe(b, 83);
 }
 
 /* The records of a recording as they were in perf's buffer. */
@@ -1367,6 +1381,7 @@ int main(int argc, char **argv)
 	    {"perfdata/kernel", make_kernel_recording},
 	    {"perfdata/pipe", make_pipe},
 	    {"perfdata/packed-pipe", make_packed_pipe},
+	    {"perfdata/padded-pipe", make_padded_pipe},
 	    {"records/cpu", make_bare_records},
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},

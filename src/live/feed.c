@@ -6,8 +6,8 @@
 #include "live/live.h"
 
 #include "base/bits.h"
-#include "live/unpack.h"
 #include "perfdata/format.h"
+#include "perfdata/unpacker.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -29,8 +29,8 @@ struct live_feed {
 	uint64_t left, offset;
 	uint32_t stream;
 	int32_t tid, cpu;
-	uint8_t *bytes;		    /* for ptah_live_feed_fd() */
-	struct live_unpack *unpack; /* NULL: no record was compressed */
+	uint8_t *bytes;			    /* for ptah_live_feed_fd() */
+	struct perfdata_unpacker *unpacker; /* NULL: no record was compressed */
 	/*
 	 * Zeros at the end of a stream's trace: padding, if its next trace begins before their end.
 	 */
@@ -50,7 +50,7 @@ void live_feed_free(struct live_feed *f)
 {
 	if (!f)
 		return;
-	live_unpack_free(f->unpack);
+	perfdata_unpacker_free(f->unpacker);
 	free(f->tails);
 	free(f->bytes);
 	free(f);
@@ -216,6 +216,50 @@ static int take_unpacked(struct ptah_live *live, const uint8_t *record, size_t n
 	return take_record(live, record, n);
 }
 
+/* Takes whole records, one after the other: n bytes. */
+static int take_all_unpacked(struct ptah_live *live, const uint8_t *records, size_t n)
+{
+	int status = 0;
+
+	for (size_t at = 0; at < n && status >= 0; at += load_le16(records + at + 6))
+		status = take_unpacked(live, records + at, load_le16(records + at + 6));
+	return status;
+}
+
+static int unpacker_fault(struct ptah_live *live, const struct live_feed *f)
+{
+	static const char damaged[] = "damaged compressed data in a record, or compressed in "
+				      "another way than by zstd: record without -z";
+	static const char *const faults[] = {
+	    [PERFDATA_UNPACK_SHORT] = "a record that ends too early",
+	    [PERFDATA_UNPACK_DAMAGED] = damaged,
+	    [PERFDATA_UNPACK_TOO_BIG] = "a compressed record that is too big unpacked",
+	    [PERFDATA_UNPACK_NO_RECORDS] = "a compressed record that holds no records",
+	};
+
+	return live_fail(live, PTAH_E_BAD_FILE, "%s", faults[perfdata_unpacker_fault(f->unpacker)]);
+}
+
+/* Takes the records that a compressed one completes. */
+static int unpack(struct ptah_live *live, struct live_feed *f)
+{
+	const uint8_t *records;
+	size_t n;
+	int status;
+
+	if (!f->unpacker)
+		f->unpacker = perfdata_unpacker_new(0);
+	if (!f->unpacker)
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	status = perfdata_unpacker_begin(f->unpacker, f->record, f->n);
+	while (status >= 0 && (status = perfdata_unpacker_next(f->unpacker, &records, &n)) > 0) {
+		status = take_all_unpacked(live, records, n);
+		if (status < 0)
+			return status;
+	}
+	return status < 0 ? unpacker_fault(live, f) : 0;
+}
+
 static int end_record(struct ptah_live *live, struct live_feed *f)
 {
 	int status;
@@ -226,7 +270,7 @@ static int end_record(struct ptah_live *live, struct live_feed *f)
 		break;
 	case PERFDATA_COMPRESSED:
 	case PERFDATA_COMPRESSED2:
-		status = live_unpack(live, &f->unpack, f->record, f->n, take_unpacked);
+		status = unpack(live, f);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:
 		if (f->n >= 12)
@@ -348,6 +392,6 @@ int live_feed_end(struct ptah_live *live)
 
 	for (size_t i = 0; i < f->tail_count && status >= 0; i++)
 		status = put_tail(live, &f->tails[i], UINT64_MAX);
-	live->cut = f->n || f->left || f->skip || live_unpack_is_cut(f->unpack);
+	live->cut = f->n || f->left || f->skip || perfdata_unpacker_is_cut(f->unpacker);
 	return status;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of a live session share: queue.c takes pieces and holds them until their round
- * may be decoded, feed.c takes a pipe apart into pieces, unpack.c unpacks compressed
- * records, steps.c applies records and decodes, follow.c decodes one stream, processors.c follows
- * calls through those of processors, tally.c keeps figures of functions, fold.c those of many
- * processes that have ended, crew.c has the threads, live.c the calls of <ptah/live.h>, file.c
- * writes pieces to a file.
+ * may be decoded, feed.c takes a pipe apart into pieces, steps.c applies records and decodes,
+ * follow.c decodes one stream, processors.c follows calls through those of processors, tally.c
+ * keeps figures of functions, fold.c those of many processes that have ended, crew.c has the
+ * threads, live.c the calls of <ptah/live.h>, file.c writes pieces to a file.
  */
 #ifndef PTAH_LIVE_LIVE_H
 #define PTAH_LIVE_LIVE_H

@@ -2,8 +2,9 @@
 /*
  * What the files that read a recording share: source.c maps its bytes, file_header.c reads what
  * precedes the records, bare_records.c opens files that have records and nothing else, attrs.c says
- * which event a record belongs to, spool.c unpacks compressed records, reader.c goes from record to
- * record, record_fields.c reads the fields of each, and sample.c those of samples.
+ * which event a record belongs to, spool.c unpacks compressed records (unpacker.c, one of them),
+ * reader.c goes from record to record, record_fields.c reads the fields of each, and sample.c those
+ * of samples.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
