@@ -356,13 +356,13 @@ static int name_stream(struct ptah_live *live, struct live_stream *ls)
 		    &why, PTAH_E_FOREIGN,
 		    "the trace of processors is not followed in a recording without times: "
 		    "record with a buffer for each thread (--per-thread)");
+	if (status >= 0 && !ls->named)
+		status = grow_name(live->session, ls->index);
 	if (status < 0)
 		return live_fail(live, status, "%s",
 				 why.text[0] ? why.text : ptah_strerror(status));
-	if (!ls->named) {
-		grow_name(live->session, ls->index);
+	if (!ls->named)
 		end_before(live, ls->index);
-	}
 	ls->named = true;
 	if (ls->retired) {
 		ls->ended = false;

@@ -343,7 +343,7 @@ static void name_by_begin(struct ptah_session *s, struct stream *stream)
 		stream->last = program->last;
 }
 
-void grow_name(struct ptah_session *s, size_t index)
+int grow_name(struct ptah_session *s, size_t index)
 {
 	struct stream *stream = &s->streams[index];
 	struct ptah_stream_info *info = &stream->info;
@@ -352,21 +352,23 @@ void grow_name(struct ptah_session *s, size_t index)
 
 	stream->like = index;
 	if (s->is_guest && info->tid < 0) {
-		guest_begin_processor(s, info->cpu);
+		const int status = guest_begin_processor(s, info->cpu);
+
 		stream->process = guest_processor(s, info->cpu);
-		return;
+		return status;
 	}
 	if (info->cpu >= 0) {
 		stream->cpu = session_cpu_of(s, info->cpu);
-		if (stream->cpu != SESSION_NONE)
-			s->cpus[stream->cpu].stream = index;
-		return;
+		if (stream->cpu == SESSION_NONE)
+			return PTAH_E_NOMEM;
+		s->cpus[stream->cpu].stream = index;
+		return 0;
 	}
 	if (i != SESSION_NONE)
 		choose_begin(s, stream, &s->threads[i]);
 	if (stream->begin != SESSION_NONE) {
 		name_by_begin(s, stream);
-		return;
+		return 0;
 	}
 	if (i != SESSION_NONE) {
 		info->pid = s->threads[i].pid;
@@ -375,6 +377,7 @@ void grow_name(struct ptah_session *s, size_t index)
 	info->space = info->pid;
 	if (info->pid >= 0)
 		stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
+	return 0;
 }
 
 static int index_again(struct process *p, size_t indexed)

@@ -101,8 +101,8 @@ void grow_trim_turns(struct ptah_session *s, const struct stream *stream, size_t
  */
 int grow_begin(struct ptah_session *s, struct ptah_message *why);
 
-/* Gives a stream its process. To be called once, before it is opened. */
-void grow_name(struct ptah_session *s, size_t stream);
+/* Gives a stream its process. To be called once, before it is opened. 0, or PTAH_E_NOMEM. */
+int grow_name(struct ptah_session *s, size_t stream);
 
 /*
  * Whether a change of this process is one of the memory that the stream runs over. Each is, if
