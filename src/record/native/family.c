@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processes that are recorded: what they are called, whose children they are, and how they end.
+ * All of them descend from the recorder or from a process that it attached to.
+ */
+#include "record/native/native.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ANCESTORS_MAX 64 /* of a process, up to the recorder */
+
+int32_t native_parent_of(int32_t pid)
+{
+	char path[32], text[512];
+	const char *rest;
+	int parent = 0;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	rest = strrchr(text, ')'); /* proc(5): "pid (comm) state ppid ..." */
+	if (!rest || sscanf(rest + 1, " %*c %d", &parent) != 1)
+		return 0;
+	return parent;
+}
+
+void native_read_comm(int32_t pid, char name[16])
+{
+	char path[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(name, 16, f))
+		name[0] = '\0';
+	if (f)
+		fclose(f);
+	name[strcspn(name, "\n")] = '\0';
+}
+
+/*
+ * A message can name any process, and the recorder may be more powerful than the program: only what
+ * descends from the recorder is traced, or from a process that it was told to record.
+ */
+bool native_is_descendant(const struct recording *r, int32_t pid)
+{
+	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
+		if (native_is_target(r, pid))
+			return true;
+		if (pid == getpid())
+			return i > 0;
+		pid = native_parent_of(pid);
+	}
+	return false;
+}
+
+const char *native_name_of(const struct recording *r, int32_t pid)
+{
+	const struct process *process = processes_find(&r->processes, pid);
+
+	return process ? process->name : r->name;
+}
+
+void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
+{
+	if (!processes_add(&r->processes, pid, parent, name))
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+	r->r->status.processes++;
+}
+
+void native_set_told(struct recording *r, int32_t pid)
+{
+	struct process *process = processes_find(&r->processes, pid);
+
+	if (process)
+		process->told = true;
+}
+
+const char *native_take_untold(struct recording *r, int32_t pid)
+{
+	struct process *process = processes_find(&r->processes, pid);
+	const char *name = NULL;
+
+	if (process) {
+		name = process->told ? NULL : process->name;
+		process->told = true;
+		return name;
+	}
+	for (size_t i = 0; i < NATIVE_SILENT; i++)
+		if (r->silent[i].pid == pid) {
+			name = r->silent[i].name;
+			r->silent[i].pid = 0;
+		}
+	return name;
+}
+
+void native_bury(struct recording *r, size_t i)
+{
+	const struct process *process = &r->processes.list[i];
+	const int32_t pid = process->pid;
+
+	if (!process->told) {
+		struct silent *s = &r->silent[r->silent_count++ % NATIVE_SILENT];
+
+		s->pid = pid;
+		memcpy(s->name, process->name, sizeof(s->name));
+	}
+	native_finish_process(r, pid, 0);
+	native_forget_seized(r, pid);
+	native_set_over(r, pid);
+	processes_remove(&r->processes, i);
+}
+
+void native_bury_dead(struct recording *r)
+{
+	for (size_t i = r->processes.count; i-- > 0;)
+		if (r->processes.list[i].dead && !native_has_more(r, r->processes.list[i].pid))
+			native_bury(r, i);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code that a process can execute: which files are mapped where, the vDSO, and what is in no
+ * file, or no longer what the file has.
+ */
+#include "record/native/native.h"
+
+#include "record/simulated/code_map.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define CODE_PIECE 32768 /* bytes of code that are written at once */
+
+void native_take_time(struct recording *r)
+{
+#ifdef __x86_64__
+	const uint64_t now = __builtin_ia32_rdtsc();
+
+	if (now > r->last_tsc)
+		r->last_tsc = now;
+#else
+	(void)r;
+#endif
+}
+
+/* The vDSO has no file: its code is that of this process, which has the same kernel. */
+static void write_vdso(struct recording *r, const struct code_map *map)
+{
+	const size_t size = (size_t)(map->end - map->start);
+	void *own = (void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+	unsigned char pages[64];
+
+	if (r->has_vdso || !own || size > sizeof(pages) * NATIVE_PAGE || mincore(own, size, pages))
+		return;
+	native_wrote(r, perfdata_add_vdso(native_writer(r), own, size));
+	r->has_vdso = true; /* all processes have the same */
+}
+
+static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
+		      const char *name)
+{
+	const struct perfdata_mapping mapping = {
+	    .address = map->start,
+	    .size = map->end - map->start,
+	    .file_offset = map->offset,
+	    .inode = map->inode,
+	    .major = map->major,
+	    .minor = map->minor,
+	    .prot = map->prot,
+	    .flags = map->flags,
+	};
+
+	if (!strcmp(name, "[vdso]"))
+		write_vdso(r, map);
+	native_wrote(r, perfdata_write_mmap2(native_writer(r), pid, pid, tsc, &mapping, name));
+}
+
+void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start, uint64_t end)
+{
+	char path[32], *line = NULL;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		struct code_map map;
+		const char *name = code_map_parse(line, &map);
+
+		if (name && (map.prot & PROT_EXEC) && map.start < end && start < map.end &&
+		    (code_map_leads_to(name, map.inode) || !strcmp(name, "[vdso]")))
+			write_map(r, pid, tsc, &map, name);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+/* Code that is in no file. */
+static void write_bytes(struct recording *r, int32_t pid, uint64_t start, uint64_t end)
+{
+	uint8_t bytes[CODE_PIECE];
+
+	while (start < end) {
+		const uint64_t n = end - start < sizeof(bytes) ? end - start : sizeof(bytes);
+		struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)start, n};
+		const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+		if (got > 0)
+			native_wrote(r, perfdata_add_code(native_writer(r), pid, r->last_tsc, start,
+							  bytes, (size_t)got));
+		start += got > 0 ? (uint64_t)got : NATIVE_PAGE;
+	}
+}
+
+/* The pages of a file's mapping that the program has changed: proc(5), pagemap. */
+static void write_changed(struct recording *r, int32_t pid, int pagemap, const struct code_map *map)
+{
+	for (uint64_t page = map->start; page < map->end; page += NATIVE_PAGE) {
+		const uint64_t in_memory = UINT64_C(3) << 62, is_file = UINT64_C(1) << 61;
+		uint64_t entry;
+
+		if (pread(pagemap, &entry, sizeof(entry),
+			  (off_t)(page / NATIVE_PAGE * sizeof(entry))) != sizeof(entry))
+			return;
+		if (entry & in_memory && !(entry & is_file))
+			write_bytes(r, pid, page, page + NATIVE_PAGE);
+	}
+}
+
+void native_write_code(struct recording *r, int32_t pid)
+{
+	char path[32], *line = NULL;
+	size_t room = 0;
+	int pagemap;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		struct code_map map;
+		const char *name = code_map_parse(line, &map);
+
+		if (!name || !(map.prot & PROT_EXEC) || map.prot & PROT_WRITE || *name == '[')
+			continue;
+		if (!code_map_leads_to(name, map.inode))
+			write_bytes(r, pid, map.start, map.end);
+		else if (pagemap >= 0)
+			write_changed(r, pid, pagemap, &map);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	if (pagemap >= 0)
+		close(pagemap);
+}

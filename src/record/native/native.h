@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the recorder native share: native.c starts and steers the command, setup.c
+ * prepares what it needs, targets.c attaches to processes that run already, rounds.c takes what
+ * programs have done since it was called last, reports.c their messages and thread_traces.c their
+ * traces; maps.c writes their code, family.c knows the processes, and exec.c follows them into
+ * other programs.
+ */
+#ifndef PTAH_RECORD_NATIVE_NATIVE_H
+#define PTAH_RECORD_NATIVE_NATIVE_H
+
+#include "record/native/keep.h"
+#include "record/native/messages_in.h"
+#include "record/native/pauses.h"
+#include "record/native/streams.h"
+#include "record/native/truth.h"
+#include "record/qemu/processes.h"
+#include "record/recorder.h"
+
+#include <sys/types.h>
+
+#define NATIVE_POLL_MS 2  /* a round waits so long for programs */
+#define NATIVE_SILENT  64 /* processes that ended without a word, and are remembered */
+
+struct seized;
+
+struct recording {
+	struct ptah_recorder *r;
+	struct native_header *shared;
+	uint64_t bytes;
+	uint32_t flags;
+	int memory; /* file descriptor of the shared memory */
+	struct native_streams *streams;
+	bool live;	/* somebody takes the recording while it is being made */
+	bool more;	/* chunks are left that the last round has not taken */
+	unsigned first; /* slot whose chunks the next round takes first */
+	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
+	struct native_messages *messages;
+	struct native_truth truth;
+	struct native_truth_thread truths[NATIVE_THREADS]; /* by slot */
+	/* Of the trace in a slot, where not all of it is kept. */
+	struct kept {
+		struct native_end end;
+		uint64_t written;
+		bool snapped; /* a snapshot has had a part of it */
+		bool full;
+	} kept[NATIVE_THREADS];
+	uint64_t buffer; /* bytes that are kept of each thread, where not all are */
+	uint8_t *joined; /* room for them, and for a chunk */
+	struct processes processes;
+	/* The last ones that ended without a word: who waits for them may say why. */
+	struct silent {
+		int32_t pid;
+		char name[16];
+	} silent[NATIVE_SILENT];
+	unsigned silent_count;
+	struct seized *seized; /* exec.c */
+	struct native_pauses pauses;
+	pid_t pid; /* of the command; 0: it has ended */
+	const char *name;
+	char own_name[16];
+	uint64_t controls[NATIVE_THREADS]; /* by slot: struct native_control of its process */
+	size_t attached;		   /* of the targets: to so many processes */
+	int32_t detaching;		   /* a process; 0: none */
+	/* Of the targets: where its struct native_control is; it has ended, or runs on untraced. */
+	struct {
+		uint64_t control;
+		bool over;
+	} * targets;
+	bool rest_taken;
+	uint32_t stream_count;
+	uint64_t last_tsc;
+	uint32_t event;	   /* native_header.message_event, before what was taken last */
+	bool refused;	   /* r->refusal says why */
+	bool committed;	   /* too late to be refused */
+	bool has_vdso;	   /* the recording has its code */
+	bool damage_noted; /* a note says that the shared memory was damaged */
+};
+
+static inline struct perfdata_writer *native_writer(const struct recording *r)
+{
+	return r->r->writer;
+}
+
+static inline void native_wrote(struct recording *r, int status)
+{
+	recorder_wrote(r->r, status);
+}
+
+static inline bool native_is_attached(const struct recording *r)
+{
+	return r->r->config.target.kind == PTAH_RECORD_PROCESSES;
+}
+
+/* native.c: nobody waits for the recorder any more. */
+void native_leave(struct recording *r);
+
+/* setup.c: two functions of the recorder's interface. */
+int native_open(struct ptah_recorder *recorder);
+void native_close(struct ptah_recorder *recorder);
+
+/* targets.c */
+/* Attaches to the processes of the configuration. */
+int native_start_attached(struct ptah_recorder *recorder);
+bool native_is_target(const struct recording *r, int32_t pid);
+/* The process, if it is a target, has ended or runs on untraced. */
+void native_set_over(struct recording *r, int32_t pid);
+bool native_all_over(const struct recording *r);
+/* 0: it is about to be another program, whose threads have not said anything yet. */
+void native_set_control(struct recording *r, int32_t pid, uint64_t control);
+/* What was there before the recording is there after it: it runs on natively. */
+void native_let_all_go(struct recording *r);
+
+/* rounds.c */
+/* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
+void native_drain(struct recording *r, int timeout_ms);
+
+/* reports.c: native_messages.take */
+void native_take_message(void *context, const struct native_message *m, const char *payload);
+
+/* thread_traces.c */
+/* A slot for the first thread of a process. NATIVE_THREADS: none is free. */
+unsigned native_claim_slot(const struct recording *r);
+/* No thread has begun in the slot. */
+void native_give_slot_back(const struct recording *r, unsigned slot);
+/* native_streams.take */
+void native_take_bytes(void *context, const struct native_stream *s, unsigned log,
+		       const uint8_t *bytes, size_t n);
+/* Takes the rest of a thread. exec: see native_finish_process(). */
+void native_finish_thread(struct recording *r, unsigned slot, int32_t exec);
+/* exec: the thread that made the process continue with another program; 0: it does not. */
+void native_finish_process(struct recording *r, int32_t pid, int32_t exec);
+/* Whether a round has left chunks of the process. */
+bool native_has_more(const struct recording *r, int32_t pid);
+/* Of each thread that has not ended: what is kept, and what has not arrived yet. */
+void native_write_ends(struct recording *r);
+
+/* maps.c */
+/*
+ * Sets r->last_tsc to now. Other threads may have gone on after a message, until the kernel ended
+ * them: what they ran is before the new program's mappings, which are the code of all that comes
+ * later.
+ */
+void native_take_time(struct recording *r);
+/* Writes the executable mappings of files, and the vDSO, that overlap [start, end). */
+void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start,
+		       uint64_t end);
+/* Writes what these do not describe; the runtime sends what can be written to. */
+void native_write_code(struct recording *r, int32_t pid);
+
+/* family.c */
+/* The parent that the kernel knows; 0: there is no such process. */
+int32_t native_parent_of(int32_t pid);
+void native_read_comm(int32_t pid, char name[16]);
+bool native_is_descendant(const struct recording *r, int32_t pid);
+const char *native_name_of(const struct recording *r, int32_t pid);
+void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
+/* It is known how the process ended, or will. */
+void native_set_told(struct recording *r, int32_t pid);
+/*
+ * The name of a process that has ended, or NULL if it is known how. From then on it is. Processes
+ * are remembered for some time after native_bury() for this.
+ */
+const char *native_take_untold(struct recording *r, int32_t pid);
+/* The i-th process has ended, or is not recorded any more. */
+void native_bury(struct recording *r, size_t i);
+/* The same of all that have ended and of which no round has left anything. */
+void native_bury_dead(struct recording *r);
+
+/* exec.c */
+/* A process is about to execve, and waits for the answer. */
+void native_seize(struct recording *r, const struct native_message *m);
+void native_forget_seized(struct recording *r, int32_t pid);
+bool native_is_seized(const struct recording *r, int32_t pid);
+bool native_any_seized(const struct recording *r);
+/* Those that stand before the first instruction of their new programs get the runtime. */
+void native_look_at_seized(struct recording *r);
+/* Lets all of them go. */
+void native_release_seized(struct recording *r);
+
+#endif

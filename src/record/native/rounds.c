@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A round of the recorder: it waits until programs have done something, and takes their messages
+ * and their trace.
+ */
+#include "record/native/native.h"
+
+#include "record/monotonic.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS	   (INT64_C(10) * 1000000) /* between two looks at chunks that are not FULL */
+#define LIVE_ROUND (64u << 10) /* bytes that a round takes where they are decoded meanwhile */
+#define SEIZED_NS  200000      /* between two looks at a process that is about to execve */
+
+static void note_damage(struct recording *r)
+{
+	if (r->damage_noted || (!r->streams->damaged && !r->messages->damaged))
+		return;
+	r->damage_noted = r->streams->damaged = true;
+	recorder_note(r->r, "a program has written to the memory that it shares with the recorder: "
+			    "parts of the trace may be missing or wrong");
+}
+
+static bool any_runs(const struct recording *r)
+{
+	if (!r->stream_count)
+		return true; /* it has just been started */
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (r->streams->list[i].used && !streams_has_ended(r->streams, i))
+			return true;
+	return false;
+}
+
+/*
+ * Waits for the next event of the programs. Their ends, and stops of those that are seized, are
+ * none: where nobody runs, the kernel is asked for ends, and what is seized is looked at often.
+ */
+static void wait_for_programs(struct recording *r, int timeout_ms)
+{
+	struct native_header *header = r->shared;
+	struct timespec time = {.tv_nsec = timeout_ms * 1000000L};
+
+	if (timeout_ms && native_any_seized(r))
+		time.tv_nsec = SEIZED_NS;
+	if (timeout_ms && (any_runs(r) || native_any_seized(r))) {
+		syscall(SYS_futex, &header->message_event, FUTEX_WAIT, r->event, &time, NULL, 0);
+		timeout_ms = 0;
+	}
+	processes_wait(&r->processes, timeout_ms);
+	r->event = __atomic_load_n(&header->message_event, __ATOMIC_ACQUIRE);
+}
+
+/* Takes what threads have written that do not fill a chunk for long. */
+static void take_early(struct recording *r)
+{
+	const int64_t now = monotonic_ns();
+
+	if (now - r->looked < LOOK_NS)
+		return;
+	r->looked = now;
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		streams_take_early(r->streams, i);
+}
+
+/*
+ * Takes chunks that are FULL. Where they are decoded meanwhile, a round takes a few alone, so that
+ * it does not last long. The next round begins behind the last thread of which this one took some:
+ * a thread that fills its chunks faster than they are decoded must not keep another from its turn,
+ * for which it may be waiting.
+ */
+static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
+{
+	unsigned most = STREAMS_ALL;
+	const unsigned first = r->first;
+
+	if (r->live)
+		most = (LIVE_ROUND + r->streams->chunk_bytes - 1) / r->streams->chunk_bytes;
+	r->more = false;
+	for (unsigned k = 0; k < NATIVE_THREADS; k++) {
+		const unsigned i = (first + k) % NATIVE_THREADS, before = most;
+
+		if (streams_drain(r->streams, i, &most))
+			r->more = true;
+		else if (ended[i] && r->streams->list[i].used)
+			native_finish_thread(r, i, 0);
+		if (most < before)
+			r->first = (i + 1) % NATIVE_THREADS;
+	}
+}
+
+void native_drain(struct recording *r, int timeout_ms)
+{
+	bool ended[NATIVE_THREADS];
+
+	/* The ends are read first: all messages were sent before. */
+	wait_for_programs(r, r->more ? 0 : timeout_ms);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		ended[i] = streams_has_ended(r->streams, i);
+	native_messages_drain(r->messages);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		native_truth_count(&r->truth, &r->truths[i]);
+	native_look_at_seized(r);
+	pauses_follow(&r->pauses);
+	drain_threads(r, ended);
+	if (r->live)
+		take_early(r);
+	native_bury_dead(r);
+	note_damage(r);
+	recorder_flush(r->r);
+}

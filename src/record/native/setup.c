@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opens and closes a recording: makes the memory that the recorder shares with the programs, and
+ * begins what reads it, and the file.
+ */
+#include "record/native/native.h"
+
+#include "perfdata/message.h"
+#include "record/simulated/simulated.h"
+#include "record/tsc_clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEAST_CHUNK (16u << 10)
+
+static void put_filters(struct native_header *h, const struct ptah_record_config *config)
+{
+	h->filter_count = (uint32_t)config->filter_count;
+	for (size_t i = 0; i < config->filter_count; i++) {
+		const struct ptah_record_filter *from = &config->filters[i];
+		struct native_filter *to = &h->filters[i];
+
+		to->mode = from->mode;
+		to->start = from->start;
+		to->size = simulated_filter_size(from);
+		if (from->path)
+			snprintf(to->path, sizeof(to->path), "%s", from->path);
+	}
+}
+
+/* What a thread may write until it waits: four chunks at least, which are smaller for that. */
+static void size_chunks(struct native_header *h, const struct ptah_record_config *config)
+{
+	const uint64_t size = config->buffer.size;
+
+	h->chunks = NATIVE_CHUNKS;
+	h->chunk_bytes = NATIVE_CHUNK;
+	if (!size || config->buffer.policy != PTAH_RECORD_DRAIN)
+		return;
+	while (h->chunk_bytes > LEAST_CHUNK && h->chunk_bytes * UINT64_C(4) > size)
+		h->chunk_bytes /= 2;
+	if (size / h->chunk_bytes < h->chunks)
+		h->chunks = (uint32_t)(size / h->chunk_bytes);
+	if (h->chunks < 2)
+		h->chunks = 2;
+}
+
+static int create_memory(struct recording *r, const struct ptah_record_config *config)
+{
+	struct native_header *h;
+	void *map;
+
+	r->bytes = native_bytes(r->flags);
+	r->memory = memfd_create("ptah", MFD_CLOEXEC);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)r->bytes))
+		return PTAH_E_SYSTEM;
+	map =
+	    mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
+	if (map == MAP_FAILED)
+		return PTAH_E_SYSTEM;
+	h = r->shared = map;
+	h->magic = NATIVE_MAGIC;
+	h->flags = r->flags;
+	h->bytes = r->bytes;
+	h->no_retcomp = config->trace.no_retcomp;
+	h->tsc = true;
+	size_chunks(h, config);
+	h->recorder_pid = getpid();
+	h->recorder_alive = 1;
+	h->committed = r->committed;
+	h->paused = config->target.start_paused;
+	put_filters(h, config);
+	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
+}
+
+/* native_pauses.may_trace */
+static bool may_trace(void *context, int32_t pid)
+{
+	return !native_is_seized(context, pid) && native_is_descendant(context, pid);
+}
+
+/* native_pauses.ended */
+static void on_end(void *context, int32_t pid, int wait_status)
+{
+	struct recording *r = context;
+
+	if (pid != r->pid)
+		return;
+	r->r->status.wait_status = wait_status;
+	r->pid = r->r->status.pid = 0;
+}
+
+static bool is_snapshot(const struct recording *r)
+{
+	return r->r->config.buffer.policy == PTAH_RECORD_SNAPSHOT;
+}
+
+static void take_config(struct recording *r, const struct ptah_record_config *config)
+{
+	const struct ptah_record_sink *sink = config->output.sink;
+	const char *slash;
+
+	r->flags = (config->backend.truth ? NATIVE_TRUTH : 0) |
+		   (config->target.no_inherit ? NATIVE_ALONE : 0);
+	if (native_is_attached(r)) {
+		native_read_comm(config->target.ids[0], r->own_name);
+		r->name = r->own_name;
+	} else {
+		slash = strrchr(config->target.argv[0], '/');
+		r->name = slash ? slash + 1 : config->target.argv[0];
+	}
+	r->committed = sink && sink->take && !sink->restart;
+	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
+}
+
+/* The recorder's own memory. False: there is none. */
+static bool make_room(struct recording *r)
+{
+	if (is_snapshot(r))
+		r->joined = malloc(r->buffer + NATIVE_CHUNK);
+	r->streams = calloc(1, sizeof(*r->streams));
+	r->messages = calloc(1, sizeof(*r->messages));
+	return r->streams && r->messages && (!is_snapshot(r) || r->joined);
+}
+
+/* What reads and writes the shared memory begins. */
+static void begin_parts(struct recording *r)
+{
+	*r->streams = (struct native_streams){.memory = (uint8_t *)r->shared,
+					      .flags = r->flags,
+					      .chunks = r->shared->chunks,
+					      .chunk_bytes = r->shared->chunk_bytes,
+					      .take = native_take_bytes,
+					      .context = r};
+	*r->messages = (struct native_messages){
+	    .shared = r->shared, .take = native_take_message, .context = r};
+	r->pauses = (struct native_pauses){.shared = r->shared,
+					   .streams = r->streams,
+					   .on = r->r->config.target.start_paused,
+					   .may_trace = may_trace,
+					   .ended = on_end,
+					   .context = r};
+}
+
+int native_open(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	struct perfdata_clock clock;
+	int status;
+
+	if (!r)
+		return PTAH_E_NOMEM;
+	r->r = recorder;
+	r->memory = -1;
+	take_config(r, &recorder->config);
+	if (!make_room(r))
+		return PTAH_E_NOMEM;
+	status = create_memory(r, &recorder->config);
+	if (status < 0) {
+		struct ptah_message why = {""};
+
+		status = perfdata_system_message(&why, errno, "shared memory", "create");
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
+	}
+	begin_parts(r);
+	tsc_clock_read(&clock);
+	status = simulated_open_writer(recorder, is_snapshot(r), &clock);
+	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
+		  perfdata_writer_is_read(recorder->writer);
+	return status;
+}
+
+/* A program that was refused has to be ended before another recorder starts it. */
+static void kill_refused(struct recording *r)
+{
+	if (!r->refused || !r->pid)
+		return;
+	kill(r->pid, SIGKILL);
+	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void native_close(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	if (!r)
+		return;
+	kill_refused(r);
+	if (r->shared) {
+		native_leave(r);
+		munmap(r->shared, r->bytes);
+	}
+	if (r->memory >= 0)
+		close(r->memory);
+	processes_free(&r->processes);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		free(r->truths[i].pending);
+		native_end_free(&r->kept[i].end);
+	}
+	free(r->joined);
+	native_truth_free(&r->truth);
+	free(r->streams);
+	free(r->messages);
+	free(r->targets);
+	free(r);
+}

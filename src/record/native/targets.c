@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes that run already: the recorder attaches to them, and lets them and their children go
+ * when the recording ends.
+ */
+#include "record/native/native.h"
+
+#include "record/native/attach.h"
+
+#include <stdlib.h>
+
+#define EXEC_WAITS 2000 /* times that a program is waited for that is about to execve */
+
+bool native_is_target(const struct recording *r, int32_t pid)
+{
+	for (size_t i = 0; native_is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			return true;
+	return false;
+}
+
+void native_set_over(struct recording *r, int32_t pid)
+{
+	for (size_t i = 0; native_is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			r->targets[i].over = true;
+}
+
+void native_set_control(struct recording *r, int32_t pid, uint64_t control)
+{
+	for (size_t i = 0; native_is_attached(r) && i < r->attached; i++)
+		if (r->r->config.target.ids[i] == pid)
+			r->targets[i].control = control;
+}
+
+bool native_all_over(const struct recording *r)
+{
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->targets[i].over)
+			return false;
+	return true;
+}
+
+static unsigned claim(void *context)
+{
+	return native_claim_slot(context);
+}
+
+static void give_back(void *context, unsigned slot)
+{
+	native_give_slot_back(context, slot);
+}
+
+static int attach_to(struct recording *r, size_t target, struct ptah_message *why)
+{
+	const int32_t pid = r->r->config.target.ids[target];
+	const struct attach_memory memory = {.fd = r->memory,
+					     .bytes = r->bytes,
+					     .claim = claim,
+					     .give_back = give_back,
+					     .context = r};
+	struct attach *a = attach_hold(pid, why);
+	char name[16];
+	int status;
+
+	if (!a)
+		return PTAH_E_SYSTEM;
+	native_read_comm(pid, name);
+	native_add_process(r, pid, native_parent_of(pid), name);
+	native_take_time(r);
+	native_wrote(r, perfdata_write_comm(native_writer(r), pid, pid, r->last_tsc, false, name));
+	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
+	native_write_code(r, pid);
+	status = attach_put(a, &memory, &r->targets[target].control, why);
+	if (status < 0)
+		processes_remove(&r->processes, r->processes.count - 1);
+	return status;
+}
+
+int native_start_attached(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+	struct ptah_message why = {""};
+
+	r->targets = calloc(recorder->config.target.id_count, sizeof(*r->targets));
+	if (!r->targets)
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
+				     "out of memory");
+	r->committed = true;
+	r->shared->committed = 1;
+	for (size_t i = 0; i < recorder->config.target.id_count; i++) {
+		const int status = attach_to(r, i, &why);
+
+		if (status < 0)
+			return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s",
+					     why.text);
+		r->attached++;
+	}
+	return recorder->error;
+}
+
+static void serve(void *context)
+{
+	native_drain(context, 0);
+}
+
+/* A process that can be let go; its struct native_control. */
+static int32_t find_recorded(const struct recording *r, uint64_t *control)
+{
+	/* Its threads may not have said anything yet. */
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->targets[i].over && r->targets[i].control) {
+			*control = r->targets[i].control;
+			return r->r->config.target.ids[i];
+		}
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		const struct native_stream *s = &r->streams->list[i];
+
+		*control = r->controls[i];
+		if (s->used && !streams_has_ended(r->streams, i) &&
+		    processes_find(&r->processes, s->pid) && !native_is_seized(r, s->pid) &&
+		    native_is_descendant(r, s->pid))
+			return s->pid;
+	}
+	return 0;
+}
+
+static void let_go(struct recording *r, int32_t pid, uint64_t control)
+{
+	struct detach d = {.pid = pid, .control = control, .serve = serve, .context = r};
+	const struct process *process;
+
+	r->detaching = pid;
+	detach_process(&d);
+	native_drain(r, 0);
+	r->detaching = 0;
+	if (d.stuck)
+		recorder_note(r->r,
+			      "process %d (%s) is still in %u system calls: it runs on untraced "
+			      "when they are done",
+			      pid, native_name_of(r, pid), d.stuck);
+	process = processes_find(&r->processes, pid);
+	if (process)
+		native_bury(r, (size_t)(process - r->processes.list));
+	native_set_over(r, pid);
+}
+
+static bool any_execs(const struct recording *r)
+{
+	for (size_t i = 0; i < r->attached; i++)
+		if (!r->targets[i].over &&
+		    (!r->targets[i].control || native_is_seized(r, r->r->config.target.ids[i])))
+			return true;
+	return false;
+}
+
+void native_let_all_go(struct recording *r)
+{
+	uint64_t control;
+	int32_t pid;
+
+	for (unsigned i = 0; i < EXEC_WAITS && any_execs(r); i++)
+		native_drain(r, NATIVE_POLL_MS);
+	while (native_is_attached(r) && (pid = find_recorded(r, &control)))
+		let_go(r, pid, control);
+}
