@@ -2,6 +2,9 @@
 /* The list of code that a process generated, and look-ups in it (jit.h). */
 #include "symbol/jit.h"
 
+#include "base/text.h"
+#include "symbol/ranges.h"
+
 #include <ptah/error.h>
 
 #include <errno.h>
@@ -66,13 +69,85 @@ int symbol_read_file(const char *path, bool owner, uint8_t **bytes, size_t *size
 	return status;
 }
 
+/* Memory of a list: what is in it does not move. */
+struct symbol_jit_block {
+	struct symbol_jit_block *next;
+	size_t used, room;
+	uint8_t bytes[];
+};
+
+#define BLOCK ((size_t)64 << 10)
+
 void symbol_jit_free(struct symbol_jit *jit)
 {
+	struct symbol_jit_block *block, *next;
+
+	for (block = jit->blocks; block; block = next) {
+		next = block->next;
+		free(block);
+	}
 	free(jit->codes);
 	free(jit->reach);
-	free(jit->names.bytes);
 	free(jit->file);
 	*jit = (struct symbol_jit){0};
+}
+
+size_t symbol_jit_memory(const struct symbol_jit *jit)
+{
+	return jit->kept + jit->room * sizeof(*jit->codes) + jit->reach_room * sizeof(*jit->reach) +
+	       jit->file_size;
+}
+
+/* Room for `n` bytes. NULL: there is no memory. */
+static void *allocate(struct symbol_jit *jit, size_t n)
+{
+	struct symbol_jit_block *block = jit->blocks;
+	const size_t room = n > BLOCK / 4 ? n : BLOCK;
+
+	if (!block || block->room - block->used < n) {
+		block = n > SYMBOL_JIT_FILE_MAX ? NULL : malloc(sizeof(*block) + room);
+		if (!block) {
+			jit->failed = true;
+			return NULL;
+		}
+		block->used = 0;
+		block->room = room;
+		jit->kept += sizeof(*block) + room;
+		/* One that is full at once comes behind the one that is not. */
+		block->next = room > n || !jit->blocks ? jit->blocks : jit->blocks->next;
+		if (room > n || !jit->blocks)
+			jit->blocks = block;
+		else
+			jit->blocks->next = block;
+	}
+	block->used += n;
+	return block->bytes + block->used - n;
+}
+
+const void *symbol_jit_keep(struct symbol_jit *jit, const void *bytes, size_t n)
+{
+	void *copy = allocate(jit, n);
+
+	return copy ? memcpy(copy, bytes, n) : NULL;
+}
+
+const char *symbol_jit_keep_name(struct symbol_jit *jit, const char *name, size_t n)
+{
+	char *copy;
+
+	n = strnlen(name, n < SYMBOL_NAME_MAX ? n : SYMBOL_NAME_MAX - 1);
+	if (!n)
+		return "?";
+	jit->failed |= n >= SYMBOL_NAMES_MAX - jit->named;
+	copy = jit->failed ? NULL : allocate(jit, n + 1);
+	if (!copy)
+		return "?";
+	memcpy(copy, name, n);
+	copy[n] = '\0';
+	/* A terminal would obey control characters. */
+	text_clean(copy);
+	jit->named += n + 1;
+	return copy;
 }
 
 void symbol_jit_add(struct symbol_jit *jit, struct symbol_jit_code code)
@@ -102,26 +177,6 @@ static int compare_codes(const void *a, const void *b)
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
 	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-int symbol_jit_index(struct symbol_jit *jit)
-{
-	uint64_t reach = 0;
-
-	if (jit->failed || jit->names.failed)
-		return PTAH_E_NOMEM;
-	free(jit->reach);
-	jit->reach = calloc(jit->count + 1, sizeof(*jit->reach));
-	if (!jit->reach)
-		return PTAH_E_NOMEM;
-	if (jit->count)
-		qsort(jit->codes, jit->count, sizeof(*jit->codes), compare_codes);
-	for (size_t i = 0; i < jit->count; i++) {
-		if (jit->codes[i].end > reach)
-			reach = jit->codes[i].end;
-		jit->reach[i] = reach;
-	}
-	return 0;
 }
 
 /* A heap of the codes that have begun: the one that comes last in the file is at its top. */
@@ -170,16 +225,14 @@ static void add_piece(struct symbol_jit *pieces, const struct symbol_jit_code *o
 	symbol_jit_add(pieces, piece);
 }
 
-void symbol_jit_replace(struct symbol_jit *jit)
+/* Cuts off, of the sorted codes from `first` on, what was replaced by code that follows. */
+static void replace(struct symbol_jit *jit, size_t first)
 {
 	struct symbol_jit pieces = {0};
-	struct heap heap = {0};
+	struct heap heap = {calloc(jit->count - first + 1, sizeof(*heap.codes)), 0};
 	uint64_t at = 0;
-	size_t i = 0;
+	size_t i = first;
 
-	if (symbol_jit_index(jit) < 0)
-		return;
-	heap.codes = calloc(jit->count + 1, sizeof(*heap.codes));
 	pieces.failed = !heap.codes;
 	while (!pieces.failed && (i < jit->count || heap.count)) {
 		uint64_t end;
@@ -199,18 +252,69 @@ void symbol_jit_replace(struct symbol_jit *jit)
 		at = end;
 	}
 	free(heap.codes);
-	free(jit->codes);
-	jit->codes = pieces.codes;
-	jit->count = pieces.count;
-	jit->room = pieces.room;
-	jit->failed = pieces.failed;
+	jit->failed |= pieces.failed;
+	jit->count = first;
+	for (i = 0; i < pieces.count && !jit->failed; i++)
+		symbol_jit_add(jit, pieces.codes[i]);
+	free(pieces.codes);
 }
 
-/* How many codes begin at or below `address`. */
-static size_t count_from(const struct symbol_jit *jit, uint64_t address)
+/* Makes the codes from `first` on a run. */
+static int make_run(struct symbol_jit *jit, size_t first)
 {
-	size_t low = 0, high = jit->count;
+	uint64_t reach = 0;
 
+	qsort(jit->codes + first, jit->count - first, sizeof(*jit->codes), compare_codes);
+	if (jit->no_times)
+		replace(jit, first);
+	if (jit->reach_room < jit->room) {
+		uint64_t *more = reallocarray(jit->reach, jit->room, sizeof(*more));
+
+		jit->failed |= !more;
+		jit->reach = more ? more : jit->reach;
+		jit->reach_room = more ? jit->room : jit->reach_room;
+	}
+	if (jit->failed) {
+		/* What was found before is found still, unless it was merged with what is new. */
+		jit->count = jit->indexed = first;
+		return PTAH_E_NOMEM;
+	}
+	for (size_t i = first; i < jit->count; i++) {
+		if (jit->codes[i].end > reach)
+			reach = jit->codes[i].end;
+		jit->reach[i] = reach;
+	}
+	jit->runs[jit->run_count++] = jit->indexed = jit->count;
+	return 0;
+}
+
+static size_t run_begin(const struct symbol_jit *jit, size_t run)
+{
+	return run ? jit->runs[run - 1] : 0;
+}
+
+/*
+ * What is new becomes a run, together with the runs before it that are not twice as long: so a list
+ * that grows code by code has few runs, and a code is sorted a few times.
+ */
+int symbol_jit_index(struct symbol_jit *jit)
+{
+	size_t first = jit->indexed;
+
+	if (jit->failed)
+		return PTAH_E_NOMEM;
+	if (first == jit->count)
+		return 0;
+	while (jit->run_count &&
+	       (jit->run_count == SYMBOL_JIT_RUNS ||
+		first - run_begin(jit, jit->run_count - 1) < 2 * (jit->count - first)))
+		first = run_begin(jit, --jit->run_count);
+	return make_run(jit, first);
+}
+
+/* Where in the run [low, high) the codes end that begin at or below `address`. */
+static size_t count_from(const struct symbol_jit *jit, size_t low, size_t high, uint64_t address)
+{
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -242,19 +346,66 @@ static bool is_better(const struct symbol_jit_code *a, const struct symbol_jit_c
 	return is_there(a, tsc) ? replaces(a, b) : replaces(b, a);
 }
 
+/* The codes of a run that may contain the address: [first, next). */
+struct part {
+	size_t first, next, end;
+};
+
+/* Returns false if these are too many. */
+static bool find_part(const struct symbol_jit *jit, size_t run, uint64_t address, size_t *steps,
+		      struct part *part)
+{
+	const size_t begin = run_begin(jit, run);
+
+	part->end = jit->runs[run];
+	part->next = part->first = count_from(jit, begin, part->end, address);
+	while (part->first > begin && jit->reach[part->first - 1] > address) {
+		if (++*steps > STEPS_MAX)
+			return false;
+		part->first--;
+	}
+	return true;
+}
+
+/* Leaves out of [*low, *high) what other code of the run has replaced. */
+static void cut(const struct symbol_jit *jit, size_t run, const struct part *part,
+		const struct symbol_jit_code *found, uint64_t address, uint64_t tsc, uint64_t *low,
+		uint64_t *high)
+{
+	const size_t begin = run_begin(jit, run);
+	const struct symbol_jit_code *c;
+
+	for (size_t i = part->next; i > begin && jit->reach[i - 1] > *low; i--) {
+		c = &jit->codes[i - 1];
+		if (part->next - i > STEPS_MAX)
+			break;
+		if (c->end <= address && c->end > *low && is_there(c, tsc) && replaces(c, found))
+			*low = c->end;
+	}
+	for (size_t i = part->next; i < part->end && i - part->next < STEPS_MAX; i++) {
+		c = &jit->codes[i];
+		if (c->start >= *high)
+			break;
+		if (is_there(c, tsc) && replaces(c, found))
+			*high = c->start;
+	}
+}
+
 const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint64_t address,
 					      uint64_t tsc, uint64_t *low, uint64_t *high)
 {
-	const size_t next = count_from(jit, address);
 	const struct symbol_jit_code *found = NULL, *c;
-	size_t first = next;
+	struct part parts[SYMBOL_JIT_RUNS];
+	size_t steps = 0;
 
-	for (; first && jit->reach[first - 1] > address; first--) {
-		c = &jit->codes[first - 1];
-		if (next - first > STEPS_MAX)
+	for (size_t run = 0; run < jit->run_count; run++) {
+		if (!find_part(jit, run, address, &steps, &parts[run]))
 			return NULL;
-		if (address < c->end && (!found || is_better(c, found, tsc)))
-			found = c;
+		for (size_t i = parts[run].next; i > parts[run].first; i--) {
+			c = &jit->codes[i - 1];
+			if (address < c->end && (!found || is_better(c, found, tsc)))
+				found = c;
+		}
 	}
 	if (!found)
 		return NULL;
@@ -262,17 +413,26 @@ const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint
 		tsc = found->from;
 	*low = found->start;
 	*high = found->end;
-	for (size_t i = first; i < next; i++) {
-		c = &jit->codes[i];
-		if (c->end <= address && c->end > *low && is_there(c, tsc) && replaces(c, found))
-			*low = c->end;
-	}
-	for (size_t i = next; i < jit->count && i - next < STEPS_MAX; i++) {
-		c = &jit->codes[i];
-		if (c->start >= *high)
-			break;
-		if (is_there(c, tsc) && replaces(c, found))
-			*high = c->start;
-	}
+	for (size_t run = 0; run < jit->run_count; run++)
+		cut(jit, run, &parts[run], found, address, tsc, low, high);
 	return found;
+}
+
+uint64_t symbol_jit_until(const struct symbol_jit *jit, uint64_t address, uint64_t tsc)
+{
+	uint64_t until = UINT64_MAX;
+	size_t steps = 0;
+	struct part part;
+
+	for (size_t run = 0; run < jit->run_count; run++) {
+		if (!find_part(jit, run, address, &steps, &part))
+			return until;
+		for (size_t i = part.first; i < part.next; i++) {
+			const struct symbol_jit_code *c = &jit->codes[i];
+
+			if (address < c->end && c->from > tsc && c->from < until)
+				until = c->from;
+		}
+	}
+	return until;
 }

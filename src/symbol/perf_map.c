@@ -42,11 +42,10 @@ static bool skip_blanks(const char **p, const char *end)
 	return *p > begin;
 }
 
-static void read_line(struct symbol_jit *jit, const char *p, const char *end, size_t order)
+static void read_line(struct symbol_jit *jit, const char *p, const char *end)
 {
-	char name[SYMBOL_NAME_MAX];
+	const size_t order = jit->order++;
 	uint64_t start, size;
-	size_t n;
 
 	skip_blanks(&p, end);
 	if (!read_hex(&p, end, &start) || !skip_blanks(&p, end) || !read_hex(&p, end, &size) ||
@@ -54,42 +53,47 @@ static void read_line(struct symbol_jit *jit, const char *p, const char *end, si
 		return;
 	while (end > p && (end[-1] == '\r' || end[-1] == ' '))
 		end--;
-	n = (size_t)(end - p) < sizeof(name) ? (size_t)(end - p) : sizeof(name) - 1;
-	if (!n || !size || size > UINT64_MAX - start)
+	if (end == p || !size || size > UINT64_MAX - start)
 		return;
-	memcpy(name, p, n);
-	name[n] = '\0';
 	symbol_jit_add(jit, (struct symbol_jit_code){
 				.start = start,
 				.end = start + size,
 				.head = start,
 				.size = size,
-				.name = symbol_names_add(&jit->names, *name ? name : "?", ""),
+				.name = symbol_jit_keep_name(jit, p, (size_t)(end - p)),
 				.order = order,
 			    });
+}
+
+size_t symbol_perf_map_take(struct symbol_jit *jit, const uint8_t *bytes, size_t n, bool last)
+{
+	const char *const begin = (const char *)bytes, *const end = begin + n;
+	const char *p = begin;
+
+	jit->no_times = true;
+	while (p < end) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p));
+
+		if (!stop && !last)
+			break;
+		stop = stop ? stop : end;
+		read_line(jit, p, stop);
+		p = stop < end ? stop + 1 : end;
+	}
+	return (size_t)(p - begin);
 }
 
 int symbol_perf_map_read(const char *path, bool owner, struct symbol_jit *jit)
 {
 	uint8_t *bytes;
-	size_t size, order = 0;
+	size_t size;
 	int status = symbol_read_file(path, owner, &bytes, &size);
-	const char *p, *end;
 
 	*jit = (struct symbol_jit){0};
 	if (status < 0)
 		return status;
-	p = (const char *)bytes;
-	end = p + size;
-	while (p < end) {
-		const char *stop = memchr(p, '\n', (size_t)(end - p));
-
-		stop = stop ? stop : end;
-		read_line(jit, p, stop, order++);
-		p = stop < end ? stop + 1 : end;
-	}
+	symbol_perf_map_take(jit, bytes, size, true);
 	free(bytes);
-	symbol_jit_replace(jit);
 	status = symbol_jit_index(jit);
 	if (status < 0)
 		symbol_jit_free(jit);

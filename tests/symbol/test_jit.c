@@ -11,6 +11,7 @@
 #include <ptah/error.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -397,6 +398,234 @@ static void a_jitdump_that_is_cut_has_what_precedes(void **state)
 	assert_int_equal(symbol_jitdump_read(path, &jit), PTAH_E_BAD_MAGIC);
 }
 
+/* Files that are read while they are written */
+
+static int open_file(void)
+{
+	const int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void append(const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "ab");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Writes the file in pieces of up to `most` bytes, and reads it after each. */
+static void read_in_pieces(const uint8_t *bytes, size_t n, size_t most, bool is_dump,
+			   struct symbol_jit *jit)
+{
+	struct symbol_jit_file file;
+	size_t done = 0;
+
+	write_bytes("", 0);
+	*jit = (struct symbol_jit){0};
+	symbol_jit_file_init(&file, open_file(), is_dump, true);
+	while (done < n) {
+		const size_t size = 1 + chance(most < n - done ? most : n - done);
+
+		append(bytes + done, size);
+		done += size;
+		assert_true(symbol_jit_file_more(&file, jit, 1 + chance(1000), false) >= 0);
+		assert_int_equal(symbol_jit_index(jit), 0);
+	}
+	while (symbol_jit_file_more(&file, jit, UINT64_MAX, true) > 0)
+		;
+	assert_int_equal(symbol_jit_index(jit), 0);
+	symbol_jit_file_close(&file);
+}
+
+static void expect_equal(const struct symbol_jit *a, const struct symbol_jit *b, uint64_t address,
+			 uint64_t tsc)
+{
+	uint64_t low[2] = {0}, high[2] = {0};
+	const struct symbol_jit_code *x = symbol_jit_find(a, address, tsc, &low[0], &high[0]);
+	const struct symbol_jit_code *y = symbol_jit_find(b, address, tsc, &low[1], &high[1]);
+	const char *file[2] = {"", ""};
+	unsigned line[2] = {0};
+
+	assert_int_equal(!x, !y);
+	if (!x)
+		return;
+	assert_string_equal(x->name, y->name);
+	assert_int_equal(low[0], low[1]);
+	assert_int_equal(high[0], high[1]);
+	assert_int_equal(x->head, y->head);
+	assert_int_equal(x->from, y->from);
+	assert_int_equal(!x->bytes, !y->bytes);
+	if (x->bytes)
+		assert_memory_equal(x->bytes, y->bytes, x->size);
+	assert_int_equal(symbol_jit_line(a, x, address - x->head, &file[0], &line[0]),
+			 symbol_jit_line(b, y, address - y->head, &file[1], &line[1]));
+	assert_string_equal(file[0], file[1]);
+	assert_int_equal(line[0], line[1]);
+}
+
+#define CODES 60
+
+static void put_random_code(struct dump *d, uint64_t time, unsigned number)
+{
+	const uint64_t address = 0x1000 + 16 * chance(40), size = 1 + chance(100);
+	char name[16];
+
+	snprintf(name, sizeof(name), "f%u", number);
+	if (!chance(4)) {
+		put_move(d, time, address, 0x1000 + 16 * chance(40), size);
+		return;
+	}
+	if (chance(2)) {
+		begin_record(d, 2, time);
+		put(d, address, 8);
+		put(d, 1, 8);
+		put_line(d, address, number + 1, name);
+		end_record(d);
+	}
+	/* What is unknown is passed, also between lines and their code. */
+	if (!chance(4)) {
+		begin_record(d, 4, time);
+		put(d, 0, 8);
+		end_record(d);
+	}
+	put_load(d, time, address, size, name);
+}
+
+static void a_jitdump_may_be_read_while_it_is_written(void **state)
+{
+	static struct dump d;
+
+	(void)state;
+	for (unsigned round = 0; round < 100; round++) {
+		struct symbol_jit whole, grown;
+
+		begin_dump(&d, 62, 0);
+		for (unsigned i = 0; i < CODES; i++)
+			put_random_code(&d, 100 + 10 * i, i);
+		read_in_pieces(d.bytes, d.n, round % 2 ? 40 : 3000, true, &grown);
+		assert_int_equal(symbol_jitdump_read(path, &whole), 0);
+		assert_int_equal(whole.count, grown.count);
+		assert_int_equal(whole.time, grown.time);
+		for (uint64_t address = 0xff8; address < 0x1300; address += 4)
+			for (uint64_t tsc = 0; tsc < 800; tsc += 95)
+				expect_equal(&whole, &grown, address, tsc);
+		symbol_jit_free(&whole);
+		symbol_jit_free(&grown);
+	}
+}
+
+static void a_map_may_be_read_while_it_is_written(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 100; round++) {
+		char text[LINES * 64];
+		struct symbol_jit whole, grown;
+		size_t n = 0;
+
+		for (unsigned i = 0; i < LINES; i++)
+			n += (size_t)snprintf(text + n, sizeof(text) - n,
+					      "%" PRIx64 " %" PRIx64 " f%u%s", 0x1000 + chance(300),
+					      1 + chance(100), i,
+					      i + 1 < LINES || round % 2 ? "\n" : "");
+		read_in_pieces((const uint8_t *)text, n, 60, false, &grown);
+		assert_int_equal(symbol_perf_map_read(path, true, &whole), 0);
+		for (uint64_t address = 0xff0; address < 0x1200; address++)
+			expect_equal(&whole, &grown, address, 0);
+		symbol_jit_free(&whole);
+		symbol_jit_free(&grown);
+	}
+}
+
+/* So that a list that grows code by code can be searched. */
+static void a_list_that_grows_has_few_runs(void **state)
+{
+	struct symbol_jit jit = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++) {
+		const uint64_t start = chance(UINT32_MAX);
+
+		symbol_jit_add(&jit, (struct symbol_jit_code){.start = start,
+							      .end = start + 1,
+							      .head = start,
+							      .size = 1,
+							      .name = "",
+							      .order = i});
+		assert_int_equal(symbol_jit_index(&jit), 0);
+		assert_in_range(jit.run_count, 1, 14);
+	}
+	assert_int_equal(jit.indexed, 5000);
+	symbol_jit_free(&jit);
+}
+
+/* The new file is shorter, or has another beginning. Names that were found stay. */
+static void a_file_that_is_written_anew_is_read_anew(void **state)
+{
+	static const char *const after[] = {"1000 10 other\n", "2000 10 other\n3000 10 more\n"};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		static const char before[] = "1000 10 first\n2000 10 second\n";
+		struct symbol_jit jit = {0};
+		struct symbol_jit_file file;
+		const char *name;
+
+		write_bytes(before, strlen(before));
+		symbol_jit_file_init(&file, open_file(), false, false);
+		assert_true(symbol_jit_file_more(&file, &jit, UINT64_MAX, false) > 0);
+		assert_int_equal(symbol_jit_index(&jit), 0);
+		name = name_at(&jit, 0x1000, 0);
+		write_bytes(after[i], strlen(after[i]));
+		assert_true(symbol_jit_file_more(&file, &jit, UINT64_MAX, false) > 0);
+		assert_int_equal(symbol_jit_index(&jit), 0);
+		assert_string_equal(name_at(&jit, i ? 0x2000 : 0x1000, 0), "other");
+		assert_string_equal(name_at(&jit, i ? 0x1000 : 0x2000, 0), "");
+		assert_string_equal(name, "first");
+		symbol_jit_file_close(&file);
+		symbol_jit_free(&jit);
+	}
+}
+
+/* A record that is never complete costs nothing, and one that makes no sense ends the list. */
+static void damaged_files_end(void **state)
+{
+	static struct dump d;
+	struct symbol_jit_file file;
+	struct symbol_jit jit = {0};
+	uint64_t offset;
+
+	(void)state;
+	begin_dump(&d, 62, 0);
+	put_load(&d, 100, 0x1000, 64, "a");
+	offset = d.n;
+	put(&d, 0, 4);
+	put(&d, 1 << 20, 4);
+	put(&d, 0, 8);
+	write_bytes(d.bytes, d.n);
+	symbol_jit_file_init(&file, open_file(), true, false);
+	assert_true(symbol_jit_file_more(&file, &jit, UINT64_MAX, false) > 0);
+	assert_int_equal(file.offset, offset);
+	assert_int_equal(file.wanted, offset + (1 << 20));
+	append(d.bytes, 1000);
+	assert_int_equal(symbol_jit_file_more(&file, &jit, UINT64_MAX, false), 0);
+	assert_false(file.ended);
+	symbol_jit_file_close(&file);
+
+	store_le32(d.bytes + offset + 4, UINT32_MAX);
+	write_bytes(d.bytes, d.n);
+	symbol_jit_file_init(&file, open_file(), true, false);
+	symbol_jit_file_more(&file, &jit, UINT64_MAX, false);
+	assert_true(file.ended);
+	symbol_jit_file_close(&file);
+	assert_int_equal(symbol_jit_index(&jit), 0);
+	assert_string_equal(name_at(&jit, 0x1000, 0), "a");
+	symbol_jit_free(&jit);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -408,6 +637,11 @@ int main(void)
 	    cmocka_unit_test(lines_of_node_are_moved),
 	    cmocka_unit_test(lines_that_make_no_sense),
 	    cmocka_unit_test(a_jitdump_that_is_cut_has_what_precedes),
+	    cmocka_unit_test(a_jitdump_may_be_read_while_it_is_written),
+	    cmocka_unit_test(a_map_may_be_read_while_it_is_written),
+	    cmocka_unit_test(a_list_that_grows_has_few_runs),
+	    cmocka_unit_test(a_file_that_is_written_anew_is_read_anew),
+	    cmocka_unit_test(damaged_files_end),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
