@@ -61,6 +61,8 @@ static void name_part(struct live_view *v, struct part *part)
 		return;
 	if (part->name.path && *part->name.path == '/')
 		part->place = part->name.file_offset;
+	else if (part->name.name)
+		part->place = part->name.start;
 }
 
 static void add_part(struct live_row *row, const struct part *part)

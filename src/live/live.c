@@ -75,7 +75,10 @@ void ptah_live_free(struct ptah_live *live)
 
 const struct ptah_record_sink *ptah_live_sink(struct ptah_live *live)
 {
-	return live ? &live->sink : NULL;
+	if (!live)
+		return NULL;
+	live->session->growth->is_local = true;
+	return &live->sink;
 }
 
 const char *ptah_live_why(const struct ptah_live *live)

@@ -7,6 +7,8 @@
 #include "live/live.h"
 
 #include "perfdata/message.h"
+#include "session/jit.h"
+#include "session/jit_follow.h"
 #include "session/records.h"
 
 #include <stdlib.h>
@@ -90,9 +92,13 @@ static void end_soon(struct live_stream *ls)
 }
 
 /* A thread has ended: nothing follows in its stream, which is the last one with its number. */
-static void note_exit(struct ptah_live *live, int32_t tid)
+static void note_exit(struct ptah_live *live, const struct perfdata_record *r)
 {
+	const int32_t tid = r->tid;
+
 	live_note_exited(live, tid);
+	if (tid == r->pid)
+		jit_follow_exited(live->session, tid);
 	for (size_t i = live->count; i-- > 0;)
 		if (live->session->streams[i].info.tid == tid) {
 			end_soon(live->streams[i]);
@@ -116,7 +122,7 @@ static int apply_known(struct ptah_live *live, struct batch *b)
 			break;
 		status = session_take_record(s, &t->record, t->tsc);
 		if (t->record.type == PERFDATA_EXIT)
-			note_exit(live, t->record.tid);
+			note_exit(live, &t->record);
 		if (t->entry)
 			use_up(b, t->entry);
 	}
@@ -141,17 +147,33 @@ static int give_changes(struct ptah_live *live)
 	return status;
 }
 
-static int apply_records(struct ptah_live *live, struct batch *b)
+/* Reads lists of generated code: what they say of it is in them before it runs. 1: they have grown.
+ */
+static int read_lists(struct ptah_live *live, bool complete)
 {
-	int status;
+	const int grown = jit_follow_read(live->session, complete);
+
+	if (grown <= 0 || !functions_refresh(live->functions))
+		return grown;
+	for (size_t i = 0; i < live->count; i++)
+		if (live->streams[i]->opened && live->streams[i]->own.thread)
+			call_thread_code_changed(live->streams[i]->own.thread);
+	live->code_changes++;
+	return grown;
+}
+
+static int apply_records(struct ptah_live *live, struct batch *b, bool all)
+{
+	int status, grown;
 
 	live->per_cpu =
 	    !live->session->is_guest && (live->per_cpu || perfdata_per_cpu(live->session->file));
 	status = live->waiting_count ? apply_known(live, b) : 0;
 	live->session->growth->known = live->known;
 	live->session->growth->rounds = live->rounds;
-	if (status <= 0)
-		return status;
+	grown = status < 0 ? 0 : read_lists(live, all);
+	if (status < 0 || (!status && grown <= 0))
+		return status < 0 ? status : grown;
 	status = grow_settle(live->session);
 	for (size_t i = 0; i < live->count; i++)
 		if (live->streams[i]->opened)
@@ -414,7 +436,7 @@ static int take_queue(struct ptah_live *live)
 		live->session->growth->complete = true;
 	}
 	if (status >= 0)
-		status = apply_records(live, &b);
+		status = apply_records(live, &b, all);
 	for (size_t i = 0; i < 3 && all && status >= 0; i++)
 		status = end_round(live);
 	for (size_t i = 0; i < live->count; i++) {

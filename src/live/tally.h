@@ -19,7 +19,9 @@ struct tally_row {
 	uint64_t ticks, max_ticks, total_instructions, max_instructions;
 	struct histogram times;
 	uint32_t watches; /* that are of this function, */
-	bool looked;	  /* once that was looked up */
+	/* once that was looked up: of generated code, when the session had one jit_generation less,
+	 * and up to a time. */
+	uint64_t looked, until;
 };
 
 struct live_tally {

@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "session/jit.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -198,6 +199,9 @@ bool ptah_watch_ended(const struct ptah_watch *w, int wait_status)
 
 /* Calls */
 
+/* Of a session, the code that processes generate has paths that begin so. */
+#define GENERATED "[JIT]"
+
 /* Whether the path is that of the file, or ends with it after a slash. */
 static bool is_file(const char *path, const char *file)
 {
@@ -205,21 +209,68 @@ static bool is_file(const char *path, const char *file)
 
 	if (!m)
 		return true;
+	if (!strcmp(file, GENERATED))
+		return n > m && !strncmp(path, GENERATED " ", m + 1);
 	return n >= m && !strcmp(path + n - m, file) && (n == m || path[n - m - 1] == '/');
 }
 
-static void look_up(struct ptah_live *live, struct tally_row *row, int32_t space, uint64_t tsc)
+/* The watches that are of the function. */
+static uint32_t find_watches(struct ptah_live *live, const struct tally_row *row, int32_t space,
+			     uint64_t tsc)
 {
 	struct ptah_function_name name;
+	uint32_t watches = 0;
 
-	row->looked = true;
 	if (!ptah_functions_name(live->functions, space, row->function, tsc, &name) || !name.name)
-		return;
+		return 0;
 	for (size_t i = 0; i < live->watch_count; i++)
 		if (live->watches[i].kind <= PTAH_WATCH_RATE &&
 		    !strcmp(name.name, live->watches[i].function) &&
 		    is_file(name.path, live->watches[i].file))
-			row->watches |= UINT32_C(1) << i;
+			watches |= UINT32_C(1) << i;
+	return watches;
+}
+
+/* Calls of the function that are open were of other code, which had the address before. */
+static void forget_open(struct live_runner *r, uint32_t watches, const struct tally_row *row)
+{
+	for (; r->open && watches; watches &= watches - 1) {
+		struct live_open *o = &r->open[__builtin_ctz(watches)];
+		size_t left = 0, late = 0;
+
+		for (size_t i = 0; i < o->count; i++) {
+			if (o->calls[i].mark.function == row->function &&
+			    o->calls[i].mark.space == row->space)
+				continue;
+			late += i < o->late;
+			o->calls[left++] = o->calls[i];
+		}
+		o->count = left;
+		o->late = late;
+	}
+}
+
+static void look_up(struct ptah_live *live, struct live_runner *r, struct tally_row *row,
+		    int32_t space, uint64_t tsc)
+{
+	const uint32_t before = row->watches;
+	bool changes;
+
+	row->until = functions_until(live->functions, space, row->function, tsc, &changes);
+	row->looked = changes ? live->session->jit_generation + 1 : UINT64_MAX;
+	row->watches = find_watches(live, row, space, tsc);
+	if (before & ~row->watches)
+		forget_open(r, before & ~row->watches, row);
+}
+
+/* Whether the name of the function is to be looked up: of generated code it may be another now. */
+static bool is_unknown(const struct ptah_live *live, const struct tally_row *row,
+		       const struct ptah_call_mark *m)
+{
+	if (!row->looked || m->end)
+		return !row->looked;
+	return m->tsc >= row->until ||
+	       (row->looked != UINT64_MAX && row->looked != live->session->jit_generation + 1);
 }
 
 /* Nanoseconds of so many ticks. */
@@ -414,8 +465,9 @@ static int check(struct live_stream *ls, struct live_runner *r,
 
 	if (!row)
 		return 0;
-	if (!row->looked)
-		look_up(ls->live, row, m->space ? -1 - (int32_t)m->space : thread->space, m->tsc);
+	if (is_unknown(ls->live, row, m))
+		look_up(ls->live, r, row, m->space ? -1 - (int32_t)m->space : thread->space,
+			m->tsc);
 	for (uint32_t left = row->watches; left && status >= 0; left &= left - 1)
 		status = check_watch(ls, r, thread, (size_t)__builtin_ctz(left), m);
 	return status;

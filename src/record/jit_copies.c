@@ -9,6 +9,7 @@
 #include "record/jit_copies.h"
 
 #include "perfdata/jit_folder.h"
+#include "perfdata/jit_process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,41 +45,6 @@ void jit_copies_begin(struct ptah_recorder *r)
 
 /* Processes */
 
-static bool read_proc(int32_t pid, const char *name, char *text, size_t size)
-{
-	char path[64];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
-/* The time of day at which a process was started; field 22 of its stat, in ticks since the boot. */
-static struct timespec read_start(int32_t pid)
-{
-	const int64_t second = 1000000000, ticks = sysconf(_SC_CLK_TCK);
-	struct timespec now, up;
-	char text[2048];
-	const char *at;
-	int64_t time;
-
-	if (!read_proc(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
-		return (struct timespec){INT32_MAX, 0};
-	for (unsigned field = 2; field < 22 && at; field++)
-		at = strchr(at + 1, ' ');
-	clock_gettime(CLOCK_REALTIME, &now);
-	clock_gettime(CLOCK_BOOTTIME, &up);
-	time = (now.tv_sec - up.tv_sec) * second + now.tv_nsec - up.tv_nsec +
-	       (at ? strtoll(at, NULL, 10) : 0) * (second / (ticks > 0 ? ticks : 100));
-	return (struct timespec){time / second, time % second};
-}
-
 static struct process look_at(int32_t pid)
 {
 	struct process p = {.pid = pid, .inner = pid};
@@ -86,11 +52,11 @@ static struct process look_at(int32_t pid)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (stat(path, &st) || !read_proc(pid, "status", text, sizeof(text)))
+	if (stat(path, &st) || !perfdata_read_proc(pid, "status", text, sizeof(text)))
 		return p;
 	p.alive = true;
 	p.uid = st.st_uid;
-	p.started = read_start(pid);
+	p.started = perfdata_process_start(pid);
 	/* Its numbers in all namespaces that it is in, the innermost last. */
 	at = strstr(text, "\nNSpid:");
 	if (!at)

@@ -19,6 +19,10 @@ struct process_map {
 	char path[32]; /* what perf calls it where it shows files */
 	struct symbol_jit jit;
 	struct symbol_jit dump; /* the jitdump beside the recording, empty if there is none */
+	/* Of a session that grows: code was looked for in vain, when the session had this
+	 * jit_generation. */
+	bool missed;
+	uint64_t missed_at;
 };
 
 struct ptah_functions {
@@ -28,6 +32,7 @@ struct ptah_functions {
 	bool kernel_read; /* its symbols have been read, or cannot be read */
 	struct process_map **maps;
 	size_t map_count, map_capacity;
+	uint64_t generation; /* of a session that grows: changes as functions_refresh() says */
 };
 
 /* An address and what was mapped there; map.path NULL: nothing is known of that. */
@@ -169,7 +174,7 @@ static int32_t pid_of(const struct ptah_functions *f, int32_t space)
 }
 
 /* The map for perf of a process, which is read when it is needed first. NULL: out of memory. */
-static const struct process_map *map_of(struct ptah_functions *f, int32_t pid)
+static struct process_map *map_of(struct ptah_functions *f, int32_t pid)
 {
 	struct process_map **maps, *map;
 
@@ -184,8 +189,11 @@ static const struct process_map *map_of(struct ptah_functions *f, int32_t pid)
 		return NULL;
 	map->pid = pid;
 	snprintf(map->path, sizeof(map->path), "[JIT] tid %d", (int)pid);
-	jit_read_map(f->session, pid, &map->jit);
-	jit_read_dump_beside(f->session, pid, &map->dump);
+	/* One that grows has read them itself. */
+	if (!f->session->growth) {
+		jit_read_map(f->session, pid, &map->jit);
+		jit_read_dump_beside(f->session, pid, &map->dump);
+	}
 	f->maps[f->map_count++] = map;
 	return map;
 }
@@ -198,13 +206,32 @@ struct generated {
 	const char *path;
 };
 
-/* Finds generated code. The code of files and of the kernel is none. */
+/* Whether it may be generated code. The code of files and of the kernel is none. */
+static bool may_be_generated(const struct place *p)
+{
+	return p->address < KERNEL_HALF && !(p->map.path && session_is_file(p->map.path));
+}
+
+/* In the lists that a session that grows has read. */
+static bool find_listed(struct ptah_functions *f, const struct place *p, struct process_map *map,
+			struct generated *g)
+{
+	if (!g->code)
+		g->code =
+		    jit_find_mapped(f->session, map->pid, p->address, &g->low, &g->high, &g->jit);
+	if (!g->code) {
+		map->missed = true;
+		map->missed_at = f->session->jit_generation;
+	}
+	return g->code;
+}
+
 static bool find_generated(struct ptah_functions *f, const struct place *p, struct generated *g)
 {
-	const struct process_map *map;
+	struct process_map *map;
 	int32_t pid;
 
-	if (p->address >= KERNEL_HALF || (p->map.path && session_is_file(p->map.path)))
+	if (!may_be_generated(p))
 		return false;
 	pid = pid_of(f, p->space);
 	map = map_of(f, pid);
@@ -214,6 +241,8 @@ static bool find_generated(struct ptah_functions *f, const struct place *p, stru
 	g->code = jit_find_dumped(f->session, pid, p->address, p->tsc, &g->low, &g->high, &g->jit);
 	if (g->code)
 		return true;
+	if (f->session->growth)
+		return find_listed(f, p, map, g);
 	g->jit = &map->dump;
 	g->code = symbol_jit_find(&map->dump, p->address, p->tsc, &g->low, &g->high);
 	if (g->code)
@@ -221,6 +250,36 @@ static bool find_generated(struct ptah_functions *f, const struct place *p, stru
 	g->jit = &map->jit;
 	g->code = symbol_jit_find(&map->jit, p->address, 0, &g->low, &g->high);
 	return g->code;
+}
+
+bool functions_refresh(struct ptah_functions *f)
+{
+	bool stale = false;
+
+	for (size_t i = 0; i < f->map_count; i++) {
+		struct process_map *map = f->maps[i];
+
+		if (!map->missed || jit_newest(f->session, map->pid) <= map->missed_at)
+			continue;
+		map->missed = false;
+		stale = true;
+	}
+	f->generation += stale;
+	return stale;
+}
+
+uint64_t functions_generation(const struct ptah_functions *f)
+{
+	return f->generation;
+}
+
+uint64_t functions_until(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,
+			 bool *changes)
+{
+	const struct place p = find_place(f, space, address, tsc);
+
+	*changes = may_be_generated(&p);
+	return *changes ? jit_until(f->session, pid_of(f, space), address, tsc) : UINT64_MAX;
 }
 
 /* Bounds */

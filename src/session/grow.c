@@ -5,6 +5,7 @@
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/jit.h"
+#include "session/jit_follow.h"
 #include "session/records.h"
 
 #include <inttypes.h>
@@ -22,7 +23,10 @@ int grow_new(const struct ptah_session_config *config, const char *name,
 	s->growth = calloc(1, sizeof(*s->growth));
 	if (s->growth)
 		s->growth->only = s->growth->forced = SESSION_NONE;
+	s->use_jit_code = true;
 	status = s->growth ? perfdata_open_pushed(name, &s->file) : PTAH_E_NOMEM;
+	if (status >= 0)
+		status = jit_follow_new(&s->growth->jit);
 	if (status < 0) {
 		ptah_session_close(s);
 		return status;
@@ -40,6 +44,7 @@ void grow_forget(struct ptah_session *s)
 	free(s->growth->limits);
 	table_free(&s->growth->streams_by_cpu);
 	strings_free(&s->growth->bad);
+	jit_follow_free(s->growth->jit);
 	free(s->growth);
 }
 
@@ -161,6 +166,7 @@ static int take_ptah(struct ptah_session *s, const struct perfdata_record *r,
 		}
 		return 0;
 	case PERFDATA_PTAH_CODE:
+		s->use_jit_code = false;
 		return 1;
 	case PERFDATA_PTAH_PAGE:
 	case PERFDATA_PTAH_GUEST_MAP:
@@ -282,6 +288,10 @@ int grow_add_change(struct ptah_session *s, struct process *p, const struct chan
 		g->fresh = fresh;
 	if (status < 0)
 		return status;
+	/* Its runtime may list what is in no file. */
+	if (change->type == CHANGE_CODE ||
+	    (change->type == CHANGE_MAP && *change->path != '[' && !change_is_file(change)))
+		jit_follow_process(s, p->pid);
 	fresh[g->fresh_count++] = (struct fresh_change){(size_t)(p - s->processes), with};
 	if (p->count && p->changes[p->count - 1].tsc > with.tsc)
 		return insert(s, p, &with);

@@ -42,8 +42,10 @@ struct growth {
 	size_t limit_count, limit_capacity;
 	struct table streams_by_cpu;
 
-	uint64_t lost;	    /* events that the kernel reported as lost */
-	struct strings bad; /* files that do not fit, of which a note was made */
+	struct jit_follow *jit; /* jit_follow.h */
+	bool is_local;		/* what is recorded runs on this machine, now */
+	uint64_t lost;		/* events that the kernel reported as lost */
+	struct strings bad;	/* files that do not fit, of which a note was made */
 	/* Where trace was stopped because a buffer was full: what is missing after it. */
 	struct grow_cut {
 		int32_t cpu, tid;

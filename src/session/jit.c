@@ -7,6 +7,7 @@
 #include "session/jit.h"
 
 #include "perfdata/jit_folder.h"
+#include "session/jit_follow.h"
 #include "session/records.h"
 
 #include <errno.h>
@@ -35,6 +36,8 @@ int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
 
 	if (r->pid <= 0 || !jit_is_dump(r->text, r->text_size))
 		return 0;
+	if (s->growth)
+		return jit_follow_dump(s, r);
 	for (size_t i = 0; i < s->jitdump_count; i++)
 		if (s->jitdumps[i].pid == r->pid &&
 		    !strncmp(s->jitdumps[i].path, r->text, r->text_size) &&
@@ -44,8 +47,10 @@ int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
 	if (!dumps)
 		return PTAH_E_NOMEM;
 	s->jitdumps = dumps;
-	dumps[s->jitdump_count] = (struct jitdump){
-	    .pid = r->pid, .time = r->time, .path = strndup(r->text, r->text_size)};
+	dumps[s->jitdump_count] = (struct jitdump){.pid = r->pid,
+						   .time = r->time,
+						   .path = strndup(r->text, r->text_size),
+						   .older = SESSION_NONE};
 	return dumps[s->jitdump_count++].path ? 0 : PTAH_E_NOMEM;
 }
 
@@ -70,7 +75,7 @@ static char *path_beside(const struct ptah_session *s, const char *name)
 	return path ? path : path_in(s->folder, name);
 }
 
-static char *dump_path(const struct ptah_session *s, const struct jitdump *dump)
+char *jit_dump_path(const struct ptah_session *s, const struct jitdump *dump)
 {
 	const char *slash = strrchr(dump->path, '/');
 	char name[64], *path;
@@ -83,7 +88,7 @@ static char *dump_path(const struct ptah_session *s, const struct jitdump *dump)
 	return path ? path : session_path(s, dump->path);
 }
 
-static int note_unread(struct ptah_session *s, const char *path, int status)
+int jit_note_unread(struct ptah_session *s, const char *path, int status)
 {
 	return session_note_format(
 	    s,
@@ -92,16 +97,22 @@ static int note_unread(struct ptah_session *s, const char *path, int status)
 	    path, status == PTAH_E_SYSTEM ? strerror(errno) : ptah_strerror(status));
 }
 
+bool jit_times_shift(const struct ptah_session *s, const struct jitdump *dump, uint64_t *shift)
+{
+	/* The file was begun just before it was mapped. */
+	*shift = dump->time - dump->jit.time;
+	return s->has_clock && dump->time &&
+	       (*shift <= CLOCKS_APART || *shift >= UINT64_MAX - CLOCKS_APART);
+}
+
 /* Converts the times of the dump. False: its clock has nothing to do with the recording's. */
 static bool convert_times(const struct ptah_session *s, struct jitdump *dump)
 {
-	/* The file was begun just before it was mapped. */
-	const uint64_t shift = dump->time - dump->jit.time;
+	uint64_t shift;
 
 	if (dump->jit.is_tsc)
 		return true;
-	if (!s->has_clock || !dump->time ||
-	    (shift > CLOCKS_APART && shift < UINT64_MAX - CLOCKS_APART))
+	if (!jit_times_shift(s, dump, &shift))
 		return false;
 	for (size_t i = 0; i < dump->jit.count; i++)
 		dump->jit.codes[i].from = session_tsc(s, dump->jit.codes[i].from + shift);
@@ -117,11 +128,11 @@ static void without_times(struct symbol_jit *jit)
 
 static int read_dump(struct ptah_session *s, struct jitdump *dump)
 {
-	char *path = dump_path(s, dump);
+	char *path = jit_dump_path(s, dump);
 	int status = path ? symbol_jitdump_read(path, &dump->jit) : PTAH_E_NOMEM;
 
 	if (status < 0 && status != PTAH_E_NOMEM)
-		status = note_unread(s, path, status);
+		status = jit_note_unread(s, path, status);
 	else if (status >= 0)
 		dump->has_times = convert_times(s, dump);
 	if (status >= 0 && dump->jit.count && !dump->has_times) {
@@ -160,16 +171,43 @@ void jit_leave_out(struct ptah_session *s, uint64_t high)
 void jit_free_dumps(struct ptah_session *s)
 {
 	for (size_t i = 0; i < s->jitdump_count; i++) {
+		if (s->growth)
+			symbol_jit_file_close(&s->jitdumps[i].file);
 		free(s->jitdumps[i].path);
 		symbol_jit_free(&s->jitdumps[i].jit);
 	}
 	free(s->jitdumps);
 }
 
+/* The lists of a process, one after the other. SESSION_NONE: there are no more. */
+static size_t first_list(const struct ptah_session *s, int32_t pid)
+{
+	if (s->growth)
+		return jit_follow_newest(s, pid);
+	for (size_t i = s->jitdump_count; i-- > 0;)
+		if (s->jitdumps[i].pid == pid)
+			return i;
+	return SESSION_NONE;
+}
+
+static size_t next_list(const struct ptah_session *s, size_t list)
+{
+	const int32_t pid = s->jitdumps[list].pid;
+
+	if (s->growth)
+		return s->jitdumps[list].older;
+	while (list-- > 0)
+		if (s->jitdumps[list].pid == pid)
+			return list;
+	return SESSION_NONE;
+}
+
 bool jit_has_code(const struct ptah_session *s, int32_t pid)
 {
-	for (size_t i = 0; i < s->jitdump_count && s->use_jit_code; i++)
-		if (s->jitdumps[i].pid == pid && s->jitdumps[i].has_times)
+	if (!s->use_jit_code)
+		return false;
+	for (size_t i = first_list(s, pid); i != SESSION_NONE; i = next_list(s, i))
+		if (s->jitdumps[i].has_times)
 			return true;
 	return false;
 }
@@ -181,11 +219,11 @@ const struct symbol_jit_code *jit_find_dumped(const struct ptah_session *s, int3
 	const struct symbol_jit_code *found = NULL, *code;
 	uint64_t l, h;
 
-	for (size_t i = 0; i < s->jitdump_count; i++) {
-		if (s->jitdumps[i].pid != pid)
+	for (size_t i = first_list(s, pid); i != SESSION_NONE; i = next_list(s, i)) {
+		if (s->jitdumps[i].is_map)
 			continue;
 		code = symbol_jit_find(&s->jitdumps[i].jit, address, tsc, &l, &h);
-		if (!code || (found && found->from > code->from))
+		if (!code || (found && found->from >= code->from))
 			continue;
 		found = code;
 		*jit = &s->jitdumps[i].jit;
@@ -193,6 +231,40 @@ const struct symbol_jit_code *jit_find_dumped(const struct ptah_session *s, int3
 		*high = h;
 	}
 	return found;
+}
+
+const struct symbol_jit_code *jit_find_mapped(const struct ptah_session *s, int32_t pid,
+					      uint64_t address, uint64_t *low, uint64_t *high,
+					      const struct symbol_jit **jit)
+{
+	const struct symbol_jit_code *found = NULL;
+
+	for (size_t i = first_list(s, pid); i != SESSION_NONE && !found; i = next_list(s, i))
+		if (s->jitdumps[i].is_map) {
+			*jit = &s->jitdumps[i].jit;
+			found = symbol_jit_find(*jit, address, 0, low, high);
+		}
+	return found;
+}
+
+uint64_t jit_newest(const struct ptah_session *s, int32_t pid)
+{
+	uint64_t newest = 0;
+
+	for (size_t i = first_list(s, pid); i != SESSION_NONE; i = next_list(s, i))
+		newest = s->jitdumps[i].grown > newest ? s->jitdumps[i].grown : newest;
+	return newest;
+}
+
+uint64_t jit_until(const struct ptah_session *s, int32_t pid, uint64_t address, uint64_t tsc)
+{
+	uint64_t until = UINT64_MAX, one;
+
+	for (size_t i = first_list(s, pid); i != SESSION_NONE; i = next_list(s, i)) {
+		one = symbol_jit_until(&s->jitdumps[i].jit, address, tsc);
+		until = one < until ? one : until;
+	}
+	return until;
 }
 
 bool jit_read_dump_beside(const struct ptah_session *s, int32_t pid, struct symbol_jit *jit)

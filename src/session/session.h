@@ -339,8 +339,9 @@ struct ptah_session {
 	char *jit_folder; /* copies of lists of generated code (jit_folder.h), or NULL */
 	struct jitdump *jitdumps; /* see jit.h */
 	size_t jitdump_count, jitdump_capacity;
-	uint64_t begin, end; /* the times of the first and the last record, as in the trace */
-	bool use_jit_code;   /* the recording has no code of its own that processes generated */
+	uint64_t begin, end;	 /* the times of the first and the last record, as in the trace */
+	uint64_t jit_generation; /* of a session that grows: how often lists have grown */
+	bool use_jit_code;	 /* the recording has no code of its own that processes generated */
 	struct ptah_namespaces *namespaces; /* in the order of time */
 	size_t namespaces_count, namespaces_capacity;
 	struct ptah_cgroup *cgroups;

@@ -4,6 +4,7 @@
  */
 #include "session/span_reader.h"
 
+#include "session/jit.h"
 #include "session/window.h"
 
 #include "base/compiler.h"
@@ -26,7 +27,7 @@
 
 struct span_bounds {
 	struct ptah_functions *functions;
-	uint64_t generation; /* of the image */
+	uint64_t generation; /* of the image and of the finder: neither becomes less */
 	struct {
 		uint64_t ip, low, high; /* low = high: not known */
 		uint32_t space;
@@ -38,11 +39,13 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 {
 	struct ptah_stream *s = context;
 	struct span_bounds *b = s->bounds;
+	const uint64_t generation =
+	    ptah_image_generation(s->image) + functions_generation(b->functions);
 	const size_t slot = (size_t)((ip + space) * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BOUNDS;
 	struct ptah_function f;
 
-	if (b->generation != ptah_image_generation(s->image)) {
-		b->generation = ptah_image_generation(s->image);
+	if (b->generation != generation) {
+		b->generation = generation;
 		memset(b->entries, 0, sizeof(b->entries));
 	}
 	if (!b->entries[slot].used || b->entries[slot].ip != ip ||

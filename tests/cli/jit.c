@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A runtime that generates code, for jit.sh. It lists its code as others do: with "map" as a map
- * for perf, with "dump" in a jitdump. What it runs is known: see the calls in main().
+ * A runtime that generates code, for jit.sh and live_jit.sh. It lists its code as others do: with
+ * "map" as a map for perf, with "dump" in a jitdump, in the folder that follows. What it runs is
+ * known: see the calls in main(). With the name of a file after that, it waits for the file.
  */
 #include <elf.h>
 #include <stdint.h>
@@ -28,11 +29,11 @@ static void put(uint64_t value, size_t size)
 	fwrite(&value, size, 1, dump);
 }
 
-static void begin_dump(void)
+static void begin_dump(const char *folder)
 {
-	char path[64];
+	char path[4096];
 
-	snprintf(path, sizeof(path), "jit-%d.dump", (int)getpid());
+	snprintf(path, sizeof(path), "%s/jit-%d.dump", folder, (int)getpid());
 	dump = fopen(path, "w");
 	if (!dump)
 		exit(1);
@@ -82,6 +83,7 @@ static void put_load(const uint8_t *at, size_t n, const char *name)
 	put(0, 8);
 	fwrite(name, strlen(name) + 1, 1, dump);
 	fwrite(at, n, 1, dump);
+	fflush(dump);
 }
 
 /* Generates a function of `nops` nops, and a ret, at an offset. */
@@ -94,8 +96,10 @@ static void (*generate(size_t offset, size_t nops, const char *name))(void)
 
 	memset(f.bytes, 0x90, nops);
 	f.bytes[nops] = 0xc3;
-	if (map)
+	if (map) {
 		fprintf(map, "%lx %zx %s\n", (unsigned long)f.bytes, nops + 1, name);
+		fflush(map);
+	}
 	if (dump) {
 		put_lines(f.bytes, nops + 1);
 		put_load(f.bytes, nops + 1, name);
@@ -122,7 +126,7 @@ int main(int argc, char **argv)
 		snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 		map = fopen(path, "w");
 	} else {
-		begin_dump();
+		begin_dump(argc > 2 ? argv[2] : ".");
 	}
 	run(generate(0, 9, "py::first:/app/a b.py"), 3);
 	run(generate(100, 19, "py::second:/app/c.py"), 5);
@@ -131,6 +135,8 @@ int main(int argc, char **argv)
 	third = generate(196, 39, "py::third:/app/c.py");
 	usleep(2000);
 	run(third, 2);
+	for (unsigned i = 0; argc > 3 && access(argv[3], F_OK) && i < 60000; i++)
+		usleep(1000);
 	if (map)
 		fclose(map);
 	if (dump)

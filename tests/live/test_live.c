@@ -8,6 +8,9 @@
 
 #include <ptah/live.h>
 
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -531,6 +534,142 @@ static void a_pipe_is_read_while_it_is_written(void **state)
 	done(m, live);
 }
 
+/* A jitdump that is written while the recording comes */
+
+static char dump_path[64];
+
+/* Adds the bytes [from, to) of a jitdump to its file. */
+static void append_dump(const struct perfdata_buffer *dump, size_t from, size_t to)
+{
+	FILE *f = fopen(dump_path, from ? "a" : "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(dump->bytes + from, to - from, 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void put_load(struct perfdata_buffer *b, uint64_t time, const char *name, const void *code,
+		     uint32_t size)
+{
+	perfdata_put32(b, 0);
+	perfdata_put32(b, 16 + 40 + (uint32_t)strlen(name) + 1 + size);
+	perfdata_put64(b, time);
+	perfdata_put32(b, 7);
+	perfdata_put32(b, 7);
+	perfdata_put64(b, BASE);
+	perfdata_put64(b, BASE);
+	perfdata_put64(b, size);
+	perfdata_put64(b, 1);
+	perfdata_put(b, name, strlen(name) + 1);
+	perfdata_put(b, code, size);
+}
+
+/* The header, which says that its clock is the TSC. */
+static void begin_dump(struct perfdata_buffer *b)
+{
+	perfdata_put32(b, 0x4a695444);
+	perfdata_put32(b, 1);
+	perfdata_put32(b, 40);
+	perfdata_put32(b, 62);
+	perfdata_put32(b, 0);
+	perfdata_put32(b, 7);
+	perfdata_put64(b, 40);
+	perfdata_put64(b, 1);
+}
+
+/* Feeds what was added to the recording since; first the header of a pipe and the event. */
+static void feed_more(struct made *m, struct ptah_live *live, size_t *fed)
+{
+	struct perfdata_buffer head = {0};
+
+	if (!*fed) {
+		perfdata_put(&head, "PERFILE2", 8);
+		perfdata_put64(&head, 16);
+		perfdata_put32(&head, PERFDATA_HEADER_ATTR);
+		perfdata_put16(&head, 0);
+		perfdata_put16(&head, 8 + 120);
+		perfdata_put(&head, m->file.bytes + 112, 120);
+		assert_int_equal(ptah_live_feed(live, head.bytes, head.size), 0);
+		perfdata_buffer_free(&head);
+		*fed = BUILD_DATA;
+	}
+	assert_int_equal(ptah_live_feed(live, m->file.bytes + *fed, m->file.size - *fed), 0);
+	*fed = m->file.size;
+	assert_int_equal(ptah_live_poll(live), 0);
+}
+
+static void expect_name(struct ptah_live *live, uint64_t tsc, const char *name)
+{
+	struct ptah_function_name found;
+
+	assert_true(ptah_functions_name(ptah_live_finder(live), 7, BASE + 2, tsc, &found));
+	assert_string_equal(found.name, name);
+	assert_string_equal(found.path, "[JIT] tid 7");
+	assert_int_equal(found.start, BASE);
+}
+
+static void a_jitdump_is_read_while_it_is_written(void **state)
+{
+	const struct ptah_live_config config = {.size = sizeof(config), .what = PTAH_LIVE_COUNTS};
+	struct perfdata_buffer dump = {0};
+	struct made *m = begin();
+	struct ptah_live *live = new_live(m, &config);
+	struct sums sums = {0};
+	size_t fed = 0, known;
+
+	(void)state;
+	snprintf(dump_path, sizeof(dump_path), "/tmp/ptah-live-%d", (int)getpid());
+	assert_int_equal(mkdir(dump_path, 0700), 0);
+	strcat(dump_path, "/jit-7.dump");
+	begin_dump(&dump);
+	put_load(&dump, 50, "three", three, sizeof(three));
+	known = dump.size;
+	append_dump(&dump, 0, known);
+	build_mmap2(&m->file, 7, 0x700000, 4096, 0, dump_path, 60, NULL);
+	jumps(m, 100, false, 5);
+	give(m, 0);
+	end_round(m);
+	end_round(m);
+	feed_more(m, live, &fed);
+	expect_name(live, 150, "three");
+	expect_name(live, 0, "three");
+
+	/* The code that replaces it is half written, then all of it. */
+	put_load(&dump, 200, "two", two, sizeof(two));
+	append_dump(&dump, known, known + 30);
+	end_round(m);
+	feed_more(m, live, &fed);
+	expect_name(live, 0, "three");
+	append_dump(&dump, known + 30, dump.size);
+	jumps(m, 200, true, 4);
+	give(m, 0);
+	end_round(m);
+	end_round(m);
+	feed_more(m, live, &fed);
+	expect_name(live, 150, "three");
+	expect_name(live, 250, "two");
+
+	/* A file that is deleted is still read. */
+	known = dump.size;
+	put_load(&dump, 300, "three again", three, sizeof(three));
+	append_dump(&dump, known, dump.size);
+	assert_int_equal(unlink(dump_path), 0);
+	jumps(m, 300, true, 2);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	feed_more(m, live, &fed);
+	assert_int_equal(ptah_live_finish(live), 0);
+	expect_name(live, 250, "two");
+	expect_name(live, 350, "three again");
+	assert_int_equal(ptah_live_counts(live, take, &sums), 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.instructions, 5 * 3 + 4 * 2 + 2 * 3);
+	*strrchr(dump_path, '/') = '\0';
+	assert_int_equal(rmdir(dump_path), 0);
+	perfdata_buffer_free(&dump);
+	done(m, live);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -545,6 +684,7 @@ int main(void)
 	    cmocka_unit_test(memory_has_a_limit),
 	    cmocka_unit_test(wrong_arguments),
 	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
+	    cmocka_unit_test(a_jitdump_is_read_while_it_is_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
