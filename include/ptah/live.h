@@ -41,7 +41,8 @@
  * The trace of processors (`perf record -a`, and what perf records of a command by default) waits
  * for one more round, so that records can be applied in the order of time (docs/live.md,
  * "Processors"). Within what may be decoded, a mapping, an execve or changed code takes effect at
- * its time, as in a session of a file.
+ * its time, as in a session of a file. Lists of generated code (jitdumps, maps for perf) are read
+ * while they are written, each time before trace is decoded (docs/live.md, "Generated code").
  *
  * Memory. Trace is freed as soon as it has been decoded. What stays is in proportion to threads,
  * processes, their mappings, the code that ran, and code that is in no file; it does not grow
@@ -157,7 +158,10 @@ struct ptah_watch {
 	uint8_t kind;	    /* enum ptah_watch_kind */
 	uint8_t compare;    /* of EXIT: enum ptah_watch_compare */
 	char function[256]; /* its name as in the file's symbols; "" for the last two kinds */
-	char file[256];	    /* the mapped file's path, or its end after a slash; "": any */
+	/* The mapped file's path, or its end after a slash; "[JIT]": code that the process
+	 * generates;
+	 * "": any. */
+	char file[256];
 	uint64_t limit;
 };
 

@@ -2,7 +2,7 @@
 /*
  * Finds lists of generated code while their processes run, and reads what has been added to them
  * (jit_follow.h). What a file has depends on strangers: so few processes are followed at once, a
- * look takes a few megabytes, and all lists together have a limit in memory.
+ * look takes a megabyte, and all lists together have a limit in memory.
  */
 #include "session/jit_follow.h"
 
@@ -27,7 +27,7 @@
 #define LISTS	   4096
 #define LISTS_EACH 16
 /* Bytes that are read in one step; and that all lists may take in memory. */
-#define STEP   (UINT64_C(4) << 20)
+#define STEP   (UINT64_C(1) << 20)
 #define MEMORY (UINT64_C(256) << 20)
 /* So many open files of a process are looked at. */
 #define FILES 4096

@@ -25,7 +25,7 @@ void jit_follow_exited(struct ptah_session *s, int32_t pid);
 size_t jit_follow_newest(const struct ptah_session *s, int32_t pid);
 
 /*
- * After records were applied: reads what has been written since, a few megabytes of it. Code of
+ * After records were applied: reads what has been written since, a megabyte of it at most. Code of
  * jitdumps that serves as code becomes changes of memory. `complete`: the recording has ended, and
  * all is read. 1: lists have grown; 0: they have not; or an error.
  */

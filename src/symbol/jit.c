@@ -259,12 +259,36 @@ static void replace(struct symbol_jit *jit, size_t first)
 	free(pieces.codes);
 }
 
-/* Makes the codes from `first` on a run. */
-static int make_run(struct symbol_jit *jit, size_t first)
+/* Merges the sorted codes [first, middle) and those from there on. */
+static void merge(struct symbol_jit *jit, size_t first, size_t middle)
+{
+	const size_t count = jit->count - middle;
+	struct symbol_jit_code *codes = jit->codes, *right;
+	size_t i = middle, k = count;
+
+	right = count ? malloc(count * sizeof(*right)) : NULL;
+	if (!right) {
+		jit->failed |= count > 0;
+		return;
+	}
+	memcpy(right, codes + middle, count * sizeof(*right));
+	for (size_t at = jit->count; k; at--)
+		codes[at - 1] = i > first && compare_codes(&codes[i - 1], &right[k - 1]) > 0
+				    ? codes[--i]
+				    : right[--k];
+	free(right);
+}
+
+/* Makes the codes from `first` on a run: those that are indexed are in runs, which end `ends`. */
+static int make_run(struct symbol_jit *jit, size_t first, const size_t *ends, size_t count)
 {
 	uint64_t reach = 0;
 
-	qsort(jit->codes + first, jit->count - first, sizeof(*jit->codes), compare_codes);
+	qsort(jit->codes + jit->indexed, jit->count - jit->indexed, sizeof(*jit->codes),
+	      compare_codes);
+	/* The last ones are the shortest ones. */
+	for (size_t i = count; i-- > 0;)
+		merge(jit, i ? ends[i - 1] : first, ends[i]);
 	if (jit->no_times)
 		replace(jit, first);
 	if (jit->reach_room < jit->room) {
@@ -299,17 +323,18 @@ static size_t run_begin(const struct symbol_jit *jit, size_t run)
  */
 int symbol_jit_index(struct symbol_jit *jit)
 {
-	size_t first = jit->indexed;
+	size_t first = jit->indexed, last = jit->run_count, count;
 
 	if (jit->failed)
 		return PTAH_E_NOMEM;
 	if (first == jit->count)
 		return 0;
-	while (jit->run_count &&
-	       (jit->run_count == SYMBOL_JIT_RUNS ||
-		first - run_begin(jit, jit->run_count - 1) < 2 * (jit->count - first)))
-		first = run_begin(jit, --jit->run_count);
-	return make_run(jit, first);
+	while (last > 0 && (last == SYMBOL_JIT_RUNS ||
+			    first - run_begin(jit, last - 1) < 2 * (jit->count - first)))
+		first = run_begin(jit, --last);
+	count = jit->run_count - last;
+	jit->run_count = last;
+	return make_run(jit, first, jit->runs + last, count);
 }
 
 /* Where in the run [low, high) the codes end that begin at or below `address`. */
