@@ -158,9 +158,8 @@ struct ptah_watch {
 	uint8_t kind;	    /* enum ptah_watch_kind */
 	uint8_t compare;    /* of EXIT: enum ptah_watch_compare */
 	char function[256]; /* its name as in the file's symbols; "" for the last two kinds */
-	/* The mapped file's path, or its end after a slash; "[JIT]": code that the process
-	 * generates;
-	 * "": any. */
+	/* The mapped file's path, or its end after a slash; "[JIT]": none, the process generates
+	 * the code; "": any. */
 	char file[256];
 	uint64_t limit;
 };

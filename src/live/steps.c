@@ -120,6 +120,8 @@ static int apply_known(struct ptah_live *live, struct batch *b)
 		/* Threads have records of their own, so those that come are all there are. */
 		if (live->per_cpu && t->tsc > live->known)
 			break;
+		if (t->record.type == PERFDATA_FORK && t->record.pid != t->record.ppid)
+			jit_follow_forked(s, t->record.pid);
 		status = session_take_record(s, &t->record, t->tsc);
 		if (t->record.type == PERFDATA_EXIT)
 			note_exit(live, &t->record);

@@ -18,6 +18,7 @@ struct jitdump {
 	/* Of a session that grows (jit_follow.h): */
 	bool is_map;  /* it is a map for perf */
 	bool opened;  /* its file was found */
+	bool left;    /* its process is not followed any longer */
 	bool settled; /* has_times is known */
 	struct symbol_jit_file file;
 	uint64_t grown; /* the session's jit_generation when code was added last */

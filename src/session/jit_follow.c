@@ -105,7 +105,8 @@ static void note_full(struct ptah_session *s, const char *what)
 static bool has_list(const struct ptah_session *s, int32_t pid, bool is_map)
 {
 	for (size_t i = jit_follow_newest(s, pid); i != SESSION_NONE; i = s->jitdumps[i].older)
-		if (s->jitdumps[i].is_map == is_map && s->jitdumps[i].opened)
+		if (s->jitdumps[i].is_map == is_map && s->jitdumps[i].opened &&
+		    !s->jitdumps[i].left)
 			return true;
 	return false;
 }
@@ -116,9 +117,11 @@ static void let_go(struct ptah_session *s, size_t process)
 	struct jit_follow *f = s->growth->jit;
 
 	for (size_t i = jit_follow_newest(s, f->processes[process].pid); i != SESSION_NONE;
-	     i = s->jitdumps[i].older)
+	     i = s->jitdumps[i].older) {
 		if (s->jitdumps[i].opened)
 			symbol_jit_file_close(&s->jitdumps[i].file);
+		s->jitdumps[i].left = s->jitdumps[i].opened;
+	}
 	f->processes[process] = f->processes[--f->count];
 }
 
@@ -157,6 +160,15 @@ void jit_follow_process(struct ptah_session *s, int32_t pid)
 		f->processes[f->last] = (struct follow_process){.pid = pid};
 	}
 	f->processes[f->last].fresh = true;
+}
+
+void jit_follow_forked(struct ptah_session *s, int32_t pid)
+{
+	struct jit_follow *f = s->growth->jit;
+
+	for (size_t i = f->count; i-- > 0;)
+		if (f->processes[i].pid == pid)
+			let_go(s, i);
 }
 
 void jit_follow_exited(struct ptah_session *s, int32_t pid)
@@ -205,7 +217,8 @@ int jit_follow_dump(struct ptah_session *s, const struct perfdata_record *r)
 	if (s->config.no_images || s->is_guest)
 		return 0;
 	for (size_t i = jit_follow_newest(s, r->pid); i != SESSION_NONE; i = s->jitdumps[i].older)
-		if (s->jitdumps[i].path && !strncmp(s->jitdumps[i].path, r->text, r->text_size) &&
+		if (s->jitdumps[i].path && !s->jitdumps[i].left &&
+		    !strncmp(s->jitdumps[i].path, r->text, r->text_size) &&
 		    !s->jitdumps[i].path[r->text_size])
 			return 0;
 	list = add_list(s, r->pid, r->text, r->text_size);
