@@ -45,6 +45,7 @@ size_t guest_processor(const struct ptah_session *s, int32_t cpu)
 static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 {
 	struct guest_page *pages;
+	int status;
 
 	if (r->size != PAGE)
 		return 0;
@@ -54,6 +55,9 @@ static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 		return PTAH_E_NOMEM;
 	s->guest.pages = pages;
 	pages[s->guest.page_count] = (struct guest_page){.bytes = r->bytes};
+	status = s->growth ? guest_find_file(s, &pages[s->guest.page_count]) : 0;
+	if (status < 0)
+		return status;
 	return table_set(&s->guest.pages_by_number, r->index, s->guest.page_count++);
 }
 
@@ -210,6 +214,7 @@ void guest_forget(struct ptah_session *s)
 {
 	free(s->guest.pages);
 	free(s->guest.spaces);
+	guest_files_free(s->guest.files);
 	table_free(&s->guest.pages_by_number);
 	table_free(&s->guest.by_cr3);
 }

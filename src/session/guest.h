@@ -29,6 +29,9 @@ void guest_forget(struct ptah_session *s);
 
 /* guest_files.c: finds the files of the pages below symfs, if that is given. */
 int guest_find_files(struct ptah_session *s);
+/* Of a session that grows: the same for one page; the first time all files are listed. */
+int guest_find_file(struct ptah_session *s, struct guest_page *page);
+void guest_files_free(struct guest_files *files);
 /* As ptah_session_find_map(). False: the recording is not of a virtual machine. */
 bool guest_find_map(const struct ptah_session *s, int32_t space, uint64_t address, uint64_t tsc,
 		    struct ptah_map *map);

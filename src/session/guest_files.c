@@ -23,10 +23,26 @@
 #define DEPTH_MAX 32
 #define FILES_MAX 200000
 
+/* Of a session that grows: the pages of files, of which the first with a content is kept. */
+struct guest_files {
+	struct table by_hash;
+	struct file_page {
+		const char *path; /* without symfs */
+		uint64_t offset;
+		size_t next; /* with the same hash; SESSION_NONE: none */
+	} * pages;
+	size_t count, capacity;
+};
+
+/* So many pages of files are known, and so many that have one hash. */
+#define PAGES_MAX ((size_t)1 << 22)
+#define ALIKE_MAX 4
+
 struct search {
 	struct ptah_session *session;
-	struct table by_hash; /* of pages: the first with this hash */
-	size_t *next;	      /* the next one; SESSION_NONE: none */
+	struct guest_files *files_of; /* the pages of files are listed there; NULL: looked up */
+	struct table by_hash;	      /* of pages: the first with this hash */
+	size_t *next;		      /* the next one; SESSION_NONE: none */
 	size_t files;
 };
 
@@ -42,12 +58,42 @@ static uint32_t hash_of(const uint8_t *bytes)
 	return (uint32_t)(hash >> 16);
 }
 
+/* Lists a page of a file. */
+static int list_file_page(struct search *search, uint32_t hash, const char *path, uint64_t offset)
+{
+	struct guest_files *f = search->files_of;
+	const size_t first = table_get(&f->by_hash, hash);
+	struct file_page *pages;
+	size_t alike = 0, last = first;
+
+	for (size_t i = first; i != SESSION_NONE; i = f->pages[i].next, alike++)
+		last = i;
+	if (alike == ALIKE_MAX || f->count == PAGES_MAX)
+		return 0;
+	pages = session_grow(f->pages, f->count, &f->capacity, sizeof(*pages));
+	if (!pages)
+		return PTAH_E_NOMEM;
+	f->pages = pages;
+	pages[f->count] = (struct file_page){
+	    strings_keep(&search->session->paths, path, strlen(path)), offset, SESSION_NONE};
+	if (!pages[f->count].path)
+		return PTAH_E_NOMEM;
+	if (first == SESSION_NONE)
+		return table_set(&f->by_hash, hash, f->count++);
+	pages[last].next = f->count++;
+	return 0;
+}
+
 static int take_file_page(struct search *search, const uint8_t *bytes, const char *path,
 			  uint64_t offset)
 {
 	struct ptah_session *s = search->session;
-	size_t i = table_get(&search->by_hash, hash_of(bytes));
+	const uint32_t hash = hash_of(bytes);
+	size_t i;
 
+	if (search->files_of)
+		return list_file_page(search, hash, path, offset);
+	i = table_get(&search->by_hash, hash);
 	for (; i != SESSION_NONE; i = search->next[i]) {
 		struct guest_page *page = &s->guest.pages[i];
 
@@ -159,6 +205,68 @@ int guest_find_files(struct ptah_session *s)
 	table_free(&search.by_hash);
 	free(search.next);
 	return status;
+}
+
+static int list_files(struct ptah_session *s)
+{
+	struct search search = {.session = s};
+
+	s->guest.files = search.files_of = calloc(1, sizeof(*s->guest.files));
+	if (!s->guest.files)
+		return PTAH_E_NOMEM;
+	return take_folder(&search, s->symfs, strlen(s->symfs), 0);
+}
+
+/* Whether a page of a file is this one. */
+static bool is_page(const struct ptah_session *s, const struct file_page *file,
+		    const uint8_t *bytes)
+{
+	uint8_t page[PAGE] = {0};
+	char *full;
+	ssize_t n = 0;
+	int fd;
+
+	if (asprintf(&full, "%s%s", s->symfs, file->path) < 0)
+		return false;
+	fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	free(full);
+	if (fd >= 0) {
+		n = pread(fd, page, PAGE, (off_t)file->offset);
+		close(fd);
+	}
+	return n > 0 && !memcmp(page, bytes, PAGE);
+}
+
+int guest_find_file(struct ptah_session *s, struct guest_page *page)
+{
+	int status = 0;
+
+	if (!s->symfs || !*s->symfs || s->config.no_images)
+		return 0;
+	if (!s->guest.files)
+		status = list_files(s);
+	if (status < 0)
+		return status;
+	for (size_t i = table_get(&s->guest.files->by_hash, hash_of(page->bytes));
+	     i != SESSION_NONE && !page->path; i = s->guest.files->pages[i].next) {
+		const struct file_page *file = &s->guest.files->pages[i];
+
+		if (!is_page(s, file, page->bytes))
+			continue;
+		page->path = file->path;
+		page->file_offset = file->offset;
+		s->guest.has_files = true;
+	}
+	return 0;
+}
+
+void guest_files_free(struct guest_files *files)
+{
+	if (!files)
+		return;
+	table_free(&files->by_hash);
+	free(files->pages);
+	free(files);
 }
 
 /* The last page that a processor had there by `tsc` (0: at the end). NULL: none. */

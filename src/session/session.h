@@ -270,6 +270,7 @@ struct guest_page {
 };
 
 struct growth;
+struct guest_files;
 
 struct ptah_session {
 	struct ptah_session_config config;
@@ -297,7 +298,8 @@ struct ptah_session {
 	bool is_guest; /* the recording of a virtual machine: its code is in pages (guest.h) */
 	struct {
 		struct guest_page *pages;
-		bool has_files; /* of some pages the file is known */
+		struct guest_files *files; /* of a session that grows: guest_files.c */
+		bool has_files;		   /* of some pages the file is known */
 		size_t page_count, page_capacity;
 		struct table pages_by_number;
 		struct ptah_space *spaces; /* as the maps name them */

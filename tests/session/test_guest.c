@@ -7,8 +7,11 @@
 
 #include "base/path_hash.h"
 
+#include <ptah/live.h>
 #include <ptah/profile.h>
 #include <ptah/symbol.h>
+
+#include <fcntl.h>
 
 #define KERNEL	UINT64_C(0xffffffff81000000)
 #define PROGRAM UINT64_C(0x401000)
@@ -204,24 +207,20 @@ static void counts_belong_to_address_spaces(void **state)
 	ptah_session_close((struct ptah_session *)(uintptr_t)sums.session);
 }
 
-/* Pages are found in the files below the guest's root, by their content. */
-static void programs_have_files(void **state)
+/* A machine with a page of vmlinux, which it has twice, and one that is almost the same. */
+static void record_files(const char *file, const struct ptah_elf_segment *segment)
 {
 	static uint8_t text[4096], changed[4096];
-	struct ptah_elf_segment *segments;
-	struct ptah_session *s;
-	struct ptah_map map;
 	struct recorded r;
 	FILE *f = fopen("vmlinux", "r");
 
-	(void)state;
-	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
-	assert_int_equal(fseek(f, (long)segments[0].offset, SEEK_SET), 0);
+	assert_non_null(f);
+	assert_int_equal(fseek(f, (long)segment->offset, SEEK_SET), 0);
 	assert_int_equal(fread(text, sizeof(text), 1, f), 1);
 	fclose(f);
 	memcpy(changed, text, sizeof(text));
 	changed[4000]++;
-	begin_recording(&r, "f.data");
+	begin_recording(&r, file);
 	put_trace(&r);
 	assert_int_equal(perfdata_add_page(r.w, 0, text), 0);
 	assert_int_equal(perfdata_add_page(r.w, 1, changed), 0);
@@ -229,18 +228,63 @@ static void programs_have_files(void **state)
 	put_map(&r, 0, 0, 0, PROGRAM + 4096, FIRST);
 	put_map(&r, 1, 0, 100, PROGRAM, SECOND);
 	end(&r, false);
-	s = open_with("f.data", (struct ptah_session_config){.symfs = "."});
+}
+
+static void expect_files(const struct ptah_session *s, const struct ptah_elf_segment *segment)
+{
+	struct ptah_map map;
+
 	assert_true(ptah_session_find_map(s, -2, PROGRAM + 4098, 0, &map)); /* FIRST */
 	assert_true(!strcmp(map.path, "/vmlinux") || !strcmp(map.path, "/other"));
-	assert_int_equal(map.file_offset, segments[0].offset);
+	assert_int_equal(map.file_offset, segment->offset);
 	assert_int_equal(map.address, PROGRAM + 4096);
 	assert_true(ptah_session_find_map(s, -3, PROGRAM, 0, &map)); /* SECOND */
-	assert_int_equal(map.file_offset, segments[0].offset);
+	assert_int_equal(map.file_offset, segment->offset);
 	assert_true(ptah_session_find_map(s, -3, PROGRAM, 99, &map)); /* not yet */
 	assert_string_equal(map.path, "[code]");
 	assert_true(ptah_session_find_map(s, -2, PROGRAM, 0, &map)); /* other bytes */
 	assert_string_equal(map.path, "[code]");
+}
+
+/* Pages are found in the files below the guest's root, by their content. */
+static void programs_have_files(void **state)
+{
+	struct ptah_elf_segment *segments;
+	struct ptah_session *s;
+
+	(void)state;
+	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
+	record_files("f.data", segments);
+	s = open_with("f.data", (struct ptah_session_config){.symfs = "."});
+	expect_files(s, segments);
 	ptah_session_close(s);
+	free(segments);
+}
+
+/* The same while the recording comes, through a pipe that has room for all of it. */
+static void programs_have_files_while_they_run(void **state)
+{
+	const struct ptah_live_config config = {
+	    .size = sizeof(config), .session = {.size = sizeof(config.session), .symfs = "."}};
+	struct ptah_elf_segment *segments;
+	struct ptah_live *live;
+	int fd;
+
+	(void)state;
+	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	fd = open("pipe", O_RDONLY | O_NONBLOCK);
+	assert_true(fd >= 0);
+	record_files("pipe", segments);
+	assert_int_equal(ptah_live_new(&config, &live), 0);
+	while (ptah_live_feed_fd(live, fd, 0) > 0)
+		assert_int_equal(ptah_live_poll(live), 0);
+	if (ptah_live_finish(live) < 0)
+		fail_msg("%s", ptah_live_why(live));
+	expect_files(ptah_live_session(live), segments);
+	ptah_live_free(live);
+	close(fd);
+	assert_int_equal(unlink("pipe"), 0);
 	free(segments);
 }
 
@@ -295,6 +339,7 @@ int main(void)
 	    cmocka_unit_test(it_equals_the_truth),
 	    cmocka_unit_test(counts_belong_to_address_spaces),
 	    cmocka_unit_test(programs_have_files),
+	    cmocka_unit_test(programs_have_files_while_they_run),
 	    cmocka_unit_test(nonsense_is_ignored),
 	    cmocka_unit_test(many_pages),
 	};
