@@ -158,6 +158,35 @@ if "$PTAH" record --dry-run --recorder=native -p $pid >/dev/null 2>&1; then
 fi
 kill $pid
 
+# A program whose threads run until exit() leaves more trace than a round takes: it has ended all the
+# same.
+cat >burst.c <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile unsigned long sum[8];
+static void *run(void *p)
+{
+	volatile unsigned long *s = p;
+	for (;;)
+		if (*s += 1, *s % 3)
+			*s += 1;
+}
+int main(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 8; i++)
+		pthread_create(&t, 0, run, (void *)&sum[i]);
+	usleep(50000);
+	exit(0);
+}
+END
+"${CC:-cc}" -O1 -pthread -o burst burst.c || fail "no program"
+for i in 1 2 3; do
+	expect 0 "$PTAH" live --format=json -- ./burst
+	! grep 'still ran' err || fail "it did not run any more"
+done
+
 # Recordings that come through a pipe.
 mkfifo fifo
 "$PTAH" record -q -o fifo -- ./program &

@@ -35,8 +35,9 @@ static int take_rest(struct recording *r)
 	native_let_all_go(r);
 	r->rest_taken = true;
 	native_leave(r);
+	/* One that is dead is still in the list if a round has left trace of it. */
 	for (size_t i = 0; i < r->processes.count; i++)
-		if (r->processes.list[i].pid != r->pid)
+		if (r->processes.list[i].pid != r->pid && !r->processes.list[i].dead)
 			recorder_note(r->r,
 				      "process %d (%s) still ran when the recording ended: what "
 				      "followed was not recorded",
