@@ -165,11 +165,19 @@ struct ptah_watch {
 };
 
 /*
- * A watch from text: "parse@./server > 2ms" (ns, us, ms, s, or "instructions"),
+ * A watch from text: "parse@./server > 2ms" (ns, us, ms, s, of which 1.5 is also a number, or
+ * "instructions"),
  * "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
  * >). PTAH_E_INVAL with a sentence.
  */
 PTAH_API int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why);
+
+/*
+ * Whether the watch waits for calls of this function: its name as in the file's symbols, and the
+ * file's path, which may be NULL.
+ */
+PTAH_API bool ptah_watch_is_of(const struct ptah_watch *watch, const char *function,
+			       const char *path);
 
 /* Whether the end of a process is what the watch waits for: its status as of waitpid(). */
 PTAH_API bool ptah_watch_ended(const struct ptah_watch *watch, int wait_status);

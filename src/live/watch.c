@@ -87,23 +87,48 @@ static const char *find_limit(const char *text)
 	return found;
 }
 
+/* Passes what stands behind the point of a number, as billionths; digits after the ninth are
+ * nothing. */
+static bool read_fraction(const char **at, uint64_t *billionths)
+{
+	uint64_t place = SECOND;
+	const char *p = *at;
+
+	*billionths = 0;
+	if (*p != '.')
+		return true;
+	for (p++; isdigit((unsigned char)*p); p++) {
+		place /= 10;
+		*billionths += place * (uint64_t)(*p - '0');
+	}
+	if (p == *at + 1)
+		return false;
+	*at = p + strspn(p, " \t");
+	return true;
+}
+
 static bool read_limit(const char *at, struct ptah_watch *w)
 {
 	static const struct {
 		const char *unit;
 		uint64_t ns;
 	} units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", SECOND}};
+	uint64_t part;
 
 	at += strspn(at, " \t");
-	if (!read_number(&at, &w->limit))
+	if (!read_number(&at, &w->limit) || !read_fraction(&at, &part))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(units) && w->kind != PTAH_WATCH_RATE; i++)
+		if (!strcmp(at, units[i].unit)) {
+			w->kind = PTAH_WATCH_TIME;
+			return !__builtin_mul_overflow(w->limit, units[i].ns, &w->limit) &&
+			       !__builtin_add_overflow(w->limit, part * units[i].ns / SECOND,
+						       &w->limit);
+		}
+	if (part)
 		return false;
 	if (w->kind == PTAH_WATCH_RATE)
 		return !strcmp(at, "/s");
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
-		if (!strcmp(at, units[i].unit)) {
-			w->kind = PTAH_WATCH_TIME;
-			return !__builtin_mul_overflow(w->limit, units[i].ns, &w->limit);
-		}
 	w->kind = PTAH_WATCH_INSTRUCTIONS;
 	return !strcmp(at, "instructions");
 }
@@ -214,6 +239,12 @@ static bool is_file(const char *path, const char *file)
 	return n >= m && !strcmp(path + n - m, file) && (n == m || path[n - m - 1] == '/');
 }
 
+bool ptah_watch_is_of(const struct ptah_watch *w, const char *function, const char *path)
+{
+	return w && function && w->kind <= PTAH_WATCH_RATE && !strcmp(function, w->function) &&
+	       is_file(path, w->file);
+}
+
 /* The watches that are of the function. */
 static uint32_t find_watches(struct ptah_live *live, const struct tally_row *row, int32_t space,
 			     uint64_t tsc)
@@ -224,9 +255,7 @@ static uint32_t find_watches(struct ptah_live *live, const struct tally_row *row
 	if (!ptah_functions_name(live->functions, space, row->function, tsc, &name) || !name.name)
 		return 0;
 	for (size_t i = 0; i < live->watch_count; i++)
-		if (live->watches[i].kind <= PTAH_WATCH_RATE &&
-		    !strcmp(name.name, live->watches[i].function) &&
-		    is_file(name.path, live->watches[i].file))
+		if (ptah_watch_is_of(&live->watches[i], name.name, name.path))
 			watches |= UINT32_C(1) << i;
 	return watches;
 }

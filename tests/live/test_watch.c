@@ -24,6 +24,9 @@ static void calls(void **state)
 	} cases[] = {
 	    {"parse@./server > 2ms", {PTAH_WATCH_TIME, 0, "parse", "server", 2000000}},
 	    {"parse > 10 us", {PTAH_WATCH_TIME, 0, "parse", "", 10000}},
+	    {"parse > 1.5ms", {PTAH_WATCH_TIME, 0, "parse", "", 1500000}},
+	    {"parse > 0.0625 s", {PTAH_WATCH_TIME, 0, "parse", "", 62500000}},
+	    {"parse > 2.00000000099us", {PTAH_WATCH_TIME, 0, "parse", "", 2000}},
 	    {"  parse>3s", {PTAH_WATCH_TIME, 0, "parse", "", 3000000000}},
 	    {"f@/bin/x > 5000 instructions", {PTAH_WATCH_INSTRUCTIONS, 0, "f", "/bin/x", 5000}},
 	    {"enter fail@libfoo.so", {PTAH_WATCH_ENTER, 0, "fail", "libfoo.so", 0}},
@@ -71,6 +74,11 @@ static void no_watches(void **state)
 					    "exit != 0 x",
 					    "f > 1 h",
 					    "f > -1 ms",
+					    "f > 1. ms",
+					    "f > .5 ms",
+					    "f > 1.5.5 ms",
+					    "f > 1.5 instructions",
+					    "rate f > 1.5/s",
 					    "f > 99999999999999999 s"};
 	struct ptah_message why;
 	struct ptah_watch w;
@@ -84,6 +92,25 @@ static void no_watches(void **state)
 	}
 	assert_int_equal(ptah_watch_parse("signal", &w, NULL), 0);
 	assert_int_equal(ptah_watch_parse("no", &w, NULL), PTAH_E_INVAL);
+}
+
+/* A file is one by its path, or by the end of it after a slash. */
+static void functions(void **state)
+{
+	const struct ptah_watch any = parse("enter f"), one = parse("f@lib/x.so > 1ms"),
+				end = parse("signal");
+
+	(void)state;
+	assert_true(ptah_watch_is_of(&any, "f", "/usr/lib/x.so"));
+	assert_true(ptah_watch_is_of(&any, "f", NULL));
+	assert_false(ptah_watch_is_of(&any, "ff", "/usr/lib/x.so"));
+	assert_false(ptah_watch_is_of(&any, NULL, "/usr/lib/x.so"));
+	assert_true(ptah_watch_is_of(&one, "f", "/usr/lib/x.so"));
+	assert_true(ptah_watch_is_of(&one, "f", "lib/x.so"));
+	assert_false(ptah_watch_is_of(&one, "f", "/usr/mylib/x.so"));
+	assert_false(ptah_watch_is_of(&one, "f", "x.so"));
+	assert_false(ptah_watch_is_of(&one, "f", NULL));
+	assert_false(ptah_watch_is_of(&end, "f", "/usr/lib/x.so"));
 }
 
 /* Statuses as waitpid() has them on Linux: a code times 256, or a signal. */
@@ -114,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(calls),
 	    cmocka_unit_test(no_watches),
+	    cmocka_unit_test(functions),
 	    cmocka_unit_test(ends),
 	};
 
