@@ -101,6 +101,15 @@ static int read_keep(const char *text, struct live_hits *h, uint64_t *bytes)
 			  text);
 }
 
+/* Whether the name of a file has the number of the hit in it: %n, and not %%n. */
+static bool names_number(const char *file)
+{
+	for (const char *p = file; *p; p++)
+		if (*p == '%' && p[1] && *++p == 'n')
+			return true;
+	return false;
+}
+
 static int read_actions(const struct live_options *o, struct live_hits *h)
 {
 	for (size_t i = 0; i < o->actions.count; i++) {
@@ -118,7 +127,7 @@ static int read_actions(const struct live_options *o, struct live_hits *h)
 	}
 	if (!h->file)
 		h->file = USUAL_FILE;
-	if (o->hits != 1 && !strstr(h->file, "%n"))
+	if (o->hits != 1 && !names_number(h->file))
 		return fail_usage(&command_live,
 				  "--on-hit=save:%s: without %%n, the number of the hit, each one "
 				  "would replace the one before; or --hits=1",
@@ -532,4 +541,18 @@ bool live_hits_next(struct live_hits *h, struct live_hit_line *line)
 	for (size_t i = 0; found && *line->file && i < h->command_count; i++)
 		run(h, h->commands[i], line);
 	return found;
+}
+
+void live_hits_note_absent(const struct live_hits *h, const struct live_measure *m)
+{
+	for (size_t i = 0; i < h->count; i++) {
+		const struct ptah_watch *w = &h->watches[i];
+		bool has_run = is_of_ends(w);
+
+		for (size_t k = 0; k < m->count && !has_run; k++)
+			has_run = ptah_watch_is_of(w, m->rows[k].name, m->rows[k].path);
+		if (!has_run)
+			print_clean("note: ", "--watch='%s': no function of this name has run",
+				    h->texts[i]);
+	}
 }

@@ -49,4 +49,7 @@ bool live_hits_next(struct live_hits *hits, struct live_hit_line *line);
 /* How many hits there were of which nothing was saved, because there were too many. */
 uint64_t live_hits_unsaved(struct live_hits *hits);
 
+/* Says of which watches no function has run. `m`: the final measure. */
+void live_hits_note_absent(const struct live_hits *hits, const struct live_measure *m);
+
 #endif

@@ -333,7 +333,7 @@ static void put_table(const struct live_view *v, struct out *out)
 
 /* Output */
 
-/* Writes all, also where the descriptor does not wait. */
+/* Writes all, also where the descriptor does not wait. False: errno says why not. */
 static bool write_all(int fd, const char *bytes, size_t n)
 {
 	while (n) {
@@ -359,15 +359,20 @@ static bool put(const struct live_view *v, int fd,
 	size_t n = 0;
 	char *text;
 	bool written;
+	int problem;
 
+	errno = ENOMEM;
 	if (out_open_memory(&out) < 0)
 		return false;
 	terminal_look(fd, (enum color_when)v->options->record.input.color, &look);
 	out_set_look(out, &look);
 	print(v, out);
 	text = out_take(out, &n);
+	errno = ENOMEM;
 	written = text && write_all(fd, text, n);
+	problem = errno;
 	free(text);
+	errno = problem;
 	return written;
 }
 

@@ -124,18 +124,21 @@ void live_sort_rows(struct live_view *v);
 const char *live_label(const struct live_view *v, const struct live_row *row, char text[32]);
 const char *live_object(const struct live_row *row);
 
-/* live_lines.c: without a terminal. */
+/*
+ * live_lines.c: without a terminal. What prints returns false when that could not be written, for
+ * the reason in errno; EPIPE: nobody reads it any more.
+ */
 
 /* Prints what comes before the first line: of TSV the names of the columns. */
 bool live_put_head(const struct live_view *v, int fd);
 
-/* Prints the measure on the descriptor, as --format says. false: nobody reads it any more. */
+/* Prints the measure on the descriptor, as --format says. */
 bool live_put_line(const struct live_view *v, int fd);
 
 /* The same of the last one: in text a table as that of `ptah report`. */
 bool live_put_summary(const struct live_view *v, int fd);
 
-/* Prints the last hit, in the middle of an interval. false: nobody reads it any more. */
+/* Prints the last hit, in the middle of an interval. */
 bool live_put_hit(const struct live_view *v, int fd);
 
 /* live_options.c: --every and the like. */

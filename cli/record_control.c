@@ -168,8 +168,12 @@ enum control_command control_next(struct control *control)
 		control->line[control->length] = '\0';
 		control->length = 0;
 		control->too_long = false;
-		if (!empty) /* perf's own tools may end a line with a newline and a NUL */
-			return cut ? CONTROL_UNKNOWN : recognise(control->line);
+		if (!empty) { /* perf's own tools may end a line with a newline and a NUL */
+			const enum control_command command = recognise(control->line);
+
+			/* Of a long text of a hit the beginning is enough. */
+			return cut && command != CONTROL_HIT ? CONTROL_UNKNOWN : command;
+		}
 	}
 	return CONTROL_NONE;
 }

@@ -44,6 +44,9 @@ struct following {
 	struct ptah_record_sink between; /* called between pieces of the recording */
 	bool screened;			 /* there is a screen, or will be */
 	int32_t pid;			 /* of the command; 0: none */
+	int write_error;		 /* errno: why lines could not be written; 0: they could */
+	bool unsaved;			 /* a hit could not be saved */
+	char failure[1200];		 /* why, to be said when the screen has ended */
 	int wait_status;		 /* of it, -1: not known */
 	struct ptah_live_file *tee;
 	struct live_hits *hits; /* NULL: nothing is watched for */
@@ -116,7 +119,12 @@ static void open_screen(struct following *f)
 
 	terminal_look(f->lines, (enum color_when)f->options->record.input.color, &look);
 	f->screen = live_screen_new(&f->view, out, in, look.color);
-	f->screened = f->screen != NULL;
+	if (f->screen)
+		return;
+	/* A terminal of which nothing is known gets lines, and the command's output. */
+	f->screened = false;
+	restore(f);
+	redirect(f);
 }
 
 static void close_screen(struct following *f)
@@ -127,6 +135,14 @@ static void close_screen(struct following *f)
 
 /* While it runs */
 
+/* Whether somebody still reads the lines, of which one has been `written`. */
+static bool is_read(struct following *f, bool written)
+{
+	if (!written && errno != EPIPE)
+		f->write_error = errno;
+	return written;
+}
+
 static void begin(struct following *f)
 {
 	f->view.started = f->looked = now();
@@ -135,8 +151,8 @@ static void begin(struct following *f)
 		open_screen(f);
 	if (f->screened && f->options->interval > FIRST_SHOWN)
 		f->next = f->view.started + FIRST_SHOWN;
-	if (!f->screened)
-		live_put_head(&f->view, f->lines);
+	if (!f->screened && !is_read(f, live_put_head(&f->view, f->lines)))
+		f->leaving = true;
 }
 
 static void begin_recording(void *context, const struct ptah_recorder *r)
@@ -161,7 +177,17 @@ static int end_interval(struct following *f)
 		f->next = now() + f->options->interval;
 	if (f->screen)
 		live_screen_show(f->screen);
-	return f->screen || live_put_line(&f->view, f->lines);
+	return f->screen || is_read(f, live_put_line(&f->view, f->lines));
+}
+
+/* Says why a hit could not be saved. While the screen is shown there is no place for it. */
+static void report_unsaved(struct following *f, const struct live_hit_line *line)
+{
+	f->unsaved = true;
+	if (f->screen)
+		snprintf(f->failure, sizeof(f->failure), "%s", line->failure);
+	else
+		fail(&command_live, "%s", line->failure);
 }
 
 /* Reports hits. As look(). */
@@ -174,8 +200,8 @@ static int show_hits(struct following *f, bool final)
 	while (f->hits && read && live_hits_next(f->hits, line)) {
 		f->view.hits = line->number;
 		if (*line->failure)
-			fail(&command_live, "%s", line->failure);
-		read = f->screen || live_put_hit(&f->view, f->lines);
+			report_unsaved(f, line);
+		read = f->screen || is_read(f, live_put_hit(&f->view, f->lines));
 	}
 	return status < 0 ? status : status && read;
 }
@@ -278,6 +304,8 @@ static void put_notes(const struct following *f)
 			print_clean("note: ", "%s", note);
 	if (n > MOST_NOTES)
 		fprintf(stderr, "note: and %zu more\n", n - MOST_NOTES);
+	if (f->hits)
+		live_hits_note_absent(f->hits, &f->view.measure);
 }
 
 /* Saves the counts. Returns an exit code. */
@@ -312,11 +340,22 @@ static int end_tee(struct following *f)
 			  : EXIT_OK;
 }
 
+/* Whether what was to be written could be, but for files. Returns an exit code. */
+static int end_lines(const struct following *f)
+{
+	if (f->write_error)
+		return fail(&command_live, "standard output: cannot write: %s",
+			    strerror(f->write_error));
+	if (*f->failure)
+		fail(&command_live, "%s", f->failure);
+	return f->unsaved ? EXIT_FAILED : EXIT_OK;
+}
+
 /* Decodes the rest and prints the result. `status`: whether all came. Returns an exit code. */
 static int end(struct following *f, int status)
 {
 	struct ptah_live *live = f->view.live;
-	int code, saved, covered, problem;
+	int code, saved, covered, written, problem;
 
 	f->leaving = true;
 	close_screen(f);
@@ -327,14 +366,15 @@ static int end(struct following *f, int status)
 		problem = live_measure(&f->view, true);
 	if (problem >= 0)
 		problem = show_hits(f, true);
-	if (problem >= 0)
-		live_put_summary(&f->view, f->lines);
+	if (problem >= 0 && !f->write_error)
+		is_read(f, live_put_summary(&f->view, f->lines));
 	put_notes(f);
 	if (f->hits && live_hits_unsaved(f->hits))
 		fprintf(stderr,
 			"note: %" PRIu64 " more hits were not saved; --hits says how many are "
 			"wanted\n",
 			live_hits_unsaved(f->hits));
+	written = end_lines(f);
 	if (status < 0)
 		return EXIT_FAILED;
 	if (problem < 0)
@@ -342,7 +382,7 @@ static int end(struct following *f, int status)
 			    *ptah_live_why(live) ? ptah_live_why(live) : ptah_strerror(problem));
 	saved = save_counts(f);
 	covered = live_cover_end(f->view.cover, f->pid, f->wait_status);
-	return code ? code : saved ? saved : covered;
+	return code ? code : saved ? saved : covered ? covered : written;
 }
 
 static int end_recording(void *context, const struct ptah_record_status *result, int status)

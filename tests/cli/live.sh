@@ -149,6 +149,14 @@ expect 137 "$PTAH" live -q -- sh -c 'kill -9 $$'
 expect 0 "$PTAH" live -q --for=300ms -- sleep 1000
 "$PTAH" live -q --every=10ms --format=json -- sh -c 'while :; do :; done' 2>err | head -n 1 >out
 [ -s out ] || fail "no line: $(cat err)"
+# Lines that cannot be written are a failure.
+for format in text json tsv; do
+	status=0
+	"$PTAH" live -q --every=10ms --format=$format -- sh -c 'while :; do :; done' >/dev/full 2>err ||
+		status=$?
+	equal "status of what cannot be written" "$status" 1
+	grep -q '^ptah live: standard output: cannot write: No space left' err || fail "$(cat err)"
+done
 ./endless >/dev/null &
 pid=$!
 if "$PTAH" record --dry-run --recorder=native -p $pid >/dev/null 2>&1; then
@@ -301,3 +309,5 @@ grep -q 'instructions/s' out || fail "dumb terminal: $(cat out)"
 TERM=no-such python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 200 -- "$PTAH" live --every=10ms --for=100ms \
 	./endless >out || fail "unknown terminal: $(cat out)"
 grep -q 'instructions/s' out || fail "unknown terminal: $(cat out)"
+# The command's output is not lost there.
+grep -q 'this would disturb' out || fail "unknown terminal: $(cat out)"

@@ -151,7 +151,8 @@ mkfifo commands ready
 	-- ./watched ready >out 2>err &
 live=$!
 read -r line <ready && [ "$line" = ready ] || fail "the program said '$line'"
-echo 'hit it was slow' >commands
+# The beginning of a long text is enough.
+printf 'hit it was slow%0999d\n' 0 >commands
 while ! grep -q '^hit 1: hit it was slow' out; do
 	kill -0 $live 2>/dev/null || fail "$(cat out err)"
 done
@@ -169,12 +170,20 @@ hits 2 'enter fail'
 hits 3 'work'
 decodes hit-1.data
 
-# Nothing is left half-written, and the recording goes on.
-expect 0 "$PTAH" live -n 1 --recorder=qemu --watch='enter fail' --on-hit=save:nowhere/%n.data -- ./watched
+# Nothing is left half-written, and the recording goes on. The exit status says so.
+expect 1 "$PTAH" live -n 1 --recorder=qemu --watch='enter fail' --on-hit=save:nowhere/%n.data -- ./watched
 grep -q 'nowhere/1.data' err || fail "$(cat err)"
+hits 2 'enter fail'
+
+# A function that has not run may be a wrong name.
+expect 0 "$PTAH" live -n 1 --recorder=qemu --watch='fial > 1.5ms' --watch='enter work@watched' \
+	--watch='signal' -- ./watched
+equal 'the remark' "$(grep -c 'no function of this name' err)" 1
+grep -q "^note: --watch='fial > 1.5ms': no function of this name has run" err || fail "$(cat err)"
 
 # What makes no sense is refused before anything runs.
 for options in --watch=nothing '--watch=f > 2' --keep=long --keep=0 --on-hit=save: --on-hit=save:x.data \
+	--on-hit=save:%%n.data \
 	'--on-hit=save:a%n --on-hit=save:b%n'; do
 	# shellcheck disable=SC2086 # two of them are words
 	case $options in --on-hit=*--*) set -- $options ;; *) set -- "$options" ;; esac
