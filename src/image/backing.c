@@ -46,27 +46,26 @@ void backing_put(struct backing *b)
 	free(b);
 }
 
-int backing_map(const char *path, struct backing **backing)
+int backing_map(const char *path, struct stat *st, struct backing **backing)
 {
-	struct stat st;
 	void *bytes = MAP_FAILED;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int status = PTAH_E_SYSTEM;
 
 	if (fd < 0)
 		return errno == ENOENT ? PTAH_E_MISSING : PTAH_E_SYSTEM;
-	if (!fstat(fd, &st)) {
-		if (!S_ISREG(st.st_mode))
+	if (!fstat(fd, st)) {
+		if (!S_ISREG(st->st_mode))
 			status = PTAH_E_BAD_FILE;
-		else if (!st.st_size)
+		else if (!st->st_size)
 			status = PTAH_E_EMPTY;
 		else
-			bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+			bytes = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	}
 	close(fd);
 	if (bytes == MAP_FAILED)
 		return status;
-	*backing = backing_new(bytes, (size_t)st.st_size, true);
+	*backing = backing_new(bytes, (size_t)st->st_size, true);
 	if (!*backing)
 		return PTAH_E_NOMEM;
 	(*backing)->path = strdup(path);

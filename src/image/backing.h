@@ -9,6 +9,7 @@
 #include <ptah/image.h>
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 struct backing {
 	_Atomic unsigned references;
@@ -29,8 +30,8 @@ struct backing {
 struct backing *backing_new(const uint8_t *bytes, size_t size, bool mapped);
 void backing_put(struct backing *backing);
 
-/* Maps a whole file, read-only. An empty file gives PTAH_E_EMPTY. */
-int backing_map(const char *path, struct backing **backing);
+/* Maps a whole file, read-only, which *st describes then. An empty file gives PTAH_E_EMPTY. */
+int backing_map(const char *path, struct stat *st, struct backing **backing);
 
 /* Copies up to n bytes from `at`. Returns how many there were. */
 size_t backing_read(const struct backing *backing, uint64_t at, void *bytes, size_t n);

@@ -23,6 +23,7 @@ struct ptah_image {
 	struct image_change changes[IMAGE_CHANGES]; /* generation g is in [g % IMAGE_CHANGES] */
 	ptah_image_reader *read;
 	void *read_context;
+	struct file_table *files; /* NULL: no file is shared with other images */
 };
 
 static const struct ptah_space any_space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
@@ -60,6 +61,7 @@ void ptah_image_free(struct ptah_image *image)
 		return;
 	for (size_t i = 0; i < image->count; i++)
 		map_put(image->layers[i].map);
+	file_table_put(image->files);
 	free(image->layers);
 	free(image);
 }
@@ -83,6 +85,7 @@ int ptah_image_clone(const struct ptah_image *image, struct ptah_image **copy)
 		c->layers[i] = image->layers[i];
 		c->layers[i].map->references++;
 	}
+	file_table_get(c->files);
 	*copy = c;
 	return 0;
 }
@@ -209,6 +212,12 @@ out:
 	return status;
 }
 
+void image_use_files(struct ptah_image *image, struct file_table *files)
+{
+	file_table_put(image->files);
+	image->files = file_table_get(files);
+}
+
 int ptah_image_add_file(struct ptah_image *image, const char *path, uint64_t offset, uint64_t size,
 			uint64_t address, const struct ptah_space *space)
 {
@@ -217,7 +226,7 @@ int ptah_image_add_file(struct ptah_image *image, const char *path, uint64_t off
 
 	if (!image || !path || !size)
 		return PTAH_E_INVAL;
-	status = backing_map(path, &backing);
+	status = file_table_map(image->files, path, &backing);
 	if (status < 0)
 		return status;
 	if (offset >= backing->size) {

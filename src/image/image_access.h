@@ -4,6 +4,7 @@
 #define PTAH_IMAGE_IMAGE_ACCESS_H
 
 #include "image/backing.h"
+#include "image/file_table.h"
 
 /* Does any section of any space hold a byte of [address, address+size)? */
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size);
@@ -33,6 +34,10 @@ void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t las
  * -1 when they were more than the image remembers.
  */
 int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes);
+
+/* From now on the image, and what is cloned from it, shares files with others that use the table.
+ */
+void image_use_files(struct ptah_image *image, struct file_table *files);
 
 /*
  * Adds a section of `size` bytes from `at` of the backing. Takes ownership of the reference, also

@@ -76,10 +76,10 @@ int ptah_image_add_pages(struct ptah_image *image, const char *prefix,
 		return PTAH_E_NOMEM;
 	memcpy(path, prefix, length);
 	memcpy(path + length, ".addr", sizeof(".addr"));
-	status = backing_map(path, &addresses);
+	status = file_table_map(NULL, path, &addresses);
 	memcpy(path + length, ".dump", sizeof(".dump"));
 	if (status >= 0)
-		status = backing_map(path, &dump);
+		status = file_table_map(NULL, path, &dump);
 	if (status >= 0)
 		status = add_pages(image, addresses, dump, space);
 	backing_put(addresses);

@@ -129,8 +129,12 @@ static struct ptah_session *new_session(void)
 {
 	struct ptah_session *s = calloc(1, sizeof(*s));
 
-	if (!s)
+	if (s)
+		s->mapped = file_table_new();
+	if (!s || !s->mapped) {
+		free(s);
 		return NULL;
+	}
 	ptah_session_set_window(s, NULL);
 	s->flow.size = sizeof(s->flow);
 	s->flow.resync = true;
@@ -372,6 +376,7 @@ void ptah_session_close(struct ptah_session *s)
 	table_free(&s->threads_by_tid);
 	table_free(&s->kernel_threads);
 	strings_free(&s->paths);
+	file_table_put(s->mapped);
 	free(s->symfs);
 	free(s->root);
 	perfdata_close(s->file);

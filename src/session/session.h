@@ -336,6 +336,7 @@ struct ptah_session {
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct table kernel_threads; /* by pid: true, or false if it was reused */
 	struct strings paths;
+	struct file_table *mapped; /* files that its streams run over */
 	struct kernel kernel;
 	char *folder;	  /* of the recording, in which files about it may be; NULL: not known */
 	char *jit_folder; /* copies of lists of generated code (jit_folder.h), or NULL */

@@ -76,6 +76,8 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	s->flow_set = session->flow_set;
 	status = session->kernel.image ? ptah_image_clone(session->kernel.image, &s->image)
 				       : ptah_image_new(&s->image);
+	if (status >= 0)
+		image_use_files(s->image, session->mapped);
 	if (status >= 0 && session->is_guest)
 		status = guest_view_new(s->image, &s->view);
 	if (status >= 0)

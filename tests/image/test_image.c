@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include "image/image_access.h"
+
 #include <ptah/image.h>
 
 #include <stdio.h>
@@ -197,6 +199,76 @@ static void elf(void **state)
 	unlink("not.elf");
 }
 
+/* How often the file is mapped into this process. */
+static unsigned mapped(const char *name)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[4096];
+	unsigned n = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, name) != NULL;
+	fclose(maps);
+	return n;
+}
+
+/* A file is mapped once by all images that share files, and again when it has changed. */
+static void shared_files(void **state)
+{
+	struct file_table *table = file_table_new();
+	struct ptah_image *other;
+
+	(void)state;
+	assert_non_null(table);
+	image_use_files(image, table);
+	write_file("shared.tmp", "abcdefgh", 8);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(
+		    ptah_image_add_file(image, "shared.tmp", i % 4, 4, 0x1000 * i, NULL), 0);
+	assert_int_equal(ptah_image_clone(image, &other), 0);
+	assert_int_equal(ptah_image_add_file(other, "shared.tmp", 4, 4, 0x20000, NULL), 0);
+	assert_int_equal(mapped("shared.tmp"), 1);
+	expect(0x3000, 4, "defg");
+	write_file("changed.tmp", "ABCDEFGHI", 9);
+	assert_int_equal(rename("changed.tmp", "shared.tmp"), 0);
+	assert_int_equal(ptah_image_add_file(image, "shared.tmp", 0, 4, 0x30000, NULL), 0);
+	expect(0x30000, 4, "ABCD");
+	expect(0x3000, 4, "defg");
+	assert_int_equal(ptah_image_add_file(image, "absent.tmp", 0, 4, 0x30000, NULL),
+			 PTAH_E_MISSING);
+	unlink("shared.tmp");
+	file_table_put(table);
+	ptah_image_free(image);
+	image = NULL;
+	/* The clone has what it needs. */
+	assert_int_equal(ptah_image_add_file(other, "absent.tmp", 0, 4, 0x30000, NULL),
+			 PTAH_E_MISSING);
+	ptah_image_free(other);
+	assert_int_equal(mapped("shared.tmp"), 0);
+}
+
+/* As many files as there are, some of which no place is left for. */
+static void many_files(void **state)
+{
+	struct file_table *table = file_table_new();
+	char name[32];
+
+	(void)state;
+	image_use_files(image, table);
+	for (unsigned k = 0; k < 2; k++)
+		for (unsigned i = 0; i < 600; i++) {
+			snprintf(name, sizeof(name), "many-%u.tmp", i);
+			write_file(name, name, sizeof(name));
+			assert_int_equal(ptah_image_add_file(image, name, 0, 8, 0x1000 * i, NULL),
+					 0);
+			unlink(name);
+		}
+	expect(0x1000 * 7, 6, "many-7");
+	expect(0x1000 * 599, 8, "many-599");
+	file_table_put(table);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -209,6 +281,8 @@ int main(void)
 	    TEST(edges_of_the_address_space),
 	    TEST(reader),
 	    TEST(files),
+	    TEST(shared_files),
+	    TEST(many_files),
 	    TEST(pages),
 	    TEST(elf),
 	};
