@@ -41,3 +41,17 @@ struct timespec perfdata_process_start(int32_t pid)
 	       (at ? strtoll(at, NULL, 10) : 0) * (second / (ticks > 0 ? ticks : 100));
 	return (struct timespec){time / second, time % second};
 }
+
+int32_t perfdata_inner_pid(int32_t pid)
+{
+	char text[4096], *at;
+	int32_t inner = pid;
+
+	/* Its numbers in all namespaces that it is in, the innermost last. */
+	if (!perfdata_read_proc(pid, "status", text, sizeof(text)) ||
+	    !(at = strstr(text, "\nNSpid:")))
+		return pid;
+	for (at += strlen("\nNSpid:"); *at == '\t';)
+		inner = (int32_t)strtol(at + 1, &at, 10);
+	return inner;
+}

@@ -17,4 +17,7 @@ bool perfdata_read_proc(int32_t pid, const char *name, char *text, size_t size);
  */
 struct timespec perfdata_process_start(int32_t pid);
 
+/* The number that the process has in its own namespace, which may be the same. */
+int32_t perfdata_inner_pid(int32_t pid);
+
 #endif

@@ -48,21 +48,16 @@ void jit_copies_begin(struct ptah_recorder *r)
 static struct process look_at(int32_t pid)
 {
 	struct process p = {.pid = pid, .inner = pid};
-	char path[64], text[4096], *at;
+	char path[64];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	if (stat(path, &st) || !perfdata_read_proc(pid, "status", text, sizeof(text)))
+	if (stat(path, &st))
 		return p;
 	p.alive = true;
 	p.uid = st.st_uid;
 	p.started = perfdata_process_start(pid);
-	/* Its numbers in all namespaces that it is in, the innermost last. */
-	at = strstr(text, "\nNSpid:");
-	if (!at)
-		return p;
-	for (at += strlen("\nNSpid:"); *at == '\t';)
-		p.inner = (int32_t)strtol(at + 1, &at, 10);
+	p.inner = perfdata_inner_pid(pid);
 	return p;
 }
 

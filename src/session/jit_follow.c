@@ -6,6 +6,7 @@
  */
 #include "session/jit_follow.h"
 
+#include "perfdata/jit_folder.h"
 #include "perfdata/jit_process.h"
 #include "session/grow.h"
 #include "session/jit.h"
@@ -42,7 +43,7 @@
 #define LOOKS_APART UINT64_C(250000000)
 #define LOOKS_IDLE  UINT64_C(1000000000)
 
-/* How far the recording's last record may be behind the beginning of a jitdump. */
+/* How far the last record that has come may be before the beginning of a jitdump, in ns. */
 #define CLOCKS_APART (UINT64_C(600) * 1000000000)
 
 struct follow_process {
@@ -125,11 +126,10 @@ static void let_go(struct ptah_session *s, size_t process)
 	f->processes[process] = f->processes[--f->count];
 }
 
-/* Whether nothing more is to be expected of a process. */
+/* Whether a process that has new code may take the place of this one. */
 static bool is_idle(const struct ptah_session *s, const struct follow_process *p)
 {
-	return p->exited ||
-	       (p->looks >= LOOKS && !has_list(s, p->pid, false) && !has_list(s, p->pid, true));
+	return p->exited || (p->looks && !has_list(s, p->pid, false) && !has_list(s, p->pid, true));
 }
 
 static bool make_room(struct ptah_session *s)
@@ -286,12 +286,23 @@ static void try_file(struct ptah_session *s, int32_t pid, const char *path, int 
 		close(fd);
 }
 
+/* Is it the path of a jitdump of a process that has one of these two numbers? */
+static bool is_dump_of(const char *path, size_t n, int32_t pid, int32_t inner)
+{
+	int32_t number;
+
+	return perfdata_jit_kind(path, n, &number) == PERFDATA_JIT_DUMP &&
+	       (number == pid || number == inner);
+}
+
 /*
  * The jitdump that the process has open for writing: an emulator need not have mapped it where its
- * guest has. This works also if the file was deleted or is in another namespace. -1: there is none.
+ * guest has. This works also if the file was deleted or is in another namespace. A child may have
+ * its parent's open, which is not its own. -1: there is none.
  */
 static int open_written(int32_t pid)
 {
+	const int32_t inner = perfdata_inner_pid(pid);
 	char folder[64], path[128], target[4096];
 	struct dirent *entry;
 	struct stat st;
@@ -308,7 +319,7 @@ static int open_written(int32_t pid)
 		    !memcmp(target + n - strlen(DELETED), DELETED, strlen(DELETED)))
 			n -= (ssize_t)strlen(DELETED);
 		/* The link says what the file was opened for. */
-		if (n > 0 && jit_is_dump(target, (size_t)n) && !lstat(path, &st) &&
+		if (n > 0 && is_dump_of(target, (size_t)n, pid, inner) && !lstat(path, &st) &&
 		    st.st_mode & S_IWUSR)
 			fd = open_file(path, 0, &st);
 	}
@@ -376,10 +387,10 @@ static void look(struct ptah_session *s, struct follow_process *p, bool complete
 	const bool dump = has_list(s, p->pid, false), map = has_list(s, p->pid, true);
 	const uint64_t time = now(), passed = time - p->looked;
 
-	if (dump && map)
+	if ((dump && map) || p->final)
 		return;
-	if (!complete && (p->final || !p->exited) &&
-	    !(p->fresh && (p->looks < LOOKS || passed > LOOKS_APART)) && passed < LOOKS_IDLE)
+	if (!complete && !p->exited && !(p->fresh && (p->looks < LOOKS || passed > LOOKS_APART)) &&
+	    passed < LOOKS_IDLE)
 		return;
 	p->looked = time;
 	p->looks++;
@@ -394,34 +405,32 @@ static void look(struct ptah_session *s, struct follow_process *p, bool complete
 /* Reading */
 
 /*
- * Finds out what clock a jitdump has that was found without a record. False: the recording has not
- * come so far yet.
+ * Whether a jitdump that was found without a record has the clock of the recording. The records so
+ * far may be older than its beginning, but not by much.
  */
-static bool settle_found(const struct ptah_session *s, struct jitdump *list, bool complete)
+static bool has_clock_of(const struct ptah_session *s, const struct jitdump *list, bool complete)
 {
 	const uint64_t apart = s->has_clock ? session_tsc(s, s->clock.zero + CLOCKS_APART) : 0;
 	uint64_t begin = list->jit.is_tsc ? list->jit.time : session_tsc(s, list->jit.time);
 
 	begin -= s->tsc_high;
-	if (begin > s->end && begin - s->end < apart && !complete)
-		return false;
-	list->has_times = begin >= s->begin && begin <= s->end;
-	return true;
+	return begin >= s->begin && (begin <= s->end || (!complete && begin - s->end < apart));
 }
 
-static bool settle(const struct ptah_session *s, struct jitdump *list, bool complete)
+/* Finds out whether the times of a list can be used; at the end, whether they could. */
+static void settle(const struct ptah_session *s, struct jitdump *list, bool complete)
 {
+	const bool before = list->has_times;
 	uint64_t shift;
 
-	if (list->settled)
-		return true;
-	if (list->path) {
-		list->has_times = list->jit.is_tsc || jit_times_shift(s, list, &shift);
-		list->settled = true;
-	} else {
-		list->settled = settle_found(s, list, complete);
-	}
-	return list->settled;
+	if (list->is_map || (list->settled && (list->path || !complete)))
+		return;
+	list->has_times = !list->path	     ? has_clock_of(s, list, complete)
+			  : list->jit.is_tsc ? true
+					     : jit_times_shift(s, list, &shift);
+	for (size_t i = 0; i < list->jit.indexed && before && !list->has_times; i++)
+		list->jit.codes[i].from = 0;
+	list->settled = true;
 }
 
 /* The time of code as TSC packets have it. */
@@ -484,13 +493,15 @@ static int read_list(struct ptah_session *s, struct jitdump *list, uint64_t *lef
 	int64_t n = symbol_jit_file_begin(&list->file, &list->jit);
 	int status;
 
-	if (n >= 0 && !list->is_map && (!n || !settle(s, list, complete)))
+	if (!n && !list->is_map)
 		return 0;
 	if (n >= 0)
+		settle(s, list, complete);
+	if (n >= 0)
 		n = symbol_jit_file_more(&list->file, &list->jit, *left, complete);
-	if (list->file.restarts != restarts && !list->is_map) {
+	if (list->file.restarts != restarts) {
 		list->settled = false;
-		settle(s, list, true);
+		settle(s, list, complete);
 	}
 	*left -= n > 0 && (uint64_t)n < *left ? (uint64_t)n : n > 0 ? *left : 0;
 	status = take_new(s, list);
@@ -520,8 +531,11 @@ static int read_lists(struct ptah_session *s, int32_t pid, uint64_t *left, bool 
 	for (size_t i = jit_follow_newest(s, pid); i != SESSION_NONE; i = s->jitdumps[i].older) {
 		struct jitdump *list = &s->jitdumps[i];
 
-		if (!list->opened && complete && list->path)
+		if (!list->opened && complete && list->path) {
+			errno = ENOENT;
 			jit_note_unread(s, list->path, PTAH_E_SYSTEM);
+			list->opened = true;
+		}
 		if (list->opened && list->file.fd >= 0 && *left)
 			grown |= read_list(s, list, left, complete);
 	}
