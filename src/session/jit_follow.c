@@ -414,7 +414,10 @@ static bool has_clock_of(const struct ptah_session *s, const struct jitdump *lis
 	uint64_t begin = list->jit.is_tsc ? list->jit.time : session_tsc(s, list->jit.time);
 
 	begin -= s->tsc_high;
-	return begin >= s->begin && (begin <= s->end || (!complete && begin - s->end < apart));
+	/* A process that ran already began it before. */
+	if (begin < s->begin)
+		return !list->jit.is_tsc && s->has_clock;
+	return begin <= s->end || (!complete && begin - s->end < apart);
 }
 
 /* Finds out whether the times of a list can be used; at the end, whether they could. */
