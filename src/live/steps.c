@@ -425,12 +425,14 @@ static int open_streams(struct ptah_live *live)
 static int take_queue(struct ptah_live *live)
 {
 	struct batch b = {0};
-	bool all;
+	bool all, fresh;
 	int status;
 
 	all = live_take_rounds(live, &b.rounds);
 	if (!b.rounds.first && !all)
 		return 0;
+	/* At the end there are steps that bring nothing: what waits does not go on by itself. */
+	fresh = b.rounds.first || !live->session->growth->complete;
 	live_list_init(&b.used);
 	status = sort_entries(live, &b);
 	if (all) {
@@ -442,7 +444,7 @@ static int take_queue(struct ptah_live *live)
 	for (size_t i = 0; i < 3 && all && status >= 0; i++)
 		status = end_round(live);
 	for (size_t i = 0; i < live->count; i++) {
-		live->streams[i]->dry = false;
+		live->streams[i]->dry = live->streams[i]->dry && !fresh;
 		if (live->streams[i]->opened)
 			live_refresh(live->streams[i], 0, 0);
 	}

@@ -72,6 +72,42 @@ for options in - t s ts; do
 	done
 done
 
+# Most trace of one processor is missing, as if it had been lost, so that the threads that ran there
+# wait for the end; and more trace of the others follows than a step decodes (padding). It ends.
+cat >lose.py <<'END'
+import struct, sys
+
+data, lost = open("whole.data", "rb").read(), int(sys.argv[1])
+out, at, ends = [data[:16]], 16, {}
+while at + 8 <= len(data):
+    kind, _, size = struct.unpack_from("<IHH", data, at)
+    trace = struct.unpack_from("<Q", data, at + 8)[0] if kind == 71 else 0
+    record = data[at:at + size + trace]
+    at += size + trace
+    if kind == 71:
+        cpu = struct.unpack_from("<i", record, 40)[0]
+        if cpu == lost and cpu in ends:
+            continue
+        ends[cpu] = (record[:size], struct.unpack_from("<Q", record, 16)[0] + trace)
+    out.append(record)
+for cpu, (head, end) in ends.items():
+    head = bytearray(head)
+    struct.pack_into("<QQ", head, 8, 200000, end)
+    if cpu != lost:
+        out.append(bytes(head) + bytes(200000))
+open("made.data", "wb").write(b"".join(out))
+END
+"$PTAH_BUILD/tests/make_processors" 3 xts >whole.data 2>truth
+options=lost code=
+for seed in 0 1 2; do
+	python3 lose.py $seed
+	for how in "-j 1" "-j 2" "-w 5 -c 5000"; do
+		# shellcheck disable=SC2086 # several options
+		timeout 60 "$PTAH_BUILD/tests/follow" $how -i made.data <made.data >out 2>&1 ||
+			fail "lost trace of $seed: $how: $(tail -n 12 out)"
+	done
+done
+
 # A recording of Linux' own driver: four threads that move between two processors.
 guest=${PTAH_SHARED:-none}/traces/guest
 relayout=$PTAH_BUILD/tests/relayout
