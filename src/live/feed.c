@@ -23,6 +23,7 @@
 struct live_feed {
 	uint8_t record[UINT16_MAX + 1]; /* the beginning of a record, or of the header */
 	size_t n;
+	uint64_t at;   /* how much of the input has been used */
 	bool begun;    /* the header was read */
 	uint64_t skip; /* bytes that are not used */
 	/* The trace that comes: `left` bytes of it. */
@@ -177,18 +178,25 @@ static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes
 	return status;
 }
 
+/* What begins with f->record makes no sense. */
+static int bad_record(struct ptah_live *live, const struct live_feed *f, const char *what)
+{
+	return live_fail(live, PTAH_E_BAD_FILE, "%s at offset %llu", what,
+			 (unsigned long long)(f->at - f->n));
+}
+
 /* A record of AUXTRACE: its trace follows. */
 static int begin_trace(struct ptah_live *live, struct live_feed *f)
 {
 	if (f->n < PERFDATA_AUXTRACE_HEADER)
-		return live_fail(live, PTAH_E_BAD_FILE, "a record of trace that ends too early");
+		return bad_record(live, f, "a record of trace that ends too early");
 	f->left = load_le64(f->record + 8);
 	f->offset = load_le64(f->record + 16);
 	f->stream = load_le32(f->record + 32);
 	f->tid = (int32_t)load_le32(f->record + 36);
 	f->cpu = (int32_t)load_le32(f->record + 40);
 	if (f->left > UINT64_MAX - f->offset)
-		return live_fail(live, PTAH_E_BAD_FILE, "trace that is longer than can be");
+		return bad_record(live, f, "trace that is longer than can be");
 	return 0;
 }
 
@@ -315,6 +323,7 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 		uint64_t *left = f->skip ? &f->skip : &f->left;
 
 		*used = *left < n ? (size_t)*left : n;
+		f->at += *used;
 		if (left == &f->left)
 			return put(live, f, p, *used);
 		*left -= *used;
@@ -324,13 +333,14 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 	*used = need - f->n < n ? need - f->n : n;
 	memcpy(f->record + f->n, p, *used);
 	f->n += *used;
+	f->at += *used;
 	if (f->n < need)
 		return 0;
 	if (!f->begun)
 		return take_header(live, f);
 	need = wanted(f);
 	if (need < PERFDATA_RECORD_HEADER)
-		return live_fail(live, PTAH_E_BAD_FILE, "a record smaller than its header");
+		return bad_record(live, f, "a record smaller than its header,");
 	return f->n == need ? end_record(live, f) : 0;
 }
 

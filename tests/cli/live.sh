@@ -227,6 +227,11 @@ says 1 'does not begin with' -i garbage
 (head -c 16 loop.data && cat garbage) >headed
 says 1 '^ptah live: ' -i headed
 says 1 '^ptah live: ' -i /dev/null
+# Where it makes no sense is said: at the first record, or after all others.
+(head -c 16 loop.data && head -c 100 /dev/zero) >headed
+says 1 '^ptah live: headed: a record smaller than its header, at offset 16$' -i headed
+(cat loop.data && head -c 100 /dev/zero) >headed
+says 1 "^ptah live: headed: a record smaller than its header, at offset $(wc -c <loop.data)\$" -i headed
 says 1 'No such file' -i absent
 record whole.data ./program
 says 1 "'ptah report'" -i whole.data
