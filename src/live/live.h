@@ -122,9 +122,17 @@ struct live_drop {
 struct live_crew;
 
 /* How often the function of a RATE has been called in the present second. */
+/*
+ * How often a function was called lately, in parts of a second: threads are decoded one after the
+ * other, so that calls do not come in the order of time.
+ */
+#define RATE_PARTS 8
+#define RATE_KEPT  64
 struct live_rate {
-	uint64_t since, calls; /* since: nanoseconds, 0: not begun */
-	bool hit;
+	uint64_t part[RATE_KEPT]; /* the number of the part whose calls these are */
+	uint64_t calls[RATE_KEPT];
+	uint64_t newest;
+	uint64_t hit; /* nanoseconds; 0: not yet */
 };
 
 struct ptah_live {

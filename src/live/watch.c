@@ -313,15 +313,53 @@ static uint64_t to_time(const struct ptah_live *live, uint64_t ticks)
 	       ((ticks & ((UINT64_C(1) << c->shift) - 1)) * c->mult >> c->shift);
 }
 
-/* Whether a call makes it too many in a second. */
-static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now)
+static uint64_t calls_in(const struct live_rate *r, uint64_t part)
 {
-	if (!r->since || now < r->since || now - r->since >= SECOND)
-		*r = (struct live_rate){.since = now ? now : 1};
-	if (++r->calls <= limit || r->hit)
+	return r->part[part % RATE_KEPT] == part ? r->calls[part % RATE_KEPT] : 0;
+}
+
+/* The most calls in a second that has this part in it. */
+static uint64_t greatest_rate(const struct live_rate *r, uint64_t part)
+{
+	uint64_t sum = 0, most;
+
+	for (uint64_t i = 0; i < RATE_PARTS && i <= part; i++)
+		sum += calls_in(r, part - i);
+	most = sum;
+	for (uint64_t i = 1; i < RATE_PARTS && part + i <= r->newest; i++) {
+		sum += calls_in(r, part + i);
+		if (part + i >= RATE_PARTS)
+			sum -= calls_in(r, part + i - RATE_PARTS);
+		most = sum > most ? sum : most;
+	}
+	return most;
+}
+
+/*
+ * Whether a call makes it too many in a second, and none of this second was. *calls: how many.
+ * Calls without a time are in no second.
+ */
+static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now, uint64_t *calls)
+{
+	const uint64_t part = now / (SECOND / RATE_PARTS);
+	const size_t slot = part % RATE_KEPT;
+
+	*calls = 0;
+	/* The slot may have newer calls, if this one comes seconds too late. */
+	if (!now || r->part[slot] > part)
 		return false;
-	r->hit = true;
-	return true;
+	if (r->part[slot] < part) {
+		r->part[slot] = part;
+		r->calls[slot] = 0;
+	}
+	r->calls[slot]++;
+	r->newest = part > r->newest ? part : r->newest;
+	if (r->hit && (now > r->hit ? now - r->hit : r->hit - now) < SECOND)
+		return false;
+	*calls = greatest_rate(r, part);
+	if (*calls > limit)
+		r->hit = now;
+	return *calls > limit;
 }
 
 #define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS)
@@ -457,11 +495,8 @@ static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_
 	case PTAH_WATCH_ENTER:
 		return is_called(m);
 	case PTAH_WATCH_RATE:
-		if (!is_called(m) ||
-		    !count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc)))
-			return false;
-		*value = live->rates[watch].calls;
-		return true;
+		return is_called(m) &&
+		       count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc), value);
 	case PTAH_WATCH_INSTRUCTIONS:
 		*value = m->total.instructions;
 		return m->end && !(m->flags & PARTIAL) && *value > w->limit;
