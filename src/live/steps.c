@@ -121,7 +121,7 @@ static int apply_known(struct ptah_live *live, struct batch *b)
 		if (live->per_cpu && t->tsc > live->known)
 			break;
 		if (t->record.type == PERFDATA_FORK && t->record.pid != t->record.ppid)
-			jit_follow_forked(s, t->record.pid);
+			jit_follow_forked(s, t->record.pid, t->record.time);
 		status = session_take_record(s, &t->record, t->tsc);
 		if (t->record.type == PERFDATA_EXIT)
 			note_exit(live, &t->record);

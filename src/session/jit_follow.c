@@ -112,17 +112,34 @@ static bool has_list(const struct ptah_session *s, int32_t pid, bool is_map)
 	return false;
 }
 
+/*
+ * Ends reading the lists of a process, but not those that were recorded at `from` or later. Returns
+ * whether there are such.
+ */
+static bool leave_lists(struct ptah_session *s, int32_t pid, uint64_t from)
+{
+	bool any = false;
+
+	for (size_t i = jit_follow_newest(s, pid); i != SESSION_NONE; i = s->jitdumps[i].older) {
+		struct jitdump *list = &s->jitdumps[i];
+
+		if (list->path && !list->left && list->time >= from) {
+			any = true;
+			continue;
+		}
+		if (list->opened)
+			symbol_jit_file_close(&list->file);
+		list->left = list->opened;
+	}
+	return any;
+}
+
 /* Ends following a process. */
 static void let_go(struct ptah_session *s, size_t process)
 {
 	struct jit_follow *f = s->growth->jit;
 
-	for (size_t i = jit_follow_newest(s, f->processes[process].pid); i != SESSION_NONE;
-	     i = s->jitdumps[i].older) {
-		if (s->jitdumps[i].opened)
-			symbol_jit_file_close(&s->jitdumps[i].file);
-		s->jitdumps[i].left = s->jitdumps[i].opened;
-	}
+	leave_lists(s, f->processes[process].pid, UINT64_MAX);
 	f->processes[process] = f->processes[--f->count];
 }
 
@@ -162,13 +179,19 @@ void jit_follow_process(struct ptah_session *s, int32_t pid)
 	f->processes[f->last].fresh = true;
 }
 
-void jit_follow_forked(struct ptah_session *s, int32_t pid)
+void jit_follow_forked(struct ptah_session *s, int32_t pid, uint64_t time)
 {
 	struct jit_follow *f = s->growth->jit;
 
-	for (size_t i = f->count; i-- > 0;)
-		if (f->processes[i].pid == pid)
+	for (size_t i = f->count; i-- > 0;) {
+		if (f->processes[i].pid != pid)
+			continue;
+		/* A jitdump is noted when its record comes: that may be before this is applied. */
+		if (leave_lists(s, pid, time))
+			f->processes[i] = (struct follow_process){.pid = pid, .fresh = true};
+		else
 			let_go(s, i);
+	}
 }
 
 void jit_follow_exited(struct ptah_session *s, int32_t pid)

@@ -18,8 +18,11 @@ void jit_follow_free(struct jit_follow *follow);
 void jit_follow_process(struct ptah_session *s, int32_t pid);
 /* A process maps a jitdump. */
 int jit_follow_dump(struct ptah_session *s, const struct perfdata_record *r);
-/* Another process has the number from now on: the lists of the one before are complete. */
-void jit_follow_forked(struct ptah_session *s, int32_t pid);
+/*
+ * Another process has the number from `time` on, by perf's clock: the lists of the one before are
+ * complete.
+ */
+void jit_follow_forked(struct ptah_session *s, int32_t pid, uint64_t time);
 /* The first thread of the process has exited. */
 void jit_follow_exited(struct ptah_session *s, int32_t pid);
 

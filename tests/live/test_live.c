@@ -538,6 +538,19 @@ static void a_pipe_is_read_while_it_is_written(void **state)
 
 static char dump_path[64];
 
+static void make_dump_folder(void)
+{
+	snprintf(dump_path, sizeof(dump_path), "/tmp/ptah-live-%d", (int)getpid());
+	assert_int_equal(mkdir(dump_path, 0700), 0);
+	strcat(dump_path, "/jit-7.dump");
+}
+
+static void remove_dump_folder(void)
+{
+	*strrchr(dump_path, '/') = '\0';
+	assert_int_equal(rmdir(dump_path), 0);
+}
+
 /* Adds the bytes [from, to) of a jitdump to its file. */
 static void append_dump(const struct perfdata_buffer *dump, size_t from, size_t to)
 {
@@ -618,9 +631,7 @@ static void a_jitdump_is_read_while_it_is_written(void **state)
 	size_t fed = 0, known;
 
 	(void)state;
-	snprintf(dump_path, sizeof(dump_path), "/tmp/ptah-live-%d", (int)getpid());
-	assert_int_equal(mkdir(dump_path, 0700), 0);
-	strcat(dump_path, "/jit-7.dump");
+	make_dump_folder();
 	begin_dump(&dump);
 	put_load(&dump, 50, "three", three, sizeof(three));
 	known = dump.size;
@@ -664,8 +675,35 @@ static void a_jitdump_is_read_while_it_is_written(void **state)
 	assert_int_equal(ptah_live_counts(live, take, &sums), 0);
 	assert_int_equal(sums.errors, 0);
 	assert_int_equal(sums.instructions, 5 * 3 + 4 * 2 + 2 * 3);
-	*strrchr(dump_path, '/') = '\0';
-	assert_int_equal(rmdir(dump_path), 0);
+	remove_dump_folder();
+	perfdata_buffer_free(&dump);
+	done(m, live);
+}
+
+/* Its jitdump is read if all comes at once: that it began, and that it mapped the file. */
+static void a_new_process_has_its_jitdump(void **state)
+{
+	struct perfdata_buffer dump = {0};
+	struct made *m = begin();
+	struct ptah_live *live = new_live(m, NULL);
+	size_t fed = 0;
+
+	(void)state;
+	make_dump_folder();
+	begin_dump(&dump);
+	put_load(&dump, 50, "three", three, sizeof(three));
+	append_dump(&dump, 0, dump.size);
+	build_fork(&m->file, 7, 7, 1, 1, 40);
+	build_mmap2(&m->file, 7, 0x700000, 4096, 0, dump_path, 60, NULL);
+	jumps(m, 100, false, 5);
+	give(m, 0);
+	end_round(m);
+	end_round(m);
+	feed_more(m, live, &fed);
+	expect_name(live, 150, "three");
+	assert_int_equal(ptah_live_finish(live), 0);
+	assert_int_equal(unlink(dump_path), 0);
+	remove_dump_folder();
 	perfdata_buffer_free(&dump);
 	done(m, live);
 }
@@ -685,6 +723,7 @@ int main(void)
 	    cmocka_unit_test(wrong_arguments),
 	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
 	    cmocka_unit_test(a_jitdump_is_read_while_it_is_written),
+	    cmocka_unit_test(a_new_process_has_its_jitdump),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
