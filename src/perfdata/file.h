@@ -103,6 +103,7 @@ struct perfdata_file {
 	struct reader programs; /* of BPF, in the header */
 	bool kernel;		/* an event of Intel PT does not exclude the kernel */
 	char osrelease[65];	/* the kernel's release according to the header; "": not in there */
+	char hostname[65];	/* the same of the machine's name */
 };
 
 /* Returns PTAH_E_BAD_FILE with the sentence "FILE: `what` at offset N". */

@@ -125,6 +125,9 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 	case PERFDATA_FEATURE_OSRELEASE:
 		read_string(r, f->osrelease, sizeof(f->osrelease));
 		break;
+	case PERFDATA_FEATURE_HOSTNAME:
+		read_string(r, f->hostname, sizeof(f->hostname));
+		break;
 	case PERFDATA_FEATURE_EVENT_DESC:
 		read_event_names(f, r);
 		break;

@@ -484,6 +484,11 @@ const char *perfdata_osrelease(const struct perfdata_file *f)
 	return f->osrelease;
 }
 
+const char *perfdata_hostname(const struct perfdata_file *f)
+{
+	return f->hostname;
+}
+
 const char *perfdata_command(const struct perfdata_file *f)
 {
 	return f->command.size && !f->command.failed ? (const char *)f->command.bytes : NULL;

@@ -236,6 +236,9 @@ bool perfdata_has_kernel(const struct perfdata_file *file);
 /* The release of the kernel ("6.1.0-32-amd64"); "": the header does not contain it. */
 const char *perfdata_osrelease(const struct perfdata_file *file);
 
+/* The name of the machine (uname -n); "": the header does not contain it. */
+const char *perfdata_hostname(const struct perfdata_file *file);
+
 /* True when the recorder did not end properly: the last records may be missing. */
 bool perfdata_unfinished(const struct perfdata_file *file);
 

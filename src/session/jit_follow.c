@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* So many processes are followed at once; each has up to two files open. */
@@ -251,6 +252,18 @@ int jit_follow_dump(struct ptah_session *s, const struct perfdata_record *r)
 	return 0;
 }
 
+/*
+ * Whether the processes of the recording are this machine's. The numbers of others mean nothing
+ * here: what is recorded comes through a pipe, and may be from elsewhere.
+ */
+static bool is_here(const struct ptah_session *s)
+{
+	const char *name = perfdata_hostname(s->file);
+	struct utsname here;
+
+	return s->growth->is_local || (*name && !uname(&here) && !strcmp(name, here.nodename));
+}
+
 /* Takes a file over as a list that was found without a record. */
 static void take_file(struct ptah_session *s, int32_t pid, int fd, bool is_map)
 {
@@ -380,7 +393,7 @@ static void look_for_dump(struct ptah_session *s, int32_t pid)
 	char name[64];
 	int fd;
 
-	if (open_recorded(s, pid) || s->symfs)
+	if (open_recorded(s, pid) || s->symfs || !is_here(s))
 		return;
 	fd = open_written(pid);
 	if (fd >= 0) {
@@ -398,6 +411,8 @@ static void look_for_map(struct ptah_session *s, int32_t pid)
 {
 	char name[64], *path;
 
+	if (!s->symfs && !is_here(s))
+		return;
 	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)pid);
 	path = session_path(s, name);
 	if (path)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -538,11 +539,13 @@ static void a_pipe_is_read_while_it_is_written(void **state)
 
 static char dump_path[64];
 
-static void make_dump_folder(void)
+static void make_dump_folder(int32_t pid)
 {
-	snprintf(dump_path, sizeof(dump_path), "/tmp/ptah-live-%d", (int)getpid());
+	const size_t n = sizeof(dump_path);
+
+	snprintf(dump_path, n, "/tmp/ptah-live-%d", (int)getpid());
 	assert_int_equal(mkdir(dump_path, 0700), 0);
-	strcat(dump_path, "/jit-7.dump");
+	snprintf(dump_path + strlen(dump_path), n - strlen(dump_path), "/jit-%d.dump", (int)pid);
 }
 
 static void remove_dump_folder(void)
@@ -631,7 +634,7 @@ static void a_jitdump_is_read_while_it_is_written(void **state)
 	size_t fed = 0, known;
 
 	(void)state;
-	make_dump_folder();
+	make_dump_folder(7);
 	begin_dump(&dump);
 	put_load(&dump, 50, "three", three, sizeof(three));
 	known = dump.size;
@@ -689,7 +692,7 @@ static void a_new_process_has_its_jitdump(void **state)
 	size_t fed = 0;
 
 	(void)state;
-	make_dump_folder();
+	make_dump_folder(7);
 	begin_dump(&dump);
 	put_load(&dump, 50, "three", three, sizeof(three));
 	append_dump(&dump, 0, dump.size);
@@ -708,6 +711,64 @@ static void a_new_process_has_its_jitdump(void **state)
 	done(m, live);
 }
 
+/* A jitdump that this program has open, and a recording of a process that has its number. */
+static bool finds_own_dump(const char *host)
+{
+	const int32_t pid = (int32_t)getpid();
+	struct perfdata_buffer dump = {0};
+	struct made *m = calloc(1, sizeof(*m));
+	struct ptah_live *live = new_live(m, NULL);
+	struct ptah_function_name found;
+	size_t fed = 0;
+	bool named;
+	FILE *f;
+
+	make_dump_folder(pid);
+	begin_dump(&dump);
+	put_load(&dump, 50, "three", three, sizeof(three));
+	f = fopen(dump_path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(dump.bytes, dump.size, 1, f), 1);
+	assert_int_equal(fflush(f), 0);
+	build_begin(&m->file);
+	if (host) {
+		perfdata_put32(&m->file, PERFDATA_HEADER_FEATURE);
+		perfdata_put16(&m->file, 0);
+		perfdata_put16(&m->file, 8 + 8 + 4 + 64);
+		perfdata_put64(&m->file, PERFDATA_FEATURE_HOSTNAME);
+		perfdata_put32(&m->file, 64);
+		for (size_t i = 0; i < 64; i++)
+			perfdata_put(&m->file, i < strlen(host) ? &host[i] : "", 1);
+	}
+	build_comm(&m->file, pid, pid, false, "prog", 10);
+	build_mmap2(&m->file, pid, BASE & ~UINT64_C(4095), 4096, 0, "//anon", 20, NULL);
+	end_round(m);
+	end_round(m);
+	feed_more(m, live, &fed);
+	named = ptah_functions_name(ptah_live_finder(live), pid, BASE + 2, 0, &found) &&
+		found.name && !strcmp(found.name, "three");
+	fclose(f);
+	assert_int_equal(unlink(dump_path), 0);
+	remove_dump_folder();
+	perfdata_buffer_free(&dump);
+	done(m, live);
+	return named;
+}
+
+/* A process of another machine may have the number of one of this. */
+static void processes_of_this_machine_have_their_lists(void **state)
+{
+	struct utsname here, other;
+
+	(void)state;
+	assert_int_equal(uname(&here), 0);
+	other = here;
+	other.nodename[0] = other.nodename[0] == 'x' ? 'y' : 'x';
+	assert_true(finds_own_dump(here.nodename));
+	assert_false(finds_own_dump(other.nodename));
+	assert_false(finds_own_dump(NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -724,6 +785,7 @@ int main(void)
 	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
 	    cmocka_unit_test(a_jitdump_is_read_while_it_is_written),
 	    cmocka_unit_test(a_new_process_has_its_jitdump),
+	    cmocka_unit_test(processes_of_this_machine_have_their_lists),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
