@@ -121,18 +121,17 @@ struct live_drop {
 
 struct live_crew;
 
-/* How often the function of a RATE has been called in the present second. */
 /*
- * How often a function was called lately, in parts of a second: threads are decoded one after the
- * other, so that calls do not come in the order of time.
+ * How often the function of a RATE was called lately, in parts of a second: threads are decoded one
+ * after the other, so that calls do not come in the order of time.
  */
 #define RATE_PARTS 8
 #define RATE_KEPT  64
 struct live_rate {
 	uint64_t part[RATE_KEPT]; /* the number of the part whose calls these are */
 	uint64_t calls[RATE_KEPT];
+	uint64_t hits[RATE_KEPT]; /* when one of them was reported, in nanoseconds; 0: none was */
 	uint64_t newest;
-	uint64_t hit; /* nanoseconds; 0: not yet */
 };
 
 struct ptah_live {
@@ -295,6 +294,12 @@ int live_watch(struct live_stream *stream, struct live_runner *runner,
 int live_watch_open(struct live_stream *stream, struct live_runner *runner,
 		    const struct ptah_live_thread *thread, uint64_t tsc, uint64_t instructions);
 void live_watch_free(const struct ptah_live *live, struct live_runner *runner);
+/*
+ * Counts a call at `now`, in nanoseconds. Whether it makes it more than `limit` in a second, and
+ * none within a second of it was reported: then it is. *calls: how many. Calls without a time (0)
+ * are in no second.
+ */
+bool live_count_rate(struct live_rate *rate, uint64_t limit, uint64_t now, uint64_t *calls);
 
 /* crew.c */
 int live_crew_new(struct ptah_live *live, struct live_crew **crew);

@@ -335,11 +335,19 @@ static uint64_t greatest_rate(const struct live_rate *r, uint64_t part)
 	return most;
 }
 
-/*
- * Whether a call makes it too many in a second, and none of this second was. *calls: how many.
- * Calls without a time are in no second.
- */
-static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now, uint64_t *calls)
+/* Whether a call less than a second earlier or later was reported. */
+static bool was_hit(const struct live_rate *r, uint64_t part, uint64_t now)
+{
+	for (uint64_t i = 0; i <= 2 * RATE_PARTS; i++) {
+		const uint64_t slot = (part + i - RATE_PARTS) % RATE_KEPT, hit = r->hits[slot];
+
+		if (hit && (now > hit ? now - hit : hit - now) < SECOND)
+			return true;
+	}
+	return false;
+}
+
+bool live_count_rate(struct live_rate *r, uint64_t limit, uint64_t now, uint64_t *calls)
 {
 	const uint64_t part = now / (SECOND / RATE_PARTS);
 	const size_t slot = part % RATE_KEPT;
@@ -350,16 +358,15 @@ static bool count_rate(struct live_rate *r, uint64_t limit, uint64_t now, uint64
 		return false;
 	if (r->part[slot] < part) {
 		r->part[slot] = part;
-		r->calls[slot] = 0;
+		r->calls[slot] = r->hits[slot] = 0;
 	}
 	r->calls[slot]++;
 	r->newest = part > r->newest ? part : r->newest;
-	if (r->hit && (now > r->hit ? now - r->hit : r->hit - now) < SECOND)
-		return false;
 	*calls = greatest_rate(r, part);
-	if (*calls > limit)
-		r->hit = now;
-	return *calls > limit;
+	if (*calls <= limit || was_hit(r, part, now))
+		return false;
+	r->hits[slot] = now;
+	return true;
 }
 
 #define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS)
@@ -496,7 +503,7 @@ static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_
 		return is_called(m);
 	case PTAH_WATCH_RATE:
 		return is_called(m) &&
-		       count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc), value);
+		       live_count_rate(&live->rates[watch], w->limit, to_time(live, m->tsc), value);
 	case PTAH_WATCH_INSTRUCTIONS:
 		*value = m->total.instructions;
 		return m->end && !(m->flags & PARTIAL) && *value > w->limit;

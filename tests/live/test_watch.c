@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Watches: what their text means, and which ends of processes they are about. */
+/* Watches: what their text means, which ends of processes they are about, and how rates count. */
 #include "test.h"
+
+#include "live/live.h"
 
 #include <ptah/live.h>
 
@@ -113,6 +115,40 @@ static void functions(void **state)
 	assert_false(ptah_watch_is_of(&end, "f", "/usr/lib/x.so"));
 }
 
+/* Counts `n` calls, a millisecond apart. Returns how many were reported. */
+static unsigned count(struct live_rate *rate, uint64_t limit, uint64_t ms, unsigned n)
+{
+	unsigned hits = 0;
+	uint64_t most;
+
+	for (unsigned i = 0; i < n; i++)
+		if (live_count_rate(rate, limit, (ms + i) * 1000000, &most)) {
+			assert_true(most > limit);
+			hits++;
+		}
+	return hits;
+}
+
+/* One in each second, in whatever order threads are decoded whose times are seconds apart. */
+static void rates(void **state)
+{
+	struct live_rate rate = {.newest = 0};
+
+	(void)state;
+	assert_int_equal(count(&rate, 100, 0, 100), 0);
+	assert_int_equal(count(&rate, 100, 5000, 100), 0);
+	assert_int_equal(count(&rate, 100, 5100, 100), 1);
+	assert_int_equal(count(&rate, 100, 3000, 200), 1);
+	assert_int_equal(count(&rate, 100, 5200, 200), 0);
+	assert_int_equal(count(&rate, 100, 3200, 200), 0);
+	assert_int_equal(count(&rate, 100, 7000, 200), 1);
+	assert_int_equal(count(&rate, 100, 5400, 200), 0);
+	/* That at 6.1 s is a second from both others. */
+	assert_int_equal(count(&rate, 100, 6000, 2000), 1);
+	assert_int_equal(count(&rate, 100, 100000, 10000), 10);
+	assert_int_equal(count(&rate, 100, 50000, 1000), 0); /* too late */
+}
+
 /* Statuses as waitpid() has them on Linux: a code times 256, or a signal. */
 static void ends(void **state)
 {
@@ -139,10 +175,8 @@ static void ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(calls),
-	    cmocka_unit_test(no_watches),
-	    cmocka_unit_test(functions),
-	    cmocka_unit_test(ends),
+	    cmocka_unit_test(calls), cmocka_unit_test(no_watches), cmocka_unit_test(functions),
+	    cmocka_unit_test(rates), cmocka_unit_test(ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
