@@ -23,8 +23,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* So many processes are followed at once; each has up to two files open. */
+/* So many processes are followed at once; each has up to so many jitdumps open, and a map. */
 #define PROCESSES 64
+#define OPEN_EACH 4
 /* So many lists are known in all, and so many of one process. */
 #define LISTS	   4096
 #define LISTS_EACH 16
@@ -33,6 +34,8 @@
 #define MEMORY (UINT64_C(256) << 20)
 /* So many open files of a process are looked at. */
 #define FILES 4096
+/* At the end all is read, but a program that runs on may write as fast as that: so many times. */
+#define PASSES 16
 /* What the kernel adds to the path of a file that was deleted. */
 #define DELETED " (deleted)"
 
@@ -364,6 +367,19 @@ static int open_written(int32_t pid)
 	return fd;
 }
 
+/* Whether another file of the process may be open. */
+static bool may_open(struct ptah_session *s, int32_t pid)
+{
+	size_t open = 0;
+
+	for (size_t i = jit_follow_newest(s, pid); i != SESSION_NONE; i = s->jitdumps[i].older)
+		open += s->jitdumps[i].file.fd >= 0;
+	if (open < OPEN_EACH)
+		return true;
+	note_full(s, "a process has too many lists of generated code at once");
+	return false;
+}
+
 /* Opens jitdumps that were recorded. Returns whether there is one. */
 static bool open_recorded(struct ptah_session *s, int32_t pid)
 {
@@ -378,6 +394,10 @@ static bool open_recorded(struct ptah_session *s, int32_t pid)
 		any = any || (list->path != NULL);
 		if (!list->path || list->opened)
 			continue;
+		if (!may_open(s, pid)) {
+			list->opened = true;
+			continue;
+		}
 		path = jit_dump_path(s, list);
 		fd = path ? open_file(path, 0, &st) : -1;
 		free(path);
@@ -616,13 +636,13 @@ static int read_all(struct ptah_session *s, bool complete)
 
 int jit_follow_read(struct ptah_session *s, bool complete)
 {
-	int grown = 0, more;
+	int grown = 0, more = 1;
 
-	if (!s->growth->jit->count || s->is_guest || !has_memory(s))
+	if (!s->growth->jit->count || s->is_guest)
 		return 0;
-	do {
+	for (unsigned i = 0; more && i < (complete ? PASSES : 1) && has_memory(s); i++) {
 		more = read_all(s, complete);
 		grown |= more;
-	} while (more && complete && has_memory(s));
+	}
 	return grown;
 }

@@ -8,6 +8,7 @@
 
 #include <ptah/live.h>
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -755,6 +756,52 @@ static bool finds_own_dump(const char *host)
 	return named;
 }
 
+/* How many files this program has open that were deleted. */
+static unsigned count_deleted(void)
+{
+	struct dirent *entry;
+	char target[256];
+	unsigned n = 0;
+	DIR *d = opendir("/proc/self/fd");
+
+	assert_non_null(d);
+	while ((entry = readdir(d))) {
+		const ssize_t k = readlinkat(dirfd(d), entry->d_name, target, sizeof(target) - 1);
+
+		target[k > 0 ? k : 0] = '\0';
+		n += strstr(target, "jit-7.dump (deleted)") != NULL;
+	}
+	closedir(d);
+	return n;
+}
+
+/* A recording may say that a process has mapped its jitdump by any number of paths. */
+static void few_jitdumps_are_open(void **state)
+{
+	struct perfdata_buffer dump = {0};
+	struct made *m = begin();
+	struct ptah_live *live = new_live(m, NULL);
+	char path[4096];
+	size_t fed = 0;
+
+	(void)state;
+	make_dump_folder(7);
+	begin_dump(&dump);
+	append_dump(&dump, 0, dump.size);
+	for (int i = 0; i < 12; i++) {
+		snprintf(path, sizeof(path), "%.*s%s", i, "/////////////", dump_path);
+		build_mmap2(&m->file, 7, 0x700000, 4096, 0, path, 60, NULL);
+	}
+	end_round(m);
+	end_round(m);
+	feed_more(m, live, &fed);
+	assert_int_equal(unlink(dump_path), 0);
+	assert_in_range(count_deleted(), 1, 4);
+	remove_dump_folder();
+	perfdata_buffer_free(&dump);
+	done(m, live);
+}
+
 /* A process of another machine may have the number of one of this. */
 static void processes_of_this_machine_have_their_lists(void **state)
 {
@@ -785,6 +832,7 @@ int main(void)
 	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
 	    cmocka_unit_test(a_jitdump_is_read_while_it_is_written),
 	    cmocka_unit_test(a_new_process_has_its_jitdump),
+	    cmocka_unit_test(few_jitdumps_are_open),
 	    cmocka_unit_test(processes_of_this_machine_have_their_lists),
 	};
 
