@@ -51,6 +51,7 @@ struct pending {
 struct live_hits {
 	struct ptah_watch watches[PTAH_LIVE_WATCHES];
 	const char *texts[PTAH_LIVE_WATCHES];
+	bool have_hit[PTAH_LIVE_WATCHES]; /* calls of their functions */
 	size_t count;
 	uint64_t keep_ns;			/* 0: --keep gives bytes */
 	const char *file, *commands[TEXT_LIST]; /* file: NULL: nothing is saved */
@@ -372,6 +373,7 @@ int live_hits_take_hit(struct live_hits *h, const struct ptah_live_hit *hit)
 	struct live_hit_line line = {.pid = hit->thread->pid, .tid = hit->thread->tid};
 	uint64_t since = 0;
 
+	h->have_hit[hit->watch] = true;
 	if (hit->tsc)
 		line.time = ptah_session_time(session, hit->tsc);
 	if (lasts && hit->begin_tsc)
@@ -547,7 +549,8 @@ void live_hits_note_absent(const struct live_hits *h, const struct live_measure 
 {
 	for (size_t i = 0; i < h->count; i++) {
 		const struct ptah_watch *w = &h->watches[i];
-		bool has_run = is_of_ends(w);
+		/* Generated code that was replaced has the row of what replaced it. */
+		bool has_run = is_of_ends(w) || h->have_hit[i];
 
 		for (size_t k = 0; k < m->count && !has_run; k++)
 			has_run = ptah_watch_is_of(w, m->rows[k].name, m->rows[k].path);

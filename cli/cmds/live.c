@@ -304,8 +304,6 @@ static void put_notes(const struct following *f)
 			print_clean("note: ", "%s", note);
 	if (n > MOST_NOTES)
 		fprintf(stderr, "note: and %zu more\n", n - MOST_NOTES);
-	if (f->hits)
-		live_hits_note_absent(f->hits, &f->view.measure);
 }
 
 /* Saves the counts. Returns an exit code. */
@@ -369,6 +367,8 @@ static int end(struct following *f, int status)
 	if (problem >= 0 && !f->write_error)
 		is_read(f, live_put_summary(&f->view, f->lines));
 	put_notes(f);
+	if (f->hits && !f->options->record.quiet && problem >= 0 && status >= 0)
+		live_hits_note_absent(f->hits, &f->view.measure);
 	if (f->hits && live_hits_unsaved(f->hits))
 		fprintf(stderr,
 			"note: %" PRIu64 " more hits were not saved; --hits says how many are "

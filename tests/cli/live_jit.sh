@@ -44,6 +44,7 @@ for recorder in $recorders; do
 	hits 5 py::second:/app/c.py
 	hits 7 'gone?[31m@[JIT]'
 	hits 2 py::third:/app/c.py@[JIT]
+	! grep 'no function of this name' err || fail "$recorder: code that was replaced has run, too"
 
 	# While the program runs: it ends when the last call of the last function was seen. Its
 	# jitdump is in a folder that is known from what the program has open.
