@@ -380,7 +380,7 @@ static bool may_open(struct ptah_session *s, int32_t pid)
 	return false;
 }
 
-/* Opens jitdumps that were recorded. Returns whether there is one. */
+/* Opens jitdumps that were recorded. Returns whether there is one of the present process. */
 static bool open_recorded(struct ptah_session *s, int32_t pid)
 {
 	bool any = false;
@@ -391,7 +391,7 @@ static bool open_recorded(struct ptah_session *s, int32_t pid)
 		char *path;
 		int fd;
 
-		any = any || (list->path != NULL);
+		any = any || (list->path && !list->left);
 		if (!list->path || list->opened)
 			continue;
 		if (!may_open(s, pid)) {
