@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #define LONGEST	 (64u << 10) /* of arguments that are kept */
@@ -21,6 +22,10 @@
 /* As in perf_event_open(2). */
 #define RECORD_COMM 3
 #define RECORD_FORK 7
+
+/* PERF_RECORD_HEADER_FEATURE, as perf and ptah record begin with it, of the machine's name. */
+#define RECORD_FEATURE	 80
+#define FEATURE_HOSTNAME 3
 
 /* PIDFD_GET_INFO of <linux/pidfd.h>, since Linux 6.13; the exit status since 6.15. */
 struct pidfd_info {
@@ -54,6 +59,7 @@ struct last_life {
 };
 
 struct live_commands {
+	bool is_here; /* the recording is of this machine, whose processes have its numbers */
 	struct life *lives;
 	struct program *programs;
 	size_t life_count, life_room, count, room;
@@ -63,13 +69,15 @@ struct live_commands {
 	struct keyed by_pid;
 };
 
-struct live_commands *live_commands_new(void)
+struct live_commands *live_commands_new(bool is_here)
 {
 	struct live_commands *c = calloc(1, sizeof(*c));
 
 	if (c)
-		c->by_pid = (struct keyed){.row_size = sizeof(struct last_life),
-					   .key_size = offsetof(struct last_life, life)};
+		*c = (struct live_commands){
+		    .is_here = is_here,
+		    .by_pid = {.row_size = sizeof(struct last_life),
+			       .key_size = offsetof(struct last_life, life)}};
 	return c;
 }
 
@@ -217,7 +225,7 @@ static struct life *add_life(struct live_commands *c, int32_t pid)
 	last->life = c->life_count;
 	l = &c->lives[c->life_count++];
 	*l = (struct life){.pid = pid, .fd = -1, .wait_status = -1, .last = SIZE_MAX};
-	if (c->fds < MOST_FDS)
+	if (c->is_here && c->fds < MOST_FDS)
 		l->fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	c->fds += l->fd >= 0;
 	return l;
@@ -272,7 +280,22 @@ static void take_comm(struct live_commands *c, int32_t pid, const char *comm, bo
 		snprintf(c->programs[l->last].comm, sizeof(c->programs->comm), "%s", comm);
 		return;
 	}
-	add_program(c, l, comm, read_command(pid, comm));
+	add_program(c, l, comm, c->is_here ? read_command(pid, comm) : NULL);
+}
+
+/* Takes what a feature has, after its record's header. */
+static void take_feature(struct live_commands *c, const char *bytes, size_t n)
+{
+	struct utsname here;
+	uint64_t feature;
+	const size_t at = sizeof(feature) + sizeof(uint32_t);
+
+	if (n <= at || uname(&here))
+		return;
+	memcpy(&feature, bytes, sizeof(feature));
+	if (feature == FEATURE_HOSTNAME)
+		c->is_here = strnlen(bytes + at, n - at) == strlen(here.nodename) &&
+			     !memcmp(bytes + at, here.nodename, strlen(here.nodename));
 }
 
 void live_commands_take(struct live_commands *c, const struct ptah_record_piece *piece)
@@ -288,6 +311,8 @@ void live_commands_take(struct live_commands *c, const struct ptah_record_piece 
 	if (piece->kind != PTAH_RECORD_PIECE_RECORD || piece->size < sizeof(head))
 		return;
 	memcpy(&head, bytes, sizeof(head));
+	if (head.type == RECORD_FEATURE)
+		take_feature(c, bytes + 8, piece->size - 8);
 	if (head.type == RECORD_FORK && head.ids[0] != head.ids[1])
 		take_fork(c, head.ids[0], head.ids[1]);
 	if (head.type != RECORD_COMM || head.ids[0] != head.ids[1])

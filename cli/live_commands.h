@@ -11,10 +11,15 @@
 
 #include <ptah/record.h>
 
+#include <stdbool.h>
+
 struct live_commands;
 
-/* NULL: out of memory. */
-struct live_commands *live_commands_new(void);
+/*
+ * is_here: the processes are those of this machine. If not, that is so as soon as a piece of the
+ * recording says its name; the numbers of others mean nothing here. NULL: out of memory.
+ */
+struct live_commands *live_commands_new(bool is_here);
 void live_commands_free(struct live_commands *commands);
 
 /* Looks at a piece of the recording: processes begin and execute programs. */

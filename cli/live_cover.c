@@ -177,7 +177,7 @@ int live_cover_new(const struct live_options *o, struct live_cover **cover)
 	*cover = c;
 	c->options = o;
 	c->format = o->cover ? &formats[o->cover_format] : NULL;
-	c->commands = live_commands_new();
+	c->commands = live_commands_new(!o->record.input.path);
 	if (!c->commands ||
 	    (c->format && c->format->kind == KIND_COUNTS && ptah_counts_new(&c->counts) < 0))
 		return fail(&command_live, "%s", ptah_strerror(PTAH_E_NOMEM));
