@@ -34,7 +34,9 @@ run_with() { # AT ON COMMAND...
 	esac
 	for name in made.*; do
 		[ "$status/$name" != 0/made.db ] && [ "$status/$name" != 0/made.info ] || continue
-		[ ! -e "$name" ] || fail "allocation $at failed ($on): $name is left: $*"
+		# What ptah live covers is written also if its lines could not be.
+		! grep -q 'standard output: cannot write' err || ! cmp -s "$name" "whole${name#made}" || continue
+		[ ! -e "$name" ] || fail "allocation $at failed ($on): $name is left: $*: $(head -3 err)"
 	done
 }
 
@@ -51,6 +53,9 @@ for command in 'export -q --to=folded' 'export -q --to=lcov' 'export -q --to=bol
 	esac
 	env LD_PRELOAD="$PWD/failing_malloc.so" FAIL_COUNT=1 "$PTAH" $options >out 2>err || :
 	count=$(sed -n 's/^\([0-9]*\) allocations$/\1/p' err)
+	for name in made.*; do
+		[ ! -e "$name" ] || mv "$name" "whole${name#made}"
+	done
 	[ "${count:-0}" -gt 5 ] || fail "only ${count:-no} allocations: $options: $(cat err)"
 	at=1
 	while [ $at -le "$count" ]; do
