@@ -51,9 +51,9 @@ while read -r name cpu options; do
 	echo "perf_record p-$name '$pinned' $options"
 	echo "ptah_record h-$name '' $options"
 done <modes >script
-# A process that runs already.
+# A process that runs already, however slow the machine is.
 cat >>script <<'END'
-work bursts 2000 & attached=$!
+work bursts 1000000 & attached=$!
 perf_record p-attach '' -e intel_pt//u -p $attached -- sleep 0.2
 ptah_record h-attach '' -e intel_pt//u -p $attached -- sleep 0.2
 kill $attached

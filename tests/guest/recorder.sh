@@ -33,9 +33,12 @@ module_record() {
 	shift 2
 	record "$to" $prefix ptah record --recorder=module -o "$to.data" "$@"
 }
-# until_running FILE: a recorder in the background has written something.
+# until_running FILE: the recorder in the background has written something, or has ended.
 until_running() {
-	until [ -s "$1" ] && [ "$(wc -c <"$1")" -gt 4096 ]; do usleep 10000; done
+	until [ -s "$1" ] && [ "$(wc -c <"$1")" -gt 4096 ]; do
+		kill -0 $recorder 2>/dev/null || return 0
+		usleep 10000
+	done
 }
 mkfifo ctl ack
 control() {
@@ -61,7 +64,7 @@ module_record drain '' -m,64K -e intel_pt//u -- work some
 control enable disable enable &
 module_record control '' -D -1 --control=fifo:ctl,ack -- work bursts 60
 module_record snapshot '' -S1M -e intel_pt//u -- work some
-work bursts 2000 & attached=$!
+work bursts 1000000 & attached=$!
 module_record attach '' -p $attached -- sleep 0.2
 module_record attach-thread '' -t $attached -- sleep 0.2
 kill $attached
@@ -70,7 +73,7 @@ module_record stopped '' --stop-when-full -m,8K -e intel_pt/mtc=0/u -- work some
 module_record plug 'taskset 1' -e intel_pt//u -- sh /in/plug
 
 # A recorder that is killed: what it has written remains, and the next one finds nothing in its way.
-work bursts 2000 & attached=$!
+work bursts 1000000 & attached=$!
 ptah record --recorder=module -q -m,64K -o killed.data -p $attached 2>killed.said & recorder=$!
 until_running killed.data
 # Meanwhile perf's driver is held, and the module is in use.
