@@ -35,7 +35,6 @@ add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah
 #                 scripts/check --quick has the release build alone and runs the test there
 #   ALONE         no other test runs meanwhile, because threads of the test have to run at the same
 #                 time
-#   PROCESSORS n  the test keeps n processors busy: fewer tests run meanwhile (without it 1)
 #   THREADS       scripts/check runs the test with ThreadSanitizer as well
 #   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
 #                 the longest first, so that none of them runs alone at the end. Below 8 it is left out.
@@ -45,7 +44,7 @@ add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;OPTIMIZED;SANITIZED;THREADS" "COST;PROCESSORS"
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;OPTIMIZED;SANITIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -103,9 +102,6 @@ function(ptah_add_test file)
     LABELS "${labels}" ENVIRONMENT "${ptah_test_environment}")
   if(test_ALONE)
     set_tests_properties(${target} PROPERTIES RUN_SERIAL ON)
-  endif()
-  if(test_PROCESSORS)
-    set_tests_properties(${target} PROPERTIES PROCESSORS ${test_PROCESSORS})
   endif()
   if(test_COST)
     set_tests_properties(${target} PROPERTIES COST ${test_COST})
