@@ -104,6 +104,10 @@ def main():
     pid, terminal = pty.fork()
     if not pid:
         set_size(0, columns, lines)
+        # Ctrl-C would discard what the terminal has not shown yet.
+        attributes = termios.tcgetattr(0)
+        attributes[3] |= termios.NOFLSH
+        termios.tcsetattr(0, termios.TCSANOW, attributes)
         os.environ["TERM"] = "vt52"
         os.execvp(sys.argv[split + 1], sys.argv[split + 1:])
     screen, last = Screen(columns, lines), time.monotonic() + 60

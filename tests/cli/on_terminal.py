@@ -19,6 +19,10 @@ typed = [(sys.argv[i].encode(), sys.argv[i + 1].encode().decode("unicode_escape"
 pid, terminal = pty.fork()
 if not pid:
     fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    # Ctrl-C would discard what the terminal has not shown yet, its answer perhaps with it.
+    attributes = termios.tcgetattr(0)
+    attributes[3] |= termios.NOFLSH
+    termios.tcsetattr(0, termios.TCSANOW, attributes)
     os.execvp(sys.argv[split + 1], sys.argv[split + 1:])
 shown, seen = b"", 0
 while True:

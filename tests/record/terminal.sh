@@ -8,7 +8,7 @@ command -v python3 >/dev/null || skip "no python3 to make a pseudo terminal with
 
 build waits
 cat >terminal.py <<'X'
-import os, pty, re, select, signal, subprocess, sys, time
+import os, pty, re, select, signal, subprocess, sys, termios, time
 
 class Terminal:
     """A command in the foreground of a terminal of its own."""
@@ -19,6 +19,10 @@ class Terminal:
         self.text = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # Ctrl-C would discard what the terminal has not shown yet, its answer perhaps with it.
+            attributes = termios.tcgetattr(0)
+            attributes[3] |= termios.NOFLSH
+            termios.tcsetattr(0, termios.TCSANOW, attributes)
             os.execvp(argv[0], argv)
 
     def read(self, seconds):
