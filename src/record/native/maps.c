@@ -46,16 +46,7 @@ static void write_vdso(struct recording *r, const struct code_map *map)
 static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
 		      const char *name)
 {
-	const struct perfdata_mapping mapping = {
-	    .address = map->start,
-	    .size = map->end - map->start,
-	    .file_offset = map->offset,
-	    .inode = map->inode,
-	    .major = map->major,
-	    .minor = map->minor,
-	    .prot = map->prot,
-	    .flags = map->flags,
-	};
+	const struct perfdata_mapping mapping = code_map_record(map);
 
 	if (!strcmp(name, "[vdso]"))
 		write_vdso(r, map);

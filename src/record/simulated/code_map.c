@@ -84,9 +84,9 @@ void code_map_check_path(struct code_map *map)
 	map->path = NULL;
 }
 
-size_t code_map_pack(const struct code_map *map, uint8_t *message, size_t size)
+struct perfdata_mapping code_map_record(const struct code_map *map)
 {
-	const struct perfdata_mapping mapping = {
+	return (struct perfdata_mapping){
 	    .address = map->start,
 	    .size = map->end - map->start,
 	    .file_offset = map->offset,
@@ -96,6 +96,11 @@ size_t code_map_pack(const struct code_map *map, uint8_t *message, size_t size)
 	    .prot = map->prot,
 	    .flags = map->flags,
 	};
+}
+
+size_t code_map_pack(const struct code_map *map, uint8_t *message, size_t size)
+{
+	const struct perfdata_mapping mapping = code_map_record(map);
 	size_t n = map->path ? strlen(map->path) : 0;
 
 	if (!n || size < sizeof(mapping) || size - sizeof(mapping) < n)

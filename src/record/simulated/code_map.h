@@ -40,6 +40,9 @@ void code_map_narrow(struct code_map *map, uint64_t address);
 /* Sets map->path to NULL if it is the path of a file and does not lead to that file any more. */
 void code_map_check_path(struct code_map *map);
 
+/* The mapping as a recording has it. */
+struct perfdata_mapping code_map_record(const struct code_map *map);
+
 /*
  * Writes a message about the mapping: a struct perfdata_mapping, and after it the path without a
  * NUL. Returns its size; 0: there is no path, or it is too long.
