@@ -43,6 +43,7 @@ struct pending {
 	int32_t pid;
 	int wait_status;
 	uint64_t rounds; /* it is saved when so many have ended */
+	uint64_t asked;	 /* CLOCK_MONOTONIC: nothing of before it is forgotten until then */
 	char why[300];
 };
 
@@ -399,6 +400,9 @@ bool live_hits_need_times(const struct live_hits *h)
 void live_hits_begin(struct live_hits *h, struct ptah_live *live)
 {
 	h->live = live;
+	for (size_t i = 0; i < h->count; i++)
+		if (is_of_ends(&h->watches[i]))
+			ptah_live_keep_await(h->keep);
 }
 
 int live_hits_take(struct live_hits *h, const struct ptah_record_piece *piece)
@@ -419,13 +423,16 @@ static struct pending *add_pending(struct live_hits *h)
 		return NULL;
 	h->pending = list;
 	ptah_live_status(h->live, &s);
-	list[h->pending_count] =
-	    (struct pending){.watch = WATCH_NONE, .pid = -1, .rounds = s.rounds + ROUNDS};
+	list[h->pending_count] = (struct pending){
+	    .watch = WATCH_NONE, .pid = -1, .rounds = s.rounds + ROUNDS, .asked = clock_now()};
 	return &list[h->pending_count++];
 }
 
 void live_hits_ended(struct live_hits *h, int32_t pid, int wait_status)
 {
+	const struct ptah_record_sink *sink = ptah_live_keep_sink(h->keep);
+
+	sink->ended(sink->context, pid, wait_status);
 	for (size_t i = 0; i < h->count; i++) {
 		struct pending *p =
 		    ptah_watch_ended(&h->watches[i], wait_status) ? add_pending(h) : NULL;
@@ -499,19 +506,28 @@ static int save_due(struct live_hits *h, const struct ptah_live_status *s, bool 
 	return status;
 }
 
+/* Forgets what is too old for a hit that is decoded from now on, and for those that are pending. */
+static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
+{
+	const uint64_t old = h->keep_ns + lag + SLACK;
+
+	for (size_t i = 0; i < h->pending_count; i++)
+		if (h->pending[i].asked < now)
+			now = h->pending[i].asked;
+	if (h->keep_ns && now > old)
+		ptah_live_keep_forget(h->keep, now - old);
+}
+
 int live_hits_look(struct live_hits *h, bool final)
 {
 	struct ptah_live_status s = {.size = sizeof(s)};
 	const uint64_t now = clock_now();
-	uint64_t old;
 	bool full;
 	int status;
 
 	ptah_live_status(h->live, &s);
 	status = save_due(h, &s, final);
-	old = h->keep_ns + s.lag + SLACK;
-	if (h->keep_ns && now > old)
-		ptah_live_keep_forget(h->keep, now - old);
+	forget_old(h, now, s.lag);
 	reap(h, false);
 	pthread_mutex_lock(&h->lock);
 	full = h->limit && h->hits >= h->limit;

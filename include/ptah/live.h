@@ -430,6 +430,12 @@ struct ptah_live_keep;
 PTAH_API int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep);
 PTAH_API const struct ptah_record_sink *ptah_live_keep_sink(struct ptah_live_keep *keep);
 /*
+ * What the threads of a process that has ended left is not forgotten before the sink was told how
+ * it ended, which may be long afterwards: a recorder may know it from who waits for the process.
+ * That is for the last 256 threads of such processes, and within `memory`.
+ */
+PTAH_API void ptah_live_keep_await(struct ptah_live_keep *keep);
+/*
  * Forgets trace that is older: that came before `before` (nanoseconds of CLOCK_MONOTONIC) and is
  * not needed to decode what came afterwards. To keep the last 50 ms before what a live session has
  * decoded: `before` is now, less 50 ms, less ptah_live_status.lag.
@@ -439,7 +445,8 @@ PTAH_API void ptah_live_keep_forget(struct ptah_live_keep *keep, uint64_t before
  * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on. `hit`: why,
  * which the file then says (ptah_session_hit()), and whose process alone is saved if hit->pid is
  * more than 0; or NULL. May be called at any time by any thread, also by a callback of a live
- * session whose tee this is. On failure the file is removed.
+ * session whose tee this is. On failure the file is removed; PTAH_E_EMPTY: no trace is kept, and
+ * nothing is written.
  */
 PTAH_API int ptah_live_keep_save(struct ptah_live_keep *keep, const char *path,
 				 const struct ptah_hit *hit, struct ptah_message *why);

@@ -26,14 +26,20 @@ struct kept_stream {
 	bool cut; /* its beginning is not kept */
 };
 
-/* Which process a thread is of. */
+/* Of how many threads the trace waits until it is told how their processes have ended. */
+#define MOST_UNTOLD 256
+
+/* Which process a thread is of. Times are of CLOCK_MONOTONIC, when it became known; 0: not yet. */
 struct kept_thread {
 	int32_t pid, tid;
-	uint64_t ended; /* CLOCK_MONOTONIC when that became known; 0: it runs */
+	uint64_t ended; /* that it does not run any more */
+	uint64_t told;	/* how its process ended */
+	bool waits;	/* it has ended with all others of its process, and that was not told yet */
 };
 
 struct ptah_live_keep {
 	uint64_t per_stream, memory;
+	bool await;	      /* how processes end will be told */
 	pthread_mutex_t lock; /* of what follows */
 	struct ptah_record_sink sink;
 	struct live_list records;
@@ -202,6 +208,55 @@ static int note_ids(struct ptah_live_keep *k, const uint8_t *bytes, size_t size)
 	return 0;
 }
 
+static bool has_ended(const struct ptah_live_keep *k, int32_t pid)
+{
+	for (size_t i = 0; i < k->thread_count; i++)
+		if (k->threads[i].pid == pid && !k->threads[i].ended)
+			return false;
+	return true;
+}
+
+/*
+ * Finds the threads whose processes have ended, and nobody has said how: who waits for them may do
+ * so late, or never.
+ */
+static void find_waiting(struct ptah_live_keep *k)
+{
+	size_t n = 0;
+
+	for (size_t i = k->thread_count; k->await && i-- > 0;) {
+		struct kept_thread *t = &k->threads[i];
+
+		t->waits =
+		    t->ended && !t->told && n < MOST_UNTOLD && (t->waits || has_ended(k, t->pid));
+		n += t->waits;
+	}
+}
+
+/* Whether the end of the thread is that of its process, of which it is or was told after `before`.
+ */
+static bool is_wanted(const struct kept_thread *t, uint64_t before)
+{
+	return t->waits || t->told > before;
+}
+
+static bool is_past(const struct kept_thread *t, uint64_t before)
+{
+	return t->ended && t->ended <= before && !is_wanted(t, before);
+}
+
+static void forget_old(struct ptah_live_keep *k, struct kept_stream *s, uint64_t before)
+{
+	const struct kept_thread *t = s->cpu < 0 ? thread_of(k, s->tid) : NULL;
+	const struct live_entry *start;
+	uint64_t bytes;
+
+	if (t && is_wanted(t, before))
+		return;
+	while ((start = next_start(s, &bytes)) && start->when <= before)
+		forget_up_to(k, s, start);
+}
+
 /* Forgets what ended before that time. A tid may have been given again since. */
 static void forget_ended(struct ptah_live_keep *k, uint64_t before)
 {
@@ -210,7 +265,7 @@ static void forget_ended(struct ptah_live_keep *k, uint64_t before)
 	for (size_t i = 0; i < k->count; i++) {
 		struct kept_stream *s = &k->streams[i];
 		const struct kept_thread *t = s->cpu < 0 ? thread_of(k, s->tid) : NULL;
-		const bool ended = t && t->ended && t->ended <= before;
+		const bool ended = t && is_past(t, before);
 
 		while (ended && s->list.first && s->list.first->when <= before)
 			forget_first(k, s);
@@ -222,7 +277,7 @@ static void forget_ended(struct ptah_live_keep *k, uint64_t before)
 		mend(&k->streams[i]);
 	n = 0;
 	for (size_t i = 0; i < k->thread_count; i++)
-		if (!k->threads[i].ended || k->threads[i].ended > before)
+		if (!is_past(&k->threads[i], before))
 			k->threads[n++] = k->threads[i];
 	k->thread_count = n;
 }
@@ -305,17 +360,36 @@ static int take(void *context, const struct ptah_record_piece *p)
 	return status;
 }
 
+/* How a process ended is told. */
+static int take_end(void *context, int32_t pid, int wait_status)
+{
+	struct ptah_live_keep *k = context;
+
+	(void)wait_status;
+	pthread_mutex_lock(&k->lock);
+	for (size_t i = 0; i < k->thread_count; i++)
+		if (k->threads[i].pid == pid) {
+			k->threads[i].told = live_now();
+			k->threads[i].waits = false;
+		}
+	pthread_mutex_unlock(&k->lock);
+	return 0;
+}
+
+void ptah_live_keep_await(struct ptah_live_keep *k)
+{
+	if (k)
+		k->await = true;
+}
+
 void ptah_live_keep_forget(struct ptah_live_keep *k, uint64_t before)
 {
-	const struct live_entry *start;
-	uint64_t bytes;
-
 	if (!k)
 		return;
 	pthread_mutex_lock(&k->lock);
+	find_waiting(k);
 	for (size_t i = 0; i < k->count; i++)
-		while ((start = next_start(&k->streams[i], &bytes)) && start->when <= before)
-			forget_up_to(k, &k->streams[i], start);
+		forget_old(k, &k->streams[i], before);
 	forget_ended(k, before);
 	pthread_mutex_unlock(&k->lock);
 }
@@ -331,7 +405,7 @@ int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **
 		return PTAH_E_NOMEM;
 	k->per_stream = bytes;
 	k->memory = memory;
-	k->sink = (struct ptah_record_sink){.take = take, .context = k};
+	k->sink = (struct ptah_record_sink){.take = take, .ended = take_end, .context = k};
 	pthread_mutex_init(&k->lock, NULL);
 	live_list_init(&k->records);
 	live_list_init(&k->switches);
@@ -412,6 +486,27 @@ static bool is_of(struct ptah_live_keep *k, const struct kept_stream *s, int32_t
 	return pid <= 0 || !t || t->pid == pid;
 }
 
+/* Whether something would be saved of it. */
+static bool has_start(const struct kept_stream *s)
+{
+	const struct live_entry *e = s->list.first;
+
+	while (s->cut && e && !e->has_psb)
+		e = e->next;
+	return e != NULL;
+}
+
+static bool has_trace(struct ptah_live_keep *k, int32_t pid)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&k->lock);
+	for (size_t i = 0; i < k->count && !found; i++)
+		found = is_of(k, &k->streams[i], pid) && has_start(&k->streams[i]);
+	pthread_mutex_unlock(&k->lock);
+	return found;
+}
+
 static int save_all(struct ptah_live_keep *k, const struct ptah_record_sink *to, int32_t pid)
 {
 	int status = 0;
@@ -435,6 +530,9 @@ int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct
 
 	if (!k || !path || (hit && !hit->text))
 		return PTAH_E_INVAL;
+	if (!has_trace(k, hit ? hit->pid : -1))
+		return perfdata_message(why, PTAH_E_EMPTY,
+					"%s: not written: no trace is kept of what ran", path);
 	status = ptah_live_file_new(path, &file, why);
 	if (status < 0)
 		return status;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -364,6 +365,72 @@ static void the_end_is_saved(void **state)
 	ptah_session_close(session);
 	unlink("kept.data");
 	done(m, live);
+}
+
+static void takes_end(struct ptah_live_keep *keep, int32_t pid)
+{
+	const struct ptah_record_sink *sink = ptah_live_keep_sink(keep);
+
+	assert_int_equal(sink->ended(sink->context, pid, 6), 0);
+}
+
+/*
+ * How a process ended may be told long after its last trace has come. Until then, and until there
+ * was time to save it, what it left is not forgotten; without `await` it is.
+ */
+static void an_end_is_waited_for(bool await)
+{
+	const struct ptah_hit hit = {
+	    .size = sizeof(hit), .time = 1, .pid = 7, .tid = 7, .text = "it was killed"};
+	struct made *m = begin();
+	struct ptah_live_config config = {.size = sizeof(config)};
+	struct ptah_message why = {""};
+	struct ptah_live_keep *keep;
+	struct ptah_live *live;
+	struct timespec t;
+	uint64_t now;
+
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 100);
+	give(m, 0);
+	jumps(m, 200, true, 100);
+	give(m, 0);
+	build_task(&m->file, PERFDATA_EXIT, 7, 7, 1, 1, 300);
+	assert_int_equal(ptah_live_keep_new(UINT64_MAX, 1 << 20, &keep), 0);
+	if (await)
+		ptah_live_keep_await(keep);
+	config.tee = ptah_live_keep_sink(keep);
+	live = new_live(m, &config);
+	assert_int_equal(give_pieces(m, live), 0);
+	assert_int_equal(ptah_live_finish(live), 0);
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	ptah_live_keep_forget(keep, now);
+	unlink("kept.data");
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why),
+			 await ? 0 : PTAH_E_EMPTY);
+	assert_int_equal(!access("kept.data", F_OK), await);
+	takes_end(keep, 8);
+	takes_end(keep, 7);
+	/* What was told after that time is wanted. */
+	ptah_live_keep_forget(keep, now);
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why),
+			 await ? 0 : PTAH_E_EMPTY);
+	ptah_live_keep_forget(keep, UINT64_MAX);
+	unlink("kept.data");
+	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), PTAH_E_EMPTY);
+	assert_non_null(strstr(why.text, "kept.data"));
+	assert_int_equal(access("kept.data", F_OK), -1);
+	ptah_live_keep_free(keep);
+	done(m, live);
+}
+
+static void ends_are_waited_for(void **state)
+{
+	(void)state;
+	an_end_is_waited_for(true);
+	an_end_is_waited_for(false);
 }
 
 static void refuse(const void *bytes, size_t n, int status)
@@ -824,6 +891,7 @@ int main(void)
 	    cmocka_unit_test(missing_trace_is_an_error),
 	    cmocka_unit_test(what_waits_too_long_is_left_out),
 	    cmocka_unit_test(the_end_is_saved),
+	    cmocka_unit_test(ends_are_waited_for),
 	    cmocka_unit_test(what_is_no_recording_is_refused),
 	    cmocka_unit_test(what_makes_no_sense_compressed_is_refused),
 	    cmocka_unit_test(an_input_that_ends_early),

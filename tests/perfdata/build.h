@@ -148,8 +148,9 @@ static inline void build_mmap2(struct perfdata_buffer *b, int32_t pid, uint64_t 
 	perfdata_buffer_free(&body);
 }
 
-static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t tid, int32_t ppid,
-			      int32_t ptid, uint64_t tsc)
+/* PERFDATA_FORK or PERFDATA_EXIT. */
+static inline void build_task(struct perfdata_buffer *b, uint32_t type, int32_t pid, int32_t tid,
+			      int32_t ppid, int32_t ptid, uint64_t tsc)
 {
 	struct perfdata_buffer body = {0};
 
@@ -158,8 +159,14 @@ static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t ti
 	perfdata_put32(&body, (uint32_t)tid);
 	perfdata_put32(&body, (uint32_t)ptid);
 	perfdata_put64(&body, build_time(tsc));
-	build_record(b, PERFDATA_FORK, 0, &body, pid, tid, build_time(tsc));
+	build_record(b, type, 0, &body, pid, tid, build_time(tsc));
 	perfdata_buffer_free(&body);
+}
+
+static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t tid, int32_t ppid,
+			      int32_t ptid, uint64_t tsc)
+{
+	build_task(b, PERFDATA_FORK, pid, tid, ppid, ptid, tsc);
 }
 
 /*
