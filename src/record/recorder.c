@@ -158,8 +158,6 @@ void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end)
 	const char *name = name_of_end(end->signal);
 	char comm[32] = "", thread[32] = "", place[32] = "";
 
-	if (end->pid != r->command || !r->end_told)
-		recorder_process_ended(r, end->pid, end->signal);
 	if (!name)
 		return;
 	if (*end->comm)
@@ -183,8 +181,8 @@ static void note_end_of_command(struct ptah_recorder *r)
 	if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
 	    WIFSIGNALED(status) && !r->end_noted)
 		recorder_note_end(r, &end);
-	else if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
-		 !r->end_told)
+	if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
+	    !r->end_told)
 		recorder_process_ended(r, r->command, status);
 }
 

@@ -118,7 +118,10 @@ struct recorder_end {
 	uint64_t ip;	  /* the instruction that faulted, or would have been the next */
 };
 
-/* Notes the end of a process, if the signal is one that nobody sends to end a program. */
+/*
+ * Notes the end of a process, if the signal is one that nobody sends to end a program. That it has
+ * ended is told by recorder_process_ended().
+ */
 void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end);
 
 /* Passes on how a process ended: a status as of waitpid(). */

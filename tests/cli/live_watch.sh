@@ -65,6 +65,10 @@ int main(int argc, char **argv)
 		child(i);
 	while (!strcmp(what, "children") && wait(NULL) > 0)
 		;
+	if (!strcmp(what, "unwaited"))
+		child(1);
+	while (!strcmp(what, "unwaited") && access("seen", F_OK))
+		getppid();
 	if (!strcmp(what, "stuck") || !strcmp(what, "ready")) {
 		puts(what);
 		fflush(stdout);
@@ -134,6 +138,13 @@ for recorder in $recorders; do
 		decodes hit-$n.data 'call  *[0-9a-f]* fail'
 		[ "$(cut -d' ' -f2 rows | sort -u)" = "$pid" ] || fail "$(cut -d' ' -f2 rows | sort -u), not $pid"
 	done
+
+	# How a child was killed, for which nobody waits before the hit is seen.
+	rm -f seen
+	expect 0 $live --for=60s --watch='signal ABRT' --on-hit='touch seen' -- ./watched unwaited
+	hits 1 'signal ABRT: signal 6 ended process'
+	[ -e seen ] || fail "$recorder: the child's end was known when its parent ended: $(cat out)"
+	decodes hit-1.data 'call  *[0-9a-f]* fail'
 
 	# As many as a disk can take.
 	rm -f hit-*

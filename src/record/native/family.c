@@ -4,32 +4,20 @@
  * All of them descend from the recorder or from a process that it attached to.
  */
 #include "record/native/native.h"
+#include "record/proc_stat.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define ANCESTORS_MAX 64 /* of a process, up to the recorder */
 
 int32_t native_parent_of(int32_t pid)
 {
-	char path[32], text[512];
-	const char *rest;
-	int parent = 0;
-	size_t n;
-	FILE *f;
+	struct proc_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	rest = strrchr(text, ')'); /* proc(5): "pid (comm) state ppid ..." */
-	if (!rest || sscanf(rest + 1, " %*c %d", &parent) != 1)
-		return 0;
-	return parent;
+	return proc_stat_read(pid, &stat) ? stat.parent : 0;
 }
 
 void native_read_comm(int32_t pid, char name[16])
@@ -76,24 +64,13 @@ void native_add_process(struct recording *r, int32_t pid, int32_t parent, const 
 	r->r->status.processes++;
 }
 
-void native_set_told(struct recording *r, int32_t pid)
-{
-	struct process *process = processes_find(&r->processes, pid);
-
-	if (process)
-		process->told = true;
-}
-
 const char *native_take_untold(struct recording *r, int32_t pid)
 {
 	struct process *process = processes_find(&r->processes, pid);
 	const char *name = NULL;
 
-	if (process) {
-		name = process->told ? NULL : process->name;
-		process->told = true;
-		return name;
-	}
+	if (process)
+		return process->end_known ? NULL : process->name;
 	for (size_t i = 0; i < NATIVE_SILENT; i++)
 		if (r->silent[i].pid == pid) {
 			name = r->silent[i].name;
@@ -102,12 +79,32 @@ const char *native_take_untold(struct recording *r, int32_t pid)
 	return name;
 }
 
+/*
+ * A process that a signal ended tells nothing, and who waits for it may do so late, or never. Until
+ * then the kernel says how it ended.
+ */
+static void ask_kernel(struct recording *r, struct process *process)
+{
+	struct proc_stat stat;
+	struct recorder_end end = {.pid = process->pid, .tid = process->pid, .comm = process->name};
+
+	if (process->end_known || !proc_stat_read(process->pid, &stat) || !stat.ended ||
+	    !stat.exit_code)
+		return;
+	process->end_known = true;
+	process->wait_status = stat.exit_code;
+	end.signal = WTERMSIG(stat.exit_code);
+	if (end.signal)
+		recorder_note_end(r->r, &end);
+}
+
 void native_bury(struct recording *r, size_t i)
 {
-	const struct process *process = &r->processes.list[i];
+	struct process *process = &r->processes.list[i];
 	const int32_t pid = process->pid;
 
-	if (!process->told) {
+	ask_kernel(r, process);
+	if (!process->end_known) {
 		struct silent *s = &r->silent[r->silent_count++ % NATIVE_SILENT];
 
 		s->pid = pid;
@@ -116,6 +113,7 @@ void native_bury(struct recording *r, size_t i)
 	native_finish_process(r, pid, 0);
 	native_forget_seized(r, pid);
 	native_set_over(r, pid);
+	process_tell_end(process, r->r);
 	processes_remove(&r->processes, i);
 }
 

@@ -45,6 +45,8 @@ static int take_rest(struct recording *r)
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
+	for (size_t i = 0; i < r->processes.count; i++)
+		process_tell_end(&r->processes.list[i], r->r);
 	return r->r->error;
 }
 

@@ -155,11 +155,9 @@ void native_read_comm(int32_t pid, char name[16]);
 bool native_is_descendant(const struct recording *r, int32_t pid);
 const char *native_name_of(const struct recording *r, int32_t pid);
 void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
-/* It is known how the process ended, or will. */
-void native_set_told(struct recording *r, int32_t pid);
 /*
- * The name of a process that has ended, or NULL if it is known how. From then on it is. Processes
- * are remembered for some time after native_bury() for this.
+ * The name of a process that has ended, or NULL if it is known how. Those that native_bury() has
+ * forgotten are remembered for some time for this, and asked for once.
  */
 const char *native_take_untold(struct recording *r, int32_t pid);
 /* The i-th process has ended, or is not recorded any more. */

@@ -89,8 +89,8 @@ static void on_fatal(struct recording *r, const struct native_message *m)
 	    .ip = m->address,
 	};
 
-	native_set_told(r, m->pid);
 	recorder_note_end(r->r, &end);
+	processes_set_end(&r->processes, r->r, m->pid, end.signal);
 }
 
 static void on_reaped(struct recording *r, const struct native_message *m)
@@ -99,14 +99,15 @@ static void on_reaped(struct recording *r, const struct native_message *m)
 	const struct recorder_end end = {
 	    .signal = (int)m->value, .pid = pid, .tid = pid, .comm = native_take_untold(r, pid)};
 
-	if (end.comm)
-		recorder_note_end(r->r, &end);
+	if (!end.comm)
+		return;
+	recorder_note_end(r->r, &end);
+	processes_set_end(&r->processes, r->r, pid, end.signal);
 }
 
 static void on_ended(struct recording *r, const struct native_message *m)
 {
-	native_set_told(r, m->pid);
-	recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
+	processes_set_end(&r->processes, r->r, m->pid, (int)(m->value & 0xff) << 8);
 }
 
 /* Nobody has seen the program run: another recorder begins again. */

@@ -3,6 +3,7 @@
 #include "record/native/threads.h"
 
 #include "perfdata/message.h"
+#include "record/proc_stat.h"
 #include "record/simulated/code_map.h"
 
 #include <dirent.h>
@@ -88,19 +89,9 @@ static bool is_known(const struct threads *t, pid_t tid)
 /* The first thread stays in the list when it has ended, until all others have. */
 static bool is_zombie(pid_t tid)
 {
-	char path[32], text[512], *end;
-	size_t n = 0;
-	FILE *f;
+	struct proc_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	f = fopen(path, "re");
-	if (!f)
-		return true;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = '\0';
-	end = strrchr(text, ')');
-	return end && (end[2] == 'Z' || end[2] == 'X');
+	return !proc_stat_read(tid, &stat) || stat.ended;
 }
 
 static bool is_traced_by_us(pid_t tid)

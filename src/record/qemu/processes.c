@@ -2,6 +2,8 @@
 /* The list of recorded processes, and waiting for their end. */
 #include "record/qemu/processes.h"
 
+#include "record/recorder.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -70,6 +72,25 @@ void processes_wait(struct processes *p, int timeout_ms)
 		else
 			process->dead = process->dead || (kill(process->pid, 0) && errno == ESRCH);
 	}
+}
+
+void processes_set_end(struct processes *p, struct ptah_recorder *r, int32_t pid, int wait_status)
+{
+	struct process *process = processes_find(p, pid);
+
+	if (process) {
+		process->end_known = true;
+		process->wait_status = wait_status;
+	} else {
+		recorder_process_ended(r, pid, wait_status);
+	}
+}
+
+void process_tell_end(struct process *process, struct ptah_recorder *r)
+{
+	if (process->end_known && !process->end_told)
+		recorder_process_ended(r, process->pid, process->wait_status);
+	process->end_told = process->end_known;
 }
 
 static void release(struct process *process)

@@ -10,11 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ptah_recorder;
+
 struct process {
 	int32_t pid, parent;
 	int fd; /* pidfd; -1: the system gave none */
 	bool dead;
-	bool told; /* native: it is known how it ended, or that it exits */
+	bool end_known;	 /* it has said that it ends, or the kernel has */
+	bool end_told;	 /* to whom it concerns; not before all its trace has come */
+	int wait_status; /* how it ends, as of waitpid() */
 	char name[16];
 	/* The program it may have become by an execve that could not be followed; NULL: none. */
 	char *native;
@@ -32,6 +36,13 @@ struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, 
 struct process *processes_find(const struct processes *p, int32_t pid);
 /* Waits up to timeout_ms for a process to end, and marks those that have ended. */
 void processes_wait(struct processes *p, int timeout_ms);
+/*
+ * It is known how a process ends, mostly from itself: it may take a while until it is dead, where
+ * it writes a core dump. recorder_process_ended() is called when its trace has been taken.
+ */
+void processes_set_end(struct processes *p, struct ptah_recorder *r, int32_t pid, int wait_status);
+/* All trace of the process has been taken: tells how it ended, if that is known. */
+void process_tell_end(struct process *process, struct ptah_recorder *r);
 /* Removes the i-th; the last one takes its index. */
 void processes_remove(struct processes *p, size_t i);
 void processes_free(struct processes *p);

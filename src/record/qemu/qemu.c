@@ -198,6 +198,8 @@ static void end_the_living(struct recording *r)
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		if (r->slots[i].used)
 			qemu_finish_thread(r, i);
+	for (size_t i = 0; i < r->processes.count; i++)
+		process_tell_end(&r->processes.list[i], r->r);
 }
 
 /* The plugin stops waiting for the recorder, which takes nothing any more. */

@@ -23,7 +23,7 @@ static void finish_process(struct recording *r, int32_t pid)
 /* Finishes a process that has died. All its messages have been taken. */
 static void bury(struct recording *r, size_t i)
 {
-	const struct process *process = &r->processes.list[i];
+	struct process *process = &r->processes.list[i];
 
 	finish_process(r, process->pid);
 	for (unsigned k = 0; k < SHARED_THREADS; k++) { /* a thread that was about to begin */
@@ -34,6 +34,7 @@ static void bury(struct recording *r, size_t i)
 	}
 	if (process->native)
 		recorder_note(r->r, "process %d became %s", process->pid, process->native);
+	process_tell_end(process, r->r);
 	processes_remove(&r->processes, i);
 }
 
@@ -150,6 +151,7 @@ static void on_fatal(struct recording *r, const struct shared_message *m)
 	};
 
 	recorder_note_end(r->r, &end);
+	processes_set_end(&r->processes, r->r, m->pid, end.signal);
 }
 
 static bool is_id(uint64_t value)
@@ -222,7 +224,7 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		on_fatal(r, m);
 		break;
 	case MESSAGE_ENDED:
-		recorder_process_ended(r->r, m->pid, (int)(m->value & 0xff) << 8);
+		processes_set_end(&r->processes, r->r, m->pid, (int)(m->value & 0xff) << 8);
 		break;
 	default:
 		break;

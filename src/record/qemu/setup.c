@@ -3,6 +3,7 @@
 #include "record/qemu/qemu.h"
 
 #include "perfdata/message.h"
+#include "record/proc_stat.h"
 #include "record/simulated/simulated.h"
 
 #include <errno.h>
@@ -50,11 +51,13 @@ static void put_paths(const struct recording *r)
 {
 	struct shared_header *h = r->shared;
 	char *qemu = realpath(r->qemu, NULL), *plugin = realpath(r->plugin, NULL);
+	struct proc_stat self;
 
 	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
 	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
 	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
-	h->recorder_start = shared_process_start(getpid());
+	if (proc_stat_read(getpid(), &self))
+		h->recorder_start = self.start;
 	free(qemu);
 	free(plugin);
 }

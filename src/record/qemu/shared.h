@@ -168,7 +168,7 @@ struct shared_header {
 	struct shared_filter filters[SHARED_FILTERS];
 	/* A random word. Where it stands and is no longer this, the program has written. */
 	uint64_t guard;
-	/* The recorder's start time (shared_process_start()), because pids are used again. */
+	/* The recorder's start time (proc_stat.h), because pids are used again. */
 	uint64_t recorder_start;
 	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
@@ -207,9 +207,6 @@ enum shared_descriptor {
 #define SHARED_HEADER_BYTES (32u << 10)
 
 _Static_assert(sizeof(struct shared_header) <= SHARED_HEADER_BYTES, "raise SHARED_HEADER_BYTES");
-
-/* When a process began, in clock ticks since boot; 0: there is no such process, or it has ended. */
-uint64_t shared_process_start(int32_t pid);
 
 static inline uint64_t shared_slot_bytes(uint64_t buffer)
 {

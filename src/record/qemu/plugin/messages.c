@@ -2,6 +2,8 @@
 /* Sends messages to the recorder through the ring in shared memory, and waits for the recorder. */
 #include "record/qemu/plugin/plugin.h"
 
+#include "record/proc_stat.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,12 +21,13 @@ static bool is_recorder_there(void)
 {
 	const struct shared_header *h = plugin.shared;
 	int32_t pid = atomic_load(&h->recorder);
+	struct proc_stat stat;
 
 	if (!pid)
 		return false;
 	if (access("/proc/self/stat", R_OK))
 		return kill(pid, 0) == 0 || errno != ESRCH;
-	return shared_process_start(pid) == h->recorder_start;
+	return proc_stat_read(pid, &stat) && !stat.ended && stat.start == h->recorder_start;
 }
 
 void plugin_doze(unsigned n)
