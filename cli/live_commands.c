@@ -2,6 +2,7 @@
 /* Reads arguments from /proc, and exit statuses from pidfds (live_commands.h). */
 #include "live_commands.h"
 
+#include "base/pidfd.h"
 #include "export/keyed.h"
 #include "export/list.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -26,15 +26,6 @@
 /* PERF_RECORD_HEADER_FEATURE, as perf and ptah record begin with it, of the machine's name. */
 #define RECORD_FEATURE	 80
 #define FEATURE_HOSTNAME 3
-
-/* PIDFD_GET_INFO of <linux/pidfd.h>, since Linux 6.13; the exit status since 6.15. */
-struct pidfd_info {
-	uint64_t mask, cgroup;
-	uint32_t pid, tgid, ppid, ids[8];
-	int32_t exit_code;
-};
-#define GET_INFO  _IOWR(0xff, 11, char[64])
-#define INFO_EXIT (UINT64_C(1) << 3)
 
 /* A process from its beginning to its end. */
 struct life {
@@ -335,22 +326,11 @@ void live_commands_ended(struct live_commands *c, int32_t pid, int wait_status)
 
 void live_commands_look(struct live_commands *c)
 {
-	struct pidfd_info info;
-
 	for (size_t i = c->first_open; i < c->life_count && c->fds; i++) {
 		struct life *l = &c->lives[i];
 
-		memset(&info, 0, sizeof(info));
-		info.mask = INFO_EXIT;
-		if (l->fd < 0)
-			continue;
-		if (ioctl(l->fd, GET_INFO, &info) < 0) {
-			if (errno == ESRCH || errno == ENOTTY || errno == EINVAL)
-				close_fd(c, l);
-		} else if (info.mask & INFO_EXIT) {
-			l->wait_status = info.exit_code;
+		if (l->fd >= 0 && pidfd_wait_status(l->fd, &l->wait_status))
 			close_fd(c, l);
-		}
 	}
 	while (c->first_open < c->life_count && c->lives[c->first_open].fd < 0)
 		c->first_open++;

@@ -147,9 +147,11 @@ struct ptah_record_sink {
 	 */
 	int (*restart)(void *context);
 	/*
-	 * A process has ended, with a status as of waitpid(). Its last trace comes in this round or
-	 * the next one. The recorders native, qemu and ptrace tell it of every process, the others
-	 * of the command alone. A negative result ends the recording. NULL: nobody asks.
+	 * A process has ended, with a status as of waitpid(). The recorders native, qemu and ptrace
+	 * tell it of every process, when all its trace has come; the others of the command alone,
+	 * whose last trace comes in this round or the next one. It may be told late: native may
+	 * know of a child that a signal ended from who waits for it alone, and not at all if nobody
+	 * does. A negative result ends the recording. NULL: nobody asks.
 	 */
 	int (*ended)(void *context, int32_t pid, int wait_status);
 };

@@ -9,6 +9,7 @@ recorders=qemu
 "$PTAH" record --dry-run --recorder=native -- true >/dev/null 2>&1 && recorders="qemu native"
 
 cat >watched.c <<'END'
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ __attribute__((noinline)) void stuck(void)
 		getppid();
 }
 
-/* A child that calls fail(), and ends in one of three ways. */
+/* A child that calls fail(), and ends in one of four ways. */
 static void child(int i)
 {
 	if (fork())
@@ -43,6 +44,8 @@ static void child(int i)
 	fail();
 	if (i == 1)
 		abort();
+	if (i == 3)
+		kill(getpid(), SIGKILL);
 	_exit(i == 2 ? 3 : 0);
 }
 
@@ -66,7 +69,7 @@ int main(int argc, char **argv)
 	while (!strcmp(what, "children") && wait(NULL) > 0)
 		;
 	if (!strcmp(what, "unwaited"))
-		child(1);
+		child(3);
 	while (!strcmp(what, "unwaited") && access("seen", F_OK))
 		getppid();
 	if (!strcmp(what, "stuck") || !strcmp(what, "ready")) {
@@ -141,8 +144,8 @@ for recorder in $recorders; do
 
 	# How a child was killed, for which nobody waits before the hit is seen.
 	rm -f seen
-	expect 0 $live --for=60s --watch='signal ABRT' --on-hit='touch seen' -- ./watched unwaited
-	hits 1 'signal ABRT: signal 6 ended process'
+	expect 0 $live --for=60s --watch='signal KILL' --on-hit='touch seen' -- ./watched unwaited
+	hits 1 'signal KILL: signal 9 ended process'
 	[ -e seen ] || fail "$recorder: the child's end was known when its parent ended: $(cat out)"
 	decodes hit-1.data 'call  *[0-9a-f]* fail'
 

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ANCESTORS_MAX 64 /* of a process, up to the recorder */
@@ -79,31 +78,12 @@ const char *native_take_untold(struct recording *r, int32_t pid)
 	return name;
 }
 
-/*
- * A process that a signal ended tells nothing, and who waits for it may do so late, or never. Until
- * then the kernel says how it ended.
- */
-static void ask_kernel(struct recording *r, struct process *process)
-{
-	struct proc_stat stat;
-	struct recorder_end end = {.pid = process->pid, .tid = process->pid, .comm = process->name};
-
-	if (process->end_known || !proc_stat_read(process->pid, &stat) || !stat.ended ||
-	    !stat.exit_code)
-		return;
-	process->end_known = true;
-	process->wait_status = stat.exit_code;
-	end.signal = WTERMSIG(stat.exit_code);
-	if (end.signal)
-		recorder_note_end(r->r, &end);
-}
-
 void native_bury(struct recording *r, size_t i)
 {
 	struct process *process = &r->processes.list[i];
 	const int32_t pid = process->pid;
 
-	ask_kernel(r, process);
+	process_find_end(process, r->r);
 	if (!process->end_known) {
 		struct silent *s = &r->silent[r->silent_count++ % NATIVE_SILENT];
 

@@ -88,7 +88,6 @@ static void on_fatal(struct recording *r, const struct tracer_message *m)
 	};
 
 	recorder_note_end(r->r, &end);
-	recorder_process_ended(r->r, m->pid, end.signal);
 }
 
 static void on_trace(struct recording *r, const struct tracer_message *m)

@@ -500,15 +500,15 @@ static void on_end(struct thread *t, int status)
 	    .value = (uint64_t)t->delivered,
 	};
 
+	trace_end(t);
 	/* The other threads of the process end with the same status. */
 	if (WIFSIGNALED(status) && WTERMSIG(status) == t->delivered)
 		tracer_send(t->r, &message, "");
 	message.type = TRACER_ENDED;
 	message.value = (uint64_t)status;
-	/* The status of the first thread is the process's. */
-	if (WIFEXITED(status) && t->tid == t->process->pid)
+	/* The status of the first thread, which ends last, is the process's. */
+	if (t->tid == t->process->pid)
 		tracer_send(t->r, &message, "");
-	trace_end(t);
 	t->gone = true;
 }
 

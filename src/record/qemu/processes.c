@@ -2,6 +2,8 @@
 /* The list of recorded processes, and waiting for their end. */
 #include "record/qemu/processes.h"
 
+#include "base/pidfd.h"
+#include "record/proc_stat.h"
 #include "record/recorder.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct process *processes_find(const struct processes *p, int32_t pid)
@@ -84,6 +87,36 @@ void processes_set_end(struct processes *p, struct ptah_recorder *r, int32_t pid
 	} else {
 		recorder_process_ended(r, pid, wait_status);
 	}
+}
+
+/*
+ * While the process is a zombie, /proc says how it ended; later its pidfd does (since Linux 6.15),
+ * which knows it before /proc has forgotten it.
+ */
+static bool ask_kernel(struct process *process)
+{
+	struct proc_stat stat;
+
+	if (!proc_stat_read(process->pid, &stat))
+		return process->fd >= 0 &&
+		       pidfd_wait_status(process->fd, &process->wait_status) > 0;
+	if (!stat.ended || !stat.exit_code)
+		return false;
+	process->wait_status = stat.exit_code;
+	return true;
+}
+
+void process_find_end(struct process *process, struct ptah_recorder *r)
+{
+	struct recorder_end end = {.pid = process->pid, .tid = process->pid, .comm = process->name};
+
+	if (process->end_known || !process->dead || !ask_kernel(process))
+		return;
+	process->end_known = true;
+	if (!WIFSIGNALED(process->wait_status))
+		return;
+	end.signal = WTERMSIG(process->wait_status);
+	recorder_note_end(r, &end);
 }
 
 void process_tell_end(struct process *process, struct ptah_recorder *r)

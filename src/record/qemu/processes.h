@@ -41,6 +41,11 @@ void processes_wait(struct processes *p, int timeout_ms);
  * it writes a core dump. recorder_process_ended() is called when its trace has been taken.
  */
 void processes_set_end(struct processes *p, struct ptah_recorder *r, int32_t pid, int wait_status);
+/*
+ * One that a signal ended may have said nothing, and who waits for it may do so late, or never: if
+ * it is dead and its end not known, the kernel is asked.
+ */
+void process_find_end(struct process *process, struct ptah_recorder *r);
 /* All trace of the process has been taken: tells how it ended, if that is known. */
 void process_tell_end(struct process *process, struct ptah_recorder *r);
 /* Removes the i-th; the last one takes its index. */

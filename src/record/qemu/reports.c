@@ -34,6 +34,7 @@ static void bury(struct recording *r, size_t i)
 	}
 	if (process->native)
 		recorder_note(r->r, "process %d became %s", process->pid, process->native);
+	process_find_end(process, r->r);
 	process_tell_end(process, r->r);
 	processes_remove(&r->processes, i);
 }
