@@ -351,12 +351,22 @@ int live_sink_ended(void *context, int32_t pid, int wait_status)
 	return tee && tee->ended ? tee->ended(tee->context, pid, wait_status) : 0;
 }
 
+/* What is taken is not decoded yet: a step may last. Called with the lock. */
+static void note_oldest(struct ptah_live *live)
+{
+	for (const struct live_entry *e = live->queue.first; e && !live->oldest; e = e->next)
+		if (e->kind == LIVE_TRACE)
+			live->oldest = e->when;
+}
+
 bool live_take_rounds(struct ptah_live *live, struct live_list *rounds)
 {
 	bool all;
 
 	live_list_init(rounds);
 	pthread_mutex_lock(&live->lock);
+	if (live->rounds_queued || live->finishing)
+		note_oldest(live);
 	all = live->finishing;
 	if (all) {
 		live_list_move(rounds, &live->queue);

@@ -367,6 +367,52 @@ static void the_end_is_saved(void **state)
 	done(m, live);
 }
 
+struct asked {
+	struct ptah_live *live;
+	unsigned times;
+	uint64_t least; /* lag */
+};
+
+static int ask_lag(void *context, const struct ptah_live_thread *thread,
+		   const struct ptah_item *items, size_t n)
+{
+	struct ptah_live_status s = {.size = sizeof(s)};
+	struct asked *a = context;
+
+	(void)thread, (void)items, (void)n;
+	assert_int_equal(ptah_live_status(a->live, &s), 0);
+	a->least = !a->times++ || s.lag < a->least ? s.lag : a->least;
+	return 0;
+}
+
+/* While trace is being decoded it is behind: who asks meanwhile would forget it otherwise. */
+static void what_is_being_decoded_is_behind(void **state)
+{
+	struct made *m = begin();
+	struct asked a = {.times = 0};
+	struct ptah_live_config config = {
+	    .size = sizeof(config), .what = PTAH_LIVE_ITEMS, .on_items = ask_lag, .context = &a};
+	struct ptah_live_status s = {.size = sizeof(s)};
+
+	(void)state;
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	jumps(m, 100, false, 10);
+	give(m, 0);
+	end_round(m);
+	end_round(m);
+	jumps(m, 200, true, 10);
+	give(m, 0);
+	assert_int_equal(ptah_live_new(&config, &a.live), 0);
+	assert_int_equal(feed(m, a.live, 1 << 20), 0);
+	assert_int_equal(a.times, 1);
+	assert_int_equal(ptah_live_finish(a.live), 0);
+	assert_int_equal(a.times, 2);
+	assert_true(a.least > 0);
+	assert_int_equal(ptah_live_status(a.live, &s), 0);
+	assert_int_equal(s.lag, 0);
+	done(m, a.live);
+}
+
 static void takes_end(struct ptah_live_keep *keep, int32_t pid)
 {
 	const struct ptah_record_sink *sink = ptah_live_keep_sink(keep);
@@ -891,6 +937,7 @@ int main(void)
 	    cmocka_unit_test(missing_trace_is_an_error),
 	    cmocka_unit_test(what_waits_too_long_is_left_out),
 	    cmocka_unit_test(the_end_is_saved),
+	    cmocka_unit_test(what_is_being_decoded_is_behind),
 	    cmocka_unit_test(ends_are_waited_for),
 	    cmocka_unit_test(what_is_no_recording_is_refused),
 	    cmocka_unit_test(what_makes_no_sense_compressed_is_refused),
