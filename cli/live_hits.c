@@ -30,8 +30,15 @@
 /* More than what is asked for is kept, because the end of a process is known some rounds later. */
 #define SLACK (UINT64_C(200) * 1000000)
 
-/* Rounds of the recorder after which the trace before an event has been decoded. */
+/* Rounds of the recorder after which the trace before an event has come. */
 #define ROUNDS 3
+
+/*
+ * An event is waited for at most so long: of a process that has ended, until its trace is there and
+ * decoded, however many threads it had; and of what somebody asks for, until what ran is decoded.
+ */
+#define WAIT_END (UINT64_C(10) * SECOND)
+#define WAIT_ASK SECOND
 
 /* Without --hits no more are saved: a function that is called a million times a second would fill
  * the disk. */
@@ -42,8 +49,10 @@ struct pending {
 	size_t watch; /* WATCH_NONE: somebody asked */
 	int32_t pid;
 	int wait_status;
-	uint64_t rounds; /* it is saved when so many have ended */
-	uint64_t asked;	 /* CLOCK_MONOTONIC: nothing of before it is forgotten until then */
+	uint64_t rounds; /* its trace has come when so many have ended; 0: not known yet */
+	/* Of CLOCK_MONOTONIC: nothing of before `asked` is forgotten until it is saved, which is
+	 * when what had come at `came` (0: not all has come) is decoded, or at `end`. */
+	uint64_t asked, came, end;
 	char why[300];
 };
 
@@ -416,15 +425,14 @@ int live_hits_take(struct live_hits *h, const struct ptah_record_piece *piece)
 
 static struct pending *add_pending(struct live_hits *h)
 {
-	struct ptah_live_status s = {.size = sizeof(s)};
+	const uint64_t now = clock_now();
 	struct pending *list = reallocarray(h->pending, h->pending_count + 1, sizeof(*list));
 
 	if (!list)
 		return NULL;
 	h->pending = list;
-	ptah_live_status(h->live, &s);
-	list[h->pending_count] = (struct pending){
-	    .watch = WATCH_NONE, .pid = -1, .rounds = s.rounds + ROUNDS, .asked = clock_now()};
+	list[h->pending_count] =
+	    (struct pending){.watch = WATCH_NONE, .pid = -1, .asked = now, .end = now + WAIT_ASK};
 	return &list[h->pending_count++];
 }
 
@@ -442,6 +450,7 @@ void live_hits_ended(struct live_hits *h, int32_t pid, int wait_status)
 		p->watch = i;
 		p->pid = pid;
 		p->wait_status = wait_status;
+		p->end = p->asked + WAIT_END;
 	}
 }
 
@@ -482,16 +491,32 @@ static int save_pending(struct live_hits *h, const struct pending *p)
 	return add_hit(h, &line, begin_of(h, line.time));
 }
 
-static int save_due(struct live_hits *h, const struct ptah_live_status *s, bool final)
+/*
+ * Whether all that ran before the event is there, and decoded. A process's end may be told long
+ * before a recorder that is busy has delivered the trace of its threads.
+ */
+static bool is_due(const struct live_hits *h, struct pending *p, const struct ptah_live_status *s,
+		   uint64_t now)
+{
+	if (now >= p->end)
+		return true;
+	if (!p->rounds && (p->pid <= 0 || ptah_live_keep_has_ended(h->keep, p->pid)))
+		p->rounds = s->rounds + ROUNDS;
+	if (!p->came && p->rounds && s->rounds >= p->rounds)
+		p->came = now;
+	return p->came && now - s->lag >= p->came;
+}
+
+static int save_due(struct live_hits *h, const struct ptah_live_status *s, uint64_t now, bool final)
 {
 	size_t n = 0;
 	bool held = false;
 	int status = 0;
 
 	for (size_t i = 0; i < h->pending_count; i++) {
-		const struct pending p = h->pending[i];
+		struct pending p = h->pending[i];
 
-		if (status < 0 || (!final && s->rounds < p.rounds)) {
+		if (status < 0 || (!final && !is_due(h, &p, s, now))) {
 			h->pending[n++] = p;
 			continue;
 		}
@@ -526,7 +551,7 @@ int live_hits_look(struct live_hits *h, bool final)
 	int status;
 
 	ptah_live_status(h->live, &s);
-	status = save_due(h, &s, final);
+	status = save_due(h, &s, now, final);
 	forget_old(h, now, s.lag);
 	reap(h, false);
 	pthread_mutex_lock(&h->lock);

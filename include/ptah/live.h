@@ -436,6 +436,11 @@ PTAH_API const struct ptah_record_sink *ptah_live_keep_sink(struct ptah_live_kee
  */
 PTAH_API void ptah_live_keep_await(struct ptah_live_keep *keep);
 /*
+ * Whether the sink was given the end of all threads of the process that it knows, or knows none.
+ * How the process ended may be told before.
+ */
+PTAH_API bool ptah_live_keep_has_ended(struct ptah_live_keep *keep, int32_t pid);
+/*
  * Forgets trace that is older: that came before `before` (nanoseconds of CLOCK_MONOTONIC) and is
  * not needed to decode what came afterwards. To keep the last 50 ms before what a live session has
  * decoded: `before` is now, less 50 ms, less ptah_live_status.lag.

@@ -216,6 +216,18 @@ static bool has_ended(const struct ptah_live_keep *k, int32_t pid)
 	return true;
 }
 
+bool ptah_live_keep_has_ended(struct ptah_live_keep *k, int32_t pid)
+{
+	bool ended;
+
+	if (!k)
+		return true;
+	pthread_mutex_lock(&k->lock);
+	ended = has_ended(k, pid);
+	pthread_mutex_unlock(&k->lock);
+	return ended;
+}
+
 /*
  * Finds the threads whose processes have ended, and nobody has said how: who waits for them may do
  * so late, or never.

@@ -9,6 +9,7 @@ recorders=qemu
 "$PTAH" record --dry-run --recorder=native -- true >/dev/null 2>&1 && recorders="qemu native"
 
 cat >watched.c <<'END'
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,24 @@ __attribute__((noinline)) void stuck(void)
 {
 	for (;;)
 		getppid();
+}
+
+static void *run(void *unused)
+{
+	for (;;)
+		work(3);
+	return unused;
+}
+
+/* A process that ends while its threads make trace as fast as they can. */
+static void threads(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 8; i++)
+		pthread_create(&thread, NULL, run, NULL);
+	usleep(50000);
+	exit(3);
 }
 
 /* A child that calls fail(), and ends in one of four ways. */
@@ -72,6 +91,8 @@ int main(int argc, char **argv)
 		child(3);
 	while (!strcmp(what, "unwaited") && access("seen", F_OK))
 		getppid();
+	if (!strcmp(what, "threads"))
+		threads();
 	if (!strcmp(what, "stuck") || !strcmp(what, "ready")) {
 		puts(what);
 		fflush(stdout);
@@ -80,7 +101,7 @@ int main(int argc, char **argv)
 	return 0;
 }
 END
-"$CC" -O1 -g -o watched watched.c
+"$CC" -O1 -g -pthread -o watched watched.c
 
 # hits N TEXT: so many of the lines in out say this
 hits() {
@@ -148,6 +169,18 @@ for recorder in $recorders; do
 	hits 1 'signal KILL: signal 9 ended process'
 	[ -e seen ] || fail "$recorder: the child's end was known when its parent ended: $(cat out)"
 	decodes hit-1.data 'call  *[0-9a-f]* fail'
+
+	# The end is known before the last trace of threads that fill their buffers has come: that is
+	# waited for.
+	expect 3 $live --watch='exit = 3' --keep=100s -o all.data -- ./watched threads
+	hits 1 'exit = 3'
+	for file in all hit-1; do
+		"$PTAH" stat --per-thread --format=tsv $file.data >stat.tsv 2>err || fail "$(cat err)"
+		awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+			{ print $at["tid"], $at["bytes"] }' stat.tsv | sort >$file.bytes
+	done
+	[ "$(wc -l <all.bytes)" -eq 9 ] || fail "not nine threads: $(cat all.bytes)"
+	cmp -s all.bytes hit-1.bytes || fail "not all of the trace: $(diff all.bytes hit-1.bytes)"
 
 	# As many as a disk can take.
 	rm -f hit-*

@@ -346,6 +346,7 @@ static void the_end_is_saved(void **state)
 	live = new_live(m, &config);
 	assert_int_equal(give_pieces(m, live), 0);
 	assert_int_equal(ptah_live_finish(live), 0);
+	assert_false(ptah_live_keep_has_ended(keep, 7));
 	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
 	ptah_live_keep_free(keep);
@@ -446,9 +447,11 @@ static void an_end_is_waited_for(bool await)
 	if (await)
 		ptah_live_keep_await(keep);
 	config.tee = ptah_live_keep_sink(keep);
+	assert_true(ptah_live_keep_has_ended(keep, 7)); /* it is not known */
 	live = new_live(m, &config);
 	assert_int_equal(give_pieces(m, live), 0);
 	assert_int_equal(ptah_live_finish(live), 0);
+	assert_true(ptah_live_keep_has_ended(keep, 7));
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
