@@ -108,13 +108,15 @@ hits() {
 	[ "$(grep -c "^hit [0-9]*: $2" out)" -eq "$1" ] || fail "$recorder: not $1 times '$2': $(cat out)"
 }
 
-# decodes FILE [PATTERN]: without an error, and its rows of calls begin with the hit, and the call
+# decodes FILE [PATTERN]: without an error, and its rows of calls begin with the hit; one of all rows is
+# the call (they begin shortly before the hit, and the program may have stood still since the call)
 decodes() {
 	"$PTAH" report -i "$1" --format=json >report.json 2>err || fail "report $1: $(cat err)"
 	grep -q '"errors": 0' report.json || fail "$1: $(grep '"errors"' report.json)"
 	"$PTAH" script -i "$1" --calls >rows 2>err || fail "script $1: $(cat err)"
 	grep -q 'kept because of' err || fail "$1: $(cat err)"
 	head -n 1 rows | grep -q '# hit: ' || fail "$1 does not begin with the hit: $(head -n 3 rows)"
+	[ -z "${2-}" ] || "$PTAH" script -i "$1" --calls --since=0% >rows 2>err || fail "script $1: $(cat err)"
 	[ -z "${2-}" ] || grep -q "$2" rows || fail "$1 has no '$2': $(head -n 30 rows)"
 }
 
@@ -122,8 +124,8 @@ for recorder in $recorders; do
 	rm -f hit-*
 	live="$PTAH live -n 1 --recorder=$recorder"
 
-	# Every one that there is; each is in a file of its own, with the call in it.
-	expect 0 $live --watch='work@./watched > 100000 instructions' --watch='enter fail@watched' \
+	# Every one that there is; each is in a file of its own, with the call in it: all is kept.
+	expect 0 $live --keep=100s --watch='work@./watched > 100000 instructions' --watch='enter fail@watched' \
 		--watch='work > 100000000 instructions' --watch='exit = 0' --watch='exit != 0' \
 		-- ./watched
 	hits 3 'work@./watched > 100000 instructions: [0-9]* instructions'
