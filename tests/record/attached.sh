@@ -79,13 +79,16 @@ for options in "-p $process" "-t $process" "-p $process -D 300"; do
 		process=$!
 		options=$(echo "$options" | sed "s/^\(-.\) [0-9]*/\1 $process/")
 	}
-	timeout 600 "$PTAH" record $steps $options 2>errors.txt &
+	case $options in
+	*-D*) traces='tracing enabled' ;;
+	*) traces=IA32_RTIT_CTL ;; # what -v says first
+	esac
+	timeout 600 "$PTAH" record -v $steps $options 2>errors.txt &
 	recorder=$!
-	until [ -z "$steps" ] || grep -q '^TracerPid:	[1-9]' /proc/$process/status; do
+	until grep -q "$traces" errors.txt; do
 		kill -0 $recorder || fail "$options: nothing is traced: $(cat errors.txt)"
 		sleep 0.05
 	done
-	sleep 0.5
 	. ./passes
 	: >end
 	status=0

@@ -106,9 +106,17 @@ exec 5>&- 6>&-
 exact
 
 # Nobody reads the answers: the recording continues.
-rm -f perf.data
-(sleep 0.5; echo ping; echo stop) | "$PTAH" record -q --control=fd:0,9 -- \
-	sh -c 'while [ ! -e perf.data ]; do :; done; sleep 1' 2>errors.txt 9>&1 | : || :
+rm -f perf.data ran ended
+(
+	until [ -e ran ] || [ -e ended ]; do sleep 0.05; done
+	trap '' PIPE
+	echo ping && echo stop || :
+	: >commanded
+) | {
+	"$PTAH" record -q --control=fd:0,9 -- sh -c ': >ran; while [ ! -e commanded ]; do :; done' \
+		2>errors.txt 9>&1 || :
+	: >ended
+} | : || :
 "$PTAH" report >report.txt 2>notes.txt || fail "nobody read the answers: $(cat errors.txt)"
 
 status=0

@@ -102,9 +102,13 @@ record --mark-loops ./silent stay
 ! "$PTAH" verify perf.data >verify.txt 2>&1 || fail "a jump to itself was counted"
 
 # SIGKILL in the middle.
+rm -f perf.data perf.data.old
 "$PTAH" record -q --mark-loops ./silent forever &
 recorder=$!
-sleep 0.5
+until [ -e perf.data ] && [ "$(wc -c <perf.data)" -gt 200000 ]; do
+	kill -0 $recorder || fail "no trace is written"
+	sleep 0.05
+done
 child=$(cat "/proc/$recorder/task/$recorder/children")
 kill -KILL $child
 wait $recorder || :
