@@ -29,18 +29,24 @@ a_part()
 	cmp -s expected.txt part.txt || fail "not the beginning of what ran"
 }
 
-"$PTAH" record --recorder=qemu -q -o all.data -- ./filter 80000 >/dev/null
+"$PTAH" record --recorder=qemu -q -o all.data -- ./filter 80000 wait </dev/null >/dev/null
 listing all.data >all.txt
 
-# A limit of the file's size: the write that would exceed it fails.
-"$PTAH" record --recorder=qemu -q --buffer 64K -o small.data -- ./filter 80000 >output.txt 2>errors.txt &
+# A limit of the file's size: the write that would exceed it fails. The program begins when there is
+# the limit, which comes when the recorder has made its shared memory.
+mkfifo go
+exec 7<>go
+"$PTAH" record --recorder=qemu -q --buffer 64K -o small.data -- ./filter 80000 wait <go >output.txt 2>errors.txt &
 recorder=$!
 until [ -s small.data ]; do
+	kill -0 $recorder || fail "limit: $(cat errors.txt)"
 	sleep 0.01
 done
 prlimit --pid $recorder --fsize=150000
+echo >&7
 status=0
 wait $recorder || status=$?
+exec 7>&-
 [ $status = 1 ] || fail "limit: status $status: $(cat errors.txt)"
 grep -q 'File too large' errors.txt || fail "limit: $(cat errors.txt)"
 grep -q 'small.data has the [0-9.]* MB of trace' errors.txt || fail "limit: $(cat errors.txt)"
@@ -53,7 +59,7 @@ set -eu
 mkdir -p disk
 mount -t tmpfs -o size=256k none disk
 status=0
-"$PTAH" record --recorder=qemu -q --buffer 64K -o disk/perf.data -- ./filter 80000 >output.txt 2>errors.txt || status=$?
+"$PTAH" record --recorder=qemu -q --buffer 64K -o disk/perf.data -- ./filter 80000 wait </dev/null >output.txt 2>errors.txt || status=$?
 echo $status >status.txt
 cp disk/perf.data full.data
 umount disk

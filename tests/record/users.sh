@@ -52,7 +52,7 @@ mkdir root
 cat >sleeper.c <<'X'
 #include <fcntl.h>
 #include <unistd.h>
-int main(void) { return open("/begun", O_CREAT | O_WRONLY, 0600) < 0 || sleep(20) == 0; }
+int main(void) { return open("/begun", O_CREAT | O_WRONLY, 0600) < 0 || sleep(300) == 0; }
 X
 if "$CC" -static -o root/sleeper sleeper.c 2>/dev/null; then
 	"$PTAH" record --recorder=qemu -q -- sh -c 'chroot root /sleeper & while [ ! -e root/begun ]; do :; done; echo $!' >pid.txt

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that call each other many times, for address filters and small buffers. */
+/*
+ * filter [N [wait]]: functions that call each other many times, for address filters and small
+ * buffers. "wait": not before a byte, or the end, of standard input.
+ */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +42,10 @@ NOINLINE static void finish(void)
 int main(int argc, char **argv)
 {
 	unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 0) : 1000, sum = 0;
+	char byte;
 
+	if (argc > 2 && read(0, &byte, 1) < 0)
+		return 1;
 	signal(SIGUSR1, handler);
 	for (unsigned long i = 0; i < n; i++)
 		sum += middle(i, leaf);
