@@ -44,8 +44,9 @@ const struct option_def live_options[] = {
      .at = AT(duration),
      .arg = "TIME",
      .help = "end after so long; the command is ended, too",
-     .man = "End after this time, as for `--every`. A command that still runs then is ended by "
-	    "SIGTERM."},
+     .man =
+	 "End after this time, as for `--every`. That of a command begins when there is trace of "
+	 "it. A command that still runs then is ended by SIGTERM."},
     {.name = "format",
      .kind = OPTION_CHOICE,
      .at = AT(format),

@@ -22,8 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_SHOWN  0.2 /* seconds: the screen does not stay empty for a whole interval */
-#define LEAST	     0.01
+#define FIRST_SHOWN 0.2 /* seconds: the screen does not stay empty for a whole interval */
+#define LEAST	    0.01
+#define FIRST_TRACE 10 /* seconds: so long the first trace of a command is waited for with --for   \
+			*/
 #define MOST_JOBS    256
 #define MOST_NOTES   10
 #define SMALL_BUFFER (UINT64_C(128) << 10)
@@ -40,6 +42,7 @@ struct following {
 	int saved[3];			 /* what standard files were; -1: they still are */
 	double next;			 /* when the interval ends */
 	double looked;			 /* when keys were asked for */
+	double traced;			 /* when the first trace of a command came; 0: not yet */
 	bool leaving;			 /* the screen, or who reads lines, has ended */
 	struct ptah_record_sink between; /* called between pieces of the recording */
 	bool screened;			 /* there is a screen, or will be */
@@ -206,10 +209,21 @@ static int show_hits(struct following *f, bool final)
 	return status < 0 ? status : status && read;
 }
 
+/*
+ * Whether the time of --for is over. That of a command begins when there is trace of it: on a busy
+ * machine, an emulator may take longer to start than what is to be recorded lasts.
+ */
+static bool is_over(const struct following *f)
+{
+	const double wait = f->starts && !f->traced ? FIRST_TRACE : 0;
+	const double began = f->traced > 0 ? f->traced : f->view.started;
+
+	return f->options->length && f->looked - began - wait >= f->options->length;
+}
+
 /* Keys and intervals. 1; 0: it is to end; or an error. */
 static int show(struct following *f)
 {
-	const double length = f->options->length;
 	int status = show_hits(f, false), problem = 0;
 
 	f->looked = now();
@@ -222,8 +236,7 @@ static int show(struct following *f)
 	if (status >= 0)
 		problem = live_cover_look(f->view.cover, false);
 	status = problem < 0 ? problem : status;
-	f->leaving |= !status || (length && f->looked - f->view.started >= length) ||
-		      live_cover_is_stable(f->view.cover);
+	f->leaving |= !status || is_over(f) || live_cover_is_stable(f->view.cover);
 	return status < 0 ? status : !f->leaving;
 }
 
@@ -244,6 +257,8 @@ static int take_piece(void *context, const struct ptah_record_piece *piece)
 	const struct ptah_record_sink *tee = f->tee ? ptah_live_file_sink(f->tee) : NULL;
 	int status = tee ? tee->take(tee->context, piece) : 0;
 
+	if (f->starts && !f->traced && piece->kind == PTAH_RECORD_PIECE_TRACE)
+		f->traced = now();
 	if (status >= 0 && f->hits)
 		status = live_hits_take(f->hits, piece);
 	live_cover_take_piece(f->view.cover, piece);
