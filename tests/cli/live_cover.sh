@@ -259,9 +259,14 @@ for seed in 1 2; do
 done
 
 # It ends when nothing new is reached, and the command with it; a command that ends earlier is left
-# alone. Text has the figures, too.
-expect 0 "$PTAH" live -q --format=json --every=50ms --until=stable:300ms --cover=stable.db -- \
-	sh -c 'while ./t --case=b 5; [ $? = 5 ]; do :; done'
+# alone. Text has the figures, too. Where the machine itself stands still for so long, the recording
+# ends before all is reached: then it takes more time.
+for stable in 300ms 3s 30s; do
+	rm -f stable.db
+	expect 0 "$PTAH" live -q --format=json --every=50ms --until=stable:$stable --cover=stable.db -- \
+		sh -c 'while ./t --case=b 5; [ $? = 5 ]; do :; done'
+	! "$PTAH" cover --reached=second stable.db >got 2>err || [ "$(wc -l <got)" -lt 3 ] || break
+done
 final 'c["blocks"] > 100 and [l["new_blocks"] + l["new_edges"] for l in lines][-2] == 0'
 final 'lines[-2]["nothing_new_for"] >= 0.3'
 expect 0 "$PTAH" cover --reached=second stable.db

@@ -4,7 +4,7 @@
 The command gets a terminal of its own, a VT52, which has few sequences. Once the screen matches the
 regular expression PATTERN, it is printed, and KEYS are typed. KEYS may be size=COLUMNSxLINES, which
 gives the terminal another size. At the end the exit status is the command's, or 1 with the last
-screen when the command has ended, or a minute has passed, before a pattern matched.
+screen when the command has ended, or two minutes have passed, before the next pattern matched.
 """
 import fcntl
 import os
@@ -16,6 +16,9 @@ import struct
 import sys
 import termios
 import time
+
+
+PATIENCE = 120  # seconds, for each pattern
 
 
 class Screen:
@@ -110,7 +113,7 @@ def main():
         termios.tcsetattr(0, termios.TCSANOW, attributes)
         os.environ["TERM"] = "vt52"
         os.execvp(sys.argv[split + 1], sys.argv[split + 1:])
-    screen, last = Screen(columns, lines), time.monotonic() + 60
+    screen, last = Screen(columns, lines), time.monotonic() + PATIENCE
     while time.monotonic() < last:
         if not select.select([terminal], [], [], 1)[0]:
             continue
@@ -124,6 +127,7 @@ def main():
         if typed and typed[0][0].search(screen.text()):
             print(screen.text(), "\n" + "=" * columns, flush=True)
             keys = typed.pop(0)[1]
+            last = time.monotonic() + PATIENCE
             if keys.startswith("size="):
                 columns, lines = (int(n) for n in keys[5:].split("x"))
                 screen.resize(columns, lines)
