@@ -49,7 +49,7 @@ static void ignore_interrupts(void)
  * Installs handlers. Signals are never set to be ignored, because the command would inherit that.
  * SIGXFSZ is the limit of a file's size (ulimit -f), of which the writer hears by its error.
  */
-static void hold_signals(bool command)
+void recording_hold_signals(bool command)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGXFSZ, SIGQUIT};
 	struct sigaction old, note = {.sa_sigaction = note_signal, .sa_flags = SA_SIGINFO};
@@ -367,7 +367,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	int status, code;
 
 	dry.output.sink = &nowhere;
-	hold_signals(config->target.argv != NULL);
+	recording_hold_signals(config->target.argv != NULL);
 	status = ptah_recorder_new(options->dry_run ? &dry : config, &run.r, &problem, &why);
 	if (status < 0)
 		return record_failed(&run, status, problem, why.text);

@@ -46,6 +46,12 @@ struct recording_options {
 	const struct recording_watch *watch; /* NULL: the recording goes into a file */
 };
 
+/*
+ * From now on signals are noted, and recording_run() ends by them. It calls this itself; whoever
+ * creates files before does so first, so that none is left half-written. `command`: one will run.
+ */
+void recording_hold_signals(bool command);
+
 /* Records, and returns the exit code: that of the recorded command if all went well. */
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options);
 

@@ -556,7 +556,6 @@ static int follow_input(struct following *f)
 
 	if (fd < 0)
 		return !strcmp(path, "-") ? EXIT_USAGE : EXIT_FAILED;
-	input_watch_signals();
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = on_request}, NULL);
 	snprintf(f->command, sizeof(f->command), "-i %s", path);
 	f->view.command = f->command;
@@ -737,6 +736,10 @@ static int run(int argc, char **argv)
 		status = live_hits_new(&o, &f.hits);
 	if (status == EXIT_OK)
 		status = control_open(&command_live, o.record.control, &f.control);
+	if (o.record.input.path)
+		input_watch_signals();
+	else
+		recording_hold_signals(argv[first] != NULL);
 	if (status == EXIT_OK)
 		status = open_files(&f);
 	if (status == EXIT_OK)
