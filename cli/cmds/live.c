@@ -22,10 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_SHOWN 0.2 /* seconds: the screen does not stay empty for a whole interval */
-#define LEAST	    0.01
-#define FIRST_TRACE 10 /* seconds: so long the first trace of a command is waited for with --for   \
-			*/
+#define FIRST_SHOWN  0.2 /* seconds: the screen does not stay empty for a whole interval */
+#define LEAST	     0.01
+#define FIRST_TRACE  10 /* seconds: with --for, so long a command's first trace is waited for */
 #define MOST_JOBS    256
 #define MOST_NOTES   10
 #define SMALL_BUFFER (UINT64_C(128) << 10)
