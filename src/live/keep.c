@@ -12,6 +12,7 @@
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -533,19 +534,40 @@ static int save_all(struct ptah_live_keep *k, const struct ptah_record_sink *to,
 	return status;
 }
 
+/*
+ * Whoever saves may be a thread that decodes, for which everything else waits: it must not wait for
+ * somebody to open a FIFO. *fd keeps the reader until it is opened again; -1: the path is no FIFO.
+ */
+static int open_fifo(const char *path, int *fd, struct ptah_message *why)
+{
+	struct stat st;
+
+	*fd = -1;
+	if (stat(path, &st) || !S_ISFIFO(st.st_mode))
+		return 0;
+	*fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	return *fd >= 0 ? 0
+			: perfdata_message(why, PTAH_E_SYSTEM,
+					   "%s: not written: nobody reads from this FIFO", path);
+}
+
 int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct ptah_hit *hit,
 			struct ptah_message *why)
 {
 	struct ptah_live_file *file;
 	struct stat st;
-	int status, end;
+	int fifo, status, end;
 
 	if (!k || !path || (hit && !hit->text))
 		return PTAH_E_INVAL;
 	if (!has_trace(k, hit ? hit->pid : -1))
 		return perfdata_message(why, PTAH_E_EMPTY,
 					"%s: not written: no trace is kept of what ran", path);
-	status = ptah_live_file_new(path, &file, why);
+	status = open_fifo(path, &fifo, why);
+	if (status >= 0)
+		status = ptah_live_file_new(path, &file, why);
+	if (fifo >= 0)
+		close(fifo);
 	if (status < 0)
 		return status;
 	pthread_mutex_lock(&k->lock);

@@ -348,6 +348,11 @@ static void the_end_is_saved(void **state)
 	assert_int_equal(ptah_live_finish(live), 0);
 	assert_false(ptah_live_keep_has_ended(keep, 7));
 	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
+	/* Nobody reads: it does not wait for somebody. */
+	assert_int_equal(mkfifo("kept.fifo", 0600), 0);
+	assert_int_equal(ptah_live_keep_save(keep, "kept.fifo", &hit, &why), PTAH_E_SYSTEM);
+	assert_non_null(strstr(why.text, "kept.fifo: not written"));
+	unlink("kept.fifo");
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
 	ptah_live_keep_free(keep);
 	if (ptah_session_open("kept.data", &all, &session, &why) < 0)
