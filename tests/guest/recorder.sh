@@ -84,11 +84,12 @@ wait $recorder
 keep killed
 module_record after '' -e intel_pt//u -- work some
 # The other way round.
-perf record -q -B -N -o beside.data -e intel_pt//u -p $attached -- sleep 1 >/dev/null 2>&1 & recorder=$!
+perf record -q -B -N -o beside.data -e intel_pt//u -p $attached >/dev/null 2>&1 & recorder=$!
 until_running beside.data
 ptah record --recorder=module -o refused.data -- true >/out/refused 2>&1 && echo 'recorded beside perf' >>/out/wrong
-wait $recorder
+# What it traces ends, and so does perf.
 kill $attached
+wait $recorder
 rmmod ptah || echo 'the module cannot be unloaded' >>/out/wrong
 ptah record --recorder=module -o refused.data -- true >/out/absent 2>&1 && echo 'recorded without the module' >>/out/wrong
 :
