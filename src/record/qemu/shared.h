@@ -103,6 +103,7 @@ struct shared_thread {
 	/* Every branch is reported to the processor, instead of only those that need it. */
 	uint32_t general;
 	bool paused;	   /* the value of the header's `paused` that the thread acts on */
+	bool pausing;	   /* for the plugin: it pauses when the block that runs now has ended */
 	bool timed;	   /* how much time has passed is reported to the processor too */
 	uint64_t before;   /* time at which the last block began */
 	uint64_t told;	   /* the time in the last PSB+, or less */

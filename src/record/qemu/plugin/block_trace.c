@@ -315,6 +315,22 @@ static void explain(struct shared_thread *t, const struct block *prev, const str
 	}
 }
 
+/*
+ * The recorder wants a pause. Where prev does not simply lead to cur, the thread pauses later.
+ * Whether it pauses now.
+ */
+static bool pause_between(struct shared_thread *t, const struct block *prev,
+			  const struct block *cur)
+{
+	if (plugin_is_recalled(t) || prev->kind == KIND_KERNEL || cur->slow & BLOCK_HANDLER ||
+	    !pass_to_nothing(t, prev, cur->start))
+		return false;
+	ptah_model_stand(&t->live.m, cur->start);
+	plugin_pause(t);
+	t->prev = cur;
+	return true;
+}
+
 /* false: the thread's trace is over. */
 NOINLINE static bool on_block_slow(struct shared_thread *t, const struct block *prev,
 				   const struct block *cur, const uint64_t *env)
@@ -327,7 +343,8 @@ NOINLINE static bool on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		if (t->general)
 			plugin_output_refresh(t);
-		explain(t, prev, cur, env);
+		if (!t->pausing || !pause_between(t, prev, cur))
+			explain(t, prev, cur, env);
 	}
 	if (cur->slow & BLOCK_CHANGED && !plugin_in_kernel(t) && t->told < cur->change) {
 		ptah_model_stand(&t->live.m, cur->start);

@@ -78,6 +78,8 @@ void plugin_leave_by(struct shared_thread *t, const struct block *b);
 void plugin_reach(struct shared_thread *t, uint64_t time);
 void plugin_enter(struct shared_thread *t, const struct block *b);
 bool plugin_return(struct shared_thread *t, const struct block *cur);
+bool plugin_is_recalled(struct shared_thread *t);
+void plugin_pause(struct shared_thread *t);
 bool plugin_heed(struct shared_thread *t);
 
 /* block_trace.c */

@@ -142,6 +142,32 @@ static void change_pause(struct shared_thread *t, bool paused)
 		plugin_account_run(s, s->next_ip, back.to);
 }
 
+/*
+ * It pauses where the block that runs now will have ended: how that goes on has to be passed like
+ * an interruption, because what runs after the pause may continue the same run of instructions.
+ */
+static void begin_pause(struct shared_thread *t)
+{
+	t->pausing = true;
+	t->general = true;
+}
+
+/* Whether the thread, which is before a block of user code, does not pause after all. */
+bool plugin_is_recalled(struct shared_thread *t)
+{
+	if (atomic_load(&plugin.shared->paused))
+		return false;
+	t->pausing = false;
+	t->general = t->paused || plugin_is_general(t);
+	return true;
+}
+
+void plugin_pause(struct shared_thread *t)
+{
+	t->pausing = false;
+	change_pause(t, true);
+}
+
 /* Does what the recorder wants; called between two blocks. False: the thread's trace is over. */
 bool plugin_heed(struct shared_thread *t)
 {
@@ -161,8 +187,12 @@ bool plugin_heed(struct shared_thread *t)
 			return false;
 		t->busy = 1;
 	}
-	if (atomic_load(&h->paused) != t->paused)
-		change_pause(t, !t->paused);
+	if (atomic_load(&h->paused) == t->paused)
+		return true;
+	if (t->paused)
+		change_pause(t, false);
+	else
+		begin_pause(t);
 	return true;
 }
 
@@ -175,6 +205,8 @@ bool plugin_return(struct shared_thread *t, const struct block *cur)
 		return false;
 	if (t->general)
 		plugin_output_refresh(t);
+	t->pausing = false;
+	t->general = t->paused || plugin_is_general(t);
 	if (atomic_load_explicit(&h->paused, memory_order_relaxed) != t->paused)
 		follow_pause(t, !t->paused);
 	plugin_enter(t, cur);
