@@ -23,7 +23,8 @@
 #define POLL_MS	    2
 #define LOOK_NS	    (INT64_C(10) * 1000000) /* between two looks at trace that is not published */
 #define LIVE_ROUND  (UINT64_C(128) << 10)   /* bytes of a round where they are decoded meanwhile */
-#define CLAIM_POLLS 100			    /* polls of threads that do not respond */
+#define CLAIM_POLLS 5000		    /* polls of threads that do not respond */
+#define STANDS	    50			    /* so many of them is one in which none of these runs */
 
 /*
  * A thread without a slot in use has not been reported yet, or its report was lost when the program
@@ -159,21 +160,35 @@ static bool claim(struct shared_thread *t)
 }
 
 /*
+ * What a poll counts in which a thread did not respond. On a busy machine a thread that runs may
+ * get no processor for a second; one that was stopped or killed does not respond however long that
+ * is.
+ */
+static unsigned patience(const struct recording *r, unsigned slot)
+{
+	return process_thread_runs(r->slots[slot].pid, r->slots[slot].tid) ? 1 : STANDS;
+}
+
+/*
  * Lets all threads end their traces. Threads that do not respond, because they were killed or
  * stopped, are given up after a while.
  */
 static void end_threads(struct recording *r)
 {
-	bool left = true;
+	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->stop, true);
-	for (unsigned n = 0; left && n < CLAIM_POLLS; n++) {
+	for (bool left = true; left && n < CLAIM_POLLS; n += spent) {
 		left = false;
+		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
 			if (!r->slots[i].used || r->slots[i].claimed)
 				continue;
 			r->slots[i].claimed = claim(qemu_slot_thread(r, i));
-			left = left || !r->slots[i].claimed;
+			if (r->slots[i].claimed)
+				continue;
+			left = true;
+			spent = spent > 1 ? patience(r, i) : 1;
 		}
 		drain(r, left ? POLL_MS : 0);
 	}
@@ -273,15 +288,17 @@ static bool has_paused(const struct recording *r, unsigned i, bool on)
 static int set_paused(struct ptah_recorder *recorder, bool on)
 {
 	struct recording *r = recorder->self;
-	bool all = false;
+	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->paused, on);
-	for (unsigned n = 0; !all && n < CLAIM_POLLS && r->pid; n++) {
+	for (bool all = false; !all && n < CLAIM_POLLS && r->pid; n += spent) {
 		all = true;
+		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
 			if (has_paused(r, i, on))
 				continue;
 			all = false;
+			spent = spent > 1 ? patience(r, i) : 1;
 			ask(qemu_slot_thread(r, i));
 		}
 		drain(r, all ? 0 : POLL_MS);
@@ -306,17 +323,21 @@ static int take_snapshot(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	bool done[SHARED_THREADS] = {false}, left = true;
+	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->hold, true);
-	for (unsigned n = 0; left && n < CLAIM_POLLS; n++) {
+	for (; left && n < CLAIM_POLLS; n += spent) {
 		left = false;
+		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
 			if (!r->slots[i].used || done[i])
 				continue;
 			done[i] = claim(qemu_slot_thread(r, i));
 			left = left || !done[i];
-			if (!done[i])
+			if (!done[i]) {
+				spent = spent > 1 ? patience(r, i) : 1;
 				continue;
+			}
 			snap(r, i);
 			atomic_store(&qemu_slot_thread(r, i)->park, PARK_PARKED);
 		}
