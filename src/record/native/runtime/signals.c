@@ -714,6 +714,18 @@ static void take_step(struct context *c, const struct signal_info *info, struct 
 	take_fault(c, info, u, &r, 0);
 }
 
+/*
+ * A thread that fills its chunks faster than the recorder takes them is mostly here, with signals
+ * blocked: the recorder's own signal, which tells it to pause or to leave, would never reach it.
+ */
+static void heed_recorder(struct context *c, struct user_context *u)
+{
+	if (!pause_is_due(c) && !leave_is_due(c))
+		return;
+	__atomic_store_n(&c->pending, true, __ATOMIC_SEQ_CST);
+	interrupt(c, u);
+}
+
 static void take_cache_fault(struct context *c, const struct signal_info *info,
 			     struct user_context *u)
 {
@@ -726,6 +738,7 @@ static void take_cache_fault(struct context *c, const struct signal_info *info,
 	if (info->number == SIGNAL_SEGV && unit_log_fault(c, &r, info->address, &head)) {
 		if (!head) {
 			frame_set_registers(&u->machine, &r);
+			heed_recorder(c, u);
 			return;
 		}
 		s->registers = r;
