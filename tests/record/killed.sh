@@ -48,6 +48,19 @@ for pause in 0 0.15; do # from the first trace on
 done
 echo "SIGKILL: $(tail -1 verify.txt)"
 
+# With packets about time, during which it often is.
+for i in 1 2 3 4 5 6; do
+	rm -f perf.data done
+	"$PTAH" record --recorder=qemu -q --clock=host -e intel_pt/mtc,cyc/u ./spin 1000 done &
+	recorder=$!
+	child_of $recorder
+	wait_for_trace
+	kill -KILL "$child"
+	wait $recorder || :
+	exact
+done
+echo "SIGKILL, with time: $(tail -1 verify.txt)"
+
 # The recorder passes SIGTERM on to the command.
 rm -f perf.data
 "$PTAH" record --recorder=qemu -q ./spin 1000 done &

@@ -65,12 +65,17 @@ static void pass_general(struct shared_thread *t, const struct block *b, unsigne
 	uint64_t hash = s->hash, run_start = s->run_start;
 	bool traced = s->m.packet_en;
 
-	/* Count first: the report may raise a PMI, whose checkpoint must be complete. */
-	if (traced)
-		account(s, b, n, end, next);
-	else
-		s->lift += n;
+	/*
+	 * Packets about time come before the branch's, and a PMI that they raise has a checkpoint
+	 * without the block. Then it is counted: the report may raise a PMI, whose checkpoint must
+	 * be complete.
+	 */
+	s->lift += n;
 	plugin_pass_time(t);
+	if (traced) {
+		s->lift -= n;
+		account(s, b, n, end, next);
+	}
 	trace_output_insn(&s->m, b->kind, b->end - b->last_size, b->end, next);
 	if (!traced && s->m.packet_en) {
 		plugin_account_run(s, s->next_ip, next);
