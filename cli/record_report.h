@@ -10,15 +10,15 @@ struct run {
 	const struct recording_options *options;
 	struct ptah_recorder *r;
 	struct ptah_record_status status;
-	double started, drawn, interrupted, resume_at; /* seconds; resume_at 0: never */
-	unsigned interrupts;
-	bool shown;	  /* the progress line is on the screen */
-	bool end;	  /* the recording is to end now */
-	bool kept;	  /* the file is complete; otherwise it is removed */
-	bool end_command; /* the recorded command is to end too */
-	bool unwatched;	  /* because who watches it has ended */
-	uint64_t space;	  /* bytes that were free for the file at the beginning; 0: not known */
-	bool warned;	  /* that little space is left */
+	double started, drawn, resume_at; /* seconds; resume_at 0: never */
+	int interrupts;			  /* strokes of Ctrl-C that were heeded */
+	bool shown;			  /* the progress line is on the screen */
+	bool end;			  /* the recording is to end now */
+	bool kept;			  /* the file is complete; otherwise it is removed */
+	bool end_command;		  /* the recorded command is to end too */
+	bool unwatched;			  /* because who watches it has ended */
+	uint64_t space; /* bytes that were free for the file at the beginning; 0: not known */
+	bool warned;	/* that little space is left */
 };
 
 /* Removes the progress line. */

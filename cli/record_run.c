@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define POLL_MS	       50
@@ -18,6 +19,10 @@
 
 /* Signals that have arrived and are not handled yet: the handlers only note them. */
 static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
+
+/* How often Ctrl-C was pressed, and when it was last. */
+static volatile sig_atomic_t key_strokes;
+static struct timespec last_stroke;
 
 /* Values of got_interrupt. */
 enum {
@@ -28,11 +33,27 @@ enum {
 /* Whether SIGINT was to be ignored, as shells want it of what they start in the background. */
 static bool interrupts_ignored;
 
+/* The time counts at which it came: this process may be busy when the next one does. */
+static void note_interrupt(const siginfo_t *info)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (!key_strokes || (double)(t.tv_sec - last_stroke.tv_sec) +
+				    (double)(t.tv_nsec - last_stroke.tv_nsec) / 1e9 >=
+				ONE_KEY_STROKE) {
+		last_stroke = t;
+		key_strokes = key_strokes + 1;
+	}
+	if (got_interrupt != INTERRUPT_SENT)
+		got_interrupt = info->si_code > 0 ? INTERRUPT_TYPED : INTERRUPT_SENT;
+}
+
 static void note_signal(int signal, siginfo_t *info, void *context)
 {
 	(void)context;
-	if (signal == SIGINT && got_interrupt != INTERRUPT_SENT)
-		got_interrupt = info->si_code > 0 ? INTERRUPT_TYPED : INTERRUPT_SENT;
+	if (signal == SIGINT)
+		note_interrupt(info);
 	else if (signal == SIGTERM || signal == SIGHUP)
 		got_termination = signal;
 	else if (signal == SIGUSR2)
@@ -86,15 +107,13 @@ static bool records_command(const struct run *run)
 static void on_interrupt(struct run *run)
 {
 	const bool sent = got_interrupt == INTERRUPT_SENT || interrupts_ignored;
-	double t = now();
 
 	if (!got_interrupt)
 		return;
 	got_interrupt = 0;
-	if (run->interrupts && t - run->interrupted < ONE_KEY_STROKE)
+	if (run->interrupts == key_strokes)
 		return;
-	run->interrupted = t;
-	run->interrupts++;
+	run->interrupts = key_strokes;
 	run->end_command = run->end_command || (sent && !run->end);
 	if (run->interrupts > 1 || sent || !records_command(run))
 		run->end = true;
@@ -225,11 +244,9 @@ static void wait_for_command(struct run *run)
 		record_remark(run, "the command goes on; Ctrl-C leaves it alone");
 	run->end = false;
 	while (waitpid(run->status.pid, &run->status.wait_status, WNOHANG) == 0) {
-		const unsigned before = run->interrupts;
-
 		on_interrupt(run);
 		on_termination(run);
-		if (before >= 2 && run->interrupts > before)
+		if (run->interrupts > 2)
 			return;
 		poll(NULL, 0, POLL_MS / 5);
 	}
