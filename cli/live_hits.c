@@ -63,7 +63,8 @@ struct live_hits {
 	const char *texts[PTAH_LIVE_WATCHES];
 	bool have_hit[PTAH_LIVE_WATCHES]; /* calls of their functions */
 	size_t count;
-	uint64_t keep_ns;			/* 0: --keep gives bytes */
+	uint64_t keep_ns; /* 0: --keep gives bytes */
+	uint64_t keep_bytes;
 	const char *file, *commands[TEXT_LIST]; /* file: NULL: nothing is saved */
 	size_t command_count;
 	uint64_t limit; /* --hits; 0: no limit */
@@ -93,18 +94,17 @@ static uint64_t clock_now(void)
 /* Options */
 
 /* A time, which has a unit, or a size. */
-static int read_keep(const char *text, struct live_hits *h, uint64_t *bytes)
+static int read_keep(const char *text, struct live_hits *h)
 {
 	const size_t n = strlen(text);
 	double seconds;
 	bool bare;
 
-	*bytes = UINT64_MAX;
 	if (n && strchr("smh", text[n - 1]) && live_parse_time(text, &seconds) && seconds >= 1e-6) {
 		h->keep_ns = (uint64_t)(seconds * 1e9);
 		return EXIT_OK;
 	}
-	if (parse_size(text, "BKMG", bytes, &bare) && *bytes)
+	if (parse_size(text, "BKMG", &h->keep_bytes, &bare) && h->keep_bytes)
 		return EXIT_OK;
 	return fail_usage(&command_live,
 			  "--keep=%s: it is a time with its unit (50ms, 2s), or a number of bytes "
@@ -180,7 +180,6 @@ static int check(const struct live_options *o, const struct live_hits *h)
 int live_hits_new(const struct live_options *o, struct live_hits **hits)
 {
 	struct live_hits *h;
-	uint64_t bytes = UINT64_MAX;
 	int code;
 
 	*hits = NULL;
@@ -192,14 +191,14 @@ int live_hits_new(const struct live_options *o, struct live_hits **hits)
 	pthread_mutex_init(&h->lock, NULL);
 	h->keep_ns = o->keep ? 0 : USUAL_KEEP;
 	h->limit = o->hits;
-	code = o->keep ? read_keep(o->keep, h, &bytes) : EXIT_OK;
+	code = o->keep ? read_keep(o->keep, h) : EXIT_OK;
 	if (code == EXIT_OK)
 		code = read_watches(o, h);
 	if (code == EXIT_OK)
 		code = read_actions(o, h);
 	if (code == EXIT_OK)
 		code = check(o, h);
-	if (code == EXIT_OK && ptah_live_keep_new(bytes, MEMORY, &h->keep) < 0)
+	if (code == EXIT_OK && ptah_live_keep_new(UINT64_MAX, MEMORY, &h->keep) < 0)
 		code = fail(&command_live, "out of memory");
 	if (code == EXIT_OK)
 		*hits = h;
@@ -541,6 +540,8 @@ static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
 			now = h->pending[i].asked;
 	if (h->keep_ns && now > old)
 		ptah_live_keep_forget(h->keep, now - old);
+	else if (!h->keep_ns && now > lag)
+		ptah_live_keep_trim(h->keep, h->keep_bytes, now - lag);
 }
 
 int live_hits_look(struct live_hits *h, bool final)

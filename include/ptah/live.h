@@ -447,6 +447,12 @@ PTAH_API bool ptah_live_keep_has_ended(struct ptah_live_keep *keep, int32_t pid)
  */
 PTAH_API void ptah_live_keep_forget(struct ptah_live_keep *keep, uint64_t before);
 /*
+ * Of each thread or processor, forgets what came before the last `bytes` of the trace that came
+ * before `before`. To keep so much before what a live session has decoded, however far that is
+ * behind: `before` is now, less ptah_live_status.lag.
+ */
+PTAH_API void ptah_live_keep_trim(struct ptah_live_keep *keep, uint64_t bytes, uint64_t before);
+/*
  * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on. `hit`: why,
  * which the file then says (ptah_session_hit()), and whose process alone is saved if hit->pid is
  * more than 0; or NULL. May be called at any time by any thread, also by a callback of a live

@@ -407,6 +407,29 @@ void ptah_live_keep_forget(struct ptah_live_keep *k, uint64_t before)
 	pthread_mutex_unlock(&k->lock);
 }
 
+static void trim(struct ptah_live_keep *k, struct kept_stream *s, uint64_t bytes, uint64_t before)
+{
+	const struct live_entry *start;
+	uint64_t old = 0, first;
+
+	for (const struct live_entry *e = s->list.first; e && e->when <= before; e = e->next)
+		old += e->size;
+	while ((start = next_start(s, &first)) && start->when <= before && old - first >= bytes) {
+		forget_up_to(k, s, start);
+		old -= first;
+	}
+}
+
+void ptah_live_keep_trim(struct ptah_live_keep *k, uint64_t bytes, uint64_t before)
+{
+	if (!k)
+		return;
+	pthread_mutex_lock(&k->lock);
+	for (size_t i = 0; i < k->count; i++)
+		trim(k, &k->streams[i], bytes, before);
+	pthread_mutex_unlock(&k->lock);
+}
+
 int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep)
 {
 	struct ptah_live_keep *k;

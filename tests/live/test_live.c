@@ -311,7 +311,7 @@ static void what_waits_too_long_is_left_out(void **state)
 }
 
 /* Of the trace the end is saved, from a PSB on; the records say what the code was then. */
-static void the_end_is_saved(void **state)
+static void the_end_is_saved_by(bool trim)
 {
 	struct made *m = begin();
 	struct ptah_live_config config = {.size = sizeof(config)};
@@ -329,7 +329,6 @@ static void the_end_is_saved(void **state)
 	struct ptah_live *live;
 	struct sums sums = {0};
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m->file, 7, 200, BASE, two, sizeof(two));
 	jumps(m, 100, false, 100);
@@ -341,12 +340,16 @@ static void the_end_is_saved(void **state)
 	give(m, 0);
 	assert_int_equal(ptah_live_keep_new(0, 1, &keep), PTAH_E_INVAL);
 	/* More than the last piece, less than the last two. */
-	assert_int_equal(ptah_live_keep_new(200, 1 << 20, &keep), 0);
+	assert_int_equal(ptah_live_keep_new(trim ? UINT64_MAX : 200, 1 << 20, &keep), 0);
 	config.tee = ptah_live_keep_sink(keep);
 	live = new_live(m, &config);
 	assert_int_equal(give_pieces(m, live), 0);
 	assert_int_equal(ptah_live_finish(live), 0);
 	assert_false(ptah_live_keep_has_ended(keep, 7));
+	if (trim)
+		ptah_live_keep_trim(keep, 200, UINT64_MAX);
+	/* All of it came later. */
+	ptah_live_keep_trim(keep, 1, 1);
 	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
 	/* Nobody reads: it does not wait for somebody. */
 	assert_int_equal(mkfifo("kept.fifo", 0600), 0);
@@ -371,6 +374,13 @@ static void the_end_is_saved(void **state)
 	ptah_session_close(session);
 	unlink("kept.data");
 	done(m, live);
+}
+
+static void the_end_is_saved(void **state)
+{
+	(void)state;
+	the_end_is_saved_by(false);
+	the_end_is_saved_by(true);
 }
 
 struct asked {
