@@ -44,6 +44,7 @@ bool proc_stat_read(int32_t pid, struct proc_stat *stat)
 		return false;
 	rest += 2;
 	*stat = (struct proc_stat){
+	    .state = *rest,
 	    .ended = *rest == 'Z' || *rest == 'X',
 	    .parent = (int32_t)strtol(field_at(rest, FIELD_PARENT), NULL, 10),
 	    .start = strtoull(field_at(rest, FIELD_START), NULL, 10),

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct proc_stat {
+	char state; /* R: runs, S: sleeps, D: waits for a device, T: stopped, Z: a zombie, ... */
 	bool ended; /* its parent has not waited for it yet */
 	int32_t parent;
 	uint64_t start; /* clock ticks since the machine was started */

@@ -7,7 +7,6 @@
 #include "record/recorder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -149,21 +148,10 @@ void processes_free(struct processes *p)
 	*p = (struct processes){0};
 }
 
-/* proc(5): "tid (comm) state ...", and a comm may contain anything. D: it waits for a page. */
-bool process_thread_runs(int32_t pid, int32_t tid)
+bool process_thread_runs(int32_t tid)
 {
-	char path[64], text[256];
-	const char *rest;
-	ssize_t n;
-	int fd;
+	struct proc_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n < 0 ? 0 : n] = '\0';
-	rest = strrchr(text, ')');
-	return rest && (!strncmp(rest, ") R", 3) || !strncmp(rest, ") D", 3));
+	/* D: it waits for a page. */
+	return proc_stat_read(tid, &stat) && (stat.state == 'R' || stat.state == 'D');
 }

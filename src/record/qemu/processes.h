@@ -54,7 +54,7 @@ void processes_free(struct processes *p);
 
 /* Whether the thread runs, or would if a processor were free: it is not stopped, and waits for
  * nobody. */
-bool process_thread_runs(int32_t pid, int32_t tid);
+bool process_thread_runs(int32_t tid);
 
 void process_set_name(struct process *process, const char *name);
 

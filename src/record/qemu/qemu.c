@@ -166,7 +166,7 @@ static bool claim(struct shared_thread *t)
  */
 static unsigned patience(const struct recording *r, unsigned slot)
 {
-	return process_thread_runs(r->slots[slot].pid, r->slots[slot].tid) ? 1 : STANDS;
+	return process_thread_runs(r->slots[slot].tid) ? 1 : STANDS;
 }
 
 /*
