@@ -491,8 +491,8 @@ static int save_pending(struct live_hits *h, const struct pending *p)
 }
 
 /*
- * Whether all that ran before the event is there, and decoded. A process's end may be told long
- * before a recorder that is busy has delivered the trace of its threads.
+ * Whether all that ran before the event is there, and decoded. Recorders of hardware tell the
+ * command's end before its last trace has come (struct ptah_record_sink).
  */
 static bool is_due(const struct live_hits *h, struct pending *p, const struct ptah_live_status *s,
 		   uint64_t now)
