@@ -4,9 +4,10 @@
  *
  *	a store to the log faulted	the exit is taken again (unit_log_fault())
  *	the program faulted		its registers are computed (unit_state()), and its handler
- *is entered as the kernel would have done; without a handler the instruction is repeated natively,
- *and the process dies any other signal		is kept until the next head, which is made to come
- *soon (unit_interrupt())
+ *					is entered as the kernel would have done; without a handler
+ *					the instruction is repeated natively, and the process dies
+ *	any other signal		is kept until the next head, which is made to come soon
+ *					(unit_interrupt())
  *
  * At a head the frame is built on the program's stack, and the program goes on at its handler, in
  * the cache. What the kernel's handler finds out is carried out on the runtime's own stack: the
