@@ -121,9 +121,14 @@ enum ptah_trace_problem_kind {
 };
 
 struct ptah_trace_problem {
-	const char *field;  /* as in struct ptah_trace_config; "ranges[1].first" too */
+	/*
+	 * As in struct ptah_trace_config or struct ptah_capture_config ("ranges[1].first" too), or
+	 * what else is in the way: an argument, a callback of the port. After every failure
+	 * neither field nor reason is NULL.
+	 */
+	const char *field;
 	const char *reason; /* a sentence, without its full stop */
-	uint8_t kind;	    /* enum ptah_trace_problem_kind */
+	uint8_t kind;	    /* enum ptah_trace_problem_kind; NONE: nothing is known to be valid */
 	uint64_t value, valid;
 };
 

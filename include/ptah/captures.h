@@ -61,7 +61,7 @@ struct ptah_captures_config {
 	 * A processor of the mask may be offline. Its capture starts when it comes online; if
 	 * it has not been online since the engine was created, ptah_captures_update() is
 	 * needed then. Implied where there is no mask. Otherwise a processor that is offline
-	 * is a failure of new and start, PTAH_E_MISSING; one that goes offline later never is.
+	 * is a failure of new and start, PTAH_E_OFFLINE; one that goes offline later never is.
 	 */
 	bool offline;
 	/*
@@ -150,7 +150,7 @@ PTAH_API int ptah_captures_update(struct ptah_captures *set, struct ptah_capture
 
 /*
  * Any but NMI. The set's processors in ascending order: the next one after `cpu`
- * that has a capture (-1: the first); PTAH_E_MISSING: there are no more. The
+ * that has a capture (-1: the first); PTAH_E_OFFLINE: there are no more. The
  * capture of a processor; NULL: none. It lives as long as the set.
  */
 PTAH_API int ptah_captures_next(const struct ptah_captures *set, int cpu);

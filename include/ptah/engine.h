@@ -9,7 +9,7 @@
  *	config = (struct ptah_capture_config){
  *		.size = sizeof(config), .trace = &trace, .cpu = (int)cpu};
  *	if (ptah_capture_new(engine, &config, &capture, &problem) < 0)
- *		log(problem.field, problem.reason, problem.valid);
+ *		log(problem.field, problem.reason);
  *	ptah_capture_start(capture);
  *	...
  *	ptah_capture_stop(capture);
@@ -72,8 +72,8 @@ struct ptah_capture;
 
 /*
  * PASSIVE. Looks at every processor that is online. `hal` and `port` stay the
- * caller's and must outlive the engine. PTAH_E_INVAL: a callback is missing;
- * PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536. A processor
+ * caller's and must outlive the engine. PTAH_E_INVAL: a callback is missing,
+ * ptah_hal_missing() says which; PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536. A processor
  * that cannot be traced is not an error here: ptah_engine_caps() says why.
  */
 PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
@@ -167,11 +167,12 @@ struct ptah_capture_config {
 
 /*
  * PASSIVE. Allocates the buffer and its tables; touches no register.
- * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would
- * be valid; the request is never changed silently. PTAH_E_UNSUPPORTED: the
+ * After every failure *problem (may be NULL) names the field and the reason, and for
+ * PTAH_E_INVAL what would be valid; the request is never changed silently.
+ * PTAH_E_PORT: alloc() broke a rule of hal.h. PTAH_E_UNSUPPORTED: the
  * processor cannot be traced. Another tracer, or VMX operation without
  * IA32_VMX_MISC[14], does not prevent this call: both may pass, and
- * ptah_capture_start() reports them. PTAH_E_MISSING: no such processor, or it has
+ * ptah_capture_start() reports them. PTAH_E_OFFLINE: no such processor, or it has
  * not been online yet. PTAH_E_NOMEM: nothing remains allocated. A capture that
  * follows a thread has to be valid on every processor that has been online.
  */
@@ -241,7 +242,7 @@ PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
  *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14]: starts at
  *			   ptah_engine_vmxoff(), if ptah_engine_vmxon() was called; or #GP
  *			   from a register (which: status.msr)
- *	PTAH_E_MISSING	   the processor is offline: starts when it comes online
+ *	PTAH_E_OFFLINE	   the processor is offline: starts when it comes online
  *	PTAH_E_INVAL	   the tables in memory are not what they were: overwritten
  */
 PTAH_API int ptah_capture_start(struct ptah_capture *capture);
@@ -301,7 +302,7 @@ PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
  *	PTAH_E_NOSPACE	STOP, DRAIN: more bytes wait to be consumed than fit
  *	PTAH_E_BUSY	it is mapped; or a guest runs between ptah_capture_vmentry() and
  *			ptah_capture_vmexit()
- *	PTAH_E_MISSING	its processor went offline meanwhile: try again
+ *	PTAH_E_OFFLINE	its processor went offline meanwhile: try again
  */
 PTAH_API int ptah_capture_resize(struct ptah_capture *capture, size_t buffer, size_t region,
 				 struct ptah_trace_problem *problem);
@@ -331,7 +332,7 @@ struct ptah_capture_live {
  * and DRAIN, and WRAP without PMIs), else less than a cycle after the last look; of
  * single-range output nothing is known. Use ptah_capture_flush() for an exact
  * position of visible bytes: it stops the trace for a moment. PTAH_E_INVAL:
- * live->size. PTAH_E_MISSING: the processor went offline during the call.
+ * live->size. PTAH_E_OFFLINE: the processor went offline during the call.
  */
 PTAH_API int ptah_capture_live(struct ptah_capture *capture, struct ptah_capture_live *live);
 

@@ -21,12 +21,14 @@ PTAH_BEGIN_DECLS
 	X(NOMEM, -1, "out of memory")                                                              \
 	X(INVAL, -2, "invalid argument")                                                           \
 	X(SYSTEM, -3, "system call failed (see errno)")                                            \
-	X(BUSY, -4, "the previous chunk has not been read to its end")                             \
+	X(BUSY, -4, "in use, or what was asked for before is not finished")                        \
 	X(NOSPACE, -5, "the buffer is too small")                                                  \
 	X(UNSUPPORTED, -6, "not supported")                                                        \
 	X(LIMIT, -7, "a resource limit was reached")                                               \
 	X(DEVICE, -8, "the processor reports an error of its trace output")                        \
 	X(INTERNAL, -9, "two ways to the same result differ: a bug of the library")                \
+	X(OFFLINE, -10, "no such processor, or it is offline")                                     \
+	X(PORT, -11, "a callback of the port broke a rule of hal.h")                               \
 	/* the trace: packets */                                                                   \
 	X(MORE, -20, "more bytes are needed")                                                      \
 	X(BAD_OPCODE, -21, "unknown packet opcode")                                                \
@@ -52,7 +54,7 @@ PTAH_BEGIN_DECLS
 	X(BAD_MAGIC, -61, "not a file of this kind")                                               \
 	X(FOREIGN, -62, "made for another architecture or trace format")                           \
 	X(CHANGED, -63, "the file is not the one that ran (build id differs)")                     \
-	X(MISSING, -64, "a file the recording refers to is missing")                               \
+	X(MISSING, -64, "what is referred to (a file, a process) does not exist")                  \
 	X(EMPTY, -65, "the recording holds no Intel PT trace")
 
 enum ptah_error {

@@ -83,7 +83,7 @@ struct ptah_hal {
 
 	/*
 	 * PASSIVE. Runs work(argument) PINNED on that processor and returns when it is
-	 * done; on this processor it calls it directly. PTAH_E_MISSING when the processor
+	 * done; on this processor it calls it directly. PTAH_E_OFFLINE when the processor
 	 * is offline.
 	 */
 	int (*run_on)(void *port, unsigned cpu, void (*work)(void *argument), void *argument);
@@ -152,6 +152,13 @@ struct ptah_hal {
 	int (*run_on_all)(void *port, const uint64_t *mask, void (*work)(void *argument),
 			  void *argument);
 };
+
+/*
+ * Any. The name of the first callback that is missing ("rdmsr"), be it one that every port
+ * has or half of a pair ("pmi_unmask"); "size" or "hal" for a struct that is older than the engine
+ * or NULL; NULL: complete. What ptah_engine_new() refuses with PTAH_E_INVAL.
+ */
+PTAH_API const char *ptah_hal_missing(const struct ptah_hal *hal);
 
 PTAH_END_DECLS
 

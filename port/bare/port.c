@@ -109,7 +109,7 @@ static int bare_run_on(void *port, unsigned cpu, void (*work)(void *), void *arg
 	uint64_t flags;
 
 	if (cpu != 0)
-		return PTAH_E_MISSING;
+		return PTAH_E_OFFLINE;
 	flags = bare_irq_save(port);
 	work(argument);
 	bare_irq_restore(port, flags);

@@ -159,8 +159,8 @@ static void port_release(void *port, const struct ptah_hal_memory *memory)
 static int port_run_on(void *port, unsigned int cpu, void (*work)(void *), void *argument)
 {
 	if (cpu >= nr_cpu_ids || !cpu_possible(cpu))
-		return PTAH_E_MISSING;
-	return smp_call_function_single((int)cpu, work, argument, 1) ? PTAH_E_MISSING : PTAH_OK;
+		return PTAH_E_OFFLINE;
+	return smp_call_function_single((int)cpu, work, argument, 1) ? PTAH_E_OFFLINE : PTAH_OK;
 }
 
 static int port_run_on_all(void *port, const u64 *mask, void (*work)(void *), void *argument)

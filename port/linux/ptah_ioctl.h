@@ -56,14 +56,17 @@
  *	E2BIG		a struct has a part that this kernel does not know, and it is not 0
  *	EACCES, EPERM	rights
  *	EBUSY		PTAH_E_BUSY: another tracer, perf included; another capture on this
- *processor; another consumer; it is mapped; it belongs to a set ENODEV		PTAH_E_MISSING: no
- *such processor, or it is offline. After a start: it starts when the processor comes online ESRCH
- *no such thread EOPNOTSUPP	PTAH_E_UNSUPPORTED: the processor cannot be traced; CAPS has the
- *obstacle. Or problem.msr raised #GP ENOSPC		PTAH_E_NOSPACE: the buffer is full ENOMEM
- *PTAH_E_NOMEM, or the module's limit
+ *			processor; another consumer; it is mapped; it belongs to a set
+ *	ENODEV		PTAH_E_OFFLINE: no such processor, or it is offline. After a
+ *			start: it starts when the processor comes online
+ *	ESRCH		no such thread
+ *	EOPNOTSUPP	PTAH_E_UNSUPPORTED: the processor cannot be traced; CAPS has the
+ *			obstacle. Or problem.msr raised #GP
+ *	ENOSPC		PTAH_E_NOSPACE: the buffer is full
+ *	ENOMEM		PTAH_E_NOMEM, or the module's limit
  *	EUSERS		PTAH_E_LIMIT: too many mappings, or captures of a pool
  *	ENODATA		PTAH_E_LOST: the bytes were overwritten
- *	EIO		PTAH_E_DEVICE, PTAH_E_SYSTEM
+ *	EIO		PTAH_E_DEVICE, PTAH_E_PORT, PTAH_E_SYSTEM
  *	EINTR, EAGAIN	of calls that wait
  *
  * Threads. Any number of threads may call. Calls on one descriptor that change its state run one

@@ -30,7 +30,7 @@ int port_errno(int status)
 		return -EUSERS;
 	case PTAH_E_LOST:
 		return -ENODATA;
-	case PTAH_E_MISSING:
+	case PTAH_E_OFFLINE:
 		return -ENODEV;
 	default:
 		return status < 0 ? -EIO : status;
@@ -96,8 +96,10 @@ static const char *reason_of(int status)
 		return "the buffer is full: consume something";
 	case PTAH_E_UNSUPPORTED:
 		return "the processor cannot be traced";
-	case PTAH_E_MISSING:
+	case PTAH_E_OFFLINE:
 		return "the processor is offline, or does not exist";
+	case PTAH_E_PORT:
+		return "memory of the module breaks a rule of the engine: a bug of the module";
 	case PTAH_E_LIMIT:
 		return "too many";
 	default:

@@ -26,6 +26,41 @@ int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const c
 	return PTAH_E_INVAL;
 }
 
+int buffer_refuse_call(struct ptah_trace_problem *problem)
+{
+	return buffer_refuse(problem, "size", "an argument is NULL, or a struct of an older size",
+			     PTAH_PROBLEM_NONE, 0, 0);
+}
+
+int buffer_explain(int status, struct ptah_trace_problem *problem)
+{
+	static const struct {
+		int status;
+		const char *field, *reason;
+	} causes[] = {
+	    {PTAH_E_OFFLINE, "cpu", "no such processor, or it is offline"},
+	    {PTAH_E_UNSUPPORTED, "cpu",
+	     "the processor cannot be traced: ptah_engine_caps() has why"},
+	    {PTAH_E_NOMEM, "buffer", "out of memory"},
+	    {PTAH_E_PORT, "alloc", "the port returned memory that breaks a rule of hal.h"},
+	    {PTAH_E_NOSPACE, "buffer", "too small for what waits to be consumed"},
+	    {PTAH_E_BUSY, "capture",
+	     "it is mapped or traces a guest, or another tracer is at work"},
+	    {PTAH_E_INVAL, "capture", "it belongs to a pool, or its tables were overwritten"},
+	};
+
+	if (status >= 0 || !problem || problem->field)
+		return status;
+	buffer_refuse(problem, "cpu", "the processor or its port failed", PTAH_PROBLEM_NONE, 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
+		if (causes[i].status == status) {
+			problem->field = causes[i].field;
+			problem->reason = causes[i].reason;
+		}
+	}
+	return status;
+}
+
 int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits, uint64_t size,
 		 uint64_t align, struct ptah_hal_memory *memory)
 {
@@ -45,7 +80,7 @@ int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits,
 	log_port(hal, port, LOG_BAD_MEMORY, memory->physical);
 	hal->release(port, memory);
 	*memory = (struct ptah_hal_memory){0};
-	return PTAH_E_SYSTEM;
+	return PTAH_E_PORT;
 }
 
 /* The capabilities that all processors have on which the capture may run; false: no processor. */
@@ -350,7 +385,7 @@ int buffer_make(const struct ptah_engine *engine, const struct ptah_capture_conf
 	int status = PTAH_OK;
 
 	if (!common_caps(engine, config->cpu, &caps))
-		return PTAH_E_MISSING;
+		return PTAH_E_OFFLINE;
 	/* There may be no large blocks of memory: try smaller regions, unless the caller chose. */
 	for (most = TOPA_REGION_MAX; status >= 0; most = b->topa.region / 2) {
 		*b = (struct buffer){.physical_bits = caps.physical_bits};
@@ -484,7 +519,7 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 		return status;
 	look_again(engine, config->cpu);
 	if (config->cpu < PTAH_CAPTURE_THREAD || !common_caps(engine, config->cpu, &caps))
-		return PTAH_E_MISSING;
+		return PTAH_E_OFFLINE;
 	if (caps.obstacle)
 		return PTAH_E_UNSUPPORTED;
 	status = buffer_check_trace(engine, config->cpu, wants_xsaves(engine, config, &caps),

@@ -185,7 +185,7 @@ static int start_offline(struct ptah_capture *c)
 		return PTAH_E_BUSY;
 	status = capture_at_holder(c, arm, c->start_paused ? c : NULL);
 	if (status == PTAH_OK)
-		return PTAH_E_MISSING;
+		return PTAH_E_OFFLINE;
 	atomic_store(&c->engine->cpu[c->cpu].target, NULL);
 	return status;
 }
@@ -343,10 +343,14 @@ int ptah_capture_reconfigure(struct ptah_capture *c, const struct ptah_trace_con
 {
 	int status;
 
+	if (problem)
+		*problem = (struct ptah_trace_problem){0};
 	if (!c || !trace || trace->size < sizeof(*trace))
-		return PTAH_E_INVAL;
+		return buffer_refuse_call(problem);
 	status = buffer_check_trace(c->engine, c->cpu, c->xsaves, trace, problem);
-	return status < 0 ? status : capture_at_holder(c, change, (void *)(uintptr_t)trace);
+	if (status >= 0)
+		status = capture_at_holder(c, change, (void *)(uintptr_t)trace);
+	return buffer_explain(status, problem);
 }
 
 uint64_t ptah_capture_position(const struct ptah_capture *c)
@@ -362,8 +366,8 @@ int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_confi
 	if (problem)
 		*problem = (struct ptah_trace_problem){0};
 	if (!engine || !config || config->size < sizeof(*config) || !capture)
-		return PTAH_E_INVAL;
-	status = buffer_new(engine, config, capture, problem);
+		return buffer_refuse_call(problem);
+	status = buffer_explain(buffer_new(engine, config, capture, problem), problem);
 	if (status == PTAH_OK)
 		engine_link(*capture);
 	return status;

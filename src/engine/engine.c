@@ -6,13 +6,62 @@
  */
 #include "engine/internal.h"
 
-static bool hal_complete(const struct ptah_hal *hal)
+/* The callbacks that a port needs: always, or (`with`) where it has that other one. */
+#define AT(name) offsetof(struct ptah_hal, name)
+#define ALWAYS(name)                                                                               \
+	{                                                                                          \
+#name, AT(name), 0                                                                 \
+	}
+#define WITH(name, other)                                                                          \
+	{                                                                                          \
+#name, AT(name), AT(other)                                                         \
+	}
+
+static const struct {
+	const char *name;
+	uint16_t at, with;
+} callbacks[] = {
+    ALWAYS(rdmsr),
+    ALWAYS(wrmsr),
+    ALWAYS(cpuid),
+    ALWAYS(fence),
+    ALWAYS(cpu),
+    ALWAYS(cpus),
+    ALWAYS(irq_save),
+    ALWAYS(irq_restore),
+    ALWAYS(lock),
+    ALWAYS(unlock),
+    ALWAYS(alloc),
+    ALWAYS(release),
+    ALWAYS(run_on),
+    WITH(pmi_enable, pmi_unmask),
+    WITH(pmi_unmask, pmi_enable),
+    WITH(xsaves, xrstors),
+    WITH(xrstors, xsaves),
+    WITH(user_map, user_unmap),
+    WITH(user_unmap, user_map),
+};
+
+static bool has_callback(const struct ptah_hal *hal, size_t at)
 {
-	return hal && hal->size >= sizeof(*hal) && hal->rdmsr && hal->wrmsr && hal->cpuid &&
-	       hal->fence && hal->cpu && hal->cpus && hal->irq_save && hal->irq_restore &&
-	       hal->lock && hal->unlock && hal->alloc && hal->release && hal->run_on &&
-	       !hal->pmi_enable == !hal->pmi_unmask && !hal->xsaves == !hal->xrstors &&
-	       !hal->user_map == !hal->user_unmap;
+	void (*callback)(void);
+
+	memcpy(&callback, (const uint8_t *)hal + at, sizeof(callback));
+	return callback;
+}
+
+const char *ptah_hal_missing(const struct ptah_hal *hal)
+{
+	if (!hal)
+		return "hal";
+	if (hal->size < sizeof(*hal))
+		return "size";
+	for (size_t i = 0; i < ARRAY_SIZE(callbacks); i++) {
+		if (!has_callback(hal, callbacks[i].at) &&
+		    (!callbacks[i].with || has_callback(hal, callbacks[i].with)))
+			return callbacks[i].name;
+	}
+	return NULL;
 }
 
 static void discover(const struct ptah_engine *engine, struct engine_cpu *cpu)
@@ -68,7 +117,7 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	unsigned n, cpus;
 	int status;
 
-	if (!hal_complete(hal) || !engine)
+	if (ptah_hal_missing(hal) || !engine)
 		return PTAH_E_INVAL;
 	cpus = hal->cpus(port);
 	if (!cpus || cpus > MAX_CPUS)

@@ -321,6 +321,10 @@ int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits,
 		 uint64_t align, struct ptah_hal_memory *memory);
 int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const char *reason,
 		  unsigned kind, uint64_t value, uint64_t valid);
+/* PTAH_E_INVAL, for a caller whose arguments are NULL or of an older size. */
+int buffer_refuse_call(struct ptah_trace_problem *problem);
+/* Returns `status`. A failure that has no reason in *problem yet gets one. */
+int buffer_explain(int status, struct ptah_trace_problem *problem);
 
 /* capture.c: PASSIVE. Runs `work` PINNED and busy on the processor that holds the capture. If
  * none does, it runs where the caller is, with `cpu` NULL. */

@@ -55,14 +55,17 @@ int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *
 	if (problem)
 		*problem = (struct ptah_trace_problem){0};
 	if (!engine || !config || config->size < sizeof(*config) || !pool)
-		return PTAH_E_INVAL;
-	if (!n || n > MAX_POOL)
+		return buffer_refuse_call(problem);
+	if (!n || n > MAX_POOL) {
+		buffer_refuse(problem, "n", "a pool has 1 to 65536 captures", PTAH_PROBLEM_MAX, n,
+			      MAX_POOL);
 		return PTAH_E_LIMIT;
+	}
 	status =
 	    buffer_alloc(engine->hal, engine->port, 52,
 			 sizeof(*p) + (uint64_t)n * sizeof(p->captures[0]), TOPA_PAGE, &memory);
 	if (status < 0)
-		return status;
+		return buffer_explain(status, problem);
 	p = memory.address;
 	p->engine = engine;
 	p->memory = memory;
@@ -72,7 +75,7 @@ int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *
 	if (status < 0) {
 		free_captures(p);
 		engine->hal->release(engine->port, &memory);
-		return status;
+		return buffer_explain(status, problem);
 	}
 	p->trace = *config->trace;
 	p->config.trace = &p->trace;
@@ -118,7 +121,7 @@ int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
 	if (problem)
 		*problem = (struct ptah_trace_problem){0};
 	if (!pool || !capture || (trace && trace->size < sizeof(*trace)))
-		return PTAH_E_INVAL;
+		return buffer_refuse_call(problem);
 	config = pool->config;
 	config.owner = owner;
 	config.cookie = cookie;
@@ -139,6 +142,8 @@ int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
 		*capture = c;
 		return PTAH_OK;
 	}
+	buffer_refuse(problem, "pool", "all its captures are in use", PTAH_PROBLEM_MAX, pool->n,
+		      pool->n);
 	return PTAH_E_NOMEM;
 }
 

@@ -178,7 +178,7 @@ int ptah_capture_resize(struct ptah_capture *c, size_t buffer, size_t region,
 	if (problem)
 		*problem = (struct ptah_trace_problem){0};
 	if (!c)
-		return PTAH_E_INVAL;
+		return buffer_refuse_call(problem);
 	if (c->pool) {
 		return buffer_refuse(problem, "buffer", "the captures of a pool have the pool's",
 				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
@@ -190,19 +190,19 @@ int ptah_capture_resize(struct ptah_capture *c, size_t buffer, size_t region,
 	}
 	status = page_drop(c);
 	if (status < 0)
-		return status;
+		return buffer_explain(status, problem);
 	config = c->config;
 	config.shape = c->shape;
 	config.buffer = buffer;
 	config.region = region;
 	status = buffer_make(c->engine, &config, &x.buffer, problem);
 	if (status < 0)
-		return status;
+		return buffer_explain(status, problem);
 	status = move(c, &x);
 	if (status == PTAH_E_NOSPACE)
 		buffer_refuse(problem, "buffer", "unread bytes do not fit: consume them first",
 			      PTAH_PROBLEM_MIN, buffer, position_of(c) - atomic_load(&c->tail));
 	/* The new one if that failed. */
 	buffer_unmake(c->engine, &x.buffer);
-	return status;
+	return buffer_explain(status, problem);
 }

@@ -98,7 +98,7 @@ int ptah_captures_next(const struct ptah_captures *set, int cpu)
 		if (atomic_load_explicit(&set->members[n].shown, memory_order_acquire))
 			return (int)n;
 	}
-	return PTAH_E_MISSING;
+	return PTAH_E_OFFLINE;
 }
 
 struct ptah_capture *ptah_captures_get(const struct ptah_captures *set, unsigned cpu)
@@ -140,7 +140,7 @@ static const char *reason_of(int status)
 	    {PTAH_E_NOSPACE, "the buffer is full: consume something"},
 	    {PTAH_E_LIMIT, "too many mappings"},
 	    {PTAH_E_DEVICE, "the processor reports an error of its trace output"},
-	    {PTAH_E_MISSING, "the processor is offline, or does not exist"},
+	    {PTAH_E_OFFLINE, "the processor is offline, or does not exist"},
 	};
 	unsigned n;
 
@@ -276,7 +276,7 @@ static unsigned call_members(struct ptah_captures *set, act *what)
 	atomic_store(&meeting->open,
 		     set->engine->hal->run_on_all || called == 1 ? OPEN_NOT : OPEN_LATE);
 	for (n = 0; (m = next_member(set, &n, true)) != NULL; n++) {
-		m->status = PTAH_E_MISSING;
+		m->status = PTAH_E_OFFLINE;
 		m->time = 0;
 		atomic_store_explicit(&m->turn, TURN_CALLED, memory_order_release);
 	}
@@ -296,7 +296,7 @@ static void note_time(struct ptah_captures_moment *moment, uint64_t time)
 
 /*
  * Runs `what` on the processors of all members that take part. Afterwards member.status is its
- * result, or PTAH_E_MISSING where it did not run because the processor is offline; and *moment is
+ * result, or PTAH_E_OFFLINE where it did not run because the processor is offline; and *moment is
  * when TraceEn was changed, if it was.
  */
 static void together(struct ptah_captures *set, act *what, struct ptah_captures_moment *moment)
@@ -400,7 +400,7 @@ static int claim(const struct ptah_captures *set, struct member *m, unsigned n,
 	struct ptah_capture *c = capture_of(m);
 	int status = ptah_capture_start(c);
 
-	if (status == PTAH_E_MISSING && set->offline)
+	if (status == PTAH_E_OFFLINE && set->offline)
 		return PTAH_OK;
 	if (status < 0)
 		return report_capture(problem, n, c, status);
@@ -669,7 +669,7 @@ static int add_members(struct ptah_captures *set, struct ptah_captures_problem *
 		if (!m->wanted || capture_of(m) || (set->offline && !known))
 			continue;
 		if (!known || (!set->offline && !is_online(set->engine, n)))
-			status = report(problem, (int)n, PTAH_E_MISSING, NULL);
+			status = report(problem, (int)n, PTAH_E_OFFLINE, NULL);
 		else
 			status = add_member(set, n, problem);
 		added += status == PTAH_OK;
@@ -696,7 +696,7 @@ static int check_mask(const struct ptah_engine *engine, const struct ptah_captur
 		return report(problem, -1, PTAH_E_INVAL, "there is no processor in the mask");
 	for (n = engine->cpus; config->mask && n / 64 < config->words; n++) {
 		if (in_mask(config, n))
-			return report(problem, (int)n, PTAH_E_MISSING, NULL);
+			return report(problem, (int)n, PTAH_E_OFFLINE, NULL);
 	}
 	return PTAH_OK;
 }
@@ -777,7 +777,8 @@ int ptah_captures_new(struct ptah_engine *engine, const struct ptah_captures_con
 	if (!engine || !set || !config || config->size < sizeof(*config) || !capture ||
 	    capture->size < sizeof(*capture) || !capture->trace ||
 	    capture->trace->size < sizeof(*capture->trace))
-		return PTAH_E_INVAL;
+		return report(problem, -1, PTAH_E_INVAL,
+			      "an argument is NULL, or a struct of an older size");
 	status = check_mask(engine, config, problem);
 	if (status < 0)
 		return status;

@@ -300,7 +300,7 @@ static int hal_run_on(void *port, unsigned cpu, void (*work)(void *argument), vo
 
 	need(machine, PASSIVE, "run_on() where one must not sleep");
 	if (cpu >= machine->config.cpus || machine->cpus[cpu].offline)
-		return PTAH_E_MISSING;
+		return PTAH_E_OFFLINE;
 	m = ptah_machine_model(machine, cpu);
 	irqs = ptah_model_irqs(m);
 	if (one_thread)

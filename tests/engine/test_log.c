@@ -358,7 +358,7 @@ static void at_creation(void **state)
 
 		s.rig.hal.release = release_bad;
 		assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL),
-				 PTAH_E_SYSTEM);
+				 PTAH_E_PORT);
 		s.rig.hal.release = release;
 	}
 	expect_line("alloc() returned memory");

@@ -89,7 +89,7 @@ static void alloc_without_alignment(void **state)
 	reopen(&rig);
 	config = rig_config(&rig, &trace);
 	config.shape = PTAH_SHAPE_OVERFLOW;
-	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, NULL), PTAH_E_SYSTEM);
+	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, NULL), PTAH_E_PORT);
 	assert_null(c);
 	rig_close(&rig);
 }
@@ -468,9 +468,99 @@ static void simulated_processor_in_a_port(void **state)
 	free(own.ram);
 }
 
+/* Every callback that is missing is named; of a pair, the half that is not there. */
+static void missing_callbacks(void **state)
+{
+#define CALLBACK(name, alone)                                                                      \
+	{                                                                                          \
+#name, offsetof(struct ptah_hal, name), alone                                      \
+	}
+	static const struct {
+		const char *name;
+		size_t at;
+		bool alone; /* optional, but not without its other half */
+	} callbacks[] = {
+	    CALLBACK(rdmsr, false),	CALLBACK(wrmsr, false),	      CALLBACK(cpuid, false),
+	    CALLBACK(fence, false),	CALLBACK(cpu, false),	      CALLBACK(cpus, false),
+	    CALLBACK(irq_save, false),	CALLBACK(irq_restore, false), CALLBACK(lock, false),
+	    CALLBACK(unlock, false),	CALLBACK(alloc, false),	      CALLBACK(release, false),
+	    CALLBACK(run_on, false),	CALLBACK(pmi_enable, true),   CALLBACK(pmi_unmask, true),
+	    CALLBACK(xsaves, true),	CALLBACK(xrstors, true),      CALLBACK(user_map, true),
+	    CALLBACK(user_unmap, true),
+	};
+	struct ptah_engine *engine = NULL;
+	struct ptah_hal hal;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	assert_null(ptah_hal_missing(&rig.hal));
+	for (size_t i = 0; i < sizeof(callbacks) / sizeof(callbacks[0]); i++) {
+		hal = rig.hal;
+		memset((char *)&hal + callbacks[i].at, 0, sizeof(hal.rdmsr));
+		assert_string_equal(ptah_hal_missing(&hal), callbacks[i].name);
+		assert_int_equal(ptah_engine_new(&hal, rig.machine, &engine), PTAH_E_INVAL);
+	}
+	hal = rig.hal;
+	hal.log = NULL;
+	hal.run_on_all = NULL;
+	hal.pmi_enable = NULL, hal.pmi_unmask = NULL;
+	assert_null(ptah_hal_missing(&hal));
+	hal.size--;
+	assert_string_equal(ptah_hal_missing(&hal), "size");
+	assert_string_equal(ptah_hal_missing(NULL), "hal");
+	rig_close(&rig);
+}
+
+static void expect_problem(const struct ptah_trace_problem *problem, const char *field)
+{
+	assert_non_null(problem->field);
+	assert_string_equal(problem->field, field);
+	assert_non_null(problem->reason);
+}
+
+/* The usage at the top of engine.h prints field and reason after any failure. */
+static void every_failure_has_a_field_and_a_reason(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_trace_problem problem;
+	struct ptah_capture *c = NULL;
+	struct ptah_pool *pool = NULL;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	config = rig_config(&rig, &trace);
+	assert_int_equal(ptah_capture_new(rig.engine, NULL, &c, &problem), PTAH_E_INVAL);
+	expect_problem(&problem, "size");
+	assert_int_equal(ptah_pool_new(rig.engine, &config, 0, &pool, &problem), PTAH_E_LIMIT);
+	expect_problem(&problem, "n");
+	config.cpu = 7;
+	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, &problem), PTAH_E_OFFLINE);
+	expect_problem(&problem, "cpu");
+	assert_int_equal(ptah_pool_new(rig.engine, &config, 2, &pool, &problem), PTAH_E_OFFLINE);
+	expect_problem(&problem, "cpu");
+	config.cpu = 0;
+	config.buffer = 4097;
+	assert_true(ptah_capture_new(rig.engine, &config, &c, &problem) < 0);
+	expect_problem(&problem, "buffer");
+	whole = rig.hal;
+	rig.hal.alloc = broken_alloc;
+	rig.hal.release = restoring_release;
+	reopen(&rig);
+	config.buffer = 0;
+	config.shape = PTAH_SHAPE_OVERFLOW;
+	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, &problem), PTAH_E_PORT);
+	expect_problem(&problem, "alloc");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(missing_callbacks),
+	    cmocka_unit_test(every_failure_has_a_field_and_a_reason),
 	    cmocka_unit_test(rdmsr_that_fails),
 	    cmocka_unit_test(cpu_that_says_another_number),
 	    cmocka_unit_test(alloc_without_alignment),

@@ -13,7 +13,7 @@
 
 static void one_life(enum way way)
 {
-	static const int order[] = {0, 2, 3, PTAH_E_MISSING};
+	static const int order[] = {0, 2, 3, PTAH_E_OFFLINE};
 	uint64_t mask = 0xd, before[CPUS];
 	struct ptah_captures_status s;
 	struct ptah_captures *set;
@@ -402,21 +402,21 @@ static void offline_at(unsigned cpu, enum way way)
 	/* Before the set is created. */
 	offline(cpu);
 	assert_int_equal(ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem),
-			 PTAH_E_MISSING);
+			 PTAH_E_OFFLINE);
 	check_problem((int)cpu);
 	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
 	online(cpu);
 	/* After that. */
 	set = new_set();
 	offline(cpu);
-	refuse_start(set, cpu, PTAH_E_MISSING, false);
+	refuse_start(set, cpu, PTAH_E_OFFLINE, false);
 	online(cpu);
 	start_after_all(set, 2 * SLICE);
 	assert_int_equal(ptah_captures_free(set), PTAH_OK);
 	/* Never online. */
 	forget(1u << cpu);
 	assert_int_equal(ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem),
-			 PTAH_E_MISSING);
+			 PTAH_E_OFFLINE);
 	check_problem((int)cpu);
 	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
 	world_close();
@@ -1064,7 +1064,7 @@ static void offline_meanwhile(void **state)
 			ptah_machine_on_gap(w.rig.machine, vanishing_gap, NULL);
 			status = ptah_captures_start(set, &w.problem);
 			ptah_machine_on_gap(w.rig.machine, NULL, NULL);
-			if (status == PTAH_E_MISSING) {
+			if (status == PTAH_E_OFFLINE) {
 				failed++;
 				check_problem(3);
 				assert_int_equal(enabled(), 0);
@@ -1159,7 +1159,7 @@ static void refused(void **state)
 	mask[0] = 3;
 	mask[1] = 2;
 	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, &w.problem),
-			 PTAH_E_MISSING);
+			 PTAH_E_OFFLINE);
 	check_problem(65);
 	mask[1] = 0;
 	w.capture.policy = PTAH_POLICY_MAX;
@@ -1187,8 +1187,8 @@ static void refused(void **state)
 	assert_int_equal(ptah_capture_free(ptah_captures_get(set, 1)), PTAH_E_BUSY);
 	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_E_BUSY);
 	assert_int_equal(ptah_captures_next(set, -2), PTAH_E_INVAL);
-	assert_int_equal(ptah_captures_next(set, 3), PTAH_E_MISSING);
-	assert_int_equal(ptah_captures_next(set, INT32_MAX), PTAH_E_MISSING);
+	assert_int_equal(ptah_captures_next(set, 3), PTAH_E_OFFLINE);
+	assert_int_equal(ptah_captures_next(set, INT32_MAX), PTAH_E_OFFLINE);
 	assert_int_equal(ptah_captures_free(set), PTAH_OK);
 	/* An engine with a set that has no capture yet is not freed either. */
 	forget(0xe);
@@ -1197,7 +1197,7 @@ static void refused(void **state)
 	w.config.words = 1;
 	w.config.offline = true;
 	set = new_set();
-	assert_int_equal(ptah_captures_next(set, -1), PTAH_E_MISSING);
+	assert_int_equal(ptah_captures_next(set, -1), PTAH_E_OFFLINE);
 	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_E_BUSY);
 	start(set);
 	assert_int_equal(ptah_captures_flush(set), PTAH_OK);

@@ -45,7 +45,7 @@ static void random_set_call(struct play *p)
 	case 1:
 		status = ptah_captures_start(p->set, &w.problem);
 		if (!p->started && blocked) {
-			assert_true(status == PTAH_E_BUSY || status == PTAH_E_MISSING);
+			assert_true(status == PTAH_E_BUSY || status == PTAH_E_OFFLINE);
 			assert_true(blocked >> w.problem.cpu & 1);
 			break;
 		}
@@ -111,7 +111,7 @@ static void random_single_call(struct play *p)
 			assert_int_equal(status, PTAH_E_BUSY);
 			break;
 		}
-		assert_int_equal(status, p->on & bit || p->held & bit ? PTAH_OK : PTAH_E_MISSING);
+		assert_int_equal(status, p->on & bit || p->held & bit ? PTAH_OK : PTAH_E_OFFLINE);
 		if (!(p->held & bit))
 			p->rests &= ~bit;
 		p->held |= bit;

@@ -577,10 +577,10 @@ static void hotplug(void **state)
 	trace.no_retcomp = true;
 	assert_int_equal(ptah_capture_reconfigure(c, &trace, NULL), PTAH_OK);
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-	assert_int_equal(ptah_capture_start(second), PTAH_E_MISSING);
+	assert_int_equal(ptah_capture_start(second), PTAH_E_OFFLINE);
 	assert_int_equal(ptah_capture_start(c), PTAH_E_BUSY);
 	assert_int_equal(ptah_capture_stop(second), PTAH_OK);
-	assert_int_equal(ptah_capture_start(c), PTAH_E_MISSING);
+	assert_int_equal(ptah_capture_start(c), PTAH_E_OFFLINE);
 	online(&rig);
 	assert_true(rig_enabled(&rig, 0));
 	assert_true(msr(&rig, PTAH_IA32_RTIT_CTL) & PTAH_RTIT_CTL_DIS_RETC);
@@ -599,9 +599,9 @@ static void hotplug(void **state)
 	assert_true(rig_enabled(&rig, 1));
 	switch_out(&rig, thread);
 	/* Freed and released while the processor is offline. */
-	assert_int_equal(ptah_capture_start(c), PTAH_E_MISSING);
+	assert_int_equal(ptah_capture_start(c), PTAH_E_OFFLINE);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
-	assert_int_equal(ptah_capture_start(second), PTAH_E_MISSING);
+	assert_int_equal(ptah_capture_start(second), PTAH_E_OFFLINE);
 	assert_int_equal(ptah_engine_release_owner(rig.engine, 0), 2);
 	online(&rig);
 	assert_false(rig_enabled(&rig, 0) || rig_enabled(&rig, 1));
@@ -1005,7 +1005,7 @@ static void refused(void **state)
 	assert_int_equal(ptah_capture_unmap(NULL, 0, 0), PTAH_E_INVAL);
 	config = rig_config(&rig, &trace);
 	config.cpu = 2;
-	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, NULL), PTAH_E_MISSING);
+	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, NULL), PTAH_E_OFFLINE);
 	config.cpu = 0;
 	config.size--;
 	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, NULL), PTAH_E_INVAL);

@@ -197,8 +197,8 @@ static void test_two_processors(void **state)
 		for (unsigned k = 0; k < 8192; k++)
 			assert_int_equal(((uint8_t *)rings[i].data.address)[k], i + 1);
 	ptah_machine_set_online(s.machine, 1, false);
-	assert_int_equal(s.hal.run_on(s.machine, 1, start_ring, &rings[1]), PTAH_E_MISSING);
-	assert_int_equal(s.hal.run_on(s.machine, 2, start_ring, &rings[1]), PTAH_E_MISSING);
+	assert_int_equal(s.hal.run_on(s.machine, 1, start_ring, &rings[1]), PTAH_E_OFFLINE);
+	assert_int_equal(s.hal.run_on(s.machine, 2, start_ring, &rings[1]), PTAH_E_OFFLINE);
 	close_machine(&s, NULL);
 }
 
