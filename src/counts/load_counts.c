@@ -340,8 +340,8 @@ static int load_all(struct load *l, size_t n)
 	return status;
 }
 
-int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
-		     struct ptah_message *why)
+static int load_counts_bytes(const void *bytes, size_t n, struct ptah_counts **counts,
+			     struct ptah_message *why)
 {
 	const uint8_t *begin = bytes;
 	struct load l = {.begin = begin, .why = why};
@@ -360,6 +360,13 @@ int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
 	}
 	*counts = l.counts;
 	return 0;
+}
+
+int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
+		     struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, load_counts_bytes(bytes, n, counts, why));
 }
 
 /* Opening and closing */
@@ -442,9 +449,15 @@ static int load_it(void *counts, const void *bytes, size_t n, struct ptah_messag
 	return ptah_counts_load(bytes, n, counts, why);
 }
 
-int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_message *why)
+static int open_counts_file(const char *path, struct ptah_counts **counts, struct ptah_message *why)
 {
 	return path && counts ? load_from_file(path, load_it, counts, why) : PTAH_E_INVAL;
+}
+
+int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_counts_file(path, counts, why));
 }
 
 bool ptah_counts_recognise(const char *path)

@@ -205,8 +205,8 @@ static int load_parts(struct shard_load *s)
 	return status;
 }
 
-int ptah_shard_load(const void *bytes, size_t n, struct ptah_shard **shard,
-		    struct ptah_message *why)
+static int load_shard_bytes(const void *bytes, size_t n, struct ptah_shard **shard,
+			    struct ptah_message *why)
 {
 	struct shard_load s = {.l = {.begin = bytes, .why = why}};
 	int status;
@@ -226,14 +226,27 @@ int ptah_shard_load(const void *bytes, size_t n, struct ptah_shard **shard,
 	return 0;
 }
 
+int ptah_shard_load(const void *bytes, size_t n, struct ptah_shard **shard,
+		    struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, load_shard_bytes(bytes, n, shard, why));
+}
+
 static int load_it(void *shard, const void *bytes, size_t n, struct ptah_message *why)
 {
 	return ptah_shard_load(bytes, n, shard, why);
 }
 
-int ptah_shard_open(const char *path, struct ptah_shard **shard, struct ptah_message *why)
+static int open_shard_file(const char *path, struct ptah_shard **shard, struct ptah_message *why)
 {
 	return path && shard ? load_from_file(path, load_it, shard, why) : PTAH_E_INVAL;
+}
+
+int ptah_shard_open(const char *path, struct ptah_shard **shard, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_shard_file(path, shard, why));
 }
 
 bool ptah_shard_recognise(const char *path)

@@ -271,8 +271,8 @@ static const struct shard_recording *common_recording(const struct ptah_shard *s
 	return r && !r->unread && !other->unread ? r : NULL;
 }
 
-int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
-		       struct ptah_message *why)
+static int compare_shards(const struct ptah_shard *a, const struct ptah_shard *b,
+			  struct ptah_message *why)
 {
 	if (!a || !b || a == b)
 		return PTAH_E_INVAL;
@@ -311,8 +311,15 @@ int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
 	return 0;
 }
 
-int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
-		    struct ptah_message *why)
+int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
+		       struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, compare_shards(a, b, why));
+}
+
+static int join_shards(struct ptah_shard *into, const struct ptah_shard *from,
+		       struct ptah_message *why)
 {
 	int status = ptah_shard_belongs(into, from, why);
 
@@ -328,6 +335,13 @@ int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
 		into->bits[i] |= from->bits[i];
 	into->present += from->present;
 	return 0;
+}
+
+int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
+		    struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, join_shards(into, from, why));
 }
 
 /* What callers read */
@@ -481,8 +495,8 @@ static int name_missing(const struct ptah_shard *shard, struct ptah_message *why
 				shard->parts, missing > 1 ? "are" : "is");
 }
 
-int ptah_shard_finish(const struct ptah_shard *shard, struct ptah_counts **counts,
-		      struct ptah_message *why)
+static int finish_shard(const struct ptah_shard *shard, struct ptah_counts **counts,
+			struct ptah_message *why)
 {
 	struct ptah_counts *sum = NULL;
 	int status = 0;
@@ -505,4 +519,11 @@ int ptah_shard_finish(const struct ptah_shard *shard, struct ptah_counts **count
 	}
 	*counts = sum;
 	return 0;
+}
+
+int ptah_shard_finish(const struct ptah_shard *shard, struct ptah_counts **counts,
+		      struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, finish_shard(shard, counts, why));
 }

@@ -403,9 +403,9 @@ static int count_part(struct counter *c, const struct ptah_shard_plan *plan, uin
 	return status;
 }
 
-int ptah_shard_count(const struct ptah_shard_plan *plan, uint32_t part,
-		     const struct ptah_shard_source *source, struct ptah_shard **shard,
-		     struct ptah_message *why)
+static int count_shard_part(const struct ptah_shard_plan *plan, uint32_t part,
+			    const struct ptah_shard_source *source, struct ptah_shard **shard,
+			    struct ptah_message *why)
 {
 	struct counter counter = {.source = source};
 	struct ptah_shard *s = NULL;
@@ -426,4 +426,12 @@ int ptah_shard_count(const struct ptah_shard_plan *plan, uint32_t part,
 	}
 	*shard = s;
 	return 0;
+}
+
+int ptah_shard_count(const struct ptah_shard_plan *plan, uint32_t part,
+		     const struct ptah_shard_source *source, struct ptah_shard **shard,
+		     struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, count_shard_part(plan, part, source, shard, why));
 }

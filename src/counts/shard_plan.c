@@ -87,8 +87,8 @@ static int add_recordings(struct ptah_shard_plan *plan, const char *const *paths
 	return 0;
 }
 
-int ptah_shard_plan_new(const char *const *paths, size_t n, uint32_t parts, const char *options,
-			struct ptah_shard_plan **plan, struct ptah_message *why)
+static int make_shard_plan(const char *const *paths, size_t n, uint32_t parts, const char *options,
+			   struct ptah_shard_plan **plan, struct ptah_message *why)
 {
 	struct ptah_shard_plan *p;
 	int status;
@@ -112,6 +112,13 @@ int ptah_shard_plan_new(const char *const *paths, size_t n, uint32_t parts, cons
 		digest_bytes(&p->digest, options, strlen(options) + 1);
 	*plan = p;
 	return 0;
+}
+
+int ptah_shard_plan_new(const char *const *paths, size_t n, uint32_t parts, const char *options,
+			struct ptah_shard_plan **plan, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, make_shard_plan(paths, n, parts, options, plan, why));
 }
 
 void ptah_shard_plan_free(struct ptah_shard_plan *plan)

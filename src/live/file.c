@@ -71,7 +71,7 @@ static int take(void *context, const struct ptah_record_piece *p)
 	return p->kind == PTAH_RECORD_PIECE_RECORD ? write_bytes(f, p->bytes, p->size) : 0;
 }
 
-int ptah_live_file_new(const char *path, struct ptah_live_file **file, struct ptah_message *why)
+static int open_live_file(const char *path, struct ptah_live_file **file, struct ptah_message *why)
 {
 	struct ptah_live_file *f;
 	int fd;
@@ -102,6 +102,12 @@ int ptah_live_file_new(const char *path, struct ptah_live_file **file, struct pt
 	f->sink = (struct ptah_record_sink){.take = take, .context = f};
 	*file = f;
 	return 0;
+}
+
+int ptah_live_file_new(const char *path, struct ptah_live_file **file, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_live_file(path, file, why));
 }
 
 const struct ptah_record_sink *ptah_live_file_sink(struct ptah_live_file *f)

@@ -574,8 +574,8 @@ static int open_fifo(const char *path, int *fd, struct ptah_message *why)
 					   "%s: not written: nobody reads from this FIFO", path);
 }
 
-int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct ptah_hit *hit,
-			struct ptah_message *why)
+static int save_kept(struct ptah_live_keep *k, const char *path, const struct ptah_hit *hit,
+		     struct ptah_message *why)
 {
 	struct ptah_live_file *file;
 	struct stat st;
@@ -606,6 +606,13 @@ int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct
 	if (!stat(path, &st) && S_ISREG(st.st_mode))
 		unlink(path);
 	return perfdata_message(why, status, "%s: could not be written", path);
+}
+
+int ptah_live_keep_save(struct ptah_live_keep *k, const char *path, const struct ptah_hit *hit,
+			struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, save_kept(k, path, hit, why));
 }
 
 void ptah_live_keep_free(struct ptah_live_keep *k)

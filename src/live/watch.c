@@ -182,7 +182,7 @@ static bool read_watch(const char *at, struct ptah_watch *w)
 	return limit && read_function(at, limit, w) && read_limit(limit + 1, w);
 }
 
-int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why)
+static int parse_watch(const char *text, struct ptah_watch *watch, struct ptah_message *why)
 {
 	struct ptah_watch w = {0};
 
@@ -196,6 +196,12 @@ int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_mes
 					text);
 	*watch = w;
 	return 0;
+}
+
+int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, parse_watch(text, watch, why));
 }
 
 bool ptah_watch_ended(const struct ptah_watch *w, int wait_status)

@@ -19,6 +19,19 @@ int perfdata_message(struct ptah_message *why, int status, const char *format, .
 	return status;
 }
 
+void perfdata_message_begin(struct ptah_message *why)
+{
+	if (why)
+		why->text[0] = '\0';
+}
+
+int perfdata_message_end(struct ptah_message *why, int status)
+{
+	if (status < 0 && why && !why->text[0])
+		perfdata_message(why, status, "%s", ptah_strerror(status));
+	return status;
+}
+
 static const char *advice_for(int error)
 {
 	switch (error) {

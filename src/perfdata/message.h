@@ -10,7 +10,15 @@
 int perfdata_message(struct ptah_message *why, int status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-/* As above, for a system call that failed with `error`: adds its text and, where one helps, advice.
+/*
+ * For an exported function that has a `why`: the first empties it, and the second, which returns
+ * `status`, gives it the sentence of a status that came without one. So a caller may print it after
+ * every failure.
+ */
+void perfdata_message_begin(struct ptah_message *why);
+int perfdata_message_end(struct ptah_message *why, int status);
+
+/* As perfdata_message(), for a system call that failed with `error`: adds its text and, where one helps, advice.
  */
 int perfdata_system_message(struct ptah_message *why, int error, const char *path,
 			    const char *what);

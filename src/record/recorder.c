@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
 #include "record/jit_copies.h"
+#include "perfdata/message.h"
 
 #include "base/compiler.h"
 #include "record/monotonic.h"
@@ -405,7 +406,8 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recorder **recorder,
 		      enum ptah_record_problem *problem, struct ptah_message *why)
 {
-	return recorder_new(NULL, config, recorder, problem, why);
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, recorder_new(NULL, config, recorder, problem, why));
 }
 
 /* Calls */
@@ -678,5 +680,5 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_stat
 	if (status < 0 && why)
 		*why = r->why;
 	ptah_recorder_free(r);
-	return status;
+	return perfdata_message_end(why, status);
 }

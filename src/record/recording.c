@@ -256,8 +256,8 @@ static int note_cr3(struct ptah_recording *r, const struct ptah_trace_config *tr
 	return status;
 }
 
-int ptah_recording_new(const struct ptah_recording_config *config, struct ptah_recording **out,
-		       struct ptah_message *why)
+static int make_recording(const struct ptah_recording_config *config, struct ptah_recording **out,
+			  struct ptah_message *why)
 {
 	struct ptah_recording *r;
 	int status;
@@ -281,6 +281,13 @@ int ptah_recording_new(const struct ptah_recording_config *config, struct ptah_r
 	}
 	*out = r;
 	return 0;
+}
+
+int ptah_recording_new(const struct ptah_recording_config *config, struct ptah_recording **out,
+		       struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, make_recording(config, out, why));
 }
 
 struct ptah_recording *recording_lend(struct perfdata_writer *writer, uint8_t kind, bool snapshot)

@@ -22,12 +22,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int copy_config(struct ptah_session *s, const struct ptah_session_config *config)
+static int copy_config(struct ptah_session *s, const struct ptah_session_config *config,
+		       struct ptah_message *why)
 {
 	if (!config)
 		return 0;
 	if (config->size < sizeof(*config))
-		return PTAH_E_INVAL;
+		return perfdata_message(
+		    why, PTAH_E_INVAL,
+		    "struct ptah_session_config: its size is %zu, not %zu: set it to "
+		    "sizeof(config), and build with the headers of this library",
+		    config->size, sizeof(*config));
 	s->config = *config;
 	if (config->symfs && *config->symfs) {
 		size_t n;
@@ -145,7 +150,7 @@ static struct ptah_session *new_session(void)
 int session_make(const struct ptah_session_config *config, struct ptah_session **session)
 {
 	struct ptah_session *s = new_session();
-	int status = s ? copy_config(s, config) : PTAH_E_NOMEM;
+	int status = s ? copy_config(s, config, NULL) : PTAH_E_NOMEM;
 
 	if (status < 0) {
 		ptah_session_close(s);
@@ -263,9 +268,9 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
 }
 
-int ptah_session_open_set(const struct ptah_trace_set *set,
-			  const struct ptah_session_config *config, struct ptah_session **session,
-			  struct ptah_message *why)
+static int open_session_set(const struct ptah_trace_set *set,
+			    const struct ptah_session_config *config, struct ptah_session **session,
+			    struct ptah_message *why)
 {
 	struct ptah_session *s;
 	int status;
@@ -275,14 +280,22 @@ int ptah_session_open_set(const struct ptah_trace_set *set,
 	s = new_session();
 	if (!s)
 		return PTAH_E_NOMEM;
-	status = copy_config(s, config);
+	status = copy_config(s, config, why);
 	if (status >= 0)
 		status = open_set(s, set, why);
 	return hand_over(s, status, session);
 }
 
-int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
-			  struct ptah_session **session, struct ptah_message *why)
+int ptah_session_open_set(const struct ptah_trace_set *set,
+			  const struct ptah_session_config *config, struct ptah_session **session,
+			  struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_session_set(set, config, session, why));
+}
+
+static int open_session_raw(const char *pt, const struct ptah_image *image,
+			    struct ptah_session **session, struct ptah_message *why)
 {
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = pt}, .cpu = -1};
@@ -305,8 +318,15 @@ int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
 	return hand_over(s, status, session);
 }
 
-int ptah_session_open(const char *path, const struct ptah_session_config *config,
-		      struct ptah_session **session, struct ptah_message *why)
+int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
+			  struct ptah_session **session, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_session_raw(pt, image, session, why));
+}
+
+static int open_session_file(const char *path, const struct ptah_session_config *config,
+			     struct ptah_session **session, struct ptah_message *why)
 {
 	struct ptah_trace_set *set;
 	struct ptah_session *s;
@@ -325,10 +345,17 @@ int ptah_session_open(const char *path, const struct ptah_session_config *config
 	s = new_session();
 	if (!s)
 		return PTAH_E_NOMEM;
-	status = copy_config(s, config);
+	status = copy_config(s, config, why);
 	if (status >= 0)
 		status = open_recording(s, path, why);
 	return hand_over(s, status, session);
+}
+
+int ptah_session_open(const char *path, const struct ptah_session_config *config,
+		      struct ptah_session **session, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_session_file(path, config, session, why));
 }
 
 void ptah_session_close(struct ptah_session *s)

@@ -97,7 +97,7 @@ static int read_set(const char *path, enum kind kind, struct ptah_trace_set *set
 	return status;
 }
 
-int ptah_trace_set_open(const char *path, struct ptah_trace_set **set, struct ptah_message *why)
+static int open_trace_set(const char *path, struct ptah_trace_set **set, struct ptah_message *why)
 {
 	struct ptah_trace_set *s;
 	enum kind kind;
@@ -105,8 +105,6 @@ int ptah_trace_set_open(const char *path, struct ptah_trace_set **set, struct pt
 
 	if (!path || !set)
 		return PTAH_E_INVAL;
-	if (why)
-		why->text[0] = '\0';
 	kind = kind_of(path);
 	if (kind == NOTHING && access(path, F_OK) < 0)
 		return perfdata_system_message(why, errno, path, "open");
@@ -129,4 +127,10 @@ int ptah_trace_set_open(const char *path, struct ptah_trace_set **set, struct pt
 	}
 	*set = s;
 	return 0;
+}
+
+int ptah_trace_set_open(const char *path, struct ptah_trace_set **set, struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, open_trace_set(path, set, why));
 }

@@ -1060,8 +1060,8 @@ static void remove_file(const char *path)
 		unlink(path);
 }
 
-int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
-			struct ptah_message *why)
+static int save_trace_set(const struct ptah_trace_set *set, const char *path,
+			  struct ptah_message *why)
 {
 	char *folder;
 	int status = 0;
@@ -1090,4 +1090,11 @@ int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 		remove_file(path);
 	free(folder);
 	return status;
+}
+
+int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
+			struct ptah_message *why)
+{
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, save_trace_set(set, path, why));
 }

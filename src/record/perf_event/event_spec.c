@@ -234,8 +234,15 @@ int event_parse(const char *text, const char *formats, struct ptah_record_config
 	return status < 0 || !*at ? status : take_modifiers(text, at + 1, config, why);
 }
 
+static int parse_record_event(const char *text, struct ptah_record_config *config,
+			      struct ptah_message *why)
+{
+	return text && config ? event_parse(text, FORMATS, config, why) : PTAH_E_INVAL;
+}
+
 int ptah_record_parse_event(const char *text, struct ptah_record_config *config,
 			    struct ptah_message *why)
 {
-	return text && config ? event_parse(text, FORMATS, config, why) : PTAH_E_INVAL;
+	perfdata_message_begin(why);
+	return perfdata_message_end(why, parse_record_event(text, config, why));
 }
