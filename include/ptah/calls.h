@@ -12,7 +12,7 @@
  *			used = ptah_calls_take(calls, items + k, n - k, marks, 512, &count);
  *			use(marks, count);
  *		}
- *	while ((count = ptah_calls_finish(calls, marks, 512)) > 0)	ends what is still open
+ *	while ((count = ptah_calls_finish(calls, marks, 512)) > 0) // ends what is still open
  *		use(marks, count);
  *	ptah_calls_free(calls);
  *

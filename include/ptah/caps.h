@@ -9,8 +9,8 @@
  *	ptah_trace_config_default(&caps, &config);
  *	config.mtc = true;
  *	config.mtc_period = 3;
- *	if (ptah_trace_config_check(&caps, &config, &problem) < 0)
- *		log(problem.field, problem.reason, problem.valid);
+ *	if (ptah_trace_config_check(&caps, &config, false, &problem) < 0)
+ *		log(problem.field, problem.reason);
  *
  * A request is never changed silently: it is granted as it is or refused with
  * the field, the reason and the values that would be valid. Nothing here keeps

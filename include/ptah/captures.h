@@ -3,7 +3,7 @@
  * A set of captures: one for each of several processors, all with the same
  * configuration, and controlled as one. Freestanding.
  *
- *	trace = ...;
+ *	ptah_trace_config_default(ptah_engine_caps(engine, 0), &trace);
  *	capture = (struct ptah_capture_config){.size = sizeof(capture), .trace = &trace};
  *	config = (struct ptah_captures_config){.size = sizeof(config), .capture = &capture};
  *	if (ptah_captures_new(engine, &config, &set, &problem) < 0 ||

@@ -7,7 +7,7 @@
  *
  *	ptah_functions_new(session, &functions);
  *	if (ptah_functions_find(functions, space, ip, tsc, &f))
- *		printf("%#lx is in the function at %#lx\n", ip, f.start);
+ *		printf("%#" PRIx64 " is in the function at %#" PRIx64 "\n", ip, f.start);
  *	ptah_functions_free(functions);
  *
  * Bounds and names come from the files that the process had mapped (symbol.h) and, in the kernel,

@@ -14,7 +14,7 @@
  *	ptah_recorder_new(&record, &r, &problem, &why);
  *	ptah_recorder_start(r);
  *	while (ptah_recorder_poll(r, 10) > 0 && ptah_live_poll(live) >= 0)
- *		if (a second has passed) {
+ *		if (a_second_has_passed()) {
  *			ptah_live_hold(live);
  *			ptah_live_functions(live, &rows, &n);
  *			ptah_live_release(live);

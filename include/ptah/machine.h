@@ -13,7 +13,7 @@
  *
  *	ptah_machine_init(machine, &config);
  *	ptah_machine_hal(machine, &hal);
- *	ptah_engine_new(&hal, machine, ...);
+ *	ptah_engine_new(&hal, machine, &engine);
  *	ptah_machine_on_pmi(machine, handler, argument);
  *
  * One thread acts for all processors: ptah_machine_set_cpu() says on which one it

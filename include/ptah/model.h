@@ -7,8 +7,10 @@
  * uses it.
  *
  *	struct ptah_model *m = malloc(ptah_model_size());
+ *	struct ptah_model_config config = {
+ *		.size = sizeof(config), .processor = ptah_model_find("skylake"), .memory = memory};
  *
- *	ptah_model_init(m, ptah_model_find("skylake"), &ports);
+ *	ptah_model_init(m, &config);
  *	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, table);
  *	...
  *

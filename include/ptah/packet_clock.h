@@ -7,7 +7,7 @@
  * (ptah_event_time()); this one is for callers that read packets, and feed it.
  *
  *	ptah_packet_clock_new(&config, &clock);
- *	while ((n = ptah_packet_decode(&packet, p, end - p, block)) > 0) {
+ *	while ((n = ptah_packet_decode(&packet, p, (size_t)(end - p), block)) > 0) {
  *		ptah_packet_clock_feed(clock, &packet);
  *		ptah_packet_clock_time(clock, &time);
  *		...

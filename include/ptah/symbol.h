@@ -8,6 +8,11 @@
  * In stripped files .eh_frame gives the bounds of functions but no names: these
  * are reported with `named` false.
  *
+ *	ptah_symbols_new(NULL, &symbols);
+ *	if (ptah_symbols_lookup(symbols, "/bin/true", 0x2000, &symbol))
+ *		puts(symbol.name);
+ *	ptah_symbols_free(symbols);
+ *
  * One resolver per thread.
  */
 #ifndef PTAH_SYMBOL_H
