@@ -13,7 +13,7 @@ static const struct {
     [PTAH_RECORD_FINE] = {"FINE", 0, "Nothing is wrong."},
     [PTAH_RECORD_NO_PROCESSOR] =
 	{"NO_PROCESSOR", PTAH_E_UNSUPPORTED,
-	 "Record with the recorder qemu or ptrace, which need no hardware, "
+	 "Record with the recorder native, qemu or ptrace, which need no hardware, "
 	 "or on an Intel processor of the fifth generation Core or later; "
 	 "in a virtual machine the host must pass Intel PT on."},
     [PTAH_RECORD_NO_DRIVER] =
@@ -21,7 +21,7 @@ static const struct {
 	 "Use a Linux kernel with CONFIG_PERF_EVENTS_INTEL_PT (4.1 or later), "
 	 "where /sys/bus/event_source/devices/intel_pt is there; or load Ptah's "
 	 "kernel module, for the recorder module; or record with the recorder "
-	 "qemu or ptrace."},
+	 "native, qemu or ptrace."},
     [PTAH_RECORD_PERMISSION] =
 	{"PERMISSION", PTAH_E_SYSTEM,
 	 "Trace your own processes, user code alone (/u); or lower "

@@ -36,6 +36,23 @@ grep -E '^[a-z0-9]+:' tools/layers.txt | sort >"$bad.rule"
 diff "$bad.rule" "$bad.told" >>"$bad" ||
 	echo "docs/architecture.md's table (>) is not that of tools/layers.txt (<)" >>"$bad"
 
+# A recipe ends with the tests to run.
+awk '/^## |^### / { if (recipe && !runs) print "docs/architecture.md: no tests to run:" recipe; recipe = runs = "" }
+	/^### Add/ { recipe = $0 }
+	/^At the end: run `ctest / { runs = 1 }
+	END { if (recipe && !runs) print "docs/architecture.md: no tests to run:" recipe }' \
+	docs/architecture.md >>"$bad"
+
+# Each format of ptah export has a row in docs/export.md, and a test.
+sed -n 's/^EXPORT_FORMAT([A-Z]*, "\([a-z-]*\)", "\([a-z.]*\)".*/\1 \2/p' src/export/formats.def >"$bad.formats"
+[ "$(wc -l <"$bad.formats")" -ge 10 ] || echo "formats.def is not read" >>"$bad"
+while read -r name extension; do
+	grep -q "^|.*ptah export -o [a-z]*$(echo "$extension" | sed 's/[.]/[.]/g')\`" docs/export.md ||
+		echo "docs/export.md: no row for the format $name" >>"$bad"
+	grep -qwF -e "$name" -e "coverage$extension" tests/export/*.sh tests/export/*.py ||
+		echo "tests/export: no test of the format $name" >>"$bad"
+done <"$bad.formats"
+
 if [ -s "$bad" ]; then
 	cat "$bad"
 	exit 1
