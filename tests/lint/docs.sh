@@ -49,7 +49,7 @@ sed -n 's/^EXPORT_FORMAT([A-Z]*, "\([a-z-]*\)", "\([a-z.]*\)".*/\1 \2/p' src/exp
 while read -r name extension; do
 	grep -q "^|.*ptah export -o [a-z]*$(echo "$extension" | sed 's/[.]/[.]/g')\`" docs/export.md ||
 		echo "docs/export.md: no row for the format $name" >>"$bad"
-	grep -qwF -e "$name" -e "coverage$extension" tests/export/*.sh tests/export/*.py ||
+	grep -qwF -e "$name" -e "$extension" tests/export/*.sh tests/export/*.py ||
 		echo "tests/export: no test of the format $name" >>"$bad"
 done <"$bad.formats"
 
