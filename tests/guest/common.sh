@@ -33,6 +33,7 @@ guest_source=$PTAH_SOURCE/tests/guest
 guest_cache=${PTAH_GUEST:-$PTAH_SOURCE/build/guest}
 : "${CC:=cc}"
 guest_process=
+. "$guest_source/guest_files"
 
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64 (Debian: qemu-system-x86)"
 [ -e "$guest_cache/version" ] || skip "no kernel for the guest in $guest_cache: run tests/guest/fetch"
@@ -56,18 +57,6 @@ guest_truth() {
 	}' truth
 }
 
-# guest_binary FILE [PATH]: copies a program of this machine and its libraries to the same places in
-# the guest, the program to PATH if given.
-guest_binary() {
-	mkdir -p "root/$(dirname "${2:-$1}")"
-	cp -L "$1" "root/${2:-$1}"
-	ldd "$1" 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^[[:space:]]*\(\/[^ ]*\) .*/\1/p' |
-		while read -r library; do
-			mkdir -p "root/$(dirname "$library")"
-			[ -e "root/$library" ] || cp -L "$library" "root/$library"
-		done
-}
-
 guest_program() {
 	name=$1
 	shift
@@ -75,26 +64,10 @@ guest_program() {
 		"$guest_source/programs/$name.c" "$@"
 }
 
-# A module names what it depends on; depmod is not needed.
-guest_modules() {
-	for module in "$@"; do
-		! grep -q -x "$module" root/modules/order || continue
-		# In file names _ and - are the same.
-		file=$(find "$guest_cache/modules" -name "$(echo "$module" | tr '_-' '??').ko")
-		[ -n "$file" ] || fail "the kernel has no module $module"
-		cp "$file" "root/modules/$module.ko"
-		# shellcheck disable=SC2046 # words; a subshell keeps the loop's variables
-		(guest_modules $(tr '\0' '\n' <"$file" | sed -n 's/^depends=//p' | tr ',' ' '))
-		echo "$module" >>root/modules/order
-	done
-}
-
 guest_new() {
 	rm -rf root in out
-	mkdir -p root/bin root/modules in out
-	: >root/modules/order
-	cp "$guest_cache/busybox" root/bin/
-	cp "$guest_source/init" root/init
+	mkdir in out
+	guest_root
 	guest_binary "$(command -v perf)" /bin/perf
 	guest_binary "$PTAH" /bin/ptah
 	guest_program wrmsr
@@ -107,7 +80,7 @@ guest_boot() {
 		echo "PTAH_REPORT=$guest_report"
 		cat
 	} >in/script
-	(cd root && find . | "$guest_cache/busybox" cpio -o -H newc 2>/dev/null) >initramfs
+	guest_pack >initramfs
 	guest_console=$PWD/console
 	# tsc=reliable: the kernel distrusts a TSC that is slower than its other clocks, and then perf has
 	# no times. vdso=0: perf would take the host's vDSO for the guest's.
