@@ -34,30 +34,24 @@ int buffer_refuse_call(struct ptah_trace_problem *problem)
 
 int buffer_explain(int status, struct ptah_trace_problem *problem)
 {
-	static const struct {
-		int status;
-		const char *field, *reason;
-	} causes[] = {
-	    {PTAH_E_OFFLINE, "cpu", "no such processor, or it is offline"},
-	    {PTAH_E_UNSUPPORTED, "cpu",
-	     "the processor cannot be traced: ptah_engine_caps() has why"},
-	    {PTAH_E_NOMEM, "buffer", "out of memory"},
-	    {PTAH_E_PORT, "alloc", "the port returned memory that breaks a rule of hal.h"},
-	    {PTAH_E_NOSPACE, "buffer", "too small for what waits to be consumed"},
-	    {PTAH_E_BUSY, "capture",
-	     "it is mapped or traces a guest, or another tracer is at work"},
-	    {PTAH_E_INVAL, "capture", "it belongs to a pool, or its tables were overwritten"},
-	};
+	const char *field = "cpu", *reason = "the processor or its port failed";
 
 	if (status >= 0 || !problem || problem->field)
 		return status;
-	buffer_refuse(problem, "cpu", "the processor or its port failed", PTAH_PROBLEM_NONE, 0, 0);
-	for (size_t i = 0; i < ARRAY_SIZE(causes); i++) {
-		if (causes[i].status == status) {
-			problem->field = causes[i].field;
-			problem->reason = causes[i].reason;
-		}
+	if (status == PTAH_E_OFFLINE) {
+		reason = "no such processor, or it is offline";
+	} else if (status == PTAH_E_UNSUPPORTED) {
+		reason = "the processor cannot be traced: ptah_engine_caps() has why";
+	} else if (status == PTAH_E_NOMEM) {
+		field = "buffer", reason = "out of memory";
+	} else if (status == PTAH_E_PORT) {
+		field = "alloc", reason = "the port returned memory that breaks a rule of hal.h";
+	} else if (status == PTAH_E_BUSY) {
+		field = "capture", reason = "it is mapped, or traces a guest";
+	} else if (status == PTAH_E_INVAL) {
+		field = "capture", reason = "its tables in memory were overwritten";
 	}
+	buffer_refuse(problem, field, reason, PTAH_PROBLEM_NONE, 0, 0);
 	return status;
 }
 

@@ -18,7 +18,7 @@
 	}
 
 static const struct {
-	const char *name;
+	char name[12]; /* no pointer: a table of the kernel's read-only data */
 	uint16_t at, with;
 } callbacks[] = {
     ALWAYS(rdmsr),

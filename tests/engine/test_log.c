@@ -357,8 +357,7 @@ static void at_creation(void **state)
 		void (*release)(void *, const struct ptah_hal_memory *) = s.rig.hal.release;
 
 		s.rig.hal.release = release_bad;
-		assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL),
-				 PTAH_E_PORT);
+		assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL), PTAH_E_PORT);
 		s.rig.hal.release = release;
 	}
 	expect_line("alloc() returned memory");
