@@ -341,7 +341,7 @@ const struct option_def limit_options[] = {
 	"A time in seconds as `ptah script --time` and `perf script` print it (12.345678901); "    \
 	"+*LENGTH* after the first time in the trace or -*LENGTH* before the last one, in "        \
 	"seconds or with s, ms, us or ns; a percentage of the time between them (25%); or @*N*, "  \
-	"the block with the *N*-th instruction of each stream (from 0 on); or *hit*, the moment "  \
+	"the *N*-th instruction of each stream (from 0 on); or *hit*, the moment "                 \
 	"for "                                                                                     \
 	"which `ptah live --watch` kept the recording"
 

@@ -33,8 +33,9 @@ struct ptah_window {
 	 */
 	uint64_t since, until;
 	/*
-	 * Blocks with instructions from number `first` to number `last` of the stream, counted from
-	 * 0. What is before the first has to be counted, which takes as long as a count of all that
+	 * Instructions from number `first` to number `last` of the stream, counted from 0. A block
+	 * across the first or the last is cut: windows side by side have every instruction once.
+	 * What is before the first has to be counted, which takes as long as a count of all that
 	 * (ptah_session_count()). 0 and UINT64_MAX: no limit. Not for streams per CPU:
 	 * PTAH_E_UNSUPPORTED when they are opened.
 	 */

@@ -22,7 +22,8 @@ enum time_window_state {
 struct time_window {
 	uint64_t since, until; /* TSC; until is the last time inside */
 	/*
-	 * Numbers of instructions, from 0 on: blocks that have one of [first, last] are inside.
+	 * Numbers of instructions, from 0 on: blocks that have one of [first, last] are inside; the
+	 * flow cuts those that have others, too (flow_take_inside()).
 	 * `next` is the number of the one that runs next.
 	 */
 	uint64_t first, last, next;

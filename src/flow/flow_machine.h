@@ -8,6 +8,7 @@
 #define PTAH_FLOW_FLOW_MACHINE_H
 
 #include "event/event.h"
+#include "event/time_window.h"
 #include "flow/code_cache.h"
 
 #include <string.h>
@@ -253,6 +254,12 @@ static ALWAYS_INLINE void flow_put_block(struct ptah_item *item, const struct co
 /* Writes a block's n > 0 instructions as steps. Returns where the next step goes. */
 struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
 				 uint32_t space, uint8_t flags);
+
+/*
+ * Whether the next item is inside the window. Of a block across its first or last instruction, what
+ * is inside is left, so that windows side by side have every instruction once.
+ */
+bool flow_take_inside(const struct ptah_flow *f, struct time_window *w, struct ptah_item *item);
 
 /* Like ptah_flow_insns(), for a block that another flow over the same image has reported. */
 int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct ptah_insn *insns,

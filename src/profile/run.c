@@ -113,7 +113,7 @@ int profile_run(struct ptah_profile *p)
 		n = flow_read_packet(
 		    f, items, time_window_counts(&p->window) ? 1 : ARRAY_SIZE(items), &starved);
 		for (int i = 0; i < n; i++)
-			if (time_window_takes(&p->window, &items[i]))
+			if (flow_take_inside(f, &p->window, &items[i]))
 				profile_count_item(p, &items[i]);
 	}
 	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;

@@ -352,7 +352,7 @@ static int keep_inside(struct ptah_stream *s, struct ptah_item *items, int n)
 	int kept = 0;
 
 	for (int i = 0; i < n; i++)
-		if (time_window_takes(&s->window, &items[i]))
+		if (flow_take_inside(s->flow, &s->window, &items[i]))
 			items[kept++] = items[i];
 	return kept;
 }
@@ -411,6 +411,11 @@ int ptah_stream_count(struct ptah_stream *s)
 	n = s->profile ? 0 : stream_begin_to_count(s);
 	if (n < 0)
 		return n;
+	if (s->half_read) {
+		s->half_read = false;
+		n = pause_or(s, ptah_profile_resume(s->profile));
+		return n < 0 ? n : 1;
+	}
 	n = go_on(s, &item);
 	if (n > 0 && item.status == PTAH_E_TRUNCATED)
 		profile_add_item(s->profile, &item);

@@ -300,6 +300,7 @@ int window_enter(struct ptah_stream *s)
 	place = s->place;
 	if (status >= 0 && place->counted) {
 		status = segment_enter(s, &place->segment);
+		s->half_read = s->profile && !place->segment.whole_start;
 		window.next = place->number;
 	} else if (status >= 0 && place->middle) {
 		status = begin_at(s, &place->begin);

@@ -117,3 +117,27 @@ print(first, last)")
 done
 expect 2 "$PTAH" dump --since=@5 coarse.data
 expect 1 "$PTAH" dump --since=7 coarse.data
+
+# Windows add up to the whole in each command that counts, also beyond the first places from which
+# numbers are counted (every 128 KiB of trace) and in the middle of blocks.
+loop_program 900000
+record long.data ./program
+third=$((recorded / 3))
+sum=0 costs=0 self=0
+for window in "--until=@$((third - 1))" "--since=@$third --until=@$((2 * third + 1))" "--since=@$((2 * third + 2))"; do
+	# shellcheck disable=SC2086 # words
+	{
+		expect 0 "$PTAH" report --format=tsv --limit=0 long.data $window
+		sum=$((sum + $(awk -F '\t' 'NR > 1 { n += $2 } END { print n }' out)))
+		expect 0 "$PTAH" calls --format=tsv --limit=0 -i long.data $window
+		self=$((self + $(awk -F '\t' 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "self") k = i; next } { n += $k } END { print n }' out)))
+		expect 0 "$PTAH" export --to=callgrind -o out.callgrind long.data $window
+		costs=$((costs + $(sed -n 's/^totals: //p' out.callgrind)))
+		for command in stat profile "annotate --no-source" cover "export --to=drcov -o x.drcov" "export --to=bolt -o x.bolt"; do
+			expect 0 "$PTAH" $command -i long.data $window
+		done
+	}
+done
+equal "report's windows" "$sum" "$recorded"
+equal "calls' windows" "$self" "$recorded"
+equal "callgrind's windows" "$costs" "$recorded"
