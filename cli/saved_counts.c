@@ -92,10 +92,11 @@ int counts_of_session(const struct command *command, const struct input *input,
 {
 	int problem = ptah_counts_new(counts);
 
-	if (problem >= 0) {
+	if (problem >= 0)
 		problem = count_session(input, session, *counts);
-		if (problem < 0)
-			ptah_counts_free(*counts);
+	if (problem < 0) {
+		ptah_counts_free(*counts);
+		*counts = NULL;
 	}
 	names_kernel_of(session, kernel);
 	input_notes(input, session);
@@ -177,6 +178,7 @@ int counts_read(const struct command *command, struct input *input, int argc, ch
 	int status;
 
 	*kernel = (struct names_kernel){0};
+	*counts = NULL;
 	if (argc && (input->path || input->pt)) {
 		fail(command, "--input, --pt or names of files: one of them; \"%s\" is too much",
 		     argv[0]);
@@ -188,8 +190,10 @@ int counts_read(const struct command *command, struct input *input, int argc, ch
 	for (int i = 1; i < argc && !status && !interrupted(); i++) {
 		input->path = argv[i];
 		status = add_file(command, input, *counts, kernel);
-		if (status)
-			ptah_counts_free(*counts);
+	}
+	if (status) {
+		ptah_counts_free(*counts);
+		*counts = NULL;
 	}
 	kernel->no_modules |= argc > 1;
 	return status;

@@ -222,15 +222,18 @@ static int run(int argc, char **argv)
 	view.by = (enum diff_by)o.by;
 	for (int side = 0; side < DIFF_SIDES && !status && !interrupted(); side++)
 		status = diff_run_read(&command_diff, &o.input, paths[side], &runs[side]);
-	if (status || interrupted())
-		out_abort(view.out);
-	else
+	if (!status && interrupted())
+		status = EXIT_INTERRUPTED;
+	if (!status)
 		status = compare(&view, &o, &limits, runs);
 	for (int side = 0; side < DIFF_SIDES; side++)
 		diff_run_fini(&runs[side]);
 	if (limits.is_set)
 		regfree(&limits.ignore);
-	return status && !view.all.rows ? status : output_close(&command_diff, view.out, status);
+	if (!status || view.all.rows)
+		return output_close(&command_diff, view.out, status);
+	out_abort(view.out);
+	return status;
 }
 
 const struct command command_diff = {

@@ -40,15 +40,21 @@ run_with() { # AT ON COMMAND...
 	done
 }
 
-# Each command with about 40 places of failure, of single allocations and of all from then on.
+"$PTAH" profile -q --calls --save=saved.counts -i branches.data >/dev/null
+
+# Each command with about 25 places of failure, of single allocations and of all from then on.
 for command in 'export -q --to=folded' 'export -q --to=lcov' 'export -q --to=bolt --predictor' \
 	'export -q --to=sqlite --branches=calls' 'cover -q --format=processes' 'inject -q --itrace=i1000ig32l' 'view -q' \
 	'script' 'profile --calls --save=made' 'cover --reached=fib,branches.c:1-9 table.db' \
+	'annotate -q' 'annotate -q fib' 'report -q' 'report -q -g' 'calls -q' 'calls -q --of=fib' 'stat -q' \
+	'export -q --to=callgrind' 'diff -q' 'merge -q saved.counts saved.counts' \
 	'live -q --format=json --cover=made.db --per-process' 'live -q --format=json --cover=made.info'; do
 	case $command in
 	profile*) options="$command -i branches.data" ;;
 	cover*reached*) options="$command -o made" ;;
 	live*) options="$command -i pipe.data" ;;
+	diff*) options="$command -o made branches.data branches.data" ;;
+	merge*) options="$command -o made" ;;
 	*) options="$command -i branches.data -o made" ;;
 	esac
 	env LD_PRELOAD="$PWD/failing_malloc.so" FAIL_COUNT=1 "$PTAH" $options >out 2>err || :
@@ -61,6 +67,6 @@ for command in 'export -q --to=folded' 'export -q --to=lcov' 'export -q --to=bol
 	while [ $at -le "$count" ]; do
 		run_with $at "" $options
 		run_with $at FAIL_ON=1 $options
-		at=$((at + 1 + count / 40))
+		at=$((at + 1 + count / 25))
 	done
 done
