@@ -295,7 +295,8 @@ PTAH_API int ptah_stream_read(struct ptah_stream *stream, struct ptah_item *item
 /*
  * Counts instead of returning the path, much faster (see profile.h): processes
  * the next piece of the stream, about a megabyte. 1 when there is more, 0 at the
- * end. A stream is either read or counted.
+ * end. A stream is either read or counted: PTAH_E_INVAL for one that has been
+ * read, as ptah_stream_read() returns for one that is counted.
  */
 PTAH_API int ptah_stream_count(struct ptah_stream *stream);
 

@@ -363,6 +363,7 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 
 	if (!s || !items || !capacity || s->profile)
 		return PTAH_E_INVAL;
+	s->was_read = true;
 	while (!kept) {
 		if (s->window.state == TIME_WINDOW_AFTER)
 			return 0;
@@ -378,6 +379,7 @@ int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, si
 {
 	if (!s || s->profile)
 		return PTAH_E_INVAL;
+	s->was_read = true;
 	/* Blocks have no times: they are read where all of them are inside. */
 	if (!time_window_is_open(&s->window))
 		return 0;
@@ -406,7 +408,7 @@ int ptah_stream_count(struct ptah_stream *s)
 	struct ptah_item item;
 	int n;
 
-	if (!s)
+	if (!s || s->was_read)
 		return PTAH_E_INVAL;
 	n = s->profile ? 0 : stream_begin_to_count(s);
 	if (n < 0)
@@ -513,7 +515,7 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 		return status;
 	}
 	s->stream = &session->streams[index];
-	s->paused = s->ended = false;
+	s->paused = s->ended = s->half_read = s->was_read = false;
 	s->next_piece = 0;
 	s->fed = s->offset = 0;
 	s->stop = UINT64_MAX;

@@ -23,6 +23,7 @@ struct ptah_stream {
 	uint64_t stop; /* nothing from this offset on is fed */
 	bool ended;
 	bool fresh;		    /* as ptah_stream_new() has made it */
+	bool was_read;		    /* by the caller: it is not counted any more */
 	bool half_read;		    /* window_enter() left a chunk that is to be counted on */
 	bool open_end;		    /* what was fed last was not the last of its piece of trace */
 	struct time_window window;  /* what is outside of it is decoded and not returned */
