@@ -230,9 +230,13 @@ static void put_flags(struct json *j, unsigned flags)
 /* So many callers are listed, the innermost ones. */
 #define MOST_CALLERS 200
 
+/* The place of a caller is where it makes the next call: the site of the entry below it. */
 static void put_callers(struct json *j, struct view_model *m, struct view_thread *t,
 			enum log_axis axis, const struct found *found)
 {
+	const struct view_entry *called =
+	    view_functions_get_entry(m->functions, found->frame.entry);
+
 	json_array(j, "callers");
 	for (size_t i = found->depth; i-- > 0 && found->depth - i <= MOST_CALLERS;) {
 		const struct log_frame *f = &found->callers[i];
@@ -250,8 +254,9 @@ static void put_callers(struct json *j, struct view_model *m, struct view_thread
 		if (has)
 			json_number(j, "end", bar.end);
 		json_string(j, "begun", ptah_call_begin_name(e->how));
-		put_site(j, m, e);
+		put_site(j, m, called);
 		json_end_object(j);
+		called = e;
 	}
 	json_end_array(j);
 	json_number(j, "callers_left_out",

@@ -362,6 +362,19 @@ static void check_marks(struct view_model *m, const struct recorded *r, unsigned
 
 /* Calls */
 
+/* The place shown for the first caller is that from which it made the call. */
+static void check_caller_site(const char *answer)
+{
+	static const char key[] = "\"site\": {\"address\": ";
+	const char *callers = strstr(answer, "\"callers\": ["), *site = strstr(answer, key);
+	const char *of_caller = callers ? strstr(callers, key) : NULL;
+
+	assert_non_null(callers);
+	if (site && site < callers && of_caller)
+		assert_memory_equal(site, of_caller,
+				    strlen(key) + strcspn(site + strlen(key), "}"));
+}
+
 static void check_call(struct view_model *m, const struct calls *c, size_t n, size_t i)
 {
 	const struct call *call = &c->list[i];
@@ -379,6 +392,7 @@ static void check_call(struct view_model *m, const struct calls *c, size_t n, si
 			 call->total.instructions);
 	assert_int_equal(number_after(answer, "\"self\": {\"instructions\": "),
 			 call->self.instructions);
+	check_caller_site(answer);
 	free(answer);
 }
 
