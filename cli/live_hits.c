@@ -5,6 +5,7 @@
  */
 #include "live_hits.h"
 
+#include <ptah/symbol.h>
 #include <ptah/window.h>
 
 #include <errno.h>
@@ -585,6 +586,35 @@ bool live_hits_next(struct live_hits *h, struct live_hit_line *line)
 	for (size_t i = 0; found && *line->file && i < h->command_count; i++)
 		run(h, h->commands[i], line);
 	return found;
+}
+
+/* Whether the file of the watch, if it names one, is the program. */
+static bool is_of_program(const struct ptah_watch *w, const char *program)
+{
+	struct ptah_watch file = *w;
+
+	file.kind = PTAH_WATCH_ENTER;
+	return ptah_watch_is_of(&file, w->function, program);
+}
+
+void live_hits_note_unknown(const struct live_hits *h, const char *program)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+
+	if (ptah_symbols_new(NULL, &symbols) < 0)
+		return;
+	for (size_t i = 0; i < h->count; i++) {
+		const struct ptah_watch *w = &h->watches[i];
+
+		if (is_of_ends(w) || !is_of_program(w, program) ||
+		    ptah_symbols_find(symbols, program, w->function, 0, &symbol) != 0)
+			continue;
+		print_clean("note: ", "--watch='%s': %s has no function of this name%s",
+			    h->texts[i], program,
+			    w->file[0] ? "" : "; those of libraries are found when they run");
+	}
+	ptah_symbols_free(symbols);
 }
 
 void live_hits_note_absent(const struct live_hits *h, const struct live_measure *m)

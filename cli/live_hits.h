@@ -25,6 +25,9 @@ void live_hits_configure(struct live_hits *hits, struct ptah_live_config *config
 /* Is a call watched for its time? hits may be NULL. */
 bool live_hits_need_times(const struct live_hits *hits);
 
+/* Prints a note for each function that the program which is started does not have. */
+void live_hits_note_unknown(const struct live_hits *hits, const char *program);
+
 /* The live session exists. */
 void live_hits_begin(struct live_hits *hits, struct ptah_live *live);
 

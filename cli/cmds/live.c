@@ -478,6 +478,10 @@ static int follow_recording(struct following *f, char **argv)
 		config.output.path = NULL;
 		config.output.sink = ptah_live_sink(f->view.live);
 		f->starts = config.target.argv != NULL;
+		/* A program without a slash is searched by the recorder. */
+		if (f->hits && f->starts && !o->vm && !o->quiet &&
+		    strchr(config.target.argv[0], '/'))
+			live_hits_note_unknown(f->hits, config.target.argv[0]);
 		describe_command(f, &config);
 		status = recording_run(&config, &recording);
 	}

@@ -157,7 +157,7 @@ enum ptah_watch_compare {
 struct ptah_watch {
 	uint8_t kind;	    /* enum ptah_watch_kind */
 	uint8_t compare;    /* of EXIT: enum ptah_watch_compare */
-	char function[256]; /* its name as in the file's symbols; "" for the last two kinds */
+	char function[256]; /* its name, mangled or as tables print it; "" for the last two kinds */
 	/* The mapped file's path, or its end after a slash; "[JIT]": none, the process generates
 	 * the code; "": any. */
 	char file[256];

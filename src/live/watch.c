@@ -6,6 +6,8 @@
 #include "perfdata/message.h"
 #include "session/jit.h"
 
+#include <ptah/symbol.h>
+
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -247,8 +249,8 @@ static bool is_file(const char *path, const char *file)
 
 bool ptah_watch_is_of(const struct ptah_watch *w, const char *function, const char *path)
 {
-	return w && function && w->kind <= PTAH_WATCH_RATE && !strcmp(function, w->function) &&
-	       is_file(path, w->file);
+	return w && function && w->kind <= PTAH_WATCH_RATE &&
+	       ptah_symbol_matches(function, w->function) && is_file(path, w->file);
 }
 
 /* The watches that are of the function. */

@@ -231,8 +231,28 @@ hits 2 'enter fail'
 # A function that has not run may be a wrong name.
 expect 0 "$PTAH" live -n 1 --recorder=qemu --watch='fial > 1.5ms' --watch='enter work@watched' \
 	--watch='signal' -- ./watched
-equal 'the remark' "$(grep -c 'no function of this name' err)" 1
+equal 'the remarks' "$(grep -c 'no function of this name' err)" 2
+grep -q "^note: --watch='fial > 1.5ms': ./watched has no function of this name" err || fail "$(cat err)"
 grep -q "^note: --watch='fial > 1.5ms': no function of this name has run" err || fail "$(cat err)"
+
+# Functions of C++ and Rust are watched by their names as tables print them, or mangled.
+if command -v g++ >/dev/null; then
+	cat >named.cc <<'END'
+namespace shop {
+template <class T> struct basket {
+	__attribute__((noinline)) void add(T t) { last = t; asm volatile("" ::: "memory"); }
+	T last;
+};
+}
+int main() { shop::basket<int> b; for (int i = 0; i < 7; i++) b.add(i); }
+END
+	g++ -O1 -o named named.cc
+	for name in 'shop::basket<int>::add' 'shop::basket<int>::add(int)' _ZN4shop6basketIiE3addEi; do
+		expect 0 "$PTAH" live -n 1 --recorder=qemu --watch="enter $name@named" -- ./named
+		equal "hits of $name" "$(grep -c '^hit ' out)" 7
+		! grep -q 'no function' err || fail "$name: $(cat err)"
+	done
+fi
 
 # What makes no sense is refused before anything runs.
 for options in --watch=nothing '--watch=f > 2' --keep=long --keep=0 --on-hit=save: --on-hit=save:x.data \
