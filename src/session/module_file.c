@@ -84,7 +84,7 @@ static int read_vmlinux(struct kernel_exports *e, const char *path, uint64_t sli
 		strings = symbol_string_table(elf.elf, header.sh_link);
 		for (int i = 0; ok && data && gelf_getsym(data, i, &symbol); i++) {
 			symbol_string(strings, symbol.st_name, name, sizeof(name));
-			if (symbol_is_code(&symbol, name) &&
+			if (symbol_is_code(elf.elf, &symbol, name) &&
 			    GELF_ST_BIND(symbol.st_info) != STB_LOCAL)
 				ok = add_export(e, name, symbol.st_value + slide);
 		}

@@ -171,11 +171,26 @@ static unsigned symbol_rank(const GElf_Sym *symbol)
 	return rank;
 }
 
-bool symbol_is_code(const GElf_Sym *symbol, const char *name)
+/*
+ * Whether the symbol belongs to a section that is executed. Absolute symbols (ld's --defsym) and
+ * those of other sections (LTO's, the linker's _end) have values that only look like addresses of code.
+ */
+static bool is_in_code(Elf *elf, const GElf_Sym *symbol)
+{
+	GElf_Shdr header;
+
+	if (symbol->st_shndx == SHN_XINDEX) /* a file with more than 65,279 sections: not known */
+		return true;
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_shndx < SHN_LORESERVE &&
+	       gelf_getshdr(elf_getscn(elf, symbol->st_shndx), &header) &&
+	       header.sh_flags & SHF_EXECINSTR;
+}
+
+bool symbol_is_code(Elf *elf, const GElf_Sym *symbol, const char *name)
 {
 	unsigned type = GELF_ST_TYPE(symbol->st_info);
 
-	if (symbol->st_shndx == SHN_UNDEF || !*name)
+	if (!*name || !is_in_code(elf, symbol))
 		return false;
 	return type == STT_FUNC || type == STT_GNU_IFUNC ||
 	       (type == STT_NOTYPE && strncmp(name, ".L", 2) != 0);
@@ -215,6 +230,7 @@ static void add_symbol(const GElf_Sym *symbol, const char *name, uint64_t group,
 /* A table of symbols. */
 struct table {
 	const struct symbol_file *file;
+	Elf *elf; /* that has it: of the file or its debug file */
 	Elf_Data *data, *strings;
 	int next;
 	uint64_t file_group, group; /* local symbols follow the name of their source file */
@@ -233,7 +249,7 @@ static bool next_symbol(struct table *t, GElf_Sym *symbol, char name[SYMBOL_NAME
 		symbol_string(t->strings, symbol->st_name, name, SYMBOL_NAME_MAX);
 		t->group = GELF_ST_BIND(symbol->st_info) == STB_LOCAL ? t->file_group
 								      : SYMBOL_GROUP_GLOBAL;
-		if (symbol_is_code(symbol, name) &&
+		if (symbol_is_code(t->elf, symbol, name) &&
 		    symbol_file_offset(t->file, symbol->st_value, &offset))
 			return true;
 	}
@@ -282,7 +298,8 @@ static void add_symbol_table(const struct symbol_file *file, Elf *elf, unsigned 
 			     struct symbol_ranges *ranges, struct symbol_names *names)
 {
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
-		struct table table = {.file = file, .file_group = SYMBOL_GROUP_GLOBAL + 1};
+		struct table table = {
+		    .file = file, .elf = elf, .file_group = SYMBOL_GROUP_GLOBAL + 1};
 		GElf_Shdr header;
 
 		if (!gelf_getshdr(section, &header) || header.sh_type != type)

@@ -81,7 +81,7 @@ int symbol_file_find(const struct symbol_file *file, const char *path,
 		     struct symbol_places *places);
 
 /* Is it the symbol of code? */
-bool symbol_is_code(const GElf_Sym *symbol, const char *name);
+bool symbol_is_code(Elf *elf, const GElf_Sym *symbol, const char *name);
 
 /*
  * Copies at most n - 1 bytes of the string at `offset` of a string table; "" when

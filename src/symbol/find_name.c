@@ -79,7 +79,7 @@ static void search_table(const struct search *s, Elf *elf, unsigned type)
 		strings = symbol_string_table(elf, header.sh_link);
 		for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
 			symbol_string(strings, symbol.st_name, name, sizeof(name));
-			if (is_meant(s, name) && symbol_is_code(&symbol, name) &&
+			if (is_meant(s, name) && symbol_is_code(elf, &symbol, name) &&
 			    symbol_file_offset(s->file, symbol.st_value, &offset))
 				add_place(s->places, offset, symbol.st_size);
 		}

@@ -249,3 +249,17 @@ for command in "report -g" report profile cover; do
 	expect 1 "$PTAH" $command --function=nobody data
 	grep -q 'no function "nobody" ran' err || fail "$command: $(cat err)"
 done
+
+# Symbols that are none of code, absolute ones and those of other sections (as LTO leaves), do not cut
+# a function whose addresses their values look like.
+middle=$((0x$(nm calls | sed -n 's/ t deep$//p') + 4))
+objcopy --add-symbol "of_comment=.comment:$middle,weak" calls other_section
+"$CC" -O1 -g -pthread -Wl,--defsym="absolute=$middle" -o absolute calls.c
+rows_of_deep() {
+	"$PTAH" report --limit=0 --format=tsv "$1" | awk -F '\t' '$5 == "deep" || $5 ~ /absolute|of_comment/ { print $2, $3, $5 }'
+}
+for program in absolute other_section; do
+	nm $program | grep -qiE " [awv] (absolute|of_comment)$" || fail "$program has no such symbol: $(nm $program)"
+	record $program.data "$PWD/$program"
+	equal "deep in $program" "$(rows_of_deep $program.data)" "$(rows_of_deep data)"
+done
