@@ -56,6 +56,12 @@ static inline void calls_set_limit(struct calls_machine *m)
 	m->limit = m->frames + (m->capacity <= m->max_depth ? m->capacity : m->max_depth + 1);
 }
 
+/*
+ * A call goes to the instruction after it, `to`. Does execution go on in the same function ("call
+ * next; pop", by which code reads its own address), or does another one begin there?
+ */
+bool calls_goes_on_after(struct calls_machine *m, uint64_t to);
+
 /* Is there room for another frame? If not, the call has to be folded. */
 bool calls_has_room(struct calls_machine *m);
 

@@ -26,6 +26,13 @@ void calls_settle(struct calls_machine *m, uint64_t to)
 		calls_set_piece(m->top, calls_lookup(m, to));
 }
 
+bool calls_goes_on_after(struct calls_machine *m, uint64_t to)
+{
+	const struct calls_entry *e = calls_lookup(m, to);
+
+	return !calls_has_bounds(e) || !calls_is_entry(e);
+}
+
 void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t to)
 {
 	struct calls_begin begin = {.how = PTAH_CALL_CALLED, .return_site = end, .site = site};
@@ -33,7 +40,7 @@ void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uin
 
 	if (m->summary && summary_call(m, site, end, to))
 		return;
-	if (to == end) { /* "call next; pop": it reads its own address */
+	if (to == end && calls_goes_on_after(m, to)) {
 		calls_settle(m, to);
 		return;
 	}

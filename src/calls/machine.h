@@ -340,7 +340,9 @@ static ALWAYS_INLINE void calls_branch(struct calls_machine *m, const struct cal
 		break;
 	case PTAH_INSN_COND:
 	case PTAH_INSN_JUMP:
-		if (UNLIKELY(!calls_is_inside(m, to)) && to != end) {
+		/* A conditional branch that continues after itself was not taken. */
+		if (UNLIKELY(!calls_is_inside(m, to)) &&
+		    (to != end || insn_class == PTAH_INSN_JUMP)) {
 			calls_jump(m, sink, insn_class, site, to);
 			break;
 		}

@@ -220,7 +220,7 @@ bool summary_call(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t
 	const struct calls_entry *e;
 	void *called = s->called;
 
-	if (to == end)
+	if (to == end && calls_goes_on_after(m, to))
 		return false;
 	if (calls_depth(m) >= m->max_depth) {
 		step_to(m, &step);

@@ -109,6 +109,22 @@ static void call_next_is_no_call(void **state)
 	thread_expect(NULL, "A0+2c B0+3c B3+3r A2+1.", "A+running B+call B-return A-trace-end");
 }
 
+/* As clang -Os places functions: one ends with a jump to, or a call of, the one behind it. */
+static void jump_to_the_next_function_is_a_tail_call(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c J0+2j J126+2j K0+3r A2+1.",
+		      "A+running J+call K+jump K-return J-tail A-trace-end");
+}
+
+static void call_of_the_next_function_is_a_call(void **state)
+{
+	(void)state;
+	thread_expect(
+	    NULL, "A0+2c J0+2j J126+2c K0+2c D0+3r K2+1.",
+	    "A+running J+call K+call D+call D-return K-trace-end J-trace-end A-trace-end");
+}
+
 static void retpoline_call(void **state)
 {
 	(void)state;
@@ -161,6 +177,8 @@ int main(void)
 	    cmocka_unit_test(lazy_binding_by_jump),
 	    cmocka_unit_test(lazy_binding_by_return),
 	    cmocka_unit_test(call_next_is_no_call),
+	    cmocka_unit_test(jump_to_the_next_function_is_a_tail_call),
+	    cmocka_unit_test(call_of_the_next_function_is_a_call),
 	    cmocka_unit_test(retpoline_call),
 	    cmocka_unit_test(retpoline_jump),
 	    cmocka_unit_test(subroutine_inside_a_function),

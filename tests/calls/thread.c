@@ -23,6 +23,8 @@ enum {
 
 static uint64_t base_of(unsigned letter)
 {
+	if (letter == 'K')
+		return base_of('J') + PART;
 	return (letter >= 'U' ? KERNEL : 0) + 0x10000 * (uint64_t)(letter - 'A' + 1);
 }
 
@@ -31,7 +33,7 @@ static unsigned letter_of(uint64_t ip, bool *cold)
 	const unsigned letter = 'A' + (unsigned)((ip - (ip >> 63 ? KERNEL : 0)) >> 16) - 1;
 
 	*cold = (ip & 0xffff) >= COLD;
-	return letter;
+	return letter == 'J' && (ip & 0x7fff) >= PART ? 'K' : letter;
 }
 
 bool thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struct ptah_function *f)
@@ -43,7 +45,7 @@ bool thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struc
 	(void)space;
 	(void)tsc;
 	if ((letter >= 'M' && letter <= 'O') || letter < 'A' || letter > 'Z' ||
-	    (ip & 0x7fff) >= PART)
+	    ip - base_of(letter) - (cold ? COLD : 0) >= PART)
 		return false;
 	f->start = base_of(letter);
 	f->low = f->start + (cold ? COLD : 0);

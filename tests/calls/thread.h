@@ -18,7 +18,7 @@
  *	gap		branches that are in no packet
  *	exec, lost	ptah_calls_exec(), ptah_calls_lost()
  *
- * Functions: A to K plain, with a cold part (a to k) elsewhere; L is a piece without a parent; M, N
+ * Functions: A to K plain, with a cold part (a to k) elsewhere, K right behind J; L is a piece without a parent; M, N
  * and O have no bounds; P and Q are stubs; R exchanges stacks, S is _Unwind_Resume, T setjmp; U to
  * Z are the kernel's.
  *
