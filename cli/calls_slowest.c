@@ -11,6 +11,7 @@
 #include "progress.h"
 
 #include <inttypes.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,20 @@ struct frame {
 	char *site; /* of wanted ones */
 	struct share *shares;
 	size_t share_count;
+	/* What it ran before it was suspended, and when it began; 0: it never was. */
+	uint64_t before, self_before, begin_tsc;
+};
+
+/* A wanted call that is suspended, by its id. */
+struct suspended {
+	uint64_t id;
+	struct frame frame;
 };
 
 struct stack {
 	struct frame *frames;
 	size_t count, room;
+	void *suspended; /* tsearch() tree of struct suspended */
 };
 
 struct slowest {
@@ -98,7 +108,64 @@ static void free_frame(struct frame *f)
 	free(f->shares);
 }
 
-static bool add_share(struct frame *f, size_t key, uint64_t figure)
+static int compare_suspended(const void *a, const void *b)
+{
+	const struct suspended *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Keeps what the frame has until the call is resumed. The caller forgets the frame. */
+static int suspend_call(struct slowest *s, struct stack *stack, const struct frame *f,
+			const struct ptah_call_mark *mark)
+{
+	struct suspended *kept = malloc(sizeof(*kept));
+
+	if (!kept)
+		return PTAH_E_NOMEM;
+	*kept = (struct suspended){.id = mark->id, .frame = *f};
+	kept->frame.partial |= mark->flags & (PTAH_CALL_NO_BEGIN | PTAH_CALL_HAS_LOSS);
+	kept->frame.before += figure_of(s, &mark->total);
+	kept->frame.self_before += figure_of(s, &mark->self);
+	if (!kept->frame.begin_tsc)
+		kept->frame.begin_tsc = mark->begin_tsc;
+	if (!tsearch(kept, &stack->suspended, compare_suspended)) {
+		free(kept);
+		return PTAH_E_NOMEM;
+	}
+	return 0;
+}
+
+/* A call continues that was suspended: it is the same call. False: its beginning was not seen. */
+static bool resume_call(struct stack *stack, uint64_t id, struct frame *f)
+{
+	const struct suspended wanted = {.id = id};
+	struct suspended **found = tfind(&wanted, &stack->suspended, compare_suspended), *kept;
+
+	if (!found)
+		return false;
+	kept = *found;
+	tdelete(&wanted, &stack->suspended, compare_suspended);
+	*f = kept->frame;
+	free(kept);
+	return true;
+}
+
+/* Calls that were not resumed are not wholly in the trace. */
+static void end_suspended(struct slowest *s, struct stack *stack)
+{
+	while (stack->suspended) {
+		struct suspended *kept = *(struct suspended **)stack->suspended;
+
+		tdelete(kept, &stack->suspended, compare_suspended);
+		free_frame(&kept->frame);
+		free(kept);
+		s->calls++;
+		s->partial++;
+	}
+}
+
+static bool add_share(struct frame *f, size_t key, uint64_t figure, bool ended)
 {
 	struct share *shares;
 	size_t i = 0;
@@ -112,7 +179,7 @@ static bool add_share(struct frame *f, size_t key, uint64_t figure)
 		f->shares = shares;
 		shares[f->share_count++] = (struct share){.key = key};
 	}
-	f->shares[i].calls++;
+	f->shares[i].calls += ended;
 	f->shares[i].figure += figure;
 	return true;
 }
@@ -154,6 +221,8 @@ static int begin_call(struct slowest *s, const struct ptah_call_thread *thread, 
 		return PTAH_E_NOMEM;
 	}
 	f->wanted = s->view->keys[f->key].wanted;
+	if (f->wanted && mark->how == PTAH_CALL_RESUMED && resume_call(stack, mark->id, f))
+		return 0;
 	if (f->wanted)
 		f->site = site_of(s, stack, space, mark->site);
 	return f->wanted && !f->site ? PTAH_E_NOMEM : 0;
@@ -172,7 +241,7 @@ static int compare_calls(const void *a, const void *b)
 static int keep(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
 		const struct ptah_call_mark *mark)
 {
-	const uint64_t figure = figure_of(s, &mark->total);
+	const uint64_t figure = f->before + figure_of(s, &mark->total);
 	struct slow_call *call;
 
 	if (s->kept_count == 2 * s->most) { /* drops the quicker half */
@@ -184,9 +253,9 @@ static int keep(struct slowest *s, const struct ptah_call_thread *thread, struct
 		return 0;
 	call = &s->kept[s->kept_count++];
 	*call = (struct slow_call){.figure = figure,
-				   .self = figure_of(s, &mark->self),
+				   .self = f->self_before + figure_of(s, &mark->self),
 				   .order = s->calls,
-				   .tsc = mark->begin_tsc,
+				   .tsc = f->begin_tsc ? f->begin_tsc : mark->begin_tsc,
 				   .pid = thread->pid,
 				   .tid = thread->tid,
 				   .shares = f->shares,
@@ -205,7 +274,7 @@ static int end_wanted(struct slowest *s, const struct ptah_call_thread *thread, 
 	const uint16_t unknown = PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS;
 
 	s->calls++;
-	if (f->partial || mark->flags & unknown || mark->how == PTAH_CALL_END_SUSPENDED) {
+	if (f->partial || mark->flags & unknown) {
 		s->partial++;
 		return 0;
 	}
@@ -219,9 +288,11 @@ static int end_wanted(struct slowest *s, const struct ptah_call_thread *thread, 
 static int end_call(struct slowest *s, const struct ptah_call_thread *thread, struct stack *stack,
 		    const struct ptah_call_mark *mark)
 {
+	const bool suspended = mark->how == PTAH_CALL_END_SUSPENDED;
 	struct frame *f, *caller;
 	size_t key;
-	int status;
+	int status = 0;
+	bool moved;
 
 	s->cycles |= mark->total.cycles;
 	if (!stack->count)
@@ -230,13 +301,17 @@ static int end_call(struct slowest *s, const struct ptah_call_thread *thread, st
 	caller = stack->count > 1 ? f - 1 : NULL;
 	/* A stub stands for the function that it led to. */
 	key = f->stub && !s->view->options->stubs && f->callee != SIZE_MAX ? f->callee : f->key;
-	status = f->wanted ? end_wanted(s, thread, f, mark) : 0;
+	if (f->wanted)
+		status =
+		    suspended ? suspend_call(s, stack, f, mark) : end_wanted(s, thread, f, mark);
+	moved = f->wanted && suspended && status >= 0;
 	if (caller && caller->stub)
 		caller->callee = key;
 	if (caller && caller->wanted && status >= 0 &&
-	    !add_share(caller, key, figure_of(s, &mark->total)))
+	    !add_share(caller, key, figure_of(s, &mark->total), !suspended))
 		status = PTAH_E_NOMEM;
-	free_frame(f);
+	if (!moved)
+		free_frame(f);
 	stack->count--;
 	return status;
 }
@@ -283,6 +358,8 @@ static int read_calls(struct slowest *s)
 		progress_end(&s->progress);
 		ptah_call_reader_free(reader);
 	}
+	for (size_t i = 0; i < s->stack_count; i++)
+		end_suspended(s, &s->stacks[i]);
 	return status < 0 ? status : 0;
 }
 

@@ -74,7 +74,7 @@ static void forget_suspended(struct ptah_call_tree *t, struct tree_suspended *s)
 	const uint32_t mask = t->suspended_capacity - 1;
 	uint32_t i = (uint32_t)(s - t->suspended);
 
-	s->id = 0;
+	memset(s, 0, sizeof(*s));
 	t->suspended_count--;
 	for (i = (i + 1) & mask; t->suspended[i].id; i = (i + 1) & mask) {
 		const struct tree_suspended moved = t->suspended[i];
