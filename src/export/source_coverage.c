@@ -506,12 +506,19 @@ static int end_function(struct coverage_reader *r)
 static void begin_function(struct coverage_reader *r, const struct ptah_line *row)
 {
 	const uint64_t done = r->end;
+	struct ptah_function piece;
 
 	r->has_symbol = ptah_symbols_lookup(r->symbols, r->path, row->start, &r->symbol);
 	r->start = row->start;
 	r->end = row->start + row->size;
 	if (!r->has_symbol || row->start - r->symbol.start >= r->symbol.size)
 		return;
+	/* Code without a function is a piece between functions; its symbol is the whole section. */
+	if (!r->symbol.named) {
+		if (ptah_symbols_bounds(r->symbols, r->path, row->start, row->start, &piece))
+			r->end = piece.high > r->end ? piece.high : r->end;
+		return;
+	}
 	r->start = r->symbol.start > done ? r->symbol.start : done;
 	r->end = r->symbol.start + r->symbol.size;
 }

@@ -33,8 +33,27 @@ static bool follow(Dwarf_Die *die)
 	return true;
 }
 
+/* In C only an asm label makes a linkage name (glibc's __GI_read): people know the function's own. */
+static bool is_of_c(Dwarf_Die *die)
+{
+	Dwarf_Die unit;
+
+	if (!dwarf_diecu(die, &unit, NULL, NULL))
+		return false;
+	switch (dwarf_srclang(&unit)) {
+	case DW_LANG_C:
+	case DW_LANG_C89:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static const char *name_of(struct symbol_debug *d, Dwarf_Die die)
 {
+	const bool in_c = is_of_c(&die);
 	const char *plain = NULL, *mangled = NULL;
 
 	for (unsigned i = 0; i < ORIGINS_MAX && !mangled; i++) {
@@ -46,7 +65,7 @@ static const char *name_of(struct symbol_debug *d, Dwarf_Die die)
 		if (!mangled && !follow(&die))
 			break;
 	}
-	mangled = mangled ? mangled : plain;
+	mangled = mangled && !(in_c && plain) ? mangled : plain;
 	if (mangled && (!*mangled || strnlen(mangled, FUNCTION_MAX) == FUNCTION_MAX))
 		mangled = NULL;
 	mangled = mangled ? symbol_pool_keep(d->pool, mangled) : NULL;

@@ -257,6 +257,22 @@ for name in odd.info odd.xml odd.gcov.json; do
 	$coverage same odd.info $name || fail "$name: odd names of files"
 	grep -q '31mred' $name || fail "$name does not have the odd name"
 done
+# Code without a symbol between functions does not swallow those behind it, whose lines have counts;
+# and a function with an asm label has the name that its source has.
+printf '\t.text\n\tnop\n\tnop\n\tret\n\t.section .note.GNU-stack,"",@progbits\n' >unnamed.s
+echo 'int before(int n) { return n + 7; }' >before.c
+cat >behind.c <<'END'
+__attribute__((noinline)) int f(int n) { volatile int s = 0; for (int i = 0; i < n; i++) s += i; return s; }
+int other(int n) __asm__("another_label");
+__attribute__((noinline)) int other(int n) { return f(n) + f(n); }
+int main(void) { return other(3) < 0; }
+END
+"$CC" -g -O1 -o behind before.c unnamed.s behind.c || fail "no program with unnamed code"
+record behind.data ./behind
+expect 0 "$PTAH" export -q --to=lcov --include="$PWD/*" -o behind.info -i behind.data
+equal "calls behind unnamed code" "$(grep '^FNDA' behind.info | sort | tr '\n' ' ')" \
+	"FNDA:0,before FNDA:1,main FNDA:1,other FNDA:2,f "
+
 strip program liblibrary.so
 expect 1 "$PTAH" export --to=lcov --include="$PWD/*" r.data
 grep -q '/program: not in the coverage: no debug information' err || fail "stripped: $(cat err)"
