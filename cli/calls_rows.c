@@ -224,8 +224,10 @@ int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
 		return fail(&command_calls, "%s",
 			    ptah_strerror(status < 0 ? status : PTAH_E_NOMEM));
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		v->folded |= functions[i].flags & PTAH_CALL_FOLDED;
 		count += make_row(v, tree, &functions[i], &rows[count]);
+	}
 	if (count)
 		qsort_r(rows, count, sizeof(*rows), compare_rows, v);
 	put_rows(v, rows, input_shown(&v->options->input, count), count);

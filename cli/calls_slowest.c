@@ -295,6 +295,7 @@ static int end_call(struct slowest *s, const struct ptah_call_thread *thread, st
 	bool moved;
 
 	s->cycles |= mark->total.cycles;
+	s->view->folded |= mark->flags & PTAH_CALL_FOLDED;
 	if (!stack->count)
 		return 0;
 	f = &stack->frames[stack->count - 1];

@@ -51,6 +51,7 @@ struct calls_view {
 	uint32_t *slots; /* of a hash table: index of a key + 1 */
 	size_t slot_count;
 	uint64_t errors;
+	bool folded; /* calls were too deep to be followed */
 };
 
 /* The key of a function. SIZE_MAX: out of memory. */

@@ -166,6 +166,12 @@ static int show(struct calls_view *v)
 		return status;
 	if (v->options->value == PTAH_CALL_VALUE_TIME || v->options->of)
 		input_note_times(input, v->session);
+	if (v->folded && !input->quiet)
+		print_clean(
+		    "note: ",
+		    "calls with more than %u callers were not followed: what they ran belongs "
+		    "to the innermost call that was",
+		    PTAH_CALLS_MAX_DEPTH);
 	return v->errors ? fail_errors(&command_calls, v->errors) : EXIT_OK;
 }
 

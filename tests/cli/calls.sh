@@ -188,3 +188,27 @@ python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- "$PTAH" calls --no-pager -
 expect 0 "$PTAH" calls -i c.data
 equal "longest line" "$(awk '!/^#/ && length > 80' terminal)" ""
 equal "table" "$(tr -d '\r' <terminal | tr -s ' ' | sed 's/^ //')" "$(tr -s ' ' <out | sed 's/^ //')"
+
+# Recursion that is deeper than calls are followed is said: its calls are not all counted.
+cat >deep.s <<'END'
+	.globl _start
+	.type _start, @function
+_start:	mov $135000, %ebx
+	call deep
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type deep, @function
+deep:	dec %ebx
+	jz 1f
+	call deep
+1:	ret
+	.size deep, . - deep
+END
+"${CC:-cc}" -nostdlib -static -o deep deep.s
+record deep.data ./deep
+for options in deep --of=deep; do
+	expect 0 "$PTAH" calls -i deep.data $options
+	grep -q '^note: calls with more than 131072 callers were not followed' err || fail "$options: $(cat err)"
+done
