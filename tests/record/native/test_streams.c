@@ -198,7 +198,7 @@ static void test_a_thread_that_ends_is_taken_whole(void **unused)
 	}
 	ring_end(&context);
 	assert_true(streams_has_ended(streams, SLOT));
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(40 * part);
 	assert_false(streams->damaged);
 	expect_free();
@@ -224,7 +224,7 @@ static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
 	while (!streams_has_ended(streams, SLOT))
 		drain();
 	pthread_join(writer, NULL);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(count);
 	assert_false(streams->damaged);
 }
@@ -236,7 +236,7 @@ static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
 	for (uint32_t n = 1; n < 8; n++) {
 		begin();
 		write_packets(1, n);
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		expect_packets(n);
 		assert_false(streams->damaged);
 		expect_free();
@@ -253,10 +253,32 @@ static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **u
 		begin();
 		write_packets(1, 6);
 		*(uint8_t *)context.log = disabled ? 0x01 : 0x06; /* TIP.PGD without an IP, a TNT */
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		assert_int_equal(streams->list[SLOT].closed, disabled);
 		context.slot->state = NATIVE_SLOT_ACTIVE;
 		arrived[NATIVE_LOG_TRACE].n = arrived[NATIVE_LOG_EXITS].n = 0;
+	}
+}
+
+/* Nothing is taken that may still be stored, and the slot is not another thread's. */
+static void test_of_a_thread_that_runs_on_whole_packets_are_taken(void **unused)
+{
+	static const uint8_t hole[] = {0, 0, 6}; /* of a store, the second half is seen first */
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (i)
+			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+		begin();
+		write_packets(1, 5);
+		if (i == 0) /* its last four bytes are 0, or not stored yet */
+			put_tip((uint8_t *)context.log, 0x7f12);
+		else if (i == 1)
+			memcpy((uint8_t *)context.log, hole, sizeof(hole));
+		streams_finish(streams, SLOT, true);
+		expect_packets(5);
+		assert_false(streams->damaged);
+		assert_false(streams->list[SLOT].used);
+		assert_int_equal(context.slot->state, NATIVE_SLOT_ACTIVE);
 	}
 }
 
@@ -293,10 +315,32 @@ static void test_a_thread_that_runs_on_while_it_is_taken_is_not_closed(void **un
 		write_packets(1, 100);
 		*(uint8_t *)context.log++ = 1; /* TIP.PGD without an address */
 		goes_on = steps[i];
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		goes_on = NULL;
 		assert_int_equal(streams->list[SLOT].closed, !steps[i]);
 	}
+}
+
+static void pause_and_run(void)
+{
+	goes_on = NULL;
+	ring_pause(&context);
+	run_on();
+}
+
+static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused)
+{
+	uint32_t n = 0;
+
+	(void)unused;
+	begin();
+	while (context.logs[NATIVE_LOG_TRACE].number < 2)
+		write_packets(++n, 1);
+	goes_on = pause_and_run;
+	streams_finish(streams, SLOT, true);
+	expect_packets(n);
+	assert_true(streams->list[SLOT].closed);
+	assert_false(streams->damaged);
 }
 
 static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
@@ -357,7 +401,7 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 				       (int)(random >> n & 255), 4096);
 			}
 		drain();
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		assert_int_equal(t->state, NATIVE_SLOT_FREE);
 		assert_true(streams_begin(streams, SLOT, 11, 12, 5));
 	}
@@ -381,7 +425,7 @@ static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
 	expect_packets(10 + 2 * NATIVE_CHUNK);
 	write_packets(11 + 2 * NATIVE_CHUNK, 5);
 	ring_end(&context);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(15 + 2 * NATIVE_CHUNK);
 	assert_false(streams->damaged);
 }
@@ -396,7 +440,7 @@ static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(v
 	assert_true(streams_has_paused(streams, SLOT));
 	write_packets(1000, 3);
 	streams_take_written(streams, SLOT);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(10);
 	assert_true(streams->list[SLOT].closed);
 	assert_false(streams->damaged);
@@ -405,7 +449,7 @@ static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(v
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	begin();
 	write_packets(11, 10);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20);
 }
 
@@ -419,7 +463,7 @@ static void test_a_thread_goes_on_after_a_pause(void **unused)
 	ring_resume(&context);
 	write_packets(11, 10);
 	/* It is killed. */
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20);
 	assert_false(streams->list[SLOT].closed);
 	assert_false(streams->damaged);
@@ -453,7 +497,7 @@ static void test_what_has_settled_is_taken_before_the_chunk_is_full(void **unuse
 	write_packets(16 + 2 * NATIVE_CHUNK, 5);
 	ring_end(&context);
 	streams_take_early(streams, SLOT);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20 + 2 * NATIVE_CHUNK);
 	assert_false(streams->damaged);
 }
@@ -515,6 +559,7 @@ static void test_what_is_discarded_in_a_pause_is_not_taken_early(void **unused)
 	ring_settle(&context);
 	streams_take_early(streams, SLOT);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+	assert_int_equal(streams_look(streams, SLOT), 0);
 	ring_resume(&context);
 	streams_take_early(streams, SLOT);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
@@ -562,7 +607,7 @@ static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
 		streams_drain(streams, SLOT, &most);
 	}
 	pthread_join(writer, NULL);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	assert_true(early > PARTS / 2);
 	expect_packets(PARTS * PART);
 	assert_false(streams->damaged);
@@ -612,7 +657,9 @@ int main(void)
 	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
 	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
 	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
+	    TEST(test_of_a_thread_that_runs_on_whole_packets_are_taken),
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
+	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),
