@@ -74,6 +74,15 @@ static void give_all_back(const struct native_streams *s, unsigned slot, unsigne
 		release(s, slot, log, i);
 }
 
+/* Whether there is PAD where a packet begins, or more zeros than a packet ends with. */
+static bool has_gap(const uint8_t *bytes, size_t n)
+{
+	static const uint8_t zeros[8];
+
+	return !bytes[0] ||
+	       (n >= sizeof(zeros) && !memcmp(bytes + n - sizeof(zeros), zeros, sizeof(zeros)));
+}
+
 /*
  * The number of bytes of s->bytes that are whole packets; the first `before` are. A chunk begins
  * with a packet, and ends with one: each can be looked at alone.
@@ -84,18 +93,23 @@ static size_t whole_packets(struct native_streams *s, size_t before, size_t n)
 	struct packet_cut cut = {.synced = true};
 	size_t rest = packet_cut(&cut, &part, 1);
 
-	if (rest)
+	if (rest || has_gap(s->bytes + before, n - before))
 		s->damaged = true;
 	return n - rest;
 }
 
+/* Numbers of exits begin with 1. */
 static size_t whole_numbers(struct native_streams *s, size_t n)
 {
-	size_t rest = n % sizeof(uint32_t);
+	const size_t rest = n % sizeof(uint32_t);
+	uint32_t last = 1;
 
-	if (rest)
+	n -= rest;
+	if (n)
+		memcpy(&last, s->bytes + n - sizeof(last), sizeof(last));
+	if (rest || !last)
 		s->damaged = true;
-	return n - rest;
+	return n;
 }
 
 /* Of the next chunk, which has `n` bytes. Some may have been taken before. */
@@ -115,6 +129,16 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 	stream->taken[log] = n;
 }
 
+/* Whether the thread can have come so far, and not so far that it would have overwritten a chunk.
+ */
+static bool can_be_full(const struct native_streams *s, unsigned slot, unsigned log,
+			uint64_t number)
+{
+	const uint64_t *current = &thread_of(s, slot)->current[log];
+
+	return __atomic_load_n(current, __ATOMIC_ACQUIRE) - number <= s->chunks;
+}
+
 /* Takes the next chunk of a log, if it is FULL. */
 static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 {
@@ -125,7 +149,7 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	if (!is_full(s, slot, log))
 		return false;
 	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
-	if (length > s->chunk_bytes) {
+	if (!length || length > s->chunk_bytes || !can_be_full(s, slot, log, number)) {
 		s->damaged = true;
 		length = 0;
 	}
@@ -171,13 +195,19 @@ bool streams_has_ended(const struct native_streams *s, unsigned slot)
 	       __atomic_load_n(&thread_of(s, slot)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_ENDED;
 }
 
-static void give_back_unread(const struct native_streams *s, unsigned slot)
+/* Whether there were any that are FULL. */
+static bool give_back_unread(const struct native_streams *s, unsigned slot)
 {
+	bool any = false;
+
 	for (unsigned log = 0; log < logs_of(s); log++)
 		for (unsigned i = 0; i < s->chunks; i++)
 			if (__atomic_load_n(&chunk_of(s, slot, log, i)->state, __ATOMIC_ACQUIRE) ==
-			    CHUNK_FULL)
+			    CHUNK_FULL) {
 				give_back(s, slot, log, i);
+				any = true;
+			}
+	return any;
 }
 
 bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
@@ -445,6 +475,8 @@ void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 	if (!s->list[slot].used)
 		return;
 	take_all_chunks(s, slot);
+	if ((ended || paused || !runs) && give_back_unread(s, slot))
+		s->damaged = true;
 	if (paused)
 		s->list[slot].closed = true;
 	else if (!ended)

@@ -368,6 +368,50 @@ static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
 	}
 }
 
+static void mark_full(unsigned log, unsigned chunk, uint32_t length)
+{
+	thread_at(SLOT)->chunks[log][chunk] = (struct native_chunk){CHUNK_FULL, length};
+}
+
+/* A program marks chunks that the runtime has not filled. */
+static void test_chunks_that_are_not_full_are_noticed(void **unused)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		if (i)
+			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+		begin();
+		write_packets(1, 90);
+		switch (i) {
+		case 0: /* the one that is written, to its end, which has not been written */
+			mark_full(NATIVE_LOG_TRACE, 0, NATIVE_CHUNK);
+			break;
+		case 1:
+			mark_full(NATIVE_LOG_EXITS, 0, NATIVE_CHUNK);
+			break;
+		case 2:
+			mark_full(NATIVE_LOG_TRACE, 0, 0);
+			break;
+		case 3: /* what is in it is right, and it is written on */
+			mark_full(NATIVE_LOG_TRACE, 0, (uint32_t)(30 * 9));
+			drain();
+			assert_false(streams->damaged);
+			write_packets(91, 3);
+			break;
+		case 4: /* one that the thread has not come to */
+			memset((uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 1), 6,
+			       100);
+			mark_full(NATIVE_LOG_TRACE, 1, 100);
+			break;
+		default:
+			break;
+		}
+		drain();
+		ring_end(&context);
+		streams_finish(streams, SLOT, false);
+		assert_int_equal(streams->damaged, i < 5);
+	}
+}
+
 static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 {
 	struct native_thread *t = thread_at(SLOT);
@@ -659,6 +703,7 @@ int main(void)
 	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
 	    TEST(test_of_a_thread_that_runs_on_whole_packets_are_taken),
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
+	    TEST(test_chunks_that_are_not_full_are_noticed),
 	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
