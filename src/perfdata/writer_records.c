@@ -438,8 +438,10 @@ int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t siz
 		return perfdata_writer_fail(w, perfdata_message(&w->why, PTAH_E_INVAL,
 								"a record of %zu bytes is not one",
 								size));
-	list_file(w, record, size);
-	perfdata_note_raw(w, record, size);
+	if (!perfdata_is_guest_mode(load_le16((const uint8_t *)record + 4))) {
+		list_file(w, record, size);
+		perfdata_note_raw(w, record, size);
+	}
 	perfdata_put(&w->pending, record, size);
 	w->size += size;
 	return perfdata_end(w);
