@@ -172,6 +172,7 @@ static inline bool perfdata_is_guest_mode(uint16_t misc)
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
+#define PERFDATA_AUX_COLLISION 8u
 
 /* KSYMBOL: a flag; BPF_EVENT: its types. */
 #define PERFDATA_KSYMBOL_UNREGISTER  1u

@@ -368,7 +368,8 @@ static bool read_fields(struct perfdata_file *f, struct reader *r, uint16_t misc
 	case PERFDATA_AUX:
 		record->trace_offset = reader_u64(r);
 		record->size = reader_u64(r);
-		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL);
+		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL |
+						PERFDATA_AUX_COLLISION);
 		break;
 	case PERFDATA_LOST:
 		reader_u64(r);

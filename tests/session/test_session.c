@@ -662,16 +662,48 @@ static void missing_piece_is_told(void **state)
 	ptah_session_close(s);
 }
 
-/* The kernel stopped the trace of thread 7 at `end`, because its buffer was full. */
-static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
+/* The kernel's record of thread 7's trace. */
+static void put_aux(struct made *m, uint64_t begin, uint64_t end, uint64_t flags)
 {
 	struct perfdata_buffer body = {0};
 
 	perfdata_put64(&body, begin);
 	perfdata_put64(&body, end - begin);
-	perfdata_put64(&body, PERFDATA_AUX_TRUNCATED);
+	perfdata_put64(&body, flags);
 	build_record(&m->file, PERFDATA_AUX, 0, &body, 7, 7, build_time(100));
 	perfdata_buffer_free(&body);
+}
+
+/* The kernel stopped the trace of thread 7 at `end`, because its buffer was full. */
+static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
+{
+	put_aux(m, begin, end, PERFDATA_AUX_TRUNCATED);
+}
+
+/*
+ * perf_event.h: PERF_AUX_FLAG_TRUNCATED 1, OVERWRITE 2 (a snapshot), PARTIAL 4 ("record contains
+ * gaps"), COLLISION 8 ("sample collided with another").
+ */
+static void each_reason_for_gaps_has_its_note(void **state)
+{
+	static const char *const words[] = {"the buffer was full", NULL, "virtual machine",
+					    "another recording"};
+
+	(void)state;
+	for (unsigned flag = 0; flag < 4; flag++) {
+		struct ptah_session *s;
+		struct made m;
+
+		begin(&m);
+		build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+		jumps(&m, 100, false, 5);
+		put_aux(&m, 0, trace_size(&m), 1u << flag);
+		s = finish_whole(&m);
+		if (words[flag])
+			assert_non_null(strstr(ptah_session_note(s, 0), words[flag]));
+		assert_null(ptah_session_note(s, words[flag] != NULL));
+		ptah_session_close(s);
+	}
 }
 
 static uint64_t count(const struct ptah_session *s)
@@ -955,6 +987,7 @@ int main(void)
 	    cmocka_unit_test(snapshots_that_overlap),
 	    cmocka_unit_test(trace_in_samples),
 	    cmocka_unit_test(missing_piece_is_told),
+	    cmocka_unit_test(each_reason_for_gaps_has_its_note),
 	    cmocka_unit_test(trace_after_a_full_buffer),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),
