@@ -91,6 +91,7 @@ void session_read_events(struct ptah_session *s)
 		events->tsc_d = timing.tsc_d;
 		events->trace.cyc_threshold = timing.cyc_thresh;
 		events->trace.event_trace = timing.event_trace;
+		events->no_iflags = !timing.event_trace;
 		s->flow.events.trace.no_tnt = timing.no_tnt;
 		s->flow.events.trace.no_retcomp = timing.no_retcomp;
 	}
