@@ -114,9 +114,6 @@ size_t annotation_piece_at(const struct annotation *annotation, uint32_t object,
 const struct annotate_function *annotation_function(const struct annotation *annotation,
 						    uint32_t object, uint64_t at);
 
-/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
-char *annotation_full_path(const struct annotation *annotation, const char *path);
-
 /* An instruction of a function, executed or not; or a part whose bytes are not known. */
 struct annotate_row {
 	uint64_t at;
