@@ -476,7 +476,6 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 {
 	const struct input *input = &v->options->input;
 	struct annotation_config config = {.counts = s->counts,
-					   .symfs = input->symfs,
 					   .session = s->session,
 					   .outcomes = s->has_outcomes ? &s->outcomes : NULL};
 	struct ptah_profile_totals totals;

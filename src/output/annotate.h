@@ -70,7 +70,6 @@ struct annotate_function {
 struct annotation_config {
 	const struct ptah_counts *counts;
 	struct names *names; /* which use the counts */
-	const char *symfs;   /* where the files are, as in session.h; NULL: "/" */
 	/* The order of the outcomes; NULL: it is not known. */
 	const struct ptah_session *session;
 	const struct outcomes *outcomes;

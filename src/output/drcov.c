@@ -27,7 +27,6 @@ struct drcov_block {
 
 struct drcov {
 	struct names *names;
-	const char *symfs;
 	struct module *modules;
 	size_t module_count, module_capacity;
 	struct drcov_block *blocks;
@@ -39,14 +38,13 @@ struct drcov {
 	int module; /* of that mapping; -1: none */
 };
 
-int drcov_new(struct names *names, const char *symfs, struct drcov **drcov)
+int drcov_new(struct names *names, struct drcov **drcov)
 {
 	struct drcov *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return PTAH_E_NOMEM;
 	d->names = names;
-	d->symfs = symfs;
 	*drcov = d;
 	return 0;
 }
