@@ -65,9 +65,8 @@ void annotate_note_missing(const struct annotate_view *v)
 static void check_source(struct annotate_view *v, struct source_file *file, uint32_t object)
 {
 	const struct annotate_object *o = &v->annotation->objects[object];
-	const char *symfs = v->options->input.symfs ? v->options->input.symfs : "";
-	char path[4096];
 	struct stat st;
+	char *path;
 
 	if (file->noted || v->options->input.quiet)
 		return;
@@ -80,10 +79,11 @@ static void check_source(struct annotate_view *v, struct source_file *file, uint
 		    file->name);
 		return;
 	}
-	snprintf(path, sizeof(path), "%s%s", symfs, o->path ? o->path : "");
-	if (o->is_file && !stat(path, &st) && st.st_mtime < file->modified)
+	path = o->is_file ? names_local_path(v->names, o->path) : NULL;
+	if (path && !stat(path, &st) && st.st_mtime < file->modified)
 		print_clean("note: ", "%s is newer than %s: its lines may not be those that ran",
 			    file->path, o->path);
+	free(path);
 }
 
 const char *annotate_source(struct annotate_view *v, uint32_t object, const char *name,

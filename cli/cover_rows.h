@@ -49,7 +49,6 @@ extern const char *const cover_format_names[];
 struct cover_output {
 	int format;
 	uint64_t map_size;
-	const char *symfs;
 	bool quiet;
 };
 

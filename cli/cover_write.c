@@ -105,7 +105,7 @@ static int put_drcov(struct out *out, const struct cover_output *o, struct names
 		     const struct cover_rows *rows)
 {
 	struct drcov *drcov;
-	int status = drcov_new(names, o->symfs, &drcov);
+	int status = drcov_new(names, &drcov);
 
 	if (status < 0)
 		return status;

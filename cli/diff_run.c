@@ -104,7 +104,6 @@ int diff_run_list(const struct input *input, enum diff_by by, struct diff_run *r
 		return status;
 	run->list.counts = run->counts;
 	run->list.names = run->names;
-	run->list.symfs = input->symfs;
 	return by == DIFF_BRANCHES ? list_branches(&run->list)
 	       : by == DIFF_LINES  ? diff_list_lines(&run->list)
 				   : diff_list_functions(&run->list);

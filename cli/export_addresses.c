@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the command works with. */
 struct addresses {
@@ -60,19 +61,6 @@ static int read_counts(struct addresses *a, int argc, char **argv)
 	return counts_read(&command_export, a->input, argc, argv, &a->counts, &kernel);
 }
 
-/* Where a recorded path leads to below --symfs. NULL when out of memory. */
-static char *local_path(const struct addresses *a, const char *path)
-{
-	const char *symfs = a->input->symfs ? a->input->symfs : "";
-	char *full;
-
-	if (asprintf(&full, "%s%s", symfs, path) < 0)
-		return NULL;
-	if (*symfs)
-		path_resolve(full + strlen(symfs));
-	return full;
-}
-
 /* The program that ran most, or whatever did if there is none. */
 static const struct address_object *find_program(const struct addresses *a)
 {
@@ -99,6 +87,29 @@ static bool is_changed(const struct address_object *object, const char *path)
 
 	return object->build_id_size && n >= 0 &&
 	       (n != object->build_id_size || memcmp(id, object->build_id, (size_t)n) != 0);
+}
+
+/*
+ * Where an object is: below --symfs, or in perf's cache if there is another file or none. NULL when
+ * out of memory.
+ */
+static char *local_path(const struct addresses *a, const struct address_object *object)
+{
+	const char *symfs = a->input->symfs ? a->input->symfs : "";
+	char cache[4096], *full, *copy;
+
+	if (asprintf(&full, "%s%s", symfs, object->path) < 0)
+		return NULL;
+	if (*symfs)
+		path_resolve(full + strlen(symfs));
+	if (!access(full, F_OK) && !is_changed(object, full))
+		return full;
+	copy = ptah_build_id_find(input_build_id_cache(a->input, cache, sizeof(cache)),
+				  object->build_id, object->build_id_size);
+	if (!copy)
+		return full;
+	free(full);
+	return copy;
 }
 
 static int fail_object(const struct addresses *a, const char *changed)
@@ -129,7 +140,7 @@ static int choose_object(struct addresses *a)
 		if (chosen && a->options->dso && strcmp(chosen->path, o->path) != 0)
 			return fail_usage(&command_export, "--dso=%s: it may be %s or %s",
 					  a->options->dso, chosen->path, o->path);
-		path = chosen ? NULL : local_path(a, o->path);
+		path = chosen ? NULL : local_path(a, o);
 		if (path && is_changed(o, path) && !a->input->force) {
 			changed = changed ? changed : o->path;
 			free(path);

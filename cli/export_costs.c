@@ -76,8 +76,7 @@ static int annotate_and_put(struct exporting *e, const struct ptah_counts *count
 {
 	const struct input *input = &e->options->input;
 	struct names *names = NULL; /* of the counts */
-	struct annotation_config config = {
-	    .counts = counts, .symfs = input->symfs, .session = e->session};
+	struct annotation_config config = {.counts = counts, .session = e->session};
 	struct annotation *annotation = NULL;
 	int status = input_names(input, NULL, &names);
 

@@ -112,8 +112,7 @@ static int write_coverage(const struct writing *w, const struct annotation *anno
 
 static int write_lines(const struct writing *w)
 {
-	const struct annotation_config config = {
-	    .counts = w->counts, .names = w->names, .symfs = w->options->input.symfs};
+	const struct annotation_config config = {.counts = w->counts, .names = w->names};
 	struct annotation *annotation;
 	const int problem = annotation_new(&config, &annotation);
 	int status;
@@ -130,7 +129,7 @@ static int write_blocks(const struct writing *w)
 	const struct input *input = &w->options->input;
 	struct ptah_counts_process p;
 	struct drcov *drcov;
-	int problem = drcov_new(w->names, input->symfs, &drcov);
+	int problem = drcov_new(w->names, &drcov);
 
 	for (size_t i = 0; problem >= 0 && ptah_counts_process(w->counts, i, &p); i++)
 		for (size_t k = 0; k < p.block_count && problem >= 0; k++)

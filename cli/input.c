@@ -338,7 +338,10 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	char cache[4096];
 	struct ptah_session_config config = {
 	    .size = sizeof(config),
-	    .build_id_cache = input_build_id_cache(cache, sizeof(cache)),
+	    .build_id_cache = input_build_id_cache(input, cache, sizeof(cache)),
+	    .fetch = input_may_fetch(input),
+	    .fetch_progress = input_show_fetch,
+	    .fetch_context = input,
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
 	};

@@ -68,7 +68,8 @@ struct input {
 	int color;     /* enum color_when */
 	bool from_hit; /* of a recording that was kept for a hit, what is before it is left out */
 	bool no_symbols, no_demangle;
-	const char *debuginfod; /* servers; "": those of the environment; NULL: not given */
+	const char *buildid_dir; /* perf's cache of files by their build ids; NULL: ~/.debug */
+	const char *debuginfod;	 /* servers; "": those of the environment; NULL: not given */
 	bool no_debuginfod;
 	uint64_t limit;	      /* rows to show; 0: all */
 	uint64_t pid;	      /* 0: all */
@@ -116,8 +117,17 @@ extern const char *const format_choices[];
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
 
-/* perf's cache of binaries, where it is by default (perf-buildid-cache(1)). NULL: there is none. */
-const char *input_build_id_cache(char *path, size_t n);
+/* perf's cache of binaries (perf-buildid-cache(1)). NULL: there is none. */
+const char *input_build_id_cache(const struct input *input, char *path, size_t n);
+
+/* Whether debuginfod servers may be asked; those of the options are the environment's then. */
+bool input_may_fetch(const struct input *input);
+
+/*
+ * A ptah_fetch_progress, whose context is the input. The line is overwritten by the next, and by
+ * what follows.
+ */
+bool input_show_fetch(void *input, const char *file, uint64_t done, uint64_t total);
 
 /*
  * Names as the options ask for them: see names_new(). Every command that shows names of functions

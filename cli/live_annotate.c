@@ -85,7 +85,7 @@ static int list(const struct live_view *v, struct ptah_counts *counts, const str
 	/* On the screen there is no place for remarks. */
 	struct annotate_options o = {.input = v->options->record.input};
 	struct annotate_view view = {.options = &o};
-	struct annotation_config config = {.counts = counts, .symfs = o.input.symfs};
+	struct annotation_config config = {.counts = counts};
 	struct annotation *a = NULL;
 	const struct annotate_function *f;
 	int status;

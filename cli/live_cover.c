@@ -443,8 +443,8 @@ static void correct_spaces(struct live_cover *c)
 static int write_rows(struct live_cover *c)
 {
 	const struct input *input = &c->options->record.input;
-	const struct cover_output output = {
-	    .format = c->format->cover, .symfs = input->symfs, .quiet = c->options->record.quiet};
+	const struct cover_output output = {.format = c->format->cover,
+					    .quiet = c->options->record.quiet};
 	struct names *names = NULL;
 	int status = input_names(input, c->rows.session, &names);
 

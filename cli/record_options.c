@@ -365,7 +365,9 @@ const struct option_def record_simulated_options[] = {
      .help = "native: count what runs in a second way, too",
      .man =
 	 "The recorder *native* also writes which code ran, without packets, so that "
-	 "*ptah verify* can compare; it is slower. The recorders *qemu* and *ptrace* always do."},
+	 "*ptah verify* can compare; it is slower. The recorders *qemu*, "
+	 "*ptrace* and *vm* always do. A processor cannot: of *hardware* the recording has a note "
+	 "instead, as it has where the truth of a thread is missing."},
     {.name = "mark-loops",
      .kind = OPTION_FLAG,
      .at = AT(mark_loops),

@@ -127,6 +127,17 @@ const struct option_def decode_options[] = {
      .help = "look for binaries below DIR",
      .man = "Search the binaries of the recording, and their debug files, below "
 	    "*DIR*; and the maps and jitdumps of code that processes generated."},
+    {.name = "buildid-dir",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, buildid_dir),
+     .arg = "DIR",
+     .complete = COMPLETE_FOLDER,
+     .help = "perf's cache of files by build id (default: ~/.debug)",
+     .man = "Search for copies of programs and libraries in *DIR* (default: *~/.debug*), the "
+	    "cache that `perf record` and `perf buildid-cache` fill, and where what `perf "
+	    "archive` packed is unpacked. A copy is used where the file of the recording is "
+	    "missing or has another build id; so are those that `--debuginfod` fetches. The "
+	    "kernel and debug files are searched there, too. *DIR* is not below `--symfs`."},
     {.name = "vmlinux",
      .letter = 'k',
      .kind = OPTION_TEXT,
@@ -310,18 +321,19 @@ const struct option_def names_options[] = {
      .kind = OPTION_OPTIONAL,
      .at = offsetof(struct input, debuginfod),
      .arg = "URLS",
-     .help = "ask servers for debug files that are missing here",
+     .help = "ask servers for files that are missing here",
      .man = "Fetch the debug files that this machine does not have from debuginfod servers: "
 	    "*URLS*, with blanks between them, or by default those in the environment variable "
 	    "DEBUGINFOD_URLS. Only the files of functions that are shown are asked for, by their "
-	    "build ids. Where DEBUGINFOD_URLS is set, as for gdb and other users of elfutils, this "
+	    "build ids; and programs and libraries that are missing, or others now. Where "
+	    "DEBUGINFOD_URLS is set, as for gdb and other users of elfutils, this "
 	    "option is not needed. What has been fetched is kept in the cache of "
 	    "`debuginfod-find`(1)."},
     {.name = "no-debuginfod",
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, no_debuginfod),
      .help = "ask no server, although DEBUGINFOD_URLS is set",
-     .man = "Ask no server for debug files, although DEBUGINFOD_URLS is set. Without "
+     .man = "Ask no server for files, although DEBUGINFOD_URLS is set. Without "
 	    "`--debuginfod` and that variable, no network is used."},
     {0},
 };

@@ -171,17 +171,19 @@ static void find_line(struct wanted *w, const struct annotate_object *object)
 static bool has_address(const struct wanted *w, const struct annotate_function *f)
 {
 	const struct annotate_object *object = &w->annotation->objects[f->object];
-	const char *symfs = w->annotation->config.symfs ? w->annotation->config.symfs : "";
 	struct ptah_elf_extent extent;
-	char path[4096];
+	bool found;
+	char *path;
 
 	if (w->address - f->ip < f->end - f->start)
 		return true;
 	if (!object->is_file || object->changed || w->address >> 47)
 		return false;
-	snprintf(path, sizeof(path), "%s%s", symfs, object->path);
-	return ptah_elf_extent(path, f->start, &extent) &&
-	       w->address - extent.at < f->end - f->start;
+	path = names_local_path(w->names, object->path);
+	found = path && ptah_elf_extent(path, f->start, &extent) &&
+		w->address - extent.at < f->end - f->start;
+	free(path);
+	return found;
 }
 
 /* A name that a compiler of generated code makes has more than the function's own:
@@ -474,7 +476,6 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 {
 	const struct input *input = &v->options->input;
 	struct annotation_config config = {.counts = s->counts,
-					   .symfs = input->symfs,
 					   .session = s->session,
 					   .outcomes = s->has_outcomes ? &s->outcomes : NULL};
 	struct ptah_profile_totals totals;

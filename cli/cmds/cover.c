@@ -136,10 +136,8 @@ static void keep_function(const struct input *input, struct names *names, struct
 static int cover(const struct options *o, struct ptah_session *session, struct out *out,
 		 struct cover_rows *rows)
 {
-	const struct cover_output output = {.format = o->format,
-					    .map_size = o->map_size,
-					    .symfs = o->input.symfs,
-					    .quiet = o->input.quiet};
+	const struct cover_output output = {
+	    .format = o->format, .map_size = o->map_size, .quiet = o->input.quiet};
 	struct names *names = NULL;
 	int status = 0;
 

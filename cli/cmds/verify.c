@@ -8,6 +8,7 @@
 #include "render.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 struct options {
 	struct input input;
@@ -243,11 +244,22 @@ static void put_text(void *view, const void *verdict)
 		out_format(v->out, "%s %d/%d: ", w->info->comm[0] ? w->info->comm : "-",
 			   w->info->pid, w->info->tid);
 	if (w->status == PTAH_E_MISSING)
-		out_text(v->out, "no ground truth in this recording (ptah record --truth)\n");
+		out_text(v->out, "no ground truth in this recording\n");
 	else if (w->status < 0)
 		out_format(v->out, "%s\n", ptah_strerror(w->status));
 	else
 		put_result_text(v, w->info, w->result);
+}
+
+/* Does the recording itself say why it has no ground truth? See note_missing_truth(). */
+static bool is_explained(const struct ptah_session *session)
+{
+	const char *note;
+
+	for (size_t i = 0; (note = ptah_session_note(session, i)); i++)
+		if (!strncmp(note, "no ground truth", 15))
+			return true;
+	return false;
 }
 
 static void put_total(void *view)
@@ -269,6 +281,11 @@ static void put_total(void *view)
 	if (v->threads > 1)
 		out_format(v->out, ", %s instructions", pretty_number(v->instructions, text));
 	out_char(v->out, '\n');
+	if (v->unknown && !is_explained(v->session))
+		out_text(v->out,
+			 "    only a recorder that carries out the program itself can count what "
+			 "runs:\n    ptah record --recorder=native --truth, or "
+			 "--recorder=qemu or ptrace\n");
 }
 
 static const struct renderer renderers[FORMAT_MAX] = {

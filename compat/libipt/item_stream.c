@@ -16,6 +16,7 @@ int stream_init(struct stream *stream, const struct pt_config *config)
 	config_to_events(&events, &stream->config);
 	events.unchanged = true;
 	events.trace.event_trace = stream->config.user.flags.variant.query.enable_iflags_events;
+	events.no_iflags = !events.trace.event_trace;
 	return error_from_ptah(ptah_event_decoder_new(&events, &stream->events));
 }
 

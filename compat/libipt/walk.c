@@ -258,6 +258,7 @@ int walk_init(struct walk *w, const struct pt_config *config, bool by_insn)
 		flow.events.trace.event_trace =
 		    w->config.user.flags.variant.block.enable_iflags_events;
 	}
+	flow.events.no_iflags = !flow.events.trace.event_trace;
 	status = ptah_flow_new(image_ptah(w->own_image), &flow, &w->flow);
 	if (status < 0)
 		return error_from_ptah(status);

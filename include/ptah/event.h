@@ -201,13 +201,15 @@ typedef int64_t ptah_event_unknown(void *context, const uint8_t *bytes, size_t n
 				   int status);
 
 struct ptah_event_config {
-	size_t size;   /* sizeof(struct ptah_event_config) */
-	bool no_bdm70; /* believe the FUP of a PSB+ that a TIP.PGE contradicts (see BDM70 in
-			  errata.def) */
+	size_t size;	/* sizeof(struct ptah_event_config) */
+	bool no_bdm70;	/* believe the FUP of a PSB+ that a TIP.PGE contradicts (see BDM70 in
+			   errata.def) */
+	bool no_iflags; /* changes of RFLAGS.IF are not reported: see trace.event_trace */
 	/*
 	 * What the processor was asked to trace; all 0: not known. Of it are used
-	 * mtc_period and cyc_threshold (time), event_trace (changes of RFLAGS.IF are
-	 * reported); and by a flow no_tnt, no_retcomp and ranges (see flow.h).
+	 * mtc_period and cyc_threshold (time), event_trace (RFLAGS.IF is reported from the
+	 * beginning; without it, once a MODE.Exec says that it is 1); and by a flow no_tnt,
+	 * no_retcomp and ranges (see flow.h).
 	 */
 	struct ptah_trace_config trace;
 	/*
@@ -223,7 +225,7 @@ struct ptah_event_config {
 	void *unknown_context;
 
 	/*
-	 * Report MODE.Exec (with trace.event_trace: both of what it says) and CBR also
+	 * Report MODE.Exec (if RFLAGS.IF is reported: both of what it says) and CBR also
 	 * where they change nothing, and a PSB+ packet by packet: its PSB item is
 	 * followed by an item for each MODE, PIP, VMCS, CBR and MNT in it, in their
 	 * order, with PTAH_ITEM_STATUS. A PSB+ that an OVF cuts has no PSB item. Of

@@ -29,6 +29,7 @@
 
 #include <ptah/flow.h>
 #include <ptah/profile.h>
+#include <ptah/symbol.h>
 
 PTAH_BEGIN_DECLS
 
@@ -52,11 +53,24 @@ struct ptah_session_config {
 	bool no_images;	       /* packets only: do not look for binaries */
 	/*
 	 * For recordings with the kernel's code: the kernel's ELF file and its symbols in the
-	 * format of /proc/kallsyms (as perf's options of these names), and perf's cache of files by
-	 * their build id ("/root/.debug"). The paths are taken as they are, without symfs. NULL:
-	 * what lies beside the recording, what fits of the running kernel, or in the usual places.
+	 * format of /proc/kallsyms (as perf's options of these names). The paths are taken as they
+	 * are, without symfs. NULL: what lies beside the recording, what fits of the running
+	 * kernel, or in the usual places.
 	 */
-	const char *vmlinux, *kallsyms, *build_id_cache;
+	const char *vmlinux, *kallsyms;
+	/*
+	 * perf's cache of files by their build id ("/root/.debug"), without symfs, for the kernel
+	 * and for files that are missing or others now. NULL: none.
+	 */
+	const char *build_id_cache;
+	/*
+	 * Files that are not there either may be fetched from debuginfod servers:
+	 * ptah_symbols_use_debuginfod() has the rules. Used while the session is opened, and of one
+	 * that grows until it is closed.
+	 */
+	bool fetch;
+	ptah_fetch_progress *fetch_progress; /* may be NULL */
+	void *fetch_context;
 };
 
 struct ptah_session;
@@ -234,6 +248,19 @@ PTAH_API bool ptah_path_is_file(const char *path);
  * or has none, PTAH_E_SYSTEM (with errno) when it cannot be opened.
  */
 PTAH_API int ptah_build_id_read(const char *path, uint8_t id[PTAH_BUILD_ID_MAX]);
+
+/*
+ * The path in perf's cache of files, `cache` ("/root/.debug"), of the file with this build id, which
+ * the caller frees. NULL: it is not there.
+ */
+PTAH_API char *ptah_build_id_find(const char *cache, const uint8_t *id, size_t size);
+
+/*
+ * Where a copy of the file that ran is, if the file at its recorded path is missing or another one
+ * now: see build_id_cache and fetch. NULL: there is none, or none is needed. Of a path whose file
+ * was replaced while it was recorded the answer is of one of the two.
+ */
+PTAH_API const char *ptah_session_copy(const struct ptah_session *session, const char *path);
 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);

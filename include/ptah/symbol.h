@@ -45,7 +45,17 @@ PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
 PTAH_API int ptah_symbols_use_cache(struct ptah_symbols *symbols, const char *folder);
 
 /*
- * Reports how far the debug file of `file` has come; `total` is 0 while it is not known. In the
+ * Where the file `path` is on this machine, if it is not where the path says, or NULL. The result is
+ * used before the next call.
+ */
+typedef const char *ptah_symbols_locator(void *context, const char *path);
+
+/* To be called before the first look-up. The locator's paths are taken as they are. */
+PTAH_API void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_locator *locate,
+				  void *context);
+
+/*
+ * Reports how far the debug file of `file`, or that file itself, has come; `total` is 0 while it is not known. In the
  * last call, which comes whether there is such a file or not, both are UINT64_MAX. False: give it
  * up.
  */
@@ -66,6 +76,13 @@ PTAH_API int ptah_symbols_use_debuginfod(struct ptah_symbols *symbols,
  * when it is there now: a function may have another name than before. 0 when nothing is new.
  */
 PTAH_API int ptah_symbols_fetch(struct ptah_symbols *symbols, const char *path);
+
+/*
+ * Fetches the file itself by its build id, where that is allowed. Returns where it is, which the
+ * caller frees, or NULL.
+ */
+PTAH_API char *ptah_symbols_fetch_file(struct ptah_symbols *symbols, const char *path,
+				       const uint8_t *id, size_t size);
 
 /* The function that holds the byte at `file_offset` of `path`. false: not known. */
 PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path,

@@ -90,6 +90,7 @@ struct ptah_event_decoder {
 	bool synced; /* a PSB has been seen */
 	bool enabled;
 	bool enabled_known;
+	bool mode_known; /* a MODE.Exec said so, and no packet was lost since */
 	uint8_t mode;
 	uint8_t iflag;	   /* enum event_iflag */
 	uint8_t block;	   /* enum ptah_packet_block */
@@ -241,6 +242,13 @@ void event_conclude(struct ptah_event_decoder *d);
 
 /* Reports an error and looks for the next PSB. */
 void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset);
+
+/*
+ * Whether it is reported that RFLAGS.IF was `before` and is `now` (enum event_iflag). Where it is
+ * not known whether the trace has Event Trace, a flag that was never 1 is one that is not traced,
+ * as on processors without Event Trace.
+ */
+bool event_reports_iflag(const struct ptah_event_decoder *d, uint8_t before, uint8_t now);
 
 /* Reports the changes of state that waited for the branch which has just been reported. */
 void event_release_changes(struct ptah_event_decoder *d, bool has_ip, uint64_t ip);

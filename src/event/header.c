@@ -46,8 +46,9 @@ static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *ifl
 	if (!d->has_mode)
 		return;
 	d->mode = d->pending_mode.mode;
+	d->mode_known = true;
 	d->iflag = d->pending_mode.interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
-	if (d->iflag != before && d->config.trace.event_trace) {
+	if (event_reports_iflag(d, before, d->iflag)) {
 		*iflag = d->pending_mode;
 		iflag->type = PTAH_ITEM_IFLAGS;
 	}
@@ -75,7 +76,8 @@ static void push_states(struct ptah_event_decoder *d)
 			push_status(d, &iflag);
 			iflag = *state;
 			iflag.type = PTAH_ITEM_IFLAGS;
-			if (d->config.trace.event_trace)
+			if (event_reports_iflag(d, EVENT_IF_UNKNOWN,
+						state->interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR))
 				push_status(d, &iflag);
 		} else {
 			push_status(d, state);
@@ -100,13 +102,27 @@ void event_cut_header(struct ptah_event_decoder *d)
 	push_states(d);
 }
 
+/*
+ * Reports that the PSB+ contradicts what came before it. While tracing is on, the mode only changes
+ * at a branch, after a MODE.Exec of its own (SDM "MODE.Exec Packet"); while it is off, or where
+ * packets were lost, the mode may have changed unseen. The PSB+ is believed. With `unchanged` the
+ * caller gets each of its packets, and can compare.
+ */
+static void check_header(struct ptah_event_decoder *d, bool on)
+{
+	if (on && d->enabled_known && !d->enabled)
+		event_push_error(d, PTAH_E_BAD_CONTEXT, d->header.offset);
+	else if (on && d->enabled_known && d->mode_known && d->has_mode &&
+		 d->pending_mode.mode != d->mode && !d->config.unchanged)
+		event_push_error(d, PTAH_E_BAD_CONTEXT, d->pending_mode.offset);
+}
+
 void event_deliver_header(struct ptah_event_decoder *d, bool on)
 {
 	struct ptah_item *item, iflag;
 
+	check_header(d, on);
 	take_mode_status(d, &iflag);
-	if (on && d->enabled_known && !d->enabled)
-		event_push_error(d, PTAH_E_BAD_CONTEXT, d->header.offset);
 	d->header.has_ip = on;
 	event_set_tsx(d);
 	item = event_push(d, PTAH_ITEM_PSB, d->header.offset);

@@ -32,6 +32,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	event_forget_pending(d);
 	event_time_overflow(&d->time);
 	event_set_time(d);
+	d->mode_known = false;
 	d->overflow_offset = offset;
 	d->overflow_tsc = d->tsc;
 	/* The last IP stays: SDM "Overflow (OVF) Packet": packets after it are compressed against

@@ -142,6 +142,7 @@ bool event_take_psb(struct ptah_event_decoder *d, const struct packet_psb *psb, 
 		d->ratio = psb->ratio;
 	if (psb->has_mode) {
 		d->mode = psb->mode;
+		d->mode_known = true;
 		d->iflag = psb->iflag;
 	}
 	d->sync_offset = event_offset(d, psb->begin);

@@ -84,7 +84,14 @@ void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset)
 	event_time_overflow(&d->time);
 	event_set_time(d);
 	d->phase = EVENT_UNSYNCED;
-	d->enabled_known = false;
+	d->enabled_known = d->mode_known = false;
+}
+
+bool event_reports_iflag(const struct ptah_event_decoder *d, uint8_t before, uint8_t now)
+{
+	if (d->config.no_iflags || (before == now && !d->config.unchanged))
+		return false;
+	return d->config.trace.event_trace || before == EVENT_IF_SET || now == EVENT_IF_SET;
 }
 
 static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
@@ -92,6 +99,7 @@ static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
 	const struct ptah_item *pending = &d->pending_mode;
 	uint8_t iflag = pending->interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
 
+	d->mode_known = true;
 	if (pending->mode != d->mode || d->config.unchanged) {
 		struct ptah_item mode = *pending;
 
@@ -99,7 +107,7 @@ static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
 		d->mode = pending->mode;
 		event_push_pending(d, &mode, has_ip, ip);
 	}
-	if ((iflag != d->iflag || d->config.unchanged) && d->config.trace.event_trace) {
+	if (event_reports_iflag(d, d->iflag, iflag)) {
 		struct ptah_item flag = *pending;
 
 		flag.type = PTAH_ITEM_IFLAGS;

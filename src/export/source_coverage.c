@@ -561,7 +561,7 @@ static int add_missing(struct coverage_reader *r, const char *path, int status)
 /* Maps the file of an object. False: it cannot be read. */
 static bool map_file(struct coverage_reader *r)
 {
-	char *path = annotation_full_path(r->annotation, r->path);
+	char *path = names_local_path(r->annotation->config.names, r->path);
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	struct stat st;
 	void *bytes = MAP_FAILED;

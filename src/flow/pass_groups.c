@@ -118,6 +118,7 @@ static ALWAYS_INLINE const uint8_t *pass_pge(struct ptah_flow *f, const uint8_t 
 	if (mode.type == PTAH_PACKET_MODE_EXEC) {
 		f->mode = mode.u.exec.mode != d->mode ? mode.u.exec.mode : f->mode;
 		d->mode = mode.u.exec.mode;
+		d->mode_known = true;
 		d->iflag = mode.u.exec.interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
 	}
 	d->enabled = d->enabled_known = d->plain = true;

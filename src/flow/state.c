@@ -12,6 +12,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->in_tx = d->in_tx;
 	state->enabled_known = d->enabled_known;
 	state->enabled = d->enabled;
+	state->mode_known = d->mode_known;
 	state->calls_lost = f->calls_lost;
 	state->mode = f->mode;
 	state->speculative = f->speculative;
@@ -53,7 +54,8 @@ bool flow_same_state(const struct flow_state *a, const struct flow_state *b, boo
 		      memcmp(&a->time, &b->time, sizeof(a->time)) != 0))
 		return false;
 	return a->in_tx == b->in_tx && a->enabled_known == b->enabled_known &&
-	       a->enabled == b->enabled && a->calls_lost == b->calls_lost && a->mode == b->mode &&
+	       a->enabled == b->enabled && a->mode_known == b->mode_known &&
+	       a->calls_lost == b->calls_lost && a->mode == b->mode &&
 	       a->speculative == b->speculative && a->event_mode == b->event_mode &&
 	       a->iflag == b->iflag && a->ratio == b->ratio && a->old_calls == b->old_calls &&
 	       a->stack_depth == b->stack_depth && a->offset == b->offset && a->ip == b->ip &&

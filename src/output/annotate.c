@@ -34,18 +34,6 @@ uint32_t annotation_find_object(const struct annotation *a, const char *path, bo
 	return NO_OBJECT;
 }
 
-char *annotation_full_path(const struct annotation *a, const char *path)
-{
-	const char *symfs = a->config.symfs ? a->config.symfs : "";
-	char *full;
-
-	if (asprintf(&full, "%s%s", symfs, path) < 0)
-		return NULL;
-	if (*symfs)
-		path_resolve(full + strlen(symfs));
-	return full;
-}
-
 /* The object of a block, which is added if it is new. */
 static uint32_t object_of(struct annotation *a, const struct ptah_counts_process *p, size_t process,
 			  uint64_t ip, struct ptah_map *map)

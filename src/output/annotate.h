@@ -70,7 +70,6 @@ struct annotate_function {
 struct annotation_config {
 	const struct ptah_counts *counts;
 	struct names *names; /* which use the counts */
-	const char *symfs;   /* where the files are, as in session.h; NULL: "/" */
 	/* The order of the outcomes; NULL: it is not known. */
 	const struct ptah_session *session;
 	const struct outcomes *outcomes;
@@ -113,9 +112,6 @@ size_t annotation_piece_at(const struct annotation *annotation, uint32_t object,
 /* The function that holds a place; NULL: none that ran does. */
 const struct annotate_function *annotation_function(const struct annotation *annotation,
 						    uint32_t object, uint64_t at);
-
-/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
-char *annotation_full_path(const struct annotation *annotation, const char *path);
 
 /* An instruction of a function, executed or not; or a part whose bytes are not known. */
 struct annotate_row {

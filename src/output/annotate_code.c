@@ -36,7 +36,7 @@ struct listing {
 static void read_file(struct listing *l)
 {
 	const struct annotate_object *object = &l->annotation->objects[l->function->object];
-	char *path = annotation_full_path(l->annotation, object->path);
+	char *path = names_local_path(l->annotation->config.names, object->path);
 	uint8_t *bytes = malloc(l->size);
 	struct ptah_elf_extent extent;
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;

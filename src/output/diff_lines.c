@@ -172,8 +172,7 @@ static int add_lines(struct diff_list *list, const struct annotation *a,
 
 int diff_list_lines(struct diff_list *list)
 {
-	const struct annotation_config config = {
-	    .counts = list->counts, .names = list->names, .symfs = list->symfs};
+	const struct annotation_config config = {.counts = list->counts, .names = list->names};
 	const struct annotation *a = list->use;
 	struct annotate_line *lines = NULL;
 	size_t n = 0;

@@ -12,7 +12,6 @@ struct diff_list {
 	/* To be set before, and to live as long as the list: */
 	const struct ptah_counts *counts;
 	struct names *names;	      /* which use the counts, and show all names */
-	const char *symfs;	      /* as in session.h; NULL: "/" */
 	const struct annotation *use; /* of the same counts; NULL: one is made where needed */
 	/* The result: */
 	struct diff_entry *entries;

@@ -27,7 +27,6 @@ struct drcov_block {
 
 struct drcov {
 	struct names *names;
-	const char *symfs;
 	struct module *modules;
 	size_t module_count, module_capacity;
 	struct drcov_block *blocks;
@@ -39,14 +38,13 @@ struct drcov {
 	int module; /* of that mapping; -1: none */
 };
 
-int drcov_new(struct names *names, const char *symfs, struct drcov **drcov)
+int drcov_new(struct names *names, struct drcov **drcov)
 {
 	struct drcov *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return PTAH_E_NOMEM;
 	d->names = names;
-	d->symfs = symfs;
 	*drcov = d;
 	return 0;
 }
@@ -100,15 +98,15 @@ static void place_plain(const char *path, const struct ptah_map *map, struct mod
 /* Computes where the whole file begins and ends, from one mapped part of it. */
 static void place(const struct drcov *d, const struct ptah_map *map, struct module *m)
 {
+	char *path = names_local_path(d->names, map->path);
 	struct ptah_elf_extent e;
-	char path[4096];
+	bool found;
 
 	*m = (struct module){.path = map->path};
-	snprintf(path, sizeof(path), "%s%s", d->symfs ? d->symfs : "", map->path);
-	if (d->symfs && strlen(d->symfs) < sizeof(path))
-		path_resolve(path + strlen(d->symfs));
-	if (!ptah_elf_extent(path, map->file_offset, &e) &&
-	    !ptah_elf_extent(map->path, map->file_offset, &e)) {
+	found = (path && ptah_elf_extent(path, map->file_offset, &e)) ||
+		ptah_elf_extent(map->path, map->file_offset, &e);
+	free(path);
+	if (!found) {
 		place_plain(map->path, map, m);
 		return;
 	}

@@ -12,8 +12,8 @@
 
 struct drcov;
 
-/* `names` knows what is mapped where. Binaries are searched below `symfs` (may be NULL) first. */
-int drcov_new(struct names *names, const char *symfs, struct drcov **drcov);
+/* `names` knows what is mapped where. and where the binaries are. */
+int drcov_new(struct names *names, struct drcov **drcov);
 void drcov_free(struct drcov *drcov);
 
 /*

@@ -31,6 +31,7 @@ int names_new(const struct ptah_session *session, const char *symfs, struct name
 		names_free(n);
 		return status;
 	}
+	ptah_symbols_locate(n->symbols, names_find_copy, n);
 	if (session)
 		names_kernel_of(session, &n->kernel);
 	*names = n;
@@ -51,11 +52,13 @@ void names_free(struct names *n)
 	}
 	tdestroy(n->demangled, free);
 	names_free_aliases(n);
+	names_free_copies(n);
 	ptah_functions_free(n->functions);
 	ptah_symbols_free(n->symbols);
 	free(n->changed);
 	free(n->changed_paths);
 	free(n->symfs);
+	free(n->cache);
 	free(n->table);
 	free(n);
 }
@@ -110,7 +113,9 @@ const char *names_shown(struct names *n, const char *path)
 
 int names_use_cache(struct names *n, const char *folder)
 {
-	return ptah_symbols_use_cache(n->symbols, folder);
+	free(n->cache);
+	n->cache = strdup(folder);
+	return n->cache ? ptah_symbols_use_cache(n->symbols, folder) : PTAH_E_NOMEM;
 }
 
 int names_use_debuginfod(struct names *n, ptah_fetch_progress *progress, void *context)
@@ -236,7 +241,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	struct ptah_map map;
 	const char *slash;
 	uint64_t offset;
-	bool changed;
+	bool changed, in_file;
 
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]", .place = ip};
 	if (!names_find_place(n, n->pid, ip, &map, &changed)) {
@@ -254,11 +259,13 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 		name->place = offset;
 	if (changed)
 		return;
-	if (map.path[0] == '/') {
+	/* perf's cache may have the vdso, which is no file. */
+	in_file = map.path[0] == '/' || names_find_copy(n, map.path);
+	if (in_file) {
 		name->code = map.path;
 		name->code_at = offset;
 	}
-	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {
+	if (!in_file || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, &map, name);
 		else if (!ptah_path_is_file(map.path))

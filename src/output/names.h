@@ -99,6 +99,12 @@ bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct 
 bool names_find_place(struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map,
 		      bool *changed);
 
+/*
+ * The path of a file on this machine: below symfs, or of a copy where another file or none is
+ * there. The caller frees it. NULL when out of memory.
+ */
+char *names_local_path(const struct names *names, const char *path);
+
 /* Where the names of files come from, for lines of source code. */
 struct ptah_symbols *names_symbols(const struct names *names);
 

@@ -8,10 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *names_find_copy(void *names, const char *path)
+{
+	const struct names *n = names;
+	const char *copy = ptah_session_copy(n->session, path);
+
+	for (const struct file_copy *c = n->copies; c && !copy; c = c->next)
+		copy = strcmp(c->path, path) == 0 ? c->local : NULL;
+	return copy;
+}
+
+void names_free_copies(struct names *n)
+{
+	for (struct file_copy *c = n->copies, *next; c; c = next) {
+		next = c->next;
+		free(c->local);
+		free(c);
+	}
+}
+
 char *names_local_path(const struct names *n, const char *path)
 {
+	const char *copy = names_find_copy((void *)(uintptr_t)n, path);
 	char *full;
 
+	if (copy)
+		return strdup(copy);
 	if (asprintf(&full, "%s%s", n->symfs, path) < 0)
 		return NULL;
 	if (*n->symfs)
@@ -19,13 +41,15 @@ char *names_local_path(const struct names *n, const char *path)
 	return full;
 }
 
-/* Reads the build id of the file that is at `path` below the root now. */
+/* Reads the build id of the file at `path`, as it is on this machine now. */
 static void read_id(const struct names *n, const char *path, struct build_id *id)
 {
 	char *full;
 
 	memset(id, 0, sizeof(*id));
-	full = ptah_path_is_file(path) ? names_local_path(n, path) : NULL;
+	if (!ptah_path_is_file(path) && !names_find_copy((void *)(uintptr_t)n, path))
+		return;
+	full = names_local_path(n, path);
 	if (!full)
 		return;
 	id->size = ptah_build_id_read(full, id->bytes);
@@ -111,14 +135,34 @@ static int list_files(struct names *n)
 	return 0;
 }
 
-static bool is_changed(const struct names *n, const struct ptah_counts_file *file)
+/* Finds a copy of the file that ran. False: there is none. */
+static bool add_copy(struct names *n, const struct ptah_counts_file *file)
+{
+	char *local = ptah_build_id_find(n->cache, file->build_id, file->build_id_size);
+	struct file_copy *copy;
+
+	if (!local)
+		local = ptah_symbols_fetch_file(n->symbols, file->path, file->build_id,
+						file->build_id_size);
+	copy = local ? malloc(sizeof(*copy)) : NULL;
+	if (!copy) {
+		free(local);
+		return false;
+	}
+	*copy = (struct file_copy){n->copies, file->path, local};
+	n->copies = copy;
+	return true;
+}
+
+static bool is_changed(struct names *n, const struct ptah_counts_file *file)
 {
 	struct build_id id;
 
 	read_id(n, file->path, &id);
+	if (id.size == file->build_id_size && !memcmp(id.bytes, file->build_id, (size_t)id.size))
+		return false;
 	/* A file that does not exist gives no names in any case. */
-	return id.size &&
-	       (id.size != file->build_id_size || memcmp(id.bytes, file->build_id, id.size) != 0);
+	return !add_copy(n, file) && id.size;
 }
 
 static void note_changed_path(struct names *n, const char *path)
@@ -135,8 +179,6 @@ int names_use_counts(struct names *n, const struct ptah_counts *counts, bool for
 	int status;
 
 	n->counts = counts;
-	if (force)
-		return 0;
 	status = list_files(n);
 	if (status < 0)
 		return status;
@@ -144,7 +186,7 @@ int names_use_counts(struct names *n, const struct ptah_counts *counts, bool for
 		const struct ptah_counts_file *file = n->changed[i];
 
 		if (!i || by_identity(&n->changed[i - 1], &file)) {
-			changed = is_changed(n, file);
+			changed = is_changed(n, file) && !force;
 			if (changed)
 				note_changed_path(n, file->path);
 		}

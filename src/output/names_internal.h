@@ -16,8 +16,9 @@ struct names {
 	bool keep_mangled, show_all, fetches;
 	void *demangled; /* tsearch() tree of struct demangled */
 	struct alias *aliases;
-	char *symfs;
+	char *symfs, *cache; /* cache: perf's, or NULL */
 	struct known_id *ids;
+	struct file_copy *copies;
 	const struct ptah_counts *counts;
 	const struct ptah_counts_file *
 	    *changed; /* of the counts' files, sorted by address in memory */
@@ -54,6 +55,13 @@ struct known_id {
 	struct build_id id;
 };
 
+/* A file of counts that is missing or another one now, and where a copy of it is. */
+struct file_copy {
+	struct file_copy *next;
+	const char *path;
+	char *local;
+};
+
 /* A path with characters that must not reach a terminal, and the text that is shown for it. */
 struct clean {
 	struct clean *next;
@@ -64,8 +72,9 @@ struct clean {
 /* `path` without characters that must not reach a terminal: nearly always `path` itself. */
 const char *names_shown(struct names *names, const char *path);
 
-/* The path of a file on this machine, below symfs; the caller frees it. NULL when out of memory. */
-char *names_local_path(const struct names *names, const char *path);
+/* Where a copy of the file is. NULL: there is none, or none is needed. A ptah_symbols_locator. */
+const char *names_find_copy(void *names, const char *path);
+void names_free_copies(struct names *names);
 
 /* names_alias.c */
 void names_free_aliases(struct names *names);

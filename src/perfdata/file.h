@@ -53,6 +53,7 @@ struct perfdata_place {
 	uint64_t id;
 	uint32_t index;
 	int32_t cpu, tid; /* -1: any */
+	bool guest;	  /* the event was recorded in a virtual machine */
 };
 
 struct perfdata_file {
@@ -73,8 +74,8 @@ struct perfdata_file {
 	bool ids_sorted;
 	struct perfdata_place *places; /* sorted before the first search */
 	size_t place_count, place_capacity;
-	bool places_sorted;
-	bool same_sample_ids; /* the records of all events end in the same way */
+	bool places_sorted, has_guests; /* has_guests: some place is a guest's */
+	bool same_sample_ids;		/* the records of all events end in the same way */
 
 	/* Unpacked records: for each compressed one their size, a u64, and the records. */
 	bool unpacked;
@@ -169,6 +170,8 @@ int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t
 bool perfdata_read_sample(struct perfdata_file *f, struct reader *r,
 			  struct perfdata_record *record);
 void perfdata_read_id_index(struct perfdata_file *f, struct reader *r);
+/* The place of an event's buffer. NULL: ID_INDEX has none. */
+const struct perfdata_place *perfdata_find_place(struct perfdata_file *f, uint64_t id);
 
 /* spool.c: unpacks all compressed records from the current one to the end. */
 int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why);

@@ -10,6 +10,7 @@
 #ifndef PTAH_PERFDATA_FORMAT_H
 #define PTAH_PERFDATA_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The file header: "PERFILE2", then u64 fields at these offsets. */
@@ -160,9 +161,18 @@ enum perfdata_type {
 #define PERFDATA_MISC_MMAP_BUILD_ID (1u << 14)
 #define PERFDATA_MISC_BUILD_ID_SIZE (1u << 15) /* HEADER_BUILD_ID: the size of the id is stored */
 
+/* Whether this `misc` is of something in a virtual machine. */
+static inline bool perfdata_is_guest_mode(uint16_t misc)
+{
+	const unsigned mode = misc & PERFDATA_MISC_CPUMODE;
+
+	return mode == PERFDATA_MISC_GUEST_KERNEL || mode == PERFDATA_MISC_GUEST_USER;
+}
+
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
+#define PERFDATA_AUX_COLLISION 8u
 
 /* KSYMBOL: a flag; BPF_EVENT: its types. */
 #define PERFDATA_KSYMBOL_UNREGISTER  1u

@@ -352,34 +352,17 @@ int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_r
 	uint64_t at = 0;
 	struct window w = window_of(f, offset, &at);
 
+	int status;
+
 	if (at >= w.end)
 		return PTAH_E_INVAL;
-	return step(f, &w, record, NULL) == 1 ? 0 : PTAH_E_BAD_FILE;
+	status = step(f, &w, record, NULL);
+	if (!status)
+		record->type = 0;
+	return status < 0 ? PTAH_E_BAD_FILE : 0;
 }
 
-static bool find_build_id(struct reader r, const char *path, struct perfdata_build_id *id)
-{
-	size_t length = strlen(path);
-
-	while (r.p && (size_t)(r.end - r.p) >= PERFDATA_BUILD_ID_FIXED) {
-		const uint8_t *entry = r.p;
-		uint16_t misc = load_le16(entry + 4), size = load_le16(entry + 6);
-
-		if (size <= PERFDATA_BUILD_ID_FIXED || !reader_bytes(&r, size))
-			break;
-		if (length >= (size_t)(size - PERFDATA_BUILD_ID_FIXED) ||
-		    memcmp(entry + PERFDATA_BUILD_ID_FIXED, path, length + 1) != 0)
-			continue;
-		memcpy(id->bytes, entry + 12, PERFDATA_BUILD_ID_MAX);
-		id->size = misc & PERFDATA_MISC_BUILD_ID_SIZE && entry[32] <= PERFDATA_BUILD_ID_MAX
-			       ? entry[32]
-			       : PERFDATA_BUILD_ID_MAX;
-		return true;
-	}
-	return false;
-}
-
-/* The entries of one list, until `visit` returns false. */
+/* The entries of one list, but for those of virtual machines, until `visit` returns false. */
 static bool visit_build_ids(struct reader r,
 			    bool (*visit)(void *context, const struct perfdata_listed_file *file),
 			    void *context)
@@ -397,7 +380,9 @@ static bool visit_build_ids(struct reader r,
 		if (misc & PERFDATA_MISC_BUILD_ID_SIZE && entry[32] <= PERFDATA_BUILD_ID_MAX)
 			file.id.size = entry[32];
 		memcpy(file.id.bytes, entry + 12, PERFDATA_BUILD_ID_MAX);
-		if (memchr(file.path, '\0', (size_t)(size - PERFDATA_BUILD_ID_FIXED)) &&
+		/* A guest's also has the number of its process, where the host's has -1. */
+		if (!perfdata_is_guest_mode(misc) && (int32_t)load_le32(entry + 8) <= 0 &&
+		    memchr(file.path, '\0', (size_t)(size - PERFDATA_BUILD_ID_FIXED)) &&
 		    !visit(context, &file))
 			return false;
 	}
@@ -419,14 +404,29 @@ void perfdata_keep_all(struct perfdata_file *f)
 	f->all = true;
 }
 
+struct build_id_search {
+	const char *path;
+	struct perfdata_build_id *id;
+	bool found;
+};
+
+static bool take_build_id(void *context, const struct perfdata_listed_file *file)
+{
+	struct build_id_search *search = context;
+
+	search->found = !strcmp(file->path, search->path);
+	if (search->found)
+		*search->id = file->id;
+	return !search->found;
+}
+
 bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,
 			    struct perfdata_build_id *id)
 {
-	bool found = find_build_id(f->build_ids, path, id);
+	struct build_id_search search = {.path = path, .id = id};
 
-	for (size_t i = 0; i < f->build_id_count && !found; i++)
-		found = find_build_id(f->more_build_ids[i], path, id);
-	return found;
+	perfdata_each_build_id(f, take_build_id, &search);
+	return search.found;
 }
 
 uint32_t perfdata_auxtrace(const struct perfdata_file *f)

@@ -17,10 +17,15 @@ struct perfdata_file;
  * One record. Which fields are used depends on `type`; those not listed here are used by several.
  */
 struct perfdata_record {
-	uint32_t type; /* enum perfdata_type; PERFDATA_HEADER_EVENT_TYPE: one of Ptah's, see tag */
-	uint32_t tag;  /* PERFDATA_PTAH_*, of Ptah's records */
+	/*
+	 * enum perfdata_type; PERFDATA_HEADER_EVENT_TYPE: one of Ptah's, see tag; 0: see
+	 * perfdata_read_at()
+	 */
+	uint32_t type;
+	uint32_t tag;	 /* PERFDATA_PTAH_*, of Ptah's records */
 	uint64_t offset; /* of the record in the file */
 	uint64_t time;	 /* by perf's clock; 0: none */
+	uint64_t event;	 /* the id of its event; 0: unknown */
 	/* -1: unknown. Of context switches ppid and ptid are the other thread's. */
 	int32_t pid, tid, ppid, ptid, cpu;
 	uint64_t address, size, file_offset; /* mappings; code, KSYMBOL: address, size; vdso: size
@@ -117,7 +122,10 @@ int perfdata_push(struct perfdata_file *file, const uint8_t *bytes, size_t size,
 /* The last record was not complete. */
 void perfdata_cut_pushed(struct perfdata_file *file);
 
-/* Reads the next record that is used. Returns 1, 0 at the end, or an error. */
+/*
+ * Reads the next record that is used: those of virtual machines, which "perf inject --guest-data"
+ * puts among the others, are not. Returns 1, 0 at the end, or an error.
+ */
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);
 
@@ -145,7 +153,7 @@ struct perfdata_listed_file {
 	struct perfdata_build_id id;
 };
 
-/* Visits them all, until `visit` returns false. */
+/* Visits them all but those of virtual machines, until `visit` returns false. */
 void perfdata_each_build_id(const struct perfdata_file *file,
 			    bool (*visit)(void *context, const struct perfdata_listed_file *file),
 			    void *context);
@@ -179,7 +187,7 @@ bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clo
 
 /*
  * Reads the record at an offset that perfdata_next() returned. perfdata_next() continues where it
- * was.
+ * was. Its type is 0 if what came after it in the file says that it is not used.
  */
 int perfdata_read_at(struct perfdata_file *file, uint64_t offset, struct perfdata_record *record);
 

@@ -31,11 +31,13 @@ static void read_sample_id(struct perfdata_file *f, struct reader body,
 	if (bits & PERFDATA_SAMPLE_TIME)
 		record->time = reader_u64(&body);
 	if (bits & PERFDATA_SAMPLE_ID)
-		reader_u64(&body);
+		record->event = reader_u64(&body);
 	if (bits & PERFDATA_SAMPLE_STREAM_ID)
 		reader_u64(&body);
 	if (bits & PERFDATA_SAMPLE_CPU)
-		record->cpu = (int32_t)reader_u32(&body);
+		record->cpu = (int32_t)reader_u64(&body);
+	if (bits & PERFDATA_SAMPLE_IDENTIFIER)
+		record->event = reader_u64(&body);
 }
 
 static void read_ids(struct reader *r, struct perfdata_record *record)
@@ -64,10 +66,6 @@ static void read_map(struct reader *r, struct perfdata_record *record, uint16_t 
 	/* perf writes the kernel's own without a protection. */
 	if (record->pid == -1)
 		record->executable = true;
-	/* Memory of a virtual machine's guest is not the process's. */
-	if ((misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_KERNEL ||
-	    (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_USER)
-		record->executable = false;
 	record->text = reader_string(r, &record->text_size);
 }
 
@@ -298,8 +296,26 @@ static void read_text_poke(struct reader *r, struct perfdata_record *record)
 	record->bytes = reader_bytes(r, record->old_size + record->size);
 }
 
-bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
-			  struct perfdata_record *record)
+/*
+ * Whether a record is about a virtual machine: whose processes, memory and kernel are others, with
+ * the same numbers. "perf inject --guest-data" marks its records by the CPU mode and by ID_INDEX. A
+ * sample's mode is only where its CPU was: the trace in it is of the CPU, which has run both.
+ */
+static bool is_of_guest(struct perfdata_file *f, uint16_t misc,
+			const struct perfdata_record *record)
+{
+	const struct perfdata_place *place;
+
+	if (record->type >= PERFDATA_USER)
+		return false;
+	if (record->type != PERFDATA_SAMPLE && perfdata_is_guest_mode(misc))
+		return true;
+	place = f->has_guests ? perfdata_find_place(f, record->event) : NULL;
+	return place && place->guest;
+}
+
+static bool read_fields(struct perfdata_file *f, struct reader *r, uint16_t misc,
+			struct perfdata_record *record)
 {
 	struct reader body = *r;
 
@@ -347,15 +363,13 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 			return false;
 		break;
 	case PERFDATA_TEXT_POKE:
-		/* Not that of a virtual machine's guest. */
-		if ((misc & PERFDATA_MISC_CPUMODE) != PERFDATA_MISC_KERNEL)
-			return false;
 		read_text_poke(r, record);
 		break;
 	case PERFDATA_AUX:
 		record->trace_offset = reader_u64(r);
 		record->size = reader_u64(r);
-		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL);
+		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL |
+						PERFDATA_AUX_COLLISION);
 		break;
 	case PERFDATA_LOST:
 		reader_u64(r);
@@ -375,4 +389,10 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 	}
 	read_sample_id(f, body, record);
 	return true;
+}
+
+bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
+			  struct perfdata_record *record)
+{
+	return read_fields(f, r, misc, record) && !is_of_guest(f, misc, record);
 }

@@ -100,17 +100,23 @@ static int compare_places(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Sets the buffer that the trace is from: that of the sample's event, by ID_INDEX. */
-static void place_trace(struct perfdata_file *f, struct perfdata_record *record, uint64_t id)
+const struct perfdata_place *perfdata_find_place(struct perfdata_file *f, uint64_t id)
 {
-	const struct perfdata_place key = {.id = id}, *place;
+	const struct perfdata_place key = {.id = id};
 
-	if (!f->places_sorted && f->place_count)
+	if (!f->place_count)
+		return NULL;
+	if (!f->places_sorted)
 		qsort(f->places, f->place_count, sizeof(*f->places), compare_places);
 	f->places_sorted = true;
-	place = f->place_count
-		    ? bsearch(&key, f->places, f->place_count, sizeof(*f->places), compare_places)
-		    : NULL;
+	return bsearch(&key, f->places, f->place_count, sizeof(*f->places), compare_places);
+}
+
+/* Sets the buffer that the trace is from: that of the sample's event, by ID_INDEX. */
+static void place_trace(struct perfdata_file *f, struct perfdata_record *record)
+{
+	const struct perfdata_place *place = perfdata_find_place(f, record->event);
+
 	if (place) {
 		record->index = place->index;
 		record->cpu = place->cpu;
@@ -120,15 +126,14 @@ static void place_trace(struct perfdata_file *f, struct perfdata_record *record,
 	}
 }
 
-static bool take_aux(struct perfdata_file *f, struct reader *r, struct perfdata_record *record,
-		     uint64_t id)
+static bool take_aux(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
 {
 	record->trace_size = reader_u64(r);
 	record->bytes = reader_bytes(r, record->trace_size);
 	if (r->failed || !record->trace_size)
 		return false;
 	f->aux_samples = true;
-	place_trace(f, record, id);
+	place_trace(f, record);
 	return true;
 }
 
@@ -138,13 +143,12 @@ bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perf
 	const uint64_t type = attr ? attr->sample_type : 0;
 	const bool is_switch = attr && attr->sched_switch && type & PERFDATA_SAMPLE_RAW;
 	const uint8_t *raw = NULL;
-	uint64_t id = 0;
 	uint32_t n = 0;
 
 	if (!is_switch && !(type & PERFDATA_SAMPLE_AUX))
 		return false;
 	if (type & PERFDATA_SAMPLE_IDENTIFIER)
-		id = reader_u64(r);
+		record->event = reader_u64(r);
 	skip_fixed(r, type, PERFDATA_SAMPLE_IP);
 	if (type & PERFDATA_SAMPLE_TID) {
 		record->pid = (int32_t)reader_u32(r);
@@ -154,7 +158,7 @@ bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perf
 		record->time = reader_u64(r);
 	skip_fixed(r, type, PERFDATA_SAMPLE_ADDR);
 	if (type & PERFDATA_SAMPLE_ID)
-		id = reader_u64(r);
+		record->event = reader_u64(r);
 	skip_fixed(r, type, PERFDATA_SAMPLE_STREAM_ID);
 	if (type & PERFDATA_SAMPLE_CPU)
 		record->cpu = (int32_t)reader_u64(r);
@@ -170,21 +174,33 @@ bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perf
 	if (is_switch)
 		return take_switch(record, raw, n);
 	skip_to_aux(r, attr);
-	return take_aux(f, r, record, id);
+	return take_aux(f, r, record);
 }
 
+/*
+ * A u64 number of entries, the entries (u64 id, index of the buffer, CPU, thread) and, since Linux
+ * 6.0, as many with the virtual machine's process, 0 for the host, and its processor.
+ */
 void perfdata_read_id_index(struct perfdata_file *f, struct reader *r)
 {
-	uint64_t n = reader_u64(r);
+	const uint64_t n = reader_u64(r), room = (size_t)(r->end - r->p) / 32;
+	struct reader machines = *r;
 
-	for (; n && (size_t)(r->end - r->p) >= 32; n--) {
+	reader_bytes(&machines, n < room ? 32 * n : UINT64_MAX);
+	for (uint64_t i = 0; i < n && i < room; i++) {
+		struct perfdata_place *place;
+
 		if (!perfdata_room((void **)&f->places, f->place_count, &f->place_capacity,
 				   sizeof(*f->places)))
 			return;
-		f->places[f->place_count] = (struct perfdata_place){.id = reader_u64(r)};
-		f->places[f->place_count].index = (uint32_t)reader_u64(r);
-		f->places[f->place_count].cpu = (int32_t)reader_u64(r);
-		f->places[f->place_count++].tid = (int32_t)reader_u64(r);
+		place = &f->places[f->place_count++];
+		*place = (struct perfdata_place){.id = reader_u64(r)};
+		place->index = (uint32_t)reader_u64(r);
+		place->cpu = (int32_t)reader_u64(r);
+		place->tid = (int32_t)reader_u64(r);
+		place->guest = reader_u64(&machines);
+		reader_u64(&machines);
+		f->has_guests = f->has_guests || place->guest;
 		f->places_sorted = false;
 	}
 }

@@ -228,6 +228,8 @@ int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t s
 
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);
+/* How many streams have no truth so far, of *streams in all. */
+size_t perfdata_without_truth(const struct perfdata_writer *w, size_t *streams);
 
 /* Code that is in no file (JIT, patched): memory of `pid` from time tsc on. */
 int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,

@@ -78,6 +78,7 @@ struct perfdata_writer {
 	size_t dump_count;
 	struct written_stream *streams;
 	size_t stream_count;
+	size_t truth_count; /* how many of them have a truth */
 	char **command;
 	bool bare_command;
 	struct ptah_message why;

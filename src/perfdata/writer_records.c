@@ -438,8 +438,10 @@ int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t siz
 		return perfdata_writer_fail(w, perfdata_message(&w->why, PTAH_E_INVAL,
 								"a record of %zu bytes is not one",
 								size));
-	list_file(w, record, size);
-	perfdata_note_raw(w, record, size);
+	if (!perfdata_is_guest_mode(load_le16((const uint8_t *)record + 4))) {
+		list_file(w, record, size);
+		perfdata_note_raw(w, record, size);
+	}
 	perfdata_put(&w->pending, record, size);
 	w->size += size;
 	return perfdata_end(w);
@@ -469,6 +471,7 @@ static void begin_ptah(struct perfdata_writer *w, uint32_t tag, size_t n)
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost)
 {
+	w->truth_count++;
 	begin_ptah(w, PERFDATA_PTAH_TRUTH, PERFDATA_PTAH_TRUTH_SIZE);
 	perfdata_put32(&w->pending, index);
 	perfdata_put32(&w->pending, (uint32_t)pid);
@@ -481,6 +484,12 @@ int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, i
 	perfdata_put64(&w->pending, truth->path_hash);
 	perfdata_put64(&w->pending, lost);
 	return perfdata_end(w);
+}
+
+size_t perfdata_without_truth(const struct perfdata_writer *w, size_t *streams)
+{
+	*streams = w->stream_count;
+	return w->stream_count > w->truth_count ? w->stream_count - w->truth_count : 0;
 }
 
 int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,

@@ -568,6 +568,30 @@ int ptah_recorder_stop(struct ptah_recorder *r)
 	return r->error;
 }
 
+/*
+ * Notes that the recording has no ground truth although it was asked for, or although this recorder
+ * always counts. `ptah verify` looks for these words, so that it gives no advice that was followed.
+ */
+static void note_missing_truth(struct ptah_recorder *r)
+{
+	const enum ptah_recorder_kind kind = r->backend->kind;
+	const bool counts = kind != PTAH_RECORDER_HARDWARE && kind != PTAH_RECORDER_MODULE;
+	const bool always = counts && kind != PTAH_RECORDER_NATIVE;
+	size_t streams, without = perfdata_without_truth(r->writer, &streams);
+
+	if (!without || (!always && !r->config.backend.truth))
+		return;
+	if (!counts)
+		recorder_note(r,
+			      "no ground truth, although --truth asks for one: a processor does "
+			      "not count what it runs; the recorders native, qemu and ptrace do");
+	else
+		recorder_note(r,
+			      "no ground truth of %zu of %zu threads: the recording has a part "
+			      "of their trace only, or the recorder could not count to their end",
+			      without, streams);
+}
+
 int ptah_recorder_finish(struct ptah_recorder *r)
 {
 	struct ptah_message why = {""};
@@ -580,6 +604,7 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 		return status; /* nothing is worth keeping */
 	if (status < 0 && !perfdata_writer_why(r->writer))
 		recorder_note(r, "the recording is not complete: %s", r->why.text);
+	note_missing_truth(r);
 	r->state = RECORDER_FINISHED;
 	jit_copies_make(r);
 	status = perfdata_writer_finish(r->writer, &kept, &why);

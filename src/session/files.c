@@ -57,15 +57,11 @@ char *session_path(const struct ptah_session *s, const char *path)
 
 char *session_map_path(const struct ptah_session *s, const struct change *change)
 {
+	const char *copy = session_copy_of(s, change);
+
+	if (copy)
+		return strdup(copy);
 	return change->given && s->as_named ? strdup(change->path) : session_path(s, change->path);
-}
-
-bool session_has_id(const char *path, const struct perfdata_build_id *id)
-{
-	struct perfdata_build_id is;
-
-	return perfdata_build_id_read(path, &is) >= 0 && id->size && is.size == id->size &&
-	       !memcmp(is.bytes, id->bytes, is.size);
 }
 
 static int report_changed(struct ptah_message *why, const char *path,
@@ -82,27 +78,50 @@ static int report_changed(struct ptah_message *why, const char *path,
 	    path, is->size ? is_text : "missing", was_text);
 }
 
-int session_check_file(const struct ptah_session *s, const struct change *change,
+int session_check_file(struct ptah_session *s, const struct change *change,
 		       struct ptah_message *why)
 {
 	char *path = session_map_path(s, change);
 	struct perfdata_build_id was = change->id, is;
-	int status = 0;
+	int status, problem;
 
 	if (!path)
 		return PTAH_E_NOMEM;
 	if (!was.size)
 		perfdata_find_build_id(s->file, change->path, &was);
-	if (perfdata_build_id_read(path, &is) < 0)
+	problem = perfdata_build_id_read(path, &is) < 0 ? errno : 0;
+	if (!problem && (!was.size || session_same_id(&was, &is)))
+		status = 1;
+	else
+		status = session_find_copy(s, change, &was);
+	if (!status && problem)
 		status = perfdata_message(
 		    why, PTAH_E_MISSING,
 		    "%s: the recording ran this file, but it cannot be opened (%s); put it back, "
 		    "name another root with --symfs, or go on without it with --force",
-		    path, strerror(errno));
-	else if (was.size && (is.size != was.size || memcmp(is.bytes, was.bytes, is.size) != 0))
+		    path, strerror(problem));
+	else if (!status)
 		status = report_changed(why, path, &was, &is);
 	free(path);
-	return status;
+	return status < 0 ? status : 0;
+}
+
+/*
+ * perf's cache may have the vdso of the kernel that ran. perf lists that of 32-bit processes by a
+ * name of its own.
+ */
+static int find_vdso(struct ptah_session *s, const struct change *change)
+{
+	const char *name = change->address > UINT32_MAX ? change->path : "[vdso32]";
+	struct perfdata_build_id was = change->id;
+	int status;
+
+	if (strcmp(change->path, "[vdso]") != 0)
+		return 0;
+	if (!was.size)
+		perfdata_find_build_id(s->file, name, &was);
+	status = session_find_copy(s, change, &was);
+	return status < 0 ? status : 0;
 }
 
 /* By path and build id: a file that was replaced during the recording is checked for both ids. */
@@ -116,23 +135,28 @@ static int compare_files(const void *a, const void *b)
 	return memcmp(&x->id, &y->id, sizeof(x->id));
 }
 
-static int check_memory(const struct ptah_session *s, const struct change **changes, size_t count,
+static int check_memory(struct ptah_session *s, const struct change **changes, size_t count,
 			struct ptah_message *why)
 {
 	size_t n = 0;
 	int status = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (changes[i]->type == CHANGE_MAP && change_is_file(changes[i]))
+		if (changes[i]->type == CHANGE_MAP)
 			changes[n++] = changes[i];
 	qsort(changes, n, sizeof(*changes), compare_files);
-	for (size_t i = 0; i < n && status >= 0; i++)
-		if (!i || compare_files(&changes[i - 1], &changes[i]))
-			status = session_check_file(s, changes[i], why);
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		if (i && !compare_files(&changes[i - 1], &changes[i]))
+			continue;
+		status = change_is_file(changes[i]) ? session_check_file(s, changes[i], why)
+						    : find_vdso(s, changes[i]);
+		if (s->config.ignore_build_ids && status != PTAH_E_NOMEM)
+			status = 0;
+	}
 	return status;
 }
 
-static int check_process(const struct ptah_session *s, size_t process, bool *checked,
+static int check_process(struct ptah_session *s, size_t process, bool *checked,
 			 struct ptah_message *why)
 {
 	const struct change **changes;
@@ -152,7 +176,7 @@ static int check_process(const struct ptah_session *s, size_t process, bool *che
 	return status;
 }
 
-int session_check_files(const struct ptah_session *s, struct ptah_message *why)
+int session_check_files(struct ptah_session *s, struct ptah_message *why)
 {
 	bool *checked = calloc(s->process_count + 1, sizeof(*checked));
 	int status = checked ? 0 : PTAH_E_NOMEM;

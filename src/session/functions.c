@@ -42,6 +42,11 @@ struct place {
 	struct ptah_map map;
 };
 
+static const char *locate_copy(void *session, const char *path)
+{
+	return ptah_session_copy(session, path);
+}
+
 int ptah_functions_new(const struct ptah_session *session, struct ptah_functions **functions)
 {
 	struct ptah_functions *f;
@@ -60,6 +65,7 @@ int ptah_functions_new(const struct ptah_session *session, struct ptah_functions
 		free(f);
 		return PTAH_E_NOMEM;
 	}
+	ptah_symbols_locate(f->symbols, locate_copy, (void *)(uintptr_t)session);
 	*functions = f;
 	return 0;
 }

@@ -267,8 +267,8 @@ static int check_file(struct ptah_session *s, struct change *change)
 	const size_t before = g->bad.count;
 	struct ptah_message why = {""};
 
-	if (s->config.no_images || s->config.ignore_build_ids || change->type != CHANGE_MAP ||
-	    !change_is_file(change) || session_check_file(s, change, &why) >= 0)
+	if (s->config.no_images || change->type != CHANGE_MAP || !change_is_file(change) ||
+	    session_check_file(s, change, &why) >= 0 || s->config.ignore_build_ids)
 		return 0;
 	change->unfit = true;
 	if (!strings_keep(&g->bad, change->path, strlen(change->path)))

@@ -133,20 +133,6 @@ static int use_named_vmlinux(struct ptah_session *s, struct ptah_message *why)
 		   : status;
 }
 
-/* The file `name` of the cache's folder for the kernel's build id. NULL: no memory, or no cache. */
-static char *cached_path(const struct ptah_session *s, const char *name)
-{
-	char id[2 * PERFDATA_BUILD_ID_MAX + 1], *path;
-
-	if (!s->config.build_id_cache || !s->kernel.id.size)
-		return NULL;
-	perfdata_build_id_text(&s->kernel.id, id);
-	return asprintf(&path, "%s/.build-id/%.2s/%s/%s", s->config.build_id_cache, id, id + 2,
-			name) < 0
-		   ? NULL
-		   : path;
-}
-
 /* The i-th usual place of vmlinux; "": this one is not possible; NULL: out of memory, or the end.
  */
 static char *usual_place(const struct ptah_session *s, unsigned i)
@@ -198,7 +184,8 @@ static int note_unfit(struct ptah_session *s, const char *path)
 
 static int search_vmlinux(struct ptah_session *s)
 {
-	char *path = cached_path(s, "elf");
+	const struct kernel *k = &s->kernel;
+	char *path = ptah_build_id_find(s->config.build_id_cache, k->id.bytes, k->id.size);
 	int status = path ? try_vmlinux(s, path) : 0;
 
 	free(path);
@@ -235,6 +222,11 @@ static int add_module(struct ptah_session *s, const struct change *c,
 		id.size = 0;
 	path = session_path(s, c->path);
 	status = path ? module_file_add(s->kernel.image, path, &place, exports) : PTAH_E_NOMEM;
+	free(path);
+	if (status)
+		return status;
+	path = ptah_build_id_find(s->config.build_id_cache, id.bytes, id.size);
+	status = path ? module_file_add(s->kernel.image, path, &place, exports) : 0;
 	free(path);
 	return status;
 }
@@ -427,7 +419,9 @@ static int find_names(struct ptah_session *s, struct ptah_message *why)
 		return 0;
 	if (!perfdata_has_kernel(s->file) || !s->kernel.address)
 		return 0;
-	if (try_kallsyms(s, cached_path(s, "kallsyms"), &problem))
+	if (try_kallsyms(s,
+			 session_cached_path(s->config.build_id_cache, &s->kernel.id, "/kallsyms"),
+			 &problem))
 		return 0;
 	if (running_kernel_fits(s))
 		try_kallsyms(s, session_path(s, "/proc/kallsyms"), &problem);

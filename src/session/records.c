@@ -9,6 +9,7 @@
  */
 #include "session/records.h"
 
+#include "base/compiler.h"
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/jit.h"
@@ -34,6 +35,17 @@ struct mark {
 	enum mark_type type;
 };
 
+/* What an AUX record's flags say of its trace (perf_event.h, "PERF_AUX_FLAG_"). */
+static const struct aux_loss {
+	uint64_t flag;
+	const char *note;
+} aux_losses[] = {
+    {PERFDATA_AUX_TRUNCATED, "are cut: the buffer was full"},
+    {PERFDATA_AUX_PARTIAL, "have gaps: something ran untraced, such as a virtual machine on a "
+			   "processor that does not trace while VMX is in use"},
+    {PERFDATA_AUX_COLLISION, "have gaps: samples of another recording got in the way"},
+};
+
 struct pass {
 	struct ptah_session *session;
 	const struct ptah_trace_set *set; /* NULL: a recording */
@@ -41,7 +53,8 @@ struct pass {
 	struct set_maps maps;
 	struct mark *marks;
 	size_t count, capacity;
-	uint64_t lost, damaged; /* events and pieces of trace that the kernel reported as lost */
+	/* What the kernel reported as lost: events, and pieces of trace for each reason. */
+	uint64_t lost, damaged[ARRAY_SIZE(aux_losses)];
 	struct cut *cuts;
 	size_t cut_count, cut_capacity;
 };
@@ -147,7 +160,8 @@ static int on_aux(struct pass *pass, const struct perfdata_record *r)
 {
 	struct cut *cuts;
 
-	pass->damaged += r->lost != 0;
+	for (size_t i = 0; i < ARRAY_SIZE(aux_losses); i++)
+		pass->damaged[i] += (r->lost & aux_losses[i].flag) != 0;
 	if (r->size > UINT64_MAX - r->trace_offset)
 		return 0;
 	cuts = session_grow(pass->cuts, pass->cut_count, &pass->cut_capacity, sizeof(*cuts));
@@ -466,9 +480,10 @@ static int note_losses(const struct pass *pass)
 		status = session_note_format(
 		    s, "the kernel lost %" PRIu64 " events: processes or their maps may be missing",
 		    pass->lost);
-	if (pass->damaged && status >= 0)
-		status = session_note_format(
-		    s, "%" PRIu64 " pieces of trace are cut: the buffer was full", pass->damaged);
+	for (size_t i = 0; i < ARRAY_SIZE(aux_losses) && status >= 0; i++)
+		if (pass->damaged[i])
+			status = session_note_format(s, "%" PRIu64 " pieces of trace %s",
+						     pass->damaged[i], aux_losses[i].note);
 	if (perfdata_truncated(s->file) && status >= 0)
 		status =
 		    session_note_format(s, "%s is cut short at offset %" PRIu64 ": its end is lost",

@@ -34,6 +34,12 @@ static int copy_config(struct ptah_session *s, const struct ptah_session_config 
 		    "sizeof(config), and build with the headers of this library",
 		    config->size, sizeof(*config));
 	s->config = *config;
+	if (config->build_id_cache) {
+		s->build_id_cache = strdup(config->build_id_cache);
+		if (!s->build_id_cache)
+			return PTAH_E_NOMEM;
+		s->config.build_id_cache = s->build_id_cache;
+	}
 	if (config->symfs && *config->symfs) {
 		size_t n;
 
@@ -91,6 +97,7 @@ void session_read_events(struct ptah_session *s)
 		events->tsc_d = timing.tsc_d;
 		events->trace.cyc_threshold = timing.cyc_thresh;
 		events->trace.event_trace = timing.event_trace;
+		events->no_iflags = !timing.event_trace;
 		s->flow.events.trace.no_tnt = timing.no_tnt;
 		s->flow.events.trace.no_retcomp = timing.no_retcomp;
 	}
@@ -127,7 +134,7 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 	if (s->config.no_images)
 		return 0;
 	status = session_find_kernel(s, why);
-	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
+	return status < 0 ? status : session_check_files(s, why);
 }
 
 static struct ptah_session *new_session(void)
@@ -265,7 +272,7 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	if (status < 0 || s->config.no_images)
 		return status;
 	status = session_find_kernel(s, why);
-	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
+	return status < 0 ? status : session_check_files(s, why);
 }
 
 static int open_session_set(const struct ptah_trace_set *set,
@@ -403,7 +410,9 @@ void ptah_session_close(struct ptah_session *s)
 	table_free(&s->threads_by_tid);
 	table_free(&s->kernel_threads);
 	strings_free(&s->paths);
+	session_forget_copies(s);
 	file_table_put(s->mapped);
+	free(s->build_id_cache);
 	free(s->symfs);
 	free(s->root);
 	perfdata_close(s->file);

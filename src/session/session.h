@@ -262,6 +262,16 @@ struct set_file {
 	size_t next;	/* the next one with the same hash; SESSION_NONE: none */
 };
 
+/*
+ * Where the file of a mapping is, which is missing at its path or another one there. Sorted by path
+ * and id, as the mapping has them; the path is one of the session's.
+ */
+struct file_copy {
+	const char *path;
+	struct perfdata_build_id id;
+	char *local;
+};
+
 /* A page of code of a virtual machine, and the file that has it; path NULL: none is known. */
 struct guest_page {
 	const uint8_t *bytes;
@@ -275,7 +285,7 @@ struct guest_files;
 struct ptah_session {
 	struct ptah_session_config config;
 	struct growth *growth; /* of a session that grows while it is recorded: grow.h; else NULL */
-	char *symfs;
+	char *symfs, *build_id_cache;
 	char *root; /* of a trace set, NULL: none; its copies of the recorded files lie below it */
 	struct perfdata_file *file; /* of a trace set: its sideband records */
 	bool is_set;		    /* a trace set, not a recording */
@@ -336,6 +346,10 @@ struct ptah_session {
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct table kernel_threads; /* by pid: true, or false if it was reused */
 	struct strings paths;
+	struct file_copy *copies; /* copies.c */
+	size_t copy_count, copy_capacity;
+	struct symbol_debuginfod *servers; /* that copies are fetched from; NULL: none yet */
+	bool servers_failed;
 	struct file_table *mapped; /* files that its streams run over */
 	struct kernel kernel;
 	char *folder;	  /* of the recording, in which files about it may be; NULL: not known */
@@ -443,8 +457,8 @@ int session_filters(const struct ptah_session *session, size_t process,
 char *session_path(const struct ptah_session *session, const char *path);
 
 /*
- * The same for a mapping. What the caller of the library named in a trace set is at that path; what
- * a ptah.trace, a folder or a recording names is below symfs.
+ * The same for a mapping, which may have a copy elsewhere. What the caller of the library named in
+ * a trace set is at that path; what a ptah.trace, a folder or a recording names is below symfs.
  */
 char *session_map_path(const struct ptah_session *session, const struct change *change);
 
@@ -457,10 +471,25 @@ static inline bool change_is_file(const struct change *change)
 	return change->given || session_is_file(change->path);
 }
 
-/* Checks that the file of a MAP exists and is the one that ran. */
-int session_check_file(const struct ptah_session *session, const struct change *change,
+/* Checks that the file of a MAP exists and is the one that ran, or that there is a copy of it. */
+int session_check_file(struct ptah_session *session, const struct change *change,
 		       struct ptah_message *why);
 
+/*
+ * copies.c: finds a copy of a mapping's file, whose build id was `was`, and keeps where it is. 1;
+ * 0: there is none; or an error.
+ */
+int session_find_copy(struct ptah_session *session, const struct change *change,
+		      const struct perfdata_build_id *was);
+/* The copy that was found for a mapping. NULL: none. */
+const char *session_copy_of(const struct ptah_session *session, const struct change *change);
+void session_forget_copies(struct ptah_session *session);
+
+/* The path in perf's cache of a file's folder, with `name` after it. NULL: no cache, no memory. */
+char *session_cached_path(const char *cache, const struct perfdata_build_id *id, const char *name);
+
+/* Whether a recorded build id is that of a file. */
+bool session_same_id(const struct perfdata_build_id *was, const struct perfdata_build_id *is);
 /* Whether the file at this path of this machine has the build id. */
 bool session_has_id(const char *path, const struct perfdata_build_id *id);
 
@@ -492,7 +521,10 @@ bool running_kernel_fits(const struct ptah_session *session);
 /* Adds the code of the running kernel from /proc/kcore. The number of mappings, or an error. */
 int running_kernel_add_code(const struct ptah_session *session, struct ptah_image *image);
 
-/* Checks that the files that the streams ran over exist and are unchanged. */
-int session_check_files(const struct ptah_session *session, struct ptah_message *why);
+/*
+ * Looks for the files that the streams ran over, and for copies of those that are missing or have
+ * changed. Without a copy that is an error, unless the caller ignores build ids.
+ */
+int session_check_files(struct ptah_session *session, struct ptah_message *why);
 
 #endif

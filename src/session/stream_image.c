@@ -95,7 +95,8 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 
 	if (!vdso && is_recorded_vdso(s->session, change))
 		return add_recorded_vdso(s, change);
-	if (vdso || (change_is_file(change) && !change->unfit)) {
+	if (vdso || session_copy_of(s->session, change) ||
+	    (change_is_file(change) && !change->unfit)) {
 		char *path = vdso ? strdup(vdso) : session_map_path(s->session, change);
 
 		if (!path)

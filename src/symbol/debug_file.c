@@ -270,7 +270,8 @@ bool symbol_alt_open(const char *path, const struct symbol_folders *folders, con
 	found = try_open(&s, place) || find_by_build_id(&s) ||
 		(*folders->root && *name == '/' && try_open(&s, strdup(name)));
 	if (!found && folders->servers)
-		found = try_open(&s, symbol_debuginfod_get(folders->servers, id, id_size, name));
+		found = try_open(&s, symbol_debuginfod_get(folders->servers, DEBUGINFOD_DEBUGINFO,
+							   id, id_size, name));
 	free(s.found_path);
 	if (found && !symbol_dwarf_is_bounded(elf)) {
 		symbol_elf_close(elf);

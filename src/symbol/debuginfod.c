@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Debug files from debuginfod servers, by elfutils' client library. It is loaded when servers may
- * be asked and not before, so that nothing of it runs, and nothing is looked up in a network, where
- * the user did not ask for it.
+ * Debug files, and the files themselves, from debuginfod servers, by elfutils' client library. It
+ * is loaded when servers may be asked and not before, so that nothing of it runs, and nothing is
+ * looked up in a network, where the user did not ask for it.
  */
 #include "base/text.h"
 #include "symbol/resolver.h"
@@ -24,7 +24,8 @@ typedef int progress_function(struct client *client, long done, long total);
 struct symbol_debuginfod {
 	void *library;
 	struct client *client;
-	int (*find)(struct client *client, const unsigned char *id, int id_size, char **path);
+	int (*find[DEBUGINFOD_KINDS])(struct client *client, const unsigned char *id, int id_size,
+				      char **path);
 	void (*end)(struct client *client);
 	ptah_fetch_progress *progress;
 	void *context;
@@ -65,7 +66,8 @@ static bool load_all(struct symbol_debuginfod *d)
 	void *l = d->library;
 
 	if (!load(l, "debuginfod_begin", &begin) || !load(l, "debuginfod_end", &d->end) ||
-	    !load(l, "debuginfod_find_debuginfo", &d->find) ||
+	    !load(l, "debuginfod_find_debuginfo", &d->find[DEBUGINFOD_DEBUGINFO]) ||
+	    !load(l, "debuginfod_find_executable", &d->find[DEBUGINFOD_EXECUTABLE]) ||
 	    !load(l, "debuginfod_set_user_data", &set_user_data) ||
 	    !load(l, "debuginfod_set_progressfn", &set_progress))
 		return false;
@@ -108,8 +110,8 @@ void symbol_debuginfod_free(struct symbol_debuginfod *d)
 	free(d);
 }
 
-char *symbol_debuginfod_get(struct symbol_debuginfod *d, const void *id, size_t id_size,
-			    const char *file)
+char *symbol_debuginfod_get(struct symbol_debuginfod *d, enum symbol_debuginfod_kind kind,
+			    const void *id, size_t id_size, const char *file)
 {
 	char *path = NULL;
 	int fd;
@@ -117,7 +119,7 @@ char *symbol_debuginfod_get(struct symbol_debuginfod *d, const void *id, size_t 
 	if (id_size < 2 || id_size > 64)
 		return NULL;
 	d->file = file;
-	fd = d->find(d->client, id, (int)id_size, &path);
+	fd = d->find[kind](d->client, id, (int)id_size, &path);
 	if (d->progress)
 		d->progress(d->context, file, UINT64_MAX, UINT64_MAX);
 	if (fd < 0)
@@ -138,7 +140,8 @@ static char *get_for(struct symbol_debuginfod *servers, const char *path, const 
 		return NULL;
 	n = dwelf_elf_gnu_build_id(elf.elf, &id);
 	if (n > 0)
-		fetched = symbol_debuginfod_get(servers, id, (size_t)n, shown);
+		fetched =
+		    symbol_debuginfod_get(servers, DEBUGINFOD_DEBUGINFO, id, (size_t)n, shown);
 	symbol_elf_close(&elf);
 	return fetched;
 }
@@ -177,6 +180,14 @@ int ptah_symbols_fetch(struct ptah_symbols *symbols, const char *path)
 		return PTAH_E_INVAL;
 	binary = symbols->servers ? symbol_find_binary(symbols, path) : NULL;
 	return binary && symbol_fetch(symbols, binary);
+}
+
+char *ptah_symbols_fetch_file(struct ptah_symbols *symbols, const char *path, const uint8_t *id,
+			      size_t size)
+{
+	return symbols && path && id && symbols->servers
+		   ? symbol_debuginfod_get(symbols->servers, DEBUGINFOD_EXECUTABLE, id, size, path)
+		   : NULL;
 }
 
 int ptah_symbols_use_debuginfod(struct ptah_symbols *symbols, ptah_fetch_progress *progress,

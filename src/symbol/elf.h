@@ -41,8 +41,16 @@ struct symbol_folders {
 int symbol_debuginfod_new(ptah_fetch_progress *progress, void *context,
 			  struct symbol_debuginfod **servers);
 void symbol_debuginfod_free(struct symbol_debuginfod *servers);
-char *symbol_debuginfod_get(struct symbol_debuginfod *servers, const void *id, size_t id_size,
-			    const char *file);
+
+/* What servers have of a build id. */
+enum symbol_debuginfod_kind {
+	DEBUGINFOD_DEBUGINFO,
+	DEBUGINFOD_EXECUTABLE,
+	DEBUGINFOD_KINDS
+};
+
+char *symbol_debuginfod_get(struct symbol_debuginfod *servers, enum symbol_debuginfod_kind kind,
+			    const void *id, size_t id_size, const char *file);
 
 /* Opens an x86-64 ELF file (open.c). False when it is none, or claims absurd sizes. */
 bool symbol_elf_open(const char *path, struct symbol_elf *elf);

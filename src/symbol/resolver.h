@@ -21,8 +21,10 @@ struct symbol_binary {
 };
 
 struct ptah_symbols {
-	char *root;			   /* symfs, "" for "/" */
-	char *cache;			   /* perf's, or NULL */
+	char *root;		      /* symfs, "" for "/" */
+	char *cache;		      /* perf's, or NULL */
+	ptah_symbols_locator *locate; /* or NULL */
+	void *locate_context;
 	struct symbol_debuginfod *servers; /* NULL: none are asked */
 	void *entries;			   /* tsearch() tree of struct symbol_binary by path */
 	struct symbol_binary *last;	   /* callers look up one file many times in a row */

@@ -62,6 +62,14 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 	free(symbols);
 }
 
+void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_locator *locate, void *context)
+{
+	if (!symbols)
+		return;
+	symbols->locate = locate;
+	symbols->locate_context = context;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	return strcmp(((const struct symbol_binary *)a)->path,
@@ -70,10 +78,14 @@ static int compare_entries(const void *a, const void *b)
 
 char *symbol_local_path(const struct ptah_symbols *symbols, const char *path)
 {
+	const char *located;
 	char *local;
 
 	if (!strcmp(path, PTAH_KERNEL_CODE))
 		return symbols->kernel_lines ? strdup(symbols->kernel_lines) : NULL;
+	located = symbols->locate ? symbols->locate(symbols->locate_context, path) : NULL;
+	if (located)
+		return strdup(located);
 	if (path[0] != '/' && *symbols->root)
 		return NULL;
 	if (asprintf(&local, "%s%s", symbols->root, path) < 0)

@@ -209,6 +209,52 @@ static int add(struct ptah_trace_set *set, const struct dump *d)
 	return ptah_trace_set_add_stream(set, &stream);
 }
 
+/* So many files that are not used are named. */
+#define NAMED 4
+
+/* Is it a file, and none of the group's? */
+static bool is_unused(int folder, const char *name, const struct dump *group)
+{
+	struct dump d = {.name = (char *)(uintptr_t)name};
+	struct stat st;
+
+	return *name != '.' && !(split(&d) && same_group(&d, group)) &&
+	       !fstatat(folder, name, &st, 0) && S_ISREG(st.st_mode);
+}
+
+/*
+ * Notes which files of the folder are not used: records of a kernel, binaries, dumps without a PSB
+ * or of another name. Their names do not say enough.
+ */
+static int note_unused(const char *path, struct ptah_trace_set *set, const struct dump *group)
+{
+	struct dirent **entries = NULL;
+	const int n = scandir(path, &entries, NULL, alphasort);
+	const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char text[NAMED * 80 + 256] = "not used: ", more[48] = "";
+	size_t unused = 0, used = strlen(text);
+	int status = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (folder >= 0 && is_unused(folder, entries[i]->d_name, group) && unused++ < NAMED)
+			used += (size_t)snprintf(text + used, 80, "%s%.76s", unused > 1 ? ", " : "",
+						 entries[i]->d_name);
+		free(entries[i]);
+	}
+	if (unused > NAMED)
+		snprintf(more, sizeof(more), " and %zu more", unused - NAMED);
+	snprintf(text + used, sizeof(text) - used,
+		 "%s: a folder of packets alone does not say what they are; a file ptah.trace "
+		 "does (ptah-trace(5)), or name them with --raw, --elf and --pages",
+		 more);
+	if (unused)
+		status = ptah_trace_set_note(set, text);
+	free(entries);
+	if (folder >= 0)
+		close(folder);
+	return status;
+}
+
 static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_message *why)
 {
 	struct listing l = {0};
@@ -235,6 +281,8 @@ static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_
 		status = ptah_trace_set_note(
 		    set, "a folder of packets alone: it does not say which code was executed, or "
 			 "on which processor (--elf, --raw, --processor, or a file ptah.trace)");
+	if (status >= 0)
+		status = note_unused(path, set, group);
 	forget(&l);
 	return status;
 }

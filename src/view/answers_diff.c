@@ -386,7 +386,6 @@ static int compare_lines(struct json *j, struct view_model *m)
 
 		lists[side].counts = s->counts;
 		lists[side].names = s->config.names;
-		lists[side].symfs = s->config.symfs;
 		lists[side].use = s->annotation;
 		status = diff_list_lines(&lists[side]);
 		entries[side] = lists[side].entries;

@@ -111,21 +111,23 @@ int view_answer_coverage(struct view_model *m, const struct view_query *query,
 static bool is_newer(const struct view_sources *s, const struct view_source_file *file,
 		     const struct source_file *text)
 {
-	const char *symfs = s->config.symfs ? s->config.symfs : "";
 	struct stat st;
-	char path[4096];
 
 	for (size_t i = 0; i < file->line_count; i++) {
 		const struct view_line *l = &s->lines[file->first_line + i];
 		const struct annotate_object *o;
+		bool newer;
+		char *path;
 
 		if (l->object == VIEW_NO_OBJECT)
 			continue;
 		o = &s->annotation->objects[l->object];
 		if (!o->is_file)
 			continue;
-		snprintf(path, sizeof(path), "%s%s", symfs, o->path);
-		return !stat(path, &st) && st.st_mtime < text->modified;
+		path = names_local_path(s->config.names, o->path);
+		newer = path && !stat(path, &st) && st.st_mtime < text->modified;
+		free(path);
+		return newer;
 	}
 	return false;
 }

@@ -356,8 +356,7 @@ const struct annotate_function *view_sources_function(const struct view_sources 
 
 static int make(struct view_sources *s)
 {
-	struct annotation_config config = {
-	    .counts = NULL, .names = s->config.names, .symfs = s->config.symfs};
+	struct annotation_config config = {.counts = NULL, .names = s->config.names};
 	struct annotate_line *ran = NULL;
 	size_t n = 0;
 	int status = count(s);

@@ -109,7 +109,7 @@ rm -r fetched
 python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- \
 	"$PTAH" report --no-pager --limit=1 --debuginfod="$url" perf.data >shown
 python3 -c 'import re, sys
-sys.exit(not re.search(rb"debug file of program.*\r {72}\r# ptah record", open("shown", "rb").read()))' ||
+sys.exit(not re.search(rb"asking servers for program.*\r {72}\r# ptah record", open("shown", "rb").read()))' ||
 	fail "no progress, or it stays: $(cat shown)"
 asked 1 "with progress"
 rm -r fetched

@@ -304,7 +304,10 @@ static void psb_behind_a_call(void **state)
 	expect(w, 1, 1);
 }
 
-/* A PSB+ that contradicts the code size is right. 48 89 C0 is one instruction or two. */
+/*
+ * A PSB+ that contradicts the code size is an error, and right from there on. 48 89 C0 is one
+ * instruction or two.
+ */
 static void code_size_of_a_psb(void **state)
 {
 	static const uint8_t code[] = {0x48, 0x89, 0xc0, 0xff, 0xe0};
@@ -314,7 +317,7 @@ static void code_size_of_a_psb(void **state)
 	w->mode = PTAH_EXEC_32;
 	world_send_psb(w, BASE);
 	generator_tip(&w->g, BASE);
-	expect(w, 3, 0);
+	expect(w, 3, 1);
 }
 
 /* call (64 bit), far jump to 32-bit code, which returns to the call: in 32-bit code. */

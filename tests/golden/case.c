@@ -88,6 +88,8 @@ static bool read_config(struct reader *r, char *text)
 	for (char *word = strtok(text, " \t"); word; word = strtok(NULL, " \t")) {
 		if (!strcmp(word, "iflags"))
 			config->events.trace.event_trace = true;
+		else if (!strcmp(word, "no-iflags"))
+			config->events.no_iflags = true;
 		else if (!strcmp(word, "ticks"))
 			config->events.ticks = true;
 		else if (!strcmp(word, "no-tnt"))

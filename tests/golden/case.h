@@ -4,7 +4,8 @@
  * that must come out of it.
  *
  *	# What it shows, and where the SDM says so.
- *	config errata=SKD010 iflags ticks no-tnt resync filter=401000-401fff (optional)
+ *	config errata=SKD010 iflags ticks no-tnt resync filter=401000-401fff (optional;
+ *	       also no-iflags, no-retcomp, no-bdm70, stop=)
  *	code 401000 cr3=1000                                     (any number; cr3, vmcs optional)
  *	  90            # nop
  *	trace

@@ -87,6 +87,154 @@ static void timing(void **state)
 	perfdata_buffer_free(&b);
 }
 
+/* Records of each type that the kernel writes, with a sample id of 24 bytes that ends with `id`. */
+static void build_kernel_records(struct perfdata_buffer *b, uint32_t id)
+{
+	/* Enough for the fields of each: the types without them are perf_event.h's. */
+	static const uint8_t fields[64];
+	const struct perfdata_buffer body = {.bytes = (uint8_t *)(uintptr_t)fields,
+					     .size = sizeof(fields)};
+
+	for (uint32_t type = PERFDATA_MMAP; type <= PERFDATA_AUX_OUTPUT_HW_ID; type++)
+		if (type != PERFDATA_SAMPLE)
+			build_record_on(b, id, type, 0, &body, 7, 8, 1200);
+}
+
+static void set_cpu_modes(struct perfdata_buffer *b, uint16_t mode)
+{
+	for (size_t at = BUILD_DATA; at < b->size; at += load_le16(b->bytes + at + 6))
+		if (load_le32(b->bytes + at) < PERFDATA_USER)
+			store_le16(b->bytes + at + 4, mode);
+}
+
+static unsigned count_records(const struct perfdata_buffer *b)
+{
+	struct perfdata_file *f = open_bytes(b);
+	struct ptah_message why = {""};
+	struct perfdata_record r;
+	unsigned n = 0;
+	int status;
+
+	while ((status = perfdata_next(f, &r, &why)) > 0)
+		n++;
+	if (status < 0)
+		fail_msg("%s", why.text);
+	perfdata_close(f);
+	return n;
+}
+
+/*
+ * perf_event.h, "PERF_RECORD_MISC_CPUMODE": 4 and 5 are a guest's kernel and programs. The modes of
+ * the host, 3 (a hypervisor) among them, change nothing.
+ */
+static void records_of_a_guest_by_their_mode(void **state)
+{
+	struct perfdata_buffer b = {0};
+	unsigned of_host;
+
+	(void)state;
+	build_begin(&b);
+	build_kernel_records(&b, 0);
+	build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+	of_host = count_records(&b);
+	assert_true(of_host > 10);
+	b.size -= 16 + 68;
+	for (uint16_t mode = 0; mode < 8; mode++) {
+		set_cpu_modes(&b, mode);
+		build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+		assert_int_equal(count_records(&b), mode == 4 || mode == 5 ? 0 : of_host);
+		b.size -= 16 + 68;
+	}
+	perfdata_buffer_free(&b);
+}
+
+/* One of two events, each with a buffer: see struct perf_record_id_index of perf's event.h. */
+static void build_id_index(struct perfdata_buffer *b, uint64_t machine)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, 2);
+	for (uint64_t id = 50; id < 52; id++) {
+		perfdata_put64(&body, id);
+		perfdata_put64(&body, 0);
+		perfdata_put64(&body, 3);
+		perfdata_put64(&body, UINT64_MAX);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		perfdata_put64(&body, i ? machine : 0);
+		perfdata_put64(&body, 0);
+	}
+	build_record(b, PERFDATA_ID_INDEX, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+}
+
+/* The event's id in the sample id leads to a machine_pid in ID_INDEX, which is not the host's 0. */
+static void records_of_a_guest_by_their_event(void **state)
+{
+	const uint64_t identified =
+	    PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_IDENTIFIER;
+	const uint64_t with_id = PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ID;
+	unsigned of_host = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		struct perfdata_buffer b = {0};
+		unsigned n;
+
+		build_begin(&b);
+		build_with_cpus(&b);
+		build_id_index(&b, i & 1 ? 1234 : 0);
+		build_kernel_records(&b, i & 2 ? 51 : 50);
+		store_le64(b.bytes + 112 + 24, i & 4 ? identified : with_id);
+		build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+		n = count_records(&b);
+		of_host = i ? of_host : n;
+		assert_int_equal(n, (i & 3) == 3 ? 0 : of_host);
+		perfdata_buffer_free(&b);
+	}
+	assert_true(of_host > 10);
+}
+
+/* HEADER_BUILD_ID: a guest has a file of the same path. */
+static void build_ids_of_a_guest(void **state)
+{
+	static const struct {
+		int32_t pid;
+		uint16_t mode;
+		uint8_t byte;
+	} entries[] = {{1234, PERFDATA_MISC_GUEST_USER, 1},
+		       {0, PERFDATA_MISC_GUEST_USER, 2},
+		       {-1, PERFDATA_MISC_USER, 3}};
+	struct perfdata_buffer b = {0};
+	struct perfdata_build_id id;
+	struct perfdata_file *f;
+	size_t list;
+
+	(void)state;
+	build_begin(&b);
+	build_comm(&b, 7, 7, false, "prog", 0);
+	build_end(&b, PERFDATA_FEATURE_BUILD_ID, "");
+	list = b.size -= 68; /* instead of the string */
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
+		uint8_t bytes[20];
+
+		memset(bytes, entries[i].byte, sizeof(bytes));
+		perfdata_put32(&b, PERFDATA_HEADER_BUILD_ID);
+		perfdata_put16(&b, entries[i].mode);
+		perfdata_put16(&b, 36 + 16);
+		perfdata_put32(&b, (uint32_t)entries[i].pid);
+		perfdata_put(&b, bytes, sizeof(bytes));
+		perfdata_put32(&b, 0);
+		perfdata_put_string(&b, "/lib/libc.so.6", 16);
+	}
+	store_le64(b.bytes + list - 8, b.size - list);
+	f = open_bytes(&b);
+	assert_true(perfdata_find_build_id(f, "/lib/libc.so.6", &id));
+	assert_int_equal(id.bytes[0], 3);
+	perfdata_close(f);
+	perfdata_buffer_free(&b);
+}
+
 static void every_record(void **state)
 {
 	uint8_t id[20];
@@ -335,10 +483,14 @@ static void samples_of_sched_switch(void **state)
 	struct ptah_message why = {""};
 	struct perfdata_record r;
 	struct perfdata_file *f;
+	size_t guest;
 
 	(void)state;
 	build_two_events(&b, PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TIME);
 	put_sample(&b, 50, 0, false);
+	guest = b.size;
+	put_sample(&b, 51, 68, true); /* of a guest's scheduler */
+	store_le16(b.bytes + guest + 4, PERFDATA_MISC_GUEST_KERNEL);
 	put_sample(&b, 51, 68, true);
 	put_sample(&b, 51, 20, true); /* shorter than the tracepoint's fields */
 	put_sample(&b, 99, 0, false); /* of no event */
@@ -418,7 +570,9 @@ static void trace_in_a_sample(void **state)
 	body = (struct perfdata_buffer){0};
 	put_full_sample(&body, 50);
 	perfdata_put32(&b, PERFDATA_SAMPLE);
-	perfdata_put32(&b, (uint32_t)(8 + body.size) << 16);
+	/* The CPU ran a guest when it was sampled: that does not make its trace the guest's. */
+	perfdata_put16(&b, PERFDATA_MISC_GUEST_KERNEL);
+	perfdata_put16(&b, (uint16_t)(8 + body.size));
 	perfdata_put(&b, body.bytes, body.size);
 	end_two_events(&b);
 	f = open_bytes(&b);
@@ -525,6 +679,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_record),
 	    cmocka_unit_test(timing),
+	    cmocka_unit_test(records_of_a_guest_by_their_mode),
+	    cmocka_unit_test(records_of_a_guest_by_their_event),
+	    cmocka_unit_test(build_ids_of_a_guest),
 	    cmocka_unit_test(records_of_different_events),
 	    cmocka_unit_test(samples_of_sched_switch),
 	    cmocka_unit_test(trace_in_a_sample),

@@ -83,6 +83,7 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 	flow_config.events.size = sizeof(flow_config.events);
 	flow_config.events.no_bdm70 = config->no_bdm70;
 	flow_config.events.trace.event_trace = config->iflags;
+	flow_config.events.no_iflags = !config->iflags;
 	memcpy(flow_config.events.trace.ranges, config->ranges,
 	       sizeof(flow_config.events.trace.ranges));
 	*result = (struct reference){.limit = config->limit};

@@ -31,7 +31,8 @@ struct decoder {
 	enum phase phase;
 	bool on, on_known; /* SDM "Packet Enable (PacketEn)", as the packets have it */
 	unsigned mode, item_size;
-	int iflag; /* RFLAGS.IF, -1: not known */
+	int iflag;	 /* RFLAGS.IF, -1: not known */
+	bool mode_known; /* by a MODE.Exec, since when nothing was lost */
 	bool in_tx;
 	uint64_t last_ip, ratio;
 
@@ -179,6 +180,7 @@ static void change_mode(struct decoder *d, const uint64_t *ip)
 	int iflag = d->mode_change.value ? 1 : 0;
 	struct ptah_item item = d->mode_change;
 
+	d->mode_known = true;
 	if (item.mode != d->mode) {
 		d->mode = item.mode;
 		item.value = 0;
@@ -399,6 +401,7 @@ static void take_ovf(struct decoder *d, uint64_t offset)
 	}
 	change_state(d, NULL);
 	forget(d);
+	d->mode_known = false;
 	d->lost_offset = offset;
 	d->phase = LOST;
 }
@@ -424,10 +427,11 @@ static void take_psb(struct decoder *d, uint64_t offset)
 static void tell_header(struct decoder *d, const uint64_t *ip)
 {
 	int before = d->iflag;
-	bool flag;
+	bool flag, other_mode = d->has_mode && d->mode_known && d->mode_change.mode != d->mode;
 	struct ptah_item item;
 
 	if (d->has_mode) {
+		d->mode_known = true;
 		d->mode = d->mode_change.mode;
 		d->iflag = d->mode_change.value ? 1 : 0;
 	}
@@ -435,6 +439,8 @@ static void tell_header(struct decoder *d, const uint64_t *ip)
 	d->has_mode = false;
 	if (ip && d->on_known && !d->on)
 		tell_error(d, PTAH_E_BAD_CONTEXT, d->psb_offset);
+	else if (ip && d->on_known && other_mode)
+		tell_error(d, PTAH_E_BAD_CONTEXT, d->mode_change.offset);
 	take_header_tsx(d);
 	item = event_of(d, PTAH_ITEM_PSB, d->psb_offset);
 	item.flags |= PTAH_ITEM_STATUS | (ip ? 0 : PTAH_ITEM_IP_SUPPRESSED);

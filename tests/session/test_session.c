@@ -6,7 +6,10 @@
 
 #include <ptah/session.h>
 
+#include <elf.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #define BASE 0x12345
 
@@ -98,6 +101,80 @@ static struct sums decode(const struct ptah_session *s, size_t stream)
 	assert_int_equal(n, 0);
 	ptah_stream_free(st);
 	return sums;
+}
+
+/* An ELF file that has nothing but a build id, and `three` where BASE is in its page. */
+static void write_vdso(const char *path, const uint8_t id[20])
+{
+	struct file {
+		Elf64_Ehdr head;
+		Elf64_Phdr notes;
+		Elf64_Nhdr note;
+		char name[4];
+		uint8_t id[20], code[1024];
+	} elf = {.head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+			  .e_type = ET_DYN,
+			  .e_machine = EM_X86_64,
+			  .e_version = 1,
+			  .e_phoff = sizeof(elf.head),
+			  .e_ehsize = sizeof(elf.head),
+			  .e_phentsize = sizeof(elf.notes),
+			  .e_phnum = 1},
+		 .notes = {.p_type = PT_NOTE,
+			   .p_offset = offsetof(struct file, note),
+			   .p_filesz = sizeof(elf.note) + 24,
+			   .p_align = 4},
+		 .note = {4, 20, NT_GNU_BUILD_ID},
+		 .name = "GNU"};
+	FILE *f = fopen(path, "w");
+
+	memcpy(elf.id, id, sizeof(elf.id));
+	memcpy((uint8_t *)&elf + BASE % 4096, three, sizeof(three));
+	assert_non_null(f);
+	assert_int_equal(fwrite(&elf, sizeof(elf), 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+/*
+ * perf puts the vdso of the kernel that ran into its cache: .build-id/5a/5a5a.../vdso. Its code is
+ * in no file that has a path, and not in a recording of perf's.
+ */
+static void vdso_of_the_cache(void **state)
+{
+	static const char last[] = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
+	char cache[] = "/tmp/ptah-cache-XXXXXX", path[128], command[64];
+	struct ptah_session_config config = {.size = sizeof(config), .build_id_cache = cache};
+	uint8_t id[20];
+
+	(void)state;
+	memset(id, 0x5a, sizeof(id));
+	assert_non_null(mkdtemp(cache));
+	snprintf(path, sizeof(path), "%s/.build-id", cache);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.build-id/5a", cache);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.build-id/5a/%s", cache, last);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (unsigned cached = 0; cached < 2; cached++) {
+		struct ptah_session *s;
+		struct sums sums;
+		struct made m;
+
+		begin(&m);
+		build_mmap2(&m.file, 7, BASE & ~UINT64_C(4095), 8192, 0, "[vdso]", 0, id);
+		jumps(&m, 100, false, 5);
+		generator_async_disable(&m.g, BASE);
+		build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+		s = finish(&m, &config);
+		sums = decode(s, 0);
+		assert_int_equal(sums.insns, cached ? 5 * 3 : 0);
+		assert_int_equal(sums.errors != 0, !cached);
+		ptah_session_close(s);
+		snprintf(path, sizeof(path), "%s/.build-id/5a/%s/vdso", cache, last);
+		write_vdso(path, id);
+	}
+	snprintf(command, sizeof(command), "rm -r %s", cache);
+	assert_int_equal(system(command), 0);
 }
 
 static void code_of_the_recording_is_decoded(void **state)
@@ -662,16 +739,48 @@ static void missing_piece_is_told(void **state)
 	ptah_session_close(s);
 }
 
-/* The kernel stopped the trace of thread 7 at `end`, because its buffer was full. */
-static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
+/* The kernel's record of thread 7's trace. */
+static void put_aux(struct made *m, uint64_t begin, uint64_t end, uint64_t flags)
 {
 	struct perfdata_buffer body = {0};
 
 	perfdata_put64(&body, begin);
 	perfdata_put64(&body, end - begin);
-	perfdata_put64(&body, PERFDATA_AUX_TRUNCATED);
+	perfdata_put64(&body, flags);
 	build_record(&m->file, PERFDATA_AUX, 0, &body, 7, 7, build_time(100));
 	perfdata_buffer_free(&body);
+}
+
+/* The kernel stopped the trace of thread 7 at `end`, because its buffer was full. */
+static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
+{
+	put_aux(m, begin, end, PERFDATA_AUX_TRUNCATED);
+}
+
+/*
+ * perf_event.h: PERF_AUX_FLAG_TRUNCATED 1, OVERWRITE 2 (a snapshot), PARTIAL 4 ("record contains
+ * gaps"), COLLISION 8 ("sample collided with another").
+ */
+static void each_reason_for_gaps_has_its_note(void **state)
+{
+	static const char *const words[] = {"the buffer was full", NULL, "virtual machine",
+					    "another recording"};
+
+	(void)state;
+	for (unsigned flag = 0; flag < 4; flag++) {
+		struct ptah_session *s;
+		struct made m;
+
+		begin(&m);
+		build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+		jumps(&m, 100, false, 5);
+		put_aux(&m, 0, trace_size(&m), 1u << flag);
+		s = finish_whole(&m);
+		if (words[flag])
+			assert_non_null(strstr(ptah_session_note(s, 0), words[flag]));
+		assert_null(ptah_session_note(s, words[flag] != NULL));
+		ptah_session_close(s);
+	}
 }
 
 static uint64_t count(const struct ptah_session *s)
@@ -955,6 +1064,8 @@ int main(void)
 	    cmocka_unit_test(snapshots_that_overlap),
 	    cmocka_unit_test(trace_in_samples),
 	    cmocka_unit_test(missing_piece_is_told),
+	    cmocka_unit_test(vdso_of_the_cache),
+	    cmocka_unit_test(each_reason_for_gaps_has_its_note),
 	    cmocka_unit_test(trace_after_a_full_buffer),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/ptah-dumps-XXXXXX";
@@ -50,7 +52,8 @@ struct expected {
 	int32_t cpu, tid;
 };
 
-static void check(const struct expected *expected, size_t n)
+/* `unused`: how the note about files that are not used begins; NULL: there is none. */
+static void check(const struct expected *expected, size_t n, const char *unused)
 {
 	struct ptah_message why = {""};
 	struct ptah_trace_set *set;
@@ -65,6 +68,9 @@ static void check(const struct expected *expected, size_t n)
 		assert_int_equal(set->streams[i].cpu, expected[i].cpu);
 		assert_int_equal(set->streams[i].tid, expected[i].tid);
 	}
+	assert_int_equal(set->note_count, unused ? 2 : 1);
+	if (unused)
+		assert_int_equal(strncmp(set->notes[1], unused, strlen(unused)), 0);
 	ptah_trace_set_free(set);
 }
 
@@ -80,7 +86,7 @@ static void hwt(void **state)
 	write_file("trace.out2", "nothing yet", 11);
 	write_file("libc.so.7", "\177ELF", 4);
 	write_file("notes", PSB, 16);
-	check(expected, 3);
+	check(expected, 3, "not used: libc.so.7, notes: ");
 }
 
 static void cores(void **state)
@@ -91,12 +97,35 @@ static void cores(void **state)
 	(void)state;
 	write_dump("Core_11.bin");
 	write_dump("Core_3.bin");
-	check(cpus, 2);
+	check(cpus, 2, NULL);
 	assert_int_equal(remove_folder(NULL), 0);
 	assert_int_equal(make_folder(NULL), 0);
 	write_dump("thr0.pt");
 	write_dump("thr70000.pt");
-	check(threads, 2);
+	check(threads, 2, NULL);
+}
+
+/* What lies beside the dumps is not used, and each kind of it is named. */
+static void files_beside_the_dumps(void **state)
+{
+	static const struct expected expected[] = {{"cpu0.pt", 0, -1}};
+	char path[64];
+
+	(void)state;
+	write_dump("cpu0.pt");
+	write_file("cpu0.sideband", "records", 7);
+	check(expected, 1, "not used: cpu0.sideband: ");
+	write_file("pages.addr", "12345678", 8);
+	write_file("pages.dump", "", 0);
+	write_file("core1.bin", "no packets", 10); /* of the name of a dump */
+	write_file(".hidden", "", 0);
+	snprintf(path, sizeof(path), "%s/symbols", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	check(expected, 1, "not used: core1.bin, cpu0.sideband, pages.addr, pages.dump: ");
+	write_file("vmlinux", "\177ELF", 4);
+	write_file("x.pevent", "", 0);
+	check(expected, 1,
+	      "not used: core1.bin, cpu0.sideband, pages.addr, pages.dump and 2 more: ");
 }
 
 static void two_traces(void **state)
@@ -135,8 +164,8 @@ static void no_dumps(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {TEST(hwt), TEST(cores), TEST(two_traces),
-					   TEST(no_dumps)};
+	const struct CMUnitTest tests[] = {TEST(hwt), TEST(cores), TEST(files_beside_the_dumps),
+					   TEST(two_traces), TEST(no_dumps)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
