@@ -36,7 +36,8 @@ echo "threads: $(tail -1 verify.txt)"
 	-I"$PTAH_SOURCE/include" -I"$PTAH_SOURCE/src" -o blind.so \
 	"$PTAH_SOURCE"/src/record/qemu/plugin/*.c "$PTAH_SOURCE"/src/model/*.c \
 	"$PTAH_SOURCE"/src/engine/*.c "$PTAH_SOURCE/src/packet/encode.c" \
-	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/perfdata/message.c" \
+	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/base/error.c" \
+	"$PTAH_SOURCE/src/perfdata/message.c" \
 	"$PTAH_SOURCE"/src/record/command.c "$PTAH_SOURCE"/src/record/proc_stat.c \
 	"$PTAH_SOURCE"/src/record/qemu/launch.c \
 	"$PTAH_SOURCE"/src/record/simulated/code_map.c \
