@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Disassembles one instruction with Zydis. */
+/* Disassembles one instruction with Zydis, of which only the text is taken. */
 #include "output/disasm.h"
+
+#include "x86/x86.h"
 
 #include <Zydis/Zydis.h>
 #include <stdio.h>
@@ -24,70 +26,51 @@ static bool init_decoder(ZydisDecoder *decoder, unsigned mode)
 
 unsigned disasm_size(enum ptah_exec_mode mode, const uint8_t *bytes, size_t n)
 {
-	ZydisDecodedInstruction z;
-	ZydisDecoder decoder;
+	struct x86_insn insn;
 
-	if (!init_decoder(&decoder, mode) ||
-	    !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, n, &z)))
-		return 0;
-	return z.length;
-}
-
-static enum ptah_insn_class class_of(const ZydisDecodedInstruction *z, bool relative)
-{
-	const bool is_far = z->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR;
-
-	switch (z->meta.category) {
-	case ZYDIS_CATEGORY_COND_BR:
-		return relative && z->mnemonic != ZYDIS_MNEMONIC_XBEGIN ? PTAH_INSN_COND
-									: PTAH_INSN_OTHER;
-	case ZYDIS_CATEGORY_UNCOND_BR:
-		return is_far ? PTAH_INSN_FAR_JUMP : relative ? PTAH_INSN_JUMP : PTAH_INSN_JUMP_IND;
-	case ZYDIS_CATEGORY_CALL:
-		return is_far ? PTAH_INSN_FAR_CALL : relative ? PTAH_INSN_CALL : PTAH_INSN_CALL_IND;
-	case ZYDIS_CATEGORY_RET:
-		return z->mnemonic == ZYDIS_MNEMONIC_RET && !is_far ? PTAH_INSN_RETURN
-								    : PTAH_INSN_FAR_RETURN;
-	case ZYDIS_CATEGORY_SYSRET:
-		return PTAH_INSN_FAR_RETURN;
-	case ZYDIS_CATEGORY_SYSCALL:
-	case ZYDIS_CATEGORY_INTERRUPT:
-		return PTAH_INSN_FAR_CALL;
-	default:
-		return PTAH_INSN_OTHER;
-	}
+	return x86_decode(bytes, n, 0, mode, &insn) < 0 ? 0 : insn.size;
 }
 
 void disasm_flow(const uint8_t *bytes, size_t n, struct disasm_flow *flow)
 {
-	ZydisDecodedInstruction z;
-	ZydisDecoder decoder;
+	struct x86_encoding e;
+	struct x86_insn insn;
 
 	*flow = (struct disasm_flow){0};
-	if (!init_decoder(&decoder, PTAH_EXEC_64) ||
-	    !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, n, &z)))
+	if (x86_decode(bytes, n, 0, PTAH_EXEC_64, &insn) < 0 ||
+	    x86_read_encoding(bytes, n, PTAH_EXEC_64, &e) < 0)
 		return;
-	flow->size = z.length;
-	flow->insn_class = (uint8_t)class_of(&z, z.raw.imm[0].is_relative);
-	flow->condition = z.opcode & 15;
-	flow->stops = z.mnemonic == ZYDIS_MNEMONIC_UD2 || z.mnemonic == ZYDIS_MNEMONIC_HLT;
-	flow->has_target = z.raw.imm[0].is_relative && flow->insn_class != PTAH_INSN_OTHER;
-	flow->displacement = flow->has_target ? z.raw.imm[0].value.s : 0;
+	flow->size = insn.size;
+	flow->insn_class = insn.insn_class;
+	flow->condition = e.opcode & 15;
+	flow->stops =
+	    (e.map == X86_MAP_0F && e.opcode == 0x0b) || (e.map == X86_MAP_ONE && e.opcode == 0xf4);
+	flow->has_target = insn.insn_class == PTAH_INSN_COND || insn.insn_class == PTAH_INSN_JUMP ||
+			   insn.insn_class == PTAH_INSN_CALL;
+	flow->displacement = flow->has_target ? (int64_t)(insn.target - insn.size) : 0;
 }
 
-void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
+/* An instruction that Zydis does not know. */
+static void write_bytes(const struct ptah_insn *insn, char *text, size_t n)
+{
+	int k = snprintf(text, n, "(unknown)");
+
+	for (unsigned i = 0; i < insn->size && (size_t)k + 4 <= n; i++)
+		k += snprintf(text + k, n - (size_t)k, " %02x", insn->bytes[i]);
+}
+
+static bool format_insn(const struct ptah_insn *insn, bool att, char *text, size_t n)
 {
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction z;
 	ZydisFormatter formatter;
 	ZydisDecoder decoder;
 
-	snprintf(text, n, "(bad)");
 	if (!init_decoder(&decoder, insn->mode) ||
 	    !ZYAN_SUCCESS(ZydisFormatterInit(&formatter, att ? ZYDIS_FORMATTER_STYLE_ATT
 							     : ZYDIS_FORMATTER_STYLE_INTEL)) ||
 	    !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->size, &z, operands)))
-		return;
+		return false;
 	/* Addresses have the form of the other output: 0x401000, not 0x0000000000401000. */
 	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, ZYAN_FALSE);
 	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
@@ -96,7 +79,16 @@ void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
 				  ZYDIS_PADDING_DISABLED);
 	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_IMM_PADDING,
 				  ZYDIS_PADDING_DISABLED);
-	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
-		&formatter, &z, operands, z.operand_count_visible, text, n, insn->ip, NULL)))
+	return ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
+	    &formatter, &z, operands, z.operand_count_visible, text, n, insn->ip, NULL));
+}
+
+void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
+{
+	if (format_insn(insn, att, text, n))
+		return;
+	if (disasm_size(insn->mode, insn->bytes, insn->size) == insn->size)
+		write_bytes(insn, text, n);
+	else
 		snprintf(text, n, "(bad)");
 }

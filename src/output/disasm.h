@@ -6,8 +6,8 @@
 #include <ptah/flow.h>
 
 /*
- * Writes an instruction in Intel syntax, or in AT&T syntax: at most n bytes with the NUL. Bytes
- * that are no instruction give "(bad)".
+ * Writes an instruction in Intel syntax, or in AT&T syntax: at most n bytes with the NUL. One that
+ * Zydis does not know gives "(unknown)" and its bytes; bytes that are no instruction give "(bad)".
  */
 void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n);
 

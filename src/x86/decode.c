@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions decoded with Zydis, and their control-flow class by opcode. */
+/* The control-flow class of an instruction, by its opcode, and the target of a direct branch. */
 #include "x86/x86.h"
 
-#include <Zydis/Decoder.h>
+#include <ptah/error.h>
 
 /* FF /2../5 (SDM Vol. 2, opcode extensions, group 5). */
 static unsigned classify_group5(unsigned reg)
@@ -58,7 +58,7 @@ static unsigned classify_default(unsigned opcode, unsigned reg)
 }
 
 /* 0F 01 with a register operand: VMX, FRED and user-interrupt returns. */
-static unsigned classify_group7(unsigned modrm, ZyanU8 prefix)
+static unsigned classify_group7(unsigned modrm, unsigned prefix)
 {
 	switch (modrm) {
 	case 0xc1: /* VMCALL */
@@ -76,7 +76,7 @@ static unsigned classify_group7(unsigned modrm, ZyanU8 prefix)
 }
 
 /* Two-byte opcodes, 0F xx. */
-static unsigned classify_0f(unsigned opcode, unsigned modrm, ZyanU8 prefix)
+static unsigned classify_0f(unsigned opcode, unsigned modrm, unsigned prefix)
 {
 	if (opcode >= 0x80 && opcode <= 0x8f)
 		return PTAH_INSN_COND;
@@ -104,123 +104,50 @@ static bool is_string(unsigned opcode)
 	       (opcode >= 0xaa && opcode <= 0xaf);
 }
 
-/* The last F2 or F3 before the opcode, 0 without one. */
-static ZyanU8 repeat_prefix(const ZydisDecodedInstruction *z)
+static unsigned classify(const struct x86_encoding *e)
 {
-	ZyanU8 prefix = 0;
-
-	for (unsigned i = 0; i < z->raw.prefix_count; i++)
-		if (z->raw.prefixes[i].value == 0xf2 || z->raw.prefixes[i].value == 0xf3)
-			prefix = z->raw.prefixes[i].value;
-	return prefix;
-}
-
-static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mode,
-		     struct x86_insn *insn)
-{
-	unsigned modrm =
-	    (unsigned)(z->raw.modrm.mod << 6 | z->raw.modrm.reg << 3 | z->raw.modrm.rm);
-
-	insn->rep = false;
-	insn->writes_cr3 = false;
-	insn->target = 0;
-	insn->insn_class = PTAH_INSN_OTHER;
-	if (z->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
-		return;
-	if (z->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {
-		insn->insn_class = (uint8_t)classify_default(z->opcode, z->raw.modrm.reg);
-		insn->rep = is_string(z->opcode) && repeat_prefix(z);
-	} else if (z->opcode_map == ZYDIS_OPCODE_MAP_0F) {
-		insn->insn_class = (uint8_t)classify_0f(z->opcode, modrm, repeat_prefix(z));
-		insn->writes_cr3 = z->opcode == 0x22 && z->raw.modrm.reg == 3;
-	}
-	if (insn->insn_class == PTAH_INSN_COND || insn->insn_class == PTAH_INSN_JUMP ||
-	    insn->insn_class == PTAH_INSN_CALL) {
-		uint64_t target = ip + z->length + (uint64_t)z->raw.imm[0].value.s;
-
-		/* Outside 64-bit mode linear addresses have 32 bits. A 16-bit EIP wraps before the
-		 * segment base is added; the base is in no trace, so that wrap is left out. */
-		if (mode != PTAH_EXEC_64)
-			target &= 0xffffffff;
-		insn->target = target;
-	}
+	if (!x86_is_legacy(e))
+		return PTAH_INSN_OTHER;
+	if (e->map == X86_MAP_0F)
+		return classify_0f(e->opcode, e->modrm, e->repeat);
+	if (e->map != X86_MAP_ONE)
+		return PTAH_INSN_OTHER;
+	/* JMPABS: its target is taken from a TIP. */
+	if (e->kind == X86_REX2 && e->opcode == 0xa1)
+		return PTAH_INSN_JUMP_IND;
+	return classify_default(e->opcode, x86_reg(e));
 }
 
 /*
- * Branches of 64-bit mode that Zydis 4.0 does not know: ERETS and ERETU (F2 or F3, then
- * 0F 01 CA), and JMPABS (D5, a REX2 payload with neither M0 nor W, A1, and a 64-bit
- * address; without the prefixes 66, 67, F2 and F3). The target of JMPABS is taken from a
- * TIP, as libipt does.
+ * Outside 64-bit mode linear addresses have 32 bits. A 16-bit EIP wraps before the segment base is
+ * added; the base is in no trace, so that wrap is left out.
  */
-static int decode_newer(const uint8_t *bytes, size_t n, struct x86_insn *insn)
+static uint64_t target_of(const struct x86_encoding *e, const uint8_t *bytes, uint64_t ip,
+			  unsigned mode)
 {
-	unsigned at = 0, repeat = 0;
-	bool plain = true;
+	const int64_t offset = x86_signed_value(bytes + e->immediate_at, e->immediate_size);
+	const uint64_t target = ip + e->size + (uint64_t)offset;
 
-	for (; at < n; at++) {
-		const unsigned byte = bytes[at];
-
-		if (byte == 0xf2 || byte == 0xf3)
-			repeat = byte;
-		else if (byte == 0x66 || byte == 0x67)
-			plain = false;
-		else if (byte >> 4 != 4 && byte != 0x2e && byte != 0x36 && byte != 0x3e &&
-			 byte != 0x26 && byte != 0x64 && byte != 0x65)
-			break;
-	}
-	*insn = (struct x86_insn){.insn_class = PTAH_INSN_FAR_RETURN};
-	if (at < n && bytes[at] == 0xd5) {
-		if (repeat || !plain || (at && bytes[at - 1] >> 4 == 4 /* REX */) ||
-		    (n - at > 1 && bytes[at + 1] & 0x88) || (n - at > 2 && bytes[at + 2] != 0xa1))
-			return PTAH_E_BAD_INSN;
-		insn->insn_class = PTAH_INSN_JUMP_IND;
-		insn->size = (uint8_t)(at + 11);
-	} else {
-		if (!repeat || n - at < 3 || bytes[at] != 0x0f || bytes[at + 1] != 0x01 ||
-		    bytes[at + 2] != 0xca)
-			return PTAH_E_BAD_INSN;
-		insn->size = (uint8_t)(at + 3);
-	}
-	if (insn->size > n)
-		return n < X86_MAX_SIZE ? PTAH_E_MORE : PTAH_E_BAD_INSN;
-	return 0;
-}
-
-int x86_decode_any(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode,
-		   struct x86_insn *insn)
-{
-	static const struct {
-		ZydisMachineMode mode;
-		ZydisStackWidth width;
-	} modes[] = {
-	    [PTAH_EXEC_16] = {ZYDIS_MACHINE_MODE_LEGACY_16, ZYDIS_STACK_WIDTH_16},
-	    [PTAH_EXEC_32] = {ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32},
-	    [PTAH_EXEC_64] = {ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64},
-	};
-	ZydisDecoder decoder;
-	ZydisDecodedInstruction z;
-	ZyanStatus status;
-
-	if (mode < PTAH_EXEC_16 || mode > PTAH_EXEC_64)
-		return PTAH_E_INVAL;
-	if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, modes[mode].mode, modes[mode].width)) ||
-	    !ZYAN_SUCCESS(ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)))
-		return PTAH_E_UNSUPPORTED;
-	if (n > X86_MAX_SIZE)
-		n = X86_MAX_SIZE;
-	status = ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, n, &z);
-	if (status == ZYDIS_STATUS_NO_MORE_DATA && n < X86_MAX_SIZE)
-		return PTAH_E_MORE;
-	if (!ZYAN_SUCCESS(status))
-		return mode == PTAH_EXEC_64 ? decode_newer(bytes, n, insn) : PTAH_E_BAD_INSN;
-	insn->size = z.length;
-	classify(&z, ip, mode, insn);
-	return 0;
+	return mode == PTAH_EXEC_64 ? target : target & 0xffffffff;
 }
 
 int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn)
 {
-	if (mode == PTAH_EXEC_64 && n >= X86_MAX_SIZE && x86_decode_common(bytes, ip, insn))
-		return 0;
-	return x86_decode_any(bytes, n, ip, mode, insn);
+	struct x86_encoding e;
+	int status;
+
+	if (mode < PTAH_EXEC_16 || mode > PTAH_EXEC_64)
+		return PTAH_E_INVAL;
+	status = x86_read_encoding(bytes, n, mode, &e);
+	if (status < 0)
+		return status;
+	*insn = (struct x86_insn){.size = e.size, .insn_class = (uint8_t)classify(&e)};
+	if (x86_is_legacy(&e) && e.map == X86_MAP_ONE)
+		insn->rep = e.repeat && is_string(e.opcode);
+	insn->writes_cr3 =
+	    x86_is_legacy(&e) && e.map == X86_MAP_0F && e.opcode == 0x22 && x86_reg(&e) == 3;
+	if (insn->insn_class == PTAH_INSN_COND || insn->insn_class == PTAH_INSN_JUMP ||
+	    insn->insn_class == PTAH_INSN_CALL)
+		insn->target = target_of(&e, bytes, ip, mode);
+	return 0;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Decodes the length and the control-flow class of one x86 instruction: the most frequent
- * instructions by tables (common.c), all others with Zydis (decode.c).
- */
+/* Decodes the length (encoding.h) and the control-flow class of one x86 instruction. */
 #ifndef PTAH_X86_X86_H
 #define PTAH_X86_X86_H
 
-#include <ptah/event.h>
+#include "x86/encoding.h"
 
-#define X86_MAX_SIZE 15
+#include <ptah/event.h>
 
 struct x86_insn {
 	uint8_t size;	    /* 1..15 */
@@ -25,13 +22,5 @@ struct x86_insn {
  * unknown mode.
  */
 int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn);
-
-/* The same by Zydis alone. */
-int x86_decode_any(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode,
-		   struct x86_insn *insn);
-
-/* The same by the tables alone, in 64-bit mode; X86_MAX_SIZE bytes can be read. False when the
- * instruction is not in the tables. */
-bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn);
 
 #endif

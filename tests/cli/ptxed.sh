@@ -12,6 +12,18 @@ instructions() { # OPTIONS...: the instructions of a decode without errors
 	json "d['instructions']"
 }
 
+# Instructions that are newer than the disassembler have a size, a class and, as their text, bytes:
+#	nop; VSHA512MSG1; CALL R16; ADD of three operands; jmp rax; nop
+printf '\220\304\342\177\314\301\325\020\377\320\142\364\174\030\001\330\377\340\220' >new
+printf '%s\n' PSB 'MODE.Exec 64-bit' 'FUP 0x401000' PSBEND 'TIP 0x40100a' 'TIP 0x401012' \
+	'FUP 0x401013' TIP.PGD >text
+expect 0 "$PTAH" asm -o new.pt text
+expect 0 "$PTAH" script --pt=new.pt --raw=new:401000
+sed 's/.*(new)	//; s/^vsha512msg1 .*/(unknown) c4 e2 7f cc c1/; s/^call r16$/(unknown) d5 10 ff d0/
+	s/^add .*/(unknown) 62 f4 7c 18 01 d8/' out >got
+printf '%s\n' nop '(unknown) c4 e2 7f cc c1' '(unknown) d5 10 ff d0' '(unknown) 62 f4 7c 18 01 d8' \
+	'jmp rax' nop | diff - got >&2 || fail "new instructions: $(cat out)"
+
 # By hand: a direct jump that leaves a filtered region ends tracing and, by erratum SKL014, the
 # TIP.PGD lacks its address. Who knows the region knows where tracing ended.
 #	401000: nop; jmp 402000		402000: nop; nop; ret

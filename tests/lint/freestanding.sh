@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# base, packet and model run where there is no C library: they compile with
+# base, packet, model, engine and x86 run where there is no C library: they compile with
 # -ffreestanding and need nothing from outside but memcpy, memmove, memset and
 # memcmp, which compilers call on their own anyway.
 set -eu
@@ -20,7 +20,7 @@ needs() {
 		END { for (n in needs) if (!(n in has)) print n }'
 }
 
-for layer in base packet model engine; do
+for layer in base packet model engine x86; do
 	for file in src/$layer/*.c src/$layer/*.h; do
 		[ ! -e "$file" ] || compile "$file" "$out/$(echo "$file" | tr / _).o"
 	done

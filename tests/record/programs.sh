@@ -36,12 +36,13 @@ echo "threads: $(tail -1 verify.txt)"
 	-I"$PTAH_SOURCE/include" -I"$PTAH_SOURCE/src" -o blind.so \
 	"$PTAH_SOURCE"/src/record/qemu/plugin/*.c "$PTAH_SOURCE"/src/model/*.c \
 	"$PTAH_SOURCE"/src/engine/*.c "$PTAH_SOURCE/src/packet/encode.c" \
-	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/perfdata/message.c" \
+	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/base/error.c" \
+	"$PTAH_SOURCE/src/perfdata/message.c" \
 	"$PTAH_SOURCE"/src/record/command.c "$PTAH_SOURCE"/src/record/proc_stat.c \
 	"$PTAH_SOURCE"/src/record/qemu/launch.c \
 	"$PTAH_SOURCE"/src/record/simulated/code_map.c \
 	"$PTAH_SOURCE"/src/record/simulated/code_shadow.c \
-	"$PTAH_SOURCE"/src/record/simulated/trace_output.c -lZydis
+	"$PTAH_SOURCE"/src/record/simulated/trace_output.c
 record --plugin=./blind.so ./signals || fail "signals ended with status $?"
 "$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt)"
 grep -q '[1-9][0-9]* overflows: the recorder could not follow' verify.txt || fail "no loss is told"

@@ -114,78 +114,9 @@ static void properties(void **state)
 	assert_int_equal(x86_decode(bad, 15, 0, PTAH_EXEC_UNKNOWN, &insn), PTAH_E_INVAL);
 }
 
-/* What the tables say of these bytes, if anything, is what Zydis says. */
-static unsigned compare(const uint8_t bytes[X86_MAX_SIZE])
-{
-	struct x86_insn common, any;
-
-	if (!x86_decode_common(bytes, IP, &common))
-		return 0;
-	if (x86_decode_any(bytes, X86_MAX_SIZE, IP, PTAH_EXEC_64, &any) == 0 &&
-	    common.size == any.size && common.insn_class == any.insn_class &&
-	    common.rep == any.rep && common.writes_cr3 == any.writes_cr3 &&
-	    common.target == any.target)
-		return 1;
-	print_message("%02x %02x %02x %02x %02x %02x %02x\n", bytes[0], bytes[1], bytes[2],
-		      bytes[3], bytes[4], bytes[5], bytes[6]);
-	fail();
-	return 0;
-}
-
-/* Compares every ModRM byte after these bytes; with a SIB that has a base, and one without. */
-static unsigned compare_forms(const uint8_t *begin, size_t n)
-{
-	static const uint8_t sibs[] = {0x24, 0x65};
-	uint8_t bytes[X86_MAX_SIZE];
-	unsigned compared = 0;
-
-	for (unsigned modrm = 0; modrm < 256; modrm++) {
-		for (size_t i = 0; i < sizeof(sibs); i++) {
-			for (size_t k = 0; k < sizeof(bytes); k++) /* immediates of either sign */
-				bytes[k] = (uint8_t)(0x7f + 0x11 * k);
-			memcpy(bytes, begin, n);
-			bytes[n] = (uint8_t)modrm;
-			bytes[n + 1] = sibs[i];
-			compared += compare(bytes);
-		}
-	}
-	return compared;
-}
-
-/* Every opcode of the tables in every form, with the prefixes that they take. */
-static void common_are_as_any(void **state)
-{
-	static const uint8_t first[] = {0, 0x64, 0x65}, second[] = {0, 0x66, 0xf2, 0xf3},
-			     rex[] = {0, 0x40, 0x41, 0x44, 0x48, 0x4f};
-	unsigned compared = 0;
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(first) * sizeof(second) * sizeof(rex); i++) {
-		const uint8_t prefixes[] = {first[i / sizeof(rex) / sizeof(second)],
-					    second[i / sizeof(rex) % sizeof(second)],
-					    rex[i % sizeof(rex)]};
-		uint8_t bytes[5];
-		size_t n = 0;
-
-		for (unsigned k = 0; k < sizeof(prefixes); k++)
-			if (prefixes[k])
-				bytes[n++] = prefixes[k];
-		for (unsigned opcode = 0; opcode < 512; opcode++) {
-			size_t m = n;
-
-			if (opcode >= 256)
-				bytes[m++] = 0x0f;
-			bytes[m++] = (uint8_t)opcode;
-			compared += compare_forms(bytes, m);
-		}
-	}
-	assert_true(compared > 1000000);
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(classes), cmocka_unit_test(properties),
-					   cmocka_unit_test(common_are_as_any)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(classes), cmocka_unit_test(properties)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

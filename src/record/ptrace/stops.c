@@ -185,6 +185,22 @@ static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
 	return false;
 }
 
+/* The instruction at t->ip, which the decoder takes for undefined, has run. The first is named. */
+static void note_unknown(struct thread *t)
+{
+	uint8_t bytes[X86_MAX_SIZE];
+	char name[X86_NAME_MAX];
+	size_t n = sizeof(bytes);
+
+	if (t->process->named_unknown)
+		return;
+	t->process->named_unknown = true;
+	while (n && !fetch_bytes(t->process, t->ip, bytes, n))
+		n--;
+	x86_name(name, bytes, n, t->ip);
+	tracer_note(t->r, INSN_NOTE_UNKNOWN, name);
+}
+
 /* The instruction at t->ip was executed, and the thread has stopped at regs->rip. */
 static void completed(struct thread *t, const struct user_regs_struct *regs)
 {
@@ -207,6 +223,8 @@ static void completed(struct thread *t, const struct user_regs_struct *regs)
 	if (passed && t->insn.sets_flags && !(regs->eflags & TF))
 		t->forgets = true;
 	t->follows = passed && t->insn.kind == PTAH_INSN_OTHER;
+	if (!passed && !t->known)
+		note_unknown(t);
 	if (!passed)
 		trace_lose(t);
 }

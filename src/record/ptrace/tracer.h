@@ -90,9 +90,10 @@ struct process {
 	struct process *next;
 	int32_t pid;
 	unsigned threads;
-	int memory;    /* /proc/PID/mem; -1: not open */
-	bool stale;    /* its mappings may have changed: read them again */
-	uint64_t born; /* time at which this program began */
+	int memory;	    /* /proc/PID/mem; -1: not open */
+	bool stale;	    /* its mappings may have changed: read them again */
+	bool named_unknown; /* stops.c: an instruction, in a note */
+	uint64_t born;	    /* time at which this program began */
 	/*
 	 * Time of the last change of code. A thread that runs code later emits a PSB+ with a later
 	 * time first.

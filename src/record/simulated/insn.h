@@ -5,6 +5,9 @@
 
 #include "x86/x86.h"
 
+/* A note for an instruction (x86_name()) that ran, although the decoder takes it for undefined. */
+#define INSN_NOTE_UNKNOWN "the instruction %s cannot be decoded: the trace has a gap there"
+
 /* Kinds: those of enum ptah_insn_class, and these. */
 enum insn_kind {
 	/* An instruction with a rep prefix, which is observed once per iteration. */

@@ -53,7 +53,7 @@ static void set_memory(struct system_operand *o, const ZydisDecodedOperandMem *m
 	o->index = number(m->index);
 	o->scale = m->scale;
 	o->segment = segment(m->segment);
-	o->constant = m->disp.has_displacement ? (uint64_t)m->disp.value : 0;
+	o->constant = (uint64_t)m->disp.value; /* 0: there is none */
 }
 
 bool system_operand(struct system_operand *o, const uint8_t *bytes, size_t n, unsigned mode)

@@ -76,7 +76,7 @@ static bool decode(struct form *f, const uint8_t *bytes, size_t n)
 	f->size = f->z.length;
 	memset(f->bytes, 0, sizeof(f->bytes));
 	memcpy(f->bytes, bytes, f->size);
-	return insn_decode(f->bytes, sizeof(f->bytes), &f->insn) && f->insn.size == f->size;
+	return insn_decode(f->bytes, sizeof(f->bytes), &f->insn) && f->insn.code.size == f->size;
 }
 
 static void print_form(const struct form *f)
@@ -115,7 +115,7 @@ static bool can_compare(const struct form *f)
 	if (f->z.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE ||
 	    f->z.meta.category == ZYDIS_CATEGORY_RET || f->z.meta.category == ZYDIS_CATEGORY_CALL ||
 	    f->z.mnemonic == ZYDIS_MNEMONIC_IRET || f->z.mnemonic == ZYDIS_MNEMONIC_IRETD ||
-	    f->z.mnemonic == ZYDIS_MNEMONIC_IRETQ || f->insn.segment_gs)
+	    f->z.mnemonic == ZYDIS_MNEMONIC_IRETQ || f->insn.code.segment_gs)
 		return false;
 	if (f->z.mnemonic == ZYDIS_MNEMONIC_INT && f->z.raw.imm[0].value.u == 0x80)
 		return false;
@@ -443,13 +443,13 @@ static bool run_copy(const struct form *f, uint64_t program, uint64_t place)
 /* RIP-relative: the displacement that leads to the scratch area from there. */
 static void aim_rip(struct form *f, uint64_t program)
 {
-	if (!f->insn.rip_relative)
+	if (!f->insn.code.rip_relative)
 		return;
 	uint64_t to = SCRATCH + SCRATCH_BYTES / 2 + (below(4) ? 0 : below(64));
-	if (f->insn.segment_fs)
+	if (f->insn.code.segment_fs)
 		to -= before.fs;
 	int32_t d = (int32_t)(to - (program + f->size));
-	memcpy(f->bytes + f->insn.displacement_at, &d, 4);
+	memcpy(f->bytes + f->insn.code.displacement_at, &d, 4);
 	f->insn.offset = d;
 	ran.displaced++;
 }
@@ -457,10 +457,10 @@ static void aim_rip(struct form *f, uint64_t program)
 /* MOV with an address of 64 bits (A0 to A3). */
 static void aim_offset(struct form *f)
 {
-	if (f->insn.displacement_size != 8)
+	if (f->insn.code.displacement_size != 8)
 		return;
-	uint64_t to = SCRATCH + SCRATCH_BYTES / 2 - (f->insn.segment_fs ? before.fs : 0);
-	memcpy(f->bytes + f->insn.displacement_at, &to, 8);
+	uint64_t to = SCRATCH + SCRATCH_BYTES / 2 - (f->insn.code.segment_fs ? before.fs : 0);
+	memcpy(f->bytes + f->insn.code.displacement_at, &to, 8);
 }
 
 /* At its own address, which is in the page `code`, and from caches within reach and out of it. */
@@ -479,7 +479,8 @@ static void compare_at(struct form *f, uint64_t code)
 	keep(&native);
 	native.fault_rip -= program;
 	count(f);
-	if (!run_copy(f, program, near) || (f->insn.rip_relative && !run_copy(f, program, far))) {
+	if (!run_copy(f, program, near) ||
+	    (f->insn.code.rip_relative && !run_copy(f, program, far))) {
 		print_form(f);
 		fail();
 	}
@@ -566,7 +567,7 @@ static void legacy_form(unsigned map, unsigned opcode, unsigned reg, unsigned va
 		*p++ = map == 2 ? 0x38 : 0x3a;
 	*p++ = (uint8_t)opcode;
 	put_operand(p, kind, reg);
-	one(bytes, INSN_MAX_SIZE);
+	one(bytes, X86_MAX_SIZE);
 }
 
 static void legacy_forms(void **state)
@@ -598,7 +599,7 @@ static void vex_form(unsigned map, unsigned opcode, unsigned reg, unsigned pp_l_
 	}
 	*p++ = (uint8_t)opcode;
 	put_operand(p, kind, reg);
-	one(bytes, INSN_MAX_SIZE);
+	one(bytes, X86_MAX_SIZE);
 }
 
 static void vex_forms(void **state)
@@ -625,7 +626,7 @@ static void evex_form(unsigned map, unsigned opcode, unsigned pp_l_w, enum opera
 			 (below(4) != 0) << 3 | (below(2) ? 0 : below(8)));
 	*p++ = (uint8_t)opcode;
 	put_operand(p, kind, below(8));
-	one(bytes, INSN_MAX_SIZE);
+	one(bytes, X86_MAX_SIZE);
 }
 
 static void evex_forms(void **state)
@@ -650,7 +651,7 @@ static void xop_forms(void **state)
 		*p++ = (uint8_t)(below(2) << 7 | 0x78 | below(2) << 2);
 		*p++ = (uint8_t)rest;
 		put_operand(p, i % OPERAND_KINDS, below(8));
-		one(bytes, INSN_MAX_SIZE);
+		one(bytes, X86_MAX_SIZE);
 	}
 }
 
@@ -761,7 +762,7 @@ static void indirect_branches(void **state)
 			*p++ = (uint8_t)(0x40 | below(16));
 		*p++ = 0xff;
 		put_operand(p, below(OPERAND_KINDS), call ? 2 : 4);
-		if (!decode(&f, bytes, 15) || f.insn.segment_gs)
+		if (!decode(&f, bytes, 15) || f.insn.code.segment_gs)
 			continue;
 		assert_int_equal(f.insn.flow, call ? INSN_CALL_INDIRECT : INSN_JMP_INDIRECT);
 		compare_indirect(&f, PROGRAM + below(64));
@@ -812,32 +813,79 @@ static void refused(void **state)
 	uint8_t out[64];
 	for (unsigned flow = 0; flow <= INSN_UNKNOWN; flow++) {
 		const uint8_t nop[] = {0x90};
-		struct insn insn = {.size = 1, .flow = (uint8_t)flow};
+		struct insn insn = {.code.size = 1, .flow = (uint8_t)flow};
 		struct copy copy;
 		struct emitter e = {out, out + sizeof(out), false};
 		bool can = flow == INSN_NEXT || flow == INSN_TRAP;
 		assert_int_equal(copy_insn(&e, &insn, nop, 0x1000, &copy), can);
 		assert_int_equal(e.at - out, can ? 1 : 0);
-		insn.segment_gs = true;
+		insn.code.segment_gs = true;
 		e.at = out;
 		assert_false(copy_insn(&e, &insn, nop, 0x1000, &copy));
 		const uint8_t jump[] = {0xff, 0xe0};
 		insn =
-		    (struct insn){.size = 2, .flow = (uint8_t)flow, .opcode = 0xff, .modrm_at = 1};
+		    (struct insn){.code = {.size = 2, .opcode = 0xff, .modrm = 0xe0, .modrm_at = 1},
+				  .flow = (uint8_t)flow};
 		e.at = out;
 		can = flow == INSN_JMP_INDIRECT || flow == INSN_CALL_INDIRECT;
 		assert_int_equal(copy_target(&e, &insn, jump, 0x1000), can);
 		if (can) {
 			struct insn variants[] = {insn, insn, insn};
-			variants[0].operand_16 = true;
-			variants[1].lock = true;
-			variants[2].segment_gs = true;
+			variants[0].code.operand_66 = true;
+			variants[1].code.lock = true;
+			variants[2].code.segment_gs = true;
 			for (unsigned i = 0; i < 3; i++) {
 				e.at = out;
 				assert_false(copy_target(&e, &variants[i], jump, 0x1000));
 				assert_ptr_equal(e.at, out);
 			}
 		}
+	}
+}
+
+static void has_bytes(const struct emitter *e, const uint8_t *out, const uint8_t *bytes, size_t n)
+{
+	if (!memmem(out, (size_t)(e->at - out), bytes, n))
+		fail_msg("no copy of %02x %02x %02x", bytes[0], bytes[1], bytes[2]);
+}
+
+/*
+ * APX, of which this processor need not know: what extends a base or an index means nothing with
+ * RIP, and nothing is extended in the copy, whose base is a register that is not used. Branches load
+ * their target with the same extensions (Intel APX Architecture Specification, REX2 and EVEX).
+ */
+static void extended(void **state)
+{
+	static const struct {
+		uint8_t insn[15], copy[6], n;
+	} operands[] =
+	    {
+		{{0xd5, 0x33, 0x8b, 0x05}, {0xd5, 0x00, 0x8b, 0x01}, 4}, /* MOV EAX, [RCX] */
+		{{0x62, 0x9c, 0x70, 0x18, 0x03, 0x05}, {0x62, 0xf4, 0x74, 0x18, 0x03, 0x02}, 6},
+		{{0xd5, 0x7b, 0x8d, 0x05}, {0xd5, 0x48, 0x8d, 0x00}, 4}, /* LEA R16, [RAX] */
+	    },
+	  branches[] = {
+	      {{0xd5, 0x10, 0xff, 0xd0}, {0xd5, 0x18, 0x8b, 0xc8}, 4}, /* CALL R16 */
+	      {{0xd5, 0x11, 0xff, 0x64, 0x24, 0x08}, {0xd5, 0x19, 0x8b, 0x4c, 0x24, 0x08}, 6},
+	  };
+	uint8_t out[COPY_MAX];
+	struct insn insn;
+	struct copy copy;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(operands) / sizeof(*operands); i++) {
+		struct emitter e = {out, out + sizeof(out), false};
+
+		assert_true(insn_decode(operands[i].insn, X86_MAX_SIZE, &insn));
+		assert_true(copy_insn(&e, &insn, operands[i].insn, 0x1000, &copy));
+		has_bytes(&e, out, operands[i].copy, operands[i].n);
+	}
+	for (size_t i = 0; i < sizeof(branches) / sizeof(*branches); i++) {
+		struct emitter e = {out, out + sizeof(out), false};
+
+		assert_true(insn_decode(branches[i].insn, X86_MAX_SIZE, &insn));
+		assert_true(copy_target(&e, &insn, branches[i].insn, 0x1000));
+		has_bytes(&e, out, branches[i].copy, branches[i].n);
 	}
 }
 
@@ -888,7 +936,7 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[1], NULL, 0) | 1;
 	if (argc > 2)
 		rounds = (unsigned)atoi(argv[2]);
-	const struct CMUnitTest pure[] = {cmocka_unit_test(refused)};
+	const struct CMUnitTest pure[] = {cmocka_unit_test(refused), cmocka_unit_test(extended)};
 	const struct CMUnitTest all[] = {
 	    cmocka_unit_test(calls),
 	    cmocka_unit_test(lea_at_high_addresses),

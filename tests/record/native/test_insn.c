@@ -6,9 +6,9 @@
 #include "test.h"
 
 #include "record/native/runtime/insn.h"
+#include "x86/code_bytes.h"
 #include "x86/x86.h"
 
-#include <Zydis/Zydis.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -113,15 +113,16 @@ static bool flow_agrees(const struct insn *i, unsigned wanted, const ZydisDecode
 {
 	if (i->flow == wanted)
 		return true;
-	if (i->operand_16 && i->flow == INSN_REFUSED && wanted >= INSN_JCC && wanted <= INSN_RET)
+	if (i->code.operand_66 && i->flow == INSN_REFUSED && wanted >= INSN_JCC &&
+	    wanted <= INSN_RET)
 		return true;
 	if (wanted == INSN_NEXT && i->flow == INSN_REFUSED)
-		return i->segment_gs || z->meta.category == ZYDIS_CATEGORY_CET ||
+		return i->code.segment_gs || z->meta.category == ZYDIS_CATEGORY_CET ||
 		       z->meta.category == ZYDIS_CATEGORY_UINTR ||
 		       z->mnemonic == ZYDIS_MNEMONIC_MOV || z->mnemonic == ZYDIS_MNEMONIC_POP ||
 		       z->mnemonic == ZYDIS_MNEMONIC_INT;
 	/* Privileged, so that it traps whichever way it is copied. */
-	return (wanted == INSN_NEXT && i->flow == INSN_TRAP) || i->segment_gs;
+	return (wanted == INSN_NEXT && i->flow == INSN_TRAP) || i->code.segment_gs;
 }
 
 static void compare_parts(const uint8_t *bytes, const struct insn *i,
@@ -130,24 +131,24 @@ static void compare_parts(const uint8_t *bytes, const struct insn *i,
 	const bool has_modrm = z->attributes & ZYDIS_ATTRIB_HAS_MODRM;
 
 	/* MOV to control registers ignores mod: it traps. */
-	if (i->modrm_at != (has_modrm ? z->raw.modrm.offset : 0))
-		differs(bytes, "ModRM at", i->modrm_at, z->raw.modrm.offset);
-	if (i->displacement_size != z->raw.disp.size / 8)
-		differs(bytes, "displacement", i->displacement_size, z->raw.disp.size / 8);
-	if (i->displacement_size && i->displacement_at != z->raw.disp.offset)
-		differs(bytes, "displacement at", i->displacement_at, z->raw.disp.offset);
-	if (i->immediate_size != (z->raw.imm[0].size + z->raw.imm[1].size) / 8)
-		differs(bytes, "immediate", i->immediate_size, z->raw.imm[0].size / 8);
-	if (i->immediate_size && i->immediate_at != z->raw.imm[0].offset)
-		differs(bytes, "immediate at", i->immediate_at, z->raw.imm[0].offset);
-	if (i->rip_relative !=
+	if (i->code.modrm_at != (has_modrm ? z->raw.modrm.offset : 0))
+		differs(bytes, "ModRM at", i->code.modrm_at, z->raw.modrm.offset);
+	if (i->code.displacement_size != z->raw.disp.size / 8)
+		differs(bytes, "displacement", i->code.displacement_size, z->raw.disp.size / 8);
+	if (i->code.displacement_size && i->code.displacement_at != z->raw.disp.offset)
+		differs(bytes, "displacement at", i->code.displacement_at, z->raw.disp.offset);
+	if (i->code.immediate_size != (z->raw.imm[0].size + z->raw.imm[1].size) / 8)
+		differs(bytes, "immediate", i->code.immediate_size, z->raw.imm[0].size / 8);
+	if (i->code.immediate_size && i->code.immediate_at != z->raw.imm[0].offset)
+		differs(bytes, "immediate at", i->code.immediate_at, z->raw.imm[0].offset);
+	if (i->code.rip_relative !=
 	    (has_modrm && z->raw.disp.size && z->raw.modrm.mod == 0 && z->raw.modrm.rm == 5))
-		differs(bytes, "RIP-relative", i->rip_relative, !i->rip_relative);
-	if (i->rip_relative && i->offset != z->raw.disp.value)
+		differs(bytes, "RIP-relative", i->code.rip_relative, !i->code.rip_relative);
+	if (i->code.rip_relative && i->offset != z->raw.disp.value)
 		differs(bytes, "offset", (unsigned long)i->offset,
 			(unsigned long)z->raw.disp.value);
-	if (bytes[i->opcode_at] != i->opcode || i->opcode != z->opcode)
-		differs(bytes, "opcode", i->opcode, z->opcode);
+	if (bytes[i->code.opcode_at] != i->code.opcode || i->code.opcode != z->opcode)
+		differs(bytes, "opcode", i->code.opcode, z->opcode);
 }
 
 static void compare_flow(const uint8_t *bytes, const struct insn *i,
@@ -164,10 +165,10 @@ static void compare_flow(const uint8_t *bytes, const struct insn *i,
 			differs(bytes, "branch offset", (unsigned long)i->offset,
 				(unsigned long)z->raw.imm[0].value.s);
 		if (!x86_decode(bytes, 15, 0x1000, PTAH_EXEC_64, &other) &&
-		    (other.size != i->size ||
+		    (other.size != i->code.size ||
 		     (i->flow != INSN_LOOP &&
-		      other.target != 0x1000 + i->size + (uint64_t)i->offset)))
-			differs(bytes, "x86_decode()", i->size, other.size);
+		      other.target != 0x1000 + i->code.size + (uint64_t)i->offset)))
+			differs(bytes, "x86_decode()", i->code.size, other.size);
 	}
 	if (i->flow == INSN_RET && z->raw.imm[0].size && i->pops != z->raw.imm[0].value.u)
 		differs(bytes, "pops", i->pops, z->raw.imm[0].value.u);
@@ -181,24 +182,20 @@ static unsigned compare(const uint8_t *bytes)
 	struct insn i, shorter;
 
 	assert_true(insn_decode(bytes, 15, &i));
-	assert_true(i.flow == INSN_UNKNOWN || (i.size && i.size <= 15));
+	assert_true(i.flow == INSN_UNKNOWN || (i.code.size && i.code.size <= 15));
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, 15, &z, o)))
 		return 0;
-	/* Of processors that were never sold for this purpose, or not for this system. */
-	if (i.flow == INSN_UNKNOWN && (z.encoding == ZYDIS_INSTRUCTION_ENCODING_MVEX ||
-				       z.meta.category == ZYDIS_CATEGORY_PADLOCK))
-		return z.length;
-	if (z.mnemonic == ZYDIS_MNEMONIC_JKZD || z.mnemonic == ZYDIS_MNEMONIC_JKNZD)
+	if (is_knc(&z))
 		return z.length;
 	if (i.flow == INSN_UNKNOWN) {
 		differs(bytes, "unknown", 0, z.length);
 		return z.length;
 	}
 	/* Prefix 66 and a near branch: its length depends on the maker of the processor. */
-	if (i.flow == INSN_REFUSED && i.operand_16 && z.raw.imm[0].is_relative)
+	if (i.flow == INSN_REFUSED && i.code.operand_66 && z.raw.imm[0].is_relative)
 		return z.length;
-	if (i.size != z.length) {
-		differs(bytes, "length", i.size, z.length);
+	if (i.code.size != z.length) {
+		differs(bytes, "length", i.code.size, z.length);
 		return z.length;
 	}
 	if (z.encoding != ZYDIS_INSTRUCTION_ENCODING_3DNOW) /* its opcode comes last */
@@ -207,40 +204,21 @@ static unsigned compare(const uint8_t *bytes)
 	if (registers_of(&z, o) & ~(unsigned)i.registers)
 		differs(bytes, "registers", i.registers, registers_of(&z, o));
 	/* A part of it is not all of it. */
-	assert_false(insn_decode(bytes, i.size - 1u, &shorter) && shorter.flow != INSN_UNKNOWN);
-	assert_true(insn_decode(bytes, i.size, &shorter) && shorter.size == i.size);
+	assert_false(insn_decode(bytes, i.code.size - 1u, &shorter) &&
+		     shorter.flow != INSN_UNKNOWN);
+	assert_true(insn_decode(bytes, i.code.size, &shorter) && shorter.code.size == i.code.size);
 	return z.length;
-}
-
-static uint64_t random_state = 1;
-
-static uint8_t random_byte(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return (uint8_t)(random_state >> 32);
-}
-
-static void fill(uint8_t *bytes, size_t from)
-{
-	for (size_t i = from; i < 15; i++)
-		bytes[i] = random_byte();
 }
 
 /* Every opcode with every ModRM, after these bytes. */
 static void every_opcode(const uint8_t *before, size_t n)
 {
-	uint8_t bytes[15];
+	uint8_t bytes[CODE_BYTES];
 
-	memcpy(bytes, before, n);
-	for (unsigned opcode = 0; opcode < 256; opcode++)
-		for (unsigned modrm = 0; modrm < 256; modrm++) {
-			bytes[n] = (uint8_t)opcode;
-			bytes[n + 1] = (uint8_t)modrm;
-			fill(bytes, n + 2);
-			compare(bytes);
-		}
+	for (unsigned i = 0; i < 0x10000; i++) {
+		fill_opcode(bytes, before, n, i);
+		compare(bytes);
+	}
 }
 
 static void test_opcodes(void **state)

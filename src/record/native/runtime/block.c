@@ -114,7 +114,7 @@ static bool copy_straight(struct block *b)
 			break;
 		}
 		b->u->insns[b->u->insn_count++] = (struct unit_insn){
-		    .size = code->insns[i].size,
+		    .size = code->insns[i].code.size,
 		    .copied = copy.size,
 		    .scratch = copy.scratch,
 		    .saved = copy.saved,
@@ -521,7 +521,7 @@ static bool emit_indirect(struct block *b, unsigned i)
 	if (!copy_target(&b->e, insn, bytes_of(b, i), at))
 		return false;
 	if (insn->flow == INSN_CALL_INDIRECT)
-		add_literal(b, copy_call(&b->e, at + insn->size), at + insn->size);
+		add_literal(b, copy_call(&b->e, at + insn->code.size), at + insn->code.size);
 	take_rax(b, exit);
 	emit_look_up(b, exit);
 	return true;
@@ -542,7 +542,7 @@ static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint
 static void emit_conditional(struct block *b, unsigned i)
 {
 	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->size;
+	const uint64_t next = b->code.addresses[i] + insn->code.size;
 	struct exit *not_taken = new_side(b, i, OUTCOME_NOT_TAKEN, next);
 	struct exit *taken = new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset);
 	const bool hot = can_continue(b);
@@ -560,7 +560,7 @@ static void emit_conditional(struct block *b, unsigned i)
 		emit_direct(b, taken);
 		return;
 	}
-	field = emit_loop_hole(&b->e, insn->condition, insn->address_32);
+	field = emit_loop_hole(&b->e, insn->condition, insn->code.address_67);
 	emit_direct(b, not_taken);
 	emit_land(&b->e, field);
 	emit_direct(b, taken);
@@ -636,7 +636,7 @@ static bool emit_exits(struct block *b)
 	const struct code *code = &b->code;
 	const unsigned i = code->count - 1;
 	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
-	const uint64_t next = code->count ? at + code->insns[i].size : at;
+	const uint64_t next = code->count ? at + code->insns[i].code.size : at;
 
 	switch (code->flow) {
 	case INSN_JCC:
@@ -676,7 +676,7 @@ static void emit_branch(struct block *b)
 {
 	const unsigned i = b->code.count - 1;
 	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->size;
+	const uint64_t next = b->code.addresses[i] + insn->code.size;
 
 	switch (insn->flow) {
 	case INSN_CALL:

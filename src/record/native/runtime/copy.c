@@ -10,16 +10,19 @@
 #define PREFIX_ADDRESS	 0x67
 #define PREFIX_FS	 0x64
 #define REX_W		 0x08
-#define REX_R		 0x04
 #define REX_X_B		 0x03
+#define REX2		 0xd5
+#define REX2_X_B	 0x33
 #define NOT_X_B		 0x60 /* in the byte after C4, 62 and 8F: X and B, inverted */
+#define EVEX_B4		 0x08 /* in the same byte */
+#define EVEX_NOT_X4	 0x04 /* in the next one */
 #define CONTEXT_SCRATCH	 CONTEXT_RAX
 #define LITERAL_POSITIVE UINT64_C(0x7fffffff)
 
 /* The address of a RIP-relative operand, without a segment's base. */
 static uint64_t operand_address(const struct insn *insn, uint64_t address)
 {
-	return address + insn->size + (uint64_t)insn->offset;
+	return address + insn->code.size + (uint64_t)insn->offset;
 }
 
 /*
@@ -29,34 +32,34 @@ static uint64_t operand_address(const struct insn *insn, uint64_t address)
 static bool new_displacement(const struct insn *insn, const uint8_t *at, uint64_t target,
 			     int32_t *displacement)
 {
-	uint64_t next = (uint64_t)(uintptr_t)at + insn->size;
+	uint64_t next = (uint64_t)(uintptr_t)at + insn->code.size;
 	int64_t wide = (int64_t)(target - next);
 	*displacement = (int32_t)(uint32_t)(uint64_t)wide;
-	return insn->address_32 || wide == *displacement;
+	return insn->code.address_67 || wide == *displacement;
 }
 
-static void put_displaced(struct emitter *e, const struct insn *insn, const uint8_t *bytes,
+static void put_displaced(struct emitter *e, const struct x86_encoding *code, const uint8_t *bytes,
 			  int32_t displacement)
 {
-	unsigned behind = insn->displacement_at + 4u;
-	emit_bytes(e, bytes, insn->displacement_at);
+	unsigned behind = code->displacement_at + 4u;
+	emit_bytes(e, bytes, code->displacement_at);
 	emit_value(e, (uint32_t)displacement, 4);
-	emit_bytes(e, bytes + behind, insn->size - behind);
+	emit_bytes(e, bytes + behind, code->size - behind);
 }
 
-static bool is_lea(const struct insn *insn)
+/* With REX2 it may have a register that no constant can be put into as below. */
+static bool is_lea(const struct x86_encoding *code)
 {
-	return insn->encoding == INSN_LEGACY && insn->opcode_map == 0 && insn->opcode == OPCODE_LEA;
+	return code->kind == X86_LEGACY && code->map == 0 && code->opcode == OPCODE_LEA;
 }
 
 /* LEA of an address that is out of reach: a constant, cut to the operand's size. */
-static void put_lea(struct emitter *e, const struct insn *insn, const uint8_t *bytes,
-		    uint64_t target)
+static void put_lea(struct emitter *e, const struct x86_encoding *code, uint64_t target)
 {
-	unsigned reg = (bytes[insn->modrm_at] & MODRM_REG) >> 3 | (insn->rex & REX_R ? 8u : 0u);
-	if (insn->rex & REX_W) {
+	unsigned reg = x86_reg(code) | (code->extended & X86_EXTEND_R ? 8u : 0u);
+	if (code->extended & X86_EXTEND_W) {
 		emit_constant(e, reg, target);
-	} else if (insn->operand_16) {
+	} else if (code->operand_66) {
 		emit_8(e, PREFIX_OPERAND);
 		if (reg >> 3)
 			emit_8(e, 0x41);
@@ -80,25 +83,39 @@ static unsigned free_register(const struct insn *insn)
 }
 
 /*
- * The instruction with [base] instead of its RIP-relative operand. Bits that would extend the base
- * (and an index, which there is not) mean nothing with RIP, and may be set: they are cleared.
+ * The byte at offset i of an instruction whose operand gets a base that no bits extend. Those that
+ * would, and those of an index, which there is not, mean nothing with RIP, and may be set.
  */
-static void put_with_base(struct emitter *e, const struct insn *insn, const uint8_t *bytes,
+static unsigned unextended(const struct x86_encoding *code, const uint8_t *bytes, unsigned i)
+{
+	const unsigned byte = bytes[i];
+
+	switch (i - code->prefixes) { /* offset into REX, REX2, VEX, EVEX or XOP */
+	case 0:
+		return code->rex ? byte & ~(unsigned)REX_X_B : byte;
+	case 1:
+		if (code->kind == X86_REX2)
+			return byte & ~(unsigned)REX2_X_B;
+		if (code->kind == X86_EVEX)
+			return (byte | NOT_X_B) & ~(unsigned)EVEX_B4;
+		return code->kind >= X86_VEX3 ? byte | NOT_X_B : byte;
+	case 2:
+		return code->kind == X86_EVEX ? byte | EVEX_NOT_X4 : byte;
+	default:
+		return byte;
+	}
+}
+
+/* The instruction with [base] instead of its RIP-relative operand. */
+static void put_with_base(struct emitter *e, const struct x86_encoding *code, const uint8_t *bytes,
 			  unsigned base)
 {
-	unsigned extension = insn->prefixes; /* offset of REX, VEX, EVEX or XOP */
-	unsigned behind = insn->displacement_at + 4u;
-	for (unsigned i = 0; i < insn->displacement_at; i++) {
-		unsigned byte = bytes[i];
-		if (i == insn->modrm_at)
-			byte = (byte & MODRM_REG) | base;
-		else if (insn->encoding == INSN_LEGACY && insn->rex && i == extension)
-			byte &= ~(unsigned)REX_X_B;
-		else if (insn->encoding >= INSN_VEX3 && i == extension + 1)
-			byte |= NOT_X_B;
-		emit_8(e, byte);
-	}
-	emit_bytes(e, bytes + behind, insn->size - behind);
+	unsigned behind = code->displacement_at + 4u;
+
+	for (unsigned i = 0; i < code->modrm_at; i++)
+		emit_8(e, i < code->opcode_at ? unextended(code, bytes, i) : bytes[i]);
+	emit_8(e, (code->modrm & MODRM_REG) | base);
+	emit_bytes(e, bytes + behind, code->size - behind);
 }
 
 /* The operand is out of reach: its address is put into a register. */
@@ -110,7 +127,7 @@ static void put_far(struct emitter *e, const struct insn *insn, const uint8_t *b
 	copy->scratch = (uint8_t)scratch;
 	copy->saved = (uint8_t)(e->at - begin);
 	emit_constant(e, scratch, target);
-	put_with_base(e, insn, bytes, scratch);
+	put_with_base(e, &insn->code, bytes, scratch);
 	copy->restore = (uint8_t)(e->at - begin);
 	emit_load(e, scratch, CONTEXT_SCRATCH);
 }
@@ -122,15 +139,15 @@ bool copy_insn(struct emitter *e, const struct insn *insn, const uint8_t *bytes,
 	int32_t displacement;
 
 	*copy = (struct copy){.scratch = COPY_NO_REGISTER};
-	if ((insn->flow != INSN_NEXT && insn->flow != INSN_TRAP) || insn->segment_gs)
+	if ((insn->flow != INSN_NEXT && insn->flow != INSN_TRAP) || insn->code.segment_gs)
 		return false;
 	uint64_t target = operand_address(insn, address);
-	if (!insn->rip_relative) {
-		emit_bytes(e, bytes, insn->size);
+	if (!insn->code.rip_relative) {
+		emit_bytes(e, bytes, insn->code.size);
 	} else if (new_displacement(insn, begin, target, &displacement)) {
-		put_displaced(e, insn, bytes, displacement);
-	} else if (is_lea(insn)) {
-		put_lea(e, insn, bytes, target);
+		put_displaced(e, &insn->code, bytes, displacement);
+	} else if (is_lea(&insn->code)) {
+		put_lea(e, &insn->code, target);
 	} else {
 		unsigned scratch = free_register(insn);
 		if (scratch == COPY_NO_REGISTER)
@@ -152,9 +169,9 @@ uint8_t *copy_call(struct emitter *e, uint64_t return_address)
 /* The prefixes of a load of RCX from the branch's operand. */
 static void put_load_prefixes(struct emitter *e, const struct insn *insn)
 {
-	if (insn->segment_fs)
+	if (insn->code.segment_fs)
 		emit_8(e, PREFIX_FS);
-	if (insn->address_32)
+	if (insn->code.address_67)
 		emit_8(e, PREFIX_ADDRESS);
 }
 
@@ -162,11 +179,11 @@ static void put_load_prefixes(struct emitter *e, const struct insn *insn)
 static void put_load_from(struct emitter *e, const struct insn *insn, uint64_t target)
 {
 	static const uint8_t load[] = {0x40 | REX_W, OPCODE_MOV_LOAD, EMIT_RCX << 3 | MODRM_RIP};
-	unsigned prefixes = (insn->segment_fs ? 1u : 0u) + (insn->address_32 ? 1u : 0u);
+	unsigned prefixes = (insn->code.segment_fs ? 1u : 0u) + (insn->code.address_67 ? 1u : 0u);
 	int32_t displacement;
 
 	if (emit_distance(e->at + prefixes + sizeof(load), 0, target, &displacement) ||
-	    insn->address_32) {
+	    insn->code.address_67) {
 		put_load_prefixes(e, insn);
 		emit_bytes(e, load, sizeof(load));
 		emit_value(e, (uint32_t)displacement, 4);
@@ -177,21 +194,34 @@ static void put_load_from(struct emitter *e, const struct insn *insn, uint64_t t
 	}
 }
 
+/* MOV RCX, r/m: the branch's own ModRM, SIB and displacement. */
+static void put_load_of(struct emitter *e, const struct insn *insn, const uint8_t *bytes)
+{
+	const struct x86_encoding *code = &insn->code;
+
+	put_load_prefixes(e, insn);
+	if (code->kind == X86_REX2) {
+		emit_8(e, REX2);
+		emit_8(e, REX_W | (code->extended & REX2_X_B));
+	} else {
+		emit_8(e, 0x40u | REX_W | (code->rex & REX_X_B));
+	}
+	emit_8(e, OPCODE_MOV_LOAD);
+	emit_8(e, (code->modrm & ~(unsigned)MODRM_REG) | EMIT_RCX << 3);
+	emit_bytes(e, bytes + code->modrm_at + 1, code->size - code->modrm_at - 1u);
+}
+
 bool copy_target(struct emitter *e, const struct insn *insn, const uint8_t *bytes, uint64_t address)
 {
+	const struct x86_encoding *code = &insn->code;
+
 	/* Processors differ in what 66 means for a near branch; LOCK makes it invalid. */
 	if ((insn->flow != INSN_JMP_INDIRECT && insn->flow != INSN_CALL_INDIRECT) ||
-	    insn->operand_16 || insn->lock || insn->segment_gs)
+	    code->operand_66 || code->lock || code->segment_gs)
 		return false;
-	if (insn->rip_relative) {
+	if (code->rip_relative)
 		put_load_from(e, insn, operand_address(insn, address));
-		return true;
-	}
-	/* MOV RCX with the branch's own ModRM, SIB and displacement. */
-	put_load_prefixes(e, insn);
-	emit_8(e, 0x40u | REX_W | (insn->rex & REX_X_B));
-	emit_8(e, OPCODE_MOV_LOAD);
-	emit_8(e, (bytes[insn->modrm_at] & ~(unsigned)MODRM_REG) | EMIT_RCX << 3);
-	emit_bytes(e, bytes + insn->modrm_at + 1, insn->size - insn->modrm_at - 1u);
+	else
+		put_load_of(e, insn, bytes);
 	return true;
 }

@@ -86,7 +86,7 @@ static _Noreturn void stop(struct context *c, struct registers *r)
 		leave(c, r, changes_refusal(c));
 	if (!readable)
 		signals_no_code(c, r);
-	leave(c, r, "an instruction cannot be translated");
+	step_unknown(c, r);
 }
 
 /* A pointer that was poisoned came here, not to a store. What is pending is delivered soon. */

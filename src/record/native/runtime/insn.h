@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decodes one instruction of 64-bit user code for the translator: how long it is, where its parts
- * are, which registers it touches, and how control leaves it. By tables alone, without libc.
+ * Decodes one instruction of 64-bit user code for the translator: its parts (x86/encoding.h), which
+ * registers it touches, and how control leaves it. Without libc.
  *
- * A form that the tables do not know is INSN_UNKNOWN, never a guess: the translator then leaves the
- * program before it (leave.c). Tests compare all opcodes, prefixes and operands with Zydis.
+ * What has no encoding is INSN_UNKNOWN, never a guess: the processor, which should raise #UD, is
+ * asked (step.c). Tests compare all opcodes, prefixes and operands with Zydis.
  */
 #ifndef PTAH_RECORD_NATIVE_RUNTIME_INSN_H
 #define PTAH_RECORD_NATIVE_RUNTIME_INSN_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define INSN_MAX_SIZE 15
+#include "x86/encoding.h"
 
 /* How control leaves an instruction. */
 enum insn_flow {
@@ -39,53 +35,34 @@ enum insn_flow {
 	 * them.
 	 */
 	INSN_REFUSED,
-	/* Not valid in 64-bit mode, or not known (APX, ...). */
+	/* JMPABS: carried out natively (step.c), because only the processor knows whether it has
+	 * it. */
+	INSN_STEPPED,
+	/* Not valid in 64-bit mode. */
 	INSN_UNKNOWN,
 };
 
-enum insn_encoding {
-	INSN_LEGACY = 0,
-	INSN_VEX2,
-	INSN_VEX3,
-	INSN_EVEX,
-	INSN_XOP
-};
-
 struct insn {
-	uint8_t size;	    /* 1..15 */
-	uint8_t flow;	    /* enum insn_flow */
-	uint8_t encoding;   /* enum insn_encoding */
-	uint8_t condition;  /* INSN_JCC, INSN_LOOP */
-	uint8_t opcode_map; /* 0: one byte; 1: 0F; 2: 0F 38; 3: 0F 3A; for VEX, EVEX, XOP: theirs */
-	uint8_t opcode;	    /* the opcode's last byte */
-	uint8_t rex;	    /* the REX byte that counts; 0: none (or not INSN_LEGACY) */
-	uint8_t prefixes;   /* number of legacy prefix bytes before REX, VEX, EVEX, XOP or opcode */
-	/* Offsets from the first byte; 0: the instruction has no such part. */
-	uint8_t opcode_at; /* of `opcode` */
-	uint8_t modrm_at;
-	uint8_t displacement_at, displacement_size; /* size 0, 1, 4; 8 for MOV moffs */
-	uint8_t immediate_at, immediate_size; /* the branch offset of relative branches, too */
-	bool operand_16;		      /* 66 */
-	bool address_32;		      /* 67 */
-	bool rip_relative; /* ModRM of mod 0, rm 5: the displacement counts from the next insn */
+	struct x86_encoding code;
+	uint8_t flow;	   /* enum insn_flow */
+	uint8_t condition; /* INSN_JCC, INSN_LOOP */
 	bool rep;	   /* F2 or F3 before a string instruction */
-	bool lock;
-	bool segment_fs, segment_gs; /* the override that counts */
 	/*
 	 * Bit n: reads or writes the general register n (0 RAX, 1 RCX, ... 15 R15), as an operand,
 	 * in an address, or implicitly (SYSCALL: RCX, R11; CPUID; string instructions; PUSH: RSP).
 	 * AH, CH, DH and BH are bits 0 to 3. Some bits may be set without need, where a field names
-	 * a vector register or none; none is missing.
+	 * a vector register or none; none is missing. Registers 16 to 31 of APX are not here,
+	 * because the runtime uses none of them.
 	 */
 	uint16_t registers;
 	uint16_t pops; /* INSN_RET */
-	/* Relative branches: the branch offset; rip_relative: the displacement. */
+	/* Relative branches: the branch offset; code.rip_relative: the displacement. */
 	int64_t offset;
 };
 
 /*
- * Decodes the instruction of which the first n bytes can be read; n >= INSN_MAX_SIZE always
- * suffices. Returns true and fills in *insn; false: n < INSN_MAX_SIZE bytes are not all of it.
+ * Decodes the instruction of which the first n bytes can be read; n >= X86_MAX_SIZE always
+ * suffices. Returns true and fills in *insn; false: n < X86_MAX_SIZE bytes are not all of it.
  * INSN_UNKNOWN: only `flow` is set.
  */
 bool insn_decode(const uint8_t *bytes, size_t n, struct insn *insn);

@@ -24,11 +24,11 @@ static bool read_insn(struct context *c, uint64_t at, struct insn *insn)
 {
 	const uint8_t *bytes = (const uint8_t *)(uintptr_t)at;
 	const size_t left = NATIVE_PAGE - at % NATIVE_PAGE;
-	const size_t n = left < INSN_MAX_SIZE ? left : INSN_MAX_SIZE;
+	const size_t n = left < X86_MAX_SIZE ? left : X86_MAX_SIZE;
 
 	if (insn_decode(bytes, cache_readable(c, at, n), insn))
 		return true;
-	return n < INSN_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, INSN_MAX_SIZE), insn);
+	return n < X86_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, X86_MAX_SIZE), insn);
 }
 
 void path_read(struct context *c, uint64_t start, struct code *code)
@@ -42,14 +42,14 @@ void path_read(struct context *c, uint64_t start, struct code *code)
 	while (code->count < UNIT_INSNS && code->flow == INSN_NEXT) {
 		struct insn *i = &code->insns[code->count];
 
-		if (!read_insn(c, at, i) || i->flow == INSN_UNKNOWN || i->flow == INSN_REFUSED) {
+		if (!read_insn(c, at, i) || i->flow >= INSN_REFUSED) {
 			code->stopped = true;
 			break;
 		}
 		code->addresses[code->count++] = at;
 		code->uses_r11 |= (i->registers & R11_BIT) != 0;
 		code->flow = i->flow;
-		at += i->size;
+		at += i->code.size;
 	}
 	code->end = at;
 }

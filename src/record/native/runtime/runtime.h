@@ -51,6 +51,7 @@ struct step {
 	uint64_t from;
 	uint32_t number; /* in the log of exits */
 	bool repeats, indirect, jumps, pushes_flags;
+	bool unknown; /* has no encoding, so that it should fault */
 };
 
 enum context_state {
@@ -326,10 +327,17 @@ bool unit_before_branch(struct context *c, struct registers *r);
 
 /*
  * step.c: around an instruction that is carried out natively at r->rip, with TF; the packets lead
- * there already. After it, the program goes on at the head r->rip.
+ * there already. After it, the program goes on at the head r->rip; or it leaves, when the
+ * instruction has no encoding and ran all the same, because no decoder goes past it.
  */
 void step_begin(struct context *c, const struct registers *r);
 void step_end(struct context *c, const struct registers *r);
+/*
+ * The instruction at r->rip is not translated. Without an encoding it should fault, which only the
+ * processor knows: it is carried out natively. Another one is named, and the program left before
+ * it.
+ */
+_Noreturn void step_unknown(struct context *c, const struct registers *r);
 
 /*
  * signals.c: carries out the instruction at r->rip natively, as step_begin() has it, so that the

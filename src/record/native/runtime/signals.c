@@ -527,7 +527,7 @@ bool signals_interrupt(struct context *c, struct registers *r)
 
 _Noreturn void signals_head(struct context *c, struct registers *r, bool traced)
 {
-	uint8_t bytes[INSN_MAX_SIZE];
+	uint8_t bytes[X86_MAX_SIZE];
 	uint64_t address;
 
 	if (traced)

@@ -11,6 +11,7 @@
 #include "record/simulated/insn.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define PAGE		UINT64_C(4096)
@@ -23,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks[BUCKETS];
 static uint64_t handlers[MAX_HANDLERS], restorers[MAX_HANDLERS];
 static size_t handler_count, restorer_count;
+static bool named_unknown;
 
 static size_t bucket(uint64_t key)
 {
@@ -81,6 +83,22 @@ bool plugin_is_restorer(uint64_t address)
 /* Blocks */
 
 /*
+ * QEMU carries out more than there is: forms of instructions that the architecture has not defined,
+ * or not yet. The first one is named.
+ */
+static void note_unknown(uint64_t ip, const uint8_t *bytes, size_t n)
+{
+	char name[X86_NAME_MAX], text[sizeof(INSN_NOTE_UNKNOWN) + X86_NAME_MAX];
+
+	if (named_unknown)
+		return;
+	named_unknown = true;
+	x86_name(name, bytes, n, ip);
+	snprintf(text, sizeof(text), INSN_NOTE_UNKNOWN, name);
+	plugin_note(text);
+}
+
+/*
  * Reads the block's instructions. The last one may be cut: QEMU undoes an instruction that crosses
  * a page and begins the next block with it, and it stops at bytes that it cannot execute. A prefix
  * of an instruction does not decode, so it is left out.
@@ -95,8 +113,11 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 		size_t n = X86_MAX_SIZE;
 		const uint8_t *p = qemu_api_insn_bytes(qemu_plugin_tb_get_insn(tb, i), buffer, &n);
 
-		if (x86_decode(p, n, b->end, PTAH_EXEC_64, &insn) < 0)
+		if (x86_decode(p, n, b->end, PTAH_EXEC_64, &insn) < 0) {
+			if (i + 1 < count) /* it did not raise #UD */
+				note_unknown(b->end, p, n);
 			break;
+		}
 		memcpy(bytes + (b->end - b->start), p, insn.size);
 		b->end += insn.size;
 		b->sizes[b->ninsn++] = insn.size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The recorder's QEMU plugin: installation, and the system calls that concern it. It is built as a
- * module (ptah-qemu.so) that is linked with Zydis.
+ * module (ptah-qemu.so).
  */
 #include "record/qemu/plugin/plugin.h"
 

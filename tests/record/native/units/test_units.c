@@ -210,6 +210,13 @@ _Noreturn void signals_step(struct context *c, const struct registers *r)
 	leave(c, &at, "a branch that faults");
 }
 
+_Noreturn void step_unknown(struct context *c, const struct registers *r)
+{
+	struct registers at = *r;
+
+	leave(c, &at, "an instruction cannot be translated");
+}
+
 _Noreturn void signals_no_code(struct context *c, struct registers *r)
 {
 	leave(c, r, "returned");
