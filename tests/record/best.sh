@@ -67,3 +67,14 @@ status=0
 "$PTAH" stat >stat.txt 2>&1 || fail "gs: $(cat stat.txt)"
 grep -q '^note: recorded by qemu, not by native: .*GS' stat.txt || fail "gs: $(cat stat.txt said.txt)"
 exact
+
+# A program that writes its code through a second mapping is never recorded by qemu, which would run
+# old code: native goes on, or lets it go on untraced.
+build aliases
+for how in writable-first executable-first protected refused; do
+	rm -f perf.data perf.data.old
+	"$PTAH" record --truth -- ./aliases $how >recorded.txt 2>said.txt || fail "$how: $(cat said.txt)"
+	[ "$(cat recorded.txt)" = right ] || fail "$how: $(cat recorded.txt said.txt)"
+	exact
+	! grep -q qemu said.txt || fail "$how: $(cat said.txt)"
+done
