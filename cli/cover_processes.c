@@ -58,7 +58,7 @@ int cover_write_processes(const struct command *command, const struct input *inp
 	if (problem < 0)
 		return fail(command, "%s", *why.text ? why.text : ptah_strerror(problem));
 	if (interrupted())
-		return EXIT_INTERRUPTED;
+		return interrupted_status();
 	return errors ? fail_errors(command, errors) : EXIT_OK;
 }
 

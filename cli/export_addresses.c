@@ -241,7 +241,7 @@ int export_addresses(struct export_options *options, const struct export_format 
 	if (status)
 		a.counts = NULL; /* freed */
 	if (!status && interrupted())
-		status = EXIT_INTERRUPTED;
+		status = interrupted_status();
 	if (!status)
 		status = write_profile(&a, format->addresses);
 	if (!status && ptah_counts_totals(a.counts, &totals) >= 0 && totals.errors)

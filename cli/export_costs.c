@@ -64,7 +64,7 @@ static int put_costs(struct exporting *e, const struct annotation *annotation)
 
 	costs.arcs = arcs;
 	if (status >= 0 && interrupted())
-		status = EXIT_INTERRUPTED;
+		status = interrupted_status();
 	else if (status >= 0)
 		status = e->format->costs(e->out, &costs);
 	call_arcs_free(arcs);

@@ -55,5 +55,5 @@ int export_database(struct exporting *e)
 	e->found = true;
 	if (status < 0 && *why.text)
 		return fail(&command_export, "%s", why.text);
-	return status < 0 ? status : interrupted() ? EXIT_INTERRUPTED : EXIT_OK;
+	return status < 0 ? status : interrupted_status();
 }

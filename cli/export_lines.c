@@ -191,7 +191,7 @@ int export_counts(struct export_options *options, const struct export_format *fo
 	if (problem < 0)
 		status = fail(&command_export, "%s", ptah_strerror(problem));
 	else if (interrupted())
-		status = EXIT_INTERRUPTED;
+		status = interrupted_status();
 	else
 		status = write_output(options, format, counts, names);
 	if (!status && ptah_counts_totals(counts, &totals) >= 0 && totals.errors)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints error messages and remarks on standard error. */
 #include "command.h"
+#include "interrupt.h"
 
 #include "base/text.h"
 
@@ -42,6 +43,9 @@ int fail(const struct command *command, const char *format, ...)
 {
 	va_list args;
 
+	/* What fails after Ctrl-C fails because of it, as a call that waited (EINTR). */
+	if (interrupted())
+		return interrupted_status();
 	va_start(args, format);
 	put_message(command, format, args);
 	va_end(args);

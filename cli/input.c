@@ -13,53 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-static volatile sig_atomic_t was_interrupted;
-
-/* How long after the first signal others are part of it: timeout(1), for one, sends two. */
-#define ONE_SIGNAL 500000000 /* nanoseconds */
-
-static void on_interrupt(int number)
-{
-	static struct timespec first;
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (!was_interrupted) {
-		was_interrupted = number;
-		first = now;
-	} else if ((now.tv_sec - first.tv_sec) * 1000000000 + now.tv_nsec - first.tv_nsec >
-		   ONE_SIGNAL) {
-		signal(number, SIG_DFL);
-		raise(number);
-	}
-}
-
-/*
- * The first Ctrl-C, SIGTERM or SIGHUP ends the reading, so that no half-written file is left, one
- * that comes later the command. nohup ignores SIGHUP, and that stays. A consumer of the output that
- * ends early shows as EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
- */
-void input_watch_signals(void)
-{
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	const struct sigaction action = {.sa_handler = on_interrupt};
-	struct sigaction old;
-
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (signals[i] == SIGINT ||
-		    (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN))
-			sigaction(signals[i], &action, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-}
-
-bool interrupted(void)
-{
-	return was_interrupted;
-}
 
 /* Which of the options describe raw packets alone, and not the clocks of any recording. */
 static const struct set_option *find_raw_option(const struct input *input)
@@ -430,15 +384,24 @@ size_t input_shown(const struct input *input, size_t count)
 	return input->limit && input->limit < count ? (size_t)input->limit : count;
 }
 
-int output_open(const struct command *command, const struct input *input, struct out **out)
+int output_create(const struct command *command, const char *path, struct out **out)
 {
 	struct ptah_message why = {""};
-	int status = out_open(input->output, out, &why);
+
+	if (out_open(path, out, &why) < 0)
+		return fail(command, "%s", why.text);
+	out_set_given_up(*out, output_given_up);
+	return EXIT_OK;
+}
+
+int output_open(const struct command *command, const struct input *input, struct out **out)
+{
+	const int status = output_create(command, input->output, out);
 	const bool is_file = input->output && strcmp(input->output, "-") != 0;
 	struct out_look look;
 
-	if (status < 0)
-		return fail(command, "%s", why.text);
+	if (status)
+		return status;
 	terminal_look(is_file ? -1 : STDOUT_FILENO, (enum color_when)input->color, &look);
 	out_set_look(*out, &look);
 	if (!input->output && !input->no_pager)
@@ -454,7 +417,7 @@ int output_close(const struct command *command, struct out *out, int status)
 	if (interrupted()) {
 		out_flush(out);
 		out_abort(out);
-		return 128 + was_interrupted; /* as shells report it */
+		return interrupted_status();
 	}
 	if (out_close(out, &why) < 0)
 		return fail(command, "%s", why.text);

@@ -4,6 +4,7 @@
 #define PTAH_CLI_INPUT_H
 
 #include "command.h"
+#include "interrupt.h"
 #include "output/names.h"
 #include "output/source_files.h"
 
@@ -174,10 +175,12 @@ void input_notes(const struct input *input, const struct ptah_session *session);
 size_t input_shown(const struct input *input, size_t count);
 
 /*
- * output_open() also sets colours and, on a terminal, the pager. Both return an exit code, and have
- * printed a message on failure. output_close() returns `status`
- * if all was written; after Ctrl-C it leaves no file.
+ * output_create() opens what `path` names (NULL: standard output) and gives it up after a signal
+ * (output_given_up()). output_open() also sets colours and, on a terminal, the pager. All return an
+ * exit code, and have printed a message on failure. output_close() returns `status` if all was
+ * written; after Ctrl-C it leaves no file.
  */
+int output_create(const struct command *command, const char *path, struct out **out);
 int output_open(const struct command *command, const struct input *input, struct out **out);
 int output_close(const struct command *command, struct out *out, int status);
 
@@ -192,14 +195,5 @@ bool input_reads(const struct input *input, const char *file);
 
 /* Refuses an output that would replace what is read. Returns an exit code. */
 int input_check_output(const struct command *command, const struct input *input);
-
-/*
- * From now on the first Ctrl-C, SIGTERM or SIGHUP only sets interrupted(). input_open() does it;
- * commands that open no session do before they create a file.
- */
-void input_watch_signals(void);
-
-/* Has Ctrl-C been pressed? The command then completes what it has begun, and ends. */
-bool interrupted(void);
 
 #endif

@@ -166,7 +166,6 @@ int live_cover_check(struct live_options *o)
 
 int live_cover_new(const struct live_options *o, struct live_cover **cover)
 {
-	struct ptah_message why = {""};
 	struct live_cover *c;
 
 	if (!o->cover && !o->until)
@@ -182,9 +181,9 @@ int live_cover_new(const struct live_options *o, struct live_cover **cover)
 	    (c->format && c->format->kind == KIND_COUNTS && ptah_counts_new(&c->counts) < 0))
 		return fail(&command_live, "%s", ptah_strerror(PTAH_E_NOMEM));
 	/* The table is opened when there is a session. */
-	if (c->format && c->format->kind != KIND_TABLE && out_open(o->cover, &c->out, &why) < 0)
-		return fail(&command_live, "%s", why.text);
-	return EXIT_OK;
+	return c->format && c->format->kind != KIND_TABLE
+		   ? output_create(&command_live, o->cover, &c->out)
+		   : EXIT_OK;
 }
 
 void live_cover_free(struct live_cover *c)

@@ -210,14 +210,20 @@ int live_hits_new(const struct live_options *o, struct live_hits **hits)
 
 /* Commands */
 
-/* Waits for those that have ended, or for all. */
+/* Waits for those that have ended, or for all, unless a signal ends the waiting. */
 static void reap(struct live_hits *h, bool all)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < h->child_count; i++)
-		if (waitpid(h->children[i], NULL, all ? 0 : WNOHANG) == 0)
+	for (size_t i = 0; i < h->child_count; i++) {
+		pid_t pid;
+
+		do
+			pid = waitpid(h->children[i], NULL, all ? 0 : WNOHANG);
+		while (pid < 0 && errno == EINTR && !consumer_given_up());
+		if (!pid)
 			h->children[n++] = h->children[i];
+	}
 	h->child_count = n;
 }
 

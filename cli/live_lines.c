@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints what a live session has measured: a line for each interval, and a table at the end. */
 #include "function_table.h"
+#include "interrupt.h"
 #include "live_view.h"
 #include "render.h"
 
@@ -333,7 +334,8 @@ static void put_table(const struct live_view *v, struct out *out)
 
 /* Output */
 
-/* Writes all, also where the descriptor does not wait. False: errno says why not. */
+/* Writes all, also where the descriptor does not wait. False: errno says why not, EINTR that a
+ * signal has ended the waiting. */
 static bool write_all(int fd, const char *bytes, size_t n)
 {
 	while (n) {
@@ -343,6 +345,10 @@ static bool write_all(int fd, const char *bytes, size_t n)
 			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
 		else if (written < 0 && errno != EINTR)
 			return false;
+		if (written < 0 && consumer_given_up()) {
+			errno = EINTR;
+			return false;
+		}
 		if (written > 0) {
 			bytes += written;
 			n -= (size_t)written;

@@ -2,6 +2,7 @@
 /* Runs a recording: starts and polls the recorder, handles signals and --control, and ends it. */
 #include "record_report.h"
 
+#include "interrupt.h"
 #include "progress.h"
 
 #include <poll.h>
@@ -47,6 +48,8 @@ static void note_interrupt(const siginfo_t *info)
 	}
 	if (got_interrupt != INTERRUPT_SENT)
 		got_interrupt = info->si_code > 0 ? INTERRUPT_TYPED : INTERRUPT_SENT;
+	if (got_interrupt == INTERRUPT_SENT || key_strokes > 1)
+		begin_ending(SIGINT);
 }
 
 static void note_signal(int signal, siginfo_t *info, void *context)
@@ -55,7 +58,7 @@ static void note_signal(int signal, siginfo_t *info, void *context)
 	if (signal == SIGINT)
 		note_interrupt(info);
 	else if (signal == SIGTERM || signal == SIGHUP)
-		got_termination = signal;
+		begin_ending(got_termination = signal);
 	else if (signal == SIGUSR2)
 		got_snapshot = 1;
 }
@@ -77,6 +80,7 @@ void recording_hold_signals(bool command)
 
 	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler == SIG_IGN)
 		interrupts_ignored = !pthread_atfork(NULL, NULL, ignore_interrupts);
+	watch_timer();
 	/* Ctrl-\ is meant for the command. Without a command it ends this process, as usual. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals) - (command ? 0 : 1); i++)
 		if (!sigaction(signals[i], NULL, &old) &&
@@ -308,7 +312,8 @@ static int watch(struct run *run)
 	status = w->look(w->context, run->r, &run->status);
 	if (status)
 		return status;
-	run->unwatched = run->end_command = run->end = true;
+	run->end_command = run->end = true;
+	run->unwatched = !consumer_given_up(); /* otherwise a signal has ended it */
 	return 0;
 }
 

@@ -212,11 +212,9 @@ void counts_note_changed(const struct input *input, const struct names *names)
 
 int counts_create(const struct command *command, const char *path, struct out **out)
 {
-	struct ptah_message why = {""};
-
 	*out = NULL;
 	input_watch_signals();
-	return path && out_open(path, out, &why) < 0 ? fail(command, "%s", why.text) : 0;
+	return path ? output_create(command, path, out) : EXIT_OK;
 }
 
 int saved_write(const struct command *command, int status, void *bytes, size_t n, struct out *out)
@@ -243,7 +241,7 @@ int counts_write(const struct command *command, const struct ptah_counts *counts
 		return 0;
 	if (!keep || interrupted()) {
 		out_abort(out);
-		return interrupted() ? EXIT_INTERRUPTED : 0;
+		return interrupted_status();
 	}
 	status = ptah_counts_save(counts, &bytes, &n);
 	return saved_write(command, status, bytes, n, out);

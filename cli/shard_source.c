@@ -168,7 +168,7 @@ int shard_count(const struct command *command, struct input *input, int argc, ch
 		problem = count(&s, paths, argc ? (size_t)argc : 1, part, parts, &shard, &why);
 	shard_source_close(&s);
 	if (!status && interrupted())
-		status = EXIT_INTERRUPTED;
+		status = interrupted_status();
 	if (!status && problem < 0)
 		status = s.reported
 			     ? EXIT_FAILED

@@ -100,7 +100,6 @@ static int usage(const char *what)
 static int run(int argc, char **argv)
 {
 	static struct source source;
-	struct ptah_message why = {""};
 	struct options o = {0};
 	struct out *out;
 	int status, first = options_parse(&command_asm, argc, argv, &o, &status);
@@ -125,7 +124,7 @@ static int run(int argc, char **argv)
 	if (!source.file)
 		return fail(&command_asm, "%s: %s", source.name, strerror(errno));
 	input_watch_signals();
-	status = out_open(o.output, &out, &why) < 0 ? fail(&command_asm, "%s", why.text) : 0;
+	status = output_create(&command_asm, o.output, &out);
 	if (!status) {
 		status = assemble(&source, out);
 		if (!status || interrupted())

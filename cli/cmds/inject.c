@@ -114,7 +114,8 @@ static int inject(struct run *r, const struct itrace *itrace, bool strip, const 
 			     .jobs = input_jobs(r->input, 1),
 			     .wants = wants_stream,
 			     .step = show_progress,
-			     .context = r};
+			     .context = r,
+			     .given_up = consumer_given_up};
 	struct ptah_message why = {""};
 	int status;
 
@@ -125,7 +126,7 @@ static int inject(struct run *r, const struct itrace *itrace, bool strip, const 
 	if (status < 0)
 		return fail(&command_inject, "%s", *why.text ? why.text : ptah_strerror(status));
 	if (job.stopped)
-		return EXIT_INTERRUPTED;
+		return interrupted_status();
 	if (*itrace->left_out && !r->input->quiet)
 		print_clean("note: ", "--itrace: no samples are made for \"%s\"", itrace->left_out);
 	return job.errors ? fail_errors(&command_inject, job.errors) : EXIT_OK;

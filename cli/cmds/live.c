@@ -140,7 +140,7 @@ static void close_screen(struct following *f)
 /* Whether somebody still reads the lines, of which one has been `written`. */
 static bool is_read(struct following *f, bool written)
 {
-	if (!written && errno != EPIPE)
+	if (!written && errno != EPIPE && errno != EINTR)
 		f->write_error = errno;
 	return written;
 }
@@ -492,20 +492,16 @@ static int follow_recording(struct following *f, char **argv)
 
 /* Reading */
 
-static int open_input(const char *path)
+/* Returns an exit code. */
+static int open_input(const char *path, int *fd)
 {
-	int fd;
-
-	if (!strcmp(path, "-") && isatty(STDIN_FILENO)) {
-		fail_usage(&command_live, "-i -: standard input is a terminal; pipe a recording "
-					  "into it: perf record -o - ... | ptah live -i -");
-		return -1;
-	}
-	fd = strcmp(path, "-") != 0 ? open(path, O_RDONLY | O_CLOEXEC)
-				    : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (fd < 0)
-		fail(&command_live, "%s: %s", path, strerror(errno));
-	return fd;
+	if (!strcmp(path, "-") && isatty(STDIN_FILENO))
+		return fail_usage(&command_live,
+				  "-i -: standard input is a terminal; pipe a recording "
+				  "into it: perf record -o - ... | ptah live -i -");
+	*fd = strcmp(path, "-") != 0 ? open(path, O_RDONLY | O_CLOEXEC)
+				     : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	return *fd < 0 ? fail(&command_live, "%s: %s", path, strerror(errno)) : EXIT_OK;
 }
 
 /* How the answer of ptah_live_feed_fd() is explained. */
@@ -553,12 +549,11 @@ static bool obey(struct following *f)
 static int follow_input(struct following *f)
 {
 	const char *path = f->options->record.input.path;
-	const int fd = open_input(path);
 	struct ptah_live_status s = {.size = sizeof(s)};
-	int status = 1, seen = 1, code;
+	int status = 1, seen = 1, fd = -1, code = open_input(path, &fd);
 
-	if (fd < 0)
-		return !strcmp(path, "-") ? EXIT_USAGE : EXIT_FAILED;
+	if (code)
+		return code;
 	sigaction(SIGUSR2, &(struct sigaction){.sa_handler = on_request}, NULL);
 	snprintf(f->command, sizeof(f->command), "-i %s", path);
 	f->view.command = f->command;
@@ -579,7 +574,7 @@ static int follow_input(struct following *f)
 	if (code)
 		return code;
 	if (interrupted())
-		return EXIT_INTERRUPTED;
+		return interrupted_status();
 	return s.errors ? fail_errors(&command_live, s.errors) : EXIT_OK;
 }
 
@@ -690,6 +685,7 @@ static int open_files(struct following *f)
 {
 	const struct live_options *o = f->options;
 	struct ptah_message why = {""};
+	int status;
 
 	f->lines = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (f->lines < 0)
@@ -702,9 +698,8 @@ static int open_files(struct following *f)
 	}
 	if (o->record.output && ptah_live_file_new(o->record.output, &f->tee, &why) < 0)
 		return fail(&command_live, "%s", why.text);
-	return o->save && out_open(o->save, &f->save, &why) < 0
-		   ? fail(&command_live, "%s", why.text)
-		   : live_cover_new(o, &f->view.cover);
+	status = o->save ? output_create(&command_live, o->save, &f->save) : EXIT_OK;
+	return status ? status : live_cover_new(o, &f->view.cover);
 }
 
 static void close_files(struct following *f)

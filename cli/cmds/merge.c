@@ -188,7 +188,7 @@ static int add_files(struct merge *m, int n)
 	int status = 0;
 
 	for (int i = 0; i < n && !status; i++)
-		status = interrupted() ? EXIT_INTERRUPTED : add_file(m, m->paths[i]);
+		status = interrupted() ? interrupted_status() : add_file(m, m->paths[i]);
 	while (!status && m->count > 1)
 		status = add_last(m, m->paths[n - 1]);
 	return status;

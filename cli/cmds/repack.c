@@ -71,7 +71,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 	if (status < 0)
 		return fail(&command_repack, "%s", *why.text ? why.text : ptah_strerror(status));
 	if (job.stopped)
-		return EXIT_INTERRUPTED;
+		return interrupted_status();
 	if (!o->input.quiet && job.copied)
 		fprintf(stderr,
 			"note: %llu bytes of trace around errors and losses were copied as "

@@ -266,7 +266,7 @@ static int count_all(struct job *job)
 		if (job->rank)
 			return EXIT_FAILED;
 		if (interrupted())
-			return EXIT_INTERRUPTED;
+			return interrupted_status();
 		return fail(&command_mpi_profile,
 			    "%" PRIu32 " of %" PRIu32
 			    " parts could not be counted: nothing is saved",

@@ -149,7 +149,8 @@ PTAH_API int ptah_counts_save(const struct ptah_counts *counts, void **bytes, si
 PTAH_API int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
 			      struct ptah_message *why);
 
-/* The same from a file, whose name begins the message. Also PTAH_E_SYSTEM. */
+/* The same from a file, whose name begins the message. Also PTAH_E_SYSTEM, as when a signal whose
+ * handler was installed without SA_RESTART ends the waiting for a pipe. */
 PTAH_API int ptah_counts_open(const char *path, struct ptah_counts **counts,
 			      struct ptah_message *why);
 

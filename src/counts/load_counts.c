@@ -394,9 +394,7 @@ static int read_all(int fd, uint8_t **bytes, size_t *n)
 			*bytes = more;
 		}
 		k = read(fd, *bytes + *n, capacity - *n);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
+		if (k <= 0) /* EINTR as well: a pipe may never deliver anything */
 			return (int)k;
 		*n += (size_t)k;
 	}

@@ -390,7 +390,7 @@ static int list_processes(struct cover_query *q, struct ptah_message *why)
 	int status =
 	    sorted ? prepare(q, "SELECT processes FROM sets WHERE id = ?", &s, why) : PTAH_E_NOMEM;
 
-	if (status >= 0) {
+	if (status >= 0 && q->wanted_count) {
 		memcpy(sorted, q->wanted, q->wanted_count * sizeof(*sorted));
 		qsort(sorted, q->wanted_count, sizeof(*sorted), by_set);
 	}

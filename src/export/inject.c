@@ -285,6 +285,7 @@ static int write_output(struct inject *inject, struct recording *r, struct ptah_
 									     : "standard output",
 						      .to_fd = !inject->output,
 						      .fd = 1,
+						      .given_up = inject->given_up,
 						      .command = arguments,
 						      .bare_command = true,
 						      .osrelease = perfdata_osrelease(r->file),

@@ -20,6 +20,7 @@ struct inject {
 	 * left. */
 	bool (*step)(void *context, uint64_t bytes);
 	void *context;
+	bool (*given_up)(void); /* as of struct perfdata_writer_config */
 	/* Results */
 	uint64_t samples, skipped; /* samples made, and left out at the beginning */
 	uint64_t instructions;	   /* that they stand for */

@@ -26,6 +26,7 @@ struct out {
 	struct out_look look;
 	const char *pager_command; /* NULL: none, or it was started already */
 	struct pager *pager;
+	bool (*given_up)(bool pager); /* NULL: never */
 	bool in_memory;
 	char *kept; /* in memory: what was written before `bytes` */
 	size_t kept_size, kept_room;
@@ -111,6 +112,11 @@ void out_set_pager(struct out *o, const char *command)
 	o->pager_command = command;
 }
 
+void out_set_given_up(struct out *o, bool (*given_up)(bool pager))
+{
+	o->given_up = given_up;
+}
+
 static void start_pager(struct out *o)
 {
 	const char *command = o->pager_command;
@@ -126,7 +132,7 @@ static void close_file(struct out *o)
 	if (close(o->fd) && !o->error)
 		o->error = errno;
 	o->fd = STDOUT_FILENO;
-	pager_wait(o->pager);
+	pager_wait(o->pager, o->given_up);
 	o->pager = NULL;
 }
 
@@ -151,6 +157,16 @@ static void keep_bytes(struct out *o)
 	o->n = 0;
 }
 
+/* A signal ended a write. A pager that is given up is ended, so that writing to it fails. */
+static bool is_given_up(const struct out *o)
+{
+	const bool given_up = o->given_up && o->given_up(o->pager);
+
+	if (given_up && o->pager)
+		pager_end(o->pager);
+	return given_up && !o->pager;
+}
+
 static void write_all(struct out *o, const char *bytes, size_t n)
 {
 	size_t done = 0;
@@ -158,7 +174,7 @@ static void write_all(struct out *o, const char *bytes, size_t n)
 	while (!o->error && done < n) {
 		ssize_t k = write(o->fd, bytes + done, n - done);
 
-		if (k < 0 && errno == EINTR)
+		if (k < 0 && errno == EINTR && !is_given_up(o))
 			continue;
 		if (k < 0)
 			o->error = errno;

@@ -43,6 +43,14 @@ const struct out_look *out_look(const struct out *out);
  */
 void out_set_pager(struct out *out, const char *command);
 
+/*
+ * A signal whose handler was installed without SA_RESTART ends a write that waits for the consumer,
+ * or the wait for the end of the pager. Then `given_up` is asked whether to go on; `pager`: it is
+ * the pager that is waited for. If it returns true, a pager is sent SIGTERM, and the output has
+ * failed with EINTR otherwise. NULL, as after out_open(): the output waits for ever.
+ */
+void out_set_given_up(struct out *out, bool (*given_up)(bool pager));
+
 /* Flushes, renames and frees; waits for the end of the pager. PTAH_E_SYSTEM with a message when
  * something was not written. */
 int out_close(struct out *out, struct ptah_message *why);

@@ -167,7 +167,12 @@ struct pager *pager_start(const char *command, int *fd)
 	return p;
 }
 
-void pager_wait(struct pager *p)
+void pager_end(const struct pager *p)
+{
+	kill(p->pid, SIGTERM);
+}
+
+void pager_wait(struct pager *p, bool (*given_up)(bool pager))
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	int status;
@@ -180,7 +185,8 @@ void pager_wait(struct pager *p)
 	}
 	sigaction(SIGINT, &ignore, NULL);
 	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
+		if (given_up && given_up(true))
+			pager_end(p);
 	sigaction(SIGINT, &p->interrupt, NULL);
 	free(p);
 }

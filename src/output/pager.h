@@ -34,7 +34,14 @@ const char *pager_command(void);
 struct pager;
 struct pager *pager_start(const char *command, int *fd);
 
-/* Waits until the user has left the pager. The caller has closed the pager's fd. NULL: nothing. */
-void pager_wait(struct pager *pager);
+/* Asks the pager to end (SIGTERM). */
+void pager_end(const struct pager *pager);
+
+/*
+ * Waits until the user has left the pager. The caller has closed the pager's fd. When a signal ends
+ * the waiting, and `given_up` (NULL: never) returns true, the pager is asked to end. `pager` may be
+ * NULL: nothing.
+ */
+void pager_wait(struct pager *pager, bool (*given_up)(bool pager));
 
 #endif

@@ -50,7 +50,10 @@ static int write_all(int fd, const uint8_t *bytes, size_t n)
 	return 0;
 }
 
-/* Like read(), but returns less than `n` only at the end. */
+/*
+ * Like read(), but returns less than `n` only at the end. A signal ends it, too (EINTR): a pipe may
+ * never deliver anything, and nobody else asks whether to go on.
+ */
 static ssize_t read_full(int fd, uint8_t *bytes, size_t n)
 {
 	size_t got = 0;
@@ -58,8 +61,6 @@ static ssize_t read_full(int fd, uint8_t *bytes, size_t n)
 	while (got < n) {
 		ssize_t k = read(fd, bytes + got, n - got);
 
-		if (k < 0 && errno == EINTR)
-			continue;
 		if (k < 0)
 			return -1;
 		if (!k)
@@ -160,11 +161,11 @@ static int map_path(struct perfdata_file *f, char *path, struct ptah_message *wh
 		 * Opening a fifo did not wait for its writer, but reading must: before the writer
 		 * opens it, a read would report the end.
 		 */
-		if (!input) {
-			(void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
-			(void)fcntl(fd, F_SETFL, 0);
-		}
-		status = spool_pipe(f, &fd, why);
+		if (!input && (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1) < 0 ||
+			       fcntl(fd, F_SETFL, 0)))
+			status = perfdata_system_message(why, errno, path, "read");
+		else
+			status = spool_pipe(f, &fd, why);
 	} else if (!S_ISREG(st.st_mode)) {
 		status = perfdata_message(why, PTAH_E_BAD_FILE,
 					  "%s: neither a file, nor a pipe, nor a folder of perf's",

@@ -46,7 +46,7 @@ bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_
 	while (n) {
 		ssize_t k = w->piped ? write(w->fd, p, n) : pwrite(w->fd, p, n, (off_t)offset);
 
-		if (k < 0 && errno == EINTR)
+		if (k < 0 && errno == EINTR && !(w->given_up && w->given_up()))
 			continue;
 		if (k <= 0) {
 			if (!k)
@@ -276,6 +276,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	}
 	w->take = config->take;
 	w->context = config->context;
+	w->given_up = config->given_up;
 	if (!perfdata_copy_events(w, config)) {
 		writer_free(w);
 		return PTAH_E_NOMEM;

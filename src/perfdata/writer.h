@@ -107,6 +107,11 @@ struct perfdata_writer_config {
 	 */
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
+	/*
+	 * Asked when a signal has ended a write that waits for the reader of a pipe: true ends the
+	 * recording with EINTR. NULL: the writer waits for ever.
+	 */
+	bool (*given_up)(void);
 };
 
 /*

@@ -93,6 +93,7 @@ struct perfdata_writer {
 	struct perfdata_buffer index;
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
+	bool (*given_up)(void);
 };
 
 /* writer.c */

@@ -20,6 +20,9 @@
 /* A function pointer has a lifetime or two of its own. */
 #define LIFETIMES_MAX 1000
 
+/* Template parameters with arguments, in a name with a conversion operator. */
+#define CONVERSIONS_MAX 12
+
 struct output {
 	char *text;
 	size_t used, size;
@@ -98,12 +101,34 @@ static bool few_lifetimes(const char *name)
 	return true;
 }
 
+/*
+ * After a conversion operator ("cv"), libiberty reads the template arguments of a template
+ * parameter
+ * ("T_I", "T0_I") twice, because they may be the operator's own: those that are nested in n others
+ * 2^n times. A name of 100 characters would take longer than anybody waits.
+ */
+static bool few_conversions(const char *name)
+{
+	const char *p = strstr(name, "cv");
+	unsigned n = 0;
+
+	if (!p)
+		return true;
+	while ((p = strchr(p, 'T'))) {
+		p += strspn(p, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		n += p[0] == '_' && p[1] == 'I';
+	}
+	return n <= CONVERSIONS_MAX;
+}
+
 static bool demangle_name(const char *name, unsigned flags, char *text, size_t size)
 {
 	const bool parameters = flags & PTAH_DEMANGLE_PARAMETERS;
 	char whole[WHOLE_MAX];
 	const char *clone;
 
+	if (!few_conversions(name))
+		return false;
 	/* The old names of Rust are names of C++ as well, with a hash at the end. */
 	if ((name[1] != 'R' || few_lifetimes(name)) &&
 	    run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))

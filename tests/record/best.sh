@@ -37,6 +37,11 @@ takes qemu 'CYC' -e intel_pt/cyc/u
 takes qemu 'PSBs' --psb-period=2048
 takes qemu 'long TNT' --long-tnt
 takes qemu 'marks loops' --mark-loops
+# 128 MB per file, or 256 where the shell counts kilobytes: native shares more memory with programs.
+rm -f perf.data
+(ulimit -f 262144 && takes qemu 'ulimit -f' && "$PTAH" record -q -- ./threads >recorded.txt 2>said.txt) ||
+	fail "a limit of files: $(cat said.txt)"
+exact
 
 # Threads and children, recorded without naming a recorder.
 rm -f perf.data
@@ -79,3 +84,14 @@ status=0
 "$PTAH" stat >stat.txt 2>&1 || fail "gs: $(cat stat.txt)"
 grep -q '^note: recorded by qemu, not by native: .*GS' stat.txt || fail "gs: $(cat stat.txt said.txt)"
 exact
+
+# A program that writes its code through a second mapping is never recorded by qemu, which would run
+# old code: native goes on, or lets it go on untraced.
+build aliases
+for how in writable-first executable-first protected refused; do
+	rm -f perf.data perf.data.old
+	"$PTAH" record --truth -- ./aliases $how >recorded.txt 2>said.txt || fail "$how: $(cat said.txt)"
+	[ "$(cat recorded.txt)" = right ] || fail "$how: $(cat recorded.txt said.txt)"
+	exact
+	! grep -q qemu said.txt || fail "$how: $(cat said.txt)"
+done

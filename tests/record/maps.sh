@@ -1,6 +1,17 @@
 # SPDX-License-Identifier: MIT
-# A file that is mapped while the program runs has a record with the time of the mapping.
+# A file that is mapped while the program runs has a record with the time of the mapping, and many
+# mappings cost what they are.
 . "$PTAH_SOURCE/tests/record/common.sh"
+
+# 20,000 mappings: the list of all is not read for each, which took minutes of a processor's time.
+build many_maps
+for recorder in qemu native; do
+	"$PTAH" record -q --dry-run --recorder=$recorder true 2>/dev/null || continue
+	(ulimit -t 20 && record --recorder=$recorder ./many_maps 20000) >output.txt 2>errors.txt ||
+		fail "$recorder, many mappings: $(cat errors.txt)"
+	[ "$(cat output.txt)" = 20000 ] || fail "$recorder: $(cat output.txt) mappings"
+	"$PTAH" stat perf.data >stat.txt 2>&1 || fail "$recorder: $(cat stat.txt)"
+done
 
 build late_map
 record ./late_map || fail "late_map ended with status $?"

@@ -13,3 +13,15 @@ for i in 1 2 3; do
 	exactly 0 ./racing with-signals
 done
 echo "racing: $(tail -1 verify.txt)"
+
+# Code that is written through a second mapping: QEMU runs old code, and a note says that it can.
+build aliases
+for how in writable-first executable-first protected; do
+	record --truth -- ./aliases $how >output.txt 2>&1
+	exact
+	grep -q '^note: .*second mapping of the same memory' verify.txt notes.txt || fail "$how: no note"
+done
+record --truth -- ./aliases apart >output.txt 2>&1
+exact
+[ "$(cat output.txt)" = right ] || fail "apart: $(cat output.txt)"
+! grep -q 'second mapping' verify.txt notes.txt || fail "apart: $(cat verify.txt notes.txt)"

@@ -178,6 +178,26 @@ static void lifetimes_are_not_counted_for_ever(void **state)
 	assert_demangled("_RNvC1a9FGzzzzz_b", 0, "_RNvC1a9FGzzzzz_b");
 }
 
+/* libiberty reads these arguments twice at each level: 2^40 times in all. */
+static void nested_conversions_end(void **state)
+{
+	enum {
+		LEVELS = 40
+	};
+	char name[8 + 6 * LEVELS] = "_ZN1Acv";
+
+	(void)state;
+	for (unsigned i = 0; i < LEVELS; i++)
+		strcat(name, "T0_I");
+	strcat(name, "i");
+	for (unsigned i = 0; i < LEVELS; i++)
+		strcat(name, "E");
+	strcat(name, "Ev");
+	assert_demangled(name, 0, name);
+	assert_demangled("_ZN1AcvT_I1BIiEEEv", PTAH_DEMANGLE_PARAMETERS,
+			 "A::operator B<int><B<int> >()");
+}
+
 static void put_base_62(char *text, size_t number)
 {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -250,6 +270,7 @@ int main(void)
 	    cmocka_unit_test(what_does_not_fit_stays_mangled),
 	    cmocka_unit_test(doubling_in_cxx_ends),
 	    cmocka_unit_test(lifetimes_are_not_counted_for_ever),
+	    cmocka_unit_test(nested_conversions_end),
 	    cmocka_unit_test(doubling_in_rust_ends),
 	    cmocka_unit_test(names_can_be_given_in_any_form),
 	};

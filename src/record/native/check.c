@@ -196,6 +196,20 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 	return simulated_check(config, why);
 }
 
+/* A limit of the size of files counts for memory of memfd_create(), too. */
+static enum ptah_record_problem check_file_limit(const struct ptah_record_config *config,
+						 struct ptah_message *why)
+{
+	const uint64_t bytes = native_bytes(config->backend.truth ? NATIVE_TRUTH : 0);
+
+	return is_limited(RLIMIT_FSIZE, bytes)
+		   ? recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				     "the size of files is limited here (ulimit -f), and the "
+				     "recorder native shares %llu MB of memory with programs",
+				     (unsigned long long)bytes >> 20)
+		   : PTAH_RECORD_FINE;
+}
+
 enum ptah_record_problem native_check(const struct ptah_record_config *config,
 				      struct ptah_message *why)
 {
@@ -204,6 +218,8 @@ enum ptah_record_problem native_check(const struct ptah_record_config *config,
 	struct command command = {0};
 	int status;
 
+	if (!problem)
+		problem = check_file_limit(config, why);
 	if (!problem && config->target.kind == PTAH_RECORD_PROCESSES) {
 		for (size_t i = 0; i < config->target.id_count && !problem; i++)
 			problem = attach_check(config->target.ids[i], why);

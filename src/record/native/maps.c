@@ -65,7 +65,11 @@ void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t 
 		struct code_map map;
 		const char *name = code_map_parse(line, &map);
 
-		if (name && (map.prot & PROT_EXEC) && map.start < end && start < map.end &&
+		/* The lines are in the order of addresses, and new mappings are below older ones:
+		 * a program may have thousands, for each of which this is called. */
+		if (name && map.start >= end)
+			break;
+		if (name && (map.prot & PROT_EXEC) && start < map.end &&
 		    (code_map_leads_to(name, map.inode) || !strcmp(name, "[vdso]")))
 			write_map(r, pid, tsc, &map, name);
 	}

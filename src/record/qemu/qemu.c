@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@
 #define LIVE_ROUND  (UINT64_C(128) << 10)   /* bytes of a round where they are decoded meanwhile */
 #define CLAIM_POLLS 5000		    /* polls of threads that do not respond */
 #define STANDS	    50			    /* so many of them is one in which none of these runs */
+
+#define SMALLEST_BUFFER (UINT64_C(64) << 10)
 
 /*
  * A thread without a slot in use has not been reported yet, or its report was lost when the program
@@ -359,6 +362,20 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* The memory that is shared with the plugin has a buffer for each thread, and a limit of the size
+ * of files (ulimit -f) counts for it. */
+static uint64_t fitting_buffer(void)
+{
+	uint64_t buffer = SIMULATED_DEFAULT_BUFFER;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit))
+		return buffer;
+	while (buffer > SMALLEST_BUFFER && shared_bytes(buffer) > limit.rlim_cur)
+		buffer /= 2;
+	return buffer;
+}
+
 static int open_recorder(struct ptah_recorder *recorder)
 {
 	const struct ptah_record_config *config = &recorder->config;
@@ -372,7 +389,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->memory = r->socket = -1;
 	r->constants = calloc(1, sizeof(*r->constants));
 	r->policy = config->buffer.policy;
-	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
+	r->buffer = config->buffer.size ? config->buffer.size : fitting_buffer();
 	r->joined = malloc(r->buffer + SIMULATED_STAGING + 2 * GENERATOR_BURST);
 	r->qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
 	r->plugin = config->backend.plugin ? strdup(config->backend.plugin)

@@ -68,10 +68,12 @@ enum shared_thread_state {
 	THREAD_ENDED,
 };
 
-/* What a system call is about to map; size 0: nothing that can be executed. */
+/* What a system call is about to map or to protect; size 0: nothing that matters here. */
 struct shared_mapping {
 	uint64_t address, size, file_offset;
 	uint32_t prot;
+	uint32_t flags; /* mmap's, and its file */
+	int32_t fd;
 };
 
 /*

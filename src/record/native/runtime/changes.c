@@ -527,9 +527,10 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 	/* The recorder is told of it next. This thread's time comes with TIP.PGE. */
 	if (protection & PROT_EXEC)
 		c->changes_seen = ++s->version;
+	/* While shared mappings are missing in the list, what mprotect() changes may be one. */
 	if (shared)
 		unwatch_shared(c, s);
-	else if (protection & PROT_EXEC)
+	else if (protection & PROT_EXEC && s->complete)
 		add_mapping(c->runtime, s, &m);
 }
 

@@ -125,6 +125,13 @@ bool effect_is_outside(const struct context *c, const struct call *call)
 		return (int32_t)w[1] != c->pid || (int32_t)w[2] != c->tid;
 	case SYSCALL_PRLIMIT:
 		return (int32_t)w[1] != 0 && (int32_t)w[1] != c->pid;
+	/*
+	 * Not seen by anybody, but memory that is mapped twice, to be written and to be executed,
+	 * is what the recorder qemu runs wrongly. mmap() doubles files alone, those of
+	 * memfd_create() among them, which count as somebody else's.
+	 */
+	case SYSCALL_MREMAP:
+		return !w[2];
 	case SYSCALL_MMAP: /* of a file of somebody else, which can be written now or later */
 		return !(w[4] & MAP_ANONYMOUS) && (w[4] & MAP_SHARED) &&
 		       !is_opened(c->syscalls, w[5]);

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define PAGE	UINT64_C(4096)
@@ -73,6 +75,7 @@ void plugin_forget_maps(uint64_t address, uint64_t size)
 	const uint64_t end = address + ((size + PAGE - 1) & ~(PAGE - 1));
 
 	plugin_code_lock();
+	plugin_drop_alias(address, end);
 	for (size_t i = 0, n = map_count; i < n; i++) {
 		const struct guest_map map = maps[i];
 
@@ -119,7 +122,7 @@ static bool read_map(uint64_t host, struct guest_map *map)
 
 		if (name && continues(&code, &next)) {
 			code.end = next.end;
-		} else if (found) {
+		} else if (found || (name && next.start > host)) {
 			break;
 		} else if (name) {
 			free(code.path);
@@ -213,16 +216,22 @@ static struct guest_map *require_map(uint64_t address)
 	return map;
 }
 
+/* The program has mapped it just now. Takes over fresh->code.path. */
+static void add_fresh(struct guest_map *fresh)
+{
+	const uint64_t time = plugin_change_time();
+
+	if (add_map(fresh, time))
+		atomic_store_explicit(&plugin.map_time, time, memory_order_release);
+}
+
 /*
- * Adds what is mapped of a file in [address, end), from `address` on. file_offset: where the
- * mapping at `address` begins in the file; NULL: not known. Returns the end of the mapping; 0:
- * nothing is mapped there.
+ * Adds what is mapped of a file in [address, end), from `address` on. Returns the end of the
+ * mapping; 0: nothing is mapped there.
  */
-static uint64_t add_mapped(uint64_t address, uint64_t end, uint32_t prot,
-			   const uint64_t *file_offset)
+static uint64_t add_mapped(uint64_t address, uint64_t end, uint32_t prot)
 {
 	struct guest_map fresh = {0};
-	uint64_t time;
 
 	if (find_map(address) || !read_map(address + plugin.guest_base, &fresh) ||
 	    !fresh.code.path) {
@@ -231,16 +240,13 @@ static uint64_t add_mapped(uint64_t address, uint64_t end, uint32_t prot,
 	}
 	/* /proc/self/maps may have joined it with its neighbours, which QEMU maps in the same way.
 	 */
-	fresh.code.offset =
-	    file_offset ? *file_offset : fresh.code.offset + (address - fresh.code.start);
+	fresh.code.offset += address - fresh.code.start;
 	fresh.code.start = address;
-	if (file_offset || end < fresh.code.end)
+	if (end < fresh.code.end)
 		fresh.code.end = end;
 	fresh.code.prot = prot;
-	time = plugin_change_time();
 	end = fresh.code.end;
-	if (add_map(&fresh, time))
-		atomic_store_explicit(&plugin.map_time, time, memory_order_release);
+	add_fresh(&fresh);
 	return end;
 }
 
@@ -249,27 +255,68 @@ static uint64_t end_of(const struct shared_mapping *m)
 	return m->address + ((m->size + PAGE - 1) & ~(PAGE - 1));
 }
 
+/*
+ * What mmap() has mapped: its descriptor is open still, so that the list of all mappings, which may
+ * be long, need not be read. False: its path does not lead to the file.
+ */
+static bool describe_map(const struct shared_mapping *m, struct guest_map *map)
+{
+	char link[32], path[SHARED_PATH];
+	struct stat st;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", m->fd);
+	n = readlink(link, path, sizeof(path));
+	if (n <= 0 || (size_t)n == sizeof(path) || fstat(m->fd, &st))
+		return false;
+	path[n] = '\0';
+	if (!code_map_leads_to(path, st.st_ino))
+		return false;
+	*map = (struct guest_map){.code = {.start = m->address,
+					   .end = end_of(m),
+					   .offset = m->file_offset,
+					   .inode = st.st_ino,
+					   .major = major(st.st_dev),
+					   .minor = minor(st.st_dev),
+					   .prot = m->prot,
+					   .flags = m->flags & (MAP_SHARED | MAP_PRIVATE),
+					   .path = strdup(path)},
+				  .live = true};
+	return map->code.path;
+}
+
 void plugin_add_map(const struct shared_mapping *m)
 {
+	struct guest_map fresh;
+
 	plugin_code_lock();
-	add_mapped(m->address, end_of(m), m->prot, &m->file_offset);
+	plugin_add_alias(m);
+	if (m->prot & PROT_EXEC && !find_map(m->address) && describe_map(m, &fresh))
+		add_fresh(&fresh);
 	plugin_code_unlock(false);
 }
 
-void plugin_add_executable(const struct shared_mapping *m)
+static void add_executable(const struct shared_mapping *m)
 {
 	const uint64_t end = end_of(m);
 	uint64_t address = m->address;
 
-	plugin_code_lock();
 	while (address < end) {
 		const struct guest_map *known = find_map(address);
-		uint64_t next = known ? known->code.end : add_mapped(address, end, m->prot, NULL);
+		uint64_t next = known ? known->code.end : add_mapped(address, end, m->prot);
 
 		if (next <= address)
 			break;
 		address = next;
 	}
+}
+
+void plugin_add_protection(const struct shared_mapping *m)
+{
+	plugin_code_lock();
+	plugin_protect_alias(m);
+	if (m->prot & PROT_EXEC)
+		add_executable(m);
 	plugin_code_unlock(false);
 }
 

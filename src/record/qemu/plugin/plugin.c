@@ -44,16 +44,23 @@ static void on_sigaction(uint64_t action)
 		plugin_add_handler(words[0], words[2]);
 }
 
-/* Remembers what the call maps, if it will be executable once the call has returned. */
-static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m,
-		       uint64_t flags)
+/* Whether it matters that the call maps, or protects, what it does. */
+static bool is_kept(int64_t number, const struct shared_mapping *m)
+{
+	if (number == SYS_mprotect)
+		return m->prot & (PROT_EXEC | PROT_WRITE);
+	return !(m->flags & MAP_ANONYMOUS) && (m->prot & PROT_EXEC || m->flags & MAP_SHARED);
+}
+
+/* Remembers what the call maps until it has returned. */
+static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m)
 {
 	struct shared_mapping *mapping = plugin_mapping(vcpu);
 
 	if (!mapping)
 		return;
 	mapping->size = 0;
-	if (m->prot & PROT_EXEC && (number != SYS_mmap || !(flags & MAP_ANONYMOUS)))
+	if (is_kept(number, m))
 		*mapping = *m;
 }
 
@@ -67,7 +74,7 @@ static void on_mapped(unsigned vcpu, int64_t number, int64_t result)
 		m->address = (uint64_t)result;
 		plugin_add_map(m);
 	} else {
-		plugin_add_executable(m);
+		plugin_add_protection(m);
 	}
 }
 
@@ -96,9 +103,9 @@ static void on_exit_group(unsigned vcpu, uint64_t status)
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-	const struct shared_mapping mapping = {a1, a2, a6, (uint32_t)a3};
+	const struct shared_mapping mapping = {a1, a2, a6, (uint32_t)a3, (uint32_t)a4, (int32_t)a5};
 
-	(void)id, (void)a5, (void)a7, (void)a8;
+	(void)id, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
 		return;
 	plugin_before_syscall(vcpu);
@@ -116,10 +123,10 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	case SYS_mmap:
 		if (a4 & MAP_FIXED)
 			plugin_forget_maps(a1, a2);
-		on_mapping(vcpu, number, &mapping, a4);
+		on_mapping(vcpu, number, &mapping);
 		break;
 	case SYS_mprotect:
-		on_mapping(vcpu, number, &mapping, 0);
+		on_mapping(vcpu, number, &mapping);
 		break;
 	case SYS_prctl:
 		if (a1 == PR_SET_NAME)

@@ -69,14 +69,23 @@ bool plugin_is_restorer(uint64_t address);
 
 /* guest_maps.c: what is mapped, and which part of it the recording has */
 void plugin_forget_maps(uint64_t address, uint64_t size);
-/* Called when the program has mapped code of a file, or made it executable. */
+/* Called when the program has mapped code of the file m->fd, or made it executable. */
 void plugin_add_map(const struct shared_mapping *mapping);
-void plugin_add_executable(const struct shared_mapping *mapping);
+void plugin_add_protection(const struct shared_mapping *mapping);
 /*
  * Makes sure that a decoder of the recording will know these bytes. Returns the time from which on
  * it does; 0: from the beginning. The caller holds plugin_code_lock().
  */
 uint64_t plugin_account_for(uint64_t address, const uint8_t *bytes, size_t n);
+
+/*
+ * aliases.c: memory that is mapped twice, to be written and to be executed. The caller holds
+ * plugin_code_lock(). Called when the program has mapped a file, changed a protection, and before
+ * it unmaps [address, end).
+ */
+void plugin_add_alias(const struct shared_mapping *mapping);
+void plugin_protect_alias(const struct shared_mapping *mapping);
+void plugin_drop_alias(uint64_t address, uint64_t end);
 
 /* request.c */
 /*

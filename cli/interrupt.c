@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How Ctrl-C, SIGTERM and SIGHUP end a command, wherever it waits.
+ *
+ * A command looks at interrupted() between two steps, and a step may wait for ever: for what comes
+ * through a pipe, for room in one, for somebody to open a fifo, for the end of the pager. A signal
+ * that arrives after such a look and before the system call begins to wait would be lost, because
+ * only a call that waits already fails with EINTR. So the first signal starts a timer, whose signal
+ * comes again and again: whatever waits is woken within WAKE_US, whenever it began to wait, and
+ * whichever call it is. Waiting in ppoll() with signals unblocked there alone has no such gap
+ * either; but open(), waitpid() and write() of more than a pipe has room for do not wait in
+ * ppoll().
+ */
+#include "interrupt.h"
+
+#include "command.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+#include <time.h>
+
+/* Microseconds between two of the timer's signals. */
+#define WAKE_US 20000
+
+/* How long after the first signal others are part of it: timeout(1), for one, sends two. */
+#define ONE_SIGNAL 500000000 /* nanoseconds */
+
+/* How long after the first signal the consumer of the output may still take what is there. */
+#define LAST_CHANCE 1000000000 /* nanoseconds */
+
+/* The signal that ends the reading; and the one after which nobody is waited for, and its time. */
+static volatile sig_atomic_t was_interrupted, ending_signal;
+static struct timespec ending_since;
+
+static int64_t since_ending(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)(now.tv_sec - ending_since.tv_sec) * 1000000000 +
+	       (now.tv_nsec - ending_since.tv_nsec);
+}
+
+void begin_ending(int number)
+{
+	static const struct itimerval again = {{.tv_usec = WAKE_US}, {.tv_usec = WAKE_US}};
+
+	if (ending_signal)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &ending_since);
+	ending_signal = number;
+	/* A mere system call: a handler may do it, although it is not on POSIX' list. */
+	setitimer(ITIMER_REAL, &again, NULL);
+}
+
+static void on_interrupt(int number)
+{
+	if (!was_interrupted) {
+		was_interrupted = number;
+		begin_ending(number);
+	} else if (since_ending() > ONE_SIGNAL) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
+}
+
+/* The system call that waits has failed with EINTR, which is all that this signal is for. */
+static void on_timer(int number)
+{
+	(void)number;
+}
+
+void watch_timer(void)
+{
+	struct sigaction old;
+
+	/* A recorded command inherits what is ignored, and no handlers. */
+	if (!sigaction(SIGALRM, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_timer}, NULL);
+}
+
+/*
+ * The first signal ends the reading, so that no half-written file is left, one that comes later the
+ * command. nohup ignores SIGHUP, and that stays. A consumer of the output that ends early shows as
+ * EPIPE, and a limit of the size of files (RLIMIT_FSIZE) as EFBIG.
+ */
+void input_watch_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	const struct sigaction action = {.sa_handler = on_interrupt};
+	struct sigaction old;
+
+	watch_timer();
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (signals[i] == SIGINT ||
+		    (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN))
+			sigaction(signals[i], &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+bool interrupted(void)
+{
+	return was_interrupted;
+}
+
+int interrupted_status(void)
+{
+	return was_interrupted ? 128 + was_interrupted : EXIT_OK;
+}
+
+bool consumer_given_up(void)
+{
+	return ending_signal && since_ending() > LAST_CHANCE;
+}
+
+bool output_given_up(bool pager)
+{
+	if (!pager)
+		return consumer_given_up();
+	return ending_signal && ending_signal != SIGINT;
+}
