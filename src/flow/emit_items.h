@@ -73,6 +73,13 @@ static inline void flow_lose_position(struct ptah_flow *f)
 	f->gap_begun = f->has_proven = f->return_reported = f->far_known = f->keeps_stack = false;
 }
 
+/* Tracing is off: the TIP.PGE that follows says where execution is then. */
+static inline void flow_stop_tracing(struct ptah_flow *f)
+{
+	flow_lose_position(f);
+	f->seeks_place = false;
+}
+
 /* Adds the flow's place to an error item. */
 void flow_put_place(const struct ptah_flow *f, struct ptah_item *error);
 

@@ -156,8 +156,10 @@ struct ptah_flow {
 	bool at_error;	      /* the last item returned was such an error */
 	bool tip_lost;	      /* it came before the branch that the TIP in `event` belongs to */
 	bool seeks_place;     /* the next address in the trace is the place to continue at */
-	bool calls_lost;      /* calls in missing code are not on the return address stack */
-	bool return_reported; /* the return to one of them was reported, and the error comes next */
+	bool return_reported; /* the return to a lost call was reported, and the error comes next */
+	/* Calls are not on the return address stack because of a loss: a return to one of them is
+	 * this error. 0: they all are. */
+	int16_t lost_return;
 
 	/*
 	 * The last far transfer or interrupt: where it went, where execution returns to from there,

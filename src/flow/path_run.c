@@ -514,7 +514,7 @@ static ALWAYS_INLINE bool switch_on(struct packet_taker *to, uint32_t *place, co
 		return false;
 	put_event(to, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
 	flow_lose_position(f);
-	f->calls_lost = false;
+	f->lost_return = 0;
 	f->positioned = f->events->enabled = f->events->plain = true;
 	to->depth = 0;
 	*place = place_at(f, to, ip);

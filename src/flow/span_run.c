@@ -461,7 +461,7 @@ static ALWAYS_INLINE bool switch_on(struct packet_taker *t, uint32_t *place, con
 		return false;
 	put_event(t, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
 	flow_lose_position(f);
-	f->calls_lost = false;
+	f->lost_return = 0;
 	f->positioned = f->events->enabled = f->events->plain = true;
 	t->depth = 0;
 	t->ip = ip;

@@ -48,7 +48,12 @@ struct walk {
 	unsigned depth;
 	/* After missing code: the next address with code is the place; calls may have been there.
 	 */
-	bool seeks, calls_lost;
+	bool seeks;
+	enum {
+		LOST_NONE,
+		LOST_IN_HOLE,
+		LOST_ON_PATH
+	} lost_calls;
 	/*
 	 * The last far transfer: from where it is returned, and in which space. While the code at
 	 * its target is missing, `kept` calls wait for the return.
