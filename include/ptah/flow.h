@@ -75,6 +75,11 @@ struct ptah_flow_config {
 	 * continues where it was, its calls are still known. Anywhere else they are not: a
 	 * compressed return to an unknown call is reported, and then PTAH_E_NO_CODE
 	 * without an ip, or PTAH_E_BAD_RETCOMP where the path was lost in other ways.
+	 *
+	 * A path that does not fit is noticed as early as the trace allows: a TIP that is
+	 * taken before outcomes of the TNT before it has to be a deferred one (SDM
+	 * "Deferred TIPs"), which cannot be where that TNT is not full and another TNT
+	 * follows the TIP.
 	 */
 	bool resync;
 	/*

@@ -69,6 +69,7 @@ static inline void flow_lose_position(struct ptah_flow *f)
 	f->positioned = false;
 	f->node = NULL;
 	f->tnt_count = 0;
+	f->no_tnt_at = 0;
 	f->stack_depth = f->old_calls = 0;
 	f->gap_begun = f->has_proven = f->return_reported = f->far_known = f->keeps_stack = false;
 }

@@ -561,8 +561,11 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 	to->lost_tnt = false;
 	load_tables(to, f);
 	place = loop_over_packets(to, place, timed);
-	if (to->moved)
+	if (to->moved) {
 		f->offset = event_offset(f->events, to->moved);
+		if (f->tnt_count)
+			flow_leave_outcomes(f, to->moved);
+	}
 	f->stack_top = to->top;
 	f->stack_depth = to->depth;
 	*sink = copy;

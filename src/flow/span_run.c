@@ -501,8 +501,11 @@ static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool t
 	}
 	if (place)
 		place = loop_over_packets(t, place, timed);
-	if (t->moved)
+	if (t->moved) {
 		f->offset = event_offset(f->events, t->moved);
+		if (f->tnt_count)
+			flow_leave_outcomes(f, t->moved);
+	}
 	f->stack_top = t->top;
 	f->stack_depth = t->depth;
 	*taker = copy;

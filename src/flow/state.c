@@ -8,7 +8,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 
 	memset(state, 0, sizeof(*state));
 	state->plain = d->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
-		       !f->gap_begun && !f->has_held && !f->has_proven;
+		       !f->gap_begun && !f->has_held && !f->has_proven && !f->no_tnt_at;
 	state->in_tx = d->in_tx;
 	state->enabled_known = d->enabled_known;
 	state->enabled = d->enabled;

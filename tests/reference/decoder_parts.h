@@ -41,7 +41,10 @@ struct walk {
 	bool speculative;
 	uint64_t tnt; /* not used yet; the oldest is bit tnt_count - 1 */
 	unsigned tnt_count;
-	uint64_t offset; /* of the packet that moves the place */
+	bool is_tnt_full;
+	uint64_t end;	       /* where the packet that is taken ends */
+	uint64_t contradicted; /* a TNT there shows that the last TIP was no deferred one */
+	uint64_t offset;       /* of the packet that moves the place */
 	struct ptah_space space, next_space;
 	bool space_waits; /* next_space becomes valid at the next branch */
 	uint64_t calls[CALL_STACK];

@@ -487,6 +487,7 @@ static void enter_space(struct walk *w, unsigned type)
  */
 static void take_target(struct walk *w, uint64_t to)
 {
+	const bool is_deferred = w->tnt_count;
 	struct run run;
 
 	if (!w->positioned || !walk_to_branch(w, &run)) {
@@ -510,6 +511,12 @@ static void take_target(struct walk *w, uint64_t to)
 	else
 		stand_at(w, to);
 	enter_space(w, PTAH_ITEM_TIP);
+	/*
+	 * SDM "Deferred TIPs": they wait until the TNT is full or another packet comes. If no other
+	 * packet has come, this TIP itself ended a TNT that was not full: it follows its outcomes.
+	 */
+	if (w->config->resync && is_deferred && !w->is_tnt_full)
+		w->contradicted = w->end;
 	use_outcomes(w);
 }
 
@@ -839,9 +846,13 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 	catch_up(w, event->type, event->flags & PTAH_ITEM_STATUS);
 	if (w->tnt_count && event->type != PTAH_ITEM_TIP) /* outcomes that no branch used */
 		fail(w, PTAH_E_MISMATCH, w->ip);
+	if (event->type == PTAH_ITEM_TNT && w->positioned && w->contradicted == event->offset)
+		fail(w, PTAH_E_MISMATCH, w->ip);
+	w->contradicted = UINT64_MAX;
 	if (event->type == PTAH_ITEM_TNT) {
 		if (!w->positioned)
 			return;
+		w->is_tnt_full = event->count == 6 || event->count == 47;
 		w->tnt = event->value;
 		w->tnt_count = event->count;
 		use_outcomes(w);
