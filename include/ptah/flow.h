@@ -67,13 +67,19 @@ struct ptah_flow_config {
 	 */
 	bool stop_at_events;
 	/*
-	 * After PTAH_E_NO_CODE, continues at the next address in the trace that has code,
-	 * as after ptah_flow_resync(), instead of at the next PSB. The error's ip is where
-	 * the missing code begins, and what is reported next is where it ends: a kernel
-	 * that is not in the image is one error from its entry to its exit. Where a system
-	 * call or an interrupt led into missing code and the program continues where it
-	 * was, its calls are still known. Anywhere else they are not: a compressed return
-	 * to an unknown call is reported, and then PTAH_E_NO_CODE without an ip.
+	 * After an error of the code (those of ptah_flow_resync()), continues at the next
+	 * address in the trace that has code, instead of at the next PSB. The error's ip
+	 * and offset are where the path was lost, and what is reported next is where it
+	 * goes on: a kernel that is not in the image is one error from its entry to its
+	 * exit. Where a system call or an interrupt led into missing code and the program
+	 * continues where it was, its calls are still known. Anywhere else they are not: a
+	 * compressed return to an unknown call is reported, and then PTAH_E_NO_CODE
+	 * without an ip, or PTAH_E_BAD_RETCOMP where the path was lost in other ways.
+	 *
+	 * A path that does not fit is noticed as early as the trace allows: a TIP that is
+	 * taken before outcomes of the TNT before it has to be a deferred one (SDM
+	 * "Deferred TIPs"), which cannot be where that TNT is not full and another TNT
+	 * follows the TIP.
 	 */
 	bool resync;
 	/*

@@ -46,11 +46,12 @@ struct counter {
 
 static uint64_t digest(const struct flow_state *s, size_t changes)
 {
-	const uint64_t words[] = {s->in_tx,	 s->enabled_known, s->enabled,	   s->calls_lost,
-				  s->mode,	 s->speculative,   s->event_mode,  s->iflag,
-				  s->ratio,	 s->old_calls,	   s->stack_depth, s->offset,
-				  s->ip,	 s->last_ip,	   s->far_back,	   s->named.cr3,
-				  s->named.vmcs, s->space.cr3,	   s->space.vmcs,  changes};
+	const uint64_t words[] = {
+	    s->in_tx,	   s->enabled_known, s->enabled,     (uint16_t)s->lost_return,
+	    s->mode,	   s->speculative,   s->event_mode,  s->iflag,
+	    s->ratio,	   s->old_calls,     s->stack_depth, s->offset,
+	    s->ip,	   s->last_ip,	     s->far_back,    s->named.cr3,
+	    s->named.vmcs, s->space.cr3,     s->space.vmcs,  changes};
 	uint64_t hash = COUNTS_CHECKSUM_BEGIN;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words) + s->stack_depth; i++) {

@@ -102,7 +102,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 	if (flow_is_full(out))
 		return false;
 	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED)
-		flow_lose_position(f);
+		flow_stop_tracing(f);
 	else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned)
 		interrupt(f);
 	else if (f->event.type == PTAH_ITEM_TSX)
@@ -163,7 +163,8 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	 * address are not pushed either.
 	 */
 	f->stack_depth = 0;
-	f->calls_lost = f->keeps_stack = f->far_known = false;
+	f->lost_return = 0;
+	f->keeps_stack = f->far_known = false;
 	f->old_calls = f->positioned && on ? flow_calls_before(f, f->event.ip) : 0;
 	f->has_proven =
 	    f->positioned && on && !f->no_tnt && (f->node ? f->node->ip : f->ip) != f->event.ip;
@@ -234,12 +235,12 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ENABLED:
 		/* The processor compresses nothing across this gap: all state begins again. */
 		flow_lose_position(f);
-		f->calls_lost = false;
+		f->lost_return = 0;
 		flow_stand_at(f, f->event.ip);
 		break;
 	case PTAH_ITEM_OVERFLOW:
 		flow_lose_position(f);
-		f->calls_lost = false;
+		f->lost_return = 0;
 		if (!(f->event.flags & PTAH_ITEM_IP_SUPPRESSED))
 			flow_stand_at(f, f->event.ip);
 		break;
@@ -263,7 +264,8 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		flow_put_place(f, &f->event);
 		flow_lose_position(f);
 		/* Only a PSB is a safe place to continue now. */
-		f->seeks_place = f->calls_lost = false;
+		f->seeks_place = false;
+		f->lost_return = 0;
 		break;
 	case PTAH_ITEM_TICK:
 		/* The place that the trace has proven; instructions after it may have run. */

@@ -46,8 +46,9 @@ void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 {
 	struct ptah_item *item = &out->items[out->count++];
 	const unsigned depth = f->stack_depth;
-	const bool seeks = f->resync && status == PTAH_E_NO_CODE;
-	const bool keeps = seeks && f->positioned && f->far_known && !f->node && f->ip == f->far_to;
+	const bool missing = status == PTAH_E_NO_CODE;
+	const bool keeps =
+	    missing && f->positioned && f->far_known && !f->node && f->ip == f->far_to;
 
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
@@ -58,8 +59,9 @@ void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	flow_put_place(f, item);
 	flow_lose_position(f);
 	f->tip_lost = false;
-	f->seeks_place = seeks;
-	f->keeps_stack = keeps;
+	f->seeks_place = f->resync && flow_can_resync(item);
+	f->lost_return = !f->seeks_place ? 0 : missing ? PTAH_E_NO_CODE : PTAH_E_BAD_RETCOMP;
+	f->keeps_stack = f->seeks_place && keeps;
 	f->kept_depth = depth;
 	flow_end_batch(out); /* the caller may want to call ptah_flow_resync() */
 }

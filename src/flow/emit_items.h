@@ -69,8 +69,16 @@ static inline void flow_lose_position(struct ptah_flow *f)
 	f->positioned = false;
 	f->node = NULL;
 	f->tnt_count = 0;
+	f->no_tnt_at = 0;
 	f->stack_depth = f->old_calls = 0;
 	f->gap_begun = f->has_proven = f->return_reported = f->far_known = f->keeps_stack = false;
+}
+
+/* Tracing is off: the TIP.PGE that follows says where execution is then. */
+static inline void flow_stop_tracing(struct ptah_flow *f)
+{
+	flow_lose_position(f);
+	f->seeks_place = false;
 }
 
 /* Adds the flow's place to an error item. */

@@ -87,7 +87,8 @@ static void begin_again(struct ptah_flow *f)
 	f->mode = f->speculative = 0;
 	flow_set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
-	f->at_error = f->seeks_place = f->calls_lost = false;
+	f->at_error = f->seeks_place = false;
+	f->lost_return = 0;
 	if (!f->space_fixed) {
 		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 		f->code.space = 0;

@@ -103,7 +103,7 @@ struct ptah_flow {
 	bool stop_at_events;
 	bool no_events;	  /* only blocks, gaps, overflows and errors are returned */
 	bool hid_event;	  /* one has been left out */
-	bool resync;	  /* continues after missing code by itself: see resync.c */
+	bool resync;	  /* continues after errors of the code by itself: see resync.c */
 	bool space_fixed; /* the caller has set the address space with flow_set_space() */
 	struct ptah_range ranges[PTAH_RANGES];
 	uint64_t time_limit;
@@ -140,6 +140,13 @@ struct ptah_flow {
 	/* Branch outcomes not used yet: the oldest is bit tnt_count - 1. */
 	uint64_t tnt;
 	unsigned tnt_count;
+	bool tnt_full; /* their packet has room for no more */
+	/*
+	 * A TNT at this offset contradicts the path; 0: none does. SDM "Deferred TIPs": outcomes
+	 * and the TIPs that waited for them are sent when the TNT is full, or before another
+	 * packet. So a TIP between a TNT that is not full and another TNT has waited for nothing.
+	 */
+	uint64_t no_tnt_at;
 
 	uint64_t tsc, offset; /* of the packet that is being carried out */
 	uint64_t head;	      /* the first word of each block's item: flags, tsc_error */
@@ -156,8 +163,10 @@ struct ptah_flow {
 	bool at_error;	      /* the last item returned was such an error */
 	bool tip_lost;	      /* it came before the branch that the TIP in `event` belongs to */
 	bool seeks_place;     /* the next address in the trace is the place to continue at */
-	bool calls_lost;      /* calls in missing code are not on the return address stack */
-	bool return_reported; /* the return to one of them was reported, and the error comes next */
+	bool return_reported; /* the return to a lost call was reported, and the error comes next */
+	/* Calls are not on the return address stack because of a loss: a return to one of them is
+	 * this error. 0: they all are. */
+	int16_t lost_return;
 
 	/*
 	 * The last far transfer or interrupt: where it went, where execution returns to from there,
@@ -282,6 +291,19 @@ void flow_set_time(struct ptah_flow *f, uint64_t offset);
 static inline bool flow_has_item(const struct ptah_flow *f)
 {
 	return f->has_held;
+}
+
+/* A TNT with so many outcomes has room for no more: that of one byte, and that of eight. */
+static inline bool flow_fills_tnt(unsigned count)
+{
+	return count == 6 || count == 47;
+}
+
+/* Outcomes of the TNT at `pos` are left. */
+static inline void flow_leave_outcomes(struct ptah_flow *f, const uint8_t *pos)
+{
+	f->tnt_full = flow_fills_tnt(
+	    highest_bit(*pos == OPCODE_EXT ? load_le64(pos) >> 16 : (uint64_t)*pos >> 1));
 }
 
 /* No packet is partly carried out: the next one can be taken. */

@@ -143,8 +143,8 @@ bool flow_apply_disabled(struct ptah_flow *f, struct flow_output *out)
 								: walk_to_exit(f, out, f->event.to);
 		if (walk == WALK_FULL)
 			return false;
-		flow_lose_position(f);
 	}
+	flow_stop_tracing(f);
 	if (flow_is_full(out))
 		return false;
 	f->event.ip = 0;

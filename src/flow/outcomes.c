@@ -52,13 +52,13 @@ static void run_simple(struct ptah_flow *f, struct flow_output *out)
 }
 
 /*
- * A compressed return to a call that is not on the stack. After missing code the call may have been
- * there: then the return has run, and the code that it returned to is missing, too. False: the
- * return was reported, and the error is to follow.
+ * A compressed return to a call that is not on the stack. After a loss the call may have been
+ * there: then the return has run, and where it led is not known; after missing code, the code there
+ * is missing, too. False: the return was reported, and the error is to follow.
  */
 static bool fail_return(struct ptah_flow *f, struct flow_output *out, const struct code_node *node)
 {
-	if (!f->calls_lost || f->no_retcomp) {
+	if (!f->lost_return || f->no_retcomp) {
 		flow_emit_error(f, out, PTAH_E_BAD_RETCOMP);
 		out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
 		return true;
@@ -69,7 +69,7 @@ static bool fail_return(struct ptah_flow *f, struct flow_output *out, const stru
 		return false;
 	}
 	flow_lose_position(f); /* no packet says where the call was */
-	flow_emit_error(f, out, PTAH_E_NO_CODE);
+	flow_emit_error(f, out, f->lost_return);
 	return true;
 }
 

@@ -19,7 +19,8 @@ bool flow_is_off(const struct ptah_flow *f);
 /* What a PSB+ and a TIP.PGE make the flow forget. */
 static inline void flow_forget_far(struct ptah_flow *f)
 {
-	f->calls_lost = f->keeps_stack = f->far_known = false;
+	f->lost_return = 0;
+	f->keeps_stack = f->far_known = false;
 }
 
 /* Tracing is off, as after a TIP.PGD. */

@@ -514,7 +514,7 @@ static ALWAYS_INLINE bool switch_on(struct packet_taker *to, uint32_t *place, co
 		return false;
 	put_event(to, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
 	flow_lose_position(f);
-	f->calls_lost = false;
+	f->lost_return = 0;
 	f->positioned = f->events->enabled = f->events->plain = true;
 	to->depth = 0;
 	*place = place_at(f, to, ip);
@@ -561,8 +561,11 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 	to->lost_tnt = false;
 	load_tables(to, f);
 	place = loop_over_packets(to, place, timed);
-	if (to->moved)
+	if (to->moved) {
 		f->offset = event_offset(f->events, to->moved);
+		if (f->tnt_count)
+			flow_leave_outcomes(f, to->moved);
+	}
 	f->stack_top = to->top;
 	f->stack_depth = to->depth;
 	*sink = copy;

@@ -30,7 +30,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 	struct ptah_event_decoder *d = f->events;
 	const uint8_t *p = d->pos;
 
-	if (!d->plain || !f->positioned)
+	if (!d->plain || !f->positioned || f->no_tnt_at)
 		return false;
 	while (p < d->end && *p == OPCODE_PAD)
 		p++;
@@ -38,6 +38,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 		return false;
 	if (!(*p & 1) && *p != OPCODE_EXT) {
 		f->tnt_count = highest_bit(*p) - 1;
+		f->tnt_full = flow_fills_tnt(f->tnt_count);
 		f->tnt = *p >> 1;
 		flow_set_now(f, d->tsc, d->tsc_error, event_offset(d, p));
 		d->pos = p + 1;
@@ -74,6 +75,13 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 	return false;
 }
 
+/* The event is the next to be applied. */
+static void begin_event(struct ptah_flow *f)
+{
+	f->has_event = true;
+	f->placed = f->around = f->walks = f->gap_reported = false;
+}
+
 /*
  * Takes the next event, or TNT bits. False when more bytes are needed, at the end, or at a pause.
  */
@@ -85,14 +93,18 @@ static bool take_next(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type == PTAH_ITEM_TNT) {
-		if (f->positioned) {
+		if (f->no_tnt_at == f->event.offset && f->no_tnt_at) {
+			flow_emit_error(f, out, PTAH_E_MISMATCH);
+		} else if (f->positioned) {
 			f->tnt = f->event.bits;
 			f->tnt_count = f->event.count;
+			f->tnt_full = flow_fills_tnt(f->tnt_count);
 		}
+		f->no_tnt_at = 0;
 		return true;
 	}
-	f->has_event = true;
-	f->placed = f->around = f->walks = f->gap_reported = false;
+	f->no_tnt_at = 0;
+	begin_event(f);
 	return true;
 }
 
@@ -106,12 +118,14 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
 		flow_emit_error(f, out, PTAH_E_MISMATCH);
-		f->has_event =
-		    f->event.type != PTAH_ITEM_TNT; /* its bits have no meaning after the error */
+		if (f->event.type != PTAH_ITEM_TNT) /* its bits have no meaning after the error */
+			begin_event(f);
 		return true;
 	}
 	flow_emit_block(f, out, node);
 	flow_go_indirect(f, node, f->event.to);
+	if (f->resync && !f->tnt_full)
+		f->no_tnt_at = event_offset(f->events, f->events->pos);
 	if (UNLIKELY(f->space_waits))
 		flow_enter_space(f, out);
 	return true;
@@ -124,7 +138,7 @@ static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 
 	return d->plain == f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
 	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->has_proven &&
-	       !f->no_tnt && d->tsc < f->time_limit;
+	       !f->no_tnt && !f->no_tnt_at && d->tsc < f->time_limit;
 }
 
 /* At the end of the trace. False: all is reported, or more bytes are needed. */

@@ -2,8 +2,8 @@
 /*
  * Continuing after code that could not be followed, without waiting for the next PSB: packets are
  * understood all the time, and some of them carry the address that the program had reached. The
- * caller asks for it after each error (ptah_flow_resync()), or the flow does it by itself after
- * missing code (`resync`). Then it continues only where there is code: a kernel that is not in the
+ * caller asks for it after each error (ptah_flow_resync()), or the flow does it by itself
+ * (`resync`). Then it continues only where there is code: a kernel that is not in the
  * image is one gap from its entry to its exit, however many addresses it leaves in the trace.
  */
 #include "flow/move.h"
@@ -57,7 +57,6 @@ static bool continue_at(struct ptah_flow *f, uint64_t ip)
 	flow_stand_at(f, ip);
 	f->stack_depth = has_come_back(f, ip) ? f->kept_depth : 0;
 	f->keeps_stack = false;
-	f->calls_lost = f->resync;
 	return true;
 }
 
@@ -117,9 +116,7 @@ int ptah_flow_resync(struct ptah_flow *f)
 	if (f->positioned || f->seeks_place) /* the flow continues by itself */
 		return 0;
 	f->seeks_place = !f->tip_lost;
-	if (f->tip_lost) { /* the error came before the branch that the TIP belongs to */
+	if (f->tip_lost) /* the error came before the branch that the TIP belongs to */
 		flow_stand_at(f, f->event.to);
-		f->calls_lost = f->resync;
-	}
 	return 0;
 }

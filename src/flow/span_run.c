@@ -461,7 +461,7 @@ static ALWAYS_INLINE bool switch_on(struct packet_taker *t, uint32_t *place, con
 		return false;
 	put_event(t, PTAH_ITEM_ENABLED, 0, ip, 0, *pos);
 	flow_lose_position(f);
-	f->calls_lost = false;
+	f->lost_return = 0;
 	f->positioned = f->events->enabled = f->events->plain = true;
 	t->depth = 0;
 	t->ip = ip;
@@ -501,8 +501,11 @@ static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool t
 	}
 	if (place)
 		place = loop_over_packets(t, place, timed);
-	if (t->moved)
+	if (t->moved) {
 		f->offset = event_offset(f->events, t->moved);
+		if (f->tnt_count)
+			flow_leave_outcomes(f, t->moved);
+	}
 	f->stack_top = t->top;
 	f->stack_depth = t->depth;
 	*taker = copy;

@@ -8,12 +8,12 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 
 	memset(state, 0, sizeof(*state));
 	state->plain = d->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
-		       !f->gap_begun && !f->has_held && !f->has_proven;
+		       !f->gap_begun && !f->has_held && !f->has_proven && !f->no_tnt_at;
 	state->in_tx = d->in_tx;
 	state->enabled_known = d->enabled_known;
 	state->enabled = d->enabled;
 	state->mode_known = d->mode_known;
-	state->calls_lost = f->calls_lost;
+	state->lost_return = f->lost_return;
 	state->mode = f->mode;
 	state->speculative = f->speculative;
 	state->event_mode = d->mode;
@@ -55,7 +55,7 @@ bool flow_same_state(const struct flow_state *a, const struct flow_state *b, boo
 		return false;
 	return a->in_tx == b->in_tx && a->enabled_known == b->enabled_known &&
 	       a->enabled == b->enabled && a->mode_known == b->mode_known &&
-	       a->calls_lost == b->calls_lost && a->mode == b->mode &&
+	       a->lost_return == b->lost_return && a->mode == b->mode &&
 	       a->speculative == b->speculative && a->event_mode == b->event_mode &&
 	       a->iflag == b->iflag && a->ratio == b->ratio && a->old_calls == b->old_calls &&
 	       a->stack_depth == b->stack_depth && a->offset == b->offset && a->ip == b->ip &&

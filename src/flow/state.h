@@ -11,7 +11,8 @@
 struct flow_state {
 	/* At rest and nothing pending: otherwise states cannot be compared. */
 	bool plain;
-	bool in_tx, enabled_known, enabled, mode_known, calls_lost;
+	bool in_tx, enabled_known, enabled, mode_known;
+	int16_t lost_return;
 	uint8_t mode, speculative, event_mode, iflag, ratio;
 	uint8_t tsc_error;
 	unsigned old_calls, stack_depth;

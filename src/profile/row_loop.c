@@ -33,6 +33,7 @@ static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, uns
 	leave(p, state);
 	f->tnt = bits;
 	f->tnt_count = n;
+	flow_leave_outcomes(f, pos - 1);
 	flow_set_time(f, event_offset(f->events, pos) - 1);
 }
 
@@ -322,6 +323,7 @@ static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, co
 
 			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
 			f->tnt_count += left;
+			flow_leave_outcomes(f, pos);
 			flow_set_time(f, event_offset(f->events, pos));
 			return 0;
 		}

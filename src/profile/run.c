@@ -22,8 +22,9 @@ static bool can_enter(const struct ptah_profile *p)
 	const struct ptah_flow *f = p->flow;
 
 	return f->events->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
-	       !f->old_calls && !f->has_proven && !f->no_tnt && f->events->tsc < f->time_limit &&
-	       !p->config.no_rows && time_window_is_open(&p->window);
+	       !f->no_tnt_at && !f->old_calls && !f->has_proven && !f->no_tnt &&
+	       f->events->tsc < f->time_limit && !p->config.no_rows &&
+	       time_window_is_open(&p->window);
 }
 
 /* Takes the place and the return address stack from the flow. False when out of memory. */

@@ -192,11 +192,40 @@ static void damaged_worlds(void **state)
 		struct ptah_image *image = image_of(w->code, sizeof(w->code));
 
 		size = damage(w->trace, size, &chance);
-		agree(image, w->trace, size, seed % 9, &r);
+		agree_on(image, w->trace, size, seed % 9, seed & 8, &r);
 		reference_free(&r);
 		ptah_image_free(image);
 		world_free(w);
 	}
+}
+
+/* The code is not what ran, in some bytes. A flow that continues at each error reports more. */
+static void worlds_with_other_code(void **state)
+{
+	uint64_t errors = 0, least = 0, most = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
+		struct reference r;
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image;
+
+		for (unsigned i = 0; i < 1 + seed % 8; i++)
+			w->code[w->places[any_place(w)].ip - WORLD_BASE + world_pick(w, 8)] =
+			    (uint8_t)world_pick(w, 256);
+		image = image_of(w->code, sizeof(w->code));
+		agree(image, w->trace, size, 0, &r);
+		least += count(&r, PTAH_ITEM_BLOCK);
+		reference_free(&r);
+		agree_on(image, w->trace, size, seed % 7, true, &r);
+		errors += count(&r, PTAH_ITEM_ERROR);
+		most += count(&r, PTAH_ITEM_BLOCK);
+		reference_free(&r);
+		ptah_image_free(image);
+		world_free(w);
+	}
+	assert_true(errors > 100 && most > least);
 }
 
 /* Parts of the code are missing. A flow that continues there reports more. */
@@ -349,6 +378,7 @@ int main(void)
 	    cmocka_unit_test(damaged),
 	    cmocka_unit_test(damaged_worlds),
 	    cmocka_unit_test(worlds_with_holes),
+	    cmocka_unit_test(worlds_with_other_code),
 	    cmocka_unit_test(outcomes_at_an_indirect_branch),
 	    cmocka_unit_test(ptwrite_in_a_loop),
 	    cmocka_unit_test(jump_out_of_the_filter_and_back),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Continuing after missing code: at the very next address in the trace; what is reported from there
- * on is what ran.
+ * Continuing after missing code, and after code that is not the one that ran: at the very next
+ * address in the trace; what is reported from there on is what ran.
  */
 #include "test.h"
 
@@ -272,6 +272,129 @@ static void batches(void **state)
 	}
 	free(wanted);
 	free(got);
+}
+
+/*
+ * The image has other code than what ran, in a few instructions: [from, to) of each. The path is
+ * right from each address in the trace up to the first of them.
+ */
+#define CHANGES 4
+
+struct changed {
+	struct ptah_image *image;
+	uint64_t from[CHANGES], to[CHANGES];
+};
+
+static struct changed change_code(struct world *w)
+{
+	static const uint8_t other[][2] = {{0xff, 0xe0}, {0x74, 0x00}, {0x0f, 0xff}, {0xeb, 0xfe}};
+	struct changed c;
+
+	for (unsigned i = 0; i < CHANGES; i++) { /* where it does run */
+		const uint64_t ip = w->ran[world_pick(w, (unsigned)w->ran_count)].ip;
+
+		memcpy(w->code + (ip - WORLD_BASE), other[world_pick(w, 4)], 2);
+		c.from[i] =
+		    ip - 15; /* an instruction that begins before it may have become longer */
+		c.to[i] = ip + 2;
+	}
+	c.image = image_of(w);
+	return c;
+}
+
+static bool is_changed(const struct changed *c, uint64_t ip)
+{
+	for (unsigned i = 0; i < CHANGES; i++)
+		if (ip >= c->from[i] && ip < c->to[i])
+			return true;
+	return false;
+}
+
+/*
+ * Finds the first `least` instructions of `part` in what ran, without a gap, from *at or later.
+ * Returns how many follow in the same order, those included.
+ */
+static size_t count_ran(const struct world *w, const struct list *part, size_t least, size_t *at)
+{
+	for (; *at < w->ran_count; ++*at) {
+		size_t n = 0;
+
+		while (n < part->n && *at + n < w->ran_count && w->ran[*at + n].ip == part->ip[n])
+			n++;
+		if (n < least)
+			continue;
+		*at += least;
+		return n;
+	}
+	fail_msg("%zu instructions have not run", least);
+	return 0;
+}
+
+/* Returns how many instructions were told that ran. All that was told before a change has run. */
+static size_t read_changed(const struct world *w, size_t size, const struct changed *c, bool resync,
+			   size_t *errors)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = resync};
+	struct ptah_item item = {0}, *events;
+	const size_t n = read_events(w, size, &events);
+	struct list part = {0};
+	struct ptah_flow *flow;
+	uint64_t expected = 0;
+	size_t told = 0, at = 0;
+	bool more;
+
+	assert_int_equal(ptah_flow_new(c->image, &config, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), 0);
+	do {
+		struct ptah_place place;
+
+		more = ptah_flow_read(flow, &item, 1) == 1;
+		if (more && item.type == PTAH_ITEM_BLOCK) {
+			assert_true(!expected || item.ip == expected);
+			add_block(&part, flow, &item);
+		}
+		if (item.ip == expected ||
+		    (ptah_flow_place(flow, &place) == 0 && place.ip == expected))
+			expected = 0;
+		if (more && item.type != PTAH_ITEM_ERROR)
+			continue;
+		if (part.n) {
+			size_t least = 0;
+
+			while (least < part.n && !is_changed(c, part.ip[least]))
+				least++;
+			told += count_ran(w, &part, least, &at);
+			part.n = 0;
+		}
+		*errors += more;
+		expected = resync && more ? next_address(events, n, item.offset) : 0;
+	} while (more);
+	ptah_flow_free(flow);
+	free(part.ip);
+	free(events);
+	return told;
+}
+
+static void changed_code(void **state)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
+	size_t with = 0, without = 0, errors = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		size_t size, few = 0;
+		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
+		struct changed c = change_code(w);
+
+		without += read_changed(w, size, &c, false, &few);
+		with += read_changed(w, size, &c, true, &errors);
+		assert_true(
+		    forms_equal(c.image, &config, w->trace, size, seed % 3 * 50, seed * 10));
+		assert_true(profile_equals_flow(c.image, &config, w->trace, size, seed % 3 * 70));
+		ptah_image_free(c.image);
+		world_free(w);
+	}
+	assert_true(errors > 100 && with > without);
 }
 
 /*
@@ -547,7 +670,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(worlds),	     cmocka_unit_test(batches),
 	    cmocka_unit_test(all_user_code), cmocka_unit_test(returns_after_the_kernel),
-	    cmocka_unit_test(all_forms),
+	    cmocka_unit_test(all_forms),     cmocka_unit_test(changed_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

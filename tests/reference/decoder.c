@@ -882,6 +882,7 @@ void reference_decode(const uint8_t *trace, size_t size, const struct reference_
 			continue;
 		}
 		d.at += k.size;
+		d.walk.end = d.at;
 		take(&d, &k, offset);
 	}
 	finish(&d, synced);

@@ -41,14 +41,22 @@ struct walk {
 	bool speculative;
 	uint64_t tnt; /* not used yet; the oldest is bit tnt_count - 1 */
 	unsigned tnt_count;
-	uint64_t offset; /* of the packet that moves the place */
+	bool is_tnt_full;
+	uint64_t end;	       /* where the packet that is taken ends */
+	uint64_t contradicted; /* a TNT there shows that the last TIP was no deferred one */
+	uint64_t offset;       /* of the packet that moves the place */
 	struct ptah_space space, next_space;
 	bool space_waits; /* next_space becomes valid at the next branch */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
 	/* After missing code: the next address with code is the place; calls may have been there.
 	 */
-	bool seeks, calls_lost;
+	bool seeks;
+	enum {
+		LOST_NONE,
+		LOST_IN_HOLE,
+		LOST_ON_PATH
+	} lost_calls;
 	/*
 	 * The last far transfer: from where it is returned, and in which space. While the code at
 	 * its target is missing, `kept` calls wait for the return.

@@ -238,6 +238,13 @@ static void lose(struct walk *w)
 	w->is_behind = false;
 }
 
+/* Off: what runs then has no trace, and a TIP.PGE has to come before anything else is known. */
+static void stop_tracing(struct walk *w)
+{
+	lose(w);
+	w->seeks = false;
+}
+
 static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_ERROR,
@@ -252,9 +259,11 @@ static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
 
 	walk_put(w, &item);
 	lose(w);
-	w->seeks = w->config->resync && status == PTAH_E_NO_CODE;
-	w->waits = waits && w->seeks;
+	w->seeks = w->config->resync;
+	w->waits = waits && w->seeks && status == PTAH_E_NO_CODE;
 	w->kept = kept;
+	w->lost_calls =
+	    w->seeks ? status == PTAH_E_NO_CODE ? LOST_IN_HOLE : LOST_ON_PATH : LOST_NONE;
 }
 
 static void fail(struct walk *w, int status, uint64_t ip)
@@ -268,7 +277,7 @@ static void stand_at(struct walk *w, uint64_t ip)
 	w->ip = ip;
 }
 
-/* After missing code */
+/* After an error: the next address in the trace, if there is code, is where the path goes on. */
 
 static bool has_code(const struct walk *w, uint64_t ip)
 {
@@ -288,7 +297,6 @@ static void resume_at(struct walk *w, uint64_t ip)
 		w->depth = w->kept;
 	w->waits = false;
 	w->seeks = false;
-	w->calls_lost = true;
 }
 
 static void go_far(struct walk *w, uint64_t from, uint64_t to)
@@ -340,7 +348,7 @@ static void resume_behind(struct walk *w, const struct ptah_item *event)
 	case PTAH_ITEM_VMCS: /* in a PSB+, at its address */
 		if (has_ip && event->flags & PTAH_ITEM_STATUS) {
 			resume_at(w, event->ip);
-			w->calls_lost = false;
+			w->lost_calls = LOST_NONE;
 		}
 		break;
 	default:
@@ -418,10 +426,11 @@ static void take_outcome(struct walk *w, const struct run *run)
 	if (last_of(run)->insn_class == PTAH_INSN_COND) {
 		report_run(w, run, taken ? PTAH_ITEM_TAKEN : 0);
 		w->ip = taken ? last_of(run)->target : run->end;
-	} else if (taken && !w->depth && w->calls_lost) {
-		/* The call was in missing code, and so is what it returns to. */
+	} else if (taken && !w->depth && w->lost_calls != LOST_NONE) {
+		/* The call was not seen. In missing code, what it returns to is missing, too. */
 		report_run(w, run, 0);
-		fail_as(w, PTAH_E_NO_CODE, 0, PTAH_ITEM_IP_SUPPRESSED);
+		fail_as(w, w->lost_calls == LOST_IN_HOLE ? PTAH_E_NO_CODE : PTAH_E_BAD_RETCOMP, 0,
+			PTAH_ITEM_IP_SUPPRESSED);
 	} else if (!taken || !w->depth) {
 		/* A compressed return is a taken outcome, with an entry on the stack. */
 		fail_as(w, PTAH_E_BAD_RETCOMP, w->ip, taken ? PTAH_ITEM_TAKEN : 0);
@@ -478,6 +487,7 @@ static void enter_space(struct walk *w, unsigned type)
  */
 static void take_target(struct walk *w, uint64_t to)
 {
+	const bool is_deferred = w->tnt_count;
 	struct run run;
 
 	if (!w->positioned || !walk_to_branch(w, &run)) {
@@ -487,6 +497,8 @@ static void take_target(struct walk *w, uint64_t to)
 	}
 	if (last_of(&run)->insn_class == PTAH_INSN_COND) {
 		fail(w, PTAH_E_MISMATCH, w->ip);
+		enter_space(w, PTAH_ITEM_TIP);
+		resume_at(w, to);
 		return;
 	}
 	report_run(w, &run, 0);
@@ -499,6 +511,12 @@ static void take_target(struct walk *w, uint64_t to)
 	else
 		stand_at(w, to);
 	enter_space(w, PTAH_ITEM_TIP);
+	/*
+	 * SDM "Deferred TIPs": they wait until the TNT is full or another packet comes. If no other
+	 * packet has come, this TIP itself ended a TNT that was not full: it follows its outcomes.
+	 */
+	if (w->config->resync && is_deferred && !w->is_tnt_full)
+		w->contradicted = w->end;
 	use_outcomes(w);
 }
 
@@ -643,7 +661,7 @@ static void take_disabled(struct walk *w, struct ptah_item *event)
 		else
 			leave_to(w, event->to);
 	}
-	lose(w);
+	stop_tracing(w);
 	event->ip = 0;
 }
 
@@ -692,7 +710,7 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 	if (!w->positioned && on && (!w->seeks || has_code(w, event->ip)))
 		stand_at(w, event->ip);
 	w->seeks = w->seeks && !w->positioned;
-	w->calls_lost = false;
+	w->lost_calls = LOST_NONE;
 	w->far = false;
 	w->waits = false;
 	/* Calls on the way to this address are not on the processor's stack either. */
@@ -755,7 +773,7 @@ static void take_placed(struct walk *w, const struct ptah_item *event)
 	    !walk_to(w, event->ip) && names_place(event))
 		resume_at(w, event->ip);
 	if (event->type == PTAH_ITEM_ASYNC_DISABLED)
-		lose(w);
+		stop_tracing(w);
 	else if (event->type == PTAH_ITEM_ASYNC_BRANCH && w->positioned)
 		go_far(w, event->ip, event->to);
 	else if (event->type == PTAH_ITEM_TSX)
@@ -770,7 +788,7 @@ static void take_event(struct walk *w, struct ptah_item *event)
 	case PTAH_ITEM_ENABLED:
 	case PTAH_ITEM_OVERFLOW: /* with an IP, tracing begins there */
 		lose(w);
-		w->calls_lost = false;
+		w->lost_calls = LOST_NONE;
 		if (event->flags & PTAH_ITEM_IP_SUPPRESSED)
 			break;
 		stand_at(w, event->ip);
@@ -794,7 +812,8 @@ static void take_event(struct walk *w, struct ptah_item *event)
 		else
 			event->flags |= PTAH_ITEM_IP_SUPPRESSED;
 		lose(w);
-		w->seeks = w->calls_lost = false;
+		w->seeks = false;
+		w->lost_calls = LOST_NONE;
 		break;
 	case PTAH_ITEM_CBR:
 	case PTAH_ITEM_MNT:
@@ -827,9 +846,13 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 	catch_up(w, event->type, event->flags & PTAH_ITEM_STATUS);
 	if (w->tnt_count && event->type != PTAH_ITEM_TIP) /* outcomes that no branch used */
 		fail(w, PTAH_E_MISMATCH, w->ip);
+	if (event->type == PTAH_ITEM_TNT && w->positioned && w->contradicted == event->offset)
+		fail(w, PTAH_E_MISMATCH, w->ip);
+	w->contradicted = UINT64_MAX;
 	if (event->type == PTAH_ITEM_TNT) {
 		if (!w->positioned)
 			return;
+		w->is_tnt_full = event->count == 6 || event->count == 47;
 		w->tnt = event->value;
 		w->tnt_count = event->count;
 		use_outcomes(w);
