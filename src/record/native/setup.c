@@ -6,6 +6,7 @@
 #include "record/native/native.h"
 
 #include "perfdata/message.h"
+#include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 #include "record/tsc_clock.h"
 
@@ -59,8 +60,8 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	void *map;
 
 	r->bytes = native_bytes(r->flags);
-	r->memory = memfd_create("ptah", MFD_CLOEXEC);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)r->bytes))
+	r->memory = shared_memory_create("ptah", r->bytes);
+	if (r->memory < 0)
 		return PTAH_E_SYSTEM;
 	map =
 	    mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);

@@ -4,10 +4,10 @@
 
 #include "perfdata/message.h"
 #include "record/proc_stat.h"
+#include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,27 +89,13 @@ void qemu_damage(struct recording *r)
 	r->damaged = true;
 }
 
-/*
- * The memory can neither shrink, which would make every access to it fatal, nor grow, nor be sealed
- * against the plugins of later processes.
- */
-static int create_memory(struct recording *r, uint64_t bytes)
-{
-	r->memory = memfd_create("ptah-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
-		return qemu_fail_system(r, "shared memory", "create");
-	if (fcntl(r->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return qemu_fail_system(r, "shared memory", "seal");
-	return 0;
-}
-
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config)
 {
 	uint64_t bytes = shared_bytes(r->buffer);
-	int status = create_memory(r, bytes);
 
-	if (status < 0)
-		return status;
+	r->memory = shared_memory_create("ptah-record", bytes);
+	if (r->memory < 0)
+		return qemu_fail_system(r, "shared memory", "create");
 	r->shared =
 	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
 	if (r->shared == MAP_FAILED) {
