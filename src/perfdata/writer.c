@@ -38,6 +38,26 @@ int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what)
 	return perfdata_writer_fail(w, perfdata_system_message(&w->why, errno, w->path, what));
 }
 
+int perfdata_leave_out(struct perfdata_writer *w, const char *what)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s is left out: it is too long for a record of perf.data",
+		 what);
+	return w->left_out++ ? w->status : perfdata_add_note(w, text);
+}
+
+/* The first one has a note already. */
+static int note_left_out(struct perfdata_writer *w)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "%zu records are left out: they are too long for records of perf.data",
+		 w->left_out);
+	return w->left_out > 1 ? perfdata_add_note(w, text) : w->status;
+}
+
 bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_t n,
 		       uint64_t offset)
 {
@@ -306,6 +326,11 @@ int perfdata_writer_status(const struct perfdata_writer *w)
 	return w->status;
 }
 
+uint32_t perfdata_writer_notes(const struct perfdata_writer *w)
+{
+	return w->notes;
+}
+
 const char *perfdata_writer_why(const struct perfdata_writer *w)
 {
 	return w->status < 0 ? w->why.text : NULL;
@@ -316,7 +341,7 @@ static int complete(struct perfdata_writer *w)
 {
 	int fd = w->fd;
 
-	if (perfdata_writer_flush(w) < 0 || w->take)
+	if (note_left_out(w) < 0 || perfdata_writer_flush(w) < 0 || w->take)
 		return w->status;
 	if (!w->piped && perfdata_write_features(w) < 0)
 		return w->status;

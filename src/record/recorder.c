@@ -59,6 +59,8 @@ int recorder_wrote(struct ptah_recorder *r, int status)
 	if (status < 0)
 		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
 			      why ? why : ptah_strerror(status));
+	if (r->writer)
+		r->status.notes = perfdata_writer_notes(r->writer);
 	return status;
 }
 
@@ -123,7 +125,6 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	recorder_wrote(r, perfdata_add_note(r->writer, text));
-	r->status.notes++;
 }
 
 /* NULL: a signal by which programs are ended as a matter of course. */
