@@ -23,7 +23,7 @@ static void end_pauses(struct recording *r)
 void native_leave(struct recording *r)
 {
 	end_pauses(r);
-	__atomic_store_n(&r->shared->recorder_alive, 0, __ATOMIC_RELEASE);
+	lifeline_cut(r->lifeline);
 	native_release_seized(r);
 }
 

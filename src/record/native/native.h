@@ -30,6 +30,7 @@ struct recording {
 	uint64_t bytes;
 	uint32_t flags;
 	int memory; /* file descriptor of the shared memory */
+	struct lifeline *lifeline;
 	struct native_streams *streams;
 	bool live;	/* somebody takes the recording while it is being made */
 	bool more;	/* chunks are left that the last round has not taken */

@@ -75,10 +75,12 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->tsc = true;
 	size_chunks(h, config);
 	h->recorder_pid = getpid();
-	h->recorder_alive = 1;
 	h->committed = r->committed;
 	h->paused = config->target.start_paused;
 	put_filters(h, config);
+	r->lifeline = lifeline_begin(&h->recorder_alive);
+	if (!r->lifeline)
+		return PTAH_E_SYSTEM;
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
 }
 
@@ -196,10 +198,11 @@ void native_close(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	kill_refused(r);
-	if (r->shared) {
+	if (r->lifeline)
 		native_leave(r);
+	lifeline_end(r->lifeline);
+	if (r->shared)
 		munmap(r->shared, r->bytes);
-	}
 	if (r->memory >= 0)
 		close(r->memory);
 	processes_free(&r->processes);

@@ -223,7 +223,8 @@ static void end_the_living(struct recording *r)
 /* The plugin stops waiting for the recorder, which takes nothing any more. */
 static void leave(struct recording *r)
 {
-	r->constants->recorder = r->shared->recorder = 0;
+	lifeline_cut(r->lifeline);
+	r->constants->alive = 0;
 }
 
 /* Takes the rest of all threads: the command has ended or the recording is stopped. */
@@ -415,6 +416,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 
 	if (!r)
 		return;
+	lifeline_end(r->lifeline);
 	if (r->shared)
 		munmap(r->shared, shared_bytes(r->buffer));
 	if (r->memory >= 0)

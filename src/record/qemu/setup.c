@@ -3,7 +3,6 @@
 #include "record/qemu/qemu.h"
 
 #include "perfdata/message.h"
-#include "record/proc_stat.h"
 #include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 
@@ -51,13 +50,10 @@ static void put_paths(const struct recording *r)
 {
 	struct shared_header *h = r->shared;
 	char *qemu = realpath(r->qemu, NULL), *plugin = realpath(r->plugin, NULL);
-	struct proc_stat self;
 
 	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
 	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
 	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
-	if (proc_stat_read(getpid(), &self))
-		h->recorder_start = self.start;
 	free(qemu);
 	free(plugin);
 }
@@ -71,13 +67,18 @@ static int keep_constants(struct recording *r)
 		return qemu_fail_system(r, "shared memory", "get a random number for");
 	memcpy(r->constants, h, offsetof(struct shared_header, recorder));
 	r->constants->recorder = h->recorder = getpid();
+	r->lifeline = lifeline_begin(&h->alive);
+	if (!r->lifeline)
+		return qemu_fail_system(r, "shared memory", "make a thread for");
+	r->constants->alive = h->alive;
 	return 0;
 }
 
 void qemu_check_constants(struct recording *r)
 {
 	if (memcmp(r->shared, r->constants, offsetof(struct shared_header, recorder)) != 0 ||
-	    atomic_load(&r->shared->recorder) != r->constants->recorder)
+	    atomic_load(&r->shared->recorder) != r->constants->recorder ||
+	    __atomic_load_n(&r->shared->alive, __ATOMIC_RELAXED) != r->constants->alive)
 		qemu_damage(r);
 }
 

@@ -44,7 +44,6 @@ static int set_up(void **unused)
 	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	shared->recorder_pid = getpid();
 	runtime = (struct runtime){.shared = shared};
 	context = (struct context){.runtime = &runtime, .pid = 21, .tid = 22};
 	in = calloc(1, sizeof(*in));
