@@ -113,6 +113,11 @@ struct perfdata_writer_config {
 	 * recording with EINTR. NULL: the writer waits for ever.
 	 */
 	bool (*given_up)(void);
+	/*
+	 * A time in nanoseconds of CLOCK_MONOTONIC, which may be set at any moment: from then on the
+	 * writer fails instead of waiting for the reader of a pipe. NULL, 0: it waits.
+	 */
+	const int64_t *late;
 };
 
 /*

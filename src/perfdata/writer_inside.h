@@ -94,6 +94,7 @@ struct perfdata_writer {
 	bool branch_stacks;
 	bool indexed; /* the header is to list the AUXTRACE records */
 	struct perfdata_buffer index;
+	const int64_t *late;
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
 	bool (*given_up)(void);

@@ -9,10 +9,11 @@ cat >orphans.py <<'X'
 import os, signal, subprocess, sys, time
 
 ptah, end = os.environ["PTAH"], time.time() + 300
+watched = 0 # a process that must not end meanwhile
 
 def until(what, condition):
     while not condition():
-        if time.time() > end:
+        if time.time() > end or (watched and field(watched, 3) in (None, "Z")):
             sys.exit("waited in vain until " + what)
         time.sleep(0.01)
 
@@ -41,6 +42,7 @@ def waits(pid):
     return times(pid) == before
 
 def case(how, *options, attach=False):
+    global watched
     for name in ("ready", "go", "done", "perf.data"):
         if os.path.exists(name):
             os.unlink(name)
@@ -55,14 +57,17 @@ def case(how, *options, attach=False):
         pid = program.pid
     else:
         recorder = subprocess.Popen(record + ["--"] + command, stderr=log)
+        watched = recorder.pid
         until("it runs", lambda: os.path.exists("ready"))
         pid = child_of(recorder.pid)
+    watched = recorder.pid
     recorder.send_signal(signal.SIGSTOP)
     until("the recorder has stopped", lambda: field(recorder.pid, 3) == "T")
     open("go", "w")
     until("it waits for the recorder", lambda: waits(pid))
     if os.path.exists("done"):
         sys.exit(how + ": it did not need the recorder")
+    watched = 0
     recorder.kill()
     until("the recorder is a zombie", lambda: field(recorder.pid, 3) == "Z")
     until(how + " has run to its end", lambda: os.path.exists("done"))

@@ -9,6 +9,8 @@
 
 #include "perfdata/message.h"
 #include "record/command.h"
+#include "record/haste.h"
+#include "record/monotonic.h"
 #include "record/native/layout.h"
 
 #include <errno.h>
@@ -24,6 +26,9 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define KILL_NS	   (INT64_C(1) * 1000000000)
+#define RELEASE_NS (INT64_C(20) * 1000000)
 
 #ifdef __x86_64__
 
@@ -101,6 +106,7 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 	struct tracee h = {.pid = pid,
 			   .process = pid,
 			   .why = why,
+			   .late = memory->late,
 			   .shared_bytes = memory->bytes,
 			   .descriptors = {-1, -1, -1}};
 	int status = take_hold(&h);
@@ -130,10 +136,11 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 
 void inject_kill(pid_t pid)
 {
+	const int64_t late = monotonic_ns() + KILL_NS;
 	int status;
 
 	kill(pid, SIGKILL);
-	while (tracee_wait(pid, &status, 0) == pid && WIFSTOPPED(status))
+	while (haste_waitpid(pid, &status, __WALL, &late) == pid && WIFSTOPPED(status))
 		;
 }
 
@@ -165,7 +172,7 @@ int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
 	int status = 0;
 	pid_t got;
 
-	while ((got = tracee_wait(pid, &status, WNOHANG)) == pid) {
+	while ((got = tracee_look(pid, &status)) == pid) {
 		if (!WIFSTOPPED(status)) {
 			*ended = status;
 			return perfdata_message(why, PTAH_E_MISSING,
@@ -186,17 +193,21 @@ static bool is_at_exec(pid_t pid)
 	return !ptrace(PTRACE_GETSIGINFO, pid, 0, &info) && info.si_code == EXEC_STOP;
 }
 
-void inject_release(pid_t pid)
+bool inject_release(pid_t pid)
 {
+	const int64_t late = monotonic_ns() + RELEASE_NS;
 	int status;
+	pid_t got;
 
-	if (is_at_exec(pid)) {
-		ptrace(PTRACE_DETACH, pid, 0, 0);
-	} else if (!ptrace(PTRACE_INTERRUPT, pid, 0, 0) && tracee_wait(pid, &status, 0) == pid &&
-		   WIFSTOPPED(status)) {
-		/* What stops it may be a signal, which then has to take effect. */
+	if (is_at_exec(pid))
+		return !ptrace(PTRACE_DETACH, pid, 0, 0);
+	if (ptrace(PTRACE_INTERRUPT, pid, 0, 0))
+		return true; /* it has ended, or is not traced by us */
+	got = haste_waitpid(pid, &status, __WALL, &late);
+	/* What stops it may be a signal, which then has to take effect. */
+	if (got > 0 && WIFSTOPPED(status))
 		ptrace(PTRACE_DETACH, pid, 0, status >> 16 ? 0 : WSTOPSIG(status));
-	}
+	return got != 0;
 }
 
 /* Commands */
@@ -218,13 +229,19 @@ static void run_command(const char *path, char *const *argv, int socket)
 }
 
 /* Waits for the child's execve. It has failed: the child has sent why. */
-static int await_exec(pid_t pid, const char *name, int socket, struct ptah_message *why)
+static int await_exec(pid_t pid, const char *name, int socket, const int64_t *late,
+		      struct ptah_message *why)
 {
 	int status, error = 0;
+	pid_t got;
 
-	while (tracee_wait(pid, &status, 0) == pid && WIFSTOPPED(status))
+	while ((got = haste_waitpid(pid, &status, __WALL, late)) == pid && WIFSTOPPED(status))
 		if (pass_stop(pid, status))
 			return 0;
+	if (!got) {
+		inject_kill(pid);
+		return perfdata_message(why, PTAH_E_MISSING, "%s has not started yet", name);
+	}
 	if (recv(socket, &error, sizeof(error), MSG_DONTWAIT) != sizeof(error))
 		return perfdata_message(why, PTAH_E_MISSING,
 					"%s was killed before its first instruction", name);
@@ -232,7 +249,8 @@ static int await_exec(pid_t pid, const char *name, int socket, struct ptah_messa
 				strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
 }
 
-static int hold_child(pid_t pid, const char *name, int socket, struct ptah_message *why)
+static int hold_child(pid_t pid, const char *name, int socket, const int64_t *late,
+		      struct ptah_message *why)
 {
 	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
 
@@ -242,10 +260,11 @@ static int hold_child(pid_t pid, const char *name, int socket, struct ptah_messa
 		return PTAH_E_SYSTEM;
 	}
 	(void)send(socket, "", 1, MSG_NOSIGNAL);
-	return await_exec(pid, name, socket, why);
+	return await_exec(pid, name, socket, late, why);
 }
 
-static int start_path(const char *path, char *const *argv, pid_t *pid, struct ptah_message *why)
+static int start_path(const char *path, char *const *argv, pid_t *pid, const int64_t *late,
+		      struct ptah_message *why)
 {
 	int sockets[2], status;
 
@@ -258,19 +277,19 @@ static int start_path(const char *path, char *const *argv, pid_t *pid, struct pt
 	}
 	close(sockets[1]);
 	status = *pid < 0 ? perfdata_system_message(why, errno, argv[0], "start")
-			  : hold_child(*pid, argv[0], sockets[0], why);
+			  : hold_child(*pid, argv[0], sockets[0], late, why);
 	close(sockets[0]);
 	return status;
 }
 
-int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why)
+int inject_start(char *const *argv, pid_t *pid, const int64_t *late, struct ptah_message *why)
 {
 	char *path = command_find(argv[0]);
 	int status;
 
 	if (!path)
 		return perfdata_message(why, PTAH_E_MISSING, "%s: command not found", argv[0]);
-	status = start_path(path, argv, pid, why);
+	status = start_path(path, argv, pid, late, why);
 	free(path);
 	return status;
 }

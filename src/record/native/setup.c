@@ -6,6 +6,7 @@
 #include "record/native/native.h"
 
 #include "perfdata/message.h"
+#include "record/native/inject.h"
 #include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 #include "record/tsc_clock.h"
@@ -150,6 +151,7 @@ static void begin_parts(struct recording *r)
 					   .on = r->r->config.target.start_paused,
 					   .may_trace = may_trace,
 					   .ended = on_end,
+					   .late = &r->r->late,
 					   .context = r};
 }
 
@@ -186,9 +188,7 @@ static void kill_refused(struct recording *r)
 {
 	if (!r->refused || !r->pid)
 		return;
-	kill(r->pid, SIGKILL);
-	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	inject_kill(r->pid);
 }
 
 void native_close(struct ptah_recorder *recorder)
@@ -200,6 +200,7 @@ void native_close(struct ptah_recorder *recorder)
 	kill_refused(r);
 	if (r->lifeline)
 		native_leave(r);
+	native_free_seized(r);
 	lifeline_end(r->lifeline);
 	if (r->shared)
 		munmap(r->shared, r->bytes);

@@ -3,6 +3,7 @@
 #include "record/native/tracee.h"
 
 #include "perfdata/message.h"
+#include "record/haste.h"
 #include "record/native/runtime/memory.h"
 
 #include <errno.h>
@@ -17,14 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-pid_t tracee_wait(pid_t pid, int *status, int flags)
+pid_t tracee_look(pid_t pid, int *status)
 {
-	pid_t got;
-
-	do
-		got = waitpid(pid, status, __WALL | flags);
-	while (got < 0 && errno == EINTR);
-	return got;
+	return waitpid(pid, status, __WALL | WNOHANG);
 }
 
 #ifdef __x86_64__
@@ -66,7 +62,7 @@ bool tracee_to_call(struct tracee *h)
 	for (;;) {
 		if (ptrace(PTRACE_SYSCALL, h->pid, 0, 0) && errno != ESRCH)
 			return false;
-		if (tracee_wait(h->pid, &status, 0) < 0)
+		if (haste_waitpid(h->pid, &status, __WALL, h->late) <= 0)
 			return false;
 		if (!WIFSTOPPED(status)) {
 			h->ended = true;

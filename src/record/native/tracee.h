@@ -20,8 +20,8 @@
 #define GROUP_STOP     PTRACE_EVENT_STOP
 #define ALL_SIGNALS    (~UINT64_C(0))
 
-/* waitpid() for one thread, also if it is nobody's child. */
-pid_t tracee_wait(pid_t pid, int *status, int flags);
+/* Whether the thread, which may be nobody's child, has stopped or ended; as waitpid(). */
+pid_t tracee_look(pid_t pid, int *status);
 
 #ifdef __x86_64__
 
@@ -34,8 +34,9 @@ struct tracee {
 	struct user_regs_struct program; /* as at its first instruction */
 	uint64_t site;			 /* of the SYSCALL, and what is there otherwise */
 	uint64_t word;
-	uint64_t mask; /* of signals */
-	bool stopped;  /* SIGSTOP came meanwhile */
+	uint64_t mask;	     /* of signals */
+	const int64_t *late; /* haste.h: it is given up, wherever it is */
+	bool stopped;	     /* SIGSTOP came meanwhile */
 	bool ended;
 	/* Guard page, blob, guard page, stack, guard page. */
 	uint64_t base, bytes, blob_bytes, stack;

@@ -181,7 +181,7 @@ static void end_threads(struct recording *r)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->stop, true);
-	for (bool left = true; left && n < CLAIM_POLLS; n += spent) {
+	for (bool left = true; left && n < CLAIM_POLLS && !recorder_is_late(r->r); n += spent) {
 		left = false;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -295,7 +295,8 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->paused, on);
-	for (bool all = false; !all && n < CLAIM_POLLS && r->pid; n += spent) {
+	for (bool all = false; !all && n < CLAIM_POLLS && r->pid && !recorder_is_late(recorder);
+	     n += spent) {
 		all = true;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -330,7 +331,7 @@ static int take_snapshot(struct ptah_recorder *recorder)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->hold, true);
-	for (; left && n < CLAIM_POLLS; n += spent) {
+	for (; left && n < CLAIM_POLLS && !recorder_is_late(recorder); n += spent) {
 		left = false;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {

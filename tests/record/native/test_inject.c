@@ -88,6 +88,11 @@ static int start_natively(char *const *argv, pid_t *pid, struct ptah_message *wh
 	return 0;
 }
 
+static int start_held(char *const *argv, pid_t *pid, struct ptah_message *why)
+{
+	return inject_start(argv, pid, NULL, why);
+}
+
 static void run_natively(char *const *argv, struct output *o)
 {
 	pid_t pid = 0;
@@ -102,7 +107,7 @@ static void run_injected(char *const *argv, struct output *o)
 	struct native_header *header = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, m.fd, 0);
 	struct ptah_message why = {0};
 	pid_t pid = 0;
-	int pipe = with_pipe(argv, &pid, inject_start);
+	int pipe = with_pipe(argv, &pid, start_held);
 
 	assert_true(header != MAP_FAILED);
 	if (inject_runtime(pid, &m, &why) < 0)
@@ -225,7 +230,7 @@ static void assert_refused(char *const *argv, const char *words, const struct in
 	struct ptah_message why = {0};
 	unsigned before = count_descriptors();
 	pid_t pid = 0;
-	int status = inject_start(argv, &pid, &why);
+	int status = inject_start(argv, &pid, NULL, &why);
 
 	if (status >= 0 && m)
 		status = inject_runtime(pid, m, &why);
@@ -268,7 +273,7 @@ static void test_address_space(void **state)
 	(void)state;
 	assert_int_equal(ftruncate(m.fd, 64 << 20), 0);
 	m.bytes = 64 << 20;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	assert_int_equal(prlimit(pid, RLIMIT_AS, &limit, NULL), 0);
 	assert_true(inject_runtime(pid, &m, &why) < 0);
 	assert_non_null(strstr(why.text, "mapping the shared memory"));
@@ -296,7 +301,7 @@ static void test_natively(void **state)
 			m.fd = -1;
 		if (i == 1)
 			m.bytes = UINT64_C(1) << 60;
-		pipe = with_pipe(argv, &pid, inject_start);
+		pipe = with_pipe(argv, &pid, start_held);
 		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
 		few.rlim_max = limit.rlim_max;
 		if (i == 2)
@@ -319,7 +324,7 @@ static void test_killed(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	kill(pid, SIGKILL);
 	assert_true(inject_runtime(pid, &m, &why) < 0);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -336,7 +341,7 @@ static void test_signal(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	kill(pid, SIGTERM);
 	assert_int_equal(inject_runtime(pid, &m, &why), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -407,6 +412,12 @@ static void test_exec(void **state)
 	close(m.fd);
 }
 
+static void release(pid_t pid)
+{
+	while (!inject_release(pid)) /* it has not got a processor yet */
+		;
+}
+
 /* It is let go before its execve, and in it. */
 static void test_release(void **state)
 {
@@ -424,9 +435,9 @@ static void test_release(void **state)
 		if (held) {
 			open_gate();
 			assert_int_equal(await_held(pid, &ended), 1);
-			inject_release(pid);
+			release(pid);
 		} else {
-			inject_release(pid);
+			release(pid);
 			open_gate();
 		}
 		close(exec_gate[1]);
@@ -434,6 +445,54 @@ static void test_release(void **state)
 		assert_int_equal(released.status, native.status);
 		assert_string_equal(released.text, native.text);
 	}
+}
+
+static bool waits_for_kernel(pid_t pid)
+{
+	char path[32], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'D';
+}
+
+/*
+ * The kernel does not stop a thread that waits for its child of vfork(): nor may the recorder wait
+ * for it. It is let go when the child has ended.
+ */
+static void test_a_parent_of_vfork_does_not_hold_the_recorder(void **state)
+{
+	struct ptah_message why = {0};
+	int ends[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (!pid) {
+		char byte;
+
+		close(ends[1]);
+		if (!vfork()) {
+			(void)!read(ends[0], &byte, 1);
+			_exit(0);
+		}
+		_exit(5);
+	}
+	close(ends[0]);
+	while (!waits_for_kernel(pid))
+		usleep(1000);
+	assert_int_equal(inject_seize(pid, &why), 0);
+	assert_false(inject_release(pid));
+	assert_false(inject_release(pid));
+	close(ends[1]);
+	release(pid);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 5 << 8);
 }
 
 /* It ends instead; a signal that it gets meanwhile takes effect. */
@@ -463,13 +522,20 @@ static void test_no_exec(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_dynamic),	  cmocka_unit_test(test_static),
-	    cmocka_unit_test(test_static_pie),	  cmocka_unit_test(test_script),
-	    cmocka_unit_test(test_registers),	  cmocka_unit_test(test_refusals),
-	    cmocka_unit_test(test_address_space), cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_signal),	  cmocka_unit_test(test_exec),
-	    cmocka_unit_test(test_release),	  cmocka_unit_test(test_no_exec),
+	    cmocka_unit_test(test_dynamic),
+	    cmocka_unit_test(test_static),
+	    cmocka_unit_test(test_static_pie),
+	    cmocka_unit_test(test_script),
+	    cmocka_unit_test(test_registers),
+	    cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_address_space),
+	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_signal),
+	    cmocka_unit_test(test_exec),
+	    cmocka_unit_test(test_release),
+	    cmocka_unit_test(test_no_exec),
 	    cmocka_unit_test(test_natively),
+	    cmocka_unit_test(test_a_parent_of_vfork_does_not_hold_the_recorder),
 	};
 
 	personality(ADDR_NO_RANDOMIZE);
