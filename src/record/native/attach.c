@@ -471,6 +471,7 @@ static void undo(struct tracee *h, uint64_t list, uint64_t bytes)
 	if (h->ended)
 		return;
 	tracee_close(h);
+	tracee_give_room_back(h);
 	if (list)
 		tracee_call(h, SYS_munmap, list, bytes, 0, 0, 0, 0);
 	if (h->shared)
@@ -511,7 +512,11 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 	uint64_t list = 0;
 	int status;
 
+	/* Where it goes on if the recorder is killed meanwhile: see tracee.h. */
+	h.program.rip = a->list->threads[0].rip;
+	h.program.rax = a->list->threads[0].registers[0];
 	claim_slots(a, memory);
+	tracee_lend_room(&h);
 	ptrace(PTRACE_SETSIGMASK, h.pid, sizeof(uint64_t), &(uint64_t){ALL_SIGNALS});
 	if (a->list->threads[0].slot == NATIVE_THREADS)
 		status = perfdata_message(why, PTAH_E_UNSUPPORTED,

@@ -2,7 +2,7 @@
 /*
  * Puts the runtime into a program that stands before its first instruction: lets the program make
  * the system calls that map it, one by one, from a SYSCALL that is put over its first instruction
- * for that time. The calls are watched as such (PTRACE_SYSCALL), so that no signal is involved.
+ * for that time, or from a stub in the vDSO (tracee.h). The calls are watched as such (PTRACE_SYSCALL), so that no signal is involved.
  */
 #include "record/native/inject.h"
 #include "record/native/tracee.h"
@@ -37,25 +37,32 @@
 /* From the exec stop to a process that can be told to make calls. */
 static int take_hold(struct tracee *h)
 {
+	const uint64_t all = ALL_SIGNALS;
 	long word;
 
 	if (ptrace(PTRACE_GETSIGMASK, h->pid, sizeof(h->mask), &h->mask) ||
-	    ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(uint64_t), &(uint64_t){ALL_SIGNALS}) ||
-	    !tracee_to_call(h) /* the return from execve */ ||
+	    !tracee_to_call(h) /* the return from execve: signals come after it */ ||
 	    ptrace(PTRACE_GETREGS, h->pid, 0, &h->program))
 		return tracee_fail(h, "stopping it");
 	if (h->program.cs != CODE_SELECTOR)
 		return perfdata_message(h->why, PTAH_E_FOREIGN,
 					"the program is a 32-bit program; the recorder native "
 					"records 64-bit programs only");
+	h->held = true;
+	if (tracee_lend_room(h))
+		return ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all)
+			   ? tracee_fail(h, "stopping it")
+			   : 0;
+	h->held = false;
 	h->site = h->program.rip & ~UINT64_C(7); /* a word that is in one page */
 	errno = 0;
 	word = ptrace(PTRACE_PEEKTEXT, h->pid, h->site, 0);
 	h->word = (uint64_t)word;
-	if (errno || ptrace(PTRACE_POKETEXT, h->pid, h->site,
-			    (h->word & ~UINT64_C(0xffff)) | SYSCALL_OPCODE))
+	if (errno || ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all) ||
+	    ptrace(PTRACE_POKETEXT, h->pid, h->site,
+		   (h->word & ~UINT64_C(0xffff)) | SYSCALL_OPCODE))
 		return tracee_fail(h, "writing to its code");
-	h->held = true;
+	h->held = h->poked = true;
 	return 0;
 }
 
@@ -63,9 +70,9 @@ static int take_hold(struct tracee *h)
 static bool detach(struct tracee *h, struct user_regs_struct *r)
 {
 	r->orig_rax = UINT64_MAX;
-	return !ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word) &&
-	       !ptrace(PTRACE_SETREGS, h->pid, 0, r) &&
+	return (!h->poked || !ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word)) &&
 	       !ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(h->mask), &h->mask) &&
+	       !ptrace(PTRACE_SETREGS, h->pid, 0, r) && tracee_give_room_back(h) &&
 	       !ptrace(PTRACE_DETACH, h->pid, 0, h->stopped ? SIGSTOP : 0);
 }
 

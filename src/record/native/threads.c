@@ -5,7 +5,6 @@
 #include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/proc_stat.h"
-#include "record/simulated/code_map.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -328,22 +327,9 @@ static uint64_t search(pid_t pid, uint64_t start, uint64_t end)
 
 uint64_t threads_find_site(pid_t pid)
 {
-	char path[32], line[512];
-	uint64_t found = 0;
-	FILE *f;
+	uint64_t start, end;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		struct code_map map;
-		const char *name = code_map_parse(line, &map);
-
-		if (name && !strcmp(name, "[vdso]"))
-			found = search(pid, map.start, map.end);
-	}
-	if (f)
-		fclose(f);
-	return found;
+	return tracee_find_vdso(pid, &start, &end) ? search(pid, start, end) : 0;
 }
 
 #endif

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -412,6 +413,93 @@ static void test_exec(void **state)
 	close(m.fd);
 }
 
+/* In a process of its own: seizes the program, stops itself, and injects. Never returns. */
+static _Noreturn void inject_and_end(pid_t pid, const struct inject_memory *m)
+{
+	struct ptah_message why = {0};
+	int ended;
+
+	if (inject_seize(pid, &why))
+		_exit(1);
+	open_gate();
+	if (await_held(pid, &ended) != 1)
+		_exit(2);
+	raise(SIGSTOP);
+	_exit(inject_runtime(pid, m, &why) < 0 ? 3 : 0);
+}
+
+/* Lets it make so many stops at system calls, then kills it. False: it has ended before. */
+static bool kill_at(pid_t tracer, unsigned stops)
+{
+	int status;
+
+	assert_int_equal(waitpid(tracer, &status, WUNTRACED), tracer);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(ptrace(PTRACE_SEIZE, tracer, 0, PTRACE_O_TRACESYSGOOD), 0);
+	kill(tracer, SIGCONT);
+	ptrace(PTRACE_INTERRUPT, tracer, 0, 0);
+	for (unsigned i = 0; waitpid(tracer, &status, 0) == tracer && WIFSTOPPED(status);) {
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80) && i++ == stops)
+			break;
+		ptrace(PTRACE_SYSCALL, tracer, 0, 0);
+	}
+	if (!WIFSTOPPED(status)) {
+		assert_int_equal(status, 0);
+		return false;
+	}
+	kill(tracer, SIGKILL);
+	assert_int_equal(waitpid(tracer, &status, 0), tracer);
+	return true;
+}
+
+/* Between two calls the socket that it has just been given may stay open up to its next execve. */
+static void remove_closed_at_exec(struct output *o)
+{
+	char *line;
+	size_t n;
+
+	for (unsigned fd = 3; fd < 7; fd++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "descriptor %u 1\n", fd);
+		line = strstr(o->text, text);
+		n = strlen(text);
+		if (line)
+			memmove(line, line + n, strlen(line + n) + 1);
+	}
+}
+
+/*
+ * Whenever the recorder is killed while it puts the runtime into a program, the program runs as
+ * alone: with its registers and its mask.
+ */
+static void test_the_recorder_is_killed_in_the_act(void **state)
+{
+	char *argv[] = {SEEN_STATIC, "x", NULL};
+	struct inject_memory m = make_memory();
+	static struct output native, orphaned;
+	bool killed = true;
+
+	(void)state;
+	run_natively(argv, &native);
+	for (unsigned stops = 0; killed; stops += 5) {
+		pid_t pid = 0, tracer;
+		int pipe = with_pipe(argv, &pid, start_waiting);
+
+		tracer = fork();
+		if (!tracer)
+			inject_and_end(pid, &m);
+		killed = kill_at(tracer, stops);
+		close(exec_gate[1]);
+		take_output(pipe, pid, &orphaned);
+		assert_int_equal(orphaned.status, native.status);
+		remove_ours(&orphaned);
+		remove_closed_at_exec(&orphaned);
+		assert_string_equal(orphaned.text, native.text);
+	}
+	close(m.fd);
+}
+
 static void release(pid_t pid)
 {
 	while (!inject_release(pid)) /* it has not got a processor yet */
@@ -535,6 +623,7 @@ int main(void)
 	    cmocka_unit_test(test_release),
 	    cmocka_unit_test(test_no_exec),
 	    cmocka_unit_test(test_natively),
+	    cmocka_unit_test(test_the_recorder_is_killed_in_the_act),
 	    cmocka_unit_test(test_a_parent_of_vfork_does_not_hold_the_recorder),
 	};
 
