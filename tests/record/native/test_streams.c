@@ -77,6 +77,7 @@ static int set_up(void **unused)
 	streams = calloc(1, sizeof(*streams));
 	assert_non_null(streams);
 	streams->memory = (uint8_t *)shared;
+	streams->slots = NATIVE_THREADS;
 	streams->flags = NATIVE_TRUTH;
 	streams->chunks = NATIVE_CHUNKS;
 	streams->chunk_bytes = NATIVE_CHUNK;
