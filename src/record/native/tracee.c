@@ -234,7 +234,7 @@ static void fill_general(const struct user_regs_struct *r, uint64_t general[16])
 
 static size_t stub_code(void)
 {
-	return (size_t)(tracee_stub_data - tracee_stub);
+	return (size_t)((uintptr_t)tracee_stub_data - (uintptr_t)tracee_stub);
 }
 
 /* From then on the program goes on by this stub, and calls come from it. */
