@@ -41,6 +41,7 @@ struct ptah_counts_file {
 	const char *path;     /* as recorded; "[vdso]", "//anon", ... for what is no file */
 	uint8_t build_id[PTAH_BUILD_ID_MAX];
 	uint8_t build_id_size; /* 0: not known */
+	uint64_t version; /* 0; or it is there for addresses of this version alone (profile.h) */
 };
 
 /* A name as the kernel keeps it (TASK_COMM_LEN), with its NUL. */
@@ -54,7 +55,7 @@ struct ptah_counts_process {
 	const struct ptah_profile_block *blocks;
 	const struct ptah_profile_edge *edges;
 	const struct ptah_space *spaces;
-	const struct ptah_counts_file *files; /* they do not overlap */
+	const struct ptah_counts_file *files; /* those of one version do not overlap */
 	size_t block_count, edge_count, space_count, file_count;
 	struct ptah_profile_totals totals;
 	const struct ptah_call_tree *calls; /* NULL: calls were not counted */
@@ -91,13 +92,14 @@ PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 
 /*
  * Finds out which files the counted addresses belong to, and forgets earlier
- * results. `find` is called for every address in the counts, in ascending order.
- * It fills in the whole mapping that holds the address, or returns false; the
- * path is copied. Where mappings overlap, later results win. `space` is a
- * session's space for counts that came from one (see ptah_session_find_map()),
- * else the pid.
+ * results. `find` is called for every address in the counts, in ascending order
+ * of versions and addresses, with the time of its version as
+ * ptah_session_find_map() takes it. It fills in the whole mapping that held the
+ * address then, or returns false; the path is copied. Where mappings overlap, later results win.
+ * `space` is a session's space for counts that came from one (see ptah_session_find_map()), else
+ * the pid.
  */
-typedef bool ptah_counts_finder(void *context, int32_t space, uint64_t address,
+typedef bool ptah_counts_finder(void *context, int32_t space, uint64_t address, uint64_t tsc,
 				struct ptah_counts_file *file);
 PTAH_API int ptah_counts_locate(struct ptah_counts *counts, ptah_counts_finder *find,
 				void *context);
@@ -130,9 +132,9 @@ PTAH_API int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts
 PTAH_API bool ptah_counts_process(const struct ptah_counts *counts, size_t i,
 				  struct ptah_counts_process *process);
 
-/* The file that an address of process i belongs to. NULL: not known. */
+/* The file that an address of process i belonged to in this version. NULL: not known. */
 PTAH_API const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *counts, size_t i,
-							 uint64_t address);
+							 uint64_t address, uint64_t version);
 
 /* Of all processes. */
 PTAH_API int ptah_counts_totals(const struct ptah_counts *counts,

@@ -175,9 +175,9 @@ static void free_slides(struct slides *s)
 }
 
 /* Takes an address to the layout. False: it has no place there, and is unchanged. */
-static bool slide(const struct slides *s, uint64_t *address)
+static bool slide(const struct slides *s, uint64_t *address, uint64_t version)
 {
-	const struct ptah_counts_file *f = counts_find_file(s->p, *address);
+	const struct ptah_counts_file *f = counts_find_file(s->p, *address, version);
 
 	if (!f || !has_place(f))
 		return false;
@@ -190,34 +190,41 @@ static bool slide_block(const struct slides *s, struct ptah_profile_block *b)
 	const uint64_t ip = b->ip;
 	uint64_t last = b->end - b->last_size, target = b->target;
 
-	if (!slide(s, &b->ip) || !slide(s, &last) || (target && !slide(s, &target)))
+	if (!slide(s, &b->ip, b->version) || !slide(s, &last, b->version) ||
+	    (target && !slide(s, &target, b->target_version)))
 		return false;
 	/* A block that goes on in the next file cannot be moved as one. */
 	if (last + b->last_size - b->end != b->ip - ip)
 		return false;
 	b->end = last + b->last_size;
 	b->target = target;
+	/* The times of one run mean nothing in another one, and each file has a place of its own.
+	 */
+	b->version = b->target_version = 0;
 	return true;
 }
 
 static bool slide_edge(const struct slides *s, struct ptah_profile_edge *e)
 {
-	return slide(s, &e->from) && slide(s, &e->to);
+	if (!slide(s, &e->from, e->version) || !slide(s, &e->to, e->target_version))
+		return false;
+	e->version = e->target_version = 0;
+	return true;
 }
 
 /* An error is somewhere else in each run; what is kept is where in a file. */
 static void slide_error(const struct slides *s, struct ptah_item *error)
 {
-	if (!slide(s, &error->ip))
+	if (!slide(s, &error->ip, 0))
 		error->ip = 0;
-	if (!slide(s, &error->to))
+	if (!slide(s, &error->to, 0))
 		error->to = 0;
 }
 
 /* A ptah_call_tree_map. */
 static bool slide_function(void *slides, uint16_t *space, uint64_t *function)
 {
-	if (*space || !slide(slides, function))
+	if (*space || !slide(slides, function, 0))
 		*function = NO_ID_ADDRESS;
 	*space = 0;
 	return true;
@@ -234,15 +241,9 @@ static void slide_files(const struct slides *s, struct counts_process *folded)
 		*f = s->p->files[i];
 		f->address += s->by[i];
 		f->path = s->paths[i];
+		f->version = 0;
 		folded->file_count++;
 	}
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct ptah_counts_file *x = a, *y = b;
-
-	return counts_compare(x->address, y->address);
 }
 
 /* Splitting a process: what has a place in the layout, and the rest */
@@ -265,7 +266,7 @@ static void sort_lists(struct counts_process *p)
 {
 	size_t blocks = 0, edges = 0;
 
-	qsort(p->files, p->file_count, sizeof(*p->files), by_address);
+	qsort(p->files, p->file_count, sizeof(*p->files), counts_compare_files);
 	qsort(p->blocks, p->block_count, sizeof(*p->blocks), counts_compare_blocks);
 	qsort(p->edges, p->edge_count, sizeof(*p->edges), counts_compare_edges);
 	for (size_t i = 0; i < p->block_count; i++) {
@@ -321,10 +322,11 @@ static int split(const struct slides *s, struct counts_process *folded, struct c
 /* What is kept apart */
 
 /* A ptah_counts_finder, of the files of `process`. */
-static bool find_piece(void *process, int32_t space, uint64_t address,
+static bool find_piece(void *process, int32_t space, uint64_t address, uint64_t tsc,
 		       struct ptah_counts_file *file)
 {
-	const struct ptah_counts_file *f = counts_find_file(process, address);
+	const struct ptah_counts_file *f =
+	    counts_find_file(process, address, counts_version_at(tsc));
 
 	(void)space;
 	if (f)
@@ -347,7 +349,7 @@ static int append_rest(struct ptah_counts *into, struct counts_process *rest,
 	rest->files = NULL;
 	rest->file_count = 0;
 	status = counts_locate(into, rest, find_piece, &all);
-	if (status >= 0 && (!counts_put_process(&bytes, rest) || bytes.failed))
+	if (status >= 0 && (!counts_put_process(&bytes, rest, true) || bytes.failed))
 		status = PTAH_E_NOMEM;
 	rest->digest = counts_checksum(bytes.bytes, bytes.size);
 	perfdata_buffer_free(&bytes);

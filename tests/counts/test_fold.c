@@ -176,7 +176,7 @@ static struct ptah_counts *counts_of(struct run r, int32_t pid, struct expected 
 static bool find_place(const struct ptah_counts *c, size_t process, uint64_t address,
 		       unsigned *file, unsigned *place)
 {
-	const struct ptah_counts_file *f = ptah_counts_find(c, process, address);
+	const struct ptah_counts_file *f = ptah_counts_find(c, process, address, 0);
 	const uint64_t offset = f ? f->file_offset + (address - f->address) : 0;
 
 	if (!f)
@@ -235,7 +235,7 @@ static void take_calls(const struct ptah_counts *c, size_t i, const struct ptah_
 			e->calls[file][place] -= calls;
 			continue;
 		}
-		assert_string_equal(ptah_counts_find(c, i, f[k].function)->path, "[no build id]");
+		assert_string_equal(ptah_counts_find(c, i, f[k].function, 0)->path, "[no build id]");
 		for (place = 0; place < PLACES; place++) {
 			calls -= e->calls[FILES - 1][place];
 			e->calls[FILES - 1][place] = 0;
