@@ -119,12 +119,13 @@ PTAH_API int ptah_counts_merge(struct ptah_counts *into, const struct ptah_count
  * program become one, whose pid is -1: those with the same name whose lowest file has the same
  * build id. Files are the same if their build ids are, and get common addresses, so that the
  * process has each of them once. What cannot be added up stays a process of its own, as it was:
- * blocks in code without a build id, in the kernel or across two files, edges from or to them, and
- * processes with several address spaces. In calls, such code is one function, in a file
- * "[no build id]"; but where paths of calls were folded, the calls of a process with several such
- * functions stay with it. Whatever the order of the calls, equal counts are saved as equal bytes,
- * unless paths of calls are folded because there are too many. PTAH_E_LIMIT, PTAH_E_NOMEM: `into`
- * is then only good to be freed.
+ * blocks in code without a build id, in the kernel or across two files, edges to them, and
+ * processes with several address spaces. Edges from such code to other code come from one place,
+ * in a file "[no build id]", and so do its direct calls and jumps, which are edges then. In calls,
+ * such code is one function there; but where paths of calls were folded, the calls of a process
+ * with several such functions stay with it. Whatever the order of the calls, equal counts are saved
+ * as equal bytes, unless paths of calls are folded because there are too many. PTAH_E_LIMIT,
+ * PTAH_E_NOMEM: `into` is then only good to be freed.
  */
 PTAH_API int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts *from);
 

@@ -131,7 +131,10 @@ struct ptah_profile_block {
 	bool truncated;	    /* an event cut it */
 };
 
-/* An indirect branch and where it went: jumps, calls, returns, far branches. */
+/*
+ * An indirect branch and where it went: jumps, calls, returns, far branches. (In counts that were
+ * added up from several runs, also direct jumps and calls: see ptah_counts_fold().)
+ */
 struct ptah_profile_edge {
 	uint64_t from, to; /* the branch instruction, its target */
 	uint64_t count;

@@ -116,11 +116,17 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 
 	if (!e)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < edge_count; i++)
-		e[k++] =
-		    (struct entry){edges[i].to, edges[i].target_version,
-				   edges[i].insn_class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
-				   edges[i].insn_class == PTAH_INSN_JUMP_IND ? edges[i].count : 0};
+	for (size_t i = 0; i < edge_count; i++) {
+		const struct ptah_profile_edge *edge = &edges[i];
+		/* Direct ones are of code that is not there, after ptah_counts_fold(). */
+		const bool call =
+		    edge->insn_class == PTAH_INSN_CALL_IND || edge->insn_class == PTAH_INSN_CALL;
+		const bool jump =
+		    edge->insn_class == PTAH_INSN_JUMP_IND || edge->insn_class == PTAH_INSN_JUMP;
+
+		e[k++] = (struct entry){edge->to, edge->target_version, call ? edge->count : 0,
+					jump ? edge->count : 0};
+	}
 	for (size_t i = 0; i < block_count; i++)
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,
