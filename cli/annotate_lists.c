@@ -231,7 +231,9 @@ static void flatten_branch(const struct annotate_view *v, const struct annotate_
 	    .to_symbol = annotate_label(annotation_function(a, b->object, b->target), b->target,
 					texts->to, sizeof(texts->to)),
 	};
-	if (!names_line(v->names, names_find(v->names, (int32_t)b->process, b->ip), &line))
+	if (!names_line(v->names,
+			names_find_version(v->names, (int32_t)b->process, b->ip, b->version),
+			&line))
 		return;
 	flat->file = line.file;
 	flat->line = line.line;

@@ -134,7 +134,8 @@ static void put_inline(const struct listing *l, const struct annotate_row *row)
 {
 	const struct annotate_view *v = l->view;
 	const uint64_t ip = l->function->ip + (row->at - l->function->start);
-	const struct name *found = names_find(v->names, (int32_t)l->function->process, ip);
+	const struct name *found =
+	    names_find_version(v->names, (int32_t)l->function->process, ip, l->function->version);
 	struct ptah_inline frame;
 	char name[512], place[320] = "";
 
@@ -270,6 +271,19 @@ static void put_rows(struct listing *l)
 	}
 }
 
+/* ", until 12.345678": when the code came, and when it was replaced. */
+static void put_time(const struct annotate_view *v, const char *what, uint64_t tsc)
+{
+	const struct ptah_session *session = v->annotation->config.session;
+	const uint64_t ns = tsc && session ? ptah_session_time(session, tsc) : 0;
+
+	if (ns)
+		out_format(v->out, ", %s %" PRIu64 ".%09" PRIu64, what, ns / 1000000000,
+			   ns % 1000000000);
+	else if (tsc)
+		out_format(v->out, ", %s 0x%" PRIx64, what, tsc);
+}
+
 static void put_head(struct listing *l)
 {
 	const struct annotate_view *v = l->view;
@@ -279,6 +293,8 @@ static void put_head(struct listing *l)
 	char text[1024], n[PRETTY_NUMBER], b[PRETTY_NUMBER], m[PRETTY_NUMBER];
 
 	pretty_text(out, PRETTY_HEAD, annotate_label(f, f->start, text, sizeof(text)));
+	put_time(v, "since", f->since);
+	put_time(v, "until", f->until);
 	out_text(out, "  (");
 	out_clean(out, v->options->full_paths && o->path ? o->path : o->shown);
 	out_format(out, ")\n  %s instructions, %.2f%% of all; %s conditional branch%s",
@@ -474,6 +490,10 @@ static void put_json(void *view, const void *row)
 	json_address(&v->json, "address", f->start + code.slide);
 	json_address(&v->json, "ip", f->ip);
 	json_number(&v->json, "size", f->end - f->start);
+	if (f->since)
+		json_number(&v->json, "since_tsc", f->since);
+	if (f->until)
+		json_number(&v->json, "until_tsc", f->until);
 	json_number(&v->json, "instructions", f->instructions);
 	json_number(&v->json, "branches_executed", f->branches);
 	if (v->annotation->predicted)

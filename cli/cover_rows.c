@@ -3,6 +3,25 @@
 #include "cover_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/*
+ * A version of the code at an address. 0 also if the file that was there first was mapped there
+ * again: then it is the same code.
+ */
+static uint64_t find_version(const struct cover_rows *rows, int32_t space, uint64_t ip,
+			     uint64_t version)
+{
+	struct ptah_map first, map;
+
+	if (!version || !ptah_session_find_map(rows->session, space, ip, PTAH_TIME_FIRST, &first) ||
+	    !ptah_session_find_map(rows->session, space, ip, version, &map))
+		return version;
+	return ptah_path_is_file(map.path) && !strcmp(map.path, first.path) &&
+		       map.file_offset - map.address == first.file_offset - first.address
+		   ? 0
+		   : version;
+}
 
 static int add(struct cover_rows *rows, const struct cover_row *row)
 {
@@ -17,7 +36,11 @@ static int add(struct cover_rows *rows, const struct cover_row *row)
 		rows->row = list;
 		rows->capacity = capacity;
 	}
-	rows->row[rows->count++] = *row;
+	rows->row[rows->count] = *row;
+	rows->row[rows->count].version = find_version(rows, row->space, row->from, row->version);
+	rows->row[rows->count].target_version =
+	    find_version(rows, row->space, row->to, row->target_version);
+	rows->count++;
 	return 0;
 }
 
@@ -28,10 +51,13 @@ static int add_outcomes(struct cover_rows *rows, int32_t space, const struct pta
 				.from = b->end - b->last_size,
 				.to = b->target,
 				.count = b->taken,
-				.insn_class = b->insn_class};
+				.insn_class = b->insn_class,
+				.version = b->version,
+				.target_version = b->target_version};
 	int status = add(rows, &row);
 
 	row.to = b->end;
+	row.target_version = b->version;
 	row.count = b->count - b->taken - b->unknown;
 	return status < 0 ? status : add(rows, &row);
 }
@@ -50,8 +76,13 @@ static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profil
 		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
 
 		if (!rows->edges)
-			status = add(rows, &(struct cover_row){space, b->ip, b->end, b->count,
-							       b->ninsn, b->insn_class});
+			status = add(rows, &(struct cover_row){.space = space,
+							       .from = b->ip,
+							       .to = b->end,
+							       .count = b->count,
+							       .ninsn = b->ninsn,
+							       .insn_class = b->insn_class,
+							       .version = b->version});
 		else if (b->insn_class == PTAH_INSN_COND)
 			status = add_outcomes(rows, space, b);
 	}
@@ -68,11 +99,15 @@ static int add_indirect(struct cover_rows *rows, size_t stream, struct ptah_prof
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status =
-		    add(rows, &(struct cover_row){ptah_session_profile_pid(rows->session, stream,
-									   profile, edges[i].space),
-						  edges[i].from, edges[i].to, edges[i].count, 0,
-						  edges[i].insn_class});
+		status = add(
+		    rows, &(struct cover_row){.space = ptah_session_profile_pid(
+						  rows->session, stream, profile, edges[i].space),
+					      .from = edges[i].from,
+					      .to = edges[i].to,
+					      .count = edges[i].count,
+					      .insn_class = edges[i].insn_class,
+					      .version = edges[i].version,
+					      .target_version = edges[i].target_version});
 	free(edges);
 	return status;
 }
@@ -105,7 +140,9 @@ static int by_place(const void *a, const void *b)
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
 	order = order ? order : compare(x->insn_class, y->insn_class);
-	return order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : compare(x->version, y->version);
+	return order ? order : compare(x->target_version, y->target_version);
 }
 
 void cover_merge(struct cover_rows *rows)

@@ -15,6 +15,7 @@ struct cover_row {
 	uint64_t count;
 	uint16_t ninsn; /* of a block: its instructions */
 	uint8_t insn_class;
+	uint64_t version, target_version; /* of the code at `from` and, of an edge, at `to` */
 };
 
 struct cover_rows {

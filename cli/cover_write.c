@@ -68,10 +68,12 @@ static void put_rows(struct out *out, struct names *names, const struct cover_ro
 		if (!i || row->space != row[-1].space)
 			find_process(rows->session, row->space, &who);
 		shown.pid = who.pid;
-		shown.symbol = names_label(names, row->space, row->from, symbol, sizeof(symbol));
+		shown.symbol = names_label_version(names, row->space, row->from, row->version,
+						   symbol, sizeof(symbol));
 		if (rows->edges)
 			shown.to_symbol =
-			    names_label(names, row->space, row->to, to_symbol, sizeof(to_symbol));
+			    names_label_version(names, row->space, row->to, row->target_version,
+						to_symbol, sizeof(to_symbol));
 		fields_tsv(out, type, 0, &shown);
 	}
 }
@@ -110,7 +112,8 @@ static int put_drcov(struct out *out, const struct cover_output *o, struct names
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < rows->count && status >= 0; i++)
-		status = drcov_add(drcov, rows->row[i].space, rows->row[i].from, rows->row[i].to);
+		status = drcov_add(drcov, rows->row[i].space, rows->row[i].from, rows->row[i].to,
+				   rows->row[i].version);
 	if (status >= 0) {
 		drcov_write(drcov, out);
 		if (drcov_left_out(drcov) && !o->quiet)

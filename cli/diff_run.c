@@ -32,9 +32,10 @@ int diff_run_read(const struct command *command, struct input *input, const char
  */
 static int add_branch(struct diff_list *list, const struct profile_row *branch)
 {
-	const struct name *name = names_find(list->names, (int32_t)branch->process, branch->from);
+	const struct name *name = names_find_version(list->names, (int32_t)branch->process,
+						     branch->from, branch->version);
 	const struct ptah_counts_file *file =
-	    ptah_counts_find(list->counts, branch->process, branch->from);
+	    ptah_counts_find(list->counts, branch->process, branch->from, branch->version);
 	const uint64_t offset =
 	    file ? file->file_offset + (branch->from - file->address) : branch->from;
 	struct diff_entry e = {.path = name->path ? name->path : name->dso,

@@ -133,7 +133,8 @@ static int write_blocks(const struct writing *w)
 
 	for (size_t i = 0; problem >= 0 && ptah_counts_process(w->counts, i, &p); i++)
 		for (size_t k = 0; k < p.block_count && problem >= 0; k++)
-			problem = drcov_add(drcov, (int32_t)i, p.blocks[k].ip, p.blocks[k].end);
+			problem = drcov_add(drcov, (int32_t)i, p.blocks[k].ip, p.blocks[k].end,
+					    p.blocks[k].version);
 	if (problem >= 0) {
 		w->format->blocks(drcov, w->out);
 		if (drcov_left_out(drcov) && !input->quiet)

@@ -200,7 +200,8 @@ static struct flat flatten(const struct table *t, const struct hotspot *row, cha
 	    .size = row->size,
 	    .object = row->name.path ? row->name.path : row->name.dso,
 	    .label = name,
-	    .symbol = row->inlined ? name : row->name.symbol,
+	    /* As in TSV, a function without a name is called by its address. */
+	    .symbol = row->inlined || (!t->blocks && !row->name.symbol) ? name : row->name.symbol,
 	    .inlined = row->inlined,
 	};
 }

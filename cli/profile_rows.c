@@ -33,13 +33,15 @@ static int add_blocks(struct profile_rows *rows, uint32_t process,
 					  .to = b->end,
 					  .count = b->count,
 					  .instructions = b->count * b->ninsn,
-					  .insn_class = b->insn_class};
+					  .insn_class = b->insn_class,
+					  .version = b->version};
 
 		if (by == BY_BRANCHES) {
 			if (b->insn_class != PTAH_INSN_COND)
 				continue;
 			row.from = b->end - b->last_size;
 			row.to = b->target;
+			row.target_version = b->target_version;
 			row.taken = b->taken;
 			row.unknown = b->unknown;
 		}
@@ -60,7 +62,9 @@ static int add_edges(struct profile_rows *rows, uint32_t process,
 						.from = p->edges[i].from,
 						.to = p->edges[i].to,
 						.count = p->edges[i].count,
-						.insn_class = p->edges[i].insn_class};
+						.insn_class = p->edges[i].insn_class,
+						.version = p->edges[i].version,
+						.target_version = p->edges[i].target_version};
 
 		status = add(rows, &row);
 	}
@@ -80,7 +84,9 @@ static int by_place(const void *a, const void *b)
 	order = order ? order : compare(x->process, y->process);
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
-	return order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->version, y->version);
+	return order ? order : compare(x->target_version, y->target_version);
 }
 
 static int by_count(const void *a, const void *b)

@@ -25,6 +25,7 @@ struct profile_row {
 	uint64_t unknown;      /* branches */
 	uint64_t instructions; /* blocks: how many were executed in all */
 	uint8_t insn_class;
+	uint64_t version, target_version; /* of the code at `from` and, but for a block, at `to` */
 };
 
 struct profile_rows {

@@ -16,11 +16,12 @@ static bool wants(void *context, const struct ptah_session *session, size_t stre
 	return input_wants(s->input, session, stream);
 }
 
-static bool find(void *context, int32_t space, uint64_t address, struct ptah_counts_file *file)
+static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
+		 struct ptah_counts_file *file)
 {
 	const struct shard_input *s = context;
 
-	return names_find_file(s->names, space, address, file);
+	return names_find_file(s->names, space, address, tsc, file);
 }
 
 void shard_source_close(struct shard_input *s)

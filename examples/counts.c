@@ -21,14 +21,18 @@ static void check(int status)
 		fail(ptah_strerror(status));
 }
 
-/* For ptah_counts_locate(): the file that was mapped at an address. */
-static bool find(void *session, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+/* For ptah_counts_locate(): the file that was mapped at an address at that time. */
+static bool find(void *session, int32_t pid, uint64_t address, uint64_t tsc,
+		 struct ptah_counts_file *file)
 {
 	struct ptah_map map;
 
-	if (!ptah_session_find_map(session, pid, address, 0, &map))
+	if (!ptah_session_find_map(session, pid, address, tsc, &map))
 		return false;
-	*file = (struct ptah_counts_file){map.address, map.size, map.file_offset, map.path, {0}, 0};
+	*file = (struct ptah_counts_file){.address = map.address,
+					  .size = map.size,
+					  .file_offset = map.file_offset,
+					  .path = map.path};
 	return true;
 }
 

@@ -126,7 +126,8 @@ static void keep_function(const struct input *input, struct names *names, struct
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct cover_row row = rows->row[i];
 
-		if (names_is(names, names_find(names, row.space, row.from), input->function))
+		if (names_is(names, names_find_version(names, row.space, row.from, row.version),
+			     input->function))
 			rows->row[kept++] = row;
 	}
 	rows->count = kept;

@@ -78,8 +78,10 @@ static void show_row(struct profile_view *v, const struct profile_row *row)
 	    .unknown = row->unknown,
 	    .instructions = row->instructions,
 	    .insn_class = ptah_insn_class_name(row->insn_class),
-	    .from_symbol = names_label(v->names, space, row->from, from, sizeof(from)),
-	    .to_symbol = names_label(v->names, space, row->to, to, sizeof(to))};
+	    .from_symbol =
+		names_label_version(v->names, space, row->from, row->version, from, sizeof(from)),
+	    .to_symbol =
+		names_label_version(v->names, space, row->to, row->target_version, to, sizeof(to))};
 
 	v->renderer->row(v, &shown);
 }
@@ -92,7 +94,9 @@ static void keep_function(const struct profile_view *v, struct profile_rows *row
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct profile_row *row = &rows->row[i];
 
-		if (names_is(v->names, names_find(v->names, (int32_t)row->process, row->from),
+		if (names_is(v->names,
+			     names_find_version(v->names, (int32_t)row->process, row->from,
+						row->version),
 			     v->input->function))
 			rows->row[kept++] = *row;
 	}

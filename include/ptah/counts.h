@@ -41,6 +41,7 @@ struct ptah_counts_file {
 	const char *path;     /* as recorded; "[vdso]", "//anon", ... for what is no file */
 	uint8_t build_id[PTAH_BUILD_ID_MAX];
 	uint8_t build_id_size; /* 0: not known */
+	uint64_t version; /* 0; or it is there for addresses of this version alone (profile.h) */
 };
 
 /* A name as the kernel keeps it (TASK_COMM_LEN), with its NUL. */
@@ -54,7 +55,7 @@ struct ptah_counts_process {
 	const struct ptah_profile_block *blocks;
 	const struct ptah_profile_edge *edges;
 	const struct ptah_space *spaces;
-	const struct ptah_counts_file *files; /* they do not overlap */
+	const struct ptah_counts_file *files; /* those of one version do not overlap */
 	size_t block_count, edge_count, space_count, file_count;
 	struct ptah_profile_totals totals;
 	const struct ptah_call_tree *calls; /* NULL: calls were not counted */
@@ -91,13 +92,14 @@ PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 
 /*
  * Finds out which files the counted addresses belong to, and forgets earlier
- * results. `find` is called for every address in the counts, in ascending order.
- * It fills in the whole mapping that holds the address, or returns false; the
- * path is copied. Where mappings overlap, later results win. `space` is a
- * session's space for counts that came from one (see ptah_session_find_map()),
- * else the pid.
+ * results. `find` is called for every address in the counts, in ascending order
+ * of versions and addresses, with the time of its version as
+ * ptah_session_find_map() takes it. It fills in the whole mapping that held the
+ * address then, or returns false; the path is copied. Where mappings overlap, later results win.
+ * `space` is a session's space for counts that came from one (see ptah_session_find_map()), else
+ * the pid.
  */
-typedef bool ptah_counts_finder(void *context, int32_t space, uint64_t address,
+typedef bool ptah_counts_finder(void *context, int32_t space, uint64_t address, uint64_t tsc,
 				struct ptah_counts_file *file);
 PTAH_API int ptah_counts_locate(struct ptah_counts *counts, ptah_counts_finder *find,
 				void *context);
@@ -117,12 +119,13 @@ PTAH_API int ptah_counts_merge(struct ptah_counts *into, const struct ptah_count
  * program become one, whose pid is -1: those with the same name whose lowest file has the same
  * build id. Files are the same if their build ids are, and get common addresses, so that the
  * process has each of them once. What cannot be added up stays a process of its own, as it was:
- * blocks in code without a build id, in the kernel or across two files, edges from or to them, and
- * processes with several address spaces. In calls, such code is one function, in a file
- * "[no build id]"; but where paths of calls were folded, the calls of a process with several such
- * functions stay with it. Whatever the order of the calls, equal counts are saved as equal bytes,
- * unless paths of calls are folded because there are too many. PTAH_E_LIMIT, PTAH_E_NOMEM: `into`
- * is then only good to be freed.
+ * blocks in code without a build id, in the kernel or across two files, edges to them, and
+ * processes with several address spaces. Edges from such code to other code come from one place,
+ * in a file "[no build id]", and so do its direct calls and jumps, which are edges then. In calls,
+ * such code is one function there; but where paths of calls were folded, the calls of a process
+ * with several such functions stay with it. Whatever the order of the calls, equal counts are saved
+ * as equal bytes, unless paths of calls are folded because there are too many. PTAH_E_LIMIT,
+ * PTAH_E_NOMEM: `into` is then only good to be freed.
  */
 PTAH_API int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts *from);
 
@@ -130,9 +133,9 @@ PTAH_API int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts
 PTAH_API bool ptah_counts_process(const struct ptah_counts *counts, size_t i,
 				  struct ptah_counts_process *process);
 
-/* The file that an address of process i belongs to. NULL: not known. */
+/* The file that an address of process i belonged to in this version. NULL: not known. */
 PTAH_API const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *counts, size_t i,
-							 uint64_t address);
+							 uint64_t address, uint64_t version);
 
 /* Of all processes. */
 PTAH_API int ptah_counts_totals(const struct ptah_counts *counts,

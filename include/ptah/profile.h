@@ -105,6 +105,11 @@ struct ptah_profile_totals {
 PTAH_API int ptah_profile_totals(struct ptah_profile *profile, struct ptah_profile_totals *totals);
 
 /*
+ * Code may change while it runs. Its *version* is the time (TSC) since when the instructions at an
+ * address were what they were when they were counted; 0: since the beginning, as nearly always.
+ * Counts of different versions are separate, and so are those of different versions of a target:
+ * what an address was, is to be asked as of its version (ptah_session_find_map()).
+ *
  * A block and how often it ran. The same instructions belong to several blocks
  * when execution entered them at several addresses, or when events cut them: an
  * instruction ran as often as all blocks together that contain it.
@@ -113,10 +118,12 @@ struct ptah_profile_block {
 	uint64_t ip, end;
 	uint64_t target; /* of its direct branch; 0: it has none */
 	uint64_t count;
-	uint64_t taken;	  /* times the conditional branch was taken */
-	uint64_t unknown; /* times no packet had its outcome: see PTAH_ITEM_UNKNOWN */
-	uint32_t space;	  /* see ptah_profile_space() */
-	uint32_t section; /* of the image */
+	uint64_t taken;		 /* times the conditional branch was taken */
+	uint64_t unknown;	 /* times no packet had its outcome: see PTAH_ITEM_UNKNOWN */
+	uint64_t version;	 /* of its code */
+	uint64_t target_version; /* of the code at the target */
+	uint32_t space;		 /* see ptah_profile_space() */
+	uint32_t section;	 /* of the image */
 	uint16_t ninsn;
 	uint8_t mode;	    /* enum ptah_exec_mode */
 	uint8_t insn_class; /* enum ptah_insn_class of the last instruction */
@@ -124,16 +131,20 @@ struct ptah_profile_block {
 	bool truncated;	    /* an event cut it */
 };
 
-/* An indirect branch and where it went: jumps, calls, returns, far branches. */
+/*
+ * An indirect branch and where it went: jumps, calls, returns, far branches. (In counts that were
+ * added up from several runs, also direct jumps and calls: see ptah_counts_fold().)
+ */
 struct ptah_profile_edge {
 	uint64_t from, to; /* the branch instruction, its target */
 	uint64_t count;
+	uint64_t version, target_version; /* of the code at `from` and `to` */
 	uint32_t space;
 	uint8_t mode;	    /* of the branch */
 	uint8_t insn_class; /* enum ptah_insn_class */
 };
 
-/* In the order of space, address, mode, end. The caller frees the array. */
+/* In the order of space, address, mode, end, ..., version. The caller frees the array. */
 PTAH_API int ptah_profile_blocks(struct ptah_profile *profile, struct ptah_profile_block **blocks,
 				 size_t *n);
 PTAH_API int ptah_profile_edges(struct ptah_profile *profile, struct ptah_profile_edge **edges,

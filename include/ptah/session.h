@@ -210,8 +210,19 @@ struct ptah_map {
 	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
 };
 
+/* Times of look-ups that are none of the trace: at the end, and before anything changed. */
+#define PTAH_TIME_LAST	0
+#define PTAH_TIME_FIRST UINT64_MAX
+
+/* The time at which to look up what an address was, of counts of this version (profile.h). */
+static inline uint64_t ptah_version_time(uint64_t version)
+{
+	return version ? version : PTAH_TIME_FIRST;
+}
+
 /*
- * What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a
+ * What `space` had mapped at `address` at time `tsc` (0: at the end; PTAH_TIME_FIRST: what was
+ * there first). `space` is a
  * pid, or that of a stream, or one that ptah_session_profile_pid() returned. In a
  * trace set, code that belongs to no process is found in every space, with the path
  * "[code]" if it is in no file. (In the image of ptah_session_open_raw(), files with
@@ -435,6 +446,15 @@ PTAH_API size_t ptah_session_stream_like(const struct ptah_session *session, siz
  * block's `space`; as ptah_session_profile_pid() does for counts.
  */
 PTAH_API int32_t ptah_stream_space(const struct ptah_stream *stream, unsigned space);
+
+/*
+ * The version of the code at an address, as of the last read, as in counts (profile.h): of the
+ * instructions that a block there has. They stay as they are as long as ptah_stream_generation()
+ * returns the same number.
+ */
+PTAH_API uint64_t ptah_stream_version(const struct ptah_stream *stream, unsigned space, uint64_t ip,
+				      unsigned mode);
+PTAH_API uint64_t ptah_stream_generation(const struct ptah_stream *stream);
 
 /* Trace bytes used so far (for progress). */
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);

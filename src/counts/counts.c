@@ -343,9 +343,10 @@ static bool files_agree(const struct counts_process *a, const struct counts_proc
 	while (i < a->file_count && j < b->file_count) {
 		const struct ptah_counts_file *x = &a->files[i], *y = &b->files[j];
 
-		if (counts_last(x) < y->address)
+		if (x->version < y->version ||
+		    (x->version == y->version && counts_last(x) < y->address))
 			i++;
-		else if (counts_last(y) < x->address)
+		else if (x->version > y->version || counts_last(y) < x->address)
 			j++;
 		else if (!counts_same_mapping(x, y))
 			return false;
@@ -482,7 +483,9 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 	return true;
 }
 
-const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address)
+/* The file of this version alone. */
+static const struct ptah_counts_file *find_in_version(const struct counts_process *p,
+						      uint64_t address, uint64_t version)
 {
 	size_t low = 0, high = p->file_count;
 
@@ -490,9 +493,9 @@ const struct ptah_counts_file *counts_find_file(const struct counts_process *p, 
 		const size_t middle = low + (high - low) / 2;
 		const struct ptah_counts_file *f = &p->files[middle];
 
-		if (address < f->address)
+		if (f->version > version || (f->version == version && address < f->address))
 			high = middle;
-		else if (address > counts_last(f))
+		else if (f->version < version || address > counts_last(f))
 			low = middle + 1;
 		else
 			return f;
@@ -500,10 +503,18 @@ const struct ptah_counts_file *counts_find_file(const struct counts_process *p, 
 	return NULL;
 }
 
-const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, size_t i,
-						uint64_t address)
+const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address,
+						uint64_t version)
 {
-	return c && i < c->count ? counts_find_file(&c->processes[i], address) : NULL;
+	const struct ptah_counts_file *f = find_in_version(p, address, version);
+
+	return f || !version ? f : find_in_version(p, address, 0);
+}
+
+const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, size_t i,
+						uint64_t address, uint64_t version)
+{
+	return c && i < c->count ? counts_find_file(&c->processes[i], address, version) : NULL;
 }
 
 int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals)

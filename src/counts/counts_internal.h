@@ -72,7 +72,11 @@ int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 int counts_join(struct counts_process *into, const struct counts_process *from);
 
 /* The file that an address of the process belongs to. NULL: not known. */
-const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address);
+const struct ptah_counts_file *counts_find_file(const struct counts_process *p, uint64_t address,
+						uint64_t version);
+
+/* The order of files: by version, then by address. */
+int counts_compare_files(const void *a, const void *b);
 
 /* Are the two the same process of one session? */
 static inline bool counts_same_program(const struct counts_process *a,
@@ -185,6 +189,12 @@ int counts_compare_edges(const void *a, const void *b);
 /* Do both map the same bytes of the same file to an address that they share? */
 bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
 
+/* The version of which a finder is asked at this time. */
+static inline uint64_t counts_version_at(uint64_t tsc)
+{
+	return tsc == PTAH_TIME_FIRST ? 0 : tsc;
+}
+
 /* The address of its last byte, which may be the last of the address space. */
 static inline uint64_t counts_last(const struct ptah_counts_file *f)
 {
@@ -193,7 +203,7 @@ static inline uint64_t counts_last(const struct ptah_counts_file *f)
 
 /* The file format. Everything is little-endian; see docs/profile-file.md. */
 #define COUNTS_MAGIC   "PTAHCNTS"
-#define COUNTS_VERSION 3
+#define COUNTS_VERSION 4
 
 enum counts_layout {
 	COUNTS_AT_VERSION = 8,
@@ -207,6 +217,7 @@ enum counts_layout {
 	COUNTS_FILE = 56, /* followed by the path, with zeros up to a multiple of 8 */
 	COUNTS_BLOCK = 64,
 	COUNTS_EDGE = 32,
+	COUNTS_CODE = 8, /* a version of code, after a file's fixed part, two after the others */
 	COUNTS_CALLS = 56,
 	COUNTS_FUNCTION = 24, /* followed by its histograms */
 	COUNTS_NODE = 48,
@@ -233,9 +244,12 @@ static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
 /* Completes the header of a file of n bytes: its size and checksum. */
 void counts_put_header(uint8_t *bytes, size_t n);
 
-/* Writes a process. False: out of memory. */
+/* Has the process counts of versions of code? */
+bool counts_have_versions(const struct counts_process *p);
+
+/* Writes a process, with versions of code if the file has them. False: out of memory. */
 struct perfdata_buffer;
-bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p);
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, bool versions);
 
 /* Writes the calls of a process. False: out of memory. */
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);

@@ -24,7 +24,7 @@
 /* Bytes of a file beyond this offset have no place in a layout. */
 #define LAST_OFFSET (UINT64_C(1) << 40)
 
-/* Where calls have functions that are in no layout, as one. */
+/* Where calls have functions that are in no layout, and edges come from them, as one. */
 #define NO_ID_ADDRESS UINT64_C(0x1000)
 #define NO_ID_SIZE    UINT64_C(0x1000)
 #define NO_ID_PATH    "[no build id]"
@@ -174,10 +174,17 @@ static void free_slides(struct slides *s)
 	free(s->paths);
 }
 
-/* Takes an address to the layout. False: it has no place there, and is unchanged. */
-static bool slide(const struct slides *s, uint64_t *address)
+static bool has_no_place(const struct slides *s, uint64_t address, uint64_t version)
 {
-	const struct ptah_counts_file *f = counts_find_file(s->p, *address);
+	const struct ptah_counts_file *f = counts_find_file(s->p, address, version);
+
+	return !f || !has_place(f);
+}
+
+/* Takes an address to the layout. False: it has no place there, and is unchanged. */
+static bool slide(const struct slides *s, uint64_t *address, uint64_t version)
+{
+	const struct ptah_counts_file *f = counts_find_file(s->p, *address, version);
 
 	if (!f || !has_place(f))
 		return false;
@@ -190,34 +197,47 @@ static bool slide_block(const struct slides *s, struct ptah_profile_block *b)
 	const uint64_t ip = b->ip;
 	uint64_t last = b->end - b->last_size, target = b->target;
 
-	if (!slide(s, &b->ip) || !slide(s, &last) || (target && !slide(s, &target)))
+	if (!slide(s, &b->ip, b->version) || !slide(s, &last, b->version) ||
+	    (target && !slide(s, &target, b->target_version)))
 		return false;
 	/* A block that goes on in the next file cannot be moved as one. */
 	if (last + b->last_size - b->end != b->ip - ip)
 		return false;
 	b->end = last + b->last_size;
 	b->target = target;
+	/* The times of one run mean nothing in another one, and each file has a place of its own.
+	 */
+	b->version = b->target_version = 0;
 	return true;
 }
 
+/*
+ * An edge belongs to where it leads: a function has all of its calls, also those from code without
+ * a place.
+ */
 static bool slide_edge(const struct slides *s, struct ptah_profile_edge *e)
 {
-	return slide(s, &e->from) && slide(s, &e->to);
+	if (!slide(s, &e->to, e->target_version))
+		return false;
+	if (!slide(s, &e->from, e->version))
+		e->from = NO_ID_ADDRESS;
+	e->version = e->target_version = 0;
+	return true;
 }
 
 /* An error is somewhere else in each run; what is kept is where in a file. */
 static void slide_error(const struct slides *s, struct ptah_item *error)
 {
-	if (!slide(s, &error->ip))
+	if (!slide(s, &error->ip, 0))
 		error->ip = 0;
-	if (!slide(s, &error->to))
+	if (!slide(s, &error->to, 0))
 		error->to = 0;
 }
 
 /* A ptah_call_tree_map. */
 static bool slide_function(void *slides, uint16_t *space, uint64_t *function)
 {
-	if (*space || !slide(slides, function))
+	if (*space || !slide(slides, function, 0))
 		*function = NO_ID_ADDRESS;
 	*space = 0;
 	return true;
@@ -234,15 +254,9 @@ static void slide_files(const struct slides *s, struct counts_process *folded)
 		*f = s->p->files[i];
 		f->address += s->by[i];
 		f->path = s->paths[i];
+		f->version = 0;
 		folded->file_count++;
 	}
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct ptah_counts_file *x = a, *y = b;
-
-	return counts_compare(x->address, y->address);
 }
 
 /* Splitting a process: what has a place in the layout, and the rest */
@@ -251,7 +265,7 @@ static int make_lists(struct counts_process *part, const struct counts_process *
 {
 	part->spaces = calloc(p->space_count + 1, sizeof(*part->spaces));
 	part->blocks = calloc(p->block_count + 1, sizeof(*part->blocks));
-	part->edges = calloc(p->edge_count + 1, sizeof(*part->edges));
+	part->edges = calloc(p->block_count + p->edge_count + 1, sizeof(*part->edges));
 	part->files = calloc(p->file_count + 1, sizeof(*part->files));
 	if (!part->spaces || !part->blocks || !part->edges || !part->files)
 		return PTAH_E_NOMEM;
@@ -265,7 +279,7 @@ static void sort_lists(struct counts_process *p)
 {
 	size_t blocks = 0, edges = 0;
 
-	qsort(p->files, p->file_count, sizeof(*p->files), by_address);
+	qsort(p->files, p->file_count, sizeof(*p->files), counts_compare_files);
 	qsort(p->blocks, p->block_count, sizeof(*p->blocks), counts_compare_blocks);
 	qsort(p->edges, p->edge_count, sizeof(*p->edges), counts_compare_edges);
 	for (size_t i = 0; i < p->block_count; i++) {
@@ -289,6 +303,28 @@ static void sort_lists(struct counts_process *p)
 	p->edge_count = edges;
 }
 
+/*
+ * A direct call or jump from code without a place to code with one: the block that it ends stays in
+ * the rest, and its edge does not. False: the block has none.
+ */
+static bool take_edge(const struct slides *s, struct ptah_profile_block *b,
+		      struct ptah_profile_edge *e)
+{
+	*e = (struct ptah_profile_edge){.from = b->ip,
+					.to = b->target,
+					.count = b->count,
+					.version = b->version,
+					.target_version = b->target_version,
+					.space = b->space,
+					.mode = b->mode,
+					.insn_class = b->insn_class};
+	if ((b->insn_class != PTAH_INSN_CALL && b->insn_class != PTAH_INSN_JUMP) || !b->target ||
+	    !has_no_place(s, b->ip, b->version) || !slide_edge(s, e))
+		return false;
+	b->target = b->target_version = 0;
+	return true;
+}
+
 static int split(const struct slides *s, struct counts_process *folded, struct counts_process *rest)
 {
 	const struct counts_process *p = s->p;
@@ -298,10 +334,13 @@ static int split(const struct slides *s, struct counts_process *folded, struct c
 	for (size_t i = 0; i < p->block_count; i++) {
 		struct ptah_profile_block b = p->blocks[i];
 
-		if (slide_block(s, &b))
+		if (slide_block(s, &b)) {
 			folded->blocks[folded->block_count++] = b;
-		else
-			rest->blocks[rest->block_count++] = p->blocks[i];
+			continue;
+		}
+		b = p->blocks[i];
+		folded->edge_count += take_edge(s, &b, &folded->edges[folded->edge_count]);
+		rest->blocks[rest->block_count++] = b;
 	}
 	for (size_t i = 0; i < p->edge_count; i++) {
 		struct ptah_profile_edge e = p->edges[i];
@@ -313,6 +352,7 @@ static int split(const struct slides *s, struct counts_process *folded, struct c
 	}
 	slide_files(s, folded);
 	sort_lists(folded);
+	sort_lists(rest);
 	folded->events = p->events;
 	slide_error(s, &folded->events.first_error);
 	return counts_drop_spaces(folded) < 0 || counts_drop_spaces(rest) < 0 ? PTAH_E_NOMEM : 0;
@@ -321,10 +361,11 @@ static int split(const struct slides *s, struct counts_process *folded, struct c
 /* What is kept apart */
 
 /* A ptah_counts_finder, of the files of `process`. */
-static bool find_piece(void *process, int32_t space, uint64_t address,
+static bool find_piece(void *process, int32_t space, uint64_t address, uint64_t tsc,
 		       struct ptah_counts_file *file)
 {
-	const struct ptah_counts_file *f = counts_find_file(process, address);
+	const struct ptah_counts_file *f =
+	    counts_find_file(process, address, counts_version_at(tsc));
 
 	(void)space;
 	if (f)
@@ -347,7 +388,7 @@ static int append_rest(struct ptah_counts *into, struct counts_process *rest,
 	rest->files = NULL;
 	rest->file_count = 0;
 	status = counts_locate(into, rest, find_piece, &all);
-	if (status >= 0 && (!counts_put_process(&bytes, rest) || bytes.failed))
+	if (status >= 0 && (!counts_put_process(&bytes, rest, true) || bytes.failed))
 		status = PTAH_E_NOMEM;
 	rest->digest = counts_checksum(bytes.bytes, bytes.size);
 	perfdata_buffer_free(&bytes);
@@ -432,12 +473,20 @@ static int add_calls(struct ptah_call_tree **into, const struct ptah_call_tree *
 	return status < 0 || !from ? status : ptah_call_tree_merge(*into, from, slide_function, s);
 }
 
-/* The file of the function that calls have for all code without a place. */
+static bool has_edge_from(const struct counts_process *p, uint64_t address)
+{
+	for (size_t i = 0; i < p->edge_count; i++)
+		if (p->edges[i].from == address)
+			return true;
+	return false;
+}
+
+/* The file of all code without a place. */
 static int name_no_id(struct counts_process *p)
 {
 	struct ptah_counts_file *files;
 
-	if (!has_function(p->calls, NO_ID_ADDRESS) ||
+	if ((!has_function(p->calls, NO_ID_ADDRESS) && !has_edge_from(p, NO_ID_ADDRESS)) ||
 	    (p->file_count && p->files[0].address == NO_ID_ADDRESS))
 		return 0;
 	files = calloc(p->file_count + 1, sizeof(*files));

@@ -31,7 +31,9 @@ int counts_compare_blocks(const void *a, const void *b)
 	/* The same addresses, but the code was rewritten in between. */
 	order = order ? order : counts_compare(x->ninsn, y->ninsn);
 	order = order ? order : counts_compare(x->last_size, y->last_size);
-	return order ? order : counts_compare(x->target, y->target);
+	order = order ? order : counts_compare(x->target, y->target);
+	order = order ? order : counts_compare(x->version, y->version);
+	return order ? order : counts_compare(x->target_version, y->target_version);
 }
 
 int counts_compare_edges(const void *a, const void *b)
@@ -42,14 +44,17 @@ int counts_compare_edges(const void *a, const void *b)
 	order = order ? order : counts_compare(x->from, y->from);
 	order = order ? order : counts_compare(x->mode, y->mode);
 	order = order ? order : counts_compare(x->to, y->to);
-	return order ? order : counts_compare(x->insn_class, y->insn_class);
+	order = order ? order : counts_compare(x->insn_class, y->insn_class);
+	order = order ? order : counts_compare(x->version, y->version);
+	return order ? order : counts_compare(x->target_version, y->target_version);
 }
 
-static int compare_files(const void *a, const void *b)
+int counts_compare_files(const void *a, const void *b)
 {
 	const struct ptah_counts_file *x = a, *y = b;
+	int order = counts_compare(x->version, y->version);
 
-	return counts_compare(x->address, y->address);
+	return order ? order : counts_compare(x->address, y->address);
 }
 
 /* Joining two processes: all lists are sorted, and so is the result. */
@@ -89,8 +94,8 @@ static const struct list_kind kind_of_blocks = {sizeof(struct ptah_profile_block
 						counts_compare_blocks, join_blocks};
 static const struct list_kind kind_of_edges = {sizeof(struct ptah_profile_edge),
 					       counts_compare_edges, join_edges};
-static const struct list_kind kind_of_files = {sizeof(struct ptah_counts_file), compare_files,
-					       NULL};
+static const struct list_kind kind_of_files = {sizeof(struct ptah_counts_file),
+					       counts_compare_files, NULL};
 
 struct list {
 	const void *items;
@@ -238,7 +243,7 @@ static void unite_files(struct counts_process *p)
 	for (size_t i = 1; i < p->file_count; i++) {
 		struct ptah_counts_file *a = &p->files[last], *b = &p->files[i];
 
-		if (b->address > counts_last(a)) {
+		if (b->version != a->version || b->address > counts_last(a)) {
 			p->files[++last] = *b;
 			continue;
 		}

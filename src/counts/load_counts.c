@@ -70,7 +70,8 @@ static const char *wrong_with_file(const struct counts_process *p, const struct 
 {
 	if (!f->size || counts_last(f) < f->address)
 		return "a mapping without an end";
-	if (p->file_count && f->address <= counts_last(f - 1))
+	if (p->file_count && (f->version < f[-1].version ||
+			      (f->version == f[-1].version && f->address <= counts_last(f - 1))))
 		return "mappings overlap or are not in order";
 	return NULL;
 }
@@ -90,16 +91,33 @@ static int load_path(struct load *l, struct ptah_counts_file *f, uint32_t length
 	return f->path ? 0 : PTAH_E_NOMEM;
 }
 
+/* The bytes of versions of code, of which an entry has so many. */
+static size_t versions_size(const struct load *l, size_t count)
+{
+	return l->version > 3 ? count * COUNTS_CODE : 0;
+}
+
+/* The versions at the end of a block or an edge. */
+static void load_versions(const struct load *l, const uint8_t *at, uint64_t *version,
+			  uint64_t *target)
+{
+	if (!versions_size(l, 2))
+		return;
+	*version = load_le64(at);
+	*target = load_le64(at + COUNTS_CODE);
+}
+
 static int load_files(struct load *l, struct counts_process *p, uint64_t count)
 {
+	const size_t more = versions_size(l, 1);
 	int status;
 
-	p->files = items(l, count, COUNTS_FILE, sizeof(*p->files), &status);
+	p->files = items(l, count, COUNTS_FILE + more, sizeof(*p->files), &status);
 	if (!p->files)
 		return status;
 	for (; p->file_count < count; p->file_count++) {
 		struct ptah_counts_file *f = &p->files[p->file_count];
-		const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, COUNTS_FILE);
+		const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, COUNTS_FILE + more);
 		const char *wrong;
 
 		if (!at)
@@ -111,6 +129,7 @@ static int load_files(struct load *l, struct counts_process *p, uint64_t count)
 			return load_refuse(l, at, "a build id that is too long");
 		f->build_id_size = at[28];
 		memcpy(f->build_id, at + 32, f->build_id_size);
+		f->version = more ? load_le64(at + COUNTS_FILE) : 0;
 		wrong = wrong_with_file(p, f);
 		if (!wrong &&
 		    !load_all_zero(at + 32 + f->build_id_size, 24 - (size_t)f->build_id_size))
@@ -141,14 +160,15 @@ static const char *wrong_with_block(const struct counts_process *p, const uint8_
 
 static int load_blocks(struct load *l, struct counts_process *p, uint64_t count)
 {
+	const size_t size = COUNTS_BLOCK + versions_size(l, 2);
 	int status;
 
-	p->blocks = items(l, count, COUNTS_BLOCK, sizeof(*p->blocks), &status);
+	p->blocks = items(l, count, size, sizeof(*p->blocks), &status);
 	if (!p->blocks)
 		return status;
 	for (; p->block_count < count; p->block_count++) {
 		struct ptah_profile_block *b = &p->blocks[p->block_count];
-		const uint8_t *at = reader_bytes(&l->r, COUNTS_BLOCK);
+		const uint8_t *at = reader_bytes(&l->r, size);
 		const char *wrong;
 
 		b->ip = load_le64(at);
@@ -163,6 +183,7 @@ static int load_blocks(struct load *l, struct counts_process *p, uint64_t count)
 		b->insn_class = at[55];
 		b->last_size = at[56];
 		b->truncated = at[57];
+		load_versions(l, at + COUNTS_BLOCK, &b->version, &b->target_version);
 		wrong = wrong_with_block(p, at, b);
 		if (wrong)
 			return load_refuse(l, at, wrong);
@@ -185,14 +206,15 @@ static const char *wrong_with_edge(const struct counts_process *p, const uint8_t
 
 static int load_edges(struct load *l, struct counts_process *p, uint64_t count)
 {
+	const size_t size = COUNTS_EDGE + versions_size(l, 2);
 	int status;
 
-	p->edges = items(l, count, COUNTS_EDGE, sizeof(*p->edges), &status);
+	p->edges = items(l, count, size, sizeof(*p->edges), &status);
 	if (!p->edges)
 		return status;
 	for (; p->edge_count < count; p->edge_count++) {
 		struct ptah_profile_edge *e = &p->edges[p->edge_count];
-		const uint8_t *at = reader_bytes(&l->r, COUNTS_EDGE);
+		const uint8_t *at = reader_bytes(&l->r, size);
 		const char *wrong;
 
 		e->from = load_le64(at);
@@ -201,6 +223,7 @@ static int load_edges(struct load *l, struct counts_process *p, uint64_t count)
 		e->space = load_le32(at + 24);
 		e->mode = at[28];
 		e->insn_class = at[29];
+		load_versions(l, at + COUNTS_EDGE, &e->version, &e->target_version);
 		wrong = wrong_with_edge(p, at, e);
 		if (wrong)
 			return load_refuse(l, at, wrong);
@@ -246,7 +269,8 @@ static bool load_comm(struct counts_process *p, const uint8_t *at)
 
 static int load_process(struct load *l, size_t *same)
 {
-	static const size_t sizes[] = {0, COUNTS_PROCESS_1, COUNTS_PROCESS_2, COUNTS_PROCESS};
+	static const size_t sizes[] = {0, COUNTS_PROCESS_1, COUNTS_PROCESS_2, COUNTS_PROCESS,
+				       COUNTS_PROCESS};
 	const size_t size = sizes[l->version];
 	const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, size);
 	struct counts_process *p;
@@ -326,6 +350,7 @@ static int load_all(struct load *l, size_t n)
 {
 	uint64_t processes;
 	size_t same = 0;
+	bool versions;
 	int status = load_file_header(l, COUNTS_MAGIC, "not saved counts", COUNTS_VERSION, n);
 
 	if (status < 0)
@@ -335,6 +360,11 @@ static int load_all(struct load *l, size_t n)
 		return load_refuse(l, l->r.end, "the file ends inside its header");
 	for (uint64_t i = 0; i < processes && status >= 0; i++)
 		status = load_process(l, &same);
+	versions = l->version <= 3;
+	for (size_t i = 0; i < l->counts->count && !versions; i++)
+		versions = counts_have_versions(&l->counts->processes[i]);
+	if (status >= 0 && !versions)
+		status = load_refuse(l, l->begin + COUNTS_AT_VERSION, "it has no versions of code");
 	if (status >= 0 && l->r.p < l->r.end)
 		status = load_refuse(l, l->r.p, "bytes after the last process");
 	return status;

@@ -6,18 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_address(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+/* An address of a version of the code. */
+struct located {
+	uint64_t version, address;
+};
 
-	return x < y ? -1 : x > y;
+static int by_version(const void *a, const void *b)
+{
+	const struct located *x = a, *y = b;
+	int order = counts_compare(x->version, y->version);
+
+	return order ? order : counts_compare(x->address, y->address);
 }
 
-/* All addresses in the counts, ascending. The caller frees them. NULL when out of memory. */
-static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
+/*
+ * All addresses in the counts, by version and then ascending. The caller frees them. NULL when out
+ * of memory.
+ */
+static struct located *list_addresses(const struct counts_process *p, size_t *count)
 {
 	const size_t functions = p->calls ? p->calls->function_count : 0;
-	uint64_t *list =
+	struct located *list =
 	    malloc((3 * p->block_count + 2 * p->edge_count + functions + 1) * sizeof(*list));
 	size_t n = 0, unique = 0;
 
@@ -26,22 +35,24 @@ static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 	for (size_t i = 0; i < p->block_count; i++) {
 		const struct ptah_profile_block *b = &p->blocks[i];
 
-		list[n++] = b->ip;
-		list[n++] = b->end - b->last_size;
+		list[n++] = (struct located){b->version, b->ip};
+		list[n++] = (struct located){b->version, b->end - b->last_size};
 		if (b->target)
-			list[n++] = b->target;
+			list[n++] = (struct located){b->target_version, b->target};
 	}
 	for (size_t i = 0; i < p->edge_count; i++) {
-		list[n++] = p->edges[i].from;
-		list[n++] = p->edges[i].to;
+		const struct ptah_profile_edge *e = &p->edges[i];
+
+		list[n++] = (struct located){e->version, e->from};
+		list[n++] = (struct located){e->target_version, e->to};
 	}
 	/* Functions in other address spaces are not in this process's files. */
 	for (size_t i = 1; i < functions; i++)
 		if (!p->calls->functions[i].space)
-			list[n++] = p->calls->functions[i].address;
-	qsort(list, n, sizeof(*list), by_address);
+			list[n++] = (struct located){0, p->calls->functions[i].address};
+	qsort(list, n, sizeof(*list), by_version);
 	for (size_t i = 0; i < n; i++)
-		if (!i || list[i] != list[unique - 1])
+		if (!i || by_version(&list[i], &list[unique - 1]))
 			list[unique++] = list[i];
 	*count = unique;
 	return list;
@@ -50,8 +61,10 @@ static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 struct files {
 	struct ptah_counts_file *list, *wholes; /* see struct counts_process */
 	size_t count, capacity;
-	bool open;	/* the last one may still grow */
-	uint64_t floor; /* the lowest address at which the next one may begin */
+	bool open;	  /* the last one may still grow */
+	uint64_t floor;	  /* the lowest address at which the next one may begin */
+	size_t first;	  /* how many are of version 0 */
+	uint64_t version; /* of those that are being added */
 };
 
 static bool is_whole(const struct files *f, const struct ptah_counts_file *file)
@@ -105,6 +118,7 @@ static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_c
 		return PTAH_E_NOMEM;
 	last = &f->list[f->count];
 	*last = *file;
+	last->version = f->version;
 	last->path = strings_keep(&c->paths, file->path, strlen(file->path));
 	if (!last->path)
 		return PTAH_E_NOMEM;
@@ -125,13 +139,36 @@ static bool holds(const struct ptah_counts_file *file, uint64_t address)
 	       address - file->address < file->size && counts_last(file) >= file->address;
 }
 
-static int add_address(struct ptah_counts *c, struct files *f, int32_t space, uint64_t address,
-		       ptah_counts_finder *find, void *context)
+/* Lies the address in the same file in version 0? */
+static bool is_in_first(const struct files *f, const struct ptah_counts_file *file,
+			uint64_t address)
 {
+	const struct counts_process first = {.files = f->list, .file_count = f->first};
+	const struct ptah_counts_file *there = counts_find_file(&first, address, 0);
+
+	return there && counts_same_mapping(there, file);
+}
+
+/* The addresses of the next version follow. */
+static void begin_version(struct files *f, uint64_t version)
+{
+	f->first = f->version ? f->first : f->count;
+	f->version = version;
+	f->open = false;
+	f->floor = 0;
+}
+
+static int add_address(struct ptah_counts *c, struct files *f, int32_t space,
+		       const struct located *at, ptah_counts_finder *find, void *context)
+{
+	const uint64_t address = at->address;
 	struct ptah_counts_file file;
 
 	memset(&file, 0, sizeof(file));
-	if (!find(context, space, address, &file) || !holds(&file, address)) {
+	if (at->version != f->version)
+		begin_version(f, at->version);
+	if (!find(context, space, address, ptah_version_time(at->version), &file) ||
+	    !holds(&file, address) || (f->version && is_in_first(f, &file, address))) {
 		close_file(f, address);
 		f->floor = address + 1;
 		return 0;
@@ -147,11 +184,11 @@ int counts_locate(struct ptah_counts *c, struct counts_process *p, ptah_counts_f
 {
 	struct files f = {0};
 	size_t n = 0;
-	uint64_t *addresses = list_addresses(p, &n);
+	struct located *addresses = list_addresses(p, &n);
 	int status = addresses ? 0 : PTAH_E_NOMEM;
 
 	for (size_t k = 0; k < n && status >= 0; k++)
-		status = add_address(c, &f, p->space, addresses[k], find, context);
+		status = add_address(c, &f, p->space, &addresses[k], find, context);
 	free(addresses);
 	free(p->files);
 	free(p->wholes);
@@ -175,40 +212,33 @@ int ptah_counts_locate(struct ptah_counts *c, ptah_counts_finder *find, void *co
 /* Two processes, and all addresses of the first one. */
 struct sources {
 	const struct counts_process *a, *b;
-	uint64_t *addresses;
+	struct located *addresses;
 	size_t count;
 };
 
 /* The mapping of the process that the session reported for one of its addresses. */
-static bool find_whole(const struct counts_process *p, uint64_t address,
+static bool find_whole(const struct counts_process *p, const struct located *at,
 		       struct ptah_counts_file *file)
 {
-	size_t low = 0, high = p->file_count;
+	const struct ptah_counts_file *found = counts_find_file(p, at->address, at->version);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (counts_last(&p->files[middle]) < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == p->file_count || p->files[low].address > address)
+	if (!found)
 		return false;
-	*file = p->wholes[low];
+	*file = p->wholes[found - p->files];
 	return true;
 }
 
 /* A ptah_counts_finder. */
-static bool find_in_sources(void *context, int32_t space, uint64_t address,
+static bool find_in_sources(void *context, int32_t space, uint64_t address, uint64_t tsc,
 			    struct ptah_counts_file *file)
 {
 	const struct sources *s = context;
-	const bool is_a = s->count && bsearch(&address, s->addresses, s->count,
-					      sizeof(*s->addresses), by_address);
+	const struct located at = {counts_version_at(tsc), address};
+	const bool is_a =
+	    s->count && bsearch(&at, s->addresses, s->count, sizeof(*s->addresses), by_version);
 
 	(void)space;
-	return find_whole(is_a ? s->a : s->b, address, file);
+	return find_whole(is_a ? s->a : s->b, &at, file);
 }
 
 int counts_locate_in(struct ptah_counts *c, struct counts_process *p,

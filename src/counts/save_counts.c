@@ -8,7 +8,27 @@
 
 _Static_assert(sizeof(struct ptah_item) == 48, "as docs/profile-file.md has it");
 
-static void put_files(struct perfdata_buffer *out, const struct counts_process *p)
+bool counts_have_versions(const struct counts_process *p)
+{
+	for (size_t i = 0; i < p->block_count; i++)
+		if (p->blocks[i].version || p->blocks[i].target_version)
+			return true;
+	for (size_t i = 0; i < p->edge_count; i++)
+		if (p->edges[i].version || p->edges[i].target_version)
+			return true;
+	/* These are sorted. */
+	return p->file_count && p->files[p->file_count - 1].version;
+}
+
+static void put_versions(struct perfdata_buffer *out, uint64_t version, uint64_t target, bool has)
+{
+	if (!has)
+		return;
+	perfdata_put64(out, version);
+	perfdata_put64(out, target);
+}
+
+static void put_files(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
 {
 	for (size_t i = 0; i < p->file_count; i++) {
 		const struct ptah_counts_file *f = &p->files[i];
@@ -21,12 +41,14 @@ static void put_files(struct perfdata_buffer *out, const struct counts_process *
 		perfdata_put32(out, f->build_id_size);
 		perfdata_put(out, f->build_id, f->build_id_size);
 		perfdata_put(out, NULL, 24 - (size_t)f->build_id_size);
+		if (versions)
+			perfdata_put64(out, f->version);
 		perfdata_put(out, f->path, length);
 		perfdata_put(out, NULL, (8 - length % 8) % 8);
 	}
 }
 
-static void put_blocks(struct perfdata_buffer *out, const struct counts_process *p)
+static void put_blocks(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
 {
 	for (size_t i = 0; i < p->block_count; i++) {
 		const struct ptah_profile_block *b = &p->blocks[i];
@@ -45,10 +67,11 @@ static void put_blocks(struct perfdata_buffer *out, const struct counts_process 
 		bytes[56] = b->last_size;
 		bytes[57] = b->truncated;
 		perfdata_put(out, bytes, sizeof(bytes));
+		put_versions(out, b->version, b->target_version, versions);
 	}
 }
 
-static void put_edges(struct perfdata_buffer *out, const struct counts_process *p)
+static void put_edges(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
 {
 	for (size_t i = 0; i < p->edge_count; i++) {
 		const struct ptah_profile_edge *e = &p->edges[i];
@@ -61,10 +84,11 @@ static void put_edges(struct perfdata_buffer *out, const struct counts_process *
 		bytes[28] = e->mode;
 		bytes[29] = e->insn_class;
 		perfdata_put(out, bytes, sizeof(bytes));
+		put_versions(out, e->version, e->target_version, versions);
 	}
 }
 
-bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p)
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
 {
 	struct ptah_item first = p->events.first_error;
 
@@ -86,9 +110,9 @@ bool counts_put_process(struct perfdata_buffer *out, const struct counts_process
 		perfdata_put64(out, p->spaces[i].cr3);
 		perfdata_put64(out, p->spaces[i].vmcs);
 	}
-	put_files(out, p);
-	put_blocks(out, p);
-	put_edges(out, p);
+	put_files(out, p, versions);
+	put_blocks(out, p, versions);
+	put_edges(out, p, versions);
 	return !p->calls || counts_put_calls(out, p->calls);
 }
 
@@ -102,18 +126,21 @@ void counts_put_header(uint8_t *bytes, size_t n)
 int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 {
 	struct perfdata_buffer out = {0};
-	bool done = true;
+	bool done = true, versions = false;
 
 	if (!c || !bytes || !n)
 		return PTAH_E_INVAL;
 	perfdata_put(&out, COUNTS_MAGIC, 8);
-	perfdata_put32(&out, COUNTS_VERSION);
+	/* What most programs need is also read by others. */
+	for (size_t i = 0; i < c->count && !versions; i++)
+		versions = counts_have_versions(&c->processes[i]);
+	perfdata_put32(&out, versions ? COUNTS_VERSION : COUNTS_VERSION - 1);
 	perfdata_put32(&out, 0);
 	perfdata_put64(&out, 0); /* size and checksum: written below */
 	perfdata_put64(&out, 0);
 	perfdata_put64(&out, c->count);
 	for (size_t i = 0; i < c->count && done; i++)
-		done = counts_put_process(&out, &c->processes[i]);
+		done = counts_put_process(&out, &c->processes[i], versions);
 	if (!done || out.failed) {
 		perfdata_buffer_free(&out);
 		return PTAH_E_NOMEM;

@@ -69,7 +69,8 @@ int address_objects_list(const struct ptah_counts *counts, struct address_object
 	for (size_t i = 0; ptah_counts_process(counts, i, &p); i++) {
 		for (size_t k = 0; k < p.block_count; k++) {
 			const struct ptah_profile_block *b = &p.blocks[k];
-			const struct ptah_counts_file *file = ptah_counts_find(counts, i, b->ip);
+			const struct ptah_counts_file *file =
+			    ptah_counts_find(counts, i, b->ip, b->version);
 			struct address_object *object;
 
 			*instructions_of_all += b->count * b->ninsn;
@@ -115,21 +116,23 @@ struct making {
 	struct segments segments;
 	size_t process;
 	struct ptah_counts_file last; /* mapping of the object that was used last; size 0: none */
+	uint64_t version;	      /* for addresses of this one */
 	struct run_block *blocks;
 	struct run_entry *entries;
 	size_t block_count, block_capacity, entry_count, entry_capacity, branch_capacity;
 };
 
 /* Where an address of the process lies in the object. */
-static uint64_t place(struct making *m, uint64_t ip)
+static uint64_t place(struct making *m, uint64_t ip, uint64_t version)
 {
 	const struct ptah_counts_file *file;
 
-	if (ip - m->last.address >= m->last.size) {
-		file = ptah_counts_find(m->counts, m->process, ip);
+	if (ip - m->last.address >= m->last.size || version != m->version) {
+		file = ptah_counts_find(m->counts, m->process, ip, version);
 		if (!file || !is_object(m->object, file) || !outcomes_is_file(file->path, ip))
 			return ADDRESS_ELSEWHERE;
 		m->last = *file;
+		m->version = version;
 	}
 	return address_of(&m->segments, ip - m->last.address + m->last.file_offset);
 }
@@ -179,7 +182,7 @@ static int add_branch(struct making *m, uint64_t from, uint64_t to, uint64_t cou
 
 static int add_block(struct making *m, const struct ptah_profile_block *b)
 {
-	const uint64_t last = b->end - b->last_size, ip = place(m, b->ip);
+	const uint64_t last = b->end - b->last_size, ip = place(m, b->ip, b->version);
 	const bool direct = b->insn_class == PTAH_INSN_JUMP || b->insn_class == PTAH_INSN_CALL;
 	const bool conditional = b->insn_class == PTAH_INSN_COND;
 	const bool cut = b->truncated || b->insn_class == PTAH_INSN_OTHER || is_far(b->insn_class);
@@ -203,8 +206,8 @@ static int add_block(struct making *m, const struct ptah_profile_block *b)
 	}
 	if (cut || !(direct || conditional))
 		return 0;
-	return add_branch(m, place(m, last), place(m, b->target), conditional ? b->taken : b->count,
-			  b->insn_class);
+	return add_branch(m, place(m, last, b->version), place(m, b->target, b->target_version),
+			  conditional ? b->taken : b->count, b->insn_class);
 }
 
 static int add_process(struct making *m, const struct ptah_counts_process *p)
@@ -218,8 +221,9 @@ static int add_process(struct making *m, const struct ptah_counts_process *p)
 		const struct ptah_profile_edge *e = &p->edges[i];
 
 		if (!is_far(e->insn_class))
-			status = add_branch(m, place(m, e->from), place(m, e->to), e->count,
-					    e->insn_class);
+			status =
+			    add_branch(m, place(m, e->from, e->version),
+				       place(m, e->to, e->target_version), e->count, e->insn_class);
 	}
 	return status;
 }
@@ -364,7 +368,8 @@ int address_profile_predict(struct address_profile *profile, const struct addres
 		struct address_branch *branch;
 		struct ptah_map map;
 
-		if (!ptah_session_find_map(session, o->space, o->ip, 0, &map) ||
+		if (!ptah_session_find_map(session, o->space, o->ip, ptah_version_time(o->version),
+					   &map) ||
 		    strcmp(map.path, object->path) != 0)
 			continue;
 		branch = find_branch(profile,

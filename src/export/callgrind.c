@@ -130,24 +130,43 @@ static void put_call(struct callgrind *w, const struct site *site, uint64_t addr
 
 /* Finding the callers */
 
+/*
+ * Of code that is in no file: the last version that the process had of the function at an address.
+ */
+static const struct annotate_function *find_other(const struct annotation *a, int32_t pid,
+						  uint64_t ip)
+{
+	const struct annotate_function *found = NULL, *f;
+	uint64_t version = 0;
+
+	for (uint32_t i = 0; i < a->object_count; i++) {
+		const struct annotate_object *o = &a->objects[i];
+
+		if (o->is_file || o->pid != pid || (found && o->version < version))
+			continue;
+		f = annotation_function(a, i, ip);
+		version = f ? o->version : version;
+		found = f ? f : found;
+	}
+	return found;
+}
+
 static const struct annotate_function *function_at(const struct call_costs *c, int32_t space,
 						   uint64_t ip, uint64_t *place)
 {
+	const struct annotation *a = c->annotation;
 	struct ptah_map map;
 	uint32_t object;
-	bool is_file;
+	bool changed;
 
 	*place = ip;
-	if (!names_find_map(c->names, space, ip, &map))
-		return NULL;
-	is_file = outcomes_is_file(map.path, ip);
-	if (is_file)
+	if (names_find_place(c->names, space, ip, PTAH_TIME_LAST, &map, &changed) &&
+	    outcomes_is_file(map.path, ip)) {
 		*place = ip - map.address + map.file_offset;
-	object = annotation_find_object(c->annotation, map.path, is_file,
-					is_file || ip >> 63 ? -1 : space, NULL);
-	return object < c->annotation->object_count
-		   ? annotation_function(c->annotation, object, *place)
-		   : NULL;
+		object = annotation_find_file(a, map.path, NULL);
+		return object == NO_OBJECT ? NULL : annotation_function(a, object, *place);
+	}
+	return find_other(a, ip >> 63 ? -1 : space, ip);
 }
 
 static int by_place(const void *a, const void *b)

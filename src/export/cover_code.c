@@ -14,12 +14,17 @@ struct edge {
 	struct place from, to;
 };
 
+/* An address, of a version of the code. */
+struct versioned {
+	uint64_t ip, version;
+};
+
 /* What is being added: the addresses come in ascending order. */
 struct adding {
 	struct cover_code *code;
 	int32_t space;
 	bool found; /* the mapping of the last address: */
-	uint64_t address, end, offset;
+	uint64_t address, end, offset, version;
 	size_t object;
 	struct cover_reached *reached;
 	size_t count, room;
@@ -70,7 +75,8 @@ static bool is_file(const char *path)
 static bool is_object(const struct cover_object *o, const struct ptah_counts_file *file)
 {
 	return !strcmp(o->path, file->path) && o->build_id_size == file->build_id_size &&
-	       !memcmp(o->build_id, file->build_id, o->build_id_size);
+	       !memcmp(o->build_id, file->build_id, o->build_id_size) &&
+	       (o->is_file || o->version == file->version);
 }
 
 /* The number of an object, SIZE_MAX: out of memory. There are as many as files were mapped. */
@@ -86,21 +92,26 @@ static size_t object_number(struct cover_code *c, const struct ptah_counts_file 
 	o = &c->objects[c->object_count];
 	*o = (struct cover_object){.path = strdup(file->path),
 				   .build_id_size = file->build_id_size,
+				   .version = file->version,
 				   .is_file = is_file(file->path)};
 	memcpy(o->build_id, file->build_id, file->build_id_size);
 	return o->path ? c->object_count++ : SIZE_MAX;
 }
 
 /* Finds the mapping of an address. */
-static bool find_mapping(struct adding *a, uint64_t ip)
+static bool find_mapping(struct adding *a, struct versioned at)
 {
+	const uint64_t ip = at.ip;
 	struct ptah_counts_file file = {.path = ""};
 
-	if (a->found && ip >= a->address && ip < a->end)
+	if (a->found && ip >= a->address && ip < a->end && at.version == a->version)
 		return true;
-	a->found = names_find_file(a->code->names, a->space, ip, &file);
+	a->found =
+	    names_find_file(a->code->names, a->space, ip, ptah_version_time(at.version), &file);
 	if (!a->found)
 		file = (struct ptah_counts_file){.path = "", .address = ip, .size = 1};
+	a->version = file.version = at.version;
+	file.path = names_object_path(a->code->names, file.path);
 	a->address = file.address;
 	a->end = file.address + file.size;
 	a->object = object_number(a->code, &file);
@@ -109,21 +120,23 @@ static bool find_mapping(struct adding *a, uint64_t ip)
 }
 
 /* Finds the place of an address. False: out of memory. */
-static bool find_place(struct adding *a, uint64_t ip, struct place *place)
+static bool find_place(struct adding *a, struct versioned at, struct place *place)
 {
-	if (!find_mapping(a, ip))
+	if (!find_mapping(a, at))
 		return false;
-	*place = (struct place){a->object, ip + a->offset};
+	*place = (struct place){a->object, at.ip + a->offset};
 	return true;
 }
 
 /* Functions */
 
 /* The number of the function at an address; 0: none is known. A negative result is an error. */
-static int64_t function_number(struct adding *a, uint64_t ip, const struct place *place)
+static int64_t function_number(struct adding *a, const struct ptah_profile_block *b,
+			       const struct place *place)
 {
 	struct cover_code *c = a->code;
-	const struct name *name = names_find(c->names, a->space, ip);
+	const uint64_t ip = b->ip;
+	const struct name *name = names_find_version(c->names, a->space, ip, b->version);
 	struct cover_function row = {.object = place->object}, *f;
 	uint32_t number;
 	bool is_new;
@@ -159,14 +172,14 @@ static int keep_run(struct adding *a, const struct ptah_profile_block *b, struct
 	a->reached[a->count++] = (struct cover_reached){number, b->count};
 	if (!is_new)
 		return 0;
-	function = function_number(a, b->ip, &at);
+	function = function_number(a, b, &at);
 	if (function < 0)
 		return (int)function;
 	((struct cover_block *)keyed_row(&c->blocks, number))->function = (uint32_t)function;
 	return 0;
 }
 
-static int keep_edge(struct adding *a, struct place from, uint64_t to)
+static int keep_edge(struct adding *a, struct place from, struct versioned to)
 {
 	struct edge edge = {.from = from};
 	bool is_new;
@@ -184,7 +197,7 @@ static int keep_branch(struct adding *a, const struct ptah_profile_block *b, str
 
 	if (!keyed_number(&a->code->branches, &branch, &is_new))
 		return PTAH_E_NOMEM;
-	function = is_new ? function_number(a, b->ip, &at) : 0;
+	function = is_new ? function_number(a, b, &at) : 0;
 	return function < 0 ? (int)function : 0;
 }
 
@@ -194,11 +207,13 @@ static int keep_outcomes(struct adding *a, const struct ptah_profile_block *b)
 	struct place from;
 	int status = 0;
 
-	if (!find_place(a, b->end - b->last_size, &from))
+	if (!find_place(a, (struct versioned){b->end - b->last_size, b->version}, &from))
 		return PTAH_E_NOMEM;
 	if (b->count > b->taken + b->unknown)
-		status = keep_edge(a, from, b->end);
-	return status >= 0 && b->taken ? keep_edge(a, from, b->target) : status;
+		status = keep_edge(a, from, (struct versioned){b->end, b->version});
+	return status >= 0 && b->taken
+		   ? keep_edge(a, from, (struct versioned){b->target, b->target_version})
+		   : status;
 }
 
 static int keep_block(struct adding *a, const struct ptah_profile_block *b)
@@ -208,7 +223,7 @@ static int keep_block(struct adding *a, const struct ptah_profile_block *b)
 
 	if (!b->count)
 		return 0;
-	if (!find_place(a, b->ip, &at))
+	if (!find_place(a, (struct versioned){b->ip, b->version}, &at))
 		return PTAH_E_NOMEM;
 	if (a->code->keeps_blocks)
 		status = keep_run(a, b, at);
@@ -289,12 +304,15 @@ static int add_edges(struct adding *a, size_t stream, struct ptah_profile *profi
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++) {
-		if (!i || edges[i].space != edges[i - 1].space)
-			status = enter_space(a, stream, profile, edges[i].space, NULL, NULL);
-		if (status >= 0 && edges[i].count)
-			status = find_place(a, edges[i].from, &from)
-				     ? keep_edge(a, from, edges[i].to)
-				     : PTAH_E_NOMEM;
+		const struct ptah_profile_edge *e = &edges[i];
+
+		if (!i || e->space != edges[i - 1].space)
+			status = enter_space(a, stream, profile, e->space, NULL, NULL);
+		if (status >= 0 && e->count)
+			status =
+			    find_place(a, (struct versioned){e->from, e->version}, &from)
+				? keep_edge(a, from, (struct versioned){e->to, e->target_version})
+				: PTAH_E_NOMEM;
 	}
 	free(edges);
 	return status;

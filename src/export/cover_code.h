@@ -23,6 +23,7 @@ struct cover_object {
 	uint8_t build_id[PTAH_BUILD_ID_MAX];
 	uint8_t build_id_size; /* 0: not known */
 	bool is_file;	       /* places are offsets in a file */
+	uint64_t version;      /* of the code, if it is no file (profile.h) */
 };
 
 struct cover_function {

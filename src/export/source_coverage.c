@@ -96,11 +96,11 @@ static int add_jumps(struct coverage_reader *r, size_t process, const struct pta
 
 		if (e->insn_class != PTAH_INSN_JUMP_IND)
 			continue;
-		file = ptah_counts_find(counts, process, e->from);
+		file = ptah_counts_find(counts, process, e->from, e->version);
 		if (!file || e->to - file->address >= file->size)
 			continue;
 		if (file != last)
-			object = annotation_find_object(r->annotation, file->path, true, -1, file);
+			object = annotation_find_file(r->annotation, file->path, file);
 		last = file;
 		if (object == NO_OBJECT)
 			continue;

@@ -58,7 +58,7 @@ int64_t sqlite_dso(struct database_writer *w, int32_t space, const struct name *
 	if (!dso)
 		return PTAH_E_NOMEM;
 	if (added) {
-		if (!names_find_file(w->db->names, space, name->ip, &file))
+		if (!names_find_file(w->db->names, space, name->ip, PTAH_TIME_LAST, &file))
 			file.build_id_size = 0;
 		hex_id(&file, id);
 		sqlite_file_add(w->file, SQLITE_DSOS, "iisss", dso, INT64_C(1), name->dso,

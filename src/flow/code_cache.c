@@ -158,6 +158,7 @@ static void empty_chunks(struct code_cache *cache)
 
 		for (size_t i = 0; i < CODE_CHUNK_NODES; i++)
 			free(chunk->insns[i]);
+		free(chunk->versions);
 		cache->chunks = chunk->next;
 		chunk->next = cache->spare;
 		cache->spare = chunk;
@@ -349,12 +350,27 @@ static struct code_node *allocate(struct code_cache *cache)
 			return NULL;
 		memset(chunk->insns, 0, sizeof(chunk->insns));
 		memset(chunk->places, 0, sizeof(chunk->places));
+		chunk->versions = NULL;
 		chunk->next = cache->chunks;
 		cache->chunks = chunk;
 		cache->chunk_used = 0;
 	}
 	cache->node_count++;
 	return &cache->chunks->nodes[cache->chunk_used++];
+}
+
+/* Keeps since when the bytes of a node are there. False when out of memory. */
+static bool keep_version(const struct code_cache *cache, const struct code_node *node)
+{
+	struct code_chunk *chunk = code_chunk_of(node);
+	const uint64_t version =
+	    image_since(cache->image, node->ip, node->end - 1, &cache->spaces[node->space]);
+
+	if (version && !chunk->versions)
+		chunk->versions = calloc(CODE_CHUNK_NODES, sizeof(*chunk->versions));
+	if (chunk->versions)
+		chunk->versions[node - chunk->nodes] = version;
+	return chunk->versions || !version;
 }
 
 /*
@@ -393,6 +409,8 @@ static int decode_node(struct code_cache *cache, struct code_node *node, uint64_
 	node->from_reader = image_is_read(cache->image, ip, node->end - 1, r.space);
 	cache->reader_count += node->from_reader;
 	memcpy(&node->head, &head, sizeof(node->head));
+	if (image_has_times(cache->image) && !keep_version(cache, node))
+		return PTAH_E_NOMEM;
 	return 0;
 }
 
@@ -424,6 +442,25 @@ struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode
 		if (node->ip == ip && node->space == cache->space && code_mode(node) == mode)
 			return node;
 	return create(cache, ip, mode, status);
+}
+
+static struct code_node *find_node(const struct code_cache *cache, uint64_t ip, unsigned mode,
+				   unsigned space)
+{
+	struct code_node *node = cache->buckets[bucket_of(cache, ip, space)];
+
+	while (node && (node->ip != ip || node->space != space || code_mode(node) != mode))
+		node = node->hash_next;
+	return node;
+}
+
+uint64_t code_version(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space)
+{
+	const struct code_node *node =
+	    image_has_times(cache->image) ? find_node(cache, ip, mode, space) : NULL;
+	const struct code_chunk *chunk = node ? code_chunk_of(node) : NULL;
+
+	return chunk && chunk->versions ? chunk->versions[node - chunk->nodes] : 0;
 }
 
 bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
@@ -483,10 +520,8 @@ const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct c
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
 				   unsigned space, unsigned n)
 {
-	struct code_node *node = cache->buckets[bucket_of(cache, ip, space)];
+	struct code_node *node = find_node(cache, ip, mode, space);
 
-	while (node && (node->ip != ip || node->space != space || code_mode(node) != mode))
-		node = node->hash_next;
 	if (!node || code_ninsn(node) < n)
 		return NULL;
 	return code_node_insns(cache, node);

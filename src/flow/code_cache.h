@@ -70,6 +70,7 @@ struct code_chunk {
 	struct ptah_insn *insns[CODE_CHUNK_NODES]; /* a node's instructions, NULL until they are
 						      first asked for */
 	uint32_t places[CODE_CHUNK_NODES];	   /* see code_place() */
+	uint64_t *versions; /* of each node; NULL: all are 0, as nearly always */
 	struct code_chunk *next;
 };
 
@@ -136,6 +137,13 @@ int code_set_space(struct code_cache *cache, const struct ptah_space *space);
  * PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_NOMEM.
  */
 struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status);
+
+/*
+ * The version of the node at `ip`: since when its bytes are what they are, in the image's times. 0:
+ * since the beginning, or there is no such node. It is known as long as the node, whatever has
+ * become of the image.
+ */
+uint64_t code_version(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space);
 
 /*
  * Finds the instruction at `ip` in the node: how many instructions precede it and how long the last

@@ -19,6 +19,8 @@ struct ptah_image {
 	struct layer *layers;
 	size_t count;
 	uint64_t order; /* of the last section added */
+	uint64_t time;	/* see image_set_time() */
+	bool has_times; /* of some section it is not 0 */
 	uint64_t generation;
 	struct image_change changes[IMAGE_CHANGES]; /* generation g is in [g % IMAGE_CHANGES] */
 	ptah_image_reader *read;
@@ -164,9 +166,16 @@ bool image_overlaps_in(const struct ptah_image *image, uint64_t address, uint64_
 	return false;
 }
 
+/* Are the sections of two files, or of different places of one? */
+static bool are_other_files(const struct section *s, const struct backing *backing, uint64_t at)
+{
+	return s->backing->path && backing->path &&
+	       (s->at != at || strcmp(s->backing->path, backing->path) != 0);
+}
+
 /*
  * Whether the address has exactly these bytes already. Adding them, as when a program maps a file
- * again, is no change.
+ * again, is no change; but another file with the same bytes is.
  */
 static bool already_there(const struct ptah_image *image, const struct layer *layer,
 			  uint64_t address, const struct backing *backing, uint64_t at,
@@ -179,7 +188,7 @@ static bool already_there(const struct ptah_image *image, const struct layer *la
 		return false;
 	s = &layer->map->sections[i];
 	return s->address <= address && s->size - (address - s->address) >= size &&
-	       s->backing->bytes &&
+	       s->backing->bytes && !are_other_files(s, backing, at - (address - s->address)) &&
 	       !memcmp(s->backing->bytes + s->at + (address - s->address), backing->bytes + at,
 		       size);
 }
@@ -203,6 +212,8 @@ int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_
 	if (image_overlaps(image, address, size))
 		log_change(image, address, section_last(&section));
 	section.order = ++image->order;
+	section.since = image->time;
+	image->has_times |= image->time != 0;
 	section.id = (uint32_t)section.order;
 	map_cut(layer->map, address, section_last(&section));
 	map_insert(layer->map, &section);
@@ -425,6 +436,31 @@ bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last
 		at = end + 1;
 	}
 	return true;
+}
+
+void image_set_time(struct ptah_image *image, uint64_t tsc)
+{
+	image->time = tsc;
+}
+
+bool image_has_times(const struct ptah_image *image)
+{
+	return image->has_times;
+}
+
+uint64_t image_since(const struct ptah_image *image, uint64_t first, uint64_t last,
+		     const struct ptah_space *space)
+{
+	uint64_t since = 0, at = first, end;
+
+	for (;; at = end + 1) {
+		const struct section *s = look(image, or_any(space), at, &end);
+
+		if (s && s->since > since)
+			since = s->since;
+		if (end >= last)
+			return since;
+	}
 }
 
 int ptah_image_find(const struct ptah_image *image, uint64_t address,

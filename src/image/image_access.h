@@ -35,6 +35,19 @@ void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t las
  */
 int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes);
 
+/*
+ * The time of the changes that follow: what they add has been there since then. 0, as in a new
+ * image: since the beginning.
+ */
+void image_set_time(struct ptah_image *image, uint64_t tsc);
+
+/* Has the image bytes that were added at a time other than 0? */
+bool image_has_times(const struct ptah_image *image);
+
+/* Since when all bytes of [first, last] are what they are. */
+uint64_t image_since(const struct ptah_image *image, uint64_t first, uint64_t last,
+		     const struct ptah_space *space);
+
 /* From now on the image, and what is cloned from it, shares files with others that use the table.
  */
 void image_use_files(struct ptah_image *image, struct file_table *files);

@@ -14,6 +14,7 @@ struct section {
 	uint64_t size;
 	uint64_t at;
 	uint64_t order; /* increases with each section that is added */
+	uint64_t since; /* the image's time when it was added: image_set_time() */
 	struct backing *backing;
 	uint32_t id;
 };

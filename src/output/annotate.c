@@ -19,41 +19,71 @@ static bool is_same_build(const struct ptah_counts_file *a, const struct ptah_co
 		!memcmp(a->build_id, b->build_id, a->build_id_size));
 }
 
-uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
-				int32_t pid, const struct ptah_counts_file *build)
+static bool is_same_path(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+uint32_t annotation_find_file(const struct annotation *a, const char *path,
+			      const struct ptah_counts_file *build)
 {
 	for (size_t i = a->object_count; i-- > 0;) {
 		const struct annotate_object *o = &a->objects[i];
 
-		if (o->is_file != is_file || (!is_file && o->pid != pid) ||
-		    !is_same_build(o->build, build))
-			continue;
-		if (path == o->path || (path && o->path && !strcmp(path, o->path)))
+		if (o->is_file && is_same_build(o->build, build) && is_same_path(path, o->path))
 			return (uint32_t)i;
 	}
 	return NO_OBJECT;
 }
 
+uint32_t annotation_find_other(const struct annotation *a, int32_t pid, uint64_t version,
+			       uint32_t from)
+{
+	for (size_t i = from; i < a->object_count; i++) {
+		const struct annotate_object *o = &a->objects[i];
+
+		if (!o->is_file && o->pid == pid && o->version == version)
+			return (uint32_t)i;
+	}
+	return NO_OBJECT;
+}
+
+static uint32_t find_object(const struct annotation *a, const struct annotate_object *like)
+{
+	uint32_t i;
+
+	if (like->is_file)
+		return annotation_find_file(a, like->path, like->build);
+	i = annotation_find_other(a, like->pid, like->version, 0);
+	while (i != NO_OBJECT && !is_same_path(a->objects[i].path, like->path))
+		i = annotation_find_other(a, like->pid, like->version, i + 1);
+	return i;
+}
+
 /* The object of a block, which is added if it is new. */
 static uint32_t object_of(struct annotation *a, const struct ptah_counts_process *p, size_t process,
-			  uint64_t ip, struct ptah_map *map)
+			  const struct ptah_profile_block *b, struct ptah_map *map)
 {
+	const uint64_t ip = b->ip;
 	const struct name *name;
-	struct annotate_object *more, object = {.pid = ip >> 63 ? -1 : p->pid};
+	struct annotate_object *more,
+	    object = {.pid = ip >> 63 ? -1 : p->pid, .version = b->version};
 	uint32_t known;
 
-	if (names_find_place(a->config.names, (int32_t)process, ip, map, &object.changed)) {
-		object.path = map->path;
+	if (names_find_place(a->config.names, (int32_t)process, ip, ptah_version_time(b->version),
+			     map, &object.changed)) {
+		object.path = names_object_path(a->config.names, map->path);
 		object.is_file = outcomes_is_file(map->path, ip);
 	}
 	if (object.is_file) {
 		object.pid = -1;
-		object.build = ptah_counts_find(a->config.counts, process, ip);
+		object.version = 0;
+		object.build = ptah_counts_find(a->config.counts, process, ip, b->version);
 	}
-	known = annotation_find_object(a, object.path, object.is_file, object.pid, object.build);
+	known = find_object(a, &object);
 	if (known != NO_OBJECT)
 		return known;
-	name = names_find(a->config.names, (int32_t)process, ip);
+	name = names_find_version(a->config.names, (int32_t)process, ip, b->version);
 	object.shown = name->dso;
 	more = reallocarray(a->objects, a->object_count + 1, sizeof(*more));
 	if (!more)
@@ -69,6 +99,7 @@ static int add_pieces(struct annotation *a, const struct ptah_counts_process *p,
 	    reallocarray(a->pieces, a->piece_count + p->block_count + 1, sizeof(*pieces));
 	struct ptah_map map = {0};
 	uint32_t object = NO_OBJECT;
+	uint64_t version = 0;
 
 	if (!pieces)
 		return PTAH_E_NOMEM;
@@ -77,9 +108,11 @@ static int add_pieces(struct annotation *a, const struct ptah_counts_process *p,
 		const struct ptah_profile_block *b = &p->blocks[i];
 		uint64_t slide;
 
-		if (object == NO_OBJECT || !map.size || b->ip - map.address >= map.size) {
+		if (object == NO_OBJECT || !map.size || b->ip - map.address >= map.size ||
+		    b->version != version) {
 			map = (struct ptah_map){0};
-			object = object_of(a, p, process, b->ip, &map);
+			version = b->version;
+			object = object_of(a, p, process, b, &map);
 		}
 		if (object == NO_OBJECT)
 			return PTAH_E_NOMEM;
@@ -90,6 +123,7 @@ static int add_pieces(struct annotation *a, const struct ptah_counts_process *p,
 								   .at = b->ip + slide,
 								   .end = b->end + slide,
 								   .ip = b->ip,
+								   .version = b->version,
 								   .count = b->count,
 								   .taken = b->taken,
 								   .unknown = b->unknown,
@@ -207,28 +241,14 @@ static int by_process(const void *a, const void *b)
 	return order ? order : compare((uintptr_t)x, (uintptr_t)y);
 }
 
-/* Code that the process generated has its names from the session (perf maps, jitdumps). */
-static void name_generated(const struct annotation *a, struct annotate_function *f)
-{
-	struct ptah_function_name found;
-	struct ptah_counts_process p;
-
-	if (!a->generated || a->objects[f->object].is_file ||
-	    !ptah_counts_process(a->config.counts, f->process, &p) ||
-	    !ptah_functions_name(a->generated, p.pid, f->ip, 0, &found) || !found.name)
-		return;
-	f->symbol = f->mangled = found.name;
-	f->start -= f->ip - found.start;
-	f->ip = found.start;
-}
-
 static void find_functions(const struct annotation *a, const struct annotate_piece **order,
 			   struct found *found)
 {
 	qsort(order, a->piece_count, sizeof(const struct annotate_piece *), by_process);
 	for (size_t i = 0; i < a->piece_count; i++) {
 		const struct annotate_piece *p = order[i];
-		const struct name *name = names_find(a->config.names, (int32_t)p->process, p->ip);
+		const struct name *name =
+		    names_find_version(a->config.names, (int32_t)p->process, p->ip, p->version);
 		struct found *f = &found[p - a->pieces];
 
 		f->end = p->end;
@@ -238,9 +258,8 @@ static void find_functions(const struct annotation *a, const struct annotate_pie
 							 .mangled = name->mangled,
 							 .process = p->process,
 							 .ip = p->ip,
+							 .version = p->version,
 							 .instructions = p->count * p->ninsn};
-		if (!name->symbol)
-			name_generated(a, &f->function);
 		/* Code between functions has the name of its section, which is no function. */
 		if (name->symbol && !name->named && name->symbol[0] == '.')
 			f->function.symbol = f->function.mangled = NULL;
@@ -275,13 +294,12 @@ static void find_end(const struct annotation *a, struct annotate_function *f, ui
 	f->end = end;
 	if (!f->symbol)
 		return;
-	if (a->generated && !object->is_file && !(f->ip >> 63)) {
-		struct ptah_counts_process p;
+	if (!object->is_file && !(f->ip >> 63)) {
+		const struct ptah_counts_file *piece =
+		    ptah_counts_find(a->config.counts, f->process, f->ip, f->version);
 
-		if (ptah_counts_process(a->config.counts, f->process, &p) &&
-		    ptah_functions_find(a->generated, p.pid, f->ip, 0, &bounds) &&
-		    bounds.flags & PTAH_FUNCTION_JIT && bounds.high > f->ip)
-			f->end = f->start + (bounds.high - f->ip);
+		if (piece && names_object_path(a->config.names, piece->path) != piece->path)
+			f->end = f->start + (piece->address + piece->size - f->ip);
 	} else if (object->is_file &&
 		   ptah_symbols_lookup(symbols, object->path, f->start, &symbol) &&
 		   symbol.start == f->start && symbol.size)
@@ -328,10 +346,43 @@ static int list_functions(struct annotation *a)
 	return 0;
 }
 
+/* The versions of a function in their order, those of a process together. */
+static int by_version(const void *a, const void *b)
+{
+	const struct annotate_function *x = *(struct annotate_function *const *)a;
+	const struct annotate_function *y = *(struct annotate_function *const *)b;
+	int order = compare(x->process, y->process);
+
+	order = order ? order : compare(x->ip, y->ip);
+	return order ? order : compare(x->version, y->version);
+}
+
+/* Finds out when code that is in no file was replaced by other code. */
+static int find_times(struct annotation *a)
+{
+	struct annotate_function **list =
+	    calloc(a->function_count + 1, sizeof(struct annotate_function *));
+	size_t n = 0;
+
+	if (!list)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < a->function_count; i++)
+		if (!a->objects[a->functions[i].object].is_file)
+			list[n++] = &a->functions[i];
+	qsort(list, n, sizeof(struct annotate_function *), by_version);
+	for (size_t i = 1; i < n; i++) {
+		if (list[i]->process != list[i - 1]->process || list[i]->ip != list[i - 1]->ip)
+			continue;
+		list[i - 1]->until = list[i]->since = list[i]->version;
+	}
+	free(list);
+	return 0;
+}
+
 #define MOST_OVERLAPPING 8
 
-const struct annotate_function *annotation_function(const struct annotation *a, uint32_t object,
-						    uint64_t at)
+static const struct annotate_function *find_function(const struct annotation *a, uint32_t object,
+						     uint64_t at)
 {
 	size_t low = 0, high = a->function_count;
 
@@ -349,6 +400,21 @@ const struct annotate_function *annotation_function(const struct annotation *a, 
 		if (a->by_place[i]->object == object && at < a->by_place[i]->end)
 			return a->by_place[i];
 	return NULL;
+}
+
+const struct annotate_function *annotation_function(const struct annotation *a, uint32_t object,
+						    uint64_t at)
+{
+	const struct annotate_function *f = find_function(a, object, at);
+	uint32_t other = 0;
+
+	/* What code of this version calls may be older. */
+	if (f || object >= a->object_count || a->objects[object].is_file)
+		return f;
+	while (!f &&
+	       (other = annotation_find_other(a, a->objects[object].pid, 0, other)) != NO_OBJECT)
+		f = find_function(a, other++, at);
+	return f;
 }
 
 /* Branches */
@@ -382,7 +448,8 @@ static int list_branches(struct annotation *a)
 					     .taken = p->taken,
 					     .unknown = p->unknown,
 					     .process = p->process,
-					     .ip = p->ip + (p->end - p->last_size - p->at)};
+					     .ip = p->ip + (p->end - p->last_size - p->at),
+					     .version = p->version};
 	}
 	qsort(a->branches, n, sizeof(*a->branches), by_branch);
 	for (size_t i = 0; i < n; i++) {
@@ -473,6 +540,8 @@ int annotation_new(const struct annotation_config *config, struct annotation **a
 		sum_pieces(a);
 		status = list_functions(a);
 	}
+	if (status >= 0)
+		status = find_times(a);
 	if (status >= 0)
 		status = list_branches(a);
 	if (status >= 0 && a->predicted)

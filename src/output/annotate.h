@@ -13,7 +13,8 @@
  *
  * Places do not depend on where processes mapped a file: a place in a file is an offset in it, and
  * all processes that ran the file are added up. Other code (generated, of [vdso]) is of one
- * process, and its places are addresses; the kernel's are of all.
+ * process and one version (profile.h), and its places are addresses; the kernel's are of all
+ * processes.
  */
 #ifndef PTAH_OUTPUT_ANNOTATE_H
 #define PTAH_OUTPUT_ANNOTATE_H
@@ -27,6 +28,7 @@ struct annotate_object {
 	const char *path;  /* as recorded, NULL: unknown */
 	const char *shown; /* its last part, or "[unknown]"; fit for a terminal */
 	int32_t pid;	   /* of code that is in no file; -1: of all processes */
+	uint64_t version;  /* the same */
 	bool is_file;
 	bool changed; /* the file that has this path now is not the one that ran */
 	const struct ptah_counts_file *build; /* one of its files in the counts; NULL: none */
@@ -38,6 +40,7 @@ struct annotate_piece {
 	uint32_t process; /* of the counts, one that ran it */
 	uint64_t at, end; /* its place */
 	uint64_t ip;	  /* its address in that process */
+	uint64_t version; /* of its code there */
 	uint64_t count, taken, unknown;
 	uint64_t target; /* the place to which its direct branch goes; with has_target */
 	uint16_t ninsn;
@@ -52,8 +55,8 @@ struct annotate_branch {
 	uint64_t executed, taken;
 	uint64_t unknown; /* how often its outcome is not in the trace; part of executed */
 	uint64_t missed;  /* by the simulated predictor; see annotation.predicted */
-	uint32_t process; /* one that ran it, with its address there */
-	uint64_t ip;
+	uint32_t process; /* one that ran it, with its address and version there */
+	uint64_t ip, version;
 };
 
 struct annotate_function {
@@ -61,8 +64,12 @@ struct annotate_function {
 	uint64_t start, end; /* places */
 	const char *symbol;  /* as it is shown; NULL: code without a name */
 	const char *mangled; /* as in the file */
-	uint32_t process;    /* one that ran it, with the function's address there */
-	uint64_t ip;
+	uint32_t process;    /* one that ran it, with the function's address and version there */
+	uint64_t ip, version;
+	/* Of code that is in no file: since and until when it was there (TSC), where other code was
+	 * there before or after it; else 0. What did not change counts for the version in which it
+	 * came. */
+	uint64_t since, until;
 	uint64_t instructions;	   /* executed */
 	uint64_t branches, missed; /* conditional branches executed and missed */
 };
@@ -85,7 +92,7 @@ struct annotation {
 	uint64_t instructions, executed, missed; /* of all functions; conditional branches */
 	bool predicted;				 /* there is a simulation */
 	const struct annotate_function **by_place;
-	struct ptah_functions *generated; /* names of generated code; NULL: there is no session */
+	struct ptah_functions *generated; /* lines of generated code; NULL: there is no session */
 	struct annotate_bytes *bytes;	  /* of code that is in no file, by object and place */
 	size_t byte_count;
 };
@@ -99,12 +106,14 @@ const struct annotate_branch *annotation_branch(const struct annotation *annotat
 						uint32_t object, uint64_t at);
 
 /*
- * The object of this path; `pid` is that of code that is in no file, and `build` has the build id
- * of one that is; NULL: any. NO_OBJECT: nothing of it ran.
+ * The object of a file; `build` has its build id; NULL: any. NO_OBJECT: nothing of it ran. The
+ * other function finds those of code that is in no file, of one version, from number `from` on.
  */
 #define NO_OBJECT UINT32_MAX
-uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
-				int32_t pid, const struct ptah_counts_file *build);
+uint32_t annotation_find_file(const struct annotation *a, const char *path,
+			      const struct ptah_counts_file *build);
+uint32_t annotation_find_other(const struct annotation *a, int32_t pid, uint64_t version,
+			       uint32_t from);
 
 /* The first piece of an object that begins at `at` or after it. */
 size_t annotation_piece_at(const struct annotation *annotation, uint32_t object, uint64_t at);

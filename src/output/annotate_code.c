@@ -64,21 +64,23 @@ static void take_bytes(struct listing *l)
 {
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
-
+	const struct annotate_object *object = &a->objects[f->object];
 	size_t low = 0, high = a->byte_count;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 		const struct annotate_bytes *b = &a->bytes[middle];
 
-		if (b->object < f->object ||
-		    (b->object == f->object && b->at + LONGEST_BLOCK <= f->start))
+		if (b->pid < object->pid ||
+		    (b->pid == object->pid &&
+		     (b->version < object->version ||
+		      (b->version == object->version && b->at + LONGEST_BLOCK <= f->start))))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (;
-	     low < a->byte_count && a->bytes[low].object == f->object && a->bytes[low].at < f->end;
+	for (; low < a->byte_count && a->bytes[low].pid == object->pid &&
+	       a->bytes[low].version == object->version && a->bytes[low].at < f->end;
 	     low++) {
 		const struct annotate_bytes *b = &a->bytes[low];
 
@@ -297,7 +299,8 @@ static void take_generated_lines(struct listing *l)
 		return;
 	for (size_t i = 0; i < l->size; i++) {
 		if (!l->cells[i].has_byte ||
-		    !ptah_functions_line(a->generated, p.pid, f->ip + i, 0, &line))
+		    !ptah_functions_line(a->generated, p.pid, f->ip + i,
+					 ptah_version_time(f->version), &line))
 			continue;
 		l->cells[i].file = line.file;
 		l->cells[i].line = line.line;
@@ -309,7 +312,8 @@ static void take_lines(struct listing *l)
 {
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
-	const struct name *name = names_find(a->config.names, (int32_t)f->process, f->ip);
+	const struct name *name =
+	    names_find_version(a->config.names, (int32_t)f->process, f->ip, f->version);
 
 	l->code_at = name->code_at;
 	if (name->code)

@@ -10,10 +10,10 @@
 #define MOST_INSNS    255
 #define LONGEST_BLOCK (MOST_INSNS * 15)
 
-/* Bytes of code that is in no file. */
+/* Bytes of code that is in no file: of a process and a version, as its objects are. */
 struct annotate_bytes {
-	uint32_t object;
-	uint64_t at;
+	int32_t pid;
+	uint64_t version, at;
 	uint16_t size;
 	uint8_t mode;
 	const uint8_t *bytes;

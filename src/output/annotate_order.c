@@ -4,32 +4,44 @@
 
 #include <stdlib.h>
 
-/* The object and the place of an address of the session. */
-static uint32_t find_place(const struct annotation *a, int32_t space, uint64_t ip, uint64_t *at)
+/* An address of the session: the object of a file, or the process of other code. */
+struct found_place {
+	uint32_t object; /* NO_OBJECT: in no file that ran */
+	bool is_file;
+	int32_t pid;
+	uint64_t at;
+};
+
+static struct found_place find_place(const struct annotation *a, int32_t space, uint64_t ip,
+				     uint64_t version)
 {
 	const struct ptah_session *session = a->config.session;
 	const int32_t lookup = space == OUTCOMES_KERNEL ? 0 : space;
+	struct found_place place = {.object = NO_OBJECT, .pid = -1, .at = ip};
 	struct ptah_thread who = {.pid = space};
 	struct ptah_map map;
-	bool known = ptah_session_find_map(session, lookup, ip, 0, &map);
 
-	*at = ip;
-	if (known && outcomes_is_file(map.path, ip)) {
-		*at = map.file_offset + (ip - map.address);
-		return annotation_find_object(a, map.path, true, -1, NULL);
+	if (ptah_session_find_map(session, lookup, ip, ptah_version_time(version), &map) &&
+	    outcomes_is_file(map.path, ip)) {
+		place.is_file = true;
+		place.at = map.file_offset + (ip - map.address);
+		place.object = annotation_find_file(a, map.path, NULL);
+	} else if (!(ip >> 63)) {
+		if (ptah_session_space(session, space, &who) < 0)
+			who.pid = space;
+		place.pid = who.pid;
 	}
-	if (!(ip >> 63) && ptah_session_space(session, space, &who) < 0)
-		who.pid = space;
-	return annotation_find_object(a, known ? map.path : NULL, false, ip >> 63 ? -1 : who.pid,
-				      NULL);
+	return place;
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct annotate_bytes *x = a, *y = b;
 
-	if (x->object != y->object)
-		return x->object < y->object ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->version != y->version)
+		return x->version < y->version ? -1 : 1;
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
 	return x->size < y->size ? -1 : x->size > y->size;
@@ -44,13 +56,14 @@ static int add_bytes(struct annotation *a)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < o->code_count; i++) {
 		const struct outcome_code *code = &o->code[i];
-		uint64_t at;
-		const uint32_t object = find_place(a, code->space, code->ip, &at);
+		const struct found_place place =
+		    find_place(a, code->space, code->ip, code->version);
 
-		if (object != NO_OBJECT)
+		if (!place.is_file)
 			a->bytes[a->byte_count++] =
-			    (struct annotate_bytes){.object = object,
-						    .at = at,
+			    (struct annotate_bytes){.pid = place.pid,
+						    .version = code->version,
+						    .at = place.at,
 						    .size = code->size,
 						    .mode = code->mode,
 						    .bytes = o->bytes + code->at};
@@ -59,15 +72,31 @@ static int add_bytes(struct annotation *a)
 	return 0;
 }
 
+/* The branch of an outcome. NULL: it was not counted. */
+static const struct annotate_branch *find_branch(const struct annotation *a,
+						 const struct outcome *outcome)
+{
+	const struct found_place place =
+	    find_place(a, outcome->space, outcome->ip, outcome->version);
+	const struct annotate_branch *b = NULL;
+	uint32_t object = 0;
+
+	if (place.is_file)
+		return annotation_branch(a, place.object, place.at);
+	for (; !b && object != NO_OBJECT; object += object != NO_OBJECT) {
+		object = annotation_find_other(a, place.pid, outcome->version, object);
+		b = annotation_branch(a, object, place.at);
+	}
+	return b;
+}
+
 int annotation_add_outcomes(struct annotation *a)
 {
 	const struct outcomes *o = a->config.outcomes;
 
 	for (size_t i = 0; i < o->branch_count; i++) {
-		uint64_t at;
-		const uint32_t object = find_place(a, o->branches[i].space, o->branches[i].ip, &at);
 		struct annotate_branch *b =
-		    (struct annotate_branch *)(uintptr_t)annotation_branch(a, object, at);
+		    (struct annotate_branch *)(uintptr_t)find_branch(a, &o->branches[i]);
 
 		a->missed += o->branches[i].missed;
 		if (b)

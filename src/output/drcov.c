@@ -35,6 +35,7 @@ struct drcov {
 	/* The mapping of the last block: the next block is mostly in the same one. */
 	struct ptah_map map;
 	int32_t pid;
+	uint64_t version;
 	int module; /* of that mapping; -1: none */
 };
 
@@ -140,23 +141,25 @@ static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
 }
 
 /* Sets d->module to the module of the address. */
-static int move_to(struct drcov *d, int32_t pid, uint64_t ip)
+static int move_to(struct drcov *d, int32_t pid, uint64_t ip, uint64_t version)
 {
 	bool changed;
 
-	if (d->map.size && d->pid == pid && ip - d->map.address < d->map.size)
+	if (d->map.size && d->pid == pid && d->version == version &&
+	    ip - d->map.address < d->map.size)
 		return 0;
 	d->pid = pid;
+	d->version = version;
 	d->module = -1;
 	d->map.size = 0;
-	if (!names_find_place(d->names, pid, ip, &d->map, &changed))
+	if (!names_find_place(d->names, pid, ip, ptah_version_time(version), &d->map, &changed))
 		return 0;
 	return find_module(d, &d->map, &d->module);
 }
 
-int drcov_add(struct drcov *d, int32_t pid, uint64_t ip, uint64_t end)
+int drcov_add(struct drcov *d, int32_t pid, uint64_t ip, uint64_t end, uint64_t version)
 {
-	int status = move_to(d, pid, ip);
+	int status = move_to(d, pid, ip, version);
 	uint64_t start;
 
 	if (status < 0)

@@ -20,7 +20,7 @@ void drcov_free(struct drcov *drcov);
  * Adds a block that ran. A block in no file, or one that the format's numbers are
  * too small for, is left out and counted as such. 0, or PTAH_E_NOMEM.
  */
-int drcov_add(struct drcov *drcov, int32_t pid, uint64_t ip, uint64_t end);
+int drcov_add(struct drcov *drcov, int32_t pid, uint64_t ip, uint64_t end, uint64_t version);
 size_t drcov_left_out(const struct drcov *drcov);
 
 void drcov_write(struct drcov *drcov, struct out *out);

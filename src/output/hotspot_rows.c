@@ -47,7 +47,7 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 		const struct cell *cell = cells[i];
 
 		*row++ = (struct hotspot){
-		    .name = *names_find(names, cell->pid, cell->ip),
+		    .name = *names_find_version(names, cell->pid, cell->ip, cell->version),
 		    .pid = cell->pid,
 		    .ip = cell->ip,
 		    .size = (uint32_t)(cell->end - cell->ip),
@@ -58,6 +58,8 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 		    .calls = cell->calls,
 		    .jumps = cell->jumps,
 		    .to = cell->to,
+		    .version = cell->version,
+		    .to_version = cell->to_version,
 		};
 	}
 	free(cells);
@@ -102,7 +104,9 @@ static int by_block(const void *a, const void *b)
 	/* Outside of files, each process may have other code there; not in the kernel. */
 	if (order || x->ip >= NAMES_KERNEL_HALF || ptah_path_is_file(x->name.path))
 		return order;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return compare(x->version, y->version);
 }
 
 /* Adds up the rows that are equal. Returns how many remain. */
@@ -149,16 +153,24 @@ static bool is_plt(const struct name *name)
 	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
 }
 
-/* The first block of a process at or above an address, in rows sorted by both. */
-static size_t find_block(const struct hotspot *rows, size_t n, int32_t pid, uint64_t ip)
+static int by_ip(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->ip != y->ip ? compare(x->ip, y->ip) : compare(x->version, y->version);
+}
+
+/* The first block in sorted rows that is not before `key`. */
+static size_t find_block(const struct hotspot *rows, size_t n, const struct hotspot *key)
 {
 	size_t low = 0, high = n;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
-		const struct hotspot *row = &rows[middle];
 
-		if (row->pid < pid || (row->pid == pid && row->ip < ip))
+		if (by_ip(&rows[middle], key) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -171,24 +183,16 @@ static void count_tail_calls(struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hotspot *from = &rows[i];
-		const size_t k = from->to ? find_block(rows, n, from->pid, from->to) : n;
+		const struct hotspot to = {
+		    .pid = from->pid, .ip = from->to, .version = from->to_version};
+		const size_t k = from->to ? find_block(rows, n, &to) : n;
 
-		if (k == n || rows[k].pid != from->pid || rows[k].ip != from->to ||
-		    rows[k].name.start != from->to || !rows[k].name.symbol ||
-		    from->name.start == from->to)
+		if (k == n || by_ip(&rows[k], &to) != 0 || rows[k].name.start != from->to ||
+		    !rows[k].name.symbol || from->name.start == from->to)
 			continue;
 		/* Several blocks may begin there. Any will do, as their function sums them up. */
 		rows[k].calls += from->executions;
 	}
-}
-
-static int by_ip(const void *a, const void *b)
-{
-	const struct hotspot *x = a, *y = b;
-
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return compare(x->ip, y->ip);
 }
 
 /* Makes functions of blocks. Returns how many there are. */

@@ -35,14 +35,18 @@ const struct hotspot_totals *hotspots_totals(const struct hotspots *c)
 	return &c->totals;
 }
 
-static struct cell *find(const struct hotspots *c, int32_t pid, uint64_t ip, uint64_t end)
+/* The cell with the key of `like`, or the free one where it belongs. */
+static struct cell *find(const struct hotspots *c, const struct cell *like)
 {
-	uint64_t hash =
-	    (ip ^ end << 32 ^ (uint64_t)(uint32_t)pid << 48) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = (like->ip ^ like->end << 32 ^ (uint64_t)(uint32_t)like->pid << 48 ^
+			 (like->version ^ like->to_version) << 16) *
+			UINT64_C(0x9e3779b97f4a7c15);
 	size_t i = (size_t)(hash >> 24) & (c->capacity - 1);
 
 	while (c->cells[i].ninsn &&
-	       (c->cells[i].ip != ip || c->cells[i].end != end || c->cells[i].pid != pid))
+	       (c->cells[i].ip != like->ip || c->cells[i].end != like->end ||
+		c->cells[i].pid != like->pid || c->cells[i].version != like->version ||
+		c->cells[i].to_version != like->to_version))
 		i = (i + 1) & (c->capacity - 1);
 	return &c->cells[i];
 }
@@ -57,8 +61,7 @@ static int grow(struct hotspots *c)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < c->capacity; i++)
 		if (c->cells[i].ninsn)
-			*find(&bigger, c->cells[i].pid, c->cells[i].ip, c->cells[i].end) =
-			    c->cells[i];
+			*find(&bigger, &c->cells[i]) = c->cells[i];
 	free(c->cells);
 	*c = bigger;
 	return 0;
@@ -67,34 +70,40 @@ static int grow(struct hotspots *c)
 /* The block's cell, which is added if there is none. NULL when out of memory. */
 static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block)
 {
-	struct cell *cell = find(c, pid, block->ip, block->end);
+	const struct cell key = {
+	    .ip = block->ip,
+	    .end = block->end,
+	    .version = block->version,
+	    .to_version = block->insn_class == PTAH_INSN_JUMP ? block->target_version : 0,
+	    .pid = pid,
+	    .ninsn = block->ninsn,
+	    .mode = block->mode};
+	struct cell *cell = find(c, &key);
 
 	if (cell->ninsn)
 		return cell;
 	if (2 * c->count >= c->capacity) {
 		if (grow(c) < 0)
 			return NULL;
-		cell = find(c, pid, block->ip, block->end);
+		cell = find(c, &key);
 	}
 	c->count++;
-	*cell = (struct cell){.ip = block->ip,
-			      .end = block->end,
-			      .pid = pid,
-			      .ninsn = block->ninsn,
-			      .mode = block->mode};
+	*cell = key;
 	return cell;
 }
 
 /* How often calls and indirect jumps went to an address. */
 struct entry {
-	uint64_t ip, calls, jumps;
+	uint64_t ip, version, calls, jumps;
 };
 
 static int by_address(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	return x->ip < y->ip ? -1 : x->ip > y->ip;
+	if (x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
 }
 
 /* Lists the entries by address, each address once. The caller frees *list. */
@@ -107,16 +116,24 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 
 	if (!e)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < edge_count; i++)
-		e[k++] = (struct entry){
-		    edges[i].to, edges[i].insn_class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
-		    edges[i].insn_class == PTAH_INSN_JUMP_IND ? edges[i].count : 0};
+	for (size_t i = 0; i < edge_count; i++) {
+		const struct ptah_profile_edge *edge = &edges[i];
+		/* Direct ones are of code that is not there, after ptah_counts_fold(). */
+		const bool call =
+		    edge->insn_class == PTAH_INSN_CALL_IND || edge->insn_class == PTAH_INSN_CALL;
+		const bool jump =
+		    edge->insn_class == PTAH_INSN_JUMP_IND || edge->insn_class == PTAH_INSN_JUMP;
+
+		e[k++] = (struct entry){edge->to, edge->target_version, call ? edge->count : 0,
+					jump ? edge->count : 0};
+	}
 	for (size_t i = 0; i < block_count; i++)
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
-			e[k++] = (struct entry){blocks[i].target, blocks[i].count, 0};
+			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,
+						blocks[i].count, 0};
 	qsort(e, k, sizeof(*e), by_address);
 	for (size_t i = 1; i < k; i++) {
-		if (e[i].ip == e[unique].ip) {
+		if (!by_address(&e[i], &e[unique])) {
 			e[unique].calls += e[i].calls;
 			e[unique].jumps += e[i].jumps;
 		} else {
@@ -162,7 +179,7 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < block_count && status >= 0; i++) {
-		const struct entry key = {blocks[i].ip, 0, 0};
+		const struct entry key = {blocks[i].ip, blocks[i].version, 0, 0};
 
 		entered = bsearch(&key, entries, count, sizeof(key), by_address);
 		status = add_block(c, pid, &blocks[i], entered);

@@ -24,6 +24,7 @@ struct hotspot {
 	uint64_t jumps; /* block: entered by an indirect jump */
 	uint64_t
 	    to; /* block: the target of the direct jump that ends it; 0: something else ends it */
+	uint64_t version, to_version; /* block: of its code, and that at `to` (profile.h) */
 };
 
 int hotspots_new(struct hotspots **counter);

@@ -15,6 +15,7 @@ struct cell {
 	uint64_t calls; /* entered by a call */
 	uint64_t jumps; /* entered by an indirect jump: a tail call, if a function begins here */
 	uint64_t to;	/* the target of the direct jump that ends the block */
+	uint64_t version, to_version; /* of the code, and that at `to` */
 	int32_t pid;
 	uint32_t ninsn;
 	uint8_t mode; /* enum ptah_exec_mode */

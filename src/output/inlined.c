@@ -182,8 +182,9 @@ static int take_block(struct taking *t, struct hotspot *block)
 	if (block->ninsn > MOST_INSNS || block->size > LONGEST_BLOCK ||
 	    block->instructions != block->executions * block->ninsn)
 		return 0;
-	if (!names_find_place(t->names, block->pid, block->ip, &map, &changed) || changed ||
-	    !ptah_path_is_file(map.path))
+	if (!names_find_place(t->names, block->pid, block->ip, ptah_version_time(block->version),
+			      &map, &changed) ||
+	    changed || !ptah_path_is_file(map.path))
 		return 0;
 	offset = map.file_offset + (block->ip - map.address);
 	status = open_code(t, &t->code, map.path);

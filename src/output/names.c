@@ -51,6 +51,7 @@ void names_free(struct names *n)
 		free(k);
 	}
 	tdestroy(n->demangled, free);
+	tdestroy(n->kept, free);
 	names_free_aliases(n);
 	names_free_copies(n);
 	ptah_functions_free(n->functions);
@@ -63,11 +64,12 @@ void names_free(struct names *n)
 	free(n);
 }
 
-static struct name *slot(const struct names *n, uint64_t ip)
+static struct name *slot(const struct names *n, uint64_t ip, uint64_t tsc)
 {
-	size_t i = (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n->capacity - 1);
+	size_t i =
+	    (size_t)((ip ^ tsc << 8) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n->capacity - 1);
 
-	while (n->table[i].dso && n->table[i].ip != ip)
+	while (n->table[i].dso && (n->table[i].ip != ip || n->table[i].tsc != tsc))
 		i = (i + 1) & (n->capacity - 1);
 	return &n->table[i];
 }
@@ -84,7 +86,7 @@ static bool make_room(struct names *n)
 		return false;
 	for (size_t i = 0; i < n->capacity; i++)
 		if (n->table[i].dso)
-			*slot(&bigger, n->table[i].ip) = n->table[i];
+			*slot(&bigger, n->table[i].ip, n->table[i].tsc) = n->table[i];
 	free(n->table);
 	*n = bigger;
 	return true;
@@ -107,6 +109,21 @@ const char *names_shown(struct names *n, const char *path)
 	text_clean(c->text);
 	n->cleaned = c;
 	return c->text;
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+const char *names_keep(struct names *names, const char *text, size_t n)
+{
+	char *copy = strndup(text, n), **node;
+
+	node = copy ? tsearch(copy, &names->kept, compare_kept) : NULL;
+	if (!node || *node != copy)
+		free(copy);
+	return node ? *node : NULL;
 }
 
 /* Debug files */
@@ -176,20 +193,15 @@ const char *names_demangled(struct names *n, const char *name)
 	return name;
 }
 
-bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map)
-{
-	return ptah_session_find_map(n->session, pid, ip, 0, map);
-}
-
-bool names_find_place(struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map,
+bool names_find_place(struct names *n, int32_t pid, uint64_t ip, uint64_t tsc, struct ptah_map *map,
 		      bool *changed)
 {
 	const struct ptah_counts_file *file;
 
 	*changed = false;
 	if (!n->counts)
-		return names_find_map(n, pid, ip, map);
-	file = ptah_counts_find(n->counts, (size_t)pid, ip);
+		return ptah_session_find_map(n->session, pid, ip, tsc, map);
+	file = ptah_counts_find(n->counts, (size_t)pid, ip, tsc == PTAH_TIME_FIRST ? 0 : tsc);
 	if (!file)
 		return false;
 	*map = (struct ptah_map){file->address, file->size, file->file_offset, file->path};
@@ -207,17 +219,57 @@ void names_set_time(struct names *n, uint64_t tsc)
 	n->tsc = tsc;
 }
 
+static uint64_t time_of(const struct names *n, const struct name *name)
+{
+	return name->tsc ? name->tsc : n->tsc;
+}
+
+struct ptah_functions *names_functions(struct names *n)
+{
+	if (!n->functions && n->session && ptah_functions_new(n->session, &n->functions) < 0)
+		n->functions = NULL;
+	return n->functions;
+}
+
+/* In the path of generated code in counts, "[JIT] tid 123: f", the colon. NULL: it is another. */
+static const char *find_colon(const char *path)
+{
+	return strncmp(path, "[JIT] ", 6) ? NULL : strstr(path, ": ");
+}
+
+const char *names_object_path(struct names *n, const char *path)
+{
+	const char *colon = find_colon(path);
+	const char *list = colon ? names_keep(n, path, (size_t)(colon - path)) : NULL;
+
+	return list ? list : path;
+}
+
+static void take_generated(struct names *n, const struct ptah_map *map, struct name *name)
+{
+	const char *colon = find_colon(map->path), *list = names_object_path(n, map->path);
+
+	if (!colon)
+		return;
+	name->generated = name->named = true;
+	name->symbol = colon + 2;
+	name->path = name->dso = list;
+	name->offset = map->file_offset + (name->ip - map->address);
+	name->start = name->ip - name->offset;
+}
+
 /* Names code that a process of the session generated. */
-static void look_up_generated(struct names *n, struct name *name)
+static void look_up_generated(struct names *n, const struct ptah_map *map, struct name *name)
 {
 	struct ptah_function_name found;
 
-	if (!n->session || n->counts)
-		return;
-	if (!n->functions && ptah_functions_new(n->session, &n->functions) < 0)
+	if (n->counts && map)
+		take_generated(n, map, name);
+	if (n->counts || !names_functions(n))
 		return;
 	name->generated = true;
-	if (!ptah_functions_name(n->functions, n->pid, name->ip, n->tsc, &found) || !found.name)
+	if (!ptah_functions_name(n->functions, n->pid, name->ip, time_of(n, name), &found) ||
+	    !found.name)
 		return;
 	name->symbol = found.name;
 	name->named = found.named;
@@ -235,7 +287,19 @@ static void set_symbol(struct name *name, const struct ptah_symbol *symbol, uint
 	name->start = name->ip - name->offset;
 }
 
-static void look_up(struct names *n, uint64_t ip, struct name *name)
+/* Was there something else at the address first than in the end? */
+static bool has_other_maps(const struct names *n, uint64_t ip)
+{
+	struct ptah_map first, last;
+
+	return n->session && !n->counts &&
+	       ptah_session_find_map(n->session, n->pid, ip, PTAH_TIME_FIRST, &first) &&
+	       ptah_session_find_map(n->session, n->pid, ip, PTAH_TIME_LAST, &last) &&
+	       (first.path != last.path ||
+		first.file_offset - first.address != last.file_offset - last.address);
+}
+
+static void look_up(struct names *n, uint64_t ip, uint64_t tsc, struct name *name)
 {
 	struct ptah_symbol symbol;
 	struct ptah_map map;
@@ -243,12 +307,13 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	uint64_t offset;
 	bool changed, in_file;
 
-	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]", .place = ip};
-	if (!names_find_place(n, n->pid, ip, &map, &changed)) {
+	*name = (struct name){.ip = ip, .tsc = tsc, .start = ip, .dso = "[unknown]", .place = ip};
+	name->varies = !tsc && n->tsc && has_other_maps(n, ip);
+	if (!names_find_place(n, n->pid, ip, name->varies ? n->tsc : tsc, &map, &changed)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, NULL, name);
 		else
-			look_up_generated(n, name);
+			look_up_generated(n, NULL, name);
 		return;
 	}
 	name->path = names_shown(n, map.path);
@@ -269,7 +334,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, &map, name);
 		else if (!ptah_path_is_file(map.path))
-			look_up_generated(n, name);
+			look_up_generated(n, &map, name);
 		return;
 	}
 	set_symbol(name, &symbol, offset);
@@ -282,7 +347,7 @@ static void demangle(struct names *n, struct name *name)
 		name->symbol = names_demangled(n, name->symbol);
 }
 
-const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
+static const struct name *find_at(struct names *n, int32_t pid, uint64_t ip, uint64_t tsc)
 {
 	struct name *name;
 
@@ -291,20 +356,30 @@ const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
 		n->count = 0;
 		n->pid = pid;
 	}
-	name = slot(n, ip);
-	if (name->dso && !name->generated)
+	name = slot(n, ip, tsc);
+	if (name->dso && (n->counts || (!name->generated && !name->varies)))
 		return name;
 	n->count -= name->dso != NULL;
 	if (!make_room(n))
 		name = &n->fallback;
 	else
-		name = slot(n, ip);
-	look_up(n, ip, name);
+		name = slot(n, ip, tsc);
+	look_up(n, ip, tsc, name);
 	demangle(n, name);
 	if (n->show_all)
 		names_fetch(n, name);
 	n->count += name != &n->fallback;
 	return name;
+}
+
+const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
+{
+	return find_at(n, pid, ip, 0);
+}
+
+const struct name *names_find_version(struct names *n, int32_t pid, uint64_t ip, uint64_t version)
+{
+	return find_at(n, pid, ip, ptah_version_time(version));
 }
 
 void names_fetch(struct names *n, struct name *name)
@@ -328,7 +403,7 @@ bool names_line(struct names *n, const struct name *name, struct ptah_line *line
 		return ptah_symbols_line(n->symbols, name->code, name->code_at, line) &&
 		       line->file && line->line;
 	if (!name->generated || !n->functions ||
-	    !ptah_functions_line(n->functions, n->pid, name->ip, n->tsc, &generated))
+	    !ptah_functions_line(n->functions, n->pid, name->ip, time_of(n, name), &generated))
 		return false;
 	*line = (struct ptah_line){.file = names_shown(n, generated.file), .line = generated.line};
 	return true;
@@ -345,10 +420,8 @@ bool names_is(struct names *n, const struct name *name, const char *function)
 	       names_is_alias(n, name->path, name->place - name->offset, function);
 }
 
-const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)
+static const char *put_label(const struct name *name, uint64_t ip, char *text, size_t size)
 {
-	const struct name *name = n ? names_find(n, pid, ip) : NULL;
-
 	if (!name || !name->symbol)
 		snprintf(text, size, "0x%" PRIx64, ip);
 	else if (name->offset)
@@ -356,4 +429,15 @@ const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, s
 	else
 		snprintf(text, size, "%s", name->symbol);
 	return text;
+}
+
+const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)
+{
+	return put_label(n ? names_find(n, pid, ip) : NULL, ip, text, size);
+}
+
+const char *names_label_version(struct names *n, int32_t pid, uint64_t ip, uint64_t version,
+				char *text, size_t size)
+{
+	return put_label(n ? names_find_version(n, pid, ip, version) : NULL, ip, text, size);
 }

@@ -12,6 +12,7 @@
 
 struct name {
 	uint64_t ip;
+	uint64_t tsc;	     /* as of when, as in ptah_session_find_map(); 0: the names' time */
 	const char *symbol;  /* as it is shown: demangled, without parameters. NULL: not known */
 	const char *mangled; /* as in the file: two functions of one file have different ones */
 	uint64_t offset;     /* from the symbol's start */
@@ -21,6 +22,7 @@ struct name {
 	bool named;	     /* false: the symbol is made up from the address */
 	uint64_t place;	     /* of ip: its offset in the file, or ip itself if it is in no file */
 	bool generated;	     /* while the program ran, so that other code may have been there */
+	bool varies;	     /* there was another file as well: it is not remembered */
 	/*
 	 * Where <ptah/symbol.h> finds lines and inlined functions: a file and the offset in it, or
 	 * the kernel and an address. NULL: nowhere, or the file is not the one that ran.
@@ -77,7 +79,11 @@ const char *names_demangled(struct names *names, const char *name);
  * Finds the mapping that holds an address, with the build id that its file has now.
  * A callback of ptah_counts_locate(), whose context is the struct names.
  */
-bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file);
+bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
+		     struct ptah_counts_file *file);
+
+/* The path of a file of counts or, of generated code, what all of its functions have in common. */
+const char *names_object_path(struct names *names, const char *path);
 
 /*
  * Takes the mappings from counts, which must live as long as the names. A pid of
@@ -89,15 +95,13 @@ int names_use_counts(struct names *names, const struct ptah_counts *counts, bool
 /* The paths of the changed files, each once. NULL when i is out of range. */
 const char *names_changed_file(const struct names *names, size_t i);
 
-/* Finds in which file an address lies, and where. False when nothing is known. */
-bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map);
-
 /*
- * The same with the maps of counts, where they are used. *changed: the file that has this path now
- * is not the one that ran.
+ * Finds in which file an address lay at a time, and where: with the maps of counts, where they are
+ * used. *changed: the file that has this path now is not the one that ran. False when nothing is
+ * known.
  */
-bool names_find_place(struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map,
-		      bool *changed);
+bool names_find_place(struct names *names, int32_t pid, uint64_t ip, uint64_t tsc,
+		      struct ptah_map *map, bool *changed);
 
 /*
  * The path of a file on this machine: below symfs, or of a copy where another file or none is
@@ -109,15 +113,23 @@ char *names_local_path(const struct names *names, const char *path);
 struct ptah_symbols *names_symbols(const struct names *names);
 
 /*
- * From now on code that was generated while the program ran has the names of this time; 0: the end.
+ * From now on addresses at which there was other code at other times, which was generated or is of
+ * files that were mapped one after the other, have the names of this time; 0: the end.
  */
 void names_set_time(struct names *names, uint64_t tsc);
 
-/* The name of an address, never NULL. It is valid until the next call for another process. */
+/*
+ * The name of an address at the names' time, never NULL. It is valid until the next call for
+ * another process.
+ */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 
+/* The same in a version of the code, as counts have it (profile.h). */
+const struct name *names_find_version(struct names *names, int32_t pid, uint64_t ip,
+				      uint64_t version);
+
 /*
- * The line of source code of an address, as of the names' time. `name` is what names_find() has
+ * The line of source code of an address, as of the name's time. `name` is what names_find() has
  * just returned for it, or a copy with another place in the same function. Of generated code, only
  * file and line are set. False: not known.
  */
@@ -137,5 +149,7 @@ bool names_is_alias(struct names *names, const char *path, uint64_t start, const
  * `names` may be NULL.
  */
 const char *names_label(struct names *names, int32_t pid, uint64_t ip, char *text, size_t size);
+const char *names_label_version(struct names *names, int32_t pid, uint64_t ip, uint64_t version,
+				char *text, size_t size);
 
 #endif

@@ -76,13 +76,44 @@ static void find_id(struct names *n, const char *path, struct build_id *id)
 	n->ids = k;
 }
 
-bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+/*
+ * Generated code has a piece for each function, whose path is what perf calls it and the name, so
+ * that counts have it without the lists of the process.
+ */
+static bool find_generated(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
+			   struct ptah_counts_file *file)
+{
+	struct ptah_function_name name;
+	struct ptah_function bounds;
+	char *path;
+
+	if (address >= NAMES_KERNEL_HALF || !names_functions(n) ||
+	    !ptah_functions_find(n->functions, pid, address, tsc, &bounds) ||
+	    !(bounds.flags & PTAH_FUNCTION_JIT) ||
+	    !ptah_functions_name(n->functions, pid, address, tsc, &name) || !name.name)
+		return false;
+	if (asprintf(&path, "%s: %s", name.path, name.name) < 0)
+		return false;
+	*file = (struct ptah_counts_file){.address = bounds.low,
+					  .size = bounds.high - bounds.low,
+					  .file_offset = bounds.low - bounds.start,
+					  .path = names_keep(n, path, strlen(path))};
+	free(path);
+	return file->path;
+}
+
+bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
+		     struct ptah_counts_file *file)
 {
 	struct names *n = names;
 	struct build_id id;
 	struct ptah_map map;
+	bool found = ptah_session_find_map(n->session, pid, address, tsc, &map);
 
-	if (!names_find_map(n, pid, address, &map))
+	if (!found || !ptah_path_is_file(map.path))
+		if (find_generated(n, pid, address, tsc, file))
+			return true;
+	if (!found)
 		return false;
 	find_id(n, map.path, &id);
 	*file = (struct ptah_counts_file){.address = map.address,

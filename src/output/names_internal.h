@@ -5,6 +5,8 @@
 
 #include "output/names.h"
 
+#include <ptah/functions.h>
+
 struct names {
 	const struct ptah_session *session;
 	struct ptah_symbols *symbols;
@@ -29,6 +31,7 @@ struct names {
 	bool kernel_read;		  /* its symbols have been read, or cannot be read */
 	struct ptah_functions *functions; /* for generated code; NULL: not needed yet */
 	uint64_t tsc;			  /* see names_set_time() */
+	void *kept;			  /* names_keep(): a tsearch() tree of char * */
 };
 
 /* Linux on x86-64 uses the upper half of the addresses. */
@@ -75,6 +78,12 @@ const char *names_shown(struct names *names, const char *path);
 /* Where a copy of the file is. NULL: there is none, or none is needed. A ptah_symbols_locator. */
 const char *names_find_copy(void *names, const char *path);
 void names_free_copies(struct names *names);
+
+/* The session's functions, which are made when they are needed first. NULL: there are none. */
+struct ptah_functions *names_functions(struct names *names);
+
+/* The only copy of text[0..n). It lives as long as the names. NULL when out of memory. */
+const char *names_keep(struct names *names, const char *text, size_t n);
 
 /* names_alias.c */
 void names_free_aliases(struct names *names);

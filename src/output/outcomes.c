@@ -2,6 +2,7 @@
 /* Reads all streams in order through a simulated branch predictor (outcomes.h). */
 #include "output/outcomes.h"
 
+#include "base/compiler.h"
 #include "output/predictor.h"
 
 #include <limits.h>
@@ -13,8 +14,10 @@
 /* A block that ran: its last branch, and whether its bytes are kept. ip 0 and size 0: free. */
 struct seen {
 	uint64_t ip;
-	uint32_t space_size; /* the block's address space in the stream, and its bytes */
-	uint32_t used;
+	uint32_t space_size;   /* the block's address space in the stream, and its bytes */
+	bool used, has_branch; /* its last instruction is a conditional branch */
+	uint8_t last_size;
+	uint64_t generation, version; /* of the code, when it was looked up last */
 	uint64_t executed, taken, missed, missed_taken;
 };
 
@@ -40,6 +43,7 @@ struct stream_state {
 	size_t count, capacity;
 	unsigned space;	      /* of the last block, UINT_MAX: none */
 	int32_t number;	      /* what it stands for in the session */
+	uint64_t generation;  /* of the code */
 	uint64_t offset;      /* trace bytes that have been reported */
 	struct outcomes kept; /* branches of this stream, and code */
 	size_t branch_capacity, code_capacity, byte_capacity;
@@ -94,7 +98,7 @@ static bool reserve(void *list, size_t size, size_t count, size_t more, size_t *
 }
 
 /* Keeps the bytes of a block that is in no file. */
-static bool keep_code(struct stream_state *s, const struct ptah_block *block)
+static bool keep_code(struct stream_state *s, const struct ptah_block *block, uint64_t version)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_BLOCK,
 				       .flags = block->flags,
@@ -109,6 +113,7 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block)
 	struct ptah_insn insns[255];
 	struct outcome_code code = {.space = block->ip >> 63 ? OUTCOMES_KERNEL : s->number,
 				    .ip = block->ip,
+				    .version = version,
 				    .mode = block->mode,
 				    .at = o->byte_count};
 	int n = ptah_stream_insns(s->stream, &item, insns, 255);
@@ -135,12 +140,54 @@ bool outcomes_is_file(const char *path, uint64_t ip)
 	return !(ip >> 63) && ptah_path_is_file(path);
 }
 
-static bool is_in_file(const struct stream_state *s, uint64_t ip)
+static bool is_in_file(const struct stream_state *s, uint64_t ip, uint64_t version)
 {
 	struct ptah_map map;
 
-	return ptah_session_find_map(s->reading->session, s->number, ip, 0, &map) &&
+	return ptah_session_find_map(s->reading->session, s->number, ip, ptah_version_time(version),
+				     &map) &&
 	       outcomes_is_file(map.path, ip);
+}
+
+/* Moves what was counted of a block to the list of the stream's branches. */
+static bool list_branch(struct stream_state *s, struct seen *e)
+{
+	struct outcomes *o = &s->kept;
+
+	if (!e->has_branch)
+		return true;
+	if (!reserve(&o->branches, sizeof(*o->branches), o->branch_count, 1, &s->branch_capacity))
+		return false;
+	o->branches[o->branch_count++] = (struct outcome){
+	    .space = ptah_stream_space(s->stream, e->space_size >> 16),
+	    .ip = e->ip + (e->space_size & UINT16_MAX) - e->last_size,
+	    .version = e->version,
+	    .executed = e->executed,
+	    .taken = e->taken,
+	    .missed = e->missed,
+	    .missed_taken = e->missed_taken,
+	};
+	return true;
+}
+
+/* The code has changed since the block ran last, which may be another one now. */
+static bool renew(struct stream_state *s, struct seen *seen, const struct ptah_block *block)
+{
+	const uint64_t version =
+	    ptah_stream_version(s->stream, block->space, block->ip, block->mode);
+
+	if (seen->used && seen->version == version) {
+		seen->generation = s->generation;
+		return true;
+	}
+	if (!list_branch(s, seen))
+		return false;
+	*seen = (struct seen){.ip = block->ip,
+			      .space_size = (uint32_t)block->space << 16 | block->size,
+			      .used = true,
+			      .generation = s->generation,
+			      .version = version};
+	return is_in_file(s, block->ip, version) || keep_code(s, block, version);
 }
 
 /* A block that has not been seen yet. NULL when out of memory. */
@@ -150,10 +197,9 @@ static struct seen *add(struct stream_state *s, const struct ptah_block *block, 
 
 	if (2 * s->count >= s->capacity && !grow(s))
 		return NULL;
-	if (!is_in_file(s, block->ip) && !keep_code(s, block))
-		return NULL;
 	seen = slot(s, block->ip, space_size);
-	*seen = (struct seen){.ip = block->ip, .space_size = space_size, .used = 1};
+	if (!renew(s, seen, block))
+		return NULL;
 	s->count++;
 	return seen;
 }
@@ -174,11 +220,14 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 		if (!seen)
 			return false;
 	}
+	if (UNLIKELY(seen->generation != s->generation) && !renew(s, seen, block))
+		return false;
 	if (block->insn_class != PTAH_INSN_COND ||
 	    block->flags & (PTAH_ITEM_UNKNOWN | PTAH_ITEM_TRUNCATED))
 		return true;
 	taken = block->flags & PTAH_ITEM_TAKEN;
-	seen->used = 1 + block->last_size; /* it has a conditional branch */
+	seen->has_branch = true;
+	seen->last_size = block->last_size;
 	seen->executed++;
 	seen->taken += taken;
 	missed = predictor_step(&s->predictor, block->ip + block->size - block->last_size, taken);
@@ -190,25 +239,9 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 /* Makes the list of the stream's branches. */
 static bool list_branches(struct stream_state *s)
 {
-	struct outcomes *o = &s->kept;
-
-	for (size_t i = 0; i < s->capacity; i++) {
-		const struct seen *e = &s->seen[i];
-
-		if (e->used <= 1)
-			continue;
-		if (!reserve(&o->branches, sizeof(*o->branches), o->branch_count, 1,
-			     &s->branch_capacity))
+	for (size_t i = 0; i < s->capacity; i++)
+		if (s->seen[i].used && !list_branch(s, &s->seen[i]))
 			return false;
-		o->branches[o->branch_count++] = (struct outcome){
-		    .space = ptah_stream_space(s->stream, e->space_size >> 16),
-		    .ip = e->ip + (e->space_size & UINT16_MAX) - (e->used - 1),
-		    .executed = e->executed,
-		    .taken = e->taken,
-		    .missed = e->missed,
-		    .missed_taken = e->missed_taken,
-		};
-	}
 	return true;
 }
 
@@ -218,7 +251,9 @@ static int by_place(const void *a, const void *b)
 
 	if (x->space != y->space)
 		return x->space < y->space ? -1 : 1;
-	return x->ip < y->ip ? -1 : x->ip > y->ip;
+	if (x->ip != y->ip)
+		return x->ip < y->ip ? -1 : 1;
+	return x->version < y->version ? -1 : x->version > y->version;
 }
 
 static int by_code_place(const void *a, const void *b)
@@ -229,6 +264,8 @@ static int by_code_place(const void *a, const void *b)
 		return x->space < y->space ? -1 : 1;
 	if (x->ip != y->ip)
 		return x->ip < y->ip ? -1 : 1;
+	if (x->version != y->version)
+		return x->version < y->version ? -1 : 1;
 	if (x->size != y->size)
 		return x->size < y->size ? -1 : 1;
 	/* Not by `at`, which depends on which thread was the first. */
@@ -353,6 +390,7 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 
 	do {
 		while ((n = ptah_stream_read_blocks(s->stream, blocks, 1024)) > 0) {
+			s->generation = ptah_stream_generation(s->stream);
 			for (int i = 0; i < n; i++)
 				if (!take_block(s, &blocks[i]))
 					return PTAH_E_NOMEM;
@@ -362,6 +400,7 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 		if (n < 0)
 			return n;
 		n = ptah_stream_read(s->stream, items, 1);
+		s->generation = ptah_stream_generation(s->stream);
 		if (n > 0 && items[0].type == PTAH_ITEM_BLOCK) {
 			const struct ptah_block block = {.ip = items[0].ip,
 							 .size =
@@ -469,12 +508,4 @@ void outcomes_free(struct outcomes *o)
 	free(o->code);
 	free(o->bytes);
 	memset(o, 0, sizeof(*o));
-}
-
-const struct outcome *outcomes_find(const struct outcomes *o, int32_t space, uint64_t ip)
-{
-	const struct outcome key = {.space = space, .ip = ip};
-
-	return o->branch_count ? bsearch(&key, o->branches, o->branch_count, sizeof(key), by_place)
-			       : NULL;
 }

@@ -17,8 +17,9 @@ bool outcomes_is_file(const char *path, uint64_t ip);
 
 /* A conditional branch. */
 struct outcome {
-	int32_t space; /* for ptah_session_find_map() */
-	uint64_t ip;   /* of the branch instruction */
+	int32_t space;	  /* for ptah_session_find_map() */
+	uint64_t ip;	  /* of the branch instruction */
+	uint64_t version; /* of the code, as in counts (profile.h) */
 	uint64_t executed, taken, missed;
 	uint64_t missed_taken; /* of `missed`, those that were taken */
 };
@@ -29,7 +30,7 @@ struct outcome {
 /* Code that ran and is in no file: generated, of the kernel, [vdso]. */
 struct outcome_code {
 	int32_t space;
-	uint64_t ip;
+	uint64_t ip, version;
 	uint16_t size;
 	uint8_t mode;  /* enum ptah_exec_mode */
 	uint64_t hash; /* of its bytes */
@@ -57,8 +58,5 @@ struct outcomes_config {
 int outcomes_read(const struct ptah_session *session, const struct outcomes_config *config,
 		  struct outcomes *outcomes);
 void outcomes_free(struct outcomes *outcomes);
-
-/* The branch at an address. NULL: it was not executed. */
-const struct outcome *outcomes_find(const struct outcomes *outcomes, int32_t space, uint64_t ip);
 
 #endif

@@ -41,6 +41,12 @@ struct tally_block *profile_count_block(struct ptah_profile *p, const struct pta
 	struct tally_block *b;
 
 	memcpy(&key.head, &head, sizeof(key.head));
+	if (image_has_times(p->flow->code.image)) {
+		key.target = profile_target_of(p, item);
+		key.version = profile_version(p, item->ip, item->mode, item->code.space);
+		key.target_version =
+		    key.target ? profile_version(p, key.target, item->mode, item->code.space) : 0;
+	}
 	b = tally_block(&p->blocks, &key);
 	if (!b) {
 		p->status = PTAH_E_NOMEM;

@@ -5,14 +5,42 @@
 /* So many states ahead memory is loaded. */
 #define AHEAD 8
 
+uint64_t profile_version(struct ptah_profile *p, uint64_t ip, unsigned mode, unsigned space)
+{
+	struct code_cache *code = &p->flow->code;
+	const uint16_t before = code->space;
+	int status;
+
+	if (!image_has_times(code->image))
+		return 0;
+	/* A branch may be counted before the code that it leads to was looked up. */
+	code->space = (uint16_t)space;
+	code_find(code, ip, mode, &status);
+	code->space = before;
+	return code_version(code, ip, mode, space);
+}
+
+static uint64_t version_at(struct ptah_profile *p, uint64_t ip, const struct code_node *node)
+{
+	return profile_version(p, ip, code_mode(node), node->space);
+}
+
+struct tally_edge profile_edge_of(struct ptah_profile *p, const struct code_node *branch,
+				  uint64_t to)
+{
+	return (struct tally_edge){.from = branch->end - code_last_size(branch),
+				   .to = to,
+				   .version = version_at(p, branch->ip, branch),
+				   .target_version = version_at(p, to, branch),
+				   .space = branch->space,
+				   .mode = (uint8_t)code_mode(branch),
+				   .insn_class = branch->insn_class};
+}
+
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times)
 {
-	const struct tally_edge key = {.from = branch->end - code_last_size(branch),
-				       .to = to,
-				       .space = branch->space,
-				       .mode = (uint8_t)code_mode(branch),
-				       .insn_class = branch->insn_class};
+	const struct tally_edge key = profile_edge_of(p, branch, to);
 	struct tally_edge *e = tally_edge(&p->edges, &key);
 
 	if (e)
@@ -32,12 +60,15 @@ static struct tally_block *block_of(struct ptah_profile *p, const struct code_no
 	struct tally_block *b;
 
 	if (!*place) {
-		const struct tally_block key = {.ip = node->ip,
-						.end = node->end,
-						.head = node->head,
-						.target = node->target,
-						.space = node->space,
-						.section = node->section};
+		const struct tally_block key = {
+		    .ip = node->ip,
+		    .end = node->end,
+		    .head = node->head,
+		    .target = node->target,
+		    .version = version_at(p, node->ip, node),
+		    .target_version = node->target ? version_at(p, node->target, node) : 0,
+		    .space = node->space,
+		    .section = node->section};
 
 		b = tally_block(&p->blocks, &key);
 		if (!b)

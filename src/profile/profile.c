@@ -12,8 +12,11 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 {
 	struct ptah_profile *p = context;
 
-	if (time_window_has(&p->window, p->flow->tsc, code_ninsn(branch)))
-		profile_add_edge(p, branch, to, 1);
+	if (!time_window_has(&p->window, p->flow->tsc, code_ninsn(branch)))
+		return;
+	profile_add_edge(p, branch, to, 1);
+	p->came_from = 0;
+	p->arrival = profile_edge_of(p, branch, to);
 }
 
 int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_config *config,
@@ -229,7 +232,9 @@ static int by_place(const void *a, const void *b)
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->end, y->end);
 	order = order ? order : compare(x->truncated, y->truncated);
-	return order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->version, y->version);
+	return order ? order : compare(x->target_version, y->target_version);
 }
 
 int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **blocks, size_t *n)
@@ -258,6 +263,8 @@ int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **bloc
 		    .count = b->count,
 		    .taken = b->taken,
 		    .unknown = b->unknown,
+		    .version = b->version,
+		    .target_version = b->target_version,
 		    .space = b->space,
 		    .section = b->section,
 		    .ninsn = head.ninsn,
@@ -280,7 +287,9 @@ static int by_branch(const void *a, const void *b)
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->to, y->to);
-	return order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->version, y->version);
+	return order ? order : compare(x->target_version, y->target_version);
 }
 
 int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges, size_t *n)
@@ -296,16 +305,20 @@ int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges,
 	list = calloc(p->edges.count + 1, sizeof(*list));
 	if (!list)
 		return PTAH_E_NOMEM;
-	*n = p->edges.count;
+	*n = 0;
 	for (size_t i = 0; i < p->edges.count; i++) {
 		const struct tally_edge *e = (const struct tally_edge *)p->edges.items + i;
 
-		list[i] = (struct ptah_profile_edge){.from = e->from,
-						     .to = e->to,
-						     .count = e->count,
-						     .space = e->space,
-						     .mode = e->mode,
-						     .insn_class = e->insn_class};
+		if (!e->count)
+			continue;
+		list[(*n)++] = (struct ptah_profile_edge){.from = e->from,
+							  .to = e->to,
+							  .count = e->count,
+							  .version = e->version,
+							  .target_version = e->target_version,
+							  .space = e->space,
+							  .mode = e->mode,
+							  .insn_class = e->insn_class};
 	}
 	qsort(list, *n, sizeof(*list), by_branch);
 	*edges = list;

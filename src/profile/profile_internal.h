@@ -172,12 +172,14 @@ struct tally_block {
 	uint64_t ip, end, head; /* `head`: the item's class, mode, ninsn, last_size and TRUNCATED */
 	uint64_t target;	/* of a direct branch, else 0 */
 	uint64_t count, taken, unknown;
+	uint64_t version, target_version; /* code_version() */
 	uint32_t space, section;
 };
 
 struct tally_edge {
 	uint64_t from, to;
 	uint64_t count;
+	uint64_t version, target_version;
 	uint32_t space;
 	uint8_t mode, insn_class;
 };
@@ -258,6 +260,13 @@ struct ptah_profile {
 		unsigned depth;
 		uint64_t sites[STACK_SIZE];
 	} begin;
+
+	/*
+	 * The last indirect branch: the state that its TIP was taken at, or 0 and the edge that the
+	 * flow counted. See move_arrival().
+	 */
+	int32_t came_from;
+	struct tally_edge arrival;
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
@@ -551,6 +560,10 @@ void profile_add_block(struct ptah_profile *p, const struct code_node *node, boo
 		       uint64_t times);
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times);
+/* The version of the code at an address, in this mode and space. */
+uint64_t profile_version(struct ptah_profile *p, uint64_t ip, unsigned mode, unsigned space);
+struct tally_edge profile_edge_of(struct ptah_profile *p, const struct code_node *branch,
+				  uint64_t to);
 
 void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times);
 

@@ -388,6 +388,7 @@ static ALWAYS_INLINE bool take_tip(struct packet_taker *h, place_number *place, 
 	if (UNLIKELY(!to || !count_pair(h, p, (uint64_t)from << 32 | (uint32_t)to)))
 		return false;
 	*place = to;
+	p->came_from = from;
 	return true;
 }
 

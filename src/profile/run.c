@@ -75,17 +75,78 @@ static bool make_room(struct ptah_profile *p)
 	return p->status >= 0;
 }
 
+static void visit_nothing(struct ptah_profile *p, const struct code_node *node, bool taken,
+			  const uint64_t *to, uint64_t times)
+{
+	(void)p;
+	(void)node;
+	(void)taken;
+	(void)to;
+	(void)times;
+}
+
+/*
+ * The edge of an indirect call or jump that has led to where execution is, if it was the last
+ * branch. False: another one was.
+ */
+static bool find_arrival(struct ptah_profile *p, struct tally_edge *edge)
+{
+	const struct ptah_flow *f = p->flow;
+	const uint32_t context = p->context;
+	const uint16_t space = f->code.space;
+	const struct code_node *branch;
+
+	*edge = p->arrival;
+	if (p->came_from) {
+		branch = profile_walk(p, p->came_from, 0, visit_nothing, 0);
+		p->context = context;
+		p->flow->code.space = space;
+		*edge = profile_edge_of(p, branch, f->ip);
+	}
+	return edge->from && edge->to == f->ip && edge->space == space &&
+	       (edge->insn_class == PTAH_INSN_CALL_IND || edge->insn_class == PTAH_INSN_JUMP_IND);
+}
+
+/*
+ * The code that an indirect branch led to has changed before it ran: recorders look at code, and
+ * write what it was changed to, when it is about to run. So the branch led to the code as it is
+ * now.
+ */
+static void move_arrival(struct ptah_profile *p, const struct tally_edge *edge)
+{
+	struct tally_edge moved = *edge, *from, *to;
+
+	moved.target_version = profile_version(p, edge->to, edge->mode, edge->space);
+	if (moved.target_version == edge->target_version)
+		return;
+	to = tally_edge(&p->edges, &moved);
+	from = tally_edge(&p->edges, edge);
+	if (!to || !from) {
+		p->status = PTAH_E_NOMEM;
+	} else if (from->count) {
+		from->count--;
+		tally_edge(&p->edges, &moved)->count++;
+		p->arrival = moved;
+	}
+}
+
 void profile_follow_image(struct ptah_profile *p)
 {
 	struct ptah_flow *f = p->flow;
+	struct tally_edge edge;
+	bool arrived;
 
 	/* What was counted so far ran over the code as it was before. */
 	if (f->generation == ptah_image_generation(f->code.image) || profile_expand(p) < 0)
 		return;
-	if (flow_follow_image(f)) {
-		profile_forget_rows(p);
-		code_forget_places(&f->code);
-	}
+	arrived = image_has_times(f->code.image) && !p->coverage && find_arrival(p, &edge);
+	if (!flow_follow_image(f))
+		return;
+	profile_forget_rows(p);
+	code_forget_places(&f->code);
+	p->came_from = 0;
+	if (arrived)
+		move_arrival(p, &edge);
 }
 
 int profile_run(struct ptah_profile *p)

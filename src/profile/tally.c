@@ -24,12 +24,13 @@ static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
 
 static uint32_t hash_block(const struct tally_block *b)
 {
-	return hash(b->ip, b->end, b->head ^ b->space);
+	return hash(b->ip ^ b->version << 8, b->end ^ b->target_version << 8, b->head ^ b->space);
 }
 
 static uint32_t hash_edge(const struct tally_edge *e)
 {
-	return hash(e->from, e->to, e->space << 8 | e->mode);
+	return hash(e->from ^ e->version << 8, e->to ^ e->target_version << 8,
+		    e->space << 8 | e->mode);
 }
 
 /* Makes room for `more` items of `size` bytes. */
@@ -105,7 +106,8 @@ struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
 			continue;
 		b = (struct tally_block *)t->items + t->slots[at].item - 1;
 		if (b->ip == key->ip && b->end == key->end && b->head == key->head &&
-		    b->space == key->space)
+		    b->space == key->space && b->version == key->version &&
+		    b->target_version == key->target_version)
 			return b;
 	}
 	if (!make_room(t, sizeof(*b), 1))
@@ -131,7 +133,8 @@ struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 			continue;
 		e = (struct tally_edge *)t->items + t->slots[at].item - 1;
 		if (e->from == key->from && e->to == key->to && e->space == key->space &&
-		    e->mode == key->mode && e->insn_class == key->insn_class)
+		    e->mode == key->mode && e->insn_class == key->insn_class &&
+		    e->version == key->version && e->target_version == key->target_version)
 			return e;
 	}
 	if (!make_room(t, sizeof(*e), 1))

@@ -234,6 +234,8 @@ static bool find_listed(struct ptah_functions *f, const struct place *p, struct 
 
 static bool find_generated(struct ptah_functions *f, const struct place *p, struct generated *g)
 {
+	/* A list finds the one that was there first for any time before it. */
+	const uint64_t tsc = p->tsc == PTAH_TIME_FIRST ? 1 : p->tsc;
 	struct process_map *map;
 	int32_t pid;
 
@@ -244,13 +246,13 @@ static bool find_generated(struct ptah_functions *f, const struct place *p, stru
 	if (!map)
 		return false;
 	g->path = map->path;
-	g->code = jit_find_dumped(f->session, pid, p->address, p->tsc, &g->low, &g->high, &g->jit);
+	g->code = jit_find_dumped(f->session, pid, p->address, tsc, &g->low, &g->high, &g->jit);
 	if (g->code)
 		return true;
 	if (f->session->growth)
 		return find_listed(f, p, map, g);
 	g->jit = &map->dump;
-	g->code = symbol_jit_find(&map->dump, p->address, p->tsc, &g->low, &g->high);
+	g->code = symbol_jit_find(&map->dump, p->address, tsc, &g->low, &g->high);
 	if (g->code)
 		return true;
 	g->jit = &map->jit;

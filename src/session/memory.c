@@ -438,9 +438,16 @@ static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 	return low;
 }
 
-/* The last of the changes [first, n) that covers `address`; with `gone` also one that unmaps it. */
-static const struct change *last_change(const struct process *p, size_t first, size_t n,
-					uint64_t address, bool gone)
+/* Which change is wanted of those that cover an address. */
+enum wanted_change {
+	WANTED_LAST,
+	WANTED_LAST_OR_GONE, /* also one that unmaps it */
+	WANTED_FIRST,
+};
+
+/* The wanted one of the changes [first, n) that cover `address`. */
+static const struct change *find_change(const struct process *p, size_t first, size_t n,
+					uint64_t address, enum wanted_change wanted)
 {
 	const struct change *found = NULL;
 	size_t low = 0, high = p->indexed;
@@ -457,8 +464,9 @@ static const struct change *last_change(const struct process *p, size_t first, s
 		const struct change *c = &p->changes[p->by_address[low]];
 
 		if (p->by_address[low] >= first && p->by_address[low] < n &&
-		    address - c->address < c->size && (gone || c->type != CHANGE_GONE) &&
-		    (!found || c > found))
+		    address - c->address < c->size &&
+		    (wanted == WANTED_LAST_OR_GONE || c->type != CHANGE_GONE) &&
+		    (!found || (wanted == WANTED_FIRST ? c < found : c > found)))
 			found = c;
 	}
 	return found;
@@ -499,11 +507,15 @@ static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint
 			    struct ptah_map *map)
 {
 	const struct process *lists[] = {&s->kernel.functions, &s->kernel.maps};
+	const enum wanted_change wanted = tsc == PTAH_TIME_FIRST ? WANTED_FIRST
+					  : tsc			 ? WANTED_LAST_OR_GONE
+								 : WANTED_LAST;
+	const uint64_t until = wanted == WANTED_FIRST ? PTAH_TIME_LAST : tsc;
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		const struct process *p = lists[i];
 		const struct change *c =
-		    last_change(p, 0, count_until(p, p->count, tsc), address, tsc != 0);
+		    find_change(p, 0, count_until(p, p->count, until), address, wanted);
 
 		if (!c || c->type == CHANGE_GONE)
 			continue;
@@ -516,24 +528,27 @@ static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint
 static bool find_process_map(const struct ptah_session *s, int32_t space, uint64_t address,
 			     uint64_t tsc, struct ptah_map *map)
 {
-	size_t process = process_of_space(s, space, &tsc), count = SIZE_MAX;
+	const enum wanted_change wanted = tsc == PTAH_TIME_FIRST ? WANTED_FIRST : WANTED_LAST;
+	uint64_t until = wanted == WANTED_FIRST ? PTAH_TIME_LAST : tsc;
+	size_t process = process_of_space(s, space, &until), count = SIZE_MAX;
+	bool found = false;
 
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
-		size_t n = count_until(p, count < p->count ? count : p->count, tsc);
+		size_t n = count_until(p, count < p->count ? count : p->count, until);
 		size_t first = n ? p->changes[n - 1].execs_at : 0;
-		const struct change *c = last_change(p, first, n, address, false);
+		const struct change *c = find_change(p, first, n, address, wanted);
 
-		if (c) {
+		if (c)
 			describe_change(c, map);
-			return true;
-		}
-		if (first)
-			return false;
+		found = found || c;
+		/* What was there first may be the parent's. */
+		if (first || (c && wanted != WANTED_FIRST))
+			break;
 		count = p->inherited;
 		process = p->parent;
 	}
-	return false;
+	return found;
 }
 
 bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,

@@ -137,7 +137,9 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc && status >= 0)
 		status = stream_apply_later(s, s->later[s->next_later++]);
 	while (status >= 0 && (kernel = next_of_kernel(s)) && kernel->tsc <= tsc) {
+		image_set_time(s->image, kernel->tsc);
 		status = kernel_apply(s->image, kernel);
+		image_set_time(s->image, 0);
 		s->kernel_changes++;
 	}
 	if (status >= 0)
@@ -595,6 +597,19 @@ int32_t ptah_stream_space(const struct ptah_stream *s, unsigned space)
 	return ptah_flow_space(stream_flow(s), space, &value) < 0
 		   ? -1
 		   : session_space_of(s->session, s->stream, &value);
+}
+
+uint64_t ptah_stream_version(const struct ptah_stream *s, unsigned space, uint64_t ip,
+			     unsigned mode)
+{
+	const struct code_cache *code = s ? &stream_flow(s)->code : NULL;
+
+	return code && space < code->space_count ? code_version(code, ip, mode, space) : 0;
+}
+
+uint64_t ptah_stream_generation(const struct ptah_stream *s)
+{
+	return s ? ptah_image_generation(s->image) : 0;
 }
 
 uint64_t ptah_stream_offset(const struct ptah_stream *s)

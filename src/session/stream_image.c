@@ -174,8 +174,11 @@ int stream_apply_change(struct ptah_stream *s, const struct change *change)
 
 int stream_apply_later(struct ptah_stream *s, const struct change *change)
 {
-	const int status = stream_apply_change(s, change);
+	int status;
 
+	image_set_time(s->image, change->tsc);
+	status = stream_apply_change(s, change);
+	image_set_time(s->image, 0);
 	if (s->session->growth)
 		free((void *)(uintptr_t)change);
 	return status;

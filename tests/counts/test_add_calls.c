@@ -137,8 +137,10 @@ static void spaces_of_two_recordings_stay_apart(void **state)
 }
 
 /* Files are looked up for the functions of the process's own space. */
-static bool find(void *context, int32_t space, uint64_t address, struct ptah_counts_file *file)
+static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
+		 struct ptah_counts_file *file)
 {
+	(void)tsc;
 	(void)space;
 	++*(unsigned *)context;
 	*file = (struct ptah_counts_file){
@@ -156,7 +158,7 @@ static void functions_have_files(void **state)
 	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_locate(counts, find, &calls), 0);
 	assert_int_equal(calls, 1);
-	assert_non_null(ptah_counts_find(counts, 0, 0x1000));
+	assert_non_null(ptah_counts_find(counts, 0, 0x1000, 0));
 	ptah_call_tree_free(tree);
 	ptah_counts_free(counts);
 }

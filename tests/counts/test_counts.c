@@ -142,8 +142,10 @@ static void merged(void **state)
 }
 
 /* Files written by hand; `size` 0 ends the list. */
-static bool find_in(void *context, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+static bool find_in(void *context, int32_t pid, uint64_t address, uint64_t tsc,
+		    struct ptah_counts_file *file)
 {
+	(void)tsc;
 	(void)pid;
 	for (const struct ptah_counts_file *f = context; f->size; f++) {
 		if (address - f->address < f->size) {
@@ -184,11 +186,11 @@ static struct ptah_counts *five_places(const struct ptah_counts_file *files)
 
 #define LIB                                                                                        \
 	{                                                                                          \
-		0x402000, 0x1000, 0, "/lib/b", {1, 2, 3}, 3                                        \
+		0x402000, 0x1000, 0, "/lib/b", {1, 2, 3}, 3, 0                                     \
 	}
 #define MAIN                                                                                       \
 	{                                                                                          \
-		0x400000, 0x4000, 0x1000, "/bin/a", {0}, 0                                         \
+		0x400000, 0x4000, 0x1000, "/bin/a", {0}, 0, 0                                      \
 	}
 
 static void check_file(const struct ptah_counts_file *f, uint64_t address, uint64_t size,
@@ -219,10 +221,10 @@ static void located(void **state)
 	assert_int_equal(p.files[1].build_id_size, 3);
 	assert_memory_equal(p.files[1].build_id, "\1\2\3", 3);
 	assert_true(p.files[0].path == p.files[2].path);
-	assert_ptr_equal(ptah_counts_find(again, 0, 0x402fff), &p.files[1]);
-	assert_null(ptah_counts_find(again, 0, 0x404000));
-	assert_null(ptah_counts_find(again, 0, 0x3fffff));
-	assert_null(ptah_counts_find(again, 1, 0x400000));
+	assert_ptr_equal(ptah_counts_find(again, 0, 0x402fff, 0), &p.files[1]);
+	assert_null(ptah_counts_find(again, 0, 0x404000, 0));
+	assert_null(ptah_counts_find(again, 0, 0x3fffff, 0));
+	assert_null(ptah_counts_find(again, 1, 0x400000, 0));
 	ptah_counts_free(again);
 	ptah_counts_free(counts);
 }

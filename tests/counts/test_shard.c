@@ -48,8 +48,10 @@ static void end(struct recordings *all)
 }
 
 /* Mappings of which one lies in the middle of another. */
-static bool find(void *context, int32_t space, uint64_t address, struct ptah_counts_file *file)
+static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
+		 struct ptah_counts_file *file)
 {
+	(void)tsc;
 	const uint64_t at = address - BASE;
 
 	(void)context;

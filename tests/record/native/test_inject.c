@@ -284,7 +284,6 @@ static void test_address_space(void **state)
 	close(m.fd);
 }
 
-/* What fails at an execve of a recorded program leaves the program as it is. */
 /* A limit that leaves the program one descriptor: enough for its loader, which may run before the
  * limit is as it was, and too few for what is put into it. */
 static rlim_t one_more_descriptor(pid_t pid)
@@ -302,6 +301,7 @@ static rlim_t one_more_descriptor(pid_t pid)
 	}
 }
 
+/* What fails at an execve of a recorded program leaves the program as it is. */
 static void test_natively(void **state)
 {
 	char *argv[] = {SEEN_DYNAMIC, NULL};
