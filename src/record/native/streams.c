@@ -312,17 +312,19 @@ static size_t written_numbers(const uint8_t *bytes, size_t n)
 
 /*
  * Copies the chunk that is being written to s->bytes. Returns how much of it is written. The last
- * packet may end with zeros of its own; if its thread runs, these may not have been written yet.
+ * packet may end with zeros of its own; if its thread runs, these may not have been written yet,
+ * unless the packet was taken before, when it was known to be whole.
  */
 static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, bool runs,
 			bool *closed)
 {
 	const uint8_t *chunk = chunk_bytes(s, slot, log, s->list[slot].next[log]);
-	const size_t last = written_bytes(chunk, s->chunk_bytes);
+	const size_t last = written_bytes(chunk, s->chunk_bytes), taken = s->list[slot].taken[log];
+	const size_t whole = last > taken ? last : taken;
 
 	memcpy(s->bytes, chunk, s->chunk_bytes);
 	return log == NATIVE_LOG_TRACE
-		   ? written_packets(s->bytes, last, runs ? last : s->chunk_bytes, closed)
+		   ? written_packets(s->bytes, last, runs ? whole : s->chunk_bytes, closed)
 		   : written_numbers(s->bytes, s->chunk_bytes);
 }
 

@@ -475,6 +475,18 @@ static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
 	assert_false(streams->damaged);
 }
 
+/* As above, and the recording ends: the zeros that its last packet ends with are not missing. */
+static void test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 9);
+	streams_take_written(streams, SLOT);
+	streams_finish(streams, SLOT, true);
+	expect_packets(9);
+	assert_false(streams->damaged);
+}
+
 static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(void **unused)
 {
 	(void)unused;
@@ -709,6 +721,7 @@ int main(void)
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),
+	    TEST(test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing),
 	    TEST(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began),
 	    TEST(test_a_thread_goes_on_after_a_pause),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
