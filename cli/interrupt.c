@@ -57,8 +57,9 @@ void begin_ending(int number)
 static void on_interrupt(int number)
 {
 	if (!was_interrupted) {
+		begin_ending(
+		    number); /* first: another signal may come here, and look at the time */
 		was_interrupted = number;
-		begin_ending(number);
 	} else if (since_ending() > ONE_SIGNAL) {
 		signal(number, SIG_DFL);
 		raise(number);

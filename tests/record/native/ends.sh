@@ -122,7 +122,11 @@ for how in '-p, SIGINT' '-p, until another command ends'; do
 		records --truth -p "$program"
 		kill -INT $recorder
 		;;
-	*) records --truth -p "$program" -- sleep 0.2 ;;
+	*)
+		rm -f recorded
+		records --truth -p "$program" -- sh -c 'until [ -e recorded ]; do sleep 0.02; done'
+		: >recorded
+		;;
 	esac
 	waited 0
 	kill -0 "$program" || fail "$how: the program does not run on"

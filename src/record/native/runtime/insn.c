@@ -263,8 +263,6 @@ static unsigned flow_of_group_5(const struct x86_encoding *e)
 	case 3:
 	case 5:
 		return INSN_REFUSED;
-	case 7:
-		return INSN_TRAP;
 	default:
 		return INSN_NEXT;
 	}
