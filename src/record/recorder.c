@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
 #include "record/jit_copies.h"
-#include "perfdata/message.h"
 
 #include "base/compiler.h"
+#include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/monotonic.h"
 

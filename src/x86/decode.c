@@ -98,12 +98,6 @@ static unsigned classify_0f(unsigned opcode, unsigned modrm, unsigned prefix)
 	}
 }
 
-static bool is_string(unsigned opcode)
-{
-	return (opcode >= 0x6c && opcode <= 0x6f) || (opcode >= 0xa4 && opcode <= 0xa7) ||
-	       (opcode >= 0xaa && opcode <= 0xaf);
-}
-
 static unsigned classify(const struct x86_encoding *e)
 {
 	if (!x86_is_legacy(e))
@@ -142,8 +136,7 @@ int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struc
 	if (status < 0)
 		return status;
 	*insn = (struct x86_insn){.size = e.size, .insn_class = (uint8_t)classify(&e)};
-	if (x86_is_legacy(&e) && e.map == X86_MAP_ONE)
-		insn->rep = e.repeat && is_string(e.opcode);
+	insn->rep = e.repeat && x86_is_string(&e);
 	insn->writes_cr3 =
 	    x86_is_legacy(&e) && e.map == X86_MAP_0F && e.opcode == 0x22 && x86_reg(&e) == 3;
 	if (insn->insn_class == PTAH_INSN_COND || insn->insn_class == PTAH_INSN_JUMP ||

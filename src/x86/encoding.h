@@ -95,6 +95,15 @@ static inline bool x86_is_legacy(const struct x86_encoding *e)
 	return e->kind <= X86_REX2;
 }
 
+/* INS, OUTS, MOVS, CMPS, STOS, LODS, SCAS: with F2 or F3 they are carried out again and again. */
+static inline bool x86_is_string(const struct x86_encoding *e)
+{
+	return x86_is_legacy(e) && e->map == X86_MAP_ONE &&
+	       ((e->opcode >= 0x6c && e->opcode <= 0x6f) ||
+		(e->opcode >= 0xa4 && e->opcode <= 0xa7) ||
+		(e->opcode >= 0xaa && e->opcode <= 0xaf));
+}
+
 /* The n bytes at `at` as a signed number. */
 static inline int64_t x86_signed_value(const uint8_t *at, unsigned n)
 {

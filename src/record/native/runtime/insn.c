@@ -232,17 +232,9 @@ static unsigned implicit_registers(const struct x86_encoding *e)
 
 /* Flow */
 
-static bool is_string(const struct x86_encoding *e)
-{
-	return x86_is_legacy(e) && e->map == X86_MAP_ONE &&
-	       ((e->opcode >= 0xa4 && e->opcode <= 0xa7) ||
-		(e->opcode >= 0xaa && e->opcode <= 0xaf) ||
-		(e->opcode >= 0x6c && e->opcode <= 0x6f));
-}
-
 static bool touches_memory(const struct x86_encoding *e)
 {
-	return x86_has_memory(e) || e->displacement_size || is_string(e) ||
+	return x86_has_memory(e) || e->displacement_size || x86_is_string(e) ||
 	       (e->map == X86_MAP_ONE && e->opcode == 0xd7) ||
 	       (e->map == X86_MAP_0F && e->opcode == 0xf7);
 }
@@ -441,7 +433,7 @@ bool insn_decode(const uint8_t *bytes, size_t n, struct insn *insn)
 	}
 	add_named(insn);
 	insn->registers |= (uint16_t)implicit_registers(e);
-	insn->rep = e->repeat && is_string(e);
+	insn->rep = e->repeat && x86_is_string(e);
 	if (e->rip_relative)
 		insn->offset = x86_signed_value(bytes + e->displacement_at, e->displacement_size);
 	settle_flow(insn, bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ends [THREADS]: threads that run without system calls, code that is made and changed, and
- * processes that come and go, until a signal ends it: for recordings that end meanwhile. "begun:
- * done" is printed when all of that runs.
+ * Threads that run without system calls, code that is made and changed, and processes that come and
+ * go, until a signal ends it: for recordings that end meanwhile. When all of that runs, it prints
+ * its own number and that of a process that runs on when it has ended.
  */
 #include <pthread.h>
 #include <stdatomic.h>
