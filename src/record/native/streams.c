@@ -223,10 +223,30 @@ static void give_back_unordered(struct native_streams *s, unsigned slot, unsigne
 		}
 }
 
+static void free_slot(const struct native_streams *s, unsigned slot)
+{
+	struct native_thread *t = streams_thread(s, slot);
+
+	for (unsigned log = 0; log < logs_of(s); log++)
+		t->current[log] = 0;
+	t->pid = t->tid = 0;
+	t->paused = 0;
+	t->settled = 0;
+	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
 void streams_give_up(struct native_streams *s, unsigned slot)
 {
-	s->damaged = true;
-	__atomic_store_n(&streams_thread(s, slot)->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	struct native_stream *stream = &s->list[slot];
+
+	if (!stream->left)
+		s->damaged = true;
+	stream->left = false;
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		stream->next[log] = s->chunks; /* it may have written to any */
+		give_all_back(s, slot, log);
+	}
+	free_slot(s, slot);
 }
 
 bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
@@ -493,7 +513,6 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 /* Before it has ended or paused, a thread has published all that counts. */
 void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 {
-	struct native_thread *t = streams_thread(s, slot);
 	const bool ended = streams_has_ended(s, slot), paused = streams_has_paused(s, slot);
 
 	if (!s->list[slot].used)
@@ -506,14 +525,9 @@ void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 	else if (!ended)
 		take_unended(s, slot, runs);
 	s->list[slot].used = false;
+	s->list[slot].left = runs && !ended; /* it goes on writing */
 	for (unsigned log = 0; log < logs_of(s); log++)
 		give_all_back(s, slot, log);
-	if (runs && !ended)
-		return; /* it goes on writing */
-	for (unsigned log = 0; log < logs_of(s); log++)
-		t->current[log] = 0;
-	t->pid = t->tid = 0;
-	t->paused = 0;
-	t->settled = 0;
-	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	if (!s->list[slot].left)
+		free_slot(s, slot);
 }

@@ -16,6 +16,7 @@
 
 struct native_stream {
 	bool used; /* a thread has begun in this slot, and has not been finished */
+	bool left; /* it was finished while it ran, and has the slot until it ends */
 	uint32_t stream;
 	int32_t pid, tid;
 	/*
@@ -76,7 +77,10 @@ bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most);
 /* Whether the thread has chunks of trace that are FULL. */
 bool streams_has_more(const struct native_streams *s, unsigned slot);
 
-/* A thread that has never begun has ended: the slot becomes free, for who waits for one. */
+/*
+ * A thread has ended of which nothing is taken: one that was finished before, or that has never
+ * begun. The slot becomes free, for who waits for one.
+ */
 void streams_give_up(struct native_streams *s, unsigned slot);
 
 /* Takes what a thread that goes on has written of the chunk that is not FULL yet. */
