@@ -122,7 +122,11 @@ for how in '-p, SIGINT' '-p, until another command ends'; do
 		records --truth -p "$program"
 		kill -INT $recorder
 		;;
-	*) records --truth -p "$program" -- sleep 0.2 ;;
+	*)
+		rm -f enough
+		records --truth -p "$program" -- sh -c 'until [ -e enough ]; do sleep 0.02; done'
+		: >enough
+		;;
 	esac
 	waited 0
 	kill -0 "$program" || fail "$how: the program does not run on"
