@@ -1,7 +1,7 @@
 # The functions that define a test. A test belongs to the layer that its folder is named for.
 
 # The environment variables that every test gets. CC compiles the programs that tests record, PTAH_CC
-# what is linked with the library.
+# what is linked with the library. No test asks the debuginfod servers of whoever runs it.
 set(PTAH_TEST_CC "${CMAKE_C_COMPILER}" CACHE STRING "The compiler of the programs that tests record")
 set(ptah_test_environment
   "PTAH=${CMAKE_BINARY_DIR}/bin/ptah"
@@ -9,6 +9,7 @@ set(ptah_test_environment
   "PTAH_BUILD=${CMAKE_BINARY_DIR}"
   "PTAH_SHARED=${PTAH_SHARED}"
   "PTAH_SANITIZE=${PTAH_SANITIZE}"
+  "DEBUGINFOD_URLS="
   "CC=${PTAH_TEST_CC}"
   "PTAH_CC=${CMAKE_C_COMPILER}")
 if(TARGET libipt)

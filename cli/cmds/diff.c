@@ -223,7 +223,7 @@ static int run(int argc, char **argv)
 	for (int side = 0; side < DIFF_SIDES && !status && !interrupted(); side++)
 		status = diff_run_read(&command_diff, &o.input, paths[side], &runs[side]);
 	if (!status && interrupted())
-		status = EXIT_INTERRUPTED;
+		status = interrupted_status();
 	if (!status)
 		status = compare(&view, &o, &limits, runs);
 	for (int side = 0; side < DIFF_SIDES; side++)

@@ -73,8 +73,9 @@ struct ptah_capture;
 /*
  * PASSIVE. Looks at every processor that is online. `hal` and `port` stay the
  * caller's and must outlive the engine. PTAH_E_INVAL: a callback is missing,
- * ptah_hal_missing() says which; PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536. A processor
- * that cannot be traced is not an error here: ptah_engine_caps() says why.
+ * ptah_hal_missing() says which; PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or
+ * more than 65536. A processor that cannot be traced is not an error here:
+ * ptah_engine_caps() says why.
  */
 PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
 

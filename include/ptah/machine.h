@@ -64,7 +64,7 @@ PTAH_API struct ptah_model *ptah_machine_model(struct ptah_machine *machine, uns
 
 PTAH_API void ptah_machine_set_cpu(struct ptah_machine *machine, unsigned cpu);
 PTAH_API unsigned ptah_machine_cpu(const struct ptah_machine *machine);
-/* For a processor that is offline run_on() returns PTAH_E_MISSING. */
+/* For a processor that is offline run_on() returns PTAH_E_OFFLINE. */
 PTAH_API void ptah_machine_set_online(struct ptah_machine *machine, unsigned cpu, bool online);
 
 /*

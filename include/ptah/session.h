@@ -80,7 +80,8 @@ struct ptah_session;
  * pipe, or "-" for standard input; or what ptah_trace_set_open() takes. Data from a
  * pipe, and data that is compressed in the recording, is kept in an unlinked file
  * in /var/tmp while the session is open. A signal whose handler was installed without
- * SA_RESTART ends the waiting for a pipe: PTAH_E_SYSTEM.
+ * SA_RESTART ends the waiting for a pipe, and one with any handler the waiting for
+ * the writer of a fifo: PTAH_E_SYSTEM.
  */
 PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
 			       struct ptah_session **session, struct ptah_message *why);

@@ -55,9 +55,9 @@ PTAH_API void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_loc
 				  void *context);
 
 /*
- * Reports how far the debug file of `file`, or that file itself, has come; `total` is 0 while it is not known. In the
- * last call, which comes whether there is such a file or not, both are UINT64_MAX. False: give it
- * up.
+ * Reports how far the debug file of `file`, or that file itself, has come; `total` is 0 while it is
+ * not known. In the last call, which comes whether there is such a file or not, both are
+ * UINT64_MAX. False: give it up.
  */
 typedef bool ptah_fetch_progress(void *context, const char *file, uint64_t done, uint64_t total);
 

@@ -135,7 +135,7 @@ static const char *reason_of(int status)
 	} reasons[] = {
 	    {PTAH_E_NOMEM, "out of memory"},
 	    {PTAH_E_INVAL, "the tables in memory are not what they were: overwritten"},
-	    {PTAH_E_SYSTEM, "the port broke a rule of hal.h"},
+	    {PTAH_E_PORT, "the port broke a rule of hal.h"},
 	    {PTAH_E_BUSY, "another capture is started on this processor"},
 	    {PTAH_E_NOSPACE, "the buffer is full: consume something"},
 	    {PTAH_E_LIMIT, "too many mappings"},

@@ -12,7 +12,7 @@
 
 struct drcov;
 
-/* `names` knows what is mapped where. and where the binaries are. */
+/* `names` knows what is mapped where, and where the binaries are. */
 int drcov_new(struct names *names, struct drcov **drcov);
 void drcov_free(struct drcov *drcov);
 

@@ -18,7 +18,9 @@ int perfdata_message(struct ptah_message *why, int status, const char *format, .
 void perfdata_message_begin(struct ptah_message *why);
 int perfdata_message_end(struct ptah_message *why, int status);
 
-/* As perfdata_message(), for a system call that failed with `error`: adds its text and, where one helps, advice.
+/*
+ * As perfdata_message(), for a system call that failed with `error`: adds its text and, where one
+ * helps, advice.
  */
 int perfdata_system_message(struct ptah_message *why, int error, const char *path,
 			    const char *what);

@@ -351,7 +351,6 @@ int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_r
 {
 	uint64_t at = 0;
 	struct window w = window_of(f, offset, &at);
-
 	int status;
 
 	if (at >= w.end)

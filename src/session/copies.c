@@ -110,20 +110,32 @@ static size_t copy_at(const struct ptah_session *s, const char *path,
 	return low;
 }
 
+/* What is known of this path and id. NULL: nothing has been looked for. */
+static const struct file_copy *known_copy(const struct ptah_session *s, const char *path,
+					  const struct perfdata_build_id *id)
+{
+	const size_t at = copy_at(s, path, id);
+
+	return at < s->copy_count && !compare_copies(&s->copies[at], path, id) ? &s->copies[at]
+									       : NULL;
+}
+
 int session_find_copy(struct ptah_session *s, const struct change *change,
 		      const struct perfdata_build_id *was)
 {
+	const struct file_copy *known = known_copy(s, change->path, &change->id);
 	const size_t at = copy_at(s, change->path, &change->id);
 	struct file_copy *copies;
 	char *found;
 
-	if (session_copy_of(s, change))
-		return 1;
-	found = ptah_build_id_find(s->config.build_id_cache, was->bytes, was->size);
-	if (!found && was->size)
-		found = fetch_copy(s, change->path, was);
-	if (!found)
+	if (known)
+		return known->local != NULL;
+	if (!was->size)
 		return 0;
+	found = ptah_build_id_find(s->config.build_id_cache, was->bytes, was->size);
+	if (!found)
+		found = fetch_copy(s, change->path, was);
+	/* That there is none is kept, too: a server that does not answer is asked once. */
 	copies = session_grow(s->copies, s->copy_count, &s->copy_capacity, sizeof(*copies));
 	if (!copies) {
 		free(found);
@@ -132,27 +144,27 @@ int session_find_copy(struct ptah_session *s, const struct change *change,
 	s->copies = copies;
 	memmove(&copies[at + 1], &copies[at], (s->copy_count++ - at) * sizeof(*copies));
 	copies[at] = (struct file_copy){change->path, change->id, found};
-	return 1;
+	return found != NULL;
 }
 
 const char *session_copy_of(const struct ptah_session *s, const struct change *change)
 {
-	const size_t at = copy_at(s, change->path, &change->id);
+	const struct file_copy *known = known_copy(s, change->path, &change->id);
 
-	return at < s->copy_count && !compare_copies(&s->copies[at], change->path, &change->id)
-		   ? s->copies[at].local
-		   : NULL;
+	return known ? known->local : NULL;
 }
 
 const char *ptah_session_copy(const struct ptah_session *s, const char *path)
 {
 	const struct perfdata_build_id first = {0};
-	size_t at;
+	const char *local = NULL;
 
 	if (!s || !path)
 		return NULL;
-	at = copy_at(s, path, &first);
-	return at < s->copy_count && !strcmp(s->copies[at].path, path) ? s->copies[at].local : NULL;
+	for (size_t at = copy_at(s, path, &first);
+	     !local && at < s->copy_count && !strcmp(s->copies[at].path, path); at++)
+		local = s->copies[at].local;
+	return local;
 }
 
 void session_forget_copies(struct ptah_session *s)

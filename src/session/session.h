@@ -264,7 +264,8 @@ struct set_file {
 
 /*
  * Where the file of a mapping is, which is missing at its path or another one there. Sorted by path
- * and id, as the mapping has them; the path is one of the session's.
+ * and id, as the mapping has them; the path is one of the session's. `local` is NULL if no copy was
+ * found.
  */
 struct file_copy {
 	const char *path;

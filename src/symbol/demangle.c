@@ -103,9 +103,8 @@ static bool few_lifetimes(const char *name)
 
 /*
  * After a conversion operator ("cv"), libiberty reads the template arguments of a template
- * parameter
- * ("T_I", "T0_I") twice, because they may be the operator's own: those that are nested in n others
- * 2^n times. A name of 100 characters would take longer than anybody waits.
+ * parameter ("T_I", "T0_I") twice, because they may be the operator's own: those that are nested in
+ * n others 2^n times. A name of 100 characters would take longer than anybody waits.
  */
 static bool few_conversions(const char *name)
 {

@@ -173,7 +173,8 @@ static unsigned symbol_rank(const GElf_Sym *symbol)
 
 /*
  * Whether the symbol belongs to a section that is executed. Absolute symbols (ld's --defsym) and
- * those of other sections (LTO's, the linker's _end) have values that only look like addresses of code.
+ * those of other sections (LTO's, the linker's _end) have values that only look like addresses of
+ * code.
  */
 static bool is_in_code(Elf *elf, const GElf_Sym *symbol)
 {

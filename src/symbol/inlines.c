@@ -33,7 +33,9 @@ static bool follow(Dwarf_Die *die)
 	return true;
 }
 
-/* In C only an asm label makes a linkage name (glibc's __GI_read): people know the function's own. */
+/*
+ * In C only an asm label makes a linkage name (glibc's __GI_read): people know the function's own.
+ */
 static bool is_of_c(Dwarf_Die *die)
 {
 	Dwarf_Die unit;

@@ -18,9 +18,9 @@
  *	gap		branches that are in no packet
  *	exec, lost	ptah_calls_exec(), ptah_calls_lost()
  *
- * Functions: A to K plain, with a cold part (a to k) elsewhere, K right behind J; L is a piece without a parent; M, N
- * and O have no bounds; P and Q are stubs; R exchanges stacks, S is _Unwind_Resume, T setjmp; U to
- * Z are the kernel's.
+ * Functions: A to K plain, with a cold part (a to k) elsewhere, K right behind J; L is a piece
+ * without a parent; M, N and O have no bounds; P and Q are stubs; R exchanges stacks, S is
+ * _Unwind_Resume, T setjmp; U to Z are the kernel's.
  *
  * The calls: "A+call" begins a call of A, "A-return" ends it; after the word stand flags: ~ its
  * beginning was not seen, ! a loss lies within it, ? unsure, f folded, r restorer.

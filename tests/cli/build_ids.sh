@@ -7,7 +7,8 @@ need perf
 
 mkdir home bin
 export HOME="$PWD/home" DEBUGINFOD_CACHE_PATH="$PWD/fetched"
-unset DEBUGINFOD_URLS
+# A proxy is no way to a server on this machine.
+unset DEBUGINFOD_URLS http_proxy all_proxy ALL_PROXY
 
 cat >library.c <<'END'
 __attribute__((noinline)) int library_work(volatile int *x) { while (++*x % 2011) ; return *x; }
@@ -24,6 +25,7 @@ cc=${CC:-cc}
 int main(void) { return 3; }
 END
 id=$(readelf -n bin/program | sed -n 's/.*Build ID: //p')
+record many.data sh -c 'bin/program; bin/program; bin/program; :'
 record perf.data bin/program
 "$PTAH" report --format=tsv perf.data >whole
 "$PTAH" export --to=callgrind perf.data >whole.calls
@@ -92,9 +94,13 @@ gone --buildid-dir=cache
 # A server has the program; the library is still in the cache.
 command -v python3 >/dev/null || skip "no python3 for a server"
 cat >server.py <<'END'
-import http.server, os
+import http.server, os, time
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        with open("asked", "a") as f:
+            print(self.path, file=f)
+        while os.path.exists("down"):
+            time.sleep(0.1)
         found = self.path == "/buildid/%s/executable" % open("id").read()
         data = open("program", "rb").read() if found else b""
         self.send_response(200 if found else 404)
@@ -103,7 +109,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
     def log_message(self, *_):
         pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 open("port.new", "w").write(str(server.server_port))
 os.rename("port.new", "port")
 server.serve_forever()
@@ -123,3 +129,10 @@ DEBUGINFOD_URLS=$url gone --no-debuginfod --buildid-dir=cache
 	fail "from a server: $(cat out err)"
 }
 DEBUGINFOD_URLS=$url exact --buildid-dir=cache
+
+# A server that does not answer is asked for a file once, however many processes ran it.
+: >down
+rm -r asked fetched
+DEBUGINFOD_TIMEOUT=1 DEBUGINFOD_RETRY_LIMIT=0 "$PTAH" verify --force --debuginfod="$url" \
+	--buildid-dir=cache many.data >out 2>err || :
+[ "$(grep -c "/buildid/$id/executable" asked)" -le 1 ] || fail "asked again: $(cat asked)"

@@ -94,16 +94,29 @@ FILE *fopen(const char *path, const char *mode)
 	return NEXT(fopen)(path, mode);
 }
 
-/* What getc_unlocked() calls when it needs more. */
+/* What getc_unlocked() calls when it needs more, where the compiler has inlined it. */
 int __uflow(FILE *file)
 {
 	begins_with("getc", fileno(file));
 	return NEXT(__uflow)(file);
 }
 
-/* What getline() calls. */
+int getc_unlocked(FILE *file)
+{
+	if (file->_IO_read_ptr >= file->_IO_read_end)
+		begins_with("getc", fileno(file));
+	return NEXT(getc_unlocked)(file);
+}
+
+/* What getline() calls, in the same way. */
 ssize_t __getdelim(char **line, size_t *room, int end, FILE *file)
 {
 	begins_with("getline", fileno(file));
 	return NEXT(__getdelim)(line, room, end, file);
+}
+
+ssize_t getline(char **line, size_t *room, FILE *file)
+{
+	begins_with("getline", fileno(file));
+	return NEXT(getline)(line, room, file);
 }

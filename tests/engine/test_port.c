@@ -6,6 +6,8 @@
  */
 #include "rig.h"
 
+#include <ptah/captures.h>
+
 static void reopen(struct rig *rig)
 {
 	assert_int_equal(ptah_engine_free(rig->engine), PTAH_OK);
@@ -524,8 +526,11 @@ static void every_failure_has_a_field_and_a_reason(void **state)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
+	const struct ptah_captures_config all = {.size = sizeof(all), .capture = &config};
 	struct ptah_trace_problem problem;
+	struct ptah_captures_problem of_all;
 	struct ptah_capture *c = NULL;
+	struct ptah_captures *set = NULL;
 	struct ptah_pool *pool = NULL;
 	struct rig rig;
 
@@ -553,6 +558,8 @@ static void every_failure_has_a_field_and_a_reason(void **state)
 	config.shape = PTAH_SHAPE_OVERFLOW;
 	assert_int_equal(ptah_capture_new(rig.engine, &config, &c, &problem), PTAH_E_PORT);
 	expect_problem(&problem, "alloc");
+	assert_int_equal(ptah_captures_new(rig.engine, &all, &set, &of_all), PTAH_E_PORT);
+	assert_non_null(strstr(of_all.reason, "hal.h"));
 	rig_close(&rig);
 }
 

@@ -87,12 +87,14 @@ static void interrupt(void)
 	handle(SIGUSR2, on_user, SA_ONSTACK);
 	child = start_sender();
 	setitimer(ITIMER_REAL, &every, NULL);
-	while (waitpid(child, NULL, WNOHANG) != child)
+	/* A busy machine may not have let this process run while the other one was sending. */
+	while (child) {
 		for (int i = 0; i < 50; i++)
 			sum = sum + compute(sum);
+		if (waitpid(child, NULL, WNOHANG) == child)
+			child = ticks < 20 || users < 20 ? start_sender() : 0;
+	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	if (ticks < 20 || users < 20)
-		exit(1);
 }
 
 /* Faults of each kind, left by a jump and, where that makes sense, skipped. */
