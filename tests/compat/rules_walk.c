@@ -399,6 +399,8 @@ static const struct {
     {"code-32-bit-into-",
      "SDM \"Flow Update Packet\": a software interrupt has a FUP, so that INTO without one did not "
      "trap; libipt takes each for a far call"},
+    {"psb-in-another-mode-while-tracing.txt",
+     "libipt's block cache keeps the mode in which an address was decoded first"},
 };
 
 static bool golden_case(const struct twin_input *input, const struct twin_call *call)
