@@ -322,10 +322,17 @@ static enum ptah_record_problem refuse_slow(struct ptah_message *why)
  * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
  * problem.
  */
+/* A processor does not count what runs: ground truth that is asked for needs another recorder. */
+static bool counts_nothing(const struct recorder_backend *backend)
+{
+	return backend->kind == PTAH_RECORDER_HARDWARE || backend->kind == PTAH_RECORDER_MODULE;
+}
+
 static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_message *why)
 {
 	const enum ptah_recorder_kind kind = wanted(&r->config);
 	enum ptah_record_problem worst = PTAH_RECORD_FINE;
+	const struct recorder_backend *without_truth = NULL;
 	struct ptah_message reason = {""}, native = {""};
 
 	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
@@ -334,6 +341,12 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 		if (kind && kind != backends[i]->kind)
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
+		if (!problem && !kind && r->config.backend.truth && counts_nothing(backends[i])) {
+			without_truth = without_truth ? without_truth : backends[i];
+			problem = PTAH_RECORD_NOT_POSSIBLE;
+			snprintf(reason.text, sizeof(reason.text),
+				 "a processor does not count what runs, and --truth asks for it");
+		}
 		if (!problem && !kind && would_slow_down(backends[i], &r->config))
 			return refuse_slow(why);
 		if (problem && backends[i] == &recorder_native)
@@ -344,6 +357,10 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 			worst = problem;
 			*why = reason;
 		}
+	}
+	if (!r->backend && without_truth) { /* no other can do what is asked */
+		r->backend = without_truth;
+		worst = PTAH_RECORD_FINE;
 	}
 	if (!r->backend)
 		return worst;
