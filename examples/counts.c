@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * counts SAVED FILE...: adds up the counts of several files and saves the sum. Each
- * FILE is a recording, or counts that were saved before.
- */
+/* counts SAVED FILE...: adds up the counts of several files, recordings or counts that were saved
+ * before, and saves the sum. */
 #include <ptah/counts.h>
 
 #include <inttypes.h>

@@ -302,8 +302,9 @@ static inline bool flow_fills_tnt(unsigned count)
 /* Outcomes of the TNT at `pos` are left. */
 static inline void flow_leave_outcomes(struct ptah_flow *f, const uint8_t *pos)
 {
-	f->tnt_full = flow_fills_tnt(
-	    highest_bit(*pos == OPCODE_EXT ? load_le64(pos) >> 16 : (uint64_t)*pos >> 1));
+	const uint64_t payload = *pos == OPCODE_EXT ? load_le64(pos) >> 16 : (uint64_t)*pos >> 1;
+
+	f->tnt_full = flow_fills_tnt(highest_bit(payload));
 }
 
 /* No packet is partly carried out: the next one can be taken. */

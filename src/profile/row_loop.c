@@ -33,7 +33,8 @@ static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, uns
 	leave(p, state);
 	f->tnt = bits;
 	f->tnt_count = n;
-	flow_leave_outcomes(f, pos - 1);
+	if (!(pos[-1] & 1) && pos[-1] > OPCODE_EXT) /* else of a TNT-64: take_long() does it */
+		flow_leave_outcomes(f, pos - 1);
 	flow_set_time(f, event_offset(f->events, pos) - 1);
 }
 

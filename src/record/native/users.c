@@ -8,13 +8,15 @@
 
 bool native_user_read(int32_t tid, struct native_user *user)
 {
-	uint32_t *u = user->uids, *g = user->gids;
+	uint32_t *u, *g;
 	char path[40], line[512];
 	unsigned found = 0;
 	struct stat space;
 	FILE *f;
 
 	*user = (struct native_user){.space = 0};
+	u = user->uids;
+	g = user->gids;
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {

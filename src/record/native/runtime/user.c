@@ -22,9 +22,11 @@ void user_read(struct native_user *user)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
-	uint32_t *u = user->uids, *g = user->gids;
+	uint32_t *u, *g;
 
 	*user = (struct native_user){.space = 0};
+	u = user->uids;
+	g = user->gids;
 	sys_call(__NR_getresuid, (uint64_t)&u[0], (uint64_t)&u[1], (uint64_t)&u[2], 0, 0, 0);
 	sys_call(__NR_getresgid, (uint64_t)&g[0], (uint64_t)&g[1], (uint64_t)&g[2], 0, 0, 0);
 	sys_call(__NR_capget, (uint64_t)&head, (uint64_t)data, 0, 0, 0, 0);
