@@ -76,6 +76,17 @@ static bool same_blocks(const struct tally *a, struct tally *b)
 	return a->count == b->count;
 }
 
+/* An edge whose count was moved to another version of its target stays, with a count of 0. */
+static size_t count_edges(const struct tally *edges)
+{
+	const struct tally_edge *edge = edges->items;
+	size_t n = 0;
+
+	for (size_t i = 0; i < edges->count; i++)
+		n += edge[i].count != 0;
+	return n;
+}
+
 static bool same_edges(const struct tally *a, struct tally *b)
 {
 	const struct tally_edge *edge = a->items;
@@ -86,7 +97,7 @@ static bool same_edges(const struct tally *a, struct tally *b)
 		if (!other || other->count != edge->count)
 			return false;
 	}
-	return a->count == b->count;
+	return count_edges(a) == count_edges(b);
 }
 
 int beside_counted(struct ptah_profile *p)
