@@ -616,9 +616,12 @@ void live_hits_note_unknown(const struct live_hits *h, const char *program)
 		if (is_of_ends(w) || !is_of_program(w, program) ||
 		    ptah_symbols_find(symbols, program, w->function, 0, &symbol) != 0)
 			continue;
-		print_clean("note: ", "--watch='%s': %s has no function of this name%s",
-			    h->texts[i], program,
-			    w->file[0] ? "" : "; those of libraries are found when they run");
+		print_clean("note: ", "--watch='%s': %s itself has no such function%s", h->texts[i],
+			    program,
+			    w->file[0]
+				? ""
+				: "; those of libraries and of generated code are found when "
+				  "they run");
 	}
 	ptah_symbols_free(symbols);
 }
