@@ -27,8 +27,7 @@ void native_leave(struct recording *r)
 	const int64_t end = monotonic_ns() + LEAVE_NS;
 
 	end_pauses(r);
-	for (unsigned i = 0; i < r->memory_count; i++)
-		lifeline_cut(r->memories[i].lifeline);
+	lifeline_cut(r->lifeline);
 	while (!native_release_seized(r) && monotonic_ns() < end && !recorder_is_late(r->r))
 		;
 }
@@ -54,7 +53,7 @@ static void pause_threads(struct recording *r, bool on)
 
 static void finish_threads(struct recording *r)
 {
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
 }
@@ -151,8 +150,8 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 static int start(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
-	struct native_memory *memory;
-	struct inject_memory given;
+	const struct inject_memory memory = {
+	    .fd = r->memory, .bytes = r->bytes, .slot = 0, .late = &recorder->late};
 	struct ptah_message why = {""};
 	int status;
 
@@ -164,18 +163,13 @@ static int start(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
 	}
 	recorder->status.pid = r->pid;
-	memory = native_memory_of(r, r->pid);
-	if (!memory)
-		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
-				     "%s was killed before its first instruction", r->name);
-	given = native_memory_for(memory, 0);
-	native_add_process(r, r->pid, getpid(), r->name, memory);
+	native_add_process(r, r->pid, getpid(), r->name);
 	/* A time before that of any packet: decoders look for code by time. */
 	native_take_time(r);
 	native_wrote(
 	    r, perfdata_write_comm(native_writer(r), r->pid, r->pid, r->last_tsc, true, r->name));
 	native_write_maps(r, r->pid, r->last_tsc, 0, UINT64_MAX);
-	status = inject_runtime(r->pid, &given, &why);
+	status = inject_runtime(r->pid, &memory, &why);
 	if (status < 0)
 		return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s", why.text);
 	return recorder->error;

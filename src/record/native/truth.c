@@ -7,28 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 4096
-#define SKIPPED	   (1u << 16) /* numbers in a row whose threads may have been killed */
-
-/* NULL: the number makes no sense, or there is no memory. */
-static struct native_truth_exit *add_exit(struct native_truth_exits *exits, uint64_t index)
+/* Makes room for this number. */
+static bool make_room(struct native_truth *t, uint64_t number)
 {
-	size_t room = exits->room ? exits->room : FIRST_ROOM;
-	struct native_truth_exit *list;
+	size_t room = t->room ? t->room : 4096;
+	struct native_truth_exit *exits;
 
-	if (!index || index >= NATIVE_EXITS_MAX || index >= exits->room + SKIPPED)
-		return NULL;
-	while (room <= index)
+	if (number < t->room)
+		return true;
+	if (number >= NATIVE_EXITS_MAX)
+		return false;
+	while (room <= number)
 		room *= 2;
-	if (room > exits->room) {
-		list = realloc(exits->list, room * sizeof(*list));
-		if (!list)
-			return NULL;
-		memset(list + exits->room, 0, (room - exits->room) * sizeof(*list));
-		exits->list = list;
-		exits->room = room;
-	}
-	return &exits->list[index];
+	exits = realloc(t->exits, room * sizeof(*exits));
+	if (!exits)
+		return false;
+	memset(exits + t->room, 0, (room - t->room) * sizeof(*exits));
+	t->exits = exits;
+	t->room = room;
+	return true;
 }
 
 static void count(struct native_truth_exit *exit, const struct x86_insn *insn)
@@ -79,17 +76,16 @@ static size_t take_block(struct native_truth_exit *exit, const uint8_t *payload,
 	return sizeof(*block) + size;
 }
 
-static bool describe(struct native_truth_exits *exits, uint64_t index, const uint8_t *payload,
-		     size_t n)
+static bool describe(struct native_truth *t, uint64_t number, const uint8_t *payload, size_t n)
 {
-	struct native_truth_exit *exit =
-	    n < sizeof(struct native_exit) ? NULL : add_exit(exits, index);
+	struct native_truth_exit *exit;
 	struct native_exit head;
 	size_t at = sizeof(head);
 
-	if (!exit)
+	if (n < sizeof(head) || !number || !make_room(t, number))
 		return false;
 	memcpy(&head, payload, sizeof(head));
+	exit = &t->exits[number];
 	if (!head.blocks || head.blocks > NATIVE_EXIT_BLOCKS || exit->blocks)
 		return false;
 	exit->blocks = malloc(head.blocks * sizeof(*exit->blocks));
@@ -105,10 +101,9 @@ static bool describe(struct native_truth_exits *exits, uint64_t index, const uin
 	return true;
 }
 
-void native_truth_describe(struct native_truth *t, unsigned memory, uint64_t number,
-			   const void *payload, size_t n)
+void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n)
 {
-	if (!describe(&t->exits[memory], number - native_exits_from(memory), payload, n))
+	if (!describe(t, number, payload, n))
 		t->failed = true;
 }
 
@@ -129,14 +124,11 @@ void native_truth_keep(struct native_truth *t, struct native_truth_thread *threa
 static bool count_exit(const struct native_truth *t, struct native_truth_thread *thread,
 		       uint32_t number)
 {
-	const unsigned memory = number / NATIVE_EXITS_MAX;
-	const uint32_t index = number % NATIVE_EXITS_MAX;
 	const struct native_truth_exit *exit;
 
-	if (memory >= NATIVE_MEMORIES || index >= t->exits[memory].room ||
-	    !t->exits[memory].list[index].instructions)
+	if (number >= t->room || !t->exits[number].instructions)
 		return false;
-	exit = &t->exits[memory].list[index];
+	exit = &t->exits[number];
 	for (uint32_t i = 0; i < exit->block_count; i++)
 		path_hash_add(&thread->path, exit->blocks[i].start, exit->blocks[i].end);
 	thread->instructions += exit->instructions;
@@ -173,10 +165,8 @@ bool native_truth_get(const struct native_truth *t, const struct native_truth_th
 
 void native_truth_free(struct native_truth *t)
 {
-	for (unsigned memory = 0; memory < NATIVE_MEMORIES; memory++) {
-		for (size_t i = 0; i < t->exits[memory].room; i++)
-			free(t->exits[memory].list[i].blocks);
-		free(t->exits[memory].list);
-	}
+	for (size_t i = 0; i < t->room; i++)
+		free(t->exits[i].blocks);
+	free(t->exits);
 	*t = (struct native_truth){0};
 }
