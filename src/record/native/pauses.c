@@ -2,7 +2,6 @@
 /* Pausing threads: see pauses.h. */
 #include "record/native/pauses.h"
 
-#include "record/haste.h"
 #include "record/native/threads.h"
 
 #include <errno.h>
@@ -143,7 +142,7 @@ static void look_at(struct native_pauses *p, struct native_stop *stop)
 {
 	const struct native_stop is = *stop;
 	int status = 0;
-	const pid_t got = tracee_look(is.tid, &status);
+	const pid_t got = tracee_wait(is.tid, &status, WNOHANG);
 
 	if (!got)
 		return;
@@ -228,11 +227,10 @@ void pauses_end(struct native_pauses *p, int32_t pid)
 	unsigned looks = 0;
 
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
-		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end &&
-		       !haste_is_late(p->late)) {
+		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end) {
 			look_at(p, &p->stops[i]);
 			if (p->stops[i].tid)
-				haste_nap(&looks);
+				threads_nap(&looks);
 		}
 }
 
