@@ -78,7 +78,7 @@ class Item(Structure):
 
 
 class ProfileBlock(Structure):
-    _fields_ = members(c_uint64, "ip end target count taken unknown") + members(
+    _fields_ = members(c_uint64, "ip end target count taken unknown version target_version") + members(
         c_uint32, "space section") + [("ninsn", c_uint16)] + members(
             c_uint8, "mode insn_class last_size") + [("truncated", c_bool)]
 
