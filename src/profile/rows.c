@@ -115,6 +115,8 @@ void profile_forget_rows(struct ptah_profile *p)
 	memset(p->targets, 0, p->target_slots * sizeof(*p->targets));
 	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
 	p->state_count = 1;
+	if (p->came_from)
+		p->arrival = (struct tally_edge){0}; /* a row was later */
 	p->came_from = 0;
 	p->effect_count = p->pair_count = p->more_count = p->wide_count = 0;
 	profile_forget_groups(p);

@@ -145,6 +145,8 @@ void profile_follow_image(struct ptah_profile *p)
 	profile_forget_rows(p);
 	code_forget_places(&f->code);
 	p->came_from = 0;
+	/* Code may change in several steps, the one at `to` the last of them. */
+	p->arrival = arrived ? edge : (struct tally_edge){0};
 	if (arrived)
 		move_arrival(p, &edge);
 }
