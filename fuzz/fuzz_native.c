@@ -20,6 +20,7 @@
 /* input.finish */
 #define WITHOUT_TRUTH 0x80
 #define SETTLED	      0x40
+#define RUNS	      0x20
 
 struct input {
 	uint32_t message_head, messages; /* how far the ring is written; bytes of the input */
@@ -123,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		streams_drain(&w->streams, SLOT, &most);
 		streams_take_early(&w->streams, SLOT);
 		if (in.finish)
-			streams_finish(&w->streams, SLOT);
+			streams_finish(&w->streams, SLOT, in.finish & RUNS);
 		native_truth_count(&w->truth, &w->thread);
 		native_truth_get(&w->truth, &w->thread, &truth);
 		CHECK(!munmap(w->memory, native_bytes(NATIVE_TRUTH)));

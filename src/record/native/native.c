@@ -27,13 +27,42 @@ void native_leave(struct recording *r)
 	native_release_seized(r);
 }
 
+/* Until all threads have done so, or cannot for some time. */
+static void pause_threads(struct recording *r, bool on)
+{
+	pauses_set(&r->pauses, on);
+	while (!pauses_follow(&r->pauses) && !pauses_are_late(&r->pauses))
+		native_drain(r, NATIVE_POLL_MS);
+	native_drain(r, 0);
+}
+
+static void finish_threads(struct recording *r)
+{
+	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+		if (r->streams->list[i].used)
+			native_finish_thread(r, i, 0);
+}
+
+/*
+ * What still runs pauses for good: each thread's trace ends at a head, and what it runs from there
+ * on is written where nobody reads. A thread that cannot pause now, because it is stopped or traced
+ * by somebody else, ends at the last packet that is seen whole. As long as something is taken the
+ * recorder is alive for the programs: a thread that finds no free chunk waits, and overwrites none
+ * that has not been taken.
+ */
 static int take_rest(struct recording *r)
 {
+	if (!native_is_attached(r))
+		pause_threads(r, true);
 	end_pauses(r);
 	native_drain(r, 0);
 	native_drain(r, 0); /* again, for processes that died during the first */
 	native_let_all_go(r);
 	r->rest_taken = true;
+	native_take_time(r);
+	finish_threads(r);
+	native_drain(r, 0); /* messages with the code of what was taken last, sent before it ran */
+	finish_threads(r);  /* of which messages said that they have begun */
 	native_leave(r);
 	/* One that is dead is still in the list if a round has left trace of it. */
 	for (size_t i = 0; i < r->processes.count; i++)
@@ -42,9 +71,6 @@ static int take_rest(struct recording *r)
 				      "process %d (%s) still ran when the recording ended: what "
 				      "followed was not recorded",
 				      r->processes.list[i].pid, r->processes.list[i].name);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
-		if (r->streams->list[i].used)
-			native_finish_thread(r, i, 0);
 	for (size_t i = 0; i < r->processes.count; i++)
 		process_tell_end(&r->processes.list[i], r->r);
 	return r->r->error;
@@ -95,19 +121,14 @@ static int stop(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 
-	if (native_is_attached(r))
-		return r->rest_taken ? 0 : take_rest(r);
-	return r->pid ? take_rest(r) : 0;
+	return r->rest_taken ? 0 : take_rest(r);
 }
 
 static int set_paused(struct ptah_recorder *recorder, bool on)
 {
 	struct recording *r = recorder->self;
 
-	pauses_set(&r->pauses, on);
-	while (!pauses_follow(&r->pauses) && !pauses_are_late(&r->pauses))
-		native_drain(r, NATIVE_POLL_MS);
-	native_drain(r, 0);
+	pause_threads(r, on);
 	return recorder->error;
 }
 

@@ -15,7 +15,7 @@
 
 #define WAIT_NS	    (INT64_C(5) * 1000000) /* after an interruption, before the next one */
 #define WAIT_MAX_NS (INT64_C(1) * 1000000000)
-#define LATE_NS	    (INT64_C(1) * 1000000000)
+#define LATE_NS	    (INT64_C(800) * 1000000)
 #define END_NS	    (INT64_C(3) * 1000000000) /* after this a thread is not waited for any more */
 
 void pauses_begin_thread(struct native_pauses *p, unsigned slot, uint64_t control, uint64_t gs_base)

@@ -74,6 +74,15 @@ static void give_all_back(const struct native_streams *s, unsigned slot, unsigne
 		release(s, slot, log, i);
 }
 
+/* Whether there is PAD where a packet begins, or more zeros than a packet ends with. */
+static bool has_gap(const uint8_t *bytes, size_t n)
+{
+	static const uint8_t zeros[8];
+
+	return !bytes[0] ||
+	       (n >= sizeof(zeros) && !memcmp(bytes + n - sizeof(zeros), zeros, sizeof(zeros)));
+}
+
 /*
  * The number of bytes of s->bytes that are whole packets; the first `before` are. A chunk begins
  * with a packet, and ends with one: each can be looked at alone.
@@ -84,18 +93,23 @@ static size_t whole_packets(struct native_streams *s, size_t before, size_t n)
 	struct packet_cut cut = {.synced = true};
 	size_t rest = packet_cut(&cut, &part, 1);
 
-	if (rest)
+	if (rest || has_gap(s->bytes + before, n - before))
 		s->damaged = true;
 	return n - rest;
 }
 
+/* Numbers of exits begin with 1. */
 static size_t whole_numbers(struct native_streams *s, size_t n)
 {
-	size_t rest = n % sizeof(uint32_t);
+	const size_t rest = n % sizeof(uint32_t);
+	uint32_t last = 1;
 
-	if (rest)
+	n -= rest;
+	if (n)
+		memcpy(&last, s->bytes + n - sizeof(last), sizeof(last));
+	if (rest || !last)
 		s->damaged = true;
-	return n - rest;
+	return n;
 }
 
 /* Of the next chunk, which has `n` bytes. Some may have been taken before. */
@@ -115,6 +129,16 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 	stream->taken[log] = n;
 }
 
+/* Whether the thread can have come so far, and not so far that it would have overwritten a chunk.
+ */
+static bool can_be_full(const struct native_streams *s, unsigned slot, unsigned log,
+			uint64_t number)
+{
+	const uint64_t *current = &thread_of(s, slot)->current[log];
+
+	return __atomic_load_n(current, __ATOMIC_ACQUIRE) - number <= s->chunks;
+}
+
 /* Takes the next chunk of a log, if it is FULL. */
 static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 {
@@ -125,7 +149,7 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	if (!is_full(s, slot, log))
 		return false;
 	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
-	if (length > s->chunk_bytes) {
+	if (!length || length > s->chunk_bytes || !can_be_full(s, slot, log, number)) {
 		s->damaged = true;
 		length = 0;
 	}
@@ -171,13 +195,19 @@ bool streams_has_ended(const struct native_streams *s, unsigned slot)
 	       __atomic_load_n(&thread_of(s, slot)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_ENDED;
 }
 
-static void give_back_unread(const struct native_streams *s, unsigned slot)
+/* Whether there were any that are FULL. */
+static bool give_back_unread(const struct native_streams *s, unsigned slot)
 {
+	bool any = false;
+
 	for (unsigned log = 0; log < logs_of(s); log++)
 		for (unsigned i = 0; i < s->chunks; i++)
 			if (__atomic_load_n(&chunk_of(s, slot, log, i)->state, __ATOMIC_ACQUIRE) ==
-			    CHUNK_FULL)
+			    CHUNK_FULL) {
 				give_back(s, slot, log, i);
+				any = true;
+			}
+	return any;
 }
 
 bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
@@ -214,17 +244,26 @@ static bool closes(const struct ptah_packet *packet, bool before, bool *off)
 }
 
 /*
- * How much of a chunk has been written whose thread died: the packets up to the last byte that is
- * not 0. The last packet may end with zeros of its own, so packets are counted from the beginning.
+ * The bytes up to the last one that is not 0. Its thread may go on writing. Stores become visible
+ * in their order, so that what is before this byte is read as it was stored.
  */
-static size_t written_packets(const uint8_t *bytes, size_t n, bool *closed)
+static size_t written_bytes(const uint8_t *chunk, size_t n)
 {
-	size_t last = n, at = 0;
-	bool off = false;
+	while (n && !__atomic_load_n(chunk + n - 1, __ATOMIC_ACQUIRE))
+		n--;
+	return n;
+}
 
-	while (last && !bytes[last - 1])
-		last--;
-	while (at < last) {
+/*
+ * The packets that begin in the first `last` bytes, and end in the first n; up to zeros where one
+ * should begin, because there a store across two cache lines is seen in part: look_at().
+ */
+static size_t written_packets(const uint8_t *bytes, size_t last, size_t n, bool *closed)
+{
+	bool off = false;
+	size_t at = 0;
+
+	while (at < last && bytes[at]) {
 		struct ptah_packet packet;
 		int size = ptah_packet_decode(&packet, bytes + at, n - at, 0);
 
@@ -250,12 +289,22 @@ static size_t written_numbers(const uint8_t *bytes, size_t n)
 	return at;
 }
 
-/* Copies the chunk that is being written to s->bytes. Returns how much of it is written. */
-static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, bool *closed)
+/*
+ * Copies the chunk that is being written to s->bytes. Returns how much of it is written. The last
+ * packet may end with zeros of its own; if its thread runs, these may not have been written yet,
+ * unless the packet was taken before, when it was known to be whole.
+ */
+static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, bool runs,
+			bool *closed)
 {
-	memcpy(s->bytes, chunk_bytes(s, slot, log, s->list[slot].next[log]), s->chunk_bytes);
-	return log == NATIVE_LOG_TRACE ? written_packets(s->bytes, s->chunk_bytes, closed)
-				       : written_numbers(s->bytes, s->chunk_bytes);
+	const uint8_t *chunk = chunk_bytes(s, slot, log, s->list[slot].next[log]);
+	const size_t last = written_bytes(chunk, s->chunk_bytes), taken = s->list[slot].taken[log];
+	const size_t whole = last > taken ? last : taken;
+
+	memcpy(s->bytes, chunk, s->chunk_bytes);
+	return log == NATIVE_LOG_TRACE
+		   ? written_packets(s->bytes, last, runs ? whole : s->chunk_bytes, closed)
+		   : written_numbers(s->bytes, s->chunk_bytes);
 }
 
 bool streams_has_stopped(const struct native_streams *s, unsigned slot)
@@ -278,7 +327,7 @@ void streams_take_written(struct native_streams *s, unsigned slot)
 
 		if (is_full(s, slot, log))
 			return; /* it is taken as a whole */
-		n = copy_last(s, slot, log, &closed);
+		n = copy_last(s, slot, log, false, &closed);
 		if (streams_has_paused(s, slot))
 			return; /* it was empty, and is not any more */
 		deliver(s, slot, log, n);
@@ -303,17 +352,21 @@ static bool stands_still(const struct native_streams *s, unsigned slot, size_t n
 	return n < s->chunk_bytes && !__atomic_load_n(behind, __ATOMIC_ACQUIRE);
 }
 
-/* Of a thread that did not end: it was killed, or it still runs. */
-static void take_unended(struct native_streams *s, unsigned slot)
+/*
+ * Of a thread that did not end: it was killed, or it still runs. It may pause meanwhile: then it
+ * has published all that counts, and what was copied may be what is discarded.
+ */
+static void take_unended(struct native_streams *s, unsigned slot, bool runs)
 {
 	size_t taken[NATIVE_LOGS];
 
-	if (streams_has_paused(s, slot)) {
-		s->list[slot].closed = true;
-		return;
-	}
 	for (unsigned log = 0; log < logs_of(s); log++) {
-		taken[log] = copy_last(s, slot, log, &s->list[slot].closed);
+		taken[log] = copy_last(s, slot, log, runs, &s->list[slot].closed);
+		if (streams_has_paused(s, slot)) {
+			take_all_chunks(s, slot);
+			s->list[slot].closed = true;
+			return;
+		}
 		deliver(s, slot, log, taken[log]);
 	}
 	if (!stands_still(s, slot, taken[NATIVE_LOG_TRACE]))
@@ -389,21 +442,18 @@ void streams_take_early(struct native_streams *s, unsigned slot)
 		deliver(s, slot, NATIVE_LOG_TRACE, n);
 }
 
-/*
- * The thread goes on writing. Its stores become visible in their order: what is before the last
- * byte that is not 0 has been stored when that byte is read first. The packet with that byte may
- * not have been stored to its end, so it is left out.
- */
+/* The packet with the last byte may not have been stored to its end, so it is left out. */
 size_t streams_look(struct native_streams *s, unsigned slot)
 {
 	const uint8_t *chunk =
 	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, s->list[slot].next[NATIVE_LOG_TRACE]);
 	const size_t taken = s->list[slot].taken[NATIVE_LOG_TRACE];
-	size_t last = s->chunk_bytes, at = 0;
+	const size_t last = written_bytes(chunk, s->chunk_bytes);
+	size_t at = 0;
 
-	while (last && !__atomic_load_n(chunk + last - 1, __ATOMIC_ACQUIRE))
-		last--;
 	memcpy(s->bytes, chunk, last);
+	if (streams_has_paused(s, slot))
+		return 0; /* it is perhaps what is discarded */
 	while (at < last) {
 		struct ptah_packet packet;
 		const int size = ptah_packet_decode(&packet, s->bytes + at, last - at, 0);
@@ -418,21 +468,28 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 	return at - taken;
 }
 
-void streams_finish(struct native_streams *s, unsigned slot)
+/* Before it has ended or paused, a thread has published all that counts. */
+void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 {
 	struct native_thread *t = thread_of(s, slot);
-	const bool ended = streams_has_ended(s, slot);
+	const bool ended = streams_has_ended(s, slot), paused = streams_has_paused(s, slot);
 
 	if (!s->list[slot].used)
 		return;
 	take_all_chunks(s, slot);
-	if (!ended)
-		take_unended(s, slot);
-	for (unsigned log = 0; log < logs_of(s); log++) {
-		give_all_back(s, slot, log);
-		t->current[log] = 0;
-	}
+	if ((ended || paused || !runs) && give_back_unread(s, slot))
+		s->damaged = true;
+	if (paused)
+		s->list[slot].closed = true;
+	else if (!ended)
+		take_unended(s, slot, runs);
 	s->list[slot].used = false;
+	for (unsigned log = 0; log < logs_of(s); log++)
+		give_all_back(s, slot, log);
+	if (runs && !ended)
+		return; /* it goes on writing */
+	for (unsigned log = 0; log < logs_of(s); log++)
+		t->current[log] = 0;
 	t->pid = t->tid = 0;
 	t->paused = 0;
 	t->settled = 0;

@@ -20,7 +20,7 @@ struct native_stream {
 	int32_t pid, tid;
 	/*
 	 * It was killed, or still is, where nothing is traced: its last packet is a TIP.PGD, or it
-	 * has paused.
+	 * has paused. What has arrived of its two logs is of the same.
 	 */
 	bool closed;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
@@ -87,8 +87,8 @@ size_t streams_look(struct native_streams *s, unsigned slot);
 /*
  * Takes all that the thread has left, and makes the slot free. The thread has ended, or its process
  * has died, or nothing more is recorded of it: then a chunk that was being written counts up to its
- * last whole packet.
+ * last whole packet. runs: it may still write, and keeps its slot.
  */
-void streams_finish(struct native_streams *s, unsigned slot);
+void streams_finish(struct native_streams *s, unsigned slot, bool runs);
 
 #endif

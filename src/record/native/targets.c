@@ -133,7 +133,6 @@ static void let_go(struct recording *r, int32_t pid, uint64_t control)
 	r->detaching = pid;
 	detach_process(&d);
 	native_drain(r, 0);
-	r->detaching = 0;
 	if (d.stuck)
 		recorder_note(r->r,
 			      "process %d (%s) is still in %u system calls: it runs on untraced "
@@ -142,6 +141,7 @@ static void let_go(struct recording *r, int32_t pid, uint64_t control)
 	process = processes_find(&r->processes, pid);
 	if (process)
 		native_bury(r, (size_t)(process - r->processes.list));
+	r->detaching = 0;
 	native_set_over(r, pid);
 }
 

@@ -8,6 +8,7 @@
 #include "record/simulated/simulated.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct native_thread *thread_at(const struct recording *r, unsigned slot)
@@ -123,12 +124,14 @@ static void write_truth(struct recording *r, unsigned slot, bool complete)
 	const struct native_stream *s = &r->streams->list[slot];
 	struct ptah_truth truth;
 
-	native_truth_count(&r->truth, &r->truths[slot]);
+	if (complete)
+		native_truth_count(&r->truth, &r->truths[slot]);
 	if (r->flags & NATIVE_TRUTH && complete && !r->streams->damaged && !r->messages->damaged &&
 	    native_truth_get(&r->truth, &r->truths[slot], &truth))
 		native_wrote(
 		    r, perfdata_add_truth(native_writer(r), s->stream, s->pid, s->tid, &truth, 0));
 	r->r->status.instructions += r->truths[slot].instructions;
+	free(r->truths[slot].pending);
 	r->truths[slot] = (struct native_truth_thread){0};
 }
 
@@ -140,7 +143,7 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 	bool complete;
 
-	streams_finish(r->streams, slot);
+	streams_finish(r->streams, slot, r->rest_taken || s.pid == r->detaching);
 	complete = write_kept(r, slot);
 	write_truth(r, slot, complete && (ended || s.tid == exec || r->streams->list[slot].closed));
 	if (!exec || s.tid != s.pid)

@@ -198,7 +198,7 @@ static void test_a_thread_that_ends_is_taken_whole(void **unused)
 	}
 	ring_end(&context);
 	assert_true(streams_has_ended(streams, SLOT));
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(40 * part);
 	assert_false(streams->damaged);
 	expect_free();
@@ -224,7 +224,7 @@ static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
 	while (!streams_has_ended(streams, SLOT))
 		drain();
 	pthread_join(writer, NULL);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(count);
 	assert_false(streams->damaged);
 }
@@ -236,7 +236,7 @@ static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
 	for (uint32_t n = 1; n < 8; n++) {
 		begin();
 		write_packets(1, n);
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		expect_packets(n);
 		assert_false(streams->damaged);
 		expect_free();
@@ -253,10 +253,32 @@ static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **u
 		begin();
 		write_packets(1, 6);
 		*(uint8_t *)context.log = disabled ? 0x01 : 0x06; /* TIP.PGD without an IP, a TNT */
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		assert_int_equal(streams->list[SLOT].closed, disabled);
 		context.slot->state = NATIVE_SLOT_ACTIVE;
 		arrived[NATIVE_LOG_TRACE].n = arrived[NATIVE_LOG_EXITS].n = 0;
+	}
+}
+
+/* Nothing is taken that may still be stored, and the slot is not another thread's. */
+static void test_of_a_thread_that_runs_on_whole_packets_are_taken(void **unused)
+{
+	static const uint8_t hole[] = {0, 0, 6}; /* of a store, the second half is seen first */
+
+	for (unsigned i = 0; i < 3; i++) {
+		if (i)
+			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+		begin();
+		write_packets(1, 5);
+		if (i == 0) /* its last four bytes are 0, or not stored yet */
+			put_tip((uint8_t *)context.log, 0x7f12);
+		else if (i == 1)
+			memcpy((uint8_t *)context.log, hole, sizeof(hole));
+		streams_finish(streams, SLOT, true);
+		expect_packets(5);
+		assert_false(streams->damaged);
+		assert_false(streams->list[SLOT].used);
+		assert_int_equal(context.slot->state, NATIVE_SLOT_ACTIVE);
 	}
 }
 
@@ -293,10 +315,32 @@ static void test_a_thread_that_runs_on_while_it_is_taken_is_not_closed(void **un
 		write_packets(1, 100);
 		*(uint8_t *)context.log++ = 1; /* TIP.PGD without an address */
 		goes_on = steps[i];
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		goes_on = NULL;
 		assert_int_equal(streams->list[SLOT].closed, !steps[i]);
 	}
+}
+
+static void pause_and_run(void)
+{
+	goes_on = NULL;
+	ring_pause(&context);
+	run_on();
+}
+
+static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused)
+{
+	uint32_t n = 0;
+
+	(void)unused;
+	begin();
+	while (context.logs[NATIVE_LOG_TRACE].number < 2)
+		write_packets(++n, 1);
+	goes_on = pause_and_run;
+	streams_finish(streams, SLOT, true);
+	expect_packets(n);
+	assert_true(streams->list[SLOT].closed);
+	assert_false(streams->damaged);
 }
 
 static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
@@ -321,6 +365,50 @@ static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
 		free(bytes);
 		assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 4 + 2 * 7);
 		assert_true(streams->damaged);
+	}
+}
+
+static void mark_full(unsigned log, unsigned chunk, uint32_t length)
+{
+	thread_at(SLOT)->chunks[log][chunk] = (struct native_chunk){CHUNK_FULL, length};
+}
+
+/* A program marks chunks that the runtime has not filled. */
+static void test_chunks_that_are_not_full_are_noticed(void **unused)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		if (i)
+			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+		begin();
+		write_packets(1, 90);
+		switch (i) {
+		case 0: /* the one that is written, to its end, which has not been written */
+			mark_full(NATIVE_LOG_TRACE, 0, NATIVE_CHUNK);
+			break;
+		case 1:
+			mark_full(NATIVE_LOG_EXITS, 0, NATIVE_CHUNK);
+			break;
+		case 2:
+			mark_full(NATIVE_LOG_TRACE, 0, 0);
+			break;
+		case 3: /* what is in it is right, and it is written on */
+			mark_full(NATIVE_LOG_TRACE, 0, (uint32_t)(30 * 9));
+			drain();
+			assert_false(streams->damaged);
+			write_packets(91, 3);
+			break;
+		case 4: /* one that the thread has not come to */
+			memset((uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 1), 6,
+			       100);
+			mark_full(NATIVE_LOG_TRACE, 1, 100);
+			break;
+		default:
+			break;
+		}
+		drain();
+		ring_end(&context);
+		streams_finish(streams, SLOT, false);
+		assert_int_equal(streams->damaged, i < 5);
 	}
 }
 
@@ -357,7 +445,7 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 				       (int)(random >> n & 255), 4096);
 			}
 		drain();
-		streams_finish(streams, SLOT);
+		streams_finish(streams, SLOT, false);
 		assert_int_equal(t->state, NATIVE_SLOT_FREE);
 		assert_true(streams_begin(streams, SLOT, 11, 12, 5));
 	}
@@ -381,8 +469,20 @@ static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
 	expect_packets(10 + 2 * NATIVE_CHUNK);
 	write_packets(11 + 2 * NATIVE_CHUNK, 5);
 	ring_end(&context);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(15 + 2 * NATIVE_CHUNK);
+	assert_false(streams->damaged);
+}
+
+/* As above, and the recording ends: the zeros that its last packet ends with are not missing. */
+static void test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 9);
+	streams_take_written(streams, SLOT);
+	streams_finish(streams, SLOT, true);
+	expect_packets(9);
 	assert_false(streams->damaged);
 }
 
@@ -396,7 +496,7 @@ static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(v
 	assert_true(streams_has_paused(streams, SLOT));
 	write_packets(1000, 3);
 	streams_take_written(streams, SLOT);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(10);
 	assert_true(streams->list[SLOT].closed);
 	assert_false(streams->damaged);
@@ -405,7 +505,7 @@ static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(v
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	begin();
 	write_packets(11, 10);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20);
 }
 
@@ -419,7 +519,7 @@ static void test_a_thread_goes_on_after_a_pause(void **unused)
 	ring_resume(&context);
 	write_packets(11, 10);
 	/* It is killed. */
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20);
 	assert_false(streams->list[SLOT].closed);
 	assert_false(streams->damaged);
@@ -453,7 +553,7 @@ static void test_what_has_settled_is_taken_before_the_chunk_is_full(void **unuse
 	write_packets(16 + 2 * NATIVE_CHUNK, 5);
 	ring_end(&context);
 	streams_take_early(streams, SLOT);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	expect_packets(20 + 2 * NATIVE_CHUNK);
 	assert_false(streams->damaged);
 }
@@ -515,6 +615,7 @@ static void test_what_is_discarded_in_a_pause_is_not_taken_early(void **unused)
 	ring_settle(&context);
 	streams_take_early(streams, SLOT);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
+	assert_int_equal(streams_look(streams, SLOT), 0);
 	ring_resume(&context);
 	streams_take_early(streams, SLOT);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
@@ -562,7 +663,7 @@ static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
 		streams_drain(streams, SLOT, &most);
 	}
 	pthread_join(writer, NULL);
-	streams_finish(streams, SLOT);
+	streams_finish(streams, SLOT, false);
 	assert_true(early > PARTS / 2);
 	expect_packets(PARTS * PART);
 	assert_false(streams->damaged);
@@ -612,10 +713,14 @@ int main(void)
 	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
 	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
 	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
+	    TEST(test_of_a_thread_that_runs_on_whole_packets_are_taken),
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
+	    TEST(test_chunks_that_are_not_full_are_noticed),
+	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),
+	    TEST(test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing),
 	    TEST(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began),
 	    TEST(test_a_thread_goes_on_after_a_pause),
 	    TEST(test_chunks_of_a_thread_that_nobody_reported),
