@@ -25,6 +25,9 @@ static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
 static volatile sig_atomic_t key_strokes;
 static struct timespec last_stroke;
 
+/* What runs now: who presses Ctrl-C twice does not want to wait for programs. */
+static struct ptah_recorder *_Atomic hurried;
+
 /* Values of got_interrupt. */
 enum {
 	INTERRUPT_TYPED = 1, /* Ctrl-C: the terminal has sent it to the command as well */
@@ -45,6 +48,8 @@ static void note_interrupt(const siginfo_t *info)
 				ONE_KEY_STROKE) {
 		last_stroke = t;
 		key_strokes = key_strokes + 1;
+		if (key_strokes > 1)
+			ptah_recorder_hurry(hurried);
 	}
 	if (got_interrupt != INTERRUPT_SENT)
 		got_interrupt = info->si_code > 0 ? INTERRUPT_TYPED : INTERRUPT_SENT;
@@ -234,24 +239,31 @@ static void on_control(struct run *run)
 /* The end */
 
 /*
- * Waits for a command that is still running when the recording has ended. A command
- * that only determined how long to record is terminated. A third Ctrl-C ends the
- * waiting and leaves the command running.
+ * Waits for a command that is still running when the recording has ended. A command that only
+ * determined how long to record is terminated, and so is one whose recorder is sent a SIGINT. From
+ * the second Ctrl-C on, each one ends the waiting and leaves the command running.
  */
 static void wait_for_command(struct run *run)
 {
+	const int before = run->interrupts;
+	bool ended = !records_command(run) || run->end_command;
+
 	if (!run->status.pid)
 		return;
-	if (!records_command(run) || run->end_command)
+	if (ended)
 		kill(run->status.pid, SIGTERM);
 	else if (run->end || run->status.full)
-		record_remark(run, "the command goes on; Ctrl-C leaves it alone");
+		record_remark(run, "the command goes on; Ctrl-C%s leaves it alone",
+			      before ? "" : " twice");
 	run->end = false;
 	while (waitpid(run->status.pid, &run->status.wait_status, WNOHANG) == 0) {
 		on_interrupt(run);
 		on_termination(run);
-		if (run->interrupts > 2)
+		if (run->interrupts > 1 && run->interrupts > before)
 			return;
+		if (run->end_command && !ended)
+			ended = !kill(run->status.pid, SIGTERM);
+		ptah_recorder_poll(run->r, 0);
 		poll(NULL, 0, POLL_MS / 5);
 	}
 	run->status.pid = 0;
@@ -394,7 +406,9 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	if (status < 0)
 		return record_failed(&run, status, problem, why.text);
 	record_print_choice(&run);
+	hurried = run.r;
 	if (options->dry_run || got_interrupt || got_termination) {
+		hurried = NULL;
 		ptah_recorder_free(run.r);
 		return options->dry_run ? EXIT_OK : EXIT_INTERRUPTED;
 	}
@@ -407,6 +421,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	ptah_recorder_stop(run.r);
 	update(&run);
 	wait_for_command(&run);
+	hurried = NULL;
 	ptah_recorder_free(run.r);
 	if (status >= 0 && run.end_command && !run.unwatched && records_command(&run))
 		return EXIT_INTERRUPTED;

@@ -344,18 +344,26 @@ PTAH_API int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms);
 PTAH_API int ptah_recorder_pause(struct ptah_recorder *r);
 PTAH_API int ptah_recorder_resume(struct ptah_recorder *r);
 
+/*
+ * The user is in a hurry: half a second from now on, no call waits for a program any more. What
+ * does not stop, answer or end by then is given up, and the call returns. May be called in a signal
+ * handler and by any thread, as long as the recorder exists; NULL does nothing.
+ */
+PTAH_API void ptah_recorder_hurry(struct ptah_recorder *r);
+
 /* With PTAH_RECORD_SNAPSHOT: reads what the buffers hold now. Else PTAH_E_INVAL. */
 PTAH_API int ptah_recorder_snapshot(struct ptah_recorder *r);
 
 /*
  * Ends the recording and reads the rest of the buffers. Programs that still run
  * continue untraced; if the command does (status.pid), the caller must wait for
- * it. May be repeated.
+ * it, and meanwhile call ptah_recorder_poll(), which lets go of a thread that
+ * could not be stopped for that before. May be repeated.
  */
 PTAH_API int ptah_recorder_stop(struct ptah_recorder *r);
 
 /*
- * Stops, and completes the file. Afterwards only status, why and free may be called. When the
+ * Stops, and completes the file. Afterwards only poll, status, why and free may be called. When the
  * recording has failed, or the file cannot be completed (the disk is full), this returns the first
  * failure, and the file has what could be written before, with a note that says why it ends there:
  * status.trace_bytes of trace are in it. With 0 of them no file is left.

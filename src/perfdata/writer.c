@@ -8,13 +8,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WRITE_BEHIND (64u << 10)
+#define PIPE_MS	     20 /* between two looks whether it is late */
 
 /* Output */
 
@@ -38,15 +42,57 @@ int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what)
 	return perfdata_writer_fail(w, perfdata_system_message(&w->why, errno, w->path, what));
 }
 
+int perfdata_leave_out(struct perfdata_writer *w, const char *what)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s is left out: it is too long for a record of perf.data",
+		 what);
+	return w->left_out++ ? w->status : perfdata_add_note(w, text);
+}
+
+/* The first one has a note already. */
+static int note_left_out(struct perfdata_writer *w)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		 "%zu records are left out: they are too long for records of perf.data",
+		 w->left_out);
+	return w->left_out > 1 ? perfdata_add_note(w, text) : w->status;
+}
+
+static bool is_late(const struct perfdata_writer *w)
+{
+	const int64_t from = w->late ? __atomic_load_n(w->late, __ATOMIC_ACQUIRE) : 0;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return from && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec > from;
+}
+
+/* poll() says that there is room for PIPE_BUF bytes, for which write() does not wait then. */
+static ssize_t write_to_pipe(const struct perfdata_writer *w, const void *bytes, size_t n)
+{
+	struct pollfd room = {.fd = w->fd, .events = POLLOUT};
+
+	while (poll(&room, 1, PIPE_MS) <= 0)
+		if (is_late(w) || (w->given_up && w->given_up())) {
+			errno = EINTR;
+			return -1;
+		}
+	return write(w->fd, bytes, n < PIPE_BUF ? n : PIPE_BUF);
+}
+
 bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_t n,
 		       uint64_t offset)
 {
 	const uint8_t *p = bytes;
 
 	while (n) {
-		ssize_t k = w->piped ? write(w->fd, p, n) : pwrite(w->fd, p, n, (off_t)offset);
+		ssize_t k = w->piped ? write_to_pipe(w, p, n) : pwrite(w->fd, p, n, (off_t)offset);
 
-		if (k < 0 && errno == EINTR && !(w->given_up && w->given_up()))
+		if (k < 0 && errno == EINTR && !is_late(w) && !(w->given_up && w->given_up()))
 			continue;
 		if (k <= 0) {
 			if (!k)
@@ -277,6 +323,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	w->take = config->take;
 	w->context = config->context;
 	w->given_up = config->given_up;
+	w->late = config->late;
 	if (!perfdata_copy_events(w, config)) {
 		writer_free(w);
 		return PTAH_E_NOMEM;
@@ -306,6 +353,11 @@ int perfdata_writer_status(const struct perfdata_writer *w)
 	return w->status;
 }
 
+uint32_t perfdata_writer_notes(const struct perfdata_writer *w)
+{
+	return w->notes;
+}
+
 const char *perfdata_writer_why(const struct perfdata_writer *w)
 {
 	return w->status < 0 ? w->why.text : NULL;
@@ -316,7 +368,7 @@ static int complete(struct perfdata_writer *w)
 {
 	int fd = w->fd;
 
-	if (perfdata_writer_flush(w) < 0 || w->take)
+	if (note_left_out(w) < 0 || perfdata_writer_flush(w) < 0 || w->take)
 		return w->status;
 	if (!w->piped && perfdata_write_features(w) < 0)
 		return w->status;

@@ -8,7 +8,8 @@
  * docs/perf-data.md.
  *
  * Every function returns 0 or a negative enum ptah_error. After a failure the writer stays failed,
- * and perfdata_writer_why() returns the sentence.
+ * and perfdata_writer_why() returns the sentence. A record that is too long for the format is left
+ * out, which is no failure: a note says so.
  */
 #ifndef PTAH_PERFDATA_WRITER_H
 #define PTAH_PERFDATA_WRITER_H
@@ -112,6 +113,11 @@ struct perfdata_writer_config {
 	 * recording with EINTR. NULL: the writer waits for ever.
 	 */
 	bool (*given_up)(void);
+	/*
+	 * A time in nanoseconds of CLOCK_MONOTONIC, which may be set at any moment: from then on the
+	 * writer fails instead of waiting for the reader of a pipe. NULL, 0: it waits.
+	 */
+	const int64_t *late;
 };
 
 /*
@@ -236,7 +242,7 @@ int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, i
 /* How many streams have no truth so far, of *streams in all. */
 size_t perfdata_without_truth(const struct perfdata_writer *w, size_t *streams);
 
-/* Code that is in no file (JIT, patched): memory of `pid` from time tsc on. */
+/* Code that is in no file (JIT, patched): memory of `pid` from time tsc on. Of any size. */
 int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
 		      const void *bytes, size_t size);
 /* The code of [vdso], which is in no file, in the 64-bit processes of the machine. */
@@ -281,6 +287,8 @@ int perfdata_end_round(struct perfdata_writer *w);
 bool perfdata_writer_is_read(const struct perfdata_writer *w);
 
 int perfdata_writer_flush(struct perfdata_writer *w);
+/* The number of notes so far, the writer's own ones among them. */
+uint32_t perfdata_writer_notes(const struct perfdata_writer *w);
 /* The first failure, or 0; and its sentence, or NULL. */
 int perfdata_writer_status(const struct perfdata_writer *w);
 const char *perfdata_writer_why(const struct perfdata_writer *w);

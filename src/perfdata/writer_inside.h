@@ -16,6 +16,7 @@
 #define MAX_DUMPS  4096	 /* jitdumps of which the writer keeps the paths */
 #define MARKS	   4
 #define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
+#define MAX_CODE   32768 /* bytes of code in one record */
 
 /* A mapped file. Its build id is read once, and listed in the header. */
 struct written_file {
@@ -82,6 +83,8 @@ struct perfdata_writer {
 	char **command;
 	bool bare_command;
 	struct ptah_message why;
+	size_t left_out; /* records that do not fit, and of which no note says how many */
+	uint32_t notes;
 	struct written_event *events;
 	size_t event_count;
 	uint64_t event_id;    /* event id in the records that the writer builds */
@@ -91,6 +94,7 @@ struct perfdata_writer {
 	bool branch_stacks;
 	bool indexed; /* the header is to list the AUXTRACE records */
 	struct perfdata_buffer index;
+	const int64_t *late;
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
 	bool (*given_up)(void);
@@ -102,7 +106,12 @@ struct perfdata_writer {
  */
 int perfdata_writer_fail(struct perfdata_writer *w, int status);
 int perfdata_writer_no_memory(struct perfdata_writer *w);
-/* The same with errno; what: what could not be done ("write", "create"). */
+/*
+ * A record does not fit into the format, which is no failure: it is left out. A note says so, of
+ * the first one with what it is, and of all at the end. Returns the writer's status.
+ */
+int perfdata_leave_out(struct perfdata_writer *w, const char *what);
+/* As perfdata_writer_fail(), with errno; what: what could not be done ("write", "create"). */
 int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what);
 /* Writes all n bytes; through a pipe at its end, else at `offset`. False with errno on failure. */
 bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_t n,

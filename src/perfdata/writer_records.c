@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SAMPLE_ID_SIZE 32
+#define MAX_STRING     (4096 + 8) /* of a path or a name, in a record */
 
 static uint64_t to_time(const struct perfdata_writer *w, uint64_t tsc)
 {
@@ -176,10 +177,8 @@ int perfdata_write_foreign_map(struct perfdata_writer *w, int32_t pid, int32_t t
 			       const struct perfdata_mapping *mapping, const char *path,
 			       const struct perfdata_build_id *id)
 {
-	if (string_size(path) > 4096 + 8)
-		return perfdata_writer_fail(
-		    w, perfdata_message(&w->why, PTAH_E_LIMIT,
-					"the path of a mapped file is too long"));
+	if (string_size(path) > MAX_STRING)
+		return perfdata_leave_out(w, "a mapping with its path");
 	perfdata_note_mapping(w, pid, path);
 	perfdata_begin(
 	    w, PERFDATA_MMAP2,
@@ -232,6 +231,8 @@ int perfdata_write_kernel_map(struct perfdata_writer *w, uint64_t tsc,
 			      const struct perfdata_mapping *mapping, const char *path,
 			      const struct perfdata_build_id *id)
 {
+	if (string_size(path) > MAX_STRING)
+		return perfdata_leave_out(w, "a mapping of the kernel with its path");
 	if (list_kernel_file(w, path, id) < 0)
 		return w->status;
 	perfdata_begin(w, PERFDATA_MMAP, PERFDATA_MISC_KERNEL,
@@ -249,6 +250,8 @@ int perfdata_write_kernel_map(struct perfdata_writer *w, uint64_t tsc,
 int perfdata_write_ksymbol(struct perfdata_writer *w, uint64_t tsc, uint64_t address, uint32_t size,
 			   const char *name)
 {
+	if (string_size(name) > MAX_STRING)
+		return perfdata_leave_out(w, "a symbol of the kernel");
 	perfdata_begin(w, PERFDATA_KSYMBOL, PERFDATA_MISC_KERNEL,
 		       8 + 16 + string_size(name) + SAMPLE_ID_SIZE);
 	perfdata_put64(&w->pending, address);
@@ -265,6 +268,8 @@ int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t addres
 {
 	const size_t body = (12 + size + 7) & ~(size_t)7;
 
+	if (size > PERFDATA_POKE)
+		return perfdata_leave_out(w, "changed code of the kernel");
 	perfdata_begin(w, PERFDATA_TEXT_POKE, PERFDATA_MISC_KERNEL, 8 + body + SAMPLE_ID_SIZE);
 	perfdata_put64(&w->pending, address);
 	perfdata_put16(&w->pending, 0); /* the bytes before are not known */
@@ -434,7 +439,9 @@ int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t siz
 {
 	if (w->status < 0)
 		return w->status;
-	if (size < PERFDATA_RECORD_HEADER || size % 8 || size > MAX_RECORD)
+	if (size > MAX_RECORD)
+		return perfdata_leave_out(w, "a record of the kernel");
+	if (size < PERFDATA_RECORD_HEADER || size % 8)
 		return perfdata_writer_fail(w, perfdata_message(&w->why, PTAH_E_INVAL,
 								"a record of %zu bytes is not one",
 								size));
@@ -492,12 +499,9 @@ size_t perfdata_without_truth(const struct perfdata_writer *w, size_t *streams)
 	return w->stream_count > w->truth_count ? w->stream_count - w->truth_count : 0;
 }
 
-int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
-		      const void *bytes, size_t size)
+static int add_code_record(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
+			   const void *bytes, size_t size)
 {
-	if (size > MAX_RECORD - 64)
-		return perfdata_writer_fail(
-		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "a piece of code is too long"));
 	begin_ptah(w, PERFDATA_PTAH_CODE, PERFDATA_PTAH_CODE_HEADER + size);
 	perfdata_put32(&w->pending, (uint32_t)pid);
 	perfdata_put32(&w->pending, (uint32_t)size);
@@ -507,11 +511,27 @@ int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint
 	return perfdata_end(w);
 }
 
+int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
+		      const void *bytes, size_t size)
+{
+	const uint8_t *p = bytes;
+	int status = w->status;
+
+	while (size && status >= 0) {
+		const size_t n = size < MAX_CODE ? size : MAX_CODE;
+
+		status = add_code_record(w, pid, tsc, address, p, n);
+		p += n;
+		address += n;
+		size -= n;
+	}
+	return status;
+}
+
 int perfdata_add_vdso(struct perfdata_writer *w, const void *bytes, size_t size)
 {
 	if (size > MAX_RECORD - 64)
-		return perfdata_writer_fail(
-		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "the code of [vdso] is too long"));
+		return perfdata_leave_out(w, "the code of [vdso]");
 	begin_ptah(w, PERFDATA_PTAH_VDSO, 8 + size);
 	perfdata_put32(&w->pending, 64);
 	perfdata_put32(&w->pending, (uint32_t)size);
@@ -555,6 +575,7 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text)
 {
 	size_t n = strnlen(text, 4096);
 
+	w->notes++;
 	begin_ptah(w, PERFDATA_PTAH_NOTE, n);
 	perfdata_put_padded(w, text, n);
 	return perfdata_end(w);

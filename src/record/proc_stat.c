@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads /proc/PID/stat: whether a process still runs, since when, whose child it is. */
+/* Reads /proc/PID/stat: whether a process still runs, and whose child it is. */
 #include "record/proc_stat.h"
 
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 /* proc(5) counts fields from 1; the text from the third one on is read here. */
 #define FIRST_FIELD	3
 #define FIELD_PARENT	4
-#define FIELD_START	22
 #define FIELD_EXIT_CODE 52
 
 /* One field, "" behind the last one. */
@@ -47,7 +46,6 @@ bool proc_stat_read(int32_t pid, struct proc_stat *stat)
 	    .state = *rest,
 	    .ended = *rest == 'Z' || *rest == 'X',
 	    .parent = (int32_t)strtol(field_at(rest, FIELD_PARENT), NULL, 10),
-	    .start = strtoull(field_at(rest, FIELD_START), NULL, 10),
 	    .exit_code = (int)strtol(field_at(rest, FIELD_EXIT_CODE), NULL, 10),
 	};
 	return true;

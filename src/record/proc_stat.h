@@ -10,7 +10,6 @@ struct proc_stat {
 	char state; /* R: runs, S: sleeps, D: waits for a device, T: stopped, Z: a zombie, ... */
 	bool ended; /* its parent has not waited for it yet */
 	int32_t parent;
-	uint64_t start; /* clock ticks since the machine was started */
 	/* As of waitpid(), of a process that has ended; 0 also where the kernel does not tell it.
 	 */
 	int exit_code;

@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "record/haste.h"
 #include "record/monotonic.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@
 
 #define POLL_MS	 100
 #define FLUSH_MS 100
+#define HASTE_NS 500000000 /* what is left for waiting */
 
 /* In order of preference. */
 static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_module,
@@ -59,6 +61,8 @@ int recorder_wrote(struct ptah_recorder *r, int status)
 	if (status < 0)
 		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
 			      why ? why : ptah_strerror(status));
+	if (r->writer)
+		r->status.notes = perfdata_writer_notes(r->writer);
 	return status;
 }
 
@@ -78,6 +82,20 @@ static int hand_over(void *context, const struct perfdata_piece *p)
 	return r->config.output.sink->take
 		   ? r->config.output.sink->take(r->config.output.sink->context, &piece)
 		   : 0;
+}
+
+void ptah_recorder_hurry(struct ptah_recorder *r)
+{
+	int64_t none = 0;
+
+	if (r)
+		__atomic_compare_exchange_n(&r->late, &none, monotonic_ns() + HASTE_NS, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+bool recorder_is_late(const struct ptah_recorder *r)
+{
+	return haste_is_late(&r->late);
 }
 
 bool recorder_is_full(const struct ptah_recorder *r)
@@ -106,6 +124,7 @@ int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config 
 	config->command = r->config.target.argv;
 	config->take = r->config.output.sink ? hand_over : NULL;
 	config->context = r;
+	config->late = &r->late;
 	status = perfdata_writer_open(config, &r->writer, &why);
 	if (status < 0)
 		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
@@ -123,7 +142,6 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	recorder_wrote(r, perfdata_add_note(r->writer, text));
-	r->status.notes++;
 }
 
 /* NULL: a signal by which programs are ended as a matter of course. */
@@ -517,6 +535,8 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 
 	if (!r || r->state == RECORDER_NEW)
 		return PTAH_E_INVAL;
+	if (r->state != RECORDER_STARTED && r->self && r->backend->look_after)
+		r->backend->look_after(r);
 	if (r->error < 0)
 		return r->error;
 	if (r->state != RECORDER_STARTED || !r->status.running)
@@ -579,6 +599,9 @@ int ptah_recorder_stop(struct ptah_recorder *r)
 		r->status.running = false;
 		if (status < 0 && r->error >= 0)
 			r->error = status;
+		if (r->writer && recorder_is_late(r))
+			recorder_note(r, "the recording was ended in haste: what came last may be "
+					 "missing");
 		if (r->writer)
 			note_end_of_command(r);
 	}

@@ -44,6 +44,11 @@ struct recorder_backend {
 	 */
 	int (*stop)(struct ptah_recorder *r);
 	void (*close)(struct ptah_recorder *r);
+	/*
+	 * Called again and again after stop(), as long as the caller waits for the command. May be
+	 * NULL.
+	 */
+	void (*look_after)(struct ptah_recorder *r);
 	/* recorder.c starts and awaits a command that only says how long to record (timer.c). */
 	bool timer;
 };
@@ -68,6 +73,7 @@ struct ptah_recorder {
 	bool end_noted;	       /* a note says which signal ended the command */
 	bool end_told;	       /* the sink knows how the command ended */
 	int error;	       /* status of the first failure */
+	int64_t late;	       /* haste.h */
 	int64_t flushed;       /* milliseconds of CLOCK_MONOTONIC */
 	bool kept;	       /* the file is complete, as far as it could be written */
 	struct timespec began; /* by the clock of files' times */
@@ -102,6 +108,9 @@ bool recorder_is_full(const struct ptah_recorder *r);
  * tenth of a second it makes the file valid up to here.
  */
 void recorder_flush(struct ptah_recorder *r);
+
+/* Whether there is no time left for waiting: ptah_recorder_hurry(). */
+bool recorder_is_late(const struct ptah_recorder *r);
 
 /* Opens r->writer for the output file or the sink. The backend fills in the rest of *config. */
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config);

@@ -229,13 +229,15 @@ int ptah_recording_add_code(struct ptah_recording *r, int32_t pid, uint64_t tsc,
 	if (status < 0)
 		return status;
 	recording_reach(r, tsc);
-	if (pid < 0 && name)
+	if (pid > 0)
+		return recording_wrote(
+		    r, perfdata_add_code(r->writer, pid, tsc, address, bytes, size));
+	if (name)
 		status = perfdata_write_ksymbol(r->writer, tsc, address, (uint32_t)size, name);
 	while (size && status >= 0) {
 		size_t n = size < PERFDATA_POKE ? size : PERFDATA_POKE;
 
-		status = pid < 0 ? perfdata_write_poke(r->writer, tsc, address, p, n)
-				 : perfdata_add_code(r->writer, pid, tsc, address, p, n);
+		status = perfdata_write_poke(r->writer, tsc, address, p, n);
 		p += n;
 		address += n;
 		size -= n;

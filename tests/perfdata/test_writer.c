@@ -252,13 +252,32 @@ static void places_that_do_not_do(void **state)
 	}
 }
 
-/* Fields that are longer than a record can hold. */
+/* Counts notes that begin with `begin`, and the names that a process has got. */
+static void count_notes(const char *path, const char *begin, unsigned *notes, unsigned *names)
+{
+	struct perfdata_file *f = open_reader(path);
+	struct perfdata_record r;
+
+	*notes = *names = 0;
+	while (next(f, &r)) {
+		*notes += r.tag == PERFDATA_PTAH_NOTE && r.text_size > strlen(begin) &&
+			  !memcmp(r.text, begin, strlen(begin));
+		*names += r.type == PERFDATA_COMM;
+	}
+	perfdata_close(f);
+}
+
+/*
+ * A record's size is a u16 (perf_event_open(2), struct perf_event_header): one that does not fit is
+ * left out with a note, and the recording goes on.
+ */
 static void too_long(void **state)
 {
 	static const struct perfdata_mapping mapping = {.size = 1, .prot = 5};
+	static const struct perfdata_build_id none;
 	static char text[70000];
 	struct perfdata_writer *w;
-	bool unfinished;
+	unsigned notes, names;
 	char path[32];
 
 	(void)state;
@@ -267,20 +286,57 @@ static void too_long(void **state)
 	w = open_writer(path);
 	assert_int_equal(perfdata_add_note(w, text), 0); /* cut */
 	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, text), 0);
-	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, &mapping, text), PTAH_E_LIMIT);
-	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"),
-			 PTAH_E_LIMIT); /* the writer stays failed */
-	assert_non_null(perfdata_writer_why(w));
-	perfdata_writer_abort(w);
-
-	w = open_writer(path);
-	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 60000), 0);
+	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, &mapping, text), 0);
+	assert_int_equal(perfdata_write_kernel_map(w, 1, &mapping, text, &none), 0);
+	assert_int_equal(perfdata_write_ksymbol(w, 1, 1, 1, text), 0);
+	assert_int_equal(perfdata_write_poke(w, 1, 1, text, 65500), 0);
+	assert_int_equal(perfdata_add_vdso(w, text, 65500), 0);
+	assert_int_equal(perfdata_write_raw(w, text, 65536), 0);
+	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"), 0);
+	assert_null(perfdata_writer_why(w));
+	assert_int_equal(perfdata_writer_notes(w), 2);
 	assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
-	assert_int_equal(count_records(path, &unfinished), 1);
-	w = open_writer(path);
-	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 66000), PTAH_E_LIMIT);
-	perfdata_writer_abort(w);
+	count_notes(path, "a mapping with its path is left out", &notes, &names);
+	assert_int_equal(notes, 1);
+	assert_int_equal(names, 2);
+	count_notes(path, "6 records are left out", &notes, &names);
+	assert_int_equal(notes, 1);
 	unlink(path);
+}
+
+/* Code of all sizes around those of a record and of two is in the recording as a whole. */
+static void long_code(void **state)
+{
+	static const size_t sizes[] = {1, 32768, 32769, 65464, 65480, 65528, 65536, 66000};
+	static uint8_t code[66000], got[66000];
+	struct perfdata_file *f;
+	struct perfdata_record r;
+	struct perfdata_writer *w;
+	char path[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(code); i++)
+		code[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		size_t n = 0;
+
+		new_path(path);
+		w = open_writer(path);
+		assert_int_equal(perfdata_add_code(w, 7, 1, 0x1000, code, sizes[i]), 0);
+		assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
+		f = open_reader(path);
+		while (next(f, &r)) {
+			assert_int_equal(r.tag, PERFDATA_PTAH_CODE);
+			assert_int_equal(r.address, 0x1000 + n);
+			assert_true(r.size <= sizeof(got) - n);
+			memcpy(got + n, r.bytes, r.size);
+			n += r.size;
+		}
+		perfdata_close(f);
+		unlink(path);
+		assert_int_equal(n, sizes[i]);
+		assert_memory_equal(got, code, n);
+	}
 }
 
 /* An event that is opened later: as many ids as there is room for. */
@@ -437,6 +493,7 @@ int main(void)
 	    cmocka_unit_test(old_recording_is_kept),
 	    cmocka_unit_test(places_that_do_not_do),
 	    cmocka_unit_test(too_long),
+	    cmocka_unit_test(long_code),
 	    cmocka_unit_test(a_full_disk),
 	};
 

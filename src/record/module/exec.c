@@ -5,7 +5,8 @@
  */
 #include "record/module/module.h"
 
-#include <errno.h>
+#include "record/haste.h"
+
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -16,14 +17,12 @@ static bool is_exec_stop(int status)
 }
 
 /* Waits for the stop. Other stops are those of signals that came before it: they are delivered. */
-static int await_exec(pid_t pid, int *status)
+static int await_exec(pid_t pid, int *status, const int64_t *late)
 {
 	for (;;) {
-		const pid_t result = waitpid(pid, status, __WALL);
+		const pid_t result = haste_waitpid(pid, status, __WALL, late);
 
-		if (result < 0 && errno == EINTR)
-			continue;
-		if (result < 0 || !WIFSTOPPED(*status))
+		if (result <= 0 || !WIFSTOPPED(*status))
 			return 0;
 		if (is_exec_stop(*status))
 			return 1;
@@ -43,7 +42,7 @@ int module_run_to_exec(struct hardware *h)
 				     "forbids ptrace (kernel.yama.ptrace_scope, or seccomp)");
 	hardware_send_command(h);
 	/* First this: a signal stops it before its execve(), too, and then it answers nothing. */
-	stopped = await_exec(pid, &h->r->status.wait_status);
+	stopped = await_exec(pid, &h->r->status.wait_status, &h->r->late);
 	status = hardware_confirm_command(h);
 	if (status >= 0 && !stopped)
 		h->command.pid = h->r->status.pid = 0;

@@ -7,6 +7,7 @@
 #include "record/native/attach.h"
 
 #include "perfdata/message.h"
+#include "record/haste.h"
 #include "record/native/threads.h"
 #include "record/simulated/code_map.h"
 
@@ -330,7 +331,7 @@ static bool fill_list(struct attach *a)
 	return a->list->thread_count;
 }
 
-struct attach *attach_hold(int32_t pid, struct ptah_message *why)
+struct attach *attach_hold(int32_t pid, const int64_t *late, struct ptah_message *why)
 {
 	struct attach *a = calloc(1, sizeof(*a));
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
@@ -340,6 +341,7 @@ struct attach *attach_hold(int32_t pid, struct ptah_message *why)
 		return NULL;
 	}
 	a->threads.pid = pid;
+	a->threads.late = late;
 	if (threads_stop(&a->threads, why) < 0) {
 		let_all_go(a, 0);
 		return NULL;
@@ -374,7 +376,9 @@ static int start_runtime(struct tracee *h, uint64_t *control)
 		if (ptrace(PTRACE_SYSCALL, h->pid, 0, 0) && errno != ESRCH)
 			return tracee_fail(h, "starting it");
 		for (;;) {
-			if (tracee_wait(h->pid, &status, 0) < 0 || !WIFSTOPPED(status)) {
+			const pid_t got = haste_waitpid(h->pid, &status, __WALL, h->late);
+
+			if (got <= 0 || !WIFSTOPPED(status)) {
 				h->ended = true;
 				return tracee_fail(h, "starting it");
 			}
@@ -467,6 +471,7 @@ static void undo(struct tracee *h, uint64_t list, uint64_t bytes)
 	if (h->ended)
 		return;
 	tracee_close(h);
+	tracee_give_room_back(h);
 	if (list)
 		tracee_call(h, SYS_munmap, list, bytes, 0, 0, 0, 0);
 	if (h->shared)
@@ -501,12 +506,17 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 			   .site = a->site,
 			   .mask = first->mask,
 			   .held = true,
+			   .late = memory->late,
 			   .shared_bytes = memory->bytes,
 			   .descriptors = {-1, -1, -1}};
 	uint64_t list = 0;
 	int status;
 
+	/* Where it goes on if the recorder is killed meanwhile: see tracee.h. */
+	h.program.rip = a->list->threads[0].rip;
+	h.program.rax = a->list->threads[0].registers[0];
 	claim_slots(a, memory);
+	tracee_lend_room(&h);
 	ptrace(PTRACE_SETSIGMASK, h.pid, sizeof(uint64_t), &(uint64_t){ALL_SIGNALS});
 	if (a->list->threads[0].slot == NATIVE_THREADS)
 		status = perfdata_message(why, PTAH_E_UNSUPPORTED,
@@ -530,9 +540,10 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 
 #else
 
-struct attach *attach_hold(int32_t pid, struct ptah_message *why)
+struct attach *attach_hold(int32_t pid, const int64_t *late, struct ptah_message *why)
 {
 	(void)pid;
+	(void)late;
 	perfdata_message(why, PTAH_E_SYSTEM, "the recorder native is for x86-64 processors only");
 	return NULL;
 }

@@ -21,11 +21,12 @@ struct attach;
 enum ptah_record_problem attach_check(int32_t pid, struct ptah_message *why);
 
 /* NULL: *why says why; the process goes on as before. */
-struct attach *attach_hold(int32_t pid, struct ptah_message *why);
+struct attach *attach_hold(int32_t pid, const int64_t *late, struct ptah_message *why);
 
 struct attach_memory {
-	int fd;		/* of the memory of layout.h */
-	uint64_t bytes; /* its size */
+	int fd;		     /* of the memory of layout.h */
+	uint64_t bytes;	     /* its size */
+	const int64_t *late; /* haste.h: as in attach_hold() */
 	/* Claims a slot; NATIVE_THREADS: none is free. */
 	unsigned (*claim)(void *context);
 	void (*give_back)(void *context, unsigned slot);
@@ -41,7 +42,8 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 
 struct detach {
 	int32_t pid;
-	uint64_t control; /* address of its struct native_control */
+	uint64_t control;    /* address of its struct native_control */
+	const int64_t *late; /* haste.h */
 	/*
 	 * Called while threads run to where they can be let go: takes what they write, and answers
 	 * them.

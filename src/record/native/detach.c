@@ -9,6 +9,7 @@
  */
 #include "record/native/attach.h"
 
+#include "record/haste.h"
 #include "record/monotonic.h"
 #include "record/native/threads.h"
 
@@ -187,7 +188,7 @@ static bool look(struct leaving *l, unsigned *running)
 
 		if (l->threads.list[i].state != THREAD_RUNS)
 			continue;
-		got = tracee_wait(tid, &status, WNOHANG);
+		got = tracee_look(tid, &status);
 		if (got == tid)
 			at_stop(l, i, status);
 		else if (got < 0)
@@ -219,12 +220,12 @@ static void lead_out(struct leaving *l)
 		const bool any = look(l, &running);
 		const int64_t now = monotonic_ns();
 
-		if (!running || now - begin > END_NS)
+		if (!running || now - begin > END_NS || haste_is_late(l->d->late))
 			break;
 		if (l->d->serve)
 			l->d->serve(l->d->context);
 		if (!any)
-			threads_nap(&looks);
+			haste_nap(&looks);
 		if (now - last > REPEAT_NS) {
 			interrupt_all(l);
 			last = now;
@@ -234,14 +235,14 @@ static void lead_out(struct leaving *l)
 }
 
 /* A thread at NATIVE_CALL gives the kernel the program's handlers. */
-static void restore_handlers(struct thread *t)
+static void restore_handlers(struct thread *t, const int64_t *late)
 {
 	struct user_regs_struct r;
 	int status;
 
 	threads_answer(t->tid, NATIVE_RESTORE);
 	ptrace(PTRACE_SYSCALL, t->tid, 0, 0);
-	while (tracee_wait(t->tid, &status, 0) == t->tid && WIFSTOPPED(status)) {
+	while (haste_waitpid(t->tid, &status, __WALL, late) == t->tid && WIFSTOPPED(status)) {
 		if (WSTOPSIG(status) == SYSCALL_STOP && threads_is_entry(t->tid) &&
 		    !ptrace(PTRACE_GETREGS, t->tid, 0, &r) && r.orig_rax == NATIVE_CALL)
 			return;
@@ -268,7 +269,7 @@ static void set_registers(struct user_regs_struct *r, const struct native_out *o
  * From NATIVE_CALL to where it can go on natively: with the registers that it goes on with, in
  * t->regs. In an interrupted call, they are as the kernel has left them there.
  */
-static void make_native(struct thread *t)
+static void make_native(struct thread *t, const int64_t *late)
 {
 	struct native_out out = {.rip = 0};
 
@@ -278,7 +279,7 @@ static void make_native(struct thread *t)
 		return;
 	}
 	threads_answer(t->tid, NATIVE_GO_ON);
-	if (!threads_to_event(t)) {
+	if (!threads_to_event(t, late)) {
 		t->state = THREAD_GONE;
 		return;
 	}
@@ -300,6 +301,7 @@ static void unmap_runtime(const struct leaving *l, const struct thread *t)
 	struct tracee h = {.pid = t->tid,
 			   .process = l->threads.pid,
 			   .program = t->regs,
+			   .late = l->d->late,
 			   .site = threads_find_site(l->threads.pid)};
 	struct {
 		uint64_t start, end;
@@ -325,7 +327,7 @@ static void let_all_go(struct leaving *l)
 		if (l->threads.list[i].state == THREAD_OUT)
 			t = &l->threads.list[i];
 	if (t && l->ours)
-		restore_handlers(t);
+		restore_handlers(t, l->d->late);
 	if (l->d->stuck) {
 		/* They leave when they come out, as others do. */
 		write_word(l->threads.pid, l->control.leaving, NATIVE_LEAVES);
@@ -333,7 +335,7 @@ static void let_all_go(struct leaving *l)
 	}
 	for (size_t i = 0; i < l->threads.count; i++)
 		if (l->threads.list[i].state == THREAD_OUT)
-			make_native(&l->threads.list[i]);
+			make_native(&l->threads.list[i], l->d->late);
 	t = threads_first(&l->threads);
 	if (t && l->ours && !l->d->stuck)
 		unmap_runtime(l, t);
@@ -347,6 +349,7 @@ void detach_process(struct detach *d)
 			.some_may_run = true,
 			.options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC,
 			.serve = d->serve,
+			.late = d->late,
 			.context = d->context},
 	    .d = d,
 	};

@@ -16,20 +16,36 @@ struct seized {
 	int32_t pid;
 	int32_t tid; /* of the thread, which has the number `pid` from its execve on */
 	bool waits_for_pid;
+	bool leaves;	/* it is let go as soon as it stops */
 	unsigned waits; /* for a slot, held at its execve: so many times until now */
 	struct seized *next;
 };
 
-void native_forget_seized(struct recording *r, int32_t pid)
+static void forget_seized(struct recording *r, struct seized *s)
 {
-	for (struct seized **p = &r->seized; *p; p = &(*p)->next) {
-		struct seized *s = *p;
+	struct seized **p = &r->seized;
 
-		if (s->pid != pid)
-			continue;
-		*p = s->next;
-		free(s);
-		return;
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	free(s);
+}
+
+static void release_seized(struct recording *r, struct seized *s)
+{
+	s->leaves = !inject_release(s->waits_for_pid ? s->pid : s->tid);
+	if (!s->leaves)
+		forget_seized(r, s);
+}
+
+void native_release_process(struct recording *r, int32_t pid)
+{
+	struct seized *next;
+
+	for (struct seized *s = r->seized; s; s = next) {
+		next = s->next;
+		if (s->pid == pid)
+			release_seized(r, s);
 	}
 }
 
@@ -77,7 +93,8 @@ void native_seize(struct recording *r, const struct native_message *m)
 /* The process stands before the first instruction of its new program. */
 static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigned slot)
 {
-	struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .or_natively = true};
+	struct inject_memory memory = {
+	    .fd = r->memory, .bytes = r->bytes, .or_natively = true, .late = &r->r->late};
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
 	char name[16];
@@ -131,10 +148,15 @@ void native_look_at_seized(struct recording *r)
 
 	for (struct seized *s = r->seized; s; s = next) {
 		const int32_t pid = s->pid, tid = s->tid;
-		int ended = 0, status = s->waits ? 1 : await_exec(s, &ended);
 		unsigned slot = NATIVE_THREADS;
+		int ended = 0, status;
 
 		next = s->next;
+		if (s->leaves) {
+			release_seized(r, s);
+			continue;
+		}
+		status = s->waits ? 1 : await_exec(s, &ended);
 		if (!status)
 			continue;
 		if (status > 0)
@@ -142,7 +164,7 @@ void native_look_at_seized(struct recording *r)
 		/* Slots of threads that have ended become free after this. */
 		if (status > 0 && slot == NATIVE_THREADS && s->waits++ < SLOT_WAITS)
 			continue;
-		native_forget_seized(r, pid);
+		forget_seized(r, s);
 		if (status > 0)
 			enter_program(r, pid, tid, slot);
 		else if (status == PTAH_E_MISSING &&
@@ -153,10 +175,19 @@ void native_look_at_seized(struct recording *r)
 	}
 }
 
-void native_release_seized(struct recording *r)
+bool native_release_seized(struct recording *r)
 {
-	while (r->seized) {
-		inject_release(r->seized->waits_for_pid ? r->seized->pid : r->seized->tid);
-		native_forget_seized(r, r->seized->pid);
+	struct seized *next;
+
+	for (struct seized *s = r->seized; s; s = next) {
+		next = s->next;
+		release_seized(r, s);
 	}
+	return !r->seized;
+}
+
+void native_free_seized(struct recording *r)
+{
+	while (r->seized)
+		forget_seized(r, r->seized);
 }

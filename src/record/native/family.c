@@ -4,13 +4,16 @@
  * All of them descend from the recorder or from a process that it attached to.
  */
 #include "record/native/native.h"
+
+#include "record/monotonic.h"
 #include "record/proc_stat.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ANCESTORS_MAX 64 /* of a process, up to the recorder */
+#define ANCESTORS_MAX 64		      /* of a process, up to the recorder */
+#define BURY_NS	      (INT64_C(50) * 1000000) /* after this the others are left for the next round */
 
 int32_t native_parent_of(int32_t pid)
 {
@@ -91,7 +94,7 @@ void native_bury(struct recording *r, size_t i)
 		memcpy(s->name, process->name, sizeof(s->name));
 	}
 	native_finish_process(r, pid, 0);
-	native_forget_seized(r, pid);
+	native_release_process(r, pid);
 	native_set_over(r, pid);
 	process_tell_end(process, r->r);
 	processes_remove(&r->processes, i);
@@ -99,7 +102,13 @@ void native_bury(struct recording *r, size_t i)
 
 void native_bury_dead(struct recording *r)
 {
-	for (size_t i = r->processes.count; i-- > 0;)
-		if (r->processes.list[i].dead && !native_has_more(r, r->processes.list[i].pid))
-			native_bury(r, i);
+	const int64_t end = monotonic_ns() + BURY_NS;
+
+	for (size_t i = r->processes.count; i-- > 0;) {
+		if (!r->processes.list[i].dead || native_has_more(r, r->processes.list[i].pid))
+			continue;
+		native_bury(r, i);
+		if (monotonic_ns() > end)
+			break;
+	}
 }

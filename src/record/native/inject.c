@@ -2,13 +2,15 @@
 /*
  * Puts the runtime into a program that stands before its first instruction: lets the program make
  * the system calls that map it, one by one, from a SYSCALL that is put over its first instruction
- * for that time. The calls are watched as such (PTRACE_SYSCALL), so that no signal is involved.
+ * for that time, or from a stub in the vDSO (tracee.h). The calls are watched as such (PTRACE_SYSCALL), so that no signal is involved.
  */
 #include "record/native/inject.h"
 #include "record/native/tracee.h"
 
 #include "perfdata/message.h"
 #include "record/command.h"
+#include "record/haste.h"
+#include "record/monotonic.h"
 #include "record/native/layout.h"
 
 #include <errno.h>
@@ -25,6 +27,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define KILL_NS	   (INT64_C(1) * 1000000000)
+#define RELEASE_NS (INT64_C(20) * 1000000)
+
 #ifdef __x86_64__
 
 #define EXEC_STOP (SIGTRAP | PTRACE_EVENT_EXEC << 8)
@@ -32,25 +37,32 @@
 /* From the exec stop to a process that can be told to make calls. */
 static int take_hold(struct tracee *h)
 {
+	const uint64_t all = ALL_SIGNALS;
 	long word;
 
 	if (ptrace(PTRACE_GETSIGMASK, h->pid, sizeof(h->mask), &h->mask) ||
-	    ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(uint64_t), &(uint64_t){ALL_SIGNALS}) ||
-	    !tracee_to_call(h) /* the return from execve */ ||
+	    !tracee_to_call(h) /* the return from execve: signals come after it */ ||
 	    ptrace(PTRACE_GETREGS, h->pid, 0, &h->program))
 		return tracee_fail(h, "stopping it");
 	if (h->program.cs != CODE_SELECTOR)
 		return perfdata_message(h->why, PTAH_E_FOREIGN,
 					"the program is a 32-bit program; the recorder native "
 					"records 64-bit programs only");
+	h->held = true;
+	if (tracee_lend_room(h))
+		return ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all)
+			   ? tracee_fail(h, "stopping it")
+			   : 0;
+	h->held = false;
 	h->site = h->program.rip & ~UINT64_C(7); /* a word that is in one page */
 	errno = 0;
 	word = ptrace(PTRACE_PEEKTEXT, h->pid, h->site, 0);
 	h->word = (uint64_t)word;
-	if (errno || ptrace(PTRACE_POKETEXT, h->pid, h->site,
-			    (h->word & ~UINT64_C(0xffff)) | SYSCALL_OPCODE))
+	if (errno || ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all) ||
+	    ptrace(PTRACE_POKETEXT, h->pid, h->site,
+		   (h->word & ~UINT64_C(0xffff)) | SYSCALL_OPCODE))
 		return tracee_fail(h, "writing to its code");
-	h->held = true;
+	h->held = h->poked = true;
 	return 0;
 }
 
@@ -58,9 +70,9 @@ static int take_hold(struct tracee *h)
 static bool detach(struct tracee *h, struct user_regs_struct *r)
 {
 	r->orig_rax = UINT64_MAX;
-	return !ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word) &&
-	       !ptrace(PTRACE_SETREGS, h->pid, 0, r) &&
+	return (!h->poked || !ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word)) &&
 	       !ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(h->mask), &h->mask) &&
+	       !ptrace(PTRACE_SETREGS, h->pid, 0, r) && tracee_give_room_back(h) &&
 	       !ptrace(PTRACE_DETACH, h->pid, 0, h->stopped ? SIGSTOP : 0);
 }
 
@@ -101,6 +113,7 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 	struct tracee h = {.pid = pid,
 			   .process = pid,
 			   .why = why,
+			   .late = memory->late,
 			   .shared_bytes = memory->bytes,
 			   .descriptors = {-1, -1, -1}};
 	int status = take_hold(&h);
@@ -130,10 +143,11 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 
 void inject_kill(pid_t pid)
 {
+	const int64_t late = monotonic_ns() + KILL_NS;
 	int status;
 
 	kill(pid, SIGKILL);
-	while (tracee_wait(pid, &status, 0) == pid && WIFSTOPPED(status))
+	while (haste_waitpid(pid, &status, __WALL, &late) == pid && WIFSTOPPED(status))
 		;
 }
 
@@ -165,7 +179,7 @@ int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
 	int status = 0;
 	pid_t got;
 
-	while ((got = tracee_wait(pid, &status, WNOHANG)) == pid) {
+	while ((got = tracee_look(pid, &status)) == pid) {
 		if (!WIFSTOPPED(status)) {
 			*ended = status;
 			return perfdata_message(why, PTAH_E_MISSING,
@@ -186,17 +200,21 @@ static bool is_at_exec(pid_t pid)
 	return !ptrace(PTRACE_GETSIGINFO, pid, 0, &info) && info.si_code == EXEC_STOP;
 }
 
-void inject_release(pid_t pid)
+bool inject_release(pid_t pid)
 {
+	const int64_t late = monotonic_ns() + RELEASE_NS;
 	int status;
+	pid_t got;
 
-	if (is_at_exec(pid)) {
-		ptrace(PTRACE_DETACH, pid, 0, 0);
-	} else if (!ptrace(PTRACE_INTERRUPT, pid, 0, 0) && tracee_wait(pid, &status, 0) == pid &&
-		   WIFSTOPPED(status)) {
-		/* What stops it may be a signal, which then has to take effect. */
+	if (is_at_exec(pid))
+		return !ptrace(PTRACE_DETACH, pid, 0, 0);
+	if (ptrace(PTRACE_INTERRUPT, pid, 0, 0))
+		return true; /* it has ended, or is not traced by us */
+	got = haste_waitpid(pid, &status, __WALL, &late);
+	/* What stops it may be a signal, which then has to take effect. */
+	if (got > 0 && WIFSTOPPED(status))
 		ptrace(PTRACE_DETACH, pid, 0, status >> 16 ? 0 : WSTOPSIG(status));
-	}
+	return got != 0;
 }
 
 /* Commands */
@@ -218,13 +236,19 @@ static void run_command(const char *path, char *const *argv, int socket)
 }
 
 /* Waits for the child's execve. It has failed: the child has sent why. */
-static int await_exec(pid_t pid, const char *name, int socket, struct ptah_message *why)
+static int await_exec(pid_t pid, const char *name, int socket, const int64_t *late,
+		      struct ptah_message *why)
 {
 	int status, error = 0;
+	pid_t got;
 
-	while (tracee_wait(pid, &status, 0) == pid && WIFSTOPPED(status))
+	while ((got = haste_waitpid(pid, &status, __WALL, late)) == pid && WIFSTOPPED(status))
 		if (pass_stop(pid, status))
 			return 0;
+	if (!got) {
+		inject_kill(pid);
+		return perfdata_message(why, PTAH_E_MISSING, "%s has not started yet", name);
+	}
 	if (recv(socket, &error, sizeof(error), MSG_DONTWAIT) != sizeof(error))
 		return perfdata_message(why, PTAH_E_MISSING,
 					"%s was killed before its first instruction", name);
@@ -232,7 +256,8 @@ static int await_exec(pid_t pid, const char *name, int socket, struct ptah_messa
 				strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
 }
 
-static int hold_child(pid_t pid, const char *name, int socket, struct ptah_message *why)
+static int hold_child(pid_t pid, const char *name, int socket, const int64_t *late,
+		      struct ptah_message *why)
 {
 	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
 
@@ -242,10 +267,11 @@ static int hold_child(pid_t pid, const char *name, int socket, struct ptah_messa
 		return PTAH_E_SYSTEM;
 	}
 	(void)send(socket, "", 1, MSG_NOSIGNAL);
-	return await_exec(pid, name, socket, why);
+	return await_exec(pid, name, socket, late, why);
 }
 
-static int start_path(const char *path, char *const *argv, pid_t *pid, struct ptah_message *why)
+static int start_path(const char *path, char *const *argv, pid_t *pid, const int64_t *late,
+		      struct ptah_message *why)
 {
 	int sockets[2], status;
 
@@ -258,19 +284,19 @@ static int start_path(const char *path, char *const *argv, pid_t *pid, struct pt
 	}
 	close(sockets[1]);
 	status = *pid < 0 ? perfdata_system_message(why, errno, argv[0], "start")
-			  : hold_child(*pid, argv[0], sockets[0], why);
+			  : hold_child(*pid, argv[0], sockets[0], late, why);
 	close(sockets[0]);
 	return status;
 }
 
-int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why)
+int inject_start(char *const *argv, pid_t *pid, const int64_t *late, struct ptah_message *why)
 {
 	char *path = command_find(argv[0]);
 	int status;
 
 	if (!path)
 		return perfdata_message(why, PTAH_E_MISSING, "%s: command not found", argv[0]);
-	status = start_path(path, argv, pid, why);
+	status = start_path(path, argv, pid, late, why);
 	free(path);
 	return status;
 }

@@ -24,10 +24,11 @@
 
 /* What is put into the program. */
 struct inject_memory {
-	int fd;		  /* of the memory of layout.h */
-	uint64_t bytes;	  /* its size */
-	unsigned slot;	  /* for the process's first thread */
-	bool or_natively; /* where this fails, the program runs without the runtime */
+	int fd;		     /* of the memory of layout.h */
+	uint64_t bytes;	     /* its size */
+	unsigned slot;	     /* for the process's first thread */
+	bool or_natively;    /* where this fails, the program runs without the runtime */
+	const int64_t *late; /* haste.h: then it fails */
 	/* NULL: the recorder's. */
 	const uint8_t *blob, *blob_end;
 };
@@ -36,7 +37,7 @@ struct inject_memory {
  * Starts a command, searched for in PATH as a shell does, as a child of the caller that is killed
  * if the caller ends before inject_runtime(). A negative status: there is no child any more.
  */
-int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why);
+int inject_start(char *const *argv, pid_t *pid, const int64_t *late, struct ptah_message *why);
 
 /*
  * For a process that is held before its first instruction: puts the runtime and the memory into it
@@ -55,12 +56,13 @@ int inject_seize(pid_t pid, struct ptah_message *why);
 int inject_exec(pid_t pid, int *ended, struct ptah_message *why);
 
 /*
- * Lets go a process that was seized: its execve has failed, or its new program is not to be
- * recorded. Waits until it is stopped, which no process can delay for long.
+ * Lets go a thread that was seized: its execve has failed, or its new program is not to be recorded.
+ * It is told to stop for that, and waited for a moment. False: it does not stop yet, because it
+ * waits for the kernel, or for a child that it has made by vfork(). Then this is to be called again.
  */
-void inject_release(pid_t pid);
+bool inject_release(pid_t pid);
 
-/* Kills a process that is held, and waits for it. */
+/* Kills a process that is held, and waits for it, for a second at most. */
 void inject_kill(pid_t pid);
 
 #endif

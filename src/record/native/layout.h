@@ -18,7 +18,7 @@
 #ifndef PTAH_RECORD_NATIVE_LAYOUT_H
 #define PTAH_RECORD_NATIVE_LAYOUT_H
 
-#include <stdint.h>
+#include "record/lifeline.h"
 
 /*
  * A limit. Tests build the recorder and its runtime once more with the small ones, so that all
@@ -192,7 +192,7 @@ struct native_header {
 	uint8_t tsc;	      /* TSC packets are written */
 	uint32_t chunks;      /* of each log that are used: 2 to NATIVE_CHUNKS */
 	uint32_t chunk_bytes; /* of each that are used: whole pages, up to NATIVE_CHUNK */
-	int32_t recorder_pid;
+	int32_t recorder_pid; /* for people who debug: nothing depends on it */
 	uint32_t filter_count;
 	struct native_filter filters[NATIVE_FILTERS];
 
@@ -201,7 +201,7 @@ struct native_header {
 	/* Not 0: a note says that something was left out (NATIVE_ALONE). */
 	uint32_t left_out;
 
-	/* 0: the recorder takes nothing any more, and nobody waits for it. A futex word. */
+	/* lifeline.h: whether the recorder takes anything, so that somebody may wait for it. */
 	uint32_t recorder_alive;
 	/* Messages. The lock is a futex word: 0 free, 1 taken, 2 taken and waited for. */
 	uint32_t message_lock;

@@ -2,11 +2,16 @@
 /* Takes the runtime's messages out of the shared memory: see messages_in.h. */
 #include "record/native/messages_in.h"
 
+#include "record/monotonic.h"
+
 #include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define DRAIN_NS (INT64_C(50) * 1000000) /* after this the others are left for the next time */
+#define LOOK	 16			 /* messages between two looks at the time */
 
 static void wake(uint32_t *word)
 {
@@ -104,14 +109,16 @@ static bool take_message(struct native_messages *in, uint64_t head)
 	return true;
 }
 
-void native_messages_drain(struct native_messages *in)
+bool native_messages_drain(struct native_messages *in)
 {
 	const uint64_t head = __atomic_load_n(&in->shared->message_head, __ATOMIC_ACQUIRE);
+	const int64_t end = monotonic_ns() + DRAIN_NS;
 
 	if (head - in->tail > NATIVE_MESSAGES)
 		drop_all(in, head);
-	while (in->tail != head)
+	for (unsigned n = 1; in->tail != head && (n % LOOK || monotonic_ns() < end); n++)
 		if (!take_message(in, head))
 			drop_all(in, head);
 	__atomic_store_n(&in->shared->message_tail, in->tail, __ATOMIC_RELEASE);
+	return in->tail == head;
 }

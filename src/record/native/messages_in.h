@@ -22,8 +22,11 @@ struct native_messages {
 	char payload[NATIVE_MESSAGE_MAX + 1];
 };
 
-/* Takes all messages that have been sent when it is called. */
-void native_messages_drain(struct native_messages *in);
+/*
+ * Takes the messages that have been sent when it is called. False: they are so many that some are
+ * left for the next time.
+ */
+bool native_messages_drain(struct native_messages *in);
 
 /* Answers the oldest MAP or EXEC that has not been answered. */
 void native_messages_answer(struct native_messages *in);

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LEAVE_NS (INT64_C(1) * 1000000000) /* what is seized is waited for at the end */
+
 /* Nobody is interrupted any more. */
 static void end_pauses(struct recording *r)
 {
@@ -22,16 +24,29 @@ static void end_pauses(struct recording *r)
 
 void native_leave(struct recording *r)
 {
+	const int64_t end = monotonic_ns() + LEAVE_NS;
+
 	end_pauses(r);
-	__atomic_store_n(&r->shared->recorder_alive, 0, __ATOMIC_RELEASE);
+	lifeline_cut(r->lifeline);
+	while (!native_release_seized(r) && monotonic_ns() < end && !recorder_is_late(r->r))
+		;
+}
+
+/* What did not stop in time when the recording ended is let go when it does. */
+static void look_after(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
 	native_release_seized(r);
+	pauses_follow(&r->pauses);
 }
 
 /* Until all threads have done so, or cannot for some time. */
 static void pause_threads(struct recording *r, bool on)
 {
 	pauses_set(&r->pauses, on);
-	while (!pauses_follow(&r->pauses) && !pauses_are_late(&r->pauses))
+	while (!pauses_follow(&r->pauses) && !pauses_are_late(&r->pauses) &&
+	       !recorder_is_late(r->r))
 		native_drain(r, NATIVE_POLL_MS);
 	native_drain(r, 0);
 }
@@ -135,13 +150,14 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 static int start(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
-	const struct inject_memory memory = {.fd = r->memory, .bytes = r->bytes, .slot = 0};
+	const struct inject_memory memory = {
+	    .fd = r->memory, .bytes = r->bytes, .slot = 0, .late = &recorder->late};
 	struct ptah_message why = {""};
 	int status;
 
 	if (native_is_attached(r))
 		return native_start_attached(recorder);
-	status = inject_start(recorder->config.target.argv, &r->pid, &why);
+	status = inject_start(recorder->config.target.argv, &r->pid, &recorder->late, &why);
 	if (status < 0) {
 		r->pid = 0;
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
@@ -178,5 +194,6 @@ const struct recorder_backend recorder_native = {
     .snapshot = take_snapshot,
     .stop = stop,
     .close = native_close,
+    .look_after = look_after,
     .timer = true,
 };

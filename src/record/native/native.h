@@ -30,6 +30,7 @@ struct recording {
 	uint64_t bytes;
 	uint32_t flags;
 	int memory; /* file descriptor of the shared memory */
+	struct lifeline *lifeline;
 	struct native_streams *streams;
 	bool live;	/* somebody takes the recording while it is being made */
 	bool more;	/* chunks are left that the last round has not taken */
@@ -168,12 +169,15 @@ void native_bury_dead(struct recording *r);
 /* exec.c */
 /* A process is about to execve, and waits for the answer. */
 void native_seize(struct recording *r, const struct native_message *m);
-void native_forget_seized(struct recording *r, int32_t pid);
+/* Its threads that were seized are let go, as soon as they stop. */
+void native_release_process(struct recording *r, int32_t pid);
 bool native_is_seized(const struct recording *r, int32_t pid);
 bool native_any_seized(const struct recording *r);
 /* Those that stand before the first instruction of their new programs get the runtime. */
 void native_look_at_seized(struct recording *r);
-/* Lets all of them go. */
-void native_release_seized(struct recording *r);
+/* Lets all of them go. False: some do not stop yet. */
+bool native_release_seized(struct recording *r);
+/* Those that are left are traced until this thread ends. */
+void native_free_seized(struct recording *r);
 
 #endif

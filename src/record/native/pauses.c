@@ -2,6 +2,7 @@
 /* Pausing threads: see pauses.h. */
 #include "record/native/pauses.h"
 
+#include "record/haste.h"
 #include "record/native/threads.h"
 
 #include <errno.h>
@@ -142,7 +143,7 @@ static void look_at(struct native_pauses *p, struct native_stop *stop)
 {
 	const struct native_stop is = *stop;
 	int status = 0;
-	const pid_t got = tracee_wait(is.tid, &status, WNOHANG);
+	const pid_t got = tracee_look(is.tid, &status);
 
 	if (!got)
 		return;
@@ -227,10 +228,11 @@ void pauses_end(struct native_pauses *p, int32_t pid)
 	unsigned looks = 0;
 
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
-		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end) {
+		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end &&
+		       !haste_is_late(p->late)) {
 			look_at(p, &p->stops[i]);
 			if (p->stops[i].tid)
-				threads_nap(&looks);
+				haste_nap(&looks);
 		}
 }
 

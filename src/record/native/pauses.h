@@ -25,6 +25,7 @@ struct native_pauses {
 	/* A child of this process has ended, and its status was taken. */
 	void (*ended)(void *context, int32_t pid, int wait_status);
 	void *context;
+	const int64_t *late; /* haste.h */
 	struct native_pause {
 		uint64_t control;   /* address of the process's struct native_control */
 		uint64_t gs_base;   /* of the thread */

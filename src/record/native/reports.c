@@ -2,8 +2,6 @@
 /* What the runtimes report of their programs: each message becomes records, or is answered. */
 #include "record/native/native.h"
 
-#include "record/native/inject.h"
-
 #include <stdio.h>
 
 static void on_thread(struct recording *r, const struct native_message *m)
@@ -66,8 +64,7 @@ static void on_code(struct recording *r, const struct native_message *m, const c
 
 static void on_exec_failed(struct recording *r, const struct native_message *m)
 {
-	native_forget_seized(r, m->pid);
-	inject_release(m->tid);
+	native_release_process(r, m->pid);
 }
 
 static void on_left(struct recording *r, const struct native_message *m, const char *why)

@@ -92,7 +92,8 @@ static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
 	}
 }
 
-void native_drain(struct recording *r, int timeout_ms)
+/* False: messages are left. What is known to have ended and what was written come after them. */
+static bool take_round(struct recording *r, int timeout_ms)
 {
 	bool ended[NATIVE_THREADS];
 
@@ -100,7 +101,11 @@ void native_drain(struct recording *r, int timeout_ms)
 	wait_for_programs(r, r->more ? 0 : timeout_ms);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		ended[i] = streams_has_ended(r->streams, i);
-	native_messages_drain(r->messages);
+	if (!native_messages_drain(r->messages)) {
+		r->more = true;
+		recorder_flush(r->r);
+		return false;
+	}
 	for (unsigned i = 0; i < NATIVE_THREADS; i++)
 		native_truth_count(&r->truth, &r->truths[i]);
 	native_look_at_seized(r);
@@ -111,4 +116,15 @@ void native_drain(struct recording *r, int timeout_ms)
 	native_bury_dead(r);
 	note_damage(r);
 	recorder_flush(r->r);
+	return true;
+}
+
+/* With a timeout of 0 all that has been sent before is taken, however much comes meanwhile. */
+void native_drain(struct recording *r, int timeout_ms)
+{
+	const uint64_t head = __atomic_load_n(&r->shared->message_head, __ATOMIC_ACQUIRE);
+
+	while (!take_round(r, timeout_ms) && !timeout_ms && !recorder_is_late(r->r) &&
+	       (int64_t)(head - r->messages->tail) > 0)
+		;
 }

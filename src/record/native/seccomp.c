@@ -7,6 +7,7 @@
 #include "record/native/seccomp.h"
 
 #include "base/compiler.h"
+#include "record/shared_memory.h"
 
 #include <asm/prctl.h>
 #include <errno.h>
@@ -39,8 +40,8 @@ struct state {
 
 static bool makes_memory_file(struct state *s)
 {
-	s->file = memfd_create("ptah", MFD_CLOEXEC);
-	return s->file >= 0 && !ftruncate(s->file, PAGE);
+	s->file = shared_memory_create("ptah", PAGE);
+	return s->file >= 0;
 }
 
 static bool maps(struct state *s)
@@ -94,7 +95,7 @@ static bool sends_signals(struct state *s)
 
 	(void)s;
 	return !syscall(SYS_rt_tgsigqueueinfo, pid, tid, SIGTRAP, &info) &&
-	       !syscall(SYS_tgkill, pid, tid, SIGTRAP) && !kill((pid_t)pid, 0);
+	       !syscall(SYS_tgkill, pid, tid, SIGTRAP);
 }
 
 static bool wakes(struct state *s)

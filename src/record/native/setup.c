@@ -6,6 +6,8 @@
 #include "record/native/native.h"
 
 #include "perfdata/message.h"
+#include "record/native/inject.h"
+#include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 #include "record/tsc_clock.h"
 
@@ -59,8 +61,8 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	void *map;
 
 	r->bytes = native_bytes(r->flags);
-	r->memory = memfd_create("ptah", MFD_CLOEXEC);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)r->bytes))
+	r->memory = shared_memory_create("ptah", r->bytes);
+	if (r->memory < 0)
 		return PTAH_E_SYSTEM;
 	map =
 	    mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
@@ -74,10 +76,12 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->tsc = true;
 	size_chunks(h, config);
 	h->recorder_pid = getpid();
-	h->recorder_alive = 1;
 	h->committed = r->committed;
 	h->paused = config->target.start_paused;
 	put_filters(h, config);
+	r->lifeline = lifeline_begin(&h->recorder_alive);
+	if (!r->lifeline)
+		return PTAH_E_SYSTEM;
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
 }
 
@@ -147,6 +151,7 @@ static void begin_parts(struct recording *r)
 					   .on = r->r->config.target.start_paused,
 					   .may_trace = may_trace,
 					   .ended = on_end,
+					   .late = &r->r->late,
 					   .context = r};
 }
 
@@ -183,9 +188,7 @@ static void kill_refused(struct recording *r)
 {
 	if (!r->refused || !r->pid)
 		return;
-	kill(r->pid, SIGKILL);
-	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	inject_kill(r->pid);
 }
 
 void native_close(struct ptah_recorder *recorder)
@@ -195,10 +198,12 @@ void native_close(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	kill_refused(r);
-	if (r->shared) {
+	if (r->lifeline)
 		native_leave(r);
+	native_free_seized(r);
+	lifeline_end(r->lifeline);
+	if (r->shared)
 		munmap(r->shared, r->bytes);
-	}
 	if (r->memory >= 0)
 		close(r->memory);
 	processes_free(&r->processes);

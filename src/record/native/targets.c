@@ -56,10 +56,11 @@ static int attach_to(struct recording *r, size_t target, struct ptah_message *wh
 	const int32_t pid = r->r->config.target.ids[target];
 	const struct attach_memory memory = {.fd = r->memory,
 					     .bytes = r->bytes,
+					     .late = &r->r->late,
 					     .claim = claim,
 					     .give_back = give_back,
 					     .context = r};
-	struct attach *a = attach_hold(pid, why);
+	struct attach *a = attach_hold(pid, &r->r->late, why);
 	char name[16];
 	int status;
 
@@ -127,7 +128,8 @@ static int32_t find_recorded(const struct recording *r, uint64_t *control)
 
 static void let_go(struct recording *r, int32_t pid, uint64_t control)
 {
-	struct detach d = {.pid = pid, .control = control, .serve = serve, .context = r};
+	struct detach d = {
+	    .pid = pid, .control = control, .late = &r->r->late, .serve = serve, .context = r};
 	const struct process *process;
 
 	r->detaching = pid;
@@ -159,7 +161,7 @@ void native_let_all_go(struct recording *r)
 	uint64_t control;
 	int32_t pid;
 
-	for (unsigned i = 0; i < EXEC_WAITS && any_execs(r); i++)
+	for (unsigned i = 0; i < EXEC_WAITS && any_execs(r) && !recorder_is_late(r->r); i++)
 		native_drain(r, NATIVE_POLL_MS);
 	while (native_is_attached(r) && (pid = find_recorded(r, &control)))
 		let_go(r, pid, control);

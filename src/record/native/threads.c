@@ -3,12 +3,11 @@
 #include "record/native/threads.h"
 
 #include "perfdata/message.h"
+#include "record/haste.h"
 #include "record/proc_stat.h"
-#include "record/simulated/code_map.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,6 @@
 
 #define ROUNDS_MAX 64 /* of looking for threads in a process that keeps making them */
 #define STOP_NS	   (INT64_C(3) * 1000000000) /* after this a thread cannot be stopped */
-#define SPINS	   20			     /* looks before the first nap */
-#define NAP_NS	   50000
 #define VDSO_MAX   (64u << 10)
 
 /* Not in the headers of some systems. */
@@ -36,16 +33,6 @@ struct rseq_configuration {
 	uint64_t address;
 	uint32_t size, signature, flags, unused;
 };
-
-void threads_nap(unsigned *looks)
-{
-	const struct timespec nap = {.tv_nsec = NAP_NS};
-
-	if (++*looks < SPINS)
-		sched_yield();
-	else
-		nanosleep(&nap, NULL);
-}
 
 static int64_t now_ns(void)
 {
@@ -207,13 +194,13 @@ static bool await_stop(const struct threads *all, struct thread *t, int64_t end)
 	pid_t got;
 
 	for (;;) {
-		got = tracee_wait(t->tid, &status, WNOHANG);
+		got = tracee_look(t->tid, &status);
 		if (!got) {
-			if (now_ns() > end)
+			if (now_ns() > end || haste_is_late(all->late))
 				return false;
 			if (all->serve)
 				all->serve(all->context);
-			threads_nap(&looks);
+			haste_nap(&looks);
 		} else if (got < 0 || !WIFSTOPPED(status)) {
 			t->state = THREAD_GONE;
 			return true;
@@ -264,13 +251,13 @@ int threads_stop(struct threads *t, struct ptah_message *why)
 		     : 0;
 }
 
-bool threads_to_event(struct thread *t)
+bool threads_to_event(struct thread *t, const int64_t *late)
 {
 	int status;
 
 	if (ptrace(PTRACE_INTERRUPT, t->tid, 0, 0) || ptrace(PTRACE_CONT, t->tid, 0, 0))
 		return false;
-	while (tracee_wait(t->tid, &status, 0) == t->tid && WIFSTOPPED(status)) {
+	while (haste_waitpid(t->tid, &status, __WALL, late) == t->tid && WIFSTOPPED(status)) {
 		if (status >> 16 == PTRACE_EVENT_STOP)
 			return true;
 		ptrace(PTRACE_CONT, t->tid, 0,
@@ -290,7 +277,7 @@ void threads_release(struct threads *t)
 		/* It has made calls for us: it stands at the end of one. */
 		if (!ptrace(PTRACE_GETSIGINFO, thread->tid, 0, &info) &&
 		    info.si_code >> 8 != PTRACE_EVENT_STOP)
-			threads_to_event(thread);
+			threads_to_event(thread, t->late);
 		ptrace(PTRACE_SETREGS, thread->tid, 0, &thread->regs);
 		ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(thread->mask), &thread->mask);
 		ptrace(PTRACE_DETACH, thread->tid, 0, 0);
@@ -340,22 +327,9 @@ static uint64_t search(pid_t pid, uint64_t start, uint64_t end)
 
 uint64_t threads_find_site(pid_t pid)
 {
-	char path[32], line[512];
-	uint64_t found = 0;
-	FILE *f;
+	uint64_t start, end;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		struct code_map map;
-		const char *name = code_map_parse(line, &map);
-
-		if (name && !strcmp(name, "[vdso]"))
-			found = search(pid, map.start, map.end);
-	}
-	if (f)
-		fclose(f);
-	return found;
+	return tracee_find_vdso(pid, &start, &end) ? search(pid, start, end) : 0;
 }
 
 #endif

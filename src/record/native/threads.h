@@ -34,6 +34,7 @@ struct threads {
 	void *context;
 	bool some_may_run; /* threads that cannot be stopped are left running */
 	unsigned long options;
+	const int64_t *late; /* haste.h */
 };
 
 /* Stops all threads, and reads their registers. */
@@ -51,15 +52,13 @@ bool threads_read(struct thread *t);
  * From a stop at a system call to one at PTRACE_EVENT_STOP, from which interrupted calls are
  * restarted. False: it is gone.
  */
-bool threads_to_event(struct thread *t);
+bool threads_to_event(struct thread *t, const int64_t *late);
 /* Whether a thread that is at a SYSCALL_STOP is about to make the call. */
 bool threads_is_entry(pid_t tid);
 /* Answers NATIVE_CALL, at whose entry the thread is. */
 void threads_answer(pid_t tid, int64_t answer);
 /* The address of a SYSCALL instruction in the process's vDSO. 0: there is none. */
 uint64_t threads_find_site(pid_t pid);
-/* Naps between two looks, growing longer. */
-void threads_nap(unsigned *looks);
 
 #endif
 

@@ -3,10 +3,13 @@
 #include "record/native/tracee.h"
 
 #include "perfdata/message.h"
+#include "record/haste.h"
 #include "record/native/runtime/memory.h"
+#include "record/simulated/code_map.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -17,22 +20,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-pid_t tracee_wait(pid_t pid, int *status, int flags)
+pid_t tracee_look(pid_t pid, int *status)
 {
-	pid_t got;
-
-	do
-		got = waitpid(pid, status, __WALL | flags);
-	while (got < 0 && errno == EINTR);
-	return got;
+	return waitpid(pid, status, __WALL | WNOHANG);
 }
 
 #ifdef __x86_64__
 
 extern const uint8_t inject_native_runtime[], inject_native_runtime_end[];
 
-#define STACK (128u << 10) /* of the runtime's first thread */
-#define TRIES 16
+#define STACK	      (128u << 10) /* of the runtime's first thread */
+#define TRIES	      16
+#define SYSCALL_BYTES 2
+#define ROOM	      512 /* bytes of the vDSO for a stub */
 
 /* Where the stack is not yet used, it holds the arguments of calls. */
 struct scratch {
@@ -66,7 +66,7 @@ bool tracee_to_call(struct tracee *h)
 	for (;;) {
 		if (ptrace(PTRACE_SYSCALL, h->pid, 0, 0) && errno != ESRCH)
 			return false;
-		if (tracee_wait(h->pid, &status, 0) < 0)
+		if (haste_waitpid(h->pid, &status, __WALL, h->late) <= 0)
 			return false;
 		if (!WIFSTOPPED(status)) {
 			h->ended = true;
@@ -153,21 +153,190 @@ uint64_t tracee_map(struct tracee *h, uint64_t bytes, int protection, int flags,
 	return 0;
 }
 
+/* What the code of a stub reads. */
+struct stub_data {
+	uint64_t registers[16], rip, mask;
+	int32_t descriptors[4];
+	uint8_t overflow, low_flags;
+	uint8_t unused[6];
+};
+
+extern const uint8_t tracee_stub[], tracee_stub_data[];
+
+/* If nobody stops it behind its call, the program gets back its mask, descriptors and registers. */
+__asm__(".pushsection .rodata\n"
+	".balign 8\n"
+	".globl tracee_stub, tracee_stub_data\n"
+	".hidden tracee_stub, tracee_stub_data\n"
+	"tracee_stub:\n"
+	"	syscall\n"
+	"	movl $14, %eax\n" /* rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8) */
+	"	movl $2, %edi\n"
+	"	leaq 136+tracee_stub_data(%rip), %rsi\n"
+	"	xorl %edx, %edx\n"
+	"	movl $8, %r10d\n"
+	"	syscall\n"
+	"	movl $3, %eax\n" /* close() */
+	"	movl 144+tracee_stub_data(%rip), %edi\n"
+	"	syscall\n"
+	"	movl $3, %eax\n"
+	"	movl 148+tracee_stub_data(%rip), %edi\n"
+	"	syscall\n"
+	"	movl $3, %eax\n"
+	"	movl 152+tracee_stub_data(%rip), %edi\n"
+	"	syscall\n"
+	"	movb 160+tracee_stub_data(%rip), %al\n"
+	"	movb 161+tracee_stub_data(%rip), %ah\n"
+	"	addb $127, %al\n"
+	"	sahf\n"
+	"	movq 0+tracee_stub_data(%rip), %rax\n"
+	"	movq 8+tracee_stub_data(%rip), %rcx\n"
+	"	movq 16+tracee_stub_data(%rip), %rdx\n"
+	"	movq 24+tracee_stub_data(%rip), %rbx\n"
+	"	movq 32+tracee_stub_data(%rip), %rsp\n"
+	"	movq 40+tracee_stub_data(%rip), %rbp\n"
+	"	movq 48+tracee_stub_data(%rip), %rsi\n"
+	"	movq 56+tracee_stub_data(%rip), %rdi\n"
+	"	movq 64+tracee_stub_data(%rip), %r8\n"
+	"	movq 72+tracee_stub_data(%rip), %r9\n"
+	"	movq 80+tracee_stub_data(%rip), %r10\n"
+	"	movq 88+tracee_stub_data(%rip), %r11\n"
+	"	movq 96+tracee_stub_data(%rip), %r12\n"
+	"	movq 104+tracee_stub_data(%rip), %r13\n"
+	"	movq 112+tracee_stub_data(%rip), %r14\n"
+	"	movq 120+tracee_stub_data(%rip), %r15\n"
+	"	jmp *128+tracee_stub_data(%rip)\n"
+	"	.balign 8\n"
+	"tracee_stub_data:\n"
+	"	.quad 0\n"
+	".popsection\n");
+
+/* Into memory that the program cannot write to. n: a multiple of 8. */
+static bool poke(const struct tracee *h, uint64_t to, const void *from, size_t n)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < n; i += sizeof(word)) {
+		memcpy(&word, (const uint8_t *)from + i, sizeof(word));
+		if (ptrace(PTRACE_POKETEXT, h->pid, to + i, word))
+			return false;
+	}
+	return true;
+}
+
+static void fill_general(const struct user_regs_struct *r, uint64_t general[16])
+{
+	const uint64_t list[16] = {r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
+				   r->r8,  r->r9,  r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+
+	memcpy(general, list, sizeof(list));
+}
+
+static size_t stub_code(void)
+{
+	return (size_t)((uintptr_t)tracee_stub_data - (uintptr_t)tracee_stub);
+}
+
+/* From then on the program goes on by this stub, and calls come from it. */
+static bool put_stub(struct tracee *h, uint64_t at)
+{
+	const size_t code = stub_code();
+	struct user_regs_struct r = h->program;
+	struct stub_data data = {.rip = h->program.rip,
+				 .mask = h->mask,
+				 .descriptors = {-1, -1, -1},
+				 .overflow = h->program.eflags >> 11 & 1,
+				 .low_flags = (uint8_t)h->program.eflags};
+
+	fill_general(&h->program, data.registers);
+	r.rip = at + SYSCALL_BYTES;
+	r.orig_rax = UINT64_MAX; /* there is no call to be restarted */
+	return poke(h, at, tracee_stub, code) && poke(h, at + code, &data, sizeof(data)) &&
+	       !ptrace(PTRACE_SETREGS, h->pid, 0, &r);
+}
+
+/* What the stub closes is open in the program. */
+static void note_descriptors(const struct tracee *h)
+{
+	const int32_t descriptors[4] = {h->descriptors[0], h->descriptors[1], h->descriptors[2]};
+
+	poke(h, h->site + stub_code() + offsetof(struct stub_data, descriptors), descriptors,
+	     sizeof(descriptors));
+}
+
+bool tracee_find_vdso(pid_t pid, uint64_t *start, uint64_t *end)
+{
+	char path[32], line[512];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		struct code_map map;
+		const char *name = code_map_parse(line, &map);
+
+		found = name && !strcmp(name, "[vdso]");
+		*start = found ? map.start : 0;
+		*end = found ? map.end : 0;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+bool tracee_lend_room(struct tracee *h)
+{
+	const size_t size = stub_code() + sizeof(struct stub_data);
+	static const uint8_t zeros[ROOM];
+	uint8_t bytes[ROOM];
+	uint64_t start, end;
+
+	if (size > ROOM || !tracee_find_vdso(h->pid, &start, &end) ||
+	    !tracee_read(h, bytes, end - ROOM, ROOM) || memcmp(bytes, zeros, ROOM) != 0)
+		return false;
+	h->room = end - ROOM;
+	if (put_stub(h, h->room)) {
+		h->site = h->room;
+		return true;
+	}
+	tracee_give_room_back(h);
+	return false;
+}
+
+bool tracee_give_room_back(struct tracee *h)
+{
+	static const uint8_t zeros[ROOM];
+	const uint64_t room = h->room;
+
+	h->room = 0;
+	return !room || poke(h, room, zeros, ROOM);
+}
+
 int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
 {
 	const uint8_t *blob = m->blob ? m->blob : inject_native_runtime;
 	const uint8_t *end = m->blob ? m->blob_end : inject_native_runtime_end;
 	size_t n = (size_t)(end - blob);
-	uint64_t code;
+	uint64_t code, stub;
 
 	h->blob_bytes = (n + NATIVE_PAGE - 1) & ~(uint64_t)(NATIVE_PAGE - 1);
-	h->bytes = h->blob_bytes + STACK + 3 * NATIVE_PAGE;
-	h->base = tracee_map(h, h->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	h->bytes = h->blob_bytes + STACK + 4 * NATIVE_PAGE;
+	h->base = tracee_map(h, h->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (!h->base)
 		return tracee_fail(h, "mapping memory for its code");
 	code = h->base + NATIVE_PAGE;
-	h->stack = code + h->blob_bytes + NATIVE_PAGE;
-	if (tracee_call(h, SYS_mprotect, h->stack, STACK, PROT_READ | PROT_WRITE, 0, 0, 0) < 0 ||
+	stub = code + h->blob_bytes;
+	h->stack = stub + 2 * NATIVE_PAGE;
+	if (!put_stub(h, stub) || !tracee_give_room_back(h) ||
+	    (h->poked && ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word)))
+		return tracee_fail(h, "writing to its code");
+	h->poked = false;
+	h->site = stub;
+	if (tracee_call(h, SYS_mprotect, h->base, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
+	    tracee_call(h, SYS_mprotect, stub + NATIVE_PAGE, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
+	    tracee_call(h, SYS_mprotect, h->stack, STACK, PROT_READ | PROT_WRITE, 0, 0, 0) < 0 ||
+	    tracee_call(h, SYS_mprotect, h->stack + STACK, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
 	    tracee_call(h, SYS_mprotect, code, h->blob_bytes, PROT_READ | PROT_WRITE, 0, 0, 0) <
 		0 ||
 	    !tracee_write(h, code, blob, n) ||
@@ -261,11 +430,13 @@ int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
 	    !tracee_read(h, &s, h->stack, sizeof(s.sockets)))
 		return tracee_fail(h, "making a socket");
 	memcpy(h->descriptors, s.sockets, sizeof(s.sockets));
+	note_descriptors(h);
 	if (!send_descriptor(h, s.sockets[1], m->fd))
 		return tracee_fail(h, "sending it the descriptor of the shared memory");
 	*fd = receive_descriptor(h, s.sockets[0], &s);
 	if (*fd < 0)
 		return tracee_fail(h, "receiving the descriptor of the shared memory");
+	note_descriptors(h);
 	h->shared = tracee_map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd);
 	if (!h->shared)
 		return tracee_fail(h, "mapping the shared memory");
@@ -278,9 +449,6 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 		     struct native_handover *o)
 {
 	const struct user_regs_struct *r = &h->program;
-	const uint64_t general[16] = {r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp,
-				      r->rsi, r->rdi, r->r8,  r->r9,  r->r10, r->r11,
-				      r->r12, r->r13, r->r14, r->r15};
 
 	*o = (struct native_handover){.shared = h->shared,
 				      .blob = h->base,
@@ -291,7 +459,7 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .gs_base = r->gs_base,
 				      .slot = m->slot,
 				      .pid = h->process};
-	memcpy(o->registers, general, sizeof(general));
+	fill_general(r, o->registers);
 }
 
 bool tracee_clear_stack(const struct tracee *h)

@@ -20,8 +20,8 @@
 #define GROUP_STOP     PTRACE_EVENT_STOP
 #define ALL_SIGNALS    (~UINT64_C(0))
 
-/* waitpid() for one thread, also if it is nobody's child. */
-pid_t tracee_wait(pid_t pid, int *status, int flags);
+/* Whether the thread, which may be nobody's child, has stopped or ended; as waitpid(). */
+pid_t tracee_look(pid_t pid, int *status);
 
 #ifdef __x86_64__
 
@@ -34,10 +34,14 @@ struct tracee {
 	struct user_regs_struct program; /* as at its first instruction */
 	uint64_t site;			 /* of the SYSCALL, and what is there otherwise */
 	uint64_t word;
-	uint64_t mask; /* of signals */
-	bool stopped;  /* SIGSTOP came meanwhile */
+	bool poked; /* the SYSCALL is there instead of what belongs there */
+	/* Memory of the vDSO that is filled with zeros otherwise, and has a stub now; 0: none. */
+	uint64_t room;
+	uint64_t mask;	     /* of signals */
+	const int64_t *late; /* haste.h: it is given up, wherever it is */
+	bool stopped;	     /* SIGSTOP came meanwhile */
 	bool ended;
-	/* Guard page, blob, guard page, stack, guard page. */
+	/* Guard page, blob, stub, guard page, stack, guard page. */
 	uint64_t base, bytes, blob_bytes, stack;
 	uint64_t shared, shared_bytes;
 	bool held;		/* it can be told to make calls */
@@ -51,6 +55,15 @@ bool tracee_to_call(struct tracee *h);
 /* Has the process make a system call. A negative result: an error; errno is set. */
 int64_t tracee_call(struct tracee *h, uint64_t number, uint64_t a, uint64_t b, uint64_t c,
 		    uint64_t d, uint64_t e, uint64_t f);
+/*
+ * Makes calls come from a stub: a SYSCALL, and behind it code that lets the program go on as it was,
+ * in case the recorder is killed meanwhile. It is in the padding of the vDSO until the runtime has
+ * memory. False: there is no room, and nothing has changed.
+ */
+bool tracee_lend_room(struct tracee *h);
+bool tracee_give_room_back(struct tracee *h);
+/* False: there is none. */
+bool tracee_find_vdso(pid_t pid, uint64_t *start, uint64_t *end);
 bool tracee_write(const struct tracee *h, uint64_t to, const void *from, size_t n);
 bool tracee_read(const struct tracee *h, void *to, uint64_t from, size_t n);
 /* At a random place where nothing is. flags: MAP_SHARED or MAP_PRIVATE. 0: there is none. */

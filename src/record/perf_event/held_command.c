@@ -5,13 +5,18 @@
  */
 #include "record/perf_event/hardware.h"
 
+#include "record/haste.h"
+
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define ANSWER_MS 20 /* between two looks whether it is late */
 
 /* In the child: never returns. */
 static void run_command(char *const *argv, int socket)
@@ -63,19 +68,30 @@ void hardware_send_command(struct hardware *h)
 	(void)send(h->command.socket, "", 1, MSG_NOSIGNAL);
 }
 
+/* Of a command that is about to execve, for which the kernel reads its file. False: it is late. */
+static bool await_answer(const struct hardware *h)
+{
+	struct pollfd answer = {.fd = h->command.socket, .events = POLLIN};
+
+	while (poll(&answer, 1, ANSWER_MS) <= 0)
+		if (recorder_is_late(h->r))
+			return false;
+	return true;
+}
+
 int hardware_confirm_command(struct hardware *h)
 {
 	struct waiting *c = &h->command;
 	int error = 0;
 	ssize_t n;
 
-	do
-		n = read(c->socket, &error, sizeof(error));
-	while (n < 0 && errno == EINTR);
+	if (!await_answer(h))
+		return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
+				     "%s has not started yet", h->r->config.target.argv[0]);
+	n = recv(c->socket, &error, sizeof(error), MSG_DONTWAIT);
 	if (n != sizeof(error))
 		return 0; /* execve() closed its end: the command runs */
-	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	haste_waitpid(c->pid, NULL, 0, &h->r->late);
 	c->pid = h->r->status.pid = 0;
 	return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
 			     "%s cannot be started: %s", h->r->config.target.argv[0],

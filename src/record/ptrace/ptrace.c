@@ -4,6 +4,7 @@
  * programs, and writes what it sends.
  */
 #include "base/compiler.h"
+#include "record/haste.h"
 #include "record/monotonic.h"
 #include "perfdata/message.h"
 #include "record/command.h"
@@ -22,6 +23,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define WAIT_MS 20 /* between two looks whether it is late */
 
 struct recording {
 	struct ptah_recorder *r;
@@ -168,15 +171,26 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 	}
 }
 
-/* False: the tracer has ended. */
+/* False: it is late. */
+static bool await_bytes(const struct recording *r)
+{
+	struct pollfd wait = {.fd = r->socket, .events = POLLIN};
+
+	while (poll(&wait, 1, WAIT_MS) <= 0)
+		if (recorder_is_late(r->r))
+			return false;
+	return true;
+}
+
+/* False: the tracer has ended, or does not answer in time. */
 static bool receive(struct recording *r, void *bytes, size_t n)
 {
 	uint8_t *to = bytes;
 
 	while (n) {
-		ssize_t got = recv(r->socket, to, n, 0);
+		ssize_t got = await_bytes(r) ? recv(r->socket, to, n, MSG_DONTWAIT) : 0;
 
-		if (!got || (got < 0 && errno != EINTR))
+		if (!got || (got < 0 && errno != EINTR && errno != EAGAIN))
 			return false;
 		to += got > 0 ? got : 0;
 		n -= got > 0 ? (size_t)got : 0;
@@ -206,6 +220,11 @@ static void take_message(struct recording *r)
 	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER || !make_room(r, m.size) ||
 	    !receive(r, r->payload, m.size)) {
 		r->ended = r->answered = true;
+		if (recorder_is_late(r->r)) {
+			recorder_note(r->r,
+				      "the tracer did not answer in time: the end is missing");
+			return;
+		}
 		recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 			      "the recorder's tracer was killed: what it traced went on without "
 			      "it, or ended");
@@ -237,8 +256,8 @@ static void hang_up(struct recording *r)
 	if (r->socket >= 0)
 		close(r->socket);
 	r->socket = -1;
-	while (r->tracer && waitpid(r->tracer, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (r->tracer)
+		haste_waitpid(r->tracer, NULL, 0, &r->r->late);
 	r->tracer = 0;
 	r->ended = true;
 }
@@ -286,8 +305,7 @@ static int start_command(struct recording *r)
 	close(gate[0]);
 	close(gate[1]);
 	if (status < 0 && r->command) { /* the command ends when the pipe is closed */
-		while (waitpid(r->command, NULL, 0) < 0 && errno == EINTR)
-			;
+		haste_waitpid(r->command, NULL, 0, &r->r->late);
 		r->command = 0;
 	}
 	r->r->status.pid = r->command;
@@ -322,13 +340,16 @@ static int start(struct ptah_recorder *recorder)
 
 /* Polling */
 
-static void look_at_command(struct recording *r, int options)
+/* waits: until it has ended. */
+static void look_at_command(struct recording *r, bool waits)
 {
-	pid_t pid = r->command;
+	int *status = &r->r->status.wait_status;
+	pid_t pid = 0;
 
-	while (pid && (pid = waitpid(r->command, &r->r->status.wait_status, options)) < 0 &&
-	       errno == EINTR)
-		;
+	if (r->command && waits)
+		pid = haste_waitpid(r->command, status, 0, &r->r->late);
+	else if (r->command)
+		pid = waitpid(r->command, status, WNOHANG);
 	if (pid)
 		r->command = r->r->status.pid = 0;
 }
@@ -352,7 +373,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 	hang_up(r);
 	/* The tracer ends when everything traced has ended, so the command has ended. */
 	if (recorder->error >= 0)
-		look_at_command(r, 0);
+		look_at_command(r, true);
 	return recorder->error;
 }
 
@@ -378,7 +399,7 @@ static int stop(struct ptah_recorder *recorder)
 		while (!r->ended && recorder->error >= 0)
 			take_message(r);
 	hang_up(r);
-	look_at_command(r, WNOHANG);
+	look_at_command(r, false);
 	return recorder->error;
 }
 

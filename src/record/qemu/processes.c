@@ -16,12 +16,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static size_t *bucket_of(const struct processes *p, int32_t pid)
+{
+	return &p->buckets[(uint32_t)pid % p->capacity];
+}
+
 struct process *processes_find(const struct processes *p, int32_t pid)
 {
-	for (size_t i = 0; i < p->count; i++)
-		if (p->list[i].pid == pid)
-			return &p->list[i];
+	for (size_t i = p->count ? *bucket_of(p, pid) : 0; i; i = p->list[i - 1].next)
+		if (p->list[i - 1].pid == pid)
+			return &p->list[i - 1];
 	return NULL;
+}
+
+static void link_process(struct processes *p, size_t i)
+{
+	size_t *bucket = bucket_of(p, p->list[i].pid);
+
+	p->list[i].next = *bucket;
+	*bucket = i + 1;
+}
+
+static void unlink_process(struct processes *p, size_t i)
+{
+	size_t *at = bucket_of(p, p->list[i].pid);
+
+	while (*at != i + 1)
+		at = &p->list[*at - 1].next;
+	*at = p->list[i].next;
 }
 
 void process_set_name(struct process *process, const char *name)
@@ -33,6 +55,7 @@ static bool grow(struct processes *p)
 {
 	size_t more = p->capacity ? 2 * p->capacity : 16;
 	struct process *list = realloc(p->list, more * sizeof(*list));
+	size_t *buckets;
 	void *polled;
 
 	if (!list)
@@ -42,7 +65,14 @@ static bool grow(struct processes *p)
 	if (!polled)
 		return false;
 	p->polled = polled;
+	buckets = calloc(more, sizeof(*buckets));
+	if (!buckets)
+		return false;
+	free(p->buckets);
+	p->buckets = buckets;
 	p->capacity = more;
+	for (size_t i = 0; i < p->count; i++)
+		link_process(p, i);
 	return true;
 }
 
@@ -54,24 +84,28 @@ struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, 
 		return NULL;
 	process = &p->list[p->count++];
 	*process = (struct process){.pid = pid, .parent = parent};
+	link_process(p, p->count - 1);
 	process_set_name(process, name);
 	process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return process;
 }
 
+/* poll() takes no more than RLIMIT_NOFILE: those without a descriptor are not among them. */
 void processes_wait(struct processes *p, int timeout_ms)
 {
 	struct pollfd *polled = p->polled;
+	nfds_t n = 0;
 
 	for (size_t i = 0; i < p->count; i++)
-		polled[i] = (struct pollfd){.fd = p->list[i].fd, .events = POLLIN};
-	if (poll(polled, p->count, timeout_ms) < 0)
+		if (p->list[i].fd >= 0)
+			polled[n++] = (struct pollfd){.fd = p->list[i].fd, .events = POLLIN};
+	if (poll(polled, n, timeout_ms) < 0)
 		return;
 	for (size_t i = 0; i < p->count; i++) {
 		struct process *process = &p->list[i];
 
 		if (process->fd >= 0)
-			process->dead = process->dead || polled[i].revents;
+			process->dead = polled++->revents || process->dead;
 		else
 			process->dead = process->dead || (kill(process->pid, 0) && errno == ESRCH);
 	}
@@ -135,8 +169,16 @@ static void release(struct process *process)
 
 void processes_remove(struct processes *p, size_t i)
 {
+	const size_t last = p->count - 1;
+
 	release(&p->list[i]);
-	p->list[i] = p->list[--p->count];
+	unlink_process(p, i);
+	if (i != last) {
+		unlink_process(p, last);
+		p->list[i] = p->list[last];
+		link_process(p, i);
+	}
+	p->count--;
 }
 
 void processes_free(struct processes *p)
@@ -145,6 +187,7 @@ void processes_free(struct processes *p)
 		release(&p->list[i]);
 	free(p->list);
 	free(p->polled);
+	free(p->buckets);
 	*p = (struct processes){0};
 }
 

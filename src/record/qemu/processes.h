@@ -22,12 +22,15 @@ struct process {
 	char name[16];
 	/* The program it may have become by an execve that could not be followed; NULL: none. */
 	char *native;
+	size_t next; /* in its bucket: an index, counted from 1; 0: none */
 };
 
 struct processes {
 	struct process *list;
 	size_t count, capacity;
 	void *polled; /* struct pollfd, as many as fit in `list` */
+	/* `capacity` times the first one of those whose pids have the same remainder; as `next`. */
+	size_t *buckets;
 };
 
 /* Adds a process; there must be none with this pid. NULL: out of memory. */

@@ -181,7 +181,7 @@ static void end_threads(struct recording *r)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->stop, true);
-	for (bool left = true; left && n < CLAIM_POLLS; n += spent) {
+	for (bool left = true; left && n < CLAIM_POLLS && !recorder_is_late(r->r); n += spent) {
 		left = false;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -223,7 +223,8 @@ static void end_the_living(struct recording *r)
 /* The plugin stops waiting for the recorder, which takes nothing any more. */
 static void leave(struct recording *r)
 {
-	r->constants->recorder = r->shared->recorder = 0;
+	lifeline_cut(r->lifeline);
+	r->constants->alive = 0;
 }
 
 /* Takes the rest of all threads: the command has ended or the recording is stopped. */
@@ -294,7 +295,8 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->paused, on);
-	for (bool all = false; !all && n < CLAIM_POLLS && r->pid; n += spent) {
+	for (bool all = false; !all && n < CLAIM_POLLS && r->pid && !recorder_is_late(recorder);
+	     n += spent) {
 		all = true;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -329,7 +331,7 @@ static int take_snapshot(struct ptah_recorder *recorder)
 	unsigned n = 0, spent = 1;
 
 	atomic_store(&r->shared->hold, true);
-	for (; left && n < CLAIM_POLLS; n += spent) {
+	for (; left && n < CLAIM_POLLS && !recorder_is_late(recorder); n += spent) {
 		left = false;
 		spent = STANDS;
 		for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -415,6 +417,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 
 	if (!r)
 		return;
+	lifeline_end(r->lifeline);
 	if (r->shared)
 		munmap(r->shared, shared_bytes(r->buffer));
 	if (r->memory >= 0)

@@ -40,6 +40,7 @@ struct recording {
 	uint64_t buffer; /* bytes of each thread's trace buffer */
 	enum ptah_record_buffer policy;
 	int memory; /* file descriptor of the shared memory */
+	struct lifeline *lifeline;
 	int socket; /* where processes ask for it; -1: none */
 	struct ptah_recorder *r;
 	struct perfdata_writer *writer; /* r->writer */

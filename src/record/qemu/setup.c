@@ -3,11 +3,10 @@
 #include "record/qemu/qemu.h"
 
 #include "perfdata/message.h"
-#include "record/proc_stat.h"
+#include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,13 +50,10 @@ static void put_paths(const struct recording *r)
 {
 	struct shared_header *h = r->shared;
 	char *qemu = realpath(r->qemu, NULL), *plugin = realpath(r->plugin, NULL);
-	struct proc_stat self;
 
 	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
 	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
 	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
-	if (proc_stat_read(getpid(), &self))
-		h->recorder_start = self.start;
 	free(qemu);
 	free(plugin);
 }
@@ -71,13 +67,18 @@ static int keep_constants(struct recording *r)
 		return qemu_fail_system(r, "shared memory", "get a random number for");
 	memcpy(r->constants, h, offsetof(struct shared_header, recorder));
 	r->constants->recorder = h->recorder = getpid();
+	r->lifeline = lifeline_begin(&h->alive);
+	if (!r->lifeline)
+		return qemu_fail_system(r, "shared memory", "make a thread for");
+	r->constants->alive = h->alive;
 	return 0;
 }
 
 void qemu_check_constants(struct recording *r)
 {
 	if (memcmp(r->shared, r->constants, offsetof(struct shared_header, recorder)) != 0 ||
-	    atomic_load(&r->shared->recorder) != r->constants->recorder)
+	    atomic_load(&r->shared->recorder) != r->constants->recorder ||
+	    __atomic_load_n(&r->shared->alive, __ATOMIC_RELAXED) != r->constants->alive)
 		qemu_damage(r);
 }
 
@@ -89,27 +90,13 @@ void qemu_damage(struct recording *r)
 	r->damaged = true;
 }
 
-/*
- * The memory can neither shrink, which would make every access to it fatal, nor grow, nor be sealed
- * against the plugins of later processes.
- */
-static int create_memory(struct recording *r, uint64_t bytes)
-{
-	r->memory = memfd_create("ptah-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
-		return qemu_fail_system(r, "shared memory", "create");
-	if (fcntl(r->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return qemu_fail_system(r, "shared memory", "seal");
-	return 0;
-}
-
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config)
 {
 	uint64_t bytes = shared_bytes(r->buffer);
-	int status = create_memory(r, bytes);
 
-	if (status < 0)
-		return status;
+	r->memory = shared_memory_create("ptah-record", bytes);
+	if (r->memory < 0)
+		return qemu_fail_system(r, "shared memory", "create");
 	r->shared =
 	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
 	if (r->shared == MAP_FAILED) {

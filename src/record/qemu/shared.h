@@ -26,6 +26,7 @@
 #ifndef PTAH_RECORD_QEMU_SHARED_H
 #define PTAH_RECORD_QEMU_SHARED_H
 
+#include "record/lifeline.h"
 #include "record/simulated/insn.h"
 #include "record/simulated/trace_output.h"
 
@@ -171,8 +172,6 @@ struct shared_header {
 	struct shared_filter filters[SHARED_FILTERS];
 	/* A random word. Where it stands and is no longer this, the program has written. */
 	uint64_t guard;
-	/* The recorder's start time (proc_stat.h), because pids are used again. */
-	uint64_t recorder_start;
 	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
 	/* Address of the recorder's socket (handover.c), for processes that cannot open `memory`.
@@ -180,7 +179,8 @@ struct shared_header {
 	char socket[16];
 	uint32_t socket_size; /* 0: there is none */
 
-	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
+	_Atomic int32_t recorder; /* pid of the recorder */
+	uint32_t alive;		  /* lifeline.h: whether the recorder takes anything */
 	_Atomic uint64_t clock;	  /* the latest time that any thread has published */
 	/*
 	 * What the recorder wants of all threads. A thread that is not parked looks at it when its

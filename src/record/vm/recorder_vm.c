@@ -340,7 +340,8 @@ static int await_answers(struct recording *r, int most_ms)
 {
 	const int64_t until = monotonic_ms() + most_ms;
 
-	while (r->paused < r->started && !r->closed && r->r->error >= 0 && monotonic_ms() < until)
+	while (r->paused < r->started && !r->closed && r->r->error >= 0 && monotonic_ms() < until &&
+	       !recorder_is_late(r->r))
 		wait_and_take(r, 10);
 	return r->r->error;
 }
@@ -370,7 +371,7 @@ static int stop(struct ptah_recorder *recorder)
 		return recorder->error;
 	order(r, ORDER_END);
 	while (truths < r->started && !r->closed && recorder->error >= 0 &&
-	       monotonic_ms() < until) {
+	       monotonic_ms() < until && !recorder_is_late(recorder)) {
 		wait_and_take(r, 10);
 		truths = 0;
 		for (unsigned i = 0; i < CPU_MAX; i++)

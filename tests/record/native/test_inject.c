@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -88,6 +89,11 @@ static int start_natively(char *const *argv, pid_t *pid, struct ptah_message *wh
 	return 0;
 }
 
+static int start_held(char *const *argv, pid_t *pid, struct ptah_message *why)
+{
+	return inject_start(argv, pid, NULL, why);
+}
+
 static void run_natively(char *const *argv, struct output *o)
 {
 	pid_t pid = 0;
@@ -102,7 +108,7 @@ static void run_injected(char *const *argv, struct output *o)
 	struct native_header *header = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, m.fd, 0);
 	struct ptah_message why = {0};
 	pid_t pid = 0;
-	int pipe = with_pipe(argv, &pid, inject_start);
+	int pipe = with_pipe(argv, &pid, start_held);
 
 	assert_true(header != MAP_FAILED);
 	if (inject_runtime(pid, &m, &why) < 0)
@@ -225,7 +231,7 @@ static void assert_refused(char *const *argv, const char *words, const struct in
 	struct ptah_message why = {0};
 	unsigned before = count_descriptors();
 	pid_t pid = 0;
-	int status = inject_start(argv, &pid, &why);
+	int status = inject_start(argv, &pid, NULL, &why);
 
 	if (status >= 0 && m)
 		status = inject_runtime(pid, m, &why);
@@ -268,12 +274,29 @@ static void test_address_space(void **state)
 	(void)state;
 	assert_int_equal(ftruncate(m.fd, 64 << 20), 0);
 	m.bytes = 64 << 20;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	assert_int_equal(prlimit(pid, RLIMIT_AS, &limit, NULL), 0);
 	assert_true(inject_runtime(pid, &m, &why) < 0);
 	assert_non_null(strstr(why.text, "mapping the shared memory"));
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	close(m.fd);
+}
+
+/* A limit that leaves the program one descriptor: enough for its loader, which may run before the
+ * limit is as it was, and too few for what is put into it. */
+static rlim_t one_more_descriptor(pid_t pid)
+{
+	bool seen = false;
+	char path[48], target[8];
+
+	for (rlim_t i = 0;; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, (int)i);
+		if (readlink(path, target, sizeof(target)) >= 0)
+			continue;
+		if (seen)
+			return i;
+		seen = true;
+	}
 }
 
 /* What fails at an execve of a recorded program leaves the program as it is. */
@@ -288,7 +311,7 @@ static void test_natively(void **state)
 		struct inject_memory m = make_memory();
 		struct ptah_message why = {0};
 		int memory = m.fd, pipe;
-		struct rlimit limit, few = {4, 0};
+		struct rlimit limit, few;
 		pid_t pid = 0;
 
 		m.or_natively = true;
@@ -296,9 +319,9 @@ static void test_natively(void **state)
 			m.fd = -1;
 		if (i == 1)
 			m.bytes = UINT64_C(1) << 60;
-		pipe = with_pipe(argv, &pid, inject_start);
+		pipe = with_pipe(argv, &pid, start_held);
 		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-		few.rlim_max = limit.rlim_max;
+		few = (struct rlimit){one_more_descriptor(pid), limit.rlim_max};
 		if (i == 2)
 			assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
 		assert_true(inject_runtime(pid, &m, &why) < 0);
@@ -319,7 +342,7 @@ static void test_killed(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	kill(pid, SIGKILL);
 	assert_true(inject_runtime(pid, &m, &why) < 0);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -336,7 +359,7 @@ static void test_signal(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(inject_start(argv, &pid, &why), 0);
+	assert_int_equal(inject_start(argv, &pid, NULL, &why), 0);
 	kill(pid, SIGTERM);
 	assert_int_equal(inject_runtime(pid, &m, &why), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -407,6 +430,99 @@ static void test_exec(void **state)
 	close(m.fd);
 }
 
+/* In a process of its own: seizes the program, stops itself, and injects. Never returns. */
+static _Noreturn void inject_and_end(pid_t pid, const struct inject_memory *m)
+{
+	struct ptah_message why = {0};
+	int ended;
+
+	if (inject_seize(pid, &why))
+		_exit(1);
+	open_gate();
+	if (await_held(pid, &ended) != 1)
+		_exit(2);
+	raise(SIGSTOP);
+	_exit(inject_runtime(pid, m, &why) < 0 ? 3 : 0);
+}
+
+/* Lets it make so many stops at system calls, then kills it. False: it has ended before. */
+static bool kill_at(pid_t tracer, unsigned stops)
+{
+	int status;
+
+	assert_int_equal(waitpid(tracer, &status, WUNTRACED), tracer);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(ptrace(PTRACE_SEIZE, tracer, 0, PTRACE_O_TRACESYSGOOD), 0);
+	kill(tracer, SIGCONT);
+	ptrace(PTRACE_INTERRUPT, tracer, 0, 0);
+	for (unsigned i = 0; waitpid(tracer, &status, 0) == tracer && WIFSTOPPED(status);) {
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80) && i++ == stops)
+			break;
+		ptrace(PTRACE_SYSCALL, tracer, 0, 0);
+	}
+	if (!WIFSTOPPED(status)) {
+		assert_int_equal(status, 0);
+		return false;
+	}
+	kill(tracer, SIGKILL);
+	assert_int_equal(waitpid(tracer, &status, 0), tracer);
+	return true;
+}
+
+/* Between two calls the socket that it has just been given may stay open up to its next execve. */
+static void remove_closed_at_exec(struct output *o)
+{
+	char *line;
+	size_t n;
+
+	for (unsigned fd = 3; fd < 7; fd++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "descriptor %u 1\n", fd);
+		line = strstr(o->text, text);
+		n = strlen(text);
+		if (line)
+			memmove(line, line + n, strlen(line + n) + 1);
+	}
+}
+
+/*
+ * Whenever the recorder is killed while it puts the runtime into a program, the program runs as
+ * alone: with its registers and its mask.
+ */
+static void test_the_recorder_is_killed_in_the_act(void **state)
+{
+	char *argv[] = {SEEN_STATIC, "x", NULL};
+	struct inject_memory m = make_memory();
+	static struct output native, orphaned;
+	bool killed = true;
+
+	(void)state;
+	run_natively(argv, &native);
+	for (unsigned stops = 0; killed; stops += 5) {
+		pid_t pid = 0, tracer;
+		int pipe = with_pipe(argv, &pid, start_waiting);
+
+		tracer = fork();
+		if (!tracer)
+			inject_and_end(pid, &m);
+		killed = kill_at(tracer, stops);
+		close(exec_gate[1]);
+		take_output(pipe, pid, &orphaned);
+		assert_int_equal(orphaned.status, native.status);
+		remove_ours(&orphaned);
+		remove_closed_at_exec(&orphaned);
+		assert_string_equal(orphaned.text, native.text);
+	}
+	close(m.fd);
+}
+
+static void release(pid_t pid)
+{
+	while (!inject_release(pid)) /* it has not got a processor yet */
+		;
+}
+
 /* It is let go before its execve, and in it. */
 static void test_release(void **state)
 {
@@ -424,9 +540,9 @@ static void test_release(void **state)
 		if (held) {
 			open_gate();
 			assert_int_equal(await_held(pid, &ended), 1);
-			inject_release(pid);
+			release(pid);
 		} else {
-			inject_release(pid);
+			release(pid);
 			open_gate();
 		}
 		close(exec_gate[1]);
@@ -434,6 +550,54 @@ static void test_release(void **state)
 		assert_int_equal(released.status, native.status);
 		assert_string_equal(released.text, native.text);
 	}
+}
+
+static bool waits_for_kernel(pid_t pid)
+{
+	char path[32], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'D';
+}
+
+/*
+ * The kernel does not stop a thread that waits for its child of vfork(): nor may the recorder wait
+ * for it. It is let go when the child has ended.
+ */
+static void test_a_parent_of_vfork_does_not_hold_the_recorder(void **state)
+{
+	struct ptah_message why = {0};
+	int ends[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (!pid) {
+		char byte;
+
+		close(ends[1]);
+		if (!vfork()) {
+			(void)!read(ends[0], &byte, 1);
+			_exit(0);
+		}
+		_exit(5);
+	}
+	close(ends[0]);
+	while (!waits_for_kernel(pid))
+		usleep(1000);
+	assert_int_equal(inject_seize(pid, &why), 0);
+	assert_false(inject_release(pid));
+	assert_false(inject_release(pid));
+	close(ends[1]);
+	release(pid);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 5 << 8);
 }
 
 /* It ends instead; a signal that it gets meanwhile takes effect. */
@@ -463,13 +627,21 @@ static void test_no_exec(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_dynamic),	  cmocka_unit_test(test_static),
-	    cmocka_unit_test(test_static_pie),	  cmocka_unit_test(test_script),
-	    cmocka_unit_test(test_registers),	  cmocka_unit_test(test_refusals),
-	    cmocka_unit_test(test_address_space), cmocka_unit_test(test_killed),
-	    cmocka_unit_test(test_signal),	  cmocka_unit_test(test_exec),
-	    cmocka_unit_test(test_release),	  cmocka_unit_test(test_no_exec),
+	    cmocka_unit_test(test_dynamic),
+	    cmocka_unit_test(test_static),
+	    cmocka_unit_test(test_static_pie),
+	    cmocka_unit_test(test_script),
+	    cmocka_unit_test(test_registers),
+	    cmocka_unit_test(test_refusals),
+	    cmocka_unit_test(test_address_space),
+	    cmocka_unit_test(test_killed),
+	    cmocka_unit_test(test_signal),
+	    cmocka_unit_test(test_exec),
+	    cmocka_unit_test(test_release),
+	    cmocka_unit_test(test_no_exec),
 	    cmocka_unit_test(test_natively),
+	    cmocka_unit_test(test_the_recorder_is_killed_in_the_act),
+	    cmocka_unit_test(test_a_parent_of_vfork_does_not_hold_the_recorder),
 	};
 
 	personality(ADDR_NO_RANDOMIZE);

@@ -26,7 +26,6 @@ static int set_up(void **unused)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	shared->recorder_pid = getpid();
 	runtime = (struct runtime){.shared = shared};
 	context = (struct context){.runtime = &runtime, .pid = 11, .tid = 12};
 	tail = 0;
@@ -196,36 +195,50 @@ static void test_the_lock_of_a_killed_process_is_taken_away(void **unused)
 	assert_int_equal(shared->message_lock, 0);
 }
 
+/* A process that lives until it is killed, as the memory says. Nobody waits for it meanwhile. */
+static pid_t begin_recorder(void)
+{
+	const pid_t pid = fork();
+
+	if (pid) {
+		__atomic_store_n(&shared->recorder_alive, 0, __ATOMIC_RELEASE);
+		while (!recorder_is_alive(&context))
+			sched_yield();
+		return pid;
+	}
+	while (recorder_is_alive(&context)) /* what set_up() has put there */
+		sched_yield();
+	if (!lifeline_begin(&shared->recorder_alive))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
 static void test_nobody_waits_for_a_recorder_that_was_killed(void **unused)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_MAP};
-	pid_t pid = fork();
+	const pid_t recorder = begin_recorder();
 
 	(void)unused;
-	if (!pid)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	shared->recorder_pid = pid; /* there is no such process any more */
+	kill(recorder, SIGKILL); /* it stays a zombie */
 	assert_false(message_ask(&context, &m, NULL));
-	assert_int_equal(shared->recorder_alive, 0);
 	assert_false(recorder_is_alive(&context));
 	assert_false(message_send(&context, &m, NULL));
+	assert_int_equal(waitpid(recorder, NULL, 0), recorder);
 }
 
 static void test_a_full_ring_of_a_recorder_that_was_killed(void **unused)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_CODE, .bytes = NATIVE_MESSAGE_MAX};
-	pid_t pid = fork();
-	unsigned n = 0;
+	const unsigned room = NATIVE_MESSAGES / (NATIVE_MESSAGE_MAX + sizeof(m));
+	const pid_t recorder = begin_recorder();
 
 	(void)unused;
-	if (!pid)
-		_exit(0);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	shared->recorder_pid = pid;
-	while (message_send(&context, &m, payload))
-		n++;
-	assert_int_equal(n, NATIVE_MESSAGES / (NATIVE_MESSAGE_MAX + sizeof(m)));
+	for (unsigned n = 0; n < room; n++)
+		assert_true(message_send(&context, &m, payload));
+	kill(recorder, SIGKILL);
+	assert_false(message_send(&context, &m, payload));
+	assert_int_equal(waitpid(recorder, NULL, 0), recorder);
 	assert_int_equal(shared->message_lock, 0);
 }
 

@@ -44,7 +44,6 @@ static int set_up(void **unused)
 	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
-	shared->recorder_pid = getpid();
 	runtime = (struct runtime){.shared = shared};
 	context = (struct context){.runtime = &runtime, .pid = 21, .tid = 22};
 	in = calloc(1, sizeof(*in));
@@ -214,9 +213,41 @@ static void test_random_bytes_end(void **unused)
 	for (unsigned i = 0; i < 10000; i++) {
 		random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
 		shared->message_head = in->tail + (random >> 40);
-		native_messages_drain(in);
+		while (!native_messages_drain(in))
+			;
 		assert_true(in->tail == shared->message_head);
 	}
+}
+
+static void take_slowly(void *unused, const struct native_message *m, const char *payload)
+{
+	(void)unused;
+	(void)payload;
+	assert_int_equal(m->value, taken++);
+	usleep(5000);
+}
+
+/* Who takes long for each message gets a pause from a ring that is full of them. */
+static void test_a_flood_does_not_keep_the_recorder(void **unused)
+{
+	struct native_message m = {.type = NATIVE_MESSAGE_FORK};
+	const unsigned sent = 2000;
+
+	(void)unused;
+	in->take = take_slowly;
+	while (m.value < sent) {
+		m.value++;
+		assert_true(message_send(&context, &m, NULL));
+	}
+	taken = 1;
+	assert_false(native_messages_drain(in));
+	assert_true(taken < sent / 10); /* 50 ms of 10 s */
+	assert_int_equal(shared->message_tail, (taken - 1) * sizeof(m));
+	in->take = take;
+	while (!native_messages_drain(in))
+		;
+	assert_int_equal(taken, sent + 1);
+	assert_int_equal(last.value, sent);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -229,6 +260,7 @@ int main(void)
 	    TEST(test_messages_that_no_runtime_sends_are_not_given_on),
 	    TEST(test_sizes_that_make_no_sense_drop_what_was_sent),
 	    TEST(test_random_bytes_end),
+	    TEST(test_a_flood_does_not_keep_the_recorder),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,9 +128,10 @@ static void run_program(int memory)
 
 /* ---- Instead of inject.c ------------------------------------------------------ */
 
-int inject_start(char *const *argv, pid_t *pid, struct ptah_message *why)
+int inject_start(char *const *argv, pid_t *pid, const int64_t *late, struct ptah_message *why)
 {
 	(void)argv;
+	(void)late;
 	(void)why;
 	if (pipe(go))
 		return PTAH_E_SYSTEM;
@@ -168,14 +169,16 @@ int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
 	return 0;
 }
 
-void inject_release(pid_t pid)
+bool inject_release(pid_t pid)
 {
 	(void)pid;
+	return true;
 }
 
 void inject_kill(pid_t pid)
 {
-	(void)pid;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 /* ---- The recorder -------------------------------------------------------------- */

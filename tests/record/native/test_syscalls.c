@@ -440,7 +440,6 @@ static int set_up(void **unused)
 	memset(&runtime, 0, sizeof(runtime));
 	memset(&context, 0, sizeof(context));
 	shared->recorder_alive = 1;
-	shared->recorder_pid = getpid();
 	runtime.shared = shared;
 	context.runtime = &runtime;
 	context.pid = getpid();

@@ -27,7 +27,7 @@ static _Noreturn void end_process(void)
 /* Waits for the recorder to kill this process; returns if there is no recorder any more. */
 static void wait_for_end(struct context *c)
 {
-	struct native_header *shared = c->runtime->shared;
+	uint32_t *alive = &c->runtime->shared->recorder_alive;
 	const struct __kernel_timespec wait = {.tv_nsec = REFUSED_WAIT_NS};
 	const uint64_t all = ~UINT64_C(0);
 	uint64_t before = 0;
@@ -36,8 +36,8 @@ static void wait_for_end(struct context *c)
 	sys_call(__NR_rt_sigprocmask, 2 /* SIG_SETMASK */, (uint64_t)&all, (uint64_t)&before,
 		 sizeof(all), 0, 0);
 	while (recorder_is_alive(c))
-		sys_call(__NR_futex, (uint64_t)&shared->recorder_alive, FUTEX_WAIT, 1,
-			 (uint64_t)&wait, 0, 0);
+		sys_call(__NR_futex, (uint64_t)alive, FUTEX_WAIT,
+			 __atomic_load_n(alive, __ATOMIC_RELAXED), (uint64_t)&wait, 0, 0);
 	sys_call(__NR_rt_sigprocmask, 2, (uint64_t)&before, 0, sizeof(before), 0, 0);
 }
 

@@ -38,15 +38,8 @@ static void wake(uint32_t *word)
 
 bool recorder_is_alive(const struct context *c)
 {
-	struct native_header *shared = c->runtime->shared;
-
-	if (!__atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE))
-		return false;
-	if (sys_call(__NR_kill, (uint64_t)shared->recorder_pid, 0, 0, 0, 0, 0) != -ESRCH)
-		return true;
-	__atomic_store_n(&shared->recorder_alive, 0, __ATOMIC_RELEASE);
-	wake(&shared->recorder_alive);
-	return false;
+	return lifeline_holds(
+	    __atomic_load_n(&c->runtime->shared->recorder_alive, __ATOMIC_ACQUIRE));
 }
 
 /*
@@ -98,7 +91,7 @@ static bool lock_space(struct context *c, uint64_t n)
 	for (;;) {
 		uint32_t event;
 
-		if (!__atomic_load_n(&shared->recorder_alive, __ATOMIC_ACQUIRE))
+		if (!recorder_is_alive(c))
 			return false;
 		take_lock(shared);
 		if (shared->message_head + n -
@@ -109,8 +102,6 @@ static bool lock_space(struct context *c, uint64_t n)
 		give_lock(&shared->message_lock);
 		/* The recorder does not wake anybody when it takes messages: it is fast. */
 		wait_while(&shared->message_event, event);
-		if (!recorder_is_alive(c))
-			return false;
 	}
 }
 

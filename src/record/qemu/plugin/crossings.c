@@ -181,8 +181,8 @@ bool plugin_heed(struct shared_thread *t)
 	if (atomic_load(&h->hold)) {
 		t->busy = 0;
 		atomic_store(&t->park, PARK_PARKED);
-		for (unsigned n = 0; atomic_load(&h->hold) && !plugin.recorder_gone; n++)
-			plugin_doze(n);
+		while (atomic_load(&h->hold) && !plugin.recorder_gone)
+			plugin_doze();
 		if (!plugin_unpark(t))
 			return false;
 		t->busy = 1;

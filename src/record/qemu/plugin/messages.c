@@ -2,8 +2,6 @@
 /* Sends messages to the recorder through the ring in shared memory, and waits for the recorder. */
 #include "record/qemu/plugin/plugin.h"
 
-#include "record/proc_stat.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,31 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_EVERY 32 /* pauses */
-
-/*
- * Whether the recorder still runs. It may be a zombie or its pid may belong to another process, and
- * it is not this process's parent. Without /proc only the pid can be checked.
- */
-static bool is_recorder_there(void)
-{
-	const struct shared_header *h = plugin.shared;
-	int32_t pid = atomic_load(&h->recorder);
-	struct proc_stat stat;
-
-	if (!pid)
-		return false;
-	if (access("/proc/self/stat", R_OK))
-		return kill(pid, 0) == 0 || errno != ESRCH;
-	return proc_stat_read(pid, &stat) && !stat.ended && stat.start == h->recorder_start;
-}
-
-void plugin_doze(unsigned n)
+void plugin_doze(void)
 {
 	const struct timespec pause = {0, 200000};
 
-	if (!atomic_load(&plugin.shared->recorder) ||
-	    (n % LOOK_EVERY == LOOK_EVERY - 1 && !is_recorder_there()))
+	if (!lifeline_holds(__atomic_load_n(&plugin.shared->alive, __ATOMIC_ACQUIRE)))
 		plugin.recorder_gone = true;
 	else
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -44,9 +22,8 @@ void plugin_doze(unsigned n)
 /* Waits until *word is no longer `old`, or until there is no recorder any more to change it. */
 void plugin_wait(_Atomic uint64_t *word, uint64_t old)
 {
-	for (unsigned n = 0;
-	     !plugin.recorder_gone && atomic_load_explicit(word, memory_order_acquire) == old; n++)
-		plugin_doze(n);
+	while (!plugin.recorder_gone && atomic_load_explicit(word, memory_order_acquire) == old)
+		plugin_doze();
 }
 
 /* Copies into the ring, which wraps. */

@@ -55,11 +55,8 @@ void plugin_note(const char *text);
 void plugin_send_text(unsigned type, int32_t tid, const char *text);
 void plugin_send_text_at(unsigned type, int32_t tid, const char *text, uint64_t time);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
-/*
- * Sleeps a short while; n counts the calls in a row. Sets plugin.recorder_gone when the recorder
- * has ended.
- */
-void plugin_doze(unsigned n);
+/* Sleeps a short while. Sets plugin.recorder_gone when the recorder has ended. */
+void plugin_doze(void);
 
 /* blocks.c: translated blocks, and the addresses of signal handlers */
 struct block *plugin_block(const struct qemu_plugin_tb *tb);

@@ -28,12 +28,12 @@ static bool connect_to_recorder(int fd)
 	if (!h->socket_size || h->socket_size > sizeof(h->socket))
 		return false;
 	memcpy(address.sun_path, h->socket, h->socket_size);
-	for (unsigned n = 0; !plugin.recorder_gone; n++) {
+	while (!plugin.recorder_gone) {
 		if (!connect(fd, (struct sockaddr *)&address, size))
 			return is_recorder(fd);
 		if (errno != EAGAIN) /* others wait too */
 			return false;
-		plugin_doze(n);
+		plugin_doze();
 	}
 	return false;
 }
@@ -47,7 +47,7 @@ static bool receive(int fd, int descriptors[PASSED_MAX])
 		char room[CMSG_SPACE(PASSED_MAX * sizeof(int))];
 	} control;
 
-	for (unsigned n = 0; !plugin.recorder_gone; n++) {
+	while (!plugin.recorder_gone) {
 		char byte;
 		struct iovec part = {&byte, 1};
 		struct msghdr message = {.msg_iov = &part,
@@ -57,7 +57,7 @@ static bool receive(int fd, int descriptors[PASSED_MAX])
 		ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 		if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-			plugin_doze(n);
+			plugin_doze();
 			continue;
 		}
 		if (got != 1 || message.msg_controllen < CMSG_LEN(size) ||

@@ -121,7 +121,7 @@ int32_t plugin_thread_id(unsigned vcpu)
  */
 bool plugin_unpark(struct shared_thread *t)
 {
-	for (unsigned n = 0;; n++) {
+	for (;;) {
 		uint32_t parked = PARK_PARKED;
 
 		if (atomic_compare_exchange_strong(&t->park, &parked, PARK_RUNS) ||
@@ -129,7 +129,7 @@ bool plugin_unpark(struct shared_thread *t)
 			return true;
 		if (atomic_load(&plugin.shared->stop) || plugin.recorder_gone)
 			return false;
-		plugin_doze(n);
+		plugin_doze();
 	}
 }
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* A wait for a process ends with the process, or when it is late; also when that is set meanwhile. */
+#include "test.h"
+
+#include "record/haste.h"
+#include "record/monotonic.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t begin(unsigned milliseconds, int status)
+{
+	const pid_t pid = fork();
+
+	if (!pid) {
+		usleep(milliseconds * 1000);
+		_exit(status);
+	}
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void the_process_ends(void **state)
+{
+	const int64_t no_end = 0, later = monotonic_ns() + INT64_C(3600) * 1000000000;
+	const int64_t *const ends[] = {NULL, &no_end, &later};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		int status = 0;
+		const pid_t pid = begin(30, 3);
+
+		assert_int_equal(haste_waitpid(pid, &status, 0, ends[i]), pid);
+		assert_int_equal(status, 3 << 8);
+		assert_int_equal(haste_waitpid(pid, &status, 0, ends[i]), -1);
+	}
+}
+
+static void it_is_late(void **state)
+{
+	const int64_t past = 1;
+	const pid_t pid = begin(3600000, 0);
+	int status;
+
+	(void)state;
+	assert_int_equal(haste_waitpid(pid, &status, 0, &past), 0);
+	assert_int_equal(haste_waitpid(pid, &status, __WALL, &past), 0);
+	end(pid);
+}
+
+static int64_t late;
+
+static void *hurry(void *unused)
+{
+	usleep(50000);
+	__atomic_store_n(&late, monotonic_ns(), __ATOMIC_RELEASE);
+	return unused;
+}
+
+static void it_becomes_late(void **state)
+{
+	const pid_t pid = begin(3600000, 0);
+	pthread_t thread;
+	int status;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, hurry, NULL), 0);
+	assert_int_equal(haste_waitpid(pid, &status, 0, &late), 0);
+	pthread_join(thread, NULL);
+	end(pid);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_process_ends),
+	    cmocka_unit_test(it_is_late),
+	    cmocka_unit_test(it_becomes_late),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
