@@ -5,11 +5,19 @@
 command -v python3 >/dev/null || skip "no python3 to wait for processes with"
 build orphan
 cat >interrupts.py <<'X'
-import os, signal, subprocess, sys, time
+import atexit, os, signal, subprocess, sys, time
 
 ptah, end = os.environ["PTAH"], time.time() + 300
-# It is heard by nobody, and does not end.
-stubborn = ["sh", "-c", "trap '' INT TERM; : >ready; while [ ! -e end ]; do sleep 0.05; done"]
+# It is heard by nobody, and does not end before it is told. Its file is its own: what begins next
+# must not remove it before this one has looked. What still runs at the end would hold the test's
+# output open.
+commands = 0
+
+def stubborn():
+    global commands
+    commands += 1
+    return ["sh", "-c", "trap '' INT TERM; : >ready; while [ ! -e end.%d ]; do sleep 0.05; done"
+                        % commands]
 
 def fail(what):
     sys.exit("FAIL: %s: %s" % (what, open("err").read()))
@@ -20,12 +28,18 @@ def until(what, condition):
             fail("waited in vain until " + what)
         time.sleep(0.01)
 
-def begin(*arguments, command=stubborn):
-    for name in ("ready", "end", "go", "done", "perf.data"):
+def begin(*arguments, command=None):
+    for name in ("ready", "go", "done", "perf.data"):
         if os.path.exists(name):
             os.unlink(name)
-    return subprocess.Popen([ptah, "record", "--no-progress", *arguments, "--", *command],
+    return subprocess.Popen([ptah, "record", "--no-progress", *arguments, "--", *(command or stubborn())],
                             stderr=open("err", "w"))
+
+def end_command():
+    open("end.%d" % commands, "w")
+    open("go", "w")
+
+atexit.register(end_command)
 
 def ends(what, recorder):
     """Two signals count as two when some time is between them."""
@@ -37,8 +51,7 @@ def ends(what, recorder):
     except subprocess.TimeoutExpired:
         recorder.kill()
         fail(what + " keeps it")
-    open("end", "w")
-    open("go", "w")
+    end_command()
     print(what, status)
     return status
 
