@@ -43,9 +43,7 @@ static void take_message(void *context, const struct native_message *m, const ch
 
 	CHECK(m->bytes <= NATIVE_MESSAGE_MAX && !payload[m->bytes]);
 	if (m->type == NATIVE_MESSAGE_EXITS)
-		native_truth_describe(&w->truth, m->value, payload, m->bytes);
-	if (m->type == NATIVE_MESSAGE_MAP || m->type == NATIVE_MESSAGE_EXEC)
-		native_messages_answer(&w->messages);
+		native_truth_describe(&w->truth, 0, m->value, payload, m->bytes);
 }
 
 static void take_log(void *context, const struct native_stream *s, unsigned log,
@@ -114,6 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w->messages.take = take_message;
 		w->messages.context = w;
 		w->streams.memory = w->memory;
+		w->streams.slots = NATIVE_THREADS;
 		w->streams.flags = flags;
 		w->streams.chunks = NATIVE_CHUNKS;
 		w->streams.chunk_bytes = NATIVE_CHUNK;

@@ -9,21 +9,24 @@
 place=$(mktemp -d /tmp/ptah-users-XXXXXX)
 trap 'rm -rf "$place"' EXIT
 build children
+build hostile_native -I"$PTAH_SOURCE/src" -I"$PTAH_SOURCE/include"
 mkdir -m 700 "$place/private"
-cp children "$place"
+cp children hostile_native "$place"
 cp "$PTAH_BUILD/lib/ptah-qemu.so" "$place/private"
 chmod 755 "$place" "$place/private/ptah-qemu.so"
 here=$PWD
 cd "$place"
 
-# same STREAMS COMMAND...: recorded in so many streams (a pattern), it prints the same and exits with the same status as unrecorded
+# same STREAMS COMMAND...: recorded by $recorder in so many streams (a pattern), it prints the same and exits with the same status as unrecorded
+recorder="--recorder=qemu --plugin=./private/ptah-qemu.so"
 same()
 {
 	streams=$1
 	shift
 	env -i A=1 PATH="$PATH" "$@" >native.txt 2>native-errors.txt </dev/null || :
 	rm -f perf.data perf.data.old
-	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./private/ptah-qemu.so -- "$@" \
+	# shellcheck disable=SC2086
+	env -i A=1 PATH="$PATH" "$PTAH" record -q $recorder -- "$@" \
 		>recorded.txt 2>recorded-errors.txt </dev/null || :
 	cmp -s native.txt recorded.txt || fail "$*: $(diff native.txt recorded.txt | head -20)"
 	cmp -s native-errors.txt recorded-errors.txt ||
@@ -46,6 +49,35 @@ same 3 ./children drop vfork
 same 3 ./children drop spawn
 same 4 ./children drop exec-in-thread
 same 23 ./children deep drop parent exec
+
+# The recorder native: a process that becomes another user's has another memory from then on, and
+# another stream.
+recorder="--recorder=native --truth"
+same 2 ./children drop
+same 3 ./children drop exec
+same 3 ./children drop signals exec
+same 3 ./children drop exec-self
+same 3 ./children drop vfork
+same 3 ./children drop spawn
+# Nobody's processes write to all that they have of the recorder: root's next programs do not care.
+for how in "nobody header" "nobody zero" "nobody lock"; do
+	for then in ./hostile_native "setpriv --reuid=65534 --regid=65534 --clear-groups ./hostile_native"; do
+		[ "$then" = ./hostile_native ] || how=${how#nobody }
+		status=0
+		timeout -s INT 600 "$PTAH" record -q --recorder=native --truth -- sh -c "$then $how
+			id -u; id -u >/dev/null; sort /dev/null; exec id -u" >recorded.txt 2>&1 || status=$?
+		[ "$status" = 0 ] && [ "$(tr '\n' , <recorded.txt)" = "attack,0,0," ] ||
+			fail "root after $then $how: status $status, $(cat recorded.txt)"
+		"$PTAH" stat --force perf.data >stat.txt 2>&1 || fail "$how: $(cat stat.txt)"
+	done
+done
+# A process with several threads runs on untraced, and does not have the memory any more.
+status=0
+"$PTAH" record -q --recorder=native -- ./hostile_native threaded nobody header 2>notes.txt || status=$?
+[ "$status" = 1 ] || fail "threaded nobody: status $status, $(cat notes.txt)"
+"$PTAH" stat perf.data 2>&1 | grep -q "runs on untraced: it has become another user's" ||
+	fail "threaded nobody: no note"
+recorder="--recorder=qemu --plugin=./private/ptah-qemu.so"
 
 # A process that cannot be followed and still runs when the recording ends is named with the reason.
 mkdir root

@@ -405,8 +405,7 @@ static int start_runtime(struct tracee *h, uint64_t *control)
 static int begin_runtime(struct tracee *h, const struct attach_memory *m,
 			 const struct native_attached *list, uint64_t *at, uint64_t *control)
 {
-	const struct inject_memory memory = {
-	    .fd = m->fd, .bytes = m->bytes, .slot = list->threads[0].slot};
+	struct inject_memory memory = m->inject;
 	struct user_regs_struct r = h->program;
 	struct native_handover o;
 	uint64_t top;
@@ -414,6 +413,7 @@ static int begin_runtime(struct tracee *h, const struct attach_memory *m,
 	*at = tracee_map(h, list->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (!*at)
 		return tracee_fail(h, "mapping memory for its threads");
+	memory.slot = list->threads[0].slot;
 	tracee_handover(h, &memory, &o);
 	o.attached = *at;
 	top = tracee_top(h);
@@ -496,7 +496,7 @@ static void give_slots_back(const struct attach *a, const struct attach_memory *
 int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *control,
 	       struct ptah_message *why)
 {
-	const struct inject_memory m = {.fd = memory->fd, .bytes = memory->bytes};
+	const struct inject_memory *m = &memory->inject;
 	struct thread *first = threads_first(&a->threads);
 	struct tracee h = {.pid = first->tid,
 			   .process = a->threads.pid,
@@ -506,8 +506,8 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 			   .site = a->site,
 			   .mask = first->mask,
 			   .held = true,
-			   .late = memory->late,
-			   .shared_bytes = memory->bytes,
+			   .late = m->late,
+			   .shared_bytes = m->bytes,
 			   .descriptors = {-1, -1, -1}};
 	uint64_t list = 0;
 	int status;
@@ -522,9 +522,9 @@ int attach_put(struct attach *a, const struct attach_memory *memory, uint64_t *c
 		status = perfdata_message(why, PTAH_E_UNSUPPORTED,
 					  "more threads run at the same time than can be recorded");
 	else
-		status = tracee_map_blob(&h, &m);
+		status = tracee_map_blob(&h, m);
 	if (status >= 0)
-		status = tracee_map_memory(&h, &m);
+		status = tracee_map_memory(&h, m);
 	if (status >= 0)
 		status = begin_runtime(&h, memory, a->list, &list, control);
 	if (status >= 0)

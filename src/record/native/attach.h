@@ -24,9 +24,7 @@ enum ptah_record_problem attach_check(int32_t pid, struct ptah_message *why);
 struct attach *attach_hold(int32_t pid, const int64_t *late, struct ptah_message *why);
 
 struct attach_memory {
-	int fd;		     /* of the memory of layout.h */
-	uint64_t bytes;	     /* its size */
-	const int64_t *late; /* haste.h: as in attach_hold() */
+	struct inject_memory inject;
 	/* Claims a slot; NATIVE_THREADS: none is free. */
 	unsigned (*claim)(void *context);
 	void (*give_back)(void *context, unsigned slot);

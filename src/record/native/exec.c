@@ -8,16 +8,20 @@
 #include "record/native/inject.h"
 
 #include <stdlib.h>
+#include <sys/ptrace.h>
 
-#define SLOT_WAITS 100 /* times that a new program waits for threads to end */
+#define SLOT_WAITS   100 /* times that a new program waits for threads to end */
+#define MANY_THREADS "more threads run at the same time than can be recorded"
 
-/* A process that was seized because it is about to execve. */
+/* A process that was seized because it is about to execve, or to get another memory. */
 struct seized {
 	int32_t pid;
 	int32_t tid; /* of the thread, which has the number `pid` from its execve on */
+	bool moves;
 	bool waits_for_pid;
-	bool leaves;	/* it is let go as soon as it stops */
-	unsigned waits; /* for a slot, held at its execve: so many times until now */
+	bool leaves;		      /* it is let go as soon as it stops */
+	unsigned waits;		      /* for a slot, held at its execve: so many times until now */
+	struct native_memory *memory; /* of its new program, once it is held there */
 	struct seized *next;
 };
 
@@ -65,62 +69,108 @@ bool native_any_seized(const struct recording *r)
 	return false;
 }
 
-void native_seize(struct recording *r, const struct native_message *m)
+/* NULL: it cannot be traced. */
+static struct seized *seize(struct recording *r, const struct native_message *m,
+			    struct ptah_message *why)
 {
-	struct seized *s = native_is_descendant(r, m->pid) ? calloc(1, sizeof(*s)) : NULL;
+	struct seized *s = calloc(1, sizeof(*s));
+
+	if (!s || inject_seize(m->tid, why) < 0) {
+		free(s);
+		return NULL;
+	}
+	s->pid = m->pid;
+	s->tid = m->tid;
+	s->next = r->seized;
+	r->seized = s;
+	return s;
+}
+
+/* The child of vfork() is not in the list: it has its parent's memory. */
+static bool may_exec(const struct native_memory *from, const struct native_message *m)
+{
+	if (processes_find(&from->r->processes, m->pid))
+		return native_is_recorded(from->r, m->pid, m->tid);
+	return m->tid == m->pid && native_may_begin(from, m->pid);
+}
+
+void native_seize(const struct native_memory *from, const struct native_message *m)
+{
 	struct ptah_message why = {"it does not descend from what is recorded"};
+	struct recording *r = from->r;
 
-	pauses_end(&r->pauses, m->pid);
-	if (m->pid == r->detaching) { /* it is traced, and let go */
-		free(s);
-		native_messages_answer(r->messages);
+	if (m->pid == r->detaching) /* it is traced, and let go */
 		return;
+	if (may_exec(from, m)) {
+		pauses_end(&r->pauses, m->pid);
+		if (seize(r, m, &why))
+			return;
 	}
+	recorder_note(r->r, "process %d (%s) is not recorded after its execve: %s", m->pid,
+		      native_name_of(r, m->pid), why.text);
+}
 
-	if (s && inject_seize(m->tid, &why) >= 0) {
-		s->pid = m->pid;
-		s->tid = m->tid;
-		s->next = r->seized;
-		r->seized = s;
-	} else {
-		free(s);
-		recorder_note(r->r, "process %d (%s) is not recorded after its execve: %s", m->pid,
-			      native_name_of(r, m->pid), why.text);
-	}
-	native_messages_answer(r->messages);
+void native_seize_to_move(const struct native_memory *from, const struct native_message *m)
+{
+	struct recording *r = from->r;
+	struct native_user user;
+	struct ptah_message why;
+	struct seized *s;
+
+	if (m->pid == r->detaching || native_is_seized(r, m->pid) ||
+	    !native_is_recorded(r, m->pid, m->tid) || !native_user_read(m->tid, &user) ||
+	    native_user_is(&from->user, &user))
+		return;
+	pauses_end(&r->pauses, m->pid);
+	s = seize(r, m, &why);
+	if (s)
+		s->moves = !ptrace(PTRACE_INTERRUPT, s->tid, 0, 0);
+}
+
+static void note_not_recorded(struct recording *r, int32_t pid, const char *name, const char *why)
+{
+	native_set_over(r, pid);
+	recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why);
 }
 
 /* The process stands before the first instruction of its new program. */
-static void enter_program(struct recording *r, int32_t pid, int32_t tid, unsigned slot)
+static void enter_program(struct recording *r, int32_t pid, int32_t tid,
+			  const struct native_memory *to, unsigned slot)
 {
-	struct inject_memory memory = {
-	    .fd = r->memory, .bytes = r->bytes, .or_natively = true, .late = &r->r->late};
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
+	struct inject_memory memory;
 	char name[16];
 
+	/* Its other threads may have sent some more before they ended. */
+	if (process)
+		native_messages_drain(r->memories[process->memory].messages);
 	native_take_time(r);
 	native_finish_process(r, pid, tid);
 	native_set_control(r, pid, 0);
 	native_read_comm(pid, name);
+	process = processes_find(&r->processes, pid);
 	if (process)
 		process_set_name(process, name);
 	else
-		native_add_process(r, pid, native_parent_of(pid), name);
+		native_add_process(r, pid, native_parent_of(pid), name, to ? to : r->memories);
 	native_wrote(r, perfdata_write_comm(native_writer(r), pid, pid, r->last_tsc, true, name));
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
-	memory.slot = slot < NATIVE_THREADS ? slot : native_claim_slot(r);
-	if (memory.slot == NATIVE_THREADS) {
-		native_set_over(r, pid);
+	if (to && slot == NATIVE_SLOTS)
+		slot = native_claim_slot(to);
+	if (!to || slot == NATIVE_SLOTS) {
 		inject_release(pid);
-		recorder_note(r->r,
-			      "process %d (%s) is not recorded: more threads run at the same "
-			      "time than can be recorded",
-			      pid, name);
-	} else if (inject_runtime(pid, &memory, &why) < 0) {
-		native_give_slot_back(r, memory.slot);
-		native_set_over(r, pid);
-		recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why.text);
+		note_not_recorded(r, pid, name, to ? MANY_THREADS : NATIVE_MANY_USERS);
+		return;
+	}
+	process = processes_find(&r->processes, pid);
+	if (process)
+		process->memory = native_memory_number(to);
+	memory = native_memory_for(to, slot);
+	memory.or_natively = true;
+	if (inject_runtime(pid, &memory, &why) < 0) {
+		native_give_slot_back(r, slot);
+		note_not_recorded(r, pid, name, why.text);
 	}
 }
 
@@ -142,13 +192,56 @@ static int await_exec(struct seized *s, int *ended)
 	return inject_exec(s->pid, ended, &why);
 }
 
-void native_look_at_seized(struct recording *r)
+/* 1: it stands where it was waited for. *ended: see inject_exec(). */
+static int look_at_seized(struct seized *s, int *ended)
+{
+	int status;
+
+	if (s->waits)
+		return 1;
+	if (!s->moves)
+		return await_exec(s, ended);
+	status = native_await_move(s->tid, ended);
+	if (status == NATIVE_MOVE_EXECS) {
+		s->moves = false;
+		return 1;
+	}
+	return status;
+}
+
+/* It is held at its new program, which may have to wait for a slot. False: it still waits. */
+static bool enter_seized(struct recording *r, struct seized *s)
+{
+	const int32_t pid = s->pid, tid = s->tid;
+	struct native_memory *to = s->waits ? s->memory : native_memory_of(r, pid);
+	const unsigned slot = to ? native_claim_slot(to) : NATIVE_SLOTS;
+
+	s->memory = to;
+	/* Slots of threads that have ended become free after this. */
+	if (to && slot == NATIVE_SLOTS && s->waits++ < SLOT_WAITS)
+		return false;
+	forget_seized(r, s);
+	enter_program(r, pid, tid, to, slot);
+	native_release_process(r, pid); /* other threads, which that has ended */
+	return true;
+}
+
+static void take_end(struct recording *r, struct seized *s, int ended)
+{
+	if (s->pid == r->pid) { /* its status has been taken */
+		r->r->status.wait_status = ended;
+		r->pid = r->r->status.pid = 0;
+	}
+	forget_seized(r, s);
+}
+
+/* Takes the next step with one of them. False: nothing has happened. */
+static bool step_seized(struct recording *r)
 {
 	struct seized *next;
 
 	for (struct seized *s = r->seized; s; s = next) {
 		const int32_t pid = s->pid, tid = s->tid;
-		unsigned slot = NATIVE_THREADS;
 		int ended = 0, status;
 
 		next = s->next;
@@ -156,23 +249,29 @@ void native_look_at_seized(struct recording *r)
 			release_seized(r, s);
 			continue;
 		}
-		status = s->waits ? 1 : await_exec(s, &ended);
+		status = look_at_seized(s, &ended);
 		if (!status)
 			continue;
-		if (status > 0)
-			slot = native_claim_slot(r);
-		/* Slots of threads that have ended become free after this. */
-		if (status > 0 && slot == NATIVE_THREADS && s->waits++ < SLOT_WAITS)
-			continue;
-		forget_seized(r, s);
-		if (status > 0)
-			enter_program(r, pid, tid, slot);
-		else if (status == PTAH_E_MISSING &&
-			 pid == r->pid) { /* its status has been taken */
-			r->r->status.wait_status = ended;
-			r->pid = r->r->status.pid = 0;
+		if (status < 0) {
+			take_end(r, s, ended);
+			return true;
 		}
+		if (s->moves) {
+			forget_seized(r, s);
+			native_move(r, pid, tid);
+			return true;
+		}
+		if (enter_seized(r, s))
+			return true;
 	}
+	return false;
+}
+
+/* Handling one may take others out of the list. */
+void native_look_at_seized(struct recording *r)
+{
+	while (step_seized(r))
+		;
 }
 
 bool native_release_seized(struct recording *r)

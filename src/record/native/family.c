@@ -8,8 +8,10 @@
 #include "record/monotonic.h"
 #include "record/proc_stat.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ANCESTORS_MAX 64		      /* of a process, up to the recorder */
@@ -36,11 +38,8 @@ void native_read_comm(int32_t pid, char name[16])
 	name[strcspn(name, "\n")] = '\0';
 }
 
-/*
- * A message can name any process, and the recorder may be more powerful than the program: only what
- * descends from the recorder is traced, or from a process that it was told to record.
- */
-bool native_is_descendant(const struct recording *r, int32_t pid)
+/* Whether it descends from the recorder, or from a process that it was told to record. */
+static bool is_descendant(const struct recording *r, int32_t pid)
 {
 	for (unsigned i = 0; i < ANCESTORS_MAX && pid > 1; i++) {
 		if (native_is_target(r, pid))
@@ -52,6 +51,59 @@ bool native_is_descendant(const struct recording *r, int32_t pid)
 	return false;
 }
 
+/* Of a process, or of a thread. */
+static bool exists(int32_t id)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", id);
+	return !access(path, F_OK);
+}
+
+static bool is_thread_of(int32_t tid, int32_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, tid);
+	return !access(path, F_OK);
+}
+
+bool native_has_thread(int32_t pid, int32_t tid)
+{
+	return pid == tid || is_thread_of(tid, pid) || !exists(tid);
+}
+
+bool native_has_ended(int32_t pid)
+{
+	struct proc_stat stat;
+
+	return !proc_stat_read(pid, &stat) || stat.ended;
+}
+
+bool native_may_begin(const struct native_memory *memory, int32_t pid)
+{
+	struct native_user user;
+
+	/* One whose parent has ended is not our descendant any more. */
+	if (native_user_read(pid, &user) && native_user_can_become(&memory->user, &user) &&
+	    (is_descendant(memory->r, pid) || native_memory_at(memory, pid)))
+		return true;
+	/* Asked last: it may end meanwhile. */
+	return native_has_ended(pid);
+}
+
+bool native_is_recorded(const struct recording *r, int32_t pid, int32_t tid)
+{
+	const struct process *process = processes_find(&r->processes, pid);
+
+	if (!process || process->dead || process->untraced || !is_thread_of(tid, pid))
+		return false;
+	/* As long as its pidfd has not said that it is dead, its number is nobody else's. */
+	if (process->fd >= 0)
+		return !syscall(SYS_pidfd_send_signal, process->fd, 0, NULL, 0) || errno == EPERM;
+	return is_descendant(r, pid);
+}
+
 const char *native_name_of(const struct recording *r, int32_t pid)
 {
 	const struct process *process = processes_find(&r->processes, pid);
@@ -59,9 +111,14 @@ const char *native_name_of(const struct recording *r, int32_t pid)
 	return process ? process->name : r->name;
 }
 
-void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
+void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name,
+			const struct native_memory *memory)
 {
-	if (!processes_add(&r->processes, pid, parent, name))
+	struct process *process = processes_add(&r->processes, pid, parent, name);
+
+	if (process)
+		process->memory = native_memory_number(memory);
+	else
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 	r->r->status.processes++;
 }

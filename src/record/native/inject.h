@@ -16,6 +16,8 @@
 #ifndef PTAH_RECORD_NATIVE_INJECT_H
 #define PTAH_RECORD_NATIVE_INJECT_H
 
+#include "record/native/layout.h"
+
 #include <ptah/session.h>
 
 #include <stdbool.h>
@@ -28,7 +30,9 @@ struct inject_memory {
 	uint64_t bytes;	     /* its size */
 	unsigned slot;	     /* for the process's first thread */
 	bool or_natively;    /* where this fails, the program runs without the runtime */
+	bool committed;	     /* native_handover.committed */
 	const int64_t *late; /* haste.h: then it fails */
+	const struct native_header *constants;
 	/* NULL: the recorder's. */
 	const uint8_t *blob, *blob_end;
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the recorder and the runtime in the recorded program share: one memory file, mapped by
- * both. The program can write to it: the recorder reads each number once, checks it, uses its own
- * copy, and keeps its own positions.
+ * What the recorder and the runtime in the recorded program share: a memory file, mapped by both.
+ * All processes of one user have the same, those of another user another one (users.h). The program
+ * can write to it: the recorder reads each number once, checks it, uses its own copy, and keeps its
+ * own positions. The runtime trusts it no more: what it could be harmed by comes in the handover.
  *
  *	struct native_header			NATIVE_HEADER_BYTES
  *	message ring (bytes, wrapping)		NATIVE_MESSAGES
@@ -20,6 +21,10 @@
 
 #include "record/lifeline.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * A limit. Tests build the recorder and its runtime once more with the small ones, so that all
  * programs reach them (tests/record/native/small.sh).
@@ -32,6 +37,8 @@
 
 #define NATIVE_MAGIC	    UINT32_C(0x4e415450)
 #define NATIVE_THREADS	    NATIVE_LIMIT(128, 6)
+#define NATIVE_MEMORIES	    NATIVE_LIMIT(8, 2) /* of a recording: for so many users */
+#define NATIVE_SLOTS	    (NATIVE_MEMORIES * NATIVE_THREADS) /* of all memories */
 #define NATIVE_HEADER_BYTES (64u << 10)
 #define NATIVE_MESSAGES	    NATIVE_LIMIT(4u << 20, 16u << 10)
 #define NATIVE_MESSAGE_MAX  NATIVE_LIMIT(64u << 10, 5u << 10)
@@ -140,6 +147,8 @@ enum native_message_type {
 	 * One that the kernel killed could not say so itself.
 	 */
 	NATIVE_MESSAGE_REAPED,
+	/* The process has become another user's: the recorder traces it for NATIVE_CALL_MOVE. */
+	NATIVE_MESSAGE_USER,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */
@@ -167,6 +176,11 @@ struct native_block {
 	uint64_t start, end;
 };
 
+/*
+ * The most exits that are described in a memory. A process that gets another one goes on using
+ * those of the one that it had.
+ */
+#define NATIVE_EXITS_MAX   (1u << 24)
 #define NATIVE_BLOCK_MAX   1024 /* the most bytes of code in one block */
 #define NATIVE_EXIT_BLOCKS 64	/* and the most blocks of an exit */
 
@@ -182,7 +196,11 @@ struct native_filter {
 };
 
 struct native_header {
-	/* Constant from the start on. */
+	/*
+	 * Constant from the start on: what the recorder wrote. Nobody goes by it, because programs
+	 * can change it: the recorder has its own copy, and each runtime another one
+	 * (native_handover.constants).
+	 */
 	uint32_t magic;
 	uint32_t flags;
 	uint64_t bytes; /* of the file */
@@ -208,24 +226,21 @@ struct native_header {
 	uint64_t message_head; /* written by programs */
 	uint64_t message_tail; /* written by the recorder, which never reads it */
 	/*
-	 * A futex word. The recorder counts up for each MAP and each EXEC, in the order of the
-	 * ring: the sender of the n-th waits until it is n.
+	 * A futex word: the low half of the position up to which the recorder has answered. Who has
+	 * sent a MAP or an EXEC waits until its message is before it.
 	 */
 	uint32_t answered;
 	/*
 	 * Counted up with each message, each chunk that is FULL and each thread that has ENDED; the
 	 * recorder may wait on it.
 	 */
-	uint32_t exits; /* numbers of exits that are taken so far (NATIVE_MESSAGE_EXITS) */
+	/* The last number of an exit that was given out, from native_exits_from() on. */
+	uint32_t exits;
 	uint32_t message_event;
-	/*
-	 * Not 0: a program of this recording has sent NATIVE_MESSAGE_COMMITTED. Written by programs
-	 * alone, for those that come after an execve; the recorder goes by the message.
-	 */
-	uint32_t committed;
-	/* Messages that are to be answered so far. Written by programs alone, with the lock. */
-	uint32_t asked;
 };
+
+/* Of struct native_header: what is constant. */
+#define NATIVE_CONSTANTS offsetof(struct native_header, paused)
 
 /*
  * Handover: what the recorder puts at the beginning of the stack of the runtime (inject.c), and
@@ -238,8 +253,10 @@ struct native_handover {
 	uint64_t rip, rflags, fs_base, gs_base;
 	uint32_t slot; /* of the first thread */
 	int32_t pid;
+	bool committed; /* NATIVE_MESSAGE_COMMITTED has been sent */
 	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
 	uint64_t attached;
+	struct native_header constants; /* what is constant in it */
 };
 
 /*
@@ -254,6 +271,11 @@ enum native_call {
 	NATIVE_CALL_READY = 1,
 	/* This thread has ended its trace; second argument: its struct native_out. */
 	NATIVE_CALL_OUT,
+	/*
+	 * The process has become another user's, and waits for another memory in the place of this
+	 * one. The answer is its thread's slot there, or negative: it has to leave.
+	 */
+	NATIVE_CALL_MOVE,
 };
 
 /* Its result. */
@@ -340,6 +362,12 @@ static inline uint64_t native_slot_bytes(uint32_t flags)
 static inline uint64_t native_slot_at(uint32_t flags, unsigned slot)
 {
 	return NATIVE_HEADER_BYTES + NATIVE_MESSAGES + slot * native_slot_bytes(flags);
+}
+
+/* native_header.exits of the n-th memory, before any exit is described there. */
+static inline uint32_t native_exits_from(unsigned memory)
+{
+	return memory * NATIVE_EXITS_MAX;
 }
 
 static inline uint64_t native_bytes(uint32_t flags)

@@ -18,16 +18,17 @@ static void wake(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-static void put_answered(struct native_messages *in, uint32_t answered)
+/* All that has been taken. */
+static void answer(struct native_messages *in)
 {
-	in->answered = answered;
-	__atomic_store_n(&in->shared->answered, answered, __ATOMIC_RELEASE);
+	__atomic_store_n(&in->shared->answered, (uint32_t)in->tail, __ATOMIC_RELEASE);
 	wake(&in->shared->answered);
 }
 
-void native_messages_answer(struct native_messages *in)
+/* Its sender waits for the answer. */
+static bool is_question(const struct native_message *m)
 {
-	put_answered(in, in->answered + 1);
+	return m->type == NATIVE_MESSAGE_MAP || m->type == NATIVE_MESSAGE_EXEC;
 }
 
 static void copy_out(const struct native_messages *in, uint64_t position, void *to, size_t n)
@@ -71,7 +72,7 @@ static bool is_sound(const struct native_message *m)
 	case NATIVE_MESSAGE_REAPED:
 		return m->value && m->value < NSIG && is_id(m->address);
 	default:
-		return m->type <= NATIVE_MESSAGE_REAPED && m->type;
+		return m->type <= NATIVE_MESSAGE_USER && m->type;
 	}
 }
 
@@ -83,7 +84,7 @@ static void drop_all(struct native_messages *in, uint64_t head)
 {
 	in->damaged = true;
 	in->tail = head;
-	put_answered(in, __atomic_load_n(&in->shared->asked, __ATOMIC_ACQUIRE));
+	answer(in);
 }
 
 /* False: there is no whole message before `head`. */
@@ -99,13 +100,12 @@ static bool take_message(struct native_messages *in, uint64_t head)
 	copy_out(in, in->tail + sizeof(m), in->payload, m.bytes);
 	in->payload[m.bytes] = '\0';
 	in->tail += padded_size(&m);
-	if (is_sound(&m)) {
+	if (is_sound(&m))
 		in->take(in->context, &m, in->payload);
-		return true;
-	}
-	in->damaged = true;
-	if (m.type == NATIVE_MESSAGE_MAP || m.type == NATIVE_MESSAGE_EXEC)
-		native_messages_answer(in); /* its sender waits */
+	else
+		in->damaged = true;
+	if (is_question(&m))
+		answer(in);
 	return true;
 }
 

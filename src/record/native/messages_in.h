@@ -17,18 +17,14 @@ struct native_messages {
 	void (*take)(void *context, const struct native_message *m, const char *payload);
 	void *context;
 	uint64_t tail; /* our own: what stands in the shared memory is for programs */
-	uint32_t answered;
-	bool damaged; /* something was there that no runtime writes */
+	bool damaged;  /* something was there that no runtime writes */
 	char payload[NATIVE_MESSAGE_MAX + 1];
 };
 
 /*
- * Takes the messages that have been sent when it is called. False: they are so many that some are
- * left for the next time.
+ * Takes the messages that have been sent when it is called; a question is answered behind take().
+ * False: they are so many that some are left for the next time.
  */
 bool native_messages_drain(struct native_messages *in);
-
-/* Answers the oldest MAP or EXEC that has not been answered. */
-void native_messages_answer(struct native_messages *in);
 
 #endif

@@ -27,7 +27,8 @@ void native_leave(struct recording *r)
 	const int64_t end = monotonic_ns() + LEAVE_NS;
 
 	end_pauses(r);
-	lifeline_cut(r->lifeline);
+	for (unsigned i = 0; i < r->memory_count; i++)
+		lifeline_cut(r->memories[i].lifeline);
 	while (!native_release_seized(r) && monotonic_ns() < end && !recorder_is_late(r->r))
 		;
 }
@@ -53,7 +54,7 @@ static void pause_threads(struct recording *r, bool on)
 
 static void finish_threads(struct recording *r)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
 }
@@ -150,8 +151,8 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 static int start(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
-	const struct inject_memory memory = {
-	    .fd = r->memory, .bytes = r->bytes, .slot = 0, .late = &recorder->late};
+	struct native_memory *memory;
+	struct inject_memory given;
 	struct ptah_message why = {""};
 	int status;
 
@@ -163,13 +164,18 @@ static int start(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
 	}
 	recorder->status.pid = r->pid;
-	native_add_process(r, r->pid, getpid(), r->name);
+	memory = native_memory_of(r, r->pid);
+	if (!memory)
+		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
+				     "%s was killed before its first instruction", r->name);
+	given = native_memory_for(memory, 0);
+	native_add_process(r, r->pid, getpid(), r->name, memory);
 	/* A time before that of any packet: decoders look for code by time. */
 	native_take_time(r);
 	native_wrote(
 	    r, perfdata_write_comm(native_writer(r), r->pid, r->pid, r->last_tsc, true, r->name));
 	native_write_maps(r, r->pid, r->last_tsc, 0, UINT64_MAX);
-	status = inject_runtime(r->pid, &memory, &why);
+	status = inject_runtime(r->pid, &given, &why);
 	if (status < 0)
 		return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s", why.text);
 	return recorder->error;

@@ -9,11 +9,13 @@
 #ifndef PTAH_RECORD_NATIVE_NATIVE_H
 #define PTAH_RECORD_NATIVE_NATIVE_H
 
+#include "record/native/inject.h"
 #include "record/native/keep.h"
 #include "record/native/messages_in.h"
 #include "record/native/pauses.h"
 #include "record/native/streams.h"
 #include "record/native/truth.h"
+#include "record/native/users.h"
 #include "record/qemu/processes.h"
 #include "record/recorder.h"
 
@@ -24,28 +26,38 @@
 
 struct seized;
 
+/* What the recorder shares with the processes of one user. */
+struct native_memory {
+	struct recording *r;
+	int fd;
+	struct native_header *shared;
+	struct lifeline *lifeline;
+	struct native_messages *messages;
+	struct native_user user;
+	bool taken; /* `user` says whose it is */
+};
+
 struct recording {
 	struct ptah_recorder *r;
-	struct native_header *shared;
-	uint64_t bytes;
+	uint64_t bytes; /* of a memory */
 	uint32_t flags;
-	int memory; /* file descriptor of the shared memory */
-	struct lifeline *lifeline;
+	struct native_header constants; /* what is constant in it */
+	struct native_memory memories[NATIVE_MEMORIES];
+	unsigned memory_count;
 	struct native_streams *streams;
 	bool live;	/* somebody takes the recording while it is being made */
 	bool more;	/* chunks are left that the last round has not taken */
 	unsigned first; /* slot whose chunks the next round takes first */
 	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
-	struct native_messages *messages;
 	struct native_truth truth;
-	struct native_truth_thread truths[NATIVE_THREADS]; /* by slot */
+	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
 	/* Of the trace in a slot, where not all of it is kept. */
 	struct kept {
 		struct native_end end;
 		uint64_t written;
 		bool snapped; /* a snapshot has had a part of it */
 		bool full;
-	} kept[NATIVE_THREADS];
+	} kept[NATIVE_SLOTS];
 	uint64_t buffer; /* bytes that are kept of each thread, where not all are */
 	uint8_t *joined; /* room for them, and for a chunk */
 	struct processes processes;
@@ -60,9 +72,9 @@ struct recording {
 	pid_t pid; /* of the command; 0: it has ended */
 	const char *name;
 	char own_name[16];
-	uint64_t controls[NATIVE_THREADS]; /* by slot: struct native_control of its process */
-	size_t attached;		   /* of the targets: to so many processes */
-	int32_t detaching;		   /* a process; 0: none */
+	uint64_t controls[NATIVE_SLOTS]; /* by slot: struct native_control of its process */
+	size_t attached;		 /* of the targets: to so many processes */
+	int32_t detaching;		 /* a process; 0: none */
 	/* Of the targets: where its struct native_control is; it has ended, or runs on untraced. */
 	struct {
 		uint64_t control;
@@ -86,6 +98,16 @@ static inline struct perfdata_writer *native_writer(const struct recording *r)
 static inline void native_wrote(struct recording *r, int status)
 {
 	recorder_wrote(r->r, status);
+}
+
+/* Something was written to a memory that no runtime writes. */
+static inline bool native_is_damaged(const struct recording *r)
+{
+	bool damaged = r->streams->damaged;
+
+	for (unsigned i = 0; i < r->memory_count; i++)
+		damaged |= r->memories[i].messages->damaged;
+	return damaged;
 }
 
 static inline bool native_is_attached(const struct recording *r)
@@ -119,9 +141,28 @@ void native_drain(struct recording *r, int timeout_ms);
 /* reports.c: native_messages.take */
 void native_take_message(void *context, const struct native_message *m, const char *payload);
 
+/* memories.c */
+/* Makes one more. */
+int native_memory_add(struct recording *r);
+/* That of the user whose thread it is. NULL: there are too many users, or the thread is gone. */
+struct native_memory *native_memory_of(struct recording *r, int32_t tid);
+#define NATIVE_MANY_USERS "processes of too many users are recorded at the same time"
+/* What a process of this memory gets. */
+struct inject_memory native_memory_for(const struct native_memory *memory, unsigned slot);
+/* Looks whether what nobody else than the recorder writes is still what it has written. */
+void native_memory_look(struct native_memory *memory);
+/* Where the process has it mapped. 0: it has not. */
+uint64_t native_memory_at(const struct native_memory *memory, int32_t pid);
+void native_memories_free(struct recording *r);
+
+static inline unsigned native_memory_number(const struct native_memory *memory)
+{
+	return (unsigned)(memory - memory->r->memories);
+}
+
 /* thread_traces.c */
-/* A slot for the first thread of a process. NATIVE_THREADS: none is free. */
-unsigned native_claim_slot(const struct recording *r);
+/* A slot of the memory for the first thread of a process. NATIVE_SLOTS: none is free. */
+unsigned native_claim_slot(const struct native_memory *memory);
 /* No thread has begun in the slot. */
 void native_give_slot_back(const struct recording *r, unsigned slot);
 /* native_streams.take */
@@ -153,9 +194,23 @@ void native_write_code(struct recording *r, int32_t pid);
 /* The parent that the kernel knows; 0: there is no such process. */
 int32_t native_parent_of(int32_t pid);
 void native_read_comm(int32_t pid, char name[16]);
-bool native_is_descendant(const struct recording *r, int32_t pid);
+/*
+ * A message can name any process and thread, and the recorder may be more powerful than the
+ * program: these say what the kernel and the recorder itself know. Whether the thread is one of a
+ * process that runs the runtime.
+ */
+bool native_is_recorded(const struct recording *r, int32_t pid, int32_t tid);
+/*
+ * Whether a process that is new to the recorder can have come from those that have this memory, or
+ * has ended. Its user's may be less than theirs by now.
+ */
+bool native_may_begin(const struct native_memory *memory, int32_t pid);
+bool native_has_ended(int32_t pid);
+/* Whether the thread is the process's, or has ended. */
+bool native_has_thread(int32_t pid, int32_t tid);
 const char *native_name_of(const struct recording *r, int32_t pid);
-void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
+void native_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name,
+			const struct native_memory *memory);
 /*
  * The name of a process that has ended, or NULL if it is known how. Those that native_bury() has
  * forgotten are remembered for some time for this, and asked for once.
@@ -168,7 +223,9 @@ void native_bury_dead(struct recording *r);
 
 /* exec.c */
 /* A process is about to execve, and waits for the answer. */
-void native_seize(struct recording *r, const struct native_message *m);
+void native_seize(const struct native_memory *from, const struct native_message *m);
+/* A process says that it is another user's now, and waits at NATIVE_CALL_MOVE. */
+void native_seize_to_move(const struct native_memory *from, const struct native_message *m);
 /* Its threads that were seized are let go, as soon as they stop. */
 void native_release_process(struct recording *r, int32_t pid);
 bool native_is_seized(const struct recording *r, int32_t pid);
@@ -179,5 +236,12 @@ void native_look_at_seized(struct recording *r);
 bool native_release_seized(struct recording *r);
 /* Those that are left are traced until this thread ends. */
 void native_free_seized(struct recording *r);
+
+/* move.c */
+/* Whether the thread stands at NATIVE_CALL_MOVE; *status: what was waited for, if it does not. */
+int native_await_move(pid_t tid, int *status);
+#define NATIVE_MOVE_EXECS 2 /* it has become another program instead */
+/* It is there: the process gets the memory of its user, or is told to leave. */
+void native_move(struct recording *r, int32_t pid, int32_t tid);
 
 #endif

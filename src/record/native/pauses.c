@@ -36,8 +36,8 @@ void pauses_set(struct native_pauses *p, bool on)
 {
 	p->on = on;
 	p->set = now_ns();
-	__atomic_store_n(&p->shared->paused, on, __ATOMIC_SEQ_CST);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+	for (unsigned i = 0; i < p->streams->slots; i++) {
+		__atomic_store_n(&streams_header(p->streams, i)->paused, on, __ATOMIC_SEQ_CST);
 		p->list[i].taken = false;
 		p->list[i].next = p->list[i].wait = 0;
 	}
@@ -45,7 +45,7 @@ void pauses_set(struct native_pauses *p, bool on)
 
 bool pauses_traces(const struct native_pauses *p, int32_t tid)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
 		if (tid && p->stops[i].tid == tid)
 			return true;
 	return false;
@@ -162,7 +162,7 @@ static void look_at(struct native_pauses *p, struct native_stop *stop)
 
 static struct native_stop *free_stop(struct native_pauses *p)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
 		if (!p->stops[i].tid)
 			return &p->stops[i];
 	return NULL;
@@ -198,7 +198,7 @@ static bool follow(struct native_pauses *p, unsigned slot)
 		return true;
 	if (pauses_traces(p, s->tid))
 		return false;
-	if (p->over || !p->may_trace(p->context, s->pid))
+	if (p->over || !p->may_trace(p->context, s->pid, s->tid))
 		return true;
 	if (is_in_call(e, s->pid)) {
 		if (p->on && !e->taken)
@@ -214,10 +214,10 @@ bool pauses_follow(struct native_pauses *p)
 {
 	bool all = true;
 
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
 		if (p->stops[i].tid)
 			look_at(p, &p->stops[i]);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < p->streams->slots; i++)
 		all &= follow(p, i);
 	return all;
 }
@@ -227,7 +227,7 @@ void pauses_end(struct native_pauses *p, int32_t pid)
 	const int64_t end = now_ns() + END_NS;
 	unsigned looks = 0;
 
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
 		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end &&
 		       !haste_is_late(p->late)) {
 			look_at(p, &p->stops[i]);

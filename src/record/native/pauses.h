@@ -12,16 +12,15 @@
 #include "record/native/streams.h"
 
 struct native_pauses {
-	struct native_header *shared;
 	struct native_streams *streams;
 	bool on;
 	bool over;   /* nobody is interrupted any more */
 	int64_t set; /* nanoseconds: when `on` was set */
 	/*
-	 * Whether the process may be traced, and is not traced for another reason. If not, its
-	 * threads follow at their next system calls.
+	 * Whether the thread is the process's, may be traced, and is not traced for another reason.
+	 * If not, it follows at its next system call.
 	 */
-	bool (*may_trace)(void *context, int32_t pid);
+	bool (*may_trace)(void *context, int32_t pid, int32_t tid);
 	/* A child of this process has ended, and its status was taken. */
 	void (*ended)(void *context, int32_t pid, int wait_status);
 	void *context;
@@ -32,7 +31,7 @@ struct native_pauses {
 		bool taken;	    /* what it had written before its call was taken */
 		int64_t next, wait; /* nanoseconds: when it is interrupted again, and the time after
 				       that */
-	} list[NATIVE_THREADS];	    /* by slot */
+	} list[NATIVE_SLOTS];	    /* by slot */
 	/*
 	 * Threads that are traced, until they stop or have ended, by which time their slots may be
 	 * those of others.
@@ -40,7 +39,7 @@ struct native_pauses {
 	struct native_stop {
 		int32_t pid, tid; /* tid 0: none */
 		unsigned slot;
-	} stops[NATIVE_THREADS];
+	} stops[NATIVE_SLOTS];
 };
 
 /* A thread has begun: NATIVE_MESSAGE_THREAD. */

@@ -4,16 +4,18 @@
 
 #include <stdio.h>
 
-static void on_thread(struct recording *r, const struct native_message *m)
+static void on_thread(const struct native_memory *from, const struct native_message *m)
 {
+	const unsigned slot = native_memory_number(from) * NATIVE_THREADS + (unsigned)m->value;
+	struct recording *r = from->r;
 	char name[16] = "";
 
-	if (!streams_begin(r->streams, m->value, m->pid, m->tid, r->stream_count))
+	if (!streams_begin(r->streams, slot, m->pid, m->tid, r->stream_count))
 		return;
 	r->stream_count++;
 	r->r->status.threads++;
-	r->controls[m->value] = m->address;
-	pauses_begin_thread(&r->pauses, (unsigned)m->value, m->address, m->size);
+	r->controls[slot] = m->address;
+	pauses_begin_thread(&r->pauses, slot, m->address, m->size);
 	native_set_control(r, m->pid, m->address);
 	if (m->tid != m->pid) {
 		native_wrote(r, perfdata_write_fork(native_writer(r), m->pid, m->tid, m->pid,
@@ -26,25 +28,26 @@ static void on_thread(struct recording *r, const struct native_message *m)
 	native_wrote(r, perfdata_write_itrace_start(native_writer(r), m->pid, m->tid, m->tsc));
 }
 
-static void on_fork(struct recording *r, const struct native_message *m)
+static void on_fork(const struct native_memory *from, const struct native_message *m)
 {
-	const int32_t parent = (int32_t)m->value;
+	struct recording *r = from->r;
 	const struct process *before = processes_find(&r->processes, m->pid);
+	int32_t parent = (int32_t)m->value;
 	char name[16];
 
 	if (before) /* the pid is used again: the process before has died */
 		native_bury(r, (size_t)(before - r->processes.list));
+	if (!processes_find(&r->processes, parent) && native_parent_of(m->pid))
+		parent = native_parent_of(m->pid); /* the one before has ended */
 	snprintf(name, sizeof(name), "%s", native_name_of(r, parent));
-	native_add_process(r, m->pid, parent, name);
+	native_add_process(r, m->pid, parent, name, from);
 	native_wrote(r,
 		     perfdata_write_fork(native_writer(r), m->pid, m->pid, parent, parent, m->tsc));
 }
 
 static void on_map(struct recording *r, const struct native_message *m)
 {
-	if (processes_find(&r->processes, m->pid))
-		native_write_maps(r, m->pid, m->tsc, m->address, m->address + m->size);
-	native_messages_answer(r->messages);
+	native_write_maps(r, m->pid, m->tsc, m->address, m->address + m->size);
 }
 
 static void on_comm(struct recording *r, const struct native_message *m, const char *name)
@@ -62,14 +65,13 @@ static void on_code(struct recording *r, const struct native_message *m, const c
 	    r, perfdata_add_code(native_writer(r), m->pid, m->tsc, m->address, bytes, m->bytes));
 }
 
-static void on_exec_failed(struct recording *r, const struct native_message *m)
-{
-	native_release_process(r, m->pid);
-}
-
 static void on_left(struct recording *r, const struct native_message *m, const char *why)
 {
+	struct process *process = processes_find(&r->processes, m->pid);
+
 	native_set_over(r, m->pid);
+	if (process)
+		process->untraced = true;
 	if (m->pid != r->detaching)
 		recorder_note(r->r, "process %d (%s) runs on untraced: %s", m->pid,
 			      native_name_of(r, m->pid), why);
@@ -117,11 +119,14 @@ static void on_refused(struct recording *r, const struct native_message *m, cons
 }
 
 /* What a program runs, and what it becomes. False: the message is of another kind. */
-static bool take_change(struct recording *r, const struct native_message *m, const char *payload)
+static bool take_change(struct native_memory *from, const struct native_message *m,
+			const char *payload)
 {
+	struct recording *r = from->r;
+
 	switch (m->type) {
 	case NATIVE_MESSAGE_THREAD:
-		on_thread(r, m);
+		on_thread(from, m);
 		break;
 	case NATIVE_MESSAGE_COMM:
 		on_comm(r, m, payload);
@@ -133,16 +138,20 @@ static bool take_change(struct recording *r, const struct native_message *m, con
 		on_code(r, m, payload);
 		break;
 	case NATIVE_MESSAGE_FORK:
-		on_fork(r, m);
+		on_fork(from, m);
 		break;
 	case NATIVE_MESSAGE_EXEC:
-		native_seize(r, m);
+		native_seize(from, m);
 		break;
 	case NATIVE_MESSAGE_EXEC_FAILED:
-		on_exec_failed(r, m);
+		native_release_process(r, m->pid);
+		break;
+	case NATIVE_MESSAGE_USER:
+		native_seize_to_move(from, m);
 		break;
 	case NATIVE_MESSAGE_EXITS:
-		native_truth_describe(&r->truth, m->value, payload, m->bytes);
+		native_truth_describe(&r->truth, native_memory_number(from), m->value, payload,
+				      m->bytes);
 		break;
 	default:
 		return false;
@@ -180,12 +189,48 @@ static void take_end(struct recording *r, const struct native_message *m, const 
 	}
 }
 
+/*
+ * Whether what the message says of processes and threads is true: the kernel, and what the recorder
+ * has seen of them before, say so.
+ */
+static bool is_true(const struct native_memory *from, const struct native_message *m)
+{
+	const struct processes *all = &from->r->processes;
+	const struct process *process = processes_find(all, m->pid);
+	const bool ours = process && process->memory == native_memory_number(from);
+
+	switch (m->type) {
+	case NATIVE_MESSAGE_FORK:
+		return (!process || !native_is_recorded(from->r, m->pid, m->pid)) &&
+		       native_may_begin(from, m->pid);
+	case NATIVE_MESSAGE_EXEC:
+		return ours || !process;
+	case NATIVE_MESSAGE_THREAD:
+	case NATIVE_MESSAGE_COMM:
+	case NATIVE_MESSAGE_FATAL:
+	case NATIVE_MESSAGE_USER:
+		return ours && native_has_thread(m->pid, m->tid);
+	case NATIVE_MESSAGE_REAPED:
+		return ours && (!processes_find(all, (int32_t)m->address) ||
+				native_has_ended((int32_t)m->address));
+	default:
+		return ours;
+	}
+}
+
 void native_take_message(void *context, const struct native_message *m, const char *payload)
 {
-	struct recording *r = context;
+	struct native_memory *from = context;
+	struct recording *r = from->r;
+	struct native_message known = *m;
 
-	if (m->tsc > r->last_tsc)
-		r->last_tsc = m->tsc;
-	if (!take_change(r, m, payload))
-		take_end(r, m, payload);
+	if (!is_true(from, m)) {
+		from->messages->damaged = true;
+		return;
+	}
+	native_take_time(r);
+	if (known.tsc > r->last_tsc)
+		known.tsc = r->last_tsc;
+	if (!take_change(from, &known, payload))
+		take_end(r, &known, payload);
 }

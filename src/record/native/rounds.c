@@ -18,7 +18,7 @@
 
 static void note_damage(struct recording *r)
 {
-	if (r->damage_noted || (!r->streams->damaged && !r->messages->damaged))
+	if (r->damage_noted || !native_is_damaged(r))
 		return;
 	r->damage_noted = r->streams->damaged = true;
 	recorder_note(r->r, "a program has written to the memory that it shares with the recorder: "
@@ -29,7 +29,7 @@ static bool any_runs(const struct recording *r)
 {
 	if (!r->stream_count)
 		return true; /* it has just been started */
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		if (r->streams->list[i].used && !streams_has_ended(r->streams, i))
 			return true;
 	return false;
@@ -41,10 +41,11 @@ static bool any_runs(const struct recording *r)
  */
 static void wait_for_programs(struct recording *r, int timeout_ms)
 {
-	struct native_header *header = r->shared;
+	struct native_header *header = r->memories[0].shared;
 	struct timespec time = {.tv_nsec = timeout_ms * 1000000L};
 
-	if (timeout_ms && native_any_seized(r))
+	/* One memory alone can be waited on. */
+	if (timeout_ms && (native_any_seized(r) || r->memory_count > 1))
 		time.tv_nsec = SEIZED_NS;
 	if (timeout_ms && (any_runs(r) || native_any_seized(r))) {
 		syscall(SYS_futex, &header->message_event, FUTEX_WAIT, r->event, &time, NULL, 0);
@@ -62,7 +63,7 @@ static void take_early(struct recording *r)
 	if (now - r->looked < LOOK_NS)
 		return;
 	r->looked = now;
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		streams_take_early(r->streams, i);
 }
 
@@ -72,7 +73,7 @@ static void take_early(struct recording *r)
  * a thread that fills its chunks faster than they are decoded must not keep another from its turn,
  * for which it may be waiting.
  */
-static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
+static void drain_threads(struct recording *r, const bool ended[NATIVE_SLOTS])
 {
 	unsigned most = STREAMS_ALL;
 	const unsigned first = r->first;
@@ -80,33 +81,40 @@ static void drain_threads(struct recording *r, const bool ended[NATIVE_THREADS])
 	if (r->live)
 		most = (LIVE_ROUND + r->streams->chunk_bytes - 1) / r->streams->chunk_bytes;
 	r->more = false;
-	for (unsigned k = 0; k < NATIVE_THREADS; k++) {
-		const unsigned i = (first + k) % NATIVE_THREADS, before = most;
+	for (unsigned k = 0; k < r->streams->slots; k++) {
+		const unsigned i = (first + k) % r->streams->slots, before = most;
 
 		if (streams_drain(r->streams, i, &most))
 			r->more = true;
 		else if (ended[i] && r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
+		else if (ended[i])
+			streams_give_up(r->streams, i);
 		if (most < before)
-			r->first = (i + 1) % NATIVE_THREADS;
+			r->first = (i + 1) % r->streams->slots;
 	}
 }
 
 /* False: messages are left. What is known to have ended and what was written come after them. */
 static bool take_round(struct recording *r, int timeout_ms)
 {
-	bool ended[NATIVE_THREADS];
+	bool ended[NATIVE_SLOTS] = {false}, all = true;
 
 	/* The ends are read first: all messages were sent before. */
 	wait_for_programs(r, r->more ? 0 : timeout_ms);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		ended[i] = streams_has_ended(r->streams, i);
-	if (!native_messages_drain(r->messages)) {
+	for (unsigned i = 0; i < r->memory_count; i++)
+		all &= native_messages_drain(r->memories[i].messages);
+	/* Before threads are finished, whose truth it concerns. */
+	for (unsigned i = 0; i < r->memory_count; i++)
+		native_memory_look(&r->memories[i]);
+	if (!all) {
 		r->more = true;
 		recorder_flush(r->r);
 		return false;
 	}
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		native_truth_count(&r->truth, &r->truths[i]);
 	native_look_at_seized(r);
 	pauses_follow(&r->pauses);
@@ -122,9 +130,14 @@ static bool take_round(struct recording *r, int timeout_ms)
 /* With a timeout of 0 all that has been sent before is taken, however much comes meanwhile. */
 void native_drain(struct recording *r, int timeout_ms)
 {
-	const uint64_t head = __atomic_load_n(&r->shared->message_head, __ATOMIC_ACQUIRE);
+	uint64_t heads[NATIVE_MEMORIES] = {0};
+	bool left = true;
 
-	while (!take_round(r, timeout_ms) && !timeout_ms && !recorder_is_late(r->r) &&
-	       (int64_t)(head - r->messages->tail) > 0)
-		;
+	for (unsigned i = 0; i < r->memory_count; i++)
+		heads[i] = __atomic_load_n(&r->memories[i].shared->message_head, __ATOMIC_ACQUIRE);
+	while (left && !take_round(r, timeout_ms) && !timeout_ms && !recorder_is_late(r->r)) {
+		left = false;
+		for (unsigned i = 0; i < r->memory_count; i++)
+			left |= (int64_t)(heads[i] - r->memories[i].messages->tail) > 0;
+	}
 }

@@ -7,7 +7,6 @@
 
 #include "perfdata/message.h"
 #include "record/native/inject.h"
-#include "record/shared_memory.h"
 #include "record/simulated/simulated.h"
 #include "record/tsc_clock.h"
 
@@ -55,20 +54,10 @@ static void size_chunks(struct native_header *h, const struct ptah_record_config
 		h->chunks = 2;
 }
 
-static int create_memory(struct recording *r, const struct ptah_record_config *config)
+static int fill_constants(struct recording *r, const struct ptah_record_config *config)
 {
-	struct native_header *h;
-	void *map;
+	struct native_header *h = &r->constants;
 
-	r->bytes = native_bytes(r->flags);
-	r->memory = shared_memory_create("ptah", r->bytes);
-	if (r->memory < 0)
-		return PTAH_E_SYSTEM;
-	map =
-	    mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
-	if (map == MAP_FAILED)
-		return PTAH_E_SYSTEM;
-	h = r->shared = map;
 	h->magic = NATIVE_MAGIC;
 	h->flags = r->flags;
 	h->bytes = r->bytes;
@@ -76,19 +65,26 @@ static int create_memory(struct recording *r, const struct ptah_record_config *c
 	h->tsc = true;
 	size_chunks(h, config);
 	h->recorder_pid = getpid();
-	h->committed = r->committed;
-	h->paused = config->target.start_paused;
 	put_filters(h, config);
-	r->lifeline = lifeline_begin(&h->recorder_alive);
-	if (!r->lifeline)
-		return PTAH_E_SYSTEM;
 	return getrandom(&h->guard, sizeof(h->guard), 0) == sizeof(h->guard) ? 0 : PTAH_E_SYSTEM;
 }
 
-/* native_pauses.may_trace */
-static bool may_trace(void *context, int32_t pid)
+/* Addresses for all memories, and the first one. */
+static int create_memory(struct recording *r)
 {
-	return !native_is_seized(context, pid) && native_is_descendant(context, pid);
+	void *at = mmap(NULL, NATIVE_MEMORIES * r->bytes, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return PTAH_E_SYSTEM;
+	r->streams->memory = at;
+	return native_memory_add(r);
+}
+
+/* native_pauses.may_trace */
+static bool may_trace(void *context, int32_t pid, int32_t tid)
+{
+	return !native_is_seized(context, pid) && native_is_recorded(context, pid, tid);
 }
 
 /* native_pauses.ended */
@@ -122,6 +118,7 @@ static void take_config(struct recording *r, const struct ptah_record_config *co
 		r->name = slash ? slash + 1 : config->target.argv[0];
 	}
 	r->committed = sink && sink->take && !sink->restart;
+	r->bytes = native_bytes(r->flags);
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 }
 
@@ -131,23 +128,18 @@ static bool make_room(struct recording *r)
 	if (is_snapshot(r))
 		r->joined = malloc(r->buffer + NATIVE_CHUNK);
 	r->streams = calloc(1, sizeof(*r->streams));
-	r->messages = calloc(1, sizeof(*r->messages));
-	return r->streams && r->messages && (!is_snapshot(r) || r->joined);
+	return r->streams && (!is_snapshot(r) || r->joined);
 }
 
-/* What reads and writes the shared memory begins. */
+/* What reads and writes the memories begins. */
 static void begin_parts(struct recording *r)
 {
-	*r->streams = (struct native_streams){.memory = (uint8_t *)r->shared,
-					      .flags = r->flags,
-					      .chunks = r->shared->chunks,
-					      .chunk_bytes = r->shared->chunk_bytes,
+	*r->streams = (struct native_streams){.flags = r->flags,
+					      .chunks = r->constants.chunks,
+					      .chunk_bytes = r->constants.chunk_bytes,
 					      .take = native_take_bytes,
 					      .context = r};
-	*r->messages = (struct native_messages){
-	    .shared = r->shared, .take = native_take_message, .context = r};
-	r->pauses = (struct native_pauses){.shared = r->shared,
-					   .streams = r->streams,
+	r->pauses = (struct native_pauses){.streams = r->streams,
 					   .on = r->r->config.target.start_paused,
 					   .may_trace = may_trace,
 					   .ended = on_end,
@@ -164,18 +156,19 @@ int native_open(struct ptah_recorder *recorder)
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
-	r->memory = -1;
 	take_config(r, &recorder->config);
 	if (!make_room(r))
 		return PTAH_E_NOMEM;
-	status = create_memory(r, &recorder->config);
+	status = fill_constants(r, &recorder->config);
+	begin_parts(r);
+	if (status >= 0)
+		status = create_memory(r);
 	if (status < 0) {
 		struct ptah_message why = {""};
 
 		status = perfdata_system_message(&why, errno, "shared memory", "create");
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 	}
-	begin_parts(r);
 	tsc_clock_read(&clock);
 	status = simulated_open_writer(recorder, is_snapshot(r), &clock);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
@@ -198,23 +191,17 @@ void native_close(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	kill_refused(r);
-	if (r->lifeline)
-		native_leave(r);
+	native_leave(r);
 	native_free_seized(r);
-	lifeline_end(r->lifeline);
-	if (r->shared)
-		munmap(r->shared, r->bytes);
-	if (r->memory >= 0)
-		close(r->memory);
+	native_memories_free(r);
 	processes_free(&r->processes);
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+	for (unsigned i = 0; i < NATIVE_SLOTS; i++) {
 		free(r->truths[i].pending);
 		native_end_free(&r->kept[i].end);
 	}
 	free(r->joined);
 	native_truth_free(&r->truth);
 	free(r->streams);
-	free(r->messages);
 	free(r->targets);
 	free(r);
 }

@@ -18,29 +18,28 @@ static unsigned logs_of(const struct native_streams *s)
 	return s->flags & NATIVE_TRUTH ? NATIVE_LOGS : 1;
 }
 
-static struct native_thread *thread_of(const struct native_streams *s, unsigned slot)
-{
-	return (struct native_thread *)(void *)(s->memory + native_slot_at(s->flags, slot));
-}
-
 static uint8_t *chunk_bytes(const struct native_streams *s, unsigned slot, unsigned log,
 			    uint64_t number)
 {
-	return s->memory + native_slot_at(s->flags, slot) +
-	       native_chunk_at(log, number % s->chunks);
+	return (uint8_t *)streams_thread(s, slot) + native_chunk_at(log, number % s->chunks);
 }
 
 static struct native_chunk *chunk_of(const struct native_streams *s, unsigned slot, unsigned log,
 				     uint64_t number)
 {
-	return &thread_of(s, slot)->chunks[log][number % s->chunks];
+	return &streams_thread(s, slot)->chunks[log][number % s->chunks];
 }
 
-static bool is_full(const struct native_streams *s, unsigned slot, unsigned log)
+static bool is_full(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
 {
-	const struct native_chunk *chunk = chunk_of(s, slot, log, s->list[slot].next[log]);
+	const struct native_chunk *chunk = chunk_of(s, slot, log, number);
 
 	return __atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) == CHUNK_FULL;
+}
+
+static bool next_is_full(const struct native_streams *s, unsigned slot, unsigned log)
+{
+	return is_full(s, slot, log, s->list[slot].next[log]);
 }
 
 static void release(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
@@ -134,7 +133,7 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 static bool can_be_full(const struct native_streams *s, unsigned slot, unsigned log,
 			uint64_t number)
 {
-	const uint64_t *current = &thread_of(s, slot)->current[log];
+	const uint64_t *current = &streams_thread(s, slot)->current[log];
 
 	return __atomic_load_n(current, __ATOMIC_ACQUIRE) - number <= s->chunks;
 }
@@ -146,7 +145,7 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	const uint64_t number = stream->next[log];
 	uint32_t length;
 
-	if (!is_full(s, slot, log))
+	if (!is_full(s, slot, log, number))
 		return false;
 	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
 	if (!length || length > s->chunk_bytes || !can_be_full(s, slot, log, number)) {
@@ -180,7 +179,7 @@ static void take_all_chunks(struct native_streams *s, unsigned slot)
 bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
 		   uint32_t stream)
 {
-	if (slot >= NATIVE_THREADS || s->list[slot].used) {
+	if (slot >= s->slots || s->list[slot].used) {
 		s->damaged = true;
 		return false;
 	}
@@ -191,8 +190,8 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 
 bool streams_has_ended(const struct native_streams *s, unsigned slot)
 {
-	return s->list[slot].used &&
-	       __atomic_load_n(&thread_of(s, slot)->state, __ATOMIC_ACQUIRE) == NATIVE_SLOT_ENDED;
+	return __atomic_load_n(&streams_thread(s, slot)->state, __ATOMIC_ACQUIRE) ==
+	       NATIVE_SLOT_ENDED;
 }
 
 /* Whether there were any that are FULL. */
@@ -202,12 +201,52 @@ static bool give_back_unread(const struct native_streams *s, unsigned slot)
 
 	for (unsigned log = 0; log < logs_of(s); log++)
 		for (unsigned i = 0; i < s->chunks; i++)
-			if (__atomic_load_n(&chunk_of(s, slot, log, i)->state, __ATOMIC_ACQUIRE) ==
-			    CHUNK_FULL) {
+			if (is_full(s, slot, log, i)) {
 				give_back(s, slot, log, i);
 				any = true;
 			}
 	return any;
+}
+
+/*
+ * Chunks become FULL in their order. One that is not the next was marked by somebody else than its
+ * thread, which would wait for it for ever.
+ */
+static void give_back_unordered(struct native_streams *s, unsigned slot, unsigned log)
+{
+	const uint64_t next = s->list[slot].next[log];
+
+	for (uint64_t i = next + 1; i < next + s->chunks && !is_full(s, slot, log, next); i++)
+		if (is_full(s, slot, log, i) && !is_full(s, slot, log, next)) {
+			s->damaged = true;
+			give_back(s, slot, log, i);
+		}
+}
+
+static void free_slot(const struct native_streams *s, unsigned slot)
+{
+	struct native_thread *t = streams_thread(s, slot);
+
+	for (unsigned log = 0; log < logs_of(s); log++)
+		t->current[log] = 0;
+	t->pid = t->tid = 0;
+	t->paused = 0;
+	t->settled = 0;
+	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+}
+
+void streams_give_up(struct native_streams *s, unsigned slot)
+{
+	struct native_stream *stream = &s->list[slot];
+
+	if (!stream->left)
+		s->damaged = true;
+	stream->left = false;
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		stream->next[log] = s->chunks; /* it may have written to any */
+		give_all_back(s, slot, log);
+	}
+	free_slot(s, slot);
 }
 
 bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
@@ -220,12 +259,14 @@ bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most)
 	if (logs_of(s) > NATIVE_LOG_EXITS)
 		take_chunks(s, slot, NATIVE_LOG_EXITS, STREAMS_ALL);
 	*most -= take_chunks(s, slot, NATIVE_LOG_TRACE, *most);
+	for (unsigned log = 0; log < logs_of(s); log++)
+		give_back_unordered(s, slot, log);
 	return !*most && streams_has_more(s, slot);
 }
 
 bool streams_has_more(const struct native_streams *s, unsigned slot)
 {
-	return s->list[slot].used && is_full(s, slot, NATIVE_LOG_TRACE);
+	return s->list[slot].used && next_is_full(s, slot, NATIVE_LOG_TRACE);
 }
 
 /*
@@ -309,13 +350,14 @@ static size_t copy_last(struct native_streams *s, unsigned slot, unsigned log, b
 
 bool streams_has_stopped(const struct native_streams *s, unsigned slot)
 {
-	return s->list[slot].used &&
-	       __atomic_load_n(&thread_of(s, slot)->paused, __ATOMIC_ACQUIRE) == NATIVE_STOPPED;
+	return s->list[slot].used && __atomic_load_n(&streams_thread(s, slot)->paused,
+						     __ATOMIC_ACQUIRE) == NATIVE_STOPPED;
 }
 
 bool streams_has_paused(const struct native_streams *s, unsigned slot)
 {
-	return s->list[slot].used && __atomic_load_n(&thread_of(s, slot)->paused, __ATOMIC_ACQUIRE);
+	return s->list[slot].used &&
+	       __atomic_load_n(&streams_thread(s, slot)->paused, __ATOMIC_ACQUIRE);
 }
 
 void streams_take_written(struct native_streams *s, unsigned slot)
@@ -325,7 +367,7 @@ void streams_take_written(struct native_streams *s, unsigned slot)
 	for (unsigned log = 0; log < logs_of(s); log++) {
 		size_t n;
 
-		if (is_full(s, slot, log))
+		if (next_is_full(s, slot, log))
 			return; /* it is taken as a whole */
 		n = copy_last(s, slot, log, false, &closed);
 		if (streams_has_paused(s, slot))
@@ -342,7 +384,7 @@ void streams_take_written(struct native_streams *s, unsigned slot)
 static bool stands_still(const struct native_streams *s, unsigned slot, size_t n)
 {
 	const struct native_stream *stream = &s->list[slot];
-	const struct native_thread *t = thread_of(s, slot);
+	const struct native_thread *t = streams_thread(s, slot);
 	const uint8_t *behind =
 	    chunk_bytes(s, slot, NATIVE_LOG_TRACE, stream->next[NATIVE_LOG_TRACE]) + n;
 
@@ -429,9 +471,9 @@ void streams_take_early(struct native_streams *s, unsigned slot)
 	size_t n = stream->taken[NATIVE_LOG_TRACE];
 	uint64_t settled;
 
-	if (!stream->used || is_full(s, slot, NATIVE_LOG_TRACE) || streams_has_paused(s, slot))
+	if (!stream->used || next_is_full(s, slot, NATIVE_LOG_TRACE) || streams_has_paused(s, slot))
 		return;
-	settled = __atomic_load_n(&thread_of(s, slot)->settled, __ATOMIC_ACQUIRE);
+	settled = __atomic_load_n(&streams_thread(s, slot)->settled, __ATOMIC_ACQUIRE);
 	if (settled / NATIVE_CHUNK == number && settled % NATIVE_CHUNK > n) {
 		memcpy(s->bytes + n, chunk + n, settled % NATIVE_CHUNK - n);
 		n = settled % NATIVE_CHUNK;
@@ -471,7 +513,6 @@ size_t streams_look(struct native_streams *s, unsigned slot)
 /* Before it has ended or paused, a thread has published all that counts. */
 void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 {
-	struct native_thread *t = thread_of(s, slot);
 	const bool ended = streams_has_ended(s, slot), paused = streams_has_paused(s, slot);
 
 	if (!s->list[slot].used)
@@ -484,14 +525,9 @@ void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 	else if (!ended)
 		take_unended(s, slot, runs);
 	s->list[slot].used = false;
+	s->list[slot].left = runs && !ended; /* it goes on writing */
 	for (unsigned log = 0; log < logs_of(s); log++)
 		give_all_back(s, slot, log);
-	if (runs && !ended)
-		return; /* it goes on writing */
-	for (unsigned log = 0; log < logs_of(s); log++)
-		t->current[log] = 0;
-	t->pid = t->tid = 0;
-	t->paused = 0;
-	t->settled = 0;
-	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	if (!s->list[slot].left)
+		free_slot(s, slot);
 }

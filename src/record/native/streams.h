@@ -16,6 +16,7 @@
 
 struct native_stream {
 	bool used; /* a thread has begun in this slot, and has not been finished */
+	bool left; /* it was finished while it ran, and has the slot until it ends */
 	uint32_t stream;
 	int32_t pid, tid;
 	/*
@@ -28,7 +29,8 @@ struct native_stream {
 };
 
 struct native_streams {
-	uint8_t *memory;	      /* the shared file */
+	uint8_t *memory;	      /* the shared files, one behind the other */
+	unsigned slots;		      /* of those that there are */
 	uint32_t flags;		      /* native_header.flags, our own copy */
 	uint32_t chunks, chunk_bytes; /* likewise */
 	/*
@@ -39,17 +41,29 @@ struct native_streams {
 		     const uint8_t *bytes, size_t n);
 	void *context;
 	bool damaged; /* a program has written what the runtime does not write */
-	struct native_stream list[NATIVE_THREADS];
+	struct native_stream list[NATIVE_SLOTS];
 	uint8_t bytes[NATIVE_CHUNK]; /* our copy of a chunk */
 };
+
+static inline struct native_header *streams_header(const struct native_streams *s, unsigned slot)
+{
+	return (struct native_header *)(void *)(s->memory +
+						slot / NATIVE_THREADS * native_bytes(s->flags));
+}
+
+static inline struct native_thread *streams_thread(const struct native_streams *s, unsigned slot)
+{
+	return (struct native_thread *)(void *)((uint8_t *)streams_header(s, slot) +
+						native_slot_at(s->flags, slot % NATIVE_THREADS));
+}
 
 /* A thread begins (NATIVE_MESSAGE_THREAD). False: there is no such slot, or it is in use. */
 bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
 		   uint32_t stream);
 
 /*
- * Whether the thread of a slot that is used says that it has ended. To be read before the messages
- * are taken, which have been sent before.
+ * Whether the thread of a slot says that it has ended. To be read before the messages are taken,
+ * which have been sent before.
  */
 bool streams_has_ended(const struct native_streams *s, unsigned slot);
 
@@ -62,6 +76,12 @@ bool streams_drain(struct native_streams *s, unsigned slot, unsigned *most);
 #define STREAMS_ALL UINT32_MAX
 /* Whether the thread has chunks of trace that are FULL. */
 bool streams_has_more(const struct native_streams *s, unsigned slot);
+
+/*
+ * A thread has ended of which nothing is taken: one that was finished before, or that has never
+ * begun. The slot becomes free, for who waits for one.
+ */
+void streams_give_up(struct native_streams *s, unsigned slot);
 
 /* Takes what a thread that goes on has written of the chunk that is not FULL yet. */
 void streams_take_early(struct native_streams *s, unsigned slot);

@@ -5,6 +5,7 @@
  */
 #include "record/native/native.h"
 
+#include "perfdata/message.h"
 #include "record/native/attach.h"
 
 #include <stdlib.h>
@@ -41,38 +42,44 @@ bool native_all_over(const struct recording *r)
 	return true;
 }
 
+/* attach_memory.claim: in the memory; all of them are taken: NATIVE_THREADS. */
 static unsigned claim(void *context)
 {
-	return native_claim_slot(context);
+	const struct native_memory *memory = context;
+	const unsigned slot = native_claim_slot(memory);
+
+	return slot < NATIVE_SLOTS ? slot % NATIVE_THREADS : NATIVE_THREADS;
 }
 
 static void give_back(void *context, unsigned slot)
 {
-	native_give_slot_back(context, slot);
+	const struct native_memory *memory = context;
+
+	native_give_slot_back(memory->r, native_memory_number(memory) * NATIVE_THREADS + slot);
 }
 
 static int attach_to(struct recording *r, size_t target, struct ptah_message *why)
 {
 	const int32_t pid = r->r->config.target.ids[target];
-	const struct attach_memory memory = {.fd = r->memory,
-					     .bytes = r->bytes,
-					     .late = &r->r->late,
-					     .claim = claim,
-					     .give_back = give_back,
-					     .context = r};
-	struct attach *a = attach_hold(pid, &r->r->late, why);
+	struct native_memory *memory = native_memory_of(r, pid);
+	struct attach_memory given = {.claim = claim, .give_back = give_back, .context = memory};
+	struct attach *a;
 	char name[16];
 	int status;
 
+	if (!memory)
+		return perfdata_message(why, PTAH_E_UNSUPPORTED, NATIVE_MANY_USERS);
+	a = attach_hold(pid, &r->r->late, why);
 	if (!a)
 		return PTAH_E_SYSTEM;
+	given.inject = native_memory_for(memory, 0);
 	native_read_comm(pid, name);
-	native_add_process(r, pid, native_parent_of(pid), name);
+	native_add_process(r, pid, native_parent_of(pid), name, memory);
 	native_take_time(r);
 	native_wrote(r, perfdata_write_comm(native_writer(r), pid, pid, r->last_tsc, false, name));
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	native_write_code(r, pid);
-	status = attach_put(a, &memory, &r->targets[target].control, why);
+	status = attach_put(a, &given, &r->targets[target].control, why);
 	if (status < 0)
 		processes_remove(&r->processes, r->processes.count - 1);
 	return status;
@@ -88,7 +95,6 @@ int native_start_attached(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
 				     "out of memory");
 	r->committed = true;
-	r->shared->committed = 1;
 	for (size_t i = 0; i < recorder->config.target.id_count; i++) {
 		const int status = attach_to(r, i, &why);
 
@@ -114,13 +120,12 @@ static int32_t find_recorded(const struct recording *r, uint64_t *control)
 			*control = r->targets[i].control;
 			return r->r->config.target.ids[i];
 		}
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+	for (unsigned i = 0; i < r->streams->slots; i++) {
 		const struct native_stream *s = &r->streams->list[i];
 
 		*control = r->controls[i];
-		if (s->used && !streams_has_ended(r->streams, i) &&
-		    processes_find(&r->processes, s->pid) && !native_is_seized(r, s->pid) &&
-		    native_is_descendant(r, s->pid))
+		if (s->used && !streams_has_ended(r->streams, i) && !native_is_seized(r, s->pid) &&
+		    native_is_recorded(r, s->pid, s->tid))
 			return s->pid;
 	}
 	return 0;

@@ -11,29 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct native_thread *thread_at(const struct recording *r, unsigned slot)
+unsigned native_claim_slot(const struct native_memory *memory)
 {
-	return (struct native_thread *)(void *)((uint8_t *)r->shared +
-						native_slot_at(r->flags, slot));
-}
+	const struct native_streams *s = memory->r->streams;
+	const unsigned first = native_memory_number(memory) * NATIVE_THREADS;
 
-unsigned native_claim_slot(const struct recording *r)
-{
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+	for (unsigned i = first; i < first + NATIVE_THREADS; i++) {
 		uint32_t free_state = NATIVE_SLOT_FREE;
 
-		if (!r->streams->list[i].used &&
-		    __atomic_compare_exchange_n(&thread_at(r, i)->state, &free_state,
+		if (!s->list[i].used &&
+		    __atomic_compare_exchange_n(&streams_thread(s, i)->state, &free_state,
 						NATIVE_SLOT_ACTIVE, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
 			return i;
 	}
-	return NATIVE_THREADS;
+	return NATIVE_SLOTS;
 }
 
 void native_give_slot_back(const struct recording *r, unsigned slot)
 {
-	__atomic_store_n(&thread_at(r, slot)->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	__atomic_store_n(&streams_thread(r->streams, slot)->state, NATIVE_SLOT_FREE,
+			 __ATOMIC_RELEASE);
 }
 
 static void write_trace(struct recording *r, const struct native_stream *s, const uint8_t *bytes,
@@ -126,7 +124,7 @@ static void write_truth(struct recording *r, unsigned slot, bool complete)
 
 	if (complete)
 		native_truth_count(&r->truth, &r->truths[slot]);
-	if (r->flags & NATIVE_TRUTH && complete && !r->streams->damaged && !r->messages->damaged &&
+	if (r->flags & NATIVE_TRUTH && complete && !native_is_damaged(r) &&
 	    native_truth_get(&r->truth, &r->truths[slot], &truth))
 		native_wrote(
 		    r, perfdata_add_truth(native_writer(r), s->stream, s->pid, s->tid, &truth, 0));
@@ -153,14 +151,14 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 
 void native_finish_process(struct recording *r, int32_t pid, int32_t exec)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS; i++)
+	for (unsigned i = 0; i < r->streams->slots; i++)
 		if (r->streams->list[i].used && r->streams->list[i].pid == pid)
 			native_finish_thread(r, i, exec);
 }
 
 bool native_has_more(const struct recording *r, int32_t pid)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS && r->more; i++)
+	for (unsigned i = 0; i < r->streams->slots && r->more; i++)
 		if (r->streams->list[i].pid == pid && streams_has_more(r->streams, i))
 			return true;
 	return false;
@@ -168,7 +166,7 @@ bool native_has_more(const struct recording *r, int32_t pid)
 
 void native_write_ends(struct recording *r)
 {
-	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+	for (unsigned i = 0; i < r->streams->slots; i++) {
 		unsigned all = STREAMS_ALL;
 
 		if (!r->streams->list[i].used)

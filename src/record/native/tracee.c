@@ -260,6 +260,8 @@ static void note_descriptors(const struct tracee *h)
 {
 	const int32_t descriptors[4] = {h->descriptors[0], h->descriptors[1], h->descriptors[2]};
 
+	if (!h->base) /* the calls come from the runtime that is there already */
+		return;
 	poke(h, h->site + stub_code() + offsetof(struct stub_data, descriptors), descriptors,
 	     sizeof(descriptors));
 }
@@ -311,6 +313,15 @@ bool tracee_give_room_back(struct tracee *h)
 
 	h->room = 0;
 	return !room || poke(h, room, zeros, ROOM);
+}
+
+/* Of the file, where something else is. 0: it has failed. */
+static uint64_t map_over(struct tracee *h, uint64_t at, uint64_t bytes, int fd)
+{
+	return tracee_call(h, SYS_mmap, at, bytes, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, (uint64_t)fd, 0) == (int64_t)at
+		   ? at
+		   : 0;
 }
 
 int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
@@ -437,7 +448,10 @@ int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
 	if (*fd < 0)
 		return tracee_fail(h, "receiving the descriptor of the shared memory");
 	note_descriptors(h);
-	h->shared = tracee_map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd);
+	if (h->replaced)
+		h->shared = map_over(h, h->replaced, m->bytes, *fd);
+	else
+		h->shared = tracee_map(h, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd);
 	if (!h->shared)
 		return tracee_fail(h, "mapping the shared memory");
 	return tracee_close(h) ? 0 : tracee_fail(h, "closing what was opened in it");
@@ -458,7 +472,9 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .fs_base = r->fs_base,
 				      .gs_base = r->gs_base,
 				      .slot = m->slot,
-				      .pid = h->process};
+				      .pid = h->process,
+				      .committed = m->committed,
+				      .constants = *m->constants};
 	fill_general(r, o->registers);
 }
 

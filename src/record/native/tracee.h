@@ -44,6 +44,7 @@ struct tracee {
 	/* Guard page, blob, stub, guard page, stack, guard page. */
 	uint64_t base, bytes, blob_bytes, stack;
 	uint64_t shared, shared_bytes;
+	uint64_t replaced;	/* where `shared` goes; 0: anywhere */
 	bool held;		/* it can be told to make calls */
 	int32_t descriptors[3]; /* that are open in it for now; -1: none */
 };

@@ -7,25 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for this number. */
-static bool make_room(struct native_truth *t, uint64_t number)
-{
-	size_t room = t->room ? t->room : 4096;
-	struct native_truth_exit *exits;
+#define FIRST_ROOM 4096
+#define SKIPPED	   (1u << 16) /* numbers in a row whose threads may have been killed */
 
-	if (number < t->room)
-		return true;
-	if (number >= NATIVE_EXITS_MAX)
-		return false;
-	while (room <= number)
+/* NULL: the number makes no sense, or there is no memory. */
+static struct native_truth_exit *add_exit(struct native_truth_exits *exits, uint64_t index)
+{
+	size_t room = exits->room ? exits->room : FIRST_ROOM;
+	struct native_truth_exit *list;
+
+	if (!index || index >= NATIVE_EXITS_MAX || index >= exits->room + SKIPPED)
+		return NULL;
+	while (room <= index)
 		room *= 2;
-	exits = realloc(t->exits, room * sizeof(*exits));
-	if (!exits)
-		return false;
-	memset(exits + t->room, 0, (room - t->room) * sizeof(*exits));
-	t->exits = exits;
-	t->room = room;
-	return true;
+	if (room > exits->room) {
+		list = realloc(exits->list, room * sizeof(*list));
+		if (!list)
+			return NULL;
+		memset(list + exits->room, 0, (room - exits->room) * sizeof(*list));
+		exits->list = list;
+		exits->room = room;
+	}
+	return &exits->list[index];
 }
 
 static void count(struct native_truth_exit *exit, const struct x86_insn *insn)
@@ -76,16 +79,17 @@ static size_t take_block(struct native_truth_exit *exit, const uint8_t *payload,
 	return sizeof(*block) + size;
 }
 
-static bool describe(struct native_truth *t, uint64_t number, const uint8_t *payload, size_t n)
+static bool describe(struct native_truth_exits *exits, uint64_t index, const uint8_t *payload,
+		     size_t n)
 {
-	struct native_truth_exit *exit;
+	struct native_truth_exit *exit =
+	    n < sizeof(struct native_exit) ? NULL : add_exit(exits, index);
 	struct native_exit head;
 	size_t at = sizeof(head);
 
-	if (n < sizeof(head) || !number || !make_room(t, number))
+	if (!exit)
 		return false;
 	memcpy(&head, payload, sizeof(head));
-	exit = &t->exits[number];
 	if (!head.blocks || head.blocks > NATIVE_EXIT_BLOCKS || exit->blocks)
 		return false;
 	exit->blocks = malloc(head.blocks * sizeof(*exit->blocks));
@@ -101,9 +105,10 @@ static bool describe(struct native_truth *t, uint64_t number, const uint8_t *pay
 	return true;
 }
 
-void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n)
+void native_truth_describe(struct native_truth *t, unsigned memory, uint64_t number,
+			   const void *payload, size_t n)
 {
-	if (!describe(t, number, payload, n))
+	if (!describe(&t->exits[memory], number - native_exits_from(memory), payload, n))
 		t->failed = true;
 }
 
@@ -124,11 +129,14 @@ void native_truth_keep(struct native_truth *t, struct native_truth_thread *threa
 static bool count_exit(const struct native_truth *t, struct native_truth_thread *thread,
 		       uint32_t number)
 {
+	const unsigned memory = number / NATIVE_EXITS_MAX;
+	const uint32_t index = number % NATIVE_EXITS_MAX;
 	const struct native_truth_exit *exit;
 
-	if (number >= t->room || !t->exits[number].instructions)
+	if (memory >= NATIVE_MEMORIES || index >= t->exits[memory].room ||
+	    !t->exits[memory].list[index].instructions)
 		return false;
-	exit = &t->exits[number];
+	exit = &t->exits[memory].list[index];
 	for (uint32_t i = 0; i < exit->block_count; i++)
 		path_hash_add(&thread->path, exit->blocks[i].start, exit->blocks[i].end);
 	thread->instructions += exit->instructions;
@@ -165,8 +173,10 @@ bool native_truth_get(const struct native_truth *t, const struct native_truth_th
 
 void native_truth_free(struct native_truth *t)
 {
-	for (size_t i = 0; i < t->room; i++)
-		free(t->exits[i].blocks);
-	free(t->exits);
+	for (unsigned memory = 0; memory < NATIVE_MEMORIES; memory++) {
+		for (size_t i = 0; i < t->exits[memory].room; i++)
+			free(t->exits[memory].list[i].blocks);
+		free(t->exits[memory].list);
+	}
 	*t = (struct native_truth){0};
 }

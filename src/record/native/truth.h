@@ -16,8 +16,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NATIVE_EXITS_MAX (1u << 24) /* the most exits that are known at a time */
-
 struct native_truth_exit {
 	struct native_block *blocks; /* block_count of them, allocated */
 	uint32_t block_count;
@@ -25,8 +23,11 @@ struct native_truth_exit {
 };
 
 struct native_truth {
-	struct native_truth_exit *exits; /* by number; instructions 0: not described */
-	size_t room;
+	/* Of the exits that are described in a memory; their numbers are native_exits_from() on. */
+	struct native_truth_exits {
+		struct native_truth_exit *list; /* instructions 0: not described */
+		size_t room;
+	} exits[NATIVE_MEMORIES];
 	bool failed; /* a description or a number makes no sense, or there is no memory */
 };
 
@@ -38,8 +39,9 @@ struct native_truth_thread {
 	size_t pending_size;
 };
 
-/* Takes the payload of a message NATIVE_MESSAGE_EXITS. */
-void native_truth_describe(struct native_truth *t, uint64_t number, const void *payload, size_t n);
+/* Takes the payload of a message NATIVE_MESSAGE_EXITS that stood in this memory. */
+void native_truth_describe(struct native_truth *t, unsigned memory, uint64_t number,
+			   const void *payload, size_t n);
 /*
  * Takes n bytes of a thread's log of exits: whole numbers. What they stand for has been described
  * in messages that were sent before, but perhaps not taken yet. So they are only kept here.

@@ -23,6 +23,9 @@ struct process {
 	/* The program it may have become by an execve that could not be followed; NULL: none. */
 	char *native;
 	size_t next; /* in its bucket: an index, counted from 1; 0: none */
+	/* Of the recorder native: the number of the memory that it has; it runs on untraced. */
+	unsigned memory;
+	bool untraced;
 };
 
 struct processes {

@@ -38,6 +38,6 @@ _Noreturn void start(struct native_handover *h)
 
 	header->message_head = h->rip;
 	header->answered = (uint32_t)h->pid;
-	header->committed = h->slot;
+	header->exits = h->slot;
 	go_on(h);
 }

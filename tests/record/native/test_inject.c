@@ -35,9 +35,11 @@ struct output {
 
 static struct inject_memory make_memory(void)
 {
+	static const struct native_header constants = {.magic = NATIVE_MAGIC};
 	struct inject_memory m = {.fd = memfd_create("inject", MFD_CLOEXEC),
 				  .bytes = BYTES,
 				  .slot = 3,
+				  .constants = &constants,
 				  .blob = inject_test_runtime,
 				  .blob_end = inject_test_runtime_end};
 
@@ -115,7 +117,7 @@ static void run_injected(char *const *argv, struct output *o)
 		fail_msg("%s", why.text);
 	take_output(pipe, pid, o);
 	assert_int_equal(header->answered, pid);
-	assert_int_equal(header->committed, 3);
+	assert_int_equal(header->exits, 3);
 	assert_int_not_equal(header->message_head, 0);
 	munmap(header, BYTES);
 	close(m.fd);

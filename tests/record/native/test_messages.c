@@ -161,7 +161,7 @@ static void *answer(void *questions)
 		/* The one who asked has not gone on. */
 		assert_int_equal(message.value, __atomic_load_n(&context.tid, __ATOMIC_ACQUIRE));
 		n++;
-		__atomic_fetch_add(&shared->answered, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&shared->answered, (uint32_t)tail, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
@@ -173,8 +173,9 @@ static void test_a_question_waits_for_its_answer(void **unused)
 	pthread_t recorder;
 
 	(void)unused;
-	/* The numbers may wrap around. */
-	shared->answered = shared->asked = UINT32_MAX - 20;
+	/* The positions may wrap around. */
+	tail = shared->message_head = shared->message_tail = UINT32_MAX - 999;
+	shared->answered = (uint32_t)tail;
 	assert_int_equal(pthread_create(&recorder, NULL, answer, &questions), 0);
 	for (unsigned i = 0; i < questions; i++) {
 		m.value = i;
@@ -183,6 +184,23 @@ static void test_a_question_waits_for_its_answer(void **unused)
 		message_text(&context, NATIVE_MESSAGE_NOTE, 0, "between");
 	}
 	assert_int_equal(pthread_join(recorder, NULL), 0);
+}
+
+/* Nobody would ever answer: the recorder has dropped what stood in the ring. */
+static void test_a_question_does_not_wait_in_a_ring_that_was_destroyed(void **unused)
+{
+	struct native_message m = {.type = NATIVE_MESSAGE_MAP};
+	const pid_t pid = fork();
+
+	(void)unused;
+	if (!pid) {
+		while (!__atomic_load_n(&shared->message_head, __ATOMIC_ACQUIRE))
+			sched_yield();
+		__atomic_store_n(&shared->message_head, 0, __ATOMIC_RELEASE);
+		_exit(0);
+	}
+	assert_false(message_ask(&context, &m, NULL));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void test_the_lock_of_a_killed_process_is_taken_away(void **unused)
@@ -253,6 +271,8 @@ int main(void)
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_a_question_waits_for_its_answer, set_up,
 					    tear_down),
+	    cmocka_unit_test_setup_teardown(
+		test_a_question_does_not_wait_in_a_ring_that_was_destroyed, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_the_lock_of_a_killed_process_is_taken_away, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_was_killed,

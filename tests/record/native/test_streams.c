@@ -77,6 +77,7 @@ static int set_up(void **unused)
 	streams = calloc(1, sizeof(*streams));
 	assert_non_null(streams);
 	streams->memory = (uint8_t *)shared;
+	streams->slots = NATIVE_THREADS;
 	streams->flags = NATIVE_TRUTH;
 	streams->chunks = NATIVE_CHUNKS;
 	streams->chunk_bytes = NATIVE_CHUNK;
@@ -341,6 +342,25 @@ static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused
 	expect_packets(n);
 	assert_true(streams->list[SLOT].closed);
 	assert_false(streams->damaged);
+}
+
+/* As one in a system call, when its process is let go. It goes on writing, and ends. */
+static void test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing(void **unused)
+{
+	(void)unused;
+	begin();
+	write_packets(1, 5);
+	streams_finish(streams, SLOT, true);
+	expect_packets(5);
+	write_packets(6, 2 * NATIVE_CHUNK);
+	ring_end(&context);
+	assert_true(streams_has_ended(streams, SLOT));
+	streams_give_up(streams, SLOT);
+	assert_false(streams->damaged);
+	expect_free();
+	/* A thread that nobody has reported has not ended: a program has written it. */
+	streams_give_up(streams, SLOT);
+	assert_true(streams->damaged);
 }
 
 static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
@@ -717,6 +737,7 @@ int main(void)
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
 	    TEST(test_chunks_that_are_not_full_are_noticed),
 	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
+	    TEST(test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
 	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),

@@ -19,7 +19,7 @@ static const struct description second = {
 
 static void describe(struct native_truth *t, uint64_t number, const struct description *d)
 {
-	native_truth_describe(t, number, d, sizeof(*d));
+	native_truth_describe(t, 0, number, d, sizeof(*d));
 }
 
 static void log_numbers(struct native_truth *t, struct native_truth_thread *thread,
@@ -74,7 +74,7 @@ static void test_path(void **state)
 		struct path_hash hash = {0};
 		struct ptah_truth truth;
 
-		native_truth_describe(&t, 1, &d, sizeof(d) - short_by);
+		native_truth_describe(&t, 0, 1, &d, sizeof(d) - short_by);
 		log_numbers(&t, &thread, numbers, 1);
 		native_truth_count(&t, &thread);
 		assert_int_equal(native_truth_get(&t, &thread, &truth), short_by == 0);

@@ -154,6 +154,17 @@ void context_report(struct context *c)
 		message_send(c, &m, NULL);
 }
 
+void context_begin(struct context *c, struct native_thread *slot)
+{
+	c->slot = slot;
+	c->discards = false;
+	c->stopped = NULL;
+	c->slot->pid = c->pid;
+	c->slot->tid = c->tid;
+	ring_begin(c);
+	context_report(c);
+}
+
 void context_give_back(struct context *c)
 {
 	if (!c->discards)

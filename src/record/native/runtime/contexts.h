@@ -25,6 +25,8 @@ struct context *context_take_with(struct context *parent, struct native_thread *
 struct native_thread *slot_at(const struct runtime *rt, unsigned n);
 /* Reports the thread to the recorder, if it has a slot. Its log has begun. */
 void context_report(struct context *c);
+/* Its logs begin in this slot, of which it tells the recorder. */
+void context_begin(struct context *c, struct native_thread *slot);
 /* The thread could not be started. */
 void context_give_back(struct context *c);
 /* The thread ends. Its context may be another thread's at once. */

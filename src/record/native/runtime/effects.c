@@ -25,20 +25,15 @@
 
 bool effect_is_committed(const struct context *c)
 {
-	return __atomic_load_n(&c->runtime->committed, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&c->runtime->shared->committed, __ATOMIC_RELAXED);
+	return __atomic_load_n(&c->runtime->committed, __ATOMIC_SEQ_CST);
 }
 
 void effect_commit(struct context *c)
 {
-	struct native_message m;
+	const struct native_message m = {.type = NATIVE_MESSAGE_COMMITTED};
 
-	if (__atomic_exchange_n(&c->runtime->committed, true, __ATOMIC_SEQ_CST))
-		return;
-	if (__atomic_exchange_n(&c->runtime->shared->committed, 1, __ATOMIC_RELAXED))
-		return;
-	m = (struct native_message){.type = NATIVE_MESSAGE_COMMITTED};
-	message_send(c, &m, NULL);
+	if (!__atomic_exchange_n(&c->runtime->committed, true, __ATOMIC_SEQ_CST))
+		message_send(c, &m, NULL);
 }
 
 static bool is_opened(const struct syscalls *s, uint64_t descriptor)

@@ -127,21 +127,20 @@ static bool find_ranges(struct runtime *rt, bool *changed)
 	return complete;
 }
 
-bool filter_begin(struct runtime *rt)
+bool filter_begin(struct runtime *rt, const struct native_header *constants)
 {
-	const uint32_t count = rt->shared->filter_count;
+	const uint32_t count = constants->filter_count;
 	struct filters *f;
 	bool changed;
 
-	if (!count || count > NATIVE_FILTERS)
+	if (!count)
 		return true;
 	f = memory_take(rt, sizeof(*f));
 	if (!f)
 		return false;
 	f->count = count;
 	for (uint32_t i = 0; i < count; i++) {
-		f->list[i] = rt->shared->filters[i];
-		f->list[i].path[NATIVE_FILTER_PATH - 1] = 0;
+		f->list[i] = constants->filters[i];
 		f->has_filters |= f->list[i].mode == PTAH_RANGE_FILTER;
 		f->has_stops |= f->list[i].mode == PTAH_RANGE_STOP;
 		f->has_files |= *f->list[i].path != 0;

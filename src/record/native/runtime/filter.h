@@ -12,8 +12,8 @@
 
 #include "record/native/runtime/runtime.h"
 
-/* Reads what the recorder wants, at the beginning. False: there is no memory. */
-bool filter_begin(struct runtime *rt);
+/* Takes what the recorder wants, at the beginning. False: there is no memory. */
+bool filter_begin(struct runtime *rt, const struct native_header *constants);
 /* Executable memory was mapped: ranges of files may have moved. With the cache's lock. */
 void filter_update(struct context *c);
 

@@ -11,6 +11,7 @@
 #include "record/native/runtime/sys.h"
 
 #include <linux/futex.h>
+#include <linux/mman.h>
 #include <linux/time_types.h>
 
 #define STRICT_STATUS 125
@@ -104,6 +105,18 @@ static void wait_until_left(struct context *c)
 		sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
+/*
+ * Who runs on untraced may become another user, or run code of one: it has no part in the memory
+ * any more. Threads that come out of a system call find a memory that nobody reads.
+ */
+void leave_memory(struct context *c)
+{
+	const struct runtime *rt = c->runtime;
+
+	sys_call(__NR_mmap, (uint64_t)rt->shared, native_bytes(rt->flags), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, (uint64_t)-1, 0);
+}
+
 /* The first thread that leaves, after which none is in the cache. */
 static void leave_first(struct context *c, uint64_t rip, const char *why)
 {
@@ -114,6 +127,7 @@ static void leave_first(struct context *c, uint64_t rip, const char *why)
 	message_text(c, NATIVE_MESSAGE_LEFT, rip, why);
 	if (rt->flags & NATIVE_STRICT)
 		end_process();
+	leave_memory(c);
 	signals_restore(c);
 	__atomic_store_n(&rt->left, 1, __ATOMIC_RELEASE);
 	sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);

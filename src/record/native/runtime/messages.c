@@ -45,7 +45,7 @@ bool recorder_is_alive(const struct context *c)
 /*
  * The holder is held to be dead when nobody wakes this thread and no message is sent for a second.
  * Wakes alone say that it lives: of many senders one may lose every race for the lock that was
- * given back.
+ * given back. A word that is no state was written by nobody who has the lock.
  */
 static void take_lock(struct native_header *shared)
 {
@@ -56,10 +56,11 @@ static void take_lock(struct native_header *shared)
 	if (__atomic_compare_exchange_n(lock, &state, LOCK_TAKEN, false, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED))
 		return;
-	while (__atomic_exchange_n(lock, LOCK_WAITED, __ATOMIC_ACQUIRE) != LOCK_FREE) {
+	for (;;) {
 		const uint64_t before = head;
 
-		if (waits > LOCK_PATIENCE)
+		state = __atomic_exchange_n(lock, LOCK_WAITED, __ATOMIC_ACQUIRE);
+		if ((state != LOCK_TAKEN && state != LOCK_WAITED) || waits > LOCK_PATIENCE)
 			return;
 		waits = wait_while(lock, LOCK_WAITED) ? 0 : waits + 1;
 		head = __atomic_load_n(&shared->message_head, __ATOMIC_RELAXED);
@@ -105,24 +106,25 @@ static bool lock_space(struct context *c, uint64_t n)
 	}
 }
 
-/* *number: of this question, if it is one. */
+/* *end: the position behind it. */
 static bool send_message(struct context *c, const struct native_message *m, const void *payload,
-			 uint32_t *number)
+			 uint64_t *end)
 {
 	struct native_header *shared = c->runtime->shared;
 	struct native_message message = *m;
 	const uint64_t padded = sizeof(message) + ((message.bytes + 7u) & ~UINT64_C(7));
+	uint64_t head;
 
 	message.pid = c->pid;
 	message.tid = c->tid;
 	message.tsc = __builtin_ia32_rdtsc();
 	if (message.bytes > NATIVE_MESSAGE_MAX || !lock_space(c, padded))
 		return false;
-	put_bytes(shared, shared->message_head, &message, sizeof(message));
-	put_bytes(shared, shared->message_head + sizeof(message), payload, message.bytes);
-	__atomic_store_n(&shared->message_head, shared->message_head + padded, __ATOMIC_RELEASE);
-	if (number)
-		*number = ++shared->asked;
+	head = __atomic_load_n(&shared->message_head, __ATOMIC_RELAXED);
+	*end = head + padded;
+	put_bytes(shared, head, &message, sizeof(message));
+	put_bytes(shared, head + sizeof(message), payload, message.bytes);
+	__atomic_store_n(&shared->message_head, *end, __ATOMIC_RELEASE);
 	give_lock(&shared->message_lock);
 	__atomic_fetch_add(&shared->message_event, 1, __ATOMIC_RELEASE);
 	wake(&shared->message_event);
@@ -131,18 +133,28 @@ static bool send_message(struct context *c, const struct native_message *m, cons
 
 bool message_send(struct context *c, const struct native_message *m, const void *payload)
 {
-	return send_message(c, m, payload, NULL);
+	uint64_t end;
+
+	return send_message(c, m, payload, &end);
+}
+
+/* Whether the head is before what has been sent: somebody has destroyed the ring. */
+static bool is_lost(const struct native_header *shared, uint64_t end)
+{
+	return (int64_t)(__atomic_load_n(&shared->message_head, __ATOMIC_RELAXED) - end) < 0;
 }
 
 bool message_ask(struct context *c, const struct native_message *m, const void *payload)
 {
-	uint32_t *answered = &c->runtime->shared->answered, number, now;
+	struct native_header *shared = c->runtime->shared;
+	uint32_t *answered = &shared->answered, now;
+	uint64_t end;
 
-	if (!send_message(c, m, payload, &number))
+	if (!send_message(c, m, payload, &end))
 		return false;
-	while ((int32_t)((now = __atomic_load_n(answered, __ATOMIC_ACQUIRE)) - number) < 0) {
+	while ((int32_t)((now = __atomic_load_n(answered, __ATOMIC_ACQUIRE)) - (uint32_t)end) < 0) {
 		wait_while(answered, now);
-		if (!recorder_is_alive(c))
+		if (!recorder_is_alive(c) || is_lost(shared, end))
 			return false;
 	}
 	return true;

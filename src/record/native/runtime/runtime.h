@@ -148,7 +148,7 @@ struct runtime {
 	struct handlers *handlers; /* signals.c */
 	bool attached;		   /* it has run before the recorder came */
 	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
-	uint32_t flags;		   /* native_header.flags, our copy */
+	uint32_t flags;		   /* of native_handover.constants */
 	uint8_t no_retcomp, tsc;   /* likewise */
 	uint32_t chunks, chunk_bytes; /* likewise */
 	struct native_control control;
@@ -460,6 +460,8 @@ static inline bool leave_is_due(const struct context *c)
 	return __atomic_load_n(&c->runtime->leaving, __ATOMIC_SEQ_CST);
 }
 _Noreturn void leave_too(struct context *c, struct registers *r);
+/* Maps nothing in the place of the shared memory: the process runs on untraced. */
+void leave_memory(struct context *c);
 /* Where a thread goes on that the recorder holds in a system call of the program. */
 _Noreturn void leave_held(struct context *c);
 /* Something is wrong with the runtime itself. */

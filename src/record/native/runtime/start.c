@@ -14,18 +14,23 @@
 
 static const char no_memory[] = "there is no memory for the recorder in the program";
 
-/* The shared memory is not trusted by the recorder, but by us: what stands there is the recorder's.
+/*
+ * The handover alone says what is constant: other programs of the recording can write to the shared
+ * memory.
  */
 static void fill_runtime(struct runtime *rt, const struct native_handover *h)
 {
+	const struct native_header *constants = &h->constants;
+
 	rt->shared = (struct native_header *)(uintptr_t)h->shared;
 	rt->blob = h->blob;
 	rt->blob_bytes = h->blob_bytes;
-	rt->flags = rt->shared->flags;
-	rt->no_retcomp = rt->shared->no_retcomp;
-	rt->tsc = rt->shared->tsc;
-	rt->chunks = rt->shared->chunks;
-	rt->chunk_bytes = rt->shared->chunk_bytes;
+	rt->committed = h->committed;
+	rt->flags = constants->flags;
+	rt->no_retcomp = constants->no_retcomp;
+	rt->tsc = constants->tsc;
+	rt->chunks = constants->chunks;
+	rt->chunk_bytes = constants->chunk_bytes;
 }
 
 /* There is no memory even for a context: one on the stack is enough to say so. */
@@ -41,13 +46,12 @@ static _Noreturn void give_up(const struct native_handover *h)
 
 static struct runtime *make_runtime(const struct native_handover *h)
 {
-	const struct native_header *shared = (const struct native_header *)(uintptr_t)h->shared;
 	uint32_t low, high;
 	struct runtime *rt;
 
 	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
 	/* Three numbers that differ from process to process; places need no better chance. */
-	rt = memory_begin(shared->guard ^ h->blob ^ ((uint64_t)high << 32 | low));
+	rt = memory_begin(h->constants.guard ^ h->blob ^ ((uint64_t)high << 32 | low));
 	if (!rt)
 		return NULL;
 	fill_runtime(rt, h);
@@ -55,7 +59,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
 		return NULL;
 	attach_control(rt);
-	return filter_begin(rt) ? rt : NULL;
+	return filter_begin(rt, &h->constants) ? rt : NULL;
 }
 
 static struct context *make_context(struct runtime *rt, const struct native_handover *h)

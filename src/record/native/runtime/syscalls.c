@@ -9,6 +9,7 @@
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
+#include "record/native/users.h"
 
 #include <asm/errno.h>
 #include <asm/prctl.h>
@@ -347,7 +348,20 @@ static bool wait_for_process(struct context *c, struct registers *r, const struc
 	return false;
 }
 
-/* True: this is a child now, whose log is empty. */
+/* True: its log is empty. */
+static bool change_user(struct context *c, struct registers *r, const struct call *call)
+{
+	struct native_user before;
+	int64_t result;
+
+	user_read(&before);
+	if (!carry_out(c, call, &result))
+		return false;
+	syscall_return(r, call, result);
+	return !sys_is_error(result) && user_changed(c, r, &before);
+}
+
+/* True: this is a child now, or another user's process, whose log is empty. */
 static bool call_program(struct context *c, struct registers *r, const struct call *call)
 {
 	int64_t result;
@@ -357,6 +371,8 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 		if (!signals_syscall(c, r))
 			leave_disabled(c, r, "the program calls a system call about signals");
 		return false;
+	case SYSCALL_USER:
+		return change_user(c, r, call);
 	case SYSCALL_EXIT:
 	case SYSCALL_EXIT_GROUP:
 	case SYSCALL_EXEC:

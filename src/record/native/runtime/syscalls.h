@@ -35,6 +35,7 @@ enum syscall_treatment {
 	SYSCALL_SHMAT,
 	SYSCALL_RSEQ,
 	SYSCALL_SIGNAL,
+	SYSCALL_USER,
 	SYSCALL_EXIT,
 	SYSCALL_EXIT_GROUP,
 	SYSCALL_EXEC,
@@ -111,6 +112,15 @@ void process_reaped(struct context *c, const struct call *call, int64_t result);
 
 /* leave.c: leave() where TIP.PGD stands in the log already. */
 _Noreturn void leave_disabled(struct context *c, const struct registers *r, const char *why);
+
+/* user.c */
+struct native_user;
+void user_read(struct native_user *user);
+/*
+ * The process was `before` and may be another user's now: it moves to the memory of that user, or
+ * leaves. True: it has moved, and the thread's log is empty.
+ */
+bool user_changed(struct context *c, const struct registers *r, const struct native_user *before);
 
 /* Calls the kernel; for calls that do not wait. */
 int64_t syscall_kernel(const struct call *call);

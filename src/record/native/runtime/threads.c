@@ -169,6 +169,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
 	if (is_alone(c)) {
+		leave_memory(c);
 		signals_forked(c);
 		signals_leave(c, r);
 	}
@@ -176,16 +177,11 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	if (!slot) {
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
 			     "more threads run at the same time than can be recorded");
+		leave_memory(c);
 		signals_forked(c);
 		signals_leave(c, r);
 	}
-	c->slot = slot;
-	c->discards = false;
-	c->stopped = NULL;
-	c->slot->pid = c->pid;
-	c->slot->tid = c->tid;
-	ring_begin(c);
-	context_report(c);
+	context_begin(c, slot);
 	signals_forked(c);
 }
 

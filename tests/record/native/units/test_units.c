@@ -498,7 +498,7 @@ static void set_filters(uint32_t n, uint64_t code)
 		};
 	runtime.shared = &header;
 	runtime.filters = NULL;
-	assert_true(filter_begin(&runtime));
+	assert_true(filter_begin(&runtime, &header));
 	unit_forget(context, 0, UINT64_MAX);
 	unit_begin(context);
 }
