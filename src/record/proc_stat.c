@@ -11,7 +11,11 @@
 /* proc(5) counts fields from 1; the text from the third one on is read here. */
 #define FIRST_FIELD	3
 #define FIELD_PARENT	4
+#define FIELD_FLAGS	9
+#define FIELD_THREADS	20
 #define FIELD_EXIT_CODE 52
+
+#define PF_EXITING 4UL /* <linux/sched.h>: it is in do_exit() */
 
 /* One field, "" behind the last one. */
 static const char *field_at(const char *text, unsigned field)
@@ -21,6 +25,11 @@ static const char *field_at(const char *text, unsigned field)
 		text += strspn(text, " ");
 	}
 	return text;
+}
+
+static long number_at(const char *text, unsigned field)
+{
+	return strtol(field_at(text, field), NULL, 10);
 }
 
 bool proc_stat_read(int32_t pid, struct proc_stat *stat)
@@ -45,8 +54,10 @@ bool proc_stat_read(int32_t pid, struct proc_stat *stat)
 	*stat = (struct proc_stat){
 	    .state = *rest,
 	    .ended = *rest == 'Z' || *rest == 'X',
-	    .parent = (int32_t)strtol(field_at(rest, FIELD_PARENT), NULL, 10),
-	    .exit_code = (int)strtol(field_at(rest, FIELD_EXIT_CODE), NULL, 10),
+	    .exits = (unsigned long)number_at(rest, FIELD_FLAGS) & PF_EXITING &&
+		     number_at(rest, FIELD_THREADS) <= 1,
+	    .parent = (int32_t)number_at(rest, FIELD_PARENT),
+	    .exit_code = (int)number_at(rest, FIELD_EXIT_CODE),
 	};
 	return true;
 }

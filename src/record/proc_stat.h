@@ -9,6 +9,8 @@
 struct proc_stat {
 	char state; /* R: runs, S: sleeps, D: waits for a device, T: stopped, Z: a zombie, ... */
 	bool ended; /* its parent has not waited for it yet */
+	/* Its only thread runs none of its code any more. Its memory goes before it has ended. */
+	bool exits;
 	int32_t parent;
 	/* As of waitpid(), of a process that has ended; 0 also where the kernel does not tell it.
 	 */

@@ -77,7 +77,7 @@ bool native_has_ended(int32_t pid)
 {
 	struct proc_stat stat;
 
-	return !proc_stat_read(pid, &stat) || stat.ended;
+	return !proc_stat_read(pid, &stat) || stat.ended || stat.exits;
 }
 
 bool native_may_begin(const struct native_memory *memory, int32_t pid)
