@@ -32,13 +32,11 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 {
 	struct recording *r = from->r;
 	const struct process *before = processes_find(&r->processes, m->pid);
-	int32_t parent = (int32_t)m->value;
+	const int32_t parent = (int32_t)m->value; /* it may have ended, and be forgotten */
 	char name[16];
 
 	if (before) /* the pid is used again: the process before has died */
 		native_bury(r, (size_t)(before - r->processes.list));
-	if (!processes_find(&r->processes, parent) && native_parent_of(m->pid))
-		parent = native_parent_of(m->pid); /* the one before has ended */
 	snprintf(name, sizeof(name), "%s", native_name_of(r, parent));
 	native_add_process(r, m->pid, parent, name, from);
 	native_wrote(r,
