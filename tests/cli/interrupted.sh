@@ -64,7 +64,7 @@ done
 loop_program 10000
 record r.data ./program
 "$PTAH" live -q --recorder=qemu -o pipe.data -- ./program >out 2>&1 || fail "live: $(cat out)"
-ends 2 write 1 "$PTAH" inject --itrace=i1i -i r.data
+ends 2 poll 1 "$PTAH" inject --itrace=i1i -i r.data
 ends 2 write 1 "$PTAH" live -q -i pipe.data
 ends 2 write 1 "$PTAH" live -q --every=100ms --recorder=qemu -- sh -c "while :; do :; done"
 output=out
