@@ -47,16 +47,19 @@ PTAH_BEGIN_DECLS
 
 /* How a call began. */
 enum ptah_call_begin {
-	PTAH_CALL_CALLED, /* by a call instruction */
+	/* By a call instruction; or, `site` 0, by what the trace does not show: its first
+	 * instruction is the first that runs after code outside of a filter, or after a loss, or at
+	 * all. */
+	PTAH_CALL_CALLED,
 	PTAH_CALL_TAIL, /* by a jump, or by a return that serves as one (a tail call, a PLT stub) */
 	PTAH_CALL_SIGNAL, /* the kernel entered a signal handler; `site` is what was interrupted */
 	PTAH_CALL_INTERRUPT, /* interrupt or exception, where the kernel is traced */
 	PTAH_CALL_SYSCALL,   /* system call, where the kernel is traced */
 	PTAH_CALL_RESUMED,   /* a suspended call continues: no new call */
 	/*
-	 * It runs, and the trace does not show by what it was entered: it ran when the trace began
-	 * or when decoding continued after a loss; a caller that is known only since a call
-	 * returned to it; the first function of a thread or a program. `site` is 0.
+	 * It runs, but not from its first instruction on, and no new call is seen: it ran when the
+	 * trace began or when decoding continued after a loss; a caller that is known only since a
+	 * call returned to it. `site` is 0.
 	 */
 	PTAH_CALL_RUNNING,
 	PTAH_CALL_BEGIN_MAX

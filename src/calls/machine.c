@@ -353,9 +353,11 @@ bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
 
 void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, unsigned state)
 {
+	/* Its first instruction is next: it is a call, whatever code that is not traced made it. */
+	const bool entry = calls_is_entry(e);
 	const struct calls_begin begin = {
-	    .how = PTAH_CALL_RUNNING,
-	    .flags = m->entered && calls_is_entry(e) ? 0 : PTAH_CALL_NO_BEGIN,
+	    .how = entry ? PTAH_CALL_CALLED : PTAH_CALL_RUNNING,
+	    .flags = m->entered && entry ? 0 : PTAH_CALL_NO_BEGIN,
 	    .state = state,
 	};
 
