@@ -57,8 +57,7 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 		    .instructions = cell->instructions,
 		    .calls = cell->entered,
 		    .to = cell->to,
-		    .to_count =
-			cell->insn_class == PTAH_INSN_COND ? cell->taken : cell->executions,
+		    .to_count = cell->insn_class == PTAH_INSN_COND ? cell->taken : cell->executions,
 		    .to_call = cell->insn_class == PTAH_INSN_CALL,
 		    .version = cell->version,
 		    .to_version = cell->to_version,

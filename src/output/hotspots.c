@@ -71,15 +71,14 @@ static int grow(struct hotspots *c)
 /* The block's cell, which is added if there is none. NULL when out of memory. */
 static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block)
 {
-	const struct cell key = {
-	    .ip = block->ip,
-	    .end = block->end,
-	    .version = block->version,
-	    .to_version = block->target_version,
-	    .pid = pid,
-	    .ninsn = block->ninsn,
-	    .mode = block->mode,
-	    .insn_class = block->insn_class};
+	const struct cell key = {.ip = block->ip,
+				 .end = block->end,
+				 .version = block->version,
+				 .to_version = block->target_version,
+				 .pid = pid,
+				 .ninsn = block->ninsn,
+				 .mode = block->mode,
+				 .insn_class = block->insn_class};
 	struct cell *cell = find(c, &key);
 
 	if (cell->ninsn)
@@ -122,8 +121,8 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 	for (size_t i = 0; i < edge_count; i++)
 		if (edges[i].insn_class == PTAH_INSN_CALL_IND ||
 		    edges[i].insn_class == PTAH_INSN_CALL)
-			e[k++] = (struct entry){edges[i].to, edges[i].target_version,
-						edges[i].count};
+			e[k++] =
+			    (struct entry){edges[i].to, edges[i].target_version, edges[i].count};
 	for (size_t i = 0; i < block_count; i++)
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,

@@ -21,7 +21,8 @@ struct hotspot {
 	uint8_t mode;	/* block: enum ptah_exec_mode */
 	bool inlined;	/* function: the compiler put it into others, and its calls are not known */
 	uint64_t executions, instructions;
-	uint64_t calls; /* function: as docs/glossary.md has it; block: entered by call instructions */
+	uint64_t
+	    calls; /* function: as docs/glossary.md has it; block: entered by call instructions */
 	/* Block: the target of the direct branch that ends it, and how often that went there. */
 	uint64_t to, to_count;
 	bool to_call;		      /* block: that branch is a call */

@@ -38,10 +38,8 @@ static void loss_inside_a_call(void **state)
 		      "A+call B+call B-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c B0+3. err on B9+1r A2+1.",
 		      "A+call B+call B-return! A-trace-end!");
-	thread_expect(NULL, "A0+2c B0+3. lost B9+1r A2+1.",
-		      "A+call B+call B-return! A-trace-end!");
-	thread_expect(NULL, "A0+2c B0+3. gap B9+1r A2+1.",
-		      "A+call B+call B-return! A-trace-end!");
+	thread_expect(NULL, "A0+2c B0+3. lost B9+1r A2+1.", "A+call B+call B-return! A-trace-end!");
+	thread_expect(NULL, "A0+2c B0+3. gap B9+1r A2+1.", "A+call B+call B-return! A-trace-end!");
 }
 
 static void loss_of_a_return(void **state)
@@ -84,8 +82,7 @@ static void loss_before_anything(void **state)
 static void branch_before_a_loss_is_not_guessed(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.",
-		      "A+call B+call~ B-return~ A-trace-end!");
+	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.", "A+call B+call~ B-return~ A-trace-end!");
 	/* The same where decoding begins there. */
 	thread_expect(NULL, "ovf@B0 B0+2r A2+1.", "B+call~ B-return~ A+running~ A-trace-end~");
 	thread_expect(NULL, "A0+2c B0+2r ovf@A2 A2+1.", "A+call B+call B-return! A-trace-end!");
