@@ -16,16 +16,6 @@ static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
 	       !(e->function_flags & PTAH_FUNCTION_FRAGMENT);
 }
 
-/*
- * Where a return goes to may lie in another piece than the call: the last instruction of a function
- * may be a call.
- */
-void calls_settle(struct calls_machine *m, uint64_t to)
-{
-	if (!m->folded && !calls_is_inside(m, to) && !(m->top->state & CALLS_BOTTOM))
-		calls_set_piece(m->top, calls_lookup(m, to));
-}
-
 bool calls_goes_on_after(struct calls_machine *m, uint64_t to)
 {
 	const struct calls_entry *e = calls_lookup(m, to);
@@ -113,6 +103,37 @@ static void tail_call(struct calls_machine *m, const struct calls_entry *e, uint
 	while (calls_depth(m) >= first)
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	calls_begin(m, e, &begin);
+}
+
+/* Execution goes on, without a jump, where another function may have begun: a tail call. */
+static void go_on(struct calls_machine *m, const struct calls_entry *e, bool begins)
+{
+	if (begins && !(e->function_flags & PTAH_FUNCTION_FRAGMENT) && calls_has_bounds(e) &&
+	    !calls_is_same(m->top, e) && !(m->top->flags & PTAH_CALL_NO_BOUNDS))
+		tail_call(m, e, 0, 0);
+	else
+		calls_set_piece(m->top, e);
+}
+
+void calls_settle(struct calls_machine *m, uint64_t to)
+{
+	const struct calls_entry *e;
+
+	if (m->folded || calls_is_inside(m, to) || m->top->state & CALLS_BOTTOM)
+		return;
+	e = calls_lookup(m, to);
+	go_on(m, e, e->function == to);
+}
+
+void calls_cross(struct calls_machine *m)
+{
+	const struct calls_entry *e;
+
+	if (m->folded || m->top->state & CALLS_BOTTOM)
+		return;
+	e = calls_lookup(m, m->site);
+	/* Out of code of which nothing is known, it is not known either whether a jump led there. */
+	go_on(m, e, e->function == e->low && m->top->size);
 }
 
 /*
@@ -255,13 +276,18 @@ static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t 
 	return true;
 }
 
-static void jump_indirectly(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+static void jump_indirectly(struct calls_machine *m, uint64_t site, uint64_t to)
 {
-	const bool known = calls_has_bounds(e);
+	const struct calls_entry *e;
 
-	if (leave_to_site(m, site, e->ip, false) || land(m, e, site))
+	if (leave_to_site(m, site, to, false)) {
+		calls_settle(m, to);
 		return;
-	if (known)
+	}
+	e = calls_lookup(m, to);
+	if (land(m, e, site))
+		return;
+	if (calls_has_bounds(e))
 		calls_begin_stack(m, e, site);
 	else if (!(m->top->flags & PTAH_CALL_NO_BOUNDS))
 		tail_call(m, e, site, 0);
@@ -280,8 +306,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 		return;
 	e = calls_lookup(m, to);
 	if (insn_class == PTAH_INSN_OTHER || insn_class == PTAH_INSN_PTWRITE) {
-		calls_set_piece(m->top,
-				e); /* a label inside a function may look like another one */
+		calls_settle(m, to);
 	} else if (calls_is_entry(e) && (indirect || e->function != m->top->function)) {
 		if (m->folded)
 			return;
@@ -294,7 +319,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 	} else if (jump_back(m, e, site)) {
 		return;
 	} else if (indirect) {
-		jump_indirectly(m, e, site);
+		jump_indirectly(m, site, to);
 	} else {
 		calls_set_piece(m->top, e); /* code that several functions share */
 	}

@@ -173,10 +173,13 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t end,
 	       uint64_t to);
 /*
- * Execution is at `to`, in the innermost call, but perhaps not in the piece of code that it was in:
- * it ran into the next one.
+ * Execution is at `to` without a jump, perhaps not in the piece of code that it was in: the last
+ * instruction of a function may be a call, whose return site is in the next one. If a function
+ * begins at `to`, the innermost call has left for it as by a tail call.
  */
 void calls_settle(struct calls_machine *m, uint64_t to);
+/* The same of a block that began in the innermost call's piece and ends, at m->site, in another. */
+void calls_cross(struct calls_machine *m);
 /* Execution is at `ip`, and `m->pending` is no near branch. */
 void calls_continue(struct calls_machine *m, uint64_t ip);
 
@@ -393,7 +396,7 @@ static ALWAYS_INLINE void calls_block(struct calls_machine *m, const struct call
 	m->end = block->end;
 	m->site = block->end - block->last_size;
 	if (UNLIKELY(!calls_is_inside(m, m->site)))
-		calls_settle(m, m->site);
+		calls_cross(m);
 }
 
 static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls_sink *sink,
@@ -426,7 +429,7 @@ static ALWAYS_INLINE bool calls_run(struct calls_machine *m, const struct ptah_s
 	m->end = s->end;
 	m->site = s->end - s->last_size;
 	if (UNLIKELY(!calls_is_inside(m, m->site)))
-		calls_settle(m, m->site);
+		calls_cross(m);
 	if (UNLIKELY(!s->to))
 		return false;
 	m->pending = 0;

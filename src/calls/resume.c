@@ -40,6 +40,8 @@ void calls_resume(struct calls_machine *m, uint64_t ip)
 			calls_returned(m, 0);
 			if (m->top->state & CALLS_BOTTOM)
 				calls_begin_running(m, calls_lookup(m, ip), 0);
+			else
+				calls_settle(m, ip);
 			return;
 		}
 		index = calls_find_function(m, calls_depth(m), e);

@@ -240,11 +240,18 @@ static size_t join_functions(const struct names *names, struct hotspot *blocks, 
 int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
 		       size_t *n)
 {
-	int status = list_blocks(c, names, rows, n);
+	struct hotspot *blocks = NULL;
+	int status = list_blocks(c, names, &blocks, n);
 
 	if (status >= 0)
-		*n = join_functions(names, *rows, *n);
-	return status;
+		status = hotspots_split(names, &blocks, n);
+	if (status < 0) {
+		free(blocks);
+		return status;
+	}
+	*n = join_functions(names, blocks, *n);
+	*rows = blocks;
+	return 0;
 }
 
 /* Drops functions of which inlining left nothing: what ran of them began in the middle. */
@@ -265,6 +272,8 @@ int hotspots_functions_inlined(const struct hotspots *c, struct names *names, st
 	size_t count = 0, functions;
 	int status = list_blocks(c, names, &all, &functions);
 
+	if (status >= 0)
+		status = hotspots_split(names, &all, &functions);
 	if (status >= 0)
 		status = inlined_take(names, all, functions, &inlined, &count);
 	if (status >= 0) {

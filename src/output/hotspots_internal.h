@@ -28,6 +28,12 @@ struct hotspots {
 	size_t capacity, count;
 };
 
+/*
+ * Divides rows of blocks at the functions' ends. The array may be another one then, which the
+ * caller frees, also after an error.
+ */
+int hotspots_split(struct names *names, struct hotspot **rows, size_t *n);
+
 /* As strcmp(); NULL comes first. */
 static inline int compare_texts(const char *a, const char *b)
 {
