@@ -85,3 +85,18 @@ int block_code_sizes(struct block_code *c, struct names *names, const struct hot
 			   : code_at(c, map->file_offset + (block->ip - map->address), block->size);
 	return status < 0 ? status : bytes && list_sizes(block, bytes, sizes);
 }
+
+int block_code_below(struct block_code *c, struct names *names, const struct hotspot *block,
+		     uint64_t end)
+{
+	uint8_t sizes[BLOCK_CODE_INSNS];
+	struct ptah_map map;
+	int status = block_code_sizes(c, names, block, sizes, &map), n = 0;
+	uint64_t at = block->ip;
+
+	if (status <= 0)
+		return status;
+	while (at < end)
+		at += sizes[n++];
+	return at == end ? n : 0;
+}

@@ -25,6 +25,13 @@ struct block_code {
  */
 int block_code_sizes(struct block_code *code, struct names *names, const struct hotspot *block,
 		     uint8_t *sizes, struct ptah_map *map);
+
+/*
+ * How many of the block's instructions lie below `end`, an address in it. 0: that is not known, or
+ * one of them lies across it.
+ */
+int block_code_below(struct block_code *code, struct names *names, const struct hotspot *block,
+		     uint64_t end);
 void block_code_close(struct block_code *code);
 
 #endif

@@ -29,17 +29,6 @@ static uint64_t end_of_function(const struct split *s, const struct hotspot *blo
 	return f.high;
 }
 
-/* How many of the first instructions lie below `end`; 0: one lies across it. */
-static uint32_t count_below(const struct hotspot *block, const uint8_t *sizes, uint64_t end)
-{
-	uint64_t at = block->ip;
-	uint32_t n = 0;
-
-	while (at < end)
-		at += sizes[n++];
-	return at == end ? n : 0;
-}
-
 /* Appends what of block i is behind `end`, where its instruction number k is. */
 static int cut(struct split *s, size_t i, uint64_t end, uint32_t k)
 {
@@ -73,8 +62,6 @@ static int cut(struct split *s, size_t i, uint64_t end, uint32_t k)
 int hotspots_split(struct names *names, struct hotspot **rows, size_t *n)
 {
 	struct split *s = calloc(1, sizeof(*s));
-	uint8_t sizes[BLOCK_CODE_INSNS];
-	struct ptah_map map;
 	int status = 0;
 
 	if (!s)
@@ -86,14 +73,12 @@ int hotspots_split(struct names *names, struct hotspot **rows, size_t *n)
 	for (size_t i = 0; i < s->count && status >= 0; i++) {
 		const struct hotspot *block = &s->rows[i];
 		const uint64_t end = end_of_function(s, block);
-		uint32_t k;
 
 		if (end - block->ip >= block->size)
 			continue;
-		status = block_code_sizes(&s->code, names, block, sizes, &map);
-		k = status > 0 ? count_below(block, sizes, end) : 0;
-		if (k)
-			status = cut(s, i, end, k);
+		status = block_code_below(&s->code, names, block, end);
+		if (status > 0)
+			status = cut(s, i, end, (uint32_t)status);
 	}
 	block_code_close(&s->code);
 	*rows = s->rows;
