@@ -162,6 +162,13 @@ struct ptah_call_step {
 typedef bool ptah_find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
 				struct ptah_function *function);
 
+/*
+ * How many instructions are in [from, to), the end of a block that ran from one function into the
+ * next, which begins at `from`. 0: not known; then they count for the first.
+ */
+typedef unsigned ptah_count_insns(void *context, unsigned space, uint64_t from, uint64_t to,
+				  uint64_t tsc);
+
 struct ptah_calls_config {
 	size_t size; /* sizeof(struct ptah_calls_config) */
 	/*
@@ -170,7 +177,8 @@ struct ptah_calls_config {
 	 */
 	ptah_find_function *find;
 	void *find_context;
-	uint32_t max_depth; /* calls below this depth are left out; 0: PTAH_CALLS_MAX_DEPTH */
+	ptah_count_insns *count; /* with find_context; NULL: it is never known */
+	uint32_t max_depth;	 /* calls below this depth are left out; 0: PTAH_CALLS_MAX_DEPTH */
 };
 
 #define PTAH_CALLS_MAX_DEPTH (1 << 17)

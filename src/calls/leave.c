@@ -9,6 +9,8 @@
 #include "calls/internal.h"
 #include "calls/summary.h"
 
+#include <stdlib.h>
+
 /* Is it a call inside one function, such as a retpoline's or that of an unnamed subroutine? */
 static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
 {
@@ -125,15 +127,46 @@ void calls_settle(struct calls_machine *m, uint64_t to)
 	go_on(m, e, e->function == to);
 }
 
-void calls_cross(struct calls_machine *m)
+/* How many instructions of the block up to m->end are in the function at `from`; 0: not known. */
+static unsigned count_from(struct calls_machine *m, uint64_t from)
 {
-	const struct calls_entry *e;
+	struct calls_crossing *c;
+
+	if (!m->count)
+		return 0;
+	if (!m->crossings)
+		m->crossings = calloc(CALLS_CROSSINGS, sizeof(*m->crossings));
+	if (!m->crossings) {
+		m->status = PTAH_E_NOMEM;
+		return 0;
+	}
+	c = &m->crossings[calls_hash(from, m->space, 8) % CALLS_CROSSINGS];
+	if (c->from != from || c->end != m->end || c->space != m->space ||
+	    c->generation != m->generation)
+		*c = (struct calls_crossing){
+		    from, m->end, m->count(m->find_context, m->space, from, m->end, m->now.tsc),
+		    m->space, m->generation};
+	return c->count;
+}
+
+void calls_cross(struct calls_machine *m, uint64_t ninsn)
+{
+	struct calls_entry e;
+	unsigned after;
 
 	if (m->folded || m->top->state & CALLS_BOTTOM)
 		return;
-	e = calls_lookup(m, m->site);
+	e = *calls_lookup(m, m->site);
 	/* Out of code of which nothing is known, it is not known either whether a jump led there. */
-	go_on(m, e, e->function == e->low && m->top->size);
+	if (e.function != e.low || !m->top->size) {
+		calls_set_piece(m->top, &e);
+		return;
+	}
+	after = count_from(m, e.low);
+	after = after < ninsn ? after : 0;
+	m->now.counts.instructions -= after;
+	go_on(m, &e, true);
+	m->now.counts.instructions += after;
 }
 
 /*

@@ -33,6 +33,7 @@ int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *
 	memset(m, 0, sizeof(*m));
 	m->find = config->find;
 	m->find_context = config->find_context;
+	m->count = config->count;
 	m->max_depth = config->max_depth ? config->max_depth : PTAH_CALLS_MAX_DEPTH;
 	m->sink = sink;
 	m->capacity = FIRST_FRAMES;
@@ -70,6 +71,8 @@ void calls_machine_fini(struct calls_machine *m)
 	free(m->frames);
 	free(m->cache);
 	free(m->folded_sites);
+	free(m->crossings);
+	m->crossings = NULL;
 	m->frames = NULL;
 	m->cache = NULL;
 	m->folded_sites = NULL;
@@ -178,6 +181,8 @@ void calls_forget_code(struct calls_machine *m)
 	if (++m->generation)
 		return;
 	memset(m->cache, 0, sizeof(*m->cache) << m->cache_bits);
+	free(m->crossings);
+	m->crossings = NULL;
 	m->generation = 1;
 }
 

@@ -10,8 +10,7 @@
 static void system_call_is_nothing(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c B0+3s off on B3+1r A2+1.",
-		      "A+call B+call B-return A-trace-end");
+	thread_expect(NULL, "A0+2c B0+3s off on B3+1r A2+1.", "A+call B+call B-return A-trace-end");
 }
 
 static void system_call_that_is_executed_again(void **state)

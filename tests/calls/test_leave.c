@@ -46,8 +46,7 @@ static void loop_of_tail_calls(void **state)
 static void jump_to_the_own_beginning_is_a_loop(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c B0+3b B0+3b B3+1r A2+1.",
-		      "A+call B+call B-return A-trace-end");
+	thread_expect(NULL, "A0+2c B0+3b B0+3b B3+1r A2+1.", "A+call B+call B-return A-trace-end");
 }
 
 static void cold_part_is_no_call(void **state)
@@ -88,19 +87,17 @@ static void stub(void **state)
 static void lazy_binding_by_jump(void **state)
 {
 	(void)state;
-	thread_expect(
-	    NULL, "A0+2c P0+1J P1+2j Q0+2J D0+5c E0+2r D5+3J B0+3r A2+1.",
-	    "A+call P+call Q+jump D+jump E+call E-return B+jump B-return D-tail Q-tail "
-	    "P-tail A-trace-end");
+	thread_expect(NULL, "A0+2c P0+1J P1+2j Q0+2J D0+5c E0+2r D5+3J B0+3r A2+1.",
+		      "A+call P+call Q+jump D+jump E+call E-return B+jump B-return D-tail Q-tail "
+		      "P-tail A-trace-end");
 }
 
 static void lazy_binding_by_return(void **state)
 {
 	(void)state;
-	thread_expect(
-	    NULL, "A0+2c P0+1J P1+2j Q0+2J D0+5c E0+2r D5+3r B0+3r A2+1.",
-	    "A+call P+call Q+jump D+jump E+call E-return B+jump B-return D-tail Q-tail "
-	    "P-tail A-trace-end");
+	thread_expect(NULL, "A0+2c P0+1J P1+2j Q0+2J D0+5c E0+2r D5+3r B0+3r A2+1.",
+		      "A+call P+call Q+jump D+jump E+call E-return B+jump B-return D-tail Q-tail "
+		      "P-tail A-trace-end");
 }
 
 static void call_next_is_no_call(void **state)
@@ -120,9 +117,8 @@ static void jump_to_the_next_function_is_a_tail_call(void **state)
 static void call_of_the_next_function_is_a_call(void **state)
 {
 	(void)state;
-	thread_expect(
-	    NULL, "A0+2c J0+2j J126+2c K0+2c D0+3r K2+1.",
-	    "A+call J+call K+call D+call D-return K-trace-end J-trace-end A-trace-end");
+	thread_expect(NULL, "A0+2c J0+2j J126+2c K0+2c D0+3r K2+1.",
+		      "A+call J+call K+call D+call D-return K-trace-end J-trace-end A-trace-end");
 }
 
 static void retpoline_call(void **state)
@@ -143,8 +139,7 @@ static void retpoline_jump(void **state)
 static void subroutine_inside_a_function(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c B0+1c B4+2r B1+3r A2+1.",
-		      "A+call B+call B-return A-trace-end");
+	thread_expect(NULL, "A0+2c B0+1c B4+2r B1+3r A2+1.", "A+call B+call B-return A-trace-end");
 }
 
 static void threaded_code_by_returns(void **state)

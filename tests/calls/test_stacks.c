@@ -13,10 +13,9 @@ static void longjmp_to_a_caller(void **state)
 {
 	(void)state;
 	/* C is setjmp, D longjmp. */
-	thread_expect(
-	    NULL, "A0+2c C0+2r A2+1c E0+2c F0+2c D0+4J A2+1b A9+1.",
-	    "A+call C+call C-return E+call F+call D+call D-unwound F-unwound E-unwound "
-	    "A-trace-end");
+	thread_expect(NULL, "A0+2c C0+2r A2+1c E0+2c F0+2c D0+4J A2+1b A9+1.",
+		      "A+call C+call C-return E+call F+call D+call D-unwound F-unwound E-unwound "
+		      "A-trace-end");
 }
 
 /* As a switch of stacks that takes the return address from the stack and jumps to it. */
@@ -46,9 +45,8 @@ static void cleanup_on_the_way(void **state)
 static void exception_caught_where_it_was_thrown(void **state)
 {
 	(void)state;
-	thread_expect(
-	    NULL, "A0+2c D0+5c E0+9r A20+1r Z3+1.",
-	    "A+call D+call E+call E-unwound D-unwound A-return Z+running~ Z-trace-end~");
+	thread_expect(NULL, "A0+2c D0+5c E0+9r A20+1r Z3+1.",
+		      "A+call D+call E+call E-unwound D-unwound A-return Z+running~ Z-trace-end~");
 }
 
 /* Landing pads in cold parts. */
