@@ -94,7 +94,8 @@ enum ptah_call_flags {
 	 */
 	PTAH_CALL_FOLDED = 1 << 5,
 	/* RESUMED: several suspended stacks continue at this address, and this may be another one.
-	 */
+	 * END: execution continued, by an exception or longjmp(), in this call or as well in one
+	 * below it. */
 	PTAH_CALL_UNSURE = 1 << 6,
 	PTAH_CALL_KERNEL = 1 << 7, /* the function is in the upper half of the address space */
 	/* What a signal handler returned to: it ends by rt_sigreturn. */

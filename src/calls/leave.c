@@ -280,29 +280,43 @@ static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, b
 }
 
 /*
- * The call at `index` is the innermost of its function. If there is another one, execution may just
- * as well be in that, and what is above it may have ended.
+ * Execution continues in the call at `index`, or just as well in the one at `other`, a lower one: 0:
+ * there is none. What is above that may have ended.
  */
-static void doubt(struct calls_machine *m, uint32_t index, const struct calls_entry *e)
+static void doubt(struct calls_machine *m, uint32_t index, uint32_t other)
 {
-	const uint32_t other = calls_find_function(m, index - 1, e);
-
 	if (!other || !calls_can_move(m, index - other))
 		return;
 	for (uint32_t i = other + 1; i <= index; i++)
 		m->frames[i].flags |= PTAH_CALL_UNSURE;
 }
 
+/*
+ * In a recursion several calls have called setjmp() at the same place: the lowest of those below
+ * `index`. Which of them it is shows when one returns to another place than the innermost would;
+ * until then the calls up to there are in doubt.
+ */
+static uint32_t lowest_twice(struct calls_machine *m, uint32_t index, uint64_t site)
+{
+	uint32_t lowest = 0, above = index, i;
+
+	while ((i = calls_find_twice(m, above - 1, site)) && calls_can_move(m, above - i))
+		lowest = above = i;
+	return lowest;
+}
+
 /* An exception or longjmp() continues in a function that is open. */
 static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
-	uint32_t index = calls_find_twice(m, e->ip);
+	uint32_t index = calls_find_twice(m, calls_depth(m), e->ip);
 
-	if (!index) {
+	if (index) {
+		doubt(m, index, lowest_twice(m, index, e->ip));
+	} else {
 		index = calls_find_function(m, calls_depth(m), e);
 		if (!index)
 			return false;
-		doubt(m, index, e);
+		doubt(m, index, calls_find_function(m, index - 1, e));
 	}
 	calls_unwind(m, index, site);
 	calls_set_piece(m->top, e);

@@ -439,9 +439,9 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 	return 0;
 }
 
-uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
+uint32_t calls_find_twice(struct calls_machine *m, uint32_t from, uint64_t site)
 {
-	const uint32_t from = calls_depth(m), n = m->twice ? search_budget(m, from) : 0;
+	const uint32_t n = m->twice ? search_budget(m, from) : 0;
 	uint32_t given_up = 0;
 
 	for (uint32_t i = from; i > from - n; i--) {
@@ -449,7 +449,7 @@ uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
 
 		if (f->twice_site != site && (!f->twice_site || f->twice_before != site))
 			continue;
-		if (i == from || !calls_gives_up(m, i + 1))
+		if (i == calls_depth(m) || !calls_gives_up(m, i + 1))
 			return i;
 		given_up = given_up ? given_up : i;
 	}

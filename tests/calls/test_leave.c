@@ -121,6 +121,18 @@ static void call_of_the_next_function_is_a_call(void **state)
 		      "A+call J+call K+call D+call D-return K-trace-end J-trace-end A-trace-end");
 }
 
+static void what_goes_on_in_the_next_function_tail_calls_it(void **state)
+{
+	(void)state;
+	/* In one block, in the next one, and after a call that was the function's last instruction. */
+	thread_expect(NULL, "A0+2c J0+2j J126+5r A2+1.",
+		      "A+call J+call K+jump K-return J-tail A-trace-end");
+	thread_expect(NULL, "A0+2c J0+2j J126+2b K0+3r A2+1.",
+		      "A+call J+call K+jump K-return J-tail A-trace-end");
+	thread_expect(NULL, "A0+2c J0+2j J126+2c D0+2r K0+3r A2+1.",
+		      "A+call J+call D+call D-return K+jump K-return J-tail A-trace-end");
+}
+
 static void retpoline_call(void **state)
 {
 	(void)state;
@@ -174,6 +186,7 @@ int main(void)
 	    cmocka_unit_test(call_next_is_no_call),
 	    cmocka_unit_test(jump_to_the_next_function_is_a_tail_call),
 	    cmocka_unit_test(call_of_the_next_function_is_a_call),
+	    cmocka_unit_test(what_goes_on_in_the_next_function_tail_calls_it),
 	    cmocka_unit_test(retpoline_call),
 	    cmocka_unit_test(retpoline_jump),
 	    cmocka_unit_test(subroutine_inside_a_function),

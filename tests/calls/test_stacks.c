@@ -84,6 +84,23 @@ static void longjmp_in_a_recursive_function(void **state)
 		      "A-return Z+running~ Z-trace-end~");
 }
 
+/* Two calls of A have called setjmp (T) at A2, and D continues in one of them. */
+static void longjmp_to_one_of_several(void **state)
+{
+	(void)state;
+	/* In the inner one, which returns to the outer one: but until then nothing says so. */
+	thread_expect(NULL,
+		      "Z0+2c A0+2c T0+2r A2+2c A0+2c T0+2r A2+1b A8+2c D0+4J A2+1b A20+1r A4+1r "
+		      "Z2+1.",
+		      "Z+call A+call T+call T-return A+call T+call T-return D+call D-unwound "
+		      "A-return? A-return Z-trace-end");
+	/* In the outer one: the inner one has not returned. */
+	thread_expect(NULL,
+		      "Z0+2c A0+2c T0+2r A2+2c A0+2c T0+2r A2+1b A8+2c D0+4J A2+1b A20+1r Z2+1.",
+		      "Z+call A+call T+call T-return A+call T+call T-return D+call D-unwound "
+		      "A-unwound? A-return Z-trace-end");
+}
+
 /*
  * Makecontext and swapcontext: C runs on another stack. It gives way in B (called from C2), and is
  * continued by B, called from A.
@@ -291,6 +308,7 @@ int main(void)
 	    cmocka_unit_test(exception_lands_in_a_cold_part),
 	    cmocka_unit_test(cleanup_in_a_recursive_function),
 	    cmocka_unit_test(longjmp_in_a_recursive_function),
+	    cmocka_unit_test(longjmp_to_one_of_several),
 	    cmocka_unit_test(coroutine),
 	    cmocka_unit_test(coroutine_by_a_known_switch),
 	    cmocka_unit_test(coroutine_behind_a_common_function),
