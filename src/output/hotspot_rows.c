@@ -89,8 +89,7 @@ static int by_function(const void *a, const void *b)
 	int order = compare_texts(x->path, y->path);
 
 	order = order ? order : compare_texts(x->symbol, y->symbol);
-	/* Without a symbol: one row for all such code of a file. */
-	return order || !x->symbol ? order : compare(beginning(x), beginning(y));
+	return order ? order : compare(beginning(x), beginning(y));
 }
 
 /* The same for blocks, of which several may begin at one address. */
@@ -155,6 +154,16 @@ static int by_ip(const void *a, const void *b)
 	return x->ip != y->ip ? compare(x->ip, y->ip) : compare(x->version, y->version);
 }
 
+/* Of the blocks at one address, the first is the one that has the calls. */
+static int by_ip_and_calls(const void *a, const void *b)
+{
+	const int order = by_ip(a, b);
+
+	return order ? order
+		     : compare(((const struct hotspot *)b)->calls,
+			       ((const struct hotspot *)a)->calls);
+}
+
 /* The first block in sorted rows that is not before `key`. */
 static size_t find_block(const struct hotspot *rows, size_t n, const struct hotspot *key)
 {
@@ -216,20 +225,43 @@ static void leave_out_local(const struct names *names, struct hotspot *rows, siz
 }
 
 /*
+ * Code without a symbol: a function begins where a call went to, and before that where the code
+ * begins that ran. The rows are in the order of their addresses.
+ */
+static void begin_unnamed(struct hotspot *rows, size_t n)
+{
+	const struct hotspot *first = NULL; /* block of the function */
+
+	for (size_t i = 0; i < n; i++) {
+		struct hotspot *row = &rows[i];
+
+		if (row->name.symbol) {
+			first = NULL;
+			continue;
+		}
+		if (!first || row->calls || row->pid != first->pid ||
+		    compare_texts(row->name.path, first->name.path))
+			first = row;
+		row->name.start = first->ip;
+		row->name.offset = row->ip - first->ip;
+	}
+}
+
+/*
  * Makes functions of blocks. Returns how many there are. A call of a function is an execution of
  * its first instruction, however that was entered, but for jumps of its own; and a call instruction
  * elsewhere that went into its middle (docs/glossary.md).
  */
 static size_t join_functions(const struct names *names, struct hotspot *blocks, size_t n)
 {
-	qsort(blocks, n, sizeof(*blocks), by_ip);
+	qsort(blocks, n, sizeof(*blocks), by_ip_and_calls);
 	for (size_t i = 0; i < n; i++)
 		if (begins_function(names, &blocks[i]))
 			blocks[i].calls = blocks[i].executions;
+	begin_unnamed(blocks, n);
 	leave_out_local(names, blocks, n);
 	for (size_t i = 0; i < n; i++)
-		if (blocks[i].name.symbol)
-			blocks[i].ip = blocks[i].name.start;
+		blocks[i].ip = blocks[i].name.start;
 	n = add_up(blocks, n, by_function);
 	/* A part of a trace may hold a jump back and not the call before it. */
 	for (size_t i = 0; i < n; i++)

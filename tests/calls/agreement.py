@@ -138,6 +138,22 @@ def check(judge, counters):
     return report["instructions"]
 
 
+def check_generated(judge):
+    """Generated code: of 9 passes 6 call the first function, which calls the second as 3 do."""
+    rows = {"report": judge.json("report", "-n0")["functions"],
+            "calls": judge.json("calls", "-n0")["functions"],
+            "report -g": judge.json("report", "-g", "-n0")["nodes"]}
+    for what, found in rows.items():
+        sums = collections.defaultdict(lambda: [0, 0])
+        for row in found:
+            if row["object"] in ("[code]", "//anon", "[anon]"):
+                key = next(k for k in ("self_instructions", "self", "instructions") if k in row)
+                sums[row["function"]][0] += row["calls"]
+                sums[row["function"]][1] += row[key]
+        if sorted(sums.values()) != [[6, 18], [9, 27]]:
+            judge.wrong.append(f"{what}: generated code: {dict(sums)}")
+
+
 def check_windows(judge, counters, instructions):
     """Parts of the recording add up to the whole."""
     bounds = [0] + [instructions * k // 4 + 17 * k for k in (1, 2, 3)] + [None]
@@ -157,6 +173,7 @@ def main():
                     "./program", "counts"], check=True)
     counters = collections.Counter(dict(zip(names, map(int, open("counts", encoding="utf-8")))))
     judge = Judge(ptah, names)
+    check_generated(judge)
     check_windows(judge, counters, check(judge, counters))
     for line in judge.wrong[:40]:
         print(line)
