@@ -89,7 +89,10 @@ static int by_function(const void *a, const void *b)
 	int order = compare_texts(x->path, y->path);
 
 	order = order ? order : compare_texts(x->symbol, y->symbol);
-	return order ? order : compare(beginning(x), beginning(y));
+	/* Of a file whose symbols are not known: one row for all of it. */
+	if (order || (!x->symbol && ptah_path_is_file(x->path)))
+		return order;
+	return compare(beginning(x), beginning(y));
 }
 
 /* The same for blocks, of which several may begin at one address. */
@@ -225,7 +228,7 @@ static void leave_out_local(const struct names *names, struct hotspot *rows, siz
 }
 
 /*
- * Code without a symbol: a function begins where a call went to, and before that where the code
+ * Code that is in no file and has no symbol: a function begins where a call went to, and before that where the code
  * begins that ran. The rows are in the order of their addresses.
  */
 static void begin_unnamed(struct hotspot *rows, size_t n)
@@ -235,7 +238,7 @@ static void begin_unnamed(struct hotspot *rows, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct hotspot *row = &rows[i];
 
-		if (row->name.symbol) {
+		if (row->name.symbol || ptah_path_is_file(row->name.path)) {
 			first = NULL;
 			continue;
 		}
@@ -261,7 +264,8 @@ static size_t join_functions(const struct names *names, struct hotspot *blocks, 
 	begin_unnamed(blocks, n);
 	leave_out_local(names, blocks, n);
 	for (size_t i = 0; i < n; i++)
-		blocks[i].ip = blocks[i].name.start;
+		if (blocks[i].name.symbol || !ptah_path_is_file(blocks[i].name.path))
+			blocks[i].ip = blocks[i].name.start;
 	n = add_up(blocks, n, by_function);
 	/* A part of a trace may hold a jump back and not the call before it. */
 	for (size_t i = 0; i < n; i++)
