@@ -96,7 +96,7 @@ how() { # WORD FUNCTION: how often a call of it began or ended so
 }
 equal "calls" "$(how call leaf) $(how call tail) $(how jump leaf)" "1000 300 300"
 equal "returns" "$(how return leaf) $(how return tail) $(how tail tail)" "1300 0 300"
-equal "the outermost call" "$(how running _start) $(how trace-end _start)" "1 1"
+equal "the outermost call" "$(how call _start) $(how trace-end _start)" "1 1"
 expect 0 "$PTAH" script --events --blocks r.data
 grep -q '# enabled' out || fail "no events"
 expect 0 "$PTAH" script --time r.data
