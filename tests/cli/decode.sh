@@ -51,7 +51,7 @@ equal "verify" "$(json "d['equal'], d['threads'][0]['decoded']['instructions']")
 
 expect 0 "$PTAH" report --limit=0 --format=json r.data
 equal "functions" "$(json "sorted((f['function'], f['instructions'], f['calls']) for f in d['functions'])")" \
-	"[('_start', $start, 0), ('leaf', $leaf, 1300), ('tail', $tail, 300)]"
+	"[('_start', $start, 1), ('leaf', $leaf, 1300), ('tail', $tail, 300)]"
 equal "total" "$(json "d['instructions']")" "$total"
 grep -q '"command": ".*\./program' out || fail "report does not tell what ran"
 expect 0 "$PTAH" report r.data
