@@ -4,6 +4,8 @@
 
 #include "output/fields.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A row as TSV and JSON have it. */
@@ -75,16 +77,25 @@ static unsigned asked_fields(const struct graph_view *v)
 	return asked;
 }
 
+#define ADDRESS_TEXT 24
+
 static struct flat flatten(const struct graph_view *v, const struct graph_group *group,
 			   const struct graph_key *key, const struct ptah_call_figures *inclusive,
-			   const struct ptah_call_figures *self, uint64_t calls)
+			   const struct ptah_call_figures *self, uint64_t calls,
+			   char address[ADDRESS_TEXT])
 {
 	const uint64_t total = graph_total(v, group);
+	const char *function = key->special ? key->special : key->function;
 
+	/* As in text, a function without a name is called by its address. */
+	if (!function && v->functions) {
+		snprintf(address, ADDRESS_TEXT, "0x%" PRIx64, key->ip);
+		function = address;
+	}
 	return (struct flat){
 	    .percent = graph_percent(graph_figure(inclusive, v->value), total),
 	    .self_percent = graph_percent(graph_figure(self, v->value), total),
-	    .function = key->special ? key->special : key->function,
+	    .function = function,
 	    .object = v->objects && !key->special ? (key->path ? key->path : key->object) : NULL,
 	    .file = key->file,
 	    .line = key->line,
@@ -112,8 +123,9 @@ static void put_tree_row(void *context, const struct graph_line *line)
 {
 	const struct row_walk *w = context;
 	const struct graph_key *key = &w->group->graph->keys[line->node->key];
+	char address[ADDRESS_TEXT];
 	struct flat row = flatten(w->v, w->group, key, &line->node->inclusive, &line->node->self,
-				  line->node->count);
+				  line->node->count, address);
 
 	row.row = line->row;
 	row.parent = line->parent;
@@ -135,8 +147,9 @@ static void put_table_rows(const struct row_walk *w)
 
 	for (size_t i = 0; rows && i < input_shown(w->v->input, n); i++) {
 		const struct graph_table_row *r = &rows[i];
+		char address[ADDRESS_TEXT];
 		struct flat row =
-		    flatten(w->v, w->group, r->key, &r->inclusive, &r->self, r->count);
+		    flatten(w->v, w->group, r->key, &r->inclusive, &r->self, r->count, address);
 
 		if ((double)r->figure < graph_least(w->v, w->group))
 			break;

@@ -47,16 +47,19 @@ PTAH_BEGIN_DECLS
 
 /* How a call began. */
 enum ptah_call_begin {
-	PTAH_CALL_CALLED, /* by a call instruction */
+	/* By a call instruction; or, `site` 0, by what the trace does not show: its first
+	 * instruction is the first that runs after code outside of a filter, or after a loss, or at
+	 * all. */
+	PTAH_CALL_CALLED,
 	PTAH_CALL_TAIL, /* by a jump, or by a return that serves as one (a tail call, a PLT stub) */
 	PTAH_CALL_SIGNAL, /* the kernel entered a signal handler; `site` is what was interrupted */
 	PTAH_CALL_INTERRUPT, /* interrupt or exception, where the kernel is traced */
 	PTAH_CALL_SYSCALL,   /* system call, where the kernel is traced */
 	PTAH_CALL_RESUMED,   /* a suspended call continues: no new call */
 	/*
-	 * It runs, and the trace does not show by what it was entered: it ran when the trace began
-	 * or when decoding continued after a loss; a caller that is known only since a call
-	 * returned to it; the first function of a thread or a program. `site` is 0.
+	 * It runs, but not from its first instruction on, and no new call is seen: it ran when the
+	 * trace began or when decoding continued after a loss; a caller that is known only since a
+	 * call returned to it. `site` is 0.
 	 */
 	PTAH_CALL_RUNNING,
 	PTAH_CALL_BEGIN_MAX
@@ -91,7 +94,8 @@ enum ptah_call_flags {
 	 */
 	PTAH_CALL_FOLDED = 1 << 5,
 	/* RESUMED: several suspended stacks continue at this address, and this may be another one.
-	 */
+	 * END: execution continued, by an exception or longjmp(), in this call or as well in one
+	 * below it. */
 	PTAH_CALL_UNSURE = 1 << 6,
 	PTAH_CALL_KERNEL = 1 << 7, /* the function is in the upper half of the address space */
 	/* What a signal handler returned to: it ends by rt_sigreturn. */
@@ -159,6 +163,13 @@ struct ptah_call_step {
 typedef bool ptah_find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
 				struct ptah_function *function);
 
+/*
+ * How many instructions are in [from, to), the end of a block that ran from one function into the
+ * next, which begins at `from`. 0: not known; then they count for the first.
+ */
+typedef unsigned ptah_count_insns(void *context, unsigned space, uint64_t from, uint64_t to,
+				  uint64_t tsc);
+
 struct ptah_calls_config {
 	size_t size; /* sizeof(struct ptah_calls_config) */
 	/*
@@ -167,7 +178,8 @@ struct ptah_calls_config {
 	 */
 	ptah_find_function *find;
 	void *find_context;
-	uint32_t max_depth; /* calls below this depth are left out; 0: PTAH_CALLS_MAX_DEPTH */
+	ptah_count_insns *count; /* with find_context; NULL: it is never known */
+	uint32_t max_depth;	 /* calls below this depth are left out; 0: PTAH_CALLS_MAX_DEPTH */
 };
 
 #define PTAH_CALLS_MAX_DEPTH (1 << 17)

@@ -209,8 +209,8 @@ struct ptah_span {
 
 /*
  * Finds the bounds of the function, or of the piece of it, that holds `ip`: [*low, *high), which
- * contains `ip`. False: they are not known; then spans end after every direct jump and every
- * conditional branch that was taken. The flow keeps answers until the code there changes.
+ * contains `ip`. False: they are not known; then spans end after every block. The flow keeps
+ * answers until the code there changes.
  */
 typedef bool ptah_flow_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low,
 			      uint64_t *high);

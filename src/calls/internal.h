@@ -89,8 +89,8 @@ bool calls_gives_up(const struct calls_machine *m, uint32_t index);
  */
 bool calls_can_move(struct calls_machine *m, uint32_t n);
 
-/* The innermost frame that has called setjmp() there; 0: none is known. */
-uint32_t calls_find_twice(struct calls_machine *m, uint64_t site);
+/* The innermost frame, not above `from`, that has called setjmp() there; 0: none is known. */
+uint32_t calls_find_twice(struct calls_machine *m, uint32_t from, uint64_t site);
 
 /* Begins a call of the function of `e`. False, after folding it, when there is no room. */
 struct calls_begin {

@@ -80,7 +80,7 @@ bool calls_return_from_handler(struct calls_machine *m, uint64_t site, uint64_t 
 void calls_begin_restorer(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
 	const struct calls_begin begin = {
-	    .how = PTAH_CALL_RUNNING,
+	    .how = PTAH_CALL_TAIL,
 	    .flags = PTAH_CALL_RESTORER,
 	    .state = CALLS_SIGNAL | (m->top->state & (CALLS_BASE | CALLS_STACK | CALLS_AFTER_GAP)),
 	};

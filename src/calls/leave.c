@@ -9,21 +9,13 @@
 #include "calls/internal.h"
 #include "calls/summary.h"
 
+#include <stdlib.h>
+
 /* Is it a call inside one function, such as a retpoline's or that of an unnamed subroutine? */
 static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
 {
 	return calls_is_same(m->top, e) && e->ip != e->function &&
 	       !(e->function_flags & PTAH_FUNCTION_FRAGMENT);
-}
-
-/*
- * Where a return goes to may lie in another piece than the call: the last instruction of a function
- * may be a call.
- */
-void calls_settle(struct calls_machine *m, uint64_t to)
-{
-	if (!m->folded && !calls_is_inside(m, to) && !(m->top->state & CALLS_BOTTOM))
-		calls_set_piece(m->top, calls_lookup(m, to));
 }
 
 bool calls_goes_on_after(struct calls_machine *m, uint64_t to)
@@ -113,6 +105,68 @@ static void tail_call(struct calls_machine *m, const struct calls_entry *e, uint
 	while (calls_depth(m) >= first)
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	calls_begin(m, e, &begin);
+}
+
+/* Execution goes on, without a jump, where another function may have begun: a tail call. */
+static void go_on(struct calls_machine *m, const struct calls_entry *e, bool begins)
+{
+	if (begins && !(e->function_flags & PTAH_FUNCTION_FRAGMENT) && calls_has_bounds(e) &&
+	    !calls_is_same(m->top, e) && !(m->top->flags & PTAH_CALL_NO_BOUNDS))
+		tail_call(m, e, 0, 0);
+	else
+		calls_set_piece(m->top, e);
+}
+
+void calls_settle(struct calls_machine *m, uint64_t to)
+{
+	const struct calls_entry *e;
+
+	if (m->folded || calls_is_inside(m, to) || m->top->state & CALLS_BOTTOM)
+		return;
+	e = calls_lookup(m, to);
+	go_on(m, e, e->function == to);
+}
+
+/* How many instructions of the block up to m->end are in the function at `from`; 0: not known. */
+static unsigned count_from(struct calls_machine *m, uint64_t from)
+{
+	struct calls_crossing *c;
+
+	if (!m->count)
+		return 0;
+	if (!m->crossings)
+		m->crossings = calloc(CALLS_CROSSINGS, sizeof(*m->crossings));
+	if (!m->crossings) {
+		m->status = PTAH_E_NOMEM;
+		return 0;
+	}
+	c = &m->crossings[calls_hash(from, m->space, 8) % CALLS_CROSSINGS];
+	if (c->from != from || c->end != m->end || c->space != m->space ||
+	    c->generation != m->generation)
+		*c = (struct calls_crossing){
+		    from, m->end, m->count(m->find_context, m->space, from, m->end, m->now.tsc),
+		    m->space, m->generation};
+	return c->count;
+}
+
+void calls_cross(struct calls_machine *m, uint64_t ninsn)
+{
+	struct calls_entry e;
+	unsigned after;
+
+	if (m->folded || m->top->state & CALLS_BOTTOM)
+		return;
+	e = *calls_lookup(m, m->site);
+	/* Out of code of which nothing is known, it is not known either whether a jump led there. */
+	if (e.function != e.low || !m->top->size) {
+		calls_set_piece(m->top, &e);
+		return;
+	}
+	after = count_from(m, e.low);
+	after = after < ninsn ? after : 0;
+	m->now.counts.instructions -= after;
+	go_on(m, &e, true);
+	m->now.counts.instructions += after;
 }
 
 /*
@@ -226,42 +280,61 @@ static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, b
 }
 
 /*
- * The call at `index` is the innermost of its function. If there is another one, execution may just
- * as well be in that, and what is above it may have ended.
+ * Execution continues in the call at `index`, or just as well in the one at `other`, a lower one: 0:
+ * there is none. What is above that may have ended.
  */
-static void doubt(struct calls_machine *m, uint32_t index, const struct calls_entry *e)
+static void doubt(struct calls_machine *m, uint32_t index, uint32_t other)
 {
-	const uint32_t other = calls_find_function(m, index - 1, e);
-
 	if (!other || !calls_can_move(m, index - other))
 		return;
 	for (uint32_t i = other + 1; i <= index; i++)
 		m->frames[i].flags |= PTAH_CALL_UNSURE;
 }
 
+/*
+ * In a recursion several calls have called setjmp() at the same place: the lowest of those below
+ * `index`. Which of them it is shows when one returns to another place than the innermost would;
+ * until then the calls up to there are in doubt.
+ */
+static uint32_t lowest_twice(struct calls_machine *m, uint32_t index, uint64_t site)
+{
+	uint32_t lowest = 0, above = index, i;
+
+	while ((i = calls_find_twice(m, above - 1, site)) && calls_can_move(m, above - i))
+		lowest = above = i;
+	return lowest;
+}
+
 /* An exception or longjmp() continues in a function that is open. */
 static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
-	uint32_t index = calls_find_twice(m, e->ip);
+	uint32_t index = calls_find_twice(m, calls_depth(m), e->ip);
 
-	if (!index) {
+	if (index) {
+		doubt(m, index, lowest_twice(m, index, e->ip));
+	} else {
 		index = calls_find_function(m, calls_depth(m), e);
 		if (!index)
 			return false;
-		doubt(m, index, e);
+		doubt(m, index, calls_find_function(m, index - 1, e));
 	}
 	calls_unwind(m, index, site);
 	calls_set_piece(m->top, e);
 	return true;
 }
 
-static void jump_indirectly(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+static void jump_indirectly(struct calls_machine *m, uint64_t site, uint64_t to)
 {
-	const bool known = calls_has_bounds(e);
+	const struct calls_entry *e;
 
-	if (leave_to_site(m, site, e->ip, false) || land(m, e, site))
+	if (leave_to_site(m, site, to, false)) {
+		calls_settle(m, to);
 		return;
-	if (known)
+	}
+	e = calls_lookup(m, to);
+	if (land(m, e, site))
+		return;
+	if (calls_has_bounds(e))
 		calls_begin_stack(m, e, site);
 	else if (!(m->top->flags & PTAH_CALL_NO_BOUNDS))
 		tail_call(m, e, site, 0);
@@ -280,8 +353,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 		return;
 	e = calls_lookup(m, to);
 	if (insn_class == PTAH_INSN_OTHER || insn_class == PTAH_INSN_PTWRITE) {
-		calls_set_piece(m->top,
-				e); /* a label inside a function may look like another one */
+		calls_settle(m, to);
 	} else if (calls_is_entry(e) && (indirect || e->function != m->top->function)) {
 		if (m->folded)
 			return;
@@ -294,7 +366,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 	} else if (jump_back(m, e, site)) {
 		return;
 	} else if (indirect) {
-		jump_indirectly(m, e, site);
+		jump_indirectly(m, site, to);
 	} else {
 		calls_set_piece(m->top, e); /* code that several functions share */
 	}

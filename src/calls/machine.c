@@ -33,6 +33,7 @@ int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *
 	memset(m, 0, sizeof(*m));
 	m->find = config->find;
 	m->find_context = config->find_context;
+	m->count = config->count;
 	m->max_depth = config->max_depth ? config->max_depth : PTAH_CALLS_MAX_DEPTH;
 	m->sink = sink;
 	m->capacity = FIRST_FRAMES;
@@ -70,6 +71,8 @@ void calls_machine_fini(struct calls_machine *m)
 	free(m->frames);
 	free(m->cache);
 	free(m->folded_sites);
+	free(m->crossings);
+	m->crossings = NULL;
 	m->frames = NULL;
 	m->cache = NULL;
 	m->folded_sites = NULL;
@@ -178,6 +181,8 @@ void calls_forget_code(struct calls_machine *m)
 	if (++m->generation)
 		return;
 	memset(m->cache, 0, sizeof(*m->cache) << m->cache_bits);
+	free(m->crossings);
+	m->crossings = NULL;
 	m->generation = 1;
 }
 
@@ -353,9 +358,11 @@ bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
 
 void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, unsigned state)
 {
+	/* Its first instruction is next: it is a call, whatever code that is not traced made it. */
+	const bool entry = calls_is_entry(e);
 	const struct calls_begin begin = {
-	    .how = PTAH_CALL_RUNNING,
-	    .flags = m->entered && calls_is_entry(e) ? 0 : PTAH_CALL_NO_BEGIN,
+	    .how = entry ? PTAH_CALL_CALLED : PTAH_CALL_RUNNING,
+	    .flags = m->entered && entry ? 0 : PTAH_CALL_NO_BEGIN,
 	    .state = state,
 	};
 
@@ -432,9 +439,9 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 	return 0;
 }
 
-uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
+uint32_t calls_find_twice(struct calls_machine *m, uint32_t from, uint64_t site)
 {
-	const uint32_t from = calls_depth(m), n = m->twice ? search_budget(m, from) : 0;
+	const uint32_t n = m->twice ? search_budget(m, from) : 0;
 	uint32_t given_up = 0;
 
 	for (uint32_t i = from; i > from - n; i--) {
@@ -442,7 +449,7 @@ uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
 
 		if (f->twice_site != site && (!f->twice_site || f->twice_before != site))
 			continue;
-		if (i == from || !calls_gives_up(m, i + 1))
+		if (i == calls_depth(m) || !calls_gives_up(m, i + 1))
 			return i;
 		given_up = given_up ? given_up : i;
 	}

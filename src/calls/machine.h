@@ -86,6 +86,15 @@ enum calls_pending {
 
 struct calls_machine;
 
+/* How many instructions of a block, up to `end`, are in the function at `from`. */
+struct calls_crossing {
+	uint64_t from, end;
+	unsigned count;
+	uint16_t space, generation; /* of the code; 0: the entry is free */
+};
+
+#define CALLS_CROSSINGS 64
+
 /* Called with the machine's `now` and `space`. The frame of an end is still on the stack. */
 struct calls_sink {
 	void (*begin)(struct calls_machine *m, const struct calls_frame *frame, uint64_t site);
@@ -133,7 +142,9 @@ struct calls_machine {
 	struct calls_stacks *stacks; /* suspended; NULL: there were none */
 
 	ptah_find_function *find;
+	ptah_count_insns *count;
 	void *find_context;
+	struct calls_crossing *crossings; /* by hash of the address; NULL: there were none */
 	const struct calls_sink *sink;
 	int status; /* PTAH_E_NOMEM: memory was short, and the machine has stopped */
 
@@ -173,10 +184,16 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t end,
 	       uint64_t to);
 /*
- * Execution is at `to`, in the innermost call, but perhaps not in the piece of code that it was in:
- * it ran into the next one.
+ * Execution is at `to` without a jump, perhaps not in the piece of code that it was in: the last
+ * instruction of a function may be a call, whose return site is in the next one. If a function
+ * begins at `to`, the innermost call has left for it as by a tail call.
  */
 void calls_settle(struct calls_machine *m, uint64_t to);
+/*
+ * The same of a block that began in the innermost call's piece and ends, at m->site, in another.
+ * ninsn: at most so many instructions are of the block, which have been counted.
+ */
+void calls_cross(struct calls_machine *m, uint64_t ninsn);
 /* Execution is at `ip`, and `m->pending` is no near branch. */
 void calls_continue(struct calls_machine *m, uint64_t ip);
 
@@ -393,7 +410,7 @@ static ALWAYS_INLINE void calls_block(struct calls_machine *m, const struct call
 	m->end = block->end;
 	m->site = block->end - block->last_size;
 	if (UNLIKELY(!calls_is_inside(m, m->site)))
-		calls_settle(m, m->site);
+		calls_cross(m, block->ninsn);
 }
 
 static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls_sink *sink,
@@ -426,7 +443,7 @@ static ALWAYS_INLINE bool calls_run(struct calls_machine *m, const struct ptah_s
 	m->end = s->end;
 	m->site = s->end - s->last_size;
 	if (UNLIKELY(!calls_is_inside(m, m->site)))
-		calls_settle(m, m->site);
+		calls_cross(m, s->ninsn);
 	if (UNLIKELY(!s->to))
 		return false;
 	m->pending = 0;

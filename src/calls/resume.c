@@ -29,6 +29,9 @@ void calls_resume(struct calls_machine *m, uint64_t ip)
 	if (m->folded && calls_return_folded(m, ip))
 		return;
 	e = calls_lookup(m, ip);
+	/* It had been entered, and nothing of it has run. */
+	if (calls_is_entry(e) && m->end == ip && calls_is_same(m->top, e))
+		return;
 	if (!calls_is_entry(e)) {
 		if (calls_is_same(m->top, e)) {
 			calls_set_piece(m->top, e);
@@ -40,6 +43,8 @@ void calls_resume(struct calls_machine *m, uint64_t ip)
 			calls_returned(m, 0);
 			if (m->top->state & CALLS_BOTTOM)
 				calls_begin_running(m, calls_lookup(m, ip), 0);
+			else
+				calls_settle(m, ip);
 			return;
 		}
 		index = calls_find_function(m, calls_depth(m), e);

@@ -84,7 +84,8 @@ static void put_object(struct callgrind *w, const char *what, uint32_t object)
 static void put_function(struct callgrind *w, const char *what, size_t function)
 {
 	struct known *k = &w->known[function];
-	const char *name = w->a->functions[function].symbol;
+	const struct annotate_function *f = &w->a->functions[function];
+	const char *name = f->symbol ? f->symbol : f->section;
 	char address[32];
 
 	snprintf(address, sizeof(address), "0x%" PRIx64, k->address);

@@ -373,14 +373,18 @@ void code_graph_free(struct code_graph *g)
 	*g = (struct code_graph){0};
 }
 
+/* An indirect jump to the function's own beginning is a tail call of it, a direct one a loop. */
 uint64_t code_graph_entries(const struct code_graph *g)
 {
 	uint64_t inside = 0;
 
 	if (!g->block_count)
 		return 0;
-	for (size_t i = 0; i < g->arc_count; i++)
-		if (g->arcs[i].to == 0)
+	for (size_t i = 0; i < g->arc_count; i++) {
+		const struct code_block *from = &g->blocks[g->arcs[i].from];
+
+		if (g->arcs[i].to == 0 && g->insns[from->end - 1].insn_class != PTAH_INSN_JUMP_IND)
 			inside += g->arcs[i].count;
+	}
 	return g->blocks[0].count > inside ? g->blocks[0].count - inside : 0;
 }

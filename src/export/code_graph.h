@@ -66,7 +66,7 @@ int code_graph_make(const struct code_object *object, uint64_t start, uint64_t e
 		    const struct ptah_line *rows, size_t row_count, struct code_graph *graph);
 void code_graph_free(struct code_graph *graph);
 
-/* How often the code was entered at its beginning from outside of it. */
+/* How often the code was called at its beginning (docs/glossary.md: call). */
 uint64_t code_graph_entries(const struct code_graph *graph);
 
 #endif

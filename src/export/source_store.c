@@ -304,6 +304,44 @@ static int take_branches(const struct source_store *s, uint32_t number, size_t *
 	return 0;
 }
 
+/* The first line of a file that is not before `line`; the number of lines: there is none. */
+static size_t find_line(const struct source_file_coverage *file, uint32_t line)
+{
+	size_t low = 0, high = file->line_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (file->lines[middle].line < line)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * A function of which a copy is there that never ran was executed all the same where its lines
+ * were, in the functions into which it was inlined: as often as the first of them. This is not
+ * known where another function begins at the same line, as instances of a template do.
+ */
+static void count_inlined(struct source_file_coverage *file, size_t i)
+{
+	struct source_function *f = &file->functions[i];
+	uint32_t last = f->last;
+
+	if (f->calls || f->blocks_executed || (i && f[-1].first == f->first))
+		return;
+	if (i + 1 < file->function_count && f[1].first <= last) {
+		if (f[1].first == f->first)
+			return;
+		last = f[1].first - 1;
+	}
+	for (size_t k = find_line(file, f->first);
+	     k < file->line_count && file->lines[k].line <= last && !f->calls; k++)
+		f->calls = file->lines[k].count;
+}
+
 static int take_functions(const struct source_store *s, uint32_t number, size_t *at,
 			  struct source_file_coverage *file)
 {
@@ -315,8 +353,10 @@ static int take_functions(const struct source_store *s, uint32_t number, size_t 
 	file->functions = calloc(file->function_count + 1, sizeof(*file->functions));
 	if (!file->functions)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < file->function_count; i++) {
+	for (size_t i = 0; i < file->function_count; i++)
 		file->functions[i] = s->functions[first + i].function;
+	for (size_t i = 0; i < file->function_count; i++) {
+		count_inlined(file, i);
 		file->functions_hit += file->functions[i].calls != 0;
 	}
 	return 0;

@@ -38,8 +38,10 @@ static bool leaves(struct ptah_flow *f, const struct ptah_span *block)
 	if (!f->bounds)
 		return false;
 	if (!find_bounds(f, block->space, ip))
-		return jumps;
-	return to - f->low >= f->high - f->low || (jumps && to == f->low);
+		return true;
+	/* A block that ran into the function ends with it, so that the next begins there. */
+	return to - f->low >= f->high - f->low || (jumps && to == f->low) ||
+	       block->ip - f->low >= f->high - f->low;
 }
 
 static bool ends_span(struct ptah_flow *f, const struct ptah_span *block)

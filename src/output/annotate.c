@@ -255,6 +255,7 @@ static void find_functions(const struct annotation *a, const struct annotate_pie
 		f->function = (struct annotate_function){.object = p->object,
 							 .start = p->at,
 							 .symbol = name->symbol,
+							 .section = name->symbol,
 							 .mangled = name->mangled,
 							 .process = p->process,
 							 .ip = p->ip,
@@ -536,6 +537,10 @@ int annotation_new(const struct annotation_config *config, struct annotation **a
 		status = ptah_functions_new(config->session, &a->generated);
 	for (size_t i = 0; status >= 0 && ptah_counts_process(config->counts, i, &p); i++)
 		status = add_pieces(a, &p, i);
+	if (status >= 0) {
+		sum_pieces(a);
+		status = annotation_split(a);
+	}
 	if (status >= 0) {
 		sum_pieces(a);
 		status = list_functions(a);

@@ -63,6 +63,7 @@ struct annotate_function {
 	uint32_t object;
 	uint64_t start, end; /* places */
 	const char *symbol;  /* as it is shown; NULL: code without a name */
+	const char *section; /* of code without a name, where that is known */
 	const char *mangled; /* as in the file */
 	uint32_t process;    /* one that ran it, with the function's address and version there */
 	uint64_t ip, version;

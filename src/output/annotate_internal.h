@@ -19,6 +19,9 @@ struct annotate_bytes {
 	const uint8_t *bytes;
 };
 
+/* Divides the pieces at the functions' ends. They are in no order afterwards. */
+int annotation_split(struct annotation *a);
+
 /* The first piece of an object that may reach `at`: no earlier one ends after it. */
 size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint64_t at);
 

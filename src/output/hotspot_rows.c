@@ -55,9 +55,10 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 		    .mode = cell->mode,
 		    .executions = cell->executions,
 		    .instructions = cell->instructions,
-		    .calls = cell->calls,
-		    .jumps = cell->jumps,
+		    .calls = cell->entered,
 		    .to = cell->to,
+		    .to_count = cell->insn_class == PTAH_INSN_COND ? cell->taken : cell->executions,
+		    .to_call = cell->insn_class == PTAH_INSN_CALL,
 		    .version = cell->version,
 		    .to_version = cell->to_version,
 		};
@@ -88,8 +89,10 @@ static int by_function(const void *a, const void *b)
 	int order = compare_texts(x->path, y->path);
 
 	order = order ? order : compare_texts(x->symbol, y->symbol);
-	/* Without a symbol: one row for all such code of a file. */
-	return order || !x->symbol ? order : compare(beginning(x), beginning(y));
+	/* Of a file whose symbols are not known: one row for all of it. */
+	if (order || (!x->symbol && ptah_path_is_file(x->path)))
+		return order;
+	return compare(beginning(x), beginning(y));
 }
 
 /* The same for blocks, of which several may begin at one address. */
@@ -125,7 +128,6 @@ static size_t add_up(struct hotspot *rows, size_t n, int (*order)(const void *, 
 		into = &rows[k - 1];
 		into->instructions += rows[i].instructions;
 		into->calls += rows[i].calls;
-		into->jumps += rows[i].jumps;
 		into->executions += rows[i].executions;
 		if (rows[i].ip < into->ip) {
 			into->ip = rows[i].ip;
@@ -146,13 +148,6 @@ int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspo
 	return status;
 }
 
-static bool is_plt(const struct name *name)
-{
-	size_t n = name->symbol ? strlen(name->symbol) : 0;
-
-	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
-}
-
 static int by_ip(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
@@ -160,6 +155,16 @@ static int by_ip(const void *a, const void *b)
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	return x->ip != y->ip ? compare(x->ip, y->ip) : compare(x->version, y->version);
+}
+
+/* Of the blocks at one address, the first is the one that has the calls. */
+static int by_ip_and_calls(const void *a, const void *b)
+{
+	const int order = by_ip(a, b);
+
+	return order ? order
+		     : compare(((const struct hotspot *)b)->calls,
+			       ((const struct hotspot *)a)->calls);
 }
 
 /* The first block in sorted rows that is not before `key`. */
@@ -178,8 +183,38 @@ static size_t find_block(const struct hotspot *rows, size_t n, const struct hots
 	return low;
 }
 
-/* Counts jumps from one function to the beginning of another as calls: they are tail calls. */
-static void count_tail_calls(struct hotspot *rows, size_t n)
+/* Does a function begin at the block? Not at a piece that was moved out of one (".cold"). */
+static bool begins_function(const struct names *names, const struct hotspot *block)
+{
+	const struct name *name = &block->name;
+	struct ptah_symbols *symbols = names_symbols(names);
+	struct ptah_function f;
+
+	if (!name->symbol || block->ip != name->start)
+		return false;
+	if (!name->code)
+		return true;
+	if (name->code_at >> 63)
+		return !ptah_symbols_bounds_kernel(symbols, name->code_at, &f) ||
+		       !(f.flags & PTAH_FUNCTION_FRAGMENT);
+	return !ptah_symbols_bounds(symbols, name->code, name->code_at, block->ip, &f) ||
+	       !(f.flags & PTAH_FUNCTION_FRAGMENT);
+}
+
+/* Does a direct branch of its own function lead to the block at `to`, other than as a call of it? */
+static bool is_local(const struct names *names, const struct hotspot *from,
+		     const struct hotspot *to)
+{
+	return to->name.symbol && from->name.start == to->name.start &&
+	       from->to_call != begins_function(names, to);
+}
+
+/*
+ * What is no call of the function that a block belongs to: a jump back to the first instruction,
+ * and a call inside the function, as of a local label. Where several blocks begin any will do, as
+ * their function sums them up (modulo 2^64, so that one of them may fall below 0).
+ */
+static void leave_out_local(const struct names *names, struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hotspot *from = &rows[i];
@@ -187,39 +222,72 @@ static void count_tail_calls(struct hotspot *rows, size_t n)
 		    .pid = from->pid, .ip = from->to, .version = from->to_version};
 		const size_t k = from->to ? find_block(rows, n, &to) : n;
 
-		if (k == n || by_ip(&rows[k], &to) != 0 || rows[k].name.start != from->to ||
-		    !rows[k].name.symbol || from->name.start == from->to)
-			continue;
-		/* Several blocks may begin there. Any will do, as their function sums them up. */
-		rows[k].calls += from->executions;
+		if (k < n && !by_ip(&rows[k], &to) && is_local(names, from, &rows[k]))
+			rows[k].calls -= from->to_count;
 	}
 }
 
-/* Makes functions of blocks. Returns how many there are. */
-static size_t join_functions(struct hotspot *blocks, size_t n)
+/*
+ * Code that is in no file and has no symbol: a function begins where a call went to, and before that where the code
+ * begins that ran. The rows are in the order of their addresses.
+ */
+static void begin_unnamed(struct hotspot *rows, size_t n)
 {
-	qsort(blocks, n, sizeof(*blocks), by_ip);
-	count_tail_calls(blocks, n);
-	for (size_t i = 0; i < n; i++) {
-		struct hotspot *b = &blocks[i];
+	const struct hotspot *first = NULL; /* block of the function */
 
-		/* An indirect tail call, and the jump of a PLT entry, are calls too. */
-		if (b->name.symbol && b->ip == b->name.start && !is_plt(&b->name))
-			b->calls += b->jumps;
-		if (b->name.symbol)
-			b->ip = b->name.start;
+	for (size_t i = 0; i < n; i++) {
+		struct hotspot *row = &rows[i];
+
+		if (row->name.symbol || ptah_path_is_file(row->name.path)) {
+			first = NULL;
+			continue;
+		}
+		if (!first || row->calls || row->pid != first->pid ||
+		    compare_texts(row->name.path, first->name.path))
+			first = row;
+		row->name.start = first->ip;
+		row->name.offset = row->ip - first->ip;
 	}
-	return add_up(blocks, n, by_function);
+}
+
+/*
+ * Makes functions of blocks. Returns how many there are. A call of a function is an execution of
+ * its first instruction, however that was entered, but for jumps of its own; and a call instruction
+ * elsewhere that went into its middle (docs/glossary.md).
+ */
+static size_t join_functions(const struct names *names, struct hotspot *blocks, size_t n)
+{
+	qsort(blocks, n, sizeof(*blocks), by_ip_and_calls);
+	for (size_t i = 0; i < n; i++)
+		if (begins_function(names, &blocks[i]))
+			blocks[i].calls = blocks[i].executions;
+	begin_unnamed(blocks, n);
+	leave_out_local(names, blocks, n);
+	for (size_t i = 0; i < n; i++)
+		if (blocks[i].name.symbol || !ptah_path_is_file(blocks[i].name.path))
+			blocks[i].ip = blocks[i].name.start;
+	n = add_up(blocks, n, by_function);
+	/* A part of a trace may hold a jump back and not the call before it. */
+	for (size_t i = 0; i < n; i++)
+		blocks[i].calls = blocks[i].calls >> 63 ? 0 : blocks[i].calls;
+	return n;
 }
 
 int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
 		       size_t *n)
 {
-	int status = list_blocks(c, names, rows, n);
+	struct hotspot *blocks = NULL;
+	int status = list_blocks(c, names, &blocks, n);
 
 	if (status >= 0)
-		*n = join_functions(*rows, *n);
-	return status;
+		status = hotspots_split(names, &blocks, n);
+	if (status < 0) {
+		free(blocks);
+		return status;
+	}
+	*n = join_functions(names, blocks, *n);
+	*rows = blocks;
+	return 0;
 }
 
 /* Drops functions of which inlining left nothing: what ran of them began in the middle. */
@@ -241,9 +309,11 @@ int hotspots_functions_inlined(const struct hotspots *c, struct names *names, st
 	int status = list_blocks(c, names, &all, &functions);
 
 	if (status >= 0)
+		status = hotspots_split(names, &all, &functions);
+	if (status >= 0)
 		status = inlined_take(names, all, functions, &inlined, &count);
 	if (status >= 0) {
-		functions = drop_empty(all, join_functions(all, functions));
+		functions = drop_empty(all, join_functions(names, all, functions));
 		more = reallocarray(all, functions + count + 1, sizeof(*all));
 		if (more) {
 			memcpy(more + functions, inlined, count * sizeof(*more));

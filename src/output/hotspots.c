@@ -46,7 +46,8 @@ static struct cell *find(const struct hotspots *c, const struct cell *like)
 	while (c->cells[i].ninsn &&
 	       (c->cells[i].ip != like->ip || c->cells[i].end != like->end ||
 		c->cells[i].pid != like->pid || c->cells[i].version != like->version ||
-		c->cells[i].to_version != like->to_version))
+		c->cells[i].to_version != like->to_version ||
+		c->cells[i].insn_class != like->insn_class))
 		i = (i + 1) & (c->capacity - 1);
 	return &c->cells[i];
 }
@@ -70,14 +71,14 @@ static int grow(struct hotspots *c)
 /* The block's cell, which is added if there is none. NULL when out of memory. */
 static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block)
 {
-	const struct cell key = {
-	    .ip = block->ip,
-	    .end = block->end,
-	    .version = block->version,
-	    .to_version = block->insn_class == PTAH_INSN_JUMP ? block->target_version : 0,
-	    .pid = pid,
-	    .ninsn = block->ninsn,
-	    .mode = block->mode};
+	const struct cell key = {.ip = block->ip,
+				 .end = block->end,
+				 .version = block->version,
+				 .to_version = block->target_version,
+				 .pid = pid,
+				 .ninsn = block->ninsn,
+				 .mode = block->mode,
+				 .insn_class = block->insn_class};
 	struct cell *cell = find(c, &key);
 
 	if (cell->ninsn)
@@ -92,9 +93,9 @@ static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_p
 	return cell;
 }
 
-/* How often calls and indirect jumps went to an address. */
+/* How often call instructions went to an address. */
 struct entry {
-	uint64_t ip, version, calls, jumps;
+	uint64_t ip, version, calls;
 };
 
 static int by_address(const void *a, const void *b)
@@ -116,36 +117,29 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 
 	if (!e)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < edge_count; i++) {
-		const struct ptah_profile_edge *edge = &edges[i];
-		/* Direct ones are of code that is not there, after ptah_counts_fold(). */
-		const bool call =
-		    edge->insn_class == PTAH_INSN_CALL_IND || edge->insn_class == PTAH_INSN_CALL;
-		const bool jump =
-		    edge->insn_class == PTAH_INSN_JUMP_IND || edge->insn_class == PTAH_INSN_JUMP;
-
-		e[k++] = (struct entry){edge->to, edge->target_version, call ? edge->count : 0,
-					jump ? edge->count : 0};
-	}
+	/* Direct ones are of code that is not there, after ptah_counts_fold(). */
+	for (size_t i = 0; i < edge_count; i++)
+		if (edges[i].insn_class == PTAH_INSN_CALL_IND ||
+		    edges[i].insn_class == PTAH_INSN_CALL)
+			e[k++] =
+			    (struct entry){edges[i].to, edges[i].target_version, edges[i].count};
 	for (size_t i = 0; i < block_count; i++)
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,
-						blocks[i].count, 0};
+						blocks[i].count};
 	qsort(e, k, sizeof(*e), by_address);
 	for (size_t i = 1; i < k; i++) {
-		if (!by_address(&e[i], &e[unique])) {
+		if (!by_address(&e[i], &e[unique]))
 			e[unique].calls += e[i].calls;
-			e[unique].jumps += e[i].jumps;
-		} else {
+		else
 			e[++unique] = e[i];
-		}
 	}
 	*list = e;
 	*n = k ? unique + 1 : 0;
 	return 0;
 }
 
-/* `entered`: the calls and jumps to the block's address; NULL: there were none. */
+/* `entered`: the calls to the block's address; NULL: there were none. */
 static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block,
 		     const struct entry *entered)
 {
@@ -156,12 +150,9 @@ static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_
 	cell->executions += block->count;
 	cell->instructions +=
 	    block->count * block->ninsn; /* ninsn differs between blocks if code was rewritten */
-	if (entered) {
-		cell->calls += entered->calls;
-		cell->jumps += entered->jumps;
-	}
-	if (block->insn_class == PTAH_INSN_JUMP)
-		cell->to = block->target;
+	cell->entered += entered ? entered->calls : 0;
+	cell->taken += block->taken;
+	cell->to = block->target;
 	c->totals.blocks += block->count;
 	c->totals.instructions += block->count * block->ninsn;
 	if (block->insn_class != PTAH_INSN_OTHER && block->insn_class != PTAH_INSN_PTWRITE)
@@ -179,14 +170,14 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < block_count && status >= 0; i++) {
-		const struct entry key = {blocks[i].ip, blocks[i].version, 0, 0};
+		const struct entry key = {blocks[i].ip, blocks[i].version, 0};
 
 		entered = bsearch(&key, entries, count, sizeof(key), by_address);
 		status = add_block(c, pid, &blocks[i], entered);
 		/* Several blocks may begin at one address: the first one gets all of its entries.
 		 */
 		if (entered)
-			entered->calls = entered->jumps = 0;
+			entered->calls = 0;
 	}
 	free(entries);
 	return status;

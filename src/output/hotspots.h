@@ -20,10 +20,12 @@ struct hotspot {
 	uint32_t ninsn; /* block: instructions */
 	uint8_t mode;	/* block: enum ptah_exec_mode */
 	bool inlined;	/* function: the compiler put it into others, and its calls are not known */
-	uint64_t executions, instructions, calls;
-	uint64_t jumps; /* block: entered by an indirect jump */
+	uint64_t executions, instructions;
 	uint64_t
-	    to; /* block: the target of the direct jump that ends it; 0: something else ends it */
+	    calls; /* function: as docs/glossary.md has it; block: entered by call instructions */
+	/* Block: the target of the direct branch that ends it, and how often that went there. */
+	uint64_t to, to_count;
+	bool to_call;		      /* block: that branch is a call */
 	uint64_t version, to_version; /* block: of its code, and that at `to` (profile.h) */
 };
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 struct call_segments {
+	const struct ptah_session *session;
 	struct ptah_functions *functions;
 	int32_t space;
 	struct ptah_call_tree_config trees;
@@ -32,13 +33,22 @@ static bool find_function(void *context, unsigned space, uint64_t address, uint6
 	return ptah_functions_find(c->functions, space ? -1 : c->space, address, tsc, function);
 }
 
-int call_segments_new(struct ptah_functions *functions, int32_t space,
-		      const struct ptah_call_tree_config *trees, struct call_segments **segments)
+static unsigned count_insns(void *context, unsigned space, uint64_t from, uint64_t to, uint64_t tsc)
+{
+	const struct call_segments *c = context;
+
+	return session_count_insns(c->session, space ? -1 : c->space, from, to, tsc);
+}
+
+int call_segments_new(const struct ptah_session *session, struct ptah_functions *functions,
+		      int32_t space, const struct ptah_call_tree_config *trees,
+		      struct call_segments **segments)
 {
 	struct call_segments *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return PTAH_E_NOMEM;
+	c->session = session;
 	c->functions = functions;
 	c->space = space;
 	c->trees = *trees;
@@ -71,7 +81,7 @@ void call_segments_free(struct call_segments *c)
 static struct call_worker *new_worker(struct call_segments *c)
 {
 	const struct ptah_calls_config config = {
-	    .size = sizeof(config), .find = find_function, .find_context = c};
+	    .size = sizeof(config), .find = find_function, .find_context = c, .count = count_insns};
 	struct call_worker **workers =
 	    session_grow(c->workers, c->worker_count, &c->worker_capacity, sizeof(*c->workers));
 	struct call_worker *w = workers ? calloc(1, sizeof(*w)) : NULL;

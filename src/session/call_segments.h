@@ -18,8 +18,9 @@ struct call_worker {
 };
 
 /* `space`: of the stream's process. `trees`: of its thread's tree. */
-int call_segments_new(struct ptah_functions *functions, int32_t space,
-		      const struct ptah_call_tree_config *trees, struct call_segments **segments);
+int call_segments_new(const struct ptah_session *session, struct ptah_functions *functions,
+		      int32_t space, const struct ptah_call_tree_config *trees,
+		      struct call_segments **segments);
 void call_segments_free(struct call_segments *c);
 
 /*

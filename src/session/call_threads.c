@@ -71,10 +71,18 @@ static bool find_function(void *context, unsigned space, uint64_t address, uint6
 				   address, tsc, function);
 }
 
+static unsigned count_insns(void *context, unsigned space, uint64_t from, uint64_t to, uint64_t tsc)
+{
+	const struct call_thread *t = context;
+
+	return session_count_insns(t->all->session, ptah_call_thread_space(&t->info, space), from,
+				   to, tsc);
+}
+
 static int new_machine(struct call_thread *t)
 {
 	const struct ptah_calls_config config = {
-	    .size = sizeof(config), .find = find_function, .find_context = t};
+	    .size = sizeof(config), .find = find_function, .find_context = t, .count = count_insns};
 	int status;
 
 	t->calls = NULL;

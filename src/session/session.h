@@ -466,6 +466,13 @@ char *session_map_path(const struct ptah_session *session, const struct change *
 /* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
 bool session_is_file(const char *path);
 
+/*
+ * function_code.c: how many instructions of a file are in [from, to). 0: not known; the code is in
+ * no file, or the bytes are not whole instructions. As ptah_count_insns of calls.h.
+ */
+unsigned session_count_insns(const struct ptah_session *s, int32_t space, uint64_t from,
+			     uint64_t to, uint64_t tsc);
+
 /* Whether a change of the type MAP maps a file. */
 static inline bool change_is_file(const struct change *change)
 {

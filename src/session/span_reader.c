@@ -202,7 +202,8 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 	if (!trees || !jobs || jobs->jobs < 2)
 		return reader_open(session, index, jobs, SEGMENT, read_segment, functions, NULL,
 				   &r->reader);
-	status = call_segments_new(functions, session->streams[index].info.space, trees, &r->calls);
+	status = call_segments_new(session, functions, session->streams[index].info.space, trees,
+				   &r->calls);
 	if (status < 0)
 		return status;
 	status = reader_open(session, index, jobs, segment_size(session, index, jobs->jobs),

@@ -383,6 +383,22 @@ static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_n
 	symbol_ranges_flatten(ranges);
 }
 
+/*
+ * What no function has of a section begins by itself, and not where the section does: the name of
+ * that address may be another one.
+ */
+static void begin_rests(struct symbol_ranges *ranges)
+{
+	for (size_t i = 0; i < ranges->count; i++) {
+		struct symbol_range *r = &ranges->items[i];
+
+		if (r->flags & PTAH_FUNCTION_SECTION) {
+			r->head = r->start;
+			r->size = r->end - r->start;
+		}
+	}
+}
+
 static void add_symbols(struct symbol_file *file, Elf *elf, const char *path,
 			const struct symbol_folders *folders)
 {
@@ -454,6 +470,7 @@ static void build(struct symbol_file *file, Elf *elf, const char *path,
 	symbol_ranges_fill(&file->ranges, &go);
 	symbol_ranges_fill(&file->ranges, &frames);
 	symbol_ranges_fill(&file->ranges, &sections);
+	begin_rests(&file->ranges);
 	symbol_name_frames(&file->ranges, &file->names);
 	symbol_ranges_free(&plt);
 	symbol_ranges_free(&tables);

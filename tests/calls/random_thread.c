@@ -425,7 +425,7 @@ struct random_thread *random_thread_new(uint64_t seed, unsigned steps)
 	k->now = k->stacks;
 	k->now->used = true;
 	k->ip = start_of(0);
-	push(k, 0, PTAH_CALL_RUNNING, 0);
+	push(k, 0, PTAH_CALL_CALLED, 0);
 	t->marks[0].offset = 0;
 	run(k, PTAH_INSN_OTHER, 0);
 	while (steps--)

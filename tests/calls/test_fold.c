@@ -13,10 +13,10 @@ static void deep_calls_are_left_out(void **state)
 {
 	(void)state;
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2r D2+1r C2+1r B2+1r A2+1.",
-		      "A+running B+call C+call C-returnf B-return A-trace-end");
+		      "A+call B+call C+call C-returnf B-return A-trace-end");
 	/* Once more, with tail calls and jumps in between, and a call that fits after it. */
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2j E0+2b E9+2r C2+1r B2+1c D0+1r B3+1r A2+1.",
-		      "A+running B+call C+call C-returnf D+call D-return B-return A-trace-end");
+		      "A+call B+call C+call C-returnf D+call D-return B-return A-trace-end");
 }
 
 static void exceptions_out_of_the_depth(void **state)
@@ -24,7 +24,7 @@ static void exceptions_out_of_the_depth(void **state)
 	(void)state;
 	/* To a return site of a call that is kept. */
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2J B2+1r A2+1.",
-		      "A+running B+call C+call C-unwoundf B-return A-trace-end");
+		      "A+call B+call C+call C-unwoundf B-return A-trace-end");
 }
 
 static void signals_in_the_depth(void **state)
@@ -33,14 +33,14 @@ static void signals_in_the_depth(void **state)
 	thread_expect(
 	    &three,
 	    "A0+2c B0+2c C0+2c D0+2. async@D2 on H0+1r K0+2s off on D2+1r C2+1r B2+1r A2+1.",
-	    "A+running B+call C+call C-returnf B-return A-trace-end");
+	    "A+call B+call C+call C-returnf B-return A-trace-end");
 }
 
 static void trace_that_ends_in_the_depth(void **state)
 {
 	(void)state;
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2.",
-		      "A+running B+call C+call C-trace-endf B-trace-end A-trace-end");
+		      "A+call B+call C+call C-trace-endf B-trace-end A-trace-end");
 }
 
 /*

@@ -10,22 +10,21 @@
 static void system_call_is_nothing(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c B0+3s off on B3+1r A2+1.",
-		      "A+running B+call B-return A-trace-end");
+	thread_expect(NULL, "A0+2c B0+3s off on B3+1r A2+1.", "A+call B+call B-return A-trace-end");
 }
 
 static void system_call_that_is_executed_again(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s off on B2+1s off on B3+1r A2+1.",
-		      "A+running B+call B-return A-trace-end");
+		      "A+call B+call B-return A-trace-end");
 }
 
 static void page_fault_is_nothing(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on B3+1r A2+1.",
-		      "A+running B+call B-return A-trace-end");
+		      "A+call B+call B-return A-trace-end");
 }
 
 /* C is __restore_rt, which nothing calls: the handler returns to it. */
@@ -33,7 +32,7 @@ static void signal_handler(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on H0+2c D0+1r H2+1r C0+2s off on B3+1r A2+1.",
-		      "A+running B+call H+signal D+call D-return H-return C+jumpr C-returnr "
+		      "A+call B+call H+signal D+call D-return H-return C+jumpr C-returnr "
 		      "B-return A-trace-end");
 }
 
@@ -42,24 +41,24 @@ static void restorer_in_the_middle_of_a_function(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. async@A2 on H0+2r C1+2s off on A2+1.",
-		      "A+running H+signal H-return C+jumpr C-returnr A-trace-end");
+		      "A+call H+signal H-return C+jumpr C-returnr A-trace-end");
 }
 
 static void signal_in_a_system_call(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s off on H0+1r C0+2s off on B3+1r A2+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
+		      "A+call B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
 	/* SA_RESTART: the system call is executed again. */
 	thread_expect(NULL, "A0+2c B0+3s off on H0+1r C0+2s off on B2+1s off on B3+1r A2+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
+		      "A+call B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
 }
 
 static void signal_before_the_first_instruction_of_a_call(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c async@B0 on H0+1r C0+2s off on B0+1r A2+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
+		      "A+call B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
 }
 
 static void signal_in_a_handler(void **state)
@@ -67,12 +66,12 @@ static void signal_in_a_handler(void **state)
 	(void)state;
 	thread_expect(
 	    NULL, "A0+2. async@A2 on H0+1. async@H1 on I0+1r C0+2s off on H1+1r C0+2s off on A2+1.",
-	    "A+running H+signal I+signal I-return C+jumpr C-returnr H-return C+jumpr "
+	    "A+call H+signal I+signal I-return C+jumpr C-returnr H-return C+jumpr "
 	    "C-returnr A-trace-end");
 	/* The same handler (SA_NODEFER). */
 	thread_expect(
 	    NULL, "A0+2. async@A2 on H0+1. async@H1 on H0+1r C0+2s off on H1+1r C0+2s off on A2+1.",
-	    "A+running H+signal H+signal H-return C+jumpr C-returnr H-return C+jumpr "
+	    "A+call H+signal H+signal H-return C+jumpr C-returnr H-return C+jumpr "
 	    "C-returnr A-trace-end");
 }
 
@@ -81,7 +80,7 @@ static void two_signals_at_once(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. async@A2 on I0+1r C0+2s off on H0+1r C0+2s off on A2+1.",
-		      "A+running I+signal I-return C+jumpr C-returnr H+signal H-return C+jumpr "
+		      "A+call I+signal I-return C+jumpr C-returnr H+signal H-return C+jumpr "
 		      "C-returnr A-trace-end");
 }
 
@@ -90,10 +89,10 @@ static void fault_at_the_beginning_of_a_handler(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. async@A2 on async@H0 on H0+1r C0+2s off on A2+1.",
-		      "A+running H+signal H-return C+jumpr C-returnr A-trace-end");
+		      "A+call H+signal H-return C+jumpr C-returnr A-trace-end");
 	thread_expect(NULL,
 		      "A0+2. async@A2 on async@H0 on I0+1r C0+2s off on H0+1r C0+2s off on A2+1.",
-		      "A+running H+signal I+signal I-return C+jumpr C-returnr H-return C+jumpr "
+		      "A+call H+signal I+signal I-return C+jumpr C-returnr H-return C+jumpr "
 		      "C-returnr A-trace-end");
 }
 
@@ -102,11 +101,11 @@ static void handler_that_calls_longjmp(void **state)
 	(void)state;
 	/* E is longjmp; A called setjmp, which returned to A9. */
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on H0+2c E0+4J A9+1.",
-		      "A+running B+call H+signal E+call E-unwound H-unwound B-unwound A-trace-end");
+		      "A+call B+call H+signal E+call E-unwound H-unwound B-unwound A-trace-end");
 	/* After that, another signal is like the first. */
 	thread_expect(NULL,
 		      "A0+2. async@A2 on H0+2c E0+4J A9+1. async@A10 on H0+1r C0+2s off on A10+1.",
-		      "A+running H+signal E+call E-unwound H-unwound H+signal H-return C+jumpr "
+		      "A+call H+signal E+call E-unwound H-unwound H+signal H-return C+jumpr "
 		      "C-returnr A-trace-end");
 }
 
@@ -115,13 +114,13 @@ static void handler_that_changes_where_to_continue(void **state)
 	(void)state;
 	/* To elsewhere in the function. */
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on H0+1r C0+2s off on B7+1r A2+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
+		      "A+call B+call H+signal H-return C+jumpr C-returnr B-return A-trace-end");
 	/* To a caller of it. */
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on H0+1r C0+2s off on A7+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr B-unwound A-trace-end");
+		      "A+call B+call H+signal H-return C+jumpr C-returnr B-unwound A-trace-end");
 	/* To another function, as if it had been called (Go's asyncPreempt). */
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on H0+1r C0+2s off on D0+2r B3+1r A2+1.",
-		      "A+running B+call H+signal H-return C+jumpr C-returnr D+signal D-return "
+		      "A+call B+call H+signal H-return C+jumpr C-returnr D+signal D-return "
 		      "B-return A-trace-end");
 }
 
@@ -129,21 +128,21 @@ static void handler_that_calls_sigreturn_itself(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. async@A2 on H0+2c D0+3s off on A2+1.",
-		      "A+running H+signal D+call D-return H-unwound A-trace-end");
+		      "A+call H+signal D+call D-return H-unwound A-trace-end");
 }
 
 static void handler_that_ends_by_a_tail_call(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. async@A2 on H0+2j D0+3r C0+2s off on A2+1.",
-		      "A+running H+signal D+jump D-return H-tail C+jumpr C-returnr A-trace-end");
+		      "A+call H+signal D+jump D-return H-tail C+jumpr C-returnr A-trace-end");
 }
 
 static void rseq_abort_is_a_jump(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3. async@B3 on B9+1r A2+1.",
-		      "A+running B+call B-return A-trace-end");
+		      "A+call B+call B-return A-trace-end");
 }
 
 /* N is not known to be a function: it may be another thread of a virtual machine. */
@@ -151,7 +150,7 @@ static void unknown_code_is_no_handler(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s off on N3+2. N5+2s off on B3+1r A2+1.",
-		      "A+running B+call N+running~ N-unwound~ B-return A-trace-end");
+		      "A+call B+call N+running~ N-unwound~ B-return A-trace-end");
 }
 
 /* The kernel. U is the entry of system calls, V a function of it, W the entry of interrupts. */
@@ -159,17 +158,17 @@ static void traced_system_call(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s U0+2c V0+1r U2+1S B3+1r A2+1.",
-		      "A+running B+call U+syscall V+call V-return U-return B-return A-trace-end");
+		      "A+call B+call U+syscall V+call V-return U-return B-return A-trace-end");
 }
 
 static void traced_interrupt(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. irq@A2>W0 W0+2c V0+1r W2+1S A2+1.",
-		      "A+running W+interrupt V+call V-return W-return A-trace-end");
+		      "A+call W+interrupt V+call V-return W-return A-trace-end");
 	/* In the kernel, and one inside of it. */
 	thread_expect(NULL, "A0+2s U0+2. irq@U2>W0 W0+2. irq@W2>W0 W0+2S W2+1S U2+1S A2+1.",
-		      "A+running U+syscall W+interrupt W+interrupt W-return W-return U-return "
+		      "A+call U+syscall W+interrupt W+interrupt W-return W-return U-return "
 		      "A-trace-end");
 }
 
@@ -177,7 +176,7 @@ static void traced_signal(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. irq@A2>W0 W0+2S H0+1r C0+2s U0+2S A2+1.",
-		      "A+running W+interrupt W-return H+signal H-return C+jumpr U+syscall U-return "
+		      "A+call W+interrupt W-return H+signal H-return C+jumpr U+syscall U-return "
 		      "C-returnr A-trace-end");
 }
 
@@ -186,7 +185,7 @@ static void breakpoint(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. irq@A2>W0 W0+2S A3+1.",
-		      "A+running W+interrupt W-return A-trace-end");
+		      "A+call W+interrupt W-return A-trace-end");
 }
 
 static void trace_that_begins_in_the_kernel(void **state)
@@ -202,9 +201,9 @@ static void kernel_alone(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "U0+2c V0+1r U2+1S off on W0+2S off on U0+2S off",
-		      "U+running V+call V-return U-return W+running W-return U+running U-return");
+		      "U+call V+call V-return U-return W+call W-return U+call U-return");
 	thread_expect(NULL, "V3+1r U2+1S off on W0+2S off",
-		      "V+running~ V-return~ U+running~ U-return~ W+running W-return");
+		      "V+running~ V-return~ U+running~ U-return~ W+call W-return");
 }
 
 /* V enters a guest, which is not traced, and continues there. */
@@ -212,7 +211,7 @@ static void untraced_guest(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "U0+2c guest V0+1S off host on V1+1r U2+1.",
-		      "U+running V+call V-return U-trace-end");
+		      "U+call V+call V-return U-trace-end");
 }
 
 /* The guest runs A. */
@@ -222,7 +221,7 @@ static void traced_guest(void **state)
 	thread_expect(NULL,
 		      "U0+2c guest V0+1S A3+2c B0+2. irq@B2>V1 host V1+1j guest V0+1S B2+1r A5+1. "
 		      "irq@A6>V1 host V1+1r U2+1.",
-		      "U+running V+call A+running~ B+call B-suspended A-suspended~ B+running~ "
+		      "U+call V+call A+running~ B+call B-suspended A-suspended~ B+running~ "
 		      "B-return~ A+running~ A-suspended~ V-return U-trace-end");
 }
 
@@ -230,7 +229,7 @@ static void user_interrupt(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. irq@A2>H0 H0+1c B0+1r H1+2S A2+1.",
-		      "A+running H+interrupt B+call B-return H-return A-trace-end");
+		      "A+call H+interrupt B+call B-return H-return A-trace-end");
 }
 
 int main(void)

@@ -35,22 +35,20 @@ static void loss_inside_a_call(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3. ovf@B9 B9+1r A2+1.",
-		      "A+running B+call B-return! A-trace-end!");
+		      "A+call B+call B-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c B0+3. err on B9+1r A2+1.",
-		      "A+running B+call B-return! A-trace-end!");
-	thread_expect(NULL, "A0+2c B0+3. lost B9+1r A2+1.",
-		      "A+running B+call B-return! A-trace-end!");
-	thread_expect(NULL, "A0+2c B0+3. gap B9+1r A2+1.",
-		      "A+running B+call B-return! A-trace-end!");
+		      "A+call B+call B-return! A-trace-end!");
+	thread_expect(NULL, "A0+2c B0+3. lost B9+1r A2+1.", "A+call B+call B-return! A-trace-end!");
+	thread_expect(NULL, "A0+2c B0+3. gap B9+1r A2+1.", "A+call B+call B-return! A-trace-end!");
 }
 
 static void loss_of_a_return(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c C0+1. ovf@B2 B2+1r A2+1.",
-		      "A+running B+call C+call C-return! B-return! A-trace-end!");
+		      "A+call B+call C+call C-return! B-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c B0+2c C0+1. ovf@A9 A9+1.",
-		      "A+running B+call C+call C-lost! B-lost! A-trace-end!");
+		      "A+call B+call C+call C-lost! B-lost! A-trace-end!");
 }
 
 static void loss_of_a_call(void **state)
@@ -58,20 +56,20 @@ static void loss_of_a_call(void **state)
 	(void)state;
 	/* Into the middle of it: its beginning is not known. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C5 C5+2r B7+1r A2+1.",
-		      "A+running B+call C+running~ C-return~ B-return! A-trace-end!");
-	/* To its first instruction: a loop may begin there. */
+		      "A+call B+call C+running~ C-return~ B-return! A-trace-end!");
+	/* To its first instruction, which counts as a call though a loop may begin there. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C0 C0+2r B7+1r A2+1.",
-		      "A+running B+call C+running~ C-return~ B-return! A-trace-end!");
+		      "A+call B+call C+call~ C-return~ B-return! A-trace-end!");
 	/* Which turns out to be a call of A after B had returned. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C5 C5+2r A9+1.",
-		      "A+running B+call C+running~ C-return~ B-lost! A-trace-end!");
+		      "A+call B+call C+running~ C-return~ B-lost! A-trace-end!");
 }
 
 static void loss_of_several_calls(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+2. ovf@D5 D5+2r C7+1r B7+1r A2+1.",
-		      "A+running B+call D+running~ D-return~ C+running~ C-return~ B-return! "
+		      "A+call B+call D+running~ D-return~ C+running~ C-return~ B-return! "
 		      "A-trace-end!");
 }
 
@@ -84,11 +82,10 @@ static void loss_before_anything(void **state)
 static void branch_before_a_loss_is_not_guessed(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.",
-		      "A+running B+running~ B-return~ A-trace-end!");
+	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.", "A+call B+call~ B-return~ A-trace-end!");
 	/* The same where decoding begins there. */
-	thread_expect(NULL, "ovf@B0 B0+2r A2+1.", "B+running~ B-return~ A+running~ A-trace-end~");
-	thread_expect(NULL, "A0+2c B0+2r ovf@A2 A2+1.", "A+running B+call B-return! A-trace-end!");
+	thread_expect(NULL, "ovf@B0 B0+2r A2+1.", "B+call~ B-return~ A+running~ A-trace-end~");
+	thread_expect(NULL, "A0+2c B0+2r ovf@A2 A2+1.", "A+call B+call B-return! A-trace-end!");
 }
 
 static void many_losses_stay_bounded(void **state)
@@ -99,7 +96,7 @@ static void many_losses_stay_bounded(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		strcat(text, i % 2 ? " ovf@B5 B5+1." : " ovf@C5 C5+1.");
 	/* B and C are found open after the first time. */
-	strcpy(expected, "A+running C+running~ B+running~");
+	strcpy(expected, "A+call C+running~ B+running~");
 	for (unsigned i = 2; i < 20; i++)
 		strcat(expected, i % 2 ? " B+running~" : " B-lost~!");
 	strcat(expected, " B-trace-end~ C-trace-end~! A-trace-end!");
@@ -110,9 +107,9 @@ static void many_losses_stay_bounded(void **state)
 static void missing_code(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c err@N0 A2+1.", "A+running N+call N-return! A-trace-end!");
+	thread_expect(NULL, "A0+2c err@N0 A2+1.", "A+call N+call N-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c err@N0 B0+3r err@N9 B0+3r err@N9 A2+1.",
-		      "A+running N+call B+running B-return B+running B-return N-return! "
+		      "A+call N+call B+call B-return B+call B-return N-return! "
 		      "A-trace-end!");
 }
 
@@ -121,27 +118,27 @@ static void code_outside_of_a_filter(void **state)
 	(void)state;
 	/* B is outside. */
 	thread_expect(NULL, "A0+2c off>B0 on A2+1r off>C5",
-		      "A+running B+call B-return A-return C+running~ C-trace-end~");
+		      "A+call B+call B-return A-return C+running~ C-trace-end~");
 	/* It calls D, which is inside. */
 	thread_expect(NULL, "A0+2c off>B0 on D0+2r off>B4 on A2+1.",
-		      "A+running B+call D+running D-return B-return A-trace-end");
+		      "A+call B+call D+call D-return B-return A-trace-end");
 	/* Without the address. */
-	thread_expect(NULL, "A0+2c off on A2+1.", "A+running A-trace-end");
-	thread_expect(NULL, "A0+2r off on A0+2r off", "A+running A-return A+running A-return");
+	thread_expect(NULL, "A0+2c off on A2+1.", "A+call A-trace-end");
+	thread_expect(NULL, "A0+2r off on A0+2r off", "A+call A-return A+call A-return");
 }
 
 static void transaction_aborts(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2. A2+1c B0+2. abort@B2>A9 A9+1.",
-		      "A+running B+call B-lost A-trace-end");
+		      "A+call B+call B-lost A-trace-end");
 }
 
 static void exec(void **state)
 {
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s off exec on C5+1c D0+1r C6+1.",
-		      "A+running B+call B-exec A-exec C+running~ D+call D-return C-trace-end~");
+		      "A+call B+call B-exec A-exec C+running~ D+call D-return C-trace-end~");
 }
 
 /* Functions that nothing is known of but that they were called. */

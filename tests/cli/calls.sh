@@ -59,7 +59,8 @@ f = [2 * n + 1 for n in range(1, 1001)]
 check("f", f, sum(f))
 check("g", [x + 2 for x in f[::2]], 1000)
 s = rows["_start"]
-assert s[0] == "0" and s[1] == "1" and s[4] == "", s
+# It begins with its first instruction, and does not end in the trace.
+assert s[0] == "1" and s[1] == "1" and s[4] == "", s
 END
 expect 0 "$PTAH" calls -i c.data --format=json g
 equal "g alone" "$(json '[f["function"] for f in d["functions"]]')" "['g']"

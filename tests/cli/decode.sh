@@ -51,7 +51,7 @@ equal "verify" "$(json "d['equal'], d['threads'][0]['decoded']['instructions']")
 
 expect 0 "$PTAH" report --limit=0 --format=json r.data
 equal "functions" "$(json "sorted((f['function'], f['instructions'], f['calls']) for f in d['functions'])")" \
-	"[('_start', $start, 0), ('leaf', $leaf, 1300), ('tail', $tail, 300)]"
+	"[('_start', $start, 1), ('leaf', $leaf, 1300), ('tail', $tail, 300)]"
 equal "total" "$(json "d['instructions']")" "$total"
 grep -q '"command": ".*\./program' out || fail "report does not tell what ran"
 expect 0 "$PTAH" report r.data
@@ -96,7 +96,7 @@ how() { # WORD FUNCTION: how often a call of it began or ended so
 }
 equal "calls" "$(how call leaf) $(how call tail) $(how jump leaf)" "1000 300 300"
 equal "returns" "$(how return leaf) $(how return tail) $(how tail tail)" "1300 0 300"
-equal "the outermost call" "$(how running _start) $(how trace-end _start)" "1 1"
+equal "the outermost call" "$(how call _start) $(how trace-end _start)" "1 1"
 expect 0 "$PTAH" script --events --blocks r.data
 grep -q '# enabled' out || fail "no events"
 expect 0 "$PTAH" script --time r.data

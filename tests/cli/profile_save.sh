@@ -103,10 +103,10 @@ done
 expect 0 "$PTAH" profile --save=saved2 saved
 cmp saved saved2
 
-# Functions: the sums equal those over the blocks that `ptah script` prints (a block counts for the
-# function where it begins), and those of `ptah report`.
-"$PTAH" script --blocks r.data >script
-awk '{ sub(/\+0x[0-9a-f]*$/, "", $6); n[$6] += $4 } END { for (f in n) print f, n[f] }' script |
+# Functions: the sums equal those over the instructions that `ptah script` prints, and those of
+# `ptah report`.
+"$PTAH" script r.data >script
+awk '{ sub(/\+0x[0-9a-f]*$/, "", $4); n[$4]++ } END { for (f in n) print f, n[f] }' script |
 	LC_ALL=C sort >wanted
 expect 0 "$PTAH" profile --by=functions --format=tsv --limit=0 saved
 awk -F'\t' 'NR > 1 { n[$5] += $2 } END { for (f in n) print f, n[f] }' out | LC_ALL=C sort >got

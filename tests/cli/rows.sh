@@ -30,11 +30,11 @@ done
 expect 0 "$PTAH" script --calls --format=tsv r.data
 equal "columns of calls" "$(head -1 out)" \
 	"$(printf 'tid\tmark\thow\tdepth\tcall\tip\tsite\tself_instructions\tnotes\tsymbol')"
-# _start runs when the trace begins and when it ends; it calls leaf, and leaf returns.
+# The trace begins with the first instruction of _start and ends in it; it calls leaf, which returns.
 equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $3 " " $4 " " $8 " " $10]++ }
 	END { for (k in n) print k, n[k] }' out | sort)" "\
+begin call 0  _start 1
 begin call 1  leaf 5000
-begin running 0  _start 1
 end return 1 2 leaf 5000
 end trace-end 0 15005 _start 1"
 # Addresses as the linker chose them: the call is 7 bytes after _start, leaf's ret one after leaf.
@@ -45,7 +45,7 @@ equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 10 && $10 == ""' out
 expect 0 "$PTAH" script --calls --format=json r.data
 equal "calls in JSON" "$(json "[(c['how'], c['depth'], c.get('self_instructions'), c['symbol'])
 	for c in d['calls'][:3] + d['calls'][-1:]]")" \
-	"[('running', 0, None, '_start'), ('call', 1, None, 'leaf'), ('return', 1, 2, 'leaf'), ('trace-end', 0, 15005, '_start')]"
+	"[('call', 0, None, '_start'), ('call', 1, None, 'leaf'), ('return', 1, 2, 'leaf'), ('trace-end', 0, 15005, '_start')]"
 
 # An instruction takes a nanosecond: the recorder's clock. So the last row's time is
 # the number of instructions, whatever the format.

@@ -272,6 +272,34 @@ record behind.data ./behind
 expect 0 "$PTAH" export -q --to=lcov --include="$PWD/*" -o behind.info -i behind.data
 equal "calls behind unnamed code" "$(grep '^FNDA' behind.info | sort | tr '\n' ' ')" \
 	"FNDA:0,before FNDA:1,main FNDA:1,other FNDA:2,f "
+# Functions that ran where they were inlined, and whose own code did not.
+cat >inlined.c <<'END'
+volatile int sum;
+inline __attribute__((always_inline)) int square(int x)
+{
+	sum++;
+	return x * x;
+}
+extern int square(int x);
+static inline __attribute__((always_inline)) int never(int x)
+{
+	sum += x;
+	return x;
+}
+int (*volatile pointer)(int) = never;
+int main(int argc, char **argv)
+{
+	(void)argv;
+	for (int i = 0; i < 10; i++)
+		sum += square(i);
+	return argc > 9 ? never(argc) : 0;
+}
+END
+"$CC" -g -O2 -o inlined inlined.c || fail "no program with inlined functions"
+record inlined.data ./inlined
+expect 0 "$PTAH" export -q --to=lcov --include="$PWD/*" -o inlined.info -i inlined.data
+equal "calls of inlined functions" "$(grep '^FNDA' inlined.info | sort | tr '\n' ' ')" \
+	"FNDA:0,never FNDA:1,main FNDA:10,square "
 
 strip program liblibrary.so
 expect 1 "$PTAH" export --to=lcov --include="$PWD/*" r.data

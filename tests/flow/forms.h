@@ -149,8 +149,8 @@ static bool forms_ends_span(const struct ptah_item *block, uint64_t next)
 	if (block->insn_class > PTAH_INSN_JUMP && block->insn_class != PTAH_INSN_PTWRITE)
 		return true;
 	if (!forms_bounds(NULL, 0, forms_last_ip(block), &low, &high))
-		return jumps;
-	return next < low || next >= high || (jumps && next == low);
+		return true;
+	return next < low || next >= high || (jumps && next == low) || block->ip < low;
 }
 
 /* The next item, if it is a block; else NULL. */

@@ -188,10 +188,11 @@ static void fork_task(struct world *w, unsigned cpu)
 	if (w->count == THREADS)
 		return;
 	w->count++;
+	/* It begins in the loop: at the first instruction of a function there would be one call
+	 * more than call instructions. */
 	*child = (struct task){.pid = thread ? parent->pid : 20 + w->count,
 			       .tid = 20 + w->count,
 			       .nops = parent->nops,
-			       .in_f = parent->in_f,
 			       .cpu = -1};
 	build_fork(&w->scratch, child->pid, child->tid, parent->pid, parent->tid, tick(w));
 	log_record(w, &w->cpus[cpu]);

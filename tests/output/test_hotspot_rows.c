@@ -143,14 +143,51 @@ static void a_function_has_one_row_wherever_it_was_mapped(void **state)
 	assert_int_equal(green->instructions, 4 * (10 + 1000 + 100000));
 	assert_int_equal(red->ip, 0x10000);
 	assert_int_equal(green->ip, 0x10020);
-	/* The tail call of process 1, and nothing of process 2, where 0x10020 is another function.
-	 */
-	assert_int_equal(red->calls, 10);
-	assert_int_equal(green->calls, 0);
+	/* However it was entered, also by the tail call of process 1; in process 2 0x10020 is red. */
+	assert_int_equal(red->calls, 1 + 100 + 10000);
+	assert_int_equal(green->calls, 10 + 1000 + 100000);
 	free(rows);
 	hotspots_free(counter);
 	names_free(names);
 	ptah_session_close(s);
+}
+
+/* Of red alone, which a jump entered. Its branches go to `target` from its middle. */
+static uint64_t calls_of_red(uint8_t insn_class, uint64_t target, uint64_t entered)
+{
+	struct ptah_profile_block blocks[] = {block(0x10000, 7), block(0x10008, 20)};
+	struct ptah_session *s = open_processes();
+	struct hotspots *counter;
+	struct names *names;
+	struct hotspot *rows;
+	uint64_t calls;
+	size_t n;
+
+	blocks[1].insn_class = insn_class;
+	blocks[1].target = target;
+	blocks[1].taken = insn_class == PTAH_INSN_COND ? 4 : 0;
+	blocks[0].count = entered;
+	assert_int_equal(names_new(s, NULL, &names), 0);
+	assert_int_equal(hotspots_new(&counter), 0);
+	assert_int_equal(hotspots_add_lists(counter, 1, blocks, 2, NULL, 0), 0);
+	assert_int_equal(hotspots_functions(counter, names, &rows, &n), 0);
+	calls = row_of(rows, n, "red")->calls;
+	free(rows);
+	hotspots_free(counter);
+	names_free(names);
+	ptah_session_close(s);
+	return calls;
+}
+
+static void a_function_is_not_called_by_its_own_jumps(void **state)
+{
+	(void)state;
+	assert_int_equal(calls_of_red(PTAH_INSN_COND, 0x10000, 7), 7 - 4);
+	assert_int_equal(calls_of_red(PTAH_INSN_JUMP, 0x10000, 27), 27 - 20);
+	/* In a part of a trace that begins in it, a jump that ends the part may be all there is. */
+	assert_int_equal(calls_of_red(PTAH_INSN_JUMP, 0x10000, 0), 0);
+	assert_int_equal(calls_of_red(PTAH_INSN_CALL, 0x10000, 27), 27);
+	assert_int_equal(calls_of_red(PTAH_INSN_CALL, 0x10008, 7), 7);
 }
 
 static void a_block_has_one_row_if_it_is_in_a_file(void **state)
@@ -186,6 +223,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_function_has_one_row_wherever_it_was_mapped),
+	    cmocka_unit_test(a_function_is_not_called_by_its_own_jumps),
 	    cmocka_unit_test(a_block_has_one_row_if_it_is_in_a_file),
 	};
 

@@ -226,7 +226,7 @@ static void check(const struct read *read, const struct expected *expected, size
 static void a_thread_moves_between_cpus(void **state)
 {
 	static const struct expected seven[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3 + 2 + 2 + 1, 8, PTAH_CALL_END_RETURN, false},
 	    {.function = F, .how = PTAH_CALL_CALLED},
@@ -234,7 +234,7 @@ static void a_thread_moves_between_cpus(void **state)
 	    {MAIN, 2 + 8 + 2 + 1 + 3, 2 + 2 + 1, PTAH_CALL_END_TRACE, false},
 	};
 	static const struct expected eight[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3 + 2 + 1, 6, PTAH_CALL_END_RETURN, false},
 	    {MAIN, 2 + 6 + 2, 4, PTAH_CALL_END_TRACE, false},
@@ -273,7 +273,7 @@ static void a_thread_moves_between_cpus(void **state)
 static void a_thread_may_have_run_unseen(void **state)
 {
 	static const struct expected seven[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3 + 2 + 1, 6, PTAH_CALL_END_RETURN, true},
 	    {MAIN, 2 + 6 + 2, 4, PTAH_CALL_END_TRACE, true},
@@ -315,7 +315,7 @@ static void a_thread_may_have_run_unseen(void **state)
 static void a_thread_executes_a_program(void **state)
 {
 	static const struct expected before[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3, 3, PTAH_CALL_END_EXEC, false},
 	    {MAIN, 5, 2, PTAH_CALL_END_EXEC, false},
@@ -357,7 +357,7 @@ static void moves(struct made *m, unsigned cpu, bool out, uint64_t tsc)
 static void a_thread_comes_back(void **state)
 {
 	static const struct expected seven[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3 + 2 + 2 + 1, 8, PTAH_CALL_END_RETURN, false},
 	    {.function = F, .how = PTAH_CALL_CALLED},
@@ -389,7 +389,7 @@ static void a_thread_comes_back(void **state)
 static void a_thread_executes_a_program_elsewhere(void **state)
 {
 	static const struct expected before[] = {
-	    {.function = MAIN, .how = PTAH_CALL_RUNNING},
+	    {.function = MAIN, .how = PTAH_CALL_CALLED},
 	    {.function = F, .how = PTAH_CALL_CALLED},
 	    {F, 3 + 2 + 1, 6, PTAH_CALL_END_RETURN, false},
 	    {MAIN, 2 + 6 + 2, 4, PTAH_CALL_END_EXEC, false},

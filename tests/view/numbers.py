@@ -157,4 +157,5 @@ def main():
     print(f"{len(functions['name'])} functions, {report['calls']} calls, {len(tiles)} tiles")
 
 
-main()
+if __name__ == "__main__":
+    main()
