@@ -82,7 +82,7 @@ function(ptah_add_test file)
     if(test_DEPENDS)
       add_dependencies(${target} ${test_DEPENDS})
     endif()
-    set(command ${target})
+    set(command $<TARGET_FILE:${target}>)
     set(labels unit)
   endif()
 
@@ -96,10 +96,11 @@ function(ptah_add_test file)
     list(APPEND labels threads)
     add_dependencies(thread-tests ${target})
   endif()
-  # A test waits for what must happen without a limit of its own; this ends one that hangs. It is
-  # many times what the longest test takes on a busy machine.
-  add_test(NAME ${target} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  set_tests_properties(${target} PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77
+  # A test waits for what must happen without a limit of its own; tests/limit ends one that hangs,
+  # and shows where. ctest's own limit is there in case tests/limit hangs.
+  add_test(NAME ${target} COMMAND sh ${CMAKE_SOURCE_DIR}/tests/limit ${target} ${command}
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_tests_properties(${target} PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77
     LABELS "${labels}" ENVIRONMENT "${ptah_test_environment}")
   if(test_ALONE)
     set_tests_properties(${target} PROPERTIES RUN_SERIAL ON)
