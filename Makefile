@@ -1,5 +1,5 @@
 # Short names for calls of CMake and of scripts; nothing is decided here.
-.PHONY: all demo check check-long bench bench-memory fuzz mutants install dist deb clean
+.PHONY: all demo check check-long check-nightly bench bench-memory fuzz mutants install dist deb clean
 
 # $(call configure,PRESET,FOLDER): a new build folder uses Ninja where it is installed.
 ninja := $(if $(shell command -v ninja),CMAKE_GENERATOR=$(or $(CMAKE_GENERATOR),Ninja))
@@ -17,6 +17,9 @@ check:
 
 check-long:
 	./scripts/check --long
+
+check-nightly:
+	./scripts/check --nightly
 
 bench: all
 	./bench/run build

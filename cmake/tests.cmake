@@ -16,8 +16,8 @@ if(TARGET libipt)
   list(APPEND ptah_test_environment "LIBIPT=${LIBIPT_LIBRARY}")
 endif()
 
-# Everything that the preset "tsan" needs: the tests with threads, and the programs they run.
-add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
+# Everything that the preset "tsan" needs: the tests with threads, and the plugin that they load.
+add_custom_target(thread-tests DEPENDS ptah-qemu)
 
 # What scripts/check builds with sanitizers: all tests but those of the fuzzers' seeds,
 # and what tests run. Benchmarks, examples and fuzzers with gcc's driver are built for the release.
@@ -28,24 +28,24 @@ add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah
 # (test_*.c) or a shell test (*.sh).
 #   LAYER         the test is of a rule that several files of the layer keep. A test without this
 #                 word is of the file whose name it has (checked by tests/lint/names.sh)
-#   ONCE          scripts/check runs the test in the release build only, because it looks at files
-#                 rather than at compiled code, or because it spends most of its time in perf,
-#                 libipt or another program and other tests run the same code with sanitizers
-#   SANITIZED     scripts/check runs the test in the build with sanitizers only, because the test is
-#                 long and its inputs are the same in the release build, where less is noticed.
-#                 scripts/check --quick has the release build alone and runs the test there
+#   ONCE          scripts/check runs the test in the release build instead of the build with
+#                 sanitizers, because it looks at files rather than at compiled code, or because it
+#                 spends most of its time in perf, libipt or another program and other tests run the
+#                 same code with sanitizers
+#   NIGHTLY       scripts/check --nightly runs the test, and nothing else does: CONTRIBUTING.md, "What
+#                 runs at night", says why
 #   ALONE         no other test runs meanwhile, because threads of the test have to run at the same
 #                 time
 #   THREADS       scripts/check runs the test with ThreadSanitizer as well
 #   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
 #                 the longest first, so that none of them runs alone at the end. Below 8 it is left out.
 #                 A program without this word is compiled with PTAH_TEST_FLAGS, except if it is
-#   OPTIMIZED     the test counts the instructions of its own code
+#   OPTIMIZED     the test counts the instructions of its own code. It is ONCE, too
 # and for a program:
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;OPTIMIZED;SANITIZED;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;NIGHTLY;ONCE;OPTIMIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -79,27 +79,31 @@ function(ptah_add_test file)
     endif()
     target_link_libraries(${target} PRIVATE ${test_LIBRARIES} test-worlds ptah-static
       PkgConfig::CMOCKA)
+    target_link_options(${target} PRIVATE ${PTAH_TEST_LINKER})
     if(test_DEPENDS)
       add_dependencies(${target} ${test_DEPENDS})
     endif()
-    set(command ${target})
+    set(command $<TARGET_FILE:${target}>)
     set(labels unit)
   endif()
 
-  if(test_ONCE)
+  if(test_ONCE OR test_OPTIMIZED)
     list(APPEND labels once)
+  elseif(TARGET ${target})
+    set_property(GLOBAL APPEND PROPERTY ptah_sanitized_tests ${target})
   endif()
-  if(test_SANITIZED)
-    list(APPEND labels sanitized)
+  if(test_NIGHTLY)
+    list(APPEND labels nightly)
   endif()
   if(test_THREADS)
     list(APPEND labels threads)
     add_dependencies(thread-tests ${target})
   endif()
-  # A test waits for what must happen without a limit of its own; this ends one that hangs. It is
-  # many times what the longest test takes on a busy machine.
-  add_test(NAME ${target} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  set_tests_properties(${target} PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77
+  # A test waits for what must happen without a limit of its own; tests/limit ends one that hangs,
+  # and shows where. ctest's own limit is there in case tests/limit hangs.
+  add_test(NAME ${target} COMMAND sh ${CMAKE_SOURCE_DIR}/tests/limit ${target} ${command}
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_tests_properties(${target} PROPERTIES TIMEOUT 1500 SKIP_RETURN_CODE 77
     LABELS "${labels}" ENVIRONMENT "${ptah_test_environment}")
   if(test_ALONE)
     set_tests_properties(${target} PROPERTIES RUN_SERIAL ON)
@@ -127,4 +131,32 @@ function(ptah_add_test_helper name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ptah-static)
+endfunction()
+
+# Every target of a folder and the folders below it that is built if none is named.
+function(ptah_all_targets folder result)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    get_target_property(excluded ${target} EXCLUDE_FROM_ALL)
+    if(type STREQUAL "UTILITY" OR excluded)
+      list(REMOVE_ITEM targets ${target})
+    endif()
+  endforeach()
+  foreach(below ${folders})
+    ptah_all_targets(${below} more)
+    list(APPEND targets ${more})
+  endforeach()
+  set(${result} ${targets} PARENT_SCOPE)
+endfunction()
+
+# The target once-tests: what scripts/check builds for the release, which is everything but the test
+# programs that it runs with sanitizers. tests/compat/programs.sh runs two of those.
+function(ptah_add_once_tests)
+  get_property(sanitized GLOBAL PROPERTY ptah_sanitized_tests)
+  list(REMOVE_ITEM sanitized packet-test_libipt event-test_libipt)
+  ptah_all_targets(${CMAKE_SOURCE_DIR} targets)
+  list(REMOVE_ITEM targets ${sanitized})
+  add_custom_target(once-tests DEPENDS ${targets})
 endfunction()

@@ -207,7 +207,7 @@ struct ptah_event_config {
 	bool no_iflags; /* changes of RFLAGS.IF are not reported: see trace.event_trace */
 	/*
 	 * What the processor was asked to trace; all 0: not known. Of it are used
-	 * mtc_period and cyc_threshold (time), event_trace (RFLAGS.IF is reported from the
+	 * mtc, mtc_period and cyc_threshold (time), event_trace (RFLAGS.IF is reported from the
 	 * beginning; without it, once a MODE.Exec says that it is 1); and by a flow no_tnt,
 	 * no_retcomp and ranges (see flow.h).
 	 */

@@ -28,7 +28,7 @@ struct ptah_packet_clock;
 
 /*
  * Uses from `config` what MTC, CYC and CBR packets need to become time
- * (trace.mtc_period, trace.cyc_threshold, tsc_n, tsc_d, nominal_ratio), and
+ * (trace.mtc, trace.mtc_period, trace.cyc_threshold, tsc_n, tsc_d, nominal_ratio), and
  * erratum SKL168. NULL: nothing of that is known, and only TSC packets move the
  * clock.
  */

@@ -30,6 +30,7 @@ void event_time_configure(struct event_time *t, const struct ptah_event_config *
 {
 	*t = (struct event_time){
 	    .mtc_freq = config->trace.mtc_period,
+	    .mtc_enabled = config->trace.mtc,
 	    .nominal_ratio = config->nominal_ratio,
 	    .ctc_numerator = config->tsc_n,
 	    .ctc_denominator = config->tsc_d,
@@ -51,8 +52,8 @@ static void set_constants(struct event_time *t)
 /* The longest time between two anchors while MTCs come. */
 static uint64_t period(const struct event_time *t)
 {
-	/* A TMA may come without MTCs. */
-	return t->aligned && t->mtc_seen ? t->longest : EVENT_TIME_UNKNOWN;
+	/* A TMA may come without MTCs, unless they are known to be enabled. */
+	return t->aligned && (t->mtc_seen || t->mtc_enabled) ? t->longest : EVENT_TIME_UNKNOWN;
 }
 
 /* SDM "CYC Packet": no CYC is sent while fewer cycles than this have passed since the last. */

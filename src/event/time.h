@@ -28,6 +28,7 @@ struct event_time {
 	    ctc_denominator; /* TSC ticks per crystal tick (CPUID.15H EBX/EAX) */
 
 	uint8_t cyc_thresh; /* IA32_RTIT_CTL.CycThresh */
+	bool mtc_enabled;   /* IA32_RTIT_CTL.MTCEn; false: unknown */
 	bool skl168;	    /* erratum SKL168: cycles and MTCs before a PSB are missing */
 
 	bool known;	    /* there is an anchor */

@@ -306,8 +306,10 @@ static void on_time(struct scout *s, uint64_t time, uint64_t most, uint64_t offs
 
 	if (later)
 		s->now = time;
-	/* The last time stamp is before the switch, so the stays up to it are, too. */
-	if (later && !is_due(s, most))
+	/*
+	 * This item, or the last time stamp, is before the switch, so the stays up to it are, too.
+	 */
+	if (!is_due(s, s->most) || (later && !is_due(s, most)))
 		s->stays = (struct stays){0};
 	if (!is_due(s, time) || (s->away && !s->kernel && !is_decided(s, time)))
 		return;

@@ -16,7 +16,7 @@ ends() {
 	shift 3
 	status=0
 	env --default-signal=INT LD_PRELOAD="$PWD/signal_before.so" SIGNAL="$signal" CALL="$call" \
-		AT="$at" timeout -k 5 20 "$@" >"$output" 2>err || status=$?
+		AT="$at" timeout -k 5 600 "$@" >"$output" 2>err || status=$?
 	grep -q "^SIGNAL before $call" err || fail "it never called $call: $*: $(cat err)"
 	[ "$status" != 124 ] && [ "$status" != 137 ] || fail "signal $signal before $call is lost: $*"
 	equal "status after signal $signal before $call: $*" "$status" $((128 + signal))
@@ -73,7 +73,7 @@ ends 2 getline 1 "$PTAH" cover --reached=- table.db <silent
 if command -v python3 >/dev/null; then
 	# Ctrl-C is for the pager, which goes on; the other signals end it.
 	status=0
-	PTAH_PAGER='cat; exec sleep 100' timeout -k 5 20 python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- \
+	PTAH_PAGER='cat; exec sleep 10000' timeout -k 5 600 python3 "$PTAH_SOURCE/tests/cli/on_terminal.py" 80 -- \
 		env LD_PRELOAD="$PWD/signal_before.so" SIGNAL=15 CALL=waitpid "$PTAH" report r.data >out ||
 		status=$?
 	grep -q '^SIGNAL before waitpid' out || fail "no pager: $(cat out)"

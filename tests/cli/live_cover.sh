@@ -372,6 +372,6 @@ for table in other endless blob missing numbers; do
 done
 for table in damaged*.db; do
 	status=0
-	timeout 60 "$PTAH" cover -q --reached="first,t.c:1-50" "$table" >out 2>err || status=$?
+	timeout 600 "$PTAH" cover -q --reached="first,t.c:1-50" "$table" >out 2>err || status=$?
 	[ "$status" -le 1 ] || fail "$table: $status"
 done

@@ -18,7 +18,7 @@ import termios
 import time
 
 
-PATIENCE = 120  # seconds, for each pattern
+PATIENCE = 600  # seconds, for each pattern
 
 
 class Screen:

@@ -38,8 +38,8 @@ control() {
 		head -1 ack >>answers
 	done
 }
-# First, because then the host has nothing to judge yet: patched code waits in a loop until all
-# processors have seen it, and each of them needs one of the host's.
+# First, because then the host has nothing to judge yet: patched code waits in a loop, which is traced,
+# until all processors have seen it, and each of them needs one of the host's.
 ptah_record k-patch '' -e intel_pt//k --kcore -m,32M -- sh /in/patch
 ptah_record l-kernel '' -e intel_pt//uk --kcore -m 256K,16K -- work forks 8
 ptah_record l-user '' -m 256K,16K -- work some 3000

@@ -103,7 +103,7 @@ for seed in 0 1 2; do
 	python3 lose.py $seed
 	for how in "-j 1" "-j 2" "-w 5 -c 5000"; do
 		# shellcheck disable=SC2086 # several options
-		timeout 60 "$PTAH_BUILD/tests/follow" $how -i made.data <made.data >out 2>&1 ||
+		timeout 600 "$PTAH_BUILD/tests/follow" $how -i made.data <made.data >out 2>&1 ||
 			fail "lost trace of $seed: $how: $(tail -n 12 out)"
 	done
 done

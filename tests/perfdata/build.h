@@ -86,6 +86,33 @@ static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16
 	build_record_on(b, 0, type, misc, body, pid, tid, time);
 }
 
+#define BUILD_RATIO 20 /* TSC ticks per tick of the bus */
+
+/*
+ * After build_info(): user code is traced, with TSC packets and these bits of IA32_RTIT_CTL. The TSC
+ * makes two ticks in one of the crystal.
+ */
+static inline void build_timing(struct perfdata_buffer *b, uint64_t bits)
+{
+	static const uint64_t values[PERFDATA_INFO_MAX] = {
+	    [PERFDATA_INFO_PMU_TYPE] = 8,
+	    [PERFDATA_INFO_TSC_BIT] = PERFDATA_PT_TSC,
+	    [PERFDATA_INFO_MTC_BIT] = PERFDATA_PT_MTC,
+	    [PERFDATA_INFO_MTC_FREQ_BITS] = PERFDATA_PT_MTC_PERIOD,
+	    [PERFDATA_INFO_CYC_BIT] = PERFDATA_PT_CYC,
+	    [PERFDATA_INFO_MAX_NONTURBO] = BUILD_RATIO,
+	    [PERFDATA_INFO_TSC_CTC_N] = 2,
+	    [PERFDATA_INFO_TSC_CTC_D] = 1,
+	};
+
+	store_le64(b->bytes + 112 + 40, PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_EXCLUDE_KERNEL);
+	store_le64(b->bytes + 112 + 8,
+		   PERFDATA_PT_PT | PERFDATA_PT_TSC | PERFDATA_PT_BRANCH | bits);
+	for (unsigned i = 0; i < PERFDATA_INFO_MAX; i++)
+		if (values[i])
+			store_le64(b->bytes + BUILD_INFO + 8 * i, values[i]);
+}
+
 /* Appends AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
 static inline void build_info(struct perfdata_buffer *b, uint32_t kind, bool snapshot)
 {

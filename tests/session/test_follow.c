@@ -7,6 +7,8 @@
  */
 #include "perfdata/build.h"
 
+#include "model/clock.h"
+
 #include <ptah/counts.h>
 #include <ptah/session.h>
 #include <ptah/window.h>
@@ -405,6 +407,90 @@ static void one_stay_between_stamps(void **state)
 	assert_int_equal(ran.errors, 0);
 	assert_int_equal(ran.insns[7], 3 * (5 + 3));
 	assert_int_equal(ran.insns[8], 2 * (7 + 4));
+}
+
+/* The clock of a CPU that sends MTCs, whose trace begins now. */
+static struct ptah_clock begin_clock(struct made *m)
+{
+	struct ptah_clock clock = {.tsc_en = true,
+				   .mtc_en = true,
+				   .mtc_freq = 3,
+				   .nominal_ratio = BUILD_RATIO,
+				   .ratio = BUILD_RATIO,
+				   .n = 2,
+				   .d = 1,
+				   .tsc = 10000};
+
+	build_timing(&m->file, PERFDATA_PT_MTC | 3 << 14);
+	clock_init(&clock);
+	clock_psb(&clock, &m->g, false, 0);
+	return clock;
+}
+
+/*
+ * A PSB+ has a TSC, and the next MTC comes only when the thread has left its code again. Before that
+ * MTC, less time has passed than between two MTCs, so that the first of the two stays ends long
+ * before the switch.
+ */
+static void psb_in_a_stay_before_that_of_the_switch(void **state)
+{
+	struct ptah_clock clock;
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 20500);
+	switches(&m, 8, 7, 30500);
+	clock = begin_clock(&m);
+	jumps(&m, 5);
+	clock_pass(&clock, &m.g, 10 * 256);
+	clock_psb(&clock, &m.g, false, 0);
+	jumps(&m, 7);
+	clock_pass(&clock, &m.g, 20700 - clock.tsc);
+	jumps(&m, 11);
+	clock_pass(&clock, &m.g, 30700 - clock.tsc);
+	jumps(&m, 13);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 7 + 13));
+	assert_int_equal(ran.insns[8], 2 * 11);
+}
+
+/* The same where the first stay may be in trace that was lost, before a PSB+ in the thread's code. */
+static void psb_after_what_was_lost(void **state)
+{
+	struct ptah_clock clock;
+	struct ptah_session *s;
+	struct made m;
+	struct ran ran;
+	size_t first, n;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 20500);
+	clock = begin_clock(&m);
+	jumps(&m, 5);
+	first = (size_t)(m.g.out - m.trace);
+	clock_pass(&clock, &m.g, 10 * 256);
+	n = (size_t)(m.g.out - m.trace);
+	clock_psb(&clock, &m.g, true, BASE);
+	for (unsigned i = 0; i < 7; i++)
+		generator_tip(&m.g, BASE);
+	generator_async_disable(&m.g, BASE);
+	clock_pass(&clock, &m.g, 20700 - clock.tsc);
+	jumps(&m, 11);
+	build_auxtrace(&m.file, 0, NAMED_BY_PERF, 0, 0, m.trace, first, first);
+	build_auxtrace(&m.file, 0, NAMED_BY_PERF, 0, n, m.trace + n,
+		       (size_t)(m.g.out - m.trace) - n, (size_t)(m.g.out - m.trace) - n);
+	m.g.out = m.trace;
+	s = finish(&m);
+	ran = decode(s);
+	check_counts(s, &ran);
+	ptah_session_close(s);
+	assert_int_equal(ran.errors, 1); /* what was lost */
+	assert_int_equal(ran.insns[7], 3 * (5 + 7));
+	assert_int_equal(ran.insns[8], 2 * 11);
 }
 
 /*
@@ -1136,6 +1222,8 @@ int main(void)
 	    cmocka_unit_test(windows_of_a_shared_cpu),
 	    cmocka_unit_test(clock_that_began_after_the_tsc),
 	    cmocka_unit_test(one_stay_between_stamps),
+	    cmocka_unit_test(psb_in_a_stay_before_that_of_the_switch),
+	    cmocka_unit_test(psb_after_what_was_lost),
 	    cmocka_unit_test(two_stays_between_stamps),
 	    cmocka_unit_test(switch_behind_the_last_stamp),
 	    cmocka_unit_test(switch_after_the_last_part),

@@ -12,7 +12,7 @@
 #define PAGE  UINT64_C(4096)
 #define CPUS  3
 #define STEPS 400
-#define RATIO 20 /* of the core's frequency and of the TSC's to the bus's */
+#define RATIO BUILD_RATIO /* of the core's frequency and of the TSC's to the bus's */
 
 /* How the trace is made. */
 enum kind {
@@ -335,18 +335,8 @@ static void wake(struct machine *m)
 static void put_info(struct perfdata_buffer *b, enum kind kind)
 {
 	build_info(b, PERFDATA_AUXTRACE_INTEL_PT, false);
-	store_le64(b->bytes + 112 + 8,
-		   PERFDATA_PT_PT | PERFDATA_PT_TSC | PERFDATA_PT_BRANCH |
-		       (kind != KIND_TASK ? PERFDATA_PT_MTC | MTC_FREQ << 14 : 0) |
-		       (kind == KIND_CYC ? PERFDATA_PT_CYC : 0));
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_PMU_TYPE, 8);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_BIT, PERFDATA_PT_TSC);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MTC_BIT, PERFDATA_PT_MTC);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MTC_FREQ_BITS, PERFDATA_PT_MTC_PERIOD);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_CYC_BIT, PERFDATA_PT_CYC);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MAX_NONTURBO, RATIO);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_CTC_N, 2);
-	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_CTC_D, 1);
+	build_timing(b, (kind != KIND_TASK ? PERFDATA_PT_MTC | MTC_FREQ << 14 : 0) |
+			    (kind == KIND_CYC ? PERFDATA_PT_CYC : 0));
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_PER_CPU, 1);
 }
 

@@ -9,6 +9,7 @@
 #include "../flow/random_machine.h"
 #include "../perfdata/build.h"
 #include "base/path_hash.h"
+#include "model/clock.h"
 
 #include <ptah/errata.h>
 #include <ptah/trace_set.h>
@@ -459,6 +460,58 @@ static void told_apart_by_switches(void **state)
 	assert_int_equal(ptah_session_stream_thread(s, 0, 2, &thread), 0);
 	assert_true(thread.pid == 6 && thread.tid == 6);
 	assert_int_equal(ptah_session_stream_thread(s, 0, 3, &thread), PTAH_E_MISSING);
+	ptah_session_close(s);
+}
+
+/*
+ * A set does not say whether there are MTCs. One that comes at once after the TSC of a PSB+ shows
+ * that a switch is far away, although the time is not certain to be later than that TSC.
+ */
+static void mtc_at_once_after_a_stay(void **state)
+{
+	const struct ptah_trace_processor processor = {
+	    .size = sizeof(processor),
+	    .trace = {.size = sizeof(processor.trace), .mtc_period = 3},
+	    .tsc_n = 2,
+	    .tsc_d = 1,
+	    .nominal_ratio = 20};
+	struct ptah_clock clock = {.tsc_en = true,
+				   .mtc_en = true,
+				   .mtc_freq = 3,
+				   .nominal_ratio = 20,
+				   .ratio = 20,
+				   .n = 2,
+				   .d = 1,
+				   .tsc = 1003 * 16 - 4};
+	struct ptah_session *s;
+	struct sums sums;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	clock_init(&clock);
+	clock_psb(&clock, &m.g, false, 0);
+	generator_enable(&m.g, PLACE);
+	clock_pass(&clock, &m.g, 4); /* up to the MTC */
+	for (unsigned i = 0; i < 5; i++)
+		generator_tip(&m.g, PLACE);
+	generator_async_disable(&m.g, PLACE);
+	clock_pass(&clock, &m.g, 4000);
+	generator_enable(&m.g, PLACE);
+	generator_tip(&m.g, PLACE);
+	generator_async_disable(&m.g, PLACE);
+	end_trace(&m, "trace");
+	add_stream(&m, "trace", 3, -1, -1);
+	add_code(&m, "three", 5, 0);
+	add_code(&m, "two", 6, 0);
+	add_switch(&m, 0, 3, 5, 5);
+	add_switch(&m, 1003 * 16 + 2000, 3, 6, 6);
+	assert_int_equal(ptah_trace_set_processor(m.set, &processor), 0);
+	s = open_set(&m);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.of_tid[5], 3 * 5);
+	assert_int_equal(sums.of_tid[6], 2);
 	ptah_session_close(s);
 }
 
@@ -1173,6 +1226,7 @@ int main(void)
 	    cmocka_unit_test(told_apart_by_cr3),
 	    cmocka_unit_test(told_apart_by_pid),
 	    cmocka_unit_test(told_apart_by_switches),
+	    cmocka_unit_test(mtc_at_once_after_a_stay),
 	    cmocka_unit_test(not_told_apart),
 	    cmocka_unit_test(code_is_replaced_at_its_time),
 	    cmocka_unit_test(code_of_all_processes),
