@@ -334,7 +334,7 @@ struct native_control {
 	uint64_t ranges, range_count; /* of the runtime's memory: pairs, and their uint32_t */
 };
 
-#define NATIVE_RANGES 2048 /* of the runtime's memory, at most */
+#define NATIVE_RANGES 16384 /* of the runtime's memory, at most: five for a thread */
 
 enum native_leaving {
 	NATIVE_STAYS = 0,

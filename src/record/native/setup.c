@@ -117,7 +117,9 @@ static void take_config(struct recording *r, const struct ptah_record_config *co
 		slash = strrchr(config->target.argv[0], '/');
 		r->name = slash ? slash + 1 : config->target.argv[0];
 	}
-	r->committed = sink && sink->take && !sink->restart;
+	/* Who names this recorder does not want another one. */
+	r->committed =
+	    config->backend.kind == PTAH_RECORDER_NATIVE || (sink && sink->take && !sink->restart);
 	r->bytes = native_bytes(r->flags);
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 }

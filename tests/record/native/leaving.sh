@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Programs that the recorder inside the program cannot follow: before anybody has seen them run they
-# are recorded by qemu, and after that they continue untraced. In both cases they behave as alone,
-# and a note says what happened.
+# Programs that the recorder inside the program cannot follow: they continue untraced from there,
+# behave as alone, and a note says what happened. Who has named this recorder gets no other one.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 programs=$PTAH_SOURCE/tests/record/native/programs
@@ -28,14 +27,41 @@ leaves()
 }
 
 "$PTAH" record -q --dry-run --recorder=native true >dry.txt 2>&1 || skip "$(cat dry.txt)"
-leaves 'segment register GS' 'recorded by qemu, not by native' gs
+leaves 'segment register GS' 'runs on untraced' gs
 leaves 'segment register GS' 'runs on untraced' gs late
 # All threads leave together.
-leaves 'segment register GS' 'recorded by qemu, not by native' threads
 leaves 'segment register GS' 'runs on untraced' threads late
-# QEMU has no ptrace().
 leaves 'calls ptrace' 'runs on untraced' ptrace late
 if grep -q ' --xp .*vsyscall' /proc/self/maps; then
-	leaves 'page of vsyscall' 'recorded by qemu, not by native' vsyscall
 	leaves 'page of vsyscall' 'runs on untraced' vsyscall late
 fi
+
+# Calls that look as if they changed something, and do not: all of the program is recorded.
+build asks
+./asks >alone.txt || fail "asks: $?"
+record --recorder=native --truth ./asks >recorded.txt 2>said.txt || fail "asks: $? $(cat said.txt)"
+diff alone.txt recorded.txt >&2 || fail "asks: recorded, it behaves differently"
+"$PTAH" stat perf.data >stat.txt || fail "asks: $(cat stat.txt)"
+! grep '^note' stat.txt >&2 || fail "asks: it left"
+"$PTAH" verify perf.data >verify.txt 2>&1 || fail "asks: $(cat verify.txt)"
+grep -q '^1 thread: decoded exactly' verify.txt || fail "asks: $(cat verify.txt)"
+
+# A child in namespaces of its own runs as alone, untraced; its parent is recorded to its end.
+./asks namespace >alone.txt || fail "asks namespace: $?"
+record --recorder=native --truth ./asks namespace >recorded.txt 2>said.txt ||
+	fail "asks namespace: $? $(cat said.txt)"
+diff alone.txt recorded.txt >&2 || fail "asks namespace: recorded, it behaves differently"
+"$PTAH" verify perf.data >verify.txt 2>&1 || fail "asks namespace: $(cat verify.txt)"
+grep -q '^1 thread: decoded exactly' verify.txt || fail "asks namespace: $(cat verify.txt)"
+if grep -q 'child: done' alone.txt; then
+	"$PTAH" stat perf.data | grep -q 'note: processes in namespaces of their own run untraced' ||
+		fail "asks namespace: no note"
+	[ "$(executions after)" = 1000 ] || fail "asks namespace: $(executions after) calls of after"
+fi
+
+# More threads than are recorded at the same time.
+build crowd
+record --recorder=native ./crowd 600 >recorded.txt 2>said.txt || fail "crowd: $(cat said.txt)"
+[ "$(cat recorded.txt)" = "600 threads" ] || fail "crowd: $(cat recorded.txt)"
+"$PTAH" stat perf.data >stat.txt || fail "crowd: $(cat stat.txt)"
+grep -q 'note: more threads run at the same time' stat.txt || fail "crowd: no note"

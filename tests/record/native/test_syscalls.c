@@ -14,11 +14,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -890,27 +893,36 @@ static void test_the_runtimes_memory_is_free_for_the_program(void **unused)
 	munmap((void *)ours[0], 2 * PAGE);
 }
 
-/* Each leaves before it is made; the first column says which. */
+/*
+ * Each leaves before it is made. Where the recorder qemu does not do it either, it is too late from
+ * then on to start the program again.
+ */
 static void test_what_cannot_be_followed_leaves(void **unused)
 {
-	static const struct {
+	static const struct rlimit low = {1 << 20, 1 << 20};
+	static const struct sock_filter allow = {BPF_RET, 0, 0, SECCOMP_RET_ALLOW};
+	static const struct sock_fprog program = {1, (struct sock_filter *)&allow};
+	const uint64_t limit = (uintptr_t)&low, rules = (uintptr_t)&program;
+	const struct {
 		uint64_t number, a, b, c, d;
-		const char *why;
+		const char *why, *events;
 	} cases[] = {
-	    {SYS_ptrace, 0, 0, 0, 0, "the program calls ptrace"},
-	    {SYS_seccomp, 1, 0, 0, 0, "the program calls seccomp"},
-	    {9999, 0, 0, 0, 0, "the program calls the unknown system call 9999"},
+	    {SYS_ptrace, 0, 0, 0, 0, "the program calls ptrace", "C-EL!"},
+	    {SYS_seccomp, 1, 0, rules, 0, "the program calls seccomp", "C-EL!"},
+	    {9999, 0, 0, 0, 0, "the program calls the unknown system call 9999", "C-EL!"},
 	    {0x40000000 | SYS_getpid, 0, 0, 0, 0,
-	     "the program calls the unknown system call 1073741863"},
-	    {SYS_arch_prctl, 0x1001, 0, 0, 0, "GS"},
-	    {SYS_arch_prctl, 0x1012, 0, 0, 0, "arch_prctl"},
-	    {SYS_arch_prctl, 0x4002, 6, 0, 0, "tagged"},
-	    {SYS_prctl, PR_SET_SECCOMP, 1, 0, 0, "prctl"},
-	    {SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, "unreadable"},
-	    {SYS_personality, 0x0400000, 0, 0, 0, "personality"},
-	    {SYS_setrlimit, 9, 0, 0, 0, "limits"},
-	    {SYS_prlimit64, 0, 9, 1, 0, "limits"},
-	    {SYS_shmat, 0, 0, 0100000, 0, "shared"},
+	     "the program calls the unknown system call 1073741863", "C-EL!"},
+	    {SYS_arch_prctl, 0x1001, 0, 0, 0, "GS", "-ERL!"},
+	    {SYS_arch_prctl, 0x1012, 0, 0, 0, "arch_prctl", "C-EL!"},
+	    {SYS_arch_prctl, 0x4002, 6, 0, 0, "tagged", "C-EL!"},
+	    {SYS_prctl, PR_SET_SECCOMP, 1, 0, 0, "prctl", "C-EL!"},
+	    {SYS_prctl, PR_SET_SECCOMP, 2, rules, 0, "prctl", "C-EL!"},
+	    {SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, "unreadable", "C-EL!"},
+	    {SYS_personality, 0x0400000, 0, 0, 0, "personality", "C-EL!"},
+	    {SYS_setrlimit, 9, limit, 0, 0, "limits", "-ERL!"},
+	    {SYS_prlimit64, 0, 9, limit, 0, "limits", "-ERL!"},
+	    {SYS_shmat, 0, 0, 0100000, 0, "shared", "C-EL!"},
+	    {SYS_unshare, 0x10000000 /* CLONE_NEWUSER */, 0, 0, 0, "namespace", "C-EL!"},
 	};
 
 	(void)unused;
@@ -918,7 +930,7 @@ static void test_what_cannot_be_followed_leaves(void **unused)
 		set_up(NULL);
 		assert_false(call_at(plain, cases[i].number, cases[i].a, cases[i].b, cases[i].c,
 				     cases[i].d, 0, 0));
-		assert_string_equal(events, "-ERL!");
+		assert_string_equal(events, cases[i].events);
 		assert_non_null(strstr(text, cases[i].why));
 		assert_int_equal(registers.rip, plain);
 		assert_int_equal(registers.general[0], cases[i].number);
@@ -1113,7 +1125,7 @@ static void test_processes_that_share_memory_leave(void **unused)
 {
 	(void)unused;
 	assert_false(CALL3(SYS_clone, 0x100 /* CLONE_VM */, 0x7000, 0));
-	assert_string_equal(events, "-ERL!");
+	assert_string_equal(events, "C-EL!");
 	assert_non_null(strstr(text, "shares its memory"));
 }
 

@@ -10,11 +10,13 @@
 
 #include "record/native/runtime/sys.h"
 
+#include <linux/fcntl.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/time_types.h>
 
 #define STRICT_STATUS 125
+#define QEMU_BYTES    (UINT64_C(64) << 30) /* of address space that QEMU serves well */
 #define STOP_WAIT_NS  2000000 /* after which threads that are not out yet are stopped again */
 /* How long a process that was refused waits before it looks whether its recorder still exists. */
 #define REFUSED_WAIT_NS 100000000
@@ -42,9 +44,31 @@ static void wait_for_end(struct context *c)
 	sys_call(__NR_rt_sigprocmask, 2, (uint64_t)&before, 0, sizeof(before), 0, 0);
 }
 
+/*
+ * Whether the recorder qemu would need more memory than a machine may have: QEMU keeps some bytes
+ * for each page that is mapped, also where a program, as those with AddressSanitizer, has reserved
+ * terabytes that it never touches.
+ */
+static bool maps_much(void)
+{
+	const int64_t file =
+	    sys_call(__NR_open, (uint64_t) "/proc/self/statm", O_RDONLY | O_CLOEXEC, 0, 0, 0, 0);
+	uint64_t pages = 0;
+	char text[32];
+	int64_t n;
+
+	if (sys_is_error(file))
+		return true;
+	n = sys_call(__NR_read, (uint64_t)file, (uint64_t)text, sizeof(text), 0, 0, 0);
+	sys_call(__NR_close, (uint64_t)file, 0, 0, 0, 0, 0);
+	for (int64_t i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+		pages = 10 * pages + (uint64_t)(text[i] - '0');
+	return pages > QEMU_BYTES / NATIVE_PAGE;
+}
+
 static void refuse(struct context *c, uint64_t rip, const char *why)
 {
-	if (effect_is_committed(c) || c->runtime->flags & NATIVE_STRICT)
+	if (effect_is_committed(c) || c->runtime->flags & NATIVE_STRICT || maps_much())
 		return;
 	message_text(c, NATIVE_MESSAGE_REFUSED, rip, why);
 	wait_for_end(c);

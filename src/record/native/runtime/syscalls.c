@@ -17,6 +17,7 @@
 #include <linux/prctl.h>
 #include <linux/resource.h>
 #include <linux/rseq.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 
 /* Newer than the headers of some systems. */
@@ -24,6 +25,7 @@
 #define ARCH_UNTAG_MASK		 0x4001 /* ARCH_GET_UNTAG_MASK */
 #define PRCTL_SET_MEMORY_MERGE	 67
 #define PRCTL_GET_MEMORY_MERGE	 68
+#define PRCTL_GET_MDWE		 66
 
 #define COMM_BYTES 16 /* of a thread's name, with its end */
 
@@ -121,12 +123,31 @@ static const char *call_refusal(uint64_t number, struct sentence *sentence)
 	return text;
 }
 
-static const char *prctl_refusal(const uint64_t *w)
+/*
+ * Whether the call can begin to filter system calls, with this mode and these rules. Programs ask
+ * with rules that are nowhere whether the kernel can filter: that fails, and changes nothing.
+ */
+static bool sets_filter(const struct context *c, uint64_t mode, uint64_t rules)
 {
+	struct {
+		uint16_t length;
+		uint64_t filter;
+	} program; /* struct sock_fprog of <linux/filter.h> */
+
+	if (mode != SECCOMP_MODE_FILTER)
+		return mode == SECCOMP_MODE_STRICT;
+	return process_read(c, rules, &program, sizeof(program)) && program.length &&
+	       program.filter;
+}
+
+static const char *prctl_refusal(const struct context *c, const uint64_t *w)
+{
+	static const char treated[] = "the program changes how the kernel treats it (prctl)";
+
 	switch ((uint32_t)w[1]) {
 	case PR_SET_DUMPABLE:
-		/* The recorder could not read what the process has mapped. */
-		return w[2] == 1 ? NULL : "the program makes itself unreadable for the recorder";
+		/* The recorder could not read what the process has mapped. Others than 0 fail. */
+		return w[2] ? NULL : "the program makes itself unreadable for the recorder";
 	case PR_SET_PDEATHSIG:
 	case PR_GET_PDEATHSIG:
 	case PR_GET_DUMPABLE:
@@ -164,9 +185,35 @@ static const char *prctl_refusal(const uint64_t *w)
 	case PR_SET_VMA:
 	case PRCTL_SET_MEMORY_MERGE:
 	case PRCTL_GET_MEMORY_MERGE:
+	case PRCTL_GET_MDWE:
+	case PR_TASK_PERF_EVENTS_DISABLE:
+	case PR_TASK_PERF_EVENTS_ENABLE:
+	case PR_SCHED_CORE:
+	/* Of other processors: here they fail. */
+	case PR_GET_FPEMU:
+	case PR_SET_FPEMU:
+	case PR_GET_FPEXC:
+	case PR_SET_FPEXC:
+	case PR_GET_ENDIAN:
+	case PR_SET_ENDIAN:
+	case PR_MPX_ENABLE_MANAGEMENT:
+	case PR_MPX_DISABLE_MANAGEMENT:
+	case PR_SET_FP_MODE:
+	case PR_GET_FP_MODE:
+	case PR_SVE_SET_VL:
+	case PR_SVE_GET_VL:
+	case PR_PAC_RESET_KEYS:
+	case PR_SET_TAGGED_ADDR_CTRL:
+	case PR_GET_TAGGED_ADDR_CTRL:
 		return NULL;
+	case PR_SET_SECCOMP:
+		return sets_filter(c, w[2], w[3]) ? treated : NULL;
+	case PR_SET_TSC: /* the recorder reads it */
+		return w[2] == PR_TSC_SIGSEGV ? treated : NULL;
+	case PR_SET_SYSCALL_USER_DISPATCH:
+		return w[2] == PR_SYS_DISPATCH_ON ? treated : NULL;
 	default:
-		return "the program changes how the kernel treats it (prctl)";
+		return treated;
 	}
 }
 
@@ -187,11 +234,55 @@ static const char *arch_prctl_refusal(const uint64_t *w)
 	}
 }
 
-static const char *limit_refusal(uint64_t resource)
+/*
+ * A limit that is not lower than the present one takes nothing away from the recorder, and one that
+ * cannot be read fails.
+ */
+static const char *limit_refusal(const struct context *c, uint64_t resource, uint64_t limit)
 {
-	return resource == RLIMIT_AS || resource == RLIMIT_DATA
-		   ? "the program limits its memory, and the recorder's with it"
+	struct rlimit64 now, wanted;
+
+	if ((resource != RLIMIT_AS && resource != RLIMIT_DATA) ||
+	    !process_read(c, limit, &wanted, sizeof(wanted)) ||
+	    sys_call(__NR_prlimit64, 0, resource, 0, (uint64_t)&now, 0, 0) ||
+	    wanted.rlim_cur >= now.rlim_cur)
+		return NULL;
+	return "the program limits its memory, and the recorder's with it";
+}
+
+/*
+ * The recorder reads files and finds processes by names and numbers of its own namespaces, and each
+ * user has a memory of its own. Flags that the kernel does not know fail.
+ */
+static const char *unshare_refusal(uint64_t flags)
+{
+	return flags & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID)
+		   ? "the program enters a namespace of its own"
 		   : NULL;
+}
+
+/*
+ * Whether the recorder qemu records what cannot be recorded here for this call, as it would run
+ * alone: QEMU's user mode has no ptrace, filters of system calls, processes that share memory, or
+ * namespaces with several threads, and runs code wrongly that is mapped twice.
+ */
+static bool is_for_qemu(const struct call *call)
+{
+	const uint64_t *w = call->words;
+
+	switch (call->treatment) {
+	case SYSCALL_LEAVE:
+		return w[0] == __NR_mlockall;
+	case SYSCALL_ARCH_PRCTL:
+		return (uint32_t)w[1] == ARCH_SET_GS || (uint32_t)w[1] == ARCH_GET_GS;
+	case SYSCALL_LIMIT:
+	case SYSCALL_PRLIMIT:
+	case SYSCALL_MMAP:
+	case SYSCALL_MREMAP:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Why the call cannot be carried out; NULL: it can be. Only looks. */
@@ -204,21 +295,24 @@ static const char *refusal(const struct context *c, const struct call *call,
 	case SYSCALL_LEAVE:
 		return call_refusal(w[0], sentence);
 	case SYSCALL_PRCTL:
-		return prctl_refusal(w);
+		return prctl_refusal(c, w);
 	case SYSCALL_ARCH_PRCTL:
 		return arch_prctl_refusal(w);
 	case SYSCALL_SECCOMP:
-		return w[1] == SECCOMP_GET_ACTION_AVAIL || w[1] == SECCOMP_GET_NOTIF_SIZES
-			   ? NULL
-			   : call_refusal(w[0], sentence);
+		/* Its operations of that kind are these modes less 1. */
+		return sets_filter(c, (uint64_t)(uint32_t)w[1] + 1, w[3])
+			   ? call_refusal(w[0], sentence)
+			   : NULL;
+	case SYSCALL_UNSHARE:
+		return unshare_refusal(w[1]);
 	case SYSCALL_PERSONALITY:
 		return (uint32_t)w[1] != UINT32_MAX && (w[1] & READ_IMPLIES_EXEC)
 			   ? "the program makes all memory executable (personality)"
 			   : NULL;
 	case SYSCALL_LIMIT:
-		return limit_refusal((uint32_t)w[1]);
+		return limit_refusal(c, (uint32_t)w[1], w[2]);
 	case SYSCALL_PRLIMIT:
-		return w[3] ? limit_refusal((uint32_t)w[2]) : NULL;
+		return limit_refusal(c, (uint32_t)w[2], w[3]);
 	case SYSCALL_MMAP:
 	case SYSCALL_MPROTECT:
 	case SYSCALL_MREMAP:
@@ -418,6 +512,8 @@ void syscall_gate(struct context *c, struct registers *r)
 		leave(c, r, "there is no memory for the recorder in the program");
 	why = refusal(c, &call, &sentence);
 	if (why) {
+		if (!is_for_qemu(&call))
+			effect_commit(c); /* it goes on untraced, and is not started again */
 		c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
 		leave_disabled(c, r, why);
 	}

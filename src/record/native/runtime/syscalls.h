@@ -27,6 +27,7 @@ enum syscall_treatment {
 	SYSCALL_PERSONALITY,
 	SYSCALL_LIMIT,
 	SYSCALL_PRLIMIT,
+	SYSCALL_UNSHARE,
 	SYSCALL_MMAP,
 	SYSCALL_MPROTECT,
 	SYSCALL_MUNMAP,
@@ -107,6 +108,8 @@ const char *process_refusal(const struct context *c, const struct call *call);
  * a child, whose log is empty yet.
  */
 bool process_call(struct context *c, struct registers *r, const struct call *call);
+/* Copies the program's bytes at an address. False: its memory is not there. */
+bool process_read(const struct context *c, uint64_t at, void *into, size_t n);
 /* A system call that waits for processes has returned: what ended them may be news. */
 void process_reaped(struct context *c, const struct call *call, int64_t result);
 

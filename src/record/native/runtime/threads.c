@@ -34,10 +34,10 @@
 
 #define CHILD_STACK 16384 /* of the runtime, for signals_leave() in the child of vfork() */
 
-/* A child with these could not be followed, or reached from the recorder by its number. */
-#define STRANGE_FLAGS                                                                              \
-	(CLONE_PTRACE | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |              \
-	 CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+/* A child with these is no user, number or file of the recorder's: it is left out. */
+#define NAMESPACE_FLAGS                                                                            \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
+	 CLONE_NEWPID | CLONE_NEWNET)
 
 /* The flags of clone() that make the same child. */
 static uint64_t clone_flags(const struct call *call)
@@ -66,8 +66,8 @@ const char *process_refusal(const struct context *c, const struct call *call)
 	(void)c;
 	if (call->treatment == SYSCALL_CLONE3) /* call_clone3() */
 		return NULL;
-	if (flags & STRANGE_FLAGS)
-		return "the program starts a process in a namespace of its own";
+	if (flags & CLONE_PTRACE)
+		return "the program starts a process that its tracer is to trace";
 	if (is_thread(flags))
 		return NULL;
 	if ((flags & CLONE_VM) && !(flags & CLONE_VFORK))
@@ -153,22 +153,34 @@ static bool is_alone(const struct context *c)
 	return c->runtime->flags & NATIVE_ALONE;
 }
 
-/* Once for the recording. */
+/* Whether the new process, or thread, runs untraced from its beginning. */
+static bool is_left_out(const struct context *c, const struct call *call)
+{
+	return is_alone(c) ||
+	       (!is_thread(clone_flags(call)) && clone_flags(call) & NAMESPACE_FLAGS);
+}
+
+/* Once for the recording, and for each of the two reasons. */
 static void note_left_out(struct context *c)
 {
-	if (!__atomic_exchange_n(&c->runtime->shared->left_out, 1, __ATOMIC_RELAXED))
+	const uint32_t reason = is_alone(c) ? 1 : 2;
+
+	if (!(__atomic_fetch_or(&c->runtime->shared->left_out, reason, __ATOMIC_RELAXED) & reason))
 		message_text(c, NATIVE_MESSAGE_NOTE, 0,
-			     "children and threads of the command were left out, as was asked");
+			     is_alone(c)
+				 ? "children and threads of the command were left out, as was asked"
+				 : "processes in namespaces of their own run untraced");
 }
 
 /* In the child of fork(): it is a process of its own from here on. */
-static void begin_child(struct context *c, const struct registers *r, struct native_thread *slot)
+static void begin_child(struct context *c, const struct registers *r, struct native_thread *slot,
+			bool left_out)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_FORK, .value = (uint64_t)c->pid};
 
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
-	if (is_alone(c)) {
+	if (left_out) {
 		leave_memory(c);
 		signals_forked(c);
 		signals_leave(c, r);
@@ -189,10 +201,11 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 static bool call_fork(struct context *c, struct registers *r, const struct call *call)
 {
 	const uint64_t *w = call->words;
-	struct native_thread *slot = is_alone(c) ? NULL : slot_claim(c);
+	const bool left_out = is_left_out(c, call);
+	struct native_thread *slot = left_out ? NULL : slot_claim(c);
 	int64_t result;
 
-	if (is_alone(c))
+	if (left_out)
 		note_left_out(c);
 	take_locks(c);
 	/* The child returns here, on its copy of the runtime's stack: the program's comes below. */
@@ -211,7 +224,7 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 	if (call->treatment == SYSCALL_CLONE && w[2])
 		r->general[4] = w[2];
 	forget_others(c);
-	begin_child(c, r, slot);
+	begin_child(c, r, slot, left_out);
 	return true;
 }
 
@@ -315,6 +328,7 @@ static void call_thread(struct context *c, struct registers *r, const struct cal
 struct native_child {
 	struct context *context;
 	struct registers registers;
+	bool left_out;
 };
 
 /*
@@ -330,7 +344,7 @@ static _Noreturn void run_native_child(void *argument)
 	view.self = &view;
 	view.pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	view.tid = view.pid;
-	if (!is_alone(&view))
+	if (!child->left_out)
 		message_ask(&view, &m, NULL);
 	signals_leave(child->context, &child->registers);
 }
@@ -355,7 +369,8 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 		memory_unmap(c->runtime, stack, CHILD_STACK);
 		return;
 	}
-	if (is_alone(c))
+	child->left_out = is_left_out(c, call);
+	if (child->left_out)
 		note_left_out(c);
 	/* The child runs natively, in this memory. */
 	changes_give_back_all(c);
@@ -373,8 +388,7 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 	syscall_return(r, call, result);
 }
 
-/* False: the program's memory is not there. */
-static bool read_program(const struct context *c, uint64_t at, void *into, size_t n)
+bool process_read(const struct context *c, uint64_t at, void *into, size_t n)
 {
 	const struct iovec from = {(void *)at, n}, to = {into, n};
 
@@ -394,11 +408,11 @@ void process_reaped(struct context *c, const struct call *call, int64_t result)
 
 	if (!place || result < 0 || (!by_id && !result))
 		return;
-	if (by_id && read_program(c, place, &ended, sizeof(ended))) {
+	if (by_id && process_read(c, place, &ended, sizeof(ended))) {
 		m.address = (uint32_t)ended.pid;
 		if (ended.code == CLD_KILLED || ended.code == CLD_DUMPED)
 			status = ended.status;
-	} else if (!by_id && read_program(c, place, &status, sizeof(status))) {
+	} else if (!by_id && process_read(c, place, &status, sizeof(status))) {
 		m.address = (uint64_t)result;
 		status = (status & 0x7f) != 0x7f ? status & 0x7f : 0; /* 7FH: it was stopped */
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * leaves WHAT [late]: does what the recorder inside the program cannot follow, at once or after a
- * line of output. What comes then needs the program's own handlers, mask and registers.
+ * line of output; reserved: with as much reserved memory as AddressSanitizer's. What comes then needs the program's own handlers, mask and registers.
  */
 #include "report.h"
 
@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -90,6 +91,12 @@ static void start_threads(void)
 	report_number("threads", signals);
 }
 
+static bool reserve(void)
+{
+	return mmap(NULL, (size_t)16 << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0) != MAP_FAILED;
+}
+
 int main(int count_of_arguments, char **arguments)
 {
 	const struct sigaction action = {.sa_handler = count};
@@ -109,6 +116,8 @@ int main(int count_of_arguments, char **arguments)
 	if (!strcmp(arguments[1], "threads"))
 		start_threads();
 	else if (!strcmp(arguments[1], "gs"))
+		ask_for_gs();
+	else if (!strcmp(arguments[1], "reserved") && reserve())
 		ask_for_gs();
 	else if (!strcmp(arguments[1], "vsyscall"))
 		call_vsyscall();
