@@ -98,6 +98,26 @@ static size_t whole_numbers(struct native_streams *s, size_t n)
 	return n - rest;
 }
 
+/* Hands over whole packets, the bytes [from, to) of the next chunk, with the times of looks. */
+static void deliver_packets(struct native_streams *s, unsigned slot, size_t from, size_t to)
+{
+	struct native_stream *stream = &s->list[slot];
+	const uint64_t number = stream->next[NATIVE_LOG_TRACE];
+	size_t n = 0;
+
+	if (s->watch) {
+		watch_poll(s->watch);
+		n = watch_take(s->watch, slot, number, from, to, s->looks);
+		n = look_packets_put(&stream->looks, s->bytes, from, to,
+				     is_full(s, slot, NATIVE_LOG_TRACE), s->looks, n, s->timed);
+		watch_poll(s->watch);
+	}
+	if (n)
+		s->take(s->context, stream, NATIVE_LOG_TRACE, s->timed, n);
+	else
+		s->take(s->context, stream, NATIVE_LOG_TRACE, s->bytes + from, to - from);
+}
+
 /* Of the next chunk, which has `n` bytes. Some may have been taken before. */
 static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_t n)
 {
@@ -111,7 +131,10 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 	n = log == NATIVE_LOG_TRACE ? whole_packets(s, before, n) : whole_numbers(s, n);
 	if (n == before)
 		return;
-	s->take(s->context, stream, log, s->bytes + before, n - before);
+	if (log == NATIVE_LOG_TRACE)
+		deliver_packets(s, slot, before, n);
+	else
+		s->take(s->context, stream, log, s->bytes + before, n - before);
 	stream->taken[log] = n;
 }
 
@@ -131,6 +154,8 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	}
 	memcpy(s->bytes, chunk_bytes(s, slot, log, number), length);
 	deliver(s, slot, log, length);
+	if (log == NATIVE_LOG_TRACE)
+		watch_leave(s->watch, slot, number);
 	give_back(s, slot, log, number);
 	stream->next[log]++;
 	stream->taken[log] = 0;
@@ -162,6 +187,7 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 	}
 	s->list[slot] =
 	    (struct native_stream){.used = true, .stream = stream, .pid = pid, .tid = tid};
+	watch_begin(s->watch, (unsigned)slot);
 	return true;
 }
 
@@ -428,6 +454,7 @@ void streams_finish(struct native_streams *s, unsigned slot)
 	take_all_chunks(s, slot);
 	if (!ended)
 		take_unended(s, slot);
+	watch_end(s->watch, slot);
 	for (unsigned log = 0; log < logs_of(s); log++) {
 		give_all_back(s, slot, log);
 		t->current[log] = 0;

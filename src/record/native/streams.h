@@ -8,7 +8,7 @@
 #ifndef PTAH_RECORD_NATIVE_STREAMS_H
 #define PTAH_RECORD_NATIVE_STREAMS_H
 
-#include "record/native/layout.h"
+#include "record/native/look_packets.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +23,7 @@ struct native_stream {
 	 * has paused.
 	 */
 	bool closed;
+	struct look_state looks;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
 	size_t taken[NATIVE_LOGS];  /* bytes of it that were taken already */
 };
@@ -41,6 +42,9 @@ struct native_streams {
 	bool damaged; /* a program has written what the runtime does not write */
 	struct native_stream list[NATIVE_THREADS];
 	uint8_t bytes[NATIVE_CHUNK]; /* our copy of a chunk */
+	struct watch *watch;	     /* NULL: nobody looks at what threads are writing */
+	struct look looks[WATCH_LOOKS];
+	uint8_t timed[LOOK_ROOM]; /* a chunk with the times of looks */
 };
 
 /* A thread begins (NATIVE_MESSAGE_THREAD). False: there is no such slot, or it is in use. */
