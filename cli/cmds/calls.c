@@ -159,6 +159,7 @@ static int show(struct calls_view *v)
 	const struct input *input = &v->options->input;
 	int status = input_names(input, v->session, &v->names);
 
+	v->estimated = ptah_session_time_estimated(v->session);
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);

@@ -197,8 +197,8 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 		s->since = begin_of(stream, s);
 		s->thread = NULL;
 	}
-	if (s->generation != ptah_image_generation(stream->image)) {
-		s->generation = ptah_image_generation(stream->image);
+	if (s->generation != s->batch.generation) {
+		s->generation = s->batch.generation;
 		r->code_changes++;
 	}
 	status = number_spaces(s);

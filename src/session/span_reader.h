@@ -5,6 +5,7 @@
 
 #include "session/call_segments.h"
 #include "session/parallel_reader.h"
+#include "session/span_times.h"
 
 #include <ptah/functions.h>
 
@@ -18,6 +19,7 @@ struct span_batch {
 	size_t span_count;
 	struct ptah_item *items;
 	size_t item_count;
+	uint64_t generation; /* of the image from which they were decoded */
 };
 
 #define SPAN_ITEMS 256
@@ -28,7 +30,8 @@ struct span_reader {
 	struct call_segments *calls; /* the jobs summarize calls; or NULL */
 	bool windowed;
 	bool event_spans;
-	bool summarized;	/* the segment's summary has been returned */
+	bool summarized; /* the segment's summary has been returned */
+	struct span_times times;
 	struct span_batch left; /* of what was read to find a place */
 	struct ptah_span spans[SPAN_BATCH];
 	struct ptah_item items[SPAN_ITEMS];
