@@ -213,6 +213,7 @@ static int run(int argc, char **argv)
 		return status;
 	if (!renderer_choose(&command_calls, renderers, o.input.format, ""))
 		return EXIT_USAGE;
+	o.input.no_times = o.value != PTAH_CALL_VALUE_TIME;
 	status = choose(&v, &o, argc - first, argv + first, one);
 	/* `ptah calls FILE`, as other commands have it */
 	if (!status && !o.input.path && !o.input.pt && v.wanted_count &&

@@ -81,7 +81,8 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
 	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions,
-				r->threads.trees, r->threads.trees || !r->config.events);
+				r->threads.trees, r->threads.trees || !r->config.events,
+				!r->config.no_estimates);
 }
 
 static void close_source(struct ptah_call_reader *r, struct source *s)

@@ -215,7 +215,7 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees, bool event_spans)
+		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates)
 {
 	int status;
 
@@ -223,7 +223,9 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 	r->event_spans = event_spans;
 	r->summarized = false;
 	r->left = (struct span_batch){0};
-	span_times_begin(&r->times, session, &session->streams[index]);
+	r->times = (struct span_times){0};
+	if (estimates)
+		span_times_begin(&r->times, session, &session->streams[index]);
 	status = open_reader(r, session, index, jobs, functions, trees);
 	if (status < 0)
 		return status;

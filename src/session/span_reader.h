@@ -40,11 +40,11 @@ struct span_reader {
 /*
  * Spans end where these functions' bounds are. jobs: as of ptah_reader_new(). trees: there may be
  * summaries, for such a tree; NULL: there are none. event_spans: events may be among the spans
- * (flow_read_event_spans()).
+ * (flow_read_event_spans()). estimates: times between stamps are estimated.
  */
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees, bool event_spans);
+		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates);
 void span_reader_close(struct span_reader *r);
 
 /*
