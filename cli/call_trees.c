@@ -49,6 +49,7 @@ int input_call_trees(const struct input *input, const struct ptah_session *sessi
 						       .wants = wants_stream,
 						       .progress = show_progress,
 						       .context = &r,
+						       .no_estimates = input->no_times,
 						       .jobs = input_jobs(input, 0)};
 	int status;
 

@@ -176,8 +176,24 @@ uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures
 
 const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32])
 {
-	return v->options->value == PTAH_CALL_VALUE_TIME ? pretty_time(figure, text)
-							 : pretty_number(figure, text);
+	if (v->options->value != PTAH_CALL_VALUE_TIME)
+		return pretty_number(figure, text);
+	return v->estimated ? pretty_estimate(figure, text) : pretty_time(figure, text);
+}
+
+void calls_put_time_head(const struct calls_view *v)
+{
+	if (v->options->value == PTAH_CALL_VALUE_TIME &&
+	    ptah_session_time_kind(v->session) != PTAH_TIME_NONE)
+		pretty_head(v->out, "# times: %s\n", ptah_session_time_text(v->session));
+}
+
+void calls_put_time_json(const struct calls_view *v, struct json *json)
+{
+	if (v->options->value != PTAH_CALL_VALUE_TIME)
+		return;
+	json_string(json, "times", ptah_time_kind_name(ptah_session_time_kind(v->session)));
+	json_bool(json, "estimated", v->estimated);
 }
 
 const char *calls_value_name(const struct calls_view *v)

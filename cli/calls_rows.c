@@ -154,6 +154,7 @@ static void put_text(struct calls_view *v, const struct row *rows, size_t shown,
 	const unsigned used = set_widths(v, rows, shown, width);
 	struct cells cells;
 
+	calls_put_time_head(v);
 	pretty_head(v->out,
 		    "# total, self and percentiles: %s of each call, what it called included\n",
 		    calls_value_name(v));
@@ -193,6 +194,7 @@ static void put_list(const struct calls_view *v, const char *key, const struct r
 	json_init(&json, v->out);
 	json_object(&json, NULL, false);
 	json_string(&json, "value", calls_value_name(v));
+	calls_put_time_json(v, &json);
 	json_number(&json, "errors", v->errors);
 	json_array(&json, key);
 	for (size_t i = 0; i < n; i++)
@@ -293,6 +295,7 @@ static void put_pairs_text(struct calls_view *v, const struct pair_row *rows, si
 {
 	char a[32], b[32], c[32];
 
+	calls_put_time_head(v);
 	pretty_head(v->out, "# %s of %s; %s\n", callers ? "callers" : "callees",
 		    count ? rows->function : "", calls_value_name(v));
 	pretty_head(v->out, "%7s %12s %15s %15s  %s\n", "percent", "calls", "total", "self",

@@ -383,6 +383,7 @@ static void put_text(const struct slowest *s)
 	struct calls_view *v = s->view;
 	char a[32], b[32];
 
+	calls_put_time_head(v);
 	pretty_head(v->out, "# %s calls of %s", pretty_number(s->calls, a), v->wanted[0]);
 	if (s->partial)
 		out_format(v->out, ", of which %s are not wholly in the trace",
@@ -468,6 +469,7 @@ static void put_json(const struct slowest *s)
 	json_object(&json, NULL, false);
 	json_string(&json, "of", v->wanted[0]);
 	json_string(&json, "value", calls_value_name(v));
+	calls_put_time_json(v, &json);
 	json_number(&json, "count", s->calls);
 	json_number(&json, "partial", s->partial);
 	json_number(&json, "errors", v->errors);

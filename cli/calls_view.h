@@ -51,7 +51,8 @@ struct calls_view {
 	uint32_t *slots; /* of a hash table: index of a key + 1 */
 	size_t slot_count;
 	uint64_t errors;
-	bool folded; /* calls were too deep to be followed */
+	bool estimated; /* times of calls are estimates */
+	bool folded;	/* calls were too deep to be followed */
 };
 
 /* The key of a function. SIZE_MAX: out of memory. */
@@ -65,6 +66,10 @@ uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures
 
 /* A figure as text for people, with its unit where it has one. */
 const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32]);
+
+/* In the head: what the recording's times are, where a time is shown. */
+void calls_put_time_head(const struct calls_view *v);
+void calls_put_time_json(const struct calls_view *v, struct json *json);
 
 /* The word of --value. */
 const char *calls_value_name(const struct calls_view *v);

@@ -526,6 +526,7 @@ int export_timeline(struct exporting *e)
 	if (status)
 		return status;
 	recording.instructions = t.instructions;
+	recording.times = t.instructions ? NULL : ptah_session_time_text(e->session);
 	status = export_functions_new(e->names, e->options->input.function, &t.functions);
 	if (status >= 0)
 		status = with_reason(t.format->begin(e->out, &recording, &t.writer));

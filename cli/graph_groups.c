@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds up the calls of a recording in groups (graph_groups.h). */
 #include "graph_groups.h"
+#include "render.h"
 #include "call_trees.h"
 
 #include <stdio.h>
@@ -101,16 +102,20 @@ static int read_cpus(const struct input *input, const struct ptah_session *sessi
 int graph_groups_read(const struct command *command, const struct input *input,
 		      const struct ptah_session *session, struct graph_groups *g, uint64_t *errors)
 {
+	struct input shown = *input;
 	int status;
 
+	/* Tables and trees show one value; other formats have all of them. */
+	shown.no_times = input->format == FORMAT_TEXT && g->config.value != PTAH_CALL_VALUE_TIME &&
+			 command != &command_export;
 	*errors = 0;
 	if (g->by == GRAPH_BY_CPU && next_cpu(session, -1) < 0)
 		return fail_usage(command, "--by=cpu: the recording has a stream for each thread, "
 					   "and does not say on which CPU it ran");
 	if (g->by == GRAPH_BY_CPU)
-		status = read_cpus(input, session, g, errors);
+		status = read_cpus(&shown, session, g, errors);
 	else
-		status = input_call_trees(input, session, graph_groups_take, g, errors);
+		status = input_call_trees(&shown, session, graph_groups_take, g, errors);
 	return status < 0 ? fail(command, "%s", ptah_strerror(status)) : 0;
 }
 

@@ -233,6 +233,9 @@ void graph_put_json(void *view)
 	json_object(&v->json, NULL, false);
 	json_string(&v->json, "command", v->session ? ptah_session_command(v->session) : NULL);
 	json_string(&v->json, "value", graph_value_words[v->value]);
+	if (v->session)
+		json_string(&v->json, "times",
+			    ptah_time_kind_name(ptah_session_time_kind(v->session)));
 	if (v->kind == GRAPH_TREE)
 		json_string(&v->json, "call_graph", v->upward ? "callee" : "caller");
 	put_json_totals(v);

@@ -96,11 +96,13 @@ static void put_source(const struct graph_view *v, const struct graph_key *key, 
 	pretty_style(v->out, PRETTY_PLAIN);
 }
 
-static const char *figure_text(enum ptah_call_value value, uint64_t figure,
+static const char *figure_text(const struct graph_view *v, uint64_t figure,
 			       char text[PRETTY_NUMBER])
 {
-	return value == PTAH_CALL_VALUE_TIME ? pretty_time(figure, text)
-					     : pretty_number(figure, text);
+	if (v->value != PTAH_CALL_VALUE_TIME)
+		return pretty_number(figure, text);
+	return v->session && ptah_session_time_estimated(v->session) ? pretty_estimate(figure, text)
+								     : pretty_time(figure, text);
 }
 
 static void put_clean(struct out *out, const char *head, const char *text)
@@ -167,6 +169,8 @@ static void put_summary(const struct graph_view *v)
 	if (threads)
 		out_format(v->out, ", %" PRIu64 " thread%s", threads, plural(threads));
 	out_char(v->out, '\n');
+	if (v->value == PTAH_CALL_VALUE_TIME && v->session)
+		put_clean(v->out, "# times: ", ptah_session_time_text(v->session));
 	put_losses(v, &t, folded_elsewhere);
 	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));
@@ -190,7 +194,7 @@ static void put_group_head(const struct graph_view *v, const struct graph_group 
 		out_clean(v->out, group->comm);
 		out_char(v->out, ')');
 	}
-	out_format(v->out, ": %s", figure_text(v->value, graph_total(v, group), number));
+	out_format(v->out, ": %s", figure_text(v, graph_total(v, group), number));
 	out_format(v->out, "%s\n",
 		   v->value == PTAH_CALL_VALUE_TIME	? ""
 		   : v->value == PTAH_CALL_VALUE_CYCLES ? " cycles"
@@ -234,7 +238,7 @@ static void put_numbers(const struct graph_view *v, const struct graph_group *gr
 		pretty_percent(v->out, graph_figure(self, v->value), total);
 	else if (!v->upward)
 		out_text(v->out, "       ");
-	out_format(v->out, " %*s", (int)w.figure, figure_text(v->value, figure, number));
+	out_format(v->out, " %*s", (int)w.figure, figure_text(v, figure, number));
 	out_format(v->out, " %*s  ", (int)w.count, pretty_number(count, number));
 }
 

@@ -274,16 +274,10 @@ static void on_bus_error(int signal)
 
 static void note_times(const struct input *input, const struct ptah_session *session)
 {
-	struct ptah_flow_config flow;
-	const struct ptah_trace_config *trace = &flow.events.trace;
+	const enum ptah_time_kind kind = ptah_session_time_kind(session);
 
-	ptah_session_get_flow(session, &flow);
-	if (!input->quiet && trace->tsc && !trace->mtc && !trace->cyc)
-		print_clean(
-		    "note: ",
-		    "the recording has times only where the kernel was entered or left, and "
-		    "at synchronisation points; for times in between, record with "
-		    "-e intel_pt/mtc,cyc/u");
+	if (!input->quiet && (kind == PTAH_TIME_STAMPED || kind == PTAH_TIME_SIMULATED))
+		print_clean("note: ", "the times are %s", ptah_session_time_text(session));
 }
 
 int input_open(const struct command *command, struct input *input, int argc, char **argv,

@@ -64,6 +64,7 @@ struct input {
 	int format;
 	bool force;
 	bool quiet;
+	bool no_times; /* no time of a call is shown: none is estimated */
 	bool no_progress;
 	bool no_pager;
 	int color;     /* enum color_when */

@@ -361,11 +361,13 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 			  struct live_hit_line *line)
 {
 	const struct ptah_watch *w = &h->watches[hit->watch];
+	const char *least = "";
 	char value[64] = "";
 
 	switch (w->kind) {
 	case PTAH_WATCH_TIME:
 		put_time(value, sizeof(value), hit->value);
+		least = hit->at_least ? "at least " : "";
 		break;
 	case PTAH_WATCH_INSTRUCTIONS:
 		snprintf(value, sizeof(value), "%" PRIu64 " instructions", hit->value);
@@ -376,8 +378,8 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 	default:
 		break;
 	}
-	snprintf(line->text, sizeof(line->text), "%.250s%s%s%s", h->texts[hit->watch],
-		 *value ? ": " : "", value,
+	snprintf(line->text, sizeof(line->text), "%.250s%s%s%s%s", h->texts[hit->watch],
+		 *value ? ": " : "", least, value,
 		 *value && w->kind != PTAH_WATCH_RATE && !hit->mark->end ? ", so far" : "");
 }
 

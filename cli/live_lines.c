@@ -140,6 +140,7 @@ static void put_status_json(const struct live_view *v, struct json *j)
 	if (m->covers)
 		put_coverage_json(m, j);
 	json_string(j, "recorder", v->recorder);
+	json_string(j, "times", live_times(v));
 }
 
 static void put_json(const struct live_view *v, struct out *out)

@@ -262,6 +262,16 @@ static int ask(struct live_view *v)
 	return status;
 }
 
+const char *live_times(const struct live_view *v)
+{
+	return ptah_time_kind_name(ptah_session_time_kind(ptah_live_session(v->live)));
+}
+
+const char *live_times_text(const struct live_view *v)
+{
+	return ptah_session_time_text(ptah_live_session(v->live));
+}
+
 int live_measure(struct live_view *v, bool final)
 {
 	struct live_measure *m = &v->measure;

@@ -211,6 +211,8 @@ static void put_head(struct live_screen *s)
 	put(0, getcurx(stdscr), "]");
 	put_figures(s);
 	put(3, 0, "sorted by %s", live_sort_words[v->sort]);
+	if (v->measure.timed)
+		put(3, getcurx(stdscr), "  times: %s", live_times(v));
 	if (s->typing || *s->filter)
 		put(3, getcurx(stdscr), "  filter: %s%s", s->filter, s->typing ? "_" : "");
 	if (s->paused)
@@ -348,8 +350,9 @@ static uint64_t mean(uint64_t sum, uint64_t n)
 	return n ? sum / n : 0;
 }
 
-static void put_calls(const struct live_row *row, const struct live_measure *m, int y)
+static void put_calls(const struct live_view *v, const struct live_row *row, int y)
 {
+	const struct live_measure *m = &v->measure;
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 
 	put(y, 0, "calls          %s, %s/s now, %s running", pretty_number(row->calls, a),
@@ -361,9 +364,7 @@ static void put_calls(const struct live_row *row, const struct live_measure *m, 
 	    pretty_number(row->max_instructions, b));
 	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(row->p50, a),
 	    time_text(row->p99, b), time_text(row->max, c));
-	if (!row->p50)
-		put(y + 4, 0,
-		    "  (-e intel_pt/mtc,cyc/u records finer times, where the recorder can)");
+	put(y + 4, 0, "  (times are %s)", live_times_text(v));
 }
 
 /* Makes the listing again, if that takes not more than a tenth of the time. */
@@ -426,7 +427,7 @@ static void draw_details(struct live_screen *s)
 	put(HEAD + 2, 0, "instructions   %s in it, %.2f%% of all; %s/s now, %.2f%%",
 	    pretty_number(row->instructions, a), share(row->instructions, m->instructions),
 	    pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
-	put_calls(row, m, HEAD + 3);
+	put_calls(s->view, row, HEAD + 3);
 	list_code(s, row);
 	put_listing(s, HEAD + 9);
 }

@@ -117,6 +117,10 @@ struct live_view {
 int live_measure(struct live_view *v, bool final);
 void live_measure_free(struct live_view *v);
 
+/* What the times of the recording are, as a word or as a sentence. */
+const char *live_times(const struct live_view *v);
+const char *live_times_text(const struct live_view *v);
+
 /* Sorts the rows again. */
 void live_sort_rows(struct live_view *v);
 

@@ -66,6 +66,35 @@ static int set_pages(const struct record_options *o, const char *text,
 	return EXIT_OK;
 }
 
+/* --time-resolution=TIME: a number with a unit, or off. */
+static int set_time_resolution(const struct record_options *o, struct ptah_record_config *config)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+	const char *text = o->time_resolution;
+	double n = 0;
+	char *unit;
+
+	if (!text)
+		return EXIT_OK;
+	if (!strcmp(text, "off")) {
+		config->backend.time_resolution = PTAH_RECORD_NO_WATCHER;
+		return EXIT_OK;
+	}
+	n = strtod(text, &unit);
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (unit != text && !strcmp(unit, units[i].name)) {
+			n *= units[i].ns;
+			if (!(n >= 1e4 && n <= 1e9))
+				break;
+			config->backend.time_resolution = (uint64_t)n;
+			return EXIT_OK;
+		}
+	return wrong(o, "--time-resolution=%s: not a time from 10us to 1s, nor off", text);
+}
+
 /* -S[e][SIZE]: 'e' requests a snapshot at the end, which is taken in any case. */
 static int set_snapshot(const struct record_options *o, const char *option, const char *text,
 			struct ptah_record_config *config)
@@ -254,7 +283,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 	config->target.per_thread = o->target.per_thread;
 	config->backend.qemu = o->qemu;
 	config->backend.plugin = o->plugin;
-	return EXIT_OK;
+	return set_time_resolution(o, config);
 }
 
 int record_configure(const struct record_options *o, char **argv, struct ptah_record_config *config,

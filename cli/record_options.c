@@ -368,6 +368,16 @@ const struct option_def record_simulated_options[] = {
 	 "*ptah verify* can compare; it is slower. The recorders *qemu*, "
 	 "*ptrace* and *vm* always do. A processor cannot: of *hardware* the recording has a note "
 	 "instead, as it has where the truth of a thread is missing."},
+    {.name = "time-resolution",
+     .kind = OPTION_TEXT,
+     .at = AT(time_resolution),
+     .arg = "TIME",
+     .help = "native: look so often at what time it is, as 50us, or off (default: 100us)",
+     .man = "How often the recorder *native* looks how far the threads are, and writes the time "
+	    "into the trace: *50us*, *1ms*, or *off*. The default is *100us*. It looks less often "
+	    "where it would take more than a tenth of a processor for it, and where no thread "
+	    "gets on. Times are exact where the kernel is entered and left in any case; see "
+	    "*docs/time.md*."},
     {.name = "mark-loops",
      .kind = OPTION_FLAG,
      .at = AT(mark_loops),

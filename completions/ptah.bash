@@ -5,8 +5,8 @@
 # The options of a command.
 _ptah_options() {
 	case $1 in
-	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --cover= --cover-format= --per-process --until= --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
+	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --time-resolution= --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --cover= --cover-format= --per-process --until= --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --time-resolution= --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -66,54 +66,55 @@ _ptah_value() {
 		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
-		record:-C | record:--psb-period | record:--mmap-pages | record:-m | record:--buffer | \
-		record:--max-size | record:--delay | record:-D | record:--control | live:--every | live:--for | \
-		live:--limit | live:-n | live:--watch | live:--keep | live:--on-hit | live:--hits | \
-		live:--control | live:--queue | live:--jobs | live:-j | live:--buffer | live:--until | \
-		live:--event | live:-e | live:--filter | live:--cr3 | live:--start-at | live:--stop-at | \
-		live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | live:--psb-period | \
-		report:--sort | report:-s | report:--percent-limit | report:--limit | report:-n | report:--jobs | \
-		report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | \
-		report:--since | report:--until | report:--around | report:--function | report:--pid | \
-		report:--tid | report:--comm | report:--cpu | report:-C | report:--processor | view:--max-size | \
-		view:--port | view:--prefix-strip | view:--pid | view:--tid | view:--comm | view:--cpu | view:-C | \
-		view:--processor | view:--since | view:--until | view:--around | view:--jobs | view:-j | \
-		view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | annotate:--symbol | \
-		annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
-		annotate:--prefix-strip | annotate:--jobs | annotate:-j | annotate:--filter | \
-		annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | \
-		annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | \
-		annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | calls:--callees | \
-		calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | calls:-j | \
-		calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | calls:--since | \
-		calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | calls:--cpu | \
-		calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | script:--filter | \
-		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | script:--until | \
-		script:--around | script:--function | script:--pid | script:--tid | script:--comm | script:--cpu | \
-		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
-		stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | stat:--until | stat:--around | stat:--pid | \
-		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
-		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
-		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--since | dump:--until | dump:--around | dump:--jobs | dump:-j | dump:--filter | \
-		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
-		dump:--cpu | dump:-C | dump:--processor | profile:--shard | profile:--limit | profile:-n | \
-		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
-		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--function | \
-		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
-		profile:--processor | cover:--map-size | cover:--reached | cover:--jobs | cover:-j | \
-		cover:--filter | cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | \
-		cover:--until | cover:--around | cover:--function | cover:--pid | cover:--tid | cover:--comm | \
-		cover:--cpu | cover:-C | cover:--processor | export:--max-stack | export:--include | \
-		export:--exclude | export:--jobs | export:-j | export:--filter | export:--mtc-freq | \
-		export:--nom-freq | export:--cpuid-0x15 | export:--since | export:--until | export:--around | \
-		export:--function | export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | \
-		export:--processor | inject:--jobs | inject:-j | inject:--since | inject:--until | \
-		inject:--around | inject:--pid | inject:--tid | inject:--comm | inject:--cpu | inject:-C | \
-		inject:--processor | repack:--pid | repack:--tid | repack:--comm | repack:--cpu | repack:-C | \
-		repack:--processor | diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | \
-		diff:--limit | diff:-n | diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | \
-		diff:--cpu | diff:-C | diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		record:-C | record:--time-resolution | record:--psb-period | record:--mmap-pages | record:-m | \
+		record:--buffer | record:--max-size | record:--delay | record:-D | record:--control | \
+		live:--every | live:--for | live:--limit | live:-n | live:--watch | live:--keep | live:--on-hit | \
+		live:--hits | live:--control | live:--queue | live:--jobs | live:-j | live:--buffer | \
+		live:--until | live:--event | live:-e | live:--filter | live:--cr3 | live:--start-at | \
+		live:--stop-at | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
+		live:--time-resolution | live:--psb-period | report:--sort | report:-s | report:--percent-limit | \
+		report:--limit | report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | \
+		report:--nom-freq | report:--cpuid-0x15 | report:--since | report:--until | report:--around | \
+		report:--function | report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | \
+		report:--processor | view:--max-size | view:--port | view:--prefix-strip | view:--pid | \
+		view:--tid | view:--comm | view:--cpu | view:-C | view:--processor | view:--since | view:--until | \
+		view:--around | view:--jobs | view:-j | view:--filter | view:--mtc-freq | view:--nom-freq | \
+		view:--cpuid-0x15 | annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | \
+		annotate:--limit | annotate:-n | annotate:--prefix-strip | annotate:--jobs | annotate:-j | \
+		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
+		annotate:--since | annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | \
+		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | \
+		calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | \
+		calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | \
+		calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | \
+		calls:--cpu | calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | \
+		script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | \
+		script:--until | script:--around | script:--function | script:--pid | script:--tid | \
+		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
+		stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | \
+		stat:--until | stat:--around | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
+		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
+		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
+		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--since | dump:--until | \
+		dump:--around | dump:--jobs | dump:-j | dump:--filter | dump:--mtc-freq | dump:--nom-freq | \
+		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
+		dump:--processor | profile:--shard | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
+		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
+		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
+		cover:--map-size | cover:--reached | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
+		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
+		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
+		cover:--processor | export:--max-stack | export:--include | export:--exclude | export:--jobs | \
+		export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | export:--cpuid-0x15 | \
+		export:--since | export:--until | export:--around | export:--function | export:--pid | \
+		export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | inject:--jobs | \
+		inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | inject:--tid | \
+		inject:--comm | inject:--cpu | inject:-C | inject:--processor | repack:--pid | repack:--tid | \
+		repack:--comm | repack:--cpu | repack:-C | repack:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder | live:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
 	record:--clock | live:--clock) echo "words default insn host" ;;
 	live:--format | report:--format | annotate:--format | calls:--format | script:--format | \

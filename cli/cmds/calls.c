@@ -159,6 +159,7 @@ static int show(struct calls_view *v)
 	const struct input *input = &v->options->input;
 	int status = input_names(input, v->session, &v->names);
 
+	v->estimated = ptah_session_time_estimated(v->session);
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);
@@ -212,6 +213,7 @@ static int run(int argc, char **argv)
 		return status;
 	if (!renderer_choose(&command_calls, renderers, o.input.format, ""))
 		return EXIT_USAGE;
+	o.input.no_times = o.value != PTAH_CALL_VALUE_TIME;
 	status = choose(&v, &o, argc - first, argv + first, one);
 	/* `ptah calls FILE`, as other commands have it */
 	if (!status && !o.input.path && !o.input.pt && v.wanted_count &&

@@ -74,8 +74,13 @@ struct ptah_call_reader_config {
 	/* Streams for which it returns false are left out. NULL: all are read. */
 	bool (*wants)(void *context, size_t stream);
 	void *context;
-	bool events;	  /* return all events, each at the end of a batch */
-	bool steps;	  /* steps in place of marks, which takes half the time */
+	bool events; /* return all events, each at the end of a batch */
+	bool steps;  /* steps in place of marks, which takes half the time */
+	/*
+	 * Times between stamps are not wanted (ptah_session_time_estimated()): items have that of
+	 * the last stamp, which is several times as fast.
+	 */
+	bool no_estimates;
 	unsigned jobs;	  /* threads that decode ahead; 0 and 1: the caller's alone */
 	uint64_t segment; /* as in struct ptah_jobs */
 	/* Of the session, or NULL: see ptah_workers_new(). */

@@ -197,6 +197,11 @@ struct ptah_live_hit {
 	uint64_t value;
 	uint64_t begin_tsc; /* when the call began; 0: not known */
 	uint64_t tsc;	    /* as far as its thread has been decoded; 0: not known */
+	/*
+	 * The value is a time that has certainly passed, and the call may have taken longer: times
+	 * are only known at some places (ptah_session_time_bounds()).
+	 */
+	bool at_least;
 };
 
 #define PTAH_LIVE_WATCHES 32

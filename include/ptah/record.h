@@ -83,6 +83,9 @@ enum ptah_record_problem {
 	PTAH_RECORD_PROBLEM_MAX
 };
 
+/* struct ptah_record_config, backend.time_resolution: it never looks. */
+#define PTAH_RECORD_NO_WATCHER UINT64_MAX
+
 enum ptah_record_clock {
 	PTAH_CLOCK_CHOOSE = 0, /* the recorder's own: see docs/recording.md */
 	PTAH_CLOCK_INSN,       /* TSC counts retired instructions: repeatable */
@@ -237,6 +240,12 @@ struct ptah_record_config {
 		/* native: what runs is counted in a second way, too, for ptah_session_verify();
 		 * slower. The others with a simulated processor always do it */
 		bool truth;
+		/*
+		 * native: how often the recorder looks how far the threads are and writes the time
+		 * into the trace, in nanoseconds; 0: 100 us. Less often where it would take more
+		 * than a tenth of a processor, and where threads wait.
+		 */
+		uint64_t time_resolution;
 	} backend;
 
 	/* Of the recorder vm alone. */

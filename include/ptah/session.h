@@ -282,6 +282,38 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
 PTAH_API bool ptah_session_time_scale(const struct ptah_session *session, uint32_t *mult,
 				      uint32_t *shift);
 
+/* What a recording's times are. Every output that shows one says which. */
+enum ptah_time_kind {
+	PTAH_TIME_NONE,	    /* its ticks are not related to a clock */
+	PTAH_TIME_MEASURED, /* by the processor, finely: MTC or CYC packets are in the trace */
+	/*
+	 * Known at some places of the trace only, the stamps (TSC packets): what ran between two of
+	 * them has an estimated time, and bounds (ptah_session_time_bounds()).
+	 */
+	PTAH_TIME_STAMPED,
+	PTAH_TIME_SIMULATED, /* a number of instructions: it says nothing of how long it took */
+	PTAH_TIME_KIND_MAX
+};
+
+PTAH_API enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *session);
+
+/* "none", "measured", "stamped", "simulated"; NULL when out of range. */
+PTAH_API const char *ptah_time_kind_name(unsigned kind);
+
+/* The same as a sentence for people, with advice that is right for this recording. */
+PTAH_API const char *ptah_session_time_text(const struct ptah_session *session);
+
+/* Whether times of single calls are estimates, because they lie between stamps. */
+PTAH_API bool ptah_session_time_estimated(const struct ptah_session *session);
+
+/*
+ * Between which times the item with this offset in its stream has run (with everything before it,
+ * and nothing after it). *low is 0, *high UINT64_MAX where nothing is known. PTAH_E_INVAL,
+ * PTAH_E_UNSUPPORTED: the stream's items have a tsc_error instead.
+ */
+PTAH_API int ptah_session_time_bounds(const struct ptah_session *session, size_t stream,
+				      uint64_t offset, uint64_t *low, uint64_t *high);
+
 /*
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and

@@ -88,13 +88,16 @@ void calls_end(struct calls_machine *m, enum ptah_call_end how)
 	m->level = 0;
 }
 
-/* The clock. Time that is not known, that runs backwards or is part of a loss does not pass. */
+/*
+ * The clock. Time that is not known, that runs backwards or is part of a loss does not pass: a time
+ * before the latest one is taken for the latest one, or what follows would count twice.
+ */
 void calls_set_time(struct calls_machine *m, uint64_t tsc, uint64_t cycles)
 {
 	struct calls_now *now = &m->now;
 
-	if (tsc && tsc != now->tsc) {
-		if (now->tsc && tsc > now->tsc && !m->skip_time) {
+	if (tsc > now->tsc || (tsc && m->skip_time)) {
+		if (now->tsc && !m->skip_time) {
 			now->counts.ticks += tsc - now->tsc;
 			now->counts.off_ticks += m->off ? tsc - now->tsc : 0;
 		}

@@ -28,6 +28,10 @@ static int chrome_begin(struct out *out, const struct timeline_recording *record
 	out_text(out,
 		 "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"producer\":\"ptah\",\"clock\":");
 	out_text(out, recording->instructions ? "\"instructions\"" : "\"perf\"");
+	if (recording->times) {
+		out_text(out, ",\"times\":");
+		json_text(out, recording->times);
+	}
 	if (recording->command) {
 		out_text(out, ",\"command\":");
 		json_text(out, recording->command);

@@ -30,6 +30,7 @@ enum {
 	TRACK_PARENT = 5,
 	PROCESS_PID = 1,
 	PROCESS_NAME = 6,
+	PROCESS_LABELS = 8,
 	THREAD_PID = 1,
 	THREAD_TID = 2,
 	THREAD_NAME = 5,
@@ -69,6 +70,7 @@ enum {
 
 struct perfetto {
 	struct out *out;
+	const char *times; /* what they are: a label of each process; or NULL */
 	struct protobuf packet;
 	/* Names have numbers of their own in each of the tables. */
 	struct interned categories, names, annotations, locations;
@@ -97,11 +99,11 @@ static int perfetto_begin(struct out *out, const struct timeline_recording *reco
 {
 	struct perfetto *p = calloc(1, sizeof(*p));
 
-	(void)recording;
 	*writer = p;
 	if (!p)
 		return PTAH_E_NOMEM;
 	p->out = out;
+	p->times = recording->times;
 	return 0;
 }
 
@@ -117,6 +119,8 @@ static int put_process(struct perfetto *p, const struct timeline_thread *thread)
 	protobuf_number(&p->packet, PROCESS_PID, (uint64_t)thread->pid);
 	if (thread->pid == thread->tid)
 		protobuf_text(&p->packet, PROCESS_NAME, thread->comm);
+	if (p->times)
+		protobuf_text(&p->packet, PROCESS_LABELS, p->times);
 	protobuf_end(&p->packet, process);
 	protobuf_end(&p->packet, track);
 	return end_packet(p, packet);

@@ -30,6 +30,9 @@ static int open_calls(struct live_stream *ls)
 		return status;
 	if (ls->calls->follow)
 		return live_source_new(&ls->source);
+	span_times_begin(&ls->times, live->session, &live->session->streams[ls->index]);
+	ls->times.queue = &ls->stamps;
+	ls->bounds.queue = ls->times.used && live->watch_count ? &ls->bound_stamps : NULL;
 	ptah_stream_thread(ls->calls, &who);
 	pthread_mutex_lock(&live->threads_lock);
 	ls->own.thread = call_threads_new(&live->threads, ls->index, &who);
@@ -77,6 +80,9 @@ void live_close(struct live_stream *ls)
 	ptah_stream_free(ls->counts);
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
+	span_times_free(&ls->times);
+	stamps_free(&ls->stamps);
+	stamps_free(&ls->bound_stamps);
 	live_tally_free(&ls->own.tally);
 	live_watch_free(ls->live, &ls->own);
 	live_list_free(&ls->blocks);
@@ -162,6 +168,9 @@ int live_retire(struct live_stream *ls, struct live_stream *heir)
 
 	ptah_stream_free(ls->calls);
 	ptah_stream_free(ls->items);
+	span_times_free(&ls->times);
+	stamps_free(&ls->stamps);
+	stamps_free(&ls->bound_stamps);
 	ls->calls = ls->items = NULL;
 	live_watch_free(ls->live, &ls->own);
 	ls->own.thread = NULL;
@@ -489,24 +498,67 @@ static int take_item(struct live_stream *ls, const struct ptah_item *item)
 	return status;
 }
 
-static int decode_calls(struct live_stream *ls)
+int live_follow_stamps(struct live_stream *ls)
 {
+	const struct stream *stream = &ls->live->session->streams[ls->index];
+
+	return stamps_follow(&ls->ahead, stream, &ls->stamps,
+			     ls->bounds.queue ? &ls->bound_stamps : NULL, &ls->known);
+}
+
+/* What is read in one go. */
+struct reading {
+	struct ptah_stream *stream;
 	struct ptah_span spans[SPAN_BATCH];
 	struct ptah_item item;
-	int n, status = 0;
-	bool is_item;
+};
 
-	while (status >= 0 &&
-	       (n = stream_read_spans(ls->calls, spans, SPAN_BATCH, &item, &is_item)) > 0) {
-		if (ls->generation != ptah_image_generation(ls->calls->image)) {
-			ls->generation = ptah_image_generation(ls->calls->image);
-			call_thread_code_changed(ls->own.thread);
-		}
-		status = is_item ? take_item(ls, &item) : take_spans(ls, spans, (size_t)n);
+/* A read_untimed. */
+static int read_for_times(void *context, struct timed_batch *batch)
+{
+	struct reading *r = context;
+	bool is_item;
+	const int n = stream_read_spans(r->stream, r->spans, SPAN_BATCH, &r->item, &is_item);
+
+	*batch = (struct timed_batch){.spans = r->spans,
+				      .items = &r->item,
+				      .generation = ptah_image_generation(r->stream->image)};
+	if (n > 0)
+		*(is_item ? &batch->item_count : &batch->span_count) = (size_t)n;
+	return n < 0 ? n : n > 0;
+}
+
+static int take_batch(struct live_stream *ls, const struct timed_batch *batch)
+{
+	int status = 0;
+
+	if (ls->generation != batch->generation) {
+		ls->generation = batch->generation;
+		call_thread_code_changed(ls->own.thread);
 	}
+	if (batch->span_count)
+		return take_spans(ls, batch->spans, batch->span_count);
+	for (size_t i = 0; i < batch->item_count && status >= 0; i++)
+		status = take_item(ls, &batch->items[i]);
+	return status;
+}
+
+static int decode_calls(struct live_stream *ls)
+{
+	const struct stream *stream = &ls->live->session->streams[ls->index];
+	struct reading reading = {.stream = ls->calls};
+	struct timed_batch batch;
+	uint64_t low, high;
+	int n = 0, status = ls->times.used ? live_follow_stamps(ls) : 0;
+
+	while (status >= 0 && (n = span_times_next(&ls->times, stream, read_for_times, &reading,
+						   stream->grows, &batch)) > 0)
+		status = take_batch(ls, &batch);
 	if (status < 0 || n < 0)
 		return status < 0 ? status : n;
 	ls->tsc = stream_flow(ls->calls)->tsc;
+	if (ls->bounds.queue) /* what is before this is not needed any more */
+		stamps_bound(&ls->bounds, ls->live->session, stream, ls->times.place, &low, &high);
 	return live_reach(ls, &ls->own);
 }
 

@@ -12,6 +12,7 @@
 #include "live/tally.h"
 #include "session/call_threads.h"
 #include "session/grow.h"
+#include "session/span_times.h"
 
 #include <ptah/live.h>
 
@@ -50,6 +51,7 @@ void live_list_free(struct live_list *list);
 struct live_open {
 	struct live_open_call {
 		struct ptah_call_mark mark; /* its beginning */
+		uint64_t began_by;	    /* when it had surely begun; UINT64_MAX: not known */
 		uint64_t losses;	    /* until then */
 	} * calls;
 	size_t count, capacity;
@@ -101,6 +103,16 @@ struct live_stream {
 	struct live_list blocks; /* trace that is in the session */
 	struct live_list losses; /* that have not been reported */
 	uint64_t decoded, dropped;
+	/*
+	 * To the last stamp that has come; the stamps for its times and for the bounds of watches;
+	 * and up to where times are known.
+	 */
+	struct stamp_walk ahead;
+	struct stamp_queue stamps, bound_stamps;
+	uint64_t known;
+	uint64_t held_since; /* rounds when something began to wait for its time */
+	struct stamp_bounds bounds;
+	struct span_times times;
 	uint64_t errors, overflows;
 	int status;
 };
@@ -256,6 +268,11 @@ void live_note_items(struct live_stream *stream, const struct ptah_item *items, 
 /* Marks of a thread that runs in this stream: adds them up, and reports them. */
 int live_give_marks(struct live_stream *stream, struct live_runner *runner,
 		    const struct ptah_call_mark *marks, size_t n);
+/* queue.c: does as much trace wait as may, so that no more comes before some is decoded? */
+bool live_is_full(struct ptah_live *live);
+
+/* Finds the stamps of the trace that has come. 0 or an error. */
+int live_follow_stamps(struct live_stream *stream);
 /* The thread executes another program: its calls end. */
 int live_execute(struct live_stream *stream, struct live_runner *runner, uint64_t tsc);
 /* What has been executed so far is the innermost call's. */

@@ -128,6 +128,16 @@ static bool is_full(const struct ptah_live *live)
 	       live->ready_bytes - live->config.queue > live->waiting_bytes;
 }
 
+bool live_is_full(struct ptah_live *live)
+{
+	bool full;
+
+	pthread_mutex_lock(&live->lock);
+	full = is_full(live);
+	pthread_mutex_unlock(&live->lock);
+	return full;
+}
+
 /* Waits until less trace waits than may. */
 static int wait_for_room(struct ptah_live *live)
 {

@@ -474,21 +474,75 @@ static void decode(void *context, size_t i)
 	ls->status = live_decode(ls, w->stops[i]);
 }
 
-/* Chooses the streams that are decoded in this step, and how far. Returns how many. *more: there is
- * more. */
-static size_t choose(struct ptah_live *live, struct work *w, bool *more)
+/*
+ * Whether nothing follows in the stream: two rounds after its end became known, its last trace has
+ * come. A stream whose recorder has said all of it may end because its thread executes another
+ * program; what it executed is known when that begins, much later, and is how its calls end.
+ */
+static bool is_over(struct live_stream *ls)
+{
+	const uint64_t rounds = ls->live->rounds;
+
+	if (ls->live->session->streams[ls->index].info.has_truth && !ls->closed_at)
+		ls->closed_at = rounds + 1;
+	return (ls->ended && rounds >= ls->ended_at + 3) ||
+	       (ls->closed_at && rounds >= ls->closed_at + EXEC_ROUNDS);
+}
+
+/*
+ * So much of a stream waits at most for the time at which it ran, and for so many rounds, which are
+ * a few milliseconds each: a loop without a system call may never have a stamp behind it.
+ */
+#define HELD_MOST   (UINT64_C(1) << 20)
+#define HELD_ROUNDS 200
+
+/*
+ * How far a stream can be decoded. Of a thread that goes on, what has no stamp behind it yet waits
+ * for one: its times would be others than those of the recording when it is complete.
+ */
+static uint64_t decodable(struct ptah_live *live, struct live_stream *ls)
+{
+	const struct stream *stream = &live->session->streams[ls->index];
+	const uint64_t there = stream->info.bytes;
+
+	if (!ls->calls || !ls->times.used || is_over(ls) || !stream->grows ||
+	    there - ls->decoded > HELD_MOST)
+		return there;
+	if (live_follow_stamps(ls) < 0)
+		return there;
+	if (ls->known > ls->decoded || there == ls->decoded) {
+		ls->held_since = live->rounds;
+		return ls->known > ls->decoded ? ls->known : ls->decoded;
+	}
+	return live->rounds - ls->held_since > HELD_ROUNDS ? there : ls->decoded;
+}
+
+/*
+ * Chooses the streams that are decoded in this step, and how far. Returns how many. *more: there is
+ * more. hold: what has no time yet waits; *held: something does.
+ */
+static size_t choose(struct ptah_live *live, struct work *w, bool hold, bool *more, bool *held)
 {
 	uint64_t budget = STEP;
 	size_t n = 0;
 
-	*more = false;
+	*more = *held = false;
 	for (size_t i = 0; i < live->count; i++) {
 		const size_t k = (live->next + i) % live->count;
 		const struct live_stream *ls = live->streams[k];
-		const uint64_t there = live->session->streams[k].info.bytes;
-		uint64_t size = there - ls->decoded;
+		uint64_t there, size;
 
-		if (!ls->opened || !size || ls->dry)
+		if (!ls->opened || ls->dry)
+			continue;
+		there = live->session->streams[k].info.bytes;
+		if (hold && there != ls->decoded) {
+			const uint64_t all = there;
+
+			there = decodable(live, live->streams[k]);
+			*held = *held || there < all;
+		}
+		size = there - ls->decoded;
+		if (!size)
 			continue;
 		if (!budget) {
 			*more = true;
@@ -671,21 +725,6 @@ static struct live_stream *heir_of(const struct ptah_live *live, const struct li
 	return NULL;
 }
 
-/*
- * Whether nothing follows in the stream: two rounds after its end became known, its last trace has
- * come. A stream whose recorder has said all of it may end because its thread executes another
- * program; what it executed is known when that begins, much later, and is how its calls end.
- */
-static bool is_over(struct live_stream *ls)
-{
-	const uint64_t rounds = ls->live->rounds;
-
-	if (ls->live->session->streams[ls->index].info.has_truth && !ls->closed_at)
-		ls->closed_at = rounds + 1;
-	return (ls->ended && rounds >= ls->ended_at + 3) ||
-	       (ls->closed_at && rounds >= ls->closed_at + EXEC_ROUNDS);
-}
-
 /* Frees the decoders of streams that are over. */
 static int retire(struct ptah_live *live)
 {
@@ -725,11 +764,13 @@ static int decode_some(struct ptah_live *live)
 			 .stops = calloc(live->count + 1, sizeof(*w.stops))};
 	uint64_t freed = 0, oldest = 0;
 	int followed = 0;
-	bool more = false;
+	bool more = false, held = false;
 	size_t n;
 	int status = w.list && w.stops ? 0 : PTAH_E_NOMEM;
 
-	n = status < 0 ? 0 : choose(live, &w, &more);
+	n = status < 0 ? 0 : choose(live, &w, true, &more, &held);
+	if (!n && held && live_is_full(live))
+		n = choose(live, &w, false, &more, &held);
 	live_crew_run(live->crew, n, decode, &w);
 	if (status >= 0 && live->per_cpu && live->config.what & PTAH_LIVE_CALLS)
 		status = followed =
@@ -753,6 +794,8 @@ static int decode_some(struct ptah_live *live)
 	sum_up(live, freed, oldest);
 	free(w.list);
 	free(w.stops);
+	/* Nothing comes until some of what is held has been decoded: in the next step. */
+	more = more || (held && live_is_full(live));
 	return status < 0 ? live_fail(live, status, "%s", ptah_strerror(status)) : more;
 }
 

@@ -419,10 +419,36 @@ void live_watch_free(const struct ptah_live *live, struct live_runner *r)
 	r->open = NULL;
 }
 
-static int push(const struct live_stream *ls, struct live_runner *r, size_t watch,
+/* Are times of the stream's calls estimates, which have bounds? */
+static bool is_bounded(const struct live_stream *ls)
+{
+	return ls->calls && ls->times.used;
+}
+
+/* Between which times the mark was. */
+static void bound_mark(struct live_stream *ls, const struct ptah_call_mark *m, uint64_t *low,
+		       uint64_t *high)
+{
+	const struct ptah_session *session = ls->live->session;
+
+	if (is_bounded(ls))
+		stamps_bound(&ls->bounds, session, &session->streams[ls->index], m->offset, low,
+			     high);
+	else
+		*low = *high = m->tsc;
+}
+
+/* The ticks that have certainly passed between two such times. */
+static uint64_t certain_ticks(uint64_t began_by, uint64_t low)
+{
+	return low > began_by ? low - began_by : 0;
+}
+
+static int push(struct live_stream *ls, struct live_runner *r, size_t watch,
 		const struct ptah_call_mark *m)
 {
 	struct live_open_call *calls;
+	uint64_t low, began_by;
 	struct live_open *o;
 
 	if (!r->open)
@@ -434,12 +460,15 @@ static int push(const struct live_stream *ls, struct live_runner *r, size_t watc
 	if (!calls)
 		return PTAH_E_NOMEM;
 	o->calls = calls;
-	calls[o->count++] = (struct live_open_call){.mark = *m, .losses = losses(ls)};
+	bound_mark(ls, m, &low, &began_by);
+	calls[o->count++] =
+	    (struct live_open_call){.mark = *m, .began_by = began_by, .losses = losses(ls)};
 	return 0;
 }
 
-/* The call ends. Whether it has been reported. */
-static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark *m)
+/* The call ends. Whether it has been reported. *began_by: when it had surely begun, if known. */
+static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark *m,
+		uint64_t *began_by)
 {
 	struct live_open *o = r->open ? &r->open[watch] : NULL;
 	bool late;
@@ -447,19 +476,20 @@ static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark
 	if (!o || !o->count || o->calls[o->count - 1].mark.id != m->id)
 		return false;
 	o->count--;
+	*began_by = o->calls[o->count].began_by;
 	late = o->late > o->count;
 	if (late)
 		o->late = o->count;
 	return late;
 }
 
-/* For how long the call has been open. */
+/* For how long the call has been open. `low`: the time is at least that. */
 static uint64_t length_so_far(const struct ptah_live *live, uint8_t kind,
-			      const struct ptah_call_mark *m, uint64_t tsc, uint64_t instructions)
+			      const struct live_open_call *c, uint64_t low, uint64_t instructions)
 {
 	if (kind == PTAH_WATCH_INSTRUCTIONS)
-		return instructions - m->thread.instructions;
-	return m->tsc && tsc > m->tsc ? to_time(live, tsc - m->tsc) : 0;
+		return instructions - c->mark.thread.instructions;
+	return c->mark.tsc ? to_time(live, certain_ticks(c->began_by, low)) : 0;
 }
 
 /* Of the open calls of a watch the outermost one is the longest: those up to `late` were reported.
@@ -468,15 +498,19 @@ static int check_open(struct live_stream *ls, struct live_runner *r,
 		      const struct ptah_live_thread *thread, size_t watch, uint64_t tsc,
 		      uint64_t instructions)
 {
+	/* As far as the thread has been decoded, `tsc` is a stamp, or a lower bound. */
 	const struct ptah_watch *w = &ls->live->watches[watch];
 	struct live_open *o = &r->open[watch];
 	int status = 0;
 
 	while (o->late < o->count && status >= 0) {
 		const struct live_open_call *c = &o->calls[o->late];
-		struct ptah_live_hit hit = {.begin_tsc = c->mark.tsc, .tsc = tsc};
+		struct ptah_live_hit hit = {.begin_tsc = c->mark.tsc,
+					    .tsc = tsc,
+					    .at_least =
+						is_bounded(ls) && w->kind == PTAH_WATCH_TIME};
 
-		hit.value = length_so_far(ls->live, w->kind, &c->mark, tsc, instructions);
+		hit.value = length_so_far(ls->live, w->kind, c, tsc, instructions);
 		if (hit.value <= w->limit)
 			break;
 		o->late++;
@@ -485,6 +519,15 @@ static int check_open(struct live_stream *ls, struct live_runner *r,
 			status = report(ls, thread, watch, &c->mark, &hit);
 	}
 	return status;
+}
+
+/* Is a call open that has not been reported? */
+static bool any_open(const struct ptah_live *live, const struct live_runner *r)
+{
+	for (size_t i = 0; i < live->watch_count; i++)
+		if (r->open[i].late < r->open[i].count)
+			return true;
+	return false;
 }
 
 int live_watch_open(struct live_stream *ls, struct live_runner *r,
@@ -521,6 +564,19 @@ static bool is_hit(struct ptah_live *live, size_t watch, const struct ptah_call_
 	}
 }
 
+/* The end of a call, of which times are bounded, and that had surely begun by then. */
+static bool surely_took(struct live_stream *ls, const struct ptah_watch *w,
+			const struct ptah_call_mark *m, uint64_t began_by,
+			struct ptah_live_hit *hit)
+{
+	uint64_t low, high;
+
+	bound_mark(ls, m, &low, &high);
+	hit->at_least = true;
+	hit->value = to_time(ls->live, certain_ticks(began_by, low));
+	return !(m->flags & PARTIAL) && m->begin_tsc && hit->value > w->limit;
+}
+
 static int check_watch(struct live_stream *ls, struct live_runner *r,
 		       const struct ptah_live_thread *thread, size_t watch,
 		       const struct ptah_call_mark *m)
@@ -528,11 +584,16 @@ static int check_watch(struct live_stream *ls, struct live_runner *r,
 	const uint8_t kind = ls->live->watches[watch].kind;
 	const bool lasts = kind == PTAH_WATCH_TIME || kind == PTAH_WATCH_INSTRUCTIONS;
 	struct ptah_live_hit hit = {.begin_tsc = m->end ? m->begin_tsc : m->tsc, .tsc = m->tsc};
+	uint64_t began_by = UINT64_MAX;
 
 	if (lasts && is_called(m))
 		return push(ls, r, watch, m);
-	if (lasts && m->end && pop(r, watch, m))
+	if (lasts && m->end && pop(r, watch, m, &began_by))
 		return 0;
+	if (kind == PTAH_WATCH_TIME && m->end && is_bounded(ls))
+		return surely_took(ls, &ls->live->watches[watch], m, began_by, &hit)
+			   ? report(ls, thread, watch, m, &hit)
+			   : 0;
 	return is_hit(ls->live, watch, m, &hit.value) ? report(ls, thread, watch, m, &hit) : 0;
 }
 
@@ -559,9 +620,12 @@ int live_watch(struct live_stream *ls, struct live_runner *r, const struct ptah_
 
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		status = check(ls, r, thread, &marks[i]);
-		if (status >= 0 && r->open)
-			status = live_watch_open(ls, r, thread, marks[i].tsc,
-						 marks[i].thread.instructions);
+		if (status >= 0 && r->open && any_open(ls->live, r)) {
+			uint64_t low, high;
+
+			bound_mark(ls, &marks[i], &low, &high);
+			status = live_watch_open(ls, r, thread, low, marks[i].thread.instructions);
+		}
 	}
 	return status;
 }

@@ -207,6 +207,16 @@ const char *pretty_time(uint64_t nanoseconds, char text[PRETTY_NUMBER])
 	return with_unit(nanoseconds, units, 3, text);
 }
 
+const char *pretty_estimate(uint64_t nanoseconds, char text[PRETTY_NUMBER])
+{
+	char time[PRETTY_NUMBER];
+
+	if (!nanoseconds)
+		return strcpy(text, "<1 us");
+	snprintf(text, PRETTY_NUMBER, "~%.30s", pretty_time(nanoseconds, time));
+	return text;
+}
+
 const char *pretty_bytes(uint64_t bytes, char text[PRETTY_NUMBER])
 {
 	static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};

@@ -63,11 +63,13 @@ void pretty_column(struct out *out, const char *name, unsigned columns);
  * Numbers as text. Each returns `text`. The separator is a comma in every locale.
  *	pretty_number	12,345,678
  *	pretty_time	345 ns, 1.23 us, 12.3 ms, 123 ms, 1.23 s, 1234 s
+ *	pretty_estimate	~345 ns, ~1.23 us, <1 us for 0, which was not measured to be 0
  *	pretty_bytes	123 B, 1.23 kB, 12.3 MB, 123 GB (powers of 1000)
  */
 #define PRETTY_NUMBER 32
 const char *pretty_number(uint64_t value, char text[PRETTY_NUMBER]);
 const char *pretty_time(uint64_t nanoseconds, char text[PRETTY_NUMBER]);
+const char *pretty_estimate(uint64_t nanoseconds, char text[PRETTY_NUMBER]);
 const char *pretty_bytes(uint64_t bytes, char text[PRETTY_NUMBER]);
 
 #endif

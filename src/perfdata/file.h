@@ -90,6 +90,7 @@ struct perfdata_file {
 	uint32_t auxtrace; /* kind in AUXTRACE_INFO; 0: none was read yet */
 	bool has_clock, snapshot, per_cpu, aux_samples;
 	struct perfdata_clock clock;
+	uint32_t time_source; /* enum perfdata_time_source */
 	bool has_timing;
 	struct perfdata_timing timing;
 	struct reader build_ids;       /* the list in the header */

@@ -206,6 +206,19 @@ static inline bool perfdata_is_guest_mode(uint16_t misc)
 /* The kinds of PERF_RECORD_AUXTRACE_INFO. */
 #define PERFDATA_AUXTRACE_INTEL_PT 1
 
+/*
+ * What the TSC packets of Ptah's own recorders mean, in the 32 bits after the kind, which perf does
+ * not read: this mark and a number (enum perfdata_time_source).
+ */
+#define PERFDATA_TIME_MARK	UINT32_C(0x50540000) /* "PT" */
+#define PERFDATA_TIME_MARK_MASK UINT32_C(0xffff0000)
+
+enum perfdata_time_source {
+	PERFDATA_TIME_NOT_SAID, /* a processor's, in all recordings but old ones of Ptah */
+	PERFDATA_TIME_STAMPED,	/* a clock that a recorder has read at places that it chose */
+	PERFDATA_TIME_SIMULATED /* a number of instructions */
+};
+
 /* The u64 fields after the kind in AUXTRACE_INFO, for Intel PT (enum in intel-pt.h). */
 enum perfdata_pt_info {
 	PERFDATA_INFO_PMU_TYPE,

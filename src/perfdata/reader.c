@@ -322,6 +322,11 @@ const char *perfdata_filter(const struct perfdata_file *f, size_t *n)
 	return (const char *)f->filter;
 }
 
+enum perfdata_time_source perfdata_time_source(const struct perfdata_file *f)
+{
+	return f->time_source <= PERFDATA_TIME_SIMULATED ? f->time_source : PERFDATA_TIME_NOT_SAID;
+}
+
 bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)
 {
 	*clock = f->clock;

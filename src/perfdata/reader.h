@@ -174,6 +174,9 @@ struct perfdata_timing {
  */
 bool perfdata_timing(const struct perfdata_file *file, struct perfdata_timing *timing);
 
+/* What the recorder's TSC packets mean (format.h). */
+enum perfdata_time_source perfdata_time_source(const struct perfdata_file *file);
+
 /* The processor ("GenuineIntel,6,158,10"); "": the header does not contain it. */
 const char *perfdata_cpuid(const struct perfdata_file *file);
 

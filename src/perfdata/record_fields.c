@@ -130,9 +130,13 @@ static void read_timing(struct perfdata_file *f, const uint64_t *info)
 static void read_info(struct perfdata_file *f, struct reader *r)
 {
 	uint64_t info[PERFDATA_INFO_MAX] = {0};
+	uint32_t source;
 
 	f->auxtrace = reader_u32(r);
-	reader_u32(r);
+	source = reader_u32(r);
+	f->time_source = (source & PERFDATA_TIME_MARK_MASK) == PERFDATA_TIME_MARK
+			     ? source & ~PERFDATA_TIME_MARK_MASK
+			     : PERFDATA_TIME_NOT_SAID;
 	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
 		info[i] = reader_u64(r);
 	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];

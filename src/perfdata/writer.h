@@ -89,6 +89,7 @@ struct perfdata_writer_config {
 	char *const *command;
 	bool bare_command; /* HEADER_CMDLINE is `command` alone, or left out if that is empty */
 	struct perfdata_clock clock;
+	uint32_t time_source;			       /* enum perfdata_time_source (format.h) */
 	bool retcomp;				       /* the trace has compressed returns */
 	bool tsc;				       /* the trace has TSC packets */
 	bool mtc, cyc;				       /* and MTC, CYC packets */

@@ -248,7 +248,8 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
 		fill_driver(info, config->driver);
 	perfdata_begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + padded);
 	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
-	perfdata_put32(&w->pending, 0);
+	perfdata_put32(&w->pending,
+		       config->time_source ? PERFDATA_TIME_MARK | config->time_source : 0);
 	perfdata_put(&w->pending, info, sizeof(info));
 	if (n)
 		perfdata_put_padded(w, config->filter, n + 1);

@@ -81,7 +81,8 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
 	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions,
-				r->threads.trees, r->threads.trees || !r->config.events);
+				r->threads.trees, r->threads.trees || !r->config.events,
+				!r->config.no_estimates);
 }
 
 static void close_source(struct ptah_call_reader *r, struct source *s)
@@ -197,8 +198,8 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 		s->since = begin_of(stream, s);
 		s->thread = NULL;
 	}
-	if (s->generation != ptah_image_generation(stream->image)) {
-		s->generation = ptah_image_generation(stream->image);
+	if (s->generation != s->batch.generation) {
+		s->generation = s->batch.generation;
 		r->code_changes++;
 	}
 	status = number_spaces(s);

@@ -184,6 +184,7 @@ int grow_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t 
 
 	if (!s->has_clock)
 		s->has_clock = perfdata_clock(s->file, &s->clock);
+	s->time_source = perfdata_time_source(s->file);
 	switch (r->type) {
 	case PERFDATA_SAMPLE:
 		return perfdata_message(why, PTAH_E_FOREIGN,

@@ -455,6 +455,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	if (more < 0)
 		return more;
 	s->has_clock = perfdata_clock(s->file, &s->clock);
+	s->time_source = perfdata_time_source(s->file);
 	status = session_cut_streams(s, pass->cuts, pass->cut_count);
 	if (status >= 0)
 		status = pass->set ? mark_set(pass, why) : guest_number_spaces(s);

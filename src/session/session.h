@@ -327,6 +327,7 @@ struct ptah_session {
 	unsigned flow_set;	      /* how often `flow` was changed */
 	struct ptah_window window;    /* what streams that are opened decode; see window.h */
 	bool has_clock;
+	uint32_t time_source; /* enum perfdata_time_source */
 	struct perfdata_clock clock;
 	uint64_t tsc_high; /* the highest byte of TSC, which no time here and in the trace has */
 	struct stream *streams;

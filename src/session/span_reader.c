@@ -199,7 +199,8 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 {
 	int status;
 
-	if (!trees || !jobs || jobs->jobs < 2)
+	/* Summaries have no estimated times. */
+	if (!trees || !jobs || jobs->jobs < 2 || r->times.used)
 		return reader_open(session, index, jobs, SEGMENT, read_segment, functions, NULL,
 				   &r->reader);
 	status = call_segments_new(session, functions, session->streams[index].info.space, trees,
@@ -215,7 +216,7 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees, bool event_spans)
+		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates)
 {
 	int status;
 
@@ -223,6 +224,9 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 	r->event_spans = event_spans;
 	r->summarized = false;
 	r->left = (struct span_batch){0};
+	r->times = (struct span_times){0};
+	if (estimates)
+		span_times_begin(&r->times, session, &session->streams[index]);
 	status = open_reader(r, session, index, jobs, functions, trees);
 	if (status < 0)
 		return status;
@@ -236,6 +240,7 @@ void span_reader_close(struct span_reader *r)
 {
 	ptah_reader_free(r->reader);
 	call_segments_free(r->calls);
+	span_times_free(&r->times);
 	r->reader = NULL;
 	r->calls = NULL;
 }
@@ -402,7 +407,7 @@ int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whol
 	return status < 0 ? status : 0;
 }
 
-int span_reader_next(struct span_reader *r, struct span_batch *batch)
+static int read_below(struct span_reader *r, struct span_batch *batch)
 {
 	*batch = r->left;
 	r->left = (struct span_batch){0};
@@ -416,4 +421,40 @@ int span_reader_next(struct span_reader *r, struct span_batch *batch)
 		return n < 0 ? n : n > 0;
 	}
 	return r->reader->alone ? read_stream(r, batch) : read_segments(r, batch);
+}
+
+/* A read_untimed. */
+static int read_for_times(void *context, struct timed_batch *batch)
+{
+	struct span_reader *r = context;
+	struct span_batch below;
+	const int status = read_below(r, &below);
+
+	*batch = (struct timed_batch){.spans = below.spans,
+				      .span_count = below.span_count,
+				      .items = below.items,
+				      .item_count = below.item_count,
+				      .generation = ptah_image_generation(r->reader->s->image)};
+	return status;
+}
+
+int span_reader_next(struct span_reader *r, struct span_batch *batch)
+{
+	struct timed_batch timed;
+	int status;
+
+	if (!r->times.used) {
+		status = read_below(r, batch);
+		batch->generation = ptah_image_generation(r->reader->s->image);
+		return status;
+	}
+	status = span_times_next(&r->times, r->reader->s->stream, read_for_times, r, false, &timed);
+	*batch = (struct span_batch){0};
+	if (status > 0)
+		*batch = (struct span_batch){.spans = timed.spans,
+					     .span_count = timed.span_count,
+					     .items = timed.items,
+					     .item_count = timed.item_count,
+					     .generation = timed.generation};
+	return status;
 }

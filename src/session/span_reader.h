@@ -5,6 +5,7 @@
 
 #include "session/call_segments.h"
 #include "session/parallel_reader.h"
+#include "session/span_times.h"
 
 #include <ptah/functions.h>
 
@@ -18,6 +19,7 @@ struct span_batch {
 	size_t span_count;
 	struct ptah_item *items;
 	size_t item_count;
+	uint64_t generation; /* of the image from which they were decoded */
 };
 
 #define SPAN_ITEMS 256
@@ -28,7 +30,8 @@ struct span_reader {
 	struct call_segments *calls; /* the jobs summarize calls; or NULL */
 	bool windowed;
 	bool event_spans;
-	bool summarized;	/* the segment's summary has been returned */
+	bool summarized; /* the segment's summary has been returned */
+	struct span_times times;
 	struct span_batch left; /* of what was read to find a place */
 	struct ptah_span spans[SPAN_BATCH];
 	struct ptah_item items[SPAN_ITEMS];
@@ -37,11 +40,11 @@ struct span_reader {
 /*
  * Spans end where these functions' bounds are. jobs: as of ptah_reader_new(). trees: there may be
  * summaries, for such a tree; NULL: there are none. event_spans: events may be among the spans
- * (flow_read_event_spans()).
+ * (flow_read_event_spans()). estimates: times between stamps are estimated.
  */
 int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees, bool event_spans);
+		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates);
 void span_reader_close(struct span_reader *r);
 
 /*

@@ -109,12 +109,6 @@ static void put_notes(struct json *j, struct view_model *m)
 		json_string(j, NULL,
 			    "The recording does not relate its time stamps to a clock: there is no "
 			    "axis of time.");
-	if (is_coarse(m))
-		json_string(
-		    j, NULL,
-		    "The recording has times only where the kernel was entered or left, and "
-		    "at synchronisation points; for times in between, record with "
-		    "-e intel_pt/mtc,cyc/u");
 	if (problems.log_full)
 		json_string(j, NULL,
 			    "There was no room for the file of single calls: of some parts only "
@@ -191,6 +185,10 @@ int view_answer_info(struct view_model *m, const struct view_query *query, struc
 	json_string(j, NULL, "instructions");
 	json_end_array(j);
 	json_bool(j, "coarse", is_coarse(m));
+	if (m->has_time) {
+		json_string(j, "times", ptah_time_kind_name(ptah_session_time_kind(r->session)));
+		json_string(j, "times_text", ptah_session_time_text(r->session));
+	}
 	put_threads(j, m, &sums);
 	length[LOG_INSTRUCTIONS] = sums.length;
 	put_on_axes(j, m, "begin", (uint64_t[LOG_AXES]){m->begin, 0});

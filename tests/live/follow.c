@@ -22,6 +22,12 @@
 #define MOST 10 /* differences that are shown */
 
 static unsigned differences;
+/*
+ * Times of marks are not compared: estimates depend on the bounds of functions, and those of
+ * generated code are known later while it is made; and where no more trace may wait, code is decoded
+ * before its next stamp has come.
+ */
+static bool untimed;
 
 static bool differ(bool different)
 {
@@ -304,10 +310,10 @@ static void add_marks(struct marked *to, const struct ptah_call_mark *marks, siz
 		to->count++;
 		mix(&to->hash, m->function + m->end);
 		mix(&to->hash, (uint64_t)m->how << 32 | m->flags);
-		mix(&to->hash, m->tsc);
+		mix(&to->hash, untimed ? 0 : m->tsc);
 		mix(&to->hash, m->thread.instructions);
 		mix(&to->hash, m->thread.cycles);
-		mix(&to->hash, m->total.ticks);
+		mix(&to->hash, untimed ? 0 : m->total.ticks);
 		mix(&to->hash, m->self.instructions);
 	}
 }
@@ -678,7 +684,7 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:s:id")) != -1)
+	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:s:idt")) != -1)
 		switch (c) {
 		case 'r':
 			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
@@ -696,6 +702,9 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'c':
 			o->chunk = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			untimed = true;
 			break;
 		case 'w':
 			o->what = (unsigned)atoi(optarg);

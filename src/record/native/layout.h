@@ -375,6 +375,13 @@ static inline uint64_t native_bytes(uint32_t flags)
 	return native_slot_at(flags, NATIVE_THREADS);
 }
 
+/* Where a slot of all memories is, which the recorder maps one behind the other. */
+static inline uint64_t native_slot_of_all_at(uint32_t flags, unsigned slot)
+{
+	return slot / NATIVE_THREADS * native_bytes(flags) +
+	       native_slot_at(flags, slot % NATIVE_THREADS);
+}
+
 /* Offset of a log's chunk within its slot. index: below NATIVE_CHUNKS. */
 static inline uint64_t native_chunk_at(unsigned log, uint64_t index)
 {

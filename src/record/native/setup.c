@@ -149,6 +149,25 @@ static void begin_parts(struct recording *r)
 					   .context = r};
 }
 
+/*
+ * The default period and the watcher's share of a processor: docs/benchmarks.md has what they cost.
+ */
+#define WATCH_NS      100000
+#define WATCH_PERCENT 10
+
+static struct watch *start_watch(const struct recording *r)
+{
+	const uint64_t period = r->r->config.backend.time_resolution;
+	const struct watch_config config = {.memory = r->streams->memory,
+					    .flags = r->flags,
+					    .chunks = r->streams->chunks,
+					    .chunk_bytes = r->streams->chunk_bytes,
+					    .period_ns = period ? period : WATCH_NS,
+					    .percent = WATCH_PERCENT};
+
+	return period == PTAH_RECORD_NO_WATCHER ? NULL : watch_start(&config);
+}
+
 int native_open(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
@@ -171,6 +190,7 @@ int native_open(struct ptah_recorder *recorder)
 		status = perfdata_system_message(&why, errno, "shared memory", "create");
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 	}
+	r->streams->watch = start_watch(r);
 	tsc_clock_read(&clock);
 	status = simulated_open_writer(recorder, is_snapshot(r), &clock);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
@@ -193,6 +213,8 @@ void native_close(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	kill_refused(r);
+	if (r->streams)
+		watch_stop(r->streams->watch);
 	native_leave(r);
 	native_free_seized(r);
 	native_memories_free(r);

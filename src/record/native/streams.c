@@ -111,6 +111,27 @@ static size_t whole_numbers(struct native_streams *s, size_t n)
 	return n;
 }
 
+/* Hands over whole packets, the bytes [from, to) of the next chunk, with the times of looks. */
+static void deliver_packets(struct native_streams *s, unsigned slot, size_t from, size_t to)
+{
+	struct native_stream *stream = &s->list[slot];
+	const uint64_t number = stream->next[NATIVE_LOG_TRACE];
+	size_t n = 0;
+
+	if (s->watch) {
+		watch_poll(s->watch);
+		n = watch_take(s->watch, slot, number, from, to, s->looks);
+		n = look_packets_put(&stream->looks, s->bytes, from, to,
+				     next_is_full(s, slot, NATIVE_LOG_TRACE), s->looks, n,
+				     s->timed);
+		watch_poll(s->watch);
+	}
+	if (n)
+		s->take(s->context, stream, NATIVE_LOG_TRACE, s->timed, n);
+	else
+		s->take(s->context, stream, NATIVE_LOG_TRACE, s->bytes + from, to - from);
+}
+
 /* Of the next chunk, which has `n` bytes. Some may have been taken before. */
 static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_t n)
 {
@@ -124,7 +145,10 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 	n = log == NATIVE_LOG_TRACE ? whole_packets(s, before, n) : whole_numbers(s, n);
 	if (n == before)
 		return;
-	s->take(s->context, stream, log, s->bytes + before, n - before);
+	if (log == NATIVE_LOG_TRACE)
+		deliver_packets(s, slot, before, n);
+	else
+		s->take(s->context, stream, log, s->bytes + before, n - before);
 	stream->taken[log] = n;
 }
 
@@ -154,6 +178,8 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	}
 	memcpy(s->bytes, chunk_bytes(s, slot, log, number), length);
 	deliver(s, slot, log, length);
+	if (log == NATIVE_LOG_TRACE)
+		watch_leave(s->watch, slot, number);
 	give_back(s, slot, log, number);
 	stream->next[log]++;
 	stream->taken[log] = 0;
@@ -185,6 +211,7 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 	}
 	s->list[slot] =
 	    (struct native_stream){.used = true, .stream = stream, .pid = pid, .tid = tid};
+	watch_begin(s->watch, (unsigned)slot);
 	return true;
 }
 
@@ -524,6 +551,7 @@ void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 		s->list[slot].closed = true;
 	else if (!ended)
 		take_unended(s, slot, runs);
+	watch_end(s->watch, slot);
 	s->list[slot].used = false;
 	s->list[slot].left = runs && !ended; /* it goes on writing */
 	for (unsigned log = 0; log < logs_of(s); log++)

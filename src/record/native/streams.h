@@ -8,7 +8,7 @@
 #ifndef PTAH_RECORD_NATIVE_STREAMS_H
 #define PTAH_RECORD_NATIVE_STREAMS_H
 
-#include "record/native/layout.h"
+#include "record/native/look_packets.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@ struct native_stream {
 	 * has paused. What has arrived of its two logs is of the same.
 	 */
 	bool closed;
+	struct look_state looks;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
 	size_t taken[NATIVE_LOGS];  /* bytes of it that were taken already */
 };
@@ -43,6 +44,9 @@ struct native_streams {
 	bool damaged; /* a program has written what the runtime does not write */
 	struct native_stream list[NATIVE_SLOTS];
 	uint8_t bytes[NATIVE_CHUNK]; /* our copy of a chunk */
+	struct watch *watch;	     /* NULL: nobody looks at what threads are writing */
+	struct look looks[WATCH_LOOKS];
+	uint8_t timed[LOOK_ROOM]; /* a chunk with the times of looks */
 };
 
 static inline struct native_header *streams_header(const struct native_streams *s, unsigned slot)
@@ -53,8 +57,7 @@ static inline struct native_header *streams_header(const struct native_streams *
 
 static inline struct native_thread *streams_thread(const struct native_streams *s, unsigned slot)
 {
-	return (struct native_thread *)(void *)((uint8_t *)streams_header(s, slot) +
-						native_slot_at(s->flags, slot % NATIVE_THREADS));
+	return (struct native_thread *)(void *)(s->memory + native_slot_of_all_at(s->flags, slot));
 }
 
 /* A thread begins (NATIVE_MESSAGE_THREAD). False: there is no such slot, or it is in use. */

@@ -6,6 +6,7 @@
 #include "record/simulated/simulated.h"
 
 #include "base/bits.h"
+#include "perfdata/format.h"
 #include "record/simulated/trace_output.h"
 
 #include <ptah/rtit.h>
@@ -122,6 +123,9 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct pe
 	struct perfdata_writer_config writer = {
 	    .clock = clock ? *clock : (struct perfdata_clock){.mult = 1},
 	    .retcomp = !trace.no_retcomp,
+	    .time_source = clock || r->config.backend.clock == PTAH_CLOCK_HOST
+			       ? PERFDATA_TIME_STAMPED
+			       : PERFDATA_TIME_SIMULATED,
 	    .tsc = true,
 	    .tsc_n = SIMULATED_TSC_N,
 	    .tsc_d = SIMULATED_TSC_D,

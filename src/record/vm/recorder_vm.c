@@ -572,7 +572,12 @@ static int open_writer(struct recording *r)
 	};
 	char filters[512];
 	struct perfdata_writer_config config = {
-	    .clock = {.mult = 1}, .filter = filters, .osrelease = "", .driver = &driver};
+	    .clock = {.mult = 1},
+	    .time_source = r->r->config.backend.clock == PTAH_CLOCK_HOST ? PERFDATA_TIME_STAMPED
+									 : PERFDATA_TIME_SIMULATED,
+	    .filter = filters,
+	    .osrelease = "",
+	    .driver = &driver};
 
 	perfdata_build_attr(
 	    attr, (ctl & OPTIONS) | PERFDATA_PT_PT,

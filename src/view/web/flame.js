@@ -537,8 +537,8 @@ Ptah.flameChart = function (element, options) {
 		const words = [];
 		if (answer.complete === false)
 			words.push("The recording is still being read.");
-		if (value() === "time" && Ptah.info.coarse)
-			words.push("Times are known at system calls only: prefer instructions.");
+		if (value() === "time" && Ptah.info.times !== "measured" && Ptah.info.times_text)
+			words.push("Times are " + Ptah.info.times_text + ".");
 		if (answer.left_out)
 			words.push(Ptah.format.count(answer.left_out) + " paths with less than " +
 				   figure(answer.least) + " are left out.");

@@ -337,8 +337,8 @@ var Ptah = Ptah || {};
 				parts.count.textContent = (shown === all ? "" : format.count(shown) + " of ") +
 					format.count(all) + " functions" + (table && table.complete === false
 						? ": the figures come when all is read"
-						: unit() === "time" && Ptah.info.coarse
-						? ". Times are known at system calls only: prefer instructions" : "");
+						: unit() === "time" && Ptah.info.times !== "measured" && Ptah.info.times_text
+						? ". Times are " + Ptah.info.times_text : "");
 			}
 		});
 		view.grid = grid;

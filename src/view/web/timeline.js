@@ -676,8 +676,8 @@ Ptah.timeline = (function () {
 		else if (my.coarse)
 			text = Ptah.data.isEmbedded() ? "No finer detail in this file: ptah view without -o has every call."
 						      : "No finer detail here.";
-		else if (Ptah.info.coarse && Ptah.state.axis === "time")
-			text = "Times are known only where the kernel was entered or left: what ran in between has no time of its own.";
+		else if (Ptah.info.times !== "measured" && Ptah.info.times_text && Ptah.state.axis === "time")
+			text = "Times are " + Ptah.info.times_text + ".";
 		if (!pending)
 			my.waited = 0;
 		else if (!my.waited) {

@@ -143,7 +143,7 @@ Ptah.timelineDetails = (function () {
 		Ptah.append(panel, [
 			figures(call),
 			call.total && call.total.time === 0 ? el("p", {class: "dim"}, "The trace has no time stamp within this call: how long it took is not known.") : null,
-			Ptah.info.coarse && call.total && call.total.time > 0 ? el("p", {class: "dim"}, "Times are known only where the kernel was entered or left: the call may have taken more time, or less.") : null,
+			Ptah.info.coarse && call.total && call.total.time > 0 ? el("p", {class: "dim"}, "Times between stamps are estimates: the call may have taken more time, or less.") : null,
 			call.error > 0 && time ? el("p", {class: "dim"}, "Times are known to \u00b1 " + F.time(call.error) + ".") : null,
 			call.reduced ? el("p", {class: "dim"}, "This file has no more figures of single calls; ptah view without -o has.") : null,
 			el("dl", {},

@@ -198,6 +198,7 @@ static int record(enum role what, struct ptah_record_status *status, int32_t *pi
 	r->config.size = sizeof(r->config);
 	r->config.target.kind = PTAH_RECORD_COMMAND;
 	r->config.target.argv = argv;
+	r->config.backend.time_resolution = PTAH_RECORD_NO_WATCHER; /* it adds bytes */
 	r->config.output.path = path;
 	assert_int_equal(recorder_native.open(r), 0);
 	assert_int_equal(recorder_native.start(r), 0);

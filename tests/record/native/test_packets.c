@@ -2,6 +2,7 @@
 /* The packets between units, as the library's decoder reads them. */
 #include "test.h"
 
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 
@@ -57,6 +58,15 @@ uint8_t *ring_stop(struct context *c, uint8_t *end)
 	return world->chunks[1];
 }
 
+/* The code's version; the thread has seen version 0. */
+static uint32_t version;
+
+uint32_t changes_version(const struct context *c)
+{
+	assert_ptr_equal(c, &world->context);
+	return version;
+}
+
 static struct context *begin(bool tsc)
 {
 	memset(world, 0xa5, sizeof(*world));
@@ -65,6 +75,7 @@ static struct context *begin(bool tsc)
 	world->runtime.chunk_bytes = NATIVE_CHUNK;
 	world->runtime.filters = NULL;
 	world->context.runtime = &world->runtime;
+	world->context.changes_seen = 0;
 	world->context.logs[NATIVE_LOG_TRACE].chunk = world->chunks[0];
 	world->context.log = (uint64_t)(uintptr_t)world->chunks[0];
 	return &world->context;
@@ -163,6 +174,8 @@ static void all(void **state)
 
 			r.at = at;
 			r.end = packets_disable(c, at);
+			if (tsc)
+				expect_tsc(&r, from, __rdtsc());
 			expect(&r, PTAH_PACKET_TIP_PGD);
 			assert_int_equal(r.packet.u.ip.ipc, PTAH_IPC_SUPPRESSED);
 			assert_ptr_equal(r.at, r.end);
@@ -171,6 +184,8 @@ static void all(void **state)
 			r.at = at;
 			r.end = packets_enable(c, packets_async_disable(c, at, ip), ip);
 			assert_true(r.end - at <= PACKETS_MAX);
+			if (tsc)
+				expect_tsc(&r, from, __rdtsc());
 			expect_ip(&r, PTAH_PACKET_FUP, ip);
 			expect(&r, PTAH_PACKET_TIP_PGD);
 			assert_int_equal(r.packet.u.ip.ipc, PTAH_IPC_SUPPRESSED);
@@ -252,7 +267,10 @@ static void filters(void **state)
 	expect(&r, PTAH_PACKET_TIP_PGD);
 	expect(&r, PTAH_PACKET_TSC);
 	expect_enable(&r, ip);
+	/* Where code has changed that the trace does not know of, no time comes before the place. */
+	version = 1;
 	r.end = packets_disable(c, (uint8_t *)r.end);
+	version = 0;
 	expect(&r, PTAH_PACKET_TIP_PGD);
 	assert_ptr_equal(r.at, r.end);
 	assert_true(r.end - at <= PACKETS_MAX);

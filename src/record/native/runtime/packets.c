@@ -4,6 +4,7 @@
  * Addresses are written with 48 bits, sign-extended, as in the units' own packets: so none of them
  * depends on what stands before it.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 
@@ -107,7 +108,7 @@ uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip)
 }
 
 /* Without an IP: where the program went is not in the trace. */
-uint8_t *packets_disable(struct context *c, uint8_t *at)
+static uint8_t *put_disable(struct context *c, uint8_t *at)
 {
 	returns_forget(c);
 	if (!filter_is_on(c))
@@ -116,16 +117,37 @@ uint8_t *packets_disable(struct context *c, uint8_t *at)
 	return put(at, OPCODE_TIP_PGD, 1);
 }
 
-uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip)
+/*
+ * The time at which the program stops. It stands before the packets that lead the decoder to the
+ * place, so there is none if code has changed since the last changes_mark(): the decoder would have
+ * the new bytes too early.
+ */
+static uint8_t *put_stamp(const struct context *c, uint8_t *at)
 {
-	return packets_disable(c, filter_is_on(c) ? put_ip(at, OPCODE_FUP, ip) : at);
+	return filter_is_on(c) && c->changes_seen == changes_version(c) ? put_tsc(c, at) : at;
 }
 
+uint8_t *packets_disable(struct context *c, uint8_t *at)
+{
+	return put_disable(c, put_stamp(c, at));
+}
+
+static uint8_t *put_async_disable(struct context *c, uint8_t *at, uint64_t ip)
+{
+	return put_disable(c, filter_is_on(c) ? put_ip(at, OPCODE_FUP, ip) : at);
+}
+
+uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip)
+{
+	return put_async_disable(c, put_stamp(c, at), ip);
+}
+
+/* Without a time before FUP: see changes_mark(). */
 uint8_t *packets_mark(struct context *c, uint8_t *at, uint64_t ip)
 {
 	const bool on = filter_is_on(c);
 
-	at = put_tsc(c, packets_async_disable(c, at, ip));
+	at = put_tsc(c, put_async_disable(c, at, ip));
 	c->traced = on;
 	return on ? put_enable(c, at, ip) : at;
 }

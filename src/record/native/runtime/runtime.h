@@ -249,8 +249,9 @@ uint8_t *packets_psb_disabled(struct context *c, uint8_t *at);
 uint8_t *packets_begin(struct context *c, uint8_t *at, uint64_t ip);
 /* TIP.PGE, if the filters let `ip` be traced. In a stop range, the trace ends there. */
 uint8_t *packets_enable(struct context *c, uint8_t *at, uint64_t ip);
-uint8_t *packets_disable(struct context *c, uint8_t *at); /* TIP.PGD without an IP */
-/* An asynchronous event at `ip`: FUP, TIP.PGD. */
+/* The time, and TIP.PGD without an IP. */
+uint8_t *packets_disable(struct context *c, uint8_t *at);
+/* An asynchronous event at `ip`: TSC, FUP, TIP.PGD. */
 uint8_t *packets_async_disable(struct context *c, uint8_t *at, uint64_t ip);
 /* FUP, TIP.PGD, TSC and TIP.PGE at a head: a time, at which tracing stays as it is. */
 uint8_t *packets_mark(struct context *c, uint8_t *at, uint64_t ip);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gives spans and items, as they are read, the times at which they ended, where the trace has times
+ * at stamps only (docs/time.md).
+ *
+ * The time between two stamps is shared among what ran there, by the cost of an instruction of each
+ * piece of code. The costs are learned from the intervals themselves, one after the other: so what
+ * a span gets depends on what was read before, and never on what comes later or on how many threads
+ * decode. What is read waits here until its next stamp is known.
+ */
+#ifndef PTAH_SESSION_SPAN_TIMES_H
+#define PTAH_SESSION_SPAN_TIMES_H
+
+#include "session/stamps.h"
+
+/* Some spans, or some items. */
+struct timed_batch {
+	struct ptah_span *spans;
+	size_t span_count;
+	struct ptah_item *items;
+	size_t item_count;
+	uint64_t generation; /* of the image from which they were decoded */
+};
+
+struct waiting_entry {
+	union {
+		struct ptah_span span;
+		struct ptah_item item;
+	};
+	uint64_t generation;
+	double instructions, weight; /* of what of it ran in the interval */
+	uint32_t cost;		     /* of its code: index */
+	bool is_item;
+};
+
+/* What an instruction of a piece of code takes: ticks / instructions. */
+struct code_cost {
+	uint64_t ip;
+	double ticks, instructions;
+	uint64_t interval; /* number of the last one from which it was learned */
+	unsigned updates;
+};
+
+struct span_times {
+	bool used;  /* false: times are left as they are */
+	bool begun; /* the walk is at the place of what is read */
+	struct stamp_walk walk;
+	struct stamp_queue *queue;	/* stamps come from there; NULL: from the walk */
+	struct tsc_stamp before, after; /* of the interval that is being filled */
+	bool has_before, has_after;
+	struct waiting_entry *list;
+	size_t count, capacity;
+	size_t ready, next; /* the first ones have their times, and these were returned */
+	uint64_t place;	    /* the offset up to which the last entry ran */
+	struct code_cost *costs;
+	uint32_t *slots; /* of a hash table: index of a cost + 1 */
+	size_t cost_count, cost_capacity, slot_count;
+	double ticks, instructions; /* of all intervals: of these, code that is new gets the mean */
+	uint64_t interval;	    /* its number */
+	double across; /* the weight in the interval of an entry that goes on behind it */
+	uint32_t across_cost;
+	double across_instructions;
+	struct waiting_entry cut; /* a span that may go on with the next one */
+	bool has_cut;
+	struct ptah_span *spans; /* those that are returned */
+	struct ptah_item *items;
+};
+
+/* Returns more: 1, 0 at the end, or an error. */
+typedef int read_untimed(void *context, struct timed_batch *batch);
+
+void span_times_begin(struct span_times *times, const struct ptah_session *session,
+		      const struct stream *stream);
+void span_times_free(struct span_times *times);
+
+/*
+ * The next spans or items, whose times are set, valid until the next call. Returns what `read`
+ * does. `more`: the stream grows, and what waits is kept when `read` has nothing.
+ */
+int span_times_next(struct span_times *times, const struct stream *stream, read_untimed *read,
+		    void *context, bool more, struct timed_batch *batch);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* What the times of a recording are: measured, known at stamps, or simulated. */
+#include "session/session.h"
+
+#include "perfdata/format.h"
+
+#include "base/compiler.h"
+
+/*
+ * Recorders of Ptah that count instructions relate a tick to a nanosecond, from 0 on. No kernel's
+ * clock does. Their older recordings do not say in another way what they are.
+ */
+static bool counts_instructions(const struct ptah_session *s)
+{
+	const struct perfdata_clock *c = &s->clock;
+
+	return s->time_source == PERFDATA_TIME_SIMULATED ||
+	       (s->time_source == PERFDATA_TIME_NOT_SAID && c->mult == 1 && !c->shift && !c->zero);
+}
+
+bool ptah_session_time_estimated(const struct ptah_session *s)
+{
+	const struct ptah_trace_config *trace = &s->flow.events.trace;
+
+	return s->has_clock && trace->tsc && !trace->mtc && !trace->cyc;
+}
+
+enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *s)
+{
+	if (!s->has_clock)
+		return PTAH_TIME_NONE;
+	if (counts_instructions(s))
+		return PTAH_TIME_SIMULATED;
+	if (s->time_source == PERFDATA_TIME_STAMPED || ptah_session_time_estimated(s))
+		return PTAH_TIME_STAMPED;
+	return PTAH_TIME_MEASURED;
+}
+
+const char *ptah_time_kind_name(unsigned kind)
+{
+	static const char *const names[] = {"none", "measured", "stamped", "simulated"};
+
+	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
+}
+
+const char *ptah_session_time_text(const struct ptah_session *s)
+{
+	switch (ptah_session_time_kind(s)) {
+	case PTAH_TIME_MEASURED:
+		return "measured by the processor";
+	case PTAH_TIME_STAMPED:
+		/* Only a processor can be told to write finer times. */
+		return s->time_source == PERFDATA_TIME_STAMPED
+			   ? "known at stamps, as where the kernel was entered or left; estimated "
+			     "in between (~)"
+			   : "known at stamps, as where the kernel was entered or left; estimated "
+			     "in between (~): -e intel_pt/mtc,cyc/u records finer ones";
+	case PTAH_TIME_SIMULATED:
+		return "simulated: an instruction is a nanosecond";
+	default:
+		return "not known";
+	}
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls functions and logs when: timed_calls THREADS CALLS LOG. Of each call the log has a line with
+ * the thread, the function, and RDTSC before the call, at the beginning, at the end, and behind it.
+ * Some of the functions take microseconds, some milliseconds now and then; one misses the cache, one
+ * makes system calls, one sleeps, one waits for a lock.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+enum {
+	MOST_THREADS = 64,
+	RING = 1 << 21
+};
+
+struct call {
+	int function;
+	uint64_t before, begin, end, after;
+};
+
+static struct call *logs[MOST_THREADS];
+static int tids[MOST_THREADS];
+static long calls;
+static uint32_t ring[RING];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread volatile uint64_t state = 88172645463325252u;
+
+static void compute(long n)
+{
+	uint64_t x = state;
+
+	for (long i = 0; i < n; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+	}
+	state = x;
+}
+
+#define FUNCTION(name, ...)                                                                        \
+	__attribute__((noinline)) static void name(struct call *c, long n)                         \
+	{                                                                                          \
+		c->begin = __rdtsc();                                                              \
+		__VA_ARGS__;                                                                       \
+		c->end = __rdtsc();                                                                \
+	}
+
+FUNCTION(time_short, compute(n))
+FUNCTION(time_long, compute(100 * n))
+FUNCTION(time_system, for (long i = 0; i < n % 5; i++) syscall(SYS_getppid))
+FUNCTION(time_sleep, nanosleep(&(struct timespec){.tv_nsec = 1000 * n}, NULL))
+FUNCTION(time_lock, pthread_mutex_lock(&lock); compute(10 * n); pthread_mutex_unlock(&lock))
+FUNCTION(time_miss, for (long i = 0; i < n; i++) state = ring[state % RING] + (uint64_t)i)
+
+static void (*const functions[])(struct call *c, long n) = {time_short, time_long, time_system,
+							    time_sleep, time_lock, time_miss};
+
+static void *run(void *number)
+{
+	const long thread = (long)number;
+	uint64_t seed = 2463534242u + (uint64_t)thread;
+
+	tids[thread] = (int)syscall(SYS_gettid);
+	for (long i = 0; i < calls; i++) {
+		struct call *c = &logs[thread][i];
+
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		c->function = seed >> 33 & 127;
+		/* Sleeps and outliers are rare. */
+		c->function = c->function < 6	? c->function
+			      : c->function % 2 ? 0
+						: 2 + 3 * (c->function % 4 == 2);
+		c->before = __rdtsc();
+		functions[c->function](c, 20 + (long)(seed >> 40) % 400);
+		c->after = __rdtsc();
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const long threads = argc > 3 ? atol(argv[1]) : 0;
+	pthread_t list[MOST_THREADS];
+	FILE *f;
+
+	if (threads < 1 || threads > MOST_THREADS)
+		return 2;
+	calls = atol(argv[2]);
+	for (uint32_t i = 0; i < RING; i++)
+		ring[i] = i * 2654435761u;
+	for (long i = 0; i < threads; i++)
+		logs[i] = calloc((size_t)calls, sizeof(struct call));
+	for (long i = 1; i < threads; i++)
+		pthread_create(&list[i], NULL, run, (void *)i);
+	run(NULL);
+	for (long i = 1; i < threads; i++)
+		pthread_join(list[i], NULL);
+	f = fopen(argv[3], "w");
+	for (long i = 0; i < threads; i++)
+		for (long k = 0; k < calls; k++) {
+			const struct call *c = &logs[i][k];
+
+			fprintf(f, "%d %d %lu %lu %lu %lu\n", tids[i], c->function, c->before,
+				c->begin, c->end, c->after);
+		}
+	return fclose(f) != 0;
+}
