@@ -44,6 +44,7 @@ struct watched {
 	uint64_t number; /* of the chunk that was looked at last, */
 	uint32_t at;	 /* and how much of it was written */
 	bool repeated;	 /* the newest look is the second one that saw the same */
+	uint64_t full;	 /* number of the chunk that was found full last */
 };
 
 struct watch {
@@ -175,8 +176,12 @@ static bool look_at_thread(struct watch *w, unsigned slot)
 		return false;
 	/* The first one may have had far to go; the second one has not. */
 	right = look_once(w, chunk, from, &look) || look_once(w, chunk, look.at, &look);
-	if (!is_current(w, slot, number))
-		return true;
+	if (!is_current(w, slot, number)) {
+		/* Once: it may wait for long until a chunk is taken. */
+		went = q->full != number;
+		q->full = number;
+		return went;
+	}
 	went = !same_chunk || look.at != q->at;
 	/* A system call begins there: the thread itself has written when, and will write its end. */
 	if (right && look.at && look.at + 8 < w->config.chunk_bytes - END_BYTES &&
@@ -355,7 +360,7 @@ static void set_active(struct watch *w, unsigned slot, bool active)
 	__atomic_store_n(&q->active, active, __ATOMIC_RELAXED);
 	q->least = 0;
 	q->count = 0;
-	q->number = UINT64_MAX;
+	q->number = q->full = UINT64_MAX;
 	q->at = 0;
 	q->repeated = false;
 	pthread_mutex_unlock(&q->lock);
