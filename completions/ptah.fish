@@ -400,6 +400,7 @@ complete -c ptah -n '__fish_seen_subcommand_from stat' -s h -l help -d 'show thi
 
 complete -c ptah -n __fish_use_subcommand -a verify -d 'decode and compare with what the recorder saw'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -F
+complete -c ptah -n '__fish_seen_subcommand_from verify' -l all -d 'a thread that cannot be verified is a failure'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -l debuginfod -d 'ask servers for files that are missing here'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -l no-debuginfod -d 'ask no server, although DEBUGINFOD_URLS is set'

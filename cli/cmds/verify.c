@@ -12,10 +12,24 @@
 
 struct options {
 	struct input input;
+	bool all;
 };
+
+static const struct option_def verify_options[] = {
+    {.name = "all",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, all),
+     .help = "a thread that cannot be verified is a failure",
+     .man =
+	 "Exit with 1 also when a thread cannot be verified: it has no ground truth, as one that "
+	 "was killed inside of a system call, or the recording has a part of its trace only. "
+	 "Without this option such threads are counted, and do not matter as long as others are "
+	 "equal."},
+    {0}};
 
 struct verify {
 	const struct input *input;
+	bool all;
 	const struct ptah_session *session;
 	const struct renderer *renderer;
 	struct out *out;
@@ -32,9 +46,9 @@ struct verdict {
 	int status; /* negative: it could not be verified */
 };
 
-static bool all_equal(const struct verify *v)
+static bool is_success(const struct verify *v)
 {
-	return !v->unequal && !v->unknown && v->threads;
+	return !v->unequal && v->unknown < v->threads && (!v->all || !v->unknown);
 }
 
 /* JSON */
@@ -99,7 +113,8 @@ static void end_json(void *view)
 	struct verify *v = view;
 
 	json_end_array(&v->json);
-	json_bool(&v->json, "equal", all_equal(v));
+	json_number(&v->json, "not_verified", v->unknown);
+	json_bool(&v->json, "equal", is_success(v));
 	json_end_object(&v->json);
 	json_finish(&v->json);
 }
@@ -270,14 +285,16 @@ static void put_total(void *view)
 	out_format(v->out, "%u thread%s: ", v->threads, v->threads == 1 ? "" : "s");
 	if (v->unequal)
 		pretty_text(v->out, PRETTY_BAD, "the decode differs from what ran");
-	else if (v->unknown || !v->threads)
+	else if (v->unknown == v->threads)
 		out_text(v->out, "not verified");
+	else if (v->unknown)
+		out_text(v->out, "equal");
 	else
 		pretty_text(v->out, PRETTY_GOOD, "decoded exactly what ran");
 	if (v->threads > 1 && v->unequal)
 		out_format(v->out, " in %u of them", v->unequal);
 	if (v->threads > 1 && v->unknown)
-		out_format(v->out, ", %u %s", v->unknown, v->unequal ? "not verified" : "of them");
+		out_format(v->out, ", %u of them not verified", v->unknown);
 	if (v->threads > 1)
 		out_format(v->out, ", %s instructions", pretty_number(v->instructions, text));
 	out_char(v->out, '\n');
@@ -332,6 +349,7 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	v.session = session;
+	v.all = o.all;
 	RENDER(v.renderer, begin, &v);
 	if (ptah_workers_new(session, &v.workers) < 0)
 		v.workers = NULL; /* verifying works without them, only slower */
@@ -342,7 +360,7 @@ static int run(int argc, char **argv)
 	input_notes(&o.input, session);
 	ptah_workers_free(v.workers);
 	ptah_session_close(session);
-	return output_close(&command_verify, v.out, all_equal(&v) ? EXIT_OK : EXIT_FAILED);
+	return output_close(&command_verify, v.out, is_success(&v) ? EXIT_OK : EXIT_FAILED);
 }
 
 const struct command command_verify = {
@@ -352,12 +370,12 @@ const struct command command_verify = {
     .details =
 	"Decodes a recording of `ptah record` and compares instructions, branches and the hash\n"
 	"of the whole path with what the recorder counted while the program ran. Exits with 0\n"
-	"when every thread is equal, with 1 otherwise. --quiet shows the total, and of the\n"
-	"threads only those that are not.",
-    .options =
-	(const struct option_def *const[]){names_options, jobs_options, input_options, raw_options,
-					   ptxed_options, decode_options, output_options,
-					   format_options, quiet_options, help_options, NULL},
+	"when no thread differs, with 1 otherwise. --quiet shows the total, and of the\n"
+	"threads only those that are not equal.",
+    .options = (const struct option_def *const[]){verify_options, names_options, jobs_options,
+						  input_options, raw_options, ptxed_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
     .notes = (const struct option_note[]){{"quiet", "Only those threads are shown that "
 						    "differ, cannot be verified or have losses; "
 						    "then the total."},

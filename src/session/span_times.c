@@ -86,10 +86,11 @@ static double mean_cost(const struct span_times *t)
 
 static double cost_of(const struct span_times *t, uint32_t cost)
 {
-	const struct code_cost *c = &t->costs[cost];
+	const struct code_cost *c;
 
 	if (!t->cost_count)
 		return 1;
+	c = &t->costs[cost];
 	return (c->ticks + PRIOR_INSTRUCTIONS * mean_cost(t)) /
 	       (c->instructions + PRIOR_INSTRUCTIONS);
 }

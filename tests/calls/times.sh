@@ -16,7 +16,7 @@ judged()
 	shift 2
 	"$PTAH" record -q --recorder=native --truth "$@" -o data -- \
 		./timed_calls "$judged_threads" "$judged_calls" log || fail "recording: $?"
-	"$PTAH" verify data >out || fail "verify $*: $(cat out)"
+	"$PTAH" verify --all data >out || fail "verify $*: $(cat out)"
 	"$PTAH_BUILD/tests/judge_times" data log >out || fail "$*: $(cat out)"
 }
 

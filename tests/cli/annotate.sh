@@ -105,7 +105,7 @@ equal "the second" "$(sed -n 3p branches | cut -f 10)" "$(line 'i < 256')"
 sed 1d branches | cut -f 1 | sort -rn >sorted
 sed 1d branches | cut -f 1 | cmp -s - sorted || fail "not sorted by misses"
 equal "all of them" "$(sed 1d branches | awk '{ n += $2 } END { print n }')" \
-	"$("$PTAH" verify --format=tsv r.data | awk -F'\t' 'NR == 2 { print $5 }')"
+	"$("$PTAH" verify --all --format=tsv r.data | awk -F'\t' 'NR == 2 { print $5 }')"
 expect 0 "$PTAH" annotate -i r.data -j 1 --branches --limit=0 --format=tsv
 cmp -s out branches || fail "another number of jobs, other branches"
 

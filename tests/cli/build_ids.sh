@@ -36,13 +36,13 @@ perf buildid-cache --add "$PWD/bin/program" && perf buildid-cache --add "$PWD/bi
 
 # gone MESSAGE [OPTION...]: nothing is decoded without a copy.
 gone() {
-	"$PTAH" verify "$@" perf.data >out 2>err && fail "decoded without $*: $(cat out)"
+	"$PTAH" verify --all "$@" perf.data >out 2>err && fail "decoded without $*: $(cat out)"
 	grep -q "$PWD/bin/program" err || fail "$*: $(cat err)"
 }
 
 # exact [OPTION...]: the decode is what ran, with the names that the files had.
 exact() {
-	"$PTAH" verify "$@" perf.data >out 2>err || fail "verify $*: $(cat out err)"
+	"$PTAH" verify --all "$@" perf.data >out 2>err || fail "verify $*: $(cat out err)"
 	"$PTAH" report --format=tsv "$@" perf.data >report 2>err || fail "report $*: $(cat err)"
 	cmp -s whole report || fail "report $*: $(diff whole report)"
 }
@@ -124,7 +124,7 @@ while [ ! -e port ]; do
 done
 url=http://127.0.0.1:$(cat port)
 DEBUGINFOD_URLS=$url gone --no-debuginfod --buildid-dir=cache
-"$PTAH" verify --debuginfod="$url" --buildid-dir=cache perf.data >out 2>err || {
+"$PTAH" verify --all --debuginfod="$url" --buildid-dir=cache perf.data >out 2>err || {
 	grep -q 'not installed' err && skip "no libdebuginfod.so.1 (Debian: libdebuginfod1)"
 	fail "from a server: $(cat out err)"
 }
@@ -133,6 +133,6 @@ DEBUGINFOD_URLS=$url exact --buildid-dir=cache
 # A server that does not answer is asked for a file once, however many processes ran it.
 : >down
 rm -r asked fetched
-DEBUGINFOD_TIMEOUT=1 DEBUGINFOD_RETRY_LIMIT=0 "$PTAH" verify --force --debuginfod="$url" \
+DEBUGINFOD_TIMEOUT=1 DEBUGINFOD_RETRY_LIMIT=0 "$PTAH" verify --all --force --debuginfod="$url" \
 	--buildid-dir=cache many.data >out 2>err || :
 [ "$(grep -c "/buildid/$id/executable" asked)" -le 1 ] || fail "asked again: $(cat asked)"

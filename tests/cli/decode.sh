@@ -44,9 +44,9 @@ status=0
 equal "exit status passed through" "$status" 7
 grep -q " $total instructions, 1 thread " closing || fail "closing line: $(cat closing)"
 
-expect 0 "$PTAH" verify r.data
+expect 0 "$PTAH" verify --all r.data
 tr -d , <out | grep -q "$total instructions.*: equal" || fail "verify: $(cat out)"
-expect 0 "$PTAH" verify --format=json r.data
+expect 0 "$PTAH" verify --all --format=json r.data
 equal "verify" "$(json "d['equal'], d['threads'][0]['decoded']['instructions']")" "True $total"
 
 expect 0 "$PTAH" report --limit=0 --format=json r.data

@@ -83,4 +83,4 @@ expect 0 "$PTAH" dump whole.data
 # --symfs: the program is below another root.
 mkdir -p "root$PWD"
 cp kept "root$PWD/program"
-expect 0 "$PTAH" verify --symfs=root whole.data
+expect 0 "$PTAH" verify --all --symfs=root whole.data

@@ -34,7 +34,7 @@ as_recorded() {
 		fail "calls $1: $(cat calls.err)"
 	"$PTAH" report -i "$1" --format=json >report.json 2>report.err ||
 		fail "report $1: $(cat report.err)"
-	"$PTAH" verify "$1" >verify.out 2>&1 || fail "verify $1: $(tail -3 verify.out)"
+	"$PTAH" verify --all "$1" >verify.out 2>&1 || fail "verify $1: $(tail -3 verify.out)"
 	python3 - <<'END' || fail "$1 is not what was followed"
 import collections, csv, json, sys
 live = json.loads(open("out").readlines()[-1])

@@ -6,7 +6,7 @@
 # Two programs in one process, and a third one in a child.
 record r.data sh -c '/bin/true; exec /bin/echo ran'
 # What the recorder counted, by name.
-expect 0 "$PTAH" verify --format=tsv r.data
+expect 0 "$PTAH" verify --all --format=tsv r.data
 awk -F'\t' 'NR > 1 { print $1, $3, $4 }' out >ran
 ran_of() {
 	awk -v name="$1" '$2 == name { n += $3 } END { print n + 0 }' ran
@@ -44,6 +44,6 @@ equal "saved processes" "$(awk -F'\t' 'NR > 1 { n[$1 " " $8] += $5 }
 expect 2 "$PTAH" profile --comm=sh one
 
 # With --quiet, equal threads appear only in the total.
-expect 0 "$PTAH" verify -q r.data
+expect 0 "$PTAH" verify --all -q r.data
 equal "verify -q" "$(sed 's/\([0-9]\),/\1/g' out)" \
 	"$(wc -l <ran) threads: decoded exactly what ran, $recorded instructions"

@@ -61,7 +61,7 @@ trace_bytes() {
 
 # same WHAT OLD NEW: the two decode alike, with times, and the new one as the program ran.
 same() {
-	"$PTAH" verify -i "$3" >verified || fail "$1: $(cat verified)"
+	"$PTAH" verify --all -i "$3" >verified || fail "$1: $(cat verified)"
 	"$PTAH" script --no-symbols -i "$2" >"$2.txt"
 	"$PTAH" script --no-symbols -i "$3" >"$3.txt"
 	cmp -s "$2.txt" "$3.txt" || fail "$1: $(diff "$2.txt" "$3.txt" | head -4)"

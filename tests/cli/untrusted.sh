@@ -82,6 +82,6 @@ done
 # Below the folder, it is found as if the folder were the root.
 mkdir root/outside
 cp outside/program root/outside/program
-expect 0 "$PTAH" verify --symfs=root hostile.data
+expect 0 "$PTAH" verify --all --symfs=root hostile.data
 expect 0 "$PTAH" report --limit=0 --symfs=root hostile.data
 grep -q ' _start$' out || fail "no names below --symfs: $(cat out)"

@@ -33,7 +33,7 @@ record_log -- ./threads
 export_as "fxt perfetto chrome firefox"
 same_timelines ./threads
 export_as "fxt perfetto chrome firefox" --clock=instructions
-"$PTAH" verify -q --format=json >verify.json || fail "verify: $?"
+"$PTAH" verify --all -q --format=json >verify.json || fail "verify: $?"
 same_timelines --recorded=verify.json ./threads
 
 logged gcc plain plain.c -O1 -no-pie

@@ -110,7 +110,7 @@ done
 cmp -s "results/$name.alone" "results/$name.recorded" || echo "$name" >>differ
 [ "$(tail -1 "results/$name.alone")" = "$(tail -1 "results/$name.recorded")" ] || echo "$name" >>statuses
 # A process that is killed has no truth. A loop of direct branches has no packets.
-"$PTAH" verify -i "results/$name.data" >"results/$name.verify" 2>&1 || :
+"$PTAH" verify --all -i "results/$name.data" >"results/$name.verify" 2>&1 || :
 if grep -q ' DIFFERS$' "results/$name.verify" && ! grep -q 'PT has no packet' "results/$name.verify"; then
 	echo "$name" >>wrong
 fi

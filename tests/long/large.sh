@@ -27,7 +27,7 @@ ended() {
 	status=0
 	wait "$recorder" || status=$?
 	equal "status of $1" "$status" 0
-	"$PTAH" verify -i run.data >verified 2>notes || fail "$1: $(tail -3 verified notes)"
+	"$PTAH" verify --all -i run.data >verified 2>notes || fail "$1: $(tail -3 verified notes)"
 	grep -q 'decoded exactly what ran' verified || fail "$1: $(tail -1 verified)"
 	! grep untraced notes || fail "$1: it left"
 	echo "$1: $(tail -1 verified)"
@@ -85,7 +85,7 @@ elif has postgres initdb postgres pgbench psql pg_isready createdb; then
 	export PGHOST="$here" PGPORT=15432 LC_ALL=C
 	"$PTAH" record -q --recorder=native --truth -o run.data -- initdb -D data -N >server 2>&1 ||
 		fail "initdb: $(cat server)"
-	"$PTAH" verify -i run.data >verified 2>&1 || fail "initdb: $(tail -3 verified)"
+	"$PTAH" verify --all -i run.data >verified 2>&1 || fail "initdb: $(tail -3 verified)"
 	begin postgres -D data -k "$here" -p 15432 -c listen_addresses=
 	wait_for pg_isready -q
 	createdb bench

@@ -58,7 +58,7 @@ exact
 # Without --truth there is nothing to compare with, and verify says what brings it.
 rm -f perf.data perf.data.old
 "$PTAH" record -q -- true
-"$PTAH" verify >verify.txt 2>&1 && fail "verified without a truth"
+"$PTAH" verify --all >verify.txt 2>&1 && fail "verified without a truth"
 grep -q 'no ground truth' verify.txt && grep -q 'ptah record.*--truth' verify.txt ||
 	fail "$(cat verify.txt)"
 # With it, a part of the trace has none either: the recording says so, and verify does not advise
@@ -68,7 +68,7 @@ for recorder in native qemu; do
 	"$PTAH" record --truth --recorder=$recorder --stop-when-full --buffer 64K -- \
 		awk 'BEGIN { for (i = 0; i < 100000; i++) n += i % 7 }' 2>said.txt || fail "$(cat said.txt)"
 	grep -q 'note: no ground truth of 1 of 1 threads' said.txt || fail "$recorder: $(cat said.txt)"
-	"$PTAH" verify >verify.txt 2>&1 && fail "$recorder: a part was verified"
+	"$PTAH" verify --all >verify.txt 2>&1 && fail "$recorder: a part was verified"
 	grep -q 'no ground truth of 1 of 1 threads' verify.txt || fail "$recorder: $(cat verify.txt)"
 	! grep -e 'ptah record' -e '--truth' verify.txt || fail "$recorder: advice that was followed"
 done

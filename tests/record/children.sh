@@ -130,7 +130,7 @@ perf_agrees
 if command -v perf >/dev/null; then
 	perf script -i perf.data --itrace=i0ns -F pid,ip 2>/dev/null |
 		awk '{ n[$1]++ } END { for (p in n) print p, n[p] }' | sort >by-perf.txt
-	"$PTAH" verify --format=tsv perf.data >verify.tsv
+	"$PTAH" verify --all --format=tsv perf.data >verify.tsv
 	awk -F'\t' 'NR > 1 { n[$2] += $4 } END { for (p in n) print p, n[p] }' verify.tsv |
 		sort >by-ptah.txt
 	cmp -s by-perf.txt by-ptah.txt || fail "perf: $(diff by-perf.txt by-ptah.txt)"

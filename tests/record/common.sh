@@ -54,7 +54,7 @@ record_steps()
 # exact: Ptah decodes what was executed, and nothing was lost
 exact()
 {
-	"$PTAH" verify perf.data >verify.txt 2>notes.txt || {
+	"$PTAH" verify --all perf.data >verify.txt 2>notes.txt || {
 		cat verify.txt notes.txt >&2
 		fail "the decode is not what ran"
 	}
@@ -72,7 +72,7 @@ perf_agrees()
 # instructions N: the decoders of Ptah and perf count N instructions
 instructions()
 {
-	"$PTAH" verify --format=tsv perf.data >verify.tsv 2>/dev/null || fail "not exact"
+	"$PTAH" verify --all --format=tsv perf.data >verify.tsv 2>/dev/null || fail "not exact"
 	decoded=$(awk -F'\t' 'NR > 1 { n += $4 } END { print n }' verify.tsv)
 	[ "$decoded" = "$1" ] || fail "$decoded instructions decoded, $1 ran"
 	if [ "${2-}" != no-perf ] && command -v perf >/dev/null; then

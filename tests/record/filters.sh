@@ -148,7 +148,7 @@ counts()
 	record $recorder --filter "$counted" -- "$@" >/dev/null || fail "$recorder: $counted: $*"
 	exact
 	perf_agrees
-	"$PTAH" verify --format=tsv perf.data |
+	"$PTAH" verify --all --format=tsv perf.data |
 		awk -F'\t' 'NR > 1 && $4 ~ /^[0-9]+$/ && $4 > 0 { print $4 }' | sort -n
 }
 

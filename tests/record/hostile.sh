@@ -38,7 +38,7 @@ attack_with()
 	if command -v perf >/dev/null; then
 		perf script -D -i perf.data >perf.txt 2>&1 || fail "$*: perf: $(tail -3 perf.txt)"
 	fi
-	"$PTAH" verify --force perf.data >verify.txt 2>&1 || :
+	"$PTAH" verify --all --force perf.data >verify.txt 2>&1 || :
 }
 
 finished()

@@ -30,7 +30,7 @@ branches a.data >a.branches
 [ "$(wc -l <a.branches)" -gt 1000 ] || fail "few branches: $(wc -l <a.branches)"
 for kind in pipe packed packed2 packed-pipe folder; do
 	"$relayout" "$kind" a.data "$kind.data"
-	"$PTAH" verify "$kind.data" >verify.txt 2>notes.txt || fail "$kind: $(cat verify.txt notes.txt)"
+	"$PTAH" verify --all "$kind.data" >verify.txt 2>notes.txt || fail "$kind: $(cat verify.txt notes.txt)"
 	[ ! -s notes.txt ] || fail "$kind: $(cat notes.txt)"
 	branches "$kind.data" >branches
 	cmp a.branches branches || fail "$kind: other branches"
@@ -45,12 +45,12 @@ for kind in pipe packed packed2 packed-pipe folder; do
 	[ "$n" -gt "$(($(wc -l <a.branches) * 9 / 10))" ] && cmp same branches ||
 		fail "$kind: perf has other branches: $(head -3 perf.err)"
 done
-"$PTAH" verify - <pipe.data >verify.txt 2>&1 || fail "standard input: $(cat verify.txt)"
+"$PTAH" verify --all - <pipe.data >verify.txt 2>&1 || fail "standard input: $(cat verify.txt)"
 # shellcheck disable=SC2002 # a pipe, and no file
-cat packed-pipe.data | "$PTAH" verify -i - >verify.txt 2>&1 || fail "a pipe: $(cat verify.txt)"
+cat packed-pipe.data | "$PTAH" verify --all -i - >verify.txt 2>&1 || fail "a pipe: $(cat verify.txt)"
 mkfifo fifo
 cat pipe.data >fifo &
-"$PTAH" verify fifo >verify.txt 2>&1 || fail "a named pipe: $(cat verify.txt)"
+"$PTAH" verify --all fifo >verify.txt 2>&1 || fail "a named pipe: $(cat verify.txt)"
 wait
 # A recording that was cut is reported as such.
 head -c 9000 packed-pipe.data >cut.data
@@ -89,7 +89,7 @@ sum() { awk -F'\t' 'FNR > 1 { n += $2 } END { print n }' "$@"; }
 
 "$PTAH" stat -q cpu.data | tr -d , >cpu.stat
 for file in a b; do
-	"$PTAH" verify --format=tsv $file.data 2>/dev/null |
+	"$PTAH" verify --all --format=tsv $file.data 2>/dev/null |
 		awk -F'\t' 'NR > 1 { print "process", $1, $4, "instructions" }'
 done >expected
 awk '/process/ { print $1, $2, $3, $4 }' cpu.stat | sort | diff - expected >/dev/null ||

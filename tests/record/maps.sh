@@ -36,7 +36,7 @@ build random
 record -o one.data -- sh -c './random; ./random; exit 0'
 record -o two.data -- sh -c './random; ./random; exit 0'
 for i in one two; do
-	"$PTAH" verify -i $i.data | sed -n 's/^random .*path \([0-9a-f]*\):.*/\1/p' >$i.paths
+	"$PTAH" verify --all -i $i.data | sed -n 's/^random .*path \([0-9a-f]*\):.*/\1/p' >$i.paths
 	[ "$(wc -l <$i.paths)" = 2 ] || fail "not two runs of random: $(cat $i.paths)"
 done
 cmp one.paths two.paths || fail "two recordings of random differ"
@@ -55,4 +55,4 @@ fi
 unshare -fp --mount-proc sh twice.sh two.data
 cmp one.data two.data || fail "two recordings of gzip differ"
 cmp one.data.asm two.data.asm || fail "two recordings of late_map differ"
-"$PTAH" verify -q one.data >/dev/null || fail "one.data is not exact"
+"$PTAH" verify --all -q one.data >/dev/null || fail "one.data is not exact"

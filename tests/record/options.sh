@@ -181,5 +181,5 @@ status=0
 [ "$status" = 1 ] || fail "no command: status $status, not 1"
 
 # What is no regular file gets the layout of a pipe.
-"$PTAH" record -q --truth -o /dev/stdout -- /bin/true | "$PTAH" verify - >verify.txt 2>&1 ||
+"$PTAH" record -q --truth -o /dev/stdout -- /bin/true | "$PTAH" verify --all - >verify.txt 2>&1 ||
 	fail "through a pipe: $(cat verify.txt)"

@@ -44,7 +44,7 @@ echo "threads: $(tail -1 verify.txt)"
 	"$PTAH_SOURCE"/src/record/simulated/code_shadow.c \
 	"$PTAH_SOURCE"/src/record/simulated/trace_output.c
 record --plugin=./blind.so ./signals || fail "signals ended with status $?"
-"$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt)"
+"$PTAH" verify --all perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt)"
 grep -q '[1-9][0-9]* overflows: the recorder could not follow' verify.txt || fail "no loss is told"
 grep -q 'does not show its registers' notes.txt || fail "no note: $(cat notes.txt)"
 echo "without registers: $(sed -n 2p verify.txt)"

@@ -47,7 +47,7 @@ written()
 
 for scenario in threads processors kernel exec uptime generated; do
 	written "$scenario"
-	"$PTAH" verify "$scenario.data" >verify.txt 2>&1 || fail "$scenario: $(cat verify.txt)"
+	"$PTAH" verify --all "$scenario.data" >verify.txt 2>&1 || fail "$scenario: $(cat verify.txt)"
 	[ "$(decoded "$scenario.data")" = "$ran" ] || fail "$scenario: $(cat stat.txt)"
 	# perf knows no code that is in no file.
 	[ "$scenario" = generated ] || perf_decodes "$scenario.data" "$ran"
@@ -85,10 +85,10 @@ done
 
 # Through a pipe, as perf record -o -.
 written threads
-"$write" threads code.bin 2>/dev/null | "$PTAH" verify - >verify.txt 2>&1 || fail "$(cat verify.txt)"
+"$write" threads code.bin 2>/dev/null | "$PTAH" verify --all - >verify.txt 2>&1 || fail "$(cat verify.txt)"
 "$write" threads code.bin 2>/dev/null >piped.data
 "$write" threads code.bin 2>/dev/null | cat >through.data
-"$PTAH" verify piped.data >verify.txt 2>&1 || fail "$(cat verify.txt)"
+"$PTAH" verify --all piped.data >verify.txt 2>&1 || fail "$(cat verify.txt)"
 [ "$(decoded through.data)" = "$ran" ] || fail "pipe: $(cat stat.txt)"
 if command -v perf >/dev/null; then
 	# shellcheck disable=SC2002 # perf decodes nothing if its input is a file

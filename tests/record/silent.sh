@@ -19,11 +19,11 @@ lacks()
 	place=$2
 	shift 2
 	record ./silent "$@" 2>errors.txt || :
-	! "$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$*: equal"
+	! "$PTAH" verify --all perf.data >verify.txt 2>notes.txt || fail "$*: equal"
 	grep -q "^    the loop at $place, " verify.txt || fail "$*: not at $place: $(cat verify.txt)"
 	grep -q "^    with $passes more passes there the decode is equal\$" verify.txt ||
 		fail "$*: not $passes passes: $(cat verify.txt)"
-	"$PTAH" verify --format=json perf.data 2>/dev/null | grep -q "\"passes\": $passes}" ||
+	"$PTAH" verify --all --format=json perf.data 2>/dev/null | grep -q "\"passes\": $passes}" ||
 		fail "$*: JSON"
 }
 
@@ -55,7 +55,7 @@ assert data.count(struct.pack("<Q", n)) == 1
 with open("perf.data", "wb") as f:
     f.write(data.replace(struct.pack("<Q", n), struct.pack("<Q", n + 3 * 10**13)))
 END
-	! timeout 600 "$PTAH" verify perf.data >verify.txt 2>&1 || fail "equal"
+	! timeout 600 "$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "equal"
 	grep -q "^    the loop at $(address_of walk 0), " verify.txt || fail "$(cat verify.txt)"
 	! grep -q 'more passes' verify.txt || fail "$(cat verify.txt)"
 fi
@@ -74,7 +74,7 @@ marked() # INSTRUCTIONS HOW...: so many of the function were executed
 		# shellcheck disable=SC2086
 		record --mark-loops $options ./silent "$@" 2>errors.txt || :
 		exact
-		"$PTAH" verify --jobs=1 perf.data >/dev/null 2>&1 || fail "$* $options: --jobs=1"
+		"$PTAH" verify --all --jobs=1 perf.data >/dev/null 2>&1 || fail "$* $options: --jobs=1"
 		n=$("$PTAH" script perf.data 2>/dev/null | grep -c " $symbol+0x") || :
 		[ "$n" = "$count" ] || fail "$* $options: $n instructions, not $count"
 	done
@@ -99,7 +99,7 @@ done
 record --mark-loops ./silent spin
 exact
 record --mark-loops ./silent stay
-! "$PTAH" verify perf.data >verify.txt 2>&1 || fail "a jump to itself was counted"
+! "$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "a jump to itself was counted"
 
 # SIGKILL in the middle.
 rm -f perf.data perf.data.old

@@ -32,7 +32,7 @@ place()
 
 # The architecture has no such form, but QEMU carries it out.
 record --recorder=qemu --truth -- ./unknown f >output.txt 2>errors.txt || :
-"$PTAH" verify perf.data >verify.txt 2>notes.txt || :
+"$PTAH" verify --all perf.data >verify.txt 2>notes.txt || :
 if grep -q overflow verify.txt; then
 	grep -q "the instruction c6 c8 05 at $(place form 11) cannot be decoded" notes.txt ||
 		fail "qemu does not name what it lost: $(cat notes.txt)"
@@ -43,7 +43,7 @@ fi
 case $recorders in
 native*)
 	record --recorder=native --truth -- ./unknown xe >output.txt 2>errors.txt || :
-	"$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt notes.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt notes.txt)"
 	grep -q "untraced: the instruction 0f 01 d5 at $(place xend 0) cannot be translated" notes.txt ||
 		fail "native does not name what it left at: $(cat notes.txt)"
 	;;

@@ -79,7 +79,7 @@ status=0
 "$PTAH" live --vm -q --format=json -o live.data -- qemu-system-x86_64 -m 16 -display none \
 	-nodefaults -device isa-debug-exit,iobase=0xf4,iosize=4 -bios modes.bin >live.json || status=$?
 [ "$status" -eq 1 ] || fail "live: the machine's status is $status"
-"$PTAH" verify live.data >verify.txt || fail "live: $(cat verify.txt)"
+"$PTAH" verify --all live.data >verify.txt || fail "live: $(cat verify.txt)"
 n=$(sed -n 's/^CPU 0: \([0-9]*\) instructions.*/\1/p' verify.txt)
 [ "$n" -ge 100 ] && tail -n 1 live.json | grep -q "\"total_instructions\": $n," ||
 	fail "live: $(tail -n 1 live.json)"

@@ -52,7 +52,7 @@ is_clean()
 # Nothing of it is undecodable, and of the threads that were let go the decode is what ran.
 decodes()
 {
-	"$PTAH" verify perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$*: $(cat verify.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$*: $(cat verify.txt)"
 	! grep -iE 'differ|overflow' verify.txt >&2 || fail "$*: the decode is not what ran"
 	grep -q 'decoded exactly what ran' verify.txt || fail "$*: $(cat verify.txt)"
 }

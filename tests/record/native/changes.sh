@@ -25,7 +25,7 @@ changes()
 
 build self_modify -Wl,-z,noexecstack
 changes 0 ./self_modify
-[ "$("$PTAH" verify --format=tsv perf.data 2>/dev/null | awk -F'\t' 'NR > 1 { n += $4 } END { print n }')" = 3606 ] ||
+[ "$("$PTAH" verify --all --format=tsv perf.data 2>/dev/null | awk -F'\t' 'NR > 1 { n += $4 } END { print n }')" = 3606 ] ||
 	fail "self_modify: not 3606 instructions"
 build rewriting -fno-inline
 changes 0 ./rewriting

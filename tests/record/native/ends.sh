@@ -65,7 +65,7 @@ decodes()
 # is_what_ran: the decode of each thread whose truth is known; sets `verified` to how many these are
 is_what_ran()
 {
-	"$PTAH" verify perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$how: $(cat verify.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$how: $(cat verify.txt)"
 	! grep -iE 'differ|overflow' verify.txt >&2 || fail "$how: the decode is not what ran"
 	verified=$(grep -c ': equal$' verify.txt || :)
 }

@@ -21,7 +21,7 @@ leaves()
 	diff alone.txt recorded.txt >&2 || fail "leaves $*: recorded, it behaves differently"
 	"$PTAH" stat perf.data >stat.txt 2>&1 || fail "leaves $*: $(cat stat.txt)"
 	[ "$(grep -c '^note: ' stat.txt)" = 1 ] || fail "leaves $*: $(grep note stat.txt)"
-	"$PTAH" verify perf.data >verify.txt 2>&1 || fail "leaves $*: $(cat verify.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "leaves $*: $(cat verify.txt)"
 	grep -q 'decoded exactly what ran' verify.txt || fail "leaves $*: $(cat verify.txt)"
 	grep -q "^note: .*$note: .*$reason" stat.txt || fail "leaves $*: $(grep note stat.txt)"
 }
@@ -43,7 +43,7 @@ record --recorder=native --truth ./asks >recorded.txt 2>said.txt || fail "asks: 
 diff alone.txt recorded.txt >&2 || fail "asks: recorded, it behaves differently"
 "$PTAH" stat perf.data >stat.txt || fail "asks: $(cat stat.txt)"
 ! grep '^note' stat.txt >&2 || fail "asks: it left"
-"$PTAH" verify perf.data >verify.txt 2>&1 || fail "asks: $(cat verify.txt)"
+"$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "asks: $(cat verify.txt)"
 grep -q '^1 thread: decoded exactly' verify.txt || fail "asks: $(cat verify.txt)"
 
 # A child in namespaces of its own runs as alone, untraced; its parent is recorded to its end.
@@ -51,7 +51,7 @@ grep -q '^1 thread: decoded exactly' verify.txt || fail "asks: $(cat verify.txt)
 record --recorder=native --truth ./asks namespace >recorded.txt 2>said.txt ||
 	fail "asks namespace: $? $(cat said.txt)"
 diff alone.txt recorded.txt >&2 || fail "asks namespace: recorded, it behaves differently"
-"$PTAH" verify perf.data >verify.txt 2>&1 || fail "asks namespace: $(cat verify.txt)"
+"$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "asks namespace: $(cat verify.txt)"
 grep -q '^1 thread: decoded exactly' verify.txt || fail "asks namespace: $(cat verify.txt)"
 if grep -q 'child: done' alone.txt; then
 	"$PTAH" stat perf.data | grep -q 'note: processes in namespaces of their own run untraced' ||

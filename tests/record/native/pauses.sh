@@ -60,7 +60,7 @@ ended()
 
 is_what_ran()
 {
-	"$PTAH" verify perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$(cat verify.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$(cat verify.txt)"
 	! grep -iE 'differ|overflow' verify.txt >&2 || fail "the decode is not what ran"
 	grep -q 'decoded exactly what ran\|not verified' verify.txt || fail "$(cat verify.txt)"
 }
@@ -129,7 +129,7 @@ called 1 after
 begin -D -1 -- ./told
 told bfb
 finished 6
-"$PTAH" verify perf.data 2>errors.txt && fail "it was to record nothing"
+"$PTAH" verify --all perf.data 2>errors.txt && fail "it was to record nothing"
 grep -q 'holds no trace' errors.txt || fail "nothing: $(cat errors.txt)"
 
 # Processes, threads and programs that begin in a pause, and what they begin.

@@ -21,7 +21,7 @@ as_alone() {
 	! grep -q qemu errors || fail "$*: $(cat errors)"
 	equal "status of $*" "$got" "$wanted"
 	cmp -s alone recorded || fail "$*: other output"
-	"$PTAH" verify -i run.data >verified 2>&1 || verify_failed=$?
+	"$PTAH" verify --all -i run.data >verified 2>&1 || verify_failed=$?
 }
 
 # verified COMMAND...: and all of it is decoded as what ran

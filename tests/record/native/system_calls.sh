@@ -38,7 +38,7 @@ for name in memory registers processes; do
 			-o perf.data "./$name"
 		diff alone.txt recorded.txt >&2 || fail "$name $how: recorded, it behaves differently"
 		# A process that was killed has no truth.
-		"$PTAH" verify perf.data >verify.txt 2>&1 || ! grep -q DIFFERS verify.txt ||
+		"$PTAH" verify --all perf.data >verify.txt 2>&1 || ! grep -q DIFFERS verify.txt ||
 			fail "$name $how: the decode is not what ran: $(cat verify.txt)"
 		grep -q ': equal' verify.txt || fail "$name $how: nothing was verified"
 		"$PTAH" stat perf.data >stat.txt || fail "$name $how: the recording cannot be read"

@@ -21,7 +21,7 @@ same()
 	awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 		    { e += $at["errors"] + $at["overflows"] } END { exit e }' stat.tsv ||
 		{ cat stat.tsv >&2; fail "$*: it does not decode"; }
-	"$PTAH" verify perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$*: $(cat verify.txt)"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || [ $? = 1 ] || fail "$*: $(cat verify.txt)"
 	! grep -iE 'differ|overflow' verify.txt >&2 || fail "$*: the decode is not what ran"
 }
 
