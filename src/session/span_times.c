@@ -97,10 +97,11 @@ static double cost_of(const struct span_times *t, uint32_t cost)
 
 static void learn(struct span_times *t, uint32_t cost, double ticks, double instructions)
 {
-	struct code_cost *c = &t->costs[cost];
+	struct code_cost *c;
 
 	if (!t->cost_count)
 		return;
+	c = &t->costs[cost];
 	c->ticks += ticks;
 	c->instructions += instructions;
 	if (c->interval == t->interval)
