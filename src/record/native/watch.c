@@ -405,7 +405,8 @@ size_t watch_take(struct watch *w, unsigned slot, uint64_t number, size_t from, 
 		if (k->number == number && k->look.at > from)
 			looks[n++] = k->look;
 	}
-	memmove(q->looks, q->looks + i, (q->count - i) * sizeof(*q->looks));
+	if (i)
+		memmove(q->looks, q->looks + i, (q->count - i) * sizeof(*q->looks));
 	q->count -= i;
 	if (!q->count)
 		q->repeated = false;
