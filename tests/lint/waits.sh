@@ -14,6 +14,7 @@ The command that is recorded, or another process that is killed; how long it tak
 	tests/guest/recorder.sh: -- sleep 0.2
 	tests/lint/limit.sh: sleep 1000
 	tests/record/attached.sh: exec sleep 1000
+	tests/record/hostile.sh: sleep 600 &
 	tests/record/native/verify.sh: timeout 20 true
 	tests/record/users.sh: sleep(300)
 	tests/record/timing.sh: -- sleep 1
@@ -31,7 +32,12 @@ A moment in which a mistake would show. Without a mistake nothing happens, howev
 	tests/record/control.sh: timeout 1 head
 	tests/record/terminal.sh: time.sleep(
 	tests/record/test_recorder.c: usleep(50000)
+Whether a process does nothing is asked again and again until it is so.
+	tests/record/interrupts.sh: time.sleep(0.3)
+	tests/record/orphans.sh: time.sleep(0.15)
 Times that are given to what is tested, or to a reader.
+	tests/record/native/test_messages_in.c: usleep(5000)
+	tests/record/test_haste.c: usleep(
 	tests/live/test_live.c: clock_gettime
 	tests/record/test_tsc_clock.c: clock_gettime
 	tests/view/browser.py: started
@@ -42,6 +48,8 @@ A limit for what hangs, or for what would have to happen by accident.
 	tests/cli/on_screen.py: last:
 	tests/engine/test_sets_threads.c: time(NULL)
 	tests/long/glibc.sh: timeout -k 5 100
+	tests/record/interrupts.sh: time.time()
+	tests/record/orphans.sh: time.time()
 	tests/record/test_ptrace.c: nanosleep
 	tests/record/terminal.sh: time.time()
 	tests/traceset/lldb.sh: timeout 60 $candidate
