@@ -28,6 +28,11 @@
 #define USUAL_KEEP (UINT64_C(50) * 1000000)
 #define USUAL_FILE "hit-%n.data"
 
+/*
+ * Between two stamps nothing is told before the second one (ptah_session_time_estimated()): so long
+ * ago may be what a hit that comes next is of.
+ */
+#define HELD UINT64_C(50000000)
 /* More than what is asked for is kept, because the end of a process is known some rounds later. */
 #define SLACK (UINT64_C(200) * 1000000)
 
@@ -549,8 +554,8 @@ static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
 			now = h->pending[i].asked;
 	if (h->keep_ns && now > old)
 		ptah_live_keep_forget(h->keep, now - old);
-	else if (!h->keep_ns && now > lag)
-		ptah_live_keep_trim(h->keep, h->keep_bytes, now - lag);
+	else if (!h->keep_ns && now > lag + HELD)
+		ptah_live_keep_trim(h->keep, h->keep_bytes, now - lag - HELD);
 }
 
 int live_hits_look(struct live_hits *h, bool final)
