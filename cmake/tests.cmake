@@ -32,6 +32,7 @@ add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah
 #                 sanitizers, because it looks at files rather than at compiled code, or because it
 #                 spends most of its time in perf, libipt or another program and other tests run the
 #                 same code with sanitizers
+#   BOTH          scripts/check runs the test in both builds, because sanitizers leave a part of it out
 #   NIGHTLY       scripts/check --nightly runs the test, and nothing else does: CONTRIBUTING.md, "What
 #                 runs at night", says why
 #   ALONE         no other test runs meanwhile, because threads of the test have to run at the same
@@ -45,7 +46,7 @@ add_custom_target(checked-tests DEPENDS ptah ptah-static ptah-cli ptah-qemu ptah
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;NIGHTLY;ONCE;OPTIMIZED;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;BOTH;LAYER;NIGHTLY;ONCE;OPTIMIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -89,6 +90,8 @@ function(ptah_add_test file)
 
   if(test_ONCE OR test_OPTIMIZED)
     list(APPEND labels once)
+  elseif(test_BOTH)
+    list(APPEND labels both)
   elseif(TARGET ${target})
     set_property(GLOBAL APPEND PROPERTY ptah_sanitized_tests ${target})
   endif()
