@@ -661,7 +661,7 @@ void source_coverage_free(struct source_coverage *c)
 	free(c);
 }
 
-const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line)
+size_t source_file_find(const struct source_file_coverage *file, uint32_t line)
 {
 	size_t low = 0, high = file->line_count;
 
@@ -673,5 +673,12 @@ const struct source_line *source_file_line(const struct source_file_coverage *fi
 		else
 			high = middle;
 	}
-	return low < file->line_count && file->lines[low].line == line ? &file->lines[low] : NULL;
+	return low;
+}
+
+const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line)
+{
+	const size_t i = source_file_find(file, line);
+
+	return i < file->line_count && file->lines[i].line == line ? &file->lines[i] : NULL;
 }

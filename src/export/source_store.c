@@ -304,22 +304,6 @@ static int take_branches(const struct source_store *s, uint32_t number, size_t *
 	return 0;
 }
 
-/* The first line of a file that is not before `line`; the number of lines: there is none. */
-static size_t find_line(const struct source_file_coverage *file, uint32_t line)
-{
-	size_t low = 0, high = file->line_count;
-
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (file->lines[middle].line < line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /*
  * A function of which a copy is there that never ran was executed all the same where its lines
  * were, in the functions into which it was inlined: as often as the first of them. This is not
@@ -337,7 +321,7 @@ static void count_inlined(struct source_file_coverage *file, size_t i)
 			return;
 		last = f[1].first - 1;
 	}
-	for (size_t k = find_line(file, f->first);
+	for (size_t k = source_file_find(file, f->first);
 	     k < file->line_count && file->lines[k].line <= last && !f->calls; k++)
 		f->calls = file->lines[k].count;
 }
