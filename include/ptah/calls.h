@@ -121,7 +121,12 @@ struct ptah_call_mark {
 	uint16_t flags;	   /* enum ptah_call_flags */
 	uint8_t tsc_error; /* as in struct ptah_item */
 	uint8_t reserved;
-	uint16_t space; /* of the function: as in a block, see ptah_flow_space() */
+	/*
+	 * Of the function: as in a block, see ptah_flow_space(). PTAH_CALLS_VERSION plus a version
+	 * where other functions were at its address at other times (struct ptah_function);
+	 * ptah_call_thread_space() knows what it stands for.
+	 */
+	uint16_t space;
 	uint32_t depth; /* how many calls are open below it: 0 is the outermost one known */
 	/*
 	 * `depth`, relative to the function that ran first in the trace: a caller that is known
@@ -184,6 +189,9 @@ struct ptah_calls_config {
 
 #define PTAH_CALLS_MAX_DEPTH (1 << 17)
 #define PTAH_CALLS_MAX_CHAIN 16
+
+/* From this number on the space of a mark is a version. */
+#define PTAH_CALLS_VERSION 0x8000
 
 struct ptah_calls;
 

@@ -91,6 +91,15 @@ PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 					   const struct ptah_call_tree *tree);
 
 /*
+ * Calls of functions that were at an address before others (struct ptah_function) have addresses
+ * of their own in counts: with the version in bits that are 0 in the addresses of programs.
+ */
+static inline uint64_t ptah_counts_version_address(unsigned version, uint64_t address)
+{
+	return address >> 48 ? address : (uint64_t)version << 48 | address;
+}
+
+/*
  * Finds out which files the counted addresses belong to, and forgets earlier
  * results. `find` is called for every address in the counts, in ascending order
  * of versions and addresses, with the time of its version as

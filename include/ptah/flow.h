@@ -115,10 +115,12 @@ PTAH_API void ptah_flow_time(const struct ptah_flow *flow, struct ptah_time *tim
 PTAH_API void ptah_flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
 PTAH_API bool ptah_flow_paused(const struct ptah_flow *flow);
 
+#define PTAH_FLOW_MAX_SPACES 0x8000
+
 /*
  * The address space that a block's `space` stands for, from PIP and VMCS packets.
  * 0 is any space: no packet has named one. PTAH_E_INVAL for a number that is not
- * in use.
+ * in use; all are below PTAH_FLOW_MAX_SPACES.
  */
 PTAH_API int ptah_flow_space(const struct ptah_flow *flow, unsigned number,
 			     struct ptah_space *space);

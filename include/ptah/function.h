@@ -59,6 +59,12 @@ struct ptah_function {
 	/* The address where the function is entered, which identifies it in its address space. */
 	uint64_t start;
 	uint32_t flags; /* enum ptah_function_flags */
+	/*
+	 * Other functions were at `start` at other times, and this is not the one of the end: the
+	 * number of marks of its calls has this version (see struct ptah_call_mark). 0: it is.
+	 */
+	uint16_t version;
+	uint16_t reserved;
 };
 
 PTAH_END_DECLS

@@ -236,6 +236,14 @@ PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t 
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
 
 /*
+ * Some spaces of calls stand for another one as of a time, because their functions were replaced
+ * later (struct ptah_function); all look-ups understand them. Changes *space to that one and *tsc
+ * to the time; leaves both as they are when `space` is none of them.
+ */
+PTAH_API void ptah_session_version(const struct ptah_session *session, int32_t *space,
+				   uint64_t *tsc);
+
+/*
  * Where the names of the kernel's code come from, for ptah_symbols_add_kallsyms()
  * and ptah_symbols_add_vmlinux(). Paths live as long as the session.
  */

@@ -137,11 +137,11 @@ void calls_learn_called(struct calls_machine *m, struct calls_entry *e)
 
 static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 {
-	struct ptah_function f;
+	struct ptah_function f = {0};
 
 	memset(e, 0, sizeof(*e));
 	e->ip = e->low = e->function = ip;
-	e->space = m->space;
+	e->space = e->key = m->space;
 	e->generation = m->generation;
 	e->flags = (uint16_t)(PTAH_CALL_NO_BOUNDS | (ip >> 63 ? PTAH_CALL_KERNEL : 0));
 	if (!m->find || !m->find(m->find_context, m->space, ip, m->now.tsc, &f) || ip < f.low ||
@@ -150,6 +150,8 @@ static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 	e->low = f.low;
 	e->size = f.high - f.low;
 	e->function_flags = (uint16_t)f.flags;
+	if (f.version && !e->space)
+		e->key = (uint16_t)(PTAH_CALLS_VERSION + f.version);
 	if (f.flags & PTAH_FUNCTION_SECTION)
 		return;
 	e->function = f.start;

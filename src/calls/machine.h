@@ -61,7 +61,8 @@ struct calls_entry {
 	uint64_t low, size, function;
 	uint16_t flags; /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL */
 	uint16_t function_flags;
-	uint16_t space;
+	uint16_t space; /* of the code */
+	uint16_t key;	/* the space that marks have: `space`, or a version */
 	uint16_t generation; /* of the machine when it was filled; another one: it is free */
 	uint16_t state;	     /* enum calls_state of a call of it */
 	bool called;	     /* a call went to it */
@@ -239,7 +240,7 @@ static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
 	f->special = 0;
 	f->flags = e->flags;
 	f->function_flags = e->function_flags;
-	f->space = m->space;
+	f->space = e->key;
 	f->after_loss = f->after_syscall = false;
 	return f;
 }
@@ -484,7 +485,8 @@ static ALWAYS_INLINE const struct calls_entry *calls_plain(const struct calls_ma
 	const struct calls_entry *e = calls_cached(m, to);
 
 	return LIKELY(e->ip == to && e->function == to && e->space == m->space &&
-		      e->generation == m->generation && !e->state && calls_entry_holds(e, to) &&
+		      e->generation == m->generation && !e->state && e->key == e->space &&
+		      calls_entry_holds(e, to) &&
 		      calls_entry_holds(e, s->end - s->last_size))
 		   ? e
 		   : NULL;

@@ -96,10 +96,23 @@ int counts_move_spaces(struct ptah_call_tree **tree, const struct ptah_call_tree
 
 /* Adding */
 
+/* Versions have no spaces in counts: see ptah_counts_version_address(). */
+static bool move_version(void *context, uint16_t *space, uint64_t *function)
+{
+	(void)context;
+	if (*space > PTAH_CALLS_VERSION) {
+		*function = ptah_counts_version_address(*space - PTAH_CALLS_VERSION, *function);
+		*space = 0;
+	}
+	return true;
+}
+
 static int add(struct ptah_counts *c, struct counts_process *p, const struct ptah_call_tree *tree)
 {
-	int status = counts_join_calls(tree, NULL, &p->calls);
+	int status = new_tree(&p->calls);
 
+	if (status >= 0)
+		status = ptah_call_tree_merge(p->calls, tree, move_version, NULL);
 	if (status < 0) {
 		counts_free_process(p);
 		return status;

@@ -316,7 +316,7 @@ int code_set_space(struct code_cache *cache, const struct ptah_space *space)
 	}
 	number = find_space(cache, space);
 	if (!*number) {
-		if (cache->space_count > UINT16_MAX)
+		if (cache->space_count >= PTAH_FLOW_MAX_SPACES)
 			return PTAH_E_LIMIT;
 		if (cache->space_count == cache->space_room) {
 			if (grow_spaces(cache) < 0)

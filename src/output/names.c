@@ -351,6 +351,7 @@ static const struct name *find_at(struct names *n, int32_t pid, uint64_t ip, uin
 {
 	struct name *name;
 
+	ptah_session_version(n->session, &pid, &tsc);
 	if (pid != n->pid) {
 		memset(n->table, 0, n->capacity * sizeof(*n->table));
 		n->count = 0;

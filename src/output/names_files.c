@@ -4,6 +4,8 @@
 
 #include "base/path.h"
 
+#include <ptah/call_reader.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,10 +104,9 @@ static bool find_generated(struct names *n, int32_t pid, uint64_t address, uint6
 	return file->path;
 }
 
-bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
-		     struct ptah_counts_file *file)
+static bool find_file(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
+		      struct ptah_counts_file *file)
 {
-	struct names *n = names;
 	struct build_id id;
 	struct ptah_map map;
 	bool found = ptah_session_find_map(n->session, pid, address, tsc, &map);
@@ -124,6 +125,22 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
 	memcpy(file->build_id, id.bytes, sizeof(id.bytes));
 	names_set_kernel_id(n, file);
 	return true;
+}
+
+bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
+		     struct ptah_counts_file *file)
+{
+	const unsigned version = address < NAMES_KERNEL_HALF ? (unsigned)(address >> 48) : 0;
+	const uint64_t real = address & (UINT64_MAX >> 16);
+	const struct ptah_call_thread thread = {.space = pid};
+
+	/* See ptah_counts_version_address(). */
+	if (version && find_file(names, ptah_call_thread_space(&thread, PTAH_CALLS_VERSION + version),
+				 real, tsc, file)) {
+		file->address += address - real;
+		return true;
+	}
+	return find_file(names, pid, address, tsc, file);
 }
 
 static int by_identity(const void *a, const void *b)

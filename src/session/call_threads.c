@@ -4,6 +4,7 @@
 
 #include "calls/steps.h"
 #include "session/grow.h"
+#include "session/versions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -322,5 +323,7 @@ int32_t ptah_call_thread_space(const struct ptah_call_thread *thread, unsigned s
 {
 	if (!thread)
 		return -1;
+	if (space > PTAH_CALLS_VERSION)
+		return versions_space(space - PTAH_CALLS_VERSION);
 	return space ? -1 - (int32_t)space : thread->space;
 }

@@ -3,6 +3,7 @@
 #include <ptah/functions.h>
 
 #include "session/jit.h"
+#include "session/versions.h"
 
 #include <ptah/symbol.h>
 
@@ -89,8 +90,10 @@ void ptah_functions_free(struct ptah_functions *f)
 static struct place find_place(const struct ptah_functions *f, int32_t space, uint64_t address,
 			       uint64_t tsc)
 {
-	struct place p = {.space = space, .address = address, .tsc = tsc};
+	struct place p;
 
+	ptah_session_version(f->session, &space, &tsc);
+	p = (struct place){.space = space, .address = address, .tsc = tsc};
 	if (!ptah_session_find_map(f->session, space, address, tsc, &p.map) &&
 	    (!tsc || !ptah_session_find_map(f->session, space, address, 0, &p.map)))
 		p.map.path = NULL;
@@ -337,6 +340,49 @@ static bool find_bounds(struct ptah_functions *f, const struct place *p,
 	return true;
 }
 
+/* Versions */
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* A number for what has names at a place: a file at its address, or generated code. 0: nothing. */
+static uint64_t identify(struct ptah_functions *f, const struct place *p)
+{
+	struct generated g;
+
+	if (p->map.path && *p->map.path == '/')
+		return hash_text(p->map.path) ^ (p->map.address - p->map.file_offset);
+	if (find_generated(f, p, &g))
+		return hash_text(symbol_jit_name(g.jit, g.code)) ^ ~g.code->head;
+	return 0;
+}
+
+/*
+ * Which of several functions that were at an address it is. What is looked up without a time is the
+ * one of the end, so that all others are versions. Of a session that grows the end is not known.
+ */
+static uint16_t find_version(struct ptah_functions *f, const struct place *p)
+{
+	const uint64_t first = f->session->begin ? f->session->begin : 1;
+	struct place last;
+	uint64_t identity;
+
+	if (!p->tsc || p->address >= KERNEL_HALF || f->session->growth)
+		return 0;
+	identity = identify(f, p);
+	last = find_place(f, p->space, p->address, PTAH_TIME_LAST);
+	if (!identity || identity == identify(f, &last))
+		return 0;
+	return versions_number(f->session->versions, p->space, identity,
+			       p->tsc == PTAH_TIME_FIRST ? first : p->tsc);
+}
+
 bool ptah_functions_find(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,
 			 struct ptah_function *function)
 {
@@ -348,6 +394,8 @@ bool ptah_functions_find(struct ptah_functions *f, int32_t space, uint64_t addre
 	p = find_place(f, space, address, tsc);
 	pthread_mutex_lock(&f->lock);
 	found = find_bounds(f, &p, function);
+	function->version = found ? find_version(f, &p) : 0;
+	function->reserved = 0;
 	pthread_mutex_unlock(&f->lock);
 	return found;
 }

@@ -556,6 +556,7 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 {
 	if (!s || !map)
 		return false;
+	ptah_session_version(s, &space, &tsc);
 	return find_process_map(s, space, address, tsc, map) ||
 	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map)) ||
 	       guest_find_map(s, space, address, tsc, map) ||

@@ -5,6 +5,7 @@
 #include "session/jit.h"
 #include "session/stream.h"
 #include "session/trace_set.h"
+#include "session/versions.h"
 
 #include <ptah/errata.h>
 
@@ -141,9 +142,13 @@ static struct ptah_session *new_session(void)
 {
 	struct ptah_session *s = calloc(1, sizeof(*s));
 
-	if (s)
-		s->mapped = file_table_new();
-	if (!s || !s->mapped) {
+	if (!s)
+		return NULL;
+	s->mapped = file_table_new();
+	s->versions = versions_new();
+	if (!s->mapped || !s->versions) {
+		file_table_put(s->mapped);
+		versions_free(s->versions);
 		free(s);
 		return NULL;
 	}
@@ -417,6 +422,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->root);
 	perfdata_close(s->file);
 	session_free_set(s);
+	versions_free(s->versions);
 	guest_forget(s);
 	grow_forget(s);
 	free(s);
@@ -471,11 +477,13 @@ size_t ptah_session_stream_like(const struct ptah_session *s, size_t stream)
 
 int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_thread *who)
 {
-	const size_t program = (size_t)(-2 - (int64_t)space);
-	size_t process, thread;
+	size_t program, process, thread;
+	uint64_t tsc;
 
 	if (!s || !who)
 		return PTAH_E_INVAL;
+	ptah_session_version(s, &space, &tsc);
+	program = (size_t)(-2 - (int64_t)space);
 	*who = (struct ptah_thread){.pid = space, .tid = -1};
 	if (space < -1) {
 		if (program >= s->program_count)

@@ -347,6 +347,7 @@ struct ptah_session {
 	struct table last_by_tid; /* the thread's index there */
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct table kernel_threads; /* by pid: true, or false if it was reused */
+	struct versions *versions; /* versions.h */
 	struct strings paths;
 	struct file_copy *copies; /* copies.c */
 	size_t copy_count, copy_capacity;

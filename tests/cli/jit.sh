@@ -97,8 +97,8 @@ for f in first:3:10 second:5:20 gone:7:30 third:2:40; do
 	equal "$name" "$(grep -c "[: ]$name[:?]" all || :)" $((${times%:*} * ${times#*:}))
 done
 
-# Each instruction has the line that the dump gives it, and each function that of its first one. What
-# was replaced is added to what replaced it.
+# Each instruction has the line that the dump gives it, and each function that of its first one, also
+# those that others replaced.
 "$PTAH" script --srcline --format=tsv dump.data | cut -f 5 | grep '^/app/made.js:' | sort |
 	uniq -c | awk '{ sub(".*:", "", $2); print $2, $1 }' | sort -n >got
 cat >wanted <<END
@@ -114,7 +114,7 @@ END
 diff wanted got || fail "lines of generated code"
 "$PTAH" report -g --sort=line --limit=0 --format=tsv dump.data >calls
 equal "calls by line" "$(awk -F '\t' '$13 == "/app/made.js" { print $14 ":" $6 }' calls | sort |
-	paste -sd ' ')" "101:5 197:9 1:3"
+	paste -sd ' ')" "101:5 197:2 1:3 201:7"
 "$PTAH" annotate -i dump.data second >code
 grep -q 'made.js' code || fail "annotated lines: $(head -20 code)"
 grep -q "$(printf '\033')" all && fail "a name reaches the terminal as it is"

@@ -27,17 +27,23 @@ cat >wanted <<END
 290 9 py::third:/app/c.py
 30 3 py::first:/app/a b.py
 END
+cat >wanted_calls <<END
+100 5 py::second:/app/c.py
+210 7 gone?[31m
+30 3 py::first:/app/a b.py
+80 2 py::third:/app/c.py
+END
 for recorder in $recorders; do
 	live="$PTAH live --limit=0 --recorder=$recorder"
 
-	# Each call has the name of the code that was there at its time. What was replaced is added to
-	# what replaced it, as in the report of a file.
+	# Each hit has the name of the code that was there at its time. In the table what was replaced
+	# is added to what replaced it; in a file it has a row of its own.
 	rm -f hit-*
 	expect 0 $live --format=tsv -o run.data --watch='enter py::second:/app/c.py' \
 		--watch='enter gone?[31m@[JIT]' --watch='enter py::third:/app/c.py@[JIT]' -- ./jit dump
 	final out | diff wanted - || fail "$recorder: functions of a jitdump: $(cat err)"
 	expect 0 "$PTAH" calls --stubs --limit=0 --format=tsv -i run.data
-	awk -F '\t' '$10 ~ /^\[JIT\] tid / { print $4, $1, $11 }' out | sort | diff wanted - ||
+	awk -F '\t' '$10 ~ /^\[JIT\] tid / { print $4, $1, $11 }' out | sort | diff wanted_calls - ||
 		fail "$recorder: ptah calls of the same run"
 	expect 0 $live --format=text --watch='enter py::second:/app/c.py' \
 		--watch='enter gone?[31m@[JIT]' --watch='enter py::third:/app/c.py@[JIT]' -- ./jit dump

@@ -125,3 +125,44 @@ check "saved counts of libraries" got "$@"
 "$PTAH" merge -q -o merged.counts libraries.counts libraries.counts
 of_counts merged.counts >got
 check "merged counts of libraries" got one:34 two:2000 inner_one:68 inner_two:4000
+
+# The calls of the libraries, as all that counts calls has them: functions that were at one address
+# in turn are different functions, and each is called by what it was called by.
+of_calls() {
+	"$PTAH" calls -q --limit=0 --format=json "$@" >out
+	python3 - <<'END'
+import json
+for f in json.load(open("out"))["functions"]:
+    print(f["function"], f["calls"])
+END
+}
+# The instructions that ran below each path that ends with a function, of folded stacks.
+of_folded() {
+	"$PTAH" export -q --to=folded -o out "$@"
+	awk '{ n = split($1, path, ";"); sum[path[n]] += $2 } END { for (f in sum) print f, sum[f] }' out
+}
+set -- one:17 two:1000 inner_one:34 inner_two:2000
+of_calls -i libraries.data >got
+check "calls of libraries" got "$@"
+of_calls -i libraries.data --jobs=2 >got
+check "calls of libraries with two jobs" got "$@"
+of_callgrind -i libraries.data >got
+check "callgrind of libraries" got "$@"
+# "call; call; ret" is 3 instructions, "nop; ret" 2.
+of_folded -i libraries.data >got
+check "folded stacks of libraries" got one:51 two:3000 inner_one:68 inner_two:4000
+equal "the callers of inner_one" "$("$PTAH" calls -q -i libraries.data --callers=inner_one \
+	--limit=0 --format=tsv | sed 1d | cut -f 2,6)" "34	one"
+equal "a call of --of" "$("$PTAH" calls -q -i libraries.data --of=one --slowest=1 --format=tsv |
+	grep -c two)" 0
+
+# Calls that were saved, and added up with themselves.
+of_saved_calls() {
+	"$PTAH" report -q -g --sort=sym --limit=0 --format=tsv -i "$1" | awk -F '\t' '{ print $12, $6 }'
+}
+"$PTAH" profile -q --save=calls.counts --calls libraries.data >/dev/null
+of_saved_calls calls.counts >got
+check "saved calls of libraries" got "$@"
+"$PTAH" merge -q -o merged.counts calls.counts calls.counts
+of_saved_calls merged.counts >got
+check "saved calls twice" got one:34 two:2000 inner_one:68 inner_two:4000

@@ -156,6 +156,11 @@ static struct ptah_function bounds(const char *path, uint64_t address)
 	return f;
 }
 
+static struct ptah_function piece(uint64_t low, uint64_t high, uint64_t start, uint32_t flags)
+{
+	return (struct ptah_function){.low = low, .high = high, .start = start, .flags = flags};
+}
+
 static void expect(const char *path, uint64_t address, struct ptah_function expected)
 {
 	const struct ptah_function f = bounds(path, address);
@@ -173,9 +178,8 @@ static void a_cold_piece_belongs_to_the_function_of_its_source_file(void **state
 		const uint64_t twin = address_of("all.so", "twin", i);
 		const uint64_t cold = address_of("all.so", "twin.cold", i);
 
-		expect("all.so", twin + 3, (struct ptah_function){twin, twin + 16, twin, 0});
-		expect("all.so", cold + 3,
-		       (struct ptah_function){cold, cold + 8, twin, PTAH_FUNCTION_FRAGMENT});
+		expect("all.so", twin + 3, piece(twin, twin + 16, twin, 0));
+		expect("all.so", cold + 3, piece(cold, cold + 8, twin, PTAH_FUNCTION_FRAGMENT));
 	}
 }
 
@@ -187,12 +191,10 @@ static void a_cold_piece_belongs_to_a_visible_function(void **state)
 	const uint64_t part_cold = address_of("all.so", "shown.part.0.cold", 0);
 
 	(void)state;
-	expect("all.so", shown, (struct ptah_function){shown, shown + 24, shown, 0});
-	expect("all.so", cold,
-	       (struct ptah_function){cold, cold + 8, shown, PTAH_FUNCTION_FRAGMENT});
-	expect("all.so", part, (struct ptah_function){part, part + 16, part, 0});
-	expect("all.so", part_cold,
-	       (struct ptah_function){part_cold, part_cold + 8, part, PTAH_FUNCTION_FRAGMENT});
+	expect("all.so", shown, piece(shown, shown + 24, shown, 0));
+	expect("all.so", cold, piece(cold, cold + 8, shown, PTAH_FUNCTION_FRAGMENT));
+	expect("all.so", part, piece(part, part + 16, part, 0));
+	expect("all.so", part_cold, piece(part_cold, part_cold + 8, part, PTAH_FUNCTION_FRAGMENT));
 }
 
 static void a_cold_piece_without_a_function_says_so(void **state)
@@ -201,8 +203,7 @@ static void a_cold_piece_without_a_function_says_so(void **state)
 
 	(void)state;
 	expect("all.so", cold,
-	       (struct ptah_function){cold, cold + 8, cold,
-				      PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT});
+	       piece(cold, cold + 8, cold, PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT));
 }
 
 static void a_label_belongs_to_the_function_around_it(void **state)
@@ -211,8 +212,8 @@ static void a_label_belongs_to_the_function_around_it(void **state)
 
 	(void)state;
 	assert_int_equal(address_of("all.so", "inner", 0), outer + 8);
-	expect("all.so", outer, (struct ptah_function){outer, outer + 8, outer, 0});
-	expect("all.so", outer + 9, (struct ptah_function){outer + 8, outer + 16, outer, 0});
+	expect("all.so", outer, piece(outer, outer + 8, outer, 0));
+	expect("all.so", outer + 9, piece(outer + 8, outer + 16, outer, 0));
 }
 
 static void a_function_in_another_one_divides_it(void **state)
@@ -221,9 +222,9 @@ static void a_function_in_another_one_divides_it(void **state)
 
 	(void)state;
 	assert_int_equal(address_of("all.so", "within", 0), within);
-	expect("all.so", around, (struct ptah_function){around, within, around, 0});
-	expect("all.so", within, (struct ptah_function){within, within + 4, within, 0});
-	expect("all.so", within + 4, (struct ptah_function){within + 4, within + 8, around, 0});
+	expect("all.so", around, piece(around, within, around, 0));
+	expect("all.so", within, piece(within, within + 4, within, 0));
+	expect("all.so", within + 4, piece(within + 4, within + 8, around, 0));
 }
 
 static void functions_without_a_size_end_where_the_next_one_begins(void **state)
@@ -233,8 +234,8 @@ static void functions_without_a_size_end_where_the_next_one_begins(void **state)
 	(void)state;
 	assert_int_equal(address_of("all.so", "bare2", 0), bare + 12);
 	assert_int_equal(address_of("all.so", "last", 0), last);
-	expect("all.so", bare + 11, (struct ptah_function){bare, bare + 12, bare, 0});
-	expect("all.so", bare + 12, (struct ptah_function){bare + 12, last, bare + 12, 0});
+	expect("all.so", bare + 11, piece(bare, bare + 12, bare, 0));
+	expect("all.so", bare + 12, piece(bare + 12, last, bare + 12, 0));
 }
 
 static void linkage_tables_are_stubs(void **state)
@@ -261,13 +262,10 @@ static void the_resolver_is_known_by_name_and_by_its_frame(void **state)
 	const uint64_t resolver = address_of("linker.so", "resolver", 0), plain = resolver + 16;
 
 	(void)state;
-	expect("all.so", named,
-	       (struct ptah_function){named, named + 16, named, PTAH_FUNCTION_RESOLVER});
+	expect("all.so", named, piece(named, named + 16, named, PTAH_FUNCTION_RESOLVER));
 	expect("ld.so", resolver + 1,
-	       (struct ptah_function){resolver, plain, resolver,
-				      PTAH_FUNCTION_RESOLVER | PTAH_FUNCTION_FRAME});
-	expect("ld.so", plain,
-	       (struct ptah_function){plain, plain + 16, plain, PTAH_FUNCTION_FRAME});
+	       piece(resolver, plain, resolver, PTAH_FUNCTION_RESOLVER | PTAH_FUNCTION_FRAME));
+	expect("ld.so", plain, piece(plain, plain + 16, plain, PTAH_FUNCTION_FRAME));
 }
 
 static void functions_that_are_left_in_other_ways_are_known_by_name(void **state)
@@ -289,8 +287,7 @@ static void functions_that_are_left_in_other_ways_are_known_by_name(void **state
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
 		const uint64_t start = address_of("special", functions[i].name, 0);
 
-		expect("special", start + 3,
-		       (struct ptah_function){start, start + 16, start, functions[i].flags});
+		expect("special", start + 3, piece(start, start + 16, start, functions[i].flags));
 	}
 }
 
@@ -318,14 +315,12 @@ static void stripped_files_have_frames_and_pieces(void **state)
 	struct ptah_function f;
 
 	(void)state;
-	expect("stripped.so", twin + 1,
-	       (struct ptah_function){twin, cold, twin, PTAH_FUNCTION_FRAME});
+	expect("stripped.so", twin + 1, piece(twin, cold, twin, PTAH_FUNCTION_FRAME));
 	expect("stripped.so", cold + 1,
-	       (struct ptah_function){cold, cold + 8, cold,
-				      PTAH_FUNCTION_FRAME | PTAH_FUNCTION_FRAGMENT |
-					  PTAH_FUNCTION_NO_PARENT});
+	       piece(cold, cold + 8, cold,
+		     PTAH_FUNCTION_FRAME | PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT));
 	/* strip keeps what is exported. */
-	expect("stripped.so", last, (struct ptah_function){last, gap, last, 0});
+	expect("stripped.so", last, piece(last, gap, last, 0));
 	f = bounds("stripped.so", gap + 5);
 	assert_int_equal(f.flags, PTAH_FUNCTION_SECTION);
 	assert_int_equal(f.low, gap);
