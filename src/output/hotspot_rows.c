@@ -183,22 +183,30 @@ static size_t find_block(const struct hotspot *rows, size_t n, const struct hots
 	return low;
 }
 
-/* Does a function begin at the block? Not at a piece that was moved out of one (".cold"). */
-static bool begins_function(const struct names *names, const struct hotspot *block)
+/* What is known of the code of the block, enum ptah_function_flags. */
+static uint32_t flags_of(const struct names *names, const struct hotspot *block)
 {
 	const struct name *name = &block->name;
 	struct ptah_symbols *symbols = names_symbols(names);
-	struct ptah_function f;
+	struct ptah_function f = {0};
 
-	if (!name->symbol || block->ip != name->start)
-		return false;
 	if (!name->code)
-		return true;
+		return 0;
 	if (name->code_at >> 63)
-		return !ptah_symbols_bounds_kernel(symbols, name->code_at, &f) ||
-		       !(f.flags & PTAH_FUNCTION_FRAGMENT);
-	return !ptah_symbols_bounds(symbols, name->code, name->code_at, block->ip, &f) ||
-	       !(f.flags & PTAH_FUNCTION_FRAGMENT);
+		return ptah_symbols_bounds_kernel(symbols, name->code_at, &f) ? f.flags : 0;
+	return ptah_symbols_bounds(symbols, name->code, name->code_at, block->ip, &f) ? f.flags : 0;
+}
+
+/*
+ * Does a function begin at the block? Not at a piece that was moved out of one (".cold"), and not
+ * where execution ran on into code of which no function is known.
+ */
+static bool begins_function(const struct names *names, const struct hotspot *block)
+{
+	const uint32_t not = PTAH_FUNCTION_FRAGMENT | (block->runs_on ? PTAH_FUNCTION_SECTION : 0);
+
+	return block->name.symbol && block->ip == block->name.start &&
+	       !(flags_of(names, block) & not );
 }
 
 /* Does a direct branch of its own function lead to the block at `to`, other than as a call of it? */
@@ -206,30 +214,48 @@ static bool is_local(const struct names *names, const struct hotspot *from,
 		     const struct hotspot *to)
 {
 	return to->name.symbol && from->name.start == to->name.start &&
-	       from->to_call != begins_function(names, to);
+	       from->to_call != begins_function(names, to) &&
+	       !(flags_of(names, to) & PTAH_FUNCTION_SECTION);
+}
+
+/* The block at an address of the process and version of `like`. NULL: none ran. */
+static struct hotspot *block_at(struct hotspot *rows, size_t n, const struct hotspot *like,
+				uint64_t ip, uint64_t version)
+{
+	const struct hotspot key = {.pid = like->pid, .ip = ip, .version = version};
+	const size_t k = ip ? find_block(rows, n, &key) : n;
+
+	return k < n && !by_ip(&rows[k], &key) ? &rows[k] : NULL;
 }
 
 /*
  * What is no call of the function that a block belongs to: a jump back to the first instruction,
- * and a call inside the function, as of a local label. Where several blocks begin any will do, as
- * their function sums them up (modulo 2^64, so that one of them may fall below 0).
+ * and a call inside the function, as of a local label; a branch that is not taken, behind which no
+ * function is known. Where several blocks begin any will do, as their function sums them up (modulo
+ * 2^64, so that one of them may fall below 0).
  */
 static void leave_out_local(const struct names *names, struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hotspot *from = &rows[i];
-		const struct hotspot to = {
-		    .pid = from->pid, .ip = from->to, .version = from->to_version};
-		const size_t k = from->to ? find_block(rows, n, &to) : n;
+		struct hotspot *to = block_at(rows, n, from, from->to, from->to_version);
+		struct hotspot *next =
+		    from->to && !from->to_call && from->to_count < from->executions
+			? block_at(rows, n, from, from->ip + from->size, from->version)
+			: NULL;
 
-		if (k < n && !by_ip(&rows[k], &to) && is_local(names, from, &rows[k]))
-			rows[k].calls -= from->to_count;
+		if (to && is_local(names, from, to))
+			to->calls -= from->to_count;
+		if (next && begins_function(names, next) &&
+		    flags_of(names, next) & PTAH_FUNCTION_SECTION)
+			next->calls -= from->executions - from->to_count;
 	}
 }
 
 /*
- * Code that is in no file and has no symbol: a function begins where a call went to, and before that where the code
- * begins that ran. The rows are in the order of their addresses.
+ * Code that is in no file and has no symbol: a function begins where a call went to, and before
+ * that where the code begins that ran, which was entered by a jump then. The rows are in the order
+ * of their addresses.
  */
 static void begin_unnamed(struct hotspot *rows, size_t n)
 {
@@ -243,8 +269,10 @@ static void begin_unnamed(struct hotspot *rows, size_t n)
 			continue;
 		}
 		if (!first || row->calls || row->pid != first->pid ||
-		    compare_texts(row->name.path, first->name.path))
+		    compare_texts(row->name.path, first->name.path)) {
 			first = row;
+			row->calls = row->calls ? row->calls : row->executions;
+		}
 		row->name.start = first->ip;
 		row->name.offset = row->ip - first->ip;
 	}

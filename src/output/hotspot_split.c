@@ -52,6 +52,7 @@ static int cut(struct split *s, size_t i, uint64_t end, uint32_t k)
 	rest->ninsn = first->ninsn - k;
 	rest->instructions = first->executions * rest->ninsn;
 	rest->calls = 0;
+	rest->runs_on = true;
 	first->size -= rest->size;
 	first->ninsn = k;
 	first->instructions -= rest->instructions;

@@ -25,7 +25,8 @@ struct hotspot {
 	    calls; /* function: as docs/glossary.md has it; block: entered by call instructions */
 	/* Block: the target of the direct branch that ends it, and how often that went there. */
 	uint64_t to, to_count;
-	bool to_call;		      /* block: that branch is a call */
+	bool to_call; /* block: that branch is a call */
+	bool runs_on; /* block: the end of one that began in the function before this one */
 	uint64_t version, to_version; /* block: of its code, and that at `to` (profile.h) */
 };
 

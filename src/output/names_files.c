@@ -135,8 +135,9 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
 	const struct ptah_call_thread thread = {.space = pid};
 
 	/* See ptah_counts_version_address(). */
-	if (version && find_file(names, ptah_call_thread_space(&thread, PTAH_CALLS_VERSION + version),
-				 real, tsc, file)) {
+	if (version &&
+	    find_file(names, ptah_call_thread_space(&thread, PTAH_CALLS_VERSION + version), real,
+		      tsc, file)) {
 		file->address += address - real;
 		return true;
 	}

@@ -2,10 +2,12 @@
 """All commands agree on how often each function was called, and with the program's own counters.
 
 	agreement.py PTAH FIRST LAST
+	agreement.py PTAH RECORDING
 
 Makes one program of the random seeds from FIRST up to LAST (random_program.py), records it in the
 current folder, and compares the calls of each function in report, profile, calls, report -g,
 callgrind's arcs, lcov, the view and the callers' tables, saved counts and windows among them.
+Of a recording of any program it compares all functions of all commands with the report's.
 """
 
 import collections
@@ -166,7 +168,37 @@ def check_windows(judge, counters, instructions):
         judge.agree(command + " in windows", total, counters)
 
 
+def check_recording(ptah, path):
+    """What no counter of the program says: whatever ran, the commands say the same of it."""
+    judge = Judge(ptah, [])
+
+    def sums(rows):
+        found = collections.Counter()
+        for row in rows:
+            found[f"{row['function']} in {os.path.basename(row['object'] or '')}"] += row["calls"]
+        return found
+
+    report = sums(judge.json("report", "-n0", "-i", path)["functions"])
+    judge.run("view", "-q", "-o", "view.html", path)
+    others = {"calls": judge.json("calls", "-n0", "--stubs", "-i", path)["functions"],
+              "profile": judge.json("profile", "--by=functions", "-n0", "-i", path)["functions"],
+              "report -g": judge.json("report", "-g", "-n0", "--stubs", "-i", path)["nodes"]}
+    for what, rows in others.items():
+        judge.agree(f"{path}: {what}", sums(rows), report, set(report) | set(sums(rows)))
+    # The view leaves stubs out, as calls and report -g do without --stubs.
+    shown = sums(view("view.html"))
+    judge.agree(f"{path}: view", shown, report, set(shown))
+    judge.agree(f"{path}: view", shown,
+                sums(judge.json("calls", "-n0", "-i", path)["functions"]), set(report))
+    for line in judge.wrong[:40]:
+        print(line)
+    assert report and not judge.wrong, f"{len(judge.wrong)} differ in {path}"
+
+
 def main():
+    if len(sys.argv) == 3:
+        check_recording(sys.argv[1], sys.argv[2])
+        return
     ptah, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     names = build(first, last)
     subprocess.run([ptah, "record", "-q", "--",
