@@ -3,7 +3,7 @@
  * The code cache: reads and decodes instructions of the image into nodes, finds nodes by place, and
  * forgets those whose bytes have changed.
  */
-#include "flow/code_cache.h"
+#include "flow/code_pages.h"
 
 #include "base/compiler.h"
 #include "x86/x86.h"
@@ -13,6 +13,9 @@
 
 #define FIRST_BUCKETS 1024
 #define FIRST_SPACES  8
+
+/* With fewer nodes it is as quick to look at all of them as to keep lists. */
+#define LIST_NODES 2048
 
 _Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
 _Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_NODES");
@@ -140,6 +143,7 @@ int code_init(struct code_cache *cache, const struct ptah_image *image, struct f
 	cache->image = image;
 	cache->arena = arena;
 	cache->round = 1;
+	cache->chain = 1;
 	cache->bucket_count = FIRST_BUCKETS;
 	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->buckets = flow_table_new(arena, cache->bucket_count * sizeof(struct code_node *));
@@ -159,13 +163,15 @@ static void empty_chunks(struct code_cache *cache)
 		for (size_t i = 0; i < CODE_CHUNK_NODES; i++)
 			free(chunk->insns[i]);
 		free(chunk->versions);
+		free(chunk->page_next);
 		cache->chunks = chunk->next;
 		chunk->next = cache->spare;
 		cache->spare = chunk;
 	}
 	cache->chunk_used = CODE_CHUNK_NODES;
-	cache->node_count = cache->reader_count = 0;
-	cache->unused = NULL;
+	cache->node_count = cache->reader_count = cache->forgotten_count = 0;
+	cache->unused = cache->forgotten = NULL;
+	code_pages_drop(&cache->pages);
 }
 
 void code_fini(struct code_cache *cache)
@@ -234,21 +240,17 @@ static struct ptah_insn **insns_of(struct code_node *node)
 	return &chunk->insns[node - chunk->nodes];
 }
 
-static void give_back(struct code_cache *cache, struct code_node *node)
+/* Puts a node that is in no bucket into a list. */
+static void give_back(struct code_cache *cache, struct code_node *node, struct code_node **list)
 {
 	free(*insns_of(node));
 	*insns_of(node) = NULL;
 	cache->reader_count -= node->from_reader;
 	node->from_reader = 0;
 	node->head = 0; /* type BLOCK without instructions marks a forgotten node */
-	node->hash_next = cache->unused;
-	cache->unused = node;
+	node->hash_next = *list;
+	*list = node;
 	cache->node_count--;
-}
-
-bool code_is_forgotten(const struct code_node *node)
-{
-	return !node->head;
 }
 
 static bool lies_in(const struct code_node *node, const struct image_change *changes, size_t n)
@@ -268,26 +270,31 @@ bool code_is_untouched(const struct code_cache *cache, const struct image_change
 	return true;
 }
 
-/*
- * Removes from the remaining nodes all that refers to forgotten ones: links, and marks that a chain
- * of direct branches ends, which may have led over them.
- */
-static void forget_links(struct code_cache *cache)
+/* Removes all links to forgotten nodes, so that their memory can be used again. */
+static void reuse_forgotten(struct code_cache *cache)
 {
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		for (struct code_node *n = cache->buckets[i]; n; n = n->hash_next) {
 			n->chain_checked = 0;
 			for (unsigned which = 0; which < 2; which++)
-				if (n->next[which] && code_is_forgotten(n->next[which]))
-					n->next[which] = NULL;
+				n->next[which] = code_next(n, which);
 		}
 	}
+	while (cache->forgotten) {
+		struct code_node *node = cache->forgotten;
+
+		cache->forgotten = node->hash_next;
+		node->hash_next = cache->unused;
+		cache->unused = node;
+	}
+	cache->forgotten_count = 0;
+	cache->chain = 1;
 }
 
-void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n)
+/* Looks at all nodes. */
+static void forget_anywhere(struct code_cache *cache, const struct image_change *changes, size_t n)
 {
-	size_t before = cache->node_count;
-
+	code_pages_drop(&cache->pages);
 	for (size_t i = 0; i < cache->bucket_count; i++) {
 		struct code_node **link = &cache->buckets[i];
 
@@ -299,11 +306,91 @@ void code_forget(struct code_cache *cache, const struct image_change *changes, s
 				continue;
 			}
 			*link = node->hash_next;
-			give_back(cache, node);
+			give_back(cache, node, &cache->forgotten);
 		}
 	}
-	if (cache->node_count != before)
-		forget_links(cache);
+}
+
+static void unlink_node(struct code_cache *cache, struct code_node *node)
+{
+	struct code_node **link = &cache->buckets[bucket_of(cache, node->ip, node->space)];
+
+	while (*link != node)
+		link = &(*link)->hash_next;
+	*link = node->hash_next;
+}
+
+/* Looks at the nodes that begin in one page. */
+static void forget_in_page(struct code_cache *cache, uint64_t page,
+			   const struct image_change *change)
+{
+	struct code_node **link = code_pages_find(&cache->pages, page);
+
+	while (link && *link) {
+		struct code_node *node = *link;
+
+		if (!lies_in(node, change, 1)) {
+			link = code_page_next(node);
+			continue;
+		}
+		*link = *code_page_next(node);
+		unlink_node(cache, node);
+		give_back(cache, node, &cache->forgotten);
+	}
+}
+
+/* How many pages the nodes in a change may begin in. */
+static uint64_t count_pages(const struct image_change *change)
+{
+	return (change->last >> CODE_PAGE_BITS) - (change->first >> CODE_PAGE_BITS) + 2;
+}
+
+/* Lists all nodes by their pages. False: out of memory. */
+static bool list_pages(struct code_cache *cache)
+{
+	for (size_t i = 0; i < cache->bucket_count; i++)
+		for (struct code_node *node = cache->buckets[i]; node; node = node->hash_next)
+			if (!code_pages_add(&cache->pages, node))
+				return false;
+	return cache->pages.entries != NULL;
+}
+
+/* Looks where the changes are, if that is less than everywhere. False: it is not. */
+static bool forget_in_pages(struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	uint64_t pages = 0;
+
+	for (size_t i = 0; i < n; i++)
+		pages += count_pages(&changes[i]);
+	if (cache->node_count < LIST_NODES || pages > cache->node_count / 8)
+		return false;
+	if (!cache->pages.entries && !list_pages(cache))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t first = (changes[i].first >> CODE_PAGE_BITS) - 1;
+
+		/* -1, below the first page, is in no list. */
+		for (uint64_t k = 0; k < count_pages(&changes[i]); k++)
+			forget_in_page(cache, first + k, &changes[i]);
+	}
+	return true;
+}
+
+/*
+ * Links to forgotten nodes stay until there are many of these: code_next() does not follow them. A
+ * chain of direct branches that was known to end may have led over them.
+ */
+void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	size_t before = cache->node_count;
+
+	if (!forget_in_pages(cache, changes, n))
+		forget_anywhere(cache, changes, n);
+	if (cache->node_count == before)
+		return;
+	cache->forgotten_count += before - cache->node_count;
+	if (++cache->chain == 0 || cache->forgotten_count > LIST_NODES + cache->node_count / 2)
+		reuse_forgotten(cache);
 }
 
 int code_set_space(struct code_cache *cache, const struct ptah_space *space)
@@ -351,6 +438,7 @@ static struct code_node *allocate(struct code_cache *cache)
 		memset(chunk->insns, 0, sizeof(chunk->insns));
 		memset(chunk->places, 0, sizeof(chunk->places));
 		chunk->versions = NULL;
+		chunk->page_next = NULL;
 		chunk->next = cache->chunks;
 		cache->chunks = chunk;
 		cache->chunk_used = 0;
@@ -423,7 +511,7 @@ NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, 
 	*status = node ? decode_node(cache, node, ip, mode) : PTAH_E_NOMEM;
 	if (*status < 0) {
 		if (node)
-			give_back(cache, node);
+			give_back(cache, node, &cache->unused);
 		return NULL;
 	}
 	if (cache->node_count > cache->bucket_count)
@@ -431,6 +519,8 @@ NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, 
 	b = bucket_of(cache, ip, cache->space);
 	node->hash_next = cache->buckets[b];
 	cache->buckets[b] = node;
+	if (UNLIKELY(cache->pages.entries) && !code_pages_add(&cache->pages, node))
+		code_pages_drop(&cache->pages);
 	return node;
 }
 

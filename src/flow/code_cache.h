@@ -35,7 +35,7 @@ struct code_node {
 	uint64_t end;
 	uint32_t section; /* of the image, in which the code was read */
 	uint16_t space;	  /* number of the cache's address space in which the code was looked up */
-	uint8_t chain_checked; /* the chain of direct branches from here is known to end */
+	uint8_t chain_checked; /* the cache's `chain`: direct branches from here are known to end */
 	uint8_t from_reader;   /* some of its bytes came from a reader callback of the image */
 	uint64_t target;       /* of a direct branch */
 	struct code_node
@@ -47,6 +47,14 @@ struct code_node {
 static inline unsigned code_ninsn(const struct code_node *node)
 {
 	return node->head >> 32 & 0xffff;
+}
+
+/* The node that a link leads to; NULL: it is not filled, or that node is forgotten. */
+static inline struct code_node *code_next(const struct code_node *node, unsigned which)
+{
+	struct code_node *next = node->next[which];
+
+	return next && next->head ? next : NULL;
 }
 
 static inline unsigned code_last_size(const struct code_node *node)
@@ -70,7 +78,8 @@ struct code_chunk {
 	struct ptah_insn *insns[CODE_CHUNK_NODES]; /* a node's instructions, NULL until they are
 						      first asked for */
 	uint32_t places[CODE_CHUNK_NODES];	   /* see code_place() */
-	uint64_t *versions; /* of each node; NULL: all are 0, as nearly always */
+	uint64_t *versions;	      /* of each node; NULL: all are 0, as nearly always */
+	struct code_node **page_next; /* see code_pages.h; NULL: no node is in a list */
 	struct code_chunk *next;
 };
 
@@ -81,6 +90,12 @@ struct code_refusal {
 	uint64_t address;
 	uint32_t round; /* the entry is valid while this is the cache's round */
 	uint16_t space;
+};
+
+/* code_pages.h. Without entries nodes are not listed. */
+struct code_pages {
+	struct code_page *entries;
+	size_t capacity, count; /* capacity: 0 or a power of two */
 };
 
 struct code_cache {
@@ -98,7 +113,10 @@ struct code_cache {
 	uint16_t
 	    *space_index; /* indices into `spaces` by hash, twice as many slots as room; 0: free */
 	uint16_t space;	  /* the current one */
-	struct code_node *unused; /* forgotten nodes, linked by hash_next */
+	struct code_node *unused;    /* forgotten nodes, linked by hash_next */
+	struct code_node *forgotten; /* the same, to which there may still be links */
+	size_t forgotten_count;
+	uint8_t chain; /* of code_node.chain_checked, which another value makes invalid */
 	struct code_node **buckets;
 	size_t bucket_count; /* a power of two */
 	size_t node_count;
@@ -106,6 +124,7 @@ struct code_cache {
 	struct code_chunk *chunks;
 	struct code_chunk *spare; /* chunks that a flush has emptied */
 	size_t chunk_used;
+	struct code_pages pages; /* from the first change of code on, once there are many nodes */
 };
 
 int code_init(struct code_cache *cache, const struct ptah_image *image, struct flow_arena *arena);
@@ -123,9 +142,6 @@ bool code_is_untouched(const struct code_cache *cache, const struct image_change
 
 /* Forgets the nodes of which some byte lies in one of the n changes, and the links to them. */
 void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n);
-
-/* Is this node forgotten? Its ip and end can still be read until the next code_find(). */
-bool code_is_forgotten(const struct code_node *node);
 
 /*
  * From now on code is looked up in this address space. Can fail with PTAH_E_NOMEM and PTAH_E_LIMIT.

@@ -21,7 +21,7 @@ struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node)
 	unsigned which = node->insn_class == PTAH_INSN_OTHER ? 0 : 1;
 	int status;
 
-	if (!node->next[which])
+	if (!code_next(node, which))
 		node->next[which] =
 		    code_find(&f->code, which ? node->target : node->end, code_mode(node), &status);
 	return node->next[which];
@@ -32,7 +32,7 @@ bool flow_chain_ends(struct ptah_flow *f, struct code_node *node)
 	struct code_node *n = node;
 
 	for (unsigned i = 0; i < MAX_CHAIN; i++) {
-		if (!flow_is_direct(n) || n->chain_checked)
+		if (!flow_is_direct(n) || n->chain_checked == f->code.chain)
 			break;
 		n = flow_chain_next(f, n);
 		if (!n) /* not marked as checked: code may be added there */
@@ -40,6 +40,6 @@ bool flow_chain_ends(struct ptah_flow *f, struct code_node *node)
 		if (i == MAX_CHAIN - 1)
 			return false;
 	}
-	node->chain_checked = 1;
+	node->chain_checked = f->code.chain;
 	return true;
 }

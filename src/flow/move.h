@@ -30,7 +30,7 @@ static ALWAYS_INLINE struct code_node *flow_here(struct ptah_flow *f, int *statu
  */
 static ALWAYS_INLINE void flow_follow(struct ptah_flow *f, struct code_node *node, unsigned which)
 {
-	struct code_node *next = node->next[which];
+	struct code_node *next = code_next(node, which);
 
 	if (UNLIKELY(!next)) {
 		int status;
@@ -75,7 +75,7 @@ static ALWAYS_INLINE void flow_pass_direct(struct ptah_flow *f, struct code_node
 
 static ALWAYS_INLINE bool flow_chain_ok(struct ptah_flow *f, struct code_node *node)
 {
-	return LIKELY(node->chain_checked) || flow_chain_ends(f, node);
+	return LIKELY(node->chain_checked == f->code.chain) || flow_chain_ends(f, node);
 }
 
 static inline bool is_far(const struct code_node *node)
@@ -108,7 +108,7 @@ static ALWAYS_INLINE void flow_go_indirect(struct ptah_flow *f, struct code_node
 		pop_return(f, &site);
 	if (UNLIKELY(f->on_indirect))
 		f->on_indirect(f->indirect_context, node, ip);
-	if (LIKELY(next && next->ip == ip)) {
+	if (LIKELY(next && next->ip == ip && next->head)) {
 		f->node = next;
 		return;
 	}

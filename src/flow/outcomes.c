@@ -24,18 +24,19 @@ static void run_simple(struct ptah_flow *f, struct flow_output *out)
 		if (node->insn_class == PTAH_INSN_COND) {
 			const uint64_t taken = tnt >> (count - 1) & 1;
 
-			next = node->next[taken];
+			next = code_next(node, taken);
 			if (UNLIKELY(!next))
 				break;
 			word |= taken << FLOW_TAKEN_SHIFT;
 			count--;
-		} else if (node->insn_class == PTAH_INSN_JUMP && node->chain_checked) {
-			next = node->next[1];
+		} else if (node->insn_class == PTAH_INSN_JUMP &&
+			   node->chain_checked == f->code.chain) {
+			next = code_next(node, 1);
 			if (UNLIKELY(!next))
 				break;
-		} else if (node->insn_class == PTAH_INSN_CALL && node->chain_checked &&
-			   !f->old_calls) {
-			next = node->next[1];
+		} else if (node->insn_class == PTAH_INSN_CALL &&
+			   node->chain_checked == f->code.chain && !f->old_calls) {
+			next = code_next(node, 1);
 			if (UNLIKELY(!next))
 				break;
 			if (flow_pushes(node))
@@ -89,7 +90,7 @@ void flow_run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_tip)
 		switch (node->insn_class) {
 		case PTAH_INSN_COND:
 			taken = f->tnt >> (f->tnt_count - 1) & 1;
-			if (LIKELY(node->next[taken] != NULL)) {
+			if (LIKELY(code_next(node, taken) != NULL)) {
 				run_simple(f, out);
 				break;
 			}

@@ -42,7 +42,7 @@ static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
 	struct code_node *node;
 	int status;
 
-	if (!call->next[0])
+	if (!code_next(call, 0))
 		call->next[0] = code_find(&f->code, call->end, code_mode(call), &status);
 	node = call->next[0];
 	if (!node)

@@ -167,7 +167,7 @@ NOINLINE uint32_t paths_find_return(struct ptah_flow *f, const struct return_sit
 	f->node = NULL;
 	if (!call || code_mode(call) != f->mode)
 		return 0;
-	if (!call->next[0])
+	if (!code_next(call, 0))
 		call->next[0] = code_find(&f->code, call->end, f->mode, &status);
 	f->node = call->next[0];
 	return f->node ? paths_place_of(f->paths, f->node) : 0;

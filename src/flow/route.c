@@ -33,7 +33,8 @@ bool route_pass_chain(struct route *r)
 	if (!route_here(r))
 		return false;
 	while (flow_is_direct(r->node)) {
-		if (!r->node->chain_checked && !flow_chain_ends(r->flow, r->node))
+		if (r->node->chain_checked != r->flow->code.chain &&
+		    !flow_chain_ends(r->flow, r->node))
 			return false;
 		if (flow_pushes(r->node) && !push(r))
 			return false;
@@ -58,7 +59,7 @@ static void step_over(struct route *r, bool taken)
 {
 	struct code_node *node = r->node;
 
-	if (!node->next[taken]) {
+	if (!code_next(node, taken)) {
 		step_to(r, taken ? node->target : node->end);
 		node->next[taken] = r->node;
 		return;
@@ -70,7 +71,7 @@ static void step_over(struct route *r, bool taken)
 /* Returns to the instruction after a call. */
 static void step_back(struct route *r, struct code_node *call)
 {
-	if (!call->next[0]) {
+	if (!code_next(call, 0)) {
 		step_to(r, call->end);
 		call->next[0] = r->node;
 		return;

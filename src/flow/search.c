@@ -113,7 +113,7 @@ bool flow_comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
 			return true;
 		if (has_second)
 			return false;
-		node = node->next[node->insn_class == PTAH_INSN_OTHER ? 0 : 1];
+		node = code_next(node, node->insn_class == PTAH_INSN_OTHER ? 0 : 1);
 	}
 }
 
@@ -123,7 +123,7 @@ unsigned flow_calls_before(struct ptah_flow *f, uint64_t ip)
 	int status = 0;
 	struct code_node *node = flow_here(f, &status);
 
-	for (; node; node = node->next[node->insn_class == PTAH_INSN_OTHER ? 0 : 1]) {
+	for (; node; node = code_next(node, node->insn_class == PTAH_INSN_OTHER ? 0 : 1)) {
 		if (ip >= node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size))
 			break;

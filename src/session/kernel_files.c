@@ -24,7 +24,7 @@ void session_forget_kernel(struct kernel *k)
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		free(lists[i]->changes);
 		free(lists[i]->by_address);
-		free(lists[i]->reach);
+		change_index_free(&lists[i]->index);
 	}
 	table_free(&k->programs);
 	ptah_image_free(k->image);

@@ -379,15 +379,12 @@ static int compare_addresses(const void *a, const void *b, void *context)
 
 int session_index_process(struct process *p)
 {
-	uint64_t reach = 0;
 	size_t execs_at = 0;
 
 	free(p->by_address);
-	free(p->reach);
 	p->indexed = 0;
 	p->by_address = calloc(p->count + 1, sizeof(*p->by_address));
-	p->reach = calloc(p->count + 1, sizeof(*p->reach));
-	if (!p->by_address || !p->reach)
+	if (!p->by_address)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < p->count; i++) {
 		if (p->changes[i].type == CHANGE_EXEC)
@@ -397,14 +394,7 @@ int session_index_process(struct process *p)
 		p->changes[i].execs_at = execs_at;
 	}
 	qsort_r(p->by_address, p->indexed, sizeof(*p->by_address), compare_addresses, p->changes);
-	for (size_t i = 0; i < p->indexed; i++) {
-		const struct change *c = &p->changes[p->by_address[i]];
-
-		if (c->address + (c->size - 1) > reach)
-			reach = c->address + (c->size - 1);
-		p->reach[i] = reach;
-	}
-	return 0;
+	return change_index_build(&p->index, p->changes, p->count);
 }
 
 int session_index_maps(struct ptah_session *s)
@@ -436,40 +426,6 @@ static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 			high = middle;
 	}
 	return low;
-}
-
-/* Which change is wanted of those that cover an address. */
-enum wanted_change {
-	WANTED_LAST,
-	WANTED_LAST_OR_GONE, /* also one that unmaps it */
-	WANTED_FIRST,
-};
-
-/* The wanted one of the changes [first, n) that cover `address`. */
-static const struct change *find_change(const struct process *p, size_t first, size_t n,
-					uint64_t address, enum wanted_change wanted)
-{
-	const struct change *found = NULL;
-	size_t low = 0, high = p->indexed;
-
-	while (low < high) { /* finds the first that begins after the address */
-		size_t middle = low + (high - low) / 2;
-
-		if (p->changes[p->by_address[middle]].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	while (low-- > 0 && p->reach[low] >= address) {
-		const struct change *c = &p->changes[p->by_address[low]];
-
-		if (p->by_address[low] >= first && p->by_address[low] < n &&
-		    address - c->address < c->size &&
-		    (wanted == WANTED_LAST_OR_GONE || c->type != CHANGE_GONE) &&
-		    (!found || (wanted == WANTED_FIRST ? c < found : c > found)))
-			found = c;
-	}
-	return found;
 }
 
 /* The process that a space number stands for, and up to when. SESSION_NONE: none. */
@@ -514,8 +470,8 @@ static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		const struct process *p = lists[i];
-		const struct change *c =
-		    find_change(p, 0, count_until(p, p->count, until), address, wanted);
+		const struct change *c = change_index_find(
+		    &p->index, p->changes, 0, count_until(p, p->count, until), address, wanted);
 
 		if (!c || c->type == CHANGE_GONE)
 			continue;
@@ -537,7 +493,8 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 		const struct process *p = &s->processes[process];
 		size_t n = count_until(p, count < p->count ? count : p->count, until);
 		size_t first = n ? p->changes[n - 1].execs_at : 0;
-		const struct change *c = find_change(p, first, n, address, wanted);
+		const struct change *c =
+		    change_index_find(&p->index, p->changes, first, n, address, wanted);
 
 		if (c)
 			describe_change(c, map);

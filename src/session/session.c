@@ -383,7 +383,7 @@ void ptah_session_close(struct ptah_session *s)
 	for (size_t i = 0; i < s->process_count; i++) {
 		free(s->processes[i].changes);
 		free(s->processes[i].by_address);
-		free(s->processes[i].reach);
+		change_index_free(&s->processes[i].index);
 	}
 	for (size_t i = 0; i < s->cpu_count; i++)
 		free(s->cpus[i].turns);

@@ -4,6 +4,7 @@
 #define PTAH_SESSION_SESSION_H
 
 #include "perfdata/reader.h"
+#include "session/change_index.h"
 #include "session/hash_table.h"
 
 #include <ptah/session.h>
@@ -57,10 +58,10 @@ struct process {
 	size_t count, capacity;
 	bool has_maps;
 	bool has_fresh; /* see grow_settle() */
-	/* For look-ups: the changes by address, and the highest address up to each. */
+	/* For look-ups: the changes by the address where they begin, and by those they cover. */
 	size_t *by_address;
-	uint64_t *reach;
 	size_t indexed;
+	struct change_index index;
 };
 
 /* The name that a thread had from `tsc` on. */

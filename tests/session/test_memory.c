@@ -150,7 +150,7 @@ static void agrees_with_plain_loops(void **state)
 		for (unsigned i = 0; i < 2; i++) {
 			free(processes[i].changes);
 			free(processes[i].by_address);
-			free(processes[i].reach);
+			change_index_free(&processes[i].index);
 		}
 		table_free(&s.processes_by_pid);
 		session_forget_kernel(&s.kernel);
