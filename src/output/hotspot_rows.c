@@ -271,7 +271,7 @@ static void begin_unnamed(struct hotspot *rows, size_t n)
 		if (!first || row->calls || row->pid != first->pid ||
 		    compare_texts(row->name.path, first->name.path)) {
 			first = row;
-			row->calls = row->calls ? row->calls : row->executions;
+			row->calls = row->executions;
 		}
 		row->name.start = first->ip;
 		row->name.offset = row->ip - first->ip;
