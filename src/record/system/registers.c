@@ -54,7 +54,7 @@ static uint32_t number(uint32_t msr, uint32_t first)
 }
 
 /* A register and the bits of it that can be written. NULL: not one of those here. */
-static const uint64_t *find(const struct system_registers *r, uint32_t msr, uint64_t *bits)
+static uint64_t *find_register(struct system_registers *r, uint32_t msr, uint64_t *bits)
 {
 	*bits = low_bits(r->width);
 	if (number(msr, PMC0) < r->counters)
@@ -106,11 +106,11 @@ static bool is_model(const struct ptah_model *m, uint32_t msr)
 	}
 }
 
-enum system_access system_rdmsr(const struct system_registers *r, struct ptah_model *m,
-				uint32_t msr, uint64_t *value)
+enum system_access system_rdmsr(struct system_registers *r, struct ptah_model *m, uint32_t msr,
+				uint64_t *value)
 {
 	uint64_t bits;
-	const uint64_t *word = find(r, msr, &bits);
+	const uint64_t *word = find_register(r, msr, &bits);
 
 	if (word) {
 		*value = *word;
@@ -130,7 +130,7 @@ enum system_access system_wrmsr(struct system_registers *r, struct ptah_model *m
 				uint64_t value)
 {
 	uint64_t bits;
-	const uint64_t *word = find(r, msr, &bits);
+	uint64_t *word = find_register(r, msr, &bits);
 
 	if (word) {
 		/* By its old number, a counter takes 32 bits and extends their sign. */
@@ -138,7 +138,7 @@ enum system_access system_wrmsr(struct system_registers *r, struct ptah_model *m
 			value = (uint64_t)(int64_t)(int32_t)value & bits;
 		if (value & ~bits)
 			return SYSTEM_FAULTS;
-		*(uint64_t *)(uintptr_t)word = value;
+		*word = value;
 		return SYSTEM_DONE;
 	}
 	if (is_model(m, msr))

@@ -26,8 +26,8 @@ struct system_registers {
 };
 
 void system_registers_init(struct system_registers *r, const struct ptah_model *m);
-enum system_access system_rdmsr(const struct system_registers *r, struct ptah_model *m,
-				uint32_t msr, uint64_t *value);
+enum system_access system_rdmsr(struct system_registers *r, struct ptah_model *m, uint32_t msr,
+				uint64_t *value);
 enum system_access system_wrmsr(struct system_registers *r, struct ptah_model *m, uint32_t msr,
 				uint64_t value);
 enum system_access system_rdpmc(const struct system_registers *r, uint32_t index, uint64_t *value);
