@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 static uint8_t *read_file(const char *path, size_t *size)
 {
@@ -63,6 +64,30 @@ static bool is_mapped(const struct bench_trace *trace, uint64_t ip)
 	return false;
 }
 
+/*
+ * A file with the code of the vDSO, which is in none: recordings are made on the machine on which
+ * they are measured, so that it is this process's own.
+ */
+static const char *vdso_file(const struct bench_trace *trace, uint64_t size)
+{
+	static const char path[] = "vdso";
+	const void *vdso = (const void *)getauxval(AT_SYSINFO_EHDR);
+	FILE *f = vdso ? fopen(path, "w") : NULL;
+
+	if (!f || fwrite(vdso, 1, size, f) != size || fclose(f))
+		bench_die(trace->label, "the code of the vDSO cannot be written to a file");
+	return path;
+}
+
+/* Adds the mapping of an address, if its code is known. */
+static void add_map(struct bench_trace *trace, const struct ptah_map *map)
+{
+	if (!strcmp(map->path, "[vdso]"))
+		add_section(trace, vdso_file(trace, map->size), 0, map->size, map->address);
+	else if (map->path[0] == '/' && map->path[1] != '/')
+		add_section(trace, map->path, map->file_offset, map->size, map->address);
+}
+
 /* Collects the mappings whose code ran. */
 static void find_sections(struct bench_trace *trace, const struct ptah_session *session,
 			  size_t index, int32_t pid)
@@ -84,10 +109,8 @@ static void find_sections(struct bench_trace *trace, const struct ptah_session *
 				continue;
 			page = ip >> 12;
 			if (!is_mapped(trace, ip) &&
-			    ptah_session_find_map(session, pid, ip, items[i].tsc, &map) &&
-			    map.path[0] == '/' && map.path[1] != '/')
-				add_section(trace, map.path, map.file_offset, map.size,
-					    map.address);
+			    ptah_session_find_map(session, pid, ip, items[i].tsc, &map))
+				add_map(trace, &map);
 		}
 	}
 	ptah_stream_free(stream);

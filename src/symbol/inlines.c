@@ -33,6 +33,10 @@ static bool follow(Dwarf_Die *die)
 	return true;
 }
 
+/* DWARF's list of languages has these since DWARF 5 was published; elfutils need not know them. */
+#define LANG_C17 0x2c
+#define LANG_C23 0x3e
+
 /*
  * In C only an asm label makes a linkage name (glibc's __GI_read): people know the function's own.
  */
@@ -47,6 +51,8 @@ static bool is_of_c(Dwarf_Die *die)
 	case DW_LANG_C89:
 	case DW_LANG_C99:
 	case DW_LANG_C11:
+	case LANG_C17:
+	case LANG_C23:
 		return true;
 	default:
 		return false;
