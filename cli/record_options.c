@@ -391,9 +391,10 @@ const struct option_def record_simulated_options[] = {
      .kind = OPTION_NUMBER,
      .at = AT(psb_period),
      .arg = "BYTES",
-     .help = "trace bytes between PSB+ (default: 4096; a power of two)",
+     .help = "trace bytes between PSB+ (default: 4096, natively 131072; a power of two)",
      .man = "Bytes of trace between two synchronisation points, a power of two from "
-	    "2 KiB to 64 MiB. Default: 4096."},
+	    "2 KiB to 64 MiB, natively from 4 KiB to 128 KiB. Default: 4096, natively 128 KiB. "
+	    "A decoder that meets code that is missing goes on at the next one."},
     {.name = "qemu",
      .kind = OPTION_TEXT,
      .at = AT(qemu),

@@ -35,6 +35,7 @@ takes qemu 'cannot count instructions as time' --clock=insn
 takes qemu 'MTC' -e intel_pt/mtc,mtc_period=3/u
 takes qemu 'CYC' -e intel_pt/cyc/u
 takes qemu 'PSBs' --psb-period=2048
+takes native '' --psb-period=16384
 takes qemu 'long TNT' --long-tnt
 takes qemu 'marks loops' --mark-loops
 # 128 MB per file, or 256 where the shell counts kilobytes: native shares more memory with programs.
@@ -106,3 +107,15 @@ for how in writable-first executable-first protected refused; do
 	exact
 	! grep -q qemu said.txt || fail "$how: $(cat said.txt)"
 done
+
+# Natively there is a PSB as often as was asked for, at least.
+rm -f perf.data
+"$PTAH" record --truth --psb-period=4096 -- awk 'BEGIN { for (i = 0; i < 99999; i++) s += i % 7; print s }' \
+	>recorded.txt 2>said.txt || fail "PSBs: $(cat said.txt)"
+exact
+"$PTAH" stat --format=json perf.data >stat.json
+python3 - <<'END' || fail "PSBs: $(cat stat.json)"
+import json
+stat = json.load(open("stat.json"))
+assert stat["bytes"] > 16384 and stat["packets"]["psb"] >= stat["bytes"] // 4096, stat
+END

@@ -178,9 +178,10 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 		return recorder_refuse(why, no,
 				       "snapshots of the recorder native have at least 512 KiB, "
 				       "because decoding can begin in every 128 KiB of them");
-	if (config->trace.psb_period != PTAH_RECORD_CHOOSE)
-		return recorder_refuse(why, no,
-				       "the recorder native chooses itself where it writes PSBs");
+	if (config->trace.psb_period != PTAH_RECORD_CHOOSE &&
+	    (native_psb_bytes(config) < NATIVE_PAGE || native_psb_bytes(config) > NATIVE_CHUNK))
+		return recorder_refuse(
+		    why, no, "the recorder native writes PSBs every 4, 8, 16, 32, 64 or 128 KiB");
 	if (config->trace.cyc ||
 	    (config->trace.mtc && config->trace.mtc_period != PTAH_RECORD_CHOOSE))
 		return recorder_refuse(why, no,

@@ -21,6 +21,12 @@ struct native_host {
 
 struct native_host native_host_read(void);
 
+/* The bytes of trace from one PSB to the next that the configuration asks for (SDM, PSBFreq). */
+static inline uint64_t native_psb_bytes(const struct ptah_record_config *config)
+{
+	return UINT64_C(2048) << (config->trace.psb_period & 31);
+}
+
 /* Each returns the problem, with a complete sentence in *why; PTAH_RECORD_FINE: there is none. */
 enum ptah_record_problem native_check_wishes(const struct ptah_record_config *config,
 					     struct ptah_message *why);

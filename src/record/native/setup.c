@@ -3,6 +3,7 @@
  * Opens and closes a recording: makes the memory that the recorder shares with the programs, and
  * begins what reads it, and the file.
  */
+#include "record/native/check.h"
 #include "record/native/native.h"
 
 #include "perfdata/message.h"
@@ -37,13 +38,18 @@ static void put_filters(struct native_header *h, const struct ptah_record_config
 	}
 }
 
-/* What a thread may write until it waits: four chunks at least, which are smaller for that. */
+/*
+ * What a thread may write until it waits: four chunks at least, which are smaller for that. Each
+ * begins with a PSB.
+ */
 static void size_chunks(struct native_header *h, const struct ptah_record_config *config)
 {
 	const uint64_t size = config->buffer.size;
 
 	h->chunks = NATIVE_CHUNKS;
-	h->chunk_bytes = NATIVE_CHUNK;
+	h->chunk_bytes = config->trace.psb_period == PTAH_RECORD_CHOOSE
+			     ? NATIVE_CHUNK
+			     : (uint32_t)native_psb_bytes(config);
 	if (!size || config->buffer.policy != PTAH_RECORD_DRAIN)
 		return;
 	while (h->chunk_bytes > LEAST_CHUNK && h->chunk_bytes * UINT64_C(4) > size)
