@@ -243,6 +243,7 @@ enum perfdata_pt_info {
 
 /* Header features. */
 enum perfdata_feature {
+	PERFDATA_FEATURE_TRACING_DATA = 1,
 	PERFDATA_FEATURE_BUILD_ID = 2,
 	PERFDATA_FEATURE_HOSTNAME = 3,
 	PERFDATA_FEATURE_OSRELEASE = 4,

@@ -98,6 +98,7 @@ struct perfdata_writer_config {
 	uint32_t nominal_ratio;
 	/* The trace consists of snapshots: what is missing between them is no loss. */
 	bool snapshot;
+	bool calls;	       /* there will be samples of system calls: perfdata_write_call() */
 	const char *filter;    /* address filters in perf's syntax, with numbers; NULL: none */
 	const char *osrelease; /* of the recorded kernel, "": not known; NULL: that of this one */
 	/* NULL: a simulated processor, described by the members above */
@@ -188,6 +189,24 @@ int perfdata_write_ksymbol(struct perfdata_writer *w, uint64_t tsc, uint64_t add
 #define PERFDATA_POKE 32768
 int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t address,
 			const void *bytes, size_t size);
+
+/* A system call is made, or has returned. */
+struct perfdata_call {
+	int32_t pid, tid;
+	uint64_t tsc, ip; /* ip: behind its instruction */
+	int64_t number;
+	bool returned;
+	uint64_t words[6]; /* its arguments; the result alone */
+	/* What an argument points to; size 0: nothing was copied. At most PERFDATA_CALL_DATA. */
+	unsigned argument;
+	const void *data;
+	size_t data_size;
+};
+
+#define PERFDATA_CALL_DATA 4096
+
+/* Writes samples of raw_syscalls:sys_enter or sys_exit and, of the data, of ptah:sys_data. */
+int perfdata_write_call(struct perfdata_writer *w, const struct perfdata_call *call);
 
 /* The next `size` bytes of trace of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,

@@ -66,13 +66,31 @@ static bool copy_event(struct written_event *to, const struct perfdata_event *fr
 	return to->name && to->ids;
 }
 
+/* The i-th event of system calls, whose id follows all others. */
+static bool make_call_event(struct perfdata_writer *w, unsigned i)
+{
+	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
+	uint64_t id = 0;
+	const struct perfdata_event event = {perfdata_build_call_attr(attr, i), attr, &id, 1, 0};
+
+	for (size_t e = 0; e + 1 < w->event_count; e++)
+		for (size_t k = 0; k < w->events[e].id_count; k++)
+			id = w->events[e].ids[k] > id ? w->events[e].ids[k] : id;
+	id++;
+	if (!i)
+		w->call_ids = id;
+	return copy_event(&w->events[w->event_count - 1], &event);
+}
+
 bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config)
 {
 	static const uint64_t id = EVENT_ID;
 	const struct perfdata_driver *driver = config->driver;
 	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
 	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1, 0};
-	size_t n = driver ? driver->event_count : 1, ids = 0;
+	const size_t others = driver ? driver->event_count : 1;
+	const size_t n = others + (config->calls ? CALL_EVENTS : 0);
+	size_t ids = 0;
 
 	build_simulated_attr(attr, config);
 	w->pmu_type = driver ? driver->pmu_type : PERFDATA_PMU_TYPE;
@@ -81,7 +99,9 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	w->events = calloc(n, sizeof(*w->events));
 	for (size_t i = 0; w->events && i < n; i++) {
 		w->event_count++;
-		if (!copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
+		if (i >= others
+			? !make_call_event(w, (unsigned)(i - others))
+			: !copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
 			return false;
 		ids += w->events[i].id_room;
 	}
@@ -112,15 +132,49 @@ static int hand_over_event(struct perfdata_writer *w, const struct written_event
 	return perfdata_end(w);
 }
 
+/* The name of an event, which HEADER_ATTR does not have (EVENT_UPDATE). */
+static int hand_over_name(struct perfdata_writer *w, const struct written_event *e)
+{
+	const size_t name = (strlen(e->name) + 8) & ~(size_t)7;
+
+	perfdata_begin(w, PERFDATA_EVENT_UPDATE, 0, 8 + 16 + name);
+	perfdata_put64(&w->pending, PERFDATA_EVENT_UPDATE_NAME);
+	perfdata_put64(&w->pending, e->ids[0]);
+	perfdata_put_string(&w->pending, e->name, 8);
+	return perfdata_end(w);
+}
+
+/* HEADER_TRACING_DATA: its size is that of its header, and what it describes follows. */
+static int hand_over_tracing_data(struct perfdata_writer *w)
+{
+	struct perfdata_buffer b = {0};
+	size_t size;
+
+	perfdata_put_tracing_data(&b);
+	size = (b.size + 7) & ~(size_t)7;
+	perfdata_begin(w, PERFDATA_HEADER_TRACING_DATA, 0, 16);
+	perfdata_put32(&w->pending, (uint32_t)size);
+	perfdata_put32(&w->pending, 0);
+	perfdata_put_padded(w, b.bytes, b.size);
+	w->size += size;
+	w->pending.failed = w->pending.failed || b.failed;
+	perfdata_buffer_free(&b);
+	return perfdata_end(w);
+}
+
 /*
- * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids.
+ * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids,
+ * and what samples of system calls need.
  */
 static int hand_over_events(struct perfdata_writer *w)
 {
-	for (size_t i = 0; i < w->event_count; i++)
+	for (size_t i = 0; i < w->event_count; i++) {
 		if (hand_over_event(w, &w->events[i], 0) < 0)
 			return w->status;
-	return 0;
+		if (w->call_ids && hand_over_name(w, &w->events[i]) < 0)
+			return w->status;
+	}
+	return w->call_ids ? hand_over_tracing_data(w) : w->status;
 }
 
 static int begin_pipe(struct perfdata_writer *w)
@@ -351,6 +405,8 @@ static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b
 static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 {
 	switch (feature) {
+	case PERFDATA_FEATURE_TRACING_DATA:
+		return w->call_ids;
 	case PERFDATA_FEATURE_CPUID:
 		return w->cpuid;
 	case PERFDATA_FEATURE_AUXTRACE:
@@ -371,6 +427,9 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 {
 
 	switch (feature) {
+	case PERFDATA_FEATURE_TRACING_DATA:
+		perfdata_put_tracing_data(b);
+		break;
 	case PERFDATA_FEATURE_BUILD_ID:
 		put_build_ids(w, b);
 		break;
@@ -445,7 +504,7 @@ int perfdata_write_piped_features(struct perfdata_writer *w)
 int perfdata_write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME,
+	    PERFDATA_FEATURE_TRACING_DATA, PERFDATA_FEATURE_BUILD_ID, PERFDATA_FEATURE_HOSTNAME,
 	    PERFDATA_FEATURE_OSRELEASE,	   PERFDATA_FEATURE_VERSION,
 	    PERFDATA_FEATURE_ARCH,	   PERFDATA_FEATURE_NRCPUS,
 	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,

@@ -103,13 +103,20 @@ static bool is_snapshot(const struct recording *r)
 	return r->r->config.buffer.policy == PTAH_RECORD_SNAPSHOT;
 }
 
+/* A snapshot has the last trace alone, and no calls of before. */
+static bool has_calls(const struct ptah_record_config *config)
+{
+	return !config->backend.no_syscalls && config->buffer.policy != PTAH_RECORD_SNAPSHOT;
+}
+
 static void take_config(struct recording *r, const struct ptah_record_config *config)
 {
 	const struct ptah_record_sink *sink = config->output.sink;
 	const char *slash;
 
 	r->flags = (config->backend.truth ? NATIVE_TRUTH : 0) |
-		   (config->target.no_inherit ? NATIVE_ALONE : 0);
+		   (config->target.no_inherit ? NATIVE_ALONE : 0) |
+		   (has_calls(config) ? NATIVE_CALLS : 0);
 	if (native_is_attached(r)) {
 		native_read_comm(config->target.ids[0], r->own_name);
 		r->name = r->own_name;
@@ -192,7 +199,8 @@ int native_open(struct ptah_recorder *recorder)
 	}
 	r->streams->watch = start_watch(r);
 	tsc_clock_read(&clock);
-	status = simulated_open_writer(recorder, is_snapshot(r), &clock);
+	status =
+	    simulated_open_writer(recorder, is_snapshot(r), &clock, r->flags & NATIVE_CALLS);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
 		  perfdata_writer_is_read(recorder->writer);
 	return status;
@@ -225,6 +233,7 @@ void native_close(struct ptah_recorder *recorder)
 	}
 	free(r->joined);
 	native_truth_free(&r->truth);
+	native_calls_free(&r->calls);
 	free(r->streams);
 	free(r->targets);
 	free(r);

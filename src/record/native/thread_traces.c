@@ -141,6 +141,7 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 	bool complete;
 
+	native_take_calls(r);
 	streams_finish(r->streams, slot, r->rest_taken || s.pid == r->detaching);
 	complete = write_kept(r, slot);
 	write_truth(r, slot, complete && (ended || s.tid == exec || r->streams->list[slot].closed));
