@@ -132,6 +132,9 @@ int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 /* perfdata_next() returns all records from now on, also those that it knows by their type alone. */
 void perfdata_keep_all(struct perfdata_file *file);
 
+/* The formats of tracepoints (tracing_data.h). NULL: the file has none, or they are not read yet. */
+const uint8_t *perfdata_tracing_data(const struct perfdata_file *file, size_t *size);
+
 /* An event of the recording. Those of a pipe are known once their records have been read. */
 struct perfdata_event_info {
 	uint32_t type;

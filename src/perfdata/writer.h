@@ -99,6 +99,8 @@ struct perfdata_writer_config {
 	/* The trace consists of snapshots: what is missing between them is no loss. */
 	bool snapshot;
 	bool calls;	       /* there will be samples of system calls: perfdata_write_call() */
+	const void *tracing;   /* NULL, or the formats of the driver's tracepoints, as files of */
+	size_t tracing_size;   /* perf have them (TRACING_DATA); not with `calls` */
 	const char *filter;    /* address filters in perf's syntax, with numbers; NULL: none */
 	const char *osrelease; /* of the recorded kernel, "": not known; NULL: that of this one */
 	/* NULL: a simulated processor, described by the members above */

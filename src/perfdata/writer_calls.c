@@ -27,20 +27,19 @@ enum {
 #define SAMPLE_HEADER (8 + 40 + 4) /* up to the size of the raw data and with it */
 
 #define FIELD(type_and_name, offset, size, is_signed)                                              \
-	"\tfield:" type_and_name ";\toffset:" #offset ";\tsize:" #size ";\tsigned:" #is_signed     \
-	";\n"
+	"\tfield:" type_and_name ";\toffset:" #offset ";\tsize:" #size ";\tsigned:" #is_signed ";" \
+											       "\n"
 #define COMMON                                                                                     \
 	"format:\n" FIELD("unsigned short common_type", 0, 2, 0)                                   \
 	    FIELD("unsigned char common_flags", 2, 1, 0)                                           \
 		FIELD("unsigned char common_preempt_count", 3, 1, 0)                               \
 		    FIELD("int common_pid", 4, 4, 1) "\n"
 
-static const char enter_format[] =
-    "name: sys_enter\nID: 1\n" COMMON FIELD("long id", 8, 8, 1)
-	FIELD("unsigned long args[6]", 16, 48, 0) "\nprint fmt: \"NR %ld (%lx, %lx, %lx, %lx, %lx, "
-						  "%lx)\", REC->id, REC->args[0], REC->args[1], "
-						  "REC->args[2], REC->args[3], REC->args[4], "
-						  "REC->args[5]\n";
+static const char enter_format[] = "name: sys_enter\nID: 1\n" COMMON FIELD("long id", 8, 8, 1)
+    FIELD("unsigned long args[6]", 16, 48, 0) "\nprint fmt: \"NR %ld (%lx, %lx, %lx, %lx, %lx, "
+					      "%lx)\", REC->id, REC->args[0], REC->args[1], "
+					      "REC->args[2], REC->args[3], REC->args[4], "
+					      "REC->args[5]\n";
 
 static const char exit_format[] = "name: sys_exit\nID: 2\n" COMMON FIELD("long id", 8, 8, 1)
     FIELD("long ret", 16, 8, 1) "\nprint fmt: \"NR %ld = %ld\", REC->id, REC->ret\n";
@@ -52,12 +51,13 @@ static const char exit_format[] = "name: sys_exit\nID: 2\n" COMMON FIELD("long i
 #define IS_BYTES                                                                                   \
 	"REC->nr == 202 || REC->nr == 53 || REC->nr == 42 || REC->nr == 49 || REC->nr == 43 || "   \
 	"REC->nr == 288 || REC->nr == 22 || REC->nr == 293"
-static const char data_format[] =
-    "name: sys_data\nID: 3\n" COMMON FIELD("s64 nr", 8, 8, 1) FIELD("u32 arg", 16, 4, 0)
-	FIELD("u32 when", 20, 4, 0) FIELD("__data_loc u8[] data", 24, 4, 0) "\nprint fmt: \"NR %ld "
-	"arg %u %s %s\", REC->nr, REC->arg, REC->when ? \"after\" : \"before\", (" IS_BYTES
-	") ? __print_hex(__get_dynamic_array(data), __get_dynamic_array_len(data)) : "
-	"__get_str(data)\n";
+static const char data_format[] = "name: sys_data\nID: 3\n" COMMON FIELD("s64 nr", 8, 8, 1)
+    FIELD("u32 arg", 16, 4, 0) FIELD("u32 when", 20, 4, 0)
+	FIELD("__data_loc u8[] data", 24, 4,
+	      0) "\nprint fmt: \"NR %ld "
+		 "arg %u %s %s\", REC->nr, REC->arg, REC->when ? \"after\" : \"before\", (" IS_BYTES
+		 ") ? __print_hex(__get_dynamic_array(data), __get_dynamic_array_len(data)) : "
+		 "__get_str(data)\n";
 
 /* perf refuses one without a header page; it does not look at what is in it. */
 static const char header_page[] = FIELD(" u64 timestamp", 0, 8, 0) FIELD(" local_t commit", 8, 8, 1)

@@ -107,13 +107,17 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	}
 	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
 	w->event_id = w->events && w->events[0].id_count ? w->events[0].ids[0] : 0;
+	if (config->calls)
+		perfdata_put_tracing_data(&w->tracing);
+	else if (config->tracing)
+		perfdata_put(&w->tracing, config->tracing, config->tracing_size);
 	if (driver && driver->pmus)
 		w->pmus = strdup(driver->pmus);
 	if (driver && driver->cpuid)
 		w->cpuid = strdup(driver->cpuid);
 	if (config->osrelease)
 		w->osrelease = strdup(config->osrelease);
-	return w->events && (!driver || !driver->pmus || w->pmus) &&
+	return !w->tracing.failed && w->events && (!driver || !driver->pmus || w->pmus) &&
 	       (!driver || !driver->cpuid || w->cpuid) && (!config->osrelease || w->osrelease);
 }
 
@@ -147,34 +151,29 @@ static int hand_over_name(struct perfdata_writer *w, const struct written_event 
 /* HEADER_TRACING_DATA: its size is that of its header, and what it describes follows. */
 static int hand_over_tracing_data(struct perfdata_writer *w)
 {
-	struct perfdata_buffer b = {0};
-	size_t size;
+	const size_t size = (w->tracing.size + 7) & ~(size_t)7;
 
-	perfdata_put_tracing_data(&b);
-	size = (b.size + 7) & ~(size_t)7;
 	perfdata_begin(w, PERFDATA_HEADER_TRACING_DATA, 0, 16);
 	perfdata_put32(&w->pending, (uint32_t)size);
 	perfdata_put32(&w->pending, 0);
-	perfdata_put_padded(w, b.bytes, b.size);
+	perfdata_put_padded(w, w->tracing.bytes, w->tracing.size);
 	w->size += size;
-	w->pending.failed = w->pending.failed || b.failed;
-	perfdata_buffer_free(&b);
 	return perfdata_end(w);
 }
 
 /*
  * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids,
- * and what samples of system calls need.
+ * and what samples of tracepoints need.
  */
 static int hand_over_events(struct perfdata_writer *w)
 {
 	for (size_t i = 0; i < w->event_count; i++) {
 		if (hand_over_event(w, &w->events[i], 0) < 0)
 			return w->status;
-		if (w->call_ids && hand_over_name(w, &w->events[i]) < 0)
+		if (w->tracing.size && hand_over_name(w, &w->events[i]) < 0)
 			return w->status;
 	}
-	return w->call_ids ? hand_over_tracing_data(w) : w->status;
+	return w->tracing.size ? hand_over_tracing_data(w) : w->status;
 }
 
 static int begin_pipe(struct perfdata_writer *w)
@@ -406,7 +405,7 @@ static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 {
 	switch (feature) {
 	case PERFDATA_FEATURE_TRACING_DATA:
-		return w->call_ids;
+		return w->tracing.size;
 	case PERFDATA_FEATURE_CPUID:
 		return w->cpuid;
 	case PERFDATA_FEATURE_AUXTRACE:
@@ -428,7 +427,7 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 
 	switch (feature) {
 	case PERFDATA_FEATURE_TRACING_DATA:
-		perfdata_put_tracing_data(b);
+		perfdata_put(b, w->tracing.bytes, w->tracing.size);
 		break;
 	case PERFDATA_FEATURE_BUILD_ID:
 		put_build_ids(w, b);
@@ -504,12 +503,13 @@ int perfdata_write_piped_features(struct perfdata_writer *w)
 int perfdata_write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_TRACING_DATA, PERFDATA_FEATURE_BUILD_ID, PERFDATA_FEATURE_HOSTNAME,
-	    PERFDATA_FEATURE_OSRELEASE,	   PERFDATA_FEATURE_VERSION,
-	    PERFDATA_FEATURE_ARCH,	   PERFDATA_FEATURE_NRCPUS,
-	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,
-	    PERFDATA_FEATURE_EVENT_DESC,   PERFDATA_FEATURE_BRANCH_STACK,
-	    PERFDATA_FEATURE_PMU_MAPPINGS, PERFDATA_FEATURE_AUXTRACE,
+	    PERFDATA_FEATURE_TRACING_DATA, PERFDATA_FEATURE_BUILD_ID,
+	    PERFDATA_FEATURE_HOSTNAME,	   PERFDATA_FEATURE_OSRELEASE,
+	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,
+	    PERFDATA_FEATURE_NRCPUS,	   PERFDATA_FEATURE_CPUID,
+	    PERFDATA_FEATURE_CMDLINE,	   PERFDATA_FEATURE_EVENT_DESC,
+	    PERFDATA_FEATURE_BRANCH_STACK, PERFDATA_FEATURE_PMU_MAPPINGS,
+	    PERFDATA_FEATURE_AUXTRACE,
 	};
 	struct perfdata_buffer table = {0}, sections = {0};
 	uint64_t at = w->data_offset + w->size;

@@ -87,7 +87,8 @@ struct perfdata_writer {
 	uint32_t notes;
 	struct written_event *events;
 	size_t event_count;
-	uint64_t event_id;    /* event id in the records that the writer builds */
+	uint64_t event_id;		/* event id in the records that the writer builds */
+	struct perfdata_buffer tracing; /* the formats of tracepoints */
 	uint64_t call_ids;    /* the first one of the events of system calls; 0: there are none */
 	uint64_t data_offset; /* after the header, the ids and the attributes */
 	uint32_t pmu_type;

@@ -115,8 +115,7 @@ static bool take_log(struct recording *r, unsigned slot)
 	struct native_streams *s = r->streams;
 	struct native_stream *stream = &s->list[slot];
 	const uint64_t from = stream->calls;
-	const uint64_t to =
-	    __atomic_load_n(&streams_thread(s, slot)->calls_head, __ATOMIC_ACQUIRE);
+	const uint64_t to = __atomic_load_n(&streams_thread(s, slot)->calls_head, __ATOMIC_ACQUIRE);
 	const size_t at = r->calls.size;
 	bool done = true;
 

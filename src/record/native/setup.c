@@ -199,8 +199,7 @@ int native_open(struct ptah_recorder *recorder)
 	}
 	r->streams->watch = start_watch(r);
 	tsc_clock_read(&clock);
-	status =
-	    simulated_open_writer(recorder, is_snapshot(r), &clock, r->flags & NATIVE_CALLS);
+	status = simulated_open_writer(recorder, is_snapshot(r), &clock, r->flags & NATIVE_CALLS);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
 		  perfdata_writer_is_read(recorder->writer);
 	return status;

@@ -12,12 +12,12 @@
 #include <linux/futex.h>
 #include <linux/time_types.h>
 
-#define WAIT_NS	   100000000 /* how long one wait for the recorder takes, as in ring.c */
-#define TEXT_STEP  64	     /* bytes of a path that are copied at once */
-#define ADDRESS	   128	     /* the most bytes of an address: struct sockaddr_storage */
-#define OWNER	   8	     /* of glibc's pthread_mutex_t, from its futex word on */
-#define LOCK_PI2   13	     /* newer than the headers of some systems: FUTEX_LOCK_PI2 */
-#define LAST_CALL  512	     /* numbers of calls that are looked up */
+#define WAIT_NS	  100000000 /* how long one wait for the recorder takes, as in ring.c */
+#define TEXT_STEP 64	    /* bytes of a path that are copied at once */
+#define ADDRESS	  128	    /* the most bytes of an address: struct sockaddr_storage */
+#define OWNER	  8	    /* of glibc's pthread_mutex_t, from its futex word on */
+#define LOCK_PI2  13	    /* newer than the headers of some systems: FUTEX_LOCK_PI2 */
+#define LAST_CALL 512	    /* numbers of calls that are looked up */
 
 /* What is copied of a call. */
 enum subject {
@@ -32,16 +32,16 @@ enum subject {
 };
 
 static const uint8_t subjects[LAST_CALL] = {
-    [__NR_open] = PATH_0,	 [__NR_creat] = PATH_0,	     [__NR_execve] = PATH_0,
-    [__NR_stat] = PATH_0,	 [__NR_lstat] = PATH_0,	     [__NR_access] = PATH_0,
-    [__NR_readlink] = PATH_0,	 [__NR_chdir] = PATH_0,	     [__NR_mkdir] = PATH_0,
-    [__NR_rmdir] = PATH_0,	 [__NR_unlink] = PATH_0,     [__NR_openat] = PATH_1,
-    [__NR_openat2] = PATH_1,	 [__NR_execveat] = PATH_1,   [__NR_newfstatat] = PATH_1,
-    [__NR_statx] = PATH_1,	 [__NR_faccessat] = PATH_1,  [__NR_faccessat2] = PATH_1,
-    [__NR_readlinkat] = PATH_1,	 [__NR_mkdirat] = PATH_1,    [__NR_unlinkat] = PATH_1,
-    [__NR_connect] = ADDRESS_1,	 [__NR_bind] = ADDRESS_1,    [__NR_accept] = PEER_1,
-    [__NR_accept4] = PEER_1,	 [__NR_pipe] = PAIR_0,	     [__NR_pipe2] = PAIR_0,
-    [__NR_socketpair] = PAIR_3,	 [__NR_futex] = FUTEX_0,
+    [__NR_open] = PATH_0,	[__NR_creat] = PATH_0,	   [__NR_execve] = PATH_0,
+    [__NR_stat] = PATH_0,	[__NR_lstat] = PATH_0,	   [__NR_access] = PATH_0,
+    [__NR_readlink] = PATH_0,	[__NR_chdir] = PATH_0,	   [__NR_mkdir] = PATH_0,
+    [__NR_rmdir] = PATH_0,	[__NR_unlink] = PATH_0,	   [__NR_openat] = PATH_1,
+    [__NR_openat2] = PATH_1,	[__NR_execveat] = PATH_1,  [__NR_newfstatat] = PATH_1,
+    [__NR_statx] = PATH_1,	[__NR_faccessat] = PATH_1, [__NR_faccessat2] = PATH_1,
+    [__NR_readlinkat] = PATH_1, [__NR_mkdirat] = PATH_1,   [__NR_unlinkat] = PATH_1,
+    [__NR_connect] = ADDRESS_1, [__NR_bind] = ADDRESS_1,   [__NR_accept] = PEER_1,
+    [__NR_accept4] = PEER_1,	[__NR_pipe] = PAIR_0,	   [__NR_pipe2] = PAIR_0,
+    [__NR_socketpair] = PAIR_3, [__NR_futex] = FUTEX_0,
 };
 
 static enum subject subject_of(const struct call *call)
@@ -59,8 +59,7 @@ static uint8_t *place(const struct context *c, uint64_t position, uint64_t *room
 }
 
 /* Whole words, which no break divides. */
-static uint64_t put_words(const struct context *c, uint64_t position, const void *words,
-			  unsigned n)
+static uint64_t put_words(const struct context *c, uint64_t position, const void *words, unsigned n)
 {
 	uint64_t room;
 
@@ -193,8 +192,8 @@ static void wait_for_room(const struct context *c)
 	uint64_t *tail = &c->slot->calls_tail, taken;
 
 	while (c->calls_head + NATIVE_ENTRY_MAX -
-			   (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
-		       NATIVE_CALL_BYTES &&
+		       (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
+		   NATIVE_CALL_BYTES &&
 	       recorder_is_alive(c))
 		sys_call(__NR_futex, (uint64_t)tail, FUTEX_WAIT, (uint32_t)taken, (uint64_t)&wait,
 			 0, 0);
