@@ -28,7 +28,7 @@ enum {
 
 #define FIELD(type_and_name, offset, size, is_signed)                                              \
 	"\tfield:" type_and_name ";\toffset:" #offset ";\tsize:" #size ";\tsigned:" #is_signed ";" \
-											       "\n"
+	"\n"
 #define COMMON                                                                                     \
 	"format:\n" FIELD("unsigned short common_type", 0, 2, 0)                                   \
 	    FIELD("unsigned char common_flags", 2, 1, 0)                                           \
@@ -118,57 +118,68 @@ void perfdata_put_tracing_data(struct perfdata_buffer *b)
 	perfdata_put64(b, 0); /* saved command lines: perf reads them from version 0.6 on */
 }
 
+/* Of all fields before the words. */
+#define SAMPLE_FIXED (SAMPLE_HEADER + NUMBER_BYTES)
+
 /*
- * Begins a sample with raw data of `size` bytes, and writes the fields that all have. Returns how
- * many zeros come behind these data.
+ * Builds a sample with raw data of `size` bytes up to the words, which all samples have alike.
+ * Returns the size of the whole sample: the raw data and their size are a multiple of 8 together,
+ * as the kernel has it.
  */
-static size_t begin_sample(struct perfdata_writer *w, const struct perfdata_call *call,
-			   unsigned format, size_t size)
+static size_t build_sample(const struct perfdata_writer *w, const struct perfdata_call *call,
+			   unsigned format, size_t size, uint8_t fixed[SAMPLE_FIXED])
 {
-	/* The raw data and their size are a multiple of 8 together, as the kernel has it. */
 	const size_t padded = ((size + 4 + 7) & ~(size_t)7) - 4;
 
-	perfdata_begin(w, PERFDATA_SAMPLE, PERFDATA_MISC_USER, SAMPLE_HEADER + padded);
-	perfdata_put64(&w->pending, w->call_ids + format - FORMAT_ENTER);
-	perfdata_put64(&w->pending, call->ip);
-	perfdata_put32(&w->pending, (uint32_t)call->pid);
-	perfdata_put32(&w->pending, (uint32_t)call->tid);
-	perfdata_put64(&w->pending, perfdata_time_of(w, call->tsc));
-	perfdata_put64(&w->pending, 0); /* the processor, which is not known */
-	perfdata_put32(&w->pending, (uint32_t)padded);
-	perfdata_put16(&w->pending, (uint16_t)format);
-	perfdata_put16(&w->pending, 0);
-	perfdata_put32(&w->pending, (uint32_t)call->tid);
-	perfdata_put64(&w->pending, (uint64_t)call->number);
-	return padded - size;
+	memset(fixed, 0, SAMPLE_FIXED);
+	store_le32(fixed, PERFDATA_SAMPLE);
+	store_le16(fixed + 4, PERFDATA_MISC_USER);
+	store_le16(fixed + 6, (uint16_t)(SAMPLE_HEADER + padded));
+	store_le64(fixed + 8, w->call_ids + format - FORMAT_ENTER);
+	store_le64(fixed + 16, call->ip);
+	store_le32(fixed + 24, (uint32_t)call->pid);
+	store_le32(fixed + 28, (uint32_t)call->tid);
+	store_le64(fixed + 32, perfdata_time_of(w, call->tsc));
+	/* 40: the processor, which is not known */
+	store_le32(fixed + 48, (uint32_t)padded);
+	store_le16(fixed + 52, (uint16_t)format);
+	store_le32(fixed + 56, (uint32_t)call->tid);
+	store_le64(fixed + 60, (uint64_t)call->number);
+	return SAMPLE_HEADER + padded;
 }
 
 /* With a zero after the data, so that a path which was cut ends there. */
 static int write_data(struct perfdata_writer *w, const struct perfdata_call *call)
 {
-	const uint32_t size = (uint32_t)call->data_size;
-	const size_t padding = begin_sample(w, call, FORMAT_DATA, DATA_BYTES + size + 1);
+	uint8_t fixed[SAMPLE_FIXED + DATA_BYTES - NUMBER_BYTES];
+	const uint32_t n = (uint32_t)call->data_size;
+	const size_t size = build_sample(w, call, FORMAT_DATA, DATA_BYTES + n + 1, fixed);
 
-	perfdata_put32(&w->pending, call->argument);
-	perfdata_put32(&w->pending, call->returned);
-	perfdata_put32(&w->pending, DATA_BYTES | size << 16);
-	perfdata_put(&w->pending, call->data, size);
-	perfdata_put(&w->pending, NULL, 1 + padding);
+	store_le32(fixed + SAMPLE_FIXED, call->argument);
+	store_le32(fixed + SAMPLE_FIXED + 4, call->returned);
+	store_le32(fixed + SAMPLE_FIXED + 8, DATA_BYTES | n << 16);
+	perfdata_put(&w->pending, fixed, sizeof(fixed));
+	perfdata_put(&w->pending, call->data, n);
+	perfdata_put(&w->pending, NULL, size - sizeof(fixed) - n);
+	w->size += size;
 	return perfdata_end(w);
 }
 
+/* In one piece, because programs make millions. */
 int perfdata_write_call(struct perfdata_writer *w, const struct perfdata_call *call)
 {
+	const unsigned format = call->returned ? FORMAT_EXIT : FORMAT_ENTER;
 	const unsigned words = call->returned ? 1 : 6;
-	size_t padding;
+	uint8_t sample[SAMPLE_FIXED + 6 * 8 + 8] = {0};
+	size_t size;
 
 	if (w->status < 0)
 		return w->status;
-	padding = begin_sample(w, call, call->returned ? FORMAT_EXIT : FORMAT_ENTER,
-			       NUMBER_BYTES + 8 * words);
+	size = build_sample(w, call, format, NUMBER_BYTES + 8 * words, sample);
 	for (unsigned i = 0; i < words; i++)
-		perfdata_put64(&w->pending, call->words[i]);
-	perfdata_put(&w->pending, NULL, padding);
+		store_le64(sample + SAMPLE_FIXED + 8 * i, call->words[i]);
+	perfdata_put(&w->pending, sample, size);
+	w->size += size;
 	if (perfdata_end(w) < 0 || !call->data_size)
 		return w->status;
 	return write_data(w, call);

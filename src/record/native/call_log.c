@@ -92,6 +92,8 @@ static bool list_entries(struct recording *r, unsigned slot, size_t at)
 		e.tsc = e.tsc < r->last_tsc ? e.tsc : r->last_tsc;
 		if (stream->call_time < e.tsc)
 			stream->call_time = e.tsc;
+		if (calls->count && stream->call_time < list[calls->count - 1].tsc)
+			calls->unordered = true;
 		list[calls->count++] = (struct taken_call){stream->call_time, at, slot};
 	}
 	return true;
@@ -168,11 +170,12 @@ void native_take_calls(struct recording *r)
 	if (!(r->flags & NATIVE_CALLS))
 		return;
 	calls->size = calls->count = 0;
+	calls->unordered = false;
 	for (unsigned i = 0; i < r->streams->slots && done; i++)
 		done = take_log(r, i);
 	if (!done)
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
-	if (calls->count)
+	if (calls->unordered)
 		qsort(calls->list, calls->count, sizeof(*calls->list), compare_times);
 	for (size_t i = 0; i < calls->count; i++)
 		write_call(r, &calls->list[i]);

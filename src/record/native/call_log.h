@@ -8,6 +8,7 @@
 #ifndef PTAH_RECORD_NATIVE_CALL_LOG_H
 #define PTAH_RECORD_NATIVE_CALL_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct native_calls {
 	size_t size, room;
 	struct taken_call *list;
 	size_t count, list_room;
+	bool unordered; /* an entry is earlier than the one before it */
 };
 
 /* Takes and writes what all threads have logged. */

@@ -185,18 +185,27 @@ static uint64_t put_after(const struct context *c, const struct call *call, uint
 	}
 }
 
-/* Waits for room for an entry. If nobody reads, what is there is overwritten. */
-static void wait_for_room(const struct context *c)
+/* Whether the log is still this thread's: a recorder that was deceived may have freed the slot. */
+static bool has_log(const struct context *c)
+{
+	return __atomic_load_n(&c->slot->calls_head, __ATOMIC_RELAXED) == c->calls_head;
+}
+
+/* Waits for room for an entry. False: there is none, because nobody reads. */
+static bool wait_for_room(const struct context *c)
 {
 	const struct __kernel_timespec wait = {.tv_nsec = WAIT_NS};
 	uint64_t *tail = &c->slot->calls_tail, taken;
 
 	while (c->calls_head + NATIVE_ENTRY_MAX -
-		       (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
-		   NATIVE_CALL_BYTES &&
-	       recorder_is_alive(c))
+		   (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
+	       NATIVE_CALL_BYTES) {
+		if (!has_log(c) || !recorder_is_alive(c))
+			return false;
 		sys_call(__NR_futex, (uint64_t)tail, FUTEX_WAIT, (uint32_t)taken, (uint64_t)&wait,
 			 0, 0);
+	}
+	return has_log(c);
 }
 
 /* The entry's words and data are in the ring. */
@@ -225,10 +234,9 @@ void call_log_call(struct context *c, const struct call *call)
 	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = NATIVE_ENTRY_CALL};
 	uint64_t at;
 
-	c->call_logged = is_logged(c);
+	c->call_logged = is_logged(c) && wait_for_room(c);
 	if (!c->call_logged)
 		return;
-	wait_for_room(c);
 	at = put_words(c, c->calls_head + sizeof(e), call->words + 1, NATIVE_ENTRY_WORDS);
 	publish_entry(c, &e, put_before(c, call, at, &e.argument));
 }
@@ -239,10 +247,9 @@ void call_log_return(struct context *c, const struct call *call, int64_t result)
 	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = NATIVE_ENTRY_RETURN};
 	uint64_t at;
 
-	if (!c->call_logged || !is_logged(c))
+	if (!c->call_logged || !is_logged(c) || !wait_for_room(c))
 		return;
 	c->call_logged = false;
-	wait_for_room(c);
 	at = put_words(c, c->calls_head + sizeof(e), &result, 1);
 	publish_entry(c, &e, sys_is_error(result) ? 0 : put_after(c, call, at, &e.argument));
 }
