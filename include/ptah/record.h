@@ -113,7 +113,9 @@ struct ptah_record_filter {
 /* What a sink receives, piece by piece. A sink ignores kinds that it does not know. */
 enum ptah_record_piece_kind {
 	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
-	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
+	/* a record as in a perf.data file: maps, names, losses, system calls. HEADER_TRACING_DATA
+	 * comes with what it describes, which its size does not count */
+	PTAH_RECORD_PIECE_RECORD,
 	/*
 	 * With output.kcore: the next bytes of a file that belongs beside the recording. All of
 	 * them come from ptah_recorder_start(), before any trace, and each file is complete before

@@ -24,7 +24,8 @@ struct perfdata_writer;
 
 /* What the writer passes to the callback `take`, when it writes no file. */
 struct perfdata_piece {
-	bool trace;	 /* packets; false: a whole record, with its header */
+	/* packets; false: a whole record, with its header, and after HEADER_TRACING_DATA its data */
+	bool trace;
 	uint32_t stream; /* of packets: AUXTRACE index, thread, processor and offset */
 	int32_t tid, cpu;
 	uint64_t offset;
@@ -98,9 +99,10 @@ struct perfdata_writer_config {
 	uint32_t nominal_ratio;
 	/* The trace consists of snapshots: what is missing between them is no loss. */
 	bool snapshot;
-	bool calls;	       /* there will be samples of system calls: perfdata_write_call() */
-	const void *tracing;   /* NULL, or the formats of the driver's tracepoints, as files of */
-	size_t tracing_size;   /* perf have them (TRACING_DATA); not with `calls` */
+	bool calls; /* there will be samples of system calls: perfdata_write_call() */
+	/* The formats of the driver's tracepoints, as in the feature TRACING_DATA; NULL: none. */
+	const void *tracing;
+	size_t tracing_size;
 	const char *filter;    /* address filters in perf's syntax, with numbers; NULL: none */
 	const char *osrelease; /* of the recorded kernel, "": not known; NULL: that of this one */
 	/* NULL: a simulated processor, described by the members above */
