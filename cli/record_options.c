@@ -387,7 +387,8 @@ const struct option_def record_simulated_options[] = {
 	    "samples of the events *raw_syscalls:sys_enter* and *raw_syscalls:sys_exit*, which "
 	    "*perf script* prints; and paths, addresses of sockets and the like as "
 	    "*ptah:sys_data*, but no buffers that are read or written. A call takes some 200 bytes "
-	    "of the file. This option leaves them out. A snapshot (*-S*) has none."},
+	    "of the file. This option leaves them out. With *--snapshot* the last ones "
+	    "are kept, in as much memory as the trace of one thread takes."},
     {.name = "mark-loops",
      .kind = OPTION_FLAG,
      .at = AT(mark_loops),

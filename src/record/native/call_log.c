@@ -69,10 +69,9 @@ static size_t entry_size(const uint8_t *bytes, size_t n)
  * Lists the entries from `at` on. Their times are those of the thread's trace: they neither go back
  * nor are later than now.
  */
-static bool list_entries(struct recording *r, unsigned slot, size_t at)
+static bool list_entries(struct recording *r, struct native_stream *stream, size_t at)
 {
 	struct native_calls *calls = &r->calls;
-	struct native_stream *stream = &r->streams->list[slot];
 	size_t size;
 
 	for (; at < calls->size; at += size) {
@@ -94,7 +93,11 @@ static bool list_entries(struct recording *r, unsigned slot, size_t at)
 			stream->call_time = e.tsc;
 		if (calls->count && stream->call_time < list[calls->count - 1].tsc)
 			calls->unordered = true;
-		list[calls->count++] = (struct taken_call){stream->call_time, at, slot};
+		list[calls->count++] = (struct taken_call){.tsc = stream->call_time,
+							   .at = at,
+							   .size = size,
+							   .pid = stream->pid,
+							   .tid = stream->tid};
 	}
 	return true;
 }
@@ -127,7 +130,7 @@ static bool take_log(struct recording *r, unsigned slot)
 	if (!stream->used || to - from > NATIVE_CALL_BYTES)
 		s->damaged = true;
 	else if (to != from && !r->kept[slot].full)
-		done = copy_log(r, slot, from, to) && list_entries(r, slot, at);
+		done = copy_log(r, slot, from, to) && list_entries(r, stream, at);
 	stream->calls = to;
 	set_tail(s, slot, to, to - from >= NATIVE_CALL_BYTES / 4);
 	return done;
@@ -142,12 +145,10 @@ static int compare_times(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static void write_call(struct recording *r, const struct taken_call *taken)
+static void write_call(struct recording *r, const struct taken_call *taken, const uint8_t *bytes)
 {
-	const struct native_stream *stream = &r->streams->list[taken->slot];
-	const uint8_t *bytes = r->calls.bytes + taken->at;
+	struct perfdata_call call = {.pid = taken->pid, .tid = taken->tid, .tsc = taken->tsc};
 	struct native_entry e;
-	struct perfdata_call call = {.pid = stream->pid, .tid = stream->tid, .tsc = taken->tsc};
 	size_t words;
 
 	memcpy(&e, bytes, sizeof(e));
@@ -162,6 +163,51 @@ static void write_call(struct recording *r, const struct taken_call *taken)
 	native_wrote(r, perfdata_write_call(native_writer(r), &call));
 }
 
+/* Forgets the oldest calls, so that no more than `most` bytes are kept. */
+static void forget_calls(struct native_calls *calls, size_t most)
+{
+	while (calls->kept_size - calls->gone > most) {
+		struct taken_call oldest;
+
+		memcpy(&oldest, calls->kept + calls->gone, sizeof(oldest));
+		calls->gone += sizeof(oldest) + oldest.size;
+	}
+	if (calls->gone < calls->kept_size / 2)
+		return;
+	calls->kept_size -= calls->gone;
+	memmove(calls->kept, calls->kept + calls->gone, calls->kept_size);
+	calls->gone = 0;
+}
+
+/* False: there is no memory. */
+static bool keep_call(struct recording *r, const struct taken_call *taken, const uint8_t *bytes)
+{
+	struct native_calls *calls = &r->calls;
+	uint8_t *kept = with_room(calls->kept, calls->kept_size, &calls->kept_room,
+				  sizeof(*taken) + taken->size, 1);
+
+	if (!kept)
+		return false;
+	calls->kept = kept;
+	memcpy(kept + calls->kept_size, taken, sizeof(*taken));
+	memcpy(kept + calls->kept_size + sizeof(*taken), bytes, taken->size);
+	calls->kept_size += sizeof(*taken) + taken->size;
+	forget_calls(calls, r->buffer);
+	return true;
+}
+
+void native_write_kept_calls(struct recording *r)
+{
+	struct native_calls *calls = &r->calls;
+	struct taken_call taken;
+
+	for (size_t at = calls->gone; at < calls->kept_size; at += sizeof(taken) + taken.size) {
+		memcpy(&taken, calls->kept + at, sizeof(taken));
+		write_call(r, &taken, calls->kept + at + sizeof(taken));
+	}
+	calls->kept_size = calls->gone = 0;
+}
+
 void native_take_calls(struct recording *r)
 {
 	struct native_calls *calls = &r->calls;
@@ -173,16 +219,23 @@ void native_take_calls(struct recording *r)
 	calls->unordered = false;
 	for (unsigned i = 0; i < r->streams->slots && done; i++)
 		done = take_log(r, i);
-	if (!done)
-		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 	if (calls->unordered)
 		qsort(calls->list, calls->count, sizeof(*calls->list), compare_times);
-	for (size_t i = 0; i < calls->count; i++)
-		write_call(r, &calls->list[i]);
+	for (size_t i = 0; i < calls->count && done; i++) {
+		const struct taken_call *taken = &calls->list[i];
+
+		if (r->r->config.buffer.policy == PTAH_RECORD_SNAPSHOT)
+			done = keep_call(r, taken, calls->bytes + taken->at);
+		else
+			write_call(r, taken, calls->bytes + taken->at);
+	}
+	if (!done)
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 }
 
 void native_calls_free(struct native_calls *calls)
 {
 	free(calls->bytes);
 	free(calls->list);
+	free(calls->kept);
 }

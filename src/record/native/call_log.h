@@ -17,21 +17,30 @@ struct recording;
 /* An entry that was taken. */
 struct taken_call {
 	uint64_t tsc;
-	size_t at;     /* of the entry in native_calls.bytes */
-	uint32_t slot; /* whose thread's it is */
+	size_t at;   /* of the entry in native_calls.bytes */
+	size_t size; /* of it */
+	int32_t pid, tid;
 };
 
-/* All zeros at first. Both lists are only used within a call, and kept for the next one. */
+/* All zeros at first. The first two lists are only used within a call, and left for the next one. */
 struct native_calls {
 	uint8_t *bytes;
 	size_t size, room;
 	struct taken_call *list;
 	size_t count, list_room;
 	bool unordered; /* an entry is earlier than the one before it */
+	/*
+	 * Where the end of the trace alone is kept: so are calls, each as a struct taken_call and
+	 * its entry. The first `gone` bytes are of calls that are not kept any more.
+	 */
+	uint8_t *kept;
+	size_t kept_size, kept_room, gone;
 };
 
-/* Takes and writes what all threads have logged. */
+/* Takes what all threads have logged, and writes or keeps it. */
 void native_take_calls(struct recording *r);
+/* Writes what is kept; it is not kept any more. */
+void native_write_kept_calls(struct recording *r);
 void native_calls_free(struct native_calls *calls);
 
 #endif

@@ -103,12 +103,6 @@ static bool is_snapshot(const struct recording *r)
 	return r->r->config.buffer.policy == PTAH_RECORD_SNAPSHOT;
 }
 
-/* A snapshot has the last trace alone, and no calls of before. */
-static bool has_calls(const struct ptah_record_config *config)
-{
-	return !config->backend.no_syscalls && config->buffer.policy != PTAH_RECORD_SNAPSHOT;
-}
-
 static void take_config(struct recording *r, const struct ptah_record_config *config)
 {
 	const struct ptah_record_sink *sink = config->output.sink;
@@ -116,7 +110,7 @@ static void take_config(struct recording *r, const struct ptah_record_config *co
 
 	r->flags = (config->backend.truth ? NATIVE_TRUTH : 0) |
 		   (config->target.no_inherit ? NATIVE_ALONE : 0) |
-		   (has_calls(config) ? NATIVE_CALLS : 0);
+		   (config->backend.no_syscalls ? 0 : NATIVE_CALLS);
 	if (native_is_attached(r)) {
 		native_read_comm(config->target.ids[0], r->own_name);
 		r->name = r->own_name;

@@ -167,6 +167,8 @@ bool native_has_more(const struct recording *r, int32_t pid)
 
 void native_write_ends(struct recording *r)
 {
+	native_take_calls(r);
+	native_write_kept_calls(r);
 	for (unsigned i = 0; i < r->streams->slots; i++) {
 		unsigned all = STREAMS_ALL;
 

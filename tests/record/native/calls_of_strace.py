@@ -28,7 +28,7 @@ def read_strace(path):
     for line in open(path):
         tid, _, what = re.match(r"(\d+) +([\d.]+) (.*)", line).groups()
         calls = threads.setdefault(int(tid), [])
-        if what.startswith(("---", "+++", "????", "<... ????")):
+        if what.startswith(("---", "+++", "???", "<... ???")):
             continue  # a signal, an end; a call that strace does not know, in which a thread ends
         resumed = re.match(r"<\.\.\. \w+ resumed>(.*)", what)
         if resumed:
