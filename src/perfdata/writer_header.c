@@ -188,6 +188,23 @@ static int begin_pipe(struct perfdata_writer *w)
 	return hand_over_events(w);
 }
 
+/*
+ * perf refuses a file that has tracepoints and not their formats, which come at the end. So that it
+ * reads one whose recorder was killed, the events of system calls are dummies until then, with
+ * samples like theirs.
+ */
+static void put_first_attr(const struct perfdata_writer *w, struct perfdata_buffer *b, size_t i)
+{
+	uint8_t attr[PERFDATA_ATTR_SIZE];
+
+	memcpy(attr, w->events[i].attr, sizeof(attr));
+	if (w->call_ids && i >= w->event_count - CALL_EVENTS) {
+		store_le32(attr + PERFDATA_ATTR_AT_TYPE, PERFDATA_TYPE_SOFTWARE);
+		store_le64(attr + PERFDATA_ATTR_AT_CONFIG, PERFDATA_SOFTWARE_DUMMY);
+	}
+	perfdata_put(b, attr, sizeof(attr));
+}
+
 int perfdata_write_header(struct perfdata_writer *w)
 {
 	uint64_t attrs = w->data_offset - ATTR_ENTRY * w->event_count;
@@ -211,7 +228,7 @@ int perfdata_write_header(struct perfdata_writer *w)
 		for (size_t k = 0; k < w->events[i].id_room; k++)
 			perfdata_put64(&b, w->events[i].ids[k]);
 	for (size_t i = 0; i < w->event_count; i++) {
-		perfdata_put(&b, w->events[i].attr, PERFDATA_ATTR_SIZE);
+		put_first_attr(w, &b, i);
 		perfdata_put64(&b, ids);
 		perfdata_put64(&b, 8 * w->events[i].id_count);
 		ids += 8 * w->events[i].id_room;
@@ -500,6 +517,19 @@ int perfdata_write_piped_features(struct perfdata_writer *w)
 	return w->status;
 }
 
+/* The events of system calls become what they are: see put_first_attr(). */
+static bool put_call_events(const struct perfdata_writer *w)
+{
+	uint64_t at = w->data_offset - ATTR_ENTRY * CALL_EVENTS;
+
+	for (size_t i = w->event_count - CALL_EVENTS; w->call_ids && i < w->event_count; i++) {
+		if (!perfdata_write_at(w, w->events[i].attr, PERFDATA_ATTR_SIZE, at))
+			return false;
+		at += ATTR_ENTRY;
+	}
+	return true;
+}
+
 int perfdata_write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
@@ -536,7 +566,8 @@ int perfdata_write_features(struct perfdata_writer *w)
 		perfdata_writer_no_memory(w);
 	else if (!perfdata_write_at(w, table.bytes, table.size, at) ||
 		 !perfdata_write_at(w, sections.bytes, sections.size, at + table.size) ||
-		 !perfdata_write_at(w, bits, sizeof(bits), PERFDATA_AT_FEATURES))
+		 !perfdata_write_at(w, bits, sizeof(bits), PERFDATA_AT_FEATURES) ||
+		 !put_call_events(w))
 		perfdata_writer_fail_system(w, "write");
 	perfdata_buffer_free(&table);
 	perfdata_buffer_free(&sections);
