@@ -64,7 +64,7 @@ static uint64_t put_words(const struct context *c, uint64_t position, const void
 	uint64_t room;
 
 	for (unsigned i = 0; i < n; i++, position += 8)
-		*(uint64_t *)place(c, position, &room) = ((const uint64_t *)words)[i];
+		__builtin_memcpy(place(c, position, &room), (const uint8_t *)words + 8 * i, 8);
 	return position;
 }
 
