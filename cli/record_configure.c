@@ -277,6 +277,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 	config->backend.long_tnt = o->long_tnt;
 	config->backend.mark_loops = o->mark_loops;
 	config->backend.truth = o->truth;
+	config->backend.no_syscalls = o->no_syscalls;
 	config->target.no_inherit = o->no_inherit;
 	config->output.kcore = o->kcore;
 	config->output.no_jit_copies = o->no_jit_copies;

@@ -378,6 +378,17 @@ const struct option_def record_simulated_options[] = {
 	    "where it would take more than a tenth of a processor for it, and where no thread "
 	    "gets on. Times are exact where the kernel is entered and left in any case; see "
 	    "*docs/time.md*."},
+    {.name = "no-syscalls",
+     .kind = OPTION_FLAG,
+     .at = AT(no_syscalls),
+     .help = "native: leave out the system calls",
+     .man = "The recorder *native* writes each system call into the recording, with its "
+	    "arguments, its result, and the times at which the program made it and got it back, as "
+	    "samples of the events *raw_syscalls:sys_enter* and *raw_syscalls:sys_exit*, which "
+	    "*perf script* prints; and paths, addresses of sockets and the like as "
+	    "*ptah:sys_data*, but no buffers that are read or written. A call takes some 200 bytes "
+	    "of the file. This option leaves them out. With *--snapshot* the last ones "
+	    "are kept, in as much memory as the trace of one thread takes."},
     {.name = "mark-loops",
      .kind = OPTION_FLAG,
      .at = AT(mark_loops),

@@ -13,8 +13,8 @@ struct record_options {
 	    *pages, *delay, *control, *max_size, *symbols, *cr3, *start_at, *stop_at;
 	struct target_options target;
 	const char *time_resolution;
-	bool no_retcomp, long_tnt, mark_loops, truth, quiet, verbose, no_progress, stop_when_full,
-	    no_inherit, kcore, switch_events, no_jit_copies, dry_run, vm;
+	bool no_retcomp, long_tnt, mark_loops, truth, no_syscalls, quiet, verbose, no_progress,
+	    stop_when_full, no_inherit, kcore, switch_events, no_jit_copies, dry_run, vm;
 	uint64_t psb_period, buffer;
 	int clock, recorder;
 };

@@ -113,7 +113,9 @@ struct ptah_record_filter {
 /* What a sink receives, piece by piece. A sink ignores kinds that it does not know. */
 enum ptah_record_piece_kind {
 	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
-	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
+	/* a record as in a perf.data file: maps, names, losses, system calls. HEADER_TRACING_DATA
+	 * comes with what it describes, which its size does not count */
+	PTAH_RECORD_PIECE_RECORD,
 	/*
 	 * With output.kcore: the next bytes of a file that belongs beside the recording. All of
 	 * them come from ptah_recorder_start(), before any trace, and each file is complete before
@@ -240,6 +242,10 @@ struct ptah_record_config {
 		/* native: what runs is counted in a second way, too, for ptah_session_verify();
 		 * slower. The others with a simulated processor always do it */
 		bool truth;
+		/* native: leave out the system calls, which otherwise are samples of the events
+		 * raw_syscalls:sys_enter, raw_syscalls:sys_exit and ptah:sys_data:
+		 * docs/perf-data.md */
+		bool no_syscalls;
 		/*
 		 * native: how often the recorder looks how far the threads are and writes the time
 		 * into the trace, in nanoseconds; 0: 100 us. Less often where it would take more

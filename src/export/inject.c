@@ -281,17 +281,18 @@ static int write_output(struct inject *inject, struct recording *r, struct ptah_
 					 .pmus = pmus,
 					 .cpuid = perfdata_cpuid(r->file),
 					 .branch_stacks = inject->itrace.branch_stack};
-	const struct perfdata_writer_config config = {.path = inject->output ? inject->output
-									     : "standard output",
-						      .to_fd = !inject->output,
-						      .fd = 1,
-						      .given_up = inject->given_up,
-						      .command = arguments,
-						      .bare_command = true,
-						      .osrelease = perfdata_osrelease(r->file),
-						      .driver = &driver};
+	struct perfdata_writer_config config = {.path = inject->output ? inject->output
+								       : "standard output",
+						.to_fd = !inject->output,
+						.fd = 1,
+						.given_up = inject->given_up,
+						.command = arguments,
+						.bare_command = true,
+						.osrelease = perfdata_osrelease(r->file),
+						.driver = &driver};
 	int status;
 
+	config.tracing = perfdata_tracing_data(r->file, &config.tracing_size);
 	driver.event_count = r->count + add_synthetic(inject, r, &output, made);
 	if (!*driver.cpuid)
 		driver.cpuid = NULL;

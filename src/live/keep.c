@@ -45,7 +45,7 @@ struct ptah_live_keep {
 	struct ptah_record_sink sink;
 	struct live_list records;
 	struct live_list
-	    switches; /* records of context switches, of which the last ones are kept */
+	    switches; /* records of context switches and samples, of which the last ones are kept */
 	uint64_t record_bytes, switch_bytes, bytes;
 	struct kept_stream *streams;
 	size_t count, capacity;
@@ -314,15 +314,17 @@ static bool is_needless(const uint8_t *bytes, size_t size)
 	}
 }
 
-static bool is_switch(const uint8_t *bytes)
+/* What comes again and again, and concerns the moment alone: context switches, samples. */
+static bool is_of_moment(const uint8_t *bytes)
 {
 	const uint32_t type = load_le32(bytes);
 
-	return type == PERFDATA_SWITCH || type == PERFDATA_SWITCH_CPU_WIDE;
+	return type == PERFDATA_SWITCH || type == PERFDATA_SWITCH_CPU_WIDE ||
+	       type == PERFDATA_SAMPLE;
 }
 
 /* Keeps the last ones, in an eighth of the memory. */
-static void keep_switch(struct ptah_live_keep *k, struct live_entry *e)
+static void keep_for_moment(struct ptah_live_keep *k, struct live_entry *e)
 {
 	live_list_add(&k->switches, e);
 	k->switch_bytes += sizeof(*e) + e->size;
@@ -350,8 +352,8 @@ static int keep_record(struct ptah_live_keep *k, const struct ptah_record_piece 
 	e = copy_of(p);
 	if (!e)
 		return PTAH_E_NOMEM;
-	if (is_switch(p->bytes)) {
-		keep_switch(k, e);
+	if (is_of_moment(p->bytes)) {
+		keep_for_moment(k, e);
 		return 0;
 	}
 	k->record_bytes += sizeof(*e) + p->size;

@@ -88,6 +88,8 @@
 #define PERFDATA_SAMPLE_DATA_PAGE     (1u << 22)
 #define PERFDATA_SAMPLE_CODE_PAGE     (1u << 23)
 #define PERFDATA_SAMPLE_WEIGHT_STRUCT (1u << 24)
+#define PERFDATA_TYPE_SOFTWARE	      1
+#define PERFDATA_SOFTWARE_DUMMY	      9 /* attr.config */
 #define PERFDATA_TYPE_TRACEPOINT      2
 #define PERFDATA_TYPE_BREAKPOINT      5 /* larger ones are of PMUs */
 
@@ -243,6 +245,7 @@ enum perfdata_pt_info {
 
 /* Header features. */
 enum perfdata_feature {
+	PERFDATA_FEATURE_TRACING_DATA = 1,
 	PERFDATA_FEATURE_BUILD_ID = 2,
 	PERFDATA_FEATURE_HOSTNAME = 3,
 	PERFDATA_FEATURE_OSRELEASE = 4,

@@ -40,6 +40,21 @@ static bool is_kept(const struct perfdata_record *r)
 	}
 }
 
+/*
+ * The size that the record's header says; 0: not all of it is there. What TRACING_DATA describes
+ * may come with it.
+ */
+static size_t whole_size(const uint8_t *bytes, size_t size)
+{
+	const size_t own = size < PERFDATA_RECORD_HEADER ? 0 : load_le16(bytes + 6);
+
+	if (own == size ||
+	    (own >= 12 && own < size && load_le32(bytes) == PERFDATA_HEADER_TRACING_DATA &&
+	     ((load_le32(bytes + 8) + UINT64_C(7)) & ~UINT64_C(7)) == size - own))
+		return own;
+	return 0;
+}
+
 static int bad(const struct perfdata_file *f, struct ptah_message *why, const char *what)
 {
 	return perfdata_message(why, PTAH_E_BAD_FILE, "%s: %s", f->path, what);
@@ -48,17 +63,18 @@ static int bad(const struct perfdata_file *f, struct ptah_message *why, const ch
 int perfdata_push(struct perfdata_file *f, const uint8_t *bytes, size_t size,
 		  struct perfdata_record *record, bool *keep, struct ptah_message *why)
 {
-	struct reader r = {bytes + PERFDATA_RECORD_HEADER, bytes + size, false};
+	const size_t own = whole_size(bytes, size);
+	struct reader r = {bytes + PERFDATA_RECORD_HEADER, bytes + own, false};
 	bool useful;
 	int status;
 
 	*keep = false;
-	if (size < PERFDATA_RECORD_HEADER || load_le16(bytes + 6) != size)
+	if (own < PERFDATA_RECORD_HEADER)
 		return bad(f, why, "a record whose size is not its own");
 	memset(record, 0, sizeof(*record));
 	record->type = load_le32(bytes);
 	record->raw = bytes;
-	record->raw_size = (uint16_t)size;
+	record->raw_size = (uint16_t)own;
 	record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
 	if (record->type == PERFDATA_COMPRESSED || record->type == PERFDATA_COMPRESSED2)
 		return perfdata_message(why, PTAH_E_FOREIGN,

@@ -113,8 +113,8 @@ int perfdata_open_pushed(const char *name, struct perfdata_file **file);
 
 /*
  * Reads a record of `size` bytes. 1; 0: it is not used. It points into `bytes`, and so may the
- * recording if *keep: then they must stay until it is closed. Trace after a record (AUXTRACE,
- * HEADER_TRACING_DATA) is the caller's. PTAH_E_BAD_FILE; PTAH_E_FOREIGN for compressed records.
+ * recording if *keep: then they must stay until it is closed. Trace after a record (AUXTRACE) is
+ * the caller's; what HEADER_TRACING_DATA describes may be among the bytes. PTAH_E_BAD_FILE; PTAH_E_FOREIGN for compressed records.
  */
 int perfdata_push(struct perfdata_file *file, const uint8_t *bytes, size_t size,
 		  struct perfdata_record *record, bool *keep, struct ptah_message *why);
@@ -131,6 +131,9 @@ int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 
 /* perfdata_next() returns all records from now on, also those that it knows by their type alone. */
 void perfdata_keep_all(struct perfdata_file *file);
+
+/* The formats of tracepoints (tracing_data.h). NULL: the file has none, or they are not read yet. */
+const uint8_t *perfdata_tracing_data(const struct perfdata_file *file, size_t *size);
 
 /* An event of the recording. Those of a pipe are known once their records have been read. */
 struct perfdata_event_info {

@@ -213,6 +213,7 @@ static void writer_free(struct perfdata_writer *w)
 		close(w->fd);
 	perfdata_buffer_free(&w->pending);
 	perfdata_buffer_free(&w->index);
+	perfdata_buffer_free(&w->tracing);
 	free(w->streams);
 	for (size_t i = 0; i < w->event_count; i++) {
 		free(w->events[i].name);

@@ -24,7 +24,8 @@ struct perfdata_writer;
 
 /* What the writer passes to the callback `take`, when it writes no file. */
 struct perfdata_piece {
-	bool trace;	 /* packets; false: a whole record, with its header */
+	/* packets; false: a whole record, with its header, and after HEADER_TRACING_DATA its data */
+	bool trace;
 	uint32_t stream; /* of packets: AUXTRACE index, thread, processor and offset */
 	int32_t tid, cpu;
 	uint64_t offset;
@@ -98,6 +99,10 @@ struct perfdata_writer_config {
 	uint32_t nominal_ratio;
 	/* The trace consists of snapshots: what is missing between them is no loss. */
 	bool snapshot;
+	bool calls; /* there will be samples of system calls: perfdata_write_call() */
+	/* The formats of the driver's tracepoints, as in the feature TRACING_DATA; NULL: none. */
+	const void *tracing;
+	size_t tracing_size;
 	const char *filter;    /* address filters in perf's syntax, with numbers; NULL: none */
 	const char *osrelease; /* of the recorded kernel, "": not known; NULL: that of this one */
 	/* NULL: a simulated processor, described by the members above */
@@ -188,6 +193,24 @@ int perfdata_write_ksymbol(struct perfdata_writer *w, uint64_t tsc, uint64_t add
 #define PERFDATA_POKE 32768
 int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t address,
 			const void *bytes, size_t size);
+
+/* A system call is made, or has returned. */
+struct perfdata_call {
+	int32_t pid, tid;
+	uint64_t tsc, ip; /* ip: behind its instruction */
+	int64_t number;
+	bool returned;
+	uint64_t words[6]; /* its arguments; the result alone */
+	/* What an argument points to; size 0: nothing was copied. At most PERFDATA_CALL_DATA. */
+	unsigned argument;
+	const void *data;
+	size_t data_size;
+};
+
+#define PERFDATA_CALL_DATA 4096
+
+/* Writes samples of raw_syscalls:sys_enter or sys_exit and, of the data, of ptah:sys_data. */
+int perfdata_write_call(struct perfdata_writer *w, const struct perfdata_call *call);
 
 /* The next `size` bytes of trace of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,

@@ -66,13 +66,31 @@ static bool copy_event(struct written_event *to, const struct perfdata_event *fr
 	return to->name && to->ids;
 }
 
+/* The i-th event of system calls, whose id follows all others. */
+static bool make_call_event(struct perfdata_writer *w, unsigned i)
+{
+	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
+	uint64_t id = 0;
+	const struct perfdata_event event = {perfdata_build_call_attr(attr, i), attr, &id, 1, 0};
+
+	for (size_t e = 0; e + 1 < w->event_count; e++)
+		for (size_t k = 0; k < w->events[e].id_count; k++)
+			id = w->events[e].ids[k] > id ? w->events[e].ids[k] : id;
+	id++;
+	if (!i)
+		w->call_ids = id;
+	return copy_event(&w->events[w->event_count - 1], &event);
+}
+
 bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config)
 {
 	static const uint64_t id = EVENT_ID;
 	const struct perfdata_driver *driver = config->driver;
 	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
 	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1, 0};
-	size_t n = driver ? driver->event_count : 1, ids = 0;
+	const size_t others = driver ? driver->event_count : 1;
+	const size_t n = others + (config->calls ? CALL_EVENTS : 0);
+	size_t ids = 0;
 
 	build_simulated_attr(attr, config);
 	w->pmu_type = driver ? driver->pmu_type : PERFDATA_PMU_TYPE;
@@ -81,19 +99,25 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	w->events = calloc(n, sizeof(*w->events));
 	for (size_t i = 0; w->events && i < n; i++) {
 		w->event_count++;
-		if (!copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
+		if (i >= others
+			? !make_call_event(w, (unsigned)(i - others))
+			: !copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
 			return false;
 		ids += w->events[i].id_room;
 	}
 	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
 	w->event_id = w->events && w->events[0].id_count ? w->events[0].ids[0] : 0;
+	if (config->calls)
+		perfdata_put_tracing_data(&w->tracing);
+	else if (config->tracing)
+		perfdata_put(&w->tracing, config->tracing, config->tracing_size);
 	if (driver && driver->pmus)
 		w->pmus = strdup(driver->pmus);
 	if (driver && driver->cpuid)
 		w->cpuid = strdup(driver->cpuid);
 	if (config->osrelease)
 		w->osrelease = strdup(config->osrelease);
-	return w->events && (!driver || !driver->pmus || w->pmus) &&
+	return !w->tracing.failed && w->events && (!driver || !driver->pmus || w->pmus) &&
 	       (!driver || !driver->cpuid || w->cpuid) && (!config->osrelease || w->osrelease);
 }
 
@@ -112,15 +136,44 @@ static int hand_over_event(struct perfdata_writer *w, const struct written_event
 	return perfdata_end(w);
 }
 
+/* The name of an event, which HEADER_ATTR does not have (EVENT_UPDATE). */
+static int hand_over_name(struct perfdata_writer *w, const struct written_event *e)
+{
+	const size_t name = (strlen(e->name) + 8) & ~(size_t)7;
+
+	perfdata_begin(w, PERFDATA_EVENT_UPDATE, 0, 8 + 16 + name);
+	perfdata_put64(&w->pending, PERFDATA_EVENT_UPDATE_NAME);
+	perfdata_put64(&w->pending, e->ids[0]);
+	perfdata_put_string(&w->pending, e->name, 8);
+	return perfdata_end(w);
+}
+
+/* HEADER_TRACING_DATA: its size is that of its header, and what it describes follows. */
+static int hand_over_tracing_data(struct perfdata_writer *w)
+{
+	const size_t size = (w->tracing.size + 7) & ~(size_t)7;
+
+	perfdata_begin(w, PERFDATA_HEADER_TRACING_DATA, 0, 16);
+	perfdata_put32(&w->pending, (uint32_t)size);
+	perfdata_put32(&w->pending, 0);
+	perfdata_put_padded(w, w->tracing.bytes, w->tracing.size);
+	w->size += size;
+	return perfdata_end(w);
+}
+
 /*
- * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids.
+ * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids,
+ * and what samples of tracepoints need.
  */
 static int hand_over_events(struct perfdata_writer *w)
 {
-	for (size_t i = 0; i < w->event_count; i++)
+	for (size_t i = 0; i < w->event_count; i++) {
 		if (hand_over_event(w, &w->events[i], 0) < 0)
 			return w->status;
-	return 0;
+		if (w->tracing.size && hand_over_name(w, &w->events[i]) < 0)
+			return w->status;
+	}
+	return w->tracing.size ? hand_over_tracing_data(w) : w->status;
 }
 
 static int begin_pipe(struct perfdata_writer *w)
@@ -133,6 +186,23 @@ static int begin_pipe(struct perfdata_writer *w)
 	if (!perfdata_write_at(w, head, sizeof(head), 0))
 		return perfdata_writer_fail_system(w, "write");
 	return hand_over_events(w);
+}
+
+/*
+ * perf refuses a file that has tracepoints and not their formats, which come at the end. So that it
+ * reads one whose recorder was killed, the events of system calls are dummies until then, with
+ * samples like theirs.
+ */
+static void put_first_attr(const struct perfdata_writer *w, struct perfdata_buffer *b, size_t i)
+{
+	uint8_t attr[PERFDATA_ATTR_SIZE];
+
+	memcpy(attr, w->events[i].attr, sizeof(attr));
+	if (w->call_ids && i >= w->event_count - CALL_EVENTS) {
+		store_le32(attr + PERFDATA_ATTR_AT_TYPE, PERFDATA_TYPE_SOFTWARE);
+		store_le64(attr + PERFDATA_ATTR_AT_CONFIG, PERFDATA_SOFTWARE_DUMMY);
+	}
+	perfdata_put(b, attr, sizeof(attr));
 }
 
 int perfdata_write_header(struct perfdata_writer *w)
@@ -158,7 +228,7 @@ int perfdata_write_header(struct perfdata_writer *w)
 		for (size_t k = 0; k < w->events[i].id_room; k++)
 			perfdata_put64(&b, w->events[i].ids[k]);
 	for (size_t i = 0; i < w->event_count; i++) {
-		perfdata_put(&b, w->events[i].attr, PERFDATA_ATTR_SIZE);
+		put_first_attr(w, &b, i);
 		perfdata_put64(&b, ids);
 		perfdata_put64(&b, 8 * w->events[i].id_count);
 		ids += 8 * w->events[i].id_room;
@@ -351,6 +421,8 @@ static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b
 static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 {
 	switch (feature) {
+	case PERFDATA_FEATURE_TRACING_DATA:
+		return w->tracing.size;
 	case PERFDATA_FEATURE_CPUID:
 		return w->cpuid;
 	case PERFDATA_FEATURE_AUXTRACE:
@@ -371,6 +443,9 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 {
 
 	switch (feature) {
+	case PERFDATA_FEATURE_TRACING_DATA:
+		perfdata_put(b, w->tracing.bytes, w->tracing.size);
+		break;
 	case PERFDATA_FEATURE_BUILD_ID:
 		put_build_ids(w, b);
 		break;
@@ -442,15 +517,29 @@ int perfdata_write_piped_features(struct perfdata_writer *w)
 	return w->status;
 }
 
+/* The events of system calls become what they are: see put_first_attr(). */
+static bool put_call_events(const struct perfdata_writer *w)
+{
+	uint64_t at = w->data_offset - ATTR_ENTRY * CALL_EVENTS;
+
+	for (size_t i = w->event_count - CALL_EVENTS; w->call_ids && i < w->event_count; i++) {
+		if (!perfdata_write_at(w, w->events[i].attr, PERFDATA_ATTR_SIZE, at))
+			return false;
+		at += ATTR_ENTRY;
+	}
+	return true;
+}
+
 int perfdata_write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME,
-	    PERFDATA_FEATURE_OSRELEASE,	   PERFDATA_FEATURE_VERSION,
-	    PERFDATA_FEATURE_ARCH,	   PERFDATA_FEATURE_NRCPUS,
-	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,
-	    PERFDATA_FEATURE_EVENT_DESC,   PERFDATA_FEATURE_BRANCH_STACK,
-	    PERFDATA_FEATURE_PMU_MAPPINGS, PERFDATA_FEATURE_AUXTRACE,
+	    PERFDATA_FEATURE_TRACING_DATA, PERFDATA_FEATURE_BUILD_ID,
+	    PERFDATA_FEATURE_HOSTNAME,	   PERFDATA_FEATURE_OSRELEASE,
+	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,
+	    PERFDATA_FEATURE_NRCPUS,	   PERFDATA_FEATURE_CPUID,
+	    PERFDATA_FEATURE_CMDLINE,	   PERFDATA_FEATURE_EVENT_DESC,
+	    PERFDATA_FEATURE_BRANCH_STACK, PERFDATA_FEATURE_PMU_MAPPINGS,
+	    PERFDATA_FEATURE_AUXTRACE,
 	};
 	struct perfdata_buffer table = {0}, sections = {0};
 	uint64_t at = w->data_offset + w->size;
@@ -477,7 +566,8 @@ int perfdata_write_features(struct perfdata_writer *w)
 		perfdata_writer_no_memory(w);
 	else if (!perfdata_write_at(w, table.bytes, table.size, at) ||
 		 !perfdata_write_at(w, sections.bytes, sections.size, at + table.size) ||
-		 !perfdata_write_at(w, bits, sizeof(bits), PERFDATA_AT_FEATURES))
+		 !perfdata_write_at(w, bits, sizeof(bits), PERFDATA_AT_FEATURES) ||
+		 !put_call_events(w))
 		perfdata_writer_fail_system(w, "write");
 	perfdata_buffer_free(&table);
 	perfdata_buffer_free(&sections);

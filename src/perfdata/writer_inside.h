@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the writer's files share: writer.c opens, writes and closes the output, writer_records.c
- * builds records, writer_header.c writes what precedes and follows them.
+ * builds records, writer_calls.c those of system calls, writer_header.c writes what precedes and follows them.
  */
 #ifndef PTAH_PERFDATA_WRITER_INSIDE_H
 #define PTAH_PERFDATA_WRITER_INSIDE_H
@@ -87,7 +87,9 @@ struct perfdata_writer {
 	uint32_t notes;
 	struct written_event *events;
 	size_t event_count;
-	uint64_t event_id;    /* event id in the records that the writer builds */
+	uint64_t event_id;		/* event id in the records that the writer builds */
+	struct perfdata_buffer tracing; /* the formats of tracepoints */
+	uint64_t call_ids;    /* the first one of the events of system calls; 0: there are none */
 	uint64_t data_offset; /* after the header, the ids and the attributes */
 	uint32_t pmu_type;
 	char *pmus, *cpuid, *osrelease;
@@ -129,6 +131,9 @@ int perfdata_end(struct perfdata_writer *w);
 /* Appends n bytes and zeros up to a multiple of 8. */
 void perfdata_put_padded(struct perfdata_writer *w, const void *bytes, size_t n);
 
+/* writer_records.c: by perf's clock. */
+uint64_t perfdata_time_of(const struct perfdata_writer *w, uint64_t tsc);
+
 /* writer_processes.c */
 /* Notes the process of a record, and the file of a mapping if it is a jitdump. */
 void perfdata_note_process(struct perfdata_writer *w, int32_t pid);
@@ -136,6 +141,13 @@ void perfdata_note_mapping(struct perfdata_writer *w, int32_t pid, const char *p
 /* The same for a record as the kernel wrote it. */
 void perfdata_note_raw(struct perfdata_writer *w, const uint8_t *record, size_t size);
 void perfdata_free_processes(struct perfdata_writer *w);
+
+/* writer_calls.c */
+#define CALL_EVENTS 3
+/* The attribute of the i-th event of system calls: PERFDATA_ATTR_SIZE zeros; its name. */
+const char *perfdata_build_call_attr(uint8_t *attr, unsigned i);
+/* The formats of these events, as the feature TRACING_DATA has them. */
+void perfdata_put_tracing_data(struct perfdata_buffer *b);
 
 /* writer_header.c */
 /* Copies what the header will contain about the events. False: out of memory. */

@@ -11,7 +11,7 @@
 #define SAMPLE_ID_SIZE 32
 #define MAX_STRING     (4096 + 8) /* of a path or a name, in a record */
 
-static uint64_t to_time(const struct perfdata_writer *w, uint64_t tsc)
+uint64_t perfdata_time_of(const struct perfdata_writer *w, uint64_t tsc)
 {
 	const struct perfdata_clock *c = &w->clock;
 	uint64_t quotient = tsc >> c->shift;
@@ -35,7 +35,7 @@ static void put_sample_id(struct perfdata_writer *w, int32_t pid, int32_t tid, u
 {
 	const struct perfdata_turn turn = {.pid = pid, .tid = tid};
 
-	put_sample_id_on(w, &turn, to_time(w, tsc));
+	put_sample_id_on(w, &turn, perfdata_time_of(w, tsc));
 }
 
 static size_t string_size(const char *text)
@@ -68,7 +68,7 @@ static int write_task(struct perfdata_writer *w, uint32_t type, int32_t pid, int
 	perfdata_put32(&w->pending, (uint32_t)ppid);
 	perfdata_put32(&w->pending, (uint32_t)tid);
 	perfdata_put32(&w->pending, (uint32_t)ptid);
-	perfdata_put64(&w->pending, to_time(w, tsc));
+	perfdata_put64(&w->pending, perfdata_time_of(w, tsc));
 	put_sample_id(w, pid, tid, tsc);
 	return perfdata_end(w);
 }
@@ -110,7 +110,7 @@ static void put_switch(struct perfdata_writer *w, const struct perfdata_turn *tu
 		       8 + 8 + SAMPLE_ID_SIZE);
 	perfdata_put32(&w->pending, (uint32_t)other->pid);
 	perfdata_put32(&w->pending, (uint32_t)other->tid);
-	put_sample_id_on(w, turn, to_time(w, tsc));
+	put_sample_id_on(w, turn, perfdata_time_of(w, tsc));
 }
 
 int perfdata_write_switch(struct perfdata_writer *w, const struct perfdata_turn *from,
@@ -405,7 +405,7 @@ int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_tu
 	perfdata_put64(&w->pending, offset);
 	perfdata_put64(&w->pending, 0); /* new bytes: none */
 	perfdata_put64(&w->pending, flags);
-	put_sample_id_on(w, stream, to_time(w, tsc));
+	put_sample_id_on(w, stream, perfdata_time_of(w, tsc));
 	return perfdata_end(w);
 }
 

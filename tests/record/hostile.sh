@@ -102,7 +102,7 @@ for how in punch zero ones random psbs header back messages threads fatal; do
 done
 
 # What a runtime could have written.
-for how in slots notes names code forks maps exits daemon vfork refuse; do
+for how in slots calls notes names code forks maps exits daemon vfork refuse; do
 	attack_native $how
 	finished $how
 	[ "$status" = 7 ] || fail "native, $how: status $status"

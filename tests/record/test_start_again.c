@@ -40,7 +40,7 @@ static int open_attempt(struct ptah_recorder *r)
 {
 	attempt = (struct attempt){.pid = 0};
 	r->self = &attempt;
-	return simulated_open_writer(r, false, NULL);
+	return simulated_open_writer(r, false, NULL, false);
 }
 
 static int start_attempt(struct ptah_recorder *r)

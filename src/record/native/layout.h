@@ -11,6 +11,7 @@
  *		struct native_thread		NATIVE_THREAD_BYTES
  *		NATIVE_CHUNKS times a chunk of trace: up to NATIVE_CHUNK bytes, and a guard page
  *		with NATIVE_TRUTH the same again for the log of exits
+ *		with NATIVE_CALLS the log of system calls, NATIVE_CALL_BYTES: call_entry.h
  *
  * The guard pages are mapped without access in the program alone: a store that would run over the
  * end of a chunk faults, and the runtime goes on in the next chunk (ring.c). So no store needs a
@@ -47,12 +48,14 @@
 #define NATIVE_CHUNK	    NATIVE_LIMIT(128u << 10, 4096u)
 #define NATIVE_CHUNKS	    NATIVE_LIMIT(32, 2)
 #define NATIVE_STRIDE	    (NATIVE_CHUNK + NATIVE_PAGE)
+#define NATIVE_CALL_BYTES   NATIVE_LIMIT(256u << 10, 8u << 10)
 #define NATIVE_RING	    (NATIVE_CHUNKS * NATIVE_STRIDE)
 
 /* native_header.flags */
 #define NATIVE_TRUTH  1u /* every exit is also written to the second log */
 #define NATIVE_STRICT 2u /* tests: what would let the program run on untraced ends it instead */
 #define NATIVE_ALONE  4u /* children, and threads that begin later, are left out */
+#define NATIVE_CALLS  8u /* system calls are logged */
 
 #define NATIVE_STOPPED 2u /* native_thread.paused */
 
@@ -103,6 +106,7 @@ struct native_thread {
 	 */
 	uint64_t settled;
 	struct native_chunk chunks[NATIVE_LOGS][NATIVE_CHUNKS];
+	uint64_t calls_head, calls_tail; /* of the log of system calls: call_entry.h */
 };
 
 enum native_message_type {
@@ -354,9 +358,15 @@ struct native_out {
 _Static_assert(sizeof(struct native_header) <= NATIVE_HEADER_BYTES, "");
 _Static_assert(sizeof(struct native_thread) <= NATIVE_THREAD_BYTES, "");
 
-static inline uint64_t native_slot_bytes(uint32_t flags)
+/* Offset of the log of system calls within its slot. */
+static inline uint64_t native_calls_at(uint32_t flags)
 {
 	return NATIVE_THREAD_BYTES + (uint64_t)NATIVE_RING * (flags & NATIVE_TRUTH ? 2 : 1);
+}
+
+static inline uint64_t native_slot_bytes(uint32_t flags)
+{
+	return native_calls_at(flags) + (flags & NATIVE_CALLS ? NATIVE_CALL_BYTES : 0);
 }
 
 static inline uint64_t native_slot_at(uint32_t flags, unsigned slot)

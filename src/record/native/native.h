@@ -9,6 +9,7 @@
 #ifndef PTAH_RECORD_NATIVE_NATIVE_H
 #define PTAH_RECORD_NATIVE_NATIVE_H
 
+#include "record/native/call_log.h"
 #include "record/native/inject.h"
 #include "record/native/keep.h"
 #include "record/native/messages_in.h"
@@ -49,6 +50,7 @@ struct recording {
 	bool more;	/* chunks are left that the last round has not taken */
 	unsigned first; /* slot whose chunks the next round takes first */
 	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
+	struct native_calls calls;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
 	/* Of the trace in a slot, where not all of it is kept. */

@@ -118,6 +118,7 @@ static bool take_round(struct recording *r, int timeout_ms)
 		native_truth_count(&r->truth, &r->truths[i]);
 	native_look_at_seized(r);
 	pauses_follow(&r->pauses);
+	native_take_calls(r);
 	drain_threads(r, ended);
 	if (r->live)
 		take_early(r);

@@ -115,7 +115,8 @@ static void take_config(struct recording *r, const struct ptah_record_config *co
 	const char *slash;
 
 	r->flags = (config->backend.truth ? NATIVE_TRUTH : 0) |
-		   (config->target.no_inherit ? NATIVE_ALONE : 0);
+		   (config->target.no_inherit ? NATIVE_ALONE : 0) |
+		   (config->backend.no_syscalls ? 0 : NATIVE_CALLS);
 	if (native_is_attached(r)) {
 		native_read_comm(config->target.ids[0], r->own_name);
 		r->name = r->own_name;
@@ -198,7 +199,7 @@ int native_open(struct ptah_recorder *recorder)
 	}
 	r->streams->watch = start_watch(r);
 	tsc_clock_read(&clock);
-	status = simulated_open_writer(recorder, is_snapshot(r), &clock);
+	status = simulated_open_writer(recorder, is_snapshot(r), &clock, r->flags & NATIVE_CALLS);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
 		  perfdata_writer_is_read(recorder->writer);
 	return status;
@@ -231,6 +232,7 @@ void native_close(struct ptah_recorder *recorder)
 	}
 	free(r->joined);
 	native_truth_free(&r->truth);
+	native_calls_free(&r->calls);
 	free(r->streams);
 	free(r->targets);
 	free(r);

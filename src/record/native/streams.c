@@ -259,6 +259,10 @@ static void free_slot(const struct native_streams *s, unsigned slot)
 	t->pid = t->tid = 0;
 	t->paused = 0;
 	t->settled = 0;
+	t->calls_head = t->calls_tail = 0;
+	if (s->flags & NATIVE_CALLS) /* a failure only means that the memory stays in use */
+		(void)madvise((uint8_t *)t + native_calls_at(s->flags), NATIVE_CALL_BYTES,
+			      MADV_REMOVE);
 	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
 }
 

@@ -27,6 +27,8 @@ struct native_stream {
 	struct look_state looks;
 	uint64_t next[NATIVE_LOGS]; /* number of the chunk that is taken next */
 	size_t taken[NATIVE_LOGS];  /* bytes of it that were taken already */
+	/* call_log.c: bytes that were taken of the log of system calls; the time of the last */
+	uint64_t calls, call_time;
 };
 
 struct native_streams {

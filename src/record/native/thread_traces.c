@@ -141,6 +141,7 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 	bool complete;
 
+	native_take_calls(r);
 	streams_finish(r->streams, slot, r->rest_taken || s.pid == r->detaching);
 	complete = write_kept(r, slot);
 	write_truth(r, slot, complete && (ended || s.tid == exec || r->streams->list[slot].closed));
@@ -166,6 +167,8 @@ bool native_has_more(const struct recording *r, int32_t pid)
 
 void native_write_ends(struct recording *r)
 {
+	native_take_calls(r);
+	native_write_kept_calls(r);
 	for (unsigned i = 0; i < r->streams->slots; i++) {
 		unsigned all = STREAMS_ALL;
 

@@ -417,7 +417,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->setup.trace = simulated_trace(&recorder->config);
 		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
-		status = simulated_open_writer(recorder, false, NULL);
+		status = simulated_open_writer(recorder, false, NULL, false);
 		r->setup.live = status >= 0 && perfdata_writer_is_read(recorder->writer);
 	}
 	return status;

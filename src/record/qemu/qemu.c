@@ -404,7 +404,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->name = base_name(r->command.argv[0]);
 	status = qemu_create_shared(r, config);
 	if (status >= 0)
-		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL);
+		status =
+		    simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL, false);
 	r->writer = recorder->writer;
 	r->live =
 	    status >= 0 && r->policy == PTAH_RECORD_DRAIN && perfdata_writer_is_read(r->writer);

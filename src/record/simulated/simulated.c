@@ -115,7 +115,8 @@ static uint64_t control(const struct ptah_trace_config *trace,
 	return ctl;
 }
 
-int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct perfdata_clock *clock)
+int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct perfdata_clock *clock,
+			  bool calls)
 {
 	const struct ptah_trace_config trace = simulated_trace(&r->config);
 	struct ptah_record_metadata *m = &r->metadata;
@@ -136,6 +137,7 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct pe
 	    .cyc_threshold = trace.cyc_threshold,
 	    .psb_period = trace.psb_period,
 	    .snapshot = moments,
+	    .calls = calls,
 	    .filter = filter,
 	};
 	int status = PTAH_E_NOMEM;

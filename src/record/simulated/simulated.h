@@ -36,9 +36,9 @@ enum ptah_record_problem simulated_check(const struct ptah_record_config *config
 /*
  * Opens the writer for a trace as of simulated_trace(), and fills in r->metadata. moments: pieces
  * of trace may overlap, as the snapshots of the kernel's driver do. clock: NULL: a tick is a
- * nanosecond.
+ * nanosecond. calls: there will be samples of system calls.
  */
-int simulated_open_writer(struct ptah_recorder *r, bool moments,
-			  const struct perfdata_clock *clock);
+int simulated_open_writer(struct ptah_recorder *r, bool moments, const struct perfdata_clock *clock,
+			  bool calls);
 
 #endif

@@ -5,6 +5,7 @@
  * calls, works on, and exits with 7. threaded: it has threads. nobody: it becomes that user first,
  * without execve.
  */
+#include "record/native/call_entry.h"
 #include "record/native/layout.h"
 
 #include <errno.h>
@@ -425,6 +426,32 @@ static void slots(void)
 	}
 }
 
+/* Entries that make sense and others, of its own thread and of those that are not there. */
+static void calls(void)
+{
+	for (long round = 0; round < number; round++) {
+		struct native_thread *t = thread_at(round % 3);
+		char *log = (char *)t + native_calls_at(shared->flags);
+
+		for (unsigned at = 0; at + 72 <= NATIVE_CALL_BYTES; at += 72) {
+			struct native_entry e = {
+			    .tsc = wild(),
+			    .ip = wild(),
+			    .number = (uint32_t)wild(),
+			    .data = next_random() % 8 ? 0 : (uint16_t)next_random(),
+			    .kind = next_random() % 16 ? NATIVE_ENTRY_CALL : (uint8_t)next_random(),
+			    .argument = next_random() % 16 ? 0 : (uint8_t)next_random()};
+
+			memcpy(log + at, &e, sizeof(e));
+		}
+		t->calls_head +=
+		    next_random() % 64 ? next_random() % NATIVE_CALL_BYTES & ~7u : wild();
+		if (!(next_random() % 16))
+			t->calls_tail = wild();
+		work(5);
+	}
+}
+
 static void full(void)
 {
 	for (long round = 0; round < number; round++)
@@ -594,6 +621,7 @@ static const struct {
     {"random", scribble, 0},
     {"slots", slots, 10},
     {"full", full, 200},
+    {"calls", calls, 300},
     {"psbs", psbs, 0},
     {"header", header, 0},
     {"lock", lock, 0},

@@ -44,11 +44,12 @@ static uint8_t *put_ip(uint8_t *at, unsigned opcode, uint64_t ip)
 	return put(put(at, IP_WITH(opcode), 1), ip, IP_BYTES);
 }
 
-static uint8_t *put_tsc(const struct context *c, uint8_t *at)
+static uint8_t *put_tsc(struct context *c, uint8_t *at)
 {
 	if (!c->runtime->tsc)
 		return at;
-	return put(put(at, OPCODE_TSC, 1), __builtin_ia32_rdtsc(), TSC_BYTES);
+	c->stamp = __builtin_ia32_rdtsc();
+	return put(put(at, OPCODE_TSC, 1), c->stamp, TSC_BYTES);
 }
 
 static uint8_t *put_psb(struct context *c, uint8_t *at)
@@ -122,7 +123,7 @@ static uint8_t *put_disable(struct context *c, uint8_t *at)
  * place, so there is none if code has changed since the last changes_mark(): the decoder would have
  * the new bytes too early.
  */
-static uint8_t *put_stamp(const struct context *c, uint8_t *at)
+static uint8_t *put_stamp(struct context *c, uint8_t *at)
 {
 	return filter_is_on(c) && c->changes_seen == changes_version(c) ? put_tsc(c, at) : at;
 }

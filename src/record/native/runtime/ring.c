@@ -24,7 +24,7 @@ static struct native_chunk *chunk_of(const struct context *c, unsigned log, uint
 	return &c->slot->chunks[log][number % c->runtime->chunks];
 }
 
-static void wake_recorder(const struct context *c)
+void ring_wake_recorder(const struct context *c)
 {
 	uint32_t *event = &c->runtime->shared->message_event;
 
@@ -92,6 +92,8 @@ static void set_paused(struct context *c, bool paused)
 
 void ring_begin(struct context *c)
 {
+	c->calls_head = 0;
+	c->call_logged = false;
 	set_paused(c,
 		   !c->discards && __atomic_load_n(&c->runtime->shared->paused, __ATOMIC_SEQ_CST));
 	for (unsigned log = 0; log < logs_of(c); log++) {
@@ -106,7 +108,7 @@ uint8_t *ring_next(struct context *c, unsigned log, const uint8_t *end)
 	if (c->discards || c->paused)
 		return begin_chunk(c, log, c->logs[log].number);
 	publish(c, log, end);
-	wake_recorder(c);
+	ring_wake_recorder(c);
 	return begin_chunk(c, log, c->logs[log].number + 1);
 }
 
@@ -146,7 +148,7 @@ void ring_pause(struct context *c)
 			begin_chunk(c, log, c->logs[log].number + 1);
 	set_pointers(c);
 	set_paused(c, true);
-	wake_recorder(c);
+	ring_wake_recorder(c);
 }
 
 /* The recorder takes zeros at the end of a chunk for what was not written: see layout.h. */
@@ -156,7 +158,7 @@ void ring_resume(struct context *c)
 		__builtin_memset(c->logs[log].chunk, 0, c->runtime->chunk_bytes);
 	set_pointers(c);
 	set_paused(c, false);
-	wake_recorder(c);
+	ring_wake_recorder(c);
 }
 
 /* Everything is published, so that nothing depends on how the thread ends. */
@@ -169,7 +171,7 @@ uint8_t *ring_stop(struct context *c, uint8_t *end)
 		if (publish_written(c, log))
 			begin_chunk(c, log, c->logs[log].number + 1);
 	__atomic_store_n(&c->slot->paused, NATIVE_STOPPED, __ATOMIC_RELEASE);
-	wake_recorder(c);
+	ring_wake_recorder(c);
 	c->stopped = c->slot;
 	c->slot = c->unread;
 	c->discards = true;
@@ -186,5 +188,5 @@ void ring_end(struct context *c)
 	for (unsigned log = 0; log < logs_of(c) && !c->discards && !c->paused; log++)
 		publish_written(c, log);
 	__atomic_store_n(&slot->state, NATIVE_SLOT_ENDED, __ATOMIC_RELEASE);
-	wake_recorder(c);
+	ring_wake_recorder(c);
 }

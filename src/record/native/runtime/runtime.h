@@ -129,6 +129,9 @@ struct context {
 	 */
 	uint32_t interrupted;
 	uint64_t interrupted_at;
+	uint64_t stamp;	     /* of the last TSC packet that packets.c has put in */
+	uint64_t calls_head; /* call_log.c: of native_thread, our own copy */
+	bool call_logged;    /* the log has the call that is being made */
 };
 
 /* What all threads of the process share. */
@@ -200,6 +203,8 @@ void message_text(struct context *c, uint32_t type, uint64_t address, const char
 /* ring.c: the logs. */
 /* Begins both logs of a thread in its slot; c->log and c->exits_log are their pointers then. */
 void ring_begin(struct context *c);
+/* There is something that it may take at once. */
+void ring_wake_recorder(const struct context *c);
 /*
  * Publishes what is before `end` in the current chunk of a log, waits for the next one to be free,
  * and returns where it begins.
@@ -222,6 +227,21 @@ void ring_resume(struct context *c);
  * Returns where that goes.
  */
 uint8_t *ring_stop(struct context *c, uint8_t *end);
+
+/* call_log.c: see record/native/call_entry.h. */
+struct call;
+/*
+ * The thread is about to make the call: TIP.PGD stands in the trace. c->stamp: the time of the TSC
+ * packet that belongs to it; 0: there is none.
+ */
+void call_log_call(struct context *c, const struct call *call);
+/*
+ * It has returned, and TIP.PGE stands in the trace, with a TSC packet of the time c->stamp. Where
+ * the log does not have the call, this is left out.
+ */
+void call_log_return(struct context *c, const struct call *call, int64_t result);
+/* A thread or program begins at `ip`, after a call that others have made. */
+void call_log_begin(struct context *c, uint64_t number, uint64_t ip);
 
 /* pause.c */
 /*

@@ -101,6 +101,7 @@ static _Noreturn void run(struct context *c, const struct native_handover *h)
 		r.general[i] = h->registers[i];
 	begin_thread(c);
 	c->log = (uint64_t)(uintptr_t)packets_begin(c, (uint8_t *)(uintptr_t)c->log, r.rip);
+	call_log_begin(c, __NR_execve, r.rip);
 	signals_head(c, &r, true);
 }
 

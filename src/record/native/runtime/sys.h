@@ -2,7 +2,7 @@
 /*
  * System calls of the runtime itself, without libc. Only the files that do what a call says use
  * it: memory.c, messages.c, ring.c, syscalls.c, signals.c, threads.c, leave.c, start.c, mappings.c,
- * changes.c, attach.c.
+ * changes.c, attach.c, call_log.c.
  */
 #ifndef PTAH_RECORD_NATIVE_RUNTIME_SYS_H
 #define PTAH_RECORD_NATIVE_RUNTIME_SYS_H

@@ -505,6 +505,7 @@ void syscall_gate(struct context *c, struct registers *r)
 	const struct call call = call_of(r);
 	struct sentence sentence;
 	const char *why;
+	int64_t result;
 	bool begins;
 
 	sentence.text[0] = 0;
@@ -518,12 +519,19 @@ void syscall_gate(struct context *c, struct registers *r)
 		leave_disabled(c, r, why);
 	}
 	/* Room for both packets: a chunk that begins while tracing is off has no address. */
-	c->log = (uint64_t)packets_disable(c, packets_room(c, r->rip));
+	c->log = (uint64_t)packets_room(c, r->rip);
+	c->stamp = 0;
+	c->log = (uint64_t)packets_disable(c, (uint8_t *)c->log);
 	ring_settle(c);
+	call_log_call(c, &call);
 	if (!effect_is_committed(c) && effect_is_outside(c, &call))
 		effect_commit(c);
 	changes_before_call(c, call.words);
 	begins = call_program(c, r, &call);
+	/* It is still before its call, which is made again after the handler of a signal. */
+	result = r->rip == call.next ? (int64_t)r->general[0] : -NATIVE_RESTART_SYS;
+	if (begins) /* whose log has nothing */
+		c->call_logged = true;
 	if (r->rip != c->interrupted_at)
 		c->interrupted = 0;
 	if (c->pending)
@@ -533,4 +541,5 @@ void syscall_gate(struct context *c, struct registers *r)
 	/* A log begins with PSB+, whose FUP says that tracing is on, and where. */
 	c->log = (uint64_t)(begins ? packets_begin(c, (uint8_t *)c->log, r->rip)
 				   : packets_enable(c, (uint8_t *)c->log, r->rip));
+	call_log_return(c, &call, result);
 }

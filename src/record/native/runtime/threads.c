@@ -281,6 +281,7 @@ static _Noreturn void run_thread(void *argument)
 	context_report(c);
 	signals_begin_thread(c);
 	c->log = (uint64_t)packets_begin(c, (uint8_t *)c->log, start->registers.rip);
+	call_log_begin(c, __NR_clone, start->registers.rip);
 	signals_head(c, &start->registers, true);
 }
 

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls as samples of tracepoints: two of the kernel's and one of Ptah's, with the
+ * description of their fields that perf needs (tools/perf/util/trace-event-info.c writes it, there
+ * from tracefs). docs/perf-data.md has the fields.
+ */
+#include "perfdata/writer_inside.h"
+
+#include "base/bits.h"
+
+#include <string.h>
+
+/* Numbers of the formats: attr.config, and common_type of a sample. Any do, if they agree. */
+enum {
+	FORMAT_ENTER = 1,
+	FORMAT_EXIT,
+	FORMAT_DATA,
+};
+
+#define PAGE_SIZE    4096
+#define NUMBER_BYTES 16 /* of the fields that all have: up to the call's number and with it */
+#define DATA_BYTES   28 /* before the data in sys_data */
+
+#define SAMPLE_TYPE                                                                                \
+	(PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID |                   \
+	 PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_RAW)
+#define SAMPLE_HEADER (8 + 40 + 4) /* up to the size of the raw data and with it */
+
+#define FIELD(type_and_name, offset, size, is_signed)                                              \
+	"\tfield:" type_and_name ";\toffset:" #offset ";\tsize:" #size ";\tsigned:" #is_signed ";" \
+	"\n"
+#define COMMON                                                                                     \
+	"format:\n" FIELD("unsigned short common_type", 0, 2, 0)                                   \
+	    FIELD("unsigned char common_flags", 2, 1, 0)                                           \
+		FIELD("unsigned char common_preempt_count", 3, 1, 0)                               \
+		    FIELD("int common_pid", 4, 4, 1) "\n"
+
+static const char enter_format[] = "name: sys_enter\nID: 1\n" COMMON FIELD("long id", 8, 8, 1)
+    FIELD("unsigned long args[6]", 16, 48, 0) "\nprint fmt: \"NR %ld (%lx, %lx, %lx, %lx, %lx, "
+					      "%lx)\", REC->id, REC->args[0], REC->args[1], "
+					      "REC->args[2], REC->args[3], REC->args[4], "
+					      "REC->args[5]\n";
+
+static const char exit_format[] = "name: sys_exit\nID: 2\n" COMMON FIELD("long id", 8, 8, 1)
+    FIELD("long ret", 16, 8, 1) "\nprint fmt: \"NR %ld = %ld\", REC->id, REC->ret\n";
+
+/*
+ * Text of a path; of calls that have something else there (futex, socketpair, connect, bind,
+ * accept, accept4, pipe, pipe2) the bytes.
+ */
+#define IS_BYTES                                                                                   \
+	"REC->nr == 202 || REC->nr == 53 || REC->nr == 42 || REC->nr == 49 || REC->nr == 43 || "   \
+	"REC->nr == 288 || REC->nr == 22 || REC->nr == 293"
+static const char data_format[] = "name: sys_data\nID: 3\n" COMMON FIELD("s64 nr", 8, 8, 1)
+    FIELD("u32 arg", 16, 4, 0) FIELD("u32 when", 20, 4, 0)
+	FIELD("__data_loc u8[] data", 24, 4,
+	      0) "\nprint fmt: \"NR %ld "
+		 "arg %u %s %s\", REC->nr, REC->arg, REC->when ? \"after\" : \"before\", (" IS_BYTES
+		 ") ? __print_hex(__get_dynamic_array(data), __get_dynamic_array_len(data)) : "
+		 "__get_str(data)\n";
+
+/* perf refuses one without a header page; it does not look at what is in it. */
+static const char header_page[] = FIELD(" u64 timestamp", 0, 8, 0) FIELD(" local_t commit", 8, 8, 1)
+    FIELD(" int overwrite", 8, 1, 1) FIELD(" char data", 16, 4080, 0);
+
+const char *perfdata_build_call_attr(uint8_t *attr, unsigned i)
+{
+	static const char *const names[CALL_EVENTS] = {"raw_syscalls:sys_enter",
+						       "raw_syscalls:sys_exit", "ptah:sys_data"};
+
+	store_le32(attr + PERFDATA_ATTR_AT_TYPE, PERFDATA_TYPE_TRACEPOINT);
+	store_le32(attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
+	store_le64(attr + PERFDATA_ATTR_AT_CONFIG, FORMAT_ENTER + i);
+	store_le64(attr + PERFDATA_ATTR_AT_PERIOD, 1);
+	store_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE, SAMPLE_TYPE);
+	/* perf wants this to be the same in all events. */
+	store_le64(attr + PERFDATA_ATTR_AT_READ_FORMAT, PERFDATA_READ_FORMAT_ID);
+	store_le64(attr + PERFDATA_ATTR_AT_FLAGS,
+		   PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_SAMPLE_ID_ALL);
+	return names[i];
+}
+
+static void put_text(struct perfdata_buffer *b, const char *text, size_t size)
+{
+	perfdata_put64(b, size);
+	perfdata_put(b, text, size);
+}
+
+static void put_system(struct perfdata_buffer *b, const char *name, uint32_t formats)
+{
+	perfdata_put_string(b, name, 1);
+	perfdata_put32(b, formats);
+}
+
+void perfdata_put_tracing_data(struct perfdata_buffer *b)
+{
+	static const uint8_t magic[] = {23, 8, 68};
+	static const uint8_t little_endian_and_long[] = {0, 8};
+
+	perfdata_put(b, magic, sizeof(magic));
+	perfdata_put(b, "tracing", 7);
+	perfdata_put_string(b, "0.6", 1);
+	perfdata_put(b, little_endian_and_long, sizeof(little_endian_and_long));
+	perfdata_put32(b, PAGE_SIZE);
+	perfdata_put_string(b, "header_page", 1);
+	put_text(b, header_page, sizeof(header_page) - 1);
+	perfdata_put_string(b, "header_event", 1);
+	perfdata_put64(b, 0);
+	perfdata_put32(b, 0); /* formats of ftrace itself */
+	perfdata_put32(b, 2); /* systems */
+	put_system(b, "raw_syscalls", 2);
+	put_text(b, enter_format, sizeof(enter_format) - 1);
+	put_text(b, exit_format, sizeof(exit_format) - 1);
+	put_system(b, "ptah", 1);
+	put_text(b, data_format, sizeof(data_format) - 1);
+	perfdata_put32(b, 0); /* kallsyms */
+	perfdata_put32(b, 0); /* formats of printk */
+	perfdata_put64(b, 0); /* saved command lines: perf reads them from version 0.6 on */
+}
+
+/* Of all fields before the words. */
+#define SAMPLE_FIXED (SAMPLE_HEADER + NUMBER_BYTES)
+
+/*
+ * Builds a sample with raw data of `size` bytes up to the words, which all samples have alike.
+ * Returns the size of the whole sample: the raw data and their size are a multiple of 8 together,
+ * as the kernel has it.
+ */
+static size_t build_sample(const struct perfdata_writer *w, const struct perfdata_call *call,
+			   unsigned format, size_t size, uint8_t fixed[SAMPLE_FIXED])
+{
+	const size_t padded = ((size + 4 + 7) & ~(size_t)7) - 4;
+
+	memset(fixed, 0, SAMPLE_FIXED);
+	store_le32(fixed, PERFDATA_SAMPLE);
+	store_le16(fixed + 4, PERFDATA_MISC_USER);
+	store_le16(fixed + 6, (uint16_t)(SAMPLE_HEADER + padded));
+	store_le64(fixed + 8, w->call_ids + format - FORMAT_ENTER);
+	store_le64(fixed + 16, call->ip);
+	store_le32(fixed + 24, (uint32_t)call->pid);
+	store_le32(fixed + 28, (uint32_t)call->tid);
+	store_le64(fixed + 32, perfdata_time_of(w, call->tsc));
+	/* 40: the processor, which is not known */
+	store_le32(fixed + 48, (uint32_t)padded);
+	store_le16(fixed + 52, (uint16_t)format);
+	store_le32(fixed + 56, (uint32_t)call->tid);
+	store_le64(fixed + 60, (uint64_t)call->number);
+	return SAMPLE_HEADER + padded;
+}
+
+/* With a zero after the data, so that a path which was cut ends there. */
+static int write_data(struct perfdata_writer *w, const struct perfdata_call *call)
+{
+	uint8_t fixed[SAMPLE_FIXED + DATA_BYTES - NUMBER_BYTES];
+	const uint32_t n = (uint32_t)call->data_size;
+	const size_t size = build_sample(w, call, FORMAT_DATA, DATA_BYTES + n + 1, fixed);
+
+	store_le32(fixed + SAMPLE_FIXED, call->argument);
+	store_le32(fixed + SAMPLE_FIXED + 4, call->returned);
+	store_le32(fixed + SAMPLE_FIXED + 8, DATA_BYTES | n << 16);
+	perfdata_put(&w->pending, fixed, sizeof(fixed));
+	perfdata_put(&w->pending, call->data, n);
+	perfdata_put(&w->pending, NULL, size - sizeof(fixed) - n);
+	w->size += size;
+	return perfdata_end(w);
+}
+
+/* In one piece, because programs make millions. */
+int perfdata_write_call(struct perfdata_writer *w, const struct perfdata_call *call)
+{
+	const unsigned format = call->returned ? FORMAT_EXIT : FORMAT_ENTER;
+	const unsigned words = call->returned ? 1 : 6;
+	uint8_t sample[SAMPLE_FIXED + 6 * 8 + 8] = {0};
+	size_t size;
+
+	if (w->status < 0)
+		return w->status;
+	size = build_sample(w, call, format, NUMBER_BYTES + 8 * words, sample);
+	for (unsigned i = 0; i < words; i++)
+		store_le64(sample + SAMPLE_FIXED + 8 * i, call->words[i]);
+	perfdata_put(&w->pending, sample, size);
+	w->size += size;
+	if (perfdata_end(w) < 0 || !call->data_size)
+		return w->status;
+	return write_data(w, call);
+}
