@@ -33,6 +33,7 @@
 #include <ptah/record.h>
 #include <ptah/recording.h>
 #include <ptah/rtit.h>
+#include <ptah/sample.h>
 #include <ptah/segments.h>
 #include <ptah/session.h>
 #include <ptah/shard.h>

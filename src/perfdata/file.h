@@ -63,6 +63,7 @@ struct perfdata_file {
 	bool pipe;		 /* written through a pipe: no header but the magic */
 	bool bare;		 /* records without a header: perfdata_open_records() */
 	bool all;		 /* perfdata_next() returns every record */
+	bool wants_samples;	 /* and samples of all events */
 	bool unfinished, truncated;
 	size_t cut; /* truncated: the part that was cut */
 
@@ -103,6 +104,7 @@ struct perfdata_file {
 	/* Paths of the copies of the kernel's memory and symbols beside the recording, or NULL. */
 	char *kcore, *kallsyms;
 	struct reader programs; /* of BPF, in the header */
+	struct reader tracing;	/* the formats of tracepoints; p NULL: there are none */
 	bool kernel;		/* an event of Intel PT does not exclude the kernel */
 	char osrelease[65];	/* the kernel's release according to the header; "": not in there */
 	char hostname[65];	/* the same of the machine's name */

@@ -131,6 +131,9 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 	case PERFDATA_FEATURE_EVENT_DESC:
 		read_event_names(f, r);
 		break;
+	case PERFDATA_FEATURE_TRACING_DATA:
+		f->tracing = r;
+		break;
 	case PERFDATA_FEATURE_BPF_PROG_INFO:
 		f->programs = r;
 		break;

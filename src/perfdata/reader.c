@@ -271,6 +271,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 			     ? 0
 			     : take_trace(f, w, (load_le32(p + 8) + UINT64_C(7)) & ~UINT64_C(7),
 					  record, why);
+		if (record->bytes && !f->tracing.p)
+			f->tracing = (struct reader){record->bytes, w->bytes + *w->at, false};
 		break;
 	default:
 		break;
@@ -406,6 +408,12 @@ void perfdata_each_build_id(const struct perfdata_file *f,
 void perfdata_keep_all(struct perfdata_file *f)
 {
 	f->all = true;
+}
+
+const uint8_t *perfdata_tracing_data(const struct perfdata_file *f, size_t *size)
+{
+	*size = f->tracing.p ? (size_t)(f->tracing.end - f->tracing.p) : 0;
+	return f->tracing.p;
 }
 
 struct build_id_search {
