@@ -38,10 +38,12 @@
 #include <ptah/session.h>
 #include <ptah/shard.h>
 #include <ptah/symbol.h>
+#include <ptah/syscall.h>
 #include <ptah/trace_config.h>
 #include <ptah/trace_set.h>
 #include <ptah/version.h>
 #include <ptah/vm.h>
+#include <ptah/waits.h>
 #include <ptah/window.h>
 
 #endif
