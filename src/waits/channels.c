@@ -94,17 +94,19 @@ static int compare_transfers(const void *a, const void *b, void *context)
 }
 
 /*
- * A read that began before its first byte was written has waited for it. False: nobody is known to
- * have written it.
+ * A read that began before its first byte was written has waited for it. If the write had begun
+ * before, the byte may have been there already: then only the time says whether it waited.
  */
 static void end_read(struct ptah_waits *w, const struct transfer *read,
 		     const struct transfer *write)
 {
 	struct wait *wait = read->wait == WAITS_NONE ? NULL : &w->waits[read->wait];
+	const struct system_call *c = &w->calls->calls[write->call];
 
 	if (!wait)
 		return;
-	if (w->calls->calls[write->call].end <= wait->begin)
+	if (c->end <= wait->begin ||
+	    (c->begin <= wait->begin && wait->end - wait->begin < PTAH_WAITS_SHORT))
 		wait->is_none = true;
 	else
 		wait_set_waker(w, wait, write->call);

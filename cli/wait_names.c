@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of waits, from the functions on their stacks. */
+#include "wait_names.h"
+
+#include "base/compiler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A stack is looked at so far: what is of interest is at its inner end. */
+#define FRAMES 64
+
+/* Is the function one of the C library, the loader or a stub, which says nothing of the program? */
+static bool is_of_library(const struct name *name)
+{
+	const char *symbol = name->symbol;
+
+	return !strncmp(name->dso, "libc.", 5) || !strncmp(name->dso, "libc-", 5) ||
+	       !strncmp(name->dso, "libpthread", 10) || !strncmp(name->dso, "ld-", 3) ||
+	       !strncmp(name->dso, "ld.so", 5) || !strncmp(name->dso, "libstdc++", 9) ||
+	       !strcmp(name->dso, "[vdso]") || (symbol && strstr(symbol, "@plt")) ||
+	       (symbol && (!strcmp(symbol, ".plt") || !strcmp(symbol, "_start")));
+}
+
+static const struct name *name_of(const struct wait_names *w, const struct ptah_wait_frame *frame)
+{
+	return names_find(w->names, frame->space, frame->function);
+}
+
+/* The functions that wait at futexes, and what these are then. */
+static const char *futex_of(const char *symbol)
+{
+	static const struct {
+		const char *part, *cause;
+	} causes[] = {
+	    {"cond_", "condition variable"},
+	    {"cnd_", "condition variable"},
+	    {"sem_", "semaphore"},
+	    {"rwlock", "rwlock"},
+	    {"barrier", "barrier"},
+	    {"lll_lock", "mutex"},
+	    {"mutex", "mutex"},
+	    {"mtx_", "mutex"},
+	    {"join", "end of thread"},
+	    {"once", "once"},
+	};
+
+	for (size_t i = 0; symbol && i < ARRAY_SIZE(causes); i++)
+		if (strstr(symbol, causes[i].part))
+			return causes[i].cause;
+	return NULL;
+}
+
+const char *wait_cause(const struct wait_names *w, size_t i, const struct ptah_wait *wait)
+{
+	struct ptah_wait_frame frames[FRAMES];
+	struct ptah_syscall call = {.size = sizeof(call)};
+	const char *cause = NULL, *name = NULL;
+	size_t n;
+
+	if (wait->kind == PTAH_WAIT_CALL || wait->kind == PTAH_WAIT_FILE) {
+		if (ptah_syscalls_get(ptah_waits_syscalls(w->waits), wait->call, &call) >= 0)
+			name = ptah_syscall_name(call.number);
+		return name ? name : ptah_wait_kind_name(wait->kind);
+	}
+	if (wait->kind != PTAH_WAIT_FUTEX)
+		return ptah_wait_kind_name(wait->kind);
+	n = ptah_waits_stack(w->waits, i, PTAH_WAIT_STACK_OWN, frames, FRAMES);
+	for (size_t k = 0; k < n && k < FRAMES && !cause; k++) {
+		const struct name *of = name_of(w, &frames[k]);
+
+		if (k && !is_of_library(of))
+			break;
+		cause = futex_of(of->symbol);
+	}
+	return cause ? cause : ptah_wait_kind_name(wait->kind);
+}
+
+const char *wait_functions(const struct wait_names *w, size_t i, enum ptah_wait_stack which,
+			   unsigned most, char text[WAIT_TEXT])
+{
+	struct ptah_wait_frame frames[FRAMES];
+	const size_t n = ptah_waits_stack(w->waits, i, which, frames, FRAMES);
+	size_t length = 0;
+
+	text[0] = '\0';
+	for (size_t k = 0; k < n && k < FRAMES && most; k++) {
+		const struct name *name = name_of(w, &frames[k]);
+
+		if (is_of_library(name) || !name->symbol)
+			continue;
+		length += (size_t)snprintf(text + length, WAIT_TEXT - length, "%s%.200s",
+					   length ? " < " : "", name->symbol);
+		most--;
+		if (length >= WAIT_TEXT - 1)
+			break;
+	}
+	return text;
+}
+
+const char *wait_object(const struct wait_names *w, const struct ptah_wait *wait,
+			char text[WAIT_TEXT])
+{
+	struct ptah_syscall call = {.size = sizeof(call)};
+
+	text[0] = '\0';
+	if (wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD) {
+		if (wait->waker_tid > 0)
+			snprintf(text, WAIT_TEXT, "%d",
+				 wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->waker_tid);
+	} else if (wait->address) {
+		snprintf(text, WAIT_TEXT, "0x%" PRIx64, wait->address);
+	} else if (wait->object &&
+		   ptah_syscalls_get(ptah_waits_syscalls(w->waits), wait->call, &call) >= 0) {
+		snprintf(text, WAIT_TEXT, "%s:[%u]", ptah_descriptor_name(call.descriptor),
+			 wait->object);
+	}
+	return text;
+}
+
+bool wait_is_in(const struct wait_names *w, size_t i, const char *function)
+{
+	struct ptah_wait_frame frames[4 * FRAMES];
+	const size_t n =
+	    ptah_waits_stack(w->waits, i, PTAH_WAIT_STACK_OWN, frames, ARRAY_SIZE(frames));
+
+	for (size_t k = 0; k < n && k < ARRAY_SIZE(frames); k++)
+		if (names_is(w->names, name_of(w, &frames[k]), function))
+			return true;
+	return false;
+}
+
+/* The call of a library that the program made, as its number in the thread. 0: none is known. */
+static uint64_t library_call(const struct wait_names *w, size_t i)
+{
+	struct ptah_wait_frame frames[FRAMES];
+	const size_t n = ptah_waits_stack(w->waits, i, PTAH_WAIT_STACK_OWN, frames, FRAMES);
+	uint64_t call = 0;
+
+	for (size_t k = 0; k < n && k < FRAMES; k++) {
+		if (!is_of_library(name_of(w, &frames[k])))
+			return call;
+		call = frames[k].call;
+	}
+	return 0;
+}
+
+bool wait_continues(const struct wait_names *w, size_t i, size_t before)
+{
+	struct ptah_wait wait = {.size = sizeof(wait)}, first = {.size = sizeof(first)};
+
+	if (ptah_waits_get(w->waits, i, &wait) < 0 ||
+	    ptah_waits_get(w->waits, before, &first) < 0 || wait.kind != PTAH_WAIT_FUTEX ||
+	    first.kind != PTAH_WAIT_FUTEX || wait.tid != first.tid || wait.address == first.address)
+		return false;
+	return library_call(w, i) && library_call(w, i) == library_call(w, before);
+}

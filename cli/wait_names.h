@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What waits are called in the output: their causes, and the functions on their stacks. */
+#ifndef PTAH_CLI_WAIT_NAMES_H
+#define PTAH_CLI_WAIT_NAMES_H
+
+#include "output/names.h"
+
+#include <ptah/waits.h>
+
+#define WAIT_TEXT 512
+
+struct wait_names {
+	struct ptah_waits *waits;
+	struct names *names;
+	const struct ptah_session *session;
+};
+
+/*
+ * What a wait was for: "mutex", "condition variable", "pipe", "read": a futex is called after the
+ * function of the C library that waits at it. The text is constant.
+ */
+const char *wait_cause(const struct wait_names *w, size_t i, const struct ptah_wait *wait);
+
+/*
+ * Writes the functions of the program itself, the innermost first: "critical < work". `most`: so
+ * many of them. Returns `text`, which is "" if none is known.
+ */
+const char *wait_functions(const struct wait_names *w, size_t i, enum ptah_wait_stack which,
+			   unsigned most, char text[WAIT_TEXT]);
+
+/*
+ * Writes what is waited for, so that waits for the same have the same text: "0x4040c0", "pipe 3",
+ * the path of a file. "": nothing in particular.
+ */
+const char *wait_object(const struct wait_names *w, const struct ptah_wait *wait,
+			char text[WAIT_TEXT]);
+
+/* Whether a function of this name is on the waiting thread's stack. */
+bool wait_is_in(const struct wait_names *w, size_t i, const char *function);
+
+/* Whether the wait is for the mutex of a condition variable, after the wait `before` for that. */
+bool wait_continues(const struct wait_names *w, size_t i, size_t before);
+
+#endif
