@@ -99,11 +99,8 @@ const char *wait_functions(const struct wait_names *w, size_t i, enum ptah_wait_
 	return text;
 }
 
-const char *wait_object(const struct wait_names *w, const struct ptah_wait *wait,
-			char text[WAIT_TEXT])
+const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT])
 {
-	struct ptah_syscall call = {.size = sizeof(call)};
-
 	text[0] = '\0';
 	if (wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD) {
 		if (wait->waker_tid > 0)
@@ -111,12 +108,51 @@ const char *wait_object(const struct wait_names *w, const struct ptah_wait *wait
 				 wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->waker_tid);
 	} else if (wait->address) {
 		snprintf(text, WAIT_TEXT, "0x%" PRIx64, wait->address);
-	} else if (wait->object &&
-		   ptah_syscalls_get(ptah_waits_syscalls(w->waits), wait->call, &call) >= 0) {
-		snprintf(text, WAIT_TEXT, "%s:[%u]", ptah_descriptor_name(call.descriptor),
-			 wait->object);
+	} else if (wait->object) {
+		snprintf(text, WAIT_TEXT, "[%u]", wait->object);
 	}
 	return text;
+}
+
+void wait_put_end(struct out *out, const struct wait_names *names, size_t i,
+		  const struct ptah_wait *wait)
+{
+	const char *cause = wait_cause(names, i, wait);
+	char text[WAIT_TEXT];
+
+	switch (wait->how) {
+	case PTAH_WAIT_END_WOKEN:
+		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, text);
+		out_format(out, "until %d%s", wait->waker_tid,
+			   wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD
+			       ? " ended"
+			   : !strcmp(cause, "mutex")	   ? " gave it back"
+			   : wait->kind == PTAH_WAIT_FUTEX ? " woke it"
+							   : " wrote");
+		if (*text)
+			out_text(out, " in ");
+		out_clean(out, text);
+		if (wait->flags & PTAH_WAIT_SEVERAL)
+			out_text(out, " (or others)");
+		break;
+	case PTAH_WAIT_END_TIME:
+		out_text(out, "until the time was over");
+		break;
+	case PTAH_WAIT_END_SIGNAL:
+		if (wait->waker_tid > 0)
+			out_format(out, "until a signal of %d came", wait->waker_tid);
+		else
+			out_text(out, "until a signal came");
+		break;
+	case PTAH_WAIT_END_NEVER:
+		out_text(out, "and did not end");
+		break;
+	default:
+		out_text(out, wait->kind == PTAH_WAIT_PREEMPTED
+				  ? "while other threads ran"
+				  : "until the kernel, or what is not recorded, ended it");
+		break;
+	}
 }
 
 bool wait_is_in(const struct wait_names *w, size_t i, const char *function)

@@ -4,6 +4,7 @@
 #define PTAH_CLI_WAIT_NAMES_H
 
 #include "output/names.h"
+#include "output/out.h"
 
 #include <ptah/waits.h>
 
@@ -29,11 +30,14 @@ const char *wait_functions(const struct wait_names *w, size_t i, enum ptah_wait_
 			   unsigned most, char text[WAIT_TEXT]);
 
 /*
- * Writes what is waited for, so that waits for the same have the same text: "0x4040c0", "pipe 3",
- * the path of a file. "": nothing in particular.
+ * Writes what is waited for, so that waits for the same have the same text: "0x4040c0" for a
+ * futex, "[3]" for the third pipe or socket. "": nothing in particular.
  */
-const char *wait_object(const struct wait_names *w, const struct ptah_wait *wait,
-			char text[WAIT_TEXT]);
+const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT]);
+
+/* Writes how a wait ended: "until 30464 gave it back in critical < work". */
+void wait_put_end(struct out *out, const struct wait_names *w, size_t i,
+		  const struct ptah_wait *wait);
 
 /* Whether a function of this name is on the waiting thread's stack. */
 bool wait_is_in(const struct wait_names *w, size_t i, const char *function);

@@ -186,7 +186,7 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g,
 	if (by_object && wait.kind != PTAH_WAIT_FUTEX)
 		return true;
 	if (by_object)
-		wait_object(&v->names, &wait, object);
+		wait_object(&wait, object);
 	else
 		wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_OWN, 2, functions);
 	group = group_of(g, &(struct waits_group){

@@ -11,46 +11,6 @@
 
 /* Single waits */
 
-void waits_put_end(struct out *out, const struct wait_names *names, size_t i,
-		   const struct ptah_wait *wait, const char *cause)
-{
-	char text[WAIT_TEXT];
-
-	switch (wait->how) {
-	case PTAH_WAIT_END_WOKEN:
-		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, text);
-		out_format(out, "until %d%s", wait->waker_tid,
-			   wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD
-			       ? " ended"
-			   : !strcmp(cause, "mutex")	   ? " gave it back"
-			   : wait->kind == PTAH_WAIT_FUTEX ? " woke it"
-							   : " wrote");
-		if (*text)
-			out_text(out, " in ");
-		out_clean(out, text);
-		if (wait->flags & PTAH_WAIT_SEVERAL)
-			out_text(out, " (or others)");
-		break;
-	case PTAH_WAIT_END_TIME:
-		out_text(out, "until the time was over");
-		break;
-	case PTAH_WAIT_END_SIGNAL:
-		if (wait->waker_tid > 0)
-			out_format(out, "until a signal of %d came", wait->waker_tid);
-		else
-			out_text(out, "until a signal came");
-		break;
-	case PTAH_WAIT_END_NEVER:
-		out_text(out, "and did not end");
-		break;
-	default:
-		out_text(out, wait->kind == PTAH_WAIT_PREEMPTED
-				  ? "while other threads ran"
-				  : "until the kernel, or what is not recorded, ended it");
-		break;
-	}
-}
-
 static void put_holder(const struct waits_view *v, size_t i, const struct ptah_wait *wait)
 {
 	char text[WAIT_TEXT];
@@ -73,7 +33,7 @@ static void put_entry(const struct waits_view *v, const struct waits_entry *entr
 	out_seconds(v->out, wait.begin);
 	out_format(v->out, "  %d  %9s  ", wait.tid, pretty_time(entry->ns, a));
 	pretty_text(v->out, PRETTY_HEAD, entry->cause);
-	wait_object(&v->names, &wait, object);
+	wait_object(&wait, object);
 	if (*object) {
 		out_char(v->out, ' ');
 		out_clean(v->out, object);
@@ -83,7 +43,7 @@ static void put_entry(const struct waits_view *v, const struct waits_entry *entr
 		out_text(v->out, " in ");
 	out_clean(v->out, text);
 	out_text(v->out, "\n    ");
-	waits_put_end(v->out, &v->names, entry->wait, &wait, entry->cause);
+	wait_put_end(v->out, &v->names, entry->wait, &wait);
 	put_holder(v, entry->wait, &wait);
 	if (wait.woken && wait.end > wait.woken)
 		out_format(v->out, "; from there %s until it ran again",
@@ -156,7 +116,7 @@ static void put_deadlock(const struct waits_view *v, int32_t first)
 
 		ptah_waits_get(v->names.waits, v->entries[i].wait, &wait);
 		out_format(v->out, "  %d waits for %s ", tid, v->entries[i].cause);
-		out_clean(v->out, wait_object(&v->names, &wait, object));
+		out_clean(v->out, wait_object(&wait, object));
 		out_text(v->out, " in ");
 		out_clean(v->out, wait_functions(&v->names, v->entries[i].wait, PTAH_WAIT_STACK_OWN,
 						 3, text));
@@ -259,8 +219,7 @@ static bool read_lock(const struct waits_view *v, const struct waits_group *g, s
 
 		ptah_waits_get(v->names.waits, entry->wait, &wait);
 		if (wait.kind == PTAH_WAIT_FUTEX && !strcmp(entry->cause, g->cause) &&
-		    !strcmp(wait_object(&v->names, &wait, object), g->object) &&
-		    !add_to_lock(v, lock, entry))
+		    !strcmp(wait_object(&wait, object), g->object) && !add_to_lock(v, lock, entry))
 			return false;
 	}
 	waits_sort_by(lock->waiters, lock->waiter_count);
@@ -445,7 +404,7 @@ static struct wait_row row_of_entry(const struct waits_view *v, const struct wai
 	    .ran = wait.ran,
 	    .has_ran = wait.ran,
 	    .cause = entry->cause,
-	    .object = wait_object(&v->names, &wait, t->object),
+	    .object = wait_object(&wait, t->object),
 	    .end = ptah_wait_end_name(wait.how),
 	    .functions = wait_functions(&v->names, i, PTAH_WAIT_STACK_OWN, 8, t->functions),
 	    .waker_in = wait_functions(&v->names, i, PTAH_WAIT_STACK_WAKER, 8, t->waker),

@@ -92,8 +92,4 @@ int waits_put_text(struct waits_view *v);
 int waits_put_json(struct waits_view *v);
 int waits_put_tsv(struct waits_view *v);
 
-/* "until 30464 gave it back in critical < work"; what is known of a wait's end. */
-void waits_put_end(struct out *out, const struct wait_names *names, size_t i,
-		   const struct ptah_wait *wait, const char *cause);
-
 #endif

@@ -145,6 +145,7 @@ int switches_read(struct ptah_waits *w)
 	struct reading r = {.waits = w};
 	int status = list_roles(&r);
 
+	w->last_time = ptah_session_time(w->session, w->session->end);
 	for (size_t i = 0; i < n && status >= 0 && !r.has_records; i++) {
 		ptah_session_sample(w->session, i, &sample);
 		r.has_records = sample.kind != PTAH_SAMPLE_EVENT;
