@@ -498,6 +498,12 @@ static void put_result(struct writer *w, const struct system_call *c, char type)
 		    (c->end - c->begin) / 1000 % 1000000);
 }
 
+/* O_CREAT, O_TMPFILE */
+static bool makes_file(uint64_t open_flags)
+{
+	return open_flags & 0x40 || (open_flags & 0x410000) == 0x410000;
+}
+
 const char *ptah_syscall_text(const struct ptah_syscalls *s, size_t i, char *text, size_t size)
 {
 	const struct system_call *c;
@@ -517,6 +523,9 @@ const char *ptah_syscall_text(const struct ptah_syscalls *s, size_t i, char *tex
 	if (!(c->flags & PTAH_SYSCALL_ENTERED))
 		put(&w, "...");
 	for (unsigned k = 0; c->flags & PTAH_SYSCALL_ENTERED && k < 6 && signature[k + 1]; k++) {
+		/* open() has a mode only where it may make a file. */
+		if (signature[k + 1] == 'o' && signature[k] == 'O' && !makes_file(c->args[k - 1]))
+			break;
 		put(&w, "%s", k ? ", " : "");
 		put_argument(&w, s, c, signature[k + 1], k);
 	}
