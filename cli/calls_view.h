@@ -100,11 +100,10 @@ int call_waits_new(struct calls_view *v, struct call_waits **waits);
 void call_waits_free(struct call_waits *waits);
 
 /* What a thread did in [from, until], nanoseconds. */
-void call_waits_split(const struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until,
+void call_waits_split(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until,
 		      struct call_split *split);
 /* --why: each wait, and what the thread did that ended it, with its own waits. */
-void call_waits_put_chain(const struct call_waits *waits, int32_t tid, uint64_t from,
-			  uint64_t until);
+void call_waits_put_chain(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until);
 void call_waits_put_split(struct out *out, const struct call_split *split);
 
 /* calls_slowest.c: reads single calls, and prints those with the largest values. An exit code. */

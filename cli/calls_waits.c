@@ -84,12 +84,12 @@ static int compare_call_waits(const void *a, const void *b)
 }
 
 /* "mutex 0x4040c0" */
-static void name_wait(const struct call_waits *c, size_t i, const struct ptah_wait *wait,
-		      char *text, size_t size)
+static void name_wait(struct call_waits *c, size_t i, const struct ptah_wait *wait, char *text,
+		      size_t size)
 {
 	char object[WAIT_TEXT];
 
-	wait_object(wait, object);
+	wait_object_name(&c->names, i, wait, object);
 	snprintf(text, size, "%s%s%.64s", wait_cause(&c->names, i, wait), *object ? " " : "",
 		 object);
 }
@@ -116,7 +116,7 @@ static uint64_t time_in_calls(const struct call_waits *c, int32_t tid, uint64_t 
 	return sum;
 }
 
-void call_waits_split(const struct call_waits *c, int32_t tid, uint64_t from, uint64_t until,
+void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t until,
 		      struct call_split *split)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
@@ -175,7 +175,7 @@ void call_waits_put_split(struct out *out, const struct call_split *split)
 #define MOST_WAITS 10
 
 struct chain {
-	const struct call_waits *waits;
+	struct call_waits *waits;
 	uint64_t since; /* times are shown from here on */
 	unsigned depth;
 };
@@ -268,8 +268,7 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 	}
 }
 
-void call_waits_put_chain(const struct call_waits *waits, int32_t tid, uint64_t from,
-			  uint64_t until)
+void call_waits_put_chain(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until)
 {
 	struct chain c = {.waits = waits, .since = from};
 

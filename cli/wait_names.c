@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A stack is looked at so far: what is of interest is at its inner end. */
@@ -111,6 +112,73 @@ const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT])
 	} else if (wait->object) {
 		snprintf(text, WAIT_TEXT, "[%u]", wait->object);
 	}
+	return text;
+}
+
+/* The variable of the file in which a function lies. */
+static bool find_variable(const struct wait_names *w, const struct ptah_wait_frame *frame,
+			  uint64_t address, char *text, size_t size)
+{
+	struct ptah_elf_extent extent;
+	struct ptah_map map;
+	uint64_t offset, bias;
+	char name[80];
+	char *path;
+	bool changed, found;
+
+	if (!names_find_place(w->names, frame->space, frame->function, 0, &map, &changed) ||
+	    changed || !ptah_path_is_file(map.path))
+		return false;
+	path = names_local_path(w->names, map.path);
+	found = path && ptah_elf_extent(path, map.file_offset, &extent);
+	bias = found ? map.address - extent.at : 0;
+	found = found && address - bias >= extent.address && address - bias < extent.end &&
+		ptah_elf_variable(path, address - bias, name, sizeof(name), &offset);
+	free(path);
+	if (found && offset)
+		snprintf(text, size, "%s+0x%" PRIx64, name, offset);
+	else if (found)
+		snprintf(text, size, "%s", name);
+	return found;
+}
+
+/* The variable of any file that has a function on the stack. */
+static void look_up_variable(struct wait_names *w, size_t i, struct wait_variable *variable)
+{
+	struct ptah_wait_frame frames[FRAMES];
+	const size_t n = ptah_waits_stack(w->waits, i, PTAH_WAIT_STACK_OWN, frames, FRAMES);
+	const char *dso = "";
+
+	for (size_t k = 0; k < n && k < FRAMES; k++) {
+		const struct name *name = name_of(w, &frames[k]);
+
+		if (is_of_library(name) || !strcmp(name->dso, dso))
+			continue;
+		dso = name->dso;
+		if (find_variable(w, &frames[k], variable->address, variable->text,
+				  sizeof(variable->text)))
+			return;
+	}
+}
+
+const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
+			     char text[WAIT_TEXT])
+{
+	struct wait_variable *found = NULL;
+
+	if (!wait->address || wait->kind != PTAH_WAIT_FUTEX)
+		return wait_object(wait, text);
+	for (size_t k = 0; k < w->variable_count && k < WAIT_VARIABLES && !found; k++)
+		if (w->variables[k].pid == wait->pid && w->variables[k].address == wait->address)
+			found = &w->variables[k];
+	if (!found) {
+		found = &w->variables[w->variable_count++ % WAIT_VARIABLES];
+		*found = (struct wait_variable){.pid = wait->pid, .address = wait->address};
+		look_up_variable(w, i, found);
+	}
+	if (!*found->text)
+		return wait_object(wait, text);
+	snprintf(text, WAIT_TEXT, "%s (0x%" PRIx64 ")", found->text, wait->address);
 	return text;
 }
 

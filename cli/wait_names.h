@@ -10,10 +10,22 @@
 
 #define WAIT_TEXT 512
 
+/* The variable at an address of a process. */
+struct wait_variable {
+	int32_t pid;
+	uint64_t address;
+	char text[128]; /* "": none is known */
+};
+
+#define WAIT_VARIABLES 64
+
 struct wait_names {
 	struct ptah_waits *waits;
 	struct names *names;
 	const struct ptah_session *session;
+	/* Those that were looked up last. */
+	struct wait_variable variables[WAIT_VARIABLES];
+	size_t variable_count;
 };
 
 /*
@@ -34,6 +46,13 @@ const char *wait_functions(const struct wait_names *w, size_t i, enum ptah_wait_
  * futex, "[3]" for the third pipe or socket. "": nothing in particular.
  */
 const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT]);
+
+/*
+ * The same with the name of a variable of the program at a futex's address, if its file has one:
+ * "stock (0x4040c0)", "table+0x40 (0x404100)".
+ */
+const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
+			     char text[WAIT_TEXT]);
 
 /* Writes how a wait ended: "until 30464 gave it back in critical < work". */
 void wait_put_end(struct out *out, const struct wait_names *w, size_t i,

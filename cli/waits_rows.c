@@ -24,7 +24,7 @@ static void put_holder(const struct waits_view *v, size_t i, const struct ptah_w
 	out_clean(v->out, text);
 }
 
-static void put_entry(const struct waits_view *v, const struct waits_entry *entry)
+static void put_entry(struct waits_view *v, const struct waits_entry *entry)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	char text[WAIT_TEXT], object[WAIT_TEXT], a[PRETTY_NUMBER];
@@ -33,7 +33,7 @@ static void put_entry(const struct waits_view *v, const struct waits_entry *entr
 	out_seconds(v->out, wait.begin);
 	out_format(v->out, "  %d  %9s  ", wait.tid, pretty_time(entry->ns, a));
 	pretty_text(v->out, PRETTY_HEAD, entry->cause);
-	wait_object(&wait, object);
+	wait_object_name(&v->names, entry->wait, &wait, object);
 	if (*object) {
 		out_char(v->out, ' ');
 		out_clean(v->out, object);
@@ -101,7 +101,7 @@ static int32_t holder_at_end(const struct waits_view *v, int32_t tid, size_t *i)
 #define MOST_IN_CIRCLE 64
 
 /* Threads that wait for each other until the end: each thread of the circle, and who has its lock. */
-static void put_deadlock(const struct waits_view *v, int32_t first)
+static void put_deadlock(struct waits_view *v, int32_t first)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	char object[WAIT_TEXT], text[WAIT_TEXT];
@@ -116,7 +116,7 @@ static void put_deadlock(const struct waits_view *v, int32_t first)
 
 		ptah_waits_get(v->names.waits, v->entries[i].wait, &wait);
 		out_format(v->out, "  %d waits for %s ", tid, v->entries[i].cause);
-		out_clean(v->out, wait_object(&wait, object));
+		out_clean(v->out, wait_object_name(&v->names, v->entries[i].wait, &wait, object));
 		out_text(v->out, " in ");
 		out_clean(v->out, wait_functions(&v->names, v->entries[i].wait, PTAH_WAIT_STACK_OWN,
 						 3, text));
@@ -126,7 +126,7 @@ static void put_deadlock(const struct waits_view *v, int32_t first)
 }
 
 /* Each circle is shown once: by its thread with the smallest number. */
-static void put_deadlocks(const struct waits_view *v)
+static void put_deadlocks(struct waits_view *v)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	unsigned looked = 0;
@@ -191,6 +191,7 @@ static void put_groups(const struct waits_view *v, const struct waits_groups *g)
 struct lock {
 	struct waits_by *waiters, *holders;
 	size_t waiter_count, holder_count;
+	char name[WAIT_TEXT]; /* of a variable, or its address */
 };
 
 static bool add_to_lock(const struct waits_view *v, struct lock *lock,
@@ -208,7 +209,7 @@ static bool add_to_lock(const struct waits_view *v, struct lock *lock,
 	return waits_count(&lock->holders, &lock->holder_count, text, wait.holder, entry->ns);
 }
 
-static bool read_lock(const struct waits_view *v, const struct waits_group *g, struct lock *lock)
+static bool read_lock(struct waits_view *v, const struct waits_group *g, struct lock *lock)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	char object[WAIT_TEXT];
@@ -218,8 +219,12 @@ static bool read_lock(const struct waits_view *v, const struct waits_group *g, s
 		const struct waits_entry *entry = &v->entries[i];
 
 		ptah_waits_get(v->names.waits, entry->wait, &wait);
-		if (wait.kind == PTAH_WAIT_FUTEX && !strcmp(entry->cause, g->cause) &&
-		    !strcmp(wait_object(&wait, object), g->object) && !add_to_lock(v, lock, entry))
+		if (wait.kind != PTAH_WAIT_FUTEX || strcmp(entry->cause, g->cause) != 0 ||
+		    strcmp(wait_object(&wait, object), g->object) != 0)
+			continue;
+		if (!*lock->name)
+			wait_object_name(&v->names, entry->wait, &wait, lock->name);
+		if (!add_to_lock(v, lock, entry))
 			return false;
 	}
 	waits_sort_by(lock->waiters, lock->waiter_count);
@@ -245,9 +250,9 @@ static void put_lock(const struct waits_view *v, const struct waits_group *g,
 	out_char(v->out, '\n');
 	pretty_text(v->out, PRETTY_HEAD, g->cause);
 	out_char(v->out, ' ');
-	out_clean(v->out, g->object);
-	out_format(v->out, ": %s waits, %s\n", pretty_number(g->count, a),
-		   pretty_time(g->total, b));
+	out_clean(v->out, lock->name);
+	out_format(v->out, ": %s wait%s, %s\n", pretty_number(g->count, a),
+		   g->count == 1 ? "" : "s", pretty_time(g->total, b));
 	if (g->until_woken + g->until_ran)
 		out_format(v->out, "  %s until %s, %s from there until the waiter ran again\n",
 			   pretty_time(g->until_woken, a),
@@ -377,7 +382,7 @@ struct texts {
 	    call[1024];
 };
 
-static struct wait_row row_of_entry(const struct waits_view *v, const struct waits_entry *entry,
+static struct wait_row row_of_entry(struct waits_view *v, const struct waits_entry *entry,
 				    struct texts *t)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
@@ -404,7 +409,7 @@ static struct wait_row row_of_entry(const struct waits_view *v, const struct wai
 	    .ran = wait.ran,
 	    .has_ran = wait.ran,
 	    .cause = entry->cause,
-	    .object = wait_object(&wait, t->object),
+	    .object = wait_object_name(&v->names, i, &wait, t->object),
 	    .end = ptah_wait_end_name(wait.how),
 	    .functions = wait_functions(&v->names, i, PTAH_WAIT_STACK_OWN, 8, t->functions),
 	    .waker_in = wait_functions(&v->names, i, PTAH_WAIT_STACK_WAKER, 8, t->waker),
@@ -459,7 +464,7 @@ static int put_locks_json(struct waits_view *v, struct json *j)
 	int status = waits_group(v, true, &locks);
 
 	json_array(j, "locks");
-	for (size_t i = 0; i < locks.count && status >= 0; i++) {
+	for (size_t i = 0; i < input_shown(&v->options->input, locks.count) && status >= 0; i++) {
 		const struct waits_group *g = &locks.groups[i];
 
 		if (!read_lock(v, g, &lock))
@@ -467,6 +472,7 @@ static int put_locks_json(struct waits_view *v, struct json *j)
 		json_object(j, NULL, false);
 		json_string(j, "cause", g->cause);
 		json_string(j, "address", g->object);
+		json_string(j, "name", lock.name);
 		json_number(j, "waits", g->count);
 		json_number(j, "total", g->total);
 		json_number(j, "until_woken", g->until_woken);

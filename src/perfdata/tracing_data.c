@@ -265,7 +265,7 @@ static int read_systems(struct reader *r, struct tracing_formats *formats)
 
 int tracing_formats_read(const uint8_t *bytes, size_t size, struct tracing_formats *formats)
 {
-	struct reader r = {bytes, bytes + size, false};
+	struct reader r = {bytes, bytes ? bytes + size : NULL, false};
 	uint32_t own;
 	int status;
 
