@@ -12,23 +12,6 @@
 /* A stack is looked at so far: what is of interest is at its inner end. */
 #define FRAMES 64
 
-/* Is the function one of the C library, the loader or a stub, which says nothing of the program? */
-static bool is_of_library(const struct name *name)
-{
-	const char *symbol = name->symbol;
-
-	return !strncmp(name->dso, "libc.", 5) || !strncmp(name->dso, "libc-", 5) ||
-	       !strncmp(name->dso, "libpthread", 10) || !strncmp(name->dso, "ld-", 3) ||
-	       !strncmp(name->dso, "ld.so", 5) || !strncmp(name->dso, "libstdc++", 9) ||
-	       !strcmp(name->dso, "[vdso]") || (symbol && strstr(symbol, "@plt")) ||
-	       (symbol && (!strcmp(symbol, ".plt") || !strcmp(symbol, "_start")));
-}
-
-static const struct name *name_of(const struct wait_names *w, const struct ptah_wait_frame *frame)
-{
-	return names_find(w->names, frame->space, frame->function);
-}
-
 /* The functions that wait at futexes, and what these are then. */
 static const char *futex_of(const char *symbol)
 {
@@ -51,6 +34,31 @@ static const char *futex_of(const char *symbol)
 		if (strstr(symbol, causes[i].part))
 			return causes[i].cause;
 	return NULL;
+}
+
+/*
+ * Is the function one of the C library, the loader or a stub, which says nothing of the program? In
+ * a static program only its name says so: those that begin with two underscores are reserved.
+ */
+static bool is_of_library(const struct name *name)
+{
+	static const char *const objects[] = {"libc.", "libc-", "libpthread", "libstdc++",
+					      "ld-",   "ld.so", "[vdso]"};
+	static const char *const symbols[] = {"__",   "pthread_", "futex_", "sem_",
+					      ".plt", "_start",	  "_IO_"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+		if (!strncmp(name->dso, objects[i], strlen(objects[i])))
+			return true;
+	for (size_t i = 0; name->symbol && i < ARRAY_SIZE(symbols); i++)
+		if (!strncmp(name->symbol, symbols[i], strlen(symbols[i])))
+			return true;
+	return name->symbol && strstr(name->symbol, "@plt");
+}
+
+static const struct name *name_of(const struct wait_names *w, const struct ptah_wait_frame *frame)
+{
+	return names_find(w->names, frame->space, frame->function);
 }
 
 const char *wait_cause(const struct wait_names *w, size_t i, const struct ptah_wait *wait)

@@ -265,6 +265,11 @@ static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 			wait->ran = w->absences[i].end;
 }
 
+static uint64_t wait_waker_began(const struct ptah_waits *w, const struct wait *wait)
+{
+	return w->calls->calls[wait->waker_call].begin;
+}
+
 /* A wake-up says who ended a wait, if the calls do not, and when exactly. */
 static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const uint32_t *by_thread)
 {
@@ -282,7 +287,13 @@ static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const 
 		if (call != WAITS_NONE)
 			wait_set_waker(w, wait, call);
 	}
-	wait->woken = wakeup->time;
+	/*
+	 * On another processor a thread becomes runnable a little after the call that wakes it has
+	 * begun; what it waited for was free from that call on.
+	 */
+	if (!wait->woken || wait->waker_call == WAITS_NONE ||
+	    wait_waker_began(w, wait) >= wakeup->time)
+		wait->woken = wakeup->time;
 }
 
 /* Absences outside of waits become waits of their own. */
@@ -295,6 +306,9 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 		struct wait *wait;
 
 		if (c && kind_of(w->calls, c) != PTAH_WAIT_KIND_MAX)
+			continue;
+		/* The kernel's own threads make no calls: what they wait for is not known. */
+		if (w->calls->count && table_get(&w->pids, (uint32_t)a->tid) == SIZE_MAX)
 			continue;
 		wait = add_wait(w);
 		if (!wait)
