@@ -190,21 +190,30 @@ const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_w
 	return text;
 }
 
+/* What the waker has done. */
+static const char *ending_of(const struct wait_names *w, size_t i, const struct ptah_wait *wait)
+{
+	struct ptah_syscall call = {.size = sizeof(call)};
+	const char *name = NULL;
+
+	if (ptah_syscalls_get(ptah_waits_syscalls(w->waits), wait->waker_call, &call) >= 0)
+		name = ptah_syscall_name(call.number);
+	if (name && (!strcmp(name, "exit") || !strcmp(name, "exit_group")))
+		return "ended";
+	if (name && (strstr(name, "write") || strstr(name, "send")))
+		return "wrote";
+	return strcmp(wait_cause(w, i, wait), "mutex") ? "woke it" : "gave it back";
+}
+
 void wait_put_end(struct out *out, const struct wait_names *names, size_t i,
 		  const struct ptah_wait *wait)
 {
-	const char *cause = wait_cause(names, i, wait);
 	char text[WAIT_TEXT];
 
 	switch (wait->how) {
 	case PTAH_WAIT_END_WOKEN:
 		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, text);
-		out_format(out, "until %d%s", wait->waker_tid,
-			   wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD
-			       ? " ended"
-			   : !strcmp(cause, "mutex")	   ? " gave it back"
-			   : wait->kind == PTAH_WAIT_FUTEX ? " woke it"
-							   : " wrote");
+		out_format(out, "until %d %s", wait->waker_tid, ending_of(names, i, wait));
 		if (*text)
 			out_text(out, " in ");
 		out_clean(out, text);

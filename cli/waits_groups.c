@@ -2,10 +2,25 @@
 /* Chooses waits, and adds up those that have the same cause in the same functions. */
 #include "waits_view.h"
 
+#include <ptah/window.h>
+
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --comm: the name that the thread had when it began to wait. */
+static bool has_name(const struct waits_view *v, const struct ptah_wait *wait)
+{
+	const char *wanted = v->options->input.comm;
+	char comm[16];
+	uint64_t until;
+
+	return !wanted || (ptah_session_thread_name(v->session, wait->tid,
+						    ptah_session_tsc(v->session, wait->begin, true),
+						    comm, &until) &&
+			   !strncmp(comm, wanted, sizeof(comm)));
+}
 
 static bool is_wanted(const struct waits_view *v, size_t i, const struct ptah_wait *wait)
 {
@@ -13,7 +28,7 @@ static bool is_wanted(const struct waits_view *v, size_t i, const struct ptah_wa
 
 	if ((input->pid && (uint64_t)wait->pid != input->pid) ||
 	    (input->tid && (uint64_t)wait->tid != input->tid) || wait->end < v->from ||
-	    wait->begin > v->until)
+	    wait->begin > v->until || !has_name(v, wait))
 		return false;
 	for (int k = 0; k < v->wanted_count; k++)
 		if (wait_is_in(&v->names, i, v->wanted[k]))

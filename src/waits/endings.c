@@ -5,8 +5,6 @@
  */
 #include "waits/waits.h"
 
-#include "base/bits.h"
-
 #include <stdlib.h>
 
 #define PRIVATE	   128
@@ -99,15 +97,15 @@ static int list_call(struct lists *l, const struct system_call *c, size_t i)
 
 /*
  * pthread_join() waits for the word that the kernel clears when the thread has ended, and for the
- * value that is its number. The word of a robust mutex has that of its owner in its low bits.
+ * value that is its number. The word of a robust mutex has its owner's number in its low bits, and
+ * the highest one set while others wait.
  */
 static void match_exit(struct ptah_waits *w, const struct lists *l, struct wait *wait)
 {
 	const struct system_call *c = wait_call(w, wait);
-	const uint32_t word = c->data && !c->data_arg && c->data_size >= 4 ? load_le32(c->data)
-									   : (uint32_t)c->args[2];
-	const bool joins = !(c->args[1] & PRIVATE);
-	const int32_t tid = (int32_t)(joins ? (uint32_t)c->args[2] : word & OWNER_BITS);
+	const uint32_t value = (uint32_t)c->args[2];
+	const bool joins = !(c->args[1] & PRIVATE) && value <= OWNER_BITS;
+	const int32_t tid = (int32_t)(value & OWNER_BITS);
 	const struct event *exit;
 
 	if (tid <= 0 || table_get(&w->pids, (uint32_t)tid) != (uint32_t)wait->pid)
