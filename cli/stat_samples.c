@@ -5,6 +5,7 @@
 #include "output/pretty.h"
 
 #include <ptah/syscall.h>
+#include <ptah/window.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,21 +54,35 @@ static int compare_counts(const void *a, const void *b)
 /* Numbers that no kernel has are counted as one, so that a recording cannot make the list long. */
 #define OTHER_CALLS (-1)
 
+/* Whether the call began in the session's window. */
+static bool is_inside(const struct ptah_session *session, const struct ptah_window *window,
+		      const struct ptah_syscall *call)
+{
+	const uint64_t time = call->begin ? call->begin : call->end;
+
+	return (!window->since || time >= ptah_session_time(session, window->since)) &&
+	       (window->until == UINT64_MAX || time <= ptah_session_time(session, window->until));
+}
+
 static int count_calls(const struct ptah_session *session, struct call_counts *c)
 {
+	struct ptah_window window = {.size = sizeof(window)};
 	struct ptah_syscall call = {.size = sizeof(call)};
 	struct ptah_syscalls *calls;
 	int status = ptah_syscalls_new(session, &calls);
 
 	if (status < 0)
 		return status;
+	ptah_session_get_window(session, &window);
 	for (size_t i = 0; ptah_syscalls_get(calls, i, &call) >= 0; i++) {
 		const bool timed = call.flags == (PTAH_SYSCALL_ENTERED | PTAH_SYSCALL_RETURNED) &&
 				   call.end >= call.begin;
 		const uint64_t ns = timed ? call.end - call.begin : 0;
-		struct call_count *count =
-		    count_of(c, ptah_syscall_name(call.number) ? call.number : OTHER_CALLS);
+		struct call_count *count;
 
+		if (!is_inside(session, &window, &call))
+			continue;
+		count = count_of(c, ptah_syscall_name(call.number) ? call.number : OTHER_CALLS);
 		if (!count) {
 			status = PTAH_E_NOMEM;
 			break;

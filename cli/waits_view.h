@@ -21,7 +21,7 @@ enum waits_sort {
 struct waits_options {
 	struct input input;
 	int sort; /* enum waits_sort */
-	bool list;
+	bool list, folded;
 };
 
 /* A wait as it is counted: with the wait for the mutex that follows it, of condition variables. */
@@ -91,5 +91,7 @@ uint64_t waits_quantile(const struct waits_group *group, double quantile);
 int waits_put_text(struct waits_view *v);
 int waits_put_json(struct waits_view *v);
 int waits_put_tsv(struct waits_view *v);
+/* waits_folded.c */
+int waits_put_folded(struct waits_view *v);
 
 #endif

@@ -311,6 +311,7 @@ complete -c ptah -n '__fish_seen_subcommand_from calls' -s h -l help -d 'show th
 
 complete -c ptah -n __fish_use_subcommand -a waits -d 'what threads waited for, and who ended it'
 complete -c ptah -n '__fish_seen_subcommand_from waits' -l list -d 'single waits, each with who ended it, instead of sums'
+complete -c ptah -n '__fish_seen_subcommand_from waits' -l folded -d 'the stacks of waits with nanoseconds, for flamegraph.pl and speedscope'
 complete -c ptah -n '__fish_seen_subcommand_from waits' -l sort -x -a 'total waits p50 p90 p99 max name' -d 'total, waits, p50, p90, p99, max or name (default: total)'
 complete -c ptah -n '__fish_seen_subcommand_from waits' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from waits' -l no-demangle -d 'names of C++ and Rust as they are in the file'

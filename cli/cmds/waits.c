@@ -18,6 +18,13 @@ static const struct option_def waits_options[] = {
      .man = "Single waits instead of sums, the longest first (in TSV and JSON in the order of "
 	    "time): when, in which thread and function, how long, who ended it and in which "
 	    "function, and who had the lock when the wait began."},
+    {.name = "folded",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct waits_options, folded),
+     .help = "the stacks of waits with nanoseconds, for flamegraph.pl and speedscope",
+     .man = "The stacks of waits, a line each with nanoseconds, as flamegraph.pl and speedscope "
+	    "read them: a flame graph of the time in which threads waited. What they waited for is "
+	    "the innermost frame."},
     {.name = "sort",
      .kind = OPTION_CHOICE,
      .at = offsetof(struct waits_options, sort),
@@ -74,9 +81,10 @@ static int show(struct waits_view *v)
 	if (status >= 0)
 		status = read_waits(v);
 	if (status >= 0)
-		status = input->format == FORMAT_JSON  ? waits_put_json(v)
-			 : input->format == FORMAT_TSV ? waits_put_tsv(v)
-						       : waits_put_text(v);
+		status = v->options->folded		? waits_put_folded(v)
+			 : input->format == FORMAT_JSON ? waits_put_json(v)
+			 : input->format == FORMAT_TSV	? waits_put_tsv(v)
+							: waits_put_text(v);
 	if (status < 0)
 		return fail(&command_waits, "%s", ptah_strerror(status));
 	if (!ptah_waits_count(v->names.waits) && !input->quiet)
@@ -96,6 +104,8 @@ static int run(int argc, char **argv)
 		return status;
 	if (!renderer_choose(&command_waits, renderers, o.input.format, ""))
 		return EXIT_USAGE;
+	if (o.folded && (o.list || o.input.format != FORMAT_TEXT))
+		return fail_usage(&command_waits, "--folded, or --list and --format, not both");
 	v.wanted = argv + first;
 	v.wanted_count = argc - first;
 	/* `ptah waits FILE`, as other commands have it */
