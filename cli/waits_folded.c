@@ -31,16 +31,16 @@ struct text {
 /* Appends a frame, without the characters that mean something to readers. */
 static void append_frame(struct text *t, const char *name)
 {
-	const size_t n = strlen(name);
+	const size_t n = strlen(name), room = 2 * (t->room + n + 2);
 	char *bytes;
 
 	if (t->n + n + 2 > t->room) {
-		t->room = 2 * (t->room + n + 2);
-		bytes = realloc(t->bytes, t->room);
+		bytes = realloc(t->bytes, room);
 		t->failed |= !bytes;
 		if (!bytes)
 			return;
 		t->bytes = bytes;
+		t->room = room;
 	}
 	if (t->n)
 		t->bytes[t->n++] = ';';
