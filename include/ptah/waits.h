@@ -47,10 +47,12 @@ enum ptah_wait_kind {
 	PTAH_WAIT_POLL,	 /* one of several descriptors */
 	PTAH_WAIT_SLEEP, /* a time */
 	PTAH_WAIT_SIGNAL,
-	PTAH_WAIT_FILE,	     /* a file, or the disk */
-	PTAH_WAIT_LOCK,	     /* a lock on a file */
-	PTAH_WAIT_MESSAGE,   /* semaphores and message queues of System V */
-	PTAH_WAIT_CALL,	     /* it slept in another system call */
+	PTAH_WAIT_FILE,	   /* a file, or the disk */
+	PTAH_WAIT_LOCK,	   /* a lock on a file */
+	PTAH_WAIT_MESSAGE, /* semaphores and message queues of System V */
+	/* It slept in another system call; or it is not known where, because there are none in the
+	 * recording. */
+	PTAH_WAIT_CALL,
 	PTAH_WAIT_PREEMPTED, /* it could run, but other threads did */
 	PTAH_WAIT_FAULT,     /* it slept outside of system calls: for a page of memory */
 	PTAH_WAIT_KIND_MAX

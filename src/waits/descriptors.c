@@ -316,10 +316,6 @@ int descriptors_enter(struct descriptors *d, struct system_call *c)
 	switch (c->number) {
 	case NR_CLOSE:
 		return set_object(d, c->pid, (int32_t)c->args[0], 0);
-	case NR_CONNECT:
-		if (c->object)
-			connect_object(d, c->object);
-		return 0;
 	case NR_EXIT_GROUP:
 		forget(d, c->pid);
 		return 0;
@@ -369,7 +365,6 @@ int descriptors_leave(struct descriptors *d, const struct system_call *c)
 			name_object(d, c);
 		return 0;
 	case NR_CONNECT:
-		name_object(d, c);
 		if (c->result < 0 && c->result != -115) /* EINPROGRESS */
 			give_up_connect(d, c->object);
 		return 0;
@@ -393,6 +388,14 @@ static int open_pair(struct descriptors *d, const struct system_call *c)
 	d->calls->objects[b].peer = a;
 	status = set_object(d, c->pid, (int32_t)load_le32(c->data), a);
 	return status < 0 ? status : set_object(d, c->pid, (int32_t)load_le32(c->data + 4), b);
+}
+
+void descriptors_read(struct descriptors *d, const struct system_call *c)
+{
+	if (c->number != NR_CONNECT || !c->object)
+		return;
+	name_object(d, c);
+	connect_object(d, c->object);
 }
 
 int descriptors_written(struct descriptors *d, const struct system_call *c)

@@ -143,8 +143,10 @@ static int take_data(struct pairing *p, const struct ptah_sample *sample)
 	call->data = field.bytes;
 	call->data_size = (uint32_t)field.count;
 	call->data_arg = (uint8_t)arg;
-	return number_in(p->calls, sample, "when", NULL) ? descriptors_written(p->descriptors, call)
-							 : 0;
+	if (number_in(p->calls, sample, "when", NULL))
+		return descriptors_written(p->descriptors, call);
+	descriptors_read(p->descriptors, call);
+	return 0;
 }
 
 static int pair_samples(struct ptah_syscalls *s)

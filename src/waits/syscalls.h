@@ -134,6 +134,8 @@ void descriptors_free(struct descriptors *descriptors);
 int descriptors_enter(struct descriptors *descriptors, struct system_call *call);
 /* It returned. */
 int descriptors_leave(struct descriptors *descriptors, const struct system_call *call);
+/* What it reads from memory is known: the address to which a socket connects. */
+void descriptors_read(struct descriptors *descriptors, const struct system_call *call);
 /* What it has written to memory is known: of a new pipe, and the like. */
 int descriptors_written(struct descriptors *descriptors, const struct system_call *call);
 

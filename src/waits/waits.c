@@ -313,9 +313,10 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 		wait = add_wait(w);
 		if (!wait)
 			return PTAH_E_NOMEM;
-		wait->kind = (uint8_t)(a->preempted ? PTAH_WAIT_PREEMPTED
-				       : c	    ? kind_of_absence(w->calls, c)
-						    : PTAH_WAIT_FAULT);
+		wait->kind = (uint8_t)(a->preempted	 ? PTAH_WAIT_PREEMPTED
+				       : c		 ? kind_of_absence(w->calls, c)
+				       : w->calls->count ? PTAH_WAIT_FAULT
+							 : PTAH_WAIT_CALL);
 		wait->pid = a->pid;
 		wait->tid = a->tid;
 		wait->begin = a->begin;
@@ -512,7 +513,7 @@ const char *ptah_wait_kind_name(unsigned kind)
 	static const char *const names[] = {
 	    "futex",	 "end of thread", "end of process", "pipe",	 "socket",
 	    "eventfd",	 "poll",	  "sleep",	    "signal",	 "file",
-	    "file lock", "message",	  "system call",    "processor", "page fault"};
+	    "file lock", "message",	  "not known",	    "processor", "page fault"};
 
 	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
 }

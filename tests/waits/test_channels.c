@@ -92,12 +92,45 @@ static void test_forked(void **state)
 	ptah_session_close(session);
 }
 
+/* A connection's sides are connected by the address, although accept() returns first. */
+static void test_connection(void **state)
+{
+	static const uint8_t address[] = {1, 0, '/', 't', 'm', 'p', '/', 's', 0};
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_call(&b, 1, 1, 100, 110, 41, ARGS(1, 1, 0), 3); /* socket */
+	put_enter(&b, 1, 1, 200, 49, ARGS(3, 0x7000, 9));   /* bind */
+	put_data(&b, 1, 1, 200, 49, 1, 0, address, sizeof(address));
+	put_exit(&b, 1, 1, 210, 49, 0);
+	put_call(&b, 2, 2, 300, 310, 41, ARGS(1, 1, 0), 5);
+	put_enter(&b, 1, 1, 400, 288, ARGS(3, 0, 0));	  /* accept4 */
+	put_enter(&b, 2, 2, 500, 42, ARGS(5, 0x7000, 9)); /* connect */
+	put_data(&b, 2, 2, 500, 42, 1, 0, address, sizeof(address));
+	put_exit(&b, 1, 1, 600, 288, 4);
+	put_exit(&b, 2, 2, 700, 42, 0);
+	put_enter(&b, 2, 2, 1000, 45, ARGS(5, 0x7000, 1));	   /* recvfrom */
+	put_call(&b, 1, 1, 2000, 2100, 44, ARGS(4, 0x7000, 1), 1); /* sendto */
+	put_exit(&b, 2, 2, 2200, 45, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_SOCKET);
+	assert_int_equal(wait_at(waits, 0).tid, 2);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 1);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_bytes),
 	    cmocka_unit_test(test_reused_number),
 	    cmocka_unit_test(test_forked),
+	    cmocka_unit_test(test_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,8 @@ static void test_preempted(void **state)
 	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_PREEMPTED);
 	assert_int_equal(wait_at(waits, 0).begin, 1000);
 	assert_int_equal(wait_at(waits, 0).end, 5000);
-	assert_int_equal(wait_at(waits, 1).kind, PTAH_WAIT_FAULT);
+	/* Without system calls it is not known whether it was in one. */
+	assert_int_equal(wait_at(waits, 1).kind, PTAH_WAIT_CALL);
 	ptah_waits_free(waits);
 	ptah_session_close(session);
 }
