@@ -16,39 +16,9 @@
 struct call_waits {
 	struct calls_view *view;
 	struct wait_names names;
+	struct timed_call *calls;
+	size_t call_count;
 };
-
-int call_waits_new(struct calls_view *v, struct call_waits **waits)
-{
-	const struct ptah_waits_config config = {
-	    .size = sizeof(config), .stacks = true, .jobs = input_jobs(&v->options->input, 0)};
-	struct call_waits *c;
-	int status;
-
-	*waits = NULL;
-	if (!ptah_session_samples(v->session))
-		return 0;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return PTAH_E_NOMEM;
-	c->view = v;
-	c->names = (struct wait_names){.names = v->names, .session = v->session};
-	status = ptah_waits_new(v->session, &config, &c->names.waits);
-	if (status >= 0 && (ptah_waits_count(c->names.waits) ||
-			    ptah_syscalls_count(ptah_waits_syscalls(c->names.waits))))
-		*waits = c;
-	else
-		call_waits_free(c);
-	return status;
-}
-
-void call_waits_free(struct call_waits *c)
-{
-	if (!c)
-		return;
-	ptah_waits_free(c->names.waits);
-	free(c);
-}
 
 /* How long two intervals have in common. */
 static uint64_t common(uint64_t from, uint64_t until, uint64_t begin, uint64_t end)
@@ -94,26 +64,100 @@ static void name_wait(struct call_waits *c, size_t i, const struct ptah_wait *wa
 		 object);
 }
 
-/* The time in system calls of a thread: waits are in some of them. */
-static uint64_t time_in_calls(const struct call_waits *c, int32_t tid, uint64_t from,
-			      uint64_t until)
+/* System calls with their times, by thread, then by time; of each what those before it took. */
+struct timed_call {
+	int32_t tid;
+	uint64_t begin, end, before;
+};
+
+static int compare_timed(const void *a, const void *b)
+{
+	const struct timed_call *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int list_calls(struct call_waits *c)
 {
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(c->names.waits);
-	const struct ptah_session *session = c->view->session;
-	struct ptah_sample sample = {.size = sizeof(sample)};
 	struct ptah_syscall call = {.size = sizeof(call)};
 	uint64_t sum = 0;
 
-	for (size_t i = ptah_session_thread_sample(session, tid); i != SIZE_MAX;
-	     i = ptah_session_next_sample(session, i)) {
-		ptah_session_sample(session, i, &sample);
-		if (sample.time >= until)
-			break;
-		if (ptah_syscalls_get(calls, ptah_syscalls_find(calls, i), &call) >= 0 &&
-		    call.flags == (PTAH_SYSCALL_ENTERED | PTAH_SYSCALL_RETURNED))
-			sum += common(from, until, call.begin, call.end);
+	c->calls = malloc((ptah_syscalls_count(calls) + 1) * sizeof(*c->calls));
+	if (!c->calls)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; ptah_syscalls_get(calls, i, &call) >= 0; i++)
+		if (call.flags == (PTAH_SYSCALL_ENTERED | PTAH_SYSCALL_RETURNED) &&
+		    call.end >= call.begin)
+			c->calls[c->call_count++] = (struct timed_call){
+			    .tid = call.tid, .begin = call.begin, .end = call.end};
+	if (c->call_count)
+		qsort(c->calls, c->call_count, sizeof(*c->calls), compare_timed);
+	for (size_t i = 0; i < c->call_count; i++) {
+		c->calls[i].before = sum;
+		sum += c->calls[i].end - c->calls[i].begin;
 	}
-	return sum;
+	return 0;
+}
+
+/* What a thread's system calls took up to `time`, with those of the threads before it. */
+static uint64_t time_up_to(const struct call_waits *c, int32_t tid, uint64_t time)
+{
+	size_t low = 0, high = c->call_count;
+	const struct timed_call *last;
+
+	while (low < high) { /* the first that begins later */
+		const size_t middle = low + (high - low) / 2;
+		const struct timed_call *m = &c->calls[middle];
+
+		if (m->tid < tid || (m->tid == tid && m->begin <= time))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return 0;
+	last = &c->calls[low - 1];
+	if (last->tid != tid || last->end <= time)
+		return last->before + (last->end - last->begin);
+	return last->before + (time - last->begin);
+}
+
+int call_waits_new(struct calls_view *v, struct call_waits **waits)
+{
+	const struct ptah_waits_config config = {
+	    .size = sizeof(config), .stacks = true, .jobs = input_jobs(&v->options->input, 0)};
+	struct call_waits *c;
+	int status;
+
+	*waits = NULL;
+	if (!ptah_session_samples(v->session))
+		return 0;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return PTAH_E_NOMEM;
+	c->view = v;
+	c->names = (struct wait_names){.names = v->names, .session = v->session};
+	status = ptah_waits_new(v->session, &config, &c->names.waits);
+	if (status >= 0 && (ptah_waits_count(c->names.waits) ||
+			    ptah_syscalls_count(ptah_waits_syscalls(c->names.waits)))) {
+		status = list_calls(c);
+		*waits = status < 0 ? NULL : c;
+	}
+	if (!*waits)
+		call_waits_free(c);
+	return status;
+}
+
+void call_waits_free(struct call_waits *c)
+{
+	if (!c)
+		return;
+	ptah_waits_free(c->names.waits);
+	free(c->calls);
+	free(c);
 }
 
 void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t until,
@@ -143,7 +187,7 @@ void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t
 		add_wait(split, text, ns);
 	}
 	qsort(split->waits, split->wait_count, sizeof(*split->waits), compare_call_waits);
-	in_calls = time_in_calls(c, tid, from, until);
+	in_calls = time_up_to(c, tid, until) - time_up_to(c, tid, from);
 	split->kernel = in_calls > waited_in_calls ? in_calls - waited_in_calls : 0;
 	split->rest = split->waited + split->preempted + split->kernel;
 	split->rest = until - from > split->rest ? until - from - split->rest : 0;

@@ -133,7 +133,9 @@ static int compare_keys(const void *a, const void *b)
 
 	if (!order)
 		order = strcmp((*x)->functions, (*y)->functions);
-	return order ? order : strcmp((*x)->object, (*y)->object);
+	if (!order)
+		order = strcmp((*x)->object, (*y)->object);
+	return order ? order : (*x)->pid < (*y)->pid ? -1 : (*x)->pid > (*y)->pid;
 }
 
 /* The group of these texts, which are copied. NULL: out of memory. */
@@ -155,6 +157,7 @@ static struct waits_group *group_of(struct waits_groups *g, const struct waits_g
 	group = calloc(1, sizeof(*group));
 	if (group) {
 		group->cause = key->cause;
+		group->pid = key->pid;
 		group->functions = strdup(key->functions);
 		group->object = strdup(key->object);
 	}
@@ -204,8 +207,10 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g,
 		wait_object(&wait, object);
 	else
 		wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_OWN, 2, functions);
-	group = group_of(g, &(struct waits_group){
-				.cause = entry->cause, .functions = functions, .object = object});
+	group = group_of(g, &(struct waits_group){.cause = entry->cause,
+						  .functions = functions,
+						  .object = object,
+						  .pid = by_object ? wait.pid : 0});
 	if (!group || !add_time(group, entry->ns))
 		return false;
 	split_time(group, &wait);

@@ -219,7 +219,8 @@ static bool read_lock(struct waits_view *v, const struct waits_group *g, struct 
 		const struct waits_entry *entry = &v->entries[i];
 
 		ptah_waits_get(v->names.waits, entry->wait, &wait);
-		if (wait.kind != PTAH_WAIT_FUTEX || strcmp(entry->cause, g->cause) != 0 ||
+		if (wait.kind != PTAH_WAIT_FUTEX || wait.pid != g->pid ||
+		    strcmp(entry->cause, g->cause) != 0 ||
 		    strcmp(wait_object(&wait, object), g->object) != 0)
 			continue;
 		if (!*lock->name)
@@ -471,6 +472,7 @@ static int put_locks_json(struct waits_view *v, struct json *j)
 			status = PTAH_E_NOMEM;
 		json_object(j, NULL, false);
 		json_string(j, "cause", g->cause);
+		json_signed(j, "pid", g->pid);
 		json_string(j, "address", g->object);
 		json_string(j, "name", lock.name);
 		json_number(j, "waits", g->count);

@@ -70,9 +70,6 @@ enum ptah_wait_end {
 
 enum ptah_wait_flags {
 	PTAH_WAIT_SEVERAL = 1 << 0, /* several threads may have ended it; this was the first */
-	/* Condition variables: the wait for the mutex before the thread may go on. The wait before
-	 * it in the same thread is its first part. */
-	PTAH_WAIT_AGAIN = 1 << 1,
 };
 
 /* Times are nanoseconds of perf's clock; 0: not known. */

@@ -366,26 +366,42 @@ static int compare_waits(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
+static int compare_by_thread(const void *a, const void *b, void *context)
+{
+	const struct ptah_waits *w = context;
+	const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+
+	if (w->waits[i].tid != w->waits[k].tid)
+		return w->waits[i].tid < w->waits[k].tid ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
 /* Drops what was no wait, and connects the waits of each thread. */
 static int finish(struct ptah_waits *w)
 {
 	size_t n = 0;
-	int status = 0;
 
 	for (size_t i = 0; i < w->count; i++)
 		if (is_kept(&w->waits[i]))
 			w->waits[n++] = w->waits[i];
 	w->count = n;
+	w->by_thread = malloc((n + 1) * sizeof(*w->by_thread));
+	if (!w->by_thread)
+		return PTAH_E_NOMEM;
 	if (n)
 		qsort(w->waits, n, sizeof(*w->waits), compare_waits);
-	for (size_t i = n; i-- > 0 && status >= 0;) {
-		struct wait *wait = &w->waits[i];
-		const size_t next = table_get(&w->first_of_thread, (uint32_t)wait->tid);
+	for (size_t i = 0; i < n; i++)
+		w->by_thread[i] = (uint32_t)i;
+	if (n)
+		qsort_r(w->by_thread, n, sizeof(*w->by_thread), compare_by_thread, w);
+	for (size_t i = 0; i < n; i++) {
+		struct wait *wait = &w->waits[w->by_thread[i]];
 
-		wait->next = next == SIZE_MAX ? WAITS_NONE : (uint32_t)next;
-		status = table_set(&w->first_of_thread, (uint32_t)wait->tid, i);
+		wait->next = i + 1 < n && w->waits[w->by_thread[i + 1]].tid == wait->tid
+				 ? w->by_thread[i + 1]
+				 : WAITS_NONE;
 	}
-	return status;
+	return 0;
 }
 
 static int find_waits(struct ptah_waits *w)
@@ -441,7 +457,7 @@ void ptah_waits_free(struct ptah_waits *w)
 	free(w->nodes);
 	table_free(&w->pids);
 	table_free(&w->switched);
-	table_free(&w->first_of_thread);
+	free(w->by_thread);
 	free(w);
 }
 
@@ -501,11 +517,20 @@ size_t ptah_waits_next(const struct ptah_waits *w, size_t i)
 
 size_t ptah_waits_of_thread(const struct ptah_waits *w, int32_t tid, uint64_t since)
 {
-	size_t i = table_get(&w->first_of_thread, (uint32_t)tid);
+	size_t low = 0, high = w->count;
 
-	while (i != SIZE_MAX && w->waits[i].end <= since)
-		i = ptah_waits_next(w, i);
-	return i;
+	/* The waits of a thread do not overlap, so that their ends are in order, too. */
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct wait *wait = &w->waits[w->by_thread[middle]];
+
+		if (wait->tid < tid || (wait->tid == tid && wait->end <= since))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->count && w->waits[w->by_thread[low]].tid == tid ? w->by_thread[low]
+									: SIZE_MAX;
 }
 
 const char *ptah_wait_kind_name(unsigned kind)
