@@ -346,9 +346,9 @@ static struct group_row row_of_group(const struct waits_group *g)
 
 struct wait_row {
 	int32_t pid, tid, waker, holder;
-	uint64_t begin, ns, again, woken, ran, address;
+	uint64_t begin, ns, again, again_begin, woken, ran;
 	const char *cause, *object, *end, *functions, *waker_in, *holder_in, *call;
-	bool has_woken, has_ran, has_waker, has_holder, has_address, several;
+	bool has_again, has_woken, has_ran, has_waker, has_holder, several;
 };
 
 static const struct field wait_fields[] = {
@@ -357,6 +357,8 @@ static const struct field wait_fields[] = {
     FIELD(struct wait_row, "time_s", FIELD_SECONDS, begin),
     FIELD(struct wait_row, "ns", FIELD_NUMBER, ns),
     FIELD(struct wait_row, "again_ns", FIELD_NUMBER, again),
+    {"again_s", "again_s", FIELD_SECONDS, offsetof(struct wait_row, again_begin), 0,
+     offsetof(struct wait_row, has_again)},
     {"woken_s", "woken_s", FIELD_SECONDS, offsetof(struct wait_row, woken), 0,
      offsetof(struct wait_row, has_woken)},
     {"ran_s", "ran_s", FIELD_SECONDS, offsetof(struct wait_row, ran), 0,
@@ -386,10 +388,11 @@ struct texts {
 static struct wait_row row_of_entry(struct waits_view *v, const struct waits_entry *entry,
 				    struct texts *t)
 {
-	struct ptah_wait wait = {.size = sizeof(wait)};
+	struct ptah_wait wait = {.size = sizeof(wait)}, again = {.size = sizeof(again)};
 	const size_t i = entry->wait;
 
 	ptah_waits_get(v->names.waits, i, &wait);
+	ptah_waits_get(v->names.waits, entry->again, &again);
 	t->call[0] = '\0';
 	if (wait.call != SIZE_MAX)
 		ptah_syscall_text(ptah_waits_syscalls(v->names.waits), wait.call, t->call,
@@ -405,6 +408,8 @@ static struct wait_row row_of_entry(struct waits_view *v, const struct waits_ent
 	    .begin = wait.begin,
 	    .ns = entry->ns,
 	    .again = entry->again_ns,
+	    .has_again = entry->again != SIZE_MAX,
+	    .again_begin = again.begin,
 	    .woken = wait.woken,
 	    .has_woken = wait.woken,
 	    .ran = wait.ran,

@@ -72,12 +72,13 @@ def compare_waits():
     """
     waits = defaultdict(list)
     for row in csv.DictReader(open(name + ".tsv"), delimiter="\t", quoting=csv.QUOTE_NONE):
-        begin = ns(row["time_s"])
-        # The parts of a condition variable's wait have the time between them besides.
-        if row["again_ns"] != "0":
-            row["ns"] = int(row["ns"]) + 10**6
-        waits[int(row["tid"])].append(
-            (begin, begin + int(row["ns"]), ns(row["ran_s"] or "0.0"), ns(row["woken_s"] or "0.0")))
+        begin, again = ns(row["time_s"]), int(row["again_ns"])
+        parts = waits[int(row["tid"])]
+        parts.append((begin, begin + int(row["ns"]) - again, ns(row["ran_s"] or "0.0"),
+                      ns(row["woken_s"] or "0.0")))
+        if row["again_s"]:
+            begin = ns(row["again_s"])
+            parts.append((begin, begin + again, 0, 0))
     away = ended = 0
     for line in open(name + ".timehist"):
         match = re.match(r"\s*(\d+\.\d+) \[\d+\]\s+.*?\[(\d+)(?:/\d+)?\]"
