@@ -36,7 +36,7 @@ struct waits_entry {
 struct waits_group {
 	const char *cause;
 	char *functions, *object;
-	int32_t pid; /* of an object; 0: of all processes */
+	int32_t pid;	 /* of an object; 0: of all processes */
 	uint64_t *times; /* sorted in the end */
 	size_t count, room;
 	uint64_t total;

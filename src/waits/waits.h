@@ -58,10 +58,10 @@ struct ptah_waits {
 	size_t absence_count, absence_capacity;
 	struct wakeup *wakeups; /* by thread, then by time */
 	size_t wakeup_count, wakeup_capacity;
-	struct table pids;	      /* of all threads that made system calls, by tid */
-	struct table switched;	      /* threads whose switches are recorded */
-	uint32_t *by_thread; /* all waits, by thread, then by time */
-	struct stack_node *nodes;     /* number 0 is none */
+	struct table pids;	  /* of all threads that made system calls, by tid */
+	struct table switched;	  /* threads whose switches are recorded */
+	uint32_t *by_thread;	  /* all waits, by thread, then by time */
+	struct stack_node *nodes; /* number 0 is none */
 	size_t node_count, node_capacity;
 };
 
