@@ -202,6 +202,8 @@ static const char *ending_of(const struct wait_names *w, size_t i, const struct 
 		return "ended";
 	if (name && (strstr(name, "write") || strstr(name, "send")))
 		return "wrote";
+	if (name && !strcmp(name, "connect"))
+		return "connected";
 	return strcmp(wait_cause(w, i, wait), "mutex") ? "woke it" : "gave it back";
 }
 

@@ -241,6 +241,41 @@ static void match_epoll(struct ptah_waits *w, const struct transfers *t, struct 
 		wait->flags |= PTAH_WAIT_SEVERAL;
 }
 
+/* The wait in this call. NULL: it is none. */
+static struct wait *wait_in(const struct ptah_waits *w, uint32_t call)
+{
+	size_t low = 0, high = w->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (w->waits[middle].call < call)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->count && w->waits[low].call == call ? &w->waits[low] : NULL;
+}
+
+/* A wait for a connection ends with the call that connects. */
+static void match_accepts(struct ptah_waits *w)
+{
+	const struct ptah_syscalls *s = w->calls;
+
+	for (size_t i = 0; i < s->object_count; i++) {
+		const struct object *o = &s->objects[i];
+		const uint32_t other = o->peer ? s->objects[o->peer].call : 0;
+		struct wait *wait = o->call && other ? wait_in(w, o->call - 1) : NULL;
+
+		if (!wait || s->calls[o->call - 1].number == NR_CONNECT)
+			continue;
+		if (s->calls[other - 1].begin < wait->begin)
+			wait->is_none = true;
+		else
+			wait_set_waker(w, wait, other - 1);
+	}
+}
+
 int channels_match(struct ptah_waits *w)
 {
 	struct transfers t = {0};
@@ -257,5 +292,6 @@ int channels_match(struct ptah_waits *w)
 				match_epoll(w, &t, &w->waits[i], &looks);
 	}
 	free(t.transfers);
+	match_accepts(w);
 	return status;
 }

@@ -283,8 +283,10 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 	} else if (kind == PTAH_DESCRIPTOR_EVENTFD) {
 		d->calls->objects[object].peer = object;
 	}
-	if (c->number == NR_ACCEPT || c->number == NR_ACCEPT4)
+	if (c->number == NR_ACCEPT || c->number == NR_ACCEPT4) {
 		accept_object(d, c->object, object);
+		d->calls->objects[object].call = (uint32_t)(c - d->calls->calls) + 1;
+	}
 	return set_object(d, c->pid, c->result, object);
 }
 
@@ -395,6 +397,7 @@ void descriptors_read(struct descriptors *d, const struct system_call *c)
 	if (c->number != NR_CONNECT || !c->object)
 		return;
 	name_object(d, c);
+	d->calls->objects[c->object].call = (uint32_t)(c - d->calls->calls) + 1;
 	connect_object(d, c->object);
 }
 

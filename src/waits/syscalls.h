@@ -91,6 +91,8 @@ struct object {
 	const uint8_t *name; /* a path or a socket's address; NULL: not known */
 	uint32_t name_size;
 	uint32_t members; /* of epoll: the first of its struct member; 0: none */
+	/* Of a connection's sides: the call that connected or accepted it, plus 1; 0: none. */
+	uint32_t call;
 };
 
 /* An object that an epoll watches. */

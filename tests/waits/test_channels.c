@@ -116,10 +116,15 @@ static void test_connection(void **state)
 	put_call(&b, 1, 1, 2000, 2100, 44, ARGS(4, 0x7000, 1), 1); /* sendto */
 	put_exit(&b, 2, 2, 2200, 45, 1);
 	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(ptah_waits_count(waits), 2);
+	/* accept() waited for the connection, */
 	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_SOCKET);
-	assert_int_equal(wait_at(waits, 0).tid, 2);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 1);
+	assert_int_equal(wait_at(waits, 0).tid, 1);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 2);
+	assert_int_equal(wait_at(waits, 0).woken, 500);
+	/* and whoever connected for an answer. */
+	assert_int_equal(wait_at(waits, 1).tid, 2);
+	assert_int_equal(wait_at(waits, 1).waker_tid, 1);
 	ptah_waits_free(waits);
 	ptah_session_close(session);
 }
