@@ -25,7 +25,7 @@ struct share {
 /* A call that has ended. */
 struct slow_call {
 	uint64_t figure, self, order; /* order: in which they ended, to break ties */
-	uint64_t tsc;
+	uint64_t tsc, end_tsc;
 	int32_t pid, tid;
 	char comm[16];
 	char site[512]; /* where it was called */
@@ -66,6 +66,7 @@ struct slowest {
 	size_t kept_count, most;
 	uint64_t calls, partial, untimed, cycles;
 	uint32_t mult, shift;
+	struct call_waits *waits; /* NULL: the recording has none */
 };
 
 static uint64_t to_ns(const struct slowest *s, uint64_t ticks)
@@ -256,6 +257,7 @@ static int keep(struct slowest *s, const struct ptah_call_thread *thread, struct
 				   .self = f->self_before + figure_of(s, &mark->self),
 				   .order = s->calls,
 				   .tsc = f->begin_tsc ? f->begin_tsc : mark->begin_tsc,
+				   .end_tsc = mark->tsc,
 				   .pid = thread->pid,
 				   .tid = thread->tid,
 				   .shares = f->shares,
@@ -375,6 +377,31 @@ static int compare_shares(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
+/* Where the time of a call went. False: that is not known. */
+static bool split_call(const struct slowest *s, const struct slow_call *c, struct call_split *split)
+{
+	const struct ptah_session *session = s->view->session;
+
+	if (!s->waits || !c->tsc || !c->end_tsc)
+		return false;
+	call_waits_split(s->waits, c->tid, ptah_session_time(session, c->tsc),
+			 ptah_session_time(session, c->end_tsc), split);
+	return true;
+}
+
+static void put_waits(const struct slowest *s, const struct slow_call *c)
+{
+	const struct ptah_session *session = s->view->session;
+	struct call_split split;
+
+	if (!split_call(s, c, &split))
+		return;
+	call_waits_put_split(s->view->out, &split);
+	if (s->view->options->why)
+		call_waits_put_chain(s->waits, c->tid, ptah_session_time(session, c->tsc),
+				     ptah_session_time(session, c->end_tsc));
+}
+
 /* Text lists so many functions of each call. */
 #define MOST_SHARES 10
 
@@ -407,6 +434,7 @@ static void put_text(const struct slowest *s)
 		out_text(v->out, "  called from ");
 		out_clean(v->out, c->site);
 		out_char(v->out, '\n');
+		put_waits(s, c);
 		out_text(v->out, "    ");
 		pretty_percent(v->out, c->self, c->figure);
 		out_format(v->out, " %15s %12s  [itself]\n", calls_text(v, c->self, a), "");
@@ -460,6 +488,26 @@ static struct call_row row_of(const struct slowest *s, const struct slow_call *c
 				 .self = c->self};
 }
 
+static void put_split_json(const struct slowest *s, const struct slow_call *c, struct json *json)
+{
+	struct call_split split;
+
+	if (!split_call(s, c, &split))
+		return;
+	json_array(json, "waits");
+	for (size_t i = 0; i < split.wait_count; i++) {
+		json_object(json, NULL, true);
+		json_string(json, "cause", split.waits[i].text);
+		json_number(json, "ns", split.waits[i].ns);
+		json_end_object(json);
+	}
+	json_end_array(json);
+	json_number(json, "waited_ns", split.waited);
+	json_number(json, "preempted_ns", split.preempted);
+	json_number(json, "system_calls_ns", split.kernel);
+	json_number(json, split.has_switches ? "ran_ns" : "ran_or_preempted_ns", split.rest);
+}
+
 static void put_json(const struct slowest *s)
 {
 	struct calls_view *v = s->view;
@@ -490,6 +538,7 @@ static void put_json(const struct slowest *s)
 			json_end_object(&json);
 		}
 		json_end_array(&json);
+		put_split_json(s, &s->kept[i], &json);
 		json_end_object(&json);
 	}
 	json_end_array(&json);
@@ -550,6 +599,8 @@ int calls_put_slowest(struct calls_view *v)
 			    "--value=instructions needs none");
 	s.kept = calloc(2 * s.most, sizeof(*s.kept));
 	problem = s.kept ? read_calls(&s) : PTAH_E_NOMEM;
+	if (problem >= 0)
+		problem = call_waits_new(v, &s.waits);
 	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem)) : put_slowest(&s);
 	for (size_t i = 0; i < s.stack_count; i++) {
 		while (s.stacks[i].count)
@@ -558,6 +609,7 @@ int calls_put_slowest(struct calls_view *v)
 	}
 	for (size_t i = 0; i < s.kept_count; i++)
 		free(s.kept[i].shares);
+	call_waits_free(s.waits);
 	free(s.stacks);
 	free(s.kept);
 	return status;

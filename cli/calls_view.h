@@ -27,6 +27,7 @@ struct calls_options {
 	bool stubs;
 	const char *callers, *callees, *of;
 	uint64_t slowest;
+	bool why;
 };
 
 /* A function: the same wherever its file was mapped. */
@@ -77,6 +78,33 @@ const char *calls_value_name(const struct calls_view *v);
 /* calls_rows.c: the table of functions; or the callers or callees of one. Returns an exit code. */
 int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree);
 int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, bool callers);
+
+/* calls_waits.c: what threads waited for in single calls. */
+struct call_waits;
+
+/* Where the time of a call went, in nanoseconds. */
+struct call_split {
+	struct call_wait {
+		char text[128]; /* the cause, and of what: "mutex 0x4040c0" */
+		uint64_t ns;
+	} waits[8]; /* the longest first; the last one has what does not fit */
+	size_t wait_count;
+	uint64_t waited, preempted;
+	uint64_t kernel; /* in system calls that are no waits */
+	uint64_t rest;	 /* it ran; without context switches, it may have waited for a processor */
+	bool has_switches;
+};
+
+/* NULL in *waits: the recording has none. 0 or an error. */
+int call_waits_new(struct calls_view *v, struct call_waits **waits);
+void call_waits_free(struct call_waits *waits);
+
+/* What a thread did in [from, until], nanoseconds. */
+void call_waits_split(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until,
+		      struct call_split *split);
+/* --why: each wait, and what the thread did that ended it, with its own waits. */
+void call_waits_put_chain(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until);
+void call_waits_put_split(struct out *out, const struct call_split *split);
 
 /* calls_slowest.c: reads single calls, and prints those with the largest values. An exit code. */
 int calls_put_slowest(struct calls_view *v);

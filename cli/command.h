@@ -97,7 +97,7 @@ struct command {
 extern const struct command command_record, command_dump, command_asm, command_script,
     command_report, command_stat, command_verify, command_profile, command_cover, command_caps,
     command_vm, command_diff, command_annotate, command_calls, command_export, command_inject,
-    command_repack, command_view, command_merge, command_live;
+    command_repack, command_view, command_merge, command_live, command_waits;
 
 /* Of the program: its name, and all commands in the order of the help, NULL-terminated. main.c
  * defines both; mpi/main.c does so for ptah-mpi. */

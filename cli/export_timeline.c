@@ -5,6 +5,7 @@
  */
 #include "export_functions.h"
 #include "export_view.h"
+#include "export_waits.h"
 #include "progress.h"
 
 #include "base/text.h"
@@ -38,6 +39,7 @@ struct line {
 	/* Tracing is off, and this slice open, whose end is where tracing begins again. NULL: it is
 	 * on, or the clock is instructions, of which none pass meanwhile. */
 	const char *away;
+	struct export_wait_place place;
 	struct frame *frames;
 	size_t count, room;
 	size_t shown; /* frames that are not left out */
@@ -48,6 +50,7 @@ struct timeline {
 	const struct timeline_format *format;
 	void *writer;
 	struct export_functions *functions;
+	struct export_waits *waits; /* NULL: the recording has none, or the clock is no time */
 	struct progress progress;
 	bool instructions;  /* the clock */
 	uint64_t max_depth; /* deeper calls are left out; 0: none */
@@ -413,6 +416,9 @@ static int put_item(struct timeline *t, struct line *line, const struct ptah_ite
 	if (status < 0 || (!line->timed && !is_loss(item)))
 		return status;
 	event.detail_count = describe_item(item, details);
+	if (t->waits && item->type == PTAH_ITEM_DISABLED)
+		export_waits_describe(t->waits, &line->place, line->thread.tid, at, &event,
+				      details);
 	if (is_leave(item) && !t->instructions) {
 		event.kind = TIMELINE_BEGIN;
 		line->away = event.name;
@@ -502,6 +508,7 @@ static void free_timeline(struct timeline *t)
 	if (t->writer)
 		t->format->free(t->writer);
 	export_functions_free(t->functions);
+	export_waits_free(t->waits);
 }
 
 /* A writer's result: the system calls that fail in one are those for its temporary file. */
@@ -528,6 +535,8 @@ int export_timeline(struct exporting *e)
 	recording.instructions = t.instructions;
 	recording.times = t.instructions ? NULL : ptah_session_time_text(e->session);
 	status = export_functions_new(e->names, e->options->input.function, &t.functions);
+	if (status >= 0 && !t.instructions)
+		status = export_waits_new(e, &t.waits);
 	if (status >= 0)
 		status = with_reason(t.format->begin(e->out, &recording, &t.writer));
 	if (!status)

@@ -11,13 +11,17 @@
 const char program_name[] = "ptah";
 
 const struct command *const commands[] = {
-    &command_record, &command_live,	&command_report,
-    &command_view,   &command_annotate, &command_calls,
-    &command_script, &command_stat,	&command_verify,
-    &command_dump,   &command_asm,	&command_profile,
-    &command_merge,  &command_cover,	&command_export,
-    &command_inject, &command_repack,	&command_diff,
-    &command_caps,   &command_vm,	NULL,
+    &command_record,   &command_live,
+    &command_report,   &command_view,
+    &command_annotate, &command_calls,
+    &command_waits,    &command_script,
+    &command_stat,     &command_verify,
+    &command_dump,     &command_asm,
+    &command_profile,  &command_merge,
+    &command_cover,    &command_export,
+    &command_inject,   &command_repack,
+    &command_diff,     &command_caps,
+    &command_vm,       NULL,
 };
 
 static void usage(FILE *to)

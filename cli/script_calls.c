@@ -185,14 +185,20 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 		const struct ptah_call_mark *mark = &batch->marks[i];
 
 		s->info.space = ptah_call_thread_space(batch->thread, mark->space);
+		script_put_samples(s, mark->tsc, false);
 		script_set_time(s, mark->tsc);
 		if (is_inside(s, mark) && !is_left_out(s, mark))
 			put_mark(s, mark);
 	}
 	if (batch->event) {
+		script_put_samples(s, batch->event->tsc, false);
 		script_set_time(s, batch->event->tsc);
 		script_take_event(s, batch->event);
+		if (batch->event->type == PTAH_ITEM_DISABLED)
+			script_put_samples(s, batch->event->tsc, true);
 	}
+	if (batch->ended)
+		script_end_samples(s, SIZE_MAX);
 }
 
 struct context {

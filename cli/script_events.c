@@ -66,23 +66,21 @@ void script_event_json(void *view, const void *event)
 	json_end_object(&s->json);
 }
 
-static void put_words(struct script *s, const struct ptah_item *item)
+static void put_words(struct script *s, const void *event)
 {
+	const struct ptah_item *item = event;
+
 	out_format(s->out, "# %s", ptah_item_name(item->type));
 	if (item->type == PTAH_ITEM_ERROR)
 		out_format(s->out, " %s", ptah_error_name(item->status));
 	item_fields_text(s->out, item);
 }
 
-/* A row of the mode's columns: those that an event has no value for stay empty. */
-void script_event_tsv(void *view, const void *event)
+void script_put_event_tsv(struct script *s, uint64_t ip,
+			  void (*put)(struct script *s, const void *event), const void *event)
 {
-	struct script *s = view;
-	const struct ptah_item *item = event;
 	const struct row_type *type = s->mode->type;
 
-	if (!s->events) /* programs get rows of another kind only on request */
-		return;
 	for (size_t i = 0; i < type->count; i++) {
 		const char *column = type->fields[i].tsv;
 
@@ -95,11 +93,21 @@ void script_event_tsv(void *view, const void *event)
 		else if (!strcmp(column, "time_s") && s->now.known)
 			out_seconds(s->out, s->now.ns);
 		else if (!strcmp(column, s->mode->event_ip))
-			out_format(s->out, "0x%" PRIx64, item->ip);
+			out_format(s->out, "0x%" PRIx64, ip);
 		else if (!strcmp(column, s->mode->event_words))
-			put_words(s, item);
+			put(s, event);
 	}
 	out_char(s->out, '\n');
+}
+
+void script_event_tsv(void *view, const void *event)
+{
+	struct script *s = view;
+	const struct ptah_item *item = event;
+
+	/* programs get rows of another kind only on request */
+	if (s->events)
+		script_put_event_tsv(s, item->ip, put_words, item);
 }
 
 static void put_hit(struct script *s, const struct ptah_hit *hit)

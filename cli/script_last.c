@@ -66,12 +66,18 @@ static void filter_row(void *view, const void *row)
 	t->passed++;
 }
 
+bool script_is_shown(struct script *s)
+{
+	const struct last_thread *t = !s->last || s->last->counting ? NULL : thread_of(s);
+
+	return !s->last || (t && t->passed + s->last->wanted >= t->rows);
+}
+
 static void filter_event(void *view, const void *event)
 {
 	struct script *s = view;
-	const struct last_thread *t = s->last->counting ? NULL : thread_of(s);
 
-	if (t && t->passed + s->last->wanted >= t->rows)
+	if (script_is_shown(s))
 		s->last->renderer->event(view, event);
 }
 

@@ -122,6 +122,8 @@ struct script {
 	pthread_t owner; /* the job's thread, in a stream: */
 	uint64_t round;
 
+	struct script_samples *samples; /* NULL: none are shown */
+
 	/* --last: what script_last.c keeps, or NULL; and the session, whose window it changes. */
 	struct script_last *last;
 	struct ptah_session *own_session;
@@ -218,6 +220,9 @@ void script_free_last(struct script *s);
 /* Are rows only counted? */
 bool script_is_counting(const struct script *s);
 
+/* Is what comes before the next row shown? */
+bool script_is_shown(struct script *s);
+
 /* Reads the end of a stream, and prints its last rows. */
 int script_last_of_stream(struct script *s, size_t stream, struct progress *progress);
 
@@ -259,6 +264,24 @@ void script_begin_tsv(void *view);
 void script_end_json(void *view);
 /* Puts the moments for which the recording was kept, if they are of this thread, or of none. */
 void script_put_hits(struct script *s);
+
+/*
+ * A row of the mode's columns for an event, whose words `put` writes. Those that an event has no
+ * value for stay empty.
+ */
+void script_put_event_tsv(struct script *s, uint64_t ip,
+			  void (*put)(struct script *s, const void *event), const void *event);
+
+/*
+ * script_samples.c: the samples and system calls of the recording, each at its place. They are
+ * shown with --events, and system calls also in the text of --calls.
+ */
+int script_new_samples(struct script *s);
+void script_free_samples(struct script *s);
+/* The next row of the current thread has this time; with `off`, tracing went off then. */
+void script_put_samples(struct script *s, uint64_t tsc, bool off);
+/* The stream ends: what is left of its thread has no later place. */
+void script_end_samples(struct script *s, size_t stream);
 
 void script_event_text(void *view, const void *event);
 void script_event_json(void *view, const void *event);

@@ -140,6 +140,7 @@ static void end_json(void *view)
 	for (size_t i = 0; ptah_session_note(s->session, i); i++)
 		json_string(&s->json, NULL, ptah_session_note(s->session, i));
 	json_end_array(&s->json);
+	stat_put_samples_json(&s->json, s->session);
 	put_namespaces_json(&s->json, s->session);
 	json_end_object(&s->json);
 	json_finish(&s->json);
@@ -384,6 +385,7 @@ static void end_text(void *view)
 	}
 	for (size_t i = 0; i < s->kept_count && (s->per_thread || s->streams == 1); i++)
 		put_stream_text(s->out, s->kept[i]);
+	stat_put_samples_text(s->out, s->session);
 	if (s->per_thread)
 		put_namespaces_text(s->out, s->session);
 }

@@ -48,4 +48,8 @@ extern const struct renderer stat_renderers[FORMAT_MAX];
 
 void stat_view_free(struct stat_view *s);
 
+/* stat_samples.c: samples of other events, and system calls by name. */
+void stat_put_samples_text(struct out *out, const struct ptah_session *session);
+void stat_put_samples_json(struct json *json, const struct ptah_session *session);
+
 #endif

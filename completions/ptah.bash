@@ -10,7 +10,8 @@ _ptah_options() {
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
-	calls) echo "--value= --sort= --callers= --callees= --of= --slowest= --stubs --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	calls) echo "--value= --sort= --callers= --callees= --of= --slowest= --why --stubs --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	waits) echo "--list --folded --sort= --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --last= --srcline --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--all --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -43,27 +44,30 @@ _ptah_value() {
 		annotate:--elf | annotate:--pe | annotate:--pages | annotate:--save-set | annotate:--vmlinux | \
 		annotate:-k | annotate:--kallsyms | annotate:--output | annotate:-o | calls:--input | calls:-i | \
 		calls:--pt | calls:--raw | calls:--elf | calls:--pe | calls:--pages | calls:--save-set | \
-		calls:--vmlinux | calls:-k | calls:--kallsyms | calls:--output | calls:-o | script:--input | \
-		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
-		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
-		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
-		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
-		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
-		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
-		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
-		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
-		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
-		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
-		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
-		profile:-o | merge:--output | merge:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
-		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
-		cover:--kallsyms | cover:--output | cover:-o | export:--dso | export:-d | export:--input | \
-		export:-i | export:--pt | export:--raw | export:--elf | export:--pe | export:--pages | \
-		export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | export:--output | \
-		export:-o | inject:--output | inject:-o | inject:--input | inject:-i | inject:--vmlinux | \
-		inject:-k | inject:--kallsyms | repack:--output | repack:-o | repack:--input | repack:-i | \
-		repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | diff:--kallsyms | \
-		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
+		calls:--vmlinux | calls:-k | calls:--kallsyms | calls:--output | calls:-o | waits:--input | \
+		waits:-i | waits:--pt | waits:--raw | waits:--elf | waits:--pe | waits:--pages | \
+		waits:--save-set | waits:--vmlinux | waits:-k | waits:--kallsyms | waits:--output | waits:-o | \
+		script:--input | script:-i | script:--pt | script:--raw | script:--elf | script:--pe | \
+		script:--pages | script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | \
+		script:--output | script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | \
+		stat:--pe | stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | \
+		stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | \
+		verify:--pe | verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | \
+		verify:--kallsyms | verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | \
+		dump:--raw | dump:--elf | dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | \
+		dump:--kallsyms | dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | \
+		profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | profile:--pe | \
+		profile:--pages | profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | \
+		profile:--output | profile:-o | merge:--output | merge:-o | cover:--input | cover:-i | \
+		cover:--pt | cover:--raw | cover:--elf | cover:--pe | cover:--pages | cover:--save-set | \
+		cover:--vmlinux | cover:-k | cover:--kallsyms | cover:--output | cover:-o | export:--dso | \
+		export:-d | export:--input | export:-i | export:--pt | export:--raw | export:--elf | export:--pe | \
+		export:--pages | export:--save-set | export:--vmlinux | export:-k | export:--kallsyms | \
+		export:--output | export:-o | inject:--output | inject:-o | inject:--input | inject:-i | \
+		inject:--vmlinux | inject:-k | inject:--kallsyms | repack:--output | repack:-o | repack:--input | \
+		repack:-i | repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | \
+		diff:--kallsyms | diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | \
+		vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--time-resolution | record:--psb-period | record:--mmap-pages | record:-m | \
@@ -87,57 +91,61 @@ _ptah_value() {
 		calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | \
 		calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | \
 		calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | \
-		calls:--cpu | calls:-C | calls:--processor | script:--last | script:--jobs | script:-j | \
-		script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | \
-		script:--until | script:--around | script:--function | script:--pid | script:--tid | \
-		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
-		stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | \
-		stat:--until | stat:--around | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
-		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
-		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
-		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--since | dump:--until | \
-		dump:--around | dump:--jobs | dump:-j | dump:--filter | dump:--mtc-freq | dump:--nom-freq | \
-		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
-		dump:--processor | profile:--shard | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
-		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
-		profile:--since | profile:--until | profile:--around | profile:--function | profile:--pid | \
-		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
-		cover:--map-size | cover:--reached | cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | \
-		cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | cover:--until | cover:--around | \
-		cover:--function | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
-		cover:--processor | export:--max-stack | export:--include | export:--exclude | export:--jobs | \
-		export:-j | export:--filter | export:--mtc-freq | export:--nom-freq | export:--cpuid-0x15 | \
-		export:--since | export:--until | export:--around | export:--function | export:--pid | \
-		export:--tid | export:--comm | export:--cpu | export:-C | export:--processor | inject:--jobs | \
-		inject:-j | inject:--since | inject:--until | inject:--around | inject:--pid | inject:--tid | \
-		inject:--comm | inject:--cpu | inject:-C | inject:--processor | repack:--pid | repack:--tid | \
-		repack:--comm | repack:--cpu | repack:-C | repack:--processor | diff:--ignore | diff:--fail-over | \
-		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
-		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
-		vm:--plugin-arguments) echo "nothing" ;;
+		calls:--cpu | calls:-C | calls:--processor | waits:--limit | waits:-n | waits:--jobs | waits:-j | \
+		waits:--filter | waits:--mtc-freq | waits:--nom-freq | waits:--cpuid-0x15 | waits:--since | \
+		waits:--until | waits:--around | waits:--pid | waits:--tid | waits:--comm | waits:--cpu | \
+		waits:-C | waits:--processor | script:--last | script:--jobs | script:-j | script:--filter | \
+		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | script:--until | \
+		script:--around | script:--function | script:--pid | script:--tid | script:--comm | script:--cpu | \
+		script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | \
+		stat:--nom-freq | stat:--cpuid-0x15 | stat:--since | stat:--until | stat:--around | stat:--pid | \
+		stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
+		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
+		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
+		dump:--since | dump:--until | dump:--around | dump:--jobs | dump:-j | dump:--filter | \
+		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
+		dump:--cpu | dump:-C | dump:--processor | profile:--shard | profile:--limit | profile:-n | \
+		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
+		profile:--cpuid-0x15 | profile:--since | profile:--until | profile:--around | profile:--function | \
+		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
+		profile:--processor | cover:--map-size | cover:--reached | cover:--jobs | cover:-j | \
+		cover:--filter | cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--since | \
+		cover:--until | cover:--around | cover:--function | cover:--pid | cover:--tid | cover:--comm | \
+		cover:--cpu | cover:-C | cover:--processor | export:--max-stack | export:--include | \
+		export:--exclude | export:--jobs | export:-j | export:--filter | export:--mtc-freq | \
+		export:--nom-freq | export:--cpuid-0x15 | export:--since | export:--until | export:--around | \
+		export:--function | export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | \
+		export:--processor | inject:--jobs | inject:-j | inject:--since | inject:--until | \
+		inject:--around | inject:--pid | inject:--tid | inject:--comm | inject:--cpu | inject:-C | \
+		inject:--processor | repack:--pid | repack:--tid | repack:--comm | repack:--cpu | repack:-C | \
+		repack:--processor | diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | \
+		diff:--limit | diff:-n | diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | \
+		diff:--cpu | diff:-C | diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder | live:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
 	record:--clock | live:--clock) echo "words default insn host" ;;
-	live:--format | report:--format | annotate:--format | calls:--format | script:--format | \
-		stat:--format | verify:--format | dump:--format | profile:--format | diff:--format | \
-		caps:--format) echo "words text json tsv" ;;
+	live:--format | report:--format | annotate:--format | calls:--format | waits:--format | \
+		script:--format | stat:--format | verify:--format | dump:--format | profile:--format | \
+		diff:--format | caps:--format) echo "words text json tsv" ;;
 	live:--sort) echo "words now total calls p99 max" ;;
 	live:--cover-format) echo "words edges blocks drcov bitmap lcov cobertura gcov processes" ;;
 	live:--symfs | live:--buildid-dir | report:--symfs | report:--buildid-dir | view:--source-path | \
 		view:--prefix | view:--symfs | view:--buildid-dir | annotate:--source-path | annotate:--prefix | \
-		annotate:--symfs | annotate:--buildid-dir | calls:--symfs | calls:--buildid-dir | script:--symfs | \
-		script:--buildid-dir | stat:--symfs | stat:--buildid-dir | verify:--symfs | verify:--buildid-dir | \
-		dump:--symfs | dump:--buildid-dir | profile:--symfs | profile:--buildid-dir | cover:--symfs | \
-		cover:--buildid-dir | export:--symfs | export:--buildid-dir | inject:--symfs | \
-		inject:--buildid-dir | repack:--symfs | repack:--buildid-dir | diff:--symfs | diff:--buildid-dir) echo "folder" ;;
-	live:--color | report:--color | annotate:--color | calls:--color | script:--color | stat:--color | \
-		verify:--color | dump:--color | profile:--color | cover:--color | export:--color | diff:--color | \
-		caps:--color) echo "words auto always never" ;;
+		annotate:--symfs | annotate:--buildid-dir | calls:--symfs | calls:--buildid-dir | waits:--symfs | \
+		waits:--buildid-dir | script:--symfs | script:--buildid-dir | stat:--symfs | stat:--buildid-dir | \
+		verify:--symfs | verify:--buildid-dir | dump:--symfs | dump:--buildid-dir | profile:--symfs | \
+		profile:--buildid-dir | cover:--symfs | cover:--buildid-dir | export:--symfs | \
+		export:--buildid-dir | inject:--symfs | inject:--buildid-dir | repack:--symfs | \
+		repack:--buildid-dir | diff:--symfs | diff:--buildid-dir) echo "folder" ;;
+	live:--color | report:--color | annotate:--color | calls:--color | waits:--color | script:--color | \
+		stat:--color | verify:--color | dump:--color | profile:--color | cover:--color | export:--color | \
+		diff:--color | caps:--color) echo "words auto always never" ;;
 	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
 	report:--by | export:--by) echo "words all process thread cpu" ;;
-	report:--errata | view:--errata | annotate:--errata | calls:--errata | script:--errata | \
-		stat:--errata | verify:--errata | dump:--errata | profile:--errata | cover:--errata | \
-		export:--errata | inject:--errata | repack:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+	report:--errata | view:--errata | annotate:--errata | calls:--errata | waits:--errata | \
+		script:--errata | stat:--errata | verify:--errata | dump:--errata | profile:--errata | \
+		cover:--errata | export:--errata | inject:--errata | repack:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
 	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
+	waits:--sort) echo "words total waits p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap processes" ;;
@@ -149,7 +157,7 @@ _ptah_value() {
 	esac
 }
 
-_ptah_commands='record live report view annotate calls script stat verify dump asm profile merge cover export inject repack diff caps vm'
+_ptah_commands='record live report view annotate calls waits script stat verify dump asm profile merge cover export inject repack diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

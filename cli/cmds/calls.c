@@ -46,7 +46,8 @@ static const struct option_def calls_options[] = {
      .help = "single calls of FUNCTION: when, by whom, and where their time went",
      .man = "Single calls of *FUNCTION*, those with the largest values first: when they began, in "
 	    "which thread, from where they were called, what ran in the function itself and in "
-	    "each of the functions that it called. Calls whose beginning or end is not in the "
+	    "each of the functions that it called; and, where the recording has system calls, what "
+	    "the thread waited for, and for how long. Calls whose beginning or end is not in the "
 	    "trace are not among them."},
     {.name = "slowest",
      .kind = OPTION_NUMBER,
@@ -54,6 +55,13 @@ static const struct option_def calls_options[] = {
      .arg = "N",
      .help = "with --of: how many calls (default: 10)",
      .man = "With `--of`: how many calls. Default: 10."},
+    {.name = "why",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct calls_options, why),
+     .help = "with --of: what each of these calls waited for, and what the others did meanwhile",
+     .man = "With `--of`: each wait in these calls, who ended it, and what that thread did until "
+	    "then, with its own waits: back to something that ran. The recording must have system "
+	    "calls. In text only."},
     {.name = "stubs",
      .kind = OPTION_FLAG,
      .at = offsetof(struct calls_options, stubs),
@@ -190,6 +198,8 @@ static int choose(struct calls_view *v, const struct calls_options *o, int argc,
 				  argv[0]);
 	if (o->slowest && !o->of)
 		return fail_usage(&command_calls, "--slowest belongs to --of");
+	if (o->why && !o->of)
+		return fail_usage(&command_calls, "--why belongs to --of");
 	one[0] = (char *)name;
 	v->wanted = modes ? one : argv;
 	v->wanted_count = modes ? 1 : argc;

@@ -36,7 +36,9 @@ static const struct option_def script_options[] = {
      .help = "calls and returns, indented, instead of instructions",
      .man = "The beginnings and ends of calls instead of instructions, in their order and "
 	    "indented by their depth: the stack as it is in the source, also after "
-	    "exceptions, longjmp, signals and tail calls. See CALLS below."},
+	    "exceptions, longjmp, signals and tail calls. See CALLS below. In text, system calls "
+	    "stand among them, where the recording has them, as strace(1) writes them; in JSON and "
+	    "TSV they do with `--events`."},
     {.name = "events",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, events),
@@ -45,7 +47,9 @@ static const struct option_def script_options[] = {
 	    "mode changes, interrupts, ...) at their places, with their fields: "
 	    "vector, CR2, exit reason, C-state and so on. In TSV they are rows of the "
 	    "same columns, and \"#\" and the event stand in the last one (with "
-	    "`--branches` in *kind*)."},
+	    "`--branches` in *kind*). Samples of other events that the recording has (`perf record "
+	    "-e intel_pt//u -e sched:sched_switch`) stand among them, with the fields of their "
+	    "format, and so do system calls. Then `--jobs` has no effect."},
     {.name = "time",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, time),
@@ -313,10 +317,13 @@ static void take_item(struct script *s, const struct ptah_item *item, const stru
 
 	if (block && block->code.space != s->space)
 		follow_space(s, block->code.space);
+	script_put_samples(s, item->tsc, false);
 	script_set_time(s, item->tsc);
 	if (item->type != PTAH_ITEM_BLOCK)
 		script_take_event(s, item);
 	s->mode->take(s, item);
+	if (item->type == PTAH_ITEM_DISABLED)
+		script_put_samples(s, item->tsc, true);
 }
 
 /* The items of the last read ran code that is another one than before, perhaps. */
@@ -391,6 +398,7 @@ int script_read_stream(struct script *s, size_t stream, struct progress *progres
 	script_follow_stream(s, stream);
 	script_put_hits(s);
 	status = s->jobs ? script_read_with_jobs(s, stream) : read_alone(s, stream, progress);
+	script_end_samples(s, stream);
 	progress_next(progress, s->info.bytes);
 	return status;
 }
@@ -423,13 +431,17 @@ static int script_streams(struct script *s)
 	RENDER(s->renderer, begin, s);
 	if (status >= 0)
 		status = ptah_workers_new(s->session, &s->workers);
+	if (status >= 0)
+		status = script_new_samples(s);
 	progress_begin(&progress, s->input, s->session, false);
-	if (status >= 0 && s->mode->take && !s->last && input_jobs(s->input, 1) > 1)
+	/* A job does not know which samples come before its segment. */
+	if (status >= 0 && s->mode->take && !s->last && !s->samples && input_jobs(s->input, 1) > 1)
 		status = script_new_jobs(s, &progress);
 	if (status >= 0)
 		status = s->mode->take || s->last ? read_streams(s, &progress)
 						  : script_read_calls(s, SIZE_MAX, &progress);
 	script_free_jobs(s);
+	script_free_samples(s);
 	progress_end(&progress);
 	RENDER(s->renderer, end, s);
 	return status;

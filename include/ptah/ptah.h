@@ -33,14 +33,17 @@
 #include <ptah/record.h>
 #include <ptah/recording.h>
 #include <ptah/rtit.h>
+#include <ptah/sample.h>
 #include <ptah/segments.h>
 #include <ptah/session.h>
 #include <ptah/shard.h>
 #include <ptah/symbol.h>
+#include <ptah/syscall.h>
 #include <ptah/trace_config.h>
 #include <ptah/trace_set.h>
 #include <ptah/version.h>
 #include <ptah/vm.h>
+#include <ptah/waits.h>
 #include <ptah/window.h>
 
 #endif

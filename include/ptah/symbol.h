@@ -281,6 +281,14 @@ struct ptah_elf_extent {
 /* False when it is no x86-64 ELF file, or has no executable segment with the byte at `offset`. */
 PTAH_API bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf_extent *extent);
 
+/*
+ * The variable of an ELF file that has the byte at `address`, in the file's own addresses: its name,
+ * which is cut at `size`, and how far from its beginning the byte is. False: its symbols have none
+ * there. Each call reads them all.
+ */
+PTAH_API bool ptah_elf_variable(const char *path, uint64_t address, char *name, size_t size,
+				uint64_t *offset);
+
 PTAH_END_DECLS
 
 #endif

@@ -167,8 +167,10 @@ bool perfdata_event(const struct perfdata_file *f, size_t i, struct perfdata_eve
 
 	if (!attr || !attr->bytes)
 		return false;
-	*info = (struct perfdata_event_info){
-	    .type = attr->type, .sample_type = attr->sample_type, .flags = attr->flags};
+	*info = (struct perfdata_event_info){.type = attr->type,
+					     .config = attr->config,
+					     .sample_type = attr->sample_type,
+					     .flags = attr->flags};
 	size = attr->size < sizeof(info->attr) ? attr->size : sizeof(info->attr);
 	memcpy(info->attr, attr->bytes, size);
 	store_le32(info->attr + PERFDATA_ATTR_AT_SIZE, (uint32_t)size);

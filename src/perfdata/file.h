@@ -63,6 +63,7 @@ struct perfdata_file {
 	bool pipe;		 /* written through a pipe: no header but the magic */
 	bool bare;		 /* records without a header: perfdata_open_records() */
 	bool all;		 /* perfdata_next() returns every record */
+	bool wants_samples;	 /* and samples of all events */
 	bool unfinished, truncated;
 	size_t cut; /* truncated: the part that was cut */
 

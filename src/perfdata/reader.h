@@ -49,9 +49,16 @@ struct perfdata_record {
 	uint64_t number;
 	uint64_t hit_time, hit_since; /* HIT: by perf's clock; 0: not known */
 	bool exec;		      /* COMM */
-	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */
-	bool executable; /* mappings; those of the kernel, with pid -1, always are */
-	bool primary;	 /* of bare records: see struct perfdata_records_part */
+	bool out;	/* context switches: the thread leaves the CPU; false: it arrives */
+	bool preempted; /* SWITCH: it leaves although it could run on */
+	/*
+	 * The record is a sample of this event (perfdata_event()) plus 1; 0: perfdata_want_samples()
+	 * was not called, or it is another record. And the thread in which it was taken.
+	 */
+	uint32_t sampled;
+	int32_t sample_pid, sample_tid;
+	bool executable;	     /* mappings; those of the kernel, with pid -1, always are */
+	bool primary;		     /* of bare records: see struct perfdata_records_part */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */
 	const uint8_t *raw; /* as it is in the file, with its header but without trace after it */
 	uint16_t raw_size;
@@ -132,15 +139,35 @@ int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 /* perfdata_next() returns all records from now on, also those that it knows by their type alone. */
 void perfdata_keep_all(struct perfdata_file *file);
 
+/* perfdata_next() returns the samples of all events from now on, not only those with trace. */
+void perfdata_want_samples(struct perfdata_file *file);
+
+/* The fields of a sample; 0, -1 or NULL where its event does not have them. */
+struct perfdata_sample {
+	uint64_t id, time, ip, address, period;
+	int32_t pid, tid, cpu;
+	const uint8_t *raw; /* what the tracepoint has recorded; NULL: it is none */
+	uint32_t raw_size;
+	const uint8_t *trace; /* of Intel PT */
+	uint64_t trace_size;
+};
+
+/*
+ * Reads again the sample of an event whose record perfdata_next() has returned: `record` is its
+ * `raw`. Any number of threads may do this.
+ */
+bool perfdata_sample_at(const struct perfdata_file *file, size_t event, const uint8_t *record,
+			struct perfdata_sample *sample);
+
 /* The formats of tracepoints (tracing_data.h). NULL: the file has none, or they are not read yet. */
 const uint8_t *perfdata_tracing_data(const struct perfdata_file *file, size_t *size);
 
 /* An event of the recording. Those of a pipe are known once their records have been read. */
 struct perfdata_event_info {
 	uint32_t type;
-	uint64_t sample_type, flags; /* of `attr` */
-	uint8_t attr[120];	     /* PERFDATA_ATTR_SIZE: the rest is cut off, or 0 */
-	char name[128];		     /* "": not known */
+	uint64_t config, sample_type, flags; /* of `attr` */
+	uint8_t attr[120];		     /* PERFDATA_ATTR_SIZE: the rest is cut off, or 0 */
+	char name[128];			     /* "": not known */
 	size_t id_count;
 };
 

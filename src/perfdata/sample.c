@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads samples: those of the tracepoint sched:sched_switch, which recordings without context
- * switch records have, and those that contain a piece of trace (perf record --aux-sample).
+ * switch records have, those that contain a piece of trace (perf record --aux-sample), and, if the
+ * caller wants them, those of any other event.
  */
 #include "perfdata/file.h"
 
@@ -81,15 +82,15 @@ static void skip_to_aux(struct reader *r, const struct perfdata_attr *attr)
  * prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32 next_pid), and these "pids" are
  * thread ids. False: some of them are missing.
  */
-static bool take_switch(struct perfdata_record *record, const uint8_t *raw, uint32_t n)
+static bool take_switch(struct perfdata_record *record, const struct perfdata_sample *sample)
 {
-	if (!raw || n < 60)
+	if (!sample->raw || sample->raw_size < 60)
 		return false;
 	record->type = PERFDATA_SWITCH_CPU_WIDE;
 	record->out = true;
 	record->pid = -1;
-	record->tid = (int32_t)load_le32(raw + 24);
-	record->ptid = (int32_t)load_le32(raw + 56);
+	record->tid = (int32_t)load_le32(sample->raw + 24);
+	record->ptid = (int32_t)load_le32(sample->raw + 56);
 	return true;
 }
 
@@ -126,15 +127,66 @@ static void place_trace(struct perfdata_file *f, struct perfdata_record *record)
 	}
 }
 
-static bool take_aux(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
+static bool take_aux(struct perfdata_file *f, struct perfdata_record *record,
+		     const struct perfdata_sample *sample)
 {
-	record->trace_size = reader_u64(r);
-	record->bytes = reader_bytes(r, record->trace_size);
-	if (r->failed || !record->trace_size)
+	if (!sample->trace || !sample->trace_size)
 		return false;
+	record->bytes = sample->trace;
+	record->trace_size = sample->trace_size;
 	f->aux_samples = true;
 	place_trace(f, record);
 	return true;
+}
+
+/* The fields of a sample, in the order of perf_output_sample(). False: it ends too early. */
+static bool read_fields_of(const struct perfdata_attr *attr, struct reader *r,
+			   struct perfdata_sample *sample)
+{
+	const uint64_t type = attr->sample_type;
+
+	*sample = (struct perfdata_sample){.pid = -1, .tid = -1, .cpu = -1};
+	if (type & PERFDATA_SAMPLE_IDENTIFIER)
+		sample->id = reader_u64(r);
+	if (type & PERFDATA_SAMPLE_IP)
+		sample->ip = reader_u64(r);
+	if (type & PERFDATA_SAMPLE_TID) {
+		sample->pid = (int32_t)reader_u32(r);
+		sample->tid = (int32_t)reader_u32(r);
+	}
+	if (type & PERFDATA_SAMPLE_TIME)
+		sample->time = reader_u64(r);
+	if (type & PERFDATA_SAMPLE_ADDR)
+		sample->address = reader_u64(r);
+	if (type & PERFDATA_SAMPLE_ID)
+		sample->id = reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_STREAM_ID);
+	if (type & PERFDATA_SAMPLE_CPU)
+		sample->cpu = (int32_t)reader_u64(r);
+	if (type & PERFDATA_SAMPLE_PERIOD)
+		sample->period = reader_u64(r);
+	if (type & PERFDATA_SAMPLE_READ)
+		skip_read(r, attr->read_format);
+	if (type & PERFDATA_SAMPLE_CALLCHAIN)
+		skip_list(r, 0, 8);
+	if (type & PERFDATA_SAMPLE_RAW) {
+		sample->raw_size = reader_u32(r);
+		sample->raw = reader_bytes(r, sample->raw_size);
+	}
+	if (type & PERFDATA_SAMPLE_AUX) {
+		skip_to_aux(r, attr);
+		sample->trace_size = reader_u64(r);
+		sample->trace = reader_bytes(r, sample->trace_size);
+	}
+	return !r->failed;
+}
+
+bool perfdata_sample_at(const struct perfdata_file *f, size_t event, const uint8_t *record,
+			struct perfdata_sample *sample)
+{
+	struct reader r = {record + PERFDATA_RECORD_HEADER, record + load_le16(record + 6), false};
+
+	return read_fields_of(&f->attrs[event], &r, sample);
 }
 
 bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
@@ -142,39 +194,36 @@ bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perf
 	const struct perfdata_attr *attr = perfdata_attr_of_sample(f, r);
 	const uint64_t type = attr ? attr->sample_type : 0;
 	const bool is_switch = attr && attr->sched_switch && type & PERFDATA_SAMPLE_RAW;
-	const uint8_t *raw = NULL;
-	uint32_t n = 0;
+	const bool is_used = is_switch || type & PERFDATA_SAMPLE_AUX;
+	struct reader fields = *r;
+	struct perfdata_sample sample;
+	bool has_trace;
 
-	if (!is_switch && !(type & PERFDATA_SAMPLE_AUX))
+	if (!attr || (!is_used && !f->wants_samples))
 		return false;
-	if (type & PERFDATA_SAMPLE_IDENTIFIER)
-		record->event = reader_u64(r);
-	skip_fixed(r, type, PERFDATA_SAMPLE_IP);
-	if (type & PERFDATA_SAMPLE_TID) {
-		record->pid = (int32_t)reader_u32(r);
-		record->tid = (int32_t)reader_u32(r);
+	if (!read_fields_of(attr, &fields, &sample)) {
+		/* One that says nothing of the trace is no reason to refuse the recording. */
+		r->failed = is_used;
+		return false;
 	}
-	if (type & PERFDATA_SAMPLE_TIME)
-		record->time = reader_u64(r);
-	skip_fixed(r, type, PERFDATA_SAMPLE_ADDR);
-	if (type & PERFDATA_SAMPLE_ID)
-		record->event = reader_u64(r);
-	skip_fixed(r, type, PERFDATA_SAMPLE_STREAM_ID);
-	if (type & PERFDATA_SAMPLE_CPU)
-		record->cpu = (int32_t)reader_u64(r);
-	skip_fixed(r, type, PERFDATA_SAMPLE_PERIOD);
-	if (type & PERFDATA_SAMPLE_READ)
-		skip_read(r, attr->read_format);
-	if (type & PERFDATA_SAMPLE_CALLCHAIN)
-		skip_list(r, 0, 8);
-	if (type & PERFDATA_SAMPLE_RAW) {
-		n = reader_u32(r);
-		raw = reader_bytes(r, n);
-	}
+	record->event = sample.id;
+	record->time = sample.time;
+	record->pid = sample.pid;
+	record->tid = sample.tid;
+	record->cpu = sample.cpu;
+	record->sample_tid = sample.tid;
+	record->sample_pid = sample.pid;
+	if (f->wants_samples)
+		record->sampled = (uint32_t)(attr - f->attrs) + 1;
 	if (is_switch)
-		return take_switch(record, raw, n);
-	skip_to_aux(r, attr);
-	return take_aux(f, r, record);
+		return take_switch(record, &sample) || record->sampled;
+	has_trace = take_aux(f, record, &sample);
+	return has_trace || record->sampled;
+}
+
+void perfdata_want_samples(struct perfdata_file *f)
+{
+	f->wants_samples = true;
 }
 
 /*

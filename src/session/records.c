@@ -192,11 +192,19 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 	struct ptah_session *s = pass->session;
 	int status;
 
+	if (r->sampled || r->type == PERFDATA_SWITCH || r->type == PERFDATA_SWITCH_CPU_WIDE) {
+		status = samples_take(s, r);
+		if (status < 0)
+			return status;
+	}
 	switch (r->type) {
 	case PERFDATA_AUXTRACE:
 	case PERFDATA_SAMPLE:
-		return session_add_trace(s, r->index, r->tid, r->cpu, r->trace_offset, r->bytes,
-					 r->trace_size);
+		/* Samples of other events have no trace. */
+		return r->type == PERFDATA_SAMPLE && !r->trace_size
+			   ? 0
+			   : session_add_trace(s, r->index, r->tid, r->cpu, r->trace_offset,
+					       r->bytes, r->trace_size);
 	case PERFDATA_AUX:
 		return on_aux(pass, r);
 	case PERFDATA_LOST:
@@ -466,6 +474,8 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	if (status >= 0)
 		leave_out_high_byte(pass);
 	convert_limits(s);
+	if (status >= 0)
+		status = samples_finish(s);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
 		status = pass->marks[i].type == MARK_RECORD ? take_mark(s, &pass->marks[i])
 							    : take_entry(pass, &pass->marks[i]);

@@ -123,8 +123,10 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 
 	s->folder = folder_of(path);
 	s->jit_folder = s->folder ? perfdata_jit_folder(path) : NULL;
-	if (status >= 0)
+	if (status >= 0) {
+		perfdata_want_samples(s->file);
 		status = session_read_records(s, path, NULL, why);
+	}
 	if (status < 0)
 		return status;
 	session_read_events(s);
@@ -410,6 +412,7 @@ void ptah_session_close(struct ptah_session *s)
 	for (size_t i = 0; i < s->hit_count; i++)
 		free((char *)(uintptr_t)s->hits[i].text);
 	free(s->hits);
+	samples_free(&s->samples);
 	table_free(&s->streams_by_index);
 	table_free(&s->processes_by_pid);
 	table_free(&s->threads_by_tid);

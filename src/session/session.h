@@ -6,6 +6,7 @@
 #include "perfdata/reader.h"
 #include "session/change_index.h"
 #include "session/hash_table.h"
+#include "session/samples.h"
 
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
@@ -369,6 +370,7 @@ struct ptah_session {
 	size_t cgroup_count, cgroup_capacity;
 	char **notes;
 	size_t note_count, note_capacity;
+	struct samples samples;
 	struct ptah_hit *hits; /* their text is owned */
 	size_t hit_count, hit_capacity;
 };

@@ -4,7 +4,7 @@
 # no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report view export annotate calls stat verify profile cover diff caps vm live'
+commands='record dump asm script report view export annotate calls waits stat verify profile cover diff caps vm live'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }
@@ -45,7 +45,7 @@ complains record --
 complains record --psb-period=many -- true
 complains record --clock=sundial -- true
 # A format that is unknown, or that the command does not offer, is refused with the valid ones.
-for command in dump script report annotate calls stat verify profile cover diff caps live; do
+for command in dump script report annotate calls waits stat verify profile cover diff caps live; do
 	complains "$command" --format=xml
 	case $command in
 	cover) grep -q 'edges, blocks, drcov, bitmap or processes' err || fail "cover --format=xml: $(cat err)" ;;

@@ -47,6 +47,7 @@ for command in 'export -q --to=folded' 'export -q --to=lcov' 'export -q --to=bol
 	'export -q --to=sqlite --branches=calls' 'cover -q --format=processes' 'inject -q --itrace=i1000ig32l' 'view -q' \
 	'script' 'profile --calls --save=made' 'cover --reached=fib,branches.c:1-9 table.db' \
 	'annotate -q' 'annotate -q fib' 'report -q' 'report -q -g' 'calls -q' 'calls -q --of=fib' 'stat -q' \
+	'waits -q --list' 'waits -q --folded' \
 	'export -q --to=callgrind' 'diff -q' 'merge -q saved.counts saved.counts' \
 	'live -q --format=json --cover=made.db --per-process' 'live -q --format=json --cover=made.info'; do
 	case $command in

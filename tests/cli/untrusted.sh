@@ -33,17 +33,17 @@ clean() { # WHAT: the files out and err have nothing that a terminal would obey
 		! LC_ALL=C grep -q -F "$bytes" all || fail "$1: a terminal would obey $(od -c all | head -20)"
 	done
 }
-for command in report annotate 'annotate --branches' calls script 'script --calls' 'script --branches' stat verify dump \
+for command in report annotate 'annotate --branches' calls waits script 'script --calls' 'script --branches' stat verify dump \
 	'profile --by=functions' 'profile --by=edges' 'cover --format=edges'; do
 	for format in text json tsv; do
 		case $command in
 		cover*) options= ;;
-		annotate* | calls) options="-i odd.data --format=$format" ;;
+		annotate* | calls | waits) options="-i odd.data --format=$format" ;;
 		*) options=--format=$format ;;
 		esac
 		# shellcheck disable=SC2086 # words
 		case $command in
-		annotate* | calls) expect 0 "$PTAH" $command $options ;;
+		annotate* | calls | waits) expect 0 "$PTAH" $command $options ;;
 		*) expect 0 "$PTAH" $command $options odd.data ;;
 		esac
 		clean "$command $options"

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who ended the waits for bytes: the call that wrote the first byte that was read. The bytes of each
+ * pipe and each direction of a connection are counted. An eventfd adds up what is written, so that
+ * the first write during the wait ends it; and so does the first one to what an epoll watches.
+ */
+#include "waits/waits.h"
+
+#include <stdlib.h>
+
+/* A call that writes to or reads from an object. */
+struct transfer {
+	uint32_t object; /* from which it is read */
+	uint32_t call;
+	uint32_t wait; /* of a read that may have waited; WAITS_NONE: none */
+	bool is_read;
+};
+
+struct transfers {
+	struct transfer *transfers;
+	size_t count, capacity;
+};
+
+static bool is_read(int64_t number)
+{
+	return number == NR_READ || number == NR_READV || number == NR_RECVFROM ||
+	       number == NR_RECVMSG;
+}
+
+static bool is_write(int64_t number)
+{
+	return number == NR_WRITE || number == NR_WRITEV || number == NR_SENDTO ||
+	       number == NR_SENDMSG;
+}
+
+static int add_transfer(struct transfers *t, const struct transfer *transfer)
+{
+	struct transfer *more;
+
+	if (t->count == t->capacity) {
+		t->capacity = t->capacity ? 2 * t->capacity : 64;
+		more = reallocarray(t->transfers, t->capacity, sizeof(*more));
+		if (!more)
+			return PTAH_E_NOMEM;
+		t->transfers = more;
+	}
+	t->transfers[t->count++] = *transfer;
+	return 0;
+}
+
+static int list_transfers(const struct ptah_waits *w, struct transfers *t)
+{
+	const struct object *objects = w->calls->objects;
+	size_t wait = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < w->calls->count && status >= 0; i++) {
+		const struct system_call *c = &w->calls->calls[i];
+		struct transfer transfer = {.object = c->object,
+					    .call = (uint32_t)i,
+					    .wait = WAITS_NONE,
+					    .is_read = is_read(c->number)};
+
+		/* Both are in the order of the calls. */
+		while (wait < w->count && w->waits[wait].call < i)
+			wait++;
+		if (wait < w->count && w->waits[wait].call == i)
+			transfer.wait = (uint32_t)wait;
+		if (!c->object || !(c->flags & PTAH_SYSCALL_RETURNED) || c->result <= 0 ||
+		    (!transfer.is_read && !is_write(c->number)))
+			continue;
+		if (!transfer.is_read)
+			transfer.object = objects[c->object].peer;
+		if (transfer.object)
+			status = add_transfer(t, &transfer);
+	}
+	return status;
+}
+
+/* By object, writes before reads; writes by their beginning, reads by their end. */
+static int compare_transfers(const void *a, const void *b, void *context)
+{
+	const struct ptah_waits *w = context;
+	const struct transfer *x = a, *y = b;
+	const uint64_t s = w->calls->calls[x->call].end, t = w->calls->calls[y->call].end;
+
+	if (x->object != y->object)
+		return x->object < y->object ? -1 : 1;
+	if (x->is_read != y->is_read)
+		return x->is_read ? 1 : -1;
+	if (x->is_read && s != t)
+		return s < t ? -1 : 1;
+	return x->call < y->call ? -1 : x->call > y->call;
+}
+
+/*
+ * A read that began before its first byte was written has waited for it. If the write had begun
+ * before, the byte may have been there already: then only the time says whether it waited.
+ */
+static void end_read(struct ptah_waits *w, const struct transfer *read,
+		     const struct transfer *write)
+{
+	struct wait *wait = read->wait == WAITS_NONE ? NULL : &w->waits[read->wait];
+	const struct system_call *c = &w->calls->calls[write->call];
+
+	if (!wait)
+		return;
+	if (c->end <= wait->begin ||
+	    (c->begin <= wait->begin && wait->end - wait->begin < PTAH_WAITS_SHORT))
+		wait->is_none = true;
+	else
+		wait_set_waker(w, wait, write->call);
+}
+
+/* The writes of one object, [first, reads), and its reads, [reads, end). */
+static void match_bytes(struct ptah_waits *w, const struct transfer *first,
+			const struct transfer *reads, const struct transfer *end)
+{
+	const struct transfer *write = first;
+	uint64_t read_bytes = 0;    /* before the present read */
+	uint64_t written_bytes = 0; /* before the present write */
+
+	for (const struct transfer *read = reads; read < end; read++) {
+		while (write < reads &&
+		       written_bytes + (uint64_t)w->calls->calls[write->call].result <= read_bytes)
+			written_bytes += (uint64_t)w->calls->calls[write++->call].result;
+		if (write < reads)
+			end_read(w, read, write);
+		read_bytes += (uint64_t)w->calls->calls[read->call].result;
+	}
+}
+
+/* The first write that was not over when the wait began, if it began before the wait's end. */
+static const struct transfer *first_during(const struct ptah_waits *w, const struct transfer *first,
+					   const struct transfer *end, const struct wait *wait,
+					   bool *several)
+{
+	const struct transfer *low = first, *high = end;
+
+	/* Writes are sorted by their beginnings; those of some calls before may last until then. */
+	while (low < high) {
+		const struct transfer *middle = low + (high - low) / 2;
+
+		if (w->calls->calls[middle->call].begin < wait->begin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (unsigned back = 0; back < 16 && low > first; back++) {
+		if (w->calls->calls[low[-1].call].end <= wait->begin)
+			break;
+		low--;
+	}
+	if (low == end || w->calls->calls[low->call].begin >= wait->end)
+		return NULL;
+	*several = low + 1 < end && w->calls->calls[low[1].call].begin < wait->end &&
+		   w->calls->calls[low[1].call].tid != w->calls->calls[low->call].tid;
+	return low;
+}
+
+static void match_event(struct ptah_waits *w, const struct transfer *first,
+			const struct transfer *reads, const struct transfer *end)
+{
+	for (const struct transfer *read = reads; read < end; read++) {
+		struct wait *wait = read->wait == WAITS_NONE ? NULL : &w->waits[read->wait];
+		bool several = false;
+		const struct transfer *write =
+		    wait ? first_during(w, first, reads, wait, &several) : NULL;
+
+		if (write)
+			wait_set_waker(w, wait, write->call);
+		if (write && several)
+			wait->flags |= PTAH_WAIT_SEVERAL;
+	}
+}
+
+static void match_transfers(struct ptah_waits *w, const struct transfers *t)
+{
+	const struct transfer *at = t->transfers, *end = at + t->count;
+
+	while (at < end) {
+		const struct transfer *first = at, *reads;
+
+		while (at < end && at->object == first->object && !at->is_read)
+			at++;
+		reads = at;
+		while (at < end && at->object == first->object)
+			at++;
+		if (w->calls->objects[first->object].kind == PTAH_DESCRIPTOR_EVENTFD)
+			match_event(w, first, reads, at);
+		else
+			match_bytes(w, first, reads, at);
+	}
+}
+
+/* The first transfer of an object, or its first read. */
+static const struct transfer *find_first(const struct transfers *t, uint32_t object, bool is_read)
+{
+	size_t low = 0, high = t->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct transfer *m = &t->transfers[middle];
+
+		if (m->object < object || (m->object == object && m->is_read < is_read))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return t->transfers + low;
+}
+
+/* So many objects are looked at in all: a program may watch thousands, and wait a million times. */
+#define MOST_LOOKS (UINT32_C(1) << 26)
+
+/* A wait of epoll ends with the first write to one of its objects. */
+static void match_epoll(struct ptah_waits *w, const struct transfers *t, struct wait *wait,
+			uint32_t *looks)
+{
+	const struct ptah_syscalls *s = w->calls;
+	const struct transfer *found = NULL;
+	bool several = false;
+
+	for (uint32_t m = s->objects[wait_call(w, wait)->object].members; m;
+	     m = s->members[m].next) {
+		const struct transfer *first = find_first(t, s->members[m].object, false);
+		const struct transfer *end = find_first(t, s->members[m].object, true), *write;
+		bool more = false;
+
+		if ((*looks)++ >= MOST_LOOKS)
+			return;
+		write = first < end ? first_during(w, first, end, wait, &more) : NULL;
+		several = several || more || (write && found);
+		if (write && (!found || write->call < found->call))
+			found = write;
+	}
+	if (!found)
+		return;
+	wait_set_waker(w, wait, found->call);
+	if (several)
+		wait->flags |= PTAH_WAIT_SEVERAL;
+}
+
+/* The wait in this call. NULL: it is none. */
+static struct wait *wait_in(const struct ptah_waits *w, uint32_t call)
+{
+	size_t low = 0, high = w->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (w->waits[middle].call < call)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->count && w->waits[low].call == call ? &w->waits[low] : NULL;
+}
+
+/* A wait for a connection ends with the call that connects. */
+static void match_accepts(struct ptah_waits *w)
+{
+	const struct ptah_syscalls *s = w->calls;
+
+	for (size_t i = 0; i < s->object_count; i++) {
+		const struct object *o = &s->objects[i];
+		const uint32_t other = o->peer ? s->objects[o->peer].call : 0;
+		struct wait *wait = o->call && other ? wait_in(w, o->call - 1) : NULL;
+
+		if (!wait || s->calls[o->call - 1].number == NR_CONNECT)
+			continue;
+		if (s->calls[other - 1].begin < wait->begin)
+			wait->is_none = true;
+		else
+			wait_set_waker(w, wait, other - 1);
+	}
+}
+
+int channels_match(struct ptah_waits *w)
+{
+	struct transfers t = {0};
+	uint32_t looks = 0;
+	int status = list_transfers(w, &t);
+
+	if (status >= 0 && t.count) {
+		qsort_r(t.transfers, t.count, sizeof(*t.transfers), compare_transfers, w);
+		match_transfers(w, &t);
+		for (size_t i = 0; i < w->count; i++)
+			if (w->waits[i].kind == PTAH_WAIT_POLL &&
+			    w->waits[i].how == PTAH_WAIT_END_UNKNOWN &&
+			    wait_call(w, &w->waits[i])->object)
+				match_epoll(w, &t, &w->waits[i], &looks);
+	}
+	free(t.transfers);
+	match_accepts(w);
+	return status;
+}

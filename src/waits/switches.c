@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* When threads did not run, and who woke them: context switches and wake-ups of the samples. */
+#include "waits/waits.h"
+
+#include "session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the samples of an event say. */
+enum role {
+	ROLE_NONE,
+	ROLE_SWITCH,
+	ROLE_WAKEUP
+};
+
+struct reading {
+	struct ptah_waits *waits;
+	struct table open; /* the absence of a thread that has left its CPU, by tid */
+	uint8_t *roles;
+	bool has_records; /* PERF_RECORD_SWITCH: tracepoints say the same again */
+};
+
+static int leave_cpu(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool preempted)
+{
+	struct ptah_waits *w = r->waits;
+	struct absence *more =
+	    session_grow(w->absences, w->absence_count, &w->absence_capacity, sizeof(*more));
+
+	if (!more)
+		return PTAH_E_NOMEM;
+	w->absences = more;
+	more[w->absence_count] = (struct absence){
+	    .tid = tid, .pid = pid, .begin = time, .end = UINT64_MAX, .preempted = preempted};
+	return table_set(&r->open, (uint32_t)tid, w->absence_count++);
+}
+
+static int take_switch(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool out,
+		       bool preempted)
+{
+	const size_t open = table_get(&r->open, (uint32_t)tid);
+	struct absence *absence = open == SIZE_MAX ? NULL : &r->waits->absences[open];
+	int status;
+
+	if (tid <= 0)
+		return 0;
+	status = table_set(&r->waits->switched, (uint32_t)tid, 1);
+	if (absence && absence->end == UINT64_MAX)
+		absence->end = out ? absence->begin : time;
+	return status < 0 || !out ? status : leave_cpu(r, pid, tid, time, preempted);
+}
+
+static int64_t field_of(const struct reading *r, const struct ptah_sample *sample, const char *name)
+{
+	struct ptah_sample_field field = {.size = sizeof(field)};
+
+	return ptah_sample_find_field(r->waits->session, sample, name, &field) < 0
+		   ? -1
+		   : (int64_t)field.number;
+}
+
+/* sched:sched_switch is of both threads. A task that could run on has the state 0. */
+static int take_sched_switch(struct reading *r, const struct ptah_sample *sample)
+{
+	const int32_t prev = (int32_t)field_of(r, sample, "prev_pid");
+	const int32_t next = (int32_t)field_of(r, sample, "next_pid");
+	const bool preempted = !(field_of(r, sample, "prev_state") & 0xff);
+	int status = take_switch(r, sample->pid, prev, sample->time, true, preempted);
+
+	return status < 0 ? status : take_switch(r, -1, next, sample->time, false, false);
+}
+
+static int take_wakeup(struct reading *r, const struct ptah_sample *sample)
+{
+	struct ptah_waits *w = r->waits;
+	struct wakeup *more =
+	    session_grow(w->wakeups, w->wakeup_count, &w->wakeup_capacity, sizeof(*more));
+
+	if (!more)
+		return PTAH_E_NOMEM;
+	w->wakeups = more;
+	more[w->wakeup_count++] = (struct wakeup){.tid = (int32_t)field_of(r, sample, "pid"),
+						  .waker_tid = sample->tid,
+						  .waker_pid = sample->pid,
+						  .time = sample->time};
+	return 0;
+}
+
+static int list_roles(struct reading *r)
+{
+	const struct ptah_session *session = r->waits->session;
+	const size_t n = ptah_session_events(session);
+	struct ptah_sample_event event = {.size = sizeof(event)};
+
+	r->roles = calloc(n + 1, 1);
+	if (!r->roles)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		ptah_session_event(session, i, &event);
+		if (!strcmp(event.name, "sched:sched_switch"))
+			r->roles[i] = ROLE_SWITCH;
+		else if (!strcmp(event.name, "sched:sched_wakeup") ||
+			 !strcmp(event.name, "sched:sched_waking"))
+			r->roles[i] = ROLE_WAKEUP;
+	}
+	return 0;
+}
+
+static int take_sample(struct reading *r, const struct ptah_sample *sample)
+{
+	const size_t events = ptah_session_events(r->waits->session);
+	const uint8_t role = sample->event < events ? r->roles[sample->event] : ROLE_NONE;
+
+	if (sample->kind != PTAH_SAMPLE_EVENT)
+		return take_switch(r, sample->pid, sample->tid, sample->time,
+				   sample->kind != PTAH_SAMPLE_SWITCH_IN,
+				   sample->kind == PTAH_SAMPLE_SWITCH_PREEMPTED);
+	if (role == ROLE_SWITCH && !r->has_records)
+		return take_sched_switch(r, sample);
+	return role == ROLE_WAKEUP ? take_wakeup(r, sample) : 0;
+}
+
+static int compare_absences(const void *a, const void *b)
+{
+	const struct absence *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int compare_wakeups(const void *a, const void *b)
+{
+	const struct wakeup *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->time < y->time ? -1 : x->time > y->time;
+}
+
+int switches_read(struct ptah_waits *w)
+{
+	const size_t n = ptah_session_samples(w->session);
+	struct ptah_sample sample = {.size = sizeof(sample)};
+	struct reading r = {.waits = w};
+	int status = list_roles(&r);
+
+	w->last_time = ptah_session_time(w->session, w->session->end);
+	for (size_t i = 0; i < n && status >= 0 && !r.has_records; i++) {
+		ptah_session_sample(w->session, i, &sample);
+		r.has_records = sample.kind != PTAH_SAMPLE_EVENT;
+	}
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		ptah_session_sample(w->session, i, &sample);
+		status = take_sample(&r, &sample);
+		w->last_time = sample.time > w->last_time ? sample.time : w->last_time;
+	}
+	/* Who has not come back was away until the end. */
+	for (size_t i = 0; i < w->absence_count; i++)
+		if (w->absences[i].end == UINT64_MAX)
+			w->absences[i].end = w->last_time;
+	if (w->absence_count)
+		qsort(w->absences, w->absence_count, sizeof(*w->absences), compare_absences);
+	if (w->wakeup_count)
+		qsort(w->wakeups, w->wakeup_count, sizeof(*w->wakeups), compare_wakeups);
+	table_free(&r.open);
+	free(r.roles);
+	return status;
+}
+
+size_t switches_find(const struct ptah_waits *w, int32_t tid, uint64_t time)
+{
+	size_t low = 0, high = w->absence_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct absence *a = &w->absences[middle];
+
+		if (a->tid < tid || (a->tid == tid && a->end <= time))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < w->absence_count && w->absences[low].tid == tid ? low : w->absence_count;
+}
+
+const struct wakeup *switches_wakeup(const struct ptah_waits *w, int32_t tid, uint64_t from,
+				     uint64_t to)
+{
+	size_t low = 0, high = w->wakeup_count;
+
+	while (low < high) { /* the first that is later than `to` */
+		const size_t middle = low + (high - low) / 2;
+		const struct wakeup *a = &w->wakeups[middle];
+
+		if (a->tid < tid || (a->tid == tid && a->time <= to))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || w->wakeups[low - 1].tid != tid || w->wakeups[low - 1].time <= from)
+		return NULL;
+	return &w->wakeups[low - 1];
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files that find waits share: waits.c lists the calls that may wait and keeps those that
+ * did; futexes.c, channels.c (pipes, sockets and the like) and endings.c (exits, signals) find out
+ * who ended them; switches.c knows when threads ran; stacks.c what was on their stacks.
+ */
+#ifndef PTAH_WAITS_WAITS_H
+#define PTAH_WAITS_WAITS_H
+
+#include "session/hash_table.h"
+#include "waits/syscalls.h"
+
+#include <ptah/waits.h>
+
+#define WAITS_NONE UINT32_MAX
+
+struct wait {
+	uint8_t kind, how;
+	uint16_t flags;
+	bool is_sure;	/* it waited; false: nobody knows */
+	bool is_none;	/* it did not */
+	bool has_waker; /* waker_tid is known */
+	int32_t pid, tid;
+	uint64_t begin, end, woken, ran;
+	uint32_t call, waker_call; /* WAITS_NONE: none */
+	int32_t waker_pid, waker_tid, holder;
+	uint32_t stacks[PTAH_WAIT_STACK_MAX]; /* of stacks.c: numbers of nodes; 0: not known */
+	uint32_t next;			      /* of the thread */
+};
+
+/* When a thread did not run. */
+struct absence {
+	int32_t tid, pid;
+	uint64_t begin, end;
+	bool preempted;
+};
+
+/* A wake-up that the kernel recorded. */
+struct wakeup {
+	int32_t tid, waker_tid, waker_pid;
+	uint64_t time;
+};
+
+/* A call that was being executed; see stacks.c. */
+struct stack_node {
+	uint32_t parent;
+	int32_t space;
+	uint64_t function, call, tsc;
+};
+
+struct ptah_waits {
+	const struct ptah_session *session;
+	struct ptah_syscalls *calls;
+	struct wait *waits;
+	size_t count, capacity;
+	uint64_t last_time;	  /* of the recording */
+	struct absence *absences; /* by thread, then by time */
+	size_t absence_count, absence_capacity;
+	struct wakeup *wakeups; /* by thread, then by time */
+	size_t wakeup_count, wakeup_capacity;
+	struct table pids;	  /* of all threads that made system calls, by tid */
+	struct table switched;	  /* threads whose switches are recorded */
+	uint32_t *by_thread;	  /* all waits, by thread, then by time */
+	struct stack_node *nodes; /* number 0 is none */
+	size_t node_count, node_capacity;
+};
+
+static inline const struct system_call *wait_call(const struct ptah_waits *w,
+						  const struct wait *wait)
+{
+	return &w->calls->calls[wait->call];
+}
+
+/* When a call ended; one that did not, at the end of the recording. */
+static inline uint64_t call_end(const struct ptah_waits *w, const struct system_call *c)
+{
+	return c->flags & PTAH_SYSCALL_RETURNED ? c->end : w->last_time;
+}
+
+/* The wait was ended by this call. */
+void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call);
+
+/* Each finds out who ended waits of its kinds. 0 or PTAH_E_NOMEM. */
+int futexes_match(struct ptah_waits *w);
+int channels_match(struct ptah_waits *w);
+int endings_match(struct ptah_waits *w);
+
+/* switches.c: reads context switches and wake-ups of the samples. */
+int switches_read(struct ptah_waits *w);
+/* The first absence of a thread that ends after `time`; absence_count: none. */
+size_t switches_find(const struct ptah_waits *w, int32_t tid, uint64_t time);
+/* The last wake-up of a thread in (from, to]. NULL: none. */
+const struct wakeup *switches_wakeup(const struct ptah_waits *w, int32_t tid, uint64_t from,
+				     uint64_t to);
+
+/* stacks.c: reads the calls of all threads. */
+int stacks_read(struct ptah_waits *w, const struct ptah_waits_config *config);
+
+#endif

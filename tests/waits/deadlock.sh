@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# A deadlock that Ctrl-C ends: both locks are named, and who has them.
+. "$PTAH_SOURCE/tests/waits/common.sh"
+
+# sleeping PID: do all three threads sleep? When the log is there, that is for a mutex, or in join.
+sleeping()
+{
+	[ "$(cat /proc/"$1"/task/*/stat 2>/dev/null | grep -c ') S ')" -ge 3 ]
+}
+
+waiting deadlock
+"$PTAH" record -q --recorder=native -- ./deadlock log &
+recorder=$!
+while [ ! -s log ]; do
+	kill -0 "$recorder" 2>/dev/null || fail "the recorder has ended"
+	sleep 0.05
+done
+pid=$(pgrep -P "$recorder" -x deadlock || pgrep -n -x deadlock)
+until sleeping "$pid"; do
+	kill -0 "$recorder" 2>/dev/null || fail "the recorder has ended"
+	sleep 0.05
+done
+kill -INT "$recorder"
+wait "$recorder" || :
+has_calls || skip "this recorder writes no system calls"
+"$PTAH" waits -q -i perf.data >waits.txt || fail "waits: $?"
+first=$(awk '$3 == "first" { print $1 }' log)
+second=$(awk '$3 == "second" { print $1 }' log)
+# Each waits for what the other has.
+grep -q "^  $first waits for mutex second (0x[0-9a-f]*) in transfer < debit; $second has it" waits.txt ||
+	fail "the first thread's lock: $(cat waits.txt)"
+grep -q "^  $second waits for mutex first (0x[0-9a-f]*) in transfer < credit; $first has it" waits.txt ||
+	fail "the second thread's lock: $(cat waits.txt)"

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* What context switches and wake-ups say of waits. */
+#include "waits/recording.h"
+
+#define READ  0
+#define FUTEX 202
+
+/* A thread that ran on did not wait; one that left waited until it ran again. */
+static void test_slept_or_not(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_switch(&b, 1, 11, 100, false, false);
+	put_call(&b, 1, 11, 1000, 60000, 7, ARGS(0, 1, 100), 1); /* poll */
+	put_enter(&b, 1, 11, 100000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_switch(&b, 1, 11, 101000, true, false);
+	put_call(&b, 1, 12, 102000, 102100, FUTEX, ARGS(0x4040c0, 129, 1), 1);
+	put_switch(&b, 1, 11, 150000, false, false);
+	put_exit(&b, 1, 11, 151000, FUTEX, 0);
+	waits = recording_waits(&b, &session);
+	assert_true(ptah_waits_has_switches(waits, 11));
+	assert_false(ptah_waits_has_switches(waits, 12));
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_FUTEX);
+	assert_int_equal(wait_at(waits, 0).woken, 102000);
+	assert_int_equal(wait_at(waits, 0).ran, 150000);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* A thread that could run on waits for a processor. */
+static void test_preempted(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_switch(&b, 1, 11, 1000, true, true);
+	put_switch(&b, 1, 11, 5000, false, false);
+	put_switch(&b, 1, 11, 6000, true, false);
+	put_switch(&b, 1, 11, 9000, false, false);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 2);
+	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_PREEMPTED);
+	assert_int_equal(wait_at(waits, 0).begin, 1000);
+	assert_int_equal(wait_at(waits, 0).end, 5000);
+	/* Without system calls it is not known whether it was in one. */
+	assert_int_equal(wait_at(waits, 1).kind, PTAH_WAIT_CALL);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* Where the calls do not say who ended a wait, a wake-up does: and the call in which it was made. */
+static void test_wakeup(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
+	put_enter(&b, 1, 12, 2000, 1, ARGS(4, 0, 1));
+	put_wakeup(&b, 1, 12, 2500, 11);
+	put_exit(&b, 1, 12, 3000, 1, 1);
+	put_exit(&b, 1, 11, 4000, 7, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_WOKEN);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 12);
+	/* The call in which it was woken began before it did. */
+	assert_int_equal(wait_at(waits, 0).woken, 2000);
+	assert_int_equal(wait_at(waits, 0).waker_call, 1);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_slept_or_not),
+	    cmocka_unit_test(test_preempted),
+	    cmocka_unit_test(test_wakeup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
