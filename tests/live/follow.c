@@ -23,9 +23,8 @@
 
 static unsigned differences;
 /*
- * Times of marks are not compared: estimates depend on the bounds of functions, and those of
- * generated code are known later while it is made; and where no more trace may wait, code is decoded
- * before its next stamp has come.
+ * Times of marks are not compared where they are estimates: those of the file know what the whole of
+ * it says of the costs of code, those of a live session what it has said so far.
  */
 static bool untimed;
 
@@ -690,6 +689,7 @@ static void parse(struct options *o, int argc, char **argv)
 			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
 				if (!strcmp(ptah_recorder_name(i), optarg))
 					o->recorder = i;
+			untimed |= o->recorder == PTAH_RECORDER_NATIVE;
 			break;
 		case 'j':
 			o->jobs = (unsigned)atoi(optarg);
