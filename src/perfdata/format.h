@@ -157,6 +157,7 @@ enum perfdata_type {
 #define PERFDATA_MISC_GUEST_USER    5u
 #define PERFDATA_MISC_COMM_EXEC	    (1u << 13)
 #define PERFDATA_MISC_SWITCH_OUT    (1u << 13)
+#define PERFDATA_MISC_PREEMPTED	    (1u << 14) /* SWITCH: the thread that leaves could run on */
 #define PERFDATA_MISC_MMAP_DATA	    (1u << 13)
 #define PERFDATA_MISC_MMAP_BUILD_ID (1u << 14)
 #define PERFDATA_MISC_BUILD_ID_SIZE (1u << 15) /* HEADER_BUILD_ID: the size of the id is stored */

@@ -50,6 +50,7 @@ struct perfdata_record {
 	uint64_t hit_time, hit_since; /* HIT: by perf's clock; 0: not known */
 	bool exec;		      /* COMM */
 	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */
+	bool preempted;	 /* SWITCH: it leaves although it could run on */
 	bool executable; /* mappings; those of the kernel, with pid -1, always are */
 	bool primary;	 /* of bare records: see struct perfdata_records_part */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */

@@ -235,6 +235,7 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 static void read_switch(struct reader *r, struct perfdata_record *record, uint16_t misc, bool wide)
 {
 	record->out = misc & PERFDATA_MISC_SWITCH_OUT;
+	record->preempted = record->out && misc & PERFDATA_MISC_PREEMPTED;
 	record->ppid = record->ptid = -1;
 	if (!wide)
 		return;

@@ -394,8 +394,10 @@ void ptah_session_close(struct ptah_session *s)
 		free(s->notes[i]);
 	free(s->streams);
 	free(s->processes);
-	for (size_t i = 0; i < s->thread_count; i++)
+	for (size_t i = 0; i < s->thread_count; i++) {
 		free(s->threads[i].names);
+		free(s->threads[i].absences);
+	}
 	free(s->threads);
 	free(s->begins);
 	free(s->namespaces);

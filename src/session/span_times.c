@@ -4,6 +4,7 @@
 
 #include "flow/flow_machine.h"
 #include "packet/opcode.h"
+#include "session/absences.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,23 +54,56 @@ static void set_time(struct waiting_entry *e, uint64_t tsc)
 
 /* Intervals */
 
+/* What is known of the interval when it is complete. */
+struct interval {
+	bool known;
+	const struct thread *thread; /* which was off its processor in it; or NULL */
+	uint64_t from, ticks;	     /* by the clock that stands still meanwhile */
+};
+
 static bool has_interval(const struct span_times *t)
 {
 	return t->has_before && t->has_after && t->before.kind != STAMP_NONE &&
 	       t->after.kind != STAMP_NONE && t->after.tsc >= t->before.tsc && !t->after.blind;
 }
 
+/* Sets how long the thread was on its processor in the interval, if it is known. */
+static void measure_interval(const struct span_times *t, struct interval *interval)
+{
+	const uint64_t before = t->before.tsc, after = t->after.tsc;
+
+	*interval = (struct interval){.known = has_interval(t)};
+	if (!interval->known)
+		return;
+	interval->thread = t->session ? absences_of(t->session, t->tid) : NULL;
+	interval->from = absences_on(interval->thread, before);
+	interval->ticks = absences_on(interval->thread, after) - interval->from;
+	if (interval->ticks == after - before)
+		interval->thread = NULL;
+	if (!interval->thread)
+		interval->from = before;
+}
+
+/* The time at which a part of what ran in the interval has run. */
+static uint64_t time_in(const struct span_times *t, const struct interval *interval, double part)
+{
+	uint64_t tsc = interval->from + (uint64_t)((double)interval->ticks * part + 0.5);
+
+	tsc = absences_when(interval->thread, tsc);
+	tsc = tsc < t->before.tsc ? t->before.tsc : tsc;
+	return tsc > t->after.tsc ? t->after.tsc : tsc;
+}
+
 /*
  * The interval says what its code costs. Costs are learned again after some more intervals: the
  * more there were, the less is new.
  */
-static void learn_interval(struct span_times *t, bool known)
+static void learn_interval(struct span_times *t, const struct interval *interval)
 {
 	struct code_costs *c = &t->costs;
+	const bool stopped = t->before.kind == STAMP_OWN && t->before.stops; /* the kernel ran */
 
-	if (t->before.kind == STAMP_OWN && t->before.stops)
-		known = false; /* the kernel ran */
-	code_costs_end(c, known ? (double)(t->after.tsc - t->before.tsc) : -1);
+	code_costs_end(c, interval->known && !stopped ? (double)interval->ticks : -1);
 	if (!t->looks_ahead && c->unlearned > LEARN_AGAIN && c->unlearned > c->interval_count / 4)
 		code_costs_learn(c, ROUNDS_AGAIN);
 }
@@ -84,26 +118,26 @@ static void note_share(struct span_times *t, uint32_t code, double instructions)
 /* The interval is complete: all that waits ran in it. */
 static void close_interval(struct span_times *t)
 {
-	const bool known = has_interval(t);
 	double sum = t->across, done = 0;
+	struct interval interval;
 
+	measure_interval(t, &interval);
 	for (size_t i = t->ready; i < t->count; i++)
 		sum += t->list[i].weight;
 	for (size_t i = t->ready; i < t->count && t->has_before; i++) {
 		struct waiting_entry *e = &t->list[i];
-		const double ticks = (double)(t->after.tsc - t->before.tsc);
 
 		if (t->before.kind == STAMP_NONE)
 			continue;
 		done += e->weight;
-		if (!known)
+		if (!interval.known)
 			set_time(e, t->before.tsc);
 		else if (sum > 0)
-			set_time(e, t->before.tsc + (uint64_t)(ticks * (done / sum) + 0.5));
+			set_time(e, time_in(t, &interval, done / sum));
 		else
 			set_time(e, stamps_between(&t->before, &t->after, offset_of(e)));
 	}
-	learn_interval(t, known);
+	learn_interval(t, &interval);
 	t->ready = t->count;
 	t->across = 0;
 }
@@ -343,7 +377,8 @@ static void return_batch(struct span_times *t, struct timed_batch *batch)
 void span_times_begin(struct span_times *t, const struct ptah_session *session,
 		      const struct stream *stream)
 {
-	*t = (struct span_times){.used = stamps_are_used(session, stream)};
+	*t = (struct span_times){
+	    .used = stamps_are_used(session, stream), .session = session, .tid = stream->info.tid};
 }
 
 void span_times_free(struct span_times *t)
@@ -359,7 +394,8 @@ void span_times_free(struct span_times *t)
 int span_times_look_ahead(struct span_times *t, const struct stream *stream, read_untimed *read,
 			  void *context)
 {
-	struct span_times ahead = {.used = true, .looks_ahead = true};
+	struct span_times ahead = {
+	    .used = true, .looks_ahead = true, .session = t->session, .tid = t->tid};
 	struct timed_batch untimed;
 	int status;
 

@@ -34,7 +34,9 @@ struct waiting_entry {
 };
 
 struct span_times {
-	bool used;  /* false: times are left as they are */
+	bool used;			    /* false: times are left as they are */
+	const struct ptah_session *session; /* or NULL: nothing is known of the thread */
+	int32_t tid;
 	bool begun; /* the walk is at the place of what is read */
 	struct stamp_walk walk;
 	struct stamp_queue *queue;	/* stamps come from there; NULL: from the walk */

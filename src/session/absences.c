@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps when threads were on no processor (absences.h). */
+#include "session/absences.h"
+
+#include "session/records.h"
+
+static uint64_t length_of(const struct absence *a)
+{
+	return a->to == UINT64_MAX ? 0 : a->to - a->from;
+}
+
+static int leave(struct thread *t, uint64_t tsc, bool preempted)
+{
+	struct absence *list =
+	    session_grow(t->absences, t->absence_count, &t->absence_capacity, sizeof(*list));
+	struct absence *a;
+
+	if (!list)
+		return PTAH_E_NOMEM;
+	t->absences = list;
+	a = &list[t->absence_count];
+	*a = (struct absence){.from = tsc, .to = UINT64_MAX, .preempted = preempted};
+	if (t->absence_count) {
+		const uint64_t last = length_of(a - 1);
+
+		a->before = a[-1].before + last;
+		a->preempted_before = a[-1].preempted_before + (a[-1].preempted ? last : 0);
+	}
+	t->absence_count++;
+	return 0;
+}
+
+int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct thread *t;
+	struct absence *last;
+
+	if (r->pid <= 0 || r->tid <= 0)
+		return 0;
+	t = session_thread_of(s, r->pid, r->tid);
+	if (!t)
+		return PTAH_E_NOMEM;
+	s->has_absences = true;
+	last = t->absence_count ? &t->absences[t->absence_count - 1] : NULL;
+	/* Records come in the order of time; one that does not says nothing. */
+	if (last && (tsc < last->from || (last->to != UINT64_MAX && tsc < last->to)))
+		return 0;
+	if (!r->out) {
+		if (last && last->to == UINT64_MAX)
+			last->to = tsc;
+		return 0;
+	}
+	if (last && last->to == UINT64_MAX)
+		return 0; /* it came back, and nothing says when */
+	return leave(t, tsc, r->preempted);
+}
+
+/* How many of the absences begin before a time. */
+static size_t begun_before(const struct thread *t, uint64_t tsc)
+{
+	size_t low = 0, high = t->absence_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (t->absences[middle].from < tsc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What of an absence is before a time; one that has no end may have ended at once. */
+static uint64_t part_before(const struct absence *a, uint64_t tsc)
+{
+	return tsc >= a->to ? length_of(a) : a->to == UINT64_MAX ? 0 : tsc - a->from;
+}
+
+uint64_t absences_before(const struct thread *t, uint64_t tsc)
+{
+	const size_t n = t ? begun_before(t, tsc) : 0;
+
+	return n ? t->absences[n - 1].before + part_before(&t->absences[n - 1], tsc) : 0;
+}
+
+static uint64_t preempted_before(const struct thread *t, uint64_t tsc)
+{
+	const size_t n = begun_before(t, tsc);
+	const struct absence *a = n ? &t->absences[n - 1] : NULL;
+
+	return a ? a->preempted_before + (a->preempted ? part_before(a, tsc) : 0) : 0;
+}
+
+uint64_t absences_when(const struct thread *t, uint64_t on)
+{
+	size_t low = 0, high = t ? t->absence_count : 0;
+
+	while (low < high) { /* the absences before it */
+		const size_t middle = low + (high - low) / 2;
+		const struct absence *a = &t->absences[middle];
+
+		if (a->from - a->before < on)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? on + t->absences[low - 1].before + length_of(&t->absences[low - 1]) : on;
+}
+
+const struct thread *absences_of(const struct ptah_session *s, int32_t tid)
+{
+	const size_t i = tid > 0 ? table_get(&s->threads_by_tid, (uint32_t)tid) : SESSION_NONE;
+
+	return i != SESSION_NONE && s->threads[i].absence_count ? &s->threads[i] : NULL;
+}
+
+int ptah_session_time_off(const struct ptah_session *s, int32_t tid, uint64_t from, uint64_t to,
+			  uint64_t *off, uint64_t *preempted)
+{
+	if (!s || from > to || !off || !preempted)
+		return PTAH_E_INVAL;
+	*off = *preempted = 0;
+	if (!s->has_absences)
+		return PTAH_E_MISSING;
+	for (size_t i = 0; i < s->thread_count; i++) {
+		const struct thread *t = &s->threads[i];
+
+		if (tid >= 0 && t->tid != tid)
+			continue;
+		*off += absences_before(t, to) - absences_before(t, from);
+		*preempted += preempted_before(t, to) - preempted_before(t, from);
+	}
+	return 0;
+}
