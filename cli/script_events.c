@@ -94,6 +94,8 @@ void script_event_tsv(void *view, const void *event)
 			out_signed(s->out, s->info.tid);
 		else if (!strcmp(column, "time_s") && s->now.known)
 			out_seconds(s->out, s->now.ns);
+		else if (!strcmp(column, "times") && s->now.kind)
+			out_text(s->out, s->now.kind);
 		else if (!strcmp(column, s->mode->event_ip))
 			out_format(s->out, "0x%" PRIx64, item->ip);
 		else if (!strcmp(column, s->mode->event_words))

@@ -2,46 +2,61 @@
 /* Keeps when threads were on no processor (absences.h). */
 #include "session/absences.h"
 
-#include "session/records.h"
+#include <stdlib.h>
 
 static uint64_t length_of(const struct absence *a)
 {
 	return a->to == UINT64_MAX ? 0 : a->to - a->from;
 }
 
-static int leave(struct thread *t, uint64_t tsc, bool preempted)
+static int leave(struct absences *t, uint64_t tsc, bool preempted)
 {
-	struct absence *list =
-	    session_grow(t->absences, t->absence_count, &t->absence_capacity, sizeof(*list));
+	struct absence *list = session_grow(t->list, t->count, &t->capacity, sizeof(*list));
 	struct absence *a;
 
 	if (!list)
 		return PTAH_E_NOMEM;
-	t->absences = list;
-	a = &list[t->absence_count];
+	t->list = list;
+	a = &list[t->count];
 	*a = (struct absence){.from = tsc, .to = UINT64_MAX, .preempted = preempted};
-	if (t->absence_count) {
+	if (t->count) {
 		const uint64_t last = length_of(a - 1);
 
 		a->before = a[-1].before + last;
 		a->preempted_before = a[-1].preempted_before + (a[-1].preempted ? last : 0);
 	}
-	t->absence_count++;
+	t->count++;
 	return 0;
+}
+
+static struct absences *find_or_add(struct ptah_session *s, int32_t tid)
+{
+	const size_t i = table_get(&s->absences_by_tid, (uint32_t)tid);
+	struct absences *all;
+
+	if (i != SESSION_NONE)
+		return &s->absences[i];
+	all = session_grow(s->absences, s->absences_count, &s->absences_capacity, sizeof(*all));
+	if (!all)
+		return NULL;
+	s->absences = all;
+	if (table_set(&s->absences_by_tid, (uint32_t)tid, s->absences_count) < 0)
+		return NULL;
+	all[s->absences_count] = (struct absences){.tid = tid};
+	return &all[s->absences_count++];
 }
 
 int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
-	struct thread *t;
+	struct absences *t;
 	struct absence *last;
 
-	if (r->pid <= 0 || r->tid <= 0)
+	if (r->tid <= 0)
 		return 0;
-	t = session_thread_of(s, r->pid, r->tid);
+	t = find_or_add(s, r->tid);
 	if (!t)
 		return PTAH_E_NOMEM;
-	s->has_absences = true;
-	last = t->absence_count ? &t->absences[t->absence_count - 1] : NULL;
+	last = t->count ? &t->list[t->count - 1] : NULL;
 	/* Records come in the order of time; one that does not says nothing. */
 	if (last && (tsc < last->from || (last->to != UINT64_MAX && tsc < last->to)))
 		return 0;
@@ -56,14 +71,14 @@ int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint6
 }
 
 /* How many of the absences begin before a time. */
-static size_t begun_before(const struct thread *t, uint64_t tsc)
+static size_t begun_before(const struct absences *t, uint64_t tsc)
 {
-	size_t low = 0, high = t->absence_count;
+	size_t low = 0, high = t->count;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 
-		if (t->absences[middle].from < tsc)
+		if (t->list[middle].from < tsc)
 			low = middle + 1;
 		else
 			high = middle;
@@ -77,42 +92,50 @@ static uint64_t part_before(const struct absence *a, uint64_t tsc)
 	return tsc >= a->to ? length_of(a) : a->to == UINT64_MAX ? 0 : tsc - a->from;
 }
 
-uint64_t absences_before(const struct thread *t, uint64_t tsc)
+uint64_t absences_before(const struct absences *t, uint64_t tsc)
 {
 	const size_t n = t ? begun_before(t, tsc) : 0;
 
-	return n ? t->absences[n - 1].before + part_before(&t->absences[n - 1], tsc) : 0;
+	return n ? t->list[n - 1].before + part_before(&t->list[n - 1], tsc) : 0;
 }
 
-static uint64_t preempted_before(const struct thread *t, uint64_t tsc)
+static uint64_t preempted_before(const struct absences *t, uint64_t tsc)
 {
 	const size_t n = begun_before(t, tsc);
-	const struct absence *a = n ? &t->absences[n - 1] : NULL;
+	const struct absence *a = n ? &t->list[n - 1] : NULL;
 
 	return a ? a->preempted_before + (a->preempted ? part_before(a, tsc) : 0) : 0;
 }
 
-uint64_t absences_when(const struct thread *t, uint64_t on)
+uint64_t absences_when(const struct absences *t, uint64_t on)
 {
-	size_t low = 0, high = t ? t->absence_count : 0;
+	size_t low = 0, high = t ? t->count : 0;
 
 	while (low < high) { /* the absences before it */
 		const size_t middle = low + (high - low) / 2;
-		const struct absence *a = &t->absences[middle];
+		const struct absence *a = &t->list[middle];
 
 		if (a->from - a->before < on)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low ? on + t->absences[low - 1].before + length_of(&t->absences[low - 1]) : on;
+	return low ? on + t->list[low - 1].before + length_of(&t->list[low - 1]) : on;
 }
 
-const struct thread *absences_of(const struct ptah_session *s, int32_t tid)
+const struct absences *absences_of(const struct ptah_session *s, int32_t tid)
 {
-	const size_t i = tid > 0 ? table_get(&s->threads_by_tid, (uint32_t)tid) : SESSION_NONE;
+	const size_t i = tid > 0 ? table_get(&s->absences_by_tid, (uint32_t)tid) : SESSION_NONE;
 
-	return i != SESSION_NONE && s->threads[i].absence_count ? &s->threads[i] : NULL;
+	return i != SESSION_NONE ? &s->absences[i] : NULL;
+}
+
+void absences_free(struct ptah_session *s)
+{
+	for (size_t i = 0; i < s->absences_count; i++)
+		free(s->absences[i].list);
+	free(s->absences);
+	table_free(&s->absences_by_tid);
 }
 
 int ptah_session_time_off(const struct ptah_session *s, int32_t tid, uint64_t from, uint64_t to,
@@ -121,10 +144,10 @@ int ptah_session_time_off(const struct ptah_session *s, int32_t tid, uint64_t fr
 	if (!s || from > to || !off || !preempted)
 		return PTAH_E_INVAL;
 	*off = *preempted = 0;
-	if (!s->has_absences)
+	if (!s->absences_count)
 		return PTAH_E_MISSING;
-	for (size_t i = 0; i < s->thread_count; i++) {
-		const struct thread *t = &s->threads[i];
+	for (size_t i = 0; i < s->absences_count; i++) {
+		const struct absences *t = &s->absences[i];
 
 		if (tid >= 0 && t->tid != tid)
 			continue;

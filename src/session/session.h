@@ -78,14 +78,6 @@ struct thread {
 	/* Its begins that no stream has used yet, and its last begin; SESSION_NONE: none. */
 	size_t first, last;
 	bool begun; /* the last begin is of the thread that has this number now */
-	/* Where its context switches are recorded: when it was on no processor, by time. */
-	struct absence {
-		uint64_t from, to;	   /* to UINT64_MAX: its end is not known (yet) */
-		uint64_t before;	   /* ticks of all absences before it, */
-		uint64_t preempted_before; /* and of those in which the thread could run */
-		bool preempted;
-	} * absences;
-	size_t absence_count, absence_capacity;
 };
 
 /* What a process ran between two execve. */
@@ -366,7 +358,10 @@ struct ptah_session {
 	char *jit_folder; /* copies of lists of generated code (jit_folder.h), or NULL */
 	struct jitdump *jitdumps; /* see jit.h */
 	size_t jitdump_count, jitdump_capacity;
-	bool has_absences;	 /* of threads: their context switches are recorded */
+	/* Of threads whose context switches are recorded (absences.h). */
+	struct absences *absences;
+	size_t absences_count, absences_capacity;
+	struct table absences_by_tid;
 	uint64_t begin, end;	 /* the times of the first and the last record, as in the trace */
 	uint64_t jit_generation; /* of a session that grows: how often lists have grown */
 	bool use_jit_code;	 /* the recording has no code of its own that processes generated */

@@ -57,8 +57,8 @@ static void set_time(struct waiting_entry *e, uint64_t tsc)
 /* What is known of the interval when it is complete. */
 struct interval {
 	bool known;
-	const struct thread *thread; /* which was off its processor in it; or NULL */
-	uint64_t from, ticks;	     /* by the clock that stands still meanwhile */
+	const struct absences *absences; /* from the thread's processor, in it; or NULL */
+	uint64_t from, ticks;		 /* by the clock that stands still meanwhile */
 };
 
 static bool has_interval(const struct span_times *t)
@@ -75,12 +75,12 @@ static void measure_interval(const struct span_times *t, struct interval *interv
 	*interval = (struct interval){.known = has_interval(t)};
 	if (!interval->known)
 		return;
-	interval->thread = t->session ? absences_of(t->session, t->tid) : NULL;
-	interval->from = absences_on(interval->thread, before);
-	interval->ticks = absences_on(interval->thread, after) - interval->from;
+	interval->absences = t->session ? absences_of(t->session, t->tid) : NULL;
+	interval->from = absences_on(interval->absences, before);
+	interval->ticks = absences_on(interval->absences, after) - interval->from;
 	if (interval->ticks == after - before)
-		interval->thread = NULL;
-	if (!interval->thread)
+		interval->absences = NULL;
+	if (!interval->absences)
 		interval->from = before;
 }
 
@@ -89,7 +89,7 @@ static uint64_t time_in(const struct span_times *t, const struct interval *inter
 {
 	uint64_t tsc = interval->from + (uint64_t)((double)interval->ticks * part + 0.5);
 
-	tsc = absences_when(interval->thread, tsc);
+	tsc = absences_when(interval->absences, tsc);
 	tsc = tsc < t->before.tsc ? t->before.tsc : tsc;
 	return tsc > t->after.tsc ? t->after.tsc : tsc;
 }

@@ -159,11 +159,13 @@ static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdat
 
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
-	struct cpu *cpu = r->cpu >= 0 ? cpu_of(s, r->cpu) : NULL;
+	struct cpu *cpu;
 	int status = r->type == PERFDATA_SWITCH ? absences_take(s, r, tsc) : 0;
 
-	if (status < 0 || r->cpu < 0)
+	/* A recorder that stamps its trace has a stream for each thread, and knows when it begins. */
+	if (status < 0 || r->cpu < 0 || s->time_source == PERFDATA_TIME_STAMPED)
 		return status;
+	cpu = cpu_of(s, r->cpu);
 	if (!cpu)
 		return PTAH_E_NOMEM;
 	return r->out ? on_leave(s, cpu, r, tsc) : on_come(s, cpu, r, tsc);

@@ -3,9 +3,6 @@
 #include "test.h"
 
 #include "session/absences.h"
-#include "session/records.h"
-
-#include <stdlib.h>
 
 static void leave(struct ptah_session *s, int32_t tid, uint64_t tsc, bool preempted)
 {
@@ -20,14 +17,6 @@ static void come(struct ptah_session *s, int32_t tid, uint64_t tsc)
 	const struct perfdata_record r = {.pid = 7, .tid = tid, .cpu = 2};
 
 	assert_int_equal(absences_take(s, &r, tsc), 0);
-}
-
-static void free_threads(struct ptah_session *s)
-{
-	for (size_t i = 0; i < s->thread_count; i++)
-		free(s->threads[i].absences);
-	free(s->threads);
-	table_free(&s->threads_by_tid);
 }
 
 static void check(const struct ptah_session *s, int32_t tid, uint64_t from, uint64_t to,
@@ -63,14 +52,14 @@ static void times_are_added(void **state)
 	check(&s, 9, 0, 1000, 1, 0);
 	check(&s, -1, 0, 1000, 81, 30);
 	check(&s, 10, 0, 1000, 0, 0);
-	free_threads(&s);
+	absences_free(&s);
 }
 
 /* The clock that stands still while a thread is off, and back. */
 static void clock_stands_still(void **state)
 {
 	struct ptah_session s = {0};
-	const struct thread *t;
+	const struct absences *t;
 
 	(void)state;
 	leave(&s, 8, 100, false);
@@ -90,7 +79,7 @@ static void clock_stands_still(void **state)
 	assert_int_equal(absences_when(t, 101), 151);
 	assert_int_equal(absences_when(t, 150), 200);
 	assert_int_equal(absences_when(t, 160), 240);
-	free_threads(&s);
+	absences_free(&s);
 }
 
 /* Records that are missing, or not in the order of time, make no time. */
@@ -107,7 +96,7 @@ static void damage_makes_no_time(void **state)
 	leave(&s, 8, 500, false);
 	come(&s, 8, 450);
 	check(&s, 8, 0, 1000, 10, 0);
-	free_threads(&s);
+	absences_free(&s);
 }
 
 int main(void)
