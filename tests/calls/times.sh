@@ -66,7 +66,7 @@ wait "$pid"
 
 # While it is recorded: no watch hits for a call that did not take so long.
 calls=20000
-[ -z "${PTAH_NIGHTLY:-}" ] || calls=1000000
+[ -z "${PTAH_NIGHTLY:-}" ] || calls=200000
 "$PTAH" live -q --recorder=native --watch='time_short > 50us' --watch='time_lock > 200us' -o data \
 	-- ./timed_calls 1 $calls log >live.txt 2>&1 || fail "live: $(cat live.txt)"
 for watch in "time_short 50" "time_lock 200"; do
