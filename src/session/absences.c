@@ -3,10 +3,23 @@
 #include "session/absences.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* Of a session that grows, so many at least are kept of a thread, for what is yet to be decoded. */
+#define KEPT 4096
 
 static uint64_t length_of(const struct absence *a)
 {
 	return a->to == UINT64_MAX ? 0 : a->to - a->from;
+}
+
+/* The sums are those of all absences, also of those that are forgotten. */
+static void forget_oldest(struct absences *t)
+{
+	if (t->count < 2 * KEPT)
+		return;
+	memmove(t->list, t->list + (t->count - KEPT), KEPT * sizeof(*t->list));
+	t->count = KEPT;
 }
 
 static int leave(struct absences *t, uint64_t tsc, bool preempted)
@@ -67,6 +80,8 @@ int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint6
 	}
 	if (last && last->to == UINT64_MAX)
 		return 0; /* it came back, and nothing says when */
+	if (s->growth)
+		forget_oldest(t);
 	return leave(t, tsc, r->preempted);
 }
 
@@ -96,7 +111,9 @@ uint64_t absences_before(const struct absences *t, uint64_t tsc)
 {
 	const size_t n = t ? begun_before(t, tsc) : 0;
 
-	return n ? t->list[n - 1].before + part_before(&t->list[n - 1], tsc) : 0;
+	if (!n) /* what was forgotten */
+		return t && t->count ? t->list[0].before : 0;
+	return t->list[n - 1].before + part_before(&t->list[n - 1], tsc);
 }
 
 static uint64_t preempted_before(const struct absences *t, uint64_t tsc)
@@ -104,7 +121,9 @@ static uint64_t preempted_before(const struct absences *t, uint64_t tsc)
 	const size_t n = begun_before(t, tsc);
 	const struct absence *a = n ? &t->list[n - 1] : NULL;
 
-	return a ? a->preempted_before + (a->preempted ? part_before(a, tsc) : 0) : 0;
+	if (!a)
+		return t->count ? t->list[0].preempted_before : 0;
+	return a->preempted_before + (a->preempted ? part_before(a, tsc) : 0);
 }
 
 uint64_t absences_when(const struct absences *t, uint64_t on)
@@ -120,7 +139,9 @@ uint64_t absences_when(const struct absences *t, uint64_t on)
 		else
 			high = middle;
 	}
-	return low ? on + t->list[low - 1].before + length_of(&t->list[low - 1]) : on;
+	if (!low)
+		return on + (t && t->count ? t->list[0].before : 0);
+	return on + t->list[low - 1].before + length_of(&t->list[low - 1]);
 }
 
 const struct absences *absences_of(const struct ptah_session *s, int32_t tid)

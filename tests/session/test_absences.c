@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "session/absences.h"
+#include "session/grow.h"
 
 static void leave(struct ptah_session *s, int32_t tid, uint64_t tsc, bool preempted)
 {
@@ -99,9 +100,36 @@ static void damage_makes_no_time(void **state)
 	absences_free(&s);
 }
 
+/* A session that grows forgets the oldest; what it says of later times stays the same. */
+static void grows_without_growing(void **state)
+{
+	struct growth growth = {0};
+	struct ptah_session s = {.growth = &growth}, all = {0};
+	const struct absences *t, *u;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 20000; i++) {
+		leave(&s, 8, 10 * i, i % 2);
+		come(&s, 8, 10 * i + i % 7);
+		leave(&all, 8, 10 * i, i % 2);
+		come(&all, 8, 10 * i + i % 7);
+	}
+	t = absences_of(&s, 8);
+	u = absences_of(&all, 8);
+	assert_true(t->count < 9000);
+	for (uint64_t tsc = 190000; tsc < 200000; tsc += 3) {
+		assert_int_equal(absences_on(t, tsc), absences_on(u, tsc));
+		assert_int_equal(absences_when(t, absences_on(t, tsc)),
+				 absences_when(u, absences_on(u, tsc)));
+	}
+	absences_free(&s);
+	absences_free(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(grows_without_growing),
 	    cmocka_unit_test(times_are_added),
 	    cmocka_unit_test(clock_stands_still),
 	    cmocka_unit_test(damage_makes_no_time),
