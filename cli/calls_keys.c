@@ -2,6 +2,7 @@
 /* Functions of `ptah calls` by their place in a file, so that all processes' calls of one add up.
  */
 #include "calls_view.h"
+#include "time_head.h"
 
 #include "output/pretty.h"
 
@@ -183,17 +184,26 @@ const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32
 
 void calls_put_time_head(const struct calls_view *v)
 {
-	if (v->options->value == PTAH_CALL_VALUE_TIME &&
-	    ptah_session_time_kind(v->session) != PTAH_TIME_NONE)
-		pretty_head(v->out, "# times: %s\n", ptah_session_time_text(v->session));
+	if (v->options->value == PTAH_CALL_VALUE_TIME)
+		time_head_put(v->out, v->session);
 }
 
 void calls_put_time_json(const struct calls_view *v, struct json *json)
 {
 	if (v->options->value != PTAH_CALL_VALUE_TIME)
 		return;
-	json_string(json, "times", ptah_time_kind_name(ptah_session_time_kind(v->session)));
+	time_head_put_json(json, v->session);
 	json_bool(json, "estimated", v->estimated);
+}
+
+unsigned calls_asked(const struct calls_view *v)
+{
+	return v->options->value == PTAH_CALL_VALUE_TIME ? CALLS_TIMES : 0;
+}
+
+const char *calls_kind_name(const struct calls_view *v)
+{
+	return ptah_time_kind_name(ptah_session_time_kind(v->session));
 }
 
 const char *calls_value_name(const struct calls_view *v)

@@ -13,6 +13,7 @@
 struct row {
 	const struct calls_key *key;
 	const char *function, *object; /* the path where it is known, as in `ptah report` */
+	const char *times;
 	uint64_t ip, calls, partial, total, self, min, p50, p90, p99, max;
 	bool timed; /* there is a histogram */
 };
@@ -30,6 +31,7 @@ static const struct field fields[] = {
     FIELD(struct row, "object", FIELD_STRING, object),
     FIELD(struct row, "function", FIELD_STRING, function),
     FIELD(struct row, "ip", FIELD_ADDRESS, ip),
+    CALLS_KIND_FIELD(struct row),
 };
 
 static const struct row_type row_type = ROW_TYPE(fields);
@@ -60,7 +62,8 @@ static bool make_row(const struct calls_view *v, const struct ptah_call_tree *tr
 			    .p90 = ptah_call_tree_quantile(tree, f, value, 0.9),
 			    .p99 = ptah_call_tree_quantile(tree, f, value, 0.99),
 			    .max = f->histogram[value].max,
-			    .timed = f->histogram[value].calls};
+			    .timed = f->histogram[value].calls,
+			    .times = calls_kind_name(v)};
 	return true;
 }
 
@@ -186,9 +189,9 @@ static void put_list(const struct calls_view *v, const char *key, const struct r
 	struct json json;
 
 	if (v->options->input.format == FORMAT_TSV) {
-		fields_tsv_head(v->out, type, 0);
+		fields_tsv_head(v->out, type, calls_asked(v));
 		for (size_t i = 0; i < n; i++)
-			fields_tsv(v->out, type, 0, row + i * size);
+			fields_tsv(v->out, type, calls_asked(v), row + i * size);
 		return;
 	}
 	json_init(&json, v->out);
@@ -242,7 +245,7 @@ int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
 
 struct pair_row {
 	const struct calls_key *key; /* of the other; NULL: none */
-	const char *function, *other, *other_object;
+	const char *function, *other, *other_object, *times;
 	uint64_t calls, total, self;
 	double percent; /* of all callers' or callees' total */
 };
@@ -255,6 +258,7 @@ static const struct field pair_fields[] = {
     FIELD_TWO(struct pair_row, "object", "object", FIELD_STRING, other_object),
     FIELD_TWO(struct pair_row, "function", "function", FIELD_STRING, other),
     FIELD_TWO(struct pair_row, "of", "of", FIELD_STRING, function),
+    CALLS_KIND_FIELD(struct pair_row),
 };
 
 static const struct row_type pair_type = ROW_TYPE(pair_fields);
@@ -286,7 +290,8 @@ static bool make_pair(const struct calls_view *v, const struct ptah_call_pair *p
 								: other->object,
 				 .calls = p->count,
 				 .total = calls_figure(v, &p->inclusive),
-				 .self = calls_figure(v, &p->self)};
+				 .self = calls_figure(v, &p->self),
+				 .times = calls_kind_name(v)};
 	return true;
 }
 

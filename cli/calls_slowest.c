@@ -456,7 +456,7 @@ static void put_text(const struct slowest *s)
 
 struct call_row {
 	int32_t pid, tid;
-	const char *comm, *site, *function;
+	const char *comm, *site, *function, *times;
 	uint64_t time, total, self;
 	bool timed;
 };
@@ -470,6 +470,7 @@ static const struct field call_fields[] = {
     FIELD(struct call_row, "total", FIELD_NUMBER, total),
     FIELD(struct call_row, "self", FIELD_NUMBER, self),
     FIELD(struct call_row, "caller", FIELD_STRING, site),
+    CALLS_KIND_FIELD(struct call_row),
 };
 
 static const struct row_type call_type = ROW_TYPE(call_fields);
@@ -485,7 +486,8 @@ static struct call_row row_of(const struct slowest *s, const struct slow_call *c
 				 .time = ns,
 				 .timed = c->tsc && ns,
 				 .total = c->figure,
-				 .self = c->self};
+				 .self = c->self,
+				 .times = calls_kind_name(s->view)};
 }
 
 static void put_split_json(const struct slowest *s, const struct slow_call *c, struct json *json)
@@ -548,11 +550,11 @@ static void put_json(const struct slowest *s)
 
 static void put_tsv(const struct slowest *s)
 {
-	fields_tsv_head(s->view->out, &call_type, 0);
+	fields_tsv_head(s->view->out, &call_type, calls_asked(s->view));
 	for (size_t i = 0; i < s->kept_count; i++) {
 		const struct call_row row = row_of(s, &s->kept[i]);
 
-		fields_tsv(s->view->out, &call_type, 0, &row);
+		fields_tsv(s->view->out, &call_type, calls_asked(s->view), &row);
 	}
 }
 

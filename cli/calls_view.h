@@ -69,6 +69,15 @@ uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures
 const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32]);
 
 /* In the head: what the recording's times are, where a time is shown. */
+/* The last column of TSV where values are times: what kind of times. JSON has it once. */
+#define CALLS_TIMES 1u
+#define CALLS_KIND_FIELD(type)                                                                     \
+	{                                                                                          \
+		"times", NULL, FIELD_STRING, offsetof(type, times), CALLS_TIMES, 0                 \
+	}
+unsigned calls_asked(const struct calls_view *v);
+const char *calls_kind_name(const struct calls_view *v);
+
 void calls_put_time_head(const struct calls_view *v);
 void calls_put_time_json(const struct calls_view *v, struct json *json);
 

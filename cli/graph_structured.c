@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The call graphs of `ptah report` as TSV and JSON. */
 #include "graph_rows.h"
+#include "time_head.h"
 
 #include "output/fields.h"
 
@@ -12,7 +13,7 @@
 struct flat {
 	uint64_t row, parent, depth;
 	double percent, self_percent;
-	const char *function, *object, *file, *caller, *comm;
+	const char *function, *object, *file, *caller, *comm, *times;
 	uint64_t line, ip, calls;
 	struct ptah_call_figures inclusive, self;
 	int32_t pid, tid, cpu;
@@ -26,6 +27,7 @@ enum asked {
 	ASKED_TIME = 1 << 3,
 	ASKED_FILES = 1 << 4,
 	ASKED_CPU = 1 << 5,
+	ASKED_KIND = 1 << 6,
 };
 
 #define FLAT(name, kind, member, asked)                                                            \
@@ -56,6 +58,7 @@ static const struct field flat_fields[] = {
     {"tid", "tid", FIELD_SIGNED, offsetof(struct flat, tid), 0, offsetof(struct flat, has_tid)},
     FLAT("comm", FIELD_STRING, comm, 0),
     FLAT("cpu", FIELD_SIGNED, cpu, ASKED_CPU),
+    {"times", NULL, FIELD_STRING, offsetof(struct flat, times), ASKED_KIND, 0},
 };
 
 static const struct row_type flat_type = ROW_TYPE(flat_fields);
@@ -72,6 +75,7 @@ static unsigned asked_fields(const struct graph_view *v)
 		const struct ptah_call_figures *f = &v->groups[i].graph->totals.inclusive;
 
 		asked |= (f->cycles ? ASKED_CYCLES : 0) | (f->time ? ASKED_TIME : 0);
+		asked |= f->time && v->session ? ASKED_KIND : 0;
 		asked |= v->groups[i].cpu != INT32_MIN ? ASKED_CPU : 0;
 	}
 	return asked;
@@ -107,6 +111,7 @@ static struct flat flatten(const struct graph_view *v, const struct graph_group 
 	    .pid = group->pid,
 	    .tid = group->tid,
 	    .cpu = group->cpu,
+	    .times = v->session ? ptah_time_kind_name(ptah_session_time_kind(v->session)) : NULL,
 	    .is_function = v->functions && !key->special,
 	    .has_pid = group->pid != INT32_MIN,
 	    .has_tid = group->tid != INT32_MIN,
@@ -234,8 +239,7 @@ void graph_put_json(void *view)
 	json_string(&v->json, "command", v->session ? ptah_session_command(v->session) : NULL);
 	json_string(&v->json, "value", graph_value_words[v->value]);
 	if (v->session)
-		json_string(&v->json, "times",
-			    ptah_time_kind_name(ptah_session_time_kind(v->session)));
+		time_head_put_json(&v->json, v->session);
 	if (v->kind == GRAPH_TREE)
 		json_string(&v->json, "call_graph", v->upward ? "callee" : "caller");
 	put_json_totals(v);

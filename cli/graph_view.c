@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The call graphs of `ptah report` as text; graph_structured.c has the other formats. */
 #include "graph_rows.h"
+#include "time_head.h"
 
 #include "output/pretty.h"
 
@@ -170,7 +171,7 @@ static void put_summary(const struct graph_view *v)
 		out_format(v->out, ", %" PRIu64 " thread%s", threads, plural(threads));
 	out_char(v->out, '\n');
 	if (v->value == PTAH_CALL_VALUE_TIME && v->session)
-		put_clean(v->out, "# times: ", ptah_session_time_text(v->session));
+		time_head_put(v->out, v->session);
 	put_losses(v, &t, folded_elsewhere);
 	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));

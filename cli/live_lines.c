@@ -26,7 +26,7 @@ struct flat {
 	bool final, timed;
 	double percent, calls_per_second;
 	uint64_t instructions, calls, total_instructions, total_calls, p50, p99, max, ip;
-	const char *object, *label, *name;
+	const char *object, *label, *name, *times;
 };
 
 static const struct field fields[] = {
@@ -46,6 +46,7 @@ static const struct field fields[] = {
     {"max", "max", FIELD_NUMBER, offsetof(struct flat, max), 0, offsetof(struct flat, timed)},
     FIELD_TSV(struct flat, "object", FIELD_STRING, object),
     FIELD_TSV(struct flat, "function", FIELD_STRING, label),
+    FIELD_TSV(struct flat, "times", FIELD_STRING, times),
 };
 
 static const struct row_type type = ROW_TYPE(fields);
@@ -81,6 +82,7 @@ static struct flat flatten(const struct live_view *v, const struct live_row *row
 	    .object = row->path ? row->path : "[unknown]",
 	    .label = live_label(v, row, text),
 	    .name = row->name ? live_label(v, row, text) : NULL,
+	    .times = live_times(v),
 	};
 }
 
@@ -141,6 +143,7 @@ static void put_status_json(const struct live_view *v, struct json *j)
 		put_coverage_json(m, j);
 	json_string(j, "recorder", v->recorder);
 	json_string(j, "times", live_times(v));
+	json_bool(j, "estimated", ptah_session_time_estimated(ptah_live_session(v->live)));
 }
 
 static void put_json(const struct live_view *v, struct out *out)

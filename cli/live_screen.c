@@ -240,17 +240,20 @@ static void put_keys(void)
 /* Functions */
 
 /* The time of a call; "-": not known, or shorter than the times in the trace can tell. */
-static const char *time_text(uint64_t time, char text[PRETTY_NUMBER])
+static const char *time_text(const struct live_view *v, uint64_t time, char text[PRETTY_NUMBER])
 {
-	return time ? pretty_time(time, text) : "-";
+	if (!time)
+		return "-";
+	return ptah_session_time_estimated(ptah_live_session(v->live)) ? pretty_estimate(time, text)
+								       : pretty_time(time, text);
 }
 
-static void put_times(const struct live_row *row, int y, int x)
+static void put_times(const struct live_view *v, const struct live_row *row, int y, int x)
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 
-	put(y, x, "%9s %9s %9s", time_text(row->p50, a), time_text(row->p99, b),
-	    time_text(row->max, c));
+	put(y, x, "%9s %9s %9s", time_text(v, row->p50, a), time_text(v, row->p99, b),
+	    time_text(v, row->max, c));
 }
 
 static void put_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
@@ -265,7 +268,7 @@ static void put_row(struct live_screen *s, const struct live_row *row, int y, bo
 	put_share(s, y, 0, row->now, m->now);
 	put_share(s, y, 8, row->instructions, m->instructions);
 	put(y, 16, "%13s ", pretty_number(rate(row->calls_now, m->length), a));
-	put_times(row, y, 30);
+	put_times(s->view, row, y, 30);
 	rest = COLS - 61;
 	if (rest > 0)
 		put_name(s, y, 61, live_label(s->view, row, text),
@@ -362,8 +365,8 @@ static void put_calls(const struct live_view *v, const struct live_row *row, int
 	put(y + 2, 0, "  instructions %s on average, at most %s",
 	    pretty_number(mean(row->total_instructions, row->ended), a),
 	    pretty_number(row->max_instructions, b));
-	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(row->p50, a),
-	    time_text(row->p99, b), time_text(row->max, c));
+	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(v, row->p50, a),
+	    time_text(v, row->p99, b), time_text(v, row->max, c));
 	put(y + 4, 0, "  (times are %s)", live_times_text(v));
 }
 
@@ -449,8 +452,8 @@ static void draw_help(void)
 	    "",
 	    "now          share of the instructions of the last interval",
 	    "total        share of all instructions",
-	    "p50 p99 max  times of single calls, since the beginning; -: not known, or shorter",
-	    "             than the times in the trace can tell",
+	    "p50 p99 max  times of single calls, since the beginning; ~: estimated; -: not known,",
+	    "             or shorter than the times in the trace can tell",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

@@ -376,7 +376,9 @@ const struct option_def record_simulated_options[] = {
      .man = "How often the recorder *native* looks how far the threads are, and writes the time "
 	    "into the trace: *50us*, *1ms*, or *off*. The default is *100us*. It looks less often "
 	    "where it would take more than a tenth of a processor for it, and where no thread "
-	    "gets on. Times are exact where the kernel is entered and left in any case; see "
+	    "gets on. Times are exact where the kernel is entered and left in any case. Where the "
+	    "kernel allows it, the recording has the context switches of the threads, too, but "
+	    "with *off*; see "
 	    "*docs/time.md*."},
     {.name = "no-syscalls",
      .kind = OPTION_FLAG,

@@ -38,6 +38,7 @@ static const struct field call_fields[] = {
     FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
     SCRIPT_SYMBOL_FIELD(struct call, "symbol", symbol),
     SCRIPT_LINE_FIELD(struct call),
+    SCRIPT_KIND_FIELD(struct call),
 };
 
 static const struct row_type call_type = ROW_TYPE(call_fields);

@@ -92,6 +92,8 @@ void script_put_event_tsv(struct script *s, uint64_t ip,
 			out_signed(s->out, s->info.tid);
 		else if (!strcmp(column, "time_s") && s->now.known)
 			out_seconds(s->out, s->now.ns);
+		else if (!strcmp(column, "times") && s->now.kind)
+			out_text(s->out, s->now.kind);
 		else if (!strcmp(column, s->mode->event_ip))
 			out_format(s->out, "0x%" PRIx64, ip);
 		else if (!strcmp(column, s->mode->event_words))

@@ -11,6 +11,9 @@ void script_begin_json(void *view)
 	struct script *s = view;
 
 	json_object(&s->json, NULL, false);
+	if (s->time)
+		json_string(&s->json, "times",
+			    ptah_time_kind_name(ptah_session_time_kind(s->session)));
 	json_array(&s->json, s->mode->array);
 }
 
@@ -57,6 +60,7 @@ static const struct field branch_fields[] = {
     FIELD(struct branch, "to", FIELD_ADDRESS, to),
     SCRIPT_SYMBOL_FIELD(struct branch, "to_symbol", to_symbol),
     SCRIPT_LINE_FIELD(struct branch),
+    SCRIPT_KIND_FIELD(struct branch),
 };
 
 static const struct row_type branch_type = ROW_TYPE(branch_fields);
@@ -206,6 +210,7 @@ static const struct field block_fields[] = {
     FIELD(struct block, "class", FIELD_STRING, insn_class),
     SCRIPT_SYMBOL_FIELD(struct block, "symbol", symbol),
     SCRIPT_LINE_FIELD(struct block),
+    SCRIPT_KIND_FIELD(struct block),
 };
 
 static const struct row_type block_type = ROW_TYPE(block_fields);
@@ -297,6 +302,7 @@ static const struct field instruction_fields[] = {
     SCRIPT_SYMBOL_FIELD(struct instruction, "symbol", symbol),
     FIELD(struct instruction, "instruction", FIELD_STRING, text),
     SCRIPT_LINE_FIELD(struct instruction),
+    SCRIPT_KIND_FIELD(struct instruction),
 };
 
 static const struct row_type instruction_type = ROW_TYPE(instruction_fields);

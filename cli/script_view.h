@@ -18,6 +18,7 @@ struct script_cache;
 struct script_time {
 	uint64_t ns;
 	bool known;
+	const char *kind; /* ptah_time_kind_name() */
 };
 
 /* A mode: instructions, or one of --branches, --blocks and --calls. */
@@ -149,6 +150,11 @@ struct script {
 	{                                                                                          \
 		"time_s", "time_s", FIELD_SECONDS, offsetof(type, time.ns), SCRIPT_TIME,           \
 		    offsetof(type, time.known)                                                     \
+	}
+/* Behind the other columns; JSON has it once. */
+#define SCRIPT_KIND_FIELD(type)                                                                    \
+	{                                                                                          \
+		"times", NULL, FIELD_STRING, offsetof(type, time.kind), SCRIPT_TIME, 0             \
 	}
 #define SCRIPT_SYMBOL_FIELD(type, key, member)                                                     \
 	{                                                                                          \

@@ -2,6 +2,7 @@
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
 #include "base/text.h"
 #include "script_cache.h"
+#include "time_head.h"
 #include "window.h"
 
 #include <inttypes.h>
@@ -207,7 +208,8 @@ static void set_time(struct script *s, uint64_t tsc)
 	char *at = s->prefix + s->thread_length;
 
 	s->tsc = tsc;
-	s->now = (struct script_time){ns, tsc && ns};
+	s->now = (struct script_time){ns, tsc && ns,
+				      ptah_time_kind_name(ptah_session_time_kind(s->session))};
 	s->timed |= s->now.known;
 	at = s->now.known ? text_seconds(at, ns) : stpcpy(at, "-");
 	at = stpcpy(at, ": ");
@@ -499,6 +501,8 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	s.session = s.own_session = session;
+	if (s.time && o.input.format == FORMAT_TEXT)
+		time_head_put_kind(s.out, session);
 	problem = script_streams(&s);
 	if (problem < 0)
 		status = fail(&command_script, "%s", ptah_strerror(problem));

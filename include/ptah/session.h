@@ -323,6 +323,14 @@ PTAH_API int ptah_session_time_bounds(const struct ptah_session *session, size_t
 				      uint64_t offset, uint64_t *low, uint64_t *high);
 
 /*
+ * How many ticks of [from, to) a thread was on no processor, where the recording has its context
+ * switches: *off, and *preempted of these, in which it could have run. tid -1: all threads together.
+ * PTAH_E_MISSING: the recording has no such records.
+ */
+PTAH_API int ptah_session_time_off(const struct ptah_session *session, int32_t tid, uint64_t from,
+				   uint64_t to, uint64_t *off, uint64_t *preempted);
+
+/*
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and
  * whether TSC, MTC and CYC packets and Event Trace were on, TNT or return

@@ -154,6 +154,13 @@ int perfdata_write_first_turn(struct perfdata_writer *w, const struct perfdata_t
 int perfdata_write_switch(struct perfdata_writer *w, const struct perfdata_turn *from,
 			  const struct perfdata_turn *to, uint64_t tsc);
 
+/*
+ * The thread leaves the processor (`out`; preempted: although it could run on), or comes to it: as
+ * the kernel writes it for threads that are traced.
+ */
+int perfdata_write_thread_switch(struct perfdata_writer *w, const struct perfdata_turn *turn,
+				 uint64_t tsc, bool out, bool preempted);
+
 /* An executable mapping, as /proc/PID/maps shows it. */
 struct perfdata_mapping {
 	uint64_t address, size, file_offset;

@@ -113,6 +113,17 @@ static void put_switch(struct perfdata_writer *w, const struct perfdata_turn *tu
 	put_sample_id_on(w, turn, perfdata_time_of(w, tsc));
 }
 
+int perfdata_write_thread_switch(struct perfdata_writer *w, const struct perfdata_turn *turn,
+				 uint64_t tsc, bool out, bool preempted)
+{
+	perfdata_begin(w, PERFDATA_SWITCH,
+		       (out ? PERFDATA_MISC_SWITCH_OUT : 0) |
+			   (out && preempted ? PERFDATA_MISC_PREEMPTED : 0),
+		       8 + SAMPLE_ID_SIZE);
+	put_sample_id_on(w, turn, perfdata_time_of(w, tsc));
+	return perfdata_end(w);
+}
+
 int perfdata_write_switch(struct perfdata_writer *w, const struct perfdata_turn *from,
 			  const struct perfdata_turn *to, uint64_t tsc)
 {

@@ -5,7 +5,7 @@
  */
 #include "record/packet_cut.h"
 
-#include "base/compiler.h"
+#include "packet/skip.h"
 
 #include <string.h>
 
@@ -39,11 +39,17 @@ static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
 /* Moves the cursor to its end, or to what is no whole packet: what ptah_packet_decode() returns. */
 static int step_over(struct ptah_packet_cursor *cursor)
 {
-	struct ptah_packet_record records[256];
+	struct ptah_packet_record record;
+	const uint8_t *last;
 	int n = 0;
 
-	while (cursor->next < cursor->end && n >= 0)
-		n = ptah_packet_decode_batch(cursor, records, ARRAY_SIZE(records));
+	while (n >= 0) {
+		if (cursor->block == PTAH_BLOCK_NONE) /* most are packets of branches */
+			cursor->next = packet_skip_branches(cursor->next, cursor->end, &last);
+		if (cursor->next == cursor->end)
+			break;
+		n = ptah_packet_decode_batch(cursor, &record, 1);
+	}
 	return n;
 }
 

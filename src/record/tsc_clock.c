@@ -63,16 +63,10 @@ static bool ask_kernel(struct perfdata_clock *clock)
 	return told && clock->mult && clock->shift < 64;
 }
 
-/* The same moment by both clocks. */
-struct moment {
-	uint64_t ns, tsc;
-};
-
-/* The monotonic clock is read between two reads of the TSC; those that lie closest together count.
- */
-static struct moment now(void)
+/* The clock is read between two reads of the TSC; those that lie closest together count. */
+struct tsc_moment tsc_clock_now(clockid_t clock)
 {
-	struct moment best = {0};
+	struct tsc_moment best = {0};
 	uint64_t width = UINT64_MAX;
 
 	for (unsigned i = 0; i < MEASURED_TRIES; i++) {
@@ -80,7 +74,7 @@ static struct moment now(void)
 		struct timespec time;
 		uint64_t after;
 
-		clock_gettime(CLOCK_MONOTONIC, &time);
+		clock_gettime(clock, &time);
 		after = __builtin_ia32_rdtsc();
 		if (after - before >= width)
 			continue;
@@ -93,11 +87,11 @@ static struct moment now(void)
 
 void tsc_clock_measure(struct perfdata_clock *clock)
 {
-	const struct moment start = now();
-	struct moment end;
+	const struct tsc_moment start = tsc_clock_now(CLOCK_MONOTONIC);
+	struct tsc_moment end;
 
 	do
-		end = now();
+		end = tsc_clock_now(CLOCK_MONOTONIC);
 	while (end.ns - start.ns < MEASURED_NS);
 	*clock = (struct perfdata_clock){
 	    .shift = MEASURED_SHIFT,

@@ -7,6 +7,14 @@
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
+#include <time.h>
+
+/* The same moment by a clock of the kernel and by the TSC, to some tens of nanoseconds. */
+struct tsc_moment {
+	uint64_t ns, tsc;
+};
+
+struct tsc_moment tsc_clock_now(clockid_t clock);
 
 /* As the kernel has it in the page of an event. False: it does not say. */
 bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_clock *clock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens a recording, and answers questions about it. */
+#include "session/absences.h"
 #include "session/grow.h"
 #include "session/guest.h"
 #include "session/jit.h"
@@ -403,6 +404,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->processes);
 	for (size_t i = 0; i < s->thread_count; i++)
 		free(s->threads[i].names);
+	absences_free(s);
 	free(s->threads);
 	free(s->begins);
 	free(s->namespaces);

@@ -214,28 +214,6 @@ static int open_reader(struct span_reader *r, const struct ptah_session *session
 	return status;
 }
 
-int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
-		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
-		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates)
-{
-	int status;
-
-	r->windowed = session_has_window(session);
-	r->event_spans = event_spans;
-	r->summarized = false;
-	r->left = (struct span_batch){0};
-	r->times = (struct span_times){0};
-	if (estimates)
-		span_times_begin(&r->times, session, &session->streams[index]);
-	status = open_reader(r, session, index, jobs, functions, trees);
-	if (status < 0)
-		return status;
-	status = span_reader_bound(r->reader->s, functions, event_spans);
-	if (status < 0)
-		span_reader_close(r);
-	return status;
-}
-
 void span_reader_close(struct span_reader *r)
 {
 	ptah_reader_free(r->reader);
@@ -436,6 +414,46 @@ static int read_for_times(void *context, struct timed_batch *batch)
 				      .item_count = below.item_count,
 				      .generation = ptah_image_generation(r->reader->s->image)};
 	return status;
+}
+
+static int open_bounded(struct span_reader *r, const struct ptah_session *session, size_t index,
+			const struct ptah_jobs *jobs, struct ptah_functions *functions,
+			const struct ptah_call_tree_config *trees)
+{
+	int status = open_reader(r, session, index, jobs, functions, trees);
+
+	if (status < 0)
+		return status;
+	status = span_reader_bound(r->reader->s, functions, r->event_spans);
+	if (status < 0)
+		span_reader_close(r);
+	return status;
+}
+
+int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
+		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
+		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates)
+{
+	int status;
+
+	r->windowed = session_has_window(session);
+	r->event_spans = event_spans;
+	r->summarized = false;
+	r->left = (struct span_batch){0};
+	r->times = (struct span_times){0};
+	if (estimates)
+		span_times_begin(&r->times, session, &session->streams[index]);
+	status = open_bounded(r, session, index, jobs, functions, trees);
+	if (status < 0 || !r->times.used)
+		return status;
+	status = span_times_look_ahead(&r->times, r->reader->s->stream, read_for_times, r);
+	ptah_reader_free(r->reader);
+	r->reader = NULL;
+	if (status >= 0)
+		status = open_bounded(r, session, index, jobs, functions, trees);
+	if (status < 0)
+		span_reader_close(r);
+	return status < 0 ? status : 0;
 }
 
 int span_reader_next(struct span_reader *r, struct span_batch *batch)

@@ -3,6 +3,8 @@
 #include "session/span_times.h"
 
 #include "flow/flow_machine.h"
+#include "packet/opcode.h"
+#include "session/absences.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,104 +17,18 @@
  */
 #define WAITING_MOST (1u << 18)
 
-/* New code counts as if so many of its instructions had taken the mean. */
-#define PRIOR_INSTRUCTIONS 100.0
-
-/* After so many intervals what was learned of a piece of code counts half. */
-#define UPDATES 128
-
-/* Code has so many costs at most; other pieces share one. */
-#define COSTS_MOST (1u << 20)
-
-/*
- * An interval that took so many times what was expected, and so many ticks more, is no measure of
- * its code: the thread was off the processor.
- */
-#define OUTLIER_TIMES 4.0
-#define OUTLIER_TICKS 50000.0
-
 /* Of a window, what is so much further than the item before does not follow it. */
 #define FAR (UINT64_C(1) << 20)
 
-/* Costs */
+/* So many stamps are taken at once. */
+#define CROSSED_MOST 256
 
-static bool grow_slots(struct span_times *t)
-{
-	const size_t n = t->slot_count ? 2 * t->slot_count : 1024;
-	uint32_t *slots = calloc(n, sizeof(*slots));
+/* How often intervals are gone through to learn costs: from nothing, and from costs before. */
+#define ROUNDS_AHEAD 100
+#define ROUNDS_AGAIN 8
 
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < t->cost_count; i++) {
-		size_t at = (size_t)(t->costs[i].ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) % n;
-
-		while (slots[at])
-			at = (at + 1) % n;
-		slots[at] = (uint32_t)i + 1;
-	}
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = n;
-	return true;
-}
-
-/* The cost of code at an address. The first one is that of all code that has none of its own. */
-static uint32_t find_cost(struct span_times *t, uint64_t ip)
-{
-	struct code_cost *costs;
-	size_t at;
-
-	if (2 * (t->cost_count + 1) > t->slot_count && !grow_slots(t))
-		return 0;
-	at = (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) % t->slot_count;
-	for (; t->slots[at]; at = (at + 1) % t->slot_count)
-		if (t->costs[t->slots[at] - 1].ip == ip)
-			return t->slots[at] - 1;
-	if (t->cost_count == COSTS_MOST)
-		return 0;
-	costs = session_grow(t->costs, t->cost_count, &t->cost_capacity, sizeof(*costs));
-	if (!costs)
-		return 0;
-	t->costs = costs;
-	costs[t->cost_count] = (struct code_cost){.ip = ip};
-	t->slots[at] = (uint32_t)++t->cost_count;
-	return t->slots[at] - 1;
-}
-
-static double mean_cost(const struct span_times *t)
-{
-	return t->instructions > 0 ? t->ticks / t->instructions : 1;
-}
-
-static double cost_of(const struct span_times *t, uint32_t cost)
-{
-	const struct code_cost *c;
-
-	if (!t->cost_count)
-		return 1;
-	c = &t->costs[cost];
-	return (c->ticks + PRIOR_INSTRUCTIONS * mean_cost(t)) /
-	       (c->instructions + PRIOR_INSTRUCTIONS);
-}
-
-static void learn(struct span_times *t, uint32_t cost, double ticks, double instructions)
-{
-	struct code_cost *c;
-
-	if (!t->cost_count)
-		return;
-	c = &t->costs[cost];
-	c->ticks += ticks;
-	c->instructions += instructions;
-	if (c->interval == t->interval)
-		return;
-	c->interval = t->interval;
-	if (++c->updates == UPDATES) {
-		c->ticks /= 2;
-		c->instructions /= 2;
-		c->updates = UPDATES / 2;
-	}
-}
+/* After so many intervals at least costs are learned again. */
+#define LEARN_AGAIN 16
 
 /* Entries */
 
@@ -138,70 +54,138 @@ static void set_time(struct waiting_entry *e, uint64_t tsc)
 
 /* Intervals */
 
+/* What is known of the interval when it is complete. */
+struct interval {
+	bool known;
+	const struct absences *absences; /* from the thread's processor, in it; or NULL */
+	uint64_t from, ticks;		 /* by the clock that stands still meanwhile */
+};
+
 static bool has_interval(const struct span_times *t)
 {
 	return t->has_before && t->has_after && t->before.kind != STAMP_NONE &&
 	       t->after.kind != STAMP_NONE && t->after.tsc >= t->before.tsc && !t->after.blind;
 }
 
-/* What ran in an interval says what its code costs. `sum`: the weight of all of it. */
-static void learn_interval(struct span_times *t, double sum)
+/* Sets how long the thread was on its processor in the interval, if it is known. */
+static void measure_interval(const struct span_times *t, struct interval *interval)
 {
-	const double ticks = (double)(t->after.tsc - t->before.tsc);
-	double instructions = t->across_instructions;
+	const uint64_t before = t->before.tsc, after = t->after.tsc;
 
-	if ((t->before.kind == STAMP_OWN && t->before.stops) || !(sum > 0) ||
-	    (t->instructions > 1e6 && ticks > OUTLIER_TIMES * sum + OUTLIER_TICKS))
+	*interval = (struct interval){.known = has_interval(t)};
+	if (!interval->known)
 		return;
-	t->interval++;
-	for (size_t i = t->ready; i < t->count; i++) {
-		const struct waiting_entry *e = &t->list[i];
+	interval->absences = t->session ? absences_of(t->session, t->tid) : NULL;
+	interval->from = absences_on(interval->absences, before);
+	interval->ticks = absences_on(interval->absences, after) - interval->from;
+	if (interval->ticks == after - before)
+		interval->absences = NULL;
+	if (!interval->absences)
+		interval->from = before;
+}
 
-		if (e->weight > 0)
-			learn(t, e->cost, ticks * e->weight / sum, e->instructions);
-		instructions += e->instructions;
-	}
-	if (t->across > 0)
-		learn(t, t->across_cost, ticks * t->across / sum, t->across_instructions);
-	t->ticks += ticks;
-	t->instructions += instructions;
+/* The time at which a part of what ran in the interval has run. */
+static uint64_t time_in(const struct span_times *t, const struct interval *interval, double part)
+{
+	uint64_t tsc = interval->from + (uint64_t)((double)interval->ticks * part + 0.5);
+
+	tsc = absences_when(interval->absences, tsc);
+	tsc = tsc < t->before.tsc ? t->before.tsc : tsc;
+	return tsc > t->after.tsc ? t->after.tsc : tsc;
+}
+
+/*
+ * The interval says what its code costs. Costs are learned again after some more intervals: the
+ * more there were, the less is new.
+ */
+static void learn_interval(struct span_times *t, const struct interval *interval)
+{
+	struct code_costs *c = &t->costs;
+	const bool stopped = t->before.kind == STAMP_OWN && t->before.stops; /* the kernel ran */
+
+	code_costs_end(c, interval->known && !stopped ? (double)interval->ticks : -1);
+	if (!t->looks_ahead && c->unlearned > LEARN_AGAIN && c->unlearned > c->interval_count / 4)
+		code_costs_learn(c, ROUNDS_AGAIN);
+}
+
+/* So much of the code ran in the interval, which teaches nothing if the look ahead has seen it. */
+static void note_share(struct span_times *t, uint32_t code, double instructions)
+{
+	if (t->looks_ahead || t->number >= t->looked)
+		code_costs_add(&t->costs, code, instructions);
 }
 
 /* The interval is complete: all that waits ran in it. */
 static void close_interval(struct span_times *t)
 {
-	const bool known = has_interval(t);
 	double sum = t->across, done = 0;
+	struct interval interval;
 
+	measure_interval(t, &interval);
 	for (size_t i = t->ready; i < t->count; i++)
 		sum += t->list[i].weight;
 	for (size_t i = t->ready; i < t->count && t->has_before; i++) {
 		struct waiting_entry *e = &t->list[i];
-		const double ticks = (double)(t->after.tsc - t->before.tsc);
 
 		if (t->before.kind == STAMP_NONE)
 			continue;
 		done += e->weight;
-		if (!known)
+		if (!interval.known)
 			set_time(e, t->before.tsc);
 		else if (sum > 0)
-			set_time(e, t->before.tsc + (uint64_t)(ticks * (done / sum) + 0.5));
+			set_time(e, time_in(t, &interval, done / sum));
 		else
 			set_time(e, stamps_between(&t->before, &t->after, offset_of(e)));
 	}
-	if (known)
-		learn_interval(t, sum);
+	learn_interval(t, &interval);
 	t->ready = t->count;
-	t->across = t->across_instructions = 0;
+	t->across = 0;
 }
 
-static void advance(struct span_times *t, const struct stream *stream)
+/* Where branches go on behind a stamp. */
+static uint64_t behind(const struct tsc_stamp *s)
 {
+	return s->kind == STAMP_LOOK ? s->from + SIZE_TSC : s->from;
+}
+
+/* The stamp ends the interval and begins the next one. */
+static void pass_stamp(struct span_times *t, const struct tsc_stamp *stamp)
+{
+	const uint64_t place = behind(stamp);
+
+	t->after = *stamp;
+	t->has_after = true;
 	close_interval(t);
-	t->place = t->after.to > t->place ? t->after.to : t->place;
-	t->before = t->after;
+	t->number++;
+	t->place = place > t->place ? place : t->place;
+	t->before = *stamp;
 	t->has_before = true;
-	t->has_after = stamps_take(t->queue, &t->walk, stream, &t->after);
+}
+
+/* The next stamps up to an offset, as many as fit. Behind them is `after`. Returns how many. */
+static size_t take_stamps(struct span_times *t, const struct stream *stream, uint64_t end)
+{
+	size_t n = 0;
+
+	while (t->has_after && end >= t->after.from && n < CROSSED_MOST) {
+		t->crossed[n++] = t->after;
+		t->has_after = stamps_take(t->queue, &t->walk, stream, &t->after);
+	}
+	return n;
+}
+
+/* Those bytes of [from, to) that are no stamps. */
+static uint64_t branch_bytes(const struct tsc_stamp *stamps, size_t n, uint64_t from, uint64_t to)
+{
+	uint64_t bytes = to > from ? to - from : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t size = behind(&stamps[i]) - stamps[i].to;
+
+		if (stamps[i].to >= from && stamps[i].to < to)
+			bytes = bytes > size ? bytes - size : 0;
+	}
+	return bytes;
 }
 
 /* Too much waits: it gets times by its bytes, and the interval goes on from there. */
@@ -219,6 +203,35 @@ static void split_interval(struct span_times *t)
 }
 
 /*
+ * So many instructions of a piece of code ran from `place` on through these stamps, and up to an
+ * offset, in proportion to their bytes of trace. Returns how many are behind the stamps.
+ */
+static double cross_stamps(struct span_times *t, size_t n, uint32_t code, double left, uint64_t end)
+{
+	const struct tsc_stamp after = t->after;
+	const bool has_after = t->has_after;
+	uint64_t bytes = branch_bytes(t->crossed, n, t->place, end);
+
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t to = t->crossed[i].to < end ? t->crossed[i].to : end;
+
+		if (left > 0 && bytes && to > t->place) {
+			const uint64_t here = to - t->place < bytes ? to - t->place : bytes;
+			const double part = left * (double)here / (double)bytes;
+
+			t->across = part * code_costs_of(&t->costs, code);
+			note_share(t, code, part);
+			left -= part;
+			bytes -= here;
+		}
+		pass_stamp(t, &t->crossed[i]);
+	}
+	t->after = after;
+	t->has_after = has_after;
+	return left;
+}
+
+/*
  * Takes an entry that ran from `place` on, through any number of stamps, in proportion to its bytes
  * of trace.
  */
@@ -226,8 +239,10 @@ static void add_entry(struct span_times *t, const struct stream *stream, struct 
 {
 	const uint64_t end = offset_of(e);
 	double left = instructions_of(e);
+	const uint32_t code =
+	    left > 0 ? code_costs_find(&t->costs, e->is_item ? e->item.ip : e->span.ip) : 0;
+	size_t n;
 
-	e->cost = left > 0 ? find_cost(t, e->is_item ? e->item.ip : e->span.ip) : 0;
 	if (!t->queue && (!t->begun || (e->is_item && end > t->place + FAR))) {
 		close_interval(t);
 		t->begun = true;
@@ -237,24 +252,13 @@ static void add_entry(struct span_times *t, const struct stream *stream, struct 
 	}
 	if (!t->has_after)
 		t->has_after = stamps_take(t->queue, &t->walk, stream, &t->after);
-	while (t->has_after && end >= t->after.from) {
-		const uint64_t to = t->after.to;
-
-		if (left > 0 && end > t->place && to > t->place) {
-			const double part =
-			    to >= end ? left
-				      : left * (double)(to - t->place) / (double)(end - t->place);
-
-			t->across = part * cost_of(t, e->cost);
-			t->across_cost = e->cost;
-			t->across_instructions = part;
-			left -= part;
-		}
-		advance(t, stream);
+	while ((n = take_stamps(t, stream, end)) > 0)
+		left = cross_stamps(t, n, code, left, end);
+	note_share(t, code, left);
+	if (!t->looks_ahead) {
+		e->weight = left * code_costs_of(&t->costs, code);
+		t->list[t->count++] = *e;
 	}
-	e->instructions = left;
-	e->weight = left * cost_of(t, e->cost);
-	t->list[t->count++] = *e;
 	t->place = end > t->place ? end : t->place;
 	if (!has_interval(t))
 		close_interval(t);
@@ -329,6 +333,10 @@ static int add_batch(struct span_times *t, const struct stream *stream,
 {
 	struct waiting_entry e = {.generation = batch->generation};
 
+	if (!t->crossed)
+		t->crossed = calloc(CROSSED_MOST, sizeof(*t->crossed));
+	if (!t->crossed)
+		return PTAH_E_NOMEM;
 	if (!make_room(t, batch->span_count + batch->item_count + 1))
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < batch->span_count; i++) {
@@ -369,17 +377,40 @@ static void return_batch(struct span_times *t, struct timed_batch *batch)
 void span_times_begin(struct span_times *t, const struct ptah_session *session,
 		      const struct stream *stream)
 {
-	*t = (struct span_times){.used = stamps_are_used(session, stream)};
+	*t = (struct span_times){
+	    .used = stamps_are_used(session, stream), .session = session, .tid = stream->info.tid};
 }
 
 void span_times_free(struct span_times *t)
 {
 	free(t->list);
-	free(t->costs);
-	free(t->slots);
+	free(t->crossed);
+	code_costs_free(&t->costs);
 	free(t->spans);
 	free(t->items);
 	*t = (struct span_times){0};
+}
+
+int span_times_look_ahead(struct span_times *t, const struct stream *stream, read_untimed *read,
+			  void *context)
+{
+	struct span_times ahead = {
+	    .used = true, .looks_ahead = true, .session = t->session, .tid = t->tid};
+	struct timed_batch untimed;
+	int status;
+
+	do {
+		untimed = (struct timed_batch){0};
+		status = read(context, &untimed);
+		if (status > 0 && add_batch(&ahead, stream, &untimed) < 0)
+			status = PTAH_E_NOMEM;
+	} while (status > 0 && !code_costs_enough(&ahead.costs));
+	code_costs_learn(&ahead.costs, ROUNDS_AHEAD);
+	t->looked = ahead.number;
+	t->costs = ahead.costs;
+	ahead.costs = (struct code_costs){0};
+	span_times_free(&ahead);
+	return status;
 }
 
 static bool make_arrays(struct span_times *t)

@@ -11,6 +11,7 @@
 #ifndef PTAH_SESSION_SPAN_TIMES_H
 #define PTAH_SESSION_SPAN_TIMES_H
 
+#include "session/code_costs.h"
 #include "session/stamps.h"
 
 /* Some spans, or some items. */
@@ -28,38 +29,29 @@ struct waiting_entry {
 		struct ptah_item item;
 	};
 	uint64_t generation;
-	double instructions, weight; /* of what of it ran in the interval */
-	uint32_t cost;		     /* of its code: index */
+	double weight; /* of what of it ran in the interval */
 	bool is_item;
 };
 
-/* What an instruction of a piece of code takes: ticks / instructions. */
-struct code_cost {
-	uint64_t ip;
-	double ticks, instructions;
-	uint64_t interval; /* number of the last one from which it was learned */
-	unsigned updates;
-};
-
 struct span_times {
-	bool used;  /* false: times are left as they are */
+	bool used;			    /* false: times are left as they are */
+	const struct ptah_session *session; /* or NULL: nothing is known of the thread */
+	int32_t tid;
 	bool begun; /* the walk is at the place of what is read */
 	struct stamp_walk walk;
 	struct stamp_queue *queue;	/* stamps come from there; NULL: from the walk */
 	struct tsc_stamp before, after; /* of the interval that is being filled */
 	bool has_before, has_after;
+	struct tsc_stamp *crossed; /* by the entry that is taken */
 	struct waiting_entry *list;
 	size_t count, capacity;
 	size_t ready, next; /* the first ones have their times, and these were returned */
 	uint64_t place;	    /* the offset up to which the last entry ran */
-	struct code_cost *costs;
-	uint32_t *slots; /* of a hash table: index of a cost + 1 */
-	size_t cost_count, cost_capacity, slot_count;
-	double ticks, instructions; /* of all intervals: of these, code that is new gets the mean */
-	uint64_t interval;	    /* its number */
-	double across; /* the weight in the interval of an entry that goes on behind it */
-	uint32_t across_cost;
-	double across_instructions;
+	struct code_costs costs;
+	bool looks_ahead; /* what is read teaches costs, and gets no times */
+	uint64_t number;  /* of the interval that is being filled */
+	uint64_t looked;  /* those before this one were seen by the look ahead */
+	double across;	  /* the weight in the interval of an entry that goes on behind it */
 	struct waiting_entry cut; /* a span that may go on with the next one */
 	bool has_cut;
 	struct ptah_span *spans; /* those that are returned */
@@ -72,6 +64,13 @@ typedef int read_untimed(void *context, struct timed_batch *batch);
 void span_times_begin(struct span_times *times, const struct ptah_session *session,
 		      const struct stream *stream);
 void span_times_free(struct span_times *times);
+
+/*
+ * Reads ahead, to learn costs from what is read: up to the end of the stream, or as much as is
+ * enough. The reader then begins again.
+ */
+int span_times_look_ahead(struct span_times *times, const struct stream *stream, read_untimed *read,
+			  void *context);
 
 /*
  * The next spans or items, whose times are set, valid until the next call. Returns what `read`

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which thread runs on which CPU, and since when: handles the records of context switches. */
+#include "session/absences.h"
 #include "session/records.h"
 
 static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
@@ -158,10 +159,13 @@ static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdat
 
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
-	struct cpu *cpu = r->cpu >= 0 ? cpu_of(s, r->cpu) : NULL;
+	struct cpu *cpu;
+	int status = r->type == PERFDATA_SWITCH ? absences_take(s, r, tsc) : 0;
 
-	if (r->cpu < 0)
-		return 0;
+	/* A recorder that stamps its trace has a stream for each thread, and knows when it begins. */
+	if (status < 0 || r->cpu < 0 || s->time_source == PERFDATA_TIME_STAMPED)
+		return status;
+	cpu = cpu_of(s, r->cpu);
 	if (!cpu)
 		return PTAH_E_NOMEM;
 	return r->out ? on_leave(s, cpu, r, tsc) : on_come(s, cpu, r, tsc);

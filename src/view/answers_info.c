@@ -187,6 +187,7 @@ int view_answer_info(struct view_model *m, const struct view_query *query, struc
 	json_bool(j, "coarse", is_coarse(m));
 	if (m->has_time) {
 		json_string(j, "times", ptah_time_kind_name(ptah_session_time_kind(r->session)));
+		json_bool(j, "times_estimated", ptah_session_time_estimated(r->session));
 		json_string(j, "times_text", ptah_session_time_text(r->session));
 	}
 	put_threads(j, m, &sums);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares times with a program's own log (programs/timed_calls.c): judge_times RECORDING LOG.
+ * Compares times with a program's own log (programs/timed_calls.c): judge_times RECORDING LOG
+ * [FUNCTION NANOSECONDS HITS].
  *
  * Each call must have begun and ended within the bounds of its marks; so no call can be said to have
  * taken longer than it did. The log is written around the call's own instructions, on both sides.
  * Prints how many calls there were, and how far their estimated times are from the log's: these
- * depend on what else the machine does, and are not judged.
+ * depend on what else the machine does, and are not judged. A watch cannot have hit more often than
+ * calls of the function took so long.
  */
 #include <ptah/call_reader.h>
 #include <ptah/session.h>
@@ -160,6 +162,31 @@ static void take(struct judge *j, const struct ptah_call_batch *batch)
 	}
 }
 
+/* Those that took longer, by what the log says around them. */
+static uint64_t count_longer(const struct judge *j, const char *function, uint64_t ns)
+{
+	uint32_t mult = 0, shift = 0;
+	uint64_t n = 0;
+
+	ptah_session_time_scale(j->session, &mult, &shift);
+	for (size_t i = 0; i < j->count; i++) {
+		const struct truth *t = &j->log[i];
+
+		n += !strcmp(names[t->function], function) &&
+		     (unsigned __int128)(t->after - t->before) * mult >> shift > ns;
+	}
+	return n;
+}
+
+static void judge_hits(struct judge *j, char **argv)
+{
+	const uint64_t longer = count_longer(j, argv[0], strtoull(argv[1], NULL, 0));
+	const uint64_t hits = strtoull(argv[2], NULL, 0);
+
+	printf("%s > %s ns: %" PRIu64 " hits of %" PRIu64 "\n", argv[0], argv[1], hits, longer);
+	j->wrong += hits > longer;
+}
+
 int main(int argc, char **argv)
 {
 	const struct ptah_call_batch *batch;
@@ -187,6 +214,8 @@ int main(int argc, char **argv)
 		       s->calls, s->calls ? (double)s->truth / (double)s->calls : 0.0,
 		       s->truth ? 100 * ((double)s->estimate / (double)s->truth - 1) : 0.0);
 	}
+	if (argc > 5)
+		judge_hits(&j, argv + 3);
 	if (calls != j.count)
 		printf("%" PRIu64 " of %zu calls\n", calls, j.count);
 	if (j.wrong)

@@ -48,10 +48,54 @@ done
 "$PTAH" repack -i data -o repacked >/dev/null
 "$PTAH_BUILD/tests/judge_times" repacked log >out || fail "repacked: $(cat out)"
 
-# perf's decoder takes the same branches at the same times.
+# Processes that fork, and programs that are executed.
+"$PTAH" record -q --recorder=native -o data -- sh -c './timed_calls -3 500 one; ./timed_calls 2 500 two' ||
+	fail "processes: $?"
+cat one one.1 one.2 two >log
+"$PTAH_BUILD/tests/judge_times" data log >out || fail "processes: $(cat out)"
+
+# A process that runs already. It goes on when the recorder is attached.
+rm -f log go
+./timed_calls 3 500 log go &
+pid=$!
+"$PTAH" record -q --recorder=native -o data -p "$pid" -- \
+	sh -c ': >go; until [ "$(grep -c . log 2>/dev/null)" = 1500 ]; do sleep 0.05; done' ||
+	fail "attaching: $?"
+wait "$pid"
+"$PTAH_BUILD/tests/judge_times" data log >out || fail "attached: $(cat out)"
+
+# While it is recorded: no watch hits for a call that did not take so long.
+calls=20000
+[ -z "${PTAH_NIGHTLY:-}" ] || calls=200000
+"$PTAH" live -q --recorder=native --watch='time_short > 50us' --watch='time_lock > 200us' -o data \
+	-- ./timed_calls 1 $calls log >live.txt 2>&1 || fail "live: $(cat live.txt)"
+for watch in "time_short 50" "time_lock 200"; do
+	# shellcheck disable=SC2086 # a function and its microseconds
+	set -- $watch
+	hits=$(grep -c "^hit [0-9]*: $1 > $2us" live.txt) || :
+	"$PTAH_BUILD/tests/judge_times" data log "$1" "${2}000" "$hits" >out || fail "live: $(cat out)"
+done
+
+# perf's decoder takes the same branches, each at the time of the same stamp; a few branches
+# at a stamp may have the one before or behind.
 if command -v perf >/dev/null; then
 	judged 1 30
 	# The other lines are system calls.
 	perf script -i data --itrace=e -F comm 2>/dev/null | grep 'instruction trace error' >errors || :
 	[ ! -s errors ] || fail "perf: $(head -3 errors)"
+	perf script -i data --itrace=b --ns -F time,ip 2>/dev/null |
+		awk '{ sub(":", "", $1); print $1, $2 }' >perf.txt
+	"$PTAH" script -q -i data --branches --time --format=tsv |
+		awk 'NR > 1 { print $2, substr($4, 3) }' >ptah.txt
+	paste -d ' ' perf.txt ptah.txt | awk '
+		NF != 4 || $2 != $4 { print "other branches: " $0; exit }
+		{ perf[NR] = $1; ptah[NR] = $3; differ += $1 != $3 }
+		END {
+			for (i = 5; i <= NR - 4; i++)
+				if (perf[i] < ptah[i - 4] || perf[i] > ptah[i + 4])
+					print "other times, branch " i ": " perf[i], ptah[i]
+			if (NR < 1000 || differ > NR / 100)
+				print NR " branches, " differ " with other times"
+		}' >different
+	[ ! -s different ] || fail "perf: $(cat different)"
 fi

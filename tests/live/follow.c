@@ -22,13 +22,6 @@
 #define MOST 10 /* differences that are shown */
 
 static unsigned differences;
-/*
- * Times of marks are not compared: estimates depend on the bounds of functions, and those of
- * generated code are known later while it is made; and where no more trace may wait, code is decoded
- * before its next stamp has come.
- */
-static bool untimed;
-
 static bool differ(bool different)
 {
 	differences += different;
@@ -271,6 +264,7 @@ static void compare_truth(const struct ptah_session *file, struct ptah_live *liv
 /* Those of a thread, in the order in which they came. */
 struct marked {
 	uint64_t key, count, hash;
+	uint64_t times; /* a hash of them alone */
 };
 
 struct marks {
@@ -310,10 +304,10 @@ static void add_marks(struct marked *to, const struct ptah_call_mark *marks, siz
 		to->count++;
 		mix(&to->hash, m->function + m->end);
 		mix(&to->hash, (uint64_t)m->how << 32 | m->flags);
-		mix(&to->hash, untimed ? 0 : m->tsc);
+		mix(&to->times, m->tsc);
 		mix(&to->hash, m->thread.instructions);
 		mix(&to->hash, m->thread.cycles);
-		mix(&to->hash, untimed ? 0 : m->total.ticks);
+		mix(&to->times, m->total.ticks);
 		mix(&to->hash, m->self.instructions);
 	}
 }
@@ -359,12 +353,17 @@ static int by_key(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Each thread has the same marks in the same order. */
+/*
+ * Each thread has the same marks in the same order. Estimated times are not compared: those of the
+ * file know what the whole of it says of the costs of code, those of a live session what it has said
+ * so far.
+ */
 static void compare_marks(const struct ptah_session *file, struct marks *live)
 {
 	const struct ptah_call_batch *batch;
 	struct ptah_call_reader_config config = {.size = sizeof(config)};
 	struct ptah_call_reader *reader;
+	const bool timed = !ptah_session_time_estimated(file);
 	struct ptah_stream_info info;
 	struct marks m = {0};
 	int status = ptah_call_reader_new(file, &config, &reader);
@@ -389,7 +388,8 @@ static void compare_marks(const struct ptah_session *file, struct marks *live)
 	for (size_t i = 0; i < m.count && i < live->count; i++)
 		if (differ(m.list[i].key != live->list[i].key ||
 			   m.list[i].count != live->list[i].count ||
-			   m.list[i].hash != live->list[i].hash))
+			   m.list[i].hash != live->list[i].hash ||
+			   (timed && m.list[i].times != live->list[i].times)))
 			printf("thread %" PRIx64 ": live %" PRIu64 " marks, file %" PRIx64
 			       ": %" PRIu64 "\n",
 			       live->list[i].key, live->list[i].count, m.list[i].key,
@@ -684,7 +684,7 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:s:idt")) != -1)
+	while ((c = getopt(argc, argv, "+r:j:q:b:c:w:p:W:s:id")) != -1)
 		switch (c) {
 		case 'r':
 			for (unsigned i = 0; i < PTAH_RECORDER_MAX; i++)
@@ -702,9 +702,6 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'c':
 			o->chunk = strtoull(optarg, NULL, 0);
-			break;
-		case 't':
-			untimed = true;
 			break;
 		case 'w':
 			o->what = (unsigned)atoi(optarg);

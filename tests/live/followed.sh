@@ -29,11 +29,11 @@ for recorder in qemu native; do
 	both "counts-$recorder" -r "$recorder" -j 2 -w 1 x.data -- ./threads
 	both "children-$recorder" -r "$recorder" -j 1 x.data -- ./children
 	both "script-$recorder" -r "$recorder" x.data -- sh run.sh
-	both "rewriting-$recorder" -t -r "$recorder" -j 2 x.data -- ./rewriting
-	both "modify-$recorder" -t -r "$recorder" x.data -- ./self_modify
+	both "rewriting-$recorder" -r "$recorder" -j 2 x.data -- ./rewriting
+	both "modify-$recorder" -r "$recorder" x.data -- ./self_modify
 	both "exec-$recorder" -r "$recorder" -j 1 x.data -- ./thread_exec
 	# The recorder waits for a queue that is far too small, and nothing is lost.
-	both "small-$recorder" -t -r "$recorder" -j 1 -q 4096 -p 1 x.data -- gzip -kf files
+	both "small-$recorder" -r "$recorder" -j 1 -q 4096 -p 1 x.data -- gzip -kf files
 	grep -q '0 errors' "small-$recorder.out" || fail "errors with a small queue"
 done
 both ptrace -r ptrace x.data -- ./self_modify

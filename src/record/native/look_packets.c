@@ -171,10 +171,11 @@ static bool is_settled(const struct walk *w)
 }
 
 size_t look_packets_put(struct look_state *state, const uint8_t *chunk, size_t from, size_t to,
-			bool last, const struct look *looks, size_t n, uint8_t *out)
+			bool last, const struct look *looks, size_t n, uint8_t *out, size_t *walked)
 {
 	struct walk w = {.state = state, .chunk = chunk, .at = from, .to = to};
 
+	*walked = from;
 	if (last && !n)
 		return 0;
 	if (!from)
@@ -188,5 +189,6 @@ size_t look_packets_put(struct look_state *state, const uint8_t *chunk, size_t f
 	while (w.at < to && !(last && is_settled(&w)))
 		if (!pass_to(&w, to - w.at < STRETCH ? to : w.at + STRETCH))
 			break;
+	*walked = w.at;
 	return w.count ? copy_packets(&w, from, out) : 0;
 }

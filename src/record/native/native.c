@@ -176,6 +176,7 @@ static int start(struct ptah_recorder *recorder)
 	native_wrote(
 	    r, perfdata_write_comm(native_writer(r), r->pid, r->pid, r->last_tsc, true, r->name));
 	native_write_maps(r, r->pid, r->last_tsc, 0, UINT64_MAX);
+	native_follow_switches(r, r->pid);
 	status = inject_runtime(r->pid, &given, &why);
 	if (status < 0)
 		return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, status, "%s", why.text);

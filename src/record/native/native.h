@@ -15,6 +15,7 @@
 #include "record/native/messages_in.h"
 #include "record/native/pauses.h"
 #include "record/native/streams.h"
+#include "record/native/switches.h"
 #include "record/native/truth.h"
 #include "record/native/users.h"
 #include "record/qemu/processes.h"
@@ -71,7 +72,8 @@ struct recording {
 	unsigned silent_count;
 	struct seized *seized; /* exec.c */
 	struct native_pauses pauses;
-	pid_t pid; /* of the command; 0: it has ended */
+	struct switches *switches; /* NULL: the kernel does not say them, or nobody asks */
+	pid_t pid;		   /* of the command; 0: it has ended */
 	const char *name;
 	char own_name[16];
 	uint64_t controls[NATIVE_SLOTS]; /* by slot: struct native_control of its process */
@@ -85,11 +87,12 @@ struct recording {
 	bool rest_taken;
 	uint32_t stream_count;
 	uint64_t last_tsc;
-	uint32_t event;	   /* native_header.message_event, before what was taken last */
-	bool refused;	   /* r->refusal says why */
-	bool committed;	   /* too late to be refused */
-	bool has_vdso;	   /* the recording has its code */
-	bool damage_noted; /* a note says that the shared memory was damaged */
+	uint32_t event;	    /* native_header.message_event, before what was taken last */
+	bool refused;	    /* r->refusal says why */
+	bool committed;	    /* too late to be refused */
+	bool has_vdso;	    /* the recording has its code */
+	bool switches_lost; /* a note says that some are missing */
+	bool damage_noted;  /* a note says that the shared memory was damaged */
 };
 
 static inline struct perfdata_writer *native_writer(const struct recording *r)
@@ -123,6 +126,9 @@ void native_leave(struct recording *r);
 /* setup.c: two functions of the recorder's interface. */
 int native_open(struct ptah_recorder *recorder);
 void native_close(struct ptah_recorder *recorder);
+
+/* Whether context switches are recorded: when threads ran is known then. */
+void native_follow_switches(struct recording *r, int32_t pid);
 
 /* targets.c */
 /* Attaches to the processes of the configuration. */

@@ -95,6 +95,22 @@ static void drain_threads(struct recording *r, const bool ended[NATIVE_SLOTS])
 	}
 }
 
+/* Before the trace of what ran between them. */
+static void take_switches(struct recording *r)
+{
+	struct thread_switch *list;
+	const size_t n = r->switches ? switches_take(r->switches, &list) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		native_wrote(r, perfdata_write_thread_switch(native_writer(r), &list[i].turn,
+							     list[i].tsc, list[i].out,
+							     list[i].preempted));
+	if (!r->switches || r->switches_lost || !switches_lost(r->switches))
+		return;
+	r->switches_lost = true;
+	recorder_note(r->r, "context switches came faster than they were taken: some are missing");
+}
+
 /* False: messages are left. What is known to have ended and what was written come after them. */
 static bool take_round(struct recording *r, int timeout_ms)
 {
@@ -119,6 +135,7 @@ static bool take_round(struct recording *r, int timeout_ms)
 	native_look_at_seized(r);
 	pauses_follow(&r->pauses);
 	native_take_calls(r);
+	take_switches(r);
 	drain_threads(r, ended);
 	if (r->live)
 		take_early(r);

@@ -175,6 +175,20 @@ static struct watch *start_watch(const struct recording *r)
 	return period == PTAH_RECORD_NO_WATCHER ? NULL : watch_start(&config);
 }
 
+void native_follow_switches(struct recording *r, int32_t pid)
+{
+	const bool alone = r->r->config.target.no_inherit;
+
+	if (r->r->config.backend.time_resolution == PTAH_RECORD_NO_WATCHER)
+		return;
+	if (!r->switches)
+		r->switches = switches_new();
+	if (!r->switches || switches_follow_all(r->switches, pid, alone))
+		return;
+	switches_free(r->switches);
+	r->switches = NULL;
+}
+
 int native_open(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
@@ -225,6 +239,7 @@ void native_close(struct ptah_recorder *recorder)
 	native_leave(r);
 	native_free_seized(r);
 	native_memories_free(r);
+	switches_free(r->switches);
 	processes_free(&r->processes);
 	for (unsigned i = 0; i < NATIVE_SLOTS; i++) {
 		free(r->truths[i].pending);

@@ -83,12 +83,13 @@ static bool has_gap(const uint8_t *bytes, size_t n)
 }
 
 /*
- * The number of bytes of s->bytes that are whole packets; the first `before` are. A chunk begins
- * with a packet, and ends with one: each can be looked at alone.
+ * The number of bytes of s->bytes that are whole packets; the first `before` were taken, and those
+ * up to `walked` are known to be. A chunk begins with a packet, and ends with one: each can be
+ * looked at alone.
  */
-static size_t whole_packets(struct native_streams *s, size_t before, size_t n)
+static size_t whole_packets(struct native_streams *s, size_t before, size_t walked, size_t n)
 {
-	const struct iovec part = {.iov_base = s->bytes + before, .iov_len = n - before};
+	const struct iovec part = {.iov_base = s->bytes + walked, .iov_len = n - walked};
 	struct packet_cut cut = {.synced = true};
 	size_t rest = packet_cut(&cut, &part, 1);
 
@@ -111,25 +112,42 @@ static size_t whole_numbers(struct native_streams *s, size_t n)
 	return n;
 }
 
-/* Hands over whole packets, the bytes [from, to) of the next chunk, with the times of looks. */
-static void deliver_packets(struct native_streams *s, unsigned slot, size_t from, size_t to)
+/*
+ * Puts the times of looks between the bytes [from, to) of the next chunk, in s->timed. Returns how
+ * many bytes that makes; 0: there are none.
+ */
+static size_t put_looks(struct native_streams *s, unsigned slot, size_t from, size_t to,
+			size_t *walked)
 {
 	struct native_stream *stream = &s->list[slot];
-	const uint64_t number = stream->next[NATIVE_LOG_TRACE];
-	size_t n = 0;
+	size_t n;
 
-	if (s->watch) {
-		watch_poll(s->watch);
-		n = watch_take(s->watch, slot, number, from, to, s->looks);
-		n = look_packets_put(&stream->looks, s->bytes, from, to,
-				     next_is_full(s, slot, NATIVE_LOG_TRACE), s->looks, n,
-				     s->timed);
-		watch_poll(s->watch);
-	}
-	if (n)
-		s->take(s->context, stream, NATIVE_LOG_TRACE, s->timed, n);
-	else
-		s->take(s->context, stream, NATIVE_LOG_TRACE, s->bytes + from, to - from);
+	*walked = from;
+	if (!s->watch)
+		return 0;
+	watch_poll(s->watch);
+	n = watch_take(s->watch, slot, stream->next[NATIVE_LOG_TRACE], from, to, s->looks);
+	n = look_packets_put(&stream->looks, s->bytes, from, to,
+			     next_is_full(s, slot, NATIVE_LOG_TRACE), s->looks, n, s->timed,
+			     walked);
+	watch_poll(s->watch);
+	return n;
+}
+
+/* Hands over the packets of the bytes [from, to) of the next chunk. Returns up to where. */
+static size_t deliver_packets(struct native_streams *s, unsigned slot, size_t from, size_t to)
+{
+	size_t walked, timed = put_looks(s, slot, from, to, &walked);
+	const size_t whole = whole_packets(s, from, walked, to);
+
+	if (whole < to) /* it is damaged */
+		timed = 0;
+	if (timed)
+		s->take(s->context, &s->list[slot], NATIVE_LOG_TRACE, s->timed, timed);
+	else if (whole > from)
+		s->take(s->context, &s->list[slot], NATIVE_LOG_TRACE, s->bytes + from,
+			whole - from);
+	return whole;
 }
 
 /* Of the next chunk, which has `n` bytes. Some may have been taken before. */
@@ -142,13 +160,14 @@ static void deliver(struct native_streams *s, unsigned slot, unsigned log, size_
 		s->damaged = true;
 	if (n <= before)
 		return;
-	n = log == NATIVE_LOG_TRACE ? whole_packets(s, before, n) : whole_numbers(s, n);
+	if (log == NATIVE_LOG_TRACE) {
+		stream->taken[log] = deliver_packets(s, slot, before, n);
+		return;
+	}
+	n = whole_numbers(s, n);
 	if (n == before)
 		return;
-	if (log == NATIVE_LOG_TRACE)
-		deliver_packets(s, slot, before, n);
-	else
-		s->take(s->context, stream, log, s->bytes + before, n - before);
+	s->take(s->context, stream, log, s->bytes + before, n - before);
 	stream->taken[log] = n;
 }
 

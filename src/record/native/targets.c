@@ -79,6 +79,7 @@ static int attach_to(struct recording *r, size_t target, struct ptah_message *wh
 	native_wrote(r, perfdata_write_comm(native_writer(r), pid, pid, r->last_tsc, false, name));
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	native_write_code(r, pid);
+	native_follow_switches(r, pid);
 	status = attach_put(a, &given, &r->targets[target].control, why);
 	if (status < 0)
 		processes_remove(&r->processes, r->processes.count - 1);

@@ -111,6 +111,12 @@ Ptah.format = (function () {
 		return sign + v.toFixed(v < 10 ? 3 : v < 100 ? 2 : 1) + " " + u[0];
 	}
 
+	// How long something took. Where that is an estimate, it is marked, and never said to be 0.
+	function length(axis, n, exact) {
+		const estimated = axis === "time" && Ptah.info && Ptah.info.times_estimated && isFinite(n) && n !== null;
+		return !estimated ? value(axis, n, exact) : n === 0 ? "<1 \u00b5s" : "~" + value(axis, n, exact);
+	}
+
 	function value(axis, n, exact) {
 		if (axis === "time")
 			return time(n, exact);
@@ -133,7 +139,7 @@ Ptah.format = (function () {
 		return typeof a === "number" ? "0x" + a.toString(16) : Ptah.text(a);
 	}
 
-	return {count: count, short: short, time: time, value: value, share: share, address: address};
+	return {count: count, short: short, time: time, value: value, length: length, share: share, address: address};
 })();
 
 // ---- Functions and their colours ----

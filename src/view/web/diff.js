@@ -21,8 +21,8 @@ var Ptah = Ptah || {};
 	};
 	const side = function () { return Ptah.state.params.side === "old" ? "old" : "new"; };
 	const direction = function () { return Ptah.state.params.direction === "up" ? "up" : "down"; };
-	const figure = function (n) { return value() === "time" ? format.time(n) : format.count(n); };
-	const exact = function (n) { return format.value(value(), n, true); };
+	const figure = function (n) { return value() === "time" ? format.length("time", n) : format.count(n); };
+	const exact = function (n) { return format.length(value(), n, true); };
 
 	function keep(name, chosen, usual) {
 		Ptah.state.params[name] = chosen === usual ? null : chosen;
@@ -198,7 +198,7 @@ var Ptah = Ptah || {};
 		const e = Ptah.clear(parts.head), d = answer.total_new - answer.total_old;
 		const one = function (title, file, n) {
 			return el("div", {class: "tile"}, el("div", {class: "tile-title"}, title),
-				  el("div", {class: "tile-number"}, format.value(answer.value || value(), n, true)),
+				  el("div", {class: "tile-number"}, format.length(answer.value || value(), n, true)),
 				  el("div", {class: "dim path", title: Ptah.text(file, 2000)}, Ptah.text(file, 200)));
 		};
 		e.append(one("Old", answer.old_file || Ptah.info.old_file, answer.total_old),

@@ -515,7 +515,7 @@ Ptah.flameChart = function (element, options) {
 		return special ? Ptah.text(special) : Ptah.name(answer.function[i]);
 	}
 
-	const figure = function (n) { return Ptah.format.value(value(), n, true); };
+	const figure = function (n) { return Ptah.format.length(value(), n, true); };
 
 	function lines(i) {
 		const p = answer.parent[i], rows = [];

@@ -23,7 +23,7 @@ var Ptah = Ptah || {};
 	}
 	const figure = function (n, exact) {
 		return n === null || n === undefined ? "\u2013"
-		       : unit() === "time" ? format.time(n, exact) : format.count(n);
+		       : unit() === "time" ? format.length("time", n, exact) : format.count(n);
 	};
 	const column = function (name) { return table[name] || []; };
 	const quantile = function (name, i) {
@@ -168,7 +168,7 @@ var Ptah = Ptah || {};
 			const self = column("self_" + u[0])[i], incl = column("incl_" + u[0])[i];
 			if (incl === undefined || incl === null || !has(u[0]))
 				return;
-			const f = function (n) { return u[0] === "time" ? format.time(n, true) : format.count(n); };
+			const f = function (n) { return u[0] === "time" ? format.length("time", n, true) : format.count(n); };
 			fact(u[1].toLowerCase(), f(incl) + " inclusive (" +
 				format.share(incl, total("self_" + u[0])) + "), " + f(self) + " self (" +
 				format.share(self, total("self_" + u[0])) + ")");

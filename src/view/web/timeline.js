@@ -759,7 +759,7 @@ Ptah.timeline = (function () {
 				lines.push(Ptah.object(place.function).slice(0, 120));
 		}
 		if (place.end > place.begin)
-			lines.push(Ptah.format.value(axis, place.end - place.begin, true));
+			lines.push(Ptah.format.length(axis, place.end - place.begin, true));
 		lines.push("at " + Ptah.format.value(axis, place.begin, true));
 		const f = place.flags || 0;
 		if (f & T.NO_BEGIN)

@@ -80,7 +80,7 @@ Ptah.timelineDetails = (function () {
 		// No time stamp lies within the call: how long it took is not known, and not 0.
 		const timeless = call.total && call.total.time === 0;
 		const format = function (kind, n) {
-			return kind.endsWith("time") && timeless ? "\u2013" : kind.endsWith("time") ? F.time(n, true) : F.count(n);
+			return kind.endsWith("time") && timeless ? "\u2013" : kind === "time" ? F.length("time", n, true) : kind.endsWith("time") ? F.time(n, true) : F.count(n);
 		};
 		const table = el("table", {class: "tl-figures"},
 			el("thead", {}, el("tr", {}, el("th", {}), el("th", {scope: "col"}, "total"), el("th", {scope: "col"}, "self"))),
@@ -171,7 +171,7 @@ Ptah.timelineDetails = (function () {
 					    Ptah.timeline.eventColour(s.kind, Ptah.timeline.theme())),
 			el("dl", {},
 				row("at", F.value(axis, s.begin, true)),
-				s.end > s.begin ? row("length", F.value(axis, s.end - s.begin, true)) : null,
+				s.end > s.begin ? row("length", F.length(axis, s.end - s.begin, true)) : null,
 				s.count > 1 ? row("events", F.count(s.count) + " close together") : null,
 				row("thread", Ptah.threadName(s.thread))),
 			s.text ? el("p", {class: "tl-name-full"}, Ptah.text(s.text, 2000)) : null,
@@ -206,7 +206,7 @@ Ptah.timelineDetails = (function () {
 			callActions(s)]);
 		if (s.calls > 1) {
 			Ptah.append(panel, el("dl", {}, row("from", F.value(Ptah.state.axis, s.begin, true)),
-				row("length", F.value(Ptah.state.axis, s.end - s.begin, true)), row("depth", String(s.depth))));
+				row("length", F.length(Ptah.state.axis, s.end - s.begin, true)), row("depth", String(s.depth))));
 			return;
 		}
 		const mine = request = new AbortController();

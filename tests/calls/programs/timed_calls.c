@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls functions and logs when: timed_calls THREADS CALLS LOG. Of each call the log has a line with
+ * Calls functions and logs when: timed_calls THREADS CALLS LOG [GATE]. With GATE it begins when that
+ * file exists. With THREADS of -N, N processes have a thread each, and logs LOG, LOG.1 and so on. Of
+ * each call the log has a line with
  * the thread, the function, and RDTSC before the call, at the beginning, at the end, and behind it.
  * Some of the functions take microseconds, some milliseconds now and then; one misses the cache, one
  * makes system calls, one sleeps, one waits for a lock.
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -83,15 +86,30 @@ static void *run(void *number)
 	return NULL;
 }
 
+/* Makes more processes, one of another. Sets the name of this one's log. */
+static void make_processes(long n, const char *path, char *log, size_t size)
+{
+	snprintf(log, size, "%s", path);
+	for (long i = 1; i < n; i++) {
+		if (fork())
+			return;
+		snprintf(log, size, "%s.%ld", path, i);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	const long threads = argc > 3 ? atol(argv[1]) : 0;
+	const long wanted = argc > 3 ? atol(argv[1]) : 0, threads = wanted < 0 ? 1 : wanted;
 	pthread_t list[MOST_THREADS];
+	char log[4096];
 	FILE *f;
 
 	if (threads < 1 || threads > MOST_THREADS)
 		return 2;
+	while (argc > 4 && access(argv[4], F_OK))
+		usleep(1000);
 	calls = atol(argv[2]);
+	make_processes(-wanted, argv[3], log, sizeof(log));
 	for (uint32_t i = 0; i < RING; i++)
 		ring[i] = i * 2654435761u;
 	for (long i = 0; i < threads; i++)
@@ -101,7 +119,7 @@ int main(int argc, char **argv)
 	run(NULL);
 	for (long i = 1; i < threads; i++)
 		pthread_join(list[i], NULL);
-	f = fopen(argv[3], "w");
+	f = fopen(log, "w");
 	for (long i = 0; i < threads; i++)
 		for (long k = 0; k < calls; k++) {
 			const struct call *c = &logs[i][k];
@@ -109,5 +127,9 @@ int main(int argc, char **argv)
 			fprintf(f, "%d %d %lu %lu %lu %lu\n", tids[i], c->function, c->before,
 				c->begin, c->end, c->after);
 		}
-	return fclose(f) != 0;
+	if (fclose(f))
+		return 1;
+	while (wait(NULL) > 0)
+		;
+	return 0;
 }

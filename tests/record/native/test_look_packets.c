@@ -43,7 +43,8 @@ static int setup(void **unused)
 /* Puts looks in; the packets are then those of `wanted`: their names, and times in place of TSC. */
 static void expect_so(bool last, const struct look *looks, size_t count, const char *wanted)
 {
-	const size_t size = look_packets_put(&state, chunk, 0, n, last, looks, count, out);
+	size_t walked;
+	const size_t size = look_packets_put(&state, chunk, 0, n, last, looks, count, out, &walked);
 	const uint8_t *bytes = size ? out : chunk;
 	size_t at = 0, end = size ? size : n;
 	char text[1024] = "";

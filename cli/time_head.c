@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* See time_head.h. */
+#include "time_head.h"
+
+#include "output/pretty.h"
+
+/* How long all threads were off their processors, in nanoseconds. False: it is not known. */
+static bool measure_off(const struct ptah_session *session, uint64_t *off, uint64_t *preempted)
+{
+	uint32_t mult, shift;
+
+	if (ptah_session_time_off(session, -1, 0, UINT64_MAX, off, preempted) < 0 ||
+	    !ptah_session_time_scale(session, &mult, &shift))
+		return false;
+	*off = (uint64_t)((unsigned __int128)*off * mult >> shift);
+	*preempted = (uint64_t)((unsigned __int128)*preempted * mult >> shift);
+	return true;
+}
+
+void time_head_put_kind(struct out *out, const struct ptah_session *session)
+{
+	if (ptah_session_time_kind(session) != PTAH_TIME_NONE)
+		pretty_head(out, "# times: %s\n", ptah_session_time_text(session));
+}
+
+void time_head_put(struct out *out, const struct ptah_session *session)
+{
+	uint64_t off, preempted;
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER];
+
+	time_head_put_kind(out, session);
+	if (measure_off(session, &off, &preempted))
+		pretty_head(out,
+			    "# off the processor: all threads together %s, of which they could "
+			    "have run %s\n",
+			    pretty_time(off, a), pretty_time(preempted, b));
+	else if (ptah_session_time_kind(session) == PTAH_TIME_STAMPED)
+		pretty_head(out, "# off the processor: not known, times include it\n");
+}
+
+void time_head_put_json(struct json *json, const struct ptah_session *session)
+{
+	uint64_t off, preempted;
+
+	json_string(json, "times", ptah_time_kind_name(ptah_session_time_kind(session)));
+	if (!measure_off(session, &off, &preempted))
+		return;
+	json_number(json, "off_ns", off);
+	json_number(json, "preempted_ns", preempted);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads context switches from the kernel's buffers (switches.h). */
+#include "record/native/switches.h"
+
+#include "record/tsc_clock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE	   4096
+#define RING	   (32 * PAGE) /* of each processor: 2,048 switches */
+#define EVENTS_MAX 1024	       /* descriptors: a process may have that many by default */
+#define PASSES_MAX 8	       /* over the threads of a process, of which more may come meanwhile */
+
+/* Kernel and TSC read at the same moment; both are linear between two of these. */
+#define KERNEL_CLOCK CLOCK_MONOTONIC_RAW
+
+struct switch_ring {
+	int fd; /* of the event whose buffer it is; -1: none yet */
+	struct perf_event_mmap_page *page;
+};
+
+struct switches {
+	unsigned cpus;
+	struct switch_ring *rings; /* by processor */
+	int *fds;		   /* of the other events, which use the rings of the first ones */
+	size_t fd_count, events;
+	struct tsc_moment since; /* when switches were taken last */
+	struct thread_switch *list;
+	size_t count, capacity;
+	bool lost;
+};
+
+/* The sample id of a record, with sample_type TID | TIME | CPU. */
+struct sample_id {
+	int32_t pid, tid;
+	uint64_t time;
+	uint32_t cpu, reserved;
+};
+
+struct switches *switches_new(void)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct switches *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->cpus = cpus > 0 ? (unsigned)cpus : 1;
+	s->rings = calloc(s->cpus, sizeof(*s->rings));
+	s->fds = calloc(EVENTS_MAX, sizeof(*s->fds));
+	if (!s->rings || !s->fds) {
+		free(s->rings);
+		free(s->fds);
+		free(s);
+		return NULL;
+	}
+	for (unsigned i = 0; i < s->cpus; i++)
+		s->rings[i].fd = -1;
+	s->since = tsc_clock_now(KERNEL_CLOCK);
+	return s;
+}
+
+void switches_free(struct switches *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->cpus; i++) {
+		if (s->rings[i].fd < 0)
+			continue;
+		munmap(s->rings[i].page, PAGE + RING);
+		close(s->rings[i].fd);
+	}
+	for (size_t i = 0; i < s->fd_count; i++)
+		close(s->fds[i]);
+	free(s->rings);
+	free(s->fds);
+	free(s->list);
+	free(s);
+}
+
+/* Nobody waits for records: they are looked for. */
+static int open_event(int32_t tid, unsigned cpu, bool alone)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .sample_type =
+					   PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU,
+				       .inherit = 1,
+				       .inherit_thread = alone,
+				       .exclude_kernel = 1,
+				       .exclude_hv = 1,
+				       .sample_id_all = 1,
+				       .context_switch = 1,
+				       .use_clockid = 1,
+				       .clockid = KERNEL_CLOCK,
+				       .watermark = 1,
+				       .wakeup_watermark = UINT32_MAX};
+
+	return (int)syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* The event's buffer is the processor's, or becomes it. False: there is none. */
+static bool put_into_ring(struct switches *s, unsigned cpu, int fd)
+{
+	struct switch_ring *ring = &s->rings[cpu];
+
+	if (ring->fd >= 0) {
+		if (s->fd_count == EVENTS_MAX || ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd))
+			return false;
+		s->fds[s->fd_count++] = fd;
+		return true;
+	}
+	ring->page = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ring->page == MAP_FAILED)
+		return false;
+	ring->fd = fd;
+	return true;
+}
+
+bool switches_follow(struct switches *s, int32_t tid, bool alone)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < s->cpus; i++) {
+		const int fd = s->events < EVENTS_MAX ? open_event(tid, i, alone) : -1;
+
+		if (fd < 0 && s->events < EVENTS_MAX && errno == ENODEV)
+			continue; /* the processor is off */
+		if (fd < 0)
+			return false;
+		if (!put_into_ring(s, i, fd)) {
+			close(fd);
+			return false;
+		}
+		s->events++;
+		any = true;
+	}
+	return any;
+}
+
+/* One pass over the threads: those that are not known yet are followed. -1: not allowed. */
+static int follow_more(struct switches *s, int32_t pid, bool alone, int32_t **known, size_t *count)
+{
+	const struct dirent *entry;
+	char path[32];
+	int more = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	if (!dir)
+		return -1;
+	while (more >= 0 && (entry = readdir(dir))) {
+		const int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
+		int32_t *list;
+		size_t i = 0;
+
+		while (i < *count && (*known)[i] != tid)
+			i++;
+		if (tid <= 0 || i < *count)
+			continue;
+		list = reallocarray(*known, *count + 1, sizeof(**known));
+		if (list) {
+			*known = list;
+			list[(*count)++] = tid;
+		}
+		more = list && switches_follow(s, tid, alone) ? more + 1 : -1;
+	}
+	closedir(dir);
+	return more;
+}
+
+bool switches_follow_all(struct switches *s, int32_t pid, bool alone)
+{
+	int32_t *known = NULL;
+	size_t count = 0;
+	int more = 1;
+
+	for (unsigned i = 0; i < PASSES_MAX && more > 0; i++)
+		more = follow_more(s, pid, alone, &known, &count);
+	free(known);
+	return more >= 0 && count;
+}
+
+static void copy_from_ring(const struct switch_ring *ring, uint64_t at, void *to, size_t n)
+{
+	const uint8_t *data = (const uint8_t *)ring->page + PAGE;
+	const size_t begin = at % RING, part = n < RING - begin ? n : RING - begin;
+
+	memcpy(to, data + begin, part);
+	memcpy((uint8_t *)to + part, data, n - part);
+}
+
+static uint64_t tsc_at(const struct switches *s, const struct tsc_moment *now, uint64_t ns)
+{
+	const double ticks = (double)(now->tsc - s->since.tsc);
+	const double all = (double)(now->ns - s->since.ns);
+
+	if (!(all > 0))
+		return now->tsc;
+	return s->since.tsc +
+	       (uint64_t)(int64_t)((double)(int64_t)(ns - s->since.ns) / all * ticks);
+}
+
+static bool add_switch(struct switches *s, const struct sample_id *id, uint64_t tsc, uint16_t misc)
+{
+	if (s->count == s->capacity) {
+		const size_t n = s->capacity ? 2 * s->capacity : 256;
+		struct thread_switch *list = reallocarray(s->list, n, sizeof(*list));
+
+		if (!list)
+			return false;
+		s->list = list;
+		s->capacity = n;
+	}
+	s->list[s->count++] =
+	    (struct thread_switch){.turn = {(int32_t)id->cpu, id->pid, id->tid},
+				   .tsc = tsc,
+				   .out = misc & PERF_RECORD_MISC_SWITCH_OUT,
+				   .preempted = misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT};
+	return true;
+}
+
+static void take_ring(struct switches *s, struct switch_ring *ring, const struct tsc_moment *now)
+{
+	const uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = ring->page->data_tail;
+	struct perf_event_header header;
+	struct sample_id id;
+
+	while (head - tail >= sizeof(header)) {
+		copy_from_ring(ring, tail, &header, sizeof(header));
+		if (header.size < sizeof(header) || head - tail < header.size)
+			break;
+		if (header.type == PERF_RECORD_SWITCH &&
+		    header.size == sizeof(header) + sizeof(id)) {
+			copy_from_ring(ring, tail + sizeof(header), &id, sizeof(id));
+			s->lost |= !add_switch(s, &id, tsc_at(s, now, id.time), header.misc);
+		}
+		s->lost |= header.type == PERF_RECORD_LOST;
+		tail += header.size;
+	}
+	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+static int compare_switches(const void *a, const void *b)
+{
+	const struct thread_switch *x = a, *y = b;
+
+	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+}
+
+static bool is_empty(const struct switch_ring *ring)
+{
+	return ring->fd < 0 ||
+	       __atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) == ring->page->data_tail;
+}
+
+size_t switches_take(struct switches *s, struct thread_switch **list)
+{
+	struct tsc_moment now;
+	unsigned i = 0;
+
+	s->count = 0;
+	while (i < s->cpus && is_empty(&s->rings[i]))
+		i++;
+	if (i == s->cpus)
+		return 0;
+	now = tsc_clock_now(KERNEL_CLOCK);
+	for (i = 0; i < s->cpus; i++)
+		if (!is_empty(&s->rings[i]))
+			take_ring(s, &s->rings[i], &now);
+	s->since = now;
+	if (s->count)
+		qsort(s->list, s->count, sizeof(*s->list), compare_switches);
+	*list = s->list;
+	return s->count;
+}
+
+bool switches_lost(const struct switches *s)
+{
+	return s->lost;
+}
