@@ -899,7 +899,15 @@ static void test_the_runtimes_memory_is_free_for_the_program(void **unused)
 	assert_int_equal(result(), 0);
 	for (unsigned i = 0; i < 8; i++)
 		assert_int_equal(is_mapped(all + i * PAGE), i == 3 || i == 4);
-	/* MAP_FIXED would replace it: nothing that could be answered is true. */
+	/* What nobody may access can be around it. */
+	assert_true(call_at(plain, SYS_mmap, all, 8 * PAGE, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	assert_int_equal(result(), all);
+	for (unsigned i = 0; i < 8; i++)
+		assert_true(is_mapped(all + i * PAGE));
+	assert_int_equal(*(volatile char *)(all + 3 * PAGE), 1);
+	assert_true(CALL3(SYS_munmap, all, 8 * PAGE, 0));
+	/* MAP_FIXED would replace it otherwise: nothing that could be answered is true. */
 	assert_false(call_at(plain, SYS_mmap, all, 8 * PAGE, PROT_READ,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 	assert_string_equal(events, REFUSED);

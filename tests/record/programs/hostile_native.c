@@ -496,7 +496,7 @@ static void runtime(void)
 		char mode[8];
 
 		if (sscanf(line, "%lx-%lx %7s", &start, &end, mode) == 3 && mode[2] == 'x' &&
-		    start >= 0x380000000000 && start < 0x500000000000 &&
+		    start >= 0x550000000000 && start < 0x555500000000 &&
 		    pwrite(fd, junk, sizeof(junk), (off_t)start + 4096) < 0)
 			exit(FAILED);
 	}
