@@ -45,10 +45,11 @@ struct recording {
 	struct native_memory memories[NATIVE_MEMORIES];
 	unsigned memory_count;
 	struct native_streams *streams;
-	bool live;	/* somebody takes the recording while it is being made */
-	bool more;	/* chunks are left that the last round has not taken */
-	unsigned first; /* slot whose chunks the next round takes first */
-	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
+	bool live;		  /* somebody takes the recording while it is being made */
+	bool more;		  /* chunks are left that the last round has not taken */
+	unsigned first;		  /* slot whose chunks the next round takes first */
+	bool ended[NATIVE_SLOTS]; /* by slot: when the round began, its thread had */
+	int64_t looked;		  /* nanoseconds: when chunks that are not FULL were looked at */
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
 	/* Of the trace in a slot, where not all of it is kept. */

@@ -101,9 +101,11 @@ static int open_memory(void)
 	exit(FAILED);
 }
 
+#define SLOTS (NATIVE_ROOMY + 16) /* of both sizes: each that is written to gets pages */
+
 static struct native_thread *thread_at(unsigned slot)
 {
-	return (void *)((char *)shared + native_slot_at(shared->flags & NATIVE_TRUTH, slot));
+	return (void *)((char *)shared + native_slot_at(slot));
 }
 
 static void *work_on(void *unused)
@@ -249,7 +251,7 @@ static void exits(void)
 
 static void threads(void)
 {
-	for (unsigned slot = 1; slot < NATIVE_THREADS; slot++)
+	for (unsigned slot = 1; slot < SLOTS; slot++)
 		send_message((struct native_message){.type = NATIVE_MESSAGE_THREAD,
 						     .tid = 100000000 + (int32_t)slot,
 						     .value = slot,
@@ -387,8 +389,7 @@ static void scribble(void)
 {
 	for (unsigned round = 0; round < 30; round++) {
 		for (unsigned i = 0; i < 64; i++) {
-			const uint64_t slot = native_slot_at(shared->flags & NATIVE_TRUTH,
-							     next_random() % NATIVE_THREADS);
+			const uint64_t slot = native_slot_at(next_random() % SLOTS);
 			const uint64_t at =
 			    next_random() % 4
 				? next_random() % 512 +
@@ -406,7 +407,7 @@ static void scribble(void)
 static void slots(void)
 {
 	for (long round = 0; round < number; round++) {
-		for (unsigned slot = 0; slot < NATIVE_THREADS; slot++) {
+		for (unsigned slot = 0; slot < SLOTS; slot++) {
 			struct native_thread *t = thread_at(slot);
 			char *chunk = (char *)t + native_chunk_at(NATIVE_LOG_TRACE,
 								  next_random() % NATIVE_CHUNKS);
@@ -428,7 +429,7 @@ static void slots(void)
 static void full(void)
 {
 	for (long round = 0; round < number; round++)
-		for (unsigned slot = 0; slot < NATIVE_THREADS; slot++)
+		for (unsigned slot = 0; slot < SLOTS; slot++)
 			for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
 				thread_at(slot)->chunks[NATIVE_LOG_TRACE][i] =
 				    (struct native_chunk){CHUNK_FULL, NATIVE_CHUNK};

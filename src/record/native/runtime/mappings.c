@@ -266,6 +266,13 @@ const char *mapping_refusal(const struct context *c, const struct call *call)
 	}
 }
 
+/* Before something can be executed at address 0. */
+static void leave_address_0(struct context *c, uint64_t start, uint64_t protection)
+{
+	if (!start && protection & PROT_EXEC)
+		unit_fill_tables(c);
+}
+
 /* Before the memory changes. */
 static void forget(struct context *c, uint64_t start, uint64_t end)
 {
@@ -309,6 +316,8 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
 		forget(c, w[1], end_of(w[1], bytes));
+	if (w[4] & MAP_FIXED)
+		leave_address_0(c, w[1], w[3]);
 	result = takes_our_place(c, w) ? reserve_around(c, call) : syscall_kernel(call);
 	if (sys_is_error(result))
 		return result;
@@ -329,6 +338,7 @@ static int64_t call_mprotect(struct context *c, const struct call *call)
 
 	if (end > start)
 		forget(c, start, end);
+	leave_address_0(c, start, call->words[3]);
 	result = call_around(c, call);
 	/* With -ENOMEM, the pages before a gap have changed. Without any, the list is read again.
 	 */
