@@ -14,6 +14,7 @@
 #include "record/native/messages_in.h"
 #include "record/native/pauses.h"
 #include "record/native/streams.h"
+#include "record/native/tracer.h"
 #include "record/native/truth.h"
 #include "record/native/users.h"
 #include "record/qemu/processes.h"
@@ -69,6 +70,7 @@ struct recording {
 	} silent[NATIVE_SILENT];
 	unsigned silent_count;
 	struct seized *seized; /* exec.c */
+	struct tracer tracer;
 	struct native_pauses pauses;
 	pid_t pid; /* of the command; 0: it has ended */
 	const char *name;

@@ -154,15 +154,17 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 	return write(go[1], &memory->fd, sizeof(int)) == sizeof(int) ? 0 : PTAH_E_SYSTEM;
 }
 
-int inject_seize(pid_t pid, struct ptah_message *why)
+int inject_seize(pid_t pid, bool calls, struct ptah_message *why)
 {
+	(void)calls;
 	(void)pid;
 	(void)why;
 	return PTAH_E_SYSTEM;
 }
 
-int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
+int inject_exec(pid_t pid, bool calls, int *ended, struct ptah_message *why)
 {
+	(void)calls;
 	(void)pid;
 	(void)ended;
 	(void)why;
