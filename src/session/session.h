@@ -42,6 +42,12 @@ struct change {
 };
 
 /*
+ * Changes of the same time are less than this apart: that of a mapping is recorded in nanoseconds,
+ * that of code in ticks.
+ */
+#define CHANGE_SAME_TICKS 100
+
+/*
  * A process, with the changes of its memory in the order of time. It begins with the first
  * `inherited` changes of its parent, which are not copied, so that a recording with many forks
  * takes no more memory than its file.

@@ -21,6 +21,7 @@
 #include "record/recorder.h"
 
 #include <sys/types.h>
+#include <time.h>
 
 #define NATIVE_POLL_MS 2  /* a round waits so long for programs */
 #define NATIVE_SILENT  64 /* processes that ended without a word, and are remembered */
@@ -86,10 +87,12 @@ struct recording {
 	bool rest_taken;
 	uint32_t stream_count;
 	uint64_t last_tsc;
-	uint32_t event;	   /* native_header.message_event, before what was taken last */
-	bool refused;	   /* r->refusal says why */
-	bool committed;	   /* too late to be refused */
-	bool has_vdso;	   /* the recording has its code */
+	uint32_t event; /* native_header.message_event, before what was taken last */
+	bool refused;	/* r->refusal says why */
+	bool committed; /* too late to be refused */
+	bool has_vdso;	/* the recording has its code */
+	struct timespec began;
+	uint64_t new_code; /* bytes of code of files that are newer, which the recording has */
 	bool damage_noted; /* a note says that the shared memory was damaged */
 };
 

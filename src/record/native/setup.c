@@ -181,6 +181,7 @@ int native_open(struct ptah_recorder *recorder)
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
+	clock_gettime(CLOCK_REALTIME_COARSE, &r->began); /* as files have it */
 	take_config(r, &recorder->config);
 	if (!make_room(r))
 		return PTAH_E_NOMEM;
