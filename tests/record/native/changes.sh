@@ -47,3 +47,5 @@ for case in two_mappings kernel mixed stack children faults back_again execute_o
 	changes 3 ./changes $case
 done
 changes 3 ./changes
+build far
+changes 3 ./far
