@@ -138,7 +138,7 @@ size_t cache_readable(struct context *c, uint64_t address, size_t n)
 		/* No code lies in the page 0, so that 0 is none. */
 		if (cache->readable != page && !changes_watch(c, page))
 			break;
-		cache->readable = page;
+		cache->readable = changes_is_mixed(c, page) ? 0 : page;
 		readable += page + PAGE - at;
 	}
 	return readable < n ? readable : n;
@@ -271,6 +271,16 @@ struct unit *cache_look_up(const struct cache *cache, uint64_t head, bool off)
 	return u;
 }
 
+/* Whether the code that the unit was made of is still there. */
+static bool is_same(const struct context *c, const struct unit *u)
+{
+	bool same = u->piece_count;
+
+	for (unsigned i = 0; i < u->piece_count && same; i++)
+		same = changes_is_same(c, u->pieces[i].start, u->pieces[i].end);
+	return same;
+}
+
 struct unit *cache_unit(struct context *c, uint64_t head)
 {
 	struct cache *cache = cache_of(c);
@@ -280,6 +290,10 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	struct area *area;
 	struct code code;
 
+	if (u && u->checked && !is_same(c, u)) {
+		unit_forget(c, head, head + 1);
+		u = NULL;
+	}
 	if (u)
 		changes_mark(c, head);
 	if (u || !cache)
@@ -293,6 +307,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 		path_add(&path, head, &code);
 	u->head = head;
 	u->off = off;
+	u->checked = code.checked;
 	if (!block_make(c, u, &path, area))
 		return NULL;
 	if (!note_unit(c, u))
@@ -331,8 +346,8 @@ void cache_continue(struct context *c, struct exit *exit)
 	const struct unit *to;
 	struct unit *u = NULL;
 
-	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS ||
-	    exit_crosses(exit) || exit->stops)
+	if (!exit->side || exit->continued || exit->unit->checked ||
+	    cache->path_bytes > CACHE_PATHS || exit_crosses(exit) || exit->stops)
 		return;
 	to = cache_look_up(cache, exit->target, exit->unit->off);
 	path.version = to ? to->version : 0;

@@ -164,7 +164,7 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 	uint32_t *heat = cache_heat(cache, exit->slot);
 
 	/* All others come here, too, and get the time of what has changed. */
-	if (!changes_seen_by_all(c, to->version))
+	if (to->checked || !changes_seen_by_all(c, to->version))
 		return;
 	if (exit->side && !exit->counts) {
 		*heat = cache->heat - 1;
@@ -225,7 +225,7 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	const bool from_off = !filter_is_on(c);
 	uint64_t *table =
 	    (uint64_t *)((uint8_t *)c + (from_off ? CONTEXT_INDIRECT_OFF : CONTEXT_INDIRECT));
-	const uint8_t *prologue;
+	const uint8_t *prologue = NULL;
 	struct unit *u;
 
 	mend_log(c);
@@ -236,7 +236,8 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	c->log = unit_arrive(c, c->log, target, true);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	prologue = u && !filter_stops(c->runtime, target) ? require_prologue(c, u, from_off) : NULL;
+	if (u && !u->checked && !filter_stops(c->runtime, target))
+		prologue = require_prologue(c, u, from_off);
 	if (prologue)
 		table[target & 0xffff] = (uintptr_t)prologue;
 	cache_unlock(c);

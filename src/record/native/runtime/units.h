@@ -142,6 +142,7 @@ struct unit {
 	bool dead;	   /* forgotten: nothing leads here any more */
 	bool uses_r11;
 	bool off;		     /* it is not traced (filter.h), and stores nothing */
+	bool checked;		     /* has code of a page that changes_is_mixed() */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	struct exit *exits;
 	struct piece *pieces; /* none: the code at the head cannot be translated */
@@ -286,7 +287,8 @@ struct path {
 	unsigned depth;
 	uint32_t version; /* units that are newer are not taken into it */
 	bool uses_r11;
-	bool off; /* of units that are not traced */
+	bool off;     /* of units that are not traced */
+	bool checked; /* as of a unit */
 };
 
 /* The instructions of a piece. */
@@ -297,6 +299,7 @@ struct code {
 	unsigned flow;	/* of the last one; INSN_NEXT: it is cut here */
 	bool stopped;	/* what follows cannot be translated */
 	bool uses_r11;
+	bool checked; /* as of a unit */
 	uint64_t end;
 };
 
