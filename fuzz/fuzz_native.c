@@ -60,7 +60,7 @@ static void take_log(void *context, const struct native_stream *s, unsigned log,
 
 static uint8_t *map_memory(void)
 {
-	void *memory = mmap(NULL, native_bytes(NATIVE_TRUTH), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	CHECK(memory != MAP_FAILED);
@@ -76,11 +76,11 @@ static void fill(uint8_t *to, size_t room, const uint8_t **data, size_t *size, s
 	*size -= n;
 }
 
-static void write_memory(const struct world *w, const struct input *in, uint32_t flags,
-			 const uint8_t *data, size_t size)
+static void write_memory(const struct world *w, const struct input *in, const uint8_t *data,
+			 size_t size)
 {
 	struct native_header *header = (struct native_header *)(void *)w->memory;
-	uint8_t *slot = w->memory + native_slot_at(flags, SLOT);
+	uint8_t *slot = w->memory + native_slot_at(SLOT);
 	struct native_thread *thread = (struct native_thread *)(void *)slot;
 
 	header->message_head = in->message_head;
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&in, data, sizeof(in));
 		w->memory = map_memory();
 		flags = in.finish & WITHOUT_TRUTH ? 0 : NATIVE_TRUTH;
-		write_memory(w, &in, flags, data + sizeof(in), size - sizeof(in));
+		write_memory(w, &in, data + sizeof(in), size - sizeof(in));
 		w->messages.shared = (struct native_header *)(void *)w->memory;
 		w->messages.take = take_message;
 		w->messages.context = w;
@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			streams_finish(&w->streams, SLOT, in.finish & RUNS);
 		native_truth_count(&w->truth, &w->thread);
 		native_truth_get(&w->truth, &w->thread, &truth);
-		CHECK(!munmap(w->memory, native_bytes(NATIVE_TRUTH)));
+		CHECK(!munmap(w->memory, native_bytes()));
 	}
 	free(w->thread.pending);
 	native_truth_free(&w->truth);

@@ -54,7 +54,7 @@ static void begin(struct world *w, const struct input *in)
 {
 	const struct perfdata_writer_config config = {
 	    .path = "", .take = take_piece, .context = w, .clock.mult = 1, .calls = true};
-	void *memory = mmap(NULL, native_bytes(NATIVE_CALLS), PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	CHECK(memory != MAP_FAILED);
@@ -85,8 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		thread = streams_thread(&w->streams, SLOT);
 		size -= sizeof(in);
 		for (size_t i = 0; i < size && i < NATIVE_CALL_BYTES; i++)
-			((uint8_t *)thread)[native_calls_at(NATIVE_CALLS) +
-					    (in.begin + i) % NATIVE_CALL_BYTES] =
+			((uint8_t *)thread)[NATIVE_CALLS_AT + (in.begin + i) % NATIVE_CALL_BYTES] =
 			    data[sizeof(in) + i];
 		thread->calls_head = in.begin;
 		for (unsigned i = 0; i < 2; i++) {
@@ -99,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CHECK(w->samples <= 4 * NATIVE_CALL_BYTES / 32);
 		native_calls_free(&w->recording.calls);
 		perfdata_writer_abort(w->recorder.writer);
-		CHECK(!munmap(w->streams.memory, native_bytes(NATIVE_CALLS)));
+		CHECK(!munmap(w->streams.memory, native_bytes()));
 	}
 	free(w);
 	return 0;

@@ -61,8 +61,8 @@ struct calls_entry {
 	uint64_t low, size, function;
 	uint16_t flags; /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL */
 	uint16_t function_flags;
-	uint16_t space; /* of the code */
-	uint16_t key;	/* the space that marks have: `space`, or a version */
+	uint16_t space;	     /* of the code */
+	uint16_t key;	     /* the space that marks have: `space`, or a version */
 	uint16_t generation; /* of the machine when it was filled; another one: it is free */
 	uint16_t state;	     /* enum calls_state of a call of it */
 	bool called;	     /* a call went to it */
@@ -486,8 +486,7 @@ static ALWAYS_INLINE const struct calls_entry *calls_plain(const struct calls_ma
 
 	return LIKELY(e->ip == to && e->function == to && e->space == m->space &&
 		      e->generation == m->generation && !e->state && e->key == e->space &&
-		      calls_entry_holds(e, to) &&
-		      calls_entry_holds(e, s->end - s->last_size))
+		      calls_entry_holds(e, to) && calls_entry_holds(e, s->end - s->last_size))
 		   ? e
 		   : NULL;
 }

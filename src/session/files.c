@@ -135,6 +135,18 @@ static int compare_files(const void *a, const void *b)
 	return memcmp(&x->id, &y->id, sizeof(x->id));
 }
 
+/* Whether the recording has the mapping's code, too, from the same time on. */
+static bool has_code(const struct change **changes, size_t count, size_t map)
+{
+	const struct change *m = changes[map];
+
+	for (size_t i = map + 1; i < count && changes[i]->tsc - m->tsc < CHANGE_SAME_TICKS; i++)
+		if (changes[i]->type == CHANGE_CODE && changes[i]->address >= m->address &&
+		    changes[i]->address - m->address < m->size)
+			return true;
+	return false;
+}
+
 static int check_memory(struct ptah_session *s, const struct change **changes, size_t count,
 			struct ptah_message *why)
 {
@@ -142,7 +154,9 @@ static int check_memory(struct ptah_session *s, const struct change **changes, s
 	int status = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (changes[i]->type == CHANGE_MAP)
+		if (changes[i]->type == CHANGE_MAP &&
+		    !(has_code(changes, count, i) &&
+		      session_check_file(s, changes[i], why) == PTAH_E_MISSING))
 			changes[n++] = changes[i];
 	qsort(changes, n, sizeof(*changes), compare_files);
 	for (size_t i = 0; i < n && status >= 0; i++) {

@@ -447,6 +447,19 @@ static size_t process_of_space(const struct ptah_session *s, int32_t space, uint
 	return process;
 }
 
+/* Code of a file that the recording has, too, has the names of the file that was mapped there. */
+static const struct change *file_of(const struct process *p, const struct change *c)
+{
+	for (const struct change *at = c; c->type == CHANGE_CODE && at-- > p->changes;) {
+		if (at->type == CHANGE_EXEC || c->tsc - at->tsc >= CHANGE_SAME_TICKS)
+			break;
+		if (at->type == CHANGE_MAP && change_is_file(at) && at->address <= c->address &&
+		    c->address - at->address < at->size)
+			return at;
+	}
+	return c;
+}
+
 static void describe_change(const struct change *c, struct ptah_map *map)
 {
 	const bool code = c->type == CHANGE_CODE;
@@ -497,7 +510,7 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 		    change_index_find(&p->index, p->changes, first, n, address, wanted);
 
 		if (c)
-			describe_change(c, map);
+			describe_change(file_of(p, c), map);
 		found = found || c;
 		/* What was there first may be the parent's. */
 		if (first || (c && wanted != WANTED_FIRST))

@@ -44,6 +44,12 @@ struct change {
 };
 
 /*
+ * Changes of the same time are less than this apart: that of a mapping is recorded in nanoseconds,
+ * that of code in ticks.
+ */
+#define CHANGE_SAME_TICKS 100
+
+/*
  * A process, with the changes of its memory in the order of time. It begins with the first
  * `inherited` changes of its parent, which are not copied, so that a recording with many forks
  * takes no more memory than its file.
@@ -349,7 +355,7 @@ struct ptah_session {
 	struct table last_by_tid; /* the thread's index there */
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct table kernel_threads; /* by pid: true, or false if it was reused */
-	struct versions *versions; /* versions.h */
+	struct versions *versions;   /* versions.h */
 	struct strings paths;
 	struct file_copy *copies; /* copies.c */
 	size_t copy_count, copy_capacity;

@@ -57,8 +57,8 @@ static uint32_t *find_slot(const struct versions *v, int32_t space, uint64_t ide
 	for (;; i++) {
 		uint32_t *slot = &v->slots[i & (v->slot_count - 1)];
 
-		if (!*slot || (v->list[*slot - 1].space == space &&
-			       v->list[*slot - 1].identity == identity))
+		if (!*slot ||
+		    (v->list[*slot - 1].space == space && v->list[*slot - 1].identity == identity))
 			return slot;
 	}
 }

@@ -14,7 +14,7 @@
 
 static uint8_t *log_of(const struct native_streams *s, unsigned slot)
 {
-	return (uint8_t *)streams_thread(s, slot) + native_calls_at(s->flags);
+	return (uint8_t *)streams_thread(s, slot) + NATIVE_CALLS_AT;
 }
 
 /* A list with room for one more of `size`. NULL: there is no memory. */
@@ -217,8 +217,8 @@ void native_take_calls(struct recording *r)
 		return;
 	calls->size = calls->count = 0;
 	calls->unordered = false;
-	for (unsigned i = 0; i < r->streams->slots && done; i++)
-		done = take_log(r, i);
+	STREAMS_EACH (r->streams, i)
+		done = done && take_log(r, i);
 	if (calls->unordered)
 		qsort(calls->list, calls->count, sizeof(*calls->list), compare_times);
 	for (size_t i = 0; i < calls->count && done; i++) {

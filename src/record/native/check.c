@@ -198,10 +198,9 @@ enum ptah_record_problem native_check_wishes(const struct ptah_record_config *co
 }
 
 /* A limit of the size of files counts for memory of memfd_create(), too. */
-static enum ptah_record_problem check_file_limit(const struct ptah_record_config *config,
-						 struct ptah_message *why)
+static enum ptah_record_problem check_file_limit(struct ptah_message *why)
 {
-	const uint64_t bytes = native_bytes(config->backend.truth ? NATIVE_TRUTH : 0);
+	const uint64_t bytes = native_bytes();
 
 	return is_limited(RLIMIT_FSIZE, bytes)
 		   ? recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
@@ -220,7 +219,7 @@ enum ptah_record_problem native_check(const struct ptah_record_config *config,
 	int status;
 
 	if (!problem)
-		problem = check_file_limit(config, why);
+		problem = check_file_limit(why);
 	if (!problem && config->target.kind == PTAH_RECORD_PROCESSES) {
 		for (size_t i = 0; i < config->target.id_count && !problem; i++)
 			problem = attach_check(config->target.ids[i], why);

@@ -18,6 +18,7 @@ struct seized {
 	int32_t pid;
 	int32_t tid; /* of the thread, which has the number `pid` from its execve on */
 	bool moves;
+	bool calls; /* it is held at each system call: see inject_seize() */
 	bool waits_for_pid;
 	bool leaves;		      /* it is let go as soon as it stops */
 	unsigned waits;		      /* for a slot, held at its execve: so many times until now */
@@ -75,7 +76,10 @@ static struct seized *seize(struct recording *r, const struct native_message *m,
 {
 	struct seized *s = calloc(1, sizeof(*s));
 
-	if (!s || inject_seize(m->tid, why) < 0) {
+	if (s) /* what a recorded process calls goes through the runtime's gate */
+		s->calls =
+		    !processes_find(&r->processes, m->pid) && tracer_may_be(&r->tracer, m->pid);
+	if (!s || inject_seize(m->tid, s->calls, why) < 0) {
 		free(s);
 		return NULL;
 	}
@@ -184,12 +188,12 @@ static int await_exec(struct seized *s, int *ended)
 	int status;
 
 	if (!s->waits_for_pid) {
-		status = inject_exec(s->tid, ended, &why);
+		status = inject_exec(s->tid, s->calls, ended, &why);
 		if (s->tid == s->pid || status != PTAH_E_MISSING)
 			return status;
 		s->waits_for_pid = true;
 	}
-	return inject_exec(s->pid, ended, &why);
+	return inject_exec(s->pid, s->calls, ended, &why);
 }
 
 /* 1: it stands where it was waited for. *ended: see inject_exec(). */
@@ -252,6 +256,12 @@ static bool step_seized(struct recording *r)
 		status = look_at_seized(s, &ended);
 		if (!status)
 			continue;
+		if (status == INJECT_TRACED) {
+			note_not_recorded(r, pid, native_name_of(r, native_parent_of(pid)),
+					  "its parent traces it");
+			forget_seized(r, s);
+			return true;
+		}
 		if (status < 0) {
 			take_end(r, s, ended);
 			return true;

@@ -5,6 +5,7 @@
  * for that time, or from a stub in the vDSO (tracee.h). The calls are watched as such (PTRACE_SYSCALL), so that no signal is involved.
  */
 #include "record/native/inject.h"
+#include "record/native/threads.h"
 #include "record/native/tracee.h"
 
 #include "perfdata/message.h"
@@ -153,30 +154,58 @@ void inject_kill(pid_t pid)
 
 /* Executions */
 
-int inject_seize(pid_t pid, struct ptah_message *why)
+int inject_seize(pid_t pid, bool calls, struct ptah_message *why)
 {
 	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD))
 		return perfdata_system_message(why, errno, "a recorded process", "trace");
+	if (calls) /* it goes on by PTRACE_SYSCALL from its next stop on */
+		ptrace(PTRACE_INTERRUPT, pid, 0, 0);
 	return 0;
 }
 
-/* What a stop means for one who waits for an execve: 1 if this is it. Otherwise it goes on. */
-static int pass_stop(pid_t pid, int status)
+#ifdef __x86_64__
+
+/* The thread stands before a PTRACE_TRACEME, which fails while somebody traces it. */
+static bool is_traceme(pid_t pid)
 {
+	struct user_regs_struct r;
+
+	return threads_is_entry(pid) && !ptrace(PTRACE_GETREGS, pid, 0, &r) &&
+	       r.orig_rax == SYS_ptrace && r.rdi == PTRACE_TRACEME;
+}
+
+#else
+
+static bool is_traceme(pid_t pid)
+{
+	(void)pid;
+	return false;
+}
+
+#endif
+
+/* What a stop means for one who waits for an execve: 1 if this is it. Otherwise it goes on. */
+static int pass_stop(pid_t pid, int status, bool calls)
+{
+	const int go_on = calls ? PTRACE_SYSCALL : PTRACE_CONT;
 	int signal = WSTOPSIG(status);
 
 	if (status >> 8 == EXEC_STOP)
 		return 1;
+	if (calls && signal == SYSCALL_STOP && is_traceme(pid)) {
+		ptrace(PTRACE_DETACH, pid, 0, 0);
+		return INJECT_TRACED;
+	}
 	if (status >> 16 == GROUP_STOP)
-		ptrace(signal == SIGTRAP ? PTRACE_CONT : PTRACE_LISTEN, pid, 0, 0);
+		ptrace(signal == SIGTRAP ? go_on : PTRACE_LISTEN, pid, 0, 0);
 	else
-		ptrace(PTRACE_CONT, pid, 0, signal == SYSCALL_STOP ? 0 : signal);
+		ptrace(go_on, pid, 0, signal == SYSCALL_STOP ? 0 : signal);
 	return 0;
 }
 
-int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
+int inject_exec(pid_t pid, bool calls, int *ended, struct ptah_message *why)
 {
-	int status = 0;
+	int status = 0, passed;
 	pid_t got;
 
 	while ((got = tracee_look(pid, &status)) == pid) {
@@ -185,8 +214,9 @@ int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
 			return perfdata_message(why, PTAH_E_MISSING,
 						"a process has ended before its execve");
 		}
-		if (pass_stop(pid, status))
-			return 1;
+		passed = pass_stop(pid, status, calls);
+		if (passed)
+			return passed;
 	}
 	*ended = 0;
 	return got < 0 ? perfdata_message(why, PTAH_E_MISSING, "a process has disappeared") : 0;
@@ -213,7 +243,8 @@ bool inject_release(pid_t pid)
 	got = haste_waitpid(pid, &status, __WALL, &late);
 	/* What stops it may be a signal, which then has to take effect. */
 	if (got > 0 && WIFSTOPPED(status))
-		ptrace(PTRACE_DETACH, pid, 0, status >> 16 ? 0 : WSTOPSIG(status));
+		ptrace(PTRACE_DETACH, pid, 0,
+		       status >> 16 || WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status));
 	return got != 0;
 }
 
@@ -243,7 +274,7 @@ static int await_exec(pid_t pid, const char *name, int socket, const int64_t *la
 	pid_t got;
 
 	while ((got = haste_waitpid(pid, &status, __WALL, late)) == pid && WIFSTOPPED(status))
-		if (pass_stop(pid, status))
+		if (pass_stop(pid, status, false))
 			return 0;
 	if (!got) {
 		inject_kill(pid);

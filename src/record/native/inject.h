@@ -9,8 +9,8 @@
  *
  * When a recorded process is about to execve (NATIVE_MESSAGE_EXEC):
  *
- *	inject_seize(pid, &why);		before the message is answered
- *	while (!(status = inject_exec(pid, &ended, &why))) ...	1: it is held
+ *	inject_seize(pid, false, &why);		before the message is answered
+ *	while (!(status = inject_exec(pid, false, &ended, &why))) ...	1: it is held
  *	inject_runtime(pid, &memory, &why);
  */
 #ifndef PTAH_RECORD_NATIVE_INJECT_H
@@ -49,15 +49,20 @@ int inject_start(char *const *argv, pid_t *pid, const int64_t *late, struct ptah
  */
 int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_message *why);
 
-/* Seizes a process, so that its next execve is held. It goes on. */
-int inject_seize(pid_t pid, struct ptah_message *why);
+/*
+ * Seizes a process, so that its next execve is held. It goes on. calls: it is also held for a moment
+ * at each of its system calls, for inject_exec().
+ */
+int inject_seize(pid_t pid, bool calls, struct ptah_message *why);
 
 /*
  * Whether a process that was seized is held before the first instruction of a new program: 1; 0:
  * not yet. Signals that come meanwhile are passed on. PTAH_E_MISSING: it has ended; *ended: its
- * status as of waitpid(), which for a child has been taken.
+ * status as of waitpid(), which for a child has been taken. calls: as it was seized; INJECT_TRACED:
+ * it has asked its parent to trace it, for which it is let go.
  */
-int inject_exec(pid_t pid, int *ended, struct ptah_message *why);
+#define INJECT_TRACED 2
+int inject_exec(pid_t pid, bool calls, int *ended, struct ptah_message *why);
 
 /*
  * Lets go a thread that was seized: its execve has failed, or its new program is not to be recorded.

@@ -9,11 +9,13 @@
  *	message ring (bytes, wrapping)		NATIVE_MESSAGES
  *	NATIVE_THREADS times a slot:
  *		struct native_thread		NATIVE_THREAD_BYTES
- *		NATIVE_CHUNKS times a chunk of trace: up to NATIVE_CHUNK bytes, and a guard page
- *		with NATIVE_TRUTH the same again for the log of exits
- *		with NATIVE_CALLS the log of system calls, NATIVE_CALL_BYTES: call_entry.h
+ *		the log of system calls, NATIVE_CALL_BYTES: call_entry.h
+ *		native_slot_chunks() times a chunk of trace and one of the log of exits: each up to
+ *		NATIVE_CHUNK bytes, and a guard page
  *
- * The guard pages are mapped without access in the program alone: a store that would run over the
+ * The file has no pages where nobody has written, so that what is not used takes addresses alone.
+ * The first slots, which are taken first, have room for many chunks; where many threads run, each
+ * of the others has two. The guard pages are mapped without access in the program alone: a store that would run over the
  * end of a chunk faults, and the runtime goes on in the next chunk (ring.c). So no store needs a
  * test.
  */
@@ -37,8 +39,10 @@
 #endif
 
 #define NATIVE_MAGIC	    UINT32_C(0x4e415450)
-#define NATIVE_THREADS	    NATIVE_LIMIT(128, 6)
-#define NATIVE_MEMORIES	    NATIVE_LIMIT(8, 2) /* of a recording: for so many users */
+#define NATIVE_THREADS	    NATIVE_LIMIT(8192, 6)
+#define NATIVE_ROOMY	    NATIVE_LIMIT(128, 3) /* so many slots have NATIVE_CHUNKS chunks */
+#define NATIVE_FEW_CHUNKS   2			 /* and the others these */
+#define NATIVE_MEMORIES	    NATIVE_LIMIT(8, 2)	 /* of a recording: for so many users */
 #define NATIVE_SLOTS	    (NATIVE_MEMORIES * NATIVE_THREADS) /* of all memories */
 #define NATIVE_HEADER_BYTES (64u << 10)
 #define NATIVE_MESSAGES	    NATIVE_LIMIT(4u << 20, 16u << 10)
@@ -49,7 +53,6 @@
 #define NATIVE_CHUNKS	    NATIVE_LIMIT(32, 2)
 #define NATIVE_STRIDE	    (NATIVE_CHUNK + NATIVE_PAGE)
 #define NATIVE_CALL_BYTES   NATIVE_LIMIT(256u << 10, 8u << 10)
-#define NATIVE_RING	    (NATIVE_CHUNKS * NATIVE_STRIDE)
 
 /* native_header.flags */
 #define NATIVE_TRUTH  1u /* every exit is also written to the second log */
@@ -94,7 +97,7 @@ struct native_thread {
 	 */
 	uint32_t paused;
 	/*
-	 * Chunks are used in turn, n modulo native_header.chunks. current: the number n of the
+	 * Chunks are used in turn, n modulo native_slot_chunks(). current: the number n of the
 	 * chunk that is being written. A thread that was killed has written it up to the last whole
 	 * packet before its first zero bytes at the end: the runtime hands out chunks filled with
 	 * zeros (PAD packets), and the recorder zeroes a chunk before it gives it back.
@@ -210,9 +213,9 @@ struct native_header {
 	uint64_t bytes; /* of the file */
 	uint64_t guard; /* a random word */
 	/* Trace options. */
-	uint8_t no_retcomp;   /* no return is written as a TNT bit */
-	uint8_t tsc;	      /* TSC packets are written */
-	uint32_t chunks;      /* of each log that are used: 2 to NATIVE_CHUNKS */
+	uint8_t no_retcomp; /* no return is written as a TNT bit */
+	uint8_t tsc;	    /* TSC packets are written */
+	uint32_t chunks;    /* of each log that are used where there is room: 2 to NATIVE_CHUNKS */
 	uint32_t chunk_bytes; /* of each that are used: whole pages, up to NATIVE_CHUNK */
 	int32_t recorder_pid; /* for people who debug: nothing depends on it */
 	uint32_t filter_count;
@@ -238,6 +241,11 @@ struct native_header {
 	 * Counted up with each message, each chunk that is FULL and each thread that has ENDED; the
 	 * recorder may wait on it.
 	 */
+	/*
+	 * So many slots, from the first one on, have been claimed by programs; and one below which
+	 * none is known to be free. Both only save looking.
+	 */
+	uint32_t slots, first_free;
 	/* The last number of an exit that was given out, from native_exits_from() on. */
 	uint32_t exits;
 	uint32_t message_event;
@@ -338,7 +346,7 @@ struct native_control {
 	uint64_t ranges, range_count; /* of the runtime's memory: pairs, and their uint32_t */
 };
 
-#define NATIVE_RANGES 16384 /* of the runtime's memory, at most: five for a thread */
+#define NATIVE_RANGES 4096 /* of the runtime's memory, at most */
 
 enum native_leaving {
 	NATIVE_STAYS = 0,
@@ -359,19 +367,39 @@ _Static_assert(sizeof(struct native_header) <= NATIVE_HEADER_BYTES, "");
 _Static_assert(sizeof(struct native_thread) <= NATIVE_THREAD_BYTES, "");
 
 /* Offset of the log of system calls within its slot. */
-static inline uint64_t native_calls_at(uint32_t flags)
+#define NATIVE_CALLS_AT NATIVE_THREAD_BYTES
+
+/* Of each log, that a thread in this slot uses in turn. chunks: native_header.chunks. */
+static inline uint32_t native_slot_chunks(unsigned slot, uint32_t chunks)
 {
-	return NATIVE_THREAD_BYTES + (uint64_t)NATIVE_RING * (flags & NATIVE_TRUTH ? 2 : 1);
+	return slot % NATIVE_THREADS < NATIVE_ROOMY ? chunks : NATIVE_FEW_CHUNKS;
 }
 
-static inline uint64_t native_slot_bytes(uint32_t flags)
+/* Offset of a log's chunk within its slot. index: below native_slot_chunks(). */
+static inline uint64_t native_chunk_at(unsigned log, uint64_t index)
 {
-	return native_calls_at(flags) + (flags & NATIVE_CALLS ? NATIVE_CALL_BYTES : 0);
+	return NATIVE_CALLS_AT + NATIVE_CALL_BYTES + (index * NATIVE_LOGS + log) * NATIVE_STRIDE;
 }
 
-static inline uint64_t native_slot_at(uint32_t flags, unsigned slot)
+#define NATIVE_ROOMY_BYTES native_chunk_at(0, NATIVE_CHUNKS)
+#define NATIVE_SLOT_BYTES  native_chunk_at(0, NATIVE_FEW_CHUNKS)
+#define NATIVE_LONE_BYTES  native_chunk_at(0, 1) /* of a thread whose logs nobody reads */
+
+static inline uint64_t native_slot_at(unsigned slot)
 {
-	return NATIVE_HEADER_BYTES + NATIVE_MESSAGES + slot * native_slot_bytes(flags);
+	const uint64_t roomy = slot < NATIVE_ROOMY ? slot : NATIVE_ROOMY;
+
+	return NATIVE_HEADER_BYTES + NATIVE_MESSAGES + roomy * NATIVE_ROOMY_BYTES +
+	       (slot - roomy) * NATIVE_SLOT_BYTES;
+}
+
+/* The number of the slot that begins there. */
+static inline unsigned native_slot_from(uint64_t at)
+{
+	const uint64_t few = native_slot_at(NATIVE_ROOMY);
+
+	return at < few ? (unsigned)((at - native_slot_at(0)) / NATIVE_ROOMY_BYTES)
+			: (unsigned)(NATIVE_ROOMY + (at - few) / NATIVE_SLOT_BYTES);
 }
 
 /* native_header.exits of the n-th memory, before any exit is described there. */
@@ -380,22 +408,15 @@ static inline uint32_t native_exits_from(unsigned memory)
 	return memory * NATIVE_EXITS_MAX;
 }
 
-static inline uint64_t native_bytes(uint32_t flags)
+static inline uint64_t native_bytes(void)
 {
-	return native_slot_at(flags, NATIVE_THREADS);
+	return native_slot_at(NATIVE_THREADS);
 }
 
 /* Where a slot of all memories is, which the recorder maps one behind the other. */
-static inline uint64_t native_slot_of_all_at(uint32_t flags, unsigned slot)
+static inline uint64_t native_slot_of_all_at(unsigned slot)
 {
-	return slot / NATIVE_THREADS * native_bytes(flags) +
-	       native_slot_at(flags, slot % NATIVE_THREADS);
-}
-
-/* Offset of a log's chunk within its slot. index: below NATIVE_CHUNKS. */
-static inline uint64_t native_chunk_at(unsigned log, uint64_t index)
-{
-	return NATIVE_THREAD_BYTES + log * (uint64_t)NATIVE_RING + index * NATIVE_STRIDE;
+	return slot / NATIVE_THREADS * native_bytes() + native_slot_at(slot % NATIVE_THREADS);
 }
 
 #endif

@@ -13,10 +13,12 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CODE_PIECE 32768 /* bytes of code that are written at once */
+#define CODE_PIECE 32768		/* bytes of code that are written at once */
+#define NEW_CODE   (UINT64_C(32) << 20) /* and in all of files that are new */
 
 void native_take_time(struct recording *r)
 {
@@ -53,6 +55,64 @@ static void write_map(struct recording *r, int32_t pid, uint64_t tsc, const stru
 	native_wrote(r, perfdata_write_mmap2(native_writer(r), pid, pid, tsc, &mapping, name));
 }
 
+/* Nobody executes zeros, and there may be many. */
+static bool is_zero(const uint8_t *bytes, size_t n)
+{
+	return !n || (!bytes[0] && !memcmp(bytes, bytes + 1, n - 1));
+}
+
+/* Code that is in no file. */
+static void write_bytes(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start,
+			uint64_t end)
+{
+	uint8_t bytes[CODE_PIECE];
+
+	while (start < end) {
+		const uint64_t n = end - start < sizeof(bytes) ? end - start : sizeof(bytes);
+		struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)start, n};
+		const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+		if (got > 0 && !is_zero(bytes, (size_t)got))
+			native_wrote(r, perfdata_add_code(native_writer(r), pid, tsc, start, bytes,
+							  (size_t)got));
+		start += got > 0 ? (uint64_t)got : NATIVE_PAGE;
+	}
+}
+
+/*
+ * Files that were made since the recording began are often gone at its end: libraries that programs
+ * unpack and delete at once, tests of configure. Of those the recording has the code, too, as long
+ * as it is not much: tests of what was just built may run a large program a thousand times.
+ */
+static bool is_new(struct recording *r, const char *path, uint64_t bytes)
+{
+	struct stat st;
+
+	if (bytes > NEW_CODE - r->new_code || stat(path, &st) ||
+	    (st.st_ctim.tv_sec != r->began.tv_sec ? st.st_ctim.tv_sec < r->began.tv_sec
+						  : st.st_ctim.tv_nsec < r->began.tv_nsec))
+		return false;
+	r->new_code += bytes;
+	return true;
+}
+
+/*
+ * A mapping of a file, or of memory without a name. What is shared may change, and the
+ * runtime sends it, as it does what can be written to.
+ */
+static void write_file(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
+		       const char *name)
+{
+	const bool leads = code_map_leads_to(name, map->inode);
+
+	if (leads)
+		write_map(r, pid, tsc, map, name);
+	if (*name != '/' || map->flags & MAP_SHARED || map->prot & PROT_WRITE)
+		return;
+	if (!leads || is_new(r, name, map->end - map->start))
+		write_bytes(r, pid, tsc, map->start, map->end);
+}
+
 void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start, uint64_t end)
 {
 	char path[32], *line = NULL;
@@ -69,30 +129,16 @@ void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t 
 		 * a program may have thousands, for each of which this is called. */
 		if (name && map.start >= end)
 			break;
-		if (name && (map.prot & PROT_EXEC) && start < map.end &&
-		    (code_map_leads_to(name, map.inode) || !strcmp(name, "[vdso]")))
+		if (!name || !(map.prot & PROT_EXEC) || start >= map.end)
+			continue;
+		if (!strcmp(name, "[vdso]"))
 			write_map(r, pid, tsc, &map, name);
+		else
+			write_file(r, pid, tsc, &map, name);
 	}
 	free(line);
 	if (f)
 		fclose(f);
-}
-
-/* Code that is in no file. */
-static void write_bytes(struct recording *r, int32_t pid, uint64_t start, uint64_t end)
-{
-	uint8_t bytes[CODE_PIECE];
-
-	while (start < end) {
-		const uint64_t n = end - start < sizeof(bytes) ? end - start : sizeof(bytes);
-		struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)start, n};
-		const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
-
-		if (got > 0)
-			native_wrote(r, perfdata_add_code(native_writer(r), pid, r->last_tsc, start,
-							  bytes, (size_t)got));
-		start += got > 0 ? (uint64_t)got : NATIVE_PAGE;
-	}
 }
 
 /* The pages of a file's mapping that the program has changed: proc(5), pagemap. */
@@ -106,7 +152,7 @@ static void write_changed(struct recording *r, int32_t pid, int pagemap, const s
 			  (off_t)(page / NATIVE_PAGE * sizeof(entry))) != sizeof(entry))
 			return;
 		if (entry & in_memory && !(entry & is_file))
-			write_bytes(r, pid, page, page + NATIVE_PAGE);
+			write_bytes(r, pid, r->last_tsc, page, page + NATIVE_PAGE);
 	}
 }
 
@@ -128,7 +174,7 @@ void native_write_code(struct recording *r, int32_t pid)
 		if (!name || !(map.prot & PROT_EXEC) || map.prot & PROT_WRITE || *name == '[')
 			continue;
 		if (!code_map_leads_to(name, map.inode))
-			write_bytes(r, pid, map.start, map.end);
+			write_bytes(r, pid, r->last_tsc, map.start, map.end);
 		else if (pagemap >= 0)
 			write_changed(r, pid, pagemap, &map);
 	}

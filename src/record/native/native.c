@@ -54,7 +54,7 @@ static void pause_threads(struct recording *r, bool on)
 
 static void finish_threads(struct recording *r)
 {
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
 }

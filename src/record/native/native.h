@@ -16,12 +16,14 @@
 #include "record/native/pauses.h"
 #include "record/native/streams.h"
 #include "record/native/switches.h"
+#include "record/native/tracer.h"
 #include "record/native/truth.h"
 #include "record/native/users.h"
 #include "record/qemu/processes.h"
 #include "record/recorder.h"
 
 #include <sys/types.h>
+#include <time.h>
 
 #define NATIVE_POLL_MS 2  /* a round waits so long for programs */
 #define NATIVE_SILENT  64 /* processes that ended without a word, and are remembered */
@@ -47,10 +49,11 @@ struct recording {
 	struct native_memory memories[NATIVE_MEMORIES];
 	unsigned memory_count;
 	struct native_streams *streams;
-	bool live;	/* somebody takes the recording while it is being made */
-	bool more;	/* chunks are left that the last round has not taken */
-	unsigned first; /* slot whose chunks the next round takes first */
-	int64_t looked; /* nanoseconds: when chunks that are not FULL were looked at */
+	bool live;		  /* somebody takes the recording while it is being made */
+	bool more;		  /* chunks are left that the last round has not taken */
+	unsigned first;		  /* slot whose chunks the next round takes first */
+	bool ended[NATIVE_SLOTS]; /* by slot: when the round began, its thread had */
+	int64_t looked;		  /* nanoseconds: when chunks that are not FULL were looked at */
 	struct native_calls calls;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
@@ -71,6 +74,7 @@ struct recording {
 	} silent[NATIVE_SILENT];
 	unsigned silent_count;
 	struct seized *seized; /* exec.c */
+	struct tracer tracer;
 	struct native_pauses pauses;
 	struct switches *switches; /* NULL: the kernel does not say them, or nobody asks */
 	pid_t pid;		   /* of the command; 0: it has ended */
@@ -87,10 +91,12 @@ struct recording {
 	bool rest_taken;
 	uint32_t stream_count;
 	uint64_t last_tsc;
-	uint32_t event;	    /* native_header.message_event, before what was taken last */
-	bool refused;	    /* r->refusal says why */
-	bool committed;	    /* too late to be refused */
-	bool has_vdso;	    /* the recording has its code */
+	uint32_t event; /* native_header.message_event, before what was taken last */
+	bool refused;	/* r->refusal says why */
+	bool committed; /* too late to be refused */
+	bool has_vdso;	/* the recording has its code */
+	struct timespec began;
+	uint64_t new_code;  /* bytes of code of files that are newer, which the recording has */
 	bool switches_lost; /* a note says that some are missing */
 	bool damage_noted;  /* a note says that the shared memory was damaged */
 };

@@ -36,8 +36,9 @@ void pauses_set(struct native_pauses *p, bool on)
 {
 	p->on = on;
 	p->set = now_ns();
-	for (unsigned i = 0; i < p->streams->slots; i++) {
+	for (unsigned i = 0; i < p->streams->slots; i += NATIVE_THREADS)
 		__atomic_store_n(&streams_header(p->streams, i)->paused, on, __ATOMIC_SEQ_CST);
+	STREAMS_EACH (p->streams, i) {
 		p->list[i].taken = false;
 		p->list[i].next = p->list[i].wait = 0;
 	}
@@ -45,7 +46,7 @@ void pauses_set(struct native_pauses *p, bool on)
 
 bool pauses_traces(const struct native_pauses *p, int32_t tid)
 {
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
+	for (unsigned i = 0; i < NATIVE_STOPS; i++)
 		if (tid && p->stops[i].tid == tid)
 			return true;
 	return false;
@@ -162,7 +163,7 @@ static void look_at(struct native_pauses *p, struct native_stop *stop)
 
 static struct native_stop *free_stop(struct native_pauses *p)
 {
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
+	for (unsigned i = 0; i < NATIVE_STOPS; i++)
 		if (!p->stops[i].tid)
 			return &p->stops[i];
 	return NULL;
@@ -214,10 +215,10 @@ bool pauses_follow(struct native_pauses *p)
 {
 	bool all = true;
 
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
+	for (unsigned i = 0; i < NATIVE_STOPS; i++)
 		if (p->stops[i].tid)
 			look_at(p, &p->stops[i]);
-	for (unsigned i = 0; i < p->streams->slots; i++)
+	STREAMS_EACH (p->streams, i)
 		all &= follow(p, i);
 	return all;
 }
@@ -227,7 +228,7 @@ void pauses_end(struct native_pauses *p, int32_t pid)
 	const int64_t end = now_ns() + END_NS;
 	unsigned looks = 0;
 
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
+	for (unsigned i = 0; i < NATIVE_STOPS; i++)
 		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end &&
 		       !haste_is_late(p->late)) {
 			look_at(p, &p->stops[i]);

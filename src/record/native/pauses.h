@@ -11,6 +11,8 @@
 
 #include "record/native/streams.h"
 
+#define NATIVE_STOPS NATIVE_LIMIT(256, 12) /* threads that are traced at a time */
+
 struct native_pauses {
 	struct native_streams *streams;
 	bool on;
@@ -39,7 +41,7 @@ struct native_pauses {
 	struct native_stop {
 		int32_t pid, tid; /* tid 0: none */
 		unsigned slot;
-	} stops[NATIVE_SLOTS];
+	} stops[NATIVE_STOPS];
 };
 
 /* A thread has begun: NATIVE_MESSAGE_THREAD. */

@@ -29,7 +29,7 @@ static bool any_runs(const struct recording *r)
 {
 	if (!r->stream_count)
 		return true; /* it has just been started */
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used && !streams_has_ended(r->streams, i))
 			return true;
 	return false;
@@ -63,8 +63,25 @@ static void take_early(struct recording *r)
 	if (now - r->looked < LOOK_NS)
 		return;
 	r->looked = now;
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	STREAMS_EACH (r->streams, i)
 		streams_take_early(r->streams, i);
+}
+
+static void drain_slots(struct recording *r, unsigned from, unsigned to, unsigned *most)
+{
+	for (unsigned i = streams_after(r->streams, from - 1); i < to;
+	     i = streams_after(r->streams, i)) {
+		const unsigned before = *most;
+
+		if (streams_drain(r->streams, i, most))
+			r->more = true;
+		else if (r->ended[i] && r->streams->list[i].used)
+			native_finish_thread(r, i, 0);
+		else if (r->ended[i])
+			streams_give_up(r->streams, i);
+		if (*most < before)
+			r->first = (i + 1) % r->streams->slots;
+	}
 }
 
 /*
@@ -73,26 +90,16 @@ static void take_early(struct recording *r)
  * a thread that fills its chunks faster than they are decoded must not keep another from its turn,
  * for which it may be waiting.
  */
-static void drain_threads(struct recording *r, const bool ended[NATIVE_SLOTS])
+static void drain_threads(struct recording *r)
 {
+	const unsigned slots = r->streams->slots, first = r->first;
 	unsigned most = STREAMS_ALL;
-	const unsigned first = r->first;
 
 	if (r->live)
 		most = (LIVE_ROUND + r->streams->chunk_bytes - 1) / r->streams->chunk_bytes;
 	r->more = false;
-	for (unsigned k = 0; k < r->streams->slots; k++) {
-		const unsigned i = (first + k) % r->streams->slots, before = most;
-
-		if (streams_drain(r->streams, i, &most))
-			r->more = true;
-		else if (ended[i] && r->streams->list[i].used)
-			native_finish_thread(r, i, 0);
-		else if (ended[i])
-			streams_give_up(r->streams, i);
-		if (most < before)
-			r->first = (i + 1) % r->streams->slots;
-	}
+	drain_slots(r, first, slots, &most);
+	drain_slots(r, 0, first, &most);
 }
 
 /* Before the trace of what ran between them. */
@@ -114,12 +121,13 @@ static void take_switches(struct recording *r)
 /* False: messages are left. What is known to have ended and what was written come after them. */
 static bool take_round(struct recording *r, int timeout_ms)
 {
-	bool ended[NATIVE_SLOTS] = {false}, all = true;
+	bool all = true;
 
 	/* The ends are read first: all messages were sent before. */
 	wait_for_programs(r, r->more ? 0 : timeout_ms);
-	for (unsigned i = 0; i < r->streams->slots; i++)
-		ended[i] = streams_has_ended(r->streams, i);
+	streams_use_claimed(r->streams);
+	STREAMS_EACH (r->streams, i)
+		r->ended[i] = streams_has_ended(r->streams, i);
 	for (unsigned i = 0; i < r->memory_count; i++)
 		all &= native_messages_drain(r->memories[i].messages);
 	/* Before threads are finished, whose truth it concerns. */
@@ -130,13 +138,13 @@ static bool take_round(struct recording *r, int timeout_ms)
 		recorder_flush(r->r);
 		return false;
 	}
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	STREAMS_EACH (r->streams, i)
 		native_truth_count(&r->truth, &r->truths[i]);
 	native_look_at_seized(r);
 	pauses_follow(&r->pauses);
 	native_take_calls(r);
 	take_switches(r);
-	drain_threads(r, ended);
+	drain_threads(r);
 	if (r->live)
 		take_early(r);
 	native_bury_dead(r);

@@ -127,7 +127,7 @@ static void take_config(struct recording *r, const struct ptah_record_config *co
 	/* Who names this recorder does not want another one. */
 	r->committed =
 	    config->backend.kind == PTAH_RECORDER_NATIVE || (sink && sink->take && !sink->restart);
-	r->bytes = native_bytes(r->flags);
+	r->bytes = native_bytes();
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 }
 
@@ -143,17 +143,21 @@ static bool make_room(struct recording *r)
 /* What reads and writes the memories begins. */
 static void begin_parts(struct recording *r)
 {
-	*r->streams = (struct native_streams){.flags = r->flags,
-					      .chunks = r->constants.chunks,
-					      .chunk_bytes = r->constants.chunk_bytes,
-					      .take = native_take_bytes,
-					      .context = r};
-	r->pauses = (struct native_pauses){.streams = r->streams,
-					   .on = r->r->config.target.start_paused,
-					   .may_trace = may_trace,
-					   .ended = on_end,
-					   .late = &r->r->late,
-					   .context = r};
+	struct native_streams *s = r->streams;
+	struct native_pauses *p = &r->pauses;
+
+	/* One by one: both are zeroed, and large, so that nothing of the rest is to get pages. */
+	s->flags = r->flags;
+	s->chunks = r->constants.chunks;
+	s->chunk_bytes = r->constants.chunk_bytes;
+	s->take = native_take_bytes;
+	s->context = r;
+	p->streams = s;
+	p->on = r->r->config.target.start_paused;
+	p->may_trace = may_trace;
+	p->ended = on_end;
+	p->late = &r->r->late;
+	p->context = r;
 }
 
 /*
@@ -198,6 +202,7 @@ int native_open(struct ptah_recorder *recorder)
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
+	clock_gettime(CLOCK_REALTIME_COARSE, &r->began); /* as files have it */
 	take_config(r, &recorder->config);
 	if (!make_room(r))
 		return PTAH_E_NOMEM;
@@ -227,6 +232,16 @@ static void kill_refused(struct recording *r)
 	inject_kill(r->pid);
 }
 
+static void free_kept(struct recording *r)
+{
+	if (!r->streams)
+		return;
+	STREAMS_EACH (r->streams, i) {
+		free(r->truths[i].pending);
+		native_end_free(&r->kept[i].end);
+	}
+}
+
 void native_close(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
@@ -241,10 +256,7 @@ void native_close(struct ptah_recorder *recorder)
 	native_memories_free(r);
 	switches_free(r->switches);
 	processes_free(&r->processes);
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++) {
-		free(r->truths[i].pending);
-		native_end_free(&r->kept[i].end);
-	}
+	free_kept(r);
 	free(r->joined);
 	native_truth_free(&r->truth);
 	native_calls_free(&r->calls);

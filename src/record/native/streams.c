@@ -21,13 +21,14 @@ static unsigned logs_of(const struct native_streams *s)
 static uint8_t *chunk_bytes(const struct native_streams *s, unsigned slot, unsigned log,
 			    uint64_t number)
 {
-	return (uint8_t *)streams_thread(s, slot) + native_chunk_at(log, number % s->chunks);
+	return (uint8_t *)streams_thread(s, slot) +
+	       native_chunk_at(log, number % streams_chunks(s, slot));
 }
 
 static struct native_chunk *chunk_of(const struct native_streams *s, unsigned slot, unsigned log,
 				     uint64_t number)
 {
-	return &streams_thread(s, slot)->chunks[log][number % s->chunks];
+	return &streams_thread(s, slot)->chunks[log][number % streams_chunks(s, slot)];
 }
 
 static bool is_full(const struct native_streams *s, unsigned slot, unsigned log, uint64_t number)
@@ -61,16 +62,22 @@ static void give_back(const struct native_streams *s, unsigned slot, unsigned lo
  * The same with all chunks that a thread had. Most of them were never written to whole, so the
  * kernel takes their pages back: it would have to make pages for the zeros otherwise.
  */
-static void give_all_back(const struct native_streams *s, unsigned slot, unsigned log)
+static void give_all_back(const struct native_streams *s, unsigned slot)
 {
-	const uint64_t next = s->list[slot].next[log];
-	const uint64_t n = next < s->chunks ? next + 1 : s->chunks;
-	uint8_t *first = chunk_bytes(s, slot, log, 0);
+	uint8_t *first = chunk_bytes(s, slot, 0, 0);
+	uint64_t most = 0;
 
-	if (madvise(first, n * NATIVE_STRIDE, MADV_REMOVE))
-		memset(first, 0, n * NATIVE_STRIDE);
-	for (uint64_t i = 0; i < n; i++)
-		release(s, slot, log, i);
+	for (unsigned log = 0; log < logs_of(s); log++) {
+		const uint64_t next = s->list[slot].next[log], chunks = streams_chunks(s, slot);
+		const uint64_t n = next < chunks ? next + 1 : chunks;
+
+		most = n > most ? n : most;
+	}
+	if (madvise(first, most * NATIVE_LOGS * NATIVE_STRIDE, MADV_REMOVE))
+		memset(first, 0, most * NATIVE_LOGS * NATIVE_STRIDE);
+	for (unsigned log = 0; log < logs_of(s); log++)
+		for (uint64_t i = 0; i < most; i++)
+			release(s, slot, log, i);
 }
 
 /* Whether there is PAD where a packet begins, or more zeros than a packet ends with. */
@@ -178,7 +185,7 @@ static bool can_be_full(const struct native_streams *s, unsigned slot, unsigned 
 {
 	const uint64_t *current = &streams_thread(s, slot)->current[log];
 
-	return __atomic_load_n(current, __ATOMIC_ACQUIRE) - number <= s->chunks;
+	return __atomic_load_n(current, __ATOMIC_ACQUIRE) - number <= streams_chunks(s, slot);
 }
 
 /* Takes the next chunk of a log, if it is FULL. */
@@ -210,7 +217,7 @@ static unsigned take_chunks(struct native_streams *s, unsigned slot, unsigned lo
 {
 	unsigned n = 0;
 
-	while (n < most && n < s->chunks && take_chunk(s, slot, log))
+	while (n < most && n < streams_chunks(s, slot) && take_chunk(s, slot, log))
 		n++;
 	return n;
 }
@@ -219,6 +226,24 @@ static void take_all_chunks(struct native_streams *s, unsigned slot)
 {
 	for (unsigned log = 0; log < logs_of(s); log++)
 		take_chunks(s, slot, log, STREAMS_ALL);
+}
+
+void streams_use(struct native_streams *s, unsigned slot)
+{
+	unsigned *used = &s->used[slot / NATIVE_THREADS];
+
+	if (*used <= slot % NATIVE_THREADS)
+		*used = slot % NATIVE_THREADS + 1;
+}
+
+void streams_use_claimed(struct native_streams *s)
+{
+	for (unsigned i = 0; i < s->slots; i += NATIVE_THREADS) {
+		const uint32_t n = __atomic_load_n(&streams_header(s, i)->slots, __ATOMIC_RELAXED);
+
+		if (n)
+			streams_use(s, i + (n < NATIVE_THREADS ? n : NATIVE_THREADS) - 1);
+	}
 }
 
 bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,
@@ -230,6 +255,7 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 	}
 	s->list[slot] =
 	    (struct native_stream){.used = true, .stream = stream, .pid = pid, .tid = tid};
+	streams_use(s, (unsigned)slot);
 	watch_begin(s->watch, (unsigned)slot);
 	return true;
 }
@@ -246,7 +272,7 @@ static bool give_back_unread(const struct native_streams *s, unsigned slot)
 	bool any = false;
 
 	for (unsigned log = 0; log < logs_of(s); log++)
-		for (unsigned i = 0; i < s->chunks; i++)
+		for (unsigned i = 0; i < streams_chunks(s, slot); i++)
 			if (is_full(s, slot, log, i)) {
 				give_back(s, slot, log, i);
 				any = true;
@@ -260,13 +286,25 @@ static bool give_back_unread(const struct native_streams *s, unsigned slot)
  */
 static void give_back_unordered(struct native_streams *s, unsigned slot, unsigned log)
 {
-	const uint64_t next = s->list[slot].next[log];
+	const uint64_t next = s->list[slot].next[log], end = next + streams_chunks(s, slot);
 
-	for (uint64_t i = next + 1; i < next + s->chunks && !is_full(s, slot, log, next); i++)
+	for (uint64_t i = next + 1; i < end && !is_full(s, slot, log, next); i++)
 		if (is_full(s, slot, log, i) && !is_full(s, slot, log, next)) {
 			s->damaged = true;
 			give_back(s, slot, log, i);
 		}
+}
+
+/* Programs look for a free slot from there on. */
+static void lower_first_free(const struct native_streams *s, unsigned slot)
+{
+	uint32_t *first = &streams_header(s, slot)->first_free;
+	uint32_t now = __atomic_load_n(first, __ATOMIC_RELAXED);
+
+	while (now > slot % NATIVE_THREADS &&
+	       !__atomic_compare_exchange_n(first, &now, slot % NATIVE_THREADS, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
 }
 
 static void free_slot(const struct native_streams *s, unsigned slot)
@@ -280,9 +318,9 @@ static void free_slot(const struct native_streams *s, unsigned slot)
 	t->settled = 0;
 	t->calls_head = t->calls_tail = 0;
 	if (s->flags & NATIVE_CALLS) /* a failure only means that the memory stays in use */
-		(void)madvise((uint8_t *)t + native_calls_at(s->flags), NATIVE_CALL_BYTES,
-			      MADV_REMOVE);
+		(void)madvise((uint8_t *)t + NATIVE_CALLS_AT, NATIVE_CALL_BYTES, MADV_REMOVE);
 	__atomic_store_n(&t->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
+	lower_first_free(s, slot);
 }
 
 void streams_give_up(struct native_streams *s, unsigned slot)
@@ -292,10 +330,9 @@ void streams_give_up(struct native_streams *s, unsigned slot)
 	if (!stream->left)
 		s->damaged = true;
 	stream->left = false;
-	for (unsigned log = 0; log < logs_of(s); log++) {
-		stream->next[log] = s->chunks; /* it may have written to any */
-		give_all_back(s, slot, log);
-	}
+	for (unsigned log = 0; log < logs_of(s); log++)
+		stream->next[log] = streams_chunks(s, slot); /* it may have written to any */
+	give_all_back(s, slot);
 	free_slot(s, slot);
 }
 
@@ -577,8 +614,7 @@ void streams_finish(struct native_streams *s, unsigned slot, bool runs)
 	watch_end(s->watch, slot);
 	s->list[slot].used = false;
 	s->list[slot].left = runs && !ended; /* it goes on writing */
-	for (unsigned log = 0; log < logs_of(s); log++)
-		give_all_back(s, slot, log);
+	give_all_back(s, slot);
 	if (!s->list[slot].left)
 		free_slot(s, slot);
 }

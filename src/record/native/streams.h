@@ -32,10 +32,11 @@ struct native_stream {
 };
 
 struct native_streams {
-	uint8_t *memory;	      /* the shared files, one behind the other */
-	unsigned slots;		      /* of those that there are */
-	uint32_t flags;		      /* native_header.flags, our own copy */
-	uint32_t chunks, chunk_bytes; /* likewise */
+	uint8_t *memory;		/* the shared files, one behind the other */
+	unsigned slots;			/* of those that there are */
+	unsigned used[NATIVE_MEMORIES]; /* of a memory's, from the first one on, may be in use */
+	uint32_t flags;			/* native_header.flags, our own copy */
+	uint32_t chunks, chunk_bytes;	/* likewise */
 	/*
 	 * Takes bytes of a log, in order: whole packets of NATIVE_LOG_TRACE, whole numbers of
 	 * NATIVE_LOG_EXITS. n > 0.
@@ -53,14 +54,39 @@ struct native_streams {
 
 static inline struct native_header *streams_header(const struct native_streams *s, unsigned slot)
 {
-	return (struct native_header *)(void *)(s->memory +
-						slot / NATIVE_THREADS * native_bytes(s->flags));
+	return (struct native_header *)(void *)(s->memory + slot / NATIVE_THREADS * native_bytes());
 }
 
 static inline struct native_thread *streams_thread(const struct native_streams *s, unsigned slot)
 {
-	return (struct native_thread *)(void *)(s->memory + native_slot_of_all_at(s->flags, slot));
+	return (struct native_thread *)(void *)(s->memory + native_slot_of_all_at(slot));
 }
+
+/* Of a log, that the slot's thread uses in turn. */
+static inline uint32_t streams_chunks(const struct native_streams *s, unsigned slot)
+{
+	return native_slot_chunks(slot, s->chunks);
+}
+
+/* The next slot that may be in use. */
+static inline unsigned streams_after(const struct native_streams *s, unsigned slot)
+{
+	unsigned next = slot + 1;
+
+	while (next < s->slots && next % NATIVE_THREADS >= s->used[next / NATIVE_THREADS])
+		next = (next / NATIVE_THREADS + 1) * NATIVE_THREADS;
+	return next;
+}
+
+/* Slots that have never been in use are not looked at, because they would get pages. */
+#define STREAMS_EACH(s, slot)                                                                      \
+	for (unsigned slot = streams_after(s, UINT32_MAX); slot < (s)->slots;                      \
+	     slot = streams_after(s, slot))
+
+/* The slot may be in use from now on. */
+void streams_use(struct native_streams *s, unsigned slot);
+/* The same for those that programs have claimed. */
+void streams_use_claimed(struct native_streams *s);
 
 /* A thread begins (NATIVE_MESSAGE_THREAD). False: there is no such slot, or it is in use. */
 bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t tid,

@@ -121,7 +121,7 @@ static int32_t find_recorded(const struct recording *r, uint64_t *control)
 			*control = r->targets[i].control;
 			return r->r->config.target.ids[i];
 		}
-	for (unsigned i = 0; i < r->streams->slots; i++) {
+	STREAMS_EACH (r->streams, i) {
 		const struct native_stream *s = &r->streams->list[i];
 
 		*control = r->controls[i];

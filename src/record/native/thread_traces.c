@@ -13,19 +13,24 @@
 
 unsigned native_claim_slot(const struct native_memory *memory)
 {
-	const struct native_streams *s = memory->r->streams;
+	struct native_streams *s = memory->r->streams;
 	const unsigned first = native_memory_number(memory) * NATIVE_THREADS;
 
-	for (unsigned i = first; i < first + NATIVE_THREADS; i++) {
+	unsigned i = first;
+
+	for (; i < first + NATIVE_THREADS; i++) {
 		uint32_t free_state = NATIVE_SLOT_FREE;
 
 		if (!s->list[i].used &&
 		    __atomic_compare_exchange_n(&streams_thread(s, i)->state, &free_state,
 						NATIVE_SLOT_ACTIVE, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_RELAXED))
-			return i;
+			break;
 	}
-	return NATIVE_SLOTS;
+	if (i == first + NATIVE_THREADS)
+		return NATIVE_SLOTS;
+	streams_use(s, i);
+	return i;
 }
 
 void native_give_slot_back(const struct recording *r, unsigned slot)
@@ -152,15 +157,15 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 
 void native_finish_process(struct recording *r, int32_t pid, int32_t exec)
 {
-	for (unsigned i = 0; i < r->streams->slots; i++)
+	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used && r->streams->list[i].pid == pid)
 			native_finish_thread(r, i, exec);
 }
 
 bool native_has_more(const struct recording *r, int32_t pid)
 {
-	for (unsigned i = 0; i < r->streams->slots && r->more; i++)
-		if (r->streams->list[i].pid == pid && streams_has_more(r->streams, i))
+	STREAMS_EACH (r->streams, i)
+		if (r->more && r->streams->list[i].pid == pid && streams_has_more(r->streams, i))
 			return true;
 	return false;
 }
@@ -169,7 +174,7 @@ void native_write_ends(struct recording *r)
 {
 	native_take_calls(r);
 	native_write_kept_calls(r);
-	for (unsigned i = 0; i < r->streams->slots; i++) {
+	STREAMS_EACH (r->streams, i) {
 		unsigned all = STREAMS_ALL;
 
 		if (!r->streams->list[i].used)

@@ -61,14 +61,14 @@ struct watch {
 
 static struct native_thread *thread_of(const struct watch *w, unsigned slot)
 {
-	return (struct native_thread *)(void *)(w->config.memory +
-						native_slot_of_all_at(w->config.flags, slot));
+	return (struct native_thread *)(void *)(w->config.memory + native_slot_of_all_at(slot));
 }
 
 static const uint8_t *chunk_of(const struct watch *w, unsigned slot, uint64_t number)
 {
-	return w->config.memory + native_slot_of_all_at(w->config.flags, slot) +
-	       native_chunk_at(NATIVE_LOG_TRACE, number % w->config.chunks);
+	return w->config.memory + native_slot_of_all_at(slot) +
+	       native_chunk_at(NATIVE_LOG_TRACE,
+			       number % native_slot_chunks(slot, w->config.chunks));
 }
 
 static uint64_t load_word(const uint8_t *chunk, uint32_t at)
@@ -152,10 +152,11 @@ static bool look_once(const struct watch *w, const uint8_t *chunk, uint32_t from
 /* Whether the chunk is still the one that the thread writes to, so that a look at it is right. */
 static bool is_current(const struct watch *w, unsigned slot, uint64_t number)
 {
+	const uint32_t chunks = native_slot_chunks(slot, w->config.chunks);
 	struct native_thread *t = thread_of(w, slot);
 
 	return __atomic_load_n(&t->current[NATIVE_LOG_TRACE], __ATOMIC_ACQUIRE) == number &&
-	       __atomic_load_n(&t->chunks[NATIVE_LOG_TRACE][number % w->config.chunks].state,
+	       __atomic_load_n(&t->chunks[NATIVE_LOG_TRACE][number % chunks].state,
 			       __ATOMIC_ACQUIRE) != CHUNK_FULL;
 }
 
@@ -327,8 +328,6 @@ struct watch *watch_start(const struct watch_config *config)
 	w->looked = (uint64_t)monotonic_ns();
 	w->look_ticks = measure_look();
 	pthread_mutex_init(&w->round, NULL);
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++)
-		pthread_mutex_init(&w->list[i].lock, NULL);
 	if (create_thread(w)) {
 		free(w);
 		return NULL;
@@ -342,7 +341,7 @@ void watch_stop(struct watch *w)
 		return;
 	w->over = true;
 	pthread_join(w->thread, NULL);
-	for (unsigned i = 0; i < NATIVE_SLOTS; i++) {
+	for (unsigned i = 0; i < w->slots; i++) {
 		pthread_mutex_destroy(&w->list[i].lock);
 		free(w->list[i].looks);
 	}
@@ -354,8 +353,10 @@ static void set_active(struct watch *w, unsigned slot, bool active)
 {
 	struct watched *q = &w->list[slot];
 
-	if (slot >= w->slots)
-		w->slots = slot + 1;
+	for (unsigned i = w->slots; i <= slot; i++) {
+		pthread_mutex_init(&w->list[i].lock, NULL);
+		w->slots = i + 1;
+	}
 	pthread_mutex_lock(&q->lock);
 	__atomic_store_n(&q->active, active, __ATOMIC_RELAXED);
 	q->least = 0;

@@ -47,3 +47,13 @@ for case in two_mappings kernel mixed stack children faults back_again execute_o
 	changes 3 ./changes $case
 done
 changes 3 ./changes
+build far
+changes 3 ./far
+
+# Data beside the code: what is stored there is not sent, and so the recording stays small.
+build beside -std=gnu11 -Wno-pedantic -z execstack
+changes 3 ./beside counter 20000
+[ "$(wc -c <perf.data)" -lt 1000000 ] || fail "beside counter: $(wc -c <perf.data) bytes"
+changes 3 ./beside ahead 2000
+changes 3 ./beside rewriting 20000
+changes 3 ./beside nested 2000

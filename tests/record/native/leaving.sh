@@ -58,10 +58,3 @@ if grep -q 'child: done' alone.txt; then
 		fail "asks namespace: no note"
 	[ "$(executions after)" = 1000 ] || fail "asks namespace: $(executions after) calls of after"
 fi
-
-# More threads than are recorded at the same time.
-build crowd
-record --recorder=native ./crowd 600 >recorded.txt 2>said.txt || fail "crowd: $(cat said.txt)"
-[ "$(cat recorded.txt)" = "600 threads" ] || fail "crowd: $(cat recorded.txt)"
-"$PTAH" stat perf.data >stat.txt || fail "crowd: $(cat stat.txt)"
-grep -q 'note: more threads run at the same time' stat.txt || fail "crowd: no note"

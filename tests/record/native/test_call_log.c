@@ -66,7 +66,7 @@ static int set_up(void **unused)
 	    .path = FILE_NAME, .clock.mult = 1, .tsc = true, .calls = true};
 
 	(void)unused;
-	shared = mmap(NULL, native_bytes(NATIVE_CALLS), PROT_READ | PROT_WRITE,
+	shared = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
@@ -82,8 +82,7 @@ static int set_up(void **unused)
 	assert_int_equal(perfdata_writer_open(&config, &recorder->writer, NULL), 0);
 	runtime = (struct runtime){.shared = shared, .flags = NATIVE_CALLS};
 	context = (struct context){.runtime = &runtime};
-	context.slot = (struct native_thread *)(void *)((uint8_t *)shared +
-							native_slot_at(NATIVE_CALLS, SLOT));
+	context.slot = (struct native_thread *)(void *)((uint8_t *)shared + native_slot_at(SLOT));
 	wakes = 0;
 	return 0;
 }
@@ -97,7 +96,7 @@ static int tear_down(void **unused)
 	free(recording->streams);
 	free(recording);
 	free(recorder);
-	munmap(shared, native_bytes(NATIVE_CALLS));
+	munmap(shared, native_bytes());
 	return 0;
 }
 
@@ -280,8 +279,7 @@ static void test_times_of_several_threads_are_in_order(void **unused)
 
 	(void)unused;
 	recording->streams->list[0] = (struct native_stream){.used = true, .pid = 70, .tid = 72};
-	context.slot =
-	    (struct native_thread *)(void *)((uint8_t *)shared + native_slot_at(NATIVE_CALLS, 0));
+	context.slot = (struct native_thread *)(void *)((uint8_t *)shared + native_slot_at(0));
 	log_call(&call, 5);
 	log_return(&call, 1, 9);
 	context = first;
@@ -397,7 +395,7 @@ static void test_nobody_waits_for_a_slot_that_was_freed(void **unused)
 /* Whatever stands in the log, the recorder stays in it, and the file can be read. */
 static void test_any_bytes_may_stand_in_the_log(void **unused)
 {
-	uint8_t *log = (uint8_t *)context.slot + native_calls_at(NATIVE_CALLS);
+	uint8_t *log = (uint8_t *)context.slot + NATIVE_CALLS_AT;
 	struct native_entry e = {.kind = NATIVE_ENTRY_CALL, .tsc = UINT64_MAX, .data = 4096};
 
 	(void)unused;

@@ -402,7 +402,7 @@ static int await_held(pid_t pid, int *ended)
 	struct ptah_message why = {0};
 	int status;
 
-	while (!(status = inject_exec(pid, ended, &why)))
+	while (!(status = inject_exec(pid, false, ended, &why)))
 		usleep(100);
 	return status;
 }
@@ -419,8 +419,8 @@ static void test_exec(void **state)
 	(void)state;
 	run_natively(argv, &native);
 	pipe = with_pipe(argv, &pid, start_waiting);
-	assert_int_equal(inject_seize(pid, &why), 0);
-	assert_int_equal(inject_exec(pid, &ended, &why), 0);
+	assert_int_equal(inject_seize(pid, false, &why), 0);
+	assert_int_equal(inject_exec(pid, false, &ended, &why), 0);
 	open_gate();
 	assert_int_equal(await_held(pid, &ended), 1);
 	assert_int_equal(inject_runtime(pid, &m, &why), 0);
@@ -438,7 +438,7 @@ static _Noreturn void inject_and_end(pid_t pid, const struct inject_memory *m)
 	struct ptah_message why = {0};
 	int ended;
 
-	if (inject_seize(pid, &why))
+	if (inject_seize(pid, false, &why))
 		_exit(1);
 	open_gate();
 	if (await_held(pid, &ended) != 1)
@@ -538,7 +538,7 @@ static void test_release(void **state)
 		pid_t pid = 0;
 		int pipe = with_pipe(argv, &pid, start_waiting), ended;
 
-		assert_int_equal(inject_seize(pid, &why), 0);
+		assert_int_equal(inject_seize(pid, false, &why), 0);
 		if (held) {
 			open_gate();
 			assert_int_equal(await_held(pid, &ended), 1);
@@ -593,7 +593,7 @@ static void test_a_parent_of_vfork_does_not_hold_the_recorder(void **state)
 	close(ends[0]);
 	while (!waits_for_kernel(pid))
 		usleep(1000);
-	assert_int_equal(inject_seize(pid, &why), 0);
+	assert_int_equal(inject_seize(pid, false, &why), 0);
 	assert_false(inject_release(pid));
 	assert_false(inject_release(pid));
 	close(ends[1]);
@@ -613,7 +613,7 @@ static void test_no_exec(void **state)
 		pid_t pid = 0;
 		int pipe = with_pipe(argv, &pid, start_waiting), ended = -1;
 
-		assert_int_equal(inject_seize(pid, &why), 0);
+		assert_int_equal(inject_seize(pid, false, &why), 0);
 		if (killed)
 			kill(pid, SIGUSR1);
 		else

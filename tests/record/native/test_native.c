@@ -68,8 +68,8 @@ static void begin_thread(unsigned slot)
 {
 	context.pid = (int32_t)getpid();
 	context.tid = (int32_t)syscall(SYS_gettid);
-	context.slot = (struct native_thread *)(void *)((uint8_t *)runtime.shared +
-							native_slot_at(runtime.flags, slot));
+	context.slot =
+	    (struct native_thread *)(void *)((uint8_t *)runtime.shared + native_slot_at(slot));
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	ring_begin(&context);
 	send_plain(NATIVE_MESSAGE_THREAD, slot);
@@ -101,7 +101,7 @@ static void fork_and_end(void)
 
 static void run_program(int memory)
 {
-	runtime.shared = mmap(NULL, native_bytes(0), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	runtime.shared = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	if (runtime.shared == MAP_FAILED || runtime.shared->magic != NATIVE_MAGIC ||
 	    !runtime.shared->recorder_alive)
 		_exit(91);
@@ -150,19 +150,21 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 	(void)pid;
 	(void)why;
 	assert_int_equal(memory->slot, 0);
-	assert_int_equal(memory->bytes, native_bytes(0));
+	assert_int_equal(memory->bytes, native_bytes());
 	return write(go[1], &memory->fd, sizeof(int)) == sizeof(int) ? 0 : PTAH_E_SYSTEM;
 }
 
-int inject_seize(pid_t pid, struct ptah_message *why)
+int inject_seize(pid_t pid, bool calls, struct ptah_message *why)
 {
+	(void)calls;
 	(void)pid;
 	(void)why;
 	return PTAH_E_SYSTEM;
 }
 
-int inject_exec(pid_t pid, int *ended, struct ptah_message *why)
+int inject_exec(pid_t pid, bool calls, int *ended, struct ptah_message *why)
 {
+	(void)calls;
 	(void)pid;
 	(void)ended;
 	(void)why;

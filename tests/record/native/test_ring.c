@@ -23,7 +23,7 @@ bool recorder_is_alive(const struct context *c)
 static int set_up(void **unused)
 {
 	(void)unused;
-	shared = mmap(NULL, native_bytes(NATIVE_TRUTH), PROT_READ | PROT_WRITE,
+	shared = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
@@ -32,16 +32,21 @@ static int set_up(void **unused)
 				   .chunks = NATIVE_CHUNKS,
 				   .chunk_bytes = NATIVE_CHUNK};
 	context = (struct context){.runtime = &runtime};
-	context.slot =
-	    (struct native_thread *)((uint8_t *)shared + native_slot_at(NATIVE_TRUTH, 1));
+	context.slot = (struct native_thread *)((uint8_t *)shared + native_slot_at(1));
 	context.slot->state = NATIVE_SLOT_ACTIVE;
 	return 0;
+}
+
+static void begin(void)
+{
+	assert_true(ring_guard(&context));
+	ring_begin(&context);
 }
 
 static int tear_down(void **unused)
 {
 	(void)unused;
-	return munmap(shared, native_bytes(NATIVE_TRUTH));
+	return munmap(shared, native_bytes());
 }
 
 static uint8_t *chunk(unsigned log, uint64_t n)
@@ -66,7 +71,7 @@ static bool can_be_written(const uint8_t *at)
 static void test_each_chunk_ends_at_a_page_without_access(void **unused)
 {
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	assert_int_equal(context.log, chunk(NATIVE_LOG_TRACE, 0));
 	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
 	for (unsigned log = 0; log < NATIVE_LOGS; log++)
@@ -86,7 +91,7 @@ static void test_few_chunks_are_used_in_turn(void **unused)
 {
 	(void)unused;
 	runtime.chunks = 3;
-	ring_begin(&context);
+	begin();
 	for (uint64_t n = 1; n < 10; n++) {
 		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + n),
 				 chunk(0, n % 3));
@@ -104,7 +109,7 @@ static void test_of_each_chunk_a_part_is_used(void **unused)
 
 	(void)unused;
 	runtime.chunk_bytes = part;
-	ring_begin(&context);
+	begin();
 	for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
 		assert_true(can_be_written(chunk(0, n) + part - 1));
 		assert_false(can_be_written(chunk(0, n) + part));
@@ -118,7 +123,7 @@ static void test_of_each_chunk_a_part_is_used(void **unused)
 static void test_what_has_settled_is_what_is_read(void **unused)
 {
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	(void)ring_next(&context, 0, chunk(0, 0) + 77);
 	context.log = (uint64_t)chunk(0, 1) + 5;
 	ring_settle(&context);
@@ -141,7 +146,7 @@ static void test_without_truth_there_is_one_log(void **unused)
 {
 	(void)unused;
 	runtime.flags = 0;
-	ring_begin(&context);
+	begin();
 	assert_int_equal(context.exits_log, 0);
 	assert_false(ring_is_guard(&context, NATIVE_LOG_EXITS, NATIVE_CHUNK));
 }
@@ -152,7 +157,7 @@ static void test_a_chunk_is_published_with_its_length(void **unused)
 	uint32_t event;
 
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	event = shared->message_event;
 	assert_ptr_equal(ring_next(&context, 0, chunk(0, 0) + 77), chunk(0, 1));
 	assert_int_equal(chunks[0].state, CHUNK_FULL);
@@ -174,7 +179,7 @@ static void test_a_chunk_is_published_with_its_length(void **unused)
 static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **unused)
 {
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	context.real_log = context.log + 9;
 	context.log = 0x1000;
 	context.poisoned = true;
@@ -185,7 +190,7 @@ static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **
 /* Behind a stop range, until the thread ends: what it writes is not read, and its log stays. */
 static void test_a_log_that_was_stopped_ends_there(void **unused)
 {
-	const uint64_t bytes = native_slot_bytes(NATIVE_TRUTH);
+	const uint64_t bytes = NATIVE_LONE_BYTES;
 	struct native_thread *slot = context.slot;
 	uint8_t *at;
 
@@ -193,7 +198,7 @@ static void test_a_log_that_was_stopped_ends_there(void **unused)
 	context.unread = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(context.unread, MAP_FAILED);
-	ring_begin(&context);
+	begin();
 	(void)ring_next(&context, 0, chunk(0, 0) + 50);
 	context.exits_log += 4;
 	at = ring_stop(&context, chunk(0, 1) + 7);
@@ -219,7 +224,7 @@ static void test_a_log_that_was_stopped_ends_there(void **unused)
 static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
 {
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	shared->recorder_alive = 0;
 	for (unsigned n = 1; n < 3 * NATIVE_CHUNKS; n++)
 		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + 1), chunk(0, n));
@@ -231,7 +236,7 @@ static void test_what_is_written_in_a_pause_is_not_published(void **unused)
 	const struct native_chunk *exits = context.slot->chunks[NATIVE_LOG_EXITS];
 
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	assert_false(context.paused);
 	context.log += 5;
 	ring_pause(&context);
@@ -261,7 +266,7 @@ static void test_a_thread_can_begin_and_end_in_a_pause(void **unused)
 {
 	(void)unused;
 	shared->paused = 1;
-	ring_begin(&context);
+	begin();
 	assert_true(context.paused && context.slot->paused);
 	context.log += 5;
 	context.exits_log += 4;
@@ -271,7 +276,7 @@ static void test_a_thread_can_begin_and_end_in_a_pause(void **unused)
 	assert_int_equal(context.slot->state, NATIVE_SLOT_ENDED);
 	/* The slot's next thread begins as the recorder wants it to. */
 	shared->paused = 0;
-	ring_begin(&context);
+	begin();
 	assert_false(context.paused || context.slot->paused);
 }
 
@@ -299,7 +304,7 @@ static void test_the_program_waits_for_a_slow_recorder(void **unused)
 	uint8_t *at;
 
 	(void)unused;
-	ring_begin(&context);
+	begin();
 	at = chunk(0, 0);
 	assert_int_equal(pthread_create(&reader, NULL, read_chunks, NULL), 0);
 	for (uint64_t n = 0; n < ROUNDS; n++) {

@@ -57,14 +57,13 @@ static void take(void *unused, const struct native_stream *s, unsigned log, cons
 
 static struct native_thread *thread_at(unsigned slot)
 {
-	return (struct native_thread *)(void *)((uint8_t *)shared +
-						native_slot_at(runtime.flags, slot));
+	return (struct native_thread *)(void *)((uint8_t *)shared + native_slot_at(slot));
 }
 
 static int set_up(void **unused)
 {
 	(void)unused;
-	shared = mmap(NULL, native_bytes(NATIVE_TRUTH), PROT_READ | PROT_WRITE,
+	shared = mmap(NULL, native_bytes(), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	shared->recorder_alive = 1;
@@ -92,7 +91,7 @@ static int tear_down(void **unused)
 	free(streams);
 	for (unsigned log = 0; log < NATIVE_LOGS; log++)
 		free(arrived[log].bytes);
-	return munmap(shared, native_bytes(NATIVE_TRUTH));
+	return munmap(shared, native_bytes());
 }
 
 static void drain(void)

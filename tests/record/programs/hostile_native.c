@@ -102,9 +102,11 @@ static int open_memory(void)
 	exit(FAILED);
 }
 
+#define SLOTS (NATIVE_ROOMY + 16) /* of both sizes: each that is written to gets pages */
+
 static struct native_thread *thread_at(unsigned slot)
 {
-	return (void *)((char *)shared + native_slot_at(shared->flags & NATIVE_TRUTH, slot));
+	return (void *)((char *)shared + native_slot_at(slot));
 }
 
 static void *work_on(void *unused)
@@ -250,7 +252,7 @@ static void exits(void)
 
 static void threads(void)
 {
-	for (unsigned slot = 1; slot < NATIVE_THREADS; slot++)
+	for (unsigned slot = 1; slot < SLOTS; slot++)
 		send_message((struct native_message){.type = NATIVE_MESSAGE_THREAD,
 						     .tid = 100000000 + (int32_t)slot,
 						     .value = slot,
@@ -388,8 +390,7 @@ static void scribble(void)
 {
 	for (unsigned round = 0; round < 30; round++) {
 		for (unsigned i = 0; i < 64; i++) {
-			const uint64_t slot = native_slot_at(shared->flags & NATIVE_TRUTH,
-							     next_random() % NATIVE_THREADS);
+			const uint64_t slot = native_slot_at(next_random() % SLOTS);
 			const uint64_t at =
 			    next_random() % 4
 				? next_random() % 512 +
@@ -407,7 +408,7 @@ static void scribble(void)
 static void slots(void)
 {
 	for (long round = 0; round < number; round++) {
-		for (unsigned slot = 0; slot < NATIVE_THREADS; slot++) {
+		for (unsigned slot = 0; slot < SLOTS; slot++) {
 			struct native_thread *t = thread_at(slot);
 			char *chunk = (char *)t + native_chunk_at(NATIVE_LOG_TRACE,
 								  next_random() % NATIVE_CHUNKS);
@@ -431,7 +432,7 @@ static void calls(void)
 {
 	for (long round = 0; round < number; round++) {
 		struct native_thread *t = thread_at(round % 3);
-		char *log = (char *)t + native_calls_at(shared->flags);
+		char *log = (char *)t + NATIVE_CALLS_AT;
 
 		for (unsigned at = 0; at + 72 <= NATIVE_CALL_BYTES; at += 72) {
 			struct native_entry e = {
@@ -455,7 +456,7 @@ static void calls(void)
 static void full(void)
 {
 	for (long round = 0; round < number; round++)
-		for (unsigned slot = 0; slot < NATIVE_THREADS; slot++)
+		for (unsigned slot = 0; slot < SLOTS; slot++)
 			for (unsigned i = 0; i < NATIVE_CHUNKS; i++)
 				thread_at(slot)->chunks[NATIVE_LOG_TRACE][i] =
 				    (struct native_chunk){CHUNK_FULL, NATIVE_CHUNK};
@@ -523,7 +524,7 @@ static void runtime(void)
 		char mode[8];
 
 		if (sscanf(line, "%lx-%lx %7s", &start, &end, mode) == 3 && mode[2] == 'x' &&
-		    start >= 0x380000000000 && start < 0x500000000000 &&
+		    start >= 0x550000000000 && start < 0x555500000000 &&
 		    pwrite(fd, junk, sizeof(junk), (off_t)start + 4096) < 0)
 			exit(FAILED);
 	}

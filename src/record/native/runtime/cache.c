@@ -4,6 +4,7 @@
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/units.h"
 
 #include <cpuid.h>
@@ -137,7 +138,7 @@ size_t cache_readable(struct context *c, uint64_t address, size_t n)
 		/* No code lies in the page 0, so that 0 is none. */
 		if (cache->readable != page && !changes_watch(c, page))
 			break;
-		cache->readable = page;
+		cache->readable = changes_is_mixed(c, page) ? 0 : page;
 		readable += page + PAGE - at;
 	}
 	return readable < n ? readable : n;
@@ -180,26 +181,38 @@ static struct area *make_ready(struct area *a)
 	return a;
 }
 
-struct area *cache_area(struct context *c, uint64_t head)
+/* Areas of code around which nothing is free are near this address, which is the runtime's. */
+#define FAR_FROM ((MEMORY_LOW + MEMORY_HIGH) / 2)
+
+/* One with room that is near the address. *full: one that is near and has none. */
+static struct area *find_near_area(struct cache *cache, uint64_t address, struct area **full)
+{
+	for (uint32_t i = 0; i < cache->area_count; i++) {
+		struct area *a = &cache->areas[i];
+
+		if (is_near(a, address) && has_room(a))
+			return a;
+		if (is_near(a, address))
+			*full = a;
+	}
+	return NULL;
+}
+
+/* Makes one near the address. NULL: there is no memory there. */
+static struct area *make_area(struct context *c, uint64_t address, struct area *full)
 {
 	struct cache *cache = c->runtime->cache;
-	struct area *a, *full = NULL;
+	struct area *a = &cache->areas[cache->area_count];
 
-	for (uint32_t i = 0; i < cache->area_count; i++) {
-		a = &cache->areas[i];
-		if (is_near(a, head) && has_room(a))
-			return make_ready(a);
-		if (is_near(a, head))
-			full = a;
-	}
 	if (cache->area_count == CACHE_AREAS)
 		return NULL;
-	a = &cache->areas[cache->area_count];
+	a->start = memory_code(c->runtime, address, CACHE_AREA);
+	if (!a->start)
+		return NULL;
 	a->mark_room = CACHE_AREA / 64;
-	a->start = memory_code(c->runtime, head, CACHE_AREA);
 	a->marks = memory_take(c->runtime, a->mark_room * sizeof(*a->marks));
 	a->slots = memory_take(c->runtime, CACHE_SLOTS * sizeof(struct exit *));
-	if (!a->start || !a->marks || !a->slots)
+	if (!a->marks || !a->slots)
 		return NULL;
 	a->at = a->ready = a->start;
 	a->end = a->start + CACHE_AREA - CACHE_HEATS;
@@ -212,7 +225,33 @@ struct area *cache_area(struct context *c, uint64_t head)
 	}
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
-	return make_ready(a);
+	return a;
+}
+
+/*
+ * Where nothing is free around the code, which may be in the middle of gigabytes, its units are in
+ * areas beside each other somewhere else: what they have of RIP gets a register (copy.c). Looking
+ * for a free place takes hundreds of calls, so that it is not done again for the same code.
+ */
+struct area *cache_area(struct context *c, uint64_t head)
+{
+	struct cache *cache = c->runtime->cache;
+	const uint64_t region = head / CACHE_REGION + 1;
+	uint64_t *crowded = &cache->crowded[region % CACHE_REGIONS];
+	struct area *full = NULL, *a = find_near_area(cache, head, &full);
+
+	if (head >> 63) /* the page of vsyscall, which is left */
+		return NULL;
+	if (!a && *crowded != region)
+		a = make_area(c, head, full);
+	if (!a) {
+		*crowded = region;
+		full = NULL;
+		a = find_near_area(cache, FAR_FROM, &full);
+	}
+	if (!a)
+		a = make_area(c, FAR_FROM, full);
+	return a ? make_ready(a) : NULL;
 }
 
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
@@ -232,6 +271,16 @@ struct unit *cache_look_up(const struct cache *cache, uint64_t head, bool off)
 	return u;
 }
 
+/* Whether the code that the unit was made of is still there. */
+static bool is_same(const struct context *c, const struct unit *u)
+{
+	bool same = u->piece_count;
+
+	for (unsigned i = 0; i < u->piece_count && same; i++)
+		same = changes_is_same(c, u->pieces[i].start, u->pieces[i].end);
+	return same;
+}
+
 struct unit *cache_unit(struct context *c, uint64_t head)
 {
 	struct cache *cache = cache_of(c);
@@ -241,6 +290,10 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	struct area *area;
 	struct code code;
 
+	if (u && u->checked && !is_same(c, u)) {
+		unit_forget(c, head, head + 1);
+		u = NULL;
+	}
 	if (u)
 		changes_mark(c, head);
 	if (u || !cache)
@@ -254,6 +307,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 		path_add(&path, head, &code);
 	u->head = head;
 	u->off = off;
+	u->checked = code.checked;
 	if (!block_make(c, u, &path, area))
 		return NULL;
 	if (!note_unit(c, u))
@@ -292,8 +346,8 @@ void cache_continue(struct context *c, struct exit *exit)
 	const struct unit *to;
 	struct unit *u = NULL;
 
-	if (!exit->side || exit->continued || cache->path_bytes > CACHE_PATHS ||
-	    exit_crosses(exit) || exit->stops)
+	if (!exit->side || exit->continued || exit->unit->checked ||
+	    cache->path_bytes > CACHE_PATHS || exit_crosses(exit) || exit->stops)
 		return;
 	to = cache_look_up(cache, exit->target, exit->unit->off);
 	path.version = to ? to->version : 0;

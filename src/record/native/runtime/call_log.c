@@ -55,7 +55,7 @@ static uint8_t *place(const struct context *c, uint64_t position, uint64_t *room
 	const uint64_t at = position % NATIVE_CALL_BYTES;
 
 	*room = NATIVE_CALL_BYTES - at;
-	return (uint8_t *)c->slot + native_calls_at(c->runtime->flags) + at;
+	return (uint8_t *)c->slot + NATIVE_CALLS_AT + at;
 }
 
 /* Whole words, which no break divides. */

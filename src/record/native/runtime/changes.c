@@ -16,6 +16,7 @@
 #define ARGUMENT_LEAST 4096u /* the kernel writes so many bytes at most where no size is given */
 #define ARGUMENT_MOST  (UINT64_C(1) << 32)
 #define VECTORS_MOST   NATIVE_LIMIT(64u, 1u)
+#define MIXED_AFTER    NATIVE_LIMIT(16, 2) /* stores to a page with units */
 
 /* A page of code that may change, or one by which code elsewhere is written. */
 struct page {
@@ -27,6 +28,8 @@ struct page {
 	bool held;	    /* the right to write was taken away */
 	bool watched;	    /* it may have units, and cannot change */
 	bool known;	    /* the recording has `bytes` */
+	bool mixed;	    /* changes_is_mixed() */
+	uint8_t faults;	    /* stores that took units with them */
 	uint8_t *bytes;
 };
 
@@ -248,6 +251,8 @@ static void give_back(struct context *c, struct page *p)
 	if (!p->held)
 		return;
 	protect(p, p->protection);
+	if (p->watched && !p->shared && ++p->faults >= MIXED_AFTER)
+		p->mixed = true;
 	p->held = false;
 	s->held--;
 	unwatch(c, p);
@@ -277,6 +282,9 @@ static void report(struct context *c, struct changes *s, struct page *p)
 		return;
 	for (uint32_t i = first; i < end; i++)
 		p->bytes[i] = now[i];
+	/* Units of it were not looked at since. */
+	if (p->known && p->mixed)
+		unit_forget(c, p->address + first, p->address + end);
 	p->known = true;
 	m.address = p->address + first;
 	m.size = m.bytes = end - first;
@@ -320,6 +328,10 @@ bool changes_watch(struct context *c, uint64_t address)
 		return false;
 	if (p && p->watched)
 		return true;
+	if (p && p->mixed) {
+		report(c, s, p);
+		return !s->refusal;
+	}
 	m = find_mapping(s, address);
 	if (!is_code(m) || (m->shared && !s->complete)) {
 		if (address == s->nothing)
@@ -346,6 +358,27 @@ bool changes_watch(struct context *c, uint64_t address)
 	if (s->refusal)
 		return false;
 	p->watched = true;
+	return true;
+}
+
+bool changes_is_mixed(const struct context *c, uint64_t address)
+{
+	const struct changes *s = c->runtime->changes;
+	const struct page *p = s ? find_page(s, address) : NULL;
+
+	return p && p->mixed;
+}
+
+bool changes_is_same(const struct context *c, uint64_t start, uint64_t end)
+{
+	for (uint64_t at = start; at < end;) {
+		const struct page *p = find_page(c->runtime->changes, at);
+		const uint64_t stop = (at & -PAGE) + PAGE;
+
+		for (; at < end && at < stop; at++)
+			if (p && p->mixed && *(const uint8_t *)at != p->bytes[at % PAGE])
+				return false;
+	}
 	return true;
 }
 
@@ -496,8 +529,8 @@ void changes_before_mapping(struct context *c, uint64_t start, uint64_t end)
 		if (!p->address || p->address >= end || p->address < start)
 			continue;
 		unwatch(c, p);
-		p->known = p->shared = false;
-		p->protection = 0;
+		p->known = p->shared = p->mixed = false;
+		p->protection = p->faults = 0;
 	}
 	s->nothing = 0;
 	cut_mappings(c->runtime, s, start, end);

@@ -9,6 +9,8 @@
  * back, and the units of the page are forgotten. When the program executes the page again, all this
  * happens again.
  *
+ * Where code and data are on one page, that would be a fault for each store: changes_is_mixed().
+ *
  * What the program believes its rights to be is in a table of these pages. Everything else about
  * mappings is asked of the kernel, which lists them in /proc/self/maps.
  *
@@ -31,6 +33,15 @@ bool changes_watch(struct context *c, uint64_t page);
  * and the new ones from here on.
  */
 void changes_mark(struct context *c, uint64_t head);
+
+/*
+ * Whether the page has code and what the program writes to, beside each other: after some faults the
+ * right to write stays. The recording has the bytes that it had when changes_watch() was called
+ * last; units of such a page are compared with it whenever they are entered, by C code.
+ */
+bool changes_is_mixed(const struct context *c, uint64_t address);
+/* Of such pages: whether [start, end) is what the recording has. */
+bool changes_is_same(const struct context *c, uint64_t start, uint64_t end);
 
 /* Counts up with each piece of code that is sent. */
 uint32_t changes_version(const struct context *c);

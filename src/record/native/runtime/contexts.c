@@ -14,26 +14,50 @@
 #define STACK_BYTES (128u << 10) /* of the runtime's code; that of the first thread is as large */
 /* How long one wait for the recorder to free slots of threads that have ended takes. */
 #define WAIT_NS 1000000
+#define LOOKS	64 /* contexts that are looked at for one that is free */
 
 struct native_thread *slot_at(const struct runtime *rt, unsigned n)
 {
-	return (struct native_thread *)((uint8_t *)rt->shared + native_slot_at(rt->flags, n));
+	return (struct native_thread *)((uint8_t *)rt->shared + native_slot_at(n));
+}
+
+/* None between `from` and n is free, unless the recorder has freed one meanwhile. */
+static void note_claimed(struct native_header *shared, uint32_t from, unsigned n)
+{
+	uint32_t slots = __atomic_load_n(&shared->slots, __ATOMIC_RELAXED);
+
+	while (slots <= n && !__atomic_compare_exchange_n(&shared->slots, &slots, n + 1, false,
+							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	__atomic_compare_exchange_n(&shared->first_free, &from, n + 1, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
 }
 
 /* *ended: a slot will be free when the recorder has taken what is in it. */
-static struct native_thread *try_to_claim(const struct runtime *rt, bool *ended)
+static struct native_thread *claim_from(const struct runtime *rt, uint32_t from, bool *ended)
 {
-	*ended = false;
-	for (unsigned n = 0; n < NATIVE_THREADS; n++) {
+	for (uint32_t n = from; n < NATIVE_THREADS; n++) {
 		struct native_thread *slot = slot_at(rt, n);
 		uint32_t state = NATIVE_SLOT_FREE;
 
 		if (__atomic_compare_exchange_n(&slot->state, &state, NATIVE_SLOT_ACTIVE, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+			note_claimed(rt->shared, from, n);
 			return slot;
+		}
 		*ended |= state == NATIVE_SLOT_ENDED;
 	}
 	return NULL;
+}
+
+static struct native_thread *try_to_claim(const struct runtime *rt, bool *ended)
+{
+	const uint32_t from = __atomic_load_n(&rt->shared->first_free, __ATOMIC_RELAXED);
+	struct native_thread *slot;
+
+	*ended = false;
+	slot = claim_from(rt, from, ended);
+	return slot || !from ? slot : claim_from(rt, 0, ended);
 }
 
 struct native_thread *slot_claim(struct context *c)
@@ -58,37 +82,39 @@ void slot_release(struct native_thread *slot)
 		__atomic_store_n(&slot->state, NATIVE_SLOT_FREE, __ATOMIC_RELEASE);
 }
 
-unsigned slot_number(const struct context *c)
-{
-	return (unsigned)(((uint64_t)c->slot - (uint64_t)slot_at(c->runtime, 0)) /
-			  native_slot_bytes(c->runtime->flags));
-}
-
-/* A context that an ended thread had. */
+/*
+ * A context that an ended thread had. It is looked for where the last search ended, and not for
+ * long: where thousands of threads run, nearly all are in use.
+ */
 static struct context *take_free(struct context *c)
 {
+	struct runtime *rt = c->runtime;
 	struct context *at;
 
 	cache_lock(c);
-	at = c->runtime->contexts;
-	while (at && __atomic_load_n(&at->state, __ATOMIC_ACQUIRE) != CONTEXT_FREE)
-		at = at->next;
+	at = rt->looked_at ? rt->looked_at : rt->contexts;
+	for (unsigned i = 0; at && i < LOOKS; i++) {
+		if (__atomic_load_n(&at->state, __ATOMIC_ACQUIRE) == CONTEXT_FREE)
+			break;
+		at = at->next ? at->next : rt->contexts;
+	}
+	rt->looked_at = at;
+	if (at && at->state != CONTEXT_FREE)
+		at = NULL;
 	if (at)
 		at->state = CONTEXT_RUNNING;
 	cache_unlock(c);
 	return at;
 }
 
+/* One region, because the kernel allows so many: the stack grows towards its beginning. */
 static struct context *make(struct runtime *rt)
 {
-	struct context *c = memory_map(rt, filter_context_bytes(rt));
-	uint8_t *stack = c ? memory_map(rt, STACK_BYTES) : NULL;
+	uint8_t *stack = memory_take(rt, STACK_BYTES + filter_context_bytes(rt));
+	struct context *c = (struct context *)(stack + STACK_BYTES);
 
-	if (!stack) {
-		if (c)
-			memory_unmap(rt, c, filter_context_bytes(rt));
+	if (!stack)
 		return NULL;
-	}
 	c->self = c;
 	c->runtime = rt;
 	c->stack = (uint64_t)stack + STACK_BYTES;
@@ -107,9 +133,18 @@ static bool give_slot(struct context *c, struct native_thread *slot)
 	c->discards = !slot;
 	c->stopped = NULL;
 	if (needs && !c->unread)
-		c->unread = memory_map(c->runtime, native_slot_bytes(c->runtime->flags));
+		c->unread = memory_take(c->runtime, NATIVE_LONE_BYTES);
 	c->slot = slot ? slot : c->unread;
-	return c->slot && (!needs || c->unread);
+	return c->slot && (!needs || c->unread) && ring_guard(c);
+}
+
+/* The slot, or, where the process has no mappings for it any more, none. */
+static bool give_some_slot(struct context *c, struct native_thread **slot)
+{
+	if (give_slot(c, *slot))
+		return true;
+	slot_release(*slot);
+	return *slot && give_slot(c, *slot = NULL);
 }
 
 struct context *context_take(struct context *parent, uint64_t clone_flags)
@@ -124,7 +159,7 @@ struct context *context_take_with(struct context *parent, struct native_thread *
 
 	if (!c)
 		c = make(parent->runtime);
-	if (!c || !give_slot(c, slot) || !signals_prepare_thread(c, parent, clone_flags)) {
+	if (!c || !give_some_slot(c, &slot) || !signals_prepare_thread(c, parent, clone_flags)) {
 		slot_release(slot);
 		if (c)
 			__atomic_store_n(&c->state, CONTEXT_FREE, __ATOMIC_RELEASE);
@@ -154,15 +189,15 @@ void context_report(struct context *c)
 		message_send(c, &m, NULL);
 }
 
-void context_begin(struct context *c, struct native_thread *slot)
+bool context_begin(struct context *c, struct native_thread *slot)
 {
-	c->slot = slot;
-	c->discards = false;
-	c->stopped = NULL;
+	if (!give_slot(c, slot))
+		return false;
 	c->slot->pid = c->pid;
 	c->slot->tid = c->tid;
 	ring_begin(c);
 	context_report(c);
+	return true;
 }
 
 void context_give_back(struct context *c)

@@ -12,7 +12,6 @@
 struct native_thread *slot_claim(struct context *c);
 /* NULL: nothing happens. */
 void slot_release(struct native_thread *slot);
-unsigned slot_number(const struct context *c);
 
 /*
  * A context for a thread that its parent is about to start with these flags. It has a slot, or
@@ -25,8 +24,11 @@ struct context *context_take_with(struct context *parent, struct native_thread *
 struct native_thread *slot_at(const struct runtime *rt, unsigned n);
 /* Reports the thread to the recorder, if it has a slot. Its log has begun. */
 void context_report(struct context *c);
-/* Its logs begin in this slot, of which it tells the recorder. */
-void context_begin(struct context *c, struct native_thread *slot);
+/*
+ * Its logs begin in this slot, of which it tells the recorder. False: they cannot, and the slot is
+ * not the thread's.
+ */
+bool context_begin(struct context *c, struct native_thread *slot);
 /* The thread could not be started. */
 void context_give_back(struct context *c);
 /* The thread ends. Its context may be another thread's at once. */

@@ -8,6 +8,11 @@
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
 
+#include "record/native/runtime/sys.h"
+
+#include <asm/errno.h>
+#include <linux/mman.h>
+
 /* Generated code and gates.S find the members by numbers. */
 #define IS_AT(member, offset) _Static_assert(offsetof(struct context, member) == (offset), "")
 IS_AT(self, CONTEXT_SELF);
@@ -43,31 +48,78 @@ static const char vsyscall[] = "the page of vsyscall is called";
 static void add_context(struct context *c)
 {
 	struct runtime *rt = c->runtime;
-	const struct context *at;
 
 	cache_lock(c);
-	at = rt->contexts;
-	while (at && at != c)
-		at = at->next;
-	if (!at) {
+	if (!c->listed) {
+		c->listed = true;
 		c->next = rt->contexts;
 		__atomic_store_n(&rt->contexts, c, __ATOMIC_RELEASE);
 	}
 	cache_unlock(c);
 }
 
-void unit_begin(struct context *c)
+/* The table of indirect targets, or both of them, one behind the other. */
+static uint64_t *table_of(struct context *c, uint64_t *entries)
 {
 	uint64_t *table = (uint64_t *)((uint8_t *)c + CONTEXT_INDIRECT);
-	const uint64_t entries =
-	    (filter_context_bytes(c->runtime) - CONTEXT_INDIRECT) / sizeof(*table);
 
+	*entries = (filter_context_bytes(c->runtime) - CONTEXT_INDIRECT) / sizeof(*table);
+	return table;
+}
+
+static void fill(uint64_t *table, uint64_t entries)
+{
+	for (uint64_t i = 0; i < entries; i++)
+		if (!table[i])
+			__atomic_store_n(&table[i], (uintptr_t)gate_miss, __ATOMIC_RELAXED);
+}
+
+/*
+ * A first thread has all of its table at once: it will run much. Most others run little, and there
+ * may be thousands: a branch that finds zero in theirs comes to unit_fill_table().
+ */
+static void begin_table(struct context *c)
+{
+	uint64_t entries, *table = table_of(c, &entries);
+	uint8_t resident;
+
+	/* Nobody executes anything at address 0. */
+	if (c->runtime->contexts &&
+	    sys_call(__NR_mincore, 0, NATIVE_PAGE, (uint64_t)&resident, 0, 0, 0) == -ENOMEM) {
+		sys_call(__NR_madvise, (uint64_t)table, entries * sizeof(*table), MADV_DONTNEED, 0,
+			 0, 0);
+		return;
+	}
+	memory_ready(table, entries * sizeof(*table));
+	fill(table, entries);
+}
+
+uint64_t unit_fill_table(struct context *c, uint64_t target)
+{
+	const uint64_t part = NATIVE_PAGE / sizeof(uint64_t), size = 1u << CONTEXT_INDIRECT_BITS;
+	const uint64_t first = target % size / part * part;
+	uint64_t entries, *table = table_of(c, &entries);
+
+	for (uint64_t at = first; at < entries; at += size)
+		fill(table + at, part);
+	return (uintptr_t)gate_miss;
+}
+
+void unit_fill_tables(struct context *c)
+{
+	for (struct context *at = c->runtime->contexts; at; at = at->next) {
+		uint64_t entries, *table = table_of(at, &entries);
+
+		fill(table, entries);
+	}
+}
+
+void unit_begin(struct context *c)
+{
 	c->gate_exit = (uintptr_t)gate_exit;
 	c->gate_indirect = (uintptr_t)gate_indirect;
 	c->gate_syscall = (uintptr_t)gate_syscall;
-	memory_ready(table, entries * sizeof(*table));
-	for (uint64_t i = 0; i < entries; i++)
-		table[i] = (uintptr_t)gate_miss;
+	begin_table(c);
 	for (unsigned i = 0; i < RETURNS; i++)
 		c->returns[i] = RETURNS_NONE;
 	add_context(c);
@@ -112,7 +164,7 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 	uint32_t *heat = cache_heat(cache, exit->slot);
 
 	/* All others come here, too, and get the time of what has changed. */
-	if (!changes_seen_by_all(c, to->version))
+	if (to->checked || !changes_seen_by_all(c, to->version))
 		return;
 	if (exit->side && !exit->counts) {
 		*heat = cache->heat - 1;
@@ -173,7 +225,7 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	const bool from_off = !filter_is_on(c);
 	uint64_t *table =
 	    (uint64_t *)((uint8_t *)c + (from_off ? CONTEXT_INDIRECT_OFF : CONTEXT_INDIRECT));
-	const uint8_t *prologue;
+	const uint8_t *prologue = NULL;
 	struct unit *u;
 
 	mend_log(c);
@@ -184,7 +236,8 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	c->log = unit_arrive(c, c->log, target, true);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	prologue = u && !filter_stops(c->runtime, target) ? require_prologue(c, u, from_off) : NULL;
+	if (u && !u->checked && !filter_stops(c->runtime, target))
+		prologue = require_prologue(c, u, from_off);
 	if (prologue)
 		table[target & 0xffff] = (uintptr_t)prologue;
 	cache_unlock(c);

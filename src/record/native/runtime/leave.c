@@ -137,7 +137,7 @@ void leave_memory(struct context *c)
 {
 	const struct runtime *rt = c->runtime;
 
-	sys_call(__NR_mmap, (uint64_t)rt->shared, native_bytes(rt->flags), PROT_READ | PROT_WRITE,
+	sys_call(__NR_mmap, (uint64_t)rt->shared, native_bytes(), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, (uint64_t)-1, 0);
 }
 

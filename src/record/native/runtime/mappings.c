@@ -233,13 +233,16 @@ static struct call readable(const struct call *call)
 	return changed;
 }
 
+static bool takes_our_place(const struct context *c, const uint64_t *w)
+{
+	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2]));
+}
+
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
 {
-	const uint64_t flags = w[4];
-
-	if ((flags & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2])))
-		return "the program maps memory where the recorder's is";
-	return NULL;
+	return takes_our_place(c, w) && w[3] != PROT_NONE
+		   ? "the program maps memory where the recorder's is"
+		   : NULL;
 }
 
 const char *mapping_refusal(const struct context *c, const struct call *call)
@@ -263,11 +266,43 @@ const char *mapping_refusal(const struct context *c, const struct call *call)
 	}
 }
 
+/* Before something can be executed at address 0. */
+static void leave_address_0(struct context *c, uint64_t start, uint64_t protection)
+{
+	if (!start && protection & PROT_EXEC)
+		unit_fill_tables(c);
+}
+
 /* Before the memory changes. */
 static void forget(struct context *c, uint64_t start, uint64_t end)
 {
 	changes_before_mapping(c, start, end);
 	unit_forget(c, start, end);
+}
+
+/*
+ * Memory without access, which the program keeps free or catches mistakes with, and which may be
+ * most of the address space: it is mapped around the runtime's.
+ */
+static int64_t reserve_around(struct context *c, const struct call *call)
+{
+	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
+	struct call part = *call;
+
+	for (uint64_t at = start; at < end;) {
+		const uint64_t stop = end_of_free(c, at, end);
+		int64_t result = 0;
+
+		part.words[1] = at;
+		part.words[2] = stop - at;
+		part.words[6] = call->words[6] + (at - start);
+		if (stop > at)
+			result = syscall_kernel(&part);
+		if (sys_is_error(result))
+			return result;
+		at = end_of_ours(c, stop, end);
+	}
+	return (int64_t)start;
 }
 
 static int64_t call_mmap(struct context *c, const struct call *call)
@@ -281,7 +316,9 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
 		forget(c, w[1], end_of(w[1], bytes));
-	result = syscall_kernel(call);
+	if (w[4] & MAP_FIXED)
+		leave_address_0(c, w[1], w[3]);
+	result = takes_our_place(c, w) ? reserve_around(c, call) : syscall_kernel(call);
 	if (sys_is_error(result))
 		return result;
 	start = (uint64_t)result;
@@ -301,6 +338,7 @@ static int64_t call_mprotect(struct context *c, const struct call *call)
 
 	if (end > start)
 		forget(c, start, end);
+	leave_address_0(c, start, call->words[3]);
 	result = call_around(c, call);
 	/* With -ENOMEM, the pages before a gap have changed. Without any, the list is read again.
 	 */

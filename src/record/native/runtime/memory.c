@@ -15,6 +15,7 @@
 #define POOL	  NATIVE_LIMIT(1u << 20, 64u << 10) /* of which small amounts are cut */
 #define READY	  NATIVE_LIMIT(64u << 10, 4096u)    /* gets its pages at once */
 #define SMALL_MAX NATIVE_LIMIT(64u << 10, 8u << 10)
+#define ZONE	  NATIVE_LIMIT(64u << 20, 4u << 20) /* of which amounts below LARGE are cut */
 #define TRIES	  64
 /* Code areas are between so many bytes away from the code they copy. CACHE_REACH is more. */
 #define CODE_NEAREST  (UINT64_C(256) << 20)
@@ -41,6 +42,8 @@ struct arena {
 	uint8_t *pool;
 	size_t pool_left;
 	size_t pool_ready; /* of what is left, has pages */
+	uint64_t zone;	   /* a page without access, as is all that is left behind it */
+	size_t zone_left;
 	struct range ranges[RANGES];
 };
 
@@ -250,17 +253,57 @@ static void make_ready(struct arena *a, size_t n)
 	a->pool_ready += more;
 }
 
+/*
+ * Whole pages that are never given back, from a zone: so the list of ranges, which is looked
+ * through at each call about memory, stays short where there are many threads.
+ */
+static uint8_t *cut_from_zone(struct arena *a, uint64_t n)
+{
+	uint8_t *at;
+
+	n = pages(n);
+	if (n >= LARGE)
+		return map_locked(a, n);
+	if (a->zone_left < n + 2 * PAGE) {
+		const uint64_t zone = reserve_between(&a->random, MEMORY_LOW, MEMORY_HIGH, ZONE);
+
+		if (!zone || !add_range(a, zone, zone + ZONE)) {
+			if (zone)
+				sys_call(__NR_munmap, zone, ZONE, 0, 0, 0, 0);
+			return NULL;
+		}
+		a->zone = zone;
+		a->zone_left = ZONE;
+	}
+	at = open_inner(a->zone, n, PROT_READ | PROT_WRITE);
+	if (at) {
+		a->zone += n + PAGE;
+		a->zone_left -= n + PAGE;
+	}
+	return at;
+}
+
+static void *take_pages(struct arena *a, size_t n)
+{
+	void *at;
+
+	lock(a);
+	at = n <= MEMORY_HIGH - MEMORY_LOW ? cut_from_zone(a, n) : NULL;
+	unlock(a);
+	return at;
+}
+
 void *memory_take(struct runtime *rt, size_t n)
 {
 	struct arena *a = rt->arena;
 	uint8_t *at = NULL;
 
 	if (n > SMALL_MAX)
-		return memory_map(rt, n);
+		return take_pages(a, n);
 	n = (n + 15) & ~(size_t)15;
 	lock(a);
 	if (a->pool_left < n) {
-		uint8_t *pool = map_locked(a, POOL);
+		uint8_t *pool = cut_from_zone(a, POOL);
 
 		if (pool) {
 			a->pool = pool;

@@ -9,12 +9,16 @@
 struct runtime;
 
 /*
- * The recorder and the runtime map what may be anywhere between these addresses. Linux puts
- * position-independent programs above (0x5555...), libraries and stacks far above; programs with
- * fixed addresses are far below, as are the shadows of ThreadSanitizer and AddressSanitizer.
+ * The recorder and the runtime map what may be anywhere between these addresses, 5 TB below the
+ * place of position-independent programs (0x5555...), with room for the code of those. Sanitizers
+ * refuse to start where something is mapped in their shadows, and map all that they do not let a
+ * program use: this is what each of them leaves to programs. ThreadSanitizer has that from
+ * 0x550000000000, MemorySanitizer and DataFlowSanitizer from 0x510000000000 and AddressSanitizer
+ * from 0x10007fff8000 on; none of them puts its heap or its shadow below 0x600000000000 again.
+ * Programs with fixed addresses, Go, ZGC and V8 are far below, libraries and stacks far above.
  */
-#define MEMORY_LOW  UINT64_C(0x380000000000)
-#define MEMORY_HIGH UINT64_C(0x500000000000)
+#define MEMORY_LOW  UINT64_C(0x550000000000)
+#define MEMORY_HIGH UINT64_C(0x555500000000)
 
 /* The runtime, with nothing filled in but its arena. seed: a random number. NULL: no memory. */
 struct runtime *memory_begin(uint64_t seed);

@@ -4,6 +4,7 @@
  * goes the way that was taken more often, through calls, and back from them: which return address
  * belongs to a return is known where the call is on the same path.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/units.h"
@@ -31,6 +32,26 @@ static bool read_insn(struct context *c, uint64_t at, struct insn *insn)
 	return n < X86_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, X86_MAX_SIZE), insn);
 }
 
+/* Loads and comparisons are known; what else has an operand in memory may store to it. */
+static bool may_store(const struct insn *insn)
+{
+	const struct x86_encoding *e = &insn->code;
+	const unsigned op = e->opcode;
+
+	const bool one = x86_is_legacy(e) && e->map == X86_MAP_ONE;
+
+	if (x86_is_string(e) || (one && (op == 0xa2 || op == 0xa3)) ||
+	    (e->map == X86_MAP_0F && op == 0xf7))
+		return true; /* MOV to an address without ModRM; MASKMOVQ, MASKMOVDQU */
+	if (!x86_has_memory(e))
+		return false;
+	if (one)
+		return !((op < 0x40 && op & 2) || (op >= 0x38 && op <= 0x3b) || op == 0x63 ||
+			 op == 0x69 || op == 0x6b || op == 0x84 || op == 0x85 || op == 0x8a ||
+			 op == 0x8b || op == 0x8d);
+	return true;
+}
+
 void path_read(struct context *c, uint64_t start, struct code *code)
 {
 	uint64_t at = start;
@@ -39,6 +60,7 @@ void path_read(struct context *c, uint64_t start, struct code *code)
 	code->flow = INSN_NEXT;
 	code->stopped = false;
 	code->uses_r11 = false;
+	code->checked = changes_is_mixed(c, start);
 	while (code->count < UNIT_INSNS && code->flow == INSN_NEXT) {
 		struct insn *i = &code->insns[code->count];
 
@@ -50,6 +72,10 @@ void path_read(struct context *c, uint64_t start, struct code *code)
 		code->uses_r11 |= (i->registers & R11_BIT) != 0;
 		code->flow = i->flow;
 		at += i->code.size;
+		/* What it stores may be the code that follows, which is compared again then. */
+		code->checked |= changes_is_mixed(c, at - 1);
+		if (code->checked && may_store(i))
+			break;
 	}
 	code->end = at;
 }
@@ -72,6 +98,7 @@ void path_add(struct path *path, uint64_t start, const struct code *code)
 						     .flow = (uint8_t)code->flow};
 	path->insns += code->count;
 	path->uses_r11 |= code->uses_r11;
+	path->checked |= code->checked;
 }
 
 void path_take(struct path *path, const struct exit *exit)
@@ -188,7 +215,7 @@ static bool may_go_on(const struct context *c, const struct path *path, uint64_t
 	if (c->runtime->filters && crosses(c, path, next))
 		return false;
 	u = cache_look_up(c->runtime->cache, next, path->off);
-	return u && (int32_t)(u->version - path->version) <= 0;
+	return u && !u->checked && (int32_t)(u->version - path->version) <= 0;
 }
 
 void path_follow(struct context *c, struct path *path, uint64_t next)

@@ -19,9 +19,15 @@ static unsigned logs_of(const struct context *c)
 	return c->runtime->flags & NATIVE_TRUTH ? NATIVE_LOGS : NATIVE_LOG_EXITS;
 }
 
+/* That the thread uses in turn; without a slot, one. */
+static uint32_t chunks_of(const struct context *c)
+{
+	return c->discards ? 1 : native_slot_chunks(slot_number(c), c->runtime->chunks);
+}
+
 static struct native_chunk *chunk_of(const struct context *c, unsigned log, uint64_t number)
 {
-	return &c->slot->chunks[log][number % c->runtime->chunks];
+	return &c->slot->chunks[log][number % chunks_of(c)];
 }
 
 void ring_wake_recorder(const struct context *c)
@@ -52,7 +58,7 @@ static uint8_t *begin_chunk(struct context *c, unsigned log, uint64_t number)
 		number = 0;
 	else if (!c->paused)
 		wait_for_chunk(c, chunk_of(c, log, number));
-	bytes = (uint8_t *)c->slot + native_chunk_at(log, number % c->runtime->chunks);
+	bytes = (uint8_t *)c->slot + native_chunk_at(log, number % chunks_of(c));
 	c->logs[log].chunk = bytes;
 	c->logs[log].number = number;
 	__atomic_store_n(&c->slot->current[log], number, __ATOMIC_RELEASE);
@@ -68,13 +74,32 @@ static void publish(struct context *c, unsigned log, const uint8_t *end)
 	__atomic_store_n(&chunk->state, CHUNK_FULL, __ATOMIC_RELEASE);
 }
 
-/* Only of this slot: those of all would take a mapping each. */
-static void guard_chunks(const struct context *c, unsigned log)
+static bool guard_chunks(const struct context *c, unsigned log)
 {
-	for (unsigned i = 0; i < c->runtime->chunks; i++)
-		sys_call(__NR_mprotect,
-			 (uint64_t)c->slot + native_chunk_at(log, i) + c->runtime->chunk_bytes,
-			 NATIVE_PAGE, PROT_NONE, 0, 0, 0);
+	const uint32_t chunks = chunks_of(c);
+
+	for (unsigned i = 0; i < chunks; i++)
+		if (sys_call(__NR_mprotect,
+			     (uint64_t)c->slot + native_chunk_at(log, i) + c->runtime->chunk_bytes,
+			     NATIVE_PAGE, PROT_NONE, 0, 0, 0))
+			return false;
+	return true;
+}
+
+/* Only of this slot: those of all would take two mappings for each chunk. */
+bool ring_guard(struct context *c)
+{
+	const unsigned slot = c->discards ? 0 : slot_number(c), bit = 1u << slot % 8;
+	uint8_t *guarded = &c->runtime->guarded[slot / 8];
+
+	if (!c->discards && __atomic_load_n(guarded, __ATOMIC_RELAXED) & bit)
+		return true;
+	for (unsigned log = 0; log < logs_of(c); log++)
+		if (!guard_chunks(c, log))
+			return false;
+	if (!c->discards)
+		__atomic_fetch_or(guarded, (uint8_t)bit, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* Where the logs begin that are written next. */
@@ -96,10 +121,8 @@ void ring_begin(struct context *c)
 	c->call_logged = false;
 	set_paused(c,
 		   !c->discards && __atomic_load_n(&c->runtime->shared->paused, __ATOMIC_SEQ_CST));
-	for (unsigned log = 0; log < logs_of(c); log++) {
-		guard_chunks(c, log);
+	for (unsigned log = 0; log < logs_of(c); log++)
 		begin_chunk(c, log, 0);
-	}
 	set_pointers(c);
 }
 
@@ -175,6 +198,7 @@ uint8_t *ring_stop(struct context *c, uint8_t *end)
 	c->stopped = c->slot;
 	c->slot = c->unread;
 	c->discards = true;
+	ring_guard(c);
 	ring_begin(c);
 	return (uint8_t *)c->log;
 }

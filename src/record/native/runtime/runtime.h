@@ -114,6 +114,7 @@ struct context {
 	 * back to the cache without having looked whether the process leaves.
 	 */
 	bool in_call;
+	bool listed;		      /* in runtime.contexts */
 	bool discards;		      /* nobody reads what this thread writes: there is no slot */
 	bool paused;		      /* nobody reads it for now: native_thread.paused */
 	struct native_thread *unread; /* its slot then */
@@ -142,18 +143,20 @@ struct runtime {
 	struct cache *cache;	   /* cache.c */
 	uint32_t cache_lock;	   /* cache_lock() */
 	struct context *contexts;  /* of all threads; it only grows, with the cache's lock */
+	struct context *looked_at; /* the one that context_take() looks at next; NULL: the first */
 	uint32_t leaving;	   /* enum native_leaving: all threads have to (leave.c) */
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
-	struct changes *changes;   /* changes.c */
-	struct filters *filters;   /* filter.c; NULL: there are none */
-	struct handlers *handlers; /* signals.c */
-	bool attached;		   /* it has run before the recorder came */
-	bool committed;		   /* NATIVE_MESSAGE_COMMITTED was sent */
-	uint32_t flags;		   /* of native_handover.constants */
-	uint8_t no_retcomp, tsc;   /* likewise */
-	uint32_t chunks, chunk_bytes; /* likewise */
+	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has its guard pages here */
+	struct changes *changes;		   /* changes.c */
+	struct filters *filters;		   /* filter.c; NULL: there are none */
+	struct handlers *handlers;		   /* signals.c */
+	bool attached;				   /* it has run before the recorder came */
+	bool committed;				   /* NATIVE_MESSAGE_COMMITTED was sent */
+	uint32_t flags;				   /* of native_handover.constants */
+	uint8_t no_retcomp, tsc;		   /* likewise */
+	uint32_t chunks, chunk_bytes;		   /* likewise */
 	struct native_control control;
 };
 
@@ -165,7 +168,10 @@ static inline void returns_forget(struct context *c)
 }
 
 /* memory.c: the runtime's own memory. NULL, 0: there is none. */
-/* n bytes, zeroed, never given back. Small amounts come from pages that are shared. */
+/*
+ * n bytes, zeroed, never given back. Small amounts come from pages that are shared, and larger ones
+ * begin and end with a page: there is one without access before and behind.
+ */
 void *memory_take(struct runtime *rt, size_t n);
 /* Whole pages, with a page without access before and behind. */
 void *memory_map(struct runtime *rt, size_t n);
@@ -200,7 +206,18 @@ bool message_ask(struct context *c, const struct native_message *m, const void *
 /* The same, with a text as the payload. */
 void message_text(struct context *c, uint32_t type, uint64_t address, const char *text);
 
+/* The number of the thread's slot, if it has one. */
+static inline unsigned slot_number(const struct context *c)
+{
+	return native_slot_from((uintptr_t)c->slot - (uintptr_t)c->runtime->shared);
+}
+
 /* ring.c: the logs. */
+/*
+ * The thread's slot, or what it has instead, gets guard pages. False: the process has no more
+ * mappings (vm.max_map_count).
+ */
+bool ring_guard(struct context *c);
 /* Begins both logs of a thread in its slot; c->log and c->exits_log are their pointers then. */
 void ring_begin(struct context *c);
 /* There is something that it may take at once. */
@@ -293,6 +310,13 @@ uint8_t *packets_room(struct context *c, uint64_t ip);
 
 /* gates.c: a thread begins: its gates and its table of indirect targets. */
 void unit_begin(struct context *c);
+/*
+ * An indirect branch has met zeros in the thread's table, and is at address 0: the page of the
+ * table that has this target is filled. Returns where the thread goes on instead.
+ */
+uint64_t unit_fill_table(struct context *c, uint64_t target);
+/* Fills all of all threads' tables, with the cache's lock: there will be code at address 0. */
+void unit_fill_tables(struct context *c);
 /* cache.c, path.c, block.c: units. */
 /* The cache address at which the unit of this head begins; makes it if there is none. 0: `leave`.
  */

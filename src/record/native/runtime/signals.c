@@ -813,12 +813,23 @@ void signals_stop(const struct context *c, const struct context *other)
 			 (uintptr_t)&info, 0, 0);
 }
 
+/* A signal may come between the branch and its fault. */
+static bool misses_table(const struct context *c, const struct user_context *u)
+{
+	return !u->machine.rip && !c->inside && !c->signals->stepping && !c->signals->no_code;
+}
+
 static void on_signal(int number, struct signal_info *info, struct user_context *u)
 {
 	struct context *c = this_context();
+	const bool missed = misses_table(c, u);
 
 	(void)number;
 	learn(c->signals, u);
+	if (missed)
+		u->machine.rip = unit_fill_table(c, u->machine.rcx);
+	if (missed && info->number == SIGNAL_SEGV && is_fault(info))
+		return;
 	if (is_fault(info)) {
 		on_fault(c, info, u);
 	} else if (is_stop(c, info)) {
@@ -875,14 +886,15 @@ static _Noreturn void no_memory(struct context *c)
 static struct signals *make(const struct context *c)
 {
 	struct signals *s = memory_take(c->runtime, sizeof(*s));
-	uint8_t *stack = memory_map(c->runtime, OWN_STACK_BYTES), *fp;
 	uint32_t a = 0xd, b, count = 0, d;
+	uint8_t *stack;
 
 	/* ECX: the most bytes that XSAVE can need on this processor. */
 	__asm__("cpuid" : "+a"(a), "=b"(b), "+c"(count), "=d"(d));
-	fp = memory_map(c->runtime, count + sizeof(uint32_t));
-	if (s && stack && fp) {
-		s->fp = fp;
+	/* One region: the stack grows towards its beginning. */
+	stack = memory_take(c->runtime, OWN_STACK_BYTES + count + sizeof(uint32_t));
+	if (s && stack) {
+		s->fp = stack + OWN_STACK_BYTES;
 		s->own =
 		    (struct alternate_stack){.address = (uintptr_t)stack, .size = OWN_STACK_BYTES};
 		s->stack.flags = STACK_DISABLE;

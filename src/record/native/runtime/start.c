@@ -56,7 +56,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 		return NULL;
 	fill_runtime(rt, h);
 	if (!memory_add(rt, h->blob, h->blob + h->blob_bytes) ||
-	    !memory_add(rt, h->shared, h->shared + native_bytes(rt->flags)))
+	    !memory_add(rt, h->shared, h->shared + native_bytes()))
 		return NULL;
 	attach_control(rt);
 	return filter_begin(rt, &h->constants) ? rt : NULL;
@@ -67,7 +67,7 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	struct context *c = memory_map(rt, filter_context_bytes(rt));
 
 	if (c && filter_has_stops(rt))
-		c->unread = memory_map(rt, native_slot_bytes(rt->flags));
+		c->unread = memory_take(rt, NATIVE_LONE_BYTES);
 	if (!c || (filter_has_stops(rt) && !c->unread))
 		return NULL;
 	c->self = c;
@@ -76,8 +76,9 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	c->pid = c->tid = h->pid;
 	c->inside = true;
 	c->state = CONTEXT_RUNNING;
-	c->slot =
-	    (struct native_thread *)(uintptr_t)(h->shared + native_slot_at(rt->flags, h->slot));
+	c->slot = (struct native_thread *)(uintptr_t)(h->shared + native_slot_at(h->slot));
+	if (!ring_guard(c))
+		return NULL;
 	sys_call(__NR_arch_prctl, SET_GS, (uint64_t)(uintptr_t)c, 0, 0, 0, 0);
 	unit_begin(c);
 	return c;

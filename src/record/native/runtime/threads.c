@@ -145,6 +145,7 @@ static void forget_others(struct context *c)
 {
 	c->next = NULL;
 	c->runtime->contexts = c;
+	c->runtime->looked_at = NULL;
 	c->runtime->leaving = 0;
 }
 
@@ -186,14 +187,13 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 		signals_leave(c, r);
 	}
 	message_send(c, &m, NULL);
-	if (!slot) {
+	if (!slot || !context_begin(c, slot)) {
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
 			     "more threads run at the same time than can be recorded");
 		leave_memory(c);
 		signals_forked(c);
 		signals_leave(c, r);
 	}
-	context_begin(c, slot);
 	signals_forked(c);
 }
 

@@ -36,6 +36,9 @@
 #define CACHE_PATHS NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
+/* Of so many regions of this size it is known that no area can be made near their code. */
+#define CACHE_REGIONS 64
+#define CACHE_REGION  (UINT64_C(256) << 20)
 
 /*
  * What most exits never do stands far away from the code that runs, so that this is dense: the stub
@@ -139,6 +142,7 @@ struct unit {
 	bool dead;	   /* forgotten: nothing leads here any more */
 	bool uses_r11;
 	bool off;		     /* it is not traced (filter.h), and stores nothing */
+	bool checked;		     /* has code of a page that changes_is_mixed() */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	struct exit *exits;
 	struct piece *pieces; /* none: the code at the head cannot be translated */
@@ -186,7 +190,8 @@ struct page_unit {
 struct cache {
 	struct area areas[CACHE_AREAS];
 	uint32_t area_count;
-	uint64_t readable; /* a page of code that was read last */
+	uint64_t readable;		 /* a page of code that was read last */
+	uint64_t crowded[CACHE_REGIONS]; /* numbers of regions, from 1 on */
 	/*
 	 * By hash: bit 0 says that no unit has code in the page. Programs map and unmap data all
 	 * the time, which must not cost a look at all units.
@@ -246,7 +251,7 @@ void cache_continue(struct context *c, struct exit *exit);
 struct unit *cache_find(const struct runtime *rt, uint64_t address);
 /* Likewise the exit whose slot has it, or whose code. */
 struct exit *cache_find_exit(const struct runtime *rt, const struct unit *u, uint64_t address);
-/* An area in which a unit near this head has room; NULL: there is no memory. */
+/* An area in which a unit has room, near this head if there can be one; NULL: there is no memory. */
 struct area *cache_area(struct context *c, uint64_t head);
 /* Notes code that begins at area->at. */
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
@@ -282,7 +287,8 @@ struct path {
 	unsigned depth;
 	uint32_t version; /* units that are newer are not taken into it */
 	bool uses_r11;
-	bool off; /* of units that are not traced */
+	bool off;     /* of units that are not traced */
+	bool checked; /* as of a unit */
 };
 
 /* The instructions of a piece. */
@@ -293,6 +299,7 @@ struct code {
 	unsigned flow;	/* of the last one; INSN_NEXT: it is cut here */
 	bool stopped;	/* what follows cannot be translated */
 	bool uses_r11;
+	bool checked; /* as of a unit */
 	uint64_t end;
 };
 

@@ -69,6 +69,8 @@ bool user_changed(struct context *c, const struct registers *r, const struct nat
 		leave_disabled(c, r,
 			       "it has become another user's and has several threads, or processes "
 			       "of too many users are recorded");
-	context_begin(c, slot_at(c->runtime, (unsigned)slot));
+	__builtin_memset(c->runtime->guarded, 0, sizeof(c->runtime->guarded));
+	if (!context_begin(c, slot_at(c->runtime, (unsigned)slot)))
+		leave_disabled(c, r, "there is no memory for the recorder in the program");
 	return true;
 }

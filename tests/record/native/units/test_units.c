@@ -500,6 +500,8 @@ static void set_filters(uint32_t n, uint64_t code)
 	runtime.filters = NULL;
 	assert_true(filter_begin(&runtime, &header));
 	unit_forget(context, 0, UINT64_MAX);
+	runtime.contexts = NULL; /* as of a first thread */
+	context->listed = false;
 	unit_begin(context);
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code of files that are gone when the recording is read. gone file LIBRARY: copies the library,
+ * loads the copy and deletes it; gone memory LIBRARY: loads it from memory without a name; gone exec:
+ * becomes echo, from such memory; gone kept LIBRARY: loads the copy, and leaves it where it is.
+ */
+#include "report.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static int copy_to(int to, const char *path)
+{
+	const int from = open(path, O_RDONLY);
+	char bytes[65536];
+	ssize_t n;
+
+	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		if (write(to, bytes, (size_t)n) != n)
+			return -1;
+	close(from);
+	return n < 0 ? -1 : 0;
+}
+
+static void run(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW);
+	long (*work)(long) = NULL;
+
+	if (library)
+		*(void **)&work = dlsym(library, "work");
+	report_number("work", work ? work(1000) : -1);
+}
+
+int main(int count, char **arguments)
+{
+	static char *const echo[] = {"echo", "from memory", NULL};
+	const char *what = arguments[1], *source = count > 2 ? arguments[2] : "/bin/echo";
+	char path[64] = "./copy.so";
+	int to;
+
+	if (!strcmp(what, "exec") || !strcmp(what, "memory"))
+		to = memfd_create("library", !strcmp(what, "exec") ? MFD_CLOEXEC : 0);
+	else
+		to = open(path, O_CREAT | O_RDWR | O_TRUNC, 0755);
+	if (copy_to(to, source) < 0)
+		return 1;
+	if (!strcmp(what, "exec")) {
+		fexecve(to, echo, environ);
+		return 1;
+	}
+	if (!strcmp(what, "memory"))
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", to);
+	close(strcmp(what, "memory") ? to : -1);
+	run(path);
+	if (!strcmp(what, "file"))
+		unlink(path);
+	return 0;
+}
