@@ -208,6 +208,8 @@ INT32 PtEngineAllocateBuffers(PT_PER_CPU *Cpu, const PT_TRACE_CONFIG *Config)
 	capture.trace = &trace;
 	capture.cpu = (int)number_of(Cpu);
 	capture.buffer = config.BufferSize;
+	/* When the buffer is full, with its page still to come; and when the page is. */
+	capture.pmis = windows_hal.pmi_enable && caps && caps->topa_multi ? 2 : 0;
 	/* With single-entry ToPA there is no room for the page behind the buffer. */
 	capture.shape = caps && caps->topa_multi ? PTAH_SHAPE_OVERFLOW : PTAH_SHAPE_AUTO;
 	result = judge(Cpu, ptah_capture_new(engine, &capture, &Cpu->Capture, &problem), &problem);
