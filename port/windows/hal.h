@@ -7,10 +7,11 @@
 
 #include <ptah/engine.h>
 
-/* mingw-w64 declares these two, and has them nowhere. */
+/* mingw-w64 declares the first two, and has them nowhere; the third needs -msse. */
 #ifdef __MINGW32__
-#define _disable() __asm__ volatile("cli" ::: "memory")
-#define _enable()  __asm__ volatile("sti" ::: "memory")
+#define _mm_sfence() __asm__ volatile("sfence" ::: "memory")
+#define _disable()   __asm__ volatile("cli" ::: "memory")
+#define _enable()    __asm__ volatile("sti" ::: "memory")
 #endif
 
 /* The callbacks, and what they ask; both are complete after PtInitialize(). */
