@@ -224,7 +224,7 @@ VOID _enable(VOID)
 	set_interrupts(true);
 }
 
-VOID _mm_sfence(VOID)
+VOID model_sfence(VOID)
 {
 	kernel.hal.fence(kernel.machine);
 }

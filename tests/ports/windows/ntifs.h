@@ -98,7 +98,8 @@ VOID __cpuidex(int Registers[4], int Leaf, int Subleaf);
 UINT64 __readeflags(VOID);
 VOID _disable(VOID);
 VOID _enable(VOID);
-VOID _mm_sfence(VOID);
+VOID model_sfence(VOID);
+#define _mm_sfence() model_sfence() /* clang has it built in */
 
 /* Processors */
 ULONG KeGetCurrentProcessorNumberEx(PROCESSOR_NUMBER *Number);
