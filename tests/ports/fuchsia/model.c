@@ -38,6 +38,7 @@ static struct {
 	struct ptah_hal hal;
 	void *arena;
 	unsigned cpus, mappings;
+	size_t most; /* bytes of a block; 0: as many as there are */
 	struct handle handles[HANDLES];
 } zircon;
 
@@ -125,6 +126,11 @@ const struct ptah_hal *model_hal(void)
 	return &zircon.hal;
 }
 
+void model_fragment(size_t most)
+{
+	zircon.most = most;
+}
+
 zx_handle_t model_thread(zx_koid_t koid)
 {
 	return new_handle(THREAD, NULL, koid);
@@ -155,7 +161,8 @@ zx_status_t zx_vmo_create_contiguous(zx_handle_t bti, size_t size, uint32_t alig
 	assert_int_equal(bti, MODEL_BTI);
 	assert_int_equal(size % 4096, 0);
 	assert_in_range(alignment_log2, 12, 63);
-	if (zircon.hal.alloc(zircon.machine, size, (size_t)1 << alignment_log2, &vmo->memory) < 0) {
+	if ((zircon.most && size > zircon.most) ||
+	    zircon.hal.alloc(zircon.machine, size, (size_t)1 << alignment_log2, &vmo->memory) < 0) {
 		free(vmo);
 		return ZX_ERR_NO_MEMORY;
 	}

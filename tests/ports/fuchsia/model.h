@@ -19,6 +19,8 @@ void model_stop(void);
 struct ptah_machine *model_machine(void);
 /* What the kernel offers of processors. */
 const struct ptah_hal *model_hal(void);
+/* Of memory for buffers there are blocks of at most so many bytes. */
+void model_fragment(size_t most);
 /* A handle of a thread with this koid. */
 zx_handle_t model_thread(zx_koid_t koid);
 /* The bytes of a VMO, and how many. */

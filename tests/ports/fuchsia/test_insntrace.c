@@ -219,11 +219,12 @@ static void circular(void **state)
 	(void)state;
 	for (pmi = 0; pmi < 2; pmi++) {
 		open_driver("skylake", pmi);
+		model_fragment(4096 * (1 + pmi)); /* as small as a chunk, or as large as two */
 		ptah_machine_on_pmi(model_machine(), on_pmi, NULL);
 		initialize(INSNTRACE_CPU, 2);
 		allocate(2, &config);
 		assert_int_equal(insntrace_start(), ZX_OK);
-		write_marks(1, 1, 50 * 8 * 4096 / MARK + 77);
+		write_marks(1, 1, 200 * 8 * 4096 / MARK + 77);
 		assert_int_equal(insntrace_stop(), ZX_OK);
 		assert_int_equal(state_of(1).written, output(1));
 		end = state_of(1).capture_end;

@@ -179,28 +179,66 @@ static void enable_to_disable(void **state)
 	free(bytes);
 }
 
+/* Copies what a process sees, from an offset on, and from the beginning again after the end. */
+static void read_mapping(const PT_USER_BUFFER_DESC *desc, uint64_t from, uint8_t *to)
+{
+	uint64_t k;
+
+	for (k = 0; k < desc->Size; k++)
+		to[k] = *model_user(model_process(0), desc->UserVa + (from + k) % desc->Size);
+}
+
 /* More than the buffer and its page: the mapping is full, and the count goes on. */
 static void laps(void **state)
 {
+	PT_USER_BUFFER_DESC descs[PT_MAX_CPUS_FOR_MMAP];
 	PT_OUTPUT_BUFFER out = {.Length = 2 * BUFFER};
 	uint64_t captured;
+	uint8_t *seen;
+	UINT32 n;
 
 	(void)state;
 	open_kernel("skylake");
 	allocate(BUFFER);
+	assert_int_equal(PtMmapAllCpuBuffersToUser(descs, PT_MAX_CPUS_FOR_MMAP, &n), 0);
 	broadcast(start);
 	write_marks(2, 5 * BUFFER / MARK);
 	ptah_machine_set_cpu(model_machine(), 2);
 	assert_int_equal(PtSize(), BUFFER + PT_OVERFLOW_SIZE);
 	out.Buffer = malloc(out.Length);
+	seen = malloc(out.Length);
 	captured = PtEngineStop(&g_PtStateList[2], &out);
 	assert_int_equal(captured, output(2));
 	ptah_machine_set_cpu(model_machine(), 0);
 	assert_int_equal(out.WriteOffset, BUFFER + PT_OVERFLOW_SIZE);
 	assert_int_equal(g_PtStateList[2].LostBytes, output(2) - out.WriteOffset);
 	assert_int_equal(expect_marks(out.Buffer, out.WriteOffset, UINT64_MAX), next_mark[2]);
+	/* The process sees the same bytes, those of the page behind the buffer, too. */
+	read_mapping(&descs[2], captured % descs[2].Size, seen);
+	assert_memory_equal(seen, out.Buffer, out.WriteOffset);
 	close_kernel();
 	free(out.Buffer);
+	free(seen);
+}
+
+/* In VMX operation without IA32_VMX_MISC[14] a start fails, and leaves nothing for later. */
+static void vmx_without_pt(void **state)
+{
+	struct ptah_model *m;
+
+	(void)state;
+	open_kernel("broadwell");
+	allocate(BUFFER);
+	m = ptah_machine_model(model_machine(), 0);
+	assert_int_equal(ptah_model_vmxon(m), PTAH_OK);
+	assert_false(PtStart());
+	assert_int_equal(g_PtStateList[0].Status, PTAH_E_UNSUPPORTED);
+	assert_int_equal(g_PtStateList[0].State, PT_STATE_READY);
+	assert_int_equal(ptah_model_vmxoff(m), PTAH_OK);
+	assert_false(is_enabled(0));
+	assert_true(PtStart());
+	assert_true(is_enabled(0));
+	close_kernel();
 }
 
 /* A field that HyperDbg would cut, or write to a register as it is. */
@@ -466,10 +504,15 @@ static void capabilities(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(capabilities),   cmocka_unit_test(enable_to_disable),
-	    cmocka_unit_test(laps),	      cmocka_unit_test(fields_that_are_refused),
-	    cmocka_unit_test(filters),	      cmocka_unit_test(vmx_root),
-	    cmocka_unit_test(pmi_handler),    cmocka_unit_test(process_that_ends),
+	    cmocka_unit_test(capabilities),
+	    cmocka_unit_test(enable_to_disable),
+	    cmocka_unit_test(laps),
+	    cmocka_unit_test(vmx_without_pt),
+	    cmocka_unit_test(fields_that_are_refused),
+	    cmocka_unit_test(filters),
+	    cmocka_unit_test(vmx_root),
+	    cmocka_unit_test(pmi_handler),
+	    cmocka_unit_test(process_that_ends),
 	    cmocka_unit_test(another_tracer),
 	};
 
