@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fuchsia.hardware.cpu.insntrace (insntrace.h) on the engine, and the engine's memory from VMOs. */
-#include "insntrace.h"
-
-#include <ptah/caps.h>
-#include <ptah/engine.h>
+#include "translate.h"
 
 #include <stdatomic.h>
 
@@ -113,119 +110,6 @@ static void fuchsia_user_unmap(void *port, uint64_t owner, uint64_t address, siz
 	(void)port, (void)owner, (void)address, (void)size;
 }
 
-/* Requests */
-
-static zx_status_t refuse_field(const char *field, const char *reason)
-{
-	driver.problem = (struct insntrace_problem){field, reason};
-	return ZX_ERR_INVALID_ARGS;
-}
-
-static bool is_field(const char *a, const char *b)
-{
-	while (*a && *a == *b)
-		a++, b++;
-	return *a == *b;
-}
-
-/* The field of the protocol that one of the engine's was made from. */
-static const char *protocol_field(const char *field)
-{
-	static const char *const names[][2] = {
-	    {"cr3", "address_space_match"},
-	    {"buffer", "num_chunks"},
-	    {"region", "chunk_order"},
-	    {"ranges[0].first", "address_range_0.start"},
-	    {"ranges[0].last", "address_range_0.end"},
-	    {"ranges[0].mode", "address_range_0"},
-	    {"ranges[1].first", "address_range_1.start"},
-	    {"ranges[1].last", "address_range_1.end"},
-	    {"ranges[1].mode", "address_range_1"},
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (is_field(field, names[i][0]))
-			return names[i][1];
-	return "ctl";
-}
-
-static zx_status_t judge(int status, const struct ptah_trace_problem *problem)
-{
-	if (status == PTAH_OK)
-		return ZX_OK;
-	driver.problem =
-	    (struct insntrace_problem){protocol_field(problem->field), problem->reason};
-	return status == PTAH_E_NOMEM	? ZX_ERR_NO_MEMORY
-	       : status == PTAH_E_INVAL ? ZX_ERR_INVALID_ARGS
-					: ZX_ERR_NOT_SUPPORTED;
-}
-
-/* An option of IA32_RTIT_CTL that is not among these would be lost: the value is made again. */
-static zx_status_t translate_ctl(uint64_t ctl, struct ptah_trace_config *to)
-{
-	const uint64_t ours = PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA;
-
-	to->size = sizeof(*to);
-	to->os = ctl & PTAH_RTIT_CTL_OS;
-	to->user = ctl & PTAH_RTIT_CTL_USER;
-	to->branch = ctl & PTAH_RTIT_CTL_BRANCH_EN;
-	to->tsc = ctl & PTAH_RTIT_CTL_TSC_EN;
-	to->mtc = ctl & PTAH_RTIT_CTL_MTC_EN;
-	to->cyc = ctl & PTAH_RTIT_CTL_CYC_EN;
-	to->mtc_period = ctl >> PTAH_RTIT_CTL_MTC_FREQ & 15;
-	to->cyc_threshold = ctl >> PTAH_RTIT_CTL_CYC_THRESH & 15;
-	to->psb_period = ctl >> PTAH_RTIT_CTL_PSB_FREQ & 15;
-	to->no_retcomp = ctl & PTAH_RTIT_CTL_DIS_RETC;
-	to->ptwrite = ctl & PTAH_RTIT_CTL_PTW_EN;
-	to->fup_on_ptwrite = ctl & PTAH_RTIT_CTL_FUP_ON_PTW;
-	to->power_events = ctl & PTAH_RTIT_CTL_PWR_EVT_EN;
-	to->event_trace = ctl & PTAH_RTIT_CTL_EVENT_EN;
-	to->no_tnt = ctl & PTAH_RTIT_CTL_DIS_TNT;
-	to->cr3_filter = ctl & PTAH_RTIT_CTL_CR3_FILTER;
-	to->ranges[0].mode = ctl >> PTAH_RTIT_CTL_ADDR_CFG(0) & 15;
-	to->ranges[1].mode = ctl >> PTAH_RTIT_CTL_ADDR_CFG(1) & 15;
-	if (ptah_trace_config_ctl(to) != (ctl & ~ours))
-		return refuse_field("ctl", "has bits that are no option of this interface");
-	return ZX_OK;
-}
-
-static zx_status_t translate_config(const struct insntrace_buffer_config *from,
-				    struct ptah_trace_config *to)
-{
-	zx_status_t status;
-	unsigned n;
-
-	*to = (struct ptah_trace_config){0};
-	driver.problem = (struct insntrace_problem){0};
-	if (!from->num_chunks || from->num_chunks > INSNTRACE_MAX_NUM_CHUNKS)
-		return refuse_field("num_chunks", "1 to 4096");
-	if (from->chunk_order > INSNTRACE_MAX_CHUNK_ORDER)
-		return refuse_field("chunk_order", "0 to 8");
-	if ((uint64_t)from->num_chunks * 4096 << from->chunk_order > INSNTRACE_MAX_BUFFER_BYTES)
-		return refuse_field("num_chunks", "the buffer is larger than 256 MB");
-	status = translate_ctl(from->ctl, to);
-	if (status != ZX_OK)
-		return status;
-	if (to->cr3_filter && !from->address_space_match)
-		return refuse_field("address_space_match",
-				    "ctl has CR3Filter, and there is no CR3");
-	to->cr3 = from->address_space_match;
-	to->cr3_filter = to->cr3 != 0;
-	for (n = 0; n < 2; n++) {
-		const struct insntrace_address_range *range = &from->address_range[n];
-
-		to->ranges[n].first = range->start;
-		to->ranges[n].last = range->end;
-		if ((range->start || range->end) && !to->ranges[n].mode)
-			to->ranges[n].mode = PTAH_RANGE_FILTER;
-		else if (to->ranges[n].mode && !range->end)
-			return refuse_field(n ? "address_range_1" : "address_range_0",
-					    "ctl has the range, and it is empty");
-	}
-	return ZX_OK;
-}
-
 static struct trace *find_trace(uint32_t descriptor)
 {
 	if (!driver.engine || descriptor >= driver.allocation.num_traces ||
@@ -292,12 +176,12 @@ zx_status_t insntrace_initialize(const struct insntrace_allocation *allocation)
 	if (driver.engine || driver.bti == ZX_HANDLE_INVALID)
 		return ZX_ERR_BAD_STATE;
 	if (allocation->mode > INSNTRACE_THREAD)
-		return refuse_field("mode", "CPU or THREAD");
+		return request_refuse(&driver.problem, "mode", "CPU or THREAD");
 	if (!allocation->num_traces || allocation->num_traces > INSNTRACE_MAX_NUM_TRACES)
-		return refuse_field("num_traces", "1 to 64");
+		return request_refuse(&driver.problem, "num_traces", "1 to 64");
 	if (allocation->mode == INSNTRACE_CPU &&
 	    allocation->num_traces > driver.hal.cpus(driver.port))
-		return refuse_field("num_traces", "there are fewer processors");
+		return request_refuse(&driver.problem, "num_traces", "there are fewer processors");
 	status = ptah_engine_new(&driver.hal, driver.port, &driver.engine);
 	if (status < 0)
 		return status == PTAH_E_NOMEM ? ZX_ERR_NO_MEMORY : ZX_ERR_NOT_SUPPORTED;
@@ -353,7 +237,7 @@ zx_status_t insntrace_allocate_buffer(const struct insntrace_buffer_config *conf
 		i++;
 	if (i == driver.allocation.num_traces)
 		return ZX_ERR_BAD_STATE;
-	status = translate_config(config, &trace);
+	status = request_translate(&driver.problem, config, &trace);
 	if (status != ZX_OK)
 		return status;
 	c.trace = &trace;
@@ -363,8 +247,9 @@ zx_status_t insntrace_allocate_buffer(const struct insntrace_buffer_config *conf
 	c.region = (size_t)4096 << config->chunk_order;
 	c.buffer = c.region * config->num_chunks;
 	c.pages = config->is_circular && !driver.hal.pmi_enable ? CIRCULAR_PAGES : 0;
-	status = judge(ptah_capture_new(driver.engine, &c, &driver.traces[i].capture, &problem),
-		       &problem);
+	status = request_judge(
+	    &driver.problem,
+	    ptah_capture_new(driver.engine, &c, &driver.traces[i].capture, &problem), &problem);
 	if (status != ZX_OK)
 		return status;
 	driver.traces[i].config = *config;

@@ -4,7 +4,7 @@
  * raises where others return NULL. In the C of Microsoft's compiler and of clang; mingw-w64's gcc
  * has no __try, but its assembler can write the table that the kernel's unwinder reads.
  */
-#include "hal.h"
+#include "port.h"
 
 #ifdef _MSC_VER
 

@@ -4,7 +4,7 @@
  * nothing of the kernel but KeGetCurrentProcessorNumberEx(), which reads the processor's own memory:
  * they may be called in VMX root and in an NMI.
  */
-#include "hal.h"
+#include "port.h"
 
 #define POOL_TAG 0x74507470u /* "ptPt" */
 

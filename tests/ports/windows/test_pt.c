@@ -7,7 +7,7 @@
 #include "model.h"
 
 #include "engine/rig.h"
-#include "hal.h"
+#include "port.h"
 #include "test.h"
 
 #include <stdlib.h>
