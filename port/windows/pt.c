@@ -208,7 +208,7 @@ INT32 PtEngineStart(PT_PER_CPU *Cpu)
 		return result;
 	Cpu->Status = ptah_capture_start(Cpu->Capture);
 	if (Cpu->Status < 0) {
-		ptah_capture_stop(Cpu->Capture); /* the engine would try again by itself */
+		ptah_capture_stop(Cpu->Capture); /* else the engine would start it when it can */
 		return PT_FAILED;
 	}
 	Cpu->State = PT_STATE_TRACING;

@@ -41,6 +41,7 @@ static struct {
 	struct ptah_hal_memory memory[256];
 	uint64_t next_user;
 	jmp_buf *guard;
+	void (*on_copy)(void);
 } kernel;
 
 int windows_guarded(VOID (*work)(PVOID argument), PVOID argument);
@@ -148,6 +149,11 @@ void model_set_process(PEPROCESS process)
 void model_fail_mapping(void)
 {
 	kernel.fail_mapping = true;
+}
+
+void model_on_copy(void (*work)(void))
+{
+	kernel.on_copy = work;
 }
 
 const uint8_t *model_user(PEPROCESS process, uint64_t address)
@@ -416,6 +422,13 @@ PVOID MmAllocateContiguousMemorySpecifyCache(SIZE_T Bytes, PHYSICAL_ADDRESS Lowe
 		return NULL;
 	memset(m->address, GARBAGE, Bytes);
 	return m->address;
+}
+
+VOID RtlCopyMemory(PVOID To, const VOID *From, SIZE_T Bytes)
+{
+	if (kernel.on_copy)
+		kernel.on_copy();
+	memcpy(To, From, Bytes);
 }
 
 static struct ptah_hal_memory *find_memory(PVOID address)

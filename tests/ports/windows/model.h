@@ -19,6 +19,8 @@ void model_set_process(PEPROCESS process);
 PEPROCESS model_process(unsigned n);
 /* The next mapping raises an exception, as if the process had no address space left. */
 void model_fail_mapping(void);
+/* Called before memory is copied: what other code, and other processors, do meanwhile. */
+void model_on_copy(void (*work)(void));
 /* The memory of a process at an address of a mapping; NULL: nothing is mapped there. */
 const uint8_t *model_user(PEPROCESS process, uint64_t address);
 unsigned model_mappings(void);

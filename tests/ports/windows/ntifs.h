@@ -138,8 +138,8 @@ PFN_NUMBER *MmGetMdlPfnArray(PMDL Mdl);
 PVOID MmMapLockedPagesSpecifyCache(PMDL Mdl, int Mode, int Cache, PVOID Address, ULONG BugCheck,
 				   ULONG Priority);
 VOID MmUnmapLockedPages(PVOID Address, PMDL Mdl);
-#define RtlZeroMemory(to, n)	   memset(to, 0, n)
-#define RtlCopyMemory(to, from, n) memcpy(to, from, n)
+#define RtlZeroMemory(to, n) memset(to, 0, n)
+VOID RtlCopyMemory(PVOID To, const VOID *From, SIZE_T Bytes);
 
 /* Processes */
 PEPROCESS PsGetCurrentProcess(VOID);

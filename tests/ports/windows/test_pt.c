@@ -248,7 +248,7 @@ static void fields_that_are_refused(void **state)
 		const char *field;
 		PT_TRACE_CONFIG config;
 	} cases[] = {
-	    {"NumAddrRanges", {.TraceUser = 1, .EnableBranch = 1, .NumAddrRanges = 5}},
+	    {"NumAddrRanges", {.TraceUser = 1, .EnableBranch = 1, .NumAddrRanges = 0xffffffff}},
 	    {"NumAddrRanges",
 	     {.TraceUser = 1,
 	      .EnableBranch = 1,
@@ -358,6 +358,8 @@ static void filters(void **state)
 /* In VMX root no function of the kernel is called. */
 static void vmx_root(void **state)
 {
+	uint64_t before;
+
 	(void)state;
 	open_kernel("skylake");
 	allocate(BUFFER);
@@ -377,6 +379,12 @@ static void vmx_root(void **state)
 	PtFlush();
 	assert_false(is_enabled(3));
 	assert_int_equal(g_PtStateList[3].TotalBytesCaptured, 0);
+	before = output(3);
+	assert_true(PtStart());
+	write_marks(3, 10);
+	PtStop();
+	assert_int_equal(g_PtStateList[3].TotalBytesCaptured, output(3) - before);
+	assert_false(__readeflags() & 0x200);
 	_enable();
 	model_set_root(false);
 	ptah_machine_set_cpu(model_machine(), 0);
@@ -411,6 +419,14 @@ static VOID unmask_pmi(VOID)
 	hal.pmi_unmask(model_machine());
 }
 
+/* The program of processor 1 runs on while its buffer is copied: more than the page's room. */
+static void run_program(void)
+{
+	uint8_t junk[2 * PT_OVERFLOW_SIZE] = {0};
+
+	ptah_machine_put(model_machine(), 1, junk, sizeof(junk));
+}
+
 /* A hypervisor that has the PMI copies all of a trace of many laps out, and none is lost. */
 static void pmi_handler(void **state)
 {
@@ -426,6 +442,7 @@ static void pmi_handler(void **state)
 	allocate(BUFFER);
 	ptah_machine_set_cpu(model_machine(), 1);
 	assert_true(PtStart());
+	model_on_copy(run_program);
 	write_marks(1, 10 * BUFFER / MARK);
 	PtEngineStop(&g_PtStateList[1], &drained);
 	ptah_machine_set_cpu(model_machine(), 0);
@@ -481,7 +498,12 @@ static void another_tracer(void **state)
 	assert_int_equal(read_msr(0, PTAH_IA32_RTIT_CTL), ctl);
 	assert_int_equal(ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL, 0), PTAH_OK);
 	assert_true(PtStart());
+	/* At this IRQL no other processor can be waited for. */
+	assert_int_equal(PtEngineStart(&g_PtStateList[1]), PT_FAILED);
+	assert_false(is_enabled(1));
 	model_set_irql(PASSIVE_LEVEL);
+	assert_int_equal(PtEngineStart(&g_PtStateList[1]), 0);
+	assert_true(is_enabled(1));
 	close_kernel();
 }
 
