@@ -29,7 +29,7 @@ static struct {
 	struct trace traces[INSNTRACE_MAX_NUM_TRACES];
 	struct chunk_request *wanted;
 	struct insntrace_problem problem;
-	bool running;
+	bool running, connected;
 } driver;
 
 /* Memory: a block is a VMO, pinned so that it has a physical address, and mapped here. */
@@ -211,9 +211,18 @@ zx_status_t insntrace_terminate(void)
 	return ZX_OK;
 }
 
+zx_status_t insntrace_opened(void)
+{
+	if (driver.connected)
+		return ZX_ERR_ALREADY_BOUND;
+	driver.connected = true;
+	return ZX_OK;
+}
+
 void insntrace_closed(void)
 {
 	insntrace_terminate();
+	driver.connected = false;
 }
 
 bool insntrace_get_allocation(struct insntrace_allocation *allocation)

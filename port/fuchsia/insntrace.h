@@ -4,11 +4,12 @@
  * of the protocol, in the order of a trace. docs/port-fuchsia.md has what differs from Fuchsia's own.
  *
  *	insntrace_bind()				the driver
+ *	insntrace_opened()				a client connects
  *	insntrace_initialize(INSNTRACE_CPU, cpus)
  *	insntrace_allocate_buffer()			for each processor
  *	insntrace_start() ... insntrace_stop()
  *	insntrace_get_buffer_state(), insntrace_get_chunk_handle()
- *	insntrace_terminate()
+ *	insntrace_terminate(), insntrace_closed()
  *
  * One connection at a time; all functions but those marked are called PASSIVE (hal.h) by one thread
  * at a time. ZX_ERR_INVALID_ARGS: insntrace_problem() names the field of the request.
@@ -68,6 +69,12 @@ zx_status_t insntrace_bind(const struct ptah_hal *cpu, void *port, zx_handle_t b
 			   zx_handle_t vmar);
 void insntrace_unbind(void);
 
+/* A client connects; ZX_ERR_ALREADY_BOUND while another one is connected. */
+zx_status_t insntrace_opened(void);
+/* The connection is closed, or the process at its other end is gone: nothing is traced afterwards,
+ * and only then is memory freed. */
+void insntrace_closed(void);
+
 zx_status_t insntrace_initialize(const struct insntrace_allocation *allocation);
 /* Stops, and frees all buffers. */
 zx_status_t insntrace_terminate(void);
@@ -88,10 +95,6 @@ zx_status_t insntrace_start(void);
 zx_status_t insntrace_stop(void);
 
 struct insntrace_problem insntrace_problem(void);
-
-/* The connection is closed, or the process at its other end is gone: nothing is traced afterwards,
- * and only then is memory freed. */
-void insntrace_closed(void);
 
 /* PINNED. The scheduler changes from one thread to another, by their koids. */
 void insntrace_context_switch(zx_koid_t from, zx_koid_t to);

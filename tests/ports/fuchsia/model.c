@@ -4,6 +4,7 @@
  * ends while a processor traces fails the test, for the processor would write into memory that
  * belongs to somebody else by then.
  */
+#include "insntrace.h"
 #include "model.h"
 
 #include "pages.h"
@@ -38,6 +39,7 @@ static struct {
 	struct ptah_hal hal;
 	void *arena;
 	unsigned cpus, mappings;
+	bool connected;
 	size_t most; /* bytes of a block; 0: as many as there are */
 	struct handle handles[HANDLES];
 } zircon;
@@ -69,7 +71,7 @@ static void release_vmo(struct vmo *vmo)
 
 	if (--vmo->uses)
 		return;
-	for (i = 0; i < zircon.cpus; i++) {
+	for (i = 0; !vmo->parent && i < zircon.cpus; i++) {
 		ptah_model_rdmsr(ptah_machine_model(zircon.machine, i), PTAH_IA32_RTIT_CTL, &ctl);
 		assert_false(ctl & PTAH_RTIT_CTL_TRACE_EN);
 	}
@@ -129,6 +131,47 @@ const struct ptah_hal *model_hal(void)
 void model_fragment(size_t most)
 {
 	zircon.most = most;
+}
+
+zx_status_t model_connect(void)
+{
+	zx_status_t status = insntrace_opened();
+
+	if (status == ZX_OK)
+		zircon.connected = true;
+	return status;
+}
+
+void model_disconnect(void)
+{
+	zircon.connected = false;
+	insntrace_closed();
+}
+
+void model_expect_connection(void)
+{
+	assert_true(zircon.connected);
+}
+
+/* The driver's are those of whole VMOs, and pins. */
+static void close_clients(void)
+{
+	zx_handle_t h;
+
+	for (h = 0; h < HANDLES; h++) {
+		const struct handle *at = &zircon.handles[h];
+
+		if (at->type == THREAD || (at->type == VMO && at->vmo->parent))
+			zx_handle_close(h);
+	}
+}
+
+void model_client_dies(bool handles_first)
+{
+	if (handles_first)
+		close_clients();
+	model_disconnect();
+	close_clients();
 }
 
 zx_handle_t model_thread(zx_koid_t koid)

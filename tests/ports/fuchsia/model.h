@@ -19,6 +19,17 @@ void model_stop(void);
 struct ptah_machine *model_machine(void);
 /* What the kernel offers of processors. */
 const struct ptah_hal *model_hal(void);
+/*
+ * The client's end of the protocol. A call is made by CALL(): the driver's function runs once for
+ * each message that is sent, and its result is the reply. A client that dies loses its handles, of
+ * chunks and threads, before the driver learns of its end, or after it.
+ */
+zx_status_t model_connect(void);
+void model_disconnect(void);
+void model_client_dies(bool handles_first);
+void model_expect_connection(void);
+#define CALL(function, ...) (model_expect_connection(), function(__VA_ARGS__))
+
 /* Of memory for buffers there are blocks of at most so many bytes. */
 void model_fragment(size_t most);
 /* A handle of a thread with this koid. */

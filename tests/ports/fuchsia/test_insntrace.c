@@ -27,10 +27,13 @@ static void open_driver(const char *processor, bool pmi)
 	if (!pmi)
 		hal.pmi_enable = NULL, hal.pmi_unmask = NULL;
 	assert_int_equal(insntrace_bind(&hal, model_machine(), MODEL_BTI, MODEL_VMAR), ZX_OK);
+	assert_int_equal(model_connect(), ZX_OK);
+	assert_int_equal(model_connect(), ZX_ERR_ALREADY_BOUND);
 }
 
 static void close_driver(void)
 {
+	model_disconnect();
 	insntrace_unbind();
 	model_stop();
 }
@@ -40,11 +43,11 @@ static void initialize(enum insntrace_mode mode, unsigned traces)
 	const struct insntrace_allocation allocation = {(uint8_t)mode, (uint16_t)traces};
 	struct insntrace_allocation back;
 
-	assert_false(insntrace_get_allocation(&back));
-	assert_int_equal(insntrace_initialize(&allocation), ZX_OK);
-	assert_true(insntrace_get_allocation(&back));
+	assert_false(CALL(insntrace_get_allocation, &back));
+	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_OK);
+	assert_true(CALL(insntrace_get_allocation, &back));
 	assert_int_equal(back.num_traces, traces);
-	assert_int_equal(insntrace_initialize(&allocation), ZX_ERR_BAD_STATE);
+	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_ERR_BAD_STATE);
 }
 
 static struct insntrace_buffer_config chunks(unsigned n, unsigned order, bool circular)
@@ -59,10 +62,10 @@ static void allocate(unsigned traces, const struct insntrace_buffer_config *conf
 	unsigned i;
 
 	for (i = 0; i < traces; i++) {
-		assert_int_equal(insntrace_allocate_buffer(config, &d), ZX_OK);
+		assert_int_equal(CALL(insntrace_allocate_buffer, config, &d), ZX_OK);
 		assert_int_equal(d, i);
 	}
-	assert_int_equal(insntrace_allocate_buffer(config, &d), ZX_ERR_BAD_STATE);
+	assert_int_equal(CALL(insntrace_allocate_buffer, config, &d), ZX_ERR_BAD_STATE);
 }
 
 static void write_marks(unsigned cpu, unsigned stream, unsigned n)
@@ -97,7 +100,7 @@ static struct insntrace_buffer_state state_of(uint32_t descriptor)
 {
 	struct insntrace_buffer_state state = {0};
 
-	assert_true(insntrace_get_buffer_state(descriptor, &state));
+	assert_true(CALL(insntrace_get_buffer_state, descriptor, &state));
 	return state;
 }
 
@@ -110,17 +113,17 @@ static uint8_t *fetch(uint32_t descriptor, uint64_t *total)
 	uint8_t *bytes;
 	uint32_t i;
 
-	assert_true(insntrace_get_buffer_config(descriptor, &config));
+	assert_true(CALL(insntrace_get_buffer_config, descriptor, &config));
 	chunk = UINT64_C(4096) << config.chunk_order;
 	*total = chunk * config.num_chunks;
 	bytes = malloc(*total);
 	for (i = 0; i < config.num_chunks; i++) {
-		assert_true(insntrace_get_chunk_handle(descriptor, i, &vmo));
+		assert_true(CALL(insntrace_get_chunk_handle, descriptor, i, &vmo));
 		memcpy(bytes + i * chunk, model_vmo(vmo, &size), chunk);
 		assert_int_equal(size, chunk);
 		zx_handle_close(vmo);
 	}
-	assert_false(insntrace_get_chunk_handle(descriptor, i, &vmo));
+	assert_false(CALL(insntrace_get_chunk_handle, descriptor, i, &vmo));
 	return bytes;
 }
 
@@ -153,18 +156,18 @@ static void cpu_mode(void **state)
 
 	(void)state;
 	open_driver("skylake", false);
-	assert_int_equal(insntrace_stop(), ZX_OK);
-	assert_int_equal(insntrace_start(), ZX_ERR_BAD_STATE);
+	assert_int_equal(CALL(insntrace_stop), ZX_OK);
+	assert_int_equal(CALL(insntrace_start), ZX_ERR_BAD_STATE);
 	initialize(INSNTRACE_CPU, CPUS);
 	allocate(CPUS, &config);
 	for (round = 1; round <= 2; round++) {
-		assert_int_equal(insntrace_start(), ZX_OK);
-		assert_int_equal(insntrace_start(), ZX_ERR_BAD_STATE);
-		assert_int_equal(insntrace_free_buffer(0), ZX_ERR_BAD_STATE);
+		assert_int_equal(CALL(insntrace_start), ZX_OK);
+		assert_int_equal(CALL(insntrace_start), ZX_ERR_BAD_STATE);
+		assert_int_equal(CALL(insntrace_free_buffer, 0), ZX_ERR_BAD_STATE);
 		for (i = 0; i < CPUS; i++)
 			write_marks(i, i, 300 + i);
-		assert_int_equal(insntrace_stop(), ZX_OK);
-		assert_int_equal(insntrace_stop(), ZX_OK);
+		assert_int_equal(CALL(insntrace_stop), ZX_OK);
+		assert_int_equal(CALL(insntrace_stop), ZX_OK);
 		for (i = 0; i < CPUS; i++) {
 			assert_false(is_enabled(i));
 			assert_int_equal(state_of(i).capture_end, output(i));
@@ -173,8 +176,8 @@ static void cpu_mode(void **state)
 			free(bytes);
 		}
 	}
-	assert_int_equal(insntrace_terminate(), ZX_OK);
-	assert_int_equal(insntrace_terminate(), ZX_OK);
+	assert_int_equal(CALL(insntrace_terminate), ZX_OK);
+	assert_int_equal(CALL(insntrace_terminate), ZX_OK);
 	assert_int_equal(model_handles(), 0);
 	close_driver();
 }
@@ -190,15 +193,15 @@ static void stop_on_full(void **state)
 	open_driver("skylake", false);
 	initialize(INSNTRACE_CPU, 1);
 	allocate(1, &config);
-	assert_int_equal(insntrace_start(), ZX_OK);
+	assert_int_equal(CALL(insntrace_start), ZX_OK);
 	write_marks(0, 0, 5000);
-	assert_int_equal(insntrace_stop(), ZX_OK);
+	assert_int_equal(CALL(insntrace_stop), ZX_OK);
 	assert_int_equal(state_of(0).capture_end, 3 * 4096);
 	assert_int_equal(state_of(0).written, 3 * 4096);
 	bytes = fetch(0, &total);
 	assert_in_range(expect_marks(bytes, total, 0), 3 * 4096 / MARK - 10, 3 * 4096 / MARK);
 	free(bytes);
-	assert_int_equal(insntrace_start(), ZX_ERR_BAD_STATE);
+	assert_int_equal(CALL(insntrace_start), ZX_ERR_BAD_STATE);
 	close_driver();
 }
 
@@ -223,9 +226,9 @@ static void circular(void **state)
 		ptah_machine_on_pmi(model_machine(), on_pmi, NULL);
 		initialize(INSNTRACE_CPU, 2);
 		allocate(2, &config);
-		assert_int_equal(insntrace_start(), ZX_OK);
+		assert_int_equal(CALL(insntrace_start), ZX_OK);
 		write_marks(1, 1, 200 * 8 * 4096 / MARK + 77);
-		assert_int_equal(insntrace_stop(), ZX_OK);
+		assert_int_equal(CALL(insntrace_stop), ZX_OK);
 		assert_int_equal(state_of(1).written, output(1));
 		end = state_of(1).capture_end;
 		assert_int_equal(end, output(1) % (8 * 4096));
@@ -260,12 +263,14 @@ static void thread_mode(void **state)
 	allocate(2, &config);
 	for (i = 0; i < 2; i++)
 		threads[i] = model_thread(100 + i);
-	assert_int_equal(insntrace_assign_thread_buffer(0, threads[0]), ZX_OK);
-	assert_int_equal(insntrace_assign_thread_buffer(0, threads[1]), ZX_ERR_ALREADY_EXISTS);
-	assert_int_equal(insntrace_assign_thread_buffer(1, threads[0]), ZX_ERR_ALREADY_EXISTS);
-	assert_int_equal(insntrace_assign_thread_buffer(1, 4000), ZX_ERR_BAD_HANDLE);
-	assert_int_equal(insntrace_start(), ZX_OK);
-	assert_int_equal(insntrace_assign_thread_buffer(1, threads[1]), ZX_OK);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, 0, threads[0]), ZX_OK);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, 0, threads[1]),
+			 ZX_ERR_ALREADY_EXISTS);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, 1, threads[0]),
+			 ZX_ERR_ALREADY_EXISTS);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, 1, 4000), ZX_ERR_BAD_HANDLE);
+	assert_int_equal(CALL(insntrace_start), ZX_OK);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, 1, threads[1]), ZX_OK);
 	for (step = 0; step < 100; step++) {
 		const unsigned cpu = step * 7 % CPUS, stream = step % 2;
 
@@ -281,16 +286,16 @@ static void thread_mode(void **state)
 		assert_false(is_enabled(cpu));
 	}
 	ptah_machine_set_cpu(model_machine(), 0);
-	assert_int_equal(insntrace_release_thread_buffer(1, threads[0]), ZX_ERR_NOT_FOUND);
-	assert_int_equal(insntrace_release_thread_buffer(1, threads[1]), ZX_OK);
-	assert_int_equal(insntrace_stop(), ZX_OK);
+	assert_int_equal(CALL(insntrace_release_thread_buffer, 1, threads[0]), ZX_ERR_NOT_FOUND);
+	assert_int_equal(CALL(insntrace_release_thread_buffer, 1, threads[1]), ZX_OK);
+	assert_int_equal(CALL(insntrace_stop), ZX_OK);
 	for (i = 0; i < 2; i++) {
 		bytes = fetch(i, &total);
 		assert_int_equal(expect_marks(bytes, state_of(i).capture_end, 0), 50 * (20 + i));
 		free(bytes);
 		zx_handle_close(threads[i]);
 	}
-	assert_int_equal(insntrace_terminate(), ZX_OK);
+	assert_int_equal(CALL(insntrace_terminate), ZX_OK);
 	for (i = 0; i < CPUS; i++)
 		assert_false(read_msr(i, PTAH_IA32_XSS) & PTAH_XSTATE_PT);
 	/* The other mode needs no reboot. */
@@ -298,53 +303,71 @@ static void thread_mode(void **state)
 	close_driver();
 }
 
-/* The client ends while processors trace, a thread's too: they stop before any memory goes. */
+/* The client ends while processors trace: they stop before any memory goes. */
 static void crash_while_tracing(void **state)
 {
 	const struct insntrace_buffer_config config = chunks(4, 1, true);
-	zx_handle_t chunk, thread;
+	zx_handle_t chunk;
 	const uint8_t *bytes;
-	uint64_t size, irqs;
-	uint32_t d;
-	unsigned i;
+	uint64_t size;
+	unsigned i, order;
 
 	(void)state;
 	open_driver("skylake", false);
+	for (order = 0; order < 2; order++) {
+		initialize(INSNTRACE_CPU, CPUS);
+		allocate(CPUS, &config);
+		assert_int_equal(CALL(insntrace_start), ZX_OK);
+		for (i = 0; i < CPUS; i++)
+			write_marks(i, i, 100);
+		assert_true(CALL(insntrace_get_chunk_handle, 2, 0, &chunk));
+		model_client_dies(order);
+		for (i = 0; i < CPUS; i++)
+			assert_false(is_enabled(i));
+		assert_int_equal(model_handles(), 0);
+		assert_int_equal(model_connect(), ZX_OK);
+	}
+	/* A chunk that somebody holds stays. */
+	memset(next_mark, 0, sizeof(next_mark));
 	initialize(INSNTRACE_CPU, CPUS);
 	allocate(CPUS, &config);
-	assert_int_equal(insntrace_start(), ZX_OK);
-	for (i = 0; i < CPUS; i++)
-		write_marks(i, i, 100);
-	assert_true(insntrace_get_chunk_handle(2, 0, &chunk));
-	insntrace_closed();
-	for (i = 0; i < CPUS; i++)
-		assert_false(is_enabled(i));
-	/* A chunk that somebody holds stays. */
+	assert_int_equal(CALL(insntrace_start), ZX_OK);
+	write_marks(2, 2, 100);
+	assert_true(CALL(insntrace_get_chunk_handle, 2, 0, &chunk));
+	model_disconnect();
 	assert_int_equal(model_handles(), 1);
 	bytes = model_vmo(chunk, &size);
 	assert_int_equal(expect_marks(bytes, size, 0), 100);
 	zx_handle_close(chunk);
+	close_driver();
+}
 
+/* The same with a thread, whose scheduler goes on. */
+static void crash_while_a_thread_runs(void **state)
+{
+	const struct insntrace_buffer_config config = chunks(4, 1, true);
+	uint64_t irqs;
+	uint32_t d;
+
+	(void)state;
+	open_driver("skylake", false);
 	initialize(INSNTRACE_THREAD, 1);
-	assert_int_equal(insntrace_allocate_buffer(&config, &d), ZX_OK);
-	thread = model_thread(9);
-	assert_int_equal(insntrace_assign_thread_buffer(d, thread), ZX_OK);
-	assert_int_equal(insntrace_start(), ZX_OK);
+	assert_int_equal(CALL(insntrace_allocate_buffer, &config, &d), ZX_OK);
+	assert_int_equal(CALL(insntrace_assign_thread_buffer, d, model_thread(9)), ZX_OK);
+	assert_int_equal(CALL(insntrace_start), ZX_OK);
 	ptah_machine_set_cpu(model_machine(), 3);
 	irqs = hal.irq_save(model_machine());
 	insntrace_context_switch(1, 9);
 	hal.irq_restore(model_machine(), irqs);
 	assert_true(is_enabled(3));
 	ptah_machine_set_cpu(model_machine(), 0);
-	insntrace_closed();
+	model_client_dies(true);
 	assert_false(is_enabled(3));
-	/* The scheduler goes on. */
 	irqs = hal.irq_save(model_machine());
 	insntrace_context_switch(9, 1);
 	insntrace_context_switch(1, 9);
 	hal.irq_restore(model_machine(), irqs);
 	assert_false(is_enabled(0));
-	zx_handle_close(thread);
 	close_driver();
 }
 
@@ -383,15 +406,15 @@ static void fields_that_are_refused(void **state)
 
 	(void)state;
 	open_driver("skylake", false);
-	assert_int_equal(insntrace_initialize(&allocation), ZX_ERR_INVALID_ARGS);
+	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_ERR_INVALID_ARGS);
 	assert_string_equal(insntrace_problem().field, "mode");
 	allocation = (struct insntrace_allocation){INSNTRACE_CPU, CPUS + 1};
-	assert_int_equal(insntrace_initialize(&allocation), ZX_ERR_INVALID_ARGS);
+	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_ERR_INVALID_ARGS);
 	assert_string_equal(insntrace_problem().field, "num_traces");
 	allocation.num_traces = CPUS;
-	assert_int_equal(insntrace_initialize(&allocation), ZX_OK);
+	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_OK);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_int_equal(insntrace_allocate_buffer(&cases[i].config, &d),
+		assert_int_equal(CALL(insntrace_allocate_buffer, &cases[i].config, &d),
 				 ZX_ERR_INVALID_ARGS);
 		assert_string_equal(insntrace_problem().field, cases[i].field);
 		assert_non_null(insntrace_problem().reason);
@@ -401,11 +424,11 @@ static void fields_that_are_refused(void **state)
 	open_driver("broadwell", false);
 	initialize(INSNTRACE_CPU, 1);
 	config = chunks(1, 0, false);
-	assert_int_equal(insntrace_allocate_buffer(&config, &d), ZX_ERR_INVALID_ARGS);
+	assert_int_equal(CALL(insntrace_allocate_buffer, &config, &d), ZX_ERR_INVALID_ARGS);
 	assert_string_equal(insntrace_problem().field, "chunk_order");
 	config = chunks(4, 0, false);
 	config.ctl |= PTAH_RTIT_CTL_MTC_EN;
-	assert_int_equal(insntrace_allocate_buffer(&config, &d), ZX_ERR_INVALID_ARGS);
+	assert_int_equal(CALL(insntrace_allocate_buffer, &config, &d), ZX_ERR_INVALID_ARGS);
 	assert_string_equal(insntrace_problem().field, "ctl");
 	close_driver();
 }
@@ -423,7 +446,7 @@ static void filters_are_programmed(void **state)
 	config.address_range[0] = (struct insntrace_address_range){0x1000, 0x1fff};
 	config.address_range[1] = (struct insntrace_address_range){0x2000, 0x2fff};
 	allocate(1, &config);
-	assert_int_equal(insntrace_start(), ZX_OK);
+	assert_int_equal(CALL(insntrace_start), ZX_OK);
 	assert_int_equal(read_msr(0, PTAH_IA32_RTIT_CTL) >> 32, 0x21);
 	assert_true(read_msr(0, PTAH_IA32_RTIT_CTL) & PTAH_RTIT_CTL_CR3_FILTER);
 	assert_int_equal(read_msr(0, PTAH_IA32_RTIT_CR3_MATCH), 0x5000);
@@ -440,6 +463,7 @@ int main(void)
 	    cmocka_unit_test(circular),
 	    cmocka_unit_test(thread_mode),
 	    cmocka_unit_test(crash_while_tracing),
+	    cmocka_unit_test(crash_while_a_thread_runs),
 	    cmocka_unit_test(fields_that_are_refused),
 	    cmocka_unit_test(filters_are_programmed),
 	};
