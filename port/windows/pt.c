@@ -11,6 +11,9 @@
 #define TOPA_STATUS	0x38e	    /* IA32_PERF_GLOBAL_STATUS */
 #define TOPA_STATUS_PMI (1ULL << 55)
 
+/* Without PMIs a trace ends when its tables do: so many make that thousands of laps. */
+#define TABLE_PAGES 16
+
 PT_PER_CPU *g_PtStateList;
 static struct ptah_engine *engine;
 static UINT32 processors; /* of g_PtStateList */
@@ -119,6 +122,7 @@ INT32 PtEngineAllocateBuffers(PT_PER_CPU *Cpu, const PT_TRACE_CONFIG *Config)
 	capture.buffer = config.BufferSize;
 	/* When the buffer is full, with its page still to come; and when the page is. */
 	capture.pmis = windows_hal.pmi_enable && caps && caps->topa_multi ? 2 : 0;
+	capture.pages = windows_hal.pmi_enable ? 0 : TABLE_PAGES;
 	/* With single-entry ToPA there is no room for the page behind the buffer. */
 	capture.shape = caps && caps->topa_multi ? PTAH_SHAPE_OVERFLOW : PTAH_SHAPE_AUTO;
 	result = windows_judge(Cpu, ptah_capture_new(engine, &capture, &Cpu->Capture, &problem),

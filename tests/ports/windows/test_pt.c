@@ -221,6 +221,24 @@ static void laps(void **state)
 	free(seen);
 }
 
+/* Nobody looks at the processor for a thousand laps: the newest bytes are there. */
+static void thousand_laps(void **state)
+{
+	PT_OUTPUT_BUFFER out = {.Length = BUFFER};
+
+	(void)state;
+	open_kernel("skylake");
+	allocate(PT_PAGE_SIZE);
+	assert_true(PtStart());
+	write_marks(0, 1000 * 2 * PT_PAGE_SIZE / MARK);
+	out.Buffer = malloc(out.Length);
+	PtEngineStop(&g_PtStateList[0], &out);
+	assert_int_equal(g_PtStateList[0].TotalBytesCaptured, output(0));
+	assert_int_equal(expect_marks(out.Buffer, out.WriteOffset, UINT64_MAX), next_mark[0]);
+	close_kernel();
+	free(out.Buffer);
+}
+
 /* In VMX operation without IA32_VMX_MISC[14] a start fails, and leaves nothing for later. */
 static void vmx_without_pt(void **state)
 {
@@ -526,15 +544,11 @@ static void capabilities(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(capabilities),
-	    cmocka_unit_test(enable_to_disable),
-	    cmocka_unit_test(laps),
-	    cmocka_unit_test(vmx_without_pt),
-	    cmocka_unit_test(fields_that_are_refused),
-	    cmocka_unit_test(filters),
-	    cmocka_unit_test(vmx_root),
-	    cmocka_unit_test(pmi_handler),
-	    cmocka_unit_test(process_that_ends),
+	    cmocka_unit_test(capabilities),   cmocka_unit_test(enable_to_disable),
+	    cmocka_unit_test(laps),	      cmocka_unit_test(thousand_laps),
+	    cmocka_unit_test(vmx_without_pt), cmocka_unit_test(fields_that_are_refused),
+	    cmocka_unit_test(filters),	      cmocka_unit_test(vmx_root),
+	    cmocka_unit_test(pmi_handler),    cmocka_unit_test(process_that_ends),
 	    cmocka_unit_test(another_tracer),
 	};
 
