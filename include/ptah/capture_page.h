@@ -245,7 +245,35 @@ struct ptah_capture_view {
 #define PTAH_CAPTURE_TRIES 100000u
 #endif
 
-#define PTAH_PAGE_LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#ifdef _MSC_VER
+/*
+ * Microsoft's compiler has no __atomic_*. The processor is an x86: loads are not reordered, nor
+ * are stores, so only the compiler has to keep the order; and an exchange is sequentially
+ * consistent.
+ */
+void _ReadWriteBarrier(void);
+long long _InterlockedExchange64(long long volatile *target, long long value);
+#pragma intrinsic(_ReadWriteBarrier)
+#pragma intrinsic(_InterlockedExchange64)
+
+static inline uint64_t ptah_page_loaded(uint64_t value)
+{
+	_ReadWriteBarrier();
+	return value;
+}
+
+#define PTAH_PAGE_LOAD(field)	       ptah_page_loaded((uint64_t)(field))
+#define PTAH_PAGE_LOAD_IN_ORDER(field) PTAH_PAGE_LOAD(field)
+#define PTAH_PAGE_STORE(field, value)                                                              \
+	(void)(_ReadWriteBarrier(), *(uint32_t volatile *)&(field) = (value))
+#define PTAH_PAGE_EXCHANGE(field, value)                                                           \
+	(void)_InterlockedExchange64((long long volatile *)&(field), (long long)(value))
+#else
+#define PTAH_PAGE_LOAD(field)		 __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#define PTAH_PAGE_LOAD_IN_ORDER(field)	 __atomic_load_n(&(field), __ATOMIC_SEQ_CST)
+#define PTAH_PAGE_STORE(field, value)	 __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
+#define PTAH_PAGE_EXCHANGE(field, value) __atomic_store_n(&(field), (value), __ATOMIC_SEQ_CST)
+#endif
 
 /*
  * Begins where the last consumer of this capture has ended. False: it is no such page, or
@@ -423,8 +451,8 @@ static inline bool ptah_capture_reader_release(struct ptah_capture_reader *r, ui
 	 * The engine writes `waiting` and then reads `consumed`. The order of all four accesses is
 	 * sequentially consistent, so at least one side sees what the other has written.
 	 */
-	__atomic_store_n(&r->page->consumed, upto, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&r->page->waiting, __ATOMIC_SEQ_CST) != 0;
+	PTAH_PAGE_EXCHANGE(r->page->consumed, upto);
+	return PTAH_PAGE_LOAD_IN_ORDER(r->page->waiting) != 0;
 }
 
 /* The consumer alone: takes the next record. False: there is none. */
@@ -437,11 +465,15 @@ static inline bool ptah_capture_reader_record(struct ptah_capture_reader *r,
 		return false;
 	at = r->records + (size_t)(r->record & r->record_mask) * r->record_size;
 	*record = *(const struct ptah_capture_record *)(const void *)at;
-	__atomic_store_n(&r->page->records_read, ++r->record, __ATOMIC_RELEASE);
+	PTAH_PAGE_STORE(r->page->records_read, r->record + 1);
+	r->record++;
 	return true;
 }
 
 #undef PTAH_PAGE_LOAD
+#undef PTAH_PAGE_LOAD_IN_ORDER
+#undef PTAH_PAGE_STORE
+#undef PTAH_PAGE_EXCHANGE
 
 PTAH_END_DECLS
 

@@ -45,7 +45,10 @@
  * thread at a time for each capture, its owner's. The functions of its consumer
  * (pieces, consume, records, page_sync) are called by one other thread at a time.
  * Functions marked NMI or PINNED may be called by any code in that context. The
- * contexts are those of hal.h. Owners may die, and their mappings be removed, at any
+ * contexts are those of hal.h. On the processor that a capture traces, its owner may
+ * call start, stop, pause, resume, flush, live and reconfigure PINNED as well, since
+ * hal->run_on() calls there directly: a DPC on each processor can control that
+ * processor's capture. Owners may die, and their mappings be removed, at any
  * time, also several at once: ptah_engine_release_owner().
  *
  * The engine writes a processor's PT registers only while a capture is started

@@ -83,8 +83,9 @@ struct ptah_hal {
 
 	/*
 	 * PASSIVE. Runs work(argument) PINNED on that processor and returns when it is
-	 * done; on this processor it calls it directly. PTAH_E_OFFLINE when the processor
-	 * is offline.
+	 * done; on this processor it calls it directly, and may then be called PINNED: it
+	 * switches interrupts off before it looks where it is, and waits for nothing.
+	 * PTAH_E_OFFLINE when the processor is offline.
 	 */
 	int (*run_on)(void *port, unsigned cpu, void (*work)(void *argument), void *argument);
 

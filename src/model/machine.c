@@ -296,20 +296,23 @@ static int hal_run_on(void *port, unsigned cpu, void (*work)(void *argument), vo
 	const bool one_thread = !machine->config.which;
 	const unsigned before = one_thread ? machine->current : 0;
 	struct ptah_model *m;
-	bool irqs;
+	bool irqs, in_ipi;
 
-	need(machine, PASSIVE, "run_on() where one must not sleep");
+	/* On this processor the work is called directly: there is nothing to wait for. */
+	need(machine, cpu == ptah_machine_cpu(machine) ? PINNED : PASSIVE,
+	     "run_on() where one must not sleep");
 	if (cpu >= machine->config.cpus || machine->cpus[cpu].offline)
 		return PTAH_E_OFFLINE;
 	m = ptah_machine_model(machine, cpu);
 	irqs = ptah_model_irqs(m);
 	if (one_thread)
 		machine->current = cpu;
+	in_ipi = machine->cpus[cpu].in_ipi;
 	machine->cpus[cpu].in_ipi = true;
 	ptah_model_set_irqs(m, false);
 	work(argument);
 	ptah_model_set_irqs(m, irqs);
-	machine->cpus[cpu].in_ipi = false;
+	machine->cpus[cpu].in_ipi = in_ipi;
 	ptah_model_boundary(m);
 	if (one_thread)
 		machine->current = before;

@@ -470,6 +470,45 @@ static void simulated_processor_in_a_port(void **state)
 	free(own.ram);
 }
 
+/* The owner controls a capture from its own processor, where it must not sleep: in a DPC. */
+static void owner_on_the_captures_processor(void **state)
+{
+	struct ptah_capture_live live = {.size = sizeof(live)};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct rig rig;
+	uint64_t irqs, position;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 2);
+	config = rig_config(&rig, &trace);
+	config.cpu = 1;
+	c = rig_capture(&rig, &config);
+	ptah_machine_set_cpu(rig.machine, 1);
+	irqs = rig.hal.irq_save(rig.machine);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	assert_true(rig_enabled(&rig, 1));
+	rig_mark(&rig, 1, 100);
+	assert_int_equal(ptah_capture_live(c, &live), PTAH_OK);
+	assert_true(live.position <= rig_output(&rig, 1));
+	trace.user = false;
+	assert_int_equal(ptah_capture_reconfigure(c, &trace, NULL), PTAH_OK);
+	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
+	assert_false(rig_enabled(&rig, 1));
+	assert_int_equal(ptah_capture_resume(c), PTAH_OK);
+	assert_true(rig_enabled(&rig, 1));
+	assert_int_equal(ptah_capture_flush(c, &position), PTAH_OK);
+	assert_true(position >= 100 * MARK);
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_false(rig_enabled(&rig, 1));
+	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 1));
+	rig.hal.irq_restore(rig.machine, irqs);
+	ptah_machine_set_cpu(rig.machine, 0);
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
 /* Every callback that is missing is named; of a pair, the half that is not there. */
 static void missing_callbacks(void **state)
 {
@@ -575,6 +614,7 @@ int main(void)
 	    cmocka_unit_test(no_interrupts),
 	    cmocka_unit_test(interrupts),
 	    cmocka_unit_test(threads),
+	    cmocka_unit_test(owner_on_the_captures_processor),
 	    cmocka_unit_test(simulated_processor_in_a_port),
 	};
 
