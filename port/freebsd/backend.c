@@ -27,7 +27,7 @@ struct cpu_context {
 
 struct ptah_engine *pt_engine;
 static struct pt_buffer *volatile *running; /* of each processor: the thread's that is on it */
-static struct pt_buffer *volatile reports;  /* buffers that have something to report */
+static volatile uintptr_t reports;	    /* a list of buffers that have something to report */
 static struct mtx reports_mtx;		    /* held by the one who reports */
 static void *reports_swi;
 static TAILQ_HEAD(, cpu_context) cpu_contexts;
@@ -55,15 +55,14 @@ int pt_errno(int status, const struct ptah_trace_problem *problem)
 
 void pt_report(struct pt_buffer *buffer)
 {
-	struct pt_buffer *first;
+	uintptr_t first;
 
 	if (!atomic_cmpset_int(&buffer->reported, 0, 1))
 		return;
 	do {
-		first = reports;
-		buffer->next = first;
-	} while (!atomic_cmpset_rel_ptr((volatile uintptr_t *)&reports, (uintptr_t)first,
-					(uintptr_t)buffer));
+		first = atomic_load_ptr(&reports);
+		buffer->next = (struct pt_buffer *)first;
+	} while (!atomic_cmpset_rel_ptr(&reports, first, (uintptr_t)buffer));
 	swi_sched(reports_swi, SWI_FROMNMI);
 }
 
@@ -86,7 +85,7 @@ static void send_reports(void *argument)
 
 	(void)argument;
 	mtx_lock(&reports_mtx);
-	buffer = (struct pt_buffer *)atomic_swap_ptr((volatile uintptr_t *)&reports, 0);
+	buffer = (struct pt_buffer *)atomic_swap_ptr(&reports, 0);
 	for (; buffer; buffer = next) {
 		next = buffer->next;
 		atomic_store_rel_int(&buffer->reported, 0);
@@ -177,8 +176,7 @@ static struct cpu_context *find_cpu_context(const struct hwt_context *ctx)
 	struct cpu_context *cc;
 
 	sx_slock(&contexts_lock);
-	TAILQ_FOREACH(cc, &cpu_contexts, next)
-	{
+	TAILQ_FOREACH (cc, &cpu_contexts, next) {
 		if (cc->ctx == ctx)
 			break;
 	}
@@ -207,8 +205,7 @@ static struct pt_buffer *find_thread(struct hwt_context *ctx, int thread_id)
 	struct hwt_thread *thr;
 
 	HWT_CTX_LOCK(ctx);
-	TAILQ_FOREACH(thr, &ctx->threads, next)
-	{
+	TAILQ_FOREACH (thr, &ctx->threads, next) {
 		if (thr->thread_id == thread_id)
 			break;
 	}
@@ -318,7 +315,6 @@ static void free_cpu_context(struct cpu_context *cc)
 	u_int cpu;
 
 	ptah_captures_free(cc->captures);
-	send_reports(NULL);
 	for (cpu = 0; cc->memory && cpu <= mp_maxid; cpu++)
 		free((void *)(uintptr_t)cc->memory[cpu].blocks, M_PTAH);
 	free(cc->memory, M_PTAH);
@@ -338,8 +334,7 @@ static struct cpu_context *new_cpu_context(struct hwt_context *ctx, uint64_t *ma
 	cc->buffers = mallocarray(n, sizeof(*cc->buffers), M_PTAH, M_WAITOK | M_ZERO);
 	cc->cookies = mallocarray(n, sizeof(*cc->cookies), M_PTAH, M_WAITOK | M_ZERO);
 	cc->memory = mallocarray(n, sizeof(*cc->memory), M_PTAH, M_WAITOK | M_ZERO);
-	TAILQ_FOREACH(cpu, &ctx->cpus, next)
-	{
+	TAILQ_FOREACH (cpu, &ctx->cpus, next) {
 		if (cpu->cpu_id < 0 || (u_int)cpu->cpu_id >= n)
 			continue;
 		mask[cpu->cpu_id / 64] |= UINT64_C(1) << cpu->cpu_id % 64;
@@ -420,20 +415,18 @@ static void pt_stop(struct hwt_context *ctx)
 {
 	struct hwt_thread *thr;
 
-	if (ctx->mode == HWT_MODE_CPU) {
+	if (ctx->mode == HWT_MODE_CPU)
 		pt_disable_smp(ctx);
-		return;
-	}
 	HWT_CTX_LOCK(ctx);
 	ctx->state = CTX_STATE_STOPPED;
 	HWT_CTX_UNLOCK(ctx);
 	while (refcount_load((volatile u_int *)&ctx->refcnt) > 0)
 		cpu_spinwait();
-	TAILQ_FOREACH(thr, &ctx->threads, next)
-	{
+	TAILQ_FOREACH (thr, &ctx->threads, next) {
 		if (thr->private)
 			stop_thread(thr->private);
 	}
+	/* No more will come: afterwards no buffer of the context is in the list. */
 	send_reports(NULL);
 }
 

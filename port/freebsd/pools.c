@@ -76,8 +76,7 @@ static unsigned count_captures(int npages, unsigned *left)
 	struct pool *p;
 
 	*left = 0;
-	TAILQ_FOREACH(p, &pools, next)
-	{
+	TAILQ_FOREACH (p, &pools, next) {
 		if (p->npages == npages) {
 			all += POOL_CAPTURES;
 			*left += ptah_pool_left(p->captures);
@@ -93,8 +92,7 @@ static struct pool *remove_idle(void)
 	unsigned left;
 
 	mtx_lock(&pools_mtx);
-	TAILQ_FOREACH(p, &pools, next)
-	{
+	TAILQ_FOREACH (p, &pools, next) {
 		if (count_captures(p->npages, &left) == left)
 			break;
 	}
@@ -112,8 +110,7 @@ static int find_low(void)
 	unsigned left;
 
 	mtx_lock(&pools_mtx);
-	TAILQ_FOREACH(p, &pools, next)
-	{
+	TAILQ_FOREACH (p, &pools, next) {
 		count_captures(p->npages, &left);
 		if (left < POOL_LOW)
 			npages = p->npages;
@@ -150,8 +147,7 @@ static int take_now(const struct hwt_vm *vm, void *cookie, const struct ptah_hal
 	struct pool *p;
 
 	mtx_lock(&pools_mtx);
-	TAILQ_FOREACH(p, &pools, next)
-	{
+	TAILQ_FOREACH (p, &pools, next) {
 		if (p->npages == vm->npages && status == PTAH_E_NOMEM)
 			status = ptah_pool_take_memory(p->captures, 0, cookie, NULL, blocks,
 						       (size_t)vm->npages, capture, problem);

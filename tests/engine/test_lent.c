@@ -121,6 +121,9 @@ static void regions_are_as_large_as_the_blocks_allow(void **state)
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	s.config.region = 8192;
 	assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL), PTAH_E_INVAL);
+	/* As many bytes as whole regions have, but one would reach from a block into the next. */
+	s.lent[4].size = 12288;
+	assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL), PTAH_E_INVAL);
 	close_scene(&s);
 }
 

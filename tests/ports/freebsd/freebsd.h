@@ -143,6 +143,7 @@ void mtx_lock(struct mtx *mtx);
 void mtx_unlock(struct mtx *mtx);
 
 #define atomic_cmpset_int(p, old, new)	   kernel_cmpset_int(p, old, new)
+#define atomic_load_ptr(p)		   __atomic_load_n(p, __ATOMIC_RELAXED)
 #define atomic_store_rel_int(p, v)	   __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define atomic_cmpset_ptr(p, old, new)	   kernel_cmpset_ptr(p, old, new)
 #define atomic_cmpset_rel_ptr(p, old, new) kernel_cmpset_ptr(p, old, new)

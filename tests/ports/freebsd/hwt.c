@@ -220,8 +220,8 @@ int hwt_start(struct hwt_context *ctx)
 		return ENXIO;
 	ctx->state = CTX_STATE_RUNNING;
 	if (ctx->mode == HWT_MODE_CPU) {
-		TAILQ_FOREACH(cpu, &ctx->cpus, next)
-		ops->hwt_backend_configure(ctx, cpu->cpu_id, cpu->cpu_id);
+		TAILQ_FOREACH (cpu, &ctx->cpus, next)
+			ops->hwt_backend_configure(ctx, cpu->cpu_id, cpu->cpu_id);
 		ops->hwt_backend_enable_smp(ctx);
 	}
 	return 0;
@@ -264,8 +264,7 @@ static struct hwt_context *hold_context(struct thread *td, struct hwt_thread **t
 		return NULL;
 	ctx->refcnt++;
 	HWT_CTX_LOCK(ctx);
-	TAILQ_FOREACH(*thr, &ctx->threads, next)
-	{
+	TAILQ_FOREACH (*thr, &ctx->threads, next) {
 		if ((*thr)->td == td)
 			break;
 	}

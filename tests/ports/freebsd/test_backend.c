@@ -116,8 +116,7 @@ static void processors_are_traced(void **state)
 		boot();
 		assert_int_equal(hwt_alloc_cpu_mode(&ctx, 3, sizes[i] * PAGE_SIZE), 0);
 		assert_int_equal(hwt_set_config(ctx, &plain, sizeof(plain)), 0);
-		TAILQ_FOREACH(cpu, &ctx->cpus, next)
-		{
+		TAILQ_FOREACH (cpu, &ctx->cpus, next) {
 			open_tool(&tools[n], cpu->vm, cpu->cpu_id);
 			n++;
 		}
