@@ -131,6 +131,21 @@ PTAH_API void ptah_engine_vmxon(struct ptah_engine *engine);
 PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
 
 /*
+ * NMI, on each processor when the system crashes or a debugger takes it over. Stops whatever is
+ * traced on this processor, another tracer's trace included, so that the last bytes stay as they
+ * are: the code that caused the crash is the end of the trace. Takes no lock and allocates
+ * nothing, and may interrupt the engine at any instruction. The capture keeps the processor; its
+ * records say PARTIAL. Its position is exact, unless the call has interrupted the engine: then
+ * it is as of the last look, and the output registers have the rest. What was traced before is
+ * visible to all processors. Nothing is traced here by this engine until
+ * ptah_engine_continue_here(), which is NMI as well.
+ *
+ * Not PTAH_OK: a register raised #GP, and TraceEn may still be set.
+ */
+PTAH_API int ptah_engine_stop_here(struct ptah_engine *engine);
+PTAH_API void ptah_engine_continue_here(struct ptah_engine *engine);
+
+/*
  * Captures
  */
 

@@ -63,6 +63,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
 #define BLOCKED_OFFLINE 1u
 #define BLOCKED_VMX	2u
 #define BLOCKED_GUEST	4u
+#define BLOCKED_CRASH	8u
 
 /* capture.halt: why the capture does not run although it was started and is not paused */
 enum halt {

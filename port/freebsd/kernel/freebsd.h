@@ -31,6 +31,7 @@
 #include <machine/md_var.h>
 #include <machine/smp.h>
 #include <x86/apicvar.h>
+#include <x86/x86_var.h>
 
 #include <dev/hwt/hwt_context.h>
 #include <dev/hwt/hwt_cpu.h>
