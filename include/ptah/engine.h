@@ -502,6 +502,15 @@ PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t fr
 				 struct ptah_piece *pieces, size_t n);
 
 /*
+ * NMI. The capture's memory, for dumps and for whoever shares it with another processor or
+ * device: the blocks of the buffer in the order of the trace, then the tables, each with its
+ * physical address; `purpose` says which it is. Copies at most n entries from number `from`
+ * on, and returns how many; 0: there are no more. Not while ptah_capture_resize() runs.
+ */
+PTAH_API int ptah_capture_memory(const struct ptah_capture *capture, size_t from,
+				 struct ptah_hal_memory *memory, size_t n);
+
+/*
  * PASSIVE, the consumer. The bytes up to `upto` have been read and may be
  * overwritten. *lost (may be NULL): how many of [tail, upto) had been overwritten
  * by now; they are always the first ones. For that, a capture that runs and wraps

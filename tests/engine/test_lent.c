@@ -103,6 +103,40 @@ static void scattered_pages_hold_the_trace(void **state)
 	}
 }
 
+/* The walk over a capture's memory gives what was lent, in its order, and tables that name it. */
+static void a_walk_finds_all_memory(void **state)
+{
+	struct ptah_hal_memory memory[7];
+	struct ptah_capture *c;
+	struct scene s;
+	size_t at = 0;
+	int n, i;
+
+	(void)state;
+	open_scene(&s, "skylake", 4096);
+	c = rig_capture(&s.rig, &s.config);
+	while ((n = ptah_capture_memory(c, at, memory, 7)) > 0) {
+		for (i = 0; i < n; i++, at++) {
+			if (at >= BLOCKS) {
+				assert_int_equal(memory[i].purpose, PTAH_MEMORY_TABLE);
+				assert_int_equal(load_le64(memory[i].address) & ~UINT64_C(4095),
+						 s.lent[0].physical);
+				continue;
+			}
+			assert_int_equal(memory[i].purpose, PTAH_MEMORY_REGION);
+			assert_ptr_equal(memory[i].address, s.lent[at].address);
+			assert_int_equal(memory[i].physical, s.lent[at].physical);
+			assert_int_equal(memory[i].size, s.lent[at].size);
+		}
+	}
+	assert_int_equal(n, 0);
+	assert_int_equal(at, BLOCKS + rig_status(c).tables);
+	assert_int_equal(ptah_capture_memory(c, SIZE_MAX, memory, 7), 0);
+	assert_int_equal(ptah_capture_memory(NULL, 0, memory, 7), PTAH_E_INVAL);
+	assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	close_scene(&s);
+}
+
 /* Larger blocks have larger regions, each in one block. */
 static void regions_are_as_large_as_the_blocks_allow(void **state)
 {
@@ -363,6 +397,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(scattered_pages_hold_the_trace),
+	    cmocka_unit_test(a_walk_finds_all_memory),
 	    cmocka_unit_test(regions_are_as_large_as_the_blocks_allow),
 	    cmocka_unit_test(other_shapes),
 	    cmocka_unit_test(memory_that_cannot_be_a_buffer_is_refused),
