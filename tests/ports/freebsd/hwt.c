@@ -227,11 +227,13 @@ int hwt_start(struct hwt_context *ctx)
 	return 0;
 }
 
-int hwt_stop(struct hwt_context *ctx)
+int hwt_stop(struct hwt_context *ctx, void (*meanwhile)(void *argument), void *argument)
 {
 	if (ctx->state == CTX_STATE_STOPPED)
 		return ENXIO;
 	ops->hwt_backend_stop(ctx);
+	if (meanwhile)
+		meanwhile(argument);
 	ctx->state = CTX_STATE_STOPPED;
 	return 0;
 }

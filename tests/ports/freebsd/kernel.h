@@ -57,7 +57,8 @@ int hwt_alloc_thread_mode(struct proc *p, struct thread **threads, int n, size_t
 int hwt_alloc_cpu_mode(struct hwt_context **ctx, uint64_t cpus, size_t bufsize);
 int hwt_set_config(struct hwt_context *ctx, const void *config, size_t size);
 int hwt_start(struct hwt_context *ctx);
-int hwt_stop(struct hwt_context *ctx);
+/* `meanwhile` (may be NULL) is called after the backend has stopped, and before hwt takes notice. */
+int hwt_stop(struct hwt_context *ctx, void (*meanwhile)(void *argument), void *argument);
 int hwt_bufptr_get(struct hwt_vm *vm, int *ident, vm_offset_t *offset, uint64_t *data);
 /* The oldest record; false: there is none. */
 bool hwt_record_get(struct hwt_context *ctx, struct hwt_record_entry *entry);

@@ -132,7 +132,7 @@ static void processors_are_traced(void **state)
 			check_position(&tools[n]);
 			assert_true(rig_enabled(&rig, (unsigned)n));
 		}
-		assert_int_equal(hwt_stop(ctx), 0);
+		assert_int_equal(hwt_stop(ctx, NULL, NULL), 0);
 		read_along(ctx, tools, CPUS);
 		for (n = 0; n < CPUS; n++) {
 			assert_false(rig_enabled(&rig, (unsigned)n));
@@ -238,7 +238,7 @@ static void threads_are_traced(void **state)
 		assert_true(p.tools[i].records >= 60 - (i == 2 ? 20 : 0));
 		check_position(&p.tools[i]);
 	}
-	assert_int_equal(hwt_stop(p.proc.ctx), 0);
+	assert_int_equal(hwt_stop(p.proc.ctx, NULL, NULL), 0);
 	close_process(&p);
 	assert_string_equal(kernel_log(), "");
 	halt();
@@ -281,6 +281,31 @@ static void the_owner_dies_while_threads_run(void **state)
 	halt();
 }
 
+static void come(void *argument)
+{
+	hwt_switch_in(argument, 1);
+}
+
+/* hwt changes its state late: a hook that comes in between does not start the thread again. */
+static void a_hook_comes_while_the_context_stops(void **state)
+{
+	struct process p;
+
+	(void)state;
+	boot();
+	open_process(&p, 1, BUFFER);
+	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
+	hwt_start(p.proc.ctx);
+	run(&p, 0, 0, 4000);
+	hwt_stop(p.proc.ctx, come, &p.threads[0]);
+	assert_false(rig_enabled(&rig, 1));
+	hwt_switch_out(&p.threads[0]);
+	ptah_machine_set_cpu(rig.machine, 0);
+	check_position(&p.tools[0]);
+	close_process(&p);
+	halt();
+}
+
 static void a_stopped_context_starts_again(void **state)
 {
 	struct pt_cpu_config user = {.rtit_ctl = USER | BRANCH};
@@ -297,7 +322,7 @@ static void a_stopped_context_starts_again(void **state)
 	hwt_switch_in(&p.threads[0], 1);
 	ptah_machine_set_cpu(rig.machine, 0);
 	assert_int_equal(hwt_set_config(p.proc.ctx, &user, sizeof(user)), ENXIO);
-	hwt_stop(p.proc.ctx);
+	hwt_stop(p.proc.ctx, NULL, NULL);
 	assert_false(rig_enabled(&rig, 1));
 	hwt_switch_out(&p.threads[0]);
 	assert_int_equal(hwt_set_config(p.proc.ctx, &user, sizeof(user)), 0);
@@ -520,9 +545,9 @@ static void contexts_share_processors(void **state)
 	assert_int_equal(p.tools[0].stream.n, 2000);
 	ptah_machine_set_cpu(rig.machine, 0);
 	check_position(&p.tools[0]);
-	hwt_stop(first);
+	hwt_stop(first, NULL, NULL);
 	hwt_start(second); /* it is in the state RUNNING: ENXIO */
-	hwt_stop(second);
+	hwt_stop(second, NULL, NULL);
 	hwt_start(second);
 	assert_true(rig_enabled(&rig, 0) && rig_enabled(&rig, 1));
 	hwt_close(second);
@@ -547,6 +572,7 @@ int main(void)
 	    cmocka_unit_test(processors_are_traced),
 	    cmocka_unit_test(threads_are_traced),
 	    cmocka_unit_test(the_owner_dies_while_threads_run),
+	    cmocka_unit_test(a_hook_comes_while_the_context_stops),
 	    cmocka_unit_test(a_stopped_context_starts_again),
 	    cmocka_unit_test(a_whole_configuration_is_traced),
 	    cmocka_unit_test(bad_configurations_are_refused_by_name),
