@@ -306,6 +306,33 @@ static void a_hook_comes_while_the_context_stops(void **state)
 	halt();
 }
 
+/* PMIs come late, some when their thread has left: none is unknown, and no byte is missing. */
+static void interrupts_come_late(void **state)
+{
+	struct ptah_model_faults late = {
+	    .silent = true, .pmi_skid_bytes = 700, .pmi_skid_boundaries = 9};
+	struct process p;
+	unsigned round, i;
+
+	(void)state;
+	boot();
+	for (i = 0; i < CPUS; i++)
+		rig_silence(&rig, i, &late);
+	open_process(&p, 2, BUFFER);
+	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
+	hwt_start(p.proc.ctx);
+	for (round = 0; round < 200; round++) {
+		for (i = 0; i < 2; i++)
+			run(&p, (int)i, (int)(round + i) % 2, 3000 + round * 13 % 2000);
+		read_along(p.proc.ctx, p.tools, p.n);
+	}
+	ptah_machine_set_cpu(rig.machine, 0);
+	for (i = 0; i < 2; i++)
+		check_position(&p.tools[i]);
+	close_process(&p);
+	halt();
+}
+
 static void a_stopped_context_starts_again(void **state)
 {
 	struct pt_cpu_config user = {.rtit_ctl = USER | BRANCH};
@@ -573,6 +600,7 @@ int main(void)
 	    cmocka_unit_test(threads_are_traced),
 	    cmocka_unit_test(the_owner_dies_while_threads_run),
 	    cmocka_unit_test(a_hook_comes_while_the_context_stops),
+	    cmocka_unit_test(interrupts_come_late),
 	    cmocka_unit_test(a_stopped_context_starts_again),
 	    cmocka_unit_test(a_whole_configuration_is_traced),
 	    cmocka_unit_test(bad_configurations_are_refused_by_name),
