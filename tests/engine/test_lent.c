@@ -246,6 +246,76 @@ static void memory_that_cannot_be_a_buffer_is_refused(void **state)
 	close_scene(&s);
 }
 
+static uint64_t seed = 11;
+
+static uint64_t below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (seed >> 11) % n;
+}
+
+/* Block by block and pair by pair. */
+static bool is_buffer(const struct ptah_hal_memory *memory, size_t n, uint64_t limit)
+{
+	size_t i, k;
+
+	for (i = 0; i < n; i++) {
+		if (!memory[i].size || memory[i].size % 4096 || memory[i].physical % 4096 ||
+		    memory[i].physical + memory[i].size > limit)
+			return false;
+		for (k = 0; k < i; k++) {
+			if (memory[i].physical < memory[k].physical + memory[k].size &&
+			    memory[k].physical < memory[i].physical + memory[i].size)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Lists of any blocks: accepted exactly if they are a buffer, with the largest regions possible. */
+static void random_lists(void **state)
+{
+	unsigned round, accepted = 0;
+	struct ptah_capture *c;
+	struct scene s;
+	uint64_t limit, region, all;
+	size_t i, n;
+	bool good;
+
+	(void)state;
+	open_scene(&s, "skylake", 4096);
+	limit = UINT64_C(1) << ptah_engine_caps(s.rig.engine, 0)->physical_bits;
+	for (round = 0; round < 20000; round++) {
+		n = 1 + below(BLOCKS);
+		for (i = 0, all = 0; i < n; i++) {
+			s.lent[i].physical = (limit / 2) + below(200) * 8192;
+			s.lent[i].size = 4096 << below(3);
+			if (!below(100))
+				s.lent[i].physical += below(2) ? 4096 : 2048;
+			if (!below(200))
+				s.lent[i].size = below(2) ? 0 : 5000;
+			if (!below(300))
+				s.lent[i].physical = limit - 4096 * below(3);
+			all |= s.lent[i].physical | s.lent[i].size;
+		}
+		s.config.memories = n;
+		good = is_buffer(s.lent, n, limit);
+		assert_int_equal(ptah_capture_new(s.rig.engine, &s.config, &c, NULL),
+				 good ? PTAH_OK : PTAH_E_INVAL);
+		if (!good)
+			continue;
+		accepted++;
+		region = rig_status(c).region;
+		assert_false(all % region);
+		assert_true(all % (region * 2) || rig_status(c).regions < 8);
+		assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	}
+	assert_true(accepted > 1000);
+	close_scene(&s);
+}
+
 static void each_processor_of_a_set_has_its_memory(void **state)
 {
 	struct ptah_captures_memory memory[2] = {{0}};
@@ -401,6 +471,7 @@ int main(void)
 	    cmocka_unit_test(regions_are_as_large_as_the_blocks_allow),
 	    cmocka_unit_test(other_shapes),
 	    cmocka_unit_test(memory_that_cannot_be_a_buffer_is_refused),
+	    cmocka_unit_test(random_lists),
 	    cmocka_unit_test(each_processor_of_a_set_has_its_memory),
 	    cmocka_unit_test(takers_bring_memory),
 	    cmocka_unit_test(allocations_say_for_which_processor_and_what_for),
