@@ -377,9 +377,9 @@ static void takers_bring_memory(void **state)
 	s.config.memories = BLOCKS;
 	assert_int_equal(ptah_pool_take(pool, 1, NULL, NULL, &c, NULL), PTAH_E_INVAL);
 	assert_int_equal(take_one(&s, pool, BLOCKS - 1, &c), PTAH_E_INVAL);
-	s.lent[4].size = 8192; /* one page more than the tables name */
+	s.lent[15 * 7 % BLOCKS].size = 8192; /* one page more than the tables name */
 	assert_int_equal(take_one(&s, pool, BLOCKS, &c), PTAH_E_INVAL);
-	s.lent[4].size = 4096;
+	s.lent[15 * 7 % BLOCKS].size = 4096;
 	s.lent[1] = s.lent[2];
 	assert_int_equal(take_one(&s, pool, BLOCKS, &c), PTAH_E_INVAL);
 	assert_int_equal(ptah_pool_left(pool), 2);
