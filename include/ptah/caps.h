@@ -157,6 +157,21 @@ PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
  */
 PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
 
+/*
+ * The other way round: what a value of IA32_RTIT_CTL asks for, as a user brings it who
+ * fills in the register himself. TraceEn and ToPA are the engine's and mean nothing here.
+ * PTAH_OK: *config asks for exactly that, with `mode` of each range; cr3 and the addresses
+ * of ranges are 0, for the caller to fill in before ptah_trace_config_check().
+ *
+ * PTAH_E_INVAL: a bit or a field cannot be had on this processor: problem->field names it
+ * as in struct ptah_trace_config, or is "FabricEn", or "reserved" with the bit as
+ * problem->value. PTAH_E_UNSUPPORTED: the processor has an obstacle. *problem may be NULL,
+ * and *config is untouched after a failure. Any context.
+ */
+PTAH_API int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
+					struct ptah_trace_config *config,
+					struct ptah_trace_problem *problem);
+
 PTAH_END_DECLS
 
 #endif

@@ -44,6 +44,12 @@ PTAH_BEGIN_DECLS
 
 struct ptah_captures;
 
+/* The buffer of one processor's capture: `memory` and `memories` of struct ptah_capture_config. */
+struct ptah_captures_memory {
+	const struct ptah_hal_memory *blocks;
+	size_t n;
+};
+
 struct ptah_captures_config {
 	size_t size; /* sizeof(struct ptah_captures_config) */
 	/*
@@ -69,6 +75,11 @@ struct ptah_captures_config {
 	 * capture->cookie. The array is the caller's, and outlives the set.
 	 */
 	void *const *cookies;
+	/*
+	 * NULL, or hal->cpus() entries: memory of the caller's for each processor's capture. The
+	 * array and the lists are the caller's, and outlive the set.
+	 */
+	const struct ptah_captures_memory *memory;
 };
 
 /* Which processor failed, and why. */

@@ -134,6 +134,21 @@ PTAH_API void ptah_engine_vmxon(struct ptah_engine *engine);
 PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
 
 /*
+ * NMI, on each processor when the system crashes or a debugger takes it over. Stops whatever is
+ * traced on this processor, another tracer's trace included, so that the last bytes stay as they
+ * are: the code that caused the crash is the end of the trace. Takes no lock and allocates
+ * nothing, and may interrupt the engine at any instruction. The capture keeps the processor; its
+ * records say PARTIAL. Its position is exact, unless the call has interrupted the engine: then
+ * it is as of the last look, and the output registers have the rest. What was traced before is
+ * visible to all processors. Nothing is traced here by this engine until
+ * ptah_engine_continue_here(), which is NMI as well.
+ *
+ * Not PTAH_OK: a register raised #GP, and TraceEn may still be set.
+ */
+PTAH_API int ptah_engine_stop_here(struct ptah_engine *engine);
+PTAH_API void ptah_engine_continue_here(struct ptah_engine *engine);
+
+/*
  * Captures
  */
 
@@ -167,6 +182,24 @@ struct ptah_capture_config {
 	unsigned records; /* records that can wait for their reader, a power of two. 0: 64 */
 	void *cookie;	  /* for drain and hal->wake */
 	ptah_capture_drain *drain; /* for PTAH_POLICY_DRAIN; may be NULL */
+	/*
+	 * Memory of the caller's that is the buffer: `memories` blocks of address, physical
+	 * address and size, one after another; the list is copied. NULL: the engine allocates the
+	 * buffer. `buffer` is then 0 or their size together (OVERFLOW: without the last 4096
+	 * bytes). Regions are as large as the blocks allow, or `region`; each lies in one block.
+	 *
+	 * The engine checks sizes and physical addresses (multiples of 4096 and of the region,
+	 * within reach of the processors, no overlap) and neither clears nor frees the blocks,
+	 * which stay until the capture is freed, or stopped for the last time. They keep the rules
+	 * of hal->alloc(). ptah_capture_resize() refuses the capture.
+	 */
+	const struct ptah_hal_memory *memory;
+	size_t memories;
+	/*
+	 * Of a pool: its captures have no buffers, and ptah_pool_take_memory() brings one, of
+	 * `buffer` bytes. `region` 0: 4096.
+	 */
+	bool no_memory;
 };
 
 /*
@@ -230,6 +263,18 @@ PTAH_API int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie
 			    const struct ptah_trace_config *trace, struct ptah_capture **capture,
 			    struct ptah_trace_problem *problem);
 
+/*
+ * NMI. The same for a pool with no_memory: the n blocks are the capture's buffer, as `memory` in
+ * struct ptah_capture_config, until it is freed. It may be freed when the blocks are gone already,
+ * if it was stopped before. PTAH_E_INVAL: also for blocks that are no such buffer; the time is that
+ * of sorting n blocks.
+ */
+PTAH_API int ptah_pool_take_memory(struct ptah_pool *pool, uint64_t owner, void *cookie,
+				   const struct ptah_trace_config *trace,
+				   const struct ptah_hal_memory *memory, size_t n,
+				   struct ptah_capture **capture,
+				   struct ptah_trace_problem *problem);
+
 /* Any. How many captures can be taken. */
 PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
 
@@ -275,8 +320,9 @@ PTAH_API int ptah_capture_resume_here(struct ptah_capture *capture);
 PTAH_API int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position);
 
 /*
- * PASSIVE. Applies other options, filters or ranges from now on. The position and
- * the bytes stay, and a paused capture stays paused. PTAH_E_INVAL as in
+ * PASSIVE; PINNED for a capture that follows a thread while it is on no processor, as in
+ * the hook that is about to switch it in. Applies other options, filters or ranges from
+ * now on. The position and the bytes stay, and a paused capture stays paused. PTAH_E_INVAL as in
  * ptah_capture_new(), and nothing has changed.
  */
 PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
@@ -457,6 +503,15 @@ struct ptah_piece {
  */
 PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
 				 struct ptah_piece *pieces, size_t n);
+
+/*
+ * NMI. The capture's memory, for dumps and for whoever shares it with another processor or
+ * device: the blocks of the buffer in the order of the trace, then the tables, each with its
+ * physical address; `purpose` says which it is. Copies at most n entries from number `from`
+ * on, and returns how many; 0: there are no more. Not while ptah_capture_resize() runs.
+ */
+PTAH_API int ptah_capture_memory(const struct ptah_capture *capture, size_t from,
+				 struct ptah_hal_memory *memory, size_t n);
 
 /*
  * PASSIVE, the consumer. The bytes up to `upto` have been read and may be

@@ -32,12 +32,29 @@
 
 PTAH_BEGIN_DECLS
 
+/* What the engine allocates memory for. */
+enum ptah_hal_purpose {
+	PTAH_MEMORY_ENGINE = 0, /* the engine itself, a set of captures, a pool */
+	PTAH_MEMORY_CAPTURE,	/* a capture's state, with its records */
+	PTAH_MEMORY_LIST,	/* a capture's list of its regions and tables */
+	PTAH_MEMORY_REGION,	/* the buffer, or a part of it: the processor writes trace to it */
+	PTAH_MEMORY_TABLE,	/* a table of the buffer: the processor reads it */
+	PTAH_MEMORY_PAGE,	/* the page that a capture shares with a process (capture_page.h) */
+	PTAH_MEMORY_PURPOSES
+};
+
 /* Memory that the processor can write to without translation. */
 struct ptah_hal_memory {
 	void *address;	   /* the same memory for the engine */
 	uint64_t physical; /* contiguous from here on */
 	size_t size;
 	void *port; /* for the port's use in release() */
+	/*
+	 * Set by the engine, before alloc() and for release(), whatever alloc() writes there: the
+	 * processor that the memory is for (-1: no particular one), and what it is for.
+	 */
+	int cpu;
+	uint8_t purpose; /* enum ptah_hal_purpose */
 };
 
 struct ptah_hal {
@@ -76,7 +93,9 @@ struct ptah_hal {
 	/*
 	 * PASSIVE. Zeroed memory of at least `size` bytes, write-back cached,
 	 * physically contiguous, its physical address a multiple of `align` (a power
-	 * of two, at least 4096), outside of SMRR and the APIC page. PTAH_E_NOMEM.
+	 * of two, at least 4096), outside of SMRR and the APIC page. memory->cpu and
+	 * memory->purpose say for which processor and what for, so that the port can choose
+	 * its NUMA node and account it. PTAH_E_NOMEM.
 	 */
 	int (*alloc)(void *port, size_t size, size_t align, struct ptah_hal_memory *memory);
 	void (*release)(void *port, const struct ptah_hal_memory *memory);

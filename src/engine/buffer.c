@@ -55,26 +55,38 @@ int buffer_explain(int status, struct ptah_trace_problem *problem)
 	return status;
 }
 
-int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits, uint64_t size,
-		 uint64_t align, struct ptah_hal_memory *memory)
+/* Checks what hal->alloc() returned: see hal.h. *memory says for which processor, and what for. */
+static int allocate_within(const struct ptah_hal *hal, void *port, unsigned physical_bits,
+			   uint64_t size, uint64_t align, struct ptah_hal_memory *memory)
 {
 	uint64_t limit = UINT64_C(1) << (physical_bits < 63 ? physical_bits : 63);
+	const struct ptah_hal_memory none = {.cpu = memory->cpu, .purpose = memory->purpose};
 	int status;
 
-	*memory = (struct ptah_hal_memory){0};
 	size = (size + TOPA_PAGE - 1) & ~(uint64_t)(TOPA_PAGE - 1);
 	if (size > SIZE_MAX)
 		return PTAH_E_NOMEM;
 	status = hal->alloc(port, (size_t)size, (size_t)align, memory);
-	if (status < 0)
-		return status;
-	if (memory->address && memory->size >= size && !(memory->physical & (align - 1)) &&
-	    memory->physical < limit && memory->size <= limit - memory->physical)
+	memory->cpu = none.cpu;
+	memory->purpose = none.purpose;
+	if (status >= 0 && memory->address && memory->size >= size &&
+	    !(memory->physical & (align - 1)) && memory->physical < limit &&
+	    memory->size <= limit - memory->physical)
 		return PTAH_OK;
-	log_port(hal, port, LOG_BAD_MEMORY, memory->physical);
-	hal->release(port, memory);
-	*memory = (struct ptah_hal_memory){0};
-	return PTAH_E_PORT;
+	if (status >= 0) {
+		log_port(hal, port, LOG_BAD_MEMORY, memory->physical);
+		hal->release(port, memory);
+		status = PTAH_E_PORT;
+	}
+	*memory = none;
+	return status;
+}
+
+int buffer_alloc(const struct ptah_hal *hal, void *port, int cpu, unsigned purpose, uint64_t size,
+		 struct ptah_hal_memory *memory)
+{
+	*memory = (struct ptah_hal_memory){.cpu = cpu, .purpose = (uint8_t)purpose};
+	return allocate_within(hal, port, 52, size, TOPA_PAGE, memory);
 }
 
 /* The capabilities that all processors have on which the capture may run; false: no processor. */
@@ -194,8 +206,12 @@ static int choose_ring(struct buffer *c, const struct ptah_capture_config *confi
 	if (!buffer || buffer % TOPA_PAGE)
 		return buffer_refuse(problem, "buffer", "a multiple of 4096", PTAH_PROBLEM_MASK,
 				     buffer, ~(uint64_t)(TOPA_PAGE - 1));
+	if (!region && config->no_memory)
+		region = TOPA_PAGE;
 	if (!region)
 		region = best_region(buffer, config->policy == PTAH_POLICY_WRAP ? 4 : 16, most);
+	if (config->memory && !config->region)
+		region = lent_region(config->memory, config->memories, region);
 	if (!is_power(region) || !(region & REGION_MASK) || buffer % region)
 		return buffer_refuse(problem, "region",
 				     "a power of two from 4 KB to 128 MB that divides the buffer",
@@ -259,18 +275,43 @@ static int check_rest(const struct ptah_capture_config *config, struct ptah_trac
 	return PTAH_OK;
 }
 
+/* The size of the buffer, without the page of the shape OVERFLOW. */
+static int choose_size(const struct buffer *c, const struct ptah_capture_config *config,
+		       const struct ptah_caps *caps, uint64_t *size,
+		       struct ptah_trace_problem *problem)
+{
+	int status;
+
+	*size = config->buffer ? config->buffer : DEFAULT_BUFFER;
+	if (c->shape == PTAH_SHAPE_SINGLE && !config->buffer && caps->single_range_4k_only)
+		*size = TOPA_PAGE;
+	if (!config->memory && !config->memories)
+		return PTAH_OK;
+	status = lent_check(config->memory, config->memories, c->physical_bits, size, problem);
+	if (status < 0)
+		return status;
+	if (c->shape == PTAH_SHAPE_OVERFLOW)
+		*size -= TOPA_PAGE;
+	if (config->buffer && config->buffer != *size)
+		return buffer_refuse(problem, "buffer",
+				     "not what the memory has: 0 takes all of it",
+				     config->buffer < *size ? PTAH_PROBLEM_MIN : PTAH_PROBLEM_MAX,
+				     config->buffer, *size);
+	return PTAH_OK;
+}
+
 /* `most`: the largest size of a region, if it is chosen here and not by the caller. */
 static int make_plan(const struct ptah_engine *engine, const struct ptah_capture_config *config,
 		     const struct ptah_caps *caps, uint64_t most, struct buffer *c,
 		     struct ptah_trace_problem *problem)
 {
-	uint64_t buffer = config->buffer ? config->buffer : DEFAULT_BUFFER;
+	uint64_t buffer;
 	int status = choose_shape(c, config, caps, problem);
 
+	if (status == PTAH_OK)
+		status = choose_size(c, config, caps, &buffer, problem);
 	if (status < 0)
 		return status;
-	if (c->shape == PTAH_SHAPE_SINGLE && !config->buffer && caps->single_range_4k_only)
-		buffer = TOPA_PAGE;
 	c->pmi = engine->pmi && !config->no_pmi && c->shape != PTAH_SHAPE_SINGLE;
 	c->caged = config->policy == PTAH_POLICY_WRAP && !c->pmi;
 	if (c->shape == PTAH_SHAPE_RING)
@@ -289,10 +330,10 @@ static int allocate_lists(const struct ptah_engine *engine, struct buffer *b)
 	uint64_t starts = b->swap ? b->topa.regions : 0;
 	int status;
 
-	status = buffer_alloc(engine->hal, engine->port, 52,
+	status = buffer_alloc(engine->hal, engine->port, b->cpu, PTAH_MEMORY_LIST,
 			      starts * sizeof(uint64_t) +
 				  (blocks + tables) * sizeof(struct ptah_hal_memory),
-			      TOPA_PAGE, &b->lists);
+			      &b->lists);
 	if (status < 0)
 		return status;
 	b->starts_of = b->lists.address;
@@ -304,8 +345,9 @@ static int allocate_lists(const struct ptah_engine *engine, struct buffer *b)
 static int allocate_block(const struct ptah_engine *engine, const struct buffer *b,
 			  struct ptah_hal_memory *block, uint64_t size)
 {
-	return buffer_alloc(engine->hal, engine->port, b->physical_bits, size,
-			    size < b->topa.region ? size : b->topa.region, block);
+	*block = (struct ptah_hal_memory){.cpu = b->cpu, .purpose = PTAH_MEMORY_REGION};
+	return allocate_within(engine->hal, engine->port, b->physical_bits, size,
+			       size < b->topa.region ? size : b->topa.region, block);
 }
 
 /* Allocates the buffer in one block if there is one as large; otherwise a block for each region. */
@@ -334,19 +376,24 @@ static int allocate_tables(const struct ptah_engine *engine, struct buffer *b)
 	int status = PTAH_OK;
 
 	for (n = 0; n < b->topa.pages && status == PTAH_OK; n++) {
-		status = buffer_alloc(engine->hal, engine->port, b->physical_bits, TOPA_PAGE,
-				      TOPA_PAGE, &tables[n]);
+		tables[n] = (struct ptah_hal_memory){.cpu = b->cpu, .purpose = PTAH_MEMORY_TABLE};
+		status = allocate_within(engine->hal, engine->port, b->physical_bits, TOPA_PAGE,
+					 TOPA_PAGE, &tables[n]);
 	}
 	return status;
 }
 
-static int allocate(const struct ptah_engine *engine, struct buffer *b)
+static int allocate(const struct ptah_engine *engine, const struct ptah_capture_config *config,
+		    struct buffer *b, struct ptah_trace_problem *problem)
 {
 	int status = allocate_lists(engine, b);
 
 	if (status < 0)
 		return status;
-	status = allocate_regions(engine, b);
+	if (config->memory)
+		status = lent_place(&b->topa, b->cpu, config->memory, config->memories, problem);
+	else if (!b->lent)
+		status = allocate_regions(engine, b);
 	if (status == PTAH_OK)
 		status = allocate_tables(engine, b);
 	if (status < 0)
@@ -366,7 +413,7 @@ void buffer_unmake(const struct ptah_engine *engine, const struct buffer *b)
 		if (b->topa.tables[n].address)
 			hal->release(port, &b->topa.tables[n]);
 	}
-	for (n = 0; n < b->topa.nblocks; n++)
+	for (n = 0; n < b->topa.nblocks && !b->lent; n++)
 		hal->release(port, &b->topa.blocks[n]);
 	hal->release(port, &b->lists);
 }
@@ -382,13 +429,17 @@ int buffer_make(const struct ptah_engine *engine, const struct ptah_capture_conf
 		return PTAH_E_OFFLINE;
 	/* There may be no large blocks of memory: try smaller regions, unless the caller chose. */
 	for (most = TOPA_REGION_MAX; status >= 0; most = b->topa.region / 2) {
-		*b = (struct buffer){.physical_bits = caps.physical_bits};
+		*b = (struct buffer){
+		    .lent = config->memory || config->no_memory,
+		    .cpu = config->cpu,
+		    .physical_bits = caps.physical_bits,
+		};
 		status = make_plan(engine, config, &caps, most, b, problem);
 		if (status < 0)
 			break;
-		status = allocate(engine, b);
-		if (status != PTAH_E_NOMEM || config->region || b->shape != PTAH_SHAPE_RING ||
-		    b->topa.region == TOPA_PAGE)
+		status = allocate(engine, config, b, problem);
+		if (status != PTAH_E_NOMEM || config->region || b->lent ||
+		    b->shape != PTAH_SHAPE_RING || b->topa.region == TOPA_PAGE)
 			break;
 		status = PTAH_OK;
 	}
@@ -402,6 +453,8 @@ struct buffer buffer_of(const struct ptah_capture *c)
 	    .swap = c->swap,
 	    .pmi = c->pmi,
 	    .caged = c->caged,
+	    .lent = c->lent,
+	    .cpu = c->cpu,
 	    .physical_bits = c->physical_bits,
 	    .topa = c->topa,
 	    .starts_of = c->starts_of,
@@ -415,6 +468,7 @@ void buffer_set(struct ptah_capture *c, const struct buffer *b)
 	c->swap = b->swap;
 	c->pmi = b->pmi;
 	c->caged = b->caged;
+	c->lent = b->lent;
 	c->physical_bits = b->physical_bits;
 	c->topa = b->topa;
 	c->starts_of = b->starts_of;
@@ -442,6 +496,8 @@ void buffer_configure(struct ptah_capture *c, const struct ptah_capture_config *
 {
 	c->config = *config;
 	c->config.trace = NULL;
+	c->config.memory = NULL;
+	c->config.memories = 0;
 	c->owner = config->owner;
 	c->cookie = config->cookie;
 	c->drain = config->drain;
@@ -476,9 +532,8 @@ static int allocate_capture(struct ptah_engine *engine, const struct buffer *b, 
 	struct ptah_capture *c;
 	int status;
 
-	status = buffer_alloc(engine->hal, engine->port, 52,
-			      sizeof(*c) + records * sizeof(struct ptah_capture_record), TOPA_PAGE,
-			      &memory);
+	status = buffer_alloc(engine->hal, engine->port, b->cpu, PTAH_MEMORY_CAPTURE,
+			      sizeof(*c) + records * sizeof(struct ptah_capture_record), &memory);
 	if (status < 0)
 		return status;
 	c = memory.address;

@@ -367,6 +367,9 @@ int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_confi
 		*problem = (struct ptah_trace_problem){0};
 	if (!engine || !config || config->size < sizeof(*config) || !capture)
 		return buffer_refuse_call(problem);
+	if (config->no_memory)
+		return buffer_refuse(problem, "no_memory", "for pools, whose takers bring memory",
+				     PTAH_PROBLEM_FLAG, 1, 0);
 	status = buffer_explain(buffer_new(engine, config, capture, problem), problem);
 	if (status == PTAH_OK)
 		engine_link(*capture);

@@ -251,17 +251,14 @@ static bool check_ranges(const struct ptah_caps *caps, const struct ptah_trace_c
 	return check_overlaps(c, problem);
 }
 
-int ptah_trace_config_check(const struct ptah_caps *caps, const struct ptah_trace_config *config,
-			    bool threaded, struct ptah_trace_problem *problem)
+/* Are the structs those of this engine, and can the processor be traced at all? *problem is
+ * cleared. */
+static int check_caps(const struct ptah_caps *caps, size_t size, struct ptah_trace_problem *problem)
 {
-	struct ptah_trace_problem ignored;
-
-	if (!problem)
-		problem = &ignored;
 	memset(problem, 0, sizeof(*problem));
-	if (!caps || caps->size < sizeof(*caps) || !config || config->size < sizeof(*config)) {
+	if (!caps || caps->size < sizeof(*caps) || size < sizeof(struct ptah_trace_config)) {
 		refuse(problem, "size", "not the structs that this engine was built for",
-		       PTAH_PROBLEM_MIN, config ? config->size : 0, sizeof(*config));
+		       PTAH_PROBLEM_MIN, size, sizeof(struct ptah_trace_config));
 		return PTAH_E_INVAL;
 	}
 	if (caps->obstacle != PTAH_CAPS_NONE) {
@@ -269,6 +266,20 @@ int ptah_trace_config_check(const struct ptah_caps *caps, const struct ptah_trac
 		       caps->obstacle, PTAH_CAPS_NONE);
 		return PTAH_E_UNSUPPORTED;
 	}
+	return PTAH_OK;
+}
+
+int ptah_trace_config_check(const struct ptah_caps *caps, const struct ptah_trace_config *config,
+			    bool threaded, struct ptah_trace_problem *problem)
+{
+	struct ptah_trace_problem ignored;
+	int status;
+
+	if (!problem)
+		problem = &ignored;
+	status = check_caps(caps, config ? config->size : 0, problem);
+	if (status < 0)
+		return status;
 	return check_options(caps, config, problem) && check_encodings(caps, config, problem) &&
 		       check_sources(config, problem) && check_cr3(caps, config, problem) &&
 		       check_ranges(caps, config, threaded, problem)
@@ -301,4 +312,68 @@ uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config)
 	for (unsigned n = 0; n < PTAH_RANGES; n++)
 		ctl |= (uint64_t)(config->ranges[n].mode & 15) << PTAH_RTIT_CTL_ADDR_CFG(n);
 	return ctl;
+}
+
+/* Fills in *config. What remains of the value has no place there. */
+static uint64_t take_fields(uint64_t ctl, struct ptah_trace_config *config)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		*(bool *)((char *)config + options[i].at) = ctl & options[i].ctl;
+		ctl &= ~options[i].ctl;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(encodings); i++) {
+		((uint8_t *)config)[encodings[i].at] = (uint8_t)(ctl >> encodings[i].ctl & 15);
+		ctl &= ~(UINT64_C(15) << encodings[i].ctl);
+	}
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		config->ranges[n].mode = (uint8_t)(ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 15);
+		ctl &= ~(UINT64_C(15) << PTAH_RTIT_CTL_ADDR_CFG(n));
+	}
+	return ctl & ~(PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA);
+}
+
+static bool check_modes(const struct ptah_caps *caps, const struct ptah_trace_config *c,
+			struct ptah_trace_problem *problem)
+{
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		unsigned most = n < caps->ranges ? PTAH_RANGE_STOP : PTAH_RANGE_OFF;
+
+		if (c->ranges[n].mode > most)
+			return refuse(problem, range_fields[n].mode,
+				      most ? "a range is off, a filter or a stop"
+					   : "this processor has fewer address ranges "
+					     "(CPUID.14H.1:EAX[2:0])",
+				      PTAH_PROBLEM_MAX, c->ranges[n].mode, most);
+	}
+	return true;
+}
+
+int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
+			       struct ptah_trace_config *config, struct ptah_trace_problem *problem)
+{
+	struct ptah_trace_config c = {.size = sizeof(c)};
+	struct ptah_trace_problem ignored;
+	uint64_t rest = take_fields(ctl, &c);
+	int status;
+
+	if (!problem)
+		problem = &ignored;
+	status = check_caps(caps, config ? sizeof(c) : 0, problem);
+	if (status < 0)
+		return status;
+	if (rest & PTAH_RTIT_CTL_FABRIC_EN) {
+		refuse(problem, "FabricEn", "trace to the fabric has no buffer", PTAH_PROBLEM_FLAG,
+		       1, 0);
+		return PTAH_E_INVAL;
+	}
+	if (rest) {
+		refuse(problem, "reserved", "a bit that means nothing to this engine",
+		       PTAH_PROBLEM_MASK, rest & -rest, ~rest);
+		return PTAH_E_INVAL;
+	}
+	if (!check_options(caps, &c, problem) || !check_encodings(caps, &c, problem) ||
+	    !check_modes(caps, &c, problem))
+		return PTAH_E_INVAL;
+	*config = c;
+	return PTAH_OK;
 }

@@ -128,3 +128,21 @@ int ptah_capture_records(struct ptah_capture *c, struct ptah_capture_record *rec
 		return PTAH_E_BUSY;
 	return (int)record_pop(&c->records, records, n);
 }
+
+int ptah_capture_memory(const struct ptah_capture *c, size_t from, struct ptah_hal_memory *memory,
+			size_t n)
+{
+	size_t blocks, all, i;
+
+	if (!c || (n && !memory))
+		return PTAH_E_INVAL;
+	blocks = c->topa.nblocks;
+	all = blocks + c->topa.pages;
+	if (from > all)
+		from = all;
+	if (n > all - from)
+		n = all - from;
+	for (i = 0; i < n; i++, from++)
+		memory[i] = from < blocks ? c->topa.blocks[from] : c->topa.tables[from - blocks];
+	return (int)n;
+}

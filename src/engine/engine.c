@@ -122,8 +122,8 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	cpus = hal->cpus(port);
 	if (!cpus || cpus > MAX_CPUS)
 		return PTAH_E_LIMIT;
-	status =
-	    buffer_alloc(hal, port, 52, sizeof(*e) + cpus * sizeof(e->cpu[0]), TOPA_PAGE, &memory);
+	status = buffer_alloc(hal, port, NOBODY, PTAH_MEMORY_ENGINE,
+			      sizeof(*e) + cpus * sizeof(e->cpu[0]), &memory);
 	if (status < 0)
 		return status;
 	e = memory.address;

@@ -63,6 +63,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
 #define BLOCKED_OFFLINE 1u
 #define BLOCKED_VMX	2u
 #define BLOCKED_GUEST	4u
+#define BLOCKED_CRASH	8u
 
 /* capture.halt: why the capture does not run although it was started and is not paused */
 enum halt {
@@ -143,6 +144,8 @@ struct mapping {
 struct buffer {
 	uint8_t shape;
 	bool swap, pmi, caged;
+	bool lent; /* its regions are the caller's, who frees them */
+	int cpu;   /* -1: a thread's */
 	unsigned physical_bits;
 	struct topa topa;
 	_Atomic uint64_t *starts_of;
@@ -162,11 +165,12 @@ struct ptah_capture {
 	bool pmi, xsaves;
 	bool swap;		/* single-entry ToPA: software switches from region to region */
 	bool caged;		/* WRAP without PMI: a STOP mark ends the cycle */
+	bool lent;		/* the regions are the caller's */
 	struct topa topa;	/* SINGLE: only the lap and the blocks are used */
 	unsigned physical_bits; /* the smallest of the processors it may run on */
 	struct ptah_hal_memory lists;
 	_Atomic uint64_t *starts_of;	   /* swap: where each region's bytes begin */
-	struct ptah_capture_config config; /* what was requested; `trace` is NULL */
+	struct ptah_capture_config config; /* what was requested; `trace` and `memory` are NULL */
 
 	/* What follows up to `mappings` is 0 in a new capture, and again after buffer_reset(). */
 	uint64_t owner;
@@ -316,15 +320,26 @@ void buffer_unmake(const struct ptah_engine *engine, const struct buffer *buffer
 /* The capture's buffer, and the other way round. Busy, or while the capture is not in use. */
 struct buffer buffer_of(const struct ptah_capture *c);
 void buffer_set(struct ptah_capture *c, const struct buffer *buffer);
-/* Checks what hal->alloc() returned: see hal.h. */
-int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits, uint64_t size,
-		 uint64_t align, struct ptah_hal_memory *memory);
+/* A block of the engine's own memory, of `size` bytes, for a processor (-1: no particular one). */
+int buffer_alloc(const struct ptah_hal *hal, void *port, int cpu, unsigned purpose, uint64_t size,
+		 struct ptah_hal_memory *memory);
 int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const char *reason,
 		  unsigned kind, uint64_t value, uint64_t valid);
 /* PTAH_E_INVAL, for a caller whose arguments are NULL or of an older size. */
 int buffer_refuse_call(struct ptah_trace_problem *problem);
 /* Returns `status`. A failure that has no reason in *problem yet gets one. */
 int buffer_explain(int status, struct ptah_trace_problem *problem);
+
+/* lent.c: memory of the caller's. */
+/* PTAH_E_INVAL, or all blocks by themselves are good, and *size is what they have together. */
+int lent_check(const struct ptah_hal_memory *memory, size_t n, unsigned physical_bits,
+	       uint64_t *size, struct ptah_trace_problem *problem);
+/* The largest size of a region, at most `region`, of which all blocks consist. */
+uint64_t lent_region(const struct ptah_hal_memory *memory, size_t n, uint64_t region);
+/* NMI. Makes blocks that were checked, and are as large as the buffer, its regions. PTAH_E_INVAL: a
+ * region does not lie in one block, or two blocks overlap. */
+int lent_place(struct topa *t, int cpu, const struct ptah_hal_memory *memory, size_t n,
+	       struct ptah_trace_problem *problem);
 
 /* capture.c: PASSIVE. Runs `work` PINNED and busy on the processor that holds the capture. If
  * none does, it runs where the caller is, with `cpu` NULL. */

@@ -195,7 +195,8 @@ int page_begin(struct ptah_capture *c, bool consumer)
 	int status = PTAH_OK;
 
 	if (!c->page.page) {
-		status = buffer_alloc(hal, c->engine->port, 52, bytes, TOPA_PAGE, &request.memory);
+		status = buffer_alloc(hal, c->engine->port, c->cpu, PTAH_MEMORY_PAGE, bytes,
+				      &request.memory);
 		/* The process would see what lies in the rest of a larger block. */
 		if (status == PTAH_OK && request.memory.size != bytes)
 			status = PTAH_E_UNSUPPORTED;

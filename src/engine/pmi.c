@@ -72,10 +72,12 @@ static void end_condition(struct ptah_capture *c)
 static void serve_once(struct engine_cpu *cpu, unsigned number)
 {
 	struct ptah_capture *c = cpu->loaded, *target = atomic_load(&cpu->target);
-	bool blocked = atomic_load(&cpu->blocked) != 0, leave;
+	unsigned blocked = atomic_load(&cpu->blocked);
+	bool leave;
 
 	if (c) {
-		leave = c != cpu->guest ? c != target || blocked || !wanted(c) : !wanted(c);
+		leave = c != cpu->guest ? c != target || blocked || !wanted(c)
+					: !wanted(c) || blocked & BLOCKED_CRASH;
 		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
 			count_up(&c->pmis);
 		hardware_look(c, cpu, leave);
@@ -91,7 +93,7 @@ static void serve_once(struct engine_cpu *cpu, unsigned number)
 		}
 		if (leave && c == cpu->guest) {
 			engine_forget_guest(cpu);
-			blocked = atomic_load(&cpu->blocked) != 0;
+			blocked = atomic_load(&cpu->blocked);
 		}
 		if (c != target)
 			hardware_record(c, number);
@@ -160,4 +162,51 @@ int ptah_engine_pmi(struct ptah_engine *engine)
 	engine_note(cpu);
 	engine_serve(engine, cpu, number);
 	return PTAH_PMI_OURS;
+}
+
+/* The register can be read: nothing that stays prevents tracing here. */
+static bool has_register(const struct engine_cpu *cpu)
+{
+	return atomic_load(&cpu->shown) && cpu->caps.obstacle == PTAH_CAPS_NONE;
+}
+
+int ptah_engine_stop_here(struct ptah_engine *engine)
+{
+	struct ptah_capture *target;
+	struct engine_cpu *cpu;
+	unsigned number;
+	uint64_t ctl;
+	int status;
+
+	cpu = engine ? engine_here(engine, &number) : NULL;
+	if (!cpu)
+		return PTAH_E_INVAL;
+	target = atomic_load(&cpu->target);
+	if (target)
+		atomic_store(&target->gap, true);
+	atomic_fetch_or(&cpu->blocked, BLOCKED_CRASH);
+	engine_note(cpu);
+	engine_serve(engine, cpu, number);
+	if (!has_register(cpu))
+		return PTAH_OK;
+	/* It has interrupted busy code, which may never continue; or another tracer is at work. */
+	status = engine->hal->rdmsr(engine->port, PTAH_IA32_RTIT_CTL, &ctl);
+	if (status == PTAH_OK && ctl & PTAH_RTIT_CTL_TRACE_EN)
+		status = engine->hal->wrmsr(engine->port, PTAH_IA32_RTIT_CTL,
+					    ctl & ~PTAH_RTIT_CTL_TRACE_EN);
+	engine->hal->fence(engine->port);
+	return status;
+}
+
+void ptah_engine_continue_here(struct ptah_engine *engine)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	cpu = engine ? engine_here(engine, &number) : NULL;
+	if (!cpu)
+		return;
+	atomic_fetch_and(&cpu->blocked, ~BLOCKED_CRASH);
+	engine_note(cpu);
+	engine_serve(engine, cpu, number);
 }

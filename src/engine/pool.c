@@ -56,14 +56,16 @@ int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *
 		*problem = (struct ptah_trace_problem){0};
 	if (!engine || !config || config->size < sizeof(*config) || !pool)
 		return buffer_refuse_call(problem);
+	if (config->memory || config->memories)
+		return buffer_refuse(problem, "memory", "no_memory, and each taking brings its own",
+				     PTAH_PROBLEM_NEEDS, config->memories, 0);
 	if (!n || n > MAX_POOL) {
 		buffer_refuse(problem, "n", "a pool has 1 to 65536 captures", PTAH_PROBLEM_MAX, n,
 			      MAX_POOL);
 		return PTAH_E_LIMIT;
 	}
-	status =
-	    buffer_alloc(engine->hal, engine->port, 52,
-			 sizeof(*p) + (uint64_t)n * sizeof(p->captures[0]), TOPA_PAGE, &memory);
+	status = buffer_alloc(engine->hal, engine->port, NOBODY, PTAH_MEMORY_ENGINE,
+			      sizeof(*p) + (uint64_t)n * sizeof(p->captures[0]), &memory);
 	if (status < 0)
 		return buffer_explain(status, problem);
 	p = memory.address;
@@ -110,9 +112,49 @@ int ptah_pool_free(struct ptah_pool *pool)
 	return PTAH_OK;
 }
 
-int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
-		   const struct ptah_trace_config *trace, struct ptah_capture **capture,
-		   struct ptah_trace_problem *problem)
+/* Checks what can be checked before there is a capture: what to trace, and the blocks. */
+static int check_taking(const struct ptah_pool *pool, const struct ptah_capture_config *config,
+			const struct ptah_hal_memory *memory, size_t n,
+			struct ptah_trace_problem *problem)
+{
+	const struct ptah_capture *any = pool->captures[0];
+	uint64_t size;
+	int status = PTAH_OK;
+
+	if (config->trace != &pool->trace)
+		status = buffer_check_trace(pool->engine, config->cpu, any->xsaves, config->trace,
+					    problem);
+	if (status < 0 || (!any->lent && !memory && !n))
+		return status;
+	if (!any->lent)
+		return buffer_refuse(problem, "memory", "the pool's captures have buffers",
+				     PTAH_PROBLEM_FLAG, n, 0);
+	status = lent_check(memory, n, any->physical_bits, &size, problem);
+	if (status == PTAH_OK && size != any->topa.lap)
+		return buffer_refuse(problem, "memory", "not as large as the pool's buffers",
+				     size < any->topa.lap ? PTAH_PROBLEM_MIN : PTAH_PROBLEM_MAX,
+				     size, any->topa.lap);
+	return status;
+}
+
+/* Of a capture that was claimed: gives it its memory. */
+static int lend(struct ptah_capture *c, const struct ptah_hal_memory *memory, size_t n,
+		struct ptah_trace_problem *problem)
+{
+	int status;
+
+	if (!c->lent)
+		return PTAH_OK;
+	status = lent_place(&c->topa, c->config.cpu, memory, n, problem);
+	if (status == PTAH_OK && c->shape != PTAH_SHAPE_SINGLE)
+		topa_build(&c->topa);
+	return status;
+}
+
+int ptah_pool_take_memory(struct ptah_pool *pool, uint64_t owner, void *cookie,
+			  const struct ptah_trace_config *trace,
+			  const struct ptah_hal_memory *memory, size_t n,
+			  struct ptah_capture **capture, struct ptah_trace_problem *problem)
 {
 	struct ptah_capture_config config;
 	unsigned i;
@@ -125,18 +167,21 @@ int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
 	config = pool->config;
 	config.owner = owner;
 	config.cookie = cookie;
-	if (trace) {
+	if (trace)
 		config.trace = trace;
-		status = buffer_check_trace(pool->engine, config.cpu, pool->captures[0]->xsaves,
-					    trace, problem);
-		if (status < 0)
-			return status;
-	}
+	status = check_taking(pool, &config, memory, n, problem);
+	if (status < 0)
+		return status;
 	for (i = 0; i < pool->n; i++) {
 		struct ptah_capture *c = pool->captures[i];
 
 		if (!claim(c, POOLED_CHANGING))
 			continue;
+		status = lend(c, memory, n, problem);
+		if (status < 0) {
+			atomic_store(&c->pooled, POOLED_IDLE);
+			return status;
+		}
 		buffer_configure(c, &config);
 		atomic_store(&c->pooled, POOLED_USED);
 		*capture = c;
@@ -145,6 +190,13 @@ int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
 	buffer_refuse(problem, "pool", "all its captures are in use", PTAH_PROBLEM_MAX, pool->n,
 		      pool->n);
 	return PTAH_E_NOMEM;
+}
+
+int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
+		   const struct ptah_trace_config *trace, struct ptah_capture **capture,
+		   struct ptah_trace_problem *problem)
+{
+	return ptah_pool_take_memory(pool, owner, cookie, trace, NULL, 0, capture, problem);
 }
 
 unsigned ptah_pool_left(const struct ptah_pool *pool)
@@ -166,8 +218,8 @@ void pool_return(struct ptah_capture *c)
 		used = POOLED_USED;
 	while (!atomic_compare_exchange_strong(&c->pooled, &used, POOLED_CHANGING) &&
 	       used != POOLED_CHANGING);
-	/* The next owner must not see the trace of this one. */
-	for (n = 0; n < c->topa.nblocks; n++)
+	/* The next owner must not see the trace of this one. Memory that was lent may be gone. */
+	for (n = 0; n < c->topa.nblocks && !c->lent; n++)
 		memset(c->topa.blocks[n].address, 0, c->topa.blocks[n].size);
 	page_free(c);
 	buffer_reset(c);

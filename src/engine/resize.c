@@ -183,6 +183,10 @@ int ptah_capture_resize(struct ptah_capture *c, size_t buffer, size_t region,
 		return buffer_refuse(problem, "buffer", "the captures of a pool have the pool's",
 				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
 	}
+	if (c->lent) {
+		return buffer_refuse(problem, "buffer", "its memory is not the engine's",
+				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
+	}
 	if (map_any(c)) {
 		buffer_refuse(problem, "buffer", "it is mapped: unmap it first", PTAH_PROBLEM_NEEDS,
 			      buffer, 0);

@@ -78,6 +78,7 @@ struct ptah_captures {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 	void *const *cookies;
+	const struct ptah_captures_memory *lent;
 	bool offline, arm_only;
 	bool started, paused;
 	struct ptah_captures_moment began, ended;
@@ -615,6 +616,15 @@ static int add_member(struct ptah_captures *set, unsigned n, struct ptah_capture
 	set->config.cpu = (int)n;
 	if (set->cookies)
 		set->config.cookie = set->cookies[n];
+	if (set->lent) {
+		set->config.memory = set->lent[n].blocks;
+		set->config.memories = set->lent[n].n;
+		if (!set->config.memory || !set->config.memories) {
+			status = buffer_refuse(request, "memory", "this processor has none",
+					       PTAH_PROBLEM_NEEDS, 0, 0);
+			return report(problem, (int)n, status, "this processor has no memory");
+		}
+	}
 	status = ptah_capture_new(set->engine, &set->config, &c, request);
 	if (status < 0) {
 		caps = ptah_engine_caps(set->engine, n);
@@ -709,8 +719,8 @@ static int allocate_set(struct ptah_engine *engine, const struct ptah_captures_c
 	struct ptah_captures *s;
 	unsigned n;
 	int status = buffer_alloc(
-	    engine->hal, engine->port, 52,
-	    sizeof(*s) + members + (engine->cpus + 63) / 64 * sizeof(uint64_t), TOPA_PAGE, &memory);
+	    engine->hal, engine->port, NOBODY, PTAH_MEMORY_ENGINE,
+	    sizeof(*s) + members + (engine->cpus + 63) / 64 * sizeof(uint64_t), &memory);
 
 	if (status < 0)
 		return status;
@@ -724,6 +734,7 @@ static int allocate_set(struct ptah_engine *engine, const struct ptah_captures_c
 	s->config.paused = true;
 	s->arm_only = config->capture->paused;
 	s->cookies = config->cookies;
+	s->lent = config->memory;
 	s->offline = config->offline || !config->mask;
 	s->called = (uint64_t *)(void *)((uint8_t *)(s + 1) + members);
 	for (n = 0; n < engine->cpus; n++)
@@ -779,6 +790,9 @@ int ptah_captures_new(struct ptah_engine *engine, const struct ptah_captures_con
 	    capture->trace->size < sizeof(*capture->trace))
 		return report(problem, -1, PTAH_E_INVAL,
 			      "an argument is NULL, or a struct of an older size");
+	if (capture->memory || capture->memories)
+		return report(problem, -1, PTAH_E_INVAL,
+			      "each processor has its own memory, in struct ptah_captures_config");
 	status = check_mask(engine, config, problem);
 	if (status < 0)
 		return status;

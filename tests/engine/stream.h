@@ -35,7 +35,8 @@ static inline void stream_append(struct stream *s, const uint8_t *bytes, uint64_
 		s->bytes = realloc(s->bytes, s->room);
 		assert_non_null(s->bytes);
 	}
-	memcpy(s->bytes + s->n, bytes, n);
+	if (n)
+		memcpy(s->bytes + s->n, bytes, n);
 	s->n += n;
 }
 

@@ -489,6 +489,79 @@ static void nothing_legal_is_refused_without_need(void **state)
 	assert_true(legal > 1000);
 }
 
+/* What a register's value asks for, and which bit cannot be had. */
+static void a_register_becomes_a_configuration(void **state)
+{
+	static const struct {
+		uint64_t ctl;
+		const char *field;
+	} cases[] = {
+	    {BIT(0) | BIT(2) | BIT(3) | BIT(8) | BIT(10) | BIT(13), NULL},
+	    {BIT(2) | BIT(9) | UINT64_C(3) << 14 | BIT(32) | UINT64_C(2) << 36, NULL},
+	    {BIT(2) | BIT(9) | UINT64_C(2) << 14, "mtc_period"},
+	    {BIT(2) | BIT(6), "FabricEn"},
+	    {BIT(2) | BIT(18), "reserved"},
+	    {BIT(2) | BIT(63), "reserved"},
+	    {BIT(2) | BIT(55), "no_tnt"},
+	    {BIT(2) | BIT(12), "ptwrite"},
+	    {BIT(2) | UINT64_C(3) << 32, "ranges[0].mode"},
+	    {BIT(2) | BIT(40), "ranges[2].mode"},
+	};
+	struct ptah_trace_problem p;
+	struct ptah_trace_config c;
+	struct ptah_caps caps;
+
+	(void)state;
+	processor(&skylake, &caps);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int status = ptah_trace_config_from_ctl(&caps, cases[i].ctl, &c, &p);
+
+		assert_int_equal(status, cases[i].field ? PTAH_E_INVAL : PTAH_OK);
+		if (cases[i].field)
+			assert_string_equal(p.field, cases[i].field);
+		else
+			assert_int_equal(ptah_trace_config_ctl(&c),
+					 cases[i].ctl & ~UINT64_C(0x101));
+	}
+	assert_int_equal(ptah_trace_config_from_ctl(&caps, BIT(18), &c, &p), PTAH_E_INVAL);
+	assert_int_equal(p.value, BIT(18));
+	assert_int_equal(ptah_trace_config_from_ctl(NULL, 0, &c, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_config_from_ctl(&caps, 0, NULL, NULL), PTAH_E_INVAL);
+	caps.obstacle = PTAH_CAPS_VMX;
+	assert_int_equal(ptah_trace_config_from_ctl(&caps, 0, &c, NULL), PTAH_E_UNSUPPORTED);
+}
+
+/* Random values on random processors: none that raises #GP is accepted, none is changed. */
+static void random_registers_on_random_processors(void **state)
+{
+	unsigned accepted = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 100000; i++) {
+		uint64_t ctl = BIT(2);
+		struct ptah_trace_config c;
+		struct ptah_caps caps;
+		uint64_t engine = BIT(0); /* TraceEn and ToPA */
+		struct words w;
+
+		random_processor(&w);
+		processor(&w, &caps);
+		engine |= w.ecx & 1 ? BIT(8) : 0;
+		for (unsigned bits = random_word() % 6; bits; bits--)
+			ctl |= BIT(random_word() % 64);
+		if (ptah_trace_config_from_ctl(&caps, ctl, &c, NULL) < 0) {
+			/* Legal, but there is no buffer, or no PTWRITE to put an FUP on. */
+			assert_true(ctl_faults(&w, (ctl & ~UINT64_C(0x101)) | engine) ||
+				    ctl & BIT(6) || (ctl & (BIT(5) | BIT(12))) == BIT(5));
+			continue;
+		}
+		accepted++;
+		assert_false(ctl_faults(&w, (ctl & ~UINT64_C(0x101)) | engine));
+		assert_int_equal(ctl_of(&c), ctl & ~UINT64_C(0x101));
+	}
+	assert_true(accepted > 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,6 +572,8 @@ int main(void)
 	    cmocka_unit_test(a_processor_with_an_obstacle_accepts_nothing),
 	    cmocka_unit_test(random_configurations_on_random_processors),
 	    cmocka_unit_test(nothing_legal_is_refused_without_need),
+	    cmocka_unit_test(a_register_becomes_a_configuration),
+	    cmocka_unit_test(random_registers_on_random_processors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

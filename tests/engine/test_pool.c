@@ -55,6 +55,36 @@ static struct ptah_capture *take(struct scene *s, uint64_t owner)
 	return c;
 }
 
+/* A scheduler's hook applies the configuration that came after the capture. */
+static void what_to_trace_changes_in_the_hook(void **state)
+{
+	struct ptah_trace_config other;
+	struct ptah_capture *c;
+	struct scene s;
+	uint64_t irqs;
+
+	(void)state;
+	open_scene(&s, "skylake");
+	make_pool(&s, 1);
+	c = take(&s, 1);
+	other = s.trace;
+	other.os = false;
+	irqs = s.rig.hal.irq_save(s.rig.machine);
+	assert_int_equal(ptah_capture_reconfigure(c, &other, NULL), PTAH_OK);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	assert_int_equal(ptah_capture_switch_in(c), PTAH_OK);
+	assert_true(rig_enabled(&s.rig, 0));
+	ptah_capture_switch_out(c);
+	other.user = false;
+	assert_int_equal(ptah_capture_reconfigure(c, &other, NULL), PTAH_E_INVAL);
+	s.rig.hal.irq_restore(s.rig.machine, irqs);
+	assert_false(rig_status(c).rtit_ctl & PTAH_RTIT_CTL_OS);
+	assert_true(rig_status(c).rtit_ctl & PTAH_RTIT_CTL_USER);
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	close_scene(&s);
+}
+
 /* In an interrupt's context a capture is taken, started and switched in. */
 static void where_nothing_may_sleep(void **state)
 {
@@ -480,6 +510,7 @@ static void several_processors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_to_trace_changes_in_the_hook),
 	    cmocka_unit_test(where_nothing_may_sleep),
 	    cmocka_unit_test(in_an_nmi),
 	    cmocka_unit_test(exhausted),

@@ -103,16 +103,19 @@ static int port_alloc(void *port, size_t size, size_t align, struct ptah_hal_mem
 	struct trace_output *o = port;
 	void *bytes;
 
+	memory->size = size;
 	if (size == o->buffer_size && !o->buffer_taken) {
 		o->buffer_taken = true;
-		bytes = o->buffer;
-		*memory = (struct ptah_hal_memory){bytes, BUFFER_AT, size, NULL};
+		memory->address = o->buffer;
+		memory->physical = BUFFER_AT;
+		memory->port = NULL;
 		return PTAH_OK;
 	}
 	if (posix_memalign(&bytes, align, size))
 		return PTAH_E_NOMEM;
 	memset(bytes, 0, size);
-	*memory = (struct ptah_hal_memory){bytes, (uint64_t)(uintptr_t)bytes, size, bytes};
+	memory->address = memory->port = bytes;
+	memory->physical = (uintptr_t)bytes;
 	return PTAH_OK;
 }
 
