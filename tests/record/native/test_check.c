@@ -58,7 +58,8 @@ static void test_wishes(void **unused)
 	refuses(&config, matter)
 	REFUSES(trace.os, true, "kernel");
 	REFUSES(output.kcore, true, "kernel");
-	REFUSES(trace.psb_period, 3, "PSBs");
+	REFUSES(trace.psb_period, 0, "PSBs");
+	REFUSES(trace.psb_period, 7, "PSBs");
 	REFUSES(trace.cyc, true, "CYC");
 	REFUSES(backend.mark_loops, true, "loops");
 	REFUSES(backend.clock, PTAH_CLOCK_INSN, "as time");
