@@ -12,6 +12,7 @@ static int add_id(struct perfdata_file *f, uint64_t id, size_t attr)
 	if (!perfdata_room((void **)&f->ids, f->id_count, &f->id_capacity, sizeof(*f->ids)))
 		return PTAH_E_NOMEM;
 	f->ids[f->id_count++] = (struct perfdata_id){id, (uint32_t)attr};
+	f->attrs[attr].id_count++;
 	f->ids_sorted = false;
 	return 0;
 }
@@ -170,15 +171,14 @@ bool perfdata_event(const struct perfdata_file *f, size_t i, struct perfdata_eve
 	*info = (struct perfdata_event_info){.type = attr->type,
 					     .config = attr->config,
 					     .sample_type = attr->sample_type,
-					     .flags = attr->flags};
+					     .flags = attr->flags,
+					     .id_count = attr->id_count};
 	size = attr->size < sizeof(info->attr) ? attr->size : sizeof(info->attr);
 	memcpy(info->attr, attr->bytes, size);
 	store_le32(info->attr + PERFDATA_ATTR_AT_SIZE, (uint32_t)size);
 	if (attr->name)
 		snprintf(info->name, sizeof(info->name), "%.*s",
 			 (int)strnlen((const char *)attr->name, attr->name_size), attr->name);
-	for (size_t k = 0; k < f->id_count; k++)
-		info->id_count += f->ids[k].attr == i;
 	return true;
 }
 

@@ -41,6 +41,7 @@ struct perfdata_attr {
 	bool sched_switch;			    /* the tracepoint sched:sched_switch */
 	const uint8_t *bytes, *name; /* as in the file; NULL: of bare records; no name is known */
 	size_t size, name_size;
+	size_t id_count; /* of the file's ids that are of this event */
 };
 
 struct perfdata_id {

@@ -79,7 +79,7 @@ int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint6
 		return 0;
 	}
 	if (last && last->to == UINT64_MAX)
-		return 0; /* it came back, and nothing says when */
+		last->to = last->from; /* it came back, and nothing says when */
 	if (s->growth)
 		forget_oldest(t);
 	return leave(t, tsc, r->preempted);

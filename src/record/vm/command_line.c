@@ -54,7 +54,8 @@ static const char *machine_accelerator(const char *value)
 		if (!strncmp(value, "accel=", 6))
 			return value + 6;
 		value = strchr(value, ',');
-		value += value != NULL;
+		if (value)
+			value++;
 	}
 	return NULL;
 }

@@ -79,6 +79,7 @@ static int set_up(void **unused)
 	recording->streams->slots = NATIVE_THREADS;
 	recording->streams->flags = NATIVE_CALLS;
 	recording->streams->list[SLOT] = (struct native_stream){.used = true, .pid = 70, .tid = 71};
+	streams_use(recording->streams, SLOT);
 	assert_int_equal(perfdata_writer_open(&config, &recorder->writer, NULL), 0);
 	runtime = (struct runtime){.shared = shared, .flags = NATIVE_CALLS};
 	context = (struct context){.runtime = &runtime};

@@ -198,6 +198,7 @@ static int record(enum role what, struct ptah_record_status *status, int32_t *pi
 	role = what;
 	r->backend = &recorder_native;
 	r->config.size = sizeof(r->config);
+	ptah_record_trace_default(&r->config.trace);
 	r->config.target.kind = PTAH_RECORD_COMMAND;
 	r->config.target.argv = argv;
 	r->config.backend.time_resolution = PTAH_RECORD_NO_WATCHER; /* it adds bytes */
