@@ -83,8 +83,8 @@ if command -v perf >/dev/null; then
 	# The other lines are system calls.
 	perf script -i data --itrace=e -F comm 2>/dev/null | grep 'instruction trace error' >errors || :
 	[ ! -s errors ] || fail "perf: $(head -3 errors)"
-	perf script -i data --itrace=b --ns -F time,ip 2>/dev/null |
-		awk '{ sub(":", "", $1); print $1, $2 }' >perf.txt
+	perf script -i data --itrace=b --ns -F time,event,ip 2>/dev/null |
+		awk '$2 ~ /^branches/ { sub(":", "", $1); print $1, $3 }' >perf.txt
 	"$PTAH" script -q -i data --branches --time --format=tsv |
 		awk 'NR > 1 { print $2, substr($4, 3) }' >ptah.txt
 	paste -d ' ' perf.txt ptah.txt | awk '

@@ -420,6 +420,7 @@ static void compare_items(const struct ptah_session *file, struct marks *live)
 /* Calls */
 
 struct functions {
+	const struct ptah_session *session;
 	struct ptah_live_function *rows;
 	size_t count, capacity;
 	struct spaces spaces;
@@ -435,15 +436,19 @@ static int take_tree(void *context, const struct ptah_call_thread *thread,
 	if (ptah_call_tree_functions(tree, &list, &n) < 0)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < n; i++) {
+		int32_t space = ptah_call_thread_space(thread, list[i].space);
 		struct ptah_live_function *r;
+		uint64_t tsc;
 
+		/* Live, functions that were at one address in turn are added up. */
+		ptah_session_version(f->session, &space, &tsc);
 		if (f->count == f->capacity) {
 			f->capacity = 2 * f->capacity + 64;
 			f->rows = reallocarray(f->rows, f->capacity, sizeof(*f->rows));
 		}
 		r = &f->rows[f->count++];
 		*r = (struct ptah_live_function){
-		    .space = live_space(&f->spaces, ptah_call_thread_space(thread, list[i].space)),
+		    .space = live_space(&f->spaces, space),
 		    .function = list[i].function,
 		    .calls = list[i].count,
 		    .instructions = list[i].self.instructions,
@@ -491,7 +496,7 @@ static void add_up(struct functions *f)
 static void compare_calls(const struct ptah_session *file, struct ptah_live *live)
 {
 	struct ptah_call_reader_config config = {.size = sizeof(config)};
-	struct functions f = {0};
+	struct functions f = {.session = file};
 	struct ptah_live_function *rows;
 	uint64_t calls = 0;
 	size_t n = 0, k = 0;

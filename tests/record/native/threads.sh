@@ -17,7 +17,9 @@ same()
 	[ "$status" = "$wanted" ] || fail "$*: status $status, alone $wanted: $(cat errors.txt)"
 	diff alone.txt recorded.txt >&2 || fail "$*: recorded, it behaves differently"
 	"$PTAH" stat --format=tsv perf.data >stat.tsv 2>notes.txt || fail "$*: $(cat notes.txt)"
-	! grep -hE 'untraced|not recorded|missing|qemu' errors.txt notes.txt >&2 || fail "$*: it left"
+	# Of a crowd on a busy machine some context switches may be missing.
+	! grep -hE 'untraced|not recorded|missing|qemu' errors.txt notes.txt |
+		grep -v '^note: context switches' >&2 || fail "$*: it left"
 	awk -F'\t' 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
 		    { e += $at["errors"] + $at["overflows"] } END { exit e }' stat.tsv ||
 		{ cat stat.tsv >&2; fail "$*: it does not decode"; }
