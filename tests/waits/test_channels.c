@@ -92,6 +92,55 @@ static void test_forked(void **state)
 	ptah_session_close(session);
 }
 
+/* A child that returns before its parent is of whoever began to fork last, of those that still do. */
+static void test_forks_at_once(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_pipe(&b, 9, 100, 3, 4);
+	put_enter(&b, 1, 1, 200, 57, NULL);
+	put_enter(&b, 5, 5, 210, 57, NULL);
+	put_enter(&b, 9, 9, 220, 57, NULL);
+	put_exit(&b, 1, 1, 230, 57, 2);
+	put_exit(&b, 10, 10, 240, 57, 0);
+	put_enter(&b, 9, 19, 1000, READ, ARGS(3, 0x5000, 1));
+	put_call(&b, 10, 10, 2000, 2100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&b, 9, 19, 2200, READ, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).waker_pid, 10);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* The number of a process that has ended is that of another child, which inherits, too. */
+static void test_reused_process(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_call(&b, 1, 1, 100, 110, 57, NULL, 2);
+	put_call(&b, 2, 2, 200, 210, 290, ARGS(0, 0), 3); /* eventfd2 */
+	put_enter(&b, 2, 2, 300, 231, ARGS(0));
+	put_pipe(&b, 1, 400, 3, 4);
+	put_call(&b, 1, 1, 500, 510, 57, NULL, 2);
+	put_enter(&b, 1, 1, 1000, READ, ARGS(3, 0x5000, 1));
+	put_call(&b, 2, 2, 2000, 2100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&b, 1, 1, 2200, READ, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).waker_pid, 2);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
 /* A connection's sides are connected by the address, although accept() returns first. */
 static void test_connection(void **state)
 {
@@ -132,10 +181,9 @@ static void test_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_bytes),
-	    cmocka_unit_test(test_reused_number),
-	    cmocka_unit_test(test_forked),
-	    cmocka_unit_test(test_connection),
+	    cmocka_unit_test(test_bytes),	   cmocka_unit_test(test_reused_number),
+	    cmocka_unit_test(test_forked),	   cmocka_unit_test(test_forks_at_once),
+	    cmocka_unit_test(test_reused_process), cmocka_unit_test(test_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
