@@ -60,7 +60,9 @@ static struct moment moment_of_call(const struct ptah_waits *w, uint32_t call)
 	const struct system_call *c = &w->calls->calls[call];
 
 	return (struct moment){.tid = c->tid,
-			       .time = c->flags & PTAH_SYSCALL_RETURNED ? c->end : UINT64_MAX};
+			       .time = c->flags & PTAH_SYSCALL_RETURNED ? c->end
+				       : call_is_cut(c)			? c->begin + 1
+									: UINT64_MAX};
 }
 
 static int list_moments(struct stacks *s)

@@ -105,6 +105,7 @@ struct system_call {
 	int32_t pid, tid;
 	int64_t number, result;
 	uint64_t args[6];
+	/* Where the return was lost, `end` is the beginning of the thread's next call. */
 	uint64_t begin, end, ip;
 	const uint8_t *data;
 	uint32_t data_size;

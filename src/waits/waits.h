@@ -71,10 +71,16 @@ static inline const struct system_call *wait_call(const struct ptah_waits *w,
 	return &w->calls->calls[wait->call];
 }
 
-/* When a call ended; one that did not, at the end of the recording. */
+/* Its return was lost: the thread's next call says only that it was over by then. */
+static inline bool call_is_cut(const struct system_call *c)
+{
+	return !(c->flags & PTAH_SYSCALL_RETURNED) && c->end;
+}
+
+/* When a call ended, at the latest; one that did not, at the end of the recording. */
 static inline uint64_t call_end(const struct ptah_waits *w, const struct system_call *c)
 {
-	return c->flags & PTAH_SYSCALL_RETURNED ? c->end : w->last_time;
+	return c->flags & PTAH_SYSCALL_RETURNED || c->end ? c->end : w->last_time;
 }
 
 /* The wait was ended by this call. */
