@@ -336,6 +336,8 @@ int descriptors_enter(struct descriptors *d, struct system_call *c)
 {
 	if (syscall_has_descriptor(c->number))
 		c->object = object_of(d, c->pid, c->args[0]);
+	if (c->number == NR_SPLICE || c->number == NR_TEE)
+		c->second = object_of(d, c->pid, c->args[c->number == NR_SPLICE ? 2 : 1]);
 	if (is_fork(c))
 		begin_fork(d, c->pid);
 	switch (c->number) {
