@@ -20,6 +20,7 @@ struct wait {
 	bool is_sure;	/* it waited; false: nobody knows */
 	bool is_none;	/* it did not */
 	bool has_waker; /* waker_tid is known */
+	bool requeued;	/* it goes on at another futex */
 	int32_t pid, tid;
 	uint64_t begin, end, woken, ran;
 	uint32_t call, waker_call; /* WAITS_NONE: none */
