@@ -44,7 +44,7 @@ struct wakeup {
 
 /* A call that was being executed; see stacks.c. */
 struct stack_node {
-	uint32_t parent;
+	uint32_t parent, depth; /* depth: with its callers; of number 0 it is 0 */
 	int32_t space;
 	uint64_t function, call, tsc;
 };
