@@ -80,26 +80,11 @@ int waits_list(struct waits_view *v)
 	return 0;
 }
 
-bool waits_count(struct waits_by **list, size_t *count, const char *text, int32_t tid, uint64_t ns)
+static int compare_names(const void *a, const void *b)
 {
-	struct waits_by *more;
-	size_t i = 0;
+	const struct waits_by *x = a, *y = b;
 
-	while (i < *count && ((*list)[i].tid != tid || strcmp((*list)[i].text, text) != 0))
-		i++;
-	if (i == *count) {
-		more = reallocarray(*list, i + 1, sizeof(*more));
-		if (!more)
-			return false;
-		*list = more;
-		more[i] = (struct waits_by){.text = strdup(text), .tid = tid};
-		if (!more[i].text)
-			return false;
-		++*count;
-	}
-	(*list)[i].count++;
-	(*list)[i].ns += ns;
-	return true;
+	return x->tid != y->tid ? (x->tid < y->tid ? -1 : 1) : strcmp(x->text, y->text);
 }
 
 static int compare_by(const void *a, const void *b)
@@ -108,20 +93,78 @@ static int compare_by(const void *a, const void *b)
 
 	if (x->ns != y->ns)
 		return x->ns > y->ns ? -1 : 1;
-	return x->tid != y->tid ? (x->tid < y->tid ? -1 : 1) : strcmp(x->text, y->text);
+	return compare_names(a, b);
 }
 
-void waits_sort_by(struct waits_by *list, size_t count)
+/* Adds up what is of the same function or thread. */
+static void merge(struct waits_list *list)
 {
-	if (count)
-		qsort(list, count, sizeof(*list), compare_by);
+	struct waits_by *by = list->by;
+	size_t n = 0;
+
+	if (!list->count)
+		return;
+	qsort(by, list->count, sizeof(*by), compare_names);
+	for (size_t i = 1; i < list->count; i++) {
+		if (compare_names(&by[n], &by[i]) != 0) {
+			by[++n] = by[i];
+			continue;
+		}
+		by[n].count += by[i].count;
+		by[n].ns += by[i].ns;
+		free(by[i].text);
+	}
+	list->count = n + 1;
 }
 
-void waits_free_by(struct waits_by *list, size_t count)
+/* Makes room for one more; a million of one thread take no more than a few. */
+static bool make_room(struct waits_list *list)
 {
-	for (size_t i = 0; i < count; i++)
-		free(list[i].text);
-	free(list);
+	struct waits_by *more;
+
+	if (list->count < list->room)
+		return true;
+	merge(list);
+	if (list->room && list->count <= list->room / 2)
+		return true;
+	more = reallocarray(list->by, 2 * list->room + 8, sizeof(*more));
+	if (!more)
+		return false;
+	list->by = more;
+	list->room = 2 * list->room + 8;
+	return true;
+}
+
+bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_t ns)
+{
+	char *copy;
+
+	/* Often it is the same one again. */
+	if (list->count && list->by[list->count - 1].tid == tid &&
+	    !strcmp(list->by[list->count - 1].text, text)) {
+		list->by[list->count - 1].count++;
+		list->by[list->count - 1].ns += ns;
+		return true;
+	}
+	copy = make_room(list) ? strdup(text) : NULL;
+	if (!copy)
+		return false;
+	list->by[list->count++] = (struct waits_by){.text = copy, .tid = tid, .count = 1, .ns = ns};
+	return true;
+}
+
+void waits_sort_by(struct waits_list *list)
+{
+	merge(list);
+	if (list->count)
+		qsort(list->by, list->count, sizeof(*list->by), compare_by);
+}
+
+void waits_free_by(struct waits_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->by[i].text);
+	free(list->by);
 }
 
 /* Groups */
@@ -136,6 +179,14 @@ static int compare_keys(const void *a, const void *b)
 	if (!order)
 		order = strcmp((*x)->object, (*y)->object);
 	return order ? order : (*x)->pid < (*y)->pid ? -1 : (*x)->pid > (*y)->pid;
+}
+
+static void free_group(struct waits_group *group)
+{
+	free(group->functions);
+	free(group->object);
+	free(group->times);
+	waits_free_by(&group->by);
 }
 
 /* The group of these texts, which are copied. NULL: out of memory. */
@@ -161,12 +212,14 @@ static struct waits_group *group_of(struct waits_groups *g, const struct waits_g
 		group->functions = strdup(key->functions);
 		group->object = strdup(key->object);
 	}
-	if (!group || !group->functions || !group->object) {
-		free(wanted);
-		return NULL;
-	}
 	*wanted = group;
-	return tsearch(wanted, &g->tree, compare_keys) ? group : NULL;
+	if (group && group->functions && group->object && tsearch(wanted, &g->tree, compare_keys))
+		return group;
+	if (group)
+		free_group(group);
+	free(group);
+	free(wanted);
+	return NULL;
 }
 
 static void split_time(struct waits_group *group, const struct ptah_wait *wait)
@@ -193,9 +246,9 @@ static bool add_time(struct waits_group *group, uint64_t ns)
 	return true;
 }
 
-static bool add_entry(const struct waits_view *v, struct waits_groups *g,
-		      const struct waits_entry *entry, bool by_object)
+static bool add_entry(const struct waits_view *v, struct waits_groups *g, size_t i, bool by_object)
 {
+	const struct waits_entry *entry = &v->entries[i];
 	char functions[WAIT_TEXT] = "", object[WAIT_TEXT] = "", by[WAIT_TEXT];
 	struct ptah_wait wait = {.size = sizeof(wait)}, again = {.size = sizeof(again)};
 	struct waits_group *group;
@@ -211,7 +264,14 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g,
 						  .functions = functions,
 						  .object = object,
 						  .pid = by_object ? wait.pid : 0});
-	if (!group || !add_time(group, entry->ns))
+	if (!group)
+		return false;
+	if (group->count)
+		g->next[group->last] = i;
+	else
+		group->first = i;
+	group->last = i;
+	if (!add_time(group, entry->ns))
 		return false;
 	split_time(group, &wait);
 	if (entry->again != SIZE_MAX && ptah_waits_get(v->names.waits, entry->again, &again) >= 0)
@@ -219,8 +279,7 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g,
 	wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_WAKER, 2, by);
 	/* By thread where the functions are not known, and of locks. */
 	return wait.how != PTAH_WAIT_END_WOKEN ||
-	       waits_count(&group->by, &group->by_count, by, *by && !by_object ? 0 : wait.waker_tid,
-			   entry->ns);
+	       waits_count(&group->by, by, *by && !by_object ? 0 : wait.waker_tid, entry->ns);
 }
 
 static int compare_times(const void *a, const void *b)
@@ -291,6 +350,8 @@ static int list_groups(struct waits_groups *g, bool keep)
 		}
 		if (keep)
 			g->groups[g->count++] = *group;
+		else
+			free_group(group);
 		free(group);
 	}
 	return status;
@@ -300,15 +361,19 @@ int waits_group(const struct waits_view *v, bool by_object, struct waits_groups 
 {
 	int status = 0;
 
-	*g = (struct waits_groups){0};
-	for (size_t i = 0; i < v->count && status >= 0; i++)
-		if (!add_entry(v, g, &v->entries[i], by_object))
+	*g = (struct waits_groups){.next = malloc((v->count + 1) * sizeof(*g->next))};
+	if (!g->next)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < v->count && status >= 0; i++) {
+		g->next[i] = SIZE_MAX;
+		if (!add_entry(v, g, i, by_object))
 			status = PTAH_E_NOMEM;
+	}
 	if (list_groups(g, status >= 0) < 0)
 		status = PTAH_E_NOMEM;
 	for (size_t i = 0; i < g->count; i++) {
 		qsort(g->groups[i].times, g->groups[i].count, sizeof(uint64_t), compare_times);
-		waits_sort_by(g->groups[i].by, g->groups[i].by_count);
+		waits_sort_by(&g->groups[i].by);
 	}
 	if (g->count)
 		qsort_r(g->groups, g->count, sizeof(*g->groups), compare_groups,
@@ -318,11 +383,8 @@ int waits_group(const struct waits_view *v, bool by_object, struct waits_groups 
 
 void waits_free_groups(struct waits_groups *g)
 {
-	for (size_t i = 0; i < g->count; i++) {
-		free(g->groups[i].functions);
-		free(g->groups[i].object);
-		free(g->groups[i].times);
-		waits_free_by(g->groups[i].by, g->groups[i].by_count);
-	}
+	for (size_t i = 0; i < g->count; i++)
+		free_group(&g->groups[i]);
 	free(g->groups);
+	free(g->next);
 }

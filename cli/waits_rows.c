@@ -152,14 +152,14 @@ static void put_deadlocks(struct waits_view *v)
 
 static void put_by(const struct waits_view *v, const struct waits_group *g)
 {
-	if (!g->by_count)
+	if (!g->by.count)
 		return;
-	if (*g->by[0].text)
-		out_clean(v->out, g->by[0].text);
+	if (*g->by.by[0].text)
+		out_clean(v->out, g->by.by[0].text);
 	else
-		out_format(v->out, "thread %d", g->by[0].tid);
-	if (g->by_count > 1)
-		out_format(v->out, " and %zu more", g->by_count - 1);
+		out_format(v->out, "thread %d", g->by.by[0].tid);
+	if (g->by.count > 1)
+		out_format(v->out, " and %zu more", g->by.count - 1);
 }
 
 static void put_groups(const struct waits_view *v, const struct waits_groups *g)
@@ -189,8 +189,7 @@ static void put_groups(const struct waits_view *v, const struct waits_groups *g)
 
 /* A lock's waiters, and who had it when their waits began. */
 struct lock {
-	struct waits_by *waiters, *holders;
-	size_t waiter_count, holder_count;
+	struct waits_list waiters, holders;
 	char name[WAIT_TEXT]; /* of a variable, or its address */
 };
 
@@ -201,42 +200,34 @@ static bool add_to_lock(const struct waits_view *v, struct lock *lock,
 	char text[WAIT_TEXT];
 
 	ptah_waits_get(v->names.waits, entry->wait, &wait);
-	if (!waits_count(&lock->waiters, &lock->waiter_count, "", wait.tid, entry->ns))
+	if (!waits_count(&lock->waiters, "", wait.tid, entry->ns))
 		return false;
 	if (!wait.holder)
 		return true;
 	wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_HOLDER, 2, text);
-	return waits_count(&lock->holders, &lock->holder_count, text, wait.holder, entry->ns);
+	return waits_count(&lock->holders, text, wait.holder, entry->ns);
 }
 
-static bool read_lock(struct waits_view *v, const struct waits_group *g, struct lock *lock)
+static bool read_lock(struct waits_view *v, const struct waits_groups *locks,
+		      const struct waits_group *g, struct lock *lock)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
-	char object[WAIT_TEXT];
 
 	*lock = (struct lock){0};
-	for (size_t i = 0; i < v->count; i++) {
-		const struct waits_entry *entry = &v->entries[i];
-
-		ptah_waits_get(v->names.waits, entry->wait, &wait);
-		if (wait.kind != PTAH_WAIT_FUTEX || wait.pid != g->pid ||
-		    strcmp(entry->cause, g->cause) != 0 ||
-		    strcmp(wait_object(&wait, object), g->object) != 0)
-			continue;
-		if (!*lock->name)
-			wait_object_name(&v->names, entry->wait, &wait, lock->name);
-		if (!add_to_lock(v, lock, entry))
+	ptah_waits_get(v->names.waits, v->entries[g->first].wait, &wait);
+	wait_object_name(&v->names, v->entries[g->first].wait, &wait, lock->name);
+	for (size_t i = g->first; i != SIZE_MAX; i = locks->next[i])
+		if (!add_to_lock(v, lock, &v->entries[i]))
 			return false;
-	}
-	waits_sort_by(lock->waiters, lock->waiter_count);
-	waits_sort_by(lock->holders, lock->holder_count);
+	waits_sort_by(&lock->waiters);
+	waits_sort_by(&lock->holders);
 	return true;
 }
 
 static void free_lock(struct lock *lock)
 {
-	waits_free_by(lock->waiters, lock->waiter_count);
-	waits_free_by(lock->holders, lock->holder_count);
+	waits_free_by(&lock->waiters);
+	waits_free_by(&lock->holders);
 }
 
 /* Text lists so many locks, and so many threads of each. */
@@ -259,17 +250,17 @@ static void put_lock(const struct waits_view *v, const struct waits_group *g,
 			   pretty_time(g->until_woken, a),
 			   strcmp(g->cause, "mutex") ? "it was woken" : "it was given back",
 			   pretty_time(g->until_ran, b));
-	for (size_t i = 0; i < lock->waiter_count && i < MOST_THREADS; i++)
-		out_format(v->out, "  waiter %-8d %9s waits %10s\n", lock->waiters[i].tid,
-			   pretty_number(lock->waiters[i].count, a),
-			   pretty_time(lock->waiters[i].ns, b));
-	for (size_t i = 0; i < lock->holder_count && i < MOST_THREADS; i++) {
-		out_format(v->out, "  holder %-8d %9s waits %10s ", lock->holders[i].tid,
-			   pretty_number(lock->holders[i].count, a),
-			   pretty_time(lock->holders[i].ns, b));
-		pretty_percent(v->out, lock->holders[i].ns, g->total);
+	for (size_t i = 0; i < lock->waiters.count && i < MOST_THREADS; i++)
+		out_format(v->out, "  waiter %-8d %9s waits %10s\n", lock->waiters.by[i].tid,
+			   pretty_number(lock->waiters.by[i].count, a),
+			   pretty_time(lock->waiters.by[i].ns, b));
+	for (size_t i = 0; i < lock->holders.count && i < MOST_THREADS; i++) {
+		out_format(v->out, "  holder %-8d %9s waits %10s ", lock->holders.by[i].tid,
+			   pretty_number(lock->holders.by[i].count, a),
+			   pretty_time(lock->holders.by[i].ns, b));
+		pretty_percent(v->out, lock->holders.by[i].ns, g->total);
 		out_text(v->out, "  ");
-		out_clean(v->out, lock->holders[i].text);
+		out_clean(v->out, lock->holders.by[i].text);
 		out_char(v->out, '\n');
 	}
 }
@@ -295,7 +286,7 @@ int waits_put_text(struct waits_view *v)
 		return status;
 	status = waits_group(v, true, &locks);
 	for (size_t i = 0; i < locks.count && i < MOST_LOCKS && status >= 0; i++) {
-		if (!read_lock(v, &locks.groups[i], &lock))
+		if (!read_lock(v, &locks, &locks.groups[i], &lock))
 			status = PTAH_E_NOMEM;
 		else
 			put_lock(v, &locks.groups[i], &lock);
@@ -333,7 +324,7 @@ static struct group_row row_of_group(const struct waits_group *g)
 {
 	return (struct group_row){.cause = g->cause,
 				  .functions = g->functions,
-				  .by = g->by_count ? g->by[0].text : NULL,
+				  .by = g->by.count ? g->by.by[0].text : NULL,
 				  .waits = g->count,
 				  .total = g->total,
 				  .p50 = waits_quantile(g, 0.5),
@@ -447,17 +438,16 @@ int waits_put_tsv(struct waits_view *v)
 	return status;
 }
 
-static void put_threads_json(struct json *j, const char *key, const struct waits_by *list,
-			     size_t count)
+static void put_threads_json(struct json *j, const char *key, const struct waits_list *list)
 {
 	json_array(j, key);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		json_object(j, NULL, true);
-		json_signed(j, "tid", list[i].tid);
-		if (*list[i].text)
-			json_string(j, "in", list[i].text);
-		json_number(j, "waits", list[i].count);
-		json_number(j, "total", list[i].ns);
+		json_signed(j, "tid", list->by[i].tid);
+		if (*list->by[i].text)
+			json_string(j, "in", list->by[i].text);
+		json_number(j, "waits", list->by[i].count);
+		json_number(j, "total", list->by[i].ns);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -473,7 +463,7 @@ static int put_locks_json(struct waits_view *v, struct json *j)
 	for (size_t i = 0; i < input_shown(&v->options->input, locks.count) && status >= 0; i++) {
 		const struct waits_group *g = &locks.groups[i];
 
-		if (!read_lock(v, g, &lock))
+		if (!read_lock(v, &locks, g, &lock))
 			status = PTAH_E_NOMEM;
 		json_object(j, NULL, false);
 		json_string(j, "cause", g->cause);
@@ -484,8 +474,8 @@ static int put_locks_json(struct waits_view *v, struct json *j)
 		json_number(j, "total", g->total);
 		json_number(j, "until_woken", g->until_woken);
 		json_number(j, "until_ran", g->until_ran);
-		put_threads_json(j, "waiters", lock.waiters, lock.waiter_count);
-		put_threads_json(j, "holders", lock.holders, lock.holder_count);
+		put_threads_json(j, "waiters", &lock.waiters);
+		put_threads_json(j, "holders", &lock.holders);
 		json_end_object(j);
 		free_lock(&lock);
 	}

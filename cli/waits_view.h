@@ -32,6 +32,19 @@ struct waits_entry {
 	const char *cause;
 };
 
+/* A function, or a thread, with what is counted of it. */
+struct waits_by {
+	char *text;
+	int32_t tid;
+	uint64_t count, ns;
+};
+
+/* Functions or threads: each once, and the most frequent first, after waits_sort_by(). */
+struct waits_list {
+	struct waits_by *by;
+	size_t count, room;
+};
+
 /* Waits for the same in the same functions. */
 struct waits_group {
 	const char *cause;
@@ -41,16 +54,8 @@ struct waits_group {
 	size_t count, room;
 	uint64_t total;
 	uint64_t until_woken, until_ran; /* of those of which it is known when they were ended */
-	/* Who ended them: by function, the most frequent first. */
-	struct waits_by *by;
-	size_t by_count;
-};
-
-/* A function, or a thread, with what is counted of it. */
-struct waits_by {
-	char *text;
-	int32_t tid;
-	uint64_t count, ns;
+	struct waits_list by;		 /* who ended them, by function */
+	size_t first, last;		 /* entries; see `next` of waits_groups */
 };
 
 struct waits_view {
@@ -71,6 +76,7 @@ int waits_list(struct waits_view *v);
 struct waits_groups {
 	struct waits_group *groups;
 	size_t count, room;
+	size_t *next; /* of each entry, the next one of its group; SIZE_MAX: it is the last */
 	void *tree;
 };
 
@@ -82,9 +88,9 @@ int waits_group(const struct waits_view *v, bool by_object, struct waits_groups 
 void waits_free_groups(struct waits_groups *groups);
 
 /* Counts in a list of functions or threads. False: out of memory. */
-bool waits_count(struct waits_by **list, size_t *count, const char *text, int32_t tid, uint64_t ns);
-void waits_sort_by(struct waits_by *list, size_t count);
-void waits_free_by(struct waits_by *list, size_t count);
+bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_t ns);
+void waits_sort_by(struct waits_list *list);
+void waits_free_by(struct waits_list *list);
 
 uint64_t waits_quantile(const struct waits_group *group, double quantile);
 

@@ -22,7 +22,8 @@
  *
  * Without context switches it is not seen whether a thread slept. Then a call that could have
  * waited and took less than PTAH_WAITS_SHORT nanoseconds is no wait, unless its waker is known; and
- * what a thread waited for a processor outside of waits is not known.
+ * what a thread waited for a processor outside of waits is not known. A call whose return was lost,
+ * since the thread makes another one, is a wait only where the switches say that it slept.
  *
  * The order is that of the beginnings. The waits refer to their session; any number of threads may
  * read them. Memory: in proportion to the number of samples.

@@ -69,16 +69,17 @@ static bool skip_word(struct text *t, const char *word)
 /* A decimal number; *failed if there is none, or one that is too large to be true. */
 static uint32_t read_number(struct text *t, bool *failed)
 {
+	bool any = false, too_large = false;
 	uint32_t value = 0;
-	bool any = false;
 
 	while (t->p < t->end && (*t->p == ' ' || *t->p == '\t'))
 		t->p++;
-	for (; t->p < t->end && *t->p >= '0' && *t->p <= '9' && value < 100000000; t->p++) {
-		value = 10 * value + (uint32_t)(*t->p - '0');
+	for (; t->p < t->end && *t->p >= '0' && *t->p <= '9'; t->p++) {
+		too_large |= value >= 100000000;
+		value = too_large ? 0 : 10 * value + (uint32_t)(*t->p - '0');
 		any = true;
 	}
-	*failed |= !any;
+	*failed |= !any || too_large;
 	return value;
 }
 

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#define MSG_PEEK 2
+
 /* A call that writes to or reads from an object. */
 struct transfer {
 	uint32_t object; /* from which it is read */
@@ -30,7 +32,14 @@ static bool is_read(int64_t number)
 static bool is_write(int64_t number)
 {
 	return number == NR_WRITE || number == NR_WRITEV || number == NR_SENDTO ||
-	       number == NR_SENDMSG;
+	       number == NR_SENDMSG || number == NR_SENDFILE;
+}
+
+/* It leaves the bytes where they are. */
+static bool peeks(const struct system_call *c)
+{
+	return (c->number == NR_RECVFROM && c->args[3] & MSG_PEEK) ||
+	       (c->number == NR_RECVMSG && c->args[2] & MSG_PEEK);
 }
 
 static int add_transfer(struct transfers *t, const struct transfer *transfer)
@@ -46,6 +55,43 @@ static int add_transfer(struct transfers *t, const struct transfer *transfer)
 	}
 	t->transfers[t->count++] = *transfer;
 	return 0;
+}
+
+/* From this call on it is not known how many bytes went through the object. */
+static void stop_counting(struct ptah_syscalls *s, uint32_t object, const struct system_call *c)
+{
+	if (object && !s->objects[object].uncounted)
+		s->objects[object].uncounted = c->begin;
+}
+
+/* Calls whose results are not the bytes of one object, or were lost. */
+static void note_uncounted(struct ptah_syscalls *s, const struct system_call *c)
+{
+	const uint32_t peer = s->objects[c->object].peer;
+
+	if (c->flags & PTAH_SYSCALL_RETURNED && c->result <= 0)
+		return;
+	switch (c->number) {
+	case NR_SPLICE:
+	case NR_TEE:
+		stop_counting(s, s->objects[c->second].peer, c);
+		stop_counting(s, c->number == NR_SPLICE ? c->object : 0, c);
+		break;
+	case NR_VMSPLICE:
+	case NR_RECVMMSG:
+	case NR_PREADV2:
+		stop_counting(s, c->object, c);
+		break;
+	case NR_SENDMMSG:
+	case NR_PWRITEV2:
+		stop_counting(s, peer, c);
+		break;
+	default:
+		if (call_is_cut(c) && is_read(c->number))
+			stop_counting(s, c->object, c);
+		if (call_is_cut(c) && is_write(c->number))
+			stop_counting(s, peer, c);
+	}
 }
 
 static int list_transfers(const struct ptah_waits *w, struct transfers *t)
@@ -66,6 +112,7 @@ static int list_transfers(const struct ptah_waits *w, struct transfers *t)
 			wait++;
 		if (wait < w->count && w->waits[wait].call == i)
 			transfer.wait = (uint32_t)wait;
+		note_uncounted(w->calls, c);
 		if (!c->object || !(c->flags & PTAH_SYSCALL_RETURNED) || c->result <= 0 ||
 		    (!transfer.is_read && !is_write(c->number)))
 			continue;
@@ -103,7 +150,8 @@ static void end_read(struct ptah_waits *w, const struct transfer *read,
 	struct wait *wait = read->wait == WAITS_NONE ? NULL : &w->waits[read->wait];
 	const struct system_call *c = &w->calls->calls[write->call];
 
-	if (!wait)
+	/* One that began later has not written what was read: the count is wrong, or bytes lost. */
+	if (!wait || c->begin >= wait->end)
 		return;
 	if (c->end <= wait->begin ||
 	    (c->begin <= wait->begin && wait->end - wait->begin < PTAH_WAITS_SHORT))
@@ -119,14 +167,21 @@ static void match_bytes(struct ptah_waits *w, const struct transfer *first,
 	const struct transfer *write = first;
 	uint64_t read_bytes = 0;    /* before the present read */
 	uint64_t written_bytes = 0; /* before the present write */
+	const struct object *object = &w->calls->objects[first->object];
+	const uint64_t known_until = object->uncounted ? object->uncounted : UINT64_MAX;
 
 	for (const struct transfer *read = reads; read < end; read++) {
+		const struct system_call *c = &w->calls->calls[read->call];
+
+		if (c->end > known_until)
+			return;
 		while (write < reads &&
 		       written_bytes + (uint64_t)w->calls->calls[write->call].result <= read_bytes)
 			written_bytes += (uint64_t)w->calls->calls[write++->call].result;
 		if (write < reads)
 			end_read(w, read, write);
-		read_bytes += (uint64_t)w->calls->calls[read->call].result;
+		if (!peeks(c))
+			read_bytes += (uint64_t)c->result;
 	}
 }
 

@@ -15,6 +15,15 @@
 /* More descriptors of a process are not followed. */
 #define MOST_DESCRIPTORS 65536
 
+/* So many are followed of all processes together: each child has a table of its own. */
+#define MOST_SLOTS ((size_t)1 << 24)
+
+/* So many forks have not returned, or the oldest is forgotten. */
+#define MOST_FORKING 1024
+
+/* No socket's address is longer (sockaddr_un). */
+#define MOST_ADDRESS 110
+
 /* So many connections wait to be accepted, or the oldest is forgotten. */
 #define MOST_CONNECTING 1024
 
@@ -29,12 +38,13 @@ struct descriptors {
 	struct ptah_syscalls *calls;
 	struct owner *owners;
 	size_t count, capacity;
+	size_t slots; /* of all owners */
 	struct table by_pid;
 	uint32_t connecting[MOST_CONNECTING];
 	size_t connecting_count;
 	/* Processes that are in fork(): their children have returned from it before them, perhaps. */
-	int32_t *forking;
-	size_t forking_count, forking_capacity;
+	int32_t forking[MOST_FORKING];
+	size_t forking_count;
 };
 
 static uint32_t add_object(struct descriptors *d, unsigned kind)
@@ -72,7 +82,6 @@ void descriptors_free(struct descriptors *d)
 	for (size_t i = 0; i < d->count; i++)
 		free(d->owners[i].objects);
 	free(d->owners);
-	free(d->forking);
 	table_free(&d->by_pid);
 	free(d);
 }
@@ -107,29 +116,41 @@ static uint32_t object_of(struct descriptors *d, int32_t pid, uint64_t fd)
 	return owner && (uint32_t)fd < owner->count ? owner->objects[(uint32_t)fd] : 0;
 }
 
-/* The descriptor is that object from now on. */
+/* Makes room for a descriptor, as long as there is some. */
+static int grow_owner(struct descriptors *d, struct owner *owner, size_t fd)
+{
+	const size_t count = 2 * fd + 16;
+	uint32_t *objects;
+
+	if (fd < owner->count || count - owner->count > MOST_SLOTS - d->slots)
+		return 0;
+	objects = reallocarray(owner->objects, count, sizeof(*objects));
+	if (!objects)
+		return PTAH_E_NOMEM;
+	memset(objects + owner->count, 0, (count - owner->count) * sizeof(*objects));
+	d->slots += count - owner->count;
+	owner->objects = objects;
+	owner->count = count;
+	return 0;
+}
+
+/* The descriptor is that object from now on; 0: it is closed, or not known. */
 static int set_object(struct descriptors *d, int32_t pid, int64_t fd, uint32_t object)
 {
 	struct owner *owner;
-	uint32_t *objects;
-	size_t count;
+	int status = 0;
 
 	if (fd < 0 || fd >= MOST_DESCRIPTORS)
 		return 0;
-	owner = owner_of(d, pid);
+	owner = object ? owner_of(d, pid) : find_owner(d, pid);
 	if (!owner)
-		return PTAH_E_NOMEM;
-	if ((size_t)fd >= owner->count) {
-		count = 2 * (size_t)fd + 16;
-		objects = reallocarray(owner->objects, count, sizeof(*objects));
-		if (!objects)
-			return PTAH_E_NOMEM;
-		memset(objects + owner->count, 0, (count - owner->count) * sizeof(*objects));
-		owner->objects = objects;
-		owner->count = count;
-	}
-	owner->objects[fd] = object;
-	return 0;
+		return object ? PTAH_E_NOMEM : 0;
+	/* What is not known takes no memory: recordings come from strangers. */
+	if (object)
+		status = grow_owner(d, owner, (size_t)fd);
+	if ((size_t)fd < owner->count)
+		owner->objects[fd] = object;
+	return status;
 }
 
 /* Processes */
@@ -137,21 +158,22 @@ static int set_object(struct descriptors *d, int32_t pid, int64_t fd, uint32_t o
 /* The child begins with the descriptors of its parent. */
 static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 {
-	struct owner *from, *to;
+	struct owner *from = find_owner(d, parent), *to = find_owner(d, child);
 
-	if (parent == child || child <= 0 || find_owner(d, child))
+	/* A process that has ended has none, so that its number may be that of another one. */
+	if (parent == child || child <= 0 || !from || !from->count || (to && to->count) ||
+	    from->count > MOST_SLOTS - d->slots)
 		return 0;
-	if (!owner_of(d, child))
+	to = owner_of(d, child);
+	if (!to)
 		return PTAH_E_NOMEM;
-	from = find_owner(d, parent);
-	to = find_owner(d, child);
-	if (!from || !from->count)
-		return 0;
+	from = find_owner(d, parent); /* it may have moved */
 	to->objects = malloc(from->count * sizeof(*to->objects));
 	if (!to->objects)
 		return PTAH_E_NOMEM;
 	memcpy(to->objects, from->objects, from->count * sizeof(*to->objects));
 	to->count = from->count;
+	d->slots += to->count;
 	return 0;
 }
 
@@ -161,6 +183,7 @@ static void forget(struct descriptors *d, int32_t pid)
 
 	if (!owner)
 		return;
+	d->slots -= owner->count;
 	free(owner->objects);
 	*owner = (struct owner){0};
 }
@@ -171,16 +194,16 @@ static bool is_fork(const struct system_call *c)
 	       c->number == NR_CLONE3;
 }
 
-static int begin_fork(struct descriptors *d, int32_t pid)
+static void remove_forking(struct descriptors *d, size_t i)
 {
-	int32_t *forking =
-	    session_grow(d->forking, d->forking_count, &d->forking_capacity, sizeof(*forking));
+	memmove(d->forking + i, d->forking + i + 1, (--d->forking_count - i) * sizeof(*d->forking));
+}
 
-	if (!forking)
-		return PTAH_E_NOMEM;
-	d->forking = forking;
-	forking[d->forking_count++] = pid;
-	return 0;
+static void begin_fork(struct descriptors *d, int32_t pid)
+{
+	if (d->forking_count == MOST_FORKING)
+		remove_forking(d, 0);
+	d->forking[d->forking_count++] = pid;
 }
 
 static int end_fork(struct descriptors *d, const struct system_call *c)
@@ -190,7 +213,7 @@ static int end_fork(struct descriptors *d, const struct system_call *c)
 		return d->forking_count ? inherit(d, d->forking[d->forking_count - 1], c->pid) : 0;
 	for (size_t i = d->forking_count; i-- > 0;)
 		if (d->forking[i] == c->pid) {
-			d->forking[i] = d->forking[--d->forking_count];
+			remove_forking(d, i);
 			break;
 		}
 	if (c->result <= 0 || (c->number == NR_CLONE && c->args[0] & OPEN_CLONE_FILES))
@@ -263,7 +286,7 @@ static void name_object(struct descriptors *d, const struct system_call *c)
 	if (!c->object || !c->data)
 		return;
 	o->name = c->data;
-	o->name_size = c->data_size;
+	o->name_size = c->data_size < MOST_ADDRESS ? c->data_size : MOST_ADDRESS;
 }
 
 /* Calls */
@@ -313,8 +336,10 @@ int descriptors_enter(struct descriptors *d, struct system_call *c)
 {
 	if (syscall_has_descriptor(c->number))
 		c->object = object_of(d, c->pid, c->args[0]);
+	if (c->number == NR_SPLICE || c->number == NR_TEE)
+		c->second = object_of(d, c->pid, c->args[c->number == NR_SPLICE ? 2 : 1]);
 	if (is_fork(c))
-		return begin_fork(d, c->pid);
+		begin_fork(d, c->pid);
 	switch (c->number) {
 	case NR_CLOSE:
 		return set_object(d, c->pid, (int32_t)c->args[0], 0);

@@ -32,7 +32,8 @@ struct place {
 	int32_t pid;   /* 0: shared by processes */
 	uint32_t wait; /* WAITS_NONE: it wakes */
 	uint32_t call;
-	uint32_t bits; /* of WAKE_BITSET */
+	uint32_t bits;	/* of WAKE_BITSET */
+	bool is_second; /* of WAKE_OP */
 };
 
 struct places {
@@ -102,6 +103,7 @@ static int add_wakes(const struct ptah_waits *w, struct places *p)
 		status = add_place(p, &place);
 		if (operation == WAKE_OP && status >= 0) {
 			place.address = c->args[4];
+			place.is_second = true;
 			status = add_place(p, &place);
 		}
 	}
@@ -130,7 +132,11 @@ static int add_waits(const struct ptah_waits *w, struct places *p)
 struct queue {
 	struct wait **waits;
 	size_t count;
+	size_t looks; /* at waits of all queues */
 };
+
+/* So many waits are looked at: a recording may have thousands that no wake takes. */
+#define MOST_LOOKS (UINT32_C(1) << 30)
 
 /* Leaves out of the queue what was taken, and what was over before `time`. */
 static void clean_queue(struct queue *q, uint64_t time)
@@ -138,28 +144,64 @@ static void clean_queue(struct queue *q, uint64_t time)
 	size_t n = 0;
 
 	for (size_t i = 0; i < q->count; i++)
-		if (!q->waits[i]->has_waker && q->waits[i]->end > time)
+		if (!q->waits[i]->has_waker && !q->waits[i]->requeued && q->waits[i]->end > time)
 			q->waits[n++] = q->waits[i];
 	q->count = n;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many a call has woken at a place, at most. */
+static int64_t room_of(const struct system_call *c, const struct place *wake)
+{
+	switch (c->args[1] & OPERATION) {
+	case UNLOCK_PI:
+		return 1;
+	case REQUEUE: /* of the result, others were requeued */
+	case CMP_REQUEUE:
+		return smaller(c->result, (uint32_t)c->args[2]);
+	case WAKE_OP:
+		return smaller(c->result, (uint32_t)c->args[wake->is_second ? 3 : 2]);
+	default:
+		return c->result;
+	}
+}
+
+/* The result of WAKE_OP is of both places: how many it has woken at each, it does not say. */
+static bool is_divided(const struct system_call *c)
+{
+	return (c->args[1] & OPERATION) == WAKE_OP &&
+	       c->result < (int64_t)(uint32_t)c->args[2] + (uint32_t)c->args[3];
 }
 
 /* The wake takes as many as it returned, the oldest first. */
 static void take_from_queue(struct ptah_waits *w, const struct queue *q, const struct place *wake)
 {
 	const struct system_call *c = &w->calls->calls[wake->call];
-	int64_t room = (c->args[1] & OPERATION) == UNLOCK_PI ? 1 : c->result;
+	const unsigned operation = c->args[1] & OPERATION;
+	int64_t room = room_of(c, wake);
+	int64_t requeued = operation == REQUEUE || operation == CMP_REQUEUE ? c->result - room : 0;
 
-	for (size_t i = 0; i < q->count && room > 0; i++) {
+	for (size_t i = 0; i < q->count && room + requeued > 0; i++) {
 		struct wait *wait = q->waits[i];
 		const struct system_call *waiting = wait_call(w, wait);
 		const uint32_t bits = (waiting->args[1] & OPERATION) == WAIT_BITSET
 					  ? (uint32_t)waiting->args[5]
 					  : UINT32_MAX;
 
-		if (wait->tid == c->tid || !(bits & wake->bits))
+		if (wait->tid == c->tid || !(bits & wake->bits) || wait->begin >= call_end(w, c))
 			continue;
-		wait_set_waker(w, wait, wake->call);
-		room--;
+		if (room > 0) {
+			wait_set_waker(w, wait, wake->call);
+			wait->flags |= is_divided(c) ? PTAH_WAIT_SEVERAL : 0;
+			room--;
+		} else {
+			wait->requeued = true;
+			requeued--;
+		}
 	}
 }
 
@@ -175,6 +217,9 @@ static void match_address(struct ptah_waits *w, struct queue *q, const struct pl
 
 		for (; next < first_wake && w->waits[next->wait].begin < call_end(w, c); next++)
 			q->waits[q->count++] = &w->waits[next->wait];
+		q->looks += q->count;
+		if (q->looks > MOST_LOOKS)
+			return;
 		clean_queue(q, c->begin);
 		take_from_queue(w, q, wake);
 	}

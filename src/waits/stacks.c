@@ -32,6 +32,7 @@ struct open_call {
 struct thread_stack {
 	struct open_call *calls;
 	size_t count, room;
+	bool is_known, has_ended;
 };
 
 struct stacks {
@@ -39,6 +40,7 @@ struct stacks {
 	struct moment *moments; /* by thread, then by time */
 	size_t count, room;
 	struct table next;	      /* of each tid, its next moment */
+	struct table ended;	      /* of each tid, the node with which its trace ended */
 	struct thread_stack *threads; /* by the number of the thread */
 	size_t thread_count;
 };
@@ -60,7 +62,9 @@ static struct moment moment_of_call(const struct ptah_waits *w, uint32_t call)
 	const struct system_call *c = &w->calls->calls[call];
 
 	return (struct moment){.tid = c->tid,
-			       .time = c->flags & PTAH_SYSCALL_RETURNED ? c->end : UINT64_MAX};
+			       .time = c->flags & PTAH_SYSCALL_RETURNED ? c->end
+				       : call_is_cut(c)			? c->begin + 1
+									: UINT64_MAX};
 }
 
 static int list_moments(struct stacks *s)
@@ -147,6 +151,7 @@ static uint32_t node_of(struct ptah_waits *w, struct thread_stack *t)
 			return 0;
 		w->nodes = nodes;
 		nodes[w->node_count] = (struct stack_node){.parent = parent,
+							   .depth = nodes[parent].depth + 1,
 							   .space = c->space,
 							   .function = c->function,
 							   .call = c->id,
@@ -195,31 +200,58 @@ static int begin_call(struct thread_stack *t, const struct ptah_call_thread *thr
 	return 0;
 }
 
-static bool is_last(const struct ptah_call_mark *mark)
+/* A tid may be that of several threads, one after the other: only the last one's end counts. */
+static int begin_thread(struct stacks *s, const struct ptah_call_thread *thread,
+			struct thread_stack *t)
 {
-	return mark->end && (mark->how == PTAH_CALL_END_TRACE || mark->how == PTAH_CALL_END_EXEC);
+	if (t->is_known)
+		return 0;
+	t->is_known = true;
+	return table_set(&s->ended, (uint32_t)thread->tid, 0);
+}
+
+/* The first call that ends with the trace: until then the stack was whole. */
+static int end_thread(struct stacks *s, const struct ptah_call_thread *thread,
+		      struct thread_stack *t)
+{
+	if (t->has_ended)
+		return 0;
+	t->has_ended = true;
+	return table_set(&s->ended, (uint32_t)thread->tid, node_of(s->waits, t));
 }
 
 static int take_batch(struct stacks *s, const struct ptah_call_batch *batch)
 {
 	const struct ptah_session *session = s->waits->session;
 	struct thread_stack *t = stack_of(s, batch->thread->number);
-	int status = t ? 0 : PTAH_E_NOMEM;
+	int status = t ? begin_thread(s, batch->thread, t) : PTAH_E_NOMEM;
 
 	for (size_t i = 0; i < batch->count && status >= 0; i++) {
 		const struct ptah_call_mark *mark = &batch->marks[i];
 
-		if (is_last(mark))
-			status = pass_moments(s, batch->thread, t, UINT64_MAX);
-		else if (mark->tsc)
+		if (mark->tsc)
 			status = pass_moments(s, batch->thread, t,
 					      ptah_session_time(session, mark->tsc));
+		if (status >= 0 && mark->end && mark->how == PTAH_CALL_END_TRACE)
+			status = end_thread(s, batch->thread, t);
 		if (mark->end)
 			t->count = mark->depth < t->count ? mark->depth : t->count;
 		else if (status >= 0)
 			status = begin_call(t, batch->thread, mark);
 	}
 	return status;
+}
+
+/* What is asked for later than the last mark is as the trace ended. */
+static void pass_rest(struct stacks *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		const struct moment *m = &s->moments[i];
+		const size_t node = table_get(&s->ended, (uint32_t)m->tid);
+
+		if (i >= table_get(&s->next, (uint32_t)m->tid) && node != SIZE_MAX)
+			s->waits->waits[m->wait].stacks[m->which] = (uint32_t)node;
+	}
 }
 
 static int read_calls(struct stacks *s, const struct ptah_waits_config *config)
@@ -260,26 +292,29 @@ int stacks_read(struct ptah_waits *w, const struct ptah_waits_config *config)
 		status = index_moments(&s);
 	if (status >= 0 && s.count)
 		status = read_calls(&s, config);
+	if (status >= 0)
+		pass_rest(&s);
 	for (size_t i = 0; i < s.thread_count; i++)
 		free(s.threads[i].calls);
 	free(s.threads);
 	free(s.moments);
 	table_free(&s.next);
+	table_free(&s.ended);
 	return status;
 }
 
 size_t ptah_waits_stack(const struct ptah_waits *w, size_t i, enum ptah_wait_stack which,
 			struct ptah_wait_frame *frames, size_t room)
 {
-	size_t n = 0;
+	uint32_t at;
 
 	if (!w || i >= w->count || (unsigned)which >= PTAH_WAIT_STACK_MAX || !w->node_count)
 		return 0;
-	for (uint32_t at = w->waits[i].stacks[which]; at; at = w->nodes[at].parent, n++)
-		if (n < room)
-			frames[n] = (struct ptah_wait_frame){.function = w->nodes[at].function,
-							     .space = w->nodes[at].space,
-							     .call = w->nodes[at].call,
-							     .tsc = w->nodes[at].tsc};
-	return n;
+	at = w->waits[i].stacks[which];
+	for (size_t n = 0; at && n < room; at = w->nodes[at].parent, n++)
+		frames[n] = (struct ptah_wait_frame){.function = w->nodes[at].function,
+						     .space = w->nodes[at].space,
+						     .call = w->nodes[at].call,
+						     .tsc = w->nodes[at].tsc};
+	return w->nodes[w->waits[i].stacks[which]].depth;
 }

@@ -86,8 +86,12 @@ static struct system_call *last_of(struct pairing *p, int32_t tid)
 static struct system_call *add_call(struct pairing *p, const struct ptah_sample *sample)
 {
 	struct ptah_syscalls *s = p->calls;
-	struct system_call *calls = session_grow(s->calls, s->count, &s->capacity, sizeof(*calls));
+	struct system_call *last = last_of(p, sample->tid);
+	struct system_call *calls;
 
+	if (last && !(last->flags & PTAH_SYSCALL_RETURNED))
+		last->end = sample->time;
+	calls = session_grow(s->calls, s->count, &s->capacity, sizeof(*calls));
 	if (!calls)
 		return NULL;
 	s->calls = calls;
@@ -231,7 +235,7 @@ int ptah_syscalls_get(const struct ptah_syscalls *s, size_t i, struct ptah_sysca
 				      .number = c->number,
 				      .result = c->result,
 				      .begin = c->begin,
-				      .end = c->end,
+				      .end = c->flags & PTAH_SYSCALL_RETURNED ? c->end : 0,
 				      .ip = c->ip,
 				      .data = c->data,
 				      .data_size = c->data_size,

@@ -21,6 +21,7 @@ enum {
 	NR_DUP2 = 33,
 	NR_PAUSE = 34,
 	NR_NANOSLEEP = 35,
+	NR_SENDFILE = 40,
 	NR_SOCKET = 41,
 	NR_CONNECT = 42,
 	NR_ACCEPT = 43,
@@ -58,6 +59,9 @@ enum {
 	NR_OPENAT = 257,
 	NR_PSELECT6 = 270,
 	NR_PPOLL = 271,
+	NR_SPLICE = 275,
+	NR_TEE = 276,
+	NR_VMSPLICE = 278,
 	NR_EPOLL_PWAIT = 281,
 	NR_SIGNALFD = 282,
 	NR_TIMERFD_CREATE = 283,
@@ -69,7 +73,11 @@ enum {
 	NR_EPOLL_CREATE1 = 291,
 	NR_DUP3 = 292,
 	NR_PIPE2 = 293,
+	NR_RECVMMSG = 299,
 	NR_SYNCFS = 306,
+	NR_SENDMMSG = 307,
+	NR_PREADV2 = 327,
+	NR_PWRITEV2 = 328,
 	NR_MSGSND = 69,
 	NR_CLONE3 = 435,
 	NR_OPENAT2 = 437,
@@ -93,6 +101,8 @@ struct object {
 	uint32_t members; /* of epoll: the first of its struct member; 0: none */
 	/* Of a connection's sides: the call that connected or accepted it, plus 1; 0: none. */
 	uint32_t call;
+	/* Since then, it is not known how many bytes were read from it and written; 0: it is. */
+	uint64_t uncounted;
 };
 
 /* An object that an epoll watches. */
@@ -103,8 +113,10 @@ struct member {
 struct system_call {
 	uint8_t flags, data_arg;
 	int32_t pid, tid;
+	uint32_t second; /* the object to which splice() and tee() write */
 	int64_t number, result;
 	uint64_t args[6];
+	/* Where the return was lost, `end` is the beginning of the thread's next call. */
 	uint64_t begin, end, ip;
 	const uint8_t *data;
 	uint32_t data_size;

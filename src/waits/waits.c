@@ -124,7 +124,9 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 {
 	const bool several = wait->kind == PTAH_WAIT_POLL;
 
-	if (!(c->flags & PTAH_SYSCALL_RETURNED))
+	if (call_is_cut(c))
+		wait->is_none = true; /* switches may say more */
+	else if (!(c->flags & PTAH_SYSCALL_RETURNED))
 		wait->how = PTAH_WAIT_END_NEVER;
 	else if (was_interrupted(c->result))
 		wait->how = PTAH_WAIT_END_SIGNAL;
@@ -133,7 +135,9 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 		 (c->number == NR_RT_SIGTIMEDWAIT && c->result == E_AGAIN))
 		wait->how = PTAH_WAIT_END_TIME;
 	else if (c->result == E_AGAIN || (wait->kind != PTAH_WAIT_SIGNAL && c->result < 0))
-		wait->is_none = true; /* it did not wait, but failed */
+		/* It failed, and at once unless it took long: a futex's value had changed. */
+		wait->is_none = (wait->kind == PTAH_WAIT_FUTEX && c->result == E_AGAIN) ||
+				c->end < c->begin + PTAH_WAITS_SHORT;
 	wait->is_sure = wait->how != PTAH_WAIT_END_UNKNOWN ||
 			(wait->kind == PTAH_WAIT_FUTEX && (c->args[1] & 0x7f) != 6 &&
 			 (c->args[1] & 0x7f) != 13);
@@ -196,6 +200,12 @@ void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call)
 
 /* Context switches */
 
+/* When a call was certainly in progress; of one whose beginning is not known, its end. */
+static uint64_t call_time(const struct system_call *c)
+{
+	return c->flags & PTAH_SYSCALL_ENTERED ? c->begin : c->end;
+}
+
 /* The call of a thread in which it was at a time; WAITS_NONE: none. */
 static uint32_t call_at(const struct ptah_waits *w, const uint32_t *by_thread, int32_t tid,
 			uint64_t time)
@@ -207,7 +217,7 @@ static uint32_t call_at(const struct ptah_waits *w, const uint32_t *by_thread, i
 		const size_t middle = low + (high - low) / 2;
 		const struct system_call *c = &calls[by_thread[middle]];
 
-		if (c->tid < tid || (c->tid == tid && c->begin <= time))
+		if (c->tid < tid || (c->tid == tid && call_time(c) <= time))
 			low = middle + 1;
 		else
 			high = middle;
@@ -247,6 +257,8 @@ static uint32_t *list_by_thread(struct ptah_waits *w)
 /* What the switches say of a wait in a call: whether the thread slept, and when it ran again. */
 static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 {
+	const struct system_call *c = wait_call(w, wait);
+	bool slept = false;
 	size_t i;
 
 	if (table_get(&w->switched, (uint32_t)wait->tid) == SIZE_MAX)
@@ -260,9 +272,26 @@ static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 	wait->is_sure = true;
 	for (; i < w->absence_count && w->absences[i].tid == wait->tid &&
 	       w->absences[i].begin < wait->end;
-	     i++)
+	     i++) {
+		slept = slept || !w->absences[i].preempted;
 		if (w->absences[i].end < wait->end)
 			wait->ran = w->absences[i].end;
+	}
+	if (!slept)
+		return;
+	/* It waited, whatever the result; and if that is not known, no longer than it was away. */
+	wait->is_none = false;
+	if (!call_is_cut(c)) {
+		/* What cannot wait does not sleep: the time of SO_RCVTIMEO was over. */
+		if (wait->kind == PTAH_WAIT_SOCKET && wait->how == PTAH_WAIT_END_UNKNOWN &&
+		    c->result == E_AGAIN)
+			wait->how = PTAH_WAIT_END_TIME;
+		return;
+	}
+	if (wait->ran)
+		wait->end = wait->ran;
+	if (wait->woken > wait->end)
+		wait->woken = wait->end;
 }
 
 static uint64_t wait_waker_began(const struct ptah_waits *w, const struct wait *wait)

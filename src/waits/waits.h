@@ -20,6 +20,7 @@ struct wait {
 	bool is_sure;	/* it waited; false: nobody knows */
 	bool is_none;	/* it did not */
 	bool has_waker; /* waker_tid is known */
+	bool requeued;	/* it goes on at another futex */
 	int32_t pid, tid;
 	uint64_t begin, end, woken, ran;
 	uint32_t call, waker_call; /* WAITS_NONE: none */
@@ -43,7 +44,7 @@ struct wakeup {
 
 /* A call that was being executed; see stacks.c. */
 struct stack_node {
-	uint32_t parent;
+	uint32_t parent, depth; /* depth: with its callers; of number 0 it is 0 */
 	int32_t space;
 	uint64_t function, call, tsc;
 };
@@ -71,10 +72,16 @@ static inline const struct system_call *wait_call(const struct ptah_waits *w,
 	return &w->calls->calls[wait->call];
 }
 
-/* When a call ended; one that did not, at the end of the recording. */
+/* Its return was lost: the thread's next call says only that it was over by then. */
+static inline bool call_is_cut(const struct system_call *c)
+{
+	return !(c->flags & PTAH_SYSCALL_RETURNED) && c->end;
+}
+
+/* When a call ended, at the latest; one that did not, at the end of the recording. */
 static inline uint64_t call_end(const struct ptah_waits *w, const struct system_call *c)
 {
-	return c->flags & PTAH_SYSCALL_RETURNED ? c->end : w->last_time;
+	return c->flags & PTAH_SYSCALL_RETURNED || c->end ? c->end : w->last_time;
 }
 
 /* The wait was ended by this call. */

@@ -75,6 +75,25 @@ static void test_cut(void **state)
 	perfdata_buffer_free(&b);
 }
 
+/* A number that no event can have is not cut to one that it can have: the format is left out. */
+static void test_large_number(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct tracing_formats formats;
+	uint8_t *at;
+
+	(void)state;
+	put_tracing_data(&b);
+	at = memmem(b.bytes, b.size, "ID: 4\nformat:\n", 14);
+	assert_non_null(at);
+	memcpy(at, "ID: 1000000004", 14);
+	assert_false(tracing_formats_read(b.bytes, b.size, &formats));
+	assert_int_equal(formats.count, 4);
+	assert_null(tracing_format_find(&formats, 100000000));
+	tracing_formats_free(&formats);
+	perfdata_buffer_free(&b);
+}
+
 /* "__data_loc": a u32 whose high half is the length, whose low half is where; "__rel_loc" counts
  * from its own end. */
 static void test_places(void **state)
@@ -103,6 +122,7 @@ int main(void)
 	    cmocka_unit_test(test_kernel_formats),
 	    cmocka_unit_test(test_cut),
 	    cmocka_unit_test(test_places),
+	    cmocka_unit_test(test_large_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ lock='mutex stock (0x[0-9a-f]*)'
 
 # Others may be slower there, because they waited for a processor.
 "$PTAH" calls -q --of=place_order --slowest=400 --value=time --why >why.txt || fail "calls: $?"
-grep -q "^    waited $time ($time for $lock[^()]*), in other system calls $time, ran" why.txt ||
+grep -q "^    waited $time ($time for $lock[^()]*)\(, for a processor $time\)*, in other system calls $time, ran" why.txt ||
 	fail "where the slowest call's time went: $(cat why.txt)"
 grep -q "^    +$time  $time  $lock, until [0-9]* gave it back in count_stock < audit$" why.txt ||
 	fail "why it waited: $(cat why.txt)"
@@ -33,8 +33,8 @@ grep -q "^  holder [0-9]*  *1 waits  *$time 100.00%  .*count_stock" waits.txt ||
 "$PTAH" waits -q --list place_order >list.txt || fail "waits --list: $?"
 [ "$(grep -c '^[0-9]*\.[0-9]*  [0-9]* .*mutex stock' list.txt)" = 1 ] || fail "other waits: $(cat list.txt)"
 # In TSV and JSON the same.
-"$PTAH" waits -q --list --format=tsv place_order >list.tsv || fail "waits --format=tsv: $?"
-"$PTAH" waits -q --list --format=json place_order >list.json || fail "waits --format=json: $?"
+"$PTAH" waits -q --list --limit=0 --format=tsv place_order >list.tsv || fail "waits --format=tsv: $?"
+"$PTAH" waits -q --list --limit=0 --format=json place_order >list.json || fail "waits --format=json: $?"
 python3 - <<'END' || fail "TSV and JSON differ"
 import csv, json
 # Where the kernel says when threads left their processors, these waits are listed as well.

@@ -105,6 +105,88 @@ static void test_bitset(void **state)
 	ptah_session_close(session);
 }
 
+/*
+ * FUTEX_CMP_REQUEUE returns how many it woke and moved; it wakes as many as its third argument says,
+ * and what it moved is not woken at the first address.
+ */
+static void test_requeue(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 132, 1, 10, WORD + 64, 2), 2);
+	put_exit(&b, 1, 11, 4000, FUTEX, 0);
+	put_enter(&b, 1, 14, 5000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&b, 1, 15, 6000, 6100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&b, 1, 14, 7000, FUTEX, 0);
+	put_exit(&b, 1, 12, 8000, FUTEX, 0);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 3);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(waits, 1).waker_tid, -1);
+	assert_int_equal(wait_at(waits, 2).waker_tid, 15);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* FUTEX_WAKE_OP returns the sum of both places: whom of the two it woke is not known. */
+static void test_wake_op(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD + 64, WAIT, 2));
+	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 2);
+	put_exit(&b, 1, 11, 4000, FUTEX, 0);
+	put_exit(&b, 1, 12, 4000, FUTEX, 0);
+	put_enter(&b, 1, 11, 5000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&b, 1, 13, 6000, 6100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 1);
+	put_exit(&b, 1, 11, 7000, FUTEX, 0);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 3);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(waits, 0).flags, 0);
+	assert_int_equal(wait_at(waits, 1).waker_tid, 13);
+	assert_int_equal(wait_at(waits, 1).flags, 0);
+	assert_int_equal(wait_at(waits, 2).flags, PTAH_WAIT_SEVERAL);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* A wake that was over when a wait began has not ended it, although another one lasted longer. */
+static void test_wake_before_wait(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 13, 1000, FUTEX, ARGS(WORD, WAKE, 1));
+	put_call(&b, 1, 14, 1100, 1200, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_enter(&b, 1, 11, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&b, 1, 12, 2100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_exit(&b, 1, 13, 3000, FUTEX, 1);
+	put_exit(&b, 1, 11, 4000, FUTEX, 0);
+	put_call(&b, 1, 15, 5000, 5100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&b, 1, 12, 6000, FUTEX, 0);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 2);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(waits, 1).waker_tid, 15);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
 /* The u32 after the lock of glibc's mutex is its owner, if it is a thread of the process. */
 static void test_holder(void **state)
 {
@@ -136,7 +218,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_oldest_first), cmocka_unit_test(test_other_words),
 	    cmocka_unit_test(test_no_wait),	 cmocka_unit_test(test_bitset),
-	    cmocka_unit_test(test_holder),
+	    cmocka_unit_test(test_holder),	 cmocka_unit_test(test_requeue),
+	    cmocka_unit_test(test_wake_op),	 cmocka_unit_test(test_wake_before_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,8 +2,10 @@
 /* What context switches and wake-ups say of waits. */
 #include "waits/recording.h"
 
-#define READ  0
-#define FUTEX 202
+#define READ	 0
+#define RECVFROM 45
+#define WAIT4	 61
+#define FUTEX	 202
 
 /* A thread that ran on did not wait; one that left waited until it ran again. */
 static void test_slept_or_not(void **state)
@@ -81,12 +83,91 @@ static void test_wakeup(void **state)
 	ptah_session_close(session);
 }
 
+/* A call that fails may have waited: recv() with SO_RCVTIMEO fails with EAGAIN (socket(7)). */
+static void test_failed(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, RECVFROM, ARGS(3, 0x5000, 1));
+	put_switch(&b, 1, 11, 2000, true, false);
+	put_switch(&b, 1, 11, 900000, false, false);
+	put_exit(&b, 1, 11, 901000, RECVFROM, -11);
+	/* One that never left its processor has not, and one that failed at once. */
+	put_call(&b, 1, 11, 1000000, 1900000, RECVFROM, ARGS(3, 0x5000, 1), -11);
+	put_call(&b, 1, 12, 2000000, 2001000, WAIT4, ARGS(-1), -10);
+	/* Without switches only the time says so. */
+	put_call(&b, 1, 12, 3000000, 3900000, WAIT4, ARGS(-1), -10);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 2);
+	assert_int_equal(wait_at(waits, 0).begin, 1000);
+	assert_int_equal(wait_at(waits, 0).end, 901000);
+	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_TIME);
+	assert_int_equal(wait_at(waits, 1).begin, 3000000);
+	assert_int_equal(wait_at(waits, 1).how, PTAH_WAIT_END_UNKNOWN);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* A call whose return was lost is over when the thread makes another one. */
+static void test_lost_return(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_switch(&b, 1, 11, 2000, true, false);
+	put_switch(&b, 1, 11, 50000, false, false);
+	put_call(&b, 1, 11, 900000, 900100, 39, NULL, 1);
+	/* Without switches it is not known whether it waited, and until when. */
+	put_enter(&b, 1, 12, 1000000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_call(&b, 1, 12, 1900000, 1900100, 39, NULL, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).tid, 11);
+	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_UNKNOWN);
+	assert_int_equal(wait_at(waits, 0).end, 50000);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
+/* A thread's call is found although the beginning of a later one was lost. */
+static void test_lost_beginning(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_session *session;
+	struct ptah_waits *waits;
+
+	(void)state;
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
+	put_enter(&b, 1, 12, 2000, 1, ARGS(4, 0, 1));
+	put_wakeup(&b, 1, 12, 2500, 11);
+	put_exit(&b, 1, 12, 3000, 1, 1);
+	put_exit(&b, 1, 11, 4000, 7, 1);
+	put_exit(&b, 1, 12, 5000, 1, 1);
+	put_exit(&b, 1, 12, 6000, 1, 1);
+	put_exit(&b, 1, 12, 7000, 1, 1);
+	waits = recording_waits(&b, &session);
+	assert_int_equal(ptah_waits_count(waits), 1);
+	assert_int_equal(wait_at(waits, 0).waker_tid, 12);
+	assert_int_equal(wait_at(waits, 0).waker_call, 1);
+	ptah_waits_free(waits);
+	ptah_session_close(session);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_slept_or_not),
-	    cmocka_unit_test(test_preempted),
-	    cmocka_unit_test(test_wakeup),
+	    cmocka_unit_test(test_slept_or_not), cmocka_unit_test(test_preempted),
+	    cmocka_unit_test(test_wakeup),	 cmocka_unit_test(test_failed),
+	    cmocka_unit_test(test_lost_return),	 cmocka_unit_test(test_lost_beginning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
