@@ -394,7 +394,9 @@ static void put_waits(const struct slowest *s, const struct slow_call *c)
 	const struct ptah_session *session = s->view->session;
 	struct call_split split;
 
-	if (!split_call(s, c, &split))
+	/* Who counts instructions does not ask for times. */
+	if ((s->view->options->value != PTAH_CALL_VALUE_TIME && !s->view->options->why) ||
+	    !split_call(s, c, &split))
 		return;
 	call_waits_put_split(s->view->out, &split);
 	if (s->view->options->why)

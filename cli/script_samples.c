@@ -30,7 +30,7 @@ struct script_samples {
 	size_t count;
 	bool part;	 /* of a window or --last: what is before the first row is left out */
 	bool only_calls; /* without --events */
-	uint64_t until;	 /* nanoseconds; the end of the window */
+	uint64_t until;	 /* nanoseconds; the end of the window. 0: it ends with an instruction */
 	bool failed;	 /* out of memory */
 };
 
@@ -52,6 +52,8 @@ int script_new_samples(struct script *s)
 	samples->until = window.until < UINT64_MAX && samples->part
 			     ? ptah_session_time(s->session, window.until)
 			     : UINT64_MAX;
+	if (samples->part && window.last < UINT64_MAX)
+		samples->until = 0;
 	status = ptah_syscalls_new(s->session, &samples->calls);
 	if (status >= 0 && samples->only_calls && !ptah_syscalls_count(samples->calls))
 		script_free_samples(s);

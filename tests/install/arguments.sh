@@ -27,7 +27,7 @@ bad = 0
 for name in sys.stdin.read().split():
     child = os.fork()
     if not child:
-        getattr(library, name)(*[ctypes.c_void_p(0)] * 7)
+        getattr(library, name)(*[ctypes.c_void_p(0)] * 8)
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         print(name + ": crashes when its arguments are NULL")
