@@ -162,8 +162,12 @@ int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, u
 	struct cpu *cpu;
 	int status = r->type == PERFDATA_SWITCH ? absences_take(s, r, tsc) : 0;
 
-	/* A recorder that stamps its trace has a stream for each thread, and knows when it begins. */
-	if (status < 0 || r->cpu < 0 || s->time_source == PERFDATA_TIME_STAMPED)
+	/*
+	 * A recorder that stamps its trace has a stream for each thread, whose own switches (SWITCH)
+	 * say nothing of streams.
+	 */
+	if (status < 0 || r->cpu < 0 ||
+	    (s->time_source == PERFDATA_TIME_STAMPED && r->type == PERFDATA_SWITCH))
 		return status;
 	cpu = cpu_of(s, r->cpu);
 	if (!cpu)
