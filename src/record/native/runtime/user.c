@@ -6,6 +6,7 @@
  * runs on untraced.
  */
 #include "record/native/runtime/contexts.h"
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -69,6 +70,7 @@ bool user_changed(struct context *c, const struct registers *r, const struct nat
 		leave_disabled(c, r,
 			       "it has become another user's and has several threads, or processes "
 			       "of too many users are recorded");
+	memory_not_dumped(c->runtime);
 	__builtin_memset(c->runtime->guarded, 0, sizeof(c->runtime->guarded));
 	if (!context_begin(c, slot_at(c->runtime, (unsigned)slot)))
 		leave_disabled(c, r, "there is no memory for the recorder in the program");
