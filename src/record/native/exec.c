@@ -64,6 +64,10 @@ bool native_is_seized(const struct recording *r, int32_t pid)
 
 bool native_any_seized(const struct recording *r)
 {
+	/* The child of vfork() is in no list of processes, and stands still at each call. */
+	for (const struct seized *s = r->seized; s; s = s->next)
+		if (s->calls)
+			return true;
 	for (size_t i = 0; i < r->processes.count; i++)
 		if (native_is_seized(r, r->processes.list[i].pid))
 			return true;

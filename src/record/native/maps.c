@@ -7,6 +7,7 @@
 
 #include "record/simulated/code_map.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 
 #define CODE_PIECE 32768		/* bytes of code that are written at once */
 #define NEW_CODE   (UINT64_C(32) << 20) /* and in all of files that are new */
+/* Of memory that has no file, so much is read in all: a mapping may be larger than all memory. */
+#define BARE_CODE (UINT64_C(512) << 20)
 
 void native_take_time(struct recording *r)
 {
@@ -61,21 +64,37 @@ static bool is_zero(const uint8_t *bytes, size_t n)
 	return !n || (!bytes[0] && !memcmp(bytes, bytes + 1, n - 1));
 }
 
-/* Code that is in no file. */
+/* Whether more of memory that has no file is read. */
+static bool may_read(struct recording *r)
+{
+	if (r->bare_code < BARE_CODE)
+		return !recorder_is_late(r->r);
+	if (!r->bare_noted)
+		recorder_note(r->r, "programs have mapped more code that is in no file than is "
+				    "read: some of it is missing");
+	r->bare_noted = true;
+	return false;
+}
+
+/* Code that is in no file. The kernel makes pages for what is read, and there may be holes. */
 static void write_bytes(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start,
 			uint64_t end)
 {
 	uint8_t bytes[CODE_PIECE];
 
-	while (start < end) {
+	while (start < end && may_read(r)) {
 		const uint64_t n = end - start < sizeof(bytes) ? end - start : sizeof(bytes);
 		struct iovec to = {bytes, n}, from = {(void *)(uintptr_t)start, n};
 		const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+		const uint64_t step = got > 0 ? (uint64_t)got : NATIVE_PAGE;
 
+		if (got < 0 && errno != EFAULT)
+			return;
 		if (got > 0 && !is_zero(bytes, (size_t)got))
 			native_wrote(r, perfdata_add_code(native_writer(r), pid, tsc, start, bytes,
 							  (size_t)got));
-		start += got > 0 ? (uint64_t)got : NATIVE_PAGE;
+		r->bare_code += step;
+		start += step;
 	}
 }
 
@@ -97,11 +116,11 @@ static bool is_new(struct recording *r, const char *path, uint64_t bytes)
 }
 
 /*
- * A mapping of a file, or of memory without a name. What is shared may change, and the
- * runtime sends it, as it does what can be written to.
+ * A mapping of a file, or of memory without a name, and its code in [start, end). What is shared
+ * may change, and the runtime sends it, as it does what can be written to.
  */
 static void write_file(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
-		       const char *name)
+		       const char *name, uint64_t start, uint64_t end)
 {
 	const bool leads = code_map_leads_to(name, map->inode);
 
@@ -109,8 +128,10 @@ static void write_file(struct recording *r, int32_t pid, uint64_t tsc, const str
 		write_map(r, pid, tsc, map, name);
 	if (*name != '/' || map->flags & MAP_SHARED || map->prot & PROT_WRITE)
 		return;
-	if (!leads || is_new(r, name, map->end - map->start))
-		write_bytes(r, pid, tsc, map->start, map->end);
+	start = start > map->start ? start : map->start;
+	end = end < map->end ? end : map->end;
+	if (!leads || is_new(r, name, end - start))
+		write_bytes(r, pid, tsc, start, end);
 }
 
 void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start, uint64_t end)
@@ -134,7 +155,7 @@ void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t 
 		if (!strcmp(name, "[vdso]"))
 			write_map(r, pid, tsc, &map, name);
 		else
-			write_file(r, pid, tsc, &map, name);
+			write_file(r, pid, tsc, &map, name, start, end);
 	}
 	free(line);
 	if (f)

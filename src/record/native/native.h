@@ -97,6 +97,8 @@ struct recording {
 	bool has_vdso;	/* the recording has its code */
 	struct timespec began;
 	uint64_t new_code;  /* bytes of code of files that are newer, which the recording has */
+	uint64_t bare_code; /* bytes that were read of memory that has no file */
+	bool bare_noted;    /* a note says that some were not */
 	bool switches_lost; /* a note says that some are missing */
 	bool damage_noted;  /* a note says that the shared memory was damaged */
 };

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct switches {
 	unsigned cpus;
 	struct switch_ring *rings; /* by processor */
 	int *fds;		   /* of the other events, which use the rings of the first ones */
-	size_t fd_count, events;
+	size_t fd_count, events, events_max;
 	struct tsc_moment since; /* when switches were taken last */
 	struct thread_switch *list;
 	size_t count, capacity;
@@ -48,6 +49,16 @@ struct sample_id {
 	uint32_t cpu, reserved;
 };
 
+/* The recorder needs descriptors for other things, too. */
+static size_t most_events(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 >= EVENTS_MAX)
+		return EVENTS_MAX;
+	return (size_t)(limit.rlim_cur / 2);
+}
+
 struct switches *switches_new(void)
 {
 	const long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -55,6 +66,7 @@ struct switches *switches_new(void)
 
 	if (!s)
 		return NULL;
+	s->events_max = most_events();
 	s->cpus = cpus > 0 ? (unsigned)cpus : 1;
 	s->rings = calloc(s->cpus, sizeof(*s->rings));
 	s->fds = calloc(EVENTS_MAX, sizeof(*s->fds));
@@ -133,9 +145,9 @@ bool switches_follow(struct switches *s, int32_t tid, bool alone)
 	bool any = false;
 
 	for (unsigned i = 0; i < s->cpus; i++) {
-		const int fd = s->events < EVENTS_MAX ? open_event(tid, i, alone) : -1;
+		const int fd = s->events < s->events_max ? open_event(tid, i, alone) : -1;
 
-		if (fd < 0 && s->events < EVENTS_MAX && errno == ENODEV)
+		if (fd < 0 && s->events < s->events_max && errno == ENODEV)
 			continue; /* the processor is off */
 		if (fd < 0)
 			return false;

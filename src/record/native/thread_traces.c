@@ -148,6 +148,7 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 
 	native_take_calls(r);
 	streams_finish(r->streams, slot, r->rest_taken || s.pid == r->detaching);
+	r->ended[slot] = false; /* the slot may have another thread before the round ends */
 	complete = write_kept(r, slot);
 	write_truth(r, slot, complete && (ended || s.tid == exec || r->streams->list[slot].closed));
 	if (!exec || s.tid != s.pid)

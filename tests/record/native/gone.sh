@@ -26,3 +26,7 @@ same memory ./library.so
 same exec
 same kept ./library.so
 [ "$(executions work)" = 1 ] || fail "work ran once, not $(executions work) times"
+
+# The recorder reads a part of it.
+same large
+grep -q "more code that is in no file than is read" notes.txt || fail "$(cat notes.txt)"

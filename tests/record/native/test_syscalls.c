@@ -474,6 +474,7 @@ static int set_up(void **unused)
 	memset(shared, 0, sizeof(*shared));
 	memset(&runtime, 0, sizeof(runtime));
 	memset(&context, 0, sizeof(context));
+	memset(runtime.guarded, 0xff, sizeof(runtime.guarded)); /* who leaves keeps the slots */
 	shared->recorder_alive = 1;
 	runtime.shared = shared;
 	context.runtime = &runtime;

@@ -125,7 +125,9 @@ static uint64_t put_futex(const struct context *c, uint64_t position, const uint
 	}
 	if (!signals_copy(&words[0], (const void *)w[1], sizeof(words[0])))
 		return 0;
-	both = signals_copy(&words[1], (const void *)(w[1] + OWNER), sizeof(words[1]));
+	/* The call itself does not touch the next page, where a look may have an effect. */
+	both = w[1] % NATIVE_PAGE <= NATIVE_PAGE - OWNER - sizeof(words[1]) &&
+	       signals_copy(&words[1], (const void *)(w[1] + OWNER), sizeof(words[1]));
 	put_words(c, position, words, 1);
 	return both ? sizeof(words) : sizeof(words[0]);
 }

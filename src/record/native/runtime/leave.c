@@ -129,16 +129,41 @@ static void wait_until_left(struct context *c)
 		sys_call(__NR_futex, (uint64_t)&rt->left, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
+/* Maps memory of the process's own in the place of [from, to) of the shared one. */
+static bool replace(const struct runtime *rt, uint64_t from, uint64_t to, uint64_t protection)
+{
+	return !sys_is_error(sys_call(__NR_mmap, (uint64_t)rt->shared + from, to - from, protection,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+				      (uint64_t)-1, 0));
+}
+
+/* Nobody uses what is there. */
+static void take_away(const struct runtime *rt, uint64_t from, uint64_t to)
+{
+	if (to > from && !replace(rt, from, to, PROT_NONE))
+		sys_call(__NR_munmap, (uint64_t)rt->shared + from, to - from, 0, 0, 0, 0);
+}
+
 /*
  * Who runs on untraced may become another user, or run code of one: it has no part in the memory
- * any more. Threads that come out of a system call find a memory that nobody reads.
+ * any more. Threads that come out of a system call find a memory that nobody reads, in the slots
+ * that threads of the process have had. The others would be gigabytes, which the process may be
+ * not allowed to have. Where it may not even have those, they stay: a thread would fault.
  */
 void leave_memory(struct context *c)
 {
 	const struct runtime *rt = c->runtime;
+	uint64_t at = native_slot_at(0);
 
-	sys_call(__NR_mmap, (uint64_t)rt->shared, native_bytes(), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, (uint64_t)-1, 0);
+	replace(rt, 0, at, PROT_READ | PROT_WRITE);
+	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
+		if (!(rt->guarded[i / 8] & 1u << i % 8))
+			continue;
+		take_away(rt, at, native_slot_at(i));
+		at = native_slot_at(i + 1);
+		replace(rt, native_slot_at(i), at, PROT_READ | PROT_WRITE);
+	}
+	take_away(rt, at, native_bytes());
 }
 
 /* The first thread that leaves, after which none is in the cache. */

@@ -3,10 +3,12 @@
 #ifndef PTAH_RECORD_NATIVE_RUNTIME_MEMORY_H
 #define PTAH_RECORD_NATIVE_RUNTIME_MEMORY_H
 
+#include "record/native/runtime/runtime.h"
+#include "record/native/runtime/sys.h"
+
+#include <linux/mman.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct runtime;
 
 /*
  * The recorder and the runtime map what may be anywhere between these addresses, 5 TB below the
@@ -24,6 +26,15 @@ struct runtime;
 struct runtime *memory_begin(uint64_t seed);
 /* Lets memory_is_ours() know of what the recorder has mapped. False: too many ranges. */
 bool memory_add(struct runtime *rt, uint64_t start, uint64_t end);
+
+/*
+ * The memory that is shared with the recorder, once it is mapped, is in no core file. A failure
+ * only makes these larger, and slower to write.
+ */
+static inline void memory_not_dumped(const struct runtime *rt)
+{
+	sys_call(__NR_madvise, (uintptr_t)rt->shared, native_bytes(), MADV_DONTDUMP, 0, 0, 0);
+}
 
 /* Nobody else changes the runtime's memory until memory_release(). Around fork(). */
 void memory_hold(struct runtime *rt);

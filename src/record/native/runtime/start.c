@@ -58,6 +58,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	if (!memory_add(rt, h->blob, h->blob + h->blob_bytes) ||
 	    !memory_add(rt, h->shared, h->shared + native_bytes()))
 		return NULL;
+	memory_not_dumped(rt);
 	attach_control(rt);
 	return filter_begin(rt, &h->constants) ? rt : NULL;
 }

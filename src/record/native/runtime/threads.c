@@ -188,6 +188,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 	}
 	message_send(c, &m, NULL);
 	if (!slot || !context_begin(c, slot)) {
+		slot_release(slot);
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
 			     "more threads run at the same time than can be recorded");
 		leave_memory(c);

@@ -6,6 +6,7 @@
  * runs on untraced.
  */
 #include "record/native/runtime/contexts.h"
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -54,6 +55,17 @@ static int64_t ask(struct context *c)
 	return answer;
 }
 
+/* False: the thread has no slot. */
+static bool begin_in(struct context *c, struct native_thread *slot)
+{
+	if (context_begin(c, slot))
+		return true;
+	slot_release(slot);
+	c->discards = true;
+	c->stopped = NULL;
+	return false;
+}
+
 bool user_changed(struct context *c, const struct registers *r, const struct native_user *before)
 {
 	struct native_user now;
@@ -69,8 +81,9 @@ bool user_changed(struct context *c, const struct registers *r, const struct nat
 		leave_disabled(c, r,
 			       "it has become another user's and has several threads, or processes "
 			       "of too many users are recorded");
+	memory_not_dumped(c->runtime);
 	__builtin_memset(c->runtime->guarded, 0, sizeof(c->runtime->guarded));
-	if (!context_begin(c, slot_at(c->runtime, (unsigned)slot)))
+	if (!begin_in(c, slot_at(c->runtime, (unsigned)slot)))
 		leave_disabled(c, r, "there is no memory for the recorder in the program");
 	return true;
 }

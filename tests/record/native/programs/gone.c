@@ -2,7 +2,8 @@
 /*
  * Code of files that are gone when the recording is read. gone file LIBRARY: copies the library,
  * loads the copy and deletes it; gone memory LIBRARY: loads it from memory without a name; gone exec:
- * becomes echo, from such memory; gone kept LIBRARY: loads the copy, and leaves it where it is.
+ * becomes echo, from such memory; gone kept LIBRARY: loads the copy, and leaves it where it is; gone large: maps
+ * a terabyte of such memory, which has no pages, as code.
  */
 #include "report.h"
 
@@ -36,6 +37,18 @@ static void run(const char *path)
 	report_number("work", work ? work(1000) : -1);
 }
 
+static int map_large(void)
+{
+	const size_t bytes = (size_t)1 << 40;
+	const int file = memfd_create("large", 0);
+
+	if (file < 0 || ftruncate(file, (off_t)bytes))
+		return 1;
+	report_number("mapped",
+		      mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) != MAP_FAILED);
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	static char *const echo[] = {"echo", "from memory", NULL};
@@ -43,6 +56,8 @@ int main(int count, char **arguments)
 	char path[64] = "./copy.so";
 	int to;
 
+	if (!strcmp(what, "large"))
+		return map_large();
 	if (!strcmp(what, "exec") || !strcmp(what, "memory"))
 		to = memfd_create("library", !strcmp(what, "exec") ? MFD_CLOEXEC : 0);
 	else
