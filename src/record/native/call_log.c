@@ -12,6 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* So many bytes of calls are taken until they are written. */
+#define TAKEN_MOST (4u << 20)
+
 static uint8_t *log_of(const struct native_streams *s, unsigned slot)
 {
 	return (uint8_t *)streams_thread(s, slot) + NATIVE_CALLS_AT;
@@ -120,12 +123,13 @@ static bool take_log(struct recording *r, unsigned slot)
 	struct native_streams *s = r->streams;
 	struct native_stream *stream = &s->list[slot];
 	const uint64_t from = stream->calls;
-	const uint64_t to = __atomic_load_n(&streams_thread(s, slot)->calls_head, __ATOMIC_ACQUIRE);
 	const size_t at = r->calls.size;
 	bool done = true;
+	uint64_t to;
 
 	if (!stream->used && !s->damaged)
 		return true;
+	to = __atomic_load_n(&streams_thread(s, slot)->calls_head, __ATOMIC_ACQUIRE);
 	native_take_time(r); /* later than the entries that are taken */
 	if (!stream->used || to - from > NATIVE_CALL_BYTES)
 		s->damaged = true;
@@ -208,17 +212,12 @@ void native_write_kept_calls(struct recording *r)
 	calls->kept_size = calls->gone = 0;
 }
 
-void native_take_calls(struct recording *r)
+/* Writes, or keeps, what was taken, in the order of time. False: there is no memory. */
+static bool pass_calls(struct recording *r)
 {
 	struct native_calls *calls = &r->calls;
 	bool done = true;
 
-	if (!(r->flags & NATIVE_CALLS))
-		return;
-	calls->size = calls->count = 0;
-	calls->unordered = false;
-	STREAMS_EACH (r->streams, i)
-		done = done && take_log(r, i);
 	if (calls->unordered)
 		qsort(calls->list, calls->count, sizeof(*calls->list), compare_times);
 	for (size_t i = 0; i < calls->count && done; i++) {
@@ -229,7 +228,24 @@ void native_take_calls(struct recording *r)
 		else
 			write_call(r, taken, calls->bytes + taken->at);
 	}
-	if (!done)
+	calls->size = calls->count = 0;
+	calls->unordered = false;
+	return done;
+}
+
+void native_take_calls(struct recording *r)
+{
+	bool done = true;
+
+	if (!(r->flags & NATIVE_CALLS))
+		return;
+	STREAMS_EACH (r->streams, i) {
+		done = done && take_log(r, i);
+		/* Of thousands of threads each may have written much since the last round. */
+		if (done && r->calls.size > TAKEN_MOST)
+			done = pass_calls(r);
+	}
+	if (!done || !pass_calls(r))
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 }
 
