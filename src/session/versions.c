@@ -91,10 +91,10 @@ static bool make_room(struct versions *v)
 
 static uint32_t add(struct versions *v, int32_t space, uint64_t identity, uint64_t tsc)
 {
-	uint32_t *slot = v->slot_count ? find_slot(v, space, identity) : NULL;
+	const uint32_t known = v->slot_count ? *find_slot(v, space, identity) : 0;
 
-	if (slot && *slot)
-		return *slot;
+	if (known)
+		return known;
 	if (!make_room(v))
 		return 0;
 	v->list[v->count++] = (struct version){space, identity, tsc};

@@ -111,10 +111,11 @@ static struct context *take_free(struct context *c)
 static struct context *make(struct runtime *rt)
 {
 	uint8_t *stack = memory_take(rt, STACK_BYTES + filter_context_bytes(rt));
-	struct context *c = (struct context *)(stack + STACK_BYTES);
+	struct context *c;
 
 	if (!stack)
 		return NULL;
+	c = (struct context *)(stack + STACK_BYTES);
 	c->self = c;
 	c->runtime = rt;
 	c->stack = (uint64_t)stack + STACK_BYTES;
