@@ -9,6 +9,8 @@ void path_resolve(char *path)
 	const char *from = path;
 	char *to = path;
 
+	if (*path != '/')
+		return;
 	while (*from) {
 		size_t n = 0;
 

@@ -6,7 +6,8 @@
 /*
  * Resolves "." and ".." in an absolute path, in place and without looking at files:
  * "/a/./b/../c" becomes "/a/c". As in chroot(2), ".." at the root is the root:
- * "/../a" becomes "/a". The result is never longer.
+ * "/../a" becomes "/a". The result is never longer. A path that is not absolute, as strangers'
+ * recordings may have it, stays as it is.
  */
 void path_resolve(char *path);
 

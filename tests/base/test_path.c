@@ -25,6 +25,8 @@ static void dots_do_not_leave_the_root(void **state)
 	    {"/...", "/..."},
 	    {"/..a/.b/c..", "/..a/.b/c.."},
 	    {"/a/.../b", "/a/.../b"},
+	    {"a/../b", "a/../b"}, /* not absolute: there is no room for a '/' before it */
+	    {"", ""},
 	};
 	char text[64];
 
