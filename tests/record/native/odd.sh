@@ -13,7 +13,11 @@ same()
 {
 	wanted=0
 	"$@" >alone.txt || wanted=$?
-	[ "$wanted" != 77 ] || return 0
+	if [ "$wanted" = 77 ]; then
+		# Only a processor without AVX-512 leaves a case out, and only this one.
+		[ "$*" = "./odd vectors" ] && ! grep -qw avx512f /proc/cpuinfo || fail "$*: left out"
+		return 0
+	fi
 	status=0
 	record --recorder=native --truth -- "$@" >output.txt 2>errors.txt || status=$?
 	[ "$status" = "$wanted" ] || fail "$*: status $status, alone $wanted: $(cat errors.txt)"
