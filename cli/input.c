@@ -292,6 +292,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	    .fetch_context = input,
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
+	    .samples = input->samples,
 	};
 	struct ptah_trace_processor processor;
 	struct ptah_trace_set *set;

@@ -88,6 +88,7 @@ struct input {
 	uint64_t prefix_strip;
 	bool ignored; /* an option of ptxed that has no effect */
 	bool calls;   /* counts_read() counts the calls of a recording, too */
+	bool samples; /* of other events are wanted, too */
 };
 
 /* The tables of shared options. Their values go into a struct input. */

@@ -34,14 +34,18 @@ struct script_samples {
 	bool failed;	 /* out of memory */
 };
 
+bool script_wants_samples(const struct script *s, int format)
+{
+	return s->events || (!s->mode->take && format == FORMAT_TEXT);
+}
+
 int script_new_samples(struct script *s)
 {
 	struct script_samples *samples;
 	struct ptah_window window = {.size = sizeof(window)};
-	const bool text_calls = !s->mode->take && s->input->format == FORMAT_TEXT;
 	int status;
 
-	if ((!s->events && !text_calls) || !ptah_session_samples(s->session))
+	if (!script_wants_samples(s, s->input->format) || !ptah_session_samples(s->session))
 		return 0;
 	samples = calloc(1, sizeof(*samples));
 	if (!samples)

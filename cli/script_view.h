@@ -283,6 +283,8 @@ void script_put_event_tsv(struct script *s, uint64_t ip,
  * shown with --events, and system calls also in the text of --calls.
  */
 int script_new_samples(struct script *s);
+/* Whether the output in this format shows them. */
+bool script_wants_samples(const struct script *s, int format);
 void script_free_samples(struct script *s);
 /* The next row of the current thread has this time; with `off`, tracing went off then. */
 void script_put_samples(struct script *s, uint64_t tsc, bool off);

@@ -68,7 +68,8 @@ static void read_waits(const struct ptah_waits *waits)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ptah_session_config config = {.size = sizeof(config), .no_images = true};
+	struct ptah_session_config config = {
+	    .size = sizeof(config), .no_images = true, .samples = true};
 	struct ptah_waits_config waiting = {.size = sizeof(waiting), .stacks = true};
 	struct ptah_session *session;
 	struct ptah_waits *waits;

@@ -232,6 +232,7 @@ static int run(int argc, char **argv)
 	if (!status && drivers[e.format->source].run_files)
 		return drivers[e.format->source].run_files(&o, e.format, argc - first,
 							   argv + first);
+	o.input.samples = !status && e.format->source == EXPORT_TIMELINE;
 	if (!status)
 		status = input_open(&command_export, &o.input, argc - first, argv + first, true,
 				    &e.session);

@@ -488,6 +488,7 @@ static int run(int argc, char **argv)
 		return status;
 	o.input.from_hit = !o.last;
 	status = choose(&s, &o);
+	o.input.samples = !status && script_wants_samples(&s, o.input.format);
 	if (!status)
 		status = input_open(&command_script, &o.input, argc - first, argv + first, true,
 				    &session);

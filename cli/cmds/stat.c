@@ -107,6 +107,7 @@ static int run(int argc, char **argv)
 	s.renderer = renderer_choose(&command_stat, stat_renderers, o.input.format, "");
 	if (!s.renderer)
 		return EXIT_USAGE;
+	o.input.samples = true;
 	status = input_open(&command_stat, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;

@@ -114,6 +114,7 @@ static int run(int argc, char **argv)
 		fail_file(&command_waits, v.wanted[0]);
 		return EXIT_USAGE;
 	}
+	o.input.samples = true;
 	status = input_open(&command_waits, &o.input, 0, NULL, true, &v.session);
 	if (status)
 		return status;

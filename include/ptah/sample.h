@@ -4,7 +4,8 @@
  *
  * `perf record -e intel_pt//u -e sched:sched_switch -e page-faults` records samples of each event,
  * and recorders of Ptah write the system calls of a program as samples of raw_syscalls:sys_enter and
- * raw_syscalls:sys_exit. A session knows them in the order of time:
+ * raw_syscalls:sys_exit. A session that was opened for them
+ * (ptah_session_config.samples) knows them in the order of time:
  *
  *	for (i = 0; i < ptah_session_samples(session); i++) {
  *		ptah_session_sample(session, i, &sample);

@@ -71,6 +71,11 @@ struct ptah_session_config {
 	bool fetch;
 	ptah_fetch_progress *fetch_progress; /* may be NULL */
 	void *fetch_context;
+	/*
+	 * Samples of other events and context switches are wanted, too (sample.h), for which the
+	 * session keeps 40 bytes each. Otherwise it has none.
+	 */
+	bool samples;
 };
 
 struct ptah_session;

@@ -192,7 +192,8 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 	struct ptah_session *s = pass->session;
 	int status;
 
-	if (r->sampled || r->type == PERFDATA_SWITCH || r->type == PERFDATA_SWITCH_CPU_WIDE) {
+	if (s->config.samples &&
+	    (r->sampled || r->type == PERFDATA_SWITCH || r->type == PERFDATA_SWITCH_CPU_WIDE)) {
 		status = samples_take(s, r);
 		if (status < 0)
 			return status;
@@ -474,7 +475,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	if (status >= 0)
 		leave_out_high_byte(pass);
 	convert_limits(s);
-	if (status >= 0)
+	if (status >= 0 && s->config.samples)
 		status = samples_finish(s);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
 		status = pass->marks[i].type == MARK_RECORD ? take_mark(s, &pass->marks[i])

@@ -125,7 +125,8 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 	s->folder = folder_of(path);
 	s->jit_folder = s->folder ? perfdata_jit_folder(path) : NULL;
 	if (status >= 0) {
-		perfdata_want_samples(s->file);
+		if (s->config.samples)
+			perfdata_want_samples(s->file);
 		status = session_read_records(s, path, NULL, why);
 	}
 	if (status < 0)

@@ -270,7 +270,8 @@ static inline void put_call(struct perfdata_buffer *b, int32_t pid, int32_t tid,
 /* Opens what was built, and forgets it. */
 static inline struct ptah_session *recording_open(struct perfdata_buffer *b)
 {
-	struct ptah_session_config config = {.size = sizeof(config), .no_images = true};
+	struct ptah_session_config config = {
+	    .size = sizeof(config), .no_images = true, .samples = true};
 	struct ptah_session *session = NULL;
 	struct ptah_message why;
 	char path[64];
