@@ -15,6 +15,7 @@
 #include <ptah/waits.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -286,15 +287,40 @@ static inline struct ptah_session *recording_open(struct perfdata_buffer *b)
 	return session;
 }
 
-/* Opens what was built, and finds its waits. */
-static inline struct ptah_waits *recording_waits(struct perfdata_buffer *b,
-						 struct ptah_session **session)
-{
+/* What a test builds, and what it finds then. */
+struct recorded {
+	struct perfdata_buffer b;
+	struct ptah_session *session;
 	struct ptah_waits *waits;
+};
 
-	*session = recording_open(b);
-	assert_false(ptah_waits_new(*session, NULL, &waits));
-	return waits;
+static inline int recorded_begin(void **state)
+{
+	struct recorded *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	recording_begin(&r->b);
+	*state = r;
+	return 0;
+}
+
+static inline int recorded_end(void **state)
+{
+	struct recorded *r = *state;
+
+	perfdata_buffer_free(&r->b);
+	ptah_waits_free(r->waits);
+	ptah_session_close(r->session);
+	free(r);
+	return 0;
+}
+
+#define recorded_test(test) cmocka_unit_test_setup_teardown(test, recorded_begin, recorded_end)
+
+static inline void recorded_find_waits(struct recorded *r)
+{
+	r->session = recording_open(&r->b);
+	assert_false(ptah_waits_new(r->session, NULL, &r->waits));
 }
 
 static inline struct ptah_wait wait_at(const struct ptah_waits *waits, size_t i)

@@ -13,96 +13,72 @@
 /* A wake takes as many as it returned, and those that came first. */
 static void test_oldest_first(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_enter(&b, 1, 13, 3000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 1, 14, 4000, 4100, FUTEX, ARGS(WORD, WAKE, 2), 2);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 13, 3000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 14, 4000, 4100, FUTEX, ARGS(WORD, WAKE, 2), 2);
 	/* The first to return is not the first that was woken. */
-	put_exit(&b, 1, 12, 4200, FUTEX, 0);
-	put_exit(&b, 1, 11, 5000, FUTEX, 0);
-	put_call(&b, 1, 15, 6000, 6100, FUTEX, ARGS(WORD, WAKE, 1), 1);
-	put_exit(&b, 1, 13, 7000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 3);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 14);
-	assert_int_equal(wait_at(waits, 0).woken, 4000);
-	assert_int_equal(wait_at(waits, 0).end, 5000);
-	assert_int_equal(wait_at(waits, 1).waker_tid, 14);
-	assert_int_equal(wait_at(waits, 2).waker_tid, 15);
-	assert_int_equal(wait_at(waits, 2).how, PTAH_WAIT_END_WOKEN);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_exit(&r->b, 1, 12, 4200, FUTEX, 0);
+	put_exit(&r->b, 1, 11, 5000, FUTEX, 0);
+	put_call(&r->b, 1, 15, 6000, 6100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 13, 7000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 14);
+	assert_int_equal(wait_at(r->waits, 0).woken, 4000);
+	assert_int_equal(wait_at(r->waits, 0).end, 5000);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 14);
+	assert_int_equal(wait_at(r->waits, 2).waker_tid, 15);
+	assert_int_equal(wait_at(r->waits, 2).how, PTAH_WAIT_END_WOKEN);
 }
 
 /* The same address of another process is another word, and another address is, too. */
 static void test_other_words(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 2, 21, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
-	put_call(&b, 1, 12, 3000, 3100, FUTEX, ARGS(WORD + 4, WAKE, 1), 1);
-	put_exit(&b, 1, 11, 4000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_UNKNOWN);
-	assert_int_equal(wait_at(waits, 0).waker_tid, -1);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 2, 21, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_call(&r->b, 1, 12, 3000, 3100, FUTEX, ARGS(WORD + 4, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 4000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_UNKNOWN);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, -1);
 }
 
 /* EAGAIN: the word had changed, so that there was no wait. A wake that woke nobody ends none. */
 static void test_no_wait(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_call(&b, 1, 11, 1000, 1100, FUTEX, ARGS(WORD, WAIT, 2), -11);
-	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), 0);
-	put_exit(&b, 1, 12, 9000, FUTEX, -110);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).tid, 12);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_TIME);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_call(&r->b, 1, 11, 1000, 1100, FUTEX, ARGS(WORD, WAIT, 2), -11);
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), 0);
+	put_exit(&r->b, 1, 12, 9000, FUTEX, -110);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).tid, 12);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_TIME);
 }
 
 /* FUTEX_WAKE_BITSET passes over those that wait for other bits. */
 static void test_bitset(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, WAIT_ON(1));
-	put_enter(&b, 1, 12, 2000, FUTEX, WAIT_ON(2));
-	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, WAKE_BITSET, 1, 0, 0, 2), 1);
-	put_exit(&b, 1, 12, 4000, FUTEX, 0);
-	put_call(&b, 1, 14, 5000, 5100, FUTEX, ARGS(WORD, WAKE_BITSET, 1, 0, 0, 1), 1);
-	put_exit(&b, 1, 11, 6000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 2);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 14);
-	assert_int_equal(wait_at(waits, 1).waker_tid, 13);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, WAIT_ON(1));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, WAIT_ON(2));
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, WAKE_BITSET, 1, 0, 0, 2), 1);
+	put_exit(&r->b, 1, 12, 4000, FUTEX, 0);
+	put_call(&r->b, 1, 14, 5000, 5100, FUTEX, ARGS(WORD, WAKE_BITSET, 1, 0, 0, 1), 1);
+	put_exit(&r->b, 1, 11, 6000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 14);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
 }
 
 /*
@@ -111,115 +87,91 @@ static void test_bitset(void **state)
  */
 static void test_requeue(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 132, 1, 10, WORD + 64, 2), 2);
-	put_exit(&b, 1, 11, 4000, FUTEX, 0);
-	put_enter(&b, 1, 14, 5000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 1, 15, 6000, 6100, FUTEX, ARGS(WORD, WAKE, 1), 1);
-	put_exit(&b, 1, 14, 7000, FUTEX, 0);
-	put_exit(&b, 1, 12, 8000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 3);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
-	assert_int_equal(wait_at(waits, 1).waker_tid, -1);
-	assert_int_equal(wait_at(waits, 2).waker_tid, 15);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 132, 1, 10, WORD + 64, 2), 2);
+	put_exit(&r->b, 1, 11, 4000, FUTEX, 0);
+	put_enter(&r->b, 1, 14, 5000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 15, 6000, 6100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 14, 7000, FUTEX, 0);
+	put_exit(&r->b, 1, 12, 8000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, -1);
+	assert_int_equal(wait_at(r->waits, 2).waker_tid, 15);
 }
 
 /* FUTEX_WAKE_OP returns the sum of both places: whom of the two it woke is not known. */
 static void test_wake_op(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_enter(&b, 1, 12, 2000, FUTEX, ARGS(WORD + 64, WAIT, 2));
-	put_call(&b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 2);
-	put_exit(&b, 1, 11, 4000, FUTEX, 0);
-	put_exit(&b, 1, 12, 4000, FUTEX, 0);
-	put_enter(&b, 1, 11, 5000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_call(&b, 1, 13, 6000, 6100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 1);
-	put_exit(&b, 1, 11, 7000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 3);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
-	assert_int_equal(wait_at(waits, 0).flags, 0);
-	assert_int_equal(wait_at(waits, 1).waker_tid, 13);
-	assert_int_equal(wait_at(waits, 1).flags, 0);
-	assert_int_equal(wait_at(waits, 2).flags, PTAH_WAIT_SEVERAL);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD + 64, WAIT, 2));
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 2);
+	put_exit(&r->b, 1, 11, 4000, FUTEX, 0);
+	put_exit(&r->b, 1, 12, 4000, FUTEX, 0);
+	put_enter(&r->b, 1, 11, 5000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 13, 6000, 6100, FUTEX, ARGS(WORD, 133, 1, 1, WORD + 64, 0), 1);
+	put_exit(&r->b, 1, 11, 7000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 0).flags, 0);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+	assert_int_equal(wait_at(r->waits, 2).flags, PTAH_WAIT_SEVERAL);
 }
 
 /* A wake that was over when a wait began has not ended it, although another one lasted longer. */
 static void test_wake_before_wait(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 13, 1000, FUTEX, ARGS(WORD, WAKE, 1));
-	put_call(&b, 1, 14, 1100, 1200, FUTEX, ARGS(WORD, WAKE, 1), 1);
-	put_enter(&b, 1, 11, 2000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_enter(&b, 1, 12, 2100, FUTEX, ARGS(WORD, WAIT, 2));
-	put_exit(&b, 1, 13, 3000, FUTEX, 1);
-	put_exit(&b, 1, 11, 4000, FUTEX, 0);
-	put_call(&b, 1, 15, 5000, 5100, FUTEX, ARGS(WORD, WAKE, 1), 1);
-	put_exit(&b, 1, 12, 6000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 2);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 13);
-	assert_int_equal(wait_at(waits, 1).waker_tid, 15);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 13, 1000, FUTEX, ARGS(WORD, WAKE, 1));
+	put_call(&r->b, 1, 14, 1100, 1200, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_enter(&r->b, 1, 11, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 2100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_exit(&r->b, 1, 13, 3000, FUTEX, 1);
+	put_exit(&r->b, 1, 11, 4000, FUTEX, 0);
+	put_call(&r->b, 1, 15, 5000, 5100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 12, 6000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 15);
 }
 
 /* The u32 after the lock of glibc's mutex is its owner, if it is a thread of the process. */
 static void test_holder(void **state)
 {
 	const uint32_t owned[] = {2, 12}, other[] = {2, 99};
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_call(&b, 1, 12, 500, 600, 39, NULL, 1);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
-	put_data(&b, 1, 11, 1000, FUTEX, 0, 0, owned, sizeof(owned));
-	put_enter(&b, 1, 13, 2000, FUTEX, ARGS(WORD + 64, WAIT, 2));
-	put_data(&b, 1, 13, 2000, FUTEX, 0, 0, other, sizeof(other));
-	put_call(&b, 1, 12, 8000, 8100, 39, NULL, 1);
-	waits = recording_waits(&b, &session);
+	put_call(&r->b, 1, 12, 500, 600, 39, NULL, 1);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_data(&r->b, 1, 11, 1000, FUTEX, 0, 0, owned, sizeof(owned));
+	put_enter(&r->b, 1, 13, 2000, FUTEX, ARGS(WORD + 64, WAIT, 2));
+	put_data(&r->b, 1, 13, 2000, FUTEX, 0, 0, other, sizeof(other));
+	put_call(&r->b, 1, 12, 8000, 8100, 39, NULL, 1);
+	recorded_find_waits(r);
 	/* Neither ever ended. */
-	assert_int_equal(ptah_waits_count(waits), 2);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_NEVER);
-	assert_int_equal(wait_at(waits, 0).holder, 12);
-	assert_int_equal(wait_at(waits, 1).holder, 0);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_NEVER);
+	assert_int_equal(wait_at(r->waits, 0).holder, 12);
+	assert_int_equal(wait_at(r->waits, 1).holder, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_oldest_first), cmocka_unit_test(test_other_words),
-	    cmocka_unit_test(test_no_wait),	 cmocka_unit_test(test_bitset),
-	    cmocka_unit_test(test_holder),	 cmocka_unit_test(test_requeue),
-	    cmocka_unit_test(test_wake_op),	 cmocka_unit_test(test_wake_before_wait),
+	    recorded_test(test_oldest_first), recorded_test(test_other_words),
+	    recorded_test(test_no_wait),      recorded_test(test_bitset),
+	    recorded_test(test_holder),	      recorded_test(test_requeue),
+	    recorded_test(test_wake_op),      recorded_test(test_wake_before_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,164 +10,128 @@
 /* A thread that ran on did not wait; one that left waited until it ran again. */
 static void test_slept_or_not(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_switch(&b, 1, 11, 100, false, false);
-	put_call(&b, 1, 11, 1000, 60000, 7, ARGS(0, 1, 100), 1); /* poll */
-	put_enter(&b, 1, 11, 100000, FUTEX, ARGS(0x4040c0, 128, 2));
-	put_switch(&b, 1, 11, 101000, true, false);
-	put_call(&b, 1, 12, 102000, 102100, FUTEX, ARGS(0x4040c0, 129, 1), 1);
-	put_switch(&b, 1, 11, 150000, false, false);
-	put_exit(&b, 1, 11, 151000, FUTEX, 0);
-	waits = recording_waits(&b, &session);
-	assert_true(ptah_waits_has_switches(waits, 11));
-	assert_false(ptah_waits_has_switches(waits, 12));
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_FUTEX);
-	assert_int_equal(wait_at(waits, 0).woken, 102000);
-	assert_int_equal(wait_at(waits, 0).ran, 150000);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_switch(&r->b, 1, 11, 100, false, false);
+	put_call(&r->b, 1, 11, 1000, 60000, 7, ARGS(0, 1, 100), 1); /* poll */
+	put_enter(&r->b, 1, 11, 100000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_switch(&r->b, 1, 11, 101000, true, false);
+	put_call(&r->b, 1, 12, 102000, 102100, FUTEX, ARGS(0x4040c0, 129, 1), 1);
+	put_switch(&r->b, 1, 11, 150000, false, false);
+	put_exit(&r->b, 1, 11, 151000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_true(ptah_waits_has_switches(r->waits, 11));
+	assert_false(ptah_waits_has_switches(r->waits, 12));
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_FUTEX);
+	assert_int_equal(wait_at(r->waits, 0).woken, 102000);
+	assert_int_equal(wait_at(r->waits, 0).ran, 150000);
 }
 
 /* A thread that could run on waits for a processor. */
 static void test_preempted(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_switch(&b, 1, 11, 1000, true, true);
-	put_switch(&b, 1, 11, 5000, false, false);
-	put_switch(&b, 1, 11, 6000, true, false);
-	put_switch(&b, 1, 11, 9000, false, false);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 2);
-	assert_int_equal(wait_at(waits, 0).kind, PTAH_WAIT_PREEMPTED);
-	assert_int_equal(wait_at(waits, 0).begin, 1000);
-	assert_int_equal(wait_at(waits, 0).end, 5000);
+	put_switch(&r->b, 1, 11, 1000, true, true);
+	put_switch(&r->b, 1, 11, 5000, false, false);
+	put_switch(&r->b, 1, 11, 6000, true, false);
+	put_switch(&r->b, 1, 11, 9000, false, false);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_PREEMPTED);
+	assert_int_equal(wait_at(r->waits, 0).begin, 1000);
+	assert_int_equal(wait_at(r->waits, 0).end, 5000);
 	/* Without system calls it is not known whether it was in one. */
-	assert_int_equal(wait_at(waits, 1).kind, PTAH_WAIT_CALL);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	assert_int_equal(wait_at(r->waits, 1).kind, PTAH_WAIT_CALL);
 }
 
 /* Where the calls do not say who ended a wait, a wake-up does: and the call in which it was made. */
 static void test_wakeup(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
-	put_enter(&b, 1, 12, 2000, 1, ARGS(4, 0, 1));
-	put_wakeup(&b, 1, 12, 2500, 11);
-	put_exit(&b, 1, 12, 3000, 1, 1);
-	put_exit(&b, 1, 11, 4000, 7, 1);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_WOKEN);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 12);
+	put_enter(&r->b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
+	put_enter(&r->b, 1, 12, 2000, 1, ARGS(4, 0, 1));
+	put_wakeup(&r->b, 1, 12, 2500, 11);
+	put_exit(&r->b, 1, 12, 3000, 1, 1);
+	put_exit(&r->b, 1, 11, 4000, 7, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_WOKEN);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
 	/* The call in which it was woken began before it did. */
-	assert_int_equal(wait_at(waits, 0).woken, 2000);
-	assert_int_equal(wait_at(waits, 0).waker_call, 1);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	assert_int_equal(wait_at(r->waits, 0).woken, 2000);
+	assert_int_equal(wait_at(r->waits, 0).waker_call, 1);
 }
 
 /* A call that fails may have waited: recv() with SO_RCVTIMEO fails with EAGAIN (socket(7)). */
 static void test_failed(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, RECVFROM, ARGS(3, 0x5000, 1));
-	put_switch(&b, 1, 11, 2000, true, false);
-	put_switch(&b, 1, 11, 900000, false, false);
-	put_exit(&b, 1, 11, 901000, RECVFROM, -11);
+	put_enter(&r->b, 1, 11, 1000, RECVFROM, ARGS(3, 0x5000, 1));
+	put_switch(&r->b, 1, 11, 2000, true, false);
+	put_switch(&r->b, 1, 11, 900000, false, false);
+	put_exit(&r->b, 1, 11, 901000, RECVFROM, -11);
 	/* One that never left its processor has not, and one that failed at once. */
-	put_call(&b, 1, 11, 1000000, 1900000, RECVFROM, ARGS(3, 0x5000, 1), -11);
-	put_call(&b, 1, 12, 2000000, 2001000, WAIT4, ARGS(-1), -10);
+	put_call(&r->b, 1, 11, 1000000, 1900000, RECVFROM, ARGS(3, 0x5000, 1), -11);
+	put_call(&r->b, 1, 12, 2000000, 2001000, WAIT4, ARGS(-1), -10);
 	/* Without switches only the time says so. */
-	put_call(&b, 1, 12, 3000000, 3900000, WAIT4, ARGS(-1), -10);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 2);
-	assert_int_equal(wait_at(waits, 0).begin, 1000);
-	assert_int_equal(wait_at(waits, 0).end, 901000);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_TIME);
-	assert_int_equal(wait_at(waits, 1).begin, 3000000);
-	assert_int_equal(wait_at(waits, 1).how, PTAH_WAIT_END_UNKNOWN);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_call(&r->b, 1, 12, 3000000, 3900000, WAIT4, ARGS(-1), -10);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).begin, 1000);
+	assert_int_equal(wait_at(r->waits, 0).end, 901000);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_TIME);
+	assert_int_equal(wait_at(r->waits, 1).begin, 3000000);
+	assert_int_equal(wait_at(r->waits, 1).how, PTAH_WAIT_END_UNKNOWN);
 }
 
 /* A call whose return was lost is over when the thread makes another one. */
 static void test_lost_return(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, FUTEX, ARGS(0x4040c0, 128, 2));
-	put_switch(&b, 1, 11, 2000, true, false);
-	put_switch(&b, 1, 11, 50000, false, false);
-	put_call(&b, 1, 11, 900000, 900100, 39, NULL, 1);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_switch(&r->b, 1, 11, 2000, true, false);
+	put_switch(&r->b, 1, 11, 50000, false, false);
+	put_call(&r->b, 1, 11, 900000, 900100, 39, NULL, 1);
 	/* Without switches it is not known whether it waited, and until when. */
-	put_enter(&b, 1, 12, 1000000, FUTEX, ARGS(0x4040c0, 128, 2));
-	put_call(&b, 1, 12, 1900000, 1900100, 39, NULL, 1);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).tid, 11);
-	assert_int_equal(wait_at(waits, 0).how, PTAH_WAIT_END_UNKNOWN);
-	assert_int_equal(wait_at(waits, 0).end, 50000);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 12, 1000000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_call(&r->b, 1, 12, 1900000, 1900100, 39, NULL, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).tid, 11);
+	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_UNKNOWN);
+	assert_int_equal(wait_at(r->waits, 0).end, 50000);
 }
 
 /* A thread's call is found although the beginning of a later one was lost. */
 static void test_lost_beginning(void **state)
 {
-	struct perfdata_buffer b = {0};
-	struct ptah_session *session;
-	struct ptah_waits *waits;
+	struct recorded *r = *state;
 
-	(void)state;
-	recording_begin(&b);
-	put_enter(&b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
-	put_enter(&b, 1, 12, 2000, 1, ARGS(4, 0, 1));
-	put_wakeup(&b, 1, 12, 2500, 11);
-	put_exit(&b, 1, 12, 3000, 1, 1);
-	put_exit(&b, 1, 11, 4000, 7, 1);
-	put_exit(&b, 1, 12, 5000, 1, 1);
-	put_exit(&b, 1, 12, 6000, 1, 1);
-	put_exit(&b, 1, 12, 7000, 1, 1);
-	waits = recording_waits(&b, &session);
-	assert_int_equal(ptah_waits_count(waits), 1);
-	assert_int_equal(wait_at(waits, 0).waker_tid, 12);
-	assert_int_equal(wait_at(waits, 0).waker_call, 1);
-	ptah_waits_free(waits);
-	ptah_session_close(session);
+	put_enter(&r->b, 1, 11, 1000, 7, ARGS(0, 1, -1)); /* poll */
+	put_enter(&r->b, 1, 12, 2000, 1, ARGS(4, 0, 1));
+	put_wakeup(&r->b, 1, 12, 2500, 11);
+	put_exit(&r->b, 1, 12, 3000, 1, 1);
+	put_exit(&r->b, 1, 11, 4000, 7, 1);
+	put_exit(&r->b, 1, 12, 5000, 1, 1);
+	put_exit(&r->b, 1, 12, 6000, 1, 1);
+	put_exit(&r->b, 1, 12, 7000, 1, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+	assert_int_equal(wait_at(r->waits, 0).waker_call, 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_slept_or_not), cmocka_unit_test(test_preempted),
-	    cmocka_unit_test(test_wakeup),	 cmocka_unit_test(test_failed),
-	    cmocka_unit_test(test_lost_return),	 cmocka_unit_test(test_lost_beginning),
+	    recorded_test(test_slept_or_not), recorded_test(test_preempted),
+	    recorded_test(test_wakeup),	      recorded_test(test_failed),
+	    recorded_test(test_lost_return),  recorded_test(test_lost_beginning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
