@@ -106,9 +106,6 @@ PTAH_API int ptah_sample_find_field(const struct ptah_session *session,
 				    const struct ptah_sample *sample, const char *name,
 				    struct ptah_sample_field *field);
 
-/* "unsigned", "signed", "text", "array"; NULL when out of range. */
-PTAH_API const char *ptah_field_kind_name(unsigned kind);
-
 PTAH_END_DECLS
 
 #endif

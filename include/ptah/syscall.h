@@ -88,8 +88,6 @@ PTAH_API const char *ptah_syscall_text(const struct ptah_syscalls *calls, size_t
 /* "openat"; NULL: the kernel of x86-64 has none of this number that Ptah knows. */
 PTAH_API const char *ptah_syscall_name(int64_t number);
 
-PTAH_API const char *ptah_descriptor_name(unsigned kind);
-
 PTAH_END_DECLS
 
 #endif

@@ -298,10 +298,3 @@ int ptah_sample_find_field(const struct ptah_session *s, const struct ptah_sampl
 			return read_field(&format->fields[i], sample, field);
 	return PTAH_E_MISSING;
 }
-
-const char *ptah_field_kind_name(unsigned kind)
-{
-	static const char *const names[] = {"unsigned", "signed", "text", "array"};
-
-	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
-}

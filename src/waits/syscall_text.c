@@ -168,7 +168,7 @@ bool syscall_has_descriptor(int64_t number)
 	return syscall_signature(number)[1] == 'f';
 }
 
-const char *ptah_descriptor_name(unsigned kind)
+static const char *name_descriptor(unsigned kind)
 {
 	static const char *const kinds[] = {"unknown", "file",	"pipe",	   "socket",
 					    "eventfd", "epoll", "timerfd", "signalfd"};
@@ -348,7 +348,7 @@ static void put_descriptor(struct writer *w, const struct ptah_syscalls *s,
 	else if (o->name)
 		put_escaped(w, o->name, strnlen((const char *)o->name, o->name_size));
 	else
-		put(w, "%s:[%u]", ptah_descriptor_name(o->kind), c->object);
+		put(w, "%s:[%u]", name_descriptor(o->kind), c->object);
 	put(w, ">");
 }
 

@@ -140,7 +140,7 @@ static bool put_into_ring(struct switches *s, unsigned cpu, int fd)
 	return true;
 }
 
-bool switches_follow(struct switches *s, int32_t tid, bool alone)
+static bool follow_thread(struct switches *s, int32_t tid, bool alone)
 {
 	bool any = false;
 
@@ -187,7 +187,7 @@ static int follow_more(struct switches *s, int32_t pid, bool alone, int32_t **kn
 			*known = list;
 			list[(*count)++] = tid;
 		}
-		more = list && switches_follow(s, tid, alone) ? more + 1 : -1;
+		more = list && follow_thread(s, tid, alone) ? more + 1 : -1;
 	}
 	closedir(dir);
 	return more;

@@ -23,12 +23,9 @@ struct switches *switches_new(void);
 void switches_free(struct switches *switches);
 
 /*
- * From now on the thread's switches are recorded, and those of what it creates; with `alone` of new
- * threads only, not of new processes. False: the kernel does not allow it.
+ * From now on the switches of all threads of a process are recorded, and those of what they create;
+ * with `alone` of new threads only, not of new processes. False: the kernel does not allow it.
  */
-bool switches_follow(struct switches *switches, int32_t tid, bool alone);
-
-/* The same for all threads of a process. */
 bool switches_follow_all(struct switches *switches, int32_t pid, bool alone);
 
 /* Takes what has happened since the last call, in the order of time. Returns how many. */
