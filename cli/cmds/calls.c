@@ -46,8 +46,9 @@ static const struct option_def calls_options[] = {
      .help = "single calls of FUNCTION: when, by whom, and where their time went",
      .man = "Single calls of *FUNCTION*, those with the largest values first: when they began, in "
 	    "which thread, from where they were called, what ran in the function itself and in "
-	    "each of the functions that it called; and, where the recording has system calls, what "
-	    "the thread waited for, and for how long. Calls whose beginning or end is not in the "
+	    "each of the functions that it called; with `--value=time` or `--why`, where the "
+	    "recording has system calls, also what the thread waited for, and for how long. Calls "
+	    "whose beginning or end is not in the "
 	    "trace are not among them."},
     {.name = "slowest",
      .kind = OPTION_NUMBER,

@@ -351,6 +351,13 @@ static uint64_t hash_text(const char *text)
 	return hash;
 }
 
+/* As nearly always: one file lies at both places, and has since it was mapped. */
+static bool is_same_map(const struct place *a, const struct place *b)
+{
+	return a->map.path && *a->map.path == '/' && a->map.path == b->map.path &&
+	       a->map.address - a->map.file_offset == b->map.address - b->map.file_offset;
+}
+
 /* A number for what has names at a place: a file at its address, or generated code. 0: nothing. */
 static uint64_t identify(struct ptah_functions *f, const struct place *p)
 {
@@ -375,8 +382,10 @@ static uint16_t find_version(struct ptah_functions *f, const struct place *p)
 
 	if (!p->tsc || p->address >= KERNEL_HALF || f->session->growth)
 		return 0;
-	identity = identify(f, p);
 	last = find_place(f, p->space, p->address, PTAH_TIME_LAST);
+	if (is_same_map(p, &last))
+		return 0;
+	identity = identify(f, p);
 	if (!identity || identity == identify(f, &last))
 		return 0;
 	return versions_number(f->session->versions, p->space, identity,

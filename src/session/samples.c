@@ -6,7 +6,6 @@
 #include "session/samples.h"
 
 #include "base/bits.h"
-#include "base/compiler.h"
 #include "perfdata/format.h"
 #include "session/records.h"
 
