@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of waits, from the functions on their stacks. */
-#include "wait_names.h"
+#include "output/wait_names.h"
 
 #include "base/compiler.h"
 
@@ -187,6 +187,16 @@ const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_w
 	if (!*found->text)
 		return wait_object(wait, text);
 	snprintf(text, WAIT_TEXT, "%s (0x%" PRIx64 ")", found->text, wait->address);
+	return text;
+}
+
+const char *wait_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
+		      char text[WAIT_NAME])
+{
+	char object[WAIT_TEXT];
+
+	wait_object_name(w, i, wait, object);
+	snprintf(text, WAIT_NAME, "%s%s%.64s", wait_cause(w, i, wait), *object ? " " : "", object);
 	return text;
 }
 
