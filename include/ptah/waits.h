@@ -13,6 +13,9 @@
  *
  * - A FUTEX_WAKE ends as many waits at its address as it returned, those that began first.
  * - A read from a pipe or a socket waits for the call that wrote its first byte: bytes are counted.
+ *   A write to a full pipe waits for the last read before its end.
+ * - A lock of a file, a semaphore of System V and a message end with the last call that gave back or
+ *   sent one.
  * - A wait for the end of a thread or a process ends with its exit; one that a signal ends, with the
  *   kill() that sent it.
  * - Where a wake-up is recorded, it says who ended a wait that these rules leave open.
@@ -74,6 +77,9 @@ enum ptah_descriptor_kind {
 	PTAH_DESCRIPTOR_EPOLL,
 	PTAH_DESCRIPTOR_TIMERFD,
 	PTAH_DESCRIPTOR_SIGNALFD,
+	PTAH_DESCRIPTOR_INOTIFY,
+	PTAH_DESCRIPTOR_PIDFD, /* a process */
+	PTAH_DESCRIPTOR_QUEUE, /* a message queue of POSIX */
 	PTAH_DESCRIPTOR_KIND_MAX
 };
 
@@ -133,12 +139,13 @@ enum ptah_wait_kind {
 	PTAH_WAIT_SIGNAL,
 	PTAH_WAIT_FILE,	   /* a file, or the disk */
 	PTAH_WAIT_LOCK,	   /* a lock on a file */
-	PTAH_WAIT_MESSAGE, /* semaphores and message queues of System V */
+	PTAH_WAIT_MESSAGE, /* semaphores of System V, and message queues */
 	/* It slept in another system call; or it is not known where, because there are none in the
 	 * recording. */
 	PTAH_WAIT_CALL,
 	PTAH_WAIT_PREEMPTED, /* it could run, but other threads did */
 	PTAH_WAIT_FAULT,     /* it slept outside of system calls: for a page of memory */
+	PTAH_WAIT_INOTIFY,   /* a change of a file */
 	PTAH_WAIT_KIND_MAX
 };
 
@@ -168,11 +175,13 @@ struct ptah_wait {
 	uint64_t woken, ran;
 	size_t call;		      /* of ptah_waits_syscalls(), SIZE_MAX: none */
 	uint64_t address;	      /* of the futex; 0: another kind */
-	uint32_t object;	      /* of the descriptor (struct ptah_syscall); 0: none */
+	uint32_t object;	      /* of a descriptor (struct ptah_syscall); 0: none */
 	int32_t waker_pid, waker_tid; /* -1: not known */
 	size_t waker_call;	      /* in which the waker was; SIZE_MAX: not known */
 	/* Who had the lock when the wait began, as glibc's mutex or the futex has it; 0: not known. */
 	int32_t holder;
+	/* Of a poll: the descriptor that ended it, which `object` is of; -1: not known. */
+	int32_t descriptor;
 };
 
 struct ptah_waits_config {
