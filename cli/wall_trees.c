@@ -9,8 +9,8 @@
 
 #include "output/wait_names.h"
 
-#include <ptah/call_reader.h>
-#include <ptah/window.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include "output/names.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 /* What functions are distinguished by: any of them together. */
 enum graph_sort {
