@@ -5,8 +5,8 @@
  */
 #include "live_hits.h"
 
+#include <ptah/session.h>
 #include <ptah/symbol.h>
-#include <ptah/window.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* libipt's error texts, and Ptah's status codes as libipt's. */
 #include "pt_error.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* The texts are part of the interface: programs' expected outputs hold them. */
 const char *pt_errstr(enum pt_error_code code)

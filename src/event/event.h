@@ -12,7 +12,7 @@
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* Bytes that are kept from one chunk to the next: more than a PSB and the bytes that decide where

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Queries (query.h): a caller that follows the code itself requests the next outcome or target. */
-#include <ptah/query.h>
+/* Queries (event.h): a caller that follows the code itself requests the next outcome or target. */
+#include <ptah/event.h>
 
 #include "event/event.h"
 

@@ -3,7 +3,7 @@
 #include "view/answers.h"
 #include "view/trees.h"
 
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 

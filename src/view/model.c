@@ -5,7 +5,7 @@
 #include "view/model_internal.h"
 #include "view/sources.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include <ptah/cpu.h>
+#include <ptah/base.h>
 
 static void names_of_processors(void **state)
 {

@@ -8,7 +8,7 @@
 #include "random_machine.h"
 #include "x86/x86.h"
 
-#include <ptah/query.h>
+#include <ptah/event.h>
 
 struct walker {
 	const struct machine *m;

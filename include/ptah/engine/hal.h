@@ -24,7 +24,7 @@
 #ifndef PTAH_HAL_H
 #define PTAH_HAL_H
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -178,7 +178,7 @@ struct ptah_hal {
  * has or half of a pair ("pmi_unmask"); "size" or "hal" for a struct that is older than the engine
  * or NULL; NULL: complete. What ptah_engine_new() refuses with PTAH_E_INVAL.
  */
-PTAH_API const char *ptah_hal_missing(const struct ptah_hal *hal);
+const char *ptah_hal_missing(const struct ptah_hal *hal);
 
 PTAH_END_DECLS
 

@@ -1,5 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * What every other header needs: what is exported, the version, status codes, and which processor
+ * it is with its errata. Freestanding.
+ */
+#ifndef PTAH_BASE_H
+#define PTAH_BASE_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PTAH_API __attribute__((visibility("default")))
+#else
+#define PTAH_API
+#endif
+
+/* They enclose the declarations of a header, after its includes. */
+#ifdef __cplusplus
+#define PTAH_BEGIN_DECLS extern "C" {
+#define PTAH_END_DECLS	 }
+#else
+#define PTAH_BEGIN_DECLS
+#define PTAH_END_DECLS
+#endif
+
+PTAH_BEGIN_DECLS
+
+/* The version of the library, when a program is compiled and when it runs. */
+
+#define PTAH_VERSION_MAJOR  0
+#define PTAH_VERSION_MINOR  1
+#define PTAH_VERSION_PATCH  0
+#define PTAH_VERSION_STRING "0.1.0"
+
+/* The version of the library at run time, as "major.minor.patch". */
+PTAH_API const char *ptah_version(void);
+
+/*
  * Status codes.
  *
  * Functions return 0 or a count on success and one of these negative values on
@@ -8,12 +44,6 @@
  * enumerator's last part ("BAD_PACKET", for JSON and tests). Both return
  * static strings, never NULL, and accept any int.
  */
-#ifndef PTAH_ERROR_H
-#define PTAH_ERROR_H
-
-#include <ptah/api.h>
-
-PTAH_BEGIN_DECLS
 
 /* X(name, value, sentence) */
 #define PTAH_ERROR_TABLE(X)                                                                        \
@@ -66,6 +96,54 @@ enum ptah_error {
 
 PTAH_API const char *ptah_strerror(int status);
 PTAH_API const char *ptah_error_name(int status);
+
+/*
+ * Which processor: its family, model and stepping. Freestanding.
+ *
+ * Source: SDM volume 2, "CPUID", leaf 01H.
+ */
+
+/* Family and model as displayed (CPUID.01H, with the extended fields added). 0/0/0: not known. */
+struct ptah_cpu {
+	uint16_t family;
+	uint8_t model;
+	uint8_t stepping;
+};
+
+/*
+ * Reads "6/158/10", "6/158", or perf's "GenuineIntel,6,158,10". The numbers are
+ * decimal, or hexadecimal with 0x. PTAH_E_INVAL when the text is none of these;
+ * PTAH_E_FOREIGN when perf names another vendor.
+ */
+PTAH_API int ptah_cpu_parse(const char *text, struct ptah_cpu *cpu);
+
+/*
+ * The errata of processors that a decoder can work around.
+ *
+ * A decoder works around an erratum when its bit is set in
+ * struct ptah_event_config.errata. ptah_cpu_errata() says which bits a
+ * processor needs. Without a known processor none is set.
+ *
+ * Source: Intel's specification updates.
+ */
+
+enum ptah_erratum {
+#define PTAH_ERRATUM(name, text, symptom, handling) PTAH_ERRATUM_##name,
+#include <ptah/errata.def>
+#undef PTAH_ERRATUM
+	PTAH_ERRATUM_MAX
+};
+
+/* The errata of a processor, 1 << enum ptah_erratum each; 0 when the processor is not known. */
+PTAH_API uint32_t ptah_cpu_errata(const struct ptah_cpu *cpu);
+
+/* Intel's name, the symptom, and what a decoder does about it. NULL when out of range. */
+PTAH_API const char *ptah_erratum_name(unsigned erratum);
+PTAH_API const char *ptah_erratum_symptom(unsigned erratum);
+PTAH_API const char *ptah_erratum_handling(unsigned erratum);
+
+/* "skd007,SKL168", "all", "none" as bits. PTAH_E_INVAL with an unknown name. */
+PTAH_API int ptah_errata_parse(const char *text, uint32_t *errata);
 
 PTAH_END_DECLS
 

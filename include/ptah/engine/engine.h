@@ -61,8 +61,8 @@
 #ifndef PTAH_ENGINE_H
 #define PTAH_ENGINE_H
 
-#include <ptah/caps.h>
-#include <ptah/capture_page.h>
+#include <ptah/engine/caps.h>
+#include <ptah/engine/capture_page.h>
 
 PTAH_BEGIN_DECLS
 
@@ -80,10 +80,10 @@ struct ptah_capture;
  * more than 65536. A processor that cannot be traced is not an error here:
  * ptah_engine_caps() says why.
  */
-PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
+int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
 
 /* PASSIVE. PTAH_E_BUSY while a capture, a set of captures or a pool exists. NULL is fine. */
-PTAH_API int ptah_engine_free(struct ptah_engine *engine);
+int ptah_engine_free(struct ptah_engine *engine);
 
 /*
  * Any. NULL when there is no such processor, or it has not been online yet. The
@@ -92,7 +92,7 @@ PTAH_API int ptah_engine_free(struct ptah_engine *engine);
  * when it is called for VMXOFF or for a processor that is online again. So call
  * this function again then: what a pointer that it returned points to never changes.
  */
-PTAH_API const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu);
+const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu);
 
 /*
  * PASSIVE. Stops every capture of this owner, removes the owner's mappings (of
@@ -100,7 +100,7 @@ PTAH_API const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engi
  * owner dies or closes its file. Pointers to these captures are invalid
  * afterwards. Returns how many captures were freed.
  */
-PTAH_API int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner);
+int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner);
 
 enum ptah_pmi {
 	PTAH_PMI_NONE = 0, /* not from PT, or from another tracer: nothing was touched */
@@ -114,15 +114,15 @@ enum ptah_pmi {
  * it is only noted, and the interrupted function deals with it. Unmasks the LVT
  * entry as its last action when the result is OURS or LATE.
  */
-PTAH_API int ptah_engine_pmi(struct ptah_engine *engine);
+int ptah_engine_pmi(struct ptah_engine *engine);
 
 /*
  * PINNED, on the processor in question. Called before the processor goes offline
  * or the system sleeps, and after it came back. A capture there stops with its
  * position kept and continues afterwards; its records say PARTIAL.
  */
-PTAH_API void ptah_engine_cpu_offline(struct ptah_engine *engine);
-PTAH_API void ptah_engine_cpu_online(struct ptah_engine *engine);
+void ptah_engine_cpu_offline(struct ptah_engine *engine);
+void ptah_engine_cpu_online(struct ptah_engine *engine);
 
 /*
  * PINNED, before VMXON and after VMXOFF on this processor. Where
@@ -130,8 +130,8 @@ PTAH_API void ptah_engine_cpu_online(struct ptah_engine *engine);
  * cleanly and continues afterwards, and the records say PARTIAL. On other
  * processors the calls do nothing.
  */
-PTAH_API void ptah_engine_vmxon(struct ptah_engine *engine);
-PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
+void ptah_engine_vmxon(struct ptah_engine *engine);
+void ptah_engine_vmxoff(struct ptah_engine *engine);
 
 /*
  * NMI, on each processor when the system crashes or a debugger takes it over. Stops whatever is
@@ -145,8 +145,8 @@ PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
  *
  * Not PTAH_OK: a register raised #GP, and TraceEn may still be set.
  */
-PTAH_API int ptah_engine_stop_here(struct ptah_engine *engine);
-PTAH_API void ptah_engine_continue_here(struct ptah_engine *engine);
+int ptah_engine_stop_here(struct ptah_engine *engine);
+void ptah_engine_continue_here(struct ptah_engine *engine);
 
 /*
  * Any. The physical address of the engine's struct ptah_crash_note (crash_note.h), from which a
@@ -219,15 +219,15 @@ struct ptah_capture_config {
  * not been online yet. PTAH_E_NOMEM: nothing remains allocated. A capture that
  * follows a thread has to be valid on every processor that has been online.
  */
-PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
-			      struct ptah_capture **capture, struct ptah_trace_problem *problem);
+int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
+		     struct ptah_capture **capture, struct ptah_trace_problem *problem);
 
 /*
  * PASSIVE. Stops the capture if it is started. PTAH_E_BUSY while it is mapped:
  * unmap first, or ptah_engine_release_owner(); and when it belongs to a set
  * (captures.h). NULL is fine.
  */
-PTAH_API int ptah_capture_free(struct ptah_capture *capture);
+int ptah_capture_free(struct ptah_capture *capture);
 
 /*
  * Pools
@@ -250,12 +250,12 @@ struct ptah_pool;
  * configuration, and with its errors; PTAH_E_LIMIT: n. On failure nothing remains
  * allocated.
  */
-PTAH_API int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
-			   unsigned n, struct ptah_pool **pool, struct ptah_trace_problem *problem);
+int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *config, unsigned n,
+		  struct ptah_pool **pool, struct ptah_trace_problem *problem);
 
 /* PASSIVE. PTAH_E_BUSY while one of its captures is in use, and nothing has changed. NULL is fine.
  */
-PTAH_API int ptah_pool_free(struct ptah_pool *pool);
+int ptah_pool_free(struct ptah_pool *pool);
 
 /*
  * NMI, also on several processors at a time. Takes a capture that is as new: the
@@ -265,9 +265,9 @@ PTAH_API int ptah_pool_free(struct ptah_pool *pool);
  * ptah_capture_free() and ptah_engine_release_owner() return it to the pool, with
  * its buffer cleared for the next owner, and that ptah_capture_resize() refuses it.
  */
-PTAH_API int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
-			    const struct ptah_trace_config *trace, struct ptah_capture **capture,
-			    struct ptah_trace_problem *problem);
+int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
+		   const struct ptah_trace_config *trace, struct ptah_capture **capture,
+		   struct ptah_trace_problem *problem);
 
 /*
  * NMI. The same for a pool with no_memory: the n blocks are the capture's buffer, as `memory` in
@@ -275,14 +275,13 @@ PTAH_API int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie
  * if it was stopped before. PTAH_E_INVAL: also for blocks that are no such buffer; the time is that
  * of sorting n blocks.
  */
-PTAH_API int ptah_pool_take_memory(struct ptah_pool *pool, uint64_t owner, void *cookie,
-				   const struct ptah_trace_config *trace,
-				   const struct ptah_hal_memory *memory, size_t n,
-				   struct ptah_capture **capture,
-				   struct ptah_trace_problem *problem);
+int ptah_pool_take_memory(struct ptah_pool *pool, uint64_t owner, void *cookie,
+			  const struct ptah_trace_config *trace,
+			  const struct ptah_hal_memory *memory, size_t n,
+			  struct ptah_capture **capture, struct ptah_trace_problem *problem);
 
 /* Any. How many captures can be taken. */
-PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
+unsigned ptah_pool_left(const struct ptah_pool *pool);
 
 /*
  * PASSIVE. Starts tracing at the current position: nothing that the policy keeps
@@ -300,11 +299,11 @@ PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
  *	PTAH_E_OFFLINE	   the processor is offline: starts when it comes online
  *	PTAH_E_INVAL	   the tables in memory are not what they were: overwritten
  */
-PTAH_API int ptah_capture_start(struct ptah_capture *capture);
+int ptah_capture_start(struct ptah_capture *capture);
 
 /* PASSIVE. Afterwards all bytes are visible and the position is exact. PTAH_OK when it is stopped
  * already. */
-PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
+int ptah_capture_stop(struct ptah_capture *capture);
 
 /*
  * PASSIVE. Like stop and start, but the capture keeps its processor: no other
@@ -312,18 +311,18 @@ PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
  * Resuming also clears a stop by range, and errors. When it fails, for a reason
  * of ptah_capture_start(), the capture stays paused.
  */
-PTAH_API int ptah_capture_pause(struct ptah_capture *capture);
-PTAH_API int ptah_capture_resume(struct ptah_capture *capture);
+int ptah_capture_pause(struct ptah_capture *capture);
+int ptah_capture_resume(struct ptah_capture *capture);
 
 /* NMI. The same for the capture on this processor; PTAH_E_INVAL when it is not here. */
-PTAH_API int ptah_capture_pause_here(struct ptah_capture *capture);
-PTAH_API int ptah_capture_resume_here(struct ptah_capture *capture);
+int ptah_capture_pause_here(struct ptah_capture *capture);
+int ptah_capture_resume_here(struct ptah_capture *capture);
 
 /*
  * PASSIVE. Makes everything traced so far visible and the position exact. Tracing
  * is off for a moment. *position may be NULL.
  */
-PTAH_API int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position);
+int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position);
 
 /*
  * PASSIVE; PINNED for a capture that follows a thread while it is on no processor, as in
@@ -331,9 +330,8 @@ PTAH_API int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position
  * now on. The position and the bytes stay, and a paused capture stays paused. PTAH_E_INVAL as in
  * ptah_capture_new(), and nothing has changed.
  */
-PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
-				      const struct ptah_trace_config *trace,
-				      struct ptah_trace_problem *problem);
+int ptah_capture_reconfigure(struct ptah_capture *capture, const struct ptah_trace_config *trace,
+			     struct ptah_trace_problem *problem);
 
 /*
  * PASSIVE. Gives the capture a buffer of another size; `buffer` and `region` as in
@@ -360,12 +358,12 @@ PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
  *			ptah_capture_vmexit()
  *	PTAH_E_OFFLINE	its processor went offline meanwhile: try again
  */
-PTAH_API int ptah_capture_resize(struct ptah_capture *capture, size_t buffer, size_t region,
-				 struct ptah_trace_problem *problem);
+int ptah_capture_resize(struct ptah_capture *capture, size_t buffer, size_t region,
+			struct ptah_trace_problem *problem);
 
 /* NMI. The position at the last look: exact while the capture does not trace, else a lower bound
  * (ptah_capture_live() has a closer one). */
-PTAH_API uint64_t ptah_capture_position(const struct ptah_capture *capture);
+uint64_t ptah_capture_position(const struct ptah_capture *capture);
 
 struct ptah_capture_live {
 	size_t size;	   /* sizeof(struct ptah_capture_live), set by the caller */
@@ -390,7 +388,7 @@ struct ptah_capture_live {
  * position of visible bytes: it stops the trace for a moment. PTAH_E_INVAL:
  * live->size. PTAH_E_OFFLINE: the processor went offline during the call.
  */
-PTAH_API int ptah_capture_live(struct ptah_capture *capture, struct ptah_capture_live *live);
+int ptah_capture_live(struct ptah_capture *capture, struct ptah_capture_live *live);
 
 /*
  * Threads
@@ -405,11 +403,11 @@ PTAH_API int ptah_capture_live(struct ptah_capture *capture, struct ptah_capture
  * room. PTAH_E_BUSY when another capture has this processor; the gap is reported
  * as PARTIAL. Other failures are those of ptah_capture_start().
  */
-PTAH_API int ptah_capture_switch_in(struct ptah_capture *capture);
+int ptah_capture_switch_in(struct ptah_capture *capture);
 
 /* PINNED. Afterwards the bytes are visible and the position is exact. Does nothing when the capture
  * is not on this processor. */
-PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
+void ptah_capture_switch_out(struct ptah_capture *capture);
 
 /*
  * Virtual machines
@@ -428,11 +426,11 @@ PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
  * guest without the control that loads IA32_RTIT_CTL. PTAH_E_INVAL: the capture
  * is switched in on this processor.
  */
-PTAH_API int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
+int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
 
 /* PINNED, after VM exit, whether or not the exit cleared TraceEn. Does nothing when the capture was
  * not entered here. */
-PTAH_API void ptah_capture_vmexit(struct ptah_capture *capture);
+void ptah_capture_vmexit(struct ptah_capture *capture);
 
 /*
  * Status
@@ -473,8 +471,7 @@ struct ptah_capture_status {
  * capture does not run; else each is right only by itself. PTAH_E_INVAL:
  * status->size.
  */
-PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
-				 struct ptah_capture_status *status);
+int ptah_capture_status(const struct ptah_capture *capture, struct ptah_capture_status *status);
 
 /*
  * The consumer
@@ -487,8 +484,8 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
  * that is returned here. So no flag is ever forgotten. PTAH_E_BUSY as
  * ptah_capture_consume().
  */
-PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_capture_record *records,
-				  size_t n);
+int ptah_capture_records(struct ptah_capture *capture, struct ptah_capture_record *records,
+			 size_t n);
 
 struct ptah_piece {
 	const void *address;
@@ -507,8 +504,8 @@ struct ptah_piece {
  * capture with single-range output traces, a pattern by which the engine notices
  * a lap covers the newest 64 bytes: pause it to read them.
  */
-PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
-				 struct ptah_piece *pieces, size_t n);
+int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
+			struct ptah_piece *pieces, size_t n);
 
 /*
  * NMI. The capture's memory, for dumps and for whoever shares it with another processor or
@@ -516,8 +513,8 @@ PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t fr
  * physical address; `purpose` says which it is. Copies at most n entries from number `from`
  * on, and returns how many; 0: there are no more. Not while ptah_capture_resize() runs.
  */
-PTAH_API int ptah_capture_memory(const struct ptah_capture *capture, size_t from,
-				 struct ptah_hal_memory *memory, size_t n);
+int ptah_capture_memory(const struct ptah_capture *capture, size_t from,
+			struct ptah_hal_memory *memory, size_t n);
 
 /*
  * PASSIVE, the consumer. The bytes up to `upto` have been read and may be
@@ -527,15 +524,15 @@ PTAH_API int ptah_capture_memory(const struct ptah_capture *capture, size_t from
  * continues. PTAH_E_INVAL: `upto` is beyond the position. PTAH_E_BUSY: a process is the
  * consumer (ptah_capture_map_page()). Does nothing when it is less than the tail.
  */
-PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
+int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
 
 /*
  * PASSIVE. Maps the buffer into an address space. At most 8 per capture:
  * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot, or gave larger memory than was asked for.
  * While it is mapped the capture cannot be freed, but by ptah_engine_release_owner().
  */
-PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
-			      uint64_t *address);
+int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
+		     uint64_t *address);
 
 /*
  * PASSIVE. Maps the page of capture_page.h into an address space: what a process
@@ -549,8 +546,8 @@ PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool
  * callback. Otherwise the page is read-only: an observer sees how far the trace is,
  * and releases nothing.
  */
-PTAH_API int ptah_capture_map_page(struct ptah_capture *capture, uint64_t owner, bool consumer,
-				   uint64_t *address);
+int ptah_capture_map_page(struct ptah_capture *capture, uint64_t owner, bool consumer,
+			  uint64_t *address);
 
 /*
  * PASSIVE, for the consumer of the page, by a call of the driver's. Takes over what it
@@ -558,18 +555,18 @@ PTAH_API int ptah_capture_map_page(struct ptah_capture *capture, uint64_t owner,
  * waits for room: ptah_capture_consume() and ptah_capture_flush() in one.
  * PTAH_E_INVAL: no page is mapped for a consumer.
  */
-PTAH_API int ptah_capture_page_sync(struct ptah_capture *capture);
+int ptah_capture_page_sync(struct ptah_capture *capture);
 
 /*
  * NMI. How many records there have been, modulo 2^32: the page's `records_written`.
  * A driver's call that waits for hal->wake() gets from the process the number that
  * it has seen last, and returns at once when it is another.
  */
-PTAH_API uint32_t ptah_capture_recorded(const struct ptah_capture *capture);
+uint32_t ptah_capture_recorded(const struct ptah_capture *capture);
 
 /* PASSIVE. When it returns the memory cannot be reached there any more. PTAH_E_INVAL: not mapped.
  */
-PTAH_API int ptah_capture_unmap(struct ptah_capture *capture, uint64_t owner, uint64_t address);
+int ptah_capture_unmap(struct ptah_capture *capture, uint64_t owner, uint64_t address);
 
 PTAH_END_DECLS
 

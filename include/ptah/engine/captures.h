@@ -38,7 +38,7 @@
 #ifndef PTAH_CAPTURES_H
 #define PTAH_CAPTURES_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 PTAH_BEGIN_DECLS
 
@@ -97,15 +97,14 @@ struct ptah_captures_problem {
  * nothing remains allocated. PTAH_E_INVAL: also for an empty mask. *problem may be
  * NULL, here and below.
  */
-PTAH_API int ptah_captures_new(struct ptah_engine *engine,
-			       const struct ptah_captures_config *config,
-			       struct ptah_captures **set, struct ptah_captures_problem *problem);
+int ptah_captures_new(struct ptah_engine *engine, const struct ptah_captures_config *config,
+		      struct ptah_captures **set, struct ptah_captures_problem *problem);
 
 /*
  * PASSIVE. Stops the set if it is started. PTAH_E_BUSY while a buffer or a page is mapped,
  * and then nothing has changed. NULL is fine.
  */
-PTAH_API int ptah_captures_free(struct ptah_captures *set);
+int ptah_captures_free(struct ptah_captures *set);
 
 /*
  * PASSIVE. Starts all captures, in two steps: each processor is claimed and
@@ -116,14 +115,14 @@ PTAH_API int ptah_captures_free(struct ptah_captures *set);
  * processors were traced for a moment, and these bytes stay in their buffers. The
  * result is that of ptah_capture_start() on the processor that failed.
  */
-PTAH_API int ptah_captures_start(struct ptah_captures *set, struct ptah_captures_problem *problem);
+int ptah_captures_start(struct ptah_captures *set, struct ptah_captures_problem *problem);
 
 /*
  * PASSIVE. Afterwards all bytes are visible and the positions are exact. PTAH_OK
  * when it is stopped already. A failure is the port's, which does not reach a
  * processor that is online: call again.
  */
-PTAH_API int ptah_captures_stop(struct ptah_captures *set);
+int ptah_captures_stop(struct ptah_captures *set);
 
 /*
  * PASSIVE. Like stop and start, but the set keeps its processors. PTAH_E_INVAL
@@ -131,23 +130,22 @@ PTAH_API int ptah_captures_stop(struct ptah_captures *set);
  * error or a full buffer has stopped; when it fails, for a reason of
  * ptah_capture_start(), those that did not run before are paused.
  */
-PTAH_API int ptah_captures_pause(struct ptah_captures *set);
-PTAH_API int ptah_captures_resume(struct ptah_captures *set, struct ptah_captures_problem *problem);
+int ptah_captures_pause(struct ptah_captures *set);
+int ptah_captures_resume(struct ptah_captures *set, struct ptah_captures_problem *problem);
 
 /*
  * PASSIVE. Makes everything traced so far visible and the positions exact.
  * Tracing is off for a moment, on all processors at about the same time.
  */
-PTAH_API int ptah_captures_flush(struct ptah_captures *set);
+int ptah_captures_flush(struct ptah_captures *set);
 
 /*
  * PASSIVE. Applies other options, filters or ranges, as
  * ptah_capture_reconfigure() does: first all processors are checked, then all are
  * changed. On failure all have the configuration that they had.
  */
-PTAH_API int ptah_captures_reconfigure(struct ptah_captures *set,
-				       const struct ptah_trace_config *trace,
-				       struct ptah_captures_problem *problem);
+int ptah_captures_reconfigure(struct ptah_captures *set, const struct ptah_trace_config *trace,
+			      struct ptah_captures_problem *problem);
 
 /*
  * PASSIVE. To be called after processors have come online (after
@@ -157,15 +155,15 @@ PTAH_API int ptah_captures_reconfigure(struct ptah_captures *set,
  * call. Returns how many captures were added; on failure none, and nothing has
  * changed for the others.
  */
-PTAH_API int ptah_captures_update(struct ptah_captures *set, struct ptah_captures_problem *problem);
+int ptah_captures_update(struct ptah_captures *set, struct ptah_captures_problem *problem);
 
 /*
  * Any but NMI. The set's processors in ascending order: the next one after `cpu`
  * that has a capture (-1: the first); PTAH_E_OFFLINE: there are no more. The
  * capture of a processor; NULL: none. It lives as long as the set.
  */
-PTAH_API int ptah_captures_next(const struct ptah_captures *set, int cpu);
-PTAH_API struct ptah_capture *ptah_captures_get(const struct ptah_captures *set, unsigned cpu);
+int ptah_captures_next(const struct ptah_captures *set, int cpu);
+struct ptah_capture *ptah_captures_get(const struct ptah_captures *set, unsigned cpu);
 
 /*
  * Status
@@ -204,15 +202,14 @@ struct ptah_captures_status {
 
 /* PASSIVE. PTAH_E_INVAL: status->size. Each number is right by itself, as in ptah_capture_status().
  */
-PTAH_API int ptah_captures_status(const struct ptah_captures *set,
-				  struct ptah_captures_status *status);
+int ptah_captures_status(const struct ptah_captures *set, struct ptah_captures_status *status);
 
 /*
  * PASSIVE. How much has been written on all processors, as ptah_capture_live() says
  * it of one: sums, and exact where all are. The processors are read one after the
  * other, and none is stopped.
  */
-PTAH_API int ptah_captures_live(const struct ptah_captures *set, struct ptah_capture_live *live);
+int ptah_captures_live(const struct ptah_captures *set, struct ptah_capture_live *live);
 
 /*
  * Mappings
@@ -231,9 +228,9 @@ struct ptah_captures_mapping {
  * PTAH_E_NOSPACE: there are more than n. On failure none is mapped. A buffer that
  * ptah_captures_update() adds later is mapped by ptah_capture_map().
  */
-PTAH_API int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
-			       struct ptah_captures_mapping *mappings, size_t n,
-			       struct ptah_captures_problem *problem);
+int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
+		      struct ptah_captures_mapping *mappings, size_t n,
+		      struct ptah_captures_problem *problem);
 
 /*
  * PASSIVE. Maps the page of each capture (capture_page.h) beside the buffers that
@@ -241,13 +238,13 @@ PTAH_API int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool w
  * fills in `page` of the n entries that it returned. On failure no page is mapped and
  * the buffers still are; PTAH_E_BUSY: a capture has another consumer.
  */
-PTAH_API int ptah_captures_map_pages(struct ptah_captures *set, uint64_t owner, bool consumer,
-				     struct ptah_captures_mapping *mappings, size_t n,
-				     struct ptah_captures_problem *problem);
+int ptah_captures_map_pages(struct ptah_captures *set, uint64_t owner, bool consumer,
+			    struct ptah_captures_mapping *mappings, size_t n,
+			    struct ptah_captures_problem *problem);
 
 /* PASSIVE. Removes all mappings of the set's buffers and pages that this owner has. PTAH_E_INVAL:
  * it has none. */
-PTAH_API int ptah_captures_unmap(struct ptah_captures *set, uint64_t owner);
+int ptah_captures_unmap(struct ptah_captures *set, uint64_t owner);
 
 PTAH_END_DECLS
 

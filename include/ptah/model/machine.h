@@ -27,8 +27,8 @@
 #ifndef PTAH_MACHINE_H
 #define PTAH_MACHINE_H
 
-#include <ptah/hal.h>
-#include <ptah/model.h>
+#include <ptah/engine/hal.h>
+#include <ptah/model/model.h>
 
 PTAH_BEGIN_DECLS
 
@@ -53,63 +53,60 @@ struct ptah_machine_config {
 	void *which_argument;
 };
 
-PTAH_API size_t ptah_machine_size(unsigned cpus);
+size_t ptah_machine_size(unsigned cpus);
 /* PTAH_E_INVAL; PTAH_E_NOSPACE when the arena is too small. */
-PTAH_API int ptah_machine_init(struct ptah_machine *machine,
-			       const struct ptah_machine_config *config);
+int ptah_machine_init(struct ptah_machine *machine, const struct ptah_machine_config *config);
 /* Fills in all callbacks but wake(), and xsaves() and xrstors() only where all processors have
  * them. The port that goes with it is the machine. */
-PTAH_API void ptah_machine_hal(struct ptah_machine *machine, struct ptah_hal *hal);
-PTAH_API struct ptah_model *ptah_machine_model(struct ptah_machine *machine, unsigned cpu);
+void ptah_machine_hal(struct ptah_machine *machine, struct ptah_hal *hal);
+struct ptah_model *ptah_machine_model(struct ptah_machine *machine, unsigned cpu);
 
-PTAH_API void ptah_machine_set_cpu(struct ptah_machine *machine, unsigned cpu);
-PTAH_API unsigned ptah_machine_cpu(const struct ptah_machine *machine);
+void ptah_machine_set_cpu(struct ptah_machine *machine, unsigned cpu);
+unsigned ptah_machine_cpu(const struct ptah_machine *machine);
 /* For a processor that is offline run_on() returns PTAH_E_OFFLINE. */
-PTAH_API void ptah_machine_set_online(struct ptah_machine *machine, unsigned cpu, bool online);
+void ptah_machine_set_online(struct ptah_machine *machine, unsigned cpu, bool online);
 
 /*
  * The handler of PMIs, once pmi_enable() has been called, and of other NMIs
  * (ptah_model_nmi()).
  */
-PTAH_API void ptah_machine_on_pmi(struct ptah_machine *machine,
-				  void (*handler)(void *argument, unsigned cpu), void *argument);
+void ptah_machine_on_pmi(struct ptah_machine *machine,
+			 void (*handler)(void *argument, unsigned cpu), void *argument);
 /*
  * `gap` is called before every callback of the hal that may be called in an NMI;
  * `callback` is its name. These are the gaps between an engine's instructions, in
  * which a test lets things happen.
  */
-PTAH_API void ptah_machine_on_gap(struct ptah_machine *machine,
-				  void (*gap)(void *argument, unsigned cpu, const char *callback),
-				  void *argument);
+void ptah_machine_on_gap(struct ptah_machine *machine,
+			 void (*gap)(void *argument, unsigned cpu, const char *callback),
+			 void *argument);
 
 /* ptah_model_put() on a processor, and delivery of the PMIs that it causes. */
-PTAH_API void ptah_machine_put(struct ptah_machine *machine, unsigned cpu, const uint8_t *bytes,
-			       size_t n);
+void ptah_machine_put(struct ptah_machine *machine, unsigned cpu, const uint8_t *bytes, size_t n);
 
 /* The memory at a physical address, and how many bytes follow there; NULL: none. */
-PTAH_API uint8_t *ptah_machine_memory(struct ptah_machine *machine, uint64_t physical,
-				      uint64_t *bytes);
+uint8_t *ptah_machine_memory(struct ptah_machine *machine, uint64_t physical, uint64_t *bytes);
 /* Makes memory unreachable for the processors (SMRAM); size 0: everything is reachable again. */
-PTAH_API void ptah_machine_hide(struct ptah_machine *machine, uint64_t physical, uint64_t size);
+void ptah_machine_hide(struct ptah_machine *machine, uint64_t physical, uint64_t size);
 /* The n-th allocation from now fails (1: the next); 0: none does. */
-PTAH_API void ptah_machine_fail_alloc(struct ptah_machine *machine, unsigned n);
+void ptah_machine_fail_alloc(struct ptah_machine *machine, unsigned n);
 /* Bytes that are allocated and have not been released. */
-PTAH_API size_t ptah_machine_allocated(const struct ptah_machine *machine);
+size_t ptah_machine_allocated(const struct ptah_machine *machine);
 
 /*
  * The memory that an owner sees at an address that user_map() returned, and how
  * many bytes follow there. NULL: nothing is mapped there, and an access would
  * fault.
  */
-PTAH_API uint8_t *ptah_machine_user(struct ptah_machine *machine, uint64_t owner, uint64_t address,
-				    size_t *bytes);
+uint8_t *ptah_machine_user(struct ptah_machine *machine, uint64_t owner, uint64_t address,
+			   size_t *bytes);
 /* How many mappings exist. */
-PTAH_API unsigned ptah_machine_mapped(const struct ptah_machine *machine);
+unsigned ptah_machine_mapped(const struct ptah_machine *machine);
 
 /* The first violation of the rules in hal.h, as a sentence; NULL: none. */
-PTAH_API const char *ptah_machine_violation(const struct ptah_machine *machine);
+const char *ptah_machine_violation(const struct ptah_machine *machine);
 /* The last line that was logged, "" if none. */
-PTAH_API const char *ptah_machine_log(const struct ptah_machine *machine);
+const char *ptah_machine_log(const struct ptah_machine *machine);
 
 PTAH_END_DECLS
 

@@ -9,7 +9,7 @@
 #ifndef PTAH_TRACE_CONFIG_H
 #define PTAH_TRACE_CONFIG_H
 
-#include <ptah/api.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What waits are called in the output: their causes, and the functions on their stacks. */
-#ifndef PTAH_CLI_WAIT_NAMES_H
-#define PTAH_CLI_WAIT_NAMES_H
+#ifndef PTAH_OUTPUT_WAIT_NAMES_H
+#define PTAH_OUTPUT_WAIT_NAMES_H
 
 #include "output/names.h"
 #include "output/out.h"
@@ -53,6 +53,12 @@ const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT]);
  */
 const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
 			     char text[WAIT_TEXT]);
+
+#define WAIT_NAME 128
+
+/* Writes the cause with the object: "mutex stock (0x4040c0)". Returns `text`. */
+const char *wait_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
+		      char text[WAIT_NAME]);
 
 /* Writes how a wait ended: "until 30464 gave it back in critical < work". */
 void wait_put_end(struct out *out, const struct wait_names *w, size_t i,

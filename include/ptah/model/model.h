@@ -22,9 +22,8 @@
 #ifndef PTAH_MODEL_H
 #define PTAH_MODEL_H
 
-#include <ptah/cpu.h>
-#include <ptah/error.h>
-#include <ptah/rtit.h>
+#include <ptah/base.h>
+#include <ptah/engine/rtit.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,7 +56,7 @@ struct ptah_model_processor {
 	uint32_t leaf_14_0[4]; /* CPUID.14H.0: EAX to EDX */
 	uint32_t leaf_14_1[4];
 	uint32_t tsc_n, tsc_d, crystal_hz; /* CPUID.15H: EBX, EAX, ECX */
-	uint32_t errata; /* 1 << enum ptah_erratum (errata.h): those that it has */
+	uint32_t errata;		   /* 1 << enum ptah_erratum (base.h): those that it has */
 };
 
 /* Faults and delays that can be switched on, at any time. All 0: none. */
@@ -86,7 +85,7 @@ struct ptah_model_faults {
 	/* The internal buffer overflows each time so many bytes have been generated, until so many
 	 * branches or events later. 0: only ptah_model_overflow() makes it overflow. */
 	uint32_t overflow_after, overflow_events;
-	/* 1 << enum ptah_erratum (errata.h). */
+	/* 1 << enum ptah_erratum (base.h). */
 	uint32_t errata;
 };
 
@@ -107,25 +106,25 @@ struct ptah_model_config {
 };
 
 /* The named processors: by name, NULL if there is none; and by number, NULL after the last. */
-PTAH_API const struct ptah_model_processor *ptah_model_find(const char *name);
-PTAH_API const struct ptah_model_processor *ptah_model_named(size_t i);
+const struct ptah_model_processor *ptah_model_find(const char *name);
+const struct ptah_model_processor *ptah_model_named(size_t i);
 
 /* Bytes that a processor takes, with the alignment that malloc() gives. */
-PTAH_API size_t ptah_model_size(void);
+size_t ptah_model_size(void);
 /* Makes a processor in the memory at m, as after a cold reset. It must not be moved; there is
  * nothing to free but its memory. */
-PTAH_API int ptah_model_init(struct ptah_model *m, const struct ptah_model_config *config);
-PTAH_API const struct ptah_model_processor *ptah_model_processor(const struct ptah_model *m);
-PTAH_API void ptah_model_set_faults(struct ptah_model *m, const struct ptah_model_faults *faults);
+int ptah_model_init(struct ptah_model *m, const struct ptah_model_config *config);
+const struct ptah_model_processor *ptah_model_processor(const struct ptah_model *m);
+void ptah_model_set_faults(struct ptah_model *m, const struct ptah_model_faults *faults);
 
 /* Instructions */
-PTAH_API void ptah_model_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf,
-			       uint32_t registers[4]);
-PTAH_API int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value);
-PTAH_API int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value);
-PTAH_API int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components);
-PTAH_API int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t components);
-PTAH_API void ptah_model_fence(struct ptah_model *m);
+void ptah_model_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf,
+		      uint32_t registers[4]);
+int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value);
+int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value);
+int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components);
+int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t components);
+void ptah_model_fence(struct ptah_model *m);
 
 /*
  * Interrupts. A pending PMI is delivered at ptah_model_boundary(), which is the
@@ -134,16 +133,16 @@ PTAH_API void ptah_model_fence(struct ptah_model *m);
  * delivered as an interrupt (834H[10:8] is not 100b), interrupts are off.
  * ptah_model_nmi(): an NMI from another source arrives; false when it is blocked.
  */
-PTAH_API void ptah_model_boundary(struct ptah_model *m);
-PTAH_API bool ptah_model_nmi(struct ptah_model *m);
-PTAH_API bool ptah_model_in_nmi(const struct ptah_model *m);
-PTAH_API void ptah_model_set_irqs(struct ptah_model *m, bool on);
-PTAH_API bool ptah_model_irqs(const struct ptah_model *m);
+void ptah_model_boundary(struct ptah_model *m);
+bool ptah_model_nmi(struct ptah_model *m);
+bool ptah_model_in_nmi(const struct ptah_model *m);
+void ptah_model_set_irqs(struct ptah_model *m, bool on);
+bool ptah_model_irqs(const struct ptah_model *m);
 
 /* SMM. PTAH_E_BUSY: SMIs are blocked. RSM with TraceEn set shuts the processor down. */
-PTAH_API int ptah_model_smi(struct ptah_model *m);
-PTAH_API int ptah_model_rsm(struct ptah_model *m);
-PTAH_API bool ptah_model_is_shut_down(const struct ptah_model *m);
+int ptah_model_smi(struct ptah_model *m);
+int ptah_model_rsm(struct ptah_model *m);
+bool ptah_model_is_shut_down(const struct ptah_model *m);
 
 struct ptah_model_msr {
 	uint32_t msr;
@@ -166,21 +165,21 @@ struct ptah_model_vmcs {
  * entry whose MSR list faults is undone by a VM exit: PTAH_E_INVAL. A list that
  * faults in a VM exit shuts the processor down: PTAH_E_LIMIT.
  */
-PTAH_API int ptah_model_vmxon(struct ptah_model *m);
-PTAH_API int ptah_model_vmxoff(struct ptah_model *m);
-PTAH_API int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *vmcs);
-PTAH_API int ptah_model_vm_exit(struct ptah_model *m, struct ptah_model_vmcs *vmcs);
-PTAH_API bool ptah_model_in_vmx(const struct ptah_model *m);
+int ptah_model_vmxon(struct ptah_model *m);
+int ptah_model_vmxoff(struct ptah_model *m);
+int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *vmcs);
+int ptah_model_vm_exit(struct ptah_model *m, struct ptah_model_vmcs *vmcs);
+bool ptah_model_in_vmx(const struct ptah_model *m);
 
 /* SENTER or ENTERACCS: TraceEn is cleared and internal bytes are lost. */
-PTAH_API void ptah_model_senter(struct ptah_model *m);
+void ptah_model_senter(struct ptah_model *m);
 /* A warm reset keeps PT's registers but TraceEn where CPUID.14H.0:EBX[2] says so. */
-PTAH_API void ptah_model_reset(struct ptah_model *m, bool cold);
+void ptah_model_reset(struct ptah_model *m, bool cold);
 
 /* Bytes that were written to memory since the beginning, and bytes that were dropped. */
-PTAH_API uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
+uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
 /* Outputs bytes as if they were packets: for tests of what reads them. */
-PTAH_API void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
+void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
 
 /* What the SDM leaves to the processor. All 0: the simplest choices. To be set while TraceEn is 0.
  */
@@ -211,7 +210,7 @@ struct ptah_model_choices {
 	bool mark_loops;
 };
 
-PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
+void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
 
 /*
  * The program. The caller reports what the program does, in order; the processor
@@ -228,24 +227,23 @@ struct ptah_model_context {
 	bool enclave;	 /* a production enclave */
 };
 
-PTAH_API void ptah_model_context(const struct ptah_model *m, struct ptah_model_context *context);
+void ptah_model_context(const struct ptah_model *m, struct ptah_model_context *context);
 
 /*
  * The program's position: the address of the next instruction. The packets for
  * TraceEn, PSB+ and overflows contain it. Branches and transfers set it.
  */
-PTAH_API void ptah_model_stand(struct ptah_model *m, uint64_t ip);
+void ptah_model_stand(struct ptah_model *m, uint64_t ip);
 
 /* Sets the program's position and context: at the beginning, and while TraceEn is 0. */
-PTAH_API void ptah_model_begin(struct ptah_model *m, uint64_t ip,
-			       const struct ptah_model_context *context);
+void ptah_model_begin(struct ptah_model *m, uint64_t ip, const struct ptah_model_context *context);
 
 /* The time stamp counter is written. */
-PTAH_API void ptah_model_set_tsc(struct ptah_model *m, uint64_t tsc);
-PTAH_API uint64_t ptah_model_tsc(const struct ptah_model *m);
+void ptah_model_set_tsc(struct ptah_model *m, uint64_t tsc);
+uint64_t ptah_model_tsc(const struct ptah_model *m);
 
 /* Core cycles go by. */
-PTAH_API void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
+void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
 
 /* A near branch has retired. `kind`: PTAH_INSN_COND to PTAH_INSN_RETURN (event.h). */
 struct ptah_model_branch {
@@ -255,7 +253,7 @@ struct ptah_model_branch {
 	bool taken; /* of a conditional branch */
 };
 
-PTAH_API void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *branch);
+void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *branch);
 
 /* How control was transferred other than by a near branch. */
 enum ptah_model_transfer_kind {
@@ -287,25 +285,25 @@ struct ptah_model_transfer {
 	uint64_t qualification, reason; /* VM exit */
 };
 
-PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
+void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
 
 /*
  * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads. Without
  * this call the program stays where it is.
  */
-PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
+void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
 
 /* MOV CR3, VMPTRLD, and CLI, STI or POPF; `next`: the address of the instruction after it. */
-PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
-PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs);
-PTAH_API void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
+void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
+void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs);
+void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
 
 /* XBEGIN, XACQUIRE, XEND, XRELEASE, at [ip, next), that change whether a transaction runs. */
-PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, bool in_tx);
+void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, bool in_tx);
 
 /* PTWRITE, at [ip, next), of `size` (4 or 8) bytes. */
-PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64_t value,
-				 unsigned size);
+void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64_t value,
+			unsigned size);
 
 /* The thread enters a state deeper than C0.0, before the instruction at `ip` or by it. */
 struct ptah_model_sleep {
@@ -323,15 +321,15 @@ struct ptah_model_wake {
 	bool interrupt, store, autonomous;
 };
 
-PTAH_API void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep);
-PTAH_API void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake *wake);
+void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep);
+void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake *wake);
 
 /* The core continues at `ratio` times the bus clock, after a stop before the instruction at `ip`.
  */
-PTAH_API void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
+void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
 
 /* Model-specific: MNT. */
-PTAH_API void ptah_model_mnt(struct ptah_model *m, uint64_t value);
+void ptah_model_mnt(struct ptah_model *m, uint64_t value);
 
 /* A block of PEBS output: BBP, its items, BEP. */
 #define PTAH_MODEL_PEBS_ITEMS 32
@@ -345,14 +343,13 @@ struct ptah_model_pebs {
 	const uint64_t *values;
 };
 
-PTAH_API void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs);
+void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs);
 
 /* Trigger tracing: TRIG for the instruction at `ip`; `icnt` -1: without a count. */
-PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple,
-				 int icnt);
+void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple, int icnt);
 
 /* The internal buffer overflows from now on, or (lost false) is empty again, and OVF is sent. */
-PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
+void ptah_model_overflow(struct ptah_model *m, bool lost);
 
 PTAH_END_DECLS
 

@@ -35,7 +35,7 @@
 #ifndef PTAH_CAPTURE_PAGE_H
 #define PTAH_CAPTURE_PAGE_H
 
-#include <ptah/api.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>

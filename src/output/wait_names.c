@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names of waits, from the functions on their stacks. */
-#include "wait_names.h"
+#include "output/wait_names.h"
 
 #include "base/compiler.h"
 
@@ -61,6 +61,16 @@ static const struct name *name_of(const struct wait_names *w, const struct ptah_
 	return names_find(w->names, frame->space, frame->function);
 }
 
+static bool is_call(const struct wait_names *w, size_t i, const char *name)
+{
+	struct ptah_syscall call = {.size = sizeof(call)};
+	const char *found = NULL;
+
+	if (ptah_syscalls_get(ptah_waits_syscalls(w->waits), i, &call) >= 0)
+		found = ptah_syscall_name(call.number);
+	return found && !strcmp(found, name);
+}
+
 const char *wait_cause(const struct wait_names *w, size_t i, const struct ptah_wait *wait)
 {
 	struct ptah_wait_frame frames[FRAMES];
@@ -73,6 +83,12 @@ const char *wait_cause(const struct wait_names *w, size_t i, const struct ptah_w
 			name = ptah_syscall_name(call.number);
 		return name ? name : ptah_wait_kind_name(wait->kind);
 	}
+	/* A read of a timerfd. */
+	if (wait->kind == PTAH_WAIT_SLEEP && is_call(w, wait->call, "read"))
+		return "timer";
+	if (wait->kind == PTAH_WAIT_MESSAGE &&
+	    (is_call(w, wait->call, "semop") || is_call(w, wait->call, "semtimedop")))
+		return "semaphore";
 	if (wait->kind != PTAH_WAIT_FUTEX)
 		return ptah_wait_kind_name(wait->kind);
 	n = ptah_waits_stack(w->waits, i, PTAH_WAIT_STACK_OWN, frames, FRAMES);
@@ -117,6 +133,8 @@ const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT])
 				 wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->waker_tid);
 	} else if (wait->address) {
 		snprintf(text, WAIT_TEXT, "0x%" PRIx64, wait->address);
+	} else if (wait->descriptor >= 0) {
+		snprintf(text, WAIT_TEXT, "descriptor %d", wait->descriptor);
 	} else if (wait->object) {
 		snprintf(text, WAIT_TEXT, "[%u]", wait->object);
 	}
@@ -190,6 +208,16 @@ const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_w
 	return text;
 }
 
+const char *wait_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
+		      char text[WAIT_NAME])
+{
+	char object[WAIT_TEXT];
+
+	wait_object_name(w, i, wait, object);
+	snprintf(text, WAIT_NAME, "%s%s%.64s", wait_cause(w, i, wait), *object ? " " : "", object);
+	return text;
+}
+
 /* What the waker has done. */
 static const char *ending_of(const struct wait_names *w, size_t i, const struct ptah_wait *wait)
 {
@@ -202,9 +230,15 @@ static const char *ending_of(const struct wait_names *w, size_t i, const struct 
 		return "ended";
 	if (name && (strstr(name, "write") || strstr(name, "send")))
 		return "wrote";
+	if (name && (strstr(name, "read") || strstr(name, "recv")) &&
+	    (wait->kind == PTAH_WAIT_PIPE || wait->kind == PTAH_WAIT_SOCKET ||
+	     wait->kind == PTAH_WAIT_POLL))
+		return "read";
 	if (name && !strcmp(name, "connect"))
 		return "connected";
-	return strcmp(wait_cause(w, i, wait), "mutex") ? "woke it" : "gave it back";
+	return strcmp(wait_cause(w, i, wait), "mutex") && wait->kind != PTAH_WAIT_LOCK
+		   ? "woke it"
+		   : "gave it back";
 }
 
 void wait_put_end(struct out *out, const struct wait_names *names, size_t i,

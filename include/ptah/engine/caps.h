@@ -22,10 +22,10 @@
 #ifndef PTAH_CAPS_H
 #define PTAH_CAPS_H
 
-#include <ptah/cpu.h>
-#include <ptah/hal.h>
-#include <ptah/rtit.h>
-#include <ptah/trace_config.h>
+#include <ptah/base.h>
+#include <ptah/engine/hal.h>
+#include <ptah/engine/rtit.h>
+#include <ptah/engine/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -97,13 +97,13 @@ struct ptah_caps {
  * Both fill in *caps with what could be found out, its size included.
  * PTAH_E_INVAL, and *caps untouched: no HAL.
  */
-PTAH_API int ptah_caps_discover(const struct ptah_hal *hal, void *port, struct ptah_caps *caps);
+int ptah_caps_discover(const struct ptah_hal *hal, void *port, struct ptah_caps *caps);
 
 /* "NO_PT": the enumerator's last part. Never NULL. */
-PTAH_API const char *ptah_caps_obstacle_name(unsigned obstacle);
+const char *ptah_caps_obstacle_name(unsigned obstacle);
 
 /* A sentence or two on the obstacle and what to do about it. Never NULL. */
-PTAH_API const char *ptah_caps_advice(unsigned obstacle);
+const char *ptah_caps_advice(unsigned obstacle);
 
 enum ptah_trace_problem_kind {
 	PTAH_PROBLEM_NONE = 0,
@@ -136,8 +136,7 @@ struct ptah_trace_problem {
  * Fills in *config: user and kernel, branches, TSC; everything else is off, with
  * encodings that are valid on this processor. Any context.
  */
-PTAH_API void ptah_trace_config_default(const struct ptah_caps *caps,
-					struct ptah_trace_config *config);
+void ptah_trace_config_default(const struct ptah_caps *caps, struct ptah_trace_config *config);
 
 /*
  * PTAH_OK when a processor of these capabilities accepts it (no #GP) and it
@@ -146,16 +145,15 @@ PTAH_API void ptah_trace_config_default(const struct ptah_caps *caps,
  * for a capture that follows a thread by XSAVES, which saves only two ranges. Any
  * context.
  */
-PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
-				     const struct ptah_trace_config *config, bool threaded,
-				     struct ptah_trace_problem *problem);
+int ptah_trace_config_check(const struct ptah_caps *caps, const struct ptah_trace_config *config,
+			    bool threaded, struct ptah_trace_problem *problem);
 
 /*
  * IA32_RTIT_CTL of a configuration that was accepted: without TraceEn, ToPA and
  * FabricEn. IA32_RTIT_CR3_MATCH is config->cr3 where cr3_filter is set, and the
  * ADDRn pairs are first and last where the mode is not off; else 0. Any context.
  */
-PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
+uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
 
 /*
  * The other way round: what a value of IA32_RTIT_CTL asks for, as a user brings it who
@@ -168,9 +166,9 @@ PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
  * problem->value. PTAH_E_UNSUPPORTED: the processor has an obstacle. *problem may be NULL,
  * and *config is untouched after a failure. Any context.
  */
-PTAH_API int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
-					struct ptah_trace_config *config,
-					struct ptah_trace_problem *problem);
+int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
+			       struct ptah_trace_config *config,
+			       struct ptah_trace_problem *problem);
 
 PTAH_END_DECLS
 
