@@ -11,6 +11,8 @@
  */
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
+#include "record/native/runtime/sandbox.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -18,9 +20,9 @@
 #include <asm/errno.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
-#include <linux/uio.h>
 
-#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10) /* of code in one message */
+#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10)	 /* of code in one message */
+#define PART	     NATIVE_LIMIT(NATIVE_PAGE, 1u << 10) /* of it that has no holes */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 
@@ -117,10 +119,22 @@ static void report_executable(struct context *c, uint64_t start, uint64_t end)
 	message_ask(c, &m, NULL);
 }
 
-/*
- * Sends what is there now, for it may be in no file: the program has written it, or moved it. Read
- * by the kernel, because there may be holes.
- */
+/* Page by page, because there may be holes. Returns how much there is. */
+static uint64_t copy_code(uint8_t *to, uint64_t start, uint64_t end)
+{
+	uint64_t n = 0;
+
+	while (n < COPY_BYTES && start + n < end) {
+		const uint64_t left = end - start - n, part = left < PART ? left : PART;
+
+		if (!signals_copy(to + n, (const void *)(start + n), part))
+			break;
+		n += part;
+	}
+	return n;
+}
+
+/* Sends what is there now, for it may be in no file: the program has written it, or moved it. */
 static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 {
 	struct syscalls *s = c->syscalls;
@@ -128,22 +142,15 @@ static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
 		return;
 	while (start < end) {
-		struct iovec to = {s->copy, COPY_BYTES};
-		struct iovec from = {(void *)start,
-				     end - start < COPY_BYTES ? end - start : COPY_BYTES};
-		const int64_t got = sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to,
-					     1, (uint64_t)&from, 1, 0);
-		struct native_message m = {.type = NATIVE_MESSAGE_CODE, .address = start};
+		const uint64_t got = copy_code(s->copy, start, end);
+		const struct native_message m = {.type = NATIVE_MESSAGE_CODE,
+						 .address = start,
+						 .bytes = (uint32_t)got,
+						 .size = got};
 
-		if (sys_is_error(got) || !got) {
-			start += NATIVE_PAGE;
-			continue;
-		}
-		m.bytes = (uint32_t)got;
-		m.size = (uint64_t)got;
-		if (!is_zero(s->copy, (uint64_t)got))
+		if (!is_zero(s->copy, got))
 			message_send(c, &m, s->copy);
-		start += (uint64_t)got;
+		start += got ? got : NATIVE_PAGE;
 	}
 }
 
@@ -440,9 +447,11 @@ static int64_t carry_out(struct context *c, const struct call *call)
 /* No other thread translates what is just changing. */
 int64_t mapping_call(struct context *c, const struct call *call)
 {
-	const struct call changed = readable(call);
+	struct call changed = readable(call);
 	int64_t result;
 
+	if (sandbox_answers(c, &changed))
+		changed = *call;
 	cache_lock(c);
 	result = carry_out(c, &changed);
 	cache_unlock(c);
