@@ -240,9 +240,15 @@ static struct call readable(const struct call *call)
 	return changed;
 }
 
+/* So much the kernel maps: it rounds up to a huge page. */
+static uint64_t mapped_bytes(const uint64_t *w)
+{
+	return w[4] & MAP_HUGETLB ? (w[2] + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1) : w[2];
+}
+
 static bool takes_our_place(const struct context *c, const uint64_t *w)
 {
-	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2]));
+	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], mapped_bytes(w)));
 }
 
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
@@ -287,24 +293,48 @@ static void forget(struct context *c, uint64_t start, uint64_t end)
 	unit_forget(c, start, end);
 }
 
+/* The part [at, stop) of such a mapping, or an error. */
+static int64_t reserve_part(const struct call *call, uint64_t flags, uint64_t at, uint64_t stop)
+{
+	struct call part = *call;
+
+	if (at >= stop)
+		return 0;
+	part.words[1] = at;
+	part.words[2] = stop - at;
+	part.words[4] = flags;
+	part.words[6] += at - call->words[1];
+	return syscall_kernel(&part);
+}
+
+/* With huge pages as far as they fit, between small ones. */
+static int64_t reserve_huge(const struct call *call, uint64_t at, uint64_t stop)
+{
+	const uint64_t huge = call->words[4], small = huge & ~(uint64_t)MAP_HUGETLB;
+	const uint64_t first = (at + HUGE_PAGE - 1) & -HUGE_PAGE, last = stop & -HUGE_PAGE;
+	int64_t result;
+
+	if (first >= last)
+		return reserve_part(call, small, at, stop);
+	result = reserve_part(call, huge, first, last);
+	if (!sys_is_error(result))
+		result = reserve_part(call, small, at, first);
+	return sys_is_error(result) ? result : reserve_part(call, small, last, stop);
+}
+
 /*
  * Memory without access, which the program keeps free or catches mistakes with, and which may be
  * most of the address space: it is mapped around the runtime's.
  */
 static int64_t reserve_around(struct context *c, const struct call *call)
 {
-	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
-	struct call part = *call;
+	const uint64_t *w = call->words, start = w[1], end = end_of(start, mapped_bytes(w));
 
 	for (uint64_t at = start; at < end;) {
 		const uint64_t stop = end_of_free(c, at, end);
-		int64_t result = 0;
+		const int64_t result = w[4] & MAP_HUGETLB ? reserve_huge(call, at, stop)
+							  : reserve_part(call, w[4], at, stop);
 
-		part.words[1] = at;
-		part.words[2] = stop - at;
-		part.words[6] = call->words[6] + (at - start);
-		if (stop > at)
-			result = syscall_kernel(&part);
 		if (sys_is_error(result))
 			return result;
 		at = end_of_ours(c, stop, end);
@@ -314,13 +344,10 @@ static int64_t reserve_around(struct context *c, const struct call *call)
 
 static int64_t call_mmap(struct context *c, const struct call *call)
 {
-	const uint64_t *w = call->words;
-	uint64_t bytes = w[2], start, end;
+	const uint64_t *w = call->words, bytes = mapped_bytes(w);
+	uint64_t start, end;
 	int64_t result;
 
-	/* The kernel rounds a mapping of huge pages up to their size. */
-	if (w[4] & MAP_HUGETLB)
-		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
 		forget(c, w[1], end_of(w[1], bytes));
 	if (w[4] & MAP_FIXED)
