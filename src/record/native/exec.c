@@ -6,6 +6,7 @@
 #include "record/native/native.h"
 
 #include "record/native/inject.h"
+#include "record/native/seccomp.h"
 
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -23,6 +24,7 @@ struct seized {
 	bool leaves;		      /* it is let go as soon as it stops */
 	unsigned waits;		      /* for a slot, held at its execve: so many times until now */
 	struct native_memory *memory; /* of its new program, once it is held there */
+	uint64_t filters;	      /* NATIVE_MESSAGE_EXEC */
 	struct seized *next;
 };
 
@@ -89,6 +91,7 @@ static struct seized *seize(struct recording *r, const struct native_message *m,
 	}
 	s->pid = m->pid;
 	s->tid = m->tid;
+	s->filters = m->value;
 	s->next = r->seized;
 	r->seized = s;
 	return s;
@@ -141,10 +144,26 @@ static void note_not_recorded(struct recording *r, int32_t pid, const char *name
 	recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why);
 }
 
+/*
+ * Why the new program's filters of system calls keep the recorder out; NULL: they do not. filters:
+ * what the runtime knows of them. A child of vfork() may have set others since.
+ */
+static const char *filters_refusal(uint64_t filters, uint32_t present)
+{
+	if (present > (uint32_t)filters)
+		return "it has a filter of system calls (seccomp) that the recorder has not seen";
+	return filters >> 32 & NATIVE_NEEDS_ENTRY ? "its filter of system calls (seccomp) denies "
+						    "what the recorder needs to enter it"
+						  : NULL;
+}
+
 /* The process stands before the first instruction of its new program. */
-static void enter_program(struct recording *r, int32_t pid, int32_t tid,
+static void enter_program(struct recording *r, const struct seized *s,
 			  const struct native_memory *to, unsigned slot)
 {
+	const int32_t pid = s->pid, tid = s->tid;
+	const uint32_t filters = native_seccomp_filters(pid);
+	const char *refusal = to ? filters_refusal(s->filters, filters) : NATIVE_MANY_USERS;
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
 	struct inject_memory memory;
@@ -166,9 +185,13 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid,
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	if (to && slot == NATIVE_SLOTS)
 		slot = native_claim_slot(to);
-	if (!to || slot == NATIVE_SLOTS) {
+	if (!refusal && slot == NATIVE_SLOTS)
+		refusal = MANY_THREADS;
+	if (refusal) {
+		if (slot < NATIVE_SLOTS)
+			native_give_slot_back(r, slot);
 		inject_release(pid);
-		note_not_recorded(r, pid, name, to ? MANY_THREADS : NATIVE_MANY_USERS);
+		note_not_recorded(r, pid, name, refusal);
 		return;
 	}
 	process = processes_find(&r->processes, pid);
@@ -176,6 +199,8 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid,
 		process->memory = native_memory_number(to);
 	memory = native_memory_for(to, slot);
 	memory.or_natively = true;
+	memory.filters = filters;
+	memory.denied = (uint32_t)(s->filters >> 32);
 	if (inject_runtime(pid, &memory, &why) < 0) {
 		native_give_slot_back(r, slot);
 		note_not_recorded(r, pid, name, why.text);
@@ -220,7 +245,8 @@ static int look_at_seized(struct seized *s, int *ended)
 /* It is held at its new program, which may have to wait for a slot. False: it still waits. */
 static bool enter_seized(struct recording *r, struct seized *s)
 {
-	const int32_t pid = s->pid, tid = s->tid;
+	const struct seized held = *s;
+	const int32_t pid = s->pid;
 	struct native_memory *to = s->waits ? s->memory : native_memory_of(r, pid);
 	const unsigned slot = to ? native_claim_slot(to) : NATIVE_SLOTS;
 
@@ -229,7 +255,7 @@ static bool enter_seized(struct recording *r, struct seized *s)
 	if (to && slot == NATIVE_SLOTS && s->waits++ < SLOT_WAITS)
 		return false;
 	forget_seized(r, s);
-	enter_program(r, pid, tid, to, slot);
+	enter_program(r, &held, to, slot);
 	native_release_process(r, pid); /* other threads, which that has ended */
 	return true;
 }

@@ -127,7 +127,10 @@ enum native_message_type {
 	NATIVE_MESSAGE_CODE, /* address; payload: bytes that are in no file and will be executed */
 	/* A process was made; sent by the child. value: its parent. */
 	NATIVE_MESSAGE_FORK,
-	/* About to execve; the recorder seizes the process, answers, and injects at the stop. */
+	/*
+	 * About to execve; the recorder seizes the process, answers, and injects at the stop. value:
+	 * the filters of system calls that are known, and << 32 what they deny (enum native_need).
+	 */
 	NATIVE_MESSAGE_EXEC,
 	NATIVE_MESSAGE_EXEC_FAILED,
 	/*
@@ -266,9 +269,20 @@ struct native_handover {
 	uint32_t slot; /* of the first thread */
 	int32_t pid;
 	bool committed; /* NATIVE_MESSAGE_COMMITTED has been sent */
+	/* Filters of system calls that it begins with, and what they deny: enum native_need. */
+	uint32_t filters, denied;
 	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
 	uint64_t attached;
 	struct native_header constants; /* what is constant in it */
+};
+
+/* What the runtime makes system calls for: runtime/own_calls.def. Bits, of what filters deny. */
+enum native_need {
+	NATIVE_NEEDS_ALWAYS = 1,
+	NATIVE_NEEDS_ADVICE = 2,
+	NATIVE_NEEDS_MAPS = 4,
+	NATIVE_NEEDS_USER = 8,
+	NATIVE_NEEDS_ENTRY = 16,
 };
 
 /*

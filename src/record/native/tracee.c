@@ -474,6 +474,8 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .slot = m->slot,
 				      .pid = h->process,
 				      .committed = m->committed,
+				      .filters = m->filters,
+				      .denied = m->denied,
 				      .constants = *m->constants};
 	fill_general(r, o->registers);
 }

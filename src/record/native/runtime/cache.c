@@ -164,18 +164,18 @@ static bool has_room(const struct area *a)
  * Large programs spend much of their time with the translation of addresses of code. Small ones do
  * not get large pages, because it takes longer to fill one with zeros than they run.
  */
-static void prefer_large(struct area *a)
+static void prefer_large(const struct runtime *rt, struct area *a)
 {
 	if (!a->is_large)
-		memory_prefer_large(a->start, CACHE_AREA);
+		memory_prefer_large(rt, a->start, CACHE_AREA);
 	a->is_large = true;
 }
 
 /* Room for a unit. */
-static struct area *make_ready(struct area *a)
+static struct area *make_ready(const struct runtime *rt, struct area *a)
 {
 	if (a->ready < a->at + UNIT_USUAL && a->end - a->ready >= CACHE_READY) {
-		memory_ready(a->ready, CACHE_READY);
+		memory_ready(rt, a->ready, CACHE_READY);
 		a->ready += CACHE_READY;
 	}
 	return a;
@@ -220,8 +220,8 @@ static struct area *make_area(struct context *c, uint64_t address, struct area *
 	a->heats = (uint32_t *)(uintptr_t)a->end;
 	a->slot_count = 1; /* 0 is none */
 	if (full) {
-		prefer_large(full);
-		prefer_large(a);
+		prefer_large(c->runtime, full);
+		prefer_large(c->runtime, a);
 	}
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
@@ -251,7 +251,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	}
 	if (!a)
 		a = make_area(c, FAR_FROM, full);
-	return a ? make_ready(a) : NULL;
+	return a ? make_ready(c->runtime, a) : NULL;
 }
 
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)

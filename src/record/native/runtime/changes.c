@@ -96,7 +96,7 @@ static void read_mappings(struct runtime *rt, struct changes *s)
 	struct proc_maps in;
 	struct mapping m;
 
-	if (!proc_maps_open(&in, s->buffer)) {
+	if (!proc_maps_open(rt, &in, s->buffer)) {
 		s->refusal = "the list of the program's mappings cannot be read";
 		return;
 	}

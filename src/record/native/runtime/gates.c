@@ -84,13 +84,13 @@ static void begin_table(struct context *c)
 	uint8_t resident;
 
 	/* Nobody executes anything at address 0. */
-	if (c->runtime->contexts &&
+	if (c->runtime->contexts && !(c->runtime->denied & NATIVE_NEEDS_ADVICE) &&
 	    sys_call(__NR_mincore, 0, NATIVE_PAGE, (uint64_t)&resident, 0, 0, 0) == -ENOMEM) {
 		sys_call(__NR_madvise, (uint64_t)table, entries * sizeof(*table), MADV_DONTNEED, 0,
 			 0, 0);
 		return;
 	}
-	memory_ready(table, entries * sizeof(*table));
+	memory_ready(c->runtime, table, entries * sizeof(*table));
 	fill(table, entries);
 }
 

@@ -11,6 +11,8 @@
  */
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
+#include "record/native/runtime/sandbox.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -18,9 +20,9 @@
 #include <asm/errno.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
-#include <linux/uio.h>
 
-#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10) /* of code in one message */
+#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10)	 /* of code in one message */
+#define PART	     NATIVE_LIMIT(NATIVE_PAGE, 1u << 10) /* of it that has no holes */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 
@@ -117,10 +119,22 @@ static void report_executable(struct context *c, uint64_t start, uint64_t end)
 	message_ask(c, &m, NULL);
 }
 
-/*
- * Sends what is there now, for it may be in no file: the program has written it, or moved it. Read
- * by the kernel, because there may be holes.
- */
+/* Page by page, because there may be holes. Returns how much there is. */
+static uint64_t copy_code(uint8_t *to, uint64_t start, uint64_t end)
+{
+	uint64_t n = 0;
+
+	while (n < COPY_BYTES && start + n < end) {
+		const uint64_t left = end - start - n, part = left < PART ? left : PART;
+
+		if (!signals_copy(to + n, (const void *)(start + n), part))
+			break;
+		n += part;
+	}
+	return n;
+}
+
+/* Sends what is there now, for it may be in no file: the program has written it, or moved it. */
 static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 {
 	struct syscalls *s = c->syscalls;
@@ -128,22 +142,15 @@ static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
 		return;
 	while (start < end) {
-		struct iovec to = {s->copy, COPY_BYTES};
-		struct iovec from = {(void *)start,
-				     end - start < COPY_BYTES ? end - start : COPY_BYTES};
-		const int64_t got = sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to,
-					     1, (uint64_t)&from, 1, 0);
-		struct native_message m = {.type = NATIVE_MESSAGE_CODE, .address = start};
+		const uint64_t got = copy_code(s->copy, start, end);
+		const struct native_message m = {.type = NATIVE_MESSAGE_CODE,
+						 .address = start,
+						 .bytes = (uint32_t)got,
+						 .size = got};
 
-		if (sys_is_error(got) || !got) {
-			start += NATIVE_PAGE;
-			continue;
-		}
-		m.bytes = (uint32_t)got;
-		m.size = (uint64_t)got;
-		if (!is_zero(s->copy, (uint64_t)got))
+		if (!is_zero(s->copy, got))
 			message_send(c, &m, s->copy);
-		start += (uint64_t)got;
+		start += got ? got : NATIVE_PAGE;
 	}
 }
 
@@ -233,9 +240,15 @@ static struct call readable(const struct call *call)
 	return changed;
 }
 
+/* So much the kernel maps: it rounds up to a huge page. */
+static uint64_t mapped_bytes(const uint64_t *w)
+{
+	return w[4] & MAP_HUGETLB ? (w[2] + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1) : w[2];
+}
+
 static bool takes_our_place(const struct context *c, const uint64_t *w)
 {
-	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2]));
+	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], mapped_bytes(w)));
 }
 
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
@@ -280,24 +293,48 @@ static void forget(struct context *c, uint64_t start, uint64_t end)
 	unit_forget(c, start, end);
 }
 
+/* The part [at, stop) of such a mapping, or an error. */
+static int64_t reserve_part(const struct call *call, uint64_t flags, uint64_t at, uint64_t stop)
+{
+	struct call part = *call;
+
+	if (at >= stop)
+		return 0;
+	part.words[1] = at;
+	part.words[2] = stop - at;
+	part.words[4] = flags;
+	part.words[6] += at - call->words[1];
+	return syscall_kernel(&part);
+}
+
+/* With huge pages as far as they fit, between small ones. */
+static int64_t reserve_huge(const struct call *call, uint64_t at, uint64_t stop)
+{
+	const uint64_t huge = call->words[4], small = huge & ~(uint64_t)MAP_HUGETLB;
+	const uint64_t first = (at + HUGE_PAGE - 1) & -HUGE_PAGE, last = stop & -HUGE_PAGE;
+	int64_t result;
+
+	if (first >= last)
+		return reserve_part(call, small, at, stop);
+	result = reserve_part(call, huge, first, last);
+	if (!sys_is_error(result))
+		result = reserve_part(call, small, at, first);
+	return sys_is_error(result) ? result : reserve_part(call, small, last, stop);
+}
+
 /*
  * Memory without access, which the program keeps free or catches mistakes with, and which may be
  * most of the address space: it is mapped around the runtime's.
  */
 static int64_t reserve_around(struct context *c, const struct call *call)
 {
-	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
-	struct call part = *call;
+	const uint64_t *w = call->words, start = w[1], end = end_of(start, mapped_bytes(w));
 
 	for (uint64_t at = start; at < end;) {
 		const uint64_t stop = end_of_free(c, at, end);
-		int64_t result = 0;
+		const int64_t result = w[4] & MAP_HUGETLB ? reserve_huge(call, at, stop)
+							  : reserve_part(call, w[4], at, stop);
 
-		part.words[1] = at;
-		part.words[2] = stop - at;
-		part.words[6] = call->words[6] + (at - start);
-		if (stop > at)
-			result = syscall_kernel(&part);
 		if (sys_is_error(result))
 			return result;
 		at = end_of_ours(c, stop, end);
@@ -307,13 +344,10 @@ static int64_t reserve_around(struct context *c, const struct call *call)
 
 static int64_t call_mmap(struct context *c, const struct call *call)
 {
-	const uint64_t *w = call->words;
-	uint64_t bytes = w[2], start, end;
+	const uint64_t *w = call->words, bytes = mapped_bytes(w);
+	uint64_t start, end;
 	int64_t result;
 
-	/* The kernel rounds a mapping of huge pages up to their size. */
-	if (w[4] & MAP_HUGETLB)
-		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
 		forget(c, w[1], end_of(w[1], bytes));
 	if (w[4] & MAP_FIXED)
@@ -440,9 +474,11 @@ static int64_t carry_out(struct context *c, const struct call *call)
 /* No other thread translates what is just changing. */
 int64_t mapping_call(struct context *c, const struct call *call)
 {
-	const struct call changed = readable(call);
+	struct call changed = readable(call);
 	int64_t result;
 
+	if (sandbox_answers(c, &changed))
+		changed = *call;
 	cache_lock(c);
 	result = carry_out(c, &changed);
 	cache_unlock(c);
