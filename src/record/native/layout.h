@@ -15,9 +15,9 @@
  *
  * The file has no pages where nobody has written, so that what is not used takes addresses alone.
  * The first slots, which are taken first, have room for many chunks; where many threads run, each
- * of the others has two. The guard pages are mapped without access in the program alone: a store that would run over the
- * end of a chunk faults, and the runtime goes on in the next chunk (ring.c). So no store needs a
- * test.
+ * of the others has two. The guard pages are mapped without access in the program alone, when their
+ * chunks are used for the first time: a store that would run over the end of a chunk faults, and
+ * the runtime goes on in the next chunk (ring.c). So no store needs a test.
  */
 #ifndef PTAH_RECORD_NATIVE_LAYOUT_H
 #define PTAH_RECORD_NATIVE_LAYOUT_H
@@ -71,8 +71,10 @@ enum native_chunk_state {
 struct native_chunk {
 	uint32_t state;	 /* enum native_chunk_state */
 	uint32_t length; /* bytes that were written, <= chunk_bytes; whole packets, or whole words
-			    of the log of exits */
+			    of the log of exits; or NATIVE_PASSED_OVER */
 };
+
+#define NATIVE_PASSED_OVER UINT32_MAX /* nothing was written: the chunk has got no guard page */
 
 enum native_thread_state {
 	NATIVE_SLOT_FREE = 0,
