@@ -184,7 +184,10 @@ void native_give_slot_back(const struct recording *r, unsigned slot);
 /* native_streams.take */
 void native_take_bytes(void *context, const struct native_stream *s, unsigned log,
 		       const uint8_t *bytes, size_t n);
-/* Takes the rest of a thread. exec: see native_finish_process(). */
+/*
+ * Takes the rest of a thread, whose system calls have been taken. exec: see
+ * native_finish_process().
+ */
 void native_finish_thread(struct recording *r, unsigned slot, int32_t exec);
 /* exec: the thread that made the process continue with another program; 0: it does not. */
 void native_finish_process(struct recording *r, int32_t pid, int32_t exec);
