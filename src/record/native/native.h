@@ -74,6 +74,7 @@ struct recording {
 	} silent[NATIVE_SILENT];
 	unsigned silent_count;
 	struct seized *seized; /* exec.c */
+	unsigned seized_waits; /* since the last one was seized */
 	struct tracer tracer;
 	struct native_pauses pauses;
 	struct switches *switches; /* NULL: the kernel does not say them, or nobody asks */
@@ -248,7 +249,8 @@ void native_seize_to_move(const struct native_memory *from, const struct native_
 /* Its threads that were seized are let go, as soon as they stop. */
 void native_release_process(struct recording *r, int32_t pid);
 bool native_is_seized(const struct recording *r, int32_t pid);
-bool native_any_seized(const struct recording *r);
+/* Nanoseconds until they are to be looked at again. 0: there are none. */
+int64_t native_seized_wait(struct recording *r);
 /* Those that stand before the first instruction of their new programs get the runtime. */
 void native_look_at_seized(struct recording *r);
 /* Lets all of them go. False: some do not stop yet. */
