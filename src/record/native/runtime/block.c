@@ -19,7 +19,8 @@ struct block {
 	struct area *area;
 	struct emitter e;
 	uint32_t slot_count;	     /* of the area, with those of this unit */
-	struct code code;	     /* of the piece at hand */
+	struct code *code;	     /* of the piece at hand */
+	bool has_first;		     /* it is that of the first piece already */
 	unsigned piece;		     /* its index */
 	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
 	uint64_t literals[UNIT_PIECES];
@@ -29,7 +30,7 @@ struct block {
 
 static const uint8_t *bytes_of(const struct block *b, unsigned i)
 {
-	return (const uint8_t *)(uintptr_t)b->code.addresses[i];
+	return (const uint8_t *)(uintptr_t)b->code->addresses[i];
 }
 
 static struct piece *piece_of(const struct block *b)
@@ -97,7 +98,7 @@ static bool is_copied(unsigned flow)
  */
 static bool copy_straight(struct block *b)
 {
-	struct code *code = &b->code;
+	struct code *code = b->code;
 	struct piece *piece = piece_of(b);
 
 	piece->code = b->e.at;
@@ -133,7 +134,7 @@ static struct exit *new_exit(struct block *b, unsigned kind, uint64_t branch, ui
 
 	*exit = (struct exit){.unit = b->u,
 			      .kind = (uint8_t)kind,
-			      .pieces = (uint8_t)(b->piece + (b->code.count != 0)),
+			      .pieces = (uint8_t)(b->piece + (b->code->count != 0)),
 			      .branch = branch,
 			      .target = target,
 			      .traced = !b->u->off};
@@ -280,7 +281,7 @@ static bool can_continue(const struct block *b)
 
 	for (unsigned i = 0; i <= b->piece; i++)
 		insns += b->u->pieces[i].size;
-	return b->u->piece_count && b->code.count && b->piece + 2 < UNIT_PIECES &&
+	return b->u->piece_count && b->code->count && b->piece + 2 < UNIT_PIECES &&
 	       insns + UNIT_INSNS <= UNIT_PATH;
 }
 
@@ -512,8 +513,8 @@ static void add_literal(struct block *b, uint8_t *field, uint64_t value)
 /* False: the operand cannot be reached. */
 static bool emit_indirect(struct block *b, unsigned i)
 {
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t at = b->code.addresses[i];
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t at = b->code->addresses[i];
 	struct exit *exit = new_exit(b, EXIT_INDIRECT, at, 0);
 
 	begin_exit(b, exit);
@@ -530,7 +531,7 @@ static bool emit_indirect(struct block *b, unsigned i)
 /* An exit of this branch that will stand behind the path (emit_sides()). */
 static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint64_t target)
 {
-	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code.addresses[i], target);
+	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code->addresses[i], target);
 
 	exit->outcome = (uint8_t)outcome;
 	if (outcome == OUTCOME_TAKEN)
@@ -541,8 +542,8 @@ static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint
 /* Both ways of a conditional branch, of which none is part of the path. */
 static void emit_conditional(struct block *b, unsigned i)
 {
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->code.size;
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t next = b->code->addresses[i] + insn->code.size;
 	struct exit *not_taken = new_side(b, i, OUTCOME_NOT_TAKEN, next);
 	struct exit *taken = new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset);
 	const bool hot = can_continue(b);
@@ -572,7 +573,7 @@ static void emit_end(struct block *b, uint64_t branch, uint64_t target, unsigned
 	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
 
 	exit->outcome = (uint8_t)outcome;
-	if (b->code.flow == INSN_CALL || b->code.flow == INSN_JMP || b->code.flow == INSN_RET)
+	if (b->code->flow == INSN_CALL || b->code->flow == INSN_JMP || b->code->flow == INSN_RET)
 		set_taken(b, exit);
 	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
 		set_side(b, exit, emit_jmp_linkable(&b->e));
@@ -587,11 +588,11 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 {
 	const int32_t low = (int32_t)address;
 	const int64_t high = (int64_t)(address - (uint64_t)(int64_t)low) >> 32;
-	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->code.addresses[i], 0);
+	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->code->addresses[i], 0);
 	uint8_t *same;
 
 	exit->has_rcx = true;
-	exit->pops = b->code.insns[i].pops;
+	exit->pops = b->code->insns[i].pops;
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_read(&b->e, EMIT_RCX, EMIT_RSP, 0);
 	emit_add(&b->e, EMIT_RCX, EMIT_RCX, -low);
@@ -603,13 +604,13 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 	set_side(b, exit, emit_jmp_hole(&b->e));
 	emit_land_8(&b->e, same);
 	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
-	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code.insns[i].pops);
+	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code->insns[i].pops);
 }
 
 /* A return at the end of the path. */
 static void emit_last_return(struct block *b, unsigned i)
 {
-	const uint64_t at = b->code.addresses[i];
+	const uint64_t at = b->code->addresses[i];
 	uint8_t list[UNIT_PIECES];
 	const unsigned n = open_calls(b->u, b->piece + 1u, OUTCOME_NONE, 0, list);
 	struct exit *match = NULL, *exit;
@@ -624,7 +625,7 @@ static void emit_last_return(struct block *b, unsigned i)
 	if (!n && has_returns(b))
 		match = new_exit(b, EXIT_RETURN, at, 0);
 	exit = new_exit(b, EXIT_INDIRECT, at, 0);
-	exit->pops = b->code.insns[i].pops;
+	exit->pops = b->code->insns[i].pops;
 	begin_exit(b, exit);
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_return(b, exit, match);
@@ -633,7 +634,7 @@ static void emit_last_return(struct block *b, unsigned i)
 /* The path's end. False: it cannot be translated. */
 static bool emit_exits(struct block *b)
 {
-	const struct code *code = &b->code;
+	const struct code *code = b->code;
 	const unsigned i = code->count - 1;
 	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
 	const uint64_t next = code->count ? at + code->insns[i].code.size : at;
@@ -674,9 +675,9 @@ static bool emit_exits(struct block *b)
 /* The branch between this piece and the next one. */
 static void emit_branch(struct block *b)
 {
-	const unsigned i = b->code.count - 1;
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->code.size;
+	const unsigned i = b->code->count - 1;
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t next = b->code->addresses[i] + insn->code.size;
 
 	switch (insn->flow) {
 	case INSN_CALL:
@@ -734,9 +735,11 @@ static bool read_piece(struct block *b)
 {
 	const struct piece *piece = piece_of(b);
 
-	path_read(b->c, piece->start, &b->code);
-	return b->code.end == piece->end && b->code.count == piece->size &&
-	       b->code.flow == piece->flow && (!b->code.uses_r11 || b->u->uses_r11);
+	if (!b->has_first)
+		path_read(b->c, piece->start, b->code);
+	b->has_first = false;
+	return b->code->end == piece->end && b->code->count == piece->size &&
+	       b->code->flow == piece->flow && (!b->code->uses_r11 || b->u->uses_r11);
 }
 
 static bool emit_path(struct block *b)
@@ -751,7 +754,7 @@ static bool emit_path(struct block *b)
 		emit_log_give(&b->e);
 	u->first = here(b);
 	if (!u->piece_count) {
-		b->code.stopped = true;
+		b->code->stopped = true;
 		return emit_exits(b);
 	}
 	for (b->piece = u->before; !is_last(b); b->piece++) {
@@ -808,16 +811,28 @@ static bool prepare(struct block *b, const struct path *path)
 	return u->exits != NULL;
 }
 
-bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area)
+/* Piece by piece, because what is not used of it need not be zeroed: it has room for long paths. */
+static void begin_block(struct block *b, struct context *c, struct unit *u, struct area *area)
 {
-	struct block b = {
-	    .c = c,
-	    .u = u,
-	    .area = area,
-	    .e = {area->at, area->at + UNIT_ROOM, false},
-	    .slot_count = area->slot_count,
-	};
+	b->c = c;
+	b->u = u;
+	b->area = area;
+	b->e = (struct emitter){area->at, area->at + UNIT_ROOM, false};
+	b->slot_count = area->slot_count;
+	b->piece = 0;
+	b->hole_count = 0;
+}
 
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area,
+		struct code *code, bool has_first)
+{
+	struct block b;
+
+	begin_block(&b, c, u, area);
+	b.code = code;
+	b.has_first = has_first;
+	for (unsigned i = 0; i < path->count; i++)
+		b.stubs[i] = NULL;
 	if (!prepare(&b, path) || !emit_path(&b) || b.e.failed)
 		return false;
 	u->code_end = here(&b);

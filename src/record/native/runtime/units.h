@@ -305,6 +305,8 @@ struct code {
 
 /* Reads instructions up to the first branch. */
 void path_read(struct context *c, uint64_t start, struct code *code);
+/* The path has no pieces yet. */
+void path_begin(struct path *path);
 /* Adds the piece at `start`, which has been read. */
 void path_add(struct path *path, uint64_t start, const struct code *code);
 /* Adds the pieces that have run at an exit. */
@@ -318,8 +320,12 @@ void path_follow(struct context *c, struct path *path, uint64_t next);
  */
 bool path_can_compare(const struct context *c, uint64_t address);
 
-/* block.c: makes the copy of a path, of which the first u->before pieces have run. */
-bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area);
+/*
+ * block.c: makes the copy of a path, of which the first u->before pieces have run. code: room for
+ * what is read; has_first: it is the code of the first piece already.
+ */
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area,
+		struct code *code, bool has_first);
 /* The bytes of the TNT packets of the first n pieces; last: the outcome of the n-th. */
 unsigned block_packets(const struct unit *u, unsigned n, unsigned last,
 		       uint8_t bytes[UNIT_TNT_MAX]);
