@@ -3,6 +3,7 @@
  * Translates a path: its instructions are copied, and what leads away from it becomes exits, each
  * of which stores the packets of the whole path first. While it runs, nothing else is written.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/copy.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
@@ -25,6 +26,7 @@ struct block {
 	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
 	uint64_t literals[UNIT_PIECES];
 	unsigned hole_count;
+	const uint8_t *different;	   /* where a comparison that fails goes on */
 	const uint8_t *stubs[UNIT_PIECES]; /* of calls: where returns from them go on */
 };
 
@@ -728,6 +730,69 @@ static void emit_literals(struct block *b)
 	}
 }
 
+/* Comparing */
+
+#define COMPARED_MOST 64 /* bytes of code that a unit compares itself */
+
+/* The bytes that it is to be made of, where a unit can compare them; NULL: it cannot. */
+static const uint8_t *bytes_to_compare(const struct block *b)
+{
+	const struct unit *u = b->u;
+	const struct piece *piece = u->pieces;
+
+	if (!u->checked || u->uses_r11 || u->piece_count != 1 ||
+	    piece->end - piece->start > COMPARED_MOST)
+		return NULL;
+	return changes_bytes(b->c, piece->start, piece->end);
+}
+
+/* Always to the gate, which makes another unit. */
+static void emit_different(struct block *b)
+{
+	struct exit *exit = new_exit(b, EXIT_DIRECT, b->u->head, b->u->head);
+
+	exit->pieces = 0;
+	exit->differs = true;
+	exit->begin = exit->taken = exit->again = here(b);
+	b->different = b->e.at;
+	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_onward(b, exit);
+}
+
+static void emit_compare_part(struct block *b, uint64_t address, const uint8_t *bytes, unsigned n)
+{
+	uint64_t value = 0;
+	uint8_t *same;
+
+	for (unsigned i = 0; i < n; i++)
+		value |= (uint64_t)bytes[i] << 8 * i;
+	emit_constant_64(&b->e, EMIT_RCX, address);
+	emit_read_sized(&b->e, EMIT_RCX, EMIT_RCX, n);
+	emit_constant_64(&b->e, EMIT_RAX, -value);
+	emit_sum(&b->e, EMIT_RCX, EMIT_RCX, EMIT_RAX);
+	same = emit_jrcxz(&b->e);
+	emit_jmp(&b->e, (uintptr_t)b->different);
+	emit_land_8(&b->e, same);
+}
+
+/* Before anything of the unit runs, and without touching flags. */
+static void emit_comparison(struct block *b, const uint8_t *bytes)
+{
+	const struct piece *piece = b->u->pieces;
+	const unsigned n = (unsigned)(piece->end - piece->start);
+	const unsigned part = n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
+
+	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+	for (unsigned i = 0; i + part < n; i += part)
+		emit_compare_part(b, piece->start + i, bytes + i, part);
+	emit_compare_part(b, piece->end - part, bytes + n - part, part);
+	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	b->u->compares = true;
+}
+
 /* All */
 
 /* Reads the piece; false: its code has changed since the path was chosen. */
@@ -745,11 +810,16 @@ static bool read_piece(struct block *b)
 static bool emit_path(struct block *b)
 {
 	struct unit *u = b->u;
+	const uint8_t *compared = bytes_to_compare(b);
 
 	emit_stubs(b);
+	if (compared)
+		emit_different(b);
 	emit_align(&b->e, 16);
 	u->code = b->e.at;
 	u->code_at = here(b);
+	if (compared)
+		emit_comparison(b, compared);
 	if (u->uses_r11 && !(u->parent && u->parent->unit->uses_r11))
 		emit_log_give(&b->e);
 	u->first = here(b);
@@ -774,7 +844,7 @@ static unsigned count_exits(const struct block *b)
 {
 	const struct unit *u = b->u;
 	uint8_t list[UNIT_PIECES];
-	unsigned n = 2; /* of the last piece */
+	unsigned n = 2u + u->checked; /* of the last piece, and emit_different() */
 
 	if (has_returns(b) && u->before)
 		n += open_calls(u, u->before, u->pieces[u->before - 1].outcome, u->parent->target,

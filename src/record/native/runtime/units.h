@@ -112,6 +112,7 @@ struct exit {
 	bool has_rcx : 1;   /* RCX is in the context from the beginning on */
 	bool saves_rcx : 1; /* EXIT_DIRECT: it is from the first store on */
 	bool traced : 1;    /* EXIT_DIRECT: tracing is on behind it */
+	bool differs : 1;   /* taken where a unit that compares is not what it was made of */
 	bool stops : 1;	    /* and it leads into a stop range: always by the gate */
 	bool counts : 1;    /* the exit leads to it, or did until it was hot */
 };
@@ -143,6 +144,7 @@ struct unit {
 	bool uses_r11;
 	bool off;		     /* it is not traced (filter.h), and stores nothing */
 	bool checked;		     /* has code of a page that changes_is_mixed() */
+	bool compares;		     /* it looks itself whether this is what it was made of */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	struct exit *exits;
 	struct piece *pieces; /* none: the code at the head cannot be translated */
