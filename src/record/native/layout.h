@@ -156,6 +156,12 @@ enum native_message_type {
 	 * One that the kernel killed could not say so itself.
 	 */
 	NATIVE_MESSAGE_REAPED,
+	/*
+	 * address, size: this mapping of a file is executable now; payload: struct native_mapped and
+	 * the file's path. Nobody waits: the path leads to the file, which is older than the
+	 * recording.
+	 */
+	NATIVE_MESSAGE_MAPPED,
 	/* The process has become another user's: the recorder traces it for NATIVE_CALL_MOVE. */
 	NATIVE_MESSAGE_USER,
 };
@@ -167,6 +173,12 @@ struct native_message {
 	int32_t pid, tid;
 	uint64_t tsc; /* RDTSC */
 	uint64_t address, size, value;
+};
+
+/* As /proc/PID/maps has it. protection, flags: of mmap(). */
+struct native_mapped {
+	uint64_t offset, inode;
+	uint32_t major, minor, protection, flags;
 };
 
 /*
@@ -219,6 +231,7 @@ struct native_header {
 	uint8_t tsc;	    /* TSC packets are written */
 	uint32_t chunks;    /* of each log that are used where there is room: 2 to NATIVE_CHUNKS */
 	uint32_t chunk_bytes; /* of each that are used: whole pages, up to NATIVE_CHUNK */
+	uint64_t began;	      /* the recording, in nanoseconds, as files have it */
 	int32_t recorder_pid; /* for people who debug: nothing depends on it */
 	uint32_t filter_count;
 	struct native_filter filters[NATIVE_FILTERS];
@@ -268,6 +281,7 @@ struct native_handover {
 	uint32_t slot; /* of the first thread */
 	int32_t pid;
 	bool committed; /* NATIVE_MESSAGE_COMMITTED has been sent */
+	bool names;	/* paths lead the process and the recorder to the same files */
 	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
 	uint64_t attached;
 	struct native_header constants; /* what is constant in it */

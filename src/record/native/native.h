@@ -207,6 +207,8 @@ void native_take_time(struct recording *r);
 /* Writes the executable mappings of files, and the vDSO, that overlap [start, end). */
 void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start,
 		       uint64_t end);
+/* Writes one mapping, which the process has described: see NATIVE_MESSAGE_MAPPED. */
+void native_write_mapped(struct recording *r, const struct native_message *m, const char *payload);
 /* Writes what these do not describe; the runtime sends what can be written to. */
 void native_write_code(struct recording *r, int32_t pid);
 

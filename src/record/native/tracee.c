@@ -532,6 +532,7 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .slot = m->slot,
 				      .pid = h->process,
 				      .committed = m->committed,
+				      .names = h->names,
 				      .constants = *m->constants};
 	fill_general(r, o->registers);
 }

@@ -158,6 +158,7 @@ struct runtime {
 	uint32_t flags;				   /* of native_handover.constants */
 	uint8_t no_retcomp, tsc;		   /* likewise */
 	uint32_t chunks, chunk_bytes;		   /* likewise */
+	uint64_t began; /* likewise; 0: paths may lead the recorder to other files */
 	struct native_control control;
 };
 
