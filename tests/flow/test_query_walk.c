@@ -162,23 +162,20 @@ static void run_queries(unsigned seed, bool retcomp, bool long_tnt, size_t chunk
 	machine_free(m);
 }
 
-static void plain(void **state)
+TEST(plain)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 10; seed++)
 		run_queries(seed, false, false, SIZE_MAX);
 }
 
-static void return_compression(void **state)
+TEST(return_compression)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 10; seed++)
 		run_queries(seed, true, seed & 1, SIZE_MAX);
 }
 
-static void chunks(void **state)
+TEST(chunks)
 {
-	(void)state;
 	run_queries(11, true, false, 1);
 	run_queries(12, true, true, 7);
 	run_queries(13, false, false, 4096);
@@ -187,7 +184,7 @@ static void chunks(void **state)
 /*
  * TSC 0x10 in the PSB+, outcomes, a later TSC and a ratio: each answer has the time of its packet.
  */
-static void clocks(void **state)
+TEST(clocks)
 {
 	static uint8_t trace[256];
 	struct ptah_generator g;
@@ -197,7 +194,6 @@ static void clocks(void **state)
 	uint32_t ratio;
 	bool taken;
 
-	(void)state;
 	generator_init(&g, trace, false, false);
 	generator_psb(&g, 0x10, 20, true, 0x401000);
 	generator_tnt(&g, true);
@@ -234,7 +230,7 @@ static void clocks(void **state)
  * SDM Table "TNT Examples with Deferred TIPs": the indirect branch comes first, its TIP after the
  * outcomes of the conditional branches that follow it.
  */
-static void deferred_tip(void **state)
+TEST(deferred_tip)
 {
 	static uint8_t trace[256];
 	struct ptah_generator g;
@@ -243,7 +239,6 @@ static void deferred_tip(void **state)
 	uint64_t ip;
 	bool taken;
 
-	(void)state;
 	generator_init(&g, trace, false, false);
 	generator_psb(&g, 0x10, 20, true, 0x401000);
 	generator_tnt(&g, true);
@@ -261,15 +256,4 @@ static void deferred_tip(void **state)
 	assert_false(taken);
 	assert_int_equal(ptah_query_next(q), PTAH_E_END);
 	ptah_query_free(q);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plain),	    cmocka_unit_test(return_compression),
-	    cmocka_unit_test(chunks),	    cmocka_unit_test(clocks),
-	    cmocka_unit_test(deferred_tip),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
