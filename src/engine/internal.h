@@ -25,7 +25,7 @@
 #include "engine/record.h"
 #include "engine/topa.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 
 #define MAX_CPUS     65536u
 #define MAX_MAPPINGS 8u
