@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <ptah/cpu.h>
+#include <ptah/base.h>
 
 TEST(names_of_processors)
 {

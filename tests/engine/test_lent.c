@@ -6,7 +6,7 @@
  */
 #include "engine/stream.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #define BLOCKS 16
 

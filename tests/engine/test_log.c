@@ -5,7 +5,7 @@
  */
 #include "engine/rig.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 struct log {
 	char lines[32][128];

@@ -9,7 +9,7 @@
 
 #include "random_request.h"
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "engine/live.h"
 #include "engine/stream.h"
 
-#include <ptah/capture_page.h>
+#include <ptah/engine/capture_page.h>
 
 struct scene {
 	struct rig rig;

@@ -6,7 +6,7 @@
  */
 #include "rig.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 static void reopen(struct rig *rig)
 {

@@ -5,7 +5,7 @@
  */
 #include "engine/live.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #include "base/compiler.h"
 

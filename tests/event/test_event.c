@@ -383,15 +383,11 @@ static void jump(struct ptah_event_decoder *d, const struct story *story, uint64
 		 uint64_t psb, uint64_t ip)
 {
 	struct ptah_item item;
-	uint64_t sync;
 
 	ptah_event_seek(d, offset);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
 	assert_int_equal(ptah_event_feed(d, story->bytes + offset, story->size - offset, true), 0);
 	assert_int_equal(ptah_event_read(d, &item, 1), 1);
 	assert_true(item.type == PTAH_ITEM_PSB && item.offset == psb && item.ip == ip);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), 0);
-	assert_true(sync == psb);
 }
 
 /* Three PSB+ with a TNT each, 24 bytes apart. */
@@ -400,14 +396,11 @@ TEST(seeking)
 	static struct story story;
 	struct ptah_event_decoder *d;
 	const uint8_t *psb;
-	uint64_t sync;
 
 	story_assemble(&story,
 		       "PSB; FUP 0x401000; PSBEND; TNT T; PSB; FUP 0x402000; PSBEND; TNT T; "
 		       "PSB; FUP 0x403000; PSBEND; TNT T");
 	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
-	assert_int_equal(ptah_event_sync_offset(d, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_event_feed(d, story.bytes, 30, false), 0);
 	jump(d, &story, 48, 48, 0x403000); /* while a chunk is half used */
 	jump(d, &story, 0, 0, 0x401000);

@@ -5,8 +5,8 @@
  */
 #include "random_clock.h"
 
+#include <ptah/event.h>
 #include <ptah/packet.h>
-#include <ptah/packet_clock.h>
 
 static void time_of_events(const struct run *r, struct ptah_time *time)
 {

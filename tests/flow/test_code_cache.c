@@ -6,7 +6,7 @@
 
 #include "flow/code_cache.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <ptah/image.h>
 
 /* CR3s differ in low and high pages, and every third space is a guest's. */

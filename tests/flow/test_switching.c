@@ -10,7 +10,7 @@
 #include "test.h"
 #include "timed_trace.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #define BASE  UINT64_C(0x400000)
 #define OUT   UINT64_C(0x7ffff7001000)

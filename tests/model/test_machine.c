@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -5,7 +5,8 @@
  */
 #include "perfdata/build.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 /* A program: main calls f, and both jump to where RAX says. */
 #define MAIN  UINT64_C(0x12000)

@@ -12,7 +12,8 @@
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 #include <ptah/trace_set.h>
 
 #include <stdio.h>

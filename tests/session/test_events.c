@@ -4,7 +4,7 @@
 
 #include "model/clock.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/session.h>
 
 #define BASE  0x12345

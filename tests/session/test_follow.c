@@ -11,7 +11,6 @@
 
 #include <ptah/counts.h>
 #include <ptah/session.h>
-#include <ptah/window.h>
 
 #include <sys/stat.h>
 

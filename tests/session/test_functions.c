@@ -5,7 +5,8 @@
  */
 #include "test.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 #include <ptah/trace_set.h>
 
 #include <stdio.h>

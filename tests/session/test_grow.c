@@ -8,7 +8,7 @@
 #include "session/grow.h"
 #include "session/guest.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 

@@ -5,7 +5,8 @@
  */
 #include "kernel_recording.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 #define PLACE UINT64_C(0x500000)
 

@@ -6,7 +6,8 @@
  */
 #include "kernel_recording.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 /* At the site: one nop of five bytes, or two nops. */
 static const uint8_t one_then_two[] = {0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0x0f, 0x1f, 0};

@@ -11,7 +11,7 @@
 #include "base/path_hash.h"
 #include "model/clock.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/trace_set.h>
 
 #include <inttypes.h>

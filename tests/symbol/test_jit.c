@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <fcntl.h>

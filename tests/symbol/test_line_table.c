@@ -4,7 +4,7 @@
 
 #include "symbol/line_table.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* Version 4, minimum instruction length 1, line base -5, line range 14, opcode base 13. */
 static const uint8_t prologue[] = {

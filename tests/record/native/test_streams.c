@@ -338,6 +338,25 @@ TEST_WITH(test_a_thread_that_pauses_while_it_is_taken_ends_there, set_up, tear_d
 	assert_false(streams->damaged);
 }
 
+TEST_WITH(test_a_chunk_that_was_passed_over_has_nothing, set_up, tear_down)
+{
+	uint8_t *chunk = (uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 1);
+	uint32_t n = 0;
+
+	assert_int_equal(munmap(chunk + NATIVE_CHUNK, NATIVE_PAGE),
+			 0); /* no guard page can be there */
+	begin();
+	while (context.logs[NATIVE_LOG_TRACE].number < 3) {
+		write_packets(++n, 1);
+		if (n % 1000 == 0)
+			drain();
+	}
+	ring_end(&context);
+	streams_finish(streams, SLOT, false);
+	expect_packets(n);
+	assert_false(streams->damaged);
+}
+
 /* As one in a system call, when its process is let go. It goes on writing, and ends. */
 TEST_WITH(test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing, set_up, tear_down)
 {
