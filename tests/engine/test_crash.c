@@ -6,7 +6,7 @@
  */
 #include "engine/stream.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 
 struct kind {
 	const char *processor;

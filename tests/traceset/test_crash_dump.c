@@ -8,7 +8,7 @@
 
 #include "traceset/foreign.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 #include <ptah/trace_set.h>
 
 #include <elf.h>
