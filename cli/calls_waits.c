@@ -275,7 +275,7 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 	const struct wait_names *names = &c->waits->names;
 	struct out *out = c->waits->view->out;
 	struct ptah_wait wait = {.size = sizeof(wait)};
-	char text[WAIT_NAME], a[PRETTY_NUMBER];
+	char text[WAIT_NAME], end[WAIT_END], a[PRETTY_NUMBER];
 	unsigned shown = 0;
 
 	for (size_t i = ptah_waits_of_thread(names->waits, tid, from); i != SIZE_MAX;
@@ -295,7 +295,7 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 			   pretty_time(common(from, until, wait.begin, wait.end), a));
 		out_clean(out, text);
 		out_text(out, ", ");
-		wait_put_end(out, names, i, &wait);
+		out_clean(out, wait_end(names, i, &wait, end));
 		out_char(out, '\n');
 		put_waker(c, i, &wait);
 	}

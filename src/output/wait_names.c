@@ -241,38 +241,31 @@ static const char *ending_of(const struct wait_names *w, size_t i, const struct 
 		   : "gave it back";
 }
 
-void wait_put_end(struct out *out, const struct wait_names *names, size_t i,
-		  const struct ptah_wait *wait)
+const char *wait_end(const struct wait_names *names, size_t i, const struct ptah_wait *wait,
+		     char text[WAIT_END])
 {
-	char text[WAIT_TEXT];
+	char functions[WAIT_TEXT];
 
 	switch (wait->how) {
 	case PTAH_WAIT_END_WOKEN:
-		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, text);
-		out_format(out, "until %d %s", wait->waker_tid, ending_of(names, i, wait));
-		if (*text)
-			out_text(out, " in ");
-		out_clean(out, text);
-		if (wait->flags & PTAH_WAIT_SEVERAL)
-			out_text(out, " (or others)");
-		break;
+		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, functions);
+		snprintf(text, WAIT_END, "until %d %s%s%s%s", wait->waker_tid,
+			 ending_of(names, i, wait), *functions ? " in " : "", functions,
+			 wait->flags & PTAH_WAIT_SEVERAL ? " (or others)" : "");
+		return text;
 	case PTAH_WAIT_END_TIME:
-		out_text(out, "until the time was over");
-		break;
+		return "until the time was over";
 	case PTAH_WAIT_END_SIGNAL:
-		if (wait->waker_tid > 0)
-			out_format(out, "until a signal of %d came", wait->waker_tid);
-		else
-			out_text(out, "until a signal came");
-		break;
+		if (wait->waker_tid <= 0)
+			return "until a signal came";
+		snprintf(text, WAIT_END, "until a signal of %d came", wait->waker_tid);
+		return text;
 	case PTAH_WAIT_END_NEVER:
-		out_text(out, "and did not end");
-		break;
+		return "and did not end";
 	default:
-		out_text(out, wait->kind == PTAH_WAIT_PREEMPTED
-				  ? "while other threads ran"
-				  : "until the kernel, or what is not recorded, ended it");
-		break;
+		return wait->kind == PTAH_WAIT_PREEMPTED
+			   ? "while other threads ran"
+			   : "until the kernel, or what is not recorded, ended it";
 	}
 }
 

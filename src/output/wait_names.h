@@ -4,7 +4,6 @@
 #define PTAH_OUTPUT_WAIT_NAMES_H
 
 #include "output/names.h"
-#include "output/out.h"
 
 #include <ptah/waits.h>
 
@@ -60,9 +59,14 @@ const char *wait_object_name(struct wait_names *w, size_t i, const struct ptah_w
 const char *wait_name(struct wait_names *w, size_t i, const struct ptah_wait *wait,
 		      char text[WAIT_NAME]);
 
-/* Writes how a wait ended: "until 30464 gave it back in critical < work". */
-void wait_put_end(struct out *out, const struct wait_names *w, size_t i,
-		  const struct ptah_wait *wait);
+#define WAIT_END (WAIT_TEXT + 64)
+
+/*
+ * How a wait ended, with names of functions as they are: "until 30464 gave it back in critical <
+ * work". Returns `text`, or a constant.
+ */
+const char *wait_end(const struct wait_names *w, size_t i, const struct ptah_wait *wait,
+		     char text[WAIT_END]);
 
 /* Whether a function of this name is on the waiting thread's stack. */
 bool wait_is_in(const struct wait_names *w, size_t i, const char *function);
