@@ -530,6 +530,8 @@ int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *
  * PASSIVE. Maps the buffer into an address space. At most 8 per capture:
  * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot, or gave larger memory than was asked for.
  * While it is mapped the capture cannot be freed, but by ptah_engine_release_owner().
+ * An owner that has it mapped already, with the same `writable`, gets the address of that mapping:
+ * there is one, and one call of ptah_capture_unmap() ends it.
  */
 int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
 		     uint64_t *address);
