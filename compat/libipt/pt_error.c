@@ -73,8 +73,6 @@ int error_from_ptah(int status)
 		return -pte_noip;
 	case PTAH_E_LOST:
 		return -pte_overflow;
-	case PTAH_E_EVENT:
-	case PTAH_E_QUERY:
 	case PTAH_E_MISMATCH:
 	case PTAH_E_NO_PROGRESS:
 		return -pte_bad_query;

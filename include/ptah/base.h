@@ -69,8 +69,6 @@ PTAH_API const char *ptah_version(void);
 	X(BAD_CONTEXT, -30, "packet is not allowed here")                                          \
 	X(NO_IP, -31, "an IP was needed but the packet suppresses it")                             \
 	X(LOST, -32, "trace was lost: a buffer was full, or was overwritten")                      \
-	X(EVENT, -33, "an event comes before the next branch")                                     \
-	X(QUERY, -34, "the trace answers another kind of branch")                                  \
 	X(END, -35, "the trace has ended")                                                         \
 	/* the trace against the code */                                                           \
 	X(NO_CODE, -40, "no memory image at this address")                                         \

@@ -20,6 +20,20 @@
  *
  * A decoder belongs to one thread at a time. Errors in the trace are items
  * (PTAH_ITEM_ERROR), after which the decoder continues at the next PSB.
+ *
+ * Programs with an instruction decoder of their own (debuggers, emulators, binary
+ * translators) walk through the code and use an item wherever the code alone does
+ * not say where execution went (tests/flow/test_item_walk.c is such a program):
+ *   PTAH_ITEM_TNT  `count` outcomes of conditional branches, the oldest in bit `count` - 1
+ *   PTAH_ITEM_TIP  the target of an indirect branch or a return. It may come after
+ *                  the outcomes of conditional branches that follow the branch (SDM
+ *                  "Deferred TIPs").
+ *   any other      an event: it is handled when the walk is at its `ip`, if it has one
+ * Returns may be compressed (SDM "Indirect Transfer Compression for Returns"): where
+ * the next item is an outcome, it is taken, and the return goes to the address on
+ * top of a stack of the 64 last return addresses. Near calls push onto it, except direct calls
+ * to the next instruction, and every return pops; PTAH_ITEM_PSB, ENABLED and
+ * OVERFLOW empty it.
  */
 #ifndef PTAH_EVENT_H
 #define PTAH_EVENT_H
@@ -258,8 +272,6 @@ PTAH_API int ptah_event_read(struct ptah_event_decoder *decoder, struct ptah_ite
  */
 PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offset);
 
-/* Stream offset of the last PSB that was decoded; PTAH_E_NO_SYNC before the first. */
-PTAH_API int ptah_event_sync_offset(const struct ptah_event_decoder *decoder, uint64_t *offset);
 
 /* The clocks at the decoder's position. */
 struct ptah_time {
@@ -275,93 +287,6 @@ PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct p
  */
 PTAH_API const char *ptah_item_name(unsigned type);
 PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
-
-/*
- * Queries: the trace answers branch by branch, for callers that have their own
- * instruction decoder (debuggers, emulators, binary translators). A query needs
- * no image: the caller knows the code, walks through it, and asks wherever the
- * code alone does not say where execution went.
- *
- *	ptah_query_new(NULL, &q);
- *	ptah_query_feed(q, bytes, n, true);
- *	for (;;) {
- *		switch (ptah_query_next(q)) {
- *		case PTAH_QUERY_EVENT: // is it at this address? (enabled: begin there)
- *			ptah_query_event(q, &event);
- *			break;
- *		case PTAH_QUERY_COND: // walk to the next conditional branch or near return
- *			ptah_query_cond(q, &taken);
- *			break;
- *		case PTAH_QUERY_INDIRECT: // walk to the next indirect branch
- *			ptah_query_indirect(q, &ip);
- *			break;
- *		}
- *	}
- *
- * Return compression (SDM "Indirect Transfer Compression for Returns"): keep a
- * stack of the 64 last return addresses; push at near calls, except direct calls
- * to the next instruction; empty it at PTAH_ITEM_PSB, ENABLED and OVERFLOW. At a
- * near return call ptah_query_return(): a compressed return is a taken outcome
- * and goes to the address on top of the stack; any other return has its address
- * in the trace. Pop in both cases.
- *
- * Deferred TIPs (SDM "Deferred TIPs"): an indirect branch may be answered by a
- * TIP that comes after the outcomes of later conditional branches in the trace.
- *
- * Every function returns 0 or more on success. When it has no answer:
- *   PTAH_E_MORE   feed the next chunk and ask again
- *   PTAH_E_END    the last chunk is used up
- *   PTAH_E_EVENT  an event comes first: ptah_query_event()
- *   PTAH_E_QUERY  the trace answers another kind of branch: the code is not the
- *                 code that ran, or the walk went wrong. Nothing is consumed.
- * Errors in the trace are events (PTAH_ITEM_ERROR), after which the next event
- * says where to continue.
- */
-
-struct ptah_query;
-
-/* Configuration, feeding and threads as for ptah_event_decoder. */
-PTAH_API int ptah_query_new(const struct ptah_event_config *config, struct ptah_query **query);
-PTAH_API void ptah_query_free(struct ptah_query *query);
-PTAH_API int ptah_query_feed(struct ptah_query *query, const void *bytes, size_t n, bool last);
-
-/* What the next answer is. */
-enum ptah_query_kind {
-	PTAH_QUERY_EVENT = 1,
-	PTAH_QUERY_COND,     /* the outcome of a conditional branch */
-	PTAH_QUERY_INDIRECT, /* the target of an indirect branch */
-};
-
-/* An enum ptah_query_kind, or PTAH_E_MORE, PTAH_E_END. Consumes nothing. */
-PTAH_API int ptah_query_next(struct ptah_query *query);
-
-/* Whether the next conditional branch was taken. */
-PTAH_API int ptah_query_cond(struct ptah_query *query, bool *taken);
-
-/* Where the next indirect branch went. */
-PTAH_API int ptah_query_indirect(struct ptah_query *query, uint64_t *ip);
-
-/*
- * Where the next near return went: 0 and *ip, or 1 when it is compressed and went
- * to the top of the caller's stack.
- */
-PTAH_API int ptah_query_return(struct ptah_query *query, uint64_t *ip);
-
-/* Copies the event that precedes the next branch: 1; 0 when a branch is next. */
-PTAH_API int ptah_query_event(struct ptah_query *query, struct ptah_item *event);
-
-/* The clocks at the last answer. PTAH_E_NO_SYNC before the first time stamp. */
-PTAH_API int ptah_query_time(const struct ptah_query *query, struct ptah_time *time);
-
-/* The core:bus ratio at the last answer. PTAH_E_NO_SYNC before the first CBR. */
-PTAH_API int ptah_query_core_bus_ratio(const struct ptah_query *query, uint32_t *ratio);
-
-/* Stream offset of the packet that gave the last answer. */
-PTAH_API uint64_t ptah_query_offset(const struct ptah_query *query);
-
-/* As ptah_event_seek() and ptah_event_sync_offset(). */
-PTAH_API void ptah_query_seek(struct ptah_query *query, uint64_t offset);
-PTAH_API int ptah_query_sync_offset(const struct ptah_query *query, uint64_t *offset);
 
 /*
  * Packet clock: the time at each packet, for programs that read packets.

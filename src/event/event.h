@@ -115,7 +115,7 @@ struct ptah_event_decoder {
 	struct event_header header;
 	unsigned state_count;
 	unsigned held_count;
-	uint64_t overflow_offset, overflow_tsc, sync_offset;
+	uint64_t overflow_offset, overflow_tsc;
 	int64_t skip; /* bytes that the callback `unknown` wants skipped */
 
 	uint8_t ratio;

@@ -149,6 +149,12 @@ int ptah_engine_stop_here(struct ptah_engine *engine);
 void ptah_engine_continue_here(struct ptah_engine *engine);
 
 /*
+ * Any. The physical address of the engine's struct ptah_crash_note (crash_note.h), from which a
+ * dump of the memory is read after a crash: for vmcoreinfo or the like. 0 for NULL.
+ */
+PTAH_API uint64_t ptah_engine_crash_note(const struct ptah_engine *engine);
+
+/*
  * Captures
  */
 
