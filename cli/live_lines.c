@@ -44,11 +44,11 @@ static const struct field fields[] = {
     {"p50", "p50", FIELD_NUMBER, offsetof(struct flat, p50), 0, offsetof(struct flat, timed)},
     {"p99", "p99", FIELD_NUMBER, offsetof(struct flat, p99), 0, offsetof(struct flat, timed)},
     {"max", "max", FIELD_NUMBER, offsetof(struct flat, max), 0, offsetof(struct flat, timed)},
-    {"waited", "waited", FIELD_NUMBER, offsetof(struct flat, waited), 0,
-     offsetof(struct flat, waits)},
     FIELD_TSV(struct flat, "object", FIELD_STRING, object),
     FIELD_TSV(struct flat, "function", FIELD_STRING, label),
     FIELD_TSV(struct flat, "times", FIELD_STRING, times),
+    {"waited", "waited", FIELD_NUMBER, offsetof(struct flat, waited), 0,
+     offsetof(struct flat, waits)},
 };
 
 static const struct row_type type = ROW_TYPE(fields);
