@@ -4,6 +4,7 @@
  * each. The recorder empties the chunks that are FULL, fills them with zeros and gives them back.
  * Where it is slower than the program, the program waits: nothing is ever lost.
  */
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/runtime.h"
 
 #include "record/native/runtime/sys.h"
@@ -11,6 +12,8 @@
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/time_types.h>
+
+#define GUARDS_MAX NATIVE_LIMIT(12000u, 1000u)
 
 #define WAIT_NS 100000000 /* how long one wait takes, before it is looked whether to wait on */
 
@@ -79,9 +82,8 @@ static bool guard_chunks(const struct context *c, unsigned log)
 	const uint32_t chunks = chunks_of(c);
 
 	for (unsigned i = 0; i < chunks; i++)
-		if (sys_call(__NR_mprotect,
-			     (uint64_t)c->slot + native_chunk_at(log, i) + c->runtime->chunk_bytes,
-			     NATIVE_PAGE, PROT_NONE, 0, 0, 0))
+		if (!memory_guard(c->runtime, (uint64_t)c->slot + native_chunk_at(log, i) +
+						  c->runtime->chunk_bytes))
 			return false;
 	return true;
 }
@@ -94,6 +96,9 @@ bool ring_guard(struct context *c)
 
 	if (!c->discards && __atomic_load_n(guarded, __ATOMIC_RELAXED) & bit)
 		return true;
+	/* The program needs mappings, too: threads in more slots are not recorded. */
+	if (!c->discards && __atomic_load_n(&c->runtime->guards, __ATOMIC_RELAXED) > GUARDS_MAX)
+		return false;
 	for (unsigned log = 0; log < logs_of(c); log++)
 		if (!guard_chunks(c, log))
 			return false;

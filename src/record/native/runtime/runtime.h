@@ -149,6 +149,7 @@ struct runtime {
 	uint32_t leaving;	   /* enum native_leaving: all threads have to (leave.c) */
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
+	uint32_t guards;	   /* pages without access that take two mappings each */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
 	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has its guard pages here */
 	struct changes *changes;		   /* changes.c */
