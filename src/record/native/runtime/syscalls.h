@@ -69,6 +69,7 @@ struct syscalls {
 	uint32_t executable_count;
 	uint32_t lock; /* of the ranges */
 	uint8_t *copy; /* of code, on its way into a message */
+	bool cut;      /* a note says that it was not all */
 };
 
 /* syscalls.c */
