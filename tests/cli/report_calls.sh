@@ -202,6 +202,16 @@ grep -q 'profile --save=FILE --calls' err || fail "counts without calls: $(cat e
 expect 2 "$PTAH" report --by=thread saved
 expect 2 "$PTAH" profile --calls data
 
+# Saved calls keep what kind their times are, also when they are merged.
+expect 0 "$PTAH" merge -o merged saved saved
+for file in saved merged; do
+	expect 0 "$PTAH" report --value=time --sort=function $file
+	grep -q '^# times: simulated' out || fail "$file: no kind of time: $(head -5 out)"
+	expect 0 "$PTAH" report --value=time --sort=function --format=json $file
+	json 'd["times"]' >kind
+	equal "$file: kind of time" "$(cat kind)" simulated
+done
+
 # What the recording has not is said, with the option that records it.
 expect 1 "$PTAH" report --value=cycles data
 grep -q 'intel_pt/cyc/' err || fail "no cycles: $(cat err)"
@@ -216,6 +226,12 @@ json 'd["times"]' >kind
 equal "kind of time" "$(cat kind)" simulated
 json '[r["seconds"] / r["instructions"] * d["instructions"] / d["seconds"] for r in d["rows"] if r["function"] == "deep"][0]' >ratio
 awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its instructions: $(cat ratio)"
+
+! "$PTAH" calls -q --value=time timed | grep -q '~' || fail "times with CYC packets are no estimates"
+
+# With MTC packets alone a call that lies between two of them has an estimated time.
+"$PTAH" record --recorder=qemu -e intel_pt/mtc/u -o rough -- "$PWD/calls" 2>closing >recorded-out
+"$PTAH" calls -q --value=time rough | grep -q '~.*deep' || fail "no mark with MTC packets alone"
 
 # Senseless command lines.
 expect 2 "$PTAH" report -gup data
