@@ -185,12 +185,12 @@ equal "files" "$(json 'sum(str(r["file"]).endswith("/calls.c") for r in d["rows"
 expect 0 "$PTAH" report --sort=line data
 grep -q '/calls\.c:[0-9]*$' out || fail "no line: $(cat out)"
 
-# Saved calls give the same tree, without the kind of its times, and twice the same twice as much;
-# other counts have none.
+# Saved calls give the same tree, with the kind of its times, and twice the same twice as much; other
+# counts have none.
 expect 0 "$PTAH" profile --save=saved --calls data
 expect 0 "$PTAH" report -g --format=tsv data
 head -1 out | grep -q '	times$' || fail "no kind of times: $(head -1 out)"
-sed 's/	[^	]*$//' out >wanted
+cp out wanted
 expect 0 "$PTAH" report -g --format=tsv saved
 cmp wanted out || fail "saved calls differ"
 expect 0 "$PTAH" report --sort=function,caller --format=json saved saved
@@ -231,7 +231,7 @@ awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its inst
 
 # With MTC packets alone a call that lies between two of them has an estimated time.
 "$PTAH" record --recorder=qemu -e intel_pt/mtc/u -o rough -- "$PWD/calls" 2>closing >recorded-out
-"$PTAH" calls -q --value=time rough | grep -q '~.*deep' || fail "no mark with MTC packets alone"
+"$PTAH" calls -q --value=time rough | grep -q '~.*_dl_start' || fail "no mark with MTC packets alone"
 
 # Senseless command lines.
 expect 2 "$PTAH" report -gup data
