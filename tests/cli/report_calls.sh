@@ -227,11 +227,11 @@ equal "kind of time" "$(cat kind)" simulated
 json '[r["seconds"] / r["instructions"] * d["instructions"] / d["seconds"] for r in d["rows"] if r["function"] == "deep"][0]' >ratio
 awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its instructions: $(cat ratio)"
 
-! "$PTAH" calls -q --value=time timed | grep -q '~' || fail "times with CYC packets are no estimates"
+! "$PTAH" calls -q --value=time -i timed | grep -q '~' || fail "times with CYC packets are no estimates"
 
 # With MTC packets alone a call that lies between two of them has an estimated time.
 "$PTAH" record --recorder=qemu -e intel_pt/mtc/u -o rough -- "$PWD/calls" 2>closing >recorded-out
-"$PTAH" calls -q --value=time rough | grep -q '~.*_dl_start' || fail "no mark with MTC packets alone"
+"$PTAH" calls -q --value=time -i rough | grep -q '~.*_dl_start' || fail "no mark with MTC packets alone"
 
 # Senseless command lines.
 expect 2 "$PTAH" report -gup data
