@@ -87,6 +87,18 @@ PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 					   const struct ptah_session *session, int32_t space,
 					   const struct ptah_call_tree *tree);
 
+/* What the times of the calls are: those of the recordings that were added (session.h). */
+enum ptah_counts_times {
+	PTAH_COUNTS_MEASURED = 1 << 0,
+	PTAH_COUNTS_STAMPED = 1 << 1,
+	PTAH_COUNTS_SIMULATED = 1 << 2,
+	PTAH_COUNTS_ESTIMATED = 1 << 3, /* ptah_session_time_estimated() of one of them */
+	PTAH_COUNTS_TIMES_MAX = 1 << 4
+};
+
+/* 0: it is not known, or there are none. Files keep it. */
+PTAH_API unsigned ptah_counts_times(const struct ptah_counts *counts);
+
 /*
  * Calls of functions that were at an address before others (struct ptah_function) have addresses
  * of their own in counts: with the version in bits that are 0 in the addresses of programs.

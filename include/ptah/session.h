@@ -321,7 +321,10 @@ PTAH_API const char *ptah_time_kind_name(unsigned kind);
 /* The same as a sentence for people, with advice that is right for this recording. */
 PTAH_API const char *ptah_session_time_text(const struct ptah_session *session);
 
-/* Whether times of single calls are estimates, because they lie between stamps. */
+/*
+ * Whether times of single calls are estimates, because they lie between stamps, or between MTC
+ * packets where there are no CYC packets. Of the latter an item's tsc_error is the bound.
+ */
 PTAH_API bool ptah_session_time_estimated(const struct ptah_session *session);
 
 /*

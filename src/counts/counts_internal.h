@@ -60,6 +60,7 @@ struct ptah_counts {
 	struct counts_process *processes; /* sorted by pid */
 	size_t count, capacity;
 	struct counts_sums sums;
+	unsigned times;	      /* enum ptah_counts_times */
 	struct strings paths; /* equal paths are the same pointer */
 };
 
@@ -249,7 +250,8 @@ bool counts_have_versions(const struct counts_process *p);
 
 /* Writes a process, with versions of code if the file has them. False: out of memory. */
 struct perfdata_buffer;
-bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, bool versions);
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, unsigned times,
+			bool versions);
 
 /* Writes the calls of a process. False: out of memory. */
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);

@@ -286,12 +286,14 @@ static int load_process(struct load *l, size_t *same)
 	p->pid = p->space = (int32_t)load_le32(at);
 	if (l->version > 1 && !load_comm(p, at + COUNTS_PROCESS_1))
 		return load_refuse(l, at + COUNTS_PROCESS_1, "malformed name");
-	wrong = load_le32(at + 4) ? "malformed process"
-				  : wrong_with_process(p, l->counts->count - 1, same);
+	wrong = load_le32(at + 4) >= PTAH_COUNTS_TIMES_MAX
+		    ? "malformed process"
+		    : wrong_with_process(p, l->counts->count - 1, same);
 	if (wrong)
 		return load_refuse(l, at, wrong);
 	if (l->version > 2 && load_le64(at + COUNTS_PROCESS_2) > 1)
 		return load_refuse(l, at + COUNTS_PROCESS_2, "malformed process");
+	l->counts->times |= load_le32(at + 4);
 	status = load_events(l, p, at + 40);
 	if (status >= 0)
 		status = load_spaces(l, p, load_le64(at + 8));

@@ -252,7 +252,7 @@ void ring_resume(struct context *c);
  */
 uint8_t *ring_stop(struct context *c, uint8_t *end);
 
-/* call_log.c: see record/native/call_entry.h. */
+/* call_log.c: see record/call_entry.h. */
 struct call;
 /*
  * The thread is about to make the call: TIP.PGD stands in the trace. c->stamp: the time of the TSC
