@@ -5,8 +5,8 @@
  */
 #include "live_hits.h"
 
+#include <ptah/session.h>
 #include <ptah/symbol.h>
-#include <ptah/window.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -401,6 +401,9 @@ int live_hits_take_hit(struct live_hits *h, const struct ptah_live_hit *hit)
 		line.time = ptah_session_time(session, hit->tsc);
 	if (lasts && hit->begin_tsc)
 		since = ptah_session_time(session, hit->begin_tsc);
+	/* The beginning may have an estimated time, and the moment the least that it can be. */
+	if (line.time && since > line.time)
+		since = line.time;
 	describe_call(h, hit, &line);
 	return add_hit(h, &line, since ? since : begin_of(h, line.time));
 }

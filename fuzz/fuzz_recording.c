@@ -10,8 +10,8 @@
  */
 #include "fuzz.h"
 
+#include <ptah/engine/rtit.h>
 #include <ptah/recording.h>
-#include <ptah/rtit.h>
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -19,8 +19,7 @@
 #ifndef PTAH_IMAGE_H
 #define PTAH_IMAGE_H
 
-#include <ptah/api.h>
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stddef.h>
 #include <stdint.h>

@@ -78,11 +78,10 @@
 #ifndef PTAH_LIVE_H
 #define PTAH_LIVE_H
 
-#include <ptah/call_reader.h>
 #include <ptah/calls.h>
-#include <ptah/functions.h>
 #include <ptah/record.h>
 #include <ptah/session.h>
+#include <ptah/symbol.h>
 
 PTAH_BEGIN_DECLS
 

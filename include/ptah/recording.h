@@ -40,7 +40,7 @@
 #ifndef PTAH_RECORDING_H
 #define PTAH_RECORDING_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 #include <ptah/session.h>
 
 PTAH_BEGIN_DECLS

@@ -35,7 +35,7 @@
 
 #include "ptah_ioctl.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 struct port_pool;
 struct port_set;

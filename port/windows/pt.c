@@ -5,7 +5,7 @@
  */
 #include "port.h"
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 #define POOL_TAG	0x74507470u /* "ptPt" */
 #define TOPA_STATUS	0x38e	    /* IA32_PERF_GLOBAL_STATUS */

@@ -9,7 +9,7 @@
 
 #include "counts/counts_internal.h"
 
-#include <ptah/shard.h>
+#include <ptah/counts.h>
 
 /* shard_plan.c */
 

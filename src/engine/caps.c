@@ -4,7 +4,7 @@
  * beyond the highest one is not read, because CPUID returns the values of another leaf there (SDM
  * volume 2, "CPUID").
  */
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 #include "base/compiler.h"
 

@@ -25,6 +25,8 @@
 #include "engine/record.h"
 #include "engine/topa.h"
 
+#include <ptah/crash_note.h>
+
 #define MAX_CPUS     65536u
 #define MAX_MAPPINGS 8u
 #define CANARY	     64u /* bytes */
@@ -94,6 +96,7 @@ struct engine_cpu {
 };
 
 struct ptah_engine {
+	struct ptah_crash_note crash; /* first: at the beginning of a page */
 	const struct ptah_hal *hal;
 	void *port;
 	struct ptah_hal_memory memory;
@@ -156,6 +159,7 @@ struct ptah_capture {
 	/* XSAVES area: 512 bytes of legacy region, 64 of header, 128 of the PT component. */
 	_Alignas(64) uint8_t xsave[512 + 64 + 128];
 
+	struct ptah_crash_capture crash;
 	struct ptah_engine *engine;
 	struct ptah_capture *next;
 	struct ptah_hal_memory memory;
@@ -375,6 +379,14 @@ void engine_look(struct ptah_engine *engine, unsigned cpu);
 /* PASSIVE. The engine's list of captures. */
 void engine_link(struct ptah_capture *c);
 bool engine_unlink(struct ptah_capture *c);
+
+/* crash.c: under hal->lock. `after` (NULL: nothing) now follows `before` (NULL: is the first). */
+void crash_begin(struct ptah_engine *engine);
+void crash_link(struct ptah_engine *engine, struct ptah_capture *before,
+		const struct ptah_capture *after);
+/* The capture gets another buffer; it has it. `cpu`: one that it may run on. */
+void crash_change(struct ptah_capture *c);
+void crash_describe(struct ptah_capture *c, int cpu);
 
 /* pool.c: PASSIVE. The capture is not in use any more. */
 void pool_return(struct ptah_capture *c);

@@ -136,11 +136,13 @@ static int exchange(struct ptah_capture *c, struct engine_cpu *cpu, void *argume
 	if (x->copied < kept)
 		x->copied = kept;
 	copy(c, x, position);
+	crash_change(c);
 	buffer_set(c, &x->buffer);
 	x->buffer = old;
 	atomic_store(&c->floor, kept);
 	if (c->swap)
 		fill_regions(c, x, kept);
+	crash_describe(c, c->cpu);
 	c->marked = c->owed = false;
 	c->program = c->verify = true;
 	report(c, oldest);

@@ -25,7 +25,7 @@
  *
  * Nothing is allocated in the meeting, and no lock is taken: all of it is in the set.
  */
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #include "engine/internal.h"
 

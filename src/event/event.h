@@ -12,7 +12,7 @@
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* Bytes that are kept from one chunk to the next: more than a PSB and the bytes that decide where
@@ -115,7 +115,7 @@ struct ptah_event_decoder {
 	struct event_header header;
 	unsigned state_count;
 	unsigned held_count;
-	uint64_t overflow_offset, overflow_tsc, sync_offset;
+	uint64_t overflow_offset, overflow_tsc;
 	int64_t skip; /* bytes that the callback `unknown` wants skipped */
 
 	uint8_t ratio;

@@ -2,7 +2,7 @@
 /* Keeps figures of functions while calls begin and end: see tally.h. */
 #include "live/tally.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "perfdata/tracing_data.h"
 #include "session/hash_table.h"
 
-#include <ptah/sample.h>
+#include <ptah/session.h>
 
 struct perfdata_record;
 

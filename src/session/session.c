@@ -8,7 +8,7 @@
 #include "session/trace_set.h"
 #include "session/versions.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #include "base/compiler.h"
 #include "perfdata/format.h"

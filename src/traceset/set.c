@@ -2,7 +2,7 @@
 /* The trace set as an object: what is added to it is checked and copied. */
 #include "traceset/set.h"
 
-#include <ptah/filter.h>
+#include <ptah/session.h>
 
 #include <inttypes.h>
 #include <stdio.h>

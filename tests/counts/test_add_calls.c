@@ -41,11 +41,10 @@ static const struct ptah_call_tree *calls_of(const struct ptah_counts *counts, s
 	return p.calls;
 }
 
-static void a_saved_tree_is_loaded_as_it_was(void **state)
+TEST(a_saved_tree_is_loaded_as_it_was)
 {
 	static const uint32_t limits[] = {0, 100, 40};
 
-	(void)state;
 	for (unsigned seed = 0; seed < 8; seed++) {
 		struct ptah_call_tree *tree = random_tree(seed, limits[seed % 3]);
 		struct ptah_counts *counts = counts_new(), *again;
@@ -65,12 +64,11 @@ static void a_saved_tree_is_loaded_as_it_was(void **state)
 }
 
 /* Added one after the other, or merged from saved files, in any order. */
-static void merged_files_are_the_merged_trees(void **state)
+TEST(merged_files_are_the_merged_trees)
 {
 	struct ptah_call_tree *trees[3], *sum = tree_new(0);
 	struct ptah_counts *counts[3], *all = counts_new(), *backward;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		struct ptah_counts *one = counts_new();
 
@@ -113,14 +111,13 @@ static struct ptah_call_tree *two_spaces(uint16_t other)
 }
 
 /* Other spaces of one recording have nothing to do with those of another. */
-static void spaces_of_two_recordings_stay_apart(void **state)
+TEST(spaces_of_two_recordings_stay_apart)
 {
 	struct ptah_call_tree *tree = two_spaces(3);
 	struct ptah_counts *one = counts_new(), *two = counts_new();
 	struct ptah_call_function *f;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(ptah_counts_add_calls(one, 7, tree), 0);
 	assert_int_equal(ptah_counts_add_calls(two, 7, tree), 0);
 	assert_int_equal(ptah_counts_merge(one, two), 0);
@@ -148,13 +145,12 @@ static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
 	return true;
 }
 
-static void functions_have_files(void **state)
+TEST(functions_have_files)
 {
 	struct ptah_call_tree *tree = two_spaces(1);
 	struct ptah_counts *counts = counts_new();
 	unsigned calls = 0;
 
-	(void)state;
 	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_locate(counts, find, &calls), 0);
 	assert_int_equal(calls, 1);
@@ -163,7 +159,7 @@ static void functions_have_files(void **state)
 	ptah_counts_free(counts);
 }
 
-static void sums_that_do_not_fit_are_refused(void **state)
+TEST(sums_that_do_not_fit_are_refused)
 {
 	const struct ptah_call_mark marks[] = {
 	    {.function = 0x1000},
@@ -172,7 +168,6 @@ static void sums_that_do_not_fit_are_refused(void **state)
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_counts *counts = counts_new();
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_add(tree, marks, 2), 0);
 	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_LIMIT);
@@ -182,17 +177,4 @@ static void sums_that_do_not_fit_are_refused(void **state)
 	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_INVAL);
 	ptah_call_tree_free(tree);
 	ptah_counts_free(counts);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_saved_tree_is_loaded_as_it_was),
-	    cmocka_unit_test(merged_files_are_the_merged_trees),
-	    cmocka_unit_test(spaces_of_two_recordings_stay_apart),
-	    cmocka_unit_test(functions_have_files),
-	    cmocka_unit_test(sums_that_do_not_fit_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

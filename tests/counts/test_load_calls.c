@@ -98,12 +98,11 @@ static uint8_t *saved(size_t *n)
 	return bytes;
 }
 
-static void every_number_may_be_wrong(void **state)
+TEST(every_number_may_be_wrong)
 {
 	size_t n;
 	uint8_t *bytes = saved(&n);
 
-	(void)state;
 	assert_true(is_good(bytes, n));
 	for (size_t at = 40; at + 8 <= n; at += 8) {
 		uint64_t right, wrong[6];
@@ -127,26 +126,15 @@ static void every_number_may_be_wrong(void **state)
 	free(bytes);
 }
 
-static void a_file_that_ends_early(void **state)
+TEST(a_file_that_ends_early)
 {
 	size_t n;
 	uint8_t *bytes = saved(&n);
 
-	(void)state;
 	for (size_t size = 40; size < n; size += 13) {
 		memcpy(bytes + 16, &size, sizeof(size));
 		set_checksum(bytes, size);
 		assert_false(is_good(bytes, size));
 	}
 	free(bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_number_may_be_wrong),
-	    cmocka_unit_test(a_file_that_ends_early),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
  */
 #include "random_clock.h"
 
+#include <ptah/event.h>
 #include <ptah/packet.h>
-#include <ptah/packet_clock.h>
 
 static void time_of_events(const struct run *r, struct ptah_time *time)
 {
@@ -41,9 +41,8 @@ static void time_of_packets(const struct run *r, struct ptah_packet_clock *clock
 	ptah_packet_clock_time(clock, time);
 }
 
-static void as_the_decoder(void **state)
+TEST(as_the_decoder)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct run r = machine(seed);
 		struct ptah_event_config config;
@@ -71,11 +70,4 @@ static void as_the_decoder(void **state)
 		ptah_packet_clock_free(clock);
 		run_free(&r);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_decoder)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,9 +143,8 @@ static void check_changes(const struct ptah_image *image, uint64_t since,
 	}
 }
 
-static void random_changes(void **state)
+TEST(random_changes)
 {
-	(void)state;
 	for (unsigned run = 1; run <= 30; run++) {
 		struct ptah_image *image, *clone = NULL;
 		struct model m = {0}, of_clone = {0};
@@ -189,13 +188,12 @@ static void random_changes(void **state)
  * New bytes where there were none are no change; more changes than the image remembers are reported
  * as "all".
  */
-static void changes(void **state)
+TEST(changes)
 {
 	struct image_change told[IMAGE_CHANGES];
 	struct ptah_image *image;
 	uint64_t since;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	since = ptah_image_generation(image);
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
@@ -213,14 +211,4 @@ static void changes(void **state)
 				 0);
 	assert_int_equal(image_changes(image, since, told), -1);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_changes),
-	    cmocka_unit_test(changes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

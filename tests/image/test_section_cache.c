@@ -59,13 +59,12 @@ static uint32_t add(struct ptah_cache *cache, unsigned i, uint64_t offset, uint6
 	return id;
 }
 
-static void ids_and_reads(void **state)
+TEST(ids_and_reads)
 {
 	struct ptah_cache *cache;
 	uint32_t whole, part;
 	uint8_t bytes[64];
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	whole = add(cache, 0, 0, UINT64_MAX);
 	part = add(cache, 0, 5000, 100);
@@ -86,12 +85,11 @@ static void ids_and_reads(void **state)
 }
 
 /* There is room for two files; whatever is read in any order, there are never three. */
-static void limit(void **state)
+TEST(limit)
 {
 	struct ptah_cache *cache;
 	uint32_t ids[FILES];
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(2 * BYTES, &cache), 0);
 	for (unsigned i = 0; i < FILES; i++)
 		ids[i] = add(cache, i, 0, UINT64_MAX);
@@ -114,13 +112,12 @@ static void limit(void **state)
 	ptah_cache_free(cache);
 }
 
-static void changed_file(void **state)
+TEST(changed_file)
 {
 	struct ptah_cache *cache;
 	uint32_t id;
 	uint8_t byte;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 2, 0, UINT64_MAX);
 	assert_int_equal(truncate(paths[2], 4096), 0);
@@ -149,14 +146,13 @@ static int read_without_room(struct ptah_cache *cache, uint32_t id)
 }
 
 /* What cannot be mapped is read: a limit of the address space is no missing code. */
-static void no_address_space(void **state)
+TEST(no_address_space)
 {
 	struct ptah_cache *cache;
 	uint32_t id;
 	pid_t child;
 	int status;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 1, 0, UINT64_MAX);
 	child = fork();
@@ -169,7 +165,7 @@ static void no_address_space(void **state)
 }
 
 /* An image holds a reference to the cache; a section in two spaces is in it once. */
-static void images(void **state)
+TEST(images)
 {
 	const struct ptah_space one = {0x1000, PTAH_SPACE_ANY}, two = {0x2000, PTAH_SPACE_ANY};
 	struct ptah_image *image, *clone;
@@ -178,7 +174,6 @@ static void images(void **state)
 	uint8_t bytes[200];
 	uint32_t id;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 3, 4000, 200);
 	assert_int_equal(ptah_image_new(&image), 0);
@@ -227,14 +222,13 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void threads(void **state)
+TEST(threads)
 {
 	struct worker workers[4];
 	pthread_t ids[4];
 	struct ptah_cache *cache;
 	struct ptah_image *image;
 
-	(void)state;
 	memset(contents[1], 1, BYTES); /* limit() has written to it */
 	write_file(1);
 	assert_int_equal(ptah_cache_new(3 * BYTES, &cache), 0);
@@ -255,13 +249,4 @@ static void threads(void **state)
 	ptah_cache_free(cache);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ids_and_reads),	cmocka_unit_test(limit),
-	    cmocka_unit_test(changed_file),	cmocka_unit_test(images),
-	    cmocka_unit_test(no_address_space), cmocka_unit_test(threads),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

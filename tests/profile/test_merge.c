@@ -158,9 +158,8 @@ static void split(const struct ptah_image *image, const uint8_t *trace, size_t s
 	ptah_profile_free(half[1]);
 }
 
-static void halves_are_the_whole(void **state)
+TEST(halves_are_the_whole)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 16; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -173,9 +172,8 @@ static void halves_are_the_whole(void **state)
 }
 
 /* Merging in the middle of a trace does not change what follows. */
-static void in_the_middle(void **state)
+TEST(in_the_middle)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 16; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
@@ -199,7 +197,7 @@ static void in_the_middle(void **state)
 	}
 }
 
-static void merge_errors(void **state)
+TEST(merge_errors)
 {
 	struct ptah_profile_totals totals;
 	size_t size;
@@ -208,7 +206,6 @@ static void merge_errors(void **state)
 	struct ptah_profile *a = profile_over(image), *b = profile_over(image),
 			    *c = profile_over(image);
 
-	(void)state;
 	/* Starts inside a PSB: an error at that offset. */
 	ptah_profile_seek(b, 700);
 	assert_int_equal(ptah_profile_feed(b, w->trace, 3, true), 0);
@@ -230,15 +227,4 @@ static void merge_errors(void **state)
 	ptah_profile_free(c);
 	ptah_image_free(image);
 	world_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(halves_are_the_whole),
-	    cmocka_unit_test(in_the_middle),
-	    cmocka_unit_test(merge_errors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

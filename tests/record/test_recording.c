@@ -8,8 +8,8 @@
 
 #include "perfdata/reader.h"
 
+#include <ptah/engine/rtit.h>
 #include <ptah/recording.h>
-#include <ptah/rtit.h>
 
 #include <errno.h>
 #include <fcntl.h>

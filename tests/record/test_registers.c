@@ -6,7 +6,7 @@
  */
 #include "record/system/registers.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include "base/compiler.h"
 #include "test.h"

@@ -8,7 +8,7 @@
  * recording goes to standard output. To standard error it prints "stream I INSTRUCTIONS" for each
  * stream, and "time BEGIN END" in nanoseconds, between which everything ran.
  */
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 #include <ptah/recording.h>
 
 #include "base/path_hash.h"

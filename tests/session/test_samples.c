@@ -20,14 +20,13 @@ static uint64_t number_of(const struct ptah_session *s, const struct ptah_sample
 }
 
 /* Sorted by time, wherever they are in the file; those of a thread one after the other. */
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct perfdata_buffer b = {0};
 	struct ptah_session *s;
 	struct ptah_sample sample;
 	size_t i;
 
-	(void)state;
 	recording_begin(&b);
 	put_exit(&b, 1, 11, 3000, 0, 5);
 	put_enter(&b, 1, 12, 1000, 1, NULL);
@@ -51,7 +50,7 @@ static void test_order(void **state)
 }
 
 /* The fields of the format, without the common ones; events without names have the format's. */
-static void test_fields(void **state)
+TEST(test_fields)
 {
 	struct ptah_sample_event event = {.size = sizeof(event)};
 	struct ptah_sample_field field = {.size = sizeof(field)};
@@ -59,7 +58,6 @@ static void test_fields(void **state)
 	struct ptah_sample sample;
 	struct ptah_session *s;
 
-	(void)state;
 	recording_begin(&b);
 	put_wakeup(&b, 1, 11, 1000, 4711);
 	put_data(&b, 1, 11, 2000, 257, 1, 0, "/x", 3);
@@ -84,14 +82,4 @@ static void test_fields(void **state)
 	assert_int_equal(field.count, 3);
 	assert_memory_equal(field.bytes, "/x", 3);
 	ptah_session_close(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_order),
-	    cmocka_unit_test(test_fields),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

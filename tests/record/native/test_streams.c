@@ -343,6 +343,26 @@ static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused
 	assert_false(streams->damaged);
 }
 
+static void test_a_chunk_that_was_passed_over_has_nothing(void **unused)
+{
+	uint8_t *chunk = (uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 1);
+	uint32_t n = 0;
+
+	(void)unused;
+	assert_int_equal(munmap(chunk + NATIVE_CHUNK, NATIVE_PAGE),
+			 0); /* no guard page can be there */
+	begin();
+	while (context.logs[NATIVE_LOG_TRACE].number < 3) {
+		write_packets(++n, 1);
+		if (n % 1000 == 0)
+			drain();
+	}
+	ring_end(&context);
+	streams_finish(streams, SLOT, false);
+	expect_packets(n);
+	assert_false(streams->damaged);
+}
+
 /* As one in a system call, when its process is let go. It goes on writing, and ends. */
 static void test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing(void **unused)
 {
@@ -736,6 +756,7 @@ int main(void)
 	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
 	    TEST(test_chunks_that_are_not_full_are_noticed),
 	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
+	    TEST(test_a_chunk_that_was_passed_over_has_nothing),
 	    TEST(test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing),
 	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
 	    TEST(test_numbers_that_make_no_sense_do_no_harm),
