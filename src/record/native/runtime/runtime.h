@@ -107,6 +107,7 @@ struct context {
 	uint64_t real_log;	   /* the log's pointer while it is poisoned */
 	struct signals *signals;   /* signals.c */
 	struct syscalls *syscalls; /* syscalls.c */
+	uint32_t cache_epoch;	   /* cache.epoch when it looked for a unit last */
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
 	uint32_t state;		   /* enum context_state */
