@@ -79,13 +79,10 @@ PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct pta
 				    size_t stream, struct ptah_profile *profile);
 
 /*
- * Adds the calls of a tree, in which functions are the addresses where they begin (no map has
- * renamed them). Space 0 is the process's; functions in other spaces are counted, but files are
- * found only for those of space 0. The second function adds to the process that ran in a space of
- * the session. PTAH_E_NOMEM, PTAH_E_LIMIT, PTAH_E_INVAL (a call is open): nothing was added.
+ * Adds the calls of a tree to the process that ran in a space of the session. The functions of the
+ * tree are the addresses where they begin (no map has renamed them). Space 0 is the process's;
+ * functions in other spaces are counted, but files are found only for those of space 0. PTAH_E_NOMEM, PTAH_E_LIMIT, PTAH_E_INVAL (a call is open): nothing was added.
  */
-PTAH_API int ptah_counts_add_calls(struct ptah_counts *counts, int32_t pid,
-				   const struct ptah_call_tree *tree);
 PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 					   const struct ptah_session *session, int32_t space,
 					   const struct ptah_call_tree *tree);
@@ -152,14 +149,6 @@ PTAH_API int ptah_counts_totals(const struct ptah_counts *counts,
 
 /* The counts as the bytes of a file. The same counts give the same bytes. The caller frees them. */
 PTAH_API int ptah_counts_save(const struct ptah_counts *counts, void **bytes, size_t *n);
-
-/*
- * Reads counts from such bytes, which need not be trustworthy. PTAH_E_BAD_MAGIC,
- * PTAH_E_UNSUPPORTED (another version), PTAH_E_BAD_FILE, PTAH_E_NOMEM; `why` (may
- * be NULL) has the offset and the reason. Memory is a small multiple of n.
- */
-PTAH_API int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
-			      struct ptah_message *why);
 
 /* The same from a file, whose name begins the message. Also PTAH_E_SYSTEM, as when a signal whose
  * handler was installed without SA_RESTART ends the waiting for a pipe. */
@@ -270,7 +259,6 @@ PTAH_API int ptah_shard_belongs(const struct ptah_shard *into, const struct ptah
 
 /* The number of parts of the plan, and how many of them the shard has. */
 PTAH_API uint32_t ptah_shard_parts(const struct ptah_shard *shard);
-PTAH_API uint32_t ptah_shard_present(const struct ptah_shard *shard);
 PTAH_API bool ptah_shard_has(const struct ptah_shard *shard, uint32_t part);
 
 /* The i-th recording that a part could not read; NULL: there are no more. */

@@ -69,8 +69,8 @@
  *	any thread, at any time: ptah_live_status()
  *	any thread, between ptah_live_hold() and ptah_live_release(), or after
  *		ptah_live_finish(): ptah_live_session(), ptah_live_finder(),
- *		ptah_live_counts(), ptah_live_functions(), ptah_live_quantile(),
- *		ptah_live_common_quantile(), ptah_live_thread(), ptah_live_note()
+ *		ptah_live_counts(), ptah_live_functions(), ptah_live_common_quantile(),
+ *		ptah_live_thread(), ptah_live_note()
  *
  * Callbacks are called by the thread that decodes, never two at the same time. They may ask
  * ptah_live_session() and ptah_live_finder(), and must call no other function of this header.
@@ -386,13 +386,6 @@ struct ptah_live_function {
  */
 PTAH_API int ptah_live_functions(struct ptah_live *live, struct ptah_live_function **rows,
 				 size_t *n);
-
-/*
- * The smallest time, in TSC ticks, that at least the share `q` (0 to 1) of the function's timed
- * calls do not exceed, right to 1 %. 0 when there are none.
- */
-PTAH_API uint64_t ptah_live_quantile(struct ptah_live *live,
-				     const struct ptah_live_function *function, double q);
 
 /* The same of the calls of n functions together, as of one that several processes have mapped. */
 PTAH_API uint64_t ptah_live_common_quantile(struct ptah_live *live,

@@ -751,8 +751,10 @@ struct ptah_sample_event {
 	uint64_t samples; /* how many there are */
 };
 
-/* Events of a recording, numbered from 0 on; that of Intel PT is one of them. */
-PTAH_API size_t ptah_session_events(const struct ptah_session *session);
+/*
+ * Events of a recording, numbered from 0 on; that of Intel PT is one of them. PTAH_E_INVAL: there are
+ * no more.
+ */
 PTAH_API int ptah_session_event(const struct ptah_session *session, size_t i,
 				struct ptah_sample_event *event);
 
@@ -814,11 +816,6 @@ struct ptah_sample_field {
  */
 PTAH_API int ptah_sample_field(const struct ptah_session *session, const struct ptah_sample *sample,
 			       size_t i, struct ptah_sample_field *field);
-
-/* The field of this name. PTAH_E_MISSING: there is none. */
-PTAH_API int ptah_sample_find_field(const struct ptah_session *session,
-				    const struct ptah_sample *sample, const char *name,
-				    struct ptah_sample_field *field);
 
 /*
  * Filters: parses perf's text of address filters.

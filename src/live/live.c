@@ -414,8 +414,7 @@ uint64_t ptah_live_common_quantile(struct ptah_live *live,
 	return value;
 }
 
-uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_function *function,
-			    double q)
+uint64_t live_quantile(struct ptah_live *live, const struct ptah_live_function *function, double q)
 {
 	return ptah_live_common_quantile(live, function, function != NULL, q);
 }

@@ -325,4 +325,10 @@ void live_crew_free(struct live_crew *crew);
 void live_crew_run(struct live_crew *crew, size_t n, void (*work)(void *context, size_t i),
 		   void *context);
 
+/*
+ * The smallest time, in TSC ticks, that at least the share `q` (0 to 1) of the function's timed
+ * calls do not exceed, right to 1 %. 0 when there are none.
+ */
+uint64_t live_quantile(struct ptah_live *live, const struct ptah_live_function *function, double q);
+
 #endif

@@ -12,9 +12,9 @@
 #include "base/compiler.h"
 #include "perfdata/message.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
+#include <ptah/engine/rtit.h>
 #include <ptah/packet.h>
-#include <ptah/rtit.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -151,7 +151,7 @@ TEST(random_changes)
 		assert_int_equal(ptah_image_new(&image), 0);
 		for (unsigned step = 0; step < STEPS; step++) {
 			struct model before = m;
-			uint64_t since = ptah_image_generation(image);
+			uint64_t since = image_generation(image);
 
 			if (pick(4))
 				add(image, &m);
@@ -193,14 +193,14 @@ TEST(changes)
 	uint64_t since;
 
 	assert_int_equal(ptah_image_new(&image), 0);
-	since = ptah_image_generation(image);
+	since = image_generation(image);
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
 	assert_int_equal(ptah_image_add_bytes(image, "bbbb", 4, 0x1004, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(image_changes(image, since, told), 0);
 	/* The same bytes again. */
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(ptah_image_add_bytes(image, "cc", 2, 0x1003, NULL), 0);
 	assert_int_equal(image_changes(image, since, told), 1);
 	assert_true(told[0].first == 0x1003 && told[0].last == 0x1004);

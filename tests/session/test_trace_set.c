@@ -10,6 +10,7 @@
 #include "../perfdata/build.h"
 #include "base/path_hash.h"
 #include "model/clock.h"
+#include "traceset/set.h"
 
 #include <ptah/base.h>
 #include <ptah/trace_set.h>
