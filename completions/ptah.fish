@@ -59,7 +59,7 @@ complete -c ptah -n '__fish_seen_subcommand_from live' -l every -x -d 'how long 
 complete -c ptah -n '__fish_seen_subcommand_from live' -l for -x -d 'end after so long; the command is ended, too'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l format -x -a 'text json tsv' -d 'text, json or tsv: lines, on a terminal too'
 complete -c ptah -n '__fish_seen_subcommand_from live' -s n -l limit -x -d 'functions to print (default: 5 in a line, 20 in JSON, TSV and tables; 0: all)'
-complete -c ptah -n '__fish_seen_subcommand_from live' -l sort -x -a 'now total calls p99 max' -d 'now, total, calls, p99 or max (default: now)'
+complete -c ptah -n '__fish_seen_subcommand_from live' -l sort -x -a 'now total calls p99 max waits' -d 'now, total, calls, p99, max or waits (default: now)'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l save -r -F -d 'save the exact counts at the end, as ptah profile --save'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l watch -x -d 'save what led to it: \'f > 2ms\', \'enter f@libx.so\', \'exit != 0\'; see WATCHES'
 complete -c ptah -n '__fish_seen_subcommand_from live' -l keep -x -d 'how much of each thread is saved on a hit (default: 50ms)'

@@ -139,6 +139,7 @@ enum ptah_watch_kind {
 	PTAH_WATCH_TIME,	 /* a call of the function takes more than `limit` nanoseconds */
 	PTAH_WATCH_INSTRUCTIONS, /* ... executes more than `limit` instructions, its calls included
 				  */
+	PTAH_WATCH_WAITS,	 /* ... waits for more than `limit` nanoseconds */
 	PTAH_WATCH_ENTER,	 /* the function is called */
 	PTAH_WATCH_RATE,	 /* it is called more than `limit` times in a second of the trace */
 	PTAH_WATCH_SIGNAL,	 /* a process is ended by the signal `limit`; 0: by any */
@@ -165,8 +166,7 @@ struct ptah_watch {
 
 /*
  * A watch from text: "parse@./server > 2ms" (ns, us, ms, s, of which 1.5 is also a number, or
- * "instructions"),
- * "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
+ * "instructions"), "waits parse > 2ms", "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
  * >). PTAH_E_INVAL with a sentence.
  */
 PTAH_API int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why);
@@ -182,8 +182,8 @@ PTAH_API bool ptah_watch_is_of(const struct ptah_watch *watch, const char *funct
 PTAH_API bool ptah_watch_ended(const struct ptah_watch *watch, int wait_status);
 
 /*
- * A call that a watch waited for. TIME and INSTRUCTIONS hit once for each call: when what has been
- * decoded of its thread shows that it is too long, which may be before it ends.
+ * A call that a watch waited for. TIME, INSTRUCTIONS and WAITS hit once for each call: when what has
+ * been decoded of its thread shows that it is too long, which may be before it ends.
  */
 struct ptah_live_hit {
 	size_t size;  /* sizeof(struct ptah_live_hit) */
@@ -201,6 +201,11 @@ struct ptah_live_hit {
 	 * are only known at some places (ptah_session_time_bounds()).
 	 */
 	bool at_least;
+	/*
+	 * WAITS: there are no context switches. The value is the time in which tracing was off, as
+	 * in system calls: the thread may have waited then.
+	 */
+	bool in_kernel;
 };
 
 #define PTAH_LIVE_WATCHES 32
@@ -378,6 +383,9 @@ struct ptah_live_function {
 	uint64_t ended, timed;
 	uint64_t ticks, max_ticks;
 	uint64_t total_instructions, max_instructions;
+	/* Of `ticks`, in which the thread was on no processor and could not have run; 0 where context
+	 * switches are not recorded. */
+	uint64_t waited;
 };
 
 /*

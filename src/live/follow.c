@@ -381,7 +381,12 @@ int live_give_marks(struct live_stream *ls, struct live_runner *r,
 {
 	struct ptah_live *live = ls->live;
 	struct ptah_live_thread thread;
-	int status = n ? live_tally_add(&r->tally, marks, n) : 0;
+	int status;
+
+	r->tally.waits.absences = r->waits.absences =
+	    absences_of(live->session, r->thread->info.tid);
+	r->waits.no_switches = !live->session->absences_count;
+	status = n ? live_tally_add(&r->tally, marks, n) : 0;
 
 	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))
 		return status;
@@ -451,6 +456,7 @@ int live_execute(struct live_stream *ls, struct live_runner *r, uint64_t tsc)
 		status = live_end_thread(ls, r);
 	r->thread = next;
 	live_tally_begin_again(&r->tally);
+	r->waits = (struct live_waits){0};
 	return status;
 }
 

@@ -339,6 +339,7 @@ static size_t list_rows(const struct live_tally *tally, int32_t space,
 						.timed = r->timed,
 						.ticks = r->ticks,
 						.max_ticks = r->max_ticks,
+						.waited = r->waited,
 						.total_instructions = r->total_instructions,
 						.max_instructions = r->max_instructions};
 	}

@@ -53,6 +53,7 @@ struct live_open {
 		struct ptah_call_mark mark; /* its beginning */
 		uint64_t began_by;	    /* when it had surely begun; UINT64_MAX: not known */
 		uint64_t losses;	    /* until then */
+		uint64_t waited;	    /* by the thread, until then */
 	} * calls;
 	size_t count, capacity;
 	size_t late; /* how many of them have been reported: the outer ones */
@@ -70,7 +71,8 @@ struct live_timed {
 struct live_runner {
 	struct call_thread *thread;
 	struct live_tally tally;
-	struct live_open *open; /* for each watch; NULL: none has been called */
+	struct live_waits waits; /* for watches */
+	struct live_open *open;	 /* for each watch; NULL: none has been called */
 	/* Of one that runs on processors: when its last turn began, and whether it has ended. */
 	uint64_t since;
 	bool exited;
