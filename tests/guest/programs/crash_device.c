@@ -2,6 +2,8 @@
 /* Traces the kernel on the processor where it runs, into a buffer that wraps, and crashes it. */
 #include "ptah_ioctl.h"
 
+#include <ptah/engine/capture_page.h>
+
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
