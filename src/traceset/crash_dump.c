@@ -119,7 +119,7 @@ static int note(struct crash *t, const char *text, uint64_t number)
 	char full[256];
 
 	snprintf(full, sizeof(full), text, number);
-	return ptah_trace_set_note(t->set, full);
+	return trace_set_note(t->set, full);
 }
 
 static bool is_known(const struct crash *t, uint64_t physical)
