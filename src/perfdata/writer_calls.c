@@ -45,12 +45,17 @@ static const char exit_format[] = "name: sys_exit\nID: 2\n" COMMON FIELD("long i
     FIELD("long ret", 16, 8, 1) "\nprint fmt: \"NR %ld = %ld\", REC->id, REC->ret\n";
 
 /*
- * Text of a path; of calls that have something else there (futex, socketpair, connect, bind,
- * accept, accept4, pipe, pipe2) the bytes.
+ * Text of a path; of calls that have something else there (record/call_data.h) the bytes: poll, pipe,
+ * select, connect, accept, bind, socketpair, semop, fcntl, futex, semtimedop, epoll_wait, epoll_ctl,
+ * waitid, pselect6, ppoll, epoll_pwait, accept4, pipe2, epoll_pwait2, futex_waitv.
  */
+#define IS(number) "REC->nr == " #number
+#define OR	   " || "
 #define IS_BYTES                                                                                   \
-	"REC->nr == 202 || REC->nr == 53 || REC->nr == 42 || REC->nr == 49 || REC->nr == 43 || "   \
-	"REC->nr == 288 || REC->nr == 22 || REC->nr == 293"
+	IS(7)                                                                                      \
+	OR IS(22) OR IS(23) OR IS(42) OR IS(43) OR IS(49) OR IS(53) OR IS(65) OR IS(72) OR IS(202) \
+	    OR IS(220) OR IS(232) OR IS(233) OR IS(247) OR IS(270) OR IS(271) OR IS(281)           \
+		OR IS(288) OR IS(293) OR IS(441) OR IS(449)
 static const char data_format[] = "name: sys_data\nID: 3\n" COMMON FIELD("s64 nr", 8, 8, 1)
     FIELD("u32 arg", 16, 4, 0) FIELD("u32 when", 20, 4, 0)
 	FIELD("__data_loc u8[] data", 24, 4,

@@ -2,7 +2,8 @@
 /*
  * Who ended the waits for bytes: the call that wrote the first byte that was read. The bytes of each
  * pipe and each direction of a connection are counted. An eventfd adds up what is written, so that
- * the first write during the wait ends it; and so does the first one to what an epoll watches.
+ * the first write during the wait ends it; and so does the first one to what a poll waits for. A write
+ * waits where a pipe has no room, and ends with the last read before its end.
  */
 #include "waits/waits.h"
 
@@ -10,11 +11,14 @@
 
 #define MSG_PEEK 2
 
+/* Bytes of a pipe whose size nobody has set. */
+#define PIPE_ROOM 65536
+
 /* A call that writes to or reads from an object. */
 struct transfer {
 	uint32_t object; /* from which it is read */
 	uint32_t call;
-	uint32_t wait; /* of a read that may have waited; WAITS_NONE: none */
+	uint32_t wait; /* of the call, if it may have waited; WAITS_NONE: none */
 	bool is_read;
 };
 
@@ -27,12 +31,6 @@ static bool is_read(int64_t number)
 {
 	return number == NR_READ || number == NR_READV || number == NR_RECVFROM ||
 	       number == NR_RECVMSG;
-}
-
-static bool is_write(int64_t number)
-{
-	return number == NR_WRITE || number == NR_WRITEV || number == NR_SENDTO ||
-	       number == NR_SENDMSG || number == NR_SENDFILE;
 }
 
 /* It leaves the bytes where they are. */
@@ -89,7 +87,7 @@ static void note_uncounted(struct ptah_syscalls *s, const struct system_call *c)
 	default:
 		if (call_is_cut(c) && is_read(c->number))
 			stop_counting(s, c->object, c);
-		if (call_is_cut(c) && is_write(c->number))
+		if (call_is_cut(c) && call_writes(c->number))
 			stop_counting(s, peer, c);
 	}
 }
@@ -114,11 +112,31 @@ static int list_transfers(const struct ptah_waits *w, struct transfers *t)
 			transfer.wait = (uint32_t)wait;
 		note_uncounted(w->calls, c);
 		if (!c->object || !(c->flags & PTAH_SYSCALL_RETURNED) || c->result <= 0 ||
-		    (!transfer.is_read && !is_write(c->number)))
+		    (!transfer.is_read && !call_writes(c->number)))
 			continue;
 		if (!transfer.is_read)
 			transfer.object = objects[c->object].peer;
 		if (transfer.object)
+			status = add_transfer(t, &transfer);
+	}
+	return status;
+}
+
+/* A connection is for who waits at the listening socket what a write is for a reader. */
+static int list_connections(const struct ptah_waits *w, struct transfers *t)
+{
+	const struct ptah_syscalls *s = w->calls;
+	int status = 0;
+
+	for (size_t i = 0; i < s->object_count && status >= 0; i++) {
+		const struct object *o = &s->objects[i];
+		const uint32_t other = o->peer ? s->objects[o->peer].call : 0;
+		const struct system_call *accepted = o->call ? &s->calls[o->call - 1] : NULL;
+		const struct transfer transfer = {.object = accepted ? accepted->object : 0,
+						  .call = other - 1,
+						  .wait = WAITS_NONE};
+
+		if (other && transfer.object && accepted->number != NR_CONNECT)
 			status = add_transfer(t, &transfer);
 	}
 	return status;
@@ -185,6 +203,83 @@ static void match_bytes(struct ptah_waits *w, const struct transfer *first,
 	}
 }
 
+/* So many reads are looked at for one write. */
+#define MOST_READS 256
+
+/* The bytes that were certainly in a pipe when a write began. */
+struct content {
+	const struct transfer *write, *read; /* the next ones to be counted */
+	uint64_t written, was_read;
+};
+
+static bool was_full(const struct ptah_waits *w, struct content *content,
+		     const struct transfer *reads, const struct transfer *end,
+		     const struct system_call *c)
+{
+	const struct system_call *calls = w->calls->calls;
+	const struct object *pipe = &w->calls->objects[c->object];
+	const bool is_set = pipe->room && pipe->room_since < c->end;
+	uint64_t was_read, inside;
+
+	for (; content->write < reads && calls[content->write->call].end <= c->begin;
+	     content->write++)
+		content->written += (uint64_t)calls[content->write->call].result;
+	for (; content->read < end && calls[content->read->call].end <= c->begin; content->read++)
+		if (!peeks(&calls[content->read->call]))
+			content->was_read += (uint64_t)calls[content->read->call].result;
+	/* Of those that go on it is not known when they take their bytes. */
+	was_read = content->was_read;
+	for (const struct transfer *r = content->read;
+	     r < end && r < content->read + MOST_READS && calls[r->call].begin < c->begin; r++)
+		was_read += (uint64_t)calls[r->call].result;
+	inside = content->written > was_read ? content->written - was_read : 0;
+	return inside + (uint64_t)c->result > (is_set ? pipe->room : PIPE_ROOM);
+}
+
+/* The last read that began before a write's end, and was not over at its beginning. */
+static void find_room(struct ptah_waits *w, const struct transfer *reads,
+		      const struct transfer *end, struct wait *wait)
+{
+	const struct system_call *calls = w->calls->calls;
+	const struct transfer *found = NULL;
+	bool several = false;
+
+	for (const struct transfer *r = reads; r < end && r < reads + MOST_READS; r++) {
+		const struct system_call *c = &calls[r->call];
+
+		if (c->end <= wait->begin || c->begin >= wait->end || c->tid == wait->tid)
+			continue;
+		several = several || (found && calls[found->call].tid != c->tid);
+		found = !found || r->call > found->call ? r : found;
+	}
+	if (!found)
+		return;
+	wait_set_waker(w, wait, found->call);
+	if (several)
+		wait->flags |= PTAH_WAIT_SEVERAL;
+}
+
+/* The writes of an object, [first, reads), that waited for room, and its reads, [reads, end). */
+static void match_room(struct ptah_waits *w, const struct transfer *first,
+		       const struct transfer *reads, const struct transfer *end)
+{
+	struct content content = {.write = first, .read = reads};
+	const uint64_t uncounted = w->calls->objects[first->object].uncounted;
+
+	for (const struct transfer *write = first; write < reads; write++) {
+		const struct system_call *c = &w->calls->calls[write->call];
+		struct wait *wait = write->wait == WAITS_NONE ? NULL : &w->waits[write->wait];
+
+		if (!wait || (uncounted && c->end > uncounted))
+			continue;
+		/* Of other objects it is not known how much they hold: only switches show it. */
+		if (was_full(w, &content, reads, end, c) && wait->kind == PTAH_WAIT_PIPE)
+			wait->is_none = false;
+		find_room(w, content.read, end, wait);
+		wait->is_sure = !wait->is_none;
+	}
+}
+
 /* The first write that was not over when the wait began, if it began before the wait's end. */
 static const struct transfer *first_during(const struct ptah_waits *w, const struct transfer *first,
 					   const struct transfer *end, const struct wait *wait,
@@ -206,11 +301,38 @@ static const struct transfer *first_during(const struct ptah_waits *w, const str
 			break;
 		low--;
 	}
-	if (low == end || w->calls->calls[low->call].begin >= wait->end)
+	if (low == end || w->calls->calls[low->call].begin >= wait->end ||
+	    w->calls->calls[low->call].end <= wait->begin)
 		return NULL;
 	*several = low + 1 < end && w->calls->calls[low[1].call].begin < wait->end &&
 		   w->calls->calls[low[1].call].tid != w->calls->calls[low->call].tid;
 	return low;
+}
+
+/*
+ * Whether an eventfd was not 0 when a read began: somebody has written since the read before, and no
+ * other read goes on.
+ */
+static bool was_set(const struct ptah_waits *w, const struct transfer *first,
+		    const struct transfer *reads, const struct transfer *read,
+		    const struct transfer *end)
+{
+	const struct system_call *calls = w->calls->calls, *c = &calls[read->call];
+	const uint64_t since = read > reads ? calls[read[-1].call].end : 0;
+	const struct transfer *low = first, *high = reads;
+
+	if (read + 1 < end && calls[read[1].call].begin < c->begin)
+		return false;
+	while (low < high) { /* the first write that began later */
+		const struct transfer *middle = low + (high - low) / 2;
+
+		if (calls[middle->call].begin < c->begin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > first && calls[low[-1].call].begin >= since &&
+	       calls[low[-1].call].end <= c->begin;
 }
 
 static void match_event(struct ptah_waits *w, const struct transfer *first,
@@ -222,6 +344,10 @@ static void match_event(struct ptah_waits *w, const struct transfer *first,
 		const struct transfer *write =
 		    wait ? first_during(w, first, reads, wait, &several) : NULL;
 
+		if (wait && was_set(w, first, reads, read, end)) {
+			wait->is_none = true;
+			continue;
+		}
 		if (write)
 			wait_set_waker(w, wait, write->call);
 		if (write && several)
@@ -245,6 +371,7 @@ static void match_transfers(struct ptah_waits *w, const struct transfers *t)
 			match_event(w, first, reads, at);
 		else
 			match_bytes(w, first, reads, at);
+		match_room(w, first, reads, at);
 	}
 }
 
@@ -268,48 +395,78 @@ static const struct transfer *find_first(const struct transfers *t, uint32_t obj
 /* So many objects are looked at in all: a program may watch thousands, and wait a million times. */
 #define MOST_LOOKS (UINT32_C(1) << 26)
 
-/* A wait of epoll ends with the first write to one of its objects. */
-static void match_epoll(struct ptah_waits *w, const struct transfers *t, struct wait *wait,
-			uint32_t *looks)
+struct found {
+	const struct transfer *transfer; /* NULL: none yet */
+	uint32_t member;
+	bool several;
+};
+
+/* What is written to an object during the wait, or read by its other side, may have ended it. */
+static void look_at_object(struct ptah_waits *w, const struct transfers *t, const struct wait *wait,
+			   uint32_t m, bool for_writing, struct found *found)
 {
 	const struct ptah_syscalls *s = w->calls;
-	const struct transfer *found = NULL;
-	bool several = false;
+	const uint32_t own = s->members[m].object;
+	const uint32_t object = for_writing ? s->objects[own].peer : own;
+	const struct transfer *first = find_first(t, object, for_writing);
+	const struct transfer *end =
+	    for_writing ? find_first(t, object + 1, false) : find_first(t, object, true);
+	const struct transfer *during;
+	bool more = false;
 
-	for (uint32_t m = s->objects[wait_call(w, wait)->object].members; m;
-	     m = s->members[m].next) {
-		const struct transfer *first = find_first(t, s->members[m].object, false);
-		const struct transfer *end = find_first(t, s->members[m].object, true), *write;
-		bool more = false;
-
-		if ((*looks)++ >= MOST_LOOKS)
-			return;
-		write = first < end ? first_during(w, first, end, wait, &more) : NULL;
-		several = several || more || (write && found);
-		if (write && (!found || write->call < found->call))
-			found = write;
-	}
-	if (!found)
+	during = object && first < end ? first_during(w, first, end, wait, &more) : NULL;
+	if (!during)
 		return;
-	wait_set_waker(w, wait, found->call);
-	if (several)
-		wait->flags |= PTAH_WAIT_SEVERAL;
+	found->several = found->several || more || found->transfer;
+	if (!found->transfer || during->call < found->transfer->call) {
+		found->transfer = during;
+		found->member = m;
+	}
 }
 
-/* The wait in this call. NULL: it is none. */
-static struct wait *wait_in(const struct ptah_waits *w, uint32_t call)
+/* Without its result a wait of epoll ends with the first write to one of its objects. */
+static void look_at_all(struct ptah_waits *w, const struct transfers *t, const struct wait *wait,
+			uint32_t *looks, struct found *found)
 {
-	size_t low = 0, high = w->count;
+	const struct ptah_syscalls *s = w->calls;
+	const uint32_t epoll = wait_call(w, wait)->object;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
+	for (uint32_t m = s->objects[epoll].members; m && *looks < MOST_LOOKS;
+	     m = s->members[m].next, (*looks)++)
+		if (s->members[m].since < wait->end && s->members[m].until > wait->begin)
+			look_at_object(w, t, wait, m, false, found);
+}
 
-		if (w->waits[middle].call < call)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < w->count && w->waits[low].call == call ? &w->waits[low] : NULL;
+/* Those that were ready at its end: the first write to one of them has ended the wait. */
+static void look_at_ready(struct ptah_waits *w, const struct transfers *t, const struct wait *wait,
+			  struct found *found)
+{
+	const struct member *members = w->calls->members;
+	const uint32_t first = wait_call(w, wait)->ready;
+
+	for (uint32_t m = first; m; m = members[m].next)
+		look_at_object(w, t, wait, m, !(members[m].data & ~(uint64_t)READY_OUT), found);
+	/* One alone was it, whoever made it ready. */
+	if (!found->member && !members[first].next)
+		found->member = first;
+}
+
+static void match_poll(struct ptah_waits *w, const struct transfers *t, struct wait *wait,
+		       uint32_t *looks)
+{
+	const struct system_call *c = wait_call(w, wait);
+	struct found found = {0};
+
+	if (c->ready)
+		look_at_ready(w, t, wait, &found);
+	else if (c->object)
+		look_at_all(w, t, wait, looks, &found);
+	wait->ready = c->ready || found.transfer ? found.member : 0;
+	if (!found.transfer)
+		return;
+	wait_set_waker(w, wait, found.transfer->call);
+	if (found.several)
+		wait->flags |= PTAH_WAIT_SEVERAL;
 }
 
 /* A wait for a connection ends with the call that connects. */
@@ -320,7 +477,7 @@ static void match_accepts(struct ptah_waits *w)
 	for (size_t i = 0; i < s->object_count; i++) {
 		const struct object *o = &s->objects[i];
 		const uint32_t other = o->peer ? s->objects[o->peer].call : 0;
-		struct wait *wait = o->call && other ? wait_in(w, o->call - 1) : NULL;
+		struct wait *wait = o->call && other ? wait_in(w, w->count, o->call - 1) : NULL;
 
 		if (!wait || s->calls[o->call - 1].number == NR_CONNECT)
 			continue;
@@ -337,15 +494,15 @@ int channels_match(struct ptah_waits *w)
 	uint32_t looks = 0;
 	int status = list_transfers(w, &t);
 
+	if (status >= 0)
+		status = list_connections(w, &t);
 	if (status >= 0 && t.count) {
 		qsort_r(t.transfers, t.count, sizeof(*t.transfers), compare_transfers, w);
 		match_transfers(w, &t);
-		for (size_t i = 0; i < w->count; i++)
-			if (w->waits[i].kind == PTAH_WAIT_POLL &&
-			    w->waits[i].how == PTAH_WAIT_END_UNKNOWN &&
-			    wait_call(w, &w->waits[i])->object)
-				match_epoll(w, &t, &w->waits[i], &looks);
 	}
+	for (size_t i = 0; i < w->count && status >= 0; i++)
+		if (w->waits[i].kind == PTAH_WAIT_POLL && w->waits[i].how == PTAH_WAIT_END_UNKNOWN)
+			match_poll(w, &t, &w->waits[i], &looks);
 	free(t.transfers);
 	match_accepts(w);
 	return status;

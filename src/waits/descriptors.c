@@ -18,6 +18,12 @@
 /* So many are followed of all processes together: each child has a table of its own. */
 #define MOST_SLOTS ((size_t)1 << 24)
 
+/*
+ * So many are put into tables in all: a recording may have a process with many descriptors fork and
+ * end again and again. From there on they are not known.
+ */
+#define MOST_MADE ((size_t)1 << 28)
+
 /* So many forks have not returned, or the oldest is forgotten. */
 #define MOST_FORKING 1024
 
@@ -39,7 +45,9 @@ struct descriptors {
 	struct owner *owners;
 	size_t count, capacity;
 	size_t slots; /* of all owners */
+	size_t made;  /* slots of all tables that were made, also of those that are gone */
 	struct table by_pid;
+	struct table watched; /* by key_of(): the last struct member with this key */
 	uint32_t connecting[MOST_CONNECTING];
 	size_t connecting_count;
 	/* Processes that are in fork(): their children have returned from it before them, perhaps. */
@@ -83,6 +91,7 @@ void descriptors_free(struct descriptors *d)
 		free(d->owners[i].objects);
 	free(d->owners);
 	table_free(&d->by_pid);
+	table_free(&d->watched);
 	free(d);
 }
 
@@ -116,19 +125,30 @@ static uint32_t object_of(struct descriptors *d, int32_t pid, uint64_t fd)
 	return owner && (uint32_t)fd < owner->count ? owner->objects[(uint32_t)fd] : 0;
 }
 
+static bool may_make(const struct descriptors *d, size_t slots)
+{
+	return slots <= MOST_SLOTS - d->slots && slots <= MOST_MADE - d->made;
+}
+
+static void made_slots(struct descriptors *d, size_t slots)
+{
+	d->slots += slots;
+	d->made += slots;
+}
+
 /* Makes room for a descriptor, as long as there is some. */
 static int grow_owner(struct descriptors *d, struct owner *owner, size_t fd)
 {
 	const size_t count = 2 * fd + 16;
 	uint32_t *objects;
 
-	if (fd < owner->count || count - owner->count > MOST_SLOTS - d->slots)
+	if (fd < owner->count || !may_make(d, count - owner->count))
 		return 0;
 	objects = reallocarray(owner->objects, count, sizeof(*objects));
 	if (!objects)
 		return PTAH_E_NOMEM;
 	memset(objects + owner->count, 0, (count - owner->count) * sizeof(*objects));
-	d->slots += count - owner->count;
+	made_slots(d, count - owner->count);
 	owner->objects = objects;
 	owner->count = count;
 	return 0;
@@ -162,7 +182,7 @@ static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 
 	/* A process that has ended has none, so that its number may be that of another one. */
 	if (parent == child || child <= 0 || !from || !from->count || (to && to->count) ||
-	    from->count > MOST_SLOTS - d->slots)
+	    !may_make(d, from->count))
 		return 0;
 	to = owner_of(d, child);
 	if (!to)
@@ -173,7 +193,7 @@ static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 		return PTAH_E_NOMEM;
 	memcpy(to->objects, from->objects, from->count * sizeof(*to->objects));
 	to->count = from->count;
-	d->slots += to->count;
+	made_slots(d, to->count);
 	return 0;
 }
 
@@ -300,11 +320,13 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 		return 0;
 	if (!object)
 		return PTAH_E_NOMEM;
-	if (kind == PTAH_DESCRIPTOR_FILE) {
+	if (kind == PTAH_DESCRIPTOR_FILE || kind == PTAH_DESCRIPTOR_QUEUE) {
 		d->calls->objects[object].name = c->data;
 		d->calls->objects[object].name_size = c->data_size;
 	} else if (kind == PTAH_DESCRIPTOR_EVENTFD) {
 		d->calls->objects[object].peer = object;
+	} else if (kind == PTAH_DESCRIPTOR_PIDFD) {
+		d->calls->objects[object].pid = (int32_t)c->args[0];
 	}
 	if (c->number == NR_ACCEPT || c->number == NR_ACCEPT4) {
 		accept_object(d, c->object, object);
@@ -313,23 +335,83 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 	return set_object(d, c->pid, c->result, object);
 }
 
-/* epoll_ctl(EPOLL_CTL_ADD) */
+/* Of what an epoll watches, by its descriptor or by its data. Other members may have the same. */
+static uint32_t key_of(uint32_t epoll, uint64_t value, bool is_descriptor)
+{
+	const uint64_t mixed = (value ^ epoll) * UINT64_C(0x9e3779b97f4a7c15) + is_descriptor;
+
+	return (uint32_t)((mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
+}
+
+/* The member with this key, if it is that of this epoll and still watched. 0: there is none. */
+static uint32_t find_member(const struct descriptors *d, uint32_t epoll, uint64_t value,
+			    bool is_descriptor)
+{
+	const size_t i = table_get(&d->watched, key_of(epoll, value, is_descriptor));
+	const struct member *m = i == SIZE_MAX ? NULL : &d->calls->members[i];
+
+	if (!m || m->epoll != epoll || m->until != UINT64_MAX)
+		return 0;
+	if (is_descriptor ? m->descriptor != (int32_t)value : !m->has_data || m->data != value)
+		return 0;
+	return (uint32_t)i;
+}
+
+static int index_member(struct descriptors *d, uint32_t i)
+{
+	struct member *members = d->calls->members, *m = &members[i];
+	const uint32_t key = key_of(m->epoll, m->data, false);
+	const size_t other = table_get(&d->watched, key);
+	int status = table_set(&d->watched, key_of(m->epoll, (uint32_t)m->descriptor, true), i);
+
+	if (status < 0 || !m->has_data)
+		return status;
+	/* Data that several descriptors have do not say which one it was. */
+	if (other != SIZE_MAX && members[other].epoll == m->epoll &&
+	    members[other].data == m->data && members[other].until == UINT64_MAX) {
+		members[other].has_data = m->has_data = false;
+		return 0;
+	}
+	return table_set(&d->watched, key, i);
+}
+
+/* What an epoll watched as this descriptor is not watched any more. */
+static void unwatch_object(const struct descriptors *d, const struct system_call *c)
+{
+	const uint32_t m = find_member(d, c->object, (uint32_t)c->args[2], true);
+
+	if (m)
+		d->calls->members[m].until = c->begin;
+}
+
+/* epoll_ctl(): EPOLL_CTL_ADD 1, EPOLL_CTL_DEL 2, EPOLL_CTL_MOD 3 */
 static int watch_object(struct descriptors *d, const struct system_call *c)
 {
 	struct ptah_syscalls *s = d->calls;
 	const uint32_t object = object_of(d, c->pid, c->args[2]);
 	struct member *members;
 
-	if (c->args[1] != 1 || c->result < 0 || !object ||
-	    s->objects[c->object].kind != PTAH_DESCRIPTOR_EPOLL)
+	if (c->result < 0 || s->objects[c->object].kind != PTAH_DESCRIPTOR_EPOLL)
+		return 0;
+	if (c->args[1] != 1)
+		unwatch_object(d, c);
+	if (c->args[1] == 2 || !object)
 		return 0;
 	members = session_grow(s->members, s->member_count, &s->member_capacity, sizeof(*members));
 	if (!members)
 		return PTAH_E_NOMEM;
 	s->members = members;
-	members[s->member_count] = (struct member){object, s->objects[c->object].members};
+	members[s->member_count] =
+	    (struct member){.object = object,
+			    .next = s->objects[c->object].members,
+			    .epoll = c->object,
+			    .descriptor = (int32_t)c->args[2],
+			    .has_data = c->data_size >= 12,
+			    .data = c->data_size >= 12 ? load_le64(c->data + 4) : 0,
+			    .since = c->begin,
+			    .until = UINT64_MAX};
 	s->objects[c->object].members = (uint32_t)s->member_count++;
-	return 0;
+	return index_member(d, s->objects[c->object].members);
 }
 
 int descriptors_enter(struct descriptors *d, struct system_call *c)
@@ -345,6 +427,30 @@ int descriptors_enter(struct descriptors *d, struct system_call *c)
 		return set_object(d, c->pid, (int32_t)c->args[0], 0);
 	case NR_EXIT_GROUP:
 		forget(d, c->pid);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static void set_room(struct object *pipe, const struct system_call *c)
+{
+	if (!c->object || c->result <= 0)
+		return;
+	if (!pipe->room)
+		pipe->room_since = c->begin;
+	if (pipe->room < (uint32_t)c->result)
+		pipe->room = (uint32_t)c->result;
+}
+
+static int leave_fcntl(struct descriptors *d, const struct system_call *c)
+{
+	switch (c->args[1]) {
+	case 0:	   /* F_DUPFD */
+	case 1030: /* F_DUPFD_CLOEXEC */
+		return set_object(d, c->pid, c->result, c->object);
+	case 1031: /* F_SETPIPE_SZ */
+		set_room(&d->calls->objects[c->object], c);
 		return 0;
 	default:
 		return 0;
@@ -378,11 +484,15 @@ int descriptors_leave(struct descriptors *d, const struct system_call *c)
 	case NR_SIGNALFD:
 	case NR_SIGNALFD4:
 		return (int32_t)c->args[0] == -1 ? open_object(d, c, PTAH_DESCRIPTOR_SIGNALFD) : 0;
+	case NR_INOTIFY_INIT:
+	case NR_INOTIFY_INIT1:
+		return open_object(d, c, PTAH_DESCRIPTOR_INOTIFY);
+	case NR_PIDFD_OPEN:
+		return open_object(d, c, PTAH_DESCRIPTOR_PIDFD);
+	case NR_MQ_OPEN:
+		return open_object(d, c, PTAH_DESCRIPTOR_QUEUE);
 	case NR_FCNTL:
-		/* F_DUPFD, F_DUPFD_CLOEXEC */
-		if (c->args[1] != 0 && c->args[1] != 1030)
-			return 0;
-		return set_object(d, c->pid, c->result, c->object);
+		return leave_fcntl(d, c);
 	case NR_DUP:
 	case NR_DUP2:
 	case NR_DUP3:
@@ -426,10 +536,98 @@ void descriptors_read(struct descriptors *d, const struct system_call *c)
 	connect_object(d, c->object);
 }
 
-int descriptors_written(struct descriptors *d, const struct system_call *c)
+/* So many descriptors that were ready at once are known. */
+#define MOST_READY 1024
+
+/* Puts an object in front of those that were ready when the call ended. */
+static int add_ready(struct ptah_syscalls *s, struct system_call *c, const struct member *member)
 {
-	if ((c->number == NR_PIPE || c->number == NR_PIPE2 || c->number == NR_SOCKETPAIR) &&
-	    c->result == 0 && c->data_size >= 8)
-		return open_pair(d, c);
+	struct member *members;
+
+	members = session_grow(s->members, s->member_count, &s->member_capacity, sizeof(*members));
+
+	if (!members)
+		return PTAH_E_NOMEM;
+	s->members = members;
+	members[s->member_count] = *member;
+	members[s->member_count].next = c->ready;
+	c->ready = (uint32_t)s->member_count++;
 	return 0;
+}
+
+static int add_ready_descriptor(struct descriptors *d, struct system_call *c, uint32_t fd,
+				uint32_t how)
+{
+	const struct member member = {
+	    .object = object_of(d, c->pid, fd), .descriptor = (int32_t)fd, .data = how};
+
+	return add_ready(d->calls, c, &member);
+}
+
+static int read_polled(struct descriptors *d, struct system_call *c)
+{
+	int status = 0;
+
+	for (size_t at = c->data_size / 8; at-- > 0 && status >= 0;) {
+		const uint8_t *polled = c->data + 8 * at;
+		const uint16_t how = load_le16(polled + 6);
+
+		if (how)
+			status = add_ready_descriptor(d, c, load_le32(polled), how);
+	}
+	return status;
+}
+
+/* One of the sets alone was copied: argument 1 is that for reading. */
+static int read_selected(struct descriptors *d, struct system_call *c)
+{
+	const uint32_t how = c->data_arg == 1 ? READY_IN : c->data_arg == 2 ? READY_OUT : 0;
+	int status = 0;
+
+	for (uint32_t fd = 0; fd < 8 * c->data_size && fd < MOST_READY && status >= 0; fd++)
+		if (c->data[fd / 8] >> fd % 8 & 1)
+			status = add_ready_descriptor(d, c, fd, how);
+	return status;
+}
+
+/* The event's data are those with which the descriptor was added. */
+static int read_epolled(struct descriptors *d, struct system_call *c)
+{
+	struct ptah_syscalls *s = d->calls;
+	int status = 0;
+
+	for (size_t at = 0; at + 12 <= c->data_size && status >= 0; at += 12) {
+		const uint32_t m = find_member(d, c->object, load_le64(c->data + at + 4), false);
+
+		if (m) {
+			const struct member member = {.object = s->members[m].object,
+						      .descriptor = s->members[m].descriptor,
+						      .data = load_le32(c->data + at)};
+
+			status = add_ready(s, c, &member);
+		}
+	}
+	return status;
+}
+
+int descriptors_written(struct descriptors *d, struct system_call *c)
+{
+	switch (c->number) {
+	case NR_PIPE:
+	case NR_PIPE2:
+	case NR_SOCKETPAIR:
+		return c->result == 0 && c->data_size >= 8 ? open_pair(d, c) : 0;
+	case NR_POLL:
+	case NR_PPOLL:
+		return read_polled(d, c);
+	case NR_SELECT:
+	case NR_PSELECT6:
+		return read_selected(d, c);
+	case NR_EPOLL_WAIT:
+	case NR_EPOLL_PWAIT:
+	case NR_EPOLL_PWAIT2:
+		return read_epolled(d, c);
+	default:
+		return 0;
+	}
 }

@@ -5,6 +5,8 @@
  */
 #include "waits/waits.h"
 
+#include "base/bits.h"
+
 #include <stdlib.h>
 
 #define PRIVATE	   128
@@ -14,6 +16,7 @@
 struct event {
 	int32_t target;
 	uint32_t call;
+	uint32_t signal; /* 0: it is none */
 };
 
 struct events {
@@ -21,7 +24,7 @@ struct events {
 	size_t count, capacity;
 };
 
-static int add_event(struct events *e, int32_t target, size_t call)
+static int add_event(struct events *e, int32_t target, size_t call, uint64_t signal)
 {
 	struct event *more;
 
@@ -32,7 +35,7 @@ static int add_event(struct events *e, int32_t target, size_t call)
 			return PTAH_E_NOMEM;
 		e->events = more;
 	}
-	e->events[e->count++] = (struct event){target, (uint32_t)call};
+	e->events[e->count++] = (struct event){target, (uint32_t)call, (uint32_t)signal};
 	return 0;
 }
 
@@ -75,21 +78,35 @@ struct lists {
 	struct events threads, processes, signals;
 };
 
-static int list_call(struct lists *l, const struct system_call *c, size_t i)
+/* Of one with the signal 0, or that failed, nothing has come. */
+static int list_signal(struct lists *l, const struct system_call *c, size_t i, uint64_t target,
+		       uint64_t signal)
 {
+	if (!signal || (c->flags & PTAH_SYSCALL_RETURNED && c->result < 0))
+		return 0;
+	return add_event(&l->signals, (int32_t)target, i, signal);
+}
+
+static int list_call(const struct ptah_waits *w, struct lists *l, size_t i)
+{
+	const struct system_call *c = &w->calls->calls[i];
 	int status;
 
 	switch (c->number) {
 	case NR_EXIT:
-		return add_event(&l->threads, c->tid, i);
+		return add_event(&l->threads, c->tid, i, 0);
 	case NR_EXIT_GROUP:
-		status = add_event(&l->threads, c->tid, i);
-		return status < 0 ? status : add_event(&l->processes, c->pid, i);
+		status = add_event(&l->threads, c->tid, i, 0);
+		return status < 0 ? status : add_event(&l->processes, c->pid, i, 0);
 	case NR_KILL:
 	case NR_TKILL:
-		return c->args[1] ? add_event(&l->signals, (int32_t)c->args[0], i) : 0;
+	case NR_RT_SIGQUEUEINFO:
+		return list_signal(l, c, i, c->args[0], c->args[1]);
 	case NR_TGKILL:
-		return c->args[2] ? add_event(&l->signals, (int32_t)c->args[1], i) : 0;
+	case NR_RT_TGSIGQUEUEINFO:
+		return list_signal(l, c, i, c->args[1], c->args[2]);
+	case NR_PIDFD_SEND_SIGNAL:
+		return list_signal(l, c, i, (uint32_t)w->calls->objects[c->object].pid, c->args[1]);
 	default:
 		return 0;
 	}
@@ -108,7 +125,8 @@ static void match_exit(struct ptah_waits *w, const struct lists *l, struct wait 
 	const int32_t tid = (int32_t)(value & OWNER_BITS);
 	const struct event *exit;
 
-	if (tid <= 0 || table_get(&w->pids, (uint32_t)tid) != (uint32_t)wait->pid)
+	if (c->number != NR_FUTEX || tid <= 0 ||
+	    table_get(&w->pids, (uint32_t)tid) != (uint32_t)wait->pid)
 		return;
 	if (joins)
 		wait->kind = PTAH_WAIT_THREAD;
@@ -119,15 +137,27 @@ static void match_exit(struct ptah_waits *w, const struct lists *l, struct wait 
 		wait_set_waker(w, wait, exit->call);
 }
 
+/* The process whose end a call has waited for. 0: that is not known. */
+static int32_t child_of(const struct ptah_waits *w, const struct wait *wait,
+			const struct system_call *c)
+{
+	if (wait->ready)
+		return w->calls->objects[w->calls->members[wait->ready].object].pid;
+	if (c->number == NR_WAIT4)
+		return c->result > 0 ? (int32_t)c->result : 0;
+	if (c->number != NR_WAITID || c->result)
+		return 0;
+	if (c->data_size >= 24)
+		return (int32_t)load_le32(c->data + 16);  /* si_pid */
+	return c->args[0] == 1 ? (int32_t)c->args[1] : 0; /* P_PID */
+}
+
 static void match_child(struct ptah_waits *w, const struct lists *l, struct wait *wait)
 {
-	const struct system_call *c = wait_call(w, wait);
-	const struct event *exit;
+	const int32_t child = child_of(w, wait, wait_call(w, wait));
+	const struct event *exit =
+	    child > 0 ? last_before(w, &l->processes, child, wait->end) : NULL;
 
-	/* waitid() returns 0: which process it was is in memory. */
-	if (c->number != NR_WAIT4 || c->result <= 0)
-		return;
-	exit = last_before(w, &l->processes, (int32_t)c->result, wait->end);
 	if (!exit)
 		return;
 	if (w->calls->calls[exit->call].begin < wait->begin)
@@ -136,10 +166,27 @@ static void match_child(struct ptah_waits *w, const struct lists *l, struct wait
 		wait_set_waker(w, wait, exit->call);
 }
 
+/* So many signals are looked through for one with a number. */
+#define MOST_SIGNALS 16
+
+/* The last signal to a thread or a process before the end of its wait. `signal` 0: any. */
+static const struct event *last_signal(const struct ptah_waits *w, const struct lists *l,
+				       int32_t target, const struct wait *wait, uint32_t signal)
+{
+	const struct event *sent = last_before(w, &l->signals, target, wait->end);
+
+	for (unsigned i = 0; i < MOST_SIGNALS && sent && signal && sent->signal != signal; i++)
+		sent = sent > l->signals.events && sent[-1].target == target ? sent - 1 : NULL;
+	return sent && (!signal || sent->signal == signal) ? sent : NULL;
+}
+
 static void match_signal(struct ptah_waits *w, const struct lists *l, struct wait *wait)
 {
-	const struct event *to_thread = last_before(w, &l->signals, wait->tid, wait->end);
-	const struct event *to_process = last_before(w, &l->signals, wait->pid, wait->end);
+	const struct system_call *c = wait_call(w, wait);
+	const uint32_t signal =
+	    c->number == NR_RT_SIGTIMEDWAIT && c->result > 0 ? (uint32_t)c->result : 0;
+	const struct event *to_thread = last_signal(w, l, wait->tid, wait, signal);
+	const struct event *to_process = last_signal(w, l, wait->pid, wait, signal);
 	const struct event *sent = !to_thread || (to_process && to_process->call > to_thread->call)
 				       ? to_process
 				       : to_thread;
@@ -149,6 +196,29 @@ static void match_signal(struct ptah_waits *w, const struct lists *l, struct wai
 		return;
 	wait_set_waker(w, wait, sent->call);
 	wait->how = PTAH_WAIT_END_SIGNAL;
+	/* Any thread of a process may get what was sent to the process. */
+	if (sent == to_process && !signal &&
+	    table_get(&w->threaded, (uint32_t)wait->pid) != SIZE_MAX)
+		wait->flags |= PTAH_WAIT_SEVERAL;
+}
+
+/* What poll() and the like have found ready is no channel: a timer, a signal, a process. */
+static void match_ready(struct ptah_waits *w, const struct lists *l, struct wait *wait)
+{
+	switch (w->calls->objects[w->calls->members[wait->ready].object].kind) {
+	case PTAH_DESCRIPTOR_TIMERFD:
+		wait->how = PTAH_WAIT_END_TIME;
+		wait->is_sure = true;
+		break;
+	case PTAH_DESCRIPTOR_SIGNALFD:
+		match_signal(w, l, wait);
+		break;
+	case PTAH_DESCRIPTOR_PIDFD:
+		match_child(w, l, wait);
+		break;
+	default:
+		break;
+	}
 }
 
 static void match_wait(struct ptah_waits *w, const struct lists *l, struct wait *wait)
@@ -160,6 +230,8 @@ static void match_wait(struct ptah_waits *w, const struct lists *l, struct wait 
 	if (wait->how == PTAH_WAIT_END_SIGNAL ||
 	    (wait->kind == PTAH_WAIT_SIGNAL && wait->how == PTAH_WAIT_END_UNKNOWN))
 		match_signal(w, l, wait);
+	if (wait->ready && !wait->has_waker)
+		match_ready(w, l, wait);
 }
 
 int endings_match(struct ptah_waits *w)
@@ -169,7 +241,7 @@ int endings_match(struct ptah_waits *w)
 
 	for (size_t i = 0; i < w->calls->count && status >= 0; i++)
 		if (w->calls->calls[i].flags & PTAH_SYSCALL_ENTERED)
-			status = list_call(&l, &w->calls->calls[i], i);
+			status = list_call(w, &l, i);
 	sort_events(&l.threads);
 	sort_events(&l.processes);
 	sort_events(&l.signals);

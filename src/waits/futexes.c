@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Who ended the waits at futexes. The kernel's queue is first in, first out: a FUTEX_WAKE takes as
- * many of those that wait at its address as it returned, the oldest first.
+ * many of those that wait at its address as it returned, the oldest first, and FUTEX_REQUEUE puts
+ * the next ones at the end of another queue. UNLOCK_PI gives the lock to one of those that wait for
+ * it: the one that returns first, since the next UNLOCK_PI is its own.
  */
 #include "waits/waits.h"
 
@@ -22,6 +24,7 @@
 #define WAIT_BITSET	9
 #define WAKE_BITSET	10
 #define WAIT_REQUEUE_PI 11
+#define CMP_REQUEUE_PI	12
 #define LOCK_PI2	13
 
 #define OWNER_BITS 0x3fffffff
@@ -33,7 +36,7 @@ struct place {
 	uint32_t wait; /* WAITS_NONE: it wakes */
 	uint32_t call;
 	uint32_t bits;	/* of WAKE_BITSET */
-	bool is_second; /* of WAKE_OP */
+	bool is_second; /* of WAKE_OP, or to where others were requeued */
 };
 
 struct places {
@@ -75,10 +78,15 @@ static bool same_address(const struct place *x, const struct place *y)
 	return x->address == y->address && x->pid == y->pid;
 }
 
+static bool is_requeue(unsigned operation)
+{
+	return operation == REQUEUE || operation == CMP_REQUEUE || operation == CMP_REQUEUE_PI;
+}
+
 static bool is_wake(unsigned operation)
 {
 	return operation == WAKE || operation == WAKE_BITSET || operation == WAKE_OP ||
-	       operation == REQUEUE || operation == CMP_REQUEUE || operation == UNLOCK_PI;
+	       operation == UNLOCK_PI || is_requeue(operation);
 }
 
 static int add_wakes(const struct ptah_waits *w, struct places *p)
@@ -101,13 +109,27 @@ static int add_wakes(const struct ptah_waits *w, struct places *p)
 		if (operation == WAKE_BITSET)
 			place.bits = (uint32_t)c->args[5];
 		status = add_place(p, &place);
-		if (operation == WAKE_OP && status >= 0) {
+		if ((operation == WAKE_OP || is_requeue(operation)) && status >= 0) {
 			place.address = c->args[4];
 			place.is_second = true;
 			status = add_place(p, &place);
 		}
 	}
 	return status;
+}
+
+/* futex_waitv() returns which of its futexes was woken. False: that is not known. */
+static bool find_woken_futex(const struct system_call *c, struct place *place)
+{
+	const uint8_t *futex;
+
+	if (!(c->flags & PTAH_SYSCALL_RETURNED) || c->result < 0 ||
+	    c->result >= (int64_t)(c->data_size / 24))
+		return false;
+	futex = c->data + 24 * c->result; /* struct futex_waitv */
+	place->address = load_le64(futex + 8);
+	place->pid = load_le32(futex + 16) & PRIVATE ? c->pid : 0;
+	return true;
 }
 
 static int add_waits(const struct ptah_waits *w, struct places *p)
@@ -117,36 +139,104 @@ static int add_waits(const struct ptah_waits *w, struct places *p)
 	for (size_t i = 0; i < w->count && status >= 0; i++) {
 		const struct wait *wait = &w->waits[i];
 		const struct system_call *c = wait_call(w, wait);
-		const struct place place = {.address = c->args[0],
-					    .pid = c->args[1] & PRIVATE ? c->pid : 0,
-					    .wait = (uint32_t)i,
-					    .call = wait->call};
+		struct place place = {.address = c->args[0],
+				      .pid = c->args[1] & PRIVATE ? c->pid : 0,
+				      .wait = (uint32_t)i,
+				      .call = wait->call};
 
-		if (wait->kind == PTAH_WAIT_FUTEX && wait->how == PTAH_WAIT_END_UNKNOWN)
-			status = add_place(p, &place);
+		if (wait->kind != PTAH_WAIT_FUTEX || wait->how != PTAH_WAIT_END_UNKNOWN ||
+		    (c->number == NR_FUTEX_WAITV && !find_woken_futex(c, &place)))
+			continue;
+		status = add_place(p, &place);
 	}
 	return status;
 }
 
-/* What waits at an address while its wakes are read: those that no wake has taken yet. */
+/* One address: its waits [next, first_wake), which come in turn, and those that are queued. */
 struct queue {
-	struct wait **waits;
+	const struct place *first, *next, *first_wake;
+	uint32_t head, tail; /* numbers of waits; WAITS_NONE: it is empty */
+};
+
+struct queues {
+	struct ptah_waits *w;
+	struct queue *queues; /* by address */
 	size_t count;
-	size_t looks; /* at waits of all queues */
+	/* Of each wait the next one in its queue, and the call that has requeued it. */
+	uint32_t *after, *requeued;
+	size_t looks;
 };
 
 /* So many waits are looked at: a recording may have thousands that no wake takes. */
-#define MOST_LOOKS (UINT32_C(1) << 30)
+#define MOST_LOOKS (UINT32_C(1) << 28)
 
-/* Leaves out of the queue what was taken, and what was over before `time`. */
-static void clean_queue(struct queue *q, uint64_t time)
+static struct queue *find_queue(const struct queues *q, const struct place *place)
 {
-	size_t n = 0;
+	size_t low = 0, high = q->count;
 
-	for (size_t i = 0; i < q->count; i++)
-		if (!q->waits[i]->has_waker && !q->waits[i]->requeued && q->waits[i]->end > time)
-			q->waits[n++] = q->waits[i];
-	q->count = n;
+	while (low + 1 < high) { /* the last one that is not behind the place */
+		const size_t middle = low + (high - low) / 2;
+		const struct place *first = q->queues[middle].first;
+
+		if (first->address < place->address ||
+		    (first->address == place->address && first->pid <= place->pid))
+			low = middle;
+		else
+			high = middle;
+	}
+	return &q->queues[low];
+}
+
+static void append(struct queues *q, struct queue *queue, uint32_t wait)
+{
+	q->after[wait] = WAITS_NONE;
+	if (queue->head == WAITS_NONE)
+		queue->head = wait;
+	else
+		q->after[queue->tail] = wait;
+	queue->tail = wait;
+}
+
+/* Those that began before a call's end are in the queue. */
+static void fill_queue(struct queues *q, struct queue *queue, uint64_t time)
+{
+	for (; queue->next < queue->first_wake && q->w->waits[queue->next->wait].begin < time;
+	     queue->next++)
+		append(q, queue, queue->next->wait);
+}
+
+/* Takes the wait behind `before` out of the queue; WAITS_NONE: the first one. */
+static void take_out(struct queues *q, struct queue *queue, uint32_t before)
+{
+	uint32_t *link = before == WAITS_NONE ? &queue->head : &q->after[before];
+
+	if (queue->tail == *link)
+		queue->tail = before;
+	*link = q->after[*link];
+}
+
+/*
+ * Leaves out of the queue what was over before `time`. One that was requeued and that no UNLOCK_PI
+ * has ended was given its lock at once, by the call that would have requeued it.
+ */
+static void clean_queue(struct queues *q, struct queue *queue, uint64_t time)
+{
+	uint32_t before = WAITS_NONE, next;
+
+	for (uint32_t i = queue->head; i != WAITS_NONE; i = next) {
+		struct wait *wait = &q->w->waits[i];
+
+		next = q->after[i];
+		q->looks++;
+		if (wait->end > time) {
+			before = i;
+			continue;
+		}
+		take_out(q, queue, before);
+		if (q->requeued[i] != WAITS_NONE &&
+		    (wait_call(q->w, wait)->args[1] & OPERATION) == WAIT_REQUEUE_PI)
+			wait_set_waker(q->w, wait, q->requeued[i]);
+	}
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -163,6 +253,8 @@ static int64_t room_of(const struct system_call *c, const struct place *wake)
 	case REQUEUE: /* of the result, others were requeued */
 	case CMP_REQUEUE:
 		return smaller(c->result, (uint32_t)c->args[2]);
+	case CMP_REQUEUE_PI: /* that one was given its lock, it does not say */
+		return 0;
 	case WAKE_OP:
 		return smaller(c->result, (uint32_t)c->args[wake->is_second ? 3 : 2]);
 	default:
@@ -177,68 +269,154 @@ static bool is_divided(const struct system_call *c)
 	       c->result < (int64_t)(uint32_t)c->args[2] + (uint32_t)c->args[3];
 }
 
-/* The wake takes as many as it returned, the oldest first. */
-static void take_from_queue(struct ptah_waits *w, const struct queue *q, const struct place *wake)
+/* Whether a wake may take this wait. */
+static bool may_take(const struct ptah_waits *w, const struct wait *wait, const struct place *wake)
 {
 	const struct system_call *c = &w->calls->calls[wake->call];
-	const unsigned operation = c->args[1] & OPERATION;
+	const struct system_call *waiting = wait_call(w, wait);
+	const bool has_bits =
+	    waiting->number == NR_FUTEX && (waiting->args[1] & OPERATION) == WAIT_BITSET;
+	const uint32_t bits = has_bits ? (uint32_t)waiting->args[5] : UINT32_MAX;
+
+	return wait->tid != c->tid && bits & wake->bits && wait->begin < call_end(w, c);
+}
+
+static void wake_up(struct ptah_waits *w, struct wait *wait, const struct place *wake)
+{
+	const struct system_call *c = &w->calls->calls[wake->call];
+
+	wait_set_waker(w, wait, wake->call);
+	/* Of another process the address may be that of other memory. */
+	if (is_divided(c) || wait->pid != c->pid)
+		wait->flags |= PTAH_WAIT_SEVERAL;
+}
+
+/* The one that returns first gets the lock. */
+static void unlock(struct queues *q, struct queue *queue, const struct place *wake)
+{
+	uint32_t before = WAITS_NONE, found = WAITS_NONE, before_found = WAITS_NONE;
+	struct wait *waits = q->w->waits;
+
+	for (uint32_t i = queue->head; i != WAITS_NONE; before = i, i = q->after[i])
+		if (may_take(q->w, &waits[i], wake) &&
+		    (found == WAITS_NONE || waits[i].end < waits[found].end)) {
+			found = i;
+			before_found = before;
+		}
+	if (found == WAITS_NONE)
+		return;
+	take_out(q, queue, before_found);
+	wake_up(q->w, &waits[found], wake);
+}
+
+/* Takes as many as the call has woken, the oldest first; the next ones go on in another queue. */
+static void take_oldest(struct queues *q, struct queue *queue, struct queue *to,
+			const struct place *wake)
+{
+	const struct system_call *c = &q->w->calls->calls[wake->call];
 	int64_t room = room_of(c, wake);
-	int64_t requeued = operation == REQUEUE || operation == CMP_REQUEUE ? c->result - room : 0;
+	int64_t requeued = to ? c->result - room : 0;
+	uint32_t before = WAITS_NONE, next;
 
-	for (size_t i = 0; i < q->count && room + requeued > 0; i++) {
-		struct wait *wait = q->waits[i];
-		const struct system_call *waiting = wait_call(w, wait);
-		const uint32_t bits = (waiting->args[1] & OPERATION) == WAIT_BITSET
-					  ? (uint32_t)waiting->args[5]
-					  : UINT32_MAX;
-
-		if (wait->tid == c->tid || !(bits & wake->bits) || wait->begin >= call_end(w, c))
+	for (uint32_t i = queue->head; i != WAITS_NONE && room + requeued > 0; i = next) {
+		next = q->after[i];
+		if (!may_take(q->w, &q->w->waits[i], wake)) {
+			before = i;
 			continue;
+		}
+		take_out(q, queue, before);
 		if (room > 0) {
-			wait_set_waker(w, wait, wake->call);
-			wait->flags |= is_divided(c) ? PTAH_WAIT_SEVERAL : 0;
+			wake_up(q->w, &q->w->waits[i], wake);
 			room--;
 		} else {
-			wait->requeued = true;
+			q->requeued[i] = wake->call;
+			append(q, to, i);
 			requeued--;
 		}
 	}
 }
 
-/* The waits of one address, [first, first_wake), and its wakes, [first_wake, end). */
-static void match_address(struct ptah_waits *w, struct queue *q, const struct place *first,
-			  const struct place *first_wake, const struct place *end)
+static void carry_out(struct queues *q, const struct place *wake)
 {
-	const struct place *next = first;
+	const struct system_call *c = &q->w->calls->calls[wake->call];
+	const unsigned operation = c->args[1] & OPERATION;
+	const struct place target = {.address = c->args[4], .pid = wake->pid};
+	struct queue *queue = find_queue(q, wake), *to = NULL;
 
-	q->count = 0;
-	for (const struct place *wake = first_wake; wake < end; wake++) {
-		const struct system_call *c = &w->calls->calls[wake->call];
-
-		for (; next < first_wake && w->waits[next->wait].begin < call_end(w, c); next++)
-			q->waits[q->count++] = &w->waits[next->wait];
-		q->looks += q->count;
-		if (q->looks > MOST_LOOKS)
+	fill_queue(q, queue, call_end(q->w, c));
+	clean_queue(q, queue, c->begin);
+	if (is_requeue(operation)) {
+		if (wake->is_second)
 			return;
-		clean_queue(q, c->begin);
-		take_from_queue(w, q, wake);
+		to = find_queue(q, &target);
+		if (to == queue)
+			return;
+		fill_queue(q, to, c->begin);
 	}
+	if (operation == UNLOCK_PI)
+		unlock(q, queue, wake);
+	else
+		take_oldest(q, queue, to, wake);
 }
 
-static void match_places(struct ptah_waits *w, struct queue *q, const struct places *p)
+static int compare_calls(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->call != y->call)
+		return x->call < y->call ? -1 : 1;
+	return (int)x->is_second - (int)y->is_second;
+}
+
+/* Divides the places, which are sorted, into queues. */
+static void make_queues(struct queues *q, const struct places *p)
 {
 	const struct place *at = p->places, *end = at + p->count;
 
 	while (at < end) {
-		const struct place *first = at, *first_wake;
+		struct queue *queue = &q->queues[q->count++];
 
-		while (at < end && same_address(at, first) && at->wait != WAITS_NONE)
+		*queue =
+		    (struct queue){.first = at, .next = at, .head = WAITS_NONE, .tail = WAITS_NONE};
+		while (at < end && same_address(at, queue->first) && at->wait != WAITS_NONE)
 			at++;
-		first_wake = at;
-		while (at < end && same_address(at, first))
+		queue->first_wake = at;
+		while (at < end && same_address(at, queue->first))
 			at++;
-		match_address(w, q, first, first_wake, at);
 	}
+}
+
+/* Carries out all wakes in their order. */
+static int match_places(struct ptah_waits *w, const struct places *p)
+{
+	struct queues q = {.w = w};
+	struct place *wakes = malloc(p->count * sizeof(*wakes));
+	int status = PTAH_E_NOMEM;
+	size_t n = 0;
+
+	q.queues = malloc(p->count * sizeof(*q.queues));
+	q.after = malloc((w->count + 1) * sizeof(*q.after));
+	q.requeued = malloc((w->count + 1) * sizeof(*q.requeued));
+	if (wakes && q.queues && q.after && q.requeued) {
+		status = 0;
+		for (size_t i = 0; i < w->count; i++)
+			q.requeued[i] = WAITS_NONE;
+		make_queues(&q, p);
+		for (size_t i = 0; i < p->count; i++)
+			if (p->places[i].wait == WAITS_NONE)
+				wakes[n++] = p->places[i];
+		if (n)
+			qsort(wakes, n, sizeof(*wakes), compare_calls);
+		for (size_t i = 0; i < n && q.looks < MOST_LOOKS; i++)
+			carry_out(&q, &wakes[i]);
+		for (size_t i = 0; i < q.count; i++)
+			clean_queue(&q, &q.queues[i], UINT64_MAX);
+	}
+	free(q.queues);
+	free(q.after);
+	free(q.requeued);
+	free(wakes);
+	return status;
 }
 
 /* Who has the lock: what glibc's mutex says, if it is a thread of the process; or the futex. */
@@ -251,7 +429,7 @@ static int32_t holder_of(const struct ptah_waits *w, const struct wait *wait)
 	const bool pi = operation == LOCK_PI || operation == LOCK_PI2;
 	const uint32_t tid = pi ? word & OWNER_BITS : owner;
 
-	if (c->data_arg || !tid || (int32_t)tid == wait->tid ||
+	if (c->number != NR_FUTEX || c->data_arg || !tid || (int32_t)tid == wait->tid ||
 	    table_get(&w->pids, tid) != (uint32_t)wait->pid)
 		return 0;
 	return (int32_t)tid;
@@ -260,7 +438,6 @@ static int32_t holder_of(const struct ptah_waits *w, const struct wait *wait)
 int futexes_match(struct ptah_waits *w)
 {
 	struct places p = {0};
-	struct queue q = {0};
 	int status;
 
 	for (size_t i = 0; i < w->count; i++)
@@ -270,14 +447,9 @@ int futexes_match(struct ptah_waits *w)
 	if (status >= 0)
 		status = add_wakes(w, &p);
 	if (status >= 0 && p.count) {
-		q.waits = malloc(p.count * sizeof(*q.waits));
-		status = q.waits ? 0 : PTAH_E_NOMEM;
-	}
-	if (q.waits) {
 		qsort(p.places, p.count, sizeof(*p.places), compare_places);
-		match_places(w, &q, &p);
+		status = match_places(w, &p);
 	}
-	free(q.waits);
 	free(p.places);
 	return status;
 }

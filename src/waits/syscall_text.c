@@ -170,8 +170,9 @@ bool syscall_has_descriptor(int64_t number)
 
 static const char *name_descriptor(unsigned kind)
 {
-	static const char *const kinds[] = {"unknown", "file",	"pipe",	   "socket",
-					    "eventfd", "epoll", "timerfd", "signalfd"};
+	static const char *const kinds[] = {"unknown", "file",	  "pipe",    "socket",
+					    "eventfd", "epoll",	  "timerfd", "signalfd",
+					    "inotify", "process", "queue"};
 
 	return kind < ARRAY_SIZE(kinds) ? kinds[kind] : NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef PTAH_WAITS_SYSCALLS_H
 #define PTAH_WAITS_SYSCALLS_H
 
-#include <ptah/syscall.h>
+#include <ptah/waits.h>
 
 /* Numbers of the calls whose meaning is known here. */
 enum {
@@ -38,6 +38,7 @@ enum {
 	NR_WAIT4 = 61,
 	NR_KILL = 62,
 	NR_SEMOP = 65,
+	NR_SEMCTL = 66,
 	NR_MSGRCV = 70,
 	NR_FCNTL = 72,
 	NR_FLOCK = 73,
@@ -45,6 +46,7 @@ enum {
 	NR_FDATASYNC = 75,
 	NR_CREAT = 85,
 	NR_RT_SIGTIMEDWAIT = 128,
+	NR_RT_SIGQUEUEINFO = 129,
 	NR_RT_SIGSUSPEND = 130,
 	NR_SYNC = 162,
 	NR_TKILL = 200,
@@ -55,7 +57,11 @@ enum {
 	NR_EPOLL_WAIT = 232,
 	NR_EPOLL_CTL = 233,
 	NR_TGKILL = 234,
+	NR_MQ_OPEN = 240,
+	NR_MQ_TIMEDSEND = 242,
+	NR_MQ_TIMEDRECEIVE = 243,
 	NR_WAITID = 247,
+	NR_INOTIFY_INIT = 253,
 	NR_OPENAT = 257,
 	NR_PSELECT6 = 270,
 	NR_PPOLL = 271,
@@ -73,15 +79,20 @@ enum {
 	NR_EPOLL_CREATE1 = 291,
 	NR_DUP3 = 292,
 	NR_PIPE2 = 293,
+	NR_INOTIFY_INIT1 = 294,
+	NR_RT_TGSIGQUEUEINFO = 297,
 	NR_RECVMMSG = 299,
 	NR_SYNCFS = 306,
 	NR_SENDMMSG = 307,
 	NR_PREADV2 = 327,
 	NR_PWRITEV2 = 328,
+	NR_PIDFD_SEND_SIGNAL = 424,
+	NR_PIDFD_OPEN = 434,
 	NR_MSGSND = 69,
 	NR_CLONE3 = 435,
 	NR_OPENAT2 = 437,
 	NR_EPOLL_PWAIT2 = 441,
+	NR_FUTEX_WAITV = 449,
 };
 
 /* A call that did not return, because a signal or the end of its thread came. */
@@ -103,11 +114,20 @@ struct object {
 	uint32_t call;
 	/* Since then, it is not known how many bytes were read from it and written; 0: it is. */
 	uint64_t uncounted;
+	/* Of a pipe: the most bytes that F_SETPIPE_SZ has set, first at that time; 0: it has not. */
+	uint32_t room;
+	uint64_t room_since;
+	int32_t pid; /* of the process that a pidfd is of */
 };
 
-/* An object that an epoll watches. */
+/* An object that an epoll watches, or that was ready at the end of poll() and the like. */
 struct member {
 	uint32_t object, next;
+	uint32_t epoll; /* that watches it */
+	int32_t descriptor;
+	bool has_data;
+	uint64_t data;	       /* what epoll_wait() returns for it; of one that was ready, how */
+	uint64_t since, until; /* when it was watched */
 };
 
 struct system_call {
@@ -121,6 +141,7 @@ struct system_call {
 	const uint8_t *data;
 	uint32_t data_size;
 	uint32_t object; /* of the descriptor in the first argument, as of the beginning */
+	uint32_t ready;	 /* poll and the like: the first of its struct member; 0: not known */
 	uint32_t sample; /* with which it begins, or ends if the beginning is not known */
 };
 
@@ -151,7 +172,11 @@ int descriptors_leave(struct descriptors *descriptors, const struct system_call 
 /* What it reads from memory is known: the address to which a socket connects. */
 void descriptors_read(struct descriptors *descriptors, const struct system_call *call);
 /* What it has written to memory is known: of a new pipe, and the like. */
-int descriptors_written(struct descriptors *descriptors, const struct system_call *call);
+int descriptors_written(struct descriptors *descriptors, struct system_call *call);
+
+/* Bits of poll()'s `revents`, with which struct member says how an object was ready. */
+#define READY_IN  1u
+#define READY_OUT 4u
 
 /* Whether the first argument of a call is a descriptor. */
 bool syscall_has_descriptor(int64_t number);

@@ -2,6 +2,7 @@
 /* Lists the system calls that may have waited, and keeps those that did. */
 #include "waits/waits.h"
 
+#include "base/bits.h"
 #include "base/compiler.h"
 #include "session/session.h"
 
@@ -42,9 +43,30 @@ static enum ptah_wait_kind kind_of_read(unsigned descriptor)
 		return PTAH_WAIT_SLEEP;
 	case PTAH_DESCRIPTOR_SIGNALFD:
 		return PTAH_WAIT_SIGNAL;
+	case PTAH_DESCRIPTOR_INOTIFY:
+		return PTAH_WAIT_INOTIFY;
 	default:
 		return PTAH_WAIT_KIND_MAX;
 	}
+}
+
+bool call_writes(int64_t number)
+{
+	return number == NR_WRITE || number == NR_WRITEV || number == NR_SENDTO ||
+	       number == NR_SENDMSG || number == NR_SENDFILE;
+}
+
+/* Calls that wait for room alone: taking long does not show that they did. */
+static bool waits_for_room(int64_t number)
+{
+	return call_writes(number) || number == NR_MSGSND || number == NR_MQ_TIMEDSEND;
+}
+
+static enum ptah_wait_kind kind_of_write(unsigned descriptor)
+{
+	return descriptor == PTAH_DESCRIPTOR_PIPE     ? PTAH_WAIT_PIPE
+	       : descriptor == PTAH_DESCRIPTOR_SOCKET ? PTAH_WAIT_SOCKET
+						      : PTAH_WAIT_KIND_MAX;
 }
 
 /* What a call waits for that takes long. */
@@ -56,6 +78,14 @@ static enum ptah_wait_kind kind_of(const struct ptah_syscalls *s, const struct s
 	case NR_READ:
 	case NR_READV:
 		return kind_of_read(s->objects[c->object].kind);
+	case NR_WRITE:
+	case NR_WRITEV:
+	case NR_SENDTO:
+	case NR_SENDMSG:
+	case NR_SENDFILE:
+		return kind_of_write(s->objects[c->object].kind);
+	case NR_FUTEX_WAITV:
+		return PTAH_WAIT_FUTEX;
 	case NR_RECVFROM:
 	case NR_RECVMSG:
 	case NR_ACCEPT:
@@ -88,7 +118,10 @@ static enum ptah_wait_kind kind_of(const struct ptah_syscalls *s, const struct s
 		return c->args[1] == 7 || c->args[1] == 38 ? PTAH_WAIT_LOCK : PTAH_WAIT_KIND_MAX;
 	case NR_SEMOP:
 	case NR_SEMTIMEDOP:
+	case NR_MSGSND:
 	case NR_MSGRCV:
+	case NR_MQ_TIMEDSEND:
+	case NR_MQ_TIMEDRECEIVE:
 		return PTAH_WAIT_MESSAGE;
 	case NR_FSYNC:
 	case NR_FDATASYNC:
@@ -138,9 +171,13 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 		/* It failed, and at once unless it took long: a futex's value had changed. */
 		wait->is_none = (wait->kind == PTAH_WAIT_FUTEX && c->result == E_AGAIN) ||
 				c->end < c->begin + PTAH_WAITS_SHORT;
-	wait->is_sure = wait->how != PTAH_WAIT_END_UNKNOWN ||
-			(wait->kind == PTAH_WAIT_FUTEX && (c->args[1] & 0x7f) != 6 &&
-			 (c->args[1] & 0x7f) != 13);
+	wait->is_sure =
+	    wait->how != PTAH_WAIT_END_UNKNOWN ||
+	    (c->number == NR_FUTEX && (c->args[1] & 0x7f) != 6 && (c->args[1] & 0x7f) != 13);
+	if (waits_for_room(c->number)) {
+		wait->is_sure = false;
+		wait->is_none = wait->how != PTAH_WAIT_END_NEVER;
+	}
 	wait->end = call_end(w, c);
 }
 
@@ -163,7 +200,8 @@ static int list_calls(struct ptah_waits *w)
 		const enum ptah_wait_kind kind = kind_of(w->calls, c);
 		struct wait *wait;
 
-		if (table_set(&w->pids, (uint32_t)c->tid, (uint32_t)c->pid) < 0)
+		if (table_set(&w->pids, (uint32_t)c->tid, (uint32_t)c->pid) < 0 ||
+		    (c->tid != c->pid && table_set(&w->threaded, (uint32_t)c->pid, 1) < 0))
 			return PTAH_E_NOMEM;
 		if (!(c->flags & PTAH_SYSCALL_ENTERED) || kind == PTAH_WAIT_KIND_MAX)
 			continue;
@@ -178,6 +216,21 @@ static int list_calls(struct ptah_waits *w)
 		set_end(w, wait, c);
 	}
 	return 0;
+}
+
+struct wait *wait_in(const struct ptah_waits *w, size_t count, uint32_t call)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (w->waits[middle].call < call)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && w->waits[low].call == call ? &w->waits[low] : NULL;
 }
 
 void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call)
@@ -277,8 +330,10 @@ static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 		if (w->absences[i].end < wait->end)
 			wait->ran = w->absences[i].end;
 	}
-	if (!slept)
+	if (!slept) { /* other threads ran instead: that is what it waited for */
+		wait->is_none |= wait->how == PTAH_WAIT_END_UNKNOWN && !wait->has_waker;
 		return;
+	}
 	/* It waited, whatever the result; and if that is not known, no longer than it was away. */
 	wait->is_none = false;
 	if (!call_is_cut(c)) {
@@ -328,13 +383,15 @@ static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const 
 /* Absences outside of waits become waits of their own. */
 static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 {
+	const size_t in_calls = w->count;
+
 	for (size_t i = 0; i < w->absence_count; i++) {
 		const struct absence *a = &w->absences[i];
 		const uint32_t call = call_at(w, by_thread, a->tid, a->begin);
 		const struct system_call *c = call == WAITS_NONE ? NULL : &w->calls->calls[call];
-		struct wait *wait;
+		struct wait *wait = wait_in(w, in_calls, call);
 
-		if (c && kind_of(w->calls, c) != PTAH_WAIT_KIND_MAX)
+		if (c && wait && !wait->is_none)
 			continue;
 		/* The kernel's own threads make no calls: what they wait for is not known. */
 		if (w->calls->count && table_get(&w->pids, (uint32_t)a->tid) == SIZE_MAX)
@@ -444,6 +501,8 @@ static int find_waits(struct ptah_waits *w)
 	if (status >= 0)
 		status = channels_match(w);
 	if (status >= 0)
+		status = locks_match(w);
+	if (status >= 0)
 		status = endings_match(w);
 	if (status >= 0)
 		status = use_switches(w);
@@ -485,6 +544,7 @@ void ptah_waits_free(struct ptah_waits *w)
 	free(w->wakeups);
 	free(w->nodes);
 	table_free(&w->pids);
+	table_free(&w->threaded);
 	table_free(&w->switched);
 	free(w->by_thread);
 	free(w);
@@ -507,8 +567,20 @@ bool ptah_waits_has_switches(const struct ptah_waits *w, int32_t tid)
 	return table_get(&w->switched, (uint32_t)tid) != SIZE_MAX;
 }
 
+/* Of futex_waitv() the futex that was woken. */
+static uint64_t futex_of(const struct system_call *c)
+{
+	const bool known = c->flags & PTAH_SYSCALL_RETURNED && c->result >= 0 &&
+			   c->result < (int64_t)(c->data_size / 24);
+
+	if (c->number == NR_FUTEX)
+		return c->args[0];
+	return c->number == NR_FUTEX_WAITV && known ? load_le64(c->data + 24 * c->result + 8) : 0;
+}
+
 int ptah_waits_get(const struct ptah_waits *w, size_t i, struct ptah_wait *wait)
 {
+	const struct member *ready;
 	const struct system_call *c;
 	const struct wait *from;
 
@@ -518,6 +590,7 @@ int ptah_waits_get(const struct ptah_waits *w, size_t i, struct ptah_wait *wait)
 		return PTAH_E_MISSING;
 	from = &w->waits[i];
 	c = from->call == WAITS_NONE ? NULL : wait_call(w, from);
+	ready = from->ready ? &w->calls->members[from->ready] : NULL;
 	*wait = (struct ptah_wait){.size = sizeof(*wait),
 				   .kind = from->kind,
 				   .how = from->how,
@@ -529,8 +602,11 @@ int ptah_waits_get(const struct ptah_waits *w, size_t i, struct ptah_wait *wait)
 				   .woken = from->woken,
 				   .ran = from->ran,
 				   .call = c ? from->call : SIZE_MAX,
-				   .address = c && c->number == NR_FUTEX ? c->args[0] : 0,
-				   .object = c ? c->object : 0,
+				   .address = c ? futex_of(c) : 0,
+				   .object = ready ? ready->object
+					     : c   ? c->object
+						   : 0,
+				   .descriptor = ready ? ready->descriptor : -1,
 				   .waker_pid = from->waker_pid,
 				   .waker_tid = from->waker_tid,
 				   .waker_call =
@@ -565,9 +641,9 @@ size_t ptah_waits_of_thread(const struct ptah_waits *w, int32_t tid, uint64_t si
 const char *ptah_wait_kind_name(unsigned kind)
 {
 	static const char *const names[] = {
-	    "futex",	 "end of thread", "end of process", "pipe",	 "socket",
-	    "eventfd",	 "poll",	  "sleep",	    "signal",	 "file",
-	    "file lock", "message",	  "not known",	    "processor", "page fault"};
+	    "futex",	 "end of thread", "end of process", "pipe",   "socket",	   "eventfd",
+	    "poll",	 "sleep",	  "signal",	    "file",   "file lock", "message",
+	    "not known", "processor",	  "page fault",	    "inotify"};
 
 	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files that find waits share: waits.c lists the calls that may wait and keeps those that
- * did; futexes.c, channels.c (pipes, sockets and the like) and endings.c (exits, signals) find out
- * who ended them; switches.c knows when threads ran; stacks.c what was on their stacks.
+ * did; futexes.c, channels.c (pipes, sockets and the like), locks.c (of files, and what System V has)
+ * and endings.c (exits, signals) find out who ended them; switches.c knows when threads ran; stacks.c what was on their stacks.
  */
 #ifndef PTAH_WAITS_WAITS_H
 #define PTAH_WAITS_WAITS_H
@@ -20,10 +20,10 @@ struct wait {
 	bool is_sure;	/* it waited; false: nobody knows */
 	bool is_none;	/* it did not */
 	bool has_waker; /* waker_tid is known */
-	bool requeued;	/* it goes on at another futex */
 	int32_t pid, tid;
 	uint64_t begin, end, woken, ran;
 	uint32_t call, waker_call; /* WAITS_NONE: none */
+	uint32_t ready;		   /* of a poll: what ended it, a struct member; 0: not known */
 	int32_t waker_pid, waker_tid, holder;
 	uint32_t stacks[PTAH_WAIT_STACK_MAX]; /* of stacks.c: numbers of nodes; 0: not known */
 	uint32_t next;			      /* of the thread */
@@ -60,6 +60,7 @@ struct ptah_waits {
 	struct wakeup *wakeups; /* by thread, then by time */
 	size_t wakeup_count, wakeup_capacity;
 	struct table pids;	  /* of all threads that made system calls, by tid */
+	struct table threaded;	  /* processes of which several threads did */
 	struct table switched;	  /* threads whose switches are recorded */
 	uint32_t *by_thread;	  /* all waits, by thread, then by time */
 	struct stack_node *nodes; /* number 0 is none */
@@ -84,12 +85,19 @@ static inline uint64_t call_end(const struct ptah_waits *w, const struct system_
 	return c->flags & PTAH_SYSCALL_RETURNED || c->end ? c->end : w->last_time;
 }
 
+/* The wait in a call, as long as waits are in the order of their calls. NULL: it is none. */
+struct wait *wait_in(const struct ptah_waits *w, size_t count, uint32_t call);
+
+/* Whether a call writes to its descriptor; such a one waits only for room. */
+bool call_writes(int64_t number);
+
 /* The wait was ended by this call. */
 void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call);
 
 /* Each finds out who ended waits of its kinds. 0 or PTAH_E_NOMEM. */
 int futexes_match(struct ptah_waits *w);
 int channels_match(struct ptah_waits *w);
+int locks_match(struct ptah_waits *w);
 int endings_match(struct ptah_waits *w);
 
 /* switches.c: reads context switches and wake-ups of the samples. */

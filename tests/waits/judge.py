@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares `ptah waits --list --format=tsv --limit=0` with what a program has logged of itself.
 
-judge.py lock|queue|chain WAITS.tsv LOG PERF.DATA
+judge.py lock|queue|chain|kinds WAITS.tsv LOG PERF.DATA
 
 The log has TSC values (programs/wait_log.h). They become perf's time by the conversion in the
 recording's AUXTRACE_INFO, which is read here without Ptah.
@@ -43,7 +43,8 @@ def read_log(path, clock):
     """For each thread its lines (time, word, number), in order."""
     threads = defaultdict(list)
     for line in open(path):
-        tid, tsc, word, number = line.split()
+        tid, tsc, rest = line.split(None, 2)
+        word, number = rest.rsplit(None, 1)
         threads[int(tid)].append((to_ns(clock, int(tsc)), word, int(number)))
     return threads
 
@@ -121,6 +122,33 @@ def judge_chain(rows, log):
     return found
 
 
+def judge_kinds(rows, log):
+    """Each wait of the log is there, with its cause and with who ended it."""
+    found = 0
+    for tid, lines in log.items():
+        for a, b, after in zip(lines, lines[1:], lines[2:] + [(0, "", 0)]):
+            if not a[1].startswith("begin:"):
+                continue
+            cause = a[1][6:]
+            here = [r for r in rows[tid] if a[0] <= r["begin"] <= b[0]
+                    and r["cause"] not in ("processor", "page fault")]
+            if not any(r["cause"] == cause for r in here):
+                wrong.append("no wait for %s; there are %s" % (cause, [r["cause"] for r in here]))
+                continue
+            found += 1
+            row = [r for r in here if r["cause"] == cause][-1]
+            check(row["waker"] == (str(b[2]) if b[2] else ""), "%s: %s ended it" % (cause, b[2]),
+                  row)
+            for r in here:
+                check(r["cause"] == cause, "it waited for " + cause, r)
+            if cause in ("timer", "sleep"):
+                check(row["end"] == "time", "the time was over", row)
+            if after[1] == "descriptor":
+                check(row["object"] == "descriptor %d" % after[2],
+                      "descriptor %d ended it, not %s" % (after[2], row["object"]), row)
+    return found
+
+
 def main():
     what, tsv, path, data = sys.argv[1:]
     log = read_log(path, clock_of(data))
@@ -129,11 +157,13 @@ def main():
         row["begin"] = ns(row["time_s"])
         row["woken"] = ns(row["woken_s"]) if row["woken_s"] else 0
         rows[int(row["tid"])].append(row)
-    found = {"lock": judge_lock, "queue": judge_queue, "chain": judge_chain}[what](rows, log)
+    found = {"lock": judge_lock, "queue": judge_queue, "chain": judge_chain,
+             "kinds": judge_kinds}[what](rows, log)
     print("%s: %d waits compared, %d wrong" % (what, found, len(wrong)))
     for line in wrong[:10]:
         print("  " + line)
     sys.exit(bool(wrong) or found < 10)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -187,6 +187,134 @@ static void test_connection(void **state)
 	assert_int_equal(wait_at(r->waits, 1).waker_tid, 1);
 }
 
+/* A write that has more bytes than the pipe has room for waits for the last read before its end. */
+static void test_full_pipe(void **state)
+{
+	struct recorded *r = *state;
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_call(&r->b, 1, 11, 1000, 90000, WRITE, ARGS(4, 0x6000, 60000), 60000); /* has room */
+	put_enter(&r->b, 1, 11, 100000, WRITE, ARGS(4, 0x6000, 6000));
+	put_call(&r->b, 1, 12, 110000, 111000, READ, ARGS(3, 0x5000, 100), 100);
+	put_call(&r->b, 1, 13, 120000, 121000, READ, ARGS(3, 0x5000, 5000), 5000);
+	put_exit(&r->b, 1, 11, 130000, WRITE, 6000);
+	/* With a larger pipe the same is no wait. */
+	put_call(&r->b, 1, 12, 140000, 141000, READ, ARGS(3, 0x5000, 60900), 60900);
+	put_call(&r->b, 1, 12, 150000, 150100, 72, ARGS(3, 1031, 131072), 131072);
+	put_call(&r->b, 1, 11, 160000, 161000, WRITE, ARGS(4, 0x6000, 60000), 60000);
+	put_enter(&r->b, 1, 11, 200000, WRITE, ARGS(4, 0x6000, 6000));
+	put_call(&r->b, 1, 12, 210000, 211000, READ, ARGS(3, 0x5000, 100), 100);
+	put_exit(&r->b, 1, 11, 230000, WRITE, 6000);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).begin, 100000);
+	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_PIPE);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+}
+
+/* poll() has left in memory which descriptor was ready: a write to another one has not ended it. */
+static void test_polled(void **state)
+{
+	struct recorded *r = *state;
+	const uint64_t polled[] = {3 | UINT64_C(1) << 32, 5 | UINT64_C(0x10001) << 32};
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_pipe(&r->b, 1, 200, 5, 6);
+	put_enter(&r->b, 1, 11, 1000, 7, ARGS(0x7000, 2, -1));
+	put_call(&r->b, 1, 13, 3000, 3100, WRITE, ARGS(6, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 11, 4000, 7, 1);
+	put_data(&r->b, 1, 11, 4000, 7, 0, 1, polled, sizeof(polled));
+	put_call(&r->b, 1, 12, 5000, 5100, WRITE, ARGS(4, 0x6000, 1), 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 0).descriptor, 5);
+}
+
+static void put_epoll_add(struct perfdata_buffer *b, uint64_t time, int32_t fd, uint64_t data)
+{
+	uint8_t event[12] = {1};
+
+	store_le64(event + 4, data);
+	put_enter(b, 1, 1, time, 233, ARGS(7, 1, (uint64_t)fd, 0x7000));
+	put_data(b, 1, 1, time, 233, 3, 0, event, sizeof(event));
+	put_exit(b, 1, 1, time + 10, 233, 0);
+}
+
+/* epoll_wait() returns the data of what was ready; those that two descriptors have say nothing. */
+static void test_epolled(void **state)
+{
+	struct recorded *r = *state;
+	uint8_t event[12] = {1};
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_pipe(&r->b, 1, 200, 5, 6);
+	put_call(&r->b, 1, 1, 300, 310, 291, ARGS(0), 7); /* epoll_create1 */
+	put_epoll_add(&r->b, 400, 3, 0x10);
+	put_epoll_add(&r->b, 500, 5, 0x20);
+	for (unsigned i = 0; i < 2; i++) {
+		const uint64_t at = 10000 * (i + 1);
+
+		store_le64(event + 4, 0x20);
+		put_enter(&r->b, 1, 11, at, 232, ARGS(7, 0x7000, 1, -1));
+		put_call(&r->b, 1, 13, at + 100, at + 200, WRITE, ARGS(6, 0x6000, 1), 1);
+		put_exit(&r->b, 1, 11, at + 300, 232, 1);
+		put_data(&r->b, 1, 11, at + 300, 232, 1, 1, event, sizeof(event));
+		put_call(&r->b, 1, 13, at + 1000, at + 1100, 233, ARGS(7, 2, 3), 0);
+		put_epoll_add(&r->b, at + 2000, 3, 0x20);
+	}
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 0).descriptor, 5);
+	/* From the writes alone. */
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 1).descriptor, 5);
+}
+
+/* An eventfd that was written to before a read is not 0: the read does not wait. */
+static void test_eventfd(void **state)
+{
+	struct recorded *r = *state;
+
+	put_call(&r->b, 1, 1, 100, 110, 290, ARGS(0, 0), 3); /* eventfd2 */
+	put_call(&r->b, 1, 12, 1000, 1100, WRITE, ARGS(3, 0x6000, 8), 8);
+	put_enter(&r->b, 1, 11, 2000, READ, ARGS(3, 0x5000, 8));
+	put_call(&r->b, 1, 12, 30000, 30100, WRITE, ARGS(3, 0x6000, 8), 8);
+	put_exit(&r->b, 1, 11, 40000, READ, 8);
+	put_enter(&r->b, 1, 11, 100000, READ, ARGS(3, 0x5000, 8));
+	put_call(&r->b, 1, 13, 200000, 200100, WRITE, ARGS(3, 0x6000, 8), 8);
+	put_exit(&r->b, 1, 11, 200200, READ, 8);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).begin, 100000);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+}
+
+/*
+ * A process with many descriptors that forks and ends again and again: tables are made a limited
+ * number of times, and what is not known by then ends no wait.
+ */
+static void test_many_tables(void **state)
+{
+	struct recorded *r = *state;
+
+	put_pipe(&r->b, 1, 100, 3, 60000);
+	for (unsigned i = 0; i < 3000; i++) {
+		put_call(&r->b, 1, 1, 1000 + 20 * i, 1002 + 20 * i, 57, NULL, 2);
+		put_enter(&r->b, 2, 2, 1010 + 20 * i, 231, NULL);
+	}
+	put_call(&r->b, 1, 1, 100000, 100002, 57, NULL, 2);
+	put_enter(&r->b, 1, 11, 200000, READ, ARGS(3, 0x5000, 1));
+	put_call(&r->b, 2, 2, 250000, 250100, WRITE, ARGS(60000, 0x6000, 1), 1);
+	put_call(&r->b, 1, 12, 300000, 300100, WRITE, ARGS(60000, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 11, 300200, READ, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +322,9 @@ int main(void)
 	    recorded_test(test_forked),		recorded_test(test_forks_at_once),
 	    recorded_test(test_reused_process), recorded_test(test_peek),
 	    recorded_test(test_uncounted),	recorded_test(test_connection),
+	    recorded_test(test_full_pipe),	recorded_test(test_polled),
+	    recorded_test(test_epolled),	recorded_test(test_eventfd),
+	    recorded_test(test_many_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

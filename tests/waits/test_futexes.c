@@ -104,6 +104,100 @@ static void test_requeue(void **state)
 	assert_int_equal(wait_at(r->waits, 2).waker_tid, 15);
 }
 
+/* What was moved is woken at the other address, after those that waited there before. */
+static void test_requeued(void **state)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 13, 2500, FUTEX, ARGS(WORD + 64, WAIT, 2));
+	put_call(&r->b, 1, 14, 3000, 3100, FUTEX, ARGS(WORD, 132, 0, 10, WORD + 64, 2), 2);
+	put_call(&r->b, 1, 15, 4000, 4100, FUTEX, ARGS(WORD + 64, WAKE, 1), 1);
+	put_exit(&r->b, 1, 13, 4200, FUTEX, 0);
+	put_call(&r->b, 1, 16, 5000, 5100, FUTEX, ARGS(WORD + 64, WAKE, 2), 2);
+	put_exit(&r->b, 1, 12, 5200, FUTEX, 0);
+	put_exit(&r->b, 1, 11, 5300, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 16);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 16);
+	assert_int_equal(wait_at(r->waits, 2).waker_tid, 15);
+}
+
+/*
+ * FUTEX_CMP_REQUEUE_PI: who finds the second lock free gets it at once, and all others by the
+ * UNLOCK_PI of the one before them.
+ */
+static void test_requeue_pi(void **state)
+{
+	struct recorded *r = *state;
+	const uint64_t *wait = ARGS(WORD, 139, 2, 0, WORD + 64);
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, wait);
+	put_enter(&r->b, 1, 12, 2000, FUTEX, wait);
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 140, 1, 10, WORD + 64, 2), 2);
+	put_exit(&r->b, 1, 11, 3200, FUTEX, 0);
+	put_call(&r->b, 1, 11, 4000, 4100, FUTEX, ARGS(WORD + 64, 135), 0);
+	put_exit(&r->b, 1, 12, 4200, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 11);
+}
+
+/* UNLOCK_PI gives the lock to the waiter with the highest priority: the one that returns first. */
+static void test_unlock_pi(void **state)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, 134));
+	put_enter(&r->b, 1, 12, 2000, FUTEX, ARGS(WORD, 134));
+	put_call(&r->b, 1, 13, 3000, 3100, FUTEX, ARGS(WORD, 135), 0);
+	put_exit(&r->b, 1, 12, 3200, FUTEX, 0);
+	put_call(&r->b, 1, 12, 4000, 4100, FUTEX, ARGS(WORD, 135), 0);
+	put_exit(&r->b, 1, 11, 4200, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
+}
+
+/* futex_waitv() returns which of its futexes was woken: a struct has value, address and flags. */
+static void test_waitv(void **state)
+{
+	struct recorded *r = *state;
+	const uint64_t list[] = {0, WORD, 130, 0, WORD + 64, 130};
+
+	put_enter(&r->b, 1, 11, 1000, 449, ARGS(0x7000, 2));
+	put_data(&r->b, 1, 11, 1000, 449, 0, 0, list, sizeof(list));
+	put_call(&r->b, 1, 12, 2000, 2100, FUTEX, ARGS(WORD + 64, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 2200, 449, 1);
+	/* Without what it points to, nobody knows. */
+	put_enter(&r->b, 1, 11, 30000, 449, ARGS(0x7000, 2));
+	put_call(&r->b, 1, 12, 40000, 40100, FUTEX, ARGS(WORD + 64, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 60000, 449, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+	assert_int_equal(wait_at(r->waits, 0).address, WORD + 64);
+	assert_int_equal(wait_at(r->waits, 1).how, PTAH_WAIT_END_UNKNOWN);
+	assert_int_equal(wait_at(r->waits, 1).address, 0);
+}
+
+/* At the same address of another process there may be other memory. */
+static void test_other_process(void **state)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, 0, 2));
+	put_call(&r->b, 2, 21, 2000, 2100, FUTEX, ARGS(WORD, 1, 1), 1);
+	put_exit(&r->b, 1, 11, 2200, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 21);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+}
+
 /* FUTEX_WAKE_OP returns the sum of both places: whom of the two it woke is not known. */
 static void test_wake_op(void **state)
 {
@@ -168,10 +262,13 @@ static void test_holder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    recorded_test(test_oldest_first), recorded_test(test_other_words),
-	    recorded_test(test_no_wait),      recorded_test(test_bitset),
-	    recorded_test(test_holder),	      recorded_test(test_requeue),
-	    recorded_test(test_wake_op),      recorded_test(test_wake_before_wait),
+	    recorded_test(test_oldest_first),  recorded_test(test_other_words),
+	    recorded_test(test_no_wait),       recorded_test(test_bitset),
+	    recorded_test(test_holder),	       recorded_test(test_requeue),
+	    recorded_test(test_wake_op),       recorded_test(test_wake_before_wait),
+	    recorded_test(test_requeued),      recorded_test(test_requeue_pi),
+	    recorded_test(test_unlock_pi),     recorded_test(test_waitv),
+	    recorded_test(test_other_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <sys/ptrace.h>
 
-#define SLOT_WAITS   100 /* times that a new program waits for threads to end */
+#define SLOT_WAITS   100    /* times that a new program waits for threads to end */
+#define SEIZED_NS    100000 /* between two looks at a process that is about to execve */
+#define SEIZED_WAITS 100    /* such looks: it may also do something else first, for long */
 #define MANY_THREADS "more threads run at the same time than can be recorded"
 
 /* A process that was seized because it is about to execve, or to get another memory. */
@@ -64,16 +66,15 @@ bool native_is_seized(const struct recording *r, int32_t pid)
 	return false;
 }
 
-bool native_any_seized(const struct recording *r)
+int64_t native_seized_wait(struct recording *r)
 {
-	/* The child of vfork() is in no list of processes, and stands still at each call. */
+	/* The child of vfork() that may be a tracer stands still at each call. */
 	for (const struct seized *s = r->seized; s; s = s->next)
 		if (s->calls)
-			return true;
-	for (size_t i = 0; i < r->processes.count; i++)
-		if (native_is_seized(r, r->processes.list[i].pid))
-			return true;
-	return false;
+			return SEIZED_NS;
+	if (!r->seized)
+		return 0;
+	return r->seized_waits++ < SEIZED_WAITS ? SEIZED_NS : NATIVE_POLL_MS * INT64_C(1000000);
 }
 
 /* NULL: it cannot be traced. */
@@ -94,6 +95,7 @@ static struct seized *seize(struct recording *r, const struct native_message *m,
 	s->filters = m->value;
 	s->next = r->seized;
 	r->seized = s;
+	r->seized_waits = 0;
 	return s;
 }
 

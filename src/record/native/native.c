@@ -55,6 +55,7 @@ static void pause_threads(struct recording *r, bool on)
 
 static void finish_threads(struct recording *r)
 {
+	native_take_calls(r);
 	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);

@@ -393,6 +393,15 @@ bool changes_is_same(const struct context *c, uint64_t start, uint64_t end)
 	return true;
 }
 
+const uint8_t *changes_bytes(const struct context *c, uint64_t start, uint64_t end)
+{
+	const struct page *p = find_page(c->runtime->changes, start);
+
+	return p && p->mixed && p->known && end > start && (end - 1) / PAGE == start / PAGE
+		   ? p->bytes + start % PAGE
+		   : NULL;
+}
+
 void changes_mark(struct context *c, uint64_t head)
 {
 	struct changes *s = c->runtime->changes;

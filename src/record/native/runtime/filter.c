@@ -5,7 +5,7 @@
 #include "record/native/runtime/proc_maps.h"
 #include "record/native/runtime/sys.h"
 
-#include <ptah/trace_config.h>
+#include <ptah/engine/trace_config.h>
 
 #include <linux/mman.h>
 

@@ -164,7 +164,7 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 	uint32_t *heat = cache_heat(cache, exit->slot);
 
 	/* All others come here, too, and get the time of what has changed. */
-	if (to->checked || !changes_seen_by_all(c, to->version))
+	if (exit->differs || (to->checked && !to->compares) || !changes_seen_by_all(c, to->version))
 		return;
 	if (exit->side && !exit->counts) {
 		*heat = cache->heat - 1;
@@ -236,7 +236,7 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	c->log = unit_arrive(c, c->log, target, true);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	if (u && !u->checked && !filter_stops(c->runtime, target))
+	if (u && (!u->checked || u->compares) && !filter_stops(c->runtime, target))
 		prologue = require_prologue(c, u, from_off);
 	if (prologue)
 		table[target & 0xffff] = (uintptr_t)prologue;

@@ -8,7 +8,7 @@
  */
 #include "record/native/runtime/insn.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* General registers as bits. */

@@ -109,15 +109,43 @@ static bool is_zero(const uint8_t *bytes, uint64_t n)
 	return !n;
 }
 
-/* The recorder reads the process's list of mappings there. */
+/*
+ * What was reported to the recorder is known until something else is mapped there: a JIT that takes
+ * turns writing and executing changes nothing that the recording has of the mapping.
+ */
+static bool is_known(const struct syscalls *s, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < SYSCALL_KNOWN; i++)
+		if (start >= s->known[i].start && end <= s->known[i].end && start < end)
+			return true;
+	return false;
+}
+
+static void set_known(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	s->known[s->known_next++ % SYSCALL_KNOWN] = (struct address_range){start, end};
+}
+
+static void forget_known(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < SYSCALL_KNOWN; i++)
+		if (start < s->known[i].end && end > s->known[i].start)
+			s->known[i] = (struct address_range){0};
+}
+
+/* Where it cannot be described, the recorder reads the process's list of mappings there. */
 static void report_executable(struct context *c, uint64_t start, uint64_t end)
 {
 	const struct native_message m = {
 	    .type = NATIVE_MESSAGE_MAP, .address = start, .size = end - start};
 
+	if (is_known(c->syscalls, start, end))
+		return;
 	add_executable(c->syscalls, start, end);
 	filter_update(c);
-	message_ask(c, &m, NULL);
+	if (!mapped_report(c, start, end))
+		message_ask(c, &m, NULL);
+	set_known(c->syscalls, start, end);
 }
 
 /* Page by page, because there may be holes. Returns how much there is. */
@@ -328,6 +356,13 @@ static int64_t reserve_huge(const struct call *call, uint64_t at, uint64_t stop)
 	return sys_is_error(result) ? result : reserve_part(call, small, last, stop);
 }
 
+/* Before something else is mapped there. */
+static void forget_mapping(struct context *c, uint64_t start, uint64_t end)
+{
+	forget_known(c->syscalls, start, end);
+	forget(c, start, end);
+}
+
 /*
  * Memory without access, which the program keeps free or catches mistakes with, and which may be
  * most of the address space: it is mapped around the runtime's.
@@ -355,7 +390,7 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 	int64_t result;
 
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
-		forget(c, w[1], end_of(w[1], bytes));
+		forget_mapping(c, w[1], end_of(w[1], bytes));
 	if (w[4] & MAP_FIXED)
 		leave_address_0(c, w[1], w[3]);
 	result = takes_our_place(c, w) ? reserve_around(c, call) : syscall_kernel(call);
@@ -363,6 +398,7 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 		return result;
 	start = (uint64_t)result;
 	end = end_of(start, bytes);
+	forget_known(c->syscalls, start, end);
 	changes_after_mapping(c, start, end, w[3], w[4] & MAP_SHARED);
 	if (!(w[3] & PROT_EXEC))
 		return result;
@@ -398,7 +434,7 @@ static int64_t call_munmap(struct context *c, const struct call *call)
 	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
 
 	if (end > start)
-		forget(c, start, end);
+		forget_mapping(c, start, end);
 	return call_around(c, call);
 }
 
@@ -415,10 +451,12 @@ static int64_t call_mremap(struct context *c, const struct call *call)
 		return -EFAULT;
 	executable = may_be_executable(c->syscalls, w[1], old_end) || fixed;
 	if (old_end > w[1])
-		forget(c, w[1], old_end);
+		forget_mapping(c, w[1], old_end);
 	if (fixed && new_end > w[5])
-		forget(c, w[5], new_end);
+		forget_mapping(c, w[5], new_end);
 	result = syscall_kernel(call);
+	if (!sys_is_error(result))
+		forget_known(c->syscalls, (uint64_t)result, end_of((uint64_t)result, w[3]));
 	/* It may be shared. What it may do is asked of the kernel. */
 	if (!sys_is_error(result))
 		changes_after_mapping(c, (uint64_t)result, end_of((uint64_t)result, w[3]), 0,
@@ -454,8 +492,11 @@ static int64_t call_shmat(struct context *c, const struct call *call)
 {
 	const int64_t result = syscall_kernel(call);
 
-	if (!sys_is_error(result))
-		changes_after_mapping(c, (uint64_t)result, (uint64_t)result + NATIVE_PAGE, 0, true);
+	if (sys_is_error(result))
+		return result;
+	/* How large it is, the kernel has not said. */
+	forget_known(c->syscalls, 0, UINT64_MAX);
+	changes_after_mapping(c, (uint64_t)result, (uint64_t)result + NATIVE_PAGE, 0, true);
 	return result;
 }
 

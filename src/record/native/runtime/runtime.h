@@ -101,6 +101,7 @@ struct context {
 	struct runtime *runtime;
 	struct native_thread *slot;
 	struct log_position logs[NATIVE_LOGS];
+	uint32_t guarded[NATIVE_LOGS]; /* so many chunks have their guard pages: ring.c */
 	int32_t pid, tid;
 	/* The next exit is to call interrupt(); set by unit_interrupt(). */
 	bool poisoned;
@@ -149,9 +150,10 @@ struct runtime {
 	uint32_t leaving;	   /* enum native_leaving: all threads have to (leave.c) */
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
-	uint32_t guards;	   /* pages without access that take two mappings each */
+	bool guards_are_mappings;  /* memory_guard(): of the kernel's */
+	uint32_t slots;		   /* that have been guarded then */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
-	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has its guard pages here */
+	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has guard pages here */
 	struct changes *changes;		   /* changes.c */
 	struct filters *filters;		   /* filter.c; NULL: there are none */
 	struct handlers *handlers;		   /* signals.c */
@@ -162,6 +164,7 @@ struct runtime {
 	uint32_t flags;				   /* of native_handover.constants */
 	uint8_t no_retcomp, tsc;		   /* likewise */
 	uint32_t chunks, chunk_bytes;		   /* likewise */
+	uint64_t began; /* likewise; 0: paths may lead the recorder to other files */
 	struct native_control control;
 };
 
@@ -219,8 +222,8 @@ static inline unsigned slot_number(const struct context *c)
 
 /* ring.c: the logs. */
 /*
- * The thread's slot, or what it has instead, gets guard pages. False: the process has no more
- * mappings (vm.max_map_count).
+ * The first chunks of the thread's slot, or of what it has instead, get their guard pages. False:
+ * the process has no more mappings (vm.max_map_count).
  */
 bool ring_guard(struct context *c);
 /* Begins both logs of a thread in its slot; c->log and c->exits_log are their pointers then. */

@@ -30,6 +30,7 @@ static void fill_runtime(struct runtime *rt, const struct native_handover *h)
 	rt->flags = constants->flags;
 	rt->no_retcomp = constants->no_retcomp;
 	rt->tsc = constants->tsc;
+	rt->began = h->names ? constants->began : 0;
 	rt->chunks = constants->chunks;
 	rt->chunk_bytes = constants->chunk_bytes;
 }

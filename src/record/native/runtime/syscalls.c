@@ -489,6 +489,9 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 			add_filter(c, r, call);
 			return false;
 		}
+		/* Paths lead somewhere else from then on: mapped.c. */
+		if (call->words[0] == __NR_chroot || call->words[0] == __NR_pivot_root)
+			c->runtime->began = 0;
 		if (call->words[0] == __NR_wait4 || call->words[0] == __NR_waitid)
 			return wait_for_process(c, r, call);
 		if (!carry_out(c, call, &result))
