@@ -66,6 +66,7 @@ static void give_all_back(const struct native_streams *s, unsigned slot)
 {
 	uint8_t *first = chunk_bytes(s, slot, 0, 0);
 	uint64_t most = 0;
+	bool left;
 
 	for (unsigned log = 0; log < logs_of(s); log++) {
 		const uint64_t next = s->list[slot].next[log], chunks = streams_chunks(s, slot);
@@ -73,11 +74,14 @@ static void give_all_back(const struct native_streams *s, unsigned slot)
 
 		most = n > most ? n : most;
 	}
-	if (madvise(first, most * NATIVE_LOGS * NATIVE_STRIDE, MADV_REMOVE))
-		memset(first, 0, most * NATIVE_LOGS * NATIVE_STRIDE);
+	left = madvise(first, most * NATIVE_LOGS * NATIVE_STRIDE, MADV_REMOVE);
+
 	for (unsigned log = 0; log < logs_of(s); log++)
-		for (uint64_t i = 0; i < most; i++)
+		for (uint64_t i = 0; i < most; i++) {
+			if (left)
+				memset(chunk_bytes(s, slot, log, i), 0, s->chunk_bytes);
 			release(s, slot, log, i);
+		}
 }
 
 /* Whether there is PAD where a packet begins, or more zeros than a packet ends with. */

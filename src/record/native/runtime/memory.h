@@ -49,7 +49,7 @@ static inline bool memory_guard(struct runtime *rt, uint64_t page)
 	if (NATIVE_LIMIT(true, false) && !(rt->denied & NATIVE_NEEDS_ADVICE) &&
 	    !sys_call(__NR_madvise, page, NATIVE_PAGE, MADV_GUARD_INSTALL, 0, 0, 0))
 		return true;
-	__atomic_fetch_add(&rt->guards, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&rt->guards_are_mappings, true, __ATOMIC_RELAXED);
 	return !sys_call(__NR_mprotect, page, NATIVE_PAGE, PROT_NONE, 0, 0, 0);
 }
 

@@ -70,10 +70,10 @@ struct syscalls {
 	uint32_t executable_count;
 	uint32_t lock; /* of the ranges */
 	uint8_t *copy; /* of code, on its way into a message */
+	bool cut;      /* a note says that it was not all */
 	/* Mappings that the recorder knows, but for what they allow. Emptied, or used in turn. */
 	struct address_range known[SYSCALL_KNOWN];
 	uint32_t known_next;
-	bool cut; /* a note says that it was not all */
 };
 
 /* syscalls.c */
