@@ -3,6 +3,7 @@
 #include "bench.h"
 
 #include "session/count_jobs.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/ptah.h>
 
@@ -278,7 +279,7 @@ static struct profile_part count_part(const struct scale *s, struct ptah_stream 
 	if (status >= 0 && *from && !segment_find(*stream, *from, before, &segment))
 		bench_die("a part", "has no beginning");
 	if (status >= 0)
-		status = ptah_profile_resume((*stream)->profile);
+		status = profile_resume((*stream)->profile);
 	*from = segment.start;
 	(*stream)->stop = before;
 	while (status >= 0 && (status = ptah_stream_count(*stream)) > 0)

@@ -10,7 +10,7 @@
 #ifdef PTAH_HAVE_LIBXDC
 
 #include <libxdc.h>
-#include <ptah/coverage.h>
+#include <ptah/profile.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

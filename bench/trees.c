@@ -11,7 +11,7 @@
  */
 #include "bench.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 #include <ptah/session.h>
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "call_trees.h"
 #include "progress.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 struct reading {
 	const struct input *input;

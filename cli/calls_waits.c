@@ -4,7 +4,7 @@
  * it, to what that thread waited for, and so on.
  */
 #include "calls_view.h"
-#include "wait_names.h"
+#include "output/wait_names.h"
 
 #include "output/pretty.h"
 
@@ -51,17 +51,6 @@ static int compare_call_waits(const void *a, const void *b)
 	const struct call_wait *x = a, *y = b;
 
 	return x->ns != y->ns ? (x->ns > y->ns ? -1 : 1) : strcmp(x->text, y->text);
-}
-
-/* "mutex 0x4040c0" */
-static void name_wait(struct call_waits *c, size_t i, const struct ptah_wait *wait, char *text,
-		      size_t size)
-{
-	char object[WAIT_TEXT];
-
-	wait_object_name(&c->names, i, wait, object);
-	snprintf(text, size, "%s%s%.64s", wait_cause(&c->names, i, wait), *object ? " " : "",
-		 object);
 }
 
 /* System calls with their times, by thread, then by time; of each what those before it took. */
@@ -165,7 +154,7 @@ void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	uint64_t in_calls = 0, waited_in_calls = 0;
-	char text[128];
+	char text[WAIT_NAME];
 
 	*split = (struct call_split){.has_switches = ptah_waits_has_switches(c->names.waits, tid)};
 	for (size_t i = ptah_waits_of_thread(c->names.waits, tid, from); i != SIZE_MAX;
@@ -183,7 +172,7 @@ void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t
 			continue;
 		}
 		split->waited += ns;
-		name_wait(c, i, &wait, text, sizeof(text));
+		wait_name(&c->names, i, &wait, text);
 		add_wait(split, text, ns);
 	}
 	qsort(split->waits, split->wait_count, sizeof(*split->waits), compare_call_waits);
@@ -286,7 +275,7 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 	const struct wait_names *names = &c->waits->names;
 	struct out *out = c->waits->view->out;
 	struct ptah_wait wait = {.size = sizeof(wait)};
-	char text[128], a[PRETTY_NUMBER];
+	char text[WAIT_NAME], end[WAIT_END], a[PRETTY_NUMBER];
 	unsigned shown = 0;
 
 	for (size_t i = ptah_waits_of_thread(names->waits, tid, from); i != SIZE_MAX;
@@ -300,13 +289,13 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 			break;
 		}
 		indent(c);
-		name_wait(c->waits, i, &wait, text, sizeof(text));
+		wait_name(&c->waits->names, i, &wait, text);
 		put_time(c, wait.begin);
 		out_format(out, "  %s  ",
 			   pretty_time(common(from, until, wait.begin, wait.end), a));
 		out_clean(out, text);
 		out_text(out, ", ");
-		wait_put_end(out, names, i, &wait);
+		out_clean(out, wait_end(names, i, &wait, end));
 		out_char(out, '\n');
 		put_waker(c, i, &wait);
 	}

@@ -7,8 +7,8 @@
 #include "output/json.h"
 #include "render.h"
 
-#include <ptah/caps.h>
-#include <ptah/host.h>
+#include <ptah/engine/caps.h>
+#include <ptah/record.h>
 
 /* The processor that is shown: this machine's, or a simulated one. */
 struct caps_subject {

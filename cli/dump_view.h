@@ -9,7 +9,7 @@
 #include "render.h"
 #include "stream_packets.h"
 
-#include <ptah/packet_clock.h>
+#include <ptah/event.h>
 
 /* The line of text of a packet, without its offset and its address. */
 struct dump_line {

@@ -4,7 +4,7 @@
 
 #include "export/utf8.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <inttypes.h>
 #include <search.h>

@@ -12,7 +12,8 @@
 #include "export/timeline.h"
 #include "output/items.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 #include <errno.h>
 #include <inttypes.h>

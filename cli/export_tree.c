@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah export of profiles and flame graphs: adds up the calls by path, and hands them over. */
 #include "export_view.h"
-#include "graph_groups.h"
+#include "graph_view.h"
 
 #include "export/tree.h"
 
@@ -77,12 +77,13 @@ int export_tree(struct exporting *e)
 {
 	const struct export_options *o = e->options;
 	struct graph_groups g = {.by = (enum graph_by)o->by,
+				 .wall = o->value == GRAPH_VALUE_WALL,
 				 .config = {.names = e->names,
 					    .sort = GRAPH_FUNCTION | GRAPH_OBJECT | GRAPH_LINE,
 					    .direction = GRAPH_DOWN,
 					    .stubs = o->stubs,
 					    .function = o->input.function,
-					    .value = (enum ptah_call_value)o->value}};
+					    .value = graph_value_of(o->value)}};
 	struct export_tree tree = {.command = ptah_session_command(e->session),
 				   .value = g.config.value,
 				   .most_depth = MOST_DEPTH};
@@ -92,7 +93,7 @@ int export_tree(struct exporting *e)
 		tree.most_depth =
 		    o->max_stack < UINT32_MAX ? (uint32_t)o->max_stack : UINT32_MAX - 1;
 	status = read_and_put(e, &g, &tree);
-	if (!status && o->value == PTAH_CALL_VALUE_TIME)
+	if (!status && g.config.value == PTAH_CALL_VALUE_TIME)
 		input_note_times(&o->input, e->session);
 	graph_groups_free(&g);
 	return status;

@@ -2,7 +2,7 @@
 /* Names the slices of a timeline in which a thread was in the kernel after what it did there. */
 #include "export_waits.h"
 
-#include "wait_names.h"
+#include "output/wait_names.h"
 
 #include <search.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "graph_groups.h"
 #include "render.h"
 #include "call_trees.h"
+#include "wall_trees.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +100,22 @@ static int read_cpus(const struct input *input, const struct ptah_session *sessi
 	return status;
 }
 
+static int read_wall(const struct command *command, const struct input *input,
+		     const struct ptah_session *session, struct graph_groups *g, uint64_t *errors)
+{
+	int status;
+
+	if (g->by == GRAPH_BY_CPU)
+		return fail_usage(command, "--value=wall --by=cpu: who waits is on no CPU");
+	if (!ptah_session_samples(session))
+		return fail(command, "the recording has neither system calls nor context switches "
+				     "with which waits are found: see --value=time");
+	g->config.labels = &g->labels;
+	status = input_wall_trees(input, session, g->config.names, &g->labels, graph_groups_take, g,
+				  errors);
+	return status < 0 ? fail(command, "%s", ptah_strerror(status)) : 0;
+}
+
 int graph_groups_read(const struct command *command, const struct input *input,
 		      const struct ptah_session *session, struct graph_groups *g, uint64_t *errors)
 {
@@ -109,6 +126,8 @@ int graph_groups_read(const struct command *command, const struct input *input,
 	shown.no_times = input->format == FORMAT_TEXT && g->config.value != PTAH_CALL_VALUE_TIME &&
 			 command != &command_export;
 	*errors = 0;
+	if (g->wall)
+		return read_wall(command, input, session, g, errors);
 	if (g->by == GRAPH_BY_CPU && next_cpu(session, -1) < 0)
 		return fail_usage(command, "--by=cpu: the recording has a stream for each thread, "
 					   "and does not say on which CPU it ran");
@@ -180,4 +199,7 @@ void graph_groups_free(struct graph_groups *g)
 	for (size_t i = 0; i < g->count; i++)
 		call_graph_free(g->groups[i].graph);
 	free(g->groups);
+	for (size_t i = 0; i < g->labels.count; i++)
+		free(g->labels.texts[i]);
+	free(g->labels.texts);
 }

@@ -25,11 +25,13 @@ struct graph_group {
 	struct call_graph *graph;
 };
 
-/* The caller sets `by` and `config`; the rest is 0. */
+/* The caller sets `by`, `wall` and `config`; the rest is 0. */
 struct graph_groups {
 	struct graph_group *groups;
 	size_t count;
 	enum graph_by by;
+	bool wall; /* all of the time, with what was waited for: see wall_trees.h */
+	struct graph_labels labels;
 	int32_t cpu; /* GRAPH_BY_CPU: the one that is being read */
 	struct call_graph_config config;
 };

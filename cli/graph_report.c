@@ -159,7 +159,8 @@ static int parse_wanted(const struct command *command, const struct graph_option
 	const unsigned sort = o->sort ? parse_sort(o->sort) : GRAPH_FUNCTION | GRAPH_OBJECT;
 
 	w->view.input = input;
-	w->view.value = (enum ptah_call_value)o->value;
+	w->view.value = graph_value_of(o->value);
+	w->view.value_word = graph_value_words[o->value];
 	w->view.limit = input->format == FORMAT_TEXT && o->call_graph ? GRAPH_LEAST_PERCENT : 0;
 	if (o->call_graph && !parse_call_graph(o->call_graph, w))
 		return fail_usage(
@@ -238,6 +239,8 @@ static int report_saved(const struct command *command, struct graph_groups *g, s
 	struct ptah_counts *counts;
 	int status, problem;
 
+	if (g->wall)
+		return fail_usage(command, "--value=wall: saved counts know no waits");
 	if (g->by == GRAPH_BY_THREAD || g->by == GRAPH_BY_CPU)
 		return fail_usage(command, "--by=%s: saved counts know no threads and no CPUs",
 				  graph_by_words[g->by]);
@@ -271,7 +274,10 @@ static int report_recording(const struct command *command, struct graph_groups *
 			    const struct renderer *renderer)
 {
 	struct ptah_session *session;
-	int status = input_open(command, input, argc, argv, true, &session);
+	int status;
+
+	input->samples = g->wall;
+	status = input_open(command, input, argc, argv, true, &session);
 
 	if (status)
 		return status;
@@ -289,7 +295,7 @@ int graph_report(const struct command *command, const struct graph_options *o, s
 	const struct renderer *renderer =
 	    renderer_choose(command, graph_renderers, input->format, "");
 	const char *path = argc ? argv[0] : input->path;
-	struct graph_groups g = {.by = (enum graph_by)o->by};
+	struct graph_groups g = {.by = (enum graph_by)o->by, .wall = o->value == GRAPH_VALUE_WALL};
 	struct wanted w = {.config.sort = 0};
 	int status = renderer ? parse_wanted(command, o, input, &w) : EXIT_USAGE;
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-const char *const graph_value_words[] = {"instructions", "cycles", "time", NULL};
+const char *const graph_value_words[] = {"instructions", "cycles", "time", "wall", NULL};
 
 uint64_t graph_total(const struct graph_view *v, const struct graph_group *group)
 {

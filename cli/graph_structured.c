@@ -238,7 +238,7 @@ void graph_put_json(void *view)
 	json_init(&v->json, v->out);
 	json_object(&v->json, NULL, false);
 	json_string(&v->json, "command", v->session ? ptah_session_command(v->session) : NULL);
-	json_string(&v->json, "value", graph_value_words[v->value]);
+	json_string(&v->json, "value", v->value_word);
 	if (v->session)
 		time_head_put_json(&v->json, v->session);
 	else

@@ -218,7 +218,7 @@ static struct widths widths_of(const struct graph_view *v, const struct graph_gr
 	char text[PRETTY_NUMBER];
 
 	if (pretty_rest(v->out, 0)) {
-		w.figure = larger(strlen(graph_value_words[v->value]),
+		w.figure = larger(strlen(v->value_word),
 				  v->value == PTAH_CALL_VALUE_TIME
 				      ? strlen("12.3 ms")
 				      : strlen(pretty_number(graph_total(v, group), text)));
@@ -386,10 +386,10 @@ static void put_tree_text(const struct graph_view *v, const struct graph_group *
 
 	if (v->upward)
 		pretty_head(v->out, "%7s %*s %*s  function, its callers below it\n", "self",
-			    (int)w.figure + 1, graph_value_words[v->value], (int)w.count, "calls");
+			    (int)w.figure + 1, v->value_word, (int)w.count, "calls");
 	else
 		pretty_head(v->out, "%7s%8s %*s %*s  %s\n", "total", "self", head_width(v, &w),
-			    graph_value_words[v->value], (int)w.count, "calls", label_head(v));
+			    v->value_word, (int)w.count, "calls", label_head(v));
 	graph_walk(group->graph, graph_least(v, group), most, true, 0, put_tree_line,
 		   &(struct text_walk){v, group});
 }
@@ -448,8 +448,8 @@ static void put_table_text(const struct graph_view *v, const struct graph_group 
 	const struct widths w = widths_of(v, group);
 	const unsigned width = (unsigned)object_width(rows, n, pretty_rest(v->out, w.all));
 
-	pretty_head(v->out, "%7s%8s %*s %*s  ", "total", "self", head_width(v, &w),
-		    graph_value_words[v->value], (int)w.count, "calls");
+	pretty_head(v->out, "%7s%8s %*s %*s  ", "total", "self", head_width(v, &w), v->value_word,
+		    (int)w.count, "calls");
 	if (v->objects && (v->functions || v->files))
 		pretty_head(v->out, "%-*s  ", (int)width, "object");
 	pretty_head(v->out, "%s%s\n", label_head(v),

@@ -23,6 +23,7 @@ struct graph_view {
 	enum graph_kind kind;
 	bool upward; /* a tree from functions to their callers */
 	enum ptah_call_value value;
+	const char *value_word;
 	double limit;			       /* percent below which nothing is shown */
 	bool functions, objects, files, lines; /* what the keys have; lines: files too */
 	const struct graph_group *groups;
@@ -33,7 +34,16 @@ struct graph_view {
 /* `begin` prints everything. */
 extern const struct renderer graph_renderers[FORMAT_MAX];
 
-/* The words of --value, in the order of enum ptah_call_value. */
+/* The words of --value, in the order of enum ptah_call_value, and one more. */
+enum {
+	GRAPH_VALUE_WALL = PTAH_CALL_VALUE_MAX, /* time, with what was waited for */
+};
 extern const char *const graph_value_words[];
+
+/* The figure that such a word stands for. */
+static inline enum ptah_call_value graph_value_of(int word)
+{
+	return word == GRAPH_VALUE_WALL ? PTAH_CALL_VALUE_TIME : (enum ptah_call_value)word;
+}
 
 #endif

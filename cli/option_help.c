@@ -2,6 +2,8 @@
 /* Prints a command's table of options, as its help and as lines for tools/option-docs. */
 #include "input.h"
 
+#include <ptah/model/model.h>
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* --filter: looks up the functions and files that the text names. */
 #include "record_filter.h"
 
-#include <ptah/filter.h>
+#include <ptah/session.h>
 
 #include <errno.h>
 #include <inttypes.h>

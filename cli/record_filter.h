@@ -11,7 +11,7 @@ struct filters {
 };
 
 /*
- * Parses filters (<ptah/filter.h>) with commas between them, and looks their names up. A
+ * Parses filters (<ptah/session.h>) with commas between them, and looks their names up. A
  * name without a file is the kernel's if `kernel`, or else that of the file
  * `program` (NULL: unknown). Returns an exit code, and has printed a message if it
  * is not 0. The caller calls filters_free() in any case.

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "script_view.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 #include <stdlib.h>
 #include <string.h>

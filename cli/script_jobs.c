@@ -10,7 +10,7 @@
  */
 #include "script_cache.h"
 
-#include <ptah/segments.h>
+#include <ptah/session.h>
 
 #include <limits.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 /* How many bytes before its end a stream is decoded at first. */
 #define FIRST_SPAN (UINT64_C(16) << 10)

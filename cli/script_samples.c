@@ -10,8 +10,8 @@
 
 #include "base/text.h"
 
-#include <ptah/syscall.h>
-#include <ptah/window.h>
+#include <ptah/session.h>
+#include <ptah/waits.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 #include "output/pretty.h"
 
-#include <ptah/syscall.h>
-#include <ptah/window.h>
+#include <ptah/session.h>
+#include <ptah/waits.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Chooses waits, and adds up those that have the same cause in the same functions. */
 #include "waits_view.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <search.h>
 #include <stdio.h>

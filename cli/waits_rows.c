@@ -28,7 +28,7 @@ static void put_holder(const struct waits_view *v, size_t i, const struct ptah_w
 static void put_entry(struct waits_view *v, const struct waits_entry *entry)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
-	char text[WAIT_TEXT], object[WAIT_TEXT], a[PRETTY_NUMBER];
+	char text[WAIT_TEXT], end[WAIT_END], object[WAIT_TEXT], a[PRETTY_NUMBER];
 
 	ptah_waits_get(v->names.waits, entry->wait, &wait);
 	out_seconds(v->out, wait.begin);
@@ -44,7 +44,7 @@ static void put_entry(struct waits_view *v, const struct waits_entry *entry)
 		out_text(v->out, " in ");
 	out_clean(v->out, text);
 	out_text(v->out, "\n    ");
-	wait_put_end(v->out, &v->names, entry->wait, &wait);
+	out_clean(v->out, wait_end(&v->names, entry->wait, &wait, end));
 	put_holder(v, entry->wait, &wait);
 	if (wait.woken && wait.end > wait.woken)
 		out_format(v->out, "; from there %s until it ran again",

@@ -6,7 +6,7 @@
 #include "input.h"
 #include "output/json.h"
 #include "render.h"
-#include "wait_names.h"
+#include "output/wait_names.h"
 
 enum waits_sort {
 	WAITS_TOTAL,

@@ -126,7 +126,7 @@ _ptah_value() {
 	live:--format | report:--format | annotate:--format | calls:--format | waits:--format | \
 		script:--format | stat:--format | verify:--format | dump:--format | profile:--format | \
 		diff:--format | caps:--format) echo "words text json tsv" ;;
-	live:--sort) echo "words now total calls p99 max" ;;
+	live:--sort) echo "words now total calls p99 max waits" ;;
 	live:--cover-format) echo "words edges blocks drcov bitmap lcov cobertura gcov processes" ;;
 	live:--symfs | live:--buildid-dir | report:--symfs | report:--buildid-dir | view:--source-path | \
 		view:--prefix | view:--symfs | view:--buildid-dir | annotate:--source-path | annotate:--prefix | \
@@ -139,11 +139,12 @@ _ptah_value() {
 	live:--color | report:--color | annotate:--color | calls:--color | waits:--color | script:--color | \
 		stat:--color | verify:--color | dump:--color | profile:--color | cover:--color | export:--color | \
 		diff:--color | caps:--color) echo "words auto always never" ;;
-	report:--value | calls:--value | export:--value) echo "words instructions cycles time" ;;
+	report:--value | export:--value) echo "words instructions cycles time wall" ;;
 	report:--by | export:--by) echo "words all process thread cpu" ;;
 	report:--errata | view:--errata | annotate:--errata | calls:--errata | waits:--errata | \
 		script:--errata | stat:--errata | verify:--errata | dump:--errata | profile:--errata | \
 		cover:--errata | export:--errata | inject:--errata | repack:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+	calls:--value) echo "words instructions cycles time" ;;
 	calls:--sort) echo "words total self calls min p50 p90 p99 max name" ;;
 	waits:--sort) echo "words total waits p50 p90 p99 max name" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;

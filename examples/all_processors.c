@@ -5,7 +5,7 @@
  */
 #include "board.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 #include <ptah/event.h>
 #include <ptah/packet.h>
 

@@ -10,7 +10,7 @@
 #define _XOPEN_SOURCE 700 /* for realpath() in companion.h */
 #endif
 
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 #include <stdlib.h>
 

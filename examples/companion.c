@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A companion program: it has a capture's page and buffer mapped, and follows the trace
- * with <ptah/capture_page.h> alone, without a system call but when the capture waits for
+ * with <ptah/engine/capture_page.h> alone, without a system call but when the capture waits for
  * it. main() is the driver; in a system it would be another program, in the kernel.
  */
 #include "board.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 #include <ptah/event.h>
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
  * each of them ran that none had run before. The traces are encoded here; a fuzzer
  * gets them from a recorder or the processor.
  */
-#include <ptah/coverage.h>
 #include <ptah/packet.h>
+#include <ptah/profile.h>
 
 #include <inttypes.h>
 #include <stdio.h>

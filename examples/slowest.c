@@ -3,8 +3,9 @@
  * slowest FILE: the longest call of each function, in instructions with those of the functions it
  * called, the ten longest ones. Calls whose beginning or end is not in the trace are left out.
  */
-#include <ptah/call_reader.h>
-#include <ptah/functions.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,13 +19,12 @@ static void check(int status)
 	}
 }
 
-struct longest {
+static struct longest {
 	uint64_t function, instructions, calls;
 	int32_t space, tid;
-};
-
-static struct longest *list;
+} * list;
 static size_t count;
+
 static struct longest *find_longest(int32_t space, uint64_t function)
 {
 	for (size_t i = 0; i < count; i++)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/flow.h>
 
 /* The entry point of a target, as libFuzzer calls it. */

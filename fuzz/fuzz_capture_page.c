@@ -16,8 +16,8 @@
 
 #define PTAH_CAPTURE_TRIES 4u
 
-#include <ptah/engine.h>
-#include <ptah/machine.h>
+#include <ptah/engine/engine.h>
+#include <ptah/model/machine.h>
 
 #define ARENA	(1u << 20)
 #define PROCESS 5u

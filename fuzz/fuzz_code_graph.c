@@ -12,7 +12,7 @@
 
 #include "export/source_lines.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #define START 64
 

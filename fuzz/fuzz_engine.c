@@ -16,8 +16,8 @@
  */
 #include "fuzz.h"
 
-#include <ptah/engine.h>
-#include <ptah/machine.h>
+#include <ptah/engine/engine.h>
+#include <ptah/model/machine.h>
 
 #define CPUS	 2u
 #define CAPTURES 3u

@@ -11,7 +11,7 @@
 
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -11,7 +11,6 @@
 #include "fuzz.h"
 
 #include <ptah/session.h>
-#include <ptah/window.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include "view/query.h"
 
 #include <math.h>
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 static char *put_encoded(char *to, const char *text)
 {

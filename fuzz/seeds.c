@@ -15,6 +15,7 @@
  */
 #include "packet/table.h"
 
+#include <ptah/engine/crash_note.h>
 #include <ptah/event.h>
 
 #include <elf.h>
@@ -454,6 +455,86 @@ static void make_kernel_core(struct buffer *b)
  * A module's file: call inside; call missing; ret. Its sections: none, .text, relocations, symbols,
  * their names, which are those of the sections as well.
  */
+static void put_words(struct buffer *b, const uint64_t *words, size_t n)
+{
+	put_bytes(b, words, 8 * n);
+}
+
+/* A dump of memory: pieces of three pages, with one page table that leads to itself. */
+static void make_crash_dump(struct buffer *b)
+{
+	static const char info[] = "PTAH_CRASH=10000\nSYMBOL(swapper_pg_dir)=ffffffff80011000\n";
+	enum {
+		HEADS = 4,
+		NOTES = 0x200,
+		MEMORY = 0x300,
+		LISTS = 0x500,
+		TABLE = 0x600,
+		TRACE = 0x1600
+	};
+	Elf64_Ehdr e = {.e_ident = ELFMAG "\2\1\1",
+			.e_type = ET_CORE,
+			.e_machine = EM_X86_64,
+			.e_phoff = sizeof(e),
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = HEADS};
+	const Elf64_Phdr heads[HEADS] = {
+	    {.p_type = PT_NOTE, .p_offset = NOTES, .p_filesz = 24 + sizeof(info)},
+	    {.p_type = PT_LOAD, .p_offset = MEMORY, .p_paddr = 0x10000, .p_filesz = 0x300},
+	    {.p_type = PT_LOAD, .p_offset = TABLE, .p_paddr = 0x11000, .p_filesz = 0x1000},
+	    {.p_type = PT_LOAD, .p_offset = TRACE, .p_paddr = 0x20000, .p_filesz = 0x100},
+	};
+	const Elf64_Nhdr note = {sizeof("VMCOREINFO"), sizeof(info), 0};
+	const struct ptah_crash_note engine = {PTAH_CRASH_MAGIC, PTAH_CRASH_VERSION, sizeof(engine),
+					       0x10000, 0x10040};
+	const struct ptah_crash_capture capture = {
+	    .physical = 0x10040,
+	    .size = sizeof(capture),
+	    .family = 6,
+	    .position_at = 0x1c0, /* what follows the list of blocks, at 0x10200 */
+	    .floor_at = 0x1c8,
+	    .fills_at = 0x1c8,
+	    .ctl_at = 0x1c8,
+	    .cr3_at = 0x1c8,
+	    .owner_at = 0x1c8,
+	    .cpu_at = 0x1c8,
+	    .holder_at = 0x1c8,
+	    .running_at = 0x1c8,
+	    .policy_at = 0x1c8,
+	    .blocks_at = 0x1d0,
+	    .ranges_at = 0x1c8,
+	    .buffer = 4096,
+	    .region = 4096,
+	    .regions = 1,
+	    .block_step = 16,
+	    .block_size = 8,
+	    .blocks = 0x10200 + 0x20,
+	};
+	const uint64_t lists[] = {0x100, 0, 1, 0, 0x20000, 4096};
+
+	e.e_version = 1;
+	put_bytes(b, &e, sizeof(e));
+	put_bytes(b, heads, sizeof(heads));
+	b->size = NOTES;
+	put_bytes(b, &note, sizeof(note));
+	put_bytes(b, "VMCOREINFO\0", 12);
+	put_bytes(b, info, sizeof(info));
+	b->size = MEMORY;
+	put_bytes(b, &engine, sizeof(engine));
+	b->size = MEMORY + 0x40;
+	put_bytes(b, &capture, sizeof(capture));
+	b->size = LISTS;
+	put_words(b, lists, sizeof(lists) / sizeof(*lists));
+	b->size = TABLE;
+	put_words(b, (const uint64_t[]){0x20001}, 1);
+	b->size = TRACE - 8;
+	put_words(b, (const uint64_t[]){0x11001}, 1);
+	put_psb(b, 0x400000);
+	PUT(b, PIP, .u.pip = {.cr3 = 0x11000});
+	IP(b, TIP_PGE, 0x400000);
+	b->size = TRACE + 0x100;
+}
+
 static void make_module(struct buffer *b)
 {
 	static const char names[] = "\0.text\0.rela\0f\0missing\0";
@@ -921,11 +1002,6 @@ static void make_session_of_spaces(struct buffer *b)
 	make_trace_session(b, true);
 }
 
-static void put_words(struct buffer *b, const uint64_t *words, size_t n)
-{
-	put_bytes(b, words, 8 * n);
-}
-
 #define WORDS(b, ...)                                                                              \
 	put_words((b), (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
 
@@ -1368,6 +1444,7 @@ int main(int argc, char **argv)
 	    {"trace_set/every-line", make_trace_set},
 	    {"trace_session/processes", make_session_of_processes},
 	    {"trace_session/spaces", make_session_of_spaces},
+	    {"crash_dump/ring", make_crash_dump},
 	    {"module/file", make_module},
 	    {"module/packed", make_packed_module},
 	    {"kernel/notes", make_kernel_notes},

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Included by every cmocka test: the headers that cmocka.h needs before it, and cmocka.h. */
+/*
+ * Included by every cmocka test: the headers that cmocka.h needs before it, cmocka.h, and TEST().
+ *
+ *	TEST(lines_are_counted)
+ *	{
+ *		assert_int_equal(count_lines("a\nb\n"), 2);
+ *	}
+ *
+ * is a test, which main() of main.c runs. TEST_WITH(name, set_up, tear_down) is one with functions
+ * of its own before and after it, which may leave something in *state, and
+ * TEST_GROUP(set_up, tear_down) names those of the whole program; NULL: none. A program that has to
+ * do more defines main() itself, and lists its tests as cmocka does.
+ */
 #ifndef PTAH_TESTS_TEST_H
 #define PTAH_TESTS_TEST_H
 
@@ -29,6 +41,27 @@ static inline void test_same_bytes(const void *a, const void *b, size_t size, co
 #else
 #define RANDOM_PROGRAMS(all, few) (all)
 #endif
+
+/* For TEST(). */
+void test_define(const struct CMUnitTest *test, int line);
+void test_define_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
+
+#define TEST_WITH(name, set_up, tear_down)                                                         \
+	static void name(void **state);                                                            \
+	__attribute__((constructor)) static void name##_defined(void)                              \
+	{                                                                                          \
+		test_define(&(const struct CMUnitTest){#name, name, set_up, tear_down, NULL},      \
+			    __LINE__);                                                             \
+	}                                                                                          \
+	static void name(__attribute__((unused)) void **state)
+
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+#define TEST_GROUP(set_up, tear_down)                                                              \
+	__attribute__((constructor)) static void test_group_defined(void)                          \
+	{                                                                                          \
+		test_define_group(set_up, tear_down);                                              \
+	}
 
 #undef assert_memory_equal
 #define assert_memory_equal(a, b, size) test_same_bytes((a), (b), (size), __FILE__, __LINE__)

@@ -3,7 +3,7 @@
 #include "caps_view.h"
 #include "output/fields.h"
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -46,7 +46,7 @@ static const struct option_def cover_options[] = {
 	    ".TP\n"
 	    "*bitmap*\n"
 	    "the bytes of a map of hit counts, as fuzzers keep it. "
-	    "*<ptah/coverage.h>* says which entry counts an edge; an entry counts up "
+	    "*<ptah/profile.h>* says which entry counts an edge; an entry counts up "
 	    "to 255.\n"
 	    ".TP\n"
 	    "*processes*\n"
@@ -226,7 +226,7 @@ const struct command command_cover = {
     .details =
 	"Which edges or blocks ran and how often, as text; as the file of DynamoRIO's drcov,\n"
 	"which Lighthouse and other tools read; or as the bitmap of hit counts that fuzzers\n"
-	"keep (<ptah/coverage.h> tells which edges count, and where). Or a table of which process\n"
+	"keep (<ptah/profile.h> tells which edges count, and where). Or a table of which process\n"
 	"reached what, which --reached asks: which tests run this line.",
     .options =
 	(const struct option_def *const[]){cover_options, names_options, symbols_options,

@@ -100,9 +100,10 @@ static const struct option_def tree_options[] = {
      .at = offsetof(struct export_options, value),
      .arg = "WHAT",
      .choices = graph_value_words,
-     .help = "of trees: instructions, cycles or time",
+     .help = "of trees: instructions, cycles, time or wall",
      .man = "Of flame graphs, folded stacks and speedscope: what calls are measured by, as with "
-	    "`ptah-report`(1). *pprof* has everything that is known, and begins with this."},
+	    "`ptah-report`(1); *wall* is all of the time, with waits as frames. *pprof* has "
+	    "everything that is known, and begins with this."},
     {.name = "by",
      .kind = OPTION_CHOICE,
      .at = offsetof(struct export_options, by),
@@ -232,7 +233,9 @@ static int run(int argc, char **argv)
 	if (!status && drivers[e.format->source].run_files)
 		return drivers[e.format->source].run_files(&o, e.format, argc - first,
 							   argv + first);
-	o.input.samples = !status && e.format->source == EXPORT_TIMELINE;
+	o.input.samples =
+	    !status && (e.format->source == EXPORT_TIMELINE ||
+			(e.format->source == EXPORT_TREE && o.value == GRAPH_VALUE_WALL));
 	if (!status)
 		status = input_open(&command_export, &o.input, argc - first, argv + first, true,
 				    &e.session);

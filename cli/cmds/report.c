@@ -93,11 +93,15 @@ static const struct option_def sort_options[] = {
      .at = offsetof(struct options, graph.value),
      .arg = "WHAT",
      .choices = graph_value_words,
-     .help = "instructions, cycles or time (default: instructions)",
+     .help = "instructions, cycles, time or wall (default: instructions)",
      .man = "What calls are measured by: *instructions* (the default), *cycles* (of the core, "
-	    "where the recording has CYC packets) or *time*, which passes also while a thread does "
-	    "not run. A recording without times between its system calls says so, and which "
-	    "options of `ptah-record`(1) record them."},
+	    "where the recording has CYC packets), *time*, which passes also while a thread does "
+	    "not run, or *wall*. That is the whole time of each thread from its beginning to its "
+	    "end, with what it waited for as frames, `[waits: mutex stock (0x4040c0)]` (see "
+	    "`ptah-waits`(1)), below the function that waited; `[waits: processor]` is time in "
+	    "which it could run but other threads did, and `[unknown]` what the trace does not "
+	    "show. A recording without times between its system calls says so, and which options "
+	    "of `ptah-record`(1) record them."},
     {.name = "by",
      .kind = OPTION_CHOICE,
      .at = offsetof(struct options, graph.by),

@@ -74,8 +74,10 @@ static bool wants(void *context, size_t stream)
 static int open_side(struct options *o, int argc, char **argv, struct side *side,
 		     struct view_recording *recording)
 {
-	int status = input_open(&command_view, &o->input, argc, argv, true, &side->session),
-	    problem;
+	int status, problem;
+
+	o->input.samples = true;
+	status = input_open(&command_view, &o->input, argc, argv, true, &side->session);
 
 	if (status) {
 		side->session = NULL;

@@ -3,7 +3,7 @@
 #include "command.h"
 #include "input.h"
 
-#include <ptah/vm.h>
+#include <ptah/record.h>
 
 #include <errno.h>
 #include <stddef.h>

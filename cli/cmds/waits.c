@@ -3,7 +3,7 @@
 #include "progress.h"
 #include "waits_view.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <stdlib.h>
 

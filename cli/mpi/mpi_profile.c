@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ptah-mpi profile: counts recordings on all ranks of an MPI job. The recordings are divided into
- * parts (ptah/shard.h); the ranks ask rank 0 for parts, count them, and join their shards along a
+ * parts (ptah/counts.h); the ranks ask rank 0 for parts, count them, and join their shards along a
  * tree at the end. Only counts travel.
  */
 #include "mpi_profile.h"
@@ -12,7 +12,7 @@
 #include "saved_counts.h"
 #include "shard_source.h"
 
-#include <ptah/shard.h>
+#include <ptah/counts.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,8 @@
  */
 #include "drpttracer.h"
 
-#include <ptah/caps.h>
-#include <ptah/hal.h>
-#include <ptah/host.h>
+#include <ptah/engine/caps.h>
+#include <ptah/engine/hal.h>
 #include <ptah/record.h>
 
 #include <cpuid.h>

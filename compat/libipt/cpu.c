@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pt_cpu_*: which errata a processor has. */
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #include <intel-pt.h>
 

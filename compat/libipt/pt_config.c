@@ -4,7 +4,7 @@
 
 #include "pt_error.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #include <limits.h>
 #include <stddef.h>

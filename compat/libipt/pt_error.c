@@ -2,7 +2,7 @@
 /* libipt's error texts, and Ptah's status codes as libipt's. */
 #include "pt_error.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* The texts are part of the interface: programs' expected outputs hold them. */
 const char *pt_errstr(enum pt_error_code code)
@@ -73,8 +73,6 @@ int error_from_ptah(int status)
 		return -pte_noip;
 	case PTAH_E_LOST:
 		return -pte_overflow;
-	case PTAH_E_EVENT:
-	case PTAH_E_QUERY:
 	case PTAH_E_MISMATCH:
 	case PTAH_E_NO_PROGRESS:
 		return -pte_bad_query;

@@ -20,14 +20,27 @@
  *
  * A decoder belongs to one thread at a time. Errors in the trace are items
  * (PTAH_ITEM_ERROR), after which the decoder continues at the next PSB.
+ *
+ * Programs with an instruction decoder of their own (debuggers, emulators, binary
+ * translators) walk through the code and use an item wherever the code alone does
+ * not say where execution went (tests/flow/test_item_walk.c is such a program):
+ *   PTAH_ITEM_TNT  `count` outcomes of conditional branches, the oldest in bit `count` - 1
+ *   PTAH_ITEM_TIP  the target of an indirect branch or a return. It may come after
+ *                  the outcomes of conditional branches that follow the branch (SDM
+ *                  "Deferred TIPs").
+ *   any other      an event: it is handled when the walk is at its `ip`, if it has one
+ * Returns may be compressed (SDM "Indirect Transfer Compression for Returns"): where
+ * the next item is an outcome, it is taken, and the return goes to the address on
+ * top of a stack of the 64 last return addresses. Near calls push onto it, except direct calls
+ * to the next instruction, and every return pops; PTAH_ITEM_PSB, ENABLED and
+ * OVERFLOW empty it.
  */
 #ifndef PTAH_EVENT_H
 #define PTAH_EVENT_H
 
-#include <ptah/api.h>
-#include <ptah/error.h>
+#include <ptah/base.h>
+#include <ptah/engine/trace_config.h>
 #include <ptah/packet.h>
-#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -220,7 +233,7 @@ struct ptah_event_config {
 	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */
 
 	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
-	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see errata.h */
+	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see base.h */
 	ptah_event_unknown *unknown;
 	void *unknown_context;
 
@@ -259,9 +272,6 @@ PTAH_API int ptah_event_read(struct ptah_event_decoder *decoder, struct ptah_ite
  */
 PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offset);
 
-/* Stream offset of the last PSB that was decoded; PTAH_E_NO_SYNC before the first. */
-PTAH_API int ptah_event_sync_offset(const struct ptah_event_decoder *decoder, uint64_t *offset);
-
 /* The clocks at the decoder's position. */
 struct ptah_time {
 	uint64_t tsc;	 /* estimate; 0 while not known */
@@ -270,12 +280,53 @@ struct ptah_time {
 	uint32_t ratio;	 /* core:bus ratio of the last CBR, 0 while not known */
 };
 
-PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct ptah_time *time);
-
 /* Name of an item type ("async-branch"), of an instruction class ("call"); NULL when out of range.
  */
 PTAH_API const char *ptah_item_name(unsigned type);
 PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
+
+/*
+ * Packet clock: the time at each packet, for programs that read packets.
+ *
+ * TSC, TMA, MTC, CYC and CBR packets together give an estimate of the TSC and a
+ * bound on its error. The event decoder keeps such a clock by itself
+ * (the `tsc` of its items); this one is for callers that read packets, and feed it.
+ *
+ *	ptah_packet_clock_new(&config, &clock);
+ *	while ((n = ptah_packet_decode(&packet, p, (size_t)(end - p), block)) > 0) {
+ *		ptah_packet_clock_feed(clock, &packet);
+ *		ptah_packet_clock_time(clock, &time);
+ *		...
+ *	}
+ *	ptah_packet_clock_free(clock);
+ *
+ * A clock belongs to one thread at a time.
+ */
+
+struct ptah_packet_clock;
+
+/*
+ * Uses from `config` what MTC, CYC and CBR packets need to become time
+ * (trace.mtc, trace.mtc_period, trace.cyc_threshold, tsc_n, tsc_d, nominal_ratio), and
+ * erratum SKL168. NULL: nothing of that is known, and only TSC packets move the
+ * clock.
+ */
+PTAH_API int ptah_packet_clock_new(const struct ptah_event_config *config,
+				   struct ptah_packet_clock **clock);
+PTAH_API void ptah_packet_clock_free(struct ptah_packet_clock *clock);
+
+/* Forgets everything but the configuration; the next packet is the first of another stream. */
+PTAH_API void ptah_packet_clock_reset(struct ptah_packet_clock *clock);
+
+/* The next packet of the stream, of any type. */
+PTAH_API void ptah_packet_clock_feed(struct ptah_packet_clock *clock,
+				     const struct ptah_packet *packet);
+
+/* Bytes were skipped because they are no packets: the error has no bound up to the next TSC. */
+PTAH_API void ptah_packet_clock_lost(struct ptah_packet_clock *clock);
+
+/* The time after the last packet. */
+PTAH_API void ptah_packet_clock_time(const struct ptah_packet_clock *clock, struct ptah_time *time);
 
 PTAH_END_DECLS
 

@@ -19,8 +19,7 @@
 #ifndef PTAH_IMAGE_H
 #define PTAH_IMAGE_H
 
-#include <ptah/api.h>
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,17 +62,6 @@ PTAH_API int ptah_image_add_bytes(struct ptah_image *image, const void *bytes, s
  */
 PTAH_API int ptah_image_add_elf(struct ptah_image *image, const char *path, uint64_t base,
 				const struct ptah_space *space);
-
-/* The same of an ELF file in memory, such as a vDSO; it is copied. */
-PTAH_API int ptah_image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size,
-				      uint64_t base, const struct ptah_space *space);
-
-/*
- * The executable sections of a PE file (a program, DLL or driver of Windows). `base` is the address
- * at which the file was loaded; 0: the one that its header prefers.
- */
-PTAH_API int ptah_image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
-			       const struct ptah_space *space);
 
 /* PREFIX.addr: little-endian u64 page addresses; PREFIX.dump: the 4 KiB pages in that order. */
 PTAH_API int ptah_image_add_pages(struct ptah_image *image, const char *prefix,
@@ -130,8 +118,6 @@ struct ptah_section {
 PTAH_API int ptah_image_find(const struct ptah_image *image, uint64_t address,
 			     const struct ptah_space *space, struct ptah_section *section);
 
-PTAH_API uint64_t ptah_image_generation(const struct ptah_image *image);
-
 /*
  * The section cache: pieces of files that many images share, thread-safe. At most
  * `limit` bytes are mapped (0: no limit); the least recently used sections are
@@ -155,9 +141,6 @@ PTAH_API int ptah_cache_add_file(struct ptah_cache *cache, const char *path, uin
  */
 PTAH_API int ptah_cache_read(struct ptah_cache *cache, uint32_t id, uint64_t address, void *bytes,
 			     size_t n);
-
-/* Bytes mapped now. */
-PTAH_API uint64_t ptah_cache_mapped(struct ptah_cache *cache);
 
 PTAH_END_DECLS
 

@@ -25,8 +25,7 @@
 #ifndef PTAH_PACKET_H
 #define PTAH_PACKET_H
 
-#include <ptah/api.h>
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -33,9 +33,12 @@
 #ifndef PTAH_RECORD_H
 #define PTAH_RECORD_H
 
-#include <ptah/cpu.h>
+#include <ptah/base.h>
+#include <ptah/engine/caps.h>
+#include <ptah/engine/trace_config.h>
 #include <ptah/session.h>
-#include <ptah/trace_config.h>
+
+#include <stddef.h>
 
 PTAH_BEGIN_DECLS
 
@@ -436,6 +439,110 @@ PTAH_API int ptah_record_parse_event(const char *text, struct ptah_record_config
  * PTAH_E_NOSPACE.
  */
 PTAH_API int ptah_record_program(char *const *argv, char *path, size_t size);
+
+/*
+ * Hosts: can this machine record with its own Intel PT, through Linux' intel_pt driver?
+ * If not, why not, and what can be done?
+ *
+ *	struct ptah_host host = {.size = sizeof(host)};
+ *
+ *	if (ptah_host_look(NULL, NULL, &host) < 0)
+ *		puts(ptah_host_advice(&host));
+ *
+ * Reads CPUID and a few files of /proc and /sys, and changes nothing. Any
+ * thread.
+ */
+
+enum ptah_host_obstacle {
+	PTAH_HOST_NONE = 0,
+	PTAH_HOST_PROCESSOR,  /* caps.obstacle says more */
+	PTAH_HOST_DRIVER,     /* the kernel offers no intel_pt */
+	PTAH_HOST_PERMISSION, /* not for this user: perf_event_paranoid, CAP_PERFMON */
+	PTAH_HOST_OBSTACLE_MAX
+};
+
+struct ptah_host {
+	size_t size; /* sizeof(struct ptah_host) */
+	/* The processor. Its MSRs cannot be read here; what sysfs has of them is filled in. */
+	struct ptah_caps caps;
+	unsigned cpus;	   /* processors that were looked at: those this thread may run on */
+	unsigned differs;  /* how many of them differ from what `caps` says */
+	uint8_t obstacle;  /* enum ptah_host_obstacle, the first that was found */
+	bool driver;	   /* /sys/bus/event_source/devices/intel_pt is there */
+	uint32_t pmu_type; /* what perf_event_attr.type must be; 0: not known */
+	int paranoid;	   /* kernel.perf_event_paranoid; INT32_MIN: could not be read */
+	bool privileged;   /* CAP_PERFMON or CAP_SYS_ADMIN: perf_event_paranoid does not apply */
+	/* What this user may trace, if there are processor and driver. */
+	bool may_user;	 /* user code of their own processes */
+	bool may_kernel; /* the kernel's part of them */
+	bool may_cpu;	 /* everything that runs on a processor, other users' processes too */
+};
+
+/*
+ * caps: pretend that the processor has these capabilities; NULL: ask this
+ * machine's processors, for which the calling thread moves to each one that it
+ * may run on, and back. root: a prefix for /proc and /sys; NULL: none. PTAH_OK;
+ * PTAH_E_UNSUPPORTED when there is an obstacle; PTAH_E_INVAL.
+ */
+PTAH_API int ptah_host_look(const struct ptah_caps *caps, const char *root, struct ptah_host *host);
+
+/* "DRIVER": the enumerator's last part. Never NULL. */
+PTAH_API const char *ptah_host_obstacle_name(unsigned obstacle);
+
+/* A sentence or two on the obstacle and what to do about it. Never NULL. */
+PTAH_API const char *ptah_host_advice(const struct ptah_host *host);
+
+/*
+ * Virtual machines: computers whose processors have Intel PT, on any x86-64 computer.
+ *
+ * QEMU translates the guest's code (TCG), and the plugin ptah-system.so sees each
+ * instruction and feeds a simulated PT processor (model.h) for each virtual one. The
+ * guest finds Intel PT in CPUID and its registers, and its own driver uses it.
+ *
+ * ptah_vm_command() makes the command line of such a machine:
+ *
+ *	struct ptah_vm_config config = {.size = sizeof(config), .options = options};
+ *
+ *	if (ptah_vm_command(&config, &argv, &why) >= 0)
+ *		execv(argv[0], argv);
+ *
+ * docs/virtual-pt.md shows what can be done with it.
+ */
+
+struct ptah_message;
+
+/* All 0 but `size`: a machine without a disk, with the processor "skylake". */
+struct ptah_vm_config {
+	size_t size;	    /* sizeof(struct ptah_vm_config) */
+	const char *qemu;   /* a path, or a name in PATH; NULL: qemu-system-x86_64 */
+	const char *plugin; /* NULL: beside the library */
+	const char *model;  /* of ptah_model_named(); NULL: "skylake" */
+	/*
+	 * A file to which the plugin appends what ran, when the guest asks for it and at the end.
+	 * NULL: none.
+	 */
+	const char *truth;
+	/*
+	 * Further arguments of the plugin (docs/virtual-pt.md), with commas between them, such as
+	 * "xsaves=on,tsc=host". NULL: none.
+	 */
+	const char *arguments;
+	char *const *options; /* for QEMU; the last one NULL. NULL: none */
+};
+
+/*
+ * The command line, to be executed as it is: QEMU's path, what Ptah adds, and the options of the
+ * caller, which come last. Ptah adds the plugin; the accelerator TCG and a processor (-cpu) of the
+ * model's vendor, family and model, where the options choose none.
+ *
+ * ptah_vm_free_command() frees it. PTAH_E_INVAL: there is no such model, or the options choose
+ * another accelerator than TCG. PTAH_E_MISSING: there is no such QEMU or plugin.
+ * PTAH_E_UNSUPPORTED: this QEMU lacks what the plugin needs. PTAH_E_NOMEM. *why is the reason, for
+ * people.
+ */
+PTAH_API int ptah_vm_command(const struct ptah_vm_config *config, char ***command,
+			     struct ptah_message *why);
+PTAH_API void ptah_vm_free_command(char **command);
 
 PTAH_END_DECLS
 

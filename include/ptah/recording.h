@@ -40,7 +40,7 @@
 #ifndef PTAH_RECORDING_H
 #define PTAH_RECORDING_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 #include <ptah/session.h>
 
 PTAH_BEGIN_DECLS
@@ -181,10 +181,6 @@ PTAH_API int ptah_recording_add_pieces(struct ptah_recording *r, uint32_t stream
  */
 PTAH_API int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 					const struct ptah_capture_record *records, size_t n);
-
-/* What a simulator counted while it wrote the stream: `ptah verify` compares a decode with it. */
-PTAH_API int ptah_recording_add_truth(struct ptah_recording *r, uint32_t stream,
-				      const struct ptah_truth *truth);
 
 /*
  * What ran

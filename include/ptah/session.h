@@ -27,9 +27,14 @@
 #ifndef PTAH_SESSION_H
 #define PTAH_SESSION_H
 
+#include <ptah/base.h>
+#include <ptah/engine/trace_config.h>
 #include <ptah/flow.h>
 #include <ptah/profile.h>
 #include <ptah/symbol.h>
+
+#include <stdbool.h>
+#include <stdint.h>
 
 PTAH_BEGIN_DECLS
 
@@ -72,7 +77,7 @@ struct ptah_session_config {
 	ptah_fetch_progress *fetch_progress; /* may be NULL */
 	void *fetch_context;
 	/*
-	 * Samples of other events and context switches are wanted, too (sample.h), for which the
+	 * Samples of other events and context switches are wanted, too, for which the
 	 * session keeps 40 bytes each. Otherwise it has none.
 	 */
 	bool samples;
@@ -570,6 +575,295 @@ struct ptah_verify {
  */
 PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
 				 const struct ptah_jobs *jobs, struct ptah_verify *result);
+
+/*
+ * Windows: a part of a recording.
+ *
+ * A session with a window decodes only what is inside of it: the streams, readers and counts that
+ * are opened afterwards return what they would return for that part of the whole recording.
+ * Decoding begins at a PSB shortly before the window, which is found by bisection on the time
+ * stamps that follow PSBs, so that a window of a second of a long recording takes the time of a
+ * second. Memory and threads are as of then.
+ *
+ *	struct ptah_window w = {.size = sizeof(w), .until = UINT64_MAX, .last = UINT64_MAX};
+ *
+ *	w.since = ptah_session_tsc(session, 12500000000, true);
+ *	w.until = ptah_session_tsc(session, 12600000000, false);
+ *	ptah_session_set_window(session, &w);
+ *
+ * Not the same as in the whole are only the numbers of address spaces (those of ptah_stream_space()
+ * are), and what the trace before the window would decide: which thread ran on a CPU if its switch
+ * cannot be placed, and after damage, where decoding continued.
+ */
+
+struct ptah_window {
+	size_t size; /* sizeof(struct ptah_window) */
+	/*
+	 * Items with times in [since, until], TSC values as those of items. What has no time is
+	 * inside if it is between such items. 0 and UINT64_MAX: no limit.
+	 */
+	uint64_t since, until;
+	/*
+	 * Instructions from number `first` to number `last` of the stream, counted from 0. A block
+	 * across the first or the last is cut: windows side by side have every instruction once.
+	 * What is before the first has to be counted, which takes as long as a count of all that
+	 * (ptah_session_count()). 0 and UINT64_MAX: no limit. Not for streams per CPU:
+	 * PTAH_E_UNSUPPORTED when they are opened.
+	 */
+	uint64_t first, last;
+	/*
+	 * If not 0: of each stream only its end, from the PSB at or before this offset on; and from
+	 * there on what is inside the other limits. Items before the first address are missing.
+	 */
+	uint64_t offset;
+};
+
+/* NULL: no window. Readers, streams and counts that exist already keep the one they have. */
+PTAH_API int ptah_session_set_window(struct ptah_session *session,
+				     const struct ptah_window *window);
+
+/* The session's window. False: it has none, and *window has no limits. */
+PTAH_API bool ptah_session_get_window(const struct ptah_session *session,
+				      struct ptah_window *window);
+
+/*
+ * The packets of a stream for the times of the session's window: those from the last PSB before
+ * `since`, with its time stamp, up to the first one after `until`, which is at *to (or *to is
+ * UINT64_MAX). Without packets at that time, *to is *from. PTAH_E_UNSUPPORTED: the window counts
+ * instructions.
+ */
+PTAH_API int ptah_session_window_packets(const struct ptah_session *session, size_t stream,
+					 uint64_t *from, uint64_t *to);
+
+/*
+ * The first and the last time in the trace of a stream, as TSC values. PTAH_E_MISSING: it has no
+ * time stamps.
+ */
+PTAH_API int ptah_session_stream_times(const struct ptah_session *session, size_t stream,
+				       uint64_t *first, uint64_t *last);
+
+/*
+ * The TSC value of a time in nanoseconds of perf's clock: the first one whose ptah_session_time()
+ * is not less if `up`, and otherwise the last one whose ptah_session_time() is not more. 0 when the
+ * recording has no conversion, or the TSC was less than 0 then.
+ */
+PTAH_API uint64_t ptah_session_tsc(const struct ptah_session *session, uint64_t ns, bool up);
+
+/*
+ * Segments: a stream whose items are worked on by several threads, with results in order.
+ *
+ * ptah_reader_read() returns all items to one thread. Where more is to be done with an item than to
+ * decode it, such as to print it, that thread is what everything waits for. Here the stream is cut
+ * at PSBs, and each thread decodes a segment and does the work for it:
+ *
+ *	int run(void *context, struct ptah_segment *segment)
+ *	{
+ *		struct ptah_reader *reader = ptah_segment_reader(segment);
+ *		int n;
+ *
+ *		while ((n = ptah_reader_read(reader, items, 128)) > 0)
+ *			if (ptah_segment_put(segment, make_text(items, n)) != 0)
+ *				break;
+ *		return n < 0 ? n : 0;
+ *	}
+ *
+ * The results are passed to the caller's thread, in the order of the stream: those of all items,
+ * each once, as if one thread had read them.
+ */
+
+struct ptah_segment;
+
+struct ptah_segment_functions {
+	size_t size; /* sizeof(struct ptah_segment_functions) */
+	/*
+	 * Works on the items of one segment. Runs in the threads of the jobs, several times at
+	 * once, or in the caller's thread. 0, or a negative status that ends everything.
+	 */
+	int (*run)(void *context, struct ptah_segment *segment);
+	/*
+	 * Takes over the next result, in the caller's thread. `offset` says how far the stream has
+	 * been read. A negative result ends everything. 1: the result is of no use, because the
+	 * work depends on what was before the segment; the caller's thread then runs the rest of
+	 * the segment, from the first item of this result on.
+	 */
+	int (*take)(void *context, void *result, uint64_t offset);
+	/* Frees a result that is not taken. In any thread. */
+	void (*drop)(void *context, void *result);
+	/* So many results may wait for the caller's thread, for each job. 0: 1 */
+	size_t results;
+};
+
+/*
+ * Reads a stream. `jobs` as for a reader; jobs->progress is not called. Where nothing can be read
+ * ahead (one job, a short stream, a window, a CPU's stream whose threads are followed), run() is
+ * called once, in the caller's thread, and reads the stream from its beginning to its end.
+ * Otherwise it is called for a segment in the caller's thread where the segment did not begin in
+ * the state in which the one before it ended. Memory: as a reader, and the results that wait.
+ * Returns 0, an error, or the negative result of a function.
+ */
+PTAH_API int ptah_session_read_segments(const struct ptah_session *session, size_t index,
+					const struct ptah_jobs *jobs,
+					const struct ptah_segment_functions *functions,
+					void *context);
+
+/*
+ * Reads the items of the segment. It lives as long as run(), and belongs to its thread;
+ * ptah_reader_insns() and the others work as for the items of the whole stream.
+ */
+PTAH_API struct ptah_reader *ptah_segment_reader(struct ptah_segment *segment);
+
+/* Is it a job's thread? Then nothing is known of what was before the segment. */
+PTAH_API bool ptah_segment_is_ahead(const struct ptah_segment *segment);
+
+/*
+ * Passes a result of the items that the reader has returned so far and that are in no result yet.
+ * Waits while too many others wait. 0; 1: no more results are wanted, and run() should return; or
+ * an error. The result is taken or dropped in any case.
+ */
+PTAH_API int ptah_segment_put(struct ptah_segment *segment, void *result);
+
+/*
+ * Samples: what a recording has of other events beside Intel PT.
+ *
+ * `perf record -e intel_pt//u -e sched:sched_switch -e page-faults` records samples of each event,
+ * and recorders of Ptah write the system calls of a program as samples of raw_syscalls:sys_enter and
+ * raw_syscalls:sys_exit. A session that was opened for them
+ * (ptah_session_config.samples) knows them in the order of time:
+ *
+ *	for (i = 0; i < ptah_session_samples(session); i++) {
+ *		ptah_session_sample(session, i, &sample);
+ *		for (k = 0; ptah_sample_field(session, &sample, k, &field) >= 0; k++)
+ *			use(field.name, field.number);
+ *	}
+ *
+ * The fields of a tracepoint are those that the recording describes. Names and text come from the
+ * recording, so that they may contain any character.
+ *
+ * The place of a sample in the path of its thread is known by its time: it lies before the first
+ * item that is later. Where items have bounds in place of a time (ptah_session_time_bounds()), the
+ * place has them, too. A system call ends where tracing begins again, with the same time.
+ */
+
+/* An event of a recording. */
+struct ptah_sample_event {
+	size_t size;	  /* sizeof(struct ptah_sample_event) */
+	const char *name; /* "sched:sched_switch"; lives as long as the session */
+	uint32_t type;	  /* as in struct perf_event_attr */
+	uint64_t config;  /* the same */
+	size_t fields;	  /* how many its samples have; 0: it is no tracepoint, or not described */
+	uint64_t samples; /* how many there are */
+};
+
+/*
+ * Events of a recording, numbered from 0 on; that of Intel PT is one of them. PTAH_E_INVAL: there are
+ * no more.
+ */
+PTAH_API int ptah_session_event(const struct ptah_session *session, size_t i,
+				struct ptah_sample_event *event);
+
+enum ptah_sample_kind {
+	PTAH_SAMPLE_EVENT,
+	/* Context switches of a thread: it runs from here on, or does not run any longer. */
+	PTAH_SAMPLE_SWITCH_IN,
+	PTAH_SAMPLE_SWITCH_OUT,	      /* it waits */
+	PTAH_SAMPLE_SWITCH_PREEMPTED, /* it could run, but another thread does */
+	PTAH_SAMPLE_KIND_MAX
+};
+
+struct ptah_sample {
+	size_t size;		      /* sizeof(struct ptah_sample) */
+	uint8_t kind;		      /* enum ptah_sample_kind */
+	uint32_t event;		      /* its number; of context switches UINT32_MAX */
+	uint64_t time;		      /* nanoseconds of perf's clock; 0: not known */
+	uint64_t tsc;		      /* the same as items have it; 0: not known */
+	int32_t pid, tid, cpu;	      /* where it was taken; -1: not known */
+	uint64_t ip, address, period; /* 0 where the event does not record them */
+	const uint8_t *raw; /* what a tracepoint has recorded, NULL: nothing. Lives as long as the
+			       session */
+	size_t raw_size;
+};
+
+/* How many samples and context switches of threads there are, and the i-th in the order of time. */
+PTAH_API size_t ptah_session_samples(const struct ptah_session *session);
+PTAH_API int ptah_session_sample(const struct ptah_session *session, size_t i,
+				 struct ptah_sample *sample);
+
+/*
+ * The first sample of a thread, as a number for ptah_session_sample(); and the one of the same
+ * thread after the i-th sample. SIZE_MAX: there is none.
+ */
+PTAH_API size_t ptah_session_thread_sample(const struct ptah_session *session, int32_t tid);
+PTAH_API size_t ptah_session_next_sample(const struct ptah_session *session, size_t i);
+
+enum ptah_field_kind {
+	PTAH_FIELD_UNSIGNED,
+	PTAH_FIELD_SIGNED,
+	PTAH_FIELD_TEXT,  /* bytes, without a NUL */
+	PTAH_FIELD_ARRAY, /* numbers of `element` bytes each */
+	PTAH_FIELD_KIND_MAX
+};
+
+struct ptah_sample_field {
+	size_t size; /* sizeof(struct ptah_sample_field) */
+	const char *name;
+	uint8_t kind;	      /* enum ptah_field_kind */
+	uint64_t number;      /* of a number; one with a sign is extended to 64 bits */
+	const uint8_t *bytes; /* of text and arrays; they live as long as the session */
+	size_t count;	      /* of these bytes */
+	size_t element;
+};
+
+/*
+ * The i-th field of a sample, without those that all tracepoints have (common_type and so on).
+ * PTAH_E_MISSING: there are no more.
+ */
+PTAH_API int ptah_sample_field(const struct ptah_session *session, const struct ptah_sample *sample,
+			       size_t i, struct ptah_sample_field *field);
+
+/*
+ * Filters: parses perf's text of address filters.
+ *
+ * The text is what `perf record --filter` accepts, and what a recording stores:
+ *
+ *	ACTION START[/SIZE or /END] [@FILE]
+ *
+ * Several filters are separated by commas or blanks. ACTION is filter, stop or
+ * tracestop. A place is a number (decimal, 0x or octal), the name of a function
+ * ("main", "main#2" for the second of that name), or "*" for all of a file.
+ *
+ *	while (*at) {
+ *		if (ptah_filter_parse(&at, &filter, &problem) < 0)
+ *			die(problem, at);
+ *		use(&filter);
+ *		at += strspn(at, ", ");
+ *	}
+ *
+ * Nothing is looked up: names and files are returned as they are in the text.
+ */
+
+#define PTAH_FILTER_NAME_MAX 1024 /* bytes, with the NUL */
+#define PTAH_FILTER_FILE_MAX 4096
+
+/* One end of a range: a number, or a function's name and its number among those of that name. */
+struct ptah_filter_place {
+	char name[PTAH_FILTER_NAME_MAX]; /* "": a number; "*": the whole file */
+	uint64_t number; /* or, with a name, which function of that name, from 1; 0: the only one */
+};
+
+struct ptah_filter {
+	uint8_t mode; /* PTAH_RANGE_FILTER or PTAH_RANGE_STOP */
+	bool has_end;
+	struct ptah_filter_place start;
+	struct ptah_filter_place end;	 /* a size, or the name of the last function */
+	char file[PTAH_FILTER_FILE_MAX]; /* "": none */
+};
+
+/*
+ * Parses one filter at *at, which afterwards points at the text after it.
+ * PTAH_E_INVAL: *at points at the mistake, and *problem (may be NULL) says what
+ * it is.
+ */
+PTAH_API int ptah_filter_parse(const char **at, struct ptah_filter *filter, const char **problem);
 
 PTAH_END_DECLS
 

@@ -18,15 +18,75 @@
 #ifndef PTAH_SYMBOL_H
 #define PTAH_SYMBOL_H
 
-#include <ptah/api.h>
-#include <ptah/error.h>
-#include <ptah/function.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 PTAH_BEGIN_DECLS
+
+struct ptah_session;
+
+/*
+ * The bounds of a function in memory, as ptah_functions_find() finds them and calls.h uses them.
+ *
+ * A function may consist of several pieces, such as the one that compilers expect to run and the
+ * one that they do not (".cold"), and other functions may lie between these. So there are two
+ * answers to "which function is it?": the piece that holds the address, and where the function
+ * that the piece belongs to is entered.
+ */
+
+enum ptah_function_flags {
+	/* Code of a procedure linkage table: it jumps to the function, or to the resolver. */
+	PTAH_FUNCTION_STUB = 1 << 0,
+	/*
+	 * The dynamic linker's code that the linkage table jumps to at a first call. It leaves by a
+	 * jump to the function that it has found.
+	 */
+	PTAH_FUNCTION_RESOLVER = 1 << 1,
+	/* A piece that lies apart from its function and is reached by jumps, such as ".cold". */
+	PTAH_FUNCTION_FRAGMENT = 1 << 2,
+	/* With FRAGMENT: which function it belongs to is not known. `start` is that of the piece.
+	 */
+	PTAH_FUNCTION_NO_PARENT = 1 << 3,
+	/* The file has no symbol here: the bounds come from its unwind information (.eh_frame). */
+	PTAH_FUNCTION_FRAME = 1 << 4,
+	/*
+	 * Only the section or the mapping that holds the address is known, and that no known
+	 * function is in [low, high): there may be several that have neither symbol nor frame.
+	 */
+	PTAH_FUNCTION_SECTION = 1 << 5,
+	PTAH_FUNCTION_KERNEL = 1 << 6, /* of the kernel or one of its modules */
+	PTAH_FUNCTION_JIT = 1 << 7,    /* generated while the program ran */
+	/*
+	 * It exchanges stacks: where it goes to, other than to its caller, another coroutine,
+	 * goroutine or thread runs (swapcontext, runtime.gogo).
+	 */
+	PTAH_FUNCTION_SWITCH = 1 << 8,
+	/*
+	 * It gives up its caller and continues in a caller of that one, never in its own
+	 * (_Unwind_Resume).
+	 */
+	PTAH_FUNCTION_UNWINDS = 1 << 9,
+	/* It may return again later, without being called (setjmp). */
+	PTAH_FUNCTION_TWICE = 1 << 10,
+};
+
+struct ptah_function {
+	/* The piece of the function that holds the address. The answer is the same for all of it.
+	 */
+	uint64_t low, high;
+	/* The address where the function is entered, which identifies it in its address space. */
+	uint64_t start;
+	uint32_t flags; /* enum ptah_function_flags */
+	/*
+	 * Other functions were at `start` at other times, and this is not the one of the end: the
+	 * number of marks of its calls has this version (see struct ptah_call_mark). 0: it is.
+	 */
+	uint16_t version;
+	uint16_t reserved;
+};
 
 struct ptah_symbols;
 
@@ -288,6 +348,69 @@ PTAH_API bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf
  */
 PTAH_API bool ptah_elf_variable(const char *path, uint64_t address, char *name, size_t size,
 				uint64_t *offset);
+
+/*
+ * Functions: which function an address of a recorded process belongs to.
+ *
+ *	struct ptah_functions *functions;
+ *	struct ptah_function f;
+ *
+ *	ptah_functions_new(session, &functions);
+ *	if (ptah_functions_find(functions, space, ip, tsc, &f))
+ *		printf("%#" PRIx64 " is in the function at %#" PRIx64 "\n", ip, f.start);
+ *	ptah_functions_free(functions);
+ *
+ * Bounds and names come from the files that the process had mapped and, in the kernel,
+ * from its list of symbols. What is found is kept, so that a second look-up is fast. Different
+ * threads may use one finder at the same time.
+ */
+
+struct ptah_functions;
+
+/* The session must live as long as the finder. */
+PTAH_API int ptah_functions_new(const struct ptah_session *session,
+				struct ptah_functions **functions);
+PTAH_API void ptah_functions_free(struct ptah_functions *functions);
+
+/*
+ * The bounds of the function that was at `address` in `space` (as in ptah_session_find_map()) at
+ * time `tsc`, 0: at the end. With PTAH_FUNCTION_SECTION only the bounds of what is around it are
+ * known. false: nothing is known.
+ */
+PTAH_API bool ptah_functions_find(struct ptah_functions *functions, int32_t space, uint64_t address,
+				  uint64_t tsc, struct ptah_function *function);
+
+/*
+ * What the code at an address is called. Of a function of a file, path and offset are the same
+ * wherever and in however many processes the file was mapped.
+ */
+struct ptah_function_name {
+	const char *name; /* not demangled; NULL: not known. Lives as long as the finder */
+	bool named;	  /* false: there is no symbol, and `name` is made up (fn_5a20) */
+	const char
+	    *path;	/* of the mapping, as in struct ptah_map; or a module ("[ext4]"); or NULL */
+	uint64_t start; /* the address that has the name; without a name, the address itself */
+	uint64_t file_offset; /* of `start`, if `path` is that of a file */
+};
+
+/* Returns false when neither name nor path is known. The name of a function is that of its start.
+ */
+PTAH_API bool ptah_functions_name(struct ptah_functions *functions, int32_t space, uint64_t address,
+				  uint64_t tsc, struct ptah_function_name *name);
+
+/*
+ * The line of source code of generated code, from the jitdump that has it; file NULL and line 0 are
+ * never reported. `file` lives as long as the session and the finder, and may have characters that
+ * must not reach a terminal. Those of files have <ptah/symbol.h>.
+ */
+struct ptah_function_line {
+	const char *file;
+	uint32_t line;
+};
+
+/* False: the address has no generated code, or the line is not known. */
+PTAH_API bool ptah_functions_line(struct ptah_functions *functions, int32_t space, uint64_t address,
+				  uint64_t tsc, struct ptah_function_line *line);
 
 PTAH_END_DECLS
 

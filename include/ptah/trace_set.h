@@ -34,10 +34,10 @@
 #ifndef PTAH_TRACE_SET_H
 #define PTAH_TRACE_SET_H
 
-#include <ptah/cpu.h>
+#include <ptah/base.h>
+#include <ptah/engine/trace_config.h>
 #include <ptah/image.h>
 #include <ptah/session.h>
-#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -192,7 +192,7 @@ PTAH_API int ptah_trace_set_processor(struct ptah_trace_set *set,
 				      const struct ptah_trace_processor *processor);
 
 /*
- * The address filter that the trace was made with, as <ptah/filter.h> reads it: ranges as numbers,
+ * The address filter that the trace was made with, as ptah_filter_parse() reads it: ranges as numbers,
  * in a file or without ("filter 0x1149/0x2a@/bin/x"). A file is one of the code, or one that
  * records name; a relative path is that of a file here. Takes the place of the processor's ranges.
  * PTAH_E_INVAL: it is no filter, names a function, or has more ranges than a processor.
@@ -228,9 +228,6 @@ PTAH_API int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore
  * a root (symfs) does not use it. Replaces what was set before.
  */
 PTAH_API int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder);
-
-/* A remark for people, which ptah_session_note() returns. */
-PTAH_API int ptah_trace_set_note(struct ptah_trace_set *set, const char *text);
 
 /*
  * Reads a ptah.trace, a folder that contains one, or a folder or file of another

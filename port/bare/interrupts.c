@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Interrupts of the bare port: the table, the PMI, and what an instruction that raised #GP does
- * next. Everything else that arrives is a mistake, is printed, and ends the program.
+ * next. Everything else that arrives is a mistake: it stops the trace, is printed, and ends the
+ * program; a dump of the memory then has the path that led to it.
  */
 #include "port.h"
 
@@ -75,6 +76,9 @@ void bare_interrupt(struct bare_frame *frame)
 		frame->rip = next;
 		return;
 	}
+	/* First of all: what is traced from now on would replace what led here. */
+	if (traced_by)
+		ptah_engine_stop_here(traced_by);
 	bare_print("exception ");
 	bare_print_number(frame->vector);
 	bare_print(" at ");

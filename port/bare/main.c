@@ -2,8 +2,9 @@
 /*
  * The bare image: it records its own path by Intel PT and prints it on the serial line. First a
  * short path, packet by packet; then a path that is much longer than the buffer, which is emptied
- * by PMIs, and of which every call is counted in the packets. docs/porting.md, "A port for bare
- * metal".
+ * by PMIs, and of which every call is counted in the packets. With "crash" at the end of its command
+ * line it crashes instead, while a buffer that wraps is traced, for a dump of its memory.
+ * docs/porting.md, "A port for bare metal".
  */
 #include "port.h"
 #include "program.h"
@@ -14,14 +15,17 @@
 #define EXIT_FINE  16u /* isa-debug-exit makes 2 * 16 + 1 of it: 33 */
 #define EXIT_WRONG 17u
 
-#define BUFFER	  ((size_t)16 << 10)
-#define REGION	  ((size_t)4 << 10)
-#define LONG_PATH 10000u
+#define BUFFER	   ((size_t)16 << 10)
+#define REGION	   ((size_t)4 << 10)
+#define LONG_PATH  10000u
+#define CRASH_PATH 30000u /* some laps of the buffer */
 
 /* What the boot loader passes (Multiboot specification, "Boot information format"). */
 struct multiboot_info {
 	uint32_t flags;			     /* bit 0: the next two are valid */
 	uint32_t memory_below, memory_above; /* KB below 640 KB, and from 1 MB on */
+	uint32_t boot_device;
+	uint32_t command_line; /* bit 2 of the flags: its address */
 };
 
 void bare_main(const struct multiboot_info *info);
@@ -89,15 +93,17 @@ static struct ptah_engine *new_engine(struct ptah_trace_config *config)
 }
 
 static struct ptah_capture *new_capture(struct ptah_engine *engine,
-					const struct ptah_trace_config *trace_config)
+					const struct ptah_trace_config *trace_config,
+					uint8_t policy)
 {
 	const struct ptah_capture_config config = {.size = sizeof(config),
 						   .trace = trace_config,
-						   .policy = PTAH_POLICY_DRAIN,
+						   .policy = policy,
 						   .buffer = BUFFER,
 						   .region = REGION,
 						   .pmis = BUFFER / REGION,
-						   .drain = take};
+						   .drain =
+						       policy == PTAH_POLICY_DRAIN ? take : NULL};
 	struct ptah_trace_problem problem = {0};
 	struct ptah_capture *capture;
 	int status = ptah_capture_new(engine, &config, &capture, &problem);
@@ -154,11 +160,36 @@ static void count_long_path(struct ptah_capture *capture)
 		fail("long_path()", 0);
 }
 
+/* Does the command line, if there is one, end with this word? */
+static bool is_told_to(const struct multiboot_info *info, const char *word)
+{
+	const char *text = (const char *)(uintptr_t)info->command_line;
+	size_t n = 0, length = 0;
+
+	while (word[length])
+		length++;
+	while (info->flags & 4 && text[n])
+		n++;
+	while (length && n && text[n - 1] == word[length - 1])
+		n--, length--;
+	return !length;
+}
+
+static _Noreturn void crash_traced(struct ptah_engine *engine,
+				   const struct ptah_trace_config *config)
+{
+	check(ptah_capture_start(new_capture(engine, config, PTAH_POLICY_WRAP)),
+	      "ptah_capture_start");
+	crash(CRASH_PATH);
+	fail("crash()", 0);
+}
+
 void bare_main(const struct multiboot_info *info)
 {
 	struct ptah_trace_config config;
 	struct ptah_engine *engine;
 	struct ptah_capture *capture;
+	bool crashes = is_told_to(info, "crash"); /* before the memory behind the image is used */
 
 	bare_serial_begin();
 	bare_interrupts_begin();
@@ -167,7 +198,9 @@ void bare_main(const struct multiboot_info *info)
 	bare_memory_begin(((uint64_t)info->memory_above + 1024) << 10);
 	engine = new_engine(&config);
 	bare_pmi_to(engine);
-	capture = new_capture(engine, &config);
+	if (crashes)
+		crash_traced(engine, &config);
+	capture = new_capture(engine, &config, PTAH_POLICY_DRAIN);
 	show_short_path(capture);
 	count_long_path(capture);
 	bare_export(trace, traced);

@@ -5,7 +5,7 @@
  */
 #include "port.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef PTAH_PORT_BARE_PORT_H
 #define PTAH_PORT_BARE_PORT_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 /* The callbacks. Their `port` is not used. */
 extern const struct ptah_hal bare_port;

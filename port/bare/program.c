@@ -55,3 +55,12 @@ TRACED void long_path(unsigned n)
 		step();
 }
 NAME(long_path);
+
+/* The invalid instruction comes last, so that a trace of a crash has this path at its end. */
+TRACED void crash(unsigned n)
+{
+	long_path(n);
+	short_path();
+	__asm__ volatile("ud2");
+}
+NAME(crash);

@@ -33,4 +33,7 @@ void long_path(unsigned n);
 void step(void);
 extern volatile unsigned steps; /* calls of step() */
 
+/* long_path(n), short_path(), and then an invalid instruction. */
+void crash(unsigned n);
+
 #endif

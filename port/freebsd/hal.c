@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the capture engine needs from FreeBSD's kernel: include/ptah/hal.h. */
+/* What the capture engine needs from FreeBSD's kernel: include/ptah/engine/hal.h. */
 #include "port.h"
 
 static struct sx engine_lock;

@@ -9,7 +9,7 @@
 
 #include <freebsd.h>
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 /* A buffer of hwt's with its capture: of a thread, or of a processor in a context of CPUs. */
 struct pt_buffer {

@@ -19,7 +19,7 @@
 
 #include <zircon/syscalls.h>
 
-#include <ptah/hal.h>
+#include <ptah/engine/hal.h>
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* A request of the protocol as the engine's configuration, and the engine's answer to it. */
 #include "translate.h"
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 zx_status_t request_refuse(struct insntrace_problem *problem, const char *field, const char *reason)
 {

@@ -5,7 +5,7 @@
 
 #include "insntrace.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 /* ZX_ERR_INVALID_ARGS. */
 zx_status_t request_refuse(struct insntrace_problem *problem, const char *field,

@@ -75,7 +75,7 @@
 #ifndef PTAH_IOCTL_H
 #define PTAH_IOCTL_H
 
-#include <ptah/trace_config.h>
+#include <ptah/engine/trace_config.h>
 
 #include <linux/ioctl.h>
 

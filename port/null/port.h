@@ -3,7 +3,7 @@
 #ifndef PTAH_PORT_NULL_PORT_H
 #define PTAH_PORT_NULL_PORT_H
 
-#include <ptah/hal.h>
+#include <ptah/engine/hal.h>
 
 extern const struct ptah_hal null_port;
 

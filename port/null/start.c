@@ -5,7 +5,7 @@
  */
 #include "port.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 void *memcpy(void *to, const void *from, size_t n);
 void *memset(void *to, int byte, size_t n);

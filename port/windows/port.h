@@ -5,7 +5,7 @@
 
 #include "hypertrace_pt.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 /* mingw-w64 declares the first two, and has them nowhere; the third needs -msse. */
 #ifdef __MINGW32__

@@ -2,7 +2,7 @@
 /* HyperDbg's structs (hypertrace_pt.h) and the engine's: what one says in the words of the other. */
 #include "port.h"
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 #define TOPA_REGION_BITS 15
 

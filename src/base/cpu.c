@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a processor's identity from text. Freestanding. */
-#include <ptah/cpu.h>
+#include <ptah/base.h>
 
 #include <stddef.h>
 #include <string.h>

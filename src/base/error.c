@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The sentences and names of the status codes, and the library's version. Freestanding. */
-#include <ptah/error.h>
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 #include <stddef.h>
 

@@ -3,7 +3,6 @@
 #ifndef PTAH_CALLS_ADDER_H
 #define PTAH_CALLS_ADDER_H
 
-#include <ptah/call_tree.h>
 #include <ptah/calls.h>
 
 /* Adds the calls of one thread to a tree. */

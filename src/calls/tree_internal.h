@@ -16,7 +16,7 @@
 
 #include "calls/histogram.h"
 
-#include <ptah/call_tree.h>
+#include <ptah/calls.h>
 
 #include <stddef.h>
 

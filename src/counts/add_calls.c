@@ -120,7 +120,7 @@ static int add(struct ptah_counts *c, struct counts_process *p, const struct pta
 	return counts_add_process(c, p);
 }
 
-int ptah_counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_tree *tree)
+int counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_tree *tree)
 {
 	struct counts_process p = {.pid = pid, .space = pid};
 

@@ -3,6 +3,7 @@
 #include "counts/counts_internal.h"
 
 #include "session/stream.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -272,4 +272,14 @@ static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)
 	return counts_checksum_on(COUNTS_CHECKSUM_BEGIN, bytes, n);
 }
 
+/*
+ * Reads counts from such bytes, which need not be trustworthy. PTAH_E_BAD_MAGIC,
+ * PTAH_E_UNSUPPORTED (another version), PTAH_E_BAD_FILE, PTAH_E_NOMEM; `why` (may
+ * be NULL) has the offset and the reason. Memory is a small multiple of n.
+ */
+int counts_load(const void *bytes, size_t n, struct ptah_counts **counts, struct ptah_message *why);
+
+/* As ptah_counts_add_session_calls(), for a process of this number. */
+int counts_add_calls(struct ptah_counts *counts, int32_t pid, const struct ptah_call_tree *tree);
+
 #endif

@@ -5,6 +5,7 @@
  */
 #include "counts/load.h"
 #include "perfdata/message.h"
+#include "counts/counts_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -394,8 +395,7 @@ static int load_counts_bytes(const void *bytes, size_t n, struct ptah_counts **c
 	return 0;
 }
 
-int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
-		     struct ptah_message *why)
+int counts_load(const void *bytes, size_t n, struct ptah_counts **counts, struct ptah_message *why)
 {
 	perfdata_message_begin(why);
 	return perfdata_message_end(why, load_counts_bytes(bytes, n, counts, why));
@@ -476,7 +476,7 @@ bool load_recognise(const char *path, const char *magic)
 
 static int load_it(void *counts, const void *bytes, size_t n, struct ptah_message *why)
 {
-	return ptah_counts_load(bytes, n, counts, why);
+	return counts_load(bytes, n, counts, why);
 }
 
 static int open_counts_file(const char *path, struct ptah_counts **counts, struct ptah_message *why)

@@ -21,6 +21,7 @@
 #include "perfdata/message.h"
 #include "session/stream.h"
 #include "session/window.h"
+#include "profile/profile_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -105,9 +106,9 @@ static int end_early(const struct counter *c, const struct ptah_stream *s)
 static int run(const struct counter *c, struct ptah_stream *s, bool to_error)
 {
 	struct ptah_profile_totals totals = {0};
-	int status = ptah_profile_resume(s->profile);
+	int status = profile_resume(s->profile);
 
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	while (status >= 0 && (status = end_early(c, s)) >= 0) {
 		if (to_error)
 			status = ptah_profile_totals(s->profile, &totals);

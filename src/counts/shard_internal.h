@@ -9,7 +9,7 @@
 
 #include "counts/counts_internal.h"
 
-#include <ptah/shard.h>
+#include <ptah/counts.h>
 
 /* shard_plan.c */
 
@@ -125,5 +125,7 @@ enum shard_file_flags {
 	SHARD_PERMANENT = 1 << 0,
 	SHARD_WHOLES = 1 << 1, /* its mappings follow */
 };
+
+uint32_t shard_present(const struct ptah_shard *shard);
 
 #endif

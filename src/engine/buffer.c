@@ -541,6 +541,7 @@ static int allocate_capture(struct ptah_engine *engine, const struct buffer *b, 
 	c->engine = engine;
 	c->memory = memory;
 	buffer_set(c, b);
+	crash_describe(c, b->cpu);
 	record_init(&c->records, (struct ptah_capture_record *)(c + 1), records);
 	*capture = c;
 	return PTAH_OK;

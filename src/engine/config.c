@@ -5,7 +5,7 @@
  * legal but trace nothing. The value of IA32_RTIT_CTL is made from the same tables, so that what is
  * written is what was checked.
  */
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 #include "base/compiler.h"
 

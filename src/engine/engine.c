@@ -131,6 +131,7 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	e->port = port;
 	e->memory = memory;
 	e->cpus = cpus;
+	crash_begin(e);
 	for (n = 0; n < cpus; n++)
 		engine_look(e, n);
 	log_obstacles(e);
@@ -161,6 +162,7 @@ int ptah_engine_free(struct ptah_engine *engine)
 	if (engine->pmi)
 		hal->pmi_enable(port, false);
 	memory = engine->memory;
+	memset(&engine->crash, 0, sizeof(engine->crash)); /* a reader would find the freed memory */
 	hal->release(port, &memory);
 	return PTAH_OK;
 }
@@ -181,26 +183,33 @@ void engine_link(struct ptah_capture *c)
 
 	engine->hal->lock(engine->port);
 	c->next = engine->captures;
+	crash_link(engine, c, c->next);
 	engine->captures = c;
+	crash_link(engine, NULL, c);
 	engine->hal->unlock(engine->port);
+}
+
+/* Under the lock: removes the capture after `before` (NULL: the first) from the list. */
+static void unlink_after(struct ptah_engine *engine, struct ptah_capture *before)
+{
+	struct ptah_capture **at = before ? &before->next : &engine->captures;
+
+	*at = (*at)->next;
+	crash_link(engine, before, *at);
 }
 
 bool engine_unlink(struct ptah_capture *c)
 {
 	struct ptah_engine *engine = c->engine;
-	struct ptah_capture **at;
-	bool found = false;
+	struct ptah_capture *at, *before = NULL;
 
 	engine->hal->lock(engine->port);
-	for (at = &engine->captures; *at && !found; at = &(*at)->next) {
-		if (*at == c) {
-			*at = c->next;
-			found = true;
-			break;
-		}
-	}
+	for (at = engine->captures; at && at != c; at = at->next)
+		before = at;
+	if (at)
+		unlink_after(engine, before);
 	engine->hal->unlock(engine->port);
-	return found;
+	return at;
 }
 
 /* Does the capture belong to this owner? One of a pool that is not in use belongs to nobody, and
@@ -223,19 +232,15 @@ static bool take(struct ptah_capture *c, uint64_t owner)
  * NULL: none is left. */
 static struct ptah_capture *take_of(struct ptah_engine *engine, uint64_t owner)
 {
-	struct ptah_capture **at, *c = NULL;
+	struct ptah_capture *at, *before = NULL;
 
 	engine->hal->lock(engine->port);
-	for (at = &engine->captures; *at; at = &(*at)->next) {
-		if (take(*at, owner)) {
-			c = *at;
-			if (!c->pool)
-				*at = c->next;
-			break;
-		}
-	}
+	for (at = engine->captures; at && !take(at, owner); at = at->next)
+		before = at;
+	if (at && !at->pool)
+		unlink_after(engine, before);
 	engine->hal->unlock(engine->port);
-	return c;
+	return at;
 }
 
 int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)

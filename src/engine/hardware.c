@@ -243,12 +243,13 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	}
 	on = leave && c->xsaves && cpu->pinned && !c->external ? halt_by_xsaves(c, &r)
 							       : halt_by_msr(c, &r);
-	atomic_store(&c->running, false);
 	if (leave)
 		note_turn(c);
 	r.pmi = pmi_pending(c);
 	count_up(&c->looks);
 	judge(c, &r, on);
+	/* Not before: whoever sees that it does not run takes the position for exact. */
+	atomic_store(&c->running, false);
 	/* VM exit has cleared all of CTL; bit 55 can be cleared only while CTL.ToPA is 1. */
 	if (r.pmi && !(r.ctl & PTAH_RTIT_CTL_TOPA))
 		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
@@ -511,12 +512,14 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	if (halt == HALT_RANGE || halt == HALT_ERROR || wait_for_room(c))
 		return PTAH_OK;
 	page_running(c);
+	atomic_store(&c->running, true); /* before TraceEn, as the page says it */
 	if (c->shape == PTAH_SHAPE_SINGLE)
 		room_canary_set(c);
 	status = enable(c, cpu);
 	if (status < 0) {
 		if (c->shape == PTAH_SHAPE_SINGLE)
 			room_canary_lift(c, 0);
+		atomic_store(&c->running, false);
 		/* With `msr` set, the processor has refused a register; otherwise none was written.
 		 */
 		if (c->msr)
@@ -527,7 +530,6 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	}
 	cpu->loaded = c;
 	atomic_store(&c->error, PTAH_OK);
-	atomic_store(&c->running, true);
 	if (c->fresh || c->program) {
 		c->flags |= PTAH_CAPTURED_STARTED;
 		count_up(&c->starts);

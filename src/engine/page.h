@@ -7,7 +7,7 @@
 #ifndef PTAH_ENGINE_PAGE_H
 #define PTAH_ENGINE_PAGE_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 #include <stdatomic.h>
 

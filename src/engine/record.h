@@ -9,7 +9,7 @@
 #ifndef PTAH_ENGINE_RECORD_H
 #define PTAH_ENGINE_RECORD_H
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 #include <stdatomic.h>
 

@@ -15,8 +15,8 @@
 #ifndef PTAH_ENGINE_TOPA_H
 #define PTAH_ENGINE_TOPA_H
 
-#include <ptah/hal.h>
-#include <ptah/rtit.h>
+#include <ptah/engine/hal.h>
+#include <ptah/engine/rtit.h>
 
 #define TOPA_PAGE	 4096u
 #define TOPA_PER_PAGE	 (PTAH_TOPA_TABLE_ENTRIES - 1u) /* without the END */

@@ -258,17 +258,7 @@ void event_restart(struct ptah_event_decoder *d, uint64_t offset)
 	d->phase = EVENT_RESTART;
 }
 
-int ptah_event_sync_offset(const struct ptah_event_decoder *d, uint64_t *offset)
-{
-	if (!d || !offset)
-		return PTAH_E_INVAL;
-	if (!d->synced)
-		return PTAH_E_NO_SYNC;
-	*offset = d->sync_offset;
-	return 0;
-}
-
-void ptah_event_time(const struct ptah_event_decoder *d, struct ptah_time *time)
+void event_get_time(const struct ptah_event_decoder *d, struct ptah_time *time)
 {
 	*time = (struct ptah_time){
 	    .tsc = d->tsc,

@@ -12,7 +12,7 @@
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* Bytes that are kept from one chunk to the next: more than a PSB and the bytes that decide where
@@ -115,7 +115,7 @@ struct ptah_event_decoder {
 	struct event_header header;
 	unsigned state_count;
 	unsigned held_count;
-	uint64_t overflow_offset, overflow_tsc, sync_offset;
+	uint64_t overflow_offset, overflow_tsc;
 	int64_t skip; /* bytes that the callback `unknown` wants skipped */
 
 	uint8_t ratio;
@@ -345,5 +345,7 @@ void event_resume_at_fup(struct ptah_event_decoder *d);
 
 bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		      uint64_t offset);
+
+void event_get_time(const struct ptah_event_decoder *decoder, struct ptah_time *time);
 
 #endif

@@ -21,7 +21,6 @@ void event_begin_header(struct ptah_event_decoder *d, uint64_t offset)
 	event_forget_pending(d);
 	d->header = (struct event_header){.offset = offset, .overflow = overflow, .doubt = doubt};
 	d->synced = true;
-	d->sync_offset = offset;
 	d->state_count = 0;
 	d->last_ip = 0;
 	d->phase = EVENT_HEADER;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The public clock (packet_clock.h): hands each packet to the estimate of time.h. */
+/* The public clock (event.h): hands each packet to the estimate of time.h. */
 #include "event/time.h"
 
-#include <ptah/packet_clock.h>
+#include <ptah/event.h>
 
 #include <stdlib.h>
 

@@ -145,7 +145,6 @@ bool event_take_psb(struct ptah_event_decoder *d, const struct packet_psb *psb, 
 		d->mode_known = true;
 		d->iflag = psb->iflag;
 	}
-	d->sync_offset = event_offset(d, psb->begin);
 	d->enabled_known = true;
 	return true;
 }

@@ -2,7 +2,7 @@
 /* The clock: see time.h for what it does. */
 #include "event/time.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 /*
  * The assumed error of a cycle's length is one part in RATE_DOUBT. CBR is a whole number of

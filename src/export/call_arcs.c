@@ -3,7 +3,7 @@
 #include "export/call_costs.h"
 #include "export/row_ids.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "output/annotate.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 /*
  * Addresses in the processes' spaces, as ptah_call_thread_space() numbers them. A call that was not

@@ -9,8 +9,7 @@
 
 #include "output/outcomes.h"
 
-#include <ptah/error.h>
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 #include <inttypes.h>
 #include <stdio.h>

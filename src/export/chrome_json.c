@@ -7,7 +7,7 @@
 
 #include "output/json.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "export/xml.h"
 
-#include <ptah/version.h>
+#include <ptah/base.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -9,7 +9,7 @@
  *
  * A block is counted by its last instruction, a branch: an interrupt, which cuts blocks anywhere,
  * makes no block, nor does another way into the middle of one. An edge is as in
- * <ptah/coverage.h>: one that the trace has decided.
+ * <ptah/profile.h>: one that the trace has decided.
  */
 #ifndef PTAH_EXPORT_COVER_CODE_H
 #define PTAH_EXPORT_COVER_CODE_H

@@ -8,7 +8,7 @@
 
 #include "output/names.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 /* Which branches become rows, too. */
 enum export_branches {

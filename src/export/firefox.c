@@ -16,7 +16,7 @@
 #include "base/compiler.h"
 #include "output/json.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdio.h>
 #include <stdlib.h>

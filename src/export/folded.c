@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

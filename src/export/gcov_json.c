@@ -4,7 +4,7 @@
 
 #include "output/json.h"
 
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 static void put_function(struct json *j, const struct source_function *f)
 {

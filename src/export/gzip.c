@@ -3,7 +3,7 @@
  */
 #include "export/gzip.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <limits.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "export/protobuf.h"
 #include "export/utf8.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

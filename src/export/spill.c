@@ -5,7 +5,7 @@
  */
 #include "export/spill.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <fcntl.h>

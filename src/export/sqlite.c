@@ -6,7 +6,7 @@
 #include "export/formats.h"
 #include "export/sqlite_inside.h"
 
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 #include <inttypes.h>
 #include <stdio.h>

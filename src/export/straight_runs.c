@@ -2,7 +2,7 @@
 /* Joins blocks to straight runs (straight_runs.h), by ascending addresses. */
 #include "export/straight_runs.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <stdlib.h>
 #include <string.h>
 

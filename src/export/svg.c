@@ -6,7 +6,7 @@
 #include "export/formats.h"
 #include "export/xml.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -191,13 +191,12 @@ static bool pass_time(struct ptah_flow *f, const uint8_t **pos)
 	return more;
 }
 
-/* A PSB+ like the one just passed changes nothing but the offset, unless cycles are counted. */
-static const uint8_t *pass_same_psb(struct ptah_flow *f, const uint8_t *pos, const uint8_t *end,
-				    const uint8_t *same, size_t size)
+/* A PSB+ like the one just passed changes nothing, unless cycles are counted. */
+static const uint8_t *pass_same_psb(const uint8_t *pos, const uint8_t *end, const uint8_t *same,
+				    size_t size)
 {
 	if (!size || end + LOOP_LOOK - pos < (ptrdiff_t)size || memcmp(pos, same, size) != 0)
 		return NULL;
-	f->events->sync_offset = event_offset(f->events, pos);
 	return pos + size;
 }
 
@@ -217,7 +216,7 @@ bool flow_pass_off(struct ptah_flow *f, const uint8_t **at, const uint8_t *end, 
 			return true;
 		}
 		if (load_le64(pos) == PSB_WORD) {
-			next = pass_same_psb(f, pos, end, same, same_size);
+			next = pass_same_psb(pos, end, same, same_size);
 			if (!next) {
 				next = pass_psb(f, pos, end, last_ip);
 				same = pos;

@@ -488,7 +488,7 @@ int ptah_image_find(const struct ptah_image *image, uint64_t address,
 	return 0;
 }
 
-uint64_t ptah_image_generation(const struct ptah_image *image)
+uint64_t image_generation(const struct ptah_image *image)
 {
 	return image->generation;
 }

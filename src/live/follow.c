@@ -3,6 +3,8 @@
 #include "live/live.h"
 
 #include "session/span_reader.h"
+#include "image/image_access.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +51,7 @@ static int open_counts(struct live_stream *ls, struct ptah_stream *before)
 	if (status >= 0 && ls->counts)
 		status = stream_begin_to_count(ls->counts);
 	if (status >= 0 && before)
-		status = ptah_profile_merge(ls->counts->profile, before->profile);
+		status = profile_merge(ls->counts->profile, before->profile);
 	if (status >= 0 && before)
 		status = ptah_profile_totals(before->profile, &totals);
 	if (status >= 0 && before)
@@ -100,7 +102,7 @@ static int shrink_counts(struct ptah_stream *s)
 
 	if (status < 0)
 		return status;
-	status = ptah_profile_merge(small, s->profile);
+	status = profile_merge(small, s->profile);
 	if (status < 0) {
 		ptah_profile_free(small);
 		return status;
@@ -149,7 +151,7 @@ static int retire_counts(struct live_stream *ls, struct live_stream *heir)
 	}
 	if (!heir || !heir->counts)
 		return shrink_counts(ls->counts);
-	status = ptah_profile_merge(heir->counts->profile, ls->counts->profile);
+	status = profile_merge(heir->counts->profile, ls->counts->profile);
 	if (status < 0)
 		return status;
 	heir->inherited.instructions += totals.instructions;
@@ -379,7 +381,12 @@ int live_give_marks(struct live_stream *ls, struct live_runner *r,
 {
 	struct ptah_live *live = ls->live;
 	struct ptah_live_thread thread;
-	int status = n ? live_tally_add(&r->tally, marks, n) : 0;
+	int status;
+
+	r->tally.waits.absences = r->waits.absences =
+	    absences_of(live->session, r->thread->info.tid);
+	r->waits.no_switches = !live->session->absences_count;
+	status = n ? live_tally_add(&r->tally, marks, n) : 0;
 
 	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))
 		return status;
@@ -449,6 +456,7 @@ int live_execute(struct live_stream *ls, struct live_runner *r, uint64_t tsc)
 		status = live_end_thread(ls, r);
 	r->thread = next;
 	live_tally_begin_again(&r->tally);
+	r->waits = (struct live_waits){0};
 	return status;
 }
 
@@ -520,9 +528,8 @@ static int read_for_times(void *context, struct timed_batch *batch)
 	bool is_item;
 	const int n = stream_read_spans(r->stream, r->spans, SPAN_BATCH, &r->item, &is_item);
 
-	*batch = (struct timed_batch){.spans = r->spans,
-				      .items = &r->item,
-				      .generation = ptah_image_generation(r->stream->image)};
+	*batch = (struct timed_batch){
+	    .spans = r->spans, .items = &r->item, .generation = image_generation(r->stream->image)};
 	if (n > 0)
 		*(is_item ? &batch->item_count : &batch->span_count) = (size_t)n;
 	return n < 0 ? n : n > 0;

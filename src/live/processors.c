@@ -12,6 +12,7 @@
 #include "live/live.h"
 
 #include "session/span_reader.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,8 +122,8 @@ static int fill(struct live_stream *ls)
 	s->has_cycles = false;
 	if (!s->begun || s->turn != ls->calls->turn)
 		enter_turn(ls);
-	if (ls->generation != ptah_image_generation(ls->calls->image)) {
-		ls->generation = ptah_image_generation(ls->calls->image);
+	if (ls->generation != image_generation(ls->calls->image)) {
+		ls->generation = image_generation(ls->calls->image);
 		ls->live->code_changes++;
 	}
 	clear_spaces(s);

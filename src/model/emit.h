@@ -14,7 +14,7 @@
 
 #include "model/processor.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 static inline bool model_has_erratum(const struct ptah_model *m, unsigned erratum)
 {

@@ -6,7 +6,7 @@
  * The arena begins with a map that has a byte for each page. Released memory is
  * filled with bytes that are neither packets nor tables.
  */
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 #include "base/compiler.h"
 

@@ -23,8 +23,8 @@
 #ifndef PTAH_MODEL_PROCESSOR_H
 #define PTAH_MODEL_PROCESSOR_H
 
-#include <ptah/model.h>
-#include <ptah/trace_config.h>
+#include <ptah/engine/trace_config.h>
+#include <ptah/model/model.h>
 
 #include "model/clock.h"
 

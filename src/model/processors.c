@@ -7,7 +7,7 @@
  */
 #include "model/processor.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 /* CPUID.14H.0:EBX */
 #define CR3	(1u << 0)

@@ -22,7 +22,7 @@
 #include "output/names.h"
 #include "output/outcomes.h"
 
-#include <ptah/functions.h>
+#include <ptah/symbol.h>
 
 struct annotate_object {
 	const char *path;  /* as recorded, NULL: unknown */

@@ -328,6 +328,28 @@ static bool is_left_out(const struct call_graph *g, const struct ptah_call_node 
 	       !(n->flags & PTAH_CALL_NODE_FOLDED);
 }
 
+/* What a node is called that is no function. NULL: it is one. */
+static const char *label_of(const struct call_graph *g, const struct ptah_call_node *n)
+{
+	const struct graph_labels *labels = g->config.labels;
+	const uint64_t i = n->function - GRAPH_LABEL;
+
+	return labels && i < labels->count ? labels->texts[i] : NULL;
+}
+
+/* The key of a node's function, or of what is none. 0: out of memory. */
+static uint32_t key_of_node(struct call_graph *g, const struct ptah_call_thread *thread,
+			    const struct ptah_call_node *n)
+{
+	if (n->flags & PTAH_CALL_NODE_FOLDED)
+		return special_key(g, "[folded]");
+	if (label_of(g, n)) {
+		g->totals.calls -= n->count;
+		return special_key(g, label_of(g, n));
+	}
+	return find_address(g, ptah_call_thread_space(thread, n->space), n->function);
+}
+
 static int find_keys(struct adding *a, const struct ptah_call_thread *thread)
 {
 	for (size_t i = 1; i < a->n; i++) {
@@ -339,11 +361,7 @@ static int find_keys(struct adding *a, const struct ptah_call_thread *thread)
 			a->g->totals.calls -= n->count;
 			continue;
 		}
-		if (n->flags & PTAH_CALL_NODE_FOLDED)
-			a->keys[i] = special_key(a->g, "[folded]");
-		else
-			a->keys[i] = find_address(a->g, ptah_call_thread_space(thread, n->space),
-						  n->function);
+		a->keys[i] = key_of_node(a->g, thread, n);
 		if (!a->keys[i])
 			return PTAH_E_NOMEM;
 		a->same[i] = n->parent && !(a->g->config.sort & GRAPH_FUNCTION) &&

@@ -8,7 +8,7 @@
 
 #include "output/names.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 /* What functions are distinguished by: any of them together. */
 enum graph_sort {
@@ -26,7 +26,7 @@ struct graph_key {
 	const char *file;     /* of the source; NULL: not known, or not distinguished */
 	uint32_t line;	      /* 0: the same */
 	uint64_t ip;	      /* where the function begins, in the first process that had it */
-	/* What is no function: "[folded]", "[outside of functions]", "[outermost]". */
+	/* What is no function: "[folded]", "[outside of functions]", "[outermost]", a label. */
 	const char *special;
 	/* Its sums. A call while the same key was running already is not in `inclusive`. */
 	uint64_t count;
@@ -49,13 +49,25 @@ enum graph_direction {
 	GRAPH_PAIRS,
 };
 
+/*
+ * Functions of trees from this number on, at which no code can be, are no functions: what they are
+ * called is the text of that number.
+ */
+#define GRAPH_LABEL UINT64_C(0x0100000000000000)
+
+struct graph_labels {
+	char **texts;
+	size_t count;
+};
+
 struct call_graph_config {
 	struct names *names;
 	unsigned sort; /* enum graph_sort */
 	enum graph_direction direction;
 	bool stubs; /* PLT stubs are functions; otherwise what they run counts for their caller */
-	const char *function;	    /* only what ran in its calls; NULL: all */
-	enum ptah_call_value value; /* what the children of a node are ordered by */
+	const char *function;		   /* only what ran in its calls; NULL: all */
+	enum ptah_call_value value;	   /* what the children of a node are ordered by */
+	const struct graph_labels *labels; /* they live as long as the graph; NULL: none */
 };
 
 /* How many callers above a function GRAPH_UP distinguishes. */

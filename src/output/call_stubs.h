@@ -6,7 +6,7 @@
 #ifndef PTAH_OUTPUT_CALL_STUBS_H
 #define PTAH_OUTPUT_CALL_STUBS_H
 
-#include <ptah/call_tree.h>
+#include <ptah/calls.h>
 
 #include <stdbool.h>
 

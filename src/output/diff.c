@@ -5,7 +5,7 @@
  */
 #include "output/diff.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <ctype.h>
 #include <stdlib.h>

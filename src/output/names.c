@@ -4,7 +4,8 @@
 
 #include "base/text.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 #include <inttypes.h>
 #include <search.h>

@@ -4,7 +4,8 @@
 
 #include "base/path.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,8 @@
 
 #include "output/names.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 struct names {
 	const struct ptah_session *session;

@@ -2,7 +2,7 @@
 /* Reads the build id of an ELF file from its notes. */
 #include "perfdata/build_id.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <fcntl.h>

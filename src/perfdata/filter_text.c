@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one parser of perf's text of address filters (filter.h). */
-#include <ptah/filter.h>
+/* The one parser of perf's text of address filters (session.h). */
+#include <ptah/session.h>
 
 #include <ctype.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 
-#include <ptah/rtit.h>
-#include <ptah/version.h>
+#include <ptah/base.h>
+#include <ptah/engine/rtit.h>
 
 #include <stdio.h>
 #include <stdlib.h>

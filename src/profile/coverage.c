@@ -5,7 +5,7 @@
  * What an entry adds to the bitmap is found out once and kept as a memo. The memo also sums up how
  * often the entry ran; the sum goes into the sets when the caller asks for them.
  */
-#include <ptah/coverage.h>
+#include <ptah/profile.h>
 
 #include "flow/large_table.h"
 #include "profile/profile_internal.h"

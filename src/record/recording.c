@@ -5,7 +5,7 @@
 #include "perfdata/format.h"
 #include "perfdata/message.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <inttypes.h>
 #include <stdarg.h>

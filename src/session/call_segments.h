@@ -5,7 +5,7 @@
 
 #include "calls/adder.h"
 
-#include <ptah/functions.h>
+#include <ptah/symbol.h>
 
 /* What the jobs that summarize one stream share: may be used by all of them at the same time. */
 struct call_segments;

@@ -7,7 +7,7 @@
 
 #include "calls/adder.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 
 struct call_threads;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The threads that count: see count_jobs.h. */
 #include "session/count_jobs.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 
@@ -227,9 +228,9 @@ static bool find_step(struct count_job *job, struct share *share, uint64_t reach
 /* Counts what was fed on the way to the beginning of a share and lies after it. */
 static int count_rest(struct ptah_stream *s)
 {
-	const int status = ptah_profile_resume(s->profile);
+	const int status = profile_resume(s->profile);
 
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	return status < 0 ? status : 0;
 }
 

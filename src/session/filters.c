@@ -6,7 +6,7 @@
  */
 #include "session/session.h"
 
-#include <ptah/filter.h>
+#include <ptah/session.h>
 
 #include <stdlib.h>
 #include <string.h>

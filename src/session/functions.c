@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the functions of a session by address: in mapped files and in the kernel (functions.h). */
-#include <ptah/functions.h>
+/* Finds the functions of a session by address: in mapped files and in the kernel (symbol.h). */
+#include <ptah/symbol.h>
 
 #include "session/jit.h"
 #include "session/versions.h"
-
-#include <ptah/symbol.h>
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Open hashing with linear probing, for numbers and for strings. */
 #include "session/hash_table.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

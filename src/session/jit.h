@@ -6,7 +6,7 @@
 #include "session/session.h"
 #include "symbol/jit.h"
 
-#include <ptah/functions.h>
+#include <ptah/symbol.h>
 
 /* A jitdump that a process has mapped, so that recorders know of it. */
 struct jitdump {

@@ -5,6 +5,7 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 
@@ -321,7 +322,7 @@ int32_t ptah_reader_space(const struct ptah_reader *r, unsigned space)
 
 uint64_t ptah_reader_generation(const struct ptah_reader *r)
 {
-	return r ? ptah_image_generation(r->s->image) : 0;
+	return r ? image_generation(r->s->image) : 0;
 }
 
 uint64_t ptah_reader_offset(const struct ptah_reader *r)

@@ -8,7 +8,8 @@
 
 #include "session/pool.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 /* The most chunks that a segment may fill: 12 MB. The caller's thread reads segments with more. */
 #define MAX_CHUNKS 256

@@ -6,7 +6,7 @@
 #include "perfdata/tracing_data.h"
 #include "session/hash_table.h"
 
-#include <ptah/sample.h>
+#include <ptah/session.h>
 
 struct perfdata_record;
 
@@ -44,5 +44,11 @@ int samples_take(struct ptah_session *session, const struct perfdata_record *rec
 int samples_finish(struct ptah_session *session);
 
 void samples_free(struct samples *samples);
+
+size_t session_events(const struct ptah_session *session);
+
+/* The field of this name. PTAH_E_MISSING: there is none. */
+int sample_find_field(const struct ptah_session *session, const struct ptah_sample *sample,
+		      const char *name, struct ptah_sample_field *field);
 
 #endif

@@ -3,6 +3,7 @@
 #include "session/stream.h"
 
 #include "base/compiler.h"
+#include "flow/state.h"
 
 /* How many bytes after its PSB a segment may begin at most. */
 #define REACH 4096
@@ -31,7 +32,7 @@ static int step(struct ptah_stream *s, uint64_t *blocks)
 	bool starved;
 	int n;
 
-	if (ptah_flow_paused(stream_flow(s)))
+	if (flow_is_paused(stream_flow(s)))
 		return stream_apply_changes(s) < 0 ? PTAH_E_NOMEM : 1;
 	n = read_packet(s, items, ARRAY_SIZE(items), &starved);
 	for (int i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Lets jobs work on the segments of a stream, and passes their results on in order (segments.h). */
+/* Lets jobs work on the segments of a stream, and passes their results on in order (session.h). */
 #include "session/parallel_reader.h"
 
-#include <ptah/segments.h>
+#include <ptah/session.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,12 +8,13 @@
 #include "session/trace_set.h"
 #include "session/versions.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #include "base/compiler.h"
 #include "perfdata/format.h"
 #include "perfdata/jit_folder.h"
 #include "perfdata/message.h"
+#include "profile/profile_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,6 @@
 
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
-#include <ptah/window.h>
 
 #define SESSION_NONE SIZE_MAX
 
@@ -333,7 +332,7 @@ struct ptah_session {
 	size_t space_count;
 	struct ptah_flow_config flow; /* configuration for the decode of streams */
 	unsigned flow_set;	      /* how often `flow` was changed */
-	struct ptah_window window;    /* what streams that are opened decode; see window.h */
+	struct ptah_window window;    /* what streams that are opened decode; see its declaration */
 	bool has_clock;
 	uint32_t time_source; /* enum perfdata_time_source */
 	struct perfdata_clock clock;

@@ -8,6 +8,7 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 
@@ -39,8 +40,7 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 {
 	struct ptah_stream *s = context;
 	struct span_bounds *b = s->bounds;
-	const uint64_t generation =
-	    ptah_image_generation(s->image) + functions_generation(b->functions);
+	const uint64_t generation = image_generation(s->image) + functions_generation(b->functions);
 	const size_t slot = (size_t)((ip + space) * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BOUNDS;
 	struct ptah_function f;
 
@@ -412,7 +412,7 @@ static int read_for_times(void *context, struct timed_batch *batch)
 				      .span_count = below.span_count,
 				      .items = below.items,
 				      .item_count = below.item_count,
-				      .generation = ptah_image_generation(r->reader->s->image)};
+				      .generation = image_generation(r->reader->s->image)};
 	return status;
 }
 
@@ -463,7 +463,7 @@ int span_reader_next(struct span_reader *r, struct span_batch *batch)
 
 	if (!r->times.used) {
 		status = read_below(r, batch);
-		batch->generation = ptah_image_generation(r->reader->s->image);
+		batch->generation = image_generation(r->reader->s->image);
 		return status;
 	}
 	status = span_times_next(&r->times, r->reader->s->stream, read_for_times, r, false, &timed);

@@ -7,7 +7,8 @@
 #include "session/parallel_reader.h"
 #include "session/span_times.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 /*
  * Spans, or items that are no blocks; of a session with a window, items of all kinds. Or a summary

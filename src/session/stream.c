@@ -6,6 +6,9 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "flow/state.h"
+#include "image/image_access.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +40,9 @@ void stream_set_limit(struct ptah_stream *s)
 	if (!w->scattered && w->until < limit)
 		limit = w->until + 1;
 	if (s->profile)
-		ptah_profile_set_time_limit(s->profile, limit);
+		profile_set_time_limit(s->profile, limit);
 	else
-		ptah_flow_set_time_limit(s->flow, limit);
+		flow_set_time_limit(s->flow, limit);
 }
 
 void stream_set_window(struct ptah_stream *s, const struct time_window *window)
@@ -125,7 +128,7 @@ void ptah_stream_free(struct ptah_stream *s)
 /* Turns the result of a profile's call into 0 or an error, and notes that it has paused. */
 static int pause_or(struct ptah_stream *s, int status)
 {
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	return s->paused ? 0 : status;
 }
 
@@ -159,7 +162,7 @@ static int apply_later(struct ptah_stream *s)
 
 	if (status < 0 || !s->profile)
 		return status;
-	return pause_or(s, ptah_profile_resume(s->profile));
+	return pause_or(s, profile_resume(s->profile));
 }
 
 bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
@@ -296,7 +299,7 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	const struct stream *stream = s->stream;
 	int status;
 
-	if (s->profile ? s->paused : ptah_flow_paused(s->flow))
+	if (s->profile ? s->paused : flow_is_paused(s->flow))
 		return next_change(s) > s->window.until && !s->window.scattered ? PTAH_E_EMPTY
 										: apply_later(s);
 	if (s->next_piece == stream->count) {
@@ -417,7 +420,7 @@ int ptah_stream_count(struct ptah_stream *s)
 		return n;
 	if (s->half_read) {
 		s->half_read = false;
-		n = pause_or(s, ptah_profile_resume(s->profile));
+		n = pause_or(s, profile_resume(s->profile));
 		return n < 0 ? n : 1;
 	}
 	n = go_on(s, &item);
@@ -609,7 +612,7 @@ uint64_t ptah_stream_version(const struct ptah_stream *s, unsigned space, uint64
 
 uint64_t ptah_stream_generation(const struct ptah_stream *s)
 {
-	return s ? ptah_image_generation(s->image) : 0;
+	return s ? image_generation(s->image) : 0;
 }
 
 uint64_t ptah_stream_offset(const struct ptah_stream *s)

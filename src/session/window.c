@@ -5,6 +5,8 @@
  * bisection.
  */
 #include "session/window.h"
+#include "event/event.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/packet.h>
 
@@ -191,10 +193,10 @@ static int count_segment(struct ptah_stream *s, const struct segment *segment,
 			 uint64_t *instructions)
 {
 	struct ptah_profile_totals totals = {0};
-	int status = ptah_profile_resume(s->profile);
+	int status = profile_resume(s->profile);
 
 	s->stop = segment->stop;
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	while (status >= 0 && (status = ptah_stream_count(s)) > 0)
 		;
 	if (status >= 0)
@@ -386,7 +388,7 @@ static int find_end(const struct ptah_session *session, const struct stream *str
 		while (status >= 0 && (n = ptah_event_read(d, items, 64)) != 0)
 			status = n;
 	}
-	ptah_event_time(d, &time);
+	event_get_time(d, &time);
 	if (time.tsc > *tsc)
 		*tsc = time.tsc;
 	ptah_event_decoder_free(d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the window of a session (<ptah/window.h>) begins and ends in a stream. */
+/* Where the window of a session (<ptah/session.h>) begins and ends in a stream. */
 #ifndef PTAH_SESSION_WINDOW_H
 #define PTAH_SESSION_WINDOW_H
 

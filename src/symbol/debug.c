@@ -8,7 +8,7 @@
 
 #include "base/path.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "symbol/elf.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <elfutils/libdwelf.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "symbol/resolver.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <dlfcn.h>
 #include <elfutils/libdwelf.h>

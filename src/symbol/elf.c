@@ -6,7 +6,7 @@
 #include "symbol/go.h"
 #include "symbol/known_names.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

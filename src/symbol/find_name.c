@@ -3,7 +3,7 @@
  * Finds functions by name. This scans all symbols, because the table of ranges is
  * made for looking up addresses and does not keep aliases.
  */
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include "symbol/elf.h"
 

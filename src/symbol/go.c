@@ -10,7 +10,7 @@
 #include "base/reader.h"
 #include "symbol/elf.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "symbol/ranges.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <fcntl.h>

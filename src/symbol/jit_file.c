@@ -5,7 +5,7 @@
  */
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <stdlib.h>

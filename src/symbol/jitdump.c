@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <elf.h>
 #include <stdlib.h>

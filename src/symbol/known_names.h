@@ -3,7 +3,7 @@
 #ifndef PTAH_SYMBOL_KNOWN_NAMES_H
 #define PTAH_SYMBOL_KNOWN_NAMES_H
 
-#include <ptah/function.h>
+#include <ptah/symbol.h>
 
 /*
  * Flags of enum ptah_function_flags. A name is compared without leading underscores and without a

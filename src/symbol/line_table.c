@@ -10,7 +10,7 @@
 
 #include "base/reader.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <dwarf.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Lines of source code for places in files, and places for lines (symbol.h). */
 #include "symbol/resolver.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <dwarf.h>
 #include <stdlib.h>

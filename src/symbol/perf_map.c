@@ -2,7 +2,7 @@
 /* Reads maps that runtimes write for perf, /tmp/perf-PID.map (jit.h). */
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

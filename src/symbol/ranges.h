@@ -7,7 +7,7 @@
 #ifndef PTAH_SYMBOL_RANGES_H
 #define PTAH_SYMBOL_RANGES_H
 
-#include <ptah/function.h>
+#include <ptah/symbol.h>
 
 #include <stdbool.h>
 #include <stddef.h>

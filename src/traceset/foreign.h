@@ -26,8 +26,7 @@ extern const struct foreign_reader foreign_drpttracer; /* drpttracer.c */
 extern const struct foreign_reader foreign_lldb;       /* lldb.c */
 extern const struct foreign_reader foreign_insntrace;  /* insntrace.c */
 extern const struct foreign_reader foreign_dumps;      /* dumps.c */
-extern const struct foreign_reader foreign_insntrace;  /* insntrace.c */
-extern const struct foreign_reader foreign_dumps;      /* dumps.c */
+extern const struct foreign_reader foreign_crash_dump; /* crash_dump.c */
 
 /* The reader for this path; NULL: none. */
 const struct foreign_reader *foreign_find(const char *path);

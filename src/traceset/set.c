@@ -2,7 +2,7 @@
 /* The trace set as an object: what is added to it is checked and copied. */
 #include "traceset/set.h"
 
-#include <ptah/filter.h>
+#include <ptah/session.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -346,7 +346,7 @@ int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind, c
 	return 0;
 }
 
-int ptah_trace_set_note(struct ptah_trace_set *set, const char *text)
+int trace_set_note(struct ptah_trace_set *set, const char *text)
 {
 	const char *note;
 

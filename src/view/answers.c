@@ -10,6 +10,7 @@ const struct view_answer_kind view_answer_kinds[] = {
     {"turns", VIEW_BINARY, view_answer_turns},
     {"call", VIEW_JSON, view_answer_call},
     {"events", VIEW_JSON, view_answer_events},
+    {"waits", VIEW_JSON, view_answer_waits},
     {"flame", VIEW_JSON, view_answer_flame},
     {"histogram", VIEW_JSON, view_answer_histogram},
     {"sources", VIEW_JSON, view_answer_sources},

@@ -16,6 +16,7 @@ VIEW_ANSWER(marks);
 VIEW_ANSWER(turns);  /* cpus.c */
 VIEW_ANSWER(call);   /* answers_call.c */
 VIEW_ANSWER(events); /* answers_events.c */
+VIEW_ANSWER(waits);  /* answers_waits.c */
 VIEW_ANSWER(flame);  /* answers_flame.c */
 VIEW_ANSWER(histogram);
 VIEW_ANSWER(sources); /* answers_source.c */

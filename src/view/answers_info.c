@@ -3,7 +3,7 @@
 #include "view/answers.h"
 #include "view/trees.h"
 
-#include <ptah/version.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 
@@ -185,6 +185,7 @@ int view_answer_info(struct view_model *m, const struct view_query *query, struc
 	json_string(j, NULL, "instructions");
 	json_end_array(j);
 	json_bool(j, "coarse", is_coarse(m));
+	json_bool(j, "waits", m->has_time && ptah_session_samples(r->session));
 	if (m->has_time) {
 		json_string(j, "times", ptah_time_kind_name(ptah_session_time_kind(r->session)));
 		json_bool(j, "times_estimated", ptah_session_time_estimated(r->session));

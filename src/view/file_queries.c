@@ -167,6 +167,18 @@ static bool offer_events(struct search *s)
 	return false;
 }
 
+/* As fine as they are kept in an answer. */
+static bool offer_waits(struct search *s)
+{
+	const uint64_t length = longest(s->model, LOG_TIME);
+
+	for (size_t i = 0; s->model->waits && view_thread_get(s->model, i); i++)
+		if (OFFER(s, "waits?thread=%zu&axis=time&from=0&to=%" PRIu64 "&unit=1", i,
+			  2 * length + 1))
+			return true;
+	return false;
+}
+
 static bool offer_turns(struct search *s)
 {
 	const uint64_t length = longest(s->model, LOG_TIME);
@@ -217,6 +229,6 @@ bool view_model_file_query(struct view_model *m, size_t i, char text[VIEW_QUERY_
 	size_t tiles = 0;
 
 	return offer_whole(&s) || offer_bars(&s, 0, 3, &tiles) || offer_events(&s) ||
-	       offer_turns(&s) || offer_sources(&s) || offer_functions(&s) ||
+	       offer_waits(&s) || offer_turns(&s) || offer_sources(&s) || offer_functions(&s) ||
 	       offer_bars(&s, 3, LEVELS, &tiles);
 }

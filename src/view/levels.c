@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

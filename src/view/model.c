@@ -5,7 +5,7 @@
 #include "view/model_internal.h"
 #include "view/sources.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -116,6 +116,8 @@ static void *read_recording(void *model)
 	set_state(m, status, true, false);
 	if (status >= 0 && !m->stop)
 		status = view_read_trees(m);
+	if (status >= 0 && !m->stop)
+		status = view_read_waits(m);
 	view_naming(m, &naming);
 	if (status >= 0)
 		view_functions_find_lines(m->functions, &naming, is_stopped);
@@ -247,6 +249,7 @@ void view_model_free(struct view_model *m)
 		view_sources_free(m->sources[i]);
 	difference_free(m->difference);
 	view_trees_free(m->trees);
+	view_waits_free(m->waits);
 	view_functions_free(m->functions);
 	view_cpus_free(m);
 	log_store_free(m->store);

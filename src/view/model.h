@@ -22,7 +22,7 @@
 #include "output/source_files.h"
 #include "view/query.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 #include <ptah/session.h>
 
 struct view_model;

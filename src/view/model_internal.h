@@ -99,6 +99,8 @@ struct view_cpu {
 
 /* Histograms and paths, by functions: see trees.c. */
 struct view_trees;
+/* System calls and waits: see answers_waits.c. */
+struct view_waits;
 
 struct view_model {
 	struct view_model_config config;
@@ -129,6 +131,7 @@ struct view_model {
 	bool calls_read, done; /* all calls are in the levels; trees are made, too */
 	int status;	       /* of the reading */
 	struct view_trees *trees;
+	struct view_waits *waits; /* NULL: not read yet, or the recording has none */
 };
 
 /* pass.c: reads all calls. 0 or an error. */
@@ -137,6 +140,10 @@ int view_read_calls(struct view_model *model);
 /* trees.c: makes the trees of all calls. 0 or an error. */
 int view_read_trees(struct view_model *model);
 void view_trees_free(struct view_trees *trees);
+
+/* answers_waits.c: finds what threads waited for. 0 or an error. */
+int view_read_waits(struct view_model *model);
+void view_waits_free(struct view_waits *waits);
 
 /* NULL: there is none. */
 struct view_thread *view_thread_get(struct view_model *model, uint64_t number);

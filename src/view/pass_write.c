@@ -6,7 +6,7 @@
 #include "base/compiler.h"
 #include "export/list.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <string.h>
 

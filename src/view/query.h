@@ -6,7 +6,7 @@
 #ifndef PTAH_VIEW_QUERY_H
 #define PTAH_VIEW_QUERY_H
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdbool.h>
 #include <stddef.h>

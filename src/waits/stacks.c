@@ -8,7 +8,8 @@
 
 #include "session/session.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 #include <stdlib.h>
 

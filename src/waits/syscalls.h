@@ -3,7 +3,7 @@
 #ifndef PTAH_WAITS_SYSCALLS_H
 #define PTAH_WAITS_SYSCALLS_H
 
-#include <ptah/syscall.h>
+#include <ptah/waits.h>
 
 /* Numbers of the calls whose meaning is known here. */
 enum {

@@ -2,7 +2,7 @@
 /* The control-flow class of an instruction, by its opcode, and the target of a direct branch. */
 #include "x86/x86.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* FF /2../5 (SDM Vol. 2, opcode extensions, group 5). */
 static unsigned classify_group5(unsigned reg)

@@ -6,7 +6,7 @@
  */
 #include "x86/encoding.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* With which prefixes an opcode is defined, and what follows it. 0: it is undefined. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The forms in which a processor's identity is written, and texts that are none of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "test.h"
+
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
-#include <ptah/cpu.h>
+#include <ptah/base.h>
 
-static void names_of_processors(void **state)
+TEST(names_of_processors)
 {
 	static const char *const wrong[] = {"",	      "6",	    "6/",	 "/6",
 					    "6/158/", "6/256",	    "70000/1",	 "6/-1",
@@ -17,7 +15,6 @@ static void names_of_processors(void **state)
 					    "6-158",  "6/0xg",	    "6/158/10x", "99999999999/1"};
 	struct ptah_cpu cpu;
 
-	(void)state;
 	assert_int_equal(ptah_cpu_parse("6/158/10", &cpu), 0);
 	assert_true(cpu.family == 6 && cpu.model == 158 && cpu.stepping == 10);
 	assert_int_equal(ptah_cpu_parse("0x13/0x1", &cpu), 0);
@@ -29,13 +26,4 @@ static void names_of_processors(void **state)
 		if (ptah_cpu_parse(wrong[i], &cpu) != PTAH_E_INVAL)
 			fail_msg("\"%s\" is taken", wrong[i]);
 	assert_int_equal(ptah_cpu_parse(NULL, &cpu), PTAH_E_INVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names_of_processors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

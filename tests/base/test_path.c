@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static void dots_do_not_leave_the_root(void **state)
+TEST(dots_do_not_leave_the_root)
 {
 	static const char *const paths[][2] = {
 	    {"/", "/"},
@@ -30,17 +30,9 @@ static void dots_do_not_leave_the_root(void **state)
 	};
 	char text[64];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
 		snprintf(text, sizeof(text), "%s", paths[i][0]);
 		path_resolve(text);
 		assert_string_equal(text, paths[i][1]);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(dots_do_not_leave_the_root)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,9 +16,8 @@ static void expect_clean(const char *text, const char *expected)
 	assert_string_equal(copy, expected);
 }
 
-static void ordinary_text_is_kept(void **state)
+TEST(ordinary_text_is_kept)
 {
-	(void)state;
 	expect_clean("", "");
 	expect_clean("main+0x10 (~a!)", "main+0x10 (~a!)");
 	/* The last byte of U+011B is 0x9b; Hebrew, Arabic and emoji need no marks. */
@@ -28,9 +27,8 @@ static void ordinary_text_is_kept(void **state)
 		     "\xc2\xa0\xef\xbf\xbf\xf4\x8f\xbf\xbf");
 }
 
-static void controls_are_replaced(void **state)
+TEST(controls_are_replaced)
 {
-	(void)state;
 	expect_clean("a\033[2Jb\t\n\x7f", "a?[2Jb???");
 	/* C1, as UTF-8 and as bytes of 8-bit text: U+009B is ESC [, U+009D is ESC ]. */
 	expect_clean("\xc2\x9b"
@@ -47,7 +45,7 @@ static void controls_are_replaced(void **state)
 }
 
 /* All characters with the property Bidi_Control, and the separators of lines and paragraphs. */
-static void marks_of_direction_are_replaced(void **state)
+TEST(marks_of_direction_are_replaced)
 {
 	static const char *const marks[] = {
 	    "\xd8\x9c",	    "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9",
@@ -55,21 +53,9 @@ static void marks_of_direction_are_replaced(void **state)
 	    "\xe2\x81\xa6", "\xe2\x81\xa7", "\xe2\x81\xa8", "\xe2\x81\xa9"};
 	char text[16];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
 		snprintf(text, sizeof(text), "a%sb", marks[i]);
 		expect_clean(text, "a?b");
 	}
 	expect_clean("\xe2\x80\xaf\xe2\x80\x8d", "\xe2\x80\xaf\xe2\x80\x8d");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ordinary_text_is_kept),
-	    cmocka_unit_test(controls_are_replaced),
-	    cmocka_unit_test(marks_of_direction_are_replaced),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #ifndef PTAH_TESTS_CALLS_CALL_LIST_H
 #define PTAH_TESTS_CALLS_CALL_LIST_H
 
-#include <ptah/call_tree.h>
+#include <ptah/calls.h>
 
 #include <stdlib.h>
 #include <string.h>

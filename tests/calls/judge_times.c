@@ -9,7 +9,7 @@
  * depend on what else the machine does, and are not judged. A watch cannot have hit more often than
  * calls of the function took so long.
  */
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
 #include <ptah/session.h>
 
 #include <inttypes.h>

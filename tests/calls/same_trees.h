@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-#include <ptah/call_tree.h>
+#include <ptah/calls.h>
 
 #include <stdlib.h>
 

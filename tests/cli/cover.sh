@@ -45,7 +45,7 @@ ip${tab}end${tab}count${tab}pid${tab}class${tab}instructions${tab}symbol${tab}co
 END
 diff wanted out || fail "blocks"
 
-# The bitmap of the edges above, by the formula of <ptah/coverage.h>.
+# The bitmap of the edges above, by the formula of <ptah/profile.h>.
 cat >bitmap.py <<'END'
 import sys
 size, mask, bitmap = int(sys.argv[1]), 2**64 - 1, None

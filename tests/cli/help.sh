@@ -34,7 +34,7 @@ for command in $commands; do
 done
 
 expect 0 "$PTAH" --version
-version=$(sed -n 's/.*PTAH_VERSION_STRING "\(.*\)"/\1/p' "$PTAH_SOURCE/include/ptah/version.h")
+version=$(sed -n 's/.*PTAH_VERSION_STRING "\(.*\)"/\1/p' "$PTAH_SOURCE/include/ptah/base.h")
 equal version "$(cat out)" "ptah $version"
 
 complains

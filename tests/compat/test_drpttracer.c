@@ -7,7 +7,6 @@
 
 #include "drmemtrace.h"
 
-#include <ptah/host.h>
 #include <ptah/record.h>
 
 #include <stddef.h>

@@ -4,6 +4,7 @@
 
 #include "../calls/tree_check.h"
 #include "load_counts.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/counts.h>
 
@@ -41,17 +42,16 @@ static const struct ptah_call_tree *calls_of(const struct ptah_counts *counts, s
 	return p.calls;
 }
 
-static void a_saved_tree_is_loaded_as_it_was(void **state)
+TEST(a_saved_tree_is_loaded_as_it_was)
 {
 	static const uint32_t limits[] = {0, 100, 40};
 
-	(void)state;
 	for (unsigned seed = 0; seed < 8; seed++) {
 		struct ptah_call_tree *tree = random_tree(seed, limits[seed % 3]);
 		struct ptah_counts *counts = counts_new(), *again;
 		struct ptah_call_totals a, b;
 
-		assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+		assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 		again = copy(counts);
 		assert_same_trees(tree, calls_of(counts, 0));
 		assert_same_trees(tree, calls_of(again, 0));
@@ -65,19 +65,18 @@ static void a_saved_tree_is_loaded_as_it_was(void **state)
 }
 
 /* Added one after the other, or merged from saved files, in any order. */
-static void merged_files_are_the_merged_trees(void **state)
+TEST(merged_files_are_the_merged_trees)
 {
 	struct ptah_call_tree *trees[3], *sum = tree_new(0);
 	struct ptah_counts *counts[3], *all = counts_new(), *backward;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		struct ptah_counts *one = counts_new();
 
 		trees[i] = random_tree(50 + i, i == 1 ? 50 : 0);
 		assert_int_equal(ptah_call_tree_merge(sum, trees[i], NULL, NULL), 0);
-		assert_int_equal(ptah_counts_add_calls(all, 7, trees[i]), 0);
-		assert_int_equal(ptah_counts_add_calls(one, 7, trees[i]), 0);
+		assert_int_equal(counts_add_calls(all, 7, trees[i]), 0);
+		assert_int_equal(counts_add_calls(one, 7, trees[i]), 0);
 		counts[i] = copy(one);
 		ptah_counts_free(one);
 	}
@@ -113,16 +112,15 @@ static struct ptah_call_tree *two_spaces(uint16_t other)
 }
 
 /* Other spaces of one recording have nothing to do with those of another. */
-static void spaces_of_two_recordings_stay_apart(void **state)
+TEST(spaces_of_two_recordings_stay_apart)
 {
 	struct ptah_call_tree *tree = two_spaces(3);
 	struct ptah_counts *one = counts_new(), *two = counts_new();
 	struct ptah_call_function *f;
 	size_t n;
 
-	(void)state;
-	assert_int_equal(ptah_counts_add_calls(one, 7, tree), 0);
-	assert_int_equal(ptah_counts_add_calls(two, 7, tree), 0);
+	assert_int_equal(counts_add_calls(one, 7, tree), 0);
+	assert_int_equal(counts_add_calls(two, 7, tree), 0);
 	assert_int_equal(ptah_counts_merge(one, two), 0);
 	assert_int_equal(ptah_call_tree_functions(calls_of(one, 0), &f, &n), 0);
 	assert_int_equal(n, 3);
@@ -148,14 +146,13 @@ static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
 	return true;
 }
 
-static void functions_have_files(void **state)
+TEST(functions_have_files)
 {
 	struct ptah_call_tree *tree = two_spaces(1);
 	struct ptah_counts *counts = counts_new();
 	unsigned calls = 0;
 
-	(void)state;
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_locate(counts, find, &calls), 0);
 	assert_int_equal(calls, 1);
 	assert_non_null(ptah_counts_find(counts, 0, 0x1000, 0));
@@ -163,7 +160,7 @@ static void functions_have_files(void **state)
 	ptah_counts_free(counts);
 }
 
-static void sums_that_do_not_fit_are_refused(void **state)
+TEST(sums_that_do_not_fit_are_refused)
 {
 	const struct ptah_call_mark marks[] = {
 	    {.function = 0x1000},
@@ -172,27 +169,13 @@ static void sums_that_do_not_fit_are_refused(void **state)
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_counts *counts = counts_new();
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_add(tree, marks, 2), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_LIMIT);
-	assert_int_equal(ptah_counts_add_calls(counts, 8, tree), PTAH_E_LIMIT);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), PTAH_E_LIMIT);
+	assert_int_equal(counts_add_calls(counts, 8, tree), PTAH_E_LIMIT);
 	ptah_counts_free(copy(counts));
 	assert_int_equal(ptah_call_tree_add(tree, marks, 1), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_INVAL);
+	assert_int_equal(counts_add_calls(counts, 7, tree), PTAH_E_INVAL);
 	ptah_call_tree_free(tree);
 	ptah_counts_free(counts);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_saved_tree_is_loaded_as_it_was),
-	    cmocka_unit_test(merged_files_are_the_merged_trees),
-	    cmocka_unit_test(spaces_of_two_recordings_stay_apart),
-	    cmocka_unit_test(functions_have_files),
-	    cmocka_unit_test(sums_that_do_not_fit_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,51 +348,46 @@ static void try_runs(const uint8_t builds[RUNS], const unsigned files[RUNS], uns
 		ptah_counts_free(runs[i]);
 }
 
-static void runs_of_one_program(void **state)
+TEST(runs_of_one_program)
 {
 	static const uint8_t builds[RUNS] = {0};
 	static const unsigned files[RUNS] = {3, 3, 3, 3, 3, 3, 3, 3, 3};
 
-	(void)state;
 	try_runs(builds, files, 1, 0);
 }
 
 /* A library that some runs do not use moves those behind it. */
-static void runs_with_other_libraries(void **state)
+TEST(runs_with_other_libraries)
 {
 	static const uint8_t builds[RUNS] = {0};
 	static const unsigned files[RUNS] = {1, 2, 3, 2, 1, 1, 3, 2, 1};
 
-	(void)state;
 	try_runs(builds, files, 1, 0);
 }
 
-static void builds_stay_apart(void **state)
+TEST(builds_stay_apart)
 {
 	static const uint8_t builds[RUNS] = {1, 2, 1, 3, 1, 2, 2, 3, 3};
 	static const unsigned files[RUNS] = {3, 3, 2, 1, 2, 3, 3, 3, 3};
 
-	(void)state;
 	try_runs(builds, files, 3, 0);
 }
 
-static void code_without_build_id_stays_with_its_process(void **state)
+TEST(code_without_build_id_stays_with_its_process)
 {
 	static const uint8_t builds[RUNS] = {0};
 	static const unsigned files[RUNS] = {4, 3, 4, 4, 3, 2, 1, 4, 3};
 
-	(void)state;
 	try_runs(builds, files, 1, 4);
 }
 
 /* The counts of a process without any file, and of one that has the kernel's code alone. */
-static void what_has_no_place(void **state)
+TEST(what_has_no_place)
 {
 	struct ptah_counts *from = counts_new(), *sum = counts_new();
 	struct ptah_counts_process p;
 	struct counts_process *kernel;
 
-	(void)state;
 	kernel = counts_append(from);
 	kernel->pid = 7;
 	kernel->spaces = calloc(1, sizeof(*kernel->spaces));
@@ -425,13 +420,12 @@ static void what_has_no_place(void **state)
 }
 
 /* Processes that differ in the address space that a guest's trace names are not added up. */
-static void own_address_spaces(void **state)
+TEST(own_address_spaces)
 {
 	struct ptah_counts *from = counts_new(), *sum = counts_new();
 	struct ptah_counts_process p;
 	struct counts_process *guest = counts_append(from);
 
-	(void)state;
 	guest->pid = -1;
 	guest->spaces = calloc(1, sizeof(*guest->spaces));
 	guest->spaces[guest->space_count++] = (struct ptah_space){0x1000, PTAH_SPACE_ANY};
@@ -446,28 +440,12 @@ static void own_address_spaces(void **state)
 	ptah_counts_free(sum);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_counts *c = counts_new();
 
-	(void)state;
 	assert_int_equal(ptah_counts_fold(NULL, c), PTAH_E_INVAL);
 	assert_int_equal(ptah_counts_fold(c, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_counts_fold(c, c), PTAH_E_INVAL);
 	ptah_counts_free(c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(runs_of_one_program),
-	    cmocka_unit_test(runs_with_other_libraries),
-	    cmocka_unit_test(builds_stay_apart),
-	    cmocka_unit_test(code_without_build_id_stays_with_its_process),
-	    cmocka_unit_test(what_has_no_place),
-	    cmocka_unit_test(own_address_spaces),
-	    cmocka_unit_test(refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

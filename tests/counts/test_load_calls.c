@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "../calls/tree_check.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/counts.h>
 
@@ -63,7 +64,7 @@ static bool is_good(const uint8_t *bytes, size_t n)
 	int status;
 
 	memcpy(exact, bytes, n);
-	status = ptah_counts_load(exact, n, &counts, &why);
+	status = counts_load(exact, n, &counts, &why);
 	free(exact);
 	if (status < 0) {
 		assert_int_equal(status, PTAH_E_BAD_FILE);
@@ -90,7 +91,7 @@ static uint8_t *saved(size_t *n)
 	void *bytes;
 
 	assert_int_equal(ptah_counts_new(&counts), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_save(counts, &bytes, n), 0);
 	ptah_counts_free(counts);
 	ptah_call_tree_free(tree);
@@ -98,12 +99,11 @@ static uint8_t *saved(size_t *n)
 	return bytes;
 }
 
-static void every_number_may_be_wrong(void **state)
+TEST(every_number_may_be_wrong)
 {
 	size_t n;
 	uint8_t *bytes = saved(&n);
 
-	(void)state;
 	assert_true(is_good(bytes, n));
 	for (size_t at = 40; at + 8 <= n; at += 8) {
 		uint64_t right, wrong[6];
@@ -127,26 +127,15 @@ static void every_number_may_be_wrong(void **state)
 	free(bytes);
 }
 
-static void a_file_that_ends_early(void **state)
+TEST(a_file_that_ends_early)
 {
 	size_t n;
 	uint8_t *bytes = saved(&n);
 
-	(void)state;
 	for (size_t size = 40; size < n; size += 13) {
 		memcpy(bytes + 16, &size, sizeof(size));
 		set_checksum(bytes, size);
 		assert_false(is_good(bytes, size));
 	}
 	free(bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_number_may_be_wrong),
-	    cmocka_unit_test(a_file_that_ends_early),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

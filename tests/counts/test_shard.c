@@ -195,7 +195,7 @@ static struct bytes count_parts(struct recordings *all, uint32_t parts)
 				fail_msg("%s", why.text);
 			ptah_shard_free(shards[i]);
 		}
-	assert_int_equal(ptah_shard_present(shards[0]), parts);
+	assert_int_equal(shard_present(shards[0]), parts);
 	if (ptah_shard_finish(shards[0], &counts, &why) < 0)
 		fail_msg("%u parts: %s", parts, why.text);
 	ptah_shard_free(shards[0]);
@@ -226,9 +226,8 @@ static void compare(struct recordings *all, unsigned seed)
 
 #define SEEDS 3
 
-static void machines(void **state)
+TEST(machines)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct recordings all = {0};
 		size_t size;
@@ -242,9 +241,8 @@ static void machines(void **state)
 }
 
 /* Address spaces, modes, transactions, filters: state that a PSB+ does not contain. */
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct recordings all = {0};
 		size_t size;
@@ -262,9 +260,8 @@ static void worlds(void **state)
 }
 
 /* Missing code: a part may begin after a gap, or in the middle of one. */
-static void missing_code(void **state)
+TEST(missing_code)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct recordings all = {0};
 		size_t size;
@@ -282,9 +279,8 @@ static void missing_code(void **state)
 	}
 }
 
-static void damage(void **state)
+TEST(damage)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 2 + SEEDS; seed++) {
 		struct recordings all = {0};
 		size_t size;
@@ -330,9 +326,8 @@ static size_t thin_out(struct world *w, size_t size)
 }
 
 /* States that do not fit: the part before goes on until they do. */
-static void incomplete_state(void **state)
+TEST(incomplete_state)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct recordings all = {0};
 		size_t size;
@@ -374,12 +369,11 @@ static uint8_t *add_spaces(const uint8_t *trace, size_t *size, unsigned every)
  * Code of an address space that few PSB+ name: who begins at another PSB does not find all of it,
  * and the errors of this are not those of the whole.
  */
-static void unknown_space(void **state)
+TEST(unknown_space)
 {
 	const struct ptah_space space = {0x1000, PTAH_SPACE_ANY}, other = {0x2000, PTAH_SPACE_ANY};
 	static uint8_t no_code[CODE / 2];
 
-	(void)state;
 	memset(no_code, 0x06, sizeof(no_code)); /* no instruction in 64-bit code */
 	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		struct recordings all = {0};
@@ -420,7 +414,7 @@ static void expect_refused(struct ptah_shard *into, const struct ptah_shard *fro
 }
 
 /* What does not belong together, or is not all there. */
-static void refused(void **state)
+TEST(refused)
 {
 	struct recordings all = {0};
 	size_t size;
@@ -431,7 +425,6 @@ static void refused(void **state)
 	struct ptah_message why = {""};
 	struct bytes bytes;
 
-	(void)state;
 	add(&all, m->code, sizeof(m->code), m->trace, size);
 	add(&all, m->code, sizeof(m->code), m->trace, size / 2);
 	three = plan_of(&all, 3);
@@ -495,7 +488,7 @@ static void refused(void **state)
 }
 
 /* A part opens only the recordings that it needs, and leaves out one that cannot be read. */
-static void recordings(void **state)
+TEST(recordings)
 {
 	struct recordings all = {0};
 	size_t size;
@@ -503,7 +496,6 @@ static void recordings(void **state)
 	struct ptah_shard_plan *plan;
 	uint64_t bytes = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < MOST; i++)
 		add(&all, m->code, sizeof(m->code), m->trace, size);
 	plan = plan_of(&all, 2 * MOST);
@@ -517,16 +509,4 @@ static void recordings(void **state)
 	ptah_shard_plan_free(plan);
 	end(&all);
 	machine_free(m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),		cmocka_unit_test(worlds),
-	    cmocka_unit_test(missing_code),	cmocka_unit_test(damage),
-	    cmocka_unit_test(incomplete_state), cmocka_unit_test(unknown_space),
-	    cmocka_unit_test(refused),		cmocka_unit_test(recordings),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include "engine/rig.h"
 
-#include <ptah/capture_page.h>
+#include <ptah/engine/capture_page.h>
 
 enum companion_step {
 	COMPANION_VIEW,

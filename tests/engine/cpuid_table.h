@@ -8,7 +8,7 @@
 #ifndef PTAH_TESTS_ENGINE_CPUID_TABLE_H
 #define PTAH_TESTS_ENGINE_CPUID_TABLE_H
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 
 #include "cpuid_table.h"
 
-#include <ptah/caps.h>
-#include <ptah/model.h>
+#include <ptah/engine/caps.h>
+#include <ptah/model/model.h>
 
 static inline bool one_in(uint64_t *seed, unsigned n)
 {

@@ -10,8 +10,8 @@
 #ifndef PTAH_TESTS_ENGINE_RIG_H
 #define PTAH_TESTS_ENGINE_RIG_H
 
-#include <ptah/engine.h>
-#include <ptah/machine.h>
+#include <ptah/engine/engine.h>
+#include <ptah/model/machine.h>
 
 #include "base/bits.h"
 #include "pages.h"

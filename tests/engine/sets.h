@@ -11,7 +11,7 @@
 
 #include "engine/rig.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #include "base/compiler.h"
 

@@ -8,12 +8,11 @@
 
 #include "cpuid_table.h"
 
-static void skylake_has_what_its_words_say(void **state)
+TEST(skylake_has_what_its_words_say)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
 	assert_int_equal(c.size, sizeof(c));
@@ -53,11 +52,10 @@ static unsigned obstacle_of(struct cpuid_table *t)
 	return c.obstacle;
 }
 
-static void each_obstacle_is_named(void **state)
+TEST(each_obstacle_is_named)
 {
 	struct cpuid_table t;
 
-	(void)state;
 	cpuid_skylake(&t);
 	cpuid_put(&t, 0, 0, 0x16, 0x68747541, 0x444d4163, 0x69746e65);
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NOT_INTEL);
@@ -97,11 +95,10 @@ static void each_obstacle_is_named(void **state)
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
 }
 
-static void vmx_operation_counts_where_it_excludes_pt(void **state)
+TEST(vmx_operation_counts_where_it_excludes_pt)
 {
 	struct cpuid_table t;
 
-	(void)state;
 	cpuid_skylake(&t);
 	t.in_vmx = true;
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
@@ -115,12 +112,11 @@ static void vmx_operation_counts_where_it_excludes_pt(void **state)
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
 }
 
-static void faults_of_msrs_are_survived(void **state)
+TEST(faults_of_msrs_are_survived)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	t.gp_platform_info = t.gp_vmx_misc = true;
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
@@ -128,13 +124,12 @@ static void faults_of_msrs_are_survived(void **state)
 	assert_false(c.vmx_pt);
 }
 
-static void user_mode_needs_no_msrs(void **state)
+TEST(user_mode_needs_no_msrs)
 {
 	const struct ptah_hal hal = {.size = sizeof(hal), .cpuid = cpuid_get};
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	t.ctl = 1;
 	assert_int_equal(ptah_caps_discover(&hal, &t, &c), PTAH_OK);
@@ -142,13 +137,12 @@ static void user_mode_needs_no_msrs(void **state)
 	assert_int_equal(c.nominal_ratio, 0);
 }
 
-static void no_hal_is_refused(void **state)
+TEST(no_hal_is_refused)
 {
 	struct ptah_hal hal = cpuid_hal;
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	assert_int_equal(ptah_caps_discover(NULL, &t, &c), PTAH_E_INVAL);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, NULL), PTAH_E_INVAL);
@@ -160,12 +154,11 @@ static void no_hal_is_refused(void **state)
 }
 
 /* Broadwell has leaf 14H without sub-leaf 1: the values that CPUID returns for it are ignored. */
-static void sub_leaf_1_counts_where_it_is_announced(void **state)
+TEST(sub_leaf_1_counts_where_it_is_announced)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	cpuid_put(&t, 0x14, 0, 0, 5, 1, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
@@ -176,7 +169,7 @@ static void sub_leaf_1_counts_where_it_is_announced(void **state)
 }
 
 /* Each write of IA32_RTIT_CTL would raise #GP, because each checks the encodings. */
-static void features_without_encodings_are_an_obstacle(void **state)
+TEST(features_without_encodings_are_an_obstacle)
 {
 	static const uint32_t words[][3] = {{0xf, 0x00000002, 0x003f3fff},
 					    {0xf, 0x02490002, 0x003f0000},
@@ -184,7 +177,6 @@ static void features_without_encodings_are_an_obstacle(void **state)
 					    {0xa, 0, 0}};
 	struct cpuid_table t;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		cpuid_skylake(&t);
 		cpuid_put(&t, 0x14, 0, 1, words[i][0], 7, 0);
@@ -200,12 +192,11 @@ static void features_without_encodings_are_an_obstacle(void **state)
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_BAD_LEAF);
 }
 
-static void ranges_are_those_there_is_room_for(void **state)
+TEST(ranges_are_those_there_is_room_for)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	cpuid_put(&t, 0x14, 1, 0x02490007, 0x003f3fff, 0, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
@@ -215,7 +206,7 @@ static void ranges_are_those_there_is_room_for(void **state)
 	assert_int_equal(c.ranges, 0); /* no IP filtering, no ranges */
 }
 
-static void address_widths_are_kept_within_reason(void **state)
+TEST(address_widths_are_kept_within_reason)
 {
 	static const struct {
 		uint32_t eax;
@@ -225,7 +216,6 @@ static void address_widths_are_kept_within_reason(void **state)
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cpuid_put(&t, 0x80000008, 0, cases[i].eax, 0, 0, 0);
@@ -242,7 +232,7 @@ static void address_widths_are_kept_within_reason(void **state)
 }
 
 /* Known by family and model: erratum BDM106; LBRs; errata TGL052, ADL037, RPL017. */
-static void what_cpuid_does_not_tell_goes_by_model(void **state)
+TEST(what_cpuid_does_not_tell_goes_by_model)
 {
 	static const struct {
 		uint32_t version;
@@ -260,7 +250,6 @@ static void what_cpuid_does_not_tell_goes_by_model(void **state)
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cpuid_put(&t, 1, 0, cases[i].version, 0, 1 << 26, 0);
@@ -271,7 +260,7 @@ static void what_cpuid_does_not_tell_goes_by_model(void **state)
 	}
 }
 
-static void family_and_model_are_those_displayed(void **state)
+TEST(family_and_model_are_those_displayed)
 {
 	static const struct {
 		uint32_t eax;
@@ -283,7 +272,6 @@ static void family_and_model_are_those_displayed(void **state)
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	cpuid_skylake(&t);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cpuid_put(&t, 1, 0, cases[i].eax, 0, 0, 0);
@@ -294,12 +282,11 @@ static void family_and_model_are_those_displayed(void **state)
 	}
 }
 
-static void xsaves_needs_all_three_words(void **state)
+TEST(xsaves_needs_all_three_words)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
-	(void)state;
 	for (unsigned without = 0; without < 4; without++) {
 		cpuid_skylake(&t);
 		cpuid_put(&t, 1, 0, 0x506e3, 0, without == 1 ? 0 : 1 << 26, 0);
@@ -375,12 +362,11 @@ static unsigned expected_obstacle(struct cpuid_table *t)
 	return t->ctl & 1 ? PTAH_CAPS_IN_USE : PTAH_CAPS_NONE;
 }
 
-static void random_processors_are_understood(void **state)
+TEST(random_processors_are_understood)
 {
 	unsigned seen[PTAH_CAPS_OBSTACLE_MAX] = {0};
 	uint64_t seed = 20261121;
 
-	(void)state;
 	for (unsigned i = 0; i < 20000; i++) {
 		struct cpuid_table t;
 		struct ptah_caps c;
@@ -409,15 +395,18 @@ static void random_processors_are_understood(void **state)
 		assert_int_equal(c.event_trace, main[1] >> 7 & 1);
 		assert_int_equal(c.tnt_disable, main[1] >> 8 & 1);
 		assert_int_equal(c.trigger_tracing, main[1] >> 9 & 1);
+		assert_int_equal(c.triggers, c.trigger_tracing ? 4 * (more[0] >> 8 & 7) : 0);
+		assert_int_equal(c.trigger_attribution, c.trigger_tracing && more[2] & 1);
+		assert_int_equal(c.trigger_pause_resume, c.trigger_tracing && more[2] >> 1 & 1);
+		assert_int_equal(c.trigger_dr_match, c.trigger_tracing && more[2] >> 15 & 1);
 		assert_int_equal(c.lip, main[2] >> 31);
 	}
 	for (unsigned i = 0; i < PTAH_CAPS_OBSTACLE_MAX; i++)
 		assert_true(i == PTAH_CAPS_NOT_INTEL || seen[i] > 50);
 }
 
-static void every_obstacle_has_name_and_advice(void **state)
+TEST(every_obstacle_has_name_and_advice)
 {
-	(void)state;
 	assert_string_equal(ptah_caps_obstacle_name(PTAH_CAPS_NO_PT), "NO_PT");
 	for (unsigned i = 0; i <= PTAH_CAPS_OBSTACLE_MAX + 1; i++) {
 		assert_non_null(ptah_caps_obstacle_name(i));
@@ -426,27 +415,4 @@ static void every_obstacle_has_name_and_advice(void **state)
 			assert_true(i >= PTAH_CAPS_OBSTACLE_MAX ||
 				    strcmp(ptah_caps_advice(i), ptah_caps_advice(k)));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(skylake_has_what_its_words_say),
-	    cmocka_unit_test(each_obstacle_is_named),
-	    cmocka_unit_test(vmx_operation_counts_where_it_excludes_pt),
-	    cmocka_unit_test(faults_of_msrs_are_survived),
-	    cmocka_unit_test(user_mode_needs_no_msrs),
-	    cmocka_unit_test(no_hal_is_refused),
-	    cmocka_unit_test(sub_leaf_1_counts_where_it_is_announced),
-	    cmocka_unit_test(features_without_encodings_are_an_obstacle),
-	    cmocka_unit_test(ranges_are_those_there_is_room_for),
-	    cmocka_unit_test(address_widths_are_kept_within_reason),
-	    cmocka_unit_test(what_cpuid_does_not_tell_goes_by_model),
-	    cmocka_unit_test(family_and_model_are_those_displayed),
-	    cmocka_unit_test(xsaves_needs_all_three_words),
-	    cmocka_unit_test(random_processors_are_understood),
-	    cmocka_unit_test(every_obstacle_has_name_and_advice),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,11 +93,10 @@ static void snapshot_of_every_length(const struct kind *kind)
 	rig_close(&rig);
 }
 
-static void snapshots(void **state)
+TEST(snapshots)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		printf("%s shape %u%s\n", kinds[i].processor, kinds[i].shape,
 		       kinds[i].no_pmi ? " no pmi" : "");
@@ -106,7 +105,7 @@ static void snapshots(void **state)
 }
 
 /* The first bytes are kept, as many as fit. */
-static void stop_when_full(void **state)
+TEST(stop_when_full)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -115,7 +114,6 @@ static void stop_when_full(void **state)
 	struct rig rig;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (kinds[i].shape == PTAH_SHAPE_SINGLE ||
 		    !strcmp(kinds[i].processor, "minimal-range"))
@@ -149,7 +147,7 @@ static void stop_when_full(void **state)
 }
 
 /* A table that was overwritten: reported when the output reaches it, and not used again. */
-static void damaged_table(void **state)
+TEST(damaged_table)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -159,7 +157,6 @@ static void damaged_table(void **state)
 	uint64_t *table, bytes, good;
 	unsigned delay;
 
-	(void)state;
 	for (delay = 0; delay < 100000; delay = delay * 10 + 1) {
 		struct ptah_model_faults faults = {.error_delay = delay};
 
@@ -195,7 +192,7 @@ static void damaged_table(void **state)
 }
 
 /* Execution reaches a stop range: reported, and only resume continues the trace. */
-static void stop_range(void **state)
+TEST(stop_range)
 {
 	const struct ptah_model_context context = {
 	    .cpl = 3, .mode = PTAH_EXEC_64, .interrupts = true};
@@ -209,7 +206,6 @@ static void stop_range(void **state)
 	struct rig rig;
 	unsigned i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	m = ptah_machine_model(rig.machine, 0);
 	config = rig_config(&rig, &trace);
@@ -315,25 +311,13 @@ static void late_by(unsigned boundaries, bool thread, bool no_xsaves)
 	rig_close(&rig);
 }
 
-static void pmi_in_every_gap(void **state)
+TEST(pmi_in_every_gap)
 {
 	unsigned n;
 
-	(void)state;
 	for (n = 0; n < 120; n++) {
 		late_by(n, false, false);
 		late_by(n, true, false);
 		late_by(n, true, true);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(snapshots),	cmocka_unit_test(stop_when_full),
-	    cmocka_unit_test(pmi_in_every_gap), cmocka_unit_test(damaged_table),
-	    cmocka_unit_test(stop_range),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

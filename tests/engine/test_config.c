@@ -129,11 +129,10 @@ static bool faults(const struct words *w, const struct ptah_trace_config *c)
 	       ctl_faults(w, ctl_of(c) | BIT(0) | (w->ecx & 1 ? BIT(8) : 0));
 }
 
-static void the_default_is_accepted(void **state)
+TEST(the_default_is_accepted)
 {
 	const struct words *all[] = {&rich, &skylake, &broadwell};
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		struct ptah_trace_config c;
 		struct ptah_trace_problem p;
@@ -154,13 +153,12 @@ static void the_default_is_accepted(void **state)
 }
 
 /* Encoding 0 is valid on all known processors, but the SDM does not guarantee it. */
-static void the_default_has_valid_encodings(void **state)
+TEST(the_default_has_valid_encodings)
 {
 	const struct words odd = {0xf, 7, 0x02480002, 0x00383ff0, 39, 48, false};
 	struct ptah_trace_config c;
 	struct ptah_caps caps;
 
-	(void)state;
 	processor(&odd, &caps);
 	ptah_trace_config_default(&caps, &c);
 	assert_int_equal(c.mtc_period, 3);
@@ -252,9 +250,8 @@ static const struct refusal refusals[] = {
      sizeof(struct ptah_trace_config)},
 };
 
-static void each_refusal_names_field_and_reason(void **state)
+TEST(each_refusal_names_field_and_reason)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		const struct refusal *r = &refusals[i];
 		struct ptah_trace_config c;
@@ -287,7 +284,7 @@ SPOIL(stop_inside, c->ranges[0] = (struct ptah_range){0x1000, 0x3fff, 1};
 SPOIL(range_57, c->ranges[3] = (struct ptah_range){BIT(56) - 1, 0xff00000000000000, 1})
 SPOIL(off_is_not_looked_at, c->ranges[3] = (struct ptah_range){BIT(60), 3, 0}; c->cr3 = 7)
 
-static void what_is_legal_is_accepted(void **state)
+TEST(what_is_legal_is_accepted)
 {
 	static const struct {
 		const struct words *words;
@@ -300,7 +297,6 @@ static void what_is_legal_is_accepted(void **state)
 	    {&rich, off_is_not_looked_at, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ptah_trace_config c;
 		struct ptah_caps caps;
@@ -315,13 +311,12 @@ static void what_is_legal_is_accepted(void **state)
 	}
 }
 
-static void a_processor_with_an_obstacle_accepts_nothing(void **state)
+TEST(a_processor_with_an_obstacle_accepts_nothing)
 {
 	struct ptah_trace_config c;
 	struct ptah_trace_problem p;
 	struct ptah_caps caps;
 
-	(void)state;
 	processor(&rich, &caps);
 	ptah_trace_config_default(&caps, &c);
 	for (unsigned i = 1; i < PTAH_CAPS_OBSTACLE_MAX; i++) {
@@ -431,11 +426,10 @@ static bool claims_fault(const struct ptah_trace_problem *p, const struct ptah_t
 	}
 }
 
-static void random_configurations_on_random_processors(void **state)
+TEST(random_configurations_on_random_processors)
 {
 	unsigned accepted = 0, refused[PTAH_PROBLEM_KIND_MAX] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 200000; i++) {
 		struct ptah_trace_config c;
 		struct ptah_trace_problem p;
@@ -466,11 +460,10 @@ static void random_configurations_on_random_processors(void **state)
 }
 
 /* A request that the hardware would take is refused only if it would trace nothing. */
-static void nothing_legal_is_refused_without_need(void **state)
+TEST(nothing_legal_is_refused_without_need)
 {
 	unsigned legal = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
 		struct ptah_trace_config c;
 		struct ptah_trace_problem p;
@@ -490,7 +483,7 @@ static void nothing_legal_is_refused_without_need(void **state)
 }
 
 /* What a register's value asks for, and which bit cannot be had. */
-static void a_register_becomes_a_configuration(void **state)
+TEST(a_register_becomes_a_configuration)
 {
 	static const struct {
 		uint64_t ctl;
@@ -511,7 +504,6 @@ static void a_register_becomes_a_configuration(void **state)
 	struct ptah_trace_config c;
 	struct ptah_caps caps;
 
-	(void)state;
 	processor(&skylake, &caps);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int status = ptah_trace_config_from_ctl(&caps, cases[i].ctl, &c, &p);
@@ -532,11 +524,10 @@ static void a_register_becomes_a_configuration(void **state)
 }
 
 /* Random values on random processors: none that raises #GP is accepted, none is changed. */
-static void random_registers_on_random_processors(void **state)
+TEST(random_registers_on_random_processors)
 {
 	unsigned accepted = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
 		uint64_t ctl = BIT(2);
 		struct ptah_trace_config c;
@@ -560,21 +551,4 @@ static void random_registers_on_random_processors(void **state)
 		assert_int_equal(ctl_of(&c), ctl & ~UINT64_C(0x101));
 	}
 	assert_true(accepted > 1000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_default_is_accepted),
-	    cmocka_unit_test(the_default_has_valid_encodings),
-	    cmocka_unit_test(each_refusal_names_field_and_reason),
-	    cmocka_unit_test(what_is_legal_is_accepted),
-	    cmocka_unit_test(a_processor_with_an_obstacle_accepts_nothing),
-	    cmocka_unit_test(random_configurations_on_random_processors),
-	    cmocka_unit_test(nothing_legal_is_refused_without_need),
-	    cmocka_unit_test(a_register_becomes_a_configuration),
-	    cmocka_unit_test(random_registers_on_random_processors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

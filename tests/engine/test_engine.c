@@ -102,12 +102,11 @@ static void expect_trace(struct scene *s, struct ptah_capture *c)
 }
 
 /* The hindrance has passed before the capture is created. */
-static void passed_before(void **state)
+TEST(passed_before)
 {
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < HINDRANCES; i++) {
 		const struct ptah_caps *old;
 		struct ptah_capture *c;
@@ -137,12 +136,11 @@ static void passed_before(void **state)
 }
 
 /* It has not: a capture can be created, and its start reports why it does not trace now. */
-static void passes_later(void **state)
+TEST(passes_later)
 {
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < HINDRANCES; i++) {
 		const struct hindrance *h = &hindrances[i];
 		struct ptah_capture *c;
@@ -170,12 +168,11 @@ static void passes_later(void **state)
 }
 
 /* A hindrance that comes after the engine was created is shown after the start that met it. */
-static void comes_later(void **state)
+TEST(comes_later)
 {
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < HINDRANCES; i++) {
 		const struct hindrance *h = &hindrances[i];
 		struct ptah_capture *c;
@@ -198,12 +195,11 @@ static void comes_later(void **state)
 }
 
 /* One hindrance follows another. The engine's own trace is not mistaken for another tracer's. */
-static void one_after_another(void **state)
+TEST(one_after_another)
 {
 	struct ptah_capture *c, *other;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, 1);
 	hindered_engine(&s, &hindrances[0]);
 	foreign(&s, false);
@@ -235,11 +231,10 @@ static void pinned(struct scene *s, void (*what)(struct ptah_engine *engine))
 }
 
 /* Reports of VMXOFF and of a processor that is online again make the engine look, too. */
-static void reported(void **state)
+TEST(reported)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, 1);
 	hindered_engine(&s, &hindrances[1]);
 	vmx(&s, false);
@@ -257,7 +252,7 @@ static void reported(void **state)
 }
 
 /* What does not pass is refused as before. */
-static void permanent(void **state)
+TEST(permanent)
 {
 	struct ptah_model_processor without = *ptah_model_find("skylake");
 	struct ptah_trace_problem problem;
@@ -266,7 +261,6 @@ static void permanent(void **state)
 	struct ptah_capture *c = NULL;
 	struct rig rig;
 
-	(void)state;
 	without.pt = false;
 	rig_open(&rig, &without, 1);
 	config = rig_config(&rig, &trace);
@@ -302,14 +296,13 @@ static void *read_caps(void *argument)
 }
 
 /* ThreadSanitizer judges this one: capabilities are read while the engine looks again. */
-static void readers(void **state)
+TEST(readers)
 {
 	struct reader reader = {0};
 	pthread_t thread;
 	struct scene s;
 	unsigned i;
 
-	(void)state;
 	open_scene(&s, 1);
 	hindered_engine(&s, &hindrances[0]);
 	reader.engine = s.rig.engine;
@@ -329,16 +322,4 @@ static void readers(void **state)
 	atomic_store(&reader.over, true);
 	pthread_join(thread, NULL);
 	close_scene(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(passed_before), cmocka_unit_test(passes_later),
-	    cmocka_unit_test(comes_later),   cmocka_unit_test(one_after_another),
-	    cmocka_unit_test(reported),	     cmocka_unit_test(permanent),
-	    cmocka_unit_test(readers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
  */
 #include "engine/stream.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #define BLOCKS 16
 
@@ -78,7 +78,7 @@ static void check_bytes(struct scene *s, struct ptah_capture *c)
 }
 
 /* Single pages anywhere, as another part of the kernel has allocated them; three laps. */
-static void scattered_pages_hold_the_trace(void **state)
+TEST(scattered_pages_hold_the_trace)
 {
 	static const char *const processors[] = {"skylake", "minimal"};
 	struct ptah_capture_status status;
@@ -86,7 +86,6 @@ static void scattered_pages_hold_the_trace(void **state)
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		open_scene(&s, processors[i], 4096);
 		c = rig_capture(&s.rig, &s.config);
@@ -104,7 +103,7 @@ static void scattered_pages_hold_the_trace(void **state)
 }
 
 /* The walk over a capture's memory gives what was lent, in its order, and tables that name it. */
-static void a_walk_finds_all_memory(void **state)
+TEST(a_walk_finds_all_memory)
 {
 	struct ptah_hal_memory memory[7];
 	struct ptah_capture *c;
@@ -112,7 +111,6 @@ static void a_walk_finds_all_memory(void **state)
 	size_t at = 0;
 	int n, i;
 
-	(void)state;
 	open_scene(&s, "skylake", 4096);
 	c = rig_capture(&s.rig, &s.config);
 	while ((n = ptah_capture_memory(c, at, memory, 7)) > 0) {
@@ -138,12 +136,11 @@ static void a_walk_finds_all_memory(void **state)
 }
 
 /* Larger blocks have larger regions, each in one block. */
-static void regions_are_as_large_as_the_blocks_allow(void **state)
+TEST(regions_are_as_large_as_the_blocks_allow)
 {
 	struct ptah_capture *c;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake", 16384);
 	c = rig_capture(&s.rig, &s.config);
 	assert_int_equal(rig_status(c).region, 16384);
@@ -162,12 +159,11 @@ static void regions_are_as_large_as_the_blocks_allow(void **state)
 }
 
 /* A region and its overflow page; a single range. */
-static void other_shapes(void **state)
+TEST(other_shapes)
 {
 	struct ptah_capture *c;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake", 8192);
 	s.config.memories = 2;
 	s.lent[1].size = 4096;
@@ -205,11 +201,10 @@ static void expect_refusal(struct scene *s, const char *field)
 	assert_int_equal(ptah_machine_allocated(s->rig.machine), s->allocated);
 }
 
-static void memory_that_cannot_be_a_buffer_is_refused(void **state)
+TEST(memory_that_cannot_be_a_buffer_is_refused)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake", 8192);
 	s.lent[5].physical += 512;
 	expect_refusal(&s, "memory");
@@ -275,7 +270,7 @@ static bool is_buffer(const struct ptah_hal_memory *memory, size_t n, uint64_t l
 }
 
 /* Lists of any blocks: accepted exactly if they are a buffer, with the largest regions possible. */
-static void random_lists(void **state)
+TEST(random_lists)
 {
 	unsigned round, accepted = 0;
 	struct ptah_capture *c;
@@ -284,7 +279,6 @@ static void random_lists(void **state)
 	size_t i, n;
 	bool good;
 
-	(void)state;
 	open_scene(&s, "skylake", 4096);
 	limit = UINT64_C(1) << ptah_engine_caps(s.rig.engine, 0)->physical_bits;
 	for (round = 0; round < 20000; round++) {
@@ -316,7 +310,7 @@ static void random_lists(void **state)
 	close_scene(&s);
 }
 
-static void each_processor_of_a_set_has_its_memory(void **state)
+TEST(each_processor_of_a_set_has_its_memory)
 {
 	struct ptah_captures_memory memory[2] = {{0}};
 	struct ptah_captures_problem problem;
@@ -324,7 +318,6 @@ static void each_processor_of_a_set_has_its_memory(void **state)
 	struct ptah_captures *set;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake", 4096);
 	config.capture = &s.config;
 	config.memory = memory;
@@ -359,13 +352,12 @@ static int take_one(struct scene *s, struct ptah_pool *pool, size_t n, struct pt
 }
 
 /* Memory comes with each taking, in a context in which nothing may be allocated. */
-static void takers_bring_memory(void **state)
+TEST(takers_bring_memory)
 {
 	struct ptah_capture *c;
 	struct ptah_pool *pool;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake", 4096);
 	s.config.cpu = PTAH_CAPTURE_THREAD;
 	assert_int_equal(ptah_pool_new(s.rig.engine, &s.config, 2, &pool, NULL), PTAH_E_INVAL);
@@ -432,7 +424,7 @@ static void note_release(void *port, const struct ptah_hal_memory *memory)
 }
 
 /* A port knows the processor for its NUMA node, and what it accounts. */
-static void allocations_say_for_which_processor_and_what_for(void **state)
+TEST(allocations_say_for_which_processor_and_what_for)
 {
 	static const unsigned expected[PTAH_MEMORY_PURPOSES] = {
 	    [PTAH_MEMORY_CAPTURE] = 1, [PTAH_MEMORY_LIST] = 1, [PTAH_MEMORY_REGION] = 1,
@@ -443,7 +435,6 @@ static void allocations_say_for_which_processor_and_what_for(void **state)
 	uint64_t address;
 	unsigned i;
 
-	(void)state;
 	open_scene(&s, "skylake", 4096);
 	s.config.memory = NULL;
 	s.config.memories = 0;
@@ -464,21 +455,4 @@ static void allocations_say_for_which_processor_and_what_for(void **state)
 	s.rig.hal.alloc = noted.alloc;
 	s.rig.hal.release = noted.release;
 	close_scene(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(scattered_pages_hold_the_trace),
-	    cmocka_unit_test(a_walk_finds_all_memory),
-	    cmocka_unit_test(regions_are_as_large_as_the_blocks_allow),
-	    cmocka_unit_test(other_shapes),
-	    cmocka_unit_test(memory_that_cannot_be_a_buffer_is_refused),
-	    cmocka_unit_test(random_lists),
-	    cmocka_unit_test(each_processor_of_a_set_has_its_memory),
-	    cmocka_unit_test(takers_bring_memory),
-	    cmocka_unit_test(allocations_say_for_which_processor_and_what_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

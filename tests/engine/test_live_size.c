@@ -130,13 +130,12 @@ static void set_kind(struct scene *s, const struct kind *k)
 }
 
 /* The processor's registers do not lag: every byte is counted, over several cycles. */
-static void every_byte(void **state)
+TEST(every_byte)
 {
 	struct scene s;
 	size_t i;
 	unsigned k;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		const struct kind *kind = &kinds[i];
 		uint64_t total = 0;
@@ -173,13 +172,12 @@ static void every_byte(void **state)
 }
 
 /* They lag by so many bytes: the lower bound is too small by no more. */
-static void stale(void **state)
+TEST(stale)
 {
 	struct scene s;
 	size_t i;
 	unsigned k;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		bool lagged = false;
 
@@ -205,12 +203,11 @@ static void stale(void **state)
 }
 
 /* Output goes on to the next table between the reads of two registers that belong together. */
-static void next_table_between(void **state)
+TEST(next_table_between)
 {
 	struct scene s;
 	unsigned at, near;
 
-	(void)state;
 	for (near = 1; near < 5000; near += 700) {
 		for (at = 1; at <= 6; at++) {
 			uint64_t n = 511 * 4096 - near;
@@ -232,13 +229,12 @@ static void next_table_between(void **state)
 }
 
 /* PMIs, as NMIs, between any two instructions of the call. */
-static void nmi_in_every_gap(void **state)
+TEST(nmi_in_every_gap)
 {
 	struct scene s;
 	size_t i;
 	unsigned at;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		for (at = 1; at <= 8; at++) {
 			unsigned k;
@@ -263,13 +259,12 @@ static void nmi_in_every_gap(void **state)
 }
 
 /* Where output stops by itself, the upper bound is that place to the byte. */
-static void where_it_stops(void **state)
+TEST(where_it_stops)
 {
 	struct ptah_capture_live l;
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		if (kinds[i].policy == PTAH_POLICY_WRAP && !kinds[i].no_pmi)
 			continue;
@@ -286,13 +281,12 @@ static void where_it_stops(void **state)
 }
 
 /* Nothing is traced: exact, in every state. */
-static void exact(void **state)
+TEST(exact)
 {
 	struct ptah_capture_live l;
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		open_scene(&s, kinds[i].processor);
 		set_kind(&s, &kinds[i]);
@@ -326,13 +320,12 @@ static void exact(void **state)
 }
 
 /* A single range has been filled to its end and more since the last look. */
-static void a_lap_of_a_single_range(void **state)
+TEST(a_lap_of_a_single_range)
 {
 	static const uint32_t lags[] = {0, 100, 5000};
 	struct scene s;
 	unsigned k, lag;
 
-	(void)state;
 	for (lag = 0; lag < 3; lag++) {
 		for (k = 0; k < 200; k += 3) {
 			uint64_t n = 65536 - 100 + k;
@@ -348,19 +341,4 @@ static void a_lap_of_a_single_range(void **state)
 			close_scene(&s);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_byte),
-	    cmocka_unit_test(stale),
-	    cmocka_unit_test(next_table_between),
-	    cmocka_unit_test(nmi_in_every_gap),
-	    cmocka_unit_test(where_it_stops),
-	    cmocka_unit_test(exact),
-	    cmocka_unit_test(a_lap_of_a_single_range),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  */
 #include "engine/rig.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 struct log {
 	char lines[32][128];
@@ -81,13 +81,12 @@ static void start(struct scene *s)
 	expect_silence();
 }
 
-static void another_tracer(void **state)
+TEST(another_tracer)
 {
 	struct ptah_captures_config sets = {.size = sizeof(sets)};
 	struct ptah_captures *set;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s);
 	s.c = rig_capture(&s.rig, &s.config);
 	ptah_model_wrmsr(s.m, PTAH_IA32_RTIT_CTL,
@@ -107,11 +106,10 @@ static void another_tracer(void **state)
 	close_scene(&s);
 }
 
-static void vmx(void **state)
+TEST(vmx)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s);
 	s.c = rig_capture(&s.rig, &s.config);
 	assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
@@ -125,12 +123,11 @@ static void vmx(void **state)
 }
 
 /* VMXON clears TraceEn without notice; from then on each look finds it, and one is logged. */
-static void cleared(void **state)
+TEST(cleared)
 {
 	struct scene s;
 	unsigned i;
 
-	(void)state;
 	open_scene(&s);
 	start(&s);
 	for (i = 0; i < 3; i++) {
@@ -150,12 +147,11 @@ static void cleared(void **state)
 	close_scene(&s);
 }
 
-static void tables_overwritten(void **state)
+TEST(tables_overwritten)
 {
 	struct scene s;
 	uint64_t bytes;
 
-	(void)state;
 	open_scene(&s);
 	start(&s);
 	assert_int_equal(ptah_capture_stop(s.c), PTAH_OK);
@@ -166,13 +162,12 @@ static void tables_overwritten(void **state)
 }
 
 /* An entry becomes invalid while the trace runs. */
-static void error(void **state)
+TEST(error)
 {
 	struct ptah_capture_status status;
 	struct scene s;
 	uint64_t bytes, *table;
 
-	(void)state;
 	open_scene(&s);
 	start(&s);
 	assert_int_equal(ptah_capture_flush(s.c, NULL), PTAH_OK);
@@ -188,14 +183,13 @@ static void error(void **state)
 }
 
 /* Another driver has taken the registers over, and traces into its own memory. */
-static void registers(void **state)
+TEST(registers)
 {
 	struct ptah_hal_memory page;
 	struct scene s;
 	uint64_t ctl;
 	uint64_t *table;
 
-	(void)state;
 	open_scene(&s);
 	assert_int_equal(s.rig.hal.alloc(s.rig.machine, 8192, 4096, &page), PTAH_OK);
 	table = page.address;
@@ -215,13 +209,12 @@ static void registers(void **state)
 }
 
 /* A buffer that is full is found by the PMI, in an NMI. */
-static void full(void **state)
+TEST(full)
 {
 	static const uint8_t policies[] = {PTAH_POLICY_STOP, PTAH_POLICY_DRAIN};
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		open_scene(&s);
 		s.config.policy = policies[i];
@@ -240,12 +233,11 @@ static void full(void **state)
 	}
 }
 
-static void lost(void **state)
+TEST(lost)
 {
 	struct scene s;
 	uint64_t bytes;
 
-	(void)state;
 	open_scene(&s);
 	start(&s);
 	/* Without a consumer a buffer that wraps loses nothing that anybody wanted. */
@@ -268,11 +260,10 @@ static void pinned(struct scene *s, void (*what)(struct ptah_engine *engine))
 	s->rig.hal.irq_restore(s->rig.machine, irqs);
 }
 
-static void announced(void **state)
+TEST(announced)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s);
 	pinned(&s, ptah_engine_cpu_offline);
 	pinned(&s, ptah_engine_cpu_online);
@@ -288,14 +279,13 @@ static void announced(void **state)
 	close_scene(&s);
 }
 
-static void taken(void **state)
+TEST(taken)
 {
 	struct ptah_capture *second;
 	struct scene s;
 	uint64_t irqs;
 	unsigned i;
 
-	(void)state;
 	open_scene(&s);
 	start(&s);
 	second = rig_capture(&s.rig, &s.config);
@@ -339,13 +329,12 @@ static void release_bad(void *port, const struct ptah_hal_memory *memory)
 }
 
 /* What ptah_engine_new() and ptah_capture_new() find out about processors and port. */
-static void at_creation(void **state)
+TEST(at_creation)
 {
 	struct ptah_capture *c = NULL;
 	struct scene s;
 	struct ptah_model_processor without;
 
-	(void)state;
 	open_scene(&s);
 	assert_int_equal(ptah_engine_free(s.rig.engine), PTAH_OK);
 	s.rig.hal.pmi_enable = no_pmis;
@@ -377,14 +366,13 @@ static void at_creation(void **state)
 }
 
 /* Starts, stops, pauses, threads, full laps, a consumer that keeps up: nothing is logged. */
-static void silence(void **state)
+TEST(silence)
 {
 	static const char *const processors[] = {"skylake", "minimal", "minimal-range", "maximal"};
 	struct scene s;
 	size_t i;
 	unsigned k, policy;
 
-	(void)state;
 	for (i = 0; i < 4; i++) {
 		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
 			open_scene(&s);
@@ -413,18 +401,4 @@ static void silence(void **state)
 			close_scene(&s);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(another_tracer), cmocka_unit_test(vmx),
-	    cmocka_unit_test(cleared),	      cmocka_unit_test(tables_overwritten),
-	    cmocka_unit_test(error),	      cmocka_unit_test(registers),
-	    cmocka_unit_test(full),	      cmocka_unit_test(lost),
-	    cmocka_unit_test(announced),      cmocka_unit_test(taken),
-	    cmocka_unit_test(at_creation),    cmocka_unit_test(silence),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

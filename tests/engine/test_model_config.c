@@ -9,7 +9,7 @@
 
 #include "random_request.h"
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 #include <stdlib.h>
 
@@ -83,7 +83,7 @@ static bool program(struct ptah_model *m, const struct ptah_caps *caps,
 	return ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL, ctl) == PTAH_OK;
 }
 
-static void named_processors_are_discovered(void **state)
+TEST(named_processors_are_discovered)
 {
 	const struct ptah_model_processor *p;
 	size_t n = 0;
@@ -122,7 +122,7 @@ static void named_processors_are_discovered(void **state)
 	assert_true(n > 8);
 }
 
-static void vmx_operation_is_an_obstacle_where_it_excludes_pt(void **state)
+TEST(vmx_operation_is_an_obstacle_where_it_excludes_pt)
 {
 	const struct ptah_model_processor *p;
 	unsigned excluded = 0, fine = 0;
@@ -163,7 +163,7 @@ static bool must_fault(const struct ptah_trace_problem *p)
 	}
 }
 
-static void t1_what_is_accepted_raises_no_gp(void **state)
+TEST(t1_what_is_accepted_raises_no_gp)
 {
 	unsigned accepted = 0, faulted = 0, impossible = 0, seen[PTAH_PROBLEM_KIND_MAX] = {0};
 
@@ -210,13 +210,4 @@ static int free_model(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(named_processors_are_discovered),
-	    cmocka_unit_test(vmx_operation_is_an_obstacle_where_it_excludes_pt),
-	    cmocka_unit_test(t1_what_is_accepted_raises_no_gp),
-	};
-
-	return cmocka_run_group_tests(tests, make_model, free_model);
-}
+TEST_GROUP(make_model, free_model)

@@ -368,13 +368,12 @@ static void follow(const struct kind *kind, uint8_t policy, bool thread, uint64_
 	close_play();
 }
 
-static void follows(void **state)
+TEST(follows)
 {
 	unsigned policy;
 	uint64_t seed;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
 			if (kinds[i].shape == PTAH_SHAPE_SINGLE && policy != PTAH_POLICY_WRAP)
@@ -409,11 +408,10 @@ static void expect_state(unsigned state)
 
 /* After each call that changes the state, the page has it, although no look may have been needed.
  */
-static void states(void **state)
+TEST(states)
 {
 	uint64_t irqs;
 
-	(void)state;
 	open_play(&kinds[0], PTAH_POLICY_DRAIN, false, 4);
 	expect_state(PTAH_CAPTURE_IDLE);
 	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
@@ -487,7 +485,7 @@ static void states(void **state)
 }
 
 /* A guest's capture is RUNNING from before the VM entry to after the VM exit. */
-static void guests(void **state)
+TEST(guests)
 {
 	const struct kind kind = {"sapphire-rapids", PTAH_SHAPE_RING, false, 32768, 4096, 0};
 	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
@@ -495,7 +493,6 @@ static void guests(void **state)
 	unsigned round;
 	uint64_t irqs;
 
-	(void)state;
 	open_play(&kind, PTAH_POLICY_WRAP, true, 4);
 	model = ptah_machine_model(p.rig.machine, 0);
 	assert_int_equal(ptah_model_vmxon(model), PTAH_OK);
@@ -523,7 +520,7 @@ static void guests(void **state)
 }
 
 /* One consumer at a time; each begins where the one before has ended. */
-static void turns(void **state)
+TEST(turns)
 {
 	struct ptah_capture_record record;
 	struct ptah_capture_reader watching;
@@ -531,7 +528,6 @@ static void turns(void **state)
 	uint64_t address, watch;
 	size_t bytes;
 
-	(void)state;
 	open_play(&kinds[0], PTAH_POLICY_DRAIN, false, 4);
 	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
 	put(3000);
@@ -582,12 +578,11 @@ static void turns(void **state)
 
 /* Single-entry ToPA: the next consumer finds where the regions begin, whatever the last one wrote.
  */
-static void starts_again(void **state)
+TEST(starts_again)
 {
 	uint64_t before[4], *starts;
 	unsigned i;
 
-	(void)state;
 	open_play(&kinds[5], PTAH_POLICY_WRAP, false, 4);
 	ptah_machine_on_gap(p.rig.machine, NULL, NULL);
 	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
@@ -608,13 +603,12 @@ static void starts_again(void **state)
 }
 
 /* After the capture got another buffer the page is that of the new one. */
-static void resized(void **state)
+TEST(resized)
 {
 	const size_t larger = 600 * 4096;
 	uint64_t position;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		if (kinds[i].shape != PTAH_SHAPE_RING && kinds[i].shape != PTAH_SHAPE_AUTO)
 			continue;
@@ -646,7 +640,7 @@ static void resized(void **state)
 }
 
 /* A capture that comes out of its pool again has a page without the last owner's trace. */
-static void pooled(void **state)
+TEST(pooled)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -657,7 +651,6 @@ static void pooled(void **state)
 	struct rig rig;
 	unsigned round;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	rig_silence(&rig, 0, &(struct ptah_model_faults){.silent = true});
 	config = rig_config(&rig, &trace);
@@ -727,7 +720,7 @@ static int alloc_slowly(void *port, size_t size, size_t align, struct ptah_hal_m
 }
 
 /* Two processes map the page of a capture that has none yet: as if one after the other. */
-static void mapped_twice_at_once(void **state)
+TEST(mapped_twice_at_once)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -737,7 +730,6 @@ static void mapped_twice_at_once(void **state)
 	struct rig rig;
 	unsigned n;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	p.alloc = rig.hal.alloc;
@@ -761,7 +753,7 @@ static void mapped_twice_at_once(void **state)
 }
 
 /* What fails leaves nothing behind, neither memory nor a consumer. */
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -770,7 +762,6 @@ static void refused(void **state)
 	struct rig rig;
 	size_t before;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	config.policy = PTAH_POLICY_DRAIN;
@@ -811,7 +802,7 @@ static void refused(void **state)
 /* The ABI */
 
 /* Each byte of the trace is where ptah_capture_pieces() says, also in a buffer of many blocks. */
-static void addresses(void **state)
+TEST(addresses)
 {
 	struct ptah_piece pieces[64];
 	struct ptah_capture_status s;
@@ -820,7 +811,6 @@ static void addresses(void **state)
 	size_t i, there;
 	int n, k;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		open_play(&kinds[i], PTAH_POLICY_WRAP, false, 4);
 		assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
@@ -859,7 +849,7 @@ static void addresses(void **state)
 }
 
 /* A reader does not begin on what is no page, or where its parts are not within it. */
-static void no_page(void **state)
+TEST(no_page)
 {
 	static const struct {
 		size_t offset, size;
@@ -893,7 +883,6 @@ static void no_page(void **state)
 	} copy;
 	size_t i;
 
-	(void)state;
 	open_play(&kinds[5], PTAH_POLICY_WRAP, false, 4);
 	p.m.page->record_count = 64; /* as for 64 records */
 	p.m.page->starts = 4096 + 64 * 32;
@@ -909,7 +898,7 @@ static void no_page(void **state)
 }
 
 /* docs/capture-page.md lists each field with its offset and size, as the header has it. */
-static void documented(void **state)
+TEST(documented)
 {
 #define FIELD(name)                                                                                \
 	{                                                                                          \
@@ -936,7 +925,6 @@ static void documented(void **state)
 	size_t i = 0, end = 0;
 	FILE *file;
 
-	(void)state;
 	if (!source)
 		skip();
 	snprintf(path, sizeof(path), "%s/docs/capture-page.md", source);
@@ -1014,14 +1002,13 @@ static unsigned eventful(unsigned records, struct ptah_capture_record *got_recor
 	return n;
 }
 
-static void records_overflow(void **state)
+TEST(records_overflow)
 {
 	static struct ptah_capture_record all[512], few[512];
 	unsigned n, k, room, i;
 	uint64_t lost = 0, lost_of_few;
 	uint32_t flags = 0, flags_of_few;
 
-	(void)state;
 	n = eventful(256, all);
 	assert_true(n > 60 && n < 256);
 	for (i = 0; i < n; i++) {
@@ -1121,12 +1108,11 @@ static bool releases_at(const struct kind *kind, unsigned at, unsigned filled)
 	return once.done;
 }
 
-static void nobody_waits(void **state)
+TEST(nobody_waits)
 {
 	unsigned at, filled, gaps = 0;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		if (kinds[i].shape == PTAH_SHAPE_SINGLE)
 			continue;
@@ -1149,13 +1135,12 @@ static void release_in_log(void *port, const char *line)
  * With few PMIs the buffer is full before the engine has said that it waits. Room that the
  * companion makes after the search for it, before the page says so, is found nevertheless.
  */
-static void full_at_once(void **state)
+TEST(full_at_once)
 {
 	static const struct kind kind = {"skylake", PTAH_SHAPE_RING, false, 65536, 4096, 2};
 	uint64_t output;
 	unsigned by_log;
 
-	(void)state;
 	for (by_log = 0; by_log < 2; by_log++) {
 		open_play(&kind, PTAH_POLICY_DRAIN, false, 4);
 		rig_silence(&p.rig, 0, &(struct ptah_model_faults){0});
@@ -1241,13 +1226,12 @@ static void single_step(bool on)
 #endif
 
 /* Every view that is taken, at whatever instruction, has all fields of one moment. */
-static void every_instruction(void **state)
+TEST(every_instruction)
 {
 #ifdef SINGLE_STEPS
 	struct sigaction old, trap = {.sa_handler = on_instruction};
 	unsigned round;
 
-	(void)state;
 	open_play(&kinds[0], PTAH_POLICY_WRAP, false, 4);
 	ptah_machine_on_gap(p.rig.machine, NULL, NULL);
 	memset(&each, 0, sizeof(each));
@@ -1274,16 +1258,14 @@ static void every_instruction(void **state)
 	assert_true(each.views > 500 && each.views < each.steps);
 	close_play();
 #else
-	(void)state;
 	skip();
 #endif
 }
 
 /* Room that is made between the search for it and the report that there is none is found: the
  * companion does not know yet that it is waited for. */
-static void room_meanwhile(void **state)
+TEST(room_meanwhile)
 {
-	(void)state;
 	open_play(&kinds[0], PTAH_POLICY_DRAIN, false, 4);
 	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
 	put(kinds[0].buffer);
@@ -1412,13 +1394,12 @@ static void attack(const struct kind *kind, uint8_t policy, uint64_t seed)
 	close_play();
 }
 
-static void hostile(void **state)
+TEST(hostile)
 {
 	unsigned policy;
 	uint64_t seed;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
 			if (kinds[i].shape == PTAH_SHAPE_SINGLE)
@@ -1427,30 +1408,4 @@ static void hostile(void **state)
 				attack(&kinds[i], (uint8_t)policy, seed);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(follows),
-	    cmocka_unit_test(states),
-	    cmocka_unit_test(guests),
-	    cmocka_unit_test(turns),
-	    cmocka_unit_test(starts_again),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(mapped_twice_at_once),
-	    cmocka_unit_test(resized),
-	    cmocka_unit_test(pooled),
-	    cmocka_unit_test(addresses),
-	    cmocka_unit_test(no_page),
-	    cmocka_unit_test(documented),
-	    cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(nobody_waits),
-	    cmocka_unit_test(full_at_once),
-	    cmocka_unit_test(every_instruction),
-	    cmocka_unit_test(room_meanwhile),
-	    cmocka_unit_test(hostile),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

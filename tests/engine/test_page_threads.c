@@ -103,9 +103,8 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 	live_close();
 }
 
-static void racing(void **state)
+TEST(racing)
 {
-	(void)state;
 	races("skylake", PTAH_POLICY_DRAIN, 65536);
 	races("minimal", PTAH_POLICY_DRAIN, 65536);
 	races("skylake", PTAH_POLICY_DRAIN, 8192);
@@ -113,13 +112,4 @@ static void racing(void **state)
 	races("skylake", PTAH_POLICY_WRAP, 16384);
 	races("minimal", PTAH_POLICY_WRAP, 32768);
 	races("skylake", PTAH_POLICY_STOP, 65536);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(racing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "engine/live.h"
 #include "engine/stream.h"
 
-#include <ptah/capture_page.h>
+#include <ptah/engine/capture_page.h>
 
 struct scene {
 	struct rig rig;
@@ -56,14 +56,13 @@ static struct ptah_capture *take(struct scene *s, uint64_t owner)
 }
 
 /* A scheduler's hook applies the configuration that came after the capture. */
-static void what_to_trace_changes_in_the_hook(void **state)
+TEST(what_to_trace_changes_in_the_hook)
 {
 	struct ptah_trace_config other;
 	struct ptah_capture *c;
 	struct scene s;
 	uint64_t irqs;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	make_pool(&s, 1);
 	c = take(&s, 1);
@@ -86,13 +85,12 @@ static void what_to_trace_changes_in_the_hook(void **state)
 }
 
 /* In an interrupt's context a capture is taken, started and switched in. */
-static void where_nothing_may_sleep(void **state)
+TEST(where_nothing_may_sleep)
 {
 	struct ptah_capture *c;
 	struct scene s;
 	uint64_t irqs;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	make_pool(&s, 2);
 	ptah_machine_fail_alloc(s.rig.machine, 1);
@@ -126,11 +124,10 @@ static void take_in_nmi(void *argument, unsigned cpu)
 	in_nmi = NULL;
 }
 
-static void in_an_nmi(void **state)
+TEST(in_an_nmi)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	make_pool(&s, 1);
 	ptah_machine_on_pmi(s.rig.machine, take_in_nmi, NULL);
@@ -144,13 +141,12 @@ static void in_an_nmi(void **state)
 	close_scene(&s);
 }
 
-static void exhausted(void **state)
+TEST(exhausted)
 {
 	struct ptah_capture *c[4], *other = NULL;
 	struct scene s;
 	unsigned i, k;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	make_pool(&s, 4);
 	for (i = 0; i < 4; i++) {
@@ -244,13 +240,12 @@ static void expect_clear(struct scene *s, struct ptah_capture *c)
 }
 
 /* The same status, and then the same trace, as those of a capture that is not a pool's. */
-static void like_new(void **state)
+TEST(like_new)
 {
 	struct ptah_capture_record record;
 	size_t i;
 	unsigned round;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct ptah_capture_status expected, found;
 		struct ptah_piece piece;
@@ -293,7 +288,7 @@ static void like_new(void **state)
 }
 
 /* What to trace is the taker's, and checked; a refusal takes nothing out of the pool. */
-static void another_trace(void **state)
+TEST(another_trace)
 {
 	struct ptah_trace_problem problem;
 	struct ptah_trace_config trace;
@@ -301,7 +296,6 @@ static void another_trace(void **state)
 	struct scene s;
 	uint64_t ctl;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	make_pool(&s, 1);
 	trace = s.trace;
@@ -337,13 +331,12 @@ static void another_trace(void **state)
 }
 
 /* The owner dies: what it had comes back to the pool, and nobody else's. */
-static void owner_dies(void **state)
+TEST(owner_dies)
 {
 	struct ptah_capture *c[3], *own;
 	struct scene s;
 	uint64_t address;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	own = rig_capture(&s.rig, &s.config); /* its owner is 0, as that of idle ones */
 	make_pool(&s, 5);
@@ -371,7 +364,7 @@ static void owner_dies(void **state)
 	close_scene(&s);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_trace_problem problem;
 	struct ptah_pool *pool = NULL;
@@ -379,7 +372,6 @@ static void refused(void **state)
 	size_t before;
 	unsigned n;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	before = ptah_machine_allocated(s.rig.machine);
 	assert_int_equal(ptah_pool_new(s.rig.engine, &s.config, 0, &pool, NULL), PTAH_E_LIMIT);
@@ -473,12 +465,11 @@ static void begin_and_end(unsigned cpu)
 	}
 }
 
-static void several_processors(void **state)
+TEST(several_processors)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 
-	(void)state;
 	memset(&crowd, 0, sizeof(crowd));
 	live_open("skylake", 2, begin_and_end);
 	config = rig_config(&live.rig, &trace);
@@ -505,21 +496,4 @@ static void several_processors(void **state)
 	assert_int_equal(ptah_pool_left(crowd.pool), 3);
 	assert_int_equal(ptah_pool_free(crowd.pool), PTAH_OK);
 	live_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_to_trace_changes_in_the_hook),
-	    cmocka_unit_test(where_nothing_may_sleep),
-	    cmocka_unit_test(in_an_nmi),
-	    cmocka_unit_test(exhausted),
-	    cmocka_unit_test(like_new),
-	    cmocka_unit_test(another_trace),
-	    cmocka_unit_test(owner_dies),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(several_processors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
  */
 #include "rig.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 static void reopen(struct rig *rig)
 {
@@ -23,11 +23,10 @@ static int broken_rdmsr(void *port, uint32_t msr, uint64_t *value)
 	return PTAH_E_UNSUPPORTED;
 }
 
-static void rdmsr_that_fails(void **state)
+TEST(rdmsr_that_fails)
 {
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	rig.hal.rdmsr = broken_rdmsr;
 	reopen(&rig);
@@ -42,11 +41,10 @@ static unsigned broken_cpu(void *port)
 	return 0;
 }
 
-static void cpu_that_says_another_number(void **state)
+TEST(cpu_that_says_another_number)
 {
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	rig.hal.cpu = broken_cpu;
 	reopen(&rig);
@@ -76,14 +74,13 @@ static void restoring_release(void *port, const struct ptah_hal_memory *memory)
 	whole.release(port, &true_one);
 }
 
-static void alloc_without_alignment(void **state)
+TEST(alloc_without_alignment)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 	struct ptah_capture *c = NULL;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	whole = rig.hal;
 	rig.hal.alloc = broken_alloc;
@@ -110,7 +107,7 @@ static bool is_psb(const struct ptah_capture *c)
 	return !memcmp(piece.address, "\x02\x82\x02\x82\x02\x82\x02\x82", 8);
 }
 
-static void first_bytes(void **state)
+TEST(first_bytes)
 {
 	struct ptah_model_faults withhold = {.withhold = 64};
 	struct ptah_capture_config config;
@@ -119,7 +116,6 @@ static void first_bytes(void **state)
 	struct rig rig;
 	int broken;
 
-	(void)state;
 	for (broken = 0; broken < 2; broken++) {
 		rig_open(&rig, ptah_model_find("skylake"), 1);
 		ptah_model_set_faults(ptah_machine_model(rig.machine, 0), &withhold);
@@ -156,7 +152,7 @@ static void broken_unmask(void *port)
 	(void)port;
 }
 
-static void no_interrupts(void **state)
+TEST(no_interrupts)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -166,7 +162,6 @@ static void no_interrupts(void **state)
 	uint64_t before, less;
 	unsigned pmis;
 
-	(void)state;
 	for (pmis = 0; pmis < 2; pmis++) {
 		rig_open(&rig, ptah_model_find("skylake"), 1);
 		if (pmis)
@@ -203,7 +198,7 @@ static void no_interrupts(void **state)
 }
 
 /* With PMIs: sixteen in each lap, and nothing is lost. */
-static void interrupts(void **state)
+TEST(interrupts)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -213,7 +208,6 @@ static void interrupts(void **state)
 	struct rig rig;
 	int i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	config.policy = PTAH_POLICY_DRAIN;
@@ -234,7 +228,7 @@ static void interrupts(void **state)
 }
 
 /* Step 8: IA32_XSS[8] is 0; and the previous thread was not switched out. */
-static void threads(void **state)
+TEST(threads)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -242,7 +236,6 @@ static void threads(void **state)
 	struct rig rig;
 	uint64_t irqs;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	config.cpu = PTAH_CAPTURE_THREAD;
@@ -424,7 +417,7 @@ static const struct ptah_hal own_hal = {
     .pmi_unmask = own_pmi_unmask,
 };
 
-static void simulated_processor_in_a_port(void **state)
+TEST(simulated_processor_in_a_port)
 {
 	struct own_port own = {.m = malloc(ptah_model_size()), .ram = calloc(1, OWN_RAM)};
 	struct ptah_model_config model = {.size = sizeof(model),
@@ -440,7 +433,6 @@ static void simulated_processor_in_a_port(void **state)
 	uint8_t mark[MARK];
 	unsigned i;
 
-	(void)state;
 	assert_non_null(own.m);
 	assert_non_null(own.ram);
 	assert_int_equal(ptah_model_init(own.m, &model), PTAH_OK);
@@ -471,7 +463,7 @@ static void simulated_processor_in_a_port(void **state)
 }
 
 /* The owner controls a capture from its own processor, where it must not sleep: in a DPC. */
-static void owner_on_the_captures_processor(void **state)
+TEST(owner_on_the_captures_processor)
 {
 	struct ptah_capture_live live = {.size = sizeof(live)};
 	struct ptah_capture_config config;
@@ -480,7 +472,6 @@ static void owner_on_the_captures_processor(void **state)
 	struct rig rig;
 	uint64_t irqs, position;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	config = rig_config(&rig, &trace);
 	config.cpu = 1;
@@ -510,7 +501,7 @@ static void owner_on_the_captures_processor(void **state)
 }
 
 /* Every callback that is missing is named; of a pair, the half that is not there. */
-static void missing_callbacks(void **state)
+TEST(missing_callbacks)
 {
 #define CALLBACK(name, alone)                                                                      \
 	{                                                                                          \
@@ -533,7 +524,6 @@ static void missing_callbacks(void **state)
 	struct ptah_hal hal;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	assert_null(ptah_hal_missing(&rig.hal));
 	for (size_t i = 0; i < sizeof(callbacks) / sizeof(callbacks[0]); i++) {
@@ -561,7 +551,7 @@ static void expect_problem(const struct ptah_trace_problem *problem, const char 
 }
 
 /* The usage at the top of engine.h prints field and reason after any failure. */
-static void every_failure_has_a_field_and_a_reason(void **state)
+TEST(every_failure_has_a_field_and_a_reason)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -573,7 +563,6 @@ static void every_failure_has_a_field_and_a_reason(void **state)
 	struct ptah_pool *pool = NULL;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	assert_int_equal(ptah_capture_new(rig.engine, NULL, &c, &problem), PTAH_E_INVAL);
@@ -600,23 +589,4 @@ static void every_failure_has_a_field_and_a_reason(void **state)
 	assert_int_equal(ptah_captures_new(rig.engine, &all, &set, &of_all), PTAH_E_PORT);
 	assert_non_null(strstr(of_all.reason, "hal.h"));
 	rig_close(&rig);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(missing_callbacks),
-	    cmocka_unit_test(every_failure_has_a_field_and_a_reason),
-	    cmocka_unit_test(rdmsr_that_fails),
-	    cmocka_unit_test(cpu_that_says_another_number),
-	    cmocka_unit_test(alloc_without_alignment),
-	    cmocka_unit_test(first_bytes),
-	    cmocka_unit_test(no_interrupts),
-	    cmocka_unit_test(interrupts),
-	    cmocka_unit_test(threads),
-	    cmocka_unit_test(owner_on_the_captures_processor),
-	    cmocka_unit_test(simulated_processor_in_a_port),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,13 +250,12 @@ static bool play(void)
 	return true;
 }
 
-static void random_plays(void **state)
+TEST(random_plays)
 {
 	const char *rounds = getenv("ENGINE_ROUNDS"), *first = getenv("ENGINE_SEED");
 	unsigned n = rounds ? (unsigned)atoi(rounds) : 600, i, played = 0;
 	uint64_t start = first ? strtoull(first, NULL, 0) : 1;
 
-	(void)state;
 	for (i = 0; i < n; i++) {
 		seed = (start + i) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 		print_message("\rseed %llu ", (unsigned long long)(start + i));
@@ -264,13 +263,4 @@ static void random_plays(void **state)
 	}
 	assert_true(n < 100 || played > n / 4);
 	print_message("%u captures\n", played);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_plays),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

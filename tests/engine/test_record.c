@@ -8,14 +8,13 @@
 
 #include <string.h>
 
-static void in_order(void **state)
+TEST(in_order)
 {
 	struct ptah_capture_record memory[8], out[8];
 	struct record_ring ring = {0};
 	uint64_t pushed = 0, popped = 0;
 	unsigned round;
 
-	(void)state;
 	record_init(&ring, memory, 8);
 	/* The counters are 32 bits wide and wrap. */
 	ring.head = ring.tail = UINT32_MAX - 20;
@@ -39,13 +38,12 @@ static void in_order(void **state)
 	assert_int_equal(record_pop(&ring, out, 8), 0);
 }
 
-static void nothing_is_forgotten(void **state)
+TEST(nothing_is_forgotten)
 {
 	struct ptah_capture_record memory[4], out[8];
 	struct record_ring ring = {0};
 	unsigned i;
 
-	(void)state;
 	record_init(&ring, memory, 4);
 	for (i = 0; i < 7; i++) {
 		struct ptah_capture_record record = {
@@ -75,14 +73,4 @@ static void nothing_is_forgotten(void **state)
 	assert_int_equal(out[4].position, 5);
 	assert_int_equal(out[4].flags, 0x30 | PTAH_CAPTURED_DROPPED);
 	assert_int_equal(record_pop(&ring, out, 8), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(in_order),
-	    cmocka_unit_test(nothing_is_forgotten),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

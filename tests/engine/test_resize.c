@@ -279,16 +279,15 @@ static void sizes_and_states(uint64_t per_gap, const struct ptah_model_faults *f
 	}
 }
 
-static void in_every_state(void **state)
+TEST(in_every_state)
 {
 	const struct ptah_model_faults none = {0};
 
-	(void)state;
 	sizes_and_states(0, &none);
 }
 
 /* The processor traces on between any two instructions of the engine, PMIs included. */
-static void while_it_traces(void **state)
+TEST(while_it_traces)
 {
 	const struct ptah_model_faults none = {0};
 	const struct ptah_model_faults late = {
@@ -299,19 +298,17 @@ static void while_it_traces(void **state)
 	    .withhold = 64,
 	};
 
-	(void)state;
 	sizes_and_states(40, &none);
 	sizes_and_states(40, &late);
 }
 
 /* A lot is traced while the first bytes are copied: more than the new buffer holds. */
-static void overtaken(void **state)
+TEST(overtaken)
 {
 	static const size_t sizes[] = {16384, 65536, 1048576};
 	struct scene s;
 	unsigned i, k;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		for (k = 0; k < 3; k++) {
 			/* Several laps of a single range between two looks count as one. */
@@ -331,13 +328,12 @@ static void overtaken(void **state)
 }
 
 /* With DRAIN a larger buffer ends the wait for room; with STOP it makes room for resume(). */
-static void full(void **state)
+TEST(full)
 {
 	struct ptah_trace_problem problem;
 	struct scene s;
 	unsigned i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		uint64_t output;
 
@@ -367,12 +363,11 @@ static void full(void **state)
 }
 
 /* A consumer of a snapshot is told at its next call what it did not read in time. */
-static void consumed_snapshot(void **state)
+TEST(consumed_snapshot)
 {
 	struct scene s;
 	uint64_t lost;
 
-	(void)state;
 	open_scene(&s, &kinds[0]);
 	start(&s);
 	stream_put(&s.stream, &s.rig, 0, 60000);
@@ -400,13 +395,12 @@ static void consumed_snapshot(void **state)
 }
 
 /* Each allocation fails in turn: the capture continues with the buffer that it has. */
-static void no_memory(void **state)
+TEST(no_memory)
 {
 	struct ptah_trace_problem problem;
 	struct scene s;
 	unsigned i, n;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		struct ptah_capture_status before, after;
 		size_t allocated;
@@ -440,14 +434,13 @@ static void no_memory(void **state)
 	}
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_trace_problem problem;
 	struct scene s;
 	uint64_t address;
 	size_t allocated;
 
-	(void)state;
 	open_scene(&s, &kinds[0]);
 	start(&s);
 	stream_put(&s.stream, &s.rig, 0, 1000);
@@ -482,13 +475,12 @@ static void refused(void **state)
 }
 
 /* A guest may be tracing with the old tables between the two calls. */
-static void guest(void **state)
+TEST(guest)
 {
 	struct ptah_trace_problem problem;
 	struct scene s;
 	uint64_t irqs, ctl;
 
-	(void)state;
 	open_scene(&s, &kinds[1]);
 	rig_silence(&s.rig, 0, &s.faults);
 	s.c = rig_capture(&s.rig, &s.config);
@@ -563,7 +555,7 @@ static void read_some(struct live_reader *reader, bool all)
 	assert_int_equal(ptah_capture_consume(roam.c, upto, NULL), PTAH_OK);
 }
 
-static void while_a_thread_moves(void **state)
+TEST(while_a_thread_moves)
 {
 	static const size_t sizes[] = {65536, 32768, 131072, 16384};
 	struct ptah_model_faults none = {0};
@@ -573,7 +565,6 @@ static void while_a_thread_moves(void **state)
 	struct ptah_capture_status status;
 	unsigned n = 0;
 
-	(void)state;
 	live_open("skylake", 2, roaming);
 	atomic_flag_clear(&roam.baton);
 	rig_silence(&live.rig, 0, &none);
@@ -604,21 +595,4 @@ static void while_a_thread_moves(void **state)
 	assert_true(roam.mark && atomic_load(&roam.turns) >= 2 * TURNS);
 	assert_int_equal(ptah_capture_free(roam.c), PTAH_OK);
 	live_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(in_every_state),
-	    cmocka_unit_test(while_it_traces),
-	    cmocka_unit_test(overtaken),
-	    cmocka_unit_test(full),
-	    cmocka_unit_test(consumed_snapshot),
-	    cmocka_unit_test(no_memory),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(guest),
-	    cmocka_unit_test(while_a_thread_moves),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,23 +89,21 @@ static void one_life(enum way way)
 	world_close();
 }
 
-static void whole_life(void **state)
+TEST(whole_life)
 {
 	unsigned way;
 
-	(void)state;
 	for (way = 0; way < WAYS; way++)
 		one_life(way);
 }
 
-static void status_adds_up(void **state)
+TEST(status_adds_up)
 {
 	struct ptah_captures_status s;
 	struct ptah_captures *set;
 	uint64_t position = 0, readable = 0, lost = 0, looks = 0, starts = 0, pmis = 0;
 	unsigned n;
 
-	(void)state;
 	world_open("skylake", ALL);
 	w.capture.pmis = 4;
 	set = new_set();
@@ -169,12 +167,11 @@ static void status_adds_up(void **state)
 }
 
 /* How much there is, while it grows: between the bounds, and exact when nothing is traced. */
-static void live_sum(void **state)
+TEST(live_sum)
 {
 	static const char *const names[] = {"skylake", "minimal-range"};
 	unsigned kind, n;
 
-	(void)state;
 	for (kind = 0; kind < ARRAY_SIZE(names); kind++) {
 		struct ptah_capture_live l = {.size = sizeof(l)};
 		struct ptah_captures *set;
@@ -210,11 +207,10 @@ static void live_sum(void **state)
 
 /* Failures */
 
-static void no_memory(void **state)
+TEST(no_memory)
 {
 	unsigned n, failed = 0;
 
-	(void)state;
 	world_open("skylake", ALL);
 	w.capture.region = 4096; /* else smaller ones are tried */
 	for (n = 1;; n++) {
@@ -357,11 +353,10 @@ static void register_faults(unsigned cpu, enum way way, uint32_t msr, bool read)
 }
 
 /* A stop that does not reach each processor reports it, and can be repeated. */
-static void stop_fails(void **state)
+TEST(stop_fails)
 {
 	unsigned way, n, failed = 0;
 
-	(void)state;
 	for (way = 0; way < WAYS; way++) {
 		for (n = 1; n <= 2 * CPUS; n++) {
 			struct ptah_captures *set;
@@ -504,7 +499,7 @@ static void no_interrupt(enum way way)
 	world_close();
 }
 
-static void a_failure_on_each_processor(void **state)
+TEST(a_failure_on_each_processor)
 {
 	static const uint32_t written[] = {
 	    PTAH_IA32_RTIT_CTL,		PTAH_IA32_RTIT_STATUS,
@@ -513,7 +508,6 @@ static void a_failure_on_each_processor(void **state)
 	};
 	unsigned cpu, way, i;
 
-	(void)state;
 	for (way = 0; way < WAYS; way++) {
 		for (cpu = 0; cpu < CPUS; cpu++) {
 			another_tracer(cpu, way);
@@ -530,13 +524,12 @@ static void a_failure_on_each_processor(void **state)
 }
 
 /* A set that is paused, or of which some have stopped, is not resumed where one cannot be. */
-static void resume_fails(void **state)
+TEST(resume_fails)
 {
 	struct ptah_captures *set;
 	uint64_t *table;
 	unsigned way;
 
-	(void)state;
 	for (way = ONE_BY_ONE; way <= ALL; way++) {
 		world_open("skylake", way);
 		set = new_set();
@@ -579,7 +572,7 @@ static void resume_fails(void **state)
 	}
 }
 
-static void reconfigure_fails(void **state)
+TEST(reconfigure_fails)
 {
 	static const char *const names[CPUS] = {"skylake", "skylake", "broadwell", "skylake"};
 	const struct ptah_model_processor *processors[CPUS];
@@ -589,7 +582,6 @@ static void reconfigure_fails(void **state)
 	uint64_t ctl[CPUS], now;
 	unsigned n, k;
 
-	(void)state;
 	world_open("skylake", ALL);
 	/* The same arena, with processors of two kinds. */
 	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_OK);
@@ -645,9 +637,51 @@ static void reconfigure_fails(void **state)
 	world_close();
 }
 
+/* All buffers get another size, while they trace, or none. */
+TEST(another_size)
+{
+	struct ptah_captures_mapping maps[CPUS];
+	struct ptah_captures *set;
+	struct ptah_capture *c;
+	unsigned n;
+	size_t before;
+
+	world_open("skylake", ALL);
+	set = new_set();
+	start(set);
+	mark_all(200);
+	before = ptah_machine_allocated(w.rig.machine);
+	/* For each processor a list, a block and a table: its list cannot be had. */
+	for (n = 0; n < CPUS; n++) {
+		ptah_machine_fail_alloc(w.rig.machine, 2 + 3 * n);
+		assert_int_equal(ptah_captures_resize(set, 131072, 8192, &w.problem), PTAH_E_NOMEM);
+		ptah_machine_fail_alloc(w.rig.machine, 0);
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), before);
+	}
+	assert_int_equal(ptah_captures_resize(set, 5000, 0, &w.problem), PTAH_E_INVAL);
+	assert_string_equal(w.problem.request.field, "buffer");
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, CPUS, NULL), CPUS);
+	assert_int_equal(ptah_captures_resize(set, 131072, 0, &w.problem), PTAH_E_BUSY);
+	assert_int_equal(ptah_captures_unmap(set, OWNER), PTAH_OK);
+	for (n = 0; n < CPUS; n++)
+		assert_int_equal(rig_status(ptah_captures_get(set, n)).buffer, 65536);
+	assert_int_equal(ptah_captures_resize(set, 131072, 0, &w.problem), PTAH_OK);
+	assert_int_equal(enabled(), (1u << CPUS) - 1);
+	mark_all(200);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	for (n = 0; n < CPUS; n++) {
+		c = ptah_captures_get(set, n);
+		assert_int_equal(rig_status(c).buffer, 131072);
+		assert_int_equal(rig_check(c, 0, rig_status(c).position, 0, 4 * SLICE), w.next[n]);
+	}
+	assert_int_equal(ptah_captures_resize(NULL, 131072, 0, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
 /* Mappings */
 
-static void mappings(void **state)
+TEST(mappings)
 {
 	struct ptah_captures_mapping maps[CPUS + 1];
 	struct ptah_captures *set;
@@ -655,7 +689,6 @@ static void mappings(void **state)
 	uint64_t mask = 0xe;
 	size_t bytes;
 
-	(void)state;
 	world_open("skylake", ALL);
 	w.config.mask = &mask;
 	w.config.words = 1;
@@ -692,7 +725,12 @@ static void mappings(void **state)
 					    piece.address, piece.size);
 		}
 	}
-	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6);
+	/* The second call has returned the first mappings, and one that fails keeps them. */
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 3);
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, 2, NULL), PTAH_E_NOSPACE);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 3);
+	assert_int_equal(ptah_captures_map(set, OWNER, true, maps, CPUS, NULL), 3);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6); /* another way of access */
 	assert_int_equal(ptah_captures_free(set), PTAH_E_BUSY);
 	start(set); /* nothing has changed */
 	assert_int_equal(enabled(), 0xe);
@@ -708,7 +746,7 @@ static void mappings(void **state)
 }
 
 /* The pages of all captures, or of none. */
-static void pages(void **state)
+TEST(pages)
 {
 	struct ptah_captures_mapping maps[CPUS], others[CPUS];
 	struct ptah_capture_reader reader;
@@ -718,7 +756,6 @@ static void pages(void **state)
 	uint64_t mask = 0xe;
 	size_t bytes;
 
-	(void)state;
 	world_open("skylake", ALL);
 	w.config.mask = &mask;
 	w.config.words = 1;
@@ -771,7 +808,7 @@ static void clear_times(void)
 }
 
 /* The skew that is reported is that of the processors' clocks. */
-static void skew(void **state)
+TEST(skew)
 {
 	static const uint64_t delays[][CPUS] = {
 	    {0, 0, 0, 0}, {5000, 0, 0, 0}, {0, 100, 20000, 3}, {0, 0, 0, 777777}};
@@ -779,7 +816,6 @@ static void skew(void **state)
 	struct ptah_captures *set;
 	unsigned way, i, n;
 
-	(void)state;
 	for (way = 0; way < WAYS; way++) {
 		for (i = 0; i < ARRAY_SIZE(delays); i++) {
 			world_open("skylake", way);
@@ -858,7 +894,7 @@ static void skew(void **state)
 
 /* Processors that come and go */
 
-static void all_and_later_ones(void **state)
+TEST(all_and_later_ones)
 {
 	struct ptah_capture *first, *late;
 	struct ptah_captures_status s;
@@ -866,7 +902,6 @@ static void all_and_later_ones(void **state)
 	size_t allocated;
 	unsigned way, n;
 
-	(void)state;
 	for (way = ONE_BY_ONE; way <= ALL; way++) {
 		world_open("skylake", way);
 		forget(0x6);
@@ -937,14 +972,13 @@ static void all_and_later_ones(void **state)
 	}
 }
 
-static void hotplug(void **state)
+TEST(hotplug)
 {
 	struct ptah_captures_status s;
 	struct ptah_captures *set;
 	uint64_t mask = 0xf;
 	unsigned way;
 
-	(void)state;
 	for (way = ONE_BY_ONE; way <= ALL; way++) {
 		world_open("skylake", way);
 		/* Known and offline: it starts by itself, even where there is a mask. */
@@ -1025,11 +1059,10 @@ static void reach_early(enum way way, bool announced)
 	world_close();
 }
 
-static void half_online(void **state)
+TEST(half_online)
 {
 	unsigned way;
 
-	(void)state;
 	for (way = 0; way < WAYS; way++) {
 		reach_early(way, true);
 		reach_early(way, false);
@@ -1045,13 +1078,12 @@ static void vanishing_gap(void *argument, unsigned cpu, const char *callback)
 		ptah_machine_set_online(w.rig.machine, 3, false);
 }
 
-static void offline_meanwhile(void **state)
+TEST(offline_meanwhile)
 {
 	struct ptah_captures *set;
 	uint64_t mask = 0xf;
 	unsigned way, n, failed = 0, done = 0;
 
-	(void)state;
 	for (way = ONE_BY_ONE; way <= ALL; way++) {
 		for (n = 1; n < 120; n += 3) {
 			int status;
@@ -1084,13 +1116,12 @@ static void offline_meanwhile(void **state)
 
 /* Owners, and what is refused */
 
-static void owner_dies(void **state)
+TEST(owner_dies)
 {
 	struct ptah_captures_mapping maps[CPUS];
 	struct ptah_captures *set, *other;
 	uint64_t mask[2] = {0x3, 0}, rest[1] = {0xc};
 
-	(void)state;
 	world_open("skylake", ALL);
 	w.config.mask = mask;
 	w.config.words = 2;
@@ -1129,13 +1160,12 @@ static void owner_dies(void **state)
 	world_close();
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_captures_config config;
 	struct ptah_captures *set = NULL;
 	uint64_t mask[2] = {0, 0};
 
-	(void)state;
 	world_open("skylake", ALL);
 	config = w.config;
 	assert_int_equal(ptah_captures_new(NULL, &config, &set, NULL), PTAH_E_INVAL);
@@ -1209,13 +1239,12 @@ static void refused(void **state)
 }
 
 /* Each processor's consumer is woken with its own cookie. `paused`: start arms only. */
-static void cookies_and_armed(void **state)
+TEST(cookies_and_armed)
 {
 	void *cookies[CPUS];
 	struct ptah_captures *set;
 	unsigned n;
 
-	(void)state;
 	world_open("skylake", ALL);
 	for (n = 0; n < CPUS; n++)
 		cookies[n] = &w.woken[n];
@@ -1235,30 +1264,4 @@ static void cookies_and_armed(void **state)
 	assert_true(w.woken[2] > 1 && w.woken[1] == 1);
 	assert_int_equal(ptah_captures_free(set), PTAH_OK);
 	world_close();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(whole_life),
-	    cmocka_unit_test(status_adds_up),
-	    cmocka_unit_test(live_sum),
-	    cmocka_unit_test(no_memory),
-	    cmocka_unit_test(a_failure_on_each_processor),
-	    cmocka_unit_test(stop_fails),
-	    cmocka_unit_test(resume_fails),
-	    cmocka_unit_test(reconfigure_fails),
-	    cmocka_unit_test(mappings),
-	    cmocka_unit_test(pages),
-	    cmocka_unit_test(skew),
-	    cmocka_unit_test(all_and_later_ones),
-	    cmocka_unit_test(hotplug),
-	    cmocka_unit_test(half_online),
-	    cmocka_unit_test(offline_meanwhile),
-	    cmocka_unit_test(owner_dies),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(cookies_and_armed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

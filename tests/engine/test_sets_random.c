@@ -259,26 +259,16 @@ static void play(void)
 	world_close();
 }
 
-static void random_plays(void **state)
+TEST(random_plays)
 {
 	const char *rounds = getenv("ENGINE_ROUNDS"), *first = getenv("ENGINE_SEED");
 	unsigned n = rounds ? (unsigned)atoi(rounds) / 2 : 100, i;
 	uint64_t begin = first ? strtoull(first, NULL, 0) : 1;
 
-	(void)state;
 	for (i = 0; i < n; i++) {
 		seed = (begin + i) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 		print_message("\rseed %llu ", (unsigned long long)(begin + i));
 		play();
 	}
 	print_message("\n");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_plays),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

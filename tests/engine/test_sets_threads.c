@@ -5,7 +5,7 @@
  */
 #include "engine/live.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #include "base/compiler.h"
 
@@ -170,21 +170,11 @@ static void play_together(uint64_t mask, bool all, bool meet, bool churn)
 	live_close();
 }
 
-static void played_together(void **state)
+TEST(played_together)
 {
-	(void)state;
 	play_together(0x3, true, false, false);
 	play_together(0x6, true, true, false); /* this thread, and one other */
 	play_together(0x7, false, false, false);
 	play_together(0x3, true, false, true);
 	play_together(0x7, false, false, true);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(played_together),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,13 +47,12 @@ static void close_scene(struct scene *s)
 }
 
 /* Also what other tracers trace. */
-static void whatever_is_traced_stops(void **state)
+TEST(whatever_is_traced_stops)
 {
 	struct ptah_capture *c;
 	struct ptah_model *m;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s);
 	c = rig_capture(&s.rig, &s.config);
 	crash(&s);
@@ -123,14 +122,13 @@ static void work(struct scene *s, bool thread)
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 }
 
-static void a_crash_at_any_instruction(void **state)
+TEST(a_crash_at_any_instruction)
 {
 	struct scene s;
 	bool crashed = true;
 	unsigned at;
 	int thread;
 
-	(void)state;
 	for (thread = 0; thread < 2; thread++) {
 		for (at = 1, crashed = true; crashed; at++) {
 			open_scene(&s);
@@ -144,14 +142,13 @@ static void a_crash_at_any_instruction(void **state)
 }
 
 /* The guest's trace, too, when the crash comes before the VM exit. */
-static void a_guest_stops(void **state)
+TEST(a_guest_stops)
 {
 	struct ptah_capture *c;
 	struct ptah_model *m;
 	struct scene s;
 	uint64_t ctl, irqs;
 
-	(void)state;
 	open_scene(&s);
 	s.config.cpu = PTAH_CAPTURE_THREAD;
 	c = rig_capture(&s.rig, &s.config);
@@ -171,15 +168,4 @@ static void a_guest_stops(void **state)
 	stream_check(&s.stream, c, 0, 3000);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	close_scene(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(whatever_is_traced_stops),
-	    cmocka_unit_test(a_crash_at_any_instruction),
-	    cmocka_unit_test(a_guest_stops),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -374,13 +374,12 @@ static bool play(uint64_t *seed, const struct ptah_model_processor *processor, u
 	return accepted;
 }
 
-static void named_processors(void **state)
+TEST(named_processors)
 {
 	const struct ptah_model_processor *processor;
 	unsigned accepted = 0, n, i;
 	uint64_t seed = 4021;
 
-	(void)state;
 	memset(&seen, 0, sizeof(seen));
 	for (n = 0; (processor = ptah_model_named(n)) != NULL; n++) {
 		for (i = 0; i < 300; i++)
@@ -391,12 +390,11 @@ static void named_processors(void **state)
 		    seen.restores > 100);
 }
 
-static void random_processors(void **state)
+TEST(random_processors)
 {
 	unsigned accepted = 0, i;
 	uint64_t seed = 88172645463325252u;
 
-	(void)state;
 	for (i = 0; i < 10000; i++) {
 		struct ptah_model_processor processor;
 
@@ -407,13 +405,12 @@ static void random_processors(void **state)
 }
 
 /* A processor without CR3 filtering has no IA32_RTIT_CR3_MATCH, one without ranges no ADDRn. */
-static void registers_that_are_not_there(void **state)
+TEST(registers_that_are_not_there)
 {
 	struct ptah_model_processor processor = *ptah_model_find("skylake");
 	uint64_t seed = 77;
 	unsigned i;
 
-	(void)state;
 	processor.leaf_14_0[1] &= ~UINT32_C(5);
 	processor.leaf_14_1[0] &= ~UINT32_C(7);
 	for (i = 0; i < 100; i++)
@@ -425,14 +422,13 @@ static void registers_that_are_not_there(void **state)
 }
 
 /* With XSAVES and with single writes: a range that another tracer set does not stay in force. */
-static void ranges_of_another(void **state)
+TEST(ranges_of_another)
 {
 	static const bool by_msr[] = {false, true};
 	struct ptah_range range = {0x400000, 0x4fffff, PTAH_RANGE_FILTER};
 	struct trial t;
 	unsigned i;
 
-	(void)state;
 	for (i = 0; i < 2; i++) {
 		uint64_t seed = 5;
 
@@ -461,16 +457,4 @@ static void ranges_of_another(void **state)
 		ptah_capture_free(t.c);
 		rig_close(&t.rig);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(named_processors),
-	    cmocka_unit_test(random_processors),
-	    cmocka_unit_test(registers_that_are_not_there),
-	    cmocka_unit_test(ranges_of_another),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

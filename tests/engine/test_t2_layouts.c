@@ -117,12 +117,11 @@ static void one_layout(uint32_t regions, size_t region, unsigned pages, bool no_
 	rig_close(&rig);
 }
 
-static void region_counts(void **state)
+TEST(region_counts)
 {
 	static const uint32_t counts[] = {1, 2, 3, 510, 511, 512, 1022, 1023};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		one_layout(counts[i], 4096, 0, false);
 		one_layout(counts[i], 4096, 0, true);
@@ -132,11 +131,10 @@ static void region_counts(void **state)
 	assert_int_equal(pages_of(32768), 65);
 }
 
-static void region_sizes(void **state)
+TEST(region_sizes)
 {
 	size_t region;
 
-	(void)state;
 	for (region = 4096; region <= (size_t)16 << 20; region *= 2)
 		one_layout(2, region, 0, false);
 }
@@ -145,12 +143,11 @@ static void region_sizes(void **state)
  * SDM "ToPA Table Entry Fields": the base has bits 12 to MAXPHYADDR - 1, 51 at
  * most; a buffer at such a high address must be written there.
  */
-static void the_highest_addresses(void **state)
+TEST(the_highest_addresses)
 {
 	static const unsigned widths[] = {36, 39, 46, 48, 52};
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
 		struct ptah_model_processor p = *ptah_model_find("maximal");
 		struct ptah_model_faults faults = {.silent = true};
@@ -410,12 +407,11 @@ static void trial(struct bench *b, unsigned counts[3])
 	bench_close(b);
 }
 
-static void damaged_tables(void **state)
+TEST(damaged_tables)
 {
 	unsigned counts[3] = {0}, i;
 	struct bench b = {.model = malloc(ptah_model_size())};
 
-	(void)state;
 	assert_non_null(b.model);
 	for (i = 0; i < 3000; i++)
 		trial(&b, counts);
@@ -424,14 +420,13 @@ static void damaged_tables(void **state)
 }
 
 /* Each bit of an entry in the middle, of the first entry and of the END, one by one. */
-static void every_bit(void **state)
+TEST(every_bit)
 {
 	struct bench b = {.model = malloc(ptah_model_size())};
 	static const unsigned widths[] = {36, 39, 46, 52};
 	struct topa_place start = {0};
 	unsigned bit, where, w;
 
-	(void)state;
 	assert_non_null(b.model);
 	for (w = 0; w < 4; w++) {
 		for (where = 0; where < 4; where++) {
@@ -449,13 +444,12 @@ static void every_bit(void **state)
 }
 
 /* Every size from 4 KB to 128 MB, aligned to its size and to half of it. */
-static void every_size(void **state)
+TEST(every_size)
 {
 	struct bench b = {.model = malloc(ptah_model_size())};
 	struct topa_place start = {0};
 	unsigned size;
 
-	(void)state;
 	assert_non_null(b.model);
 	for (size = 0; size < 16; size++) {
 		uint64_t bytes = UINT64_C(4096) << size;
@@ -474,18 +468,4 @@ static void every_size(void **state)
 		bench_close(&b);
 	}
 	free(b.model);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(region_counts),
-	    cmocka_unit_test(region_sizes),
-	    cmocka_unit_test(the_highest_addresses),
-	    cmocka_unit_test(damaged_tables),
-	    cmocka_unit_test(every_bit),
-	    cmocka_unit_test(every_size),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,11 +225,10 @@ static void from_empty(const struct kind *kind, uint8_t policy, enum ending endi
 	}
 }
 
-static void n_bytes_from_empty(void **state)
+TEST(n_bytes_from_empty)
 {
 	unsigned k, policy, ending;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
 			bool single = kinds[k].shape == PTAH_SHAPE_SINGLE ||
@@ -274,11 +273,10 @@ static void slices(const struct kind *kind, uint8_t policy, enum ending ending)
 	close_trial(&t);
 }
 
-static void slice_after_slice(void **state)
+TEST(slice_after_slice)
 {
 	unsigned k, policy, ending;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		bool single = kinds[k].shape == PTAH_SHAPE_SINGLE ||
 			      !strcmp(kinds[k].processor, "minimal-range");
@@ -293,14 +291,13 @@ static void slice_after_slice(void **state)
 }
 
 /* So many bytes between two calls that the output goes through the tables more than once. */
-static void cycles(void **state)
+TEST(cycles)
 {
 	static const int around[] = {-1, 0, 1};
 	uint64_t n;
 	struct trial t;
 	unsigned k, i, times;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		for (times = 1; times <= 2; times++) {
 			for (i = 0; i < 3; i++) {
@@ -326,12 +323,11 @@ static void cycles(void **state)
  * Where nothing stops the output, an unseen lap counts as one, and the engine
  * reports that it may be more.
  */
-static void a_full_lap_from_empty(void **state)
+TEST(a_full_lap_from_empty)
 {
 	struct trial t;
 	unsigned k;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, BY_STOP);
 		begin(&t);
@@ -359,12 +355,11 @@ static void a_full_lap_from_empty(void **state)
  * Without PMIs the output ends early, rather than wrap unseen, and the engine
  * reports it; the next call continues.
  */
-static void a_cage_ends_the_cycle(void **state)
+TEST(a_cage_ends_the_cycle)
 {
 	struct trial t;
 	unsigned k;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		if (!kinds[k].no_pmi)
 			continue;
@@ -388,13 +383,12 @@ static void a_cage_ends_the_cycle(void **state)
  * Registers that are read while TraceEn is 1 lag, and the last bytes wait for a
  * fence: neither affects the result.
  */
-static void stale_registers_and_late_bytes(void **state)
+TEST(stale_registers_and_late_bytes)
 {
 	struct ptah_model_faults faults = {.stale_bytes = 5000, .withhold = 64, .cache_next = true};
 	struct trial t;
 	unsigned k, ending, i;
 
-	(void)state;
 	for (k = 0; k < KINDS; k++) {
 		for (ending = 0; ending < ENDINGS; ending++) {
 			open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, (enum ending)ending);
@@ -411,7 +405,7 @@ static void stale_registers_and_late_bytes(void **state)
 }
 
 /* Errata TGL052, ADL037, RPL017: a single range of more than 4 KB contains wrong data. */
-static void a_single_range_of_4_kb(void **state)
+TEST(a_single_range_of_4_kb)
 {
 	struct ptah_model_faults faults = {.single_range_4k_only = true, .silent = true};
 	struct ptah_trace_problem problem = {0};
@@ -419,7 +413,6 @@ static void a_single_range_of_4_kb(void **state)
 	struct ptah_trace_config trace;
 	struct trial t;
 
-	(void)state;
 	memset(&t, 0, sizeof(t));
 	rig_open(&t.rig, ptah_model_find("alder-lake-p"), 1);
 	ptah_model_set_faults(ptah_machine_model(t.rig.machine, 0), &faults);
@@ -440,19 +433,4 @@ static void a_single_range_of_4_kb(void **state)
 	end(&t);
 	check(&t);
 	close_trial(&t);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(n_bytes_from_empty),
-	    cmocka_unit_test(slice_after_slice),
-	    cmocka_unit_test(cycles),
-	    cmocka_unit_test(a_full_lap_from_empty),
-	    cmocka_unit_test(a_cage_ends_the_cycle),
-	    cmocka_unit_test(a_single_range_of_4_kb),
-	    cmocka_unit_test(stale_registers_and_late_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

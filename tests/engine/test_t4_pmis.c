@@ -361,11 +361,10 @@ static bool in_gap(const struct carrier *carrier, enum call call, enum event eve
 	return fired;
 }
 
-static void nmi_in_every_gap(void **state)
+TEST(nmi_in_every_gap)
 {
 	unsigned i, call, event, at, gaps = 0;
 
-	(void)state;
 	for (i = 0; i < CARRIERS; i++) {
 		for (call = 0; call < CALLS; call++) {
 			if (!carriers[i].thread && (call == SWITCH_IN || call == SWITCH_OUT))
@@ -384,13 +383,12 @@ static void nmi_in_every_gap(void **state)
 }
 
 /* PMIs that are some bytes late: up to three regions, and near the ends of regions. */
-static void skid(void **state)
+TEST(skid)
 {
 	static const uint32_t bytes[] = {0,    1,    64,   4095,  4096,	 4097,
 					 8191, 8192, 8193, 12287, 12288, 12289};
 	unsigned i, k, n;
 
-	(void)state;
 	for (i = 0; i < CARRIERS; i++) {
 		for (k = 0; k < sizeof(bytes) / sizeof(bytes[0]); k++) {
 			struct ptah_model_faults faults = {
@@ -421,13 +419,12 @@ static void skid(void **state)
  * One PMI for several regions: the number of bytes follows from the position,
  * not from the number of PMIs.
  */
-static void merged(void **state)
+TEST(merged)
 {
 	struct ptah_model_faults faults = {.pmi_skid_bytes = 5 * REGION / 2};
 	unsigned pmis;
 	struct play p;
 
-	(void)state;
 	open_play(&p, &carriers[0], 1, &faults);
 	run(&p);
 	put(&p, 100 * REGION + 17);
@@ -443,13 +440,12 @@ static void merged(void **state)
  * A PMI after the capture has stopped: claimed, nothing is changed, and the
  * next one is delivered as usual.
  */
-static void after_stop(void **state)
+TEST(after_stop)
 {
 	struct ptah_model_faults faults = {.pmi_skid_boundaries = 1000};
 	unsigned i, n, writes;
 	struct play p;
 
-	(void)state;
 	for (i = 0; i < CARRIERS; i++) {
 		uint64_t before[4], after[4];
 
@@ -488,12 +484,11 @@ static void after_stop(void **state)
 }
 
 /* A PMI at every instruction between disable, read, acknowledge and enable. */
-static void between_disable_and_acknowledge(void **state)
+TEST(between_disable_and_acknowledge)
 {
 	unsigned i, late, n;
 	struct play p;
 
-	(void)state;
 	for (i = 0; i < CARRIERS; i++) {
 		for (late = 0; late < 70; late++) {
 			struct ptah_model_faults faults = {.pmi_skid_boundaries = late};
@@ -519,11 +514,10 @@ static void between_disable_and_acknowledge(void **state)
  * The PMI belongs to the thread that was just switched out. The new thread's
  * trace is unaffected.
  */
-static void between_xsaves_and_xrstors(void **state)
+TEST(between_xsaves_and_xrstors)
 {
 	unsigned late, msr, n, turn;
 
-	(void)state;
 	for (msr = 0; msr < 2; msr++) {
 		for (late = 0; late < 120; late++) {
 			struct carrier carrier = {"skylake", PTAH_POLICY_WRAP, true, msr};
@@ -576,13 +570,12 @@ static void between_xsaves_and_xrstors(void **state)
  * Counters overflow, or another tracer runs: the engine does not claim the PMI
  * and changes nothing.
  */
-static void foreign(void **state)
+TEST(foreign)
 {
 	struct ptah_model_faults faults = {0};
 	unsigned writes;
 	struct play p;
 
-	(void)state;
 	open_play(&p, &carriers[0], 1, &faults);
 	/* Another tracer's PMI: the registers contain nothing of the engine's. */
 	assert_int_equal(ptah_model_wrmsr(processor(&p), PTAH_IA32_PERF_GLOBAL_STATUS_SET,
@@ -627,13 +620,12 @@ static void foreign(void **state)
  * is 1 (SDM tables of IA32_PERF_GLOBAL_STATUS and its reset). It is not taken
  * for a full region of the new trace.
  */
-static void left_over_bit(void **state)
+TEST(left_over_bit)
 {
 	struct ptah_model_faults faults = {0};
 	unsigned i;
 	struct play p;
 
-	(void)state;
 	for (i = 0; i < CARRIERS; i++) {
 		open_play(&p, &carriers[i], 1, &faults);
 		if (ptah_model_wrmsr(processor(&p), PTAH_IA32_PERF_GLOBAL_STATUS_SET,
@@ -650,11 +642,10 @@ static void left_over_bit(void **state)
 }
 
 /* The port has no PMIs: no table entry has INT, so none is raised. SDM "ToPA PMI". */
-static void no_int_without_a_handler(void **state)
+TEST(no_int_without_a_handler)
 {
 	unsigned refused, policy;
 
-	(void)state;
 	for (refused = 0; refused < 2; refused++) {
 		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
 			struct ptah_model_faults faults = {.silent = true};
@@ -694,21 +685,4 @@ static void no_int_without_a_handler(void **state)
 			stream_free(&stream);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(skid),
-	    cmocka_unit_test(merged),
-	    cmocka_unit_test(after_stop),
-	    cmocka_unit_test(between_disable_and_acknowledge),
-	    cmocka_unit_test(between_xsaves_and_xrstors),
-	    cmocka_unit_test(foreign),
-	    cmocka_unit_test(left_over_bit),
-	    cmocka_unit_test(no_int_without_a_handler),
-	    cmocka_unit_test(nmi_in_every_gap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void assert_triggered(struct play *p)
 }
 
 /* An earlier tracer left the bits set. */
-static void left_over(void **state)
+TEST(left_over)
 {
 	static const uint64_t bits[] = {PTAH_RTIT_STATUS_STOPPED, PTAH_RTIT_STATUS_ERROR, STICKY};
 	static const char *const processors[] = {"skylake", "minimal", "minimal-range"};
@@ -98,7 +98,6 @@ static void left_over(void **state)
 	unsigned which, carrier, i, k;
 	struct play p;
 
-	(void)state;
 	for (k = 0; k < 3 * CARRIERS * 3; k++) {
 		which = k % 3;
 		carrier = k / 3 % CARRIERS;
@@ -134,14 +133,13 @@ static void left_over(void **state)
  * Full at a STOP, then partly consumed: the trace continues after it, at the
  * beginning of a region.
  */
-static void stop_then_resume(void **state)
+TEST(stop_then_resume)
 {
 	struct ptah_model_faults faults = {.silent = true};
 	static const uint8_t policies[] = {PTAH_POLICY_STOP, PTAH_POLICY_DRAIN};
 	unsigned carrier, k, round;
 	struct play p;
 
-	(void)state;
 	for (k = 0; k < 4; k++) {
 		for (carrier = 0; carrier < CARRIERS; carrier++) {
 			open_play(&p, "skylake", carrier, policies[k & 1], k >> 1);
@@ -175,13 +173,12 @@ static void stop_then_resume(void **state)
 }
 
 /* DRAIN waits, and continues by itself as soon as there is room. */
-static void full_then_a_little_room(void **state)
+TEST(full_then_a_little_room)
 {
 	struct ptah_model_faults faults = {.silent = true};
 	unsigned no_pmi, round;
 	struct play p;
 
-	(void)state;
 	for (no_pmi = 0; no_pmi < 2; no_pmi++) {
 		open_play(&p, "skylake", BOUND, PTAH_POLICY_DRAIN, no_pmi);
 		rig_silence(&p.rig, 0, &faults);
@@ -213,13 +210,12 @@ static void branch_to(struct play *p, uint64_t from, uint64_t to)
 }
 
 /* Execution enters a stop range: reported, not traced from there, and resume clears the bit. */
-static void trace_stop_then_resume(void **state)
+TEST(trace_stop_then_resume)
 {
 	const struct ptah_model_context context = {.cpl = 3, .mode = PTAH_EXEC_64};
 	unsigned carrier, round;
 	struct play p;
 
-	(void)state;
 	for (carrier = 0; carrier < CARRIERS; carrier++) {
 		uint64_t output = 0;
 
@@ -262,13 +258,12 @@ static void trace_stop_then_resume(void **state)
  * The processor cannot read its tables (SDM "ToPA Errors": SMRR): reported by
  * start, or by the first call after it.
  */
-static void error_at_the_start(void **state)
+TEST(error_at_the_start)
 {
 	unsigned carrier, delay;
 	struct play p;
 	uint64_t irqs;
 
-	(void)state;
 	for (carrier = 0; carrier < CARRIERS; carrier++) {
 		for (delay = 0; delay < 2; delay++) {
 			struct ptah_model_faults faults = {.silent = true,
@@ -313,7 +308,7 @@ static void error_at_the_start(void **state)
  * million bytes later, or when it is stopped (SDM "Operational Errors"). What
  * went to memory before is in the buffer, and nothing is invented.
  */
-static void error_after_so_many_bytes(void **state)
+TEST(error_after_so_many_bytes)
 {
 	static const uint32_t delays[] = {0,	 1,	 7,	 63,	 64,	 65,	1000,
 					  4095,	 4096,	 4097,	 10000,	 65535,	 65536, 65537,
@@ -321,7 +316,6 @@ static void error_after_so_many_bytes(void **state)
 	unsigned carrier, d, put, way;
 	struct play p;
 
-	(void)state;
 	for (way = 0; way < CARRIERS * 2; way++) {
 		carrier = way % CARRIERS;
 		for (d = 0; d < sizeof(delays) / sizeof(delays[0]); d++) {
@@ -371,13 +365,12 @@ static void error_after_so_many_bytes(void **state)
  * 0. With force_psb every slice does; without, the period continues over a
  * stop.
  */
-static void a_psb_at_the_beginning(void **state)
+TEST(a_psb_at_the_beginning)
 {
 	const struct ptah_model_context context = {.cpl = 3, .mode = PTAH_EXEC_64};
 	unsigned carrier, force, round;
 	struct play p;
 
-	(void)state;
 	for (force = 0; force < 2; force++) {
 		for (carrier = 0; carrier < CARRIERS; carrier++) {
 			open_play(&p, "skylake", carrier, PTAH_POLICY_WRAP, false);
@@ -401,19 +394,4 @@ static void a_psb_at_the_beginning(void **state)
 			close_play(&p);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(left_over),
-	    cmocka_unit_test(stop_then_resume),
-	    cmocka_unit_test(full_then_a_little_room),
-	    cmocka_unit_test(trace_stop_then_resume),
-	    cmocka_unit_test(error_at_the_start),
-	    cmocka_unit_test(error_after_so_many_bytes),
-	    cmocka_unit_test(a_psb_at_the_beginning),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

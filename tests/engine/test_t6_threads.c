@@ -101,11 +101,10 @@ static void takes_turns(const struct kind *kind)
 	rig_close(&rig);
 }
 
-static void take_turns(void **state)
+TEST(take_turns)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		takes_turns(&kinds[i]);
 }
@@ -252,11 +251,10 @@ static void programs_with(const struct kind *kind, bool force_psb)
 	rig_close(&rig);
 }
 
-static void own_streams(void **state)
+TEST(own_streams)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		programs_with(&kinds[i], false);
 		programs_with(&kinds[i], true);
@@ -267,7 +265,7 @@ static void own_streams(void **state)
  * A thread on two processors at once, or on one that has another thread:
  * refused, nothing is changed.
  */
-static void no_place(void **state)
+TEST(no_place)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -275,7 +273,6 @@ static void no_place(void **state)
 	struct rig rig;
 	uint64_t irqs;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	config = rig_config(&rig, &trace);
 	c[2] = rig_capture(&rig, &config);
@@ -480,31 +477,17 @@ static void play_with(const char *processor, bool no_xsaves)
 	live_close();
 }
 
-static void played_by_xsaves(void **state)
+TEST(played_by_xsaves)
 {
-	(void)state;
 	play_with("skylake", false);
 }
 
-static void played_by_msrs(void **state)
+TEST(played_by_msrs)
 {
-	(void)state;
 	play_with("skylake", true);
 }
 
-static void played_one_region_at_a_time(void **state)
+TEST(played_one_region_at_a_time)
 {
-	(void)state;
 	play_with("minimal", false);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(take_turns),     cmocka_unit_test(own_streams),
-	    cmocka_unit_test(no_place),	      cmocka_unit_test(played_by_xsaves),
-	    cmocka_unit_test(played_by_msrs), cmocka_unit_test(played_one_region_at_a_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void switch_out(struct rig *rig, struct ptah_capture *c)
 /* Stop, start */
 
 /* A second stop changes neither the position nor the status. */
-static void stop_twice(void **state)
+TEST(stop_twice)
 {
 	struct ptah_capture_status first, second;
 	struct ptah_capture_config config;
@@ -79,7 +79,6 @@ static void stop_twice(void **state)
 	struct ptah_capture *c;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	c = rig_capture(&rig, &config);
@@ -146,9 +145,8 @@ static void start_again(const char *processor, uint8_t shape)
 	rig_close(&rig);
 }
 
-static void starts_again(void **state)
+TEST(starts_again)
 {
-	(void)state;
 	start_again("skylake", PTAH_SHAPE_RING);
 	start_again("skylake", PTAH_SHAPE_OVERFLOW);
 	start_again("skylake", PTAH_SHAPE_SINGLE);
@@ -158,7 +156,7 @@ static void starts_again(void **state)
 
 /* While it is paused */
 
-static void filter_while_paused(void **state)
+TEST(filter_while_paused)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -167,7 +165,6 @@ static void filter_while_paused(void **state)
 	struct rig rig;
 	uint64_t position, output;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	trace.ranges[1] = (struct ptah_range){0, UINT32_MAX, PTAH_RANGE_FILTER};
@@ -212,7 +209,7 @@ static void filter_while_paused(void **state)
 	rig_close(&rig);
 }
 
-static void flush_while_paused(void **state)
+TEST(flush_while_paused)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -221,7 +218,6 @@ static void flush_while_paused(void **state)
 	uint64_t position;
 	unsigned i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	config.paused = true;
@@ -246,7 +242,7 @@ static void flush_while_paused(void **state)
 }
 
 /* Pause, resume, other options, start again: one position, and every byte up to it. */
-static void one_position(void **state)
+TEST(one_position)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -256,7 +252,6 @@ static void one_position(void **state)
 	struct rig rig;
 	unsigned i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	config = rig_config(&rig, &trace);
 	config.region = 4096;
@@ -294,14 +289,13 @@ static void one_position(void **state)
 }
 
 /* Paused and resumed from an NMI; a capture of another processor is not changed. */
-static void from_an_nmi(void **state)
+TEST(from_an_nmi)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 	struct ptah_capture *c;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	config = rig_config(&rig, &trace);
 	config.region = 4096;
@@ -326,7 +320,7 @@ static void from_an_nmi(void **state)
 
 /* Owners */
 
-static void free_while_mapped(void **state)
+TEST(free_while_mapped)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -335,7 +329,6 @@ static void free_while_mapped(void **state)
 	uint64_t address[8], more;
 	unsigned i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	c = rig_capture(&rig, &config);
@@ -364,7 +357,7 @@ static void free_while_mapped(void **state)
  * An owner dies with captures on two processors, one of a thread that is
  * switched in, and mappings.
  */
-static void owner_dies(void **state)
+TEST(owner_dies)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -373,7 +366,6 @@ static void owner_dies(void **state)
 	uint64_t address, second;
 	size_t before;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 3);
 	config = rig_config(&rig, &trace);
 	config.owner = 8;
@@ -438,7 +430,7 @@ static void unmap_slowly(void *port, uint64_t owner, uint64_t address, size_t si
 }
 
 /* Two owners die at the same time, one of which has the other's buffer mapped, or its page. */
-static void owners_die_together(void **state)
+TEST(owners_die_together)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -448,7 +440,6 @@ static void owners_die_together(void **state)
 	uint64_t address;
 	size_t before, n;
 
-	(void)state;
 	for (n = 0; n < 4; n++) {
 		rig_open(&rig, ptah_model_find("skylake"), 1);
 		deaths.unmap = rig.hal.user_unmap;
@@ -481,7 +472,7 @@ static void owners_die_together(void **state)
 	}
 }
 
-static void taken(void **state)
+TEST(taken)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -491,7 +482,6 @@ static void taken(void **state)
 	struct rig rig;
 	uint64_t ctl;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	m = ptah_machine_model(rig.machine, 0);
 	config = rig_config(&rig, &trace);
@@ -546,7 +536,7 @@ static void online(struct rig *rig)
 	pinned(rig, ptah_engine_cpu_online);
 }
 
-static void hotplug(void **state)
+TEST(hotplug)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -554,7 +544,6 @@ static void hotplug(void **state)
 	struct rig rig;
 	uint64_t position;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	config = rig_config(&rig, &trace);
 	c = rig_capture(&rig, &config);
@@ -940,12 +929,11 @@ static void one_call(const struct scene *scene, enum call call)
 	use_and_end(&s, scene, call & 1);
 }
 
-static void every_call_in_every_state(void **state)
+TEST(every_call_in_every_state)
 {
 	unsigned call;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
 		for (call = 0; call < CALLS; call++)
 			one_call(&scenes[i], (enum call)call);
@@ -953,12 +941,11 @@ static void every_call_in_every_state(void **state)
 }
 
 /* Frees a capture in every state, without another call before. */
-static void ends_in_every_state(void **state)
+TEST(ends_in_every_state)
 {
 	struct stage s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < 2 * (sizeof(scenes) / sizeof(scenes[0])); i++) {
 		set_stage(&s, &scenes[i / 2]);
 		if (i & 1)
@@ -974,7 +961,7 @@ static void ends_in_every_state(void **state)
 }
 
 /* Arguments that are missing, or of another version. */
-static void refused(void **state)
+TEST(refused)
 {
 	struct ptah_capture_status status = {.size = sizeof(status) - 1};
 	struct ptah_capture_config config;
@@ -983,7 +970,6 @@ static void refused(void **state)
 	struct rig rig;
 	uint64_t address;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 2);
 	assert_int_equal(ptah_capture_start(NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_capture_stop(NULL), PTAH_E_INVAL);
@@ -1068,7 +1054,7 @@ static void expect_failures(struct rig *rig, const struct ptah_capture_config *c
 	fail_count = 0;
 }
 
-static void no_memory(void **state)
+TEST(no_memory)
 {
 	static const char *const processors[] = {"skylake", "minimal", "minimal-range"};
 	struct ptah_capture_config config;
@@ -1078,7 +1064,6 @@ static void no_memory(void **state)
 	struct rig rig;
 	unsigned i;
 
-	(void)state;
 	for (i = 0; i < 3; i++) {
 		rig_open(&rig, ptah_model_find(processors[i]), 1);
 		real_alloc = rig.hal.alloc;
@@ -1135,7 +1120,7 @@ static int failing_map(void *port, uint64_t owner, const struct ptah_hal_memory 
 }
 
 /* A mapping that fails leaves nothing mapped or allocated. */
-static void no_mapping(void **state)
+TEST(no_mapping)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -1144,7 +1129,6 @@ static void no_mapping(void **state)
 	uint64_t address = 1;
 	unsigned i;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
 	c = rig_capture(&rig, &config);
@@ -1154,28 +1138,4 @@ static void no_mapping(void **state)
 	assert_int_equal(address, 1);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	rig_close(&rig);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stop_twice),
-	    cmocka_unit_test(starts_again),
-	    cmocka_unit_test(filter_while_paused),
-	    cmocka_unit_test(flush_while_paused),
-	    cmocka_unit_test(one_position),
-	    cmocka_unit_test(from_an_nmi),
-	    cmocka_unit_test(free_while_mapped),
-	    cmocka_unit_test(owner_dies),
-	    cmocka_unit_test(owners_die_together),
-	    cmocka_unit_test(taken),
-	    cmocka_unit_test(hotplug),
-	    cmocka_unit_test(every_call_in_every_state),
-	    cmocka_unit_test(ends_in_every_state),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(no_memory),
-	    cmocka_unit_test(no_mapping),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

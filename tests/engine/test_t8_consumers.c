@@ -187,11 +187,10 @@ static void wraps_slowly(const struct kind *kind)
 	close_kind(&rig, c);
 }
 
-static void slow(void **state)
+TEST(slow)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		drains_slowly(&kinds[i]);
 		wraps_slowly(&kinds[i]);
@@ -199,7 +198,7 @@ static void slow(void **state)
 }
 
 /* While the trace runs, consume() reads the position: its result refers to that position. */
-static void loss_while_running(void **state)
+TEST(loss_while_running)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -207,7 +206,6 @@ static void loss_while_running(void **state)
 	struct rig rig;
 	uint64_t lost, position, oldest;
 
-	(void)state;
 	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);
 	rig_mark(&rig, 0, 100);
@@ -244,7 +242,7 @@ static void sum_records(struct ptah_capture *c, uint64_t *lost, uint32_t *flags)
 }
 
 /* A consumer that began to read and then stops reading for a long time. */
-static void stalled(void **state)
+TEST(stalled)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -256,7 +254,6 @@ static void stalled(void **state)
 	struct rig rig;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS * PTAH_POLICY_MAX; i++) {
 		const struct kind *kind = &kinds[i / PTAH_POLICY_MAX];
 
@@ -313,7 +310,7 @@ static void stalled(void **state)
 }
 
 /* No consumer: nothing counts as lost; and the first record is not lost itself. */
-static void absent(void **state)
+TEST(absent)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -325,7 +322,6 @@ static void absent(void **state)
 	struct rig rig;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS * PTAH_POLICY_MAX; i++) {
 		const struct kind *kind = &kinds[i / PTAH_POLICY_MAX];
 
@@ -382,7 +378,7 @@ static uint64_t drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint6
 }
 
 /* The buffer is emptied inside the PMI: the trace never waits, and nothing is lost. */
-static void drained_in_the_pmi(void **state)
+TEST(drained_in_the_pmi)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -393,7 +389,6 @@ static void drained_in_the_pmi(void **state)
 	struct rig rig;
 	size_t i;
 
-	(void)state;
 	assert_non_null(d);
 	for (i = 0; i < 4; i += 2) {
 		rig_open(&rig, ptah_model_find(kinds[i].processor), 1);
@@ -457,7 +452,7 @@ static uint64_t drain_badly(void *cookie, struct ptah_capture *c, uint64_t tail,
 	}
 }
 
-static void drained_badly(void **state)
+TEST(drained_badly)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -465,7 +460,6 @@ static void drained_badly(void **state)
 	struct drained *d = calloc(1, sizeof(*d));
 	struct rig rig;
 
-	(void)state;
 	assert_non_null(d);
 	for (d->mode = 0; d->mode < DRAIN_MODES; d->mode++) {
 		d->calls = 0;
@@ -539,7 +533,7 @@ static void expect_seen(struct rig *rig, struct ptah_capture *c, uint64_t owner,
 	assert_null(ptah_machine_user(rig->machine, owner, address - 1, &bytes));
 }
 
-static void mapped(void **state)
+TEST(mapped)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -548,7 +542,6 @@ static void mapped(void **state)
 	struct rig rig;
 	size_t bytes, i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		c = open_kind(&rig, &kinds[i], PTAH_POLICY_WRAP, &config, &trace);
 		real_map = rig.hal.user_map;
@@ -662,13 +655,12 @@ static void fills(const struct kind *kind, uint8_t policy, int extra)
 	close_kind(&rig, c);
 }
 
-static void exactly_full(void **state)
+TEST(exactly_full)
 {
 	static const int extra[] = {-4097, -4096, -1, 0, 1, 4096};
 	unsigned policy, e;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < KINDS; i++) {
 		if (kinds[i].swaps || kinds[i].buffer <= 4097)
 			continue;
@@ -713,7 +705,7 @@ static struct ptah_capture *eventful(struct rig *rig, unsigned records)
 	return c;
 }
 
-static void records_overflow(void **state)
+TEST(records_overflow)
 {
 	struct ptah_capture_record all[256], few[256];
 	struct ptah_capture *c;
@@ -723,7 +715,6 @@ static void records_overflow(void **state)
 	unsigned room;
 	int n, k, i;
 
-	(void)state;
 	c = eventful(&rig, 256);
 	n = ptah_capture_records(c, all, 256);
 	assert_true(n > 60 && n < 256);
@@ -768,7 +759,7 @@ static void wake(void *port, void *cookie)
 	wakes++;
 }
 
-static void woken(void **state)
+TEST(woken)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
@@ -777,7 +768,6 @@ static void woken(void **state)
 	struct rig rig;
 	unsigned i, n = 0;
 
-	(void)state;
 	wakes = 0;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	rig.hal.wake = wake;
@@ -935,46 +925,22 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 	live_close();
 }
 
-static void racing_drain(void **state)
+TEST(racing_drain)
 {
-	(void)state;
 	races("skylake", PTAH_POLICY_DRAIN, 65536);
 	races("minimal", PTAH_POLICY_DRAIN, 65536);
 	races("skylake", PTAH_POLICY_DRAIN, 8192);
 }
 
-static void racing_wrap(void **state)
+TEST(racing_wrap)
 {
-	(void)state;
 	races("skylake", PTAH_POLICY_WRAP, 1 << 20);
 	races("skylake", PTAH_POLICY_WRAP, 8192);
 	races("minimal", PTAH_POLICY_WRAP, 16384);
 }
 
-static void racing_stop(void **state)
+TEST(racing_stop)
 {
-	(void)state;
 	races("skylake", PTAH_POLICY_STOP, 65536);
 	races("minimal", PTAH_POLICY_STOP, 65536);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(slow),
-	    cmocka_unit_test(loss_while_running),
-	    cmocka_unit_test(stalled),
-	    cmocka_unit_test(absent),
-	    cmocka_unit_test(drained_in_the_pmi),
-	    cmocka_unit_test(drained_badly),
-	    cmocka_unit_test(mapped),
-	    cmocka_unit_test(exactly_full),
-	    cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(woken),
-	    cmocka_unit_test(racing_drain),
-	    cmocka_unit_test(racing_wrap),
-	    cmocka_unit_test(racing_stop),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,13 +106,12 @@ static void expect_all(struct scene *s, size_t others)
 /* VMX */
 
 /* VMXON clears TraceEn without notice to the engine. */
-static void vmxon_unannounced(void **state)
+TEST(vmxon_unannounced)
 {
 	struct scene s;
 	uint64_t position;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		open_scene(&s, &kinds[i], true);
 		rig_mark(&s.rig, 0, 100);
@@ -142,11 +141,10 @@ static void vmxon_unannounced(void **state)
 }
 
 /* The port does not report VMX operation: the engine learns of it from the processor's #GP. */
-static void vmxon_unknown(void **state)
+TEST(vmxon_unknown)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, &kinds[2], true);
 	s.rig.hal.in_vmx = NULL;
 	rig_mark(&s.rig, 0, 10);
@@ -169,12 +167,11 @@ static void vmxon_unknown(void **state)
 }
 
 /* With notice the trace stops before VMXON without loss, and continues by itself after VMXOFF. */
-static void vmxon_announced(void **state)
+TEST(vmxon_announced)
 {
 	struct scene s;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		open_scene(&s, &kinds[i], true);
 		rig_mark(&s.rig, 0, 100);
@@ -205,11 +202,10 @@ static void vmxon_announced(void **state)
 }
 
 /* With IA32_VMX_MISC[14] = 1 nothing changes. */
-static void vmxon_harmless(void **state)
+TEST(vmxon_harmless)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, &kinds[2], false);
 	notify(&s, ptah_engine_vmxon);
 	assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
@@ -245,11 +241,10 @@ static void switch_out(struct scene *s)
 }
 
 /* A thread on a processor in VMX operation is not traced, and the engine reports that. */
-static void thread_comes_during_vmx(void **state)
+TEST(thread_comes_during_vmx)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, &kinds[4], true);
 	notify(&s, ptah_engine_vmxon);
 	assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
@@ -275,11 +270,10 @@ static void thread_comes_during_vmx(void **state)
 }
 
 /* Started while tracing is impossible: refused with the reason; the trace begins after VMXOFF. */
-static void start_during_vmx(void **state)
+TEST(start_during_vmx)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, &kinds[2], true);
 	assert_int_equal(ptah_capture_stop(s.c), PTAH_OK);
 	notify(&s, ptah_engine_vmxon);
@@ -398,14 +392,13 @@ static void close_vm(struct vm *vm)
 }
 
 /* The guest's trace contains the guest, the host's trace the host, with PMIs in both. */
-static void guest_and_host(void **state)
+TEST(guest_and_host)
 {
 	static const char *const processors[] = {"sapphire-rapids", "skylake", "maximal"};
 	struct vm vm;
 	uint64_t irqs, position;
 	unsigned i, k;
 
-	(void)state;
 	for (k = 0; k < 3; k++) {
 		open_vm(&vm, processors[k], PTAH_POLICY_WRAP);
 		for (i = 0; i < 30; i++) {
@@ -538,11 +531,10 @@ static void guest_ends(unsigned how, bool full)
 	close_vm(&vm);
 }
 
-static void guest_stops(void **state)
+TEST(guest_stops)
 {
 	unsigned how;
 
-	(void)state;
 	for (how = STOPS; how < ENDS; how++) {
 		guest_ends(how, false);
 		guest_ends(how, true);
@@ -550,12 +542,11 @@ static void guest_stops(void **state)
 }
 
 /* The host's trace is paused in an NMI just before VM entry: both traces stay exact. */
-static void nmi_before_entry(void **state)
+TEST(nmi_before_entry)
 {
 	struct vm vm;
 	uint64_t irqs;
 
-	(void)state;
 	open_vm(&vm, "sapphire-rapids", PTAH_POLICY_WRAP);
 	rig_mark(&vm.rig, 0, 10);
 	irqs = irqs_off(&vm);
@@ -578,12 +569,11 @@ static void nmi_before_entry(void **state)
 }
 
 /* No capture, or one of another processor: *ctl is 0, and the guest runs. */
-static void guest_untraced(void **state)
+TEST(guest_untraced)
 {
 	struct vm vm;
 	uint64_t irqs, ctl = 1;
 
-	(void)state;
 	open_vm(&vm, "sapphire-rapids", PTAH_POLICY_WRAP);
 	irqs = vm.rig.hal.irq_save(vm.rig.machine);
 	assert_int_equal(ptah_capture_vmentry(vm.host, &ctl), PTAH_E_INVAL);
@@ -624,13 +614,12 @@ static void guest_untraced(void **state)
 
 /* SMM: RSM restores what the SMI cleared; only the code of SMM is missing. */
 
-static void smi_between(void **state)
+TEST(smi_between)
 {
 	struct scene s;
 	unsigned round;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		open_scene(&s, &kinds[i], false);
 		for (round = 0; round < 40; round++) {
@@ -658,13 +647,12 @@ static void smi_in_gap(void *argument, unsigned cpu, const char *callback)
 	assert_int_equal(ptah_model_rsm(m), PTAH_OK);
 }
 
-static void smi_everywhere(void **state)
+TEST(smi_everywhere)
 {
 	struct scene s;
 	unsigned round;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		open_scene(&s, &kinds[i], false);
 		ptah_machine_on_gap(s.rig.machine, smi_in_gap, s.rig.machine);
@@ -755,12 +743,11 @@ static bool preserves(const char *processor)
 	return ptah_model_find(processor)->leaf_14_0[1] & 4;
 }
 
-static void resets(void **state)
+TEST(resets)
 {
 	size_t i;
 	int how;
 
-	(void)state;
 	/* With CPUID.14H.0:EBX[2] = 1 a warm reset clears TraceEn alone. */
 	assert_true(preserves("skylake"));
 	assert_false(preserves("broadwell") || preserves("minimal") || preserves("minimal-range"));
@@ -811,33 +798,10 @@ static void suspends(const struct kind *kind)
 	close_scene(&s);
 }
 
-static void suspend(void **state)
+TEST(suspend)
 {
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		suspends(&kinds[i]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(vmxon_unannounced),
-	    cmocka_unit_test(vmxon_unknown),
-	    cmocka_unit_test(vmxon_announced),
-	    cmocka_unit_test(vmxon_harmless),
-	    cmocka_unit_test(thread_comes_during_vmx),
-	    cmocka_unit_test(start_during_vmx),
-	    cmocka_unit_test(guest_and_host),
-	    cmocka_unit_test(guest_stops),
-	    cmocka_unit_test(nmi_before_entry),
-	    cmocka_unit_test(guest_untraced),
-	    cmocka_unit_test(smi_between),
-	    cmocka_unit_test(smi_everywhere),
-	    cmocka_unit_test(resets),
-	    cmocka_unit_test(suspend),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

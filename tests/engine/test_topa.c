@@ -169,13 +169,12 @@ static void follow(const struct layout *l, unsigned steps)
 	}
 }
 
-static void positions(void **state)
+TEST(positions)
 {
 	static const uint32_t counts[] = {1, 2, 3, 255, 510, 511, 512, 1023};
 	struct layout l;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		lay_out(&l, counts[i], 4096, 4096, 0, true, true);
 		follow(&l, 300);
@@ -194,12 +193,11 @@ static void positions(void **state)
 }
 
 /* At the end of a region with STOP the registers stay: this is a full cycle, not an empty one. */
-static void stopped_after_a_cycle(void **state)
+TEST(stopped_after_a_cycle)
 {
 	struct layout l;
 	uint64_t position, q, before;
 
-	(void)state;
 	lay_out(&l, 511, 4096, 4096, 0, true, true);
 	assert_int_equal(l.t.laps, 1);
 	for (q = 0; q < 1100; q += 37) {
@@ -223,12 +221,11 @@ static void stopped_after_a_cycle(void **state)
 	tear_down(&l);
 }
 
-static void marks(void **state)
+TEST(marks)
 {
 	struct layout l;
 	uint32_t k, ints;
 
-	(void)state;
 	/* At least two INT bits in a cycle, and never on the last entry. */
 	lay_out(&l, 3, 4096, 4096, 0, true, true);
 	for (k = ints = 0; k < l.t.entries; k++)
@@ -261,14 +258,13 @@ static unsigned judge(struct layout *l, unsigned bits, bool multi, struct topa_p
 }
 
 /* Each rule of SDM "ToPA Errors", broken in one entry. */
-static void validator(void **state)
+TEST(validator)
 {
 	const struct topa_place start = {0};
 	struct layout l;
 	uint64_t *entry, good;
 	unsigned bit;
 
-	(void)state;
 	lay_out(&l, 1023, 8192, 8192, 0, true, true);
 	assert_int_equal(judge(&l, 39, true, start), TOPA_SOUND);
 	assert_int_equal(judge(&l, 39, true, (struct topa_place){2, 0, 8191}), TOPA_SOUND);
@@ -321,11 +317,10 @@ static void validator(void **state)
 	tear_down(&l);
 }
 
-static void sizes(void **state)
+TEST(sizes)
 {
 	struct topa t = {.region = 4096, .last = 4096, .regions = 512, .multi = true};
 
-	(void)state;
 	assert_false(topa_size(&t, 1));
 	assert_true(topa_size(&t, 2));
 	assert_int_equal(t.laps, 1);
@@ -338,15 +333,4 @@ static void sizes(void **state)
 	assert_true(topa_size(&t, 3));
 	assert_int_equal(t.laps, 3);
 	assert_int_equal(t.pages, 3);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(positions), cmocka_unit_test(stopped_after_a_cycle),
-	    cmocka_unit_test(marks),	 cmocka_unit_test(validator),
-	    cmocka_unit_test(sizes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

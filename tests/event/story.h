@@ -15,7 +15,7 @@
 
 #include "test.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 #include <stdio.h>

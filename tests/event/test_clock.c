@@ -5,6 +5,7 @@
  * the bound that it carries, and time must not run backwards.
  */
 #include "random_clock.h"
+#include "event/event.h"
 
 #include <stdio.h>
 
@@ -61,7 +62,7 @@ static struct result decode(const struct run *r, size_t chunk)
 			}
 		}
 	}
-	ptah_event_time(d, &time);
+	event_get_time(d, &time);
 	result.cycles = time.cycles;
 	ptah_event_decoder_free(d);
 	assert_true(result.items > STEPS / 2);
@@ -90,9 +91,8 @@ static struct result run(struct run *r, size_t chunk)
 
 static const size_t chunks[] = {SIZE_MAX, 1, 7, 4096};
 
-static void cycles_and_crystal(void **state)
+TEST(cycles_and_crystal)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 60; seed++) {
 		struct run r = machine(seed);
 		struct result result;
@@ -108,9 +108,8 @@ static void cycles_and_crystal(void **state)
 }
 
 /* Between two MTCs any time may have passed; before the first MTC the period is unknown. */
-static void crystal_alone(void **state)
+TEST(crystal_alone)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 40; seed++) {
 		struct run r = machine(seed);
 		struct result result;
@@ -123,9 +122,8 @@ static void crystal_alone(void **state)
 	}
 }
 
-static void cycles_alone(void **state)
+TEST(cycles_alone)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 40; seed++) {
 		struct run r = machine(seed);
 		struct result result;
@@ -140,24 +138,11 @@ static void cycles_alone(void **state)
 
 /* TSC packets now and then: an item between two may be at any time between them, without a bound.
  */
-static void tsc_alone(void **state)
+TEST(tsc_alone)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		struct run r = machine(seed);
 
 		assert_int_equal(run(&r, chunks[seed % 4]).bounded, 0);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(cycles_and_crystal),
-	    cmocka_unit_test(crystal_alone),
-	    cmocka_unit_test(cycles_alone),
-	    cmocka_unit_test(tsc_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

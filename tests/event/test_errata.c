@@ -26,19 +26,17 @@ static void check(uint32_t errata, const char *trace, const char *handled, const
 }
 
 /* BDM70 is worked around on every processor; test_header.c has its cases. */
-static void bdm70(void **state)
+TEST(bdm70)
 {
 	const struct ptah_event_config strict = {.size = sizeof(strict), .no_bdm70 = true};
 	const char *trace = ON "TIP.PGE 0x401000";
 
-	(void)state;
 	check(BIT(BDM70), trace, IS_OFF "enabled ip=401000; ", IS_OFF "enabled ip=401000; ");
 	story_check(&strict, trace, IS_ON "error BAD_CONTEXT; enabled ip=401000; ");
 }
 
-static void skd007(void **state)
+TEST(skd007)
 {
-	(void)state;
 	/* Without the bit they are two CYCs, and the FUP after them is an interrupt's. */
 	check(BIT(SKD007), ON ".bytes 0f 02 f3; FUP 6: 0000000000402000; TNT T",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ", IS_ON "error BAD_CONTEXT; ");
@@ -51,9 +49,8 @@ static void skd007(void **state)
 	check(BIT(SKD007), ON ".bytes 0f 02", IS_ON, IS_ON);
 }
 
-static void skz84(void **state)
+TEST(skz84)
 {
-	(void)state;
 	/* Reserved bits in bytes 4 and 6. */
 	check(BIT(SKZ84), "PSB; .bytes 02 73 34 12 5a 10 00 c9; FUP 0x401000; PSBEND", IS_ON,
 	      "error BAD_OPCODE; ");
@@ -65,11 +62,10 @@ static void skz84(void **state)
 }
 
 /* The FUP or TIP.PGE after the OVF is missing. */
-static void skd010(void **state)
+TEST(skd010)
 {
 	const char *lost = IS_ON "overflow noip; error BAD_CONTEXT; ";
 
-	(void)state;
 	check(BIT(SKD010), ON "OVF; TIP 0x402000; TNT T",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ", lost);
 	check(BIT(SKD010), ON "OVF; TIP.PGD; TIP.PGE 0x402000",
@@ -109,9 +105,8 @@ static void skd010(void **state)
 	      IS_ON "overflow noip; enabled ip=402000; ");
 }
 
-static void apl11(void **state)
+TEST(apl11)
 {
-	(void)state;
 	check(BIT(APL11), ON "OVF; TIP.PGD; TIP.PGE 0x402000",
 	      IS_ON "overflow noip; enabled ip=402000; ",
 	      IS_ON "overflow noip; error BAD_CONTEXT; ");
@@ -123,9 +118,8 @@ static void apl11(void **state)
 }
 
 /* The packets after the FUP decide whether it is true. */
-static void apl12(void **state)
+TEST(apl12)
 {
-	(void)state;
 	check(BIT(APL12), ON "OVF; FUP 0x402000; TIP.PGE 0x403000",
 	      IS_ON "overflow noip; enabled ip=403000; ",
 	      IS_ON "overflow ip=402000; error BAD_CONTEXT; enabled ip=403000; ");
@@ -203,9 +197,8 @@ static uint64_t skl168_tsc(uint32_t errata)
 	return items[n - 1].tsc;
 }
 
-static void skl168(void **state)
+TEST(skl168)
 {
-	(void)state;
 	assert_true(skl168_tsc(BIT(SKL168)) == 1420); /* at the ratio of CBR, the nominal one */
 	assert_true(skl168_tsc(0) != 1420);
 }
@@ -270,9 +263,8 @@ static void flow_check(uint32_t errata, const char *trace, const char *handled,
 
 #define AT(address) "PSB; MODE.Exec 64-bit; FUP " #address "; PSBEND; "
 
-static void skl014(void **state)
+TEST(skl014)
 {
-	(void)state;
 	/* Without the erratum the TIP.PGD belongs to the first branch that has a packet. */
 	flow_check(BIT(SKL014), AT(0x401000) "TIP.PGD",
 		   IS_ON "block ip=401000 to=401006 count=2; disabled noip; ",
@@ -284,12 +276,11 @@ static void skl014(void **state)
 		   IS_ON "block ip=401000 to=401006 count=2; disabled to=402000; ");
 }
 
-static void bdm64(void **state)
+TEST(bdm64)
 {
 	const char *trace = AT(0x401100) "TIP 0x500000; MODE.TSX abort; FUP 0x401301; "
 					 "TIP 0x401300; TIP.PGD";
 
-	(void)state;
 	flow_check(BIT(BDM64), trace,
 		   "psb status ip=401100; block ip=401100 to=401102 count=1; "
 		   "tsx aborted ip=401301; async-branch ip=401301 to=401300; "
@@ -305,9 +296,8 @@ static void bdm64(void **state)
 		   "tsx aborted ip=401301; async-branch ip=401301 to=401300; ");
 }
 
-static void skd022(void **state)
+TEST(skd022)
 {
-	(void)state;
 	flow_check(BIT(SKD022), AT(0x401200) "FUP 0x401201; TIP.PGD",
 		   "psb status ip=401200; block cut ip=401200 to=401201 count=1; "
 		   "block ip=401201 to=401204 count=1; disabled noip; ",
@@ -323,7 +313,7 @@ static void skd022(void **state)
 
 /* Processors */
 
-static void processors(void **state)
+TEST(processors)
 {
 	static const struct {
 		const char *cpus, *errata;
@@ -343,7 +333,6 @@ static void processors(void **state)
 	};
 	char cpus[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		uint32_t errata;
 
@@ -360,11 +349,10 @@ static void processors(void **state)
 	assert_int_equal(ptah_cpu_errata(NULL), 0);
 }
 
-static void names_of_errata(void **state)
+TEST(names_of_errata)
 {
 	uint32_t errata;
 
-	(void)state;
 	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++) {
 		assert_int_equal(ptah_errata_parse(ptah_erratum_name(i), &errata), 0);
 		assert_int_equal(errata, UINT32_C(1) << i);
@@ -384,18 +372,4 @@ static void names_of_errata(void **state)
 	assert_int_equal(ptah_errata_parse("SKD007,", &errata), PTAH_E_INVAL);
 	assert_int_equal(ptah_errata_parse("", &errata), PTAH_E_INVAL);
 	assert_int_equal(ptah_errata_parse(NULL, &errata), PTAH_E_INVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bdm70),	  cmocka_unit_test(skd007),
-	    cmocka_unit_test(skz84),	  cmocka_unit_test(skd010),
-	    cmocka_unit_test(apl11),	  cmocka_unit_test(apl12),
-	    cmocka_unit_test(skl168),	  cmocka_unit_test(skl014),
-	    cmocka_unit_test(bdm64),	  cmocka_unit_test(skd022),
-	    cmocka_unit_test(processors), cmocka_unit_test(names_of_errata),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

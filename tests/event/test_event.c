@@ -55,9 +55,8 @@ static void expect(int i, unsigned type, uint64_t ip, uint64_t to)
 	assert_true(items[i].to == to);
 }
 
-static void enable_and_disable(void **state)
+TEST(enable_and_disable)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_tnt(&g, true);
@@ -76,9 +75,8 @@ static void enable_and_disable(void **state)
 }
 
 /* FUP and TIP: an interrupt. FUP and TIP.PGD: an interrupt whose handler is not traced. */
-static void asynchronous(void **state)
+TEST(asynchronous)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_ip_packet(&g, OPCODE_FUP, 0x401010);
@@ -92,9 +90,8 @@ static void asynchronous(void **state)
 }
 
 /* Tracing is enabled and stops at once: TIP.PGE, FUP of the same address, TIP.PGD. */
-static void enabled_for_nothing(void **state)
+TEST(enabled_for_nothing)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_async_disable(&g, 0x401000);
@@ -103,9 +100,8 @@ static void enabled_for_nothing(void **state)
 	expect(2, PTAH_ITEM_ASYNC_DISABLED, 0x401000, 0);
 }
 
-static void psb_while_tracing(void **state)
+TEST(psb_while_tracing)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_psb(&g, 200, 20, true, 0x401004);
@@ -118,9 +114,8 @@ static void psb_while_tracing(void **state)
 }
 
 /* BDM70: a PSB+ with a FUP although tracing is off, recognised by the TIP.PGE after it. */
-static void erratum_bdm70(void **state)
+TEST(erratum_bdm70)
 {
-	(void)state;
 	begin(false);
 	generator_psb(&g, 1, 20, true, 0x401000);
 	generator_enable(&g, 0x401000);
@@ -136,9 +131,8 @@ static void erratum_bdm70(void **state)
 	expect(1, PTAH_ITEM_TIP, 0, 0x402000);
 }
 
-static void overflow(void **state)
+TEST(overflow)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_overflow(&g);
@@ -158,9 +152,8 @@ static void overflow(void **state)
 	expect(7, PTAH_ITEM_OVERFLOW, 0, 0); /* the trace ends in it */
 }
 
-static void mode_changes(void **state)
+TEST(mode_changes)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	PUT(0x99, 0x02);
@@ -171,9 +164,8 @@ static void mode_changes(void **state)
 	assert_int_equal(items[3].mode, PTAH_EXEC_32);
 }
 
-static void transactions(void **state)
+TEST(transactions)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	PUT(0x99, 0x21);
@@ -190,9 +182,8 @@ static void transactions(void **state)
 }
 
 /* The FUP after a PTW with its IP bit belongs to the PTWRITE, not to an interrupt. */
-static void bound_fup(void **state)
+TEST(bound_fup)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	PUT(0x02, 0x92, 0x78, 0x56, 0x34, 0x12);
@@ -205,9 +196,8 @@ static void bound_fup(void **state)
 }
 
 /* Bad bytes are reported with their offset, and decoding continues at the next PSB. */
-static void damage(void **state)
+TEST(damage)
 {
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	uint64_t at = (uint64_t)(g.out - trace);
@@ -223,9 +213,8 @@ static void damage(void **state)
 	expect(4, PTAH_ITEM_TNT, 0, 0);
 }
 
-static void truncated_and_unsynchronised(void **state)
+TEST(truncated_and_unsynchronised)
 {
-	(void)state;
 	begin(true);
 	PUT(0x71, 0x01);
 	assert_int_equal(decode(), 2);
@@ -247,7 +236,7 @@ static void truncated_and_unsynchronised(void **state)
  * an MTC every 16. The first MTC is the crystal at 0x30: 992 + 32. Then ten
  * cycles at the nominal frequency.
  */
-static void timing_packets(void **state)
+TEST(timing_packets)
 {
 	const struct ptah_event_config config = {.size = sizeof(config),
 						 .trace.mtc_period = 4,
@@ -257,7 +246,6 @@ static void timing_packets(void **state)
 	struct ptah_event_decoder *d;
 	int n;
 
-	(void)state;
 	begin(false);
 	generator_psb(&g, 1000, 20, false, 0);
 	PUT(0x02, 0x73, 0x20, 0x00, 0x00, 0x08, 0x00);
@@ -280,14 +268,13 @@ static void timing_packets(void **state)
  * CBR alone: cycles below the threshold take longer at a lower frequency. 31 of them at a
  * ratio of 8, with a TSC that runs at 34, are 131 ticks.
  */
-static void lower_frequency_is_less_sure(void **state)
+TEST(lower_frequency_is_less_sure)
 {
 	const struct ptah_event_config config = {
 	    .size = sizeof(config), .nominal_ratio = 34, .trace.cyc_threshold = 6};
 	struct ptah_event_decoder *d;
 	int n;
 
-	(void)state;
 	begin(false);
 	generator_psb(&g, 1000, 34, true, 0x401000);
 	PUT(0x47, 0x02); /* CYC 40 */
@@ -305,11 +292,10 @@ static void lower_frequency_is_less_sure(void **state)
 	ptah_event_decoder_free(d);
 }
 
-static void feeding(void **state)
+TEST(feeding)
 {
 	struct ptah_event_decoder *d;
 
-	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
 	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
@@ -353,13 +339,12 @@ static int64_t skip_unknown(void *context, const uint8_t *bytes, size_t n, uint6
 	".bytes c9 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 "                      \
 	"04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04; "
 
-static void unknown_opcodes(void **state)
+TEST(unknown_opcodes)
 {
 	struct unknown u = {.skip = 1};
 	struct ptah_event_config config = {
 	    .size = sizeof(config), .unknown = skip_unknown, .unknown_context = &u};
 
-	(void)state;
 	story_check(&config, ON ".bytes c9; TNT T", IS_ON "tnt value=1 count=1; ");
 	assert_int_equal(u.calls, 3); /* once each time the trace was decoded */
 	assert_int_equal(u.status, PTAH_E_BAD_OPCODE);
@@ -381,13 +366,12 @@ static void unknown_opcodes(void **state)
 	assert_int_equal(u.n, 2);
 }
 
-static void unknown_opcodes_refused(void **state)
+TEST(unknown_opcodes_refused)
 {
 	struct unknown u = {.skip = 0};
 	struct ptah_event_config config = {
 	    .size = sizeof(config), .unknown = skip_unknown, .unknown_context = &u};
 
-	(void)state;
 	story_check(&config, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
 	u.skip = -5;
 	story_check(&config, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
@@ -399,32 +383,24 @@ static void jump(struct ptah_event_decoder *d, const struct story *story, uint64
 		 uint64_t psb, uint64_t ip)
 {
 	struct ptah_item item;
-	uint64_t sync;
 
 	ptah_event_seek(d, offset);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
 	assert_int_equal(ptah_event_feed(d, story->bytes + offset, story->size - offset, true), 0);
 	assert_int_equal(ptah_event_read(d, &item, 1), 1);
 	assert_true(item.type == PTAH_ITEM_PSB && item.offset == psb && item.ip == ip);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), 0);
-	assert_true(sync == psb);
 }
 
 /* Three PSB+ with a TNT each, 24 bytes apart. */
-static void seeking(void **state)
+TEST(seeking)
 {
 	static struct story story;
 	struct ptah_event_decoder *d;
 	const uint8_t *psb;
-	uint64_t sync;
 
-	(void)state;
 	story_assemble(&story,
 		       "PSB; FUP 0x401000; PSBEND; TNT T; PSB; FUP 0x402000; PSBEND; TNT T; "
 		       "PSB; FUP 0x403000; PSBEND; TNT T");
 	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
-	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
-	assert_int_equal(ptah_event_sync_offset(d, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_event_feed(d, story.bytes, 30, false), 0);
 	jump(d, &story, 48, 48, 0x403000); /* while a chunk is half used */
 	jump(d, &story, 0, 0, 0x401000);
@@ -440,29 +416,4 @@ static void seeking(void **state)
 	assert_int_equal(items[0].status, PTAH_E_NO_SYNC);
 	assert_true(items[0].offset == 49);
 	ptah_event_decoder_free(d);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(enable_and_disable),
-	    cmocka_unit_test(asynchronous),
-	    cmocka_unit_test(enabled_for_nothing),
-	    cmocka_unit_test(psb_while_tracing),
-	    cmocka_unit_test(erratum_bdm70),
-	    cmocka_unit_test(overflow),
-	    cmocka_unit_test(mode_changes),
-	    cmocka_unit_test(transactions),
-	    cmocka_unit_test(bound_fup),
-	    cmocka_unit_test(damage),
-	    cmocka_unit_test(truncated_and_unsynchronised),
-	    cmocka_unit_test(timing_packets),
-	    cmocka_unit_test(lower_frequency_is_less_sure),
-	    cmocka_unit_test(feeding),
-	    cmocka_unit_test(unknown_opcodes),
-	    cmocka_unit_test(unknown_opcodes_refused),
-	    cmocka_unit_test(seeking),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

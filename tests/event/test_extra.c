@@ -3,9 +3,8 @@
 #include "story.h"
 
 /* SDM "PTW Packet": four or eight bytes, with the PTWRITE's address or without. */
-static void ptwrites(void **state)
+TEST(ptwrites)
 {
-	(void)state;
 	story_check(NULL, ON "PTW 0x12345678; PTW 0x123456789abcdef0; TNT T",
 		    IS_ON "ptwrite noip value=12345678 count=4; "
 			  "ptwrite noip value=123456789abcdef0 count=8; tnt value=1 count=1; ");
@@ -27,9 +26,8 @@ static void ptwrites(void **state)
 
 /* SDM "MWAIT Packet", "EXSTOP Packet", "PWRE Packet", "PWRX Packet", in the order in which they
  * come. */
-static void power(void **state)
+TEST(power)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "MWAIT hints 0x20 ext 1; EXSTOP ip; FUP 0x401010; PWRE state 3 sub 2; "
 		       "PWRX last 2 deepest 6 interrupt; TNT T",
@@ -48,9 +46,8 @@ static void power(void **state)
 }
 
 /* SDM "PEBS-via-PT": BBP, BIPs of its size, BEP with the instruction's address or without. */
-static void pebs(void **state)
+TEST(pebs)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "BBP type 1 size 8; BIP id 0 0x1122334455667788; BIP id 31 1; BEP ip; "
 		       "FUP 0x401010; TNT T",
@@ -67,9 +64,8 @@ static void pebs(void **state)
 			   "pebs-item noip to=2 value=ffffffff count=4; pebs-end noip; ");
 }
 
-static void triggers(void **state)
+TEST(triggers)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "TRIG trbv 5; TRIG trbv 1 icnt 3 mult; TRIG trbv 2 icnt 0 ip; "
 		       "FUP 0x401010; TNT T",
@@ -106,11 +102,10 @@ static const struct {
  * while branches are traced, an event that interrupts has a FUP and a TIP, and that FUP is its
  * address.
  */
-static void control_flow_events(void **state)
+TEST(control_flow_events)
 {
 	char trace[256], expected[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cfes) / sizeof(*cfes); i++) {
 		const char *name = cfes[i].name, *vector = cfes[i].vector;
 		unsigned type = cfes[i].type;
@@ -143,9 +138,8 @@ static void control_flow_events(void **state)
 }
 
 /* SDM "EVD Packet": the data of the CFE that follows. */
-static void event_data(void **state)
+TEST(event_data)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "EVD type 0 0xdeadbeef; CFE type 1 vector 14; FUP 0x401010; "
 		       "TIP 0x500000",
@@ -164,9 +158,8 @@ static void event_data(void **state)
 }
 
 /* Data that belongs to no event is reported as an error; the event is reported all the same. */
-static void event_data_unpaired(void **state)
+TEST(event_data_unpaired)
 {
-	(void)state;
 	story_check(NULL, OFF "EVD type 0 1; CFE type 8; CFE type 2",
 		    IS_OFF "error BAD_CONTEXT; vmexit noip; iret noip; ");
 	story_check(NULL, OFF "EVD type 1 1; CFE type 1 vector 3; CFE type 2",
@@ -180,27 +173,10 @@ static void event_data_unpaired(void **state)
 }
 
 /* A CFE of a future type is left out, together with its own FUP. */
-static void unknown_events(void **state)
+TEST(unknown_events)
 {
-	(void)state;
 	story_check(NULL, ON "CFE type 31; CFE type 30 ip; FUP 0x401010; EVD type 60 1; TNT T",
 		    IS_ON "tnt value=1 count=1; ");
 	story_check(NULL, OFF "EVD type 60 1; CFE type 2; CFE type 11 ip; FUP 0x401010",
 		    IS_OFF "iret noip; ");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ptwrites),
-	    cmocka_unit_test(power),
-	    cmocka_unit_test(pebs),
-	    cmocka_unit_test(triggers),
-	    cmocka_unit_test(control_flow_events),
-	    cmocka_unit_test(event_data),
-	    cmocka_unit_test(event_data_unpaired),
-	    cmocka_unit_test(unknown_events),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

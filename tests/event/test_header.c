@@ -2,9 +2,8 @@
 /* PSB+, after the SDM's "PSB Packet", and as real processors write it (BDM70). */
 #include "story.h"
 
-static void state_in_any_order(void **state)
+TEST(state_in_any_order)
 {
-	(void)state;
 	story_check(NULL,
 		    "PSB; TSC 100; TMA ctc 1 fc 2; CBR ratio 8; PIP cr3 0x1000 nr; "
 		    "MODE.TSX commit; MODE.Exec 32-bit; VMCS base 0x2000; MNT 7; FUP 0x401000; "
@@ -15,9 +14,8 @@ static void state_in_any_order(void **state)
 	story_check(NULL, "PSB; FUP; PSBEND; TIP.PGE 0x401000", IS_OFF "enabled ip=401000; ");
 }
 
-static void wrong_headers(void **state)
+TEST(wrong_headers)
 {
-	(void)state;
 	story_check(NULL, "PSB; TNT T; PSBEND; " ON, "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, "PSB; CFE type 1; PSBEND; " ON, "error BAD_CONTEXT; " IS_ON);
 	/* A PSB+ without a PSBEND. */
@@ -33,12 +31,11 @@ static void wrong_headers(void **state)
 }
 
 /* BDM70, which real traces show on processors that do not list it: the TIP.PGE decides. */
-static void bdm70(void **state)
+TEST(bdm70)
 {
 	const struct ptah_event_config strict = {.size = sizeof(strict), .no_bdm70 = true};
 	const char *trace = OFF ON "TIP.PGE 0x401000; TNT T";
 
-	(void)state;
 	story_check(NULL, trace, IS_OFF IS_OFF "enabled ip=401000; tnt value=1 count=1; ");
 	story_check(&strict, trace,
 		    IS_OFF "error BAD_CONTEXT; " IS_ON
@@ -52,9 +49,8 @@ static void bdm70(void **state)
  * A MOV CR3 right after the first PSB+: the code up to it ran in the address space of the
  * PSB+. (The decoder holds the PIP back, and once reported it as the PSB+'s own.)
  */
-static void state_behind_a_header_in_doubt(void **state)
+TEST(state_behind_a_header_in_doubt)
 {
-	(void)state;
 	story_check(NULL, "PSB; PIP cr3 0x1000; FUP 0x401000; PSBEND; PIP cr3 0x2000; TNT T",
 		    "psb status ip=401000; paging status ip=401000 value=1000; "
 		    "paging noip value=2000; tnt value=1 count=1; ");
@@ -73,9 +69,8 @@ static void state_behind_a_header_in_doubt(void **state)
 }
 
 /* Packets that were held back are not lost when damage follows. */
-static void damage_behind_a_header_in_doubt(void **state)
+TEST(damage_behind_a_header_in_doubt)
 {
-	(void)state;
 	story_check(NULL, ON "PIP cr3 0x20; .bytes c9; " ON,
 		    IS_ON "paging noip value=20; error BAD_OPCODE; " IS_ON);
 	story_check(NULL, ON "PIP cr3 0x20", IS_ON "paging noip value=20; ");
@@ -83,17 +78,4 @@ static void damage_behind_a_header_in_doubt(void **state)
 		    IS_ON "paging noip value=20; error TRUNCATED; ");
 	story_check(NULL, ON "OVF; FUP 0x402000", IS_ON "overflow ip=402000; ");
 	story_check(NULL, ON ON, IS_ON IS_ON);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(state_in_any_order),
-	    cmocka_unit_test(wrong_headers),
-	    cmocka_unit_test(bdm70),
-	    cmocka_unit_test(state_behind_a_header_in_doubt),
-	    cmocka_unit_test(damage_behind_a_header_in_doubt),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -370,12 +370,11 @@ static void compare(uint8_t *bytes, size_t size, const char *what, bool no_cbr)
 	}
 }
 
-static void random_traces(void **state)
+TEST(random_traces)
 {
 	static struct random_story random;
 	static struct story story;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 3000; seed++) {
 		story_begin(&random, seed);
 		for (unsigned i = 0; i < 60; i++) {
@@ -391,12 +390,11 @@ static void random_traces(void **state)
 	}
 }
 
-static void traces_of_hardware(void **state)
+TEST(traces_of_hardware)
 {
 	static const char *const names[] = {"foo", "unzip", "mruby"};
 	const char *shared = getenv("PTAH_SHARED");
 
-	(void)state;
 	if (!shared || !*shared)
 		skip(); /* no traces of hardware here */
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -415,14 +413,4 @@ static void traces_of_hardware(void **state)
 		}
 		free(bytes);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_traces),
-	    cmocka_unit_test(traces_of_hardware),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
 /* OVF and how tracing continues after it: SDM "Buffer Overflow", "OVF Packet". */
 #include "story.h"
 
-static void resumes(void **state)
+TEST(resumes)
 {
-	(void)state;
 	story_check(NULL, ON "OVF; FUP 0x402000; TNT T",
 		    IS_ON "overflow ip=402000; tnt value=1 count=1; ");
 	story_check(NULL, ON "OVF; TSC 5; CBR ratio 0; MTC 1; PAD; FUP 0x402000; TNT T",
@@ -22,9 +21,8 @@ static void resumes(void **state)
 		    IS_ON "overflow ip=8000; exec-mode 32-bit ip=8000; tnt value=1 count=1; ");
 }
 
-static void with_psb(void **state)
+TEST(with_psb)
 {
-	(void)state;
 	/* The PSB+ has the address at which execution continues. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; FUP 0x402000; PSBEND; TNT T",
 		    IS_ON "overflow ip=402000; psb status ip=402000; "
@@ -39,9 +37,8 @@ static void with_psb(void **state)
 }
 
 /* Events that waited for an address did happen. */
-static void with_events_pending(void **state)
+TEST(with_events_pending)
 {
-	(void)state;
 	story_check(NULL, ON "PTW 5 ip; OVF; FUP 0x402000",
 		    IS_ON "ptwrite noip value=5 count=4; overflow ip=402000; ");
 	story_check(NULL, ON "CFE type 1 vector 3; OVF; FUP 0x402000",
@@ -55,9 +52,8 @@ static void with_events_pending(void **state)
 }
 
 /* Damage after an OVF does not hide the loss of packets before it. */
-static void with_damage(void **state)
+TEST(with_damage)
 {
-	(void)state;
 	story_check(NULL, ON "OVF; .bytes c9; " ON,
 		    IS_ON "overflow noip; error BAD_OPCODE; " IS_ON);
 	story_check(NULL, ON "OVF; FUP; " ON, IS_ON "overflow noip; error NO_IP; " IS_ON);
@@ -68,16 +64,4 @@ static void with_damage(void **state)
 		    IS_ON "error BAD_CONTEXT; overflow ip=402000; psb status ip=402000; ");
 	story_check(NULL, ON "OVF; PSB; FUP 0x402000", IS_ON "overflow noip; ");
 	story_check(NULL, ON "OVF; .bytes 19 01", IS_ON "overflow noip; error TRUNCATED; ");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(resumes),
-	    cmocka_unit_test(with_psb),
-	    cmocka_unit_test(with_events_pending),
-	    cmocka_unit_test(with_damage),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,10 @@
  * event decoder's clock, which test_clock.c compares with the truth.
  */
 #include "random_clock.h"
+#include "event/event.h"
 
+#include <ptah/event.h>
 #include <ptah/packet.h>
-#include <ptah/packet_clock.h>
 
 static void time_of_events(const struct run *r, struct ptah_time *time)
 {
@@ -18,7 +19,7 @@ static void time_of_events(const struct run *r, struct ptah_time *time)
 	assert_int_equal(ptah_event_feed(d, r->trace, (size_t)(r->g.out - r->trace), true), 0);
 	while (ptah_event_read(d, items, 64) > 0)
 		;
-	ptah_event_time(d, time);
+	event_get_time(d, time);
 	ptah_event_decoder_free(d);
 }
 
@@ -41,9 +42,8 @@ static void time_of_packets(const struct run *r, struct ptah_packet_clock *clock
 	ptah_packet_clock_time(clock, time);
 }
 
-static void as_the_decoder(void **state)
+TEST(as_the_decoder)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct run r = machine(seed);
 		struct ptah_event_config config;
@@ -71,11 +71,4 @@ static void as_the_decoder(void **state)
 		ptah_packet_clock_free(clock);
 		run_free(&r);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_decoder)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,8 @@ static void check(const char *trace, unsigned psb, unsigned group)
 	assert_int_equal(counts.group, group);
 }
 
-static void switching(void **state)
+TEST(switching)
 {
-	(void)state;
 	check(BEGUN "TIP.PGD 0x402000", 0, 1);
 	check(BEGUN "TIP.PGD", 0, 1);
 	check(BEGUN "FUP 0x401003; TIP.PGD", 0, 1);
@@ -33,9 +32,8 @@ static void switching(void **state)
 	check(BEGUN "FUP 0x401003; MODE.Exec 32-bit; TIP.PGD", 0, 0);
 }
 
-static void headers(void **state)
+TEST(headers)
 {
-	(void)state;
 	check(BEGUN "PSB; FUP 0x401000; PSBEND", 1, 0);
 	check(BEGUN "PSB; CBR ratio 20; PAD; FUP 0x401002; MODE.Exec 64-bit; PSBEND", 1, 0);
 	check(BEGUN
@@ -53,13 +51,12 @@ static void headers(void **state)
 }
 
 /* A PSB+ in which a transaction begins, or that is cut at the end, is not taken. */
-static void left_to_the_decoder(void **state)
+TEST(left_to_the_decoder)
 {
 	struct ptah_event_decoder *d;
 	struct ptah_item item;
 	struct packet_psb psb;
 
-	(void)state;
 	story_assemble(&story, BEGUN "PSB; MODE.TSX begin; FUP 0x401000; PSBEND");
 	memset(story.bytes + story.size, 0, 64);
 	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
@@ -75,13 +72,12 @@ static void left_to_the_decoder(void **state)
 }
 
 /* The time that a PSB+ leads to is not below the limit: then nothing of it has been taken. */
-static void time_limit(void **state)
+TEST(time_limit)
 {
 	struct ptah_event_decoder *d, before;
 	struct ptah_item item;
 	struct packet_psb psb;
 
-	(void)state;
 	story_assemble(&story, BEGUN "PSB; TSC 0x1000; CBR ratio 9; FUP 0x401000; PSBEND");
 	memset(story.bytes + story.size, 0, 64);
 	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
@@ -95,16 +91,4 @@ static void time_limit(void **state)
 	assert_true(event_take_psb(d, &psb, 0x1001));
 	assert_int_equal(d->tsc, 0x1000);
 	ptah_event_decoder_free(d);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(switching),
-	    cmocka_unit_test(headers),
-	    cmocka_unit_test(left_to_the_decoder),
-	    cmocka_unit_test(time_limit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 
 #include "base/compiler.h"
 
-static void asynchronous_branches(void **state)
+TEST(asynchronous_branches)
 {
-	(void)state;
 	story_check(NULL, ON "TNT TNT; FUP 0x401010; TIP 0x500000; TIP 0x500100; TIP.PGD 0x600000",
 		    IS_ON "tnt value=5 count=3; async-branch ip=401010 to=500000; tip to=500100; "
 			  "disabled to=600000; ");
@@ -19,9 +18,8 @@ static void asynchronous_branches(void **state)
 }
 
 /* Packets that need tracing to be on, and packets that need it to be off. */
-static void wrong_places(void **state)
+TEST(wrong_places)
 {
-	(void)state;
 	story_check(NULL, OFF "TIP 0x401000; " ON, IS_OFF "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, OFF "TIP.PGD; " ON, IS_OFF "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, OFF "FUP 0x401000; " ON, IS_OFF "error BAD_CONTEXT; " IS_ON);
@@ -36,9 +34,8 @@ static void wrong_places(void **state)
 }
 
 /* SDM "MODE.TSX Packet": begin and commit have a FUP, an abort a FUP and a TIP. */
-static void transactions(void **state)
+TEST(transactions)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "MODE.TSX begin; FUP 0x401010; TNT T; MODE.TSX commit; FUP 0x401020; TNT N",
 		    IS_ON "tsx spec ip=401010; tnt spec value=1 count=1; tsx ip=401020; "
@@ -61,9 +58,8 @@ static void transactions(void **state)
 }
 
 /* SDM "PIP Packet", "VMCS Packet": alone, or as part of a branch that has a FUP. */
-static void address_spaces(void **state)
+TEST(address_spaces)
 {
-	(void)state;
 	story_check(NULL, ON "PIP cr3 0x1000 nr; VMCS base 0x5000; TNT T",
 		    IS_ON "paging noip nr value=1000; vmcs noip value=5000; "
 			  "tnt value=1 count=1; ");
@@ -80,9 +76,8 @@ static void address_spaces(void **state)
 }
 
 /* SDM "MODE.Exec Packet": right before the branch that changes the mode. */
-static void code_sizes(void **state)
+TEST(code_sizes)
 {
-	(void)state;
 	story_check(NULL,
 		    "PSB; MODE.Exec 64-bit; FUP 0x401000; PSBEND; MODE.Exec 32-bit; TIP 0x8000; "
 		    "FUP 0x8010; MODE.Exec 64-bit; TIP 0x500000; MODE.Exec 64-bit; TIP 0x600000",
@@ -98,7 +93,7 @@ static void code_sizes(void **state)
  * SDM "MODE.Exec Packet", with Event Trace: where CLI, STI, POPF... change IF, a FUP of its
  * own follows the packet.
  */
-static void interrupt_flag(void **state)
+TEST(interrupt_flag)
 {
 	const struct ptah_event_config known = {.size = sizeof(known), .trace.event_trace = true};
 	const struct ptah_event_config none = {.size = sizeof(none), .no_iflags = true};
@@ -109,7 +104,6 @@ static void interrupt_flag(void **state)
 			    "FUP 0x401030; MODE.Exec 64-bit; TIP 0x500000; "
 			    "MODE.Exec 64-bit; FUP 0x500010; FUP 0x500020; TIP 0x600000";
 
-	(void)state;
 	/* What the processor was asked to trace need not be known: the trace has the flag. */
 	for (size_t i = 0; i < ARRAY_SIZE(configs); i++)
 		story_check(configs[i], trace,
@@ -122,9 +116,8 @@ static void interrupt_flag(void **state)
 		    "async-branch ip=401030 to=500000; async-branch ip=500020 to=600000; ");
 }
 
-static void other_packets(void **state)
+TEST(other_packets)
 {
-	(void)state;
 	story_check(NULL,
 		    ON "TIP.PGD; TraceStop; MNT 0x1122; CBR ratio 8; CBR ratio 8; "
 		       "CBR ratio 9; TIP.PGE 0x401000",
@@ -133,14 +126,13 @@ static void other_packets(void **state)
 }
 
 /* With `ticks`, every packet that moves the time is an item. */
-static void ticks(void **state)
+TEST(ticks)
 {
 	const struct ptah_event_config config = {
 	    .size = sizeof(config), .ticks = true, .nominal_ratio = 20};
 	const char *trace = "PSB; TSC 1000; FUP 0x401000; PSBEND; TNT T; CYC 10; TNT N; CYC 5; "
 			    "TSC 2000; TNT T";
 
-	(void)state;
 	story_check(&config, trace,
 		    IS_ON "tnt value=1 count=1; tick noip value=a; tnt count=1; "
 			  "tick noip value=f; tick noip value=f; tnt value=1 count=1; ");
@@ -148,7 +140,7 @@ static void ticks(void **state)
 }
 
 /* With `unchanged`, each packet of a PSB+ is reported, and packets that change nothing. */
-static void unchanged_state(void **state)
+TEST(unchanged_state)
 {
 	const struct ptah_event_config all = {
 	    .size = sizeof(all), .unchanged = true, .no_iflags = true};
@@ -158,7 +150,6 @@ static void unchanged_state(void **state)
 			    "MNT 0x7; FUP 0x401000; VMCS base 0x7000; PSBEND; CBR 20; "
 			    "MODE.Exec 64-bit if; TIP 0x500000";
 
-	(void)state;
 	story_check(&all, trace,
 		    "psb status ip=401000; cbr status ip=401000 value=14; "
 		    "paging status ip=401000 value=1000; exec-mode 64-bit status ip=401000; "
@@ -176,17 +167,4 @@ static void unchanged_state(void **state)
 		    "PSB; CBR 1; CBR 2; CBR 3; CBR 4; CBR 5; CBR 6; CBR 7; CBR 8; CBR 9; CBR 10; "
 		    "CBR 11; CBR 12; CBR 13; CBR 14; CBR 15; CBR 16; CBR 17; " ON,
 		    "error BAD_CONTEXT; " IS_ON);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(unchanged_state), cmocka_unit_test(asynchronous_branches),
-	    cmocka_unit_test(wrong_places),    cmocka_unit_test(transactions),
-	    cmocka_unit_test(address_spaces),  cmocka_unit_test(code_sizes),
-	    cmocka_unit_test(interrupt_flag),  cmocka_unit_test(other_packets),
-	    cmocka_unit_test(ticks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,11 +118,10 @@ static void run(struct clockwork *c)
 		assert_true(known > 10000); /* all but those between an overflow and a TSC */
 }
 
-static void cycles_and_crystal(void **state)
+TEST(cycles_and_crystal)
 {
 	static const uint32_t ratios[][2] = {{84, 2}, {88, 1}, {200, 3}, {2, 1}, {1, 1}};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 40; seed++) {
 		struct clockwork c = {.seed = seed * UINT64_C(0x9e3779b97f4a7c15),
 				      .tsc = 1e9 + seed * 12345.5,
@@ -139,9 +138,8 @@ static void cycles_and_crystal(void **state)
 	}
 }
 
-static void cycles_alone(void **state)
+TEST(cycles_alone)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 10; seed++) {
 		struct clockwork c = {.seed = seed,
 				      .tsc = 5e8,
@@ -156,9 +154,8 @@ static void cycles_alone(void **state)
 	}
 }
 
-static void crystal_alone(void **state)
+TEST(crystal_alone)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++) {
 		struct clockwork c = {.seed = seed,
 				      .tsc = 7e9,
@@ -175,11 +172,10 @@ static void crystal_alone(void **state)
 }
 
 /* SDM "TSC Packet": 56 bits. The clock remembers the upper byte. */
-static void wrap(void **state)
+TEST(wrap)
 {
 	struct event_time t = {0};
 
-	(void)state;
 	t.tsc = UINT64_C(0x12fffffffffffff0);
 	event_time_tsc(&t, 0x10);
 	assert_true(t.now == UINT64_C(0x1300000000000010));
@@ -188,16 +184,4 @@ static void wrap(void **state)
 	assert_true(t.tsc == UINT64_C(0x12fffffffffffff8));
 	assert_true(t.now == UINT64_C(0x1300000000000010));
 	assert_true(t.error >= 0x18);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(cycles_and_crystal),
-	    cmocka_unit_test(cycles_alone),
-	    cmocka_unit_test(crystal_alone),
-	    cmocka_unit_test(wrap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 #include <string.h>

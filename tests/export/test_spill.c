@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "export/straight_runs.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <stdlib.h>
 
 static const struct straight_run *find(const struct straight_runs *r, uint64_t start, uint64_t last)

@@ -62,9 +62,8 @@ static void check(struct ptah_image *image, const char *trace, const char *expec
 #define IS_ONE "psb status ip=401000; paging status ip=401000 value=1000; "
 
 /* SDM "PIP Packet": MOV CR3 is no branch; what follows it is in the new space. */
-static void mov_cr3(void **state)
+TEST(mov_cr3)
 {
-	(void)state;
 	check(two_programs(),
 	      IN_ONE "TIP 0x500000; PIP cr3 0x2000; TIP 0x401000; TIP 0x502000; TIP.PGD",
 	      IS_ONE "block ip=401000 to=401003 count=2; block cut ip=500000 to=500004 count=2; "
@@ -78,9 +77,8 @@ static void mov_cr3(void **state)
 }
 
 /* Without such an instruction ahead the PIP belongs to the branch: a task switch, a VM exit. */
-static void with_the_branch(void **state)
+TEST(with_the_branch)
 {
-	(void)state;
 	check(two_programs(),
 	      "PSB; PIP cr3 0x1000; MODE.Exec 64-bit; FUP 0x402000; PSBEND; PIP cr3 0x2000; "
 	      "TIP 0x402000; TIP 0x401000; TIP.PGD",
@@ -101,7 +99,7 @@ static void with_the_branch(void **state)
 }
 
 /* Items carry the numbers of space and section. */
-static void numbers(void **state)
+TEST(numbers)
 {
 	static struct story story;
 	struct ptah_image *image = two_programs();
@@ -111,7 +109,6 @@ static void numbers(void **state)
 	struct ptah_flow *flow;
 	int n, blocks = 0;
 
-	(void)state;
 	story_assemble(&story, IN_ONE "TIP 0x500000; PIP cr3 0x2000; TIP 0x401000; TIP.PGD");
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	assert_int_equal(ptah_flow_feed(flow, story.bytes, story.size, true), 0);
@@ -148,13 +145,12 @@ static void feed(struct ptah_flow *flow, struct story *story, const char *trace,
  * 0x401000: JZ 0x401010; JMP 0x401020. 0x401010: JMP RAX. 0x401020: JMP RAX. Code overwritten at
  * 0x401020 is seen at once, and the rest stays known.
  */
-static void patched(void **state)
+TEST(patched)
 {
 	static struct story story;
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	put(image, 0x401000, "\x74\x0e\xeb\x1c", 4, NULL);
 	put(image, 0x401010, "\xff\xe0", 2, NULL);
@@ -180,16 +176,4 @@ static void patched(void **state)
 	assert_string_equal(story.text, "error NO_PROGRESS ip=401002; ");
 	ptah_flow_free(flow);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(mov_cr3),
-	    cmocka_unit_test(with_the_branch),
-	    cmocka_unit_test(numbers),
-	    cmocka_unit_test(patched),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

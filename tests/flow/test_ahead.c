@@ -79,9 +79,8 @@ static size_t check_ahead(const struct world *w, struct ptah_flow *flow, struct 
 	return ninsn;
 }
 
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		size_t size, ran = 0, told = 0, stood = 0;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -156,14 +155,13 @@ static void expect(struct ptah_flow *flow, uint64_t ip, int status)
 }
 
 /* Places from which execution cannot continue, and the reason. */
-static void ends(void **state)
+TEST(ends)
 {
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	struct ptah_place place;
 	struct ptah_item blocks[4];
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	put(image, 0x401000, "\x90\xeb\x00\xeb\xfe", 5, NULL); /* nop; jmp; to: jmp to */
 	put(image, 0x402000, "\x90\x90", 2, NULL);	       /* nothing follows */
@@ -208,7 +206,7 @@ static void ends(void **state)
 }
 
 /* Looks in the place's own space, not in the current one. */
-static void spaces(void **state)
+TEST(spaces)
 {
 	static const struct ptah_space one = {0x1000, PTAH_SPACE_ANY},
 				       two = {0x2000, PTAH_SPACE_ANY};
@@ -221,7 +219,6 @@ static void spaces(void **state)
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	put(image, 0x401000, "\xff\xe0", 2, NULL);
 	put(image, 0x402000, "\x90\xff\xe0", 3, &one);
@@ -243,15 +240,4 @@ static void spaces(void **state)
 	}
 	ptah_flow_free(flow);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(ends),
-	    cmocka_unit_test(spaces),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

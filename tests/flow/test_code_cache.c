@@ -6,7 +6,7 @@
 
 #include "flow/code_cache.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <ptah/image.h>
 
 /* CR3s differ in low and high pages, and every third space is a guest's. */
@@ -16,7 +16,7 @@ static struct ptah_space space_of(uint32_t i)
 				   .vmcs = i % 3 ? PTAH_SPACE_ANY : (uint64_t)i << 12};
 }
 
-static void each_has_its_number(void **state)
+TEST(each_has_its_number)
 {
 	const struct ptah_space any = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	struct ptah_space space;
@@ -24,7 +24,6 @@ static void each_has_its_number(void **state)
 	struct flow_arena arena = {.huge = true};
 	struct code_cache cache;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	assert_int_equal(code_init(&cache, image, &arena), 0);
 	for (uint32_t round = 0; round < 2; round++) {
@@ -45,13 +44,4 @@ static void each_has_its_number(void **state)
 	code_fini(&cache);
 	flow_arena_fini(&arena);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_has_its_number),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

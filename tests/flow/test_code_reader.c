@@ -58,7 +58,7 @@ static struct ptah_image *image_of(struct memory *m)
 
 #define BEGIN "PSB; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
 
-static void changes_when_told(void **state)
+TEST(changes_when_told)
 {
 	static struct story story;
 	struct memory memory = {"\xff\xe0", 2, 0}; /* JMP RAX */
@@ -66,7 +66,6 @@ static void changes_when_told(void **state)
 	struct ptah_flow *flow;
 	size_t nodes;
 
-	(void)state;
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	feed(flow, &story, BEGIN "tip.48 0x401ffe; tip.48 0x403000; tip.48 0x401000; ");
 	assert_string_equal(story.text, "psb status ip=401000; block ip=401000 to=401005 count=1; "
@@ -110,7 +109,7 @@ static void changes_when_told(void **state)
  * Where no code came from the reader, the notice costs nothing: not even links of return sites are
  * lost.
  */
-static void untouched(void **state)
+TEST(untouched)
 {
 	static struct story story;
 	struct memory memory = {"\xff\xe0", 2, 0};
@@ -118,7 +117,6 @@ static void untouched(void **state)
 	struct ptah_flow *flow;
 	const struct code_node *node;
 
-	(void)state;
 	assert_int_equal(ptah_image_add_bytes(image, "\xff\xe0", 2, 0x402000, NULL), 0);
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	feed(flow, &story, BEGIN "tip.48 0x403000; tip.48 0x401000; tip.48 0x403000; ");
@@ -132,14 +130,4 @@ static void untouched(void **state)
 	ptah_image_reader_changed(NULL);
 	ptah_flow_free(flow);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(changes_when_told),
-	    cmocka_unit_test(untouched),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

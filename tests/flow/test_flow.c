@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Events are reported at their places among the instructions. */
 #include "../event/story.h"
+#include "flow/state.h"
 
 #include <ptah/flow.h>
 
@@ -51,9 +52,8 @@ static const struct ptah_event_config plain = {.size = sizeof(plain)};
 #define AT_64(ip) "PSB; MODE.Exec 64-bit; FUP " #ip "; PSBEND; "
 #define ON_64	  AT_64(0x401000)
 
-static void at_their_address(void **state)
+TEST(at_their_address)
 {
-	(void)state;
 	check(&plain, ON_64 "CFE type 1 vector 32; FUP 0x401002; TIP 0x401000; TIP.PGD",
 	      IS_ON "block cut ip=401000 to=401002 count=2; interrupt ip=401002 count=20; "
 		    "async-branch ip=401002 to=401000; block ip=401000 to=40100f count=b; "
@@ -65,9 +65,8 @@ static void at_their_address(void **state)
 }
 
 /* A PTWRITE has retired when its packet is written; without a FUP it is the next one ahead. */
-static void ptwrite_without_address(void **state)
+TEST(ptwrite_without_address)
 {
-	(void)state;
 	check(&plain, ON_64 "PTW 0x55; TIP.PGD",
 	      IS_ON "block cut ip=401000 to=40100c count=9; ptwrite ip=401008 value=55 count=4; "
 		    "block ip=40100c to=40100f count=2; disabled noip; ");
@@ -76,9 +75,8 @@ static void ptwrite_without_address(void **state)
 /*
  * From after it, once round the loop: cut at the same places when the reader has room for one item.
  */
-static void ptwrite_behind_us_in_a_loop(void **state)
+TEST(ptwrite_behind_us_in_a_loop)
 {
-	(void)state;
 	check(&plain, ON_64 "TIP 0x401015; PTW 0x00000007; OVF",
 	      IS_ON "block ip=401000 to=40100f count=b; block ip=401015 to=401017 count=1; "
 		    "block cut ip=40100f to=401011 count=2; block cut ip=401011 to=401015 count=1; "
@@ -86,54 +84,49 @@ static void ptwrite_behind_us_in_a_loop(void **state)
 }
 
 /* CLI and STI: the FUP of the flag's packet is reached like any address. */
-static void interrupt_flag(void **state)
+TEST(interrupt_flag)
 {
 	const struct ptah_event_config config = {.size = sizeof(config), .trace.event_trace = true};
 
-	(void)state;
 	check(&config, ON_64 "MODE.Exec 64-bit if; FUP 0x401002; TIP.PGD",
 	      IS_ON "iflags status ip=401000; block cut ip=401000 to=401002 count=2; "
 		    "iflags ip=401002 value=1; block ip=401002 to=40100f count=9; disabled noip; ");
 }
 
 /* A change of the code's size with a FUP of its own is valid from that address on, not before. */
-static void code_size_with_address(void **state)
+TEST(code_size_with_address)
 {
-	(void)state;
 	check(&plain, ON_64 "MODE.Exec 32-bit; FUP 0x401002; TIP.PGD",
 	      IS_ON "block cut ip=401000 to=401002 count=2; exec-mode 32-bit ip=401002; "
 		    "block ip=401002 to=40100f count=9; disabled noip; ");
 }
 
 /* A tick has the address that the trace has proven. */
-static void ticks(void **state)
+TEST(ticks)
 {
 	const struct ptah_event_config config = {
 	    .size = sizeof(config), .ticks = true, .nominal_ratio = 20};
 
-	(void)state;
 	check(&config, ON_64 "TIP 0x401000; CYC 7; TIP.PGD",
 	      IS_ON "block ip=401000 to=40100f count=b; tick ip=401000 value=7; "
 		    "block ip=401000 to=40100f count=b; disabled noip; ");
 }
 
 /* An overflow's address may be in a PSB+ that is reported after it. */
-static void overflow_with_psb(void **state)
+TEST(overflow_with_psb)
 {
-	(void)state;
 	check(&plain, ON_64 "OVF; PSB; MODE.Exec 64-bit; FUP 0x401004; PSBEND; TIP.PGD",
 	      IS_ON "overflow ip=401004; psb status ip=401004; "
 		    "block ip=401004 to=40100f count=7; disabled noip; ");
 }
 
 /* What is reported before a pause at a PSB does not depend on the reader's room. */
-static void pause_at_a_psb(void **state)
+TEST(pause_at_a_psb)
 {
 	static const char trace[] = "PSB; TSC 1; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
 				    "PSB; TSC 9; MODE.Exec 64-bit; FUP 0x401004; PSBEND; TIP.PGD";
 	static struct story story;
 
-	(void)state;
 	story_assemble(&story, trace);
 	for (size_t room = 1; room <= 16; room++) {
 		struct ptah_item items[16];
@@ -146,12 +139,12 @@ static void pause_at_a_psb(void **state)
 		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL),
 				 0);
 		assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
-		ptah_flow_set_time_limit(flow, 5);
+		flow_set_time_limit(flow, 5);
 		assert_int_equal(ptah_flow_feed(flow, story.bytes, story.size, true), 0);
 		while ((n = ptah_flow_read(flow, items, room)) > 0)
 			for (int i = 0; i < n; i++)
 				story_item(&story, &items[i]);
-		assert_true(ptah_flow_paused(flow));
+		assert_true(flow_is_paused(flow));
 		assert_string_equal(story.text, IS_ON "block cut ip=401000 to=401004 count=4; "
 						      "psb status ip=401004; ");
 		ptah_flow_free(flow);
@@ -164,9 +157,8 @@ static void pause_at_a_psb(void **state)
  * which was executed before: it was entered straight on. Only where no branch leads there it was
  * not.
  */
-static void off_by_a_branch_backwards(void **state)
+TEST(off_by_a_branch_backwards)
 {
-	(void)state;
 	check(&plain, AT_64(0x401017) "TIP.PGD 0x401018",
 	      "psb status ip=401017; block ip=401017 to=40101b count=3; disabled to=401018; ");
 	check(&plain, AT_64(0x401018) "TIP.PGD 0x401018",
@@ -176,21 +168,4 @@ static void off_by_a_branch_backwards(void **state)
 	    "psb status ip=40101b; block taken ip=40101b to=40101f count=3; disabled to=40101c; ");
 	check(&plain, AT_64(0x401000) "TIP.PGD 0x401004",
 	      "psb status ip=401000; block cut ip=401000 to=401004 count=4; disabled to=401004; ");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(at_their_address),
-	    cmocka_unit_test(ptwrite_without_address),
-	    cmocka_unit_test(ptwrite_behind_us_in_a_loop),
-	    cmocka_unit_test(interrupt_flag),
-	    cmocka_unit_test(code_size_with_address),
-	    cmocka_unit_test(ticks),
-	    cmocka_unit_test(overflow_with_psb),
-	    cmocka_unit_test(pause_at_a_psb),
-	    cmocka_unit_test(off_by_a_branch_backwards),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,38 +144,24 @@ static void worlds(bool retcomp)
 	}
 }
 
-static void returns_in_the_trace(void **state)
+TEST(returns_in_the_trace)
 {
-	(void)state;
 	worlds(false);
 }
 
-static void returns_compressed(void **state)
+TEST(returns_compressed)
 {
-	(void)state;
 	worlds(true);
 }
 
 /* A trace that has outcomes is decoded exactly, whatever the configuration says. */
-static void outcomes_all_the_same(void **state)
+TEST(outcomes_all_the_same)
 {
 	struct decoded d;
 	size_t size;
 	struct world *w = world_new(3, false, false, false, &size);
 
-	(void)state;
 	decode(w, size, true, size, 64, &d);
 	assert_true(d.instructions == w->ran_count);
 	world_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(returns_in_the_trace),
-	    cmocka_unit_test(returns_compressed),
-	    cmocka_unit_test(outcomes_all_the_same),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,9 +77,8 @@ static void assert_same(const struct items *wanted, const struct items *got)
 }
 
 /* Reads over other code and returns: nothing of what was read there remains. */
-static void other_code(void **state)
+TEST(other_code)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct ptah_flow_config config = {.size = sizeof(config),
 						  .no_paths = seed % 4 == 0};
@@ -132,7 +131,7 @@ static void other_code(void **state)
 }
 
 /* What invalidates a mark, and what does not. */
-static void lost(void **state)
+TEST(lost)
 {
 	size_t size;
 	struct world *w = world_new(1, true, false, false, &size);
@@ -140,7 +139,6 @@ static void lost(void **state)
 	struct ptah_flow *flow = open_flow(image, NULL);
 	struct items items = {0};
 
-	(void)state;
 	assert_int_equal(ptah_flow_mark(NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_flow_rewind(NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_flow_rewind(flow), PTAH_E_INVAL);
@@ -163,14 +161,4 @@ static void lost(void **state)
 	ptah_flow_free(flow);
 	ptah_image_free(image);
 	world_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(other_code),
-	    cmocka_unit_test(lost),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

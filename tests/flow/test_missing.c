@@ -96,11 +96,10 @@ static void compare(struct store *store, const struct ptah_image *wanted, struct
 	ptah_flow_free(b);
 }
 
-static void on_demand(void **state)
+TEST(on_demand)
 {
 	static const uint64_t pieces[] = {1, 2, 64, 4096};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -118,26 +117,15 @@ static void on_demand(void **state)
 }
 
 /* If on_missing claims to have added code and has not, the flow does not call it without end. */
-static void lies(void **state)
+TEST(lies)
 {
 	size_t size;
 	struct world *w = world_new(1, true, false, false, &size);
 	struct store store = {empty(), empty(), 4096, 0, true};
 
-	(void)state;
 	compare(&store, store.full, w, size);
 	assert_true(store.asked > 0 && store.asked < size);
 	ptah_image_free(store.full);
 	ptah_image_free(store.image);
 	world_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(on_demand),
-	    cmocka_unit_test(lies),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,30 +60,26 @@ static void compare(unsigned seed, bool retcomp, bool long_tnt, size_t chunk)
 	machine_free(m);
 }
 
-static void plain(void **state)
+TEST(plain)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++)
 		compare(seed, false, false, 0);
 }
 
-static void return_compression(void **state)
+TEST(return_compression)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++)
 		compare(seed, true, false, 0);
 }
 
-static void long_tnt(void **state)
+TEST(long_tnt)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++)
 		compare(seed, seed & 1, true, 0);
 }
 
-static void chunks(void **state)
+TEST(chunks)
 {
-	(void)state;
 	compare(7, true, false, 1);
 	compare(8, true, true, 7);
 	compare(9, false, false, 4096);
@@ -94,9 +90,8 @@ static void chunks(void **state)
  * an error. What ran right before an overflow without leaving a packet cannot be known, so less is
  * decoded than ran.
  */
-static void overflows(void **state)
+TEST(overflows)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++) {
 		struct decoded d;
 		size_t size;
@@ -111,15 +106,4 @@ static void overflows(void **state)
 		assert_true(d.conditional == m->conditional);
 		machine_free(m);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plain),	 cmocka_unit_test(return_compression),
-	    cmocka_unit_test(long_tnt),	 cmocka_unit_test(chunks),
-	    cmocka_unit_test(overflows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

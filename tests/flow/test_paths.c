@@ -18,11 +18,10 @@ static struct ptah_image *image_of(const uint8_t *code, size_t size)
 	return image;
 }
 
-static void machines(void **state)
+TEST(machines)
 {
 	static const size_t chunks[] = {0, 100, 4096}, capacities[] = {300, 1, 7, 64};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_retcomp = seed % 8 == 0};
 		size_t size;
@@ -36,9 +35,8 @@ static void machines(void **state)
 	}
 }
 
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
@@ -55,9 +53,8 @@ static void worlds(void **state)
 /*
  * With clocks: paths add CYC packets up, and each item has the time after all of those before it.
  */
-static void clocks(void **state)
+TEST(clocks)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 8); seed++) {
 		struct ptah_flow_config config = {.size = sizeof(config)};
 		size_t size, timed_size;
@@ -75,9 +72,8 @@ static void clocks(void **state)
 }
 
 /* Damage anywhere: the same errors at the same places. */
-static void damage(void **state)
+TEST(damage)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 8); seed++) {
 		size_t size;
 		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
@@ -111,12 +107,11 @@ static size_t begin_at_base(uint8_t *trace)
 }
 
 /* More calls than the return stack has entries: the 65th return finds none (SDM: 64 entries). */
-static void deep(void **state)
+TEST(deep)
 {
 	/* f: jne out; call f; out: ret */
 	static const uint8_t code[] = {0x75, 0x05, 0xe8, 0xf9, 0xff, 0xff, 0xff, 0xc3};
 
-	(void)state;
 	for (unsigned calls = 60; calls < 80; calls += 3) {
 		struct ptah_image *image = image_of(code, sizeof(code));
 		uint8_t trace[128];
@@ -136,7 +131,7 @@ static void deep(void **state)
  * A batch of spans ends where the spans of a packet have no room: what ran before has the offset of
  * the packet before.
  */
-static void full_batches(void **state)
+TEST(full_batches)
 {
 	static const uint8_t code[] = {
 	    [0x00] = 0xeb, 0x3f,       /* jmp 41 */
@@ -147,7 +142,6 @@ static void full_batches(void **state)
 	struct ptah_image *image = image_of(code, sizeof(code));
 	uint8_t trace[16 + 2 + 8 + 2 + 900];
 
-	(void)state;
 	for (unsigned quiet = 0; quiet < 8; quiet++) {
 		size_t n = begin_at_base(trace);
 
@@ -163,7 +157,7 @@ static void full_batches(void **state)
 }
 
 /* Code changes, and the paths over it are forgotten. */
-static void change(void **state)
+TEST(change)
 {
 	/* 100 rounds of: cmp-less jcc back to itself, 6 taken and then not, then jmp back. */
 	static const uint8_t first[] = {0x90, 0x75, 0xfd, 0xeb, 0xfb};
@@ -174,7 +168,6 @@ static void change(void **state)
 	uint8_t trace[16 + 2 + 8 + 2 + 300];
 	size_t n = 0;
 
-	(void)state;
 	n = begin_at_base(trace);
 	memset(trace + n, 0xfc, 200); /* TNT: 5 taken, 1 not */
 	assert_int_equal(ptah_image_new(&image), 0);
@@ -240,7 +233,7 @@ static unsigned drain_blocks(struct ptah_flow *flow)
  * Code changes while tracing is switched off and on in it: between two of many visits of a place
  * where a TIP.PGD is remembered, and back.
  */
-static void changed_groups(void **state)
+TEST(changed_groups)
 {
 	static const uint8_t codes[2][4] = {{0x90, 0xff, 0xe0}, {0x90, 0x90, 0xff, 0xe0}};
 	enum {
@@ -252,7 +245,6 @@ static void changed_groups(void **state)
 	const size_t begin = begin_at_base(trace);
 	size_t n = begin;
 
-	(void)state;
 	for (unsigned i = 0; i < PARTS * ROUNDS; i++) {
 		n += put_switch(trace + n, OPCODE_TIP_PGD, 0x500000);
 		n += put_switch(trace + n, OPCODE_TIP_PGE, BASE);
@@ -276,16 +268,4 @@ static void changed_groups(void **state)
 		ptah_flow_free(flow);
 		ptah_image_free(image);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),	    cmocka_unit_test(change),
-	    cmocka_unit_test(deep),	    cmocka_unit_test(clocks),
-	    cmocka_unit_test(full_batches), cmocka_unit_test(changed_groups),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,18 +78,16 @@ static void machine(unsigned seed, bool retcomp, bool long_tnt, bool lossy, size
 	machine_free(m);
 }
 
-static void plain(void **state)
+TEST(plain)
 {
 	static const size_t chunks[] = {0, 1, 7, 4096};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++)
 		machine(seed, seed & 1, seed & 2, false, chunks[seed % 4]);
 }
 
-static void overflows(void **state)
+TEST(overflows)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++)
 		machine(seed, seed & 1, seed & 2, true, seed % 4);
 }
@@ -111,7 +109,7 @@ static void ran_so(const struct world *w, const struct reference *r)
 }
 
 /* What random_machine.h leaves out; both decoders must report what ran. */
-static void worlds(void **state)
+TEST(worlds)
 {
 	static const uint8_t must_occur[] = {
 	    PTAH_ITEM_ENABLED,	    PTAH_ITEM_DISABLED, PTAH_ITEM_ASYNC_DISABLED,
@@ -124,7 +122,6 @@ static void worlds(void **state)
 	uint64_t occurred[PTAH_ITEM_TYPE_MAX] = {0};
 	unsigned deepest = 0;
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		size_t size;
@@ -163,9 +160,8 @@ static size_t damage(uint8_t *trace, size_t size, uint64_t *seed)
 	return size;
 }
 
-static void damaged(void **state)
+TEST(damaged)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		uint64_t chance = seed;
@@ -181,9 +177,8 @@ static void damaged(void **state)
 	}
 }
 
-static void damaged_worlds(void **state)
+TEST(damaged_worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(60, 16); seed++) {
 		struct reference r;
 		uint64_t chance = seed;
@@ -200,11 +195,10 @@ static void damaged_worlds(void **state)
 }
 
 /* The code is not what ran, in some bytes. A flow that continues at each error reports more. */
-static void worlds_with_other_code(void **state)
+TEST(worlds_with_other_code)
 {
 	uint64_t errors = 0, least = 0, most = 0;
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		size_t size;
@@ -229,11 +223,10 @@ static void worlds_with_other_code(void **state)
 }
 
 /* Parts of the code are missing. A flow that continues there reports more. */
-static void worlds_with_holes(void **state)
+TEST(worlds_with_holes)
 {
 	uint64_t missing = 0, least = 0, most = 0;
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(40, 16); seed++) {
 		struct reference r;
 		size_t size;
@@ -285,36 +278,33 @@ static struct world *begin(const void *code, size_t size)
 }
 
 /* More outcomes follow those that an indirect branch did not use: an error, and no TNT item. */
-static void outcomes_at_an_indirect_branch(void **state)
+TEST(outcomes_at_an_indirect_branch)
 {
 	static const uint8_t code[] = {0xff, 0xe0}; /* jmp rax */
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	SEND(w, TNT_8, .u.tnt = {.count = 1, .bits = 1});
 	SEND(w, TNT_8, .u.tnt = {.count = 1, .bits = 1});
 	expect(w, 0, 1);
 }
 
 /* for (;;) ptwrite: each PTW stands for one round. */
-static void ptwrite_in_a_loop(void **state)
+TEST(ptwrite_in_a_loop)
 {
 	static const uint8_t code[] = {0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xfa};
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		SEND(w, PTW, .u.ptw = {.size = 4});
 	expect(w, 5, 0);
 }
 
 /* Two functions that jump to each other, one of them filtered out. */
-static void jump_out_of_the_filter_and_back(void **state)
+TEST(jump_out_of_the_filter_and_back)
 {
 	static const uint8_t code[] = {0xeb, 0x02, 0x90, 0x90, 0xeb, 0xfa};
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	generator_ip_packet(&w->g, OPCODE_TIP_PGD, BASE + 4);
 	generator_enable(&w->g, BASE);
 	generator_ip_packet(&w->g, OPCODE_TIP_PGD, BASE + 4);
@@ -322,12 +312,11 @@ static void jump_out_of_the_filter_and_back(void **state)
 }
 
 /* call; PSB: the return cannot be compressed. */
-static void psb_behind_a_call(void **state)
+TEST(psb_behind_a_call)
 {
 	static const uint8_t code[] = {0xe8, 0x01, 0, 0, 0, 0x90, 0xc3};
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	world_send_psb(w, BASE + 6);
 	generator_tnt(&w->g, true);
 	expect(w, 1, 1);
@@ -337,12 +326,11 @@ static void psb_behind_a_call(void **state)
  * A PSB+ that contradicts the code size is an error, and right from there on. 48 89 C0 is one
  * instruction or two.
  */
-static void code_size_of_a_psb(void **state)
+TEST(code_size_of_a_psb)
 {
 	static const uint8_t code[] = {0x48, 0x89, 0xc0, 0xff, 0xe0};
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	w->mode = PTAH_EXEC_32;
 	world_send_psb(w, BASE);
 	generator_tip(&w->g, BASE);
@@ -350,7 +338,7 @@ static void code_size_of_a_psb(void **state)
 }
 
 /* call (64 bit), far jump to 32-bit code, which returns to the call: in 32-bit code. */
-static void compressed_return_in_another_mode(void **state)
+TEST(compressed_return_in_another_mode)
 {
 	static const uint8_t code[] = {
 	    0xe8, 0x05, 0,    0, 0, /* call BASE + 10 */
@@ -361,31 +349,9 @@ static void compressed_return_in_another_mode(void **state)
 	};
 	struct world *w = begin(code, sizeof(code));
 
-	(void)state;
 	world_send_mode(w, PTAH_EXEC_32);
 	generator_tip(&w->g, BASE + 12);
 	generator_tnt(&w->g, true);
 	generator_tip(&w->g, BASE);
 	expect(w, 6, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plain),
-	    cmocka_unit_test(overflows),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damaged),
-	    cmocka_unit_test(damaged_worlds),
-	    cmocka_unit_test(worlds_with_holes),
-	    cmocka_unit_test(worlds_with_other_code),
-	    cmocka_unit_test(outcomes_at_an_indirect_branch),
-	    cmocka_unit_test(ptwrite_in_a_loop),
-	    cmocka_unit_test(jump_out_of_the_filter_and_back),
-	    cmocka_unit_test(psb_behind_a_call),
-	    cmocka_unit_test(code_size_of_a_psb),
-	    cmocka_unit_test(compressed_return_in_another_mode),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,11 +183,10 @@ static struct counts read_holes(const struct world *w, size_t size, const struct
 }
 
 /* Without deferred TIPs: nobody can tell which of them precede the outcomes that are lost. */
-static void worlds(void **state)
+TEST(worlds)
 {
 	size_t resyncs = 0;
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 24; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
@@ -236,13 +235,12 @@ static size_t read_resynced(struct ptah_flow *flow, struct ptah_item *items, siz
 }
 
 /* An error ends the batch, so that the capacity makes no difference. */
-static void batches(void **state)
+TEST(batches)
 {
 	const size_t capacity = 1 << 17;
 	struct ptah_item *wanted = calloc(capacity, sizeof(*wanted));
 	struct ptah_item *got = calloc(capacity, sizeof(*got));
 
-	(void)state;
 	assert_true(wanted && got);
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		static const size_t rooms[] = {0, 2, 64};
@@ -375,12 +373,11 @@ static size_t read_changed(const struct world *w, size_t size, const struct chan
 	return told;
 }
 
-static void changed_code(void **state)
+TEST(changed_code)
 {
 	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
 	size_t with = 0, without = 0, errors = 0;
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		size_t size, few = 0;
 		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
@@ -486,9 +483,8 @@ static struct ptah_image *user_image(const struct world *w)
  * With return compression some returns are not known: this kernel does not come back to where it
  * was entered.
  */
-static void all_user_code(void **state)
+TEST(all_user_code)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 24; seed++) {
 		size_t size, errors;
 		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
@@ -624,11 +620,10 @@ static struct world *calling_world(unsigned seed, bool retcomp, size_t *size, un
  * The program's calls are known after the kernel, too: with return compression its returns have no
  * address.
  */
-static void returns_after_the_kernel(void **state)
+TEST(returns_after_the_kernel)
 {
 	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 20; seed++) {
 		size_t size;
 		unsigned visits;
@@ -648,11 +643,10 @@ static void returns_after_the_kernel(void **state)
 }
 
 /* Paths, blocks and steps, profiles and marks: the same items in every form, in chunks too. */
-static void all_forms(void **state)
+TEST(all_forms)
 {
 	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -663,15 +657,4 @@ static void all_forms(void **state)
 		ptah_image_free(image);
 		world_free(w);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(worlds),	     cmocka_unit_test(batches),
-	    cmocka_unit_test(all_user_code), cmocka_unit_test(returns_after_the_kernel),
-	    cmocka_unit_test(all_forms),     cmocka_unit_test(changed_code),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "test.h"
 #include "timed_trace.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #define BASE  UINT64_C(0x400000)
 #define OUT   UINT64_C(0x7ffff7001000)
@@ -235,12 +235,11 @@ static void count(const struct ptah_image *image, const struct walker *w, size_t
 	ptah_flow_free(flow);
 }
 
-static void switching(void **state)
+TEST(switching)
 {
 	static const size_t chunks[] = {0, 100, 1000}, capacities[] = {300, 64, 7, 1, 129};
 	struct ptah_image *image;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), BASE, NULL), 0);
 	for (unsigned seed = 1; seed <= 20; seed++) {
@@ -265,11 +264,4 @@ static void switching(void **state)
 		free(w.trace);
 	}
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(switching)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* Reads a golden case from its text file; a line that it does not know is an error. */
 #include "golden/case.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <stdio.h>

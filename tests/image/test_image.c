@@ -42,9 +42,8 @@ static void add(uint64_t address, const char *text)
 	assert_int_equal(ptah_image_add_bytes(image, text, strlen(text), address, NULL), 0);
 }
 
-static void sections(void **state)
+TEST_WITH(sections, setup, teardown)
 {
-	(void)state;
 	expect(0x1000, 4, "");
 	add(0x1000, "abcd");
 	add(0x1004, "efgh");
@@ -54,9 +53,8 @@ static void sections(void **state)
 	expect(0x1008, 4, "");
 }
 
-static void overlaps(void **state)
+TEST_WITH(overlaps, setup, teardown)
 {
-	(void)state;
 	add(0x1000, "aaaaaaaa");
 	add(0x1002, "bb"); /* splits */
 	expect(0x1000, 8, "aabbaaaa");
@@ -74,30 +72,28 @@ static void overlaps(void **state)
 }
 
 /* The generation shows changes, not additions. */
-static void generations(void **state)
+TEST_WITH(generations, setup, teardown)
 {
-	uint64_t generation = ptah_image_generation(image);
+	uint64_t generation = image_generation(image);
 
-	(void)state;
 	add(0x1000, "aaaa");
 	add(0x2000, "bbbb");
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	add(0x1001, "aa"); /* the same bytes again */
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	add(0x1001, "x");
-	assert_true(ptah_image_generation(image) != generation);
-	generation = ptah_image_generation(image);
+	assert_true(image_generation(image) != generation);
+	generation = image_generation(image);
 	ptah_image_remove(image, 0x3000, 16, NULL);
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	ptah_image_remove(image, 0x2000, 1, NULL);
-	assert_true(ptah_image_generation(image) != generation);
+	assert_true(image_generation(image) != generation);
 }
 
-static void clones(void **state)
+TEST_WITH(clones, setup, teardown)
 {
 	struct ptah_image *first = image, *copy;
 
-	(void)state;
 	add(0x1000, "aaaa");
 	assert_int_equal(ptah_image_clone(image, &copy), 0);
 	add(0x1000, "bbbb");
@@ -108,9 +104,8 @@ static void clones(void **state)
 	expect(0x1000, 4, "bbbb");
 }
 
-static void edges_of_the_address_space(void **state)
+TEST_WITH(edges_of_the_address_space, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 3, NULL), 0);
 	expect(UINT64_MAX - 3, 8, "abcd");
 	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 2, NULL),
@@ -130,11 +125,10 @@ static size_t read_z(void *context, const struct ptah_space *space, uint64_t add
 	return n;
 }
 
-static void reader(void **state)
+TEST_WITH(reader, setup, teardown)
 {
 	unsigned calls = 0;
 
-	(void)state;
 	add(0x1002, "aa");
 	ptah_image_set_reader(image, read_z, &calls);
 	expect(0x1000, 6, "zzaazz");
@@ -150,9 +144,8 @@ static void write_file(const char *path, const void *bytes, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void files(void **state)
+TEST_WITH(files, setup, teardown)
 {
-	(void)state;
 	write_file("image.bin", "0123456789", 10);
 	assert_int_equal(ptah_image_add_file(image, "image.bin", 2, 4, 0x1000, NULL), 0);
 	expect(0x1000, 8, "2345");
@@ -165,12 +158,11 @@ static void files(void **state)
 	expect(0x1000, 8, "2345");
 }
 
-static void pages(void **state)
+TEST_WITH(pages, setup, teardown)
 {
 	static char dump[3 * 4096];
 	static const uint64_t addresses[3] = {0x5000, 0x3000, 0x5000};
 
-	(void)state;
 	memset(dump, 'a', 4096);
 	memset(dump + 4096, 'b', 4096);
 	memset(dump + 8192, 'c', 4096);
@@ -186,11 +178,10 @@ static void pages(void **state)
 	unlink("p.addr");
 }
 
-static void elf(void **state)
+TEST_WITH(elf, setup, teardown)
 {
 	char magic[4];
 
-	(void)state;
 	/* This very program: its code appears at the address given, as in the file. */
 	assert_int_equal(ptah_image_add_elf(image, "/proc/self/exe", 0x10000000, NULL), 0);
 	assert_int_equal(ptah_image_read(image, 0x10000000 - 4096, magic, 4, NULL), 0);
@@ -214,12 +205,11 @@ static unsigned mapped(const char *name)
 }
 
 /* A file is mapped once by all images that share files, and again when it has changed. */
-static void shared_files(void **state)
+TEST_WITH(shared_files, setup, teardown)
 {
 	struct file_table *table = file_table_new();
 	struct ptah_image *other;
 
-	(void)state;
 	assert_non_null(table);
 	image_use_files(image, table);
 	write_file("shared.tmp", "abcdefgh", 8);
@@ -249,12 +239,11 @@ static void shared_files(void **state)
 }
 
 /* As many files as there are, some of which no place is left for. */
-static void many_files(void **state)
+TEST_WITH(many_files, setup, teardown)
 {
 	struct file_table *table = file_table_new();
 	char name[32];
 
-	(void)state;
 	image_use_files(image, table);
 	for (unsigned k = 0; k < 2; k++)
 		for (unsigned i = 0; i < 600; i++) {
@@ -267,25 +256,4 @@ static void many_files(void **state)
 	expect(0x1000 * 7, 6, "many-7");
 	expect(0x1000 * 599, 8, "many-599");
 	file_table_put(table);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(sections),
-	    TEST(overlaps),
-	    TEST(generations),
-	    TEST(clones),
-	    TEST(edges_of_the_address_space),
-	    TEST(reader),
-	    TEST(files),
-	    TEST(shared_files),
-	    TEST(many_files),
-	    TEST(pages),
-	    TEST(elf),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,9 +143,8 @@ static void check_changes(const struct ptah_image *image, uint64_t since,
 	}
 }
 
-static void random_changes(void **state)
+TEST(random_changes)
 {
-	(void)state;
 	for (unsigned run = 1; run <= 30; run++) {
 		struct ptah_image *image, *clone = NULL;
 		struct model m = {0}, of_clone = {0};
@@ -154,7 +153,7 @@ static void random_changes(void **state)
 		assert_int_equal(ptah_image_new(&image), 0);
 		for (unsigned step = 0; step < STEPS; step++) {
 			struct model before = m;
-			uint64_t since = ptah_image_generation(image);
+			uint64_t since = image_generation(image);
 
 			if (pick(4))
 				add(image, &m);
@@ -189,22 +188,21 @@ static void random_changes(void **state)
  * New bytes where there were none are no change; more changes than the image remembers are reported
  * as "all".
  */
-static void changes(void **state)
+TEST(changes)
 {
 	struct image_change told[IMAGE_CHANGES];
 	struct ptah_image *image;
 	uint64_t since;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
-	since = ptah_image_generation(image);
+	since = image_generation(image);
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
 	assert_int_equal(ptah_image_add_bytes(image, "bbbb", 4, 0x1004, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(image_changes(image, since, told), 0);
 	/* The same bytes again. */
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(ptah_image_add_bytes(image, "cc", 2, 0x1003, NULL), 0);
 	assert_int_equal(image_changes(image, since, told), 1);
 	assert_true(told[0].first == 0x1003 && told[0].last == 0x1004);
@@ -213,14 +211,4 @@ static void changes(void **state)
 				 0);
 	assert_int_equal(image_changes(image, since, told), -1);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_changes),
-	    cmocka_unit_test(changes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

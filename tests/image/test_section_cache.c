@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The section cache: one copy for all users, within its limit, from many threads. */
 #include "test.h"
+#include "image/section_map.h"
 
 #include <ptah/image.h>
 
@@ -59,20 +60,19 @@ static uint32_t add(struct ptah_cache *cache, unsigned i, uint64_t offset, uint6
 	return id;
 }
 
-static void ids_and_reads(void **state)
+TEST(ids_and_reads)
 {
 	struct ptah_cache *cache;
 	uint32_t whole, part;
 	uint8_t bytes[64];
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	whole = add(cache, 0, 0, UINT64_MAX);
 	part = add(cache, 0, 5000, 100);
 	assert_int_equal(add(cache, 0, 0, UINT64_MAX), whole);
 	assert_int_equal(add(cache, 0, 5000, 100), part);
 	assert_int_not_equal(whole, part);
-	assert_int_equal(ptah_cache_mapped(cache), 0);
+	assert_int_equal(cache_mapped(cache), 0);
 	assert_int_equal(ptah_cache_read(cache, part, 5000 + 90, bytes, 64), 10);
 	assert_memory_equal(bytes, contents[0] + 5090, 10);
 	assert_int_equal(ptah_cache_read(cache, whole, BYTES - 3, bytes, 64), 3);
@@ -86,12 +86,11 @@ static void ids_and_reads(void **state)
 }
 
 /* There is room for two files; whatever is read in any order, there are never three. */
-static void limit(void **state)
+TEST(limit)
 {
 	struct ptah_cache *cache;
 	uint32_t ids[FILES];
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(2 * BYTES, &cache), 0);
 	for (unsigned i = 0; i < FILES; i++)
 		ids[i] = add(cache, i, 0, UINT64_MAX);
@@ -101,26 +100,25 @@ static void limit(void **state)
 
 		assert_int_equal(ptah_cache_read(cache, ids[i], 0x10000 * i + at, bytes, 8), 8);
 		assert_memory_equal(bytes, contents[i] + at, 8);
-		assert_true(ptah_cache_mapped(cache) <= 2 * BYTES);
+		assert_true(cache_mapped(cache) <= 2 * BYTES);
 	}
-	assert_int_equal(ptah_cache_mapped(cache), 2 * BYTES);
+	assert_int_equal(cache_mapped(cache), 2 * BYTES);
 	ptah_cache_free(cache);
 	/* Nothing fits, and reading works nevertheless. */
 	assert_int_equal(ptah_cache_new(100, &cache), 0);
 	ids[0] = add(cache, 0, 0, UINT64_MAX);
 	assert_int_equal(ptah_cache_read(cache, ids[0], 4000, contents[1], 200), 200);
 	assert_memory_equal(contents[1], contents[0] + 4000, 200);
-	assert_int_equal(ptah_cache_mapped(cache), 0);
+	assert_int_equal(cache_mapped(cache), 0);
 	ptah_cache_free(cache);
 }
 
-static void changed_file(void **state)
+TEST(changed_file)
 {
 	struct ptah_cache *cache;
 	uint32_t id;
 	uint8_t byte;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 2, 0, UINT64_MAX);
 	assert_int_equal(truncate(paths[2], 4096), 0);
@@ -149,14 +147,13 @@ static int read_without_room(struct ptah_cache *cache, uint32_t id)
 }
 
 /* What cannot be mapped is read: a limit of the address space is no missing code. */
-static void no_address_space(void **state)
+TEST(no_address_space)
 {
 	struct ptah_cache *cache;
 	uint32_t id;
 	pid_t child;
 	int status;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 1, 0, UINT64_MAX);
 	child = fork();
@@ -169,7 +166,7 @@ static void no_address_space(void **state)
 }
 
 /* An image holds a reference to the cache; a section in two spaces is in it once. */
-static void images(void **state)
+TEST(images)
 {
 	const struct ptah_space one = {0x1000, PTAH_SPACE_ANY}, two = {0x2000, PTAH_SPACE_ANY};
 	struct ptah_image *image, *clone;
@@ -178,7 +175,6 @@ static void images(void **state)
 	uint8_t bytes[200];
 	uint32_t id;
 
-	(void)state;
 	assert_int_equal(ptah_cache_new(0, &cache), 0);
 	id = add(cache, 3, 4000, 200);
 	assert_int_equal(ptah_image_new(&image), 0);
@@ -227,14 +223,13 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void threads(void **state)
+TEST(threads)
 {
 	struct worker workers[4];
 	pthread_t ids[4];
 	struct ptah_cache *cache;
 	struct ptah_image *image;
 
-	(void)state;
 	memset(contents[1], 1, BYTES); /* limit() has written to it */
 	write_file(1);
 	assert_int_equal(ptah_cache_new(3 * BYTES, &cache), 0);
@@ -250,18 +245,9 @@ static void threads(void **state)
 		assert_int_equal(pthread_join(ids[i], NULL), 0);
 		assert_true(workers[i].good);
 	}
-	assert_true(ptah_cache_mapped(cache) <= 3 * BYTES);
+	assert_true(cache_mapped(cache) <= 3 * BYTES);
 	ptah_image_free(image);
 	ptah_cache_free(cache);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ids_and_reads),	cmocka_unit_test(limit),
-	    cmocka_unit_test(changed_file),	cmocka_unit_test(images),
-	    cmocka_unit_test(no_address_space), cmocka_unit_test(threads),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_GROUP(setup, teardown)

@@ -8,7 +8,7 @@ set -eu
 cat >engine.c <<'END'
 #include "board.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 #include <stdio.h>
 

@@ -13,7 +13,7 @@ for source in "$PTAH_SOURCE"/examples/*.c; do
 	# the source tree.
 	# shellcheck disable=SC2046,SC2086
 	"$PTAH_CC" -std=c11 -Wall -Wextra -Werror $sanitize -o "$name" "$source" \
-		$(pkg-config --cflags --libs ptah)
+		$(pkg-config --cflags --libs ptah ptah-engine ptah-model)
 done
 
 # mov, then dec and jnz five times, then syscall: 12.

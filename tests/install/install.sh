@@ -5,21 +5,22 @@
 set -eu
 . "$PTAH_SOURCE/tests/install/common.sh"
 
-for header in root/usr/include/ptah/*.h; do
-	printf "#include <ptah/%s>\nextern int not_empty;\n" "${header##*/}" |
+for header in root/usr/include/ptah/*.h root/usr/include/ptah/engine/*.h root/usr/include/ptah/model/*.h; do
+	printf "#include <%s>\nextern int not_empty;\n" "${header#root/usr/include/}" |
 		"$CC" -std=c11 -pedantic-errors -Wall -Wextra -Werror -Iroot/usr/include \
 			-x c -fsyntax-only -
 done
 
-# ptah.h includes all of them.
+# ptah.h includes all of the library, and there are at most 16 headers of it.
 for header in root/usr/include/ptah/*.h; do
 	name=${header##*/}
 	case $name in
-	api.h | ptah.h) continue ;;
+	ptah.h) continue ;;
 	esac
 	grep -q "^#include <ptah/$name>" root/usr/include/ptah/ptah.h ||
 		{ echo "ptah.h does not include $name"; exit 1; }
 done
+[ "$(find root/usr/include/ptah -maxdepth 1 -name '*.h' | wc -l)" -le 16 ]
 
 # The command, run from where it is installed, finds its plugin; each
 # subcommand it names in its help has a man page.

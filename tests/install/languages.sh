@@ -13,17 +13,17 @@ strict="-Wall -Wextra -Wpedantic -Werror -Iroot/usr/include -fsyntax-only"
 
 # Every header in its own file, and the file that has them all, twice over.
 mkdir headers
-for header in root/usr/include/ptah/*.h; do
-	name=${header##*/}
+for header in root/usr/include/ptah/*.h root/usr/include/ptah/engine/*.h root/usr/include/ptah/model/*.h; do
+	name=${header#root/usr/include/}
 	{
-		echo "#include <ptah/$name>"
+		echo "#include <$name>"
 		echo "extern int not_empty;"
-	} >"headers/${name%.h}.c"
-	! grep -q '^PTAH_API' "$header" || grep -q '^PTAH_BEGIN_DECLS' "$header" ||
+	} >"headers/$(basename "$name" .h).c"
+	! grep -q '^[^ /#*].*(.*;' "$header" || grep -q '^PTAH_BEGIN_DECLS' "$header" ||
 		{ echo "$name: its functions are not extern \"C\""; exit 1; }
 done
-for header in root/usr/include/ptah/*.h root/usr/include/ptah/*.h; do
-	echo "#include <ptah/${header##*/}>"
+for header in root/usr/include/ptah/*.h root/usr/include/ptah/engine/*.h root/usr/include/ptah/model/*.h root/usr/include/ptah/*.h; do
+	echo "#include <${header#root/usr/include/}>"
 done >headers/all_together.c
 
 for language in "gcc c c11" "gcc c c17" "clang c c11" "clang c c17" \

@@ -8,6 +8,8 @@
  *		-- COMMAND...
  *	follow [...] -i FILE    reads FILE, which has the layout of a pipe, from standard input
  */
+#include "live/live.h"
+
 #include <ptah/live.h>
 
 #include <fcntl.h>
@@ -528,7 +530,7 @@ static void compare_calls(const struct ptah_session *file, struct ptah_live *liv
 				       b->function, b->space, b->calls, b->instructions, b->ended,
 				       b->max_instructions);
 		}
-		if (differ(ptah_live_quantile(live, a, 1) != a->max_ticks))
+		if (differ(live_quantile(live, a, 1) != a->max_ticks))
 			printf("function 0x%" PRIx64 ": quantile\n", a->function);
 	}
 	if (differ(k != f.count))

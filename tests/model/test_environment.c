@@ -40,11 +40,10 @@ static bool tracing(struct rig *rig)
 
 /* SMM */
 
-static void test_smi(void **state)
+TEST(test_smi)
 {
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	rig_put(&rig, zeros, 70, 70);
 	assert_int_equal(ptah_model_smi(&rig.m), PTAH_OK);
@@ -69,13 +68,12 @@ static void test_smi(void **state)
 
 /* VMX */
 
-static void test_vmx_without_pt(void **state)
+TEST(test_vmx_without_pt)
 {
 	struct ptah_model_processor p = *ptah_model_find("skylake");
 	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true};
 	struct rig rig;
 
-	(void)state;
 	p.vmx_pt = false;
 	open_traced(&rig, &p);
 	rig_put(&rig, zeros, 30, 30);
@@ -98,12 +96,11 @@ static void test_vmx_without_pt(void **state)
 	rig_close(&rig);
 }
 
-static void test_guest_controls(void **state)
+TEST(test_guest_controls)
 {
 	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	assert_int_equal(ptah_model_vm_entry(&rig.m, &vmcs), PTAH_E_UNSUPPORTED);
 	assert_int_equal(ptah_model_vmxon(&rig.m), PTAH_OK);
@@ -126,7 +123,7 @@ static void test_guest_controls(void **state)
 }
 
 /* Each element of the MSR list is a WRMSR: their order matters, and a fault undoes the entry. */
-static void test_msr_lists(void **state)
+TEST(test_msr_lists)
 {
 	struct ptah_model_msr load[] = {{PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, UINT64_C(9) << 32},
 					{PTAH_IA32_RTIT_CTL, CTL}};
@@ -140,7 +137,6 @@ static void test_msr_lists(void **state)
 				       .exit_loads = 1};
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
 	assert_int_equal(ptah_model_vmxon(&rig.m), PTAH_OK);
@@ -161,12 +157,11 @@ static void test_msr_lists(void **state)
 
 /* Resets */
 
-static void test_resets(void **state)
+TEST(test_resets)
 {
 	struct ptah_model_processor p = *ptah_model_find("skylake");
 	struct rig rig;
 
-	(void)state;
 	for (unsigned preserve = 0; preserve < 2; preserve++) {
 		for (unsigned cold = 0; cold < 2; cold++) {
 			p.leaf_14_0[1] = preserve ? 0xf : 0xb;
@@ -185,11 +180,10 @@ static void test_resets(void **state)
 }
 
 /* SDM: SENTER clears TraceEn, and packets may be lost. */
-static void test_senter(void **state)
+TEST(test_senter)
 {
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	rig_put(&rig, zeros, 40, 40);
 	model_output_settle(&rig.m);
@@ -220,11 +214,10 @@ static void acknowledge(struct rig *rig)
 	rig_write(rig, LVT, LVT_NMI);
 }
 
-static void test_pmi(void **state)
+TEST(test_pmi)
 {
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	put_and_step(&rig, 4095);
 	assert_int_equal(rig.pmis, 0);
@@ -243,11 +236,10 @@ static void test_pmi(void **state)
 	rig_close(&rig);
 }
 
-static void test_pmi_masked(void **state)
+TEST(test_pmi_masked)
 {
 	struct rig rig;
 
-	(void)state;
 	for (unsigned lost = 0; lost < 2; lost++) {
 		open_traced(&rig, ptah_model_find("skylake"));
 		rig.m.faults.pmi_lost_when_masked = lost;
@@ -266,11 +258,10 @@ static void test_pmi_masked(void **state)
  * A PMI that is not an NMI waits until interrupts are enabled; an NMI waits
  * until the handler returns.
  */
-static void test_pmi_waits(void **state)
+TEST(test_pmi_waits)
 {
 	struct rig rig;
 
-	(void)state;
 	for (unsigned nmi = 0; nmi < 2; nmi++) {
 		open_traced(&rig, ptah_model_find("skylake"));
 		rig_write(&rig, LVT, nmi ? LVT_NMI : 0);
@@ -295,11 +286,10 @@ static void fill_inside(struct rig *rig)
 	assert_false(ptah_model_nmi(&rig->m));
 }
 
-static void test_pmi_does_not_nest(void **state)
+TEST(test_pmi_does_not_nest)
 {
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	rig.on_pmi = fill_inside;
 	put_and_step(&rig, 4096);
@@ -309,11 +299,10 @@ static void test_pmi_does_not_nest(void **state)
 	rig_close(&rig);
 }
 
-static void test_pmi_skid(void **state)
+TEST(test_pmi_skid)
 {
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
 	rig.m.faults.pmi_skid_bytes = 5000; /* into the region after the next one */
 	rig.m.faults.pmi_skid_boundaries = 2;
@@ -342,12 +331,11 @@ static void test_pmi_skid(void **state)
  * SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: a PMI that a disable prevents comes
  * with the next enable.
  */
-static void test_pending_pmi(void **state)
+TEST(test_pending_pmi)
 {
 	const uint64_t ctl = CTL | PTAH_RTIT_CTL_INJECT_PSBPMI;
 	struct rig rig;
 
-	(void)state;
 	open_traced(&rig, ptah_model_find("alder-lake-p"));
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, ctl);
@@ -363,24 +351,4 @@ static void test_pending_pmi(void **state)
 	assert_int_equal(rig.pmis, 1);
 	assert_false(rig_read(&rig, PTAH_IA32_RTIT_STATUS) & PTAH_RTIT_STATUS_PEND_TOPA_PMI);
 	rig_close(&rig);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_smi),
-	    cmocka_unit_test(test_vmx_without_pt),
-	    cmocka_unit_test(test_guest_controls),
-	    cmocka_unit_test(test_msr_lists),
-	    cmocka_unit_test(test_resets),
-	    cmocka_unit_test(test_senter),
-	    cmocka_unit_test(test_pmi),
-	    cmocka_unit_test(test_pmi_masked),
-	    cmocka_unit_test(test_pmi_waits),
-	    cmocka_unit_test(test_pmi_does_not_nest),
-	    cmocka_unit_test(test_pmi_skid),
-	    cmocka_unit_test(test_pending_pmi),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

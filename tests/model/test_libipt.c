@@ -221,7 +221,7 @@ static void compare(const struct clocks *how)
 	assert_true(value(&ptah) <= value(&libipt) * (is_ptah() ? 1.02 : 1));
 }
 
-static void mean_errors(void **state)
+TEST(mean_errors)
 {
 	static const struct clocks list[] = {
 	    {.mtc = true, .cyc = true},
@@ -239,7 +239,6 @@ static void mean_errors(void **state)
 	    {0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
 		compare(&list[i]);
 }
@@ -348,11 +347,10 @@ static void follow(struct program *p)
 	remove(file);
 }
 
-static void programs(void **state)
+TEST(programs)
 {
 	const struct ptah_model_processor *is;
 
-	(void)state;
 	for (size_t i = 0; (is = ptah_model_named(i)); i++) {
 		if (!is->pt || !(is->leaf_14_0[2] & 1))
 			continue;
@@ -382,12 +380,4 @@ static void programs(void **state)
 			program_free(p);
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(mean_errors),
-					   cmocka_unit_test(programs)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

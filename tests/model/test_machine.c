@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -66,14 +66,13 @@ static void close_machine(struct setting *s, const char *violation)
  * Random allocations are aligned, zeroed and do not overlap; after they are
  * released, all memory is free.
  */
-static void test_memory(void **state)
+TEST(test_memory)
 {
 	struct ptah_hal_memory held[24] = {{0}};
 	uint64_t seed = 88172645463325252;
 	unsigned failed = 0;
 	struct setting s;
 
-	(void)state;
 	open_machine(&s, 1, "skylake");
 	for (unsigned i = 0; i < 4000; i++) {
 		struct ptah_hal_memory *m = &held[(seed ^= seed << 13) % ARRAY_SIZE(held)];
@@ -112,12 +111,11 @@ static void test_memory(void **state)
 }
 
 /* The memory that the processors see: the arena, with a hole. */
-static void test_hidden_memory(void **state)
+TEST(test_hidden_memory)
 {
 	struct setting s;
 	uint64_t bytes;
 
-	(void)state;
 	open_machine(&s, 1, "skylake");
 	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 5, &bytes), s.arena + 5);
 	assert_int_equal(bytes, ARENA - 5);
@@ -168,13 +166,12 @@ static void start_ring(void *argument)
 }
 
 /* Two processors, each with its own ring and its own interrupts. */
-static void test_two_processors(void **state)
+TEST(test_two_processors)
 {
 	static uint8_t bytes[20000];
 	struct ring rings[2];
 	struct setting s;
 
-	(void)state;
 	open_machine(&s, 2, "skylake");
 	ptah_machine_on_pmi(s.machine, count_pmi, &s);
 	assert_int_equal(s.hal.pmi_enable(s.machine, true), PTAH_OK);
@@ -250,12 +247,11 @@ static void *play(void *argument)
 	return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct player players[2] = {{0}};
 	struct setting s;
 
-	(void)state;
 	open_machine_with(&s, 2, "skylake", which);
 	for (unsigned i = 0; i < 2; i++) {
 		players[i].s = &s;
@@ -282,12 +278,11 @@ static void count_gap(void *argument, unsigned cpu, const char *callback)
 	s->hal.rdmsr(s->machine, PTAH_IA32_RTIT_CTL, &value);
 }
 
-static void test_gaps(void **state)
+TEST(test_gaps)
 {
 	struct setting s;
 	uint64_t value;
 
-	(void)state;
 	open_machine(&s, 1, "skylake");
 	ptah_machine_on_gap(s.machine, count_gap, &s);
 	s.hal.rdmsr(s.machine, PTAH_IA32_RTIT_CTL, &value);
@@ -298,14 +293,13 @@ static void test_gaps(void **state)
 	close_machine(&s, NULL);
 }
 
-static void test_owners(void **state)
+TEST(test_owners)
 {
 	struct ptah_hal_memory pieces[2];
 	uint64_t address, other;
 	struct setting s;
 	size_t bytes;
 
-	(void)state;
 	open_machine(&s, 1, "skylake");
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(s.hal.alloc(s.machine, 8192, 4096, &pieces[1 - i]), PTAH_OK);
@@ -337,12 +331,11 @@ static void alloc_inside(void *argument)
 }
 
 /* Breaks each rule that the machine checks. */
-static void test_violations(void **state)
+TEST(test_violations)
 {
 	struct ptah_hal_memory memory;
 	struct setting s;
 
-	(void)state;
 	open_machine(&s, 1, "skylake");
 	s.hal.run_on(s.machine, 0, alloc_inside, &s);
 	close_machine(&s, "alloc() where one must not sleep");
@@ -373,12 +366,11 @@ static void test_violations(void **state)
 }
 
 /* XSAVES is offered where the processor has it and it was enabled. */
-static void test_xsaves(void **state)
+TEST(test_xsaves)
 {
 	struct setting s;
 	uint64_t xss;
 
-	(void)state;
 	open_machine(&s, 1, "broadwell");
 	assert_null(s.hal.xsaves);
 	close_machine(&s, NULL);
@@ -390,7 +382,7 @@ static void test_xsaves(void **state)
 }
 
 /* A machine with performance cores and efficient cores. */
-static void test_hybrid(void **state)
+TEST(test_hybrid)
 {
 	const struct ptah_model_processor *const kinds[] = {ptah_model_find("alder-lake-p"),
 							    ptah_model_find("alder-lake-e"),
@@ -401,7 +393,6 @@ static void test_hybrid(void **state)
 	struct ptah_hal hal;
 	uint32_t r[4];
 
-	(void)state;
 	assert_non_null(machine);
 	config.arena = pages_new(ARENA);
 	for (unsigned cpus = 2; cpus <= 3; cpus++) {
@@ -419,7 +410,7 @@ static void test_hybrid(void **state)
 	free(machine);
 }
 
-static void test_bad_configurations(void **state)
+TEST(test_bad_configurations)
 {
 	static uint8_t arena[8192];
 	struct ptah_model_processor p = *ptah_model_find("skylake");
@@ -432,7 +423,6 @@ static void test_bad_configurations(void **state)
 	struct ptah_machine *machine = malloc(ptah_machine_size(1));
 	struct ptah_machine_config bad = good;
 
-	(void)state;
 	assert_non_null(machine);
 	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_OK);
 	bad.size--;
@@ -452,22 +442,4 @@ static void test_bad_configurations(void **state)
 	p.physical_bits = 53;
 	assert_int_equal(ptah_machine_init(machine, &good), PTAH_E_INVAL);
 	free(machine);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_memory),
-	    cmocka_unit_test(test_hidden_memory),
-	    cmocka_unit_test(test_two_processors),
-	    cmocka_unit_test(test_gaps),
-	    cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_xsaves),
-	    cmocka_unit_test(test_threads),
-	    cmocka_unit_test(test_hybrid),
-	    cmocka_unit_test(test_bad_configurations),
-	    cmocka_unit_test(test_violations),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,21 +134,18 @@ static void ctl_ranges(struct rig *rig)
 				   (!value || (value <= 2 && n < (leaf_1(rig, 0) & 7))));
 }
 
-static void test_ctl_bits(void **state)
+TEST(test_ctl_bits)
 {
-	(void)state;
 	for_all(ctl_single_bits);
 }
 
-static void test_ctl_encodings(void **state)
+TEST(test_ctl_encodings)
 {
-	(void)state;
 	for_all(ctl_encodings);
 }
 
-static void test_ctl_ranges(void **state)
+TEST(test_ctl_ranges)
 {
-	(void)state;
 	for_all(ctl_ranges);
 }
 
@@ -220,15 +217,13 @@ static void while_tracing(struct rig *rig)
 			 PTAH_RTIT_CTL_OS | PTAH_RTIT_CTL_TSC_EN);
 }
 
-static void test_ctl_trace_en(void **state)
+TEST(test_ctl_trace_en)
 {
-	(void)state;
 	for_all(ctl_trace_en);
 }
 
-static void test_while_tracing(void **state)
+TEST(test_while_tracing)
 {
-	(void)state;
 	for_all(while_tracing);
 }
 
@@ -293,21 +288,18 @@ static void match_and_ranges(struct rig *rig)
 	}
 }
 
-static void test_status(void **state)
+TEST(test_status)
 {
-	(void)state;
 	for_all(status_bits);
 }
 
-static void test_output_msrs(void **state)
+TEST(test_output_msrs)
 {
-	(void)state;
 	for_all(output_msrs);
 }
 
-static void test_match_and_ranges(void **state)
+TEST(test_match_and_ranges)
 {
-	(void)state;
 	for_all(match_and_ranges);
 }
 
@@ -337,9 +329,8 @@ static void other_msrs(struct rig *rig)
 	expect(rig, 0x390, bit, false);
 }
 
-static void test_other_msrs(void **state)
+TEST(test_other_msrs)
 {
-	(void)state;
 	for_all(other_msrs);
 }
 
@@ -357,9 +348,8 @@ static void reset_values(struct rig *rig)
 					 PTAH_E_UNSUPPORTED);
 }
 
-static void test_reset_values(void **state)
+TEST(test_reset_values)
 {
-	(void)state;
 	for_all(reset_values);
 }
 
@@ -399,20 +389,18 @@ static void cpuid_leaves(struct rig *rig)
 	assert_memory_equal(r, highest, sizeof(r));
 }
 
-static void test_cpuid(void **state)
+TEST(test_cpuid)
 {
-	(void)state;
 	for_all(cpuid_leaves);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char *const names[] = {"broadwell",     "skylake",	     "goldmont",
 					    "goldmont-plus", "ice-lake",     "tremont",
 					    "alder-lake-p",  "alder-lake-e", "sapphire-rapids",
 					    "minimal",	     "maximal",	     "none"};
 
-	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
 		assert_non_null(ptah_model_find(names[i]));
 		assert_string_equal(ptah_model_find(names[i])->name, names[i]);
@@ -420,24 +408,4 @@ static void test_names(void **state)
 	assert_null(ptah_model_find("sky"));
 	assert_null(ptah_model_find("skylake-x"));
 	assert_null(ptah_model_find(NULL));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_cpuid),
-	    cmocka_unit_test(test_reset_values),
-	    cmocka_unit_test(test_ctl_bits),
-	    cmocka_unit_test(test_ctl_encodings),
-	    cmocka_unit_test(test_ctl_ranges),
-	    cmocka_unit_test(test_ctl_trace_en),
-	    cmocka_unit_test(test_while_tracing),
-	    cmocka_unit_test(test_status),
-	    cmocka_unit_test(test_output_msrs),
-	    cmocka_unit_test(test_match_and_ranges),
-	    cmocka_unit_test(test_other_msrs),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,12 +213,11 @@ static void random_tables(struct rig *rig, uint64_t *seed)
 }
 
 /* For any layout, position, staging area and burst, the result is that of single bytes. */
-static void test_random_tables(void **state)
+TEST(test_random_tables)
 {
 	uint64_t seed = 0x0123456789abcdef, reached = 0, errors = 0, stops = 0;
 	struct rig rig;
 
-	(void)state;
 	for (unsigned i = 0; i < LAYOUTS; i++) {
 		const char *name = i % 8 ? "maximal" : "minimal";
 
@@ -252,12 +251,11 @@ static void test_random_tables(void **state)
 	assert_true(stops > LAYOUTS / 20);
 }
 
-static void test_random_ranges(void **state)
+TEST(test_random_ranges)
 {
 	uint64_t seed = 0xfedcba9876543210;
 	struct rig rig;
 
-	(void)state;
 	for (unsigned i = 0; i < 500; i++) {
 		uint32_t mask = (128u << rig_random(&seed) % 10) - 1;
 
@@ -277,13 +275,12 @@ static void test_random_ranges(void **state)
 }
 
 /* SDM: after the last possible entry, the table offset returns to 0 in the same table. */
-static void test_index_wraps(void **state)
+TEST(test_index_wraps)
 {
 	const uint64_t last = FIRST_DATA + 4096;
 	uint64_t seed = 1;
 	struct rig rig;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1024);
 	rig_entry(&rig, RIG_BASE, 0, FIRST_DATA);
 	rig_entry(&rig, RIG_BASE, 1, FIRST_DATA + 8192);
@@ -316,11 +313,10 @@ static void put_pattern(struct rig *rig, size_t n)
 }
 
 /* SDM "ToPA STOP": the position stays after the end, and starting there is an error. */
-static void test_stop(void **state)
+TEST(test_stop)
 {
 	struct rig rig;
 
-	(void)state;
 	open_ring(&rig, "skylake", 0, PTAH_TOPA_STOP | PTAH_TOPA_INT);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
 	put_pattern(&rig, 9000);
@@ -346,11 +342,10 @@ static void test_stop(void **state)
  * An error is reported after the delay that the test asks for, and output until
  * then is lost; a stop reports it at once.
  */
-static void test_error_delay(void **state)
+TEST(test_error_delay)
 {
 	struct rig rig;
 
-	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		open_ring(&rig, "skylake", 0, 2 /* reserved */);
 		rig.m.faults.error_delay = 1000;
@@ -370,11 +365,10 @@ static void test_error_delay(void **state)
 }
 
 /* SDM: entries may be cached while TraceEn is 1; after it was 0 they are read again. */
-static void test_cached_entries(void **state)
+TEST(test_cached_entries)
 {
 	struct rig rig;
 
-	(void)state;
 	for (unsigned cache = 0; cache < 2; cache++) {
 		open_ring(&rig, "skylake", 0, 0);
 		rig.m.faults.cache_next = cache;
@@ -392,11 +386,10 @@ static void test_cached_entries(void **state)
 }
 
 /* SDM: reads of the output registers may be stale while TraceEn is 1. */
-static void test_stale_reads(void **state)
+TEST(test_stale_reads)
 {
 	struct rig rig;
 
-	(void)state;
 	open_ring(&rig, "skylake", 0, 0);
 	rig.m.faults.stale_bytes = 1000;
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
@@ -412,11 +405,10 @@ static void test_stale_reads(void **state)
 }
 
 /* SDM: what a WRMSR flushes is visible to other processors after a fence. */
-static void test_withheld_bytes(void **state)
+TEST(test_withheld_bytes)
 {
 	struct rig rig;
 
-	(void)state;
 	open_ring(&rig, "skylake", 0, 0);
 	rig.m.faults.withhold = 16;
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
@@ -440,11 +432,10 @@ static void test_withheld_bytes(void **state)
 }
 
 /* SDM "Behavior on Restricted Memory Access": stores are dropped, and output continues. */
-static void test_hidden_region(void **state)
+TEST(test_hidden_region)
 {
 	struct rig rig;
 
-	(void)state;
 	open_ring(&rig, "skylake", 0, 0);
 	rig_entry(&rig, RIG_BASE, 0, RIG_BASE + RIG_BYTES); /* no memory there */
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
@@ -456,12 +447,11 @@ static void test_hidden_region(void **state)
 }
 
 /* A processor with a single entry raises its PMI before the region is full. */
-static void test_early_pmi(void **state)
+TEST(test_early_pmi)
 {
 	struct rig rig;
 	unsigned margin;
 
-	(void)state;
 	rig_open(&rig, ptah_model_find("broadwell"), 512);
 	margin = rig.m.is->pmi_margin;
 	assert_true(margin > 0);
@@ -482,12 +472,11 @@ static void test_early_pmi(void **state)
 }
 
 /* PacketByteCnt counts output modulo the PSB period, in units that let it fit into 17 bits. */
-static void test_packet_byte_count(void **state)
+TEST(test_packet_byte_count)
 {
 	uint64_t count;
 	struct rig rig;
 
-	(void)state;
 	for (unsigned freq = 0; freq < 16; freq += 5) {
 		const uint64_t ctl = TRACE_TOPA | (uint64_t)freq << PTAH_RTIT_CTL_PSB_FREQ;
 
@@ -512,11 +501,10 @@ static void test_packet_byte_count(void **state)
 }
 
 /* SDM "Trace Output to the trace transport subsystem": memory and its registers are left alone. */
-static void test_fabric(void **state)
+TEST(test_fabric)
 {
 	struct rig rig;
 
-	(void)state;
 	open_ring(&rig, "maximal", 0, 0);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA | PTAH_RTIT_CTL_FABRIC_EN);
 	put_pattern(&rig, 3000);
@@ -529,11 +517,10 @@ static void test_fabric(void **state)
 }
 
 /* Errata TGL052, ADL037, RPL017: wrong data in a single range of more than 4 KB. */
-static void test_spoilt_range(void **state)
+TEST(test_spoilt_range)
 {
 	struct rig rig;
 
-	(void)state;
 	for (unsigned order = 0; order < 2; order++) {
 		rig_open(&rig, ptah_model_find("skylake"), 512);
 		rig.m.faults.single_range_4k_only = true;
@@ -551,13 +538,12 @@ static void test_spoilt_range(void **state)
  * A model that is copied in the middle of a burst, to another address,
  * continues with the same bytes.
  */
-static void test_rebind(void **state)
+TEST(test_rebind)
 {
 	uint8_t bytes[3000], other[512];
 	uint64_t seed = 77;
 	struct rig rig, copy;
 
-	(void)state;
 	fill_bytes(bytes, sizeof(bytes), &seed);
 	open_ring(&rig, "skylake", 0, 0);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
@@ -572,19 +558,4 @@ static void test_rebind(void **state)
 	rig_write(&copy, PTAH_IA32_RTIT_CTL, 0);
 	assert_memory_equal(copy.memory + (FIRST_DATA - RIG_BASE), bytes, sizeof(bytes));
 	rig_close(&copy);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_random_tables),     cmocka_unit_test(test_random_ranges),
-	    cmocka_unit_test(test_index_wraps),	      cmocka_unit_test(test_stop),
-	    cmocka_unit_test(test_error_delay),	      cmocka_unit_test(test_cached_entries),
-	    cmocka_unit_test(test_stale_reads),	      cmocka_unit_test(test_withheld_bytes),
-	    cmocka_unit_test(test_hidden_region),     cmocka_unit_test(test_early_pmi),
-	    cmocka_unit_test(test_packet_byte_count), cmocka_unit_test(test_fabric),
-	    cmocka_unit_test(test_spoilt_range),      cmocka_unit_test(test_rebind),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -262,15 +262,13 @@ static void run(bool lossy, unsigned seeds)
 	}
 }
 
-static void every_processor(void **state)
+TEST(every_processor)
 {
-	(void)state;
 	run(false, 32);
 }
 
-static void overflows(void **state)
+TEST(overflows)
 {
-	(void)state;
 	run(true, 16);
 }
 
@@ -318,11 +316,10 @@ static void decode_with_gaps(const struct program *p)
 }
 
 /* DisTNT: the path is unknown where no packet with an address follows. */
-static void without_outcomes(void **state)
+TEST(without_outcomes)
 {
 	const struct ptah_model_processor *is = ptah_model_find("maximal");
 
-	(void)state;
 	for (unsigned seed = 0; seed < 24; seed++) {
 		struct program_options o = program_options(is, seed);
 		struct program *p;
@@ -332,15 +329,4 @@ static void without_outcomes(void **state)
 		decode_with_gaps(p);
 		program_free(p);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_processor),
-	    cmocka_unit_test(overflows),
-	    cmocka_unit_test(without_outcomes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,11 +118,10 @@ static void expect_and_free(struct rig *rig, const char *text)
 
 /* TraceEn, cases 2 and 3 */
 
-static void trace_en_out_of_context(void **state)
+TEST(trace_en_out_of_context)
 {
 	struct rig *rig = new_rig(0);
 
-	(void)state;
 	rig->m->program.cpl = 0;
 	rig_start(rig); /* 2b */
 	assert_int_equal(rig_status(rig) & 7, PTAH_RTIT_STATUS_FILTER_EN | 4);
@@ -133,12 +132,11 @@ static void trace_en_out_of_context(void **state)
 	expect_and_free(rig, "PSB;CBR 30;PSBEND;CBR 30");
 }
 
-static void trace_en_in_context(void **state)
+TEST(trace_en_in_context)
 {
 	struct rig *rig = new_rig(PTAH_RTIT_CTL_TSC_EN | PTAH_RTIT_CTL_MTC_EN | OS);
 	size_t n;
 
-	(void)state;
 	rig->m->clock.n = 88;
 	rig->m->clock.d = 1;
 	ptah_model_set_tsc(rig->m, 0x123456 * 88 + 5);
@@ -156,11 +154,10 @@ static void trace_en_in_context(void **state)
 }
 
 /* Stopped and Error keep TriggerEn 0: no packets at all. */
-static void trace_en_with_stopped(void **state)
+TEST(trace_en_with_stopped)
 {
 	struct rig *rig = new_rig(OS);
 
-	(void)state;
 	rig_set(rig, PTAH_IA32_RTIT_STATUS, PTAH_RTIT_STATUS_STOPPED);
 	rig_start(rig);
 	jump_ind(rig, IP + 0x100);
@@ -169,12 +166,11 @@ static void trace_en_with_stopped(void **state)
 	expect_and_free(rig, "");
 }
 
-static void psb_has_all(void **state)
+TEST(psb_has_all)
 {
 	struct rig *rig = started(PTAH_RTIT_CTL_TSC_EN | PTAH_RTIT_CTL_MTC_EN | OS);
 	size_t n = rig_bytes(rig);
 
-	(void)state;
 	rig->m->program.vmx = MODEL_VMX_ROOT;
 	rig->m->program.vmcs = 0x7000;
 	rig->m->program.tsx = true;
@@ -206,11 +202,10 @@ static void psb_has_all(void **state)
 
 /* MOV CR3, case 5 */
 
-static void mov_cr3(void **state)
+TEST(mov_cr3)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_CR3_FILTER);
 
-	(void)state;
 	rig_set(rig, PTAH_IA32_RTIT_CR3_MATCH, 0x6000);
 	rig_start(rig);
 	ptah_model_mov_cr3(rig->m, IP + 3, 0x7000);  /* 5a */
@@ -222,11 +217,10 @@ static void mov_cr3(void **state)
 }
 
 /* 5e, 5f: execution reaches a TraceStop range without a branch, and MOV CR3 notices it. */
-static void mov_cr3_in_a_stop_range(void **state)
+TEST(mov_cr3_in_a_stop_range)
 {
 	struct rig *rig = new_rig(OS);
 
-	(void)state;
 	set_range(rig, 0, PTAH_RANGE_STOP, IP + 0x100, IP + 0x1ff);
 	rig_start(rig);
 	ptah_model_mov_cr3(rig->m, IP + 0x103, 0x6000);
@@ -244,11 +238,10 @@ static void mov_cr3_in_a_stop_range(void **state)
 }
 
 /* MOV CR3 is no branch: FilterEn does not change although a range was left or entered. */
-static void mov_cr3_leaves_filter_en(void **state)
+TEST(mov_cr3_leaves_filter_en)
 {
 	struct rig *rig = filtered(OS);
 
-	(void)state;
 	rig_start(rig);
 	ptah_model_mov_cr3(rig->m, IP + 0x1003, 0x6000);
 	assert_int_equal(rig_status(rig) & 7, 7);
@@ -258,11 +251,10 @@ static void mov_cr3_leaves_filter_en(void **state)
 	expect_and_free(rig, ALL ";PIP cr3 0x6000;TIP.PGD 0x600000;PIP cr3 0x7000");
 }
 
-static void pae_has_more_of_cr3(void **state)
+TEST(pae_has_more_of_cr3)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_CR3_FILTER);
 
-	(void)state;
 	rig->m->program.paging = MODEL_PAGING_PAE;
 	rig_set(rig, PTAH_IA32_RTIT_CR3_MATCH, 0x6020);
 	rig_start(rig);
@@ -274,11 +266,10 @@ static void pae_has_more_of_cr3(void **state)
 /* Near branches, cases 6 to 9 */
 
 /* SDM Table "IP Filtering Packet Example". */
-static void ip_filtering_example(void **state)
+TEST(ip_filtering_example)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	ptah_model_stand(rig->m, OUT);
 	rig_start(rig);
 	jump(rig, IP); /* 6c */
@@ -289,11 +280,10 @@ static void ip_filtering_example(void **state)
 	expect_and_free(rig, PSB_USER ON ";TNT N;TIP.PGD 0x402000");
 }
 
-static void direct_jump(void **state)
+TEST(direct_jump)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	rig_start(rig);
 	jump(rig, IP + 0x10); /* 6d */
 	jump(rig, STOP);      /* 6b */
@@ -302,11 +292,10 @@ static void direct_jump(void **state)
 	expect_and_free(rig, USER ";TIP.PGD 0x700000;TraceStop");
 }
 
-static void direct_jump_outside(void **state)
+TEST(direct_jump_outside)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	ptah_model_stand(rig->m, OUT);
 	rig_start(rig);
 	jump(rig, OUT + 1); /* 6a */
@@ -316,11 +305,10 @@ static void direct_jump_outside(void **state)
 	expect_and_free(rig, PSB_USER ";TraceStop");
 }
 
-static void conditional(void **state)
+TEST(conditional)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_bare = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 7; i++)
@@ -333,22 +321,20 @@ static void conditional(void **state)
 	expect_and_free(rig, USER ";TNT TNTNTN;TNT T;TIP.PGD;TIP.PGE 0x401000;TIP.PGD");
 }
 
-static void conditional_told(void **state)
+TEST(conditional_told)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	rig_start(rig);
 	cond(rig, 0);
 	cond(rig, STOP);
 	expect_and_free(rig, USER ";TNT N;TIP.PGD 0x700000;TraceStop");
 }
 
-static void indirect(void **state)
+TEST(indirect)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	ptah_model_stand(rig->m, OUT);
 	rig_start(rig);
 	jump_ind(rig, OUT + 8);	  /* 9a */
@@ -361,11 +347,10 @@ static void indirect(void **state)
 				  "TIP.PGD 0x700000;TraceStop");
 }
 
-static void returns(void **state)
+TEST(returns)
 {
 	struct rig *rig = started(0);
 
-	(void)state;
 	near_branch(rig, PTAH_INSN_CALL, IP, IP + 5, IP + 0x100);
 	near_branch(rig, PTAH_INSN_CALL_IND, IP + 0x100, IP + 0x102, IP + 0x200);
 	near_branch(rig, PTAH_INSN_RETURN, IP + 0x200, IP + 0x201, IP + 0x102);
@@ -387,11 +372,10 @@ static void returns(void **state)
 }
 
 /* A return whose call was not traced, as in "Indirect Transfer Compression for Returns". */
-static void returns_behind_a_gap(void **state)
+TEST(returns_behind_a_gap)
 {
 	struct rig *rig = started(0);
 
-	(void)state;
 	near_branch(rig, PTAH_INSN_CALL, IP, IP + 5, IP + 0x100);
 	transfer(rig, PTAH_MODEL_INTERRUPT, KERN, 0);
 	transfer(rig, PTAH_MODEL_IRET, IP + 0x100, 3);
@@ -400,14 +384,13 @@ static void returns_behind_a_gap(void **state)
 }
 
 /* SDM Table "TNT Examples with Deferred TIPs". */
-static void deferred_tips(void **state)
+TEST(deferred_tips)
 {
 	static const char *const packets[] = {
 	    "TNT N;TIP 0x1308;TNT NTN;TIP 0x1100;TNT N;FUP 0x110c;TIP 0xcc00",
 	    "TNT NNTNN;TIP 0x1308;TIP 0x1100;FUP 0x110c;TIP 0xcc00"};
 	char text[512];
 
-	(void)state;
 	for (unsigned defer = 0; defer < 2; defer++) {
 		struct rig *rig = new_rig(OS);
 
@@ -430,11 +413,10 @@ static void deferred_tips(void **state)
 	}
 }
 
-static void long_tnt(void **state)
+TEST(long_tnt)
 {
 	struct rig *rig = new_rig(0);
 
-	(void)state;
 	ptah_model_choose(rig->m, &(struct ptah_model_choices){.long_tnt = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 47 + 8; i++)
@@ -453,11 +435,10 @@ static void long_tnt(void **state)
  * from one to the other is unique. A branch backwards that a packet shows anyway is not marked, nor
  * one forwards, nor one to itself.
  */
-static void mark_loops(void **state)
+TEST(mark_loops)
 {
 	struct rig *rig = new_rig(0);
 
-	(void)state;
 	ptah_model_choose(rig->m, &(struct ptah_model_choices){.mark_loops = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 2; i++)
@@ -479,11 +460,10 @@ static void mark_loops(void **state)
 						"TIP.PGD");
 }
 
-static void no_tnt(void **state)
+TEST(no_tnt)
 {
 	struct rig *rig = started(PTAH_RTIT_CTL_DIS_TNT);
 
-	(void)state;
 	cond(rig, IP + 8);
 	near_branch(rig, PTAH_INSN_CALL, IP + 8, IP + 13, IP + 0x100);
 	near_branch(rig, PTAH_INSN_RETURN, IP + 0x100, IP + 0x101, IP + 13);
@@ -492,11 +472,10 @@ static void no_tnt(void **state)
 }
 
 /* BranchEn 0: no branch packets, but time, PIP and PTW. */
-static void no_branches(void **state)
+TEST(no_branches)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_PTW_EN | PTAH_RTIT_CTL_FUP_ON_PTW);
 
-	(void)state;
 	rig->ctl &= ~PTAH_RTIT_CTL_BRANCH_EN;
 	rig_start(rig);
 	cond(rig, IP);
@@ -515,11 +494,10 @@ static void no_branches(void **state)
 
 /* Far transfers, cases 10 to 13 */
 
-static void far_branches(void **state)
+TEST(far_branches)
 {
 	struct rig *rig = started(OS);
 
-	(void)state;
 	transfer(rig, PTAH_MODEL_FAR, KERN, 0); /* 10e */
 	to_mode(rig, PTAH_MODEL_FAR, 0x8000000, PTAH_EXEC_32, CR3);
 	to_mode(rig, PTAH_MODEL_FAR, 0x9000, PTAH_EXEC_16, 0x6000); /* a task switch */
@@ -540,11 +518,10 @@ static void far_branches(void **state)
  * Mode and CR3 change while packets are disabled: reported when they are
  * enabled again, or not at all.
  */
-static void far_branches_outside(void **state)
+TEST(far_branches_outside)
 {
 	struct rig *rig = filtered(OS);
 
-	(void)state;
 	rig_start(rig);
 	to_mode(rig, PTAH_MODEL_FAR, OUT, PTAH_EXEC_32, 0x6000);     /* 10d */
 	to_mode(rig, PTAH_MODEL_FAR, OUT + 8, PTAH_EXEC_16, 0x7000); /* 10f */
@@ -554,12 +531,11 @@ static void far_branches_outside(void **state)
 				 "MODE.Exec 32-bit;TIP.PGE 0x401000;TIP.PGD 0x700000;TraceStop");
 }
 
-static void interrupts(void **state)
+TEST(interrupts)
 {
 	static const unsigned kinds[] = {PTAH_MODEL_INTERRUPT, PTAH_MODEL_INT, PTAH_MODEL_EXCEPTION,
 					 PTAH_MODEL_ENCLAVE};
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct rig *rig = started(0);
 
@@ -585,11 +561,10 @@ static void interrupts(void **state)
 }
 
 /* A mode that changes and changes back while packets are disabled is not reported. */
-static void mode_is_told_once(void **state)
+TEST(mode_is_told_once)
 {
 	struct rig *rig = started(0);
 
-	(void)state;
 	transfer(rig, PTAH_MODEL_FAR, KERN, 0);
 	rig->m->psb_due = true;
 	jump(rig, KERN);
@@ -597,12 +572,11 @@ static void mode_is_told_once(void **state)
 	expect_and_free(rig, USER ";TIP.PGD;PSB;CBR 30;PSBEND;MODE.Exec 64-bit;TIP.PGE 0x401000");
 }
 
-static void enclaves(void **state)
+TEST(enclaves)
 {
 	struct rig *rig = started(OS);
 	struct ptah_model_transfer t = transfer_of(rig, PTAH_MODEL_ENCLAVE, IP + 0x500, 3);
 
-	(void)state;
 	t.after.enclave = true;
 	ptah_model_transfer(rig->m, &t); /* 20c */
 	jump_ind(rig, IP + 0x600);
@@ -614,11 +588,10 @@ static void enclaves(void **state)
 
 /* SMM and VMX, cases 14 to 17 */
 
-static void smi(void **state)
+TEST(smi)
 {
 	struct rig *rig = started(OS);
 
-	(void)state;
 	assert_int_equal(ptah_model_smi(rig->m), PTAH_OK); /* 14b */
 	assert_int_equal(ptah_model_rsm(rig->m), PTAH_OK); /* 15c */
 	expect_and_free(rig, ALL ";FUP 0x401000;TIP.PGD;CBR 30;MODE.Exec 64-bit;"
@@ -636,12 +609,11 @@ static void vm(struct rig *rig, bool entry, uint64_t to, uint64_t cr3)
 	ptah_model_vm_target(rig->m, &t);
 }
 
-static void vm_transitions(void **state)
+TEST(vm_transitions)
 {
 	struct rig *rig = started(OS);
 	struct ptah_model_vmcs vmcs = {0};
 
-	(void)state;
 	transfer(rig, PTAH_MODEL_FAR, KERN, 0);
 	assert_int_equal(ptah_model_vmxon(rig->m), PTAH_OK);
 	ptah_model_vmptrld(rig->m, KERN + 4, 0x9000);
@@ -662,9 +634,8 @@ static void vm_transitions(void **state)
  * Host-only tracing, stopped and started by the MSR lists. 17g: no FUP, except
  * by erratum SKD022.
  */
-static void vm_transitions_of_the_host_alone(void **state)
+TEST(vm_transitions_of_the_host_alone)
 {
-	(void)state;
 	for (unsigned erratum = 0; erratum < 2; erratum++) {
 		struct rig *rig = new_rig(OS);
 		struct ptah_model_msr off = {PTAH_IA32_RTIT_CTL, 0}, on = {PTAH_IA32_RTIT_CTL, 0};
@@ -696,13 +667,12 @@ static void vm_transitions_of_the_host_alone(void **state)
 }
 
 /* 16f: guest-only tracing ends with the guest's address. */
-static void vm_exit_ends_the_trace(void **state)
+TEST(vm_exit_ends_the_trace)
 {
 	struct rig *rig = new_rig(OS);
 	struct ptah_model_msr off = {PTAH_IA32_RTIT_CTL, 0};
 	struct ptah_model_vmcs vmcs = {.conceal = true, .exit_load = &off, .exit_loads = 1};
 
-	(void)state;
 	assert_int_equal(ptah_model_vmxon(rig->m), PTAH_OK);
 	assert_int_equal(ptah_model_vm_entry(rig->m, &vmcs), PTAH_OK);
 	rig_start(rig);
@@ -713,11 +683,10 @@ static void vm_exit_ends_the_trace(void **state)
 
 /* TSX, cases 26 to 28 */
 
-static void transactions(void **state)
+TEST(transactions)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	rig_start(rig);
 	ptah_model_tsx(rig->m, IP, IP, true);		 /* 26e */
 	ptah_model_tsx(rig->m, IP + 8, IP + 8, true);	 /* 26d: nested */
@@ -738,12 +707,11 @@ static void transactions(void **state)
 
 /* INIT and SIPI, cases 30 to 32 */
 
-static void init(void **state)
+TEST(init)
 {
 	struct rig *rig = started(OS);
 	struct ptah_model_transfer t = transfer_of(rig, PTAH_MODEL_INIT, 0xfffffff0, 0);
 
-	(void)state;
 	t.after.cr3 = 0;
 	t.after.mode = PTAH_EXEC_16;
 	ptah_model_transfer(rig->m, &t); /* 30f */
@@ -765,11 +733,10 @@ static void init(void **state)
 
 /* PTWRITE, power */
 
-static void ptwrite(void **state)
+TEST(ptwrite)
 {
 	struct rig *rig = filtered(PTAH_RTIT_CTL_PTW_EN);
 
-	(void)state;
 	rig_start(rig);
 	cond(rig, 0);
 	ptah_model_ptwrite(rig->m, IP, IP + 4, 0x1122334455667788, 4); /* 16.24d */
@@ -783,7 +750,7 @@ static void ptwrite(void **state)
 	expect_and_free(rig, USER ";PTW.8 7 ip;FUP 0x401008");
 }
 
-static void power(void **state)
+TEST(power)
 {
 	const uint64_t ctl = PTAH_RTIT_CTL_TSC_EN;
 	struct ptah_model_sleep sleep = {
@@ -791,7 +758,6 @@ static void power(void **state)
 	struct ptah_model_wake wake = {.ticks = 100, .last = 2, .deepest = 3, .interrupt = true};
 	struct rig *rig = started(ctl | PTAH_RTIT_CTL_PWR_EVT_EN);
 
-	(void)state;
 	ptah_model_sleep(rig->m, &sleep);	  /* 16.4b */
 	ptah_model_wake(rig->m, &wake);		  /* 16.18 */
 	ptah_model_frequency(rig->m, IP + 4, 20); /* 16.16b */
@@ -814,11 +780,10 @@ static void power(void **state)
 			     ";TSC 100;CBR 30;TSC 100;CBR 20");
 }
 
-static void hardware_duty_cycling(void **state)
+TEST(hardware_duty_cycling)
 {
 	struct rig *rig = started(PTAH_RTIT_CTL_PWR_EVT_EN); /* 16.14b */
 
-	(void)state;
 	ptah_model_sleep(rig->m,
 			 &(struct ptah_model_sleep){.ip = IP, .hardware = true, .state = 6});
 	ptah_model_wake(rig->m,
@@ -829,13 +794,12 @@ static void hardware_duty_cycling(void **state)
 
 /* Event Trace */
 
-static void events(void **state)
+TEST(events)
 {
 	struct rig *rig = started(OS | PTAH_RTIT_CTL_EVENT_EN);
 	struct ptah_model_transfer t = transfer_of(rig, PTAH_MODEL_EXCEPTION, KERN, 0);
 	struct ptah_model_vmcs vmcs = {0};
 
-	(void)state;
 	t.page_fault = true;
 	t.address = 0xdeadbeef;
 	ptah_model_transfer(rig->m, &t);
@@ -863,11 +827,10 @@ static void events(void **state)
 		     "CFE type 10 ip;FUP 0xffffffff81000002");
 }
 
-static void events_without_branches(void **state)
+TEST(events_without_branches)
 {
 	struct rig *rig = new_rig(PTAH_RTIT_CTL_EVENT_EN);
 
-	(void)state;
 	rig->ctl &= ~PTAH_RTIT_CTL_BRANCH_EN;
 	rig_start(rig);
 	transfer(rig, PTAH_MODEL_INTERRUPT, KERN, 0);
@@ -876,11 +839,10 @@ static void events_without_branches(void **state)
 			     "CFE type 2 vector 14");
 }
 
-static void events_of_smm(void **state)
+TEST(events_of_smm)
 {
 	struct rig *rig = started(OS | PTAH_RTIT_CTL_EVENT_EN);
 
-	(void)state;
 	assert_int_equal(ptah_model_smi(rig->m), PTAH_OK);
 	assert_int_equal(ptah_model_rsm(rig->m), PTAH_OK);
 	expect_and_free(rig, ALL ";CFE type 3;FUP 0x401000;TIP.PGD;CBR 30;CFE type 4;"
@@ -889,7 +851,7 @@ static void events_of_smm(void **state)
 
 /* Other packets */
 
-static void model_specific(void **state)
+TEST(model_specific)
 {
 	static const uint8_t ids[2] = {0, 1};
 	static const uint64_t values[2] = {0x11, 0x22};
@@ -902,7 +864,6 @@ static void model_specific(void **state)
 				       .values = values};
 	struct rig *rig = started(0);
 
-	(void)state;
 	cond(rig, 0);
 	ptah_model_mnt(rig->m, 0x1234);
 	ptah_model_pebs(rig->m, &pebs);
@@ -915,7 +876,7 @@ static void model_specific(void **state)
 /* Time */
 
 /* SDM Table "An Illustrative CYC Packet Example": thresholds 0, 16, 32, 64. */
-static void cycle_thresholds(void **state)
+TEST(cycle_thresholds)
 {
 	static const struct {
 		unsigned at;
@@ -924,7 +885,6 @@ static void cycle_thresholds(void **state)
 	/* Where the table has a CYC, by threshold. It begins with a CYC of unknown size. */
 	static const uint8_t has[4] = {0xff, 0x69, 0x91, 0x41};
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_CYC_EN |
 					  (uint64_t)(i ? 4 + i : 0) << PTAH_RTIT_CTL_CYC_THRESH);
@@ -956,11 +916,10 @@ static void cycle_thresholds(void **state)
 }
 
 /* SDM "Example of CYC in the Presence of Multi-Packet Operations", its branches. */
-static void cycles_of_outcomes(void **state)
+TEST(cycles_of_outcomes)
 {
 	struct rig *rig = started(OS | PTAH_RTIT_CTL_CYC_EN);
 
-	(void)state;
 	near_branch(rig, PTAH_INSN_CALL, IP, IP + 5, IP + 0x100);
 	ptah_model_pass(rig->m, 7);
 	cond(rig, 0);
@@ -979,13 +938,12 @@ static void cycles_of_outcomes(void **state)
 }
 
 /* The cycle count starts again with TriggerEn; time passes while tracing is off. */
-static void time_between_slices(void **state)
+TEST(time_between_slices)
 {
 	struct rig *rig =
 	    started(PTAH_RTIT_CTL_TSC_EN | PTAH_RTIT_CTL_MTC_EN | PTAH_RTIT_CTL_CYC_EN);
 	size_t n;
 
-	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
 	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0x1000);
@@ -1005,11 +963,10 @@ static void time_between_slices(void **state)
 
 /* Internal buffer overflow */
 
-static void overflow_while_enabled(void **state)
+TEST(overflow_while_enabled)
 {
 	struct rig *rig = started(OS);
 
-	(void)state;
 	near_branch(rig, PTAH_INSN_CALL, IP, IP + 5, IP + 0x100);
 	cond(rig, 0);
 	ptah_model_overflow(rig->m, true);
@@ -1020,11 +977,10 @@ static void overflow_while_enabled(void **state)
 	expect_and_free(rig, ALL ";OVF;FUP.48 0x401300;TIP 0x401005");
 }
 
-static void overflow_while_disabled(void **state)
+TEST(overflow_while_disabled)
 {
 	struct rig *rig = started(0);
 
-	(void)state;
 	ptah_model_overflow(rig->m, true);
 	transfer(rig, PTAH_MODEL_FAR, KERN, 0);
 	ptah_model_overflow(rig->m, false);
@@ -1033,11 +989,10 @@ static void overflow_while_disabled(void **state)
 }
 
 /* A PSB+ reports the state that changed in the overflow. */
-static void overflow_loses_state(void **state)
+TEST(overflow_loses_state)
 {
 	struct rig *rig = started(OS);
 
-	(void)state;
 	ptah_model_overflow(rig->m, true);
 	to_mode(rig, PTAH_MODEL_FAR, 0x8000, PTAH_EXEC_32, 0x6000);
 	ptah_model_overflow(rig->m, false);
@@ -1049,11 +1004,10 @@ static void overflow_loses_state(void **state)
 }
 
 /* SDM "TraceStop": it is signalled after the overflow has resolved; the TIP.PGD is lost. */
-static void overflow_and_trace_stop(void **state)
+TEST(overflow_and_trace_stop)
 {
 	struct rig *rig = filtered(0);
 
-	(void)state;
 	rig_start(rig);
 	ptah_model_overflow(rig->m, true);
 	jump(rig, STOP);
@@ -1062,11 +1016,10 @@ static void overflow_and_trace_stop(void **state)
 	expect_and_free(rig, USER ";OVF;TraceStop");
 }
 
-static void overflow_and_time(void **state)
+TEST(overflow_and_time)
 {
 	struct rig *rig = started(PTAH_RTIT_CTL_CYC_EN | PTAH_RTIT_CTL_MTC_EN);
 
-	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
 	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0);
@@ -1079,23 +1032,21 @@ static void overflow_and_time(void **state)
 	expect_and_free(rig, USER ";CYC 40;OVF;FUP.48 0x401000;CYC 1;MTC ctc 41");
 }
 
-static void overflow_until_the_end(void **state)
+TEST(overflow_until_the_end)
 {
 	struct rig *rig = started(0);
 
-	(void)state;
 	ptah_model_overflow(rig->m, true);
 	jump_ind(rig, IP);
 	rig_stop(rig);
 	expect_and_free(rig, USER ";OVF");
 }
 
-static void overflow_by_fault(void **state)
+TEST(overflow_by_fault)
 {
 	struct rig *rig = new_rig(0);
 	struct ptah_model_faults faults = {.overflow_after = 10, .overflow_events = 2};
 
-	(void)state;
 	ptah_model_set_faults(rig->m, &faults);
 	rig_start(rig); /* more than ten bytes: packets are lost from here */
 	jump_ind(rig, IP + 0x10);
@@ -1111,11 +1062,10 @@ static void overflow_by_fault(void **state)
 }
 
 /* TraceStop wins where ranges overlap; enabling inside one; ContextEn must be 1. */
-static void trace_stop(void **state)
+TEST(trace_stop)
 {
 	struct rig *rig = new_rig(0);
 
-	(void)state;
 	set_range(rig, 0, PTAH_RANGE_FILTER, IP, IP + 0xfff);
 	set_range(rig, 1, PTAH_RANGE_STOP, IP + 0x800, IP + 0x8ff);
 	rig_start(rig);
@@ -1147,11 +1097,10 @@ static struct rig *faulty(unsigned erratum, uint64_t ctl)
 	return rig;
 }
 
-static void errata(void **state)
+TEST(errata)
 {
 	struct rig *rig = faulty(PTAH_ERRATUM_BDM70, 0);
 
-	(void)state;
 	expect_and_free(rig, "PSB;CBR 30;MODE.TSX commit;MODE.Exec 64-bit;FUP 0x401000;PSBEND;"
 			     "MODE.Exec 64-bit;TIP.PGE 0x401000");
 
@@ -1192,11 +1141,10 @@ static void errata(void **state)
 	expect_and_free(rig, USER ";OVF;TIP.PGD");
 }
 
-static void errata_of_time(void **state)
+TEST(errata_of_time)
 {
 	struct rig *rig = faulty(PTAH_ERRATUM_SKL168, PTAH_RTIT_CTL_CYC_EN);
 
-	(void)state;
 	ptah_model_pass(rig->m, 9);
 	rig->m->psb_due = true;
 	jump(rig, IP);
@@ -1225,9 +1173,8 @@ static size_t count_psbs(const struct rig *rig, size_t n, size_t *widest)
 	return count;
 }
 
-static void psb_cadence(void **state)
+TEST(psb_cadence)
 {
-	(void)state;
 	for (unsigned freq = 0; freq < 4; freq++) {
 		struct rig *rig = started((uint64_t)freq << PTAH_RTIT_CTL_PSB_FREQ);
 		const size_t period = (size_t)2048 << freq;
@@ -1244,12 +1191,11 @@ static void psb_cadence(void **state)
 }
 
 /* A PSB that was due and not sent begins the next slice. */
-static void psb_that_is_late(void **state)
+TEST(psb_that_is_late)
 {
 	struct rig *rig = started(0);
 	size_t n;
 
-	(void)state;
 	while (!rig->m->psb_due) {
 		*rig->m->g.out++ = 0; /* PAD */
 		model_output_settle(rig->m);
@@ -1305,9 +1251,8 @@ static void fast_branch(struct ptah_model *m, const struct ptah_model_branch *b)
 		model_trace_attend(m, b->kind == PTAH_INSN_COND && !b->taken ? b->end : b->to);
 }
 
-static void fast_path(void **state)
+TEST(fast_path)
 {
-	(void)state;
 	for (unsigned seed = 0; seed < 16; seed++) {
 		struct fast f = {.seed = seed};
 		uint64_t stack[256] = {0};
@@ -1349,67 +1294,4 @@ static void fast_path(void **state)
 		rig_free(f.slow);
 		rig_free(f.fast);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(trace_en_out_of_context),
-	    cmocka_unit_test(trace_en_in_context),
-	    cmocka_unit_test(trace_en_with_stopped),
-	    cmocka_unit_test(psb_has_all),
-	    cmocka_unit_test(mov_cr3),
-	    cmocka_unit_test(mov_cr3_in_a_stop_range),
-	    cmocka_unit_test(mov_cr3_leaves_filter_en),
-	    cmocka_unit_test(pae_has_more_of_cr3),
-	    cmocka_unit_test(ip_filtering_example),
-	    cmocka_unit_test(direct_jump),
-	    cmocka_unit_test(direct_jump_outside),
-	    cmocka_unit_test(conditional),
-	    cmocka_unit_test(conditional_told),
-	    cmocka_unit_test(indirect),
-	    cmocka_unit_test(returns),
-	    cmocka_unit_test(returns_behind_a_gap),
-	    cmocka_unit_test(deferred_tips),
-	    cmocka_unit_test(long_tnt),
-	    cmocka_unit_test(mark_loops),
-	    cmocka_unit_test(no_tnt),
-	    cmocka_unit_test(no_branches),
-	    cmocka_unit_test(far_branches),
-	    cmocka_unit_test(far_branches_outside),
-	    cmocka_unit_test(interrupts),
-	    cmocka_unit_test(mode_is_told_once),
-	    cmocka_unit_test(enclaves),
-	    cmocka_unit_test(smi),
-	    cmocka_unit_test(vm_transitions),
-	    cmocka_unit_test(vm_transitions_of_the_host_alone),
-	    cmocka_unit_test(vm_exit_ends_the_trace),
-	    cmocka_unit_test(transactions),
-	    cmocka_unit_test(init),
-	    cmocka_unit_test(ptwrite),
-	    cmocka_unit_test(power),
-	    cmocka_unit_test(hardware_duty_cycling),
-	    cmocka_unit_test(events),
-	    cmocka_unit_test(events_without_branches),
-	    cmocka_unit_test(events_of_smm),
-	    cmocka_unit_test(model_specific),
-	    cmocka_unit_test(cycle_thresholds),
-	    cmocka_unit_test(cycles_of_outcomes),
-	    cmocka_unit_test(time_between_slices),
-	    cmocka_unit_test(overflow_while_enabled),
-	    cmocka_unit_test(overflow_while_disabled),
-	    cmocka_unit_test(overflow_loses_state),
-	    cmocka_unit_test(overflow_and_trace_stop),
-	    cmocka_unit_test(overflow_and_time),
-	    cmocka_unit_test(overflow_until_the_end),
-	    cmocka_unit_test(overflow_by_fault),
-	    cmocka_unit_test(trace_stop),
-	    cmocka_unit_test(errata),
-	    cmocka_unit_test(errata_of_time),
-	    cmocka_unit_test(psb_cadence),
-	    cmocka_unit_test(psb_that_is_late),
-	    cmocka_unit_test(fast_path),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

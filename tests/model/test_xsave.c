@@ -48,12 +48,11 @@ static void set_up(struct rig *rig)
  * SDM: CTL is saved, TraceEn is cleared, then the rest is saved: the position
  * is that after the last byte.
  */
-static void test_save(void **state)
+TEST(test_save)
 {
 	static const uint8_t bytes[100] = {1};
 	struct rig rig;
 
-	(void)state;
 	open_xsave(&rig, "skylake");
 	set_up(&rig);
 	rig_put(&rig, bytes, sizeof(bytes), 50);
@@ -78,11 +77,10 @@ static void test_save(void **state)
 }
 
 /* The other components precede it in the image. */
-static void test_offset(void **state)
+TEST(test_offset)
 {
 	struct rig rig;
 
-	(void)state;
 	open_xsave(&rig, "skylake");
 	set_up(&rig);
 	assert_int_equal(ptah_model_xsaves(&rig.m, image, PT | 7), PTAH_OK);
@@ -94,14 +92,13 @@ static void test_offset(void **state)
 }
 
 /* Saved and restored any number of times: no byte is lost and none is written twice. */
-static void test_switching(void **state)
+TEST(test_switching)
 {
 	uint8_t bytes[4000];
 	uint64_t seed = 5;
 	struct rig rig;
 	size_t at = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)rig_random(&seed);
 	open_xsave(&rig, "skylake");
@@ -127,7 +124,7 @@ static void test_switching(void **state)
  * SDM: with TraceEn set nothing is restored; and every check of WRMSR is made
  * before anything changes.
  */
-static void test_faults(void **state)
+TEST(test_faults)
 {
 	static const struct {
 		unsigned at;
@@ -151,7 +148,6 @@ static void test_faults(void **state)
 	struct ptah_model before;
 	struct rig rig;
 
-	(void)state;
 	open_xsave(&rig, "skylake");
 	set_up(&rig);
 	assert_int_equal(ptah_model_xsaves(&rig.m, image, PT), PTAH_OK);
@@ -178,11 +174,10 @@ static void test_faults(void **state)
  * The initial configuration: XSTATE_BV[8] = 0 sets all nine registers to 0, and
  * all 0 is saved in that way.
  */
-static void test_initial(void **state)
+TEST(test_initial)
 {
 	struct rig rig;
 
-	(void)state;
 	open_xsave(&rig, "skylake");
 	assert_int_equal(ptah_model_xsaves(&rig.m, image, PT), PTAH_OK);
 	assert_int_equal(word(HEADER), 0);
@@ -204,11 +199,10 @@ static void test_initial(void **state)
  * Without IA32_XSS[8], component 8 is not touched; a processor without XSAVES
  * does not know the instruction.
  */
-static void test_not_enabled(void **state)
+TEST(test_not_enabled)
 {
 	struct rig rig;
 
-	(void)state;
 	open_xsave(&rig, "skylake");
 	set_up(&rig);
 	rig_write(&rig, PTAH_IA32_XSS, 0);
@@ -223,15 +217,4 @@ static void test_not_enabled(void **state)
 	rig_open(&rig, ptah_model_find("broadwell"), 1024);
 	assert_int_equal(ptah_model_xsaves(&rig.m, image, PT), PTAH_E_UNSUPPORTED);
 	rig_close(&rig);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_save),      cmocka_unit_test(test_offset),
-	    cmocka_unit_test(test_switching), cmocka_unit_test(test_faults),
-	    cmocka_unit_test(test_initial),   cmocka_unit_test(test_not_enabled),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

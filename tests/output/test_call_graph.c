@@ -41,7 +41,7 @@ static struct ptah_session *open_kernel(void)
 	return open_with("k.data", config);
 }
 
-static void folded_calls_of_one_function(void **state)
+TEST(folded_calls_of_one_function)
 {
 	const struct ptah_call_tree_config small = {.size = sizeof(small), .max_paths = PATHS};
 	const struct ptah_call_thread thread = {.pid = 7, .tid = 7, .space = 7};
@@ -52,7 +52,6 @@ static void folded_calls_of_one_function(void **state)
 	struct call_graph *graph;
 	uint64_t now = 0, shown = 0;
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_new(&small, &tree), 0);
 	call_all(tree, ENTRY, 1, &now);
 	call_all(tree, WORK, 2, &now);
@@ -75,11 +74,4 @@ static void folded_calls_of_one_function(void **state)
 	ptah_session_close(session);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(folded_calls_of_one_function),
-	};
-
-	return cmocka_run_group_tests(tests, make_kernels, remove_kernels);
-}
+TEST_GROUP(make_kernels, remove_kernels)

@@ -13,13 +13,12 @@ static void call(struct ptah_call_tree *tree, uint16_t space, uint64_t function,
 	assert_int_equal(ptah_call_tree_add(tree, marks, ARRAY_SIZE(marks)), 0);
 }
 
-static void stubs_are_found_by_space_and_address(void **state)
+TEST(stubs_are_found_by_space_and_address)
 {
 	const struct ptah_call_tree_config config = {.size = sizeof(config)};
 	struct ptah_call_tree *tree;
 	struct call_stubs stubs;
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_new(&config, &tree), 0);
 	assert_int_equal(call_stubs_list(&stubs, tree), 0);
 	assert_false(call_stubs_has(&stubs, 1, 0x1000));
@@ -38,13 +37,4 @@ static void stubs_are_found_by_space_and_address(void **state)
 	assert_false(call_stubs_has(&stubs, 2, 0x1000));
 	call_stubs_free(&stubs);
 	ptah_call_tree_free(tree);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stubs_are_found_by_space_and_address),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

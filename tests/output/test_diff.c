@@ -49,7 +49,7 @@ static void compare(struct diff_entry *old, size_t n, struct diff_entry *new, si
 	assert_int_equal(diff_compare(lists, counts, d), 0);
 }
 
-static void functions_of_one_name_are_compared(void **state)
+TEST(functions_of_one_name_are_compared)
 {
 	struct diff_entry old[] = {ENTRY("/bin/a", "main", 10), ENTRY("/bin/a", "gone", 5),
 				   ENTRY("/lib/b", "main", 3), ENTRY("/bin/a", "f", 1),
@@ -58,7 +58,6 @@ static void functions_of_one_name_are_compared(void **state)
 				   ENTRY("/bin/a", "f", 4)};
 	struct diff d;
 
-	(void)state;
 	compare(old, COUNT(old), new, COUNT(new), &d);
 	assert_int_equal(d.count, 5);
 	assert_int_equal(d.renamed_count, 0);
@@ -73,7 +72,7 @@ static void functions_of_one_name_are_compared(void **state)
 }
 
 /* A library of another version, and a program of another name. */
-static void objects_find_their_partners(void **state)
+TEST(objects_find_their_partners)
 {
 	struct diff_entry old[] = {ENTRY("/x/lib/libz.so.1.2", "inflate", 10),
 				   ENTRY("/lib/libc-2.31.so", "read", 10),
@@ -83,7 +82,6 @@ static void objects_find_their_partners(void **state)
 				   ENTRY("/x/app-2", "main", 13), ENTRY("/z/tool", "run", 2)};
 	struct diff d;
 
-	(void)state;
 	compare(old, COUNT(old), new, COUNT(new), &d);
 	assert_int_equal(d.count, 4);
 	check_row(&d, "inflate", 10, 11);
@@ -95,13 +93,12 @@ static void objects_find_their_partners(void **state)
 }
 
 /* Two programs without a function of one name are not two versions of one program. */
-static void strangers_are_not_compared(void **state)
+TEST(strangers_are_not_compared)
 {
 	struct diff_entry old[] = {ENTRY("/a", "f", 1), ENTRY("[vdso]", "time", 9)};
 	struct diff_entry new[] = {ENTRY("/b", "g", 1)};
 	struct diff d;
 
-	(void)state;
 	compare(old, COUNT(old), new, COUNT(new), &d);
 	assert_int_equal(d.count, 3);
 	assert_int_equal(d.renamed_count, 0);
@@ -122,7 +119,7 @@ static void strangers_are_not_compared(void **state)
 }
 
 /* A name that was made from an address holds in the same file only. */
-static void made_up_names_need_the_same_file(void **state)
+TEST(made_up_names_need_the_same_file)
 {
 	for (int same = 0; same < 2; same++) {
 		struct diff_entry old[] = {{.path = "/a",
@@ -160,7 +157,7 @@ static void made_up_names_need_the_same_file(void **state)
 }
 
 /* What a compiler appends to the names of clones may change, and Rust's hash always does. */
-static void clones_and_hashes(void **state)
+TEST(clones_and_hashes)
 {
 	struct diff_entry old[] = {ENTRY("/a1", "main", 1), ENTRY("/a1", "f.constprop.0", 10),
 				   ENTRY("/a1", "g.part.0", 1), ENTRY("/a1", "g.part.1", 2),
@@ -172,7 +169,6 @@ static void clones_and_hashes(void **state)
 	struct diff_entry other[] = {ENTRY("/a1", "main", 1), ENTRY("/a1", "f.constprop.1", 10)};
 	struct diff d;
 
-	(void)state;
 	compare(old, COUNT(old), new, COUNT(new), &d);
 	assert_int_equal(d.count, 6);
 	check_row(&d, "f.isra.0", 10, 12);
@@ -193,7 +189,7 @@ static void clones_and_hashes(void **state)
 	}
 
 /* Names as rustc -C symbol-mangling-version=legacy and =v0 make them, and g++ for a constructor. */
-static void manglings_of_one_function(void **state)
+TEST(manglings_of_one_function)
 {
 	struct diff_entry old[] = {
 	    SHOWN(id_1, "_ZN3app4work17h0123456789abcdefE", "app::work", 10),
@@ -212,7 +208,6 @@ static void manglings_of_one_function(void **state)
 	};
 	struct diff d;
 
-	(void)state;
 	compare(old, COUNT(old), new, COUNT(new), &d);
 	assert_int_equal(d.count, 8);
 	check_row(&d, "_RNvCs1234_3app4work", 10, 12);
@@ -224,18 +219,4 @@ static void manglings_of_one_function(void **state)
 	check_row(&d, "_RNvCs1234_3app1f", -1, 2);
 	check_row(&d, "_RNvCs5678_3app1f", -1, 3);
 	diff_fini(&d);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(functions_of_one_name_are_compared),
-	    cmocka_unit_test(objects_find_their_partners),
-	    cmocka_unit_test(strangers_are_not_compared),
-	    cmocka_unit_test(made_up_names_need_the_same_file),
-	    cmocka_unit_test(clones_and_hashes),
-	    cmocka_unit_test(manglings_of_one_function),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,11 +66,10 @@ static void write_rows(bool json, unsigned asked, char *text, size_t n)
 	unlink(path);
 }
 
-static void test_tsv(void **state)
+TEST(test_tsv)
 {
 	char text[512];
 
-	(void)state;
 	write_rows(false, 0, text, sizeof(text));
 	assert_string_equal(text, "pid\texecuted\tip\tshare\tname\n"
 				  "-1\t7\t0x401000\t0.500\ta?b\n"
@@ -80,11 +79,10 @@ static void test_tsv(void **state)
 	assert_non_null(strstr(text, "\t0x401000\t9\t0.500"));
 }
 
-static void test_json(void **state)
+TEST(test_json)
 {
 	char text[512];
 
-	(void)state;
 	write_rows(true, 0, text, sizeof(text));
 	assert_string_equal(text, "{\"name\": \"a\\u0009b\", \"pid\": -1, \"count\": 7, \"ip\": "
 				  "\"0x401000\", \"share\": 0.500},"
@@ -95,26 +93,14 @@ static void test_json(void **state)
 }
 
 /* Nanoseconds are shown as seconds, without rounding. */
-static void test_seconds(void **state)
+TEST(test_seconds)
 {
 	char text[512];
 
-	(void)state;
 	write_rows(false, 8, text, sizeof(text));
 	assert_non_null(strstr(text, "\ttime_s\t"));
 	assert_non_null(strstr(text, "\t0.000000001\t"));
 	assert_non_null(strstr(text, "\t18446744073.709551615\t"));
 	write_rows(true, 8, text, sizeof(text));
 	assert_non_null(strstr(text, "\"time_s\": 18446744073.709551615"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_tsv),
-	    cmocka_unit_test(test_json),
-	    cmocka_unit_test(test_seconds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static const struct hotspot *row_of(const struct hotspot *rows, size_t n, const 
 	return found;
 }
 
-static void a_function_has_one_row_wherever_it_was_mapped(void **state)
+TEST(a_function_has_one_row_wherever_it_was_mapped)
 {
 	struct ptah_session *s = open_processes();
 	const struct hotspot *red, *green;
@@ -131,7 +131,6 @@ static void a_function_has_one_row_wherever_it_was_mapped(void **state)
 	struct hotspot *rows;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(names_new(s, NULL, &names), 0);
 	assert_int_equal(hotspots_new(&counter), 0);
 	count(counter);
@@ -179,9 +178,8 @@ static uint64_t calls_of_red(uint8_t insn_class, uint64_t target, uint64_t enter
 	return calls;
 }
 
-static void a_function_is_not_called_by_its_own_jumps(void **state)
+TEST(a_function_is_not_called_by_its_own_jumps)
 {
-	(void)state;
 	assert_int_equal(calls_of_red(PTAH_INSN_COND, 0x10000, 7), 7 - 4);
 	assert_int_equal(calls_of_red(PTAH_INSN_JUMP, 0x10000, 27), 27 - 20);
 	/* In a part of a trace that begins in it, a jump that ends the part may be all there is. */
@@ -190,7 +188,7 @@ static void a_function_is_not_called_by_its_own_jumps(void **state)
 	assert_int_equal(calls_of_red(PTAH_INSN_CALL, 0x10008, 7), 7);
 }
 
-static void a_block_has_one_row_if_it_is_in_a_file(void **state)
+TEST(a_block_has_one_row_if_it_is_in_a_file)
 {
 	struct ptah_session *s = open_processes();
 	uint64_t instructions = 0, generated = 0;
@@ -199,7 +197,6 @@ static void a_block_has_one_row_if_it_is_in_a_file(void **state)
 	struct hotspot *rows;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(names_new(s, NULL, &names), 0);
 	assert_int_equal(hotspots_new(&counter), 0);
 	count(counter);
@@ -219,13 +216,4 @@ static void a_block_has_one_row_if_it_is_in_a_file(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_function_has_one_row_wherever_it_was_mapped),
-	    cmocka_unit_test(a_function_is_not_called_by_its_own_jumps),
-	    cmocka_unit_test(a_block_has_one_row_if_it_is_in_a_file),
-	};
-
-	return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)

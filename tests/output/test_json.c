@@ -46,18 +46,16 @@ static void expect_text(const char *value, const char *expected)
 	assert_string_equal(end(), expected);
 }
 
-static void what_json_reserves_is_escaped(void **state)
+TEST(what_json_reserves_is_escaped)
 {
-	(void)state;
 	expect_text("", "\"\"");
 	expect_text("a\"b\\c/", "\"a\\\"b\\\\c/\"");
 	expect_text("\n\t\x01\x1f", "\"\\u000a\\u0009\\u0001\\u001f\"");
 	expect_text(NULL, "null");
 }
 
-static void utf8_passes_and_the_rest_is_replaced(void **state)
+TEST(utf8_passes_and_the_rest_is_replaced)
 {
-	(void)state;
 	/* The first and last character of each length. */
 	expect_text("\xc2\xa0\xdf\xbf", "\"\xc2\xa0\xdf\xbf\"");
 	expect_text("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
@@ -75,20 +73,18 @@ static void utf8_passes_and_the_rest_is_replaced(void **state)
 }
 
 /* RFC 8259 allows an escape for every character. Documents are also read on terminals. */
-static void what_a_terminal_obeys_is_escaped(void **state)
+TEST(what_a_terminal_obeys_is_escaped)
 {
-	(void)state;
 	expect_text("\x7f", "\"\\u007f\"");
 	expect_text("\xc2\x80\xc2\x9b\xc2\x9f", "\"\\u0080\\u009b\\u009f\"");
 	expect_text("a\xe2\x80\xae", "\"a\\u202e\"");
 	expect_text("\xd8\x9c\xe2\x81\xa6", "\"\\u061c\\u2066\"");
 }
 
-static void numbers_are_exact(void **state)
+TEST(numbers_are_exact)
 {
 	struct json json;
 
-	(void)state;
 	begin(&json);
 	json_object(&json, NULL, true);
 	json_number(&json, "most", UINT64_MAX);
@@ -107,11 +103,10 @@ static void numbers_are_exact(void **state)
 		   "\"yes\": true}");
 }
 
-static void lists_have_a_line_for_each_row(void **state)
+TEST(lists_have_a_line_for_each_row)
 {
 	struct json json;
 
-	(void)state;
 	begin(&json);
 	json_object(&json, NULL, false);
 	json_array(&json, "rows");
@@ -143,15 +138,4 @@ static int remove_file(void **state)
 	return unlink(path);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_json_reserves_is_escaped),
-	    cmocka_unit_test(utf8_passes_and_the_rest_is_replaced),
-	    cmocka_unit_test(what_a_terminal_obeys_is_escaped),
-	    cmocka_unit_test(numbers_are_exact),
-	    cmocka_unit_test(lists_have_a_line_for_each_row),
-	};
-
-	return cmocka_run_group_tests(tests, make_file, remove_file);
-}
+TEST_GROUP(make_file, remove_file)

@@ -63,9 +63,8 @@ static void names_of(const char *kallsyms, const char *vmlinux, bool modules)
 	ptah_session_close(s);
 }
 
-static void by_address(void **state)
+TEST(by_address)
 {
-	(void)state;
 	record("k.data");
 	write_kallsyms();
 	names_of("there", NULL, true);
@@ -88,12 +87,11 @@ static void expect_output(const char *arguments, const char *const words[])
 			fail_msg("%s: no \"%s\" in:\n%s", command, *words, text);
 }
 
-static void in_every_command(void **state)
+TEST(in_every_command)
 {
 	static const char *const functions[] = {"entry", "work", NULL};
 	static const char *const hot[] = {"entry", "work", "kernel.kallsyms", NULL};
 
-	(void)state;
 	record("k.data");
 	write_kallsyms();
 	expect_output("report -k vmlinux k.data", hot);
@@ -112,12 +110,11 @@ static void in_every_command(void **state)
 	"--build-id=0x$(echo vmlinux | md5sum | cut -c 1-32)00112233 "
 
 /* The lines of what ran are those of addr2line for the places in vmlinux. */
-static void lines_of_source(void **state)
+TEST(lines_of_source)
 {
 	static char wanted[65536];
 	const char *text;
 
-	(void)state;
 	if (!shell("command -v addr2line"))
 		skip();
 	record("k.data");
@@ -145,7 +142,7 @@ static void lines_of_source(void **state)
  * Inlined functions of a kernel of C, of all its places, as addr2line -i prints them. By gcc, since
  * binutils 2.40 overlooks inlined functions of several ranges as clang describes them (rnglistx).
  */
-static void inlined_functions(void **state)
+TEST(inlined_functions)
 {
 	static const char source[] =
 	    "static inline __attribute__((always_inline)) int inner(int n)\n{\n"
@@ -159,7 +156,6 @@ static void inlined_functions(void **state)
 	size_t n = 0;
 	const char *text;
 
-	(void)state;
 	if (!shell("command -v addr2line && command -v objdump && command -v gcc"))
 		skip();
 	write_text("kernel.c", source);
@@ -196,11 +192,10 @@ static void inlined_functions(void **state)
 	assert_string_equal(got, wanted);
 }
 
-static void as_perf_names_them(void **state)
+TEST(as_perf_names_them)
 {
 	const char *text;
 
-	(void)state;
 	if (!shell("perf --version 2>/dev/null"))
 		skip();
 	record("k.data");
@@ -213,13 +208,4 @@ static void as_perf_names_them(void **state)
 	assert_string_equal(text, "entry entry work work site site entry ");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(by_address),	  cmocka_unit_test(in_every_command),
-	    cmocka_unit_test(lines_of_source),	  cmocka_unit_test(inlined_functions),
-	    cmocka_unit_test(as_perf_names_them),
-	};
-
-	return cmocka_run_group_tests(tests, make_kernels, remove_kernels);
-}
+TEST_GROUP(make_kernels, remove_kernels)

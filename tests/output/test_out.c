@@ -8,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void what_was_written_is_returned(void **state)
+TEST(what_was_written_is_returned)
 {
 	struct out *out;
 	char *text;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	out_text(out, "count ");
 	out_decimal(out, UINT64_MAX);
@@ -27,13 +26,12 @@ static void what_was_written_is_returned(void **state)
 	free(text);
 }
 
-static void nothing_written_is_an_empty_text(void **state)
+TEST(nothing_written_is_an_empty_text)
 {
 	struct out *out;
 	char *text;
 	size_t n = 1;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	text = out_take(out, &n);
 	assert_non_null(text);
@@ -43,7 +41,7 @@ static void nothing_written_is_an_empty_text(void **state)
 }
 
 /* More than the buffer holds, in pieces that do not divide it. */
-static void megabytes_keep_their_order(void **state)
+TEST(megabytes_keep_their_order)
 {
 	enum {
 		PIECE = 1009,
@@ -53,7 +51,6 @@ static void megabytes_keep_their_order(void **state)
 	struct out *out;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	for (int i = 0; i < PIECES; i++) {
 		memset(piece, 'a' + i % 26, sizeof(piece));
@@ -69,14 +66,13 @@ static void megabytes_keep_their_order(void **state)
 	free(text);
 }
 
-static void a_caller_writes_into_the_room(void **state)
+TEST(a_caller_writes_into_the_room)
 {
 	struct out *out;
 	const char *text;
 	char *at;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	for (int i = 0; i < 5; i++) { /* five times half a buffer: it is emptied in between */
 		at = out_room(out, OUT_ROOM);
@@ -98,7 +94,7 @@ static void a_caller_writes_into_the_room(void **state)
 	out_abort(out);
 }
 
-static void seconds_have_nine_decimals(void **state)
+TEST(seconds_have_nine_decimals)
 {
 	static const struct {
 		uint64_t nanoseconds;
@@ -111,20 +107,18 @@ static void seconds_have_nine_decimals(void **state)
 	};
 	char text[32];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		*text_seconds(text, cases[i].nanoseconds) = '\0';
 		assert_string_equal(text, cases[i].text);
 	}
 }
 
-static void addresses_have_sixteen_digits(void **state)
+TEST(addresses_have_sixteen_digits)
 {
 	static const uint64_t values[] = {
 	    0, 1, 0x9a, 0xa9f0, 0x0123456789abcdef, 0xfedcba9876543210, UINT64_MAX};
 	char text[17] = "", wanted[17];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		assert_ptr_equal(text_hex(text, values[i]), text + 16);
 		snprintf(wanted, sizeof(wanted), "%016" PRIx64, values[i]);
@@ -132,29 +126,13 @@ static void addresses_have_sixteen_digits(void **state)
 	}
 }
 
-static void nothing_is_left_after_an_abort(void **state)
+TEST(nothing_is_left_after_an_abort)
 {
 	struct out *out;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	out_text(out, "text");
 	out_flush(out);
 	out_text(out, "more");
 	out_abort(out); /* LeakSanitizer sees what is not freed */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_was_written_is_returned),
-	    cmocka_unit_test(nothing_written_is_an_empty_text),
-	    cmocka_unit_test(megabytes_keep_their_order),
-	    cmocka_unit_test(a_caller_writes_into_the_room),
-	    cmocka_unit_test(seconds_have_nine_decimals),
-	    cmocka_unit_test(addresses_have_sixteen_digits),
-	    cmocka_unit_test(nothing_is_left_after_an_abort),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,14 +149,13 @@ static bool outcome_of(uint32_t branch, uint32_t n, const bool *past)
 	}
 }
 
-static void test_reference(void **state)
+TEST(test_reference)
 {
 	struct predictor *p = malloc(sizeof(*p));
 	struct reference *r = calloc(1, sizeof(*r));
 	uint32_t counts[3000] = {0}, misses = 0;
 	bool past[8] = {false};
 
-	(void)state;
 	assert_non_null(p);
 	assert_non_null(r);
 	predictor_init(p);
@@ -223,23 +222,12 @@ static bool by_chance(uint32_t n)
 	return draw() & 1;
 }
 
-static void test_known(void **state)
+TEST(test_known)
 {
-	(void)state;
 	assert_in_range(run(always, 10000), 0, 3);
 	assert_in_range(run(alternately, 10000), 0, 100);
 	/* The history is long enough for the tenth, and too short for the 256th. */
 	assert_in_range(run(every_tenth, 100000), 0, 500);
 	assert_in_range(run(seldom, 512000), 1500, 2500);
 	assert_in_range(run(by_chance, 100000), 48000, 52000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_reference),
-	    cmocka_unit_test(test_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

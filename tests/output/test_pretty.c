@@ -49,11 +49,10 @@ static void put_heat(struct out *out, const char *name, unsigned columns)
 	pretty_percent(out, columns, 10000);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
 	char text[PRETTY_NUMBER];
 
-	(void)state;
 	assert_string_equal(pretty_number(0, text), "0");
 	assert_string_equal(pretty_number(999, text), "999");
 	assert_string_equal(pretty_number(1000, text), "1,000");
@@ -72,9 +71,8 @@ static void test_numbers(void **state)
 	assert_string_equal(pretty_bytes(UINT64_MAX, text), "18446744 TB");
 }
 
-static void test_columns(void **state)
+TEST(test_columns)
 {
-	(void)state;
 	assert_int_equal(pretty_columns(""), 0);
 	assert_int_equal(pretty_columns("main"), 4);
 	assert_int_equal(pretty_columns("gr\xc3\xbc\xc3\x9f"), 4);	 /* two bytes, one column */
@@ -83,9 +81,8 @@ static void test_columns(void **state)
 	assert_int_equal(pretty_columns("a\033b\x9b"), 4);		 /* what becomes "?" */
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
-	(void)state;
 	assert_string_equal(written(&plain, put_name, "abcdefghij", 0), "abcdefghij");
 	assert_string_equal(written(&plain, put_name, "abcdefghij", 10), "abcdefghij");
 	assert_string_equal(written(&plain, put_name, "abcdefghijk", 10), "abc...hijk");
@@ -97,9 +94,8 @@ static void test_cut(void **state)
 }
 
 /* C0, DEL, C1 and marks that change the direction of text; valid UTF-8 stays. */
-static void test_clean(void **state)
+TEST(test_clean)
 {
-	(void)state;
 	assert_string_equal(written(&plain, put_name, "a\033[31mb\x7f\n", 0), "a?[31mb??");
 	assert_string_equal(written(&plain, put_name,
 				    "a\xc2\x9b"
@@ -122,22 +118,10 @@ static void test_clean(void **state)
 }
 
 /* The limits of perf (MIN_RED 5.0, MIN_GREEN 0.5), and nothing without colours. */
-static void test_heat(void **state)
+TEST(test_heat)
 {
-	(void)state;
 	assert_string_equal(written(&coloured, put_heat, "", 500), "\033[1;31m  5.00%\033[m");
 	assert_string_equal(written(&coloured, put_heat, "", 50), "\033[32m  0.50%\033[m");
 	assert_string_equal(written(&coloured, put_heat, "", 49), "  0.49%");
 	assert_string_equal(written(&plain, put_heat, "", 500), "  5.00%");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_numbers), cmocka_unit_test(test_columns),
-	    cmocka_unit_test(test_cut),	    cmocka_unit_test(test_clean),
-	    cmocka_unit_test(test_heat),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,12 +114,11 @@ static const uint64_t mixes[] = {
 	UINT64_C(1) << PTAH_PACKET_TNT_8 | UINT64_C(1) << PTAH_PACKET_TIP,
 };
 
-static void streams(void **state)
+TEST(streams)
 {
 	uint8_t bytes[SIZE];
 	struct stream s = {.seed = 1, .bytes = bytes, .capacity = sizeof(bytes)};
 
-	(void)state;
 	for (unsigned i = 0; i < 40; i++) {
 		s.types = mixes[i % 4];
 		stream_make(&s);
@@ -127,12 +126,11 @@ static void streams(void **state)
 	}
 }
 
-static void damaged_streams(void **state)
+TEST(damaged_streams)
 {
 	uint8_t bytes[SIZE];
 	struct stream s = {.seed = 2, .bytes = bytes, .capacity = sizeof(bytes)};
 
-	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
 		s.types = mixes[i % 4];
 		stream_make(&s);
@@ -142,12 +140,11 @@ static void damaged_streams(void **state)
 	}
 }
 
-static void random_bytes(void **state)
+TEST(random_bytes)
 {
 	uint8_t bytes[1024];
 	struct stream s = {.seed = 3};
 
-	(void)state;
 	for (unsigned i = 0; i < 20; i++) {
 		for (size_t k = 0; k < sizeof(bytes); k++)
 			bytes[k] = (uint8_t)stream_random(&s);
@@ -156,12 +153,11 @@ static void random_bytes(void **state)
 }
 
 /* Each first byte with some second bytes, in the middle of what the fast loop decodes. */
-static void every_first_byte(void **state)
+TEST(every_first_byte)
 {
 	static const uint8_t seconds[] = {0x00, 0x01, 0x02, 0x03, 0x06, 0x21, 0xfe, 0xff};
 	uint8_t bytes[64];
 
-	(void)state;
 	for (unsigned at = 0; at < 10; at++) {
 		for (unsigned b = 0; b < 256; b++) {
 			for (size_t k = 0; k < sizeof(seconds); k++) {
@@ -174,27 +170,15 @@ static void every_first_byte(void **state)
 	}
 }
 
-static void nothing(void **state)
+TEST(nothing)
 {
 	uint8_t byte = 0;
 	struct ptah_packet_record record;
 	struct ptah_packet_cursor cursor = {&byte, &byte, PTAH_BLOCK_NONE};
 
-	(void)state;
 	assert_int_equal(ptah_packet_decode_batch(&cursor, &record, 1), PTAH_E_MORE);
 	cursor.end = &byte + 1;
 	assert_int_equal(ptah_packet_decode_batch(&cursor, &record, 0), 0);
 	assert_int_equal(ptah_packet_decode_batch(&cursor, &record, 1), 1);
 	assert_int_equal(record.type, PTAH_PACKET_PAD);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(streams),	    cmocka_unit_test(damaged_streams),
-	    cmocka_unit_test(random_bytes), cmocka_unit_test(every_first_byte),
-	    cmocka_unit_test(nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

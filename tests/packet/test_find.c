@@ -45,9 +45,8 @@ static void check(const uint8_t *bytes, size_t n)
 }
 
 /* Pieces of PSBs, shorter and longer, in either phase, with other bytes between them. */
-static void near_misses(void **state)
+TEST(near_misses)
 {
-	(void)state;
 	for (unsigned round = 0; round < 200000; round++) {
 		size_t n = random64() % 400, at = 0;
 		uint8_t *bytes = malloc(n ? n : 1);
@@ -68,11 +67,10 @@ static void near_misses(void **state)
 	}
 }
 
-static void alone_at_every_place(void **state)
+TEST(alone_at_every_place)
 {
 	uint8_t bytes[300];
 
-	(void)state;
 	for (size_t n = 0; n <= sizeof(bytes); n += 1 + n / 20) {
 		for (size_t at = 0; at + sizeof(psb) <= n; at++) {
 			memset(bytes, 0x82, n);
@@ -83,7 +81,7 @@ static void alone_at_every_place(void **state)
 }
 
 /* Bytes that are nearly a PSB everywhere take constant time per byte. */
-static void no_quadratic_time(void **state)
+TEST(no_quadratic_time)
 {
 	static const uint8_t patterns[][17] = {
 	    {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 2, 2},
@@ -93,7 +91,6 @@ static void no_quadratic_time(void **state)
 	size_t n = 16 << 20;
 	uint8_t *bytes = malloc(n);
 
-	(void)state;
 	assert_non_null(bytes);
 	for (unsigned i = 0; i < 3; i++) {
 		clock_t begin = clock();
@@ -106,15 +103,4 @@ static void no_quadratic_time(void **state)
 		assert_true(clock() - begin < 30 * CLOCKS_PER_SEC);
 	}
 	free(bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(near_misses),
-	    cmocka_unit_test(alone_at_every_place),
-	    cmocka_unit_test(no_quadratic_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,13 +317,12 @@ static struct tally compare_all(uint8_t *bytes, size_t size, bool damaged)
 	return tally;
 }
 
-static void valid_streams(void **state)
+TEST(valid_streams)
 {
 	uint8_t bytes[65536];
 	struct stream s = {
 	    .seed = 5, .bytes = bytes, .capacity = sizeof(bytes), .types = ~UNKNOWN_TO_LIBIPT};
 
-	(void)state;
 	for (unsigned i = 0; i < 50; i++) {
 		struct tally tally;
 
@@ -334,13 +333,12 @@ static void valid_streams(void **state)
 	}
 }
 
-static void cut_streams(void **state)
+TEST(cut_streams)
 {
 	uint8_t bytes[1024];
 	struct stream s = {
 	    .seed = 6, .bytes = bytes, .capacity = sizeof(bytes), .types = ~UNKNOWN_TO_LIBIPT};
 
-	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		stream_make(&s);
 		for (size_t n = 1; n < s.size; n++)
@@ -348,14 +346,13 @@ static void cut_streams(void **state)
 	}
 }
 
-static void damaged_streams(void **state)
+TEST(damaged_streams)
 {
 	uint8_t bytes[16384];
 	struct stream s = {
 	    .seed = 7, .bytes = bytes, .capacity = sizeof(bytes), .types = UINT64_MAX};
 	uint64_t errors = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 100; i++) {
 		stream_make(&s);
 		for (unsigned k = 0; k < 200; k++)
@@ -365,12 +362,11 @@ static void damaged_streams(void **state)
 	assert_true(errors > 100);
 }
 
-static void random_bytes(void **state)
+TEST(random_bytes)
 {
 	uint8_t bytes[16384];
 	struct stream s = {.seed = 8};
 
-	(void)state;
 	for (unsigned i = 0; i < 100; i++) {
 		for (size_t k = 0; k < sizeof(bytes); k++)
 			bytes[k] =
@@ -380,7 +376,7 @@ static void random_bytes(void **state)
 }
 
 /* Checks what the comment at the top says about libipt, so that it stays true. */
-static void differences(void **state)
+TEST(differences)
 {
 	static const struct {
 		uint8_t bytes[16];
@@ -397,7 +393,6 @@ static void differences(void **state)
 	    {{0x02, 0x13, 0, 0}, 4, -pte_bad_opc, 4, 4},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		uint8_t bytes[16];
 		struct pt_packet_decoder *decoder;
@@ -416,13 +411,12 @@ static void differences(void **state)
 }
 
 /* Both find the same first PSB. */
-static void sync_forward(void **state)
+TEST(sync_forward)
 {
 	uint8_t bytes[4096];
 	struct stream s = {
 	    .seed = 9, .bytes = bytes, .capacity = sizeof(bytes), .types = ~UNKNOWN_TO_LIBIPT};
 
-	(void)state;
 	for (unsigned i = 0; i < 300; i++) {
 		struct pt_packet_decoder *decoder;
 		const uint8_t *psb;
@@ -469,11 +463,10 @@ static uint8_t *read_trace(const char *name, size_t *size)
 	return bytes;
 }
 
-static void hardware_traces(void **state)
+TEST(hardware_traces)
 {
 	static const char *const names[] = {"foo", "mruby", "unzip"};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		size_t size;
 		uint8_t *bytes = read_trace(names[i], &size);
@@ -491,16 +484,4 @@ static void hardware_traces(void **state)
 		assert_int_equal(tally.errors + tally.differences, 0);
 		free(bytes);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(valid_streams),   cmocka_unit_test(cut_streams),
-	    cmocka_unit_test(damaged_streams), cmocka_unit_test(random_bytes),
-	    cmocka_unit_test(differences),     cmocka_unit_test(sync_forward),
-	    cmocka_unit_test(hardware_traces),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

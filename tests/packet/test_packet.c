@@ -36,11 +36,10 @@
 		assert_int_equal(ptah_packet_decode(&p_, bytes_, sizeof(bytes_), block), status);  \
 	} while (0)
 
-static void tnt(void **state)
+TEST(tnt)
 {
 	struct ptah_packet p;
 
-	(void)state;
 	DECODE(&p, 0, 0x04); /* stop bit, one outcome: not taken */
 	assert_int_equal(p.type, PTAH_PACKET_TNT_8);
 	assert_int_equal(p.u.tnt.count, 1);
@@ -58,11 +57,10 @@ static void tnt(void **state)
 	REFUSE(PTAH_E_BAD_PACKET, 0, 0x02, 0xa3, 0, 0, 0, 0, 0, 0);
 }
 
-static void ip_packets(void **state)
+TEST(ip_packets)
 {
 	struct ptah_packet p;
 
-	(void)state;
 	DECODE(&p, 0, 0x0d);
 	assert_int_equal(p.type, PTAH_PACKET_TIP);
 	assert_int_equal(p.u.ip.ipc, PTAH_IPC_SUPPRESSED);
@@ -84,11 +82,10 @@ static void ip_packets(void **state)
 	REFUSE(PTAH_E_BAD_PACKET, 0, 0xed, 0, 0, 0, 0, 0, 0, 0, 0); /* IPBytes 111b */
 }
 
-static void modes_and_state(void **state)
+TEST(modes_and_state)
 {
 	struct ptah_packet p;
 
-	(void)state;
 	DECODE(&p, 0, 0x99, 0x01);
 	assert_int_equal(p.u.exec.mode, PTAH_EXEC_64);
 	DECODE(&p, 0, 0x99, 0x06);
@@ -121,11 +118,10 @@ static void modes_and_state(void **state)
 	REFUSE(PTAH_E_BAD_OPCODE, 0, 0x02, 0x04);
 }
 
-static void timing(void **state)
+TEST(timing)
 {
 	struct ptah_packet p;
 
-	(void)state;
 	DECODE(&p, 0, 0x19, 1, 2, 3, 4, 5, 6, 7);
 	assert_true(p.u.tsc.tsc == UINT64_C(0x07060504030201));
 	DECODE(&p, 0, 0x59, 0xab);
@@ -143,11 +139,10 @@ static void timing(void **state)
 	REFUSE(PTAH_E_BAD_PACKET, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff);
 }
 
-static void events(void **state)
+TEST(events)
 {
 	struct ptah_packet p;
 
-	(void)state;
 	DECODE(&p, 0, 0x02, 0x12, 1, 2, 3, 4);
 	assert_int_equal(p.u.ptw.size, 4);
 	assert_false(p.u.ptw.ip);
@@ -182,12 +177,11 @@ static void events(void **state)
 	assert_int_equal(p.u.trig.icnt, 0x1234);
 }
 
-static void pebs_blocks(void **state)
+TEST(pebs_blocks)
 {
 	struct ptah_packet p;
 	unsigned block = PTAH_BLOCK_NONE;
 
-	(void)state;
 	DECODE(&p, 0, 0x02, 0x63, 0x84);
 	assert_int_equal(p.u.bbp.type, 4);
 	block = ptah_packet_block_state(&p, block);
@@ -205,11 +199,10 @@ static void pebs_blocks(void **state)
 }
 
 /* SDM Table "FUP/TIP IP Reconstruction". */
-static void ip_reconstruction(void **state)
+TEST(ip_reconstruction)
 {
 	uint64_t last = UINT64_C(0x1122334455667788), ip = 0;
 
-	(void)state;
 	assert_false(ptah_packet_ip(&last, PTAH_IPC_SUPPRESSED, 0, &ip));
 	assert_true(last == UINT64_C(0x1122334455667788));
 	assert_true(ptah_packet_ip(&last, PTAH_IPC_UPDATE_16, 0xabcd, &ip));
@@ -235,11 +228,10 @@ static uint64_t random64(void)
 }
 
 /* Any address that is compressed is reconstructed, and takes at most 8 bytes. */
-static void ip_compression(void **state)
+TEST(ip_compression)
 {
 	uint64_t sent = 0, received = 0;
 
-	(void)state;
 	for (int i = 0; i < 100000; i++) {
 		static const uint64_t masks[] = {0xff, 0xffff, 0xffffffff, 0xffffffffffff,
 						 UINT64_MAX};
@@ -255,9 +247,8 @@ static void ip_compression(void **state)
 /* Random bytes: a packet that decodes has a valid size, and its encoding decodes to the same
  * packet.
  */
-static void random_bytes(void **state)
+TEST(random_bytes)
 {
-	(void)state;
 	for (int i = 0; i < 300000; i++) {
 		uint8_t bytes[24], again[32], third[32];
 		struct ptah_packet p = {0}, q = {0};
@@ -284,13 +275,12 @@ static void random_bytes(void **state)
 	}
 }
 
-static void find_psb(void **state)
+TEST(find_psb)
 {
 	static const uint8_t psb[16] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
 					0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82};
 	uint8_t bytes[256];
 
-	(void)state;
 	for (size_t at = 0; at + sizeof(psb) <= 128; at++) {
 		memset(bytes, 0x04, sizeof(bytes));
 		memcpy(bytes + at, psb, sizeof(psb));
@@ -308,22 +298,4 @@ static void find_psb(void **state)
 	memset(bytes, 0, sizeof(bytes));
 	assert_null(ptah_packet_find_psb(bytes, bytes + sizeof(bytes)));
 	assert_null(ptah_packet_find_psb(bytes, bytes));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(tnt),
-	    cmocka_unit_test(ip_packets),
-	    cmocka_unit_test(modes_and_state),
-	    cmocka_unit_test(timing),
-	    cmocka_unit_test(events),
-	    cmocka_unit_test(pebs_blocks),
-	    cmocka_unit_test(ip_reconstruction),
-	    cmocka_unit_test(ip_compression),
-	    cmocka_unit_test(random_bytes),
-	    cmocka_unit_test(find_psb),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

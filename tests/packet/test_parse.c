@@ -44,9 +44,8 @@ static void start(void)
 	memset(&parser, 0, sizeof(parser));
 }
 
-static void simple_packets(void **state)
+TEST(simple_packets)
 {
-	(void)state;
 	start();
 	LINE("PAD", 0);
 	LINE("psb", 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82);
@@ -85,9 +84,8 @@ static void simple_packets(void **state)
 }
 
 /* SDM "Taken/Not-taken (TNT) Packet": the oldest branch is the one below the stop bit. */
-static void outcomes(void **state)
+TEST(outcomes)
 {
-	(void)state;
 	start();
 	LINE("TNT-8 TTN", 0x1c);
 	LINE("tnt t", 0x06);
@@ -101,9 +99,8 @@ static void outcomes(void **state)
 }
 
 /* SDM "IP Compression". */
-static void addresses(void **state)
+TEST(addresses)
 {
-	(void)state;
 	start();
 	LINE("tip.pge.48 0x401000", 0x71, 0, 0x10, 0x40, 0, 0, 0);
 	LINE("tip 0x502010", 0x4d, 0x10, 0x20, 0x50, 0);
@@ -131,9 +128,8 @@ static void addresses(void **state)
 }
 
 /* SDM "Cycle Count (CYC) Packet": 5 bits, then 7 in each byte. */
-static void cycles(void **state)
+TEST(cycles)
 {
-	(void)state;
 	start();
 	LINE("cyc 31", 0xfb);
 	LINE("cyc 32", 0x07, 0x02);
@@ -143,9 +139,8 @@ static void cycles(void **state)
 	REFUSE("cyc 18446744073709551616", 4);
 }
 
-static void operand_sizes(void **state)
+TEST(operand_sizes)
 {
-	(void)state;
 	start();
 	LINE("ptw 5 ip", 2, 0x92, 5, 0, 0, 0);
 	LINE("ptw.8 5", 2, 0x32, 5, 0, 0, 0, 0, 0, 0, 0);
@@ -164,9 +159,8 @@ static void operand_sizes(void **state)
 }
 
 /* Bytes after a packet keep its reserved bits; they must mean that packet. */
-static void bytes(void **state)
+TEST(bytes)
 {
-	(void)state;
 	start();
 	LINE("CBR ratio 9 .bytes 02 03 09 ff", 2, 3, 9, 0xff);
 	LINE("CBR ratio 9 .bytes 020309ff # and a comment", 2, 3, 9, 0xff);
@@ -175,9 +169,8 @@ static void bytes(void **state)
 	LINE(".bytes 02 ff FF", 2, 0xff, 0xff);
 }
 
-static void lines(void **state)
+TEST(lines)
 {
-	(void)state;
 	uint8_t got[16];
 
 	start();
@@ -208,16 +201,4 @@ static void lines(void **state)
 	REFUSE(".bytes", 6);
 	REFUSE(".bytes 1", 7);
 	REFUSE(".bytes 0g", 7);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(simple_packets), cmocka_unit_test(outcomes),
-	    cmocka_unit_test(addresses),      cmocka_unit_test(cycles),
-	    cmocka_unit_test(operand_sizes),  cmocka_unit_test(bytes),
-	    cmocka_unit_test(lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

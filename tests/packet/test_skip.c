@@ -40,11 +40,10 @@ static void fill(uint8_t *bytes, size_t n)
 		    rand() % 4 ? (uint8_t)(rand() & 0xfe) : heads[(size_t)rand() % sizeof(heads)];
 }
 
-static void same_as_decoder(void **state)
+TEST(same_as_decoder)
 {
 	uint8_t bytes[96];
 
-	(void)state;
 	srand(1);
 	for (int round = 0; round < 200000; round++) {
 		const size_t n = (size_t)rand() % sizeof(bytes);
@@ -63,11 +62,4 @@ static void same_as_decoder(void **state)
 				 pass(bytes, end, &wanted_last, PTAH_PACKET_TIP_PGD));
 		assert_ptr_equal(last, wanted_last);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_decoder)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

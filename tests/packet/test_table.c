@@ -38,11 +38,10 @@ static unsigned block_of(const struct ptah_packet *packet)
 }
 
 /* Random payloads of every type. */
-static void every_type(void **state)
+TEST(every_type)
 {
 	struct stream s = {.seed = 1};
 
-	(void)state;
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++) {
 		for (unsigned i = 0; i < 2000; i++) {
 			uint8_t bytes[PTAH_PACKET_MAX_SIZE], again[PTAH_PACKET_MAX_SIZE];
@@ -66,11 +65,10 @@ static void every_type(void **state)
 }
 
 /* Each first byte with each second one, in a block and outside. */
-static void every_opcode(void **state)
+TEST(every_opcode)
 {
 	uint8_t bytes[PTAH_PACKET_MAX_SIZE] = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 65536; i++) {
 		bytes[0] = (uint8_t)i;
 		bytes[1] = (uint8_t)(i >> 8);
@@ -82,9 +80,8 @@ static void every_opcode(void **state)
 	}
 }
 
-static void examples(void **state)
+TEST(examples)
 {
-	(void)state;
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++) {
 		uint8_t bytes[PTAH_PACKET_MAX_SIZE];
 		struct ptah_packet_parser parser = {0};
@@ -102,15 +99,4 @@ static void examples(void **state)
 				 n);
 		assert_int_equal(packet.type, type);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_type),
-	    cmocka_unit_test(every_opcode),
-	    cmocka_unit_test(examples),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* perf's text of address filters, as perf-record(1) describes it under --filter. */
 #include "test.h"
 
-#include <ptah/filter.h>
+#include <ptah/session.h>
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include "perfdata/unpacker.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* A record of an unknown type of the kernel's; its bytes depend on n. */
 static void add_record(struct perfdata_buffer *b, size_t size, unsigned n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes a coverage from the items of a plain flow, as its definition says
- * (include/ptah/coverage.h), and compares bitmap, edges and blocks with those of
+ * (include/ptah/profile.h), and compares bitmap, edges and blocks with those of
  * the library.
  */
 #include "compare_coverage.h"

@@ -6,7 +6,7 @@
 #ifndef PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
 #define PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
 
-#include <ptah/coverage.h>
+#include <ptah/profile.h>
 
 #include <stdbool.h>
 

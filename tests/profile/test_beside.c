@@ -56,12 +56,11 @@ static struct row_entry *counted_entry(struct ptah_profile *p)
 	return NULL;
 }
 
-static void equal(void **state)
+TEST(equal)
 {
 	struct ptah_profile_totals totals;
 	struct half h;
 
-	(void)state;
 	begin(&h);
 	assert_int_equal(ptah_profile_totals(h.p, &totals), 0);
 	assert_int_equal(feed_rest(&h), 0);
@@ -76,12 +75,11 @@ static void equal(void **state)
 }
 
 /* Counts one packet too many. */
-static void wrong_count(void **state)
+TEST(wrong_count)
 {
 	struct ptah_profile_totals totals;
 	struct half h;
 
-	(void)state;
 	begin(&h);
 	counted_entry(h.p)->count++;
 	assert_int_equal(ptah_profile_totals(h.p, &totals), PTAH_E_INTERNAL);
@@ -90,13 +88,12 @@ static void wrong_count(void **state)
 }
 
 /* Counts one edge too few, and one that was never taken. */
-static void wrong_edges(void **state)
+TEST(wrong_edges)
 {
 	struct ptah_profile_edge *edges;
 	struct half h;
 	size_t n;
 
-	(void)state;
 	for (unsigned which = 0; which < 2; which++) {
 		begin(&h);
 		assert_int_equal(ptah_profile_edges(h.p, &edges, &n), 0);
@@ -112,11 +109,10 @@ static void wrong_edges(void **state)
 }
 
 /* The place is wrong: noticed before counts are expanded. */
-static void wrong_place(void **state)
+TEST(wrong_place)
 {
 	struct half h;
 
-	(void)state;
 	begin(&h);
 	ptah_flow_seek(h.p->flow, h.size / 2);
 	assert_int_equal(feed_more(&h, 40), PTAH_E_INTERNAL);
@@ -124,13 +120,12 @@ static void wrong_place(void **state)
 }
 
 /* All packets through one entry lead to the wrong state. */
-static void wrong_next(void **state)
+TEST(wrong_next)
 {
 	struct ptah_profile_totals totals;
 	struct row_entry *entry;
 	struct half h;
 
-	(void)state;
 	begin(&h);
 	entry = counted_entry(h.p);
 	entry->next = entry->next == STRIDE ? 2 * STRIDE : STRIDE;
@@ -138,15 +133,4 @@ static void wrong_next(void **state)
 	ptah_profile_feed(h.p, h.m->trace, h.size, true);
 	assert_int_equal(ptah_profile_totals(h.p, &totals), PTAH_E_INTERNAL);
 	finish(&h);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equal),	   cmocka_unit_test(wrong_count),
-	    cmocka_unit_test(wrong_edges), cmocka_unit_test(wrong_place),
-	    cmocka_unit_test(wrong_next),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

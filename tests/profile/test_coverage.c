@@ -61,11 +61,10 @@ static void parts(struct execution *e, const uint8_t *trace, size_t size)
 	e[3] = (struct execution){trace, 0};
 }
 
-static void machines(void **state)
+TEST(machines)
 {
 	static const size_t chunks[] = {0, 1, 100, 4096};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		struct execution e[RUNS];
 		size_t size;
@@ -80,9 +79,8 @@ static void machines(void **state)
 	}
 }
 
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		const struct ptah_flow_config config = {.size = sizeof(config),
 							.events.trace.no_tnt = seed % 8 == 0,
@@ -101,9 +99,8 @@ static void worlds(void **state)
 }
 
 /* Whole, damaged, whole, damaged: a damaged execution has no effect on the next. */
-static void damage(void **state)
+TEST(damage)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 4; seed++) {
 		struct execution e[RUNS];
 		size_t size;
@@ -163,11 +160,10 @@ static void on_demand(unsigned first, unsigned step, struct ptah_image *full,
 	}
 }
 
-static void pages_on_demand(void **state)
+TEST(pages_on_demand)
 {
 	static const uint64_t pages[] = {1, 16, 512, 4096};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 4; seed++) {
 		struct execution e[RUNS];
 		size_t size;
@@ -197,7 +193,7 @@ static size_t segments(struct execution *e, size_t most, const uint8_t *trace, s
 	return n;
 }
 
-static void hardware(void **state)
+TEST(hardware)
 {
 	static const char *const names[] = {"foo", "unzip", "mruby"};
 	static uint8_t bytes[1 << 20];
@@ -205,7 +201,6 @@ static void hardware(void **state)
 	struct execution e[16];
 	char path[4096];
 
-	(void)state;
 	if (!shared || !*shared)
 		skip(); /* no hardware traces here */
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -259,7 +254,7 @@ static size_t make_loop(uint8_t *trace, unsigned n)
 }
 
 /* Counts stay at 255, and what was touched is 0 in the next execution. */
-static void saturation(void **state)
+TEST(saturation)
 {
 	static const unsigned counts[] = {1, 254, 255, 256, 1000, 3, 0};
 	const size_t entry = ptah_coverage_index(BASE + 2, BASE, 65536);
@@ -267,7 +262,6 @@ static void saturation(void **state)
 	struct ptah_coverage *coverage;
 	uint8_t trace[2048];
 
-	(void)state;
 	assert_int_equal(ptah_coverage_new(image, NULL, &coverage), 0);
 	for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
 		const size_t size = make_loop(trace, counts[i]);
@@ -291,14 +285,13 @@ static void saturation(void **state)
  * The TIP.PGD after the loop has no address: the branch was taken out of the filter's range, or its
  * outcome is unknown.
  */
-static void left_without_address(void **state)
+TEST(left_without_address)
 {
 	struct ptah_image *image = image_of(loop, sizeof(loop));
 	const size_t entry = ptah_coverage_index(BASE + 2, BASE, 65536);
 	uint8_t trace[2048];
 	const struct execution e = {trace, make_loop(trace, 3)};
 
-	(void)state;
 	for (unsigned known = 0; known < 2; known++) {
 		const struct ptah_flow_config flow = {
 		    .size = sizeof(flow),
@@ -320,7 +313,7 @@ static void left_without_address(void **state)
 }
 
 /* After a reset everything counts as new, from 0 on. */
-static void reset(void **state)
+TEST(reset)
 {
 	struct ptah_image *image = image_of(loop, sizeof(loop));
 	struct ptah_coverage *coverage;
@@ -328,7 +321,6 @@ static void reset(void **state)
 	uint8_t trace[2048];
 	size_t n;
 
-	(void)state;
 	assert_int_equal(ptah_coverage_new(image, NULL, &coverage), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		const size_t size = make_loop(trace, 100);
@@ -422,13 +414,12 @@ static int run_jumps_within(size_t room, const struct ptah_image *image, const u
  * for the two side by side and a detour to an aligned address: the larger table is made without
  * them. Where even that does not fit, the answer is PTAH_E_NOMEM.
  */
-static void little_address_space(void **state)
+TEST(little_address_space)
 {
 	static uint8_t code[16 * JUMPS], trace[16 * JUMPS + 64];
 	struct ptah_image *image;
 	size_t size = make_loop(trace, 0) - 1; /* without the TIP.PGD */
 
-	(void)state;
 #ifdef __clang__
 	if (getenv("PTAH_SANITIZE") && *getenv("PTAH_SANITIZE"))
 		skip(); /* clang's AddressSanitizer does not return NULL, but aborts, and hangs */
@@ -449,13 +440,12 @@ static void little_address_space(void **state)
 	ptah_image_free(image);
 }
 
-static void arguments(void **state)
+TEST(arguments)
 {
 	struct ptah_image *image = image_of(loop, sizeof(loop));
 	struct ptah_coverage_config config = {.size = sizeof(config)};
 	struct ptah_coverage *coverage;
 
-	(void)state;
 	config.bitmap_size = 1000;
 	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
 	config.bitmap_size = 4;
@@ -471,17 +461,4 @@ static void arguments(void **state)
 	assert_int_equal(ptah_coverage_new(NULL, NULL, &coverage), PTAH_E_INVAL);
 	assert_int_equal(ptah_coverage_run(NULL, NULL, 0, NULL), PTAH_E_INVAL);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	 cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),	 cmocka_unit_test(pages_on_demand),
-	    cmocka_unit_test(hardware),	 cmocka_unit_test(saturation),
-	    cmocka_unit_test(reset),	 cmocka_unit_test(little_address_space),
-	    cmocka_unit_test(arguments), cmocka_unit_test(left_without_address),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

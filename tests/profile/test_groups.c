@@ -146,9 +146,8 @@ static void check(const struct ptah_flow_config *flow, uint64_t instructions, si
 #define START "PSB; CBR ratio 20; MODE.Exec 64-bit; PSBEND; "
 
 /* Tracing is switched off by branches and on again: with return compression in each stretch. */
-static void off_and_on(void **state)
+TEST(off_and_on)
 {
-	(void)state;
 	/* 401000: taken, call, nop, nop, compressed return; jmp rax leaves. 2 + 1 + 3 + 1. */
 	make_trace(START, "TIP.PGE 0x401000; TNT-8 TT; TIP.PGD 0x7f0000001000; ");
 	check(NULL, ROUNDS * 7, 1);
@@ -169,18 +168,16 @@ static void off_and_on(void **state)
  * Tracing off and on between a call and its return: the call is not on the stack any more, so that
  * the return is not compressed. A TIP, which pops nothing.
  */
-static void calls_across(void **state)
+TEST(calls_across)
 {
-	(void)state;
 	make_trace(START, "TIP.PGE 0x401010; FUP 0x401021; TIP.PGD; TIP.PGE 0x401021; "
 			  "TIP 0x401015; TIP.PGD; ");
 	check(NULL, ROUNDS * (2 + 2 + 1), 2);
 }
 
 /* FUP and TIP.PGD, at a place that a direct jump leads to; and before an instruction has run. */
-static void asynchronous(void **state)
+TEST(asynchronous)
 {
-	(void)state;
 	make_trace(START, "TIP.PGE 0x401030; FUP 0x401039; TIP.PGD 0x500000; ");
 	check(NULL, ROUNDS * 2, 1);
 	make_trace(START, "TIP.PGE 0x401030; FUP 0x401030; TIP.PGD; ");
@@ -197,9 +194,8 @@ static void asynchronous(void **state)
 }
 
 /* PSB+ at the place, and further along the direct way. */
-static void headers(void **state)
+TEST(headers)
 {
-	(void)state;
 #define HEADER(ip) "PSB; CBR ratio 20; FUP " ip "; MODE.Exec 64-bit; PSBEND; "
 	make_trace(START "TIP.PGE 0x401000; ", HEADER("0x401000") "TNT-8 N; TIP 0x401000; ");
 	check(NULL, ROUNDS * 4, 0);
@@ -218,9 +214,8 @@ static void headers(void **state)
 }
 
 /* While tracing is off: PSB+, and erratum BDM70, a PSB+ with the address of the next TIP.PGE. */
-static void off(void **state)
+TEST(off)
 {
-	(void)state;
 	make_trace(START, START START "MODE.Exec 64-bit; TIP.PGE 0x401003; TIP.PGD 0x500000; "
 				      "PSB; FUP 0x401030; PSBEND; TIP.PGE 0x401030; FUP 0x401038; "
 				      "TIP.PGD; ");
@@ -228,9 +223,8 @@ static void off(void **state)
 }
 
 /* The mode and the address space change while tracing is off, and back. */
-static void contexts(void **state)
+TEST(contexts)
 {
-	(void)state;
 	make_trace(START,
 		   "PIP cr3 0x3000; MODE.Exec 32-bit; TIP.PGE 0x401000; TNT-8 T; FUP 0x401010; "
 		   "TIP.PGD; PIP cr3 0x5000; PSB; MODE.Exec 64-bit; PSBEND; "
@@ -250,27 +244,25 @@ static void contexts(void **state)
 }
 
 /* SDM: a conditional branch that leaves the filter's range has no address in its TIP.PGD. */
-static void filtered(void **state)
+TEST(filtered)
 {
 	const struct ptah_flow_config flow = {
 	    .size = sizeof(flow),
 	    .events.trace.ranges = {
 		{.first = 0x401000, .last = 0x40100f, .mode = PTAH_RANGE_FILTER}}};
 
-	(void)state;
 	make_trace(START, "TIP.PGE 0x401000; TIP.PGD; TIP.PGE 0x401003; TIP.PGD; ");
 	check(&flow, ROUNDS * 4, 2);
 }
 
 /* The code changes between two visits: what was learned holds for the old code only. */
-static void changed_code(void **state)
+TEST(changed_code)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
 	struct ptah_image *image = make_image();
 	struct ptah_profile_totals totals;
 	struct ptah_profile *profile;
 
-	(void)state;
 	make_trace(START, "TIP.PGE 0x401003; TIP.PGD 0x500000; ");
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
 	feed(profile, story.size);
@@ -292,7 +284,7 @@ static void count_events(void *context, const struct ptah_item *item)
 	*(unsigned *)context += item->type == PTAH_ITEM_ENABLED || item->type == PTAH_ITEM_DISABLED;
 }
 
-static void events(void **state)
+TEST(events)
 {
 	unsigned seen = 0;
 	const struct ptah_profile_config config = {
@@ -300,7 +292,6 @@ static void events(void **state)
 	struct ptah_image *image = make_image();
 	struct ptah_profile *profile;
 
-	(void)state;
 	make_trace(START, "TIP.PGE 0x401003; TIP.PGD 0x500000; ");
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
 	feed(profile, story.size);
@@ -309,31 +300,37 @@ static void events(void **state)
 	ptah_image_free(image);
 }
 
-/* Pauses at times that PSB+ bring: all that is before a pause is counted, and nothing after it. */
-static void time_limit(void **state)
+/* Two instructions behind each of 20 PSB+, whose times are 0x100 apart. */
+static void make_visits(void)
 {
-	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
-	struct ptah_image *image = make_image();
-	struct ptah_profile_totals totals;
-	struct ptah_profile *profile;
 	char text[4000];
 	size_t n = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 20; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
 				      "PSB; TSC 0x%x; MODE.Exec 64-bit; PSBEND; TIP.PGE 0x401003; "
 				      "TIP.PGD 0x500000; ",
 				      0x1000 + 0x100 * i);
 	story_assemble(&story, text);
+}
+
+/* Pauses at times that PSB+ bring: all that is before a pause is counted, and nothing after it. */
+TEST(time_limit)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
+	struct ptah_image *image = make_image();
+	struct ptah_profile_totals totals;
+	struct ptah_profile *profile;
+
+	make_visits();
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
-	ptah_profile_set_time_limit(profile, 0x1000 + 0x100 * 7 + 1);
+	profile_set_time_limit(profile, 0x1000 + 0x100 * 7 + 1);
 	assert_int_equal(ptah_profile_feed(profile, story.bytes, story.size, true),
-			 PTAH_PROFILE_PAUSED);
+			 PROFILE_PAUSED);
 	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
 	assert_int_equal(totals.instructions, 8 * 2);
-	ptah_profile_set_time_limit(profile, UINT64_MAX);
-	assert_int_equal(ptah_profile_resume(profile), 0);
+	profile_set_time_limit(profile, UINT64_MAX);
+	assert_int_equal(profile_resume(profile), 0);
 	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
 	assert_int_equal(totals.instructions, 20 * 2);
 	ptah_profile_free(profile);
@@ -350,13 +347,12 @@ static void time_limit(void **state)
  * Rows leave the return address stack alone up to the first compressed return, which then finds the
  * calls that were made before.
  */
-static void first_compressed(void **state)
+TEST(first_compressed)
 {
 	static const size_t chunks[] = {8192, 1, 7, 24, 61};
 	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
 	struct ptah_image *image = make_image();
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
 		struct ptah_profile_totals totals;
 		struct ptah_profile *profile;
@@ -384,7 +380,7 @@ static void first_compressed(void **state)
 }
 
 /* Where the flow takes over all the time, the rows have the stack without a compressed return. */
-static void follows_much(void **state)
+TEST(follows_much)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config)};
 	struct ptah_image *image = make_image();
@@ -392,7 +388,6 @@ static void follows_much(void **state)
 	struct ptah_profile *profile;
 	uint64_t rounds = 0;
 
-	(void)state;
 	make_trace(START "TIP.PGE 0x401040; ", FOUR_CALLS ALL_TIPS "TIP 0x401040; ");
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
 	while (profile->late_stack && rounds < 8192 * ROUNDS) {
@@ -411,7 +406,7 @@ static void follows_much(void **state)
 }
 
 /* Only what is inside a window of time is counted. */
-static void window(void **state)
+TEST(window)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .compare = true};
 	struct time_window w = time_window_whole();
@@ -419,7 +414,7 @@ static void window(void **state)
 	struct ptah_profile_totals totals;
 	struct ptah_profile *profile;
 
-	(void)state; /* over the trace of time_limit() */
+	make_visits();
 	w.since = 0x1300;
 	time_window_begin(&w);
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
@@ -429,19 +424,4 @@ static void window(void **state)
 	assert_int_equal(totals.instructions, 17 * 2);
 	ptah_profile_free(profile);
 	ptah_image_free(image);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(off_and_on),   cmocka_unit_test(calls_across),
-	    cmocka_unit_test(asynchronous), cmocka_unit_test(headers),
-	    cmocka_unit_test(off),	    cmocka_unit_test(contexts),
-	    cmocka_unit_test(filtered),	    cmocka_unit_test(changed_code),
-	    cmocka_unit_test(events),	    cmocka_unit_test(time_limit),
-	    cmocka_unit_test(window),	    cmocka_unit_test(first_compressed),
-	    cmocka_unit_test(follows_much),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

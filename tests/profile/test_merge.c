@@ -4,6 +4,7 @@
 
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/profile.h>
 
@@ -151,16 +152,15 @@ static void split(const struct ptah_image *image, const uint8_t *trace, size_t s
 		feed_piece(all, trace, at[i], at[i + 1]);
 	for (size_t i = n - 1; i-- > 0;)
 		feed_piece(half[i & 1], trace, at[i], at[i + 1]);
-	assert_int_equal(ptah_profile_merge(half[0], half[1]), 0);
+	assert_int_equal(profile_merge(half[0], half[1]), 0);
 	assert_same(half[0], all);
 	ptah_profile_free(all);
 	ptah_profile_free(half[0]);
 	ptah_profile_free(half[1]);
 }
 
-static void halves_are_the_whole(void **state)
+TEST(halves_are_the_whole)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 16; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -173,9 +173,8 @@ static void halves_are_the_whole(void **state)
 }
 
 /* Merging in the middle of a trace does not change what follows. */
-static void in_the_middle(void **state)
+TEST(in_the_middle)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 16; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
@@ -187,7 +186,7 @@ static void in_the_middle(void **state)
 		feed_piece(twice, w->trace, 0, size);
 		feed_piece(once, w->trace, 0, size);
 		assert_int_equal(ptah_profile_feed(merged, w->trace, size / 2, false), 0);
-		assert_int_equal(ptah_profile_merge(merged, once), 0);
+		assert_int_equal(profile_merge(merged, once), 0);
 		assert_int_equal(
 		    ptah_profile_feed(merged, w->trace + size / 2, size - size / 2, true), 0);
 		assert_same(merged, twice);
@@ -199,7 +198,7 @@ static void in_the_middle(void **state)
 	}
 }
 
-static void merge_errors(void **state)
+TEST(merge_errors)
 {
 	struct ptah_profile_totals totals;
 	size_t size;
@@ -208,7 +207,6 @@ static void merge_errors(void **state)
 	struct ptah_profile *a = profile_over(image), *b = profile_over(image),
 			    *c = profile_over(image);
 
-	(void)state;
 	/* Starts inside a PSB: an error at that offset. */
 	ptah_profile_seek(b, 700);
 	assert_int_equal(ptah_profile_feed(b, w->trace, 3, true), 0);
@@ -216,29 +214,18 @@ static void merge_errors(void **state)
 	assert_int_equal(ptah_profile_feed(c, w->trace, 3, true), 0);
 	assert_int_equal(ptah_profile_totals(b, &totals), 0);
 	assert_true(totals.errors == 1);
-	assert_int_equal(ptah_profile_merge(a, b), 0);
-	assert_int_equal(ptah_profile_merge(a, c), 0);
+	assert_int_equal(profile_merge(a, b), 0);
+	assert_int_equal(profile_merge(a, c), 0);
 	assert_int_equal(ptah_profile_totals(a, &totals), 0);
 	assert_true(totals.errors == 2);
 	assert_true(totals.first_error.offset >=
 		    700); /* the first error of the profile merged first */
-	assert_int_equal(ptah_profile_merge(a, a), PTAH_E_INVAL);
-	assert_int_equal(ptah_profile_merge(a, NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_profile_merge(NULL, a), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(a, a), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(a, NULL), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(NULL, a), PTAH_E_INVAL);
 	ptah_profile_free(a);
 	ptah_profile_free(b);
 	ptah_profile_free(c);
 	ptah_image_free(image);
 	world_free(w);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(halves_are_the_whole),
-	    cmocka_unit_test(in_the_middle),
-	    cmocka_unit_test(merge_errors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "../flow/timed_trace.h"
 #include "../flow/world.h"
 #include "compare_profile.h"
+#include "flow/state.h"
 
 static struct ptah_image *image_of(const uint8_t *code, size_t size)
 {
@@ -43,11 +44,10 @@ static void machine(unsigned seed, bool retcomp, bool long_tnt, bool lossy, size
 	machine_free(m);
 }
 
-static void machines(void **state)
+TEST(machines)
 {
 	static const size_t chunks[] = {0, 1, 100};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++)
 		machine(seed, seed & 1, seed & 2, seed & 4, chunks[seed % 3]);
 }
@@ -56,12 +56,11 @@ static void machines(void **state)
  * With the configuration that returns are not compressed, the rows work without a return address
  * stack.
  */
-static void no_return_compression(void **state)
+TEST(no_return_compression)
 {
 	const struct ptah_flow_config config = {.size = sizeof(config),
 						.events.trace.no_retcomp = true};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(12, 4); seed++) {
 		size_t size;
 		/* Half of the time the configuration is wrong: then both report the same errors. */
@@ -74,9 +73,8 @@ static void no_return_compression(void **state)
 	}
 }
 
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(16, 8); seed++) {
 		const struct ptah_flow_config config = {.size = sizeof(config),
 							.events.trace.no_tnt = seed % 8 == 0};
@@ -92,9 +90,8 @@ static void worlds(void **state)
 }
 
 /* Damage anywhere: the same errors, and the same counts around them. */
-static void damage(void **state)
+TEST(damage)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(28, 8); seed++) {
 		size_t size;
 		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
@@ -152,26 +149,26 @@ static void compare_times(const struct ptah_image *image, const struct ptah_flow
 	plain.no_paths = true;
 	assert_int_equal(ptah_flow_new(image, &plain, &flow), 0);
 	assert_int_equal(ptah_profile_new(image, &counting, &profile), 0);
-	ptah_profile_set_time_limit(profile, limit);
-	ptah_flow_set_time_limit(flow, limit);
+	profile_set_time_limit(profile, limit);
+	flow_set_time_limit(flow, limit);
 	assert_int_equal(ptah_flow_feed(flow, trace, size, true), 0);
 	status = ptah_profile_feed(profile, trace, size, true);
 	for (;;) {
 		struct ptah_time time;
 
 		read_events(flow, &b);
-		assert_int_equal(status, ptah_flow_paused(flow) ? PTAH_PROFILE_PAUSED : 0);
+		assert_int_equal(status, flow_is_paused(flow) ? PROFILE_PAUSED : 0);
 		assert_int_equal(a.count, b.count);
 		assert_memory_equal(a.items + same, b.items + same,
 				    (a.count - same) * sizeof(*a.items));
 		same = a.count;
 		if (!status)
 			break;
-		ptah_flow_time(flow, &time);
+		flow_get_time(flow, &time);
 		limit = time.tsc + step;
-		ptah_profile_set_time_limit(profile, limit);
-		ptah_flow_set_time_limit(flow, limit);
-		status = ptah_profile_resume(profile);
+		profile_set_time_limit(profile, limit);
+		flow_set_time_limit(flow, limit);
+		status = profile_resume(profile);
 	}
 	ptah_profile_free(profile);
 	ptah_flow_free(flow);
@@ -180,9 +177,8 @@ static void compare_times(const struct ptah_image *image, const struct ptah_flow
 /*
  * CYC packets are added up between events; each event has the time after all CYC packets before it.
  */
-static void clocks(void **state)
+TEST(clocks)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= RANDOM_PROGRAMS(28, 8); seed++) {
 		struct ptah_flow_config config = {.size = sizeof(config)};
 		size_t size, timed_size;
@@ -201,7 +197,7 @@ static void clocks(void **state)
 }
 
 /* A packet that leaves more calls open than an effect holds. */
-static void many_calls(void **state)
+TEST(many_calls)
 {
 	static const uint8_t psb[] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
 				      0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82};
@@ -212,7 +208,6 @@ static void many_calls(void **state)
 	struct ptah_image *image;
 	uint8_t trace[600];
 
-	(void)state;
 	for (unsigned i = 1; i < 9; i++) { /* call the next one; ret */
 		code[16 * i] = 0xe8;
 		code[16 * i + 1] = 11;
@@ -340,9 +335,8 @@ static void outcomes_of(unsigned elements, size_t chunk)
 	ptah_image_free(image);
 }
 
-static void many_outcomes(void **state)
+TEST(many_outcomes)
 {
-	(void)state;
 	outcomes_of(20, 0);
 	outcomes_of(40, 1000);
 	outcomes_of(400, 0); /* more places than the tables may have */
@@ -367,10 +361,10 @@ static void pass_some(struct ptah_profile *p, const struct machine *m, size_t si
 			blocks += items[i].type == PTAH_ITEM_BLOCK;
 	}
 	assert_int_equal(ptah_profile_reset(p), 0);
-	assert_int_equal(ptah_profile_resume(p), 0);
+	assert_int_equal(profile_resume(p), 0);
 }
 
-static void rows_of_former_code(void **state)
+TEST(rows_of_former_code)
 {
 	struct ptah_profile_totals used, fresh;
 	struct ptah_profile *a, *b;
@@ -379,7 +373,6 @@ static void rows_of_former_code(void **state)
 	struct machine *other = machine_new(5, true, false, false, &other_size);
 	struct ptah_image *image = image_of(m->code, sizeof(m->code));
 
-	(void)state;
 	assert_int_equal(ptah_profile_new(image, NULL, &a), 0);
 	assert_int_equal(ptah_profile_feed(a, m->trace, size, true), 0);
 	assert_int_equal(ptah_image_add_bytes(image, other->code, sizeof(other->code), BASE, NULL),
@@ -396,16 +389,4 @@ static void rows_of_former_code(void **state)
 	ptah_image_free(image);
 	machine_free(other);
 	machine_free(m);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	  cmocka_unit_test(no_return_compression),
-	    cmocka_unit_test(worlds),	  cmocka_unit_test(damage),
-	    cmocka_unit_test(many_calls), cmocka_unit_test(many_outcomes),
-	    cmocka_unit_test(clocks),	  cmocka_unit_test(rows_of_former_code),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

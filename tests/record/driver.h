@@ -13,7 +13,7 @@
 
 #include "../port/linux/ptah_ioctl.h"
 
-#include <ptah/captures.h>
+#include <ptah/engine/captures.h>
 
 #include <poll.h>
 #include <sys/eventfd.h>

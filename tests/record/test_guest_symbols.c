@@ -8,7 +8,7 @@
 
 #include "test.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdio.h>
 #include <stdlib.h>

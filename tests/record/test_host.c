@@ -2,7 +2,7 @@
 /* What prevents recording on simulated machines, by the rules of perf_event_open(2). */
 #include "machine.h"
 
-#include <ptah/host.h>
+#include <ptah/record.h>
 
 #include <sched.h>
 

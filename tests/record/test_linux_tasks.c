@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "test.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 

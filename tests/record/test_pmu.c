@@ -8,7 +8,7 @@
 #include "record/perf_event/perf_event.h"
 #include "record/perf_event/pmu.h"
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 static struct pmu driver(void)
 {

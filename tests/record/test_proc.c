@@ -4,7 +4,7 @@
 
 #include "record/perf_event/proc.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <linux/perf_event.h>
 #include <sys/auxv.h>

@@ -9,7 +9,7 @@
 
 #include "record/perf_event/ring.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <pthread.h>
 #include <sched.h>

@@ -31,12 +31,11 @@ static void check(const struct ptah_session *s, int32_t tid, uint64_t from, uint
 }
 
 /* Thread 8 runs up to 100, waits up to 150, runs, is preempted from 200 to 230, and from 300 on. */
-static void times_are_added(void **state)
+TEST(times_are_added)
 {
 	struct ptah_session s = {0};
 	uint64_t off, preempted;
 
-	(void)state;
 	assert_int_equal(ptah_session_time_off(&s, -1, 0, 9, &off, &preempted), PTAH_E_MISSING);
 	come(&s, 8, 50);
 	leave(&s, 8, 100, false);
@@ -57,12 +56,11 @@ static void times_are_added(void **state)
 }
 
 /* The clock that stands still while a thread is off, and back. */
-static void clock_stands_still(void **state)
+TEST(clock_stands_still)
 {
 	struct ptah_session s = {0};
 	const struct absences *t;
 
-	(void)state;
 	leave(&s, 8, 100, false);
 	come(&s, 8, 150);
 	leave(&s, 8, 200, true);
@@ -84,11 +82,10 @@ static void clock_stands_still(void **state)
 }
 
 /* Records that are missing, or not in the order of time, make no time. */
-static void damage_makes_no_time(void **state)
+TEST(damage_makes_no_time)
 {
 	struct ptah_session s = {0};
 
-	(void)state;
 	leave(&s, 8, 100, false);
 	leave(&s, 8, 120, true); /* it came back in between, and nothing says when */
 	come(&s, 8, 110);
@@ -102,13 +99,12 @@ static void damage_makes_no_time(void **state)
 }
 
 /* A session that grows forgets the oldest; what it says of later times stays the same. */
-static void grows_without_growing(void **state)
+TEST(grows_without_growing)
 {
 	struct growth growth = {0};
 	struct ptah_session s = {.growth = &growth}, all = {0};
 	const struct absences *t, *u;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 20000; i++) {
 		leave(&s, 8, 10 * i, i % 2);
 		come(&s, 8, 10 * i + i % 7);
@@ -125,16 +121,4 @@ static void grows_without_growing(void **state)
 	}
 	absences_free(&s);
 	absences_free(&all);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(grows_without_growing),
-	    cmocka_unit_test(times_are_added),
-	    cmocka_unit_test(clock_stands_still),
-	    cmocka_unit_test(damage_makes_no_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
  */
 #include "perfdata/build.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 
 /* A program: main calls f, and both jump to where RAX says. */
 #define MAIN  UINT64_C(0x12000)
@@ -223,7 +224,7 @@ static void check(const struct read *read, const struct expected *expected, size
 #define CHECK(read, expected) check(read, expected, ARRAY_SIZE(expected))
 
 /* 7 runs on CPU 0, on CPU 1, and on CPU 0 again, and f returns on another CPU than it began on. */
-static void a_thread_moves_between_cpus(void **state)
+TEST(a_thread_moves_between_cpus)
 {
 	static const struct expected seven[] = {
 	    {.function = MAIN, .how = PTAH_CALL_CALLED},
@@ -242,7 +243,6 @@ static void a_thread_moves_between_cpus(void **state)
 	struct read threads[THREADS];
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 0, 7, 8, 240);
 	switches(&m, 1, 0, 7, 340);
@@ -270,7 +270,7 @@ static void a_thread_moves_between_cpus(void **state)
  * On CPU 1 it is not known which of two threads ran between two stays in the kernel: what 7 did
  * there is unknown, and its calls say so.
  */
-static void a_thread_may_have_run_unseen(void **state)
+TEST(a_thread_may_have_run_unseen)
 {
 	static const struct expected seven[] = {
 	    {.function = MAIN, .how = PTAH_CALL_CALLED},
@@ -282,7 +282,6 @@ static void a_thread_may_have_run_unseen(void **state)
 	size_t errors = 0;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 0, 7, 0, 240);
 	switches(&m, 1, 8, 7, 340);
@@ -312,7 +311,7 @@ static void a_thread_may_have_run_unseen(void **state)
 }
 
 /* 7 executes another program: its calls end, and what comes then is another thread's. */
-static void a_thread_executes_a_program(void **state)
+TEST(a_thread_executes_a_program)
 {
 	static const struct expected before[] = {
 	    {.function = MAIN, .how = PTAH_CALL_CALLED},
@@ -327,7 +326,6 @@ static void a_thread_executes_a_program(void **state)
 	struct read threads[THREADS];
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 0, 7, 8, 640);
 	switches(&m, 1, 0, 8, 40);
@@ -354,7 +352,7 @@ static void moves(struct made *m, unsigned cpu, bool out, uint64_t tsc)
  * The same without records of other threads. So it is not known since when 7 runs on a CPU at
  * first, and CPU 1, to which it comes back, was nobody else's meanwhile.
  */
-static void a_thread_comes_back(void **state)
+TEST(a_thread_comes_back)
 {
 	static const struct expected seven[] = {
 	    {.function = MAIN, .how = PTAH_CALL_CALLED},
@@ -367,7 +365,6 @@ static void a_thread_comes_back(void **state)
 	struct read threads[THREADS];
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	moves(&m, 1, false, 140);
 	moves(&m, 1, true, 240);
@@ -386,7 +383,7 @@ static void a_thread_comes_back(void **state)
 }
 
 /* 7 leaves CPU 0, and executes another program on CPU 1 before the next packets of CPU 0. */
-static void a_thread_executes_a_program_elsewhere(void **state)
+TEST(a_thread_executes_a_program_elsewhere)
 {
 	static const struct expected before[] = {
 	    {.function = MAIN, .how = PTAH_CALL_CALLED},
@@ -401,7 +398,6 @@ static void a_thread_executes_a_program_elsewhere(void **state)
 	struct read threads[THREADS];
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 0, 7, 0, 220);
 	switches(&m, 1, 0, 7, 240);
@@ -422,15 +418,4 @@ static void a_thread_executes_a_program_elsewhere(void **state)
 	CHECK(thread_of(threads, 7, 1), after);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_thread_moves_between_cpus),
-	    cmocka_unit_test(a_thread_comes_back),
-	    cmocka_unit_test(a_thread_executes_a_program_elsewhere),
-	    cmocka_unit_test(a_thread_may_have_run_unseen),
-	    cmocka_unit_test(a_thread_executes_a_program),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

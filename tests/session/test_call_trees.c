@@ -12,7 +12,8 @@
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
 
-#include <ptah/call_reader.h>
+#include <ptah/calls.h>
+#include <ptah/session.h>
 #include <ptah/trace_set.h>
 
 #include <stdio.h>
@@ -311,9 +312,8 @@ static void check_all(const uint8_t *code, size_t code_size, const uint8_t *trac
 	ptah_session_close(session);
 }
 
-static void machines(void **state)
+TEST(machines)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -323,9 +323,8 @@ static void machines(void **state)
 	}
 }
 
-static void worlds(void **state)
+TEST(worlds)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= PROGRAMS; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -354,13 +353,12 @@ static int count_trees(void *context, const struct ptah_call_thread *thread,
 }
 
 /* The caller ends the work: by the progress, or by what take() returns. */
-static void early_end(void **state)
+TEST(early_end)
 {
 	struct machine *m;
 	struct ptah_session *s;
 	size_t size;
 
-	(void)state;
 	m = machine_new(3, true, false, false, &size);
 	s = session_of(m->code, sizeof(m->code), m->trace, size);
 	for (unsigned jobs = 1; jobs <= 2; jobs++) {
@@ -389,13 +387,4 @@ static int remove_files(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(early_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, remove_files);
-}
+TEST_GROUP(NULL, remove_files)

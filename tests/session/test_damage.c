@@ -134,13 +134,12 @@ static size_t find_branches(struct place *places, size_t capacity)
 	return n < capacity ? n : capacity;
 }
 
-static void changed_bits_are_noticed(void **state)
+TEST(changed_bits_are_noticed)
 {
 	static struct place places[1 << 20];
 	uint64_t seed = 88172645463325252u;
 	size_t n;
 
-	(void)state;
 	assert_true(verify());
 	n = find_branches(places, ARRAY_SIZE(places));
 	assert_true(n > FLIPS);
@@ -167,11 +166,10 @@ static void changed_bits_are_noticed(void **state)
 	assert_int_equal(run("verify -q damage.data"), 0);
 }
 
-static void cut_files_are_not_whole(void **state)
+TEST(cut_files_are_not_whole)
 {
 	uint64_t data_size = load_le64(recording.bytes + PERFDATA_AT_DATA_SIZE);
 
-	(void)state;
 	for (unsigned i = 0; i < CUTS; i++) {
 		size_t n = recording.size * i / CUTS;
 
@@ -186,12 +184,4 @@ static void cut_files_are_not_whole(void **state)
 	write_file("damage.data", recording.bytes, recording.size);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(changed_bits_are_noticed),
-	    cmocka_unit_test(cut_files_are_not_whole),
-	};
-
-	return cmocka_run_group_tests(tests, record, clean_up);
-}
+TEST_GROUP(record, clean_up)

@@ -4,7 +4,7 @@
 
 #include "model/clock.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/session.h>
 
 #define BASE  0x12345
@@ -133,7 +133,7 @@ static unsigned decode(const struct made *m, const struct ptah_session *s)
 	return bounded;
 }
 
-static void clocks_of_the_recording(void **state)
+TEST(clocks_of_the_recording)
 {
 	const struct ptah_flow_config none = {.size = sizeof(none),
 					      .events.size = sizeof(none.events)};
@@ -141,7 +141,6 @@ static void clocks_of_the_recording(void **state)
 	struct ptah_session *s;
 	static struct made m;
 
-	(void)state;
 	s = record(&m, clocks, CONFIG, "GenuineIntel,6,85,4");
 	ptah_session_get_flow(s, &flow);
 	assert_int_equal(flow.events.trace.mtc_period, 3);
@@ -158,13 +157,12 @@ static void clocks_of_the_recording(void **state)
 }
 
 /* SDM "IA32_RTIT_CTL": EventEn is bit 31, and perf's config has it there. */
-static void event_trace(void **state)
+TEST(event_trace)
 {
 	struct ptah_flow_config flow;
 	struct ptah_session *s;
 	static struct made m;
 
-	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 31, "GenuineIntel,6,143,8");
 	ptah_session_get_flow(s, &flow);
 	assert_true(flow.events.trace.event_trace);
@@ -172,13 +170,12 @@ static void event_trace(void **state)
 }
 
 /* SDM "IA32_RTIT_CTL": DisTNT is bit 55, DisRETC bit 11; perf's config has them there. */
-static void outcomes_not_recorded(void **state)
+TEST(outcomes_not_recorded)
 {
 	struct ptah_flow_config flow;
 	struct ptah_session *s;
 	static struct made m;
 
-	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 55, "");
 	ptah_session_get_flow(s, &flow);
 	assert_true(flow.events.trace.no_tnt && !flow.events.trace.no_retcomp);
@@ -190,7 +187,7 @@ static void outcomes_not_recorded(void **state)
 }
 
 /* The header's CPUID is vendor, family, model, stepping. */
-static void errata_of_the_processor(void **state)
+TEST(errata_of_the_processor)
 {
 	static const struct {
 		const char *cpuid;
@@ -209,7 +206,6 @@ static void errata_of_the_processor(void **state)
 	struct ptah_session *s;
 	static struct made m;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
 		s = record(&m, clocks, CONFIG, list[i].cpuid);
 		ptah_session_get_flow(s, &flow);
@@ -220,7 +216,7 @@ static void errata_of_the_processor(void **state)
 }
 
 /* Impossible clock ratios: the time then has no error bound, and nothing else happens. */
-static void clocks_that_cannot_be(void **state)
+TEST(clocks_that_cannot_be)
 {
 	static const uint64_t values[] = {0,	     1, 255, 256, UINT32_MAX, UINT64_C(1) << 32,
 					  UINT64_MAX};
@@ -233,7 +229,6 @@ static void clocks_that_cannot_be(void **state)
 	struct ptah_session *s;
 	static struct made m;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]) * 7; i++) {
 		uint64_t info[PERFDATA_INFO_MAX];
 		int n;
@@ -252,15 +247,4 @@ static void clocks_that_cannot_be(void **state)
 		ptah_stream_free(stream);
 		ptah_session_close(s);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(clocks_of_the_recording), cmocka_unit_test(event_trace),
-	    cmocka_unit_test(outcomes_not_recorded),   cmocka_unit_test(errata_of_the_processor),
-	    cmocka_unit_test(clocks_that_cannot_be),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static unsigned instructions(const char *filter, const char *cpuid)
 #define LEFT_AT_JMP 2
 #define WENT_ON	    4
 
-static void jump_out_of_the_filter(void **state)
+TEST(jump_out_of_the_filter)
 {
 	static const char *const filters[] = {
 	    "filter 0x12345/0x6",
@@ -93,16 +93,14 @@ static void jump_out_of_the_filter(void **state)
 	    "tracestop 0x13345/0x1",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
 		assert_int_equal(instructions(filters[i], SKYLAKE), LEFT_AT_JMP);
 		assert_int_equal(instructions(filters[i], BROADWELL), WENT_ON);
 	}
 }
 
-static void jump_that_stays_inside(void **state)
+TEST(jump_that_stays_inside)
 {
-	(void)state;
 	assert_int_equal(instructions("", SKYLAKE), WENT_ON);
 	assert_int_equal(instructions("filter 0x12345/0x1001", SKYLAKE), WENT_ON);
 	assert_int_equal(instructions("filter 0x12345/0x6,filter 0x13345/0x1", SKYLAKE), WENT_ON);
@@ -110,7 +108,7 @@ static void jump_that_stays_inside(void **state)
 }
 
 /* A filter that is only partly understood is not used. */
-static void filters_that_are_not_understood(void **state)
+TEST(filters_that_are_not_understood)
 {
 #define ONE "filter 0x12345/0x6"
 	static const char *const filters[] = {
@@ -128,18 +126,6 @@ static void filters_that_are_not_understood(void **state)
 	    ONE "," ONE "," ONE "," ONE "," ONE, /* more ranges than IA32_RTIT_CTL has */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
 		assert_int_equal(instructions(filters[i], SKYLAKE), WENT_ON);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(jump_out_of_the_filter),
-	    cmocka_unit_test(jump_that_stays_inside),
-	    cmocka_unit_test(filters_that_are_not_understood),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 
 #include <ptah/counts.h>
 #include <ptah/session.h>
-#include <ptah/window.h>
 
 #include <sys/stat.h>
 
@@ -236,12 +235,11 @@ static struct ran check(struct made *m)
 	return ran;
 }
 
-static void stamps_on_both_sides_of_a_switch(void **state)
+TEST(stamps_on_both_sides_of_a_switch)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	switches(&m, 8, 7, 450);
@@ -268,7 +266,7 @@ static void stamps_on_both_sides_of_a_switch(void **state)
  * code between them is that of the process around them. A process of which no memory is known may
  * have had user code.
  */
-static void away_to_a_kernel_thread(void **state)
+TEST(away_to_a_kernel_thread)
 {
 	for (int kernel = 0; kernel <= 1; kernel++) {
 		struct made m;
@@ -308,13 +306,12 @@ static void away_to_a_kernel_thread(void **state)
 }
 
 /* A window begins with the thread and the memory of then, whatever ran before. */
-static void windows_of_a_shared_cpu(void **state)
+TEST(windows_of_a_shared_cpu)
 {
 	const unsigned turns = 14;
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	for (unsigned i = 1; i < turns; i++)
 		switches(&m, i & 1 ? 7 : 8, i & 1 ? 8 : 7, 100 * i + 50);
@@ -348,14 +345,13 @@ static void windows_of_a_shared_cpu(void **state)
  * perf's clock may have begun after the TSC, as in a guest: TIME_ZERO is negative. With -1000 in
  * place of 1000 the records have the times of TSC values that are 8000 larger.
  */
-static void clock_that_began_after_the_tsc(void **state)
+TEST(clock_that_began_after_the_tsc)
 {
 	const uint64_t more = 8000;
 	struct ptah_session *s;
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	store_le64(m.file.bytes + BUILD_INFO + 8 * PERFDATA_INFO_TIME_ZERO, (uint64_t)-1000);
 	switches(&m, 7, 8, 250);
@@ -379,12 +375,11 @@ static void clock_that_began_after_the_tsc(void **state)
 }
 
 /* Between the time stamps packets are off only once: the switch is there. */
-static void one_stay_between_stamps(void **state)
+TEST(one_stay_between_stamps)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -432,13 +427,12 @@ static struct ptah_clock begin_clock(struct made *m)
  * MTC, less time has passed than between two MTCs, so that the first of the two stays ends long
  * before the switch.
  */
-static void psb_in_a_stay_before_that_of_the_switch(void **state)
+TEST(psb_in_a_stay_before_that_of_the_switch)
 {
 	struct ptah_clock clock;
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 20500);
 	switches(&m, 8, 7, 30500);
@@ -458,7 +452,7 @@ static void psb_in_a_stay_before_that_of_the_switch(void **state)
 }
 
 /* The same where the first stay may be in trace that was lost, before a PSB+ in the thread's code. */
-static void psb_after_what_was_lost(void **state)
+TEST(psb_after_what_was_lost)
 {
 	struct ptah_clock clock;
 	struct ptah_session *s;
@@ -466,7 +460,6 @@ static void psb_after_what_was_lost(void **state)
 	struct ran ran;
 	size_t first, n;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 20500);
 	clock = begin_clock(&m);
@@ -497,12 +490,11 @@ static void psb_after_what_was_lost(void **state)
  * Packets are off twice: what ran between the two stays belongs to an unknown thread, which is
  * reported.
  */
-static void two_stays_between_stamps(void **state)
+TEST(two_stays_between_stamps)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -521,12 +513,11 @@ static void two_stays_between_stamps(void **state)
 }
 
 /* After the last time stamp it is unknown when the next switch happens. */
-static void switch_behind_the_last_stamp(void **state)
+TEST(switch_behind_the_last_stamp)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -555,12 +546,11 @@ static void end_part(struct made *m, uint64_t tsc)
  * perf record -- program: the thread ends, and with it the trace. The processor becomes idle after
  * that, and no time stamp says so.
  */
-static void switch_after_the_last_part(void **state)
+TEST(switch_after_the_last_part)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -574,12 +564,11 @@ static void switch_after_the_last_part(void **state)
 }
 
 /* As two_stays_between_stamps(), but a part of the trace ended before the switch. */
-static void part_ends_between_stamps(void **state)
+TEST(part_ends_between_stamps)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -597,12 +586,11 @@ static void part_ends_between_stamps(void **state)
 }
 
 /* The trace was never off, so it contradicts the records. */
-static void switch_without_a_stay(void **state)
+TEST(switch_without_a_stay)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
@@ -621,12 +609,11 @@ static void switch_without_a_stay(void **state)
 }
 
 /* An idle CPU, another thread of the same process, and records of only one of two threads. */
-static void idle_and_threads(void **state)
+TEST(idle_and_threads)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	build_fork(&m.file, 7, 9, 7, 7, 10);
 	switches(&m, 7, 0, 250);
@@ -650,12 +637,11 @@ static void idle_and_threads(void **state)
 }
 
 /* Samples of a tracepoint name only threads, whose processes are known from other records. */
-static void threads_without_their_processes(void **state)
+TEST(threads_without_their_processes)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	build_fork(&m.file, 7, 9, 7, 7, 10);
 	build_switch(&m.file, true, 7, 7, -1, 8, 250);
@@ -675,12 +661,11 @@ static void threads_without_their_processes(void **state)
 }
 
 /* Memory changes at its time, whichever process runs then. */
-static void memory_changes_while_another_runs(void **state)
+TEST(memory_changes_while_another_runs)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 350, BASE, four, sizeof(four));
 	build_code(&m.file, 7, 550, BASE, two, sizeof(two));
@@ -704,12 +689,11 @@ static void memory_changes_while_another_runs(void **state)
 }
 
 /* Process 8 ends, and another process gets its pid, with memory of its own. */
-static void number_that_comes_back(void **state)
+TEST(number_that_comes_back)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	build_fork(&m.file, 8, 8, 7, 7, 400);
 	switches(&m, 8, 7, 250);
@@ -728,12 +712,11 @@ static void number_that_comes_back(void **state)
 }
 
 /* An unknown process: its addresses have no code. */
-static void process_without_maps(void **state)
+TEST(process_without_maps)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 13, 250);
 	switches(&m, 13, 8, 450);
@@ -753,7 +736,7 @@ static void process_without_maps(void **state)
 }
 
 /* A switch may have happened where trace is missing or the processor lost packets. */
-static void switch_in_what_was_lost(void **state)
+TEST(switch_in_what_was_lost)
 {
 	struct made m;
 	struct ran ran;
@@ -761,7 +744,6 @@ static void switch_in_what_was_lost(void **state)
 	struct ptah_stream_info info;
 	size_t first, n;
 
-	(void)state;
 	begin(&m);
 	switches(&m, 7, 8, 250);
 	switches(&m, 8, 7, 450);
@@ -797,13 +779,12 @@ static void switch_in_what_was_lost(void **state)
 	ptah_session_close(s);
 }
 
-static void no_switches_are_told(void **state)
+TEST(no_switches_are_told)
 {
 	struct made m;
 	struct ran ran;
 	struct ptah_session *s;
 
-	(void)state;
 	begin(&m);
 	stamp(&m, 200);
 	jumps_at(&m, 201, 5);
@@ -819,12 +800,11 @@ static void no_switches_are_told(void **state)
  * As perf records a command and its children: each thread has separate records of leaving and
  * arriving, and tracing begins again, with a time stamp, before the record of the one that arrives.
  */
-static void threads_that_come_alone(void **state)
+TEST(threads_that_come_alone)
 {
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin(&m);
 	build_switch(&m.file, true, 7, 7, -1, -1, 250);
 	build_switch(&m.file, false, 8, 8, -1, -1, 350);
@@ -865,11 +845,10 @@ static uint64_t switch_alone(struct made *m, unsigned *seed, int32_t now, uint64
  * Random runs, switches and time stamps: what is counted for a process is what it ran, or less, in
  * which case an error is reported.
  */
-static void by_chance(void **state)
+TEST(by_chance)
 {
 	unsigned exact = 0, told = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 300; round++) {
 		unsigned seed = round, often = 1 + round % 5;
 		uint64_t tsc = 1000, expected[2] = {0};
@@ -986,14 +965,13 @@ static void check_threads(const struct ptah_session *s, size_t stream)
 	assert_int_equal(ptah_session_stream_thread(s, stream, 2, &thread), PTAH_E_MISSING);
 }
 
-static void threads_of_one_program_move(void **state)
+TEST(threads_of_one_program_move)
 {
 	struct ptah_stream_info info;
 	struct ptah_session *s;
 	struct made m, other = {.trace = {0}};
 	struct ran first, second;
 
-	(void)state;
 	begin_program(&m);
 	generator_init(&other.g, other.trace, false, false);
 	comes(&m, 0, 7, 110);
@@ -1037,13 +1015,12 @@ static void threads_of_one_program_move(void **state)
 }
 
 /* Where the place of a switch is not known, the thread is not; the code is. */
-static void unknown_thread_of_one_program(void **state)
+TEST(unknown_thread_of_one_program)
 {
 	struct ptah_session *s;
 	struct made m;
 	struct ran ran;
 
-	(void)state;
 	begin_program(&m);
 	comes(&m, 0, 7, 170);
 	leaves(&m, 0, 7, 250);
@@ -1201,48 +1178,13 @@ static void trace_kernel(bool poked)
 	perfdata_buffer_free(&m.file);
 }
 
-static void traced_kernel(void **state)
+TEST(traced_kernel)
 {
-	(void)state;
 	trace_kernel(false);
 }
 
 /* The kernel's code changes for all processes that share the CPU. */
-static void kernel_changes_while_processes_run(void **state)
+TEST(kernel_changes_while_processes_run)
 {
-	(void)state;
 	trace_kernel(true);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
-	    cmocka_unit_test(away_to_a_kernel_thread),
-	    cmocka_unit_test(windows_of_a_shared_cpu),
-	    cmocka_unit_test(clock_that_began_after_the_tsc),
-	    cmocka_unit_test(one_stay_between_stamps),
-	    cmocka_unit_test(psb_in_a_stay_before_that_of_the_switch),
-	    cmocka_unit_test(psb_after_what_was_lost),
-	    cmocka_unit_test(two_stays_between_stamps),
-	    cmocka_unit_test(switch_behind_the_last_stamp),
-	    cmocka_unit_test(switch_after_the_last_part),
-	    cmocka_unit_test(part_ends_between_stamps),
-	    cmocka_unit_test(switch_without_a_stay),
-	    cmocka_unit_test(idle_and_threads),
-	    cmocka_unit_test(threads_without_their_processes),
-	    cmocka_unit_test(memory_changes_while_another_runs),
-	    cmocka_unit_test(number_that_comes_back),
-	    cmocka_unit_test(process_without_maps),
-	    cmocka_unit_test(switch_in_what_was_lost),
-	    cmocka_unit_test(no_switches_are_told),
-	    cmocka_unit_test(threads_that_come_alone),
-	    cmocka_unit_test(by_chance),
-	    cmocka_unit_test(threads_of_one_program_move),
-	    cmocka_unit_test(unknown_thread_of_one_program),
-	    cmocka_unit_test(traced_kernel),
-	    cmocka_unit_test(kernel_changes_while_processes_run),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
  */
 #include "test.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 #include <ptah/trace_set.h>
 
 #include <stdio.h>
@@ -105,12 +106,11 @@ static void expect(struct ptah_functions *functions, int32_t space, uint64_t add
 	assert_int_equal(shown.file_offset, 0x1000 + (low & 0xfff));
 }
 
-static void a_file_is_found_in_each_process_where_it_is_mapped(void **state)
+TEST(a_file_is_found_in_each_process_where_it_is_mapped)
 {
 	struct ptah_session *s = open_processes();
 	struct ptah_functions *functions;
 
-	(void)state;
 	assert_int_equal(ptah_functions_new(s, &functions), 0);
 	expect(functions, 1, 0x10000, 0, "red", 0x10000, 0x10020);
 	expect(functions, 1, 0x1007f, 0, "green", 0x10020, 0x10080);
@@ -120,12 +120,11 @@ static void a_file_is_found_in_each_process_where_it_is_mapped(void **state)
 	ptah_session_close(s);
 }
 
-static void the_file_that_was_mapped_at_that_time_is_found(void **state)
+TEST(the_file_that_was_mapped_at_that_time_is_found)
 {
 	struct ptah_session *s = open_processes();
 	struct ptah_functions *functions;
 
-	(void)state;
 	assert_int_equal(ptah_functions_new(s, &functions), 0);
 	expect(functions, 2, 0x7000030, 499, "green", 0x7000020, 0x7000080);
 	expect(functions, 2, 0x7000030, 500, "white", 0x7000020, 0x7000080);
@@ -134,14 +133,13 @@ static void the_file_that_was_mapped_at_that_time_is_found(void **state)
 	ptah_session_close(s);
 }
 
-static void what_is_not_known_is_not_found(void **state)
+TEST(what_is_not_known_is_not_found)
 {
 	struct ptah_session *s = open_processes();
 	struct ptah_functions *functions;
 	struct ptah_function_name name;
 	struct ptah_function f;
 
-	(void)state;
 	assert_int_equal(ptah_functions_new(NULL, &functions), PTAH_E_INVAL);
 	assert_int_equal(ptah_functions_new(s, &functions), 0);
 	assert_false(ptah_functions_find(functions, 1, 0xffff, 0, &f));
@@ -153,13 +151,4 @@ static void what_is_not_known_is_not_found(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_file_is_found_in_each_process_where_it_is_mapped),
-	    cmocka_unit_test(the_file_that_was_mapped_at_that_time_is_found),
-	    cmocka_unit_test(what_is_not_known_is_not_found),
-	};
-
-	return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)

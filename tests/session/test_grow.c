@@ -8,7 +8,7 @@
 #include "session/grow.h"
 #include "session/guest.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 
@@ -96,24 +96,12 @@ static void test_no_memory(bool is_guest)
 	assert_true(n > 0);
 }
 
-static void no_memory_for_a_guests_processor(void **state)
+TEST(no_memory_for_a_guests_processor)
 {
-	(void)state;
 	test_no_memory(true);
 }
 
-static void no_memory_for_a_processor(void **state)
+TEST(no_memory_for_a_processor)
 {
-	(void)state;
 	test_no_memory(false);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(no_memory_for_a_guests_processor),
-	    cmocka_unit_test(no_memory_for_a_processor),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,11 +126,10 @@ static void record(const char *file)
 	end(&r, true);
 }
 
-static void code_is_that_of_its_space_and_time(void **state)
+TEST(code_is_that_of_its_space_and_time)
 {
 	struct ptah_session *s;
 
-	(void)state;
 	record("g.data");
 	s = open_with("g.data", (struct ptah_session_config){0});
 	assert_string_equal(decoded(s), path);
@@ -139,13 +138,12 @@ static void code_is_that_of_its_space_and_time(void **state)
 	ptah_session_close(s);
 }
 
-static void it_equals_the_truth(void **state)
+TEST(it_equals_the_truth)
 {
 	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = 2, .segment = 32};
 	struct ptah_verify result;
 	struct ptah_session *s;
 
-	(void)state;
 	record("g.data");
 	s = open_with("g.data", (struct ptah_session_config){0});
 	assert_int_equal(ptah_session_verify(s, 0, NULL, &result), 0);
@@ -174,7 +172,7 @@ static void add_block(void *context, const struct ptah_profile_block *block, int
 		assert_string_equal(who.comm, "a name of many ");
 }
 
-static void counts_belong_to_address_spaces(void **state)
+TEST(counts_belong_to_address_spaces)
 {
 	struct ptah_stream *stream;
 	struct ptah_profile_block *blocks;
@@ -183,7 +181,6 @@ static void counts_belong_to_address_spaces(void **state)
 	size_t count;
 	int n;
 
-	(void)state;
 	record("g.data");
 	sums.session = open_with("g.data", (struct ptah_session_config){0});
 	assert_int_equal(ptah_stream_new(sums.session, 0, &stream), 0);
@@ -247,12 +244,11 @@ static void expect_files(const struct ptah_session *s, const struct ptah_elf_seg
 }
 
 /* Pages are found in the files below the guest's root, by their content. */
-static void programs_have_files(void **state)
+TEST(programs_have_files)
 {
 	struct ptah_elf_segment *segments;
 	struct ptah_session *s;
 
-	(void)state;
 	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
 	record_files("f.data", segments);
 	s = open_with("f.data", (struct ptah_session_config){.symfs = "."});
@@ -262,7 +258,7 @@ static void programs_have_files(void **state)
 }
 
 /* The same while the recording comes, through a pipe that has room for all of it. */
-static void programs_have_files_while_they_run(void **state)
+TEST(programs_have_files_while_they_run)
 {
 	const struct ptah_live_config config = {
 	    .size = sizeof(config), .session = {.size = sizeof(config.session), .symfs = "."}};
@@ -270,7 +266,6 @@ static void programs_have_files_while_they_run(void **state)
 	struct ptah_live *live;
 	int fd;
 
-	(void)state;
 	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
 	assert_int_equal(mkfifo("pipe", 0600), 0);
 	fd = open("pipe", O_RDONLY | O_NONBLOCK);
@@ -289,12 +284,11 @@ static void programs_have_files_while_they_run(void **state)
 }
 
 /* What makes no sense is ignored, and the code there is missing. */
-static void nonsense_is_ignored(void **state)
+TEST(nonsense_is_ignored)
 {
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin_recording(&r, "n.data");
 	put_trace(&r);
 	put_map(&r, 0, 10, 0, PROGRAM, FIRST); /* no such page */
@@ -311,12 +305,11 @@ static void nonsense_is_ignored(void **state)
 }
 
 /* Hundreds of pages and spaces: the tables grow. */
-static void many_pages(void **state)
+TEST(many_pages)
 {
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin_recording(&r, "m.data");
 	put_trace(&r);
 	put_pages(&r);
@@ -332,17 +325,4 @@ static void many_pages(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(code_is_that_of_its_space_and_time),
-	    cmocka_unit_test(it_equals_the_truth),
-	    cmocka_unit_test(counts_belong_to_address_spaces),
-	    cmocka_unit_test(programs_have_files),
-	    cmocka_unit_test(programs_have_files_while_they_run),
-	    cmocka_unit_test(nonsense_is_ignored),
-	    cmocka_unit_test(many_pages),
-	};
-
-	return cmocka_run_group_tests(tests, make_kernels, remove_kernels);
-}
+TEST_GROUP(make_kernels, remove_kernels)

@@ -5,7 +5,8 @@
  */
 #include "kernel_recording.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 #define PLACE UINT64_C(0x500000)
 
@@ -132,9 +133,8 @@ static void expect_code(void)
 	ptah_session_close(s);
 }
 
-static void a_jitdump_serves_as_code(void **state)
+TEST(a_jitdump_serves_as_code)
 {
-	(void)state;
 	write_dump("jit-7.dump", 123456, false);
 	expect_code();
 	write_dump("jit-7.dump", 0, true);
@@ -142,11 +142,10 @@ static void a_jitdump_serves_as_code(void **state)
 }
 
 /* Such a clock counts other things than time. It is not used, and a note says so. */
-static void a_jitdump_of_another_clock_gives_names_only(void **state)
+TEST(a_jitdump_of_another_clock_gives_names_only)
 {
 	struct ptah_session *s;
 
-	(void)state;
 	write_dump("jit-7.dump", UINT64_C(1) << 60, false);
 	s = open_generated("jit-7.dump");
 	expect_name(s, 250, "two");
@@ -154,20 +153,18 @@ static void a_jitdump_of_another_clock_gives_names_only(void **state)
 	ptah_session_close(s);
 }
 
-static void a_jitdump_that_is_missing_is_noted(void **state)
+TEST(a_jitdump_that_is_missing_is_noted)
 {
 	struct ptah_session *s = open_generated("jit-8.dump");
 
-	(void)state;
 	assert_true(has_note(s, "jit-8.dump: No such file"));
 	ptah_session_close(s);
 }
 
-static void a_map_for_perf_beside_the_recording_gives_names(void **state)
+TEST(a_map_for_perf_beside_the_recording_gives_names)
 {
 	struct ptah_session *s;
 
-	(void)state;
 	write_text("perf-7.map", "500000 4 LazyCompile:f\n");
 	s = open_generated("jit-8.dump");
 	expect_name(s, 250, "LazyCompile:f");
@@ -182,14 +179,4 @@ static void a_map_for_perf_beside_the_recording_gives_names(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_jitdump_serves_as_code),
-	    cmocka_unit_test(a_jitdump_of_another_clock_gives_names_only),
-	    cmocka_unit_test(a_jitdump_that_is_missing_is_noted),
-	    cmocka_unit_test(a_map_for_perf_beside_the_recording_gives_names),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_kernels);
-}
+TEST_GROUP(make_folder, remove_kernels)

@@ -10,7 +10,7 @@
 #include "base/path_hash.h"
 #include "session/stream.h"
 
-#include <ptah/segments.h>
+#include <ptah/session.h>
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -6,7 +6,8 @@
  */
 #include "kernel_recording.h"
 
-#include <ptah/functions.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
 
 /* At the site: one nop of five bytes, or two nops. */
 static const uint8_t one_then_two[] = {0x0f, 0x1f, 0x44, 0, 0, 0x66, 0x90, 0x0f, 0x1f, 0};
@@ -56,12 +57,11 @@ static void expect_path(const char *expected, bool perf)
 		assert_string_equal(by_perf, expected);
 }
 
-static void code_is_poked(void **state)
+TEST(code_is_poked)
 {
 	struct recorded r;
 	char path[1024];
 
-	(void)state;
 	begin(&r);
 	visit(&r, 200);
 	put_poke(&r, 300, SITE, 5, 5, one_then_two);
@@ -75,12 +75,11 @@ static void code_is_poked(void **state)
 }
 
 /* vmlinux has the code of before a change that was made when the kernel started. */
-static void old_bytes_are_older_than_the_file(void **state)
+TEST(old_bytes_are_older_than_the_file)
 {
 	struct recorded r;
 	char path[1024];
 
-	(void)state;
 	begin(&r);
 	visit(&r, 200);
 	put_poke(&r, 300, SITE, 5, 5, two_then_one);
@@ -101,14 +100,13 @@ static int add_up(void *context, size_t stream, struct ptah_profile *profile)
 }
 
 /* Threads that decode parts of the stream, each with its own image, see each change in time. */
-static void poked_while_threads_decode(void **state)
+TEST(poked_while_threads_decode)
 {
 	struct ptah_profile_totals totals = {0};
 	struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = 3, .segment = 100};
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin(&r);
 	for (unsigned i = 1; i <= 50; i++) {
 		generator_psb(&r.g, 1000 * i, 20, false, 0);
@@ -127,12 +125,11 @@ static void poked_while_threads_decode(void **state)
 }
 
 /* A trampoline is made, and removed: no bytes before, or after. */
-static void code_appears_and_vanishes(void **state)
+TEST(code_appears_and_vanishes)
 {
 	static const uint8_t code[] = {0x90, 0xff, 0xe0};
 	struct recorded r;
 
-	(void)state;
 	begin(&r);
 	visit_at(&r, 200, ETEXT);
 	put_poke(&r, 300, ETEXT, 0, sizeof(code), code);
@@ -145,13 +142,12 @@ static void code_appears_and_vanishes(void **state)
 
 /* A record of a virtual machine's guest, and one of user code's addresses, are not this kernel's.
  */
-static void pokes_of_others(void **state)
+TEST(pokes_of_others)
 {
 	struct perfdata_buffer body = {0};
 	struct recorded r;
 	char path[1024];
 
-	(void)state;
 	begin(&r);
 	visit(&r, 200);
 	perfdata_put64(&body, SITE);
@@ -180,12 +176,11 @@ static void expect_function(const struct ptah_session *s, uint64_t address, uint
 		assert_string_equal(map.path, name);
 }
 
-static void functions_come_and_go(void **state)
+TEST(functions_come_and_go)
 {
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin(&r);
 	put_ksymbol(&r, 0, JIT, 64, false, "bpf_prog_1_old");
 	put_ksymbol(&r, 300, JIT, 64, true, "bpf_prog_1_old");
@@ -210,7 +205,7 @@ static void functions_come_and_go(void **state)
 }
 
 /* Two functions of one program; another program is loaded to the same address later. */
-static void programs_of_bpf(void **state)
+TEST(programs_of_bpf)
 {
 	static const uint8_t code[] = {0x90, 0xff, 0xe0, /* the first; the second: */
 				       0x90, 0x90, 0xff, 0xe0};
@@ -220,7 +215,6 @@ static void programs_of_bpf(void **state)
 	struct perfdata_buffer programs = {0};
 	struct recorded r;
 
-	(void)state;
 	begin(&r);
 	put_ksymbol(&r, 0, JIT, 3, false, "bpf_prog_1_a");
 	put_ksymbol(&r, 0, JIT + 256, 4, false, "bpf_prog_1_b");
@@ -251,7 +245,7 @@ static void programs_of_bpf(void **state)
 }
 
 /* perf reads the first function of a program only, wherever the address is. */
-static void program_as_perf_reads_it(void **state)
+TEST(program_as_perf_reads_it)
 {
 	static const uint8_t code[] = {0x90, 0x66, 0x90, 0xff, 0xe0};
 	static const uint64_t address = JIT;
@@ -260,7 +254,6 @@ static void program_as_perf_reads_it(void **state)
 	struct recorded r;
 	char path[1024];
 
-	(void)state;
 	begin(&r);
 	put_ksymbol(&r, 0, JIT, size, false, "bpf_prog_1_a");
 	put_bpf_event(&r, 0, 17, false);
@@ -294,13 +287,12 @@ static void expect_bounds(struct ptah_functions *functions, uint64_t address, co
 }
 
 /* kallsyms and vmlinux have the addresses before the kernel was moved. */
-static void functions_of_the_kernel_have_bounds(void **state)
+TEST(functions_of_the_kernel_have_bounds)
 {
 	struct ptah_session_config configs[] = {{.vmlinux = "vmlinux"},
 						{.vmlinux = "vmlinux", .kallsyms = "symbols"}};
 	char text[256];
 
-	(void)state;
 	snprintf(text, sizeof(text),
 		 "%" PRIx64 " T _text\n%" PRIx64 " T entry\n%" PRIx64 " t work\n%" PRIx64
 		 " T site\n%" PRIx64 " T _etext\n",
@@ -323,19 +315,4 @@ static void functions_of_the_kernel_have_bounds(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(code_is_poked),
-	    cmocka_unit_test(functions_of_the_kernel_have_bounds),
-	    cmocka_unit_test(old_bytes_are_older_than_the_file),
-	    cmocka_unit_test(poked_while_threads_decode),
-	    cmocka_unit_test(code_appears_and_vanishes),
-	    cmocka_unit_test(pokes_of_others),
-	    cmocka_unit_test(functions_come_and_go),
-	    cmocka_unit_test(programs_of_bpf),
-	    cmocka_unit_test(program_as_perf_reads_it),
-	};
-
-	return cmocka_run_group_tests(tests, make_kernels, remove_kernels);
-}
+TEST_GROUP(make_kernels, remove_kernels)

@@ -37,7 +37,7 @@ static void record(const char *path, const struct perfdata_build_id *id)
 	end_recording(&r);
 }
 
-static void moved_vmlinux(void **state)
+TEST(moved_vmlinux)
 {
 	const struct perfdata_build_id id = id_of("vmlinux");
 	const char *perf;
@@ -45,7 +45,6 @@ static void moved_vmlinux(void **state)
 	struct ptah_kernel kernel;
 	struct ptah_map map;
 
-	(void)state;
 	record("k.data", &id);
 	s = open_with("k.data", (struct ptah_session_config){.vmlinux = "vmlinux"});
 	assert_string_equal(decoded(s), path_of_visit);
@@ -63,14 +62,13 @@ static void moved_vmlinux(void **state)
 		assert_string_equal(perf, path_of_visit);
 }
 
-static void other_vmlinux_is_refused(void **state)
+TEST(other_vmlinux_is_refused)
 {
 	const struct perfdata_build_id id = id_of("vmlinux");
 	struct ptah_session_config config = {.size = sizeof(config), .vmlinux = "other"};
 	struct ptah_session *s = NULL;
 	struct ptah_message why;
 
-	(void)state;
 	record("k.data", &id);
 	assert_int_equal(ptah_session_open("k.data", &config, &s, &why), PTAH_E_CHANGED);
 	assert_non_null(strstr(why.text, "other is not the kernel that ran"));
@@ -100,14 +98,13 @@ static void remove_root(void)
 	assert_non_null(shell("rm -rf root cache"));
 }
 
-static void usual_places(void **state)
+TEST(usual_places)
 {
 	const struct perfdata_build_id id = id_of("vmlinux");
 	const struct ptah_session_config config = {.symfs = "root", .build_id_cache = "cache"};
 	char places[4][256], text[2 * PERFDATA_BUILD_ID_MAX + 1], *release;
 	struct ptah_session *s;
 
-	(void)state;
 	release = shell("uname -r | tr -d '\\n'");
 	perfdata_build_id_text(&id, text);
 	snprintf(places[0], sizeof(places[0]), "root/boot/vmlinux-%s", release);
@@ -133,13 +130,12 @@ static void usual_places(void **state)
 	}
 }
 
-static void no_build_id_recorded(void **state)
+TEST(no_build_id_recorded)
 {
 	const struct ptah_session_config config = {.symfs = "root"};
 	char place[256], *release = shell("uname -r | tr -d '\\n'");
 	struct ptah_session *s;
 
-	(void)state;
 	snprintf(place, sizeof(place), "root/boot/vmlinux-%s", release);
 	record("k.data", NULL);
 	s = open_with("k.data", config);
@@ -152,12 +148,11 @@ static void no_build_id_recorded(void **state)
 	remove_root();
 }
 
-static void hidden_while_recording(void **state)
+TEST(hidden_while_recording)
 {
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin_recording(&r, "k.data");
 	visit(&r, 200);
 	end_recording(&r);
@@ -229,14 +224,13 @@ static void expect_name(const struct ptah_session *s, uint64_t address, const ch
 	ptah_symbols_free(symbols);
 }
 
-static void running_kernel(void **state)
+TEST(running_kernel)
 {
 	const struct ptah_session_config config = {.symfs = "root"};
 	const struct perfdata_build_id id = id_of("vmlinux");
 	struct ptah_session *s;
 	struct recorded r;
 
-	(void)state;
 	begin_recording(&r, "k.data");
 	put_kernel(&r, &id);
 	put_kernel_map(&r, "/lib/modules/1/m-o.ko.xz", ETEXT, 4096, 0, NULL);
@@ -275,12 +269,11 @@ static void running_kernel(void **state)
 }
 
 /* perf record --kcore copies kallsyms beside the recording: the first to be used. */
-static void names_beside_the_recording(void **state)
+TEST(names_beside_the_recording)
 {
 	const struct perfdata_build_id id = id_of("vmlinux");
 	struct ptah_session *s;
 
-	(void)state;
 	record("k.data", &id);
 	run_kernel(TEXT, "vmlinux");
 	install("k.data", "root/folder/data");
@@ -293,7 +286,7 @@ static void names_beside_the_recording(void **state)
 	remove_root();
 }
 
-static void kallsyms(void **state)
+TEST(kallsyms)
 {
 	const struct perfdata_build_id id = id_of("vmlinux");
 	struct ptah_session_config config = {.size = sizeof(config),
@@ -301,7 +294,6 @@ static void kallsyms(void **state)
 	struct ptah_session *s;
 	struct ptah_message why;
 
-	(void)state;
 	record("k.data", &id);
 	run_kernel(TEXT, "vmlinux");
 	s = open_with("k.data", config);
@@ -321,18 +313,4 @@ static void kallsyms(void **state)
 	remove_root();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(moved_vmlinux),
-	    cmocka_unit_test(other_vmlinux_is_refused),
-	    cmocka_unit_test(usual_places),
-	    cmocka_unit_test(no_build_id_recorded),
-	    cmocka_unit_test(hidden_while_recording),
-	    cmocka_unit_test(running_kernel),
-	    cmocka_unit_test(kallsyms),
-	    cmocka_unit_test(names_beside_the_recording),
-	};
-
-	return cmocka_run_group_tests(tests, make_kernels, remove_kernels);
-}
+TEST_GROUP(make_kernels, remove_kernels)

@@ -128,9 +128,8 @@ static void check_lookups(const struct ptah_session *s, const struct change *con
 	}
 }
 
-static void agrees_with_plain_loops(void **state)
+TEST(agrees_with_plain_loops)
 {
-	(void)state;
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct process processes[2] = {{.pid = 1, .parent = SESSION_NONE},
 					       {.pid = 2, .parent = 0}};
@@ -176,14 +175,13 @@ static void agrees_with_plain_loops(void **state)
 	}
 }
 
-static void tables_keep_what_was_set(void **state)
+TEST(tables_keep_what_was_set)
 {
 	struct table t = {0};
 	struct strings strings = {0};
 	const char *kept[100];
 	char text[16];
 
-	(void)state;
 	assert_int_equal(table_get(&t, 0), SIZE_MAX);
 	for (uint32_t i = 0; i < 5000; i++)
 		assert_int_equal(table_set(&t, i * 2654435761u, i), 0);
@@ -206,14 +204,4 @@ static void tables_keep_what_was_set(void **state)
 	}
 	assert_string_equal(strings_keep(&strings, "/lib/1234", 5), "/lib/");
 	strings_free(&strings);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(agrees_with_plain_loops),
-	    cmocka_unit_test(tables_keep_what_was_set),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,18 +113,16 @@ static void expect_linked_bytes(const char *path)
 	ptah_image_free(image);
 }
 
-static void as_the_linker_makes_it(void **state)
+TEST(as_the_linker_makes_it)
 {
-	(void)state;
 	expect_linked_bytes("m.ko");
 	expect_linked_bytes("m.ko.zst");
 }
 
-static void names_of_exports(void **state)
+TEST(names_of_exports)
 {
 	struct kernel_exports exports;
 
-	(void)state;
 	write_text("list", "ffffffff81000000 T _text\nffffffff81000048 T work\n"
 			   "ffffffff81000050 t hidden\nffffffffc0000000 T other\t[o]\n");
 	assert_int_equal(kernel_exports_read(&exports, "list", NULL, "_text", TEXT, 0), 0);
@@ -137,14 +135,13 @@ static void names_of_exports(void **state)
 	kernel_exports_free(&exports);
 }
 
-static void files_that_do_not_fit(void **state)
+TEST(files_that_do_not_fit)
 {
 	static const struct perfdata_build_id other = {20, {1}};
 	const struct module_place wrong = {MODULE, 4096, &other}, small = {MODULE, 58, &id};
 	const struct kernel_exports none = {0};
 	struct ptah_image *image;
 
-	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	assert_int_equal(module_file_add(image, "m.ko", &wrong, &none), 0);
 	assert_int_equal(module_file_add(image, "m.ko", &small, &none), 0);
@@ -159,14 +156,13 @@ static void files_that_do_not_fit(void **state)
 }
 
 /* A recording whose trace goes through the module and the kernel. */
-static void traced_module(void **state)
+TEST(traced_module)
 {
 	struct perfdata_build_id kernel;
 	struct ptah_session *s;
 	struct recorded r;
 	char path[1024];
 
-	(void)state;
 	assert_int_equal(perfdata_build_id_read("vmlinux", &kernel), 0);
 	begin_recording(&r, "k.data");
 	put_kernel(&r, &kernel);
@@ -197,14 +193,4 @@ static void traced_module(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(as_the_linker_makes_it),
-	    cmocka_unit_test(names_of_exports),
-	    cmocka_unit_test(files_that_do_not_fit),
-	    cmocka_unit_test(traced_module),
-	};
-
-	return cmocka_run_group_tests(tests, make_module, remove_kernels);
-}
+TEST_GROUP(make_module, remove_kernels)

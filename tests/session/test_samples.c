@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of other events: their order, their threads, and their fields. */
 #include "waits/recording.h"
+#include "session/samples.h"
 
 static struct ptah_sample sample_at(const struct ptah_session *s, size_t i)
 {
@@ -15,19 +16,18 @@ static uint64_t number_of(const struct ptah_session *s, const struct ptah_sample
 {
 	struct ptah_sample_field field = {.size = sizeof(field)};
 
-	assert_false(ptah_sample_find_field(s, sample, name, &field));
+	assert_false(sample_find_field(s, sample, name, &field));
 	return field.number;
 }
 
 /* Sorted by time, wherever they are in the file; those of a thread one after the other. */
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct perfdata_buffer b = {0};
 	struct ptah_session *s;
 	struct ptah_sample sample;
 	size_t i;
 
-	(void)state;
 	recording_begin(&b);
 	put_exit(&b, 1, 11, 3000, 0, 5);
 	put_enter(&b, 1, 12, 1000, 1, NULL);
@@ -51,7 +51,7 @@ static void test_order(void **state)
 }
 
 /* The fields of the format, without the common ones; events without names have the format's. */
-static void test_fields(void **state)
+TEST(test_fields)
 {
 	struct ptah_sample_event event = {.size = sizeof(event)};
 	struct ptah_sample_field field = {.size = sizeof(field)};
@@ -59,7 +59,6 @@ static void test_fields(void **state)
 	struct ptah_sample sample;
 	struct ptah_session *s;
 
-	(void)state;
 	recording_begin(&b);
 	put_wakeup(&b, 1, 11, 1000, 4711);
 	put_data(&b, 1, 11, 2000, 257, 1, 0, "/x", 3);
@@ -79,19 +78,9 @@ static void test_fields(void **state)
 	assert_int_equal(ptah_sample_field(s, &sample, 4, &field), PTAH_E_MISSING);
 	assert_int_equal(number_of(s, &sample, "common_pid"), 11);
 	sample = sample_at(s, 1);
-	assert_false(ptah_sample_find_field(s, &sample, "data", &field));
+	assert_false(sample_find_field(s, &sample, "data", &field));
 	assert_int_equal(field.kind, PTAH_FIELD_ARRAY);
 	assert_int_equal(field.count, 3);
 	assert_memory_equal(field.bytes, "/x", 3);
 	ptah_session_close(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_order),
-	    cmocka_unit_test(test_fields),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,14 +139,13 @@ static void write_vdso(const char *path, const uint8_t id[20])
  * perf puts the vdso of the kernel that ran into its cache: .build-id/5a/5a5a.../vdso. Its code is
  * in no file that has a path, and not in a recording of perf's.
  */
-static void vdso_of_the_cache(void **state)
+TEST(vdso_of_the_cache)
 {
 	static const char last[] = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 	char cache[] = "/tmp/ptah-cache-XXXXXX", path[128], command[64];
 	struct ptah_session_config config = {.size = sizeof(config), .build_id_cache = cache};
 	uint8_t id[20];
 
-	(void)state;
 	memset(id, 0x5a, sizeof(id));
 	assert_non_null(mkdtemp(cache));
 	snprintf(path, sizeof(path), "%s/.build-id", cache);
@@ -177,13 +176,12 @@ static void vdso_of_the_cache(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-static void code_of_the_recording_is_decoded(void **state)
+TEST(code_of_the_recording_is_decoded)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct ptah_stream_info info;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 5);
@@ -202,7 +200,7 @@ static void code_of_the_recording_is_decoded(void **state)
 }
 
 /* A recording has the code of [vdso] once; each 64-bit process has it at an address of its own. */
-static void code_of_the_vdso_is_decoded(void **state)
+TEST(code_of_the_vdso_is_decoded)
 {
 	const uint64_t vdso = 0x7fff12345000;
 	struct perfdata_buffer body = {0};
@@ -210,7 +208,6 @@ static void code_of_the_vdso_is_decoded(void **state)
 	struct ptah_session *s;
 	struct sums sums;
 
-	(void)state;
 	begin(&m);
 	perfdata_put32(&body, PERFDATA_PTAH_MAGIC);
 	perfdata_put32(&body, PERFDATA_PTAH_VERSION);
@@ -240,13 +237,12 @@ static void code_of_the_vdso_is_decoded(void **state)
  * The code changes twice, the second time back to the first: each time the code of that time
  * counts.
  */
-static void code_changes_at_its_time(void **state)
+TEST(code_changes_at_its_time)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct sums sums;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
@@ -264,7 +260,7 @@ static void code_changes_at_its_time(void **state)
 }
 
 /* A file is mapped, replaced by another and mapped again. */
-static void mapping_that_comes_back(void **state)
+TEST(mapping_that_comes_back)
 {
 	char a[32], b[32], path_a[PATH_MAX], path_b[PATH_MAX];
 	struct made m;
@@ -272,7 +268,6 @@ static void mapping_that_comes_back(void **state)
 	struct ptah_map map;
 	struct sums sums;
 
-	(void)state;
 	build_file(a, three, sizeof(three));
 	build_file(b, two, sizeof(two));
 	assert_non_null(realpath(a, path_a));
@@ -306,12 +301,11 @@ static void mapping_that_comes_back(void **state)
 /*
  * A mapping at a free address is in memory from the beginning, because time stamps may be coarse.
  */
-static void late_mapping_at_a_free_place(void **state)
+TEST(late_mapping_at_a_free_place)
 {
 	struct made m;
 	struct ptah_session *s;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 1000, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 5);
@@ -324,7 +318,7 @@ static void late_mapping_at_a_free_place(void **state)
  * Bytes that were first seen late, around bytes that had changed by then: they are added where
  * nothing was known, and do not change the code of earlier execution.
  */
-static void late_bytes_do_not_replace_earlier_ones(void **state)
+TEST(late_bytes_do_not_replace_earlier_ones)
 {
 	uint8_t late[] = {0xff, 0xe0, 0x90, 0x90};
 	uint8_t wrong[] = {0x0f, 0x0b};
@@ -332,7 +326,6 @@ static void late_bytes_do_not_replace_earlier_ones(void **state)
 	struct ptah_session *s;
 	struct sums sums;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m.file, 7, 200, BASE + 2, wrong, sizeof(wrong));
@@ -348,13 +341,12 @@ static void late_bytes_do_not_replace_earlier_ones(void **state)
 	ptah_session_close(s);
 }
 
-static void exec_empties_the_process(void **state)
+TEST(exec_empties_the_process)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct ptah_map map;
 
-	(void)state;
 	begin(&m);
 	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
@@ -398,12 +390,11 @@ static void expect_stream(const struct ptah_session *s, size_t i, const char *co
  * A thread calls execve, and after its end its number belongs to another process: three streams of
  * one thread number, each over its own memory and with its own names.
  */
-static void streams_of_one_thread(void **state)
+TEST(streams_of_one_thread)
 {
 	struct made m;
 	struct ptah_session *s;
 
-	(void)state;
 	begin(&m);
 	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
@@ -432,14 +423,13 @@ static void streams_of_one_thread(void **state)
 }
 
 /* With enable_on_exec perf's tracing begins just before the execve, and continues after it. */
-static void begun_before_execve(void **state)
+TEST(begun_before_execve)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct ptah_stream_info info;
 	struct ptah_thread who;
 
-	(void)state;
 	memset(&m, 0, sizeof(m));
 	build_begin(&m.file);
 	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, false);
@@ -465,7 +455,7 @@ static void begun_before_execve(void **state)
  * Two processes that differ in a single byte of code share nothing; a third shares the memory of
  * the first.
  */
-static void processes_of_one_memory(void **state)
+TEST(processes_of_one_memory)
 {
 	static const uint8_t *const code[] = {three, two, three};
 	static const uint64_t insns[] = {5 * 3, 5 * 2, 5 * 3};
@@ -474,7 +464,6 @@ static void processes_of_one_memory(void **state)
 	struct made m;
 	struct ptah_session *s;
 
-	(void)state;
 	_Static_assert(sizeof(three) == sizeof(two), "they differ in what they are alone");
 	begin(&m);
 	for (int i = 0; i < 3; i++) {
@@ -510,14 +499,13 @@ static void processes_of_one_memory(void **state)
 }
 
 /* A child has the memory that its parent had at the fork, not what was mapped later. */
-static void fork_that_was_not_reported(void **state)
+TEST(fork_that_was_not_reported)
 {
 	struct perfdata_buffer body = {0};
 	struct made m;
 	struct ptah_session *s;
 	struct sums sums;
 
-	(void)state;
 	begin(&m);
 	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
@@ -539,7 +527,7 @@ static void fork_that_was_not_reported(void **state)
 	ptah_session_close(s);
 }
 
-static void fork_inherits_memory(void **state)
+TEST(fork_inherits_memory)
 {
 	struct made m;
 	struct ptah_session *s;
@@ -547,7 +535,6 @@ static void fork_inherits_memory(void **state)
 	struct ptah_map map;
 	struct sums sums;
 
-	(void)state;
 	begin(&m);
 	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
@@ -573,7 +560,7 @@ static void fork_inherits_memory(void **state)
 /*
  * perf pads pieces to a multiple of eight bytes but does not count the padding in the next offset.
  */
-static void padding_inside_a_packet_is_taken_out(void **state)
+TEST(padding_inside_a_packet_is_taken_out)
 {
 	struct made m;
 	struct ptah_session *s;
@@ -581,7 +568,6 @@ static void padding_inside_a_packet_is_taken_out(void **state)
 	struct sums sums;
 	size_t cut, n;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 50);
@@ -607,7 +593,7 @@ static void padding_inside_a_packet_is_taken_out(void **state)
  * nothing of the second. The kernel's offsets are places in the ring, and the file's pieces are
  * padded with zeros to a multiple of eight bytes.
  */
-static void snapshots_that_overlap(void **state)
+TEST(snapshots_that_overlap)
 {
 	struct made m;
 	struct ptah_session *s;
@@ -615,7 +601,6 @@ static void snapshots_that_overlap(void **state)
 	struct sums sums;
 	size_t places[8], n, first, second;
 
-	(void)state;
 	begin(&m);
 	m.file.size = BUILD_DATA;
 	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, true);
@@ -667,14 +652,13 @@ static void put_aux_sample(struct made *m, uint32_t cpu, size_t from, size_t n)
  * perf record --aux-sample: the trace lies in samples, each of which decodes by itself. Those of a
  * CPU overlap as snapshots do.
  */
-static void trace_in_samples(void **state)
+TEST(trace_in_samples)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct ptah_stream_info info;
 	size_t places[4];
 
-	(void)state;
 	begin(&m);
 	m.file.size = BUILD_DATA;
 	build_with_cpus(&m.file);
@@ -709,7 +693,7 @@ static void trace_in_samples(void **state)
 	ptah_session_close(s);
 }
 
-static void missing_piece_is_told(void **state)
+TEST(missing_piece_is_told)
 {
 	struct made m;
 	struct ptah_session *s;
@@ -717,7 +701,6 @@ static void missing_piece_is_told(void **state)
 	struct sums sums;
 	size_t first;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 5);
@@ -761,12 +744,11 @@ static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
  * perf_event.h: PERF_AUX_FLAG_TRUNCATED 1, OVERWRITE 2 (a snapshot), PARTIAL 4 ("record contains
  * gaps"), COLLISION 8 ("sample collided with another").
  */
-static void each_reason_for_gaps_has_its_note(void **state)
+TEST(each_reason_for_gaps_has_its_note)
 {
 	static const char *const words[] = {"the buffer was full", NULL, "virtual machine",
 					    "another recording"};
 
-	(void)state;
 	for (unsigned flag = 0; flag < 4; flag++) {
 		struct ptah_session *s;
 		struct made m;
@@ -809,14 +791,13 @@ static uint64_t count(const struct ptah_session *s)
  * PSB, whose first byte is not the rest of the packet before it; with a TIP.PGE that has a whole
  * address; with one whose address is compressed against one that was lost.
  */
-static void trace_after_a_full_buffer(void **state)
+TEST(trace_after_a_full_buffer)
 {
 	struct made m;
 	struct ptah_session *s;
 	struct sums sums;
 	size_t cuts[3], begins, n;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 5);
@@ -864,12 +845,11 @@ static void trace_after_a_full_buffer(void **state)
 }
 
 /* The file is cut at every length: never a crash, always a sentence. */
-static void file_cut_short(void **state)
+TEST(file_cut_short)
 {
 	struct made m;
 	size_t whole;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	jumps(&m, 100, false, 5);
@@ -915,12 +895,11 @@ static int open_status(struct made *m, const char *arch, struct ptah_message *wh
 	return status;
 }
 
-static void foreign_and_empty_recordings(void **state)
+TEST(foreign_and_empty_recordings)
 {
 	struct ptah_message why;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_EMPTY);
 	begin(&m);
@@ -939,7 +918,7 @@ static void foreign_and_empty_recordings(void **state)
 	assert_non_null(strstr(why.text, "ptah record"));
 }
 
-static void missing_and_changed_binaries(void **state)
+TEST(missing_and_changed_binaries)
 {
 	static const uint8_t id[20] = {0xab, 0xcd};
 	struct ptah_session_config force = {.size = sizeof(force), .ignore_build_ids = true};
@@ -948,7 +927,6 @@ static void missing_and_changed_binaries(void **state)
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	build_mmap2(&m.file, 7, BASE, 4096, 0, "/no/such/file", 0, NULL);
 	build_auxtrace(&m.file, 0, 7, -1, 0, "", 0, 8);
@@ -981,13 +959,12 @@ static void missing_and_changed_binaries(void **state)
 }
 
 /* The stream of a CPU belongs to the only process. With two processes nothing is guessed. */
-static void stream_of_a_cpu(void **state)
+TEST(stream_of_a_cpu)
 {
 	struct ptah_stream_info info;
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	for (int others = 0; others < 2; others++) {
 		begin(&m);
 		build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
@@ -1022,14 +999,13 @@ static void *decode_in_thread(void *session)
 }
 
 /* Something for ThreadSanitizer to look at. */
-static void one_session_in_several_threads(void **state)
+TEST(one_session_in_several_threads)
 {
 	pthread_t threads[4];
 	struct ptah_session *s;
 	struct made m;
 	void *failed;
 
-	(void)state;
 	begin(&m);
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
@@ -1043,36 +1019,4 @@ static void one_session_in_several_threads(void **state)
 		assert_null(failed);
 	}
 	ptah_session_close(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(code_of_the_recording_is_decoded),
-	    cmocka_unit_test(code_of_the_vdso_is_decoded),
-	    cmocka_unit_test(code_changes_at_its_time),
-	    cmocka_unit_test(mapping_that_comes_back),
-	    cmocka_unit_test(late_mapping_at_a_free_place),
-	    cmocka_unit_test(late_bytes_do_not_replace_earlier_ones),
-	    cmocka_unit_test(exec_empties_the_process),
-	    cmocka_unit_test(begun_before_execve),
-	    cmocka_unit_test(processes_of_one_memory),
-	    cmocka_unit_test(streams_of_one_thread),
-	    cmocka_unit_test(fork_inherits_memory),
-	    cmocka_unit_test(fork_that_was_not_reported),
-	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
-	    cmocka_unit_test(snapshots_that_overlap),
-	    cmocka_unit_test(trace_in_samples),
-	    cmocka_unit_test(missing_piece_is_told),
-	    cmocka_unit_test(vdso_of_the_cache),
-	    cmocka_unit_test(each_reason_for_gaps_has_its_note),
-	    cmocka_unit_test(trace_after_a_full_buffer),
-	    cmocka_unit_test(file_cut_short),
-	    cmocka_unit_test(foreign_and_empty_recordings),
-	    cmocka_unit_test(missing_and_changed_binaries),
-	    cmocka_unit_test(stream_of_a_cpu),
-	    cmocka_unit_test(one_session_in_several_threads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,14 +33,13 @@ static enum share_step count(struct shared_stream *stream, struct share *share, 
 }
 
 /* A job that comes late takes half of what is left, and the first goes on up to there. */
-static void split_and_prove(void **state)
+TEST(split_and_prove)
 {
 	struct shared_stream stream = {.bytes = 1000};
 	struct share *first, *second;
 	struct flow_state end;
 	uint64_t bytes, reached = 0, other;
 
-	(void)state;
 	assert_int_equal(shares_open(&stream, 1, SLOT), 0);
 	first = shares_take(&stream);
 	assert_true(first && first->segment.whole_start && !shares_take(&stream));
@@ -67,13 +66,12 @@ static void split_and_prove(void **state)
 }
 
 /* Nobody has begun the next share: there is no seam. A share without a beginning leaves none. */
-static void no_seam(void **state)
+TEST(no_seam)
 {
 	struct shared_stream stream = {.bytes = 1000};
 	struct share *first, *second;
 	uint64_t reached = 0;
 
-	(void)state;
 	assert_int_equal(shares_open(&stream, 4, SLOT), 0);
 	first = shares_take(&stream);
 	second = shares_take(&stream);
@@ -86,7 +84,7 @@ static void no_seam(void **state)
 }
 
 /* Where no share that is split off has a beginning, or the right one, it comes to an end. */
-static void too_many_failures(void **state)
+TEST(too_many_failures)
 {
 	struct shared_stream stream = {.bytes = 100000};
 	struct share *first, *half;
@@ -94,7 +92,6 @@ static void too_many_failures(void **state)
 	uint64_t bytes, reached = 0;
 	unsigned splits = 0;
 
-	(void)state;
 	assert_int_equal(shares_open(&stream, 1, SLOT), 0);
 	first = shares_take(&stream);
 	while (shares_largest(&stream, &bytes) == first) {
@@ -131,14 +128,13 @@ static struct partial *partial_of(struct share *share)
  * The second share began in the wrong state. Its job had counted the fourth share as well, in the
  * same sum: that is to be counted again, from where it began.
  */
-static void wrong_state(void **state)
+TEST(wrong_state)
 {
 	struct shared_stream stream = {.bytes = 1000};
 	struct share *shares[4];
 	struct flow_state end;
 	uint64_t reached = 0;
 
-	(void)state;
 	assert_int_equal(shares_open(&stream, 4, SLOT), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		shares[i] = shares_take(&stream);
@@ -166,13 +162,12 @@ static void wrong_state(void **state)
 }
 
 /* One job counts the stream again, from its beginning to its end. */
-static void restart(void **state)
+TEST(restart)
 {
 	struct shared_stream stream = {.bytes = 1000};
 	struct share *share;
 	uint64_t bytes, reached = 0;
 
-	(void)state;
 	assert_int_equal(shares_open(&stream, 2, SLOT), 0);
 	share = shares_take(&stream);
 	shares_add_partial(&stream, partial_of(share));
@@ -183,15 +178,4 @@ static void restart(void **state)
 	assert_null(shares_largest(&stream, &bytes));
 	assert_int_equal(count(&stream, share, &reached), SHARE_DONE);
 	shares_free(&stream);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(split_and_prove),	 cmocka_unit_test(no_seam),
-	    cmocka_unit_test(too_many_failures), cmocka_unit_test(wrong_state),
-	    cmocka_unit_test(restart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

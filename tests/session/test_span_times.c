@@ -196,14 +196,13 @@ static void compare(struct run *r, struct span_times *times, const struct stream
 	check_totals(truth, estimates, tolerance);
 }
 
-static void totals_are_near_the_truth(void **state)
+TEST(totals_are_near_the_truth)
 {
 	struct span_times times = {.used = true};
 	struct piece piece;
 	struct stream stream;
 	struct run r;
 
-	(void)state;
 	run_program(&r);
 	stream = stream_of(&r, &piece);
 	assert_true(span_times_look_ahead(&times, &stream, read_run, &r) >= 0);
@@ -214,14 +213,13 @@ static void totals_are_near_the_truth(void **state)
 }
 
 /* Without a look ahead, costs are learned as the recording goes on. */
-static void learns_as_it_goes(void **state)
+TEST(learns_as_it_goes)
 {
 	struct span_times times = {.used = true};
 	struct piece piece;
 	struct stream stream;
 	struct run r;
 
-	(void)state;
 	run_program(&r);
 	stream = stream_of(&r, &piece);
 	compare(&r, &times, &stream, 0.1);
@@ -233,7 +231,7 @@ static void learns_as_it_goes(void **state)
  * Code that takes as long for each byte of trace, with looks in the middle of it: their packets are
  * no branches that took time.
  */
-static void looks_take_no_time(void **state)
+TEST(looks_take_no_time)
 {
 	const double byte = codes[3].per_byte * codes[3].cost;
 	struct span_times times = {.used = true};
@@ -243,7 +241,6 @@ static void looks_take_no_time(void **state)
 	struct run r;
 	size_t i = 0;
 
-	(void)state;
 	begin_run(&r);
 	r.steady = true;
 	while (r.count < 1000)
@@ -256,15 +253,4 @@ static void looks_take_no_time(void **state)
 	assert_int_equal(i, r.count);
 	span_times_free(&times);
 	free_run(&r);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(looks_take_no_time),
-	    cmocka_unit_test(totals_are_near_the_truth),
-	    cmocka_unit_test(learns_as_it_goes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,9 @@
 #include "../perfdata/build.h"
 #include "base/path_hash.h"
 #include "model/clock.h"
+#include "traceset/set.h"
 
-#include <ptah/errata.h>
+#include <ptah/base.h>
 #include <ptah/trace_set.h>
 
 #include <inttypes.h>
@@ -208,13 +209,12 @@ static int remove_files(void **state)
 }
 
 /* Each CPU has a stream; the pieces of one are put together in the order of the set. */
-static void streams_of_several_files(void **state)
+TEST(streams_of_several_files)
 {
 	struct ptah_stream_info info;
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_trace(&m, "first");
@@ -237,12 +237,11 @@ static void streams_of_several_files(void **state)
 }
 
 /* Entries of which nothing is known are streams of their own. */
-static void nothing_known_of_streams(void **state)
+TEST(nothing_known_of_streams)
 {
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_trace(&m, "first");
@@ -258,7 +257,7 @@ static void nothing_known_of_streams(void **state)
 }
 
 /* Bytes [from, to) of a file, and what was lost between two pieces. */
-static void pieces_with_a_loss(void **state)
+TEST(pieces_with_a_loss)
 {
 	struct ptah_trace_stream stream = {.size = sizeof(stream), .cpu = 0};
 	struct ptah_stream_info info;
@@ -267,7 +266,6 @@ static void pieces_with_a_loss(void **state)
 	struct sums sums;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_of_first = trace_size(&m);
@@ -352,7 +350,7 @@ static void names_of_items(const struct ptah_session *s)
 }
 
 /* Two processes have other code at the same address: CR3 in the trace tells them apart. */
-static void told_apart_by_cr3(void **state)
+TEST(told_apart_by_cr3)
 {
 	struct by_space by = {0};
 	struct ptah_session *s;
@@ -392,7 +390,7 @@ static void told_apart_by_cr3(void **state)
 }
 
 /* ... the pid of their threads does. */
-static void told_apart_by_pid(void **state)
+TEST(told_apart_by_pid)
 {
 	const struct ptah_trace_thread thread = {
 	    .size = sizeof(thread), .pid = 6, .tid = 8, .comm = "eight"};
@@ -429,14 +427,13 @@ static void told_apart_by_pid(void **state)
 }
 
 /* ... context switches do, in any order. Without perf's clock the times are TSC values. */
-static void told_apart_by_switches(void **state)
+TEST(told_apart_by_switches)
 {
 	struct ptah_thread thread;
 	struct ptah_session *s;
 	struct sums sums;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	jumps(&m, 200, 7);
@@ -467,7 +464,7 @@ static void told_apart_by_switches(void **state)
  * A set does not say whether there are MTCs. One that comes at once after the TSC of a PSB+ shows
  * that a switch is far away, although the time is not certain to be later than that TSC.
  */
-static void mtc_at_once_after_a_stay(void **state)
+TEST(mtc_at_once_after_a_stay)
 {
 	const struct ptah_trace_processor processor = {
 	    .size = sizeof(processor),
@@ -487,7 +484,6 @@ static void mtc_at_once_after_a_stay(void **state)
 	struct sums sums;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	clock_init(&clock);
 	clock_psb(&clock, &m.g, false, 0);
@@ -516,12 +512,11 @@ static void mtc_at_once_after_a_stay(void **state)
 }
 
 /* Nobody says which of two processes ran: nothing is guessed, and a note says why. */
-static void not_told_apart(void **state)
+TEST(not_told_apart)
 {
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_trace(&m, "trace");
@@ -535,13 +530,12 @@ static void not_told_apart(void **state)
 }
 
 /* A process has other code at an address from a time on. */
-static void code_is_replaced_at_its_time(void **state)
+TEST(code_is_replaced_at_its_time)
 {
 	struct ptah_trace_code code = code_at("two", PLACE);
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	jumps(&m, 300, 7);
@@ -557,12 +551,11 @@ static void code_is_replaced_at_its_time(void **state)
 }
 
 /* Code of every process, and that of one over it. */
-static void code_of_all_processes(void **state)
+TEST(code_of_all_processes)
 {
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_trace(&m, "trace");
@@ -577,7 +570,7 @@ static void code_of_all_processes(void **state)
 }
 
 /* A file that was not handed on is taken from where it lay when it ran. */
-static void recorded_path(void **state)
+TEST(recorded_path)
 {
 	struct ptah_trace_code code = code_at("not/here", PLACE);
 	char path[64];
@@ -601,7 +594,7 @@ static void recorded_path(void **state)
 }
 
 /* The pages of PREFIX.dump, of one process and of all. */
-static void pages(void **state)
+TEST(pages)
 {
 	struct ptah_trace_code code = {.size = sizeof(code), .kind = PTAH_TRACE_CODE_PAGES};
 	static uint8_t dump[3 * 4096];
@@ -609,7 +602,6 @@ static void pages(void **state)
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	store_le64(addresses, 0x50000);
 	store_le64(addresses + 8, PLACE & ~0xfffull);
 	store_le64(addresses + 16, (PLACE & ~0xfffull) + 0x1000);
@@ -652,7 +644,7 @@ static void write_pe(const char *path, const void *loop, size_t n)
 }
 
 /* Programs of Windows, of a process and of an address space, moved to another base. */
-static void programs_of_windows(void **state)
+TEST(programs_of_windows)
 {
 	struct ptah_trace_code code = {.size = sizeof(code),
 				       .kind = PTAH_TRACE_CODE_PE,
@@ -663,7 +655,6 @@ static void programs_of_windows(void **state)
 	struct ptah_map map;
 	struct made m;
 
-	(void)state;
 	write_pe("three.exe", three, sizeof(three));
 	write_pe("two.exe", two, sizeof(two));
 	for (unsigned i = 0; i < 2; i++) {
@@ -703,7 +694,7 @@ static void programs_of_windows(void **state)
 }
 
 /* What is known of the processor reaches the decoder; address ranges cannot be changed later. */
-static void processor_and_filter(void **state)
+TEST(processor_and_filter)
 {
 	struct ptah_trace_processor p = {.size = sizeof(p),
 					 .cpu = {6, 0x3d, 4}, /* Broadwell: BDM70 */
@@ -718,7 +709,6 @@ static void processor_and_filter(void **state)
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 5);
 	end_trace(&m, "trace");
@@ -745,12 +735,11 @@ static void processor_and_filter(void **state)
  * A conditional branch that leaves the filter has a TIP.PGD without an address (SDM "TIP.PGD Packet
  * Definition"): with the set's ranges the branch was taken, without them nobody knows.
  */
-static void branch_out_of_the_filter(void **state)
+TEST(branch_out_of_the_filter)
 {
 	static const uint8_t out[] = {0x90, 0x0f, 0x84, 0xf9, 0x0f, 0, 0}; /* nop; jz +0x1000 */
 	struct ptah_trace_processor p = {.size = sizeof(p)};
 
-	(void)state;
 	write_file("out", out, sizeof(out));
 	p.trace.ranges[0] = (struct ptah_range){PLACE, PLACE + 6, PTAH_RANGE_FILTER};
 	for (int filtered = 0; filtered < 2; filtered++) {
@@ -812,7 +801,7 @@ static void add_records(struct made *m, const char *path, struct perfdata_buffer
 }
 
 /* A process runs on each of two CPUs, and nothing but the records says which of them was traced. */
-static void cpu_of_the_primary_records(void **state)
+TEST(cpu_of_the_primary_records)
 {
 	static const struct {
 		bool primary[2]; /* those of CPU 2, of CPU 3 */
@@ -852,7 +841,7 @@ static void cpu_of_the_primary_records(void **state)
 }
 
 /* The only thread that begins is the one that was traced. */
-static void thread_of_the_records(void **state)
+TEST(thread_of_the_records)
 {
 	struct perfdata_buffer b = {0};
 	struct ptah_stream_info info;
@@ -881,7 +870,7 @@ static void thread_of_the_records(void **state)
 }
 
 /* A copy of the vdso, by the size of the program's addresses. */
-static void code_of_the_vdso(void **state)
+TEST(code_of_the_vdso)
 {
 	static const struct {
 		uint64_t address;
@@ -895,7 +884,6 @@ static void code_of_the_vdso(void **state)
 	    {0x7fff00012345, {NULL, "three", "four"}, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perfdata_buffer b = {0};
 		struct ptah_session *s;
@@ -927,7 +915,7 @@ static void code_of_the_vdso(void **state)
 }
 
 /* The filter as text: a range in a file, which a process maps, or which is code of the set. */
-static void filter_of_a_file(void **state)
+TEST(filter_of_a_file)
 {
 	static const uint8_t out[] = {0x90, 0x0f, 0x84, 0xf9, 0x0f, 0, 0}; /* nop; jz +0x1000 */
 	static const char *const formats[] = {"filter 0x0/0x7@%s/out", "filter 0/7@%s/other", ""};
@@ -966,7 +954,7 @@ static void filter_of_a_file(void **state)
 }
 
 /* Records of perf beside raw trace: maps, names and switches, with perf's clock. */
-static void records_beside_the_trace(void **state)
+TEST(records_beside_the_trace)
 {
 	struct ptah_trace_processor p = {.size = sizeof(p),
 					 .has_clock = true,
@@ -1020,7 +1008,7 @@ static void records_beside_the_trace(void **state)
  * The process executes another program: what it had mapped goes, code of every process (a vDSO)
  * stays.
  */
-static void execve_beside_code_of_all(void **state)
+TEST(execve_beside_code_of_all)
 {
 	struct ptah_trace_processor p = {.size = sizeof(p),
 					 .has_clock = true,
@@ -1069,9 +1057,8 @@ static void execve_beside_code_of_all(void **state)
  * Two simulated executions of different programs at the same addresses, one after the other on one
  * CPU: each must be the path that was executed.
  */
-static void simulated_programs(void **state)
+TEST(simulated_programs)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 4; seed++) {
 		struct ptah_trace_stream stream = {.size = sizeof(stream), .cpu = 1};
 		struct path_hash path[2] = {{0}};
@@ -1134,13 +1121,12 @@ static void simulated_programs(void **state)
 }
 
 /* A small text cannot make a long work of a small file. */
-static void named_again_and_again(void **state)
+TEST(named_again_and_again)
 {
 	struct ptah_trace_sideband sideband = {
 	    .size = sizeof(sideband), .file = {.path = "trace", .from = 1}, .cpu = -1};
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	jumps(&m, 100, 1);
 	end_trace(&m, "trace");
@@ -1159,7 +1145,7 @@ static void named_again_and_again(void **state)
 	refused(&m, PTAH_E_LIMIT, "/two: more than 32768 pieces of code");
 }
 
-static void what_is_refused(void **state)
+TEST(what_is_refused)
 {
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "trace", .to = 10000}, .cpu = 0};
@@ -1168,7 +1154,6 @@ static void what_is_refused(void **state)
 	struct ptah_session *s;
 	struct made m;
 
-	(void)state;
 	begin(&m);
 	refused(&m, PTAH_E_EMPTY, "no file of trace");
 	begin(&m);
@@ -1217,34 +1202,4 @@ static void what_is_refused(void **state)
 	ptah_session_close(s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(streams_of_several_files),
-	    cmocka_unit_test(nothing_known_of_streams),
-	    cmocka_unit_test(pieces_with_a_loss),
-	    cmocka_unit_test(told_apart_by_cr3),
-	    cmocka_unit_test(told_apart_by_pid),
-	    cmocka_unit_test(told_apart_by_switches),
-	    cmocka_unit_test(mtc_at_once_after_a_stay),
-	    cmocka_unit_test(not_told_apart),
-	    cmocka_unit_test(code_is_replaced_at_its_time),
-	    cmocka_unit_test(code_of_all_processes),
-	    cmocka_unit_test(recorded_path),
-	    cmocka_unit_test(pages),
-	    cmocka_unit_test(programs_of_windows),
-	    cmocka_unit_test(processor_and_filter),
-	    cmocka_unit_test(branch_out_of_the_filter),
-	    cmocka_unit_test(cpu_of_the_primary_records),
-	    cmocka_unit_test(thread_of_the_records),
-	    cmocka_unit_test(code_of_the_vdso),
-	    cmocka_unit_test(filter_of_a_file),
-	    cmocka_unit_test(records_beside_the_trace),
-	    cmocka_unit_test(execve_beside_code_of_all),
-	    cmocka_unit_test(simulated_programs),
-	    cmocka_unit_test(named_again_and_again),
-	    cmocka_unit_test(what_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)

@@ -8,7 +8,7 @@
 #include "../flow/random_machine.h"
 #include "session/stream.h"
 
-#include <ptah/window.h>
+#include <ptah/session.h>
 
 #include <stdio.h>
 #include <unistd.h>

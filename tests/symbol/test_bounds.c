@@ -171,9 +171,8 @@ static void expect(const char *path, uint64_t address, struct ptah_function expe
 	assert_int_equal(f.flags, expected.flags);
 }
 
-static void a_cold_piece_belongs_to_the_function_of_its_source_file(void **state)
+TEST(a_cold_piece_belongs_to_the_function_of_its_source_file)
 {
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		const uint64_t twin = address_of("all.so", "twin", i);
 		const uint64_t cold = address_of("all.so", "twin.cold", i);
@@ -183,68 +182,62 @@ static void a_cold_piece_belongs_to_the_function_of_its_source_file(void **state
 	}
 }
 
-static void a_cold_piece_belongs_to_a_visible_function(void **state)
+TEST(a_cold_piece_belongs_to_a_visible_function)
 {
 	const uint64_t shown = address_of("all.so", "shown", 0);
 	const uint64_t cold = address_of("all.so", "shown.cold.7", 0);
 	const uint64_t part = address_of("all.so", "shown.part.0", 0);
 	const uint64_t part_cold = address_of("all.so", "shown.part.0.cold", 0);
 
-	(void)state;
 	expect("all.so", shown, piece(shown, shown + 24, shown, 0));
 	expect("all.so", cold, piece(cold, cold + 8, shown, PTAH_FUNCTION_FRAGMENT));
 	expect("all.so", part, piece(part, part + 16, part, 0));
 	expect("all.so", part_cold, piece(part_cold, part_cold + 8, part, PTAH_FUNCTION_FRAGMENT));
 }
 
-static void a_cold_piece_without_a_function_says_so(void **state)
+TEST(a_cold_piece_without_a_function_says_so)
 {
 	const uint64_t cold = address_of("all.so", "orphan.cold", 0);
 
-	(void)state;
 	expect("all.so", cold,
 	       piece(cold, cold + 8, cold, PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT));
 }
 
-static void a_label_belongs_to_the_function_around_it(void **state)
+TEST(a_label_belongs_to_the_function_around_it)
 {
 	const uint64_t outer = address_of("all.so", "outer", 0);
 
-	(void)state;
 	assert_int_equal(address_of("all.so", "inner", 0), outer + 8);
 	expect("all.so", outer, piece(outer, outer + 8, outer, 0));
 	expect("all.so", outer + 9, piece(outer + 8, outer + 16, outer, 0));
 }
 
-static void a_function_in_another_one_divides_it(void **state)
+TEST(a_function_in_another_one_divides_it)
 {
 	const uint64_t around = address_of("all.so", "around", 0), within = around + 8;
 
-	(void)state;
 	assert_int_equal(address_of("all.so", "within", 0), within);
 	expect("all.so", around, piece(around, within, around, 0));
 	expect("all.so", within, piece(within, within + 4, within, 0));
 	expect("all.so", within + 4, piece(within + 4, within + 8, around, 0));
 }
 
-static void functions_without_a_size_end_where_the_next_one_begins(void **state)
+TEST(functions_without_a_size_end_where_the_next_one_begins)
 {
 	const uint64_t bare = address_of("all.so", "bare", 0), last = bare + 18;
 
-	(void)state;
 	assert_int_equal(address_of("all.so", "bare2", 0), bare + 12);
 	assert_int_equal(address_of("all.so", "last", 0), last);
 	expect("all.so", bare + 11, piece(bare, bare + 12, bare, 0));
 	expect("all.so", bare + 12, piece(bare + 12, last, bare + 12, 0));
 }
 
-static void linkage_tables_are_stubs(void **state)
+TEST(linkage_tables_are_stubs)
 {
 	unsigned long long address, offset, size;
 	struct ptah_function f;
 	FILE *list = popen("readelf -SW all.so | sed -n 's/.* \\.plt  *PROGBITS//p'", "r");
 
-	(void)state;
 	assert_non_null(list);
 	assert_int_equal(fscanf(list, "%llx %llx %llx", &address, &offset, &size), 3);
 	pclose(list);
@@ -256,19 +249,18 @@ static void linkage_tables_are_stubs(void **state)
 	}
 }
 
-static void the_resolver_is_known_by_name_and_by_its_frame(void **state)
+TEST(the_resolver_is_known_by_name_and_by_its_frame)
 {
 	const uint64_t named = address_of("all.so", "_dl_runtime_resolve_xsavec", 0);
 	const uint64_t resolver = address_of("linker.so", "resolver", 0), plain = resolver + 16;
 
-	(void)state;
 	expect("all.so", named, piece(named, named + 16, named, PTAH_FUNCTION_RESOLVER));
 	expect("ld.so", resolver + 1,
 	       piece(resolver, plain, resolver, PTAH_FUNCTION_RESOLVER | PTAH_FUNCTION_FRAME));
 	expect("ld.so", plain, piece(plain, plain + 16, plain, PTAH_FUNCTION_FRAME));
 }
 
-static void functions_that_are_left_in_other_ways_are_known_by_name(void **state)
+TEST(functions_that_are_left_in_other_ways_are_known_by_name)
 {
 	static const struct {
 		const char *name;
@@ -283,7 +275,6 @@ static void functions_that_are_left_in_other_ways_are_known_by_name(void **state
 	    {"_", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
 		const uint64_t start = address_of("special", functions[i].name, 0);
 
@@ -291,12 +282,11 @@ static void functions_that_are_left_in_other_ways_are_known_by_name(void **state
 	}
 }
 
-static void a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry(void **state)
+TEST(a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry)
 {
 	const uint64_t chosen = address_of("special", "chosen", 0);
 	struct ptah_function f = bounds("special", chosen + 6);
 
-	(void)state;
 	assert_int_equal(f.start, chosen);
 	assert_int_equal(f.low, chosen);
 	assert_int_equal(f.high, chosen + 16);
@@ -306,7 +296,7 @@ static void a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry(void **state
 	assert_int_equal(f.flags, PTAH_FUNCTION_STUB);
 }
 
-static void stripped_files_have_frames_and_pieces(void **state)
+TEST(stripped_files_have_frames_and_pieces)
 {
 	const uint64_t twin = address_of("all.so", "twin", 0), cold = twin + 16;
 	const uint64_t last = address_of("all.so", "last", 0);
@@ -314,7 +304,6 @@ static void stripped_files_have_frames_and_pieces(void **state)
 	const uint64_t next = address_of("all.so", "twin", 1);
 	struct ptah_function f;
 
-	(void)state;
 	expect("stripped.so", twin + 1, piece(twin, cold, twin, PTAH_FUNCTION_FRAME));
 	expect("stripped.so", cold + 1,
 	       piece(cold, cold + 8, cold,
@@ -327,21 +316,4 @@ static void stripped_files_have_frames_and_pieces(void **state)
 	assert_int_equal(f.high, next);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_cold_piece_belongs_to_the_function_of_its_source_file),
-	    cmocka_unit_test(a_cold_piece_belongs_to_a_visible_function),
-	    cmocka_unit_test(a_cold_piece_without_a_function_says_so),
-	    cmocka_unit_test(a_label_belongs_to_the_function_around_it),
-	    cmocka_unit_test(a_function_in_another_one_divides_it),
-	    cmocka_unit_test(functions_without_a_size_end_where_the_next_one_begins),
-	    cmocka_unit_test(linkage_tables_are_stubs),
-	    cmocka_unit_test(the_resolver_is_known_by_name_and_by_its_frame),
-	    cmocka_unit_test(functions_that_are_left_in_other_ways_are_known_by_name),
-	    cmocka_unit_test(a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry),
-	    cmocka_unit_test(stripped_files_have_frames_and_pieces),
-	};
-
-	return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_GROUP(make_files, remove_files)

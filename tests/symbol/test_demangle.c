@@ -87,12 +87,11 @@ static void compare(const char *folder, unsigned flags, const char *options)
 	pclose(judge);
 }
 
-static void names_are_those_of_cxxfilt(void **state)
+TEST(names_are_those_of_cxxfilt)
 {
 	char folder[] = "/tmp/ptah-demangle-XXXXXX", path[64];
 	FILE *names;
 
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/names", folder);
 	names = fopen(path, "w");
@@ -117,9 +116,8 @@ static void assert_demangled(const char *name, unsigned flags, const char *expec
 	assert_string_equal(ptah_symbol_demangle(name, flags, text, sizeof(text)), expected);
 }
 
-static void what_is_appended_is_kept(void **state)
+TEST(what_is_appended_is_kept)
 {
-	(void)state;
 	assert_demangled("_ZN1a1bEi", 0, "a::b");
 	assert_demangled("_ZN1a1bEi", PTAH_DEMANGLE_PARAMETERS, "a::b(int)");
 	assert_demangled("_ZN1a1bEi@plt", 0, "a::b@plt");
@@ -129,12 +127,11 @@ static void what_is_appended_is_kept(void **state)
 	assert_demangled("a.b", 0, "a.b");
 }
 
-static void what_does_not_fit_stays_mangled(void **state)
+TEST(what_does_not_fit_stays_mangled)
 {
 	const char *name = "_ZN1a1bEi", *plt = "_ZN1a1bEi@plt";
 	char text[16];
 
-	(void)state;
 	for (size_t n = 1; n <= 4; n++)
 		assert_ptr_equal(ptah_symbol_demangle(name, 0, text, n), name);
 	assert_string_equal(ptah_symbol_demangle(name, 0, text, 5), "a::b");
@@ -151,11 +148,10 @@ static void double_cxx(char *name, size_t times)
 		sprintf(name + strlen(name), "S_IS%c_S%c_E", digits[i], digits[i]);
 }
 
-static void doubling_in_cxx_ends(void **state)
+TEST(doubling_in_cxx_ends)
 {
 	char name[1024], text[4096];
 
-	(void)state;
 	double_cxx(name, 1);
 	assert_string_equal(
 	    ptah_symbol_demangle(name, PTAH_DEMANGLE_PARAMETERS, text, sizeof(text)),
@@ -168,25 +164,23 @@ static void doubling_in_cxx_ends(void **state)
 }
 
 /* Parameters of a function pointer, in a part that is not written: 63 lifetimes, and 10^15. */
-static void lifetimes_are_not_counted_for_ever(void **state)
+TEST(lifetimes_are_not_counted_for_ever)
 {
 	const char *endless = "_RNvMINvC1a1bFGzzzzzzzz_EuEu1f";
 
-	(void)state;
 	assert_demangled("_RNvMINvC1a1bFGZ_EuEu1f", 0, "<()>::f");
 	assert_demangled(endless, 0, endless);
 	assert_demangled("_RNvC1a9FGzzzzz_b", 0, "_RNvC1a9FGzzzzz_b");
 }
 
 /* libiberty reads these arguments twice at each level: 2^40 times in all. */
-static void nested_conversions_end(void **state)
+TEST(nested_conversions_end)
 {
 	enum {
 		LEVELS = 40
 	};
 	char name[8 + 6 * LEVELS] = "_ZN1Acv";
 
-	(void)state;
 	for (unsigned i = 0; i < LEVELS; i++)
 		strcat(name, "T0_I");
 	strcat(name, "i");
@@ -230,13 +224,12 @@ static void double_rust(char *name, const char *leaf, unsigned times)
 	strcat(name, "E");
 }
 
-static void doubling_in_rust_ends(void **state)
+TEST(doubling_in_rust_ends)
 {
 	/* The second is an identifier for which libiberty allocates memory while it writes it. */
 	static const char *const leaves[] = {"u", "NtC1au8gdel_5qa"};
 	char name[2048], text[4096];
 
-	(void)state;
 	double_rust(name, "u", 1);
 	assert_string_equal(ptah_symbol_demangle(name, 0, text, sizeof(text)),
 			    "a::f::<((), ()), (((), ()), ((), ()))>");
@@ -250,9 +243,8 @@ static void doubling_in_rust_ends(void **state)
 	}
 }
 
-static void names_can_be_given_in_any_form(void **state)
+TEST(names_can_be_given_in_any_form)
 {
-	(void)state;
 	assert_true(ptah_symbol_matches("_ZN1a1bEi", "_ZN1a1bEi"));
 	assert_true(ptah_symbol_matches("_ZN1a1bEi", "a::b"));
 	assert_true(ptah_symbol_matches("_ZN1a1bEi", "a::b(int)"));
@@ -260,20 +252,4 @@ static void names_can_be_given_in_any_form(void **state)
 	assert_false(ptah_symbol_matches("_ZN1a1bEi", "a::b(char)"));
 	assert_false(ptah_symbol_matches("_ZN1a1bEi", "b"));
 	assert_false(ptah_symbol_matches("_ZN1a1bEi", ""));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names_are_those_of_cxxfilt),
-	    cmocka_unit_test(what_is_appended_is_kept),
-	    cmocka_unit_test(what_does_not_fit_stays_mangled),
-	    cmocka_unit_test(doubling_in_cxx_ends),
-	    cmocka_unit_test(lifetimes_are_not_counted_for_ever),
-	    cmocka_unit_test(nested_conversions_end),
-	    cmocka_unit_test(doubling_in_rust_ends),
-	    cmocka_unit_test(names_can_be_given_in_any_form),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,9 +189,8 @@ static void expect_lines(const struct symbol_go *go, uint64_t start, uint64_t en
 	assert_string_equal(text, wanted);
 }
 
-static void each_layout_is_read(void **state)
+TEST(each_layout_is_read)
 {
-	(void)state;
 	for (unsigned layout = 0; layout < 4; layout++) {
 		struct symbol_ranges ranges = {0};
 		struct symbol_names names = {0};
@@ -228,9 +227,8 @@ static void each_layout_is_read(void **state)
 }
 
 /* Wherever the table is cut off, what remains is read or refused. */
-static void tables_that_are_cut_do_no_harm(void **state)
+TEST(tables_that_are_cut_do_no_harm)
 {
-	(void)state;
 	for (unsigned layout = 0; layout < 4; layout++) {
 		struct made m;
 
@@ -257,15 +255,4 @@ static void tables_that_are_cut_do_no_harm(void **state)
 			free(copy);
 		}
 	}
-}
-
-int main(void)
-{
-
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_layout_is_read),
-	    cmocka_unit_test(tables_that_are_cut_do_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

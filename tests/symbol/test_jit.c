@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "symbol/jit.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static const char *name_at(const struct symbol_jit *jit, uint64_t address, uint6
 	return code ? symbol_jit_name(jit, code) : "";
 }
 
-static void the_lines_of_a_map_are_read(void **state)
+TEST(the_lines_of_a_map_are_read)
 {
 	static const char text[] = "7f0000001000 40 LazyCompile:~hot /a b.js:1:2\n"
 				   "0x7f0000001040 0x20 py::f:/x.py\r\n"
@@ -63,7 +63,6 @@ static void the_lines_of_a_map_are_read(void **state)
 				   "7f00000010a0 10 without a newline";
 	struct symbol_jit jit;
 
-	(void)state;
 	write_bytes(text, strlen(text));
 	assert_int_equal(symbol_perf_map_read(path, true, &jit), 0);
 	assert_int_equal(jit.count, 4);
@@ -91,9 +90,8 @@ static uint64_t chance(uint64_t n)
 #define LINES 40
 
 /* Code is generated where other code was: the last line that has an address is valid. */
-static void later_lines_replace_earlier_ones(void **state)
+TEST(later_lines_replace_earlier_ones)
 {
-	(void)state;
 	for (unsigned round = 0; round < 200; round++) {
 		uint64_t start[LINES], size[LINES];
 		char text[LINES * 64];
@@ -120,11 +118,10 @@ static void later_lines_replace_earlier_ones(void **state)
 	}
 }
 
-static void missing_files_are_reported(void **state)
+TEST(missing_files_are_reported)
 {
 	struct symbol_jit jit;
 
-	(void)state;
 	assert_int_equal(symbol_perf_map_read("/nowhere/map", true, &jit), PTAH_E_SYSTEM);
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(symbol_perf_map_read("/dev/null", true, &jit), PTAH_E_SYSTEM);
@@ -210,14 +207,13 @@ static void put_line(struct dump *d, uint64_t address, unsigned line, const char
 	d->n += strlen(file) + 1;
 }
 
-static void a_jitdump_has_what_was_there_at_a_time(void **state)
+TEST(a_jitdump_has_what_was_there_at_a_time)
 {
 	static struct dump d;
 	struct symbol_jit jit;
 	uint64_t low, high;
 	const struct symbol_jit_code *code;
 
-	(void)state;
 	begin_dump(&d, 62, 0);
 	put_load(&d, 100, 0x1000, 64, "a");
 	put_load(&d, 200, 0x1010, 16, "b"); /* in the middle of what a was */
@@ -252,7 +248,7 @@ static void a_jitdump_has_what_was_there_at_a_time(void **state)
 	symbol_jit_free(&jit);
 }
 
-static void lines_follow_code_that_is_moved(void **state)
+TEST(lines_follow_code_that_is_moved)
 {
 	static struct dump d;
 	const struct symbol_jit_code *code;
@@ -261,7 +257,6 @@ static void lines_follow_code_that_is_moved(void **state)
 	const char *file;
 	unsigned line;
 
-	(void)state;
 	begin_dump(&d, 62, 1);
 	begin_record(&d, 2, 100);
 	put(&d, 0x1000, 8);
@@ -322,14 +317,13 @@ static unsigned line_at(const struct symbol_jit *jit, uint64_t address, uint64_t
  * Node.js counts 64 bytes too many (kElfHeaderSize in V8's perf-jit.cc). A file in which a line is
  * nearer to its code, or in which none is behind its end, was not written by it.
  */
-static void lines_of_node_are_moved(void **state)
+TEST(lines_of_node_are_moved)
 {
 	static const struct {
 		unsigned first, last;
 		bool moved;
 	} files[] = {{64, 72, false}, {70, 190, true}, {63, 120, false}};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		const unsigned shift = files[i].moved ? 64 : 0;
 		static struct dump d;
@@ -350,7 +344,7 @@ static void lines_of_node_are_moved(void **state)
 }
 
 /* Node.js 20 writes other memory in place of a file's name: then nothing is known. */
-static void lines_that_make_no_sense(void **state)
+TEST(lines_that_make_no_sense)
 {
 	static const struct {
 		const char *file;
@@ -360,7 +354,6 @@ static void lines_that_make_no_sense(void **state)
 	static struct dump d;
 	struct symbol_jit jit;
 
-	(void)state;
 	begin_dump(&d, 62, 1);
 	for (unsigned i = 0; i < 5; i++)
 		put_two_lines(&d, 0x1000 * (i + 1), wrong[i].file, wrong[i].first, wrong[i].last);
@@ -374,13 +367,12 @@ static void lines_that_make_no_sense(void **state)
 }
 
 /* A process that was killed leaves an incomplete record. */
-static void a_jitdump_that_is_cut_has_what_precedes(void **state)
+TEST(a_jitdump_that_is_cut_has_what_precedes)
 {
 	static struct dump d;
 	struct symbol_jit jit;
 	size_t whole;
 
-	(void)state;
 	begin_dump(&d, 62, 0);
 	put_load(&d, 100, 0x1000, 64, "a");
 	whole = d.n;
@@ -495,11 +487,10 @@ static void put_random_code(struct dump *d, uint64_t time, unsigned number)
 	put_load(d, time, address, size, name);
 }
 
-static void a_jitdump_may_be_read_while_it_is_written(void **state)
+TEST(a_jitdump_may_be_read_while_it_is_written)
 {
 	static struct dump d;
 
-	(void)state;
 	for (unsigned round = 0; round < 100; round++) {
 		struct symbol_jit whole, grown;
 
@@ -518,9 +509,8 @@ static void a_jitdump_may_be_read_while_it_is_written(void **state)
 	}
 }
 
-static void a_map_may_be_read_while_it_is_written(void **state)
+TEST(a_map_may_be_read_while_it_is_written)
 {
-	(void)state;
 	for (unsigned round = 0; round < 100; round++) {
 		char text[LINES * 64];
 		struct symbol_jit whole, grown;
@@ -541,11 +531,10 @@ static void a_map_may_be_read_while_it_is_written(void **state)
 }
 
 /* So that a list that grows code by code can be searched. */
-static void a_list_that_grows_has_few_runs(void **state)
+TEST(a_list_that_grows_has_few_runs)
 {
 	struct symbol_jit jit = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 5000; i++) {
 		const uint64_t start = chance(UINT32_MAX);
 
@@ -563,11 +552,10 @@ static void a_list_that_grows_has_few_runs(void **state)
 }
 
 /* The new file is shorter, or has another beginning. Names that were found stay. */
-static void a_file_that_is_written_anew_is_read_anew(void **state)
+TEST(a_file_that_is_written_anew_is_read_anew)
 {
 	static const char *const after[] = {"1000 10 other\n", "2000 10 other\n3000 10 more\n"};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		static const char before[] = "1000 10 first\n2000 10 second\n";
 		struct symbol_jit jit = {0};
@@ -591,14 +579,13 @@ static void a_file_that_is_written_anew_is_read_anew(void **state)
 }
 
 /* A record that is never complete costs nothing, and one that makes no sense ends the list. */
-static void damaged_files_end(void **state)
+TEST(damaged_files_end)
 {
 	static struct dump d;
 	struct symbol_jit_file file;
 	struct symbol_jit jit = {0};
 	uint64_t offset;
 
-	(void)state;
 	begin_dump(&d, 62, 0);
 	put_load(&d, 100, 0x1000, 64, "a");
 	offset = d.n;
@@ -626,23 +613,4 @@ static void damaged_files_end(void **state)
 	symbol_jit_free(&jit);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_lines_of_a_map_are_read),
-	    cmocka_unit_test(later_lines_replace_earlier_ones),
-	    cmocka_unit_test(missing_files_are_reported),
-	    cmocka_unit_test(a_jitdump_has_what_was_there_at_a_time),
-	    cmocka_unit_test(lines_follow_code_that_is_moved),
-	    cmocka_unit_test(lines_of_node_are_moved),
-	    cmocka_unit_test(lines_that_make_no_sense),
-	    cmocka_unit_test(a_jitdump_that_is_cut_has_what_precedes),
-	    cmocka_unit_test(a_jitdump_may_be_read_while_it_is_written),
-	    cmocka_unit_test(a_map_may_be_read_while_it_is_written),
-	    cmocka_unit_test(a_list_that_grows_has_few_runs),
-	    cmocka_unit_test(a_file_that_is_written_anew_is_read_anew),
-	    cmocka_unit_test(damaged_files_end),
-	};
-
-	return cmocka_run_group_tests(tests, make_file, remove_file);
-}
+TEST_GROUP(make_file, remove_file)

@@ -4,7 +4,7 @@
 
 #include "symbol/line_table.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 /* Version 4, minimum instruction length 1, line base -5, line range 14, opcode base 13. */
 static const uint8_t prologue[] = {
@@ -64,14 +64,13 @@ static int read_table(struct bytes *b, struct symbol_line_table *table)
 }
 
 /* A discarded function lies at 0: with 127 bytes it does not reach the code, with 5000 it does. */
-static void rows_of_discarded_functions_are_left_out(void **state)
+TEST(rows_of_discarded_functions_are_left_out)
 {
 	const uint8_t set[] = {0, 9, 2}, wide[] = {3, 1, 1, 2, 0x88, 0x27, 0, 1, 1};
 	struct symbol_line_table table;
 	struct bytes b = make();
 	uint64_t zero = 0;
 
-	(void)state;
 	add_sequence(&b, 0x1010, 16, 7);
 	add(&b, set, sizeof(set));
 	add(&b, &zero, sizeof(zero));
@@ -94,12 +93,11 @@ static void rows_of_discarded_functions_are_left_out(void **state)
 }
 
 /* A linker that folds equal functions leaves several sequences at one address. */
-static void overlapping_sequences_become_disjoint(void **state)
+TEST(overlapping_sequences_become_disjoint)
 {
 	struct symbol_line_table table;
 	struct bytes b = make();
 
-	(void)state;
 	add_sequence(&b, 0x1008, 16, 20);
 	add_sequence(&b, 0x1000, 16, 10);
 	add_sequence(&b, 0x1000, 16, 30);
@@ -113,12 +111,11 @@ static void overlapping_sequences_become_disjoint(void **state)
 	symbol_line_table_free(&table);
 }
 
-static void a_table_that_is_cut_off_is_malformed(void **state)
+TEST(a_table_that_is_cut_off_is_malformed)
 {
 	struct symbol_line_table table;
 	struct bytes b = make();
 
-	(void)state;
 	add_sequence(&b, 0x1000, 16, 10);
 	for (size_t n = 0; n < sizeof(prologue); n++) {
 		struct bytes cut = b;
@@ -130,7 +127,7 @@ static void a_table_that_is_cut_off_is_malformed(void **state)
 }
 
 /* 2^56 entries that take no bytes each. */
-static void a_count_of_entries_without_bytes_is_refused(void **state)
+TEST(a_count_of_entries_without_bytes_is_refused)
 {
 	static const uint8_t header[] = {
 	    0, 0, 0, 0, 5, 0, 8, 0, 30, 0, 0, 0,    1,	  1,	1,    0xfb, 14,	  13,	0,    1,
@@ -139,33 +136,18 @@ static void a_count_of_entries_without_bytes_is_refused(void **state)
 	struct symbol_line_table table;
 	struct bytes b = {{0}, 0};
 
-	(void)state;
 	add(&b, header, sizeof(header));
 	b.items[8] = (uint8_t)(sizeof(header) - 12);
 	assert_int_equal(read_table(&b, &table), PTAH_E_BAD_FILE);
 }
 
-static void a_special_opcode_needs_a_line_range(void **state)
+TEST(a_special_opcode_needs_a_line_range)
 {
 	const uint8_t special = 200;
 	struct symbol_line_table table;
 	struct bytes b = make();
 
-	(void)state;
 	b.items[14] = 0;
 	add(&b, &special, 1);
 	assert_int_equal(read_table(&b, &table), PTAH_E_BAD_FILE);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(rows_of_discarded_functions_are_left_out),
-	    cmocka_unit_test(overlapping_sequences_become_disjoint),
-	    cmocka_unit_test(a_table_that_is_cut_off_is_malformed),
-	    cmocka_unit_test(a_count_of_entries_without_bytes_is_refused),
-	    cmocka_unit_test(a_special_opcode_needs_a_line_range),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,11 +173,10 @@ static const struct way {
     {"clang", "-O2 -gdwarf-4", "clang -O2 -gdwarf-5 -gsplit-dwarf -o p a.c"},
 };
 
-static void lines_are_those_of_addr2line(void **state)
+TEST(lines_are_those_of_addr2line)
 {
 	char *expected = NULL, *found, command[256], known[256] = "";
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		snprintf(command, sizeof(command), "command -v %s", ways[i].needs);
 		if (!shell(command))
@@ -222,14 +221,13 @@ static bool take_row(void *context, const struct ptah_line *line)
 
 static struct rows rows;
 
-static void rows_of_a_range_are_those_of_its_bytes(void **state)
+TEST(rows_of_a_range_are_those_of_its_bytes)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
 	struct ptah_line line;
 	char path[128];
 
-	(void)state;
 	assert_true(shell("gcc -O2 -g -o rows a.c"));
 	snprintf(path, sizeof(path), "%s/rows", folder);
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -259,13 +257,12 @@ static void rows_of_a_range_are_those_of_its_bytes(void **state)
 	ptah_symbols_free(symbols);
 }
 
-static void a_line_is_found(void **state)
+TEST(a_line_is_found)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
 	char path[128];
 
-	(void)state;
 	assert_true(shell("gcc -O0 -g -o find a.c"));
 	snprintf(path, sizeof(path), "%s/find", folder);
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -284,14 +281,13 @@ static void a_line_is_found(void **state)
 }
 
 /* A unit of DWARF 2 has one range of addresses, although main() is not beside work(). */
-static void lines_of_dwarf_2_are_found_by_aranges(void **state)
+TEST(lines_of_dwarf_2_are_found_by_aranges)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
 	struct ptah_line line;
 	char path[128];
 
-	(void)state;
 	assert_true(shell("gcc -O2 -gdwarf-2 -gstrict-dwarf -o old a.c"));
 	snprintf(path, sizeof(path), "%s/old", folder);
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -302,14 +298,13 @@ static void lines_of_dwarf_2_are_found_by_aranges(void **state)
 }
 
 /* The line table of the second unit has an unknown version: that of the first is not affected. */
-static void a_malformed_table_leaves_the_others_alone(void **state)
+TEST(a_malformed_table_leaves_the_others_alone)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol first, second;
 	struct ptah_line line;
 	char path[128];
 
-	(void)state;
 	assert_true(put("b.c", "int other(int x);\nint other(int x)\n{\n\treturn x * 3;\n}\n"));
 	assert_true(
 	    shell("gcc -O1 -g -c a.c && gcc -O1 -g -c b.c && gcc -o units a.o b.o && "
@@ -334,7 +329,7 @@ static void a_malformed_table_leaves_the_others_alone(void **state)
 }
 
 /* 200,000 entries refer to one list of 200,000 empty ranges: 40,000,000,000 steps for libdw. */
-static void ranges_that_many_entries_share_take_no_time(void **state)
+TEST(ranges_that_many_entries_share_take_no_time)
 {
 	static const char hostile[] =
 	    ".globl _start\n_start: nop\nnop\nend:\n"
@@ -350,7 +345,6 @@ static void ranges_that_many_entries_share_take_no_time(void **state)
 	struct ptah_symbol symbol;
 	char path[128];
 
-	(void)state;
 	assert_true(put("hostile.s", hostile));
 	assert_true(shell("gcc -nostdlib -static -o hostile hostile.s"));
 	snprintf(path, sizeof(path), "%s/hostile", folder);
@@ -361,7 +355,7 @@ static void ranges_that_many_entries_share_take_no_time(void **state)
 }
 
 /* The debug information names its other half, which is nothing that should be opened. */
-static void a_split_unit_that_is_a_fifo_is_not_opened(void **state)
+TEST(a_split_unit_that_is_a_fifo_is_not_opened)
 {
 	struct ptah_inline frames[8];
 	struct ptah_symbols *symbols;
@@ -369,7 +363,6 @@ static void a_split_unit_that_is_a_fifo_is_not_opened(void **state)
 	struct ptah_line line;
 	char path[128];
 
-	(void)state;
 	assert_true(shell("gcc -O2 -g -gsplit-dwarf -o split a.c && for f in *.dwo; do rm $f && "
 			  "mkfifo $f; done"));
 	snprintf(path, sizeof(path), "%s/split", folder);
@@ -384,7 +377,7 @@ static void a_split_unit_that_is_a_fifo_is_not_opened(void **state)
 	ptah_symbols_free(symbols);
 }
 
-static void what_has_no_lines_says_so(void **state)
+TEST(what_has_no_lines_says_so)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_inline frame;
@@ -392,7 +385,6 @@ static void what_has_no_lines_says_so(void **state)
 	char path[128];
 	int status;
 
-	(void)state;
 	assert_true(shell("gcc -O2 -g -Wl,--build-id -o bare a.c && strip -s bare"));
 	snprintf(path, sizeof(path), "%s/bare", folder);
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -407,18 +399,4 @@ static void what_has_no_lines_says_so(void **state)
 	ptah_symbols_free(symbols);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(lines_are_those_of_addr2line),
-	    cmocka_unit_test(rows_of_a_range_are_those_of_its_bytes),
-	    cmocka_unit_test(a_line_is_found),
-	    cmocka_unit_test(lines_of_dwarf_2_are_found_by_aranges),
-	    cmocka_unit_test(a_malformed_table_leaves_the_others_alone),
-	    cmocka_unit_test(ranges_that_many_entries_share_take_no_time),
-	    cmocka_unit_test(a_split_unit_that_is_a_fifo_is_not_opened),
-	    cmocka_unit_test(what_has_no_lines_says_so),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

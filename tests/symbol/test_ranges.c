@@ -23,14 +23,13 @@ static struct symbol_range range(uint64_t start, uint64_t end, size_t name, unsi
 				     .named = true};
 }
 
-static void nested_ranges_keep_the_outer_tail(void **state)
+TEST(nested_ranges_keep_the_outer_tail)
 {
 	struct symbol_ranges list = {0};
 	struct symbol_names names = {0};
 	size_t outer = symbol_names_add(&names, "outer", "");
 	size_t inner = symbol_names_add(&names, "inner", "");
 
-	(void)state;
 	symbol_ranges_add(&list, range(20, 30, inner, 1));
 	symbol_ranges_add(&list, range(10, 40, outer, 1));
 	symbol_ranges_sort(&list, &names);
@@ -47,12 +46,11 @@ static void nested_ranges_keep_the_outer_tail(void **state)
 	free(names.bytes);
 }
 
-static void the_better_name_wins(void **state)
+TEST(the_better_name_wins)
 {
 	struct symbol_ranges list = {0};
 	struct symbol_names names = {0};
 
-	(void)state;
 	symbol_ranges_add(&list,
 			  range(8, 16, symbol_names_add(&names, "local", ""), SYMBOL_RANK_LOCAL));
 	symbol_ranges_add(&list,
@@ -82,9 +80,8 @@ static const char *best_of(unsigned rank_a, unsigned rank_b)
 	return best;
 }
 
-static void global_beats_local_beats_weak(void **state)
+TEST(global_beats_local_beats_weak)
 {
-	(void)state;
 	assert_string_equal(best_of(SYMBOL_RANK_LOCAL, SYMBOL_RANK_GLOBAL), "b");
 	assert_string_equal(best_of(SYMBOL_RANK_WEAK, SYMBOL_RANK_LOCAL), "b");
 	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL, SYMBOL_RANK_WEAK), "a");
@@ -130,11 +127,10 @@ static size_t random_list(struct symbol_ranges *list, struct symbol_names *names
 	return list->count;
 }
 
-static void tables_equal_the_model(void **state)
+TEST(tables_equal_the_model)
 {
 	unsigned seed = 1;
 
-	(void)state;
 	for (unsigned round = 0; round < 2000; round++) {
 		struct symbol_ranges a = {0}, b = {0};
 		struct symbol_names names = {0};
@@ -170,13 +166,12 @@ static void tables_equal_the_model(void **state)
 	}
 }
 
-static void names_are_bounded(void **state)
+TEST(names_are_bounded)
 {
 	struct symbol_names names = {0};
 	char *name = malloc(1 << 20);
 	size_t at;
 
-	(void)state;
 	memset(name, 'x', (1 << 20) - 1);
 	name[(1 << 20) - 1] = '\0';
 	at = symbol_names_add(&names, name, "@plt");
@@ -190,29 +185,14 @@ static void names_are_bounded(void **state)
 }
 
 /* A name that found no room has a place behind the others: nobody reads it. */
-static void names_without_room_are_not_read(void **state)
+TEST(names_without_room_are_not_read)
 {
 	struct symbol_ranges list = {0};
 	struct symbol_names names = {.failed = true};
 
-	(void)state;
 	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "a", ""), 1));
 	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "b", ""), 1));
 	symbol_ranges_sort(&list, &names);
 	assert_int_equal(list.count, 0);
 	symbol_ranges_free(&list);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names_without_room_are_not_read),
-	    cmocka_unit_test(nested_ranges_keep_the_outer_tail),
-	    cmocka_unit_test(the_better_name_wins),
-	    cmocka_unit_test(global_beats_local_beats_weak),
-	    cmocka_unit_test(tables_equal_the_model),
-	    cmocka_unit_test(names_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,7 +145,7 @@ static void expect_place(const char *path, const char *function)
 }
 
 /* The mangled names are of f(int) and f(char) in the namespace n, and of n::g(). */
-static void mangled_functions_are_found_by_what_they_are_called(void **state)
+TEST(mangled_functions_are_found_by_what_they_are_called)
 {
 	static const char mangled[] =
 	    "int a(void) __asm__(\"_ZN1n1fEi\"); int a(void) { return 1; }\n"
@@ -163,7 +163,6 @@ static void mangled_functions_are_found_by_what_they_are_called(void **state)
 	struct ptah_symbol symbol;
 	FILE *f = fopen("mangled.c", "w");
 
-	(void)state;
 	assert_true(f && fputs(mangled, f) >= 0 && !fclose(f));
 	assert_non_null(shell("${CC:-cc} -shared -fPIC -o mangled.so mangled.c"));
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -174,12 +173,11 @@ static void mangled_functions_are_found_by_what_they_are_called(void **state)
 	ptah_symbols_free(symbols);
 }
 
-static void names_are_found_where_nm_has_them(void **state)
+TEST(names_are_found_where_nm_has_them)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
 
-	(void)state;
 	expect_place("lib.so", "hidden");
 	expect_place("lib.so", "shown");
 	expect_place("lib.so", "alias");
@@ -215,31 +213,28 @@ static void write_file(const char *path, const uint8_t *bytes, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void functions_have_the_names_nm_gives(void **state)
+TEST(functions_have_the_names_nm_gives)
 {
-	(void)state;
 	expect_name(NULL, "lib.so", "hidden", "hidden", true);
 	expect_name(NULL, "lib.so", "other", "other", true);
 }
 
-static void stripped_functions_have_their_frames(void **state)
+TEST(stripped_functions_have_their_frames)
 {
 	char expected[64];
 	uint64_t size, address = nm_address("hidden", &size);
 
-	(void)state;
 	snprintf(expected, sizeof(expected), "fn_%llx", (unsigned long long)address);
 	expect_name(NULL, "stripped.so", "hidden", expected, false);
 	/* strip keeps exported names. */
 	expect_name(NULL, "stripped.so", "other", "other", true);
 }
 
-static void plt_entries_are_named_as_objdump_does(void **state)
+TEST(plt_entries_are_named_as_objdump_does)
 {
 	char *list = shell("objdump -d lib.so | grep '@plt>:$'"), *rest = NULL;
 	unsigned count = 0;
 
-	(void)state;
 	assert_non_null(list);
 	list = strdup(list);
 	for (char *line = strtok_r(list, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -258,7 +253,7 @@ static void plt_entries_are_named_as_objdump_does(void **state)
 }
 
 /* ld wrote .plt.got for years with entries of 8 bytes and sh_entsize 0. */
-static void plt_entries_are_found_where_the_linker_gave_no_size(void **state)
+TEST(plt_entries_are_found_where_the_linker_gave_no_size)
 {
 	static uint8_t bytes[1 << 18];
 	size_t n = read_library(bytes, sizeof(bytes));
@@ -267,7 +262,6 @@ static void plt_entries_are_found_where_the_linker_gave_no_size(void **state)
 	char name[256], *line;
 	Elf64_Ehdr header;
 
-	(void)state;
 	line = shell("objdump -d -j .plt.got lib.so | grep '<__cxa_finalize@plt>:$'");
 	if (!line)
 		skip();
@@ -284,11 +278,10 @@ static void plt_entries_are_found_where_the_linker_gave_no_size(void **state)
 	assert_string_equal(name, "__cxa_finalize@plt");
 }
 
-static void debug_files_are_found_by_build_id(void **state)
+TEST(debug_files_are_found_by_build_id)
 {
 	char command[512], symfs[64], id[128], *text;
 
-	(void)state;
 	text = shell("readelf -n lib.so | sed -n 's/.*Build ID: //p' | tr -d '\\n'");
 	assert_non_null(text);
 	snprintf(id, sizeof(id), "%s", text);
@@ -303,9 +296,8 @@ static void debug_files_are_found_by_build_id(void **state)
 	expect_name(symfs, "/lib/stripped.so", "hidden", "hidden", true);
 }
 
-static void debug_files_are_found_by_link_if_the_build_id_agrees(void **state)
+TEST(debug_files_are_found_by_link_if_the_build_id_agrees)
 {
-	(void)state;
 	expect_name(NULL, "./linked.so", "hidden", "hidden", true);
 	/* A file of the same name from another build. */
 	assert_non_null(shell("mkdir -p foreign && cp linked.so foreign && "
@@ -334,24 +326,21 @@ static void expect_hidden(const char *path, bool named)
 	assert_int_equal(symbol.size, size);
 }
 
-static void debug_links_of_bare_names_are_followed(void **state)
+TEST(debug_links_of_bare_names_are_followed)
 {
-	(void)state;
 	expect_hidden("linked.so", true);
 }
 
-static void a_debug_link_to_the_own_name_does_not_find_the_file_itself(void **state)
+TEST(a_debug_link_to_the_own_name_does_not_find_the_file_itself)
 {
-	(void)state;
 	assert_non_null(shell("mkdir -p own/.debug && cp lib.debug own/.debug/x.so && "
 			      "cd own/.debug && "
 			      "objcopy --add-gnu-debuglink=x.so ../../stripped.so ../x.so"));
 	expect_hidden("own/x.so", true);
 }
 
-static void without_a_build_id_the_checksum_decides(void **state)
+TEST(without_a_build_id_the_checksum_decides)
 {
-	(void)state;
 	assert_non_null(
 	    shell("mkdir -p plain && cd plain && "
 		  "objcopy --remove-section .note.gnu.build-id ../lib.so lib.so && "
@@ -383,13 +372,12 @@ static bool own_place(uintptr_t address, char *path, uint64_t *offset)
 	return found;
 }
 
-static void this_program_finds_its_own_functions(void **state)
+TEST(this_program_finds_its_own_functions)
 {
 	uint64_t offset, start;
 	char path[512], name[256];
 	struct ptah_symbol symbol;
 
-	(void)state;
 	assert_true(own_place((uintptr_t)expect_hidden, path, &start));
 	for (offset = start; offset < start + 4; offset++) {
 		assert_true(look_up(NULL, path, offset, name, &symbol));
@@ -401,14 +389,13 @@ static void this_program_finds_its_own_functions(void **state)
 	assert_string_equal(name, "ptah_symbols_lookup");
 }
 
-static void names_live_as_long_as_the_resolver(void **state)
+TEST(names_live_as_long_as_the_resolver)
 {
 	struct ptah_symbols *symbols;
 	struct ptah_symbol first, again, other;
 	uint64_t size, offset = offset_of(nm_address("hidden", &size));
 	bool still_known, still_absent;
 
-	(void)state;
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
 	assert_true(ptah_symbols_lookup(symbols, "lib.so", offset, &first));
 	assert_true(ptah_symbols_lookup(symbols, "./stripped.so", offset, &other));
@@ -425,12 +412,11 @@ static void names_live_as_long_as_the_resolver(void **state)
 	ptah_symbols_free(symbols);
 }
 
-static void what_is_no_code_has_no_name(void **state)
+TEST(what_is_no_code_has_no_name)
 {
 	struct ptah_symbol symbol;
 	char name[256];
 
-	(void)state;
 	assert_false(look_up(NULL, "lib.so", 0, name, &symbol));
 	assert_false(look_up(NULL, "lib.so", UINT64_MAX, name, &symbol));
 	assert_false(look_up(NULL, "lib.c", 8, name, &symbol));
@@ -457,7 +443,7 @@ static void probe(const char *path, size_t n)
 }
 
 /* A sparse file can back any claim; to trust this one would cost 4 GiB. */
-static void claims_beyond_reason_are_not_believed(void **state)
+TEST(claims_beyond_reason_are_not_believed)
 {
 	static uint8_t bytes[1 << 18];
 	size_t n = read_library(bytes, sizeof(bytes));
@@ -467,7 +453,6 @@ static void claims_beyond_reason_are_not_believed(void **state)
 	char name[256];
 	Elf64_Ehdr header;
 
-	(void)state;
 	memcpy(&header, bytes, sizeof(header));
 	for (size_t i = 0; i < header.e_shnum; i++) {
 		uint8_t *place = bytes + header.e_shoff + i * sizeof(Elf64_Shdr);
@@ -484,14 +469,13 @@ static void claims_beyond_reason_are_not_believed(void **state)
 }
 
 /* A number of sections that does not fit into the ELF header is in the first section header. */
-static void section_counts_beyond_reason_are_not_believed(void **state)
+TEST(section_counts_beyond_reason_are_not_believed)
 {
 	static uint8_t bytes[1 << 18];
 	size_t n = read_library(bytes, sizeof(bytes));
 	Elf64_Ehdr header;
 	Elf64_Shdr first;
 
-	(void)state;
 	memcpy(&header, bytes, sizeof(header));
 	memcpy(&first, bytes + header.e_shoff, sizeof(first));
 	header.e_shnum = 0;
@@ -503,12 +487,11 @@ static void section_counts_beyond_reason_are_not_believed(void **state)
 	probe("many.so", n);
 }
 
-static void truncated_files_do_no_harm(void **state)
+TEST(truncated_files_do_no_harm)
 {
 	static uint8_t bytes[1 << 18];
 	size_t n = read_library(bytes, sizeof(bytes));
 
-	(void)state;
 	/* Every length within the headers; beyond them, steps that reach all alignments. */
 	for (size_t size = 0; size < n; size += size < 600 ? 1 : 37) {
 		write_file("cut.so", bytes, size);
@@ -517,13 +500,12 @@ static void truncated_files_do_no_harm(void **state)
 }
 
 /* Damaged copies: any answer is allowed, but no crash (the sanitizers watch). */
-static void damaged_files_do_no_harm(void **state)
+TEST(damaged_files_do_no_harm)
 {
 	static uint8_t bytes[1 << 18], damaged[1 << 18];
 	size_t n = read_library(bytes, sizeof(bytes));
 	unsigned seed = 7;
 
-	(void)state;
 	for (unsigned round = 0; round < 400; round++) {
 		size_t size = round % 4 ? n : (size_t)rand_r(&seed) % n;
 
@@ -543,14 +525,13 @@ static void damaged_files_do_no_harm(void **state)
 }
 
 /* A good header, followed by garbage. */
-static void garbage_does_no_harm(void **state)
+TEST(garbage_does_no_harm)
 {
 	static uint8_t bytes[8192];
 	uint8_t header[sizeof(Elf64_Ehdr)];
 	unsigned seed = 11;
 	FILE *f = fopen("lib.so", "rb");
 
-	(void)state;
 	assert_non_null(f);
 	assert_int_equal(fread(header, 1, sizeof(header), f), sizeof(header));
 	fclose(f);
@@ -563,29 +544,4 @@ static void garbage_does_no_harm(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(functions_have_the_names_nm_gives),
-	    cmocka_unit_test(mangled_functions_are_found_by_what_they_are_called),
-	    cmocka_unit_test(names_are_found_where_nm_has_them),
-	    cmocka_unit_test(stripped_functions_have_their_frames),
-	    cmocka_unit_test(plt_entries_are_named_as_objdump_does),
-	    cmocka_unit_test(plt_entries_are_found_where_the_linker_gave_no_size),
-	    cmocka_unit_test(debug_files_are_found_by_build_id),
-	    cmocka_unit_test(debug_files_are_found_by_link_if_the_build_id_agrees),
-	    cmocka_unit_test(debug_links_of_bare_names_are_followed),
-	    cmocka_unit_test(a_debug_link_to_the_own_name_does_not_find_the_file_itself),
-	    cmocka_unit_test(without_a_build_id_the_checksum_decides),
-	    cmocka_unit_test(this_program_finds_its_own_functions),
-	    cmocka_unit_test(names_live_as_long_as_the_resolver),
-	    cmocka_unit_test(what_is_no_code_has_no_name),
-	    cmocka_unit_test(claims_beyond_reason_are_not_believed),
-	    cmocka_unit_test(section_counts_beyond_reason_are_not_believed),
-	    cmocka_unit_test(truncated_files_do_no_harm),
-	    cmocka_unit_test(garbage_does_no_harm),
-	    cmocka_unit_test(damaged_files_do_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, make_library, remove_library);
-}
+TEST_GROUP(make_library, remove_library)

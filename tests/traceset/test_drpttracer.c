@@ -265,7 +265,7 @@ static void expect(const char *path, size_t streams, uint64_t instructions)
 }
 
 /* Two threads; opened by the folder, by its kernel.raw, and one of them by its file. */
-static void threads(void **state)
+TEST(threads)
 {
 	struct ptah_stream_info info;
 	struct ptah_trace_set *set;
@@ -274,7 +274,6 @@ static void threads(void **state)
 	struct ptah_map map;
 	uint64_t first, second;
 
-	(void)state;
 	make_folder("log/kernel.raw");
 	make_folder("log/raw");
 	put_kernel("log/kernel.raw");
@@ -318,9 +317,8 @@ static void threads(void **state)
 }
 
 /* Sizes as they were counted until October 2023, and arguments, which the layout allows. */
-static void other_sizes(void **state)
+TEST(other_sizes)
 {
-	(void)state;
 	for (unsigned calls = 1; calls <= 4; calls += 3)
 		for (uint64_t arguments = 0; arguments <= 6; arguments += 3)
 			for (unsigned old = 0; old < 2; old++) {
@@ -334,13 +332,12 @@ static void other_sizes(void **state)
 }
 
 /* A file for each system call, as before May 2023. */
-static void a_file_for_each_call(void **state)
+TEST(a_file_for_each_call)
 {
 	struct ptah_session *session;
 	struct ptah_stream_info info;
 	uint64_t sum = 0;
 
-	(void)state;
 	make_folder("calls");
 	put_kernel("calls");
 	for (unsigned i = 0; i < 12; i++) {
@@ -371,13 +368,12 @@ static void a_file_for_each_call(void **state)
  * A call's packets may continue those of the one before, if its client used one handle for all of
  * them: then there is no PSB.
  */
-static void one_trace_in_pieces(void **state)
+TEST(one_trace_in_pieces)
 {
 	uint8_t packets[64];
 	size_t n;
 	FILE *f;
 
-	(void)state;
 	make_folder("pieces");
 	put_kernel("pieces");
 	f = create("pieces/5.raw.pt");
@@ -408,11 +404,10 @@ static void one_trace_in_pieces(void **state)
 	}
 }
 
-static void without_kernel(void **state)
+TEST(without_kernel)
 {
 	struct ptah_session *session;
 
-	(void)state;
 	make_folder("bare");
 	put_thread("bare", 6, 2, false, 0);
 	session = open_path("bare");
@@ -421,11 +416,10 @@ static void without_kernel(void **state)
 }
 
 /* The recorder of the traced program was killed: what there is, is decoded. */
-static void a_file_that_is_cut(void **state)
+TEST(a_file_that_is_cut)
 {
 	struct stat st;
 
-	(void)state;
 	make_folder("cut");
 	put_kernel("cut");
 	put_thread("cut", 6, 3, false, 0);
@@ -476,9 +470,8 @@ static void change_byte(long offset, uint8_t value)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void what_is_malformed(void **state)
+TEST(what_is_malformed)
 {
-	(void)state;
 	make_folder("bad");
 	put_kernel("bad");
 	refuse("bad: ");
@@ -602,7 +595,7 @@ static unsigned files_below(const char *folder)
 	return below;
 }
 
-static void packets_and_records(void **state)
+TEST(packets_and_records)
 {
 	struct recording r = {0};
 	struct ptah_message why = {""};
@@ -610,7 +603,6 @@ static void packets_and_records(void **state)
 	struct ptah_trace_set *set;
 	uint64_t damaged[8] = {PERF_RECORD_COMM | UINT64_C(64) << 48};
 
-	(void)state;
 	if (!record_program(&r))
 		skip();
 	put_clock();
@@ -660,18 +652,4 @@ static int leave(void **state)
 	return chdir("/") || system(command);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(threads),
-	    cmocka_unit_test(other_sizes),
-	    cmocka_unit_test(a_file_for_each_call),
-	    cmocka_unit_test(one_trace_in_pieces),
-	    cmocka_unit_test(without_kernel),
-	    cmocka_unit_test(a_file_that_is_cut),
-	    cmocka_unit_test(what_is_malformed),
-	    cmocka_unit_test(packets_and_records),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

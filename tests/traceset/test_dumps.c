@@ -75,12 +75,11 @@ static void check(const struct expected *expected, size_t n, const char *unused)
 }
 
 /* `hwt -r -w trace.out`: the number of a CPU or the index of a thread, which is not said. */
-static void hwt(void **state)
+TEST_WITH(hwt, make_folder, remove_folder)
 {
 	static const struct expected expected[] = {
 	    {"trace.out0", -1, -1}, {"trace.out2", -1, -1}, {"trace.out10", -1, -1}};
 
-	(void)state;
 	write_dump("trace.out10");
 	write_dump("trace.out0");
 	write_file("trace.out2", "nothing yet", 11);
@@ -89,12 +88,11 @@ static void hwt(void **state)
 	check(expected, 3, "not used: libc.so.7, notes: ");
 }
 
-static void cores(void **state)
+TEST_WITH(cores, make_folder, remove_folder)
 {
 	static const struct expected cpus[] = {{"Core_3.bin", 3, -1}, {"Core_11.bin", 11, -1}};
 	static const struct expected threads[] = {{"thr0.pt", -1, -1}, {"thr70000.pt", -1, 70000}};
 
-	(void)state;
 	write_dump("Core_11.bin");
 	write_dump("Core_3.bin");
 	check(cpus, 2, NULL);
@@ -106,12 +104,11 @@ static void cores(void **state)
 }
 
 /* What lies beside the dumps is not used, and each kind of it is named. */
-static void files_beside_the_dumps(void **state)
+TEST_WITH(files_beside_the_dumps, make_folder, remove_folder)
 {
 	static const struct expected expected[] = {{"cpu0.pt", 0, -1}};
 	char path[64];
 
-	(void)state;
 	write_dump("cpu0.pt");
 	write_file("cpu0.sideband", "records", 7);
 	check(expected, 1, "not used: cpu0.sideband: ");
@@ -128,12 +125,11 @@ static void files_beside_the_dumps(void **state)
 	      "not used: core1.bin, cpu0.sideband, pages.addr, pages.dump and 2 more: ");
 }
 
-static void two_traces(void **state)
+TEST_WITH(two_traces, make_folder, remove_folder)
 {
 	struct ptah_message why = {""};
 	struct ptah_trace_set *set;
 
-	(void)state;
 	write_dump("a0");
 	write_dump("b0");
 	assert_int_equal(ptah_trace_set_new(&set), 0);
@@ -143,9 +139,8 @@ static void two_traces(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void no_dumps(void **state)
+TEST_WITH(no_dumps, make_folder, remove_folder)
 {
-	(void)state;
 	assert_false(foreign_dumps.is(folder));
 	assert_false(foreign_dumps.is("/nowhere"));
 	assert_false(foreign_dumps.is("/proc/self/exe"));
@@ -158,14 +153,4 @@ static void no_dumps(void **state)
 	assert_true(foreign_dumps.is(folder));
 	write_file("data", "PERFILE2", 8); /* perf record --threads */
 	assert_false(foreign_dumps.is(folder));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {TEST(hwt), TEST(cores), TEST(files_beside_the_dumps),
-					   TEST(two_traces), TEST(no_dumps)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

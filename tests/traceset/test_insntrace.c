@@ -171,11 +171,10 @@ static void check_example(const struct ptah_trace_set *set)
 	assert_non_null(strstr(set->notes[1], "1 program"));
 }
 
-static void example(void **state)
+TEST_WITH(example, make_folder, remove_folder)
 {
 	struct ptah_trace_set *set;
 
-	(void)state;
 	write_example();
 	set = read_folder(folder, 0, "");
 	check_example(set);
@@ -191,11 +190,10 @@ static void example(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void without_sideband(void **state)
+TEST_WITH(without_sideband, make_folder, remove_folder)
 {
 	struct ptah_trace_set *set;
 
-	(void)state;
 	write_text("a.ptlist", "12 a.thr12.pt\n");
 	write_text("a.thr12.pt", "packets");
 	set = read_folder(folder, 0, "");
@@ -207,12 +205,11 @@ static void without_sideband(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void damaged(void **state)
+TEST_WITH(damaged, make_folder, remove_folder)
 {
 	uint8_t ktrace[64];
 	struct ptah_trace_set *set;
 
-	(void)state;
 	write_text("a.ptlist", "0 gone.cpu0.pt\n");
 	ptah_trace_set_free(read_folder(folder, PTAH_E_MISSING, "a.ptlist:1: gone.cpu0.pt"));
 	write_text("a.ptlist", "# remark\n\nnonsense\n");
@@ -241,25 +238,10 @@ static void damaged(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void other_folders(void **state)
+TEST_WITH(other_folders, make_folder, remove_folder)
 {
-	(void)state;
 	assert_false(foreign_insntrace.is(folder));
 	assert_false(foreign_insntrace.is("/nowhere"));
 	write_text("ptlist", "");
 	assert_false(foreign_insntrace.is(folder));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(example),
-	    TEST(without_sideband),
-	    TEST(damaged),
-	    TEST(other_folders),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,8 @@ static void refused(const char *text, const char *message)
 		fail_msg("%s, expected %s", why.text, message);
 }
 
-static void no_json(void **state)
+TEST(no_json)
 {
-	(void)state;
 	refused("", "t.json:1:1: no valid JSON: the file ends too early");
 	refused("{\"a\": [1,\n 2", "t.json:2:3: no valid JSON: the file ends too early");
 	refused("{\"a\":\n [1 2]}", "t.json:2:5: no valid JSON: ");
@@ -48,13 +47,12 @@ static void no_json(void **state)
 	refused("\xff", "t.json:1:1: no valid JSON: ");
 }
 
-static void nesting(void **state)
+TEST(nesting)
 {
 	struct json_value document;
 	struct json_file file;
 	char *text = malloc(2000001);
 
-	(void)state;
 	assert_non_null(text);
 	memset(text, '[', 1000000);
 	memset(text + 1000000, ']', 1000000);
@@ -81,12 +79,11 @@ static void write_objects(size_t n)
 	free(text);
 }
 
-static void size(void **state)
+TEST(size)
 {
 	struct json_value document;
 	struct json_file file;
 
-	(void)state;
 	write_file("{}", 2);
 	assert_int_equal(truncate("t.json", JSON_FILE_MAX + 1), 0);
 	assert_int_equal(json_file_open(&file, "t.json", &why, &document), PTAH_E_LIMIT);
@@ -119,9 +116,8 @@ static void number(const char *text, uint64_t min, uint64_t max, int status, uin
 	json_file_close(&file);
 }
 
-static void numbers(void **state)
+TEST(numbers)
 {
-	(void)state;
 	number("18433473881008870804 ", 0, UINT64_MAX, 0, UINT64_C(18433473881008870804));
 	number("\"18446744073709551615\"", 0, UINT64_MAX, 0, UINT64_MAX);
 	number("\"0xFFFFffff81000000\"", 0, UINT64_MAX, 0, UINT64_C(0xffffffff81000000));
@@ -143,7 +139,7 @@ static void numbers(void **state)
 	number("\"1\\u0000\"", 0, 5, PTAH_E_BAD_FILE, 0);
 }
 
-static void places(void **state)
+TEST(places)
 {
 	static const char *const a[] = {"new", "a", NULL}, *const t[] = {"t", NULL};
 	struct json_value document, list, element, member;
@@ -152,7 +148,6 @@ static void places(void **state)
 	uint64_t n;
 	size_t count;
 
-	(void)state;
 	assert_int_equal(
 	    open_text(&file, "{\"a\": [{\"t\": {}}, {\"t\": \"\\u001b\\u0000\"}, 7]}", &document),
 	    0);
@@ -199,12 +194,4 @@ static int remove_folder(void **state)
 	return getcwd(folder, sizeof(folder)) && !rmdir(folder) ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(no_json), cmocka_unit_test(nesting), cmocka_unit_test(size),
-	    cmocka_unit_test(numbers), cmocka_unit_test(places),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

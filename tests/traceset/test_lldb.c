@@ -79,9 +79,8 @@ static void check_threads(const char *json)
 	ptah_trace_set_free(set);
 }
 
-static void traces_of_threads(void **state)
+TEST(traces_of_threads)
 {
-	(void)state;
 	check_threads("{" TYPE ",\"cpus\":null,\"kernel\":null,\"tscPerfZeroConversion\":null,"
 		      "\"processes\":[{\"pid\":1234,\"triple\":\"x86_64-*-linux\",\"threads\":"
 		      "[{\"tid\":3842849,\"iptTrace\":\"threads/3842849.trace\"}],\"modules\":["
@@ -137,14 +136,13 @@ static void check_cpus(const char *json)
 	ptah_trace_set_free(set);
 }
 
-static void traces_of_cpus(void **state)
+TEST(traces_of_cpus)
 {
 	static const char processes[] =
 	    "\"processes\":[{\"pid\":7,\"threads\":[{\"tid\":7},{\"tid\":8,\"iptTrace\":null}],"
 	    "\"modules\":[{\"systemPath\":\"m.out\",\"loadAddress\":1}]}]";
 	char json[2048];
 
-	(void)state;
 	snprintf(json, sizeof(json),
 		 "{" TYPE ",\"cpus\":[{\"id\":45,\"iptTrace\":\"cores/45.intelpt_trace\","
 		 "\"contextSwitchTrace\":\"45.switches\"},{\"contextSwitchTrace\":\"51.switches\","
@@ -243,11 +241,10 @@ static const struct {
      "kernel: expected an object, found an array", PTAH_E_BAD_FILE},
 };
 
-static void wrong_descriptions(void **state)
+TEST(wrong_descriptions)
 {
 	struct ptah_trace_set *set;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		char expected[1024];
 
@@ -404,7 +401,7 @@ static void map_programs(struct perfdata_buffer *b)
 #define SEVEN MODULES(7, "seven", "02020202-")
 #define EIGHT MODULES(8, "eight", "01010101-")
 
-static void decode_of_threads(void **state)
+TEST(decode_of_threads)
 {
 	static const char json[] =
 	    "{" TYPE ",\"processes\":[{" SEVEN ",\"threads\":[{\"tid\":7,\"iptTrace\":\"7.pt\"},"
@@ -418,7 +415,6 @@ static void decode_of_threads(void **state)
 	uint64_t expected[16], insns[16];
 	char *was, *is;
 
-	(void)state;
 	write_programs();
 	write_file("b/trace.json", json, strlen(json));
 	build_begin(&file);
@@ -467,7 +463,7 @@ static void switches(struct perfdata_buffer *file, struct perfdata_buffer *bare,
 	build_switch(bare, false, to, to, from, from, tsc);
 }
 
-static void decode_of_cpus(void **state)
+TEST(decode_of_cpus)
 {
 	/* The clock of build_info(): 1000 + TSC / 4. */
 	static const char json[] =
@@ -481,7 +477,6 @@ static void decode_of_cpus(void **state)
 	uint64_t expected[16], insns[16];
 	char *was, *is;
 
-	(void)state;
 	write_programs();
 	write_file("b/trace.json", json, strlen(json));
 	build_begin(&file);
@@ -529,7 +524,7 @@ static void decode_of_cpus(void **state)
  * Process 7 is not in the bundle. Nothing that it ran is taken for process 8's, although that is
  * the only one whose code is known and has code at the same address.
  */
-static void another_process_on_the_cpu(void **state)
+TEST(another_process_on_the_cpu)
 {
 	static const char json[] =
 	    "{" TYPE ",\"processes\":[{" EIGHT
@@ -540,7 +535,6 @@ static void another_process_on_the_cpu(void **state)
 	struct ptah_session *s;
 	uint64_t insns[16];
 
-	(void)state;
 	write_file("b/trace.json", json,
 		   strlen(json)); /* the rest is as decode_of_cpus() left it */
 	free(decode("b", NULL, insns));
@@ -555,7 +549,7 @@ static void another_process_on_the_cpu(void **state)
 }
 
 /* The build id in the bundle is that of another file. */
-static void changed_module(void **state)
+TEST(changed_module)
 {
 	static const char json[] = "{" TYPE ",\"processes\":[{" SEVEN
 				   ",\"threads\":[{\"tid\":7,\"iptTrace\":\"7.pt\"}]}]}";
@@ -564,7 +558,6 @@ static void changed_module(void **state)
 	struct ptah_session *s;
 	uint64_t insns[16];
 
-	(void)state;
 	write_file("b/trace.json", json, strlen(json));
 	generator_init(&t.g, t.bytes, false, false);
 	stamp(&t, 100);
@@ -590,7 +583,7 @@ static void changed_module(void **state)
  * The kernel's loop, in every process. Its file has a segment at address 0 after the first, as
  * vmlinux has one with each processor's variables, and "loadAddress" is that of the first.
  */
-static void kernel(void **state)
+TEST(kernel)
 {
 	static const char json[] =
 	    "{" TYPE "," CLOCK ",\"cpus\":[{\"id\":0,\"iptTrace\":\"0.pt\","
@@ -600,7 +593,6 @@ static void kernel(void **state)
 	struct program p;
 	FILE *f;
 
-	(void)state;
 	set = load(json);
 	assert_int_equal(set->code_count, 1);
 	assert_int_equal(set->code[0].pid, -1);
@@ -659,14 +651,4 @@ static int remove_folder(void **state)
 	return !rmdir("b") && getcwd(folder, sizeof(folder)) && !rmdir(folder) ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(traces_of_threads),  cmocka_unit_test(traces_of_cpus),
-	    cmocka_unit_test(wrong_descriptions), cmocka_unit_test(decode_of_threads),
-	    cmocka_unit_test(decode_of_cpus),	  cmocka_unit_test(another_process_on_the_cpu),
-	    cmocka_unit_test(changed_module),	  cmocka_unit_test(kernel),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

@@ -37,11 +37,10 @@ static int leave(void **state)
 	return chdir("/") || system(command) ? -1 : 0;
 }
 
-static void what_is_a_set(void **state)
+TEST(what_is_a_set)
 {
 	static const char text[] = "ptah-trace 1\n";
 
-	(void)state;
 	assert_int_equal(mkdir("with", 0777), 0);
 	assert_int_equal(mkdir("without", 0777), 0);
 	write_file("with/ptah.trace", text, sizeof(text) - 1);
@@ -56,12 +55,11 @@ static void what_is_a_set(void **state)
 	assert_false(traceset_is("/dev/null"));
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
 	struct ptah_message why = {""};
 	struct ptah_trace_set *set;
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_open("nothing", &set, &why), PTAH_E_SYSTEM);
 	assert_non_null(strstr(why.text, "nothing: cannot open: No such file"));
 	assert_int_equal(ptah_trace_set_open("without", &set, &why), PTAH_E_BAD_MAGIC);
@@ -80,7 +78,7 @@ static void refusals(void **state)
 }
 
 /* ptah_session_open() takes a file of any name and a folder, from wherever they are named. */
-static void sessions_open_them(void **state)
+TEST(sessions_open_them)
 {
 	static const uint8_t code[] = {0x90, 0x90, 0xff, 0xe0}; /* nop; nop; jmp rax */
 	static const char text[] = "ptah-trace 1\nstream t.pt cpu=2\nraw c address=0x1000\n";
@@ -89,7 +87,6 @@ static void sessions_open_them(void **state)
 	struct ptah_generator g;
 	uint8_t trace[256];
 
-	(void)state;
 	generator_init(&g, trace, false, false);
 	generator_psb(&g, 100, 20, false, 0);
 	generator_enable(&g, 0x1000);
@@ -121,13 +118,4 @@ static void sessions_open_them(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_is_a_set),
-	    cmocka_unit_test(refusals),
-	    cmocka_unit_test(sessions_open_them),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

@@ -27,13 +27,12 @@ static const char *here(const char *path)
 	return full;
 }
 
-static void paths_are_absolute_copies(void **state)
+TEST(paths_are_absolute_copies)
 {
 	char path[] = "./sub//x.pt";
 	struct ptah_trace_stream stream = {.size = sizeof(stream), .file = {.path = path}};
 	struct ptah_trace_set *set = new_set();
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
 	assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
 	memset(path, 'y', sizeof(path) - 1);
@@ -53,14 +52,13 @@ static void paths_are_absolute_copies(void **state)
 }
 
 /* 0 is the default: no process, no thread, any address space. */
-static void zero_means_unknown(void **state)
+TEST(zero_means_unknown)
 {
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "/x"}, .cpu = -7, .lost = 1};
 	const struct ptah_trace_code code = {.size = sizeof(code), .file = {.path = "/x"}};
 	struct ptah_trace_set *set = new_set();
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
 	assert_true(set->streams[0].cpu == -1 && set->streams[0].pid == -1 &&
 		    set->streams[0].tid == -1 && set->streams[0].gap);
@@ -70,7 +68,7 @@ static void zero_means_unknown(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void streams_that_are_refused(void **state)
+TEST(streams_that_are_refused)
 {
 	static const struct ptah_trace_stream bad[] = {
 	    {.size = 8, .file = {.path = "/x"}},
@@ -81,7 +79,6 @@ static void streams_that_are_refused(void **state)
 	};
 	struct ptah_trace_set *set = new_set();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(ptah_trace_set_add_stream(set, &bad[i]), PTAH_E_INVAL);
 	assert_int_equal(ptah_trace_set_add_stream(set, NULL), PTAH_E_INVAL);
@@ -89,13 +86,12 @@ static void streams_that_are_refused(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void code_that_is_refused(void **state)
+TEST(code_that_is_refused)
 {
 	struct ptah_trace_set *set = new_set();
 	const struct ptah_trace_code good = {.size = sizeof(good), .file = {.path = "/x"}};
 	struct ptah_trace_code bad[8];
 
-	(void)state;
 	for (size_t i = 0; i < 8; i++)
 		bad[i] = good;
 	bad[0].kind = PTAH_TRACE_CODE_MAX;
@@ -117,7 +113,7 @@ static void code_that_is_refused(void **state)
 	ptah_trace_set_free(set);
 }
 
-static void other_entries_that_are_refused(void **state)
+TEST(other_entries_that_are_refused)
 {
 	struct ptah_trace_thread thread = {.size = sizeof(thread), .tid = 0};
 	struct ptah_trace_switch change = {.size = sizeof(change), .cpu = -1};
@@ -126,7 +122,6 @@ static void other_entries_that_are_refused(void **state)
 	struct ptah_trace_sideband sideband = {.size = sizeof(sideband)};
 	struct ptah_trace_set *set = new_set();
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_add_thread(set, &thread), PTAH_E_INVAL);
 	thread.tid = 1;
 	memset(thread.comm, 'x', sizeof(thread.comm)); /* without its end */
@@ -143,21 +138,8 @@ static void other_entries_that_are_refused(void **state)
 	processor.trace.ranges[3] = (struct ptah_range){5, 4, PTAH_RANGE_STOP};
 	assert_int_equal(ptah_trace_set_processor(set, &processor), PTAH_E_INVAL);
 	assert_int_equal(ptah_trace_set_kernel(set, "", NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_note(set, ""), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_note(NULL, "x"), PTAH_E_INVAL);
+	assert_int_equal(trace_set_note(set, ""), PTAH_E_INVAL);
+	assert_int_equal(trace_set_note(NULL, "x"), PTAH_E_INVAL);
 	ptah_trace_set_free(set);
 	ptah_trace_set_free(NULL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(paths_are_absolute_copies),
-	    cmocka_unit_test(zero_means_unknown),
-	    cmocka_unit_test(streams_that_are_refused),
-	    cmocka_unit_test(code_that_is_refused),
-	    cmocka_unit_test(other_entries_that_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

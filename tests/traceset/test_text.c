@@ -45,7 +45,7 @@ static char *written(const struct ptah_trace_set *set, const char *folder)
 	return text;
 }
 
-static void every_line(void **state)
+TEST(every_line)
 {
 	struct ptah_trace_set *set =
 	    parsed("ptah-trace 1\n"
@@ -77,7 +77,6 @@ static void every_line(void **state)
 		   "note \"one # two\\x09three\\n\"");
 	const struct ptah_trace_processor *p = &set->processor;
 
-	(void)state;
 	assert_true(p->cpu.family == 6 && p->cpu.model == 0x9e && p->cpu.stepping == 10);
 	assert_true(p->trace.mtc_period == 3 && p->trace.cyc_threshold == 1 && p->tsc_n == 168 &&
 		    p->tsc_d == 2 && p->nominal_ratio == 24);
@@ -131,7 +130,7 @@ static void every_line(void **state)
 }
 
 /* Names of files with whatever a name may have. */
-static void quoting(void **state)
+TEST(quoting)
 {
 	struct ptah_trace_set *set = parsed("ptah-trace 1\n"
 					    "stream \"a b#c=d\\\\e\\\"f\\x01\\xff\"\n"
@@ -142,7 +141,6 @@ static void quoting(void **state)
 					    "stream \xc3\xa4\n");
 	char *text;
 
-	(void)state;
 	assert_string_equal(set->streams[0].file.path, "/d/a b#c=d\\e\"f\x01\xff");
 	assert_string_equal(set->streams[1].file.path, "/d/cpu=3");
 	assert_int_equal(set->streams[1].cpu, 4);
@@ -162,7 +160,7 @@ static void quoting(void **state)
 }
 
 /* Each text has one mistake: its line and what would be right are reported. */
-static void mistakes(void **state)
+TEST(mistakes)
 {
 	static const struct {
 		const char *text, *message;
@@ -220,7 +218,6 @@ static void mistakes(void **state)
 	    {"ptah-trace 1\ntiming cyc-threshold=16\n", "f:2: timing: mtc-period"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct ptah_message why = {""};
 		struct ptah_trace_set *set;
@@ -232,13 +229,12 @@ static void mistakes(void **state)
 	}
 }
 
-static void bytes_that_are_no_text(void **state)
+TEST(bytes_that_are_no_text)
 {
 	char text[] = "ptah-trace 1\nstream x\0y\n";
 	struct ptah_message why = {""};
 	struct ptah_trace_set *set;
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_new(&set), 0);
 	assert_int_equal(traceset_parse_text("f", text, sizeof(text) - 1, set, &why),
 			 PTAH_E_BAD_FILE);
@@ -247,7 +243,7 @@ static void bytes_that_are_no_text(void **state)
 }
 
 /* What was added by calls is the same after it was saved and opened, in another folder, too. */
-static void saved_and_opened(void **state)
+TEST(saved_and_opened)
 {
 	char from[] = "/tmp/ptah-set-XXXXXX", to[64], path[128], command[256];
 	const struct ptah_trace_stream stream = {
@@ -264,7 +260,6 @@ static void saved_and_opened(void **state)
 	struct ptah_trace_set *set, *opened;
 	struct ptah_message why = {""};
 
-	(void)state;
 	assert_non_null(mkdtemp(from));
 	snprintf(to, sizeof(to), "%s.moved", from);
 	snprintf(path, sizeof(path), "%s/a/x.pt", from);
@@ -299,7 +294,7 @@ static void saved_and_opened(void **state)
 }
 
 /* A set is not written over a file that it names, and a device stays when writing fails. */
-static void saved_elsewhere(void **state)
+TEST(saved_elsewhere)
 {
 	char path[] = "/tmp/ptah-textXXXXXX", other[64], device[64];
 	struct ptah_trace_stream stream = {.size = sizeof(stream), .file.path = path, .cpu = -1};
@@ -307,7 +302,6 @@ static void saved_elsewhere(void **state)
 	struct ptah_message why = {""};
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_int_equal(write(fd, "packets", 7), 7);
 	snprintf(other, sizeof(other), "%s.link", path);
 	snprintf(device, sizeof(device), "%s.full", path);
@@ -329,7 +323,7 @@ static void saved_elsewhere(void **state)
 }
 
 /* Everything that every_line() reads is written so that it is read again. */
-static void way_back(void **state)
+TEST(way_back)
 {
 	static const char text[] =
 	    "ptah-trace 1\n"
@@ -360,7 +354,6 @@ static void way_back(void **state)
 	struct ptah_trace_set *set = parsed(text);
 	char *again = written(set, "/d");
 
-	(void)state;
 	assert_string_equal(again, text);
 	free(again);
 	/* The folder of the text itself. */
@@ -372,16 +365,4 @@ static void way_back(void **state)
 	assert_int_equal(ptah_trace_set_root(set, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_trace_set_root(NULL, "/d"), PTAH_E_INVAL);
 	ptah_trace_set_free(set);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_line),      cmocka_unit_test(quoting),
-	    cmocka_unit_test(mistakes),	       cmocka_unit_test(bytes_that_are_no_text),
-	    cmocka_unit_test(way_back),	       cmocka_unit_test(saved_and_opened),
-	    cmocka_unit_test(saved_elsewhere),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

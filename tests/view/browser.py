@@ -15,6 +15,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser_views  # pylint: disable=wrong-import-position
+import browser_waits  # pylint: disable=wrong-import-position
 import webdriver  # pylint: disable=wrong-import-position
 
 PTAH = os.environ["PTAH"]
@@ -461,6 +462,19 @@ def test_hit(browser, program, pictures):
         page.check("a hit")
 
 
+def test_waits(browser, pictures):
+    """What threads waited for, as served and in a file."""
+    threads = browser_waits.record(CC)
+    if not threads:
+        print("waits are left out: the recorder native does not work here")
+        return
+    ptah("view", "-o", "waits.html", "waits.data")
+    with served("waits.data") as address:
+        browser_waits.test_waits(Page(browser, address, pictures, "served"), rest, *threads)
+    page = Page(browser, "file://" + os.path.abspath("waits.html"), pictures, "file")
+    browser_waits.test_waits(page, rest, *threads)
+
+
 def run(browser, pictures):
     program, names = write_program()
     subprocess.run([PTAH, "record", "-q", "--recorder=qemu", "-o", "perf.data", "--", program],
@@ -476,6 +490,7 @@ def run(browser, pictures):
         test_frames(browser, address, pictures)
         test_refusals(browser, address)
     test_hit(browser, program, pictures)
+    test_waits(browser, pictures)
     browser_views.build(CC)
     with served("old.data", "new.data") as address:
         browser_views.test_views(Page(browser, address, pictures, "two"), "new.data")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the model answers of random programs is what their marks say (<ptah/call_reader.h>): bars at
+ * What the model answers of random programs is what their marks say (<ptah/calls.h>): bars at
  * every zoom against bars found the slow way, single calls, marks of a function, and flame graphs.
  * Also with so little memory that nearly everything comes from the log, and while the recording is
  * being read.
@@ -12,8 +12,8 @@
 #include "view/bars.h"
 #include "view/flame.h"
 
+#include <ptah/session.h>
 #include <ptah/trace_set.h>
-#include <ptah/window.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -32,3 +32,9 @@ grep -q "^  $first waits for mutex second (0x[0-9a-f]*) in transfer < debit; $se
 	fail "the first thread's lock: $(cat waits.txt)"
 grep -q "^  $second waits for mutex first (0x[0-9a-f]*) in transfer < credit; $first has it" waits.txt ||
 	fail "the second thread's lock: $(cat waits.txt)"
+
+# In the time of each thread these waits last until the end.
+"$PTAH" export -q --to=folded --value=wall --by=thread -i perf.data -o wall.folded || fail "export: $?"
+grep -q "/$first;.*;debit;transfer;.*;\[waits: mutex second (0x[0-9a-f]*)\] [0-9]*$" wall.folded &&
+	grep -q "/$second;.*;credit;transfer;.*;\[waits: mutex first (0x[0-9a-f]*)\] [0-9]*$" wall.folded ||
+	fail "the time of the threads: $(cat wall.folded)"

@@ -165,4 +165,5 @@ def main():
     sys.exit(bool(wrong) or found < 10)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -71,9 +71,8 @@ static const struct example examples[] = {
     {PTAH_EXEC_16, PTAH_INSN_COND, 4, {0x0f, 0x84, 0x00, 0x01}, IP + 0x104},
 };
 
-static void classes(void **state)
+TEST(classes)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
 		const struct example *e = &examples[i];
 		struct x86_insn insn;
@@ -88,7 +87,7 @@ static void classes(void **state)
 	}
 }
 
-static void properties(void **state)
+TEST(properties)
 {
 	static const uint8_t rep_movs[] = {0xf3, 0x48, 0xa5}, movs[] = {0x48, 0xa5};
 	static const uint8_t mov_cr3[] = {0x0f, 0x22, 0xd8}, mov_cr4[] = {0x0f, 0x22, 0xe0};
@@ -99,7 +98,6 @@ static void properties(void **state)
 					     0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66};
 	struct x86_insn insn;
 
-	(void)state;
 	assert_int_equal(x86_decode(rep_movs, 3, 0, PTAH_EXEC_64, &insn), 0);
 	assert_true(insn.rep);
 	assert_int_equal(x86_decode(movs, 2, 0, PTAH_EXEC_64, &insn), 0);
@@ -112,11 +110,4 @@ static void properties(void **state)
 	assert_int_equal(x86_decode(rex_d5, 15, 0, PTAH_EXEC_64, &insn), PTAH_E_BAD_INSN);
 	assert_int_equal(x86_decode(rex2_w, 15, 0, PTAH_EXEC_64, &insn), PTAH_E_BAD_INSN);
 	assert_int_equal(x86_decode(bad, 15, 0, PTAH_EXEC_UNKNOWN, &insn), PTAH_E_INVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(classes), cmocka_unit_test(properties)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

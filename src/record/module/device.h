@@ -9,8 +9,8 @@
 #include "ptah_ioctl.h"
 #include "record/recorder.h"
 
-#include <ptah/capture_page.h>
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
+#include <ptah/engine/capture_page.h>
 
 struct device {
 	int fd;	      /* -1: closed */

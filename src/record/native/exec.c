@@ -6,11 +6,14 @@
 #include "record/native/native.h"
 
 #include "record/native/inject.h"
+#include "record/native/seccomp.h"
 
 #include <stdlib.h>
 #include <sys/ptrace.h>
 
-#define SLOT_WAITS   100 /* times that a new program waits for threads to end */
+#define SLOT_WAITS   100    /* times that a new program waits for threads to end */
+#define SEIZED_NS    100000 /* between two looks at a process that is about to execve */
+#define SEIZED_WAITS 100    /* such looks: it may also do something else first, for long */
 #define MANY_THREADS "more threads run at the same time than can be recorded"
 
 /* A process that was seized because it is about to execve, or to get another memory. */
@@ -23,6 +26,7 @@ struct seized {
 	bool leaves;		      /* it is let go as soon as it stops */
 	unsigned waits;		      /* for a slot, held at its execve: so many times until now */
 	struct native_memory *memory; /* of its new program, once it is held there */
+	uint64_t filters;	      /* NATIVE_MESSAGE_EXEC */
 	struct seized *next;
 };
 
@@ -62,16 +66,15 @@ bool native_is_seized(const struct recording *r, int32_t pid)
 	return false;
 }
 
-bool native_any_seized(const struct recording *r)
+int64_t native_seized_wait(struct recording *r)
 {
-	/* The child of vfork() is in no list of processes, and stands still at each call. */
+	/* The child of vfork() that may be a tracer stands still at each call. */
 	for (const struct seized *s = r->seized; s; s = s->next)
 		if (s->calls)
-			return true;
-	for (size_t i = 0; i < r->processes.count; i++)
-		if (native_is_seized(r, r->processes.list[i].pid))
-			return true;
-	return false;
+			return SEIZED_NS;
+	if (!r->seized)
+		return 0;
+	return r->seized_waits++ < SEIZED_WAITS ? SEIZED_NS : NATIVE_POLL_MS * INT64_C(1000000);
 }
 
 /* NULL: it cannot be traced. */
@@ -89,8 +92,10 @@ static struct seized *seize(struct recording *r, const struct native_message *m,
 	}
 	s->pid = m->pid;
 	s->tid = m->tid;
+	s->filters = m->value;
 	s->next = r->seized;
 	r->seized = s;
+	r->seized_waits = 0;
 	return s;
 }
 
@@ -141,10 +146,26 @@ static void note_not_recorded(struct recording *r, int32_t pid, const char *name
 	recorder_note(r->r, "process %d (%s) is not recorded: %s", pid, name, why);
 }
 
+/*
+ * Why the new program's filters of system calls keep the recorder out; NULL: they do not. filters:
+ * what the runtime knows of them. A child of vfork() may have set others since.
+ */
+static const char *filters_refusal(uint64_t filters, uint32_t present)
+{
+	if (present > (uint32_t)filters)
+		return "it has a filter of system calls (seccomp) that the recorder has not seen";
+	return filters >> 32 & NATIVE_NEEDS_ENTRY ? "its filter of system calls (seccomp) denies "
+						    "what the recorder needs to enter it"
+						  : NULL;
+}
+
 /* The process stands before the first instruction of its new program. */
-static void enter_program(struct recording *r, int32_t pid, int32_t tid,
+static void enter_program(struct recording *r, const struct seized *s,
 			  const struct native_memory *to, unsigned slot)
 {
+	const int32_t pid = s->pid, tid = s->tid;
+	const uint32_t filters = native_seccomp_filters(pid);
+	const char *refusal = to ? filters_refusal(s->filters, filters) : NATIVE_MANY_USERS;
 	struct process *process = processes_find(&r->processes, pid);
 	struct ptah_message why = {""};
 	struct inject_memory memory;
@@ -166,9 +187,13 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid,
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	if (to && slot == NATIVE_SLOTS)
 		slot = native_claim_slot(to);
-	if (!to || slot == NATIVE_SLOTS) {
+	if (!refusal && slot == NATIVE_SLOTS)
+		refusal = MANY_THREADS;
+	if (refusal) {
+		if (slot < NATIVE_SLOTS)
+			native_give_slot_back(r, slot);
 		inject_release(pid);
-		note_not_recorded(r, pid, name, to ? MANY_THREADS : NATIVE_MANY_USERS);
+		note_not_recorded(r, pid, name, refusal);
 		return;
 	}
 	process = processes_find(&r->processes, pid);
@@ -176,6 +201,8 @@ static void enter_program(struct recording *r, int32_t pid, int32_t tid,
 		process->memory = native_memory_number(to);
 	memory = native_memory_for(to, slot);
 	memory.or_natively = true;
+	memory.filters = filters;
+	memory.denied = (uint32_t)(s->filters >> 32);
 	if (inject_runtime(pid, &memory, &why) < 0) {
 		native_give_slot_back(r, slot);
 		note_not_recorded(r, pid, name, why.text);
@@ -220,7 +247,8 @@ static int look_at_seized(struct seized *s, int *ended)
 /* It is held at its new program, which may have to wait for a slot. False: it still waits. */
 static bool enter_seized(struct recording *r, struct seized *s)
 {
-	const int32_t pid = s->pid, tid = s->tid;
+	const struct seized held = *s;
+	const int32_t pid = s->pid;
 	struct native_memory *to = s->waits ? s->memory : native_memory_of(r, pid);
 	const unsigned slot = to ? native_claim_slot(to) : NATIVE_SLOTS;
 
@@ -229,7 +257,7 @@ static bool enter_seized(struct recording *r, struct seized *s)
 	if (to && slot == NATIVE_SLOTS && s->waits++ < SLOT_WAITS)
 		return false;
 	forget_seized(r, s);
-	enter_program(r, pid, tid, to, slot);
+	enter_program(r, &held, to, slot);
 	native_release_process(r, pid); /* other threads, which that has ended */
 	return true;
 }

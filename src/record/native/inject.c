@@ -41,8 +41,7 @@ static int take_hold(struct tracee *h)
 	const uint64_t all = ALL_SIGNALS;
 	long word;
 
-	if (ptrace(PTRACE_GETSIGMASK, h->pid, sizeof(h->mask), &h->mask) ||
-	    !tracee_to_call(h) /* the return from execve: signals come after it */ ||
+	if (!tracee_to_call(h) /* the return from execve: signals come after it */ ||
 	    ptrace(PTRACE_GETREGS, h->pid, 0, &h->program))
 		return tracee_fail(h, "stopping it");
 	if (h->program.cs != CODE_SELECTOR)
@@ -88,7 +87,7 @@ static int let_go(struct tracee *h, const struct inject_memory *m)
 	r.rip = h->base + NATIVE_PAGE;
 	r.rdi = at;
 	r.rsp = at - 8; /* as after a CALL */
-	if (!tracee_clear_stack(h) || !tracee_write(h, at, &o, sizeof(o)) || !detach(h, &r))
+	if (!tracee_write(h, at, &o, sizeof(o)) || !detach(h, &r))
 		return tracee_fail(h, "letting it run");
 	return 0;
 }
@@ -109,6 +108,30 @@ static bool let_go_natively(struct tracee *h)
 	return undone && detach(h, &h->program);
 }
 
+/* From the exec stop to a process that has the runtime's code and the memory. */
+static int put_into(struct tracee *h, const struct inject_memory *memory)
+{
+	const uint64_t all = ALL_SIGNALS;
+	int status;
+
+	if (ptrace(PTRACE_GETSIGMASK, h->pid, sizeof(h->mask), &h->mask))
+		return tracee_fail(h, "stopping it");
+	status = tracee_map_at_once(h, memory);
+	if (status == TRACEE_DONE || status < 0)
+		return status;
+	if (status == TRACEE_UNTOUCHED)
+		status = take_hold(h);
+	else if (ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all))
+		status = tracee_fail(h, "stopping it");
+	if (status >= 0)
+		status = tracee_map_blob(h, memory);
+	if (status >= 0)
+		status = tracee_map_memory(h, memory);
+	if (status >= 0 && !tracee_clear_stack(h))
+		status = tracee_fail(h, "letting it run");
+	return status;
+}
+
 int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_message *why)
 {
 	struct tracee h = {.pid = pid,
@@ -117,12 +140,8 @@ int inject_runtime(pid_t pid, const struct inject_memory *memory, struct ptah_me
 			   .late = memory->late,
 			   .shared_bytes = memory->bytes,
 			   .descriptors = {-1, -1, -1}};
-	int status = take_hold(&h);
+	int status = put_into(&h, memory);
 
-	if (status >= 0)
-		status = tracee_map_blob(&h, memory);
-	if (status >= 0)
-		status = tracee_map_memory(&h, memory);
 	if (status >= 0)
 		status = let_go(&h, memory);
 	if (status < 0 && !h.ended && !(memory->or_natively && let_go_natively(&h)))

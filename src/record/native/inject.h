@@ -26,12 +26,14 @@
 
 /* What is put into the program. */
 struct inject_memory {
-	int fd;		     /* of the memory of layout.h */
-	uint64_t bytes;	     /* its size */
-	unsigned slot;	     /* for the process's first thread */
-	bool or_natively;    /* where this fails, the program runs without the runtime */
-	bool committed;	     /* native_handover.committed */
-	const int64_t *late; /* haste.h: then it fails */
+	int fd;			  /* of the memory of layout.h */
+	uint64_t bytes;		  /* its size */
+	unsigned slot;		  /* for the process's first thread */
+	bool call_by_call;	  /* tests: as where the program has no name for the memory */
+	bool or_natively;	  /* where this fails, the program runs without the runtime */
+	bool committed;		  /* native_handover.committed */
+	uint32_t filters, denied; /* native_handover */
+	const int64_t *late;	  /* haste.h: then it fails */
 	const struct native_header *constants;
 	/* NULL: the recorder's. */
 	const uint8_t *blob, *blob_end;

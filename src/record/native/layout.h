@@ -15,9 +15,9 @@
  *
  * The file has no pages where nobody has written, so that what is not used takes addresses alone.
  * The first slots, which are taken first, have room for many chunks; where many threads run, each
- * of the others has two. The guard pages are mapped without access in the program alone: a store that would run over the
- * end of a chunk faults, and the runtime goes on in the next chunk (ring.c). So no store needs a
- * test.
+ * of the others has two. The guard pages are mapped without access in the program alone, when their
+ * chunks are used for the first time: a store that would run over the end of a chunk faults, and
+ * the runtime goes on in the next chunk (ring.c). So no store needs a test.
  */
 #ifndef PTAH_RECORD_NATIVE_LAYOUT_H
 #define PTAH_RECORD_NATIVE_LAYOUT_H
@@ -71,8 +71,10 @@ enum native_chunk_state {
 struct native_chunk {
 	uint32_t state;	 /* enum native_chunk_state */
 	uint32_t length; /* bytes that were written, <= chunk_bytes; whole packets, or whole words
-			    of the log of exits */
+			    of the log of exits; or NATIVE_PASSED_OVER */
 };
+
+#define NATIVE_PASSED_OVER UINT32_MAX /* nothing was written: the chunk has got no guard page */
 
 enum native_thread_state {
 	NATIVE_SLOT_FREE = 0,
@@ -127,7 +129,10 @@ enum native_message_type {
 	NATIVE_MESSAGE_CODE, /* address; payload: bytes that are in no file and will be executed */
 	/* A process was made; sent by the child. value: its parent. */
 	NATIVE_MESSAGE_FORK,
-	/* About to execve; the recorder seizes the process, answers, and injects at the stop. */
+	/*
+	 * About to execve; the recorder seizes the process, answers, and injects at the stop. value:
+	 * the filters of system calls that are known, and << 32 what they deny (enum native_need).
+	 */
 	NATIVE_MESSAGE_EXEC,
 	NATIVE_MESSAGE_EXEC_FAILED,
 	/*
@@ -154,6 +159,12 @@ enum native_message_type {
 	 * One that the kernel killed could not say so itself.
 	 */
 	NATIVE_MESSAGE_REAPED,
+	/*
+	 * address, size: this mapping of a file is executable now; payload: struct native_mapped and
+	 * the file's path. Nobody waits: the path leads to the file, which is older than the
+	 * recording.
+	 */
+	NATIVE_MESSAGE_MAPPED,
 	/* The process has become another user's: the recorder traces it for NATIVE_CALL_MOVE. */
 	NATIVE_MESSAGE_USER,
 };
@@ -165,6 +176,12 @@ struct native_message {
 	int32_t pid, tid;
 	uint64_t tsc; /* RDTSC */
 	uint64_t address, size, value;
+};
+
+/* As /proc/PID/maps has it. protection, flags: of mmap(). */
+struct native_mapped {
+	uint64_t offset, inode;
+	uint32_t major, minor, protection, flags;
 };
 
 /*
@@ -217,6 +234,7 @@ struct native_header {
 	uint8_t tsc;	    /* TSC packets are written */
 	uint32_t chunks;    /* of each log that are used where there is room: 2 to NATIVE_CHUNKS */
 	uint32_t chunk_bytes; /* of each that are used: whole pages, up to NATIVE_CHUNK */
+	uint64_t began;	      /* the recording, in nanoseconds, as files have it */
 	int32_t recorder_pid; /* for people who debug: nothing depends on it */
 	uint32_t filter_count;
 	struct native_filter filters[NATIVE_FILTERS];
@@ -266,9 +284,21 @@ struct native_handover {
 	uint32_t slot; /* of the first thread */
 	int32_t pid;
 	bool committed; /* NATIVE_MESSAGE_COMMITTED has been sent */
+	/* Filters of system calls that it begins with, and what they deny: enum native_need. */
+	uint32_t filters, denied;
+	bool names; /* paths lead the process and the recorder to the same files */
 	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
 	uint64_t attached;
 	struct native_header constants; /* what is constant in it */
+};
+
+/* What the runtime makes system calls for: runtime/own_calls.def. Bits, of what filters deny. */
+enum native_need {
+	NATIVE_NEEDS_ALWAYS = 1,
+	NATIVE_NEEDS_ADVICE = 2,
+	NATIVE_NEEDS_MAPS = 4,
+	NATIVE_NEEDS_USER = 8,
+	NATIVE_NEEDS_ENTRY = 16,
 };
 
 /*

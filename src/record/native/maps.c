@@ -162,6 +162,31 @@ void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t 
 		fclose(f);
 }
 
+void native_write_mapped(struct recording *r, const struct native_message *m, const char *payload)
+{
+	const uint64_t end = m->address + m->size;
+	const char *path = payload + sizeof(struct native_mapped);
+	struct native_mapped mapped;
+	struct code_map map;
+
+	memcpy(&mapped, payload, sizeof(mapped));
+	map = (struct code_map){
+	    .start = m->address,
+	    .end = end,
+	    .offset = mapped.offset,
+	    .inode = mapped.inode,
+	    .major = mapped.major,
+	    .minor = mapped.minor,
+	    .prot = mapped.protection & (PROT_READ | PROT_WRITE | PROT_EXEC),
+	    .flags = mapped.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE,
+	};
+	/* The file may have been replaced since. */
+	if (code_map_leads_to(path, map.inode))
+		write_file(r, m->pid, m->tsc, &map, path, m->address, end);
+	else
+		native_write_maps(r, m->pid, m->tsc, m->address, end);
+}
+
 /* The pages of a file's mapping that the program has changed: proc(5), pagemap. */
 static void write_changed(struct recording *r, int32_t pid, int pagemap, const struct code_map *map)
 {

@@ -61,6 +61,9 @@ static bool is_sound(const struct native_message *m)
 		return m->value < NATIVE_THREADS;
 	case NATIVE_MESSAGE_MAP:
 		return m->size && m->address <= UINT64_MAX - m->size;
+	case NATIVE_MESSAGE_MAPPED:
+		return m->size && m->address <= UINT64_MAX - m->size &&
+		       m->bytes > sizeof(struct native_mapped);
 	case NATIVE_MESSAGE_CODE:
 		return m->bytes && m->address <= UINT64_MAX - m->bytes;
 	case NATIVE_MESSAGE_FORK:

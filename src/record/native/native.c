@@ -8,6 +8,7 @@
 #include "record/monotonic.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
+#include "record/native/seccomp.h"
 
 #include <errno.h>
 #include <sys/wait.h>
@@ -54,6 +55,7 @@ static void pause_threads(struct recording *r, bool on)
 
 static void finish_threads(struct recording *r)
 {
+	native_take_calls(r);
 	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used)
 			native_finish_thread(r, i, 0);
@@ -170,6 +172,7 @@ static int start(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
 				     "%s was killed before its first instruction", r->name);
 	given = native_memory_for(memory, 0);
+	given.filters = native_seccomp_filters(r->pid);
 	native_add_process(r, r->pid, getpid(), r->name, memory);
 	/* A time before that of any packet: decoders look for code by time. */
 	native_take_time(r);

@@ -75,6 +75,7 @@ struct recording {
 	} silent[NATIVE_SILENT];
 	unsigned silent_count;
 	struct seized *seized; /* exec.c */
+	unsigned seized_waits; /* since the last one was seized */
 	struct tracer tracer;
 	struct native_pauses pauses;
 	struct switches *switches; /* NULL: the kernel does not say them, or nobody asks */
@@ -185,7 +186,10 @@ void native_give_slot_back(const struct recording *r, unsigned slot);
 /* native_streams.take */
 void native_take_bytes(void *context, const struct native_stream *s, unsigned log,
 		       const uint8_t *bytes, size_t n);
-/* Takes the rest of a thread. exec: see native_finish_process(). */
+/*
+ * Takes the rest of a thread, whose system calls have been taken. exec: see
+ * native_finish_process().
+ */
 void native_finish_thread(struct recording *r, unsigned slot, int32_t exec);
 /* exec: the thread that made the process continue with another program; 0: it does not. */
 void native_finish_process(struct recording *r, int32_t pid, int32_t exec);
@@ -204,6 +208,8 @@ void native_take_time(struct recording *r);
 /* Writes the executable mappings of files, and the vDSO, that overlap [start, end). */
 void native_write_maps(struct recording *r, int32_t pid, uint64_t tsc, uint64_t start,
 		       uint64_t end);
+/* Writes one mapping, which the process has described: see NATIVE_MESSAGE_MAPPED. */
+void native_write_mapped(struct recording *r, const struct native_message *m, const char *payload);
 /* Writes what these do not describe; the runtime sends what can be written to. */
 void native_write_code(struct recording *r, int32_t pid);
 
@@ -246,7 +252,8 @@ void native_seize_to_move(const struct native_memory *from, const struct native_
 /* Its threads that were seized are let go, as soon as they stop. */
 void native_release_process(struct recording *r, int32_t pid);
 bool native_is_seized(const struct recording *r, int32_t pid);
-bool native_any_seized(const struct recording *r);
+/* Nanoseconds until they are to be looked at again. 0: there are none. */
+int64_t native_seized_wait(struct recording *r);
 /* Those that stand before the first instruction of their new programs get the runtime. */
 void native_look_at_seized(struct recording *r);
 /* Lets all of them go. False: some do not stop yet. */

@@ -132,6 +132,9 @@ static bool take_change(struct native_memory *from, const struct native_message 
 	case NATIVE_MESSAGE_MAP:
 		on_map(r, m);
 		break;
+	case NATIVE_MESSAGE_MAPPED:
+		native_write_mapped(r, m, payload);
+		break;
 	case NATIVE_MESSAGE_CODE:
 		on_code(r, m, payload);
 		break;

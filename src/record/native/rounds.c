@@ -14,7 +14,7 @@
 
 #define LOOK_NS	   (INT64_C(10) * 1000000) /* between two looks at chunks that are not FULL */
 #define LIVE_ROUND (64u << 10) /* bytes that a round takes where they are decoded meanwhile */
-#define SEIZED_NS  200000      /* between two looks at a process that is about to execve */
+#define USERS_NS   200000      /* a round waits so long where there are several memories */
 
 static void note_damage(struct recording *r)
 {
@@ -42,12 +42,13 @@ static bool any_runs(const struct recording *r)
 static void wait_for_programs(struct recording *r, int timeout_ms)
 {
 	struct native_header *header = r->memories[0].shared;
-	struct timespec time = {.tv_nsec = timeout_ms * 1000000L};
+	const int64_t seized = timeout_ms ? native_seized_wait(r) : 0;
+	struct timespec time = {.tv_nsec = seized ? seized : timeout_ms * 1000000L};
 
 	/* One memory alone can be waited on. */
-	if (timeout_ms && (native_any_seized(r) || r->memory_count > 1))
-		time.tv_nsec = SEIZED_NS;
-	if (timeout_ms && (any_runs(r) || native_any_seized(r))) {
+	if (r->memory_count > 1 && time.tv_nsec > USERS_NS)
+		time.tv_nsec = USERS_NS;
+	if (timeout_ms && (any_runs(r) || seized)) {
 		syscall(SYS_futex, &header->message_event, FUTEX_WAIT, r->event, &time, NULL, 0);
 		timeout_ms = 0;
 	}

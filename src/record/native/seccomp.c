@@ -12,10 +12,12 @@
 #include <asm/prctl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -248,4 +250,20 @@ const char *native_seccomp_denied(void)
 		denied = probes[s->at % ARRAY_SIZE(probes)].name;
 	munmap(s, sizeof(*s));
 	return denied;
+}
+
+uint32_t native_seccomp_filters(int32_t pid)
+{
+	char path[40], line[256];
+	uint32_t mode = 0, count = UINT32_MAX;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Seccomp: %" SCNu32, &mode) != 1)
+			sscanf(line, "Seccomp_filters: %" SCNu32, &count);
+	if (f)
+		fclose(f);
+	return mode ? count : 0;
 }

@@ -69,6 +69,7 @@ static int fill_constants(struct recording *r, const struct ptah_record_config *
 	h->bytes = r->bytes;
 	h->no_retcomp = config->trace.no_retcomp;
 	h->tsc = true;
+	h->began = (uint64_t)r->began.tv_sec * UINT64_C(1000000000) + (uint64_t)r->began.tv_nsec;
 	size_chunks(h, config);
 	h->recorder_pid = getpid();
 	put_filters(h, config);

@@ -198,7 +198,9 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	if (!is_full(s, slot, log, number))
 		return false;
 	length = __atomic_load_n(&chunk_of(s, slot, log, number)->length, __ATOMIC_RELAXED);
-	if (!length || length > s->chunk_bytes || !can_be_full(s, slot, log, number)) {
+	if (length == NATIVE_PASSED_OVER && can_be_full(s, slot, log, number)) {
+		length = 0;
+	} else if (!length || length > s->chunk_bytes || !can_be_full(s, slot, log, number)) {
 		s->damaged = true;
 		length = 0;
 	}

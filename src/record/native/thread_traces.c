@@ -146,7 +146,6 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 	const bool ended = streams_has_ended(r->streams, slot);
 	bool complete;
 
-	native_take_calls(r);
 	streams_finish(r->streams, slot, r->rest_taken || s.pid == r->detaching);
 	r->ended[slot] = false; /* the slot may have another thread before the round ends */
 	complete = write_kept(r, slot);
@@ -158,6 +157,7 @@ void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 
 void native_finish_process(struct recording *r, int32_t pid, int32_t exec)
 {
+	native_take_calls(r);
 	STREAMS_EACH (r->streams, i)
 		if (r->streams->list[i].used && r->streams->list[i].pid == pid)
 			native_finish_thread(r, i, exec);

@@ -8,6 +8,7 @@
 #include "record/simulated/code_map.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,6 @@ pid_t tracee_look(pid_t pid, int *status)
 
 extern const uint8_t inject_native_runtime[], inject_native_runtime_end[];
 
-#define STACK	      (128u << 10) /* of the runtime's first thread */
 #define TRIES	      16
 #define SYSCALL_BYTES 2
 #define ROOM	      512 /* bytes of the vDSO for a stub */
@@ -211,17 +211,32 @@ __asm__(".pushsection .rodata\n"
 	"	.quad 0\n"
 	".popsection\n");
 
-/* Into memory that the program cannot write to. n: a multiple of 8. */
-static bool poke(const struct tracee *h, uint64_t to, const void *from, size_t n)
+/* Word by word, where /proc cannot be written to. n: a multiple of 8. */
+static bool poke_words(const struct tracee *h, uint64_t to, const void *from, size_t n)
 {
 	uint64_t word;
 
-	for (size_t i = 0; i < n; i += sizeof(word)) {
+	for (size_t i = 0; i + sizeof(word) <= n; i += sizeof(word)) {
 		memcpy(&word, (const uint8_t *)from + i, sizeof(word));
 		if (ptrace(PTRACE_POKETEXT, h->pid, to + i, word))
 			return false;
 	}
-	return true;
+	return n % sizeof(word) == 0;
+}
+
+bool tracee_poke(const struct tracee *h, uint64_t to, const void *from, size_t n)
+{
+	ssize_t written = -1;
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", h->pid);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		written = pwrite(fd, from, n, (off_t)to);
+		close(fd);
+	}
+	return written == (ssize_t)n || poke_words(h, to, from, n);
 }
 
 static void fill_general(const struct user_regs_struct *r, uint64_t general[16])
@@ -251,7 +266,8 @@ static bool put_stub(struct tracee *h, uint64_t at)
 	fill_general(&h->program, data.registers);
 	r.rip = at + SYSCALL_BYTES;
 	r.orig_rax = UINT64_MAX; /* there is no call to be restarted */
-	return poke(h, at, tracee_stub, code) && poke(h, at + code, &data, sizeof(data)) &&
+	return tracee_poke(h, at, tracee_stub, code) &&
+	       tracee_poke(h, at + code, &data, sizeof(data)) &&
 	       !ptrace(PTRACE_SETREGS, h->pid, 0, &r);
 }
 
@@ -262,8 +278,14 @@ static void note_descriptors(const struct tracee *h)
 
 	if (!h->base) /* the calls come from the runtime that is there already */
 		return;
-	poke(h, h->site + stub_code() + offsetof(struct stub_data, descriptors), descriptors,
-	     sizeof(descriptors));
+	tracee_poke(h, h->site + stub_code() + offsetof(struct stub_data, descriptors), descriptors,
+		    sizeof(descriptors));
+}
+
+void tracee_note_descriptor(struct tracee *h, unsigned i, int32_t fd)
+{
+	h->descriptors[i] = fd;
+	note_descriptors(h);
 }
 
 bool tracee_find_vdso(pid_t pid, uint64_t *start, uint64_t *end)
@@ -287,23 +309,40 @@ bool tracee_find_vdso(pid_t pid, uint64_t *start, uint64_t *end)
 	return found;
 }
 
-bool tracee_lend_room(struct tracee *h)
+bool tracee_find_room(struct tracee *h, size_t more)
 {
-	const size_t size = stub_code() + sizeof(struct stub_data);
-	static const uint8_t zeros[ROOM];
-	uint8_t bytes[ROOM];
+	const size_t size = stub_code() + sizeof(struct stub_data), n = ROOM + more;
+	uint8_t bytes[2 * ROOM + ROOM] = {0};
 	uint64_t start, end;
 
-	if (size > ROOM || !tracee_find_vdso(h->pid, &start, &end) ||
-	    !tracee_read(h, bytes, end - ROOM, ROOM) || memcmp(bytes, zeros, ROOM) != 0)
+	if (size > ROOM || n > sizeof(bytes) || !tracee_find_vdso(h->pid, &start, &end) ||
+	    !tracee_read(h, bytes, end - n, n) || bytes[0] || memcmp(bytes, bytes + 1, n - 1) != 0)
 		return false;
 	h->room = end - ROOM;
-	if (put_stub(h, h->room)) {
-		h->site = h->room;
+	return true;
+}
+
+bool tracee_put_room(struct tracee *h)
+{
+	if (!put_stub(h, h->room))
+		return false;
+	h->site = h->room;
+	return true;
+}
+
+bool tracee_lend_room(struct tracee *h)
+{
+	if (!tracee_find_room(h, 0))
+		return false;
+	if (tracee_put_room(h))
 		return true;
-	}
 	tracee_give_room_back(h);
 	return false;
+}
+
+uint64_t tracee_tail(const struct tracee *h)
+{
+	return h->room + SYSCALL_BYTES;
 }
 
 bool tracee_give_room_back(struct tracee *h)
@@ -312,7 +351,7 @@ bool tracee_give_room_back(struct tracee *h)
 	const uint64_t room = h->room;
 
 	h->room = 0;
-	return !room || poke(h, room, zeros, ROOM);
+	return !room || tracee_poke(h, room, zeros, ROOM);
 }
 
 /* Of the file, where something else is. 0: it has failed. */
@@ -324,21 +363,38 @@ static uint64_t map_over(struct tracee *h, uint64_t at, uint64_t bytes, int fd)
 		   : 0;
 }
 
-int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
+const uint8_t *tracee_blob(const struct inject_memory *m)
 {
-	const uint8_t *blob = m->blob ? m->blob : inject_native_runtime;
+	return m->blob ? m->blob : inject_native_runtime;
+}
+
+size_t tracee_blob_size(const struct inject_memory *m)
+{
 	const uint8_t *end = m->blob ? m->blob_end : inject_native_runtime_end;
-	size_t n = (size_t)(end - blob);
-	uint64_t code, stub;
+
+	return (size_t)(end - tracee_blob(m));
+}
+
+void tracee_lay_out(struct tracee *h, const struct inject_memory *m)
+{
+	const uint64_t n = tracee_blob_size(m);
 
 	h->blob_bytes = (n + NATIVE_PAGE - 1) & ~(uint64_t)(NATIVE_PAGE - 1);
-	h->bytes = h->blob_bytes + STACK + 4 * NATIVE_PAGE;
+	h->bytes = h->blob_bytes + TRACEE_STACK + 4 * NATIVE_PAGE;
+	h->stack = h->blob_bytes + 3 * NATIVE_PAGE;
+}
+
+int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
+{
+	uint64_t code, stub;
+
+	tracee_lay_out(h, m);
 	h->base = tracee_map(h, h->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	if (!h->base)
 		return tracee_fail(h, "mapping memory for its code");
 	code = h->base + NATIVE_PAGE;
 	stub = code + h->blob_bytes;
-	h->stack = stub + 2 * NATIVE_PAGE;
+	h->stack += h->base;
 	if (!put_stub(h, stub) || !tracee_give_room_back(h) ||
 	    (h->poked && ptrace(PTRACE_POKETEXT, h->pid, h->site, h->word)))
 		return tracee_fail(h, "writing to its code");
@@ -346,11 +402,13 @@ int tracee_map_blob(struct tracee *h, const struct inject_memory *m)
 	h->site = stub;
 	if (tracee_call(h, SYS_mprotect, h->base, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
 	    tracee_call(h, SYS_mprotect, stub + NATIVE_PAGE, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
-	    tracee_call(h, SYS_mprotect, h->stack, STACK, PROT_READ | PROT_WRITE, 0, 0, 0) < 0 ||
-	    tracee_call(h, SYS_mprotect, h->stack + STACK, NATIVE_PAGE, PROT_NONE, 0, 0, 0) < 0 ||
+	    tracee_call(h, SYS_mprotect, h->stack, TRACEE_STACK, PROT_READ | PROT_WRITE, 0, 0, 0) <
+		0 ||
+	    tracee_call(h, SYS_mprotect, h->stack + TRACEE_STACK, NATIVE_PAGE, PROT_NONE, 0, 0, 0) <
+		0 ||
 	    tracee_call(h, SYS_mprotect, code, h->blob_bytes, PROT_READ | PROT_WRITE, 0, 0, 0) <
 		0 ||
-	    !tracee_write(h, code, blob, n) ||
+	    !tracee_write(h, code, tracee_blob(m), tracee_blob_size(m)) ||
 	    tracee_call(h, SYS_mprotect, code, h->blob_bytes, PROT_READ | PROT_EXEC, 0, 0, 0) < 0)
 		return tracee_fail(h, "writing its code");
 	return 0;
@@ -474,6 +532,9 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .slot = m->slot,
 				      .pid = h->process,
 				      .committed = m->committed,
+				      .filters = m->filters,
+				      .denied = m->denied,
+				      .names = h->names,
 				      .constants = *m->constants};
 	fill_general(r, o->registers);
 }
@@ -485,7 +546,7 @@ bool tracee_clear_stack(const struct tracee *h)
 
 uint64_t tracee_top(const struct tracee *h)
 {
-	return (h->stack + STACK - sizeof(struct native_handover)) & ~UINT64_C(15);
+	return (h->stack + TRACEE_STACK - sizeof(struct native_handover)) & ~UINT64_C(15);
 }
 
 #endif

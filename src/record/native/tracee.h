@@ -46,6 +46,7 @@ struct tracee {
 	uint64_t shared, shared_bytes;
 	uint64_t replaced;	/* where `shared` goes; 0: anywhere */
 	bool held;		/* it can be told to make calls */
+	bool names;		/* paths lead it to the same files as the recorder */
 	int32_t descriptors[3]; /* that are open in it for now; -1: none */
 };
 
@@ -63,13 +64,37 @@ int64_t tracee_call(struct tracee *h, uint64_t number, uint64_t a, uint64_t b, u
  */
 bool tracee_lend_room(struct tracee *h);
 bool tracee_give_room_back(struct tracee *h);
+/* The two halves of it. more: bytes before the room that are free, too. */
+bool tracee_find_room(struct tracee *h, size_t more);
+bool tracee_put_room(struct tracee *h);
+/* Where the program goes on from the stub as it was. */
+uint64_t tracee_tail(const struct tracee *h);
 /* False: there is none. */
 bool tracee_find_vdso(pid_t pid, uint64_t *start, uint64_t *end);
+/* Into memory that the program itself may not write to. n: a multiple of 8. */
+bool tracee_poke(const struct tracee *h, uint64_t to, const void *from, size_t n);
 bool tracee_write(const struct tracee *h, uint64_t to, const void *from, size_t n);
 bool tracee_read(const struct tracee *h, void *to, uint64_t from, size_t n);
 /* At a random place where nothing is. flags: MAP_SHARED or MAP_PRIVATE. 0: there is none. */
 uint64_t tracee_map(struct tracee *h, uint64_t bytes, int protection, int flags, int fd);
+const uint8_t *tracee_blob(const struct inject_memory *m);
+size_t tracee_blob_size(const struct inject_memory *m);
+/* Sizes of what is mapped; `stack` is an offset until `base` is known. */
+#define TRACEE_STACK (128u << 10) /* bytes, of the runtime's first thread */
+void tracee_lay_out(struct tracee *h, const struct inject_memory *m);
+/*
+ * at_once.c: does what the next two functions do, from the stop of execve on, with two stops
+ * instead of some twenty-five. Negative: it has failed.
+ */
+enum {
+	TRACEE_UNTOUCHED = 0, /* it cannot be done; nothing has changed */
+	TRACEE_HELD,	      /* likewise, but the program is held, with the stub in the vDSO */
+	TRACEE_DONE,
+};
+int tracee_map_at_once(struct tracee *h, const struct inject_memory *m);
 int tracee_map_blob(struct tracee *h, const struct inject_memory *m);
+/* One more that tracee_close() closes, or the stub, if the recorder is killed. */
+void tracee_note_descriptor(struct tracee *h, unsigned i, int32_t fd);
 int tracee_map_memory(struct tracee *h, const struct inject_memory *m);
 bool tracee_close(struct tracee *h);
 bool tracee_clear_stack(const struct tracee *h);

@@ -5,7 +5,7 @@
 #include "record/command.h"
 #include "record/perf_event/kcore.h"
 
-#include <ptah/host.h>
+#include <ptah/record.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * perf_event_paranoid are those of perf_event_open(2); the levels 3 and 4, which Debian and Ubuntu
  * added, permit nothing to users without privileges.
  */
-#include <ptah/host.h>
+#include <ptah/record.h>
 
 #include "record/perf_event/hardware.h"
 

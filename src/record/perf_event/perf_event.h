@@ -5,7 +5,7 @@
 
 #include "record/recorder.h"
 
-#include <ptah/caps.h>
+#include <ptah/engine/caps.h>
 
 /*
  * The recorder's check on a simulated machine: root is the prefix of /proc and /sys, caps the

@@ -9,7 +9,7 @@
 #include "perfdata/format.h"
 #include "record/recorder.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <dirent.h>
 #include <inttypes.h>

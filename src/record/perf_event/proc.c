@@ -6,7 +6,7 @@
 #include "perfdata/build_id.h"
 #include "perfdata/format.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <dirent.h>
 #include <errno.h>

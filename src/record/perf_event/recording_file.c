@@ -9,7 +9,7 @@
 #include "perfdata/message.h"
 #include "record/perf_event/kcore.h"
 
-#include <ptah/host.h>
+#include <ptah/record.h>
 
 #include <cpuid.h>
 #include <errno.h>

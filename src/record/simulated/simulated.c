@@ -9,7 +9,7 @@
 #include "perfdata/format.h"
 #include "record/simulated/trace_output.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "record/recorder.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 #define SIMULATED_DEFAULT_BUFFER (4u << 20)
 #define SIMULATED_MIN_BUFFER	 (64u << 10)

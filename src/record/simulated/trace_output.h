@@ -12,7 +12,7 @@
 
 #include "model/processor.h"
 
-#include <ptah/engine.h>
+#include <ptah/engine/engine.h>
 
 /* Address of the processor while it is in the kernel, which is not traced. */
 #define SIMULATED_KERNEL_IP UINT64_C(0xffffffff81000000)

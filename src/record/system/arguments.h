@@ -4,7 +4,7 @@
 #ifndef PTAH_RECORD_SYSTEM_ARGUMENTS_H
 #define PTAH_RECORD_SYSTEM_ARGUMENTS_H
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 #include <stdbool.h>
 #include <stddef.h>

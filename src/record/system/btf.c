@@ -7,7 +7,7 @@
 
 #include "base/reader.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #ifndef PTAH_RECORD_SYSTEM_CHANNEL_H
 #define PTAH_RECORD_SYSTEM_CHANNEL_H
 
-#include <ptah/trace_config.h>
+#include <ptah/engine/trace_config.h>
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #ifndef PTAH_RECORD_SYSTEM_CPUID_H
 #define PTAH_RECORD_SYSTEM_CPUID_H
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 /*
  * Makes `p`, a named processor, one that QEMU's can be: `sizes` is EAX of QEMU's CPUID leaf

@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "record/system/btf.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef PTAH_RECORD_SYSTEM_REGISTERS_H
 #define PTAH_RECORD_SYSTEM_REGISTERS_H
 
-#include <ptah/model.h>
+#include <ptah/model/model.h>
 
 /* What became of an RDMSR, WRMSR or RDPMC. */
 enum system_access {

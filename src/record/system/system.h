@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the plugin ptah-system.so share. The plugin gives the virtual machine that
- * loads it a simulated processor (<ptah/model.h>) per virtual CPU, and reports to it what the
+ * loads it a simulated processor (<ptah/model/model.h>) per virtual CPU, and reports to it what the
  * guest executes.
  *
  *	plugin.c       installation, the end

@@ -7,8 +7,8 @@
 #include "record/plugin_path.h"
 #include "record/qemu/launch.h"
 
-#include <ptah/model.h>
-#include <ptah/vm.h>
+#include <ptah/model/model.h>
+#include <ptah/record.h>
 
 #include <stdio.h>
 #include <stdlib.h>

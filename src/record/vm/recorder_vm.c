@@ -10,8 +10,8 @@
 #include "record/system/channel.h"
 #include "record/vm/guest_symbols.h"
 
-#include <ptah/rtit.h>
-#include <ptah/vm.h>
+#include <ptah/engine/rtit.h>
+#include <ptah/record.h>
 
 #include <errno.h>
 #include <fcntl.h>

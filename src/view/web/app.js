@@ -296,9 +296,9 @@ Ptah.colour = function (id) {
 
 	const NUMBERS = ["thread", "from", "to", "function"];
 
-	// The axis that is shown first: not time where the trace has few time stamps.
+	// The axis that is shown first: not time where the trace has few time stamps and no waits.
 	function firstAxis() {
-		return Ptah.info.coarse && Ptah.info.axes.includes("instructions") ? "instructions" : Ptah.info.axes[0];
+		return Ptah.info.coarse && !Ptah.info.waits && Ptah.info.axes.includes("instructions") ? "instructions" : Ptah.info.axes[0];
 	}
 
 	function writeAddress() {

@@ -120,7 +120,7 @@ Ptah.data = (function () {
 
 	// The file has an index of its answers, and each answer in a block that is never executed. Here:
 	// blocks by "path?query"; several where an answer comes in levels and pieces.
-	const LEVELS = ["bars", "events", "turns"];
+	const LEVELS = ["bars", "events", "turns", "waits"];
 	const blocks = new Map();
 
 	function findBlocks() {
@@ -287,6 +287,17 @@ Ptah.data = (function () {
 		return all;
 	}
 
+	// Waits are in the file as one piece for each thread.
+	async function waitsOf(query) {
+		const key = "waits?" + canonical(query, ["from", "to", "unit"]);
+		const level = piecesOf(key, Number(query.unit), Number(query.from), Number(query.to));
+		const parts = level ? await Promise.all(level.pieces.map(unpack)) : [];
+		const items = parts.reduce(function (all, part) { return all.concat(part.items); }, []);
+		return {unit: level ? level.unit : 0, complete: true, items: items.filter(function (item) {
+			return item.at < Number(query.to) && item.end >= Number(query.from);
+		})};
+	}
+
 	// The call at a place, as far as the bars of the file say.
 	async function callOf(query) {
 		const at = Number(query.at), depth = Number(query.depth);
@@ -337,6 +348,8 @@ Ptah.data = (function () {
 			answer = await marksOf(query);
 		else if (path === "events")
 			answer = await eventsOf(query);
+		else if (path === "waits")
+			answer = await waitsOf(query);
 		else if (path === "call")
 			answer = await callOf(query);
 		if (!answer) {

@@ -31,10 +31,11 @@ Ptah.tiles = (function () {
 		return tile;
 	}
 
-	function prepareEvents(events) {
-		events.count_of = events.at.length;
-		return events;
-	}
+	// Answers that are no bars.
+	const LISTS = {
+		events: function (answer) { return answer.at.length; },
+		waits: function (answer) { return answer.items.length; }
+	};
 
 	function drop(entry) {
 		if (entry.request)
@@ -65,12 +66,11 @@ Ptah.tiles = (function () {
 			const answer = await Ptah.data.get(entry.kind, query, {signal: entry.request.signal});
 			if (!cache.has(entry.key))
 				return;
-			const tile = entry.kind === "events" ? prepareEvents(answer)
-							     : prepare(Ptah.tile.parse(answer));
+			const tile = LISTS[entry.kind] ? answer : prepare(Ptah.tile.parse(answer));
 			if (entry.tile)
 				bars -= entry.cost;
 			entry.tile = tile;
-			entry.cost = entry.kind === "events" ? tile.count_of : tile.count;
+			entry.cost = LISTS[entry.kind] ? LISTS[entry.kind](tile) : tile.count;
 			bars += entry.cost;
 			entry.stale = false;
 			entry.failed = failures = 0;

@@ -259,6 +259,8 @@ Ptah.timeline = (function () {
 		context.setTransform(r, 0, 0, r, 0, 0);
 		lanes.forEach(function (row) { drawLane(context, row, row.top - scroll, at, w, colours); });
 		drawLabels(context, labels, r, colours);
+		if (Ptah.state.axis === "time")
+			Ptah.timelineWaits.drawArrows(context, w, colours);
 		drawTop(at, w, colours);
 		tiles.end();
 		drawOver();
@@ -441,9 +443,12 @@ Ptah.timeline = (function () {
 		const perPixel = (my.to - my.from) / w;
 		const level = Math.min(at.top, Math.max(0, Math.ceil(Math.log(Math.max(1, perPixel * 3)) / Math.log(4))));
 		row.events = tiles.cover("events", threadQuery(row), level, at.top, Math.max(0, my.from), my.to, 20);
-		const last = {};
+		drawWaits(c, row, y, level, at, w, colours);
+		const last = {}, named = (row.waits || []).some(function (p) { return p.tile.items.length; });
 		eachEvent(row, function (e, i) {
 			const kind = e.kind[i], colour = eventColour(kind, colours);
+			if (kind === "syscall" && named)
+				return; // the strips say more
 			const x = toX(e.at[i]), end = Math.min(toX(e.end[i]), w + 1);
 			const area = kind === "gap" || kind === "overflow" || kind === "loss";
 			const from = Math.max(-1, x), size = end - from;
@@ -463,6 +468,16 @@ Ptah.timeline = (function () {
 			drawSign(c, kind, x < 0 && end > 8 ? 6 : x, y + (row.collapsed ? metric.COLLAPSED / 2 : metric.LANE / 2), colour);
 		});
 		drawMarks(c, row, y, at, colours);
+	}
+
+	function drawWaits(c, row, y, level, at, w, colours) {
+		row.waits = null;
+		if (Ptah.state.axis !== "time" || !Ptah.data.has("waits"))
+			return;
+		row.waits = tiles.cover("waits", threadQuery(row), level, at.top, Math.max(0, my.from), my.to, 25);
+		c.font = metric.FONT - 1 + "px " + colours.font;
+		c.textBaseline = "middle";
+		Ptah.timelineWaits.drawStrips(c, row, y + 1, row.collapsed ? metric.COLLAPSED / 2 : metric.LANE - 2, w, colours);
 	}
 
 	// Where calls of the searched function are, as ticks above the bars.
@@ -716,7 +731,7 @@ Ptah.timeline = (function () {
 		const inside = y + dom.scroll.scrollTop - row.top - row.lane;
 		const v = toValue(x), slack = (my.to - my.from) / width() * 1.5;
 		if (inside < 0 && !row.cpu)
-			return eventAt(row, x);
+			return Ptah.timelineWaits.at(row, x) || eventAt(row, x);
 		const depth = Math.floor(inside / barHeight(row));
 		if (depth < 0 || depth >= row.depth)
 			return null;
@@ -743,7 +758,9 @@ Ptah.timeline = (function () {
 
 	function describe(place) {
 		const axis = Ptah.state.axis, lines = [];
-		if (place.event) {
+		if (place.item) {
+			lines.push.apply(lines, Ptah.timelineWaits.describe(place.item));
+		} else if (place.event) {
 			const kind = EVENTS[place.kind] ? EVENTS[place.kind].name : place.kind;
 			lines.push((place.count > 1 ? Ptah.format.count(place.count) + " \u00d7 " : "") + kind);
 			if (place.text)
@@ -804,6 +821,7 @@ Ptah.timeline = (function () {
 		my.selected = place;
 		my.keyed = Boolean(options && options.keys);
 		my.details = null;
+		Ptah.timelineWaits.show(null);
 		if (!my.keyed)
 			dom.tip.hidden = true;
 		Ptah.timelineDetails.show(place);

@@ -160,9 +160,79 @@ Ptah.timelineDetails = (function () {
 					onclick: function () {
 						openSource(call.callers && call.callers.length ? call.callers[0].function : call.function, call.site);
 					}}, shortPlace(call.site))) : null),
+			el("section", {class: "tl-waits", hidden: true}, el("h3", {}, "Waited")),
 			el("section", {}, el("h3", {}, "Callers"), callers(call, s)),
 			whole(call.function)
 		]);
+	}
+
+	// ---- Waits ----
+
+	const waits = Ptah.timelineWaits;
+
+	function link(text, title, run) {
+		return el("button", {type: "button", class: "link", title: title, onclick: run}, text);
+	}
+
+	function wakerLink(item) {
+		return item.waker >= 0 ? link("\u2192 " + Ptah.threadName(item.waker), "The thread that ended the wait (e)",
+			function () { waits.go(waits.wakerPlace(item)); }) : null;
+	}
+
+	function showWait(s) {
+		const item = s.item, one = item.count === 1, woken = item.woken || 0;
+		Ptah.append(panel, [heading(item.kind ? waits.title(item) : one ? "system call" : waits.title(item), waits.colourOf(item)),
+			one && item.call ? el("p", {class: "tl-call"}, Ptah.text(item.call, 600)) : null,
+			el("dl", {},
+				row("at", F.time(s.begin, true)),
+				row("length", F.time(s.end - s.begin, true)),
+				row("thread", Ptah.threadName(s.thread)),
+				one && item.in ? row("in", Ptah.text(item.in, 300)) : null,
+				one && item.by ? row("ended", Ptah.text(item.by, 400)) : null,
+				one && item.waker >= 0 ? row("by", wakerLink(item)) : null,
+				one && item.waker_call ? row("in its call", Ptah.text(item.waker_call, 300)) : null,
+				one && item.holder ? row("held by", item.holder + (item.holder_in ? " in " + Ptah.text(item.holder_in, 300) : ""), "who had it when the wait began") : null,
+				woken > s.begin && woken < s.end ? [row("until then", F.time(woken - s.begin, true)),
+					row("then", F.time(s.end - woken, true), "until a processor was free and it ran again")] : null),
+			actions(s, [{text: "Zoom to it", title: "f", run: function () { Ptah.timeline.reveal(s, true); }}])]);
+	}
+
+	// What a call waited for, what those who ended that waited for, and so on.
+	function showChain(s, list) {
+		const section = panel.querySelector(".tl-waits");
+		const items = list.filter(function (c) { return c.depth === 0; });
+		const sum = items.reduce(function (n, c) { return n + Math.min(s.end, c.item.end) - Math.max(s.begin, c.item.at); }, 0);
+		section.append(el("p", {}, F.time(sum, true) + " of " + F.length("time", s.end - s.begin, true)));
+		const ol = el("ol", {class: "tl-callers"});
+		list.forEach(function (c) {
+			const li = el("li", {}, link(waits.title(c.item), "Select it", function () { waits.go(waits.place(c.thread, c.item)); }),
+				      " " + F.time(c.item.end - c.item.at, true) + ", " + (c.depth ? "of " + Ptah.threadName(c.thread) + ", " : "") +
+				      (c.item.count === 1 ? Ptah.text(c.item.by, 300) : ""), " ", wakerLink(c.item));
+			li.style.marginLeft = 1.2 * c.depth + "em";
+			ol.append(li);
+		});
+		section.append(ol);
+		section.hidden = false;
+	}
+
+	async function addWaits(s, call, mine) {
+		const from = call.begin && call.begin.time, to = call.end && call.end.time;
+		if (from === undefined || to === undefined || !Ptah.data.has("waits"))
+			return;
+		const list = await waits.follow(s.thread, from, to, mine.signal);
+		if (mine.signal.aborted || !panel || !list.length)
+			return;
+		waits.show(list, s);
+		showChain({begin: from, end: to}, list);
+	}
+
+	// From a call to its longest wait, and from a wait to the thread that ended it.
+	function followWait() {
+		const s = Ptah.timeline.my.selected, links = waits.chain().links;
+		if (s && s.item && s.item.waker >= 0)
+			waits.go(waits.wakerPlace(s.item));
+		else if (s && !s.event && links.length)
+			waits.go(waits.place(links[0].thread, links[0].item));
 	}
 
 	function showEvent(s) {
@@ -192,7 +262,7 @@ Ptah.timelineDetails = (function () {
 		if (!s)
 			return;
 		if (s.event) {
-			showEvent(s);
+			(s.item ? showWait : showEvent)(s);
 			return;
 		}
 		Ptah.append(panel, [heading(s.calls > 1 ? F.count(s.calls) + " calls" : Ptah.name(s.function), Ptah.colour(s.function)),
@@ -217,6 +287,7 @@ Ptah.timelineDetails = (function () {
 				return;
 			Ptah.timeline.my.details = call;
 			showCall(s, call);
+			await addWaits(s, call, mine);
 		} catch (error) {
 			if (error.name !== "AbortError" && !mine.signal.aborted)
 				Ptah.append(panel, el("p", {class: "error"}, Ptah.text(error.message, 500)));
@@ -224,7 +295,7 @@ Ptah.timelineDetails = (function () {
 	}
 
 	return {
-		show: show, openSource: openSource,
+		show: show, openSource: openSource, followWait: followWait,
 		attach: function (element) { panel = element; }
 	};
 })();

@@ -117,6 +117,18 @@
 			legendItem("a call of the function that is searched, and its mark above", function (c) {
 				box(c, 2, 7, 40, 9, shade[0]); box(c, 2, 1, 2, 5, colours.accent);
 			}));
+		Ptah.timelineWaits.KINDS.forEach(function (kind) {
+			list.append(legendItem("waits for " + kind.name, function (c) {
+				box(c, 2, 4, 40, 10, kind.colour);
+				if (kind.causes[0] === "processor")
+					line.hatch(c, 2, 4, 40, 10, colours.text, 0);
+			}));
+		});
+		list.append(legendItem("a system call in which it did not wait", function (c) { box(c, 2, 4, 40, 10, Ptah.timelineWaits.CALL, 0.55); }),
+			legendItem("from the thread that ended a wait to the one that waited; of the selected call thick", function (c) {
+				box(c, 8, 2, 2, 14, colours.text, 0.6);
+				box(c, 5, 12, 8, 4, colours.text, 0.6);
+			}));
 		Object.keys(line.EVENTS).forEach(function (kind) {
 			list.append(legendItem(line.EVENTS[kind].name, function (c) {
 				const colour = line.eventColour(kind, colours);
@@ -369,6 +381,7 @@
 			if (s && s.end > s.begin)
 				Ptah.select({from: s.begin, to: s.end, thread: s.thread});
 		},
+		e: Ptah.timelineDetails.followWait,
 		"/": function () { search.focus(); },
 		n: function () { search.next(1).catch(Ptah.fail); },
 		N: function () { search.next(-1).catch(Ptah.fail); },
@@ -427,6 +440,7 @@
 	[["w s", "zoom in and out, at the pointer"], ["a d", "move left and right"], ["f", "zoom to the selected call"],
 	 ["m", "select the part of the run that the call covers: measured, and shown by all views"],
 	 ["\u2190 \u2192", "the call before or after, at the same depth"], ["\u2191 \u2193", "the caller; the first call that it makes"],
+	 ["e", "the longest wait of the selected call; from a wait to the thread that ended it"],
 	 ["Enter", "the source of the selected call"], ["/", "search a function; all its calls are marked"],
 	 ["n N", "the next or previous call of it"], ["0", "the whole run"], ["x", "time or instructions"],
 	 ["c", "low rows"], ["l", "legend"], ["Home End", "the beginning, the end of the run"],

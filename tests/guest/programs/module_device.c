@@ -8,9 +8,9 @@
  */
 #include "ptah_ioctl.h"
 
-#include <ptah/caps.h>
-#include <ptah/capture_page.h>
-#include <ptah/engine.h>
+#include <ptah/engine/caps.h>
+#include <ptah/engine/capture_page.h>
+#include <ptah/engine/engine.h>
 
 #include <errno.h>
 #include <fcntl.h>

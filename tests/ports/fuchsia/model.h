@@ -8,7 +8,7 @@
 
 #include <zircon/syscalls.h>
 
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 #define MODEL_BTI  1u
 #define MODEL_VMAR 2u

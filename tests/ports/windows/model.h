@@ -5,7 +5,7 @@
 
 #include <ntifs.h>
 
-#include <ptah/machine.h>
+#include <ptah/model/machine.h>
 
 /* Starts the kernel with so many processors. */
 void model_start(unsigned cpus, const struct ptah_model_processor *processor);

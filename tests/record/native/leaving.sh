@@ -32,6 +32,8 @@ leaves 'segment register GS' 'runs on untraced' gs late
 # All threads leave together.
 leaves 'segment register GS' 'runs on untraced' threads late
 leaves 'calls ptrace' 'runs on untraced' ptrace late
+# The recorder's memory does not count towards the limit then.
+leaves 'limits its memory' 'runs on untraced' limit late
 if grep -q ' --xp .*vsyscall' /proc/self/maps; then
 	leaves 'page of vsyscall' 'runs on untraced' vsyscall late
 fi

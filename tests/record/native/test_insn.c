@@ -71,8 +71,6 @@ static unsigned flow_of(const ZydisDecodedInstruction *z, const ZydisDecodedOper
 	case ZYDIS_MNEMONIC_JECXZ:
 		return INSN_LOOP;
 	case ZYDIS_MNEMONIC_XBEGIN:
-	case ZYDIS_MNEMONIC_XEND:
-	case ZYDIS_MNEMONIC_XABORT:
 	case ZYDIS_MNEMONIC_IRET:
 	case ZYDIS_MNEMONIC_IRETD:
 	case ZYDIS_MNEMONIC_IRETQ:
@@ -98,6 +96,7 @@ static unsigned flow_of(const ZydisDecodedInstruction *z, const ZydisDecodedOper
 	case ZYDIS_MNEMONIC_UD1:
 	case ZYDIS_MNEMONIC_UD2:
 	case ZYDIS_MNEMONIC_HLT:
+	case ZYDIS_MNEMONIC_XEND: /* nothing is a transaction, because XBEGIN is refused */
 	case ZYDIS_MNEMONIC_IN:
 	case ZYDIS_MNEMONIC_OUT:
 	case ZYDIS_MNEMONIC_CLI:

@@ -144,12 +144,12 @@ static void test_pages(void **state)
 	(void)state;
 	assert_non_null(code);
 	code[5 * NATIVE_PAGE] = 0xc3;
-	memory_ready(code + 1, 16 * NATIVE_PAGE - 1);
+	memory_ready(rt, code + 1, 16 * NATIVE_PAGE - 1);
 	assert_int_equal(mincore(code, 16 * NATIVE_PAGE, there), 0);
 	/* Linux has it since 5.14. */
 	for (unsigned i = 0; i < 16 && !madvise(code, 1, MADV_POPULATE_WRITE); i++)
 		assert_true(there[i] & 1);
-	memory_prefer_large(code, 4 * LARGE_PAGE);
+	memory_prefer_large(rt, code, 4 * LARGE_PAGE);
 	for (size_t i = 0; i < 4 * LARGE_PAGE; i++)
 		assert_int_equal(code[i], i == 5 * NATIVE_PAGE ? 0xc3 : 0);
 	((void (*)(void))(uintptr_t)(code + 5 * NATIVE_PAGE))();

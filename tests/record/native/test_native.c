@@ -9,7 +9,7 @@
 
 #include "test.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <fcntl.h>
 #include <signal.h>

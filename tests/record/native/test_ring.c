@@ -76,10 +76,15 @@ static void test_each_chunk_ends_at_a_page_without_access(void **unused)
 	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
 	for (unsigned log = 0; log < NATIVE_LOGS; log++)
 		for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
+			if (n) /* they get it when they are used */
+				assert_true(can_be_written(chunk(log, n) + NATIVE_CHUNK));
+			if (n)
+				(void)ring_next(&context, log, chunk(log, n - 1) + 8);
 			assert_true(can_be_written(chunk(log, n)));
 			assert_true(can_be_written(chunk(log, n) + NATIVE_CHUNK - 1));
 			assert_false(can_be_written(chunk(log, n) + NATIVE_CHUNK));
 		}
+	context.log = (uint64_t)context.logs[0].chunk;
 	assert_false(ring_is_guard(&context, 0, context.log + NATIVE_CHUNK - 1));
 	assert_true(ring_is_guard(&context, 0, context.log + NATIVE_CHUNK));
 	assert_true(ring_is_guard(&context, 0, context.log + NATIVE_STRIDE - 1));
@@ -103,6 +108,30 @@ static void test_few_chunks_are_used_in_turn(void **unused)
 	assert_false(can_be_written(chunk(0, 2) + NATIVE_CHUNK));
 }
 
+/* As where the process has no more mappings. */
+static void refuse_guard(unsigned log, unsigned n)
+{
+	assert_int_equal(munmap(chunk(log, n) + NATIVE_CHUNK, NATIVE_PAGE), 0);
+}
+
+static void test_a_chunk_without_a_guard_page_is_passed_over(void **unused)
+{
+	const struct native_chunk *chunks = context.slot->chunks[0];
+
+	(void)unused;
+	begin();
+	refuse_guard(0, 1);
+	refuse_guard(0, 2);
+	assert_ptr_equal(ring_next(&context, 0, chunk(0, 0) + 5), chunk(0, 3));
+	assert_int_equal(context.slot->current[0], 3);
+	assert_int_equal(chunks[0].length, 5);
+	for (unsigned n = 1; n < 3; n++) {
+		assert_int_equal(chunks[n].state, CHUNK_FULL);
+		assert_int_equal(chunks[n].length, NATIVE_PASSED_OVER);
+	}
+	assert_int_equal(chunks[3].state, CHUNK_FREE);
+}
+
 static void test_of_each_chunk_a_part_is_used(void **unused)
 {
 	const uint32_t part = NATIVE_CHUNK / 2;
@@ -111,10 +140,13 @@ static void test_of_each_chunk_a_part_is_used(void **unused)
 	runtime.chunk_bytes = part;
 	begin();
 	for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
+		if (n)
+			(void)ring_next(&context, 0, chunk(0, n - 1) + 8);
 		assert_true(can_be_written(chunk(0, n) + part - 1));
 		assert_false(can_be_written(chunk(0, n) + part));
 		assert_true(can_be_written(chunk(0, n) + part + NATIVE_PAGE));
 	}
+	context.log = (uint64_t)context.logs[0].chunk;
 	assert_false(ring_is_guard(&context, 0, context.log + part - 1));
 	assert_true(ring_is_guard(&context, 0, context.log + part));
 	assert_false(ring_is_guard(&context, 0, context.log + part + NATIVE_PAGE));
@@ -322,6 +354,8 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_each_chunk_ends_at_a_page_without_access, set_up,
 					    tear_down),
 	    cmocka_unit_test_setup_teardown(test_few_chunks_are_used_in_turn, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_a_chunk_without_a_guard_page_is_passed_over,
+					    set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_of_each_chunk_a_part_is_used, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(test_what_has_settled_is_what_is_read, set_up,
 					    tear_down),

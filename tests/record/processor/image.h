@@ -5,7 +5,7 @@
 
 #include "port/bare/port.h"
 
-#include <ptah/rtit.h>
+#include <ptah/engine/rtit.h>
 
 #include <string.h>
 

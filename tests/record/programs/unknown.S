@@ -3,7 +3,7 @@
  * Instructions that decoders did not know. Without an argument: NOPs that were reserved for hints,
  * 100 times, then encodings that are not defined, or by processors of later years alone. A handler
  * of SIGILL goes on behind those that fault, and their number is the exit status. "f": a form that
- * QEMU carries out although it is undefined. "xe": XEND outside of a transaction.
+ * QEMU carries out although it is undefined. "in": INCSSPQ, of shadow stacks.
  */
 	.macro try bytes:vararg
 	mov $(2f - 1f), %r12d
@@ -31,7 +31,7 @@ _start:	mov (%rsp), %r13
 	jne 1f
 	cmpb $'f', (%r14)
 	je form
-	jmp xend
+	jmp shadow
 1:	mov $100, %ebx
 1:	call nops
 	dec %ebx
@@ -76,10 +76,11 @@ form:	mov $10, %ebx
 	jmp end
 	.size form, . - form
 
-	.type xend, @function
-xend:	xend
+	.type shadow, @function
+shadow:
+	try 0xf3, 0x48, 0x0f, 0xae, 0xe8
 	jmp end
-	.size xend, . - xend
+	.size shadow, . - shadow
 
 	.type handler, @function
 handler:

@@ -8,8 +8,8 @@
  */
 #include "port/bare/port.h"
 
+#include <ptah/engine/rtit.h>
 #include <ptah/packet.h>
-#include <ptah/rtit.h>
 
 #include <string.h>
 

@@ -83,6 +83,24 @@ static void *run3(void *argument)
 	return argument;
 }
 
+/* In the child: until its parent waits in wait4(). */
+static void await_parent(void)
+{
+	const struct timespec pause = {0, 5000000};
+	char path[64], text[8] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)getppid());
+	do {
+		FILE *file = fopen(path, "r");
+
+		nanosleep(&pause, NULL);
+		if (!file)
+			return;
+		check(fgets(text, sizeof(text), file) != NULL);
+		fclose(file);
+	} while (atoi(text) != SYS_wait4);
+}
+
 int main(int argc, char **argv)
 {
 	void *(*const stages[])(void *) = {run1, run2, run3};
@@ -104,9 +122,7 @@ int main(int argc, char **argv)
 	}
 	child = fork();
 	if (!child) {
-		const struct timespec pause = {0, 5000000};
-
-		nanosleep(&pause, NULL);
+		await_parent();
 		_exit(3);
 	}
 	log_line("child", child);

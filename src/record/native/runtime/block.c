@@ -3,6 +3,7 @@
  * Translates a path: its instructions are copied, and what leads away from it becomes exits, each
  * of which stores the packets of the whole path first. While it runs, nothing else is written.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/copy.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
@@ -19,17 +20,19 @@ struct block {
 	struct area *area;
 	struct emitter e;
 	uint32_t slot_count;	     /* of the area, with those of this unit */
-	struct code code;	     /* of the piece at hand */
+	struct code *code;	     /* of the piece at hand */
+	bool has_first;		     /* it is that of the first piece already */
 	unsigned piece;		     /* its index */
 	uint8_t *holes[UNIT_PIECES]; /* fields that lead to literals */
 	uint64_t literals[UNIT_PIECES];
 	unsigned hole_count;
+	const uint8_t *different;	   /* where a comparison that fails goes on */
 	const uint8_t *stubs[UNIT_PIECES]; /* of calls: where returns from them go on */
 };
 
 static const uint8_t *bytes_of(const struct block *b, unsigned i)
 {
-	return (const uint8_t *)(uintptr_t)b->code.addresses[i];
+	return (const uint8_t *)(uintptr_t)b->code->addresses[i];
 }
 
 static struct piece *piece_of(const struct block *b)
@@ -97,7 +100,7 @@ static bool is_copied(unsigned flow)
  */
 static bool copy_straight(struct block *b)
 {
-	struct code *code = &b->code;
+	struct code *code = b->code;
 	struct piece *piece = piece_of(b);
 
 	piece->code = b->e.at;
@@ -133,7 +136,7 @@ static struct exit *new_exit(struct block *b, unsigned kind, uint64_t branch, ui
 
 	*exit = (struct exit){.unit = b->u,
 			      .kind = (uint8_t)kind,
-			      .pieces = (uint8_t)(b->piece + (b->code.count != 0)),
+			      .pieces = (uint8_t)(b->piece + (b->code->count != 0)),
 			      .branch = branch,
 			      .target = target,
 			      .traced = !b->u->off};
@@ -280,7 +283,7 @@ static bool can_continue(const struct block *b)
 
 	for (unsigned i = 0; i <= b->piece; i++)
 		insns += b->u->pieces[i].size;
-	return b->u->piece_count && b->code.count && b->piece + 2 < UNIT_PIECES &&
+	return b->u->piece_count && b->code->count && b->piece + 2 < UNIT_PIECES &&
 	       insns + UNIT_INSNS <= UNIT_PATH;
 }
 
@@ -512,8 +515,8 @@ static void add_literal(struct block *b, uint8_t *field, uint64_t value)
 /* False: the operand cannot be reached. */
 static bool emit_indirect(struct block *b, unsigned i)
 {
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t at = b->code.addresses[i];
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t at = b->code->addresses[i];
 	struct exit *exit = new_exit(b, EXIT_INDIRECT, at, 0);
 
 	begin_exit(b, exit);
@@ -530,7 +533,7 @@ static bool emit_indirect(struct block *b, unsigned i)
 /* An exit of this branch that will stand behind the path (emit_sides()). */
 static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint64_t target)
 {
-	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code.addresses[i], target);
+	struct exit *exit = new_exit(b, EXIT_DIRECT, b->code->addresses[i], target);
 
 	exit->outcome = (uint8_t)outcome;
 	if (outcome == OUTCOME_TAKEN)
@@ -541,8 +544,8 @@ static struct exit *new_side(struct block *b, unsigned i, unsigned outcome, uint
 /* Both ways of a conditional branch, of which none is part of the path. */
 static void emit_conditional(struct block *b, unsigned i)
 {
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->code.size;
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t next = b->code->addresses[i] + insn->code.size;
 	struct exit *not_taken = new_side(b, i, OUTCOME_NOT_TAKEN, next);
 	struct exit *taken = new_side(b, i, OUTCOME_TAKEN, next + (uint64_t)insn->offset);
 	const bool hot = can_continue(b);
@@ -572,7 +575,7 @@ static void emit_end(struct block *b, uint64_t branch, uint64_t target, unsigned
 	struct exit *exit = new_exit(b, EXIT_DIRECT, branch, target);
 
 	exit->outcome = (uint8_t)outcome;
-	if (b->code.flow == INSN_CALL || b->code.flow == INSN_JMP || b->code.flow == INSN_RET)
+	if (b->code->flow == INSN_CALL || b->code->flow == INSN_JMP || b->code->flow == INSN_RET)
 		set_taken(b, exit);
 	if (can_continue(b) && (target != b->u->head || b->u->piece_count == 1))
 		set_side(b, exit, emit_jmp_linkable(&b->e));
@@ -587,11 +590,11 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 {
 	const int32_t low = (int32_t)address;
 	const int64_t high = (int64_t)(address - (uint64_t)(int64_t)low) >> 32;
-	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->code.addresses[i], 0);
+	struct exit *exit = new_exit(b, EXIT_INDIRECT, b->code->addresses[i], 0);
 	uint8_t *same;
 
 	exit->has_rcx = true;
-	exit->pops = b->code.insns[i].pops;
+	exit->pops = b->code->insns[i].pops;
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_read(&b->e, EMIT_RCX, EMIT_RSP, 0);
 	emit_add(&b->e, EMIT_RCX, EMIT_RCX, -low);
@@ -603,13 +606,13 @@ static void emit_known_return(struct block *b, unsigned i, uint64_t address)
 	set_side(b, exit, emit_jmp_hole(&b->e));
 	emit_land_8(&b->e, same);
 	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
-	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code.insns[i].pops);
+	emit_add(&b->e, EMIT_RSP, EMIT_RSP, 8 + b->code->insns[i].pops);
 }
 
 /* A return at the end of the path. */
 static void emit_last_return(struct block *b, unsigned i)
 {
-	const uint64_t at = b->code.addresses[i];
+	const uint64_t at = b->code->addresses[i];
 	uint8_t list[UNIT_PIECES];
 	const unsigned n = open_calls(b->u, b->piece + 1u, OUTCOME_NONE, 0, list);
 	struct exit *match = NULL, *exit;
@@ -624,7 +627,7 @@ static void emit_last_return(struct block *b, unsigned i)
 	if (!n && has_returns(b))
 		match = new_exit(b, EXIT_RETURN, at, 0);
 	exit = new_exit(b, EXIT_INDIRECT, at, 0);
-	exit->pops = b->code.insns[i].pops;
+	exit->pops = b->code->insns[i].pops;
 	begin_exit(b, exit);
 	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
 	emit_return(b, exit, match);
@@ -633,7 +636,7 @@ static void emit_last_return(struct block *b, unsigned i)
 /* The path's end. False: it cannot be translated. */
 static bool emit_exits(struct block *b)
 {
-	const struct code *code = &b->code;
+	const struct code *code = b->code;
 	const unsigned i = code->count - 1;
 	const uint64_t at = code->count ? code->addresses[i] : piece_of(b)->start;
 	const uint64_t next = code->count ? at + code->insns[i].code.size : at;
@@ -674,9 +677,9 @@ static bool emit_exits(struct block *b)
 /* The branch between this piece and the next one. */
 static void emit_branch(struct block *b)
 {
-	const unsigned i = b->code.count - 1;
-	const struct insn *insn = &b->code.insns[i];
-	const uint64_t next = b->code.addresses[i] + insn->code.size;
+	const unsigned i = b->code->count - 1;
+	const struct insn *insn = &b->code->insns[i];
+	const uint64_t next = b->code->addresses[i] + insn->code.size;
 
 	switch (insn->flow) {
 	case INSN_CALL:
@@ -727,6 +730,69 @@ static void emit_literals(struct block *b)
 	}
 }
 
+/* Comparing */
+
+#define COMPARED_MOST 64 /* bytes of code that a unit compares itself */
+
+/* The bytes that it is to be made of, where a unit can compare them; NULL: it cannot. */
+static const uint8_t *bytes_to_compare(const struct block *b)
+{
+	const struct unit *u = b->u;
+	const struct piece *piece = u->pieces;
+
+	if (!u->checked || u->uses_r11 || u->piece_count != 1 ||
+	    piece->end - piece->start > COMPARED_MOST)
+		return NULL;
+	return changes_bytes(b->c, piece->start, piece->end);
+}
+
+/* Always to the gate, which makes another unit. */
+static void emit_different(struct block *b)
+{
+	struct exit *exit = new_exit(b, EXIT_DIRECT, b->u->head, b->u->head);
+
+	exit->pieces = 0;
+	exit->differs = true;
+	exit->begin = exit->taken = exit->again = here(b);
+	b->different = b->e.at;
+	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_onward(b, exit);
+}
+
+static void emit_compare_part(struct block *b, uint64_t address, const uint8_t *bytes, unsigned n)
+{
+	uint64_t value = 0;
+	uint8_t *same;
+
+	for (unsigned i = 0; i < n; i++)
+		value |= (uint64_t)bytes[i] << 8 * i;
+	emit_constant_64(&b->e, EMIT_RCX, address);
+	emit_read_sized(&b->e, EMIT_RCX, EMIT_RCX, n);
+	emit_constant_64(&b->e, EMIT_RAX, -value);
+	emit_sum(&b->e, EMIT_RCX, EMIT_RCX, EMIT_RAX);
+	same = emit_jrcxz(&b->e);
+	emit_jmp(&b->e, (uintptr_t)b->different);
+	emit_land_8(&b->e, same);
+}
+
+/* Before anything of the unit runs, and without touching flags. */
+static void emit_comparison(struct block *b, const uint8_t *bytes)
+{
+	const struct piece *piece = b->u->pieces;
+	const unsigned n = (unsigned)(piece->end - piece->start);
+	const unsigned part = n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
+
+	emit_save(&b->e, EMIT_RCX, CONTEXT_RCX);
+	emit_save(&b->e, EMIT_RAX, CONTEXT_RAX);
+	for (unsigned i = 0; i + part < n; i += part)
+		emit_compare_part(b, piece->start + i, bytes + i, part);
+	emit_compare_part(b, piece->end - part, bytes + n - part, part);
+	emit_load(&b->e, EMIT_RAX, CONTEXT_RAX);
+	emit_load(&b->e, EMIT_RCX, CONTEXT_RCX);
+	b->u->compares = true;
+}
+
 /* All */
 
 /* Reads the piece; false: its code has changed since the path was chosen. */
@@ -734,24 +800,31 @@ static bool read_piece(struct block *b)
 {
 	const struct piece *piece = piece_of(b);
 
-	path_read(b->c, piece->start, &b->code);
-	return b->code.end == piece->end && b->code.count == piece->size &&
-	       b->code.flow == piece->flow && (!b->code.uses_r11 || b->u->uses_r11);
+	if (!b->has_first)
+		path_read(b->c, piece->start, b->code);
+	b->has_first = false;
+	return b->code->end == piece->end && b->code->count == piece->size &&
+	       b->code->flow == piece->flow && (!b->code->uses_r11 || b->u->uses_r11);
 }
 
 static bool emit_path(struct block *b)
 {
 	struct unit *u = b->u;
+	const uint8_t *compared = bytes_to_compare(b);
 
 	emit_stubs(b);
+	if (compared)
+		emit_different(b);
 	emit_align(&b->e, 16);
 	u->code = b->e.at;
 	u->code_at = here(b);
+	if (compared)
+		emit_comparison(b, compared);
 	if (u->uses_r11 && !(u->parent && u->parent->unit->uses_r11))
 		emit_log_give(&b->e);
 	u->first = here(b);
 	if (!u->piece_count) {
-		b->code.stopped = true;
+		b->code->stopped = true;
 		return emit_exits(b);
 	}
 	for (b->piece = u->before; !is_last(b); b->piece++) {
@@ -771,7 +844,7 @@ static unsigned count_exits(const struct block *b)
 {
 	const struct unit *u = b->u;
 	uint8_t list[UNIT_PIECES];
-	unsigned n = 2; /* of the last piece */
+	unsigned n = 2u + u->checked; /* of the last piece, and emit_different() */
 
 	if (has_returns(b) && u->before)
 		n += open_calls(u, u->before, u->pieces[u->before - 1].outcome, u->parent->target,
@@ -808,16 +881,28 @@ static bool prepare(struct block *b, const struct path *path)
 	return u->exits != NULL;
 }
 
-bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area)
+/* Piece by piece, because what is not used of it need not be zeroed: it has room for long paths. */
+static void begin_block(struct block *b, struct context *c, struct unit *u, struct area *area)
 {
-	struct block b = {
-	    .c = c,
-	    .u = u,
-	    .area = area,
-	    .e = {area->at, area->at + UNIT_ROOM, false},
-	    .slot_count = area->slot_count,
-	};
+	b->c = c;
+	b->u = u;
+	b->area = area;
+	b->e = (struct emitter){area->at, area->at + UNIT_ROOM, false};
+	b->slot_count = area->slot_count;
+	b->piece = 0;
+	b->hole_count = 0;
+}
 
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area,
+		struct code *code, bool has_first)
+{
+	struct block b;
+
+	begin_block(&b, c, u, area);
+	b.code = code;
+	b.has_first = has_first;
+	for (unsigned i = 0; i < path->count; i++)
+		b.stubs[i] = NULL;
 	if (!prepare(&b, path) || !emit_path(&b) || b.e.failed)
 		return false;
 	u->code_end = here(&b);

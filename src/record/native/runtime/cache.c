@@ -164,18 +164,18 @@ static bool has_room(const struct area *a)
  * Large programs spend much of their time with the translation of addresses of code. Small ones do
  * not get large pages, because it takes longer to fill one with zeros than they run.
  */
-static void prefer_large(struct area *a)
+static void prefer_large(const struct runtime *rt, struct area *a)
 {
 	if (!a->is_large)
-		memory_prefer_large(a->start, CACHE_AREA);
+		memory_prefer_large(rt, a->start, CACHE_AREA);
 	a->is_large = true;
 }
 
 /* Room for a unit. */
-static struct area *make_ready(struct area *a)
+static struct area *make_ready(const struct runtime *rt, struct area *a)
 {
 	if (a->ready < a->at + UNIT_USUAL && a->end - a->ready >= CACHE_READY) {
-		memory_ready(a->ready, CACHE_READY);
+		memory_ready(rt, a->ready, CACHE_READY);
 		a->ready += CACHE_READY;
 	}
 	return a;
@@ -220,8 +220,8 @@ static struct area *make_area(struct context *c, uint64_t address, struct area *
 	a->heats = (uint32_t *)(uintptr_t)a->end;
 	a->slot_count = 1; /* 0 is none */
 	if (full) {
-		prefer_large(full);
-		prefer_large(a);
+		prefer_large(c->runtime, full);
+		prefer_large(c->runtime, a);
 	}
 	/* Others look for their units meanwhile: cache_find(). */
 	__atomic_store_n(&cache->area_count, cache->area_count + 1, __ATOMIC_RELEASE);
@@ -251,7 +251,7 @@ struct area *cache_area(struct context *c, uint64_t head)
 	}
 	if (!a)
 		a = make_area(c, FAR_FROM, full);
-	return a ? make_ready(a) : NULL;
+	return a ? make_ready(c->runtime, a) : NULL;
 }
 
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
@@ -286,8 +286,8 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	struct cache *cache = cache_of(c);
 	const bool off = !filter_is_on(c);
 	struct unit *u = cache ? cache_look_up(cache, head, off) : NULL;
-	struct path path = {0};
 	struct area *area;
+	struct path path;
 	struct code code;
 
 	if (u && u->checked && !is_same(c, u)) {
@@ -302,13 +302,14 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	u = area ? memory_take(c->runtime, sizeof(*u)) : NULL;
 	if (!u)
 		return NULL;
+	path_begin(&path);
 	path_read(c, head, &code);
 	if (code.count)
 		path_add(&path, head, &code);
 	u->head = head;
 	u->off = off;
 	u->checked = code.checked;
-	if (!block_make(c, u, &path, area))
+	if (!block_make(c, u, &path, area, &code, true))
 		return NULL;
 	if (!note_unit(c, u))
 		return NULL;
@@ -325,6 +326,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 	struct cache *cache = c->runtime->cache;
 	const uint8_t *before = area->at;
 	struct unit *u = memory_take(c->runtime, sizeof(*u));
+	struct code code;
 
 	if (!u)
 		return NULL;
@@ -332,7 +334,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 	u->off = exit->unit->off;
 	u->parent = exit;
 	u->before = exit->pieces;
-	if (!block_make(c, u, path, area))
+	if (!block_make(c, u, path, area, &code, false))
 		return NULL;
 	cache->path_bytes += (size_t)(area->at - before);
 	return note_unit(c, u) ? u : NULL;
@@ -341,7 +343,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 void cache_continue(struct context *c, struct exit *exit)
 {
 	struct cache *cache = c->runtime->cache;
-	struct path path = {0};
+	struct path path;
 	struct area *area;
 	const struct unit *to;
 	struct unit *u = NULL;
@@ -350,6 +352,7 @@ void cache_continue(struct context *c, struct exit *exit)
 	    cache->path_bytes > CACHE_PATHS || exit_crosses(exit) || exit->stops)
 		return;
 	to = cache_look_up(cache, exit->target, exit->unit->off);
+	path_begin(&path);
 	path.version = to ? to->version : 0;
 	path_take(&path, exit);
 	path_follow(c, &path, exit->target);

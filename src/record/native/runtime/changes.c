@@ -96,7 +96,7 @@ static void read_mappings(struct runtime *rt, struct changes *s)
 	struct proc_maps in;
 	struct mapping m;
 
-	if (!proc_maps_open(&in, s->buffer)) {
+	if (!proc_maps_open(rt, &in, s->buffer)) {
 		s->refusal = "the list of the program's mappings cannot be read";
 		return;
 	}
@@ -380,6 +380,15 @@ bool changes_is_same(const struct context *c, uint64_t start, uint64_t end)
 				return false;
 	}
 	return true;
+}
+
+const uint8_t *changes_bytes(const struct context *c, uint64_t start, uint64_t end)
+{
+	const struct page *p = find_page(c->runtime->changes, start);
+
+	return p && p->mixed && p->known && end > start && (end - 1) / PAGE == start / PAGE
+		   ? p->bytes + start % PAGE
+		   : NULL;
 }
 
 void changes_mark(struct context *c, uint64_t head)

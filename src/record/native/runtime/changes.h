@@ -37,11 +37,15 @@ void changes_mark(struct context *c, uint64_t head);
 /*
  * Whether the page has code and what the program writes to, beside each other: after some faults the
  * right to write stays. The recording has the bytes that it had when changes_watch() was called
- * last; units of such a page are compared with it whenever they are entered, by C code.
+ * last; units of such a page are compared with it whenever they are entered, by themselves or by C
+ * code.
  */
 bool changes_is_mixed(const struct context *c, uint64_t address);
 /* Of such pages: whether [start, end) is what the recording has. */
 bool changes_is_same(const struct context *c, uint64_t start, uint64_t end);
+
+/* What the recording has of [start, end), if that is in one such page; NULL: it is not. */
+const uint8_t *changes_bytes(const struct context *c, uint64_t start, uint64_t end);
 
 /* Counts up with each piece of code that is sent. */
 uint32_t changes_version(const struct context *c);

@@ -353,6 +353,17 @@ static inline void emit_read(struct emitter *e, unsigned reg, unsigned base, int
 	emit_operand(e, true, 0x8b, reg, base, displacement);
 }
 
+/* Reads 1, 2, 4 or 8 bytes; the rest is 0. movzx, mov reg, [base] */
+static inline void emit_read_sized(struct emitter *e, unsigned reg, unsigned base, unsigned size)
+{
+	if (size < 4)
+		emit_8(e, 0x0f);
+	if (size < 4)
+		emit_value(e, (size == 1 ? 0xb6u : 0xb7u) | (reg & 7) << 11 | (base & 7) << 8, 2);
+	else
+		emit_operand(e, size == 8, 0x8b, reg, base, 0);
+}
+
 /* mov [base + displacement], reg */
 static inline void emit_write(struct emitter *e, unsigned reg, unsigned base, int32_t displacement)
 {

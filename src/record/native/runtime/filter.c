@@ -5,7 +5,7 @@
 #include "record/native/runtime/proc_maps.h"
 #include "record/native/runtime/sys.h"
 
-#include <ptah/trace_config.h>
+#include <ptah/engine/trace_config.h>
 
 #include <linux/mman.h>
 
@@ -72,7 +72,7 @@ static bool add_mapping(struct ranges *r, const struct native_filter *f, const s
 }
 
 /* False: the list of mappings cannot be read, or there is no room. */
-static bool add_files(struct filters *f, struct ranges *r)
+static bool add_files(const struct runtime *rt, struct filters *f, struct ranges *r)
 {
 	struct proc_maps in;
 	struct mapping m;
@@ -80,7 +80,7 @@ static bool add_files(struct filters *f, struct ranges *r)
 
 	if (!f->has_files)
 		return true;
-	if (!proc_maps_open(&in, f->buffer))
+	if (!proc_maps_open(rt, &in, f->buffer))
 		return false;
 	in.path = f->path;
 	in.path_room = sizeof(f->path);
@@ -115,7 +115,7 @@ static bool find_ranges(struct runtime *rt, bool *changed)
 		if (!*f->list[i].path)
 			add_range(&found, f->list[i].mode == PTAH_RANGE_STOP, f->list[i].start,
 				  last_of(&f->list[i]));
-	complete = add_files(f, &found);
+	complete = add_files(rt, f, &found);
 	if (is_same(f->now, &found))
 		return complete;
 	fresh = memory_take(rt, sizeof(*fresh));

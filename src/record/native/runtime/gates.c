@@ -84,13 +84,13 @@ static void begin_table(struct context *c)
 	uint8_t resident;
 
 	/* Nobody executes anything at address 0. */
-	if (c->runtime->contexts &&
+	if (c->runtime->contexts && !(c->runtime->denied & NATIVE_NEEDS_ADVICE) &&
 	    sys_call(__NR_mincore, 0, NATIVE_PAGE, (uint64_t)&resident, 0, 0, 0) == -ENOMEM) {
 		sys_call(__NR_madvise, (uint64_t)table, entries * sizeof(*table), MADV_DONTNEED, 0,
 			 0, 0);
 		return;
 	}
-	memory_ready(table, entries * sizeof(*table));
+	memory_ready(c->runtime, table, entries * sizeof(*table));
 	fill(table, entries);
 }
 
@@ -164,7 +164,7 @@ static void lead_on(struct context *c, struct exit *exit, struct unit *to)
 	uint32_t *heat = cache_heat(cache, exit->slot);
 
 	/* All others come here, too, and get the time of what has changed. */
-	if (to->checked || !changes_seen_by_all(c, to->version))
+	if (exit->differs || (to->checked && !to->compares) || !changes_seen_by_all(c, to->version))
 		return;
 	if (exit->side && !exit->counts) {
 		*heat = cache->heat - 1;
@@ -236,7 +236,7 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 	c->log = unit_arrive(c, c->log, target, true);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
-	if (u && !u->checked && !filter_stops(c->runtime, target))
+	if (u && (!u->checked || u->compares) && !filter_stops(c->runtime, target))
 		prologue = require_prologue(c, u, from_off);
 	if (prologue)
 		table[target & 0xffff] = (uintptr_t)prologue;

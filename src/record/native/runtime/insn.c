@@ -8,7 +8,7 @@
  */
 #include "record/native/runtime/insn.h"
 
-#include <ptah/error.h>
+#include <ptah/base.h>
 #include <ptah/event.h>
 
 /* General registers as bits. */
@@ -287,8 +287,7 @@ static unsigned flow_of_one_byte(const struct x86_encoding *e, const uint8_t *by
 		return bytes[e->immediate_at] == 0x80 ? INSN_REFUSED : INSN_TRAP;
 	case 0x8e: /* MOV to FS, GS */
 		return reg == 4 || reg == 5 ? INSN_REFUSED : INSN_NEXT;
-	case 0xc6: /* XABORT, XBEGIN */
-	case 0xc7:
+	case 0xc7: /* XBEGIN: without it, XABORT does nothing, and XEND faults */
 		return reg == 7 ? INSN_REFUSED : INSN_NEXT;
 	case 0x6c ... 0x6f:
 	case 0xcc:
@@ -310,7 +309,7 @@ static unsigned flow_of_group_7(const struct x86_encoding *e)
 	/* Shadow stacks, user interrupts. */
 	if (e->repeat == 0xf3 && (x86_reg(e)) == 5)
 		return INSN_REFUSED;
-	return e->modrm == 0xd5 ? INSN_REFUSED /* XEND */ : INSN_NEXT;
+	return e->modrm == 0xd5 ? INSN_TRAP /* XEND */ : INSN_NEXT;
 }
 
 /* 0F AE with F3: bases of FS and GS, shadow stacks. */

@@ -24,12 +24,12 @@ enum insn_flow {
 	INSN_SYSCALL,	    /* 0F 05 */
 	/*
 	 * Ends a unit because it always faults or traps in user mode (INT n, INT3, INTO, INT1, UD2,
-	 * HLT, IN, OUT, CLI, privileged instructions). It is copied: the fault is the program's.
+	 * HLT, IN, OUT, CLI, XEND, privileged instructions). It is copied: the fault is the program's.
 	 */
 	INSN_TRAP,
 	/*
 	 * Instructions that the translator does not carry out: far branches, IRET, SYSENTER,
-	 * SYSEXIT, SYSRET, XBEGIN, XABORT, XEND, RSM, and moves to segment registers GS and FS
+	 * SYSEXIT, SYSRET, XBEGIN, RSM, and moves to segment registers GS and FS
 	 * (8E /4 /5, POP FS and GS, LFS, LGS, WRFSBASE stays INSN_NEXT, WRGSBASE does not), UIRET,
 	 * instructions with an operand in GS, SETSSBSY and others of shadow stacks that change
 	 * them.

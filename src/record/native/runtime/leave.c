@@ -130,17 +130,16 @@ static void wait_until_left(struct context *c)
 }
 
 /* Maps memory of the process's own in the place of [from, to) of the shared one. */
-static bool replace(const struct runtime *rt, uint64_t from, uint64_t to, uint64_t protection)
+static void replace(const struct runtime *rt, uint64_t from, uint64_t to)
 {
-	return !sys_is_error(sys_call(__NR_mmap, (uint64_t)rt->shared + from, to - from, protection,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-				      (uint64_t)-1, 0));
+	sys_call(__NR_mmap, (uint64_t)rt->shared + from, to - from, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, (uint64_t)-1, 0);
 }
 
-/* Nobody uses what is there. */
+/* Nobody uses what is there, and addresses count towards a limit that the program may set. */
 static void take_away(const struct runtime *rt, uint64_t from, uint64_t to)
 {
-	if (to > from && !replace(rt, from, to, PROT_NONE))
+	if (to > from)
 		sys_call(__NR_munmap, (uint64_t)rt->shared + from, to - from, 0, 0, 0, 0);
 }
 
@@ -155,13 +154,13 @@ void leave_memory(struct context *c)
 	const struct runtime *rt = c->runtime;
 	uint64_t at = native_slot_at(0);
 
-	replace(rt, 0, at, PROT_READ | PROT_WRITE);
+	replace(rt, 0, at);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
 		if (!(rt->guarded[i / 8] & 1u << i % 8))
 			continue;
 		take_away(rt, at, native_slot_at(i));
 		at = native_slot_at(i + 1);
-		replace(rt, native_slot_at(i), at, PROT_READ | PROT_WRITE);
+		replace(rt, native_slot_at(i), at);
 	}
 	take_away(rt, at, native_bytes());
 }

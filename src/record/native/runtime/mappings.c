@@ -11,6 +11,8 @@
  */
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
+#include "record/native/runtime/sandbox.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
 #include "record/native/runtime/sys.h"
@@ -18,9 +20,9 @@
 #include <asm/errno.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
-#include <linux/uio.h>
 
-#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10) /* of code in one message */
+#define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10)	 /* of code in one message */
+#define PART	     NATIVE_LIMIT(NATIVE_PAGE, 1u << 10) /* of it that has no holes */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 
@@ -106,21 +108,61 @@ static bool is_zero(const uint8_t *bytes, uint64_t n)
 	return !n;
 }
 
-/* The recorder reads the process's list of mappings there. */
+/*
+ * What was reported to the recorder is known until something else is mapped there: a JIT that takes
+ * turns writing and executing changes nothing that the recording has of the mapping.
+ */
+static bool is_known(const struct syscalls *s, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < SYSCALL_KNOWN; i++)
+		if (start >= s->known[i].start && end <= s->known[i].end && start < end)
+			return true;
+	return false;
+}
+
+static void set_known(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	s->known[s->known_next++ % SYSCALL_KNOWN] = (struct address_range){start, end};
+}
+
+static void forget_known(struct syscalls *s, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = 0; i < SYSCALL_KNOWN; i++)
+		if (start < s->known[i].end && end > s->known[i].start)
+			s->known[i] = (struct address_range){0};
+}
+
+/* Where it cannot be described, the recorder reads the process's list of mappings there. */
 static void report_executable(struct context *c, uint64_t start, uint64_t end)
 {
 	const struct native_message m = {
 	    .type = NATIVE_MESSAGE_MAP, .address = start, .size = end - start};
 
+	if (is_known(c->syscalls, start, end))
+		return;
 	add_executable(c->syscalls, start, end);
 	filter_update(c);
-	message_ask(c, &m, NULL);
+	if (!mapped_report(c, start, end))
+		message_ask(c, &m, NULL);
+	set_known(c->syscalls, start, end);
 }
 
-/*
- * Sends what is there now, for it may be in no file: the program has written it, or moved it. Read
- * by the kernel, because there may be holes.
- */
+/* Page by page, because there may be holes. Returns how much there is. */
+static uint64_t copy_code(uint8_t *to, uint64_t start, uint64_t end)
+{
+	uint64_t n = 0;
+
+	while (n < COPY_BYTES && start + n < end) {
+		const uint64_t left = end - start - n, part = left < PART ? left : PART;
+
+		if (!signals_copy(to + n, (const void *)(start + n), part))
+			break;
+		n += part;
+	}
+	return n;
+}
+
+/* Sends what is there now, for it may be in no file: the program has written it, or moved it. */
 static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 {
 	struct syscalls *s = c->syscalls;
@@ -128,22 +170,15 @@ static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
 		return;
 	while (start < end) {
-		struct iovec to = {s->copy, COPY_BYTES};
-		struct iovec from = {(void *)start,
-				     end - start < COPY_BYTES ? end - start : COPY_BYTES};
-		const int64_t got = sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to,
-					     1, (uint64_t)&from, 1, 0);
-		struct native_message m = {.type = NATIVE_MESSAGE_CODE, .address = start};
+		const uint64_t got = copy_code(s->copy, start, end);
+		const struct native_message m = {.type = NATIVE_MESSAGE_CODE,
+						 .address = start,
+						 .bytes = (uint32_t)got,
+						 .size = got};
 
-		if (sys_is_error(got) || !got) {
-			start += NATIVE_PAGE;
-			continue;
-		}
-		m.bytes = (uint32_t)got;
-		m.size = (uint64_t)got;
-		if (!is_zero(s->copy, (uint64_t)got))
+		if (!is_zero(s->copy, got))
 			message_send(c, &m, s->copy);
-		start += (uint64_t)got;
+		start += got ? got : NATIVE_PAGE;
 	}
 }
 
@@ -233,9 +268,15 @@ static struct call readable(const struct call *call)
 	return changed;
 }
 
+/* So much the kernel maps: it rounds up to a huge page. */
+static uint64_t mapped_bytes(const uint64_t *w)
+{
+	return w[4] & MAP_HUGETLB ? (w[2] + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1) : w[2];
+}
+
 static bool takes_our_place(const struct context *c, const uint64_t *w)
 {
-	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], w[2]));
+	return (w[4] & MAP_FIXED) && is_ours(c, w[1], end_of(w[1], mapped_bytes(w)));
 }
 
 static const char *mmap_refusal(const struct context *c, const uint64_t *w)
@@ -280,24 +321,55 @@ static void forget(struct context *c, uint64_t start, uint64_t end)
 	unit_forget(c, start, end);
 }
 
+/* The part [at, stop) of such a mapping, or an error. */
+static int64_t reserve_part(const struct call *call, uint64_t flags, uint64_t at, uint64_t stop)
+{
+	struct call part = *call;
+
+	if (at >= stop)
+		return 0;
+	part.words[1] = at;
+	part.words[2] = stop - at;
+	part.words[4] = flags;
+	part.words[6] += at - call->words[1];
+	return syscall_kernel(&part);
+}
+
+/* With huge pages as far as they fit, between small ones. */
+static int64_t reserve_huge(const struct call *call, uint64_t at, uint64_t stop)
+{
+	const uint64_t huge = call->words[4], small = huge & ~(uint64_t)MAP_HUGETLB;
+	const uint64_t first = (at + HUGE_PAGE - 1) & -HUGE_PAGE, last = stop & -HUGE_PAGE;
+	int64_t result;
+
+	if (first >= last)
+		return reserve_part(call, small, at, stop);
+	result = reserve_part(call, huge, first, last);
+	if (!sys_is_error(result))
+		result = reserve_part(call, small, at, first);
+	return sys_is_error(result) ? result : reserve_part(call, small, last, stop);
+}
+
+/* Before something else is mapped there. */
+static void forget_mapping(struct context *c, uint64_t start, uint64_t end)
+{
+	forget_known(c->syscalls, start, end);
+	forget(c, start, end);
+}
+
 /*
  * Memory without access, which the program keeps free or catches mistakes with, and which may be
  * most of the address space: it is mapped around the runtime's.
  */
 static int64_t reserve_around(struct context *c, const struct call *call)
 {
-	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
-	struct call part = *call;
+	const uint64_t *w = call->words, start = w[1], end = end_of(start, mapped_bytes(w));
 
 	for (uint64_t at = start; at < end;) {
 		const uint64_t stop = end_of_free(c, at, end);
-		int64_t result = 0;
+		const int64_t result = w[4] & MAP_HUGETLB ? reserve_huge(call, at, stop)
+							  : reserve_part(call, w[4], at, stop);
 
-		part.words[1] = at;
-		part.words[2] = stop - at;
-		part.words[6] = call->words[6] + (at - start);
-		if (stop > at)
-			result = syscall_kernel(&part);
 		if (sys_is_error(result))
 			return result;
 		at = end_of_ours(c, stop, end);
@@ -307,15 +379,12 @@ static int64_t reserve_around(struct context *c, const struct call *call)
 
 static int64_t call_mmap(struct context *c, const struct call *call)
 {
-	const uint64_t *w = call->words;
-	uint64_t bytes = w[2], start, end;
+	const uint64_t *w = call->words, bytes = mapped_bytes(w);
+	uint64_t start, end;
 	int64_t result;
 
-	/* The kernel rounds a mapping of huge pages up to their size. */
-	if (w[4] & MAP_HUGETLB)
-		bytes = (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
 	if ((w[4] & MAP_FIXED) && !(w[4] & MAP_FIXED_NOREPLACE) && end_of(w[1], bytes) > w[1])
-		forget(c, w[1], end_of(w[1], bytes));
+		forget_mapping(c, w[1], end_of(w[1], bytes));
 	if (w[4] & MAP_FIXED)
 		leave_address_0(c, w[1], w[3]);
 	result = takes_our_place(c, w) ? reserve_around(c, call) : syscall_kernel(call);
@@ -323,6 +392,7 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 		return result;
 	start = (uint64_t)result;
 	end = end_of(start, bytes);
+	forget_known(c->syscalls, start, end);
 	changes_after_mapping(c, start, end, w[3], w[4] & MAP_SHARED);
 	if (!(w[3] & PROT_EXEC))
 		return result;
@@ -358,7 +428,7 @@ static int64_t call_munmap(struct context *c, const struct call *call)
 	const uint64_t start = call->words[1], end = end_of(start, call->words[2]);
 
 	if (end > start)
-		forget(c, start, end);
+		forget_mapping(c, start, end);
 	return call_around(c, call);
 }
 
@@ -375,10 +445,12 @@ static int64_t call_mremap(struct context *c, const struct call *call)
 		return -EFAULT;
 	executable = may_be_executable(c->syscalls, w[1], old_end) || fixed;
 	if (old_end > w[1])
-		forget(c, w[1], old_end);
+		forget_mapping(c, w[1], old_end);
 	if (fixed && new_end > w[5])
-		forget(c, w[5], new_end);
+		forget_mapping(c, w[5], new_end);
 	result = syscall_kernel(call);
+	if (!sys_is_error(result))
+		forget_known(c->syscalls, (uint64_t)result, end_of((uint64_t)result, w[3]));
 	/* It may be shared. What it may do is asked of the kernel. */
 	if (!sys_is_error(result))
 		changes_after_mapping(c, (uint64_t)result, end_of((uint64_t)result, w[3]), 0,
@@ -414,8 +486,11 @@ static int64_t call_shmat(struct context *c, const struct call *call)
 {
 	const int64_t result = syscall_kernel(call);
 
-	if (!sys_is_error(result))
-		changes_after_mapping(c, (uint64_t)result, (uint64_t)result + NATIVE_PAGE, 0, true);
+	if (sys_is_error(result))
+		return result;
+	/* How large it is, the kernel has not said. */
+	forget_known(c->syscalls, 0, UINT64_MAX);
+	changes_after_mapping(c, (uint64_t)result, (uint64_t)result + NATIVE_PAGE, 0, true);
 	return result;
 }
 
@@ -440,9 +515,11 @@ static int64_t carry_out(struct context *c, const struct call *call)
 /* No other thread translates what is just changing. */
 int64_t mapping_call(struct context *c, const struct call *call)
 {
-	const struct call changed = readable(call);
+	struct call changed = readable(call);
 	int64_t result;
 
+	if (sandbox_answers(c, &changed))
+		changed = *call;
 	cache_lock(c);
 	result = carry_out(c, &changed);
 	cache_unlock(c);

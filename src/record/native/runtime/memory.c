@@ -232,24 +232,26 @@ void memory_unmap(struct runtime *rt, void *address, size_t n)
 	unlock(a);
 }
 
-void memory_ready(const void *at, size_t n)
+void memory_ready(const struct runtime *rt, const void *at, size_t n)
 {
 	const uint64_t first = (uintptr_t)at & ~(uint64_t)(PAGE - 1);
 
+	if (rt->denied & NATIVE_NEEDS_ADVICE)
+		return;
 	/* Since Linux 5.14; before, each page faults. */
 	sys_call(__NR_madvise, first, pages((uintptr_t)at + n - first), MADV_POPULATE_WRITE, 0, 0,
 		 0);
 }
 
 /* Of the pool, n bytes are taken next. */
-static void make_ready(struct arena *a, size_t n)
+static void make_ready(const struct runtime *rt, struct arena *a, size_t n)
 {
 	size_t more = n > READY ? n : READY;
 
 	if (a->pool_ready >= n)
 		return;
 	more = more < a->pool_left - a->pool_ready ? more : a->pool_left - a->pool_ready;
-	memory_ready(a->pool + a->pool_ready, more);
+	memory_ready(rt, a->pool + a->pool_ready, more);
 	a->pool_ready += more;
 }
 
@@ -313,7 +315,7 @@ void *memory_take(struct runtime *rt, size_t n)
 	}
 	if (a->pool_left >= n) {
 		at = a->pool;
-		make_ready(a, n);
+		make_ready(rt, a, n);
 		a->pool += n;
 		a->pool_left -= n;
 		a->pool_ready -= n;
@@ -345,8 +347,10 @@ static uint64_t reserve_code(uint64_t *random, uint64_t near, uint64_t n)
 	return outer;
 }
 
-void memory_prefer_large(const uint8_t *at, size_t size)
+void memory_prefer_large(const struct runtime *rt, const uint8_t *at, size_t size)
 {
+	if (rt->denied & NATIVE_NEEDS_ADVICE)
+		return;
 	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_HUGEPAGE, 0, 0, 0);
 	/* Those that are there already, since Linux 6.1. */
 	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_COLLAPSE, 0, 0, 0);

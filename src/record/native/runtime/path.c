@@ -90,6 +90,14 @@ static void account(struct path *path, const struct piece *piece, uint64_t next)
 	path->outcomes += piece->outcome != OUTCOME_NONE;
 }
 
+/* Of its lists nothing is read that was not written before. */
+void path_begin(struct path *path)
+{
+	path->count = path->insns = path->outcomes = path->lap = path->depth = 0;
+	path->version = 0;
+	path->uses_r11 = path->off = path->checked = false;
+}
+
 void path_add(struct path *path, uint64_t start, const struct code *code)
 {
 	path->pieces[path->count++] = (struct piece){.start = start,

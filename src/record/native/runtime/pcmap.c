@@ -145,6 +145,12 @@ bool unit_state(struct context *c, struct registers *r)
 		if (at < place_of(u, u->first))
 			r->general[R11] = c->r11; /* it is not there yet */
 	}
+	if (!e && u->compares && is_within(at, u->code, unit_place(u, u->first))) {
+		r->general[RAX] = c->rax;
+		r->general[RCX] = c->rcx;
+		r->rip = u->head;
+		return false;
+	}
 	if (!e) {
 		r->rip = state_of_copy(c, u, r);
 		return true;

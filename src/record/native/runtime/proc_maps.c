@@ -2,17 +2,21 @@
 /* Reads /proc/self/maps: see proc_maps.h. */
 #include "record/native/runtime/proc_maps.h"
 
+#include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
 
 #include <linux/fcntl.h>
 #include <linux/mman.h>
 
-bool proc_maps_open(struct proc_maps *in, uint8_t *buffer)
+bool proc_maps_open(const struct runtime *rt, struct proc_maps *in, uint8_t *buffer)
 {
 	static const char path[] = "/proc/self/maps";
-	const int64_t file = sys_call(__NR_openat, (uint64_t)AT_FDCWD, (uintptr_t)path,
-				      O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	int64_t file;
 
+	if (rt->denied & NATIVE_NEEDS_MAPS)
+		return false;
+	file = sys_call(__NR_openat, (uint64_t)AT_FDCWD, (uintptr_t)path, O_RDONLY | O_CLOEXEC, 0,
+			0, 0);
 	*in = (struct proc_maps){.file = (uint64_t)file, .buffer = buffer};
 	return !sys_is_error(file);
 }

@@ -18,6 +18,8 @@ struct mapping {
 	bool shared;
 };
 
+struct runtime;
+
 struct proc_maps {
 	uint64_t file;
 	uint8_t *buffer; /* PROC_MAPS_BUFFER bytes of the caller's */
@@ -28,7 +30,7 @@ struct proc_maps {
 };
 
 /* False: the list cannot be read. */
-bool proc_maps_open(struct proc_maps *in, uint8_t *buffer);
+bool proc_maps_open(const struct runtime *rt, struct proc_maps *in, uint8_t *buffer);
 /* The next mapping. False: there are no more. */
 bool proc_maps_next(struct proc_maps *in, struct mapping *m);
 void proc_maps_close(struct proc_maps *in);

@@ -49,14 +49,45 @@ static void wait_for_chunk(const struct context *c, struct native_chunk *chunk)
 			 (uint64_t)&wait, 0, 0);
 }
 
+/*
+ * A chunk gets its guard page when it is used first: most threads end in their first chunk, and
+ * each guard page is two mappings more, which fork() has to copy. False: the process has no more
+ * mappings.
+ */
+static bool guard_chunk(struct context *c, unsigned log, uint32_t index)
+{
+	const uint64_t page =
+	    (uint64_t)c->slot + native_chunk_at(log, index) + c->runtime->chunk_bytes;
+
+	if (index < c->guarded[log])
+		return true;
+	if (sys_call(__NR_mprotect, page, NATIVE_PAGE, PROT_NONE, 0, 0, 0))
+		return false;
+	c->guarded[log] = index + 1;
+	return true;
+}
+
+/* The next chunk that has a guard page. Those that get none are passed over: the first has one. */
+static uint64_t next_guarded(struct context *c, unsigned log, uint64_t number)
+{
+	while (!guard_chunk(c, log, (uint32_t)(number % chunks_of(c)))) {
+		struct native_chunk *chunk = chunk_of(c, log, number);
+
+		wait_for_chunk(c, chunk);
+		__atomic_store_n(&c->slot->current[log], number++, __ATOMIC_RELEASE);
+		chunk->length = NATIVE_PASSED_OVER;
+		__atomic_store_n(&chunk->state, CHUNK_FULL, __ATOMIC_RELEASE);
+	}
+	return number;
+}
+
 /* Makes chunk `number` the one that is written. */
 static uint8_t *begin_chunk(struct context *c, unsigned log, uint64_t number)
 {
 	uint8_t *bytes;
 
-	if (c->discards)
-		number = 0;
-	else if (!c->paused)
+	number = c->discards ? 0 : next_guarded(c, log, number);
+	if (!c->discards && !c->paused)
 		wait_for_chunk(c, chunk_of(c, log, number));
 	bytes = (uint8_t *)c->slot + native_chunk_at(log, number % chunks_of(c));
 	c->logs[log].chunk = bytes;
@@ -74,31 +105,18 @@ static void publish(struct context *c, unsigned log, const uint8_t *end)
 	__atomic_store_n(&chunk->state, CHUNK_FULL, __ATOMIC_RELEASE);
 }
 
-static bool guard_chunks(const struct context *c, unsigned log)
-{
-	const uint32_t chunks = chunks_of(c);
-
-	for (unsigned i = 0; i < chunks; i++)
-		if (sys_call(__NR_mprotect,
-			     (uint64_t)c->slot + native_chunk_at(log, i) + c->runtime->chunk_bytes,
-			     NATIVE_PAGE, PROT_NONE, 0, 0, 0))
-			return false;
-	return true;
-}
-
-/* Only of this slot: those of all would take two mappings for each chunk. */
 bool ring_guard(struct context *c)
 {
-	const unsigned slot = c->discards ? 0 : slot_number(c), bit = 1u << slot % 8;
-	uint8_t *guarded = &c->runtime->guarded[slot / 8];
+	const unsigned slot = c->discards ? 0 : slot_number(c);
 
-	if (!c->discards && __atomic_load_n(guarded, __ATOMIC_RELAXED) & bit)
-		return true;
-	for (unsigned log = 0; log < logs_of(c); log++)
-		if (!guard_chunks(c, log))
+	for (unsigned log = 0; log < logs_of(c); log++) {
+		c->guarded[log] = 0;
+		if (!guard_chunk(c, log, 0))
 			return false;
+	}
 	if (!c->discards)
-		__atomic_fetch_or(guarded, (uint8_t)bit, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&c->runtime->guarded[slot / 8], (uint8_t)(1u << slot % 8),
+				  __ATOMIC_RELAXED);
 	return true;
 }
 

@@ -33,6 +33,7 @@ struct context;
 struct changes;
 struct filters;
 struct runtime;
+struct sandbox_filter;
 struct unit;
 
 /* The program's registers at a boundary of two instructions. */
@@ -100,6 +101,7 @@ struct context {
 	struct runtime *runtime;
 	struct native_thread *slot;
 	struct log_position logs[NATIVE_LOGS];
+	uint32_t guarded[NATIVE_LOGS]; /* so many chunks have their guard pages: ring.c */
 	int32_t pid, tid;
 	/* The next exit is to call interrupt(); set by unit_interrupt(). */
 	bool poisoned;
@@ -130,9 +132,10 @@ struct context {
 	 */
 	uint32_t interrupted;
 	uint64_t interrupted_at;
-	uint64_t stamp;	     /* of the last TSC packet that packets.c has put in */
-	uint64_t calls_head; /* call_log.c: of native_thread, our own copy */
-	bool call_logged;    /* the log has the call that is being made */
+	uint64_t stamp;			      /* of the last TSC packet that packets.c has put in */
+	uint64_t calls_head;		      /* call_log.c: of native_thread, our own copy */
+	bool call_logged;		      /* the log has the call that is being made */
+	const struct sandbox_filter *sandbox; /* the newest that the thread has: sandbox.c */
 };
 
 /* What all threads of the process share. */
@@ -148,15 +151,18 @@ struct runtime {
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
-	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has its guard pages here */
+	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has guard pages here */
 	struct changes *changes;		   /* changes.c */
 	struct filters *filters;		   /* filter.c; NULL: there are none */
 	struct handlers *handlers;		   /* signals.c */
 	bool attached;				   /* it has run before the recorder came */
 	bool committed;				   /* NATIVE_MESSAGE_COMMITTED was sent */
+	uint32_t denied;			   /* by filters of system calls: sandbox.h */
+	uint32_t filters_before;		   /* so many of them the program has begun with */
 	uint32_t flags;				   /* of native_handover.constants */
 	uint8_t no_retcomp, tsc;		   /* likewise */
 	uint32_t chunks, chunk_bytes;		   /* likewise */
+	uint64_t began; /* likewise; 0: paths may lead the recorder to other files */
 	struct native_control control;
 };
 
@@ -180,14 +186,14 @@ void memory_unmap(struct runtime *rt, void *address, size_t n);
  * Lets the kernel make pages for memory that will soon be written to, in one call instead of a
  * fault for each page.
  */
-void memory_ready(const void *at, size_t n);
+void memory_ready(const struct runtime *rt, const void *at, size_t n);
 /*
  * Writable and executable memory, all of it within 1 GB of `near`, so that displacements of the
  * program's code can be kept as 32 bits.
  */
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n);
 /* Asks the kernel for large pages for such memory, whatever it has there now. */
-void memory_prefer_large(const uint8_t *at, size_t size);
+void memory_prefer_large(const struct runtime *rt, const uint8_t *at, size_t size);
 /* Fills in native_control.ranges and range_count. */
 void memory_control(struct runtime *rt);
 /* Whether [address, address + n) overlaps memory of the runtime. */
@@ -214,8 +220,8 @@ static inline unsigned slot_number(const struct context *c)
 
 /* ring.c: the logs. */
 /*
- * The thread's slot, or what it has instead, gets guard pages. False: the process has no more
- * mappings (vm.max_map_count).
+ * The first chunks of the thread's slot, or of what it has instead, get their guard pages. False:
+ * the process has no more mappings (vm.max_map_count).
  */
 bool ring_guard(struct context *c);
 /* Begins both logs of a thread in its slot; c->log and c->exits_log are their pointers then. */
@@ -423,6 +429,8 @@ bool signals_prepare_thread(struct context *c, const struct context *parent, uin
 void signals_begin_thread(struct context *c);
 /* In the child of fork() or vfork(), on a context of its own: nothing is pending there. */
 void signals_forked(struct context *c);
+/* If a filter has made SIGSYS of the call of which `next` is the end, the signal comes from there. */
+void signals_place_trap(struct context *c, uint64_t next);
 /* Blocks all signals of this thread, and sets the program's mask again. Not nested. */
 void signals_hold(struct context *c);
 void signals_release(struct context *c);

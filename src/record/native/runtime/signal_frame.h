@@ -15,6 +15,7 @@
 enum {
 	SIGNAL_ILL = 4,
 	SIGNAL_TRAP = 5,
+	SIGNAL_SYS = 31,
 	SIGNAL_BUS = 7,
 	SIGNAL_FPE = 8,
 	SIGNAL_KILL = 9,
@@ -52,7 +53,8 @@ struct signal_info {
 };
 
 /* siginfo.si_code */
-#define INFO_KERNEL 0x80 /* from the processor, without an address */
+#define INFO_KERNEL  0x80 /* from the processor, without an address */
+#define INFO_SECCOMP 1	  /* SYS_SECCOMP, of SIGSYS */
 
 /* stack_t */
 struct alternate_stack {

@@ -231,6 +231,14 @@ static void keep(struct context *c, const struct signal_info *info, struct user_
 		interrupt(c, u);
 }
 
+void signals_place_trap(struct context *c, uint64_t next)
+{
+	struct signal_info *info = &c->signals->ordinary.info;
+
+	if (info->number == SIGNAL_SYS && info->code == INFO_SECCOMP)
+		info->address = next;
+}
+
 /* Registers, mask, and vector registers, by rt_sigreturn */
 
 /* The program's vector registers, which are in the processor, into an area of our own. */

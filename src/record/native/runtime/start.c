@@ -10,8 +10,6 @@
 #include "record/native/runtime/runtime.h"
 #include "record/native/runtime/sys.h"
 
-#define SET_GS 0x1001 /* ARCH_SET_GS of arch_prctl */
-
 static const char no_memory[] = "there is no memory for the recorder in the program";
 
 /*
@@ -26,9 +24,12 @@ static void fill_runtime(struct runtime *rt, const struct native_handover *h)
 	rt->blob = h->blob;
 	rt->blob_bytes = h->blob_bytes;
 	rt->committed = h->committed;
+	rt->denied = h->denied;
+	rt->filters_before = h->filters;
 	rt->flags = constants->flags;
 	rt->no_retcomp = constants->no_retcomp;
 	rt->tsc = constants->tsc;
+	rt->began = h->names ? constants->began : 0;
 	rt->chunks = constants->chunks;
 	rt->chunk_bytes = constants->chunk_bytes;
 }
@@ -80,7 +81,7 @@ static struct context *make_context(struct runtime *rt, const struct native_hand
 	c->slot = (struct native_thread *)(uintptr_t)(h->shared + native_slot_at(h->slot));
 	if (!ring_guard(c))
 		return NULL;
-	sys_call(__NR_arch_prctl, SET_GS, (uint64_t)(uintptr_t)c, 0, 0, 0, 0);
+	sys_set_gs(c);
 	unit_begin(c);
 	return c;
 }

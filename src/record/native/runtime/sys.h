@@ -30,6 +30,11 @@ static inline int64_t sys_call(uint64_t number, uint64_t a, uint64_t b, uint64_t
 	return result;
 }
 
+static inline void sys_set_gs(const void *base)
+{
+	__asm__ volatile("wrgsbase %0" : : "r"(base) : "memory");
+}
+
 static inline bool sys_is_error(int64_t result)
 {
 	return (uint64_t)result >= (uint64_t)-SYS_ERROR_MAX;

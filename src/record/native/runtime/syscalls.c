@@ -5,6 +5,7 @@
  * where the program goes on. syscalls.def says what each call needs.
  */
 #include "record/native/runtime/changes.h"
+#include "record/native/runtime/sandbox.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/syscalls.h"
 
@@ -123,24 +124,7 @@ static const char *call_refusal(uint64_t number, struct sentence *sentence)
 	return text;
 }
 
-/*
- * Whether the call can begin to filter system calls, with this mode and these rules. Programs ask
- * with rules that are nowhere whether the kernel can filter: that fails, and changes nothing.
- */
-static bool sets_filter(const struct context *c, uint64_t mode, uint64_t rules)
-{
-	struct {
-		uint16_t length;
-		uint64_t filter;
-	} program; /* struct sock_fprog of <linux/filter.h> */
-
-	if (mode != SECCOMP_MODE_FILTER)
-		return mode == SECCOMP_MODE_STRICT;
-	return process_read(c, rules, &program, sizeof(program)) && program.length &&
-	       program.filter;
-}
-
-static const char *prctl_refusal(const struct context *c, const uint64_t *w)
+static const char *prctl_refusal(const uint64_t *w)
 {
 	static const char treated[] = "the program changes how the kernel treats it (prctl)";
 
@@ -207,7 +191,7 @@ static const char *prctl_refusal(const struct context *c, const uint64_t *w)
 	case PR_GET_TAGGED_ADDR_CTRL:
 		return NULL;
 	case PR_SET_SECCOMP:
-		return sets_filter(c, w[2], w[3]) ? treated : NULL;
+		return w[2] == SECCOMP_MODE_STRICT ? treated : NULL;
 	case PR_SET_TSC: /* the recorder reads it */
 		return w[2] == PR_TSC_SIGSEGV ? treated : NULL;
 	case PR_SET_SYSCALL_USER_DISPATCH:
@@ -244,8 +228,9 @@ static const char *limit_refusal(const struct context *c, uint64_t resource, uin
 
 	if ((resource != RLIMIT_AS && resource != RLIMIT_DATA) ||
 	    !process_read(c, limit, &wanted, sizeof(wanted)) ||
-	    sys_call(__NR_prlimit64, 0, resource, 0, (uint64_t)&now, 0, 0) ||
-	    wanted.rlim_cur >= now.rlim_cur)
+	    (!(c->runtime->denied & NATIVE_NEEDS_USER) &&
+	     (sys_call(__NR_prlimit64, 0, resource, 0, (uint64_t)&now, 0, 0) ||
+	      wanted.rlim_cur >= now.rlim_cur)))
 		return NULL;
 	return "the program limits its memory, and the recorder's with it";
 }
@@ -295,13 +280,15 @@ static const char *refusal(const struct context *c, const struct call *call,
 	case SYSCALL_LEAVE:
 		return call_refusal(w[0], sentence);
 	case SYSCALL_PRCTL:
-		return prctl_refusal(c, w);
+		return prctl_refusal(w);
 	case SYSCALL_ARCH_PRCTL:
 		return arch_prctl_refusal(w);
 	case SYSCALL_SECCOMP:
-		/* Its operations of that kind are these modes less 1. */
-		return sets_filter(c, (uint64_t)(uint32_t)w[1] + 1, w[3])
-			   ? call_refusal(w[0], sentence)
+		return (uint32_t)w[1] == SECCOMP_SET_MODE_STRICT ? call_refusal(w[0], sentence)
+								 : NULL;
+	case SYSCALL_USER:
+		return c->runtime->denied & NATIVE_NEEDS_USER
+			   ? "the program may become another user's, under a filter of system calls"
 			   : NULL;
 	case SYSCALL_UNSHARE:
 		return unshare_refusal(w[1]);
@@ -338,8 +325,11 @@ static int64_t call_prctl(struct context *c, const struct call *call)
 	if ((uint32_t)call->words[1] == PR_SET_NAME && !result) {
 		for (unsigned i = 0; i < sizeof(name); i++)
 			name[i] = 0;
-		/* The program's bytes are not read: the kernel has them. */
-		sys_call(__NR_prctl, PR_GET_NAME, (uint64_t)name, 0, 0, 0, 0);
+		/* The program's bytes may have changed: the kernel has them. */
+		if (c->runtime->denied & NATIVE_NEEDS_USER)
+			process_read(c, call->words[2], name, COMM_BYTES - 1);
+		else
+			sys_call(__NR_prctl, PR_GET_NAME, (uint64_t)name, 0, 0, 0, 0);
 		message_text(c, NATIVE_MESSAGE_COMM, 0, name);
 	}
 	return result;
@@ -455,6 +445,25 @@ static bool change_user(struct context *c, struct registers *r, const struct cal
 	return !sys_is_error(result) && user_changed(c, r, &before);
 }
 
+static void add_filter(struct context *c, struct registers *r, const struct call *call)
+{
+	const char *name = NULL;
+	struct sentence sentence;
+	int64_t result;
+	const char *why = sandbox_begin(c, call, &result, &name);
+	char *at = sentence.text;
+
+	if (name) {
+		at = put_text(at, at + sizeof(sentence.text),
+			      "the program filters (seccomp) what the recorder needs: ");
+		put_text(at, sentence.text + sizeof(sentence.text), name);
+		why = sentence.text;
+	}
+	if (why)
+		leave_disabled(c, r, why);
+	syscall_return(r, call, result);
+}
+
 /* True: this is a child now, or another user's process, whose log is empty. */
 static bool call_program(struct context *c, struct registers *r, const struct call *call)
 {
@@ -476,6 +485,13 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 	case SYSCALL_CLONE3:
 		return process_call(c, r, call);
 	default:
+		if (sandbox_is_filter(call)) {
+			add_filter(c, r, call);
+			return false;
+		}
+		/* Paths lead somewhere else from then on: mapped.c. */
+		if (call->words[0] == __NR_chroot || call->words[0] == __NR_pivot_root)
+			c->runtime->began = 0;
 		if (call->words[0] == __NR_wait4 || call->words[0] == __NR_waitid)
 			return wait_for_process(c, r, call);
 		if (!carry_out(c, call, &result))
@@ -487,22 +503,24 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 	}
 }
 
-static struct call call_of(const struct registers *r)
+static struct call call_of(const struct context *c, const struct registers *r)
 {
 	const uint64_t *g = r->general;
 	/* The kernel takes the number from EAX. */
-	const struct call call = {
+	struct call call = {
 	    .words = {(uint32_t)g[0], g[7], g[6], g[2], g[10], g[8], g[9]},
 	    .treatment = syscall_treatment((uint32_t)g[0]),
 	    .next = syscall_end(r->rip),
 	};
 
+	if (sandbox_answers(c, &call))
+		call.treatment = SYSCALL_PASS;
 	return call;
 }
 
 void syscall_gate(struct context *c, struct registers *r)
 {
-	const struct call call = call_of(r);
+	const struct call call = call_of(c, r);
 	struct sentence sentence;
 	const char *why;
 	int64_t result;
@@ -524,10 +542,13 @@ void syscall_gate(struct context *c, struct registers *r)
 	c->log = (uint64_t)packets_disable(c, (uint8_t *)c->log);
 	ring_settle(c);
 	call_log_call(c, &call);
-	if (!effect_is_committed(c) && effect_is_outside(c, &call))
+	/* Nobody looks at what a program with filters does before others see it. */
+	if (!effect_is_committed(c) && (effect_is_outside(c, &call) || sandbox_is_filter(&call)))
 		effect_commit(c);
 	changes_before_call(c, call.words);
 	begins = call_program(c, r, &call);
+	if (c->sandbox)
+		signals_place_trap(c, call.next);
 	/* It is still before its call, which is made again after the handler of a signal. */
 	result = r->rip == call.next ? (int64_t)r->general[0] : -NATIVE_RESTART_SYS;
 	if (begins) /* whose log has nothing */

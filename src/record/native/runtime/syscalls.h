@@ -55,6 +55,7 @@ struct call {
 
 #define SYSCALL_DESCRIPTORS NATIVE_LIMIT(1024, 64) /* that are followed before the first effect */
 #define SYSCALL_RANGES	    256 /* of executable memory that are followed; more: all memory */
+#define SYSCALL_KNOWN	    16	/* mappings that were reported */
 
 struct address_range {
 	uint64_t start, end;
@@ -69,6 +70,9 @@ struct syscalls {
 	uint32_t executable_count;
 	uint32_t lock; /* of the ranges */
 	uint8_t *copy; /* of code, on its way into a message */
+	/* Mappings that the recorder knows, but for what they allow. Emptied, or used in turn. */
+	struct address_range known[SYSCALL_KNOWN];
+	uint32_t known_next;
 };
 
 /* syscalls.c */
@@ -99,6 +103,12 @@ int64_t mapping_call(struct context *c, const struct call *call);
 /* The lock of struct syscalls' ranges, if there is one. Around fork(). */
 void mapping_lock(struct context *c);
 void mapping_unlock(struct context *c);
+
+/*
+ * mapped.c: describes the mappings of files in [start, end) to the recorder. False: it has to be
+ * asked to look at them (NATIVE_MESSAGE_MAP).
+ */
+bool mapped_report(struct context *c, uint64_t start, uint64_t end);
 
 /* threads.c */
 /* Why a call of this kind has to leave; NULL: it need not. */

@@ -20,13 +20,12 @@
 
 #include "record/native/runtime/contexts.h"
 #include "record/native/runtime/memory.h"
+#include "record/native/runtime/sandbox.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
 
 #include <asm/errno.h>
-#include <asm/prctl.h>
 #include <linux/sched.h>
-#include <linux/uio.h>
 
 /* In siginfo_t of a process that a signal has ended (sigaction(2)). */
 #define CLD_KILLED 2
@@ -108,7 +107,7 @@ static void call_exit(struct context *c, const struct call *call)
 /* Returns only where the call has failed. What this image has logged stays in its slot. */
 static int64_t call_exec(struct context *c, const struct call *call)
 {
-	struct native_message m = {.type = NATIVE_MESSAGE_EXEC};
+	struct native_message m = {.type = NATIVE_MESSAGE_EXEC, .value = sandbox_summary(c)};
 	int64_t result;
 
 	message_ask(c, &m, NULL);
@@ -213,7 +212,7 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 	if (call->treatment == SYSCALL_CLONE)
 		result = sys_call(__NR_clone, w[1], 0, w[3], w[4], w[5], 0);
 	else
-		result = sys_call(__NR_clone, clone_flags(call), 0, 0, 0, 0, 0);
+		result = syscall_kernel(call);
 	give_locks(c);
 	syscall_return(r, call, result);
 	if (result) {
@@ -273,7 +272,7 @@ static _Noreturn void run_thread(void *argument)
 	struct thread_start *start = argument;
 	struct context *c = start->context;
 
-	sys_call(__NR_arch_prctl, ARCH_SET_GS, (uint64_t)c, 0, 0, 0, 0);
+	sys_set_gs(c);
 	__atomic_store_n(&c->tid, (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
 	c->slot->pid = c->pid;
@@ -307,6 +306,7 @@ static void call_thread(struct context *c, struct registers *r, const struct cal
 		syscall_return(r, call, -EAGAIN);
 		return;
 	}
+	sandbox_inherit(c, child);
 	if (is_alone(c))
 		note_left_out(c);
 	else if (child->discards)
@@ -341,7 +341,8 @@ static _Noreturn void run_native_child(void *argument)
 {
 	const struct native_child *child = argument;
 	struct context view = *child->context;
-	const struct native_message m = {.type = NATIVE_MESSAGE_EXEC};
+	const struct native_message m = {.type = NATIVE_MESSAGE_EXEC,
+					 .value = sandbox_summary(child->context)};
 
 	view.self = &view;
 	view.pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
@@ -392,10 +393,8 @@ static void call_vfork(struct context *c, struct registers *r, const struct call
 
 bool process_read(const struct context *c, uint64_t at, void *into, size_t n)
 {
-	const struct iovec from = {(void *)at, n}, to = {into, n};
-
-	return sys_call(__NR_process_vm_readv, (uint64_t)c->pid, (uint64_t)&to, 1, (uint64_t)&from,
-			1, 0) == (int64_t)n;
+	(void)c;
+	return signals_copy(into, (const void *)at, n);
 }
 
 void process_reaped(struct context *c, const struct call *call, int64_t result)

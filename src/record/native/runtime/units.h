@@ -112,6 +112,7 @@ struct exit {
 	bool has_rcx : 1;   /* RCX is in the context from the beginning on */
 	bool saves_rcx : 1; /* EXIT_DIRECT: it is from the first store on */
 	bool traced : 1;    /* EXIT_DIRECT: tracing is on behind it */
+	bool differs : 1;   /* taken where a unit that compares is not what it was made of */
 	bool stops : 1;	    /* and it leads into a stop range: always by the gate */
 	bool counts : 1;    /* the exit leads to it, or did until it was hot */
 };
@@ -143,6 +144,7 @@ struct unit {
 	bool uses_r11;
 	bool off;		     /* it is not traced (filter.h), and stores nothing */
 	bool checked;		     /* has code of a page that changes_is_mixed() */
+	bool compares;		     /* it looks itself whether this is what it was made of */
 	uint8_t piece_count, before; /* `before`: those of the units that it continues */
 	struct exit *exits;
 	struct piece *pieces; /* none: the code at the head cannot be translated */
@@ -305,6 +307,8 @@ struct code {
 
 /* Reads instructions up to the first branch. */
 void path_read(struct context *c, uint64_t start, struct code *code);
+/* The path has no pieces yet. */
+void path_begin(struct path *path);
 /* Adds the piece at `start`, which has been read. */
 void path_add(struct path *path, uint64_t start, const struct code *code);
 /* Adds the pieces that have run at an exit. */
@@ -318,8 +322,12 @@ void path_follow(struct context *c, struct path *path, uint64_t next);
  */
 bool path_can_compare(const struct context *c, uint64_t address);
 
-/* block.c: makes the copy of a path, of which the first u->before pieces have run. */
-bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area);
+/*
+ * block.c: makes the copy of a path, of which the first u->before pieces have run. code: room for
+ * what is read; has_first: it is the code of the first piece already.
+ */
+bool block_make(struct context *c, struct unit *u, const struct path *path, struct area *area,
+		struct code *code, bool has_first);
 /* The bytes of the TNT packets of the first n pieces; last: the outcome of the n-th. */
 unsigned block_packets(const struct unit *u, unsigned n, unsigned last,
 		       uint8_t bytes[UNIT_TNT_MAX]);

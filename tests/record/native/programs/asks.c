@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -61,12 +62,31 @@ static int start_child(void)
 	return 0;
 }
 
+static sigjmp_buf behind;
+
+static void on_undefined(int signal)
+{
+	siglongjmp(behind, signal);
+}
+
+/* Outside of a transaction it does nothing, or there is no such instruction. */
+static void abort_transaction(void)
+{
+	int signal = 0;
+
+	sigaction(SIGILL, &(struct sigaction){.sa_handler = on_undefined}, NULL);
+	if (!(signal = sigsetjmp(behind, 1)))
+		__asm__ volatile(".byte 0xc6, 0xf8, 0x11");
+	report_number("XABORT", signal);
+}
+
 int main(int count, char **arguments)
 {
 	setvbuf(stdout, NULL, _IONBF, 0);
 	if (count > 1 && !strcmp(arguments[1], "namespace"))
 		return start_child();
 	ask_for_filters();
+	abort_transaction();
 	keep_limit("data", RLIMIT_DATA);
 	keep_limit("address space", RLIMIT_AS);
 	report("nothing unshared", unshare(0));

@@ -12,9 +12,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -97,6 +99,19 @@ static bool reserve(void)
 		    -1, 0) != MAP_FAILED;
 }
 
+/* A gigabyte of addresses is enough for what comes then. */
+static void limit_addresses(void)
+{
+	const struct rlimit limit = {UINT64_C(1) << 30, UINT64_C(1) << 30};
+	pthread_t thread;
+
+	report("limit", setrlimit(RLIMIT_AS, &limit));
+	report("memory", malloc((size_t)100 << 20) ? 0 : -1);
+	stop = true;
+	report_number("thread", pthread_create(&thread, NULL, spin, NULL));
+	report_number("thread", pthread_join(thread, NULL));
+}
+
 int main(int count_of_arguments, char **arguments)
 {
 	const struct sigaction action = {.sa_handler = count};
@@ -121,6 +136,8 @@ int main(int count_of_arguments, char **arguments)
 		ask_for_gs();
 	else if (!strcmp(arguments[1], "vsyscall"))
 		call_vsyscall();
+	else if (!strcmp(arguments[1], "limit"))
+		limit_addresses();
 	else
 		report("ptrace", ptrace(PTRACE_PEEKDATA, 0, NULL, NULL));
 	raise(SIGSEGV);

@@ -100,14 +100,16 @@ bool signals_copy(void *to, const void *from, size_t n)
 	return true;
 }
 
-void memory_ready(const void *at, size_t n)
+void memory_ready(const struct runtime *rt, const void *at, size_t n)
 {
+	(void)rt;
 	(void)at;
 	(void)n;
 }
 
-void memory_prefer_large(const uint8_t *at, size_t size)
+void memory_prefer_large(const struct runtime *rt, const uint8_t *at, size_t size)
 {
+	(void)rt;
 	(void)at;
 	(void)size;
 }
