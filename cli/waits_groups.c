@@ -246,6 +246,13 @@ static bool add_time(struct waits_group *group, uint64_t ns)
 	return true;
 }
 
+/* Somebody has ended it: a thread, also by a signal, or somebody who is not recorded. */
+static bool wait_has_end(const struct ptah_wait *wait)
+{
+	return wait->how == PTAH_WAIT_END_WOKEN || wait->how == PTAH_WAIT_END_SIGNAL ||
+	       (wait->how == PTAH_WAIT_END_UNKNOWN && wait->kind != PTAH_WAIT_PREEMPTED);
+}
+
 static bool add_entry(const struct waits_view *v, struct waits_groups *g, size_t i, bool by_object)
 {
 	const struct waits_entry *entry = &v->entries[i];
@@ -276,10 +283,11 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g, size_t
 	split_time(group, &wait);
 	if (entry->again != SIZE_MAX && ptah_waits_get(v->names.waits, entry->again, &again) >= 0)
 		split_time(group, &again);
+	if (!wait_has_end(&wait))
+		return true;
 	wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_WAKER, 2, by);
 	/* By thread where the functions are not known, and of locks. */
-	return wait.how != PTAH_WAIT_END_WOKEN ||
-	       waits_count(&group->by, by, *by && !by_object ? 0 : wait.waker_tid, entry->ns);
+	return waits_count(&group->by, by, *by && !by_object ? 0 : wait.waker_tid, entry->ns);
 }
 
 static int compare_times(const void *a, const void *b)

@@ -160,8 +160,10 @@ static void put_by(const struct waits_view *v, const struct waits_group *g)
 		return;
 	if (*g->by.by[0].text)
 		out_clean(v->out, g->by.by[0].text);
-	else
+	else if (g->by.by[0].tid > 0)
 		out_format(v->out, "thread %d", g->by.by[0].tid);
+	else
+		out_text(v->out, "not recorded");
 	if (g->by.count > 1)
 		out_format(v->out, " and %zu more", g->by.count - 1);
 }

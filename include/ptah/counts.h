@@ -215,8 +215,6 @@ PTAH_API int ptah_shard_plan_new(const char *const *paths, size_t n, uint32_t pa
 				 struct ptah_message *why);
 PTAH_API void ptah_shard_plan_free(struct ptah_shard_plan *plan);
 
-PTAH_API uint32_t ptah_shard_plan_parts(const struct ptah_shard_plan *plan);
-
 /* The bytes of a part, from 1 on; 0: of all. They are those of the files, not of trace. */
 PTAH_API uint64_t ptah_shard_plan_bytes(const struct ptah_shard_plan *plan, uint32_t part);
 

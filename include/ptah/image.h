@@ -72,7 +72,7 @@ PTAH_API int ptah_image_add_cached(struct ptah_image *image, struct ptah_cache *
 				   const struct ptah_space *space);
 
 /*
- * Removes [address, address+size), the sections of a file, or everything, from
+ * Removes [address, address+size), or the sections of a file (NULL: everything), from
  * the spaces that `space` matches; NULL matches all. Removing from one space
  * leaves what was added for any space.
  */
@@ -80,7 +80,6 @@ PTAH_API int ptah_image_remove(struct ptah_image *image, uint64_t address, uint6
 			       const struct ptah_space *space);
 PTAH_API int ptah_image_remove_file(struct ptah_image *image, const char *path,
 				    const struct ptah_space *space);
-PTAH_API int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space);
 
 /*
  * For memory that was not added: `read` is called for up to n bytes at `address`

@@ -236,15 +236,6 @@ struct ptah_coverage_result {
 PTAH_API int ptah_coverage_run(struct ptah_coverage *coverage, const void *bytes, size_t n,
 			       struct ptah_coverage_result *result);
 
-/*
- * The same in pieces: begin, feed until `last`, end. The bitmap is complete after
- * the end, and is cleared by the next begin.
- */
-PTAH_API int ptah_coverage_begin(struct ptah_coverage *coverage);
-PTAH_API int ptah_coverage_feed(struct ptah_coverage *coverage, const void *bytes, size_t n,
-				bool last);
-PTAH_API int ptah_coverage_end(struct ptah_coverage *coverage, struct ptah_coverage_result *result);
-
 /* The bitmap of the last execution; it stays where it is. `size` may be NULL. */
 PTAH_API uint8_t *ptah_coverage_bitmap(struct ptah_coverage *coverage, size_t *size);
 
@@ -260,9 +251,6 @@ PTAH_API int ptah_coverage_blocks(struct ptah_coverage *coverage,
 				  struct ptah_profile_block **blocks, size_t *n);
 PTAH_API int ptah_coverage_edges(struct ptah_coverage *coverage, struct ptah_profile_edge **edges,
 				 size_t *n);
-
-/* Empties the sets; what is known of the code stays. Not between begin and end. */
-PTAH_API int ptah_coverage_reset(struct ptah_coverage *coverage);
 
 /* The address space that a `space` stands for. As ptah_flow_space(). */
 PTAH_API int ptah_coverage_space(const struct ptah_coverage *coverage, unsigned number,

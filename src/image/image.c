@@ -335,21 +335,11 @@ static int remove_sections(struct ptah_image *image, struct layer *layer, const 
 int ptah_image_remove_file(struct ptah_image *image, const char *path,
 			   const struct ptah_space *space)
 {
-	int status = image && path ? 0 : PTAH_E_INVAL;
-
-	for (size_t i = 0; status >= 0 && i < image->count; i++)
-		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], path);
-	return status;
-}
-
-int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space)
-{
 	int status = image ? 0 : PTAH_E_INVAL;
 
 	for (size_t i = 0; status >= 0 && i < image->count; i++)
 		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], NULL);
+			status = remove_sections(image, &image->layers[i], path);
 	return status;
 }
 

@@ -96,10 +96,10 @@ struct live_stream {
 	struct live_inherited {
 		uint64_t instructions, errors, overflows;
 	} inherited;
-	struct ptah_stream *counts, *calls, *items; /* or NULL */
-	struct live_runner own;			    /* of `calls`, if the stream is a thread's */
-	struct live_source *source;		    /* if it is a processor's: processors.c */
-	uint64_t generation;			    /* of the image of `calls` */
+	struct stream_decoder *counts, *calls, *items; /* or NULL */
+	struct live_runner own;			       /* of `calls`, if the stream is a thread's */
+	struct live_source *source;		       /* if it is a processor's: processors.c */
+	uint64_t generation;			       /* of the image of `calls` */
 	uint64_t delivered; /* of a processor: what is not decoded yet is not earlier */
 	bool dry;	    /* of a processor: more must come before more of it can be decoded */
 	struct live_list blocks; /* trace that is in the session */

@@ -258,7 +258,9 @@ const char *wait_end(const struct wait_names *names, size_t i, const struct ptah
 	case PTAH_WAIT_END_SIGNAL:
 		if (wait->waker_tid <= 0)
 			return "until a signal came";
-		snprintf(text, WAIT_END, "until a signal of %d came", wait->waker_tid);
+		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, functions);
+		snprintf(text, WAIT_END, "until a signal of %d came%s%s", wait->waker_tid,
+			 *functions ? ", sent in " : "", functions);
 		return text;
 	case PTAH_WAIT_END_NEVER:
 		return "and did not end";

@@ -647,4 +647,15 @@ int profile_merge(struct ptah_profile *into, struct ptah_profile *from);
 /* Continues with the rest of the bytes. Returns what feed returns. */
 int profile_resume(struct ptah_profile *profile);
 
+/*
+ * ptah_coverage_run() in pieces: begin, feed until `last`, end. The bitmap is complete after the
+ * end, and is cleared by the next begin.
+ */
+int coverage_begin(struct ptah_coverage *coverage);
+int coverage_feed(struct ptah_coverage *coverage, const void *bytes, size_t n, bool last);
+int coverage_end(struct ptah_coverage *coverage, struct ptah_coverage_result *result);
+
+/* Empties the sets; what is known of the code stays. Not between begin and end. */
+int coverage_reset(struct ptah_coverage *coverage);
+
 #endif

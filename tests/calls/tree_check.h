@@ -27,8 +27,8 @@ static inline struct ptah_call_tree *tree_of(const struct call_list *list, uint3
 	for (size_t i = 0; i < list->mark_count; i += batch) {
 		const size_t left = list->mark_count - i;
 
-		assert_int_equal(ptah_call_tree_add(tree, list->marks + i, left < batch ? left : batch),
-				 0);
+		assert_int_equal(
+		    ptah_call_tree_add(tree, list->marks + i, left < batch ? left : batch), 0);
 	}
 	return tree;
 }

@@ -4,6 +4,7 @@
  * random ones. The expected result is computed here from the raw CPUID words,
  * by the SDM's rules (volume 2, "CPUID"; volume 3, "Enumeration of Intel PT").
  */
+#include "random.h"
 #include "test.h"
 
 #include "cpuid_table.h"

@@ -3,6 +3,7 @@
  * Address spaces, clones and changes compared with a simple model: for every byte a list of adds
  * and removes, searched from the last one.
  */
+#include "random.h"
 #include "test.h"
 
 #include "image/image_access.h"
@@ -32,10 +33,7 @@ static uint64_t seed;
 
 static unsigned pick(unsigned n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (unsigned)(seed >> 11) % n;
+	return (unsigned)(random_next(&seed) >> 11) % n;
 }
 
 static bool agree(uint64_t a, uint64_t b)
@@ -112,7 +110,7 @@ static void take(struct ptah_image *image, struct model *m)
 	if (!pick(20)) {
 		at = 0;
 		n = SIZE;
-		assert_int_equal(ptah_image_remove_space(image, &spaces[i]), 0);
+		assert_int_equal(ptah_image_remove_file(image, NULL, &spaces[i]), 0);
 	} else {
 		assert_int_equal(ptah_image_remove(image, BASE + at, n, i ? &spaces[i] : NULL), 0);
 	}

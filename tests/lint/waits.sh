@@ -39,6 +39,7 @@ Times that are given to what is tested, or to a reader.
 	tests/record/native/test_messages_in.c: usleep(5000)
 	tests/record/test_haste.c: usleep(
 	tests/live/test_live.c: clock_gettime
+	tests/long/programs.sh: time.monotonic()
 	tests/record/test_tsc_clock.c: clock_gettime
 	tests/view/browser.py: started
 The CPU time of a process: other work on the machine does not count.

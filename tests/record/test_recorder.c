@@ -366,15 +366,15 @@ static uint64_t decodes(bool truth)
 
 	assert_int_equal(ptah_session_open("x.data", NULL, &session, &why), 0);
 	for (size_t i = 0; i < ptah_session_streams(session); i++) {
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		int count;
 
 		assert_int_equal(ptah_session_verify(session, i, NULL, &verify),
 				 truth ? 0 : PTAH_E_MISSING);
 		if (truth)
 			assert_true(verify.equal);
-		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
-		while ((count = ptah_stream_read(stream, items, 64)) > 0) {
+		assert_int_equal(ptah_reader_new(session, i, NULL, &stream), 0);
+		while ((count = ptah_reader_read(stream, items, 64)) > 0) {
 			for (int k = 0; k < count; k++) {
 				assert_int_not_equal(items[k].type, PTAH_ITEM_ERROR);
 				if (items[k].type == PTAH_ITEM_BLOCK)
@@ -382,7 +382,7 @@ static uint64_t decodes(bool truth)
 			}
 		}
 		assert_int_equal(count, 0);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 	}
 	ptah_session_close(session);
 	return n;

@@ -352,6 +352,10 @@ TEST_WITH(test_a_chunk_that_was_passed_over_has_nothing, set_up, tear_down)
 			drain();
 	}
 	ring_end(&context);
+	/* In the recorder it is there. */
+	assert_ptr_equal(mmap(chunk + NATIVE_CHUNK, NATIVE_PAGE, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 chunk + NATIVE_CHUNK);
 	streams_finish(streams, SLOT, false);
 	expect_packets(n);
 	assert_false(streams->damaged);
