@@ -3,6 +3,8 @@
 #include "bench.h"
 
 #include "session/count_jobs.h"
+#include "profile/profile_internal.h"
+#include "session/stream.h"
 
 #include <ptah/ptah.h>
 
@@ -240,8 +242,8 @@ struct scale {
 	size_t stream; /* the largest one */
 	uint64_t bytes;
 	bool warm;
-	struct ptah_stream *kept; /* with `warm`: a decoder that has seen the trace */
-	double open;		  /* opening the recording */
+	struct stream_decoder *kept; /* with `warm`: a decoder that has seen the trace */
+	double open;		     /* opening the recording */
 };
 
 /* Repeats the trace, as if it were that of several runs. */
@@ -267,7 +269,7 @@ static void repeat(struct scale *s, unsigned times)
 }
 
 /* Counts from the first place after *from on where that is possible, and sets *from to it. */
-static struct profile_part count_part(const struct scale *s, struct ptah_stream **stream,
+static struct profile_part count_part(const struct scale *s, struct stream_decoder **stream,
 				      uint64_t *from, uint64_t before, double *expand)
 {
 	struct segment segment = {.start = 0};
@@ -278,10 +280,10 @@ static struct profile_part count_part(const struct scale *s, struct ptah_stream 
 	if (status >= 0 && *from && !segment_find(*stream, *from, before, &segment))
 		bench_die("a part", "has no beginning");
 	if (status >= 0)
-		status = ptah_profile_resume((*stream)->profile);
+		status = profile_resume((*stream)->profile);
 	*from = segment.start;
 	(*stream)->stop = before;
-	while (status >= 0 && (status = ptah_stream_count(*stream)) > 0)
+	while (status >= 0 && (status = stream_count(*stream)) > 0)
 		;
 	start = cpu_seconds();
 	if (status < 0 || profile_take_part((*stream)->profile, &part) < 0)
@@ -325,7 +327,7 @@ static struct path walk(struct scale *s, unsigned n)
 
 	/* From the last one on, so that it is known where the next one begins. */
 	for (unsigned i = n; parts && i--;) {
-		struct ptah_stream *own = NULL;
+		struct stream_decoder *own = NULL;
 		uint64_t from = s->bytes / n * i;
 		double t;
 
@@ -335,7 +337,7 @@ static struct path walk(struct scale *s, unsigned n)
 		t = cpu_seconds() - start;
 		path.longest = t > path.longest ? t : path.longest;
 		path.sum += t;
-		ptah_stream_free(own);
+		stream_free(own);
 	}
 	path.merge = parts ? merge_parts(parts, n) : 0;
 	start = cpu_seconds();
@@ -420,7 +422,7 @@ int bench_scale(int argc, char **argv)
 			bench_die(*n, "jobs count something else than one");
 		print_path(&s, argv[1], jobs, &path, &one);
 	}
-	ptah_stream_free(s.kept);
+	stream_free(s.kept);
 	ptah_session_close(s.session);
 	return 0;
 }

@@ -92,15 +92,15 @@ static void add_map(struct bench_trace *trace, const struct ptah_map *map)
 static void find_sections(struct bench_trace *trace, const struct ptah_session *session,
 			  size_t index, int32_t pid)
 {
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[256];
 	struct ptah_map map;
 	uint64_t page = 1;
 	int n;
 
-	if (ptah_stream_new(session, index, &stream) < 0)
+	if (ptah_reader_new(session, index, NULL, &stream) < 0)
 		bench_die(trace->label, "cannot be decoded");
-	while ((n = ptah_stream_read(stream, items, 256)) > 0) {
+	while ((n = ptah_reader_read(stream, items, 256)) > 0) {
 		for (int i = 0; i < n; i++) {
 			uint64_t ip = items[i].ip;
 
@@ -113,7 +113,7 @@ static void find_sections(struct bench_trace *trace, const struct ptah_session *
 				add_map(trace, &map);
 		}
 	}
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 }
 
 static void load_stream(struct bench_trace *trace, const struct ptah_session *session, size_t index,

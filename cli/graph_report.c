@@ -253,6 +253,7 @@ static int report_saved(const struct command *command, struct graph_groups *g, s
 		problem = names_use_counts(g->config.names, counts, input->force);
 	}
 	if (problem >= 0) {
+		w->view.times = ptah_counts_times(counts);
 		counts_note_changed(input, g->config.names);
 		problem = add_saved(g, counts);
 	}

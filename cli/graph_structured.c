@@ -75,7 +75,7 @@ static unsigned asked_fields(const struct graph_view *v)
 		const struct ptah_call_figures *f = &v->groups[i].graph->totals.inclusive;
 
 		asked |= (f->cycles ? ASKED_CYCLES : 0) | (f->time ? ASKED_TIME : 0);
-		asked |= f->time && v->session ? ASKED_KIND : 0;
+		asked |= f->time && (v->session || v->times) ? ASKED_KIND : 0;
 		asked |= v->groups[i].cpu != INT32_MIN ? ASKED_CPU : 0;
 	}
 	return asked;
@@ -111,7 +111,8 @@ static struct flat flatten(const struct graph_view *v, const struct graph_group 
 	    .pid = group->pid,
 	    .tid = group->tid,
 	    .cpu = group->cpu,
-	    .times = v->session ? ptah_time_kind_name(ptah_session_time_kind(v->session)) : NULL,
+	    .times = v->session ? ptah_time_kind_name(ptah_session_time_kind(v->session))
+				: time_head_saved_kind(v->times),
 	    .is_function = v->functions && !key->special,
 	    .has_pid = group->pid != INT32_MIN,
 	    .has_tid = group->tid != INT32_MIN,
@@ -240,6 +241,8 @@ void graph_put_json(void *view)
 	json_string(&v->json, "value", v->value_word);
 	if (v->session)
 		time_head_put_json(&v->json, v->session);
+	else
+		json_string(&v->json, "times", time_head_saved_kind(v->times));
 	if (v->kind == GRAPH_TREE)
 		json_string(&v->json, "call_graph", v->upward ? "callee" : "caller");
 	put_json_totals(v);

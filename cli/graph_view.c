@@ -102,8 +102,10 @@ static const char *figure_text(const struct graph_view *v, uint64_t figure,
 {
 	if (v->value != PTAH_CALL_VALUE_TIME)
 		return pretty_number(figure, text);
-	return v->session && ptah_session_time_estimated(v->session) ? pretty_estimate(figure, text)
-								     : pretty_time(figure, text);
+	return (v->session ? ptah_session_time_estimated(v->session)
+			   : v->times & PTAH_COUNTS_ESTIMATED)
+		   ? pretty_estimate(figure, text)
+		   : pretty_time(figure, text);
 }
 
 static void put_clean(struct out *out, const char *head, const char *text)
@@ -172,6 +174,8 @@ static void put_summary(const struct graph_view *v)
 	out_char(v->out, '\n');
 	if (v->value == PTAH_CALL_VALUE_TIME && v->session)
 		time_head_put(v->out, v->session);
+	else if (v->value == PTAH_CALL_VALUE_TIME)
+		time_head_put_saved(v->out, v->times);
 	put_losses(v, &t, folded_elsewhere);
 	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));

@@ -17,6 +17,7 @@ enum graph_kind {
 struct graph_view {
 	const struct input *input;
 	const struct ptah_session *session; /* NULL: saved counts */
+	unsigned times;			    /* of saved counts: enum ptah_counts_times */
 	struct out *out;
 	struct json json;
 	enum graph_kind kind;

@@ -366,13 +366,17 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 			  struct live_hit_line *line)
 {
 	const struct ptah_watch *w = &h->watches[hit->watch];
-	const char *least = "";
+	const char *least = "", *how = "";
 	char value[64] = "";
 
 	switch (w->kind) {
 	case PTAH_WATCH_TIME:
+	case PTAH_WATCH_WAITS:
 		put_time(value, sizeof(value), hit->value);
 		least = hit->at_least ? "at least " : "";
+		if (w->kind == PTAH_WATCH_WAITS)
+			how = hit->in_kernel ? " in the kernel (there are no context switches)"
+					     : ", by context switches";
 		break;
 	case PTAH_WATCH_INSTRUCTIONS:
 		snprintf(value, sizeof(value), "%" PRIu64 " instructions", hit->value);
@@ -383,8 +387,8 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 	default:
 		break;
 	}
-	snprintf(line->text, sizeof(line->text), "%.250s%s%s%s%s", h->texts[hit->watch],
-		 *value ? ": " : "", least, value,
+	snprintf(line->text, sizeof(line->text), "%.250s%s%s%s%s%s", h->texts[hit->watch],
+		 *value ? ": " : "", least, value, how,
 		 *value && w->kind != PTAH_WATCH_RATE && !hit->mark->end ? ", so far" : "");
 }
 
@@ -392,7 +396,7 @@ int live_hits_take_hit(struct live_hits *h, const struct ptah_live_hit *hit)
 {
 	const struct ptah_session *session = ptah_live_session(h->live);
 	const uint8_t kind = h->watches[hit->watch].kind;
-	const bool lasts = kind == PTAH_WATCH_TIME || kind == PTAH_WATCH_INSTRUCTIONS;
+	const bool lasts = kind <= PTAH_WATCH_WAITS;
 	struct live_hit_line line = {.pid = hit->thread->pid, .tid = hit->thread->tid};
 	uint64_t since = 0;
 
@@ -417,7 +421,7 @@ void live_hits_configure(struct live_hits *h, struct ptah_live_config *config)
 bool live_hits_need_times(const struct live_hits *h)
 {
 	for (size_t i = 0; h && i < h->count; i++)
-		if (h->watches[i].kind == PTAH_WATCH_TIME)
+		if (h->watches[i].kind == PTAH_WATCH_TIME || h->watches[i].kind == PTAH_WATCH_WAITS)
 			return true;
 	return false;
 }

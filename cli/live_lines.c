@@ -23,9 +23,9 @@
 /* A row as TSV and JSON have it. */
 struct flat {
 	uint64_t time; /* nanoseconds */
-	bool final, timed;
+	bool final, timed, waits;
 	double percent, calls_per_second;
-	uint64_t instructions, calls, total_instructions, total_calls, p50, p99, max, ip;
+	uint64_t instructions, calls, total_instructions, total_calls, p50, p99, max, waited, ip;
 	const char *object, *label, *name, *times;
 };
 
@@ -47,6 +47,8 @@ static const struct field fields[] = {
     FIELD_TSV(struct flat, "object", FIELD_STRING, object),
     FIELD_TSV(struct flat, "function", FIELD_STRING, label),
     FIELD_TSV(struct flat, "times", FIELD_STRING, times),
+    {"waited", "waited", FIELD_NUMBER, offsetof(struct flat, waited), 0,
+     offsetof(struct flat, waits)},
 };
 
 static const struct row_type type = ROW_TYPE(fields);
@@ -69,6 +71,7 @@ static struct flat flatten(const struct live_view *v, const struct live_row *row
 	    .time = (uint64_t)(m->seconds * 1e9),
 	    .final = m->final,
 	    .timed = m->timed && row->timed,
+	    .waits = m->waits && row->timed,
 	    .percent = share(row->now, m->now),
 	    .calls_per_second = rate(row->calls_now, m->length),
 	    .instructions = row->now,
@@ -78,6 +81,7 @@ static struct flat flatten(const struct live_view *v, const struct live_row *row
 	    .p50 = row->p50,
 	    .p99 = row->p99,
 	    .max = row->max,
+	    .waited = row->waited,
 	    .ip = row->address,
 	    .object = row->path ? row->path : "[unknown]",
 	    .label = live_label(v, row, text),

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const live_sort_words[] = {"now", "total", "calls", "p99", "max", NULL};
+const char *const live_sort_words[] = {"now", "total", "calls", "p99", "max", "waits", NULL};
 
 /* A function, and what it is called. */
 struct part {
@@ -75,6 +75,7 @@ static void add_part(struct live_row *row, const struct part *part)
 	row->ended += f->ended;
 	row->timed += f->timed;
 	row->total_instructions += f->total_instructions;
+	row->waited += f->waited;
 	if (f->max_ticks > row->max)
 		row->max = f->max_ticks;
 	if (f->max_instructions > row->max_instructions)
@@ -207,12 +208,13 @@ ORDER(by_total, instructions)
 ORDER(by_calls, calls_now)
 ORDER(by_p99, p99)
 ORDER(by_max, max)
+ORDER(by_waits, waited)
 
 void live_sort_rows(struct live_view *v)
 {
 	static int (*const orders[LIVE_SORT_MAX])(const void *, const void *) = {
 	    [LIVE_NOW] = by_now, [LIVE_TOTAL] = by_total, [LIVE_CALLS] = by_calls,
-	    [LIVE_P99] = by_p99, [LIVE_MAX] = by_max,
+	    [LIVE_P99] = by_p99, [LIVE_MAX] = by_max,	  [LIVE_WAITS] = by_waits,
 	};
 
 	qsort(v->measure.rows, v->measure.count, sizeof(*v->measure.rows), orders[v->sort]);
@@ -231,11 +233,14 @@ static void find_times(struct live_view *v)
 	struct live_measure *m = &v->measure;
 	uint32_t mult = 0, shift = 0;
 
+	m->waits = false;
 	m->timed = ptah_session_time_scale(ptah_live_session(v->live), &mult, &shift);
 	for (size_t i = 0; i < m->count; i++) {
 		struct live_row *row = &m->rows[i];
 		const struct ptah_live_function *f = &m->functions[row->first];
 
+		row->waited = m->timed ? nanoseconds(row->waited, mult, shift) : 0;
+		m->waits |= row->waited;
 		if (!m->timed || !row->timed)
 			row->max = 0;
 		if (!m->timed || !row->timed)

@@ -72,11 +72,12 @@ const struct option_def live_options[] = {
      .at = AT(sort),
      .arg = "COLUMN",
      .choices = live_sort_words,
-     .help = "now, total, calls, p99 or max (default: now)",
+     .help = "now, total, calls, p99, max or waits (default: now)",
      .man =
 	 "What functions are sorted by: instructions of the last interval (*now*, the default), "
 	 "instructions since the beginning (*total*), *calls* in the last interval, or the times "
-	 "of single calls: *p99* or *max*."},
+	 "of single calls: *p99* or *max*; or for how long their threads waited in them, what they "
+	 "called included: *waits*, where context switches are recorded."},
     {.name = "save",
      .kind = OPTION_TEXT,
      .at = AT(save),

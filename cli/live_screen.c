@@ -254,6 +254,14 @@ static void put_times(const struct live_view *v, const struct live_row *row, int
 
 	put(y, x, "%9s %9s %9s", time_text(v, row->p50, a), time_text(v, row->p99, b),
 	    time_text(v, row->max, c));
+	if (v->measure.waits)
+		put(y, x + 30, "%9s", row->waited ? pretty_time(row->waited, a) : "-");
+}
+
+/* Where names begin. */
+static int name_column(const struct live_view *v)
+{
+	return v->measure.waits ? 71 : 61;
 }
 
 static void put_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
@@ -269,9 +277,9 @@ static void put_row(struct live_screen *s, const struct live_row *row, int y, bo
 	put_share(s, y, 8, row->instructions, m->instructions);
 	put(y, 16, "%13s ", pretty_number(rate(row->calls_now, m->length), a));
 	put_times(s->view, row, y, 30);
-	rest = COLS - 61;
+	rest = COLS - name_column(s->view);
 	if (rest > 0)
-		put_name(s, y, 61, live_label(s->view, row, text),
+		put_name(s, y, name_column(s->view), live_label(s->view, row, text),
 			 rest > 40 ? (unsigned)rest - 20 : (unsigned)rest);
 	if (rest > 40) {
 		put(y, getcurx(stdscr), "  ");
@@ -288,8 +296,9 @@ static void draw_functions(struct live_screen *s)
 	choose_rows(s);
 	keep_selected(s, s->shown_count);
 	attron(A_BOLD | A_UNDERLINE);
-	put(HEAD - 1, 0, "%7s %7s %13s %9s %9s %9s  %-*s", "now", "total", "calls/s", "p50", "p99",
-	    "max", COLS, "function");
+	put(HEAD - 1, 0, "%7s %7s %13s %9s %9s %9s %9s", "now", "total", "calls/s", "p50", "p99",
+	    "max", m->waits ? "waits" : "");
+	put(HEAD - 1, name_column(s->view) - 1, " %-*s", COLS, "function");
 	attroff(A_BOLD | A_UNDERLINE);
 	for (size_t i = 0; i < room() && s->top + i < s->shown_count; i++)
 		put_row(s, &m->rows[s->shown[s->top + i]], HEAD + (int)i,
@@ -367,6 +376,8 @@ static void put_calls(const struct live_view *v, const struct live_row *row, int
 	    pretty_number(row->max_instructions, b));
 	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(v, row->p50, a),
 	    time_text(v, row->p99, b), time_text(v, row->max, c));
+	if (m->waits)
+		put(y + 3, getcurx(stdscr), "; waited %s in all", pretty_time(row->waited, a));
 	put(y + 4, 0, "  (times are %s)", live_times_text(v));
 }
 
@@ -442,7 +453,7 @@ static void draw_help(void)
 	static const char *const lines[] = {
 	    "q            end; a command that was started is ended, too",
 	    "p, space     stop the display, or let it go on; the program runs on",
-	    "s            the next order: now, total, calls, p99, max",
+	    "s            the next order: now, total, calls, p99, max, waits",
 	    "/            show functions whose name or file has the text; enter keeps it,",
 	    "             escape shows all",
 	    "t            threads, or functions again",
@@ -454,6 +465,7 @@ static void draw_help(void)
 	    "total        share of all instructions",
 	    "p50 p99 max  times of single calls, since the beginning; ~: estimated; -: not known,",
 	    "             or shorter than the times in the trace can tell",
+	    "waits        how long threads waited in its calls, where context switches say so",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

@@ -17,6 +17,7 @@ enum live_sort {
 	LIVE_CALLS,
 	LIVE_P99,
 	LIVE_MAX,
+	LIVE_WAITS,
 	LIVE_SORT_MAX
 };
 
@@ -56,6 +57,7 @@ struct live_row {
 	uint64_t now, calls_now;      /* in the last interval */
 	uint64_t open, ended, timed;  /* calls, as in struct ptah_live_function */
 	uint64_t total_instructions, max_instructions; /* of calls that have ended */
+	uint64_t waited;			       /* in timed calls, in nanoseconds */
 	uint64_t p50, p99, max;			       /* of timed calls, in nanoseconds */
 	size_t first, count;			       /* its functions in live_measure.functions */
 };
@@ -85,6 +87,7 @@ struct live_measure {
 	uint64_t instructions, now; /* of all rows */
 	struct live_thread_row *threads;
 	size_t thread_count;
+	bool waits; /* some function has waited */
 	bool timed; /* TSC ticks can be told in nanoseconds */
 	bool final; /* everything is decoded; the interval is the whole time */
 	/* Coverage, if `covers`: in all, what was reached for the first time in this interval, and

@@ -383,8 +383,9 @@ const struct option_def record_simulated_options[] = {
     {.name = "no-syscalls",
      .kind = OPTION_FLAG,
      .at = AT(no_syscalls),
-     .help = "native: leave out the system calls",
-     .man = "The recorder *native* writes each system call into the recording, with its "
+     .help = "native, qemu, ptrace: leave out the system calls",
+     .man = "The recorders *native*, *qemu* and *ptrace* write each system call into the "
+	    "recording, with its "
 	    "arguments, its result, and the times at which the program made it and got it back, as "
 	    "samples of the events *raw_syscalls:sys_enter* and *raw_syscalls:sys_exit*, which "
 	    "*perf script* prints; and paths, addresses of sockets and the like as "

@@ -2,7 +2,10 @@
 /* See time_head.h. */
 #include "time_head.h"
 
+#include "base/compiler.h"
 #include "output/pretty.h"
+
+#include <ptah/counts.h>
 
 /* How long all threads were off their processors, in nanoseconds. False: it is not known. */
 static bool measure_off(const struct ptah_session *session, uint64_t *off, uint64_t *preempted)
@@ -36,6 +39,40 @@ void time_head_put(struct out *out, const struct ptah_session *session)
 			    pretty_time(off, a), pretty_time(preempted, b));
 	else if (ptah_session_time_kind(session) == PTAH_TIME_STAMPED)
 		pretty_head(out, "# off the processor: not known, times include it\n");
+}
+
+const char *time_head_saved_kind(unsigned times)
+{
+	switch (times & ~(unsigned)PTAH_COUNTS_ESTIMATED) {
+	case 0:
+		return NULL;
+	case PTAH_COUNTS_MEASURED:
+		return ptah_time_kind_name(PTAH_TIME_MEASURED);
+	case PTAH_COUNTS_STAMPED:
+		return ptah_time_kind_name(PTAH_TIME_STAMPED);
+	case PTAH_COUNTS_SIMULATED:
+		return ptah_time_kind_name(PTAH_TIME_SIMULATED);
+	default:
+		return "mixed";
+	}
+}
+
+void time_head_put_saved(struct out *out, unsigned times)
+{
+	static const char *const kinds[] = {"measured by a processor", "known at stamps",
+					    "simulated: an instruction is a nanosecond"};
+	bool more = false;
+
+	if (!time_head_saved_kind(times))
+		return;
+	pretty_head(out, "# times: ");
+	for (unsigned i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (!(times >> i & 1))
+			continue;
+		pretty_head(out, "%s%s", more ? ", or " : "", kinds[i]);
+		more = true;
+	}
+	pretty_head(out, "%s\n", times & PTAH_COUNTS_ESTIMATED ? "; estimated in between (~)" : "");
 }
 
 void time_head_put_json(struct json *json, const struct ptah_session *session)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The output of `ptah waits`: causes, locks, and single waits. */
+#include "time_head.h"
 #include "waits_view.h"
 
 #include "output/fields.h"
@@ -79,6 +80,9 @@ static void put_head(const struct waits_view *v)
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(v->names.waits);
 
+	/* Waits begin and end at stamps: their times are no estimates. */
+	if (ptah_session_time_kind(v->session) == PTAH_TIME_SIMULATED)
+		time_head_put_kind(v->out, v->session);
 	pretty_head(v->out, "# %s waits of %s in all, in %s system calls\n",
 		    pretty_number(v->count, a), pretty_time(v->total, b),
 		    pretty_number(ptah_syscalls_count(calls), c));
@@ -495,6 +499,7 @@ int waits_put_json(struct waits_view *v)
 
 	json_init(&json, v->out);
 	json_object(&json, NULL, false);
+	json_string(&json, "times", ptah_time_kind_name(ptah_session_time_kind(v->session)));
 	json_number(&json, "waits", v->count);
 	json_number(&json, "total", v->total);
 	json_number(&json, "system_calls",

@@ -126,7 +126,7 @@ _ptah_value() {
 	live:--format | report:--format | annotate:--format | calls:--format | waits:--format | \
 		script:--format | stat:--format | verify:--format | dump:--format | profile:--format | \
 		diff:--format | caps:--format) echo "words text json tsv" ;;
-	live:--sort) echo "words now total calls p99 max" ;;
+	live:--sort) echo "words now total calls p99 max waits" ;;
 	live:--cover-format) echo "words edges blocks drcov bitmap lcov cobertura gcov processes" ;;
 	live:--symfs | live:--buildid-dir | report:--symfs | report:--buildid-dir | view:--source-path | \
 		view:--prefix | view:--symfs | view:--buildid-dir | annotate:--source-path | annotate:--prefix | \

@@ -5,13 +5,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static uint64_t count(struct ptah_stream *stream)
+static uint64_t count(struct ptah_reader *reader)
 {
 	struct ptah_item items[256];
 	uint64_t total = 0;
 	int n;
 
-	while ((n = ptah_stream_read(stream, items, 256)) > 0)
+	while ((n = ptah_reader_read(reader, items, 256)) > 0)
 		for (int i = 0; i < n; i++)
 			if (items[i].type == PTAH_ITEM_BLOCK)
 				total += items[i].ninsn;
@@ -30,13 +30,13 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < ptah_session_streams(session); i++) {
 		struct ptah_stream_info info;
-		struct ptah_stream *stream;
+		struct ptah_reader *reader;
 
 		ptah_session_stream_info(session, i, &info);
-		if (ptah_stream_new(session, i, &stream) < 0)
+		if (ptah_reader_new(session, i, NULL, &reader) < 0)
 			continue;
-		printf("%d %s %" PRIu64 "\n", info.tid, info.comm, count(stream));
-		ptah_stream_free(stream);
+		printf("%d %s %" PRIu64 "\n", info.tid, info.comm, count(reader));
+		ptah_reader_free(reader);
 	}
 	ptah_session_close(session);
 	return 0;

@@ -34,6 +34,19 @@ static bool find(void *session, int32_t pid, uint64_t address, uint64_t tsc,
 	return true;
 }
 
+struct sum {
+	const struct ptah_session *session;
+	struct ptah_counts *counts;
+};
+
+/* For ptah_session_count(): the counts of one stream. */
+static int add(void *context, size_t stream, struct ptah_profile *profile)
+{
+	const struct sum *sum = context;
+
+	return ptah_counts_add_stream(sum->counts, sum->session, stream, profile);
+}
+
 /* Counts every stream of a recording for the process it belongs to. */
 static struct ptah_counts *count(const char *path)
 {
@@ -44,19 +57,7 @@ static struct ptah_counts *count(const char *path)
 	if (ptah_session_open(path, NULL, &session, &why) < 0)
 		fail(why.text);
 	check(ptah_counts_new(&counts));
-	for (size_t i = 0; i < ptah_session_streams(session); i++) {
-		struct ptah_stream_info info;
-		struct ptah_stream *stream;
-		int more;
-
-		check(ptah_session_stream_info(session, i, &info));
-		check(ptah_stream_new(session, i, &stream));
-		do
-			check(more = ptah_stream_count(stream));
-		while (more);
-		check(ptah_counts_add(counts, info.space, ptah_stream_profile(stream)));
-		ptah_stream_free(stream);
-	}
+	check(ptah_session_count(session, NULL, NULL, add, &(struct sum){session, counts}));
 	check(ptah_counts_locate(counts, find, session));
 	ptah_session_close(session);
 	return counts;

@@ -20,9 +20,9 @@ import collections
 import ctypes.util
 import os
 import sys
-from ctypes import (CDLL, POINTER, Structure, Union, byref, c_bool, c_char, c_char_p, c_int,
-                    c_int16, c_int32, c_size_t, c_uint, c_uint8, c_uint16, c_uint32, c_uint64,
-                    c_void_p, memmove, sizeof)
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, Union, byref, c_bool, c_char, c_char_p,
+                    c_int, c_int16, c_int32, c_size_t, c_uint, c_uint8, c_uint16, c_uint32,
+                    c_uint64, c_void_p, memmove, sizeof)
 
 
 def members(kind, names):
@@ -98,9 +98,11 @@ def status(value):
     return value
 
 
-lib = CDLL(os.environ.get("PTAH_LIBRARY") or ctypes.util.find_library("ptah") or "libptah.so.0")
+lib = CDLL(os.environ.get("PTAH_LIBRARY") or ctypes.util.find_library("ptah") or "libptah.so.1")
 libc = CDLL(None)
 new = POINTER(c_void_p)
+Wants = CFUNCTYPE(c_bool, c_void_p, c_size_t)
+Take = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p)
 for function, result, arguments in (
         (libc.free, None, [c_void_p]),
         (lib.ptah_strerror, c_char_p, [c_int]),
@@ -112,11 +114,10 @@ for function, result, arguments in (
         (lib.ptah_session_stream_info, status, [c_void_p, c_size_t, POINTER(StreamInfo)]),
         (lib.ptah_session_find_map, c_bool, [c_void_p, c_int32, c_uint64, c_uint64, POINTER(Map)]),
         (lib.ptah_session_profile_pid, c_int32, [c_void_p, c_size_t, c_void_p, c_uint]),
-        (lib.ptah_stream_new, status, [c_void_p, c_size_t, new]),
-        (lib.ptah_stream_free, None, [c_void_p]),
-        (lib.ptah_stream_read, status, [c_void_p, POINTER(Item), c_size_t]),
-        (lib.ptah_stream_count, status, [c_void_p]),
-        (lib.ptah_stream_profile, c_void_p, [c_void_p]),
+        (lib.ptah_session_count, status, [c_void_p, c_void_p, Wants, Take, c_void_p]),
+        (lib.ptah_reader_new, status, [c_void_p, c_size_t, c_void_p, new]),
+        (lib.ptah_reader_free, None, [c_void_p]),
+        (lib.ptah_reader_read, status, [c_void_p, POINTER(Item), c_size_t]),
         (lib.ptah_profile_blocks, status, [c_void_p, new, POINTER(c_size_t)]),
         (lib.ptah_functions_new, status, [c_void_p, new]),
         (lib.ptah_functions_free, None, [c_void_p]),
@@ -164,33 +165,33 @@ class Stream:
 
     def items(self):
         """Every block, event and error, in the order of execution."""
-        stream, n = c_void_p(), 1
-        lib.ptah_stream_new(self.session, self.index, byref(stream))
+        reader, n = c_void_p(), 1
+        lib.ptah_reader_new(self.session, self.index, None, byref(reader))
         try:
             while n:
                 batch = (Item * 1024)()  # another one for each call: items may be kept
-                n = lib.ptah_stream_read(stream, batch, len(batch))
+                n = lib.ptah_reader_read(reader, batch, len(batch))
                 yield from batch[:n]
         finally:
-            lib.ptah_stream_free(stream)
+            lib.ptah_reader_free(reader)
 
     def counts(self):
         """Pairs of a process and a block that it ran, with how often: much faster than items()."""
-        stream, blocks, n = c_void_p(), c_void_p(), c_size_t()
-        lib.ptah_stream_new(self.session, self.index, byref(stream))
-        try:
-            while lib.ptah_stream_count(stream):
-                pass
-            profile = lib.ptah_stream_profile(stream)
+        pairs = []
+
+        def take(_context, _stream, profile):
+            blocks, n = c_void_p(), c_size_t()
             lib.ptah_profile_blocks(profile, byref(blocks), byref(n))
             array = (ProfileBlock * n.value)()
             memmove(array, blocks, sizeof(array))  # so that blocks may be kept
             libc.free(blocks)
-            for block in array:
-                yield lib.ptah_session_profile_pid(self.session, self.index, profile,
-                                                   block.space), block
-        finally:
-            lib.ptah_stream_free(stream)
+            pairs.extend((lib.ptah_session_profile_pid(self.session, self.index, profile,
+                                                       block.space), block) for block in array)
+            return 0
+
+        lib.ptah_session_count(self.session, None, Wants(lambda _, stream: stream == self.index),
+                               Take(take), None)
+        return pairs
 
 
 def report(session):

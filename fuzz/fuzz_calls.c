@@ -9,6 +9,7 @@
  * byte is odd: an input of fuzz_program(), whose items are those that a flow finds.
  */
 #include "fuzz.h"
+#include "calls/calls.h"
 
 #include <ptah/calls.h>
 
@@ -137,29 +138,29 @@ static void add_mark(struct sum *s, const struct ptah_call_mark *mark)
 	s->ticks += mark->self.ticks;
 }
 
-static struct sum run(const struct ptah_calls_config *config, const struct ptah_item *items,
-		      size_t n, size_t batch, size_t capacity)
+static struct sum run(const struct calls_config *config, const struct ptah_item *items, size_t n,
+		      size_t batch, size_t capacity)
 {
 	struct ptah_call_mark marks[32];
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	struct sum s = {.capacity = config->max_depth + 1};
 	size_t count;
 	int k;
 
 	s.ids = calloc(s.capacity, sizeof(*s.ids));
-	CHECK(s.ids && !ptah_calls_new(config, &calls));
+	CHECK(s.ids && !calls_marks_new(config, &calls));
 	for (size_t at = 0; at < n; at += (size_t)k) {
-		k = ptah_calls_take(calls, items + at, n - at < batch ? n - at : batch, marks,
-				    capacity, &count);
+		k = calls_marks_take(calls, items + at, n - at < batch ? n - at : batch, marks,
+				     capacity, &count);
 		CHECK(k >= 0 && count <= capacity);
 		for (size_t i = 0; i < count; i++)
 			add_mark(&s, &marks[i]);
 	}
-	while ((k = ptah_calls_finish(calls, marks, capacity)) > 0)
+	while ((k = calls_marks_finish(calls, marks, capacity)) > 0)
 		for (int i = 0; i < k; i++)
 			add_mark(&s, &marks[i]);
 	CHECK(!k && !s.depth);
-	ptah_calls_free(calls);
+	calls_marks_free(calls);
 	free(s.ids);
 	s.ids = NULL;
 	return s;
@@ -168,7 +169,7 @@ static struct sum run(const struct ptah_calls_config *config, const struct ptah_
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint32_t depths[] = {300, 3, 40, 1};
-	struct ptah_calls_config config = {.size = sizeof(config)};
+	struct calls_config config = {.size = sizeof(config)};
 	struct ptah_item *items;
 	uint64_t instructions = 0;
 	struct sum whole, cut;

@@ -102,7 +102,7 @@ static void check_doubled(struct ptah_counts *c, const struct ptah_counts *again
 	CHECK(!ptah_counts_locate(c, find, &chance));
 	check_questions(c);
 	CHECK(!ptah_counts_save(c, &bytes, &n));
-	CHECK(!ptah_counts_load(bytes, n, &third, NULL));
+	CHECK(!counts_load(bytes, n, &third, NULL));
 	ptah_counts_free(third);
 	free(bytes);
 }
@@ -114,7 +114,7 @@ static struct ptah_counts *copy_of(const struct ptah_counts *c)
 	size_t n;
 
 	CHECK(!ptah_counts_save(c, &bytes, &n));
-	CHECK(!ptah_counts_load(bytes, n, &copy, NULL));
+	CHECK(!counts_load(bytes, n, &copy, NULL));
 	free(bytes);
 	return copy;
 }
@@ -167,7 +167,7 @@ static void try(const uint8_t *data, size_t size)
 	void *bytes;
 	size_t n;
 
-	if (ptah_counts_load(copy, size, &c, &why) < 0) {
+	if (counts_load(copy, size, &c, &why) < 0) {
 		CHECK(!strncmp(why.text, "offset 0x", 9));
 		free(copy);
 		return;
@@ -177,7 +177,7 @@ static void try(const uint8_t *data, size_t size)
 	/* Files are written in the latest version, or in the one before it. */
 	if (load_le32(copy + COUNTS_AT_VERSION) >= COUNTS_VERSION - 1)
 		CHECK(n == size && !memcmp(bytes, copy, n));
-	CHECK(!ptah_counts_load(bytes, n, &again, NULL));
+	CHECK(!counts_load(bytes, n, &again, NULL));
 	free(bytes);
 	free(copy);
 	check_folded(c, again);

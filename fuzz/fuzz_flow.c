@@ -13,6 +13,7 @@
 #include "fuzz.h"
 
 #include "../tests/flow/forms.h"
+#include "flow/state.h"
 
 /*
  * More blocks than a valid trace of this size can have: 47 outcomes in 8 bytes
@@ -69,7 +70,7 @@ static struct fuzz_items decode(const struct ptah_image *image,
 			fuzz_add_items(&sum, items, k);
 			CHECK(sum.count < MAX_ITEMS);
 		}
-		CHECK(!k && !ptah_flow_paused(flow));
+		CHECK(!k && !flow_is_paused(flow));
 		free(chunk);
 		at += n;
 	} while (!last);

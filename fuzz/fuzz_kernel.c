@@ -164,15 +164,15 @@ static void put_kcore(void)
 static void decode(const struct ptah_session *s)
 {
 	struct ptah_item items[64];
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	uint64_t count = 0;
 	int n;
 
-	CHECK(ptah_session_streams(s) == 1 && !ptah_stream_new(s, 0, &stream));
-	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < 4096)
+	CHECK(ptah_session_streams(s) == 1 && !ptah_reader_new(s, 0, NULL, &stream));
+	while ((n = ptah_reader_read(stream, items, 64)) > 0 && count < 4096)
 		count += (uint64_t)n;
 	CHECK(n >= 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "perfdata/format.h"
-#include "record/native/call_entry.h"
+#include "record/call_entry.h"
 #include "record/native/native.h"
 
 #include <sys/mman.h>
@@ -119,10 +119,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			native_take_calls(&w->recording);
 			CHECK(thread->calls_tail == thread->calls_head);
 		}
-		native_write_kept_calls(&w->recording);
+		call_samples_write_kept(&w->recording.calls, &w->recorder);
 		/* Two for each entry, which has 32 bytes at least. */
 		CHECK(w->samples <= 4 * NATIVE_CALL_BYTES / 32);
-		native_calls_free(&w->recording.calls);
+		call_samples_free(&w->recording.calls);
 		perfdata_writer_abort(w->recorder.writer);
 		CHECK(!munmap(w->streams.memory, native_bytes()));
 	}

@@ -6,6 +6,7 @@
  * Input: a byte that chooses the base, then the file.
  */
 #include "fuzz.h"
+#include "image/image_access.h"
 
 #include <ptah/image.h>
 
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(fd >= 0 && !ftruncate(fd, 0));
 	CHECK(pwrite(fd, data + 1, size - 1, 0) == (ssize_t)(size - 1));
 	CHECK(!ptah_image_new(&image));
-	status = ptah_image_add_pe(image, path, base, NULL);
+	status = image_add_pe(image, path, base, NULL);
 	CHECK(status <= 0);
 	if (base && !ptah_image_find(image, base + 0x1000, NULL, &section)) {
 		uint8_t byte;

@@ -50,43 +50,43 @@ static void decode(const struct ptah_session *s, size_t index, const struct ptah
 {
 	struct ptah_item items[64];
 	struct ptah_insn insns[64];
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_thread thread;
 	uint64_t count = 0;
 	int n;
 
-	CHECK(!ptah_stream_new(s, index, &stream));
-	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
-		CHECK(n <= 64 && ptah_stream_offset(stream) <= info->bytes);
-		CHECK(!ptah_stream_thread(stream, &thread));
+	CHECK(!ptah_reader_new(s, index, NULL, &stream));
+	while ((n = ptah_reader_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
+		CHECK(n <= 64 && ptah_reader_offset(stream) <= info->bytes);
+		CHECK(!ptah_reader_thread(stream, &thread));
 		CHECK(info->tid < 0 || thread.tid == info->tid);
 		for (int i = 0; i < n; i++) {
 			CHECK(items[i].offset <= info->bytes);
 			check_maps(s, thread.pid, &items[i]);
 		}
 		if (items[n - 1].type == PTAH_ITEM_BLOCK)
-			ptah_stream_insns(stream, &items[n - 1], insns, 64);
+			ptah_reader_insns(stream, &items[n - 1], insns, 64);
 		count += (uint64_t)n;
 	}
 	CHECK(n >= 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 }
 
 /* Decoding a window ends, too, wherever time stamps are and whatever they say. */
 static void decode_part(struct ptah_session *s, size_t index, const struct ptah_window *window)
 {
 	struct ptah_item items[64];
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	uint64_t count = 0;
 	int n = 0;
 
 	CHECK(!ptah_session_set_window(s, window));
-	if (ptah_stream_new(s, index, &stream) < 0)
+	if (ptah_reader_new(s, index, NULL, &stream) < 0)
 		return;
-	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS)
+	while ((n = ptah_reader_read(stream, items, 64)) > 0 && count < MAX_ITEMS)
 		count += (uint64_t)n;
 	CHECK(n >= 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 }
 
 static void decode_windows(struct ptah_session *s, size_t index, uint64_t bytes)

@@ -9,6 +9,7 @@
  * calls: a byte that says which, and its arguments. Strings and trace are bytes of the input.
  */
 #include "fuzz.h"
+#include "record/recording.h"
 
 #include <ptah/engine/rtit.h>
 #include <ptah/recording.h>
@@ -177,7 +178,7 @@ static int call(struct ptah_recording *r, struct input *in)
 	case 7:
 		return add_record(r, in);
 	case 8:
-		return ptah_recording_add_truth(r, (uint32_t)number(in), &truth);
+		return recording_add_truth(r, (uint32_t)number(in), &truth);
 	case 9:
 		text = string(in);
 		status = ptah_recording_add_note(r, text);

@@ -9,6 +9,7 @@
 #include "fuzz.h"
 
 #include "export/repack.h"
+#include "session/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,15 +29,15 @@ static bool count_step(void *steps, uint64_t bytes)
 
 static void count(const struct ptah_session *s, size_t stream, struct ptah_profile_totals *totals)
 {
-	struct ptah_stream *decoder;
+	struct stream_decoder *decoder;
 	int status;
 
-	CHECK(!ptah_stream_new(s, stream, &decoder));
+	CHECK(!stream_new(s, stream, &decoder));
 	do
-		status = ptah_stream_count(decoder);
+		status = stream_count(decoder);
 	while (status > 0);
-	CHECK(!status && !ptah_profile_totals(ptah_stream_profile(decoder), totals));
-	ptah_stream_free(decoder);
+	CHECK(!status && !ptah_profile_totals(stream_profile(decoder), totals));
+	stream_free(decoder);
 }
 
 /* The same counts in all streams. A stream without a byte left is gone. */

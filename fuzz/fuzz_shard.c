@@ -12,6 +12,7 @@
 #include "counts/shard_internal.h"
 
 #include "base/bits.h"
+#include "counts/counts_internal.h"
 
 static void check_questions(const struct ptah_shard *s)
 {
@@ -20,7 +21,7 @@ static void check_questions(const struct ptah_shard *s)
 
 	for (uint32_t i = 1; i <= ptah_shard_parts(s); i++)
 		present += ptah_shard_has(s, i);
-	CHECK(present && present == ptah_shard_present(s));
+	CHECK(present && present == shard_present(s));
 	while (ptah_shard_unread(s, unread))
 		unread++;
 	CHECK(unread <= s->count);
@@ -42,7 +43,7 @@ static void check_finished(struct ptah_shard *s)
 	if (status < 0)
 		return;
 	CHECK(!ptah_counts_save(counts, &bytes, &n));
-	CHECK(!ptah_counts_load(bytes, n, &again, NULL));
+	CHECK(!counts_load(bytes, n, &again, NULL));
 	ptah_counts_free(again);
 	ptah_counts_free(counts);
 	free(bytes);

@@ -10,6 +10,7 @@
 #include "fuzz.h"
 
 #include "traceset/text.h"
+#include "session/stream.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,10 +47,10 @@ static void check_bytes(const struct ptah_session *s, size_t stream, uint64_t si
 	CHECK(at == size);
 }
 
-static void check_block(const struct ptah_session *s, const struct ptah_stream *stream,
+static void check_block(const struct ptah_session *s, const struct stream_decoder *stream,
 			const struct ptah_item *block)
 {
-	const int32_t space = ptah_stream_space(stream, block->code.space);
+	const int32_t space = stream_space(stream, block->code.space);
 	struct ptah_thread who;
 	struct ptah_map map;
 
@@ -63,12 +64,12 @@ static void check_block(const struct ptah_session *s, const struct ptah_stream *
 static uint64_t decode(const struct ptah_session *s, size_t index)
 {
 	uint64_t count = 0, insns = 0;
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	struct ptah_item items[64];
 	int n;
 
-	CHECK(!ptah_stream_new(s, index, &stream));
-	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
+	CHECK(!stream_new(s, index, &stream));
+	while ((n = stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
 		count += (uint64_t)n;
 		for (int i = 0; i < n; i++) {
 			if (items[i].type != PTAH_ITEM_BLOCK)
@@ -78,23 +79,23 @@ static uint64_t decode(const struct ptah_session *s, size_t index)
 		}
 	}
 	CHECK(n >= 0);
-	ptah_stream_free(stream);
+	stream_free(stream);
 	return n ? UINT64_MAX : insns;
 }
 
 static void count(const struct ptah_session *s, size_t index, uint64_t insns)
 {
 	struct ptah_profile_totals totals;
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 
-	CHECK(!ptah_stream_new(s, index, &stream));
-	while (ptah_stream_count(stream) > 0)
+	CHECK(!stream_new(s, index, &stream));
+	while (stream_count(stream) > 0)
 		;
-	if (ptah_stream_profile(stream)) {
-		CHECK(!ptah_profile_totals(ptah_stream_profile(stream), &totals));
+	if (stream_profile(stream)) {
+		CHECK(!ptah_profile_totals(stream_profile(stream), &totals));
 		CHECK(totals.instructions == insns);
 	}
-	ptah_stream_free(stream);
+	stream_free(stream);
 }
 
 static void use(const struct ptah_session *s)

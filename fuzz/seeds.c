@@ -15,7 +15,7 @@
  */
 #include "packet/table.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 #include <ptah/event.h>
 
 #include <elf.h>

@@ -87,7 +87,8 @@ static int show(struct waits_view *v)
 							: waits_put_text(v);
 	if (status < 0)
 		return fail(&command_waits, "%s", ptah_strerror(status));
-	if (!ptah_waits_count(v->names.waits) && !input->quiet)
+	if (!ptah_waits_count(v->names.waits) && !input->quiet &&
+	    !ptah_syscalls_count(ptah_waits_syscalls(v->names.waits)))
 		print_clean("note: ",
 			    "no waits: the recording has neither system calls nor context "
 			    "switches with which they are found");

@@ -135,10 +135,9 @@ enum ptah_erratum {
 /* The errata of a processor, 1 << enum ptah_erratum each; 0 when the processor is not known. */
 PTAH_API uint32_t ptah_cpu_errata(const struct ptah_cpu *cpu);
 
-/* Intel's name, the symptom, and what a decoder does about it. NULL when out of range. */
+/* Intel's name, and the symptom. NULL when out of range. */
 PTAH_API const char *ptah_erratum_name(unsigned erratum);
 PTAH_API const char *ptah_erratum_symptom(unsigned erratum);
-PTAH_API const char *ptah_erratum_handling(unsigned erratum);
 
 /* "skd007,SKL168", "all", "none" as bits. PTAH_E_INVAL with an unknown name. */
 PTAH_API int ptah_errata_parse(const char *text, uint32_t *errata);

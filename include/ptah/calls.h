@@ -2,25 +2,12 @@
 /*
  * Calls: which function called which, when, and for how long.
  *
- * A call machine is fed what one thread ran, in order (blocks, and the events between them), and
- * returns the beginnings and ends of its calls, as batches. Nothing is invented: a call whose
- * beginning or end the trace does not show says so.
- *
- *	ptah_calls_new(&config, &calls);
- *	while ((n = ptah_flow_read(flow, items, 256)) > 0)
- *		for (k = 0; k < n; k += used) {
- *			used = ptah_calls_take(calls, items + k, n - k, marks, 512, &count);
- *			use(marks, count);
- *		}
- *	while ((count = ptah_calls_finish(calls, marks, 512)) > 0) // ends what is still open
- *		use(marks, count);
- *	ptah_calls_free(calls);
- *
- * The marks do not depend on where the items are cut into batches, nor on the capacity. A machine
- * belongs to one thread at a time. Its memory is bounded by its configuration, not by the trace.
+ * What one thread ran is returned as marks, the beginnings and ends of its calls: by a call reader
+ * (below), or live (live.h). Nothing is invented: a call whose beginning or end the trace does not
+ * show says so.
  *
  * Nesting. Calls nest: ends come in the opposite order of the beginnings, and every beginning has
- * exactly one end, at the latest from ptah_calls_finish().
+ * exactly one end, at the latest where the trace ends.
  *
  * Tail calls. A function that is left by a jump to another function stays open, as the caller of
  * that function, and ends together with it (PTAH_CALL_END_TAIL): calls nest as they stand in the
@@ -164,88 +151,11 @@ struct ptah_call_step {
 	uint16_t reserved;
 };
 
-/*
- * Finds the bounds of the function that holds the byte at `address` at time `tsc` (0: not known).
- * `space` is that of the block that runs there. The answer is kept until
- * ptah_calls_code_changed(). False: not known.
- */
-typedef bool ptah_find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
-				struct ptah_function *function);
-
-/*
- * How many instructions are in [from, to), the end of a block that ran from one function into the
- * next, which begins at `from`. 0: not known; then they count for the first.
- */
-typedef unsigned ptah_count_insns(void *context, unsigned space, uint64_t from, uint64_t to,
-				  uint64_t tsc);
-
-struct ptah_calls_config {
-	size_t size; /* sizeof(struct ptah_calls_config) */
-	/*
-	 * NULL: nothing is known of functions. Then they begin where calls go to, and a jump leaves
-	 * a function when it goes to where a call went before.
-	 */
-	ptah_find_function *find;
-	void *find_context;
-	ptah_count_insns *count; /* with find_context; NULL: it is never known */
-	uint32_t max_depth;	 /* calls below this depth are left out; 0: PTAH_CALLS_MAX_DEPTH */
-};
-
 #define PTAH_CALLS_MAX_DEPTH (1 << 17)
 #define PTAH_CALLS_MAX_CHAIN 16
 
 /* From this number on the space of a mark is a version. */
 #define PTAH_CALLS_VERSION 0x8000
-
-struct ptah_calls;
-
-/* `config` may be NULL for the defaults. */
-PTAH_API int ptah_calls_new(const struct ptah_calls_config *config, struct ptah_calls **calls);
-PTAH_API void ptah_calls_free(struct ptah_calls *calls);
-
-/*
- * Takes items, as ptah_flow_read() returns them, and writes marks. Returns how many items were
- * used, which are fewer than n when the marks are full (*count == capacity), or a negative
- * enum ptah_error. Cycles are counted where there are TICK items (ptah_event_config.ticks), or
- * where ptah_calls_set_cycles() is called.
- */
-PTAH_API int ptah_calls_take(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
-			     struct ptah_call_mark *marks, size_t capacity, size_t *count);
-
-/*
- * The same of spans, as ptah_flow_read_spans() returns them: much faster. The bounds that the flow
- * was given must be those of ptah_calls_bounds().
- */
-PTAH_API int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *spans,
-				   size_t n, struct ptah_call_mark *marks, size_t capacity,
-				   size_t *count);
-
-/* A ptah_flow_bounds, whose context is a struct ptah_calls. */
-PTAH_API bool ptah_calls_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low,
-				uint64_t *high);
-
-/*
- * The trace ends: ends the calls that are open, the innermost first. Returns how many marks were
- * written; 0 when all have been. After that the machine is as new.
- */
-PTAH_API int ptah_calls_finish(struct ptah_calls *calls, struct ptah_call_mark *marks,
-			       size_t capacity);
-
-/*
- * What the items do not say, at the place between the items taken and those to come:
- * the process has executed another program (at time `tsc`; 0: not known); something was lost;
- * the core cycles so far (struct ptah_time). The marks come from the next call of take() or
- * finish().
- */
-PTAH_API int ptah_calls_exec(struct ptah_calls *calls, uint64_t tsc);
-PTAH_API int ptah_calls_lost(struct ptah_calls *calls);
-PTAH_API void ptah_calls_set_cycles(struct ptah_calls *calls, uint64_t cycles);
-
-/* What the thread did, from the beginning to the end of the last item or span that was taken. */
-PTAH_API void ptah_calls_counts(const struct ptah_calls *calls, struct ptah_call_counts *counts);
-
-/* Code was mapped, unmapped or generated: answers of `find` may differ from now on. */
-PTAH_API void ptah_calls_code_changed(struct ptah_calls *calls);
 
 /* "call", "tail", ...; "return", "unwound", ... NULL when out of range. */
 PTAH_API const char *ptah_call_begin_name(unsigned how);
@@ -446,7 +356,7 @@ PTAH_API int ptah_call_tree_pairs(const struct ptah_call_tree *tree, struct ptah
  * Order. The batches of one thread come in the order in which it ran. Streams per
  * thread are read one after the other. Streams per CPU are read side by side, from
  * context switch to context switch in the order of time, so that a thread is followed
- * from CPU to CPU. Where it is not known which thread ran (ptah_stream_thread()), what
+ * from CPU to CPU. Where it is not known which thread ran (ptah_reader_thread()), what
  * ran belongs to a thread whose tid is -1, and the calls of each thread that may have
  * been the one have a loss there.
  *

@@ -79,16 +79,25 @@ PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct pta
 				    size_t stream, struct ptah_profile *profile);
 
 /*
- * Adds the calls of a tree, in which functions are the addresses where they begin (no map has
- * renamed them). Space 0 is the process's; functions in other spaces are counted, but files are
- * found only for those of space 0. The second function adds to the process that ran in a space of
- * the session. PTAH_E_NOMEM, PTAH_E_LIMIT, PTAH_E_INVAL (a call is open): nothing was added.
+ * Adds the calls of a tree to the process that ran in a space of the session. The functions of the
+ * tree are the addresses where they begin (no map has renamed them). Space 0 is the process's;
+ * functions in other spaces are counted, but files are found only for those of space 0. PTAH_E_NOMEM, PTAH_E_LIMIT, PTAH_E_INVAL (a call is open): nothing was added.
  */
-PTAH_API int ptah_counts_add_calls(struct ptah_counts *counts, int32_t pid,
-				   const struct ptah_call_tree *tree);
 PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
 					   const struct ptah_session *session, int32_t space,
 					   const struct ptah_call_tree *tree);
+
+/* What the times of the calls are: those of the recordings that were added (session.h). */
+enum ptah_counts_times {
+	PTAH_COUNTS_MEASURED = 1 << 0,
+	PTAH_COUNTS_STAMPED = 1 << 1,
+	PTAH_COUNTS_SIMULATED = 1 << 2,
+	PTAH_COUNTS_ESTIMATED = 1 << 3, /* ptah_session_time_estimated() of one of them */
+	PTAH_COUNTS_TIMES_MAX = 1 << 4
+};
+
+/* 0: it is not known, or there are none. Files keep it. */
+PTAH_API unsigned ptah_counts_times(const struct ptah_counts *counts);
 
 /*
  * Calls of functions that were at an address before others (struct ptah_function) have addresses
@@ -153,14 +162,6 @@ PTAH_API int ptah_counts_totals(const struct ptah_counts *counts,
 /* The counts as the bytes of a file. The same counts give the same bytes. The caller frees them. */
 PTAH_API int ptah_counts_save(const struct ptah_counts *counts, void **bytes, size_t *n);
 
-/*
- * Reads counts from such bytes, which need not be trustworthy. PTAH_E_BAD_MAGIC,
- * PTAH_E_UNSUPPORTED (another version), PTAH_E_BAD_FILE, PTAH_E_NOMEM; `why` (may
- * be NULL) has the offset and the reason. Memory is a small multiple of n.
- */
-PTAH_API int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
-			      struct ptah_message *why);
-
 /* The same from a file, whose name begins the message. Also PTAH_E_SYSTEM, as when a signal whose
  * handler was installed without SA_RESTART ends the waiting for a pipe. */
 PTAH_API int ptah_counts_open(const char *path, struct ptah_counts **counts,
@@ -213,8 +214,6 @@ PTAH_API int ptah_shard_plan_new(const char *const *paths, size_t n, uint32_t pa
 				 const char *options, struct ptah_shard_plan **plan,
 				 struct ptah_message *why);
 PTAH_API void ptah_shard_plan_free(struct ptah_shard_plan *plan);
-
-PTAH_API uint32_t ptah_shard_plan_parts(const struct ptah_shard_plan *plan);
 
 /* The bytes of a part, from 1 on; 0: of all. They are those of the files, not of trace. */
 PTAH_API uint64_t ptah_shard_plan_bytes(const struct ptah_shard_plan *plan, uint32_t part);
@@ -270,7 +269,6 @@ PTAH_API int ptah_shard_belongs(const struct ptah_shard *into, const struct ptah
 
 /* The number of parts of the plan, and how many of them the shard has. */
 PTAH_API uint32_t ptah_shard_parts(const struct ptah_shard *shard);
-PTAH_API uint32_t ptah_shard_present(const struct ptah_shard *shard);
 PTAH_API bool ptah_shard_has(const struct ptah_shard *shard, uint32_t part);
 
 /* The i-th recording that a part could not read; NULL: there are no more. */

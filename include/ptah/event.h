@@ -272,7 +272,6 @@ PTAH_API int ptah_event_read(struct ptah_event_decoder *decoder, struct ptah_ite
  */
 PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offset);
 
-
 /* The clocks at the decoder's position. */
 struct ptah_time {
 	uint64_t tsc;	 /* estimate; 0 while not known */
@@ -280,8 +279,6 @@ struct ptah_time {
 	uint64_t cycles; /* core cycles that CYC packets have counted since the beginning */
 	uint32_t ratio;	 /* core:bus ratio of the last CBR, 0 while not known */
 };
-
-PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct ptah_time *time);
 
 /* Name of an item type ("async-branch"), of an instruction class ("call"); NULL when out of range.
  */
@@ -293,7 +290,7 @@ PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
  *
  * TSC, TMA, MTC, CYC and CBR packets together give an estimate of the TSC and a
  * bound on its error. The event decoder keeps such a clock by itself
- * (ptah_event_time()); this one is for callers that read packets, and feed it.
+ * (the `tsc` of its items); this one is for callers that read packets, and feed it.
  *
  *	ptah_packet_clock_new(&config, &clock);
  *	while ((n = ptah_packet_decode(&packet, p, (size_t)(end - p), block)) > 0) {

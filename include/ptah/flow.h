@@ -103,18 +103,6 @@ PTAH_API int ptah_flow_read(struct ptah_flow *flow, struct ptah_item *items, siz
 /* As ptah_event_seek(). The flow keeps what it knows of the code. */
 PTAH_API void ptah_flow_seek(struct ptah_flow *flow, uint64_t offset);
 
-/* The clocks at the flow's position. */
-PTAH_API void ptah_flow_time(const struct ptah_flow *flow, struct ptah_time *time);
-
-/*
- * Makes the flow pause before time `tsc`: once the trace reaches a time stamp at
- * or after it, and everything before has been reported, read() returns 0 and
- * ptah_flow_paused() is true. There the caller changes the image to what it was
- * at that time, and sets a later limit (UINT64_MAX: none) to continue.
- */
-PTAH_API void ptah_flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
-PTAH_API bool ptah_flow_paused(const struct ptah_flow *flow);
-
 #define PTAH_FLOW_MAX_SPACES 0x8000
 
 /*

@@ -63,17 +63,6 @@ PTAH_API int ptah_image_add_bytes(struct ptah_image *image, const void *bytes, s
 PTAH_API int ptah_image_add_elf(struct ptah_image *image, const char *path, uint64_t base,
 				const struct ptah_space *space);
 
-/* The same of an ELF file in memory, such as a vDSO; it is copied. */
-PTAH_API int ptah_image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size,
-				      uint64_t base, const struct ptah_space *space);
-
-/*
- * The executable sections of a PE file (a program, DLL or driver of Windows). `base` is the address
- * at which the file was loaded; 0: the one that its header prefers.
- */
-PTAH_API int ptah_image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
-			       const struct ptah_space *space);
-
 /* PREFIX.addr: little-endian u64 page addresses; PREFIX.dump: the 4 KiB pages in that order. */
 PTAH_API int ptah_image_add_pages(struct ptah_image *image, const char *prefix,
 				  const struct ptah_space *space);
@@ -83,7 +72,7 @@ PTAH_API int ptah_image_add_cached(struct ptah_image *image, struct ptah_cache *
 				   const struct ptah_space *space);
 
 /*
- * Removes [address, address+size), the sections of a file, or everything, from
+ * Removes [address, address+size), or the sections of a file (NULL: everything), from
  * the spaces that `space` matches; NULL matches all. Removing from one space
  * leaves what was added for any space.
  */
@@ -91,7 +80,6 @@ PTAH_API int ptah_image_remove(struct ptah_image *image, uint64_t address, uint6
 			       const struct ptah_space *space);
 PTAH_API int ptah_image_remove_file(struct ptah_image *image, const char *path,
 				    const struct ptah_space *space);
-PTAH_API int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space);
 
 /*
  * For memory that was not added: `read` is called for up to n bytes at `address`
@@ -129,8 +117,6 @@ struct ptah_section {
 PTAH_API int ptah_image_find(const struct ptah_image *image, uint64_t address,
 			     const struct ptah_space *space, struct ptah_section *section);
 
-PTAH_API uint64_t ptah_image_generation(const struct ptah_image *image);
-
 /*
  * The section cache: pieces of files that many images share, thread-safe. At most
  * `limit` bytes are mapped (0: no limit); the least recently used sections are
@@ -154,9 +140,6 @@ PTAH_API int ptah_cache_add_file(struct ptah_cache *cache, const char *path, uin
  */
 PTAH_API int ptah_cache_read(struct ptah_cache *cache, uint32_t id, uint64_t address, void *bytes,
 			     size_t n);
-
-/* Bytes mapped now. */
-PTAH_API uint64_t ptah_cache_mapped(struct ptah_cache *cache);
 
 PTAH_END_DECLS
 

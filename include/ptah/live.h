@@ -69,8 +69,8 @@
  *	any thread, at any time: ptah_live_status()
  *	any thread, between ptah_live_hold() and ptah_live_release(), or after
  *		ptah_live_finish(): ptah_live_session(), ptah_live_finder(),
- *		ptah_live_counts(), ptah_live_functions(), ptah_live_quantile(),
- *		ptah_live_common_quantile(), ptah_live_thread(), ptah_live_note()
+ *		ptah_live_counts(), ptah_live_functions(), ptah_live_common_quantile(),
+ *		ptah_live_thread(), ptah_live_note()
  *
  * Callbacks are called by the thread that decodes, never two at the same time. They may ask
  * ptah_live_session() and ptah_live_finder(), and must call no other function of this header.
@@ -139,6 +139,7 @@ enum ptah_watch_kind {
 	PTAH_WATCH_TIME,	 /* a call of the function takes more than `limit` nanoseconds */
 	PTAH_WATCH_INSTRUCTIONS, /* ... executes more than `limit` instructions, its calls included
 				  */
+	PTAH_WATCH_WAITS,	 /* ... waits for more than `limit` nanoseconds */
 	PTAH_WATCH_ENTER,	 /* the function is called */
 	PTAH_WATCH_RATE,	 /* it is called more than `limit` times in a second of the trace */
 	PTAH_WATCH_SIGNAL,	 /* a process is ended by the signal `limit`; 0: by any */
@@ -165,8 +166,7 @@ struct ptah_watch {
 
 /*
  * A watch from text: "parse@./server > 2ms" (ns, us, ms, s, of which 1.5 is also a number, or
- * "instructions"),
- * "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
+ * "instructions"), "waits parse > 2ms", "enter fail@libfoo.so", "rate parse > 1000/s", "signal SEGV", "signal", "exit != 0" (also =, <,
  * >). PTAH_E_INVAL with a sentence.
  */
 PTAH_API int ptah_watch_parse(const char *text, struct ptah_watch *watch, struct ptah_message *why);
@@ -182,8 +182,8 @@ PTAH_API bool ptah_watch_is_of(const struct ptah_watch *watch, const char *funct
 PTAH_API bool ptah_watch_ended(const struct ptah_watch *watch, int wait_status);
 
 /*
- * A call that a watch waited for. TIME and INSTRUCTIONS hit once for each call: when what has been
- * decoded of its thread shows that it is too long, which may be before it ends.
+ * A call that a watch waited for. TIME, INSTRUCTIONS and WAITS hit once for each call: when what has
+ * been decoded of its thread shows that it is too long, which may be before it ends.
  */
 struct ptah_live_hit {
 	size_t size;  /* sizeof(struct ptah_live_hit) */
@@ -201,6 +201,11 @@ struct ptah_live_hit {
 	 * are only known at some places (ptah_session_time_bounds()).
 	 */
 	bool at_least;
+	/*
+	 * WAITS: there are no context switches. The value is the time in which tracing was off, as
+	 * in system calls: the thread may have waited then.
+	 */
+	bool in_kernel;
 };
 
 #define PTAH_LIVE_WATCHES 32
@@ -378,6 +383,9 @@ struct ptah_live_function {
 	uint64_t ended, timed;
 	uint64_t ticks, max_ticks;
 	uint64_t total_instructions, max_instructions;
+	/* Of `ticks`, in which the thread was on no processor and could not have run; 0 where context
+	 * switches are not recorded. */
+	uint64_t waited;
 };
 
 /*
@@ -386,13 +394,6 @@ struct ptah_live_function {
  */
 PTAH_API int ptah_live_functions(struct ptah_live *live, struct ptah_live_function **rows,
 				 size_t *n);
-
-/*
- * The smallest time, in TSC ticks, that at least the share `q` (0 to 1) of the function's timed
- * calls do not exceed, right to 1 %. 0 when there are none.
- */
-PTAH_API uint64_t ptah_live_quantile(struct ptah_live *live,
-				     const struct ptah_live_function *function, double q);
 
 /* The same of the calls of n functions together, as of one that several processes have mapped. */
 PTAH_API uint64_t ptah_live_common_quantile(struct ptah_live *live,

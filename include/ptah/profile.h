@@ -59,40 +59,17 @@ PTAH_API int ptah_profile_new(const struct ptah_image *image,
 PTAH_API void ptah_profile_free(struct ptah_profile *profile);
 
 /*
- * Counts what n bytes of trace contain. They need not outlive the call, unless it
- * returns PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM,
+ * Counts what n bytes of trace contain, which need not outlive the call. 0, PTAH_E_NOMEM,
  * PTAH_E_INTERNAL.
  */
 PTAH_API int ptah_profile_feed(struct ptah_profile *profile, const void *bytes, size_t n,
 			       bool last);
-
-/* The trace has reached the time limit (see flow.h): set a later one and call
- * ptah_profile_resume(). */
-#define PTAH_PROFILE_PAUSED 1
-
-PTAH_API void ptah_profile_set_time_limit(struct ptah_profile *profile, uint64_t tsc);
-
-/* Continues with the rest of the bytes. Returns what feed returns. */
-PTAH_API int ptah_profile_resume(struct ptah_profile *profile);
 
 /* The next bytes fed are those at `offset` of this trace or of another one. The counts stay. */
 PTAH_API void ptah_profile_seek(struct ptah_profile *profile, uint64_t offset);
 
 /* Sets all counts to 0; what the profile knows of the code stays. */
 PTAH_API int ptah_profile_reset(struct ptah_profile *profile);
-
-/*
- * Adds what `from` has counted, as if its bytes had been fed to `into`, too.
- * `from` keeps its counts, and `into` its position in its trace. Address spaces
- * are distinguished by their CR3 and VMCS values. Both profiles should have the
- * same image, or clones of it: blocks count as the same when their space,
- * addresses and shape are the same, whatever bytes they had, and keep the section
- * that `into` knew first. first_error stays that of `into`, if it had errors.
- * PTAH_E_NOMEM, PTAH_E_LIMIT (too many address spaces): nothing was added.
- * PTAH_E_INVAL for a profile with itself. Sums do not overflow: 2^64 blocks take
- * a century.
- */
-PTAH_API int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from);
 
 struct ptah_profile_totals {
 	uint64_t instructions, blocks;	       /* executed */
@@ -259,15 +236,6 @@ struct ptah_coverage_result {
 PTAH_API int ptah_coverage_run(struct ptah_coverage *coverage, const void *bytes, size_t n,
 			       struct ptah_coverage_result *result);
 
-/*
- * The same in pieces: begin, feed until `last`, end. The bitmap is complete after
- * the end, and is cleared by the next begin.
- */
-PTAH_API int ptah_coverage_begin(struct ptah_coverage *coverage);
-PTAH_API int ptah_coverage_feed(struct ptah_coverage *coverage, const void *bytes, size_t n,
-				bool last);
-PTAH_API int ptah_coverage_end(struct ptah_coverage *coverage, struct ptah_coverage_result *result);
-
 /* The bitmap of the last execution; it stays where it is. `size` may be NULL. */
 PTAH_API uint8_t *ptah_coverage_bitmap(struct ptah_coverage *coverage, size_t *size);
 
@@ -283,9 +251,6 @@ PTAH_API int ptah_coverage_blocks(struct ptah_coverage *coverage,
 				  struct ptah_profile_block **blocks, size_t *n);
 PTAH_API int ptah_coverage_edges(struct ptah_coverage *coverage, struct ptah_profile_edge **edges,
 				 size_t *n);
-
-/* Empties the sets; what is known of the code stays. Not between begin and end. */
-PTAH_API int ptah_coverage_reset(struct ptah_coverage *coverage);
 
 /* The address space that a `space` stands for. As ptah_flow_space(). */
 PTAH_API int ptah_coverage_space(const struct ptah_coverage *coverage, unsigned number,

@@ -182,10 +182,6 @@ PTAH_API int ptah_recording_add_pieces(struct ptah_recording *r, uint32_t stream
 PTAH_API int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 					const struct ptah_capture_record *records, size_t n);
 
-/* What a simulator counted while it wrote the stream: `ptah verify` compares a decode with it. */
-PTAH_API int ptah_recording_add_truth(struct ptah_recording *r, uint32_t stream,
-				      const struct ptah_truth *truth);
-
 /*
  * What ran
  *

@@ -14,10 +14,10 @@
  *	if (ptah_session_open("perf.data", NULL, &s, &why) < 0)
  *		die(why.text);
  *	for (i = 0; i < ptah_session_streams(s); i++) {
- *		ptah_stream_new(s, i, &stream);
- *		while ((k = ptah_stream_read(stream, items, 256)) > 0)
+ *		ptah_reader_new(s, i, NULL, &reader);
+ *		while ((k = ptah_reader_read(reader, items, 256)) > 0)
  *			use(items, k);
- *		ptah_stream_free(stream);
+ *		ptah_reader_free(reader);
  *	}
  *	ptah_session_close(s);
  *
@@ -125,8 +125,8 @@ struct ptah_truth {
 };
 
 struct ptah_stream_info {
-	int32_t pid;	/* -1: unknown, or of several processes: see ptah_stream_thread() */
-	int32_t tid;	/* -1: per-CPU stream: see ptah_stream_thread() */
+	int32_t pid;	/* -1: unknown, or of several processes: see ptah_reader_thread() */
+	int32_t tid;	/* -1: per-CPU stream: see ptah_reader_thread() */
 	int32_t cpu;	/* -1: per-thread stream */
 	char comm[16];	/* the last name of the thread, or of the process; "" if unknown */
 	uint64_t bytes; /* of trace */
@@ -321,7 +321,10 @@ PTAH_API const char *ptah_time_kind_name(unsigned kind);
 /* The same as a sentence for people, with advice that is right for this recording. */
 PTAH_API const char *ptah_session_time_text(const struct ptah_session *session);
 
-/* Whether times of single calls are estimates, because they lie between stamps. */
+/*
+ * Whether times of single calls are estimates, because they lie between stamps, or between MTC
+ * packets where there are no CYC packets. Of the latter an item's tsc_error is the bound.
+ */
 PTAH_API bool ptah_session_time_estimated(const struct ptah_session *session);
 
 /*
@@ -380,31 +383,6 @@ struct ptah_hit {
 /* The i-th one. PTAH_E_MISSING: there are no more. */
 PTAH_API int ptah_session_hit(const struct ptah_session *session, size_t i, struct ptah_hit *hit);
 
-/* The decoder of one stream: a flow whose image follows the recording. */
-struct ptah_stream;
-
-PTAH_API int ptah_stream_new(const struct ptah_session *session, size_t index,
-			     struct ptah_stream **stream);
-PTAH_API void ptah_stream_free(struct ptah_stream *stream);
-
-/* As ptah_flow_read(); 0 is the end of the stream. */
-PTAH_API int ptah_stream_read(struct ptah_stream *stream, struct ptah_item *items, size_t capacity);
-
-/*
- * Counts instead of returning the path, much faster (see profile.h): processes
- * the next piece of the stream, about a megabyte. 1 when there is more, 0 at the
- * end. A stream is either read or counted: PTAH_E_INVAL for one that has been
- * read, as ptah_stream_read() returns for one that is counted.
- */
-PTAH_API int ptah_stream_count(struct ptah_stream *stream);
-
-/* What was counted so far; it lives as long as the stream. NULL before the first count. */
-PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
-
-/* As ptah_flow_read_blocks(): after 0, call ptah_stream_read(). */
-PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_block *blocks,
-				     size_t capacity);
-
 /*
  * Keeps what the jobs know of the code that ran from one ptah_session_count(),
  * reader or ptah_session_verify() to the next. Making these tables takes longer
@@ -440,8 +418,8 @@ struct ptah_jobs {
 };
 
 /*
- * Counts streams, each as ptah_stream_count() would, and passes their profiles to
- * `take` in the order of the streams. A profile lives until `take` returns; a
+ * Counts what streams ran instead of returning the path, which is much faster (profile.h), and
+ * passes their profiles to `take` in the order of the streams. `jobs` may be NULL. A profile lives until `take` returns; a
  * negative result ends the work. With jobs a stream is cut at PSBs into parts that
  * are counted in parallel; a job that has nothing left takes half of another's. A
  * part that does not begin in exactly the state in which the previous one ended is
@@ -457,21 +435,6 @@ PTAH_API int ptah_session_count(const struct ptah_session *session, const struct
 				int (*take)(void *context, size_t stream,
 					    struct ptah_profile *profile),
 				void *context);
-
-/* As ptah_flow_insns(), for a block of the last read. */
-PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct ptah_item *block,
-			       struct ptah_insn *insns, size_t capacity);
-
-/*
- * The thread that ran what the last read returned. In a stream per thread it is
- * always the same. A stream per CPU is followed from thread to thread by the
- * context switches in the recording, and one read returns items of one thread
- * only. Where the exact branch of a switch cannot be found, the thread is not
- * known up to the next switch. If all threads are of one process, the trace is
- * decoded all the same. If several processes share the CPU, an error item with
- * PTAH_E_NO_THREAD is reported, and nothing is decoded up to the next switch.
- */
-PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_thread *thread);
 
 /*
  * The process that a space stands for (struct ptah_stream_info,
@@ -501,27 +464,9 @@ PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, si
 PTAH_API size_t ptah_session_stream_like(const struct ptah_session *session, size_t stream);
 
 /*
- * The number for ptah_session_find_map() of what ran in a block that the last read returned, by the
- * block's `space`; as ptah_session_profile_pid() does for counts.
- */
-PTAH_API int32_t ptah_stream_space(const struct ptah_stream *stream, unsigned space);
-
-/*
- * The version of the code at an address, as of the last read, as in counts (profile.h): of the
- * instructions that a block there has. They stay as they are as long as ptah_stream_generation()
- * returns the same number.
- */
-PTAH_API uint64_t ptah_stream_version(const struct ptah_stream *stream, unsigned space, uint64_t ip,
-				      unsigned mode);
-PTAH_API uint64_t ptah_stream_generation(const struct ptah_stream *stream);
-
-/* Trace bytes used so far (for progress). */
-PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
-
-/*
- * Reads a stream with threads: the same items as ptah_stream_read() returns, in
- * the same order, decoded ahead by the jobs in segments as above. (Streams whose
- * code changed while they ran are decoded by the caller's thread alone.)
+ * Reads a stream: a flow (flow.h) whose image follows the recording. With jobs (NULL: none), threads
+ * decode ahead in segments as above: the same items, in the same order. Streams whose code changed
+ * while they ran, and those of a session with a window, are decoded by the caller's thread alone.
  * jobs->progress is not called.
  */
 struct ptah_reader;
@@ -530,13 +475,44 @@ PTAH_API int ptah_reader_new(const struct ptah_session *session, size_t index,
 			     const struct ptah_jobs *jobs, struct ptah_reader **reader);
 PTAH_API void ptah_reader_free(struct ptah_reader *reader);
 
-/* As the functions of ptah_stream_. */
+/* As ptah_flow_read(); 0 is the end of the stream. */
 PTAH_API int ptah_reader_read(struct ptah_reader *reader, struct ptah_item *items, size_t capacity);
+
+/*
+ * As ptah_flow_read_blocks(): after 0, call ptah_reader_read(). It returns nothing but 0 where jobs
+ * decode ahead.
+ */
+PTAH_API int ptah_reader_read_blocks(struct ptah_reader *reader, struct ptah_block *blocks,
+				     size_t capacity);
+
+/* As ptah_flow_insns(), for a block of the last read. */
 PTAH_API int ptah_reader_insns(struct ptah_reader *reader, const struct ptah_item *block,
 			       struct ptah_insn *insns, size_t capacity);
+
+/*
+ * The thread that ran what the last read returned. In a stream per thread it is
+ * always the same. A stream per CPU is followed from thread to thread by the
+ * context switches in the recording, and one read returns items of one thread
+ * only. Where the exact branch of a switch cannot be found, the thread is not
+ * known up to the next switch. If all threads are of one process, the trace is
+ * decoded all the same. If several processes share the CPU, an error item with
+ * PTAH_E_NO_THREAD is reported, and nothing is decoded up to the next switch.
+ */
 PTAH_API int ptah_reader_thread(const struct ptah_reader *reader, struct ptah_thread *thread);
+
+/*
+ * The number for ptah_session_find_map() of what ran in a block that the last read returned, by the
+ * block's `space`; as ptah_session_profile_pid() does for counts.
+ */
 PTAH_API int32_t ptah_reader_space(const struct ptah_reader *reader, unsigned space);
-PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
+
+/*
+ * The version of the code at an address, as of the last read, as in counts (profile.h): of the
+ * instructions that a block there has. They stay as they are as long as ptah_reader_generation()
+ * returns the same number.
+ */
+PTAH_API uint64_t ptah_reader_version(const struct ptah_reader *reader, unsigned space, uint64_t ip,
+				      unsigned mode);
 
 /*
  * A number that changes when the code that ran does, or may have: as long as it is the same, a
@@ -544,6 +520,9 @@ PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
  * same memory (ptah_session_stream_like()) may begin with another number.
  */
 PTAH_API uint64_t ptah_reader_generation(const struct ptah_reader *reader);
+
+/* Trace bytes used so far (for progress). */
+PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
 
 struct ptah_verify {
 	struct ptah_truth decoded;
@@ -588,7 +567,7 @@ PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stre
  *	w.until = ptah_session_tsc(session, 12600000000, false);
  *	ptah_session_set_window(session, &w);
  *
- * Not the same as in the whole are only the numbers of address spaces (those of ptah_stream_space()
+ * Not the same as in the whole are only the numbers of address spaces (those of ptah_reader_space()
  * are), and what the trace before the window would decide: which thread ran on a CPU if its switch
  * cannot be placed, and after damage, where decoding continued.
  */
@@ -751,8 +730,10 @@ struct ptah_sample_event {
 	uint64_t samples; /* how many there are */
 };
 
-/* Events of a recording, numbered from 0 on; that of Intel PT is one of them. */
-PTAH_API size_t ptah_session_events(const struct ptah_session *session);
+/*
+ * Events of a recording, numbered from 0 on; that of Intel PT is one of them. PTAH_E_INVAL: there are
+ * no more.
+ */
 PTAH_API int ptah_session_event(const struct ptah_session *session, size_t i,
 				struct ptah_sample_event *event);
 
@@ -814,11 +795,6 @@ struct ptah_sample_field {
  */
 PTAH_API int ptah_sample_field(const struct ptah_session *session, const struct ptah_sample *sample,
 			       size_t i, struct ptah_sample_field *field);
-
-/* The field of this name. PTAH_E_MISSING: there is none. */
-PTAH_API int ptah_sample_find_field(const struct ptah_session *session,
-				    const struct ptah_sample *sample, const char *name,
-				    struct ptah_sample_field *field);
 
 /*
  * Filters: parses perf's text of address filters.

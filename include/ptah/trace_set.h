@@ -229,9 +229,6 @@ PTAH_API int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore
  */
 PTAH_API int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder);
 
-/* A remark for people, which ptah_session_note() returns. */
-PTAH_API int ptah_trace_set_note(struct ptah_trace_set *set, const char *text);
-
 /*
  * Reads a ptah.trace, a folder that contains one, or a folder or file of another
  * system (ptah-trace(5) lists them). PTAH_E_BAD_MAGIC: the path is none of these.

@@ -230,8 +230,10 @@ static int __init port_init(void)
 	if (!result) {
 		register_sleep();
 		register_reboot_notifier(&reboot_block);
+		port_crash_begin();
 		result = misc_register(&device);
 		if (result) {
+			port_crash_end();
 			unregister_reboot_notifier(&reboot_block);
 			unregister_sleep();
 		}
@@ -244,6 +246,7 @@ static int __init port_init(void)
 static void __exit port_exit(void)
 {
 	misc_deregister(&device);
+	port_crash_end();
 	unregister_reboot_notifier(&reboot_block);
 	unregister_sleep();
 	end_engine();

@@ -95,6 +95,10 @@ void port_lvt_set(void);
 void port_log(void *port, const char *text);
 void port_log_end(void);
 
+/* crash.c: the last trace before a panic, and where a dump has it. */
+void port_crash_begin(void);
+void port_crash_end(void);
+
 /* perf.c: while at least one hold() has no release(), perf cannot use Intel PT. */
 void port_perf_find(void);
 bool port_perf_found(void);

@@ -18,7 +18,6 @@ PT_PER_CPU *g_PtStateList;
 static struct ptah_engine *engine;
 static UINT32 processors; /* of g_PtStateList */
 static PEPROCESS mapper;
-static PT_USER_BUFFER_DESC mapped[PT_MAX_CPUS_FOR_MMAP];
 
 static unsigned number_of(const PT_PER_CPU *cpu)
 {
@@ -175,20 +174,18 @@ INT32 PtMmapAllCpuBuffersToUser(PT_USER_BUFFER_DESC *OutDescs, UINT32 MaxDescs, 
 	if (!OutDescs || !OutNumCpus || !g_PtStateList || !n || n > MaxDescs ||
 	    n > PT_MAX_CPUS_FOR_MMAP || (mapper && mapper != process))
 		return PT_FAILED;
-	for (i = 0; !mapper && i < n; i++) {
-		mapped[i].CpuId = i;
+	mapper = process;
+	for (i = 0; i < n; i++) { /* a second call returns the first mappings */
+		OutDescs[i].CpuId = i;
 		if (!g_PtStateList[i].Capture ||
 		    ptah_capture_map(g_PtStateList[i].Capture, (uint64_t)(ULONG_PTR)process, false,
-				     &mapped[i].UserVa) < 0) {
-			ptah_engine_release_owner(engine, (uint64_t)(ULONG_PTR)process);
+				     &OutDescs[i].UserVa) < 0) {
+			PtProcessGone(process);
 			return PT_FAILED;
 		}
 		ptah_capture_status(g_PtStateList[i].Capture, &s);
-		mapped[i].Size = s.buffer;
+		OutDescs[i].Size = s.buffer;
 	}
-	mapper = process;
-	for (i = 0; i < n; i++)
-		OutDescs[i] = mapped[i];
 	*OutNumCpus = n;
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* A call machine whose beginnings and ends go straight into a call tree. */
 #include "calls/adder_internal.h"
 #include "calls/tree_sink.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ static void end_slowly(struct calls_machine *m, const struct calls_frame *f, enu
 
 static const struct calls_sink slow_sink = {begin_slowly, end_slowly};
 
-int calls_adder_new(const struct ptah_calls_config *config, struct ptah_call_tree *tree,
+int calls_adder_new(const struct calls_config *config, struct ptah_call_tree *tree,
 		    struct calls_adder **adder)
 {
 	struct calls_adder *a = calloc(1, sizeof(*a));

@@ -3,13 +3,13 @@
 #ifndef PTAH_CALLS_ADDER_H
 #define PTAH_CALLS_ADDER_H
 
-#include <ptah/calls.h>
+#include "calls/calls.h"
 
 /* Adds the calls of one thread to a tree. */
 struct calls_adder;
 
 /* The tree must live as long as the adder. */
-int calls_adder_new(const struct ptah_calls_config *config, struct ptah_call_tree *tree,
+int calls_adder_new(const struct calls_config *config, struct ptah_call_tree *tree,
 		    struct calls_adder **adder);
 void calls_adder_free(struct calls_adder *adder);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The call machine's public interface: beginnings and ends of calls as a list of marks. */
 #include "calls/steps.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ struct open_call {
 	struct ptah_call_counts begin, self;
 };
 
-struct ptah_calls {
+struct calls_marks {
 	struct calls_machine machine; /* first: the sink gets a pointer to it */
 	struct open_call *open;
 	size_t depth, open_capacity;
@@ -64,7 +65,7 @@ static bool grow(void **array, size_t *capacity, size_t count, size_t size)
 	return true;
 }
 
-static struct ptah_call_mark *next_mark(struct ptah_calls *c)
+static struct ptah_call_mark *next_mark(struct calls_marks *c)
 {
 	void *late = c->late;
 
@@ -78,7 +79,7 @@ static struct ptah_call_mark *next_mark(struct ptah_calls *c)
 	return (struct ptah_call_mark *)c->late + c->late_count++;
 }
 
-static void fill_mark(struct ptah_calls *c, struct ptah_call_mark *mark,
+static void fill_mark(struct calls_marks *c, struct ptah_call_mark *mark,
 		      const struct calls_frame *f, uint64_t site)
 {
 	const struct calls_machine *m = &c->machine;
@@ -97,7 +98,7 @@ static void fill_mark(struct ptah_calls *c, struct ptah_call_mark *mark,
 }
 
 /* What has run since the last mark belongs to the innermost call. */
-static void count_self(struct ptah_calls *c)
+static void count_self(struct calls_marks *c)
 {
 	const struct ptah_call_counts *now = &c->machine.now.counts;
 
@@ -111,7 +112,7 @@ static void count_self(struct ptah_calls *c)
 
 static void on_begin(struct calls_machine *m, const struct calls_frame *f, uint64_t site)
 {
-	struct ptah_calls *c = (struct ptah_calls *)m;
+	struct calls_marks *c = (struct calls_marks *)m;
 	struct ptah_call_mark *mark;
 	void *open = c->open;
 
@@ -133,7 +134,7 @@ static void on_begin(struct calls_machine *m, const struct calls_frame *f, uint6
 static void on_end(struct calls_machine *m, const struct calls_frame *f, enum ptah_call_end how,
 		   unsigned flags, uint64_t site)
 {
-	struct ptah_calls *c = (struct ptah_calls *)m;
+	struct calls_marks *c = (struct calls_marks *)m;
 	struct ptah_call_mark *mark;
 	const struct open_call *open;
 
@@ -157,7 +158,7 @@ static const struct calls_sink list_sink = {on_begin, on_end};
 
 /* Steps */
 
-static NOINLINE struct ptah_call_step *late_step(struct ptah_calls *c)
+static NOINLINE struct ptah_call_step *late_step(struct calls_marks *c)
 {
 	void *late = c->late;
 
@@ -171,7 +172,7 @@ static NOINLINE struct ptah_call_step *late_step(struct ptah_calls *c)
 
 static ALWAYS_INLINE void put_step(struct calls_machine *m, const struct ptah_call_step *step)
 {
-	struct ptah_calls *c = (struct ptah_calls *)m;
+	struct calls_marks *c = (struct calls_marks *)m;
 	struct ptah_call_step *to;
 
 	if (LIKELY(c->count < c->capacity && c->late_first == c->late_count))
@@ -224,10 +225,10 @@ static const struct calls_sink slow_step_sink = {step_begin_slowly, step_end_slo
 
 /* Both */
 
-static int new_calls(const struct ptah_calls_config *config, const struct calls_sink *sink,
-		     struct ptah_calls **calls)
+static int new_calls(const struct calls_config *config, const struct calls_sink *sink,
+		     struct calls_marks **calls)
 {
-	struct ptah_calls *c = calloc(1, sizeof(*c));
+	struct calls_marks *c = calloc(1, sizeof(*c));
 	int status = c ? calls_machine_init(&c->machine, config, sink) : PTAH_E_NOMEM;
 
 	if (status < 0) {
@@ -239,21 +240,21 @@ static int new_calls(const struct ptah_calls_config *config, const struct calls_
 	return 0;
 }
 
-int ptah_calls_new(const struct ptah_calls_config *config, struct ptah_calls **calls)
+int calls_marks_new(const struct calls_config *config, struct calls_marks **calls)
 {
-	const struct ptah_calls_config defaults = {.size = sizeof(defaults)};
+	const struct calls_config defaults = {.size = sizeof(defaults)};
 
 	if (!calls || (config && config->size != sizeof(*config)))
 		return PTAH_E_INVAL;
 	return new_calls(config ? config : &defaults, &list_sink, calls);
 }
 
-int calls_new_steps(const struct ptah_calls_config *config, struct ptah_calls **calls)
+int calls_new_steps(const struct calls_config *config, struct calls_marks **calls)
 {
 	return new_calls(config, &slow_step_sink, calls);
 }
 
-void ptah_calls_free(struct ptah_calls *calls)
+void calls_marks_free(struct calls_marks *calls)
 {
 	if (!calls)
 		return;
@@ -264,7 +265,7 @@ void ptah_calls_free(struct ptah_calls *calls)
 }
 
 /* Lends the caller's array to the sink, and begins it with what is waiting. */
-static void begin_batch(struct ptah_calls *c, void *array, size_t capacity)
+static void begin_batch(struct calls_marks *c, void *array, size_t capacity)
 {
 	const size_t size =
 	    c->in_steps ? sizeof(struct ptah_call_step) : sizeof(struct ptah_call_mark);
@@ -282,7 +283,7 @@ static void begin_batch(struct ptah_calls *c, void *array, size_t capacity)
 	c->count = n;
 }
 
-static int end_batch(struct ptah_calls *c)
+static int end_batch(struct calls_marks *c)
 {
 	c->capacity = 0;
 	if (c->machine.status < 0)
@@ -290,8 +291,8 @@ static int end_batch(struct ptah_calls *c)
 	return c->status;
 }
 
-int ptah_calls_take(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
-		    struct ptah_call_mark *marks, size_t capacity, size_t *count)
+int calls_marks_take(struct calls_marks *calls, const struct ptah_item *items, size_t n,
+		     struct ptah_call_mark *marks, size_t capacity, size_t *count)
 {
 	size_t used = 0;
 	int status;
@@ -306,8 +307,8 @@ int ptah_calls_take(struct ptah_calls *calls, const struct ptah_item *items, siz
 	return status < 0 ? status : (int)used;
 }
 
-int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *spans, size_t n,
-			  struct ptah_call_mark *marks, size_t capacity, size_t *count)
+int calls_marks_take_spans(struct calls_marks *calls, const struct ptah_span *spans, size_t n,
+			   struct ptah_call_mark *marks, size_t capacity, size_t *count)
 {
 	size_t used = 0;
 	int status;
@@ -322,7 +323,7 @@ int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *span
 	return status < 0 ? status : (int)used;
 }
 
-int calls_take_steps(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
+int calls_take_steps(struct calls_marks *calls, const struct ptah_item *items, size_t n,
 		     struct ptah_call_step *steps, size_t capacity, size_t *count)
 {
 	size_t used = 0;
@@ -336,7 +337,7 @@ int calls_take_steps(struct ptah_calls *calls, const struct ptah_item *items, si
 	return status < 0 ? status : (int)used;
 }
 
-int calls_take_span_steps(struct ptah_calls *calls, const struct ptah_span *spans, size_t n,
+int calls_take_span_steps(struct calls_marks *calls, const struct ptah_span *spans, size_t n,
 			  struct ptah_call_step *steps, size_t capacity, size_t *count)
 {
 	size_t used = 0;
@@ -350,7 +351,7 @@ int calls_take_span_steps(struct ptah_calls *calls, const struct ptah_span *span
 	return status < 0 ? status : (int)used;
 }
 
-int calls_finish_steps(struct ptah_calls *calls, struct ptah_call_step *steps, size_t capacity)
+int calls_finish_steps(struct calls_marks *calls, struct ptah_call_step *steps, size_t capacity)
 {
 	int status;
 
@@ -360,14 +361,14 @@ int calls_finish_steps(struct ptah_calls *calls, struct ptah_call_step *steps, s
 	return status < 0 ? status : (int)calls->count;
 }
 
-bool ptah_calls_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
+bool calls_marks_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
 {
-	struct ptah_calls *c = calls;
+	struct calls_marks *c = calls;
 
 	return calls_bounds(&c->machine, space, ip, low, high);
 }
 
-int ptah_calls_finish(struct ptah_calls *calls, struct ptah_call_mark *marks, size_t capacity)
+int calls_marks_finish(struct calls_marks *calls, struct ptah_call_mark *marks, size_t capacity)
 {
 	int status;
 
@@ -379,7 +380,7 @@ int ptah_calls_finish(struct ptah_calls *calls, struct ptah_call_mark *marks, si
 	return status < 0 ? status : (int)calls->count;
 }
 
-int ptah_calls_exec(struct ptah_calls *calls, uint64_t tsc)
+int calls_marks_exec(struct calls_marks *calls, uint64_t tsc)
 {
 	if (!calls)
 		return PTAH_E_INVAL;
@@ -387,7 +388,7 @@ int ptah_calls_exec(struct ptah_calls *calls, uint64_t tsc)
 	return calls->status;
 }
 
-int ptah_calls_lost(struct ptah_calls *calls)
+int calls_marks_lost(struct calls_marks *calls)
 {
 	if (!calls)
 		return PTAH_E_INVAL;
@@ -395,19 +396,13 @@ int ptah_calls_lost(struct ptah_calls *calls)
 	return calls->status;
 }
 
-void ptah_calls_set_cycles(struct ptah_calls *calls, uint64_t cycles)
-{
-	if (calls)
-		calls->machine.cycles = cycles;
-}
-
-void ptah_calls_counts(const struct ptah_calls *calls, struct ptah_call_counts *counts)
+void calls_marks_counts(const struct calls_marks *calls, struct ptah_call_counts *counts)
 {
 	if (counts)
 		*counts = calls ? calls->machine.now.counts : (struct ptah_call_counts){0};
 }
 
-void ptah_calls_code_changed(struct ptah_calls *calls)
+void calls_marks_code_changed(struct calls_marks *calls)
 {
 	if (calls)
 		calls_forget_code(&calls->machine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine's stack, what it knows of functions, and its clock. */
 #include "calls/internal.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void set_bottom(struct calls_machine *m)
 	m->crossed = m->entered = false;
 }
 
-int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
+int calls_machine_init(struct calls_machine *m, const struct calls_config *config,
 		       const struct calls_sink *sink)
 {
 	memset(m, 0, sizeof(*m));

@@ -9,7 +9,7 @@
 #ifndef PTAH_CALLS_MACHINE_H
 #define PTAH_CALLS_MACHINE_H
 
-#include <ptah/calls.h>
+#include "calls/calls.h"
 
 #include "base/compiler.h"
 #include "calls/adder.h"
@@ -142,8 +142,8 @@ struct calls_machine {
 	uint64_t *folded_sites;
 	struct calls_stacks *stacks; /* suspended; NULL: there were none */
 
-	ptah_find_function *find;
-	ptah_count_insns *count;
+	calls_function_finder *find;
+	calls_insn_counter *count;
 	void *find_context;
 	struct calls_crossing *crossings; /* by hash of the address; NULL: there were none */
 	const struct calls_sink *sink;
@@ -156,7 +156,7 @@ struct calls_machine {
 };
 
 /* The machine calls the sink for everything that its inline functions leave to it. */
-int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
+int calls_machine_init(struct calls_machine *m, const struct calls_config *config,
 		       const struct calls_sink *sink);
 void calls_machine_fini(struct calls_machine *m);
 /* Begins at another place, for a summary, with what is known of the code. */

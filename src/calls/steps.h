@@ -7,14 +7,15 @@
 #define PTAH_CALLS_STEPS_H
 
 #include "calls/machine.h"
+#include "calls/calls.h"
 
-int calls_new_steps(const struct ptah_calls_config *config, struct ptah_calls **calls);
+int calls_new_steps(const struct calls_config *config, struct calls_marks **calls);
 
-/* As ptah_calls_take(), ptah_calls_take_spans() and ptah_calls_finish(). */
-int calls_take_steps(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
+/* As calls_marks_take(), calls_marks_take_spans() and calls_marks_finish(). */
+int calls_take_steps(struct calls_marks *calls, const struct ptah_item *items, size_t n,
 		     struct ptah_call_step *steps, size_t capacity, size_t *count);
-int calls_take_span_steps(struct ptah_calls *calls, const struct ptah_span *spans, size_t n,
+int calls_take_span_steps(struct calls_marks *calls, const struct ptah_span *spans, size_t n,
 			  struct ptah_call_step *steps, size_t capacity, size_t *count);
-int calls_finish_steps(struct ptah_calls *calls, struct ptah_call_step *steps, size_t capacity);
+int calls_finish_steps(struct calls_marks *calls, struct ptah_call_step *steps, size_t capacity);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Call trees: creation, marks, and the beginnings and ends that tree_sink.h leaves to functions. */
 #include "calls/tree_sink.h"
+#include "calls/tree_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

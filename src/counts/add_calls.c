@@ -120,11 +120,19 @@ static int add(struct ptah_counts *c, struct counts_process *p, const struct pta
 	return counts_add_process(c, p);
 }
 
-int ptah_counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_tree *tree)
+int counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_tree *tree)
 {
 	struct counts_process p = {.pid = pid, .space = pid};
 
 	return c && tree ? add(c, &p, tree) : PTAH_E_INVAL;
+}
+
+static unsigned times_of(const struct ptah_session *session)
+{
+	const enum ptah_time_kind kind = ptah_session_time_kind(session);
+	const unsigned estimated = ptah_session_time_estimated(session) ? PTAH_COUNTS_ESTIMATED : 0;
+
+	return kind == PTAH_TIME_NONE ? 0 : 1u << (kind - PTAH_TIME_MEASURED) | estimated;
 }
 
 int ptah_counts_add_session_calls(struct ptah_counts *c, const struct ptah_session *session,
@@ -135,5 +143,11 @@ int ptah_counts_add_session_calls(struct ptah_counts *c, const struct ptah_sessi
 	if (!c || !session || !tree)
 		return PTAH_E_INVAL;
 	p = counts_process_of_space(session, space);
+	c->times |= times_of(session);
 	return add(c, &p, tree);
+}
+
+unsigned ptah_counts_times(const struct ptah_counts *c)
+{
+	return c ? c->times : 0;
 }

@@ -3,6 +3,7 @@
 #include "counts/counts_internal.h"
 
 #include "session/stream.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -441,6 +442,7 @@ int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from)
 		return PTAH_E_LIMIT;
 	/* Still right if only some are added: they are upper bounds. */
 	into->sums = sums;
+	into->times |= from->times;
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = merge_process(into, sorted, &from->processes[i]);
 	/* Appended processes follow those with the same pid. */

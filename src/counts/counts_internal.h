@@ -60,6 +60,7 @@ struct ptah_counts {
 	struct counts_process *processes; /* sorted by pid */
 	size_t count, capacity;
 	struct counts_sums sums;
+	unsigned times;	      /* enum ptah_counts_times */
 	struct strings paths; /* equal paths are the same pointer */
 };
 
@@ -249,7 +250,8 @@ bool counts_have_versions(const struct counts_process *p);
 
 /* Writes a process, with versions of code if the file has them. False: out of memory. */
 struct perfdata_buffer;
-bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, bool versions);
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, unsigned times,
+			bool versions);
 
 /* Writes the calls of a process. False: out of memory. */
 bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);
@@ -269,5 +271,15 @@ static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)
 {
 	return counts_checksum_on(COUNTS_CHECKSUM_BEGIN, bytes, n);
 }
+
+/*
+ * Reads counts from such bytes, which need not be trustworthy. PTAH_E_BAD_MAGIC,
+ * PTAH_E_UNSUPPORTED (another version), PTAH_E_BAD_FILE, PTAH_E_NOMEM; `why` (may
+ * be NULL) has the offset and the reason. Memory is a small multiple of n.
+ */
+int counts_load(const void *bytes, size_t n, struct ptah_counts **counts, struct ptah_message *why);
+
+/* As ptah_counts_add_session_calls(), for a process of this number. */
+int counts_add_calls(struct ptah_counts *counts, int32_t pid, const struct ptah_call_tree *tree);
 
 #endif

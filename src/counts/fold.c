@@ -388,7 +388,7 @@ static int append_rest(struct ptah_counts *into, struct counts_process *rest,
 	rest->files = NULL;
 	rest->file_count = 0;
 	status = counts_locate(into, rest, find_piece, &all);
-	if (status >= 0 && (!counts_put_process(&bytes, rest, true) || bytes.failed))
+	if (status >= 0 && (!counts_put_process(&bytes, rest, 0, true) || bytes.failed))
 		status = PTAH_E_NOMEM;
 	rest->digest = counts_checksum(bytes.bytes, bytes.size);
 	perfdata_buffer_free(&bytes);
@@ -691,6 +691,7 @@ int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts *from)
 		return PTAH_E_INVAL;
 	if (!counts_add_sums(&into->sums, &from->sums))
 		return PTAH_E_LIMIT;
+	into->times |= from->times;
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = fold_process(into, &from->processes[i]);
 	if (into->count)

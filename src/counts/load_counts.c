@@ -5,6 +5,7 @@
  */
 #include "counts/load.h"
 #include "perfdata/message.h"
+#include "counts/counts_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -285,12 +286,14 @@ static int load_process(struct load *l, size_t *same)
 	p->pid = p->space = (int32_t)load_le32(at);
 	if (l->version > 1 && !load_comm(p, at + COUNTS_PROCESS_1))
 		return load_refuse(l, at + COUNTS_PROCESS_1, "malformed name");
-	wrong = load_le32(at + 4) ? "malformed process"
-				  : wrong_with_process(p, l->counts->count - 1, same);
+	wrong = load_le32(at + 4) >= PTAH_COUNTS_TIMES_MAX
+		    ? "malformed process"
+		    : wrong_with_process(p, l->counts->count - 1, same);
 	if (wrong)
 		return load_refuse(l, at, wrong);
 	if (l->version > 2 && load_le64(at + COUNTS_PROCESS_2) > 1)
 		return load_refuse(l, at + COUNTS_PROCESS_2, "malformed process");
+	l->counts->times |= load_le32(at + 4);
 	status = load_events(l, p, at + 40);
 	if (status >= 0)
 		status = load_spaces(l, p, load_le64(at + 8));
@@ -392,8 +395,7 @@ static int load_counts_bytes(const void *bytes, size_t n, struct ptah_counts **c
 	return 0;
 }
 
-int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
-		     struct ptah_message *why)
+int counts_load(const void *bytes, size_t n, struct ptah_counts **counts, struct ptah_message *why)
 {
 	perfdata_message_begin(why);
 	return perfdata_message_end(why, load_counts_bytes(bytes, n, counts, why));
@@ -474,7 +476,7 @@ bool load_recognise(const char *path, const char *magic)
 
 static int load_it(void *counts, const void *bytes, size_t n, struct ptah_message *why)
 {
-	return ptah_counts_load(bytes, n, counts, why);
+	return counts_load(bytes, n, counts, why);
 }
 
 static int open_counts_file(const char *path, struct ptah_counts **counts, struct ptah_message *why)

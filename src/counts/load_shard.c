@@ -5,6 +5,7 @@
 #include "counts/load.h"
 #include "counts/shard_internal.h"
 #include "perfdata/message.h"
+#include "counts/counts_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static int load_counts(struct shard_load *s, struct ptah_counts **counts)
 		return load_refuse(l, place, "the file ends inside counts");
 	ptah_counts_free(*counts);
 	*counts = NULL;
-	status = ptah_counts_load(at, (size_t)size, counts, &why);
+	status = counts_load(at, (size_t)size, counts, &why);
 	if (status == PTAH_E_NOMEM)
 		return status;
 	if (status < 0)

@@ -88,14 +88,15 @@ static void put_edges(struct perfdata_buffer *out, const struct counts_process *
 	}
 }
 
-bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
+bool counts_put_process(struct perfdata_buffer *out, const struct counts_process *p, unsigned times,
+			bool versions)
 {
 	struct ptah_item first = p->events.first_error;
 
 	/* The file has a fixed number here; the enumerator's may change with the version. */
 	first.type = COUNTS_IS_ERROR;
 	perfdata_put32(out, (uint32_t)p->pid);
-	perfdata_put32(out, 0);
+	perfdata_put32(out, p->calls ? times : 0);
 	perfdata_put64(out, p->space_count);
 	perfdata_put64(out, p->file_count);
 	perfdata_put64(out, p->block_count);
@@ -140,7 +141,7 @@ int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 	perfdata_put64(&out, 0);
 	perfdata_put64(&out, c->count);
 	for (size_t i = 0; i < c->count && done; i++)
-		done = counts_put_process(&out, &c->processes[i], versions);
+		done = counts_put_process(&out, &c->processes[i], c->times, versions);
 	if (!done || out.failed) {
 		perfdata_buffer_free(&out);
 		return PTAH_E_NOMEM;

@@ -351,7 +351,7 @@ uint32_t ptah_shard_parts(const struct ptah_shard *shard)
 	return shard ? shard->parts : 0;
 }
 
-uint32_t ptah_shard_present(const struct ptah_shard *shard)
+uint32_t shard_present(const struct ptah_shard *shard)
 {
 	return shard ? shard->present : 0;
 }

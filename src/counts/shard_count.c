@@ -21,6 +21,7 @@
 #include "perfdata/message.h"
 #include "session/stream.h"
 #include "session/window.h"
+#include "profile/profile_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ struct counter {
 	uint64_t before; /* bytes of trace that were counted before this range */
 	size_t stream;
 	/* The decoder of the range, one that begins at its end, and one that looks for places. */
-	struct ptah_stream *own, *next, *finder;
+	struct stream_decoder *own, *next, *finder;
 	struct segment begin, end; /* where the range begins and ends */
 	bool has_end;		   /* it does not end with the stream */
 	struct shard_range range;
@@ -64,7 +65,7 @@ static uint64_t digest(const struct flow_state *s, size_t changes)
 	return hash;
 }
 
-static uint64_t digest_of(const struct ptah_stream *s)
+static uint64_t digest_of(const struct stream_decoder *s)
 {
 	struct flow_state state;
 
@@ -76,7 +77,7 @@ static uint64_t digest_of(const struct ptah_stream *s)
  * Whether two decoders count the same from here on. Their times matter only if code has yet to
  * change; the cycles since the beginning never do.
  */
-static bool agree(const struct ptah_stream *a, const struct ptah_stream *b)
+static bool agree(const struct stream_decoder *a, const struct stream_decoder *b)
 {
 	struct flow_state x, y;
 
@@ -89,7 +90,7 @@ static bool agree(const struct ptah_stream *a, const struct ptah_stream *b)
 
 /* Decoding */
 
-static int end_early(const struct counter *c, const struct ptah_stream *s)
+static int end_early(const struct counter *c, const struct stream_decoder *s)
 {
 	const struct ptah_shard_source *source = c->source;
 
@@ -102,18 +103,18 @@ static int end_early(const struct counter *c, const struct ptah_stream *s)
  * Counts up to where the stream is to stop or, with `to_error`, to the next error. Bytes that were
  * fed and not decoded come first.
  */
-static int run(const struct counter *c, struct ptah_stream *s, bool to_error)
+static int run(const struct counter *c, struct stream_decoder *s, bool to_error)
 {
 	struct ptah_profile_totals totals = {0};
-	int status = ptah_profile_resume(s->profile);
+	int status = profile_resume(s->profile);
 
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	while (status >= 0 && (status = end_early(c, s)) >= 0) {
 		if (to_error)
 			status = ptah_profile_totals(s->profile, &totals);
 		if (status < 0 || totals.errors)
 			break;
-		status = ptah_stream_count(s);
+		status = stream_count(s);
 		if (status <= 0)
 			break;
 	}
@@ -124,7 +125,7 @@ static int run(const struct counter *c, struct ptah_stream *s, bool to_error)
  * Makes *s a decoder that counts, with counts of 0, at the first place from `offset` on where one
  * can begin. 1, 0 if there is none, or an error.
  */
-static int go_to(const struct counter *c, struct ptah_stream **s, uint64_t offset,
+static int go_to(const struct counter *c, struct stream_decoder **s, uint64_t offset,
 		 struct segment *segment)
 {
 	int status = stream_renew_counted(c->session, c->stream, s);
@@ -173,7 +174,7 @@ static int go_on_until_they_agree(struct counter *c)
 
 /* Keeping what was counted */
 
-static int keep(struct counter *c, struct ptah_counts *counts, struct ptah_stream *s,
+static int keep(struct counter *c, struct ptah_counts *counts, struct stream_decoder *s,
 		struct ptah_profile_totals *totals)
 {
 	int status = ptah_profile_totals(s->profile, totals);
@@ -354,9 +355,9 @@ static int count_session(struct counter *c, const struct ptah_shard_plan *plan, 
 	c->into->digest = digest_session(r->session);
 	shard_plan_range(plan, part, c->into->index, &from, &to, wanted_bytes(r));
 	status = count_streams(c, r, from, to);
-	ptah_stream_free(c->own);
-	ptah_stream_free(c->next);
-	ptah_stream_free(c->finder);
+	stream_free(c->own);
+	stream_free(c->next);
+	stream_free(c->finder);
 	c->own = c->next = c->finder = NULL;
 	if (status >= 0)
 		status = locate(c->into, r);

@@ -126,4 +126,6 @@ enum shard_file_flags {
 	SHARD_WHOLES = 1 << 1, /* its mappings follow */
 };
 
+uint32_t shard_present(const struct ptah_shard *shard);
+
 #endif

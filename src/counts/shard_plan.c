@@ -131,11 +131,6 @@ void ptah_shard_plan_free(struct ptah_shard_plan *plan)
 	free(plan);
 }
 
-uint32_t ptah_shard_plan_parts(const struct ptah_shard_plan *plan)
-{
-	return plan ? plan->parts : 0;
-}
-
 /* a * b / c, where the result fits. */
 static uint64_t share(uint64_t a, uint64_t b, uint64_t c)
 {

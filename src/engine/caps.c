@@ -175,11 +175,18 @@ static void take_main_leaf(struct ptah_caps *caps)
 static void take_encodings(struct ptah_caps *caps)
 {
 	uint32_t eax = caps->leaf_14_1[EAX], ebx = caps->leaf_14_1[EBX];
+	uint32_t ecx = caps->leaf_14_1[ECX];
 
 	if (caps->ip_filter)
 		caps->ranges = (eax & 7) > PTAH_RANGES ? PTAH_RANGES : eax & 7;
 	if (caps->mtc)
 		caps->mtc_periods = (uint16_t)(eax >> 16);
+	if (caps->trigger_tracing) {
+		caps->triggers = (uint8_t)(4 * (eax >> 8 & 7));
+		caps->trigger_attribution = bit(ecx, 0);
+		caps->trigger_pause_resume = bit(ecx, 1);
+		caps->trigger_dr_match = bit(ecx, 15);
+	}
 	if (caps->psb_cyc) {
 		caps->cyc_thresholds = (uint16_t)ebx;
 		caps->psb_periods = (uint16_t)(ebx >> 16);

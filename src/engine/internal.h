@@ -25,7 +25,7 @@
 #include "engine/record.h"
 #include "engine/topa.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 
 #define MAX_CPUS     65536u
 #define MAX_MAPPINGS 8u
@@ -138,7 +138,8 @@ enum pooled {
 struct mapping {
 	uint64_t owner, address;
 	unsigned state;
-	bool page;     /* of the page, not of the buffer */
+	bool page; /* of the page, not of the buffer */
+	bool writable;
 	bool consumer; /* of the page, writable */
 };
 
@@ -345,6 +346,12 @@ uint64_t lent_region(const struct ptah_hal_memory *memory, size_t n, uint64_t re
 int lent_place(struct topa *t, int cpu, const struct ptah_hal_memory *memory, size_t n,
 	       struct ptah_trace_problem *problem);
 
+/* resize.c: PASSIVE. ptah_capture_resize() in two steps: what can fail for lack of memory, and the
+ * exchange, which frees *b or the old buffer. */
+int resize_prepare(struct ptah_capture *c, size_t buffer, size_t region, struct buffer *b,
+		   struct ptah_trace_problem *problem);
+int resize_finish(struct ptah_capture *c, struct buffer *b, struct ptah_trace_problem *problem);
+
 /* capture.c: PASSIVE. Runs `work` PINNED and busy on the processor that holds the capture. If
  * none does, it runs where the caller is, with `cpu` NULL. */
 typedef int capture_work(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
@@ -391,7 +398,10 @@ void crash_describe(struct ptah_capture *c, int cpu);
 /* pool.c: PASSIVE. The capture is not in use any more. */
 void pool_return(struct ptah_capture *c);
 
-/* map.c: PASSIVE. Removes one mapping of `owner` (NULL: of any owner). False: there is none. */
+/* map.c: PASSIVE. ptah_capture_map(); *made: it was not mapped there before. */
+int map_buffer(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address,
+	       bool *made);
+/* Removes one mapping of `owner` (NULL: of any owner). False: there is none. */
 bool map_remove(struct ptah_capture *c, const uint64_t *owner);
 bool map_remove_anywhere(struct ptah_engine *engine, uint64_t owner);
 bool map_any(struct ptah_capture *c);

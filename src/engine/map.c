@@ -97,6 +97,25 @@ static bool is_consumed(const struct ptah_capture *c)
 	return any;
 }
 
+/* The owner has the buffer mapped already, in the same way. */
+static bool is_there(struct ptah_capture *c, const struct mapping *kind, uint64_t *address)
+{
+	const struct mapping *m;
+	bool found = false;
+	unsigned n;
+
+	lock(c->engine);
+	for (n = 0; n < MAX_MAPPINGS && !found; n++) {
+		m = &c->mappings[n];
+		found = m->state == MAPPING_USED && !m->page && m->owner == kind->owner &&
+			m->writable == kind->writable;
+		if (found)
+			*address = m->address;
+	}
+	c->engine->hal->unlock(c->engine->port);
+	return found;
+}
+
 /* Reserves a slot. There is at most one for a consumer. */
 static int reserve(struct ptah_capture *c, const struct mapping *kind, struct mapping **slot)
 {
@@ -113,13 +132,13 @@ static int reserve(struct ptah_capture *c, const struct mapping *kind, struct ma
 	return busy ? PTAH_E_BUSY : *slot ? PTAH_OK : PTAH_E_LIMIT;
 }
 
-static int map_slot(struct ptah_capture *c, struct mapping *m, bool writable, uint64_t *address)
+static int map_slot(struct ptah_capture *c, struct mapping *m, uint64_t *address)
 {
 	const struct ptah_hal *hal = c->engine->hal;
 	const struct ptah_hal_memory *pieces = m->page ? &c->page.memory : c->topa.blocks;
 	uint64_t at = 0;
 	int status = hal->user_map(c->engine->port, m->owner, pieces, m->page ? 1 : c->topa.nblocks,
-				   writable, &at);
+				   m->writable, &at);
 
 	m->address = at;
 	if (status < 0)
@@ -128,7 +147,7 @@ static int map_slot(struct ptah_capture *c, struct mapping *m, bool writable, ui
 	return PTAH_OK;
 }
 
-static int map(struct ptah_capture *c, const struct mapping *kind, bool writable, uint64_t *address)
+static int map(struct ptah_capture *c, const struct mapping *kind, uint64_t *address)
 {
 	struct mapping *m;
 	int status;
@@ -143,7 +162,7 @@ static int map(struct ptah_capture *c, const struct mapping *kind, bool writable
 	if (m->page)
 		status = page_begin(c, m->consumer);
 	if (status == PTAH_OK) {
-		status = map_slot(c, m, writable, address);
+		status = map_slot(c, m, address);
 		if (status < 0 && m->consumer)
 			page_end(c);
 	}
@@ -151,21 +170,30 @@ static int map(struct ptah_capture *c, const struct mapping *kind, bool writable
 	return status;
 }
 
+int map_buffer(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address, bool *made)
+{
+	const struct mapping kind = {.owner = owner, .writable = writable};
+
+	*made = !c || !address || !is_there(c, &kind, address);
+	return *made ? map(c, &kind, address) : PTAH_OK;
+}
+
 int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address)
 {
-	const struct mapping kind = {.owner = owner};
+	bool made;
 
-	return map(c, &kind, writable, address);
+	return map_buffer(c, owner, writable, address, &made);
 }
 
 int ptah_capture_map_page(struct ptah_capture *c, uint64_t owner, bool consumer, uint64_t *address)
 {
-	const struct mapping kind = {.owner = owner, .page = true, .consumer = consumer};
+	const struct mapping kind = {
+	    .owner = owner, .page = true, .writable = consumer, .consumer = consumer};
 
 	/* A drain() is a consumer, too. */
 	if (c && consumer && c->drain)
 		return PTAH_E_BUSY;
-	return map(c, &kind, consumer, address);
+	return map(c, &kind, address);
 }
 
 /* Unmaps a slot that the caller has found and set to CHANGING, under the lock. */

@@ -170,45 +170,64 @@ static int move(struct ptah_capture *c, struct exchange *x)
 	return capture_at_holder(c, exchange, x);
 }
 
+/* Why the capture keeps its buffer whatever the size; PTAH_OK: nothing is in the way. */
+static int check_resize(struct ptah_capture *c, size_t buffer, struct ptah_trace_problem *problem)
+{
+	if (c->pool)
+		return buffer_refuse(problem, "buffer", "the captures of a pool have the pool's",
+				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
+	if (c->lent)
+		return buffer_refuse(problem, "buffer", "its memory is not the engine's",
+				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
+	if (map_any(c)) {
+		buffer_refuse(problem, "buffer", "it is mapped: unmap it first", PTAH_PROBLEM_NEEDS,
+			      buffer, 0);
+		return PTAH_E_BUSY;
+	}
+	return page_drop(c);
+}
+
+int resize_prepare(struct ptah_capture *c, size_t buffer, size_t region, struct buffer *b,
+		   struct ptah_trace_problem *problem)
+{
+	struct ptah_capture_config config;
+	int status = check_resize(c, buffer, problem);
+
+	if (status < 0)
+		return status;
+	config = c->config;
+	config.shape = c->shape;
+	config.buffer = buffer;
+	config.region = region;
+	return buffer_make(c->engine, &config, b, problem);
+}
+
+int resize_finish(struct ptah_capture *c, struct buffer *b, struct ptah_trace_problem *problem)
+{
+	struct exchange x = {.buffer = *b};
+	int status = move(c, &x);
+
+	if (status == PTAH_E_NOSPACE)
+		buffer_refuse(problem, "buffer", "unread bytes do not fit: consume them first",
+			      PTAH_PROBLEM_MIN, x.buffer.topa.lap,
+			      position_of(c) - atomic_load(&c->tail));
+	/* The new one if that failed. */
+	buffer_unmake(c->engine, &x.buffer);
+	return status;
+}
+
 int ptah_capture_resize(struct ptah_capture *c, size_t buffer, size_t region,
 			struct ptah_trace_problem *problem)
 {
-	struct ptah_capture_config config;
-	struct exchange x = {0};
+	struct buffer b;
 	int status;
 
 	if (problem)
 		*problem = (struct ptah_trace_problem){0};
 	if (!c)
 		return buffer_refuse_call(problem);
-	if (c->pool) {
-		return buffer_refuse(problem, "buffer", "the captures of a pool have the pool's",
-				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
-	}
-	if (c->lent) {
-		return buffer_refuse(problem, "buffer", "its memory is not the engine's",
-				     PTAH_PROBLEM_MAX, buffer, c->topa.lap);
-	}
-	if (map_any(c)) {
-		buffer_refuse(problem, "buffer", "it is mapped: unmap it first", PTAH_PROBLEM_NEEDS,
-			      buffer, 0);
-		return PTAH_E_BUSY;
-	}
-	status = page_drop(c);
-	if (status < 0)
-		return buffer_explain(status, problem);
-	config = c->config;
-	config.shape = c->shape;
-	config.buffer = buffer;
-	config.region = region;
-	status = buffer_make(c->engine, &config, &x.buffer, problem);
-	if (status < 0)
-		return buffer_explain(status, problem);
-	status = move(c, &x);
-	if (status == PTAH_E_NOSPACE)
-		buffer_refuse(problem, "buffer", "unread bytes do not fit: consume them first",
-			      PTAH_PROBLEM_MIN, buffer, position_of(c) - atomic_load(&c->tail));
-	/* The new one if that failed. */
-	buffer_unmake(c->engine, &x.buffer);
+	status = resize_prepare(c, buffer, region, &b, problem);
+	if (status == PTAH_OK)
+		status = resize_finish(c, &b, problem);
 	return buffer_explain(status, problem);
 }

@@ -560,6 +560,64 @@ int ptah_captures_flush(struct ptah_captures *set)
 	return set ? do_all(set, look_here, flush_one, &moment) : PTAH_E_INVAL;
 }
 
+/* A buffer for each member, in a block that the caller releases; on failure there is none. */
+static int prepare_buffers(struct ptah_captures *set, size_t buffer, size_t region,
+			   struct ptah_hal_memory *list, struct ptah_captures_problem *problem)
+{
+	struct ptah_trace_problem *request = problem ? &problem->request : NULL;
+	struct buffer *buffers;
+	struct member *m;
+	unsigned n, made;
+	int status;
+
+	status = buffer_alloc(set->engine->hal, set->engine->port, NOBODY, PTAH_MEMORY_ENGINE,
+			      set->engine->cpus * sizeof(*buffers), list);
+	if (status < 0)
+		return status;
+	buffers = list->address;
+	for (n = 0; status == PTAH_OK && (m = next_member(set, &n, false)) != NULL; n++) {
+		status = resize_prepare(capture_of(m), buffer, region, &buffers[n], request);
+		if (status < 0)
+			break;
+	}
+	if (status == PTAH_OK)
+		return PTAH_OK;
+	for (made = 0; (m = next_member(set, &made, false)) != NULL && made < n; made++)
+		buffer_unmake(set->engine, &buffers[made]);
+	set->engine->hal->release(set->engine->port, list);
+	return report(problem, (int)n, status, request ? request->reason : NULL);
+}
+
+int ptah_captures_resize(struct ptah_captures *set, size_t buffer, size_t region,
+			 struct ptah_captures_problem *problem)
+{
+	struct ptah_trace_problem *request = problem ? &problem->request : NULL;
+	struct ptah_hal_memory list;
+	struct buffer *buffers;
+	struct member *m;
+	int status, first = PTAH_OK;
+	unsigned n;
+
+	no_problem(problem);
+	if (!set)
+		return PTAH_E_INVAL;
+	status = prepare_buffers(set, buffer, region, &list, problem);
+	if (status < 0)
+		return status;
+	buffers = list.address;
+	for (n = 0; (m = next_member(set, &n, false)) != NULL; n++) {
+		status = resize_finish(capture_of(m), &buffers[n], first ? NULL : request);
+		if (status < 0 && first == PTAH_OK)
+			first = report(problem, (int)n, status, request ? request->reason : NULL);
+	}
+	set->engine->hal->release(set->engine->port, &list);
+	if (first == PTAH_OK) { /* processors that come later get the same */
+		set->config.buffer = buffer;
+		set->config.region = region;
+	}
+	return first;
+}
+
 int ptah_captures_reconfigure(struct ptah_captures *set, const struct ptah_trace_config *trace,
 			      struct ptah_captures_problem *problem)
 {
@@ -970,6 +1028,7 @@ int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
 	struct member *m;
 	int status = PTAH_OK;
 	unsigned cpu;
+	bool made;
 
 	no_problem(problem);
 	if (!set || (n && !mappings))
@@ -986,17 +1045,18 @@ int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
 		map->capture = capture_of(m);
 		map->size = map->capture->topa.lap;
 		map->page = 0;
-		status = ptah_capture_map(map->capture, owner, writable, &map->address);
+		status = map_buffer(map->capture, owner, writable, &map->address, &made);
 		if (status < 0)
 			report(problem, (int)cpu, status, NULL);
 		else
-			used++;
+			mappings[used++].page = made;
 	}
-	if (status == PTAH_OK)
-		return (int)used;
-	while (used--)
-		ptah_capture_unmap(mappings[used].capture, owner, mappings[used].address);
-	return status;
+	for (cpu = 0; cpu < used; cpu++) {
+		if (status < 0 && mappings[cpu].page)
+			ptah_capture_unmap(mappings[cpu].capture, owner, mappings[cpu].address);
+		mappings[cpu].page = 0;
+	}
+	return status < 0 ? status : (int)used;
 }
 
 int ptah_captures_map_pages(struct ptah_captures *set, uint64_t owner, bool consumer,

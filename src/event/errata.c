@@ -74,11 +74,6 @@ const char *ptah_erratum_symptom(unsigned erratum)
 	return erratum < ARRAY_SIZE(errata) ? errata[erratum].symptom : NULL;
 }
 
-const char *ptah_erratum_handling(unsigned erratum)
-{
-	return erratum < ARRAY_SIZE(errata) ? errata[erratum].handling : NULL;
-}
-
 static int find_erratum(const char *name, size_t n)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(errata); i++)

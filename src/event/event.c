@@ -258,7 +258,7 @@ void event_restart(struct ptah_event_decoder *d, uint64_t offset)
 	d->phase = EVENT_RESTART;
 }
 
-void ptah_event_time(const struct ptah_event_decoder *d, struct ptah_time *time)
+void event_get_time(const struct ptah_event_decoder *d, struct ptah_time *time)
 {
 	*time = (struct ptah_time){
 	    .tsc = d->tsc,

@@ -346,4 +346,6 @@ void event_resume_at_fup(struct ptah_event_decoder *d);
 bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		      uint64_t offset);
 
+void event_get_time(const struct ptah_event_decoder *decoder, struct ptah_time *time);
+
 #endif

@@ -34,7 +34,7 @@ struct entry {
 
 /* The decoded side: a queue of entries before the stream's decoder. */
 struct path {
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_block blocks[BLOCKS];
 	size_t block, block_count;
 	struct entry queue[AHEAD];
@@ -120,14 +120,14 @@ static int path_read(struct path *p)
 			*e = entry_of_block(&p->blocks[p->block++]);
 			break;
 		}
-		status = ptah_stream_read_blocks(p->stream, p->blocks, BLOCKS);
+		status = ptah_reader_read_blocks(p->stream, p->blocks, BLOCKS);
 		if (status < 0)
 			return status;
 		p->block = 0;
 		p->block_count = (size_t)status;
 		if (status)
 			continue;
-		status = ptah_stream_read(p->stream, &item, 1);
+		status = ptah_reader_read(p->stream, &item, 1);
 		if (status < 0)
 			return status;
 		p->ended = !status;
@@ -598,13 +598,13 @@ int repack_trace(const struct repack_config *config, struct repack_piece *pieces
 		r->pieces = pieces;
 		r->count = count;
 		generator_init(&r->g, r->buffer, config->retcomp, false);
-		status = ptah_stream_new(config->session, config->stream, &r->path.stream);
+		status = ptah_reader_new(config->session, config->stream, NULL, &r->path.stream);
 	}
 	if (status >= 0)
 		status = repack_all(r);
 	if (r) {
 		*copied = r->copied;
-		ptah_stream_free(r->path.stream);
+		ptah_reader_free(r->path.stream);
 	}
 	free(r);
 	return status;

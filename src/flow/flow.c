@@ -11,6 +11,8 @@
 #include "flow/emit_items.h"
 #include "flow/paths.h"
 #include "flow/state.h"
+#include "event/event.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 
@@ -41,7 +43,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->resync = config && config->resync;
 	f->arena.huge = !(config && config->no_huge_pages);
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
-	f->generation = ptah_image_generation(image);
+	f->generation = image_generation(image);
 	status = ptah_event_decoder_new(&events, &f->events);
 	if (status >= 0)
 		status = code_init(&f->code, image, &f->arena);
@@ -110,19 +112,19 @@ void flow_restart(struct ptah_flow *f, uint64_t offset)
 	begin_again(f);
 }
 
-void ptah_flow_time(const struct ptah_flow *f, struct ptah_time *time)
+void flow_get_time(const struct ptah_flow *f, struct ptah_time *time)
 {
-	ptah_event_time(f->events, time);
+	event_get_time(f->events, time);
 }
 
-void ptah_flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)
+void flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)
 {
 	f->time_limit = tsc;
 	/* One PSB+ may have passed several time limits: what follows it waits for each of them. */
 	f->paused = f->paused && f->event.tsc >= tsc;
 }
 
-bool ptah_flow_paused(const struct ptah_flow *f)
+bool flow_is_paused(const struct ptah_flow *f)
 {
 	return f->paused;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Forgets what a flow has learnt from its image, when the image changes or is replaced. */
 #include "flow/paths.h"
+#include "image/image_access.h"
 
 /* Forgets the nodes whose bytes have changed, and no others. */
 bool flow_follow_image(struct ptah_flow *f)
 {
-	uint64_t generation = ptah_image_generation(f->code.image);
+	uint64_t generation = image_generation(f->code.image);
 	struct image_change changes[IMAGE_CHANGES];
 	size_t before = f->code.node_count;
 	int n;
@@ -36,6 +37,6 @@ int ptah_flow_set_image(struct ptah_flow *f, const struct ptah_image *image)
 	code_flush(&f->code);
 	flow_paths_forget(f);
 	f->code.image = image;
-	f->generation = ptah_image_generation(image);
+	f->generation = image_generation(image);
 	return 0;
 }

@@ -32,4 +32,16 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state);
 /* Without `timed` the times may differ; then the items are equal but for their times. */
 bool flow_same_state(const struct flow_state *a, const struct flow_state *b, bool timed);
 
+/* The clocks at the flow's position. */
+void flow_get_time(const struct ptah_flow *flow, struct ptah_time *time);
+
+/*
+ * Makes the flow pause before time `tsc`: once the trace reaches a time stamp at
+ * or after it, and everything before has been reported, read() returns 0 and
+ * flow_is_paused() is true. There the caller changes the image to what it was
+ * at that time, and sets a later limit (UINT64_MAX: none) to continue.
+ */
+void flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
+bool flow_is_paused(const struct ptah_flow *flow);
+
 #endif

@@ -335,21 +335,11 @@ static int remove_sections(struct ptah_image *image, struct layer *layer, const 
 int ptah_image_remove_file(struct ptah_image *image, const char *path,
 			   const struct ptah_space *space)
 {
-	int status = image && path ? 0 : PTAH_E_INVAL;
-
-	for (size_t i = 0; status >= 0 && i < image->count; i++)
-		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], path);
-	return status;
-}
-
-int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space)
-{
 	int status = image ? 0 : PTAH_E_INVAL;
 
 	for (size_t i = 0; status >= 0 && i < image->count; i++)
 		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], NULL);
+			status = remove_sections(image, &image->layers[i], path);
 	return status;
 }
 
@@ -488,7 +478,7 @@ int ptah_image_find(const struct ptah_image *image, uint64_t address,
 	return 0;
 }
 
-uint64_t ptah_image_generation(const struct ptah_image *image)
+uint64_t image_generation(const struct ptah_image *image)
 {
 	return image->generation;
 }

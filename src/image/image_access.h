@@ -59,4 +59,17 @@ void image_use_files(struct ptah_image *image, struct file_table *files);
 int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_t at,
 	      struct backing *backing, const struct ptah_space *space);
 
+/* The same of an ELF file in memory, such as a vDSO; it is copied. */
+int image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size, uint64_t base,
+			const struct ptah_space *space);
+
+/*
+ * The executable sections of a PE file (a program, DLL or driver of Windows). `base` is the address
+ * at which the file was loaded; 0: the one that its header prefers.
+ */
+int image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
+		 const struct ptah_space *space);
+
+uint64_t image_generation(const struct ptah_image *image);
+
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds the loadable segments of an ELF file to an image. */
+#include "image/image_access.h"
+
 #include <ptah/image.h>
 
 #include <errno.h>
@@ -98,8 +100,8 @@ int ptah_image_add_elf(struct ptah_image *image, const char *path, uint64_t base
 	return status;
 }
 
-int ptah_image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size,
-			     uint64_t base, const struct ptah_space *space)
+int image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size, uint64_t base,
+			const struct ptah_space *space)
 {
 	const struct source from = {.bytes = bytes, .size = size, .base = base, .space = space};
 	Elf *elf;

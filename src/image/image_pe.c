@@ -11,6 +11,7 @@
 #include "image/pe.h"
 
 #include "base/bits.h"
+#include "image/image_access.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,8 +110,8 @@ int pe_sections(const char *path, uint64_t base, struct pe_section **sections)
 	return n;
 }
 
-int ptah_image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
-		      const struct ptah_space *space)
+int image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
+		 const struct ptah_space *space)
 {
 	struct pe_section *sections;
 	int n, status = 0;

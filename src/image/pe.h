@@ -3,6 +3,8 @@
 #ifndef PTAH_IMAGE_PE_H
 #define PTAH_IMAGE_PE_H
 
+#include "image/image_access.h"
+
 #include <ptah/image.h>
 
 struct pe_section {
@@ -11,7 +13,7 @@ struct pe_section {
 };
 
 /*
- * Lists them in *sections, which the caller frees. `base` as for ptah_image_add_pe(). Returns how
+ * Lists them in *sections, which the caller frees. `base` as for image_add_pe(). Returns how
  * many there are, one at least, or an error.
  */
 int pe_sections(const char *path, uint64_t base, struct pe_section **sections);

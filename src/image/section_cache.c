@@ -4,6 +4,7 @@
  * threads.
  */
 #include "image/backing.h"
+#include "image/section_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -274,7 +275,7 @@ int ptah_cache_read(struct ptah_cache *c, uint32_t id, uint64_t address, void *b
 	return status;
 }
 
-uint64_t ptah_cache_mapped(struct ptah_cache *c)
+uint64_t cache_mapped(struct ptah_cache *c)
 {
 	uint64_t mapped;
 

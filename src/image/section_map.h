@@ -57,4 +57,7 @@ void map_insert(struct map *map, const struct section *section);
 
 void map_erase(struct map *map, size_t at);
 
+/* Bytes mapped now. */
+uint64_t cache_mapped(struct ptah_cache *cache);
+
 #endif

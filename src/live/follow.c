@@ -3,6 +3,10 @@
 #include "live/live.h"
 
 #include "session/span_reader.h"
+#include "image/image_access.h"
+#include "profile/profile_internal.h"
+#include "session/stream.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +14,11 @@
 #define MARKS 512
 #define ITEMS 256
 
-static int open_one(struct live_stream *ls, unsigned what, struct ptah_stream **s)
+static int open_one(struct live_stream *ls, unsigned what, struct stream_decoder **s)
 {
 	if (!(ls->live->config.what & what))
 		return 0;
-	return ptah_stream_new(ls->live->session, ls->index, s);
+	return stream_new(ls->live->session, ls->index, s);
 }
 
 static int open_calls(struct live_stream *ls)
@@ -33,7 +37,7 @@ static int open_calls(struct live_stream *ls)
 	span_times_begin(&ls->times, live->session, &live->session->streams[ls->index]);
 	ls->times.queue = &ls->stamps;
 	ls->bounds.queue = ls->times.used && live->watch_count ? &ls->bound_stamps : NULL;
-	ptah_stream_thread(ls->calls, &who);
+	stream_thread(ls->calls, &who);
 	pthread_mutex_lock(&live->threads_lock);
 	ls->own.thread = call_threads_new(&live->threads, ls->index, &who);
 	pthread_mutex_unlock(&live->threads_lock);
@@ -41,7 +45,7 @@ static int open_calls(struct live_stream *ls)
 }
 
 /* `before`: what was counted before the stream was retired, or NULL. */
-static int open_counts(struct live_stream *ls, struct ptah_stream *before)
+static int open_counts(struct live_stream *ls, struct stream_decoder *before)
 {
 	struct ptah_profile_totals totals;
 	int status = open_one(ls, PTAH_LIVE_COUNTS, &ls->counts);
@@ -49,19 +53,19 @@ static int open_counts(struct live_stream *ls, struct ptah_stream *before)
 	if (status >= 0 && ls->counts)
 		status = stream_begin_to_count(ls->counts);
 	if (status >= 0 && before)
-		status = ptah_profile_merge(ls->counts->profile, before->profile);
+		status = profile_merge(ls->counts->profile, before->profile);
 	if (status >= 0 && before)
 		status = ptah_profile_totals(before->profile, &totals);
 	if (status >= 0 && before)
 		ls->inherited =
 		    (struct live_inherited){totals.instructions, totals.errors, totals.overflows};
-	ptah_stream_free(before);
+	stream_free(before);
 	return status;
 }
 
 int live_open(struct live_stream *ls)
 {
-	struct ptah_stream *before = ls->counts;
+	struct stream_decoder *before = ls->counts;
 	int status;
 
 	ls->counts = NULL;
@@ -77,9 +81,9 @@ int live_open(struct live_stream *ls)
 
 void live_close(struct live_stream *ls)
 {
-	ptah_stream_free(ls->counts);
-	ptah_stream_free(ls->calls);
-	ptah_stream_free(ls->items);
+	stream_free(ls->counts);
+	stream_free(ls->calls);
+	stream_free(ls->items);
 	span_times_free(&ls->times);
 	stamps_free(&ls->stamps);
 	stamps_free(&ls->bound_stamps);
@@ -92,7 +96,7 @@ void live_close(struct live_stream *ls)
 }
 
 /* Keeps the counts without what the profile knows of the code, which is much more. */
-static int shrink_counts(struct ptah_stream *s)
+static int shrink_counts(struct stream_decoder *s)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
 	struct ptah_profile *small;
@@ -100,7 +104,7 @@ static int shrink_counts(struct ptah_stream *s)
 
 	if (status < 0)
 		return status;
-	status = ptah_profile_merge(small, s->profile);
+	status = profile_merge(small, s->profile);
 	if (status < 0) {
 		ptah_profile_free(small);
 		return status;
@@ -143,20 +147,20 @@ static int retire_counts(struct live_stream *ls, struct live_stream *heir)
 	}
 	if (taken) {
 		ls->inherited = (struct live_inherited){0};
-		ptah_stream_free(ls->counts);
+		stream_free(ls->counts);
 		ls->counts = NULL;
 		return 0;
 	}
 	if (!heir || !heir->counts)
 		return shrink_counts(ls->counts);
-	status = ptah_profile_merge(heir->counts->profile, ls->counts->profile);
+	status = profile_merge(heir->counts->profile, ls->counts->profile);
 	if (status < 0)
 		return status;
 	heir->inherited.instructions += totals.instructions;
 	heir->inherited.errors += totals.errors;
 	heir->inherited.overflows += totals.overflows;
 	ls->inherited = (struct live_inherited){0};
-	ptah_stream_free(ls->counts);
+	stream_free(ls->counts);
 	ls->counts = NULL;
 	return 0;
 }
@@ -166,8 +170,8 @@ int live_retire(struct live_stream *ls, struct live_stream *heir)
 	struct live_tally *t = &ls->own.tally;
 	int status = ls->counts ? retire_counts(ls, heir) : 0;
 
-	ptah_stream_free(ls->calls);
-	ptah_stream_free(ls->items);
+	stream_free(ls->calls);
+	stream_free(ls->items);
 	span_times_free(&ls->times);
 	stamps_free(&ls->stamps);
 	stamps_free(&ls->bound_stamps);
@@ -188,7 +192,7 @@ int live_retire(struct live_stream *ls, struct live_stream *heir)
 	return status;
 }
 
-static void refresh(struct live_stream *ls, struct ptah_stream *s, size_t pieces, size_t limits)
+static void refresh(struct live_stream *ls, struct stream_decoder *s, size_t pieces, size_t limits)
 {
 	if (!s)
 		return;
@@ -214,7 +218,7 @@ void live_refresh(struct live_stream *ls, size_t pieces, size_t limits)
 
 int live_take_change(struct live_stream *ls, size_t process, const struct change *change)
 {
-	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	struct stream_decoder *const list[] = {ls->counts, ls->calls, ls->items};
 	int status = 0;
 
 	for (size_t i = 0; i < 3 && status >= 0; i++)
@@ -226,7 +230,7 @@ int live_take_change(struct live_stream *ls, size_t process, const struct change
 
 int live_settle(struct live_stream *ls)
 {
-	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	struct stream_decoder *const list[] = {ls->counts, ls->calls, ls->items};
 	int status = 0;
 
 	for (size_t i = 0; i < 3 && status >= 0; i++)
@@ -240,7 +244,7 @@ int live_settle(struct live_stream *ls)
 
 uint64_t live_position(const struct live_stream *ls)
 {
-	const struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	const struct stream_decoder *const list[] = {ls->counts, ls->calls, ls->items};
 	/* What was fed may be in use as long as not all that came of it is. */
 	uint64_t first = live_source_offset(ls->source);
 
@@ -252,7 +256,7 @@ uint64_t live_position(const struct live_stream *ls)
 
 void live_trim(struct live_stream *ls)
 {
-	struct ptah_stream *const list[] = {ls->counts, ls->calls, ls->items};
+	struct stream_decoder *const list[] = {ls->counts, ls->calls, ls->items};
 	struct stream *stream = &ls->live->session->streams[ls->index];
 	size_t limits = 0, turn = SESSION_NONE, past;
 
@@ -296,7 +300,7 @@ void live_describe(struct live_stream *ls, struct ptah_live_thread *t)
 /* Counts */
 
 /* Only calls ask which threads may have run. */
-static void forget_unsure(struct ptah_stream *s)
+static void forget_unsure(struct stream_decoder *s)
 {
 	s->unsure_from = s->unsure_to = SESSION_NONE;
 }
@@ -305,7 +309,7 @@ static int decode_counts(struct live_stream *ls)
 {
 	int status;
 
-	while ((status = ptah_stream_count(ls->counts)) > 0)
+	while ((status = stream_count(ls->counts)) > 0)
 		;
 	forget_unsure(ls->counts);
 	return status;
@@ -322,11 +326,11 @@ void live_note_items(struct live_stream *ls, const struct ptah_item *items, size
 }
 
 /* The thread that runs in a processor's stream. */
-static void describe_turn(const struct ptah_stream *s, struct ptah_live_thread *thread)
+static void describe_turn(const struct stream_decoder *s, struct ptah_live_thread *thread)
 {
 	struct ptah_thread who;
 
-	ptah_stream_thread(s, &who);
+	stream_thread(s, &who);
 	thread->pid = thread->space = who.pid;
 	thread->tid = who.tid;
 	memcpy(thread->comm, who.comm, sizeof(thread->comm));
@@ -354,7 +358,7 @@ static int decode_items(struct live_stream *ls)
 	struct ptah_item items[ITEMS];
 	int n, status = 0;
 
-	while (status >= 0 && (n = ptah_stream_read(ls->items, items, ITEMS)) > 0) {
+	while (status >= 0 && (n = stream_read(ls->items, items, ITEMS)) > 0) {
 		if (!ls->calls)
 			live_note_items(ls, items, (size_t)n);
 		status = give_items(ls, items, (size_t)n);
@@ -379,7 +383,12 @@ int live_give_marks(struct live_stream *ls, struct live_runner *r,
 {
 	struct ptah_live *live = ls->live;
 	struct ptah_live_thread thread;
-	int status = n ? live_tally_add(&r->tally, marks, n) : 0;
+	int status;
+
+	r->tally.waits.absences = r->waits.absences =
+	    absences_of(live->session, r->thread->info.tid);
+	r->waits.no_switches = !live->session->absences_count;
+	status = n ? live_tally_add(&r->tally, marks, n) : 0;
 
 	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))
 		return status;
@@ -417,7 +426,7 @@ int live_reach(struct live_stream *ls, struct live_runner *r)
 	struct ptah_call_counts counts;
 	int status;
 
-	ptah_calls_counts(r->thread->calls, &counts);
+	calls_marks_counts(r->thread->calls, &counts);
 	status = live_tally_reach(&r->tally, counts.instructions);
 	return status < 0 || !r->open ? status : watch_open(ls, r, counts.instructions);
 }
@@ -427,7 +436,7 @@ int live_end_thread(struct live_stream *ls, struct live_runner *r)
 	struct ptah_call_mark marks[MARKS];
 	int n, status = live_reach(ls, r);
 
-	while (status >= 0 && (n = ptah_calls_finish(r->thread->calls, marks, MARKS)) != 0)
+	while (status >= 0 && (n = calls_marks_finish(r->thread->calls, marks, MARKS)) != 0)
 		status = n < 0 ? n : live_give_marks(ls, r, marks, (size_t)n);
 	call_thread_end(r->thread);
 	return status;
@@ -449,6 +458,7 @@ int live_execute(struct live_stream *ls, struct live_runner *r, uint64_t tsc)
 		status = live_end_thread(ls, r);
 	r->thread = next;
 	live_tally_begin_again(&r->tally);
+	r->waits = (struct live_waits){0};
 	return status;
 }
 
@@ -471,7 +481,7 @@ static int take_spans(struct live_stream *ls, struct ptah_span *spans, size_t n)
 			status = live_execute(ls, &ls->own, spans->tsc);
 			continue;
 		}
-		used = ptah_calls_take_spans(t->calls, spans, part, marks, MARKS, &count);
+		used = calls_marks_take_spans(t->calls, spans, part, marks, MARKS, &count);
 		status = used < 0 ? used : live_give_marks(ls, &ls->own, marks, count);
 		spans += used < 0 ? 0 : used;
 		n -= used < 0 ? 0 : (size_t)used;
@@ -492,7 +502,7 @@ static int take_item(struct live_stream *ls, const struct ptah_item *item)
 	while (!used && status >= 0) {
 		size_t count = 0;
 
-		used = ptah_calls_take(ls->own.thread->calls, item, 1, marks, MARKS, &count);
+		used = calls_marks_take(ls->own.thread->calls, item, 1, marks, MARKS, &count);
 		status = used < 0 ? used : live_give_marks(ls, &ls->own, marks, count);
 	}
 	return status;
@@ -508,7 +518,7 @@ int live_follow_stamps(struct live_stream *ls)
 
 /* What is read in one go. */
 struct reading {
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	struct ptah_span spans[SPAN_BATCH];
 	struct ptah_item item;
 };
@@ -520,9 +530,8 @@ static int read_for_times(void *context, struct timed_batch *batch)
 	bool is_item;
 	const int n = stream_read_spans(r->stream, r->spans, SPAN_BATCH, &r->item, &is_item);
 
-	*batch = (struct timed_batch){.spans = r->spans,
-				      .items = &r->item,
-				      .generation = ptah_image_generation(r->stream->image)};
+	*batch = (struct timed_batch){
+	    .spans = r->spans, .items = &r->item, .generation = image_generation(r->stream->image)};
 	if (n > 0)
 		*(is_item ? &batch->item_count : &batch->span_count) = (size_t)n;
 	return n < 0 ? n : n > 0;

@@ -339,6 +339,7 @@ static size_t list_rows(const struct live_tally *tally, int32_t space,
 						.timed = r->timed,
 						.ticks = r->ticks,
 						.max_ticks = r->max_ticks,
+						.waited = r->waited,
 						.total_instructions = r->total_instructions,
 						.max_instructions = r->max_instructions};
 	}
@@ -414,8 +415,7 @@ uint64_t ptah_live_common_quantile(struct ptah_live *live,
 	return value;
 }
 
-uint64_t ptah_live_quantile(struct ptah_live *live, const struct ptah_live_function *function,
-			    double q)
+uint64_t live_quantile(struct ptah_live *live, const struct ptah_live_function *function, double q)
 {
 	return ptah_live_common_quantile(live, function, function != NULL, q);
 }

@@ -53,6 +53,7 @@ struct live_open {
 		struct ptah_call_mark mark; /* its beginning */
 		uint64_t began_by;	    /* when it had surely begun; UINT64_MAX: not known */
 		uint64_t losses;	    /* until then */
+		uint64_t waited;	    /* by the thread, until then */
 	} * calls;
 	size_t count, capacity;
 	size_t late; /* how many of them have been reported: the outer ones */
@@ -70,7 +71,8 @@ struct live_timed {
 struct live_runner {
 	struct call_thread *thread;
 	struct live_tally tally;
-	struct live_open *open; /* for each watch; NULL: none has been called */
+	struct live_waits waits; /* for watches */
+	struct live_open *open;	 /* for each watch; NULL: none has been called */
 	/* Of one that runs on processors: when its last turn began, and whether it has ended. */
 	uint64_t since;
 	bool exited;
@@ -94,10 +96,10 @@ struct live_stream {
 	struct live_inherited {
 		uint64_t instructions, errors, overflows;
 	} inherited;
-	struct ptah_stream *counts, *calls, *items; /* or NULL */
-	struct live_runner own;			    /* of `calls`, if the stream is a thread's */
-	struct live_source *source;		    /* if it is a processor's: processors.c */
-	uint64_t generation;			    /* of the image of `calls` */
+	struct stream_decoder *counts, *calls, *items; /* or NULL */
+	struct live_runner own;			       /* of `calls`, if the stream is a thread's */
+	struct live_source *source;		       /* if it is a processor's: processors.c */
+	uint64_t generation;			       /* of the image of `calls` */
 	uint64_t delivered; /* of a processor: what is not decoded yet is not earlier */
 	bool dry;	    /* of a processor: more must come before more of it can be decoded */
 	struct live_list blocks; /* trace that is in the session */
@@ -324,5 +326,11 @@ void live_crew_free(struct live_crew *crew);
 /* Calls work(context, i) for each i below n, by the crew and the thread that calls. */
 void live_crew_run(struct live_crew *crew, size_t n, void (*work)(void *context, size_t i),
 		   void *context);
+
+/*
+ * The smallest time, in TSC ticks, that at least the share `q` (0 to 1) of the function's timed
+ * calls do not exceed, right to 1 %. 0 when there are none.
+ */
+uint64_t live_quantile(struct ptah_live *live, const struct ptah_live_function *function, double q);
 
 #endif

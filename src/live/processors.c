@@ -12,6 +12,9 @@
 #include "live/live.h"
 
 #include "session/span_reader.h"
+#include "image/image_access.h"
+#include "session/stream.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +65,7 @@ static uint64_t next_time(const struct live_source *s)
 
 static int lose_threads(struct live_stream *ls)
 {
-	struct ptah_stream *stream = ls->calls;
+	struct stream_decoder *stream = ls->calls;
 	const size_t from = stream->unsure_from, to = stream->unsure_to;
 
 	stream->unsure_from = stream->unsure_to = SESSION_NONE;
@@ -121,8 +124,8 @@ static int fill(struct live_stream *ls)
 	s->has_cycles = false;
 	if (!s->begun || s->turn != ls->calls->turn)
 		enter_turn(ls);
-	if (ls->generation != ptah_image_generation(ls->calls->image)) {
-		ls->generation = ptah_image_generation(ls->calls->image);
+	if (ls->generation != image_generation(ls->calls->image)) {
+		ls->generation = image_generation(ls->calls->image);
 		ls->live->code_changes++;
 	}
 	clear_spaces(s);
@@ -267,7 +270,7 @@ static int take_item(struct live_stream *ls, struct call_thread *t)
 {
 	struct ptah_call_mark marks[MARKS];
 	size_t count = 0;
-	const int used = ptah_calls_take(t->calls, &ls->source->item, 1, marks, MARKS, &count);
+	const int used = calls_marks_take(t->calls, &ls->source->item, 1, marks, MARKS, &count);
 
 	if (used > 0) {
 		live_note_items(ls, &ls->source->item, 1);
@@ -303,7 +306,7 @@ static int take_spans(struct live_stream *ls, struct call_thread *t)
 	if (spans[n - 1].tsc >= t->exec)
 		for (n = 0; s->next + n < s->span_count && !is_after(t, &spans[n]); n++)
 			;
-	used = ptah_calls_take_spans(t->calls, spans, n, marks, MARKS, &count);
+	used = calls_marks_take_spans(t->calls, spans, n, marks, MARKS, &count);
 	if (used < 0)
 		return used;
 	t->cycles = cycles_after(spans, (size_t)used, t->cycles);

@@ -17,6 +17,26 @@ void live_tally_free(struct live_tally *t)
 	*t = (struct live_tally){0};
 }
 
+/* A switch takes longer: absences are not looked up where the trace was off for so few ticks. */
+#define SHORT 1000
+
+uint64_t live_waits_pass(struct live_waits *w, const struct ptah_call_mark *m)
+{
+	const uint64_t off = m->thread.off_ticks - w->off_ticks;
+	uint64_t waited = off;
+
+	if (!m->tsc)
+		return w->sum;
+	if (w->tsc && off >= SHORT) {
+		if (!w->no_switches)
+			waited = absences_waited(w->absences, w->tsc, m->tsc);
+		w->sum += waited < off ? waited : off;
+	}
+	w->tsc = m->tsc;
+	w->off_ticks = m->thread.off_ticks;
+	return w->sum;
+}
+
 static size_t slot_of(const struct live_tally *t, uint16_t space, uint64_t function)
 {
 	const uint64_t hash = (function ^ (uint64_t)space << 48) * UINT64_C(0x9e3779b97f4a7c15);
@@ -86,7 +106,7 @@ int live_tally_reach(struct live_tally *t, uint64_t instructions)
 
 	if (instructions == t->seen)
 		return 0;
-	row = t->depth ? t->stack[t->depth - 1] : row_of(t, 0, 0);
+	row = t->depth ? t->stack[t->depth - 1].row : row_of(t, 0, 0);
 	if (row == SIZE_MAX)
 		return PTAH_E_NOMEM;
 	t->rows[row].instructions += instructions - t->seen;
@@ -99,14 +119,14 @@ static int push(struct live_tally *t, uint32_t row)
 {
 	if (t->depth == t->stack_capacity) {
 		const size_t more = t->stack_capacity ? 2 * t->stack_capacity : 64;
-		uint32_t *stack = reallocarray(t->stack, more, sizeof(*stack));
+		struct tally_call *stack = reallocarray(t->stack, more, sizeof(*stack));
 
 		if (!stack)
 			return PTAH_E_NOMEM;
 		t->stack = stack;
 		t->stack_capacity = more;
 	}
-	t->stack[t->depth++] = row;
+	t->stack[t->depth++] = (struct tally_call){.row = row, .waited = t->waits.sum};
 	return 0;
 }
 
@@ -137,7 +157,7 @@ static int end(struct live_tally *t, const struct ptah_call_mark *m)
 
 	if (!t->depth)
 		return 0;
-	r = &t->rows[t->stack[--t->depth]];
+	r = &t->rows[t->stack[--t->depth].row];
 	r->open--;
 	if (m->how == PTAH_CALL_END_SUSPENDED || m->flags & PARTIAL)
 		return 0;
@@ -151,6 +171,7 @@ static int end(struct live_tally *t, const struct ptah_call_mark *m)
 	r->ticks += m->total.ticks;
 	if (m->total.ticks > r->max_ticks)
 		r->max_ticks = m->total.ticks;
+	r->waited += t->waits.sum - t->stack[t->depth].waited;
 	return histogram_add(&r->times, m->total.ticks, 1) ? 0 : PTAH_E_NOMEM;
 }
 
@@ -159,6 +180,7 @@ int live_tally_add(struct live_tally *t, const struct ptah_call_mark *marks, siz
 	int status = 0;
 
 	for (size_t i = 0; i < n && status >= 0; i++) {
+		live_waits_pass(&t->waits, &marks[i]);
 		status = live_tally_reach(t, marks[i].thread.instructions);
 		if (status >= 0)
 			status = marks[i].end ? end(t, &marks[i]) : begin(t, &marks[i]);
@@ -170,6 +192,7 @@ void live_tally_begin_again(struct live_tally *t)
 {
 	t->seen = 0;
 	t->depth = 0;
+	t->waits = (struct live_waits){0};
 }
 
 int live_tally_merge_row(struct live_tally *into, const struct tally_row *from, uint64_t function)
@@ -186,6 +209,7 @@ int live_tally_merge_row(struct live_tally *into, const struct tally_row *from, 
 	to->ended += from->ended;
 	to->timed += from->timed;
 	to->ticks += from->ticks;
+	to->waited += from->waited;
 	to->total_instructions += from->total_instructions;
 	if (from->max_ticks > to->max_ticks)
 		to->max_ticks = from->max_ticks;

@@ -5,6 +5,8 @@
 
 #include "calls/histogram.h"
 
+#include "session/absences.h"
+
 #include <ptah/calls.h>
 
 #include <stddef.h>
@@ -16,7 +18,7 @@ struct tally_row {
 	uint16_t flags;
 	uint64_t calls, open, instructions;
 	uint64_t ended, timed;
-	uint64_t ticks, max_ticks, total_instructions, max_instructions;
+	uint64_t ticks, max_ticks, total_instructions, max_instructions, waited;
 	struct histogram times;
 	uint32_t watches; /* that are of this function, */
 	/* once that was looked up: of generated code, when the session had one jit_generation less,
@@ -24,16 +26,33 @@ struct tally_row {
 	uint64_t looked, until;
 };
 
+/*
+ * For how long a thread has waited up to a mark, in ticks: it was on no processor, could not have
+ * run, and the trace was off. Threads also sleep while the recorder makes room, when it is on.
+ */
+struct live_waits {
+	const struct absences *absences; /* of the thread; NULL: none are known */
+	bool no_switches;		 /* nobody's are: all the time in which the trace was off */
+	uint64_t tsc, off_ticks, sum;
+};
+
+/* The thread's next mark. Returns the sum up to it. */
+uint64_t live_waits_pass(struct live_waits *waits, const struct ptah_call_mark *mark);
+
 struct live_tally {
 	struct tally_row *rows;
 	size_t count, capacity;
 	uint32_t *slots; /* by hash; 0: free, else the row's index + 1 */
 	size_t slot_count;
-	uint32_t *stack; /* the open calls' rows, the innermost last */
+	struct tally_call {
+		uint32_t row;
+		uint64_t waited; /* by its thread, before it began */
+	} * stack;		 /* the open calls, the innermost last */
 	size_t depth, stack_capacity;
 	uint64_t seen;	/* the thread's instructions that have been counted */
 	uint64_t total; /* instructions, of all programs of the thread */
 	uint64_t calls; /* that began */
+	struct live_waits waits;
 };
 
 void live_tally_free(struct live_tally *tally);

@@ -169,6 +169,7 @@ static bool read_exit(const char *at, struct ptah_watch *w)
 static bool read_watch(const char *at, struct ptah_watch *w)
 {
 	const char *limit;
+	bool waits;
 
 	if (pass(&at, "signal"))
 		return read_signal(at, w);
@@ -178,10 +179,18 @@ static bool read_watch(const char *at, struct ptah_watch *w)
 		w->kind = PTAH_WATCH_ENTER;
 		return read_function(at, at + strlen(at), w);
 	}
-	if (pass(&at, "rate"))
+	waits = pass(&at, "waits");
+	if (!waits && pass(&at, "rate"))
 		w->kind = PTAH_WATCH_RATE;
 	limit = find_limit(at);
-	return limit && read_function(at, limit, w) && read_limit(limit + 1, w);
+	if (!limit || !read_function(at, limit, w) || !read_limit(limit + 1, w))
+		return false;
+	if (!waits)
+		return true;
+	if (w->kind != PTAH_WATCH_TIME)
+		return false;
+	w->kind = PTAH_WATCH_WAITS;
+	return true;
 }
 
 static int parse_watch(const char *text, struct ptah_watch *watch, struct ptah_message *why)
@@ -191,11 +200,12 @@ static int parse_watch(const char *text, struct ptah_watch *watch, struct ptah_m
 	if (!text || !watch)
 		return PTAH_E_INVAL;
 	if (!read_watch(text + strspn(text, " \t"), &w))
-		return perfdata_message(why, PTAH_E_INVAL,
-					"%.200s: not a watch; such are 'parse@server > 2ms', "
-					"'parse > 5000 instructions', 'enter fail@libfoo.so', "
-					"'rate parse > 1000/s', 'signal SEGV', 'exit != 0'",
-					text);
+		return perfdata_message(
+		    why, PTAH_E_INVAL,
+		    "%.200s: not a watch; such are 'parse@server > 2ms', "
+		    "'parse > 5000 instructions', 'waits parse > 2ms', 'enter fail@libfoo.so', "
+		    "'rate parse > 1000/s', 'signal SEGV', 'exit != 0'",
+		    text);
 	*watch = w;
 	return 0;
 }
@@ -461,14 +471,14 @@ static int push(struct live_stream *ls, struct live_runner *r, size_t watch,
 		return PTAH_E_NOMEM;
 	o->calls = calls;
 	bound_mark(ls, m, &low, &began_by);
-	calls[o->count++] =
-	    (struct live_open_call){.mark = *m, .began_by = began_by, .losses = losses(ls)};
+	calls[o->count++] = (struct live_open_call){
+	    .mark = *m, .began_by = began_by, .losses = losses(ls), .waited = r->waits.sum};
 	return 0;
 }
 
-/* The call ends. Whether it has been reported. *began_by: when it had surely begun, if known. */
+/* The call ends. Whether it has been reported. *call: its beginning; as it was if not known. */
 static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark *m,
-		uint64_t *began_by)
+		struct live_open_call *call)
 {
 	struct live_open *o = r->open ? &r->open[watch] : NULL;
 	bool late;
@@ -476,7 +486,7 @@ static bool pop(struct live_runner *r, size_t watch, const struct ptah_call_mark
 	if (!o || !o->count || o->calls[o->count - 1].mark.id != m->id)
 		return false;
 	o->count--;
-	*began_by = o->calls[o->count].began_by;
+	*call = o->calls[o->count];
 	late = o->late > o->count;
 	if (late)
 		o->late = o->count;
@@ -490,6 +500,15 @@ static uint64_t length_so_far(const struct ptah_live *live, uint8_t kind,
 	if (kind == PTAH_WATCH_INSTRUCTIONS)
 		return instructions - c->mark.thread.instructions;
 	return c->mark.tsc ? to_time(live, certain_ticks(c->began_by, low)) : 0;
+}
+
+/* A call ends, or is open, in which the thread has waited. */
+static void measure_waits(const struct live_stream *ls, const struct live_runner *r,
+			  const struct live_open_call *call, struct ptah_live_hit *hit)
+{
+	hit->value = to_time(ls->live, r->waits.sum - call->waited);
+	hit->in_kernel = r->waits.no_switches;
+	hit->at_least = !hit->in_kernel;
 }
 
 /* Of the open calls of a watch the outermost one is the longest: those up to `late` were reported.
@@ -510,7 +529,10 @@ static int check_open(struct live_stream *ls, struct live_runner *r,
 					    .at_least =
 						is_bounded(ls) && w->kind == PTAH_WATCH_TIME};
 
-		hit.value = length_so_far(ls->live, w->kind, c, tsc, instructions);
+		if (w->kind == PTAH_WATCH_WAITS)
+			measure_waits(ls, r, c, &hit);
+		else
+			hit.value = length_so_far(ls->live, w->kind, c, tsc, instructions);
 		if (hit.value <= w->limit)
 			break;
 		o->late++;
@@ -577,21 +599,33 @@ static bool surely_took(struct live_stream *ls, const struct ptah_watch *w,
 	return !(m->flags & PARTIAL) && m->begin_tsc && hit->value > w->limit;
 }
 
+static bool has_waited(const struct live_stream *ls, const struct live_runner *r,
+		       const struct ptah_watch *w, const struct ptah_call_mark *m,
+		       const struct live_open_call *call, struct ptah_live_hit *hit)
+{
+	measure_waits(ls, r, call, hit);
+	return m->end && !(m->flags & PARTIAL) && hit->value > w->limit;
+}
+
 static int check_watch(struct live_stream *ls, struct live_runner *r,
 		       const struct ptah_live_thread *thread, size_t watch,
 		       const struct ptah_call_mark *m)
 {
 	const uint8_t kind = ls->live->watches[watch].kind;
-	const bool lasts = kind == PTAH_WATCH_TIME || kind == PTAH_WATCH_INSTRUCTIONS;
+	const bool lasts = kind <= PTAH_WATCH_WAITS;
 	struct ptah_live_hit hit = {.begin_tsc = m->end ? m->begin_tsc : m->tsc, .tsc = m->tsc};
-	uint64_t began_by = UINT64_MAX;
+	struct live_open_call call = {.began_by = UINT64_MAX, .waited = r->waits.sum};
 
 	if (lasts && is_called(m))
 		return push(ls, r, watch, m);
-	if (lasts && m->end && pop(r, watch, m, &began_by))
+	if (lasts && m->end && pop(r, watch, m, &call))
 		return 0;
+	if (kind == PTAH_WATCH_WAITS)
+		return has_waited(ls, r, &ls->live->watches[watch], m, &call, &hit)
+			   ? report(ls, thread, watch, m, &hit)
+			   : 0;
 	if (kind == PTAH_WATCH_TIME && m->end && is_bounded(ls))
-		return surely_took(ls, &ls->live->watches[watch], m, began_by, &hit)
+		return surely_took(ls, &ls->live->watches[watch], m, call.began_by, &hit)
 			   ? report(ls, thread, watch, m, &hit)
 			   : 0;
 	return is_hit(ls->live, watch, m, &hit.value) ? report(ls, thread, watch, m, &hit) : 0;
@@ -619,6 +653,7 @@ int live_watch(struct live_stream *ls, struct live_runner *r, const struct ptah_
 	int status = 0;
 
 	for (size_t i = 0; i < n && status >= 0; i++) {
+		live_waits_pass(&r->waits, &marks[i]);
 		status = check(ls, r, thread, &marks[i]);
 		if (status >= 0 && r->open && any_open(ls->live, r)) {
 			uint64_t low, high;

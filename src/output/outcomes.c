@@ -37,7 +37,7 @@ struct reading {
 /* One stream. */
 struct stream_state {
 	struct reading *reading;
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct predictor predictor;
 	struct seen *seen;
 	size_t count, capacity;
@@ -116,7 +116,7 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block, ui
 				    .version = version,
 				    .mode = block->mode,
 				    .at = o->byte_count};
-	int n = ptah_stream_insns(s->stream, &item, insns, 255);
+	int n = ptah_reader_insns(s->stream, &item, insns, 255);
 
 	for (int i = 0; i < n; i++) {
 		if (!reserve(&o->bytes, 1, o->byte_count, insns[i].size, &s->byte_capacity))
@@ -159,7 +159,7 @@ static bool list_branch(struct stream_state *s, struct seen *e)
 	if (!reserve(&o->branches, sizeof(*o->branches), o->branch_count, 1, &s->branch_capacity))
 		return false;
 	o->branches[o->branch_count++] = (struct outcome){
-	    .space = ptah_stream_space(s->stream, e->space_size >> 16),
+	    .space = ptah_reader_space(s->stream, e->space_size >> 16),
 	    .ip = e->ip + (e->space_size & UINT16_MAX) - e->last_size,
 	    .version = e->version,
 	    .executed = e->executed,
@@ -174,7 +174,7 @@ static bool list_branch(struct stream_state *s, struct seen *e)
 static bool renew(struct stream_state *s, struct seen *seen, const struct ptah_block *block)
 {
 	const uint64_t version =
-	    ptah_stream_version(s->stream, block->space, block->ip, block->mode);
+	    ptah_reader_version(s->stream, block->space, block->ip, block->mode);
 
 	if (seen->used && seen->version == version) {
 		seen->generation = s->generation;
@@ -212,7 +212,7 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 
 	if (block->space != s->space) {
 		s->space = block->space;
-		s->number = ptah_stream_space(s->stream, block->space);
+		s->number = ptah_reader_space(s->stream, block->space);
 	}
 	seen = s->capacity ? slot(s, block->ip, space_size) : NULL;
 	if (!seen || !seen->used) {
@@ -373,7 +373,7 @@ static int append(struct reading *r, const struct outcomes *from)
 static bool report(struct stream_state *s, bool is_caller)
 {
 	struct reading *r = s->reading;
-	const uint64_t offset = ptah_stream_offset(s->stream);
+	const uint64_t offset = ptah_reader_offset(s->stream);
 	const uint64_t all = atomic_fetch_add(&r->bytes, offset - s->offset) + offset - s->offset;
 
 	s->offset = offset;
@@ -389,8 +389,8 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 	int n;
 
 	do {
-		while ((n = ptah_stream_read_blocks(s->stream, blocks, 1024)) > 0) {
-			s->generation = ptah_stream_generation(s->stream);
+		while ((n = ptah_reader_read_blocks(s->stream, blocks, 1024)) > 0) {
+			s->generation = ptah_reader_generation(s->stream);
 			for (int i = 0; i < n; i++)
 				if (!take_block(s, &blocks[i]))
 					return PTAH_E_NOMEM;
@@ -399,8 +399,8 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 		}
 		if (n < 0)
 			return n;
-		n = ptah_stream_read(s->stream, items, 1);
-		s->generation = ptah_stream_generation(s->stream);
+		n = ptah_reader_read(s->stream, items, 1);
+		s->generation = ptah_reader_generation(s->stream);
 		if (n > 0 && items[0].type == PTAH_ITEM_BLOCK) {
 			const struct ptah_block block = {.ip = items[0].ip,
 							 .size =
@@ -422,7 +422,7 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 static int read_stream(struct reading *r, size_t index, bool is_caller)
 {
 	struct stream_state *s = calloc(1, sizeof(*s));
-	int status = s ? ptah_stream_new(r->session, index, &s->stream) : PTAH_E_NOMEM;
+	int status = s ? ptah_reader_new(r->session, index, NULL, &s->stream) : PTAH_E_NOMEM;
 
 	if (status >= 0) {
 		s->reading = r;
@@ -435,7 +435,7 @@ static int read_stream(struct reading *r, size_t index, bool is_caller)
 		if (status >= 0)
 			status = append(r, &s->kept);
 		pthread_mutex_unlock(&r->lock);
-		ptah_stream_free(s->stream);
+		ptah_reader_free(s->stream);
 	}
 	if (s) {
 		free(s->seen);

@@ -410,7 +410,7 @@ int coverage_expand(struct ptah_profile *p)
 
 /* Executions */
 
-int ptah_coverage_begin(struct ptah_coverage *c)
+int coverage_begin(struct ptah_coverage *c)
 {
 	struct ptah_profile *p;
 
@@ -426,12 +426,12 @@ int ptah_coverage_begin(struct ptah_coverage *c)
 	return p->status;
 }
 
-int ptah_coverage_feed(struct ptah_coverage *c, const void *bytes, size_t n, bool last)
+int coverage_feed(struct ptah_coverage *c, const void *bytes, size_t n, bool last)
 {
 	return c ? ptah_profile_feed(c->profile, bytes, n, last) : PTAH_E_INVAL;
 }
 
-int ptah_coverage_end(struct ptah_coverage *c, struct ptah_coverage_result *result)
+int coverage_end(struct ptah_coverage *c, struct ptah_coverage_result *result)
 {
 	const struct ptah_profile *p;
 	int status;
@@ -455,11 +455,11 @@ int ptah_coverage_end(struct ptah_coverage *c, struct ptah_coverage_result *resu
 int ptah_coverage_run(struct ptah_coverage *c, const void *bytes, size_t n,
 		      struct ptah_coverage_result *result)
 {
-	int status = ptah_coverage_begin(c), ended;
+	int status = coverage_begin(c), ended;
 
 	if (status >= 0)
-		status = ptah_coverage_feed(c, bytes, n, true);
-	ended = ptah_coverage_end(c, result);
+		status = coverage_feed(c, bytes, n, true);
+	ended = coverage_end(c, result);
 	return status < 0 ? status : ended;
 }
 
@@ -485,7 +485,7 @@ int ptah_coverage_space(const struct ptah_coverage *c, unsigned number, struct p
 	return c ? ptah_profile_space(c->profile, number, space) : PTAH_E_INVAL;
 }
 
-int ptah_coverage_reset(struct ptah_coverage *c)
+int coverage_reset(struct ptah_coverage *c)
 {
 	int status;
 

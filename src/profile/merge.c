@@ -148,7 +148,7 @@ int profile_join_parts(struct profile_part *into, struct profile_part *from)
 	return 0;
 }
 
-int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
+int profile_merge(struct ptah_profile *into, struct ptah_profile *from)
 {
 	struct profile_part part;
 	int status;

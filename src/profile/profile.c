@@ -133,21 +133,21 @@ void profile_set_window(struct ptah_profile *p, const struct time_window *window
 		profile_set_window(p->beside, window);
 }
 
-void ptah_profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)
+void profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)
 {
-	ptah_flow_set_time_limit(p->flow, tsc);
+	flow_set_time_limit(p->flow, tsc);
 	if (p->beside)
-		ptah_profile_set_time_limit(p->beside, tsc);
+		profile_set_time_limit(p->beside, tsc);
 }
 
-int ptah_profile_resume(struct ptah_profile *p)
+int profile_resume(struct ptah_profile *p)
 {
 	int status;
 
 	if (!p)
 		return PTAH_E_INVAL;
 	status = p->status < 0 ? p->status : profile_run(p);
-	if (p->beside && beside_stands(p, ptah_profile_resume(p->beside)) < 0)
+	if (p->beside && beside_stands(p, profile_resume(p->beside)) < 0)
 		return p->status;
 	return status;
 }

@@ -510,7 +510,7 @@ static inline const struct ptah_item *profile_blocks_of(const struct ptah_profil
  */
 void profile_run_rows(struct ptah_profile *p, bool off);
 
-/* run.c: counts what was fed. Returns 0, PTAH_PROFILE_PAUSED or an error. */
+/* run.c: counts what was fed. Returns 0, PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);
 
 /*
@@ -622,5 +622,40 @@ bool tally_reserve_blocks(struct tally *t, size_t more);
 bool tally_reserve_edges(struct tally *t, size_t more);
 void tally_clear(struct tally *t);
 void tally_free(struct tally *t);
+
+/*
+ * As flow_set_time_limit(): at the limit feed() returns PROFILE_PAUSED, and the bytes are still
+ * needed. Set a later limit and call profile_resume().
+ */
+#define PROFILE_PAUSED 1
+
+void profile_set_time_limit(struct ptah_profile *profile, uint64_t tsc);
+
+/*
+ * Adds what `from` has counted, as if its bytes had been fed to `into`, too.
+ * `from` keeps its counts, and `into` its position in its trace. Address spaces
+ * are distinguished by their CR3 and VMCS values. Both profiles should have the
+ * same image, or clones of it: blocks count as the same when their space,
+ * addresses and shape are the same, whatever bytes they had, and keep the section
+ * that `into` knew first. first_error stays that of `into`, if it had errors.
+ * PTAH_E_NOMEM, PTAH_E_LIMIT (too many address spaces): nothing was added.
+ * PTAH_E_INVAL for a profile with itself. Sums do not overflow: 2^64 blocks take
+ * a century.
+ */
+int profile_merge(struct ptah_profile *into, struct ptah_profile *from);
+
+/* Continues with the rest of the bytes. Returns what feed returns. */
+int profile_resume(struct ptah_profile *profile);
+
+/*
+ * ptah_coverage_run() in pieces: begin, feed until `last`, end. The bitmap is complete after the
+ * end, and is cleared by the next begin.
+ */
+int coverage_begin(struct ptah_coverage *coverage);
+int coverage_feed(struct ptah_coverage *coverage, const void *bytes, size_t n, bool last);
+int coverage_end(struct ptah_coverage *coverage, struct ptah_coverage_result *result);
+
+/* Empties the sets; what is known of the code stays. Not between begin and end. */
+int coverage_reset(struct ptah_coverage *coverage);
 
 #endif

@@ -7,6 +7,7 @@
 #include "profile/profile_internal.h"
 
 #include "flow/pass_groups.h"
+#include "image/image_access.h"
 
 /* Can the packets up to the next TIP.PGE be passed without the flow? */
 static bool can_pass_off(const struct ptah_profile *p)
@@ -137,7 +138,7 @@ void profile_follow_image(struct ptah_profile *p)
 	bool arrived;
 
 	/* What was counted so far ran over the code as it was before. */
-	if (f->generation == ptah_image_generation(f->code.image) || profile_expand(p) < 0)
+	if (f->generation == image_generation(f->code.image) || profile_expand(p) < 0)
 		return;
 	arrived = image_has_times(f->code.image) && !p->coverage && find_arrival(p, &edge);
 	if (!flow_follow_image(f))
@@ -180,5 +181,5 @@ int profile_run(struct ptah_profile *p)
 			if (flow_take_inside(f, &p->window, &items[i]))
 				profile_count_item(p, &items[i]);
 	}
-	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;
+	return p->status < 0 ? p->status : f->paused ? PROFILE_PAUSED : 0;
 }

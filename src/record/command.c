@@ -202,6 +202,9 @@ static int look_at(struct command *command, struct ptah_message *why)
 
 		if (fd >= 0)
 			close(fd);
+		if (error == EACCES)
+			return perfdata_message(why, PTAH_E_SYSTEM, "%s" COMMAND_UNREADABLE,
+						command->program);
 		return perfdata_system_message(why, error, command->program, "read");
 	}
 	if (n >= 2 && head[0] == '#' && head[1] == '!') {

@@ -21,6 +21,11 @@ int command_resolve_exec(const char *path, char *const *argv, struct command *co
 			 struct ptah_message *why);
 void command_free(struct command *command);
 
+/* Behind the name of a program that may be executed and not read. */
+#define COMMAND_UNREADABLE                                                                         \
+	" may be executed, but not read, and so not traced: make it readable (chmod a+r), or "     \
+	"record as root"
+
 /*
  * The path of `name` in PATH, or a copy of `name` if it holds a slash. NULL: not found. The caller
  * frees it.

@@ -68,4 +68,7 @@ void recording_reach(struct ptah_recording *r, uint64_t tsc);
  */
 int recording_end_streams(struct ptah_recording *r);
 
+/* What a simulator counted while it wrote the stream: `ptah verify` compares a decode with it. */
+int recording_add_truth(struct ptah_recording *r, uint32_t stream, const struct ptah_truth *truth);
+
 #endif

@@ -283,8 +283,7 @@ int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 	return status;
 }
 
-int ptah_recording_add_truth(struct ptah_recording *r, uint32_t stream,
-			     const struct ptah_truth *truth)
+int recording_add_truth(struct ptah_recording *r, uint32_t stream, const struct ptah_truth *truth)
 {
 	struct recorded_stream *s;
 	int status = find_stream(r, stream, &s);

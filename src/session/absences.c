@@ -126,6 +126,16 @@ static uint64_t preempted_before(const struct absences *t, uint64_t tsc)
 	return a->preempted_before + (a->preempted ? part_before(a, tsc) : 0);
 }
 
+static uint64_t waited_before(const struct absences *t, uint64_t tsc)
+{
+	return absences_before(t, tsc) - preempted_before(t, tsc);
+}
+
+uint64_t absences_waited(const struct absences *t, uint64_t from, uint64_t to)
+{
+	return t && from < to ? waited_before(t, to) - waited_before(t, from) : 0;
+}
+
 uint64_t absences_when(const struct absences *t, uint64_t on)
 {
 	size_t low = 0, high = t ? t->count : 0;

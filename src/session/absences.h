@@ -31,6 +31,9 @@ const struct absences *absences_of(const struct ptah_session *session, int32_t t
 /* How many ticks the thread was off its processor before a time; NULL: it never was. */
 uint64_t absences_before(const struct absences *absences, uint64_t tsc);
 
+/* How many ticks of a part it was off its processor and could not have run. NULL: none. */
+uint64_t absences_waited(const struct absences *absences, uint64_t from, uint64_t to);
+
 /* The time at which the thread had been on its processor for so many ticks, as absences_on() says.
  */
 uint64_t absences_when(const struct absences *absences, uint64_t on);

@@ -14,6 +14,7 @@
 #include "calls/steps.h"
 
 #include "base/compiler.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,7 @@ static int number_spaces(struct source *s)
 /* Each thread that may have run unseen in a source has a loss there. */
 static int lose_threads(struct ptah_call_reader *r, const struct source *s)
 {
-	struct ptah_stream *stream = s->in.reader->s;
+	struct stream_decoder *stream = s->in.reader->s;
 	const size_t from = stream->unsure_from, to = stream->unsure_to;
 
 	stream->unsure_from = stream->unsure_to = SESSION_NONE;
@@ -165,7 +166,7 @@ static uint64_t next_time(const struct source *s)
  * When the stream's turn began. Of the first one on a CPU the time may not be known (0): the thread
  * has run elsewhere before.
  */
-static uint64_t begin_of(const struct ptah_stream *stream, const struct source *s)
+static uint64_t begin_of(const struct stream_decoder *stream, const struct source *s)
 {
 	uint64_t tsc;
 
@@ -181,7 +182,7 @@ static uint64_t begin_of(const struct ptah_stream *stream, const struct source *
  */
 static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 {
-	const struct ptah_stream *stream = s->in.reader->s;
+	const struct stream_decoder *stream = s->in.reader->s;
 	int status;
 
 	*turned = false;
@@ -349,7 +350,7 @@ static int finish_thread(struct ptah_call_reader *r)
 	struct call_thread *t = r->ending;
 	const int n = t->adder		? calls_adder_finish(t->adder)
 		      : r->config.steps ? calls_finish_steps(t->calls, r->steps, MARKS)
-					: ptah_calls_finish(t->calls, r->marks, MARKS);
+					: calls_marks_finish(t->calls, r->marks, MARKS);
 
 	if (n < 0)
 		return n;
@@ -411,7 +412,7 @@ static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *coun
 	if (!t->adder && r->config.steps) {
 		used = calls_take_span_steps(t->calls, spans, n, r->steps, MARKS, count);
 	} else if (!t->adder) {
-		used = ptah_calls_take_spans(t->calls, spans, n, r->marks, MARKS, count);
+		used = calls_marks_take_spans(t->calls, spans, n, r->marks, MARKS, count);
 	} else {
 		used = calls_adder_take_spans(t->adder, spans, n);
 		used = used < 0 ? used : (int)n;
@@ -439,10 +440,10 @@ static int take_items(struct ptah_call_reader *r, struct source *s, size_t *coun
 	} else {
 		used = r->config.steps
 			   ? calls_take_steps(t->calls, items, n, r->steps, MARKS, count)
-			   : ptah_calls_take(t->calls, items, n, r->marks, MARKS, count);
+			   : calls_marks_take(t->calls, items, n, r->marks, MARKS, count);
 		if (has_event && used == (int)n) {
 			r->batch.event = &items[n - 1];
-			ptah_calls_counts(t->calls, &r->batch.counts);
+			calls_marks_counts(t->calls, &r->batch.counts);
 		}
 	}
 	for (int i = 0; i < used; i++)

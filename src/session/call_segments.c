@@ -6,6 +6,7 @@
 #include "session/call_segments.h"
 
 #include "session/session.h"
+#include "calls/calls.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ void call_segments_free(struct call_segments *c)
 /* Called with the lock, as the functions below. */
 static struct call_worker *new_worker(struct call_segments *c)
 {
-	const struct ptah_calls_config config = {
+	const struct calls_config config = {
 	    .size = sizeof(config), .find = find_function, .find_context = c, .count = count_insns};
 	struct call_worker **workers =
 	    session_grow(c->workers, c->worker_count, &c->worker_capacity, sizeof(*c->workers));

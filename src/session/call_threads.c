@@ -5,6 +5,7 @@
 #include "calls/steps.h"
 #include "session/grow.h"
 #include "session/versions.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@ void call_threads_init(struct call_threads *all, const struct ptah_session *sess
 
 void call_thread_end(struct call_thread *t)
 {
-	ptah_calls_free(t->calls);
+	calls_marks_free(t->calls);
 	calls_adder_free(t->adder);
 	t->calls = NULL;
 	t->adder = NULL;
@@ -82,7 +83,7 @@ static unsigned count_insns(void *context, unsigned space, uint64_t from, uint64
 
 static int new_machine(struct call_thread *t)
 {
-	const struct ptah_calls_config config = {
+	const struct calls_config config = {
 	    .size = sizeof(config), .find = find_function, .find_context = t, .count = count_insns};
 	int status;
 
@@ -91,7 +92,7 @@ static int new_machine(struct call_thread *t)
 	t->tree = NULL;
 	if (!t->all->trees)
 		return t->all->steps ? calls_new_steps(&config, &t->calls)
-				     : ptah_calls_new(&config, &t->calls);
+				     : calls_marks_new(&config, &t->calls);
 	status = ptah_call_tree_new(t->all->trees, &t->tree);
 	if (status < 0)
 		return status;
@@ -303,12 +304,12 @@ bool call_thread_is_lost(struct call_thread *t, uint64_t tsc)
 
 int call_thread_lost(struct call_thread *t)
 {
-	return t->adder ? calls_adder_lost(t->adder) : ptah_calls_lost(t->calls);
+	return t->adder ? calls_adder_lost(t->adder) : calls_marks_lost(t->calls);
 }
 
 int call_thread_exec(struct call_thread *t, uint64_t tsc)
 {
-	return t->adder ? calls_adder_exec(t->adder, tsc) : ptah_calls_exec(t->calls, tsc);
+	return t->adder ? calls_adder_exec(t->adder, tsc) : calls_marks_exec(t->calls, tsc);
 }
 
 void call_thread_code_changed(struct call_thread *t)
@@ -316,7 +317,7 @@ void call_thread_code_changed(struct call_thread *t)
 	if (t->adder)
 		calls_adder_code_changed(t->adder);
 	else
-		ptah_calls_code_changed(t->calls);
+		calls_marks_code_changed(t->calls);
 }
 
 int32_t ptah_call_thread_space(const struct ptah_call_thread *thread, unsigned space)

@@ -6,6 +6,7 @@
 #include "session/session.h"
 
 #include "calls/adder.h"
+#include "calls/calls.h"
 
 #include <ptah/calls.h>
 
@@ -15,7 +16,7 @@ struct call_thread {
 	struct ptah_call_thread info;
 	const struct call_threads *all;
 	/* Its machine: one that lists marks or, for trees, one that adds to its tree. */
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	struct calls_adder *adder;
 	struct ptah_call_tree *tree;
 	/*

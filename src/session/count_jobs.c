@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The threads that count: see count_jobs.h. */
 #include "session/count_jobs.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 
@@ -110,7 +111,7 @@ static int renew(struct count_job *job)
  */
 static bool enter_known(struct count_job *job, const struct segment *segment)
 {
-	struct ptah_stream *s = *job->s;
+	struct stream_decoder *s = *job->s;
 	struct flow_state state;
 
 	s->ended = false;
@@ -166,13 +167,13 @@ static int enter(struct count_job *job, struct share *share, uint64_t before)
 static int count_to(struct count_job *job, uint64_t stop)
 {
 	struct counting *c = job->counting;
-	struct ptah_stream *s = *job->s;
+	struct stream_decoder *s = *job->s;
 	uint64_t before = s->taken;
 	int status = 0;
 
 	if (!job->stream->whole)
 		s->stop = stop;
-	while (!c->stop && (status = ptah_stream_count(s)) > 0) {
+	while (!c->stop && (status = stream_count(s)) > 0) {
 		if (s->taken - before < c->slot)
 			continue;
 		c->bytes += s->taken - before;
@@ -225,11 +226,11 @@ static bool find_step(struct count_job *job, struct share *share, uint64_t reach
 }
 
 /* Counts what was fed on the way to the beginning of a share and lies after it. */
-static int count_rest(struct ptah_stream *s)
+static int count_rest(struct stream_decoder *s)
 {
-	const int status = ptah_profile_resume(s->profile);
+	const int status = profile_resume(s->profile);
 
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	return status < 0 ? status : 0;
 }
 
@@ -237,7 +238,7 @@ static int count_rest(struct ptah_stream *s)
 static int count_share(struct count_job *job, struct share *share)
 {
 	struct counting *c = job->counting;
-	struct ptah_stream *s = *job->s;
+	struct stream_decoder *s = *job->s;
 	uint64_t reached = share->segment.start, stop;
 	int status = 0;
 
@@ -446,7 +447,7 @@ static void *work(void *argument)
 	if (failed || hand_over(job) < 0) {
 		free(job->partial);
 		job->partial = NULL;
-		ptah_stream_free(*job->s);
+		stream_free(*job->s);
 		*job->s = NULL;
 	}
 	return NULL;

@@ -18,7 +18,7 @@ struct counting;
 
 struct count_job {
 	struct counting *counting;
-	struct ptah_stream **s; /* its decoder */
+	struct stream_decoder **s; /* its decoder */
 	struct shared_stream *stream;
 	struct partial *partial; /* what the decoder has counted; NULL: nothing */
 	uint64_t position;	 /* the offset up to which the decoder has been */

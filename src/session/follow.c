@@ -51,7 +51,7 @@ int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *
 	return session->processes[process].pid;
 }
 
-void follow_free(struct ptah_stream *s)
+void follow_free(struct stream_decoder *s)
 {
 	struct follow *f = s->follow;
 
@@ -92,7 +92,7 @@ static int add_resident(struct follow *f, size_t process)
 	return 0;
 }
 
-static void put_away(struct ptah_stream *s)
+static void put_away(struct stream_decoder *s)
 {
 	struct follow *f = s->follow;
 	struct resident *r;
@@ -108,7 +108,7 @@ static void put_away(struct ptah_stream *s)
 	f->now = SESSION_NONE;
 }
 
-static void fetch(struct ptah_stream *s, size_t i)
+static void fetch(struct stream_decoder *s, size_t i)
 {
 	struct resident *r = &s->follow->residents[i];
 
@@ -121,7 +121,7 @@ static void fetch(struct ptah_stream *s, size_t i)
 }
 
 /* Makes this process the current one, with its memory as of `tsc`. */
-static int enter_process(struct ptah_stream *s, size_t process, uint64_t tsc)
+static int enter_process(struct stream_decoder *s, size_t process, uint64_t tsc)
 {
 	struct follow *f = s->follow;
 	size_t i = table_get(&f->by_process, (uint32_t)process);
@@ -145,12 +145,12 @@ static int enter_process(struct ptah_stream *s, size_t process, uint64_t tsc)
  * The only process of the recording that has code, so far: it is taken for whatever ran, as
  * session_name_streams() does it for a recording that is complete. SESSION_NONE: there are several.
  */
-static size_t only_process(const struct ptah_stream *s)
+static size_t only_process(const struct stream_decoder *s)
 {
 	return s->session->growth ? s->session->growth->only : SESSION_NONE;
 }
 
-static int enter_turn(struct ptah_stream *s, size_t number)
+static int enter_turn(struct stream_decoder *s, size_t number)
 {
 	const struct turn *turn = stream_turn(s, number);
 	const size_t only = only_process(s);
@@ -171,7 +171,7 @@ static int enter_turn(struct ptah_stream *s, size_t number)
 }
 
 /* The number of the turn at this time; SESSION_NONE: unknown. */
-static size_t turn_at(const struct ptah_stream *s, uint64_t tsc)
+static size_t turn_at(const struct stream_decoder *s, uint64_t tsc)
 {
 	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
 	size_t low = 0, high = cpu->count;
@@ -187,7 +187,7 @@ static size_t turn_at(const struct ptah_stream *s, uint64_t tsc)
 	return low ? cpu->gone + low - 1 : SESSION_NONE;
 }
 
-int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc)
+int follow_begin_at(struct stream_decoder *s, uint64_t offset, uint64_t tsc)
 {
 	struct follow *f;
 	int status;
@@ -209,12 +209,12 @@ int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc)
 	return enter_turn(s, offset ? turn_at(s, tsc) : SESSION_NONE);
 }
 
-int follow_restart(struct ptah_stream *s)
+int follow_restart(struct stream_decoder *s)
 {
 	return follow_begin_at(s, 0, 0);
 }
 
-int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
+int follow_go_on(struct stream_decoder *s, uint64_t at, bool *unknown)
 {
 	struct follow *f = s->follow;
 	int n;
@@ -244,17 +244,17 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
 
 /* Sessions that grow */
 
-void follow_moved(struct ptah_stream *s, size_t pieces, size_t limits)
+void follow_moved(struct stream_decoder *s, size_t pieces, size_t limits)
 {
 	scout_moved(s->follow->scout, s->stream, pieces, limits);
 }
 
-int follow_settle(struct ptah_stream *s)
+int follow_settle(struct stream_decoder *s)
 {
 	return s->follow->only == only_process(s) ? 0 : enter_turn(s, s->turn);
 }
 
-int follow_take_change(struct ptah_stream *s, size_t process, const struct change *change)
+int follow_take_change(struct stream_decoder *s, size_t process, const struct change *change)
 {
 	struct follow *f = s->follow;
 	const size_t i = table_get(&f->by_process, (uint32_t)process), now = f->now;
@@ -271,7 +271,7 @@ int follow_take_change(struct ptah_stream *s, size_t process, const struct chang
 	return status;
 }
 
-void follow_needs(const struct ptah_stream *s, size_t *limits, size_t *turn)
+void follow_needs(const struct stream_decoder *s, size_t *limits, size_t *turn)
 {
 	const struct follow *f = s->follow;
 	const size_t used = scout_limits(f->scout);

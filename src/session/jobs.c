@@ -59,10 +59,10 @@ static int renew_sum(struct count *count)
  */
 static int find_first_error(struct count *count, size_t stream, struct share *share)
 {
-	struct ptah_stream **s = &count->workers->caller;
+	struct stream_decoder **s = &count->workers->caller;
 	int status = stream_renew_counted(count->session, stream, s);
 
-	while (status >= 0 && !(*s)->profile->totals.errors && (status = ptah_stream_count(*s)) > 0)
+	while (status >= 0 && !(*s)->profile->totals.errors && (status = stream_count(*s)) > 0)
 		;
 	if (status < 0)
 		return status;
@@ -172,7 +172,7 @@ static int count_with_jobs(struct count *count, struct counting *c)
 static int count_alone(struct count *count)
 {
 	const struct ptah_session *session = count->session;
-	struct ptah_stream **s = &count->workers->caller;
+	struct stream_decoder **s = &count->workers->caller;
 	int status = 0;
 
 	for (size_t i = 0; i < session->stream_count && status >= 0 && !count->ended; i++) {
@@ -181,7 +181,7 @@ static int count_alone(struct count *count)
 		status = stream_renew_counted(session, i, s);
 		if (status < 0)
 			break;
-		while (!count->ended && (status = ptah_stream_count(*s)) > 0)
+		while (!count->ended && (status = stream_count(*s)) > 0)
 			report(count, count->before + (*s)->offset);
 		if (status >= 0)
 			status = count->take(count->context, i, (*s)->profile);

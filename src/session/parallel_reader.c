@@ -5,6 +5,7 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 
@@ -38,7 +39,7 @@ struct chunk *reader_new_chunk(struct pool *pool, struct task *task)
  * Reads a segment independently of the others. What cannot be read that way is marked `unfit`,
  * which is no error.
  */
-static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+static int read_segment(struct pool *pool, struct stream_decoder *s, struct task *task)
 {
 	int n = task_enter(task, s);
 
@@ -49,7 +50,7 @@ static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *t
 			task->unfit = true;
 			break;
 		}
-		n = ptah_stream_read(s, chunk->items, ARRAY_SIZE(chunk->items));
+		n = stream_read(s, chunk->items, ARRAY_SIZE(chunk->items));
 		if (n <= 0)
 			break;
 		chunk->count = (size_t)n;
@@ -71,7 +72,7 @@ static bool wants_stream(void *reader, size_t stream)
 
 int reader_make(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
-		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		int (*run)(struct pool *pool, struct stream_decoder *s, struct task *task),
 		struct ptah_reader **reader)
 {
 	struct ptah_reader *r;
@@ -122,7 +123,7 @@ void reader_begin(struct ptah_reader *r)
 
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
-		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		int (*run)(struct pool *pool, struct stream_decoder *s, struct task *task),
 		struct ptah_functions *functions, struct call_segments *calls,
 		struct ptah_reader **reader)
 {
@@ -154,7 +155,7 @@ void ptah_reader_free(struct ptah_reader *r)
 	if (r->workers && !r->workers->reader && r->status >= 0)
 		r->workers->reader = r->s;
 	else
-		ptah_stream_free(r->s);
+		stream_free(r->s);
 	free(r);
 }
 
@@ -169,7 +170,7 @@ static int decode_last_again(struct ptah_reader *r)
 
 	while (n >= 0 && (n = r->functions ? stream_read_spans(r->s, spans, ARRAY_SIZE(spans),
 							       items, &is_item)
-					   : ptah_stream_read(r->s, items, ARRAY_SIZE(items))) > 0)
+					   : stream_read(r->s, items, ARRAY_SIZE(items))) > 0)
 		;
 	return n;
 }
@@ -285,12 +286,11 @@ int ptah_reader_read(struct ptah_reader *r, struct ptah_item *items, size_t capa
 	if (r->segment)
 		return segment_read(r->segment, items, capacity);
 	if (r->alone)
-		return ptah_stream_read(r->s, items, capacity);
+		return stream_read(r->s, items, capacity);
 	while (r->status >= 0) {
 		if (!r->task && !reader_next_task(r))
 			break;
-		n = r->again ? ptah_stream_read(r->s, items, capacity)
-			     : read_chunks(r, items, capacity);
+		n = r->again ? stream_read(r->s, items, capacity) : read_chunks(r, items, capacity);
 		if (n > 0)
 			return n;
 		r->status = n;
@@ -299,29 +299,42 @@ int ptah_reader_read(struct ptah_reader *r, struct ptah_item *items, size_t capa
 	return r->status;
 }
 
+int ptah_reader_read_blocks(struct ptah_reader *r, struct ptah_block *blocks, size_t capacity)
+{
+	if (!r || !blocks || !capacity)
+		return PTAH_E_INVAL;
+	return r->alone && !r->segment ? stream_read_blocks(r->s, blocks, capacity) : 0;
+}
+
 int ptah_reader_insns(struct ptah_reader *r, const struct ptah_item *block, struct ptah_insn *insns,
 		      size_t capacity)
 {
 	if (!r)
 		return PTAH_E_INVAL;
-	return r->alone || r->segment ? ptah_stream_insns(r->s, block, insns, capacity)
+	return r->alone || r->segment ? stream_insns(r->s, block, insns, capacity)
 				      : flow_learn_insns(r->s->flow, block, insns, capacity);
 }
 
 int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
 {
-	return r ? ptah_stream_thread(r->s, thread) : PTAH_E_INVAL;
+	return r ? stream_thread(r->s, thread) : PTAH_E_INVAL;
 }
 
 /* What a worker has read has no numbers of spaces but 0, which is the same in every flow. */
 int32_t ptah_reader_space(const struct ptah_reader *r, unsigned space)
 {
-	return r ? ptah_stream_space(r->s, space) : -1;
+	return r ? stream_space(r->s, space) : -1;
+}
+
+uint64_t ptah_reader_version(const struct ptah_reader *r, unsigned space, uint64_t ip,
+			     unsigned mode)
+{
+	return r ? stream_version(r->s, space, ip, mode) : 0;
 }
 
 uint64_t ptah_reader_generation(const struct ptah_reader *r)
 {
-	return r ? ptah_image_generation(r->s->image) : 0;
+	return r ? image_generation(r->s->image) : 0;
 }
 
 uint64_t ptah_reader_offset(const struct ptah_reader *r)

@@ -24,7 +24,7 @@ struct ptah_reader {
 	 * Reads the stream if there are no jobs, and otherwise again the segments that do not fit.
 	 * Its image has all code.
 	 */
-	struct ptah_stream *s;
+	struct stream_decoder *s;
 	struct ptah_workers *workers; /* whose `reader` `s` is, or NULL */
 	bool alone;
 	struct ptah_functions *functions; /* with these it reads spans (span_reader.c), or NULL */
@@ -47,7 +47,7 @@ struct ptah_reader {
  */
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
-		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		int (*run)(struct pool *pool, struct stream_decoder *s, struct task *task),
 		struct ptah_functions *functions, struct call_segments *calls,
 		struct ptah_reader **reader);
 
@@ -57,7 +57,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
  */
 int reader_make(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
-		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		int (*run)(struct pool *pool, struct stream_decoder *s, struct task *task),
 		struct ptah_reader **reader);
 void reader_begin(struct ptah_reader *r);
 

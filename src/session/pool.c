@@ -56,7 +56,7 @@ static struct task *take_task(struct pool *pool)
 static void *work(void *argument)
 {
 	struct pool *pool = argument;
-	struct ptah_stream *own = NULL, **s = &own;
+	struct stream_decoder *own = NULL, **s = &own;
 	size_t stream = SIZE_MAX;
 	struct task *task;
 
@@ -72,7 +72,7 @@ static void *work(void *argument)
 		if (task->status >= 0)
 			task->status = pool->run(pool, *s, task);
 		if (task->status < 0) {
-			ptah_stream_free(*s);
+			stream_free(*s);
 			*s = NULL;
 			stream = SIZE_MAX;
 		}
@@ -81,7 +81,7 @@ static void *work(void *argument)
 		pthread_cond_broadcast(&pool->changed);
 	}
 	pthread_mutex_unlock(&pool->lock);
-	ptah_stream_free(own);
+	stream_free(own);
 	return NULL;
 }
 
@@ -203,7 +203,7 @@ void pool_drop_first(struct pool *pool)
 	pthread_mutex_unlock(&pool->lock);
 }
 
-int task_enter(struct task *task, struct ptah_stream *s)
+int task_enter(struct task *task, struct stream_decoder *s)
 {
 	struct flow_state state;
 	int status = segment_enter(s, &task->segment);
@@ -215,7 +215,7 @@ int task_enter(struct task *task, struct ptah_stream *s)
 	return status;
 }
 
-void task_leave(struct task *task, const struct ptah_stream *s)
+void task_leave(struct task *task, const struct stream_decoder *s)
 {
 	flow_save_state(stream_flow(s), &task->end);
 	task->changes = stream_applied(s);

@@ -59,8 +59,9 @@ struct pool {
 	/*
 	 * open makes a stream of the right kind, as stream_renew(); run decodes a segment with it.
 	 */
-	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
-	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
+	int (*open)(const struct ptah_session *session, size_t index,
+		    struct stream_decoder **stream);
+	int (*run)(struct pool *pool, struct stream_decoder *s, struct task *task);
 	void (*forget)(struct pool *pool, struct task *task); /* frees what run left, or NULL */
 	struct job_streams *streams; /* decoders that are used and kept, or NULL */
 
@@ -100,8 +101,8 @@ void pool_give_chunks(struct pool *pool, struct chunk *first, struct chunk **las
  * task_enter() brings a stream to where the task begins and sets task->entered. task_leave() stores
  * the state at its end.
  */
-int task_enter(struct task *task, struct ptah_stream *s);
-void task_leave(struct task *task, const struct ptah_stream *s);
+int task_enter(struct task *task, struct stream_decoder *s);
+void task_leave(struct task *task, const struct stream_decoder *s);
 
 /*
  * Whether the segment begins in the state in which the one before it ended. The time is compared

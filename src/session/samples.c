@@ -152,7 +152,7 @@ void samples_free(struct samples *all)
 
 /* Questions */
 
-size_t ptah_session_events(const struct ptah_session *s)
+size_t session_events(const struct ptah_session *s)
 {
 	return s->samples.event_count;
 }
@@ -284,8 +284,8 @@ int ptah_sample_field(const struct ptah_session *s, const struct ptah_sample *sa
 	return read_field(&format->fields[format->common + i], sample, field);
 }
 
-int ptah_sample_find_field(const struct ptah_session *s, const struct ptah_sample *sample,
-			   const char *name, struct ptah_sample_field *field)
+int sample_find_field(const struct ptah_session *s, const struct ptah_sample *sample,
+		      const char *name, struct ptah_sample_field *field)
 {
 	const struct tracing_format *format;
 

@@ -45,4 +45,10 @@ int samples_finish(struct ptah_session *session);
 
 void samples_free(struct samples *samples);
 
+size_t session_events(const struct ptah_session *session);
+
+/* The field of this name. PTAH_E_MISSING: there is none. */
+int sample_find_field(const struct ptah_session *session, const struct ptah_sample *sample,
+		      const char *name, struct ptah_sample_field *field);
+
 #endif

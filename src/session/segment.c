@@ -3,12 +3,13 @@
 #include "session/stream.h"
 
 #include "base/compiler.h"
+#include "flow/state.h"
 
 /* How many bytes after its PSB a segment may begin at most. */
 #define REACH 4096
 
 /* Reads one packet without counting. */
-static int read_packet(struct ptah_stream *s, struct ptah_item *items, size_t capacity,
+static int read_packet(struct stream_decoder *s, struct ptah_item *items, size_t capacity,
 		       bool *starved)
 {
 	if (s->profile)
@@ -17,21 +18,21 @@ static int read_packet(struct ptah_stream *s, struct ptah_item *items, size_t ca
 	return flow_read_packet(s->flow, items, capacity, starved);
 }
 
-static int feed(struct ptah_stream *s, const struct stream_bytes *b)
+static int feed(struct stream_decoder *s, const struct stream_bytes *b)
 {
 	return s->profile ? profile_feed_only(s->profile, b->bytes, b->n, b->last)
 			  : ptah_flow_feed(s->flow, b->bytes, b->n, b->last);
 }
 
 /* Decodes one packet and adds up its blocks. 1, 0 at the end of a piece, or an error. */
-static int step(struct ptah_stream *s, uint64_t *blocks)
+static int step(struct stream_decoder *s, uint64_t *blocks)
 {
 	struct ptah_item items[64];
 	struct stream_bytes b;
 	bool starved;
 	int n;
 
-	if (ptah_flow_paused(stream_flow(s)))
+	if (flow_is_paused(stream_flow(s)))
 		return stream_apply_changes(s) < 0 ? PTAH_E_NOMEM : 1;
 	n = read_packet(s, items, ARRAY_SIZE(items), &starved);
 	for (int i = 0; i < n; i++) {
@@ -47,7 +48,7 @@ static int step(struct ptah_stream *s, uint64_t *blocks)
 }
 
 /* Finds where a flow that begins at a PSB is first at rest after at least one block. */
-static bool begin_at(struct ptah_stream *s, uint64_t psb, struct segment *segment)
+static bool begin_at(struct stream_decoder *s, uint64_t psb, struct segment *segment)
 {
 	uint64_t blocks = 0;
 
@@ -70,7 +71,7 @@ static bool begin_at(struct ptah_stream *s, uint64_t psb, struct segment *segmen
  * The first PSB in [offset, before) that is not the end of a gap. UINT64_MAX: none. All of a piece
  * that begins before `before` is searched.
  */
-static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset, uint64_t before)
+static uint64_t find_psb(const struct stream_decoder *s, uint64_t offset, uint64_t before)
 {
 	for (size_t i = session_piece_at(s->stream, offset); i < s->stream->count; i++) {
 		const struct piece *p = &s->stream->pieces[i];
@@ -99,12 +100,12 @@ int segment_begin(struct segment_finder *finder, size_t stream, uint64_t size)
 
 void segment_end(struct segment_finder *finder)
 {
-	ptah_stream_free(finder->probe);
+	stream_free(finder->probe);
 	finder->probe = NULL;
 	finder->has_next = false;
 }
 
-bool segment_find(struct ptah_stream *s, uint64_t from, uint64_t before, struct segment *segment)
+bool segment_find(struct stream_decoder *s, uint64_t from, uint64_t before, struct segment *segment)
 {
 	uint64_t psb = from;
 
@@ -147,7 +148,7 @@ bool segment_follows(const struct segment *segment, const struct flow_state *end
 	       (flow_same_state(end, &segment->state, timed) && changes == segment->changes);
 }
 
-int segment_enter(struct ptah_stream *s, const struct segment *segment)
+int segment_enter(struct stream_decoder *s, const struct segment *segment)
 {
 	struct flow_state state;
 	uint64_t blocks = 0;

@@ -72,7 +72,7 @@ int segment_read(struct ptah_segment *g, struct ptah_item *items, size_t capacit
 	if (g->task && (g->task->unfit || pool_of(g)->stop))
 		return 0;
 	while (!n) {
-		n = ptah_stream_read(r->s, items, capacity);
+		n = stream_read(r->s, items, capacity);
 		if (n <= 0)
 			return n;
 		if (g->task && reader_has_space(items, n)) {
@@ -148,7 +148,7 @@ int ptah_segment_put(struct ptah_segment *g, void *value)
 /* The jobs */
 
 /* Works on a segment independently of the others. */
-static int run_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+static int run_segment(struct pool *pool, struct stream_decoder *s, struct task *task)
 {
 	struct ptah_reader *r = pool->context;
 	struct ptah_segment g = {

@@ -14,6 +14,7 @@
 #include "perfdata/format.h"
 #include "perfdata/jit_folder.h"
 #include "perfdata/message.h"
+#include "profile/profile_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,6 +7,7 @@
 #include "session/change_index.h"
 #include "session/hash_table.h"
 #include "session/samples.h"
+#include "calls/calls.h"
 
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
@@ -482,7 +483,7 @@ bool session_is_file(const char *path);
 
 /*
  * function_code.c: how many instructions of a file are in [from, to). 0: not known; the code is in
- * no file, or the bytes are not whole instructions. As ptah_count_insns of calls.h.
+ * no file, or the bytes are not whole instructions. As calls_insn_counter of calls.h.
  */
 unsigned session_count_insns(const struct ptah_session *s, int32_t space, uint64_t from,
 			     uint64_t to, uint64_t tsc);

@@ -8,6 +8,7 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 
@@ -37,10 +38,9 @@ struct span_bounds {
 
 static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
 {
-	struct ptah_stream *s = context;
+	struct stream_decoder *s = context;
 	struct span_bounds *b = s->bounds;
-	const uint64_t generation =
-	    ptah_image_generation(s->image) + functions_generation(b->functions);
+	const uint64_t generation = image_generation(s->image) + functions_generation(b->functions);
 	const size_t slot = (size_t)((ip + space) * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BOUNDS;
 	struct ptah_function f;
 
@@ -50,8 +50,8 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 	}
 	if (!b->entries[slot].used || b->entries[slot].ip != ip ||
 	    b->entries[slot].space != space) {
-		if (!ptah_functions_find(b->functions, ptah_stream_space(s, space), ip,
-					 s->flow->tsc, &f))
+		if (!ptah_functions_find(b->functions, stream_space(s, space), ip, s->flow->tsc,
+					 &f))
 			f.low = f.high = 0;
 		b->entries[slot].used = true;
 		b->entries[slot].ip = ip;
@@ -64,7 +64,7 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 	return *low != *high;
 }
 
-int span_reader_bound(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans)
+int span_reader_bound(struct stream_decoder *s, struct ptah_functions *functions, bool event_spans)
 {
 	s->event_spans = event_spans;
 	if (s->bounds && s->bounds->functions == functions && s->flow->bounds)
@@ -110,7 +110,7 @@ static bool has_space(const union entry *entry, int n, bool is_item)
 	return false;
 }
 
-static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+static int read_segment(struct pool *pool, struct stream_decoder *s, struct task *task)
 {
 	const struct ptah_reader *r = pool->context;
 	int n = span_reader_bound(s, r->functions, true);
@@ -146,7 +146,7 @@ static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *t
 }
 
 /* Summarizes the calls of a segment. */
-static int summarize(struct pool *pool, struct ptah_stream *s, struct task *task,
+static int summarize(struct pool *pool, struct stream_decoder *s, struct task *task,
 		     struct call_worker *w)
 {
 	union entry entries[SPAN_BATCH];
@@ -170,7 +170,7 @@ static int summarize(struct pool *pool, struct ptah_stream *s, struct task *task
 	return n < 0 ? n : 0;
 }
 
-static int summarize_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+static int summarize_segment(struct pool *pool, struct stream_decoder *s, struct task *task)
 {
 	const struct ptah_reader *r = pool->context;
 	struct call_worker *w = call_segments_lend(r->calls, NULL);
@@ -412,7 +412,7 @@ static int read_for_times(void *context, struct timed_batch *batch)
 				      .span_count = below.span_count,
 				      .items = below.items,
 				      .item_count = below.item_count,
-				      .generation = ptah_image_generation(r->reader->s->image)};
+				      .generation = image_generation(r->reader->s->image)};
 	return status;
 }
 
@@ -463,7 +463,7 @@ int span_reader_next(struct span_reader *r, struct span_batch *batch)
 
 	if (!r->times.used) {
 		status = read_below(r, batch);
-		batch->generation = ptah_image_generation(r->reader->s->image);
+		batch->generation = image_generation(r->reader->s->image);
 		return status;
 	}
 	status = span_times_next(&r->times, r->reader->s->stream, read_for_times, r, false, &timed);

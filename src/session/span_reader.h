@@ -52,7 +52,7 @@ void span_reader_close(struct span_reader *r);
  * From now on the spans of a stream that is read without a span reader end where these functions'
  * bounds are. event_spans: events may be among them.
  */
-int span_reader_bound(struct ptah_stream *s, struct ptah_functions *functions, bool event_spans);
+int span_reader_bound(struct stream_decoder *s, struct ptah_functions *functions, bool event_spans);
 
 /* 1: the next batch, which is valid until the next call; 0: the end; or an error. */
 int span_reader_next(struct span_reader *r, struct span_batch *batch);

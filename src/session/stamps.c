@@ -304,7 +304,7 @@ void stamps_seek(struct stamp_walk *w, const struct stream *stream, uint64_t off
 
 bool stamps_are_used(const struct ptah_session *session, const struct stream *stream)
 {
-	return ptah_session_time_estimated(session) && stream->cpu == SESSION_NONE;
+	return times_at_stamps(session) && stream->cpu == SESSION_NONE;
 }
 
 uint64_t stamps_between(const struct tsc_stamp *a, const struct tsc_stamp *b, uint64_t offset)

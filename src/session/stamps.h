@@ -44,6 +44,9 @@ struct stamp_walk {
 	bool lost;	/* a stamp of STAMP_NONE is next */
 };
 
+/* times.c: whether times are known at stamps alone: neither MTC nor CYC packets say more. */
+bool times_at_stamps(const struct ptah_session *session);
+
 /* Whether a stream's items get times; not where they have finer ones, or several threads' times. */
 bool stamps_are_used(const struct ptah_session *session, const struct stream *stream);
 

@@ -6,12 +6,15 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "flow/state.h"
+#include "image/image_access.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* The next change of the kernel's code; NULL: there are no more. */
-static const struct change *next_of_kernel(const struct ptah_stream *s)
+static const struct change *next_of_kernel(const struct stream_decoder *s)
 {
 	const struct kernel *k = &s->session->kernel;
 
@@ -20,7 +23,7 @@ static const struct change *next_of_kernel(const struct ptah_stream *s)
 }
 
 /* The time of the next change. UINT64_MAX: there is none. */
-static uint64_t next_change(const struct ptah_stream *s)
+static uint64_t next_change(const struct stream_decoder *s)
 {
 	const struct change *kernel = next_of_kernel(s);
 	uint64_t tsc = s->next_later < s->later_count ? s->later[s->next_later]->tsc : UINT64_MAX;
@@ -29,7 +32,7 @@ static uint64_t next_change(const struct ptah_stream *s)
 }
 
 /* The flow pauses before the next change, and after the window. */
-void stream_set_limit(struct ptah_stream *s)
+void stream_set_limit(struct stream_decoder *s)
 {
 	const struct time_window *w = &s->window;
 	uint64_t limit = next_change(s);
@@ -37,12 +40,12 @@ void stream_set_limit(struct ptah_stream *s)
 	if (!w->scattered && w->until < limit)
 		limit = w->until + 1;
 	if (s->profile)
-		ptah_profile_set_time_limit(s->profile, limit);
+		profile_set_time_limit(s->profile, limit);
 	else
-		ptah_flow_set_time_limit(s->flow, limit);
+		flow_set_time_limit(s->flow, limit);
 }
 
-void stream_set_window(struct ptah_stream *s, const struct time_window *window)
+void stream_set_window(struct stream_decoder *s, const struct time_window *window)
 {
 	s->window = *window;
 	if (s->profile)
@@ -50,7 +53,7 @@ void stream_set_window(struct ptah_stream *s, const struct time_window *window)
 	stream_set_limit(s);
 }
 
-void stream_go_to(struct ptah_stream *s, uint64_t offset)
+void stream_go_to(struct stream_decoder *s, uint64_t offset)
 {
 	s->next_piece = session_piece_at(s->stream, offset);
 	s->fed =
@@ -60,9 +63,9 @@ void stream_go_to(struct ptah_stream *s, uint64_t offset)
 	stream_seek(s, offset);
 }
 
-int ptah_stream_new(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
+int stream_new(const struct ptah_session *session, size_t index, struct stream_decoder **stream)
 {
-	struct ptah_stream *s;
+	struct stream_decoder *s;
 	int status;
 
 	if (!session || !stream || index >= session->stream_count)
@@ -96,7 +99,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 		status = window_enter(s);
 	}
 	if (status < 0) {
-		ptah_stream_free(s);
+		stream_free(s);
 		return status;
 	}
 	s->fresh = true;
@@ -104,10 +107,10 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	return 0;
 }
 
-void ptah_stream_free(struct ptah_stream *s)
+void stream_free(struct stream_decoder *s)
 {
 	while (s) {
-		struct ptah_stream *next = s->shelf;
+		struct stream_decoder *next = s->shelf;
 
 		ptah_flow_free(s->flow);
 		ptah_profile_free(s->profile);
@@ -123,13 +126,13 @@ void ptah_stream_free(struct ptah_stream *s)
 }
 
 /* Turns the result of a profile's call into 0 or an error, and notes that it has paused. */
-static int pause_or(struct ptah_stream *s, int status)
+static int pause_or(struct stream_decoder *s, int status)
 {
-	s->paused = status == PTAH_PROFILE_PAUSED;
+	s->paused = status == PROFILE_PAUSED;
 	return s->paused ? 0 : status;
 }
 
-int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
+int stream_catch_up(struct stream_decoder *s, uint64_t tsc)
 {
 	const struct change *kernel;
 	int status = 0;
@@ -147,22 +150,22 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 	return status;
 }
 
-int stream_apply_changes(struct ptah_stream *s)
+int stream_apply_changes(struct stream_decoder *s)
 {
 	return stream_catch_up(s, next_change(s));
 }
 
 /* The flow has reached the time of the next change: applies it. */
-static int apply_later(struct ptah_stream *s)
+static int apply_later(struct stream_decoder *s)
 {
 	int status = stream_apply_changes(s);
 
 	if (status < 0 || !s->profile)
 		return status;
-	return pause_or(s, ptah_profile_resume(s->profile));
+	return pause_or(s, profile_resume(s->profile));
 }
 
-bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
+bool stream_next_bytes(struct stream_decoder *s, struct stream_bytes *bytes)
 {
 	const struct piece *piece = &s->stream->pieces[s->next_piece];
 	uint64_t left, stop = s->stop < s->feed_limit ? s->stop : s->feed_limit;
@@ -190,7 +193,7 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 	return true;
 }
 
-void stream_seek(struct ptah_stream *s, uint64_t offset)
+void stream_seek(struct stream_decoder *s, uint64_t offset)
 {
 	if (s->profile)
 		ptah_profile_seek(s->profile, offset);
@@ -199,7 +202,7 @@ void stream_seek(struct ptah_stream *s, uint64_t offset)
 }
 
 /* The same, if the processor began to trace again there. */
-static void restart(struct ptah_stream *s, uint64_t offset)
+static void restart(struct stream_decoder *s, uint64_t offset)
 {
 	if (s->profile)
 		profile_restart(s->profile, offset);
@@ -207,14 +210,14 @@ static void restart(struct ptah_stream *s, uint64_t offset)
 		flow_restart(s->flow, offset);
 }
 
-static int feed(struct ptah_stream *s, const struct stream_bytes *b)
+static int feed(struct stream_decoder *s, const struct stream_bytes *b)
 {
 	if (s->profile)
 		return pause_or(s, ptah_profile_feed(s->profile, b->bytes, b->n, b->last));
 	return ptah_flow_feed(s->flow, b->bytes, b->n, b->last);
 }
 
-static int feed_next(struct ptah_stream *s)
+static int feed_next(struct stream_decoder *s)
 {
 	struct stream_bytes b;
 
@@ -222,7 +225,7 @@ static int feed_next(struct ptah_stream *s)
 }
 
 /* The bytes fed so far were the last ones of their piece of trace, which was not known then. */
-static int close_end(struct ptah_stream *s)
+static int close_end(struct stream_decoder *s)
 {
 	const struct stream_bytes none = {(const uint8_t *)"", 0, true};
 
@@ -230,7 +233,7 @@ static int close_end(struct ptah_stream *s)
 	return feed(s, &none);
 }
 
-static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
+static void set_error(struct stream_decoder *s, struct ptah_item *item, int status)
 {
 	*item = (struct ptah_item){
 	    .type = PTAH_ITEM_ERROR, .status = (int16_t)status, .offset = s->offset};
@@ -240,7 +243,7 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
  * What the flow knew of the state before a gap is not valid after it. Trace that is missing is an
  * error, unless the gap is between two snapshots or two traces.
  */
-static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
+static int cross_gap(struct stream_decoder *s, struct ptah_item *item)
 {
 	const struct piece *piece = &s->stream->pieces[s->next_piece];
 	const bool silent = perfdata_snapshot(s->session->file) || piece->separate;
@@ -261,7 +264,7 @@ static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 }
 
 /* At the end of a stream. In a file that was cut short, any stream may be incomplete. */
-static int end(struct ptah_stream *s, struct ptah_item *item)
+static int end(struct stream_decoder *s, struct ptah_item *item)
 {
 	if (s->ended || s->session->is_set || !perfdata_truncated(s->session->file))
 		return 0;
@@ -274,7 +277,7 @@ static int end(struct ptah_stream *s, struct ptah_item *item)
  * Changes to the thread that runs next, in a stream that several threads share. Returns as go_on()
  * does.
  */
-static int follow(struct ptah_stream *s, struct ptah_item *item)
+static int follow(struct stream_decoder *s, struct ptah_item *item)
 {
 	bool unknown;
 	int status = follow_go_on(s, s->offset, &unknown);
@@ -291,12 +294,12 @@ static int follow(struct ptah_stream *s, struct ptah_item *item)
  * Gives the flow more to do. Returns the number of items written, which may be 0; PTAH_E_EMPTY at
  * the end.
  */
-static int go_on(struct ptah_stream *s, struct ptah_item *item)
+static int go_on(struct stream_decoder *s, struct ptah_item *item)
 {
 	const struct stream *stream = s->stream;
 	int status;
 
-	if (s->profile ? s->paused : ptah_flow_paused(s->flow))
+	if (s->profile ? s->paused : flow_is_paused(s->flow))
 		return next_change(s) > s->window.until && !s->window.scattered ? PTAH_E_EMPTY
 										: apply_later(s);
 	if (s->next_piece == stream->count) {
@@ -319,7 +322,7 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	return s->open_end && s->session->growth ? close_end(s) : cross_gap(s, item);
 }
 
-static int read_items(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
+static int read_items(struct stream_decoder *s, struct ptah_item *items, size_t capacity)
 {
 	int n;
 
@@ -331,7 +334,7 @@ static int read_items(struct ptah_stream *s, struct ptah_item *items, size_t cap
 	return n;
 }
 
-int stream_read_spans(struct ptah_stream *s, struct ptah_span *spans, size_t capacity,
+int stream_read_spans(struct stream_decoder *s, struct ptah_span *spans, size_t capacity,
 		      struct ptah_item *item, bool *is_item)
 {
 	int n;
@@ -349,7 +352,7 @@ int stream_read_spans(struct ptah_stream *s, struct ptah_span *spans, size_t cap
 }
 
 /* Keeps the items that are inside the window. Returns how many. */
-static int keep_inside(struct ptah_stream *s, struct ptah_item *items, int n)
+static int keep_inside(struct stream_decoder *s, struct ptah_item *items, int n)
 {
 	int kept = 0;
 
@@ -359,7 +362,7 @@ static int keep_inside(struct ptah_stream *s, struct ptah_item *items, int n)
 	return kept;
 }
 
-int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
+int stream_read(struct stream_decoder *s, struct ptah_item *items, size_t capacity)
 {
 	int n, kept = 0;
 
@@ -377,7 +380,7 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 	return kept;
 }
 
-int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, size_t capacity)
+int stream_read_blocks(struct stream_decoder *s, struct ptah_block *blocks, size_t capacity)
 {
 	if (!s || s->profile)
 		return PTAH_E_INVAL;
@@ -388,7 +391,7 @@ int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, si
 	return ptah_flow_read_blocks(s->flow, blocks, capacity);
 }
 
-int stream_begin_to_count(struct ptah_stream *s)
+int stream_begin_to_count(struct stream_decoder *s)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
 	int status = ptah_profile_new(s->image, &config, &s->profile);
@@ -405,7 +408,7 @@ int stream_begin_to_count(struct ptah_stream *s)
 	return window_enter(s);
 }
 
-int ptah_stream_count(struct ptah_stream *s)
+int stream_count(struct stream_decoder *s)
 {
 	struct ptah_item item;
 	int n;
@@ -417,7 +420,7 @@ int ptah_stream_count(struct ptah_stream *s)
 		return n;
 	if (s->half_read) {
 		s->half_read = false;
-		n = pause_or(s, ptah_profile_resume(s->profile));
+		n = pause_or(s, profile_resume(s->profile));
 		return n < 0 ? n : 1;
 	}
 	n = go_on(s, &item);
@@ -431,7 +434,7 @@ int ptah_stream_count(struct ptah_stream *s)
  * the memory does not change during the stream, and otherwise it is the memory of the end. A flow
  * numbers address spaces as it meets them, so only one with a single space can start again.
  */
-static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *session,
+static bool is_reusable(const struct stream_decoder *s, const struct ptah_session *session,
 			const struct stream *stream)
 {
 	struct ptah_range ranges[PTAH_RANGES];
@@ -448,10 +451,10 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 #define SHELF 8
 
 /* Takes a decoder that can start again for this stream off the shelf. NULL: there is none. */
-static struct ptah_stream *take_from_shelf(struct ptah_stream *s,
-					   const struct ptah_session *session, size_t index)
+static struct stream_decoder *take_from_shelf(struct stream_decoder *s,
+					      const struct ptah_session *session, size_t index)
 {
-	struct ptah_stream **at = &s->shelf, *found;
+	struct stream_decoder **at = &s->shelf, *found;
 
 	while (*at && !is_reusable(*at, session, &session->streams[index]))
 		at = &(*at)->shelf;
@@ -464,33 +467,33 @@ static struct ptah_stream *take_from_shelf(struct ptah_stream *s,
 /*
  * Puts `s` and those after it on the shelf of `first`. The oldest is freed if there are too many.
  */
-static void put_on_shelf(struct ptah_stream *first, struct ptah_stream *s)
+static void put_on_shelf(struct stream_decoder *first, struct stream_decoder *s)
 {
-	struct ptah_stream *last = first;
+	struct stream_decoder *last = first;
 
 	first->shelf = s;
 	for (size_t i = 0; last && i < SHELF; i++)
 		last = last->shelf;
 	if (last) {
-		ptah_stream_free(last->shelf);
+		stream_free(last->shelf);
 		last->shelf = NULL;
 	}
 }
 
 /* Makes *stream a decoder for the stream `index`, from the shelf or a new one. */
 static int choose_stream(const struct ptah_session *session, size_t index,
-			 struct ptah_stream **stream)
+			 struct stream_decoder **stream)
 {
-	struct ptah_stream *s = *stream, *chosen;
+	struct stream_decoder *s = *stream, *chosen;
 	int status = 0;
 
 	if (s && is_reusable(s, session, &session->streams[index]))
 		return 0;
 	chosen = s ? take_from_shelf(s, session, index) : NULL;
 	if (!chosen)
-		status = ptah_stream_new(session, index, &chosen);
+		status = stream_new(session, index, &chosen);
 	if (status < 0) {
-		ptah_stream_free(s);
+		stream_free(s);
 		*stream = NULL;
 		return status;
 	}
@@ -499,10 +502,10 @@ static int choose_stream(const struct ptah_session *session, size_t index,
 	return 0;
 }
 
-int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
+int stream_renew(const struct ptah_session *session, size_t index, struct stream_decoder **stream)
 {
 	int status = choose_stream(session, index, stream);
-	struct ptah_stream *s = *stream;
+	struct stream_decoder *s = *stream;
 	struct time_window whole;
 
 	if (status >= 0 && s->fresh) {
@@ -512,7 +515,7 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 	if (status >= 0 && s->profile)
 		status = ptah_profile_reset(s->profile);
 	if (status < 0) {
-		ptah_stream_free(s);
+		stream_free(s);
 		*stream = NULL;
 		return status;
 	}
@@ -530,37 +533,38 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 	if (status >= 0)
 		status = window_enter(s);
 	if (status < 0) {
-		ptah_stream_free(s);
+		stream_free(s);
 		*stream = NULL;
 	}
 	return status;
 }
 
-int stream_renew_counted(const struct ptah_session *session, size_t index, struct ptah_stream **s)
+int stream_renew_counted(const struct ptah_session *session, size_t index,
+			 struct stream_decoder **s)
 {
 	int status = stream_renew(session, index, s);
 
 	if (status >= 0 && !(*s)->profile)
 		status = stream_begin_to_count(*s);
 	if (status < 0) {
-		ptah_stream_free(*s);
+		stream_free(*s);
 		*s = NULL;
 	}
 	return status;
 }
 
-struct ptah_profile *ptah_stream_profile(struct ptah_stream *s)
+struct ptah_profile *stream_profile(struct stream_decoder *s)
 {
 	return s ? s->profile : NULL;
 }
 
-int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block,
-		      struct ptah_insn *insns, size_t capacity)
+int stream_insns(const struct stream_decoder *s, const struct ptah_item *block,
+		 struct ptah_insn *insns, size_t capacity)
 {
 	return s ? ptah_flow_insns(s->flow, block, insns, capacity) : PTAH_E_INVAL;
 }
 
-int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
+int stream_thread(const struct stream_decoder *s, struct ptah_thread *thread)
 {
 	const struct ptah_session *session;
 	const struct turn *turn;
@@ -586,7 +590,7 @@ int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
 	return 0;
 }
 
-int32_t ptah_stream_space(const struct ptah_stream *s, unsigned space)
+int32_t stream_space(const struct stream_decoder *s, unsigned space)
 {
 	struct ptah_space value;
 
@@ -599,20 +603,19 @@ int32_t ptah_stream_space(const struct ptah_stream *s, unsigned space)
 		   : session_space_of(s->session, s->stream, &value);
 }
 
-uint64_t ptah_stream_version(const struct ptah_stream *s, unsigned space, uint64_t ip,
-			     unsigned mode)
+uint64_t stream_version(const struct stream_decoder *s, unsigned space, uint64_t ip, unsigned mode)
 {
 	const struct code_cache *code = s ? &stream_flow(s)->code : NULL;
 
 	return code && space < code->space_count ? code_version(code, ip, mode, space) : 0;
 }
 
-uint64_t ptah_stream_generation(const struct ptah_stream *s)
+uint64_t stream_generation(const struct stream_decoder *s)
 {
-	return s ? ptah_image_generation(s->image) : 0;
+	return s ? image_generation(s->image) : 0;
 }
 
-uint64_t ptah_stream_offset(const struct ptah_stream *s)
+uint64_t stream_offset(const struct stream_decoder *s)
 {
 	return s->offset;
 }

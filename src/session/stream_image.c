@@ -16,7 +16,7 @@
  * Whether the address has code already. Bytes are added only to addresses without code: code that
  * the image has belongs to the same time, or will be replaced later.
  */
-static bool is_taken(const struct ptah_stream *s, uint64_t address)
+static bool is_taken(const struct stream_decoder *s, uint64_t address)
 {
 	struct ptah_section section;
 
@@ -24,7 +24,7 @@ static bool is_taken(const struct ptah_stream *s, uint64_t address)
 			: image_overlaps(s->image, address, 1);
 }
 
-static int fill(struct ptah_stream *s, const struct change *change)
+static int fill(struct stream_decoder *s, const struct change *change)
 {
 	uint64_t i = 0;
 
@@ -45,7 +45,7 @@ static int fill(struct ptah_stream *s, const struct change *change)
 	return 0;
 }
 
-static int add_code(struct ptah_stream *s, const struct change *change)
+static int add_code(struct stream_decoder *s, const struct change *change)
 {
 	/*
 	 * Time 0: bytes at addresses that had not been seen before, recorded when they were first
@@ -64,7 +64,7 @@ static bool is_recorded_vdso(const struct ptah_session *session, const struct ch
 	       !strcmp(change->path, "[vdso]");
 }
 
-static int add_recorded_vdso(struct ptah_stream *s, const struct change *change)
+static int add_recorded_vdso(struct stream_decoder *s, const struct change *change)
 {
 	const uint64_t size = s->session->vdso_size;
 
@@ -88,7 +88,7 @@ static const char *vdso_of(const struct ptah_session *session, const struct chan
 	return vdso[PTAH_TRACE_VDSO_32] ? vdso[PTAH_TRACE_VDSO_32] : vdso[PTAH_TRACE_VDSO_X32];
 }
 
-static int add_map(struct ptah_stream *s, const struct change *change)
+static int add_map(struct stream_decoder *s, const struct change *change)
 {
 	const char *vdso = vdso_of(s->session, change);
 	int status = PTAH_E_MISSING;
@@ -115,7 +115,8 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 }
 
 /* Unmaps what the changes [first, last) of a process mapped. */
-static int unmap_changes(struct ptah_stream *s, const struct process *p, size_t first, size_t last)
+static int unmap_changes(struct stream_decoder *s, const struct process *p, size_t first,
+			 size_t last)
 {
 	int status = 0;
 
@@ -130,7 +131,7 @@ static int unmap_changes(struct ptah_stream *s, const struct process *p, size_t 
  * An execve in a trace set: unmaps what the process had since the one before, its parents' memory
  * included. Code of every process, which the set names too, stays.
  */
-static int unmap_process(struct ptah_stream *s, const struct change *exec)
+static int unmap_process(struct stream_decoder *s, const struct change *exec)
 {
 	const struct process *const processes = s->session->processes, *p;
 	size_t process = s->stream->process, first, last;
@@ -153,7 +154,7 @@ static int unmap_process(struct ptah_stream *s, const struct change *exec)
 	}
 }
 
-int stream_apply_change(struct ptah_stream *s, const struct change *change)
+int stream_apply_change(struct stream_decoder *s, const struct change *change)
 {
 	switch (change->type) {
 	case CHANGE_EXEC:
@@ -172,7 +173,7 @@ int stream_apply_change(struct ptah_stream *s, const struct change *change)
 	}
 }
 
-int stream_apply_later(struct ptah_stream *s, const struct change *change)
+int stream_apply_later(struct stream_decoder *s, const struct change *change)
 {
 	int status;
 
@@ -193,7 +194,7 @@ void stream_free_changes(const struct ptah_session *session, const struct change
 	free(changes);
 }
 
-void stream_forget_changes(struct ptah_stream *s)
+void stream_forget_changes(struct stream_decoder *s)
 {
 	stream_free_changes(s->session, s->later, s->next_later, s->later_count);
 	s->later = NULL;
@@ -201,7 +202,7 @@ void stream_forget_changes(struct ptah_stream *s)
 }
 
 /* Adds a copy, because the lists of a session that grows move. */
-static int keep_change(struct ptah_stream *s, const struct change *change)
+static int keep_change(struct stream_decoder *s, const struct change *change)
 {
 	struct change *copy = malloc(sizeof(*copy));
 
@@ -212,7 +213,7 @@ static int keep_change(struct ptah_stream *s, const struct change *change)
 	return 0;
 }
 
-int stream_build_image(struct ptah_stream *s, size_t process)
+int stream_build_image(struct stream_decoder *s, size_t process)
 {
 	const struct change **changes;
 	size_t count;
@@ -246,7 +247,7 @@ static bool touch(const struct change *a, const struct change *b)
 }
 
 /* Whether the change replaces something that is there, or will be. */
-static bool replaces(const struct ptah_stream *s, const struct change *change)
+static bool replaces(const struct stream_decoder *s, const struct change *change)
 {
 	for (size_t i = s->next_later; i < s->later_count; i++)
 		if (touch(s->later[i], change))
@@ -257,7 +258,7 @@ static bool replaces(const struct ptah_stream *s, const struct change *change)
 			: image_overlaps(s->image, change->address, change->size);
 }
 
-static int insert_later(struct ptah_stream *s, const struct change *change)
+static int insert_later(struct stream_decoder *s, const struct change *change)
 {
 	const struct change **later;
 	size_t at;
@@ -284,7 +285,7 @@ static int insert_later(struct ptah_stream *s, const struct change *change)
 	return 0;
 }
 
-int stream_take_change(struct ptah_stream *s, const struct change *change)
+int stream_take_change(struct stream_decoder *s, const struct change *change)
 {
 	if (s->session->config.no_images)
 		return 0;

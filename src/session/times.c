@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the times of a recording are: measured, known at stamps, or simulated. */
 #include "session/session.h"
+#include "session/stamps.h"
 
 #include "perfdata/format.h"
 
@@ -22,7 +23,12 @@ bool ptah_session_time_estimated(const struct ptah_session *s)
 {
 	const struct ptah_trace_config *trace = &s->flow.events.trace;
 
-	return s->has_clock && trace->tsc && !trace->mtc && !trace->cyc;
+	return s->has_clock && trace->tsc && !trace->cyc;
+}
+
+bool times_at_stamps(const struct ptah_session *s)
+{
+	return ptah_session_time_estimated(s) && !s->flow.events.trace.mtc;
 }
 
 enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *s)
@@ -31,7 +37,7 @@ enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *s)
 		return PTAH_TIME_NONE;
 	if (counts_instructions(s))
 		return PTAH_TIME_SIMULATED;
-	if (s->time_source == PERFDATA_TIME_STAMPED || ptah_session_time_estimated(s))
+	if (s->time_source == PERFDATA_TIME_STAMPED || times_at_stamps(s))
 		return PTAH_TIME_STAMPED;
 	return PTAH_TIME_MEASURED;
 }
@@ -47,7 +53,11 @@ const char *ptah_session_time_text(const struct ptah_session *s)
 {
 	switch (ptah_session_time_kind(s)) {
 	case PTAH_TIME_MEASURED:
-		return "measured by the processor";
+		return ptah_session_time_estimated(s)
+			   ? "measured by the processor at MTC packets; in between they are "
+			     "estimated "
+			     "(~): -e intel_pt/mtc,cyc/u records finer ones"
+			   : "measured by the processor";
 	case PTAH_TIME_STAMPED:
 		/* Only a processor can be told to write finer times. */
 		return s->time_source == PERFDATA_TIME_STAMPED

@@ -7,6 +7,7 @@
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/records.h"
+#include "image/image_access.h"
 
 #include <ptah/symbol.h>
 
@@ -568,7 +569,7 @@ static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *co
 	if (code->kind == PTAH_TRACE_CODE_ELF)
 		return ptah_image_add_elf(s->kernel.image, path, code->address, &code->space);
 	if (code->kind == PTAH_TRACE_CODE_PE)
-		return ptah_image_add_pe(s->kernel.image, path, code->address, &code->space);
+		return image_add_pe(s->kernel.image, path, code->address, &code->space);
 	if (code->kind == PTAH_TRACE_CODE_PAGES)
 		return ptah_image_add_pages(s->kernel.image, path, &code->space);
 	fd = open_file(path, &size, why);

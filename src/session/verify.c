@@ -199,17 +199,17 @@ static bool has_enough(const struct account *a)
  * Decodes to the end of the stream or its stop. Where there are only blocks, many are added at
  * once.
  */
-static int add_stream(struct account *a, struct ptah_stream *stream)
+static int add_stream(struct account *a, struct stream_decoder *stream)
 {
 	struct ptah_block blocks[MANY_BLOCKS];
 	struct ptah_item item;
 	int n;
 
 	do {
-		while ((n = ptah_stream_read_blocks(stream, blocks, ARRAY_SIZE(blocks))) > 0 &&
+		while ((n = stream_read_blocks(stream, blocks, ARRAY_SIZE(blocks))) > 0 &&
 		       !has_enough(a))
 			add_blocks(a, blocks, (size_t)n);
-		n = ptah_stream_read(stream, &item, 1);
+		n = stream_read(stream, &item, 1);
 		if (n > 0)
 			add_item(a, &item);
 	} while (n > 0 && !has_enough(a));
@@ -217,7 +217,7 @@ static int add_stream(struct account *a, struct ptah_stream *stream)
 }
 
 /* Decodes a segment independently. */
-static int verify_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+static int verify_segment(struct pool *pool, struct stream_decoder *s, struct task *task)
 {
 	struct account a = {.result = &task->sum, .pool = pool, .task = task};
 	int status = task_enter(task, s);
@@ -311,7 +311,7 @@ static uint64_t add_passes(struct account *a, const struct silent_loop *loop, ui
  * loop, the instructions that the decode lacks are added as passes through it: if the path hash is
  * the recorder's then, they are what was missing.
  */
-static void find_silent_loops(struct ptah_stream *s, const struct ptah_truth *truth,
+static void find_silent_loops(struct stream_decoder *s, const struct ptah_truth *truth,
 			      struct ptah_verify *result)
 {
 	const uint64_t missing = truth->instructions - result->decoded.instructions;
@@ -321,7 +321,7 @@ static void find_silent_loops(struct ptah_stream *s, const struct ptah_truth *tr
 	struct ptah_item item;
 	uint64_t passes = 0;
 
-	while (ptah_stream_read(s, &item, 1) > 0) {
+	while (stream_read(s, &item, 1) > 0) {
 		add_item(&a, &item);
 		if (!is_interruption(&item) ||
 		    !silent_loop_find(s->image, s->space, item.ip, item.mode, &loop))
@@ -340,14 +340,14 @@ static void explain(const struct ptah_session *session, size_t index,
 		    const struct ptah_truth *truth, struct ptah_verify *result)
 {
 	const struct ptah_truth *d = &result->decoded;
-	struct ptah_stream *s;
+	struct stream_decoder *s;
 
 	if (result->errors || result->overflows || d->instructions >= truth->instructions ||
 	    d->conditional != truth->conditional || d->indirect != truth->indirect ||
-	    d->returns != truth->returns || ptah_stream_new(session, index, &s) < 0)
+	    d->returns != truth->returns || stream_new(session, index, &s) < 0)
 		return;
 	find_silent_loops(s, truth, result);
-	ptah_stream_free(s);
+	stream_free(s);
 }
 
 int ptah_session_verify(const struct ptah_session *session, size_t index,

@@ -5,6 +5,8 @@
  * bisection.
  */
 #include "session/window.h"
+#include "event/event.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/packet.h>
 
@@ -187,15 +189,15 @@ static uint64_t find_stop(const struct stream *stream, uint64_t until)
 }
 
 /* Counts a segment, after those before it. */
-static int count_segment(struct ptah_stream *s, const struct segment *segment,
+static int count_segment(struct stream_decoder *s, const struct segment *segment,
 			 uint64_t *instructions)
 {
 	struct ptah_profile_totals totals = {0};
-	int status = ptah_profile_resume(s->profile);
+	int status = profile_resume(s->profile);
 
 	s->stop = segment->stop;
-	s->paused = status == PTAH_PROFILE_PAUSED;
-	while (status >= 0 && (status = ptah_stream_count(s)) > 0)
+	s->paused = status == PROFILE_PAUSED;
+	while (status >= 0 && (status = stream_count(s)) > 0)
 		;
 	if (status >= 0)
 		status = ptah_profile_totals(s->profile, &totals);
@@ -211,7 +213,7 @@ static int count_segment(struct ptah_stream *s, const struct segment *segment,
  * Counts instructions up to the segment in which `first` runs. It is used if its state is that of
  * the count; otherwise an earlier one, at worst the stream's beginning.
  */
-static int find_number(struct segment_finder *finder, struct ptah_stream *s, uint64_t first,
+static int find_number(struct segment_finder *finder, struct stream_decoder *s, uint64_t first,
 		       struct window_place *place)
 {
 	struct segment segment;
@@ -238,7 +240,7 @@ static int count_to(const struct ptah_session *session, size_t index, uint64_t f
 {
 	struct ptah_session whole = *session;
 	struct segment_finder finder = {.session = &whole};
-	struct ptah_stream *s = NULL;
+	struct stream_decoder *s = NULL;
 	int status;
 
 	ptah_session_set_window(&whole, NULL);
@@ -248,11 +250,11 @@ static int count_to(const struct ptah_session *session, size_t index, uint64_t f
 	if (status >= 0)
 		status = find_number(&finder, s, first, place);
 	segment_end(&finder);
-	ptah_stream_free(s);
+	stream_free(s);
 	return status;
 }
 
-static int find_place(const struct ptah_stream *s, struct window_place *place)
+static int find_place(const struct stream_decoder *s, struct window_place *place)
 {
 	const struct ptah_window *w = &s->session->window;
 	const bool scattered = is_scattered(s->stream);
@@ -272,7 +274,7 @@ static int find_place(const struct ptah_stream *s, struct window_place *place)
 }
 
 /* Begins to decode in the middle, with memory and thread as of the time there. */
-static int begin_at(struct ptah_stream *s, const struct stamp *begin)
+static int begin_at(struct stream_decoder *s, const struct stamp *begin)
 {
 	int status;
 
@@ -281,7 +283,7 @@ static int begin_at(struct ptah_stream *s, const struct stamp *begin)
 	return status < 0 ? status : stream_catch_up(s, begin->tsc);
 }
 
-int window_enter(struct ptah_stream *s)
+int window_enter(struct stream_decoder *s)
 {
 	const struct ptah_window *w = &s->session->window;
 	struct time_window window = {
@@ -386,7 +388,7 @@ static int find_end(const struct ptah_session *session, const struct stream *str
 		while (status >= 0 && (n = ptah_event_read(d, items, 64)) != 0)
 			status = n;
 	}
-	ptah_event_time(d, &time);
+	event_get_time(d, &time);
 	if (time.tsc > *tsc)
 		*tsc = time.tsc;
 	ptah_event_decoder_free(d);

@@ -14,6 +14,6 @@ static inline bool session_has_window(const struct ptah_session *session)
 }
 
 /* Brings a stream that is at its beginning to the window of its session. */
-int window_enter(struct ptah_stream *s);
+int window_enter(struct stream_decoder *s);
 
 #endif

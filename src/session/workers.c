@@ -17,15 +17,15 @@ int ptah_workers_new(const struct ptah_session *session, struct ptah_workers **w
 
 static void free_streams(struct job_streams *s)
 {
-	ptah_stream_free(s->probe);
+	stream_free(s->probe);
 	for (unsigned i = 0; i < MAX_JOBS; i++)
-		ptah_stream_free(s->jobs[i]);
+		stream_free(s->jobs[i]);
 }
 
 void workers_fini(struct ptah_workers *workers)
 {
-	ptah_stream_free(workers->caller);
-	ptah_stream_free(workers->reader);
+	stream_free(workers->caller);
+	stream_free(workers->reader);
 	free_streams(&workers->count);
 	free_streams(&workers->calls);
 	free_streams(&workers->segments);

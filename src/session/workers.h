@@ -13,15 +13,15 @@
 
 /* Those of the threads of a pool (pool.h). */
 struct job_streams {
-	struct ptah_stream *probe; /* finds segments */
-	struct ptah_stream *jobs[MAX_JOBS];
+	struct stream_decoder *probe; /* finds segments */
+	struct stream_decoder *jobs[MAX_JOBS];
 };
 
 /* All NULL at first: see stream_renew(). */
 struct ptah_workers {
 	const struct ptah_session *session;
-	struct ptah_stream *caller; /* counts alone, or has the sum of all segments */
-	struct ptah_stream *reader; /* reads alone; NULL while a reader has it, too */
+	struct stream_decoder *caller; /* counts alone, or has the sum of all segments */
+	struct stream_decoder *reader; /* reads alone; NULL while a reader has it, too */
 	/* Of jobs that count, that summarize calls, and that work on segments. */
 	struct job_streams count, calls, segments;
 };

@@ -12,9 +12,9 @@
 #include "base/compiler.h"
 #include "perfdata/message.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
+#include <ptah/engine/rtit.h>
 #include <ptah/packet.h>
-#include <ptah/rtit.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,7 +119,7 @@ static int note(struct crash *t, const char *text, uint64_t number)
 	char full[256];
 
 	snprintf(full, sizeof(full), text, number);
-	return ptah_trace_set_note(t->set, full);
+	return trace_set_note(t->set, full);
 }
 
 static bool is_known(const struct crash *t, uint64_t physical)

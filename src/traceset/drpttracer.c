@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "perfdata/message.h"
+#include "traceset/set.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -604,7 +605,7 @@ static int add_kernel(struct reading *r, const char *folder)
 		status = set_kernel_traced(r);
 
 	if (status >= 0 && !kcore && r->calls)
-		status = ptah_trace_set_note(
+		status = trace_set_note(
 		    r->set, "the kernel's code was not copied when this was traced (kcore)");
 	free(kcore);
 	free(kallsyms);
@@ -621,15 +622,14 @@ static int add_notes(struct reading *r)
 			 "DynamoRIO traced the kernel's part of %" PRIu64
 			 " system calls; user code is not in the packets",
 			 r->calls);
-		status = ptah_trace_set_note(r->set, text);
+		status = trace_set_note(r->set, text);
 	}
 	if (status >= 0 && r->differs)
-		status =
-		    ptah_trace_set_note(r->set, "the threads' files name different processors; the "
+		status = trace_set_note(r->set, "the threads' files name different processors; the "
 						"first one's is used");
 	if (status >= 0 && r->cut) {
 		snprintf(text, sizeof(text), "%.400s ends in the middle of a system call", r->cut);
-		status = ptah_trace_set_note(r->set, text);
+		status = trace_set_note(r->set, text);
 	}
 	return status;
 }

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "traceset/set.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -248,7 +249,7 @@ static int note_unused(const char *path, struct ptah_trace_set *set, const struc
 		 "does (ptah-trace(5)), or name them with --raw, --elf and --pages",
 		 more);
 	if (unused)
-		status = ptah_trace_set_note(set, text);
+		status = trace_set_note(set, text);
 	free(entries);
 	if (folder >= 0)
 		close(folder);
@@ -278,7 +279,7 @@ static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_
 	for (const struct dump *d = group; status >= 0 && d < l.dumps + last; d++)
 		status = add(set, d);
 	if (status >= 0)
-		status = ptah_trace_set_note(
+		status = trace_set_note(
 		    set, "a folder of packets alone: it does not say which code was executed, or "
 			 "on which processor (--elf, --raw, --processor, or a file ptah.trace)");
 	if (status >= 0)

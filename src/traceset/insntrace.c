@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "perfdata/message.h"
+#include "traceset/set.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -289,8 +290,8 @@ static int read_ktrace(struct insntrace *t)
 	snprintf(path, sizeof(path), "%s.ktrace", t->prefix);
 	f = is_regular(path) ? fopen(path, "re") : NULL;
 	if (!f)
-		return ptah_trace_set_note(t->set, "no .ktrace file: the address spaces of the "
-						   "processes are not known");
+		return trace_set_note(t->set, "no .ktrace file: the address spaces of the "
+					      "processes are not known");
 	while (!status && fread(record, 1, 16, f) == 16) {
 		const size_t size = (size_t)(load_le32(record) & 0xf) * 8;
 
@@ -300,7 +301,7 @@ static int read_ktrace(struct insntrace *t)
 			snprintf(note, sizeof(note),
 				 "%s: a record at offset %" PRIu64 " is cut: what follows is lost",
 				 path, offset);
-			status = ptah_trace_set_note(t->set, note);
+			status = trace_set_note(t->set, note);
 			break;
 		}
 		offset += size;
@@ -545,7 +546,7 @@ static int note_missing(struct insntrace *t)
 		    "%zu programs and libraries have no file here, %s first: add an ids.txt, or "
 		    "the files themselves",
 		    t->no_file, t->missing);
-		status = ptah_trace_set_note(t->set, note);
+		status = trace_set_note(t->set, note);
 	}
 	if (t->no_process && status >= 0) {
 		snprintf(
@@ -553,7 +554,7 @@ static int note_missing(struct insntrace *t)
 		    "%zu programs and libraries are left out: the kernel's records do not name the "
 		    "address space of their process",
 		    t->no_process);
-		status = ptah_trace_set_note(t->set, note);
+		status = trace_set_note(t->set, note);
 	}
 	return status;
 }

@@ -10,6 +10,7 @@
 
 #include "perfdata/format.h"
 #include "traceset/json_file.h"
+#include "traceset/set.h"
 
 #include <fcntl.h>
 #include <gelf.h>

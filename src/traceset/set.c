@@ -346,7 +346,7 @@ int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind, c
 	return 0;
 }
 
-int ptah_trace_set_note(struct ptah_trace_set *set, const char *text)
+int trace_set_note(struct ptah_trace_set *set, const char *text)
 {
 	const char *note;
 

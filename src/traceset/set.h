@@ -50,4 +50,7 @@ int traceset_set_folder(struct ptah_trace_set *set, const char *folder);
 /* Whether ptah_trace_set_open() knows what `path` is. Looks at names and first bytes only. */
 bool traceset_is(const char *path);
 
+/* A remark for people, which ptah_session_note() returns. */
+int trace_set_note(struct ptah_trace_set *set, const char *text);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "traceset/set.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -291,7 +292,7 @@ static int set_vdso(struct parser *p, const union entry *e)
 
 static int add_note(struct parser *p, const union entry *e)
 {
-	return ptah_trace_set_note(p->set, e->note.text);
+	return trace_set_note(p->set, e->note.text);
 }
 
 static int check_version(struct parser *p, const union entry *e)

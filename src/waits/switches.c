@@ -3,6 +3,7 @@
 #include "waits/waits.h"
 
 #include "session/session.h"
+#include "session/samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ static int64_t field_of(const struct reading *r, const struct ptah_sample *sampl
 {
 	struct ptah_sample_field field = {.size = sizeof(field)};
 
-	return ptah_sample_find_field(r->waits->session, sample, name, &field) < 0
+	return sample_find_field(r->waits->session, sample, name, &field) < 0
 		   ? -1
 		   : (int64_t)field.number;
 }
@@ -89,7 +90,7 @@ static int take_wakeup(struct reading *r, const struct ptah_sample *sample)
 static int list_roles(struct reading *r)
 {
 	const struct ptah_session *session = r->waits->session;
-	const size_t n = ptah_session_events(session);
+	const size_t n = session_events(session);
 	struct ptah_sample_event event = {.size = sizeof(event)};
 
 	r->roles = calloc(n + 1, 1);
@@ -108,7 +109,7 @@ static int list_roles(struct reading *r)
 
 static int take_sample(struct reading *r, const struct ptah_sample *sample)
 {
-	const size_t events = ptah_session_events(r->waits->session);
+	const size_t events = session_events(r->waits->session);
 	const uint8_t role = sample->event < events ? r->roles[sample->event] : ROLE_NONE;
 
 	if (sample->kind != PTAH_SAMPLE_EVENT)

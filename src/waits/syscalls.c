@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "session/session.h"
+#include "session/samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static int list_roles(struct ptah_syscalls *s)
 {
 	struct ptah_sample_event event = {.size = sizeof(event)};
 
-	s->event_count = ptah_session_events(s->session);
+	s->event_count = session_events(s->session);
 	s->roles = calloc(s->event_count + 1, 1);
 	if (!s->roles)
 		return PTAH_E_NOMEM;
@@ -46,8 +47,8 @@ static uint64_t number_in(const struct ptah_syscalls *s, const struct ptah_sampl
 {
 	struct ptah_sample_field field = {.size = sizeof(field)};
 
-	if (ptah_sample_find_field(s->session, sample, name, &field) < 0 &&
-	    (!other || ptah_sample_find_field(s->session, sample, other, &field) < 0))
+	if (sample_find_field(s->session, sample, name, &field) < 0 &&
+	    (!other || sample_find_field(s->session, sample, other, &field) < 0))
 		return 0;
 	return field.number;
 }
@@ -58,7 +59,7 @@ static void read_arguments(const struct ptah_syscalls *s, const struct ptah_samp
 {
 	struct ptah_sample_field field = {.size = sizeof(field)};
 
-	if (ptah_sample_find_field(s->session, sample, "args", &field) >= 0) {
+	if (sample_find_field(s->session, sample, "args", &field) >= 0) {
 		for (size_t i = 0; i < 6 && field.element == 8 && 8 * (i + 1) <= field.count; i++)
 			args[i] = load_le64(field.bytes + 8 * i);
 		return;
@@ -142,7 +143,7 @@ static int take_data(struct pairing *p, const struct ptah_sample *sample)
 	const uint64_t arg = number_in(p->calls, sample, "arg", NULL);
 
 	if (!call || arg > 5 || call->number != (int64_t)number_in(p->calls, sample, "nr", NULL) ||
-	    ptah_sample_find_field(p->calls->session, sample, "data", &field) < 0)
+	    sample_find_field(p->calls->session, sample, "data", &field) < 0)
 		return 0;
 	call->data = field.bytes;
 	call->data_size = (uint32_t)field.count;

@@ -5,6 +5,7 @@
  * execution continues is never in doubt: what is in doubt on real processors, too, has tests of its
  * own.
  */
+#include "random.h"
 #include "random_thread.h"
 
 #include <stdlib.h>
@@ -57,10 +58,7 @@ struct maker {
 
 static unsigned pick(struct maker *k, unsigned n)
 {
-	k->seed ^= k->seed << 13;
-	k->seed ^= k->seed >> 7;
-	k->seed ^= k->seed << 17;
-	return (unsigned)(k->seed >> 20) % n;
+	return (unsigned)(random_next(&k->seed) >> 20) % n;
 }
 
 static uint64_t start_of(unsigned function)

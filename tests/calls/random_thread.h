@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "calls/calls.h"
+
 #include <ptah/calls.h>
 
 /* A beginning or an end as it was. */
@@ -29,7 +31,7 @@ struct random_thread {
 struct random_thread *random_thread_new(uint64_t seed, unsigned steps);
 void random_thread_free(struct random_thread *t);
 
-/* A ptah_find_function for its code. */
+/* A calls_function_finder for its code. */
 bool random_thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc,
 			struct ptah_function *function);
 

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "thread.h"
+#include "calls/calls.h"
 
 #define A 0x10000
 #define B 0x20000
@@ -33,16 +34,16 @@ static struct ptah_item tick(uint64_t cycles)
 
 static size_t run(const struct ptah_item *items, size_t n, struct ptah_call_mark *marks)
 {
-	const struct ptah_calls_config config = {.size = sizeof(config), .find = thread_find};
-	struct ptah_calls *calls;
+	const struct calls_config config = {.size = sizeof(config), .find = thread_find};
+	struct calls_marks *calls;
 	size_t count;
 	int k;
 
-	assert_int_equal(ptah_calls_new(&config, &calls), 0);
-	assert_int_equal(ptah_calls_take(calls, items, n, marks, 32, &count), n);
-	while ((k = ptah_calls_finish(calls, marks + count, 32 - count)) > 0)
+	assert_int_equal(calls_marks_new(&config, &calls), 0);
+	assert_int_equal(calls_marks_take(calls, items, n, marks, 32, &count), n);
+	while ((k = calls_marks_finish(calls, marks + count, 32 - count)) > 0)
 		count += (size_t)k;
-	ptah_calls_free(calls);
+	calls_marks_free(calls);
 	return count;
 }
 
@@ -171,25 +172,25 @@ static void levels(void **state)
 
 static void arguments(void **state)
 {
-	struct ptah_calls_config config = {.size = 1};
+	struct calls_config config = {.size = 1};
 	struct ptah_call_mark mark;
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	size_t count;
 
 	(void)state;
-	assert_int_equal(ptah_calls_new(&config, &calls), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_new(NULL, NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_new(NULL, &calls), 0);
-	assert_int_equal(ptah_calls_take(calls, NULL, 1, &mark, 1, &count), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_take(calls, NULL, 0, &mark, 0, &count), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_take(calls, NULL, 0, &mark, 1, &count), 0);
+	assert_int_equal(calls_marks_new(&config, &calls), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_new(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_new(NULL, &calls), 0);
+	assert_int_equal(calls_marks_take(calls, NULL, 1, &mark, 1, &count), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_take(calls, NULL, 0, &mark, 0, &count), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_take(calls, NULL, 0, &mark, 1, &count), 0);
 	assert_int_equal(count, 0);
-	assert_int_equal(ptah_calls_take_spans(calls, NULL, 1, &mark, 1, &count), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_finish(calls, NULL, 1), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_exec(NULL, 0), PTAH_E_INVAL);
-	assert_int_equal(ptah_calls_lost(NULL), PTAH_E_INVAL);
-	ptah_calls_free(calls);
-	ptah_calls_free(NULL);
+	assert_int_equal(calls_marks_take_spans(calls, NULL, 1, &mark, 1, &count), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_finish(calls, NULL, 1), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_exec(NULL, 0), PTAH_E_INVAL);
+	assert_int_equal(calls_marks_lost(NULL), PTAH_E_INVAL);
+	calls_marks_free(calls);
+	calls_marks_free(NULL);
 }
 
 /* A machine begins again after its end. */
@@ -197,20 +198,20 @@ static void another_trace(void **state)
 {
 	const struct ptah_item item = block(A, PTAH_INSN_CALL, 0);
 	struct ptah_call_mark m[4];
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	size_t count;
 
 	(void)state;
-	assert_int_equal(ptah_calls_new(NULL, &calls), 0);
+	assert_int_equal(calls_marks_new(NULL, &calls), 0);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(ptah_calls_take(calls, &item, 1, m, 4, &count), 1);
+		assert_int_equal(calls_marks_take(calls, &item, 1, m, 4, &count), 1);
 		assert_int_equal(count, 1);
 		assert_true(!m[0].end && m[0].depth == 0 && m[0].level == 0);
-		assert_int_equal(ptah_calls_finish(calls, m, 4), 1);
+		assert_int_equal(calls_marks_finish(calls, m, 4), 1);
 		assert_true(m[0].end && m[0].total.instructions == 2);
-		assert_int_equal(ptah_calls_finish(calls, m, 4), 0);
+		assert_int_equal(calls_marks_finish(calls, m, 4), 0);
 	}
-	ptah_calls_free(calls);
+	calls_marks_free(calls);
 }
 
 int main(void)

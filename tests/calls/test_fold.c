@@ -3,10 +3,11 @@
 #include "test.h"
 
 #include "thread.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 
-static const struct ptah_calls_config three = {
+static const struct calls_config three = {
     .size = sizeof(three), .find = thread_find, .max_depth = 3};
 
 static void deep_calls_are_left_out(void **state)
@@ -70,7 +71,7 @@ static void recursion_of_any_depth(void **state)
 									       : PTAH_INSN_RETURN};
 	}
 	for (size_t i = 0; i < 2; i++) {
-		const struct ptah_calls_config config = {
+		const struct calls_config config = {
 		    .size = sizeof(config), .find = thread_find, .max_depth = limits[i]};
 
 		/* Begins and ends of A and its calls. */

@@ -9,6 +9,7 @@
 #include "random_thread.h"
 
 #include "calls/machine.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 
@@ -90,8 +91,7 @@ static size_t take_span(struct calls_machine *m, const struct ptah_item *items, 
 
 static void find_calls(const struct ptah_item *items, size_t n, bool spans, struct found *found)
 {
-	const struct ptah_calls_config config = {.size = sizeof(config),
-						 .find = random_thread_find};
+	const struct calls_config config = {.size = sizeof(config), .find = random_thread_find};
 
 	memset(found, 0, sizeof(*found));
 	assert_int_equal(calls_machine_init(&found->machine, &config, &sink), 0);

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "thread.h"
+#include "calls/calls.h"
 
 static void callers_are_known_by_their_returns(void **state)
 {
@@ -144,7 +145,7 @@ static void exec(void **state)
 /* Functions that nothing is known of but that they were called. */
 static void without_bounds(void **state)
 {
-	const struct ptah_calls_config config = {.size = sizeof(config)};
+	const struct calls_config config = {.size = sizeof(config)};
 
 	(void)state;
 	thread_expect(&config, "A0+2c B0+3b B9+3c C0+1r B12+1j B1+1r A2+1c C0+1r A3+1.",

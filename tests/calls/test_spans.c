@@ -8,6 +8,7 @@
 #include "flow/flow_machine.h"
 #include "flow/random_machine.h"
 #include "mark_list.h"
+#include "calls/calls.h"
 
 #include <ptah/calls.h>
 
@@ -28,14 +29,14 @@ static bool find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struc
 	return true;
 }
 
-static void take_items(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
+static void take_items(struct calls_marks *calls, const struct ptah_item *items, size_t n,
 		       struct list *l)
 {
 	struct ptah_call_mark marks[100];
 	size_t count;
 
 	for (size_t k = 0; k < n;) {
-		const int used = ptah_calls_take(calls, items + k, n - k, marks, 100, &count);
+		const int used = calls_marks_take(calls, items + k, n - k, marks, 100, &count);
 
 		assert_true(used >= 0);
 		append(l, marks, count);
@@ -51,7 +52,7 @@ enum form {
 	FORMS
 };
 
-static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, enum form form,
+static void take_spans(struct calls_marks *calls, struct ptah_flow *flow, enum form form,
 		       struct list *l)
 {
 	struct ptah_call_mark marks[100];
@@ -62,8 +63,8 @@ static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, enum fo
 	while ((n = form == SPANS ? ptah_flow_read_spans(flow, spans, PTAH_FLOW_MIN_SPANS)
 				  : flow_read_event_spans(flow, spans, PTAH_FLOW_MIN_SPANS)) > 0) {
 		for (int k = 0, used; k < n; k += used) {
-			used = ptah_calls_take_spans(calls, spans + k, (size_t)(n - k), marks, 100,
-						     &count);
+			used = calls_marks_take_spans(calls, spans + k, (size_t)(n - k), marks, 100,
+						      &count);
 			assert_true(used >= 0);
 			append(l, marks, count);
 		}
@@ -73,9 +74,9 @@ static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, enum fo
 
 static void find_calls(const struct machine *m, size_t size, enum form form, struct list *l)
 {
-	const struct ptah_calls_config config = {.size = sizeof(config), .find = find};
+	const struct calls_config config = {.size = sizeof(config), .find = find};
 	struct ptah_call_mark marks[100];
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	struct ptah_item items[64];
@@ -85,17 +86,17 @@ static void find_calls(const struct machine *m, size_t size, enum form form, str
 	assert_int_equal(ptah_image_add_bytes(image, m->code, sizeof(m->code), BASE, NULL), 0);
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	assert_int_equal(ptah_flow_feed(flow, m->trace, size, true), 0);
-	assert_int_equal(ptah_calls_new(&config, &calls), 0);
-	ptah_flow_set_bounds(flow, ptah_calls_bounds, calls);
+	assert_int_equal(calls_marks_new(&config, &calls), 0);
+	ptah_flow_set_bounds(flow, calls_marks_bounds, calls);
 	do {
 		if (form != ITEMS)
 			take_spans(calls, flow, form, l);
 		n = ptah_flow_read(flow, items, form == ITEMS ? 64 : 1);
 		take_items(calls, items, n > 0 ? (size_t)n : 0, l);
 	} while (n > 0);
-	while ((n = ptah_calls_finish(calls, marks, 100)) > 0)
+	while ((n = calls_marks_finish(calls, marks, 100)) > 0)
 		append(l, marks, (size_t)n);
-	ptah_calls_free(calls);
+	calls_marks_free(calls);
 	ptah_flow_free(flow);
 	ptah_image_free(image);
 }

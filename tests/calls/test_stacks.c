@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "thread.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 
@@ -273,7 +274,7 @@ static void deep_stacks_that_switch_all_the_time(void **state)
 		DEPTH = 5000,
 		SWITCHES = 2000
 	};
-	const struct ptah_calls_config config = {.size = sizeof(config), .find = thread_find};
+	const struct calls_config config = {.size = sizeof(config), .find = thread_find};
 	struct ptah_item *items = calloc(DEPTH + 6 * SWITCHES + 3, sizeof(*items));
 	size_t n = 0;
 

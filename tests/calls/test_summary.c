@@ -9,6 +9,7 @@
 #include "same_trees.h"
 
 #include "calls/summary.h"
+#include "calls/calls.h"
 
 #include <stdlib.h>
 
@@ -108,7 +109,7 @@ static bool find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struc
 
 static struct calls_adder *adder_new(struct ptah_call_tree *tree)
 {
-	const struct ptah_calls_config config = {.size = sizeof(config), .find = find};
+	const struct calls_config config = {.size = sizeof(config), .find = find};
 	struct calls_adder *a;
 
 	assert_int_equal(calls_adder_new(&config, tree, &a), 0);

@@ -5,6 +5,7 @@
 
 #include "test.h"
 #include "mark_list.h"
+#include "calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,46 +180,46 @@ static size_t read_text(const char *text, struct ptah_item *items)
 
 /* Running */
 
-static void take(struct ptah_calls *calls, const struct ptah_item *items, size_t n, size_t capacity,
-		 struct list *l)
+static void take(struct calls_marks *calls, const struct ptah_item *items, size_t n,
+		 size_t capacity, struct list *l)
 {
 	struct ptah_call_mark marks[64];
 	size_t count;
 	int used;
 
 	for (size_t k = 0; k < n; k += (size_t)used) {
-		used = ptah_calls_take(calls, items + k, n - k, marks, capacity, &count);
+		used = calls_marks_take(calls, items + k, n - k, marks, capacity, &count);
 		assert_true(used >= 0 && count <= capacity);
 		append(l, marks, count);
 	}
 }
 
-static void run(const struct ptah_calls_config *config, const struct ptah_item *items, size_t n,
+static void run(const struct calls_config *config, const struct ptah_item *items, size_t n,
 		size_t batch, size_t capacity, struct list *l)
 {
 	struct ptah_call_mark marks[64];
-	struct ptah_calls *calls;
+	struct calls_marks *calls;
 	size_t end;
 	int k;
 
 	memset(l, 0, sizeof(*l));
-	assert_int_equal(ptah_calls_new(config, &calls), 0);
+	assert_int_equal(calls_marks_new(config, &calls), 0);
 	for (size_t at = 0; at < n; at = end) {
 		for (end = at; end < n && end < at + batch && items[end].type < ACTION_EXEC; end++)
 			;
 		take(calls, items + at, end - at, capacity, l);
 		if (end < n && items[end].type >= ACTION_EXEC) {
 			if (items[end].type == ACTION_EXEC)
-				assert_int_equal(ptah_calls_exec(calls, items[end].tsc), 0);
+				assert_int_equal(calls_marks_exec(calls, items[end].tsc), 0);
 			else
-				assert_int_equal(ptah_calls_lost(calls), 0);
+				assert_int_equal(calls_marks_lost(calls), 0);
 			end++;
 		}
 	}
-	while ((k = ptah_calls_finish(calls, marks, capacity)) > 0)
+	while ((k = calls_marks_finish(calls, marks, capacity)) > 0)
 		append(l, marks, (size_t)k);
 	assert_int_equal(k, 0);
-	ptah_calls_free(calls);
+	calls_marks_free(calls);
 }
 
 /* What is true of all lists. */
@@ -254,8 +255,8 @@ static void check_marks(const struct list *l, uint64_t instructions, uint64_t ti
 	free(ids);
 }
 
-static void check_all(const struct ptah_calls_config *config, const struct ptah_item *items,
-		      size_t n, struct list *whole)
+static void check_all(const struct calls_config *config, const struct ptah_item *items, size_t n,
+		      struct list *whole)
 {
 	static const struct {
 		size_t batch, capacity;
@@ -304,9 +305,9 @@ static void write_mark(const struct ptah_call_mark *mark, char *text, size_t siz
 	text[n] = '\0';
 }
 
-void thread_expect(const struct ptah_calls_config *config, const char *text, const char *expected)
+void thread_expect(const struct calls_config *config, const char *text, const char *expected)
 {
-	const struct ptah_calls_config defaults = {.size = sizeof(defaults), .find = thread_find};
+	const struct calls_config defaults = {.size = sizeof(defaults), .find = thread_find};
 	struct ptah_item items[MAX_ITEMS];
 	const size_t n = read_text(text, items);
 	struct list l;
@@ -326,8 +327,7 @@ void thread_expect(const struct ptah_calls_config *config, const char *text, con
 	free(l.marks);
 }
 
-size_t thread_check(const struct ptah_calls_config *config, const struct ptah_item *items,
-		    size_t count)
+size_t thread_check(const struct calls_config *config, const struct ptah_item *items, size_t count)
 {
 	struct list l;
 

@@ -16,7 +16,7 @@
  *	ovf@A3		overflow; execution continues at A3
  *	err, err@N3	an error; code is missing at N3
  *	gap		branches that are in no packet
- *	exec, lost	ptah_calls_exec(), ptah_calls_lost()
+ *	exec, lost	calls_marks_exec(), calls_marks_lost()
  *
  * Functions: A to K plain, with a cold part (a to k) elsewhere, K right behind J; L is a piece
  * without a parent; M, N and O have no bounds; P and Q are stubs; R exchanges stacks, S is
@@ -30,9 +30,11 @@
 
 #include <stdint.h>
 
+#include "calls/calls.h"
+
 #include <ptah/calls.h>
 
-/* A ptah_find_function for these functions. */
+/* A calls_function_finder for these functions. */
 bool thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc,
 		 struct ptah_function *function);
 
@@ -40,10 +42,9 @@ bool thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc,
  * Runs the machine over `text`, with several cuts, and compares what it finds with `expected`. Also
  * checks what is true of all marks: nesting, depth, sums.
  */
-void thread_expect(const struct ptah_calls_config *config, const char *text, const char *expected);
+void thread_expect(const struct calls_config *config, const char *text, const char *expected);
 
 /* The same for items, without an expectation. Returns the number of marks. */
-size_t thread_check(const struct ptah_calls_config *config, const struct ptah_item *items,
-		    size_t count);
+size_t thread_check(const struct calls_config *config, const struct ptah_item *items, size_t count);
 
 #endif

@@ -40,7 +40,7 @@ record() {
 	file=$1
 	shift
 	need qemu-x86_64
-	"$PTAH" record --recorder=qemu -o "$file" -- "$@" 2>closing >recorded-out ||
+	"$PTAH" record --recorder=qemu --no-syscalls -o "$file" -- "$@" 2>closing >recorded-out ||
 		fail "recording $*: $(cat closing)"
 	recorded=$(sed -n 's/.* \([0-9]*\) instructions.*/\1/p' closing)
 	[ -n "$recorded" ] || fail "no closing line: $(cat closing)"

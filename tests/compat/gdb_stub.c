@@ -46,18 +46,18 @@ static void read_program(struct stub *s, const char *path)
 /* The address of the last instruction of the path. */
 static uint64_t find_end(const struct ptah_session *session)
 {
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[64];
 	uint64_t end = 0;
 	int n;
 
-	if (ptah_stream_new(session, 0, &stream) < 0)
+	if (ptah_reader_new(session, 0, NULL, &stream) < 0)
 		die("recording", "cannot be decoded");
-	while ((n = ptah_stream_read(stream, items, 64)) > 0)
+	while ((n = ptah_reader_read(stream, items, 64)) > 0)
 		for (int i = 0; i < n; i++)
 			if (items[i].type == PTAH_ITEM_BLOCK)
 				end = items[i].end - items[i].last_size;
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 	return end;
 }
 

@@ -44,16 +44,16 @@ static uint8_t *join(const struct ptah_session *session, size_t *size)
 static void fill(const struct ptah_session *session, struct pt_image *old, struct ptah_image *new)
 {
 	struct ptah_stream_info info;
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[256];
 	struct ptah_map map;
 	uint8_t byte;
 	int n;
 
 	ptah_session_stream_info(session, 0, &info);
-	if (ptah_stream_new(session, 0, &stream) < 0)
+	if (ptah_reader_new(session, 0, NULL, &stream) < 0)
 		die("no stream");
-	while ((n = ptah_stream_read(stream, items, 256)) > 0)
+	while ((n = ptah_reader_read(stream, items, 256)) > 0)
 		for (int i = 0; i < n; i++) {
 			if (items[i].type != PTAH_ITEM_BLOCK ||
 			    ptah_image_read(new, items[i].ip, &byte, 1, NULL))
@@ -66,7 +66,7 @@ static void fill(const struct ptah_session *session, struct pt_image *old, struc
 					      map.address) < 0)
 				die(map.path);
 		}
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 }
 
 int main(int argc, char **argv)

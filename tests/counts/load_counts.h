@@ -4,6 +4,7 @@
 #define PTAH_TESTS_COUNTS_LOAD_COUNTS_H
 
 #include "test.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/counts.h>
 
@@ -22,7 +23,7 @@ static inline struct ptah_counts *loaded(const void *bytes, size_t n)
 	struct ptah_message why = {""};
 	struct ptah_counts *counts;
 
-	if (ptah_counts_load(bytes, n, &counts, &why) < 0)
+	if (counts_load(bytes, n, &counts, &why) < 0)
 		fail_msg("%s", why.text);
 	return counts;
 }

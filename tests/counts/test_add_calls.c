@@ -4,6 +4,7 @@
 
 #include "../calls/tree_check.h"
 #include "load_counts.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/counts.h>
 
@@ -50,7 +51,7 @@ TEST(a_saved_tree_is_loaded_as_it_was)
 		struct ptah_counts *counts = counts_new(), *again;
 		struct ptah_call_totals a, b;
 
-		assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+		assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 		again = copy(counts);
 		assert_same_trees(tree, calls_of(counts, 0));
 		assert_same_trees(tree, calls_of(again, 0));
@@ -74,8 +75,8 @@ TEST(merged_files_are_the_merged_trees)
 
 		trees[i] = random_tree(50 + i, i == 1 ? 50 : 0);
 		assert_int_equal(ptah_call_tree_merge(sum, trees[i], NULL, NULL), 0);
-		assert_int_equal(ptah_counts_add_calls(all, 7, trees[i]), 0);
-		assert_int_equal(ptah_counts_add_calls(one, 7, trees[i]), 0);
+		assert_int_equal(counts_add_calls(all, 7, trees[i]), 0);
+		assert_int_equal(counts_add_calls(one, 7, trees[i]), 0);
 		counts[i] = copy(one);
 		ptah_counts_free(one);
 	}
@@ -118,8 +119,8 @@ TEST(spaces_of_two_recordings_stay_apart)
 	struct ptah_call_function *f;
 	size_t n;
 
-	assert_int_equal(ptah_counts_add_calls(one, 7, tree), 0);
-	assert_int_equal(ptah_counts_add_calls(two, 7, tree), 0);
+	assert_int_equal(counts_add_calls(one, 7, tree), 0);
+	assert_int_equal(counts_add_calls(two, 7, tree), 0);
 	assert_int_equal(ptah_counts_merge(one, two), 0);
 	assert_int_equal(ptah_call_tree_functions(calls_of(one, 0), &f, &n), 0);
 	assert_int_equal(n, 3);
@@ -151,7 +152,7 @@ TEST(functions_have_files)
 	struct ptah_counts *counts = counts_new();
 	unsigned calls = 0;
 
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_locate(counts, find, &calls), 0);
 	assert_int_equal(calls, 1);
 	assert_non_null(ptah_counts_find(counts, 0, 0x1000, 0));
@@ -169,12 +170,12 @@ TEST(sums_that_do_not_fit_are_refused)
 	struct ptah_counts *counts = counts_new();
 
 	assert_int_equal(ptah_call_tree_add(tree, marks, 2), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_LIMIT);
-	assert_int_equal(ptah_counts_add_calls(counts, 8, tree), PTAH_E_LIMIT);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), PTAH_E_LIMIT);
+	assert_int_equal(counts_add_calls(counts, 8, tree), PTAH_E_LIMIT);
 	ptah_counts_free(copy(counts));
 	assert_int_equal(ptah_call_tree_add(tree, marks, 1), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), PTAH_E_INVAL);
+	assert_int_equal(counts_add_calls(counts, 7, tree), PTAH_E_INVAL);
 	ptah_call_tree_free(tree);
 	ptah_counts_free(counts);
 }

@@ -5,6 +5,8 @@
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
 #include "load_counts.h"
+#include "counts/counts_internal.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/counts.h>
 
@@ -125,7 +127,7 @@ TEST(merged)
 
 		assert_int_equal(ptah_counts_add(one, 7, other), 0);
 		assert_int_equal(ptah_counts_add(two, -1, other), 0);
-		assert_int_equal(ptah_profile_merge(r.profile, other), 0);
+		assert_int_equal(profile_merge(r.profile, other), 0);
 		ptah_counts_free(one);
 		one = counts_new();
 		assert_int_equal(ptah_counts_add(one, 7, r.profile), 0);
@@ -322,7 +324,7 @@ static void refused(const uint8_t *bytes, size_t n, const char *said)
 
 	assert_non_null(copy);
 	memcpy(copy, bytes, n);
-	assert_true(ptah_counts_load(copy, n, &counts, &why) < 0);
+	assert_true(counts_load(copy, n, &counts, &why) < 0);
 	free(copy);
 	if (strncmp(why.text, "offset 0x", 9) != 0 || !strstr(why.text, said))
 		fail_msg("\"%s\", not \"%s\"", why.text, said);

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "../calls/tree_check.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/counts.h>
 
@@ -63,7 +64,7 @@ static bool is_good(const uint8_t *bytes, size_t n)
 	int status;
 
 	memcpy(exact, bytes, n);
-	status = ptah_counts_load(exact, n, &counts, &why);
+	status = counts_load(exact, n, &counts, &why);
 	free(exact);
 	if (status < 0) {
 		assert_int_equal(status, PTAH_E_BAD_FILE);
@@ -90,7 +91,7 @@ static uint8_t *saved(size_t *n)
 	void *bytes;
 
 	assert_int_equal(ptah_counts_new(&counts), 0);
-	assert_int_equal(ptah_counts_add_calls(counts, 7, tree), 0);
+	assert_int_equal(counts_add_calls(counts, 7, tree), 0);
 	assert_int_equal(ptah_counts_save(counts, &bytes, n), 0);
 	ptah_counts_free(counts);
 	ptah_call_tree_free(tree);

@@ -195,7 +195,7 @@ static struct bytes count_parts(struct recordings *all, uint32_t parts)
 				fail_msg("%s", why.text);
 			ptah_shard_free(shards[i]);
 		}
-	assert_int_equal(ptah_shard_present(shards[0]), parts);
+	assert_int_equal(shard_present(shards[0]), parts);
 	if (ptah_shard_finish(shards[0], &counts, &why) < 0)
 		fail_msg("%u parts: %s", parts, why.text);
 	ptah_shard_free(shards[0]);

@@ -126,13 +126,4 @@ static inline void cpuid_skylake(struct cpuid_table *t)
 	t->vmx_misc = 1 << 14;
 }
 
-/* Random numbers, the same in each run: xorshift64. */
-static inline uint64_t random_next(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 #endif

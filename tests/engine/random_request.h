@@ -3,6 +3,7 @@
 #ifndef PTAH_TESTS_ENGINE_RANDOM_REQUEST_H
 #define PTAH_TESTS_ENGINE_RANDOM_REQUEST_H
 
+#include "random.h"
 #include "cpuid_table.h"
 
 #include <ptah/engine/caps.h>

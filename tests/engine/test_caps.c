@@ -4,6 +4,7 @@
  * random ones. The expected result is computed here from the raw CPUID words,
  * by the SDM's rules (volume 2, "CPUID"; volume 3, "Enumeration of Intel PT").
  */
+#include "random.h"
 #include "test.h"
 
 #include "cpuid_table.h"
@@ -395,6 +396,10 @@ TEST(random_processors_are_understood)
 		assert_int_equal(c.event_trace, main[1] >> 7 & 1);
 		assert_int_equal(c.tnt_disable, main[1] >> 8 & 1);
 		assert_int_equal(c.trigger_tracing, main[1] >> 9 & 1);
+		assert_int_equal(c.triggers, c.trigger_tracing ? 4 * (more[0] >> 8 & 7) : 0);
+		assert_int_equal(c.trigger_attribution, c.trigger_tracing && more[2] & 1);
+		assert_int_equal(c.trigger_pause_resume, c.trigger_tracing && more[2] >> 1 & 1);
+		assert_int_equal(c.trigger_dr_match, c.trigger_tracing && more[2] >> 15 & 1);
 		assert_int_equal(c.lip, main[2] >> 31);
 	}
 	for (unsigned i = 0; i < PTAH_CAPS_OBSTACLE_MAX; i++)

@@ -5,6 +5,7 @@
  * manual (volume 3, "IA32_RTIT_CTL MSR" to "IA32_RTIT_ADDRn MSRs"): what the
  * engine accepts must not raise #GP, and what it refuses as reserved must.
  */
+#include "random.h"
 #include "test.h"
 
 #include "cpuid_table.h"

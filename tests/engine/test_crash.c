@@ -6,7 +6,7 @@
  */
 #include "engine/stream.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 
 struct kind {
 	const char *processor;
@@ -185,12 +185,11 @@ static void close_scene(struct scene *s)
 	rig_close(&s->rig);
 }
 
-static void every_moment_can_be_read(void **state)
+TEST(every_moment_can_be_read)
 {
 	uint64_t position = 0;
 	size_t i;
 
-	(void)state;
 	for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		struct ptah_capture *c;
 		struct scene s;
@@ -224,7 +223,7 @@ static void every_moment_can_be_read(void **state)
 }
 
 /* The list of captures is right whichever leaves, and what the numbers of a capture are of. */
-static void captures_come_and_go(void **state)
+TEST(captures_come_and_go)
 {
 	struct ptah_crash_note note;
 	struct ptah_crash_capture n;
@@ -232,7 +231,6 @@ static void captures_come_and_go(void **state)
 	uint64_t position, at;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, &kinds[0]);
 	s.reading = true;
 	assert_int_equal(read_dump(&s, &position), 0);
@@ -267,14 +265,4 @@ static void captures_come_and_go(void **state)
 	assert_memory_not_equal(note.magic, PTAH_CRASH_MAGIC, 16);
 	s.rig.engine = NULL;
 	close_scene(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_moment_can_be_read),
-	    cmocka_unit_test(captures_come_and_go),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * trace, memory that cannot be a buffer is refused, and the engine neither clears nor frees any.
  * A copy of the processor's output is the judge.
  */
+#include "random.h"
 #include "engine/stream.h"
 
 #include <ptah/engine/captures.h>
@@ -245,10 +246,7 @@ static uint64_t seed = 11;
 
 static uint64_t below(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % n;
+	return random_below(&seed, n);
 }
 
 /* Block by block and pair by pair. */

@@ -4,16 +4,14 @@
  * runs. The bytes that the processor has counted are the judge; they are read before and after the
  * call, and nothing in between may write a register, stop the trace or change the capture.
  */
+#include "random.h"
 #include "engine/stream.h"
 
 static uint64_t seed = 1;
 
 static uint64_t below(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % n;
+	return random_below(&seed, n);
 }
 
 struct scene {

@@ -9,6 +9,7 @@
  * ENGINE_ROUNDS: the number of captures, 600 by default; ENGINE_SEED: the first
  * seed.
  */
+#include "random.h"
 #include "engine/rig.h"
 
 #include <stdio.h>
@@ -17,10 +18,7 @@ static uint64_t seed;
 
 static uint64_t below(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % n;
+	return random_below(&seed, n);
 }
 
 struct play {

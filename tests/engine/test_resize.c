@@ -4,6 +4,7 @@
  * byte that was promised is where the capture says, and what was not kept is counted. A copy of the
  * processor's output is the judge.
  */
+#include "random.h"
 #include "engine/live.h"
 #include "engine/stream.h"
 
@@ -11,10 +12,7 @@ static uint64_t seed = 7;
 
 static uint64_t below(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % n;
+	return random_below(&seed, n);
 }
 
 struct kind {

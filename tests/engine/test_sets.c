@@ -637,6 +637,48 @@ TEST(reconfigure_fails)
 	world_close();
 }
 
+/* All buffers get another size, while they trace, or none. */
+TEST(another_size)
+{
+	struct ptah_captures_mapping maps[CPUS];
+	struct ptah_captures *set;
+	struct ptah_capture *c;
+	unsigned n;
+	size_t before;
+
+	world_open("skylake", ALL);
+	set = new_set();
+	start(set);
+	mark_all(200);
+	before = ptah_machine_allocated(w.rig.machine);
+	/* For each processor a list, a block and a table: its list cannot be had. */
+	for (n = 0; n < CPUS; n++) {
+		ptah_machine_fail_alloc(w.rig.machine, 2 + 3 * n);
+		assert_int_equal(ptah_captures_resize(set, 131072, 8192, &w.problem), PTAH_E_NOMEM);
+		ptah_machine_fail_alloc(w.rig.machine, 0);
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), before);
+	}
+	assert_int_equal(ptah_captures_resize(set, 5000, 0, &w.problem), PTAH_E_INVAL);
+	assert_string_equal(w.problem.request.field, "buffer");
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, CPUS, NULL), CPUS);
+	assert_int_equal(ptah_captures_resize(set, 131072, 0, &w.problem), PTAH_E_BUSY);
+	assert_int_equal(ptah_captures_unmap(set, OWNER), PTAH_OK);
+	for (n = 0; n < CPUS; n++)
+		assert_int_equal(rig_status(ptah_captures_get(set, n)).buffer, 65536);
+	assert_int_equal(ptah_captures_resize(set, 131072, 0, &w.problem), PTAH_OK);
+	assert_int_equal(enabled(), (1u << CPUS) - 1);
+	mark_all(200);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	for (n = 0; n < CPUS; n++) {
+		c = ptah_captures_get(set, n);
+		assert_int_equal(rig_status(c).buffer, 131072);
+		assert_int_equal(rig_check(c, 0, rig_status(c).position, 0, 4 * SLICE), w.next[n]);
+	}
+	assert_int_equal(ptah_captures_resize(NULL, 131072, 0, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
 /* Mappings */
 
 TEST(mappings)
@@ -683,7 +725,12 @@ TEST(mappings)
 					    piece.address, piece.size);
 		}
 	}
-	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6);
+	/* The second call has returned the first mappings, and one that fails keeps them. */
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 3);
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, 2, NULL), PTAH_E_NOSPACE);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 3);
+	assert_int_equal(ptah_captures_map(set, OWNER, true, maps, CPUS, NULL), 3);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6); /* another way of access */
 	assert_int_equal(ptah_captures_free(set), PTAH_E_BUSY);
 	start(set); /* nothing has changed */
 	assert_int_equal(enabled(), 0xe);

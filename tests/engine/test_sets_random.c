@@ -4,6 +4,7 @@
  * should be traced follows from the calls that were made; what was traced is what the processors
  * have output.
  */
+#include "random.h"
 #include "engine/sets.h"
 
 #include <stdio.h>
@@ -12,10 +13,7 @@ static uint64_t seed;
 
 static uint64_t below(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (seed >> 11) % n;
+	return random_below(&seed, n);
 }
 
 /* What should be, from the calls that were made. */

@@ -38,7 +38,7 @@ static inline bool same_after_psb(const struct ptah_event_decoder *d,
 	GROUP_CHECK(!memcmp(&d->time, &taken->time, sizeof(d->time)));
 	GROUP_CHECK(d->ratio == taken->ratio && d->mode == taken->mode);
 	GROUP_CHECK(d->iflag == taken->iflag && d->in_tx == taken->in_tx);
-	GROUP_CHECK(d->sync_offset == taken->sync_offset && d->last_ip == psb->ip);
+	GROUP_CHECK(d->last_ip == psb->ip);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #define PTAH_TEST_RANDOM_CLOCK_H
 
 #include "pages.h"
+#include "random.h"
 #include "test.h"
 
 #include "model/clock.h"
@@ -43,10 +44,7 @@ struct run {
 
 static unsigned pick(struct run *r, unsigned n)
 {
-	r->seed ^= r->seed << 13;
-	r->seed ^= r->seed >> 7;
-	r->seed ^= r->seed << 17;
-	return (unsigned)(r->seed >> 11) % n;
+	return (unsigned)(random_next(&r->seed) >> 11) % n;
 }
 
 /* The packet that is generated next becomes an item with this offset. */

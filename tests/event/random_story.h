@@ -6,6 +6,7 @@
 #ifndef PTAH_TESTS_EVENT_RANDOM_STORY_H
 #define PTAH_TESTS_EVENT_RANDOM_STORY_H
 
+#include "random.h"
 #include "story.h"
 
 #include <inttypes.h>
@@ -21,10 +22,7 @@ struct random_story {
 
 static inline unsigned story_random(struct random_story *r, unsigned n)
 {
-	r->seed ^= r->seed << 13;
-	r->seed ^= r->seed >> 7;
-	r->seed ^= r->seed << 17;
-	return (unsigned)(r->seed >> 11) % n;
+	return (unsigned)(random_next(&r->seed) >> 11) % n;
 }
 
 /* An address of user or kernel code. */

@@ -5,6 +5,7 @@
  * the bound that it carries, and time must not run backwards.
  */
 #include "random_clock.h"
+#include "event/event.h"
 
 #include <stdio.h>
 
@@ -61,7 +62,7 @@ static struct result decode(const struct run *r, size_t chunk)
 			}
 		}
 	}
-	ptah_event_time(d, &time);
+	event_get_time(d, &time);
 	result.cycles = time.cycles;
 	ptah_event_decoder_free(d);
 	assert_true(result.items > STEPS / 2);

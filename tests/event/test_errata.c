@@ -357,11 +357,9 @@ TEST(names_of_errata)
 		assert_int_equal(ptah_errata_parse(ptah_erratum_name(i), &errata), 0);
 		assert_int_equal(errata, UINT32_C(1) << i);
 		assert_non_null(ptah_erratum_symptom(i));
-		assert_non_null(ptah_erratum_handling(i));
 	}
 	assert_null(ptah_erratum_name(PTAH_ERRATUM_MAX));
 	assert_null(ptah_erratum_symptom(PTAH_ERRATUM_MAX));
-	assert_null(ptah_erratum_handling(PTAH_ERRATUM_MAX));
 	assert_int_equal(ptah_errata_parse("skd007,SKL168", &errata), 0);
 	assert_int_equal(errata, BIT(SKD007) | BIT(SKL168));
 	assert_int_equal(ptah_errata_parse("all", &errata), 0);

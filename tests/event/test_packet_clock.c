@@ -4,6 +4,7 @@
  * event decoder's clock, which test_clock.c compares with the truth.
  */
 #include "random_clock.h"
+#include "event/event.h"
 
 #include <ptah/event.h>
 #include <ptah/packet.h>
@@ -18,7 +19,7 @@ static void time_of_events(const struct run *r, struct ptah_time *time)
 	assert_int_equal(ptah_event_feed(d, r->trace, (size_t)(r->g.out - r->trace), true), 0);
 	while (ptah_event_read(d, items, 64) > 0)
 		;
-	ptah_event_time(d, time);
+	event_get_time(d, time);
 	ptah_event_decoder_free(d);
 }
 

@@ -3,6 +3,7 @@
  * The clock on the packets of a simulated processor whose true time is known: the estimate
  * stays within its bound and never runs backwards.
  */
+#include "random.h"
 #include "test.h"
 
 #include "event/time.h"
@@ -24,10 +25,7 @@ struct clockwork {
 
 static unsigned pick(struct clockwork *c, unsigned n)
 {
-	c->seed ^= c->seed << 13;
-	c->seed ^= c->seed >> 7;
-	c->seed ^= c->seed << 17;
-	return (unsigned)(c->seed >> 11) % n;
+	return (unsigned)(random_next(&c->seed) >> 11) % n;
 }
 
 static double crystal(const struct clockwork *c)

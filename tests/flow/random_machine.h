@@ -6,6 +6,7 @@
 #ifndef PTAH_TESTS_FLOW_RANDOM_MACHINE_H
 #define PTAH_TESTS_FLOW_RANDOM_MACHINE_H
 
+#include "random.h"
 #include "base/path_hash.h"
 #include "model/generator.h"
 
@@ -52,10 +53,7 @@ struct machine {
 
 static inline uint64_t next_random(struct machine *m)
 {
-	m->seed ^= m->seed << 13;
-	m->seed ^= m->seed >> 7;
-	m->seed ^= m->seed << 17;
-	return m->seed;
+	return random_next(&m->seed);
 }
 
 /* A program and its trace of *size bytes. Free it with machine_free(). */

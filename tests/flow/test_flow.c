@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Events are reported at their places among the instructions. */
 #include "../event/story.h"
+#include "flow/state.h"
 
 #include <ptah/flow.h>
 
@@ -138,12 +139,12 @@ TEST(pause_at_a_psb)
 		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL),
 				 0);
 		assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
-		ptah_flow_set_time_limit(flow, 5);
+		flow_set_time_limit(flow, 5);
 		assert_int_equal(ptah_flow_feed(flow, story.bytes, story.size, true), 0);
 		while ((n = ptah_flow_read(flow, items, room)) > 0)
 			for (int i = 0; i < n; i++)
 				story_item(&story, &items[i]);
-		assert_true(ptah_flow_paused(flow));
+		assert_true(flow_is_paused(flow));
 		assert_string_equal(story.text, IS_ON "block cut ip=401000 to=401004 count=4; "
 						      "psb status ip=401004; ");
 		ptah_flow_free(flow);

@@ -187,23 +187,20 @@ static void run_walk(unsigned seed, bool retcomp, bool long_tnt, size_t chunk)
 	machine_free(m);
 }
 
-static void plain(void **state)
+TEST(plain)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 10; seed++)
 		run_walk(seed, false, false, SIZE_MAX);
 }
 
-static void return_compression(void **state)
+TEST(return_compression)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 10; seed++)
 		run_walk(seed, true, seed & 1, SIZE_MAX);
 }
 
-static void chunks(void **state)
+TEST(chunks)
 {
-	(void)state;
 	run_walk(11, true, false, 1);
 	run_walk(12, true, true, 7);
 	run_walk(13, false, false, 4096);
@@ -213,14 +210,13 @@ static void chunks(void **state)
  * SDM Table "TNT Examples with Deferred TIPs": the indirect branch comes first, its TIP after the
  * outcomes of the conditional branches that follow it.
  */
-static void deferred_tip(void **state)
+TEST(deferred_tip)
 {
 	static uint8_t trace[256];
 	static struct machine m = {.trace = trace};
 	struct walker w = {.m = &m, .chunk = SIZE_MAX};
 	struct ptah_generator g;
 
-	(void)state;
 	generator_init(&g, m.trace, false, false);
 	generator_psb(&g, 0x10, 20, true, 0x401000);
 	generator_tnt(&g, true);
@@ -235,16 +231,4 @@ static void deferred_tip(void **state)
 	assert_false(take_outcome(&w));
 	assert_false(look_ahead(&w));
 	ptah_event_decoder_free(w.events);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(plain),
-	    cmocka_unit_test(return_compression),
-	    cmocka_unit_test(chunks),
-	    cmocka_unit_test(deferred_tip),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

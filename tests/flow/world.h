@@ -8,6 +8,7 @@
 #ifndef PTAH_TESTS_FLOW_WORLD_H
 #define PTAH_TESTS_FLOW_WORLD_H
 
+#include "random.h"
 #include "model/generator.h"
 
 #include <ptah/packet.h>
@@ -85,10 +86,7 @@ struct world {
 
 static inline unsigned world_pick(struct world *w, unsigned n)
 {
-	w->seed ^= w->seed << 13;
-	w->seed ^= w->seed >> 7;
-	w->seed ^= w->seed << 17;
-	return (unsigned)(w->seed >> 11) % n;
+	return (unsigned)(random_next(&w->seed) >> 11) % n;
 }
 
 static inline unsigned mode_at(int place)

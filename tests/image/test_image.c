@@ -74,20 +74,20 @@ TEST_WITH(overlaps, setup, teardown)
 /* The generation shows changes, not additions. */
 TEST_WITH(generations, setup, teardown)
 {
-	uint64_t generation = ptah_image_generation(image);
+	uint64_t generation = image_generation(image);
 
 	add(0x1000, "aaaa");
 	add(0x2000, "bbbb");
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	add(0x1001, "aa"); /* the same bytes again */
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	add(0x1001, "x");
-	assert_true(ptah_image_generation(image) != generation);
-	generation = ptah_image_generation(image);
+	assert_true(image_generation(image) != generation);
+	generation = image_generation(image);
 	ptah_image_remove(image, 0x3000, 16, NULL);
-	assert_true(ptah_image_generation(image) == generation);
+	assert_true(image_generation(image) == generation);
 	ptah_image_remove(image, 0x2000, 1, NULL);
-	assert_true(ptah_image_generation(image) != generation);
+	assert_true(image_generation(image) != generation);
 }
 
 TEST_WITH(clones, setup, teardown)

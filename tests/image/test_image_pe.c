@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "base/bits.h"
+#include "image/image_access.h"
 
 #include <ptah/image.h>
 
@@ -76,7 +77,7 @@ static int add(const uint8_t *file, size_t size, uint64_t base, struct ptah_imag
 	assert_true(fwrite(file, 1, size, f) == size);
 	assert_int_equal(fclose(f), 0);
 	assert_int_equal(ptah_image_new(image), 0);
-	return ptah_image_add_pe(*image, PATH, base, NULL);
+	return image_add_pe(*image, PATH, base, NULL);
 }
 
 static void sections(void **state)
@@ -178,7 +179,7 @@ static void linked(void **state)
 	assert_int_equal(expected[0], 0x90);
 	assert_int_equal(expected[42], 0xc3);
 	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(ptah_image_add_pe(image, PATH, 0, NULL), 0);
+	assert_int_equal(image_add_pe(image, PATH, 0, NULL), 0);
 	assert_int_equal(ptah_image_read(image, address, bytes, 43, NULL), 43);
 	assert_memory_equal(bytes, expected, 43);
 	assert_int_equal(ptah_image_read(image, address - 1, bytes, 1, NULL), 0);

@@ -3,6 +3,7 @@
  * Address spaces, clones and changes compared with a simple model: for every byte a list of adds
  * and removes, searched from the last one.
  */
+#include "random.h"
 #include "test.h"
 
 #include "image/image_access.h"
@@ -32,10 +33,7 @@ static uint64_t seed;
 
 static unsigned pick(unsigned n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return (unsigned)(seed >> 11) % n;
+	return (unsigned)(random_next(&seed) >> 11) % n;
 }
 
 static bool agree(uint64_t a, uint64_t b)
@@ -112,7 +110,7 @@ static void take(struct ptah_image *image, struct model *m)
 	if (!pick(20)) {
 		at = 0;
 		n = SIZE;
-		assert_int_equal(ptah_image_remove_space(image, &spaces[i]), 0);
+		assert_int_equal(ptah_image_remove_file(image, NULL, &spaces[i]), 0);
 	} else {
 		assert_int_equal(ptah_image_remove(image, BASE + at, n, i ? &spaces[i] : NULL), 0);
 	}
@@ -153,7 +151,7 @@ TEST(random_changes)
 		assert_int_equal(ptah_image_new(&image), 0);
 		for (unsigned step = 0; step < STEPS; step++) {
 			struct model before = m;
-			uint64_t since = ptah_image_generation(image);
+			uint64_t since = image_generation(image);
 
 			if (pick(4))
 				add(image, &m);
@@ -195,14 +193,14 @@ TEST(changes)
 	uint64_t since;
 
 	assert_int_equal(ptah_image_new(&image), 0);
-	since = ptah_image_generation(image);
+	since = image_generation(image);
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
 	assert_int_equal(ptah_image_add_bytes(image, "bbbb", 4, 0x1004, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(image_changes(image, since, told), 0);
 	/* The same bytes again. */
 	assert_int_equal(ptah_image_add_bytes(image, "aaaa", 4, 0x1000, NULL), 0);
-	assert_true(ptah_image_generation(image) == since);
+	assert_true(image_generation(image) == since);
 	assert_int_equal(ptah_image_add_bytes(image, "cc", 2, 0x1003, NULL), 0);
 	assert_int_equal(image_changes(image, since, told), 1);
 	assert_true(told[0].first == 0x1003 && told[0].last == 0x1004);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The section cache: one copy for all users, within its limit, from many threads. */
 #include "test.h"
+#include "image/section_map.h"
 
 #include <ptah/image.h>
 
@@ -71,7 +72,7 @@ TEST(ids_and_reads)
 	assert_int_equal(add(cache, 0, 0, UINT64_MAX), whole);
 	assert_int_equal(add(cache, 0, 5000, 100), part);
 	assert_int_not_equal(whole, part);
-	assert_int_equal(ptah_cache_mapped(cache), 0);
+	assert_int_equal(cache_mapped(cache), 0);
 	assert_int_equal(ptah_cache_read(cache, part, 5000 + 90, bytes, 64), 10);
 	assert_memory_equal(bytes, contents[0] + 5090, 10);
 	assert_int_equal(ptah_cache_read(cache, whole, BYTES - 3, bytes, 64), 3);
@@ -99,16 +100,16 @@ TEST(limit)
 
 		assert_int_equal(ptah_cache_read(cache, ids[i], 0x10000 * i + at, bytes, 8), 8);
 		assert_memory_equal(bytes, contents[i] + at, 8);
-		assert_true(ptah_cache_mapped(cache) <= 2 * BYTES);
+		assert_true(cache_mapped(cache) <= 2 * BYTES);
 	}
-	assert_int_equal(ptah_cache_mapped(cache), 2 * BYTES);
+	assert_int_equal(cache_mapped(cache), 2 * BYTES);
 	ptah_cache_free(cache);
 	/* Nothing fits, and reading works nevertheless. */
 	assert_int_equal(ptah_cache_new(100, &cache), 0);
 	ids[0] = add(cache, 0, 0, UINT64_MAX);
 	assert_int_equal(ptah_cache_read(cache, ids[0], 4000, contents[1], 200), 200);
 	assert_memory_equal(contents[1], contents[0] + 4000, 200);
-	assert_int_equal(ptah_cache_mapped(cache), 0);
+	assert_int_equal(cache_mapped(cache), 0);
 	ptah_cache_free(cache);
 }
 
@@ -244,7 +245,7 @@ TEST(threads)
 		assert_int_equal(pthread_join(ids[i], NULL), 0);
 		assert_true(workers[i].good);
 	}
-	assert_true(ptah_cache_mapped(cache) <= 3 * BYTES);
+	assert_true(cache_mapped(cache) <= 3 * BYTES);
 	ptah_image_free(image);
 	ptah_cache_free(cache);
 }

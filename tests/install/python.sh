@@ -7,7 +7,7 @@ set -eu
 command -v python3 >/dev/null || { echo "SKIP: no python3"; exit 77; }
 [ -z "${PTAH_SANITIZE:-}" ] || { echo "SKIP: python3 has no sanitizer's runtime"; exit 77; }
 . "$PTAH_SOURCE/tests/install/common.sh"
-PTAH_LIBRARY=$libdir/libptah.so.0
+PTAH_LIBRARY=$libdir/libptah.so.1
 PYTHONPATH=$PTAH_SOURCE/examples
 PYTHONDONTWRITEBYTECODE=1
 export PTAH_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE

@@ -8,6 +8,8 @@
  *		-- COMMAND...
  *	follow [...] -i FILE    reads FILE, which has the layout of a pipe, from standard input
  */
+#include "live/live.h"
+
 #include <ptah/live.h>
 
 #include <fcntl.h>
@@ -403,14 +405,14 @@ static void compare_items(const struct ptah_session *file, struct marks *live)
 		struct marked m = {0}, *of = marked_of(live, i, -1, -1, -1);
 		struct ptah_item items[256];
 		struct ptah_thread who;
-		struct ptah_stream *s;
-		int n = ptah_stream_new(file, i, &s);
+		struct ptah_reader *s;
+		int n = ptah_reader_new(file, i, NULL, &s);
 
-		while (n >= 0 && (n = ptah_stream_read(s, items, 256)) > 0) {
-			ptah_stream_thread(s, &who);
+		while (n >= 0 && (n = ptah_reader_read(s, items, 256)) > 0) {
+			ptah_reader_thread(s, &who);
 			add_items(&m, who.tid, items, (size_t)n);
 		}
-		ptah_stream_free(s);
+		ptah_reader_free(s);
 		if (differ(n < 0 || m.count != of->count || m.hash != of->hash))
 			printf("stream %zu: live %" PRIu64 " items, file %" PRIu64 "\n", i,
 			       of->count, m.count);
@@ -528,7 +530,7 @@ static void compare_calls(const struct ptah_session *file, struct ptah_live *liv
 				       b->function, b->space, b->calls, b->instructions, b->ended,
 				       b->max_instructions);
 		}
-		if (differ(ptah_live_quantile(live, a, 1) != a->max_ticks))
+		if (differ(live_quantile(live, a, 1) != a->max_ticks))
 			printf("function 0x%" PRIx64 ": quantile\n", a->function);
 	}
 	if (differ(k != f.count))

@@ -31,6 +31,9 @@ static void calls(void **state)
 	    {"parse > 2.00000000099us", {PTAH_WATCH_TIME, 0, "parse", "", 2000}},
 	    {"  parse>3s", {PTAH_WATCH_TIME, 0, "parse", "", 3000000000}},
 	    {"f@/bin/x > 5000 instructions", {PTAH_WATCH_INSTRUCTIONS, 0, "f", "/bin/x", 5000}},
+	    {"waits parse > 2ms", {PTAH_WATCH_WAITS, 0, "parse", "", 2000000}},
+	    {"waits a<b>@./c > 1.5s", {PTAH_WATCH_WAITS, 0, "a<b>", "c", 1500000000}},
+	    {"waitstate > 1ns", {PTAH_WATCH_TIME, 0, "waitstate", "", 1}},
 	    {"enter fail@libfoo.so", {PTAH_WATCH_ENTER, 0, "fail", "libfoo.so", 0}},
 	    {"enter a<b>::c", {PTAH_WATCH_ENTER, 0, "a<b>::c", "", 0}},
 	    {"entertain > 1ns", {PTAH_WATCH_TIME, 0, "entertain", "", 1}},
@@ -67,6 +70,9 @@ static void no_watches(void **state)
 					    "enter",
 					    "enter @x",
 					    "rate f > 2ms",
+					    "waits f",
+					    "waits > 2ms",
+					    "waits f > 2 instructions",
 					    "rate f > 10/min",
 					    "signal NONE",
 					    "signal 0",
@@ -172,11 +178,56 @@ static void ends(void **state)
 	assert_false(ptah_watch_ended(&w, 1 << 8));
 }
 
+/* Ticks of a thread at a mark: when it was, and how many of them the trace was off. */
+static uint64_t pass(struct live_waits *w, uint64_t tsc, uint64_t off)
+{
+	const struct ptah_call_mark m = {.tsc = tsc, .thread = {.ticks = tsc, .off_ticks = off}};
+
+	return live_waits_pass(w, &m);
+}
+
+static void take_switch(struct ptah_session *s, uint64_t tsc, bool out, bool preempted)
+{
+	const struct perfdata_record r = {.tid = 7, .out = out, .preempted = preempted};
+
+	assert_int_equal(absences_take(s, &r, tsc), 0);
+}
+
+/* What is no wait: the recorder makes room, another thread runs, a system call takes long. */
+static void waits(void **state)
+{
+	struct ptah_session s = {0};
+	struct live_waits w = {0};
+
+	(void)state;
+	take_switch(&s, 110000, true, false); /* in a system call from 100000 to 150000 */
+	take_switch(&s, 140000, false, false);
+	take_switch(&s, 210000, true, false); /* while the trace was on */
+	take_switch(&s, 240000, false, false);
+	take_switch(&s, 310000, true, true); /* another thread ran */
+	take_switch(&s, 340000, false, false);
+	take_switch(&s, 510000, true, false); /* not back yet */
+	w.absences = absences_of(&s, 7);
+	assert_int_equal(pass(&w, 50000, 0), 0);
+	assert_int_equal(pass(&w, 160000, 50000), 30000);
+	assert_int_equal(pass(&w, 0, 50000), 30000); /* no time is known */
+	assert_int_equal(pass(&w, 260000, 50000), 30000);
+	assert_int_equal(pass(&w, 360000, 100000), 30000);
+	assert_int_equal(pass(&w, 460000, 190000), 30000); /* it ran in the kernel */
+	assert_int_equal(pass(&w, 560000, 250000), 30000);
+	absences_free(&s);
+	/* Without switches all the time in the kernel counts. */
+	w = (struct live_waits){.no_switches = true};
+	assert_int_equal(pass(&w, 50000, 0), 0);
+	assert_int_equal(pass(&w, 160000, 50000), 50000);
+	assert_int_equal(pass(&w, 260000, 50500), 50000); /* too short to be one */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(calls), cmocka_unit_test(no_watches), cmocka_unit_test(functions),
-	    cmocka_unit_test(rates), cmocka_unit_test(ends),
+	    cmocka_unit_test(rates), cmocka_unit_test(ends),	   cmocka_unit_test(waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #ifndef PTAH_TESTS_MODEL_BARE_H
 #define PTAH_TESTS_MODEL_BARE_H
 
+#include "random.h"
 #include "test.h"
 
 #include "model/processor.h"
@@ -91,15 +92,6 @@ static inline void rig_entry(struct rig *rig, uint64_t table, unsigned index, ui
 	memcpy(rig->memory + (table - RIG_BASE) + 8 * index, &entry, 8);
 }
 
-/* xorshift: the same numbers in every run. */
-static inline uint64_t rig_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
-
 /* Writes through the model's window in bursts of at most `burst` bytes, as a generator does. */
 static inline void rig_put(struct rig *rig, const uint8_t *bytes, size_t n, size_t burst)
 {
@@ -120,19 +112,19 @@ static inline struct ptah_model_processor rig_random_processor(uint64_t *seed)
 	struct ptah_model_processor p = *ptah_model_find("maximal");
 
 	p.name = "random";
-	p.physical_bits = (uint8_t)(36 + rig_random(seed) % 17);
-	p.linear_bits = rig_random(seed) & 1 ? 48 : 57;
-	p.perfmon = (uint8_t)(rig_random(seed) % 6);
-	p.pt = rig_random(seed) % 8 != 0;
-	p.vmx = rig_random(seed) & 1;
-	p.vmx_pt = p.vmx && rig_random(seed) & 1;
-	p.xsaves = rig_random(seed) & 1;
-	p.branch_required = rig_random(seed) % 4 == 0;
-	p.leaf_14_0[0] = rig_random(seed) % 4 != 0;
-	p.leaf_14_0[1] = (uint32_t)rig_random(seed) & 0x1ff;
-	p.leaf_14_0[2] = (uint32_t)rig_random(seed) & 0x8000000f;
-	p.leaf_14_1[0] = ((uint32_t)rig_random(seed) & 0xffff0000) | rig_random(seed) % 5;
-	p.leaf_14_1[1] = (uint32_t)rig_random(seed);
+	p.physical_bits = (uint8_t)(36 + random_next(seed) % 17);
+	p.linear_bits = random_next(seed) & 1 ? 48 : 57;
+	p.perfmon = (uint8_t)(random_next(seed) % 6);
+	p.pt = random_next(seed) % 8 != 0;
+	p.vmx = random_next(seed) & 1;
+	p.vmx_pt = p.vmx && random_next(seed) & 1;
+	p.xsaves = random_next(seed) & 1;
+	p.branch_required = random_next(seed) % 4 == 0;
+	p.leaf_14_0[0] = random_next(seed) % 4 != 0;
+	p.leaf_14_0[1] = (uint32_t)random_next(seed) & 0x1ff;
+	p.leaf_14_0[2] = (uint32_t)random_next(seed) & 0x8000000f;
+	p.leaf_14_1[0] = ((uint32_t)random_next(seed) & 0xffff0000) | random_next(seed) % 5;
+	p.leaf_14_1[1] = (uint32_t)random_next(seed);
 	return p;
 }
 

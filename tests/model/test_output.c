@@ -154,7 +154,7 @@ static void compare(struct rig *rig, struct judge *j, bool check_pmi)
 static void fill_bytes(uint8_t *bytes, size_t n, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++)
-		bytes[i] = (uint8_t)rig_random(seed);
+		bytes[i] = (uint8_t)random_next(seed);
 }
 
 /* Outputs n random bytes through both; the judge starts at the registers' position. */
@@ -178,7 +178,7 @@ static void run(struct rig *rig, uint64_t ctl, size_t n, size_t burst, uint64_t 
 
 static uint64_t random_entry(uint64_t *seed)
 {
-	const uint64_t r = rig_random(seed);
+	const uint64_t r = random_next(seed);
 	const unsigned order = r % 16 < 13 ? 0 : r % 16 - 12;
 	uint64_t size = UINT64_C(4096) << order;
 	uint64_t e = (FIRST_DATA + (r >> 8) % (RIG_BYTES - (FIRST_DATA - RIG_BASE))) / size * size;
@@ -199,16 +199,16 @@ static void random_tables(struct rig *rig, uint64_t *seed)
 {
 	for (unsigned t = 0; t < TABLES; t++) {
 		const uint64_t table = RIG_BASE + t * 4096;
-		const unsigned entries = 1 + rig_random(seed) % 5;
+		const unsigned entries = 1 + random_next(seed) % 5;
 
 		for (unsigned i = 0; i < entries; i++)
 			rig_entry(rig, table, i, random_entry(seed));
 		rig_entry(rig, table, entries,
-			  PTAH_TOPA_END | (RIG_BASE + rig_random(seed) % TABLES * 4096) |
-			      (rig_random(seed) & 0x3c0));
-		if (rig_random(seed) % 20 == 0)
-			rig_entry(rig, table, rig_random(seed) % 4,
-				  PTAH_TOPA_END | RIG_BASE | (rig_random(seed) & 0x14));
+			  PTAH_TOPA_END | (RIG_BASE + random_next(seed) % TABLES * 4096) |
+			      (random_next(seed) & 0x3c0));
+		if (random_next(seed) % 20 == 0)
+			rig_entry(rig, table, random_next(seed) % 4,
+				  PTAH_TOPA_END | RIG_BASE | (random_next(seed) & 0x14));
 	}
 }
 
@@ -222,24 +222,24 @@ TEST(test_random_tables)
 		const char *name = i % 8 ? "maximal" : "minimal";
 
 		rig_open(&rig, ptah_model_find(name),
-			 (uint32_t)(MODEL_STAGING_MIN + rig_random(&seed) % 3000));
+			 (uint32_t)(MODEL_STAGING_MIN + random_next(&seed) % 3000));
 		random_tables(&rig, &seed);
-		rig.m.base = RIG_BASE + rig_random(&seed) % TABLES * 4096;
-		rig.m.index = (uint32_t)(rig_random(&seed) % 4) << 7 | 0x7f;
+		rig.m.base = RIG_BASE + random_next(&seed) % TABLES * 4096;
+		rig.m.index = (uint32_t)(random_next(&seed) % 4) << 7 | 0x7f;
 		if (i % 8 == 0) {
 			/*
 			 * The END that a processor with a single entry needs, in half of the
 			 * cases to the right table.
 			 */
 			rig.m.index = 0x7f;
-			if (rig_random(&seed) % 4)
+			if (random_next(&seed) % 4)
 				rig_entry(&rig, rig.m.base, 1,
 					  PTAH_TOPA_END |
-					      (rig_random(&seed) & 1 ? rig.m.base : RIG_BASE));
+					      (random_next(&seed) & 1 ? rig.m.base : RIG_BASE));
 		}
-		rig.m.offset = rig_random(&seed) % 3 ? (uint32_t)(rig_random(&seed) % 4400) : 0;
-		run(&rig, TRACE_TOPA, rig_random(&seed) % BYTES,
-		    1 + rig_random(&seed) % GENERATOR_BURST, &seed);
+		rig.m.offset = random_next(&seed) % 3 ? (uint32_t)(random_next(&seed) % 4400) : 0;
+		run(&rig, TRACE_TOPA, random_next(&seed) % BYTES,
+		    1 + random_next(&seed) % GENERATOR_BURST, &seed);
 		reached += rig.m.bytes;
 		errors += !!(rig.m.status & PTAH_RTIT_STATUS_ERROR);
 		stops += !!(rig.m.status & PTAH_RTIT_STATUS_STOPPED);
@@ -257,19 +257,19 @@ TEST(test_random_ranges)
 	struct rig rig;
 
 	for (unsigned i = 0; i < 500; i++) {
-		uint32_t mask = (128u << rig_random(&seed) % 10) - 1;
+		uint32_t mask = (128u << random_next(&seed) % 10) - 1;
 
 		rig_open(&rig, ptah_model_find("skylake"), 1024);
-		rig.m.base = RIG_BASE + (rig_random(&seed) % RIG_BYTES & ~(uint64_t)mask);
-		rig.m.offset = (uint32_t)(rig_random(&seed) & mask);
-		if (rig_random(&seed) % 8 == 0)
+		rig.m.base = RIG_BASE + (random_next(&seed) % RIG_BYTES & ~(uint64_t)mask);
+		rig.m.offset = (uint32_t)(random_next(&seed) & mask);
+		if (random_next(&seed) % 8 == 0)
 			rig.m.base += 128;
-		if (rig_random(&seed) % 8 == 0)
-			mask ^= 1u << (7 + rig_random(&seed) % 8);
-		if (rig_random(&seed) % 8 == 0)
+		if (random_next(&seed) % 8 == 0)
+			mask ^= 1u << (7 + random_next(&seed) % 8);
+		if (random_next(&seed) % 8 == 0)
 			rig.m.offset += mask;
 		rig.m.index = mask;
-		run(&rig, TRACE_RANGE, rig_random(&seed) % BYTES, GENERATOR_BURST, &seed);
+		run(&rig, TRACE_RANGE, random_next(&seed) % BYTES, GENERATOR_BURST, &seed);
 		rig_close(&rig);
 	}
 }

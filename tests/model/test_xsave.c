@@ -100,11 +100,11 @@ TEST(test_switching)
 	size_t at = 0;
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)rig_random(&seed);
+		bytes[i] = (uint8_t)random_next(&seed);
 	open_xsave(&rig, "skylake");
 	set_up(&rig);
 	while (at < sizeof(bytes)) {
-		size_t n = rig_random(&seed) % 200;
+		size_t n = random_next(&seed) % 200;
 
 		n = n < sizeof(bytes) - at ? n : sizeof(bytes) - at;
 		rig_put(&rig, bytes + at, n, 96);

@@ -3,6 +3,7 @@
 #ifndef PTAH_TESTS_PACKET_STREAM_H
 #define PTAH_TESTS_PACKET_STREAM_H
 
+#include "random.h"
 #include "packet/table.h"
 
 #include <string.h>
@@ -40,10 +41,7 @@ static inline bool stream_is_after_libipt_2_0(const uint8_t *p, size_t n)
 
 static inline uint64_t stream_random(struct stream *s)
 {
-	s->seed ^= s->seed << 13;
-	s->seed ^= s->seed >> 7;
-	s->seed ^= s->seed << 17;
-	return s->seed;
+	return random_next(&s->seed);
 }
 
 /* Mostly small numbers, sometimes `bits` wide. */

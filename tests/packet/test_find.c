@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The PSB search against a plain comparison at every offset. */
+#include "random.h"
 #include "test.h"
 
 #include <ptah/packet.h>
@@ -15,10 +16,7 @@ static uint64_t seed = 88172645463325252;
 
 static uint64_t random64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return random_next(&seed);
 }
 
 /*

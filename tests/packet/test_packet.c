@@ -3,6 +3,7 @@
  * The wire format against the SDM's packet definitions: bytes written down by
  * hand from its tables, decoded, and encoded back to the same bytes.
  */
+#include "random.h"
 #include "test.h"
 
 #include "base/bits.h"
@@ -221,10 +222,7 @@ static uint64_t seed = 1;
 
 static uint64_t random64(void)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
+	return random_next(&seed);
 }
 
 /* Any address that is compressed is reconstructed, and takes at most 8 bytes. */

@@ -4,6 +4,7 @@
  * and the command print it without looking. Those that are missing here are found in the headers.
  */
 #include "test.h"
+#include "counts/counts_internal.h"
 
 #include <ptah/ptah.h>
 
@@ -39,7 +40,7 @@ static void null_arguments_are_explained(void **state)
 	struct ptah_shard *shard;
 
 	(void)state;
-	FAILS(ptah_counts_load(NULL, 0, &counts, &why));
+	FAILS(counts_load(NULL, 0, &counts, &why));
 	FAILS(ptah_counts_open(NULL, &counts, &why));
 	FAILS(ptah_watch_parse(NULL, NULL, &why));
 	FAILS(ptah_live_file_new(NULL, NULL, &why));

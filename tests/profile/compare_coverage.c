@@ -8,6 +8,7 @@
 
 #include "flow/flow_machine.h"
 #include "x86/x86.h"
+#include "profile/profile_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -325,7 +326,7 @@ static void run(struct ptah_coverage *coverage, const struct execution *e, size_
 	/* Feeds from memory that is freed after the call. */
 	size_t at = 0;
 
-	if (ptah_coverage_begin(coverage) < 0)
+	if (coverage_begin(coverage) < 0)
 		abort();
 	do {
 		const size_t part = e->size - at < chunk ? e->size - at : chunk;
@@ -335,12 +336,12 @@ static void run(struct ptah_coverage *coverage, const struct execution *e, size_
 			abort();
 		if (part)
 			memcpy(copy, e->trace + at, part);
-		if (ptah_coverage_feed(coverage, copy, part, at + part == e->size))
+		if (coverage_feed(coverage, copy, part, at + part == e->size))
 			abort();
 		free(copy);
 		at += part;
 	} while (at < e->size);
-	if (ptah_coverage_end(coverage, result) < 0)
+	if (coverage_end(coverage, result) < 0)
 		abort();
 }
 

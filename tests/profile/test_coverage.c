@@ -8,6 +8,7 @@
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
 #include "compare_coverage.h"
+#include "profile/profile_internal.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -336,7 +337,7 @@ TEST(reset)
 		assert_true(edges[0].count == 200 && edges[0].from == BASE + 2 &&
 			    edges[0].to == BASE);
 		free(edges);
-		assert_int_equal(ptah_coverage_reset(coverage), 0);
+		assert_int_equal(coverage_reset(coverage), 0);
 		assert_int_equal(ptah_coverage_edges(coverage, &edges, &n), 0);
 		assert_int_equal(n, 0);
 		free(edges);

@@ -324,13 +324,12 @@ TEST(time_limit)
 
 	make_visits();
 	assert_int_equal(ptah_profile_new(image, &config, &profile), 0);
-	ptah_profile_set_time_limit(profile, 0x1000 + 0x100 * 7 + 1);
-	assert_int_equal(ptah_profile_feed(profile, story.bytes, story.size, true),
-			 PTAH_PROFILE_PAUSED);
+	profile_set_time_limit(profile, 0x1000 + 0x100 * 7 + 1);
+	assert_int_equal(ptah_profile_feed(profile, story.bytes, story.size, true), PROFILE_PAUSED);
 	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
 	assert_int_equal(totals.instructions, 8 * 2);
-	ptah_profile_set_time_limit(profile, UINT64_MAX);
-	assert_int_equal(ptah_profile_resume(profile), 0);
+	profile_set_time_limit(profile, UINT64_MAX);
+	assert_int_equal(profile_resume(profile), 0);
 	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
 	assert_int_equal(totals.instructions, 20 * 2);
 	ptah_profile_free(profile);

@@ -4,6 +4,7 @@
 
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
+#include "profile/profile_internal.h"
 
 #include <ptah/profile.h>
 
@@ -151,7 +152,7 @@ static void split(const struct ptah_image *image, const uint8_t *trace, size_t s
 		feed_piece(all, trace, at[i], at[i + 1]);
 	for (size_t i = n - 1; i-- > 0;)
 		feed_piece(half[i & 1], trace, at[i], at[i + 1]);
-	assert_int_equal(ptah_profile_merge(half[0], half[1]), 0);
+	assert_int_equal(profile_merge(half[0], half[1]), 0);
 	assert_same(half[0], all);
 	ptah_profile_free(all);
 	ptah_profile_free(half[0]);
@@ -185,7 +186,7 @@ TEST(in_the_middle)
 		feed_piece(twice, w->trace, 0, size);
 		feed_piece(once, w->trace, 0, size);
 		assert_int_equal(ptah_profile_feed(merged, w->trace, size / 2, false), 0);
-		assert_int_equal(ptah_profile_merge(merged, once), 0);
+		assert_int_equal(profile_merge(merged, once), 0);
 		assert_int_equal(
 		    ptah_profile_feed(merged, w->trace + size / 2, size - size / 2, true), 0);
 		assert_same(merged, twice);
@@ -213,15 +214,15 @@ TEST(merge_errors)
 	assert_int_equal(ptah_profile_feed(c, w->trace, 3, true), 0);
 	assert_int_equal(ptah_profile_totals(b, &totals), 0);
 	assert_true(totals.errors == 1);
-	assert_int_equal(ptah_profile_merge(a, b), 0);
-	assert_int_equal(ptah_profile_merge(a, c), 0);
+	assert_int_equal(profile_merge(a, b), 0);
+	assert_int_equal(profile_merge(a, c), 0);
 	assert_int_equal(ptah_profile_totals(a, &totals), 0);
 	assert_true(totals.errors == 2);
 	assert_true(totals.first_error.offset >=
 		    700); /* the first error of the profile merged first */
-	assert_int_equal(ptah_profile_merge(a, a), PTAH_E_INVAL);
-	assert_int_equal(ptah_profile_merge(a, NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_profile_merge(NULL, a), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(a, a), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(a, NULL), PTAH_E_INVAL);
+	assert_int_equal(profile_merge(NULL, a), PTAH_E_INVAL);
 	ptah_profile_free(a);
 	ptah_profile_free(b);
 	ptah_profile_free(c);

@@ -11,6 +11,7 @@
 #include "../flow/timed_trace.h"
 #include "../flow/world.h"
 #include "compare_profile.h"
+#include "flow/state.h"
 
 static struct ptah_image *image_of(const uint8_t *code, size_t size)
 {
@@ -148,26 +149,26 @@ static void compare_times(const struct ptah_image *image, const struct ptah_flow
 	plain.no_paths = true;
 	assert_int_equal(ptah_flow_new(image, &plain, &flow), 0);
 	assert_int_equal(ptah_profile_new(image, &counting, &profile), 0);
-	ptah_profile_set_time_limit(profile, limit);
-	ptah_flow_set_time_limit(flow, limit);
+	profile_set_time_limit(profile, limit);
+	flow_set_time_limit(flow, limit);
 	assert_int_equal(ptah_flow_feed(flow, trace, size, true), 0);
 	status = ptah_profile_feed(profile, trace, size, true);
 	for (;;) {
 		struct ptah_time time;
 
 		read_events(flow, &b);
-		assert_int_equal(status, ptah_flow_paused(flow) ? PTAH_PROFILE_PAUSED : 0);
+		assert_int_equal(status, flow_is_paused(flow) ? PROFILE_PAUSED : 0);
 		assert_int_equal(a.count, b.count);
 		assert_memory_equal(a.items + same, b.items + same,
 				    (a.count - same) * sizeof(*a.items));
 		same = a.count;
 		if (!status)
 			break;
-		ptah_flow_time(flow, &time);
+		flow_get_time(flow, &time);
 		limit = time.tsc + step;
-		ptah_profile_set_time_limit(profile, limit);
-		ptah_flow_set_time_limit(flow, limit);
-		status = ptah_profile_resume(profile);
+		profile_set_time_limit(profile, limit);
+		flow_set_time_limit(flow, limit);
+		status = profile_resume(profile);
 	}
 	ptah_profile_free(profile);
 	ptah_flow_free(flow);
@@ -360,7 +361,7 @@ static void pass_some(struct ptah_profile *p, const struct machine *m, size_t si
 			blocks += items[i].type == PTAH_ITEM_BLOCK;
 	}
 	assert_int_equal(ptah_profile_reset(p), 0);
-	assert_int_equal(ptah_profile_resume(p), 0);
+	assert_int_equal(profile_resume(p), 0);
 }
 
 TEST(rows_of_former_code)

@@ -32,14 +32,16 @@ build()
 	fi
 }
 
-# record [OPTIONS] COMMAND...: records into ./perf.data, with qemu unless another recorder is named
+# record [OPTIONS] COMMAND...: records into ./perf.data, with qemu unless another recorder is named.
+# With qemu and ptrace without system calls, whose samples perf would count among the instructions;
+# native/calls_of_system.sh tests them.
 record()
 {
 	rm -f perf.data perf.data.old
 	case " $* " in
 	*" --recorder=ptrace "*) record_steps "$@" ;;
 	*" --recorder="* | *" -p "*) "$PTAH" record -q "$@" ;;
-	*) "$PTAH" record -q --recorder=qemu "$@" ;;
+	*) "$PTAH" record -q --recorder=qemu --no-syscalls "$@" ;;
 	esac
 }
 
@@ -48,7 +50,7 @@ record()
 # of what a small program executes, and a single step takes a hundred microseconds.
 record_steps()
 {
-	env -i "PATH=$PATH" "$PTAH" record -q "$@"
+	env -i "PATH=$PATH" "$PTAH" record -q --no-syscalls "$@"
 }
 
 # exact: Ptah decodes what was executed, and nothing was lost

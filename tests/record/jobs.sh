@@ -22,10 +22,13 @@ same profile --by=edges -n 0 --format=tsv
 same profile -n 0 --format=json
 same cover
 same script --calls --time
-# script: each job prints a part of the stream.
+# script: each job prints a part of the stream. With sanitizers, what is printed first is enough: the
+# release build compares more.
+most=60000000
+[ -z "$PTAH_SANITIZE" ] || most=8000000
 same_script() {
 	for jobs in 1 2 5; do
-		"$PTAH" script "$@" -q -j "$jobs" | head -c 60000000 | md5sum >"$jobs.txt"
+		"$PTAH" script "$@" -q -j "$jobs" | head -c $most | md5sum >"$jobs.txt"
 	done
 	cmp 1.txt 2.txt && cmp 1.txt 5.txt || fail "script $*: not the same with threads"
 }

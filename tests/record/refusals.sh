@@ -85,3 +85,21 @@ if [ "$(id -u)" != 0 ]; then
 	chmod a-w locked
 	refused 'locked/x' -o locked/x true
 fi
+
+# A program that may be executed and not read cannot be traced: the remedy is named.
+cp "$(command -v cat)" unreadable
+chmod 111 unreadable
+as_another=
+if [ "$(id -u)" = 0 ]; then
+	as_another="setpriv --reuid=65534 --regid=65534 --clear-groups"
+	chmod 755 .
+	mkdir open
+	chmod 777 open
+fi
+# Not where the other user may not come here.
+if $as_another test -x unreadable && $as_another test -x "$PTAH"; then
+	status=0
+	$as_another "$PTAH" record -o open/x ./unreadable >errors.txt 2>&1 || status=$?
+	[ $status = 1 ] || fail "unreadable: status $status: $(cat errors.txt)"
+	grep -q 'unreadable may be executed, but not read,.*chmod' errors.txt || fail "$(cat errors.txt)"
+fi

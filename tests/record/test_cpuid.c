@@ -48,9 +48,8 @@ static void ask(uint32_t leaf, uint32_t subleaf, uint32_t eax, uint32_t ebx, uin
 	system_cpuid(m, leaf, subleaf, r);
 }
 
-static void the_vendor_is_intel_and_there_are_enough_leaves(void **state)
+TEST_WITH(the_vendor_is_intel_and_there_are_enough_leaves, NULL, tear_down)
 {
-	(void)state;
 	use("skylake");
 	ask(0, 0, 0x0d, 0x68747541, 0x444d4163, 0x69746e65); /* AuthenticAMD */
 	assert_int_equal(r[0], 0x15);
@@ -64,9 +63,8 @@ static void the_vendor_is_intel_and_there_are_enough_leaves(void **state)
 	assert_int_equal(r[0], 0x1a);
 }
 
-static void family_and_model_are_those_of_the_processor(void **state)
+TEST_WITH(family_and_model_are_those_of_the_processor, NULL, tear_down)
 {
-	(void)state;
 	use("skylake");
 	ask(1, 0, 0x00800f12, 0x11, 0x80002001, 0x0f8bfbff);
 	assert_int_equal(r[0], 0x000506e3); /* family 6, model 5EH, stepping 3 */
@@ -78,9 +76,8 @@ static void family_and_model_are_those_of_the_processor(void **state)
 	assert_int_equal(r[0], 0x000806f8);
 }
 
-static void intel_pt_is_there_where_the_processor_has_it(void **state)
+TEST_WITH(intel_pt_is_there_where_the_processor_has_it, NULL, tear_down)
 {
-	(void)state;
 	use("skylake");
 	ask(7, 0, 0, 0x219, 0, 0);
 	assert_int_equal(r[1], 0x219 | 1 << 25);
@@ -101,9 +98,8 @@ static void intel_pt_is_there_where_the_processor_has_it(void **state)
 	assert_int_equal(r[0] | r[1] | r[2] | r[3], 0);
 }
 
-static void performance_monitoring_is_the_processors(void **state)
+TEST_WITH(performance_monitoring_is_the_processors, NULL, tear_down)
 {
-	(void)state;
 	use("skylake");
 	ask(0x0a, 0, 0, 0, 0, 0);
 	assert_int_equal(r[0], 0x07300404);
@@ -111,9 +107,8 @@ static void performance_monitoring_is_the_processors(void **state)
 }
 
 /* QEMU's local APIC does not run at the frequency that a processor's crystal has. */
-static void the_ratio_of_tsc_and_crystal_is_known_but_no_frequency(void **state)
+TEST_WITH(the_ratio_of_tsc_and_crystal_is_known_but_no_frequency, NULL, tear_down)
 {
-	(void)state;
 	use("tiger-lake");
 	ask(0x15, 0, 1, 2, 3, 4);
 	assert_int_equal(r[0], 2);
@@ -126,9 +121,8 @@ static void the_ratio_of_tsc_and_crystal_is_known_but_no_frequency(void **state)
 	assert_int_equal(r[0] | r[1] | r[2] | r[3], 0);
 }
 
-static void addresses_are_no_wider_than_qemus(void **state)
+TEST_WITH(addresses_are_no_wider_than_qemus, NULL, tear_down)
 {
-	(void)state;
 	use("skylake"); /* 39 bits */
 	assert_int_equal(p.physical_bits, 39);
 	ask(0x80000008, 0, 0x3028, 5, 6, 7);
@@ -143,9 +137,8 @@ static void addresses_are_no_wider_than_qemus(void **state)
 	assert_int_equal(r[0], 0x392e);
 }
 
-static void a_hybrid_part_has_its_core_type(void **state)
+TEST_WITH(a_hybrid_part_has_its_core_type, NULL, tear_down)
 {
-	(void)state;
 	use("alder-lake-e");
 	ask(7, 0, 0, 0, 0, 0);
 	assert_int_equal(r[3], 1 << 15);
@@ -156,9 +149,8 @@ static void a_hybrid_part_has_its_core_type(void **state)
 	assert_int_equal(r[3], 4);
 }
 
-static void vmx_and_xsaves_are_left_out_where_qemu_has_none(void **state)
+TEST_WITH(vmx_and_xsaves_are_left_out_where_qemu_has_none, NULL, tear_down)
 {
-	(void)state;
 	use("skylake");
 	assert_false(p.vmx);
 	assert_false(p.xsaves);
@@ -168,12 +160,11 @@ static void vmx_and_xsaves_are_left_out_where_qemu_has_none(void **state)
 	assert_false(p.xsaves);
 }
 
-static void every_other_leaf_is_qemus(void **state)
+TEST_WITH(every_other_leaf_is_qemus, NULL, tear_down)
 {
 	static const uint32_t others[] = {
 	    2, 4, 6, 0x0b, 0x12, 0x1f, 0x40000000, 0x80000000, 0x80000001, 0x80000007, 0xffffffff};
 
-	(void)state;
 	use("maximal");
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		ask(others[i], 0, 11, 12, 13, 14);
@@ -182,23 +173,4 @@ static void every_other_leaf_is_qemus(void **state)
 		assert_int_equal(r[2], 13);
 		assert_int_equal(r[3], 14);
 	}
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(the_vendor_is_intel_and_there_are_enough_leaves),
-	    TEST(family_and_model_are_those_of_the_processor),
-	    TEST(intel_pt_is_there_where_the_processor_has_it),
-	    TEST(performance_monitoring_is_the_processors),
-	    TEST(the_ratio_of_tsc_and_crystal_is_known_but_no_frequency),
-	    TEST(addresses_are_no_wider_than_qemus),
-	    TEST(a_hybrid_part_has_its_core_type),
-	    TEST(vmx_and_xsaves_are_left_out_where_qemu_has_none),
-	    TEST(every_other_leaf_is_qemus),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

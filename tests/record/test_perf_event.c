@@ -601,6 +601,7 @@ static bool record_with_qemu(struct play *p)
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .target.argv = command,
 						  .backend.kind = PTAH_RECORDER_QEMU,
+						  .backend.no_syscalls = true,
 						  .output.sink = &to};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};

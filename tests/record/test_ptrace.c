@@ -171,16 +171,16 @@ static uint64_t errors_of(unsigned streams)
 	assert_int_equal(ptah_session_open("x.data", NULL, &session, &why), 0);
 	assert_int_equal(ptah_session_streams(session), streams);
 	for (unsigned i = 0; i < streams; i++) {
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		struct ptah_item items[64];
 		int n;
 
-		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
-		while ((n = ptah_stream_read(stream, items, 64)) > 0)
+		assert_int_equal(ptah_reader_new(session, i, NULL, &stream), 0);
+		while ((n = ptah_reader_read(stream, items, 64)) > 0)
 			for (int k = 0; k < n; k++)
 				errors += items[k].type == PTAH_ITEM_ERROR;
 		assert_int_equal(n, 0);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 	}
 	ptah_session_close(session);
 	return errors;

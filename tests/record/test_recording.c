@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include "perfdata/reader.h"
+#include "record/recording.h"
 
 #include <ptah/engine/rtit.h>
 #include <ptah/recording.h>
@@ -177,7 +178,7 @@ static void misuse_of_trace(void **state)
 	refused(r, ptah_recording_add_pieces(r, stream, 200, &nowhere, 1), "piece 0");
 	refused(r, ptah_recording_add_pieces(r, stream, 200, NULL, 1), "pieces without");
 	refused(r, ptah_recording_add_records(r, stream, NULL, 1), "records without");
-	refused(r, ptah_recording_add_truth(r, stream, NULL), "truth");
+	refused(r, recording_add_truth(r, stream, NULL), "truth");
 	assert_int_equal(ptah_recording_bytes(r), sizeof(trace));
 	/* Nothing of that has changed it. */
 	assert_int_equal(ptah_recording_add_trace(r, stream, 120, trace, 1), 0);

@@ -62,7 +62,7 @@ static uint64_t value(uint32_t msr)
 	return value;
 }
 
-static void what_was_written_is_read(void **state)
+TEST_WITH(what_was_written_is_read, set_up, tear_down)
 {
 	static const struct {
 		uint32_t msr;
@@ -81,7 +81,6 @@ static void what_was_written_is_read(void **state)
 	    {0x560, 0x7fffffff80},	 /* IA32_RTIT_OUTPUT_BASE, MAXPHYADDR 39 */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(registers); i++) {
 		const uint32_t msr = registers[i].msr;
 		const uint64_t all = registers[i].all;
@@ -96,13 +95,12 @@ static void what_was_written_is_read(void **state)
 	}
 }
 
-static void every_register_keeps_its_own_value(void **state)
+TEST_WITH(every_register_keeps_its_own_value, set_up, tear_down)
 {
 	static const uint32_t all[] = {0xc1,  0xc2,  0xc3,  0xc4,  0x186, 0x187, 0x188, 0x189,
 				       0x1a6, 0x1a7, 0x309, 0x30a, 0x30b, 0x38d, 0x38f, 0x561,
 				       0x572, 0x580, 0x581, 0x582, 0x583, 0x1d9};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		assert_int_equal(write(all[i], all[i] == 0x38f || all[i] == 0x1d9 ? i & 3 : i << 5),
 				 SYSTEM_DONE);
@@ -114,9 +112,8 @@ static void every_register_keeps_its_own_value(void **state)
 }
 
 /* SDM "Full-Width Writes to Performance Counter Registers" */
-static void a_counter_is_written_with_32_bits_or_with_all(void **state)
+TEST_WITH(a_counter_is_written_with_32_bits_or_with_all, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(write(0xc2, UINT64_C(0x1234567880000001)), SYSTEM_DONE);
 	assert_int_equal(value(0xc2), UINT64_C(0xffff80000001));
 	assert_int_equal(value(0x4c2), UINT64_C(0xffff80000001));
@@ -126,12 +123,11 @@ static void a_counter_is_written_with_32_bits_or_with_all(void **state)
 	assert_int_equal(value(0x345) >> 13 & 1, 1);
 }
 
-static void what_cpuid_does_not_count_does_not_exist(void **state)
+TEST_WITH(what_cpuid_does_not_count_does_not_exist, set_up, tear_down)
 {
 	static const uint32_t missing[] = {0xc5,  0xc8,	 0x18a, 0x18d, 0x30c, 0x4c5,
 					   0x4c8, 0x562, 0x56f, 0x573, 0x584, 0x587};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(missing); i++) {
 		assert_int_equal(read(missing[i]), SYSTEM_FAULTS);
 		assert_int_equal(write(missing[i], 0), SYSTEM_FAULTS);
@@ -147,11 +143,10 @@ static void what_cpuid_does_not_count_does_not_exist(void **state)
 	}
 }
 
-static void read_only_registers_cannot_be_written(void **state)
+TEST_WITH(read_only_registers_cannot_be_written, set_up, tear_down)
 {
 	static const uint32_t fixed[] = {0x345, 0x38e, 0xce};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++) {
 		assert_int_equal(read(fixed[i]), SYSTEM_DONE);
 		assert_int_equal(write(fixed[i], value(fixed[i])), SYSTEM_FAULTS);
@@ -162,11 +157,10 @@ static void read_only_registers_cannot_be_written(void **state)
 }
 
 /* IA32_PERF_GLOBAL_STATUS bit 55 by _SET and _RESET */
-static void the_status_is_set_and_reset(void **state)
+TEST_WITH(the_status_is_set_and_reset, set_up, tear_down)
 {
 	const uint64_t bit = UINT64_C(1) << 55;
 
-	(void)state;
 	assert_int_equal(write(0x391, bit), SYSTEM_DONE);
 	assert_int_equal(value(0x38e), bit);
 	assert_int_equal(write(0x390, bit), SYSTEM_DONE);
@@ -175,21 +169,19 @@ static void the_status_is_set_and_reset(void **state)
 }
 
 /* SDM "IA32_MISC_ENABLE": bits 7, 11 and 12 are read-only. QEMU gets the write, too. */
-static void misc_enable_has_neither_bts_nor_pebs(void **state)
+TEST_WITH(misc_enable_has_neither_bts_nor_pebs, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(value(0x1a0), 0x1881);
 	assert_int_equal(write(0x1a0, 0x400000), SYSTEM_NOT_OURS);
 	assert_int_equal(value(0x1a0), 0x401880);
 }
 
-static void other_registers_are_qemus(void **state)
+TEST_WITH(other_registers_are_qemus, set_up, tear_down)
 {
 	static const uint32_t others[] = {0x10,	 0x1b,	     0x3a,	 0x8b,	     0x17a,
 					  0x277, 0x2ff,	     0x3f1,	 0x600,	     0xda0,
 					  0x485, 0xc0000080, 0xc0000100, 0xffffffff, 0};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		const bool of_model = others[i] == 0xda0 || others[i] == 0x485;
 
@@ -202,12 +194,11 @@ static void other_registers_are_qemus(void **state)
 }
 
 /* SDM volume 2, "RDPMC" */
-static void rdpmc_reads_counters(void **state)
+TEST_WITH(rdpmc_reads_counters, set_up, tear_down)
 {
 	static const uint32_t wrong[] = {4, 8, 0x40000003, 0x3fffffff, 0x80000000, UINT32_MAX};
 	uint64_t v = 0;
 
-	(void)state;
 	write(0x4c4, 77);
 	write(0x30b, 88);
 	assert_int_equal(system_rdpmc(&r, 3, &v), SYSTEM_DONE);
@@ -216,23 +207,4 @@ static void rdpmc_reads_counters(void **state)
 	assert_int_equal(v, 88);
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(system_rdpmc(&r, wrong[i], &v), SYSTEM_FAULTS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(what_was_written_is_read),
-	    TEST(every_register_keeps_its_own_value),
-	    TEST(a_counter_is_written_with_32_bits_or_with_all),
-	    TEST(what_cpuid_does_not_count_does_not_exist),
-	    TEST(read_only_registers_cannot_be_written),
-	    TEST(the_status_is_set_and_reset),
-	    TEST(misc_enable_has_neither_bts_nor_pebs),
-	    TEST(other_registers_are_qemus),
-	    TEST(rdpmc_reads_counters),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

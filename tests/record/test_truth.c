@@ -74,9 +74,8 @@ static uint64_t mix(uint64_t hash, uint64_t start, uint64_t end)
 	return x << 31 | x >> 33;
 }
 
-static void counts_what_runs_while_packet_en_is_1(void **state)
+TEST_WITH(counts_what_runs_while_packet_en_is_1, set_up, tear_down)
 {
-	(void)state;
 	be(KERNEL_CR3, 0, false);
 	system_truth_run(&truth, m, 0x100, 0x110, 4, PTAH_INSN_COND, true);
 	system_truth_event(&truth, m, PTAH_MODEL_INTERRUPT);
@@ -101,9 +100,8 @@ static void counts_what_runs_while_packet_en_is_1(void **state)
 	assert_int_equal(count(SYSTEM_HASH), mix(mix(0, 0x100, 0x110), 0x300, 0x320));
 }
 
-static void address_spaces_and_levels_are_told_apart(void **state)
+TEST_WITH(address_spaces_and_levels_are_told_apart, set_up, tear_down)
 {
-	(void)state;
 	be(KERNEL_CR3, 0, true);
 	system_truth_run(&truth, m, 0x100, 0x110, 4, PTAH_INSN_OTHER, false);
 	be(USER_CR3, 3, true);
@@ -126,14 +124,13 @@ static void address_spaces_and_levels_are_told_apart(void **state)
 	assert_int_equal(count(SYSTEM_INSNS), 0);
 }
 
-static void more_address_spaces_than_fit_are_counted_together(void **state)
+TEST_WITH(more_address_spaces_than_fit_are_counted_together, set_up, tear_down)
 {
 	char *text = NULL, *others;
 	size_t n = 0;
 	FILE *file = open_memstream(&text, &n);
 	unsigned kept = 0;
 
-	(void)state;
 	for (uint64_t i = 0; i < 2 * SYSTEM_PATHS; i++) {
 		be(i << 12, 3, true);
 		system_truth_run(&truth, m, 0x100, 0x110, 1, PTAH_INSN_OTHER, false);
@@ -149,9 +146,8 @@ static void more_address_spaces_than_fit_are_counted_together(void **state)
 	free(text);
 }
 
-static void a_reset_clears_everything_but_the_selection(void **state)
+TEST_WITH(a_reset_clears_everything_but_the_selection, set_up, tear_down)
 {
-	(void)state;
 	be(KERNEL_CR3, 0, true);
 	system_truth_run(&truth, m, 0x100, 0x110, 4, PTAH_INSN_CALL, true);
 	truth.pmis = 3;
@@ -166,14 +162,13 @@ static void a_reset_clears_everything_but_the_selection(void **state)
 	assert_int_equal(count(SYSTEM_CALLS), 1);
 }
 
-static void registers_that_do_not_exist_are_left_to_qemu(void **state)
+TEST_WITH(registers_that_do_not_exist_are_left_to_qemu, set_up, tear_down)
 {
 	static const uint32_t others[] = {SYSTEM_MSR_TRUTH - 8, SYSTEM_MSR_TRUTH + 1,
 					  SYSTEM_MSR_TRUTH + 32, SYSTEM_MSR_COUNT + 4,
 					  SYSTEM_MSR_COUNT + 8 * SYSTEM_VALUE_MAX};
 	uint64_t value;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		assert_int_equal(system_truth_rdmsr(&truth, m, others[i], &value), SYSTEM_NOT_OURS);
 		assert_int_equal(system_truth_wrmsr(&truth, m, others[i], 0), SYSTEM_NOT_OURS);
@@ -185,13 +180,12 @@ static void registers_that_do_not_exist_are_left_to_qemu(void **state)
 	assert_int_equal(read_register(SYSTEM_MSR_REPORT), SYSTEM_TRUTH_IDENTITY);
 }
 
-static void a_report_has_a_line_for_the_whole_and_one_for_each_path(void **state)
+TEST_WITH(a_report_has_a_line_for_the_whole_and_one_for_each_path, set_up, tear_down)
 {
 	char *text = NULL;
 	size_t n = 0;
 	FILE *file = open_memstream(&text, &n);
 
-	(void)state;
 	be(USER_CR3, 3, true);
 	system_truth_run(&truth, m, 0x200, 0x210, 5, PTAH_INSN_JUMP_IND, true);
 	system_truth_print(file, 42, 1, &truth, m);
@@ -204,20 +198,4 @@ static void a_report_has_a_line_for_the_whole_and_one_for_each_path(void **state
 		  "jumps_ind 1 calls_ind 0 returns 0 far 0 interrupts 0 exceptions 0 "
 		  "hash 3fce8e982a726c5f\n");
 	free(text);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(counts_what_runs_while_packet_en_is_1),
-	    TEST(address_spaces_and_levels_are_told_apart),
-	    TEST(more_address_spaces_than_fit_are_counted_together),
-	    TEST(a_reset_clears_everything_but_the_selection),
-	    TEST(registers_that_do_not_exist_are_left_to_qemu),
-	    TEST(a_report_has_a_line_for_the_whole_and_one_for_each_path),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

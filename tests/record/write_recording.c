@@ -12,6 +12,7 @@
 #include <ptah/recording.h>
 
 #include "base/path_hash.h"
+#include "record/recording.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -280,8 +281,7 @@ static void finish(bool truth)
 
 		s->truth.path_hash = path_hash_value(&s->path);
 		if (truth)
-			check(ptah_recording_add_truth(the.recording, s->number, &s->truth),
-			      "truth");
+			check(recording_add_truth(the.recording, s->number, &s->truth), "truth");
 		fprintf(stderr, "stream %u %" PRIu64 "\n", i, s->truth.instructions);
 		check(ptah_capture_free(s->capture), "free");
 	}

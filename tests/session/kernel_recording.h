@@ -337,7 +337,7 @@ static inline void end_recording(struct recorded *r)
 static inline const char *decoded(const struct ptah_session *s)
 {
 	static char text[65536];
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[16];
 	struct ptah_insn insns[256];
 	size_t at = 0;
@@ -345,19 +345,19 @@ static inline const char *decoded(const struct ptah_session *s)
 
 	text[0] = '\0';
 	assert_int_equal(ptah_session_streams(s), 1);
-	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
+	assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
 	/* One item at a time: the image may change after it. */
-	while ((n = ptah_stream_read(stream, items, 1)) > 0) {
+	while ((n = ptah_reader_read(stream, items, 1)) > 0) {
 		if (items->type == PTAH_ITEM_ERROR)
 			at += (size_t)sprintf(text + at, "error\n");
 		if (items->type != PTAH_ITEM_BLOCK)
 			continue;
-		n = ptah_stream_insns(stream, items, insns, 256);
+		n = ptah_reader_insns(stream, items, insns, 256);
 		for (int i = 0; i < n; i++)
 			at += (size_t)sprintf(text + at, "%" PRIx64 "\n", insns[i].ip);
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 	return text;
 }
 

@@ -11,6 +11,7 @@
 #include "../calls/same_trees.h"
 #include "../flow/random_machine.h"
 #include "../flow/world.h"
+#include "calls/calls.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -96,19 +97,19 @@ static bool find(void *context, unsigned space, uint64_t address, uint64_t tsc,
 static struct marks marks_of_items(const struct ptah_session *session, size_t stream)
 {
 	struct ptah_stream_info info;
-	const struct ptah_calls_config config = {
+	const struct calls_config config = {
 	    .size = sizeof(config), .find = find, .find_context = &info.space};
-	struct ptah_stream *s;
-	struct ptah_calls *calls;
+	struct ptah_reader *s;
+	struct calls_marks *calls;
 	struct marks m = {0};
 	struct ptah_item items[64];
 	size_t count;
 	int n, used;
 
 	assert_int_equal(ptah_session_stream_info(session, stream, &info), 0);
-	assert_int_equal(ptah_stream_new(session, stream, &s), 0);
-	assert_int_equal(ptah_calls_new(&config, &calls), 0);
-	while ((n = ptah_stream_read(s, items, 64)) > 0) {
+	assert_int_equal(ptah_reader_new(session, stream, NULL, &s), 0);
+	assert_int_equal(calls_marks_new(&config, &calls), 0);
+	while ((n = ptah_reader_read(s, items, 64)) > 0) {
 		for (int i = 0; i < n; i++) {
 			m.errors += items[i].type == PTAH_ITEM_ERROR;
 			if (items[i].type != PTAH_ITEM_BLOCK)
@@ -117,17 +118,17 @@ static struct marks marks_of_items(const struct ptah_session *session, size_t st
 			items[i].code.space = 0; /* the process has one */
 		}
 		for (int i = 0; i < n; i += used) {
-			used = ptah_calls_take(calls, items + i, (size_t)(n - i), room_for(&m, 100),
-					       100, &count);
+			used = calls_marks_take(calls, items + i, (size_t)(n - i),
+						room_for(&m, 100), 100, &count);
 			assert_true(used >= 0);
 			m.count += count;
 		}
 	}
 	assert_int_equal(n, 0);
-	while ((n = ptah_calls_finish(calls, room_for(&m, 100), 100)) > 0)
+	while ((n = calls_marks_finish(calls, room_for(&m, 100), 100)) > 0)
 		m.count += (size_t)n;
-	ptah_calls_free(calls);
-	ptah_stream_free(s);
+	calls_marks_free(calls);
+	ptah_reader_free(s);
 	return m;
 }
 

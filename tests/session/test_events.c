@@ -119,17 +119,17 @@ static void check(const struct made *m, const struct ptah_item *item, unsigned *
 /* Counts the blocks whose time has an error bound, and checks the bound. */
 static unsigned decode(const struct made *m, const struct ptah_session *s)
 {
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[16];
 	unsigned bounded = 0;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-	while ((n = ptah_stream_read(stream, items, 16)) > 0)
+	assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+	while ((n = ptah_reader_read(stream, items, 16)) > 0)
 		for (int i = 0; i < n; i++)
 			check(m, &items[i], &bounded);
 	assert_int_equal(n, 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 	return bounded;
 }
 
@@ -224,7 +224,7 @@ TEST(clocks_that_cannot_be)
 					  PERFDATA_INFO_TSC_CTC_D,     PERFDATA_INFO_MAX_NONTURBO,
 					  PERFDATA_INFO_CYC_BIT,       PERFDATA_INFO_MTC_BIT};
 	struct ptah_flow_config flow;
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[16];
 	struct ptah_session *s;
 	static struct made m;
@@ -239,12 +239,12 @@ TEST(clocks_that_cannot_be)
 		ptah_session_get_flow(s, &flow);
 		assert_true(flow.events.trace.mtc_period <= 15 &&
 			    flow.events.trace.cyc_threshold <= 15);
-		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-		while ((n = ptah_stream_read(stream, items, 16)) > 0)
+		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+		while ((n = ptah_reader_read(stream, items, 16)) > 0)
 			for (int k = 0; k < n; k++)
 				assert_int_not_equal(items[k].type, PTAH_ITEM_ERROR);
 		assert_int_equal(n, 0);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 		ptah_session_close(s);
 	}
 }

@@ -58,13 +58,13 @@ static struct ptah_session *record(const char *filter, const char *cpuid)
 static unsigned instructions(const char *filter, const char *cpuid)
 {
 	struct ptah_session *s = record(filter, cpuid);
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[16];
 	unsigned count = 0;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-	while ((n = ptah_stream_read(stream, items, 16)) > 0) {
+	assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+	while ((n = ptah_reader_read(stream, items, 16)) > 0) {
 		for (int i = 0; i < n; i++) {
 			assert_int_not_equal(items[i].type, PTAH_ITEM_ERROR);
 			if (items[i].type == PTAH_ITEM_BLOCK)
@@ -72,7 +72,7 @@ static unsigned instructions(const char *filter, const char *cpuid)
 		}
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 	ptah_session_close(s);
 	return count;
 }

@@ -116,12 +116,12 @@ static struct ran decode_stream(const struct ptah_session *s, size_t index)
 	struct ran ran = {0};
 	struct ptah_item items[5];
 	struct ptah_thread thread;
-	struct ptah_stream *st;
+	struct ptah_reader *st;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, index, &st), 0);
-	while ((n = ptah_stream_read(st, items, 5)) > 0) {
-		assert_int_equal(ptah_stream_thread(st, &thread), 0);
+	assert_int_equal(ptah_reader_new(s, index, NULL, &st), 0);
+	while ((n = ptah_reader_read(st, items, 5)) > 0) {
+		assert_int_equal(ptah_reader_thread(st, &thread), 0);
 		if (thread.tid == 7)
 			assert_string_equal(thread.comm, "seven");
 		for (int i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ static struct ran decode_stream(const struct ptah_session *s, size_t index)
 		}
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(st);
+	ptah_reader_free(st);
 	return ran;
 }
 

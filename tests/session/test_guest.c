@@ -6,6 +6,7 @@
 #include "kernel_recording.h"
 
 #include "base/path_hash.h"
+#include "session/stream.h"
 
 #include <ptah/live.h>
 #include <ptah/profile.h>
@@ -174,7 +175,7 @@ static void add_block(void *context, const struct ptah_profile_block *block, int
 
 TEST(counts_belong_to_address_spaces)
 {
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	struct ptah_profile_block *blocks;
 	struct sums sums = {0};
 	struct ptah_map map;
@@ -183,15 +184,15 @@ TEST(counts_belong_to_address_spaces)
 
 	record("g.data");
 	sums.session = open_with("g.data", (struct ptah_session_config){0});
-	assert_int_equal(ptah_stream_new(sums.session, 0, &stream), 0);
-	while ((n = ptah_stream_count(stream)) > 0)
+	assert_int_equal(stream_new(sums.session, 0, &stream), 0);
+	while ((n = stream_count(stream)) > 0)
 		;
 	assert_int_equal(n, 0);
-	n = ptah_profile_blocks(ptah_stream_profile(stream), &blocks, &count);
+	n = ptah_profile_blocks(stream_profile(stream), &blocks, &count);
 	assert_int_equal(n, 0);
 	for (size_t i = 0; i < count; i++)
 		add_block(&sums, &blocks[i],
-			  ptah_session_profile_pid(sums.session, 0, ptah_stream_profile(stream),
+			  ptah_session_profile_pid(sums.session, 0, stream_profile(stream),
 						   blocks[i].space));
 	free(blocks);
 	assert_int_equal(sums.program[0], 2 + 4);
@@ -200,7 +201,7 @@ TEST(counts_belong_to_address_spaces)
 	assert_true(ptah_session_find_map(sums.session, -2, PROGRAM + 1, 0, &map));
 	assert_string_equal(map.path, "[code]");
 	assert_int_equal(map.address, PROGRAM);
-	ptah_stream_free(stream);
+	stream_free(stream);
 	ptah_session_close((struct ptah_session *)(uintptr_t)sums.session);
 }
 

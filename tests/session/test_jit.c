@@ -4,6 +4,7 @@
  * The expected counts follow from the packets and from the code in the jitdump.
  */
 #include "kernel_recording.h"
+#include "session/stream.h"
 
 #include <ptah/session.h>
 #include <ptah/symbol.h>
@@ -116,17 +117,17 @@ static void expect_code(void)
 {
 	struct ptah_session *s = open_generated("jit-7.dump");
 	struct ptah_profile_totals totals;
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-	while ((n = ptah_stream_count(stream)) > 0)
+	assert_int_equal(stream_new(s, 0, &stream), 0);
+	while ((n = stream_count(stream)) > 0)
 		;
 	assert_int_equal(n, 0);
-	assert_int_equal(ptah_profile_totals(ptah_stream_profile(stream), &totals), 0);
+	assert_int_equal(ptah_profile_totals(stream_profile(stream), &totals), 0);
 	assert_int_equal(totals.errors, 0);
 	assert_int_equal(totals.instructions, 5 * 3 + 7 * 2);
-	ptah_stream_free(stream);
+	stream_free(stream);
 	expect_name(s, 250, "three");
 	expect_name(s, 350, "two");
 	expect_name(s, 0, "two");

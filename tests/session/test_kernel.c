@@ -5,6 +5,7 @@
  * decode the same.
  */
 #include "kernel_recording.h"
+#include "session/stream.h"
 
 #include <ptah/session.h>
 #include <ptah/symbol.h>
@@ -35,7 +36,7 @@ static void expect_path(const char *expected, bool perf)
 	struct ptah_session *s =
 	    open_with("k.data", (struct ptah_session_config){.vmlinux = "vmlinux"});
 	struct ptah_profile_totals totals;
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	const char *by_perf;
 	uint64_t insns = 0;
 	int n;
@@ -44,13 +45,13 @@ static void expect_path(const char *expected, bool perf)
 	assert_string_equal(decoded(s), expected); /* a second stream begins with the old code */
 	for (const char *p = expected; (p = strstr(p, "ffffffff")); p++)
 		insns++;
-	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-	while ((n = ptah_stream_count(stream)) > 0)
+	assert_int_equal(stream_new(s, 0, &stream), 0);
+	while ((n = stream_count(stream)) > 0)
 		;
 	assert_int_equal(n, 0);
-	assert_int_equal(ptah_profile_totals(ptah_stream_profile(stream), &totals), 0);
+	assert_int_equal(ptah_profile_totals(stream_profile(stream), &totals), 0);
 	assert_int_equal(totals.instructions, insns);
-	ptah_stream_free(stream);
+	stream_free(stream);
 	ptah_session_close(s);
 	by_perf = perf ? decoded_by_perf("-i k.data -k vmlinux") : NULL;
 	if (by_perf)

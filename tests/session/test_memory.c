@@ -3,6 +3,7 @@
  * Compares which changes of memory must wait, and what is found at an address, with plain loops
  * over all changes.
  */
+#include "random.h"
 #include "test.h"
 
 #include "session/session.h"
@@ -18,10 +19,7 @@ static uint64_t seed = 88172645463325252u;
 
 static uint64_t chance(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
+	return random_next(&seed) % n;
 }
 
 /* Uses few addresses, so that much overlaps, sometimes at the end of the address space. */

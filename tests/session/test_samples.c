@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Samples of other events: their order, their threads, and their fields. */
 #include "waits/recording.h"
+#include "session/samples.h"
 
 static struct ptah_sample sample_at(const struct ptah_session *s, size_t i)
 {
@@ -15,7 +16,7 @@ static uint64_t number_of(const struct ptah_session *s, const struct ptah_sample
 {
 	struct ptah_sample_field field = {.size = sizeof(field)};
 
-	assert_false(ptah_sample_find_field(s, sample, name, &field));
+	assert_false(sample_find_field(s, sample, name, &field));
 	return field.number;
 }
 
@@ -77,7 +78,7 @@ TEST(test_fields)
 	assert_int_equal(ptah_sample_field(s, &sample, 4, &field), PTAH_E_MISSING);
 	assert_int_equal(number_of(s, &sample, "common_pid"), 11);
 	sample = sample_at(s, 1);
-	assert_false(ptah_sample_find_field(s, &sample, "data", &field));
+	assert_false(sample_find_field(s, &sample, "data", &field));
 	assert_int_equal(field.kind, PTAH_FIELD_ARRAY);
 	assert_int_equal(field.count, 3);
 	assert_memory_equal(field.bytes, "/x", 3);

@@ -3,6 +3,7 @@
  * Recordings built by hand, read as sessions: which thread ran which code when, and what was lost.
  */
 #include "perfdata/build.h"
+#include "session/stream.h"
 
 #include <ptah/session.h>
 
@@ -82,11 +83,11 @@ static struct sums decode(const struct ptah_session *s, size_t stream)
 {
 	struct sums sums = {0};
 	struct ptah_item items[3];
-	struct ptah_stream *st;
+	struct stream_decoder *st;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, stream, &st), 0);
-	while ((n = ptah_stream_read(st, items, 3)) > 0) {
+	assert_int_equal(stream_new(s, stream, &st), 0);
+	while ((n = stream_read(st, items, 3)) > 0) {
 		for (int i = 0; i < n; i++) {
 			if (items[i].type == PTAH_ITEM_BLOCK) {
 				sums.insns += items[i].ninsn;
@@ -99,7 +100,7 @@ static struct sums decode(const struct ptah_session *s, size_t stream)
 		}
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(st);
+	stream_free(st);
 	return sums;
 }
 
@@ -768,21 +769,21 @@ TEST(each_reason_for_gaps_has_its_note)
 static uint64_t count(const struct ptah_session *s)
 {
 	struct ptah_profile_totals totals;
-	struct ptah_stream *st;
+	struct stream_decoder *st;
 	struct ptah_item item;
 	int n;
 
 	/* What was read would be missing in the counts: a stream that was read is not counted. */
-	assert_int_equal(ptah_stream_new(s, 0, &st), 0);
-	assert_int_equal(ptah_stream_read(st, &item, 1), 1);
-	assert_int_equal(ptah_stream_count(st), PTAH_E_INVAL);
-	ptah_stream_free(st);
-	assert_int_equal(ptah_stream_new(s, 0, &st), 0);
-	while ((n = ptah_stream_count(st)) > 0)
+	assert_int_equal(stream_new(s, 0, &st), 0);
+	assert_int_equal(stream_read(st, &item, 1), 1);
+	assert_int_equal(stream_count(st), PTAH_E_INVAL);
+	stream_free(st);
+	assert_int_equal(stream_new(s, 0, &st), 0);
+	while ((n = stream_count(st)) > 0)
 		;
 	assert_int_equal(n, 0);
-	assert_int_equal(ptah_profile_totals(ptah_stream_profile(st), &totals), 0);
-	ptah_stream_free(st);
+	assert_int_equal(ptah_profile_totals(stream_profile(st), &totals), 0);
+	stream_free(st);
 	return totals.instructions;
 }
 

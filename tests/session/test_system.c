@@ -440,12 +440,12 @@ static struct sums decode(const struct ptah_session *s, size_t index)
 	struct sums sums = {.errors = 0};
 	struct ptah_item items[16];
 	struct ptah_thread thread;
-	struct ptah_stream *st;
+	struct ptah_reader *st;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, index, &st), 0);
-	while ((n = ptah_stream_read(st, items, 16)) > 0) {
-		assert_int_equal(ptah_stream_thread(st, &thread), 0);
+	assert_int_equal(ptah_reader_new(s, index, NULL, &st), 0);
+	while ((n = ptah_reader_read(st, items, 16)) > 0) {
+		assert_int_equal(ptah_reader_thread(st, &thread), 0);
 		for (int i = 0; i < n; i++) {
 			if (items[i].type == PTAH_ITEM_BLOCK && thread.tid > 0)
 				sums.insns[thread.tid] += items[i].ninsn;
@@ -459,7 +459,7 @@ static struct sums decode(const struct ptah_session *s, size_t index)
 		}
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(st);
+	ptah_reader_free(st);
 	return sums;
 }
 

@@ -10,6 +10,7 @@
 #include "../perfdata/build.h"
 #include "base/path_hash.h"
 #include "model/clock.h"
+#include "traceset/set.h"
 
 #include <ptah/base.h>
 #include <ptah/trace_set.h>
@@ -156,12 +157,12 @@ static struct sums decode(const struct ptah_session *s, size_t stream)
 	struct sums sums = {0};
 	struct ptah_item items[3];
 	struct ptah_thread thread;
-	struct ptah_stream *st;
+	struct ptah_reader *st;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, stream, &st), 0);
-	while ((n = ptah_stream_read(st, items, 3)) > 0) {
-		assert_int_equal(ptah_stream_thread(st, &thread), 0);
+	assert_int_equal(ptah_reader_new(s, stream, NULL, &st), 0);
+	while ((n = ptah_reader_read(st, items, 3)) > 0) {
+		assert_int_equal(ptah_reader_thread(st, &thread), 0);
 		for (int i = 0; i < n; i++) {
 			if (items[i].type == PTAH_ITEM_BLOCK) {
 				sums.insns += items[i].ninsn;
@@ -174,7 +175,7 @@ static struct sums decode(const struct ptah_session *s, size_t stream)
 		}
 	}
 	assert_int_equal(n, 0);
-	ptah_stream_free(st);
+	ptah_reader_free(st);
 	return sums;
 }
 
@@ -743,7 +744,7 @@ TEST(branch_out_of_the_filter)
 	p.trace.ranges[0] = (struct ptah_range){PLACE, PLACE + 6, PTAH_RANGE_FILTER};
 	for (int filtered = 0; filtered < 2; filtered++) {
 		struct ptah_item items[16];
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		struct ptah_session *s;
 		bool taken = false;
 		struct made m;
@@ -759,13 +760,13 @@ TEST(branch_out_of_the_filter)
 		if (filtered)
 			assert_int_equal(ptah_trace_set_processor(m.set, &p), 0);
 		s = open_set(&m);
-		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-		n = ptah_stream_read(stream, items, 16);
+		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+		n = ptah_reader_read(stream, items, 16);
 		for (int i = 0; i < n; i++)
 			if (items[i].type == PTAH_ITEM_BLOCK)
 				taken = items[i].flags & PTAH_ITEM_TAKEN;
 		assert_int_equal(taken, filtered);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 		ptah_session_close(s);
 	}
 }
@@ -923,7 +924,7 @@ TEST(filter_of_a_file)
 	for (size_t i = 0; i < 2 * ARRAY_SIZE(formats); i++) {
 		const int32_t pid = i % 2 ? 5 : -1;
 		struct ptah_item items[16];
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		struct ptah_session *s;
 		bool taken = false;
 		char text[128];
@@ -941,13 +942,13 @@ TEST(filter_of_a_file)
 		if (*text)
 			assert_int_equal(ptah_trace_set_filter(m.set, text), 0);
 		s = open_set(&m);
-		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-		n = ptah_stream_read(stream, items, 16);
+		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+		n = ptah_reader_read(stream, items, 16);
 		for (int k = 0; k < n; k++)
 			if (items[k].type == PTAH_ITEM_BLOCK)
 				taken = items[k].flags & PTAH_ITEM_TAKEN;
 		assert_int_equal(taken, i / 2 == 0);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 		ptah_session_close(s);
 	}
 }
@@ -1064,7 +1065,7 @@ TEST(simulated_programs)
 		uint64_t instructions[2] = {0};
 		struct machine *machines[2];
 		struct ptah_item items[64];
-		struct ptah_stream *st;
+		struct ptah_reader *st;
 		struct ptah_session *s;
 		struct made m;
 		int n;
@@ -1096,8 +1097,8 @@ TEST(simulated_programs)
 		}
 		s = open_set(&m);
 		assert_int_equal(ptah_session_streams(s), 1);
-		assert_int_equal(ptah_stream_new(s, 0, &st), 0);
-		while ((n = ptah_stream_read(st, items, 64)) > 0) {
+		assert_int_equal(ptah_reader_new(s, 0, NULL, &st), 0);
+		while ((n = ptah_reader_read(st, items, 64)) > 0) {
 			for (int i = 0; i < n; i++) {
 				assert_int_not_equal(items[i].type, PTAH_ITEM_ERROR);
 				if (items[i].type != PTAH_ITEM_BLOCK)
@@ -1108,7 +1109,7 @@ TEST(simulated_programs)
 					      items[i].end);
 			}
 		}
-		ptah_stream_free(st);
+		ptah_reader_free(st);
 		ptah_session_close(s);
 		for (unsigned i = 0; i < 2; i++) {
 			assert_int_equal(instructions[i], machines[i]->instructions);

@@ -41,22 +41,22 @@ struct items {
 static struct items read_all(const struct ptah_session *session)
 {
 	struct items all = {0};
-	struct ptah_stream *stream;
+	struct stream_decoder *stream;
 	int n;
 
-	assert_int_equal(ptah_stream_new(session, 0, &stream), 0);
+	assert_int_equal(stream_new(session, 0, &stream), 0);
 	do {
 		if (all.count + 100 > all.room) {
 			all.room = 2 * all.room + 1000;
 			all.items = realloc(all.items, all.room * sizeof(*all.items));
 			assert_non_null(all.items);
 		}
-		n = ptah_stream_read(stream, all.items + all.count, 100);
+		n = stream_read(stream, all.items + all.count, 100);
 		assert_true(n >= 0);
 		all.count += (size_t)n;
 	} while (n);
 	all.taken = stream->taken;
-	ptah_stream_free(stream);
+	stream_free(stream);
 	return all;
 }
 

@@ -3,6 +3,7 @@
  * What is found in maps for perf and in jitdumps follows from the lines and records that the test
  * writes, over which it goes once more with a plain loop.
  */
+#include "random.h"
 #include "../test.h"
 
 #include "base/bits.h"
@@ -81,10 +82,7 @@ static uint64_t seed = 88172645463325252u;
 
 static uint64_t chance(uint64_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed % n;
+	return random_next(&seed) % n;
 }
 
 #define LINES 40

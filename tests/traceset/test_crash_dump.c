@@ -8,7 +8,7 @@
 
 #include "traceset/foreign.h"
 
-#include <ptah/crash_note.h>
+#include <ptah/engine/crash_note.h>
 #include <ptah/trace_set.h>
 
 #include <elf.h>
@@ -133,7 +133,7 @@ static uint64_t check_pieces(struct scene *s, uint64_t from)
 	return at - from - lost;
 }
 
-static void every_shape(void **state)
+TEST(every_shape)
 {
 	static const struct {
 		const char *processor;
@@ -145,7 +145,6 @@ static void every_shape(void **state)
 	    {"minimal", PTAH_SHAPE_RING, 300000},   {"minimal", PTAH_SHAPE_RING, 20000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		struct ptah_capture_status status;
 		struct ptah_capture *c;
@@ -172,13 +171,12 @@ static void every_shape(void **state)
 }
 
 /* What the dump does not have is lost, and what was traced after the last look is said to be. */
-static void a_page_is_missing(void **state)
+TEST(a_page_is_missing)
 {
 	struct ptah_hal_memory memory;
 	struct ptah_capture *c;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	c = rig_capture(&s.rig, &s.config);
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);
@@ -207,7 +205,7 @@ static void put_entry(struct scene *s, unsigned table, unsigned index, uint64_t 
  * executable, not present, or large. SDM "4-Level Paging": present is bit 0, a page of 2 MB has bit
  * 7, and no execution bit 63.
  */
-static void code_is_found_by_page_tables(void **state)
+TEST(code_is_found_by_page_tables)
 {
 	const uint64_t none = UINT64_C(1) << 63;
 	struct ptah_packet packets[] = {
@@ -230,7 +228,6 @@ static void code_is_found_by_page_tables(void **state)
 	struct ptah_capture *c;
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	for (unsigned first = 0; first < 8; first += 4) {
 		put_entry(&s, first, 511, TABLE + 0x8000 + 1); /* the kernel's */
@@ -269,11 +266,10 @@ static void code_is_found_by_page_tables(void **state)
 	close_scene(&s);
 }
 
-static void nothing_to_find(void **state)
+TEST(nothing_to_find)
 {
 	struct scene s;
 
-	(void)state;
 	open_scene(&s, "skylake");
 	assert_int_equal(read_core(&s, 0), PTAH_E_EMPTY); /* an engine, and no capture */
 	close_scene(&s);
@@ -282,16 +278,4 @@ static void nothing_to_find(void **state)
 	s.rig.engine = NULL;
 	assert_int_equal(read_core(&s, 0), PTAH_E_EMPTY);
 	close_scene(&s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_shape),
-	    cmocka_unit_test(a_page_is_missing),
-	    cmocka_unit_test(code_is_found_by_page_tables),
-	    cmocka_unit_test(nothing_to_find),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,12 +205,12 @@ static struct sums decode(const struct ptah_session *session)
 	struct sums read = {0};
 
 	for (size_t i = 0; i < ptah_session_streams(session); i++) {
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		struct ptah_item items[64];
 		int n;
 
-		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
-		while ((n = ptah_stream_read(stream, items, 64)) > 0)
+		assert_int_equal(ptah_reader_new(session, i, NULL, &stream), 0);
+		while ((n = ptah_reader_read(stream, items, 64)) > 0)
 			for (int k = 0; k < n; k++) {
 				if (items[k].type == PTAH_ITEM_BLOCK)
 					read.instructions += items[k].ninsn;
@@ -218,7 +218,7 @@ static struct sums decode(const struct ptah_session *session)
 					       items[k].type == PTAH_ITEM_OVERFLOW;
 			}
 		assert_int_equal(n, 0);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 	}
 	for (unsigned jobs = 0; jobs <= 2; jobs += 2) {
 		const struct ptah_jobs j = {.size = sizeof(j), .jobs = jobs, .segment = 4096};
@@ -563,7 +563,7 @@ static unsigned files_below(const char *folder)
 	struct ptah_session *session = open_path(folder);
 	const char *seen[64] = {NULL};
 	struct ptah_stream_info info;
-	struct ptah_stream *stream;
+	struct ptah_reader *stream;
 	struct ptah_item items[64];
 	unsigned count = 0, below = 0;
 	char prefix[200];
@@ -571,8 +571,8 @@ static unsigned files_below(const char *folder)
 
 	snprintf(prefix, sizeof(prefix), "%s/%s/", root, folder);
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
-	assert_int_equal(ptah_stream_new(session, 0, &stream), 0);
-	while ((n = ptah_stream_read(stream, items, 64)) > 0)
+	assert_int_equal(ptah_reader_new(session, 0, NULL, &stream), 0);
+	while ((n = ptah_reader_read(stream, items, 64)) > 0)
 		for (int i = 0; i < n; i++) {
 			struct ptah_map map = {0};
 			unsigned k = 0;
@@ -590,7 +590,7 @@ static unsigned files_below(const char *folder)
 			below += !strncmp(map.path, prefix, strlen(prefix));
 		}
 	assert_true(count >= 2);
-	ptah_stream_free(stream);
+	ptah_reader_free(stream);
 	ptah_session_close(session);
 	return below;
 }

@@ -347,7 +347,7 @@ static char *decode(const char *path, const struct ptah_session_config *config, 
 	struct ptah_stream_info info;
 	struct ptah_session *s;
 	struct ptah_thread thread;
-	struct ptah_stream *st;
+	struct ptah_reader *st;
 	struct ptah_item items[8];
 	char *text;
 	size_t size;
@@ -361,9 +361,9 @@ static char *decode(const char *path, const struct ptah_session_config *config, 
 	for (size_t i = 0; i < ptah_session_streams(s); i++) {
 		assert_int_equal(ptah_session_stream_info(s, i, &info), 0);
 		fprintf(f, "stream cpu %d pid %d tid %d\n", info.cpu, info.pid, info.tid);
-		assert_int_equal(ptah_stream_new(s, i, &st), 0);
-		while ((n = ptah_stream_read(st, items, 8)) > 0) {
-			assert_int_equal(ptah_stream_thread(st, &thread), 0);
+		assert_int_equal(ptah_reader_new(s, i, NULL, &st), 0);
+		while ((n = ptah_reader_read(st, items, 8)) > 0) {
+			assert_int_equal(ptah_reader_thread(st, &thread), 0);
 			for (int k = 0; k < n; k++) {
 				const struct ptah_item *item = &items[k];
 				const bool block = item->type == PTAH_ITEM_BLOCK;
@@ -377,7 +377,7 @@ static char *decode(const char *path, const struct ptah_session_config *config, 
 			}
 		}
 		assert_int_equal(n, 0);
-		ptah_stream_free(st);
+		ptah_reader_free(st);
 	}
 	ptah_session_close(s);
 	assert_int_equal(fclose(f), 0);

@@ -100,7 +100,7 @@ TEST(sessions_open_them)
 	assert_int_equal(symlink("set/ptah.trace", "link"), 0);
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		struct ptah_message why = {""};
-		struct ptah_stream *stream;
+		struct ptah_reader *stream;
 		struct ptah_session *s;
 		struct ptah_item items[32];
 		unsigned insns = 0;
@@ -108,12 +108,12 @@ TEST(sessions_open_them)
 
 		if (ptah_session_open(paths[i], NULL, &s, &why) < 0)
 			fail_msg("%s", why.text);
-		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
-		while ((n = ptah_stream_read(stream, items, 32)) > 0)
+		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
+		while ((n = ptah_reader_read(stream, items, 32)) > 0)
 			for (int k = 0; k < n; k++)
 				insns += items[k].type == PTAH_ITEM_BLOCK ? items[k].ninsn : 0;
 		assert_int_equal(insns, 6);
-		ptah_stream_free(stream);
+		ptah_reader_free(stream);
 		ptah_session_close(s);
 	}
 }

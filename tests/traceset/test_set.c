@@ -138,8 +138,8 @@ TEST(other_entries_that_are_refused)
 	processor.trace.ranges[3] = (struct ptah_range){5, 4, PTAH_RANGE_STOP};
 	assert_int_equal(ptah_trace_set_processor(set, &processor), PTAH_E_INVAL);
 	assert_int_equal(ptah_trace_set_kernel(set, "", NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_note(set, ""), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_note(NULL, "x"), PTAH_E_INVAL);
+	assert_int_equal(trace_set_note(set, ""), PTAH_E_INVAL);
+	assert_int_equal(trace_set_note(NULL, "x"), PTAH_E_INVAL);
 	ptah_trace_set_free(set);
 	ptah_trace_set_free(NULL);
 }

@@ -81,6 +81,15 @@ struct ptah_caps {
 	bool lbr_exclusive;	   /* TraceEn resets the LBRs (family 6, 3D 47 4E 4F 56 5E) */
 	bool single_range_4k_only; /* errata TGL052, ADL037, RPL017: no larger single range */
 
+	/*
+	 * Trigger tracing, CPUID.14H.1: how many triggers there are (four for each MSR
+	 * IA32_RTIT_TRIGGERn_CFG, EAX[10:8]), and what they can do: attribute their actions (ECX[0]),
+	 * pause and resume the trace (ECX[1]), and match with debug registers (ECX[15]). 0 without
+	 * trigger_tracing. The engine programs none of them.
+	 */
+	uint8_t triggers;
+	bool trigger_attribution, trigger_pause_resume, trigger_dr_match;
+
 	/* The raw words, for the metadata of a recording: EAX, EBX, ECX, EDX. */
 	uint32_t leaf_14_0[4], leaf_14_1[4], leaf_15[4];
 };

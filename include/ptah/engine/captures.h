@@ -29,8 +29,8 @@
  * Threads. As for captures (engine.h): the set is controlled by one thread at a
  * time, and its captures are controlled by the set alone: ptah_capture_start(),
  * _stop(), _pause(), _resume() and _reconfigure() are not to be called on them,
- * and ptah_capture_free() refuses them. ptah_capture_resize() is for each alone,
- * and no function of the set may be called meanwhile. Each capture's consumer (pieces, consume,
+ * and ptah_capture_free() refuses them. During ptah_capture_resize() of one of them
+ * no function of the set may be called. Each capture's consumer (pieces, consume,
  * records) is one other thread, which may call ptah_captures_next() and
  * ptah_captures_get() too. ptah_capture_pause_here() and _resume_here() are
  * allowed.
@@ -140,6 +140,16 @@ int ptah_captures_resume(struct ptah_captures *set, struct ptah_captures_problem
 int ptah_captures_flush(struct ptah_captures *set);
 
 /*
+ * PASSIVE. ptah_capture_resize() of each capture, and the size for processors that
+ * come later. Memory for all is allocated first: PTAH_E_INVAL, PTAH_E_NOMEM and
+ * PTAH_E_BUSY (one is mapped) change nothing. Then the buffers are exchanged one
+ * after the other; what fails then (PTAH_E_NOSPACE, PTAH_E_OFFLINE) leaves that capture
+ * its old buffer, *problem names the first, and the others have the new size.
+ */
+int ptah_captures_resize(struct ptah_captures *set, size_t buffer, size_t region,
+			 struct ptah_captures_problem *problem);
+
+/*
  * PASSIVE. Applies other options, filters or ranges, as
  * ptah_capture_reconfigure() does: first all processors are checked, then all are
  * changed. On failure all have the configuration that they had.
@@ -225,7 +235,8 @@ struct ptah_captures_mapping {
 /*
  * PASSIVE. Maps the buffer of each capture as ptah_capture_map() does. Fills in
  * one entry for each, in ascending order of processors, and returns how many.
- * PTAH_E_NOSPACE: there are more than n. On failure none is mapped. A buffer that
+ * PTAH_E_NOSPACE: there are more than n. A second call for the same owner returns the
+ * addresses of the first. On failure none is mapped that was not before. A buffer that
  * ptah_captures_update() adds later is mapped by ptah_capture_map().
  */
 int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,

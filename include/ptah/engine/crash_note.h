@@ -21,7 +21,7 @@
 #ifndef PTAH_CRASH_NOTE_H
 #define PTAH_CRASH_NOTE_H
 
-#include <ptah/api.h>
+#include <ptah/base.h>
 
 #include <stdint.h>
 

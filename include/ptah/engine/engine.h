@@ -152,7 +152,7 @@ void ptah_engine_continue_here(struct ptah_engine *engine);
  * Any. The physical address of the engine's struct ptah_crash_note (crash_note.h), from which a
  * dump of the memory is read after a crash: for vmcoreinfo or the like. 0 for NULL.
  */
-PTAH_API uint64_t ptah_engine_crash_note(const struct ptah_engine *engine);
+uint64_t ptah_engine_crash_note(const struct ptah_engine *engine);
 
 /*
  * Captures
@@ -530,6 +530,8 @@ int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *
  * PASSIVE. Maps the buffer into an address space. At most 8 per capture:
  * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot, or gave larger memory than was asked for.
  * While it is mapped the capture cannot be freed, but by ptah_engine_release_owner().
+ * An owner that has it mapped already, with the same `writable`, gets the address of that mapping:
+ * there is one, and one call of ptah_capture_unmap() ends it.
  */
 int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
 		     uint64_t *address);

@@ -39,6 +39,7 @@
 static int take_hold(struct tracee *h)
 {
 	const uint64_t all = ALL_SIGNALS;
+	uint8_t byte;
 	long word;
 
 	if (!tracee_to_call(h) /* the return from execve: signals come after it */ ||
@@ -48,6 +49,8 @@ static int take_hold(struct tracee *h)
 		return perfdata_message(h->why, PTAH_E_FOREIGN,
 					"the program is a 32-bit program; the recorder native "
 					"records 64-bit programs only");
+	if (!tracee_read(h, &byte, h->program.rip, 1) && errno == EPERM)
+		return perfdata_message(h->why, PTAH_E_SYSTEM, "its file" COMMAND_UNREADABLE);
 	h->held = true;
 	if (tracee_lend_room(h))
 		return ptrace(PTRACE_SETSIGMASK, h->pid, sizeof(all), &all)

@@ -272,6 +272,17 @@ struct native_header {
 /* Of struct native_header: what is constant. */
 #define NATIVE_CONSTANTS offsetof(struct native_header, paused)
 
+/* Memory that is executable or shared, as /proc/PID/maps lists it. */
+struct native_mapping {
+	uint64_t start, end;
+	uint64_t offset, inode;
+	uint32_t device;    /* major << 20 | minor */
+	uint8_t protection; /* PROT_READ and others */
+	bool shared;
+};
+
+#define NATIVE_MAPPINGS 32
+
 /*
  * Handover: what the recorder puts at the beginning of the stack of the runtime (inject.c), and
  * runtime/start.c finds there.
@@ -289,6 +300,12 @@ struct native_handover {
 	bool names; /* paths lead the process and the recorder to the same files */
 	/* A program that runs already: struct native_attached, with all of its threads. 0: none. */
 	uint64_t attached;
+	/*
+	 * What is mapped at the beginning, because the program may be where there is no /proc, or may
+	 * open no file. 0: there is more, or it runs already.
+	 */
+	uint32_t mapping_count;
+	struct native_mapping mappings[NATIVE_MAPPINGS];
 	struct native_header constants; /* what is constant in it */
 };
 

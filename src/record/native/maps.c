@@ -187,18 +187,23 @@ void native_write_mapped(struct recording *r, const struct native_message *m, co
 		native_write_maps(r, m->pid, m->tsc, m->address, end);
 }
 
-/* The pages of a file's mapping that the program has changed: proc(5), pagemap. */
+/*
+ * The pages of a file's mapping that the program has changed: proc(5), pagemap. Many at a time: a
+ * mapping may be larger than its file, and than all memory.
+ */
 static void write_changed(struct recording *r, int32_t pid, int pagemap, const struct code_map *map)
 {
-	for (uint64_t page = map->start; page < map->end; page += NATIVE_PAGE) {
-		const uint64_t in_memory = UINT64_C(3) << 62, is_file = UINT64_C(1) << 61;
-		uint64_t entry;
+	const uint64_t in_memory = UINT64_C(3) << 62, is_file = UINT64_C(1) << 61;
+	uint64_t entries[4096], page = map->start;
+	ssize_t n = 1;
 
-		if (pread(pagemap, &entry, sizeof(entry),
-			  (off_t)(page / NATIVE_PAGE * sizeof(entry))) != sizeof(entry))
-			return;
-		if (entry & in_memory && !(entry & is_file))
-			write_bytes(r, pid, r->last_tsc, page, page + NATIVE_PAGE);
+	while (page < map->end && n > 0 && may_read(r)) {
+		n = pread(pagemap, entries, sizeof(entries),
+			  (off_t)(page / NATIVE_PAGE * sizeof(*entries))) /
+		    (ssize_t)sizeof(*entries);
+		for (ssize_t i = 0; i < n && page < map->end; i++, page += NATIVE_PAGE)
+			if (entries[i] & in_memory && !(entries[i] & is_file))
+				write_bytes(r, pid, r->last_tsc, page, page + NATIVE_PAGE);
 	}
 }
 

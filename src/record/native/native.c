@@ -81,7 +81,7 @@ static int take_rest(struct recording *r)
 	finish_threads(r);
 	native_drain(r, 0); /* messages with the code of what was taken last, sent before it ran */
 	finish_threads(r);  /* of which messages said that they have begun */
-	native_write_kept_calls(r);
+	call_samples_write_kept(&r->calls, r->r);
 	native_leave(r);
 	/* One that is dead is still in the list if a round has left trace of it. */
 	for (size_t i = 0; i < r->processes.count; i++)

@@ -9,6 +9,7 @@
 #ifndef PTAH_RECORD_NATIVE_NATIVE_H
 #define PTAH_RECORD_NATIVE_NATIVE_H
 
+#include "record/call_samples.h"
 #include "record/native/call_log.h"
 #include "record/native/inject.h"
 #include "record/native/keep.h"
@@ -54,7 +55,7 @@ struct recording {
 	unsigned first;		  /* slot whose chunks the next round takes first */
 	bool ended[NATIVE_SLOTS]; /* by slot: when the round began, its thread had */
 	int64_t looked;		  /* nanoseconds: when chunks that are not FULL were looked at */
-	struct native_calls calls;
+	struct call_samples calls;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
 	/* Of the trace in a slot, where not all of it is kept. */

@@ -260,7 +260,7 @@ void native_close(struct ptah_recorder *recorder)
 	free_kept(r);
 	free(r->joined);
 	native_truth_free(&r->truth);
-	native_calls_free(&r->calls);
+	call_samples_free(&r->calls);
 	free(r->streams);
 	free(r->targets);
 	free(r);

@@ -208,7 +208,11 @@ static bool take_chunk(struct native_streams *s, unsigned slot, unsigned log)
 	deliver(s, slot, log, length);
 	if (log == NATIVE_LOG_TRACE)
 		watch_leave(s->watch, slot, number);
-	give_back(s, slot, log, number);
+	/* Of a thread that has ended, give_all_back() takes the pages, which zeros would make. */
+	if (streams_has_ended(s, slot))
+		release(s, slot, log, number);
+	else
+		give_back(s, slot, log, number);
 	stream->next[log]++;
 	stream->taken[log] = 0;
 	return true;

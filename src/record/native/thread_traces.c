@@ -174,7 +174,7 @@ bool native_has_more(const struct recording *r, int32_t pid)
 void native_write_ends(struct recording *r)
 {
 	native_take_calls(r);
-	native_write_kept_calls(r);
+	call_samples_write_kept(&r->calls, r->r);
 	STREAMS_EACH (r->streams, i) {
 		unsigned all = STREAMS_ALL;
 

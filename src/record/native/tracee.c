@@ -5,10 +5,12 @@
 #include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/native/runtime/memory.h"
+#include "record/native/threads.h"
 #include "record/simulated/code_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +35,7 @@ extern const uint8_t inject_native_runtime[], inject_native_runtime_end[];
 #define TRIES	      16
 #define SYSCALL_BYTES 2
 #define ROOM	      512 /* bytes of the vDSO for a stub */
+#define OPTIONS	      (PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)
 
 /* Where the stack is not yet used, it holds the arguments of calls. */
 struct scratch {
@@ -484,12 +487,7 @@ bool tracee_close(struct tracee *h)
 	return closed;
 }
 
-/*
- * Maps the memory into the process. Its descriptor comes through a socket that the process makes,
- * which needs no names that the process and the recorder would have to have in common (/proc,
- * namespaces, folders). Nothing stays open in it.
- */
-int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
+static int map_memory(struct tracee *h, const struct inject_memory *m)
 {
 	struct scratch s = {0};
 	int32_t *fd = &h->descriptors[2];
@@ -515,7 +513,117 @@ int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
 	return tracee_close(h) ? 0 : tracee_fail(h, "closing what was opened in it");
 }
 
+/* From where the kernel holds a new process: some let it be seen how clone() returns, some do not. */
+static bool leave_clone(struct tracee *h)
+{
+	struct user_regs_struct r = h->program;
+
+	r.rip = h->site;
+	r.orig_rax = UINT64_MAX;
+	r.rax = SYS_getpid;
+	return !ptrace(PTRACE_SETREGS, h->pid, 0, &r) && tracee_to_call(h) &&
+	       (threads_is_entry(h->pid) || tracee_to_call(h)) && tracee_to_call(h);
+}
+
+/*
+ * A process that shares the memory of the one that is held, and has files of its own, so that it can
+ * close some that the other one needs. False: there is none.
+ */
+static bool begin_helper(struct tracee *h, struct tracee *helper)
+{
+	int64_t pid = -1;
+	int status;
+
+	*helper = *h;
+	if (ptrace(PTRACE_SETOPTIONS, h->pid, 0, OPTIONS | PTRACE_O_TRACECLONE))
+		return false;
+	pid = tracee_call(h, SYS_clone, CLONE_VM, 0, 0, 0, 0, 0);
+	ptrace(PTRACE_SETOPTIONS, h->pid, 0, OPTIONS);
+	if (pid <= 0)
+		return false;
+	helper->pid = helper->process = (pid_t)pid;
+	return haste_waitpid(helper->pid, &status, __WALL, h->late) == helper->pid &&
+	       WIFSTOPPED(status) &&
+	       !ptrace(PTRACE_SETOPTIONS, helper->pid, 0, OPTIONS | PTRACE_O_EXITKILL) &&
+	       leave_clone(helper);
+}
+
+/* Nobody else is to find it. */
+static void end_helper(struct tracee *h, struct tracee *helper)
+{
+	if (helper->pid == h->pid)
+		return;
+	tracee_call(helper, SYS_exit_group, 0, 0, 0, 0, 0, 0);
+	if (!helper->ended)
+		inject_kill(helper->pid);
+	tracee_call(h, SYS_wait4, (uint64_t)helper->pid, 0, __WALL, 0, 0, 0);
+}
+
+static int map_by_helper(struct tracee *h, const struct inject_memory *m)
+{
+	struct tracee helper;
+	int status = PTAH_E_SYSTEM;
+
+	if (begin_helper(h, &helper)) {
+		for (uint64_t i = 0; i < 3; i++)
+			tracee_call(&helper, SYS_close, i, 0, 0, 0, 0, 0);
+		status = map_memory(&helper, m);
+		h->shared = helper.shared;
+	}
+	end_helper(h, &helper);
+	return status;
+}
+
+/*
+ * Maps the memory into the process. Its descriptor comes through a socket that the process makes,
+ * which needs no names that the process and the recorder would have to have in common (/proc,
+ * namespaces, folders). Nothing stays open in it. Where it may not open that many files, another
+ * process does it.
+ */
+int tracee_map_memory(struct tracee *h, const struct inject_memory *m)
+{
+	const int status = map_memory(h, m);
+
+	if (status >= 0 || errno != EMFILE || m->filters || !m->or_natively || !tracee_close(h))
+		return status;
+	h->why->text[0] = 0;
+	return map_by_helper(h, m);
+}
+
 /* The end */
+
+/* Without a /proc of its own, or a descriptor that it may open, the process cannot ask for them. */
+static void list_mappings(const struct tracee *h, struct native_handover *o)
+{
+	char path[32], line[512];
+	uint32_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", h->process);
+	f = fopen(path, "re");
+	while (f && n <= NATIVE_MAPPINGS && fgets(line, sizeof(line), f)) {
+		struct code_map map;
+
+		if (!code_map_parse(line, &map) ||
+		    !(map.prot & PROT_EXEC || map.flags & MAP_SHARED))
+			continue;
+		if (n < NATIVE_MAPPINGS)
+			o->mappings[n] = (struct native_mapping){
+			    .start = map.start,
+			    .end = map.end,
+			    .offset = map.offset,
+			    .inode = map.inode,
+			    .device = map.major << 20 | map.minor,
+			    .protection = (uint8_t)map.prot,
+			    .shared = map.flags & MAP_SHARED,
+			};
+		n++;
+	}
+	if (f && !ferror(f) && n <= NATIVE_MAPPINGS)
+		o->mapping_count = n;
+	if (f)
+		fclose(f);
+}
 
 void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 		     struct native_handover *o)
@@ -537,6 +645,8 @@ void tracee_handover(const struct tracee *h, const struct inject_memory *m,
 				      .names = h->names,
 				      .constants = *m->constants};
 	fill_general(r, o->registers);
+	if (!h->runs)
+		list_mappings(h, o);
 }
 
 bool tracee_clear_stack(const struct tracee *h)

@@ -29,8 +29,17 @@ static bool names_ptrace(int fd)
 	return found;
 }
 
+static struct tracer_file *find_file(struct tracer *t, const struct stat *s)
+{
+	for (struct tracer_file *f = t->files; f < t->files + TRACER_FILES; f++)
+		if (s->st_dev == f->device && s->st_ino == f->inode && s->st_size == f->size)
+			return f;
+	return NULL;
+}
+
 bool tracer_may_be(struct tracer *t, int32_t pid)
 {
+	struct tracer_file *file;
 	char path[32];
 	struct stat s;
 	int fd;
@@ -41,8 +50,11 @@ bool tracer_may_be(struct tracer *t, int32_t pid)
 		return false;
 	if (fstat(fd, &s) || !S_ISREG(s.st_mode))
 		s = (struct stat){.st_size = 0};
-	if (s.st_dev != t->device || s.st_ino != t->inode || s.st_size != t->size)
-		*t = (struct tracer){s.st_dev, s.st_ino, s.st_size, names_ptrace(fd)};
+	file = find_file(t, &s);
+	if (!file) {
+		file = &t->files[t->next++ % TRACER_FILES];
+		*file = (struct tracer_file){s.st_dev, s.st_ino, s.st_size, names_ptrace(fd)};
+	}
 	close(fd);
-	return t->may_be;
+	return file->may_be;
 }

@@ -13,12 +13,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What was asked last; begins as zeros. */
+#define TRACER_FILES 16
+
+/* The files that were asked about last; begins as zeros. */
 struct tracer {
-	dev_t device;
-	ino_t inode;
-	off_t size;
-	bool may_be;
+	struct tracer_file {
+		dev_t device;
+		ino_t inode;
+		off_t size;
+		bool may_be;
+	} files[TRACER_FILES];
+	unsigned next; /* the oldest */
 };
 
 /* Whether the name of ptrace() is in the process's executable file. */

@@ -7,6 +7,7 @@
 #include "record/haste.h"
 #include "record/monotonic.h"
 #include "perfdata/message.h"
+#include "record/call_samples.h"
 #include "record/command.h"
 #include "record/simulated/simulated.h"
 #include "record/ptrace/tracer.h"
@@ -37,6 +38,8 @@ struct recording {
 	bool answered;	       /* the tracer has carried out the order, or refused it */
 	bool ended;	       /* nothing more will come */
 	uint64_t instructions; /* of the threads that have ended */
+	struct call_samples calls;
+	uint64_t call_time; /* of the last one: the tracer's clock orders those of all threads */
 };
 
 /* Messages */
@@ -107,6 +110,23 @@ static void on_thread(struct recording *r, const struct tracer_message *m)
 	recorder_wrote(r->r, perfdata_write_itrace_start(r->r->writer, m->pid, m->tid, m->tsc));
 }
 
+static void on_call(struct recording *r, const struct tracer_message *m)
+{
+	const struct call_origin origin = {
+	    .pid = m->pid, .tid = m->tid, .last = &r->call_time, .latest = m->tsc};
+	uint8_t *bytes = call_samples_room(&r->calls, m->size);
+	int status = PTAH_E_NOMEM;
+
+	if (bytes) {
+		memcpy(bytes, r->payload, m->size);
+		status = call_samples_take(&r->calls, m->size, &origin);
+	}
+	if (status >= 0)
+		status = call_samples_pass(&r->calls, r->r, r->setup.buffer);
+	if (status < 0)
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "out of memory");
+}
+
 static void on_message(struct recording *r, const struct tracer_message *m)
 {
 	struct perfdata_writer *w = r->r->writer;
@@ -152,6 +172,9 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 	case TRACER_LOST:
 		r->r->status.losses.overwritten += m->value;
 		r->r->status.losses.truncated += m->address;
+		break;
+	case TRACER_CALL:
+		on_call(r, m);
 		break;
 	case TRACER_PROGRESS:
 		report_instructions(r, m->value);
@@ -386,7 +409,11 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 
 static int take_snapshot(struct ptah_recorder *recorder)
 {
-	return order(recorder->self, TRACER_SNAPSHOT, 0);
+	struct recording *r = recorder->self;
+	const int status = order(r, TRACER_SNAPSHOT, 0);
+
+	call_samples_write_kept(&r->calls, recorder);
+	return status;
 }
 
 static int stop(struct ptah_recorder *recorder)
@@ -398,6 +425,7 @@ static int stop(struct ptah_recorder *recorder)
 	    send(r->socket, &o, sizeof(o), MSG_NOSIGNAL) == (ssize_t)sizeof(o))
 		while (!r->ended && recorder->error >= 0)
 			take_message(r);
+	call_samples_write_kept(&r->calls, recorder);
 	hang_up(r);
 	look_at_command(r, false);
 	return recorder->error;
@@ -417,7 +445,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->setup.trace = simulated_trace(&recorder->config);
 		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
-		status = simulated_open_writer(recorder, false, NULL, false);
+		status = simulated_open_writer(recorder, false, NULL,
+					       !recorder->config.backend.no_syscalls);
 		r->setup.live = status >= 0 && perfdata_writer_is_read(recorder->writer);
 	}
 	return status;
@@ -431,6 +460,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 		return;
 	hang_up(r);
 	free(r->payload);
+	call_samples_free(&r->calls);
 	free(r);
 }
 

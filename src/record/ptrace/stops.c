@@ -279,12 +279,14 @@ static void call(struct thread *t, uint64_t ip, const struct user_regs_struct *r
 		trace_lose(t);
 	t->restart = false;
 	t->call = regs->orig_rax;
+	syscall_enter(t, regs);
 }
 
 static void returned(struct thread *t, const struct user_regs_struct *regs)
 {
 	t->ip = regs->rip;
 	t->restart = is_restart(regs);
+	syscall_leave(t, regs);
 	switch (t->call) {
 	case SYS_mmap:
 	case SYS_munmap:
@@ -388,6 +390,7 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 		tracer_note(t->r, "out of memory: thread %d is not recorded", t->tid);
 		t->blind = true;
 	}
+	t->logged = true;
 }
 
 /*
@@ -489,6 +492,7 @@ static void first_stop(struct thread *t, const struct user_regs_struct *regs)
 		tracer_note(t->r, "out of memory: thread %d is not recorded", t->tid);
 		t->blind = true;
 	}
+	syscall_begin(t, regs);
 	hide_block(t, regs);
 }
 

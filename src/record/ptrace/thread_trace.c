@@ -218,6 +218,15 @@ static void report_ranges(struct thread *t)
 
 /* Entering and leaving the kernel */
 
+/* Where system calls are recorded, decoders have to know their places. */
+static void stamp(struct thread *t)
+{
+	const struct ptah_trace_config *trace = &t->output.trace;
+
+	if (!trace->mtc && !trace->cyc && !t->r->config->backend.no_syscalls)
+		trace_output_stamp(&t->m, tracer_time(t->r));
+}
+
 void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
@@ -227,6 +236,7 @@ void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 		return;
 	report_time(t, tracer_time(t->r));
 	ptah_model_stand(&t->m, ip);
+	stamp(t);
 	ptah_model_context(&t->m, &transfer.after);
 	transfer.after.cpl = 0;
 	ptah_model_transfer(&t->m, &transfer);
@@ -243,6 +253,7 @@ static void arrive(struct thread *t, uint64_t ip)
 	report_time(t, tracer_time(t->r));
 	if (t->kernel) {
 		report_change(t);
+		stamp(t);
 		ptah_model_context(&t->m, &transfer.after);
 		transfer.after.cpl = 3;
 		ptah_model_transfer(&t->m, &transfer);

@@ -32,6 +32,7 @@ enum tracer_message_type {
 	TRACER_ENDED, /* the process has exited. value: its status, as of waitpid() */
 	/* value: bytes of lost trace; address: number of times that a buffer was full. */
 	TRACER_LOST,
+	TRACER_CALL,	 /* a system call begins or ends: an entry (call_entry.h) */
 	TRACER_PROGRESS, /* value: instructions of all threads so far */
 	TRACER_DONE,	 /* an order was carried out */
 	TRACER_FAILED,	 /* value: enum ptah_record_problem; text */
@@ -135,6 +136,7 @@ struct thread {
 	int signal;	 /* signal to deliver when it is resumed */
 	int delivered;	 /* signal with which it was resumed last */
 	uint64_t call;	 /* number of the system call */
+	bool logged;	 /* the recording has its beginning */
 
 	/* Its trace */
 	bool begun;
@@ -224,6 +226,14 @@ void trace_snapshot(struct thread *t);
 void trace_send_early(struct thread *t);
 void trace_end(struct thread *t);
 void trace_free(struct thread *t);
+
+/* log_calls.c: sends system calls, unless they are not recorded */
+struct user_regs_struct;
+/* The instruction t->insn has made the call t->call. */
+void syscall_enter(struct thread *t, const struct user_regs_struct *regs);
+void syscall_leave(struct thread *t, const struct user_regs_struct *regs);
+/* A new thread or process returns from the call that has made it. */
+void syscall_begin(struct thread *t, const struct user_regs_struct *regs);
 
 /* stops.c: resumes one thread, and handles its stops */
 void stops_resume(struct thread *t);

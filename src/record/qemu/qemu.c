@@ -233,6 +233,7 @@ static void take_rest(struct recording *r)
 	drain(r, 0);
 	drain(r, 0); /* again, for processes that died during the first */
 	end_the_living(r);
+	call_samples_write_kept(&r->calls, r->r);
 	leave(r);
 	if (!r->streams && r->r->error >= 0)
 		recorder_fail(r->r, PTAH_RECORD_NO_EMULATOR, PTAH_E_EMPTY,
@@ -350,6 +351,7 @@ static int take_snapshot(struct ptah_recorder *recorder)
 			drain(r, POLL_MS);
 	}
 	atomic_store(&r->shared->hold, false);
+	call_samples_write_kept(&r->calls, recorder);
 	if (left)
 		qemu_add_note(r, "a snapshot has nothing of a thread that did not run on");
 	return recorder->error;
@@ -404,8 +406,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->name = base_name(r->command.argv[0]);
 	status = qemu_create_shared(r, config);
 	if (status >= 0)
-		status =
-		    simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL, false);
+		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT, NULL,
+					       !config->backend.no_syscalls);
 	r->writer = recorder->writer;
 	r->live =
 	    status >= 0 && r->policy == PTAH_RECORD_DRAIN && perfdata_writer_is_read(r->writer);
@@ -427,6 +429,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 		close(r->socket);
 	command_free(&r->command);
 	processes_free(&r->processes);
+	call_samples_free(&r->calls);
 	free(r->constants);
 	free(r->joined);
 	free(r->qemu);

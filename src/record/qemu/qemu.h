@@ -7,6 +7,7 @@
 #ifndef PTAH_RECORD_QEMU_QEMU_H
 #define PTAH_RECORD_QEMU_QEMU_H
 
+#include "record/call_samples.h"
 #include "record/command.h"
 #include "record/qemu/processes.h"
 #include "record/qemu/shared.h"
@@ -25,6 +26,7 @@ struct slot {
 	uint64_t early;
 	/* Offset in its trace up to which snapshots have taken or skipped bytes. */
 	uint64_t snapped;
+	uint64_t call_time; /* of the last system call */
 };
 
 struct recording {
@@ -58,7 +60,8 @@ struct recording {
 	bool live;	       /* somebody decodes the recording while it is being made */
 	bool more;	       /* the last round has left trace */
 	unsigned first;	       /* slot of the thread whose trace the next round takes first */
-	int64_t looked;	       /* nanoseconds: when trace was taken early */
+	struct call_samples calls;
+	int64_t looked; /* nanoseconds: when trace was taken early */
 };
 
 static inline struct shared_thread *qemu_slot_thread(const struct recording *r, unsigned i)
@@ -97,7 +100,7 @@ void qemu_hand_over(struct recording *r);
 
 /* reports.c */
 void qemu_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
-/* Takes all messages that the plugins have sent. */
+/* Takes all messages that the plugins have sent, and writes or keeps their system calls. */
 void qemu_drain_messages(struct recording *r);
 /* Removes the processes that had died before the last messages were taken. */
 void qemu_bury_dead(struct recording *r);

@@ -155,6 +155,27 @@ static void on_fatal(struct recording *r, const struct shared_message *m)
 	processes_set_end(&r->processes, r->r, m->pid, end.signal);
 }
 
+static void on_call(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	uint64_t begin = 0;
+	struct call_origin origin = {
+	    .pid = m->pid, .tid = m->tid, .last = &begin, .latest = r->last_tsc};
+	uint8_t *bytes = call_samples_room(&r->calls, m->bytes);
+	int status = PTAH_E_NOMEM;
+
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used && r->slots[i].tid == m->tid)
+			origin.last = &r->slots[i].call_time;
+	if (bytes) {
+		memcpy(bytes, payload, m->bytes);
+		status = call_samples_take(&r->calls, m->bytes, &origin);
+	}
+	if (status > 0)
+		qemu_damage(r);
+	if (status < 0)
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "out of memory");
+}
+
 static bool is_id(uint64_t value)
 {
 	return value > 0 && value <= INT32_MAX;
@@ -164,7 +185,7 @@ static bool is_id(uint64_t value)
  * False: the plugin sends no such message, or what it contains would be refused by the writer, or
  * is more than perf can take: perf 6.1 dies of a parent whose thread id is -1.
  */
-static bool is_sound(const struct shared_message *m, const char *payload)
+static bool is_sound(const struct shared_message *m, const char *payload, bool no_calls)
 {
 	const size_t before_path = sizeof(struct perfdata_mapping);
 
@@ -173,6 +194,8 @@ static bool is_sound(const struct shared_message *m, const char *payload)
 	switch (m->type) {
 	case MESSAGE_THREAD:
 		return m->tid > 0;
+	case MESSAGE_CALL:
+		return m->tid > 0 && !no_calls;
 	case MESSAGE_CODE:
 		return m->bytes > 0;
 	case MESSAGE_MAP:
@@ -186,7 +209,7 @@ static bool is_sound(const struct shared_message *m, const char *payload)
 
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
 {
-	if (!is_sound(m, payload)) {
+	if (!is_sound(m, payload, r->constants->flags & SHARED_NO_CALLS)) {
 		qemu_damage(r);
 		return;
 	}
@@ -220,6 +243,9 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		break;
 	case MESSAGE_NOTE:
 		qemu_add_note(r, payload);
+		break;
+	case MESSAGE_CALL:
+		on_call(r, m, payload);
 		break;
 	case MESSAGE_FATAL:
 		on_fatal(r, m);
@@ -279,4 +305,6 @@ void qemu_drain_messages(struct recording *r)
 	}
 	r->message_tail = tail;
 	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
+	if (call_samples_pass(&r->calls, r->r, r->buffer) < 0)
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 }

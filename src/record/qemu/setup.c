@@ -108,7 +108,8 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 		return qemu_fail_system(r, "shared memory", "make a lock in");
 	r->shared->magic = SHARED_MAGIC;
 	r->shared->flags = (config->backend.clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0) |
-			   (config->target.no_inherit ? SHARED_NO_INHERIT : 0);
+			   (config->target.no_inherit ? SHARED_NO_INHERIT : 0) |
+			   (config->backend.no_syscalls ? SHARED_NO_CALLS : 0);
 	r->shared->policy = config->buffer.policy == PTAH_RECORD_SNAPSHOT ? PTAH_POLICY_WRAP
 			    : config->buffer.policy == PTAH_RECORD_STOP_WHEN_FULL
 				? PTAH_POLICY_STOP

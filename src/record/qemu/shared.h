@@ -44,6 +44,7 @@
 #define SHARED_THREAD_BYTES 8192
 #define SHARED_CLOCK_HOST   1u
 #define SHARED_NO_INHERIT   2u
+#define SHARED_NO_CALLS	    4u /* system calls are not recorded */
 /* As shared_thread.tail: nothing is taken any more, and the thread does not wait for that. */
 #define SHARED_LEFT_ALONE UINT64_MAX
 
@@ -115,6 +116,8 @@ struct shared_thread {
 	const void *prev;  /* for the plugin: the block that runs now */
 	void *output;	   /* for the plugin: struct thread_output */
 	struct shared_mapping mapping; /* for the plugin */
+	uint64_t args[6];	       /* for the plugin: of the system call that goes on, */
+	bool logged;		       /* whose beginning the recording has */
 	uint64_t maps;	/* for the plugin: map_time at the last return from a system call */
 	uint64_t named; /* for the plugin: time at which the thread last changed its name */
 	struct shared_state live;
@@ -147,6 +150,7 @@ enum shared_message_type {
 	 * the instruction at which the trace of this thread ends, if size is not 0.
 	 */
 	MESSAGE_FATAL,
+	MESSAGE_CALL,  /* a system call begins or ends: an entry (record/call_entry.h) */
 	MESSAGE_ENDED, /* the process exits. value: its status, of which the low 8 bits count */
 };
 

@@ -5,6 +5,7 @@
  */
 #include "record/simulated/trace_output.h"
 
+#include "model/emit.h"
 #include "record/simulated/insn.h"
 
 #include <stdlib.h>
@@ -312,4 +313,14 @@ void trace_output_insn(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_
 		ptah_model_branch(m, &branch);
 		break;
 	}
+}
+
+void trace_output_stamp(struct ptah_model *m, uint64_t tsc)
+{
+	if (m->clock.tsc < tsc)
+		ptah_model_set_tsc(m, tsc);
+	model_emit_begin(m);
+	if (model_trigger_en(m))
+		model_emit_time(m);
+	model_emit_end(m);
 }

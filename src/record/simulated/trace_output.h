@@ -62,6 +62,12 @@ void trace_output_insn(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_
 		       uint64_t next);
 
 /*
+ * Emits a TSC packet with this time, where the program enters the kernel or leaves it: decoders then
+ * know where in the path a system call lies.
+ */
+void trace_output_stamp(struct ptah_model *m, uint64_t tsc);
+
+/*
  * The last address of a filter that begins at `start`, in memory or in a file; UINT64_MAX if it
  * would lie beyond.
  */

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""calls_of_strace.py SYSCALLS.DEF STRACE PERF-SCRIPT: whether a recording has the same system calls
+"""calls_of_strace.py SYSCALLS.DEF STRACE PERF-SCRIPT [emulated]: whether a recording has the same system calls
 as strace has seen in another run of the same program: thread by thread, in their order, with names,
-results and paths. docs/perf-data.md says where the two differ on purpose."""
+results and paths. docs/perf-data.md says where the two differ on purpose. emulated: what the loader does before main()
+depends on the addresses and the processor that it sees, and what posix_spawn() does in the child on
+the signals that there are; both are left out."""
 import errno
 import re
 import sys
@@ -15,7 +17,7 @@ class Call:
         self.name, self.result, self.data = name, result, data
 
     def __repr__(self):
-        return "%s = %s%s" % (self.name, self.result, " " + self.data if self.data else "")
+        return "%s = %s %s" % (self.name, self.result, self.data or "")
 
 
 def unescape(text):
@@ -77,7 +79,7 @@ def read_perf(path, names):
                 if call.name != name:
                     sys.exit("FAIL: %s returned as %s" % (call.name, name))
                 call.result = result
-            elif calls or name not in ("clone", "fork") or result:
+            elif calls or name not in ("clone", "clone3", "fork") or result:
                 sys.exit("FAIL: returned without being called: " + line)
         elif event == "ptah:sys_data":
             call = calls[-1]
@@ -90,6 +92,8 @@ def read_perf(path, names):
 
 
 UNKNOWN = object()
+RESTARTS = {"ERESTARTSYS": -512, "ERESTARTNOINTR": -513, "ERESTARTNOHAND": -514,
+            "ERESTART_RESTARTBLOCK": -516}
 PATHS = {"open", "openat", "access", "execve", "newfstatat", "stat", "unlink", "readlink"}
 
 
@@ -116,8 +120,23 @@ def is_same(judge, judges, ours, others):
     a, b = result_of(judge, judges), result_of(ours, others)
     # The kernel's own results of calls that a signal has interrupted; the program gets EINTR.
     if isinstance(a, str) and a.startswith("ERESTART"):
-        return b == -errno.EINTR or (a == "ERESTARTSYS" and b == -512)
+        return b == -errno.EINTR or b == RESTARTS.get(a)
     return a == b
+
+
+def from_execve(calls):
+    return calls[[c.name for c in calls].index("execve"):]
+
+
+def without_loader(calls):
+    """From each execve the loader's calls go up to set_tid_address of the C library."""
+    kept, loads = [], False
+    for call in calls:
+        loads = loads and call.name != "set_tid_address"
+        if not loads:
+            kept.append(call)
+        loads = loads or (call.name == "execve" and call.result == 0)
+    return kept
 
 
 def main():
@@ -131,10 +150,12 @@ def main():
         sys.exit("FAIL: strace has %d threads, the recording %d" % (len(judge), len(ours)))
     count = 0
     for (a, calls), (b, own) in zip(sorted(judge.items()), sorted(ours.items())):
+        if sys.argv[4:] == ["emulated"]:
+            calls, own = without_loader(calls), without_loader(own)
+            own = from_execve(own) if any(c.name == "execve" for c in calls) else own
         # A child of vfork() is recorded from its execve on.
-        if own[0].name == "execve" and calls[0].name != "execve":
-            while calls[0].name != "execve":
-                calls.pop(0)
+        if own[0].name == "execve":
+            calls = from_execve(calls)
         # Where the kernel ends a thread, it may be in the last of these calls, or not there yet.
         if calls[-1].name not in ("exit", "exit_group"):
             least = min(len(calls), len(own)) - 1

@@ -27,13 +27,19 @@ same()
 	grep -q 'decoded exactly what ran' verify.txt || fail "$*: $(cat verify.txt)"
 }
 
-for case in close_range close descriptors daemon forks traps contexts vectors; do
+for case in close_range close descriptors three daemon forks traps contexts vectors; do
 	same ./odd $case
 done
 if command -v c++ >/dev/null; then
 	c++ -O1 -fnon-call-exceptions -o exceptions "$programs/exceptions.cc"
 	same ./exceptions
 fi
+
+# Where there is no /proc.
+mkdir root
+"$CC" -std=c11 -D_GNU_SOURCE -O1 -static -o root/odd "$programs/odd.c" 2>/dev/null &&
+	chroot root /odd count >alone.txt 2>/dev/null || alone=$?
+[ "${alone-}" != 6 ] || same chroot root /odd forks
 
 # A 32-bit program is not followed, which a note says, and runs as alone.
 printf '.globl _start\n_start: mov $1, %%eax\n mov $3, %%ebx\n int $0x80\n' >small.s

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 #include "perfdata/reader.h"
-#include "record/native/call_entry.h"
+#include "record/call_entry.h"
 #include "record/native/native.h"
 #include "record/native/runtime/syscalls.h"
 
@@ -93,7 +93,7 @@ static int tear_down(void **unused)
 	(void)unused;
 	if (recorder->writer)
 		perfdata_writer_abort(recorder->writer);
-	native_calls_free(&recording->calls);
+	call_samples_free(&recording->calls);
 	free(recording->streams);
 	free(recording);
 	free(recorder);
@@ -365,7 +365,7 @@ static void fill(void)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 
-	while (context.calls_head + NATIVE_ENTRY_MAX <= NATIVE_CALL_BYTES)
+	while (context.calls_head + CALL_ENTRY_MAX <= NATIVE_CALL_BYTES)
 		log_call(&call, 1);
 }
 
@@ -397,7 +397,7 @@ static void test_nobody_waits_for_a_slot_that_was_freed(void **unused)
 static void test_any_bytes_may_stand_in_the_log(void **unused)
 {
 	uint8_t *log = (uint8_t *)context.slot + NATIVE_CALLS_AT;
-	struct native_entry e = {.kind = NATIVE_ENTRY_CALL, .tsc = UINT64_MAX, .data = 4096};
+	struct call_entry e = {.kind = CALL_ENTRY_CALL, .tsc = UINT64_MAX, .data = 4096};
 
 	(void)unused;
 	srandom(1);

@@ -285,7 +285,7 @@ static void test_address_space(void **state)
 }
 
 /* A limit that leaves the program one descriptor: enough for its loader, which may run before the
- * limit is as it was, and too few for what is put into it. */
+ * limit is as it was, and too few for what is put into it, without help. */
 static rlim_t one_more_descriptor(pid_t pid)
 {
 	bool seen = false;
@@ -301,7 +301,7 @@ static rlim_t one_more_descriptor(pid_t pid)
 	}
 }
 
-/* What fails at an execve of a recorded program leaves the program as it is. */
+/* What fails at an execve of a recorded program, or is short, leaves the program as it is. */
 static void test_natively(void **state)
 {
 	char *argv[] = {SEEN_DYNAMIC, NULL};
@@ -327,11 +327,13 @@ static void test_natively(void **state)
 		m.call_by_call = i == 2; /* which needs two descriptors, and there is one */
 		if (i == 2)
 			assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &few, NULL), 0);
-		assert_true(inject_runtime(pid, &m, &why) < 0);
+		/* With few descriptors, a process that shares its memory has it mapped. */
+		assert_int_equal(inject_runtime(pid, &m, &why) < 0, i < 2);
 		assert_int_equal(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
 		take_output(pipe, pid, &released);
 		assert_int_equal(released.status, native.status);
-		assert_string_equal(released.text, native.text);
+		if (i < 2)
+			assert_string_equal(released.text, native.text);
 		close(memory);
 	}
 }

@@ -60,11 +60,10 @@ static int tear_down(void **unused)
 }
 
 /* All sizes of a payload, so that messages wrap at every place of the ring. */
-static void test_messages_arrive_as_they_were_sent(void **unused)
+TEST_WITH(test_messages_arrive_as_they_were_sent, set_up, tear_down)
 {
 	static char payload[NATIVE_MESSAGE_MAX];
 
-	(void)unused;
 	for (unsigned i = 0; i < 3000; i++) {
 		struct native_message m = {.type = NATIVE_MESSAGE_NOTE,
 					   .bytes = i * 37 % (NATIVE_MESSAGE_MAX + 1),
@@ -107,11 +106,10 @@ static void *ask_all(void *unused)
 	return NULL;
 }
 
-static void test_every_question_is_answered(void **unused)
+TEST_WITH(test_every_question_is_answered, set_up, tear_down)
 {
 	pthread_t asker;
 
-	(void)unused;
 	assert_int_equal(pthread_create(&asker, NULL, ask_all, NULL), 0);
 	while (taken < 2 * QUESTIONS)
 		native_messages_drain(in);
@@ -128,7 +126,7 @@ static void forge(const struct native_message *m, uint64_t n)
 	shared->message_head = in->tail + n;
 }
 
-static void test_messages_that_no_runtime_sends_are_not_given_on(void **unused)
+TEST_WITH(test_messages_that_no_runtime_sends_are_not_given_on, set_up, tear_down)
 {
 	static const struct native_message bad[] = {
 	    {.type = 0, .pid = 1, .tid = 1},
@@ -147,7 +145,6 @@ static void test_messages_that_no_runtime_sends_are_not_given_on(void **unused)
 	    {.type = NATIVE_MESSAGE_REAPED, .pid = 1, .tid = 1, .value = 6},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		const uint32_t answered = shared->answered;
 
@@ -164,12 +161,11 @@ static void test_messages_that_no_runtime_sends_are_not_given_on(void **unused)
 	}
 }
 
-static void test_sizes_that_make_no_sense_drop_what_was_sent(void **unused)
+TEST_WITH(test_sizes_that_make_no_sense_drop_what_was_sent, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_NOTE, .pid = 1, .tid = 1};
 	static const uint64_t heads[] = {1, sizeof(m) - 1, NATIVE_MESSAGES + 1, UINT64_MAX};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++) {
 		in->damaged = false;
 		forge(&m, heads[i]);
@@ -196,12 +192,11 @@ static void test_sizes_that_make_no_sense_drop_what_was_sent(void **unused)
 	assert_int_equal(taken, 1);
 }
 
-static void test_random_bytes_end(void **unused)
+TEST_WITH(test_random_bytes_end, set_up, tear_down)
 {
 	uint8_t *ring = (uint8_t *)shared + NATIVE_HEADER_BYTES;
 	uint64_t random = 1;
 
-	(void)unused;
 	for (size_t i = 0; i < NATIVE_MESSAGES; i++) {
 		random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
 		ring[i] = (uint8_t)(random >> 56);
@@ -226,12 +221,11 @@ static void take_slowly(void *unused, const struct native_message *m, const char
 }
 
 /* Who takes long for each message gets a pause from a ring that is full of them. */
-static void test_a_flood_does_not_keep_the_recorder(void **unused)
+TEST_WITH(test_a_flood_does_not_keep_the_recorder, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_FORK};
 	const unsigned sent = 2000;
 
-	(void)unused;
 	in->take = take_slowly;
 	while (m.value < sent) {
 		m.value++;
@@ -246,19 +240,4 @@ static void test_a_flood_does_not_keep_the_recorder(void **unused)
 		;
 	assert_int_equal(taken, sent + 1);
 	assert_int_equal(last.value, sent);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(test_messages_arrive_as_they_were_sent),
-	    TEST(test_every_question_is_answered),
-	    TEST(test_messages_that_no_runtime_sends_are_not_given_on),
-	    TEST(test_sizes_that_make_no_sense_drop_what_was_sent),
-	    TEST(test_random_bytes_end),
-	    TEST(test_a_flood_does_not_keep_the_recorder),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,11 +185,10 @@ static void expect_free(void)
 		assert_int_equal(chunk[i], 0);
 }
 
-static void test_a_thread_that_ends_is_taken_whole(void **unused)
+TEST_WITH(test_a_thread_that_ends_is_taken_whole, set_up, tear_down)
 {
 	const uint32_t part = 50000; /* more than a chunk, less than all chunks */
 
-	(void)unused;
 	begin();
 	for (uint32_t i = 0; i < 40; i++) {
 		write_packets(1 + i * part, part);
@@ -213,12 +212,11 @@ static void *write_alone(void *count)
 	return NULL;
 }
 
-static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
+TEST_WITH(test_a_thread_that_is_faster_waits_and_loses_nothing, set_up, tear_down)
 {
 	uint32_t count = 4000000; /* 12 MB of packets: three times round */
 	pthread_t writer;
 
-	(void)unused;
 	begin();
 	assert_int_equal(pthread_create(&writer, NULL, write_alone, &count), 0);
 	while (!streams_has_ended(streams, SLOT))
@@ -230,9 +228,8 @@ static void test_a_thread_that_is_faster_waits_and_loses_nothing(void **unused)
 }
 
 /* The last packet of 3 n ends with zeros, which are its own; other ends are TNTs. */
-static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
+TEST_WITH(test_of_a_killed_thread_all_whole_packets_are_taken, set_up, tear_down)
 {
-	(void)unused;
 	for (uint32_t n = 1; n < 8; n++) {
 		begin();
 		write_packets(1, n);
@@ -246,9 +243,8 @@ static void test_of_a_killed_thread_all_whole_packets_are_taken(void **unused)
 }
 
 /* Where tracing was disabled last, nothing is missing. */
-static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **unused)
+TEST_WITH(test_of_a_thread_killed_in_a_system_call_nothing_is_missing, set_up, tear_down)
 {
-	(void)unused;
 	for (unsigned disabled = 0; disabled < 2; disabled++) {
 		begin();
 		write_packets(1, 6);
@@ -261,13 +257,13 @@ static void test_of_a_thread_killed_in_a_system_call_nothing_is_missing(void **u
 }
 
 /* Nothing is taken that may still be stored, and the slot is not another thread's. */
-static void test_of_a_thread_that_runs_on_whole_packets_are_taken(void **unused)
+TEST_WITH(test_of_a_thread_that_runs_on_whole_packets_are_taken, set_up, tear_down)
 {
 	static const uint8_t hole[] = {0, 0, 6}; /* of a store, the second half is seen first */
 
 	for (unsigned i = 0; i < 3; i++) {
 		if (i)
-			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+			assert_int_equal(tear_down(state) + set_up(state), 0);
 		begin();
 		write_packets(1, 5);
 		if (i == 0) /* its last four bytes are 0, or not stored yet */
@@ -304,13 +300,13 @@ static void change_exits(void)
 	ring_next(&context, NATIVE_LOG_EXITS, (const uint8_t *)context.exits_log);
 }
 
-static void test_a_thread_that_runs_on_while_it_is_taken_is_not_closed(void **unused)
+TEST_WITH(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed, set_up, tear_down)
 {
 	static void (*const steps[])(void) = {NULL, run_on, change_trace, change_exits};
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		if (i)
-			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+			assert_int_equal(tear_down(state) + set_up(state), 0);
 		begin();
 		write_packets(1, 100);
 		*(uint8_t *)context.log++ = 1; /* TIP.PGD without an address */
@@ -328,11 +324,10 @@ static void pause_and_run(void)
 	run_on();
 }
 
-static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused)
+TEST_WITH(test_a_thread_that_pauses_while_it_is_taken_ends_there, set_up, tear_down)
 {
 	uint32_t n = 0;
 
-	(void)unused;
 	begin();
 	while (context.logs[NATIVE_LOG_TRACE].number < 2)
 		write_packets(++n, 1);
@@ -343,12 +338,11 @@ static void test_a_thread_that_pauses_while_it_is_taken_ends_there(void **unused
 	assert_false(streams->damaged);
 }
 
-static void test_a_chunk_that_was_passed_over_has_nothing(void **unused)
+TEST_WITH(test_a_chunk_that_was_passed_over_has_nothing, set_up, tear_down)
 {
 	uint8_t *chunk = (uint8_t *)thread_at(SLOT) + native_chunk_at(NATIVE_LOG_TRACE, 1);
 	uint32_t n = 0;
 
-	(void)unused;
 	assert_int_equal(munmap(chunk + NATIVE_CHUNK, NATIVE_PAGE),
 			 0); /* no guard page can be there */
 	begin();
@@ -358,15 +352,18 @@ static void test_a_chunk_that_was_passed_over_has_nothing(void **unused)
 			drain();
 	}
 	ring_end(&context);
+	/* In the recorder it is there. */
+	assert_ptr_equal(mmap(chunk + NATIVE_CHUNK, NATIVE_PAGE, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 chunk + NATIVE_CHUNK);
 	streams_finish(streams, SLOT, false);
 	expect_packets(n);
 	assert_false(streams->damaged);
 }
 
 /* As one in a system call, when its process is let go. It goes on writing, and ends. */
-static void test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing(void **unused)
+TEST_WITH(test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 5);
 	streams_finish(streams, SLOT, true);
@@ -382,11 +379,10 @@ static void test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing(void 
 	assert_true(streams->damaged);
 }
 
-static void test_a_part_of_a_packet_at_the_end_is_left_out(void **unused)
+TEST_WITH(test_a_part_of_a_packet_at_the_end_is_left_out, set_up, tear_down)
 {
 	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
 
-	(void)unused;
 	begin();
 	write_packets(1, 6);
 	for (size_t cut = 1; cut < 7; cut++) {
@@ -413,11 +409,11 @@ static void mark_full(unsigned log, unsigned chunk, uint32_t length)
 }
 
 /* A program marks chunks that the runtime has not filled. */
-static void test_chunks_that_are_not_full_are_noticed(void **unused)
+TEST_WITH(test_chunks_that_are_not_full_are_noticed, set_up, tear_down)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		if (i)
-			assert_int_equal(tear_down(unused) + set_up(unused), 0);
+			assert_int_equal(tear_down(state) + set_up(state), 0);
 		begin();
 		write_packets(1, 90);
 		switch (i) {
@@ -451,12 +447,11 @@ static void test_chunks_that_are_not_full_are_noticed(void **unused)
 	}
 }
 
-static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
+TEST_WITH(test_numbers_that_make_no_sense_do_no_harm, set_up, tear_down)
 {
 	struct native_thread *t = thread_at(SLOT);
 	uint64_t random = 1;
 
-	(void)unused;
 	assert_false(streams_begin(streams, NATIVE_THREADS, 11, 12, 5));
 	assert_false(streams_begin(streams, UINT64_MAX, 11, 12, 5));
 	assert_true(streams->damaged);
@@ -491,9 +486,8 @@ static void test_numbers_that_make_no_sense_do_no_harm(void **unused)
 }
 
 /* It is in a system call, and what it has written before has arrived. */
-static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
+TEST_WITH(test_what_a_waiting_thread_has_written_is_taken_once, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 10);
 	drain();
@@ -514,9 +508,8 @@ static void test_what_a_waiting_thread_has_written_is_taken_once(void **unused)
 }
 
 /* As above, and the recording ends: the zeros that its last packet ends with are not missing. */
-static void test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing(void **unused)
+TEST_WITH(test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 9);
 	streams_take_written(streams, SLOT);
@@ -525,9 +518,8 @@ static void test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing(v
 	assert_false(streams->damaged);
 }
 
-static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(void **unused)
+TEST_WITH(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 10);
 	assert_false(streams_has_paused(streams, SLOT));
@@ -548,9 +540,8 @@ static void test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began(v
 	expect_packets(20);
 }
 
-static void test_a_thread_goes_on_after_a_pause(void **unused)
+TEST_WITH(test_a_thread_goes_on_after_a_pause, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 10);
 	ring_pause(&context);
@@ -573,9 +564,8 @@ static void begin_without_truth(void)
 	begin();
 }
 
-static void test_what_has_settled_is_taken_before_the_chunk_is_full(void **unused)
+TEST_WITH(test_what_has_settled_is_taken_before_the_chunk_is_full, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	write_packets(1, 10);
 	ring_settle(&context);
@@ -598,9 +588,8 @@ static void test_what_has_settled_is_taken_before_the_chunk_is_full(void **unuse
 }
 
 /* The last packet is one that may be stored in part. */
-static void test_of_a_thread_that_runs_all_but_the_last_packet_is_taken(void **unused)
+TEST_WITH(test_of_a_thread_that_runs_all_but_the_last_packet_is_taken, set_up, tear_down)
 {
-	(void)unused;
 	begin_without_truth();
 	for (uint32_t n = 1; n < 40; n++) {
 		write_packets(n, 1);
@@ -624,11 +613,10 @@ static void test_of_a_thread_that_runs_all_but_the_last_packet_is_taken(void **u
 }
 
 /* An exit has stored packets at the end of a chunk, and stores them in the next one again. */
-static void test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice(void **unused)
+TEST_WITH(test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice, set_up, tear_down)
 {
 	uint32_t n = 0;
 
-	(void)unused;
 	begin_without_truth();
 	while ((uint8_t *)context.log < context.logs[0].chunk + NATIVE_CHUNK - 40)
 		write_packets(++n, 1);
@@ -645,9 +633,8 @@ static void test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice(void 
 	assert_false(streams->damaged);
 }
 
-static void test_what_is_discarded_in_a_pause_is_not_taken_early(void **unused)
+TEST_WITH(test_what_is_discarded_in_a_pause_is_not_taken_early, set_up, tear_down)
 {
-	(void)unused;
 	begin_without_truth();
 	ring_pause(&context);
 	write_packets(1000, 30);
@@ -682,12 +669,11 @@ static void *write_in_parts(void *unused)
 	return unused;
 }
 
-static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
+TEST_WITH(test_a_thread_that_writes_is_taken_early_and_whole, set_up, tear_down)
 {
 	unsigned most = 1, early = 0;
 	pthread_t writer;
 
-	(void)unused;
 	runtime.chunks = streams->chunks = 2;
 	runtime.chunk_bytes = streams->chunk_bytes = NATIVE_CHUNK / 2;
 	begin_without_truth();
@@ -708,11 +694,10 @@ static void test_a_thread_that_writes_is_taken_early_and_whole(void **unused)
 	assert_false(streams->damaged);
 }
 
-static void test_no_more_chunks_are_taken_than_wanted(void **unused)
+TEST_WITH(test_no_more_chunks_are_taken_than_wanted, set_up, tear_down)
 {
 	unsigned most = 2;
 
-	(void)unused;
 	begin();
 	while (context.logs[NATIVE_LOG_TRACE].number < 3)
 		write_packets(1, 1);
@@ -729,11 +714,10 @@ static void test_no_more_chunks_are_taken_than_wanted(void **unused)
 }
 
 /* Its thread would wait for ever for the message that the damage has swallowed. */
-static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
+TEST_WITH(test_chunks_of_a_thread_that_nobody_reported, set_up, tear_down)
 {
 	struct native_chunk *chunk = &thread_at(SLOT)->chunks[NATIVE_LOG_TRACE][0];
 
-	(void)unused;
 	chunk->state = CHUNK_FULL;
 	drain();
 	assert_int_equal(chunk->state, CHUNK_FULL); /* its message may still come */
@@ -741,36 +725,4 @@ static void test_chunks_of_a_thread_that_nobody_reported(void **unused)
 	drain();
 	assert_int_equal(chunk->state, CHUNK_FREE);
 	assert_int_equal(arrived[NATIVE_LOG_TRACE].n, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    TEST(test_a_thread_that_ends_is_taken_whole),
-	    TEST(test_a_thread_that_is_faster_waits_and_loses_nothing),
-	    TEST(test_of_a_killed_thread_all_whole_packets_are_taken),
-	    TEST(test_of_a_thread_killed_in_a_system_call_nothing_is_missing),
-	    TEST(test_of_a_thread_that_runs_on_whole_packets_are_taken),
-	    TEST(test_a_thread_that_runs_on_while_it_is_taken_is_not_closed),
-	    TEST(test_chunks_that_are_not_full_are_noticed),
-	    TEST(test_a_thread_that_pauses_while_it_is_taken_ends_there),
-	    TEST(test_a_chunk_that_was_passed_over_has_nothing),
-	    TEST(test_a_thread_that_ends_after_it_was_taken_has_damaged_nothing),
-	    TEST(test_a_part_of_a_packet_at_the_end_is_left_out),
-	    TEST(test_numbers_that_make_no_sense_do_no_harm),
-	    TEST(test_what_a_waiting_thread_has_written_is_taken_once),
-	    TEST(test_a_waiting_thread_that_is_taken_as_running_has_damaged_nothing),
-	    TEST(test_a_thread_that_is_killed_in_a_pause_ends_where_the_pause_began),
-	    TEST(test_a_thread_goes_on_after_a_pause),
-	    TEST(test_chunks_of_a_thread_that_nobody_reported),
-	    TEST(test_what_has_settled_is_taken_before_the_chunk_is_full),
-	    TEST(test_of_a_thread_that_runs_all_but_the_last_packet_is_taken),
-	    TEST(test_what_is_stored_again_in_the_next_chunk_is_not_taken_twice),
-	    TEST(test_what_is_discarded_in_a_pause_is_not_taken_early),
-	    TEST(test_a_thread_that_writes_is_taken_early_and_whole),
-	    TEST(test_no_more_chunks_are_taken_than_wanted),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
  * calls, works on, and exits with 7. threaded: it has threads. nobody: it becomes that user first,
  * without execve.
  */
-#include "record/native/call_entry.h"
+#include "record/call_entry.h"
 #include "record/native/layout.h"
 
 #include <errno.h>
@@ -435,12 +435,12 @@ static void calls(void)
 		char *log = (char *)t + NATIVE_CALLS_AT;
 
 		for (unsigned at = 0; at + 72 <= NATIVE_CALL_BYTES; at += 72) {
-			struct native_entry e = {
+			struct call_entry e = {
 			    .tsc = wild(),
 			    .ip = wild(),
 			    .number = (uint32_t)wild(),
 			    .data = next_random() % 8 ? 0 : (uint16_t)next_random(),
-			    .kind = next_random() % 16 ? NATIVE_ENTRY_CALL : (uint8_t)next_random(),
+			    .kind = next_random() % 16 ? CALL_ENTRY_CALL : (uint8_t)next_random(),
 			    .argument = next_random() % 16 ? 0 : (uint8_t)next_random()};
 
 			memcpy(log + at, &e, sizeof(e));

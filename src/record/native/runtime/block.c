@@ -861,14 +861,13 @@ static unsigned count_exits(const struct block *b)
 /* Memory for a unit along this path. */
 static bool prepare(struct block *b, const struct path *path)
 {
-	struct runtime *rt = b->c->runtime;
 	struct unit *u = b->u;
 	unsigned insns = 1;
 
 	for (unsigned i = u->before; i < path->count; i++)
 		insns += path->pieces[i].size;
-	u->pieces = memory_take(rt, (path->count + !path->count) * sizeof(*u->pieces));
-	u->insns = memory_take(rt, insns * sizeof(*u->insns));
+	u->pieces = cache_take(b->c, b->area, (path->count + !path->count) * sizeof(*u->pieces));
+	u->insns = cache_take(b->c, b->area, insns * sizeof(*u->insns));
 	if (!u->pieces || !u->insns)
 		return false;
 	for (unsigned i = 0; i < path->count; i++)
@@ -877,7 +876,7 @@ static bool prepare(struct block *b, const struct path *path)
 		u->pieces[0] = (struct piece){.start = u->head, .end = u->head};
 	u->piece_count = (uint8_t)path->count;
 	u->uses_r11 = path->uses_r11;
-	u->exits = memory_take(rt, count_exits(b) * sizeof(*u->exits));
+	u->exits = cache_take(b->c, b->area, count_exits(b) * sizeof(*u->exits));
 	return u->exits != NULL;
 }
 

@@ -157,7 +157,8 @@ static bool has_room(const struct area *a)
 {
 	const size_t slots = (a->slot_count + UNIT_SLOTS) * (size_t)EXIT_SLOT;
 
-	return (size_t)(a->end - a->at) >= UNIT_ROOM + slots && a->mark_count < a->mark_room;
+	return !a->is_closed && (size_t)(a->end - a->at) >= UNIT_ROOM + slots &&
+	       a->mark_count < a->mark_room;
 }
 
 /*
@@ -184,6 +185,12 @@ static struct area *make_ready(const struct runtime *rt, struct area *a)
 /* Areas of code around which nothing is free are near this address, which is the runtime's. */
 #define FAR_FROM ((MEMORY_LOW + MEMORY_HIGH) / 2)
 
+/* So many in a hundred of its units are forgotten. */
+static bool is_forgotten(const struct area *a, unsigned percent)
+{
+	return a->unit_count && a->forgotten * UINT64_C(100) >= a->unit_count * (uint64_t)percent;
+}
+
 /* One with room that is near the address. *full: one that is near and has none. */
 static struct area *find_near_area(struct cache *cache, uint64_t address, struct area **full)
 {
@@ -192,8 +199,10 @@ static struct area *find_near_area(struct cache *cache, uint64_t address, struct
 
 		if (is_near(a, address) && has_room(a))
 			return a;
-		if (is_near(a, address))
-			*full = a;
+		if (!is_near(a, address))
+			continue;
+		*full = a;
+		cache->lacks_room |= is_forgotten(a, 50);
 	}
 	return NULL;
 }
@@ -204,6 +213,7 @@ static struct area *make_area(struct context *c, uint64_t address, struct area *
 	struct cache *cache = c->runtime->cache;
 	struct area *a = &cache->areas[cache->area_count];
 
+	cache->lacks_room = true;
 	if (cache->area_count == CACHE_AREAS)
 		return NULL;
 	a->start = memory_code(c->runtime, address, CACHE_AREA);
@@ -254,6 +264,42 @@ struct area *cache_area(struct context *c, uint64_t head)
 	return a ? make_ready(c->runtime, a) : NULL;
 }
 
+struct area_block {
+	struct area_block *next;
+	uint64_t unused; /* what follows is aligned */
+	uint8_t bytes[];
+};
+
+/* The next block of the area, which has been used before or is new. False: there is no memory. */
+static bool take_block(struct context *c, struct area *a)
+{
+	struct area_block *next = a->block ? a->block->next : a->blocks;
+
+	if (!next) {
+		next = memory_take(c->runtime, CACHE_BLOCK);
+		if (!next)
+			return false;
+		*(a->block ? &a->block->next : &a->blocks) = next;
+	}
+	a->block = next;
+	a->block_used = 0;
+	return true;
+}
+
+void *cache_take(struct context *c, struct area *area, size_t n)
+{
+	const size_t room = CACHE_BLOCK - sizeof(struct area_block);
+	uint8_t *at;
+
+	n = (n + 15) & ~(size_t)15;
+	if (n > room || ((!area->block || room - area->block_used < n) && !take_block(c, area)))
+		return NULL;
+	at = area->block->bytes + area->block_used;
+	area->block_used += (uint32_t)n;
+	__builtin_memset(at, 0, n);
+	return at;
+}
+
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
 {
 	area->marks[area->mark_count] = (struct mark){start, unit};
@@ -281,14 +327,32 @@ static bool is_same(const struct context *c, const struct unit *u)
 	return same;
 }
 
+static void use_again(struct context *c, struct cache *cache);
+
+static struct unit *new_unit(struct context *c, struct area *area)
+{
+	struct unit *u = cache_take(c, area, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->area = (uint8_t)(area - c->runtime->cache->areas);
+	area->unit_count++;
+	return u;
+}
+
 struct unit *cache_unit(struct context *c, uint64_t head)
 {
 	struct cache *cache = cache_of(c);
 	const bool off = !filter_is_on(c);
-	struct unit *u = cache ? cache_look_up(cache, head, off) : NULL;
 	struct area *area;
 	struct path path;
 	struct code code;
+	struct unit *u;
+
+	if (!cache)
+		return NULL;
+	use_again(c, cache);
+	u = cache_look_up(cache, head, off);
 
 	if (u && u->checked && !is_same(c, u)) {
 		unit_forget(c, head, head + 1);
@@ -296,10 +360,10 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	}
 	if (u)
 		changes_mark(c, head);
-	if (u || !cache)
+	if (u)
 		return u;
 	area = cache_area(c, head);
-	u = area ? memory_take(c->runtime, sizeof(*u)) : NULL;
+	u = area ? new_unit(c, area) : NULL;
 	if (!u)
 		return NULL;
 	path_begin(&path);
@@ -325,7 +389,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 {
 	struct cache *cache = c->runtime->cache;
 	const uint8_t *before = area->at;
-	struct unit *u = memory_take(c->runtime, sizeof(*u));
+	struct unit *u = new_unit(c, area);
 	struct code code;
 
 	if (!u)
@@ -337,6 +401,7 @@ static struct unit *new_path(struct context *c, struct exit *exit, const struct 
 	if (!block_make(c, u, path, area, &code, false))
 		return NULL;
 	cache->path_bytes += (size_t)(area->at - before);
+	area->path_bytes += (size_t)(area->at - before);
 	return note_unit(c, u) ? u : NULL;
 }
 
@@ -533,6 +598,7 @@ static void remove(struct cache *cache, const struct unit *u)
 
 static void forget(struct context *c, struct unit *u)
 {
+	c->runtime->cache->areas[u->area].forgotten++;
 	u->dead = true;
 	unlink_incoming(c->runtime->cache, u);
 	if (u->parent && u->parent->continued == u) {
@@ -574,10 +640,7 @@ static void forget_page(struct context *c, uint64_t page, uint64_t start, uint64
 		forget_list(c, list_of(cache, page), start, end);
 }
 
-/*
- * No branch leads to what is forgotten. A thread that is in it goes on to its exit; its memory is
- * not used again.
- */
+/* No branch leads to what is forgotten. A thread that is in it goes on to its exit. */
 void unit_forget(struct context *c, uint64_t start, uint64_t end)
 {
 	const uint64_t first = start / PAGE, last = (end - 1) / PAGE;
@@ -595,4 +658,137 @@ void unit_forget(struct context *c, uint64_t start, uint64_t end)
 		for (uint64_t page = first; page <= last; page++)
 			forget_page(c, page, start, end);
 	cache_unlock(c);
+}
+
+/* Using memory again */
+
+static bool is_in(const struct area *a, const struct cache *cache, const struct unit *u)
+{
+	return u != &cache->nobody && &cache->areas[u->area] == a;
+}
+
+/*
+ * What lies in the area is forgotten: units, and those that have a prologue or a counter there.
+ */
+static void forget_area(struct context *c, const struct area *a)
+{
+	for (uint32_t i = 0; i < a->mark_count; i++)
+		if (!a->marks[i].unit->dead)
+			forget(c, a->marks[i].unit);
+}
+
+/* Of a unit elsewhere that is left: nothing of it leads to what is known of the area's units. */
+static void detach_unit(struct context *c, const struct area *a, struct unit *u)
+{
+	struct exit **e = &u->incoming;
+
+	if (u->parent && is_in(a, c->runtime->cache, u->parent->unit)) {
+		forget(c, u);
+		return;
+	}
+	while (*e)
+		if (is_in(a, c->runtime->cache, (*e)->unit))
+			*e = (*e)->next_incoming;
+		else
+			e = &(*e)->next_incoming;
+}
+
+static void detach_units(struct context *c, const struct area *a)
+{
+	const struct cache *cache = c->runtime->cache;
+
+	for (uint32_t i = 0; i < cache->area_count; i++)
+		for (uint32_t n = 0; &cache->areas[i] != a && n < cache->areas[i].mark_count; n++)
+			if (!cache->areas[i].marks[n].unit->dead)
+				detach_unit(c, a, cache->areas[i].marks[n].unit);
+}
+
+static void close_area(struct context *c, struct area *a)
+{
+	struct cache *cache = c->runtime->cache;
+
+	a->is_closed = true;
+	forget_area(c, a);
+	detach_units(c, a);
+	for (uint32_t i = 0; i < CACHE_PAGE_LISTS; i++)
+		forget_list(c, &cache->page_units[i], 0, 0);
+	cache->closed = a;
+	cache->epoch++;
+}
+
+/* The one of which most is forgotten, if that is enough; NULL: none. Others may still have room. */
+static struct area *find_forgotten(struct cache *cache)
+{
+	const bool any = cache->area_count == CACHE_AREAS;
+	struct area *most = NULL;
+
+	for (uint32_t i = 0; i < cache->area_count; i++) {
+		struct area *a = &cache->areas[i];
+
+		if (!has_room(a) && a->unit_count && (any || is_forgotten(a, CACHE_FORGOTTEN)) &&
+		    (!most || a->forgotten * (uint64_t)most->unit_count >
+				  most->forgotten * (uint64_t)a->unit_count))
+			most = a;
+	}
+	return most;
+}
+
+/* A thread in a system call comes back by way of cache_unit(). */
+static bool all_have_left(const struct context *c, const struct cache *cache)
+{
+	for (const struct context *at = c->runtime->contexts; at; at = at->next)
+		if (__atomic_load_n(&at->state, __ATOMIC_SEQ_CST) == CONTEXT_RUNNING &&
+		    !__atomic_load_n(&at->in_call, __ATOMIC_SEQ_CST) &&
+		    at->cache_epoch != cache->epoch)
+			return false;
+	return true;
+}
+
+/* Counters and prologues of the area's units lie in others, too. */
+static void release_marks(struct cache *cache, const struct area *a)
+{
+	cache->nobody.dead = true;
+	for (uint32_t i = 0; i < cache->area_count; i++)
+		for (uint32_t n = 0; &cache->areas[i] != a && n < cache->areas[i].mark_count; n++)
+			if (is_in(a, cache, cache->areas[i].marks[n].unit))
+				cache->areas[i].marks[n].unit = &cache->nobody;
+}
+
+static void open_again(struct cache *cache, struct area *a)
+{
+	release_marks(cache, a);
+	cache->path_bytes -= a->path_bytes;
+	a->path_bytes = 0;
+	a->at = a->start;
+	a->mark_count = 0;
+	a->slot_count = 1;
+	a->unit_count = a->forgotten = 0;
+	a->block = NULL;
+	a->block_used = 0;
+	a->is_closed = false;
+	cache->closed = NULL;
+}
+
+/*
+ * Memory of what was forgotten is used again area by area: when one had to be made, that of which
+ * most is forgotten is closed, and opened again when no thread can be in it. This thread has been
+ * here before with the epoch then, so that neither an exit of the area nor a return address has led
+ * it here; the latter end with the first time.
+ */
+static void use_again(struct context *c, struct cache *cache)
+{
+	struct area *a;
+
+	if (cache->closed && all_have_left(c, cache))
+		open_again(cache, cache->closed);
+	if (c->cache_epoch != cache->epoch) {
+		returns_forget(c);
+		c->cache_epoch = cache->epoch;
+	}
+	if (!cache->lacks_room || cache->closed)
+		return;
+	cache->lacks_room = false;
+	a = find_forgotten(cache);
+	if (a)
+		close_area(c, a);
 }

@@ -5,7 +5,7 @@
  * long it takes, and whatever becomes of the thread in it.
  */
 #include "record/call_data.h"
-#include "record/native/call_entry.h"
+#include "record/call_entry.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
 #include "record/native/runtime/syscalls.h"
@@ -70,8 +70,7 @@ static bool wait_for_room(const struct context *c)
 	const struct __kernel_timespec wait = {.tv_nsec = WAIT_NS};
 	uint64_t *tail = &c->slot->calls_tail, taken;
 
-	while (c->calls_head + NATIVE_ENTRY_MAX -
-		   (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
+	while (c->calls_head + CALL_ENTRY_MAX - (taken = __atomic_load_n(tail, __ATOMIC_ACQUIRE)) >
 	       NATIVE_CALL_BYTES) {
 		if (!has_log(c) || !recorder_is_alive(c))
 			return false;
@@ -82,10 +81,10 @@ static bool wait_for_room(const struct context *c)
 }
 
 /* The entry's words and data are in the ring. */
-static void publish_entry(struct context *c, struct native_entry *e, uint64_t data)
+static void publish_entry(struct context *c, struct call_entry *e, uint64_t data)
 {
 	const uint64_t half = NATIVE_CALL_BYTES / 2, before = c->calls_head;
-	const unsigned words = native_entry_words(e->kind);
+	const unsigned words = call_entry_words(e->kind);
 
 	e->tsc = c->stamp ? c->stamp : __builtin_ia32_rdtsc();
 	e->data = (uint16_t)data;
@@ -103,22 +102,21 @@ static bool is_logged(const struct context *c)
 
 void call_log_call(struct context *c, const struct call *call)
 {
-	struct native_entry e = {
-	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = NATIVE_ENTRY_CALL};
+	struct call_entry e = {
+	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = CALL_ENTRY_CALL};
 	struct copy copy = {.context = c};
 
 	c->call_logged = is_logged(c) && wait_for_room(c);
 	if (!c->call_logged)
 		return;
-	copy.position =
-	    put_words(c, c->calls_head + sizeof(e), call->words + 1, NATIVE_ENTRY_WORDS);
+	copy.position = put_words(c, c->calls_head + sizeof(e), call->words + 1, CALL_ENTRY_WORDS);
 	publish_entry(c, &e, call_data_before(&copy, call->words[0], call->words + 1, &e.argument));
 }
 
 void call_log_return(struct context *c, const struct call *call, int64_t result)
 {
-	struct native_entry e = {
-	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = NATIVE_ENTRY_RETURN};
+	struct call_entry e = {
+	    .ip = call->next, .number = (uint32_t)call->words[0], .kind = CALL_ENTRY_RETURN};
 	struct copy copy = {.context = c};
 
 	if (!c->call_logged || !is_logged(c) || !wait_for_room(c))

@@ -34,7 +34,7 @@ struct page {
 };
 
 struct changes {
-	struct mapping *mappings; /* what is executable or shared */
+	struct native_mapping *mappings; /* what is executable or shared */
 	uint32_t mapping_count, mapping_room;
 	bool complete;	    /* no shared mapping is missing in the list */
 	bool cut_shared;    /* what was cut out of it last was shared */
@@ -73,11 +73,11 @@ static void *grow(struct runtime *rt, void *old, size_t n, size_t size)
 
 /* ---- Mappings that are executable or shared ------------------------------------ */
 
-static bool add_mapping(struct runtime *rt, struct changes *s, const struct mapping *m)
+static bool add_mapping(struct runtime *rt, struct changes *s, const struct native_mapping *m)
 {
 	if (s->mapping_count == s->mapping_room) {
 		const uint32_t room = s->mapping_room ? 2 * s->mapping_room : FIRST_ROOM;
-		struct mapping *list =
+		struct native_mapping *list =
 		    grow(rt, s->mappings, s->mapping_room * sizeof(*list), room * sizeof(*list));
 
 		if (!list) {
@@ -91,10 +91,21 @@ static bool add_mapping(struct runtime *rt, struct changes *s, const struct mapp
 	return true;
 }
 
+void changes_begin(struct runtime *rt, const struct native_handover *h)
+{
+	struct changes *s = h->mapping_count ? memory_take(rt, sizeof(*s)) : NULL;
+
+	rt->changes = s;
+	for (uint32_t i = 0; s && i < h->mapping_count; i++)
+		add_mapping(rt, s, &h->mappings[i]);
+	if (s)
+		s->complete = true;
+}
+
 static void read_mappings(struct runtime *rt, struct changes *s)
 {
 	struct proc_maps in;
-	struct mapping m;
+	struct native_mapping m;
 
 	if (!proc_maps_open(rt, &in, s->buffer)) {
 		s->refusal = "the list of the program's mappings cannot be read";
@@ -109,7 +120,7 @@ static void read_mappings(struct runtime *rt, struct changes *s)
 	proc_maps_close(&in);
 }
 
-static struct mapping *find_mapping(const struct changes *s, uint64_t page)
+static struct native_mapping *find_mapping(const struct changes *s, uint64_t page)
 {
 	for (uint32_t i = 0; i < s->mapping_count; i++)
 		if (page >= s->mappings[i].start && page < s->mappings[i].end)
@@ -121,8 +132,8 @@ static struct mapping *find_mapping(const struct changes *s, uint64_t page)
 static void cut_mappings(struct runtime *rt, struct changes *s, uint64_t start, uint64_t end)
 {
 	for (uint32_t i = 0; i < s->mapping_count;) {
-		struct mapping *m = &s->mappings[i];
-		struct mapping behind = *m;
+		struct native_mapping *m = &s->mappings[i];
+		struct native_mapping behind = *m;
 
 		if (start >= m->end || end <= m->start) {
 			i++;
@@ -185,7 +196,7 @@ static bool make_room(struct runtime *rt, struct changes *s)
 
 /* The page's row, with what the list of mappings says of it. Pointers to other rows end here. */
 static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t address,
-			      const struct mapping *m)
+			      const struct native_mapping *m)
 {
 	struct page *p = find_page(s, address);
 
@@ -298,7 +309,7 @@ static void hold_aliases(struct runtime *rt, struct changes *s, const struct pag
 	const struct page p = *code;
 
 	for (uint32_t i = 0; i < s->mapping_count; i++) {
-		const struct mapping *m = &s->mappings[i];
+		const struct native_mapping *m = &s->mappings[i];
 		struct page *alias;
 
 		if (!m->shared || m->inode != p.inode || m->device != p.device ||
@@ -310,7 +321,7 @@ static void hold_aliases(struct runtime *rt, struct changes *s, const struct pag
 	}
 }
 
-static bool is_code(const struct mapping *m)
+static bool is_code(const struct native_mapping *m)
 {
 	const uint8_t both = PROT_READ | PROT_EXEC;
 
@@ -322,7 +333,7 @@ bool changes_watch(struct context *c, uint64_t address)
 	struct runtime *rt = c->runtime;
 	struct changes *s = changes_of(c);
 	struct page *p = s ? find_page(s, address) : NULL;
-	const struct mapping *m;
+	const struct native_mapping *m;
 
 	if (!s || s->refusal || address >= USER_END)
 		return false;
@@ -558,7 +569,7 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 			   bool shared)
 {
 	struct changes *s = c->runtime->changes;
-	const struct mapping m = {
+	const struct native_mapping m = {
 	    .start = start, .end = end, .protection = (uint8_t)(protection & 7)};
 
 	if (!s || start >= end)

@@ -12,7 +12,8 @@
  * Where code and data are on one page, that would be a fault for each store: changes_is_mixed().
  *
  * What the program believes its rights to be is in a table of these pages. Everything else about
- * mappings is asked of the kernel, which lists them in /proc/self/maps.
+ * mappings is the recorder's list at the program's beginning with what the program has mapped since,
+ * or, where that leaves something open, asked of the kernel, which lists them in /proc/self/maps.
  *
  * All threads of a process share this; it is protected by the cache's lock.
  */
@@ -20,6 +21,9 @@
 #define PTAH_RECORD_NATIVE_RUNTIME_CHANGES_H
 
 #include "record/native/runtime/runtime.h"
+
+/* A program begins: what it has mapped is what the recorder says, if it does. */
+void changes_begin(struct runtime *rt, const struct native_handover *h);
 
 /*
  * Whether the program can execute this page. Its bytes are those that the recording has from then

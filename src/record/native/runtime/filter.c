@@ -59,7 +59,8 @@ static bool is_same_text(const char *a, const char *b)
 }
 
 /* The part of an executable mapping that a filter of its file has. False: there is no room. */
-static bool add_mapping(struct ranges *r, const struct native_filter *f, const struct mapping *m)
+static bool add_mapping(struct ranges *r, const struct native_filter *f,
+			const struct native_mapping *m)
 {
 	uint64_t low = m->offset, high = m->offset + (m->end - m->start) - 1;
 
@@ -75,7 +76,7 @@ static bool add_mapping(struct ranges *r, const struct native_filter *f, const s
 static bool add_files(const struct runtime *rt, struct filters *f, struct ranges *r)
 {
 	struct proc_maps in;
-	struct mapping m;
+	struct native_mapping m;
 	bool fits = true;
 
 	if (!f->has_files)

@@ -156,7 +156,7 @@ void leave_memory(struct context *c)
 
 	replace(rt, 0, at);
 	for (unsigned i = 0; i < NATIVE_THREADS; i++) {
-		if (!(rt->guarded[i / 8] & 1u << i % 8))
+		if (!rt->guarded[i][0])
 			continue;
 		take_away(rt, at, native_slot_at(i));
 		at = native_slot_at(i + 1);

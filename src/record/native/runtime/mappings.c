@@ -23,6 +23,7 @@
 
 #define COPY_BYTES   NATIVE_LIMIT(32u << 10, 1u << 10)	 /* of code in one message */
 #define PART	     NATIVE_LIMIT(NATIVE_PAGE, 1u << 10) /* of it that has no holes */
+#define REPORT_BYTES (UINT64_C(512) << 20) /* in one call: more may be more than all memory */
 #define HUGE_PAGE    (UINT64_C(2) << 20)
 #define ADDRESS_BITS 57 /* of user space, with five levels of page tables */
 
@@ -169,6 +170,11 @@ static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 
 	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
 		return;
+	if (end - start > REPORT_BYTES && !__atomic_exchange_n(&s->cut, true, __ATOMIC_RELAXED))
+		message_text(c, NATIVE_MESSAGE_NOTE, 0,
+			     "a program has made more code at once than is read: some is missing");
+	if (end - start > REPORT_BYTES)
+		end = start + REPORT_BYTES;
 	while (start < end) {
 		const uint64_t got = copy_code(s->copy, start, end);
 		const struct native_message m = {.type = NATIVE_MESSAGE_CODE,

@@ -259,8 +259,9 @@ static void make_ready(const struct runtime *rt, struct arena *a, size_t n)
  * Whole pages that are never given back, from a zone: so the list of ranges, which is looked
  * through at each call about memory, stays short where there are many threads.
  */
-static uint8_t *cut_from_zone(struct arena *a, uint64_t n)
+static uint8_t *cut_from_zone(struct runtime *rt, uint64_t n)
 {
+	struct arena *a = rt->arena;
 	uint8_t *at;
 
 	n = pages(n);
@@ -277,21 +278,22 @@ static uint8_t *cut_from_zone(struct arena *a, uint64_t n)
 		a->zone = zone;
 		a->zone_left = ZONE;
 	}
-	at = open_inner(a->zone, n, PROT_READ | PROT_WRITE);
-	if (at) {
-		a->zone += n + PAGE;
-		a->zone_left -= n + PAGE;
-	}
+	/* With the page behind it, so that all of the zone can be one mapping of the kernel's. */
+	at = open_inner(a->zone, n + PAGE, PROT_READ | PROT_WRITE);
+	if (!at || !memory_guard(rt, (uint64_t)at + n))
+		return NULL;
+	a->zone += n + PAGE;
+	a->zone_left -= n + PAGE;
 	return at;
 }
 
-static void *take_pages(struct arena *a, size_t n)
+static void *take_pages(struct runtime *rt, size_t n)
 {
 	void *at;
 
-	lock(a);
-	at = n <= MEMORY_HIGH - MEMORY_LOW ? cut_from_zone(a, n) : NULL;
-	unlock(a);
+	lock(rt->arena);
+	at = n <= MEMORY_HIGH - MEMORY_LOW ? cut_from_zone(rt, n) : NULL;
+	unlock(rt->arena);
 	return at;
 }
 
@@ -301,11 +303,11 @@ void *memory_take(struct runtime *rt, size_t n)
 	uint8_t *at = NULL;
 
 	if (n > SMALL_MAX)
-		return take_pages(a, n);
+		return take_pages(rt, n);
 	n = (n + 15) & ~(size_t)15;
 	lock(a);
 	if (a->pool_left < n) {
-		uint8_t *pool = cut_from_zone(a, POOL);
+		uint8_t *pool = cut_from_zone(rt, POOL);
 
 		if (pool) {
 			a->pool = pool;

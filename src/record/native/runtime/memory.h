@@ -36,6 +36,23 @@ static inline void memory_not_dumped(const struct runtime *rt)
 	sys_call(__NR_madvise, (uintptr_t)rt->shared, native_bytes(), MADV_DONTDUMP, 0, 0, 0);
 }
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+/*
+ * Takes all access from a page that can be written to. Since Linux 6.13 (6.15 for shared memory)
+ * that needs no mapping of its own, of which the kernel allows a process 65,530.
+ */
+static inline bool memory_guard(struct runtime *rt, uint64_t page)
+{
+	if (NATIVE_LIMIT(true, false) && !(rt->denied & NATIVE_NEEDS_ADVICE) &&
+	    !sys_call(__NR_madvise, page, NATIVE_PAGE, MADV_GUARD_INSTALL, 0, 0, 0))
+		return true;
+	__atomic_fetch_add(&rt->guards, 1, __ATOMIC_RELAXED);
+	return !sys_call(__NR_mprotect, page, NATIVE_PAGE, PROT_NONE, 0, 0, 0);
+}
+
 /* Nobody else changes the runtime's memory until memory_release(). Around fork(). */
 void memory_hold(struct runtime *rt);
 void memory_release(struct runtime *rt);

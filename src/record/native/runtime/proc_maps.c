@@ -72,9 +72,9 @@ static void read_path(struct proc_maps *in)
 }
 
 /* A line: "start-end rwxp offset major:minor inode path". */
-bool proc_maps_next(struct proc_maps *in, struct mapping *m)
+bool proc_maps_next(struct proc_maps *in, struct native_mapping *m)
 {
-	*m = (struct mapping){.start = read_number(in, 16)};
+	*m = (struct native_mapping){.start = read_number(in, 16)};
 	if (in->last < 0)
 		return false;
 	m->end = read_number(in, 16);

@@ -10,14 +10,6 @@
 
 #define PROC_MAPS_BUFFER NATIVE_LIMIT(4096u, 16u)
 
-struct mapping {
-	uint64_t start, end;
-	uint64_t offset, inode;
-	uint32_t device;
-	uint8_t protection; /* PROT_READ and others */
-	bool shared;
-};
-
 struct runtime;
 
 struct proc_maps {
@@ -32,7 +24,7 @@ struct proc_maps {
 /* False: the list cannot be read. */
 bool proc_maps_open(const struct runtime *rt, struct proc_maps *in, uint8_t *buffer);
 /* The next mapping. False: there are no more. */
-bool proc_maps_next(struct proc_maps *in, struct mapping *m);
+bool proc_maps_next(struct proc_maps *in, struct native_mapping *m);
 void proc_maps_close(struct proc_maps *in);
 
 #endif

@@ -4,6 +4,7 @@
  * each. The recorder empties the chunks that are FULL, fills them with zeros and gives them back.
  * Where it is slower than the program, the program waits: nothing is ever lost.
  */
+#include "record/native/runtime/memory.h"
 #include "record/native/runtime/runtime.h"
 
 #include "record/native/runtime/sys.h"
@@ -11,6 +12,8 @@
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/time_types.h>
+
+#define GUARDS_MAX NATIVE_LIMIT(12000u, 1000u)
 
 #define WAIT_NS 100000000 /* how long one wait takes, before it is looked whether to wait on */
 
@@ -50,20 +53,21 @@ static void wait_for_chunk(const struct context *c, struct native_chunk *chunk)
 }
 
 /*
- * A chunk gets its guard page when it is used first: most threads end in their first chunk, and
- * each guard page is two mappings more, which fork() has to copy. False: the process has no more
- * mappings.
+ * A chunk gets its guard page when it is used first, and keeps it: most threads end in their first
+ * chunk, and each guard page may be two mappings more, which fork() has to copy. False: the process
+ * has no more mappings.
  */
 static bool guard_chunk(struct context *c, unsigned log, uint32_t index)
 {
+	uint8_t *guarded = &c->runtime->guarded[slot_number(c)][log];
 	const uint64_t page =
 	    (uint64_t)c->slot + native_chunk_at(log, index) + c->runtime->chunk_bytes;
 
-	if (index < c->guarded[log])
+	if (index < __atomic_load_n(guarded, __ATOMIC_RELAXED))
 		return true;
-	if (sys_call(__NR_mprotect, page, NATIVE_PAGE, PROT_NONE, 0, 0, 0))
+	if (!memory_guard(c->runtime, page))
 		return false;
-	c->guarded[log] = index + 1;
+	__atomic_store_n(guarded, (uint8_t)(index + 1), __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -105,18 +109,28 @@ static void publish(struct context *c, unsigned log, const uint8_t *end)
 	__atomic_store_n(&chunk->state, CHUNK_FULL, __ATOMIC_RELEASE);
 }
 
+/* Of who discards: the memory is its own. */
+static bool guard_discarded(const struct context *c)
+{
+	for (unsigned log = 0; log < logs_of(c); log++)
+		if (!memory_guard(c->runtime, (uint64_t)c->slot + native_chunk_at(log, 0) +
+						  c->runtime->chunk_bytes))
+			return false;
+	return true;
+}
+
 bool ring_guard(struct context *c)
 {
-	const unsigned slot = c->discards ? 0 : slot_number(c);
+	const uint32_t guards = __atomic_load_n(&c->runtime->guards, __ATOMIC_RELAXED);
 
-	for (unsigned log = 0; log < logs_of(c); log++) {
-		c->guarded[log] = 0;
+	if (c->discards)
+		return guard_discarded(c);
+	/* The program needs mappings, too: threads in more slots are not recorded. */
+	if (guards > GUARDS_MAX && !c->runtime->guarded[slot_number(c)][0])
+		return false;
+	for (unsigned log = 0; log < logs_of(c); log++)
 		if (!guard_chunk(c, log, 0))
 			return false;
-	}
-	if (!c->discards)
-		__atomic_fetch_or(&c->runtime->guarded[slot / 8], (uint8_t)(1u << slot % 8),
-				  __ATOMIC_RELAXED);
 	return true;
 }
 

@@ -101,13 +101,13 @@ struct context {
 	struct runtime *runtime;
 	struct native_thread *slot;
 	struct log_position logs[NATIVE_LOGS];
-	uint32_t guarded[NATIVE_LOGS]; /* so many chunks have their guard pages: ring.c */
 	int32_t pid, tid;
 	/* The next exit is to call interrupt(); set by unit_interrupt(). */
 	bool poisoned;
 	uint64_t real_log;	   /* the log's pointer while it is poisoned */
 	struct signals *signals;   /* signals.c */
 	struct syscalls *syscalls; /* syscalls.c */
+	uint32_t cache_epoch;	   /* cache.epoch when it looked for a unit last */
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
 	uint32_t state;		   /* enum context_state */
@@ -150,19 +150,21 @@ struct runtime {
 	uint32_t leaving;	   /* enum native_leaving: all threads have to (leave.c) */
 	uint32_t out_event;	   /* futex: counted up by each thread that is out */
 	uint32_t left;		   /* futex: all are out, the kernel has the program's handlers */
+	uint32_t guards;	   /* pages without access that take two mappings each */
 	bool lacks_slots;	   /* a note says that a thread is not recorded */
-	uint8_t guarded[(NATIVE_THREADS + 7) / 8]; /* bit n: slot n has guard pages here */
-	struct changes *changes;		   /* changes.c */
-	struct filters *filters;		   /* filter.c; NULL: there are none */
-	struct handlers *handlers;		   /* signals.c */
-	bool attached;				   /* it has run before the recorder came */
-	bool committed;				   /* NATIVE_MESSAGE_COMMITTED was sent */
-	uint32_t denied;			   /* by filters of system calls: sandbox.h */
-	uint32_t filters_before;		   /* so many of them the program has begun with */
-	uint32_t flags;				   /* of native_handover.constants */
-	uint8_t no_retcomp, tsc;		   /* likewise */
-	uint32_t chunks, chunk_bytes;		   /* likewise */
-	uint64_t began; /* likewise; 0: paths may lead the recorder to other files */
+	/* So many chunks of each slot's logs have their guard pages: ring.c */
+	uint8_t guarded[NATIVE_THREADS][NATIVE_LOGS];
+	struct changes *changes;      /* changes.c */
+	struct filters *filters;      /* filter.c; NULL: there are none */
+	struct handlers *handlers;    /* signals.c */
+	bool attached;		      /* it has run before the recorder came */
+	bool committed;		      /* NATIVE_MESSAGE_COMMITTED was sent */
+	uint32_t denied;	      /* by filters of system calls: sandbox.h */
+	uint32_t filters_before;      /* so many of them the program has begun with */
+	uint32_t flags;		      /* of native_handover.constants */
+	uint8_t no_retcomp, tsc;      /* likewise */
+	uint32_t chunks, chunk_bytes; /* likewise */
+	uint64_t began;		      /* likewise; 0: paths may lead the recorder to other files */
 	struct native_control control;
 };
 
@@ -251,7 +253,7 @@ void ring_resume(struct context *c);
  */
 uint8_t *ring_stop(struct context *c, uint8_t *end);
 
-/* call_log.c: see record/native/call_entry.h. */
+/* call_log.c: see record/call_entry.h. */
 struct call;
 /*
  * The thread is about to make the call: TIP.PGD stands in the trace. c->stamp: the time of the TSC

@@ -177,6 +177,15 @@ static bool look_at_calls(struct sandbox_filter *f, uint32_t *denied)
 	return true;
 }
 
+/* The call that no kernel has, which becomes none when the recorder answers it: user.c. */
+static bool lets_move(const struct sandbox_filter *f)
+{
+	static const uint64_t move[6] = {NATIVE_CALL_MOVE};
+
+	return answers_to(f, NATIVE_CALL, move, 1) == BPF_ALLOWS &&
+	       answers_to(f, UINT32_MAX, move, 1) == BPF_ALLOWS;
+}
+
 static const char *look_at(struct sandbox_filter *f, uint32_t *denied, const char **name)
 {
 	static const char other[] = "the program has a filter of system calls that cannot be "
@@ -184,6 +193,8 @@ static const char *look_at(struct sandbox_filter *f, uint32_t *denied, const cha
 
 	if (asks_for_address(f) || !look_at_calls(f, denied))
 		return other;
+	if (!lets_move(f))
+		*denied |= NATIVE_NEEDS_USER;
 	for (unsigned i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++) {
 		const struct own_call *own = &own_calls[i];
 

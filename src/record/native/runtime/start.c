@@ -4,6 +4,7 @@
  * the program's first instruction (inject.c). It makes the runtime and the context of the thread,
  * and enters the cache with the registers that the program begins with.
  */
+#include "record/native/runtime/changes.h"
 #include "record/native/runtime/contexts.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/memory.h"
@@ -60,6 +61,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 	    !memory_add(rt, h->shared, h->shared + native_bytes()))
 		return NULL;
 	memory_not_dumped(rt);
+	changes_begin(rt, h);
 	attach_control(rt);
 	return filter_begin(rt, &h->constants) ? rt : NULL;
 }

@@ -73,6 +73,7 @@ struct syscalls {
 	/* Mappings that the recorder knows, but for what they allow. Emptied, or used in turn. */
 	struct address_range known[SYSCALL_KNOWN];
 	uint32_t known_next;
+	bool cut; /* a note says that it was not all */
 };
 
 /* syscalls.c */

@@ -33,7 +33,10 @@
 #define CACHE_SLOTS	  (CACHE_AREA / (EXIT_SLOT + sizeof(uint32_t)))
 /* Bytes of an area for numbers that are counted down: one for each slot. */
 #define CACHE_HEATS (CACHE_AREA / 6 & ~4095u)
-#define CACHE_PATHS NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
+/* An area is used again when of its units so many in a hundred are forgotten. */
+#define CACHE_FORGOTTEN NATIVE_LIMIT(50u, 0u)
+#define CACHE_BLOCK	NATIVE_LIMIT(32u << 10, 4096u) /* bytes for what is known of its units */
+#define CACHE_PATHS	NATIVE_LIMIT(40u << 20, 512u << 10) /* bytes of code that continues exits */
 /* Units lie within this distance of their code, so that 32 bits reach from one to the other. */
 #define CACHE_REACH (UINT64_C(1) << 30)
 /* Of so many regions of this size it is known that no area can be made near their code. */
@@ -159,6 +162,7 @@ struct unit {
 	uint16_t code_end;
 	uint16_t insn_count;
 	uint8_t exit_count;
+	uint8_t area; /* number of the one that has its code and its memory */
 };
 
 /* Code of a unit, or its prologue, begins here. */
@@ -179,7 +183,12 @@ struct area {
 	uint32_t *heats;     /* of each slot: how often the exit is still to be taken */
 	uint32_t mark_count, mark_room;
 	uint32_t slot_count;
-	bool is_large; /* it has large pages, if the kernel has some */
+	struct area_block *blocks, *block; /* of memory: all of them, and the one in use */
+	uint32_t block_used;		   /* bytes */
+	uint32_t unit_count, forgotten;	   /* units, and those of them that are forgotten */
+	size_t path_bytes;		   /* of code that continues exits */
+	bool is_closed;			   /* cache.closed */
+	bool is_large;			   /* it has large pages, if the kernel has some */
 };
 
 /* A unit has code in a page. */
@@ -204,6 +213,14 @@ struct cache {
 	uint32_t heat;		  /* EXIT_HEAT, or EXIT_HEAT_CHECKED */
 	bool rotates;		  /* the processor has RORX (BMI2) */
 	size_t path_bytes;	  /* of code that continues exits */
+	/*
+	 * An area whose units are all forgotten. It is used again when each thread has come to C
+	 * code twice since then: when its context has this epoch.
+	 */
+	struct area *closed;
+	struct unit nobody; /* dead: marks elsewhere have it in place of units of such an area */
+	uint32_t epoch;
+	bool lacks_room; /* an area had to be made, or one is full of what is forgotten */
 	struct unit *buckets[CACHE_BUCKETS];
 };
 
@@ -255,6 +272,8 @@ struct unit *cache_find(const struct runtime *rt, uint64_t address);
 struct exit *cache_find_exit(const struct runtime *rt, const struct unit *u, uint64_t address);
 /* An area in which a unit has room, near this head if there can be one; NULL: there is no memory. */
 struct area *cache_area(struct context *c, uint64_t head);
+/* Memory that is used again with the area; zeroed. NULL: there is none. */
+void *cache_take(struct context *c, struct area *area, size_t n);
 /* Notes code that begins at area->at. */
 void cache_mark(struct area *area, const uint8_t *start, struct unit *unit);
 /*

@@ -32,6 +32,13 @@ void plugin_place_psb(struct shared_thread *t, uint64_t time)
 
 /* Entering and leaving the kernel */
 
+/* Where system calls are recorded, decoders have to know their places. */
+static void stamp(struct shared_thread *t)
+{
+	if (!t->timed && !(plugin.shared->flags & SHARED_NO_CALLS))
+		trace_output_stamp(&t->live.m, plugin_clock(t));
+}
+
 /* The program enters the kernel, by the instruction or the interruption at `ip`. */
 void plugin_leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 {
@@ -58,6 +65,8 @@ void plugin_leave_by(struct shared_thread *t, const struct block *b)
 		plugin_leave(t, PTAH_MODEL_INT, ip);
 	} else {
 		plugin_account_part(t, b->ninsn, b->end);
+		ptah_model_stand(&t->live.m, ip); /* a PSB+ may be due */
+		stamp(t);
 		plugin_leave(t, PTAH_MODEL_FAR, ip);
 	}
 }
@@ -89,6 +98,7 @@ void plugin_enter(struct shared_thread *t, const struct block *b)
 	if (t->told < maps)
 		plugin_reach(t, maps);
 	plugin_pass_time(t);
+	stamp(t);
 	ptah_model_context(&s->m, &transfer.after);
 	transfer.after.cpl = 3;
 	ptah_model_transfer(&s->m, &transfer);

@@ -104,11 +104,13 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
 	const struct shared_mapping mapping = {a1, a2, a6, (uint32_t)a3, (uint32_t)a4, (int32_t)a5};
+	const uint64_t args[6] = {a1, a2, a3, a4, a5, a6};
 
 	(void)id, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
 		return;
 	plugin_before_syscall(vcpu);
+	plugin_log_call(vcpu, number, args);
 	switch (number) {
 	case SYS_rt_sigaction:
 		if (a2)
@@ -162,6 +164,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 		plugin_after_stack_limit(result);
 	else if (number == SYS_execve)
 		plugin_send_text(MESSAGE_NATIVE_FAILED, plugin_thread_id(vcpu), "");
+	plugin_log_return(vcpu, number, result);
 	plugin_after_syscall(vcpu);
 }
 

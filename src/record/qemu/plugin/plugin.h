@@ -139,6 +139,12 @@ void plugin_stamp_name(unsigned vcpu, uint64_t time);
 struct shared_mapping *plugin_mapping(unsigned vcpu);
 int32_t plugin_thread_id(unsigned vcpu);
 
+/* log_calls.c: system calls, unless they are not recorded */
+void plugin_log_call(unsigned vcpu, int64_t number, const uint64_t args[6]);
+void plugin_log_return(unsigned vcpu, int64_t number, int64_t result);
+/* A thread, child or program begins, as if it returned from this call. */
+void plugin_log_begin(int32_t tid, int64_t number, uint64_t ip);
+
 /* Stops the recording of this process for good; the program runs on. */
 void plugin_stop(void);
 

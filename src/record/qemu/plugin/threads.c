@@ -65,6 +65,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env, uint64_t ip)
 {
 	struct shared_message message = {.type = MESSAGE_THREAD};
 	const struct shared_header *h = plugin.shared;
+	const bool is_program = !env_checked;
 	struct shared_thread *t;
 	unsigned slot = 0;
 
@@ -106,6 +107,10 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env, uint64_t ip)
 	message.value = slot;
 	plugin_send(&message, "");
 	plugin_threads[vcpu % PLUGIN_VCPUS] = t;
+	if (is_program)
+		plugin_log_begin(t->tid, SYS_execve, ip);
+	else if (t->tid != t->pid)
+		plugin_log_begin(t->tid, SYS_clone, ip);
 }
 
 int32_t plugin_thread_id(unsigned vcpu)

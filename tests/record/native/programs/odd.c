@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -50,6 +51,35 @@ static int close_all(bool one_by_one)
 	else
 		syscall(SYS_close_range, 0u, ~0u, 0);
 	return open("/dev/null", O_RDONLY) == 0 ? 7 : 8;
+}
+
+static int count_descriptors(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < 100; i++)
+		n += fcntl(i, F_GETFD) >= 0;
+	report_number("open", n);
+	report("another", open("/dev/null", O_RDONLY));
+	report("and another", open("/dev/null", O_RDONLY));
+	report("child", wait(NULL));
+	return 6;
+}
+
+/* The next program has room for one descriptor, which its loader needs. */
+static int allow_three(char *self)
+{
+	const struct rlimit three = {3, 3};
+	int status;
+	pid_t child;
+
+	close(0);
+	report("limit", setrlimit(RLIMIT_NOFILE, &three));
+	child = fork();
+	if (!child)
+		execl(self, self, "count", NULL);
+	report("waited", waitpid(child, &status, 0) == child ? 0 : -1);
+	return WEXITSTATUS(status);
 }
 
 static int move_descriptors(void)
@@ -212,6 +242,10 @@ int main(int argument_count, char **arguments)
 		return close_all(true);
 	if (!strcmp(what, "descriptors"))
 		return move_descriptors();
+	if (!strcmp(what, "three"))
+		return allow_three(arguments[0]);
+	if (!strcmp(what, "count"))
+		return count_descriptors();
 	if (!strcmp(what, "daemon"))
 		return become_daemon();
 	if (!strcmp(what, "forks"))

@@ -256,6 +256,16 @@ static int layers(void)
 	return finish();
 }
 
+/* Calls that no kernel has end the process: the recorder has one of these for changes of users. */
+static int change_user(void)
+{
+	report("filter", FILTER(0, LOAD(nr), BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 1000, 0, 1),
+				RETURN(SECCOMP_RET_KILL_PROCESS), ALLOW));
+	finish();
+	report("user", setuid(getuid() ? getuid() : 65534));
+	return finish();
+}
+
 static int by_address(void)
 {
 	report("filter",
@@ -352,6 +362,8 @@ int main(int count, char **arguments)
 		return refuses(SYS_mmap);
 	if (!strcmp(what, "queue"))
 		return refuses(SYS_rt_tgsigqueueinfo);
+	if (!strcmp(what, "user"))
+		return change_user();
 	if (!strcmp(what, "address"))
 		return by_address();
 	if (!strcmp(what, "strict"))
