@@ -15,7 +15,7 @@ need python3
 PATH=/usr/bin:/bin:/usr/sbin:/sbin:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
 if [ -n "${PTAH_INSTALL:-}" ]; then
 	apt-get install -y --no-install-recommends apache2-utils bubblewrap busybox-static clang cmake \
-		curl erlang-base ffmpeg gdb ghc git golang-go guile-3.0 libgomp1 lua5.4 make nginx-light \
+		curl erlang-base ffmpeg gdb git golang-go guile-3.0 libgomp1 lua5.4 make nginx-light \
 		ninja-build nodejs ocaml-nox openjdk-17-jdk-headless openssl perl php-cli postgresql \
 		postgresql-contrib python3-numpy r-base-core redis-server redis-tools rsync ruby sbcl sqlite3 \
 		strace stress-ng tcl tmux valgrind vim xz-utils zstd >installed 2>&1 || skip "$(tail -3 installed)"
@@ -173,9 +173,6 @@ try sbcl sbcl 'sbcl --noinform --non-interactive --eval "(defun f (n) (if (< n 2
 
 try erlang erl 'erl -noshell -eval "S = self(), [spawn(fun() -> S ! lists:sum(lists:seq(1, N)) end) || N <- lists:seq(1, 300)],
 R = [receive X -> X end || _ <- lists:seq(1, 300)], io:format(\"~p~n\", [lists:sum(R)]), halt()."'
-
-try ghc ghc 'echo "main = print (sum [x * y | x <- [1 .. 300 :: Integer], y <- [1 .. x], odd (x + y)])" >a.hs
-ghc -v0 -O -threaded a.hs && ./a +RTS -N2'
 
 try ocaml ocaml 'echo "let rec f n = if n < 2 then n else f (n - 1) + f (n - 2);; print_int (f 22);; print_newline ();;" >a.ml
 ocaml a.ml'
