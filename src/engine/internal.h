@@ -350,7 +350,8 @@ int lent_place(struct topa *t, int cpu, const struct ptah_hal_memory *memory, si
  * exchange, which frees *b or the old buffer. */
 int resize_prepare(struct ptah_capture *c, size_t buffer, size_t region, struct buffer *b,
 		   struct ptah_trace_problem *problem);
-int resize_finish(struct ptah_capture *c, struct buffer *b, struct ptah_trace_problem *problem);
+int resize_finish(struct ptah_capture *c, const struct buffer *b,
+		  struct ptah_trace_problem *problem);
 
 /* capture.c: PASSIVE. Runs `work` PINNED and busy on the processor that holds the capture. If
  * none does, it runs where the caller is, with `cpu` NULL. */

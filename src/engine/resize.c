@@ -202,7 +202,8 @@ int resize_prepare(struct ptah_capture *c, size_t buffer, size_t region, struct 
 	return buffer_make(c->engine, &config, b, problem);
 }
 
-int resize_finish(struct ptah_capture *c, struct buffer *b, struct ptah_trace_problem *problem)
+int resize_finish(struct ptah_capture *c, const struct buffer *b,
+		  struct ptah_trace_problem *problem)
 {
 	struct exchange x = {.buffer = *b};
 	int status = move(c, &x);

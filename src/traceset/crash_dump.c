@@ -138,7 +138,8 @@ static int add_capture(struct crash *t, const struct ptah_crash_capture *n)
 	if (!c.position)
 		return 0;
 	if (n->sequence & 1)
-		return note(t, "a capture's buffer was being exchanged: its trace is lost", 0);
+		return trace_set_note(t->set,
+				      "a capture's buffer was being exchanged: its trace is lost");
 	bigger = reallocarray(t->captures, t->capture_count + 1, sizeof(c));
 	if (!bigger)
 		return PTAH_E_NOMEM;
@@ -309,7 +310,7 @@ static int add_ring(struct crash *t, const struct capture *c, struct buffer *b, 
 static int add_regions(struct crash *t, const struct capture *c, struct buffer *b)
 {
 	const struct ptah_crash_capture *n = &c->note;
-	uint64_t q, begin, end, next;
+	uint64_t q, end, next;
 	int status = 0;
 
 	if (!n->regions || !n->region || n->buffer / n->region < n->regions)
@@ -317,6 +318,7 @@ static int add_regions(struct crash *t, const struct capture *c, struct buffer *
 	q = c->fills >= n->regions ? c->fills - n->regions + 1 : 0;
 	for (; q <= c->fills && status >= 0; q++) {
 		uint8_t bytes[8];
+		uint64_t begin;
 
 		if (!dump_read(&t->dump, n->starts + 8 * (q % n->regions), bytes, 8))
 			return PTAH_E_MISSING;
@@ -520,10 +522,9 @@ static int add_code(struct crash *t)
 		    t, "not all of the code was taken over: it is in more than %" PRIu64 " pieces",
 		    CODE_MAX);
 	if (status >= 0 && !t->set->code_count)
-		status = note(t,
-			      "the dump has no page tables that lead to code: name it with "
-			      "--elf or --raw",
-			      0);
+		status = trace_set_note(
+		    t->set, "the dump has no page tables that lead to code: name it with "
+			    "--elf or --raw");
 	return status;
 }
 

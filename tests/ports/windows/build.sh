@@ -48,12 +48,12 @@ if command -v clang >/dev/null; then
 	# shellcheck disable=SC2086
 	compile $msvc -I"$PTAH_SOURCE/tests/ports/windows"
 	echo "clang for Microsoft's ABI: compiles"
-	for header in engine captures caps capture_page hal rtit; do
-		echo "#include <ptah/$header.h>" >header.c
+	for header in engine captures caps capture_page crash_note hal rtit; do
+		echo "#include <ptah/engine/$header.h>" >header.c
 		# shellcheck disable=SC2086
 		$msvc $strict -E -P header.c | sed 's/__builtin_offsetof/offsetof/g' >header.i
 		if grep -n -E '__atomic_|__sync_|__builtin_|__attribute__|__typeof|__asm__|\(\{' header.i; then
-			echo "ptah/$header.h has what Microsoft's compiler has not" && exit 1
+			echo "ptah/engine/$header.h has what Microsoft's compiler has not" && exit 1
 		fi
 		# shellcheck disable=SC2086
 		$msvc $strict -Wpedantic -Wno-pragma-once-outside-header -fsyntax-only header.c
