@@ -108,6 +108,7 @@ struct context {
 	uint64_t real_log;	   /* the log's pointer while it is poisoned */
 	struct signals *signals;   /* signals.c */
 	struct syscalls *syscalls; /* syscalls.c */
+	uint32_t cache_epoch;	   /* cache.epoch when it looked for a unit last */
 	uint32_t cache_holds;	   /* how often this thread has the cache's lock: cache_lock() */
 	struct context *next;	   /* runtime.contexts */
 	uint32_t state;		   /* enum context_state */
@@ -253,7 +254,7 @@ void ring_resume(struct context *c);
  */
 uint8_t *ring_stop(struct context *c, uint8_t *end);
 
-/* call_log.c: see record/native/call_entry.h. */
+/* call_log.c: see record/call_entry.h. */
 struct call;
 /*
  * The thread is about to make the call: TIP.PGD stands in the trace. c->stamp: the time of the TSC
