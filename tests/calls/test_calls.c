@@ -47,7 +47,7 @@ static size_t run(const struct ptah_item *items, size_t n, struct ptah_call_mark
 	return count;
 }
 
-static void places_and_figures(void **state)
+TEST(places_and_figures)
 {
 	/* A packet comes with the time at which the block before it ended. */
 	const struct ptah_item items[] = {
@@ -57,7 +57,6 @@ static void places_and_figures(void **state)
 	};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 5, m), 6);
 	/* A begins, B begins, C begins */
 	assert_true(!m[0].end && m[0].function == A && m[0].site == 0 && m[0].depth == 0);
@@ -78,27 +77,25 @@ static void places_and_figures(void **state)
 	assert_true(m[5].total.instructions == 10 && m[5].self.instructions == 4);
 }
 
-static void without_times(void **state)
+TEST(without_times)
 {
 	const struct ptah_item items[] = {block(A, PTAH_INSN_CALL, 0),
 					  block(B, PTAH_INSN_RETURN, 0),
 					  block(A + 4, PTAH_INSN_OTHER, 0)};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 3, m), 4);
 	for (int i = 0; i < 4; i++)
 		assert_true(!m[i].tsc && !m[i].begin_tsc && !m[i].total.ticks);
 }
 
 /* The function that runs first begins at the time of the PSB+. */
-static void time_of_the_beginning(void **state)
+TEST(time_of_the_beginning)
 {
 	const struct ptah_item items[] = {event(PTAH_ITEM_PSB, 900),
 					  block(A, PTAH_INSN_OTHER, 1000)};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 2, m), 2);
 	assert_true(m[0].tsc == 900 && m[1].begin_tsc == 900 && m[1].total.ticks == 100);
 }
@@ -107,7 +104,7 @@ static void time_of_the_beginning(void **state)
  * Times that begin late, and that go back: no time passes before the first, nor backwards, nor a
  * second time up to where it has been.
  */
-static void times_that_are_odd(void **state)
+TEST(times_that_are_odd)
 {
 	const struct ptah_item items[] = {
 	    block(A, PTAH_INSN_CALL, 0), block(B, PTAH_INSN_OTHER, 5000),
@@ -115,14 +112,13 @@ static void times_that_are_odd(void **state)
 	    block(A + 4, PTAH_INSN_OTHER, 4100)};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 5, m), 4);
 	assert_true(m[2].end && m[2].begin_tsc == 0 && m[2].tsc == 5000);
 	assert_true(m[2].total.ticks == 0);
 }
 
 /* A system call takes 500 ticks, and an overflow 10,000, of which nothing is known. */
-static void time_in_the_kernel_and_in_losses(void **state)
+TEST(time_in_the_kernel_and_in_losses)
 {
 	struct ptah_item items[] = {
 	    block(A, PTAH_INSN_CALL, 1000),	   block(B, PTAH_INSN_FAR_CALL, 1100),
@@ -131,7 +127,6 @@ static void time_in_the_kernel_and_in_losses(void **state)
 	    block(B + 8, PTAH_INSN_RETURN, 11800), block(A + 4, PTAH_INSN_OTHER, 11800)};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	items[5].flags = 0;
 	items[5].ip = B + 8;
 	assert_int_equal(run(items, 8, m), 4);
@@ -140,14 +135,13 @@ static void time_in_the_kernel_and_in_losses(void **state)
 	assert_true(m[2].tsc - m[2].begin_tsc == 10800);
 }
 
-static void cycles(void **state)
+TEST(cycles)
 {
 	const struct ptah_item items[] = {tick(100), block(A, PTAH_INSN_CALL, 1000),
 					  tick(130), block(B, PTAH_INSN_RETURN, 1010),
 					  tick(150), block(A + 4, PTAH_INSN_OTHER, 1020)};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 6, m), 4);
 	assert_true(m[1].thread.cycles == 100);
 	assert_true(m[2].end && m[2].total.cycles == 30 && m[3].total.cycles == 150);
@@ -155,7 +149,7 @@ static void cycles(void **state)
 }
 
 /* Callers that are known by their returns only are above the function that ran first. */
-static void levels(void **state)
+TEST(levels)
 {
 	const struct ptah_item items[] = {
 	    block(C + 8, PTAH_INSN_RETURN, 0), block(B + 8, PTAH_INSN_CALL, 0),
@@ -164,20 +158,18 @@ static void levels(void **state)
 	static const int expected[] = {0, 0, -1, 0, 0, -1, -2, -2};
 	struct ptah_call_mark m[32];
 
-	(void)state;
 	assert_int_equal(run(items, 5, m), 8);
 	for (int i = 0; i < 8; i++)
 		assert_int_equal(m[i].level, expected[i]);
 }
 
-static void arguments(void **state)
+TEST(arguments)
 {
 	struct calls_config config = {.size = 1};
 	struct ptah_call_mark mark;
 	struct calls_marks *calls;
 	size_t count;
 
-	(void)state;
 	assert_int_equal(calls_marks_new(&config, &calls), PTAH_E_INVAL);
 	assert_int_equal(calls_marks_new(NULL, NULL), PTAH_E_INVAL);
 	assert_int_equal(calls_marks_new(NULL, &calls), 0);
@@ -194,14 +186,13 @@ static void arguments(void **state)
 }
 
 /* A machine begins again after its end. */
-static void another_trace(void **state)
+TEST(another_trace)
 {
 	const struct ptah_item item = block(A, PTAH_INSN_CALL, 0);
 	struct ptah_call_mark m[4];
 	struct calls_marks *calls;
 	size_t count;
 
-	(void)state;
 	assert_int_equal(calls_marks_new(NULL, &calls), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(calls_marks_take(calls, &item, 1, m, 4, &count), 1);
@@ -212,21 +203,4 @@ static void another_trace(void **state)
 		assert_int_equal(calls_marks_finish(calls, m, 4), 0);
 	}
 	calls_marks_free(calls);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(places_and_figures),
-	    cmocka_unit_test(without_times),
-	    cmocka_unit_test(time_of_the_beginning),
-	    cmocka_unit_test(times_that_are_odd),
-	    cmocka_unit_test(time_in_the_kernel_and_in_losses),
-	    cmocka_unit_test(cycles),
-	    cmocka_unit_test(levels),
-	    cmocka_unit_test(arguments),
-	    cmocka_unit_test(another_trace),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@
 static const struct calls_config three = {
     .size = sizeof(three), .find = thread_find, .max_depth = 3};
 
-static void deep_calls_are_left_out(void **state)
+TEST(deep_calls_are_left_out)
 {
-	(void)state;
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2r D2+1r C2+1r B2+1r A2+1.",
 		      "A+call B+call C+call C-returnf B-return A-trace-end");
 	/* Once more, with tail calls and jumps in between, and a call that fits after it. */
@@ -20,26 +19,23 @@ static void deep_calls_are_left_out(void **state)
 		      "A+call B+call C+call C-returnf D+call D-return B-return A-trace-end");
 }
 
-static void exceptions_out_of_the_depth(void **state)
+TEST(exceptions_out_of_the_depth)
 {
-	(void)state;
 	/* To a return site of a call that is kept. */
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2J B2+1r A2+1.",
 		      "A+call B+call C+call C-unwoundf B-return A-trace-end");
 }
 
-static void signals_in_the_depth(void **state)
+TEST(signals_in_the_depth)
 {
-	(void)state;
 	thread_expect(
 	    &three,
 	    "A0+2c B0+2c C0+2c D0+2. async@D2 on H0+1r K0+2s off on D2+1r C2+1r B2+1r A2+1.",
 	    "A+call B+call C+call C-returnf B-return A-trace-end");
 }
 
-static void trace_that_ends_in_the_depth(void **state)
+TEST(trace_that_ends_in_the_depth)
 {
-	(void)state;
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2.",
 		      "A+call B+call C+call C-trace-endf B-trace-end A-trace-end");
 }
@@ -48,14 +44,13 @@ static void trace_that_ends_in_the_depth(void **state)
  * A recursion of 40,000 calls, and one instruction after it. With a smaller limit it is more than
  * the return sites that are kept, too.
  */
-static void recursion_of_any_depth(void **state)
+TEST(recursion_of_any_depth)
 {
 	static const uint32_t limits[] = {0, 1000};
 	const size_t depth = 40000, count = 2 * depth + 2;
 	struct ptah_item *items = calloc(count, sizeof(*items));
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(items);
 	for (size_t i = 0; i < 2 * depth + 1; i++) {
 		const bool call = i < depth;
@@ -79,17 +74,4 @@ static void recursion_of_any_depth(void **state)
 				 2 * (limits[i] ? limits[i] : depth + 1));
 	}
 	free(items);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(deep_calls_are_left_out),
-	    cmocka_unit_test(exceptions_out_of_the_depth),
-	    cmocka_unit_test(signals_in_the_depth),
-	    cmocka_unit_test(trace_that_ends_in_the_depth),
-	    cmocka_unit_test(recursion_of_any_depth),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

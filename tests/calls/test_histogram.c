@@ -17,9 +17,8 @@ static uint64_t random64(void)
 }
 
 /* Every value lies in its bucket, and buckets follow each other without a hole. */
-static void buckets_cover_all_values(void **state)
+TEST(buckets_cover_all_values)
 {
-	(void)state;
 	assert_int_equal(histogram_low(0), 0);
 	assert_int_equal(histogram_high(HISTOGRAM_BUCKETS - 1), UINT64_MAX);
 	for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
@@ -67,11 +66,10 @@ static void check_quantiles(const struct histogram *h, uint64_t *values, size_t 
 	}
 }
 
-static void quantiles_are_right_to_one_percent(void **state)
+TEST(quantiles_are_right_to_one_percent)
 {
 	static uint64_t values[VALUES];
 
-	(void)state;
 	for (unsigned bits = 1; bits <= 64; bits += 7) {
 		for (size_t count = 1; count <= VALUES; count = 7 * count + 3) {
 			struct histogram h = {0};
@@ -86,12 +84,11 @@ static void quantiles_are_right_to_one_percent(void **state)
 	}
 }
 
-static void a_merged_histogram_is_that_of_all_values(void **state)
+TEST(a_merged_histogram_is_that_of_all_values)
 {
 	static uint64_t values[VALUES];
 	struct histogram part[3] = {0}, all = {0};
 
-	(void)state;
 	for (size_t i = 0; i < VALUES; i++) {
 		values[i] = random64() >> random64() % 64;
 		assert_true(histogram_add(&part[values[i] % 3], values[i], 1));
@@ -104,25 +101,12 @@ static void a_merged_histogram_is_that_of_all_values(void **state)
 	free(all.buckets);
 }
 
-static void an_empty_histogram_has_no_quantiles(void **state)
+TEST(an_empty_histogram_has_no_quantiles)
 {
 	struct histogram h = {0}, other = {0};
 
-	(void)state;
 	assert_int_equal(histogram_count(&h), 0);
 	assert_int_equal(histogram_quantile(&h, 0.5), 0);
 	assert_true(histogram_merge(&h, &other));
 	assert_null(h.buckets);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(buckets_cover_all_values),
-	    cmocka_unit_test(quantiles_are_right_to_one_percent),
-	    cmocka_unit_test(a_merged_histogram_is_that_of_all_values),
-	    cmocka_unit_test(an_empty_histogram_has_no_quantiles),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

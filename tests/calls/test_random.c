@@ -140,16 +140,14 @@ static void compare(uint64_t seed, bool spans)
 	random_thread_free(t);
 }
 
-static void from_blocks(void **state)
+TEST(from_blocks)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++)
 		compare(seed, false);
 }
 
-static void from_spans(void **state)
+TEST(from_spans)
 {
-	(void)state;
 	for (uint64_t seed = 41; seed <= 80; seed++)
 		compare(seed, true);
 }
@@ -224,11 +222,10 @@ static size_t invented(const struct random_thread *t, const struct found *found,
  * goes to a caller of which a loss took the beginning, and another call of that function is open,
  * it seems to go there, and a later return may end the wrong one: once in some ten thousand.
  */
-static void with_losses(void **state)
+TEST(with_losses)
 {
 	size_t checked = 0, wrong = 0;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct random_thread *t = random_thread_new(seed, 3000);
 		const size_t n = lose(t->items, t->item_count, seed);
@@ -241,15 +238,4 @@ static void with_losses(void **state)
 	}
 	assert_true(checked > 50000);
 	assert_true(wrong <= checked / 10000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(from_blocks),
-	    cmocka_unit_test(from_spans),
-	    cmocka_unit_test(with_losses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

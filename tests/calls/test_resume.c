@@ -8,33 +8,29 @@
 #include "thread.h"
 #include "calls/calls.h"
 
-static void callers_are_known_by_their_returns(void **state)
+TEST(callers_are_known_by_their_returns)
 {
-	(void)state;
 	thread_expect(NULL, "C5+2r B3+1c D0+1r B4+1r A7+1.",
 		      "C+running~ C-return~ B+running~ D+call D-return B-return~ A+running~ "
 		      "A-trace-end~");
 }
 
-static void empty_trace(void **state)
+TEST(empty_trace)
 {
-	(void)state;
 	thread_expect(NULL, "", "");
 	thread_expect(NULL, "off on off", "");
 	thread_expect(NULL, "ovf err off", "");
 }
 
-static void exception_into_an_unknown_caller(void **state)
+TEST(exception_into_an_unknown_caller)
 {
-	(void)state;
 	/* The unwinder D leaves by a return to the landing pad A9; nothing showed A before. */
 	thread_expect(NULL, "B5+2c D0+3r A9+1.",
 		      "B+running~ D+call A+running~ A-trace-end~ D-trace-end B-trace-end~");
 }
 
-static void loss_inside_a_call(void **state)
+TEST(loss_inside_a_call)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+3. ovf@B9 B9+1r A2+1.",
 		      "A+call B+call B-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c B0+3. err on B9+1r A2+1.",
@@ -43,18 +39,16 @@ static void loss_inside_a_call(void **state)
 	thread_expect(NULL, "A0+2c B0+3. gap B9+1r A2+1.", "A+call B+call B-return! A-trace-end!");
 }
 
-static void loss_of_a_return(void **state)
+TEST(loss_of_a_return)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c C0+1. ovf@B2 B2+1r A2+1.",
 		      "A+call B+call C+call C-return! B-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c B0+2c C0+1. ovf@A9 A9+1.",
 		      "A+call B+call C+call C-lost! B-lost! A-trace-end!");
 }
 
-static void loss_of_a_call(void **state)
+TEST(loss_of_a_call)
 {
-	(void)state;
 	/* Into the middle of it: its beginning is not known. */
 	thread_expect(NULL, "A0+2c B0+2. ovf@C5 C5+2r B7+1r A2+1.",
 		      "A+call B+call C+running~ C-return~ B-return! A-trace-end!");
@@ -66,34 +60,30 @@ static void loss_of_a_call(void **state)
 		      "A+call B+call C+running~ C-return~ B-lost! A-trace-end!");
 }
 
-static void loss_of_several_calls(void **state)
+TEST(loss_of_several_calls)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+2. ovf@D5 D5+2r C7+1r B7+1r A2+1.",
 		      "A+call B+call D+running~ D-return~ C+running~ C-return~ B-return! "
 		      "A-trace-end!");
 }
 
-static void loss_before_anything(void **state)
+TEST(loss_before_anything)
 {
-	(void)state;
 	thread_expect(NULL, "ovf@A3 A3+1c B0+1r A4+1.", "A+running~ B+call B-return A-trace-end~");
 }
 
-static void branch_before_a_loss_is_not_guessed(void **state)
+TEST(branch_before_a_loss_is_not_guessed)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c ovf@B0 B0+2r A2+1.", "A+call B+call~ B-return~ A-trace-end!");
 	/* The same where decoding begins there. */
 	thread_expect(NULL, "ovf@B0 B0+2r A2+1.", "B+call~ B-return~ A+running~ A-trace-end~");
 	thread_expect(NULL, "A0+2c B0+2r ovf@A2 A2+1.", "A+call B+call B-return! A-trace-end!");
 }
 
-static void many_losses_stay_bounded(void **state)
+TEST(many_losses_stay_bounded)
 {
 	char text[512] = "A0+2.", expected[2048];
 
-	(void)state;
 	for (unsigned i = 0; i < 20; i++)
 		strcat(text, i % 2 ? " ovf@B5 B5+1." : " ovf@C5 C5+1.");
 	/* B and C are found open after the first time. */
@@ -105,18 +95,16 @@ static void many_losses_stay_bounded(void **state)
 }
 
 /* N is code that is not in the image: its calls into known code are seen, its own branches not. */
-static void missing_code(void **state)
+TEST(missing_code)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c err@N0 A2+1.", "A+call N+call N-return! A-trace-end!");
 	thread_expect(NULL, "A0+2c err@N0 B0+3r err@N9 B0+3r err@N9 A2+1.",
 		      "A+call N+call B+call B-return B+call B-return N-return! "
 		      "A-trace-end!");
 }
 
-static void code_outside_of_a_filter(void **state)
+TEST(code_outside_of_a_filter)
 {
-	(void)state;
 	/* B is outside. */
 	thread_expect(NULL, "A0+2c off>B0 on A2+1r off>C5",
 		      "A+call B+call B-return A-return C+running~ C-trace-end~");
@@ -128,26 +116,23 @@ static void code_outside_of_a_filter(void **state)
 	thread_expect(NULL, "A0+2r off on A0+2r off", "A+call A-return A+call A-return");
 }
 
-static void transaction_aborts(void **state)
+TEST(transaction_aborts)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2. A2+1c B0+2. abort@B2>A9 A9+1.",
 		      "A+call B+call B-lost A-trace-end");
 }
 
-static void exec(void **state)
+TEST(exec)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+3s off exec on C5+1c D0+1r C6+1.",
 		      "A+call B+call B-exec A-exec C+running~ D+call D-return C-trace-end~");
 }
 
 /* Functions that nothing is known of but that they were called. */
-static void without_bounds(void **state)
+TEST(without_bounds)
 {
 	const struct calls_config config = {.size = sizeof(config)};
 
-	(void)state;
 	thread_expect(&config, "A0+2c B0+3b B9+3c C0+1r B12+1j B1+1r A2+1c C0+1r A3+1.",
 		      "A+running~ B+call C+call C-return B-return C+call C-return A-trace-end~");
 	/* C was called before: a jump to it is a tail call. */
@@ -156,27 +141,4 @@ static void without_bounds(void **state)
 	/* An exception, by the return site of the call that it leaves. */
 	thread_expect(&config, "A0+2c B0+2c C0+3J A2+1.",
 		      "A+running~ B+call C+call C-unwound B-unwound A-trace-end~");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(callers_are_known_by_their_returns),
-	    cmocka_unit_test(empty_trace),
-	    cmocka_unit_test(exception_into_an_unknown_caller),
-	    cmocka_unit_test(loss_inside_a_call),
-	    cmocka_unit_test(loss_of_a_return),
-	    cmocka_unit_test(loss_of_a_call),
-	    cmocka_unit_test(loss_of_several_calls),
-	    cmocka_unit_test(loss_before_anything),
-	    cmocka_unit_test(branch_before_a_loss_is_not_guessed),
-	    cmocka_unit_test(many_losses_stay_bounded),
-	    cmocka_unit_test(missing_code),
-	    cmocka_unit_test(code_outside_of_a_filter),
-	    cmocka_unit_test(transaction_aborts),
-	    cmocka_unit_test(exec),
-	    cmocka_unit_test(without_bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,9 +110,8 @@ static size_t count_calls(const struct list *l)
 	return n;
 }
 
-static void same_calls(void **state)
+TEST(same_calls)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct list lists[FORMS] = {{0}}, *const items = &lists[ITEMS];
 		size_t size;
@@ -139,9 +138,8 @@ static void same_calls(void **state)
  * A span says where its branch went, even if a loss follows and nothing is known to have run there.
  * Items do not, so that with spans there is a call more before some losses.
  */
-static void calls_before_losses(void **state)
+TEST(calls_before_losses)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		struct list items = {0}, spans = {0};
 		size_t size;
@@ -157,14 +155,4 @@ static void calls_before_losses(void **state)
 		free(spans.marks);
 		machine_free(m);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(same_calls),
-	    cmocka_unit_test(calls_before_losses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@
 
 #include <stdlib.h>
 
-static void longjmp_to_a_caller(void **state)
+TEST(longjmp_to_a_caller)
 {
-	(void)state;
 	/* C is setjmp, D longjmp. */
 	thread_expect(NULL, "A0+2c C0+2r A2+1c E0+2c F0+2c D0+4J A2+1b A9+1.",
 		      "A+call C+call C-return E+call F+call D+call D-unwound F-unwound E-unwound "
@@ -20,48 +19,42 @@ static void longjmp_to_a_caller(void **state)
 }
 
 /* As a switch of stacks that takes the return address from the stack and jumps to it. */
-static void a_jump_to_the_own_return_address_returns(void **state)
+TEST(a_jump_to_the_own_return_address_returns)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c D0+4J A2+1.", "A+call D+call D-return A-trace-end");
 }
 
-static void exception_is_caught_by_a_caller(void **state)
+TEST(exception_is_caught_by_a_caller)
 {
-	(void)state;
 	/* D is __cxa_throw, E unwinds and leaves by a return to the landing pad A20. */
 	thread_expect(NULL, "A0+2c B0+2c C0+1c D0+5c E0+9r A20+2c F0+1r A22+1.",
 		      "A+call B+call C+call D+call E+call E-unwound D-unwound C-unwound "
 		      "B-unwound F+call F-return A-trace-end");
 }
 
-static void cleanup_on_the_way(void **state)
+TEST(cleanup_on_the_way)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c D0+5c E0+9r B20+1c F0+1r B21+1c G0+4c E0+9r A20+1.",
 		      "A+call B+call D+call E+call E-unwound D-unwound F+call F-return G+call "
 		      "E+call E-unwound G-unwound B-unwound A-trace-end");
 }
 
-static void exception_caught_where_it_was_thrown(void **state)
+TEST(exception_caught_where_it_was_thrown)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c D0+5c E0+9r A20+1r Z3+1.",
 		      "A+call D+call E+call E-unwound D-unwound A-return Z+running~ Z-trace-end~");
 }
 
 /* Landing pads in cold parts. */
-static void exception_lands_in_a_cold_part(void **state)
+TEST(exception_lands_in_a_cold_part)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c E0+9r a4+1j A20+1.",
 		      "A+call B+call E+call E-unwound B-unwound A-trace-end");
 }
 
 /* A calls itself, and both calls have a cleanup to do, which ends in _Unwind_Resume (S). */
-static void cleanup_in_a_recursive_function(void **state)
+TEST(cleanup_in_a_recursive_function)
 {
-	(void)state;
 	/* That the inner one is first is likely, not known. */
 	thread_expect(NULL, "A0+2c A0+2c D0+5c E0+9r A20+2c S0+4c E0+9r A20+2r Z3+1.",
 		      "A+call A+call D+call E+call E-unwound D-unwound S+call E+call E-unwound "
@@ -73,9 +66,8 @@ static void cleanup_in_a_recursive_function(void **state)
 }
 
 /* Each call of A has called setjmp (T) at A2, but the innermost. */
-static void longjmp_in_a_recursive_function(void **state)
+TEST(longjmp_in_a_recursive_function)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c T0+2r A2+2c A0+2b A8+2c D0+4J A2+1b A20+1r Z3+1.",
 		      "A+call T+call T-return A+call D+call D-unwound A-unwound A-return "
 		      "Z+running~ Z-trace-end~");
@@ -86,9 +78,8 @@ static void longjmp_in_a_recursive_function(void **state)
 }
 
 /* Two calls of A have called setjmp (T) at A2, and D continues in one of them. */
-static void longjmp_to_one_of_several(void **state)
+TEST(longjmp_to_one_of_several)
 {
-	(void)state;
 	/* In the inner one, which returns to the outer one: but until then nothing says so. */
 	thread_expect(NULL,
 		      "Z0+2c A0+2c T0+2r A2+2c A0+2c T0+2r A2+1b A8+2c D0+4J A2+1b A20+1r A4+1r "
@@ -106,9 +97,8 @@ static void longjmp_to_one_of_several(void **state)
  * Makecontext and swapcontext: C runs on another stack. It gives way in B (called from C2), and is
  * continued by B, called from A.
  */
-static void coroutine(void **state)
+TEST(coroutine)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+9r C0+2c B0+9r A2+1c B0+9r C2+2c D0+1r C4+1c B0+9r A3+1.",
 		      "A+call B+call C+jump B+call B-suspended C-suspended B-return "
 		      "B+call C+resumed B+resumed B-return D+call D-return B+call B-suspended "
@@ -116,9 +106,8 @@ static void coroutine(void **state)
 }
 
 /* The same with a function that is known to switch stacks, and leaves by a jump. */
-static void coroutine_by_a_known_switch(void **state)
+TEST(coroutine_by_a_known_switch)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c R0+9J C0+2c R0+9J A2+1c R0+9J C2+2c D0+1r C4+1c R0+9J A3+1.",
 		      "A+call R+call C+jump R+call R-suspended C-suspended R-return "
 		      "R+call C+resumed R+resumed R-return D+call D-return R+call R-suspended "
@@ -126,9 +115,8 @@ static void coroutine_by_a_known_switch(void **state)
 }
 
 /* The switch is behind one function for all: what continues shows only when that returns. */
-static void coroutine_behind_a_common_function(void **state)
+TEST(coroutine_behind_a_common_function)
 {
-	(void)state;
 	thread_expect(
 	    NULL,
 	    "A0+2c E0+3c B0+9r C0+2c E0+3c B0+9r E3+1r A2+1c E0+3c B0+9r E3+1r C2+1c D0+1r "
@@ -139,9 +127,8 @@ static void coroutine_behind_a_common_function(void **state)
 }
 
 /* Three that give way to each other, without a scheduler. */
-static void coroutines_in_a_ring(void **state)
+TEST(coroutines_in_a_ring)
 {
-	(void)state;
 	thread_expect(
 	    NULL, "A0+2c R0+2J C0+2c R0+2J D0+2c R0+2J A2+1c R0+2J C2+2c R0+2J D2+2c R0+2J A3+1.",
 	    "A+call R+call C+jump R+call R-suspended C-suspended D+jump R+call "
@@ -151,27 +138,24 @@ static void coroutines_in_a_ring(void **state)
 }
 
 /* C returns, to __start_context (F), which ends in setcontext (B) and continues the first stack. */
-static void coroutine_that_ends(void **state)
+TEST(coroutine_that_ends)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+9r C0+2r F0+2c B0+9r A2+1.",
 		      "A+call B+call C+jump C-return F+jump B+call B-suspended F-suspended "
 		      "B-return A-trace-end");
 }
 
 /* A stack that was there before the trace. */
-static void coroutine_from_before_the_trace(void **state)
+TEST(coroutine_from_before_the_trace)
 {
-	(void)state;
 	thread_expect(NULL, "A3+2c B0+9r C5+2r D5+2c B0+9r A5+1c B0+9r D7+1.",
 		      "A+running~ B+call C+running~ C-return~ D+running~ B+call B-suspended "
 		      "D-suspended~ B-return B+call D+resumed~ B+resumed B-return D-trace-end~ "
 		      "B-trace-end A-trace-end~");
 }
 
-static void two_stacks_at_one_address(void **state)
+TEST(two_stacks_at_one_address)
 {
-	(void)state;
 	/* C and D both wait in B, called by E; C first. */
 	thread_expect(
 	    NULL,
@@ -194,18 +178,16 @@ static void two_stacks_at_one_address(void **state)
 }
 
 /* Go: f calls morestack (C), which runs newstack (D) on another stack and goes back by gogo (R). */
-static void go_grows_a_stack(void **state)
+TEST(go_grows_a_stack)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+3c C0+2c D0+3c R0+3J B3+1j B0+4r A2+1.",
 		      "A+call B+call C+call D+call R+call R-unwound D-unwound C-return B-return "
 		      "A-trace-end");
 }
 
 /* R ends in G, which has no name. */
-static void switch_that_ends_in_another_function(void **state)
+TEST(switch_that_ends_in_another_function)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c R0+2j G0+2J B0+2c R0+2j G0+2J H0+1.",
 		      "A+call R+call G+jump B+jump R+call G+jump G-suspended R-suspended "
 		      "B-suspended H+jump H-trace-end G-trace-end R-trace-end A-trace-end");
@@ -215,9 +197,8 @@ static void switch_that_ends_in_another_function(void **state)
  * G does what gogo does in go_grows_a_stack(), and has no name. From then on it is known that a
  * function to which it jumps is on another stack, and B does not stay open below H.
  */
-static void switch_without_a_name(void **state)
+TEST(switch_without_a_name)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c C0+2c D0+3c G0+3J A2+1c G0+2J B0+2c G0+2J H0+1.",
 		      "A+call C+call D+call G+call G-unwound D-unwound C-unwound G+call B+jump "
 		      "G+call G-suspended B-suspended H+jump H-trace-end G-trace-end A-trace-end");
@@ -228,9 +209,8 @@ static void switch_without_a_name(void **state)
  * stack, which starts another goroutine (B) by gogo (R), which parks in its turn. Which of them
  * gogo continues in gopark shows only when gopark returns.
  */
-static void go_parks(void **state)
+TEST(go_parks)
 {
-	(void)state;
 	thread_expect(
 	    NULL,
 	    "A0+2c C0+2c D0+2C E0+3c R0+2J B0+2c C0+2c D0+2C E0+3c R0+2J C2+1r A2+1c C0+2c "
@@ -242,9 +222,8 @@ static void go_parks(void **state)
 }
 
 /* OCaml: an exception restores the stack pointer of its handler, and returns into it. */
-static void ocaml_raises(void **state)
+TEST(ocaml_raises)
 {
-	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c C0+4r A9+1r Z3+1.",
 		      "A+call B+call C+call C-unwound B-unwound A-return Z+running~ "
 		      "Z-trace-end~");
@@ -265,7 +244,7 @@ static struct ptah_item block(uint64_t ip, unsigned insn_class)
  * A coroutine (B) that is 5,000 calls deep, and switches with nothing in between. Its calls are not
  * listed again at every switch: a trace of a megabyte would have billions of them.
  */
-static void deep_stacks_that_switch_all_the_time(void **state)
+TEST(deep_stacks_that_switch_all_the_time)
 {
 	enum {
 		A = 0x10000,
@@ -278,7 +257,6 @@ static void deep_stacks_that_switch_all_the_time(void **state)
 	struct ptah_item *items = calloc(DEPTH + 6 * SWITCHES + 3, sizeof(*items));
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(items);
 	items[n++] = block(A, PTAH_INSN_CALL);
 	items[n++] = block(R, PTAH_INSN_JUMP_IND);
@@ -296,34 +274,4 @@ static void deep_stacks_that_switch_all_the_time(void **state)
 	}
 	assert_true(thread_check(&config, items, n) < 8 * (DEPTH + 6 * SWITCHES));
 	free(items);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(longjmp_to_a_caller),
-	    cmocka_unit_test(a_jump_to_the_own_return_address_returns),
-	    cmocka_unit_test(exception_is_caught_by_a_caller),
-	    cmocka_unit_test(cleanup_on_the_way),
-	    cmocka_unit_test(exception_caught_where_it_was_thrown),
-	    cmocka_unit_test(exception_lands_in_a_cold_part),
-	    cmocka_unit_test(cleanup_in_a_recursive_function),
-	    cmocka_unit_test(longjmp_in_a_recursive_function),
-	    cmocka_unit_test(longjmp_to_one_of_several),
-	    cmocka_unit_test(coroutine),
-	    cmocka_unit_test(coroutine_by_a_known_switch),
-	    cmocka_unit_test(coroutine_behind_a_common_function),
-	    cmocka_unit_test(coroutines_in_a_ring),
-	    cmocka_unit_test(coroutine_that_ends),
-	    cmocka_unit_test(coroutine_from_before_the_trace),
-	    cmocka_unit_test(two_stacks_at_one_address),
-	    cmocka_unit_test(go_grows_a_stack),
-	    cmocka_unit_test(switch_that_ends_in_another_function),
-	    cmocka_unit_test(switch_without_a_name),
-	    cmocka_unit_test(go_parks),
-	    cmocka_unit_test(ocaml_raises),
-	    cmocka_unit_test(deep_stacks_that_switch_all_the_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,9 +271,8 @@ static void compare(uint64_t seed, unsigned mixed, size_t size)
 	random_thread_free(t);
 }
 
-static void random_threads(void **state)
+TEST(random_threads)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 32; seed++)
 		compare(seed, seed % 8, seed % 3 ? 300 : 20);
 }
@@ -293,7 +292,7 @@ static struct entry branch(uint64_t ip, uint8_t insn_class, uint64_t to)
  * Two functions share code: a jump to the first instruction of one is not a jump to that function
  * when the other one runs there. What precedes the shared code says which one does.
  */
-static void shared_code(void **state)
+TEST(shared_code)
 {
 	struct entry entries[] = {
 	    branch(0x1000, PTAH_INSN_CALL, 0x2000),	branch(0x2000, PTAH_INSN_JUMP, 0x3040),
@@ -306,7 +305,6 @@ static void shared_code(void **state)
 	struct random r = {1};
 	struct ptah_call_tree *a, *b;
 
-	(void)state;
 	mixture = PLAIN;
 	a = in_order(&l);
 	b = in_parts(&run, 1, &r);
@@ -316,7 +314,7 @@ static void shared_code(void **state)
 }
 
 /* A chain of tail calls that has begun earlier: each one is a step, and there is no end of them. */
-static void endless_chain(void **state)
+TEST(endless_chain)
 {
 	struct calls_adder *worker = adder_new(NULL);
 	const struct calls_knowledge nothing = {0};
@@ -324,7 +322,6 @@ static void endless_chain(void **state)
 	size_t n = 0, joined;
 	int status = 0;
 
-	(void)state;
 	mixture = PLAIN;
 	assert_int_equal(calls_summary_new(&trees, &s), 0);
 	calls_adder_summarize(worker, s, &nothing);
@@ -341,15 +338,4 @@ static void endless_chain(void **state)
 	assert_int_equal(joined, 0);
 	calls_adder_free(worker);
 	calls_summary_free(s);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_threads),
-	    cmocka_unit_test(shared_code),
-	    cmocka_unit_test(endless_chain),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,14 +41,13 @@ enum {
 };
 
 /* main calls f twice, and f calls g once: f runs 10 + 5 instructions, then 20 + 6. */
-static void sums_of_three_functions(void **state)
+TEST(sums_of_three_functions)
 {
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_call_node *nodes;
 	struct ptah_call_totals totals;
 	size_t n;
 
-	(void)state;
 	begin(tree, MAIN, PTAH_CALL_CALLED, 0);
 	begin(tree, F, PTAH_CALL_CALLED, 100);
 	begin(tree, G, PTAH_CALL_TAIL, 110);
@@ -83,14 +82,13 @@ static void sums_of_three_functions(void **state)
 }
 
 /* f calls itself: 5 deep, one instruction at each depth before and after. */
-static void recursion_counts_once_in_the_sums_of_a_function(void **state)
+TEST(recursion_counts_once_in_the_sums_of_a_function)
 {
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_call_function f;
 	struct ptah_call_pair *pairs;
 	size_t n;
 
-	(void)state;
 	for (unsigned i = 0; i < 5; i++)
 		begin(tree, F, PTAH_CALL_CALLED, i);
 	for (unsigned i = 0; i < 5; i++)
@@ -117,14 +115,13 @@ static void recursion_counts_once_in_the_sums_of_a_function(void **state)
  * A coroutine runs in three parts: 10, 20 and 30 instructions, called from main and from f. It is
  * one call of 60.
  */
-static void suspended_calls_count_once(void **state)
+TEST(suspended_calls_count_once)
 {
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_call_function g;
 	struct ptah_call_mark mark = {
 	    .end = 1, .how = PTAH_CALL_END_SUSPENDED, .id = 7, .thread.instructions = 110};
 
-	(void)state;
 	begin(tree, MAIN, PTAH_CALL_CALLED, 0);
 	begin(tree, G, PTAH_CALL_CALLED, 100);
 	add(tree, &mark);
@@ -148,13 +145,12 @@ static void suspended_calls_count_once(void **state)
 }
 
 /* What a function is does not depend on which of its calls the tree has seen first. */
-static void flags_are_those_of_the_function(void **state)
+TEST(flags_are_those_of_the_function)
 {
 	const struct ptah_call_mark known = {.function = F, .flags = PTAH_CALL_STUB};
 	const struct ptah_call_mark unknown = {
 	    .function = F, .how = PTAH_CALL_RUNNING, .flags = PTAH_CALL_STUB | PTAH_CALL_NO_BEGIN};
 
-	(void)state;
 	for (unsigned first = 0; first < 2; first++) {
 		struct ptah_call_tree *tree = tree_new(0);
 
@@ -168,13 +164,12 @@ static void flags_are_those_of_the_function(void **state)
 }
 
 /* 100 calls are suspended inside each other's parts; half of them are never resumed. */
-static void calls_that_are_never_resumed_are_partial(void **state)
+TEST(calls_that_are_never_resumed_are_partial)
 {
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_call_function g;
 	uint64_t instructions = 0;
 
-	(void)state;
 	for (uint64_t id = 1; id <= 100; id++) {
 		begin(tree, G, PTAH_CALL_CALLED, instructions);
 		instructions += id;
@@ -200,14 +195,13 @@ static void calls_that_are_never_resumed_are_partial(void **state)
 }
 
 /* TSC values are multiplied and shifted as perf does: 3 ticks are 2 ns here. */
-static void times_are_nanoseconds(void **state)
+TEST(times_are_nanoseconds)
 {
 	const struct ptah_call_tree_config config = {
 	    .size = sizeof(config), .time_mult = 683, .time_shift = 10};
 	struct ptah_call_tree *tree;
 	struct ptah_call_function f;
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_new(&config, &tree), 0);
 	add(tree, &(struct ptah_call_mark){.function = MAIN});
 	add(tree, &(struct ptah_call_mark){.function = F, .tsc = 6144});
@@ -225,12 +219,11 @@ static void times_are_nanoseconds(void **state)
 	ptah_call_tree_free(tree);
 }
 
-static void marks_that_cannot_be_are_refused(void **state)
+TEST(marks_that_cannot_be_are_refused)
 {
 	struct ptah_call_tree *tree = tree_new(0);
 	struct ptah_call_mark mark = {.end = 1};
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_add(tree, &mark, 1), PTAH_E_INVAL);
 	mark = (struct ptah_call_mark){.how = PTAH_CALL_BEGIN_MAX};
 	assert_int_equal(ptah_call_tree_add(tree, &mark, 1), PTAH_E_INVAL);
@@ -241,7 +234,7 @@ static void marks_that_cannot_be_are_refused(void **state)
 	ptah_call_tree_free(tree);
 }
 
-static void random_calls_add_up(void **state)
+TEST(random_calls_add_up)
 {
 	static const struct list_shape shapes[] = {
 	    {1, 1, 6, 300, true, true},	    {2, 3, 5, 1500, true, false},
@@ -249,7 +242,6 @@ static void random_calls_add_up(void **state)
 	    {5, 2, 20, 1000, false, false}, {6, 300, 6, 1500, true, true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		struct call_list *list = list_new(&shapes[i]);
 		struct ptah_call_tree *tree = tree_of(list, 0, SIZE_MAX / 2);
@@ -261,20 +253,4 @@ static void random_calls_add_up(void **state)
 		ptah_call_tree_free(pieces);
 		list_free(list);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sums_of_three_functions),
-	    cmocka_unit_test(recursion_counts_once_in_the_sums_of_a_function),
-	    cmocka_unit_test(suspended_calls_count_once),
-	    cmocka_unit_test(flags_are_those_of_the_function),
-	    cmocka_unit_test(calls_that_are_never_resumed_are_partial),
-	    cmocka_unit_test(times_are_nanoseconds),
-	    cmocka_unit_test(marks_that_cannot_be_are_refused),
-	    cmocka_unit_test(random_calls_add_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

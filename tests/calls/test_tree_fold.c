@@ -40,11 +40,10 @@ static void check_limit(const struct ptah_call_tree *tree, uint32_t max_paths)
 }
 
 /* Totals, functions and pairs stay exact; a path that is left has no more than the list has. */
-static void folded_trees_add_up(void **state)
+TEST(folded_trees_add_up)
 {
 	static const uint32_t limits[] = {64, 100, 333};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 4; seed++) {
 		const struct list_shape shape = {seed, 12, 6, 1500, true, true};
 		struct call_list *list = list_new(&shape);
@@ -61,7 +60,7 @@ static void folded_trees_add_up(void **state)
 }
 
 /* Nothing can be folded while everything is open. */
-static void recursion_beyond_the_limit(void **state)
+TEST(recursion_beyond_the_limit)
 {
 	enum {
 		LIMIT = 1000,
@@ -72,7 +71,6 @@ static void recursion_beyond_the_limit(void **state)
 	struct ptah_call_totals totals;
 	size_t n;
 
-	(void)state;
 	for (uint64_t i = 0; i < DEPTH; i++)
 		add_begin(tree, 0x1000 + i % 3, i);
 	for (uint64_t i = 0; i < DEPTH; i++)
@@ -95,14 +93,13 @@ static void recursion_beyond_the_limit(void **state)
 }
 
 /* The paths in which most ran are those that stay. */
-static void the_rarest_paths_are_folded(void **state)
+TEST(the_rarest_paths_are_folded)
 {
 	struct ptah_call_tree *tree = tree_new(100);
 	struct ptah_call_node *nodes;
 	uint64_t now = 0;
 	size_t n, hot = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 5000; i++) {
 		const bool often = i % 50 == 0;
 		const unsigned inner = often ? i % 500 : 0x9000 + i / 20 % 20;
@@ -126,7 +123,7 @@ static void the_rarest_paths_are_folded(void **state)
 }
 
 /* With more functions than can be listed the sums are still those of all calls. */
-static void functions_beyond_the_limit_are_counted(void **state)
+TEST(functions_beyond_the_limit_are_counted)
 {
 	struct ptah_call_tree *tree = tree_new(100);
 	struct ptah_call_function *f;
@@ -134,7 +131,6 @@ static void functions_beyond_the_limit_are_counted(void **state)
 	uint64_t self = 0, now = 0;
 	size_t n;
 
-	(void)state;
 	for (unsigned i = 0; i < 300; i++) {
 		add_begin(tree, i, now);
 		now += 10;
@@ -151,16 +147,4 @@ static void functions_beyond_the_limit_are_counted(void **state)
 	assert_int_equal(totals.inclusive.instructions, 3000);
 	free(f);
 	ptah_call_tree_free(tree);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(folded_trees_add_up),
-	    cmocka_unit_test(recursion_beyond_the_limit),
-	    cmocka_unit_test(the_rarest_paths_are_folded),
-	    cmocka_unit_test(functions_beyond_the_limit_are_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

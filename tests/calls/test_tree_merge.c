@@ -17,9 +17,8 @@ static void merge(struct ptah_call_tree *into, const struct ptah_call_tree *from
 	assert_int_equal(ptah_call_tree_merge(into, from, NULL, NULL), 0);
 }
 
-static void merged_parts_are_the_whole(void **state)
+TEST(merged_parts_are_the_whole)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 6; seed++) {
 		struct call_list *lists[PARTS], *all;
 		struct ptah_call_tree *trees[PARTS], *forward = tree_new(0),
@@ -53,11 +52,10 @@ static void merged_parts_are_the_whole(void **state)
 }
 
 /* The limit of the sum is less than that of the parts, and parts have folded paths already. */
-static void merged_folded_parts_add_up(void **state)
+TEST(merged_folded_parts_add_up)
 {
 	static const uint32_t limits[] = {0, 200, 70};
 
-	(void)state;
 	for (unsigned seed = 1; seed <= 4; seed++) {
 		struct call_list *lists[PARTS], *all;
 		struct ptah_call_tree *sum = tree_new(100);
@@ -126,9 +124,8 @@ static void rename_list(struct call_list *list)
 	free(numbers);
 }
 
-static void functions_are_renamed_and_left_out(void **state)
+TEST(functions_are_renamed_and_left_out)
 {
-	(void)state;
 	for (unsigned seed = 1; seed <= 6; seed++) {
 		const struct list_shape shape = {seed, 4 + 5 * seed, 7, 800, true, true};
 		struct call_list *list = list_new(&shape);
@@ -147,27 +144,14 @@ static void functions_are_renamed_and_left_out(void **state)
 	}
 }
 
-static void what_cannot_be_merged_is_refused(void **state)
+TEST(what_cannot_be_merged_is_refused)
 {
 	struct ptah_call_tree *a = tree_new(0), *b = tree_new(0);
 	const struct ptah_call_mark mark = {.function = 1};
 
-	(void)state;
 	assert_int_equal(ptah_call_tree_merge(a, a, NULL, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_call_tree_add(b, &mark, 1), 0);
 	assert_int_equal(ptah_call_tree_merge(a, b, NULL, NULL), PTAH_E_INVAL);
 	ptah_call_tree_free(a);
 	ptah_call_tree_free(b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(merged_parts_are_the_whole),
-	    cmocka_unit_test(merged_folded_parts_add_up),
-	    cmocka_unit_test(functions_are_renamed_and_left_out),
-	    cmocka_unit_test(what_cannot_be_merged_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,12 +25,11 @@ static long expected(const struct abi_fact *fact)
 	return fact->value;
 }
 
-static void same_as_debian(void **state)
+TEST(same_as_debian)
 {
 	static struct abi_fact theirs[ROOM], ours[ROOM];
 	size_t n = abi_of_debian(theirs, ROOM);
 
-	(void)state;
 	assert_int_equal(abi_of_ptah(ours, ROOM), n);
 	assert_in_range(n, 300, ROOM);
 	for (size_t i = 0; i < n; i++) {
@@ -63,21 +62,19 @@ static int is_bit(const void *object, size_t size, size_t place)
 		assert_true(is_bit(&object, sizeof(object), n));                                   \
 	}
 
-static void additions(void **state)
+TEST(additions)
 {
 	const volatile unsigned ones = ~0u;
 
-	(void)state;
 #include "abi/additions.h"
 }
 
-static void helpers(void **state)
+TEST(helpers)
 {
 	struct pt_packet_mode_exec mode;
 	struct pt_config config;
 	struct pt_asid asid;
 
-	(void)state;
 	assert_int_equal(LIBIPT_VERSION, 0x203);
 	assert_int_equal(pt_errcode(-pte_bad_cpu), pte_bad_cpu);
 	assert_int_equal(pt_errcode(7), pte_ok);
@@ -98,15 +95,4 @@ static void helpers(void **state)
 	pt_asid_init(&asid);
 	assert_int_equal(asid.size, sizeof(asid));
 	assert_true(asid.cr3 == pt_asid_no_cr3 && asid.vmcs == pt_asid_no_vmcs);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(same_as_debian),
-	    cmocka_unit_test(additions),
-	    cmocka_unit_test(helpers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,8 @@ static int look_at_host(const struct ptah_caps *caps, const char *prefix, struct
 #define ptah_recorder_new open_recorder
 #include "drpttracer.c" /* NOLINT: with its calls replaced */
 
-static void layout(void **state)
+TEST(layout)
 {
-	(void)state;
 	assert_int_equal(sizeof(pt_metadata_t), 18);
 	assert_int_equal(offsetof(pt_metadata_t, cpu_family), 0);
 	assert_int_equal(offsetof(pt_metadata_t, cpu_model), 2);
@@ -96,7 +95,7 @@ static void *new_handle(drpttracer_tracing_mode_t mode, unsigned shift)
  * Each system call with a handle of its own and one output for all of them, as drmemtrace's
  * syscall_pt_trace.cpp does; the thread's file is compared byte for byte.
  */
-static void system_calls(void **state)
+TEST(system_calls)
 {
 	static const struct {
 		unsigned number;
@@ -110,7 +109,6 @@ static void system_calls(void **state)
 	uint64_t entry;
 	FILE *f = open_memstream((char **)&written, &size);
 
-	(void)state;
 	reset();
 	assert_non_null(f);
 	assert_int_equal(drpttracer_create_output(CONTEXT, 8, 0, &output), DRPTTRACER_SUCCESS);
@@ -170,13 +168,12 @@ static void system_calls(void **state)
 }
 
 /* One handle for all system calls of a thread, an output for each, as DynamoRIO's test has it. */
-static void one_handle(void **state)
+TEST(one_handle)
 {
 	drpttracer_output_t *output;
 	void *handle;
 	size_t at = 0;
 
-	(void)state;
 	reset();
 	handle = new_handle(DRPTTRACER_TRACING_ONLY_KERNEL, 2);
 	map_as_recorder(&fakes[0]);
@@ -233,13 +230,12 @@ static void stretch(void *handle, drpttracer_output_t *output, size_t n)
 }
 
 /* With user code there are records. The first output begins with what was mapped before. */
-static void records(void **state)
+TEST(records)
 {
 	drpttracer_output_t *output, small = {0};
 	uint8_t room[200];
 	void *handle;
 
-	(void)state;
 	reset();
 	handle = new_handle(DRPTTRACER_TRACING_ONLY_USER, 4);
 	/* CYC in addition. */
@@ -280,13 +276,12 @@ static void records(void **state)
 	assert_int_equal(drpttracer_destroy_output(CONTEXT, output), DRPTTRACER_SUCCESS);
 }
 
-static void losses(void **state)
+TEST(losses)
 {
 	const uint64_t lost[8] = {PERF_RECORD_LOST | UINT64_C(56) << 48, 2, 7};
 	drpttracer_output_t *output, small;
 	void *handle;
 
-	(void)state;
 	reset();
 	handle = new_handle(DRPTTRACER_TRACING_ONLY_USER, 1);
 	map_as_recorder(&fakes[0]);
@@ -326,7 +321,7 @@ static void losses(void **state)
 	assert_int_equal(drpttracer_destroy_output(CONTEXT, output), DRPTTRACER_SUCCESS);
 }
 
-static void what_is_not_valid(void **state)
+TEST(what_is_not_valid)
 {
 	const drpttracer_status_t invalid = DRPTTRACER_ERROR_INVALID_PARAMETER;
 	const drpttracer_tracing_mode_t mode = DRPTTRACER_TRACING_ONLY_USER;
@@ -334,7 +329,6 @@ static void what_is_not_valid(void **state)
 	pt_metadata_t metadata;
 	void *handle;
 
-	(void)state;
 	reset();
 	assert_int_equal(drpttracer_create_handle(NULL, mode, 8, 8, NULL), invalid);
 	assert_int_equal(drpttracer_create_handle(NULL, mode, 0, 8, &handle), invalid);
@@ -357,12 +351,11 @@ static void what_is_not_valid(void **state)
 	assert_int_equal(drpttracer_destroy_handle(NULL, handle), DRPTTRACER_SUCCESS);
 }
 
-static void what_the_kernel_refuses(void **state)
+TEST(what_the_kernel_refuses)
 {
 	static const int errors[] = {EACCES, EBUSY, ENOENT, ENODEV, EMFILE, ENOSYS};
 	void *handle;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		reset();
 		refuse_with = errors[i];
@@ -381,9 +374,8 @@ static void what_the_kernel_refuses(void **state)
 			 DRPTTRACER_ERROR_FAILED_TO_OPEN_PERF_EVENT);
 }
 
-static void initialisation(void **state)
+TEST(initialisation)
 {
-	(void)state;
 	host_obstacle = PTAH_HOST_DRIVER;
 	assert_false(drpttracer_init());
 	assert_false(drpttracer_init());
@@ -400,18 +392,4 @@ static void initialisation(void **state)
 	drpttracer_exit();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(layout),
-	    cmocka_unit_test(system_calls),
-	    cmocka_unit_test(one_handle),
-	    cmocka_unit_test(records),
-	    cmocka_unit_test(losses),
-	    cmocka_unit_test(what_is_not_valid),
-	    cmocka_unit_test(what_the_kernel_refuses),
-	    cmocka_unit_test(initialisation),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

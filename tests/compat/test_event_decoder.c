@@ -162,13 +162,12 @@ static void leave(struct random_story *random)
 	story_say(random, "%s", at);
 }
 
-static void random_traces(void **state)
+TEST(random_traces)
 {
 	static struct random_story random;
 	static struct story story;
 	const char *from = getenv("SEED");
 
-	(void)state;
 	if (!judge.next)
 		skip();
 	for (uint64_t seed = from ? strtoull(from, NULL, 0) : 1; seed <= 3000; seed++) {
@@ -187,11 +186,10 @@ static void random_traces(void **state)
 	}
 }
 
-static void traces_of_hardware(void **state)
+TEST(traces_of_hardware)
 {
 	static const char *const names[] = {"foo", "unzip", "mruby"};
 
-	(void)state;
 	if (!judge.next)
 		skip();
 	for (size_t i = 0; i < 3; i++) {
@@ -213,12 +211,4 @@ static int prepare(void **state)
 	return load(&ours, TWIN_JUDGED) ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_traces),
-	    cmocka_unit_test(traces_of_hardware),
-	};
-
-	return cmocka_run_group_tests(tests, prepare, NULL);
-}
+TEST_GROUP(prepare, NULL)

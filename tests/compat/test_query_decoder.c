@@ -296,13 +296,12 @@ static void check(const uint8_t *bytes, size_t size, bool damaged, uint64_t seed
 	fail_msg("seed %" PRIu64, seed);
 }
 
-static void random_traces(void **state)
+TEST(random_traces)
 {
 	static struct random_story random;
 	static struct story story;
 	const char *from = getenv("SEED");
 
-	(void)state;
 	for (uint64_t seed = from ? strtoull(from, NULL, 0) : 1; seed <= 3000; seed++) {
 		story_begin(&random, seed);
 		for (unsigned i = 0; i < 30; i++) {
@@ -338,13 +337,12 @@ static size_t damage(struct random *r, uint8_t *bytes, size_t size)
 	return size + 2;
 }
 
-static void damaged_traces(void **state)
+TEST(damaged_traces)
 {
 	static struct random_story random;
 	static struct story story;
 	const char *from = getenv("SEED");
 
-	(void)state;
 	for (uint64_t seed = from ? strtoull(from, NULL, 0) : 1; seed <= 10000; seed++) {
 		struct random r = random_of(seed);
 
@@ -365,11 +363,10 @@ static void damaged_traces(void **state)
 	unknown_size = 0;
 }
 
-static void traces_of_hardware(void **state)
+TEST(traces_of_hardware)
 {
 	static const char *const names[] = {"foo", "unzip", "mruby"};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		size_t size;
 		uint8_t *bytes = read_trace(names[i], &size);
@@ -391,13 +388,4 @@ static int prepare(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_traces),
-	    cmocka_unit_test(damaged_traces),
-	    cmocka_unit_test(traces_of_hardware),
-	};
-
-	return cmocka_run_group_tests(tests, prepare, NULL);
-}
+TEST_GROUP(prepare, NULL)

@@ -31,12 +31,11 @@ static int read_pairs(const char *pairs, uint8_t size, uint32_t most, struct cov
 	return 0;
 }
 
-static void test_known(void **state)
+TEST(test_known)
 {
 	struct cover_reached list[8];
 	size_t n;
 
-	(void)state;
 	assert_int_equal(read_pairs("\x01\x05\x03\x01\x80\x01\xff\x7f\x01\x02", 10, 133, list, &n),
 			 0);
 	assert_int_equal(n, 4);
@@ -55,7 +54,7 @@ static void test_known(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const struct {
 		const char *pairs;
@@ -74,7 +73,6 @@ static void test_refused(void **state)
 	struct cover_reached list[8], *read;
 	size_t n;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(read_pairs(bad[i].pairs, bad[i].size, 133, list, &n),
 				 PTAH_E_BAD_FILE);
@@ -88,13 +86,12 @@ static void test_refused(void **state)
 }
 
 /* Numbers of any size come back. */
-static void test_written(void **state)
+TEST(test_written)
 {
 	struct cover_reached list[64], *read;
 	size_t n, size;
 	void *blob;
 
-	(void)state;
 	for (uint32_t i = 0; i < 64; i++)
 		list[i] = (struct cover_reached){
 		    i < 31 ? UINT32_C(1) << i : (UINT32_C(1) << 30) + i, UINT64_MAX >> i};
@@ -108,15 +105,4 @@ static void test_written(void **state)
 	free(read);
 	assert_int_equal(cover_blob_read(blob, size - 1, UINT32_MAX, &read, &n), PTAH_E_BAD_FILE);
 	free(blob);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_known),
-	    cmocka_unit_test(test_refused),
-	    cmocka_unit_test(test_written),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void test_names_and_extensions_are_unique(void **state)
+TEST(test_names_and_extensions_are_unique)
 {
 	char path[64];
 
-	(void)state;
 	for (const struct export_format *f = export_formats; f->name; f++) {
 		assert_ptr_equal(export_find(f->name), f);
 		assert_int_equal(f->extension[0], '.');
@@ -25,22 +24,11 @@ static void test_names_and_extensions_are_unique(void **state)
 	}
 }
 
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
-	(void)state;
 	assert_null(export_find(""));
 	assert_null(export_find("help"));
 	assert_null(export_find_by_file(""));
 	assert_null(export_find_by_file("perf.data"));
 	assert_null(export_find_by_file("fxt"));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_names_and_extensions_are_unique),
-	    cmocka_unit_test(test_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static struct itrace parse(const char *text)
 	return t;
 }
 
-static void test_periods(void **state)
+TEST(test_periods)
 {
 	static const struct {
 		const char *text;
@@ -27,7 +27,6 @@ static void test_periods(void **state)
 	    {"i1000ibe", 1000, ITRACE_INSTRUCTIONS}, {"bi7t", 7, ITRACE_TICKS},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct itrace t = parse(cases[i].text);
 
@@ -37,11 +36,10 @@ static void test_periods(void **state)
 	}
 }
 
-static void test_letters(void **state)
+TEST(test_letters)
 {
 	struct itrace t = parse("");
 
-	(void)state;
 	assert_true(t.instructions && t.branches && t.errors);
 	assert_string_equal(t.left_out, "xwp");
 	assert_int_equal(t.call_chain + t.branch_stack, 0);
@@ -64,7 +62,7 @@ static void test_letters(void **state)
 	assert_false(parse("ie-o+o").no_overflows);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static const char *const texts[] = {
 	    "G",
@@ -88,21 +86,9 @@ static void test_refused(void **state)
 	struct ptah_message why;
 	struct itrace t;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		why.text[0] = '\0';
 		assert_int_equal(itrace_parse(texts[i], &t, &why), PTAH_E_INVAL);
 		assert_non_null(strstr(why.text, "--itrace"));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_periods),
-	    cmocka_unit_test(test_letters),
-	    cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

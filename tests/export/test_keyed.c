@@ -9,12 +9,11 @@ struct row {
 	int value;
 };
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
 	struct keyed k = {.row_size = sizeof(struct row), .key_size = offsetof(struct row, value)};
 	bool is_new;
 
-	(void)state;
 	for (uint64_t pass = 0; pass < 2; pass++)
 		for (uint64_t i = 0; i < 10000; i++) {
 			/* The value is no part of the key: the first one stays. */
@@ -29,11 +28,4 @@ static void test_rows(void **state)
 	assert_int_equal(keyed_number(&k, &(struct row){.a = 1}, &is_new), 1);
 	assert_true(is_new);
 	keyed_free(&k);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

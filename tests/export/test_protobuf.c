@@ -18,12 +18,11 @@ static void expect(struct protobuf *p, const char *bytes, size_t n)
 	p->n = 0;
 }
 
-static void test_fields(void **state)
+TEST(test_fields)
 {
 	struct protobuf p = {0};
 	size_t inner;
 
-	(void)state;
 	protobuf_number(&p, 1, 150);
 	expect(&p, "\x08\x96\x01", 3);
 	protobuf_text(&p, 2, "testing");
@@ -53,13 +52,12 @@ static void test_fields(void **state)
 }
 
 /* The lengths of both messages need more than the one byte that was kept for them. */
-static void test_long_messages_in_messages(void **state)
+TEST(test_long_messages_in_messages)
 {
 	static char text[20000], bytes[20020];
 	struct protobuf p = {0};
 	size_t outer, inner;
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	outer = protobuf_begin(&p, 1);
 	inner = protobuf_begin(&p, 2);
@@ -73,14 +71,13 @@ static void test_long_messages_in_messages(void **state)
 	protobuf_free(&p);
 }
 
-static void test_flush(void **state)
+TEST(test_flush)
 {
 	struct protobuf p = {0};
 	struct out *out;
 	char *bytes;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(out_open_memory(&out), 0);
 	protobuf_number(&p, 1, 1);
 	assert_int_equal(protobuf_flush(&p, out), 0);
@@ -95,15 +92,4 @@ static void test_flush(void **state)
 	p.failed = true;
 	assert_int_equal(protobuf_flush(&p, out), PTAH_E_NOMEM);
 	protobuf_free(&p);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_fields),
-	    cmocka_unit_test(test_long_messages_in_messages),
-	    cmocka_unit_test(test_flush),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

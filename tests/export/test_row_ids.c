@@ -6,11 +6,10 @@
 
 #include <string.h>
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
 	struct pair_ids ids = {0};
 
-	(void)state;
 	for (uint64_t a = 0; a < 100; a++)
 		for (uint64_t b = 0; b < 100; b++) {
 			int64_t *slot = pair_ids_at(&ids, a << 32, b << 12);
@@ -28,14 +27,13 @@ static void test_pairs(void **state)
 	pair_ids_free(&ids);
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
 	struct text_ids ids = {0};
 	char key[32] = "";
 	int64_t id;
 	bool added;
 
-	(void)state;
 	assert_int_equal(text_ids_of(&ids, key, 0, &added), 1);
 	assert_true(added);
 	for (int i = 0; i < 5000; i++) {
@@ -58,14 +56,4 @@ static void test_texts(void **state)
 	assert_int_equal(text_ids_of(&ids, "", 0, &added), 1);
 	assert_false(added);
 	text_ids_free(&ids);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_pairs),
-	    cmocka_unit_test(test_texts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

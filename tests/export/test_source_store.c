@@ -45,7 +45,7 @@ static void fini(struct source_coverage *coverage)
 	free(coverage->files);
 }
 
-static void names_with_dots_are_one_file(void **state)
+TEST(names_with_dots_are_one_file)
 {
 	static const char first[] = "/src/sub/../a.h", second[] = "/src/./a.h",
 			  other[] = "/src/b.h";
@@ -53,7 +53,6 @@ static void names_with_dots_are_one_file(void **state)
 	struct source_store store = {.config = &config};
 	struct source_coverage c;
 
-	(void)state;
 	add_line(&store, source_store_file(&store, other), 9, SOURCE_NO_FUNCTION, 1);
 	add_line(&store, source_store_file(&store, first), 3, SOURCE_NO_FUNCTION, 2);
 	add_line(&store, source_store_file(&store, second), 3, SOURCE_NO_FUNCTION, 40);
@@ -69,7 +68,7 @@ static void names_with_dots_are_one_file(void **state)
 	fini(&c);
 }
 
-static void copies_are_added_up_and_other_shapes_are_not(void **state)
+TEST(copies_are_added_up_and_other_shapes_are_not)
 {
 	static const char name[] = "/a.c";
 	const struct source_coverage_config config = {0};
@@ -77,7 +76,6 @@ static void copies_are_added_up_and_other_shapes_are_not(void **state)
 	struct source_coverage c;
 	const uint32_t file = source_store_file(&store, name);
 
-	(void)state;
 	add_line(&store, file, 5, SOURCE_NO_FUNCTION, 1);
 	add_branch(&store, file, 77, 0, 100, 3); /* a copy with two branches */
 	add_branch(&store, file, 77, 1, 100, 0);
@@ -96,7 +94,7 @@ static void copies_are_added_up_and_other_shapes_are_not(void **state)
 	fini(&c);
 }
 
-static void functions_keep_their_lines(void **state)
+TEST(functions_keep_their_lines)
 {
 	static const char name[] = "/a.c";
 	const struct source_coverage_config config = {0};
@@ -110,7 +108,6 @@ static void functions_keep_their_lines(void **state)
 	    {file, {.name = "last", .shown = "last", .first = 20, .last = 23, .calls = 4}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		assert_true(source_store_function(&store, &list[i]));
 	add_line(&store, file, 3, 1, 2);
@@ -127,7 +124,7 @@ static void functions_keep_their_lines(void **state)
 	fini(&c);
 }
 
-static void patterns_are_of_whole_names(void **state)
+TEST(patterns_are_of_whole_names)
 {
 	static const char *const names[] = {"/src/a.c", "/src/sub/b.c", "/usr/include/c.h", "d.c"};
 	static const char *const include[] = {"/src/*", "*.h", NULL};
@@ -136,7 +133,6 @@ static void patterns_are_of_whole_names(void **state)
 	struct source_store store = {.config = &config};
 	static const bool wanted[] = {true, false, true, false};
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(source_store_file(&store, names[i]), i);
 	for (size_t i = 0; i < 4; i++)
@@ -144,14 +140,13 @@ static void patterns_are_of_whole_names(void **state)
 	source_store_free(&store);
 }
 
-static void many_lines_of_many_files(void **state)
+TEST(many_lines_of_many_files)
 {
 	const struct source_coverage_config config = {0};
 	struct source_store store = {.config = &config};
 	char names[600][8];
 	struct source_coverage c;
 
-	(void)state;
 	for (unsigned i = 0; i < 600; i++)
 		snprintf(names[i], sizeof(names[i]), "/%u", i);
 	for (unsigned round = 0; round < 3; round++)
@@ -169,17 +164,4 @@ static void many_lines_of_many_files(void **state)
 		assert_int_equal(c.files[i].lines[6].count, 3);
 	}
 	fini(&c);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names_with_dots_are_one_file),
-	    cmocka_unit_test(copies_are_added_up_and_other_shapes_are_not),
-	    cmocka_unit_test(functions_keep_their_lines),
-	    cmocka_unit_test(patterns_are_of_whole_names),
-	    cmocka_unit_test(many_lines_of_many_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 #define TEXTS 5
 
-static void test_side_by_side(void **state)
+TEST(test_side_by_side)
 {
 	static const size_t sizes[TEXTS] = {0, 1, 4087, 4088, 100000};
 	struct spill_text texts[TEXTS] = {{0}};
@@ -22,7 +22,6 @@ static void test_side_by_side(void **state)
 	char *bytes;
 	size_t n, at = 0;
 
-	(void)state;
 	assert_int_equal(spill_new(&spill), 0);
 	for (size_t i = 0; i < sizes[TEXTS - 1]; i++) {
 		for (size_t k = 0; k < TEXTS; k++) {
@@ -47,7 +46,7 @@ static void test_side_by_side(void **state)
 	spill_free(spill);
 }
 
-static void test_numbers_and_long_pieces(void **state)
+TEST(test_numbers_and_long_pieces)
 {
 	static char long_text[20000];
 	struct spill_text text = {0};
@@ -56,7 +55,6 @@ static void test_numbers_and_long_pieces(void **state)
 	char *bytes;
 	size_t n;
 
-	(void)state;
 	assert_int_equal(spill_new(&spill), 0);
 	memset(long_text, 'x', sizeof(long_text));
 	spill_decimal(spill, &text, 0);
@@ -73,25 +71,13 @@ static void test_numbers_and_long_pieces(void **state)
 	spill_free(spill);
 }
 
-static void test_folder_that_is_missing(void **state)
+TEST(test_folder_that_is_missing)
 {
 	struct spill *spill;
 
-	(void)state;
 	assert_int_equal(setenv("TMPDIR", "/nonexistent", 1), 0);
 	assert_int_equal(spill_new(&spill), PTAH_E_SYSTEM);
 	assert_int_equal(errno, ENOENT);
 	spill_free(spill);
 	unsetenv("TMPDIR");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_side_by_side),
-	    cmocka_unit_test(test_numbers_and_long_pieces),
-	    cmocka_unit_test(test_folder_that_is_missing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static const struct straight_run *find(const struct straight_runs *r, uint64_t s
 }
 
 /* 100 to 108: a conditional branch, taken 7 times of 10, to 100; 110 to 118: a return. */
-static void test_loop(void **state)
+TEST(test_loop)
 {
 	struct run_block blocks[] = {{.ip = 100, .last = 108, .end = 110, .count = 10, .left = 7},
 				     {.ip = 110, .last = 118, .end = 119, .count = 3, .left = 3}};
@@ -27,7 +27,6 @@ static void test_loop(void **state)
 	struct straight_runs runs;
 	uint64_t sum = 0;
 
-	(void)state;
 	assert_int_equal(straight_runs_make(blocks, 2, entries, 2, &runs), 0);
 	for (size_t i = 0; i < runs.count; i++) {
 		assert_int_equal(runs.run[i].start, 100);
@@ -40,7 +39,7 @@ static void test_loop(void **state)
 }
 
 /* An interrupt cuts the block 100-108 after 104; what follows belongs to the same runs. */
-static void test_cut(void **state)
+TEST(test_cut)
 {
 	struct run_block blocks[] = {{.ip = 100, .last = 108, .end = 110, .count = 8, .left = 8},
 				     {.ip = 100, .last = 102, .end = 104, .count = 2, .cut = true},
@@ -48,7 +47,6 @@ static void test_cut(void **state)
 	struct run_entry entries[] = {{100, 10, true}};
 	struct straight_runs runs;
 
-	(void)state;
 	assert_int_equal(straight_runs_make(blocks, 3, entries, 1, &runs), 0);
 	assert_int_equal(runs.count, 1);
 	assert_int_equal(runs.run[0].start, 100);
@@ -59,14 +57,13 @@ static void test_cut(void **state)
 }
 
 /* Where jumps explain all that ran, a block that was cut before it is the end of a run. */
-static void test_cut_and_gone(void **state)
+TEST(test_cut_and_gone)
 {
 	struct run_block blocks[] = {{.ip = 100, .last = 102, .end = 104, .count = 2, .cut = true},
 				     {.ip = 104, .last = 108, .end = 110, .count = 2, .left = 2}};
 	struct run_entry entries[] = {{100, 2, true}, {104, 2, false}};
 	struct straight_runs runs;
 
-	(void)state;
 	assert_int_equal(straight_runs_make(blocks, 2, entries, 2, &runs), 0);
 	assert_int_equal(runs.count, 2);
 	assert_int_equal(find(&runs, 100, 102)->count, 2);
@@ -74,18 +71,17 @@ static void test_cut_and_gone(void **state)
 	straight_runs_free(&runs);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
 	struct straight_runs runs;
 
-	(void)state;
 	assert_int_equal(straight_runs_make(NULL, 0, NULL, 0, &runs), 0);
 	assert_int_equal(runs.count, 0);
 	straight_runs_free(&runs);
 }
 
 /* More runs than RUNS_ALIVE pass one place: some are cut, and no execution is lost. */
-static void test_many_alive(void **state)
+TEST(test_many_alive)
 {
 	enum {
 		MANY = 3 * RUNS_ALIVE
@@ -95,7 +91,6 @@ static void test_many_alive(void **state)
 	struct straight_runs runs;
 	uint64_t *covered = calloc(MANY, sizeof(*covered));
 
-	(void)state;
 	for (uint64_t i = 0; i < MANY; i++) {
 		blocks[i] = (struct run_block){
 		    .ip = 2 * i, .last = 2 * i, .end = 2 * i + 2, .count = i + 1};
@@ -231,11 +226,10 @@ static void add_up(const struct straight_runs *r)
 	}
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
 	struct lists *l = malloc(sizeof(*l));
 
-	(void)state;
 	for (unsigned round = 0; round < 600; round++) {
 		struct straight_runs runs;
 
@@ -254,15 +248,4 @@ static void test_random(void **state)
 		straight_runs_free(&runs);
 	}
 	free(l);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_loop),	 cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_cut_and_gone), cmocka_unit_test(test_nothing),
-	    cmocka_unit_test(test_many_alive),	 cmocka_unit_test(test_random),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #define R "\xef\xbf\xbd"
 
-static void test_copy(void **state)
+TEST(test_copy)
 {
 	static const struct {
 		const char *text, *copy;
@@ -28,7 +28,6 @@ static void test_copy(void **state)
 	    {"\xf4\x90\x80\x80x", R R R R "x"}, /* after the last code point */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char *copy = utf8_copy(cases[i].text);
 
@@ -37,22 +36,11 @@ static void test_copy(void **state)
 	}
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
 	static const char text[] = "a\xc3\xa9\xe2\x82\xac";
 	static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6};
 
-	(void)state;
 	for (size_t most = 0; most < ARRAY_SIZE(whole); most++)
 		assert_int_equal(utf8_cut(text, strlen(text), most), whole[most]);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_copy),
-	    cmocka_unit_test(test_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ static bool check(const char *path)
 	return good;
 }
 
-static void all(void **state)
+TEST(all)
 {
 	const char *source = getenv("PTAH_SOURCE"), *only = getenv("GOLDEN");
 	unsigned cases = 0, wrong = 0;
@@ -152,7 +152,6 @@ static void all(void **state)
 	char folder[400];
 	DIR *dir;
 
-	(void)state;
 	assert_non_null(source);
 	snprintf(folder, sizeof(folder), "%s/tests/golden", source);
 	dir = opendir(folder);
@@ -172,11 +171,4 @@ static void all(void **state)
 	print_message("%u golden cases, %u wrong\n", cases, wrong);
 	assert_true(cases > 0);
 	assert_int_equal(wrong, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(all)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

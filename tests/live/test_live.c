@@ -212,11 +212,10 @@ static void expect(struct made *m, uint64_t instructions, uint64_t errors, int f
 }
 
 /* The record of the change comes in the round after the trace that needs it. */
-static void a_change_takes_effect_at_its_time(void **state)
+TEST(a_change_takes_effect_at_its_time)
 {
 	struct made *m = begin();
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 5);
 	give(m, 0);
@@ -236,11 +235,10 @@ static void a_change_takes_effect_at_its_time(void **state)
 	expect(m, 5 * 3 + 4 * 2 + 2 * 3, 0, 0);
 }
 
-static void without_rounds_all_is_decoded_at_the_end(void **state)
+TEST(without_rounds_all_is_decoded_at_the_end)
 {
 	struct made *m = begin();
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 5);
 	give(m, 0);
@@ -252,11 +250,10 @@ static void without_rounds_all_is_decoded_at_the_end(void **state)
 }
 
 /* What is missing is one error, and decoding goes on at the next PSB. */
-static void missing_trace_is_an_error(void **state)
+TEST(missing_trace_is_an_error)
 {
 	struct made *m = begin();
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 5);
 	give(m, 0);
@@ -271,7 +268,7 @@ static void missing_trace_is_an_error(void **state)
 }
 
 /* Trace that waits is left out, reported, and an error where it is missing. */
-static void what_waits_too_long_is_left_out(void **state)
+TEST(what_waits_too_long_is_left_out)
 {
 	struct ptah_live_config config = {
 	    .size = sizeof(config), .policy = PTAH_LIVE_DROP, .queue = 100};
@@ -280,7 +277,6 @@ static void what_waits_too_long_is_left_out(void **state)
 	struct ptah_live *live;
 	struct sums sums = {0};
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 100);
 	give(m, 0);
@@ -376,9 +372,8 @@ static void the_end_is_saved_by(bool trim)
 	done(m, live);
 }
 
-static void the_end_is_saved(void **state)
+TEST(the_end_is_saved)
 {
-	(void)state;
 	the_end_is_saved_by(false);
 	the_end_is_saved_by(true);
 }
@@ -402,7 +397,7 @@ static int ask_lag(void *context, const struct ptah_live_thread *thread,
 }
 
 /* While trace is being decoded it is behind: who asks meanwhile would forget it otherwise. */
-static void what_is_being_decoded_is_behind(void **state)
+TEST(what_is_being_decoded_is_behind)
 {
 	struct made *m = begin();
 	struct asked a = {.times = 0};
@@ -410,7 +405,6 @@ static void what_is_being_decoded_is_behind(void **state)
 	    .size = sizeof(config), .what = PTAH_LIVE_ITEMS, .on_items = ask_lag, .context = &a};
 	struct ptah_live_status s = {.size = sizeof(s)};
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 10);
 	give(m, 0);
@@ -490,9 +484,8 @@ static void an_end_is_waited_for(bool await)
 	done(m, live);
 }
 
-static void ends_are_waited_for(void **state)
+TEST(ends_are_waited_for)
 {
-	(void)state;
 	an_end_is_waited_for(true);
 	an_end_is_waited_for(false);
 }
@@ -510,14 +503,13 @@ static void refuse(const void *bytes, size_t n, int status)
 	ptah_live_free(live);
 }
 
-static void what_is_no_recording_is_refused(void **state)
+TEST(what_is_no_recording_is_refused)
 {
 	static const uint8_t small[24] = {'P', 'E', 'R', 'F', 'I', 'L', 'E', '2', 16,
 					  0,   0,   0,	 0,   0,   0,	0,   3,	  0};
 	struct made *m = begin();
 	struct ptah_live *live;
 
-	(void)state;
 	refuse("this is no recording at all", 27, PTAH_E_FOREIGN);
 	refuse(m->file.bytes, m->file.size, PTAH_E_FOREIGN); /* the layout of a file */
 	refuse(small, sizeof(small), PTAH_E_BAD_FILE);	     /* a record of size 0 */
@@ -551,7 +543,7 @@ static void refuse_packed(const void *bytes, size_t n, const char *why)
 	perfdata_buffer_free(&pipe);
 }
 
-static void what_makes_no_sense_compressed_is_refused(void **state)
+TEST(what_makes_no_sense_compressed_is_refused)
 {
 	/* The sizes of two compressed records that are not compressed, of the older form and of
 	 * the newer, which says that there is more than there is. */
@@ -561,7 +553,6 @@ static void what_makes_no_sense_compressed_is_refused(void **state)
 	static const uint8_t small[8] = {PERFDATA_COMM, 0, 0, 0, 0, 0, 7};
 	uint8_t own[PERFDATA_AUXTRACE_HEADER] = {PERFDATA_AUXTRACE, 0, 0, 0, 0, 0, sizeof(own)};
 
-	(void)state;
 	refuse(plain, sizeof(plain), PTAH_E_BAD_FILE);
 	refuse(more, sizeof(more), PTAH_E_BAD_FILE);
 	refuse_packed(small, sizeof(small), "holds no records");
@@ -573,11 +564,10 @@ static void what_makes_no_sense_compressed_is_refused(void **state)
 }
 
 /* The input ends inside a record: what came is decoded, and that there was more is an error. */
-static void an_input_that_ends_early(void **state)
+TEST(an_input_that_ends_early)
 {
 	struct made *m = begin();
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 5);
 	generator_async_disable(&m->g, BASE);
@@ -586,14 +576,13 @@ static void an_input_that_ends_early(void **state)
 	expect(m, 5 * 3, 1, PTAH_E_TRUNCATED);
 }
 
-static void memory_has_a_limit(void **state)
+TEST(memory_has_a_limit)
 {
 	struct ptah_live_config config = {.size = sizeof(config), .memory = 1 << 16};
 	static const uint8_t nops[4096];
 	struct made *m = begin();
 	struct ptah_live *live = new_live(m, &config);
 
-	(void)state;
 	for (unsigned i = 0; i < 32; i++) {
 		build_code(&m->file, 7, i, BASE, nops, sizeof(nops));
 		end_round(m);
@@ -603,12 +592,11 @@ static void memory_has_a_limit(void **state)
 	done(m, live);
 }
 
-static void wrong_arguments(void **state)
+TEST(wrong_arguments)
 {
 	struct ptah_live_config config = {.size = sizeof(config), .what = 64};
 	struct ptah_live *live;
 
-	(void)state;
 	assert_int_equal(ptah_live_new(NULL, &live), PTAH_E_INVAL);
 	assert_int_equal(ptah_live_new(&config, &live), PTAH_E_INVAL);
 	config.what = 0;
@@ -628,7 +616,7 @@ static void wrong_arguments(void **state)
 }
 
 /* A program writes the pipe while it is read. */
-static void a_pipe_is_read_while_it_is_written(void **state)
+TEST(a_pipe_is_read_while_it_is_written)
 {
 	struct made *m = begin();
 	struct ptah_live *live = new_live(m, NULL);
@@ -637,7 +625,6 @@ static void a_pipe_is_read_while_it_is_written(void **state)
 	int ends[2], status;
 	pid_t child;
 
-	(void)state;
 	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
 	jumps(m, 100, false, 5);
 	generator_async_disable(&m->g, BASE);
@@ -756,7 +743,7 @@ static void expect_name(struct ptah_live *live, uint64_t tsc, const char *name)
 	assert_int_equal(found.start, BASE);
 }
 
-static void a_jitdump_is_read_while_it_is_written(void **state)
+TEST(a_jitdump_is_read_while_it_is_written)
 {
 	const struct ptah_live_config config = {.size = sizeof(config), .what = PTAH_LIVE_COUNTS};
 	struct perfdata_buffer dump = {0};
@@ -765,7 +752,6 @@ static void a_jitdump_is_read_while_it_is_written(void **state)
 	struct sums sums = {0};
 	size_t fed = 0, known;
 
-	(void)state;
 	make_dump_folder(7);
 	begin_dump(&dump);
 	put_load(&dump, 50, "three", three, sizeof(three));
@@ -816,14 +802,13 @@ static void a_jitdump_is_read_while_it_is_written(void **state)
 }
 
 /* Its jitdump is read if all comes at once: that it began, and that it mapped the file. */
-static void a_new_process_has_its_jitdump(void **state)
+TEST(a_new_process_has_its_jitdump)
 {
 	struct perfdata_buffer dump = {0};
 	struct made *m = begin();
 	struct ptah_live *live = new_live(m, NULL);
 	size_t fed = 0;
 
-	(void)state;
 	make_dump_folder(7);
 	begin_dump(&dump);
 	put_load(&dump, 50, "three", three, sizeof(three));
@@ -907,7 +892,7 @@ static unsigned count_deleted(void)
 }
 
 /* A recording may say that a process has mapped its jitdump by any number of paths. */
-static void few_jitdumps_are_open(void **state)
+TEST(few_jitdumps_are_open)
 {
 	struct perfdata_buffer dump = {0};
 	struct made *m = begin();
@@ -915,7 +900,6 @@ static void few_jitdumps_are_open(void **state)
 	char path[4096];
 	size_t fed = 0;
 
-	(void)state;
 	make_dump_folder(7);
 	begin_dump(&dump);
 	append_dump(&dump, 0, dump.size);
@@ -934,40 +918,14 @@ static void few_jitdumps_are_open(void **state)
 }
 
 /* A process of another machine may have the number of one of this. */
-static void processes_of_this_machine_have_their_lists(void **state)
+TEST(processes_of_this_machine_have_their_lists)
 {
 	struct utsname here, other;
 
-	(void)state;
 	assert_int_equal(uname(&here), 0);
 	other = here;
 	other.nodename[0] = other.nodename[0] == 'x' ? 'y' : 'x';
 	assert_true(finds_own_dump(here.nodename));
 	assert_false(finds_own_dump(other.nodename));
 	assert_false(finds_own_dump(NULL));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_change_takes_effect_at_its_time),
-	    cmocka_unit_test(without_rounds_all_is_decoded_at_the_end),
-	    cmocka_unit_test(missing_trace_is_an_error),
-	    cmocka_unit_test(what_waits_too_long_is_left_out),
-	    cmocka_unit_test(the_end_is_saved),
-	    cmocka_unit_test(what_is_being_decoded_is_behind),
-	    cmocka_unit_test(ends_are_waited_for),
-	    cmocka_unit_test(what_is_no_recording_is_refused),
-	    cmocka_unit_test(what_makes_no_sense_compressed_is_refused),
-	    cmocka_unit_test(an_input_that_ends_early),
-	    cmocka_unit_test(memory_has_a_limit),
-	    cmocka_unit_test(wrong_arguments),
-	    cmocka_unit_test(a_pipe_is_read_while_it_is_written),
-	    cmocka_unit_test(a_jitdump_is_read_while_it_is_written),
-	    cmocka_unit_test(a_new_process_has_its_jitdump),
-	    cmocka_unit_test(few_jitdumps_are_open),
-	    cmocka_unit_test(processes_of_this_machine_have_their_lists),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static struct ptah_watch parse(const char *text)
 	return w;
 }
 
-static void calls(void **state)
+TEST(calls)
 {
 	static const struct {
 		const char *text;
@@ -48,7 +48,6 @@ static void calls(void **state)
 	    {"exit > 1", {PTAH_WATCH_EXIT, PTAH_WATCH_MORE, "", "", 1}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		const struct ptah_watch w = parse(cases[i].text), *is = &cases[i].watch;
 
@@ -60,7 +59,7 @@ static void calls(void **state)
 	}
 }
 
-static void no_watches(void **state)
+TEST(no_watches)
 {
 	static const char *const cases[] = {"",
 					    "parse",
@@ -91,7 +90,6 @@ static void no_watches(void **state)
 	struct ptah_message why;
 	struct ptah_watch w;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		why.text[0] = '\0';
 		if (ptah_watch_parse(cases[i], &w, &why) != PTAH_E_INVAL)
@@ -103,12 +101,11 @@ static void no_watches(void **state)
 }
 
 /* A file is one by its path, or by the end of it after a slash. */
-static void functions(void **state)
+TEST(functions)
 {
 	const struct ptah_watch any = parse("enter f"), one = parse("f@lib/x.so > 1ms"),
 				end = parse("signal");
 
-	(void)state;
 	assert_true(ptah_watch_is_of(&any, "f", "/usr/lib/x.so"));
 	assert_true(ptah_watch_is_of(&any, "f", NULL));
 	assert_false(ptah_watch_is_of(&any, "ff", "/usr/lib/x.so"));
@@ -136,11 +133,10 @@ static unsigned count(struct live_rate *rate, uint64_t limit, uint64_t ms, unsig
 }
 
 /* One in each second, in whatever order threads are decoded whose times are seconds apart. */
-static void rates(void **state)
+TEST(rates)
 {
 	struct live_rate rate = {.newest = 0};
 
-	(void)state;
 	assert_int_equal(count(&rate, 100, 0, 100), 0);
 	assert_int_equal(count(&rate, 100, 5000, 100), 0);
 	assert_int_equal(count(&rate, 100, 5100, 100), 1);
@@ -156,11 +152,10 @@ static void rates(void **state)
 }
 
 /* Statuses as waitpid() has them on Linux: a code times 256, or a signal. */
-static void ends(void **state)
+TEST(ends)
 {
 	struct ptah_watch w = parse("signal SEGV");
 
-	(void)state;
 	assert_true(ptah_watch_ended(&w, SIGSEGV));
 	assert_false(ptah_watch_ended(&w, SIGABRT));
 	assert_false(ptah_watch_ended(&w, SIGSEGV << 8));
@@ -194,12 +189,11 @@ static void take_switch(struct ptah_session *s, uint64_t tsc, bool out, bool pre
 }
 
 /* What is no wait: the recorder makes room, another thread runs, a system call takes long. */
-static void waits(void **state)
+TEST(waits)
 {
 	struct ptah_session s = {0};
 	struct live_waits w = {0};
 
-	(void)state;
 	take_switch(&s, 110000, true, false); /* in a system call from 100000 to 150000 */
 	take_switch(&s, 140000, false, false);
 	take_switch(&s, 210000, true, false); /* while the trace was on */
@@ -221,14 +215,4 @@ static void waits(void **state)
 	assert_int_equal(pass(&w, 50000, 0), 0);
 	assert_int_equal(pass(&w, 160000, 50000), 50000);
 	assert_int_equal(pass(&w, 260000, 50500), 50000); /* too short to be one */
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(calls), cmocka_unit_test(no_watches), cmocka_unit_test(functions),
-	    cmocka_unit_test(rates), cmocka_unit_test(ends),	   cmocka_unit_test(waits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

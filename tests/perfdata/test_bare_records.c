@@ -54,7 +54,7 @@ static void ends(struct perfdata_file *f)
 }
 
 /* What the kernel wrote is returned; trace, samples and records about the recording are not. */
-static void records_of_the_kernel(void **state)
+TEST(records_of_the_kernel)
 {
 	struct perfdata_buffer b = {0}, body = {0};
 	struct perfdata_records_part part;
@@ -64,7 +64,6 @@ static void records_of_the_kernel(void **state)
 	char path[32];
 	uint64_t fork;
 
-	(void)state;
 	build_begin(&b);
 	build_info(&b, PERFDATA_AUXTRACE_INTEL_PT, true);
 	build_comm(&b, 7, 8, true, "a name", 400);
@@ -110,7 +109,7 @@ static void records_of_the_kernel(void **state)
 }
 
 /* A part has what its records lack: the CPU, and without SAMPLE_TID the thread. */
-static void what_records_lack(void **state)
+TEST(what_records_lack)
 {
 	/* SWITCH with the time alone, then MMAP of the kernel, whose pid is -1. */
 	static const uint64_t bytes[] = {
@@ -129,7 +128,6 @@ static void what_records_lack(void **state)
 	struct perfdata_file *f;
 	char path[32];
 
-	(void)state;
 	build_file(path, bytes, sizeof(bytes));
 	part = part_of(path);
 	part.sample_type = PERFDATA_SAMPLE_TIME;
@@ -151,7 +149,7 @@ static void what_records_lack(void **state)
 }
 
 /* Two parts of a file and all of another one: every record has an offset of its own. */
-static void several_parts(void **state)
+TEST(several_parts)
 {
 	struct perfdata_buffer b = {0}, other = {0};
 	struct perfdata_records_part parts[3];
@@ -160,7 +158,6 @@ static void several_parts(void **state)
 	uint64_t offsets[3], first;
 	char path[32], second[32];
 
-	(void)state;
 	build_begin(&b);
 	build_comm(&b, 1, 1, false, "one", 4);
 	first = b.size - BUILD_DATA;
@@ -201,7 +198,7 @@ static void several_parts(void **state)
 }
 
 /* The events of a recording may end their records in different ways; the last u64 is their id. */
-static void several_events(void **state)
+TEST(several_events)
 {
 	static const struct perfdata_records_event events[] = {
 	    {5, TID_TIME | PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER},
@@ -241,7 +238,6 @@ static void several_events(void **state)
 	struct perfdata_file *f;
 	char path[32];
 
-	(void)state;
 	build_file(path, bytes, sizeof(bytes));
 	part = part_of(path);
 	part.sample_type = 0;
@@ -258,7 +254,7 @@ static void several_events(void **state)
 }
 
 /* With the clock of build_info() four ticks are a nanosecond. */
-static void earlier_and_later(void **state)
+TEST(earlier_and_later)
 {
 	static const struct {
 		int64_t ticks;
@@ -269,7 +265,6 @@ static void earlier_and_later(void **state)
 	struct perfdata_record r;
 	char path[32];
 
-	(void)state;
 	build_begin(&b);
 	build_comm(&b, 7, 8, true, "a name", 400);
 	write_records(path, &b);
@@ -288,7 +283,7 @@ static void earlier_and_later(void **state)
 }
 
 /* A file that ends inside a record is cut there; what follows in other files is read. */
-static void cut_files(void **state)
+TEST(cut_files)
 {
 	struct perfdata_buffer b = {0};
 	struct perfdata_records_part parts[2];
@@ -296,7 +291,6 @@ static void cut_files(void **state)
 	uint64_t first, size;
 	char path[32], whole[32];
 
-	(void)state;
 	build_begin(&b);
 	build_comm(&b, 1, 1, false, "one", 4);
 	first = b.size - BUILD_DATA;
@@ -329,7 +323,7 @@ static void cut_files(void **state)
 }
 
 /* The file got its size first, or was cut before the end that the caller knows. */
-static void zeros_and_missing_ends(void **state)
+TEST(zeros_and_missing_ends)
 {
 	struct perfdata_buffer b = {0};
 	struct perfdata_records_part part;
@@ -337,7 +331,6 @@ static void zeros_and_missing_ends(void **state)
 	struct perfdata_file *f;
 	char path[32];
 
-	(void)state;
 	build_begin(&b);
 	build_comm(&b, 1, 1, false, "one", 4);
 	perfdata_put(&b, NULL, 101);
@@ -370,12 +363,11 @@ static void refused(const struct perfdata_records_part *part, int status, const 
 		fail_msg("%s", why.text);
 }
 
-static void what_is_refused(void **state)
+TEST(what_is_refused)
 {
 	struct perfdata_records_part part = part_of("/no/such/file");
 	char path[32];
 
-	(void)state;
 	refused(&part, PTAH_E_SYSTEM, "No such file");
 	part.path = "/";
 	refused(&part, PTAH_E_BAD_FILE, "not a regular file");
@@ -393,7 +385,7 @@ static void what_is_refused(void **state)
 }
 
 /* Sizes that lie. All bytes of the record follow, so that nothing is cut. */
-static void broken_records(void **state)
+TEST(broken_records)
 {
 	static const struct {
 		uint32_t type;
@@ -404,7 +396,6 @@ static void broken_records(void **state)
 	    {PERFDATA_LOST, 8},	 {PERFDATA_COMPRESSED, 16}, {PERFDATA_AUXTRACE, 16},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perfdata_buffer b = {0};
 		struct perfdata_records_part part;
@@ -430,17 +421,4 @@ static void broken_records(void **state)
 		perfdata_close(f);
 		perfdata_buffer_free(&b);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(records_of_the_kernel),  cmocka_unit_test(what_records_lack),
-	    cmocka_unit_test(several_parts),	      cmocka_unit_test(several_events),
-	    cmocka_unit_test(earlier_and_later),      cmocka_unit_test(cut_files),
-	    cmocka_unit_test(zeros_and_missing_ends), cmocka_unit_test(what_is_refused),
-	    cmocka_unit_test(broken_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

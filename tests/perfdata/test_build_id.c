@@ -60,13 +60,12 @@ static int read_back(const void *bytes, size_t n, struct perfdata_build_id *id)
 	return status;
 }
 
-static void id_of_a_file(void **state)
+TEST(id_of_a_file)
 {
 	char text[2 * PERFDATA_BUILD_ID_MAX + 1];
 	struct perfdata_build_id id;
 	struct image f = make(8);
 
-	(void)state;
 	assert_int_equal(read_back(&f, sizeof(f), &id), 0);
 	assert_int_equal(id.size, 8);
 	assert_string_equal(perfdata_build_id_text(&id, text), "f0f1f2f3f4f5f6f7");
@@ -78,11 +77,10 @@ static void id_of_a_file(void **state)
 	assert_int_equal(id.size, 0);
 }
 
-static void files_without(void **state)
+TEST(files_without)
 {
 	struct perfdata_build_id id;
 
-	(void)state;
 	assert_int_equal(read_back("", 0, &id), 0);
 	assert_int_equal(id.size, 0);
 	assert_int_equal(read_back("#!/bin/sh\n", 10, &id), 0);
@@ -93,13 +91,12 @@ static void files_without(void **state)
 }
 
 /* Each prefix of the file, and each changed byte: an id or none, but never more than 20 bytes. */
-static void broken_files(void **state)
+TEST(broken_files)
 {
 	struct perfdata_build_id id;
 	struct image f = make(20);
 	uint8_t bytes[sizeof(f)];
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(f); n++) {
 		assert_int_equal(read_back(&f, n, &id), 0);
 		assert_true(id.size <= PERFDATA_BUILD_ID_MAX);
@@ -112,15 +109,4 @@ static void broken_files(void **state)
 		assert_int_equal(read_back(bytes, sizeof(bytes), &id), 0);
 		assert_true(id.size <= PERFDATA_BUILD_ID_MAX);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(id_of_a_file),
-	    cmocka_unit_test(files_without),
-	    cmocka_unit_test(broken_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

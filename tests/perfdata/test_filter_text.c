@@ -19,11 +19,10 @@ static int parse(const char *text, const char **rest)
 	return status;
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
 	const char *rest;
 
-	(void)state;
 	assert_int_equal(parse("filter 0x1149/0x2a@/bin/x", &rest), 0);
 	assert_int_equal(filter.mode, PTAH_RANGE_FILTER);
 	assert_string_equal(filter.start.name, "");
@@ -40,11 +39,10 @@ static void test_numbers(void **state)
 	assert_string_equal(rest, " , filter main");
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	const char *rest;
 
-	(void)state;
 	assert_int_equal(parse("filter main @ ./prog", &rest), 0);
 	assert_string_equal(filter.start.name, "main");
 	assert_int_equal(filter.start.number, 0);
@@ -62,7 +60,7 @@ static void test_names(void **state)
 }
 
 /* Malformed texts are refused, and the place is reported. */
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
 	static const struct {
 		const char *text, *at;
@@ -84,7 +82,6 @@ static void test_malformed(void **state)
 	};
 	const char *rest;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		assert_int_equal(parse(cases[i].text, &rest), PTAH_E_INVAL);
 		assert_string_equal(rest, cases[i].at);
@@ -94,27 +91,14 @@ static void test_malformed(void **state)
 }
 
 /* A name as long as there is room for is taken, a longer one is refused. */
-static void test_long_names(void **state)
+TEST(test_long_names)
 {
 	char text[PTAH_FILTER_NAME_MAX + 16] = "filter ";
 	const char *rest;
 
-	(void)state;
 	memset(text + 7, 'f', PTAH_FILTER_NAME_MAX - 1);
 	assert_int_equal(parse(text, &rest), 0);
 	assert_int_equal(strlen(filter.start.name), PTAH_FILTER_NAME_MAX - 1);
 	strcat(text, "f");
 	assert_int_equal(parse(text, &rest), PTAH_E_INVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_numbers),
-	    cmocka_unit_test(test_names),
-	    cmocka_unit_test(test_malformed),
-	    cmocka_unit_test(test_long_names),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,11 +124,10 @@ static void check_layout(struct perfdata_buffer *made)
 	perfdata_buffer_free(made);
 }
 
-static void pipes(void **state)
+TEST(pipes)
 {
 	struct perfdata_buffer b = {0}, out = {0};
 
-	(void)state;
 	make(&b);
 	layout_to_pipe(&out, layout_of(&b));
 	layout_tracing_data(&out);
@@ -137,11 +136,10 @@ static void pipes(void **state)
 	perfdata_buffer_free(&b);
 }
 
-static void compressed(void **state)
+TEST(compressed)
 {
 	static const size_t pieces[] = {1, 7, 8, 100, 4096, 60000};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
 		struct perfdata_buffer b = {0}, out = {0};
 
@@ -188,9 +186,8 @@ static struct perfdata_file *open_pipe(const struct perfdata_buffer *b, bool sta
 	return f;
 }
 
-static void real_pipes(void **state)
+TEST(real_pipes)
 {
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct perfdata_buffer b = {0}, out = {0};
 		struct perfdata_file *plain, *other;
@@ -217,7 +214,7 @@ static void write_at(const char *path, const struct perfdata_buffer *b)
 }
 
 /* The records of a folder are returned file by file. */
-static void folders(void **state)
+TEST(folders)
 {
 	static const char *const names[] = {"layout/data", "layout/data.0", "layout/data.1"};
 	struct perfdata_buffer b = {0}, out[3] = {{0}};
@@ -226,7 +223,6 @@ static void folders(void **state)
 	struct ptah_message why = {""};
 	unsigned n = 0;
 
-	(void)state;
 	make(&b);
 	layout_to_folder(out, layout_of(&b));
 	mkdir("layout", 0700);
@@ -291,11 +287,10 @@ static unsigned random_number(unsigned *seed)
  * Files cut anywhere, and with some bytes changed: they are read up to there, or refused with a
  * sentence.
  */
-static void damage(void **state)
+TEST(damage)
 {
 	struct ptah_message why;
 
-	(void)state;
 	for (unsigned kind = 0; kind < 3; kind++) {
 		struct perfdata_buffer b = {0}, out = {0};
 		unsigned seed = kind, refused = 0;
@@ -337,14 +332,13 @@ static void damage(void **state)
 }
 
 /* A recording from a pipe that was cut is reported as truncated. */
-static void cut_pipe_is_told(void **state)
+TEST(cut_pipe_is_told)
 {
 	struct perfdata_buffer b = {0}, out = {0};
 	struct ptah_message why = {""};
 	struct perfdata_record r;
 	struct perfdata_file *f;
 
-	(void)state;
 	make(&b);
 	layout_to_pipe(&out, layout_of(&b));
 	out.size -= 300;
@@ -358,13 +352,12 @@ static void cut_pipe_is_told(void **state)
 }
 
 /* Compressed records that unpack to an implausible size are refused before they fill the disk. */
-static void compressed_bomb(void **state)
+TEST(compressed_bomb)
 {
 	struct perfdata_buffer b = {0}, records = {0}, out = {0};
 	uint8_t *zeros = calloc(1, 100 << 20), *record = zeros;
 	struct ptah_message why;
 
-	(void)state;
 	make(&b);
 	/* Records of an unknown type, of 65528 bytes each. */
 	for (unsigned i = 0; i < 1600; i++, record += 65528) {
@@ -393,13 +386,12 @@ static void compressed_bomb(void **state)
 	perfdata_buffer_free(&out);
 }
 
-static void other_compression(void **state)
+TEST(other_compression)
 {
 	struct perfdata_buffer b = {0}, out = {0};
 	struct ptah_message why;
 	struct layout section = {0};
 
-	(void)state;
 	make(&b);
 	layout_to_packed(&out, layout_of(&b), 300, PERFDATA_COMPRESSED);
 	assert_true(layout_feature(layout_of(&out), PERFDATA_FEATURE_COMPRESSED, &section));
@@ -408,16 +400,4 @@ static void other_compression(void **state)
 	assert_non_null(strstr(why.text, "-z"));
 	perfdata_buffer_free(&b);
 	perfdata_buffer_free(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(pipes),	       cmocka_unit_test(compressed),
-	    cmocka_unit_test(real_pipes),      cmocka_unit_test(folders),
-	    cmocka_unit_test(damage),	       cmocka_unit_test(cut_pipe_is_told),
-	    cmocka_unit_test(compressed_bomb), cmocka_unit_test(other_compression),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,13 +33,12 @@ static void check_why(int line, int status)
 
 #define FAILS(call) (spoil(), check_why(__LINE__, (call)))
 
-static void null_arguments_are_explained(void **state)
+TEST(null_arguments_are_explained)
 {
 	struct ptah_session *session;
 	struct ptah_counts *counts;
 	struct ptah_shard *shard;
 
-	(void)state;
 	FAILS(counts_load(NULL, 0, &counts, &why));
 	FAILS(ptah_counts_open(NULL, &counts, &why));
 	FAILS(ptah_watch_parse(NULL, NULL, &why));
@@ -65,7 +64,7 @@ static void null_arguments_are_explained(void **state)
 	FAILS(ptah_vm_command(NULL, NULL, &why));
 }
 
-static void a_config_without_its_size_is_explained(void **state)
+TEST(a_config_without_its_size_is_explained)
 {
 	struct ptah_recording_config recording = {0};
 	struct ptah_session_config session = {0};
@@ -77,7 +76,6 @@ static void a_config_without_its_size_is_explained(void **state)
 	struct ptah_trace_set *set;
 	char **command;
 
-	(void)state;
 	assert_int_equal(ptah_trace_set_new(&set), 0);
 	FAILS(ptah_session_open("/dev/null", &session, &s, &why));
 	assert_non_null(strstr(why.text, "size"));
@@ -123,7 +121,7 @@ static unsigned count_functions(const char *header, const char *tests)
 	return n;
 }
 
-static void every_function_with_a_why_is_here(void **state)
+TEST(every_function_with_a_why_is_here)
 {
 	static const char *const headers[] = {"counts",	 "live",  "record",    "recording",
 					      "session", "shard", "trace_set", "vm"};
@@ -131,7 +129,6 @@ static void every_function_with_a_why_is_here(void **state)
 	char path[4096], *tests;
 	unsigned n = 0;
 
-	(void)state;
 	if (!source)
 		skip();
 	snprintf(path, sizeof(path), "%s/" THIS, source);
@@ -146,15 +143,4 @@ static void every_function_with_a_why_is_here(void **state)
 	}
 	free(tests);
 	assert_in_range(n, 22, 100);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(null_arguments_are_explained),
-	    cmocka_unit_test(a_config_without_its_size_is_explained),
-	    cmocka_unit_test(every_function_with_a_why_is_here),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void next(struct perfdata_file *f, struct perfdata_record *r, uint32_t ty
 
 /* As perf writes it for -e intel_pt/mtc,mtc_period=9,cyc,cyc_thresh=2/ on a processor
  * with CPUID.15H EAX = 2, EBX = 216. */
-static void timing(void **state)
+TEST(timing)
 {
 	struct perfdata_buffer b = {0}, body = {0};
 	uint64_t info[PERFDATA_INFO_MAX] = {
@@ -63,7 +63,6 @@ static void timing(void **state)
 	struct perfdata_record r;
 	struct perfdata_file *f;
 
-	(void)state;
 	build_begin(&b);
 	store_le64(b.bytes + 112 + 8, 1 << 9 | 9 << 14 | 1 << 1 | 2 << 19);
 	perfdata_put32(&body, PERFDATA_AUXTRACE_INTEL_PT);
@@ -127,12 +126,11 @@ static unsigned count_records(const struct perfdata_buffer *b)
  * perf_event.h, "PERF_RECORD_MISC_CPUMODE": 4 and 5 are a guest's kernel and programs. The modes of
  * the host, 3 (a hypervisor) among them, change nothing.
  */
-static void records_of_a_guest_by_their_mode(void **state)
+TEST(records_of_a_guest_by_their_mode)
 {
 	struct perfdata_buffer b = {0};
 	unsigned of_host;
 
-	(void)state;
 	build_begin(&b);
 	build_kernel_records(&b, 0);
 	build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
@@ -169,14 +167,13 @@ static void build_id_index(struct perfdata_buffer *b, uint64_t machine)
 }
 
 /* The event's id in the sample id leads to a machine_pid in ID_INDEX, which is not the host's 0. */
-static void records_of_a_guest_by_their_event(void **state)
+TEST(records_of_a_guest_by_their_event)
 {
 	const uint64_t identified =
 	    PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_IDENTIFIER;
 	const uint64_t with_id = PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ID;
 	unsigned of_host = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		struct perfdata_buffer b = {0};
 		unsigned n;
@@ -196,7 +193,7 @@ static void records_of_a_guest_by_their_event(void **state)
 }
 
 /* HEADER_BUILD_ID: a guest has a file of the same path. */
-static void build_ids_of_a_guest(void **state)
+TEST(build_ids_of_a_guest)
 {
 	static const struct {
 		int32_t pid;
@@ -210,7 +207,6 @@ static void build_ids_of_a_guest(void **state)
 	struct perfdata_file *f;
 	size_t list;
 
-	(void)state;
 	build_begin(&b);
 	build_comm(&b, 7, 7, false, "prog", 0);
 	build_end(&b, PERFDATA_FEATURE_BUILD_ID, "");
@@ -235,7 +231,7 @@ static void build_ids_of_a_guest(void **state)
 	perfdata_buffer_free(&b);
 }
 
-static void every_record(void **state)
+TEST(every_record)
 {
 	uint8_t id[20];
 	struct perfdata_buffer b = {0}, body = {0};
@@ -245,7 +241,6 @@ static void every_record(void **state)
 	struct ptah_message why;
 	uint64_t first;
 
-	(void)state;
 	memset(id, 0x5a, sizeof(id));
 	build_begin(&b);
 	build_info(&b, PERFDATA_AUXTRACE_INTEL_PT, true);
@@ -345,7 +340,7 @@ static void every_record(void **state)
 }
 
 /* Two events whose records end differently: the id in the last word says which event it is. */
-static void records_of_different_events(void **state)
+TEST(records_of_different_events)
 {
 	static const uint64_t types[] = {
 	    PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_IDENTIFIER,
@@ -355,7 +350,6 @@ static void records_of_different_events(void **state)
 	struct perfdata_record r;
 	struct perfdata_file *f;
 
-	(void)state;
 	memcpy(head, "PERFILE2", 8);
 	store_le64(head + 8, 104);
 	store_le64(head + 16, 136);
@@ -477,7 +471,7 @@ static void end_two_events(struct perfdata_buffer *b)
 	store_le64(b->bytes + end + 8, b->size - end - 16);
 }
 
-static void samples_of_sched_switch(void **state)
+TEST(samples_of_sched_switch)
 {
 	struct perfdata_buffer b = {0};
 	struct ptah_message why = {""};
@@ -485,7 +479,6 @@ static void samples_of_sched_switch(void **state)
 	struct perfdata_file *f;
 	size_t guest;
 
-	(void)state;
 	build_two_events(&b, PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TIME);
 	put_sample(&b, 50, 0, false);
 	guest = b.size;
@@ -545,7 +538,7 @@ static void put_full_sample(struct perfdata_buffer *body, uint64_t id)
 }
 
 /* perf record --aux-sample: trace after all other fields. ID_INDEX names the buffer. */
-static void trace_in_a_sample(void **state)
+TEST(trace_in_a_sample)
 {
 	struct perfdata_buffer b = {0}, body = {0};
 	struct ptah_message why = {""};
@@ -553,7 +546,6 @@ static void trace_in_a_sample(void **state)
 	struct perfdata_file *f;
 	uint8_t *attr;
 
-	(void)state;
 	build_two_events(&b, PERFDATA_SAMPLE_IDENTIFIER | 0x1fffff | 0xe00000);
 	attr = b.bytes + 120;
 	store_le64(attr + 32, 1 | 2 | 4 | 8 | 16); /* read_format */
@@ -592,13 +584,12 @@ static void trace_in_a_sample(void **state)
 }
 
 /* The kernel's mappings have pid -1, whatever process the sample id names. */
-static void mapping_of_the_kernel(void **state)
+TEST(mapping_of_the_kernel)
 {
 	struct perfdata_buffer b = {0}, body = {0};
 	struct perfdata_record r;
 	struct perfdata_file *f;
 
-	(void)state;
 	build_begin(&b);
 	perfdata_put32(&body, UINT32_MAX);
 	perfdata_put32(&body, 0);
@@ -617,12 +608,11 @@ static void mapping_of_the_kernel(void **state)
 	perfdata_buffer_free(&b);
 }
 
-static void other_files(void **state)
+TEST(other_files)
 {
 	struct perfdata_buffer b = {0};
 	struct ptah_message why;
 
-	(void)state;
 	assert_int_equal(open_status("", 0, &why), PTAH_E_EMPTY);
 	assert_int_equal(open_status("PERFILE2", 8, &why), PTAH_E_BAD_MAGIC);
 	assert_int_equal(open_status("#!/bin/sh\nexit 0 and so on", 26, &why), PTAH_E_BAD_MAGIC);
@@ -640,7 +630,7 @@ static void other_files(void **state)
 	perfdata_buffer_free(&b);
 }
 
-static void compressed_and_broken_records(void **state)
+TEST(compressed_and_broken_records)
 {
 	static const struct {
 		uint32_t type;
@@ -653,7 +643,6 @@ static void compressed_and_broken_records(void **state)
 	    {PERFDATA_MMAP2, 16, PTAH_E_BAD_FILE},	{60, 16, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perfdata_buffer b = {0};
 		struct ptah_message why = {""};
@@ -672,23 +661,4 @@ static void compressed_and_broken_records(void **state)
 		perfdata_close(f);
 		perfdata_buffer_free(&b);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_record),
-	    cmocka_unit_test(timing),
-	    cmocka_unit_test(records_of_a_guest_by_their_mode),
-	    cmocka_unit_test(records_of_a_guest_by_their_event),
-	    cmocka_unit_test(build_ids_of_a_guest),
-	    cmocka_unit_test(records_of_different_events),
-	    cmocka_unit_test(samples_of_sched_switch),
-	    cmocka_unit_test(trace_in_a_sample),
-	    cmocka_unit_test(mapping_of_the_kernel),
-	    cmocka_unit_test(other_files),
-	    cmocka_unit_test(compressed_and_broken_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,13 +26,12 @@ static void check_field(const struct tracing_format *format, const char *name, u
 }
 
 /* The layouts are those of the format files that are in recording.h. */
-static void test_kernel_formats(void **state)
+TEST(test_kernel_formats)
 {
 	struct perfdata_buffer b = {0};
 	struct tracing_formats formats;
 	const struct tracing_format *f;
 
-	(void)state;
 	put_tracing_data(&b);
 	assert_false(tracing_formats_read(b.bytes, b.size, &formats));
 	assert_int_equal(formats.count, 5);
@@ -57,13 +56,12 @@ static void test_kernel_formats(void **state)
 }
 
 /* Wherever the data end, the formats before that are known. */
-static void test_cut(void **state)
+TEST(test_cut)
 {
 	struct perfdata_buffer b = {0};
 	struct tracing_formats formats;
 	size_t most = 0;
 
-	(void)state;
 	put_tracing_data(&b);
 	for (size_t n = 0; n <= b.size; n++) {
 		assert_false(tracing_formats_read(b.bytes, n, &formats));
@@ -76,13 +74,12 @@ static void test_cut(void **state)
 }
 
 /* A number that no event can have is not cut to one that it can have: the format is left out. */
-static void test_large_number(void **state)
+TEST(test_large_number)
 {
 	struct perfdata_buffer b = {0};
 	struct tracing_formats formats;
 	uint8_t *at;
 
-	(void)state;
 	put_tracing_data(&b);
 	at = memmem(b.bytes, b.size, "ID: 4\nformat:\n", 14);
 	assert_non_null(at);
@@ -96,7 +93,7 @@ static void test_large_number(void **state)
 
 /* "__data_loc": a u32 whose high half is the length, whose low half is where; "__rel_loc" counts
  * from its own end. */
-static void test_places(void **state)
+TEST(test_places)
 {
 	static const uint8_t raw[16] = {[8] = 3, [9] = 0, [10] = 4, [12] = 'a', [13] = 'b'};
 	const struct tracing_field fixed = {.offset = 12, .size = 4};
@@ -105,7 +102,6 @@ static void test_places(void **state)
 	const struct tracing_field rel = {.offset = 8, .size = 4, .place = TRACING_REL_LOC};
 	size_t n;
 
-	(void)state;
 	assert_ptr_equal(tracing_field_bytes(&fixed, raw, sizeof(raw), &n), raw + 12);
 	assert_int_equal(n, 4);
 	assert_null(tracing_field_bytes(&late, raw, sizeof(raw), &n));
@@ -114,16 +110,4 @@ static void test_places(void **state)
 	/* 12 + 3 + 4 is behind the end. */
 	assert_null(tracing_field_bytes(&rel, raw, sizeof(raw), &n));
 	assert_int_equal(n, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kernel_formats),
-	    cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_places),
-	    cmocka_unit_test(test_large_number),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,12 +96,11 @@ static void check_cut(const struct perfdata_buffer *in, size_t first, size_t pie
 	perfdata_unpacker_free(u);
 }
 
-static void records_cut_at_every_byte(void **state)
+TEST(records_cut_at_every_byte)
 {
 	static const size_t sizes[] = {8, 9, 16, 257, 8};
 	struct perfdata_buffer in = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++)
 		add_record(&in, sizes[i], i);
 	for (size_t n = 0; n < in.size; n++) {
@@ -117,11 +116,10 @@ static void records_cut_at_every_byte(void **state)
 
 /* Records as large as can be, in pieces of more than one step of zstd, cut just before their end.
  */
-static void large_records(void **state)
+TEST(large_records)
 {
 	struct perfdata_buffer in = {0};
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++)
 		add_record(&in, UINT16_MAX, i);
 	check_cut(&in, UINT16_MAX - 1, 1000, PERFDATA_COMPRESSED);
@@ -182,7 +180,7 @@ static void assert_fault(uint32_t most, const struct perfdata_buffer *b,
 
 /* The size in a record of the newer form is at most what follows it, and what pads it is not read.
  */
-static void sizes_without_padding(void **state)
+TEST(sizes_without_padding)
 {
 	static const uint64_t sizes[] = {1 << 16,    1ull << 32,     INT64_MAX,
 					 1ull << 63, UINT64_MAX - 7, UINT64_MAX};
@@ -191,7 +189,6 @@ static void sizes_without_padding(void **state)
 	uint8_t packed[64];
 	size_t n;
 
-	(void)state;
 	add_record(&in, 16, 0);
 	n = ZSTD_compress(packed, sizeof(packed), in.bytes, in.size, 3);
 	assert_false(ZSTD_isError(n));
@@ -220,12 +217,11 @@ static void sizes_without_padding(void **state)
 	perfdata_buffer_free(&out);
 }
 
-static void records_without_data(void **state)
+TEST(records_without_data)
 {
 	struct perfdata_buffer b = {0}, out = {0};
 	enum perfdata_unpack_fault fault;
 
-	(void)state;
 	wrap(&b, PERFDATA_COMPRESSED, 0, NULL, 0);
 	assert_int_equal(try(0, &b, &out, &fault), 0);
 	assert_int_equal(out.size, 0);
@@ -236,11 +232,10 @@ static void records_without_data(void **state)
 	perfdata_buffer_free(&out);
 }
 
-static void what_zstd_does_not_understand(void **state)
+TEST(what_zstd_does_not_understand)
 {
 	struct perfdata_buffer b = {0};
 
-	(void)state;
 	wrap(&b, PERFDATA_COMPRESSED, 0, "nothing", 7);
 	assert_fault(0, &b, PERFDATA_UNPACK_DAMAGED);
 	wrap(&b, PERFDATA_COMPRESSED2, 7, "nothing\0", 8);
@@ -249,9 +244,8 @@ static void what_zstd_does_not_understand(void **state)
 }
 
 /* What precedes a record smaller than its header comes out, and then the fault. */
-static void records_smaller_than_their_header(void **state)
+TEST(records_smaller_than_their_header)
 {
-	(void)state;
 	for (uint8_t size = 0; size < 8; size++) {
 		struct perfdata_buffer in = {0}, b = {0}, out = {0};
 		enum perfdata_unpack_fault fault;
@@ -275,12 +269,11 @@ static void records_smaller_than_their_header(void **state)
 }
 
 /* Each compressed record may become `most` bytes large, and not one more. */
-static void a_limit_for_each_record(void **state)
+TEST(a_limit_for_each_record)
 {
 	struct perfdata_unpacker *u = perfdata_unpacker_new(256);
 	struct perfdata_buffer in = {0}, packed = {0}, out = {0};
 
-	(void)state;
 	assert_non_null(u);
 	for (unsigned i = 0; i < 4; i++)
 		add_record(&in, 128, i);
@@ -300,7 +293,7 @@ static void a_limit_for_each_record(void **state)
 }
 
 /* Without such a limit, all records together may become 64 MB, and 1024 times their size. */
-static void a_limit_for_all_records(void **state)
+TEST(a_limit_for_all_records)
 {
 	const size_t n = 16 * (size_t)(4 << 10);
 	struct perfdata_unpacker *u = perfdata_unpacker_new(0);
@@ -310,7 +303,6 @@ static void a_limit_for_all_records(void **state)
 	size_t size;
 	int status = 0;
 
-	(void)state;
 	assert_non_null(u);
 	/* A MB of records of 32 KB that are zeros but for their headers. */
 	for (size_t at = 0; at < 16 * n; at += 32768) {
@@ -340,13 +332,12 @@ static void a_limit_for_all_records(void **state)
 }
 
 /* The last record is not complete, or cannot be one; after a restart, nothing of it is left. */
-static void a_stream_that_ends_inside_a_record(void **state)
+TEST(a_stream_that_ends_inside_a_record)
 {
 	struct perfdata_unpacker *u = perfdata_unpacker_new(0);
 	struct perfdata_buffer in = {0}, packed = {0}, out = {0};
 	static const uint8_t small[8] = {60, 0, 0, 0, 0, 0, 7};
 
-	(void)state;
 	assert_false(perfdata_unpacker_is_cut(NULL));
 	assert_non_null(u);
 	assert_false(perfdata_unpacker_is_cut(u));
@@ -373,21 +364,4 @@ static void a_stream_that_ends_inside_a_record(void **state)
 	perfdata_buffer_free(&in);
 	perfdata_buffer_free(&packed);
 	perfdata_buffer_free(&out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(records_cut_at_every_byte),
-	    cmocka_unit_test(large_records),
-	    cmocka_unit_test(sizes_without_padding),
-	    cmocka_unit_test(records_without_data),
-	    cmocka_unit_test(what_zstd_does_not_understand),
-	    cmocka_unit_test(records_smaller_than_their_header),
-	    cmocka_unit_test(a_limit_for_each_record),
-	    cmocka_unit_test(a_limit_for_all_records),
-	    cmocka_unit_test(a_stream_that_ends_inside_a_record),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void new_path(char *path)
 	unlink(path);
 }
 
-static void written_and_read(void **state)
+TEST(written_and_read)
 {
 	static const struct perfdata_mapping mapping = {
 	    .address = 0x1000, .size = 0x2000, .file_offset = 0x3000, .prot = 5, .flags = 2};
@@ -85,7 +85,6 @@ static void written_and_read(void **state)
 	struct perfdata_file *f;
 	char path[32];
 
-	(void)state;
 	new_path(path);
 	w = open_writer(path);
 	assert_int_equal(perfdata_write_comm(w, 7, 8, 10, true, "a name that is far too long"), 0);
@@ -172,13 +171,12 @@ static void written_and_read(void **state)
 }
 
 /* After a flush the file is readable, however the writer ends. */
-static void readable_at_every_flush(void **state)
+TEST(readable_at_every_flush)
 {
 	struct perfdata_writer *w;
 	bool unfinished;
 	char path[32];
 
-	(void)state;
 	new_path(path);
 	w = open_writer(path);
 	for (unsigned i = 0; i < 20; i++) {
@@ -197,13 +195,12 @@ static void readable_at_every_flush(void **state)
 	unlink(path);
 }
 
-static void old_recording_is_kept(void **state)
+TEST(old_recording_is_kept)
 {
 	struct perfdata_writer *w;
 	char path[32], old[40];
 	struct stat st;
 
-	(void)state;
 	build_file(path, "precious", 8);
 	snprintf(old, sizeof(old), "%s.old", path);
 	w = open_writer(path);
@@ -222,7 +219,7 @@ static void old_recording_is_kept(void **state)
 	unlink(old);
 }
 
-static void places_that_do_not_do(void **state)
+TEST(places_that_do_not_do)
 {
 	static const struct {
 		const char *path, *words;
@@ -232,7 +229,6 @@ static void places_that_do_not_do(void **state)
 	    {"/dev/full", "No space left"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct perfdata_writer_config config = config_of(cases[i].path);
 		struct perfdata_writer *w = NULL;
@@ -271,7 +267,7 @@ static void count_notes(const char *path, const char *begin, unsigned *notes, un
  * A record's size is a u16 (perf_event_open(2), struct perf_event_header): one that does not fit is
  * left out with a note, and the recording goes on.
  */
-static void too_long(void **state)
+TEST(too_long)
 {
 	static const struct perfdata_mapping mapping = {.size = 1, .prot = 5};
 	static const struct perfdata_build_id none;
@@ -280,7 +276,6 @@ static void too_long(void **state)
 	unsigned notes, names;
 	char path[32];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	new_path(path);
 	w = open_writer(path);
@@ -305,7 +300,7 @@ static void too_long(void **state)
 }
 
 /* Code of all sizes around those of a record and of two is in the recording as a whole. */
-static void long_code(void **state)
+TEST(long_code)
 {
 	static const size_t sizes[] = {1, 32768, 32769, 65464, 65480, 65528, 65536, 66000};
 	static uint8_t code[66000], got[66000];
@@ -314,7 +309,6 @@ static void long_code(void **state)
 	struct perfdata_writer *w;
 	char path[32];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(code); i++)
 		code[i] = (uint8_t)(i * 7 + i / 256);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -340,7 +334,7 @@ static void long_code(void **state)
 }
 
 /* An event that is opened later: as many ids as there is room for. */
-static void late_ids(void **state)
+TEST(late_ids)
 {
 	static const uint64_t first[] = {11, 12}, expected[] = {11, 12, 13}, other = 21;
 	static uint8_t attr[PERFDATA_ATTR_SIZE] = {[PERFDATA_ATTR_AT_SIZE] = PERFDATA_ATTR_SIZE};
@@ -355,7 +349,6 @@ static void late_ids(void **state)
 	uint64_t attrs, entry, ids;
 	int fd;
 
-	(void)state;
 	config.driver = &driver;
 	assert_int_equal(perfdata_writer_open(&config, &w, &why), 0);
 	assert_int_equal(perfdata_add_id(w, 0, 13), 0);
@@ -439,11 +432,10 @@ static uint64_t check_index(const char *path)
 }
 
 /* A file that cannot grow any more keeps what is complete, and says why it ends. */
-static void a_full_disk(void **state)
+TEST(a_full_disk)
 {
 	char path[32];
 
-	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
 	for (uint64_t limit = 2000; limit < 400000; limit += 9973) {
 		struct perfdata_file *f;
@@ -482,20 +474,4 @@ static void a_full_disk(void **state)
 		}
 		unlink(path);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(late_ids),
-	    cmocka_unit_test(written_and_read),
-	    cmocka_unit_test(readable_at_every_flush),
-	    cmocka_unit_test(old_recording_is_kept),
-	    cmocka_unit_test(places_that_do_not_do),
-	    cmocka_unit_test(too_long),
-	    cmocka_unit_test(long_code),
-	    cmocka_unit_test(a_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

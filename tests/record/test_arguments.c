@@ -17,9 +17,8 @@ static bool read_one(const char *text)
 	return system_arguments(&a, 1, values, error, sizeof(error));
 }
 
-static void without_arguments_there_is_a_skylake(void **state)
+TEST(without_arguments_there_is_a_skylake)
 {
-	(void)state;
 	assert_true(system_arguments(&a, 0, NULL, error, sizeof(error)));
 	assert_string_equal(a.processor->name, "skylake");
 	assert_int_equal(a.tsc_mhz, 100);
@@ -28,13 +27,12 @@ static void without_arguments_there_is_a_skylake(void **state)
 	assert_false(a.verbose);
 }
 
-static void every_argument_is_read(void **state)
+TEST(every_argument_is_read)
 {
 	char model[] = "model=tiger-lake", truth[] = "truth=a b.txt", tsc[] = "tsc=250",
 	     xsaves[] = "xsaves=on", verbose[] = "verbose=on";
 	char *values[] = {model, truth, tsc, xsaves, verbose};
 
-	(void)state;
 	assert_true(system_arguments(&a, 5, values, error, sizeof(error)));
 	assert_string_equal(a.processor->name, "tiger-lake");
 	assert_string_equal(a.truth, "a b.txt");
@@ -48,7 +46,7 @@ static void every_argument_is_read(void **state)
 }
 
 /* Each error names the argument and what may be written instead. */
-static void a_wrong_argument_is_refused_with_what_is_right(void **state)
+TEST(a_wrong_argument_is_refused_with_what_is_right)
 {
 	static const struct {
 		const char *text, *is, *right;
@@ -68,21 +66,9 @@ static void a_wrong_argument_is_refused_with_what_is_right(void **state)
 	    {"", "\"\"", "truth=FILE"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		assert_false(read_one(wrong[i].text));
 		assert_non_null(strstr(error, wrong[i].is));
 		assert_non_null(strstr(error, wrong[i].right));
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(without_arguments_there_is_a_skylake),
-	    cmocka_unit_test(every_argument_is_read),
-	    cmocka_unit_test(a_wrong_argument_is_refused_with_what_is_right),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,14 +14,13 @@
 
 #define BASE UINT64_C(0x7000000)
 
-static void test_a_line_is_read(void **state)
+TEST(test_a_line_is_read)
 {
 	char line[] = "7000-9000 r-xs 00003000 fe:1a 4711    /some where/file\n";
 	char anonymous[] = "7000-9000 rw-p 00000000 00:00 0 \n";
 	char damaged[] = "7000-9000 r-xp\n";
 	struct code_map map;
 
-	(void)state;
 	assert_string_equal(code_map_parse(line, &map), "/some where/file");
 	assert_true(map.start == 0x7000 && map.end == 0x9000 && map.offset == 0x3000);
 	assert_true(map.inode == 4711 && map.major == 0xfe && map.minor == 0x1a);
@@ -34,13 +33,12 @@ static void test_a_line_is_read(void **state)
 }
 
 /* The kernel itself writes the line, of a file whose name has a newline or what stands for it. */
-static void test_newlines_in_names(void **state)
+TEST(test_newlines_in_names)
 {
 	static const char *const names[] = {"a\nb\n", "a\\012b"};
 	char folder[] = "/tmp/ptah-map-XXXXXX", *line = NULL;
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		FILE *maps = fopen("/proc/self/maps", "re");
@@ -103,7 +101,7 @@ static void assert_narrowed(const struct code_map *map, uint64_t address, uint64
 }
 
 /* From the page with the first byte to the page with the last one; two segments of code. */
-static void test_a_mapping_is_narrowed_to_its_segment(void **state)
+TEST(test_a_mapping_is_narrowed_to_its_segment)
 {
 	static const Elf64_Phdr segments[] = {
 	    {.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = 0x900},
@@ -118,7 +116,6 @@ static void test_a_mapping_is_narrowed_to_its_segment(void **state)
 	char whole[] = "/tmp/ptah-map-XXXXXX", part[] = "/tmp/ptah-map-XXXXXX";
 	struct code_map map = mapped(whole, segments, 4, 0);
 
-	(void)state;
 	assert_narrowed(&map, 0x1000, 0x1000, 0x3000, 0x1000);
 	assert_narrowed(&map, 0x2fff, 0x1000, 0x3000, 0x1000);
 	assert_narrowed(&map, 0x5400, 0x5000, 0x6000, 0x5000);
@@ -130,7 +127,7 @@ static void test_a_mapping_is_narrowed_to_its_segment(void **state)
 	unlink(part);
 }
 
-static void test_damaged_files_leave_the_mapping(void **state)
+TEST(test_damaged_files_leave_the_mapping)
 {
 	static const Elf64_Phdr segments[] = {
 	    {.p_type = PT_LOAD, .p_flags = PF_X, .p_offset = UINT64_MAX, .p_filesz = UINT64_MAX},
@@ -139,23 +136,10 @@ static void test_damaged_files_leave_the_mapping(void **state)
 	char damaged[] = "/tmp/ptah-map-XXXXXX", empty[] = "/tmp/ptah-map-XXXXXX";
 	struct code_map map = mapped(damaged, segments, 2, 0);
 
-	(void)state;
 	assert_narrowed(&map, 0x2000, 0, 0x10000, 0);
 	map = mapped(empty, segments, 0, 0);
 	assert_narrowed(&map, 0x2000, 0, 0x10000, 0);
 	unlink(damaged);
 	unlink(empty);
 	assert_narrowed(&map, 0x2000, 0, 0x10000, 0); /* no file any more */
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_a_line_is_read),
-	    cmocka_unit_test(test_newlines_in_names),
-	    cmocka_unit_test(test_a_mapping_is_narrowed_to_its_segment),
-	    cmocka_unit_test(test_damaged_files_leave_the_mapping),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,12 +62,11 @@ static void run(uint64_t cr3, const struct code_block *b, uint64_t address)
 		assert_int_equal(decoded(cr3, address + i), b->bytes[i]);
 }
 
-static void a_page_is_recorded_once(void **state)
+TEST(a_page_is_recorded_once)
 {
 	static uint8_t memory[CODE_PAGE];
 	struct code_block *b, *c;
 
-	(void)state;
 	memset(memory, 0x90, sizeof(memory));
 	b = code_block_new(0x401010, memory + 0x10, 5, memory, NULL);
 	c = code_block_new(0x401800, memory + 0x800, 9, memory, NULL);
@@ -81,13 +80,12 @@ static void a_page_is_recorded_once(void **state)
 	free(c);
 }
 
-static void what_changed_replaces(void **state)
+TEST(what_changed_replaces)
 {
 	static uint8_t memory[CODE_PAGE];
 	const unsigned before = changes;
 	struct code_block *b, *c, *d;
 
-	(void)state;
 	memset(memory, 1, sizeof(memory));
 	b = code_block_new(0x5000, memory, 16, memory, NULL);
 	c = code_block_new(0x5100, memory + 0x100, 16, memory, NULL);
@@ -110,13 +108,12 @@ static void what_changed_replaces(void **state)
 }
 
 /* Another processor writes while the page is taken: the block's own bytes count. */
-static void a_race_is_won_by_what_runs(void **state)
+TEST(a_race_is_won_by_what_runs)
 {
 	static uint8_t memory[CODE_PAGE];
 	static const uint8_t was[] = {1, 2, 3, 4};
 	struct code_block *b = code_block_new(0x9ffe, was, 4, memory, NULL);
 
-	(void)state;
 	memset(memory, 0xcc, sizeof(memory));
 	run(9, b, 0x9ffe); /* and it spans two pages, of which the second is not known */
 	assert_int_equal(decoded(9, 0x9ffd), 0xcc);
@@ -133,13 +130,12 @@ static uint64_t random_number(void)
 }
 
 /* Random memory, blocks, places and changes, against the decoder of above. */
-static void random_code(void **state)
+TEST(random_code)
 {
 	static uint8_t memory[8][CODE_PAGE];
 	struct code_block *blocks[512];
 	unsigned count = 0;
 
-	(void)state;
 	for (unsigned n = 0; n < 20000; n++) {
 		const uint64_t r = random_number();
 		uint8_t *page = memory[r & 7];
@@ -162,30 +158,16 @@ static void random_code(void **state)
 		free(blocks[--count]);
 }
 
-static void many_addresses(void **state)
+TEST(many_addresses)
 {
 	static const uint8_t bytes[] = {0x90, 0xc3};
 	struct code_block *b = code_block_new(0, bytes, 2, NULL, NULL);
 	const unsigned before = map_count;
 
-	(void)state;
 	for (uint64_t i = 0; i < 2000; i++)
 		run(0x77000, b, i << 12);
 	for (uint64_t i = 0; i < 2000; i++)
 		assert_true(code_is_known(code_space(&view, 0x77000), b, i << 12));
 	assert_int_equal(map_count, before + 2000);
 	free(b);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_page_is_recorded_once),
-	    cmocka_unit_test(what_changed_replaces),
-	    cmocka_unit_test(a_race_is_won_by_what_runs),
-	    cmocka_unit_test(random_code),
-	    cmocka_unit_test(many_addresses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,13 +26,12 @@ static struct code_map mapped(char *path, uint8_t fill)
 	return (struct code_map){.start = BASE, .end = BASE + 2 * PAGE, .path = path};
 }
 
-static void test_kept_bytes_are_known(void **state)
+TEST(test_kept_bytes_are_known)
 {
 	struct code_shadow s = {.buckets = 2};
 	struct code_difference d;
 	uint8_t other[8];
 
-	(void)state;
 	d = code_shadow_compare(&s, BASE + PAGE - 4, code, sizeof(code), &nowhere);
 	assert_true(d.fresh && !d.changed);
 	code_shadow_keep(&s, BASE + PAGE - 4, code, sizeof(code), &nowhere, 0);
@@ -52,14 +51,13 @@ static void test_kept_bytes_are_known(void **state)
 	code_shadow_clear(&s);
 }
 
-static void test_files_are_known(void **state)
+TEST(test_files_are_known)
 {
 	char path[] = "/tmp/ptah-shadow-XXXXXX";
 	struct code_map map = mapped(path, 0x90);
 	struct code_shadow s = {.buckets = 64};
 	struct code_difference d;
 
-	(void)state;
 	d = code_shadow_compare(&s, BASE + PAGE - 1, code, 2, &map);
 	assert_true(!d.fresh && !d.changed);
 	d = code_shadow_compare(&s, BASE, code, 3, &map);
@@ -68,14 +66,13 @@ static void test_files_are_known(void **state)
 	unlink(path);
 }
 
-static void test_a_mapping_over_another_is_read_again(void **state)
+TEST(test_a_mapping_over_another_is_read_again)
 {
 	char first[] = "/tmp/ptah-shadow-XXXXXX", second[] = "/tmp/ptah-shadow-XXXXXX";
 	struct code_map old = mapped(first, 0x90), new = mapped(second, 0xc3);
 	struct code_shadow s = {.buckets = 64};
 	struct code_difference d;
 
-	(void)state;
 	new.change = 5;
 	d = code_shadow_compare(&s, BASE, code, 2, &old);
 	assert_true(!d.fresh && !d.changed && !d.change);
@@ -87,11 +84,10 @@ static void test_a_mapping_over_another_is_read_again(void **state)
 	unlink(second);
 }
 
-static void test_pages_are_dropped_and_copied(void **state)
+TEST(test_pages_are_dropped_and_copied)
 {
 	struct code_shadow s = {.buckets = 2}, copy = {.buckets = 2};
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++)
 		code_shadow_keep(&s, BASE + i * PAGE, code, sizeof(code), &nowhere, i);
 	code_shadow_copy(&copy, &s);
@@ -107,16 +103,4 @@ static void test_pages_are_dropped_and_copied(void **state)
 	}
 	code_shadow_clear(&s);
 	code_shadow_clear(&copy);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_kept_bytes_are_known),
-	    cmocka_unit_test(test_files_are_known),
-	    cmocka_unit_test(test_a_mapping_over_another_is_read_again),
-	    cmocka_unit_test(test_pages_are_dropped_and_copied),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

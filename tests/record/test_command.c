@@ -50,12 +50,11 @@ static void expect_failure(const char *name, int expected, const char *text)
 	assert_null(command.argv);
 }
 
-static void a_name_is_looked_up_in_path(void **state)
+TEST(a_name_is_looked_up_in_path)
 {
 	char *argv[] = {"sh", "-c", "", NULL};
 	char *path;
 
-	(void)state;
 	setenv("PATH", "/nonexistent:/bin", 1);
 	path = command_find("sh");
 	assert_string_equal(path, "/bin/sh");
@@ -74,12 +73,11 @@ static void a_name_is_looked_up_in_path(void **state)
 }
 
 /* execve(2): the rest of the line is one argument; the script's path replaces argv[0]. */
-static void a_script_runs_its_interpreter(void **state)
+TEST(a_script_runs_its_interpreter)
 {
 	char *one[] = {"./one", "a", "b c", NULL}, *two[] = {"./two", NULL};
 	char *plain[] = {"./three", "x", NULL};
 
-	(void)state;
 	write_file("one", "#! /bin/sh  -e -x \t\nexit\n", 0755);
 	expect(one, "/bin/sh",
 	       (const char *const[]){"/bin/sh", "-e -x", "./one", "a", "b c", NULL});
@@ -90,9 +88,8 @@ static void a_script_runs_its_interpreter(void **state)
 	expect(plain, "/bin/sh", (const char *const[]){"/bin/sh", "./three", "x", NULL});
 }
 
-static void what_cannot_run_is_refused(void **state)
+TEST(what_cannot_run_is_refused)
 {
-	(void)state;
 	write_file("plain", "text", 0755);
 	write_file("empty", "", 0755);
 	write_file("nameless", "#! \n", 0755);
@@ -109,13 +106,12 @@ static void what_cannot_run_is_refused(void **state)
 }
 
 /* As execve(2): nothing is looked up, and argv[0] is arbitrary or missing. */
-static void execve_takes_the_path_as_it_is(void **state)
+TEST(execve_takes_the_path_as_it_is)
 {
 	char *other[] = {"other", "x", NULL}, *none[] = {NULL};
 	struct ptah_message why = {""};
 	struct command command;
 
-	(void)state;
 	assert_int_equal(command_resolve_exec("sh", other, &command, &why), PTAH_E_MISSING);
 	assert_int_equal(command_resolve_exec("/bin/sh", other, &command, &why), 0);
 	assert_string_equal(command.program, "/bin/sh");
@@ -156,14 +152,4 @@ static int leave_folder(void **state)
 	return chdir("/") || rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_name_is_looked_up_in_path),
-	    cmocka_unit_test(a_script_runs_its_interpreter),
-	    cmocka_unit_test(what_cannot_run_is_refused),
-	    cmocka_unit_test(execve_takes_the_path_as_it_is),
-	};
-
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_GROUP(enter_folder, leave_folder)

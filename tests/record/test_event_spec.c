@@ -46,11 +46,10 @@ static void refused(const char *text, const char *sentence)
 		fail_msg("%s: '%s' is not in: %s", text, sentence, why.text);
 }
 
-static void names(void **state)
+TEST(names)
 {
 	struct ptah_record_config c = parsed("intel_pt/cyc=1,cyc_thresh=2,mtc,mtc_period=3/u");
 
-	(void)state;
 	assert_true(c.trace.cyc && c.trace.mtc && c.trace.user && !c.trace.os);
 	assert_int_equal(c.trace.cyc_threshold, 2);
 	assert_int_equal(c.trace.mtc_period, 3);
@@ -74,9 +73,8 @@ static void names(void **state)
 	parsed("intel_pt:u");
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-	(void)state;
 	refused("", "the event is intel_pt/TERMS/");
 	refused("cycles", "the event is intel_pt/TERMS/");
 	refused("intel_pt2//", "the event is intel_pt/TERMS/");
@@ -95,9 +93,8 @@ static void mistakes(void **state)
 }
 
 /* As /sys/bus/event_source/devices/intel_pt/format has them. */
-static void driver_terms(void **state)
+TEST(driver_terms)
 {
-	(void)state;
 	write_format("one", "config:55\n");
 	write_format("four", "config:56-59\n");
 	write_format("split", "config:0,5-7\n");
@@ -136,13 +133,4 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(names),
-	    cmocka_unit_test(mistakes),
-	    cmocka_unit_test(driver_terms),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

@@ -44,7 +44,7 @@ static void check(struct guest_symbols *s)
 	guest_symbols_free(s);
 }
 
-static void lines(void **state)
+TEST(lines)
 {
 	static const char text[] = "ffffffff81000000 T _text\n"
 				   "000000000001fbc0 A current_task\n"
@@ -55,7 +55,6 @@ static void lines(void **state)
 	struct ptah_message why = {""};
 	struct guest_symbols *s;
 
-	(void)state;
 	write_file("kallsyms", text, sizeof(text) - 1);
 	assert_int_equal(guest_symbols_read("kallsyms", &s, &why), 0);
 	check(s);
@@ -68,12 +67,11 @@ static void lines(void **state)
 	assert_non_null(strstr(why.text, "kallsyms"));
 }
 
-static void program(void **state)
+TEST(program)
 {
 	struct ptah_message why = {""};
 	struct guest_symbols *s;
 
-	(void)state;
 #if !defined(__x86_64__)
 	skip();
 #endif
@@ -82,7 +80,7 @@ static void program(void **state)
 }
 
 /* A program that is cut off, or has other bytes in its headers, is refused or read. */
-static void damaged(void **state)
+TEST(damaged)
 {
 	const size_t most = 8 << 20;
 	char *bytes = malloc(most);
@@ -91,7 +89,6 @@ static void damaged(void **state)
 	size_t n;
 	int i;
 
-	(void)state;
 	assert_non_null(bytes);
 	assert_non_null(f);
 	n = fread(bytes, 1, most, f);
@@ -120,15 +117,4 @@ static void damaged(void **state)
 	}
 	unlink("damaged");
 	free(bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(lines),
-	    cmocka_unit_test(program),
-	    cmocka_unit_test(damaged),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,6 @@
 
 #include "record/qemu/qemu.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,13 +72,12 @@ static int receive(int fd)
 	return passed[PASSED_MEMORY];
 }
 
-static void test_recorded_processes_get_the_memory(void **state)
+TEST(test_recorded_processes_get_the_memory)
 {
 	struct recording *r = open_recording();
 	char text[5] = "";
 	int fd, passed;
 
-	(void)state;
 	assert_non_null(processes_add(&r->processes, getpid(), getppid(), "test"));
 	fd = connect_to(r);
 	qemu_hand_over(r);
@@ -90,25 +88,14 @@ static void test_recorded_processes_get_the_memory(void **state)
 	close_recording(r);
 }
 
-static void test_others_get_nothing(void **state)
+TEST(test_others_get_nothing)
 {
 	struct recording *r = open_recording();
 	int fd;
 
-	(void)state;
 	assert_non_null(processes_add(&r->processes, getppid(), 1, "another"));
 	fd = connect_to(r);
 	qemu_hand_over(r);
 	assert_int_equal(receive(fd), -1);
 	close_recording(r);
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_recorded_processes_get_the_memory),
-	    cmocka_unit_test(test_others_get_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,12 +27,11 @@ static void end(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void the_process_ends(void **state)
+TEST(the_process_ends)
 {
 	const int64_t no_end = 0, later = monotonic_ns() + INT64_C(3600) * 1000000000;
 	const int64_t *const ends[] = {NULL, &no_end, &later};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		int status = 0;
 		const pid_t pid = begin(30, 3);
@@ -43,13 +42,12 @@ static void the_process_ends(void **state)
 	}
 }
 
-static void it_is_late(void **state)
+TEST(it_is_late)
 {
 	const int64_t past = 1;
 	const pid_t pid = begin(3600000, 0);
 	int status;
 
-	(void)state;
 	assert_int_equal(haste_waitpid(pid, &status, 0, &past), 0);
 	assert_int_equal(haste_waitpid(pid, &status, __WALL, &past), 0);
 	end(pid);
@@ -64,26 +62,14 @@ static void *hurry(void *unused)
 	return unused;
 }
 
-static void it_becomes_late(void **state)
+TEST(it_becomes_late)
 {
 	const pid_t pid = begin(3600000, 0);
 	pthread_t thread;
 	int status;
 
-	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, hurry, NULL), 0);
 	assert_int_equal(haste_waitpid(pid, &status, 0, &late), 0);
 	pthread_join(thread, NULL);
 	end(pid);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_process_ends),
-	    cmocka_unit_test(it_is_late),
-	    cmocka_unit_test(it_becomes_late),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static void put_machine(const char *paranoid, const char *capabilities)
 	put_file(STATUS, text);
 }
 
-static void permissions_are_those_of_perf_event_open(void **state)
+TEST(permissions_are_those_of_perf_event_open)
 {
 	static const struct {
 		const char *paranoid, *capabilities;
@@ -40,7 +40,6 @@ static void permissions_are_those_of_perf_event_open(void **state)
 	    {"4\n", "00000000a80425fb", false, false, false}, /* root in a container */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ptah_host host = {.size = sizeof(host)};
 		int status;
@@ -59,12 +58,11 @@ static void permissions_are_those_of_perf_event_open(void **state)
 	}
 }
 
-static void what_is_missing_is_named_in_order(void **state)
+TEST(what_is_missing_is_named_in_order)
 {
 	struct ptah_host host = {.size = sizeof(host)};
 	struct ptah_caps none = traceable;
 
-	(void)state;
 	none.obstacle = PTAH_CAPS_NO_PT;
 	put_machine("4\n", "0000000000000000");
 	remove_file(PMU "/type");
@@ -93,13 +91,12 @@ static void what_is_missing_is_named_in_order(void **state)
  * On this machine, whatever it is: there is an answer, and the thread may run on the same
  * processors as before.
  */
-static void this_machine(void **state)
+TEST(this_machine)
 {
 	struct ptah_host host = {.size = sizeof(host)};
 	cpu_set_t before, after;
 	int status;
 
-	(void)state;
 	sched_getaffinity(0, sizeof(before), &before);
 	status = ptah_host_look(NULL, NULL, &host);
 	assert_int_equal(status, host.obstacle ? PTAH_E_UNSUPPORTED : PTAH_OK);
@@ -114,13 +111,4 @@ static void this_machine(void **state)
 	assert_int_equal(ptah_host_look(NULL, NULL, NULL), PTAH_E_INVAL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(permissions_are_those_of_perf_event_open),
-	    cmocka_unit_test(what_is_missing_is_named_in_order),
-	    cmocka_unit_test(this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+TEST_GROUP(make_root, remove_root)

@@ -3,16 +3,12 @@
  * Whose lists of generated code are copied: those of processes of the recording, of their own
  * users, also of processes that have numbers and a /tmp of their own.
  */
+#include "test.h"
 #include "perfdata/jit_folder.h"
 #include "record/jit_copies.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -97,13 +93,12 @@ static pid_t start_container(void)
 	return pid > 0 ? pid : 0;
 }
 
-static void processes_of_another_namespace(void **state)
+TEST(processes_of_another_namespace)
 {
 	const struct perfdata_mapping mapping = {.address = 4096, .size = 4096};
 	struct ptah_recorder r = recorder("inside");
 	pid_t pid;
 
-	(void)state;
 	jit_copies_begin(&r);
 	pid = start_container();
 	if (pid) {
@@ -158,13 +153,12 @@ static void end_process(pid_t pid)
 	unlink(path);
 }
 
-static void whose_lists(void **state)
+TEST(whose_lists)
 {
 	const pid_t early = start_process(true), stranger = start_process(true),
 		    stale = start_process(false);
 	struct ptah_recorder r = recorder("whose");
 
-	(void)state;
 	/* The process had written its map before the recording began. */
 	jit_copies_begin(&r);
 	r.began.tv_sec += 100;
@@ -182,14 +176,13 @@ static void whose_lists(void **state)
 }
 
 /* The kernel's own records name processes too; nonsense in them does no harm. */
-static void records_as_the_kernel_writes_them(void **state)
+TEST(records_as_the_kernel_writes_them)
 {
 	const pid_t pid = start_process(true);
 	struct ptah_recorder r = recorder("raw");
 	uint32_t comm[6] = {3, 24 << 16, (uint32_t)pid, (uint32_t)pid, 0x61, 0};
 	const uint32_t hostile[][4] = {{3, 16 << 16, UINT32_MAX, 0}, {7, 16 << 16, 1u << 22, 0}};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(perfdata_write_raw(r.writer, hostile[i], 16), 0);
 	assert_false(perfdata_has_process(r.writer, pid));
@@ -203,7 +196,7 @@ static void records_as_the_kernel_writes_them(void **state)
 	perfdata_writer_abort(r.writer);
 }
 
-static void which_names_are_lists(void **state)
+TEST(which_names_are_lists)
 {
 	static const struct {
 		const char *path;
@@ -221,7 +214,6 @@ static void which_names_are_lists(void **state)
 	    {"", PERFDATA_JIT_NONE, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		int32_t pid = 0;
 
@@ -232,13 +224,12 @@ static void which_names_are_lists(void **state)
 }
 
 /* A link in place of the folder does not lead the recorder to other files. */
-static void a_link_is_left_alone(void **state)
+TEST(a_link_is_left_alone)
 {
 	const pid_t pid = start_process(true);
 	struct ptah_recorder r;
 	char link[256], map[64];
 
-	(void)state;
 	snprintf(map, sizeof(map), "/tmp/perf-%d.map", (int)pid);
 	snprintf(link, sizeof(link), "%s/link.jit", folder);
 	assert_int_equal(symlink("/tmp", link), 0);
@@ -265,15 +256,4 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(processes_of_another_namespace),
-	    cmocka_unit_test(whose_lists),
-	    cmocka_unit_test(records_as_the_kernel_writes_them),
-	    cmocka_unit_test(a_link_is_left_alone),
-	    cmocka_unit_test(which_names_are_lists),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_GROUP(make_folder, remove_folder)

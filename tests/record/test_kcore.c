@@ -52,7 +52,7 @@ static void put_kcore(void)
 				  "d 4096 0 - Live 0xffffffffd0000000\n");
 }
 
-static void the_code_is_copied(void **state)
+TEST(the_code_is_copied)
 {
 	static const struct {
 		uint64_t address, size;
@@ -65,7 +65,6 @@ static void the_code_is_copied(void **state)
 	Elf64_Ehdr head;
 	FILE *f;
 
-	(void)state;
 	put_kcore();
 	snprintf(folder, sizeof(folder), "%s/copy", root);
 	assert_int_equal(kcore_check(root, &why), 0);
@@ -123,7 +122,7 @@ static int receive(void *context, const struct kcore_piece *piece, struct ptah_m
 	return 0;
 }
 
-static void the_code_is_passed_on(void **state)
+TEST(the_code_is_passed_on)
 {
 	/* The pages that the_code_is_copied() expects, in the order of the addresses. */
 	static const uint8_t expected[] = {1, 2, 5, 7};
@@ -133,7 +132,6 @@ static void the_code_is_passed_on(void **state)
 	struct ptah_message why = {""};
 	Elf64_Phdr headers[3];
 
-	(void)state;
 	put_kcore();
 	assert_int_equal(kcore_send(root, &sink, &why), 0);
 	assert_int_equal(r.files, 3);
@@ -177,9 +175,8 @@ static void refused(const char *words)
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
-static void what_cannot_be_read(void **state)
+TEST(what_cannot_be_read)
 {
-	(void)state;
 	put_kcore();
 	put_file("/proc/kallsyms", "0000000000000000 T _stext\n0000000000000000 T _etext\n");
 	refused("kptr_restrict");
@@ -193,13 +190,4 @@ static void what_cannot_be_read(void **state)
 	refused("not there");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_code_is_copied),
-	    cmocka_unit_test(the_code_is_passed_on),
-	    cmocka_unit_test(what_cannot_be_read),
-	};
-
-	return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+TEST_GROUP(make_root, remove_root)

@@ -52,7 +52,7 @@ static void expect(char *const *environment, const char *const *expected, size_t
 	free(left);
 }
 
-static void variables_keep_their_order(void **state)
+TEST(variables_keep_their_order)
 {
 	char *none[] = {NULL};
 	char *plain[] = {"A=1", "B=x,y", "C=", NULL};
@@ -60,7 +60,6 @@ static void variables_keep_their_order(void **state)
 	char *comma[] = {"A=x,y", "LD_LIBRARY_PATH=/l", "B=2", NULL};
 	char *own_comma[] = {"A=1", "LD_AUDIT=a,b", NULL};
 
-	(void)state;
 	expect(none, (const char *const[]){NULL}, 0);
 	expect(plain, (const char *const[]){"A=1", "B=x,y", "C=", NULL}, 3);
 	expect(
@@ -71,7 +70,7 @@ static void variables_keep_their_order(void **state)
 	expect(own_comma, (const char *const[]){"A=1", "LD_AUDIT=a,b", NULL}, 1);
 }
 
-static void the_command_comes_last(void **state)
+TEST(the_command_comes_last)
 {
 	static const char *const expected[] = {"qemu", "-plugin", "plugin", "-seed", "1",
 					       "-0",   "name",	  "/bin/x", "",	     "-v"};
@@ -80,7 +79,6 @@ static void the_command_comes_last(void **state)
 	const struct command command = {program, argv};
 	char **arguments = launch_arguments("qemu", "plugin", &command, none, true);
 
-	(void)state;
 	assert_non_null(arguments);
 	for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
 		assert_string_equal(arguments[i], expected[i]);
@@ -88,22 +86,10 @@ static void the_command_comes_last(void **state)
 	free(arguments);
 }
 
-static void commas_are_doubled(void **state)
+TEST(commas_are_doubled)
 {
 	char *quoted = launch_quote("a,b,,c");
 
-	(void)state;
 	assert_string_equal(quoted, "a,,b,,,,c");
 	free(quoted);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(variables_keep_their_order),
-	    cmocka_unit_test(the_command_comes_last),
-	    cmocka_unit_test(commas_are_doubled),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,11 +56,10 @@ static void await_zombie(pid_t pid)
 	assert_int_equal(kill(pid, 0), 0);
 }
 
-static void it_was_killed(void **state)
+TEST_WITH(it_was_killed, set_up, tear_down)
 {
 	static const int ends[] = {0, SIGKILL, SIGABRT};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		const pid_t pid = begin_process(ends[i]);
 
@@ -72,12 +71,11 @@ static void it_was_killed(void **state)
 	}
 }
 
-static void it_is_stopped(void **state)
+TEST_WITH(it_is_stopped, set_up, tear_down)
 {
 	const pid_t pid = begin_process(SIGSTOP);
 	siginfo_t info;
 
-	(void)state;
 	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
 	assert_true(holds());
 	kill(pid, SIGKILL);
@@ -86,12 +84,11 @@ static void it_is_stopped(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-static void it_ends_the_recording(void **state)
+TEST_WITH(it_ends_the_recording, set_up, tear_down)
 {
 	struct lifeline *first = lifeline_begin(word), *second = lifeline_begin(word + 1);
 	const pid_t pid = fork();
 
-	(void)state;
 	assert_non_null(first);
 	assert_non_null(second);
 	if (!pid)
@@ -109,25 +106,12 @@ static void it_ends_the_recording(void **state)
 }
 
 /* What a program writes there does not get into the recorder. */
-static void it_was_overwritten(void **state)
+TEST_WITH(it_was_overwritten, set_up, tear_down)
 {
 	struct lifeline *l = lifeline_begin(word);
 
-	(void)state;
 	assert_non_null(l);
 	memset(word, 0xff, 4096);
 	lifeline_end(l);
 	assert_false(holds());
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(it_was_killed, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(it_is_stopped, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(it_ends_the_recording, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(it_was_overwritten, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,12 +109,11 @@ static size_t make_types(void)
 	return finish();
 }
 
-static void members(void **state)
+TEST(members)
 {
 	uint32_t at;
 	size_t size = make_types(), n;
 
-	(void)state;
 	assert_int_equal(btf_member(b.bytes, size, "task_struct", "tgid", &at), 0);
 	assert_int_equal(at, 200);
 	assert_int_equal(btf_member(b.bytes, size, "task_struct", "pid", &at), 0);
@@ -137,12 +136,11 @@ static void members(void **state)
 }
 
 /* An anonymous struct that contains itself twice ends soon. */
-static void endless(void **state)
+TEST(endless)
 {
 	uint32_t at;
 	unsigned n;
 
-	(void)state;
 	memset(&b, 0, sizeof(b));
 	b.strings = 1;
 	type("task_struct", 4, false, 60, 8);
@@ -262,14 +260,13 @@ static struct linux_tasks *open_tasks(void)
 	return tasks;
 }
 
-static void current(void **state)
+TEST(current)
 {
 	struct linux_processor p = {0};
 	struct linux_tasks *tasks;
 	struct linux_task task;
 	unsigned hot, reads;
 
-	(void)state;
 	for (hot = 0; hot < 2; hot++) {
 		open_memory();
 		m.hot = hot;
@@ -297,7 +294,7 @@ static void current(void **state)
 }
 
 /* With 5 levels of tables, and in a page of 2 MB. */
-static void five_levels(void **state)
+TEST(five_levels)
 {
 	const struct linux_tasks_config config = {
 	    .read = read_memory, .symbol = symbol, .slide = SLIDE};
@@ -306,7 +303,6 @@ static void five_levels(void **state)
 	struct linux_task task;
 	const char *what;
 
-	(void)state;
 	open_memory();
 	entry(0x10000, DIRECT, 4, ROOT | 0x63);
 	entry(0x10000, KERNEL + SLIDE, 4, ROOT | 0x63);
@@ -318,7 +314,7 @@ static void five_levels(void **state)
 	linux_tasks_free(tasks);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const char *const symbols[] = {"__start_BTF", "__stop_BTF", "current_task"};
 	const struct linux_tasks_config config = {
@@ -329,7 +325,6 @@ static void refused(void **state)
 	const char *what;
 	size_t i;
 
-	(void)state;
 	open_memory();
 	for (i = 0; i < 3; i++) {
 		m.without = symbols[i];
@@ -351,14 +346,4 @@ static void refused(void **state)
 	run_task(1);
 	assert_int_equal(linux_tasks_current(tasks, &p, ROOT, PERCPU, &task), 1);
 	linux_tasks_free(tasks);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(members),	   cmocka_unit_test(endless), cmocka_unit_test(current),
-	    cmocka_unit_test(five_levels), cmocka_unit_test(refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,13 +107,12 @@ static void end(struct ptah_recorder *r)
 }
 
 /* A thread's trace arrives as it runs, and what it was still missing at the end. */
-static void a_thread(void **state)
+TEST(a_thread)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r = start(&config);
 	const int32_t tid = gettid();
 
-	(void)state;
 	let_run(tid, 0, 100);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	let_run(tid, 1, 3000);
@@ -135,13 +134,12 @@ static void a_thread(void **state)
 }
 
 /* A full buffer is reported, with the place; afterwards the trace continues. */
-static void a_full_buffer(void **state)
+TEST(a_full_buffer)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r = start(&config);
 	const int32_t tid = gettid();
 
-	(void)state;
 	let_run(tid, 0, 10000);
 	assert_true(arrived.end[0] == 0);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
@@ -154,13 +152,12 @@ static void a_full_buffer(void **state)
 	end(r);
 }
 
-static void pausing(void **state)
+TEST(pausing)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 	const int32_t tid = gettid();
 	struct ptah_recorder *r;
 
-	(void)state;
 	config.target.start_paused = true;
 	r = start(&config);
 	let_run(tid, 0, 5);
@@ -188,13 +185,12 @@ static bool is_readable(int32_t tid)
 }
 
 /* Each snapshot has what is new since the one before, at most a buffer. */
-static void snapshots(void **state)
+TEST(snapshots)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_SNAPSHOT);
 	struct ptah_recorder *r = start(&config);
 	const int32_t tid = gettid();
 
-	(void)state;
 	let_run(tid, 0, 1000);
 	assert_true(is_readable(tid));
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
@@ -231,12 +227,11 @@ static void snapshots(void **state)
 	end(r);
 }
 
-static void stop_when_full(void **state)
+TEST(stop_when_full)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_STOP_WHEN_FULL);
 	struct ptah_recorder *r = start(&config);
 
-	(void)state;
 	let_run(gettid(), 0, 3000);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_int_equal(arrived.marks[0], 0);
@@ -248,14 +243,13 @@ static void stop_when_full(void **state)
 }
 
 /* New threads have streams of their own; those that have ended give their buffer back. */
-static void new_threads(void **state)
+TEST(new_threads)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_PROCESSES, PTAH_RECORD_DRAIN);
 	const int32_t pid = getpid();
 	struct ptah_recorder *r;
 	unsigned begun = 0;
 
-	(void)state;
 	config.target.ids = &pid;
 	config.target.id_count = 1;
 	own_processors = true;
@@ -300,12 +294,11 @@ static void new_threads(void **state)
 	end(r);
 }
 
-static void processors(void **state)
+TEST(processors)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_CPUS, PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r;
 
-	(void)state;
 	own_processors = true;
 	put_file(PROCESSORS "online", "0-1\n");
 	put_file(PROCESSORS "possible", "0-1\n");
@@ -342,14 +335,13 @@ static void processors(void **state)
 }
 
 /* The command stops at its execve(), where its capture is made, and then runs to its end. */
-static void a_command(void **state)
+TEST(a_command)
 {
 	char *command[] = {"sh", "-c", "exit 7", NULL}, *none[] = {"./is-no-program", NULL};
 	struct ptah_record_config config = config_of(PTAH_RECORD_COMMAND, PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	config.target.argv = command;
 	config.target.no_inherit = true;
 	r = start(&config);
@@ -388,7 +380,7 @@ static void a_command(void **state)
 }
 
 /* A file's code is filtered where the program has it. */
-static void filters(void **state)
+TEST(filters)
 {
 	struct ptah_record_filter filter = {
 	    .mode = PTAH_RANGE_FILTER, .start = 0x40, .size = 0x100};
@@ -402,7 +394,6 @@ static void filters(void **state)
 	FILE *maps = fopen("/proc/self/maps", "r");
 	bool found = false;
 
-	(void)state;
 	assert_true(n > 0);
 	path[n] = '\0';
 	while (!found && fgets(line, sizeof(line), maps))
@@ -450,11 +441,10 @@ static enum ptah_record_problem check(const struct ptah_record_config *config, c
 	return problem;
 }
 
-static void checks(void **state)
+TEST(checks)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 
-	(void)state;
 	put_driver();
 	ptah_record_trace_default(&config.trace);
 	assert_int_equal(check(&config, NULL), PTAH_RECORD_FINE);
@@ -493,7 +483,7 @@ static void checks(void **state)
 }
 
 /* Failures of each call are reported, and nothing is left. */
-static void refusals(void **state)
+TEST(refusals)
 {
 	static const struct {
 		unsigned long call;
@@ -510,7 +500,6 @@ static void refusals(void **state)
 	    {PTAH_IOC_START, EOPNOTSUPP, PTAH_RECORD_NO_PROCESSOR},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 		struct ptah_recorder *r;
@@ -585,11 +574,10 @@ static void no_mapping(struct ptah_ioc_status *status)
 	status->page = 0;
 }
 
-static void hostile_pages(void **state)
+TEST(hostile_pages)
 {
 	unsigned refused = 0;
 
-	(void)state;
 	for (round_of_chance = 0; round_of_chance < 400; round_of_chance++) {
 		struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 		struct ptah_recorder *r;
@@ -612,11 +600,10 @@ static void hostile_pages(void **state)
 	assert_in_range(refused, 50, 390);
 }
 
-static void hostile_sizes(void **state)
+TEST(hostile_sizes)
 {
 	static void (*const spoils[])(struct ptah_ioc_status *) = {small_mapping, no_mapping};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 		struct ptah_recorder *r;
@@ -630,12 +617,11 @@ static void hostile_sizes(void **state)
 }
 
 /* The output fails: the recording ends with that, and the driver is released. */
-static void a_refusing_sink(void **state)
+TEST(a_refusing_sink)
 {
 	struct ptah_record_config config = config_of(PTAH_RECORD_SELF, PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r = start(&config);
 
-	(void)state;
 	let_run(gettid(), 0, 1000);
 	arrived.refuse = true;
 	assert_int_equal(ptah_recorder_poll(r, 0), PTAH_E_SYSTEM);
@@ -643,17 +629,4 @@ static void a_refusing_sink(void **state)
 	end(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_thread),	      cmocka_unit_test(a_full_buffer),
-	    cmocka_unit_test(pausing),	      cmocka_unit_test(snapshots),
-	    cmocka_unit_test(stop_when_full), cmocka_unit_test(new_threads),
-	    cmocka_unit_test(processors),     cmocka_unit_test(a_command),
-	    cmocka_unit_test(filters),	      cmocka_unit_test(checks),
-	    cmocka_unit_test(refusals),	      cmocka_unit_test(hostile_pages),
-	    cmocka_unit_test(hostile_sizes),  cmocka_unit_test(a_refusing_sink),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

@@ -32,7 +32,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void registers(void **state)
+TEST_WITH(registers, set_up, NULL)
 {
 	static const struct {
 		uint8_t bytes[6];
@@ -46,7 +46,6 @@ static void registers(void **state)
 	};
 	struct system_operand o;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_true(system_operand(&o, cases[i].bytes, cases[i].n, cases[i].mode));
 		assert_int_equal(o.number, cases[i].number);
@@ -57,7 +56,7 @@ static void registers(void **state)
 
 #define NEXT UINT64_C(0x401000)
 
-static void memory(void **state)
+TEST_WITH(memory, set_up, NULL)
 {
 	static const struct {
 		uint8_t bytes[10];
@@ -100,7 +99,6 @@ static void memory(void **state)
 	};
 	struct system_operand o;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_true(system_operand(&o, cases[i].bytes, cases[i].n, cases[i].mode));
 		assert_int_equal(o.number, SYSTEM_NO_REGISTER);
@@ -112,24 +110,12 @@ static void memory(void **state)
 	}
 }
 
-static void what_is_not_whole_is_no_operand(void **state)
+TEST_WITH(what_is_not_whole_is_no_operand, set_up, NULL)
 {
 	static const uint8_t bytes[] = {0xf3, 0x48, 0x0f, 0xae, 0x25, 0x78, 0x56, 0x34, 0x12};
 	struct system_operand o;
 
-	(void)state;
 	for (size_t n = 0; n < sizeof(bytes); n++)
 		assert_false(system_operand(&o, bytes, n, PTAH_EXEC_64));
 	assert_true(system_operand(&o, bytes, sizeof(bytes), PTAH_EXEC_64));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(registers, set_up),
-	    cmocka_unit_test_setup(memory, set_up),
-	    cmocka_unit_test_setup(what_is_not_whole_is_no_operand, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

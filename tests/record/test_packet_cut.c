@@ -76,9 +76,8 @@ static void feed(size_t from, size_t most)
 	assert_true(synced);
 }
 
-static void cuts_between_packets(void **state)
+TEST(cuts_between_packets)
 {
-	(void)state;
 	for (unsigned i = 0; i < 60; i++) {
 		build(i % 2 ? 300 : 1500);
 		feed(0, 2 + i);
@@ -88,13 +87,12 @@ static void cuts_between_packets(void **state)
 }
 
 /* What is no packet is not held back, and the next PSB is found. */
-static void what_is_no_packet_passes(void **state)
+TEST(what_is_no_packet_passes)
 {
 	static const uint8_t bad[] = {0x02, 0x00, 0x02, 0x00};
 	struct packet_cut cut = {0};
 	struct iovec part = {trace, 0};
 
-	(void)state;
 	build(300);
 	part.iov_len = 16;
 	assert_int_equal(packet_cut(&cut, &part, 1), 0);
@@ -110,7 +108,7 @@ static void what_is_no_packet_passes(void **state)
 }
 
 /* A TIP whose last bytes look like the beginning of the PSB after it. */
-static void payload_before_a_psb(void **state)
+TEST(payload_before_a_psb)
 {
 	static const uint8_t bytes[] = {0x6d, 2, 0x82, 2,    0x82, 2,	 0x82, 2,    0x82, 2,
 					0x82, 2, 0x82, 2,    0x82, 2,	 0x82, 2,    0x82, 2,
@@ -118,18 +116,6 @@ static void payload_before_a_psb(void **state)
 	const struct iovec part = {(void *)(uintptr_t)bytes, sizeof(bytes)};
 	struct packet_cut cut = {0};
 
-	(void)state;
 	assert_int_equal(packet_cut(&cut, &part, 1), 4);
 	assert_true(cut.synced);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(cuts_between_packets),
-	    cmocka_unit_test(what_is_no_packet_passes),
-	    cmocka_unit_test(payload_before_a_psb),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

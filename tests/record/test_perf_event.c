@@ -13,7 +13,7 @@
  * Full-trace mode: trace is taken as it comes, and an event whose buffer was full is switched on
  * again.
  */
-static void full_trace(void **state)
+TEST(full_trace)
 {
 	const uint8_t *bytes = pattern();
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
@@ -21,7 +21,6 @@ static void full_trace(void **state)
 	struct ptah_record_status s;
 	struct fake *f = &fakes[0];
 
-	(void)state;
 	assert_int_equal(fake_count, 2);
 	assert_int_equal(f->attr.type, 8);
 	assert_int_equal(f->attr.config, 0x300e601);
@@ -85,14 +84,13 @@ static void full_trace(void **state)
 	ptah_recorder_free(r);
 }
 
-static void snapshots(void **state)
+TEST(snapshots)
 {
 	const uint8_t *bytes = pattern();
 	struct ptah_record_config config = self_config(PTAH_RECORD_SNAPSHOT);
 	struct ptah_recorder *r = start(&config);
 	struct fake *f = &fakes[0];
 
-	(void)state;
 	map_as_recorder(f);
 	put_overwriting(f, bytes, 3000);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
@@ -131,14 +129,13 @@ static void snapshots(void **state)
 	ptah_recorder_free(r);
 }
 
-static void stop_when_full(void **state)
+TEST(stop_when_full)
 {
 	const uint8_t *bytes = pattern();
 	struct ptah_record_config config = self_config(PTAH_RECORD_STOP_WHEN_FULL);
 	struct ptah_recorder *r = start(&config);
 	struct fake *f = &fakes[0];
 
-	(void)state;
 	map_as_recorder(f);
 	assert_int_equal(put_trace(f, bytes, 8192), 8192);
 	put_aux_record(f, 0, 8192, PERF_AUX_FLAG_TRUNCATED);
@@ -154,7 +151,7 @@ static void stop_when_full(void **state)
 }
 
 /* The events that are opened for each target. */
-static void layouts(void **state)
+TEST(layouts)
 {
 	const struct ptah_record_filter filter = {PTAH_RANGE_FILTER, "/bin/true", 16, 32};
 	int32_t pid = getpid(), cpu = 0, tid = gettid();
@@ -164,7 +161,6 @@ static void layouts(void **state)
 	struct ptah_recorder *r;
 	struct ptah_message why;
 
-	(void)state;
 	config.filters = &filter;
 	config.filter_count = 1;
 	config.target.argv = command;
@@ -240,7 +236,7 @@ static void layouts(void **state)
 	ptah_recorder_free(r);
 }
 
-static void what_the_kernel_refuses(void **state)
+TEST(what_the_kernel_refuses)
 {
 	static const struct {
 		int error;
@@ -253,7 +249,6 @@ static void what_the_kernel_refuses(void **state)
 	    {EINVAL, PTAH_RECORD_BAD_OPTION}, {ENOSYS, PTAH_RECORD_NO_DRIVER},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 		enum ptah_record_problem problem = PTAH_RECORD_FINE;
@@ -268,7 +263,7 @@ static void what_the_kernel_refuses(void **state)
 }
 
 /* Many threads on many processors exceed the usual soft limit of open files. */
-static void many_files(void **state)
+TEST(many_files)
 {
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
@@ -276,7 +271,6 @@ static void many_files(void **state)
 	struct ptah_message why;
 	struct ptah_recorder *r;
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	limit = before;
 	limit.rlim_cur = limit.rlim_max - 1;
@@ -297,7 +291,7 @@ static void many_files(void **state)
 }
 
 /* The driver is exclusive: a second event on the same thread and processor is EBUSY. */
-static void what_is_named_twice(void **state)
+TEST(what_is_named_twice)
 {
 	const int32_t pids[] = {getpid(), getpid()}, cpus[] = {0, 0}, tids[] = {gettid(), gettid()};
 	const struct {
@@ -306,7 +300,6 @@ static void what_is_named_twice(void **state)
 	} cases[] = {
 	    {PTAH_RECORD_PROCESSES, pids}, {PTAH_RECORD_CPUS, cpus}, {PTAH_RECORD_THREADS, tids}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 		struct ptah_recorder *r;
@@ -325,14 +318,13 @@ static void what_is_named_twice(void **state)
 }
 
 /* A kernel before 5.1: what it does not support is left out, one after the other, and noted. */
-static void an_older_kernel(void **state)
+TEST(an_older_kernel)
 {
 	struct perf_event_attr unknown = {
 	    .build_id = 1, .text_poke = 1, .bpf_event = 1, .ksymbol = 1};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_recorder *r;
 
-	(void)state;
 	unknown_flags = flags_of(&unknown);
 	r = start(&config);
 	/* The ring has the watermark of the event that made it, in bytes. */
@@ -344,13 +336,12 @@ static void an_older_kernel(void **state)
 	ptah_recorder_free(r);
 }
 
-static void metadata(void **state)
+TEST(metadata)
 {
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 	struct ptah_recorder *r;
 
-	(void)state;
 	ptah_record_trace_default(&config.trace);
 	config.trace.mtc_period = 3;
 	r = start(&config);
@@ -413,7 +404,7 @@ static void put_kernel(void)
 }
 
 /* --kcore: the output is a folder, as with perf. An old recording is kept, or restored. */
-static void a_copy_of_the_kernel(void **state)
+TEST(a_copy_of_the_kernel)
 {
 	static const struct ptah_record_sink nowhere = {.take = NULL, .context = NULL};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
@@ -423,7 +414,6 @@ static void a_copy_of_the_kernel(void **state)
 	struct ptah_recorder *r;
 	unsigned kernels = 0;
 
-	(void)state;
 	put_kernel();
 	config.output.sink = &nowhere; /* a dry run makes no folder */
 	config.output.path = "k.data";
@@ -517,7 +507,7 @@ static int take_files(void *context, const struct ptah_record_piece *piece)
 }
 
 /* A sink gets the files that the folder of a recording with --kcore has. */
-static void a_copy_of_the_kernel_into_a_sink(void **state)
+TEST(a_copy_of_the_kernel_into_a_sink)
 {
 	struct delivered delivered = {.files = 0};
 	const struct ptah_record_sink to = {.take = take_files, .context = &delivered};
@@ -525,7 +515,6 @@ static void a_copy_of_the_kernel_into_a_sink(void **state)
 	struct ptah_message why = {""};
 	struct ptah_recorder *r = NULL;
 
-	(void)state;
 	put_kernel();
 	config.output.path = "k.folder";
 	config.output.sink = NULL;
@@ -788,11 +777,10 @@ static void play_again(struct play *p, bool per_thread)
  * Once with a buffer of the thread's own, once with a buffer of the processor where it is switched
  * in.
  */
-static void a_processor_that_plays(void **state)
+TEST(a_processor_that_plays)
 {
 	static struct play p;
 
-	(void)state;
 	if (!record_with_qemu(&p))
 		skip();
 	assert_int_equal(mkfifo("fifo", 0600), 0);
@@ -981,14 +969,13 @@ static void check_with_perf(const struct play *p)
 			 half);
 }
 
-static void processors_that_come_online(void **state)
+TEST(processors_that_come_online)
 {
 	static struct play p;
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	uint64_t ids[16];
 
-	(void)state;
 	if (!record_with_qemu(&p))
 		skip();
 	config = all_cpus_config();
@@ -1031,7 +1018,7 @@ static int take_as_pipe(void *context, const struct ptah_record_piece *piece)
 	return 0;
 }
 
-static void processors_that_come_online_into_a_sink(void **state)
+TEST(processors_that_come_online_into_a_sink)
 {
 	static struct play p;
 	const uint64_t size = 16;
@@ -1039,7 +1026,6 @@ static void processors_that_come_online_into_a_sink(void **state)
 	const struct ptah_record_sink to = {.take = take_as_pipe, .context = f};
 	struct ptah_record_config config;
 
-	(void)state;
 	assert_non_null(f);
 	if (!record_with_qemu(&p))
 		skip();
@@ -1065,11 +1051,10 @@ static void processors_that_come_online_into_a_sink(void **state)
  * Threads with an event for each processor: their processors that come online later are noted.
  * Those with one event for all of them miss nothing.
  */
-static void threads_on_processors_that_come_online(void **state)
+TEST(threads_on_processors_that_come_online)
 {
 	const int32_t pid = getpid();
 
-	(void)state;
 	for (int per_thread = 0; per_thread < 2; per_thread++) {
 		struct ptah_record_config config = all_cpus_config();
 		struct ptah_recorder *r;
@@ -1108,7 +1093,7 @@ static int count_attrs(void *context, const struct ptah_record_piece *piece)
 }
 
 /* With a pause, of chosen processors, into a sink; and what cannot be recorded is noted. */
-static void processors_by_choice(void **state)
+TEST(processors_by_choice)
 {
 	static const struct ptah_record_sink counting = {.take = count_attrs, .context = NULL};
 	const int32_t chosen[] = {1};
@@ -1116,7 +1101,6 @@ static void processors_by_choice(void **state)
 	struct ptah_recorder *r;
 	unsigned before;
 
-	(void)state;
 	late_attrs = 0;
 	config.output.sink = &counting;
 	r = start(&config);
@@ -1164,26 +1148,4 @@ static void processors_by_choice(void **state)
 	ptah_recorder_free(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(full_trace),
-	    cmocka_unit_test(snapshots),
-	    cmocka_unit_test(stop_when_full),
-	    cmocka_unit_test(layouts),
-	    cmocka_unit_test(what_the_kernel_refuses),
-	    cmocka_unit_test(an_older_kernel),
-	    cmocka_unit_test(many_files),
-	    cmocka_unit_test(what_is_named_twice),
-	    cmocka_unit_test(metadata),
-	    cmocka_unit_test(a_copy_of_the_kernel),
-	    cmocka_unit_test(a_copy_of_the_kernel_into_a_sink),
-	    cmocka_unit_test(a_processor_that_plays),
-	    cmocka_unit_test(processors_that_come_online),
-	    cmocka_unit_test(processors_that_come_online_into_a_sink),
-	    cmocka_unit_test(threads_on_processors_that_come_online),
-	    cmocka_unit_test(processors_by_choice),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

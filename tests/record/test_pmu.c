@@ -19,11 +19,10 @@ static struct pmu driver(void)
 	return pmu;
 }
 
-static void files_are_read(void **state)
+TEST(files_are_read)
 {
 	struct pmu pmu = driver();
 
-	(void)state;
 	assert_int_equal(pmu.type, 8);
 	assert_int_equal(pmu.term_count, 14);
 	assert_int_equal(pmu_bits(&pmu, "tsc"), 0x400);
@@ -62,14 +61,13 @@ static const struct ptah_record_config plain = {.size = sizeof(plain),
 							  .mtc_period = PTAH_RECORD_CHOOSE,
 							  .psb_period = PTAH_RECORD_CHOOSE}};
 
-static void words(void **state)
+TEST(words)
 {
 	const struct pmu pmu = driver();
 	struct ptah_record_config c;
 	struct ptah_message why;
 	uint64_t word;
 
-	(void)state;
 	/* As perf's intel_pt//: pt, tsc, branch; PSBs every 16 KiB (3), MTCs every 8 ticks (3) */
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401 | 0x200 | 3 << 14);
@@ -101,14 +99,13 @@ static void words(void **state)
 }
 
 /* If a driver has a field elsewhere, the config word has it there. */
-static void the_format_is_the_drivers(void **state)
+TEST(the_format_is_the_drivers)
 {
 	struct ptah_record_config c = plain;
 	struct ptah_message why;
 	struct pmu pmu = driver();
 	uint64_t word;
 
-	(void)state;
 	put_file(PMU "/format/tsc", "config:60\n");
 	put_file(PMU "/format/psb_period", "config:32-35\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
@@ -148,12 +145,11 @@ static void refused(const struct pmu *pmu, const struct ptah_record_config *c, c
 		fail_msg("\"%s\" is not in \"%s\"", words, why.text);
 }
 
-static void what_is_not_valid(void **state)
+TEST(what_is_not_valid)
 {
 	struct pmu pmu = driver();
 	struct ptah_record_config c = plain;
 
-	(void)state;
 	c.trace.mtc = true;
 	c.trace.mtc_period = 4;
 	refused(&pmu, &c, "mtc_period=4 is not for this processor: valid values are 0,3,6,9");
@@ -193,7 +189,7 @@ static void what_is_not_valid(void **state)
 	refused(&pmu, &c, "0x100000000000");
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
 	const struct pmu pmu = driver();
 	const struct pmu_layout command = {.per_cpu = true, .inherit = true, .on_exec = true};
@@ -202,7 +198,6 @@ static void attributes(void **state)
 	struct perf_event_attr a;
 	unsigned less = 0;
 
-	(void)state;
 	pmu_trace_attr(&pmu, &c, &command, 0x2401, 4 << 20, &a);
 	assert_int_equal(a.type, 8);
 	assert_int_equal(a.size, 120);
@@ -246,7 +241,7 @@ static void attributes(void **state)
 }
 
 /* The text of filters, as perf_event_open(2) describes it for PERF_EVENT_IOC_SET_FILTER. */
-static void filters(void **state)
+TEST(filters)
 {
 	const struct pmu pmu = driver();
 	struct ptah_record_filter f[3] = {
@@ -259,7 +254,6 @@ static void filters(void **state)
 	char path[512];
 	char *text = NULL;
 
-	(void)state;
 	c.filters = f;
 	c.filter_count = 2;
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_FINE);
@@ -299,14 +293,13 @@ static void filters(void **state)
 static const struct ptah_record_sink nowhere = {.take = NULL, .context = NULL};
 
 /* The recorder's check on machines that each lack one thing. */
-static void checks(void **state)
+TEST(checks)
 {
 	char *command[] = {"true", NULL}, *missing[] = {"nonexistent-program", NULL};
 	struct ptah_caps caps = {.size = sizeof(caps), .topa = true};
 	struct ptah_record_config c = plain;
 	struct ptah_message why = {""};
 
-	(void)state;
 	driver();
 	c.target.argv = command;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
@@ -355,11 +348,10 @@ static void checks(void **state)
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NO_PROCESSOR);
 }
 
-static void all_pmus(void **state)
+TEST(all_pmus)
 {
 	char *list;
 
-	(void)state;
 	driver();
 	put_file("/sys/bus/event_source/devices/cpu/type", "4\n");
 	list = pmu_list(root);
@@ -371,18 +363,4 @@ static void all_pmus(void **state)
 	assert_null(pmu_list("/nonexistent"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(files_are_read),
-	    cmocka_unit_test(words),
-	    cmocka_unit_test(the_format_is_the_drivers),
-	    cmocka_unit_test(what_is_not_valid),
-	    cmocka_unit_test(attributes),
-	    cmocka_unit_test(filters),
-	    cmocka_unit_test(checks),
-	    cmocka_unit_test(all_pmus),
-	};
-
-	return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+TEST_GROUP(make_root, remove_root)

@@ -98,9 +98,8 @@ static void put_process(void)
 	"mmap2 120 7ffc00000000 2000 @0 0:0 0 prot 5 flags 2 [vdso]\n"                             \
 	"mmap2 120 ffffffffff600000 1000 @0 0:0 0 prot 4 flags 2 [vsyscall]\n"
 
-static void a_process(void **state)
+TEST(a_process)
 {
-	(void)state;
 	put_process();
 	told[0] = '\0';
 	assert_int_equal(proc_report(&reporter, 120, 0), 0);
@@ -123,24 +122,22 @@ static int refuse(void *context, const uint8_t *record, size_t size)
 	return ++*(int *)context == 2 ? PTAH_E_NOSPACE : 0;
 }
 
-static void what_is_refused_is_the_end(void **state)
+TEST(what_is_refused_is_the_end)
 {
 	int n = 0;
 	const struct proc_reporter refusing = {
 	    .root = root, .id = 77, .take = refuse, .context = &n};
 
-	(void)state;
 	put_process();
 	assert_int_equal(proc_report(&refusing, 120, 0), PTAH_E_NOSPACE);
 	assert_int_equal(n, 2);
 }
 
-static void the_kernel(void **state)
+TEST(the_kernel)
 {
 	struct utsname system;
 	char path[256], expected[512];
 
-	(void)state;
 	assert_int_equal(uname(&system), 0);
 	put_file("/proc/kallsyms", "0000000000000000 A fixed\n"
 				   "0000000000000000 T _text\n");
@@ -169,12 +166,11 @@ static void the_kernel(void **state)
 	assert_string_equal(told, expected);
 }
 
-static void processors(void **state)
+TEST(processors)
 {
 	static const int32_t expected[] = {0, 1, 2, 5, 8, 9};
 	int32_t *cpus;
 
-	(void)state;
 	put_file("/sys/devices/system/cpu/online", "0-2,5,8-9\n");
 	assert_int_equal(proc_cpus(root, &cpus), 6);
 	assert_memory_equal(cpus, expected, sizeof(expected));
@@ -188,26 +184,14 @@ static void processors(void **state)
 	free(cpus);
 }
 
-static void the_code_of_the_vdso(void **state)
+TEST(the_code_of_the_vdso)
 {
 	uint64_t start = 0, end = 0;
 
-	(void)state;
 	assert_true(proc_own_vdso("", &start, &end));
 	assert_int_equal(start, getauxval(AT_SYSINFO_EHDR));
 	assert_true(end > start && end - start < 65536);
 	assert_memory_equal((const void *)(uintptr_t)start, "\177ELF", 4);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_process),
-	    cmocka_unit_test(what_is_refused_is_the_end),
-	    cmocka_unit_test(the_kernel),
-	    cmocka_unit_test(processors),
-	    cmocka_unit_test(the_code_of_the_vdso),
-	};
-
-	return cmocka_run_group_tests(tests, make_root, remove_root);
-}
+TEST_GROUP(make_root, remove_root)

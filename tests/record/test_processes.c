@@ -11,13 +11,12 @@
 #define NOBODYS (1 << 23) /* Linux gives no process such a number (PID_MAX_LIMIT) */
 #define COUNT	3000
 
-static void each_is_found(void **state)
+TEST(each_is_found)
 {
 	struct processes p = {0};
 	uint64_t random = 1;
 	bool there[COUNT] = {false};
 
-	(void)state;
 	assert_null(processes_find(&p, 1));
 	for (unsigned n = 0; n < 4 * COUNT; n++) {
 		const unsigned i = (unsigned)((random >> 33) % COUNT);
@@ -40,14 +39,13 @@ static void each_is_found(void **state)
 }
 
 /* poll() refuses more entries than RLIMIT_NOFILE. */
-static void more_than_descriptors(void **state)
+TEST(more_than_descriptors)
 {
 	struct processes p = {0};
 	struct rlimit before, few;
 	const pid_t pid = fork();
 	siginfo_t info;
 
-	(void)state;
 	if (!pid)
 		_exit(0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -65,14 +63,4 @@ static void more_than_descriptors(void **state)
 	processes_free(&p);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_is_found),
-	    cmocka_unit_test(more_than_descriptors),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,14 +221,13 @@ static int many_threads(void)
 	return 42;
 }
 
-static void a_process_with_threads(void **state)
+TEST(a_process_with_threads)
 {
 	struct ptah_record_config config;
 	struct ptah_record_status status = {.size = sizeof(status)};
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
@@ -250,13 +249,12 @@ static void a_process_with_threads(void **state)
 }
 
 /* Records one of several threads, undisturbed by the others. */
-static void a_thread(void **state)
+TEST(a_thread)
 {
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
@@ -299,13 +297,12 @@ static int pending_signal(void)
 	return signals == 2 ? 43 : 3;
 }
 
-static void a_pending_signal(void **state)
+TEST(a_pending_signal)
 {
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(pending_signal);
 	config = config_for(&pid);
@@ -325,7 +322,7 @@ static int stop_and_go(void)
 }
 
 /* A stopped process stays stopped, and continues when it is sent SIGCONT, recorded or not. */
-static void a_stopped_process(void **state)
+TEST(a_stopped_process)
 {
 	for (int during = 0; during < 2; during++) {
 		struct ptah_record_config config;
@@ -365,7 +362,7 @@ static int blocking_read(void)
 }
 
 /* A blocking read() returns normally, whether its data arrive during the recording or after it. */
-static void a_blocking_read(void **state)
+TEST(a_blocking_read)
 {
 	for (int during = 0; during < 2; during++) {
 		struct ptah_record_config config;
@@ -428,13 +425,12 @@ static int vforks(void)
 }
 
 /* A parent that waits in vfork() cannot be stopped before its child releases it. */
-static void a_vfork(void **state)
+TEST(a_vfork)
 {
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid = begin(vforks);
 
-	(void)state;
 	config = config_for(&pid);
 	r = attach(&config);
 	while (ptah_recorder_poll(r, 100) > 0)
@@ -445,13 +441,12 @@ static void a_vfork(void **state)
 }
 
 /* The program is killed: what it executed until then is recorded. */
-static void a_killed_program(void **state)
+TEST(a_killed_program)
 {
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
@@ -466,12 +461,11 @@ static void a_killed_program(void **state)
 }
 
 /* The recorder is killed repeatedly: the program runs on as if nothing had happened. */
-static void a_killed_recorder(void **state)
+TEST(a_killed_recorder)
 {
 	int32_t pid;
 	int status;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(many_threads);
 	for (int i = 0; i < 20; i++) {
@@ -503,14 +497,13 @@ static void a_killed_recorder(void **state)
 }
 
 /* The trace at the time of a snapshot, and at the end. */
-static void snapshots(void **state)
+TEST(snapshots)
 {
 	struct ptah_record_config config;
 	struct ptah_record_status status = {.size = sizeof(status)};
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
@@ -540,13 +533,12 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 	assert_true(why.text[0]);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
 	int32_t pid = 0x7fffff00;
 	struct ptah_record_config config = config_for(&pid);
 	int status;
 
-	(void)state;
 	refused(&config, PTAH_RECORD_NO_TARGET);
 	pid = getpid();
 	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
@@ -594,14 +586,13 @@ static int calls_filtered(void)
 	return sum == 5 * 6 + 5 * 10 ? 47 : 1;
 }
 
-static void a_filter(void **state)
+TEST(a_filter)
 {
 	struct ptah_record_filter filter = {.mode = PTAH_RANGE_FILTER};
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid;
 
-	(void)state;
 	shared[1] = 0;
 	filter.start = (uint64_t)(uintptr_t)__start_filtered_code;
 	filter.size = (uint64_t)(__stop_filtered_code - __start_filtered_code);
@@ -639,21 +630,4 @@ static int leave_folder(void **state)
 	return chdir("/") || rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_process_with_threads),
-	    cmocka_unit_test(a_thread),
-	    cmocka_unit_test(a_pending_signal),
-	    cmocka_unit_test(a_stopped_process),
-	    cmocka_unit_test(a_blocking_read),
-	    cmocka_unit_test(a_vfork),
-	    cmocka_unit_test(a_killed_program),
-	    cmocka_unit_test(a_killed_recorder),
-	    cmocka_unit_test(snapshots),
-	    cmocka_unit_test(refusals),
-	    cmocka_unit_test(a_filter),
-	};
-
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_GROUP(enter_folder, leave_folder)

@@ -14,13 +14,12 @@
 
 static char folder[] = "/tmp/ptah-test-record-XXXXXX";
 
-static void bad_configurations(void **state)
+TEST(bad_configurations)
 {
 	char *none[] = {NULL}, *command[] = {"true", NULL};
 	struct ptah_record_config config = {.size = sizeof(config), .output.path = "x.data"};
 	struct ptah_message why = {""};
 
-	(void)state;
 	assert_int_equal(ptah_record(NULL, NULL, &why), PTAH_E_INVAL);
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
 	config.target.argv = none;
@@ -45,7 +44,7 @@ static void bad_configurations(void **state)
 }
 
 /* The command's status, its threads, and truth that equals the result's instructions. */
-static void a_recording(void **state)
+TEST(a_recording)
 {
 	char *command[] = {"sh", "-c", "exit 7", NULL};
 	struct ptah_record_config config = {.size = sizeof(config),
@@ -59,7 +58,6 @@ static void a_recording(void **state)
 	struct ptah_verify verify;
 	int status = ptah_record(&config, &result, &why);
 
-	(void)state;
 	if (status == PTAH_E_MISSING) { /* QEMU or the plugin is missing */
 		print_message("SKIP: %s\n", why.text);
 		skip();
@@ -88,14 +86,13 @@ static void a_recording(void **state)
  * The description of the simulated processor is there before anything runs; the bits are those of
  * IA32_RTIT_CTL.
  */
-static void metadata(void **state)
+TEST(metadata)
 {
 	static const enum ptah_recorder_kind kinds[] = {PTAH_RECORDER_QEMU, PTAH_RECORDER_PTRACE};
 	const struct ptah_record_filter filter = {PTAH_RANGE_STOP, NULL, 0x1000, 16};
 	char *command[] = {"true", NULL};
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct ptah_record_config config = {.size = sizeof(config),
 						    .output.path = "m.data",
@@ -216,14 +213,13 @@ static unsigned long long number_from(const char *command)
 }
 
 /* Pieces instead of a file: perf decodes what was executed from them. */
-static void a_sink(void **state)
+TEST(a_sink)
 {
 	struct pipe_file p = {.f = NULL};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	int status = record_to(&p, &result, &why);
 
-	(void)state;
 	if (status == PTAH_E_MISSING) {
 		fclose(p.f);
 		print_message("SKIP: %s\n", why.text);
@@ -388,19 +384,18 @@ static uint64_t decodes(bool truth)
 	return n;
 }
 
-static void stopped_while_it_runs(void **state)
+TEST(stopped_while_it_runs)
 {
 	struct ptah_record_config config = small_buffers(endless);
 	struct ptah_recorder *r = start(&config);
 
-	(void)state;
 	poll_until(r, 100000);
 	stop_and_kill(r);
 	assert_true(decodes(true) > 100000);
 }
 
 /* During a pause neither a thread that computes nor one that sleeps in a system call is traced. */
-static void paused(void **state)
+TEST(paused)
 {
 	char *sleeper[] = {"sh", "-c", "ulimit -t 120; sleep 5 & while :; do i=$((i + 1)); done",
 			   NULL};
@@ -408,7 +403,6 @@ static void paused(void **state)
 	struct ptah_recorder *r = start(&config);
 	uint64_t bytes;
 
-	(void)state;
 	poll_until(r, 100000);
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_int_equal(ptah_recorder_pause(r), 0);
@@ -422,12 +416,11 @@ static void paused(void **state)
 	assert_true(decodes(true) > 100000);
 }
 
-static void paused_from_the_start(void **state)
+TEST(paused_from_the_start)
 {
 	struct ptah_record_config config = small_buffers(endless);
 	struct ptah_recorder *r;
 
-	(void)state;
 	config.target.start_paused = true;
 	r = start(&config);
 	poll_for(r, 300);
@@ -439,13 +432,12 @@ static void paused_from_the_start(void **state)
 }
 
 /* Each snapshot has at most a buffer of trace; the trace between them is left out. */
-static void snapshots(void **state)
+TEST(snapshots)
 {
 	struct ptah_record_config config = small_buffers(endless);
 	struct ptah_recorder *r;
 	uint64_t before = 0;
 
-	(void)state;
 	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	r = start(&config);
 	for (int i = 0; i < 3; i++) {
@@ -463,12 +455,11 @@ static void snapshots(void **state)
 }
 
 /* The command is stopped (SIGSTOP) or killed: no call waits for ever. */
-static void no_answer(void **state)
+TEST(no_answer)
 {
 	struct ptah_record_config config = small_buffers(endless);
 	struct ptah_recorder *r;
 
-	(void)state;
 	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	for (int i = 0; i < 2; i++) {
 		int32_t pid;
@@ -503,19 +494,4 @@ static int leave_folder(void **state)
 	return chdir("/") || rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bad_configurations),
-	    cmocka_unit_test(a_recording),
-	    cmocka_unit_test(metadata),
-	    cmocka_unit_test(a_sink),
-	    cmocka_unit_test(stopped_while_it_runs),
-	    cmocka_unit_test(paused),
-	    cmocka_unit_test(paused_from_the_start),
-	    cmocka_unit_test(snapshots),
-	    cmocka_unit_test(no_answer),
-	};
-
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_GROUP(enter_folder, leave_folder)

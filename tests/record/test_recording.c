@@ -113,13 +113,12 @@ static void no_recording(const struct ptah_recording_config *config, const char 
 	assert_false(exists(path));
 }
 
-static void bad_configurations(void **state)
+TEST(bad_configurations)
 {
 	struct ptah_trace_config options = all_options();
 	struct ptah_recording_config config = config_of(&options);
 	struct ptah_caps caps = {0};
 
-	(void)state;
 	config.size = 8;
 	no_recording(&config, "config.size");
 	config = config_of(&options);
@@ -154,14 +153,13 @@ static void bad_configurations(void **state)
 			 PTAH_E_SYSTEM);
 }
 
-static void misuse_of_trace(void **state)
+TEST(misuse_of_trace)
 {
 	struct ptah_recording *r = open_recording(PTAH_RECORDING_CPUS);
 	struct ptah_recording_stream config = {.size = sizeof(config), .cpu = 65536};
 	const struct ptah_piece nowhere = {NULL, 0, 4};
 	uint32_t stream;
 
-	(void)state;
 	refused(r, ptah_recording_add_stream(r, &config, &stream), "0 to 65535");
 	config.cpu = -1;
 	refused(r, ptah_recording_add_stream(r, &config, &stream), "processor -1");
@@ -191,14 +189,13 @@ static void misuse_of_trace(void **state)
 	unlink(path);
 }
 
-static void misuse_of_sideband(void **state)
+TEST(misuse_of_sideband)
 {
 	struct ptah_recording *r = open_recording(PTAH_RECORDING_THREADS);
 	struct ptah_recording_map map = {
 	    .size = sizeof(map), .pid = 1, .address = 0x1000, .bytes = 4096, .path = "/x"};
 	char *longest = calloc(1, 5000);
 
-	(void)state;
 	memset(longest, 'a', 4999);
 	refused(r, ptah_recording_add_switch(r, 0, 0, 1, 1), "of threads");
 	refused(r, ptah_recording_add_name(r, 0, 1, 0, "a"), "begin with 1");
@@ -254,7 +251,7 @@ static struct perfdata_record next(struct perfdata_file *f, unsigned type)
 	return r;
 }
 
-static void read_back(void **state)
+TEST(read_back)
 {
 	static const uint8_t id[] = {1, 2, 3, 4, 5, 6, 7, 8};
 	const struct ptah_caps caps = {.size = sizeof(caps),
@@ -282,7 +279,6 @@ static void read_back(void **state)
 	uint64_t bytes = 0;
 	size_t n;
 
-	(void)state;
 	memcpy(map.build_id, id, sizeof(id));
 	options.mtc = options.cyc = options.event_trace = options.no_tnt = true;
 	options.mtc_period = 5;
@@ -363,14 +359,13 @@ static void read_back(void **state)
 }
 
 /* Instead of the options: the register. */
-static void from_the_register(void **state)
+TEST(from_the_register)
 {
 	struct ptah_recording_config config = config_of(NULL);
 	struct ptah_session *s;
 	struct ptah_flow_config flow;
 	struct ptah_recording *r;
 
-	(void)state;
 	config.rtit_ctl = PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA | PTAH_RTIT_CTL_USER |
 			  PTAH_RTIT_CTL_BRANCH_EN | PTAH_RTIT_CTL_TSC_EN | PTAH_RTIT_CTL_MTC_EN |
 			  UINT64_C(9) << PTAH_RTIT_CTL_MTC_FREQ | PTAH_RTIT_CTL_DIS_RETC;
@@ -387,7 +382,7 @@ static void from_the_register(void **state)
 }
 
 /* Bytes that are missing between two pieces, and what the engine reports. */
-static void losses(void **state)
+TEST(losses)
 {
 	const struct ptah_capture_record records[] = {
 	    {.position = 20, .flags = PTAH_CAPTURED_DATA | PTAH_CAPTURED_PARTIAL},
@@ -401,7 +396,6 @@ static void losses(void **state)
 	struct ptah_session *s;
 	unsigned notes = 0;
 
-	(void)state;
 	assert_int_equal(ptah_recording_add_trace(r, stream, 0, trace, sizeof(trace)), 0);
 	assert_int_equal(ptah_recording_add_records(r, stream, records, 3), 0);
 	assert_int_equal(ptah_recording_add_trace(r, stream, 500, trace, sizeof(trace)), 0);
@@ -428,7 +422,7 @@ static void losses(void **state)
 }
 
 /* A piece that ends inside a packet: no record of the file does. */
-static void cut_packets(void **state)
+TEST(cut_packets)
 {
 	struct ptah_recording *r = open_recording(PTAH_RECORDING_CPUS);
 	uint32_t stream = add_stream(r);
@@ -436,7 +430,6 @@ static void cut_packets(void **state)
 	struct perfdata_record record;
 	uint64_t end = 0;
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		for (size_t k = 0; k < sizeof(trace); k++)
 			assert_int_equal(ptah_recording_add_trace(r, stream, i * sizeof(trace) + k,
@@ -469,13 +462,12 @@ static void put_text(const char *name, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void nothing_is_left_unfinished(void **state)
+TEST(nothing_is_left_unfinished)
 {
 	char old[80];
 	struct stat st;
 	struct ptah_recording *r;
 
-	(void)state;
 	config_of(NULL); /* for the path */
 	snprintf(old, sizeof(old), "%s.old", path);
 	put_text(path, "what was there");
@@ -491,14 +483,13 @@ static void nothing_is_left_unfinished(void **state)
 }
 
 /* What was flushed can be read although the writer was killed. */
-static void killed(void **state)
+TEST(killed)
 {
 	struct ptah_stream_info info;
 	struct ptah_session *s;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	config_of(NULL);
 	pid = fork();
 	if (!pid) {
@@ -518,7 +509,7 @@ static void killed(void **state)
 }
 
 /* A descriptor: a file, one that can only be appended to, and one that has something already. */
-static void descriptors(void **state)
+TEST(descriptors)
 {
 	static const int flags[] = {O_RDWR, O_RDWR | O_APPEND};
 	struct ptah_trace_config options = all_options();
@@ -527,7 +518,6 @@ static void descriptors(void **state)
 	struct ptah_message why = {""};
 	struct stat st;
 
-	(void)state;
 	config.path = NULL;
 	for (size_t i = 0; i < 2; i++) {
 		config.fd = open(path, flags[i] | O_CREAT | O_TRUNC, 0600);
@@ -556,14 +546,13 @@ static void descriptors(void **state)
 }
 
 /* The output fails: all calls return that, and so does finish. */
-static void full_device(void **state)
+TEST(full_device)
 {
 	struct ptah_trace_config options = all_options();
 	struct ptah_recording_config config = config_of(&options);
 	struct ptah_message why = {""};
 	struct ptah_recording *r;
 
-	(void)state;
 	config.path = "/dev/full";
 	if (!exists(config.path))
 		skip();
@@ -572,7 +561,7 @@ static void full_device(void **state)
 }
 
 /* The file may not grow any more: what was written before is kept, with a note. */
-static void no_more_room(void **state)
+TEST(no_more_room)
 {
 	static const struct rlimit small = {64 << 10, RLIM_INFINITY};
 	struct ptah_stream_info info;
@@ -584,7 +573,6 @@ static void no_more_room(void **state)
 	uint32_t stream;
 	int status;
 
-	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	r = open_recording(PTAH_RECORDING_CPUS);
@@ -611,24 +599,4 @@ static void no_more_room(void **state)
 	assert_true(strstr(ptah_session_note(s, 0), "not complete"));
 	ptah_session_close(s);
 	unlink(path);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bad_configurations),
-	    cmocka_unit_test(misuse_of_trace),
-	    cmocka_unit_test(misuse_of_sideband),
-	    cmocka_unit_test(read_back),
-	    cmocka_unit_test(from_the_register),
-	    cmocka_unit_test(losses),
-	    cmocka_unit_test(cut_packets),
-	    cmocka_unit_test(nothing_is_left_unfinished),
-	    cmocka_unit_test(killed),
-	    cmocka_unit_test(descriptors),
-	    cmocka_unit_test(full_device),
-	    cmocka_unit_test(no_more_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void equal_losses(const struct ptah_record_losses *a, const struct ptah_r
 	assert_int_equal(a->lost_records, b->lost_records);
 }
 
-static void a_racing_kernel(void **state)
+TEST(a_racing_kernel)
 {
 	struct kernel *k = new_kernel(1);
 	struct consumer c = {0};
@@ -165,7 +165,6 @@ static void a_racing_kernel(void **state)
 	pthread_t thread;
 	bool done;
 
-	(void)state;
 	assert_int_equal(ring_init(&ring, &k->page, k->data, DATA, k->aux, AUX, false), 0);
 	assert_int_equal(pthread_create(&thread, NULL, produce, k), 0);
 	do {
@@ -219,7 +218,7 @@ static void *produce_snapshots(void *context)
 }
 
 /* Snapshots have what was written, as far as it fits into the buffer. */
-static void snapshots_of_a_buffer_that_goes_round(void **state)
+TEST(snapshots_of_a_buffer_that_goes_round)
 {
 	struct relay relay = {
 	    .k = new_kernel(2),
@@ -230,7 +229,6 @@ static void snapshots_of_a_buffer_that_goes_round(void **state)
 	struct ring_trace trace;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(
 	    ring_init(&ring, &relay.k->page, relay.k->data, DATA, relay.k->aux, AUX, true), 0);
 	assert_int_equal(pthread_create(&thread, NULL, produce_snapshots, &relay), 0);
@@ -298,7 +296,7 @@ static uint64_t linux_stop(uint64_t head, uint64_t tail)
 }
 
 /* Trace that was not taken is not overwritten, wherever the consumer has got to. */
-static void the_driver_of_linux(void **state)
+TEST(the_driver_of_linux)
 {
 	struct perf_event_mmap_page page = {0};
 	static uint8_t data[4096], aux[LINUX_AUX];
@@ -307,7 +305,6 @@ static void the_driver_of_linux(void **state)
 	struct ring ring;
 	uint64_t head = 0, next = 0;
 
-	(void)state;
 	assert_int_equal(ring_init(&ring, &page, data, sizeof(data), aux, LINUX_AUX, false), 0);
 	for (unsigned i = 0; i < 20000; i++) {
 		const uint64_t stop = linux_stop(head, page.aux_tail);
@@ -330,7 +327,7 @@ static void the_driver_of_linux(void **state)
 	free(k);
 }
 
-static void a_ring_without_records(void **state)
+TEST(a_ring_without_records)
 {
 	static const uint16_t sizes[] = {0, 7, 12, 65528};
 	struct kernel *k = new_kernel(3);
@@ -338,7 +335,6 @@ static void a_ring_without_records(void **state)
 	size_t n = 0;
 	int left = 2;
 
-	(void)state;
 	assert_int_equal(ring_init(&ring, &k->page, k->data, DATA, NULL, 0, false), 0);
 	assert_int_equal(ring_read_records(&ring, count, &n), 0);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -363,16 +359,4 @@ static void a_ring_without_records(void **state)
 	assert_int_equal(ring_read_records(&ring, refuse, &left), PTAH_E_NOSPACE);
 	ring_fini(&ring);
 	free(k);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_racing_kernel),
-	    cmocka_unit_test(snapshots_of_a_buffer_that_goes_round),
-	    cmocka_unit_test(the_driver_of_linux),
-	    cmocka_unit_test(a_ring_without_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,12 +121,11 @@ static void *trace_itself(void *context)
  * A thread that records itself gets what its process had mapped before, and its name, before the
  * first trace; whether it is the first thread or another.
  */
-static void what_a_thread_had_mapped(void **state)
+TEST(what_a_thread_had_mapped)
 {
 	static struct kept kept;
 	pthread_t thread;
 
-	(void)state;
 	trace_itself(&kept);
 	kept = (struct kept){.size = 0};
 	assert_int_equal(pthread_create(&thread, NULL, trace_itself, &kept), 0);
@@ -134,13 +133,12 @@ static void what_a_thread_had_mapped(void **state)
 }
 
 /* A look at each processor moves the thread there. One that records itself stays where it is. */
-static void a_thread_that_stays(void **state)
+TEST(a_thread_that_stays)
 {
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_message why = {""};
 	struct ptah_recorder *r;
 
-	(void)state;
 	moves = 0;
 	recorder_hardware.check(&config, &why);
 	r = start(&config);
@@ -152,7 +150,7 @@ static void a_thread_that_stays(void **state)
 	assert_true(moves > 0);
 }
 
-static void without_what_existed(void **state)
+TEST(without_what_existed)
 {
 	static struct kept kept;
 	const struct ptah_record_sink to = {.take = keep, .context = &kept};
@@ -160,7 +158,6 @@ static void without_what_existed(void **state)
 	struct ptah_recorder *r;
 	size_t at = 0;
 
-	(void)state;
 	config.output.sink = &to;
 	config.target.no_existing = true;
 	r = start(&config);
@@ -182,7 +179,7 @@ static void without_what_existed(void **state)
  * A thread that records itself reads nothing while it is traced. After a pause, one poll delivers
  * everything up to the pause, and nothing of what follows the next resume.
  */
-static void delivery_after_a_pause(void **state)
+TEST(delivery_after_a_pause)
 {
 	const uint8_t *bytes = pattern();
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
@@ -190,7 +187,6 @@ static void delivery_after_a_pause(void **state)
 	struct ptah_recorder *r;
 	size_t at = 0;
 
-	(void)state;
 	config.target.start_paused = true;
 	r = start(&config);
 	assert_false(f->on);
@@ -227,14 +223,4 @@ static void delivery_after_a_pause(void **state)
 	ptah_recorder_free(r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(what_a_thread_had_mapped),
-	    cmocka_unit_test(a_thread_that_stays),
-	    cmocka_unit_test(without_what_existed),
-	    cmocka_unit_test(delivery_after_a_pause),
-	};
-
-	return cmocka_run_group_tests(tests, enter, leave);
-}
+TEST_GROUP(enter, leave)

@@ -23,12 +23,11 @@ static int open_again(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static void truncated(void **state)
+TEST(truncated)
 {
 	const int fd = shared_memory_create("test", BYTES), other = open_again(fd);
 	char *at;
 
-	(void)state;
 	assert_true(fd >= 0 && other >= 0);
 	assert_true(ftruncate(other, 0) && errno == EPERM);
 	assert_true(ftruncate(other, (off_t)BYTES << 10) && errno == EPERM);
@@ -41,26 +40,15 @@ static void truncated(void **state)
 }
 
 /* Programs that begin later map it for writing. */
-static void sealed(void **state)
+TEST(sealed)
 {
 	const int fd = shared_memory_create("test", BYTES), other = open_again(fd);
 	void *at;
 
-	(void)state;
 	assert_true(fcntl(other, F_ADD_SEALS, F_SEAL_WRITE) && errno == EPERM);
 	at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
 	assert_true(at != MAP_FAILED);
 	munmap(at, BYTES);
 	close(other);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(truncated),
-	    cmocka_unit_test(sealed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void need_perf(void)
 	"-e 's/.*RECORD_MMAP2 .*\\[0x[0-9a-f]*(\\(0x[0-9a-f]*\\) @ \\([0-9a-fx]*\\) .*\\]: /mmap " \
 	"\\1 \\2 /p' -e 's/.*RECORD_FORK.*/fork/p' -e 's/.*RECORD_EXIT.*/exit/p' | sort >%s"
 
-static void a_command_as_perf_sees_it(void **state)
+TEST(a_command_as_perf_sees_it)
 {
 	char *command[] = {"sh", "-c",
 			   "/bin/true; cat /dev/null | head -1; exec /bin/echo >/dev/null", NULL};
@@ -133,7 +133,6 @@ static void a_command_as_perf_sees_it(void **state)
 	struct ptah_record_status result;
 	char text[1024];
 
-	(void)state;
 	need_perf();
 	record(&config, &result);
 	assert_true(WIFEXITED(result.wait_status) && !WEXITSTATUS(result.wait_status));
@@ -243,7 +242,7 @@ static bool is_later_map(const struct perfdata_record *r, const void *pid)
 	       r->size == 4096;
 }
 
-static void a_running_process(void **state)
+TEST(a_running_process)
 {
 	int32_t pid = start_process();
 	struct ptah_record_config config = {
@@ -258,7 +257,6 @@ static void a_running_process(void **state)
 	char text[256];
 	unsigned maps;
 
-	(void)state;
 	assert_int_equal(ptah_recorder_start(r), 0);
 	assert_int_equal(ptah_recorder_poll(r, 10), 1);
 	snprintf(text, sizeof(text), "grep ' r.x\\| .-x\\| ..x' /proc/%d/maps | grep -v vsyscall",
@@ -286,7 +284,7 @@ static void a_running_process(void **state)
 }
 
 /* A buffer for each thread, which records only that thread. */
-static void this_thread(void **state)
+TEST(this_thread)
 {
 	const struct ptah_record_config config = {
 	    .size = sizeof(config), .output.path = "x.data", .target.kind = PTAH_RECORD_SELF};
@@ -295,7 +293,6 @@ static void this_thread(void **state)
 	int wait_status;
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(ptah_recorder_start(r), 0);
 	map_program();
 	child = fork();
@@ -315,7 +312,7 @@ static void this_thread(void **state)
 }
 
 /* Everything that runs, until the command has ended. */
-static void all_processors(void **state)
+TEST(all_processors)
 {
 	char *command[] = {"/bin/true", NULL};
 	const struct ptah_record_config config = {
@@ -334,7 +331,6 @@ static void all_processors(void **state)
 	struct ptah_record_status result;
 	int32_t self = getpid();
 
-	(void)state;
 	if (geteuid()) {
 		print_message("SKIP: not root\n");
 		skip();
@@ -372,7 +368,7 @@ static int take_piece(void *context, const struct ptah_record_piece *piece)
 	return 0;
 }
 
-static void a_sink(void **state)
+TEST(a_sink)
 {
 	char *command[] = {"true", NULL};
 	struct pieces pieces = {0};
@@ -383,7 +379,6 @@ static void a_sink(void **state)
 						  .output.sink = &sink};
 	struct ptah_record_status result;
 
-	(void)state;
 	record(&config, &result);
 	assert_true(pieces.maps >= 3); /* program, loader, vdso, C library */
 	assert_int_equal(pieces.comms, 1);
@@ -413,7 +408,7 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 }
 
 /* A command that is held before its execve() ends when the recorder is killed. */
-static void a_killed_recorder(void **state)
+TEST(a_killed_recorder)
 {
 	char *command[] = {"sleep", "100", NULL};
 	const struct ptah_record_config config = {
@@ -423,7 +418,6 @@ static void a_killed_recorder(void **state)
 	int pipes[2], status;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(pipes), 0);
 	pid = fork();
 	if (!pid) {
@@ -441,7 +435,7 @@ static void a_killed_recorder(void **state)
 	unlink("killed.data");
 }
 
-static void what_is_not_there(void **state)
+TEST(what_is_not_there)
 {
 	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
 	int32_t nobody = 0x7ffffffe, cpu = 100000;
@@ -449,7 +443,6 @@ static void what_is_not_there(void **state)
 	    .size = sizeof(config), .output.path = "no.data", .target.argv = missing};
 	FILE *f = fopen("bad", "w");
 
-	(void)state;
 	refused(&config, PTAH_RECORD_NO_TARGET, "/nonexistent/program");
 	/* The command is found, but its execve() fails. */
 	fputs("#!/nonexistent/interpreter\n", f);
@@ -470,7 +463,7 @@ static void what_is_not_there(void **state)
 		refused(&config, PTAH_RECORD_NO_TARGET, "100000");
 }
 
-static void bad_sizes(void **state)
+TEST(bad_sizes)
 {
 	char *command[] = {"true", NULL};
 	struct ptah_record_config config = {.size = sizeof(config),
@@ -478,7 +471,6 @@ static void bad_sizes(void **state)
 					    .target.argv = command,
 					    .buffer.sideband = 12288};
 
-	(void)state;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "12288");
 	config.buffer.sideband = 0;
 	config.buffer.size = 2048;
@@ -534,7 +526,7 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 }
 
 /* The soft limit of open files is raised while that is needed, up to the hard limit. */
-static void no_descriptors(void **state)
+TEST(no_descriptors)
 {
 	int32_t pid = getpid();
 	struct ptah_record_config config = {
@@ -548,7 +540,6 @@ static void no_descriptors(void **state)
 	struct ptah_recorder *r;
 	int fd = dup(0), status;
 
-	(void)state;
 	close(fd);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
@@ -633,9 +624,8 @@ static void record_in_little_memory(void)
 	_exit(status.notes == 1 ? 0 : 4);
 }
 
-static void without_privileges(void **state)
+TEST(without_privileges)
 {
-	(void)state;
 	as_nobody(record_init);
 	/* Where everybody may trace everything, nothing limits what is locked. */
 	if (system("test \"$(cat /proc/sys/kernel/perf_event_paranoid)\" != -1") == 0)
@@ -674,20 +664,4 @@ static int leave_folder(void **state)
 	return chdir("/") || system(command);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_command_as_perf_sees_it),
-	    cmocka_unit_test(a_running_process),
-	    cmocka_unit_test(this_thread),
-	    cmocka_unit_test(all_processors),
-	    cmocka_unit_test(a_sink),
-	    cmocka_unit_test(a_killed_recorder),
-	    cmocka_unit_test(what_is_not_there),
-	    cmocka_unit_test(bad_sizes),
-	    cmocka_unit_test(no_descriptors),
-	    cmocka_unit_test(without_privileges),
-	};
-
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
-}
+TEST_GROUP(enter_folder, leave_folder)

@@ -122,7 +122,7 @@ static void assert_old(const char *path)
 	assert_string_equal(text, "old");
 }
 
-static void test_qemu_records_the_command(void **unused)
+TEST(test_qemu_records_the_command)
 {
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
@@ -132,7 +132,6 @@ static void test_qemu_records_the_command(void **unused)
 	pid_t first;
 	int status;
 
-	(void)unused;
 	ptah_record_trace_default(&config.trace);
 	if (recorder_qemu.check(&config, &why)) {
 		print_message("SKIP: %s\n", why.text);
@@ -206,7 +205,7 @@ static int count_restart(void *context)
 	return c->answer;
 }
 
-static void test_a_sink_begins_again(void **unused)
+TEST(test_a_sink_begins_again)
 {
 	const struct ptah_record_sink sink = {
 	    .take = count_piece, .context = &counted, .restart = count_restart};
@@ -216,7 +215,6 @@ static void test_a_sink_begins_again(void **unused)
 	struct ptah_recorder *r;
 	int status;
 
-	(void)unused;
 	ptah_record_trace_default(&config.trace);
 	if (recorder_qemu.check(&config, &why)) {
 		print_message("SKIP: %s\n", why.text);
@@ -236,13 +234,12 @@ static void test_a_sink_begins_again(void **unused)
 	fails_with(&config, PTAH_E_SYSTEM, "the sink does not begin again");
 }
 
-static void test_it_fails_where_nothing_else_can_do_it(void **unused)
+TEST(test_it_fails_where_nothing_else_can_do_it)
 {
 	const struct ptah_record_sink sink = {.take = take};
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 
-	(void)unused;
 	write_old("x.data");
 	config.backend.qemu = "/nothing/of/this/name";
 	fails_with(&config, PTAH_E_MISSING, "/nothing/of/this/name not found");
@@ -266,13 +263,4 @@ static int tear_down(void **unused)
 	return chdir("/") || rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_qemu_records_the_command),
-	    cmocka_unit_test(test_a_sink_begins_again),
-	    cmocka_unit_test(test_it_fails_where_nothing_else_can_do_it),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_GROUP(set_up, tear_down)

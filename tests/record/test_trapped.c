@@ -7,7 +7,7 @@
 #include "base/compiler.h"
 #include "test.h"
 
-static void the_instructions_are_recognized_in_every_mode(void **state)
+TEST(the_instructions_are_recognized_in_every_mode)
 {
 	static const uint8_t modes[] = {PTAH_EXEC_16, PTAH_EXEC_32, PTAH_EXEC_64};
 	static const struct {
@@ -43,7 +43,6 @@ static void the_instructions_are_recognized_in_every_mode(void **state)
 	    {{0}, 0, TRAP_NONE},
 	};
 
-	(void)state;
 	for (size_t mode = 0; mode < ARRAY_SIZE(modes); mode++)
 		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 			assert_int_equal(
@@ -52,31 +51,18 @@ static void the_instructions_are_recognized_in_every_mode(void **state)
 }
 
 /* Without it, 48 0F A2 is DEC EAX and CPUID, which QEMU passes as two instructions. */
-static void rex_is_a_prefix_in_64_bit_mode_alone(void **state)
+TEST(rex_is_a_prefix_in_64_bit_mode_alone)
 {
 	static const uint8_t bytes[] = {0x48, 0x0f, 0xa2};
 
-	(void)state;
 	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, false), TRAP_CPUID);
 	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_32, false), TRAP_NONE);
 }
 
-static void xrstor_is_qemus_without_the_compacted_format(void **state)
+TEST(xrstor_is_qemus_without_the_compacted_format)
 {
 	static const uint8_t bytes[] = {0x0f, 0xae, 0x28};
 
-	(void)state;
 	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, false), TRAP_NONE);
 	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, true), TRAP_XRSTOR);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_instructions_are_recognized_in_every_mode),
-	    cmocka_unit_test(xrstor_is_qemus_without_the_compacted_format),
-	    cmocka_unit_test(rex_is_a_prefix_in_64_bit_mode_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

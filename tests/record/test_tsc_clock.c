@@ -33,20 +33,12 @@ static void compare(const struct perfdata_clock *clock)
 	assert_true(ns > (double)(before - inner) * 0.99);
 }
 
-static void test_clocks(void **state)
+TEST(test_clocks)
 {
 	struct perfdata_clock clock = {0};
 
-	(void)state;
 	tsc_clock_read(&clock);
 	compare(&clock);
 	tsc_clock_measure(&clock);
 	compare(&clock);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_clocks)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,8 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void offsets_follow_the_components_that_are_there(void **state)
+TEST_WITH(offsets_follow_the_components_that_are_there, set_up, NULL)
 {
-	(void)state;
 	assert_int_equal(xsave_size(&layout, 0), 576);
 	assert_int_equal(xsave_size(&layout, 3), 576);
 	assert_int_equal(xsave_size(&layout, XSAVE_PT), 704);
@@ -61,9 +60,8 @@ static void offsets_follow_the_components_that_are_there(void **state)
 	}
 }
 
-static void only_what_is_saved_is_written(void **state)
+TEST_WITH(only_what_is_saved_is_written, set_up, NULL)
 {
-	(void)state;
 	xsave_compact(&layout, compacted, XSAVE_SSE | KEY | XSAVE_PT, XSAVE_SSE | KEY,
 		      XSAVE_SSE | KEY, standard);
 	for (size_t i = 0; i < 24; i++) /* x87 */
@@ -85,9 +83,8 @@ static void only_what_is_saved_is_written(void **state)
 	assert_int_equal(compacted[712], 0xee);
 }
 
-static void what_was_saved_is_restored(void **state)
+TEST_WITH(what_was_saved_is_restored, set_up, NULL)
 {
-	(void)state;
 	xsave_compact(&layout, compacted, ALL, ALL, ALL, standard);
 	assert_false(xsave_faults(compacted, ALL, ALL));
 	xsave_expand(&layout, other, ALL, compacted);
@@ -99,9 +96,8 @@ static void what_was_saved_is_restored(void **state)
 	assert_int_equal(other[512], 0xdd);
 }
 
-static void what_is_not_in_use_gets_its_initial_value(void **state)
+TEST_WITH(what_is_not_in_use_gets_its_initial_value, set_up, NULL)
 {
-	(void)state;
 	xsave_compact(&layout, compacted, ALL, ALL, XSAVE_X87, standard);
 	xsave_expand(&layout, other, ALL & ~KEY, compacted);
 	assert_memory_equal(other, standard, 24);
@@ -117,7 +113,7 @@ static void what_is_not_in_use_gets_its_initial_value(void **state)
 	assert_int_equal(other[32], 0);
 }
 
-static void a_wrong_header_raises_gp(void **state)
+TEST_WITH(a_wrong_header_raises_gp, set_up, NULL)
 {
 	static const struct {
 		uint64_t in_use, bits;
@@ -131,7 +127,6 @@ static void a_wrong_header_raises_gp(void **state)
 	    {XSAVE_COMPACTED, XSAVE_COMPACTED | 3, true}, /* bit 63 of XSTATE_BV */
 	};
 
-	(void)state;
 	memset(compacted, 0, sizeof(compacted));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		store_le64(compacted + 512, cases[i].in_use);
@@ -148,17 +143,4 @@ static void a_wrong_header_raises_gp(void **state)
 	store_le32(compacted + 24, 0x10000); /* a reserved bit of MXCSR */
 	assert_true(xsave_faults(compacted, ALL, 3));
 	assert_false(xsave_faults(compacted, ALL, 1));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(offsets_follow_the_components_that_are_there, set_up),
-	    cmocka_unit_test_setup(only_what_is_saved_is_written, set_up),
-	    cmocka_unit_test_setup(what_was_saved_is_restored, set_up),
-	    cmocka_unit_test_setup(what_is_not_in_use_gets_its_initial_value, set_up),
-	    cmocka_unit_test_setup(a_wrong_header_raises_gp, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

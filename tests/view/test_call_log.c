@@ -167,23 +167,21 @@ static void check_log(const char *folder, uint64_t seed, size_t deep)
 	free(w);
 }
 
-static void random_logs(void **state)
+TEST(random_logs)
 {
-	(void)state;
 	check_log("/var/tmp", 1, 20);
 	check_log("/var/tmp", 2, 3000);
 	check_log("/nowhere", 3, 100);
 }
 
 /* Where there is no more room, what was written before can be read. */
-static void full(void **state)
+TEST(full)
 {
 	struct writing *w = calloc(1, sizeof(*w));
 	struct log_store *store;
 	struct call_log log;
 	size_t n = 0;
 
-	(void)state;
 	assert_non_null(w);
 	w->seed = 5;
 	assert_int_equal(log_store_new("/nowhere", 1 << 20, &store), 0);
@@ -208,12 +206,11 @@ static void full(void **state)
 }
 
 /* Bytes that are not a log's are an error and nothing worse. */
-static void damaged(void **state)
+TEST(damaged)
 {
 	uint8_t bytes[300];
 	uint64_t seed = 11, calls;
 
-	(void)state;
 	for (unsigned run = 0; run < 20000; run++) {
 		struct log_block block = {.bytes = bytes, .size = run % sizeof(bytes)};
 		struct log_cursor c = {0};
@@ -232,15 +229,4 @@ static void damaged(void **state)
 				;
 		log_cursor_fini(&c);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_logs),
-	    cmocka_unit_test(full),
-	    cmocka_unit_test(damaged),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,9 +163,8 @@ static void add_all(struct levels *l, const struct calls *c, size_t drop_at)
 	assert_int_equal(levels_finish(l), 0);
 }
 
-static void as_defined(void **state)
+TEST(as_defined)
 {
-	(void)state;
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		struct calls *c = make_calls(seed);
 		struct levels l;
@@ -180,13 +179,12 @@ static void as_defined(void **state)
 }
 
 /* Levels that are dropped while calls come in change none of the others. */
-static void dropped(void **state)
+TEST(dropped)
 {
 	struct calls *c = make_calls(7);
 	struct levels l;
 	uint64_t before;
 
-	(void)state;
 	levels_init(&l, 0);
 	add_all(&l, c, CALLS / 4);
 	assert_int_equal(l.first, 3);
@@ -212,13 +210,12 @@ static void dropped(void **state)
 }
 
 /* Calls that are long enough are found by where they begin. */
-static void found(void **state)
+TEST(found)
 {
 	struct calls *c = make_calls(9);
 	struct levels l;
 	size_t long_ones = 0;
 
-	(void)state;
 	levels_init(&l, LEVEL_FIRST);
 	add_all(&l, c, CALLS);
 	for (size_t i = 0; i < c->count; i++) {
@@ -239,24 +236,11 @@ static void found(void **state)
 	free(c);
 }
 
-static void units(void **state)
+TEST(units)
 {
-	(void)state;
 	assert_int_equal(level_of(0), 0);
 	assert_int_equal(level_of(1), 0);
 	assert_int_equal(level_of(3), 0);
 	assert_int_equal(level_of(4), 1);
 	assert_int_equal(level_of(UINT64_MAX), LEVELS - 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(units),
-	    cmocka_unit_test(as_defined),
-	    cmocka_unit_test(dropped),
-	    cmocka_unit_test(found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

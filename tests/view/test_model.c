@@ -480,9 +480,8 @@ static void check_all(const struct recorded *r, uint64_t memory, unsigned runs)
 	view_model_free(m);
 }
 
-static void random_programs(void **state)
+TEST(random_programs)
 {
-	(void)state;
 	for (unsigned number = 1; number <= SEEDS; number++) {
 		struct recorded r;
 
@@ -494,14 +493,13 @@ static void random_programs(void **state)
 }
 
 /* The levels keep to their memory. */
-static void budget(void **state)
+TEST(budget)
 {
 	const uint64_t memory = 300000;
 	struct recorded r;
 	struct view_model *m;
 	uint64_t bytes = 0;
 
-	(void)state;
 	record(&r, 9, false);
 	m = open_model(&r, memory, 0);
 	assert_int_equal(view_model_wait(m, NULL), 0);
@@ -514,7 +512,7 @@ static void budget(void **state)
 }
 
 /* Where the log has no room, the levels answer, and say that there is nothing finer. */
-static void no_log(void **state)
+TEST(no_log)
 {
 	struct recorded r;
 	struct view_model *m;
@@ -522,7 +520,6 @@ static void no_log(void **state)
 	unsigned first;
 	char *info;
 
-	(void)state;
 	record(&r, 5, false);
 	m = open_model(&r, 300000, 1);
 	assert_int_equal(view_model_wait(m, NULL), 0);
@@ -540,7 +537,7 @@ static void no_log(void **state)
 }
 
 /* Questions are answered while the recording is read, and a model that reads can be freed. */
-static void meanwhile(void **state)
+TEST(meanwhile)
 {
 	static const char *const questions[] = {
 	    "info",
@@ -556,7 +553,6 @@ static void meanwhile(void **state)
 	};
 	struct recorded r;
 
-	(void)state;
 	record(&r, 6, true);
 	for (unsigned stop = 0; stop < 2; stop++) {
 		struct view_model *m = open_model(&r, 300000, 0);
@@ -588,14 +584,13 @@ static void meanwhile(void **state)
 }
 
 /* A CPU's row shows who ran on it. */
-static void cpus(void **state)
+TEST(cpus)
 {
 	struct recorded r = {0};
 	struct view_model *m;
 	char *info;
 	size_t size;
 
-	(void)state;
 	r.machine = machine_new(3, true, false, false, &size);
 	r.session = open_session(r.machine, size, true);
 	assert_int_equal(names_new(r.session, NULL, &r.names), 0);
@@ -631,7 +626,7 @@ static void cpus(void **state)
 }
 
 /* What makes no sense is refused with a sentence. */
-static void refusals(void **state)
+TEST(refusals)
 {
 	static const struct {
 		const char *query;
@@ -658,7 +653,6 @@ static void refusals(void **state)
 	struct recorded r;
 	struct view_model *m;
 
-	(void)state;
 	record(&r, 2, false);
 	m = open_model(&r, 0, 0);
 	assert_int_equal(view_model_wait(m, NULL), 0);
@@ -680,12 +674,4 @@ static int remove_files(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_programs), cmocka_unit_test(budget),   cmocka_unit_test(no_log),
-	    cmocka_unit_test(meanwhile),       cmocka_unit_test(refusals), cmocka_unit_test(cpus),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, remove_files);
-}
+TEST_GROUP(NULL, remove_files)

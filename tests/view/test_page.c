@@ -157,7 +157,7 @@ static void expect_answer(const char *page, unsigned number, const char *expecte
 	free(unpacked);
 }
 
-static void answers_come_back_as_they_were(void **state)
+TEST(answers_come_back_as_they_were)
 {
 	static const char *const questions[] = {"empty", "info", "missing",
 						"bars?thread=0&from=7&to=8&unit=1", NULL};
@@ -165,7 +165,6 @@ static void answers_come_back_as_they_were(void **state)
 	struct view_page_result result;
 	char *page, *expected = malloc(w.size);
 
-	(void)state;
 	assert_int_equal(write_page(&w, 0, &page, &result), 0);
 	assert_int_equal(result.answers, 3);
 	assert_int_equal(result.left_out, 0);
@@ -183,7 +182,7 @@ static void answers_come_back_as_they_were(void **state)
 	free(page);
 }
 
-static void nothing_is_loaded(void **state)
+TEST(nothing_is_loaded)
 {
 	static const char *const questions[] = {"info", NULL};
 	struct world w = {.questions = questions};
@@ -191,7 +190,6 @@ static void nothing_is_loaded(void **state)
 	char *page;
 	unsigned scripts = 0;
 
-	(void)state;
 	assert_int_equal(write_page(&w, 0, &page, &result), 0);
 	assert_null(strstr(page, "<script src"));
 	assert_null(strstr(page, "rel=\"stylesheet\""));
@@ -217,7 +215,7 @@ static void nothing_is_loaded(void **state)
 	free(page);
 }
 
-static void levels_are_there_wholly_or_not_at_all(void **state)
+TEST(levels_are_there_wholly_or_not_at_all)
 {
 	static const char *const questions[] = {
 	    "info",
@@ -233,7 +231,6 @@ static void levels_are_there_wholly_or_not_at_all(void **state)
 	char *page;
 	uint64_t whole, without_bars;
 
-	(void)state;
 	assert_int_equal(write_page(&w, 0, &page, &result), 0);
 	whole = result.bytes;
 	free(page);
@@ -263,7 +260,7 @@ static void levels_are_there_wholly_or_not_at_all(void **state)
 	free(page);
 }
 
-static void writing_can_be_ended(void **state)
+TEST(writing_can_be_ended)
 {
 	static const char *const questions[] = {"info", "functions", "empty", NULL};
 	static const char *const ending[] = {"info", "ending", NULL};
@@ -271,7 +268,6 @@ static void writing_can_be_ended(void **state)
 	struct view_page_result result;
 	char *page;
 
-	(void)state;
 	assert_int_equal(write_page(&w, 0, &page, &result), PTAH_E_END);
 	assert_int_equal(w.asked, 2);
 	free(page);
@@ -281,27 +277,13 @@ static void writing_can_be_ended(void **state)
 }
 
 /* A question that would end the index's element is refused. */
-static void questions_are_plain(void **state)
+TEST(questions_are_plain)
 {
 	static const char *const questions[] = {"info", "code?function=</script>", NULL};
 	struct world w = {.questions = questions};
 	struct view_page_result result;
 	char *page;
 
-	(void)state;
 	assert_int_equal(write_page(&w, 0, &page, &result), PTAH_E_INVAL);
 	free(page);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(answers_come_back_as_they_were),
-	    cmocka_unit_test(nothing_is_loaded),
-	    cmocka_unit_test(levels_are_there_wholly_or_not_at_all),
-	    cmocka_unit_test(writing_can_be_ended),
-	    cmocka_unit_test(questions_are_plain),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

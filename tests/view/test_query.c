@@ -9,9 +9,8 @@
 
 static struct view_query query;
 
-static void parameters_are_decoded(void **state)
+TEST(parameters_are_decoded)
 {
-	(void)state;
 	assert_int_equal(
 	    view_query_parse(&query, "diff/functions?a=1&b%3D=%41%c3%BC%26&c&=&&d=x=y+z"), 0);
 	assert_string_equal(query.path, "diff/functions");
@@ -22,9 +21,8 @@ static void parameters_are_decoded(void **state)
 	assert_null(view_query_text(&query, "e"));
 }
 
-static void paths_are_decoded_after_they_are_cut_off(void **state)
+TEST(paths_are_decoded_after_they_are_cut_off)
 {
-	(void)state;
 	assert_int_equal(view_query_parse(&query, "a%3fb%2F?c=1"), 0);
 	assert_string_equal(query.path, "a?b/");
 	assert_int_equal(view_query_parse(&query, ""), 0);
@@ -32,23 +30,21 @@ static void paths_are_decoded_after_they_are_cut_off(void **state)
 	assert_int_equal(query.count, 0);
 }
 
-static void what_is_malformed_is_refused(void **state)
+TEST(what_is_malformed_is_refused)
 {
 	static const char *const texts[] = {"a?b=%",	 "a?b=%4",     "a?%zz=1", "a?b=%0",
 					    "a?b=%00",	 "a?b=%g1",    "%",	  "%00",
 					    "a?b=1&b=2", "a?b=1&%62=2"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		assert_int_equal(view_query_parse(&query, texts[i]), PTAH_E_INVAL);
 }
 
-static void lengths_and_counts_are_limited(void **state)
+TEST(lengths_and_counts_are_limited)
 {
 	char text[VIEW_QUERY_SIZE + 1];
 	size_t n;
 
-	(void)state;
 	memset(text, 'x', sizeof(text));
 	text[VIEW_QUERY_SIZE - 1] = '\0';
 	assert_int_equal(view_query_parse(&query, text), 0);
@@ -70,12 +66,11 @@ static void lengths_and_counts_are_limited(void **state)
 	assert_int_equal(view_query_parse(&query, text), PTAH_E_INVAL);
 }
 
-static void numbers_are_nothing_but_numbers(void **state)
+TEST(numbers_are_nothing_but_numbers)
 {
 	uint64_t number = 0;
 	double real = 0;
 
-	(void)state;
 	assert_int_equal(view_query_parse(&query,
 					  "x?a=18446744073709551615&b=18446744073709551616&"
 					  "c=-1&d=%201&e=0x10&f=1e3&g=12.5&h=inf&i=1e999&j=-.5&k="),
@@ -95,28 +90,13 @@ static void numbers_are_nothing_but_numbers(void **state)
 		assert_false(view_query_real(&query, (char[]){*name, 0}, &real));
 }
 
-static void refusals_are_sentences(void **state)
+TEST(refusals_are_sentences)
 {
 	struct view_answer answer;
 
-	(void)state;
 	assert_int_equal(view_answer_refuse(&answer, 404, "there is no thread 7"), 0);
 	assert_int_equal(answer.status, 404);
 	assert_int_equal(answer.size, 20);
 	assert_memory_equal(answer.bytes, "there is no thread 7", 20);
 	free(answer.bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(parameters_are_decoded),
-	    cmocka_unit_test(paths_are_decoded_after_they_are_cut_off),
-	    cmocka_unit_test(what_is_malformed_is_refused),
-	    cmocka_unit_test(lengths_and_counts_are_limited),
-	    cmocka_unit_test(numbers_are_nothing_but_numbers),
-	    cmocka_unit_test(refusals_are_sentences),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void put_pipe(struct perfdata_buffer *b, int32_t pid, uint64_t time, int3
 }
 
 /* Of two writes before a read's end, the first has its byte. */
-static void test_bytes(void **state)
+TEST_WITH(test_bytes, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -40,7 +40,7 @@ static void test_bytes(void **state)
 }
 
 /* A number that is closed and opened again is another pipe. */
-static void test_reused_number(void **state)
+TEST_WITH(test_reused_number, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -58,7 +58,7 @@ static void test_reused_number(void **state)
 }
 
 /* A child has the pipes of its parent. */
-static void test_forked(void **state)
+TEST_WITH(test_forked, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -75,7 +75,7 @@ static void test_forked(void **state)
 }
 
 /* MSG_PEEK waits for a byte and leaves it there: the next read has the same one. */
-static void test_peek(void **state)
+TEST_WITH(test_peek, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	const int32_t pair[] = {3, 4};
@@ -101,7 +101,7 @@ static void test_peek(void **state)
 }
 
 /* splice() to a pipe: from there on it is not known who wrote a byte. */
-static void test_uncounted(void **state)
+TEST_WITH(test_uncounted, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -120,7 +120,7 @@ static void test_uncounted(void **state)
 }
 
 /* A child that returns before its parent is of whoever began to fork last, of those that still do. */
-static void test_forks_at_once(void **state)
+TEST_WITH(test_forks_at_once, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -139,7 +139,7 @@ static void test_forks_at_once(void **state)
 }
 
 /* The number of a process that has ended is that of another child, which inherits, too. */
-static void test_reused_process(void **state)
+TEST_WITH(test_reused_process, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -157,7 +157,7 @@ static void test_reused_process(void **state)
 }
 
 /* A connection's sides are connected by the address, although accept() returns first. */
-static void test_connection(void **state)
+TEST_WITH(test_connection, recorded_begin, recorded_end)
 {
 	static const uint8_t address[] = {1, 0, '/', 't', 'm', 'p', '/', 's', 0};
 	struct recorded *r = *state;
@@ -188,7 +188,7 @@ static void test_connection(void **state)
 }
 
 /* A write that has more bytes than the pipe has room for waits for the last read before its end. */
-static void test_full_pipe(void **state)
+TEST_WITH(test_full_pipe, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -214,7 +214,7 @@ static void test_full_pipe(void **state)
 }
 
 /* poll() has left in memory which descriptor was ready: a write to another one has not ended it. */
-static void test_polled(void **state)
+TEST_WITH(test_polled, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	const uint64_t polled[] = {3 | UINT64_C(1) << 32, 5 | UINT64_C(0x10001) << 32};
@@ -243,7 +243,7 @@ static void put_epoll_add(struct perfdata_buffer *b, uint64_t time, int32_t fd, 
 }
 
 /* epoll_wait() returns the data of what was ready; those that two descriptors have say nothing. */
-static void test_epolled(void **state)
+TEST_WITH(test_epolled, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	uint8_t event[12] = {1};
@@ -274,7 +274,7 @@ static void test_epolled(void **state)
 }
 
 /* An eventfd that was written to before a read is not 0: the read does not wait. */
-static void test_eventfd(void **state)
+TEST_WITH(test_eventfd, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -296,7 +296,7 @@ static void test_eventfd(void **state)
  * A process with many descriptors that forks and ends again and again: tables are made a limited
  * number of times, and what is not known by then ends no wait.
  */
-static void test_many_tables(void **state)
+TEST_WITH(test_many_tables, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -313,19 +313,4 @@ static void test_many_tables(void **state)
 	recorded_find_waits(r);
 	assert_int_equal(ptah_waits_count(r->waits), 1);
 	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    recorded_test(test_bytes),		recorded_test(test_reused_number),
-	    recorded_test(test_forked),		recorded_test(test_forks_at_once),
-	    recorded_test(test_reused_process), recorded_test(test_peek),
-	    recorded_test(test_uncounted),	recorded_test(test_connection),
-	    recorded_test(test_full_pipe),	recorded_test(test_polled),
-	    recorded_test(test_epolled),	recorded_test(test_eventfd),
-	    recorded_test(test_many_tables),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

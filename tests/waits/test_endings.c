@@ -5,7 +5,7 @@
 #define FUTEX 202
 
 /* pthread_join(): not private, and the value is the thread's number. */
-static void test_join(void **state)
+TEST_WITH(test_join, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -21,7 +21,7 @@ static void test_join(void **state)
 }
 
 /* A robust mutex whose owner ends with it: the value is its number with FUTEX_WAITERS. */
-static void test_robust(void **state)
+TEST_WITH(test_robust, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -37,7 +37,7 @@ static void test_robust(void **state)
 }
 
 /* wait4() of a child that ends meanwhile, and of one that had ended. */
-static void test_child(void **state)
+TEST_WITH(test_child, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -53,7 +53,7 @@ static void test_child(void **state)
 }
 
 /* A signal that another thread has sent, and one of nobody who is recorded. */
-static void test_signal(void **state)
+TEST_WITH(test_signal, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -71,7 +71,7 @@ static void test_signal(void **state)
 }
 
 /* What was sent to a process may have come to any of its threads; to a thread, only to that. */
-static void test_signal_to_process(void **state)
+TEST_WITH(test_signal_to_process, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -98,7 +98,7 @@ static void test_signal_to_process(void **state)
 }
 
 /* waitid() leaves in memory whose end it was. */
-static void test_waitid(void **state)
+TEST_WITH(test_waitid, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	uint8_t info[24] = {17};
@@ -117,7 +117,7 @@ static void test_waitid(void **state)
 }
 
 /* Of timers nobody else is the cause; of a process its end is. */
-static void test_polled_timer_and_process(void **state)
+TEST_WITH(test_polled_timer_and_process, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	const uint64_t timer = 3 | UINT64_C(0x10001) << 32, process = 4 | UINT64_C(0x10001) << 32;
@@ -136,19 +136,4 @@ static void test_polled_timer_and_process(void **state)
 	assert_int_equal(wait_at(r->waits, 0).descriptor, 3);
 	assert_int_equal(wait_at(r->waits, 1).waker_pid, 5);
 	assert_int_equal(wait_at(r->waits, 1).descriptor, 4);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    recorded_test(test_join),
-	    recorded_test(test_robust),
-	    recorded_test(test_child),
-	    recorded_test(test_signal),
-	    recorded_test(test_signal_to_process),
-	    recorded_test(test_waitid),
-	    recorded_test(test_polled_timer_and_process),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

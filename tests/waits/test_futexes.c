@@ -11,7 +11,7 @@
 #define WAIT_ON(bits) ARGS(WORD, WAIT_BITSET, 1, 0, 0, bits)
 
 /* A wake takes as many as it returned, and those that came first. */
-static void test_oldest_first(void **state)
+TEST_WITH(test_oldest_first, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -35,7 +35,7 @@ static void test_oldest_first(void **state)
 }
 
 /* The same address of another process is another word, and another address is, too. */
-static void test_other_words(void **state)
+TEST_WITH(test_other_words, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -50,7 +50,7 @@ static void test_other_words(void **state)
 }
 
 /* EAGAIN: the word had changed, so that there was no wait. A wake that woke nobody ends none. */
-static void test_no_wait(void **state)
+TEST_WITH(test_no_wait, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -65,7 +65,7 @@ static void test_no_wait(void **state)
 }
 
 /* FUTEX_WAKE_BITSET passes over those that wait for other bits. */
-static void test_bitset(void **state)
+TEST_WITH(test_bitset, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -85,7 +85,7 @@ static void test_bitset(void **state)
  * FUTEX_CMP_REQUEUE returns how many it woke and moved; it wakes as many as its third argument says,
  * and what it moved is not woken at the first address.
  */
-static void test_requeue(void **state)
+TEST_WITH(test_requeue, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -105,7 +105,7 @@ static void test_requeue(void **state)
 }
 
 /* What was moved is woken at the other address, after those that waited there before. */
-static void test_requeued(void **state)
+TEST_WITH(test_requeued, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -129,7 +129,7 @@ static void test_requeued(void **state)
  * FUTEX_CMP_REQUEUE_PI: who finds the second lock free gets it at once, and all others by the
  * UNLOCK_PI of the one before them.
  */
-static void test_requeue_pi(void **state)
+TEST_WITH(test_requeue_pi, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	const uint64_t *wait = ARGS(WORD, 139, 2, 0, WORD + 64);
@@ -147,7 +147,7 @@ static void test_requeue_pi(void **state)
 }
 
 /* UNLOCK_PI gives the lock to the waiter with the highest priority: the one that returns first. */
-static void test_unlock_pi(void **state)
+TEST_WITH(test_unlock_pi, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -164,7 +164,7 @@ static void test_unlock_pi(void **state)
 }
 
 /* futex_waitv() returns which of its futexes was woken: a struct has value, address and flags. */
-static void test_waitv(void **state)
+TEST_WITH(test_waitv, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 	const uint64_t list[] = {0, WORD, 130, 0, WORD + 64, 130};
@@ -186,7 +186,7 @@ static void test_waitv(void **state)
 }
 
 /* At the same address of another process there may be other memory. */
-static void test_other_process(void **state)
+TEST_WITH(test_other_process, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -199,7 +199,7 @@ static void test_other_process(void **state)
 }
 
 /* FUTEX_WAKE_OP returns the sum of both places: whom of the two it woke is not known. */
-static void test_wake_op(void **state)
+TEST_WITH(test_wake_op, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -221,7 +221,7 @@ static void test_wake_op(void **state)
 }
 
 /* A wake that was over when a wait began has not ended it, although another one lasted longer. */
-static void test_wake_before_wait(void **state)
+TEST_WITH(test_wake_before_wait, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -240,7 +240,7 @@ static void test_wake_before_wait(void **state)
 }
 
 /* The u32 after the lock of glibc's mutex is its owner, if it is a thread of the process. */
-static void test_holder(void **state)
+TEST_WITH(test_holder, recorded_begin, recorded_end)
 {
 	const uint32_t owned[] = {2, 12}, other[] = {2, 99};
 	struct recorded *r = *state;
@@ -257,19 +257,4 @@ static void test_holder(void **state)
 	assert_int_equal(wait_at(r->waits, 0).how, PTAH_WAIT_END_NEVER);
 	assert_int_equal(wait_at(r->waits, 0).holder, 12);
 	assert_int_equal(wait_at(r->waits, 1).holder, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    recorded_test(test_oldest_first),  recorded_test(test_other_words),
-	    recorded_test(test_no_wait),       recorded_test(test_bitset),
-	    recorded_test(test_holder),	       recorded_test(test_requeue),
-	    recorded_test(test_wake_op),       recorded_test(test_wake_before_wait),
-	    recorded_test(test_requeued),      recorded_test(test_requeue_pi),
-	    recorded_test(test_unlock_pi),     recorded_test(test_waitv),
-	    recorded_test(test_other_process),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void put_open(struct perfdata_buffer *b, int32_t pid, uint64_t time, int3
 }
 
 /* A lock is given back by whoever had it, not by those that had it before. */
-static void test_flock(void **state)
+TEST_WITH(test_flock, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -43,7 +43,7 @@ static void test_flock(void **state)
 }
 
 /* The end of a process gives back its locks; that of another one does not. */
-static void test_end_of_holder(void **state)
+TEST_WITH(test_end_of_holder, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -69,7 +69,7 @@ static void put_semop(struct perfdata_buffer *b, int32_t tid, uint64_t time, uin
 }
 
 /* semop() on another semaphore of the set, or one that takes, has ended nothing. */
-static void test_semaphore(void **state)
+TEST_WITH(test_semaphore, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -100,7 +100,7 @@ static void put_lock(struct perfdata_buffer *b, int32_t pid, uint64_t time, int3
 }
 
 /* Locks of other bytes of the file are others. */
-static void test_bytes_of_file(void **state)
+TEST_WITH(test_bytes_of_file, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -120,7 +120,7 @@ static void test_bytes_of_file(void **state)
 }
 
 /* A message from either of two threads may have been the one. */
-static void test_messages(void **state)
+TEST_WITH(test_messages, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -132,15 +132,4 @@ static void test_messages(void **state)
 	assert_int_equal(ptah_waits_count(r->waits), 1);
 	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_MESSAGE);
 	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    recorded_test(test_flock),	   recorded_test(test_end_of_holder),
-	    recorded_test(test_semaphore), recorded_test(test_bytes_of_file),
-	    recorded_test(test_messages),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #define FUTEX	 202
 
 /* A thread that ran on did not wait; one that left waited until it ran again. */
-static void test_slept_or_not(void **state)
+TEST_WITH(test_slept_or_not, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -29,7 +29,7 @@ static void test_slept_or_not(void **state)
 }
 
 /* A thread that could run on waits for a processor. */
-static void test_preempted(void **state)
+TEST_WITH(test_preempted, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -47,7 +47,7 @@ static void test_preempted(void **state)
 }
 
 /* Where the calls do not say who ended a wait, a wake-up does: and the call in which it was made. */
-static void test_wakeup(void **state)
+TEST_WITH(test_wakeup, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -66,7 +66,7 @@ static void test_wakeup(void **state)
 }
 
 /* A call that fails may have waited: recv() with SO_RCVTIMEO fails with EAGAIN (socket(7)). */
-static void test_failed(void **state)
+TEST_WITH(test_failed, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -89,7 +89,7 @@ static void test_failed(void **state)
 }
 
 /* A call whose return was lost is over when the thread makes another one. */
-static void test_lost_return(void **state)
+TEST_WITH(test_lost_return, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -108,7 +108,7 @@ static void test_lost_return(void **state)
 }
 
 /* A thread's call is found although the beginning of a later one was lost. */
-static void test_lost_beginning(void **state)
+TEST_WITH(test_lost_beginning, recorded_begin, recorded_end)
 {
 	struct recorded *r = *state;
 
@@ -124,15 +124,4 @@ static void test_lost_beginning(void **state)
 	assert_int_equal(ptah_waits_count(r->waits), 1);
 	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
 	assert_int_equal(wait_at(r->waits, 0).waker_call, 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    recorded_test(test_slept_or_not), recorded_test(test_preempted),
-	    recorded_test(test_wakeup),	      recorded_test(test_failed),
-	    recorded_test(test_lost_return),  recorded_test(test_lost_beginning),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

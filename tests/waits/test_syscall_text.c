@@ -12,14 +12,13 @@ static void check_text(const struct ptah_syscalls *calls, size_t i, const char *
 }
 
 /* The expected lines are strace's, with the time that is given here. */
-static void test_as_strace(void **state)
+TEST(test_as_strace)
 {
 	static const char path[] = "/tmp/x";
 	struct perfdata_buffer b = {0};
 	struct ptah_session *session;
 	struct ptah_syscalls *calls;
 
-	(void)state;
 	recording_begin(&b);
 	put_enter(&b, 1, 1, 1000, OPENAT, ARGS((uint64_t)-100, 0x5000, 0x80000));
 	put_data(&b, 1, 1, 1000, OPENAT, 1, 0, path, sizeof(path));
@@ -43,7 +42,7 @@ static void test_as_strace(void **state)
 }
 
 /* No byte of a path reaches a terminal as a command. */
-static void test_hostile_path(void **state)
+TEST(test_hostile_path)
 {
 	static const char path[] = "a\x1b[2J\"\n\x9b\xc2\x9b\xe2\x80\xae\xff";
 	struct perfdata_buffer b = {0};
@@ -51,7 +50,6 @@ static void test_hostile_path(void **state)
 	struct ptah_syscalls *calls;
 	char text[8];
 
-	(void)state;
 	recording_begin(&b);
 	put_enter(&b, 1, 1, 1000, OPENAT, ARGS((uint64_t)-100, 0x5000, 0));
 	put_data(&b, 1, 1, 1000, OPENAT, 1, 0, path, sizeof(path));
@@ -64,14 +62,4 @@ static void test_hostile_path(void **state)
 	assert_string_equal(ptah_syscall_text(calls, 0, text, sizeof(text)), "openat(");
 	ptah_syscalls_free(calls);
 	ptah_session_close(session);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_as_strace),
-	    cmocka_unit_test(test_hostile_path),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void check_position(const struct tool *t)
 	check_bytes(t, data < size ? 0 : data - size, data);
 }
 
-static void processors_are_traced(void **state)
+TEST(processors_are_traced)
 {
 	static const size_t sizes[] = {1, 2, 16, 700};
 	struct tool tools[CPUS];
@@ -111,7 +111,6 @@ static void processors_are_traced(void **state)
 	size_t i, round;
 	int n = 0;
 
-	(void)state;
 	for (i = 0; i < 4; i++, n = 0) {
 		boot();
 		assert_int_equal(hwt_alloc_cpu_mode(&ctx, 3, sizes[i] * PAGE_SIZE), 0);
@@ -206,12 +205,11 @@ static void close_process(struct process *p)
 }
 
 /* Threads move between processors, are created while the process is traced, and exit. */
-static void threads_are_traced(void **state)
+TEST(threads_are_traced)
 {
 	struct process p;
 	int round, i;
 
-	(void)state;
 	boot();
 	open_process(&p, 2, BUFFER);
 	assert_int_equal(hwt_set_config(p.proc.ctx, &plain, sizeof(plain)), 0);
@@ -245,12 +243,11 @@ static void threads_are_traced(void **state)
 }
 
 /* Two threads at the same time; the buffers' owner ends while both are on processors. */
-static void the_owner_dies_while_threads_run(void **state)
+TEST(the_owner_dies_while_threads_run)
 {
 	struct process p;
 	int i;
 
-	(void)state;
 	boot();
 	open_process(&p, 2, BUFFER);
 	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
@@ -287,11 +284,10 @@ static void come(void *argument)
 }
 
 /* hwt changes its state late: a hook that comes in between does not start the thread again. */
-static void a_hook_comes_while_the_context_stops(void **state)
+TEST(a_hook_comes_while_the_context_stops)
 {
 	struct process p;
 
-	(void)state;
 	boot();
 	open_process(&p, 1, BUFFER);
 	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
@@ -307,14 +303,13 @@ static void a_hook_comes_while_the_context_stops(void **state)
 }
 
 /* PMIs come late, some when their thread has left: none is unknown, and no byte is missing. */
-static void interrupts_come_late(void **state)
+TEST(interrupts_come_late)
 {
 	struct ptah_model_faults late = {
 	    .silent = true, .pmi_skid_bytes = 700, .pmi_skid_boundaries = 9};
 	struct process p;
 	unsigned round, i;
 
-	(void)state;
 	boot();
 	for (i = 0; i < CPUS; i++)
 		rig_silence(&rig, i, &late);
@@ -333,14 +328,13 @@ static void interrupts_come_late(void **state)
 	halt();
 }
 
-static void a_stopped_context_starts_again(void **state)
+TEST(a_stopped_context_starts_again)
 {
 	struct pt_cpu_config user = {.rtit_ctl = USER | BRANCH};
 	struct ptah_model *model;
 	struct process p;
 	uint64_t ctl;
 
-	(void)state;
 	boot();
 	open_process(&p, 1, BUFFER);
 	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
@@ -367,7 +361,7 @@ static void a_stopped_context_starts_again(void **state)
 }
 
 /* Registers are as the configuration says, with two ranges and CR3. */
-static void a_whole_configuration_is_traced(void **state)
+TEST(a_whole_configuration_is_traced)
 {
 	const struct pt_cpu_config config = {
 	    .rtit_ctl = USER | BRANCH | PTAH_RTIT_CTL_MTC_EN | PTAH_RTIT_CTL_TSC_EN |
@@ -395,7 +389,6 @@ static void a_whole_configuration_is_traced(void **state)
 	uint64_t value;
 	size_t i;
 
-	(void)state;
 	boot();
 	assert_int_equal(hwt_alloc_cpu_mode(&ctx, 2, BUFFER), 0);
 	hwt_set_config(ctx, &config, sizeof(config));
@@ -412,7 +405,7 @@ static void a_whole_configuration_is_traced(void **state)
 }
 
 /* Requests that the seed truncates, ignores or writes to a register as they are. */
-static void bad_configurations_are_refused_by_name(void **state)
+TEST(bad_configurations_are_refused_by_name)
 {
 	static const struct {
 		struct pt_cpu_config config;
@@ -457,7 +450,6 @@ static void bad_configurations_are_refused_by_name(void **state)
 	size_t i, size;
 	int page;
 
-	(void)state;
 	for (i = 0; i < nitems(cases); i++) {
 		size = cases[i].size ? cases[i].size : sizeof(cases[i].config);
 		boot();
@@ -486,12 +478,11 @@ static void bad_configurations_are_refused_by_name(void **state)
 }
 
 /* Where the kernel may not sleep there are captures for new threads, or ENOMEM. */
-static void new_threads_do_not_sleep(void **state)
+TEST(new_threads_do_not_sleep)
 {
 	struct process p;
 	int i, error = 0;
 
-	(void)state;
 	boot();
 	open_process(&p, 1, 2 * PAGE_SIZE);
 	hwt_set_config(p.proc.ctx, &plain, sizeof(plain));
@@ -513,12 +504,11 @@ static void new_threads_do_not_sleep(void **state)
 	halt();
 }
 
-static void the_module_stays_while_it_traces(void **state)
+TEST(the_module_stays_while_it_traces)
 {
 	struct hwt_context *ctx;
 	struct process p;
 
-	(void)state;
 	boot();
 	assert_int_equal(hwt_alloc_cpu_mode(&ctx, 1, BUFFER), 0);
 	hwt_set_config(ctx, &plain, sizeof(plain));
@@ -542,7 +532,7 @@ static void the_module_stays_while_it_traces(void **state)
 }
 
 /* Two contexts want one processor; the second gets nothing, and its user an error. */
-static void contexts_share_processors(void **state)
+TEST(contexts_share_processors)
 {
 	struct hwt_context *first, *second;
 	struct process p;
@@ -550,7 +540,6 @@ static void contexts_share_processors(void **state)
 	uint64_t data;
 	int page;
 
-	(void)state;
 	boot();
 	assert_int_equal(hwt_alloc_cpu_mode(&first, 1, BUFFER), 0);
 	assert_int_equal(hwt_alloc_cpu_mode(&second, 3, BUFFER), 0);
@@ -583,32 +572,11 @@ static void contexts_share_processors(void **state)
 	halt();
 }
 
-static void without_intel_pt_it_does_not_load(void **state)
+TEST(without_intel_pt_it_does_not_load)
 {
-	(void)state;
 	kernel_boot("none");
 	assert_int_equal(kernel_load(), ENXIO);
 	assert_null(hwt_registered());
 	assert_non_null(strstr(kernel_log(), "ptah: "));
 	kernel_halt();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(processors_are_traced),
-	    cmocka_unit_test(threads_are_traced),
-	    cmocka_unit_test(the_owner_dies_while_threads_run),
-	    cmocka_unit_test(a_hook_comes_while_the_context_stops),
-	    cmocka_unit_test(interrupts_come_late),
-	    cmocka_unit_test(a_stopped_context_starts_again),
-	    cmocka_unit_test(a_whole_configuration_is_traced),
-	    cmocka_unit_test(bad_configurations_are_refused_by_name),
-	    cmocka_unit_test(new_threads_do_not_sleep),
-	    cmocka_unit_test(the_module_stays_while_it_traces),
-	    cmocka_unit_test(contexts_share_processors),
-	    cmocka_unit_test(without_intel_pt_it_does_not_load),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,14 +147,13 @@ static uint64_t expect_marks(const uint8_t *bytes, size_t n, uint64_t first)
 }
 
 /* The order of insntrace's "Usage"; and a second start, which continues. */
-static void cpu_mode(void **state)
+TEST(cpu_mode)
 {
 	const struct insntrace_buffer_config config = chunks(16, 2, false);
 	uint64_t total;
 	uint8_t *bytes;
 	unsigned i, round;
 
-	(void)state;
 	open_driver("skylake", false);
 	assert_int_equal(CALL(insntrace_stop), ZX_OK);
 	assert_int_equal(CALL(insntrace_start), ZX_ERR_BAD_STATE);
@@ -183,13 +182,12 @@ static void cpu_mode(void **state)
 }
 
 /* The first bytes stay, and the end is the buffer's. */
-static void stop_on_full(void **state)
+TEST(stop_on_full)
 {
 	const struct insntrace_buffer_config config = chunks(3, 0, false);
 	uint64_t total;
 	uint8_t *bytes;
 
-	(void)state;
 	open_driver("skylake", false);
 	initialize(INSNTRACE_CPU, 1);
 	allocate(1, &config);
@@ -212,14 +210,13 @@ static void on_pmi(void *argument, unsigned cpu)
 }
 
 /* The newest bytes stay, also after many laps, and the client can tell that it wrapped. */
-static void circular(void **state)
+TEST(circular)
 {
 	const struct insntrace_buffer_config config = chunks(8, 0, true);
 	uint64_t total, end, next;
 	uint8_t *bytes, *ordered;
 	int pmi;
 
-	(void)state;
 	for (pmi = 0; pmi < 2; pmi++) {
 		open_driver("skylake", pmi);
 		model_fragment(4096 * (1 + pmi)); /* as small as a chunk, or as large as two */
@@ -245,7 +242,7 @@ static void circular(void **state)
 }
 
 /* Two threads that move over the processors: each buffer has the marks of its own thread. */
-static void thread_mode(void **state)
+TEST(thread_mode)
 {
 	const struct insntrace_buffer_config config = chunks(32, 0, false);
 	zx_handle_t threads[2] = {0, 0};
@@ -253,7 +250,6 @@ static void thread_mode(void **state)
 	uint8_t *bytes;
 	unsigned i, step;
 
-	(void)state;
 	open_driver("skylake", false);
 	for (i = 0; i < CPUS; i++)
 		ptah_model_wrmsr(ptah_machine_model(model_machine(), i), PTAH_IA32_XSS, 0);
@@ -304,7 +300,7 @@ static void thread_mode(void **state)
 }
 
 /* The client ends while processors trace: they stop before any memory goes. */
-static void crash_while_tracing(void **state)
+TEST(crash_while_tracing)
 {
 	const struct insntrace_buffer_config config = chunks(4, 1, true);
 	zx_handle_t chunk;
@@ -312,7 +308,6 @@ static void crash_while_tracing(void **state)
 	uint64_t size;
 	unsigned i, order;
 
-	(void)state;
 	open_driver("skylake", false);
 	for (order = 0; order < 2; order++) {
 		initialize(INSNTRACE_CPU, CPUS);
@@ -343,13 +338,12 @@ static void crash_while_tracing(void **state)
 }
 
 /* The same with a thread, whose scheduler goes on. */
-static void crash_while_a_thread_runs(void **state)
+TEST(crash_while_a_thread_runs)
 {
 	const struct insntrace_buffer_config config = chunks(4, 1, true);
 	uint64_t irqs;
 	uint32_t d;
 
-	(void)state;
 	open_driver("skylake", false);
 	initialize(INSNTRACE_THREAD, 1);
 	assert_int_equal(CALL(insntrace_allocate_buffer, &config, &d), ZX_OK);
@@ -371,7 +365,7 @@ static void crash_while_a_thread_runs(void **state)
 	close_driver();
 }
 
-static void fields_that_are_refused(void **state)
+TEST(fields_that_are_refused)
 {
 	static const struct {
 		const char *field;
@@ -404,7 +398,6 @@ static void fields_that_are_refused(void **state)
 	uint32_t d;
 	size_t i;
 
-	(void)state;
 	open_driver("skylake", false);
 	assert_int_equal(CALL(insntrace_initialize, &allocation), ZX_ERR_INVALID_ARGS);
 	assert_string_equal(insntrace_problem().field, "mode");
@@ -434,11 +427,10 @@ static void fields_that_are_refused(void **state)
 }
 
 /* Ranges and CR3 are in the registers: ADDRn, which Fuchsia's kernel never writes. */
-static void filters_are_programmed(void **state)
+TEST(filters_are_programmed)
 {
 	struct insntrace_buffer_config config = chunks(4, 0, false);
 
-	(void)state;
 	open_driver("skylake", false);
 	initialize(INSNTRACE_CPU, 1);
 	config.ctl |= UINT64_C(2) << 36; /* the second range stops */
@@ -453,20 +445,4 @@ static void filters_are_programmed(void **state)
 	assert_int_equal(read_msr(0, PTAH_IA32_RTIT_ADDR0_A), 0x1000);
 	assert_int_equal(read_msr(0, PTAH_IA32_RTIT_ADDR0_A + 3), 0x2fff);
 	close_driver();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(cpu_mode),
-	    cmocka_unit_test(stop_on_full),
-	    cmocka_unit_test(circular),
-	    cmocka_unit_test(thread_mode),
-	    cmocka_unit_test(crash_while_tracing),
-	    cmocka_unit_test(crash_while_a_thread_runs),
-	    cmocka_unit_test(fields_that_are_refused),
-	    cmocka_unit_test(filters_are_programmed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

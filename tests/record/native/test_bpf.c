@@ -41,7 +41,7 @@ static uint32_t answers(const struct sock_filter *program, size_t bytes, struct 
 #define RETURN(k)      BPF_STMT(BPF_RET | BPF_K, k)
 #define ALLOW	       RETURN(SECCOMP_RET_ALLOW)
 
-static void test_each_answer(void **unused)
+TEST(test_each_answer)
 {
 	static const struct {
 		uint32_t value, answer;
@@ -59,7 +59,6 @@ static void test_each_answer(void **unused)
 	    {SECCOMP_RET_USER_NOTIF, BPF_ASKS},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_int_equal(ANSWERS(call_of(1, 1, ALL), RETURN(rows[i].value)),
 				 rows[i].answer);
@@ -70,11 +69,10 @@ static void test_each_answer(void **unused)
 	}
 }
 
-static void test_what_is_not_known_may_be_anything(void **unused)
+TEST(test_what_is_not_known_may_be_anything)
 {
 	const struct bpf_call known = call_of(9, 5, ALL), unknown = call_of(9, 5, 3);
 
-	(void)unused;
 	assert_int_equal(ANSWERS(known, NUMBER, IS(9, 0, 1), RETURN(SECCOMP_RET_TRACE), ALLOW),
 			 BPF_ASKS);
 	assert_int_equal(ANSWERS(unknown, NUMBER, IS(8, 0, 1), RETURN(SECCOMP_RET_TRACE), ALLOW),
@@ -95,11 +93,10 @@ static void test_what_is_not_known_may_be_anything(void **unused)
 			 BPF_INTERFERES | BPF_ALLOWS);
 }
 
-static void test_what_the_kernel_does_not_take_is_never_let_through(void **unused)
+TEST(test_what_the_kernel_does_not_take_is_never_let_through)
 {
 	const struct bpf_call call = call_of(1, 1, ALL);
 
-	(void)unused;
 	assert_int_equal(ANSWERS(call, NUMBER), BPF_CANNOT_TELL);
 	assert_int_equal(ANSWERS(call, BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64), ALLOW),
 			 BPF_CANNOT_TELL);
@@ -118,13 +115,12 @@ static void test_what_the_kernel_does_not_take_is_never_let_through(void **unuse
 }
 
 /* Each of its conditions doubles the number of ways through it. */
-static void test_too_many_ways_are_not_gone(void **unused)
+TEST(test_too_many_ways_are_not_gone)
 {
 	static struct sock_filter program[BPF_MAXINSNS];
 	const struct bpf_call call = call_of(1, 1, 0);
 	uint32_t n = 0;
 
-	(void)unused;
 	while (n < BPF_MAXINSNS - 8) {
 		program[n++] = (struct sock_filter)FIRST;
 		program[n++] = (struct sock_filter)IS(n, 1, 0);
@@ -228,13 +224,12 @@ static uint32_t ask_kernel(const struct sock_filter program[LENGTH],
 	return *answer;
 }
 
-static void test_random_programs_answer_as_the_kernels(void **unused)
+TEST(test_random_programs_answer_as_the_kernels)
 {
 	uint32_t random = 36, seen = 0;
 	volatile uint32_t *answer =
 	    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	(void)unused;
 	assert_true(answer != MAP_FAILED);
 	for (unsigned n = 0; n < PROGRAMS; n++) {
 		struct bpf_call call = call_of(SYS_getuid, 0, ALL & ~0xc);
@@ -259,17 +254,4 @@ static void test_random_programs_answer_as_the_kernels(void **unused)
 	}
 	assert_int_equal(seen, BPF_ALLOWS | BPF_FAILS | BPF_INTERFERES);
 	munmap((void *)(uintptr_t)answer, 4096);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_each_answer),
-	    cmocka_unit_test(test_what_is_not_known_may_be_anything),
-	    cmocka_unit_test(test_what_the_kernel_does_not_take_is_never_let_through),
-	    cmocka_unit_test(test_too_many_ways_are_not_gone),
-	    cmocka_unit_test(test_random_programs_answer_as_the_kernels),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

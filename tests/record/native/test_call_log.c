@@ -180,11 +180,10 @@ static void check_data(const uint8_t *sample, uint64_t time, unsigned argument, 
 	assert_int_equal(sample[80 + n], 0);
 }
 
-static void test_a_call_is_two_samples(void **unused)
+TEST_WITH(test_a_call_is_two_samples, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_lseek, 11, 22, 33, 44);
 
-	(void)unused;
 	log_call(&call, 1000);
 	native_take_calls(recording); /* while it lasts */
 	log_return(&call, -EBADF, 1005);
@@ -210,13 +209,12 @@ static char *last_page(void)
 	return p;
 }
 
-static void test_paths(void **unused)
+TEST_WITH(test_paths, set_up, tear_down)
 {
 	char *page = last_page(), *whole = page + PAGE - 5;
 	char *longest = malloc(2 * PAGE);
 	struct call call;
 
-	(void)unused;
 	memcpy(whole, "/etc", 5);
 	memset(longest, 'x', 2 * PAGE);
 	call = call_of(SYS_open, (uintptr_t)whole, 0, 0, 0);
@@ -236,7 +234,7 @@ static void test_paths(void **unused)
 	close_file();
 }
 
-static void test_what_calls_leave_behind(void **unused)
+TEST_WITH(test_what_calls_leave_behind, set_up, tear_down)
 {
 	static const int32_t pair[2] = {3, 4};
 	static const uint8_t name[4] = {1, 0, 'a', 0};
@@ -254,7 +252,6 @@ static void test_what_calls_leave_behind(void **unused)
 	    call_of(SYS_futex, (uintptr_t)page + PAGE - 8, FUTEX_WAIT, 0, 0),
 	};
 
-	(void)unused;
 	for (unsigned i = 0; i < 8; i++) {
 		log_call(&calls[i], 10 * i + 1);
 		log_return(&calls[i], 0, 10 * i + 2);
@@ -273,12 +270,11 @@ static void test_what_calls_leave_behind(void **unused)
 	close_file();
 }
 
-static void test_times_of_several_threads_are_in_order(void **unused)
+TEST_WITH(test_times_of_several_threads_are_in_order, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 	struct context first = context;
 
-	(void)unused;
 	recording->streams->list[0] = (struct native_stream){.used = true, .pid = 70, .tid = 72};
 	context.slot = (struct native_thread *)(void *)((uint8_t *)shared + native_slot_at(0));
 	log_call(&call, 5);
@@ -297,11 +293,10 @@ static void test_times_of_several_threads_are_in_order(void **unused)
 	close_file();
 }
 
-static void test_nothing_is_logged_where_nothing_is_read(void **unused)
+TEST_WITH(test_nothing_is_logged_where_nothing_is_read, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 
-	(void)unused;
 	context.discards = true;
 	log_call(&call, 1);
 	log_return(&call, 1, 2);
@@ -329,7 +324,7 @@ static void *take_all(void *stop)
 }
 
 /* The number of each call is its place: none is missing, and none comes twice. */
-static void test_a_thread_that_is_faster_waits(void **unused)
+TEST_WITH(test_a_thread_that_is_faster_waits, set_up, tear_down)
 {
 	const unsigned count = 40000;
 	struct perfdata_record record;
@@ -337,7 +332,6 @@ static void test_a_thread_that_is_faster_waits(void **unused)
 	bool stop = false;
 	pthread_t id;
 
-	(void)unused;
 	assert_int_equal(pthread_create(&id, NULL, take_all, &stop), 0);
 	for (unsigned i = 0; i < count; i++) {
 		const struct call call = call_of(SYS_openat, i, (uintptr_t) "some path", 0, 0);
@@ -369,11 +363,10 @@ static void fill(void)
 		log_call(&call, 1);
 }
 
-static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
+TEST_WITH(test_nobody_waits_for_a_recorder_that_is_gone, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 
-	(void)unused;
 	fill();
 	shared->recorder_alive = 0;
 	log_call(&call, 1);
@@ -381,11 +374,10 @@ static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
 }
 
 /* A program can have the recorder take a thread for one that has ended. */
-static void test_nobody_waits_for_a_slot_that_was_freed(void **unused)
+TEST_WITH(test_nobody_waits_for_a_slot_that_was_freed, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 
-	(void)unused;
 	fill();
 	context.slot->calls_head = context.slot->calls_tail = 0;
 	log_call(&call, 1);
@@ -394,12 +386,11 @@ static void test_nobody_waits_for_a_slot_that_was_freed(void **unused)
 }
 
 /* Whatever stands in the log, the recorder stays in it, and the file can be read. */
-static void test_any_bytes_may_stand_in_the_log(void **unused)
+TEST_WITH(test_any_bytes_may_stand_in_the_log, set_up, tear_down)
 {
 	uint8_t *log = (uint8_t *)context.slot + NATIVE_CALLS_AT;
 	struct call_entry e = {.kind = CALL_ENTRY_CALL, .tsc = UINT64_MAX, .data = 4096};
 
-	(void)unused;
 	srandom(1);
 	for (unsigned i = 0; i < 300; i++) {
 		const uint64_t before = recording->streams->list[SLOT].calls;
@@ -420,11 +411,10 @@ static void test_any_bytes_may_stand_in_the_log(void **unused)
 	close_file();
 }
 
-static void test_times_do_not_go_back_nor_ahead(void **unused)
+TEST_WITH(test_times_do_not_go_back_nor_ahead, set_up, tear_down)
 {
 	const struct call call = call_of(SYS_getpid, 0, 0, 0, 0);
 
-	(void)unused;
 	log_call(&call, 500);
 	log_call(&call, 400);
 	log_call(&call, UINT64_MAX);
@@ -433,26 +423,4 @@ static void test_times_do_not_go_back_nor_ahead(void **unused)
 	assert_int_equal(word(raw[1], 32), 500);
 	assert_true(word(raw[2], 32) <= recording->last_tsc);
 	close_file();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_a_call_is_two_samples, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_paths, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_what_calls_leave_behind, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_times_of_several_threads_are_in_order, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_nothing_is_logged_where_nothing_is_read, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_thread_that_is_faster_waits, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_is_gone, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_slot_that_was_freed, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_any_bytes_may_stand_in_the_log, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_times_do_not_go_back_nor_ahead, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

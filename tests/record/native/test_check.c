@@ -37,14 +37,13 @@ static void refuses(const struct ptah_record_config *config, const char *matter)
 	assert_non_null(strstr(why.text, matter));
 }
 
-static void test_wishes(void **unused)
+TEST(test_wishes)
 {
 	static char long_path[NATIVE_FILTER_PATH + 1];
 	struct ptah_record_filter filter = {.size = 1, .path = "program"};
 	struct ptah_record_config config = plain_config();
 	struct ptah_message why = {""};
 
-	(void)unused;
 	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
 	config.target.kind = PTAH_RECORD_PROCESSES;
 	assert_int_equal(native_check_wishes(&config, &why), PTAH_RECORD_FINE);
@@ -99,12 +98,11 @@ static void host_refuses(const struct native_host *host, const char *matter)
 	assert_non_null(strstr(why.text, matter));
 }
 
-static void test_hosts(void **unused)
+TEST(test_hosts)
 {
 	struct native_host host = good;
 	struct ptah_message why = {""};
 
-	(void)unused;
 	assert_int_equal(native_check_host(&host, &why), PTAH_RECORD_FINE);
 	host.fsgsbase = false;
 	host_refuses(&host, "FSGSBASE");
@@ -244,9 +242,8 @@ static bool data_limit_is_seen(void)
 	return limit_is_seen(RLIMIT_DATA);
 }
 
-static void test_the_host_is_read(void **unused)
+TEST(test_the_host_is_read)
 {
-	(void)unused;
 	sees(filter_of_others_is_none);
 	sees(filter_of_pidfd_getfd_is_seen);
 	sees(filter_with_errors_is_seen);
@@ -280,39 +277,26 @@ static bool set_user_id_is_seen(void)
 	return !native_check_program(file, &host, &why);
 }
 
-static void test_privileges(void **unused)
+TEST(test_privileges)
 {
 	const int fd = mkstemp(file);
 
-	(void)unused;
 	assert_true(fd >= 0);
 	close(fd);
 	sees(set_user_id_is_seen);
 	assert_int_equal(unlink(file), 0);
 }
 
-static void test_commands(void **unused)
+TEST(test_commands)
 {
 	static char *nothing[] = {"/nothing/of/this/name", NULL};
 	struct ptah_record_config config = plain_config();
 	struct ptah_message why = {""};
 
-	(void)unused;
 	if (native_check(&config, &why) != PTAH_RECORD_FINE) {
 		print_message("SKIP: %s\n", why.text);
 		skip();
 	}
 	config.target.argv = nothing;
 	assert_int_equal(native_check(&config, &why), PTAH_RECORD_NO_TARGET);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_wishes),	     cmocka_unit_test(test_hosts),
-	    cmocka_unit_test(test_the_host_is_read), cmocka_unit_test(test_privileges),
-	    cmocka_unit_test(test_commands),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,9 +85,8 @@ static const char *displacement_text(int64_t d, char text[32])
 	return text;
 }
 
-static void context(void **state)
+TEST(context)
 {
-	(void)state;
 	char text[256];
 	for (unsigned reg = 0; reg < 16; reg++) {
 		struct emitter e = begin();
@@ -103,9 +102,8 @@ static void context(void **state)
 	expect(&e, "mov dword ptr gs:[0x40], 0x12345678");
 }
 
-static void constants(void **state)
+TEST(constants)
 {
-	(void)state;
 	char text[256];
 	for (unsigned reg = 0; reg < 16; reg++) {
 		struct emitter e = begin();
@@ -123,9 +121,8 @@ static void constants(void **state)
 	}
 }
 
-static void arithmetic(void **state)
+TEST(arithmetic)
 {
-	(void)state;
 	static const int32_t displacements[] = {0,    1,    -1,	       127,	 128,
 						-128, -129, INT32_MAX, INT32_MIN};
 	char text[256], d[32];
@@ -168,9 +165,8 @@ static void arithmetic(void **state)
 	}
 }
 
-static void log_stores(void **state)
+TEST(log_stores)
 {
-	(void)state;
 	struct emitter e = begin();
 	emit_log_take(&e);
 	emit_log_give(&e);
@@ -220,9 +216,8 @@ static size_t run_stores(const struct emitter *e, uint8_t *memory, size_t n)
 	return reach;
 }
 
-static void log_bytes(void **state)
+TEST(log_bytes)
 {
-	(void)state;
 	/* Values that 32 bits with a sign express, and others. */
 	static const uint8_t samples[][24] = {
 	    {0x02, 0xa3, 1,  2,	 3,  4,	 5,  6,	 7,  8,	 9,  10,
@@ -248,9 +243,8 @@ static void log_bytes(void **state)
 	}
 }
 
-static void branches(void **state)
+TEST(branches)
 {
-	(void)state;
 	struct emitter e = begin();
 	emit_jmp(&e, place(0x20));
 	assert_true(emit_link(emit_jcc_hole(&e, 0x5), place(0x40)));
@@ -318,9 +312,8 @@ static void branches(void **state)
 	}
 }
 
-static void memory(void **state)
+TEST(memory)
 {
-	(void)state;
 	struct emitter e = begin();
 	uint8_t *literal = emit_push_literal(&e);
 	assert_true(emit_link(literal, place(0x60)));
@@ -336,9 +329,8 @@ static void memory(void **state)
 		   "mov dword ptr [0x80], ecx; jrcxz 0x11");
 }
 
-static void nothing(void **state)
+TEST(nothing)
 {
-	(void)state;
 	for (size_t n = 0; n < 40; n++) {
 		struct emitter e = begin();
 		emit_nothing(&e, n);
@@ -362,11 +354,10 @@ static void nothing(void **state)
 }
 
 /* What does not fit or is out of reach is not written, and said. */
-static void returns(void **state)
+TEST(returns)
 {
 	struct emitter e = begin();
 
-	(void)state;
 	emit_returns_push(&e, EMIT_RCX, EMIT_RAX, 0x7f0011223344, 0x555566667777);
 	expect(&e, "mov ecx, dword ptr gs:[0x78]; lea ecx, [rcx+0x8]; "
 		   "movzx ecx, cl; mov dword ptr gs:[0x78], ecx; "
@@ -391,9 +382,8 @@ static void returns(void **state)
 	expect(&e, "rorx rcx, rcx, 0x20; rorx r12, r12, 0x20");
 }
 
-static void refused(void **state)
+TEST(refused)
 {
-	(void)state;
 	for (size_t room = 0; room < 9; room++) {
 		memset(code, 0xcc, sizeof(code));
 		struct emitter e = {code, code + room, false};
@@ -433,15 +423,4 @@ static void refused(void **state)
 	emit_land_8(&e, near);
 	assert_true(e.failed);
 	assert_int_equal(*near, 127);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(context),	  cmocka_unit_test(constants), cmocka_unit_test(arithmetic),
-	    cmocka_unit_test(log_stores), cmocka_unit_test(log_bytes), cmocka_unit_test(branches),
-	    cmocka_unit_test(memory),	  cmocka_unit_test(nothing),   cmocka_unit_test(returns),
-	    cmocka_unit_test(refused),
-	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

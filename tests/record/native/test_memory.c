@@ -40,12 +40,11 @@ static void assert_guarded(const uint8_t *at, size_t pages)
 	assert_false(is_readable(at + pages * NATIVE_PAGE));
 }
 
-static void test_map(void **state)
+TEST(test_map)
 {
 	struct runtime *rt = memory_begin(1);
 	uint8_t *at;
 
-	(void)state;
 	assert_non_null(rt);
 	at = memory_map(rt, NATIVE_PAGE + 1);
 	assert_non_null(at);
@@ -65,12 +64,11 @@ static void test_map(void **state)
 	assert_null(memory_map(rt, SIZE_MAX));
 }
 
-static void test_take(void **state)
+TEST(test_take)
 {
 	struct runtime *rt = memory_begin(2);
 	uint8_t *last = NULL;
 
-	(void)state;
 	for (unsigned i = 0; i < 100000; i++) {
 		uint8_t *at = memory_take(rt, 24);
 
@@ -105,12 +103,11 @@ static void assert_near(struct runtime *rt, uint64_t near)
 	}
 }
 
-static void test_code(void **state)
+TEST(test_code)
 {
 	struct runtime *rt = memory_begin(3);
 	int local;
 
-	(void)state;
 	assert_near(rt, (uintptr_t)test_code);
 	assert_near(rt, (uintptr_t)memcpy);
 	assert_near(rt, (uintptr_t)&local);
@@ -121,12 +118,11 @@ static void test_code(void **state)
 }
 
 /* The list of ranges is finite. */
-static void test_full(void **state)
+TEST(test_full)
 {
 	struct runtime *rt = memory_begin(4);
 	uint64_t n = 0;
 
-	(void)state;
 	while (memory_map(rt, NATIVE_PAGE))
 		n++;
 	assert_true(n > 1000);
@@ -135,13 +131,12 @@ static void test_full(void **state)
 }
 
 /* What the kernel is asked to do ahead of time changes nothing that can be read. */
-static void test_pages(void **state)
+TEST(test_pages)
 {
 	struct runtime *rt = memory_begin(8);
 	uint8_t *code = memory_code(rt, (uintptr_t)test_pages, 4 * LARGE_PAGE);
 	unsigned char there[16] = {0};
 
-	(void)state;
 	assert_non_null(code);
 	code[5 * NATIVE_PAGE] = 0xc3;
 	memory_ready(rt, code + 1, 16 * NATIVE_PAGE - 1);
@@ -156,12 +151,11 @@ static void test_pages(void **state)
 }
 
 /* A large program at a low address needs more areas than chance finds room for. */
-static void test_many_areas(void **state)
+TEST(test_many_areas)
 {
 	const uint64_t near = 0x10000000, n = 8 << 20;
 	struct runtime *rt = memory_begin(7);
 
-	(void)state;
 	assert_non_null(rt);
 	for (unsigned i = 0; i < 32; i++) {
 		const uint64_t at = (uintptr_t)memory_code(rt, near, n);
@@ -170,15 +164,4 @@ static void test_many_areas(void **state)
 		assert_int_equal(at % LARGE_PAGE, 0);
 		assert_true(at > near && at + n - near < UINT64_C(1) << 30);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_map),	  cmocka_unit_test(test_take),
-	    cmocka_unit_test(test_code),  cmocka_unit_test(test_many_areas),
-	    cmocka_unit_test(test_pages), cmocka_unit_test(test_full),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,13 +63,12 @@ static bool read_message(void)
 	return true;
 }
 
-static void test_a_message_arrives_with_its_sender(void **unused)
+TEST_WITH(test_a_message_arrives_with_its_sender, set_up, tear_down)
 {
 	const struct native_message m = {
 	    .type = NATIVE_MESSAGE_CODE, .bytes = 5, .address = 0x401000, .size = 5, .value = 7};
 	uint32_t event = shared->message_event;
 
-	(void)unused;
 	assert_true(message_send(&context, &m, "abcde"));
 	assert_int_not_equal(shared->message_event, event);
 	message_text(&context, NATIVE_MESSAGE_NOTE, 3, "a remark");
@@ -90,11 +89,10 @@ static void test_a_message_arrives_with_its_sender(void **unused)
 	assert_false(read_message());
 }
 
-static void test_a_message_that_is_too_long_is_not_sent(void **unused)
+TEST_WITH(test_a_message_that_is_too_long_is_not_sent, set_up, tear_down)
 {
 	const struct native_message m = {.type = NATIVE_MESSAGE_CODE, .bytes = UINT32_MAX};
 
-	(void)unused;
 	assert_false(message_send(&context, &m, payload));
 	assert_false(read_message());
 }
@@ -119,12 +117,11 @@ static void send_many(unsigned process)
 	_exit(0);
 }
 
-static void test_messages_of_several_processes_stay_whole(void **unused)
+TEST_WITH(test_messages_of_several_processes_stay_whole, set_up, tear_down)
 {
 	unsigned next[PROCESSES] = {0};
 	int status;
 
-	(void)unused;
 	for (unsigned i = 0; i < PROCESSES; i++)
 		if (!fork())
 			send_many(i);
@@ -166,13 +163,12 @@ static void *answer(void *questions)
 	return NULL;
 }
 
-static void test_a_question_waits_for_its_answer(void **unused)
+TEST_WITH(test_a_question_waits_for_its_answer, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_MAP};
 	unsigned questions = 50;
 	pthread_t recorder;
 
-	(void)unused;
 	/* The positions may wrap around. */
 	tail = shared->message_head = shared->message_tail = UINT32_MAX - 999;
 	shared->answered = (uint32_t)tail;
@@ -187,12 +183,11 @@ static void test_a_question_waits_for_its_answer(void **unused)
 }
 
 /* Nobody would ever answer: the recorder has dropped what stood in the ring. */
-static void test_a_question_does_not_wait_in_a_ring_that_was_destroyed(void **unused)
+TEST_WITH(test_a_question_does_not_wait_in_a_ring_that_was_destroyed, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_MAP};
 	const pid_t pid = fork();
 
-	(void)unused;
 	if (!pid) {
 		while (!__atomic_load_n(&shared->message_head, __ATOMIC_ACQUIRE))
 			sched_yield();
@@ -203,9 +198,8 @@ static void test_a_question_does_not_wait_in_a_ring_that_was_destroyed(void **un
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void test_the_lock_of_a_killed_process_is_taken_away(void **unused)
+TEST_WITH(test_the_lock_of_a_killed_process_is_taken_away, set_up, tear_down)
 {
-	(void)unused;
 	shared->message_lock = 1;
 	message_text(&context, NATIVE_MESSAGE_NOTE, 0, "later");
 	assert_true(read_message());
@@ -232,12 +226,11 @@ static pid_t begin_recorder(void)
 		pause();
 }
 
-static void test_nobody_waits_for_a_recorder_that_was_killed(void **unused)
+TEST_WITH(test_nobody_waits_for_a_recorder_that_was_killed, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_MAP};
 	const pid_t recorder = begin_recorder();
 
-	(void)unused;
 	kill(recorder, SIGKILL); /* it stays a zombie */
 	assert_false(message_ask(&context, &m, NULL));
 	assert_false(recorder_is_alive(&context));
@@ -245,41 +238,16 @@ static void test_nobody_waits_for_a_recorder_that_was_killed(void **unused)
 	assert_int_equal(waitpid(recorder, NULL, 0), recorder);
 }
 
-static void test_a_full_ring_of_a_recorder_that_was_killed(void **unused)
+TEST_WITH(test_a_full_ring_of_a_recorder_that_was_killed, set_up, tear_down)
 {
 	struct native_message m = {.type = NATIVE_MESSAGE_CODE, .bytes = NATIVE_MESSAGE_MAX};
 	const unsigned room = NATIVE_MESSAGES / (NATIVE_MESSAGE_MAX + sizeof(m));
 	const pid_t recorder = begin_recorder();
 
-	(void)unused;
 	for (unsigned n = 0; n < room; n++)
 		assert_true(message_send(&context, &m, payload));
 	kill(recorder, SIGKILL);
 	assert_false(message_send(&context, &m, payload));
 	assert_int_equal(waitpid(recorder, NULL, 0), recorder);
 	assert_int_equal(shared->message_lock, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_a_message_arrives_with_its_sender, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_message_that_is_too_long_is_not_sent, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_messages_of_several_processes_stay_whole, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_question_waits_for_its_answer, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(
-		test_a_question_does_not_wait_in_a_ring_that_was_destroyed, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_the_lock_of_a_killed_process_is_taken_away, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_was_killed,
-					    set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_full_ring_of_a_recorder_that_was_killed, set_up,
-					    tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,9 +137,8 @@ static void expect_psb(struct reader *r, bool tsc, uint64_t ip, uint64_t from)
 	expect(r, PTAH_PACKET_PSBEND);
 }
 
-static void all(void **state)
+TEST(all)
 {
-	(void)state;
 	for (unsigned tsc = 0; tsc < 2; tsc++) {
 		for (size_t i = 0; i < ADDRESSES; i++) {
 			struct context *c = begin(tsc);
@@ -197,9 +196,8 @@ static void all(void **state)
 	}
 }
 
-static void room(void **state)
+TEST(room)
 {
-	(void)state;
 	for (int left = -3; left <= PACKETS_MAX + PACKETS_OUTCOMES + 3; left++) {
 		struct context *c = begin(true);
 		uint8_t *at = world->chunks[0] + NATIVE_CHUNK - left;
@@ -230,14 +228,13 @@ static void expect_enable(struct reader *r, uint64_t ip)
 }
 
 /* SDM, Table "Packet Generation under Different Enable Conditions": nothing while FilterEn is 0. */
-static void filters(void **state)
+TEST(filters)
 {
 	struct context *c = begin(true);
 	uint8_t *at = world->chunks[0];
 	struct reader r = {.at = at};
 	const uint64_t ip = 0x401000;
 
-	(void)state;
 	world->runtime.filters =
 	    (struct filters *)&has; /* only whether there are any counts here */
 	has = ends = false;
@@ -278,12 +275,11 @@ static void filters(void **state)
 }
 
 /* TraceStop is the last packet. */
-static void stop(void **state)
+TEST(stop)
 {
 	struct context *c = begin(true);
 	struct reader r = {.at = world->chunks[0]};
 
-	(void)state;
 	world->runtime.filters = (struct filters *)&has;
 	has = ends = true;
 	c->traced = false;
@@ -295,9 +291,8 @@ static void stop(void **state)
 }
 
 /* SDM, Table "TIP.PGD Packet Definition": the target of a branch that leaves a range is told. */
-static void branches(void **state)
+TEST(branches)
 {
-	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		const bool before = i & 1, after = i & 2, indirect = i & 4;
 		uint8_t bytes[PACKETS_BRANCH];
@@ -329,10 +324,4 @@ static int finish(void **state)
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(room),
-					   cmocka_unit_test(filters), cmocka_unit_test(stop),
-					   cmocka_unit_test(branches)};
-	return cmocka_run_group_tests(tests, prepare, finish);
-}
+TEST_GROUP(prepare, finish)

@@ -68,9 +68,8 @@ static bool can_be_written(const uint8_t *at)
 	return can;
 }
 
-static void test_each_chunk_ends_at_a_page_without_access(void **unused)
+TEST_WITH(test_each_chunk_ends_at_a_page_without_access, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	assert_int_equal(context.log, chunk(NATIVE_LOG_TRACE, 0));
 	assert_int_equal(context.exits_log, chunk(NATIVE_LOG_EXITS, 0));
@@ -92,9 +91,8 @@ static void test_each_chunk_ends_at_a_page_without_access(void **unused)
 	assert_false(ring_is_guard(&context, 1, context.log + NATIVE_CHUNK));
 }
 
-static void test_few_chunks_are_used_in_turn(void **unused)
+TEST_WITH(test_few_chunks_are_used_in_turn, set_up, tear_down)
 {
-	(void)unused;
 	runtime.chunks = 3;
 	begin();
 	for (uint64_t n = 1; n < 10; n++) {
@@ -114,11 +112,10 @@ static void refuse_guard(unsigned log, unsigned n)
 	assert_int_equal(munmap(chunk(log, n) + NATIVE_CHUNK, NATIVE_PAGE), 0);
 }
 
-static void test_a_chunk_without_a_guard_page_is_passed_over(void **unused)
+TEST_WITH(test_a_chunk_without_a_guard_page_is_passed_over, set_up, tear_down)
 {
 	const struct native_chunk *chunks = context.slot->chunks[0];
 
-	(void)unused;
 	begin();
 	refuse_guard(0, 1);
 	refuse_guard(0, 2);
@@ -132,11 +129,10 @@ static void test_a_chunk_without_a_guard_page_is_passed_over(void **unused)
 	assert_int_equal(chunks[3].state, CHUNK_FREE);
 }
 
-static void test_of_each_chunk_a_part_is_used(void **unused)
+TEST_WITH(test_of_each_chunk_a_part_is_used, set_up, tear_down)
 {
 	const uint32_t part = NATIVE_CHUNK / 2;
 
-	(void)unused;
 	runtime.chunk_bytes = part;
 	begin();
 	for (unsigned n = 0; n < NATIVE_CHUNKS; n++) {
@@ -152,9 +148,8 @@ static void test_of_each_chunk_a_part_is_used(void **unused)
 	assert_false(ring_is_guard(&context, 0, context.log + part + NATIVE_PAGE));
 }
 
-static void test_what_has_settled_is_what_is_read(void **unused)
+TEST_WITH(test_what_has_settled_is_what_is_read, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	(void)ring_next(&context, 0, chunk(0, 0) + 77);
 	context.log = (uint64_t)chunk(0, 1) + 5;
@@ -174,21 +169,19 @@ static void test_what_has_settled_is_what_is_read(void **unused)
 	assert_int_equal(context.slot->settled, 2 * NATIVE_CHUNK + 9);
 }
 
-static void test_without_truth_there_is_one_log(void **unused)
+TEST_WITH(test_without_truth_there_is_one_log, set_up, tear_down)
 {
-	(void)unused;
 	runtime.flags = 0;
 	begin();
 	assert_int_equal(context.exits_log, 0);
 	assert_false(ring_is_guard(&context, NATIVE_LOG_EXITS, NATIVE_CHUNK));
 }
 
-static void test_a_chunk_is_published_with_its_length(void **unused)
+TEST_WITH(test_a_chunk_is_published_with_its_length, set_up, tear_down)
 {
 	const struct native_chunk *chunks = context.slot->chunks[NATIVE_LOG_TRACE];
 	uint32_t event;
 
-	(void)unused;
 	begin();
 	event = shared->message_event;
 	assert_ptr_equal(ring_next(&context, 0, chunk(0, 0) + 77), chunk(0, 1));
@@ -208,9 +201,8 @@ static void test_a_chunk_is_published_with_its_length(void **unused)
 	assert_int_equal(context.slot->state, NATIVE_SLOT_ENDED);
 }
 
-static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **unused)
+TEST_WITH(test_the_end_is_where_the_pointer_was_before_it_was_poisoned, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	context.real_log = context.log + 9;
 	context.log = 0x1000;
@@ -220,13 +212,12 @@ static void test_the_end_is_where_the_pointer_was_before_it_was_poisoned(void **
 }
 
 /* Behind a stop range, until the thread ends: what it writes is not read, and its log stays. */
-static void test_a_log_that_was_stopped_ends_there(void **unused)
+TEST_WITH(test_a_log_that_was_stopped_ends_there, set_up, tear_down)
 {
 	const uint64_t bytes = NATIVE_LONE_BYTES;
 	struct native_thread *slot = context.slot;
 	uint8_t *at;
 
-	(void)unused;
 	context.unread = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(context.unread, MAP_FAILED);
@@ -253,21 +244,19 @@ static void test_a_log_that_was_stopped_ends_there(void **unused)
 	munmap(context.unread, bytes);
 }
 
-static void test_nobody_waits_for_a_recorder_that_is_gone(void **unused)
+TEST_WITH(test_nobody_waits_for_a_recorder_that_is_gone, set_up, tear_down)
 {
-	(void)unused;
 	begin();
 	shared->recorder_alive = 0;
 	for (unsigned n = 1; n < 3 * NATIVE_CHUNKS; n++)
 		assert_ptr_equal(ring_next(&context, 0, context.logs[0].chunk + 1), chunk(0, n));
 }
 
-static void test_what_is_written_in_a_pause_is_not_published(void **unused)
+TEST_WITH(test_what_is_written_in_a_pause_is_not_published, set_up, tear_down)
 {
 	const struct native_chunk *trace = context.slot->chunks[NATIVE_LOG_TRACE];
 	const struct native_chunk *exits = context.slot->chunks[NATIVE_LOG_EXITS];
 
-	(void)unused;
 	begin();
 	assert_false(context.paused);
 	context.log += 5;
@@ -294,9 +283,8 @@ static void test_what_is_written_in_a_pause_is_not_published(void **unused)
 	assert_int_equal(*chunk(NATIVE_LOG_EXITS, 0), 0);
 }
 
-static void test_a_thread_can_begin_and_end_in_a_pause(void **unused)
+TEST_WITH(test_a_thread_can_begin_and_end_in_a_pause, set_up, tear_down)
 {
-	(void)unused;
 	shared->paused = 1;
 	begin();
 	assert_true(context.paused && context.slot->paused);
@@ -330,12 +318,11 @@ static void *read_chunks(void *unused)
 	return NULL;
 }
 
-static void test_the_program_waits_for_a_slow_recorder(void **unused)
+TEST_WITH(test_the_program_waits_for_a_slow_recorder, set_up, tear_down)
 {
 	pthread_t reader;
 	uint8_t *at;
 
-	(void)unused;
 	begin();
 	at = chunk(0, 0);
 	assert_int_equal(pthread_create(&reader, NULL, read_chunks, NULL), 0);
@@ -346,35 +333,4 @@ static void test_the_program_waits_for_a_slow_recorder(void **unused)
 		at = ring_next(&context, 0, at + 8);
 	}
 	assert_int_equal(pthread_join(reader, NULL), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_each_chunk_ends_at_a_page_without_access, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_few_chunks_are_used_in_turn, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_chunk_without_a_guard_page_is_passed_over,
-					    set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_of_each_chunk_a_part_is_used, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_what_has_settled_is_what_is_read, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_without_truth_there_is_one_log, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_chunk_is_published_with_its_length, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(
-		test_the_end_is_where_the_pointer_was_before_it_was_poisoned, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_log_that_was_stopped_ends_there, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_nobody_waits_for_a_recorder_that_is_gone, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_what_is_written_in_a_pause_is_not_published,
-					    set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_a_thread_can_begin_and_end_in_a_pause, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(test_the_program_waits_for_a_slow_recorder, set_up,
-					    tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

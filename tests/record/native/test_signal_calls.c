@@ -151,9 +151,8 @@ static void actions_program(void)
 	program_note((int64_t)old.handler);
 }
 
-static void actions(void **state)
+TEST(actions)
 {
-	(void)state;
 	compare(actions_program, 0, 80);
 }
 
@@ -202,9 +201,8 @@ static void masks_program(void)
 	send(SIGUSR1);
 }
 
-static void masks(void **state)
+TEST(masks)
 {
-	(void)state;
 	compare(masks_program, 0, 80);
 }
 
@@ -268,9 +266,8 @@ static void stacks_program(void)
 	program_note(call(__NR_sigaltstack, 0, 8, 0, 0));
 }
 
-static void stacks(void **state)
+TEST(stacks)
 {
-	(void)state;
 	compare(stacks_program, 0, 60);
 }
 
@@ -357,9 +354,8 @@ static void waits_program(void)
 	program_note(call(__NR_rt_sigsuspend, at(&set), 4, 0, 0));
 }
 
-static void waits(void **state)
+TEST(waits)
 {
-	(void)state;
 	compare(waits_program, 0, 100);
 }
 
@@ -386,9 +382,8 @@ static void timed_waits_program(void)
 	program_note(call(__NR_rt_sigtimedwait, at(&set), 0, 0, 4));
 }
 
-static void timed_waits(void **state)
+TEST(timed_waits)
 {
-	(void)state;
 	compare(timed_waits_program, 0, 20);
 }
 
@@ -418,18 +413,9 @@ static void nested_program(void)
 	program_note((int64_t)old.handler);
 }
 
-static void nested(void **state)
+TEST(nested)
 {
-	(void)state;
 	compare(nested_program, 0, 30);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(actions), cmocka_unit_test(masks),	      cmocka_unit_test(stacks),
-	    cmocka_unit_test(waits),   cmocka_unit_test(timed_waits), cmocka_unit_test(nested),
-	};
-
-	return cmocka_run_group_tests(tests, program_setup, NULL);
-}
+TEST_GROUP(program_setup, NULL)

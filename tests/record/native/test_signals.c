@@ -364,9 +364,8 @@ static void compare_frames(const struct frame_case *f)
 	}
 }
 
-static void frames(void **state)
+TEST(frames)
 {
-	(void)state;
 	if (!program_can_run())
 		skip();
 	for (size_t i = 0; i < sizeof(frame_cases) / sizeof(*frame_cases); i++)
@@ -487,9 +486,8 @@ static void expect_death(const char *name, void (*program)(void), void (*fault)(
 		assert_int_equal(here->message[2], (uintptr_t)fault + trap_size(fault));
 }
 
-static void deaths(void **state)
+TEST(deaths)
 {
-	(void)state;
 	if (!program_can_run())
 		skip();
 	expect_death("ud2", fault_program, frame_ud2, SIGILL, true);
@@ -509,7 +507,7 @@ static void deaths(void **state)
 }
 
 /* The kernel answers what it cannot do with SIGSEGV. */
-static void impossible_frames(void **state)
+TEST(impossible_frames)
 {
 	static const struct frame_case refused[] = {
 	    {"unaligned", frame_ud2, SIGILL, .flags = SIGINFO, .fp = FP_UNALIGNED},
@@ -517,7 +515,6 @@ static void impossible_frames(void **state)
 	};
 	int status;
 
-	(void)state;
 	if (!program_can_run())
 		skip();
 	dying = (struct frame_case){.signal = SIGUSR1};
@@ -592,9 +589,8 @@ static void storm_program(void)
 	program_end();
 }
 
-static void storm(void **state)
+TEST(storm)
 {
-	(void)state;
 	if (!program_can_run())
 		skip();
 	assert_int_equal(program_run_both(storm_program), 0);
@@ -603,14 +599,4 @@ static void storm(void **state)
 			    sizeof(program_here()->numbers));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(frames),
-	    cmocka_unit_test(deaths),
-	    cmocka_unit_test(impossible_frames),
-	    cmocka_unit_test(storm),
-	};
-
-	return cmocka_run_group_tests(tests, program_setup, NULL);
-}
+TEST_GROUP(program_setup, NULL)

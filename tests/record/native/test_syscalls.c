@@ -547,7 +547,7 @@ static bool is_mapped(uint64_t page)
 /* ---- Tests ------------------------------------------------------------------ */
 
 /* x86-64 Linux numbers 0 to 336 and from 424 on (the rest are those of the x32 ABI and a gap). */
-static void test_every_number_has_a_row(void **unused)
+TEST_WITH(test_every_number_has_a_row, set_up, NULL)
 {
 	static bool rows[512];
 	static const struct {
@@ -605,7 +605,6 @@ static void test_every_number_has_a_row(void **unused)
 #undef SYSCALL
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
 		assert_int_equal(known[i].number, known[i].header);
 		assert_false(rows[known[i].number]);
@@ -615,9 +614,8 @@ static void test_every_number_has_a_row(void **unused)
 		assert_int_equal(rows[n], n <= 336 || (n >= 424 && n <= 469));
 }
 
-static void test_the_registers_are_the_kernels(void **unused)
+TEST_WITH(test_the_registers_are_the_kernels, set_up, NULL)
 {
-	(void)unused;
 	settled = 0;
 	assert_true(CALL3(SYS_getpid, 1, 2, 3));
 	assert_string_equal(events, "-+");
@@ -641,9 +639,8 @@ static void test_the_registers_are_the_kernels(void **unused)
 	assert_int_equal(registers.rip, prefixed + 3);
 }
 
-static void test_a_signal_before_the_call_leaves_it_to_be_made_again(void **unused)
+TEST_WITH(test_a_signal_before_the_call_leaves_it_to_be_made_again, set_up, NULL)
 {
-	(void)unused;
 	interrupted = true;
 	assert_true(CALL3(SYS_getpid, 0, 0, 0));
 	assert_int_equal(registers.rip, plain);
@@ -651,9 +648,8 @@ static void test_a_signal_before_the_call_leaves_it_to_be_made_again(void **unus
 	assert_int_equal(result(), SYS_getpid);
 }
 
-static void test_a_signal_after_the_call_is_delivered_before_tracing_goes_on(void **unused)
+TEST_WITH(test_a_signal_after_the_call_is_delivered_before_tracing_goes_on, set_up, NULL)
 {
-	(void)unused;
 	context.pending = true;
 	assert_true(CALL3(SYS_getpid, 0, 0, 0));
 	assert_string_equal(events, "-d+");
@@ -664,9 +660,8 @@ static void test_a_signal_after_the_call_is_delivered_before_tracing_goes_on(voi
 }
 
 /* Nothing may be written between the call and that: the recorder reads what was written before. */
-static void test_a_pause_begins_and_ends_before_tracing_goes_on(void **unused)
+TEST_WITH(test_a_pause_begins_and_ends_before_tracing_goes_on, set_up, NULL)
 {
-	(void)unused;
 	shared->paused = 1;
 	assert_true(CALL3(SYS_getpid, 0, 0, 0));
 	assert_string_equal(events, "-Z+");
@@ -682,12 +677,11 @@ static void test_a_pause_begins_and_ends_before_tracing_goes_on(void **unused)
 	assert_string_equal(events, "-+");
 }
 
-static void test_the_first_effect_is_announced_once(void **unused)
+TEST_WITH(test_the_first_effect_is_announced_once, set_up, NULL)
 {
 	int ends[2];
 	char byte;
 
-	(void)unused;
 	assert_int_equal(pipe(ends), 0);
 	assert_true(CALL3(SYS_write, ends[1], "ab", 2));
 	assert_string_equal(events, "-C+");
@@ -706,11 +700,10 @@ static const char *events_of_read(uint64_t descriptor)
 	return events;
 }
 
-static void test_reading_what_the_program_opened_is_no_effect(void **unused)
+TEST_WITH(test_reading_what_the_program_opened_is_no_effect, set_up, NULL)
 {
 	int inherited = open("/proc/self/exe", O_RDONLY), mine;
 
-	(void)unused;
 	assert_true(CALL3(SYS_openat, AT_FDCWD, "/proc/self/exe", O_RDONLY | O_CLOEXEC));
 	assert_string_equal(events, "-+");
 	mine = (int)result();
@@ -741,11 +734,10 @@ static void test_reading_what_the_program_opened_is_no_effect(void **unused)
 }
 
 /* Whoever writes to it may have waited for that. */
-static void test_opening_a_fifo_is_an_effect(void **unused)
+TEST_WITH(test_opening_a_fifo_is_an_effect, set_up, NULL)
 {
 	char name[] = "test_syscalls.fifo";
 
-	(void)unused;
 	unlink(name);
 	assert_int_equal(mkfifo(name, 0600), 0);
 	assert_true(CALL3(SYS_open, name, O_RDONLY | O_NONBLOCK, 0));
@@ -754,11 +746,10 @@ static void test_opening_a_fifo_is_an_effect(void **unused)
 	unlink(name);
 }
 
-static void test_calls_that_ask_are_no_effect(void **unused)
+TEST_WITH(test_calls_that_ask_are_no_effect, set_up, NULL)
 {
 	uint64_t words[8];
 
-	(void)unused;
 	CALL3(SYS_ioctl, 0, 0x5401 /* TCGETS */, words);
 	assert_string_equal(events, "-+");
 	CALL3(SYS_fcntl, 0, F_GETFL, 0);
@@ -774,11 +765,10 @@ static void test_calls_that_ask_are_no_effect(void **unused)
 	assert_string_equal(events, "-C+");
 }
 
-static void test_executable_memory_is_reported_and_forgotten(void **unused)
+TEST_WITH(test_executable_memory_is_reported_and_forgotten, set_up, NULL)
 {
 	const uint64_t page = map(3, PROT_READ);
 
-	(void)unused;
 	assert_true(CALL3(SYS_mprotect, page, 100, PROT_READ | PROT_EXEC));
 	assert_int_equal(result(), 0);
 	assert_string_equal(events, "-wfPM+");
@@ -811,11 +801,10 @@ static void test_executable_memory_is_reported_and_forgotten(void **unused)
 }
 
 /* Code that can change without a call is changes.c's: it is told of every mapping. */
-static void test_memory_that_is_writable_and_executable(void **unused)
+TEST_WITH(test_memory_that_is_writable_and_executable, set_up, NULL)
 {
 	const uint64_t page = map(1, PROT_READ | PROT_WRITE);
 
-	(void)unused;
 	*(uint8_t *)page = 0xc3;
 	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC));
 	assert_int_equal(result(), 0);
@@ -830,11 +819,10 @@ static void test_memory_that_is_writable_and_executable(void **unused)
 }
 
 /* The translator has to read it. */
-static void test_memory_that_can_only_be_executed(void **unused)
+TEST_WITH(test_memory_that_can_only_be_executed, set_up, NULL)
 {
 	const uint64_t page = map(1, PROT_READ | PROT_WRITE);
 
-	(void)unused;
 	*(uint8_t *)page = 0xc3;
 	assert_true(CALL3(SYS_mprotect, page, PAGE, PROT_EXEC));
 	assert_int_equal(result(), 0);
@@ -847,10 +835,9 @@ static void test_memory_that_can_only_be_executed(void **unused)
 }
 
 /* A call that fails because of such a page is made again. */
-static void test_a_call_that_writes_to_code(void **unused)
+TEST_WITH(test_a_call_that_writes_to_code, set_up, NULL)
 {
 	held_page = map(1, PROT_READ);
-	(void)unused;
 	holds = true;
 	assert_true(CALL3(SYS_uname, held_page, 0, 0));
 	assert_int_equal(result(), 0);
@@ -864,11 +851,10 @@ static void test_a_call_that_writes_to_code(void **unused)
 
 /* What is in no file has to be in the recording. */
 
-static void test_code_that_was_written_is_sent(void **unused)
+TEST_WITH(test_code_that_was_written_is_sent, set_up, NULL)
 {
 	const uint64_t page = map(20, PROT_READ | PROT_WRITE);
 
-	(void)unused;
 	strcpy((char *)page + 100, "code");
 	strcpy((char *)page + 19 * PAGE, "end");
 	code_bytes = 0;
@@ -893,12 +879,11 @@ static void test_code_that_was_written_is_sent(void **unused)
 	munmap((void *)page, 20 * PAGE);
 }
 
-static void test_the_runtimes_memory_is_free_for_the_program(void **unused)
+TEST_WITH(test_the_runtimes_memory_is_free_for_the_program, set_up, NULL)
 {
 	const uint64_t all = map(8, PROT_READ | PROT_WRITE);
 	unsigned char resident[8];
 
-	(void)unused;
 	/* Pages 3 and 4 are the runtime's. */
 	ours[0] = all + 3 * PAGE;
 	ours[1] = all + 5 * PAGE;
@@ -946,7 +931,7 @@ static void test_the_runtimes_memory_is_free_for_the_program(void **unused)
  * Each leaves before it is made. Where the recorder qemu does not do it either, it is too late from
  * then on to start the program again.
  */
-static void test_what_cannot_be_followed_leaves(void **unused)
+TEST_WITH(test_what_cannot_be_followed_leaves, set_up, NULL)
 {
 	static const struct rlimit low = {1 << 20, 1 << 20};
 	static const struct sock_filter deny = {BPF_RET, 0, 0, SECCOMP_RET_ERRNO | EPERM};
@@ -975,7 +960,6 @@ static void test_what_cannot_be_followed_leaves(void **unused)
 	    {SYS_unshare, 0x10000000 /* CLONE_NEWUSER */, 0, 0, 0, "namespace", "C-EL!"},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		set_up(NULL);
 		assert_false(call_at(plain, cases[i].number, cases[i].a, cases[i].b, cases[i].c,
@@ -987,11 +971,10 @@ static void test_what_cannot_be_followed_leaves(void **unused)
 	}
 }
 
-static void test_calls_with_an_answer_of_their_own(void **unused)
+TEST_WITH(test_calls_with_an_answer_of_their_own, set_up, NULL)
 {
 	char name[16];
 
-	(void)unused;
 	assert_true(CALL3(SYS_rseq, 0, 32, 0));
 	assert_int_equal(result(), -ENOSYS);
 	assert_true(CALL3(SYS_arch_prctl, 0x5001, 1, 0));
@@ -1006,9 +989,8 @@ static void test_calls_with_an_answer_of_their_own(void **unused)
 	assert_true(CALL3(SYS_prlimit64, 0, 9, 0)); /* asks */
 }
 
-static void test_leaving_after_an_effect_lets_the_program_go_on(void **unused)
+TEST_WITH(test_leaving_after_an_effect_lets_the_program_go_on, set_up, NULL)
 {
-	(void)unused;
 	runtime.committed = true;
 	assert_false(CALL3(SYS_ptrace, 0, 0, 0));
 	assert_string_equal(events, "-EL!");
@@ -1044,20 +1026,18 @@ static void be_broken(void)
 	leave_broken(&context, "a table is full");
 }
 
-static void test_the_process_ends(void **unused)
+TEST_WITH(test_the_process_ends, set_up, NULL)
 {
-	(void)unused;
 	runtime.flags = NATIVE_STRICT;
 	assert_int_equal(status_of_child(call_ptrace), 125);
 	assert_int_equal(status_of_child(be_broken), 125);
 	assert_int_equal(status_of_child(call_exit), 7);
 }
 
-static void test_an_execve_that_fails(void **unused)
+TEST_WITH(test_an_execve_that_fails, set_up, NULL)
 {
 	const char *const none[] = {NULL};
 
-	(void)unused;
 	assert_true(CALL3(SYS_execve, "/nothing/of/this/name", none, none));
 	assert_int_equal(result(), -ENOENT);
 	assert_string_equal(events, "-Xebx+");
@@ -1102,9 +1082,8 @@ static void fork_by(uint64_t number, uint64_t flags, uint64_t stack, unsigned ex
 	assert_int_equal(context.pid, self);
 }
 
-static void test_the_child_of_fork_has_a_slot_of_its_own(void **unused)
+TEST_WITH(test_the_child_of_fork_has_a_slot_of_its_own, set_up, NULL)
 {
-	(void)unused;
 	slot(0)->state = NATIVE_SLOT_ACTIVE;
 	slot(1)->state = NATIVE_SLOT_ENDED; /* the recorder has not taken everything yet */
 	fork_by(SYS_fork, 0, 0, 2);
@@ -1116,9 +1095,8 @@ static void test_the_child_of_fork_has_a_slot_of_its_own(void **unused)
 	assert_int_equal(slot(5)->state, NATIVE_SLOT_FREE);
 }
 
-static void test_a_fork_without_a_free_slot_is_not_recorded(void **unused)
+TEST_WITH(test_a_fork_without_a_free_slot_is_not_recorded, set_up, NULL)
 {
-	(void)unused;
 	for (unsigned n = 0; n < NATIVE_THREADS; n++)
 		slot(n)->state = NATIVE_SLOT_ACTIVE;
 	runtime.committed = true;
@@ -1148,71 +1126,33 @@ static void vfork_by(uint64_t number, uint64_t flags, uint64_t stack)
 	assert_int_equal(slot(0)->state, NATIVE_SLOT_FREE);
 }
 
-static void test_the_child_of_vfork_runs_natively(void **unused)
+TEST_WITH(test_the_child_of_vfork_runs_natively, set_up, NULL)
 {
-	(void)unused;
 	vfork_by(SYS_vfork, 0, 0);
 	vfork_by(SYS_clone, 0x4100 | SIGCHLD, 0x7000); /* posix_spawn() */
 }
 
-static void test_clone3_is_not_there(void **unused)
+TEST_WITH(test_clone3_is_not_there, set_up, NULL)
 {
-	(void)unused;
 	assert_true(CALL3(SYS_clone3, 0, 0, 0));
 	assert_int_equal(result(), -ENOSYS);
 	assert_string_equal(events, "-+");
 }
 
 /* As the kernel answers, and nobody outside has seen it. */
-static void test_a_thread_without_memory(void **unused)
+TEST_WITH(test_a_thread_without_memory, set_up, NULL)
 {
-	(void)unused;
 	assert_true(CALL3(SYS_clone, 0x3d0f00, 0x7000, 0)); /* pthread_create() */
 	assert_int_equal(result(), -EAGAIN);
 	assert_string_equal(events, "-+");
 	assert_int_equal(slot(0)->state, NATIVE_SLOT_FREE);
 }
 
-static void test_processes_that_share_memory_leave(void **unused)
+TEST_WITH(test_processes_that_share_memory_leave, set_up, NULL)
 {
-	(void)unused;
 	assert_false(CALL3(SYS_clone, 0x100 /* CLONE_VM */, 0x7000, 0));
 	assert_string_equal(events, "C-EL!");
 	assert_non_null(strstr(text, "shares its memory"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup(test_every_number_has_a_row, set_up),
-	    cmocka_unit_test_setup(test_the_registers_are_the_kernels, set_up),
-	    cmocka_unit_test_setup(test_a_signal_before_the_call_leaves_it_to_be_made_again,
-				   set_up),
-	    cmocka_unit_test_setup(test_a_signal_after_the_call_is_delivered_before_tracing_goes_on,
-				   set_up),
-	    cmocka_unit_test_setup(test_a_pause_begins_and_ends_before_tracing_goes_on, set_up),
-	    cmocka_unit_test_setup(test_the_first_effect_is_announced_once, set_up),
-	    cmocka_unit_test_setup(test_reading_what_the_program_opened_is_no_effect, set_up),
-	    cmocka_unit_test_setup(test_opening_a_fifo_is_an_effect, set_up),
-	    cmocka_unit_test_setup(test_calls_that_ask_are_no_effect, set_up),
-	    cmocka_unit_test_setup(test_executable_memory_is_reported_and_forgotten, set_up),
-	    cmocka_unit_test_setup(test_memory_that_is_writable_and_executable, set_up),
-	    cmocka_unit_test_setup(test_a_call_that_writes_to_code, set_up),
-	    cmocka_unit_test_setup(test_memory_that_can_only_be_executed, set_up),
-	    cmocka_unit_test_setup(test_code_that_was_written_is_sent, set_up),
-	    cmocka_unit_test_setup(test_the_runtimes_memory_is_free_for_the_program, set_up),
-	    cmocka_unit_test_setup(test_what_cannot_be_followed_leaves, set_up),
-	    cmocka_unit_test_setup(test_calls_with_an_answer_of_their_own, set_up),
-	    cmocka_unit_test_setup(test_leaving_after_an_effect_lets_the_program_go_on, set_up),
-	    cmocka_unit_test_setup(test_the_process_ends, set_up),
-	    cmocka_unit_test_setup(test_an_execve_that_fails, set_up),
-	    cmocka_unit_test_setup(test_the_child_of_fork_has_a_slot_of_its_own, set_up),
-	    cmocka_unit_test_setup(test_a_fork_without_a_free_slot_is_not_recorded, set_up),
-	    cmocka_unit_test_setup(test_the_child_of_vfork_runs_natively, set_up),
-	    cmocka_unit_test_setup(test_clone3_is_not_there, set_up),
-	    cmocka_unit_test_setup(test_a_thread_without_memory, set_up),
-	    cmocka_unit_test_setup(test_processes_that_share_memory_leave, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, set_up_group, NULL);
-}
+TEST_GROUP(set_up_group, NULL)

@@ -28,7 +28,7 @@ static void log_numbers(struct native_truth *t, struct native_truth_thread *thre
 	native_truth_keep(t, thread, (const uint8_t *)numbers, n * sizeof(*numbers));
 }
 
-static void test_counts(void **state)
+TEST(test_counts)
 {
 	const uint32_t before[] = {1, 2}, after[] = {1};
 	struct native_truth t = {0};
@@ -36,7 +36,6 @@ static void test_counts(void **state)
 	struct ptah_truth truth;
 	struct path_hash hash = {0};
 
-	(void)state;
 	log_numbers(&t, &thread, before, 2);
 	assert_false(native_truth_get(&t, &thread, &truth)); /* not counted yet */
 	describe(&t, 1, &first);
@@ -56,7 +55,7 @@ static void test_counts(void **state)
 }
 
 /* An exit that stands for two blocks, and one whose second block is not all there. */
-static void test_path(void **state)
+TEST(test_path)
 {
 	struct {
 		struct native_exit exit;
@@ -67,7 +66,6 @@ static void test_path(void **state)
 	} d = {{2}, {0x1000, 0x1003}, {0x90, 0x74, 0x10}, {0x1013, 0x1014}, {0xc3}};
 	const uint32_t numbers[] = {1};
 
-	(void)state;
 	for (unsigned short_by = 0; short_by < 2; short_by++) {
 		struct native_truth t = {0};
 		struct native_truth_thread thread = {0};
@@ -91,13 +89,12 @@ static void test_path(void **state)
 }
 
 /* Each of them leaves no truth, and nothing else happens. */
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
 	struct description bad[8];
 	const uint64_t numbers[8] = {1, 1, 1, 1, 1, 0, NATIVE_EXITS_MAX, UINT64_MAX};
 	const uint32_t unknown[] = {77, UINT32_MAX};
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++)
 		bad[i] = first;
 	bad[0].exit.blocks = 2;
@@ -119,15 +116,4 @@ static void test_hostile(void **state)
 		assert_false(native_truth_get(&t, &thread, &truth));
 		native_truth_free(&t);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_counts),
-	    cmocka_unit_test(test_path),
-	    cmocka_unit_test(test_hostile),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
