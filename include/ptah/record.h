@@ -245,9 +245,11 @@ struct ptah_record_config {
 		/* native: what runs is counted in a second way, too, for ptah_session_verify();
 		 * slower. The others with a simulated processor always do it */
 		bool truth;
-		/* native, qemu, ptrace: leave out the system calls, which otherwise are samples of the events
-		 * raw_syscalls:sys_enter, raw_syscalls:sys_exit and ptah:sys_data:
-		 * docs/perf-data.md */
+		/*
+		 * native, qemu, ptrace: leave out the system calls, which otherwise are samples of
+		 * the events raw_syscalls:sys_enter, raw_syscalls:sys_exit and ptah:sys_data:
+		 * docs/perf-data.md
+		 */
 		bool no_syscalls;
 		/*
 		 * native: how often the recorder looks how far the threads are and writes the time

@@ -531,6 +531,7 @@ static bool record_program(struct recording *r)
 	const struct ptah_record_config config = {.size = sizeof(config),
 						  .target.argv = argv,
 						  .backend.kind = PTAH_RECORDER_QEMU,
+						  .backend.no_syscalls = true, /* no samples */
 						  .output.sink = &sink};
 	struct ptah_message why = {""};
 	int status;

@@ -132,6 +132,8 @@ static void enable_to_disable(void **state)
 	size_t k;
 
 	(void)state;
+	memset(descs, 0, sizeof(descs)); /* padding, too */
+	memset(again, 0, sizeof(again));
 	open_kernel("skylake");
 	allocate(BUFFER);
 	assert_int_equal(PtMmapAllCpuBuffersToUser(descs, PT_MAX_CPUS_FOR_MMAP, &n), 0);
