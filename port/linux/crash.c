@@ -84,9 +84,11 @@ void port_crash_begin(void)
 
 void port_crash_end(void)
 {
-	int cpu;
+	unsigned cpu;
 
 	atomic_notifier_chain_unregister(&panic_notifier_list, &panic_block);
 	unregister_die_notifier(&die_block);
-	for_each_possible_cpu(cpu) irq_work_sync(per_cpu_ptr(&survivor, cpu));
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		if (cpu_possible(cpu))
+			irq_work_sync(per_cpu_ptr(&survivor, cpu));
 }
