@@ -123,7 +123,8 @@ TEST(test_too_many_ways_are_not_gone)
 
 	while (n < BPF_MAXINSNS - 8) {
 		program[n++] = (struct sock_filter)FIRST;
-		program[n++] = (struct sock_filter)IS(n, 1, 0);
+		program[n] = (struct sock_filter)IS(n + 1, 1, 0);
+		n++;
 		program[n++] = (struct sock_filter)NUMBER;
 	}
 	program[n++] = (struct sock_filter)ALLOW;
