@@ -53,6 +53,9 @@ const char *ptah_session_time_text(const struct ptah_session *s)
 {
 	switch (ptah_session_time_kind(s)) {
 	case PTAH_TIME_MEASURED:
+		/* Raw traces come without the registers that say which packets there are. */
+		if (!s->flow.events.trace.tsc)
+			return "measured by the processor; how finely is not said";
 		return ptah_session_time_estimated(s)
 			   ? "measured by the processor at MTC packets; in between they are "
 			     "estimated "
