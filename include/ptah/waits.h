@@ -146,6 +146,8 @@ enum ptah_wait_kind {
 	PTAH_WAIT_PREEMPTED, /* it could run, but other threads did */
 	PTAH_WAIT_FAULT,     /* it slept outside of system calls: for a page of memory */
 	PTAH_WAIT_INOTIFY,   /* a change of a file */
+	/* It slept outside of system calls, recorded natively: for a page, or for the recorder. */
+	PTAH_WAIT_OUTSIDE,
 	PTAH_WAIT_KIND_MAX
 };
 

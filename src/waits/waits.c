@@ -380,6 +380,13 @@ static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const 
 		wait->woken = wakeup->time;
 }
 
+/* Where the recorder makes stamps, a thread also sleeps when it has to wait for the recorder. */
+static unsigned outside_of_calls(const struct ptah_waits *w)
+{
+	return ptah_session_time_kind(w->session) == PTAH_TIME_STAMPED ? PTAH_WAIT_OUTSIDE
+								       : PTAH_WAIT_FAULT;
+}
+
 /* Absences outside of waits become waits of their own. */
 static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 {
@@ -401,7 +408,7 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 			return PTAH_E_NOMEM;
 		wait->kind = (uint8_t)(a->preempted	 ? PTAH_WAIT_PREEMPTED
 				       : c		 ? kind_of_absence(w->calls, c)
-				       : w->calls->count ? PTAH_WAIT_FAULT
+				       : w->calls->count ? outside_of_calls(w)
 							 : PTAH_WAIT_CALL);
 		wait->pid = a->pid;
 		wait->tid = a->tid;
@@ -640,10 +647,23 @@ size_t ptah_waits_of_thread(const struct ptah_waits *w, int32_t tid, uint64_t si
 
 const char *ptah_wait_kind_name(unsigned kind)
 {
-	static const char *const names[] = {
-	    "futex",	 "end of thread", "end of process", "pipe",   "socket",	   "eventfd",
-	    "poll",	 "sleep",	  "signal",	    "file",   "file lock", "message",
-	    "not known", "processor",	  "page fault",	    "inotify"};
+	static const char *const names[] = {"futex",
+					    "end of thread",
+					    "end of process",
+					    "pipe",
+					    "socket",
+					    "eventfd",
+					    "poll",
+					    "sleep",
+					    "signal",
+					    "file",
+					    "file lock",
+					    "message",
+					    "not known",
+					    "processor",
+					    "page fault",
+					    "inotify",
+					    "page fault or recorder"};
 
 	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
 }

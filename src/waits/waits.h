@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files that find waits share: waits.c lists the calls that may wait and keeps those that
- * did; futexes.c, channels.c (pipes, sockets and the like), locks.c (of files, and what System V has)
- * and endings.c (exits, signals) find out who ended them; switches.c knows when threads ran; stacks.c what was on their stacks.
+ * did; futexes.c, channels.c (pipes, sockets and the like), locks.c (of files, and what System V
+ * has) and endings.c (exits, signals) find out who ended them; switches.c knows when threads ran;
+ * stacks.c what was on their stacks.
  */
 #ifndef PTAH_WAITS_WAITS_H
 #define PTAH_WAITS_WAITS_H

@@ -131,7 +131,7 @@ def judge_kinds(rows, log):
                 continue
             cause = a[1][6:]
             here = [r for r in rows[tid] if a[0] <= r["begin"] <= b[0]
-                    and r["cause"] not in ("processor", "page fault")]
+                    and r["cause"] not in ("processor", "page fault", "page fault or recorder")]
             if not any(r["cause"] == cause for r in here):
                 wrong.append("no wait for %s; there are %s" % (cause, [r["cause"] for r in here]))
                 continue

@@ -13,7 +13,7 @@ Ptah.timelineWaits = (function () {
 		{name: "the end of a thread or a process", colour: "#b99a3e", causes: ["end of thread", "end of process"]},
 		{name: "a pipe, a socket, an event", colour: "#6aa5e0", causes: ["pipe", "socket", "eventfd", "poll", "message"]},
 		{name: "a time or a signal", colour: "#a3a8b0", causes: ["sleep", "signal"]},
-		{name: "a page of memory", colour: "#cc7db6", causes: ["page fault"]},
+		{name: "a page of memory", colour: "#cc7db6", causes: ["page fault", "page fault or recorder"]},
 		{name: "a processor: it could run, but others did", colour: "#d9c64a", causes: ["processor"]},
 		{name: "another system call", colour: "#a283d8", causes: []}
 	];
