@@ -389,7 +389,7 @@ static const struct transfer *find_first(const struct transfers *t, uint32_t obj
 		else
 			high = middle;
 	}
-	return t->transfers + low;
+	return t->count ? t->transfers + low : NULL;
 }
 
 /* So many objects are looked at in all: a program may watch thousands, and wait a million times. */

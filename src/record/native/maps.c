@@ -181,7 +181,7 @@ void native_write_mapped(struct recording *r, const struct native_message *m, co
 	    .flags = mapped.flags & MAP_SHARED ? MAP_SHARED : MAP_PRIVATE,
 	};
 	/* The file may have been replaced since. */
-	if (code_map_leads_to(path, map.inode))
+	if (map.prot & PROT_EXEC && code_map_leads_to(path, map.inode))
 		write_file(r, m->pid, m->tsc, &map, path, m->address, end);
 	else
 		native_write_maps(r, m->pid, m->tsc, m->address, end);

@@ -63,6 +63,7 @@ static bool is_sound(const struct native_message *m)
 		return m->size && m->address <= UINT64_MAX - m->size;
 	case NATIVE_MESSAGE_MAPPED:
 		return m->size && m->address <= UINT64_MAX - m->size &&
+		       !((m->address | m->size) % NATIVE_PAGE) &&
 		       m->bytes > sizeof(struct native_mapped);
 	case NATIVE_MESSAGE_CODE:
 		return m->bytes && m->address <= UINT64_MAX - m->bytes;

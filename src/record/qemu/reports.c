@@ -195,7 +195,7 @@ static bool is_sound(const struct shared_message *m, const char *payload, bool n
 	case MESSAGE_THREAD:
 		return m->tid > 0;
 	case MESSAGE_CALL:
-		return m->tid > 0 && !no_calls;
+		return m->tid > 0 && m->bytes && !no_calls;
 	case MESSAGE_CODE:
 		return m->bytes > 0;
 	case MESSAGE_MAP:

@@ -72,7 +72,9 @@ static bool add_mapping(struct ranges *r, const struct native_filter *f,
 				       m->start + (high - m->offset));
 }
 
-/* False: the list of mappings cannot be read, or there is no room. */
+/*
+ * False: the list of mappings cannot be read, and the ranges stay as they are, or there is no room.
+ */
 static bool add_files(const struct runtime *rt, struct filters *f, struct ranges *r)
 {
 	struct proc_maps in;
@@ -81,8 +83,12 @@ static bool add_files(const struct runtime *rt, struct filters *f, struct ranges
 
 	if (!f->has_files)
 		return true;
-	if (!proc_maps_open(rt, &in, f->buffer))
+	if (!proc_maps_open(rt, &in, f->buffer)) {
+		/* A filter of system calls denies it, or there are no descriptors left. */
+		if (f->now)
+			*r = *f->now;
 		return false;
+	}
 	in.path = f->path;
 	in.path_room = sizeof(f->path);
 	while (proc_maps_next(&in, &m))

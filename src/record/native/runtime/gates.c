@@ -214,7 +214,7 @@ static const uint8_t *require_prologue(struct context *c, struct unit *u, bool f
 	struct area *area = p && p->start ? NULL : cache_area(c, u->head);
 
 	if (!p)
-		p = u->from_off = memory_take(c->runtime, sizeof(*p));
+		p = u->from_off = cache_take(c, &c->runtime->cache->areas[u->area], sizeof(*p));
 	if (p && area)
 		block_make_prologue(u, p, from_off, area);
 	return p ? p->start : NULL;

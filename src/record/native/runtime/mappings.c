@@ -139,8 +139,10 @@ static void report_executable(struct context *c, uint64_t start, uint64_t end)
 	const struct native_message m = {
 	    .type = NATIVE_MESSAGE_MAP, .address = start, .size = end - start};
 
-	if (is_known(c->syscalls, start, end))
+	if (is_known(c->syscalls, start, end)) {
+		filter_update(c); /* it may have been without PROT_EXEC meanwhile */
 		return;
+	}
 	add_executable(c->syscalls, start, end);
 	filter_update(c);
 	if (!mapped_report(c, start, end))
@@ -274,10 +276,20 @@ static struct call readable(const struct call *call)
 	return changed;
 }
 
+/* Of mmap()'s flags, which have the logarithm; without one it is the kernel's default. */
+static uint64_t huge_page(uint64_t flags)
+{
+	const unsigned log = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
+
+	return log ? UINT64_C(1) << log : HUGE_PAGE;
+}
+
 /* So much the kernel maps: it rounds up to a huge page. */
 static uint64_t mapped_bytes(const uint64_t *w)
 {
-	return w[4] & MAP_HUGETLB ? (w[2] + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1) : w[2];
+	const uint64_t page = huge_page(w[4]);
+
+	return w[4] & MAP_HUGETLB ? (w[2] + page - 1) & -page : w[2];
 }
 
 static bool takes_our_place(const struct context *c, const uint64_t *w)
@@ -345,7 +357,7 @@ static int64_t reserve_part(const struct call *call, uint64_t flags, uint64_t at
 static int64_t reserve_huge(const struct call *call, uint64_t at, uint64_t stop)
 {
 	const uint64_t huge = call->words[4], small = huge & ~(uint64_t)MAP_HUGETLB;
-	const uint64_t first = (at + HUGE_PAGE - 1) & -HUGE_PAGE, last = stop & -HUGE_PAGE;
+	const uint64_t page = huge_page(huge), first = (at + page - 1) & -page, last = stop & -page;
 	int64_t result;
 
 	if (first >= last)

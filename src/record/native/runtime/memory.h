@@ -33,6 +33,8 @@ bool memory_add(struct runtime *rt, uint64_t start, uint64_t end);
  */
 static inline void memory_not_dumped(const struct runtime *rt)
 {
+	if (rt->denied & NATIVE_NEEDS_ADVICE)
+		return;
 	sys_call(__NR_madvise, (uintptr_t)rt->shared, native_bytes(), MADV_DONTDUMP, 0, 0, 0);
 }
 

@@ -66,7 +66,9 @@ static bool guard_chunk(struct context *c, unsigned log, uint32_t index)
 		return true;
 	if (!memory_guard(c->runtime, page))
 		return false;
-	c->guarded[log] = index + 1;
+	/* Behind a gap it is guarded again in each lap: nothing changes. */
+	if (index == c->guarded[log])
+		c->guarded[log]++;
 	return true;
 }
 
