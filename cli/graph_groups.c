@@ -182,6 +182,8 @@ int graph_groups_check_value(const struct command *command, const struct graph_g
 		return fail(command, "the saved calls have no times");
 	if (!ptah_session_time_scale(session, &mult, &shift))
 		return fail(command, "the recording does not say how long a tick of its TSC is");
+	if (g->wall)
+		return fail(command, "no thread ran here whose time is known: see ptah waits");
 	return fail(command, "the recording has no times within its calls: record with "
 			     "-e intel_pt/mtc,cyc/u");
 }

@@ -16,6 +16,7 @@
 #include <ptah/engine/rtit.h>
 #include <ptah/packet.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ struct crash {
 	struct ptah_message *why;
 	struct capture *captures;
 	size_t capture_count;
+	size_t seen;			      /* notes and captures, of all engines */
 	struct ptah_space spaces[SPACES_MAX]; /* of the trace, the newest last */
 	size_t space_count;
 	struct ptah_space space; /* of the code that is being added */
@@ -79,7 +81,8 @@ static bool find_note(const struct crash *t, size_t *segment, uint64_t *physical
 		uint64_t at = *physical > s->physical ? *physical : s->physical;
 
 		for (at = (at + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-		     at >= s->physical && at - s->physical < s->size; at += PAGE) {
+		     at >= s->physical && at - s->physical < s->size;
+		     at = dump_next(&t->dump, s, at + PAGE)) {
 			if (!read_note(t, at, note))
 				continue;
 			*physical = at + PAGE;
@@ -151,11 +154,10 @@ static int add_capture(struct crash *t, const struct ptah_crash_capture *n)
 static int read_captures(struct crash *t, uint64_t first)
 {
 	struct ptah_crash_capture n;
-	size_t count = 0;
 	int status = 0;
 
 	for (uint64_t at = first; at && status >= 0; at = n.next) {
-		if (count++ == CAPTURES_MAX || is_known(t, at) ||
+		if (t->seen++ >= CAPTURES_MAX || is_known(t, at) ||
 		    !dump_read(&t->dump, at, &n, sizeof(n)) || n.physical != at ||
 		    n.size < sizeof(n))
 			return note(t,
@@ -176,8 +178,11 @@ static int read_engines(struct crash *t)
 
 	if (t->dump.note && read_note(t, t->dump.note, &found))
 		return read_captures(t, found.first);
-	for (; status >= 0 && find_note(t, &segment, &physical, &found); engines++)
+	for (; status >= 0 && t->seen < CAPTURES_MAX && find_note(t, &segment, &physical, &found);
+	     engines++) {
+		t->seen++;
 		status = read_captures(t, found.first);
+	}
 	if (status >= 0 && !engines)
 		return perfdata_message(t->why, PTAH_E_EMPTY,
 					"%s: a core file without the note of a capture engine: no "
@@ -280,7 +285,7 @@ static int add_bytes(struct crash *t, struct buffer *b, uint64_t at, uint64_t si
 			if (n)
 				status = add_piece(t, b, offset, n);
 			else
-				b->lost += n = PAGE - at % PAGE < left ? PAGE - at % PAGE : left;
+				b->lost += n = dump_missing(&t->dump, block->physical + at, left);
 			at += n;
 			left -= n;
 		}
@@ -313,12 +318,13 @@ static int add_regions(struct crash *t, const struct capture *c, struct buffer *
 	uint64_t q, end, next;
 	int status = 0;
 
-	if (!n->regions || !n->region || n->buffer / n->region < n->regions)
+	if (!n->regions || !n->region || n->buffer / n->region < n->regions ||
+	    c->fills == UINT64_MAX)
 		return PTAH_E_BAD_FILE;
 	q = c->fills >= n->regions ? c->fills - n->regions + 1 : 0;
 	for (; q <= c->fills && status >= 0; q++) {
 		uint8_t bytes[8];
-		uint64_t begin;
+		uint64_t begin, skip;
 
 		if (!dump_read(&t->dump, n->starts + 8 * (q % n->regions), bytes, 8))
 			return PTAH_E_MISSING;
@@ -327,9 +333,13 @@ static int add_regions(struct crash *t, const struct capture *c, struct buffer *
 		next = (q + 1) % n->regions;
 		if (q < c->fills && dump_read(&t->dump, n->starts + 8 * next, bytes, 8))
 			end = load_le64(bytes);
+		/* The oldest one may be just becoming the newest. */
+		if (begin > end && q + n->regions == c->fills + 1)
+			continue;
 		if (begin > end || end - begin > n->region || end > c->position)
 			return PTAH_E_BAD_FILE;
-		status = add_bytes(t, b, q % n->regions * n->region, end - begin);
+		skip = c->floor <= begin ? 0 : c->floor < end ? c->floor - begin : end - begin;
+		status = add_bytes(t, b, q % n->regions * n->region + skip, end - begin - skip);
 	}
 	return status;
 }
@@ -517,7 +527,10 @@ static int add_code(struct crash *t)
 		t->space = t->spaces[i];
 		status = dump_walk(&t->dump, t->space.cr3, false, &steps, on_code, t);
 	}
-	if (status >= 0 && (t->too_much || !steps))
+	if (status >= 0 && !steps)
+		status = trace_set_note(t->set, "not all of the code was found: the dump's page "
+						"tables are larger than what is gone through");
+	if (status >= 0 && t->too_much)
 		status = note(
 		    t, "not all of the code was taken over: it is in more than %" PRIu64 " pieces",
 		    CODE_MAX);
@@ -532,7 +545,8 @@ static int read_crash_dump(const char *path, struct ptah_trace_set *set, struct 
 {
 	struct crash t = {.set = set, .why = why};
 	char *name = realpath(path, NULL);
-	int status = name ? dump_open(&t.dump, name, why) : PTAH_E_NOMEM;
+	int status = name ? dump_open(&t.dump, name, why)
+			  : perfdata_system_message(why, errno, path, "open");
 
 	if (status >= 0)
 		status = read_engines(&t);

@@ -214,7 +214,8 @@ static int add_segment(struct memory_dump *d, const Elf64_Phdr *p)
 	if (p->p_type == PT_LOAD && s.size <= UINT64_MAX - s.physical) {
 		if (s.size)
 			d->segments[d->count++] = s;
-	} else if (p->p_type == PT_NOTE && s.size <= NOTES_MAX) {
+	} else if (p->p_type == PT_NOTE && s.size <= NOTES_MAX - d->notes) {
+		d->notes += s.size;
 		notes = malloc(s.size + 1);
 		if (!notes)
 			return PTAH_E_NOMEM;
@@ -301,8 +302,19 @@ static int end_run(struct walk *w)
 	return code.size ? w->use(w->argument, &code) : 0;
 }
 
-/* How many of the n bytes at a physical address are not in the dump. */
-static uint64_t missing(const struct memory_dump *d, uint64_t physical, uint64_t n)
+uint64_t dump_next(const struct memory_dump *d, const struct dump_segment *s, uint64_t physical)
+{
+	const off_t at = (off_t)(s->offset + (physical - s->physical));
+	const off_t next = lseek(d->fd, at, SEEK_DATA);
+
+	if (next < 0 && errno == ENXIO && physical - s->physical < s->size)
+		return s->physical + s->size;
+	if (next < at)
+		return physical;
+	return physical + ((uint64_t)(next - at) & ~UINT64_C(0xfff));
+}
+
+uint64_t dump_missing(const struct memory_dump *d, uint64_t physical, uint64_t n)
 {
 	size_t low = 0, high = d->count;
 
@@ -335,7 +347,7 @@ static int add_memory(struct walk *w, uint64_t address, uint64_t physical, uint6
 		uint64_t offset, part = dump_find(w->dump, physical, size, &offset);
 
 		if (!part) {
-			part = missing(w->dump, physical, size);
+			part = dump_missing(w->dump, physical, size);
 		} else if (w->run.size && w->run.address + w->run.size == address &&
 			   w->run.offset + w->run.size == offset) {
 			w->run.size += part;

@@ -25,6 +25,7 @@ struct memory_dump {
 	uint64_t bytes;		       /* of the file */
 	struct dump_segment *segments; /* by physical address; they do not overlap */
 	size_t count;
+	uint64_t notes;	     /* bytes of notes that were read */
 	uint64_t note;	     /* the address that vmcoreinfo gives for the engine's note; 0: none */
 	uint64_t kernel_cr3; /* where the kernel's page tables begin; 0: not known */
 	uint64_t cr3[DUMP_CPUS]; /* of QEMU's notes, without repetitions */
@@ -38,6 +39,12 @@ void dump_close(struct memory_dump *dump);
 
 /* How many of the n bytes at a physical address lie together in the file, and where; 0: none. */
 uint64_t dump_find(const struct memory_dump *dump, uint64_t physical, uint64_t n, uint64_t *offset);
+
+/* How many of the n bytes at an address that the dump does not have are missing together. */
+uint64_t dump_missing(const struct memory_dump *dump, uint64_t physical, uint64_t n);
+
+/* The address, or that behind a hole of the file there: it takes no room, however large it is. */
+uint64_t dump_next(const struct memory_dump *dump, const struct dump_segment *s, uint64_t physical);
 
 /* False: the dump does not have all of these bytes. */
 bool dump_read(const struct memory_dump *dump, uint64_t physical, void *bytes, size_t n);

@@ -393,8 +393,7 @@ static int watch_object(struct descriptors *d, const struct system_call *c)
 
 	if (c->result < 0 || s->objects[c->object].kind != PTAH_DESCRIPTOR_EPOLL)
 		return 0;
-	if (c->args[1] != 1)
-		unwatch_object(d, c);
+	unwatch_object(d, c); /* ADD, too: that it succeeds says that the old one was closed */
 	if (c->args[1] == 2 || !object)
 		return 0;
 	members = session_grow(s->members, s->member_count, &s->member_capacity, sizeof(*members));

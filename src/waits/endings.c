@@ -234,6 +234,17 @@ static void match_wait(struct ptah_waits *w, const struct lists *l, struct wait 
 		match_ready(w, l, wait);
 }
 
+/* Who never came back is gone when the process is. */
+static void end_with_process(const struct ptah_waits *w, const struct lists *l, struct wait *wait)
+{
+	const struct event *exit = wait->how == PTAH_WAIT_END_NEVER
+				       ? last_before(w, &l->processes, wait->pid, UINT64_MAX)
+				       : NULL;
+
+	if (exit && w->calls->calls[exit->call].begin >= wait->begin)
+		wait->end = wait->ran = w->calls->calls[exit->call].begin;
+}
+
 int endings_match(struct ptah_waits *w)
 {
 	struct lists l = {0};
@@ -245,8 +256,10 @@ int endings_match(struct ptah_waits *w)
 	sort_events(&l.threads);
 	sort_events(&l.processes);
 	sort_events(&l.signals);
-	for (size_t i = 0; i < w->count && status >= 0; i++)
+	for (size_t i = 0; i < w->count && status >= 0; i++) {
 		match_wait(w, &l, &w->waits[i]);
+		end_with_process(w, &l, &w->waits[i]);
+	}
 	free(l.threads.events);
 	free(l.processes.events);
 	free(l.signals.events);

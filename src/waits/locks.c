@@ -260,7 +260,7 @@ static size_t first_of(const struct releases *r, size_t count, int32_t pid)
 }
 
 /* So many holders are looked at: a recording may have thousands of one process, and of exits. */
-#define MOST_LOOKS (UINT32_C(1) << 26)
+#define MOST_LOOKS (UINT32_C(1) << 22)
 
 static int list_exits(const struct ptah_syscalls *s, struct releases *r)
 {

@@ -11,8 +11,8 @@ Ptah.timelineWaits = (function () {
 		{name: "a lock", colour: "#e0696f", causes: ["mutex", "futex", "rwlock", "semaphore", "once", "file lock"]},
 		{name: "a condition variable or a barrier", colour: "#e09a4c", causes: ["condition variable", "barrier"]},
 		{name: "the end of a thread or a process", colour: "#b99a3e", causes: ["end of thread", "end of process"]},
-		{name: "a pipe, a socket, an event", colour: "#6aa5e0", causes: ["pipe", "socket", "eventfd", "poll", "message"]},
-		{name: "a time or a signal", colour: "#a3a8b0", causes: ["sleep", "signal"]},
+		{name: "a pipe, a socket, an event", colour: "#6aa5e0", causes: ["pipe", "socket", "eventfd", "poll", "message", "inotify"]},
+		{name: "a time or a signal", colour: "#a3a8b0", causes: ["sleep", "timer", "signal"]},
 		{name: "a page of memory", colour: "#cc7db6", causes: ["page fault", "page fault or recorder"]},
 		{name: "a processor: it could run, but others did", colour: "#d9c64a", causes: ["processor"]},
 		{name: "another system call", colour: "#a283d8", causes: []}
