@@ -20,12 +20,18 @@
 /* Trace is padded to a multiple of this. */
 #define PADDED 8
 
+/* What TRACING_DATA describes is taken up to this size: perf's have some 100 KB. */
+#define FORMATS_MAX (UINT64_C(16) << 20)
+
 struct live_feed {
 	uint8_t record[UINT16_MAX + 1]; /* the beginning of a record, or of the header */
 	size_t n;
 	uint64_t at;   /* how much of the input has been used */
 	bool begun;    /* the header was read */
 	uint64_t skip; /* bytes that are not used */
+	/* A record of TRACING_DATA with what follows it, of which so much is there. NULL: none. */
+	uint8_t *formats;
+	size_t formats_size, formats_end;
 	/* The trace that comes: `left` bytes of it. */
 	uint64_t left, offset;
 	uint32_t stream;
@@ -53,6 +59,7 @@ void live_feed_free(struct live_feed *f)
 		return;
 	perfdata_unpacker_free(f->unpacker);
 	free(f->tails);
+	free(f->formats);
 	free(f->bytes);
 	free(f);
 }
@@ -268,6 +275,41 @@ static int unpack(struct ptah_live *live, struct live_feed *f)
 	return status < 0 ? unpacker_fault(live, f) : 0;
 }
 
+/* Without what follows it the record would be damage in what is saved of the recording. */
+static int begin_formats(struct ptah_live *live, struct live_feed *f)
+{
+	const uint64_t size =
+	    f->n < 12 ? 0 : (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
+
+	if (f->n < 12)
+		return bad_record(live, f, "a record of formats that ends too early");
+	if (!size || size > FORMATS_MAX) {
+		f->skip = size;
+		return 0;
+	}
+	f->formats = malloc(f->n + size);
+	if (!f->formats)
+		return live_fail(live, PTAH_E_NOMEM, "out of memory");
+	memcpy(f->formats, f->record, f->n);
+	f->formats_size = f->n;
+	f->formats_end = f->n + size;
+	return 0;
+}
+
+static int take_formats(struct ptah_live *live, struct live_feed *f, const uint8_t *p, size_t n)
+{
+	int status;
+
+	memcpy(f->formats + f->formats_size, p, n);
+	f->formats_size += n;
+	if (f->formats_size < f->formats_end)
+		return 0;
+	status = give_record(live, f->formats, f->formats_size);
+	free(f->formats);
+	f->formats = NULL;
+	return status;
+}
+
 static int end_record(struct ptah_live *live, struct live_feed *f)
 {
 	int status;
@@ -281,9 +323,7 @@ static int end_record(struct ptah_live *live, struct live_feed *f)
 		status = unpack(live, f);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:
-		if (f->n >= 12)
-			f->skip = (load_le32(f->record + 8) + UINT64_C(7)) & ~UINT64_C(7);
-		status = give_record(live, f->record, f->n);
+		status = begin_formats(live, f);
 		break;
 	default:
 		status = take_record(live, f->record, f->n);
@@ -319,6 +359,12 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 {
 	size_t need;
 
+	if (f->formats) {
+		need = f->formats_end - f->formats_size;
+		*used = need < n ? need : n;
+		f->at += *used;
+		return take_formats(live, f, p, *used);
+	}
 	if (f->skip || f->left) {
 		uint64_t *left = f->skip ? &f->skip : &f->left;
 
@@ -402,6 +448,7 @@ int live_feed_end(struct ptah_live *live)
 
 	for (size_t i = 0; i < f->tail_count && status >= 0; i++)
 		status = put_tail(live, &f->tails[i], UINT64_MAX);
-	live->cut = f->n || f->left || f->skip || perfdata_unpacker_is_cut(f->unpacker);
+	live->cut =
+	    f->n || f->left || f->skip || f->formats || perfdata_unpacker_is_cut(f->unpacker);
 	return status;
 }

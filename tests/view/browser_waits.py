@@ -8,7 +8,7 @@ import subprocess
 import webdriver
 
 MUTEX = b"<b>\"'m&u</b>"
-FILE = "<img src=x onerror=document.title=1>"
+FILE = "<img src=x onerror=document.title=2>"
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
