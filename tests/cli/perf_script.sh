@@ -40,7 +40,7 @@ ptah_instructions() {
 compare() {
 	name=$1
 	shift
-	"$PTAH" record --recorder=qemu -q -o "$name.data" "$@" >/dev/null
+	"$PTAH" record --recorder=qemu -q --no-syscalls -o "$name.data" "$@" >/dev/null
 	# perf prints decoding errors as separate lines.
 	perf script -i "$name.data" --itrace=e >errors 2>&1 || fail "$name: perf ends with $?: $(cat errors)"
 	if grep -q "trace error" errors; then
@@ -111,7 +111,7 @@ good=$(nm other | awk '$3 == "good" { sub(/^0+/, "", $1); print $1 }')
 at=$(LC_ALL=C grep -obUaP '\x39\xff\x0f\x1f\x80\x12\x34\x56\x78' other | cut -d: -f1)
 for option in "" --no-retcomp; do
 	# shellcheck disable=SC2086 # an option or none
-	"$PTAH" record --recorder=qemu -q $option -o other.data ./other >/dev/null
+	"$PTAH" record --recorder=qemu -q --no-syscalls $option -o other.data ./other >/dev/null
 	printf '\377\340' | dd of=other bs=1 seek="$at" conv=notrunc 2>/dev/null # jmp rax
 	ours=$(ptah_instructions other.data | grep -c "^$good$")
 	perfs=$(perf_instructions other.data | grep -c "^$good$")

@@ -15,7 +15,7 @@ same()
 	same_recorded=0
 	$outside "$@" >native.txt 2>native-errors.txt </dev/null || same_status=$?
 	rm -f perf.data perf.data.old
-	$outside "$PTAH" record --recorder=qemu -q -- "$@" >recorded.txt 2>recorded-errors.txt </dev/null ||
+	$outside "$PTAH" record --recorder=qemu --no-syscalls -q -- "$@" >recorded.txt 2>recorded-errors.txt </dev/null ||
 		same_recorded=$?
 	[ $same_recorded = $same_status ] ||
 		fail "$*: status $same_recorded, expected $same_status: $(cat recorded-errors.txt)"
