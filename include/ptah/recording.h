@@ -196,7 +196,7 @@ PTAH_API int ptah_recording_add_name(struct ptah_recording *r, int32_t pid, int3
 
 /*
  * The thread begins: as another thread of its process (pid is parent_pid), or as a new
- * process, which begins with its parent's memory and name.
+ * process, which begins with its parent's memory and name. It cannot be its own parent.
  */
 PTAH_API int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid,
 				     int32_t parent_pid, int32_t parent_tid, uint64_t tsc);

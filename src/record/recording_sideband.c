@@ -59,6 +59,8 @@ int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid, 
 		status = check_thread(r, parent_pid, parent_tid);
 	if (status < 0)
 		return status;
+	if (tid == parent_tid) /* perf would remove it twice, and never end */
+		return recording_refuse(r, "thread %d cannot be its own parent", tid);
 	recording_reach(r, tsc);
 	return recording_wrote(
 	    r, perfdata_write_fork(r->writer, pid, tid, parent_pid, parent_tid, tsc));

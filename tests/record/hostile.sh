@@ -36,7 +36,8 @@ attack_with()
 	"$PTAH" stat --force --format=tsv perf.data >stat.txt 2>&1 || [ $? = 1 ] ||
 		fail "$*: stat: $(cat stat.txt)"
 	if command -v perf >/dev/null; then
-		perf script -D -i perf.data >perf.txt 2>&1 || fail "$*: perf: $(tail -3 perf.txt)"
+		timeout 300 perf script -D -i perf.data >perf.txt 2>&1 ||
+			fail "$*: perf ($?): $(tail -3 perf.txt)"
 	fi
 	"$PTAH" verify --all --force perf.data >verify.txt 2>&1 || :
 }

@@ -201,6 +201,7 @@ TEST(misuse_of_sideband)
 	refused(r, ptah_recording_add_name(r, 0, 1, 0, "a"), "begin with 1");
 	refused(r, ptah_recording_add_name(r, 1, 1, 0, NULL), "a name");
 	refused(r, ptah_recording_add_fork(r, 1, 1, -1, 1, 0), "begin with 1");
+	refused(r, ptah_recording_add_fork(r, 1, 1, 2, 1, 0), "its own parent");
 	refused(r, ptah_recording_add_exit(r, 1, 0, 0), "begin with 1");
 	refused(r, ptah_recording_add_note(r, NULL), "note");
 	refused(r, ptah_recording_add_map(r, NULL), "map");

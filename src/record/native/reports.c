@@ -202,6 +202,9 @@ static bool is_true(const struct native_memory *from, const struct native_messag
 
 	switch (m->type) {
 	case NATIVE_MESSAGE_FORK:
+		/* perf never ends, or dies, where a process is its own parent's thread, or -1 is. */
+		if (!m->value || m->value > INT32_MAX || m->value == (uint64_t)m->pid)
+			return false;
 		return (!process || !native_is_recorded(from->r, m->pid, m->pid)) &&
 		       native_may_begin(from, m->pid);
 	case NATIVE_MESSAGE_EXEC:

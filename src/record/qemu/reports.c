@@ -183,7 +183,8 @@ static bool is_id(uint64_t value)
 
 /*
  * False: the plugin sends no such message, or what it contains would be refused by the writer, or
- * is more than perf can take: perf 6.1 dies of a parent whose thread id is -1.
+ * is more than perf can take: perf 6.1 dies of a parent whose thread id is -1, and removes a thread
+ * that is its own parent twice, after which it never ends.
  */
 static bool is_sound(const struct shared_message *m, const char *payload, bool no_calls)
 {
@@ -201,7 +202,7 @@ static bool is_sound(const struct shared_message *m, const char *payload, bool n
 	case MESSAGE_MAP:
 		return m->bytes >= before_path && strlen(payload + before_path) < SHARED_PATH;
 	case MESSAGE_FORK:
-		return is_id(m->value) && is_id(m->address);
+		return is_id(m->value) && is_id(m->address) && m->address != (uint64_t)m->pid;
 	default:
 		return true;
 	}

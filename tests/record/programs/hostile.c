@@ -159,6 +159,21 @@ static void wild_messages(struct shared_header *h, unsigned count)
 	}
 }
 
+/* Threads that are their own parents, in processes that change: perf removes such a thread twice. */
+static void own_parents(struct shared_header *h)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		struct shared_message m = {
+		    .type = MESSAGE_FORK,
+		    .pid = 1 + 256 * (int32_t)(next_random() % 12),
+		    .value = 1 + 256 * (next_random() % 12),
+		};
+
+		m.address = i % 2 ? (uint64_t)m.pid : 1 + 256 * (next_random() % 12);
+		send(h, &m, "");
+	}
+}
+
 /* A path longer than a record of perf.data takes; a pipe in place of a mapped file. */
 static void odd_paths(struct shared_header *h)
 {
@@ -263,10 +278,9 @@ static void fork_and_die(struct shared_header *h)
 
 static void flood(struct shared_header *h)
 {
-	const time_t end = time(NULL) + 2;
 	struct shared_thread *t = own_slot(h);
 
-	while (time(NULL) < end) {
+	for (int i = 0; i < 10; i++) {
 		wild_messages(h, 1000);
 		atomic_store(&t->published, atomic_load(&t->tail) + h->buffer);
 	}
@@ -330,6 +344,7 @@ static void attack(const char *how)
 		atomic_store(&h->message_tail, 0);
 		wild_messages(h, 100);
 	} else if (!strcmp(how, "messages")) {
+		own_parents(h);
 		wild_messages(h, 2000);
 	} else if (!strcmp(how, "paths")) {
 		odd_paths(h);
