@@ -22,7 +22,7 @@ _ptah_options() {
 	cover) echo "--format= --map-size= --reached= --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	export) echo "--to= --clock= --stubs --value= --by= --max-stack= --include= --exclude= --dso= -d --predictor --branches= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --no-progress --quiet -q --help -h" ;;
 	inject) echo "--itrace --strip --output= -o --input= -i --jobs= -j --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
-	repack) echo "--retcomp --output= -o --input= -i --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
+	repack) echo "--retcomp --psb-period= --output= -o --input= -i --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-progress --quiet -q --help -h" ;;
 	diff) echo "--by= --ignore= --fail-over= --fail-over-each= --least= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --color= --no-pager --help -h" ;;
 	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
@@ -117,10 +117,11 @@ _ptah_value() {
 		export:--function | export:--pid | export:--tid | export:--comm | export:--cpu | export:-C | \
 		export:--processor | inject:--jobs | inject:-j | inject:--since | inject:--until | \
 		inject:--around | inject:--pid | inject:--tid | inject:--comm | inject:--cpu | inject:-C | \
-		inject:--processor | repack:--pid | repack:--tid | repack:--comm | repack:--cpu | repack:-C | \
-		repack:--processor | diff:--ignore | diff:--fail-over | diff:--fail-over-each | diff:--least | \
-		diff:--limit | diff:-n | diff:--jobs | diff:-j | diff:--pid | diff:--tid | diff:--comm | \
-		diff:--cpu | diff:-C | diff:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		inject:--processor | repack:--psb-period | repack:--pid | repack:--tid | repack:--comm | \
+		repack:--cpu | repack:-C | repack:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder | live:--recorder) echo "words best hardware qemu ptrace vm module native" ;;
 	record:--clock | live:--clock) echo "words default insn host" ;;
 	live:--format | report:--format | annotate:--format | calls:--format | waits:--format | \

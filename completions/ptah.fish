@@ -718,6 +718,7 @@ complete -c ptah -n '__fish_seen_subcommand_from inject' -s h -l help -d 'show t
 complete -c ptah -n __fish_use_subcommand -a repack -d 'a recording with the same trace in fewer bytes'
 complete -c ptah -n '__fish_seen_subcommand_from repack' -F
 complete -c ptah -n '__fish_seen_subcommand_from repack' -l retcomp -d 'compress returns, although it was recorded without'
+complete -c ptah -n '__fish_seen_subcommand_from repack' -l psb-period -x -d 'add a PSB+ at the first time after so many bytes without one'
 complete -c ptah -n '__fish_seen_subcommand_from repack' -s o -l output -r -F -d 'write to FILE instead of the recording\'s place'
 complete -c ptah -n '__fish_seen_subcommand_from repack' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from repack' -l symfs -x -a '(__fish_complete_directories)' -d 'look for binaries below DIR'

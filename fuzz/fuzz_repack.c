@@ -62,13 +62,14 @@ static void compare(const struct ptah_session *before, const char *path)
 	ptah_session_close(after);
 }
 
-static void run(const char *path, const struct ptah_session *session)
+static void run(const char *path, const struct ptah_session *session, uint64_t psb_period)
 {
 	char folder[] = "/tmp/ptah-fuzz-XXXXXX", output[64];
 	unsigned steps = 0;
 	struct repack_job job = {.input = path,
 				 .output = output,
 				 .session = session,
+				 .psb_period = psb_period,
 				 .step = count_step,
 				 .context = &steps};
 	struct ptah_message why = {""};
@@ -93,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (ptah_session_open(path, &config, &s, &why) == 0) {
-		run(path, s);
+		run(path, s, size % 2 * 64);
 		ptah_session_close(s);
 	}
 	close(fd);

@@ -12,6 +12,7 @@
 struct repack_options {
 	struct input input;
 	bool retcomp;
+	uint64_t psb_period;
 };
 
 static const struct option_def repack_options[] = {
@@ -20,6 +21,16 @@ static const struct option_def repack_options[] = {
      .at = offsetof(struct repack_options, retcomp),
      .help = "compress returns, although it was recorded without",
      .man = "Compress returns in a recording that was made with *--no-retcomp*, too."},
+    {.name = "psb-period",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct repack_options, psb_period),
+     .arg = "BYTES",
+     .help = "add a PSB+ at the first time after so many bytes without one",
+     .man =
+	 "Add a PSB+, at which every decoder can begin or go on after missing code, where *BYTES* "
+	 "bytes or more have none: at the next TSC packet, because a PSB+ has a time. For "
+	 "recordings made natively, which have one in 128 KiB. Refused for traces with MTC or "
+	 "CYC packets."},
     {0},
 };
 
@@ -59,6 +70,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 				 .output = output,
 				 .session = session,
 				 .retcomp = o->retcomp,
+				 .psb_period = o->psb_period,
 				 .step = show_progress,
 				 .context = &r};
 	struct ptah_message why = {""};

@@ -187,6 +187,16 @@ static int add_part(struct repack_file *f, const struct perfdata_record *record)
 	return 0;
 }
 
+static int check_psb_period(const struct repack_file *f)
+{
+	struct perfdata_timing timing;
+
+	if (f->job->psb_period && perfdata_timing(f->file, &timing) && (timing.mtc || timing.cyc))
+		return refuse(f, "its trace has MTC or CYC packets, among which no PSB can be put: "
+				 "record with --psb-period, or repack without it");
+	return 0;
+}
+
 /* Are the session's streams those of the records? */
 static int check_streams(const struct repack_file *f)
 {
@@ -224,6 +234,8 @@ static int read_records(struct repack_file *f)
 		return refuse(f, "it has no trace of Intel PT");
 	if (status >= 0 && perfdata_truncated(f->file))
 		return refuse(f, "it is cut short: its end is lost");
+	if (status >= 0)
+		status = check_psb_period(f);
 	return status < 0 ? status : check_streams(f);
 }
 
@@ -302,6 +314,7 @@ static int repack_stream(struct repack_file *f, uint32_t number)
 	const struct repack_config config = {.session = f->job->session,
 					     .stream = number,
 					     .retcomp = compresses_returns(f),
+					     .psb_period = f->job->psb_period,
 					     .sink = {spool_put, spool_rewind, &f->spool},
 					     .step = f->job->step,
 					     .step_context = f->job->context};

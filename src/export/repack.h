@@ -14,6 +14,7 @@ struct repack_job {
 	const struct ptah_session *session;
 	/* Compress returns, although the recording says that none are, and let it say that. */
 	bool retcomp;
+	uint64_t psb_period; /* as in struct repack_config */
 	/* Called now and then with the bytes done since; false (Ctrl-C) ends the work: no file is
 	 * left. */
 	bool (*step)(void *context, uint64_t bytes);

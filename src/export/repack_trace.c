@@ -42,6 +42,20 @@ struct path {
 	bool ended;
 };
 
+/* Packets that a PSB+ repeats, since they say what holds until the next of their kind. */
+enum state_packet {
+	STATE_CBR,
+	STATE_VMCS,
+	STATE_PIP,
+	STATE_MODE_TSX,
+	STATE_MODE_EXEC,
+	STATES
+};
+
+struct kept_packet {
+	uint8_t bytes[8], size; /* size 0: there was none */
+};
+
 struct repack {
 	const struct repack_config *config;
 	struct path path;
@@ -56,6 +70,10 @@ struct repack {
 	uint64_t offset; /* of `at` in the stream */
 	uint64_t last_ip;
 	bool in_psb, met_psb;
+	struct kept_packet kept[STATES];
+	bool disabled;	 /* by a TIP.PGD, or a PSB+ without an address */
+	bool at_branch;	 /* the path stands where the last packet with a branch led to */
+	uint64_t psb_at; /* of the new bytes: where the last PSB is */
 	/* Where the last PSB was: what came after it can be done again. */
 	struct {
 		size_t piece;
@@ -353,6 +371,7 @@ static int repack_fup(struct repack *r, const struct ptah_packet *fup, unsigned 
 	}
 	put_ip(r, &next, OPCODE_TIP_PGD);
 	r->g.depth = 0;
+	r->disabled = true;
 	return path_reach(&r->path, ENTRY_DISABLED) ? AGREE : DISAGREE;
 }
 
@@ -411,11 +430,32 @@ static int meet_psb(struct repack *r, unsigned size)
 	r->safe.in_piece = (uint64_t)(r->at - r->pieces[r->piece].bytes);
 	r->safe.offset = r->offset;
 	r->safe.written = r->written;
+	r->psb_at = r->written;
+	memset(r->kept, 0, sizeof(r->kept));
 	copy_packet(r, size);
 	r->g.depth = 0;
 	r->last_ip = 0;
-	r->in_psb = r->met_psb = true;
+	r->in_psb = r->met_psb = r->disabled = true;
+	r->at_branch = false;
 	return AGREE;
+}
+
+static void keep_state(struct repack *r, const struct ptah_packet *packet)
+{
+	static const uint8_t states[] = {
+	    [PTAH_PACKET_CBR] = 1 + STATE_CBR,
+	    [PTAH_PACKET_VMCS] = 1 + STATE_VMCS,
+	    [PTAH_PACKET_PIP] = 1 + STATE_PIP,
+	    [PTAH_PACKET_MODE_TSX] = 1 + STATE_MODE_TSX,
+	    [PTAH_PACKET_MODE_EXEC] = 1 + STATE_MODE_EXEC,
+	};
+	struct kept_packet *kept;
+
+	if (packet->type >= sizeof(states) || !states[packet->type])
+		return;
+	kept = &r->kept[states[packet->type] - 1];
+	kept->size = packet->size;
+	memcpy(kept->bytes, r->at, packet->size);
 }
 
 /* Within PSB+ all packets stay as they are. */
@@ -424,29 +464,74 @@ static int repack_in_psb(struct repack *r, const struct ptah_packet *packet, uns
 	copy_packet(r, size);
 	r->g.last_ip = r->last_ip;
 	r->in_psb = packet->type != PTAH_PACKET_PSBEND;
+	keep_state(r, packet);
+	if (packet->type == PTAH_PACKET_FUP)
+		r->disabled = packet->u.ip.ipc == PTAH_IPC_SUPPRESSED;
 	return AGREE;
 }
 
-static int repack_packet(struct repack *r, const struct ptah_packet *packet, unsigned *size)
+/* Added PSB+ */
+
+/* What is known after this packet of where the path is. */
+static void follow_state(struct repack *r, const struct ptah_packet *packet)
 {
+	keep_state(r, packet);
 	switch (packet->type) {
+	case PTAH_PACKET_TNT_8:
+	case PTAH_PACKET_TNT_64:
 	case PTAH_PACKET_TIP:
 	case PTAH_PACKET_TIP_PGE:
+		r->disabled = false;
+		r->at_branch = true;
+		break;
 	case PTAH_PACKET_TIP_PGD:
-	case PTAH_PACKET_FUP:
-		if (packet->u.ip.ipc != PTAH_IPC_SUPPRESSED)
-			r->last_ip =
-			    packet_expand_ip(r->last_ip, packet->u.ip.ipc, packet->u.ip.ip);
+		r->disabled = r->at_branch = true;
 		break;
-	default:
+	case PTAH_PACKET_PAD:
+	case PTAH_PACKET_TSC:
+	case PTAH_PACKET_CBR:
 		break;
+	default: /* FUP, MODE and what belongs to them may need what comes next */
+		r->at_branch = false;
 	}
-	if (packet->type == PTAH_PACKET_PSB)
-		return meet_psb(r, *size);
-	if (packet->type == PTAH_PACKET_OVF || !r->met_psb)
-		return DISAGREE;
-	if (r->in_psb)
-		return repack_in_psb(r, packet, *size);
+}
+
+static bool psb_is_due(const struct repack *r)
+{
+	const uint64_t at = r->written + (uint64_t)(r->g.out - r->buffer);
+
+	return r->config->psb_period && r->at_branch && r->kept[STATE_MODE_EXEC].size &&
+	       at - r->psb_at >= r->config->psb_period;
+}
+
+/*
+ * A TSC packet with a PSB+ around it: the one place at which the time of a PSB+ is known (SDM "Packet
+ * Generation Scenarios", PSB+). The address is that of the block that runs next.
+ */
+static int put_psb_at_tsc(struct repack *r, unsigned size)
+{
+	const struct entry *e = path_look(&r->path, 0);
+
+	generator_flush_tnt(&r->g);
+	if (!e || (!r->disabled && e->kind != ENTRY_BLOCK)) {
+		copy_packet(r, size);
+		return AGREE;
+	}
+	r->psb_at = r->written + (uint64_t)(r->g.out - r->buffer);
+	generator_psb_begin(&r->g);
+	copy_packet(r, size);
+	for (unsigned i = 0; i < STATES; i++) {
+		memcpy(r->g.out, r->kept[i].bytes, r->kept[i].size);
+		r->g.out += r->kept[i].size;
+	}
+	if (!r->disabled)
+		generator_ip_packet(&r->g, OPCODE_FUP, e->ip);
+	generator_psbend(&r->g);
+	return AGREE;
+}
+
+static int repack_outside_psb(struct repack *r, const struct ptah_packet *packet, unsigned *size)
+{
 	switch (packet->type) {
 	case PTAH_PACKET_TNT_8:
 	case PTAH_PACKET_TNT_64:
@@ -465,10 +550,43 @@ static int repack_packet(struct repack *r, const struct ptah_packet *packet, uns
 		return repack_fup(r, packet, size);
 	case PTAH_PACKET_PAD:
 		return AGREE;
+	case PTAH_PACKET_TSC:
+		if (psb_is_due(r))
+			return put_psb_at_tsc(r, *size);
+		break;
 	default:
-		copy_packet(r, *size);
-		return AGREE;
+		break;
 	}
+	copy_packet(r, *size);
+	return AGREE;
+}
+
+static int repack_packet(struct repack *r, const struct ptah_packet *packet, unsigned *size)
+{
+	int status;
+
+	switch (packet->type) {
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+	case PTAH_PACKET_FUP:
+		if (packet->u.ip.ipc != PTAH_IPC_SUPPRESSED)
+			r->last_ip =
+			    packet_expand_ip(r->last_ip, packet->u.ip.ipc, packet->u.ip.ip);
+		break;
+	default:
+		break;
+	}
+	if (packet->type == PTAH_PACKET_PSB)
+		return meet_psb(r, *size);
+	if (packet->type == PTAH_PACKET_OVF || !r->met_psb)
+		return DISAGREE;
+	if (r->in_psb)
+		return repack_in_psb(r, packet, *size);
+	status = repack_outside_psb(r, packet, size);
+	if (status == AGREE)
+		follow_state(r, packet);
+	return status;
 }
 
 /* Where the sides do not agree */
@@ -523,6 +641,7 @@ static int copy_to_next_psb(struct repack *r)
 	r->safe.in_piece = in_piece;
 	r->safe.offset = offset;
 	r->safe.written = r->written;
+	r->at_branch = false;
 	return status;
 }
 

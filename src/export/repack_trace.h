@@ -37,6 +37,9 @@ struct repack_config {
 	const struct ptah_session *session;
 	size_t stream;
 	bool retcomp;
+	/* A PSB+ at the first TSC packet after so many bytes without one; 0: none is added. Only for
+	 * traces without MTC and CYC packets, whose clocks a PSB+ would have to give, too. */
+	uint64_t psb_period;
 	struct repack_sink sink;
 	/* Called now and then with the bytes done since; false: stop. May be NULL. */
 	bool (*step)(void *context, uint64_t bytes);

@@ -92,12 +92,32 @@ recorded=$(trace_bytes recorded.data)
 
 # perf decodes the same addresses.
 if command -v perf >/dev/null; then
-	for f in wide packed; do
+	"$PTAH" record --recorder=native -q -o native.data -- ./program
+	"$PTAH" repack -q --psb-period=2048 -o more.data native.data
+	for f in wide packed native more; do
 		perf script --itrace=i1i -F tid,ip -i $f.data >$f.perf 2>/dev/null
 		[ -s $f.perf ] || fail "perf decodes nothing of $f.data"
 	done
 	cmp -s wide.perf packed.perf || fail "perf decodes another path: $(wc -l wide.perf packed.perf)"
+	# perf's estimates of time, by which it sorts, change where it meets a PSB.
+	for f in native more; do
+		sort $f.perf >$f.sorted
+	done
+	cmp -s native.sorted more.sorted || fail "perf: $(diff native.sorted more.sorted | head -4)"
 fi
+
+# With PSBs where the recording has few: in traces made natively, and where the recorder qemu stamps.
+"$PTAH" record --recorder=native --truth -q -o native.data -- ./program
+for input in wide native; do
+	"$PTAH" repack -q --retcomp --psb-period=4096 -o more.data $input.data
+	same "more PSBs ($input)" $input.data more.data
+	"$PTAH" script --no-symbols -j 3 -i more.data >more.txt
+	cmp -s $input.data.txt more.txt || fail "more PSBs: $(diff $input.data.txt more.txt | head -4)"
+done
+[ "$("$PTAH" dump more.data | grep -c PSBEND)" -gt "$("$PTAH" dump native.data | grep -c PSBEND)" ] ||
+	fail "no PSB was added"
+"$PTAH" record --recorder=qemu -q -e intel_pt/cyc,mtc/u -o timed.data -- ./program
+expect 1 "$PTAH" repack --psb-period=4096 timed.data
 
 # In its place; the old one is kept.
 cp wide.data place.data
