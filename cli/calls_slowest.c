@@ -9,6 +9,7 @@
 #include "output/fields.h"
 #include "output/pretty.h"
 #include "progress.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -203,15 +204,8 @@ static int begin_call(struct slowest *s, const struct ptah_call_thread *thread, 
 	const int32_t space = ptah_call_thread_space(thread, mark->space);
 	struct frame *f;
 
-	if (stack->count == stack->room) {
-		const size_t room = stack->room ? 2 * stack->room : 64;
-		struct frame *frames = reallocarray(stack->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return PTAH_E_NOMEM;
-		stack->frames = frames;
-		stack->room = room;
-	}
+	if (!LIST_ROOM(stack->frames, stack->count, stack->room))
+		return PTAH_E_NOMEM;
 	f = &stack->frames[stack->count++];
 	*f = (struct frame){.key = calls_key_of(s->view, space, mark->function),
 			    .callee = SIZE_MAX,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects what `ptah cover` writes: edges or blocks with their counts. */
 #include "cover_rows.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +28,8 @@ static int add(struct cover_rows *rows, const struct cover_row *row)
 {
 	if (!row->count)
 		return 0;
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-		struct cover_row *list = reallocarray(rows->row, capacity, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		rows->row = list;
-		rows->capacity = capacity;
-	}
+	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
+		return PTAH_E_NOMEM;
 	rows->row[rows->count] = *row;
 	rows->row[rows->count].version = find_version(rows, row->space, row->from, row->version);
 	rows->row[rows->count].target_version =

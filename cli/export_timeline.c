@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "export/timeline.h"
 #include "output/items.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -152,15 +153,8 @@ static int come_back(struct timeline *t, struct line *line, uint64_t at)
 
 static bool push(struct line *line, const struct frame *frame)
 {
-	if (line->count == line->room) {
-		const size_t room = line->room ? 2 * line->room : 64;
-		struct frame *frames = reallocarray(line->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return false;
-		line->frames = frames;
-		line->room = room;
-	}
+	if (!LIST_ROOM(line->frames, line->count, line->room))
+		return false;
 	line->frames[line->count++] = *frame;
 	return true;
 }

@@ -8,7 +8,7 @@
 #include "progress.h"
 
 #include "export/cover_table.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ void live_cover_take_piece(struct live_cover *c, const struct ptah_record_piece 
 
 static int keep_rows(struct live_cover *c, size_t stream, struct ptah_profile *profile)
 {
-	if (!list_make_room((void **)&c->parts, c->part_count, &c->part_room, sizeof(*c->parts)))
+	if (!LIST_ROOM(c->parts, c->part_count, c->part_room))
 		return PTAH_E_NOMEM;
 	c->parts[c->part_count++] = (struct part){stream, c->rows.count};
 	return cover_add_profile(&c->rows, NULL, stream, profile);

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects the rows of `ptah profile` from counts. */
 #include "profile_rows.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
 static int add(struct profile_rows *rows, const struct profile_row *row)
 {
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-		struct profile_row *list = realloc(rows->row, capacity * sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		rows->row = list;
-		rows->capacity = capacity;
-	}
+	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
+		return PTAH_E_NOMEM;
 	rows->row[rows->count++] = *row;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "stat_view.h"
 
 #include "output/pretty.h"
+#include "support/list.h"
 
 #include <ptah/session.h>
 #include <ptah/waits.h>
@@ -23,20 +24,14 @@ struct call_counts {
 
 static struct call_count *count_of(struct call_counts *c, int64_t number)
 {
-	struct call_count *more;
 	size_t i = 0;
 
 	while (i < c->count && c->counts[i].number != number)
 		i++;
 	if (i < c->count)
 		return &c->counts[i];
-	if (c->count == c->room) {
-		c->room = c->room ? 2 * c->room : 64;
-		more = reallocarray(c->counts, c->room, sizeof(*more));
-		if (!more)
-			return NULL;
-		c->counts = more;
-	}
+	if (!LIST_ROOM(c->counts, c->count, c->room))
+		return NULL;
 	c->counts[c->count] = (struct call_count){.number = number};
 	return &c->counts[c->count++];
 }

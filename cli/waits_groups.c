@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses waits, and adds up those that have the same cause in the same functions. */
+#include "support/list.h"
 #include "waits_view.h"
 
 #include <ptah/session.h>
@@ -232,15 +233,8 @@ static void split_time(struct waits_group *group, const struct ptah_wait *wait)
 
 static bool add_time(struct waits_group *group, uint64_t ns)
 {
-	uint64_t *times;
-
-	if (group->count == group->room) {
-		group->room = group->room ? 2 * group->room : 8;
-		times = reallocarray(group->times, group->room, sizeof(*times));
-		if (!times)
-			return false;
-		group->times = times;
-	}
+	if (!LIST_ROOM(group->times, group->count, group->room))
+		return false;
 	group->times[group->count++] = ns;
 	group->total += ns;
 	return true;

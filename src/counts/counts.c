@@ -4,6 +4,7 @@
 
 #include "session/stream.h"
 #include "profile/profile_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,15 +40,8 @@ void ptah_counts_free(struct ptah_counts *c)
 
 struct counts_process *counts_append(struct ptah_counts *c)
 {
-	if (c->count == c->capacity) {
-		size_t capacity = c->capacity ? 2 * c->capacity : 8;
-		struct counts_process *list = realloc(c->processes, capacity * sizeof(*list));
-
-		if (!list)
-			return NULL;
-		c->processes = list;
-		c->capacity = capacity;
-	}
+	if (!LIST_ROOM(c->processes, c->count, c->capacity))
+		return NULL;
 	memset(&c->processes[c->count], 0, sizeof(*c->processes));
 	return &c->processes[c->count++];
 }

@@ -2,6 +2,7 @@
 /* Adds up calls by their call site (call_costs.h). */
 #include "export/call_costs.h"
 #include "export/row_ids.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -119,15 +120,8 @@ static int begin_call(struct call_arcs *arcs, struct thread *t,
 		if (mark->how != PTAH_CALL_RUNNING && mark->how != PTAH_CALL_RESUMED)
 			arcs->list[frame.arc - 1].calls++;
 	}
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct frame *frames = reallocarray(t->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return PTAH_E_NOMEM;
-		t->frames = frames;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->frames, t->count, t->room))
+		return PTAH_E_NOMEM;
 	running = running_of(t, &frame);
 	if (!running)
 		return PTAH_E_NOMEM;

@@ -2,8 +2,8 @@
 /* Takes a piece of code apart into basic blocks and counts them (code_graph.h). */
 #include "export/code_graph.h"
 
-#include "export/list.h"
 #include "output/disasm.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static bool add_insn(struct maker *m, uint64_t at, size_t row, size_t room)
 	struct disasm_flow flow;
 	struct code_insn *insn;
 
-	if (!list_make_room((void **)&g->insns, g->insn_count, &g->insn_room, sizeof(*g->insns)))
+	if (!LIST_ROOM(g->insns, g->insn_count, g->insn_room))
 		return false;
 	disasm_flow(m->object->bytes + at, room, &flow);
 	insn = &g->insns[g->insn_count++];
@@ -200,8 +200,7 @@ static int list_blocks(struct code_graph *g)
 		struct code_block *block;
 
 		if (g->insns[i].leads) {
-			if (!list_make_room((void **)&g->blocks, g->block_count, &g->block_room,
-					    sizeof(*g->blocks)))
+			if (!LIST_ROOM(g->blocks, g->block_count, g->block_room))
 				return PTAH_E_NOMEM;
 			g->blocks[g->block_count++] =
 			    (struct code_block){.first = (uint32_t)i, .count = g->executed[i]};
@@ -235,7 +234,7 @@ static bool add_arc(struct code_graph *g, size_t from, size_t to, uint64_t count
 {
 	if (to >= g->block_count)
 		return true;
-	if (!list_make_room((void **)&g->arcs, g->arc_count, &g->arc_room, sizeof(*g->arcs)))
+	if (!LIST_ROOM(g->arcs, g->arc_count, g->arc_room))
 		return false;
 	g->arcs[g->arc_count++] =
 	    (struct code_arc){.from = (uint32_t)from, .to = (uint32_t)to, .count = count};

@@ -5,8 +5,9 @@
 #include "base/path.h"
 #include "export/cover_table.h"
 #include "export/interned.h"
-#include "export/list.h"
+#include "support/list.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LONGEST_NAME 4095
@@ -51,7 +52,7 @@ static uint32_t find_name(struct lines *l, const char *recorded)
 			free(name);
 			return (uint32_t)i + 1;
 		}
-	if (!list_make_room((void **)&l->names, l->name_count, &l->name_room, sizeof(*l->names))) {
+	if (!LIST_ROOM(l->names, l->name_count, l->name_room)) {
 		free(name);
 		return 0;
 	}
@@ -69,8 +70,7 @@ static uint32_t source_number(struct lines *l, const char *recorded)
 	if (!known || !is_new)
 		return known ? l->sources[known - 1] : 0;
 	number = find_name(l, recorded);
-	if (!number || !list_make_room((void **)&l->sources, l->source_count, &l->source_room,
-				       sizeof(*l->sources)))
+	if (!number || !LIST_ROOM(l->sources, l->source_count, l->source_room))
 		return 0;
 	l->sources[l->source_count++] = number;
 	return number;
@@ -100,8 +100,7 @@ static bool take_line(void *context, const struct ptah_line *line)
 	if (!line->file || !line->line)
 		return true;
 	number = line_number(l, line->file, line->line);
-	if (!number || !list_make_room((void **)&l->ranges, l->range_count, &l->range_room,
-				       sizeof(*l->ranges))) {
+	if (!number || !LIST_ROOM(l->ranges, l->range_count, l->range_room)) {
 		l->status = PTAH_E_NOMEM;
 		return false;
 	}

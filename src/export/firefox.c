@@ -15,6 +15,7 @@
 
 #include "base/compiler.h"
 #include "output/json.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -86,34 +87,16 @@ struct firefox {
 	size_t thread_count;
 };
 
-/* Makes room for one more element. */
-static bool reserve(void **array, size_t size, size_t count, size_t *room)
-{
-	const size_t more = *room ? 2 * *room : 64;
-	void *larger;
-
-	if (count < *room)
-		return true;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return false;
-	*array = larger;
-	*room = more;
-	return true;
-}
-
 /* The number of a thing, from 1 on. 0: out of memory. */
 static uint32_t number_of(struct list *list, const void *thing)
 {
 	bool is_new;
 	const uint32_t number = interned_number(&list->numbers, thing, UINT32_MAX - 1, &is_new);
-	void *things = list->things;
 
 	if (!is_new)
 		return number;
-	if (!reserve(&things, sizeof(*list->things), number - 1, &list->room))
+	if (!LIST_ROOM(list->things, number - 1, list->room))
 		return 0;
-	list->things = things;
 	list->things[number - 1] = thing;
 	return number;
 }
@@ -155,7 +138,6 @@ static bool grow_slots(struct thread *t)
 /* The number of the stack that has `frame` above the stack `prefix`. 0: out of memory. */
 static uint32_t stack_of(struct thread *t, uint32_t prefix, uint32_t frame)
 {
-	void *nodes = t->nodes;
 	uint32_t slot;
 
 	if (2 * (t->node_count + 1) > t->slot_count && !grow_slots(t))
@@ -163,9 +145,8 @@ static uint32_t stack_of(struct thread *t, uint32_t prefix, uint32_t frame)
 	slot = slot_of(t, prefix, frame);
 	if (t->slots[slot])
 		return t->slots[slot];
-	if (!reserve(&nodes, sizeof(*t->nodes), t->node_count, &t->node_room))
+	if (!LIST_ROOM(t->nodes, t->node_count, t->node_room))
 		return 0;
-	t->nodes = nodes;
 	t->nodes[t->node_count++] = (struct node){prefix, frame};
 	t->slots[slot] = (uint32_t)t->node_count;
 	return t->slots[slot];
@@ -351,15 +332,13 @@ static int begin_call(struct firefox *f, struct thread *t, const struct timeline
 {
 	const uint32_t frame = number_of(&t->functions, e->function);
 	struct open_call call = {.begin = e->at, .noted = e->noted};
-	void *calls = t->calls;
 
 	if (frame && number_of(&t->objects, e->function->object))
 		call.stack = stack_of(t, t->depth ? t->calls[t->depth - 1].stack : 0, frame - 1);
-	if (!call.stack || !reserve(&calls, sizeof(*t->calls), t->depth, &t->call_room))
+	if (!call.stack || !LIST_ROOM(t->calls, t->depth, t->call_room))
 		return PTAH_E_NOMEM;
 	if (e->noted)
 		call.detail = e->details[0];
-	t->calls = calls;
 	t->calls[t->depth++] = call;
 	put_sample(f, t, e->at, call.stack);
 	return 0;

@@ -6,6 +6,7 @@
 #include "export/formats.h"
 
 #include "base/text.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -64,15 +65,8 @@ static bool append(struct path *p, const char *name)
 /* Makes the path end with a frame at `depth`. */
 static bool set_frame(struct path *p, uint32_t depth, const char *name)
 {
-	if (depth >= p->end_room) {
-		const size_t room = p->end_room ? 2 * p->end_room : 64;
-		size_t *ends = reallocarray(p->ends, room, sizeof(*ends));
-
-		if (!ends)
-			return false;
-		p->ends = ends;
-		p->end_room = room;
-	}
+	if (!LIST_ROOM(p->ends, depth, p->end_room))
+		return false;
 	p->n = depth ? p->ends[depth - 1] : 0;
 	if (!append(p, name))
 		return false;

@@ -11,6 +11,7 @@
 #include "export/branches.h"
 #include "export/row_ids.h"
 #include "perfdata/format.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,15 +104,8 @@ static bool push_site(struct sampled_thread *t, uint64_t address, bool trace_end
 		t->count /= 2;
 		memmove(t->sites, t->sites + t->count, t->count * sizeof(*t->sites));
 	}
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct return_site *sites = reallocarray(t->sites, room, sizeof(*sites));
-
-		if (!sites)
-			return false;
-		t->sites = sites;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->sites, t->count, t->room))
+		return false;
 	t->sites[t->count++] = (struct return_site){address, trace_end};
 	return true;
 }

@@ -2,6 +2,8 @@
 /* Hash tables from keys to row numbers (row_ids.h): open addressing, at most half full. */
 #include "export/row_ids.h"
 
+#include "support/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,15 +113,8 @@ static bool add_text(struct text_ids *ids, const void *key, size_t size, uint64_
 {
 	uint8_t *copy;
 
-	if (ids->count == ids->key_room) {
-		const size_t room = ids->key_room ? 2 * ids->key_room : 128;
-		struct text_id *keys = reallocarray(ids->keys, room, sizeof(*keys));
-
-		if (!keys)
-			return false;
-		ids->keys = keys;
-		ids->key_room = room;
-	}
+	if (!LIST_ROOM(ids->keys, ids->count, ids->key_room))
+		return false;
 	copy = malloc(size + 1);
 	if (!copy)
 		return false;

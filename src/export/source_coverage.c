@@ -2,11 +2,12 @@
 /* Goes through the code of the programs that ran, function by function (source_coverage.h). */
 #include "export/source_coverage.h"
 
+#include "base/order.h"
 #include "export/code_graph.h"
-#include "export/list.h"
 #include "export/source_lines.h"
 #include "export/source_store.h"
 #include "output/annotate.h"
+#include "support/list.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -79,10 +80,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static int by_jump(const void *a, const void *b)
 {
 	const struct object_jump *x = a, *y = b;
-	int order = list_compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	order = order ? order : list_compare(x->jump.from, y->jump.from);
-	return order ? order : list_compare(x->jump.to, y->jump.to);
+	order = order ? order : COMPARE(x->jump.from, y->jump.from);
+	return order ? order : COMPARE(x->jump.to, y->jump.to);
 }
 
 static int add_jumps(struct coverage_reader *r, size_t process, const struct ptah_counts_process *p)
@@ -104,8 +105,7 @@ static int add_jumps(struct coverage_reader *r, size_t process, const struct pta
 		last = file;
 		if (object == NO_OBJECT)
 			continue;
-		if (!list_make_room((void **)&r->jumps, r->jump_count, &r->jump_room,
-				    sizeof(*r->jumps)))
+		if (!LIST_ROOM(r->jumps, r->jump_count, r->jump_room))
 			return PTAH_E_NOMEM;
 		r->jumps[r->jump_count++] = (struct object_jump){
 		    .object = object,
@@ -144,9 +144,9 @@ static int list_jumps(struct coverage_reader *r)
 static int by_local_line(const void *a, const void *b)
 {
 	const struct local_line *x = a, *y = b;
-	const int order = list_compare(x->file, y->file);
+	const int order = COMPARE(x->file, y->file);
 
-	return order ? order : list_compare(x->line, y->line);
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 /* Pushes a register, or makes room on the stack: so a function begins that has a frame. */
@@ -289,11 +289,11 @@ static void find_copy(struct coverage_reader *r, uint64_t at, uint64_t function,
 static int by_copy(const void *a, const void *b)
 {
 	const struct local_branch *x = a, *y = b;
-	int order = list_compare(x->line, y->line);
+	int order = COMPARE(x->line, y->line);
 
-	order = order ? order : list_compare(x->chain, y->chain);
-	order = order ? order : list_compare(x->owner, y->owner);
-	return order ? order : list_compare(x->block, y->block);
+	order = order ? order : COMPARE(x->chain, y->chain);
+	order = order ? order : COMPARE(x->owner, y->owner);
+	return order ? order : COMPARE(x->block, y->block);
 }
 
 static const struct code_insn *last_insn(const struct code_graph *g, uint32_t block)
@@ -535,7 +535,7 @@ static bool take_row(void *reader, const struct ptah_line *row)
 			return false;
 		begin_function(r, row);
 	}
-	if (!list_make_room((void **)&r->rows, r->row_count, &r->row_room, sizeof(*r->rows))) {
+	if (!LIST_ROOM(r->rows, r->row_count, r->row_room)) {
 		r->status = PTAH_E_NOMEM;
 		return false;
 	}

@@ -5,6 +5,7 @@
  */
 #include "export/formats.h"
 #include "export/sqlite_inside.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -219,15 +220,8 @@ static int64_t path_of(struct database_writer *w, int64_t parent, int64_t symbol
 
 static struct frame *push(struct database_thread *t)
 {
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct frame *frames = reallocarray(t->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return NULL;
-		t->frames = frames;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->frames, t->count, t->room))
+		return NULL;
 	return &t->frames[t->count++];
 }
 

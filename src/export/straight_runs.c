@@ -2,6 +2,8 @@
 /* Joins blocks to straight runs (straight_runs.h), by ascending addresses. */
 #include "export/straight_runs.h"
 
+#include "support/list.h"
+
 #include <ptah/base.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +42,9 @@ static void emit(struct making *m, const struct part *part, uint64_t last, uint6
 {
 	struct straight_runs *r = m->runs;
 
-	if (r->count == r->capacity) {
-		size_t capacity = r->capacity ? 2 * r->capacity : 256;
-		struct straight_run *more = reallocarray(r->run, capacity, sizeof(*more));
-
-		if (!more) {
-			m->no_memory = true;
-			return;
-		}
-		r->run = more;
-		r->capacity = capacity;
+	if (!LIST_ROOM(r->run, r->count, r->capacity)) {
+		m->no_memory = true;
+		return;
 	}
 	r->run[r->count++] = (struct straight_run){part->start, last, count, part->by_call};
 }

@@ -2,6 +2,8 @@
 /* Keeps figures of functions while calls begin and end: see tally.h. */
 #include "live/tally.h"
 
+#include "support/list.h"
+
 #include <ptah/base.h>
 
 #include <stdlib.h>
@@ -83,17 +85,8 @@ static size_t row_of(struct live_tally *t, uint16_t space, uint64_t function)
 	slot = slot_of(t, space, function);
 	if (t->slots[slot])
 		return t->slots[slot] - 1;
-	if (t->count == t->capacity) {
-		const size_t more = t->capacity ? 2 * t->capacity : 64;
-		struct tally_row *rows = reallocarray(t->rows, more, sizeof(*rows));
-
-		if (!rows || more > UINT32_MAX / 2) {
-			t->rows = rows ? rows : t->rows;
-			return SIZE_MAX;
-		}
-		t->rows = rows;
-		t->capacity = more;
-	}
+	if (t->count >= UINT32_MAX / 2 || !LIST_ROOM(t->rows, t->count, t->capacity))
+		return SIZE_MAX;
 	t->rows[t->count] =
 	    (struct tally_row){.function = function, .space = space, .times = {.min = UINT64_MAX}};
 	t->slots[slot] = (uint32_t)t->count + 1;
@@ -117,15 +110,8 @@ int live_tally_reach(struct live_tally *t, uint64_t instructions)
 
 static int push(struct live_tally *t, uint32_t row)
 {
-	if (t->depth == t->stack_capacity) {
-		const size_t more = t->stack_capacity ? 2 * t->stack_capacity : 64;
-		struct tally_call *stack = reallocarray(t->stack, more, sizeof(*stack));
-
-		if (!stack)
-			return PTAH_E_NOMEM;
-		t->stack = stack;
-		t->stack_capacity = more;
-	}
+	if (!LIST_ROOM(t->stack, t->depth, t->stack_capacity))
+		return PTAH_E_NOMEM;
 	t->stack[t->depth++] = (struct tally_call){.row = row, .waited = t->waits.sum};
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "output/annotate_internal.h"
 
 #include "output/disasm.h"
+#include "support/list.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -175,15 +176,8 @@ static struct annotate_row *add_row(struct listing *l, size_t i)
 {
 	struct annotate_row *row;
 
-	if (l->code->count == l->capacity) {
-		const size_t capacity = l->capacity ? 2 * l->capacity : 64;
-		struct annotate_row *more = reallocarray(l->code->rows, capacity, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		l->code->rows = more;
-		l->capacity = capacity;
-	}
+	if (!LIST_ROOM(l->code->rows, l->code->count, l->capacity))
+		return NULL;
 	row = &l->code->rows[l->code->count++];
 	*row = (struct annotate_row){
 	    .at = l->function->start + i, .file = l->cells[i].file, .line = l->cells[i].line};

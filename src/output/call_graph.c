@@ -2,6 +2,8 @@
 /* Adds up call trees by names. */
 #include "output/call_graph.h"
 
+#include "support/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,22 +107,6 @@ static uint32_t next_entry(const struct graph_table *table, uint64_t *i)
 	return table->capacity ? table->entries[(*i)++ & (table->capacity - 1)] : 0;
 }
 
-/* Makes an array larger, when it is full. False: out of memory. */
-static bool reserve(void **array, size_t size, uint32_t count, uint32_t *capacity)
-{
-	const uint32_t more = *capacity ? 2 * *capacity : 64;
-	void *larger;
-
-	if (count < *capacity)
-		return true;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return false;
-	*array = larger;
-	*capacity = more;
-	return true;
-}
-
 int call_graph_new(const struct call_graph_config *config, struct call_graph **graph)
 {
 	struct call_graph *g = calloc(1, sizeof(*g));
@@ -176,9 +162,9 @@ static bool reserve_key(struct call_graph *g)
 
 	if (g->keys && g->key_count < before)
 		return true;
-	if (!reserve((void **)&t->places, sizeof(*t->places), g->key_count, &places) ||
-	    !reserve((void **)&t->running, sizeof(*t->running), g->key_count, &running) ||
-	    !reserve((void **)&g->keys, sizeof(*g->keys), g->key_count, &t->key_capacity))
+	if (!LIST_ROOM(t->places, g->key_count, places) ||
+	    !LIST_ROOM(t->running, g->key_count, running) ||
+	    !LIST_ROOM(g->keys, g->key_count, t->key_capacity))
 		return false;
 	memset(t->running + before, 0, (t->key_capacity - before) * sizeof(*t->running));
 	memset(g->keys + before, 0, (t->key_capacity - before) * sizeof(*g->keys));
@@ -273,8 +259,7 @@ static uint32_t find_address(struct call_graph *g, int32_t space, uint64_t addre
 			return t->address[at].key;
 	key = key_of_address(g, space, address);
 	if (!key || grow(g, &t->addresses) < 0 ||
-	    !reserve((void **)&t->address, sizeof(*t->address), t->address_count,
-		     &t->address_capacity))
+	    !LIST_ROOM(t->address, t->address_count, t->address_capacity))
 		return 0;
 	t->address[t->address_count] = (struct graph_address){address, space, key};
 	put(&t->addresses, hash, t->address_count++);
@@ -302,7 +287,7 @@ static uint32_t find_node(struct call_graph *g, uint32_t parent, uint32_t key)
 		if (g->nodes[at].parent == parent && g->nodes[at].key == key)
 			return at;
 	if (grow(g, &t->nodes) < 0 || g->node_count == UINT32_MAX / 2 ||
-	    !reserve((void **)&g->nodes, sizeof(*g->nodes), g->node_count, &t->node_capacity))
+	    !LIST_ROOM(g->nodes, g->node_count, t->node_capacity))
 		return 0;
 	at = g->node_count++;
 	g->nodes[at] =

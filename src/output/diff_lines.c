@@ -4,6 +4,7 @@
  * a line is found by its distance from the first line of its function.
  */
 #include "output/diff_list.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,15 +30,8 @@ static int add_declaration(struct declarations *d, uint32_t object, const struct
 
 	if (!f->file || !f->line || (last && last->name == f->name && last->line == f->line))
 		return 0;
-	if (d->count == d->capacity) {
-		const size_t capacity = d->capacity ? 2 * d->capacity : 256;
-		struct declaration *list = reallocarray(d->list, capacity, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		d->list = list;
-		d->capacity = capacity;
-	}
+	if (!LIST_ROOM(d->list, d->count, d->capacity))
+		return PTAH_E_NOMEM;
 	d->list[d->count++] = (struct declaration){object, f->line, f->file, f->name};
 	return 0;
 }

@@ -3,13 +3,14 @@
 #include "perfdata/file.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static int add_id(struct perfdata_file *f, uint64_t id, size_t attr)
 {
-	if (!perfdata_room((void **)&f->ids, f->id_count, &f->id_capacity, sizeof(*f->ids)))
+	if (!LIST_ROOM(f->ids, f->id_count, f->id_capacity))
 		return PTAH_E_NOMEM;
 	f->ids[f->id_count++] = (struct perfdata_id){id, (uint32_t)attr};
 	f->attrs[attr].id_count++;
@@ -36,7 +37,7 @@ static uint64_t late_field(const uint8_t *attr, size_t room, size_t at)
 
 static int append_attr(struct perfdata_file *f, const struct perfdata_attr *attr)
 {
-	if (!perfdata_room((void **)&f->attrs, f->attr_count, &f->attr_capacity, sizeof(*f->attrs)))
+	if (!LIST_ROOM(f->attrs, f->attr_count, f->attr_capacity))
 		return PTAH_E_NOMEM;
 	f->attrs[f->attr_count++] = *attr;
 	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&

@@ -5,6 +5,7 @@
  * caller wants them, those of any other event.
  */
 #include "perfdata/file.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -239,8 +240,7 @@ void perfdata_read_id_index(struct perfdata_file *f, struct reader *r)
 	for (uint64_t i = 0; i < n && i < room; i++) {
 		struct perfdata_place *place;
 
-		if (!perfdata_room((void **)&f->places, f->place_count, &f->place_capacity,
-				   sizeof(*f->places)))
+		if (!LIST_ROOM(f->places, f->place_count, f->place_capacity))
 			return;
 		place = &f->places[f->place_count++];
 		*place = (struct perfdata_place){.id = reader_u64(r)};

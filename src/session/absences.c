@@ -2,6 +2,8 @@
 /* Keeps when threads were on no processor (absences.h). */
 #include "session/absences.h"
 
+#include "support/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +26,11 @@ static void forget_oldest(struct absences *t)
 
 static int leave(struct absences *t, uint64_t tsc, bool preempted)
 {
-	struct absence *list = session_grow(t->list, t->count, &t->capacity, sizeof(*list));
 	struct absence *a;
 
-	if (!list)
+	if (!LIST_ROOM(t->list, t->count, t->capacity))
 		return PTAH_E_NOMEM;
-	t->list = list;
-	a = &list[t->count];
+	a = &t->list[t->count];
 	*a = (struct absence){.from = tsc, .to = UINT64_MAX, .preempted = preempted};
 	if (t->count) {
 		const uint64_t last = length_of(a - 1);
@@ -45,18 +45,15 @@ static int leave(struct absences *t, uint64_t tsc, bool preempted)
 static struct absences *find_or_add(struct ptah_session *s, int32_t tid)
 {
 	const size_t i = table_get(&s->absences_by_tid, (uint32_t)tid);
-	struct absences *all;
 
 	if (i != SESSION_NONE)
 		return &s->absences[i];
-	all = session_grow(s->absences, s->absences_count, &s->absences_capacity, sizeof(*all));
-	if (!all)
+	if (!LIST_ROOM(s->absences, s->absences_count, s->absences_capacity))
 		return NULL;
-	s->absences = all;
 	if (table_set(&s->absences_by_tid, (uint32_t)tid, s->absences_count) < 0)
 		return NULL;
-	all[s->absences_count] = (struct absences){.tid = tid};
-	return &all[s->absences_count++];
+	s->absences[s->absences_count] = (struct absences){.tid = tid};
+	return &s->absences[s->absences_count++];
 }
 
 int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)

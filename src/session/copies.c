@@ -7,6 +7,7 @@
 #include "session/session.h"
 
 #include "base/compiler.h"
+#include "support/list.h"
 #include "symbol/elf.h"
 
 #include <stdio.h>
@@ -125,7 +126,6 @@ int session_find_copy(struct ptah_session *s, const struct change *change,
 {
 	const struct file_copy *known = known_copy(s, change->path, &change->id);
 	const size_t at = copy_at(s, change->path, &change->id);
-	struct file_copy *copies;
 	char *found;
 
 	if (known)
@@ -136,14 +136,12 @@ int session_find_copy(struct ptah_session *s, const struct change *change,
 	if (!found)
 		found = fetch_copy(s, change->path, was);
 	/* That there is none is kept, too: a server that does not answer is asked once. */
-	copies = session_grow(s->copies, s->copy_count, &s->copy_capacity, sizeof(*copies));
-	if (!copies) {
+	if (!LIST_ROOM(s->copies, s->copy_count, s->copy_capacity)) {
 		free(found);
 		return PTAH_E_NOMEM;
 	}
-	s->copies = copies;
-	memmove(&copies[at + 1], &copies[at], (s->copy_count++ - at) * sizeof(*copies));
-	copies[at] = (struct file_copy){change->path, change->id, found};
+	memmove(&s->copies[at + 1], &s->copies[at], (s->copy_count++ - at) * sizeof(*s->copies));
+	s->copies[at] = (struct file_copy){change->path, change->id, found};
 	return found != NULL;
 }
 

@@ -10,6 +10,7 @@
  * would be taken from what follows.
  */
 #include "session/records.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,13 +131,9 @@ static int divide_all(struct ptah_session *s, struct place *places, size_t count
 
 static int add_limit(struct stream *stream, uint64_t at, uint64_t time)
 {
-	struct limit *limits = session_grow(stream->limits, stream->limit_count,
-					    &stream->limit_capacity, sizeof(*limits));
-
-	if (!limits)
+	if (!LIST_ROOM(stream->limits, stream->limit_count, stream->limit_capacity))
 		return PTAH_E_NOMEM;
-	stream->limits = limits;
-	limits[stream->limit_count++] = (struct limit){at, time};
+	stream->limits[stream->limit_count++] = (struct limit){at, time};
 	return 0;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "session/grow.h"
 #include "session/scout.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -77,18 +78,15 @@ void follow_free(struct stream_decoder *s)
 /* Adds a process to the list. Nothing is mapped in its space yet. */
 static int add_resident(struct follow *f, size_t process)
 {
-	struct resident *residents =
-	    session_grow(f->residents, f->count, &f->capacity, sizeof(*residents));
 	struct ptah_space *space = malloc(sizeof(*space));
 
-	if (residents)
-		f->residents = residents;
-	if (!residents || !space || table_set(&f->by_process, (uint32_t)process, f->count) < 0) {
+	if (!space || !LIST_ROOM(f->residents, f->count, f->capacity) ||
+	    table_set(&f->by_process, (uint32_t)process, f->count) < 0) {
 		free(space);
 		return PTAH_E_NOMEM;
 	}
 	*space = space_of(process);
-	residents[f->count++] = (struct resident){.process = process, .space = space};
+	f->residents[f->count++] = (struct resident){.process = process, .space = space};
 	return 0;
 }
 

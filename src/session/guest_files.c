@@ -7,6 +7,7 @@
 #include "session/guest.h"
 
 #include "session/trace_set.h"
+#include "support/list.h"
 
 #include <ptah/symbol.h>
 
@@ -63,24 +64,21 @@ static int list_file_page(struct search *search, uint32_t hash, const char *path
 {
 	struct guest_files *f = search->files_of;
 	const size_t first = table_get(&f->by_hash, hash);
-	struct file_page *pages;
 	size_t alike = 0, last = first;
 
 	for (size_t i = first; i != SESSION_NONE; i = f->pages[i].next, alike++)
 		last = i;
 	if (alike == ALIKE_MAX || f->count == PAGES_MAX)
 		return 0;
-	pages = session_grow(f->pages, f->count, &f->capacity, sizeof(*pages));
-	if (!pages)
+	if (!LIST_ROOM(f->pages, f->count, f->capacity))
 		return PTAH_E_NOMEM;
-	f->pages = pages;
-	pages[f->count] = (struct file_page){
+	f->pages[f->count] = (struct file_page){
 	    strings_keep(&search->session->paths, path, strlen(path)), offset, SESSION_NONE};
-	if (!pages[f->count].path)
+	if (!f->pages[f->count].path)
 		return PTAH_E_NOMEM;
 	if (first == SESSION_NONE)
 		return table_set(&f->by_hash, hash, f->count++);
-	pages[last].next = f->count++;
+	f->pages[last].next = f->count++;
 	return 0;
 }
 

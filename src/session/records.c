@@ -14,6 +14,7 @@
 #include "session/guest.h"
 #include "session/jit.h"
 #include "session/trace_set.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -59,52 +60,34 @@ struct pass {
 	size_t cut_count, cut_capacity;
 };
 
-void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
-{
-	size_t more = *capacity ? *capacity * 2 : 4;
-	void *bigger;
-
-	if (count < *capacity)
-		return array;
-	bigger = realloc(array, more * size);
-	if (bigger)
-		*capacity = more;
-	return bigger;
-}
-
 int session_note(struct ptah_session *s, const char *text, size_t n)
 {
-	char **notes = session_grow(s->notes, s->note_count, &s->note_capacity, sizeof(*notes));
 	char *note;
 
-	if (!notes)
+	if (!LIST_ROOM(s->notes, s->note_count, s->note_capacity))
 		return PTAH_E_NOMEM;
-	s->notes = notes;
 	note = strndup(text, n);
 	if (!note)
 		return PTAH_E_NOMEM;
-	notes[s->note_count++] = note;
+	s->notes[s->note_count++] = note;
 	return 0;
 }
 
 int session_on_hit(struct ptah_session *s, const struct perfdata_record *r)
 {
-	struct ptah_hit *hits =
-	    session_grow(s->hits, s->hit_count, &s->hit_capacity, sizeof(*hits));
 	char *text;
 
-	if (!hits)
+	if (!LIST_ROOM(s->hits, s->hit_count, s->hit_capacity))
 		return PTAH_E_NOMEM;
-	s->hits = hits;
 	text = strndup(r->text, r->text_size);
 	if (!text)
 		return PTAH_E_NOMEM;
-	hits[s->hit_count++] = (struct ptah_hit){.size = sizeof(*hits),
-						 .time = r->hit_time,
-						 .since = r->hit_since,
-						 .pid = r->pid,
-						 .tid = r->tid,
-						 .text = text};
+	s->hits[s->hit_count++] = (struct ptah_hit){.size = sizeof(*s->hits),
+						    .time = r->hit_time,
+						    .since = r->hit_since,
+						    .pid = r->pid,
+						    .tid = r->tid,
+						    .text = text};
 	return 0;
 }
 
@@ -123,13 +106,9 @@ int session_note_format(struct ptah_session *s, const char *format, ...)
 
 static int add_mark(struct pass *pass, enum mark_type type, uint64_t time, uint64_t offset)
 {
-	struct mark *marks =
-	    session_grow(pass->marks, pass->count, &pass->capacity, sizeof(*marks));
-
-	if (!marks)
+	if (!LIST_ROOM(pass->marks, pass->count, pass->capacity))
 		return PTAH_E_NOMEM;
-	pass->marks = marks;
-	marks[pass->count++] = (struct mark){time, offset, type};
+	pass->marks[pass->count++] = (struct mark){time, offset, type};
 	return 0;
 }
 
@@ -158,21 +137,17 @@ static int mark_set(struct pass *pass, struct ptah_message *why)
 /* Trace was lost between this record's and the next one's, or, if only partial, within it. */
 static int on_aux(struct pass *pass, const struct perfdata_record *r)
 {
-	struct cut *cuts;
-
 	for (size_t i = 0; i < ARRAY_SIZE(aux_losses); i++)
 		pass->damaged[i] += (r->lost & aux_losses[i].flag) != 0;
 	if (r->size > UINT64_MAX - r->trace_offset)
 		return 0;
-	cuts = session_grow(pass->cuts, pass->cut_count, &pass->cut_capacity, sizeof(*cuts));
-	if (!cuts)
+	if (!LIST_ROOM(pass->cuts, pass->cut_count, pass->cut_capacity))
 		return PTAH_E_NOMEM;
-	pass->cuts = cuts;
-	cuts[pass->cut_count++] = (struct cut){.cpu = r->cpu,
-					       .tid = r->tid,
-					       .offset = r->trace_offset + r->size,
-					       .time = r->time,
-					       .full = r->lost & PERFDATA_AUX_TRUNCATED};
+	pass->cuts[pass->cut_count++] = (struct cut){.cpu = r->cpu,
+						     .tid = r->tid,
+						     .offset = r->trace_offset + r->size,
+						     .time = r->time,
+						     .full = r->lost & PERFDATA_AUX_TRUNCATED};
 	return 0;
 }
 

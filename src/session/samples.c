@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,16 +18,13 @@
 static int add_sample(struct ptah_session *s, const struct sample *sample)
 {
 	struct samples *all = &s->samples;
-	struct sample *more;
 
 	/* `next` has 32 bits. A file with so many samples is larger than 200 gigabytes. */
 	if (all->count >= UINT32_MAX - 1)
 		return 0;
-	more = session_grow(all->samples, all->count, &all->capacity, sizeof(*more));
-	if (!more)
+	if (!LIST_ROOM(all->samples, all->count, all->capacity))
 		return PTAH_E_NOMEM;
-	all->samples = more;
-	more[all->count++] = *sample;
+	all->samples[all->count++] = *sample;
 	return 0;
 }
 

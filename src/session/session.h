@@ -385,9 +385,6 @@ struct ptah_session {
 	size_t hit_count, hit_capacity;
 };
 
-/* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
-void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
-
 int session_note(struct ptah_session *session, const char *text, size_t n);
 
 /* Takes a record that says for which moment the recording was kept. */

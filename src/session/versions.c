@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 
@@ -67,15 +68,12 @@ static uint32_t *find_slot(const struct versions *v, int32_t space, uint64_t ide
 static bool make_room(struct versions *v)
 {
 	const size_t slots = v->slot_count ? 2 * v->slot_count : 64;
-	struct version *list;
 	uint32_t *more;
 
 	if (v->count == MAX_VERSIONS)
 		return false;
-	list = session_grow(v->list, v->count, &v->capacity, sizeof(*list));
-	if (!list)
+	if (!LIST_ROOM(v->list, v->count, v->capacity))
 		return false;
-	v->list = list;
 	if (2 * (v->count + 1) <= v->slot_count)
 		return true;
 	more = calloc(slots, sizeof(*more));

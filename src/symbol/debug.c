@@ -7,6 +7,7 @@
 #include "symbol/debug.h"
 
 #include "base/path.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -69,17 +70,8 @@ static bool is_code(const void *context, uint64_t address)
 
 static struct symbol_unit *add_unit(struct symbol_debug *d, Dwarf_Off die)
 {
-	if (d->unit_count == d->unit_room) {
-		size_t room = d->unit_room ? 2 * d->unit_room : 64;
-		struct symbol_unit *units = NULL;
-
-		if (room <= UNITS_MAX)
-			units = reallocarray(d->units, room, sizeof(*units));
-		if (!units)
-			return NULL;
-		d->units = units;
-		d->unit_room = room;
-	}
+	if (d->unit_count >= UNITS_MAX || !LIST_ROOM(d->units, d->unit_count, d->unit_room))
+		return NULL;
 	d->units[d->unit_count] = (struct symbol_unit){.die = die};
 	return &d->units[d->unit_count++];
 }

@@ -2,6 +2,8 @@
 /* Finds the functions that fragments belong to (fragments.h). */
 #include "symbol/fragments.h"
 
+#include "support/list.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +25,9 @@ bool symbol_is_fragment(const char *name, size_t *length)
 
 static void want(struct symbol_parents *p, size_t name, uint64_t group)
 {
-	if (p->count == p->room) {
-		size_t room = p->room ? 2 * p->room : 64;
-		struct symbol_parent *items = reallocarray(p->items, room, sizeof(*items));
-
-		if (!items) {
-			p->failed = true;
-			return;
-		}
-		p->items = items;
-		p->room = room;
+	if (!LIST_ROOM(p->items, p->count, p->room)) {
+		p->failed = true;
+		return;
 	}
 	p->items[p->count++] = (struct symbol_parent){.name = name, .group = group};
 }

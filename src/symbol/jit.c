@@ -3,6 +3,7 @@
 #include "symbol/jit.h"
 
 #include "base/text.h"
+#include "support/list.h"
 #include "symbol/ranges.h"
 
 #include <ptah/base.h>
@@ -154,18 +155,9 @@ void symbol_jit_add(struct symbol_jit *jit, struct symbol_jit_code code)
 {
 	if (code.start >= code.end || jit->failed)
 		return;
-	if (jit->count == jit->room) {
-		size_t room = jit->room ? 2 * jit->room : 256;
-		struct symbol_jit_code *codes = NULL;
-
-		if (room <= SYMBOL_RANGES_MAX)
-			codes = reallocarray(jit->codes, room, sizeof(*codes));
-		if (!codes) {
-			jit->failed = true;
-			return;
-		}
-		jit->codes = codes;
-		jit->room = room;
+	if (jit->count >= SYMBOL_RANGES_MAX || !LIST_ROOM(jit->codes, jit->count, jit->room)) {
+		jit->failed = true;
+		return;
 	}
 	jit->codes[jit->count++] = code;
 }

@@ -7,6 +7,7 @@
  * need not be known.
  */
 #include "base/bits.h"
+#include "support/list.h"
 #include "symbol/elf.h"
 
 #include <stdio.h>
@@ -31,15 +32,8 @@ struct slots {
 
 static void add_slot(struct slots *slots, struct slot slot)
 {
-	if (slots->count == slots->room) {
-		size_t room = slots->room ? 2 * slots->room : 256;
-		struct slot *items = reallocarray(slots->items, room, sizeof(*items));
-
-		if (!items)
-			return;
-		slots->items = items;
-		slots->room = room;
-	}
+	if (!LIST_ROOM(slots->items, slots->count, slots->room))
+		return;
 	slots->items[slots->count++] = slot;
 }
 

@@ -3,6 +3,7 @@
 #include "symbol/ranges.h"
 
 #include "base/text.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,15 @@ void symbol_ranges_free(struct symbol_ranges *ranges)
 	*ranges = (struct symbol_ranges){0};
 }
 
-/* Makes room for so many ranges in all. */
-static void make_room(struct symbol_ranges *ranges, size_t room)
-{
-	struct symbol_range *items = NULL;
-
-	if (room <= SYMBOL_RANGES_MAX)
-		items = reallocarray(ranges->items, room, sizeof(*items));
-	if (!items) {
-		ranges->failed = true;
-		return;
-	}
-	ranges->items = items;
-	ranges->room = room;
-}
-
 void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 {
 	if (range.start >= range.end || ranges->failed)
 		return;
-	if (ranges->count == ranges->room)
-		make_room(ranges, ranges->room ? 2 * ranges->room : 256);
-	if (!ranges->failed)
+	if (ranges->count < SYMBOL_RANGES_MAX &&
+	    LIST_ROOM(ranges->items, ranges->count, ranges->room))
 		ranges->items[ranges->count++] = range;
+	else
+		ranges->failed = true;
 }
 
 /* A new list that will have about so many ranges. */
@@ -44,7 +31,7 @@ static struct symbol_ranges new_ranges(size_t count)
 	struct symbol_ranges ranges = {0};
 
 	if (count && count <= SYMBOL_RANGES_MAX)
-		make_room(&ranges, count);
+		ranges.failed = !LIST_ROOM_FOR(ranges.items, ranges.count, count, ranges.room);
 	return ranges;
 }
 

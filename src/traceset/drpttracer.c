@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <dirent.h>
@@ -171,21 +172,18 @@ static int by_thread(const void *a, const void *b)
 
 static int add_name(struct names *names, const char *text)
 {
-	struct name *list = names->list;
+	struct name *name;
 	char *end;
 
-	if (names->count == names->capacity) {
-		names->capacity = names->capacity ? 2 * names->capacity : 16;
-		list = reallocarray(list, names->capacity, sizeof(*list));
-		if (!list)
-			return PTAH_E_NOMEM;
-		names->list = list;
-	}
-	list[names->count].text = strdup(text);
-	if (!list[names->count].text)
+	if (!LIST_ROOM(names->list, names->count, names->capacity))
 		return PTAH_E_NOMEM;
-	list[names->count].tid = strtoull(text, &end, 10);
-	list[names->count++].index = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
+	name = &names->list[names->count];
+	name->text = strdup(text);
+	if (!name->text)
+		return PTAH_E_NOMEM;
+	names->count++;
+	name->tid = strtoull(text, &end, 10);
+	name->index = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <ctype.h>
@@ -122,7 +123,6 @@ static int list(const char *path, struct listing *l)
 
 	while (!status && (entry = readdir(folder))) {
 		struct dump d = {.name = entry->d_name};
-		void *bigger;
 
 		if (*d.name == '.' || !split(&d))
 			continue;
@@ -130,14 +130,9 @@ static int list(const char *path, struct listing *l)
 			status = PTAH_E_LIMIT;
 			break;
 		}
-		if (l->count == l->capacity) {
-			l->capacity = l->capacity ? 2 * l->capacity : 16;
-			bigger = reallocarray(l->dumps, l->capacity, sizeof(d));
-			if (!bigger) {
-				status = PTAH_E_NOMEM;
-				break;
-			}
-			l->dumps = bigger;
+		if (!LIST_ROOM(l->dumps, l->count, l->capacity)) {
+			status = PTAH_E_NOMEM;
+			break;
 		}
 		d.name = strdup(entry->d_name);
 		if (!d.name) {

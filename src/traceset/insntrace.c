@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <dirent.h>
@@ -71,15 +72,10 @@ struct insntrace {
 /* Appends a zeroed item. NULL: no memory, or too many. */
 static void *append(struct array *a, size_t size)
 {
-	if (a->count == a->capacity) {
-		size_t more = a->capacity ? 2 * a->capacity : 64;
-		void *bigger = a->count < ITEMS_MAX ? reallocarray(a->items, more, size) : NULL;
-
-		if (!bigger)
-			return NULL;
-		a->items = bigger;
-		a->capacity = more;
-	}
+	if (a->count == a->capacity &&
+	    (a->count >= ITEMS_MAX ||
+	     !list_grow(&a->items, a->count, 1, &a->capacity, sizeof(a->capacity), size)))
+		return NULL;
 	return memset((char *)a->items + size * a->count++, 0, size);
 }
 

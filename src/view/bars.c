@@ -3,6 +3,7 @@
 #include "view/bars.h"
 
 #include "base/compiler.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,8 @@ static int take_bar(void *context, size_t depth, const struct bar *bar)
 		return 0;
 	if (b->count >= BARS_MOST)
 		return TOO_MANY;
-	if (b->count == b->capacity) {
-		const size_t more = b->capacity ? 2 * b->capacity : 1024;
-		struct placed_bar *list = reallocarray(b->list, more, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		b->list = list;
-		b->capacity = more;
-	}
+	if (!LIST_ROOM(b->list, b->count, b->capacity))
+		return PTAH_E_NOMEM;
 	b->list[b->count++] = (struct placed_bar){*bar, (uint32_t)depth};
 	return 0;
 }

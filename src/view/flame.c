@@ -5,6 +5,7 @@
 #include "view/bars.h"
 
 #include "base/compiler.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -208,15 +209,8 @@ static int enter(struct burning *b, size_t depth, const struct log_frame *frame,
 	const struct view_entry *e = view_functions_get_entry(b->functions, frame->entry);
 	uint32_t node;
 
-	if (depth >= b->path_capacity) {
-		const size_t more = b->path_capacity ? 2 * b->path_capacity : 64;
-		uint32_t *path = reallocarray(b->path, more, sizeof(*path));
-
-		if (!path)
-			return PTAH_E_NOMEM;
-		b->path = path;
-		b->path_capacity = more;
-	}
+	if (!LIST_ROOM(b->path, depth, b->path_capacity))
+		return PTAH_E_NOMEM;
 	if (!e)
 		return PTAH_E_BAD_FILE;
 	node = flame_child(b->flame, depth ? b->path[depth - 1] : 0, FLAME_FUNCTION, e->id);

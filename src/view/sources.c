@@ -3,6 +3,7 @@
 #include "view/sources.h"
 
 #include "base/path.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,15 +110,8 @@ static char *resolved(const char *recorded)
 
 static bool add_name(struct view_sources *s, size_t *room, const char *recorded)
 {
-	if (s->file_count == *room) {
-		const size_t more = *room ? 2 * *room : 256;
-		char **names = reallocarray(s->names, more, sizeof(*names));
-
-		if (!names)
-			return false;
-		s->names = names;
-		*room = more;
-	}
+	if (!LIST_ROOM(s->names, s->file_count, *room))
+		return false;
 	s->names[s->file_count] = resolved(recorded);
 	return s->names[s->file_count] && ++s->file_count;
 }

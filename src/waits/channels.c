@@ -5,6 +5,7 @@
  * the first write during the wait ends it; and so does the first one to what a poll waits for. A write
  * waits where a pipe has no room, and ends with the last read before its end.
  */
+#include "support/list.h"
 #include "waits/waits.h"
 
 #include <stdlib.h>
@@ -42,15 +43,8 @@ static bool peeks(const struct system_call *c)
 
 static int add_transfer(struct transfers *t, const struct transfer *transfer)
 {
-	struct transfer *more;
-
-	if (t->count == t->capacity) {
-		t->capacity = t->capacity ? 2 * t->capacity : 64;
-		more = reallocarray(t->transfers, t->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		t->transfers = more;
-	}
+	if (!LIST_ROOM(t->transfers, t->count, t->capacity))
+		return PTAH_E_NOMEM;
 	t->transfers[t->count++] = *transfer;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -26,15 +27,8 @@ struct events {
 
 static int add_event(struct events *e, int32_t target, size_t call, uint64_t signal)
 {
-	struct event *more;
-
-	if (e->count == e->capacity) {
-		e->capacity = e->capacity ? 2 * e->capacity : 64;
-		more = reallocarray(e->events, e->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		e->events = more;
-	}
+	if (!LIST_ROOM(e->events, e->count, e->capacity))
+		return PTAH_E_NOMEM;
 	e->events[e->count++] = (struct event){target, (uint32_t)call, (uint32_t)signal};
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -46,15 +47,8 @@ struct places {
 
 static int add_place(struct places *p, const struct place *place)
 {
-	struct place *more;
-
-	if (p->count == p->capacity) {
-		p->capacity = p->capacity ? 2 * p->capacity : 64;
-		more = reallocarray(p->places, p->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		p->places = more;
-	}
+	if (!LIST_ROOM(p->places, p->count, p->capacity))
+		return PTAH_E_NOMEM;
 	p->places[p->count++] = *place;
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +46,8 @@ struct releases {
 
 static int add_release(struct releases *r, uint64_t key, size_t call, int32_t pid)
 {
-	struct release *more;
-
-	if (r->count == r->capacity) {
-		r->capacity = r->capacity ? 2 * r->capacity : 64;
-		more = reallocarray(r->list, r->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		r->list = more;
-	}
+	if (!LIST_ROOM(r->list, r->count, r->capacity))
+		return PTAH_E_NOMEM;
 	r->list[r->count++] = (struct release){key, (uint32_t)call, pid};
 	return 0;
 }

@@ -4,6 +4,7 @@
 
 #include "session/session.h"
 #include "session/samples.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +26,10 @@ struct reading {
 static int leave_cpu(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool preempted)
 {
 	struct ptah_waits *w = r->waits;
-	struct absence *more =
-	    session_grow(w->absences, w->absence_count, &w->absence_capacity, sizeof(*more));
 
-	if (!more)
+	if (!LIST_ROOM(w->absences, w->absence_count, w->absence_capacity))
 		return PTAH_E_NOMEM;
-	w->absences = more;
-	more[w->absence_count] = (struct absence){
+	w->absences[w->absence_count] = (struct absence){
 	    .tid = tid, .pid = pid, .begin = time, .end = UINT64_MAX, .preempted = preempted};
 	return table_set(&r->open, (uint32_t)tid, w->absence_count++);
 }
@@ -74,16 +72,13 @@ static int take_sched_switch(struct reading *r, const struct ptah_sample *sample
 static int take_wakeup(struct reading *r, const struct ptah_sample *sample)
 {
 	struct ptah_waits *w = r->waits;
-	struct wakeup *more =
-	    session_grow(w->wakeups, w->wakeup_count, &w->wakeup_capacity, sizeof(*more));
 
-	if (!more)
+	if (!LIST_ROOM(w->wakeups, w->wakeup_count, w->wakeup_capacity))
 		return PTAH_E_NOMEM;
-	w->wakeups = more;
-	more[w->wakeup_count++] = (struct wakeup){.tid = (int32_t)field_of(r, sample, "pid"),
-						  .waker_tid = sample->tid,
-						  .waker_pid = sample->pid,
-						  .time = sample->time};
+	w->wakeups[w->wakeup_count++] = (struct wakeup){.tid = (int32_t)field_of(r, sample, "pid"),
+							.waker_tid = sample->tid,
+							.waker_pid = sample->pid,
+							.time = sample->time};
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "session/session.h"
 #include "session/samples.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,22 +89,19 @@ static struct system_call *add_call(struct pairing *p, const struct ptah_sample 
 {
 	struct ptah_syscalls *s = p->calls;
 	struct system_call *last = last_of(p, sample->tid);
-	struct system_call *calls;
 
 	if (last && !(last->flags & PTAH_SYSCALL_RETURNED))
 		last->end = sample->time;
-	calls = session_grow(s->calls, s->count, &s->capacity, sizeof(*calls));
-	if (!calls)
+	if (!LIST_ROOM(s->calls, s->count, s->capacity))
 		return NULL;
-	s->calls = calls;
 	if (table_set(&p->last, (uint32_t)sample->tid, s->count) < 0)
 		return NULL;
-	calls[s->count] = (struct system_call){.pid = sample->pid,
-					       .tid = sample->tid,
-					       .number = -1,
-					       .ip = sample->ip,
-					       .sample = p->sample};
-	return &calls[s->count++];
+	s->calls[s->count] = (struct system_call){.pid = sample->pid,
+						  .tid = sample->tid,
+						  .number = -1,
+						  .ip = sample->ip,
+						  .sample = p->sample};
+	return &s->calls[s->count++];
 }
 
 static int enter_call(struct pairing *p, const struct ptah_sample *sample)

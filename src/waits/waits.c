@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -183,14 +184,11 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 
 static struct wait *add_wait(struct ptah_waits *w)
 {
-	struct wait *more = session_grow(w->waits, w->count, &w->capacity, sizeof(*more));
-
-	if (!more || w->count >= WAITS_NONE - 1)
+	if (w->count >= WAITS_NONE - 1 || !LIST_ROOM(w->waits, w->count, w->capacity))
 		return NULL;
-	w->waits = more;
-	more[w->count] = (struct wait){
+	w->waits[w->count] = (struct wait){
 	    .call = WAITS_NONE, .waker_call = WAITS_NONE, .waker_pid = -1, .waker_tid = -1};
-	return &more[w->count++];
+	return &w->waits[w->count++];
 }
 
 static int list_calls(struct ptah_waits *w)

@@ -3,6 +3,7 @@
 #include "record/native/switches.h"
 
 #include "record/tsc_clock.h"
+#include "support/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -227,15 +228,8 @@ static uint64_t tsc_at(const struct switches *s, const struct tsc_moment *now, u
 
 static bool add_switch(struct switches *s, const struct sample_id *id, uint64_t tsc, uint16_t misc)
 {
-	if (s->count == s->capacity) {
-		const size_t n = s->capacity ? 2 * s->capacity : 256;
-		struct thread_switch *list = reallocarray(s->list, n, sizeof(*list));
-
-		if (!list)
-			return false;
-		s->list = list;
-		s->capacity = n;
-	}
+	if (!LIST_ROOM(s->list, s->count, s->capacity))
+		return false;
 	s->list[s->count++] =
 	    (struct thread_switch){.turn = {(int32_t)id->cpu, id->pid, id->tid},
 				   .tsc = tsc,

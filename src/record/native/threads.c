@@ -5,6 +5,7 @@
 #include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/proc_stat.h"
+#include "support/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,15 +45,8 @@ static int64_t now_ns(void)
 
 struct thread *threads_add(struct threads *t, pid_t tid)
 {
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 16;
-		struct thread *list = realloc(t->list, room * sizeof(*list));
-
-		if (!list)
-			return NULL;
-		t->list = list;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->list, t->count, t->room))
+		return NULL;
 	t->list[t->count] = (struct thread){.tid = tid, .state = THREAD_RUNS};
 	return &t->list[t->count++];
 }
