@@ -91,17 +91,7 @@ static uint64_t figure_of(const struct slowest *s, const struct ptah_call_counts
 
 static struct stack *stack_of(struct slowest *s, size_t thread)
 {
-	struct stack *stacks;
-
-	if (thread < s->stack_count)
-		return &s->stacks[thread];
-	stacks = reallocarray(s->stacks, thread + 1, sizeof(*stacks));
-	if (!stacks)
-		return NULL;
-	s->stacks = stacks;
-	memset(stacks + s->stack_count, 0, (thread + 1 - s->stack_count) * sizeof(*stacks));
-	s->stack_count = thread + 1;
-	return &stacks[thread];
+	return LIST_REACH(s->stacks, s->stack_count, thread) ? &s->stacks[thread] : NULL;
 }
 
 static void free_frame(struct frame *f)
@@ -169,17 +159,14 @@ static void end_suspended(struct slowest *s, struct stack *stack)
 
 static bool add_share(struct frame *f, size_t key, uint64_t figure, bool ended)
 {
-	struct share *shares;
 	size_t i = 0;
 
 	while (i < f->share_count && f->shares[i].key != key)
 		i++;
 	if (i == f->share_count) {
-		shares = reallocarray(f->shares, i + 1, sizeof(*shares));
-		if (!shares)
+		if (!LIST_ADD(f->shares, f->share_count))
 			return false;
-		f->shares = shares;
-		shares[f->share_count++] = (struct share){.key = key};
+		f->shares[i].key = key;
 	}
 	f->shares[i].calls += ended;
 	f->shares[i].figure += figure;

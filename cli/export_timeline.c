@@ -64,17 +64,7 @@ struct timeline {
 
 static struct line *line_of(struct timeline *t, size_t number)
 {
-	struct line *lines;
-
-	if (number < t->line_count)
-		return &t->lines[number];
-	lines = reallocarray(t->lines, number + 1, sizeof(*lines));
-	if (!lines)
-		return NULL;
-	t->lines = lines;
-	memset(lines + t->line_count, 0, (number + 1 - t->line_count) * sizeof(*lines));
-	t->line_count = number + 1;
-	return &lines[number];
+	return LIST_REACH(t->lines, t->line_count, number) ? &t->lines[number] : NULL;
 }
 
 /* Announces a thread to the writer before its first event, and when its name has changed. */

@@ -121,19 +121,12 @@ static void merge(struct waits_list *list)
 /* Makes room for one more; a million of one thread take no more than a few. */
 static bool make_room(struct waits_list *list)
 {
-	struct waits_by *more;
-
 	if (list->count < list->room)
 		return true;
 	merge(list);
 	if (list->room && list->count <= list->room / 2)
 		return true;
-	more = reallocarray(list->by, 2 * list->room + 8, sizeof(*more));
-	if (!more)
-		return false;
-	list->by = more;
-	list->room = 2 * list->room + 8;
-	return true;
+	return LIST_ROOM_FOR(list->by, list->count, list->count + 8, list->room);
 }
 
 bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_t ns)
@@ -340,15 +333,9 @@ static int list_groups(struct waits_groups *g, bool keep)
 
 		tdelete(slot, &g->tree, compare_keys);
 		free(slot);
-		if (g->count == g->room && keep) {
-			struct waits_group *more;
-
-			g->room = g->room ? 2 * g->room : 32;
-			more = reallocarray(g->groups, g->room, sizeof(*more));
-			if (more)
-				g->groups = more;
-			keep = more;
-			status = more ? status : PTAH_E_NOMEM;
+		if (keep && !LIST_ROOM(g->groups, g->count, g->room)) {
+			keep = false;
+			status = PTAH_E_NOMEM;
 		}
 		if (keep)
 			g->groups[g->count++] = *group;

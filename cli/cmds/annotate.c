@@ -4,6 +4,7 @@
 #include "output/pretty.h"
 #include "read_outcomes.h"
 #include "saved_counts.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -149,12 +150,10 @@ static bool parse_wanted(const char *text, struct wanted *w)
 static bool add_place(void *wanted, const struct ptah_line *line)
 {
 	struct wanted *w = wanted;
-	uint64_t *places = reallocarray(w->places, w->place_count + 1, sizeof(*places));
 
-	if (!places)
+	if (!LIST_ADD(w->places, w->place_count))
 		return false;
-	w->places = places;
-	places[w->place_count++] = line->start;
+	w->places[w->place_count - 1] = line->start;
 	return true;
 }
 

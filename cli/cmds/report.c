@@ -8,6 +8,7 @@
 #include "output/pretty.h"
 #include "process_shares.h"
 #include "render.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -158,12 +159,9 @@ static int by_instructions(const void *a, const void *b)
 
 static int add_program(struct reporting *r, const struct program *program)
 {
-	struct program *programs = reallocarray(r->programs, r->count + 1, sizeof(*programs));
-
-	if (!programs)
+	if (!LIST_ADD(r->programs, r->count))
 		return PTAH_E_NOMEM;
-	r->programs = programs;
-	programs[r->count++] = *program;
+	r->programs[r->count - 1] = *program;
 	return 0;
 }
 
@@ -415,16 +413,13 @@ static int add_threads(struct reporting *r, size_t stream, int32_t pid, const ch
 	struct ptah_thread thread;
 
 	for (size_t i = 0; !ptah_session_stream_thread(r->session, stream, i, &thread); i++) {
-		struct ran *ran;
 
 		if (pid >= 0 && thread.pid != pid)
 			continue;
-		ran = reallocarray(r->ran, r->ran_count + 1, sizeof(*ran));
-		if (!ran)
+		if (!LIST_ADD(r->ran, r->ran_count))
 			return PTAH_E_NOMEM;
-		r->ran = ran;
-		ran[r->ran_count] = (struct ran){.pid = thread.pid, .tid = thread.tid};
-		memcpy(ran[r->ran_count++].comm, comm, sizeof(ran->comm));
+		r->ran[r->ran_count - 1] = (struct ran){.pid = thread.pid, .tid = thread.tid};
+		memcpy(r->ran[r->ran_count - 1].comm, comm, sizeof(r->ran->comm));
 	}
 	return 0;
 }

@@ -52,18 +52,8 @@ void call_arcs_free(struct call_arcs *arcs)
 
 static struct thread *thread_of(struct call_arcs *arcs, size_t number)
 {
-	struct thread *threads;
-
-	if (number < arcs->thread_count)
-		return &arcs->threads[number];
-	threads = reallocarray(arcs->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	memset(threads + arcs->thread_count, 0,
-	       (number + 1 - arcs->thread_count) * sizeof(*threads));
-	arcs->threads = threads;
-	arcs->thread_count = number + 1;
-	return &threads[number];
+	return LIST_REACH(arcs->threads, arcs->thread_count, number) ? &arcs->threads[number]
+								     : NULL;
 }
 
 /* The number of an arc, from 1 on. 0: out of memory. */
@@ -83,15 +73,8 @@ static size_t arc_of(struct call_arcs *arcs, const struct frame *caller, const s
 	number = text_ids_of(&arcs->ids, &arc, sizeof(arc), &added);
 	if (number <= 0)
 		return 0;
-	if (added && (size_t)number > arcs->room) {
-		const size_t room = arcs->room ? 2 * arcs->room : 256;
-		struct call_arc *list = reallocarray(arcs->list, room, sizeof(*list));
-
-		if (!list)
-			return 0;
-		arcs->list = list;
-		arcs->room = room;
-	}
+	if (added && !LIST_ROOM(arcs->list, (size_t)number - 1, arcs->room))
+		return 0;
 	if (added)
 		arcs->list[number - 1] = arc;
 	return (size_t)number;

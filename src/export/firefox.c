@@ -301,17 +301,7 @@ static int firefox_begin(struct out *out, const struct timeline_recording *recor
 
 static struct thread *thread_of(struct firefox *f, size_t number)
 {
-	struct thread *threads;
-
-	if (number < f->thread_count)
-		return &f->threads[number];
-	threads = reallocarray(f->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	f->threads = threads;
-	memset(threads + f->thread_count, 0, (number + 1 - f->thread_count) * sizeof(*threads));
-	f->thread_count = number + 1;
-	return &threads[number];
+	return LIST_REACH(f->threads, f->thread_count, number) ? &f->threads[number] : NULL;
 }
 
 static int firefox_thread(void *writer, const struct timeline_thread *thread)

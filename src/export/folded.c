@@ -21,29 +21,12 @@ struct path {
 	size_t end_room;
 };
 
-static bool reserve(struct path *p, size_t more)
-{
-	size_t room = p->room ? p->room : 1024;
-	char *text;
-
-	while (room - p->n < more)
-		room *= 2;
-	if (room == p->room)
-		return true;
-	text = realloc(p->text, room);
-	if (!text)
-		return false;
-	p->text = text;
-	p->room = room;
-	return true;
-}
-
 /* Appends a name, without the characters that mean something to readers. */
 static bool append(struct path *p, const char *name)
 {
 	size_t n;
 
-	if (!reserve(p, strlen(name) + 2))
+	if (!LIST_ROOM_FOR(p->text, p->n, strlen(name) + 2, p->room))
 		return false;
 	if (p->n)
 		p->text[p->n++] = ';';

@@ -71,19 +71,19 @@ struct sampler {
 static struct sampled_thread *thread_of(struct sampler *s, const struct ptah_thread *who)
 {
 	int64_t *slot = pair_ids_at(&s->ids, (uint32_t)who->pid, (uint32_t)who->tid);
-	struct sampled_thread *threads;
+	struct sampled_thread *t;
 
 	if (!slot)
 		return NULL;
 	if (*slot > 0)
 		return &s->threads[*slot - 1];
-	threads = reallocarray(s->threads, s->thread_count + 1, sizeof(*threads));
-	if (!threads)
+	if (!LIST_ADD(s->threads, s->thread_count))
 		return NULL;
-	s->threads = threads;
-	threads[s->thread_count] = (struct sampled_thread){.pid = who->pid, .tid = who->tid};
-	*slot = (int64_t)++s->thread_count;
-	return &threads[s->thread_count - 1];
+	*slot = (int64_t)s->thread_count;
+	t = &s->threads[s->thread_count - 1];
+	t->pid = who->pid;
+	t->tid = who->tid;
+	return t;
 }
 
 static void forget_threads(struct sampler *s)

@@ -548,13 +548,10 @@ static bool take_row(void *reader, const struct ptah_line *row)
 static int add_missing(struct coverage_reader *r, const char *path, int status)
 {
 	struct source_coverage *c = r->coverage;
-	struct source_missing *more =
-	    reallocarray(c->missing, c->missing_count + 1, sizeof(*c->missing));
 
-	if (!more)
+	if (!LIST_ADD(c->missing, c->missing_count))
 		return PTAH_E_NOMEM;
-	c->missing = more;
-	more[c->missing_count++] = (struct source_missing){path, status};
+	c->missing[c->missing_count - 1] = (struct source_missing){path, status};
 	return 0;
 }
 

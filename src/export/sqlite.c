@@ -157,18 +157,7 @@ int64_t sqlite_thread(struct database_writer *w, int32_t pid, int32_t tid)
 
 static struct database_thread *thread_at(struct database_writer *w, size_t number)
 {
-	struct database_thread *threads;
-
-	if (number >= w->thread_count) {
-		threads = reallocarray(w->threads, number + 1, sizeof(*threads));
-		if (!threads)
-			return NULL;
-		memset(threads + w->thread_count, 0,
-		       (number + 1 - w->thread_count) * sizeof(*threads));
-		w->threads = threads;
-		w->thread_count = number + 1;
-	}
-	return &w->threads[number];
+	return LIST_REACH(w->threads, w->thread_count, number) ? &w->threads[number] : NULL;
 }
 
 /* A thread that executed another program is the same thread with another comm. */

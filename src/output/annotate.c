@@ -3,6 +3,7 @@
 #include "output/annotate_internal.h"
 
 #include "base/path.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +67,7 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 {
 	const uint64_t ip = b->ip;
 	const struct name *name;
-	struct annotate_object *more,
-	    object = {.pid = ip >> 63 ? -1 : p->pid, .version = b->version};
+	struct annotate_object object = {.pid = ip >> 63 ? -1 : p->pid, .version = b->version};
 	uint32_t known;
 
 	if (names_find_place(a->config.names, (int32_t)process, ip, ptah_version_time(b->version),
@@ -85,12 +85,10 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 		return known;
 	name = names_find_version(a->config.names, (int32_t)process, ip, b->version);
 	object.shown = name->dso;
-	more = reallocarray(a->objects, a->object_count + 1, sizeof(*more));
-	if (!more)
+	if (!LIST_ADD(a->objects, a->object_count))
 		return NO_OBJECT;
-	a->objects = more;
-	more[a->object_count] = object;
-	return (uint32_t)a->object_count++;
+	a->objects[a->object_count - 1] = object;
+	return (uint32_t)a->object_count - 1;
 }
 
 static int add_pieces(struct annotation *a, const struct ptah_counts_process *p, size_t process)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds up the instructions of each line of source code (annotate.h). */
 #include "output/annotate_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,16 +215,9 @@ static int add_function(struct lines *lines, const struct annotation *a,
 
 	if (status < 0)
 		return status;
-	if (lines->capacity - lines->count < code.count) {
-		const size_t capacity = 2 * lines->capacity + code.count;
-		struct annotate_line *more = reallocarray(lines->list, capacity, sizeof(*more));
-
-		if (!more) {
-			annotate_code_free(&code);
-			return PTAH_E_NOMEM;
-		}
-		lines->list = more;
-		lines->capacity = capacity;
+	if (!LIST_ROOM_FOR(lines->list, lines->count, code.count, lines->capacity)) {
+		annotate_code_free(&code);
+		return PTAH_E_NOMEM;
 	}
 	for (size_t i = 0; i < code.count; i++) {
 		const struct annotate_row *row = &code.rows[i];

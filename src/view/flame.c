@@ -63,15 +63,8 @@ static uint32_t add_node(struct flame *f, uint32_t parent, unsigned special, uin
 {
 	size_t slot;
 
-	if (f->count == f->capacity) {
-		struct flame_node *nodes =
-		    reallocarray(f->nodes, 2 * (size_t)f->capacity, sizeof(*nodes));
-
-		if (!nodes)
-			return 0;
-		f->nodes = nodes;
-		f->capacity *= 2;
-	}
+	if (!LIST_ROOM(f->nodes, f->count, f->capacity))
+		return 0;
 	if (2 * (size_t)f->count >= f->slot_count && !grow_slots(f))
 		return 0;
 	slot = hash_node(parent, special, function) & (f->slot_count - 1);

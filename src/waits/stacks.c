@@ -119,17 +119,7 @@ static int index_moments(struct stacks *s)
 
 static struct thread_stack *stack_of(struct stacks *s, size_t number)
 {
-	struct thread_stack *threads;
-
-	if (number < s->thread_count)
-		return &s->threads[number];
-	threads = reallocarray(s->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	s->threads = threads;
-	while (s->thread_count <= number)
-		threads[s->thread_count++] = (struct thread_stack){0};
-	return &threads[number];
+	return LIST_REACH(s->threads, s->thread_count, number) ? &s->threads[number] : NULL;
 }
 
 /* The node of the innermost call; 0: nothing is on the stack, or out of memory. */
