@@ -5,6 +5,7 @@
  */
 #include "calls_view.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "output/fields.h"
 #include "output/pretty.h"
@@ -104,7 +105,7 @@ static int compare_suspended(const void *a, const void *b)
 {
 	const struct suspended *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 /* Keeps what the frame has until the call is resumed. The caller forgets the frame. */
@@ -214,9 +215,7 @@ static int compare_calls(const void *a, const void *b)
 {
 	const struct slow_call *x = a, *y = b;
 
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(y->figure, x->figure, COMPARE(x->order, y->order));
 }
 
 /* Keeps a call if it is one of the slowest so far. Takes the frame's shares then. */
@@ -353,9 +352,7 @@ static int compare_shares(const void *a, const void *b)
 {
 	const struct share *x = a, *y = b;
 
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return COMPARE_THEN(y->figure, x->figure, COMPARE(x->key, y->key));
 }
 
 /* Where the time of a call went. False: that is not known. */

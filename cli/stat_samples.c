@@ -2,6 +2,7 @@
 /* What `ptah stat` counts beside the trace: samples of other events, and system calls by name. */
 #include "stat_view.h"
 
+#include "base/order.h"
 #include "output/pretty.h"
 #include "support/list.h"
 
@@ -41,9 +42,7 @@ static int compare_counts(const void *a, const void *b)
 {
 	const struct call_count *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns > y->ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return COMPARE_THEN(y->ns, x->ns, COMPARE(x->number, y->number));
 }
 
 /* Numbers that no kernel has are counted as one, so that a recording cannot make the list long. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses waits, and adds up those that have the same cause in the same functions. */
+#include "base/order.h"
 #include "support/list.h"
 #include "waits_view.h"
 
@@ -172,7 +173,7 @@ static int compare_keys(const void *a, const void *b)
 		order = strcmp((*x)->functions, (*y)->functions);
 	if (!order)
 		order = strcmp((*x)->object, (*y)->object);
-	return order ? order : (*x)->pid < (*y)->pid ? -1 : (*x)->pid > (*y)->pid;
+	return order ? order : COMPARE((*x)->pid, (*y)->pid);
 }
 
 static void free_group(struct waits_group *group)
@@ -281,7 +282,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return *x < *y ? -1 : *x > *y;
+	return COMPARE(*x, *y);
 }
 
 uint64_t waits_quantile(const struct waits_group *group, double quantile)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah report: where the program spent its instructions. */
+#include "base/order.h"
 #include "function_table.h"
 #include "graph_report.h"
 #include "graph_view.h"
@@ -169,9 +170,7 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct ran *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return COMPARE_THEN(x->pid, y->pid, COMPARE(x->tid, y->tid));
 }
 
 /* A thread that ran on several CPUs counts once, for its program. */

@@ -2,6 +2,7 @@
 /* Counts by process: created from profiles, added up, merged, and read by callers. */
 #include "counts/counts_internal.h"
 
+#include "base/order.h"
 #include "session/stream.h"
 #include "profile/profile_internal.h"
 #include "support/list.h"
@@ -150,30 +151,23 @@ static int by_pid(const void *a, const void *b)
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	return counts_compare(x->place, y->place);
+	return COMPARE(x->place, y->place);
 }
 
 size_t counts_first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
 {
-	size_t low = 0, high = count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->processes[middle].pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, count, c->processes[at].pid < pid);
+	return at;
 }
 
 static int by_order(const void *a, const void *b)
 {
 	const struct counts_process *x = a, *y = b;
-	int order = x->pid < y->pid ? -1 : x->pid > y->pid;
+	int order = COMPARE(x->pid, y->pid);
 
-	order = order ? order : counts_compare(x->order.stream, y->order.stream);
+	order = order ? order : COMPARE(x->order.stream, y->order.stream);
 	order = order ? order : counts_compare_spaces(&x->order.space, &y->order.space);
 	return order ? order : by_pid(a, b);
 }

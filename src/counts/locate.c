@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the files that the addresses of counts lie in. */
+#include "base/order.h"
 #include "calls/tree_internal.h"
 #include "counts/counts_internal.h"
 #include "support/list.h"
@@ -15,9 +16,9 @@ struct located {
 static int by_version(const void *a, const void *b)
 {
 	const struct located *x = a, *y = b;
-	int order = counts_compare(x->version, y->version);
+	int order = COMPARE(x->version, y->version);
 
-	return order ? order : counts_compare(x->address, y->address);
+	return order ? order : COMPARE(x->address, y->address);
 }
 
 /*

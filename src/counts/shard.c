@@ -2,6 +2,7 @@
 /* Adds up counted parts of recordings, and makes counts of them when all are there. */
 #include "counts/shard_internal.h"
 
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/session.h"
 #include "support/list.h"
@@ -78,9 +79,7 @@ int shard_compare_ranges(const void *a, const void *b)
 {
 	const struct shard_range *x = a, *y = b;
 
-	if (x->stream != y->stream)
-		return x->stream < y->stream ? -1 : 1;
-	return x->from < y->from ? -1 : x->from > y->from;
+	return COMPARE_THEN(x->stream, y->stream, COMPARE(x->from, y->from));
 }
 
 /* Counts to be added and to be subtracted */
@@ -228,7 +227,7 @@ static int by_index(const void *a, const void *b)
 {
 	const struct shard_recording *x = a, *y = b;
 
-	return x->index < y->index ? -1 : x->index > y->index;
+	return COMPARE(x->index, y->index);
 }
 
 static struct shard_recording *find_recording(const struct ptah_shard *shard, uint32_t index)

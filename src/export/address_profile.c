@@ -2,6 +2,7 @@
 /* Takes one file's branches and straight runs out of the counts of all processes. */
 #include "export/address_profile.h"
 
+#include "base/order.h"
 #include "support/list.h"
 
 #include <ptah/symbol.h>
@@ -51,9 +52,7 @@ static int by_instructions(const void *a, const void *b)
 {
 	const struct address_object *x = a, *y = b;
 
-	if (x->instructions != y->instructions)
-		return x->instructions > y->instructions ? -1 : 1;
-	return strcmp(x->path, y->path);
+	return COMPARE_THEN(y->instructions, x->instructions, strcmp(x->path, y->path));
 }
 
 int address_objects_list(const struct ptah_counts *counts, struct address_object **objects,
@@ -214,9 +213,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct address_branch *x = a, *y = b;
 
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return x->to < y->to ? -1 : x->to > y->to;
+	return COMPARE_THEN(x->from, y->from, COMPARE(x->to, y->to));
 }
 
 static void sum_branches(struct address_profile *p)
@@ -325,17 +322,10 @@ int address_profile_make(const struct ptah_counts *counts, const struct address_
 /* A conditional branch has one target: its taken executions are all of one element. */
 static struct address_branch *find_branch(struct address_profile *p, uint64_t from)
 {
-	size_t low = 0, high = p->branch_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (p->branches[middle].from < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < p->branch_count && p->branches[low].from == from ? &p->branches[low] : NULL;
+	BISECT(at, 0, p->branch_count, p->branches[at].from < from);
+	return at < p->branch_count && p->branches[at].from == from ? &p->branches[at] : NULL;
 }
 
 int address_profile_predict(struct address_profile *profile, const struct address_object *object,

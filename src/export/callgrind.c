@@ -7,6 +7,7 @@
 #include "export/formats.h"
 #include "export/interned.h"
 
+#include "base/order.h"
 #include "output/outcomes.h"
 
 #include <ptah/base.h>
@@ -173,11 +174,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct site *x = a, *y = b;
 
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->callee < y->callee ? -1 : x->callee > y->callee;
+	return COMPARE_THEN(x->caller, y->caller,
+			    COMPARE_THEN(x->at, y->at, COMPARE(x->callee, y->callee)));
 }
 
 /* Several processes may have mapped a file at different addresses. */
@@ -233,17 +231,10 @@ static bool find_sites(struct callgrind *w)
 /* The first of a function's sites, or where it would be. */
 static const struct site *first_site(const struct callgrind *w, size_t function)
 {
-	size_t low = 0, high = w->site_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (w->sites[middle].caller < function)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return &w->sites[low];
+	BISECT(at, 0, w->site_count, w->sites[at].caller < function);
+	return &w->sites[at];
 }
 
 /* Functions */

@@ -2,6 +2,7 @@
 /* Finds the lines of the blocks that ran, object by object (cover_lines.h). */
 #include "export/cover_lines.h"
 
+#include "base/order.h"
 #include "base/path.h"
 #include "export/cover_table.h"
 #include "export/interned.h"
@@ -119,16 +120,9 @@ static void put(struct lines *l, uint32_t line, uint32_t block, uint64_t at)
 /* The first range that ends after `at`. */
 static size_t range_at(const struct lines *l, uint64_t at)
 {
-	size_t low = 0, high = l->range_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (l->ranges[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, l->range_count, l->ranges[low].end <= at);
 	return low;
 }
 

@@ -332,7 +332,7 @@ static int by_process(const void *a, const void *b)
 {
 	const struct cover_answer *x = a, *y = b;
 
-	return x->process < y->process ? -1 : x->process > y->process;
+	return COMPARE(x->process, y->process);
 }
 
 /* Adds the processes of a set, a list of numbers in JSON. */

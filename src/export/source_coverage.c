@@ -660,17 +660,10 @@ void source_coverage_free(struct source_coverage *c)
 
 size_t source_file_find(const struct source_file_coverage *file, uint32_t line)
 {
-	size_t low = 0, high = file->line_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (file->lines[middle].line < line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, file->line_count, file->lines[at].line < line);
+	return at;
 }
 
 const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line)

@@ -6,6 +6,7 @@
  */
 #include "live/live.h"
 
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/jit.h"
 #include "session/jit_follow.h"
@@ -78,9 +79,7 @@ static int compare_records(const void *a, const void *b)
 {
 	const struct live_timed *x = a, *y = b;
 
-	if (x->tsc != y->tsc)
-		return x->tsc < y->tsc ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(x->tsc, y->tsc, COMPARE(x->order, y->order));
 }
 
 static void end_soon(struct live_stream *ls)

@@ -2,6 +2,7 @@
 /* Adds up call trees by names. */
 #include "output/call_graph.h"
 
+#include "base/order.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -636,7 +637,7 @@ static int by_place(const void *a, const void *b)
 		       y->key->function ? y->key->function : "");
 	if (order)
 		return order;
-	return x->key->ip < y->key->ip ? -1 : x->key->ip > y->key->ip;
+	return COMPARE(x->key->ip, y->key->ip);
 }
 
 int call_graph_sort(struct call_graph *g)

@@ -3,6 +3,7 @@
 #include "output/hotspots_internal.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +103,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->ip != y->ip)
-		return x->ip < y->ip ? -1 : 1;
-	return x->version < y->version ? -1 : x->version > y->version;
+	return COMPARE_THEN(x->ip, y->ip, COMPARE(x->version, y->version));
 }
 
 /* Lists the entries by address, each address once. The caller frees *list. */

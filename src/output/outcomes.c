@@ -3,6 +3,7 @@
 #include "output/outcomes.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "output/predictor.h"
 #include "support/list.h"
 
@@ -232,11 +233,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct outcome *x = a, *y = b;
 
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	if (x->ip != y->ip)
-		return x->ip < y->ip ? -1 : 1;
-	return x->version < y->version ? -1 : x->version > y->version;
+	return COMPARE_THEN(x->space, y->space,
+			    COMPARE_THEN(x->ip, y->ip, COMPARE(x->version, y->version)));
 }
 
 static int by_code_place(const void *a, const void *b)
@@ -252,7 +250,7 @@ static int by_code_place(const void *a, const void *b)
 	if (x->size != y->size)
 		return x->size < y->size ? -1 : 1;
 	/* Not by `at`, which depends on which thread was the first. */
-	return x->hash < y->hash ? -1 : x->hash > y->hash;
+	return COMPARE(x->hash, y->hash);
 }
 
 /* Adds up branches of the same place. */

@@ -4,6 +4,7 @@
  * switch records have, those that contain a piece of trace (perf record --aux-sample), and, if the
  * caller wants them, those of any other event.
  */
+#include "base/order.h"
 #include "perfdata/file.h"
 #include "support/list.h"
 
@@ -99,7 +100,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct perfdata_place *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 const struct perfdata_place *perfdata_find_place(struct perfdata_file *f, uint64_t id)

@@ -6,6 +6,7 @@
  */
 #include "perfdata/tracing_data.h"
 
+#include "base/order.h"
 #include "base/reader.h"
 #include "support/list.h"
 
@@ -228,7 +229,7 @@ static int compare_formats(const void *a, const void *b)
 {
 	const struct tracing_format *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 static int read_systems(struct reader *r, struct tracing_formats *formats)

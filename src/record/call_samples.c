@@ -2,6 +2,7 @@
 /* See call_samples.h. */
 #include "record/call_samples.h"
 
+#include "base/order.h"
 #include "record/call_entry.h"
 #include "record/recorder.h"
 #include "support/list.h"
@@ -70,9 +71,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const struct taken_call *x = a, *y = b;
 
-	if (x->tsc != y->tsc)
-		return x->tsc < y->tsc ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE_THEN(x->tsc, y->tsc, COMPARE(x->at, y->at));
 }
 
 static void write_call(struct ptah_recorder *r, const struct taken_call *taken,

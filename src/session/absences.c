@@ -2,6 +2,7 @@
 /* Keeps when threads were on no processor (absences.h). */
 #include "session/absences.h"
 
+#include "base/order.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -85,17 +86,10 @@ int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint6
 /* How many of the absences begin before a time. */
 static size_t begun_before(const struct absences *t, uint64_t tsc)
 {
-	size_t low = 0, high = t->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (t->list[middle].from < tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, t->count, t->list[at].from < tsc);
+	return at;
 }
 
 /* What of an absence is before a time; one that has no end may have ended at once. */
@@ -135,20 +129,13 @@ uint64_t absences_waited(const struct absences *t, uint64_t from, uint64_t to)
 
 uint64_t absences_when(const struct absences *t, uint64_t on)
 {
-	size_t low = 0, high = t ? t->count : 0;
+	size_t at;
 
-	while (low < high) { /* the absences before it */
-		const size_t middle = low + (high - low) / 2;
-		const struct absence *a = &t->list[middle];
-
-		if (a->from - a->before < on)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	/* Finds the absences before it. */
+	BISECT(at, 0, t ? t->count : 0, t->list[at].from - t->list[at].before < on);
+	if (!at)
 		return on + (t && t->count ? t->list[0].before : 0);
-	return on + t->list[low - 1].before + length_of(&t->list[low - 1]);
+	return on + t->list[at - 1].before + length_of(&t->list[at - 1]);
 }
 
 const struct absences *absences_of(const struct ptah_session *s, int32_t tid)

@@ -7,6 +7,7 @@
 #include "session/session.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "support/list.h"
 #include "symbol/elf.h"
 
@@ -98,17 +99,10 @@ static int compare_copies(const struct file_copy *copy, const char *path,
 static size_t copy_at(const struct ptah_session *s, const char *path,
 		      const struct perfdata_build_id *id)
 {
-	size_t low = 0, high = s->copy_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (compare_copies(&s->copies[middle], path, id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, s->copy_count, compare_copies(&s->copies[at], path, id) < 0);
+	return at;
 }
 
 /* What is known of this path and id. NULL: nothing has been looked for. */

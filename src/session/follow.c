@@ -7,6 +7,7 @@
  * the space of the current thread, so that what it has learnt about one process is kept while
  * another runs. CR3 values in the trace are not needed for that.
  */
+#include "base/order.h"
 #include "session/grow.h"
 #include "session/scout.h"
 #include "support/list.h"
@@ -172,17 +173,11 @@ static int enter_turn(struct stream_decoder *s, size_t number)
 static size_t turn_at(const struct stream_decoder *s, uint64_t tsc)
 {
 	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
-	size_t low = 0, high = cpu->count;
+	size_t at;
 
-	while (low < high) { /* finds the first turn after that time */
-		const size_t middle = low + (high - low) / 2;
-
-		if (cpu->turns[middle].tsc <= tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? cpu->gone + low - 1 : SESSION_NONE;
+	/* Finds the first turn after that time. */
+	BISECT(at, 0, cpu->count, cpu->turns[at].tsc <= tsc);
+	return at ? cpu->gone + at - 1 : SESSION_NONE;
 }
 
 int follow_begin_at(struct stream_decoder *s, uint64_t offset, uint64_t tsc)

@@ -6,6 +6,7 @@
  */
 #include "session/guest.h"
 
+#include "base/order.h"
 #include "session/trace_set.h"
 #include "support/list.h"
 
@@ -272,18 +273,11 @@ static const struct change *last_page(const struct process *p, uint64_t page, ui
 				      uint64_t tsc)
 {
 	const struct change *found = NULL;
-	size_t low = 0, high = p->indexed;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (p->changes[p->by_address[middle]].address < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < p->indexed && p->changes[p->by_address[low]].address == page; low++) {
-		const struct change *c = &p->changes[p->by_address[low]];
+	BISECT(at, 0, p->indexed, p->changes[p->by_address[at]].address < page);
+	for (; at < p->indexed && p->changes[p->by_address[at]].address == page; at++) {
+		const struct change *c = &p->changes[p->by_address[at]];
 
 		if (c->space == cr3 && (!tsc || c->tsc <= tsc))
 			found = c;

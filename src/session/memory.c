@@ -10,6 +10,7 @@
 #include "session/trace_set.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static int compare_places(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 /*
@@ -372,9 +373,7 @@ static int compare_addresses(const void *a, const void *b, void *context)
 	const struct change *changes = context;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
-	if (changes[x].address != changes[y].address)
-		return changes[x].address < changes[y].address ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return COMPARE_THEN(changes[x].address, changes[y].address, COMPARE(x, y));
 }
 
 int session_index_process(struct process *p)
@@ -413,19 +412,12 @@ int session_index_maps(struct ptah_session *s)
 /* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
 static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 {
-	size_t low = 0, high = n;
+	size_t at;
 
 	if (!tsc)
 		return n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->changes[middle].tsc <= tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, n, p->changes[at].tsc <= tsc);
+	return at;
 }
 
 /* The process that a space number stands for, and up to when. SESSION_NONE: none. */

@@ -10,6 +10,7 @@
 #include "session/records.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/jit.h"
@@ -276,11 +277,8 @@ static int compare_marks(const void *a, const void *b)
 {
 	const struct mark *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->type != y->type)
-		return x->type < y->type ? -1 : 1;
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
+	return COMPARE_THEN(x->time, y->time,
+			    COMPARE_THEN(x->type, y->type, COMPARE(x->offset, y->offset)));
 }
 
 static int sort_marks(struct pass *pass)
@@ -341,9 +339,7 @@ static int compare_limits(const void *a, const void *b)
 {
 	const struct limit *x = a, *y = b;
 
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+	return COMPARE_THEN(x->at, y->at, COMPARE(x->tsc, y->tsc));
 }
 
 /* Converts the limits to the times that TSC packets have. */

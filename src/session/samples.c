@@ -6,6 +6,7 @@
 #include "session/samples.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "perfdata/format.h"
 #include "session/records.h"
 #include "support/list.h"
@@ -96,9 +97,7 @@ static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->next < y->next ? -1 : x->next > y->next;
+	return COMPARE_THEN(x->time, y->time, COMPARE(x->next, y->next));
 }
 
 static void sort_samples(struct samples *all)

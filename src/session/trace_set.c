@@ -3,6 +3,7 @@
 #include "session/trace_set.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "image/pe.h"
 #include "perfdata/message.h"
 #include "session/guest.h"
@@ -174,18 +175,14 @@ static int by_stream(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE_THEN(x->cpu, y->cpu, COMPARE_THEN(x->tid, y->tid, COMPARE(x->at, y->at)));
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE(x->at, y->at);
 }
 
 /* Lists the entries in the order of the set, each with the first one of its stream. */
@@ -618,9 +615,7 @@ static int by_value(const void *a, const void *b)
 {
 	const struct ptah_space *x = a, *y = b;
 
-	if (x->cr3 != y->cr3)
-		return x->cr3 < y->cr3 ? -1 : 1;
-	return x->vmcs < y->vmcs ? -1 : x->vmcs > y->vmcs;
+	return COMPARE_THEN(x->cr3, y->cr3, COMPARE(x->vmcs, y->vmcs));
 }
 
 static bool is_named(const struct ptah_space *space)

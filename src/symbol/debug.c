@@ -6,6 +6,7 @@
  */
 #include "symbol/debug.h"
 
+#include "base/order.h"
 #include "base/path.h"
 #include "support/list.h"
 
@@ -107,18 +108,15 @@ int symbol_compare_nested(const void *pa, const void *pb)
 {
 	const struct symbol_range *a = pa, *b = pb;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	return a->name < b->name ? -1 : a->name > b->name;
+	return COMPARE_THEN(a->start, b->start,
+			    COMPARE_THEN(b->end, a->end, COMPARE(a->name, b->name)));
 }
 
 static int compare_units(const void *pa, const void *pb)
 {
 	const struct symbol_unit *a = pa, *b = pb;
 
-	return a->die < b->die ? -1 : a->die > b->die;
+	return COMPARE(a->die, b->die);
 }
 
 /*

@@ -2,6 +2,7 @@
 /* Finds the functions that fragments belong to (fragments.h). */
 #include "symbol/fragments.h"
 
+#include "base/order.h"
 #include "support/list.h"
 
 #include <ctype.h>
@@ -54,7 +55,7 @@ static int compare_parents(const void *a, const void *b, void *names)
 
 	if (order)
 		return order;
-	return x->group < y->group ? -1 : x->group > y->group;
+	return COMPARE(x->group, y->group);
 }
 
 void symbol_parents_sort(struct symbol_parents *p)
@@ -85,7 +86,7 @@ static struct symbol_parent *find(const struct symbol_parents *p, const char *na
 		if (!order && other[length])
 			order = -1;
 		if (!order)
-			order = group < entry->group ? -1 : group > entry->group;
+			order = COMPARE(group, entry->group);
 		if (!order)
 			return entry;
 		if (order < 0)

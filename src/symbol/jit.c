@@ -2,6 +2,7 @@
 /* The list of code that a process generated, and look-ups in it (jit.h). */
 #include "symbol/jit.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "support/list.h"
 #include "symbol/ranges.h"
@@ -166,9 +167,7 @@ static int compare_codes(const void *a, const void *b)
 {
 	const struct symbol_jit_code *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(x->start, y->start, COMPARE(x->order, y->order));
 }
 
 /* A heap of the codes that have begun: the one that comes last in the file is at its top. */

@@ -8,6 +8,7 @@
  */
 #include "symbol/line_table.h"
 
+#include "base/order.h"
 #include "base/reader.h"
 #include "support/list.h"
 
@@ -420,9 +421,7 @@ static int compare_sequences(const void *pa, const void *pb)
 {
 	const struct sequence *a = pa, *b = pb;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
+	return COMPARE_THEN(a->start, b->start, COMPARE(a->first, b->first));
 }
 
 /*

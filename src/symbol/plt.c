@@ -7,6 +7,7 @@
  * need not be known.
  */
 #include "base/bits.h"
+#include "base/order.h"
 #include "support/list.h"
 #include "symbol/elf.h"
 
@@ -75,14 +76,14 @@ static int compare_starts(const void *pa, const void *pb)
 {
 	const struct symbol_range *a = pa, *b = pb;
 
-	return a->start < b->start ? -1 : a->start > b->start;
+	return COMPARE(a->start, b->start);
 }
 
 static int compare_slots(const void *pa, const void *pb)
 {
 	const struct slot *a = pa, *b = pb;
 
-	return a->address < b->address ? -1 : a->address > b->address;
+	return COMPARE(a->address, b->address);
 }
 
 static void read_slots(Elf *elf, struct slots *slots, struct symbol_names *names)

@@ -2,6 +2,7 @@
 /* Sorts, flattens and merges address ranges with names (ranges.h). */
 #include "symbol/ranges.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "support/list.h"
 
@@ -59,9 +60,7 @@ static int compare_worth(const struct symbol_range *a, const struct symbol_range
 		return a->end > b->end ? -1 : 1;
 	na = strlen(names + a->name);
 	nb = strlen(names + b->name);
-	if (na != nb)
-		return na < nb ? -1 : 1;
-	return strcmp(names + a->name, names + b->name);
+	return COMPARE_THEN(na, nb, strcmp(names + a->name, names + b->name));
 }
 
 static int compare(const void *pa, const void *pb, void *names)
@@ -91,17 +90,10 @@ void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names 
 /* How many ranges of a sorted list start at or below `address`. */
 static size_t count_from(const struct symbol_ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, ranges->count, ranges->items[at].start <= address);
+	return at;
 }
 
 uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address, uint64_t limit)

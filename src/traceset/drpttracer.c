@@ -14,6 +14,7 @@
 #include "traceset/foreign.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "support/list.h"
 #include "traceset/set.h"
@@ -163,11 +164,8 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct name *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return strcmp(x->text, y->text);
+	return COMPARE_THEN(x->tid, y->tid,
+			    COMPARE_THEN(x->index, y->index, strcmp(x->text, y->text)));
 }
 
 static int add_name(struct names *names, const char *text)

@@ -7,6 +7,7 @@
 #include "traceset/foreign.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "support/list.h"
 #include "traceset/set.h"
@@ -110,7 +111,7 @@ static int compare(const void *x, const void *y)
 	if (!order)
 		order = strcmp(a->suffix, b->suffix);
 	if (!order)
-		order = a->number < b->number ? -1 : a->number > b->number;
+		order = COMPARE(a->number, b->number);
 	return order ? order : strcmp(a->name, b->name);
 }
 

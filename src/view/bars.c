@@ -3,6 +3,7 @@
 #include "view/bars.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -348,9 +349,7 @@ static int compare_bars(const void *a, const void *b)
 {
 	const struct placed_bar *x = a, *y = b;
 
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	return x->bar.begin < y->bar.begin ? -1 : x->bar.begin > y->bar.begin;
+	return COMPARE_THEN(x->depth, y->depth, COMPARE(x->bar.begin, y->bar.begin));
 }
 
 /* Each block is a bar, for the calls of the function that began in it. */

@@ -8,6 +8,7 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static int compare_places(const void *a, const void *b)
 		return x->pid < y->pid ? -1 : 1;
 	if ((x->wait == WAITS_NONE) != (y->wait == WAITS_NONE))
 		return x->wait == WAITS_NONE ? 1 : -1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE(x->call, y->call);
 }
 
 static bool same_address(const struct place *x, const struct place *y)

@@ -6,6 +6,7 @@
  */
 #include "waits/waits.h"
 
+#include "base/order.h"
 #include "session/session.h"
 #include "support/list.h"
 
@@ -101,9 +102,7 @@ static int compare_moments(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->time, y->time));
 }
 
 static int index_moments(struct stacks *s)

@@ -3,6 +3,7 @@
 #include "waits/syscalls.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "session/session.h"
 #include "session/samples.h"
 #include "support/list.h"
@@ -247,17 +248,11 @@ int ptah_syscalls_get(const struct ptah_syscalls *s, size_t i, struct ptah_sysca
 
 size_t ptah_syscalls_find(const struct ptah_syscalls *s, size_t sample)
 {
-	size_t low = 0, high = s->count;
+	size_t at;
 
-	while (low < high) { /* the first that is not smaller */
-		const size_t middle = low + (high - low) / 2;
-
-		if (s->calls[middle].sample < sample)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->count && s->calls[low].sample == sample ? low : SIZE_MAX;
+	/* Finds the first that is not smaller. */
+	BISECT(at, 0, s->count, s->calls[at].sample < sample);
+	return at < s->count && s->calls[at].sample == sample ? at : SIZE_MAX;
 }
 
 bool ptah_syscalls_has_sample(const struct ptah_syscalls *s, size_t i)

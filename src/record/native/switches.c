@@ -2,6 +2,7 @@
 /* Reads context switches from the kernel's buffers (switches.h). */
 #include "record/native/switches.h"
 
+#include "base/order.h"
 #include "record/tsc_clock.h"
 #include "support/list.h"
 
@@ -264,7 +265,7 @@ static int compare_switches(const void *a, const void *b)
 {
 	const struct thread_switch *x = a, *y = b;
 
-	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+	return COMPARE(x->tsc, y->tsc);
 }
 
 static bool is_empty(const struct switch_ring *ring)
