@@ -3,7 +3,7 @@
 #include "live_commands.h"
 
 #include "base/pidfd.h"
-#include "export/keyed.h"
+#include "support/keyed.h"
 #include "support/list.h"
 
 #include <errno.h>

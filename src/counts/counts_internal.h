@@ -9,7 +9,7 @@
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
 
-#include "session/hash_table.h"
+#include "support/table.h"
 
 #include <ptah/counts.h>
 

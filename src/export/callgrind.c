@@ -5,7 +5,7 @@
  * that objdump shows; strings are written once and then known by their numbers.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 
 #include "base/order.h"
 #include "output/outcomes.h"
@@ -38,7 +38,7 @@ struct callgrind {
 	struct known *known;
 	struct site *sites; /* by caller and place */
 	size_t site_count;
-	struct interned files, objects;
+	struct table files, objects;
 	const char *file; /* of the last position; NULL: unknown */
 	uint32_t object;  /* of the last function + 1 */
 	uint64_t total;
@@ -60,13 +60,12 @@ static void put_name(struct out *out, const char *what, uint64_t number, const c
 	out_char(out, '\n');
 }
 
-static void put_interned(struct callgrind *w, struct interned *in, const char *what,
-			 const char *name)
+static void put_interned(struct callgrind *w, struct table *in, const char *what, const char *name)
 {
 	static const char unknown[] = "???";
 	const char *text = name ? name : unknown;
 	bool is_new;
-	const uint32_t number = interned_number(in, text, UINT32_MAX, &is_new);
+	const uint32_t number = table_number(in, (uintptr_t)text, UINT32_MAX, &is_new);
 
 	if (number)
 		put_name(w->out, what, number, is_new ? text : NULL);
@@ -364,7 +363,7 @@ int export_callgrind(struct out *out, const struct call_costs *costs)
 		status = PTAH_E_NOMEM;
 	free(w.known);
 	free(w.sites);
-	interned_free(&w.files);
-	interned_free(&w.objects);
+	table_free(&w.files);
+	table_free(&w.objects);
 	return status;
 }

@@ -5,7 +5,7 @@
 #include "base/order.h"
 #include "base/path.h"
 #include "export/cover_table.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -26,8 +26,8 @@ struct range {
 struct lines {
 	const struct cover_code *code;
 	struct sqlite_file *file;
-	struct interned by_pointer; /* names of sources as the debug information has them: */
-	uint32_t *sources;	    /* numbers of rows of the table */
+	struct table by_pointer; /* names of sources as the debug information has them: */
+	uint32_t *sources;	 /* numbers of rows of the table */
 	size_t source_count, source_room;
 	char **names; /* of these rows */
 	size_t name_count, name_room;
@@ -65,7 +65,8 @@ static uint32_t find_name(struct lines *l, const char *recorded)
 static uint32_t source_number(struct lines *l, const char *recorded)
 {
 	bool is_new;
-	const uint32_t known = interned_number(&l->by_pointer, recorded, UINT32_MAX, &is_new);
+	const uint32_t known =
+	    table_number(&l->by_pointer, (uintptr_t)recorded, UINT32_MAX, &is_new);
 	uint32_t number;
 
 	if (!known || !is_new)
@@ -208,7 +209,7 @@ int cover_lines_write(const struct cover_code *code, struct sqlite_file *file)
 	free(l.names);
 	free(l.sources);
 	free(l.ranges);
-	interned_free(&l.by_pointer);
+	table_free(&l.by_pointer);
 	keyed_free(&l.lines);
 	return status;
 }

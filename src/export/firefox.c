@@ -10,11 +10,12 @@
  * end.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "export/spill.h"
 
 #include "base/compiler.h"
 #include "output/json.h"
+#include "support/index.h"
 #include "support/list.h"
 
 #include <ptah/base.h>
@@ -57,7 +58,7 @@ struct open_call {
 
 /* Numbers for things, and the things by their numbers. */
 struct list {
-	struct interned numbers;
+	struct table numbers;
 	const void **things;
 	size_t room;
 };
@@ -70,8 +71,8 @@ struct thread {
 	uint64_t samples, markers;
 	uint64_t last; /* the time of the last sample */
 	struct node *nodes;
-	uint32_t *slots; /* of nodes by prefix and frame: the number + 1 */
-	size_t node_count, node_room, slot_count;
+	struct index index; /* of nodes by prefix and frame */
+	size_t node_count, node_room;
 	struct list functions, objects, names; /* frames are functions; names of markers */
 	struct open_call *calls;
 	size_t depth, call_room;
@@ -91,7 +92,8 @@ struct firefox {
 static uint32_t number_of(struct list *list, const void *thing)
 {
 	bool is_new;
-	const uint32_t number = interned_number(&list->numbers, thing, UINT32_MAX - 1, &is_new);
+	const uint32_t number =
+	    table_number(&list->numbers, (uintptr_t)thing, UINT32_MAX - 1, &is_new);
 
 	if (!is_new)
 		return number;
@@ -103,53 +105,29 @@ static uint32_t number_of(struct list *list, const void *thing)
 
 static void free_list(struct list *list)
 {
-	interned_free(&list->numbers);
+	table_free(&list->numbers);
 	free(list->things);
 }
 
 /* Stacks */
 
-static uint32_t slot_of(const struct thread *t, uint32_t prefix, uint32_t frame)
-{
-	const uint64_t hash = ((uint64_t)prefix << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t i = (size_t)(hash >> 32) & (t->slot_count - 1);
-
-	while (t->slots[i] && (t->nodes[t->slots[i] - 1].prefix != prefix ||
-			       t->nodes[t->slots[i] - 1].frame != frame))
-		i = (i + 1) & (t->slot_count - 1);
-	return (uint32_t)i;
-}
-
-static bool grow_slots(struct thread *t)
-{
-	const size_t count = t->slot_count ? 2 * t->slot_count : 256;
-	uint32_t *slots = count > UINT32_MAX ? NULL : calloc(count, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = count;
-	for (size_t i = 0; i < t->node_count; i++)
-		slots[slot_of(t, t->nodes[i].prefix, t->nodes[i].frame)] = (uint32_t)i + 1;
-	return true;
-}
-
 /* The number of the stack that has `frame` above the stack `prefix`. 0: out of memory. */
 static uint32_t stack_of(struct thread *t, uint32_t prefix, uint32_t frame)
 {
-	uint32_t slot;
+	uint32_t hash, n;
 
-	if (2 * (t->node_count + 1) > t->slot_count && !grow_slots(t))
+	if (!index_reserve(&t->index))
 		return 0;
-	slot = slot_of(t, prefix, frame);
-	if (t->slots[slot])
-		return t->slots[slot];
-	if (!LIST_ROOM(t->nodes, t->node_count, t->node_room))
+	hash = index_hash(&t->index, prefix, frame);
+	INDEX_FIND(n, &t->index, hash,
+		   t->nodes[n - 1].prefix == prefix && t->nodes[n - 1].frame == frame);
+	if (n)
+		return n;
+	if (t->node_count >= UINT32_MAX || !LIST_ROOM(t->nodes, t->node_count, t->node_room))
 		return 0;
 	t->nodes[t->node_count++] = (struct node){prefix, frame};
-	t->slots[slot] = (uint32_t)t->node_count;
-	return t->slots[slot];
+	index_add(&t->index, hash, (uint32_t)t->node_count);
+	return (uint32_t)t->node_count;
 }
 
 /* Columns */
@@ -603,7 +581,7 @@ static void free_thread(struct thread *t)
 	free_list(&t->objects);
 	free_list(&t->names);
 	free(t->nodes);
-	free(t->slots);
+	index_free(&t->index);
 	free(t->calls);
 	free(t->comm);
 }

@@ -188,7 +188,7 @@ static int64_t path_of(struct database_writer *w, int64_t parent, int64_t symbol
 {
 	int64_t *slot, path;
 
-	if (w->paths.count >= MOST_PATHS) {
+	if (w->paths.rows.count >= MOST_PATHS) {
 		if (!w->indexed)
 			sqlite_file_index_paths(w->file);
 		w->indexed = true;

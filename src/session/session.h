@@ -5,7 +5,7 @@
 
 #include "perfdata/reader.h"
 #include "session/change_index.h"
-#include "session/hash_table.h"
+#include "support/table.h"
 #include "session/samples.h"
 #include "calls/calls.h"
 
