@@ -5,6 +5,7 @@
  */
 #include "live_hits.h"
 #include "support/list.h"
+#include "support/monotonic.h"
 
 #include <ptah/session.h>
 #include <ptah/symbol.h>
@@ -89,14 +90,6 @@ struct live_hits {
 	struct live_hit_line *lines; /* that have not been reported */
 	size_t line_count, next_line;
 };
-
-static uint64_t clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* Options */
 
@@ -443,7 +436,7 @@ int live_hits_take(struct live_hits *h, const struct ptah_record_piece *piece)
 
 static struct pending *add_pending(struct live_hits *h)
 {
-	const uint64_t now = clock_now();
+	const uint64_t now = (uint64_t)monotonic_ns();
 
 	if (!LIST_ADD(h->pending, h->pending_count))
 		return NULL;
@@ -564,7 +557,7 @@ static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
 int live_hits_look(struct live_hits *h, bool final)
 {
 	struct ptah_live_status s = {.size = sizeof(s)};
-	const uint64_t now = clock_now();
+	const uint64_t now = (uint64_t)monotonic_ns();
 	bool full;
 	int status;
 

@@ -2,6 +2,7 @@
 /* Goes through the code of the programs that ran, function by function (source_coverage.h). */
 #include "export/source_coverage.h"
 
+#include "base/hash.h"
 #include "base/order.h"
 #include "export/code_graph.h"
 #include "export/source_lines.h"
@@ -71,7 +72,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	hash = hash_number(hash ^ value);
 	return hash ^ hash >> 29;
 }
 

@@ -2,6 +2,7 @@
 /* Adds up lines, branches and functions of source files (source_store.h). */
 #include "export/source_store.h"
 
+#include "base/hash.h"
 #include "base/order.h"
 #include "base/path.h"
 #include "support/list.h"
@@ -28,7 +29,7 @@ static bool is_wanted(const struct source_coverage_config *config, const char *n
 
 static size_t slot_of(const struct source_store *s, const char *recorded)
 {
-	size_t i = ((uintptr_t)recorded >> 3) * 0x9e3779b97f4a7c15u >> 20;
+	size_t i = hash_number((uintptr_t)recorded >> 3) >> 20;
 
 	for (;; i++) {
 		const uint32_t file = s->by_pointer[i & (s->table_size - 1)];

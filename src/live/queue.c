@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 #include "support/list.h"
+#include "support/monotonic.h"
 
 #include <ptah/packet.h>
 
@@ -27,10 +28,7 @@
 
 uint64_t live_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 void live_list_init(struct live_list *list)

@@ -3,6 +3,7 @@
 #include "output/outcomes.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/order.h"
 #include "output/predictor.h"
 #include "support/list.h"
@@ -53,7 +54,7 @@ struct stream_state {
 
 static size_t hash_of(uint64_t ip, uint32_t space_size)
 {
-	return (size_t)((ip ^ (uint64_t)space_size << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	return (size_t)(hash_number(ip ^ (uint64_t)space_size << 40) >> 20);
 }
 
 static struct seen *slot(const struct stream_state *s, uint64_t ip, uint32_t space_size)

@@ -2,6 +2,7 @@
 /* Learns what instructions cost (code_costs.h). */
 #include "session/code_costs.h"
 
+#include "base/hash.h"
 #include "session/session.h"
 #include "support/list.h"
 
@@ -40,7 +41,7 @@ void code_costs_free(struct code_costs *c)
 
 static size_t slot_of(const struct code_costs *c, uint64_t ip)
 {
-	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) % c->slot_count;
+	return (size_t)(hash_number(ip) >> 20) % c->slot_count;
 }
 
 static bool grow_slots(struct code_costs *c)

@@ -14,6 +14,7 @@
 #include "session/records.h"
 #include "session/trace_set.h"
 
+#include "base/hash.h"
 #include "image/image_access.h"
 #include "support/list.h"
 
@@ -79,7 +80,7 @@ int guest_take(struct ptah_session *s, const struct perfdata_record *r)
 
 static uint32_t key_of(uint64_t cr3)
 {
-	return (uint32_t)(cr3 * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+	return (uint32_t)(hash_number(cr3) >> 32);
 }
 
 /* The table has the last space with a key; that it has none says that the space is new. */
@@ -221,7 +222,7 @@ struct guest_view {
 
 static struct entry *slot_of(const struct guest_view *view, uint64_t cr3, uint64_t address)
 {
-	uint64_t hash = (cr3 ^ address >> 12) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = hash_number(cr3 ^ address >> 12);
 	size_t i;
 
 	hash = (hash ^ hash >> 29 ^ cr3 >> 12) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -6,6 +6,7 @@
  */
 #include "session/guest.h"
 
+#include "base/hash.h"
 #include "base/order.h"
 #include "session/trace_set.h"
 #include "support/list.h"
@@ -54,7 +55,7 @@ static uint32_t hash_of(const uint8_t *bytes)
 
 	for (size_t i = 0; i < PAGE; i += sizeof(word)) {
 		memcpy(&word, bytes + i, sizeof(word));
-		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash = hash_number(hash ^ word);
 		hash ^= hash >> 29;
 	}
 	return (uint32_t)(hash >> 16);

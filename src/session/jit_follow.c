@@ -12,6 +12,7 @@
 #include "session/jit.h"
 #include "session/records.h"
 #include "support/list.h"
+#include "support/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -84,14 +85,6 @@ void jit_follow_free(struct jit_follow *follow)
 	if (follow)
 		table_free(&follow->newest);
 	free(follow);
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 size_t jit_follow_newest(const struct ptah_session *s, int32_t pid)
@@ -442,7 +435,7 @@ static void look_for_map(struct ptah_session *s, int32_t pid)
 static void look(struct ptah_session *s, struct follow_process *p, bool complete)
 {
 	const bool dump = has_list(s, p->pid, false), map = has_list(s, p->pid, true);
-	const uint64_t time = now(), passed = time - p->looked;
+	const uint64_t time = (uint64_t)monotonic_ns(), passed = time - p->looked;
 
 	if ((dump && map) || p->final)
 		return;

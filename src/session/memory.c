@@ -10,6 +10,7 @@
 #include "session/trace_set.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "base/order.h"
 
 #include <stdlib.h>
@@ -244,7 +245,7 @@ int session_stream_memory(const struct ptah_session *s, const struct stream *str
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ value;
+	return hash_number(hash ^ value) >> 7 ^ value;
 }
 
 /* A stream's memory during a comparison. */

@@ -7,6 +7,7 @@
 #include "waits/syscalls.h"
 
 #include "base/bits.h"
+#include "base/hash.h"
 #include "session/session.h"
 #include "support/list.h"
 
@@ -336,7 +337,7 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 /* Of what an epoll watches, by its descriptor or by its data. Other members may have the same. */
 static uint32_t key_of(uint32_t epoll, uint64_t value, bool is_descriptor)
 {
-	const uint64_t mixed = (value ^ epoll) * UINT64_C(0x9e3779b97f4a7c15) + is_descriptor;
+	const uint64_t mixed = hash_number(value ^ epoll) + is_descriptor;
 
 	return (uint32_t)((mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
 }
