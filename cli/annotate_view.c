@@ -2,6 +2,7 @@
 /* The functions of `ptah annotate`: their instructions with source code, as text, TSV and JSON. */
 #include "annotate_view.h"
 
+#include "base/order.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 
@@ -42,7 +43,7 @@ static int by_line(const void *a, const void *b)
 		return x->line < y->line ? -1 : 1;
 	if (x->file != y->file)
 		return (uintptr_t)x->file < (uintptr_t)y->file ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE(x->at, y->at);
 }
 
 static int by_weight(const void *a, const void *b)

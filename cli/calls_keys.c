@@ -5,6 +5,7 @@
 #include "time_head.h"
 
 #include "output/pretty.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,15 +85,8 @@ static size_t add_key(struct calls_view *v, const struct name *name, const struc
 {
 	struct calls_key *key;
 
-	if (v->key_count == v->key_room) {
-		const size_t room = v->key_room ? 2 * v->key_room : 256;
-		struct calls_key *keys = reallocarray(v->keys, room, sizeof(*keys));
-
-		if (!keys)
-			return SIZE_MAX;
-		v->keys = keys;
-		v->key_room = room;
-	}
+	if (!LIST_ROOM(v->keys, v->key_count, v->key_room))
+		return SIZE_MAX;
 	key = &v->keys[v->key_count];
 	*key = (struct calls_key){.function = strdup(name->symbol ? name->symbol : id->mangled),
 				  .mangled = strdup(id->mangled),

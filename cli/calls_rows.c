@@ -2,6 +2,7 @@
 /* The tables of `ptah calls`: functions with their percentiles, and callers or callees of one. */
 #include "calls_view.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "output/fields.h"
 #include "output/pretty.h"
@@ -267,11 +268,8 @@ static int compare_pairs(const void *a, const void *b)
 {
 	const struct pair_row *x = a, *y = b;
 
-	if (x->total != y->total)
-		return x->total > y->total ? -1 : 1;
-	if (x->calls != y->calls)
-		return x->calls > y->calls ? -1 : 1;
-	return strcmp(x->other, y->other);
+	return COMPARE_THEN(y->total, x->total,
+			    COMPARE_THEN(y->calls, x->calls, strcmp(x->other, y->other)));
 }
 
 static bool make_pair(const struct calls_view *v, const struct ptah_call_pair *p, bool callers,

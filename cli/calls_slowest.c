@@ -5,10 +5,12 @@
  */
 #include "calls_view.h"
 
+#include "base/order.h"
 #include "base/text.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 #include "progress.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -90,17 +92,7 @@ static uint64_t figure_of(const struct slowest *s, const struct ptah_call_counts
 
 static struct stack *stack_of(struct slowest *s, size_t thread)
 {
-	struct stack *stacks;
-
-	if (thread < s->stack_count)
-		return &s->stacks[thread];
-	stacks = reallocarray(s->stacks, thread + 1, sizeof(*stacks));
-	if (!stacks)
-		return NULL;
-	s->stacks = stacks;
-	memset(stacks + s->stack_count, 0, (thread + 1 - s->stack_count) * sizeof(*stacks));
-	s->stack_count = thread + 1;
-	return &stacks[thread];
+	return LIST_REACH(s->stacks, s->stack_count, thread) ? &s->stacks[thread] : NULL;
 }
 
 static void free_frame(struct frame *f)
@@ -113,7 +105,7 @@ static int compare_suspended(const void *a, const void *b)
 {
 	const struct suspended *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 /* Keeps what the frame has until the call is resumed. The caller forgets the frame. */
@@ -168,17 +160,14 @@ static void end_suspended(struct slowest *s, struct stack *stack)
 
 static bool add_share(struct frame *f, size_t key, uint64_t figure, bool ended)
 {
-	struct share *shares;
 	size_t i = 0;
 
 	while (i < f->share_count && f->shares[i].key != key)
 		i++;
 	if (i == f->share_count) {
-		shares = reallocarray(f->shares, i + 1, sizeof(*shares));
-		if (!shares)
+		if (!LIST_ADD(f->shares, f->share_count))
 			return false;
-		f->shares = shares;
-		shares[f->share_count++] = (struct share){.key = key};
+		f->shares[i].key = key;
 	}
 	f->shares[i].calls += ended;
 	f->shares[i].figure += figure;
@@ -203,15 +192,8 @@ static int begin_call(struct slowest *s, const struct ptah_call_thread *thread, 
 	const int32_t space = ptah_call_thread_space(thread, mark->space);
 	struct frame *f;
 
-	if (stack->count == stack->room) {
-		const size_t room = stack->room ? 2 * stack->room : 64;
-		struct frame *frames = reallocarray(stack->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return PTAH_E_NOMEM;
-		stack->frames = frames;
-		stack->room = room;
-	}
+	if (!LIST_ROOM(stack->frames, stack->count, stack->room))
+		return PTAH_E_NOMEM;
 	f = &stack->frames[stack->count++];
 	*f = (struct frame){.key = calls_key_of(s->view, space, mark->function),
 			    .callee = SIZE_MAX,
@@ -233,9 +215,7 @@ static int compare_calls(const void *a, const void *b)
 {
 	const struct slow_call *x = a, *y = b;
 
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(y->figure, x->figure, COMPARE(x->order, y->order));
 }
 
 /* Keeps a call if it is one of the slowest so far. Takes the frame's shares then. */
@@ -372,9 +352,7 @@ static int compare_shares(const void *a, const void *b)
 {
 	const struct share *x = a, *y = b;
 
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return COMPARE_THEN(y->figure, x->figure, COMPARE(x->key, y->key));
 }
 
 /* Where the time of a call went. False: that is not known. */

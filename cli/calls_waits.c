@@ -6,6 +6,7 @@
 #include "calls_view.h"
 #include "output/wait_names.h"
 
+#include "base/order.h"
 #include "output/pretty.h"
 
 #include <inttypes.h>
@@ -63,9 +64,7 @@ static int compare_timed(const void *a, const void *b)
 {
 	const struct timed_call *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
+	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->begin, y->begin));
 }
 
 static int list_calls(struct call_waits *c)
@@ -94,21 +93,15 @@ static int list_calls(struct call_waits *c)
 /* What a thread's system calls took up to `time`, with those of the threads before it. */
 static uint64_t time_up_to(const struct call_waits *c, int32_t tid, uint64_t time)
 {
-	size_t low = 0, high = c->call_count;
+	size_t at;
 	const struct timed_call *last;
 
-	while (low < high) { /* the first that begins later */
-		const size_t middle = low + (high - low) / 2;
-		const struct timed_call *m = &c->calls[middle];
-
-		if (m->tid < tid || (m->tid == tid && m->begin <= time))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	/* Finds the first that begins later. */
+	BISECT(at, 0, c->call_count,
+	       c->calls[at].tid < tid || (c->calls[at].tid == tid && c->calls[at].begin <= time));
+	if (!at)
 		return 0;
-	last = &c->calls[low - 1];
+	last = &c->calls[at - 1];
 	if (last->tid != tid || last->end <= time)
 		return last->before + (last->end - last->begin);
 	return last->before + (time - last->begin);

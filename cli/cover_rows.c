@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects what `ptah cover` writes: edges or blocks with their counts. */
+#include "base/order.h"
 #include "cover_rows.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +29,8 @@ static int add(struct cover_rows *rows, const struct cover_row *row)
 {
 	if (!row->count)
 		return 0;
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-		struct cover_row *list = reallocarray(rows->row, capacity, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		rows->row = list;
-		rows->capacity = capacity;
-	}
+	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
+		return PTAH_E_NOMEM;
 	rows->row[rows->count] = *row;
 	rows->row[rows->count].version = find_version(rows, row->space, row->from, row->version);
 	rows->row[rows->count].target_version =
@@ -127,22 +122,17 @@ int cover_add_profile(void *context, const struct ptah_stream_info *info, size_t
 	return status >= 0 && rows->edges ? add_indirect(rows, stream, profile) : status;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct cover_row *x = a, *y = b;
-	int order = compare((uint32_t)x->space, (uint32_t)y->space);
+	int order = COMPARE((uint32_t)x->space, (uint32_t)y->space);
 
-	order = order ? order : compare(x->from, y->from);
-	order = order ? order : compare(x->to, y->to);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	order = order ? order : compare(x->ninsn, y->ninsn);
-	order = order ? order : compare(x->version, y->version);
-	return order ? order : compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->from, y->from);
+	order = order ? order : COMPARE(x->to, y->to);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->ninsn, y->ninsn);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 void cover_merge(struct cover_rows *rows)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads one run for `ptah diff`, and lists what it counted by function (diff_run.h). */
+#include "base/order.h"
 #include "diff_run.h"
 #include "profile_rows.h"
 #include "saved_counts.h"
@@ -66,7 +67,7 @@ static int by_process(const void *a, const void *b)
 {
 	const struct profile_row *x = a, *y = b;
 
-	return x->process < y->process ? -1 : x->process > y->process;
+	return COMPARE(x->process, y->process);
 }
 
 static int list_branches(struct diff_list *list)

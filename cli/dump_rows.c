@@ -2,6 +2,7 @@
 /* The packets of `ptah dump` as text, JSON and TSV. */
 #include "dump_view.h"
 
+#include "base/hash.h"
 #include "output/fields.h"
 
 #include <inttypes.h>
@@ -84,7 +85,7 @@ static size_t make_line(const struct dump *d, const struct packet_place *place, 
  */
 static struct dump_line *line_of(struct dump *d, uint64_t bytes)
 {
-	return &d->lines[(bytes * UINT64_C(0x9e3779b97f4a7c15) >> 48) % DUMP_LINES];
+	return &d->lines[(hash_number(bytes) >> 48) % DUMP_LINES];
 }
 
 static const char *find_line(struct dump *d, const struct packet_place *place, size_t *n)

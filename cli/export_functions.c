@@ -3,6 +3,8 @@
 #include "export_functions.h"
 
 #include "export/utf8.h"
+#include "support/index.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -25,8 +27,9 @@ struct known {
 struct export_functions {
 	struct names *names;
 	const char *wanted;
-	struct known **slots; /* a hash table */
-	size_t capacity;      /* 0 or a power of two */
+	struct known **list; /* for each place the function that was there last */
+	size_t place_count, room;
+	struct index index; /* of the list, by place */
 	uint32_t count;
 	void *strings; /* a tree (search.h) */
 };
@@ -48,15 +51,16 @@ void export_functions_free(struct export_functions *f)
 {
 	if (!f)
 		return;
-	for (size_t i = 0; i < f->capacity; i++) {
-		while (f->slots[i]) {
-			struct known *past = f->slots[i]->past;
+	for (size_t i = 0; i < f->place_count; i++) {
+		while (f->list[i]) {
+			struct known *past = f->list[i]->past;
 
-			free(f->slots[i]);
-			f->slots[i] = past;
+			free(f->list[i]);
+			f->list[i] = past;
 		}
 	}
-	free(f->slots);
+	free(f->list);
+	index_free(&f->index);
 	tdestroy(f->strings, free);
 	free(f);
 }
@@ -75,36 +79,6 @@ static const char *keep(struct export_functions *f, const char *text)
 	if (!found || *found != copy)
 		free(copy);
 	return found ? *found : NULL;
-}
-
-static size_t slot_of(const struct export_functions *f, int32_t space, uint64_t address)
-{
-	const uint64_t hash =
-	    (address ^ (uint64_t)(uint32_t)space << 40) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t i = (size_t)(hash >> 32) & (f->capacity - 1);
-
-	while (f->slots[i] && (f->slots[i]->address != address || f->slots[i]->space != space))
-		i = (i + 1) & (f->capacity - 1);
-	return i;
-}
-
-static bool grow(struct export_functions *f)
-{
-	struct export_functions more = {.capacity = f->capacity ? 2 * f->capacity : 1024};
-
-	more.slots = calloc(more.capacity, sizeof(struct known *));
-	if (!more.slots)
-		return false;
-	for (size_t i = 0; i < f->capacity; i++) {
-		struct known *e = f->slots[i];
-
-		if (e)
-			more.slots[slot_of(&more, e->space, e->address)] = e;
-	}
-	free(f->slots);
-	f->slots = more.slots;
-	f->capacity = more.capacity;
-	return true;
 }
 
 /* Fills in what the names say. False: out of memory. */
@@ -149,18 +123,22 @@ const struct timeline_function *export_function(struct export_functions *f, int3
 						uint64_t address, bool *is_wanted)
 {
 	struct known *k, *past;
-	size_t slot;
+	uint32_t hash, n;
 
-	if (2 * ((size_t)f->count + 1) > f->capacity && !grow(f))
+	if (!index_reserve(&f->index) || !LIST_ROOM(f->list, f->place_count, f->room))
 		return NULL;
-	slot = slot_of(f, space, address);
-	k = past = f->slots[slot];
+	hash = index_hash(&f->index, (uint32_t)space, address);
+	INDEX_FIND(n, &f->index, hash,
+		   f->list[n - 1]->address == address && f->list[n - 1]->space == space);
+	k = past = n ? f->list[n - 1] : NULL;
 	if (!k || (k->generated && names_find(f->names, space, address)->symbol != k->symbol)) {
 		k = add(f, space, address);
 		if (!k)
 			return NULL;
 		k->past = past;
-		f->slots[slot] = k;
+		if (!n)
+			index_add(&f->index, hash, n = (uint32_t)++f->place_count);
+		f->list[n - 1] = k;
 	}
 	*is_wanted = k->wanted;
 	return &k->function;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "export/timeline.h"
 #include "output/items.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -63,17 +64,7 @@ struct timeline {
 
 static struct line *line_of(struct timeline *t, size_t number)
 {
-	struct line *lines;
-
-	if (number < t->line_count)
-		return &t->lines[number];
-	lines = reallocarray(t->lines, number + 1, sizeof(*lines));
-	if (!lines)
-		return NULL;
-	t->lines = lines;
-	memset(lines + t->line_count, 0, (number + 1 - t->line_count) * sizeof(*lines));
-	t->line_count = number + 1;
-	return &lines[number];
+	return LIST_REACH(t->lines, t->line_count, number) ? &t->lines[number] : NULL;
 }
 
 /* Announces a thread to the writer before its first event, and when its name has changed. */
@@ -152,15 +143,8 @@ static int come_back(struct timeline *t, struct line *line, uint64_t at)
 
 static bool push(struct line *line, const struct frame *frame)
 {
-	if (line->count == line->room) {
-		const size_t room = line->room ? 2 * line->room : 64;
-		struct frame *frames = reallocarray(line->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return false;
-		line->frames = frames;
-		line->room = room;
-	}
+	if (!LIST_ROOM(line->frames, line->count, line->room))
+		return false;
 	line->frames[line->count++] = *frame;
 	return true;
 }

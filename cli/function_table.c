@@ -2,6 +2,7 @@
 /* Sorts and prints the table of functions, or of blocks. */
 #include "function_table.h"
 
+#include "base/order.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 
@@ -15,24 +16,19 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_instructions(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
-	int order = compare(y->instructions, x->instructions);
+	int order = COMPARE(y->instructions, x->instructions);
 
-	order = order ? order : compare(x->ip, y->ip);
+	order = order ? order : COMPARE(x->ip, y->ip);
 	return order ? order : strcmp(x->name.dso, y->name.dso);
 }
 
 static int by_calls(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
-	int order = compare(y->calls, x->calls);
+	int order = COMPARE(y->calls, x->calls);
 
 	return order ? order : by_instructions(a, b);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds up the calls of a recording in groups (graph_groups.h). */
+#include "base/order.h"
 #include "graph_groups.h"
 #include "render.h"
 #include "call_trees.h"
@@ -145,13 +146,9 @@ static int by_total(const void *a, const void *b)
 	const uint64_t m = graph_figure(&x->graph->totals.inclusive, value);
 	const uint64_t n = graph_figure(&y->graph->totals.inclusive, value);
 
-	if (m != n)
-		return m > n ? -1 : 1;
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return COMPARE_THEN(
+	    n, m,
+	    COMPARE_THEN(x->cpu, y->cpu, COMPARE_THEN(x->pid, y->pid, COMPARE(x->tid, y->tid))));
 }
 
 int graph_groups_sort(struct graph_groups *g)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of tables of call graphs, sorted, and the shares that figures have. */
+#include "base/order.h"
 #include "graph_rows.h"
 
 #include <stdlib.h>
@@ -25,11 +26,8 @@ static int by_figure(const void *a, const void *b)
 {
 	const struct graph_table_row *x = a, *y = b;
 
-	if (x->figure != y->figure)
-		return x->figure > y->figure ? -1 : 1;
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->key->ip < y->key->ip ? -1 : x->key->ip > y->key->ip;
+	return COMPARE_THEN(y->figure, x->figure,
+			    COMPARE_THEN(y->count, x->count, COMPARE(x->key->ip, y->key->ip)));
 }
 
 static size_t list_keys(const struct call_graph *g, struct graph_table_row *rows)

@@ -14,6 +14,7 @@
 #include "interrupt.h"
 
 #include "command.h"
+#include "support/monotonic.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -31,15 +32,11 @@
 
 /* The signal that ends the reading; and the one after which nobody is waited for, and its time. */
 static volatile sig_atomic_t was_interrupted, ending_signal;
-static struct timespec ending_since;
+static int64_t ending_since;
 
 static int64_t since_ending(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)(now.tv_sec - ending_since.tv_sec) * 1000000000 +
-	       (now.tv_nsec - ending_since.tv_nsec);
+	return monotonic_ns() - ending_since;
 }
 
 void begin_ending(int number)
@@ -48,7 +45,7 @@ void begin_ending(int number)
 
 	if (ending_signal)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &ending_since);
+	ending_since = monotonic_ns();
 	ending_signal = number;
 	/* A mere system call: a handler may do it, although it is not on POSIX' list. */
 	setitimer(ITIMER_REAL, &again, NULL);

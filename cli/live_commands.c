@@ -3,8 +3,8 @@
 #include "live_commands.h"
 
 #include "base/pidfd.h"
-#include "export/keyed.h"
-#include "export/list.h"
+#include "support/keyed.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -211,7 +211,7 @@ static struct life *add_life(struct live_commands *c, int32_t pid)
 	struct last_life *last = life_of(c, pid, &is_new);
 	struct life *l;
 
-	if (!last || !list_make_room((void **)&c->lives, c->life_count, &c->life_room, sizeof(*l)))
+	if (!last || !LIST_ROOM(c->lives, c->life_count, c->life_room))
 		return NULL;
 	last->life = c->life_count;
 	l = &c->lives[c->life_count++];
@@ -238,8 +238,7 @@ static void add_program(struct live_commands *c, struct life *l, const char *com
 {
 	struct program *p;
 
-	if (!l ||
-	    !list_make_room((void **)&c->programs, c->count, &c->room, sizeof(*c->programs))) {
+	if (!l || !LIST_ROOM(c->programs, c->count, c->room)) {
 		free(command);
 		return;
 	}

@@ -8,7 +8,7 @@
 #include "progress.h"
 
 #include "export/cover_table.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ void live_cover_take_piece(struct live_cover *c, const struct ptah_record_piece 
 
 static int keep_rows(struct live_cover *c, size_t stream, struct ptah_profile *profile)
 {
-	if (!list_make_room((void **)&c->parts, c->part_count, &c->part_room, sizeof(*c->parts)))
+	if (!LIST_ROOM(c->parts, c->part_count, c->part_room))
 		return PTAH_E_NOMEM;
 	c->parts[c->part_count++] = (struct part){stream, c->rows.count};
 	return cover_add_profile(&c->rows, NULL, stream, profile);
@@ -329,17 +329,7 @@ int live_cover_take_counts(void *context, const struct ptah_live_thread *thread,
 /* How many instructions had been decoded of the stream at the last look. NULL: out of memory. */
 static uint64_t *seen_of(struct live_cover *c, size_t stream)
 {
-	uint64_t *seen;
-
-	if (stream < c->seen_count)
-		return &c->seen[stream];
-	seen = reallocarray(c->seen, 2 * (stream + 1), sizeof(*seen));
-	if (!seen)
-		return NULL;
-	c->seen = seen;
-	memset(seen + c->seen_count, 0, (2 * (stream + 1) - c->seen_count) * sizeof(*seen));
-	c->seen_count = 2 * (stream + 1);
-	return &seen[stream];
+	return LIST_REACH(c->seen, c->seen_count, stream) ? &c->seen[stream] : NULL;
 }
 
 /* A callback of ptah_live_counts(). */

@@ -4,6 +4,8 @@
  * Hits come from the threads that decode; everything else is done by the thread that records.
  */
 #include "live_hits.h"
+#include "support/list.h"
+#include "support/monotonic.h"
 
 #include <ptah/session.h>
 #include <ptah/symbol.h>
@@ -88,14 +90,6 @@ struct live_hits {
 	struct live_hit_line *lines; /* that have not been reported */
 	size_t line_count, next_line;
 };
-
-static uint64_t clock_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
 
 /* Options */
 
@@ -322,7 +316,6 @@ static void save(struct live_hits *h, struct live_hit_line *line, uint64_t since
 /* Counts a hit and saves it. The line's text, time, pid and tid are filled in. */
 static int add_hit(struct live_hits *h, struct live_hit_line *line, uint64_t since)
 {
-	struct live_hit_line *lines;
 	int status = 0;
 
 	pthread_mutex_lock(&h->lock);
@@ -333,12 +326,10 @@ static int add_hit(struct live_hits *h, struct live_hit_line *line, uint64_t sin
 			return 0;
 		}
 		save(h, line, since);
-		lines = reallocarray(h->lines, h->line_count + 1, sizeof(*lines));
-		if (lines) {
-			h->lines = lines;
-			lines[h->line_count++] = *line;
-		}
-		status = lines ? 0 : PTAH_E_NOMEM;
+		if (LIST_ADD(h->lines, h->line_count))
+			h->lines[h->line_count - 1] = *line;
+		else
+			status = PTAH_E_NOMEM;
 	}
 	pthread_mutex_unlock(&h->lock);
 	return status;
@@ -445,15 +436,13 @@ int live_hits_take(struct live_hits *h, const struct ptah_record_piece *piece)
 
 static struct pending *add_pending(struct live_hits *h)
 {
-	const uint64_t now = clock_now();
-	struct pending *list = reallocarray(h->pending, h->pending_count + 1, sizeof(*list));
+	const uint64_t now = (uint64_t)monotonic_ns();
 
-	if (!list)
+	if (!LIST_ADD(h->pending, h->pending_count))
 		return NULL;
-	h->pending = list;
-	list[h->pending_count] =
+	h->pending[h->pending_count - 1] =
 	    (struct pending){.watch = WATCH_NONE, .pid = -1, .asked = now, .end = now + WAIT_ASK};
-	return &list[h->pending_count++];
+	return &h->pending[h->pending_count - 1];
 }
 
 void live_hits_ended(struct live_hits *h, int32_t pid, int wait_status)
@@ -568,7 +557,7 @@ static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
 int live_hits_look(struct live_hits *h, bool final)
 {
 	struct ptah_live_status s = {.size = sizeof(s)};
-	const uint64_t now = clock_now();
+	const uint64_t now = (uint64_t)monotonic_ns();
 	bool full;
 	int status;
 

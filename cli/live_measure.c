@@ -3,6 +3,7 @@
 #include "live_cover.h"
 #include "live_view.h"
 
+#include "base/order.h"
 #include "progress.h"
 
 #include <inttypes.h>
@@ -26,25 +27,20 @@ static int compare_text(const char *a, const char *b)
 	return !a ? -1 : !b ? 1 : strcmp(a, b);
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
-	int order = compare(x->place, y->place);
+	int order = COMPARE(x->place, y->place);
 
 	order = order ? order : compare_text(x->name.path, y->name.path);
 	order = order ? order : compare_text(x->name.name, y->name.name);
-	return order ? order : compare((uint32_t)x->function.space, (uint32_t)y->function.space);
+	return order ? order : COMPARE((uint32_t)x->function.space, (uint32_t)y->function.space);
 }
 
 static int row_by_place(const void *a, const void *b)
 {
 	const struct live_row *x = a, *y = b;
-	int order = compare(x->place, y->place);
+	int order = COMPARE(x->place, y->place);
 
 	order = order ? order : compare_text(x->path, y->path);
 	return order ? order : compare_text(x->name, y->name);
@@ -197,9 +193,9 @@ static int list_threads(struct live_view *v)
 	static int name(const void *a, const void *b)                                              \
 	{                                                                                          \
 		const struct live_row *x = a, *y = b;                                              \
-		int order = compare(y->member, x->member);                                         \
+		int order = COMPARE(y->member, x->member);                                         \
                                                                                                    \
-		order = order ? order : compare(y->instructions, x->instructions);                 \
+		order = order ? order : COMPARE(y->instructions, x->instructions);                 \
 		return order ? order : row_by_place(x, y);                                         \
 	}
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Parses a command line by the command's table of options. */
 #include "input.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -28,15 +29,11 @@ static struct set_option *set_options;
 
 static bool add_set_option(struct input *input, const struct option_def *o, const char *value)
 {
-	struct set_option *more =
-	    reallocarray(set_options, input->set_option_count + 1, sizeof(*more));
-
-	if (!more)
+	if (!LIST_ADD(set_options, input->set_option_count))
 		return false;
-	set_options = more;
-	more[input->set_option_count++] =
+	set_options[input->set_option_count - 1] =
 	    (struct set_option){(enum set_option_kind)o->at, o->name, value};
-	input->set_options = more;
+	input->set_options = set_options;
 	if (o->at == SET_PT && !input->pt)
 		input->pt = value;
 	return true;

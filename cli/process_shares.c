@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds up what each process executed in the stream of a CPU that several processes share. */
+#include "base/order.h"
 #include "process_shares.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static int by_pid(const void *a, const void *b)
 {
 	const struct process_share *x = a, *y = b;
 
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return COMPARE(x->pid, y->pid);
 }
 
 int shares_list(const struct ptah_session *session, size_t stream, struct ptah_profile *profile,

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Collects the rows of `ptah profile` from counts. */
+#include "base/order.h"
 #include "profile_rows.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
 static int add(struct profile_rows *rows, const struct profile_row *row)
 {
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-		struct profile_row *list = realloc(rows->row, capacity * sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		rows->row = list;
-		rows->capacity = capacity;
-	}
+	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
+		return PTAH_E_NOMEM;
 	rows->row[rows->count++] = *row;
 	return 0;
 }
@@ -71,28 +66,23 @@ static int add_edges(struct profile_rows *rows, uint32_t process,
 	return status;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct profile_row *x = a, *y = b;
-	int order = compare((uint32_t)x->pid, (uint32_t)y->pid);
+	int order = COMPARE((uint32_t)x->pid, (uint32_t)y->pid);
 
-	order = order ? order : compare(x->process, y->process);
-	order = order ? order : compare(x->from, y->from);
-	order = order ? order : compare(x->to, y->to);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	order = order ? order : compare(x->version, y->version);
-	return order ? order : compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->process, y->process);
+	order = order ? order : COMPARE(x->from, y->from);
+	order = order ? order : COMPARE(x->to, y->to);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 static int by_count(const void *a, const void *b)
 {
 	const struct profile_row *x = a, *y = b;
-	int order = compare(y->count, x->count);
+	int order = COMPARE(y->count, x->count);
 
 	return order ? order : by_place(a, b);
 }

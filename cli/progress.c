@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shows progress on standard error, if that is a terminal. */
 #include "progress.h"
+#include "support/monotonic.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +10,7 @@
 
 double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	return (double)monotonic_ns() / 1e9;
 }
 
 void progress_begin(struct progress *p, const struct input *input,

@@ -4,6 +4,7 @@
 
 #include "interrupt.h"
 #include "progress.h"
+#include "support/monotonic.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@ static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
 
 /* How often Ctrl-C was pressed, and when it was last. */
 static volatile sig_atomic_t key_strokes;
-static struct timespec last_stroke;
+static int64_t last_stroke;
 
 /* What runs now: who presses Ctrl-C twice does not want to wait for programs. */
 static struct ptah_recorder *_Atomic hurried;
@@ -40,12 +41,9 @@ static bool interrupts_ignored;
 /* The time counts at which it came: this process may be busy when the next one does. */
 static void note_interrupt(const siginfo_t *info)
 {
-	struct timespec t;
+	const int64_t t = monotonic_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	if (!key_strokes || (double)(t.tv_sec - last_stroke.tv_sec) +
-				    (double)(t.tv_nsec - last_stroke.tv_nsec) / 1e9 >=
-				ONE_KEY_STROKE) {
+	if (!key_strokes || (double)(t - last_stroke) / 1e9 >= ONE_KEY_STROKE) {
 		last_stroke = t;
 		key_strokes = key_strokes + 1;
 		if (key_strokes > 1)

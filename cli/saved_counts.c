@@ -3,6 +3,7 @@
 #include "saved_counts.h"
 #include "call_trees.h"
 #include "output/names.h"
+#include "support/list.h"
 #include "window.h"
 
 #include <stdio.h>
@@ -37,19 +38,18 @@ static int take_tree(void *calling, const struct ptah_call_thread *thread,
 		     const struct ptah_call_tree *tree)
 {
 	struct calling *c = calling;
-	struct space_calls *spaces;
+	struct space_calls *new;
 
 	for (size_t i = 0; i < c->count; i++)
 		if (c->spaces[i].space == thread->space)
 			return ptah_call_tree_merge(c->spaces[i].tree, tree, NULL, NULL);
-	spaces = reallocarray(c->spaces, c->count + 1, sizeof(*spaces));
-	if (!spaces)
+	if (!LIST_ADD(c->spaces, c->count))
 		return PTAH_E_NOMEM;
-	c->spaces = spaces;
-	spaces[c->count].space = thread->space;
-	if (ptah_call_tree_new(NULL, &spaces[c->count].tree) < 0)
+	new = &c->spaces[c->count - 1];
+	new->space = thread->space;
+	if (ptah_call_tree_new(NULL, &new->tree) < 0)
 		return PTAH_E_NOMEM;
-	return ptah_call_tree_merge(spaces[c->count++].tree, tree, NULL, NULL);
+	return ptah_call_tree_merge(new->tree, tree, NULL, NULL);
 }
 
 static int count_calls(const struct input *input, const struct ptah_session *session,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps the rows of blocks and branches that ran before (script_cache.h). */
+#include "base/hash.h"
 #include "script_cache.h"
 
 #include <stdlib.h>
@@ -202,9 +203,9 @@ static void put_rows(struct script *s, const char *text, size_t size, unsigned r
 
 static struct entry *entry_of(const struct script *s, const struct script_key *key)
 {
-	uint64_t hash = (key->from ^ (uint32_t)s->info.space) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = hash_number(key->from ^ (uint32_t)s->info.space);
 
-	hash = (hash ^ key->to ^ key->what) * UINT64_C(0x9e3779b97f4a7c15);
+	hash = hash_number(hash ^ key->to ^ key->what);
 	return &s->cache->entries[hash >> 48 & (ENTRIES - 1)];
 }
 

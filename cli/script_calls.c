@@ -2,6 +2,7 @@
 /* ptah script --calls: the beginnings and ends of calls, from a call reader instead of items. */
 #include "base/text.h"
 #include "script_view.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 
@@ -118,14 +119,8 @@ static bool is_inside(struct script *s, const struct ptah_call_mark *mark)
 
 	if (!s->function)
 		return true;
-	if (s->thread >= s->inside_count) {
-		inside = reallocarray(s->inside, s->thread + 1, sizeof(*inside));
-		if (!inside)
-			return true;
-		s->inside = inside;
-		while (s->inside_count <= s->thread)
-			inside[s->inside_count++] = 0;
-	}
+	if (!LIST_REACH(s->inside, s->inside_count, s->thread))
+		return true;
 	inside = &s->inside[s->thread];
 	if (!*inside && !mark->end && script_is_wanted(s, mark->function))
 		*inside = mark->id;

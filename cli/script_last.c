@@ -5,6 +5,7 @@
  * printed. If there are too few, decoding begins at an earlier PSB.
  */
 #include "script_view.h"
+#include "support/list.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -36,18 +37,19 @@ struct script_last {
 static struct last_thread *thread_of(struct script *s)
 {
 	struct script_last *last = s->last;
-	struct last_thread *threads;
+	struct last_thread *t;
 
 	for (size_t i = last->count; i-- > 0;)
 		if (last->threads[i].pid == s->info.pid && last->threads[i].tid == s->info.tid)
 			return &last->threads[i];
-	threads = reallocarray(last->threads, last->count + 1, sizeof(*threads));
-	last->full |= !threads;
-	if (!threads)
+	if (!LIST_ADD(last->threads, last->count)) {
+		last->full = true;
 		return NULL;
-	last->threads = threads;
-	threads[last->count] = (struct last_thread){.pid = s->info.pid, .tid = s->info.tid};
-	return &threads[last->count++];
+	}
+	t = &last->threads[last->count - 1];
+	t->pid = s->info.pid;
+	t->tid = s->info.tid;
+	return t;
 }
 
 static void filter_row(void *view, const void *row)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A cache of instructions' lines by address, because most instructions run often. */
+#include "base/hash.h"
 #include "output/disasm.h"
 #include "script_view.h"
 
@@ -57,7 +58,7 @@ static bool render_line(struct script *s, const struct ptah_insn *insn, char *te
 
 const struct script_line *script_find_line(struct script *s, const struct ptah_insn *insn)
 {
-	size_t i = (size_t)(insn->ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % LINES;
+	size_t i = (size_t)(hash_number(insn->ip) >> 40) % LINES;
 	struct script_line *line = &s->lines[i];
 	char text[512];
 	size_t code;

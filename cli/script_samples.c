@@ -9,6 +9,7 @@
 #include "script_view.h"
 
 #include "base/text.h"
+#include "support/list.h"
 
 #include <ptah/session.h>
 #include <ptah/waits.h>
@@ -78,7 +79,6 @@ void script_free_samples(struct script *s)
 static struct sample_cursor *find_cursor(struct script *s)
 {
 	struct script_samples *samples = s->samples;
-	struct sample_cursor *cursors;
 
 	/* The one of the last row stands first. */
 	for (size_t i = 0; i < samples->count; i++) {
@@ -90,14 +90,12 @@ static struct sample_cursor *find_cursor(struct script *s)
 		samples->cursors[0] = found;
 		return samples->cursors;
 	}
-	cursors = reallocarray(samples->cursors, samples->count + 1, sizeof(*cursors));
-	if (!cursors)
+	if (!LIST_ADD(samples->cursors, samples->count))
 		return NULL;
-	samples->cursors = cursors;
-	cursors[samples->count++] = cursors[0];
-	cursors[0] = (struct sample_cursor){
+	samples->cursors[samples->count - 1] = samples->cursors[0];
+	samples->cursors[0] = (struct sample_cursor){
 	    .tid = s->info.tid, .next = ptah_session_thread_sample(s->session, s->info.tid)};
-	return cursors;
+	return samples->cursors;
 }
 
 /* Writes the fields of a sample: " prev_comm "bash" prev_pid 4711". */

@@ -2,7 +2,9 @@
 /* What `ptah stat` counts beside the trace: samples of other events, and system calls by name. */
 #include "stat_view.h"
 
+#include "base/order.h"
 #include "output/pretty.h"
+#include "support/list.h"
 
 #include <ptah/session.h>
 #include <ptah/waits.h>
@@ -23,20 +25,14 @@ struct call_counts {
 
 static struct call_count *count_of(struct call_counts *c, int64_t number)
 {
-	struct call_count *more;
 	size_t i = 0;
 
 	while (i < c->count && c->counts[i].number != number)
 		i++;
 	if (i < c->count)
 		return &c->counts[i];
-	if (c->count == c->room) {
-		c->room = c->room ? 2 * c->room : 64;
-		more = reallocarray(c->counts, c->room, sizeof(*more));
-		if (!more)
-			return NULL;
-		c->counts = more;
-	}
+	if (!LIST_ROOM(c->counts, c->count, c->room))
+		return NULL;
 	c->counts[c->count] = (struct call_count){.number = number};
 	return &c->counts[c->count++];
 }
@@ -46,9 +42,7 @@ static int compare_counts(const void *a, const void *b)
 {
 	const struct call_count *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns > y->ns ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return COMPARE_THEN(y->ns, x->ns, COMPARE(x->number, y->number));
 }
 
 /* Numbers that no kernel has are counted as one, so that a recording cannot make the list long. */

@@ -7,6 +7,7 @@
 #include "waits_view.h"
 
 #include "base/text.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <search.h>
@@ -31,16 +32,11 @@ struct text {
 /* Appends a frame, without the characters that mean something to readers. */
 static void append_frame(struct text *t, const char *name)
 {
-	const size_t n = strlen(name), room = 2 * (t->room + n + 2);
-	char *bytes;
+	const size_t n = strlen(name);
 
-	if (t->n + n + 2 > t->room) {
-		bytes = realloc(t->bytes, room);
-		t->failed |= !bytes;
-		if (!bytes)
-			return;
-		t->bytes = bytes;
-		t->room = room;
+	if (!LIST_ROOM_FOR(t->bytes, t->n, n + 2, t->room)) {
+		t->failed = true;
+		return;
 	}
 	if (t->n)
 		t->bytes[t->n++] = ';';

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses waits, and adds up those that have the same cause in the same functions. */
+#include "base/order.h"
+#include "support/list.h"
 #include "waits_view.h"
 
 #include <ptah/session.h>
@@ -120,19 +122,12 @@ static void merge(struct waits_list *list)
 /* Makes room for one more; a million of one thread take no more than a few. */
 static bool make_room(struct waits_list *list)
 {
-	struct waits_by *more;
-
 	if (list->count < list->room)
 		return true;
 	merge(list);
 	if (list->room && list->count <= list->room / 2)
 		return true;
-	more = reallocarray(list->by, 2 * list->room + 8, sizeof(*more));
-	if (!more)
-		return false;
-	list->by = more;
-	list->room = 2 * list->room + 8;
-	return true;
+	return LIST_ROOM_FOR(list->by, list->count, list->count + 8, list->room);
 }
 
 bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_t ns)
@@ -178,7 +173,7 @@ static int compare_keys(const void *a, const void *b)
 		order = strcmp((*x)->functions, (*y)->functions);
 	if (!order)
 		order = strcmp((*x)->object, (*y)->object);
-	return order ? order : (*x)->pid < (*y)->pid ? -1 : (*x)->pid > (*y)->pid;
+	return order ? order : COMPARE((*x)->pid, (*y)->pid);
 }
 
 static void free_group(struct waits_group *group)
@@ -232,15 +227,8 @@ static void split_time(struct waits_group *group, const struct ptah_wait *wait)
 
 static bool add_time(struct waits_group *group, uint64_t ns)
 {
-	uint64_t *times;
-
-	if (group->count == group->room) {
-		group->room = group->room ? 2 * group->room : 8;
-		times = reallocarray(group->times, group->room, sizeof(*times));
-		if (!times)
-			return false;
-		group->times = times;
-	}
+	if (!LIST_ROOM(group->times, group->count, group->room))
+		return false;
 	group->times[group->count++] = ns;
 	group->total += ns;
 	return true;
@@ -294,7 +282,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return *x < *y ? -1 : *x > *y;
+	return COMPARE(*x, *y);
 }
 
 uint64_t waits_quantile(const struct waits_group *group, double quantile)
@@ -346,15 +334,9 @@ static int list_groups(struct waits_groups *g, bool keep)
 
 		tdelete(slot, &g->tree, compare_keys);
 		free(slot);
-		if (g->count == g->room && keep) {
-			struct waits_group *more;
-
-			g->room = g->room ? 2 * g->room : 32;
-			more = reallocarray(g->groups, g->room, sizeof(*more));
-			if (more)
-				g->groups = more;
-			keep = more;
-			status = more ? status : PTAH_E_NOMEM;
+		if (keep && !LIST_ROOM(g->groups, g->count, g->room)) {
+			keep = false;
+			status = PTAH_E_NOMEM;
 		}
 		if (keep)
 			g->groups[g->count++] = *group;

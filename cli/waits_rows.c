@@ -3,6 +3,7 @@
 #include "time_head.h"
 #include "waits_view.h"
 
+#include "base/order.h"
 #include "output/fields.h"
 #include "output/pretty.h"
 
@@ -58,9 +59,7 @@ static int compare_entries(const void *a, const void *b)
 {
 	const struct waits_entry *x = a, *y = b;
 
-	if (x->ns != y->ns)
-		return x->ns > y->ns ? -1 : 1;
-	return x->wait < y->wait ? -1 : x->wait > y->wait;
+	return COMPARE_THEN(y->ns, x->ns, COMPARE(x->wait, y->wait));
 }
 
 static void put_list(struct waits_view *v)

@@ -8,6 +8,7 @@
 #include "progress.h"
 
 #include "output/wait_names.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -58,17 +59,17 @@ static bool show_progress(void *wall, uint64_t bytes)
 /* The number of a label, which is added if it is new. SIZE_MAX: out of memory. */
 static size_t find_label(struct graph_labels *labels, const char *text)
 {
-	char **texts;
 
 	for (size_t i = 0; i < labels->count; i++)
 		if (!strcmp(labels->texts[i], text))
 			return i;
-	texts = reallocarray(labels->texts, labels->count + 1, sizeof(*texts));
-	if (!texts)
+	if (!LIST_ADD(labels->texts, labels->count))
 		return SIZE_MAX;
-	labels->texts = texts;
-	texts[labels->count] = strdup(text);
-	return texts[labels->count] ? labels->count++ : SIZE_MAX;
+	labels->texts[labels->count - 1] = strdup(text);
+	if (labels->texts[labels->count - 1])
+		return labels->count - 1;
+	labels->count--;
+	return SIZE_MAX;
 }
 
 /* So many different objects have labels of their own; others have that of their kind. */
@@ -251,13 +252,10 @@ static struct wall_thread *thread_of(struct wall *w, const struct ptah_call_thre
 	    .size = sizeof(config), .time_mult = 1, .time_shift = 0};
 	struct wall_thread *t;
 
-	if (info->number >= w->thread_count) {
-		t = reallocarray(w->threads, info->number + 1, sizeof(*t));
-		if (!t)
+	while (w->thread_count <= info->number) {
+		if (!LIST_ADD(w->threads, w->thread_count))
 			return NULL;
-		w->threads = t;
-		while (w->thread_count <= info->number)
-			t[w->thread_count++] = (struct wall_thread){.wait = SIZE_MAX};
+		w->threads[w->thread_count - 1].wait = SIZE_MAX;
 	}
 	t = &w->threads[info->number];
 	t->info = info;

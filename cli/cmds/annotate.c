@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah annotate: source code and instructions with how often each ran. */
 #include "annotate_view.h"
+#include "base/order.h"
 #include "output/pretty.h"
 #include "read_outcomes.h"
 #include "saved_counts.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -149,12 +151,10 @@ static bool parse_wanted(const char *text, struct wanted *w)
 static bool add_place(void *wanted, const struct ptah_line *line)
 {
 	struct wanted *w = wanted;
-	uint64_t *places = reallocarray(w->places, w->place_count + 1, sizeof(*places));
 
-	if (!places)
+	if (!LIST_ADD(w->places, w->place_count))
 		return false;
-	w->places = places;
-	places[w->place_count++] = line->start;
+	w->places[w->place_count - 1] = line->start;
 	return true;
 }
 
@@ -318,11 +318,6 @@ static int show_functions(struct annotate_view *v, const struct renderer *render
 	return 0;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static uint64_t rarer(const struct annotate_branch *b)
 {
 	const uint64_t known = b->executed - b->unknown;
@@ -334,13 +329,13 @@ static int by_misses(const void *a, const void *b)
 {
 	const struct annotate_branch *x = *(const struct annotate_branch *const *)a;
 	const struct annotate_branch *y = *(const struct annotate_branch *const *)b;
-	int order = compare(y->missed, x->missed);
+	int order = COMPARE(y->missed, x->missed);
 
 	/* Without a predictor, and among equals: what always predicting the same would miss. */
-	order = order ? order : compare(rarer(y), rarer(x));
-	order = order ? order : compare(y->executed, x->executed);
-	order = order ? order : compare(x->object, y->object);
-	return order ? order : compare(x->at, y->at);
+	order = order ? order : COMPARE(rarer(y), rarer(x));
+	order = order ? order : COMPARE(y->executed, x->executed);
+	order = order ? order : COMPARE(x->object, y->object);
+	return order ? order : COMPARE(x->at, y->at);
 }
 
 static int show_branches(struct annotate_view *v, const struct renderer *renderer, bool named)
@@ -370,11 +365,11 @@ static int show_branches(struct annotate_view *v, const struct renderer *rendere
 static int by_instructions(const void *a, const void *b)
 {
 	const struct annotate_line *x = a, *y = b;
-	int order = compare(y->instructions, x->instructions);
+	int order = COMPARE(y->instructions, x->instructions);
 
-	order = order ? order : compare(x->object, y->object);
+	order = order ? order : COMPARE(x->object, y->object);
 	order = order ? order : strcmp(x->file, y->file);
-	return order ? order : compare(x->line, y->line);
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 static int show_lines(struct annotate_view *v, const struct renderer *renderer, bool named)

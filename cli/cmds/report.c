@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah report: where the program spent its instructions. */
+#include "base/order.h"
 #include "function_table.h"
 #include "graph_report.h"
 #include "graph_view.h"
@@ -8,6 +9,7 @@
 #include "output/pretty.h"
 #include "process_shares.h"
 #include "render.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -158,12 +160,9 @@ static int by_instructions(const void *a, const void *b)
 
 static int add_program(struct reporting *r, const struct program *program)
 {
-	struct program *programs = reallocarray(r->programs, r->count + 1, sizeof(*programs));
-
-	if (!programs)
+	if (!LIST_ADD(r->programs, r->count))
 		return PTAH_E_NOMEM;
-	r->programs = programs;
-	programs[r->count++] = *program;
+	r->programs[r->count - 1] = *program;
 	return 0;
 }
 
@@ -171,9 +170,7 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct ran *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return COMPARE_THEN(x->pid, y->pid, COMPARE(x->tid, y->tid));
 }
 
 /* A thread that ran on several CPUs counts once, for its program. */
@@ -415,16 +412,13 @@ static int add_threads(struct reporting *r, size_t stream, int32_t pid, const ch
 	struct ptah_thread thread;
 
 	for (size_t i = 0; !ptah_session_stream_thread(r->session, stream, i, &thread); i++) {
-		struct ran *ran;
 
 		if (pid >= 0 && thread.pid != pid)
 			continue;
-		ran = reallocarray(r->ran, r->ran_count + 1, sizeof(*ran));
-		if (!ran)
+		if (!LIST_ADD(r->ran, r->ran_count))
 			return PTAH_E_NOMEM;
-		r->ran = ran;
-		ran[r->ran_count] = (struct ran){.pid = thread.pid, .tid = thread.tid};
-		memcpy(ran[r->ran_count++].comm, comm, sizeof(ran->comm));
+		r->ran[r->ran_count - 1] = (struct ran){.pid = thread.pid, .tid = thread.tid};
+		memcpy(r->ran[r->ran_count - 1].comm, comm, sizeof(r->ran->comm));
 	}
 	return 0;
 }

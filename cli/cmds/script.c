@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
+#include "base/hash.h"
 #include "base/text.h"
 #include "script_cache.h"
 #include "time_head.h"
@@ -172,8 +173,7 @@ const char *script_source_line(struct script *s, uint64_t ip)
 
 bool script_is_wanted(struct script *s, uint64_t ip)
 {
-	struct script_place *place =
-	    &s->places[(size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SCRIPT_PLACES];
+	struct script_place *place = &s->places[(size_t)(hash_number(ip) >> 40) % SCRIPT_PLACES];
 	const struct name *name;
 
 	if (!s->function)

@@ -13,6 +13,7 @@
 #define PTAH_BASE_PATH_HASH_H
 
 #include "base/bits.h"
+#include "base/hash.h"
 
 struct path_hash {
 	uint64_t hash;
@@ -23,7 +24,7 @@ struct path_hash {
 /* A run as one number. The constant is 2^64 divided by the golden ratio, made odd. */
 static inline uint64_t path_hash_key(uint64_t start, uint64_t end)
 {
-	return start * UINT64_C(0x9e3779b97f4a7c15) + end;
+	return hash_number(start) + end;
 }
 
 static inline uint64_t path_hash_mix_key(uint64_t hash, uint64_t key)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The call machine's public interface: beginnings and ends of calls as a list of marks. */
 #include "calls/steps.h"
+#include "support/list.h"
 #include "calls/calls.h"
 
 #include <stdlib.h>
@@ -49,34 +50,23 @@ static void add(struct ptah_call_counts *sum, const struct ptah_call_counts *n)
 	sum->off_ticks += n->off_ticks;
 }
 
-/* Makes an array of `size` bytes an entry larger where it is full. False: out of memory. */
-static bool grow(void **array, size_t *capacity, size_t count, size_t size)
+/* A mark or step of `size` bytes that waits. NULL: out of memory, which the status says. */
+static NOINLINE void *add_late(struct calls_marks *c, size_t size)
 {
-	size_t more = *capacity ? 2 * *capacity : 64;
-	void *bigger;
-
-	if (count < *capacity)
-		return true;
-	bigger = realloc(*array, more * size);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*capacity = more;
-	return true;
+	if (c->late_count == c->late_capacity &&
+	    !list_grow(&c->late, c->late_count, 1, &c->late_capacity, sizeof(c->late_capacity),
+		       size)) {
+		c->status = PTAH_E_NOMEM;
+		return NULL;
+	}
+	return (char *)c->late + size * c->late_count++;
 }
 
 static struct ptah_call_mark *next_mark(struct calls_marks *c)
 {
-	void *late = c->late;
-
 	if (c->count < c->capacity && c->late_first == c->late_count)
 		return &c->marks[c->count++];
-	if (!grow(&late, &c->late_capacity, c->late_count, sizeof(struct ptah_call_mark))) {
-		c->status = PTAH_E_NOMEM;
-		return NULL;
-	}
-	c->late = late;
-	return (struct ptah_call_mark *)c->late + c->late_count++;
+	return add_late(c, sizeof(struct ptah_call_mark));
 }
 
 static void fill_mark(struct calls_marks *c, struct ptah_call_mark *mark,
@@ -114,14 +104,12 @@ static void on_begin(struct calls_machine *m, const struct calls_frame *f, uint6
 {
 	struct calls_marks *c = (struct calls_marks *)m;
 	struct ptah_call_mark *mark;
-	void *open = c->open;
 
 	count_self(c);
-	if (!grow(&open, &c->open_capacity, c->depth, sizeof(*c->open))) {
+	if (!LIST_ROOM(c->open, c->depth, c->open_capacity)) {
 		c->status = PTAH_E_NOMEM;
 		return;
 	}
-	c->open = open;
 	mark = next_mark(c);
 	if (!mark)
 		return;
@@ -158,18 +146,6 @@ static const struct calls_sink list_sink = {on_begin, on_end};
 
 /* Steps */
 
-static NOINLINE struct ptah_call_step *late_step(struct calls_marks *c)
-{
-	void *late = c->late;
-
-	if (!grow(&late, &c->late_capacity, c->late_count, sizeof(struct ptah_call_step))) {
-		c->status = PTAH_E_NOMEM;
-		return NULL;
-	}
-	c->late = late;
-	return (struct ptah_call_step *)c->late + c->late_count++;
-}
-
 static ALWAYS_INLINE void put_step(struct calls_machine *m, const struct ptah_call_step *step)
 {
 	struct calls_marks *c = (struct calls_marks *)m;
@@ -178,7 +154,7 @@ static ALWAYS_INLINE void put_step(struct calls_machine *m, const struct ptah_ca
 	if (LIKELY(c->count < c->capacity && c->late_first == c->late_count))
 		to = &c->steps[c->count++];
 	else
-		to = late_step(c);
+		to = add_late(c, sizeof(*to));
 	if (!to)
 		return;
 	*to = *step;

@@ -12,6 +12,7 @@
 #include "calls/calls.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "calls/adder.h"
 #include "flow/flow_machine.h"
 
@@ -206,8 +207,7 @@ static ALWAYS_INLINE bool calls_is_inside(const struct calls_machine *m, uint64_
 
 static ALWAYS_INLINE size_t calls_hash(uint64_t ip, unsigned space, unsigned bits)
 {
-	return (size_t)((ip + ((uint64_t)space << 48)) * UINT64_C(0x9e3779b97f4a7c15) >>
-			(64 - bits));
+	return (size_t)(hash_number(ip + ((uint64_t)space << 48)) >> (64 - bits));
 }
 
 /* The entry for `ip`, if it is there and in one of the two places where it is looked for first. */

@@ -4,6 +4,7 @@
 
 #include "calls/adder_internal.h"
 #include "calls/internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,12 +84,9 @@ static bool keep_open(struct calls_machine *m, struct calls_summary *s)
 {
 	const struct ptah_call_tree *t = s->tree;
 	const struct tree_frame *frame = t->frames + 1;
-	void *open = s->open;
 
-	if (!tree_grow_list(&open, &s->open_capacity, s->open_count, calls_depth(m),
-			    sizeof(*s->open)))
+	if (!LIST_ROOM_FOR(s->open, s->open_count, calls_depth(m), s->open_capacity))
 		return false;
-	s->open = open;
 	for (uint32_t i = 1; i <= calls_depth(m); i++) {
 		struct open_frame *o = &s->open[s->open_count++];
 
@@ -104,12 +102,9 @@ static bool end_section(struct calls_machine *m, const struct step *step)
 {
 	struct calls_summary *s = m->summary;
 	struct section *now = &s->now;
-	void *sections = s->sections;
 
-	if (is_too_large(s) ||
-	    !tree_grow_list(&sections, &s->capacity, s->count, 1, sizeof(*s->sections)))
+	if (is_too_large(s) || !LIST_ROOM(s->sections, s->count, s->capacity))
 		return false;
-	s->sections = sections;
 	now->step = *step;
 	now->step_at = m->now.counts.instructions;
 	if (now->assumed) {
@@ -218,7 +213,6 @@ bool summary_call(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t
 	struct calls_summary *s = m->summary;
 	const struct step step = {.kind = STEP_CALL, .site = site, .end = end, .to = to};
 	const struct calls_entry *e;
-	void *called = s->called;
 
 	if (to == end && calls_goes_on_after(m, to))
 		return false;
@@ -232,11 +226,10 @@ bool summary_call(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t
 		s->now.needs_function = true;
 	if (calls_has_bounds(e) || e->called)
 		return false;
-	if (!tree_grow_list(&called, &s->called_capacity, s->called_count, 1, sizeof(*s->called))) {
+	if (!LIST_ROOM(s->called, s->called_count, s->called_capacity)) {
 		fail(m);
 		return false;
 	}
-	s->called = called;
 	s->called[s->called_count++] = to;
 	return false;
 }
@@ -413,7 +406,6 @@ bool summary_event(struct calls_machine *m, const struct ptah_item *item)
 {
 	struct calls_summary *s = m->summary;
 	const struct step step = {.kind = STEP_ITEM, .item = s->item_count};
-	void *items = s->items;
 
 	if (!has_effect(item))
 		return true;
@@ -421,12 +413,10 @@ bool summary_event(struct calls_machine *m, const struct ptah_item *item)
 		s->now.entered_known |= item->type == PTAH_ITEM_ENABLED;
 		return false;
 	}
-	if (!tree_grow_list(&items, &s->item_capacity, s->item_count, 1, sizeof(*s->items)) ||
-	    !end_section(m, &step)) {
+	if (!LIST_ROOM(s->items, s->item_count, s->item_capacity) || !end_section(m, &step)) {
 		fail(m);
 		return true;
 	}
-	s->items = items;
 	s->items[s->item_count++] = *item;
 	if (s->now.assumed)
 		m->pending = CALLS_PENDING_START;

@@ -132,9 +132,6 @@ bool summary_event(struct calls_machine *m, const struct ptah_item *item);
 
 /* tree_graft.c */
 
-/* Makes room for `n` more entries of an array. False: out of memory. */
-bool tree_grow_list(void **array, size_t *capacity, size_t count, size_t n, size_t size);
-
 /* Makes the tree of a summary empty. The functions stay. */
 void tree_restart(struct ptah_call_tree *t);
 /* A section begins. Returns the node that its paths begin at; 0: out of memory. */

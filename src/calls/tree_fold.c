@@ -4,6 +4,7 @@
  * are taken away. What they contained goes to the folded node below the nearest caller that stays,
  * and to the functions and pairs.
  */
+#include "base/order.h"
 #include "calls/tree_internal.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static int by_value(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 /* Nodes with so many instructions or fewer go. False: none can. */

@@ -1,42 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts of call trees: those of summaries are added below the innermost call of a tree. */
 #include "calls/summary.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* What calls took */
 
-bool tree_grow_list(void **array, size_t *capacity, size_t count, size_t n, size_t size)
-{
-	size_t more = *capacity ? *capacity : 16;
-	void *bigger;
-
-	if (count + n <= *capacity)
-		return true;
-	while (more < count + n)
-		more *= 2;
-	bigger = reallocarray(*array, more, size);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*capacity = more;
-	return true;
-}
-
 void tree_list_values(struct ptah_call_tree *t)
 {
 	struct tree_list *l = t->list;
-	void *values = l->values;
 
 	if (!t->value_count)
 		return;
-	if (!tree_grow_list(&values, &l->value_capacity, l->value_count, t->value_count,
-			    sizeof(*l->values))) {
+	if (!LIST_ROOM_FOR(l->values, l->value_count, t->value_count, l->value_capacity)) {
 		tree_fail(t);
 		return;
 	}
-	l->values = values;
 	memcpy(l->values + l->value_count, t->values, t->value_count * sizeof(*l->values));
 	l->value_count += t->value_count;
 	t->value_count = 0;
@@ -46,13 +27,11 @@ void tree_list_call(struct ptah_call_tree *t, uint32_t function,
 		    const struct ptah_call_figures *figures)
 {
 	struct tree_list *l = t->list;
-	void *calls = l->calls;
 
-	if (!tree_grow_list(&calls, &l->call_capacity, l->call_count, 1, sizeof(*l->calls))) {
+	if (!LIST_ROOM(l->calls, l->call_count, l->call_capacity)) {
 		tree_fail(t);
 		return;
 	}
-	l->calls = calls;
 	l->calls[l->call_count++] = (struct tree_call){function, *figures};
 }
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The lists and sums that callers read from a call tree: nodes, functions, pairs, totals. */
+#include "base/order.h"
 #include "calls/tree_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
 
 /* The order of nodes */
 
@@ -21,11 +17,11 @@ struct sibling {
 static int by_parent(const void *a, const void *b)
 {
 	const struct sibling *x = a, *y = b;
-	int order = compare(x->parent, y->parent);
+	int order = COMPARE(x->parent, y->parent);
 
-	order = order ? order : compare(x->folded, y->folded);
-	order = order ? order : compare(x->space, y->space);
-	return order ? order : compare(x->address, y->address);
+	order = order ? order : COMPARE(x->folded, y->folded);
+	order = order ? order : COMPARE(x->space, y->space);
+	return order ? order : COMPARE(x->address, y->address);
 }
 
 /* All nodes but the root: the children of a node side by side, in their order. */
@@ -165,9 +161,9 @@ int ptah_call_tree_nodes(const struct ptah_call_tree *t, struct ptah_call_node *
 static int by_function(const void *a, const void *b)
 {
 	const struct ptah_call_function *x = a, *y = b;
-	int order = compare(x->space, y->space);
+	int order = COMPARE(x->space, y->space);
 
-	return order ? order : compare(x->function, y->function);
+	return order ? order : COMPARE(x->function, y->function);
 }
 
 static void add_nodes(const struct ptah_call_tree *t, const struct ptah_call_figures *self,
@@ -264,12 +260,12 @@ uint64_t ptah_call_tree_quantile(const struct ptah_call_tree *t,
 static int by_pair(const void *a, const void *b)
 {
 	const struct ptah_call_pair *x = a, *y = b;
-	int order = compare(!x->no_caller, !y->no_caller);
+	int order = COMPARE(!x->no_caller, !y->no_caller);
 
-	order = order ? order : compare(x->caller_space, y->caller_space);
-	order = order ? order : compare(x->caller, y->caller);
-	order = order ? order : compare(x->callee_space, y->callee_space);
-	return order ? order : compare(x->callee, y->callee);
+	order = order ? order : COMPARE(x->caller_space, y->caller_space);
+	order = order ? order : COMPARE(x->caller, y->caller);
+	order = order ? order : COMPARE(x->callee_space, y->callee_space);
+	return order ? order : COMPARE(x->callee, y->callee);
 }
 
 static struct ptah_call_pair show_pair(const struct ptah_call_tree *t, const struct tree_pair *p)

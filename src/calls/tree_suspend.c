@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What suspended calls have run so far, by their id, until they end. */
+#include "base/hash.h"
 #include "calls/tree_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 /* Ids are numbers in a row; any spread will do. */
 static uint64_t hash(uint64_t id)
 {
-	return (id * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+	return hash_number(id) >> 32;
 }
 
 #define MOST_SUSPENDED (UINT32_C(1) << 20)

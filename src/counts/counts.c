@@ -2,8 +2,10 @@
 /* Counts by process: created from profiles, added up, merged, and read by callers. */
 #include "counts/counts_internal.h"
 
+#include "base/order.h"
 #include "session/stream.h"
 #include "profile/profile_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,15 +41,8 @@ void ptah_counts_free(struct ptah_counts *c)
 
 struct counts_process *counts_append(struct ptah_counts *c)
 {
-	if (c->count == c->capacity) {
-		size_t capacity = c->capacity ? 2 * c->capacity : 8;
-		struct counts_process *list = realloc(c->processes, capacity * sizeof(*list));
-
-		if (!list)
-			return NULL;
-		c->processes = list;
-		c->capacity = capacity;
-	}
+	if (!LIST_ROOM(c->processes, c->count, c->capacity))
+		return NULL;
 	memset(&c->processes[c->count], 0, sizeof(*c->processes));
 	return &c->processes[c->count++];
 }
@@ -156,30 +151,23 @@ static int by_pid(const void *a, const void *b)
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	return counts_compare(x->place, y->place);
+	return COMPARE(x->place, y->place);
 }
 
 size_t counts_first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
 {
-	size_t low = 0, high = count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->processes[middle].pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, count, c->processes[at].pid < pid);
+	return at;
 }
 
 static int by_order(const void *a, const void *b)
 {
 	const struct counts_process *x = a, *y = b;
-	int order = x->pid < y->pid ? -1 : x->pid > y->pid;
+	int order = COMPARE(x->pid, y->pid);
 
-	order = order ? order : counts_compare(x->order.stream, y->order.stream);
+	order = order ? order : COMPARE(x->order.stream, y->order.stream);
 	order = order ? order : counts_compare_spaces(&x->order.space, &y->order.space);
 	return order ? order : by_pid(a, b);
 }

@@ -9,7 +9,7 @@
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
 
-#include "session/hash_table.h"
+#include "support/table.h"
 
 #include <ptah/counts.h>
 
@@ -175,12 +175,6 @@ bool counts_sum(struct counts_sums *sums, const struct counts_process *p);
 
 /* Adds errors, overflows and gaps, and takes over the first error if there was none. */
 void counts_add_events(struct ptah_profile_totals *into, const struct ptah_profile_totals *from);
-
-/* The order of two numbers, for the functions that sort. */
-static inline int counts_compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
 
 /* The orders of the lists. 0: the same key, whatever the counts. */
 int counts_compare_spaces(const void *a, const void *b);

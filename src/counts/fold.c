@@ -10,6 +10,7 @@
  *
  * What has no place in the layout is the *rest* of a process, which stays a process of its own.
  */
+#include "base/order.h"
 #include "calls/tree_internal.h"
 #include "counts/counts_internal.h"
 #include "perfdata/byte_buffer.h"
@@ -51,7 +52,7 @@ struct slides {
 
 static int compare_ids(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
 {
-	int order = counts_compare(a->build_id_size, b->build_id_size);
+	int order = COMPARE(a->build_id_size, b->build_id_size);
 
 	return order ? order : memcmp(a->build_id, b->build_id, a->build_id_size);
 }
@@ -424,7 +425,7 @@ static bool has_own_spaces(const struct counts_process *p)
 
 static int by_number(const void *a, const void *b)
 {
-	return counts_compare(*(const uint64_t *)a, *(const uint64_t *)b);
+	return COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
 /*
@@ -505,9 +506,8 @@ static int name_no_id(struct counts_process *p)
 static struct ptah_item choose_error(const struct ptah_profile_totals *a,
 				     const struct ptah_profile_totals *b)
 {
-	int order = a->errors && b->errors
-			? counts_compare(a->first_error.offset, b->first_error.offset)
-			: (b->errors != 0) - (a->errors != 0);
+	int order = a->errors && b->errors ? COMPARE(a->first_error.offset, b->first_error.offset)
+					   : (b->errors != 0) - (a->errors != 0);
 
 	if (!order)
 		order = memcmp(&a->first_error, &b->first_error, sizeof(a->first_error));
@@ -663,11 +663,11 @@ static int fold_process(struct ptah_counts *into, const struct counts_process *p
 static int by_run(const void *a, const void *b)
 {
 	const struct counts_process *x = a, *y = b;
-	int order = x->pid < y->pid ? -1 : x->pid > y->pid;
+	int order = COMPARE(x->pid, y->pid);
 
 	order = order ? order : memcmp(x->comm, y->comm, sizeof(x->comm));
 	order = order ? order : (y->folded ? 1 : 0) - (x->folded ? 1 : 0);
-	order = order ? order : counts_compare(x->digest, y->digest);
+	order = order ? order : COMPARE(x->digest, y->digest);
 	return order || !x->folded ? order : compare_programs(program_of(x), program_of(y));
 }
 

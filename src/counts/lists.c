@@ -3,6 +3,7 @@
  * The sum of two processes. Their lists are sorted, and so are those of the sum: each pair is
  * merged in one pass, in which entries with the same key become one.
  */
+#include "base/order.h"
 #include "counts/counts_internal.h"
 
 #include <stdlib.h>
@@ -13,48 +14,48 @@
 int counts_compare_spaces(const void *a, const void *b)
 {
 	const struct ptah_space *x = a, *y = b;
-	int order = counts_compare(x->cr3, y->cr3);
+	int order = COMPARE(x->cr3, y->cr3);
 
-	return order ? order : counts_compare(x->vmcs, y->vmcs);
+	return order ? order : COMPARE(x->vmcs, y->vmcs);
 }
 
 int counts_compare_blocks(const void *a, const void *b)
 {
 	const struct ptah_profile_block *x = a, *y = b;
-	int order = counts_compare(x->space, y->space);
+	int order = COMPARE(x->space, y->space);
 
-	order = order ? order : counts_compare(x->ip, y->ip);
-	order = order ? order : counts_compare(x->mode, y->mode);
-	order = order ? order : counts_compare(x->end, y->end);
-	order = order ? order : counts_compare(x->truncated, y->truncated);
-	order = order ? order : counts_compare(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->ip, y->ip);
+	order = order ? order : COMPARE(x->mode, y->mode);
+	order = order ? order : COMPARE(x->end, y->end);
+	order = order ? order : COMPARE(x->truncated, y->truncated);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
 	/* The same addresses, but the code was rewritten in between. */
-	order = order ? order : counts_compare(x->ninsn, y->ninsn);
-	order = order ? order : counts_compare(x->last_size, y->last_size);
-	order = order ? order : counts_compare(x->target, y->target);
-	order = order ? order : counts_compare(x->version, y->version);
-	return order ? order : counts_compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->ninsn, y->ninsn);
+	order = order ? order : COMPARE(x->last_size, y->last_size);
+	order = order ? order : COMPARE(x->target, y->target);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 int counts_compare_edges(const void *a, const void *b)
 {
 	const struct ptah_profile_edge *x = a, *y = b;
-	int order = counts_compare(x->space, y->space);
+	int order = COMPARE(x->space, y->space);
 
-	order = order ? order : counts_compare(x->from, y->from);
-	order = order ? order : counts_compare(x->mode, y->mode);
-	order = order ? order : counts_compare(x->to, y->to);
-	order = order ? order : counts_compare(x->insn_class, y->insn_class);
-	order = order ? order : counts_compare(x->version, y->version);
-	return order ? order : counts_compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->from, y->from);
+	order = order ? order : COMPARE(x->mode, y->mode);
+	order = order ? order : COMPARE(x->to, y->to);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 int counts_compare_files(const void *a, const void *b)
 {
 	const struct ptah_counts_file *x = a, *y = b;
-	int order = counts_compare(x->version, y->version);
+	int order = COMPARE(x->version, y->version);
 
-	return order ? order : counts_compare(x->address, y->address);
+	return order ? order : COMPARE(x->address, y->address);
 }
 
 /* Joining two processes: all lists are sorted, and so is the result. */
@@ -261,7 +262,7 @@ struct ptah_space *counts_common_spaces(const struct counts_process *a,
 
 static struct counts_order first_of(struct counts_order a, struct counts_order b)
 {
-	int order = counts_compare(a.stream, b.stream);
+	int order = COMPARE(a.stream, b.stream);
 
 	order = order ? order : counts_compare_spaces(&a.space, &b.space);
 	return order <= 0 ? a : b;

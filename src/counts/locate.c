@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the files that the addresses of counts lie in. */
+#include "base/order.h"
 #include "calls/tree_internal.h"
 #include "counts/counts_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +16,9 @@ struct located {
 static int by_version(const void *a, const void *b)
 {
 	const struct located *x = a, *y = b;
-	int order = counts_compare(x->version, y->version);
+	int order = COMPARE(x->version, y->version);
 
-	return order ? order : counts_compare(x->address, y->address);
+	return order ? order : COMPARE(x->address, y->address);
 }
 
 /*
@@ -92,21 +94,11 @@ static void close_file(struct files *f, uint64_t address)
 /* Makes room for one more file. */
 static int grow(struct files *f)
 {
-	const size_t capacity = f->capacity ? 2 * f->capacity : 16;
-	struct ptah_counts_file *more;
+	size_t capacity = f->capacity;
 
-	if (f->count < f->capacity)
-		return 0;
-	more = realloc(f->list, capacity * sizeof(*more));
-	if (!more)
-		return PTAH_E_NOMEM;
-	f->list = more;
-	more = realloc(f->wholes, capacity * sizeof(*more));
-	if (!more)
-		return PTAH_E_NOMEM;
-	f->wholes = more;
-	f->capacity = capacity;
-	return 0;
+	return LIST_ROOM(f->list, f->count, capacity) && LIST_ROOM(f->wholes, f->count, f->capacity)
+		   ? 0
+		   : PTAH_E_NOMEM;
 }
 
 static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_counts_file *file)

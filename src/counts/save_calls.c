@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes the calls of a process in the file format of docs/profile-file.md. */
 #include "base/bits.h"
+#include "base/order.h"
 #include "calls/tree_internal.h"
 #include "counts/counts_internal.h"
 #include "perfdata/byte_buffer.h"
@@ -18,9 +19,7 @@ static int by_key(const void *a, const void *b)
 	const struct tree_function *x = ((const struct numbered *)a)->function;
 	const struct tree_function *y = ((const struct numbered *)b)->function;
 
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	return x->address < y->address ? -1 : x->address > y->address;
+	return COMPARE_THEN(x->space, y->space, COMPARE(x->address, y->address));
 }
 
 static void put_figures(struct perfdata_buffer *out, const struct ptah_call_figures *f)
@@ -118,9 +117,7 @@ static int by_numbers(const void *a, const void *b)
 {
 	const struct numbered_pair *x = a, *y = b;
 
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	return x->callee < y->callee ? -1 : x->callee > y->callee;
+	return COMPARE_THEN(x->caller, y->caller, COMPARE(x->callee, y->callee));
 }
 
 static bool put_pairs(struct perfdata_buffer *out, const struct ptah_call_tree *t,

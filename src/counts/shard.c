@@ -2,8 +2,10 @@
 /* Adds up counted parts of recordings, and makes counts of them when all are there. */
 #include "counts/shard_internal.h"
 
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,13 +55,11 @@ void ptah_shard_free(struct ptah_shard *shard)
 struct shard_recording *shard_add_recording(struct ptah_shard *shard, uint32_t index,
 					    const char *name, size_t length)
 {
-	struct shard_recording *r = session_grow(shard->recordings, shard->count, &shard->capacity,
-						 sizeof(*shard->recordings));
+	struct shard_recording *r;
 
-	if (!r)
+	if (!LIST_ROOM(shard->recordings, shard->count, shard->capacity))
 		return NULL;
-	shard->recordings = r;
-	r += shard->count++;
+	r = &shard->recordings[shard->count++];
 	*r = (struct shard_recording){.index = index};
 	r->name = strndup(name, length);
 	if (!r->name || ptah_counts_new(&r->plus) < 0 || ptah_counts_new(&r->minus) < 0)
@@ -69,23 +69,17 @@ struct shard_recording *shard_add_recording(struct ptah_shard *shard, uint32_t i
 
 struct shard_range *shard_add_range(struct shard_recording *r)
 {
-	struct shard_range *ranges =
-	    session_grow(r->ranges, r->range_count, &r->range_capacity, sizeof(*ranges));
-
-	if (!ranges)
+	if (!LIST_ROOM(r->ranges, r->range_count, r->range_capacity))
 		return NULL;
-	r->ranges = ranges;
-	memset(&ranges[r->range_count], 0, sizeof(*ranges));
-	return &ranges[r->range_count++];
+	memset(&r->ranges[r->range_count], 0, sizeof(*r->ranges));
+	return &r->ranges[r->range_count++];
 }
 
 int shard_compare_ranges(const void *a, const void *b)
 {
 	const struct shard_range *x = a, *y = b;
 
-	if (x->stream != y->stream)
-		return x->stream < y->stream ? -1 : 1;
-	return x->from < y->from ? -1 : x->from > y->from;
+	return COMPARE_THEN(x->stream, y->stream, COMPARE(x->from, y->from));
 }
 
 /* Counts to be added and to be subtracted */
@@ -233,7 +227,7 @@ static int by_index(const void *a, const void *b)
 {
 	const struct shard_recording *x = a, *y = b;
 
-	return x->index < y->index ? -1 : x->index > y->index;
+	return COMPARE(x->index, y->index);
 }
 
 static struct shard_recording *find_recording(const struct ptah_shard *shard, uint32_t index)

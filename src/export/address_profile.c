@@ -2,6 +2,9 @@
 /* Takes one file's branches and straight runs out of the counts of all processes. */
 #include "export/address_profile.h"
 
+#include "base/order.h"
+#include "support/list.h"
+
 #include <ptah/symbol.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +32,8 @@ static struct address_object *find_object(struct object_list *l,
 	for (l->last = 0; l->last < l->count; l->last++)
 		if (is_object(&l->object[l->last], file))
 			return &l->object[l->last];
-	if (l->count == l->capacity) {
-		l->capacity = l->capacity ? 2 * l->capacity : 16;
-		more = reallocarray(l->object, l->capacity, sizeof(*more));
-		if (!more)
-			return NULL;
-		l->object = more;
-	}
+	if (!LIST_ROOM(l->object, l->count, l->capacity))
+		return NULL;
 	more = &l->object[l->count++];
 	*more = (struct address_object){.path = file->path, .build_id_size = file->build_id_size};
 	memcpy(more->build_id, file->build_id, sizeof(more->build_id));
@@ -54,9 +52,7 @@ static int by_instructions(const void *a, const void *b)
 {
 	const struct address_object *x = a, *y = b;
 
-	if (x->instructions != y->instructions)
-		return x->instructions > y->instructions ? -1 : 1;
-	return strcmp(x->path, y->path);
+	return COMPARE_THEN(y->instructions, x->instructions, strcmp(x->path, y->path));
 }
 
 int address_objects_list(const struct ptah_counts *counts, struct address_object **objects,
@@ -137,21 +133,6 @@ static uint64_t place(struct making *m, uint64_t ip, uint64_t version)
 	return address_of(&m->segments, ip - m->last.address + m->last.file_offset);
 }
 
-/* Makes room for one more element. */
-static bool reserve(void *list, size_t size, size_t count, size_t *capacity)
-{
-	void **at = list, *more;
-
-	if (count < *capacity)
-		return true;
-	more = reallocarray(*at, *capacity ? 2 * *capacity : 1024, size);
-	if (!more)
-		return false;
-	*at = more;
-	*capacity = *capacity ? 2 * *capacity : 1024;
-	return true;
-}
-
 static bool is_call(uint8_t insn_class)
 {
 	return insn_class == PTAH_INSN_CALL || insn_class == PTAH_INSN_CALL_IND ||
@@ -171,8 +152,8 @@ static int add_branch(struct making *m, uint64_t from, uint64_t to, uint64_t cou
 
 	if (!count || (from == ADDRESS_ELSEWHERE && to == ADDRESS_ELSEWHERE))
 		return 0;
-	if (!reserve(&p->branches, sizeof(*p->branches), p->branch_count, &m->branch_capacity) ||
-	    !reserve(&m->entries, sizeof(*m->entries), m->entry_count, &m->entry_capacity))
+	if (!LIST_ROOM(p->branches, p->branch_count, m->branch_capacity) ||
+	    !LIST_ROOM(m->entries, m->entry_count, m->entry_capacity))
 		return PTAH_E_NOMEM;
 	p->branches[p->branch_count++] = (struct address_branch){from, to, count, 0};
 	if (to != ADDRESS_ELSEWHERE)
@@ -194,7 +175,7 @@ static int add_block(struct making *m, const struct ptah_profile_block *b)
 		left = gone < b->count ? gone : b->count;
 	}
 	if (ip != ADDRESS_ELSEWHERE && b->count && last - b->ip < b->end - b->ip) {
-		if (!reserve(&m->blocks, sizeof(*m->blocks), m->block_count, &m->block_capacity))
+		if (!LIST_ROOM(m->blocks, m->block_count, m->block_capacity))
 			return PTAH_E_NOMEM;
 		m->blocks[m->block_count++] = (struct run_block){.ip = ip,
 								 .last = ip + (last - b->ip),
@@ -232,9 +213,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct address_branch *x = a, *y = b;
 
-	if (x->from != y->from)
-		return x->from < y->from ? -1 : 1;
-	return x->to < y->to ? -1 : x->to > y->to;
+	return COMPARE_THEN(x->from, y->from, COMPARE(x->to, y->to));
 }
 
 static void sum_branches(struct address_profile *p)
@@ -343,17 +322,10 @@ int address_profile_make(const struct ptah_counts *counts, const struct address_
 /* A conditional branch has one target: its taken executions are all of one element. */
 static struct address_branch *find_branch(struct address_profile *p, uint64_t from)
 {
-	size_t low = 0, high = p->branch_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (p->branches[middle].from < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < p->branch_count && p->branches[low].from == from ? &p->branches[low] : NULL;
+	BISECT(at, 0, p->branch_count, p->branches[at].from < from);
+	return at < p->branch_count && p->branches[at].from == from ? &p->branches[at] : NULL;
 }
 
 int address_profile_predict(struct address_profile *profile, const struct address_object *object,

@@ -2,6 +2,7 @@
 /* Adds up calls by their call site (call_costs.h). */
 #include "export/call_costs.h"
 #include "export/row_ids.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -51,18 +52,8 @@ void call_arcs_free(struct call_arcs *arcs)
 
 static struct thread *thread_of(struct call_arcs *arcs, size_t number)
 {
-	struct thread *threads;
-
-	if (number < arcs->thread_count)
-		return &arcs->threads[number];
-	threads = reallocarray(arcs->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	memset(threads + arcs->thread_count, 0,
-	       (number + 1 - arcs->thread_count) * sizeof(*threads));
-	arcs->threads = threads;
-	arcs->thread_count = number + 1;
-	return &threads[number];
+	return LIST_REACH(arcs->threads, arcs->thread_count, number) ? &arcs->threads[number]
+								     : NULL;
 }
 
 /* The number of an arc, from 1 on. 0: out of memory. */
@@ -82,15 +73,8 @@ static size_t arc_of(struct call_arcs *arcs, const struct frame *caller, const s
 	number = text_ids_of(&arcs->ids, &arc, sizeof(arc), &added);
 	if (number <= 0)
 		return 0;
-	if (added && (size_t)number > arcs->room) {
-		const size_t room = arcs->room ? 2 * arcs->room : 256;
-		struct call_arc *list = reallocarray(arcs->list, room, sizeof(*list));
-
-		if (!list)
-			return 0;
-		arcs->list = list;
-		arcs->room = room;
-	}
+	if (added && !LIST_ROOM(arcs->list, (size_t)number - 1, arcs->room))
+		return 0;
 	if (added)
 		arcs->list[number - 1] = arc;
 	return (size_t)number;
@@ -119,15 +103,8 @@ static int begin_call(struct call_arcs *arcs, struct thread *t,
 		if (mark->how != PTAH_CALL_RUNNING && mark->how != PTAH_CALL_RESUMED)
 			arcs->list[frame.arc - 1].calls++;
 	}
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct frame *frames = reallocarray(t->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return PTAH_E_NOMEM;
-		t->frames = frames;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->frames, t->count, t->room))
+		return PTAH_E_NOMEM;
 	running = running_of(t, &frame);
 	if (!running)
 		return PTAH_E_NOMEM;

@@ -5,8 +5,9 @@
  * that objdump shows; strings are written once and then known by their numbers.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 
+#include "base/order.h"
 #include "output/outcomes.h"
 
 #include <ptah/base.h>
@@ -37,7 +38,7 @@ struct callgrind {
 	struct known *known;
 	struct site *sites; /* by caller and place */
 	size_t site_count;
-	struct interned files, objects;
+	struct table files, objects;
 	const char *file; /* of the last position; NULL: unknown */
 	uint32_t object;  /* of the last function + 1 */
 	uint64_t total;
@@ -59,13 +60,12 @@ static void put_name(struct out *out, const char *what, uint64_t number, const c
 	out_char(out, '\n');
 }
 
-static void put_interned(struct callgrind *w, struct interned *in, const char *what,
-			 const char *name)
+static void put_interned(struct callgrind *w, struct table *in, const char *what, const char *name)
 {
 	static const char unknown[] = "???";
 	const char *text = name ? name : unknown;
 	bool is_new;
-	const uint32_t number = interned_number(in, text, UINT32_MAX, &is_new);
+	const uint32_t number = table_number(in, (uintptr_t)text, UINT32_MAX, &is_new);
 
 	if (number)
 		put_name(w->out, what, number, is_new ? text : NULL);
@@ -173,11 +173,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct site *x = a, *y = b;
 
-	if (x->caller != y->caller)
-		return x->caller < y->caller ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->callee < y->callee ? -1 : x->callee > y->callee;
+	return COMPARE_THEN(x->caller, y->caller,
+			    COMPARE_THEN(x->at, y->at, COMPARE(x->callee, y->callee)));
 }
 
 /* Several processes may have mapped a file at different addresses. */
@@ -233,17 +230,10 @@ static bool find_sites(struct callgrind *w)
 /* The first of a function's sites, or where it would be. */
 static const struct site *first_site(const struct callgrind *w, size_t function)
 {
-	size_t low = 0, high = w->site_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (w->sites[middle].caller < function)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return &w->sites[low];
+	BISECT(at, 0, w->site_count, w->sites[at].caller < function);
+	return &w->sites[at];
 }
 
 /* Functions */
@@ -373,7 +363,7 @@ int export_callgrind(struct out *out, const struct call_costs *costs)
 		status = PTAH_E_NOMEM;
 	free(w.known);
 	free(w.sites);
-	interned_free(&w.files);
-	interned_free(&w.objects);
+	table_free(&w.files);
+	table_free(&w.objects);
 	return status;
 }

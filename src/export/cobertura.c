@@ -5,6 +5,7 @@
  */
 #include "export/cobertura.h"
 
+#include "base/order.h"
 #include "export/xml.h"
 
 #include <ptah/base.h>
@@ -111,17 +112,10 @@ static void add_file(struct sums *s, const struct source_file_coverage *file)
 /* The first branch of a line or of a later one. */
 static size_t branch_at(const struct source_file_coverage *file, uint32_t line)
 {
-	size_t low = 0, high = file->branch_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (file->branches[middle].line < line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, file->branch_count, file->branches[at].line < line);
+	return at;
 }
 
 static unsigned ways_hit(const struct source_branch *branch)

@@ -2,8 +2,9 @@
 /* Takes a piece of code apart into basic blocks and counts them (code_graph.h). */
 #include "export/code_graph.h"
 
-#include "export/list.h"
+#include "base/order.h"
 #include "output/disasm.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,17 +28,11 @@ struct maker {
 static const struct annotate_piece *piece_at(const struct code_object *o, uint64_t at)
 {
 	const struct annotation *a = o->annotation;
-	size_t low = 0, high = a->piece_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct annotate_piece *p = &a->pieces[middle];
-
-		if (p->object < o->number || (p->object == o->number && p->at < at))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, a->piece_count,
+	       a->pieces[low].object < o->number ||
+		   (a->pieces[low].object == o->number && a->pieces[low].at < at));
 	return a->pieces + low;
 }
 
@@ -69,7 +64,7 @@ static bool add_insn(struct maker *m, uint64_t at, size_t row, size_t room)
 	struct disasm_flow flow;
 	struct code_insn *insn;
 
-	if (!list_make_room((void **)&g->insns, g->insn_count, &g->insn_room, sizeof(*g->insns)))
+	if (!LIST_ROOM(g->insns, g->insn_count, g->insn_room))
 		return false;
 	disasm_flow(m->object->bytes + at, room, &flow);
 	insn = &g->insns[g->insn_count++];
@@ -108,16 +103,9 @@ static int list_insns(struct maker *m)
 /* The first instruction at `at` or after it; insn_count: none. */
 static size_t insn_at(const struct code_graph *g, uint64_t at)
 {
-	size_t low = 0, high = g->insn_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (g->insns[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, g->insn_count, g->insns[low].at < at);
 	return low;
 }
 
@@ -200,8 +188,7 @@ static int list_blocks(struct code_graph *g)
 		struct code_block *block;
 
 		if (g->insns[i].leads) {
-			if (!list_make_room((void **)&g->blocks, g->block_count, &g->block_room,
-					    sizeof(*g->blocks)))
+			if (!LIST_ROOM(g->blocks, g->block_count, g->block_room))
 				return PTAH_E_NOMEM;
 			g->blocks[g->block_count++] =
 			    (struct code_block){.first = (uint32_t)i, .count = g->executed[i]};
@@ -215,16 +202,9 @@ static int list_blocks(struct code_graph *g)
 /* The block that begins at a place; block_count: none. */
 static size_t block_at(const struct code_graph *g, uint64_t at)
 {
-	size_t low = 0, high = g->block_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (g->insns[g->blocks[middle].first].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, g->block_count, g->insns[g->blocks[low].first].at < at);
 	return low < g->block_count && g->insns[g->blocks[low].first].at == at ? low
 									       : g->block_count;
 }
@@ -235,7 +215,7 @@ static bool add_arc(struct code_graph *g, size_t from, size_t to, uint64_t count
 {
 	if (to >= g->block_count)
 		return true;
-	if (!list_make_room((void **)&g->arcs, g->arc_count, &g->arc_room, sizeof(*g->arcs)))
+	if (!LIST_ROOM(g->arcs, g->arc_count, g->arc_room))
 		return false;
 	g->arcs[g->arc_count++] =
 	    (struct code_arc){.from = (uint32_t)from, .to = (uint32_t)to, .count = count};
@@ -247,16 +227,9 @@ static bool add_arc(struct code_graph *g, size_t from, size_t to, uint64_t count
 static bool add_jumps(const struct maker *m, size_t from, uint64_t at)
 {
 	const struct code_object *o = m->object;
-	size_t low = 0, high = o->jump_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (o->jumps[middle].from < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, o->jump_count, o->jumps[low].from < at);
 	for (; low < o->jump_count && o->jumps[low].from == at; low++)
 		if (!add_arc(m->graph, from, block_at(m->graph, o->jumps[low].to),
 			     o->jumps[low].count))

@@ -2,8 +2,10 @@
 /* Finds the places of what profiles have counted (cover_code.h). */
 #include "export/cover_code.h"
 
-#include "export/list.h"
+#include "base/order.h"
+#include "support/list.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct place {
@@ -87,7 +89,7 @@ static size_t object_number(struct cover_code *c, const struct ptah_counts_file 
 	for (size_t i = 0; i < c->object_count; i++)
 		if (is_object(&c->objects[i], file))
 			return i;
-	if (!list_make_room((void **)&c->objects, c->object_count, &c->object_room, sizeof(*o)))
+	if (!LIST_ROOM(c->objects, c->object_count, c->object_room))
 		return SIZE_MAX;
 	o = &c->objects[c->object_count];
 	*o = (struct cover_object){.path = strdup(file->path),
@@ -166,8 +168,7 @@ static int keep_run(struct adding *a, const struct ptah_profile_block *b, struct
 	const uint32_t number = keyed_number(&c->blocks, &row, &is_new);
 	int64_t function;
 
-	if (!number ||
-	    !list_make_room((void **)&a->reached, a->count, &a->room, sizeof(*a->reached)))
+	if (!number || !LIST_ROOM(a->reached, a->count, a->room))
 		return PTAH_E_NOMEM;
 	a->reached[a->count++] = (struct cover_reached){number, b->count};
 	if (!is_new)
@@ -240,7 +241,7 @@ static int by_block(const void *a, const void *b)
 {
 	const struct cover_reached *x = a, *y = b;
 
-	return list_compare(x->block, y->block);
+	return COMPARE(x->block, y->block);
 }
 
 /* Gives the blocks of a space, added up: several blocks of one profile may be one block. */

@@ -14,7 +14,7 @@
 #ifndef PTAH_EXPORT_COVER_CODE_H
 #define PTAH_EXPORT_COVER_CODE_H
 
-#include "export/keyed.h"
+#include "support/keyed.h"
 #include "output/names.h"
 
 /* A file, or other code. */

@@ -2,11 +2,13 @@
 /* Finds the lines of the blocks that ran, object by object (cover_lines.h). */
 #include "export/cover_lines.h"
 
+#include "base/order.h"
 #include "base/path.h"
 #include "export/cover_table.h"
-#include "export/interned.h"
-#include "export/list.h"
+#include "support/table.h"
+#include "support/list.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LONGEST_NAME 4095
@@ -24,8 +26,8 @@ struct range {
 struct lines {
 	const struct cover_code *code;
 	struct sqlite_file *file;
-	struct interned by_pointer; /* names of sources as the debug information has them: */
-	uint32_t *sources;	    /* numbers of rows of the table */
+	struct table by_pointer; /* names of sources as the debug information has them: */
+	uint32_t *sources;	 /* numbers of rows of the table */
 	size_t source_count, source_room;
 	char **names; /* of these rows */
 	size_t name_count, name_room;
@@ -51,7 +53,7 @@ static uint32_t find_name(struct lines *l, const char *recorded)
 			free(name);
 			return (uint32_t)i + 1;
 		}
-	if (!list_make_room((void **)&l->names, l->name_count, &l->name_room, sizeof(*l->names))) {
+	if (!LIST_ROOM(l->names, l->name_count, l->name_room)) {
 		free(name);
 		return 0;
 	}
@@ -63,14 +65,14 @@ static uint32_t find_name(struct lines *l, const char *recorded)
 static uint32_t source_number(struct lines *l, const char *recorded)
 {
 	bool is_new;
-	const uint32_t known = interned_number(&l->by_pointer, recorded, UINT32_MAX, &is_new);
+	const uint32_t known =
+	    table_number(&l->by_pointer, (uintptr_t)recorded, UINT32_MAX, &is_new);
 	uint32_t number;
 
 	if (!known || !is_new)
 		return known ? l->sources[known - 1] : 0;
 	number = find_name(l, recorded);
-	if (!number || !list_make_room((void **)&l->sources, l->source_count, &l->source_room,
-				       sizeof(*l->sources)))
+	if (!number || !LIST_ROOM(l->sources, l->source_count, l->source_room))
 		return 0;
 	l->sources[l->source_count++] = number;
 	return number;
@@ -100,8 +102,7 @@ static bool take_line(void *context, const struct ptah_line *line)
 	if (!line->file || !line->line)
 		return true;
 	number = line_number(l, line->file, line->line);
-	if (!number || !list_make_room((void **)&l->ranges, l->range_count, &l->range_room,
-				       sizeof(*l->ranges))) {
+	if (!number || !LIST_ROOM(l->ranges, l->range_count, l->range_room)) {
 		l->status = PTAH_E_NOMEM;
 		return false;
 	}
@@ -120,16 +121,9 @@ static void put(struct lines *l, uint32_t line, uint32_t block, uint64_t at)
 /* The first range that ends after `at`. */
 static size_t range_at(const struct lines *l, uint64_t at)
 {
-	size_t low = 0, high = l->range_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (l->ranges[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, l->range_count, l->ranges[low].end <= at);
 	return low;
 }
 
@@ -215,7 +209,7 @@ int cover_lines_write(const struct cover_code *code, struct sqlite_file *file)
 	free(l.names);
 	free(l.sources);
 	free(l.ranges);
-	interned_free(&l.by_pointer);
+	table_free(&l.by_pointer);
 	keyed_free(&l.lines);
 	return status;
 }

@@ -2,11 +2,13 @@
 /* Asks a table of coverage by SQL, and adds up counts (cover_query.h). */
 #include "export/cover_query.h"
 
+#include "base/order.h"
 #include "export/cover_blob.h"
 #include "export/cover_table.h"
-#include "export/list.h"
 #include "export/sqlite_file.h"
+#include "support/list.h"
 
+#include <stdlib.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -187,7 +189,7 @@ void cover_query_free(struct cover_query *q)
 
 static bool add_event(struct cover_query *q, const struct event *e)
 {
-	if (!list_make_room((void **)&q->events, q->event_count, &q->event_room, sizeof(*e)))
+	if (!LIST_ROOM(q->events, q->event_count, q->event_room))
 		return false;
 	q->events[q->event_count++] = *e;
 	return true;
@@ -205,8 +207,7 @@ static int take_row(struct cover_query *q, sqlite3_stmt *s)
 		return PTAH_E_LIMIT;
 	if (block <= 0 || block > UINT32_MAX)
 		return PTAH_E_BAD_FILE;
-	if (!list_make_room((void **)&q->wanted, q->wanted_count, &q->wanted_room,
-			    sizeof(*q->wanted)))
+	if (!LIST_ROOM(q->wanted, q->wanted_count, q->wanted_room))
 		return PTAH_E_NOMEM;
 	q->wanted[q->wanted_count++] =
 	    (struct wanted){.block = (uint32_t)block, .set = (uint64_t)sqlite3_column_int64(s, 3)};
@@ -315,23 +316,23 @@ int cover_query_add(struct cover_query *q, const char *place, struct ptah_messag
 static int by_event(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
-	int order = list_compare(x->unit, y->unit);
+	int order = COMPARE(x->unit, y->unit);
 
-	order = order ? order : list_compare(x->part, y->part);
-	order = order ? order : list_compare(x->address, y->address);
-	return order ? order : list_compare(x->kind, y->kind);
+	order = order ? order : COMPARE(x->part, y->part);
+	order = order ? order : COMPARE(x->address, y->address);
+	return order ? order : COMPARE(x->kind, y->kind);
 }
 
 static int by_set(const void *a, const void *b)
 {
-	return list_compare(((const struct wanted *)a)->set, ((const struct wanted *)b)->set);
+	return COMPARE(((const struct wanted *)a)->set, ((const struct wanted *)b)->set);
 }
 
 static int by_process(const void *a, const void *b)
 {
 	const struct cover_answer *x = a, *y = b;
 
-	return x->process < y->process ? -1 : x->process > y->process;
+	return COMPARE(x->process, y->process);
 }
 
 /* Adds the processes of a set, a list of numbers in JSON. */
@@ -341,7 +342,7 @@ static int add_answers(struct cover_query *q, const char *list)
 		list += strcspn(list, "0123456789");
 		if (!*list)
 			break;
-		if (!list_make_room((void **)&q->answers, q->count, &q->room, sizeof(*q->answers)))
+		if (!LIST_ROOM(q->answers, q->count, q->room))
 			return PTAH_E_NOMEM;
 		q->answers[q->count++] =
 		    (struct cover_answer){.process = (int64_t)strtoll(list, &end, 10)};
@@ -405,8 +406,8 @@ static int list_processes(struct cover_query *q, struct ptah_message *why)
 
 static int by_block(const void *a, const void *b)
 {
-	return list_compare(((const struct cover_reached *)a)->block,
-			    ((const struct cover_reached *)b)->block);
+	return COMPARE(((const struct cover_reached *)a)->block,
+		       ((const struct cover_reached *)b)->block);
 }
 
 static void add_counts(struct cover_query *q, const struct cover_reached *list, size_t n)

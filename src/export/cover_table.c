@@ -2,12 +2,14 @@
 /* Writes a table of coverage (cover_table.h). */
 #include "export/cover_table.h"
 
+#include "base/order.h"
 #include "export/cover_blob.h"
 #include "export/cover_lines.h"
 #include "export/cover_sets.h"
-#include "export/list.h"
 #include "export/sqlite_file.h"
+#include "support/list.h"
 
+#include <stdlib.h>
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -131,7 +133,7 @@ static size_t find_process(struct cover_table *t, int32_t space)
 	for (size_t i = last->process; i != SIZE_MAX; i = t->processes[i].before)
 		if (is_process(t, &t->processes[i], space))
 			return i;
-	if (!list_make_room((void **)&t->processes, t->count, &t->room, sizeof(*t->processes)))
+	if (!LIST_ROOM(t->processes, t->count, t->room))
 		return SIZE_MAX;
 	t->processes[t->count] = (struct cover_process){.pid = who.pid,
 							.wait_status = -1,
@@ -201,7 +203,7 @@ static int by_block(const void *a, const void *b)
 {
 	const struct cover_reached *x = a, *y = b;
 
-	return list_compare(x->block, y->block);
+	return COMPARE(x->block, y->block);
 }
 
 /* Adds `more` to a list; each block is in it once at the end. */

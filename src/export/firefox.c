@@ -10,11 +10,13 @@
  * end.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "export/spill.h"
 
 #include "base/compiler.h"
 #include "output/json.h"
+#include "support/index.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -56,7 +58,7 @@ struct open_call {
 
 /* Numbers for things, and the things by their numbers. */
 struct list {
-	struct interned numbers;
+	struct table numbers;
 	const void **things;
 	size_t room;
 };
@@ -69,8 +71,8 @@ struct thread {
 	uint64_t samples, markers;
 	uint64_t last; /* the time of the last sample */
 	struct node *nodes;
-	uint32_t *slots; /* of nodes by prefix and frame: the number + 1 */
-	size_t node_count, node_room, slot_count;
+	struct index index; /* of nodes by prefix and frame */
+	size_t node_count, node_room;
 	struct list functions, objects, names; /* frames are functions; names of markers */
 	struct open_call *calls;
 	size_t depth, call_room;
@@ -86,89 +88,46 @@ struct firefox {
 	size_t thread_count;
 };
 
-/* Makes room for one more element. */
-static bool reserve(void **array, size_t size, size_t count, size_t *room)
-{
-	const size_t more = *room ? 2 * *room : 64;
-	void *larger;
-
-	if (count < *room)
-		return true;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return false;
-	*array = larger;
-	*room = more;
-	return true;
-}
-
 /* The number of a thing, from 1 on. 0: out of memory. */
 static uint32_t number_of(struct list *list, const void *thing)
 {
 	bool is_new;
-	const uint32_t number = interned_number(&list->numbers, thing, UINT32_MAX - 1, &is_new);
-	void *things = list->things;
+	const uint32_t number =
+	    table_number(&list->numbers, (uintptr_t)thing, UINT32_MAX - 1, &is_new);
 
 	if (!is_new)
 		return number;
-	if (!reserve(&things, sizeof(*list->things), number - 1, &list->room))
+	if (!LIST_ROOM(list->things, number - 1, list->room))
 		return 0;
-	list->things = things;
 	list->things[number - 1] = thing;
 	return number;
 }
 
 static void free_list(struct list *list)
 {
-	interned_free(&list->numbers);
+	table_free(&list->numbers);
 	free(list->things);
 }
 
 /* Stacks */
 
-static uint32_t slot_of(const struct thread *t, uint32_t prefix, uint32_t frame)
-{
-	const uint64_t hash = ((uint64_t)prefix << 32 | frame) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t i = (size_t)(hash >> 32) & (t->slot_count - 1);
-
-	while (t->slots[i] && (t->nodes[t->slots[i] - 1].prefix != prefix ||
-			       t->nodes[t->slots[i] - 1].frame != frame))
-		i = (i + 1) & (t->slot_count - 1);
-	return (uint32_t)i;
-}
-
-static bool grow_slots(struct thread *t)
-{
-	const size_t count = t->slot_count ? 2 * t->slot_count : 256;
-	uint32_t *slots = count > UINT32_MAX ? NULL : calloc(count, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = count;
-	for (size_t i = 0; i < t->node_count; i++)
-		slots[slot_of(t, t->nodes[i].prefix, t->nodes[i].frame)] = (uint32_t)i + 1;
-	return true;
-}
-
 /* The number of the stack that has `frame` above the stack `prefix`. 0: out of memory. */
 static uint32_t stack_of(struct thread *t, uint32_t prefix, uint32_t frame)
 {
-	void *nodes = t->nodes;
-	uint32_t slot;
+	uint32_t hash, n;
 
-	if (2 * (t->node_count + 1) > t->slot_count && !grow_slots(t))
+	if (!index_reserve(&t->index))
 		return 0;
-	slot = slot_of(t, prefix, frame);
-	if (t->slots[slot])
-		return t->slots[slot];
-	if (!reserve(&nodes, sizeof(*t->nodes), t->node_count, &t->node_room))
+	hash = index_hash(&t->index, prefix, frame);
+	INDEX_FIND(n, &t->index, hash,
+		   t->nodes[n - 1].prefix == prefix && t->nodes[n - 1].frame == frame);
+	if (n)
+		return n;
+	if (t->node_count >= UINT32_MAX || !LIST_ROOM(t->nodes, t->node_count, t->node_room))
 		return 0;
-	t->nodes = nodes;
 	t->nodes[t->node_count++] = (struct node){prefix, frame};
-	t->slots[slot] = (uint32_t)t->node_count;
-	return t->slots[slot];
+	index_add(&t->index, hash, (uint32_t)t->node_count);
+	return (uint32_t)t->node_count;
 }
 
 /* Columns */
@@ -320,17 +279,7 @@ static int firefox_begin(struct out *out, const struct timeline_recording *recor
 
 static struct thread *thread_of(struct firefox *f, size_t number)
 {
-	struct thread *threads;
-
-	if (number < f->thread_count)
-		return &f->threads[number];
-	threads = reallocarray(f->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	f->threads = threads;
-	memset(threads + f->thread_count, 0, (number + 1 - f->thread_count) * sizeof(*threads));
-	f->thread_count = number + 1;
-	return &threads[number];
+	return LIST_REACH(f->threads, f->thread_count, number) ? &f->threads[number] : NULL;
 }
 
 static int firefox_thread(void *writer, const struct timeline_thread *thread)
@@ -351,15 +300,13 @@ static int begin_call(struct firefox *f, struct thread *t, const struct timeline
 {
 	const uint32_t frame = number_of(&t->functions, e->function);
 	struct open_call call = {.begin = e->at, .noted = e->noted};
-	void *calls = t->calls;
 
 	if (frame && number_of(&t->objects, e->function->object))
 		call.stack = stack_of(t, t->depth ? t->calls[t->depth - 1].stack : 0, frame - 1);
-	if (!call.stack || !reserve(&calls, sizeof(*t->calls), t->depth, &t->call_room))
+	if (!call.stack || !LIST_ROOM(t->calls, t->depth, t->call_room))
 		return PTAH_E_NOMEM;
 	if (e->noted)
 		call.detail = e->details[0];
-	t->calls = calls;
 	t->calls[t->depth++] = call;
 	put_sample(f, t, e->at, call.stack);
 	return 0;
@@ -634,7 +581,7 @@ static void free_thread(struct thread *t)
 	free_list(&t->objects);
 	free_list(&t->names);
 	free(t->nodes);
-	free(t->slots);
+	index_free(&t->index);
 	free(t->calls);
 	free(t->comm);
 }

@@ -6,6 +6,7 @@
 #include "export/formats.h"
 
 #include "base/text.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -20,29 +21,12 @@ struct path {
 	size_t end_room;
 };
 
-static bool reserve(struct path *p, size_t more)
-{
-	size_t room = p->room ? p->room : 1024;
-	char *text;
-
-	while (room - p->n < more)
-		room *= 2;
-	if (room == p->room)
-		return true;
-	text = realloc(p->text, room);
-	if (!text)
-		return false;
-	p->text = text;
-	p->room = room;
-	return true;
-}
-
 /* Appends a name, without the characters that mean something to readers. */
 static bool append(struct path *p, const char *name)
 {
 	size_t n;
 
-	if (!reserve(p, strlen(name) + 2))
+	if (!LIST_ROOM_FOR(p->text, p->n, strlen(name) + 2, p->room))
 		return false;
 	if (p->n)
 		p->text[p->n++] = ';';
@@ -64,15 +48,8 @@ static bool append(struct path *p, const char *name)
 /* Makes the path end with a frame at `depth`. */
 static bool set_frame(struct path *p, uint32_t depth, const char *name)
 {
-	if (depth >= p->end_room) {
-		const size_t room = p->end_room ? 2 * p->end_room : 64;
-		size_t *ends = reallocarray(p->ends, room, sizeof(*ends));
-
-		if (!ends)
-			return false;
-		p->ends = ends;
-		p->end_room = room;
-	}
+	if (!LIST_ROOM(p->ends, depth, p->end_room))
+		return false;
 	p->n = depth ? p->ends[depth - 1] : 0;
 	if (!append(p, name))
 		return false;

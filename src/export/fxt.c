@@ -4,7 +4,7 @@
  * own, to which events refer by a number; a file that was cut is valid up to its last record.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "export/utf8.h"
 
 #include "base/bits.h"
@@ -51,7 +51,7 @@ enum fxt_object {
 
 struct fxt {
 	struct out *out;
-	struct interned strings;
+	struct table strings;
 	/* For each number in the table of threads, the number of the thread that has it, + 1. */
 	size_t threads[FXT_MOST_THREADS + 1];
 	/* The record that is being made: its words but for the first. */
@@ -102,7 +102,7 @@ static uint64_t refer(struct fxt *f, const char *text, size_t *n)
 {
 	bool is_new;
 	const uint64_t number =
-	    *text ? interned_number(&f->strings, text, FXT_MOST_STRINGS, &is_new) : 0;
+	    *text ? table_number(&f->strings, (uintptr_t)text, FXT_MOST_STRINGS, &is_new) : 0;
 	size_t length;
 
 	*n = 0;
@@ -241,7 +241,7 @@ static void fxt_free(void *writer)
 	struct fxt *f = writer;
 
 	if (f)
-		interned_free(&f->strings);
+		table_free(&f->strings);
 	free(f);
 }
 

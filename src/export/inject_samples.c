@@ -11,6 +11,7 @@
 #include "export/branches.h"
 #include "export/row_ids.h"
 #include "perfdata/format.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,19 +71,19 @@ struct sampler {
 static struct sampled_thread *thread_of(struct sampler *s, const struct ptah_thread *who)
 {
 	int64_t *slot = pair_ids_at(&s->ids, (uint32_t)who->pid, (uint32_t)who->tid);
-	struct sampled_thread *threads;
+	struct sampled_thread *t;
 
 	if (!slot)
 		return NULL;
 	if (*slot > 0)
 		return &s->threads[*slot - 1];
-	threads = reallocarray(s->threads, s->thread_count + 1, sizeof(*threads));
-	if (!threads)
+	if (!LIST_ADD(s->threads, s->thread_count))
 		return NULL;
-	s->threads = threads;
-	threads[s->thread_count] = (struct sampled_thread){.pid = who->pid, .tid = who->tid};
-	*slot = (int64_t)++s->thread_count;
-	return &threads[s->thread_count - 1];
+	*slot = (int64_t)s->thread_count;
+	t = &s->threads[s->thread_count - 1];
+	t->pid = who->pid;
+	t->tid = who->tid;
+	return t;
 }
 
 static void forget_threads(struct sampler *s)
@@ -103,15 +104,8 @@ static bool push_site(struct sampled_thread *t, uint64_t address, bool trace_end
 		t->count /= 2;
 		memmove(t->sites, t->sites + t->count, t->count * sizeof(*t->sites));
 	}
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct return_site *sites = reallocarray(t->sites, room, sizeof(*sites));
-
-		if (!sites)
-			return false;
-		t->sites = sites;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->sites, t->count, t->room))
+		return false;
 	t->sites[t->count++] = (struct return_site){address, trace_end};
 	return true;
 }

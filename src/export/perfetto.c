@@ -4,7 +4,7 @@
  * thread. Names are written once and then referred to by numbers.
  */
 #include "export/formats.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "export/protobuf.h"
 #include "export/utf8.h"
 
@@ -73,7 +73,7 @@ struct perfetto {
 	const char *times; /* what they are: a label of each process; or NULL */
 	struct protobuf packet;
 	/* Names have numbers of their own in each of the tables. */
-	struct interned categories, names, annotations, locations;
+	struct table categories, names, annotations, locations;
 	bool begun; /* a packet has been written */
 };
 
@@ -159,11 +159,11 @@ static void begin_interned(struct perfetto *p, size_t *begin)
 		*begin = protobuf_begin(&p->packet, PACKET_INTERNED);
 }
 
-static uint32_t refer(struct perfetto *p, struct interned *table, unsigned field, const char *text,
+static uint32_t refer(struct perfetto *p, struct table *table, unsigned field, const char *text,
 		      size_t *begin)
 {
 	bool is_new;
-	const uint32_t number = interned_number(table, text, UINT32_MAX, &is_new);
+	const uint32_t number = table_number(table, (uintptr_t)text, UINT32_MAX, &is_new);
 	size_t entry;
 
 	if (!number)
@@ -187,7 +187,7 @@ static uint32_t refer_location(struct perfetto *p, const struct timeline_functio
 
 	if (!function->file)
 		return 0;
-	number = interned_number(&p->locations, function, UINT32_MAX, &is_new);
+	number = table_number(&p->locations, (uintptr_t)function, UINT32_MAX, &is_new);
 	if (!number)
 		p->packet.failed = true;
 	if (!is_new)
@@ -273,10 +273,10 @@ static void perfetto_free(void *writer)
 	struct perfetto *p = writer;
 
 	protobuf_free(&p->packet);
-	interned_free(&p->categories);
-	interned_free(&p->names);
-	interned_free(&p->annotations);
-	interned_free(&p->locations);
+	table_free(&p->categories);
+	table_free(&p->names);
+	table_free(&p->annotations);
+	table_free(&p->locations);
 	free(p);
 }
 

@@ -6,7 +6,7 @@
  */
 #include "export/formats.h"
 #include "export/gzip.h"
-#include "export/interned.h"
+#include "support/table.h"
 #include "export/protobuf.h"
 #include "export/utf8.h"
 
@@ -78,7 +78,7 @@ struct pprof {
 	struct protobuf p;
 	struct gzip *gzip;
 	const struct export_tree *tree;
-	struct interned strings, mappings;
+	struct table strings, mappings;
 	bool failed; /* memory was short */
 };
 
@@ -97,7 +97,7 @@ static void flush(struct pprof *w, size_t most)
 static uint64_t string_of(struct pprof *w, const void *key, const char *text)
 {
 	bool is_new;
-	const uint32_t number = interned_number(&w->strings, key, UINT32_MAX, &is_new);
+	const uint32_t number = table_number(&w->strings, (uintptr_t)key, UINT32_MAX, &is_new);
 	char *copy;
 
 	if (!number)
@@ -149,7 +149,7 @@ static void put_types(struct pprof *w)
 static uint64_t mapping_of(struct pprof *w, const char *path)
 {
 	bool is_new;
-	const uint32_t number = interned_number(&w->mappings, path, UINT32_MAX, &is_new);
+	const uint32_t number = table_number(&w->mappings, (uintptr_t)path, UINT32_MAX, &is_new);
 	uint64_t file;
 	size_t begin;
 
@@ -277,7 +277,7 @@ static bool grow_sums(uint64_t **sums, size_t *room, uint32_t number)
 /* pprof calls the first mapping the main program: the object in which the most ran. */
 static void put_main(struct pprof *w)
 {
-	struct interned objects = {0};
+	struct table objects = {0};
 	const char *main_path = NULL;
 	uint64_t *sums = NULL, most = 0;
 	size_t room = 0;
@@ -292,7 +292,7 @@ static void put_main(struct pprof *w)
 
 			if (!key->path)
 				continue;
-			number = interned_number(&objects, key->path, UINT32_MAX, &is_new);
+			number = table_number(&objects, (uintptr_t)key->path, UINT32_MAX, &is_new);
 			if (!number || !grow_sums(&sums, &room, number)) {
 				w->failed = true;
 				break;
@@ -306,7 +306,7 @@ static void put_main(struct pprof *w)
 	}
 	if (main_path)
 		mapping_of(w, main_path);
-	interned_free(&objects);
+	table_free(&objects);
 	free(sums);
 }
 
@@ -346,8 +346,8 @@ int export_pprof(struct out *out, const struct export_tree *tree)
 	flush(&w, 0);
 	status = w.failed || w.p.failed ? PTAH_E_NOMEM : 0;
 	gzip_end(w.gzip, status >= 0);
-	interned_free(&w.strings);
-	interned_free(&w.mappings);
+	table_free(&w.strings);
+	table_free(&w.mappings);
 	protobuf_free(&w.p);
 	return status;
 }

@@ -3,6 +3,7 @@
 #include "export/protobuf.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -20,23 +21,10 @@ enum wire_type {
 /* Room for n more bytes. */
 static bool reserve(struct protobuf *p, size_t n)
 {
-	size_t room = p->room ? p->room : 256;
-	uint8_t *bytes;
-
 	if (p->failed)
 		return false;
-	if (p->room - p->n >= n)
-		return true;
-	while (room - p->n < n && room <= SIZE_MAX / 2)
-		room *= 2;
-	bytes = room - p->n < n ? NULL : realloc(p->bytes, room);
-	if (!bytes) {
-		p->failed = true;
-		return false;
-	}
-	p->bytes = bytes;
-	p->room = room;
-	return true;
+	p->failed = !LIST_ROOM_FOR(p->bytes, p->n, n, p->room);
+	return !p->failed;
 }
 
 static unsigned put_varint(uint8_t *to, uint64_t value)

@@ -11,6 +11,7 @@
 #include "output/temporary.h"
 #include "perfdata/format.h"
 #include "perfdata/reader.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,15 +166,8 @@ static int add_part(struct repack_file *f, const struct perfdata_record *record)
 
 	if (status < 0)
 		return status;
-	if (f->count == f->capacity) {
-		const size_t capacity = f->capacity ? 2 * f->capacity : 256;
-		struct part *parts = realloc(f->parts, capacity * sizeof(*parts));
-
-		if (!parts)
-			return PTAH_E_NOMEM;
-		f->parts = parts;
-		f->capacity = capacity;
-	}
+	if (!LIST_ROOM(f->parts, f->count, f->capacity))
+		return PTAH_E_NOMEM;
 	if (s->count++)
 		f->parts[s->last].next = f->count;
 	else

@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Numbers for what becomes a row of a database: maps from pairs of numbers, and from bytes, to row
- * numbers.
+ * numbers. All 0: empty.
  */
 #ifndef PTAH_EXPORT_ROW_IDS_H
 #define PTAH_EXPORT_ROW_IDS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/index.h"
+#include "support/keyed.h"
 
-/* All 0: empty. A value is never 0. */
 struct pair_ids {
-	struct pair_id {
-		uint64_t a, b;
-		int64_t value; /* 0: a free slot */
-	} * slots;
-	size_t room, count;
+	struct keyed rows;
 };
 
-/* The value of a pair; 0 in it: the pair is new, and the caller sets it. NULL: out of memory. */
+/*
+ * The value of a pair, until the next call; 0 in it: the pair is new, and the caller sets it.
+ * NULL: out of memory.
+ */
 int64_t *pair_ids_at(struct pair_ids *ids, uint64_t a, uint64_t b);
 void pair_ids_clear(struct pair_ids *ids);
 void pair_ids_free(struct pair_ids *ids);
@@ -29,10 +26,9 @@ struct text_ids {
 	struct text_id {
 		uint8_t *key; /* malloc */
 		size_t size;
-		uint64_t hash;
 	} * keys;
-	uint32_t *slots;
-	size_t room, count, key_room;
+	size_t count, room;
+	struct index index;
 };
 
 /* 0: out of memory. *added: the key is new. */

@@ -2,11 +2,13 @@
 /* Goes through the code of the programs that ran, function by function (source_coverage.h). */
 #include "export/source_coverage.h"
 
+#include "base/hash.h"
+#include "base/order.h"
 #include "export/code_graph.h"
-#include "export/list.h"
 #include "export/source_lines.h"
 #include "export/source_store.h"
 #include "output/annotate.h"
+#include "support/list.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -70,7 +72,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+	hash = hash_number(hash ^ value);
 	return hash ^ hash >> 29;
 }
 
@@ -79,10 +81,10 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static int by_jump(const void *a, const void *b)
 {
 	const struct object_jump *x = a, *y = b;
-	int order = list_compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	order = order ? order : list_compare(x->jump.from, y->jump.from);
-	return order ? order : list_compare(x->jump.to, y->jump.to);
+	order = order ? order : COMPARE(x->jump.from, y->jump.from);
+	return order ? order : COMPARE(x->jump.to, y->jump.to);
 }
 
 static int add_jumps(struct coverage_reader *r, size_t process, const struct ptah_counts_process *p)
@@ -104,8 +106,7 @@ static int add_jumps(struct coverage_reader *r, size_t process, const struct pta
 		last = file;
 		if (object == NO_OBJECT)
 			continue;
-		if (!list_make_room((void **)&r->jumps, r->jump_count, &r->jump_room,
-				    sizeof(*r->jumps)))
+		if (!LIST_ROOM(r->jumps, r->jump_count, r->jump_room))
 			return PTAH_E_NOMEM;
 		r->jumps[r->jump_count++] = (struct object_jump){
 		    .object = object,
@@ -144,9 +145,9 @@ static int list_jumps(struct coverage_reader *r)
 static int by_local_line(const void *a, const void *b)
 {
 	const struct local_line *x = a, *y = b;
-	const int order = list_compare(x->file, y->file);
+	const int order = COMPARE(x->file, y->file);
 
-	return order ? order : list_compare(x->line, y->line);
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 /* Pushes a register, or makes room on the stack: so a function begins that has a frame. */
@@ -289,11 +290,11 @@ static void find_copy(struct coverage_reader *r, uint64_t at, uint64_t function,
 static int by_copy(const void *a, const void *b)
 {
 	const struct local_branch *x = a, *y = b;
-	int order = list_compare(x->line, y->line);
+	int order = COMPARE(x->line, y->line);
 
-	order = order ? order : list_compare(x->chain, y->chain);
-	order = order ? order : list_compare(x->owner, y->owner);
-	return order ? order : list_compare(x->block, y->block);
+	order = order ? order : COMPARE(x->chain, y->chain);
+	order = order ? order : COMPARE(x->owner, y->owner);
+	return order ? order : COMPARE(x->block, y->block);
 }
 
 static const struct code_insn *last_insn(const struct code_graph *g, uint32_t block)
@@ -535,7 +536,7 @@ static bool take_row(void *reader, const struct ptah_line *row)
 			return false;
 		begin_function(r, row);
 	}
-	if (!list_make_room((void **)&r->rows, r->row_count, &r->row_room, sizeof(*r->rows))) {
+	if (!LIST_ROOM(r->rows, r->row_count, r->row_room)) {
 		r->status = PTAH_E_NOMEM;
 		return false;
 	}
@@ -548,13 +549,10 @@ static bool take_row(void *reader, const struct ptah_line *row)
 static int add_missing(struct coverage_reader *r, const char *path, int status)
 {
 	struct source_coverage *c = r->coverage;
-	struct source_missing *more =
-	    reallocarray(c->missing, c->missing_count + 1, sizeof(*c->missing));
 
-	if (!more)
+	if (!LIST_ADD(c->missing, c->missing_count))
 		return PTAH_E_NOMEM;
-	c->missing = more;
-	more[c->missing_count++] = (struct source_missing){path, status};
+	c->missing[c->missing_count - 1] = (struct source_missing){path, status};
 	return 0;
 }
 
@@ -663,17 +661,10 @@ void source_coverage_free(struct source_coverage *c)
 
 size_t source_file_find(const struct source_file_coverage *file, uint32_t line)
 {
-	size_t low = 0, high = file->line_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (file->lines[middle].line < line)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, file->line_count, file->lines[at].line < line);
+	return at;
 }
 
 const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line)

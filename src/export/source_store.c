@@ -2,8 +2,10 @@
 /* Adds up lines, branches and functions of source files (source_store.h). */
 #include "export/source_store.h"
 
+#include "base/hash.h"
+#include "base/order.h"
 #include "base/path.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static bool is_wanted(const struct source_coverage_config *config, const char *n
 
 static size_t slot_of(const struct source_store *s, const char *recorded)
 {
-	size_t i = ((uintptr_t)recorded >> 3) * 0x9e3779b97f4a7c15u >> 20;
+	size_t i = hash_number((uintptr_t)recorded >> 3) >> 20;
 
 	for (;; i++) {
 		const uint32_t file = s->by_pointer[i & (s->table_size - 1)];
@@ -62,7 +64,7 @@ uint32_t source_store_file(struct source_store *s, const char *recorded)
 	slot = slot_of(s, recorded);
 	if (s->by_pointer[slot])
 		return s->by_pointer[slot] - 1;
-	if (!list_make_room((void **)&s->files, s->file_count, &s->file_room, sizeof(*s->files)))
+	if (!LIST_ROOM(s->files, s->file_count, s->file_room))
 		return STORE_NO_FILE;
 	file = &s->files[s->file_count];
 	*file = (struct stored_file){.recorded = recorded, .name = strdup(recorded)};
@@ -80,9 +82,9 @@ uint32_t source_store_file(struct source_store *s, const char *recorded)
 static int by_line(const void *a, const void *b)
 {
 	const struct stored_line *x = a, *y = b;
-	const int order = list_compare(x->file, y->file);
+	const int order = COMPARE(x->file, y->file);
 
-	return order ? order : list_compare(x->line, y->line);
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 /* Adds up what is of one line. */
@@ -116,7 +118,7 @@ bool source_store_line(struct source_store *s, const struct stored_line *line)
 		add_up_lines(s);
 		s->compact_at = 2 * s->line_count + ((size_t)1 << 16);
 	}
-	if (!list_make_room((void **)&s->lines, s->line_count, &s->line_room, sizeof(*s->lines)))
+	if (!LIST_ROOM(s->lines, s->line_count, s->line_room))
 		return false;
 	s->lines[s->line_count++] = *line;
 	return true;
@@ -126,8 +128,7 @@ bool source_store_line(struct source_store *s, const struct stored_line *line)
 
 bool source_store_branch(struct source_store *s, const struct stored_branch *branch)
 {
-	if (!list_make_room((void **)&s->branches, s->branch_count, &s->branch_room,
-			    sizeof(*s->branches)))
+	if (!LIST_ROOM(s->branches, s->branch_count, s->branch_room))
 		return false;
 	s->branches[s->branch_count++] = *branch;
 	return true;
@@ -136,21 +137,21 @@ bool source_store_branch(struct source_store *s, const struct stored_branch *bra
 static int by_copy(const void *a, const void *b)
 {
 	const struct stored_branch *x = a, *y = b;
-	int order = list_compare(x->file, y->file);
+	int order = COMPARE(x->file, y->file);
 
-	order = order ? order : list_compare(x->line, y->line);
-	order = order ? order : list_compare(x->group, y->group);
-	return order ? order : list_compare(x->ordinal, y->ordinal);
+	order = order ? order : COMPARE(x->line, y->line);
+	order = order ? order : COMPARE(x->group, y->group);
+	return order ? order : COMPARE(x->ordinal, y->ordinal);
 }
 
 static int by_branch(const void *a, const void *b)
 {
 	const struct stored_branch *x = a, *y = b;
-	int order = list_compare(x->file, y->file);
+	int order = COMPARE(x->file, y->file);
 
-	order = order ? order : list_compare(x->line, y->line);
-	order = order ? order : list_compare(x->order, y->order);
-	return order ? order : list_compare(x->ordinal, y->ordinal);
+	order = order ? order : COMPARE(x->line, y->line);
+	order = order ? order : COMPARE(x->order, y->order);
+	return order ? order : COMPARE(x->ordinal, y->ordinal);
 }
 
 static void add_up_branches(struct source_store *s)
@@ -184,8 +185,7 @@ static void add_up_branches(struct source_store *s)
 
 bool source_store_function(struct source_store *s, const struct stored_function *function)
 {
-	if (!list_make_room((void **)&s->functions, s->function_count, &s->function_room,
-			    sizeof(*s->functions)))
+	if (!LIST_ROOM(s->functions, s->function_count, s->function_room))
 		return false;
 	s->functions[s->function_count++] = *function;
 	return true;
@@ -195,9 +195,9 @@ static int by_function(const void *a, const void *b)
 {
 	const struct stored_function *x = *(const struct stored_function *const *)a;
 	const struct stored_function *y = *(const struct stored_function *const *)b;
-	int order = list_compare(x->file, y->file);
+	int order = COMPARE(x->file, y->file);
 
-	order = order ? order : list_compare(x->function.first, y->function.first);
+	order = order ? order : COMPARE(x->function.first, y->function.first);
 	return order ? order : strcmp(x->function.name, y->function.name);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "export/formats.h"
 #include "export/sqlite_inside.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -156,18 +157,7 @@ int64_t sqlite_thread(struct database_writer *w, int32_t pid, int32_t tid)
 
 static struct database_thread *thread_at(struct database_writer *w, size_t number)
 {
-	struct database_thread *threads;
-
-	if (number >= w->thread_count) {
-		threads = reallocarray(w->threads, number + 1, sizeof(*threads));
-		if (!threads)
-			return NULL;
-		memset(threads + w->thread_count, 0,
-		       (number + 1 - w->thread_count) * sizeof(*threads));
-		w->threads = threads;
-		w->thread_count = number + 1;
-	}
-	return &w->threads[number];
+	return LIST_REACH(w->threads, w->thread_count, number) ? &w->threads[number] : NULL;
 }
 
 /* A thread that executed another program is the same thread with another comm. */
@@ -198,7 +188,7 @@ static int64_t path_of(struct database_writer *w, int64_t parent, int64_t symbol
 {
 	int64_t *slot, path;
 
-	if (w->paths.count >= MOST_PATHS) {
+	if (w->paths.rows.count >= MOST_PATHS) {
 		if (!w->indexed)
 			sqlite_file_index_paths(w->file);
 		w->indexed = true;
@@ -219,15 +209,8 @@ static int64_t path_of(struct database_writer *w, int64_t parent, int64_t symbol
 
 static struct frame *push(struct database_thread *t)
 {
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct frame *frames = reallocarray(t->frames, room, sizeof(*frames));
-
-		if (!frames)
-			return NULL;
-		t->frames = frames;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->frames, t->count, t->room))
+		return NULL;
 	return &t->frames[t->count++];
 }
 

@@ -5,6 +5,7 @@
  */
 #include "export/branches.h"
 #include "export/sqlite_inside.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,15 +104,8 @@ static int place_of(struct branch_rows *r, uint64_t ip, uint64_t tsc, struct pla
 		return PTAH_E_NOMEM;
 	if (!keep)
 		return 0;
-	if (r->count == r->room) {
-		const size_t room = r->room ? 2 * r->room : 1024;
-		struct place *places = reallocarray(r->places, room, sizeof(*places));
-
-		if (!places)
-			return PTAH_E_NOMEM;
-		r->places = places;
-		r->room = room;
-	}
+	if (!LIST_ROOM(r->places, r->count, r->room))
+		return PTAH_E_NOMEM;
 	r->places[r->count++] = *place;
 	*slot = (int64_t)r->count;
 	return 0;

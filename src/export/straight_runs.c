@@ -2,6 +2,9 @@
 /* Joins blocks to straight runs (straight_runs.h), by ascending addresses. */
 #include "export/straight_runs.h"
 
+#include "base/order.h"
+#include "support/list.h"
+
 #include <ptah/base.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,16 +43,9 @@ static void emit(struct making *m, const struct part *part, uint64_t last, uint6
 {
 	struct straight_runs *r = m->runs;
 
-	if (r->count == r->capacity) {
-		size_t capacity = r->capacity ? 2 * r->capacity : 256;
-		struct straight_run *more = reallocarray(r->run, capacity, sizeof(*more));
-
-		if (!more) {
-			m->no_memory = true;
-			return;
-		}
-		r->run = more;
-		r->capacity = capacity;
+	if (!LIST_ROOM(r->run, r->count, r->capacity)) {
+		m->no_memory = true;
+		return;
 	}
 	r->run[r->count++] = (struct straight_run){part->start, last, count, part->by_call};
 }
@@ -234,25 +230,20 @@ static void run_place(struct making *m, struct place *place, const struct run_en
 	end_all(m, &q, here);
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_block(const void *a, const void *b)
 {
 	const struct run_block *x = a, *y = b;
-	int order = compare(x->ip, y->ip);
+	int order = COMPARE(x->ip, y->ip);
 
-	order = order ? order : compare(x->end, y->end);
-	order = order ? order : compare(x->last, y->last);
+	order = order ? order : COMPARE(x->end, y->end);
+	order = order ? order : COMPARE(x->last, y->last);
 	return order ? order : x->cut - y->cut;
 }
 
 static int by_entry(const void *a, const void *b)
 {
 	const struct run_entry *x = a, *y = b;
-	int order = compare(x->ip, y->ip);
+	int order = COMPARE(x->ip, y->ip);
 
 	return order ? order : x->by_call - y->by_call;
 }
@@ -260,9 +251,9 @@ static int by_entry(const void *a, const void *b)
 static int by_run(const void *a, const void *b)
 {
 	const struct straight_run *x = a, *y = b;
-	int order = compare(x->start, y->start);
+	int order = COMPARE(x->start, y->start);
 
-	order = order ? order : compare(x->last, y->last);
+	order = order ? order : COMPARE(x->last, y->last);
 	return order ? order : x->by_call - y->by_call;
 }
 

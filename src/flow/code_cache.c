@@ -6,6 +6,7 @@
 #include "flow/code_pages.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "x86/x86.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ void code_forget_refusals(struct code_cache *cache)
 
 static struct code_refusal *refusal_at(struct code_cache *cache, uint64_t address)
 {
-	return &cache->refusals[address * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CODE_REFUSALS - 1)];
+	return &cache->refusals[hash_number(address) >> 32 & (CODE_REFUSALS - 1)];
 }
 
 /* Asks the caller for missing code. True when the byte after those read so far is available now. */
@@ -103,9 +104,7 @@ static struct code_reader read_at(const struct code_cache *cache, uint64_t ip, u
 static uint16_t *find_space(const struct code_cache *cache, const struct ptah_space *space)
 {
 	const size_t mask = 2 * cache->space_room - 1;
-	size_t at = ((space->cr3 >> 12) * UINT64_C(0x9e3779b97f4a7c15) ^ (space->vmcs >> 12)) *
-			UINT64_C(0x9e3779b97f4a7c15) >>
-		    40;
+	size_t at = hash_number(hash_number(space->cr3 >> 12) ^ (space->vmcs >> 12)) >> 40;
 
 	for (;; at++) {
 		const uint16_t number = cache->space_index[at & mask];
@@ -200,7 +199,7 @@ static size_t bucket_of(const struct code_cache *cache, uint64_t ip, unsigned sp
 {
 	uint64_t key = ip ^ (uint64_t)space << 48;
 
-	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
+	return (size_t)(hash_number(key) >> 32) & (cache->bucket_count - 1);
 }
 
 /* Keeps hash chains short. If growing fails, they only become longer. */

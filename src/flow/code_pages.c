@@ -2,13 +2,15 @@
 /* A hash table of pages, each with the list of the nodes that begin in it (code_pages.h). */
 #include "flow/code_pages.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 #define FIRST_PAGES 256
 
 static struct code_page *find_entry(struct code_page *entries, size_t capacity, uint64_t key)
 {
-	size_t i = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+	size_t i = (size_t)(hash_number(key) >> 32);
 
 	while (entries[i & (capacity - 1)].number && entries[i & (capacity - 1)].number != key)
 		i++;

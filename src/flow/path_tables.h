@@ -6,6 +6,7 @@
 #ifndef PTAH_FLOW_PATH_TABLES_H
 #define PTAH_FLOW_PATH_TABLES_H
 
+#include "base/hash.h"
 #include "event/packet_group.h"
 #include "flow/paths.h"
 
@@ -230,7 +231,7 @@ static ALWAYS_INLINE unsigned count_of(union entry entry)
 
 static ALWAYS_INLINE size_t paths_slot(uint64_t ip)
 {
-	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TARGETS;
+	return (size_t)(hash_number(ip) >> 40) % TARGETS;
 }
 
 static ALWAYS_INLINE struct transition *paths_transition(struct flow_paths *s, uint32_t place,
@@ -238,7 +239,7 @@ static ALWAYS_INLINE struct transition *paths_transition(struct flow_paths *s, u
 {
 	const uint64_t key = (ip ^ to << 1) + ((uint64_t)place << 20);
 
-	return &s->transitions[(size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TRANSITIONS];
+	return &s->transitions[(size_t)(hash_number(key) >> 40) % TRANSITIONS];
 }
 
 static ALWAYS_INLINE uint32_t paths_group_kind(const struct packet_group *g)

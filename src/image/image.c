@@ -6,6 +6,7 @@
 #include "image/image_access.h"
 
 #include "image/section_map.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,20 +133,19 @@ static struct layer *find_layer(struct ptah_image *image, const struct ptah_spac
 
 static struct layer *make_layer(struct ptah_image *image, const struct ptah_space *space)
 {
-	struct layer *layer = find_layer(image, space), *layers;
+	struct layer *layer = find_layer(image, space);
 	struct map *map;
 
 	if (layer)
 		return layer;
 	map = map_new();
-	layers = map ? realloc(image->layers, (image->count + 1) * sizeof(*layers)) : NULL;
-	if (!layers) {
+	if (!map || !LIST_ADD(image->layers, image->count)) {
 		map_put(map);
 		return NULL;
 	}
-	image->layers = layers;
-	layers[image->count] = (struct layer){*space, map};
-	return &layers[image->count++];
+	layer = &image->layers[image->count - 1];
+	*layer = (struct layer){*space, map};
+	return layer;
 }
 
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size)

@@ -3,6 +3,7 @@
 #include "image/image_access.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,7 @@ static int compare_pages(const void *a, const void *b)
 {
 	const struct page *x = a, *y = b;
 
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->index < y->index ? -1 : 1;
+	return COMPARE_THEN(x->address, y->address, COMPARE(x->index, y->index));
 }
 
 /*

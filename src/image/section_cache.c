@@ -5,6 +5,7 @@
  */
 #include "image/backing.h"
 #include "image/section_map.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,15 +117,8 @@ static int add_piece(struct ptah_cache *c, struct piece *piece, uint32_t *id)
 		return 0;
 	if (c->count == UINT32_MAX - 1)
 		return PTAH_E_LIMIT;
-	if (c->count == c->capacity) {
-		size_t capacity = c->capacity ? 2 * c->capacity : 16;
-		struct piece *pieces = realloc(c->pieces, capacity * sizeof(*pieces));
-
-		if (!pieces)
-			return PTAH_E_NOMEM;
-		c->pieces = pieces;
-		c->capacity = capacity;
-	}
+	if (!LIST_ROOM(c->pieces, c->count, c->capacity))
+		return PTAH_E_NOMEM;
 	c->pieces[c->count] = *piece;
 	piece->path = NULL;
 	*id = (uint32_t)++c->count;

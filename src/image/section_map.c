@@ -2,6 +2,8 @@
 /* The sections of one address space, in an array sorted by address. */
 #include "image/section_map.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,17 +28,10 @@ void map_put(struct map *map)
 
 size_t map_first_from(const struct map *map, uint64_t address)
 {
-	size_t low = 0, high = map->count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (section_last(&map->sections[middle]) < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, map->count, section_last(&map->sections[at]) < address);
+	return at;
 }
 
 bool map_overlaps(const struct map *map, uint64_t first, uint64_t last)

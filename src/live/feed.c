@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 #include "perfdata/unpacker.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -66,18 +67,14 @@ void live_feed_free(struct live_feed *f)
 
 static struct live_tail *tail_of(struct live_feed *f)
 {
-	struct live_tail *tails;
-
 	for (size_t i = 0; i < f->tail_count; i++)
 		if (f->tails[i].stream == f->stream)
 			return &f->tails[i];
-	tails = session_grow(f->tails, f->tail_count, &f->tail_capacity, sizeof(*tails));
-	if (!tails)
+	if (!LIST_ROOM(f->tails, f->tail_count, f->tail_capacity))
 		return NULL;
-	f->tails = tails;
-	tails[f->tail_count] =
+	f->tails[f->tail_count] =
 	    (struct live_tail){.stream = f->stream, .tid = f->tid, .cpu = f->cpu};
-	return &tails[f->tail_count++];
+	return &f->tails[f->tail_count++];
 }
 
 static int tell(struct ptah_live *live, const struct ptah_record_piece *piece)

@@ -4,6 +4,8 @@
  * file has one row for all of them, so that memory grows with the code and not with the processes.
  */
 #include "live/live.h"
+#include "support/index.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,48 +15,16 @@
 
 /* Where a function of a file has its row. */
 struct live_place {
-	const char *path; /* the session's; NULL: free */
+	const char *path; /* the session's */
 	uint64_t offset;
 	size_t stream;
 	uint64_t function; /* its address in that stream's process */
 };
 
-static struct live_place *slot_of(const struct live_fold *f, const char *path, uint64_t offset)
-{
-	uint64_t hash = offset;
-	size_t i;
-
-	for (const char *p = path; *p; p++)
-		hash = (hash ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
-	i = (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (f->capacity - 1);
-	while (f->places[i].path &&
-	       (f->places[i].offset != offset || strcmp(f->places[i].path, path) != 0))
-		i = (i + 1) & (f->capacity - 1);
-	return &f->places[i];
-}
-
-static int make_room(struct live_fold *f)
-{
-	struct live_fold more = {.capacity = f->capacity ? 2 * f->capacity : 256,
-				 .count = f->count,
-				 .processes = f->processes};
-
-	if (2 * (f->count + 1) <= f->capacity)
-		return 0;
-	more.places = calloc(more.capacity, sizeof(*more.places));
-	if (!more.places)
-		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < f->capacity; i++)
-		if (f->places[i].path)
-			*slot_of(&more, f->places[i].path, f->places[i].offset) = f->places[i];
-	free(f->places);
-	*f = more;
-	return 0;
-}
-
 void live_fold_free(struct live_fold *f)
 {
 	free(f->places);
+	index_free(&f->index);
 	*f = (struct live_fold){0};
 }
 
@@ -79,21 +49,33 @@ static bool find_place(const struct live_stream *ls, const struct tally_row *row
 	return true;
 }
 
+static bool is_place(const struct live_place *a, const struct live_place *b)
+{
+	return a->offset == b->offset && !strcmp(a->path, b->path);
+}
+
 /* Adds a row to that of its place, or makes it that row. 1: it was added, 0: it stays. */
 static int fold_row(struct live_stream *ls, const struct tally_row *row)
 {
 	struct ptah_live *live = ls->live;
+	struct live_fold *f = &live->fold;
 	struct live_place place, *known;
-	int status = make_room(&live->fold);
+	uint32_t hash, n;
+	int status;
 
-	if (status < 0 || !find_place(ls, row, &place))
-		return status;
-	known = slot_of(&live->fold, place.path, place.offset);
-	if (!known->path) {
-		*known = place;
-		live->fold.count++;
+	if (!find_place(ls, row, &place))
+		return 0;
+	if (!index_reserve(&f->index) || !LIST_ROOM(f->places, f->count, f->capacity))
+		return PTAH_E_NOMEM;
+	hash = index_hash(&f->index, place.offset,
+			  index_hash_bytes(&f->index, place.path, strlen(place.path)));
+	INDEX_FIND(n, &f->index, hash, is_place(&f->places[n - 1], &place));
+	if (!n) {
+		f->places[f->count++] = place;
+		index_add(&f->index, hash, (uint32_t)f->count);
 		return 0;
 	}
+	known = &f->places[n - 1];
 	if (live->fold.processes <= OWN_ROWS || known->stream == ls->index)
 		return 0;
 	status =

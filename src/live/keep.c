@@ -11,6 +11,7 @@
 #include "perfdata/format.h"
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
+#include "support/list.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -82,20 +83,19 @@ static void mend(struct kept_stream *s)
 
 static struct kept_stream *stream_of(struct ptah_live_keep *k, const struct ptah_record_piece *p)
 {
-	struct kept_stream *streams;
+	struct kept_stream *s;
 
 	for (size_t i = k->count; i-- > 0;)
 		if (k->streams[i].stream == p->stream)
 			return &k->streams[i];
-	streams = session_grow(k->streams, k->count, &k->capacity, sizeof(*streams));
-	if (!streams)
+	if (!LIST_ROOM(k->streams, k->count, k->capacity))
 		return NULL;
 	for (size_t i = 0; i < k->count; i++)
-		mend(&streams[i]);
-	k->streams = streams;
-	streams[k->count] = (struct kept_stream){.stream = p->stream, .tid = p->tid, .cpu = p->cpu};
-	live_list_init(&streams[k->count].list);
-	return &streams[k->count++];
+		mend(&k->streams[i]);
+	s = &k->streams[k->count++];
+	*s = (struct kept_stream){.stream = p->stream, .tid = p->tid, .cpu = p->cpu};
+	live_list_init(&s->list);
+	return s;
 }
 
 static void forget_first(struct ptah_live_keep *k, struct kept_stream *s)
@@ -177,15 +177,13 @@ static struct kept_thread *thread_of(struct ptah_live_keep *k, int32_t tid)
 
 static int note_thread(struct ptah_live_keep *k, int32_t pid, int32_t tid)
 {
-	struct kept_thread *threads, *known = thread_of(k, tid);
+	struct kept_thread *known = thread_of(k, tid);
 
 	if (known && known->pid == pid && !known->ended)
 		return 0;
-	threads = session_grow(k->threads, k->thread_count, &k->thread_capacity, sizeof(*threads));
-	if (!threads)
+	if (!LIST_ROOM(k->threads, k->thread_count, k->thread_capacity))
 		return PTAH_E_NOMEM;
-	k->threads = threads;
-	threads[k->thread_count++] = (struct kept_thread){.pid = pid, .tid = tid};
+	k->threads[k->thread_count++] = (struct kept_thread){.pid = pid, .tid = tid};
 	return 0;
 }
 

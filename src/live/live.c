@@ -2,6 +2,8 @@
 /* The calls of <ptah/live.h>: begins and ends a live session, and answers questions. */
 #include "live/live.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,9 +319,7 @@ static int compare_rows(const void *a, const void *b)
 {
 	const struct ptah_live_function *x = a, *y = b;
 
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	return COMPARE_THEN(x->space, y->space, COMPARE(x->function, y->function));
 }
 
 static size_t list_rows(const struct live_tally *tally, int32_t space,

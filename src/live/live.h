@@ -13,6 +13,7 @@
 #include "session/call_threads.h"
 #include "session/grow.h"
 #include "session/span_times.h"
+#include "support/index.h"
 
 #include <ptah/live.h>
 
@@ -123,7 +124,8 @@ struct live_stream {
 struct live_fold {
 	struct live_place *places;
 	size_t count, capacity;
-	size_t processes; /* that have ended, and have or had rows */
+	struct index index; /* of the places */
+	size_t processes;   /* that have ended, and have or had rows */
 };
 
 /* What a stream's trace is left out for, and since when: used by the thread that takes pieces. */

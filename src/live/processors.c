@@ -15,6 +15,7 @@
 #include "image/image_access.h"
 #include "session/stream.h"
 #include "calls/calls.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -198,15 +199,11 @@ bool live_is_past(struct ptah_live *live, size_t cpu, size_t number)
 static struct live_runner *runner_of(struct ptah_live *live, struct call_thread *t)
 {
 	const size_t number = t->info.number;
-	struct live_runner **runners;
 
 	while (live->runner_count <= number) {
-		runners = session_grow(live->runners, live->runner_count, &live->runner_capacity,
-				       sizeof(struct live_runner *));
-		if (!runners)
+		if (!LIST_ROOM(live->runners, live->runner_count, live->runner_capacity))
 			return NULL;
-		live->runners = runners;
-		runners[live->runner_count++] = NULL;
+		live->runners[live->runner_count++] = NULL;
 	}
 	if (!live->runners[number]) {
 		live->runners[number] = calloc(1, sizeof(struct live_runner));

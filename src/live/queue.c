@@ -7,6 +7,8 @@
 
 #include "base/bits.h"
 #include "perfdata/format.h"
+#include "support/list.h"
+#include "support/monotonic.h"
 
 #include <ptah/packet.h>
 
@@ -26,10 +28,7 @@
 
 uint64_t live_now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 void live_list_init(struct live_list *list)
@@ -215,17 +214,13 @@ int live_put_record(struct ptah_live *live, const uint8_t *bytes, size_t size)
 
 static struct live_drop *drop_of(struct ptah_live *live, uint32_t stream)
 {
-	struct live_drop *drops;
-
 	for (size_t i = 0; i < live->drop_count; i++)
 		if (live->drops[i].stream == stream)
 			return &live->drops[i];
-	drops = session_grow(live->drops, live->drop_count, &live->drop_capacity, sizeof(*drops));
-	if (!drops)
+	if (!LIST_ROOM(live->drops, live->drop_count, live->drop_capacity))
 		return NULL;
-	live->drops = drops;
-	drops[live->drop_count] = (struct live_drop){.stream = stream};
-	return &drops[live->drop_count++];
+	live->drops[live->drop_count] = (struct live_drop){.stream = stream};
+	return &live->drops[live->drop_count++];
 }
 
 /* Begins, or goes on, to leave out trace. Called with the lock. 0 or PTAH_E_NOMEM. */

@@ -6,10 +6,12 @@
  */
 #include "live/live.h"
 
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/jit.h"
 #include "session/jit_follow.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,17 +46,15 @@ static void use_up(struct batch *b, struct live_entry *e)
 static int take_record(struct ptah_live *live, struct batch *b, struct live_entry *e)
 {
 	struct ptah_message why = {""};
-	struct live_timed *records = session_grow(live->waiting, live->waiting_count,
-						  &live->waiting_capacity, sizeof(*records));
-	struct live_timed *t = records ? &records[live->waiting_count] : NULL;
+	struct live_timed *t;
 	bool keep = false;
 	int status;
 
-	if (!records) {
+	if (!LIST_ROOM(live->waiting, live->waiting_count, live->waiting_capacity)) {
 		free(e);
 		return live_fail(live, PTAH_E_NOMEM, "out of memory");
 	}
-	live->waiting = records;
+	t = &live->waiting[live->waiting_count];
 	status =
 	    perfdata_push(live->session->file, e->bytes, (size_t)e->size, &t->record, &keep, &why);
 	if (status > 0)
@@ -79,9 +79,7 @@ static int compare_records(const void *a, const void *b)
 {
 	const struct live_timed *x = a, *y = b;
 
-	if (x->tsc != y->tsc)
-		return x->tsc < y->tsc ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(x->tsc, y->tsc, COMPARE(x->order, y->order));
 }
 
 static void end_soon(struct live_stream *ls)
@@ -194,14 +192,11 @@ static int apply_records(struct ptah_live *live, struct batch *b, bool all)
 static struct live_stream *stream_of(struct ptah_live *live, const struct live_entry *e)
 {
 	const size_t index = grow_stream(live->session, e->stream, e->tid, e->cpu);
-	struct live_stream **streams, *ls;
+	struct live_stream *ls;
 
 	while (index != SESSION_NONE && live->count <= index) {
-		streams = session_grow(live->streams, live->count, &live->capacity,
-				       sizeof(struct live_stream *));
-		if (!streams)
+		if (!LIST_ROOM(live->streams, live->count, live->capacity))
 			return NULL;
-		live->streams = streams;
 		ls = calloc(1, sizeof(*ls));
 		if (!ls)
 			return NULL;
@@ -209,7 +204,7 @@ static struct live_stream *stream_of(struct ptah_live *live, const struct live_e
 		ls->index = live->count;
 		live_list_init(&ls->blocks);
 		live_list_init(&ls->losses);
-		streams[live->count++] = ls;
+		live->streams[live->count++] = ls;
 	}
 	return index == SESSION_NONE ? NULL : live->streams[index];
 }

@@ -2,6 +2,9 @@
 /* Keeps figures of functions while calls begin and end: see tally.h. */
 #include "live/tally.h"
 
+#include "support/index.h"
+#include "support/list.h"
+
 #include <ptah/base.h>
 
 #include <stdlib.h>
@@ -12,7 +15,7 @@ void live_tally_free(struct live_tally *t)
 	for (size_t i = 0; i < t->count; i++)
 		free(t->rows[i].times.buckets);
 	free(t->rows);
-	free(t->slots);
+	index_free(&t->index);
 	free(t->stack);
 	*t = (struct live_tally){0};
 }
@@ -37,66 +40,37 @@ uint64_t live_waits_pass(struct live_waits *w, const struct ptah_call_mark *m)
 	return w->sum;
 }
 
-static size_t slot_of(const struct live_tally *t, uint16_t space, uint64_t function)
+/* The number of a row; 0: the function has none. */
+static uint32_t find_row(const struct live_tally *t, uint16_t space, uint64_t function)
 {
-	const uint64_t hash = (function ^ (uint64_t)space << 48) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t slot = (size_t)(hash >> 32) & (t->slot_count - 1);
+	const uint32_t hash = index_hash(&t->index, space, function);
+	uint32_t n;
 
-	while (t->slots[slot] && (t->rows[t->slots[slot] - 1].function != function ||
-				  t->rows[t->slots[slot] - 1].space != space))
-		slot = (slot + 1) & (t->slot_count - 1);
-	return slot;
+	INDEX_FIND(n, &t->index, hash,
+		   t->rows[n - 1].function == function && t->rows[n - 1].space == space);
+	return n;
 }
 
 struct tally_row *live_tally_find(const struct live_tally *t, uint16_t space, uint64_t function)
 {
-	size_t slot;
+	const uint32_t n = find_row(t, space, function);
 
-	if (!t->count)
-		return NULL;
-	slot = slot_of(t, space, function);
-	return t->slots[slot] ? &t->rows[t->slots[slot] - 1] : NULL;
-}
-
-static int grow_slots(struct live_tally *t)
-{
-	const size_t more = t->slot_count ? 2 * t->slot_count : 256;
-	uint32_t *slots = calloc(more, sizeof(*slots));
-
-	if (!slots)
-		return PTAH_E_NOMEM;
-	free(t->slots);
-	t->slots = slots;
-	t->slot_count = more;
-	for (size_t i = 0; i < t->count; i++)
-		slots[slot_of(t, t->rows[i].space, t->rows[i].function)] = (uint32_t)i + 1;
-	return 0;
+	return n ? &t->rows[n - 1] : NULL;
 }
 
 /* The row of a function, made if there is none. SIZE_MAX: no memory. */
 static size_t row_of(struct live_tally *t, uint16_t space, uint64_t function)
 {
-	size_t slot;
+	const uint32_t known = find_row(t, space, function);
 
-	if (2 * (t->count + 1) > t->slot_count && grow_slots(t) < 0)
+	if (known)
+		return known - 1;
+	if (t->count >= UINT32_MAX / 2 || !LIST_ROOM(t->rows, t->count, t->capacity) ||
+	    !index_reserve(&t->index))
 		return SIZE_MAX;
-	slot = slot_of(t, space, function);
-	if (t->slots[slot])
-		return t->slots[slot] - 1;
-	if (t->count == t->capacity) {
-		const size_t more = t->capacity ? 2 * t->capacity : 64;
-		struct tally_row *rows = reallocarray(t->rows, more, sizeof(*rows));
-
-		if (!rows || more > UINT32_MAX / 2) {
-			t->rows = rows ? rows : t->rows;
-			return SIZE_MAX;
-		}
-		t->rows = rows;
-		t->capacity = more;
-	}
 	t->rows[t->count] =
 	    (struct tally_row){.function = function, .space = space, .times = {.min = UINT64_MAX}};
-	t->slots[slot] = (uint32_t)t->count + 1;
+	index_add(&t->index, index_hash(&t->index, space, function), (uint32_t)t->count + 1);
 	return t->count++;
 }
 
@@ -117,15 +91,8 @@ int live_tally_reach(struct live_tally *t, uint64_t instructions)
 
 static int push(struct live_tally *t, uint32_t row)
 {
-	if (t->depth == t->stack_capacity) {
-		const size_t more = t->stack_capacity ? 2 * t->stack_capacity : 64;
-		struct tally_call *stack = reallocarray(t->stack, more, sizeof(*stack));
-
-		if (!stack)
-			return PTAH_E_NOMEM;
-		t->stack = stack;
-		t->stack_capacity = more;
-	}
+	if (!LIST_ROOM(t->stack, t->depth, t->stack_capacity))
+		return PTAH_E_NOMEM;
 	t->stack[t->depth++] = (struct tally_call){.row = row, .waited = t->waits.sum};
 	return 0;
 }

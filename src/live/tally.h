@@ -6,6 +6,7 @@
 #include "calls/histogram.h"
 
 #include "session/absences.h"
+#include "support/index.h"
 
 #include <ptah/calls.h>
 
@@ -42,8 +43,7 @@ uint64_t live_waits_pass(struct live_waits *waits, const struct ptah_call_mark *
 struct live_tally {
 	struct tally_row *rows;
 	size_t count, capacity;
-	uint32_t *slots; /* by hash; 0: free, else the row's index + 1 */
-	size_t slot_count;
+	struct index index; /* of the rows */
 	struct tally_call {
 		uint32_t row;
 		uint64_t waited; /* by its thread, before it began */

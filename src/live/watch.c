@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "perfdata/message.h"
 #include "session/jit.h"
+#include "support/list.h"
 
 #include <ptah/symbol.h>
 
@@ -457,7 +458,6 @@ static uint64_t certain_ticks(uint64_t began_by, uint64_t low)
 static int push(struct live_stream *ls, struct live_runner *r, size_t watch,
 		const struct ptah_call_mark *m)
 {
-	struct live_open_call *calls;
 	uint64_t low, began_by;
 	struct live_open *o;
 
@@ -466,12 +466,10 @@ static int push(struct live_stream *ls, struct live_runner *r, size_t watch,
 	if (!r->open)
 		return PTAH_E_NOMEM;
 	o = &r->open[watch];
-	calls = session_grow(o->calls, o->count, &o->capacity, sizeof(*calls));
-	if (!calls)
+	if (!LIST_ROOM(o->calls, o->count, o->capacity))
 		return PTAH_E_NOMEM;
-	o->calls = calls;
 	bound_mark(ls, m, &low, &began_by);
-	calls[o->count++] = (struct live_open_call){
+	o->calls[o->count++] = (struct live_open_call){
 	    .mark = *m, .began_by = began_by, .losses = losses(ls), .waited = r->waits.sum};
 	return 0;
 }

@@ -2,7 +2,9 @@
 /* Adds up counts by place, and finds the functions and branches (annotate.h). */
 #include "output/annotate_internal.h"
 
+#include "base/order.h"
 #include "base/path.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +68,7 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 {
 	const uint64_t ip = b->ip;
 	const struct name *name;
-	struct annotate_object *more,
-	    object = {.pid = ip >> 63 ? -1 : p->pid, .version = b->version};
+	struct annotate_object object = {.pid = ip >> 63 ? -1 : p->pid, .version = b->version};
 	uint32_t known;
 
 	if (names_find_place(a->config.names, (int32_t)process, ip, ptah_version_time(b->version),
@@ -85,12 +86,10 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 		return known;
 	name = names_find_version(a->config.names, (int32_t)process, ip, b->version);
 	object.shown = name->dso;
-	more = reallocarray(a->objects, a->object_count + 1, sizeof(*more));
-	if (!more)
+	if (!LIST_ADD(a->objects, a->object_count))
 		return NO_OBJECT;
-	a->objects = more;
-	more[a->object_count] = object;
-	return (uint32_t)a->object_count++;
+	a->objects[a->object_count - 1] = object;
+	return (uint32_t)a->object_count - 1;
 }
 
 static int add_pieces(struct annotation *a, const struct ptah_counts_process *p, size_t process)
@@ -137,22 +136,17 @@ static int add_pieces(struct annotation *a, const struct ptah_counts_process *p,
 	return 0;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct annotate_piece *x = a, *y = b;
-	int order = compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	order = order ? order : compare(x->at, y->at);
-	order = order ? order : compare(x->end, y->end);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	order = order ? order : compare(x->ninsn, y->ninsn);
-	order = order ? order : compare(x->target, y->target);
-	return order ? order : compare(x->process, y->process);
+	order = order ? order : COMPARE(x->at, y->at);
+	order = order ? order : COMPARE(x->end, y->end);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->ninsn, y->ninsn);
+	order = order ? order : COMPARE(x->target, y->target);
+	return order ? order : COMPARE(x->process, y->process);
 }
 
 /* Adds up the blocks that several processes or address spaces ran. */
@@ -185,17 +179,11 @@ size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint6
 
 size_t annotation_piece_at(const struct annotation *a, uint32_t object, uint64_t at)
 {
-	size_t low = 0, high = a->piece_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct annotate_piece *p = &a->pieces[middle];
-
-		if (p->object < object || (p->object == object && p->at < at))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, a->piece_count,
+	       a->pieces[low].object < object ||
+		   (a->pieces[low].object == object && a->pieces[low].at < at));
 	return low;
 }
 
@@ -211,9 +199,9 @@ static int by_function(const void *a, const void *b)
 {
 	const struct annotate_function *x = &((const struct found *)a)->function;
 	const struct annotate_function *y = &((const struct found *)b)->function;
-	int order = compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	order = order ? order : compare(x->start, y->start);
+	order = order ? order : COMPARE(x->start, y->start);
 	if (order || x->mangled == y->mangled)
 		return order;
 	if (!x->mangled || !y->mangled)
@@ -224,10 +212,10 @@ static int by_function(const void *a, const void *b)
 static int by_instructions(const void *a, const void *b)
 {
 	const struct annotate_function *x = a, *y = b;
-	int order = compare(y->instructions, x->instructions);
+	int order = COMPARE(y->instructions, x->instructions);
 
-	order = order ? order : compare(x->object, y->object);
-	return order ? order : compare(x->start, y->start);
+	order = order ? order : COMPARE(x->object, y->object);
+	return order ? order : COMPARE(x->start, y->start);
 }
 
 /* The functions of the blocks, in the order of the blocks. names caches one process at a time, so
@@ -236,9 +224,9 @@ static int by_process(const void *a, const void *b)
 {
 	const struct annotate_piece *x = *(const struct annotate_piece *const *)a;
 	const struct annotate_piece *y = *(const struct annotate_piece *const *)b;
-	int order = compare(x->process, y->process);
+	int order = COMPARE(x->process, y->process);
 
-	return order ? order : compare((uintptr_t)x, (uintptr_t)y);
+	return order ? order : COMPARE((uintptr_t)x, (uintptr_t)y);
 }
 
 static void find_functions(const struct annotation *a, const struct annotate_piece **order,
@@ -352,10 +340,10 @@ static int by_version(const void *a, const void *b)
 {
 	const struct annotate_function *x = *(struct annotate_function *const *)a;
 	const struct annotate_function *y = *(struct annotate_function *const *)b;
-	int order = compare(x->process, y->process);
+	int order = COMPARE(x->process, y->process);
 
-	order = order ? order : compare(x->ip, y->ip);
-	return order ? order : compare(x->version, y->version);
+	order = order ? order : COMPARE(x->ip, y->ip);
+	return order ? order : COMPARE(x->version, y->version);
 }
 
 /* Finds out when code that is in no file was replaced by other code. */
@@ -385,17 +373,11 @@ static int find_times(struct annotation *a)
 static const struct annotate_function *find_function(const struct annotation *a, uint32_t object,
 						     uint64_t at)
 {
-	size_t low = 0, high = a->function_count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct annotate_function *f = a->by_place[middle];
-
-		if (f->object < object || (f->object == object && f->start <= at))
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, a->function_count,
+	       a->by_place[low]->object < object ||
+		   (a->by_place[low]->object == object && a->by_place[low]->start <= at));
 	/* Functions hardly ever overlap: the one that begins next before it, or one of a few. */
 	for (size_t i = low; i-- > 0 && low - i <= MOST_OVERLAPPING;)
 		if (a->by_place[i]->object == object && at < a->by_place[i]->end)
@@ -423,9 +405,9 @@ const struct annotate_function *annotation_function(const struct annotation *a, 
 static int by_branch(const void *a, const void *b)
 {
 	const struct annotate_branch *x = a, *y = b;
-	int order = compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	return order ? order : compare(x->at, y->at);
+	return order ? order : COMPARE(x->at, y->at);
 }
 
 /* Pieces that end with the same branch began at different places. */
@@ -482,22 +464,16 @@ static void sum_functions(struct annotation *a)
 {
 	for (size_t i = 0; i < a->function_count; i++) {
 		struct annotate_function *f = &a->functions[i];
-		size_t low = 0, high = a->branch_count;
+		size_t at;
 
-		while (low < high) {
-			const size_t middle = low + (high - low) / 2;
-			const struct annotate_branch *b = &a->branches[middle];
-
-			if (b->object < f->object || (b->object == f->object && b->at < f->start))
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		for (; low < a->branch_count && a->branches[low].object == f->object &&
-		       a->branches[low].at < f->end;
-		     low++) {
-			f->branches += a->branches[low].executed;
-			f->missed += a->branches[low].missed;
+		BISECT(at, 0, a->branch_count,
+		       a->branches[at].object < f->object ||
+			   (a->branches[at].object == f->object && a->branches[at].at < f->start));
+		for (; at < a->branch_count && a->branches[at].object == f->object &&
+		       a->branches[at].at < f->end;
+		     at++) {
+			f->branches += a->branches[at].executed;
+			f->missed += a->branches[at].missed;
 		}
 	}
 	qsort(a->functions, a->function_count, sizeof(*a->functions), by_instructions);
@@ -507,9 +483,9 @@ static int by_start(const void *a, const void *b)
 {
 	const struct annotate_function *x = *(const struct annotate_function *const *)a;
 	const struct annotate_function *y = *(const struct annotate_function *const *)b;
-	int order = compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
-	return order ? order : compare(x->start, y->start);
+	return order ? order : COMPARE(x->start, y->start);
 }
 
 static int index_functions(struct annotation *a)

@@ -2,7 +2,9 @@
 /* Lists the instructions of a function with how often each was executed (annotate.h). */
 #include "output/annotate_internal.h"
 
+#include "base/order.h"
 #include "output/disasm.h"
+#include "support/list.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,24 +67,17 @@ static void take_bytes(struct listing *l)
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
 	const struct annotate_object *object = &a->objects[f->object];
-	size_t low = 0, high = a->byte_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct annotate_bytes *b = &a->bytes[middle];
-
-		if (b->pid < object->pid ||
-		    (b->pid == object->pid &&
-		     (b->version < object->version ||
-		      (b->version == object->version && b->at + LONGEST_BLOCK <= f->start))))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < a->byte_count && a->bytes[low].pid == object->pid &&
-	       a->bytes[low].version == object->version && a->bytes[low].at < f->end;
-	     low++) {
-		const struct annotate_bytes *b = &a->bytes[low];
+	BISECT(at, 0, a->byte_count,
+	       a->bytes[at].pid < object->pid || (a->bytes[at].pid == object->pid &&
+						  (a->bytes[at].version < object->version ||
+						   (a->bytes[at].version == object->version &&
+						    a->bytes[at].at + LONGEST_BLOCK <= f->start))));
+	for (; at < a->byte_count && a->bytes[at].pid == object->pid &&
+	       a->bytes[at].version == object->version && a->bytes[at].at < f->end;
+	     at++) {
+		const struct annotate_bytes *b = &a->bytes[at];
 
 		for (uint64_t k = 0; k < b->size; k++) {
 			struct cell *cell;
@@ -175,15 +170,8 @@ static struct annotate_row *add_row(struct listing *l, size_t i)
 {
 	struct annotate_row *row;
 
-	if (l->code->count == l->capacity) {
-		const size_t capacity = l->capacity ? 2 * l->capacity : 64;
-		struct annotate_row *more = reallocarray(l->code->rows, capacity, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		l->code->rows = more;
-		l->capacity = capacity;
-	}
+	if (!LIST_ROOM(l->code->rows, l->code->count, l->capacity))
+		return NULL;
 	row = &l->code->rows[l->code->count++];
 	*row = (struct annotate_row){
 	    .at = l->function->start + i, .file = l->cells[i].file, .line = l->cells[i].line};

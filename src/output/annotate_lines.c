@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Adds up the instructions of each line of source code (annotate.h). */
+#include "base/order.h"
 #include "output/annotate_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +12,14 @@ struct lines {
 	size_t count, capacity;
 };
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_line(const void *a, const void *b)
 {
 	const struct annotate_line *x = a, *y = b;
-	int order = compare(x->object, y->object);
+	int order = COMPARE(x->object, y->object);
 
 	if (!order && x->file != y->file)
 		order = strcmp(x->file, y->file);
-	return order ? order : compare(x->line, y->line);
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 static void add(struct annotate_line *to, const struct annotate_line *from)
@@ -73,16 +70,9 @@ struct counting {
 /* The first row at or after a place. */
 static size_t row_at(const struct annotate_code *code, uint64_t at)
 {
-	size_t low = 0, high = code->count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (code->rows[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, code->count, code->rows[low].at < at);
 	return low;
 }
 
@@ -214,16 +204,9 @@ static int add_function(struct lines *lines, const struct annotation *a,
 
 	if (status < 0)
 		return status;
-	if (lines->capacity - lines->count < code.count) {
-		const size_t capacity = 2 * lines->capacity + code.count;
-		struct annotate_line *more = reallocarray(lines->list, capacity, sizeof(*more));
-
-		if (!more) {
-			annotate_code_free(&code);
-			return PTAH_E_NOMEM;
-		}
-		lines->list = more;
-		lines->capacity = capacity;
+	if (!LIST_ROOM_FOR(lines->list, lines->count, code.count, lines->capacity)) {
+		annotate_code_free(&code);
+		return PTAH_E_NOMEM;
 	}
 	for (size_t i = 0; i < code.count; i++) {
 		const struct annotate_row *row = &code.rows[i];

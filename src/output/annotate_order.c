@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Puts what the order of execution showed (outcomes.h) at its places. */
+#include "base/order.h"
 #include "output/annotate_internal.h"
 
 #include <stdlib.h>
@@ -38,13 +39,9 @@ static int by_place(const void *a, const void *b)
 {
 	const struct annotate_bytes *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->version != y->version)
-		return x->version < y->version ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->size < y->size ? -1 : x->size > y->size;
+	return COMPARE_THEN(x->pid, y->pid,
+			    COMPARE_THEN(x->version, y->version,
+					 COMPARE_THEN(x->at, y->at, COMPARE(x->size, y->size))));
 }
 
 static int add_bytes(struct annotation *a)

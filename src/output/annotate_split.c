@@ -3,6 +3,7 @@
 #include "output/annotate_internal.h"
 #include "output/block_code.h"
 #include "output/names_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -23,15 +24,8 @@ static int cut_piece(struct annotation *a, size_t i, size_t *capacity, uint64_t 
 {
 	struct annotate_piece *first, *rest;
 
-	if (a->piece_count == *capacity) {
-		const size_t more = 2 * *capacity + 16;
-		struct annotate_piece *pieces = reallocarray(a->pieces, more, sizeof(*pieces));
-
-		if (!pieces)
-			return PTAH_E_NOMEM;
-		a->pieces = pieces;
-		*capacity = more;
-	}
+	if (!LIST_ROOM(a->pieces, a->piece_count, *capacity))
+		return PTAH_E_NOMEM;
 	first = &a->pieces[i];
 	rest = &a->pieces[a->piece_count++];
 	*rest = *first;

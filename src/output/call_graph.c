@@ -2,15 +2,12 @@
 /* Adds up call trees by names. */
 #include "output/call_graph.h"
 
+#include "base/order.h"
+#include "support/index.h"
+#include "support/list.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-/* Indices by hash; 0: free. */
-struct graph_table {
-	uint32_t *entries;
-	uint32_t capacity; /* 0 or a power of two */
-	uint32_t count;
-};
 
 /* Which key an address has in a process. */
 struct graph_address {
@@ -20,106 +17,12 @@ struct graph_address {
 };
 
 struct graph_tables {
-	struct graph_table keys, nodes, addresses;
+	struct index keys, nodes, addresses;
 	struct graph_address *address; /* address[0] is none */
 	uint32_t address_count, address_capacity, key_capacity, node_capacity;
 	uint64_t *places;  /* of keys: where the function lies in its file */
 	uint32_t *running; /* of keys: how often each is on the path that is being added */
 };
-
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
-	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
-	return x ^ (x >> 32);
-}
-
-static uint64_t hash_text(const char *text)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (; text && *text; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
-static uint64_t hash_key(const struct graph_key *key, uint64_t place)
-{
-	return mix(hash_text(key->path) ^ mix(place) ^ mix(key->line) ^
-		   3 * hash_text(key->special) ^ 5 * hash_text(key->file));
-}
-
-static uint64_t hash_node(uint32_t parent, uint32_t key)
-{
-	return mix((uint64_t)parent << 32 | key);
-}
-
-static uint64_t hash_address(int32_t space, uint64_t address)
-{
-	return mix(address ^ mix((uint32_t)space));
-}
-
-/* The hash of an entry, for tables that grow. */
-static uint64_t hash_of(const struct call_graph *g, const struct graph_table *table, uint32_t i)
-{
-	const struct graph_tables *t = g->tables;
-
-	if (table == &t->keys)
-		return hash_key(&g->keys[i], t->places[i]);
-	if (table == &t->nodes)
-		return hash_node(g->nodes[i].parent, g->nodes[i].key);
-	return hash_address(t->address[i].space, t->address[i].address);
-}
-
-static void put(struct graph_table *table, uint64_t hash, uint32_t value)
-{
-	uint32_t i = (uint32_t)hash & (table->capacity - 1);
-
-	while (table->entries[i])
-		i = (i + 1) & (table->capacity - 1);
-	table->entries[i] = value;
-	table->count++;
-}
-
-/* Makes room for one more entry. */
-static int grow(const struct call_graph *g, struct graph_table *table)
-{
-	struct graph_table more = {.capacity = table->capacity ? 2 * table->capacity : 64};
-
-	if (table->count + 1 <= table->capacity / 2)
-		return 0;
-	more.entries = calloc(more.capacity, sizeof(*more.entries));
-	if (!more.entries)
-		return PTAH_E_NOMEM;
-	for (uint32_t i = 0; i < table->capacity; i++)
-		if (table->entries[i])
-			put(&more, hash_of(g, table, table->entries[i]), table->entries[i]);
-	free(table->entries);
-	*table = more;
-	return 0;
-}
-
-/* The next entry at or after position *i, which moves past it; 0: there is none. */
-static uint32_t next_entry(const struct graph_table *table, uint64_t *i)
-{
-	return table->capacity ? table->entries[(*i)++ & (table->capacity - 1)] : 0;
-}
-
-/* Makes an array larger, when it is full. False: out of memory. */
-static bool reserve(void **array, size_t size, uint32_t count, uint32_t *capacity)
-{
-	const uint32_t more = *capacity ? 2 * *capacity : 64;
-	void *larger;
-
-	if (count < *capacity)
-		return true;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return false;
-	*array = larger;
-	*capacity = more;
-	return true;
-}
 
 int call_graph_new(const struct call_graph_config *config, struct call_graph **graph)
 {
@@ -148,9 +51,9 @@ void call_graph_free(struct call_graph *g)
 	if (!g)
 		return;
 	if (g->tables) {
-		free(g->tables->keys.entries);
-		free(g->tables->nodes.entries);
-		free(g->tables->addresses.entries);
+		index_free(&g->tables->keys);
+		index_free(&g->tables->nodes);
+		index_free(&g->tables->addresses);
 		free(g->tables->address);
 		free(g->tables->places);
 		free(g->tables->running);
@@ -168,6 +71,20 @@ static bool same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
+/* Texts that are NULL differ from empty ones. */
+static uint64_t hash_text(const struct index *x, const char *text)
+{
+	return text ? index_hash_bytes(x, text, strlen(text) + 1) : 0;
+}
+
+static uint32_t hash_key(const struct index *x, const struct graph_key *key, uint64_t place)
+{
+	const uint64_t words[] = {place, key->line, hash_text(x, key->path),
+				  hash_text(x, key->special), hash_text(x, key->file)};
+
+	return index_hash_bytes(x, words, sizeof(words));
+}
+
 static bool reserve_key(struct call_graph *g)
 {
 	struct graph_tables *t = g->tables;
@@ -176,9 +93,9 @@ static bool reserve_key(struct call_graph *g)
 
 	if (g->keys && g->key_count < before)
 		return true;
-	if (!reserve((void **)&t->places, sizeof(*t->places), g->key_count, &places) ||
-	    !reserve((void **)&t->running, sizeof(*t->running), g->key_count, &running) ||
-	    !reserve((void **)&g->keys, sizeof(*g->keys), g->key_count, &t->key_capacity))
+	if (!LIST_ROOM(t->places, g->key_count, places) ||
+	    !LIST_ROOM(t->running, g->key_count, running) ||
+	    !LIST_ROOM(g->keys, g->key_count, t->key_capacity))
 		return false;
 	memset(t->running + before, 0, (t->key_capacity - before) * sizeof(*t->running));
 	memset(g->keys + before, 0, (t->key_capacity - before) * sizeof(*g->keys));
@@ -189,23 +106,25 @@ static bool reserve_key(struct call_graph *g)
 /* The number of a key. 0: out of memory. */
 static uint32_t find_key(struct call_graph *g, const struct graph_key *key, uint64_t place)
 {
-	const uint64_t hash = hash_key(key, place);
 	struct graph_tables *t = g->tables;
-	uint64_t i = hash;
-	uint32_t at;
+	uint32_t hash, at;
 
-	while ((at = next_entry(&t->keys, &i)))
-		if (t->places[at] == place && g->keys[at].line == key->line &&
-		    same_text(g->keys[at].path, key->path) &&
-		    same_text(g->keys[at].special, key->special) &&
-		    same_text(g->keys[at].file, key->file))
-			return at;
-	if (grow(g, &t->keys) < 0 || !reserve_key(g))
+	if (!index_reserve(&t->keys))
+		return 0;
+	hash = hash_key(&t->keys, key, place);
+	INDEX_FIND(at, &t->keys, hash,
+		   t->places[at] == place && g->keys[at].line == key->line &&
+		       same_text(g->keys[at].path, key->path) &&
+		       same_text(g->keys[at].special, key->special) &&
+		       same_text(g->keys[at].file, key->file));
+	if (at)
+		return at;
+	if (!reserve_key(g))
 		return 0;
 	at = g->key_count++;
 	g->keys[at] = *key;
 	t->places[at] = place;
-	put(&t->keys, hash, at);
+	index_add(&t->keys, hash, at);
 	return at;
 }
 
@@ -264,20 +183,20 @@ static uint32_t key_of_address(struct call_graph *g, int32_t space, uint64_t add
 static uint32_t find_address(struct call_graph *g, int32_t space, uint64_t address)
 {
 	struct graph_tables *t = g->tables;
-	const uint64_t hash = hash_address(space, address);
-	uint64_t i = hash;
-	uint32_t at, key;
+	uint32_t hash, at, key;
 
-	while ((at = next_entry(&t->addresses, &i)))
-		if (t->address[at].address == address && t->address[at].space == space)
-			return t->address[at].key;
+	if (!index_reserve(&t->addresses))
+		return 0;
+	hash = index_hash(&t->addresses, (uint32_t)space, address);
+	INDEX_FIND(at, &t->addresses, hash,
+		   t->address[at].address == address && t->address[at].space == space);
+	if (at)
+		return t->address[at].key;
 	key = key_of_address(g, space, address);
-	if (!key || grow(g, &t->addresses) < 0 ||
-	    !reserve((void **)&t->address, sizeof(*t->address), t->address_count,
-		     &t->address_capacity))
+	if (!key || !LIST_ROOM(t->address, t->address_count, t->address_capacity))
 		return 0;
 	t->address[t->address_count] = (struct graph_address){address, space, key};
-	put(&t->addresses, hash, t->address_count++);
+	index_add(&t->addresses, hash, t->address_count++);
 	return key;
 }
 
@@ -294,20 +213,21 @@ static void add_figures(struct ptah_call_figures *to, const struct ptah_call_fig
 static uint32_t find_node(struct call_graph *g, uint32_t parent, uint32_t key)
 {
 	struct graph_tables *t = g->tables;
-	const uint64_t hash = hash_node(parent, key);
-	uint64_t i = hash;
-	uint32_t at;
+	uint32_t hash, at;
 
-	while ((at = next_entry(&t->nodes, &i)))
-		if (g->nodes[at].parent == parent && g->nodes[at].key == key)
-			return at;
-	if (grow(g, &t->nodes) < 0 || g->node_count == UINT32_MAX / 2 ||
-	    !reserve((void **)&g->nodes, sizeof(*g->nodes), g->node_count, &t->node_capacity))
+	if (!index_reserve(&t->nodes))
+		return 0;
+	hash = index_hash(&t->nodes, parent, key);
+	INDEX_FIND(at, &t->nodes, hash, g->nodes[at].parent == parent && g->nodes[at].key == key);
+	if (at)
+		return at;
+	if (g->node_count == UINT32_MAX / 2 ||
+	    !LIST_ROOM(g->nodes, g->node_count, t->node_capacity))
 		return 0;
 	at = g->node_count++;
 	g->nodes[at] =
 	    (struct graph_node){.key = key, .parent = parent, .depth = g->nodes[parent].depth + 1};
-	put(&t->nodes, hash, at);
+	index_add(&t->nodes, hash, at);
 	return at;
 }
 
@@ -651,7 +571,7 @@ static int by_place(const void *a, const void *b)
 		       y->key->function ? y->key->function : "");
 	if (order)
 		return order;
-	return x->key->ip < y->key->ip ? -1 : x->key->ip > y->key->ip;
+	return COMPARE(x->key->ip, y->key->ip);
 }
 
 int call_graph_sort(struct call_graph *g)

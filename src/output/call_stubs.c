@@ -2,6 +2,8 @@
 /* The functions of a call tree that have PTAH_CALL_STUB. */
 #include "output/call_stubs.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 
 int call_stubs_list(struct call_stubs *stubs, const struct ptah_call_tree *tree)
@@ -29,9 +31,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct ptah_call_function *x = a, *y = b;
 
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
+	return COMPARE_THEN(x->space, y->space, COMPARE(x->function, y->function));
 }
 
 bool call_stubs_has(const struct call_stubs *stubs, uint16_t space, uint64_t function)

@@ -5,6 +5,8 @@
  */
 #include "output/diff.h"
 
+#include "base/order.h"
+
 #include <ptah/base.h>
 
 #include <ctype.h>
@@ -195,7 +197,7 @@ static int compare_names(const char *a, const char *b)
 	const size_t n = name_length(a), m = name_length(b);
 	int order = memcmp(a, b, n < m ? n : m);
 
-	return order ? order : n < m ? -1 : n > m;
+	return order ? order : COMPARE(n, m);
 }
 
 static int by_name(const void *a, const void *b)
@@ -307,7 +309,7 @@ static int compare_stems(const struct diff_entry *x, const struct diff_entry *y)
 	const size_t n = clone_stem(x->name), m = clone_stem(y->name);
 	int order = memcmp(x->name, y->name, n < m ? n : m);
 
-	return order ? order : n < m ? -1 : n > m;
+	return order ? order : COMPARE(n, m);
 }
 
 static int compare_shown(const struct diff_entry *x, const struct diff_entry *y)

@@ -3,7 +3,9 @@
  * Lists a run by source line (diff_list.h). In another version of a file lines have moved: there
  * a line is found by its distance from the first line of its function.
  */
+#include "base/order.h"
 #include "output/diff_list.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,15 +31,8 @@ static int add_declaration(struct declarations *d, uint32_t object, const struct
 
 	if (!f->file || !f->line || (last && last->name == f->name && last->line == f->line))
 		return 0;
-	if (d->count == d->capacity) {
-		const size_t capacity = d->capacity ? 2 * d->capacity : 256;
-		struct declaration *list = reallocarray(d->list, capacity, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		d->list = list;
-		d->capacity = capacity;
-	}
+	if (!LIST_ROOM(d->list, d->count, d->capacity))
+		return PTAH_E_NOMEM;
 	d->list[d->count++] = (struct declaration){object, f->line, f->file, f->name};
 	return 0;
 }
@@ -50,7 +45,7 @@ static int by_place(const void *a, const void *b)
 	if (x->object != y->object)
 		return x->object < y->object ? -1 : 1;
 	order = strcmp(x->file, y->file);
-	return order ? order : x->line < y->line ? -1 : x->line > y->line;
+	return order ? order : COMPARE(x->line, y->line);
 }
 
 /* Lists the declarations of all functions that ran, and of those that were inlined in them. */
@@ -86,17 +81,10 @@ static const struct declaration *function_of(const struct declarations *d,
 					     const struct annotate_line *l)
 {
 	const struct declaration key = {l->object, l->line, l->file, NULL}, *found;
-	size_t low = 0, high = d->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (by_place(&d->list[middle], &key) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	found = low ? &d->list[low - 1] : NULL;
+	BISECT(at, 0, d->count, by_place(&d->list[at], &key) <= 0);
+	found = at ? &d->list[at - 1] : NULL;
 	return found && found->object == l->object && !strcmp(found->file, l->file) ? found : NULL;
 }
 

@@ -2,6 +2,8 @@
 /* Lists what a run counted by function (diff_list.h). */
 #include "output/diff_list.h"
 
+#include "support/list.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,6 @@ int diff_list_files(struct diff_list *list)
 	struct ptah_counts_process p;
 
 	for (size_t i = 0; ptah_counts_process(list->counts, i, &p); i++) {
-		struct ptah_counts_file *files;
 
 		for (size_t k = 0; k < p.file_count; k++) {
 			size_t known = 0;
@@ -23,11 +24,9 @@ int diff_list_files(struct diff_list *list)
 				known++;
 			if (known < list->file_count)
 				continue;
-			files = reallocarray(list->files, list->file_count + 1, sizeof(*files));
-			if (!files)
+			if (!LIST_ADD(list->files, list->file_count))
 				return PTAH_E_NOMEM;
-			list->files = files;
-			files[list->file_count++] = p.files[k];
+			list->files[list->file_count - 1] = p.files[k];
 		}
 	}
 	return 0;

@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/path.h"
+#include "support/list.h"
 
 #include <ptah/symbol.h>
 #include <inttypes.h>
@@ -64,21 +65,6 @@ size_t drcov_left_out(const struct drcov *d)
 	return d->left_out;
 }
 
-/* Makes room for one more element in an array of n. */
-static bool make_room(void **items, size_t n, size_t *capacity, size_t size)
-{
-	void *list;
-
-	if (n < *capacity)
-		return true;
-	list = reallocarray(*items, *capacity ? 2 * *capacity : 64, size);
-	if (!list)
-		return false;
-	*capacity = *capacity ? 2 * *capacity : 64;
-	*items = list;
-	return true;
-}
-
 /* Is it the mapping of a file, not "[vdso]" or "//anon"? */
 static bool is_file(const struct ptah_map *map)
 {
@@ -133,7 +119,7 @@ static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
 	}
 	if (d->module_count == MOST_MODULES)
 		return 0;
-	if (!make_room((void **)&d->modules, d->module_count, &d->module_capacity, sizeof(m)))
+	if (!LIST_ROOM(d->modules, d->module_count, d->module_capacity))
 		return PTAH_E_NOMEM;
 	*number = (int)d->module_count;
 	d->modules[d->module_count++] = m;
@@ -169,7 +155,7 @@ int drcov_add(struct drcov *d, int32_t pid, uint64_t ip, uint64_t end, uint64_t 
 		d->left_out++;
 		return 0;
 	}
-	if (!make_room((void **)&d->blocks, d->count, &d->capacity, sizeof(*d->blocks)))
+	if (!LIST_ROOM(d->blocks, d->count, d->capacity))
 		return PTAH_E_NOMEM;
 	d->blocks[d->count++] =
 	    (struct drcov_block){(uint32_t)start, (uint16_t)(end - ip), (uint16_t)d->module};

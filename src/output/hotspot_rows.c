@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists what was counted: blocks, and the functions that consist of them. */
+#include "base/order.h"
 #include "output/hotspots_internal.h"
 #include "output/inlined.h"
 #include "output/names_internal.h"
@@ -11,7 +12,7 @@ static int by_process(const void *a, const void *b)
 {
 	const struct cell *x = *(const struct cell *const *)a, *y = *(const struct cell *const *)b;
 
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return COMPARE(x->pid, y->pid);
 }
 
 /* The cells sorted by process, because names caches one process at a time. The caller frees the
@@ -67,11 +68,6 @@ static int list_blocks(const struct hotspots *c, struct names *names, struct hot
 	return 0;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 /* Where the function begins: in its file, so that it does not matter where the file was mapped. */
 static uint64_t beginning(const struct name *name)
 {
@@ -92,24 +88,24 @@ static int by_function(const void *a, const void *b)
 	/* Of a file whose symbols are not known: one row for all of it. */
 	if (order || (!x->symbol && ptah_path_is_file(x->path)))
 		return order;
-	return compare(beginning(x), beginning(y));
+	return COMPARE(beginning(x), beginning(y));
 }
 
 /* The same for blocks, of which several may begin at one address. */
 static int by_block(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
-	int order = compare(x->name.place, y->name.place);
+	int order = COMPARE(x->name.place, y->name.place);
 
-	order = order ? order : compare(x->size, y->size);
-	order = order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : COMPARE(x->size, y->size);
+	order = order ? order : COMPARE(x->ninsn, y->ninsn);
 	order = order ? order : compare_texts(x->name.path, y->name.path);
 	/* Outside of files, each process may have other code there; not in the kernel. */
 	if (order || x->ip >= NAMES_KERNEL_HALF || ptah_path_is_file(x->name.path))
 		return order;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	return compare(x->version, y->version);
+	return COMPARE(x->version, y->version);
 }
 
 /* Adds up the rows that are equal. Returns how many remain. */
@@ -154,7 +150,7 @@ static int by_ip(const void *a, const void *b)
 
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	return x->ip != y->ip ? compare(x->ip, y->ip) : compare(x->version, y->version);
+	return x->ip != y->ip ? COMPARE(x->ip, y->ip) : COMPARE(x->version, y->version);
 }
 
 /* Of the blocks at one address, the first is the one that has the calls. */
@@ -163,24 +159,17 @@ static int by_ip_and_calls(const void *a, const void *b)
 	const int order = by_ip(a, b);
 
 	return order ? order
-		     : compare(((const struct hotspot *)b)->calls,
+		     : COMPARE(((const struct hotspot *)b)->calls,
 			       ((const struct hotspot *)a)->calls);
 }
 
 /* The first block in sorted rows that is not before `key`. */
 static size_t find_block(const struct hotspot *rows, size_t n, const struct hotspot *key)
 {
-	size_t low = 0, high = n;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (by_ip(&rows[middle], key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, n, by_ip(&rows[at], key) < 0);
+	return at;
 }
 
 /* What is known of the code of the block, enum ptah_function_flags. */

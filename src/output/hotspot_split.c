@@ -7,6 +7,7 @@
 #include "output/block_code.h"
 #include "output/hotspots_internal.h"
 #include "output/names_internal.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -34,15 +35,8 @@ static int cut(struct split *s, size_t i, uint64_t end, uint32_t k)
 {
 	struct hotspot *first, *rest;
 
-	if (s->count == s->capacity) {
-		const size_t more = 2 * s->capacity + 16;
-		struct hotspot *rows = reallocarray(s->rows, more, sizeof(*rows));
-
-		if (!rows)
-			return PTAH_E_NOMEM;
-		s->rows = rows;
-		s->capacity = more;
-	}
+	if (!LIST_ROOM(s->rows, s->count, s->capacity))
+		return PTAH_E_NOMEM;
 	first = &s->rows[i];
 	rest = &s->rows[s->count++];
 	*rest = *first;

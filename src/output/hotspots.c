@@ -3,6 +3,8 @@
 #include "output/hotspots_internal.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
+#include "base/order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,9 +40,9 @@ const struct hotspot_totals *hotspots_totals(const struct hotspots *c)
 /* The cell with the key of `like`, or the free one where it belongs. */
 static struct cell *find(const struct hotspots *c, const struct cell *like)
 {
-	uint64_t hash = (like->ip ^ like->end << 32 ^ (uint64_t)(uint32_t)like->pid << 48 ^
-			 (like->version ^ like->to_version) << 16) *
-			UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash =
+	    hash_number(like->ip ^ like->end << 32 ^ (uint64_t)(uint32_t)like->pid << 48 ^
+			(like->version ^ like->to_version) << 16);
 	size_t i = (size_t)(hash >> 24) & (c->capacity - 1);
 
 	while (c->cells[i].ninsn &&
@@ -102,9 +104,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->ip != y->ip)
-		return x->ip < y->ip ? -1 : 1;
-	return x->version < y->version ? -1 : x->version > y->version;
+	return COMPARE_THEN(x->ip, y->ip, COMPARE(x->version, y->version));
 }
 
 /* Lists the entries by address, each address once. The caller frees *list. */

@@ -2,6 +2,7 @@
 /* Names for addresses, looked up once each (names.h). */
 #include "output/names_internal.h"
 
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <ptah/session.h>
@@ -67,8 +68,7 @@ void names_free(struct names *n)
 
 static struct name *slot(const struct names *n, uint64_t ip, uint64_t tsc)
 {
-	size_t i =
-	    (size_t)((ip ^ tsc << 8) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n->capacity - 1);
+	size_t i = (size_t)(hash_number(ip ^ tsc << 8) >> 20) & (n->capacity - 1);
 
 	while (n->table[i].dso && (n->table[i].ip != ip || n->table[i].tsc != tsc))
 		i = (i + 1) & (n->capacity - 1);

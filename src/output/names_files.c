@@ -2,6 +2,7 @@
 /* The build ids of files that have names, and which files have changed since they were counted. */
 #include "output/names_internal.h"
 
+#include "base/order.h"
 #include "base/path.h"
 
 #include <ptah/calls.h>
@@ -160,7 +161,7 @@ static int by_place(const void *a, const void *b)
 {
 	const uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 /* Lists all files that have a build id, sorted so that the same files are adjacent. */

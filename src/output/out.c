@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "output/pager.h"
 #include "output/temporary.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,17 +140,8 @@ static void close_file(struct out *o)
 /* Moves what waits to the bytes that are kept. */
 static void keep_bytes(struct out *o)
 {
-	if (!o->error && o->kept_room - o->kept_size < o->n) {
-		const size_t room = 2 * o->kept_room + o->n;
-		char *kept = realloc(o->kept, room);
-
-		if (kept) {
-			o->kept = kept;
-			o->kept_room = room;
-		} else {
-			o->error = ENOMEM;
-		}
-	}
+	if (!o->error && !LIST_ROOM_FOR(o->kept, o->kept_size, o->n, o->kept_room))
+		o->error = ENOMEM;
 	if (!o->error) {
 		memcpy(o->kept + o->kept_size, o->bytes, o->n);
 		o->kept_size += o->n;

@@ -3,7 +3,10 @@
 #include "output/outcomes.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
+#include "base/order.h"
 #include "output/predictor.h"
+#include "support/list.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -51,7 +54,7 @@ struct stream_state {
 
 static size_t hash_of(uint64_t ip, uint32_t space_size)
 {
-	return (size_t)((ip ^ (uint64_t)space_size << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	return (size_t)(hash_number(ip ^ (uint64_t)space_size << 40) >> 20);
 }
 
 static struct seen *slot(const struct stream_state *s, uint64_t ip, uint32_t space_size)
@@ -79,24 +82,6 @@ static bool grow(struct stream_state *s)
 	return true;
 }
 
-/* Makes room for `more` elements behind `count`. */
-static bool reserve(void *list, size_t size, size_t count, size_t more, size_t *capacity)
-{
-	void **at = list, *bigger;
-	size_t wanted = *capacity ? *capacity : 256;
-
-	while (wanted - count < more || wanted < count)
-		wanted *= 2;
-	if (wanted == *capacity)
-		return true;
-	bigger = reallocarray(*at, wanted, size);
-	if (!bigger)
-		return false;
-	*at = bigger;
-	*capacity = wanted;
-	return true;
-}
-
 /* Keeps the bytes of a block that is in no file. */
 static bool keep_code(struct stream_state *s, const struct ptah_block *block, uint64_t version)
 {
@@ -119,7 +104,7 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block, ui
 	int n = ptah_reader_insns(s->stream, &item, insns, 255);
 
 	for (int i = 0; i < n; i++) {
-		if (!reserve(&o->bytes, 1, o->byte_count, insns[i].size, &s->byte_capacity))
+		if (!LIST_ROOM_FOR(o->bytes, o->byte_count, insns[i].size, s->byte_capacity))
 			return false;
 		memcpy(o->bytes + o->byte_count, insns[i].bytes, insns[i].size);
 		for (unsigned k = 0; k < insns[i].size; k++)
@@ -129,7 +114,7 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block, ui
 	code.size = (uint16_t)(o->byte_count - code.at);
 	if (!code.size)
 		return true; /* the image has changed since */
-	if (!reserve(&o->code, sizeof(code), o->code_count, 1, &s->code_capacity))
+	if (!LIST_ROOM(o->code, o->code_count, s->code_capacity))
 		return false;
 	o->code[o->code_count++] = code;
 	return true;
@@ -156,7 +141,7 @@ static bool list_branch(struct stream_state *s, struct seen *e)
 
 	if (!e->has_branch)
 		return true;
-	if (!reserve(&o->branches, sizeof(*o->branches), o->branch_count, 1, &s->branch_capacity))
+	if (!LIST_ROOM(o->branches, o->branch_count, s->branch_capacity))
 		return false;
 	o->branches[o->branch_count++] = (struct outcome){
 	    .space = ptah_reader_space(s->stream, e->space_size >> 16),
@@ -249,11 +234,8 @@ static int by_place(const void *a, const void *b)
 {
 	const struct outcome *x = a, *y = b;
 
-	if (x->space != y->space)
-		return x->space < y->space ? -1 : 1;
-	if (x->ip != y->ip)
-		return x->ip < y->ip ? -1 : 1;
-	return x->version < y->version ? -1 : x->version > y->version;
+	return COMPARE_THEN(x->space, y->space,
+			    COMPARE_THEN(x->ip, y->ip, COMPARE(x->version, y->version)));
 }
 
 static int by_code_place(const void *a, const void *b)
@@ -269,7 +251,7 @@ static int by_code_place(const void *a, const void *b)
 	if (x->size != y->size)
 		return x->size < y->size ? -1 : 1;
 	/* Not by `at`, which depends on which thread was the first. */
-	return x->hash < y->hash ? -1 : x->hash > y->hash;
+	return COMPARE(x->hash, y->hash);
 }
 
 /* Adds up branches of the same place. */

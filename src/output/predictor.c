@@ -2,6 +2,8 @@
 /* Simulates TAGE, a branch predictor with global history (predictor.h). */
 #include "output/predictor.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 #define INDEX_BITS 11 /* of PREDICTOR_ENTRIES */
@@ -31,7 +33,7 @@ struct places {
 
 static void find_places(struct predictor *p, uint64_t ip, struct places *at)
 {
-	const uint64_t hash = ip * UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t hash = hash_number(ip);
 	const uint32_t low = (uint32_t)(hash >> 32), high = (uint32_t)(hash >> 48);
 
 	at->base = &p->base[low & (PREDICTOR_BASE - 1)];

@@ -3,13 +3,15 @@
 #include "perfdata/file.h"
 
 #include "base/bits.h"
+#include "base/order.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static int add_id(struct perfdata_file *f, uint64_t id, size_t attr)
 {
-	if (!perfdata_room((void **)&f->ids, f->id_count, &f->id_capacity, sizeof(*f->ids)))
+	if (!LIST_ROOM(f->ids, f->id_count, f->id_capacity))
 		return PTAH_E_NOMEM;
 	f->ids[f->id_count++] = (struct perfdata_id){id, (uint32_t)attr};
 	f->attrs[attr].id_count++;
@@ -36,7 +38,7 @@ static uint64_t late_field(const uint8_t *attr, size_t room, size_t at)
 
 static int append_attr(struct perfdata_file *f, const struct perfdata_attr *attr)
 {
-	if (!perfdata_room((void **)&f->attrs, f->attr_count, &f->attr_capacity, sizeof(*f->attrs)))
+	if (!LIST_ROOM(f->attrs, f->attr_count, f->attr_capacity))
 		return PTAH_E_NOMEM;
 	f->attrs[f->attr_count++] = *attr;
 	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&
@@ -123,28 +125,20 @@ static int compare_ids(const void *a, const void *b)
 {
 	const struct perfdata_id *x = a, *y = b;
 
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return x->attr < y->attr ? -1 : x->attr > y->attr;
+	return COMPARE_THEN(x->id, y->id, COMPARE(x->attr, y->attr));
 }
 
 static struct perfdata_attr *find(struct perfdata_file *f, uint64_t id)
 {
 	const struct perfdata_id key = {id, 0};
-	size_t low = 0, high = f->id_count;
+	size_t at;
 
 	if (!f->ids_sorted && f->id_count)
 		qsort(f->ids, f->id_count, sizeof(*f->ids), compare_ids);
 	f->ids_sorted = true;
-	while (low < high) { /* the first that is not smaller */
-		size_t middle = low + (high - low) / 2;
-
-		if (compare_ids(&f->ids[middle], &key) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < f->id_count && f->ids[low].id == id ? &f->attrs[f->ids[low].attr] : NULL;
+	/* Finds the first that is not smaller. */
+	BISECT(at, 0, f->id_count, compare_ids(&f->ids[at], &key) < 0);
+	return at < f->id_count && f->ids[at].id == id ? &f->attrs[f->ids[at].attr] : NULL;
 }
 
 void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *name, size_t n)

@@ -3,6 +3,7 @@
 #include "perfdata/byte_buffer.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -14,21 +15,7 @@ void perfdata_buffer_free(struct perfdata_buffer *b)
 
 static bool make_room(struct perfdata_buffer *b, size_t n)
 {
-	size_t capacity = b->capacity ? b->capacity : 256;
-	uint8_t *bytes;
-
-	if (b->failed || n > SIZE_MAX / 4 || b->size > SIZE_MAX / 4)
-		return false;
-	if (b->capacity - b->size >= n)
-		return true;
-	while (capacity - b->size < n)
-		capacity *= 2;
-	bytes = realloc(b->bytes, capacity);
-	if (!bytes)
-		return false;
-	b->bytes = bytes;
-	b->capacity = capacity;
-	return true;
+	return !b->failed && LIST_ROOM_FOR(b->bytes, b->size, n, b->capacity);
 }
 
 void perfdata_put(struct perfdata_buffer *b, const void *bytes, size_t n)

@@ -120,9 +120,6 @@ static inline bool perfdata_in(const struct perfdata_part *part, uint64_t offset
 	return offset <= part->size && size <= part->size - offset;
 }
 
-/* Makes room for one more element in an array. False: out of memory, and the array is unchanged. */
-bool perfdata_room(void **array, size_t count, size_t *capacity, size_t size);
-
 /* source.c: maps what `path` names: a file, a folder of perf's, a pipe, "-" for standard input. */
 int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message *why);
 /* Adds a part: the file `path`, which must be a regular one. */

@@ -7,21 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-bool perfdata_room(void **array, size_t count, size_t *capacity, size_t size)
-{
-	size_t more = *capacity ? 2 * *capacity : 8;
-	void *bigger;
-
-	if (count < *capacity)
-		return true;
-	bigger = reallocarray(*array, more, size);
-	if (!bigger)
-		return false;
-	*array = bigger;
-	*capacity = more;
-	return true;
-}
-
 int perfdata_bad(const struct perfdata_file *f, struct ptah_message *why, uint64_t offset,
 		 const char *what)
 {

@@ -4,6 +4,7 @@
  * perfdata_file where the record describes the whole recording.
  */
 #include "perfdata/file.h"
+#include "support/list.h"
 
 #include <string.h>
 
@@ -263,8 +264,7 @@ int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t
 			perfdata_name_event(f, id, r->p, (size_t)(r->end - r->p));
 		return 0;
 	case PERFDATA_HEADER_BUILD_ID:
-		if (!perfdata_room((void **)&f->more_build_ids, f->build_id_count,
-				   &f->build_id_capacity, sizeof(*f->more_build_ids)))
+		if (!LIST_ROOM(f->more_build_ids, f->build_id_count, f->build_id_capacity))
 			return PTAH_E_NOMEM;
 		f->more_build_ids[f->build_id_count++] = (struct reader){begin, r->end, false};
 		return 0;

@@ -4,7 +4,9 @@
  * switch records have, those that contain a piece of trace (perf record --aux-sample), and, if the
  * caller wants them, those of any other event.
  */
+#include "base/order.h"
 #include "perfdata/file.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -98,7 +100,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct perfdata_place *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 const struct perfdata_place *perfdata_find_place(struct perfdata_file *f, uint64_t id)
@@ -239,8 +241,7 @@ void perfdata_read_id_index(struct perfdata_file *f, struct reader *r)
 	for (uint64_t i = 0; i < n && i < room; i++) {
 		struct perfdata_place *place;
 
-		if (!perfdata_room((void **)&f->places, f->place_count, &f->place_capacity,
-				   sizeof(*f->places)))
+		if (!LIST_ROOM(f->places, f->place_count, f->place_capacity))
 			return;
 		place = &f->places[f->place_count++];
 		*place = (struct perfdata_place){.id = reader_u64(r)};

@@ -4,6 +4,7 @@
  * that it may be larger than memory.
  */
 #include "perfdata/file.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,19 +128,17 @@ static int map_fd(struct perfdata_part *part, int fd, struct ptah_message *why)
 /* Adds a part. Takes over `path`. */
 static struct perfdata_part *new_part(struct perfdata_file *f, char *path)
 {
-	struct perfdata_part *parts =
-	    path ? realloc(f->parts, (f->part_count + 1) * sizeof(*parts)) : NULL;
-	struct perfdata_part *last;
+	struct perfdata_part *part;
 
-	if (!parts) {
+	if (!path || !LIST_ADD(f->parts, f->part_count)) {
 		free(path);
 		return NULL;
 	}
-	f->parts = parts;
-	last = f->part_count ? &parts[f->part_count - 1] : NULL;
-	parts[f->part_count] = (struct perfdata_part){
-	    .path = path, .base = last ? (last->base + last->size + 4095) & ~UINT64_C(4095) : 0};
-	return &parts[f->part_count++];
+	part = &f->parts[f->part_count - 1];
+	part->path = path;
+	if (f->part_count > 1)
+		part->base = (part[-1].base + part[-1].size + 4095) & ~UINT64_C(4095);
+	return part;
 }
 
 static int map_path(struct perfdata_file *f, char *path, struct ptah_message *why)

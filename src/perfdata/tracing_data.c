@@ -6,7 +6,9 @@
  */
 #include "perfdata/tracing_data.h"
 
+#include "base/order.h"
 #include "base/reader.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -171,20 +173,15 @@ static bool read_field(struct text line, struct tracing_field *field)
 
 static int read_fields(struct text t, struct tracing_format *format)
 {
-	struct tracing_field field, *more;
+	struct tracing_field field;
 	struct text line;
 	size_t room = 0;
 
 	while (next_line(&t, &line) && format->count < TRACING_MAX_FIELDS) {
 		if (!read_field(line, &field))
 			continue;
-		if (format->count == room) {
-			room = room ? 2 * room : 8;
-			more = reallocarray(format->fields, room, sizeof(*more));
-			if (!more)
-				return PTAH_E_NOMEM;
-			format->fields = more;
-		}
+		if (!LIST_ROOM(format->fields, format->count, room))
+			return PTAH_E_NOMEM;
 		if (!strncmp(field.name, "common_", 7) && format->common == format->count)
 			format->common++;
 		format->fields[format->count++] = field;
@@ -218,16 +215,10 @@ static int read_format(struct text t, const char *system, struct tracing_format 
 
 static int add_format(struct tracing_formats *f, size_t *room, struct text t, const char *system)
 {
-	struct tracing_format *more;
 	int status;
 
-	if (f->count == *room) {
-		*room = *room ? 2 * *room : 16;
-		more = reallocarray(f->formats, *room, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		f->formats = more;
-	}
+	if (!LIST_ROOM(f->formats, f->count, *room))
+		return PTAH_E_NOMEM;
 	status = read_format(t, system, &f->formats[f->count]);
 	/* One without fields counts, too: its memory is freed with the others. */
 	f->count += status != 0;
@@ -238,7 +229,7 @@ static int compare_formats(const void *a, const void *b)
 {
 	const struct tracing_format *x = a, *y = b;
 
-	return x->id < y->id ? -1 : x->id > y->id;
+	return COMPARE(x->id, y->id);
 }
 
 static int read_systems(struct reader *r, struct tracing_formats *formats)

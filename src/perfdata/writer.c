@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "perfdata/jit_folder.h"
+#include "support/monotonic.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,10 +66,8 @@ static int note_left_out(struct perfdata_writer *w)
 static bool is_late(const struct perfdata_writer *w)
 {
 	const int64_t from = w->late ? __atomic_load_n(w->late, __ATOMIC_ACQUIRE) : 0;
-	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return from && (int64_t)now.tv_sec * 1000000000 + now.tv_nsec > from;
+	return from && monotonic_ns() > from;
 }
 
 /* poll() says that there is room for PIPE_BUF bytes, for which write() does not wait then. */

@@ -3,6 +3,7 @@
 #include "perfdata/writer_inside.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,17 +296,14 @@ int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t addres
 
 static struct written_stream *stream_of(struct perfdata_writer *w, uint32_t index)
 {
-	struct written_stream *streams;
 
 	for (size_t i = w->stream_count; i-- > 0;)
 		if (w->streams[i].index == index)
 			return &w->streams[i];
-	streams = realloc(w->streams, (w->stream_count + 1) * sizeof(*streams));
-	if (!streams)
+	if (!LIST_ADD(w->streams, w->stream_count))
 		return NULL;
-	w->streams = streams;
-	streams[w->stream_count] = (struct written_stream){index, 0};
-	return &streams[w->stream_count++];
+	w->streams[w->stream_count - 1] = (struct written_stream){index, 0};
+	return &w->streams[w->stream_count - 1];
 }
 
 static bool write_trace(const struct perfdata_writer *w, const struct perfdata_aux *aux)

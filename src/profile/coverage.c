@@ -7,6 +7,7 @@
  */
 #include <ptah/profile.h>
 
+#include "base/hash.h"
 #include "flow/large_table.h"
 #include "profile/profile_internal.h"
 
@@ -48,7 +49,7 @@ struct ptah_coverage {
 
 size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size)
 {
-	uint64_t h = from * UINT64_C(0x9e3779b97f4a7c15) + to;
+	uint64_t h = hash_number(from) + to;
 
 	h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -278,7 +279,7 @@ void coverage_forget_memos(struct ptah_profile *p)
 static ALWAYS_INLINE uint32_t *memo_slot(const struct ptah_coverage *c, uint64_t key)
 {
 	const size_t mask = 2 * c->memo_capacity - 1;
-	size_t at = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+	size_t at = (size_t)(hash_number(key) >> 32) & mask;
 
 	while (c->slots[at] && c->memos[c->slots[at]].key != key)
 		at = (at + 1) & mask;

@@ -2,6 +2,7 @@
 /* The profile's life cycle and the functions that callers read its counts with. */
 #include "profile/profile_internal.h"
 
+#include "base/order.h"
 #include "flow/pass_groups.h"
 #include "flow/state.h"
 
@@ -218,23 +219,18 @@ int ptah_profile_space(const struct ptah_profile *p, unsigned number, struct pta
 	return p ? ptah_flow_space(p->flow, number, space) : PTAH_E_INVAL;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct ptah_profile_block *x = a, *y = b;
-	int order = compare(x->space, y->space);
+	int order = COMPARE(x->space, y->space);
 
-	order = order ? order : compare(x->ip, y->ip);
-	order = order ? order : compare(x->mode, y->mode);
-	order = order ? order : compare(x->end, y->end);
-	order = order ? order : compare(x->truncated, y->truncated);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	order = order ? order : compare(x->version, y->version);
-	return order ? order : compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->ip, y->ip);
+	order = order ? order : COMPARE(x->mode, y->mode);
+	order = order ? order : COMPARE(x->end, y->end);
+	order = order ? order : COMPARE(x->truncated, y->truncated);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **blocks, size_t *n)
@@ -282,14 +278,14 @@ int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **bloc
 static int by_branch(const void *a, const void *b)
 {
 	const struct ptah_profile_edge *x = a, *y = b;
-	int order = compare(x->space, y->space);
+	int order = COMPARE(x->space, y->space);
 
-	order = order ? order : compare(x->from, y->from);
-	order = order ? order : compare(x->mode, y->mode);
-	order = order ? order : compare(x->to, y->to);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	order = order ? order : compare(x->version, y->version);
-	return order ? order : compare(x->target_version, y->target_version);
+	order = order ? order : COMPARE(x->from, y->from);
+	order = order ? order : COMPARE(x->mode, y->mode);
+	order = order ? order : COMPARE(x->to, y->to);
+	order = order ? order : COMPARE(x->insn_class, y->insn_class);
+	order = order ? order : COMPARE(x->version, y->version);
+	return order ? order : COMPARE(x->target_version, y->target_version);
 }
 
 int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges, size_t *n)

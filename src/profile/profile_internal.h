@@ -20,6 +20,7 @@
 #ifndef PTAH_PROFILE_PROFILE_INTERNAL_H
 #define PTAH_PROFILE_PROFILE_INTERNAL_H
 
+#include "base/hash.h"
 #include "event/packet_group.h"
 #include "event/time_window.h"
 #include "flow/route.h"
@@ -347,13 +348,12 @@ static ALWAYS_INLINE struct row_entry *profile_find_entry(const struct ptah_prof
 static inline size_t profile_target_slot(const struct ptah_profile *p, uint64_t ip,
 					 uint32_t context)
 {
-	return (size_t)((ip ^ (uint64_t)context << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-	       (p->target_slots - 1);
+	return (size_t)(hash_number(ip ^ (uint64_t)context << 40) >> 32) & (p->target_slots - 1);
 }
 
 static inline size_t profile_pair_slot(const struct ptah_profile *p, uint64_t key)
 {
-	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (p->pair_slots - 1);
+	return (size_t)(hash_number(key) >> 32) & (p->pair_slots - 1);
 }
 
 /*
@@ -486,7 +486,7 @@ static ALWAYS_INLINE bool profile_is_transition(const struct transition *t, int3
 static ALWAYS_INLINE size_t profile_transition_slot(const struct ptah_profile *p, int32_t from,
 						    uint64_t ip, uint64_t to, unsigned kind)
 {
-	uint64_t h = (ip ^ rotate_left(to, 21)) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = hash_number(ip ^ rotate_left(to, 21));
 
 	h = (h ^ (uint64_t)from << 8 ^ kind) * UINT64_C(0xd6e8feb86659fd93);
 	return (size_t)(h >> 32) & (p->transition_slot_count - 1);

@@ -2,6 +2,7 @@
 /* Counts by block and by edge: an array in the order of first use, with a hash table over it. */
 #include "profile/profile_internal.h"
 
+#include "base/hash.h"
 #include "flow/large_table.h"
 
 #include <stdlib.h>
@@ -16,10 +17,9 @@ static size_t first_slots(const struct tally *t)
 
 static uint32_t hash(uint64_t a, uint64_t b, uint64_t c)
 {
-	uint64_t h = a * UINT64_C(0x9e3779b97f4a7c15) ^
-		     rotate_left(b * UINT64_C(0xd6e8feb86659fd93), 29) ^ c;
+	uint64_t h = hash_number(a) ^ rotate_left(b * UINT64_C(0xd6e8feb86659fd93), 29) ^ c;
 
-	return (uint32_t)(h * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+	return (uint32_t)(hash_number(h) >> 20);
 }
 
 static uint32_t hash_block(const struct tally_block *b)

@@ -2,26 +2,15 @@
 /* See call_samples.h. */
 #include "record/call_samples.h"
 
+#include "base/order.h"
 #include "record/call_entry.h"
 #include "record/recorder.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* A list with room for one more of `size`. NULL: there is no memory. */
-static void *with_room(void *list, size_t count, size_t *room, size_t more, size_t size)
-{
-	const size_t wanted = 2 * (count + more);
-	void *bigger = list;
-
-	if (count + more <= *room)
-		return list;
-	bigger = reallocarray(list, wanted, size);
-	if (bigger)
-		*room = wanted;
-	return bigger;
-}
-
 /* The size of the entry; 0: it is none, or not whole in the n bytes. */
 static size_t entry_size(const uint8_t *bytes, size_t n)
 {
@@ -40,25 +29,17 @@ static size_t entry_size(const uint8_t *bytes, size_t n)
 
 uint8_t *call_samples_room(struct call_samples *calls, size_t n)
 {
-	uint8_t *bytes = with_room(calls->bytes, calls->size, &calls->room, n, 1);
-
-	if (!bytes)
-		return NULL;
-	calls->bytes = bytes;
-	return bytes + calls->size;
+	return LIST_ROOM_FOR(calls->bytes, calls->size, n, calls->room) ? calls->bytes + calls->size
+									: NULL;
 }
 
 static bool add_taken(struct call_samples *calls, const struct taken_call *taken)
 {
-	struct taken_call *list =
-	    with_room(calls->list, calls->count, &calls->list_room, 1, sizeof(*list));
-
-	if (!list)
+	if (!LIST_ROOM(calls->list, calls->count, calls->list_room))
 		return false;
-	calls->list = list;
-	if (calls->count && taken->tsc < list[calls->count - 1].tsc)
+	if (calls->count && taken->tsc < calls->list[calls->count - 1].tsc)
 		calls->unordered = true;
-	list[calls->count++] = *taken;
+	calls->list[calls->count++] = *taken;
 	return true;
 }
 
@@ -90,9 +71,7 @@ static int compare_times(const void *a, const void *b)
 {
 	const struct taken_call *x = a, *y = b;
 
-	if (x->tsc != y->tsc)
-		return x->tsc < y->tsc ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE_THEN(x->tsc, y->tsc, COMPARE(x->at, y->at));
 }
 
 static void write_call(struct ptah_recorder *r, const struct taken_call *taken,
@@ -134,14 +113,11 @@ static void forget_calls(struct call_samples *calls, size_t most)
 static bool keep_call(struct call_samples *calls, const struct taken_call *taken,
 		      const uint8_t *bytes, size_t most)
 {
-	uint8_t *kept = with_room(calls->kept, calls->kept_size, &calls->kept_room,
-				  sizeof(*taken) + taken->size, 1);
-
-	if (!kept)
+	if (!LIST_ROOM_FOR(calls->kept, calls->kept_size, sizeof(*taken) + taken->size,
+			   calls->kept_room))
 		return false;
-	calls->kept = kept;
-	memcpy(kept + calls->kept_size, taken, sizeof(*taken));
-	memcpy(kept + calls->kept_size + sizeof(*taken), bytes, taken->size);
+	memcpy(calls->kept + calls->kept_size, taken, sizeof(*taken));
+	memcpy(calls->kept + calls->kept_size + sizeof(*taken), bytes, taken->size);
 	calls->kept_size += sizeof(*taken) + taken->size;
 	forget_calls(calls, most);
 	return true;

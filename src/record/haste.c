@@ -2,7 +2,7 @@
 /* See haste.h. */
 #include "record/haste.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <errno.h>
 #include <sched.h>

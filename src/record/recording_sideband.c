@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What ran while a recording was made: processes, mappings, context switches, code, notes. */
 #include "record/recording.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -82,16 +83,12 @@ int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int32_t tid, 
 static int reach_cpu(struct ptah_recording *r, int32_t cpu)
 {
 	const size_t count = (size_t)cpu + 1;
-	struct recorded_cpu *cpus;
 
-	if (count <= r->cpu_count)
-		return 0;
-	cpus = reallocarray(r->cpus, count, sizeof(*cpus));
-	if (!cpus)
-		return recording_no_memory(r);
-	r->cpus = cpus;
-	while (r->cpu_count < count)
-		cpus[r->cpu_count++] = (struct recorded_cpu){.turn = {-1, -1, -1}};
+	while (r->cpu_count < count) {
+		if (!LIST_ADD(r->cpus, r->cpu_count))
+			return recording_no_memory(r);
+		r->cpus[r->cpu_count - 1] = (struct recorded_cpu){.turn = {-1, -1, -1}};
+	}
 	return 0;
 }
 

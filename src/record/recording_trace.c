@@ -3,6 +3,7 @@
 #include "record/recording.h"
 
 #include "perfdata/format.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +41,6 @@ int ptah_recording_add_stream(struct ptah_recording *r, const struct ptah_record
 {
 	const bool cpu = r && r->kind == PTAH_RECORDING_CPUS;
 	int status = recording_check(r);
-	struct recorded_stream *s;
 
 	if (status < 0)
 		return status;
@@ -50,15 +50,8 @@ int ptah_recording_add_stream(struct ptah_recording *r, const struct ptah_record
 	status = check_stream(r, config);
 	if (status < 0)
 		return status;
-	if (r->stream_count == r->stream_capacity) {
-		size_t more = r->stream_capacity ? 2 * r->stream_capacity : 8;
-
-		s = reallocarray(r->streams, more, sizeof(*s));
-		if (!s)
-			return recording_no_memory(r);
-		r->streams = s;
-		r->stream_capacity = more;
-	}
+	if (!LIST_ROOM(r->streams, r->stream_count, r->stream_capacity))
+		return recording_no_memory(r);
 	recording_reach(r, cpu ? 0 : config->tsc);
 	if (!cpu)
 		status = recording_wrote(r, perfdata_write_itrace_start(r->writer, config->pid,

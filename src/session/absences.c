@@ -2,6 +2,9 @@
 /* Keeps when threads were on no processor (absences.h). */
 #include "session/absences.h"
 
+#include "base/order.h"
+#include "support/list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +27,11 @@ static void forget_oldest(struct absences *t)
 
 static int leave(struct absences *t, uint64_t tsc, bool preempted)
 {
-	struct absence *list = session_grow(t->list, t->count, &t->capacity, sizeof(*list));
 	struct absence *a;
 
-	if (!list)
+	if (!LIST_ROOM(t->list, t->count, t->capacity))
 		return PTAH_E_NOMEM;
-	t->list = list;
-	a = &list[t->count];
+	a = &t->list[t->count];
 	*a = (struct absence){.from = tsc, .to = UINT64_MAX, .preempted = preempted};
 	if (t->count) {
 		const uint64_t last = length_of(a - 1);
@@ -45,18 +46,15 @@ static int leave(struct absences *t, uint64_t tsc, bool preempted)
 static struct absences *find_or_add(struct ptah_session *s, int32_t tid)
 {
 	const size_t i = table_get(&s->absences_by_tid, (uint32_t)tid);
-	struct absences *all;
 
 	if (i != SESSION_NONE)
 		return &s->absences[i];
-	all = session_grow(s->absences, s->absences_count, &s->absences_capacity, sizeof(*all));
-	if (!all)
+	if (!LIST_ROOM(s->absences, s->absences_count, s->absences_capacity))
 		return NULL;
-	s->absences = all;
 	if (table_set(&s->absences_by_tid, (uint32_t)tid, s->absences_count) < 0)
 		return NULL;
-	all[s->absences_count] = (struct absences){.tid = tid};
-	return &all[s->absences_count++];
+	s->absences[s->absences_count] = (struct absences){.tid = tid};
+	return &s->absences[s->absences_count++];
 }
 
 int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
@@ -88,17 +86,10 @@ int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint6
 /* How many of the absences begin before a time. */
 static size_t begun_before(const struct absences *t, uint64_t tsc)
 {
-	size_t low = 0, high = t->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (t->list[middle].from < tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, t->count, t->list[at].from < tsc);
+	return at;
 }
 
 /* What of an absence is before a time; one that has no end may have ended at once. */
@@ -138,20 +129,13 @@ uint64_t absences_waited(const struct absences *t, uint64_t from, uint64_t to)
 
 uint64_t absences_when(const struct absences *t, uint64_t on)
 {
-	size_t low = 0, high = t ? t->count : 0;
+	size_t at;
 
-	while (low < high) { /* the absences before it */
-		const size_t middle = low + (high - low) / 2;
-		const struct absence *a = &t->list[middle];
-
-		if (a->from - a->before < on)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low)
+	/* Finds the absences before it. */
+	BISECT(at, 0, t ? t->count : 0, t->list[at].from - t->list[at].before < on);
+	if (!at)
 		return on + (t && t->count ? t->list[0].before : 0);
-	return on + t->list[low - 1].before + length_of(&t->list[low - 1]);
+	return on + t->list[at - 1].before + length_of(&t->list[at - 1]);
 }
 
 const struct absences *absences_of(const struct ptah_session *s, int32_t tid)

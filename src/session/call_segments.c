@@ -7,6 +7,7 @@
 
 #include "session/session.h"
 #include "calls/calls.h"
+#include "support/list.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -83,12 +84,9 @@ static struct call_worker *new_worker(struct call_segments *c)
 {
 	const struct calls_config config = {
 	    .size = sizeof(config), .find = find_function, .find_context = c, .count = count_insns};
-	struct call_worker **workers =
-	    session_grow(c->workers, c->worker_count, &c->worker_capacity, sizeof(*c->workers));
-	struct call_worker *w = workers ? calloc(1, sizeof(*w)) : NULL;
+	const bool has_room = LIST_ROOM(c->workers, c->worker_count, c->worker_capacity);
+	struct call_worker *w = has_room ? calloc(1, sizeof(*w)) : NULL;
 
-	if (workers)
-		c->workers = workers;
 	if (!w)
 		return NULL;
 	if (calls_adder_new(&config, NULL, &w->adder) < 0) {
@@ -100,20 +98,12 @@ static struct call_worker *new_worker(struct call_segments *c)
 
 static struct calls_summary *new_summary(struct call_segments *c)
 {
-	struct calls_summary **all = session_grow(c->summaries, c->summary_count,
-						  &c->summary_capacity, sizeof(*c->summaries));
-	struct calls_summary **spare;
 	struct calls_summary *s;
 
-	if (all)
-		c->summaries = all;
 	/* There is room for all of them in the list of spare ones. */
-	spare =
-	    all ? session_grow(c->spare, c->summary_count, &c->spare_capacity, sizeof(*c->spare))
-		: NULL;
-	if (spare)
-		c->spare = spare;
-	if (!spare || calls_summary_new(&c->trees, &s) < 0)
+	if (!LIST_ROOM(c->summaries, c->summary_count, c->summary_capacity) ||
+	    !LIST_ROOM(c->spare, c->summary_count, c->spare_capacity) ||
+	    calls_summary_new(&c->trees, &s) < 0)
 		return NULL;
 	return c->summaries[c->summary_count++] = s;
 }

@@ -6,6 +6,7 @@
 #include "session/grow.h"
 #include "session/versions.h"
 #include "calls/calls.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,13 +106,9 @@ static int new_machine(struct call_thread *t)
 /* Adds a thread; `from` has what is known of it. */
 static struct call_thread *add(struct call_threads *all, const struct call_thread *from)
 {
-	struct call_thread **list =
-	    session_grow(all->list, all->count, &all->capacity, sizeof(struct call_thread *));
 	struct call_thread *t = malloc(sizeof(*t));
 
-	if (list)
-		all->list = list;
-	if (!list || !t) {
+	if (!t || !LIST_ROOM(all->list, all->count, all->capacity)) {
 		free(t);
 		return NULL;
 	}
@@ -124,7 +121,7 @@ static struct call_thread *add(struct call_threads *all, const struct call_threa
 		return NULL;
 	}
 	find_exec(t);
-	return list[all->count++] = t;
+	return all->list[all->count++] = t;
 }
 
 struct call_thread *call_threads_new(struct call_threads *all, size_t stream,
@@ -221,16 +218,13 @@ static void drop_unseen(struct call_thread *t)
 
 static int add_unseen(struct call_thread *t, uint64_t tsc)
 {
-	uint64_t *unseen =
-	    session_grow(t->unseen, t->unseen_count, &t->unseen_capacity, sizeof(*unseen));
 	size_t at = t->unseen_count;
 
-	if (!unseen)
+	if (!LIST_ROOM(t->unseen, t->unseen_count, t->unseen_capacity))
 		return PTAH_E_NOMEM;
-	t->unseen = unseen;
-	for (; at && unseen[(at - 1) / 2] > tsc; at = (at - 1) / 2)
-		unseen[at] = unseen[(at - 1) / 2];
-	unseen[at] = tsc;
+	for (; at && t->unseen[(at - 1) / 2] > tsc; at = (at - 1) / 2)
+		t->unseen[at] = t->unseen[(at - 1) / 2];
+	t->unseen[at] = tsc;
 	t->unseen_count++;
 	return 0;
 }

@@ -7,6 +7,7 @@
  */
 #include "session/call_reader.h"
 #include "session/workers.h"
+#include "support/list.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -117,12 +118,8 @@ static int run_alone(struct forest *f)
 
 static int keep(struct grove *g, struct call_thread *t)
 {
-	struct call_thread **threads =
-	    session_grow(g->threads, g->count, &g->capacity, sizeof(struct call_thread *));
-
-	if (!threads)
+	if (!LIST_ROOM(g->threads, g->count, g->capacity))
 		return PTAH_E_NOMEM;
-	g->threads = threads;
 	g->threads[g->count++] = t;
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* Builds and searches the index of the changes of a memory (change_index.h). */
 #include "session/change_index.h"
 
+#include "base/order.h"
 #include "session/session.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static int compare_bounds(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 static bool covers_addresses(const struct change *c)
@@ -128,17 +129,10 @@ void change_index_free(struct change_index *index)
 /* The position in a node's list of the first entry that is not below `number`. */
 static size_t find_entry(const struct change_index *index, size_t node, size_t number)
 {
-	size_t low = index->starts[node], high = index->starts[node + 1];
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (index->entries[middle] < number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, index->starts[node], index->starts[node + 1], index->entries[at] < number);
+	return at;
 }
 
 /* The wanted entry of a node's list. NULL: there is none. */

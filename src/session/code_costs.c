@@ -2,7 +2,9 @@
 /* Learns what instructions cost (code_costs.h). */
 #include "session/code_costs.h"
 
+#include "base/hash.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +41,7 @@ void code_costs_free(struct code_costs *c)
 
 static size_t slot_of(const struct code_costs *c, uint64_t ip)
 {
-	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) % c->slot_count;
+	return (size_t)(hash_number(ip) >> 20) % c->slot_count;
 }
 
 static bool grow_slots(struct code_costs *c)
@@ -64,7 +66,6 @@ static bool grow_slots(struct code_costs *c)
 
 uint32_t code_costs_find(struct code_costs *c, uint64_t ip)
 {
-	struct code_cost *codes;
 	size_t at;
 
 	if (2 * (c->count + 1) > c->slot_count && !grow_slots(c))
@@ -74,11 +75,9 @@ uint32_t code_costs_find(struct code_costs *c, uint64_t ip)
 			return c->slots[at] - 1;
 	if (c->count == CODES_MOST)
 		return 0;
-	codes = session_grow(c->codes, c->count, &c->capacity, sizeof(*codes));
-	if (!codes)
+	if (!LIST_ROOM(c->codes, c->count, c->capacity))
 		return 0;
-	c->codes = codes;
-	codes[c->count] = (struct code_cost){.ip = ip};
+	c->codes[c->count] = (struct code_cost){.ip = ip};
 	c->slots[at] = (uint32_t)++c->count;
 	return c->slots[at] - 1;
 }
@@ -92,17 +91,12 @@ double code_costs_of(const struct code_costs *c, uint32_t code)
 
 void code_costs_add(struct code_costs *c, uint32_t code, double instructions)
 {
-	uint32_t *filled;
-
 	if (code >= c->count || !(instructions > 0))
 		return;
 	if (!(c->codes[code].now > 0)) {
-		filled =
-		    session_grow(c->filled, c->filled_count, &c->filled_capacity, sizeof(*filled));
-		if (!filled)
+		if (!LIST_ROOM(c->filled, c->filled_count, c->filled_capacity))
 			return;
-		c->filled = filled;
-		filled[c->filled_count++] = code;
+		c->filled[c->filled_count++] = code;
 	}
 	c->codes[code].now += instructions;
 }
@@ -122,25 +116,12 @@ static void forget_half(struct code_costs *c)
 
 static bool make_room(struct code_costs *c)
 {
-	struct code_interval *intervals;
-	struct code_share *shares;
-
 	if (c->filled_count > SHARES_MOST / 4)
 		return false;
 	while (c->share_count + c->filled_count > SHARES_MOST)
 		forget_half(c);
-	while (c->share_capacity < c->share_count + c->filled_count) {
-		shares =
-		    session_grow(c->shares, c->share_capacity, &c->share_capacity, sizeof(*shares));
-		if (!shares)
-			return false;
-		c->shares = shares;
-	}
-	intervals = session_grow(c->intervals, c->interval_count, &c->interval_capacity,
-				 sizeof(*intervals));
-	if (intervals)
-		c->intervals = intervals;
-	return intervals;
+	return LIST_ROOM_FOR(c->shares, c->share_count, c->filled_count, c->share_capacity) &&
+	       LIST_ROOM(c->intervals, c->interval_count, c->interval_capacity);
 }
 
 void code_costs_end(struct code_costs *c, double ticks)

@@ -7,6 +7,8 @@
 #include "session/session.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
+#include "support/list.h"
 #include "symbol/elf.h"
 
 #include <stdio.h>
@@ -97,17 +99,10 @@ static int compare_copies(const struct file_copy *copy, const char *path,
 static size_t copy_at(const struct ptah_session *s, const char *path,
 		      const struct perfdata_build_id *id)
 {
-	size_t low = 0, high = s->copy_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (compare_copies(&s->copies[middle], path, id) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, s->copy_count, compare_copies(&s->copies[at], path, id) < 0);
+	return at;
 }
 
 /* What is known of this path and id. NULL: nothing has been looked for. */
@@ -125,7 +120,6 @@ int session_find_copy(struct ptah_session *s, const struct change *change,
 {
 	const struct file_copy *known = known_copy(s, change->path, &change->id);
 	const size_t at = copy_at(s, change->path, &change->id);
-	struct file_copy *copies;
 	char *found;
 
 	if (known)
@@ -136,14 +130,12 @@ int session_find_copy(struct ptah_session *s, const struct change *change,
 	if (!found)
 		found = fetch_copy(s, change->path, was);
 	/* That there is none is kept, too: a server that does not answer is asked once. */
-	copies = session_grow(s->copies, s->copy_count, &s->copy_capacity, sizeof(*copies));
-	if (!copies) {
+	if (!LIST_ROOM(s->copies, s->copy_count, s->copy_capacity)) {
 		free(found);
 		return PTAH_E_NOMEM;
 	}
-	s->copies = copies;
-	memmove(&copies[at + 1], &copies[at], (s->copy_count++ - at) * sizeof(*copies));
-	copies[at] = (struct file_copy){change->path, change->id, found};
+	memmove(&s->copies[at + 1], &s->copies[at], (s->copy_count++ - at) * sizeof(*s->copies));
+	s->copies[at] = (struct file_copy){change->path, change->id, found};
 	return found != NULL;
 }
 

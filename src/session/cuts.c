@@ -9,7 +9,9 @@
  * set TraceEn again, so that it begins with a packet. Read as one trace, the rest of the packet
  * would be taken from what follows.
  */
+#include "base/order.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,16 +49,10 @@ static size_t owner_of(const struct owners *owners, const struct cut *cut)
 /* The offset of a cut in the stream. False: the stream does not have the trace before it. */
 static bool find_offset(const struct stream *stream, uint64_t offset, uint64_t *at)
 {
-	size_t low = 0, high = stream->placement_count;
+	size_t low;
 
-	while (low < high) { /* finds the record whose trace ends at or after the cut */
-		const size_t middle = low + (high - low) / 2;
-
-		if (stream->placements[middle].end < offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	/* Finds the record whose trace ends at or after the cut. */
+	BISECT(low, 0, stream->placement_count, stream->placements[low].end < offset);
 	if (low == stream->placement_count ||
 	    stream->placements[low].end - offset >= stream->placements[low].size)
 		return false;
@@ -75,9 +71,7 @@ static int compare_places(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	if (x->stream != y->stream)
-		return x->stream < y->stream ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE_THEN(x->stream, y->stream, COMPARE(x->at, y->at));
 }
 
 /* Divides the pieces of one stream at n places, which are sorted. */
@@ -130,13 +124,9 @@ static int divide_all(struct ptah_session *s, struct place *places, size_t count
 
 static int add_limit(struct stream *stream, uint64_t at, uint64_t time)
 {
-	struct limit *limits = session_grow(stream->limits, stream->limit_count,
-					    &stream->limit_capacity, sizeof(*limits));
-
-	if (!limits)
+	if (!LIST_ROOM(stream->limits, stream->limit_count, stream->limit_capacity))
 		return PTAH_E_NOMEM;
-	stream->limits = limits;
-	limits[stream->limit_count++] = (struct limit){at, time};
+	stream->limits[stream->limit_count++] = (struct limit){at, time};
 	return 0;
 }
 

@@ -7,8 +7,10 @@
  * the space of the current thread, so that what it has learnt about one process is kept while
  * another runs. CR3 values in the trace are not needed for that.
  */
+#include "base/order.h"
 #include "session/grow.h"
 #include "session/scout.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -77,18 +79,15 @@ void follow_free(struct stream_decoder *s)
 /* Adds a process to the list. Nothing is mapped in its space yet. */
 static int add_resident(struct follow *f, size_t process)
 {
-	struct resident *residents =
-	    session_grow(f->residents, f->count, &f->capacity, sizeof(*residents));
 	struct ptah_space *space = malloc(sizeof(*space));
 
-	if (residents)
-		f->residents = residents;
-	if (!residents || !space || table_set(&f->by_process, (uint32_t)process, f->count) < 0) {
+	if (!space || !LIST_ROOM(f->residents, f->count, f->capacity) ||
+	    table_set(&f->by_process, (uint32_t)process, f->count) < 0) {
 		free(space);
 		return PTAH_E_NOMEM;
 	}
 	*space = space_of(process);
-	residents[f->count++] = (struct resident){.process = process, .space = space};
+	f->residents[f->count++] = (struct resident){.process = process, .space = space};
 	return 0;
 }
 
@@ -174,17 +173,11 @@ static int enter_turn(struct stream_decoder *s, size_t number)
 static size_t turn_at(const struct stream_decoder *s, uint64_t tsc)
 {
 	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
-	size_t low = 0, high = cpu->count;
+	size_t at;
 
-	while (low < high) { /* finds the first turn after that time */
-		const size_t middle = low + (high - low) / 2;
-
-		if (cpu->turns[middle].tsc <= tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? cpu->gone + low - 1 : SESSION_NONE;
+	/* Finds the first turn after that time. */
+	BISECT(at, 0, cpu->count, cpu->turns[at].tsc <= tsc);
+	return at ? cpu->gone + at - 1 : SESSION_NONE;
 }
 
 int follow_begin_at(struct stream_decoder *s, uint64_t offset, uint64_t tsc)

@@ -4,6 +4,7 @@
 
 #include "session/jit.h"
 #include "session/versions.h"
+#include "support/list.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -183,15 +184,12 @@ static int32_t pid_of(const struct ptah_functions *f, int32_t space)
 /* The map for perf of a process, which is read when it is needed first. NULL: out of memory. */
 static struct process_map *map_of(struct ptah_functions *f, int32_t pid)
 {
-	struct process_map **maps, *map;
+	struct process_map *map;
 
 	for (size_t i = 0; i < f->map_count; i++)
 		if (f->maps[i]->pid == pid)
 			return f->maps[i];
-	maps = session_grow(f->maps, f->map_count, &f->map_capacity, sizeof(struct process_map *));
-	map = maps ? calloc(1, sizeof(*map)) : NULL;
-	if (maps)
-		f->maps = maps;
+	map = LIST_ROOM(f->maps, f->map_count, f->map_capacity) ? calloc(1, sizeof(*map)) : NULL;
 	if (!map)
 		return NULL;
 	map->pid = pid;

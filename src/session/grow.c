@@ -7,6 +7,7 @@
 #include "session/jit.h"
 #include "session/jit_follow.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,15 +54,12 @@ void grow_forget(struct ptah_session *s)
 static int take_cut(struct ptah_session *s, const struct perfdata_record *r)
 {
 	struct growth *g = s->growth;
-	struct grow_cut *cuts;
 
 	if (!(r->lost & PERFDATA_AUX_TRUNCATED) || r->size > UINT64_MAX - r->trace_offset)
 		return 0;
-	cuts = session_grow(g->cuts, g->cut_count, &g->cut_capacity, sizeof(*cuts));
-	if (!cuts)
+	if (!LIST_ROOM(g->cuts, g->cut_count, g->cut_capacity))
 		return PTAH_E_NOMEM;
-	g->cuts = cuts;
-	cuts[g->cut_count++] = (struct grow_cut){r->cpu, r->tid, r->trace_offset + r->size};
+	g->cuts[g->cut_count++] = (struct grow_cut){r->cpu, r->tid, r->trace_offset + r->size};
 	return 0;
 }
 
@@ -85,15 +83,11 @@ static uint64_t time_of(struct ptah_session *s, const struct perfdata_record *r)
 
 static int add_limit(struct stream *stream, struct limit limit)
 {
-	struct limit *limits = session_grow(stream->limits, stream->limit_count,
-					    &stream->limit_capacity, sizeof(*limits));
-
-	if (!limits)
+	if (!LIST_ROOM(stream->limits, stream->limit_count, stream->limit_capacity))
 		return PTAH_E_NOMEM;
-	stream->limits = limits;
 	/* They come in order; one that does not is of no use any longer. */
-	if (!stream->limit_count || limits[stream->limit_count - 1].at <= limit.at)
-		limits[stream->limit_count++] = limit;
+	if (!stream->limit_count || stream->limits[stream->limit_count - 1].at <= limit.at)
+		stream->limits[stream->limit_count++] = limit;
 	return 0;
 }
 
@@ -136,16 +130,13 @@ int grow_place_limits(struct ptah_session *s)
 static int take_limit(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	struct growth *g = s->growth;
-	struct grow_limit *limits;
 
 	if (r->cpu < 0 || !tsc || r->size > UINT64_MAX - r->trace_offset ||
 	    g->limit_count == LIMITS)
 		return 0;
-	limits = session_grow(g->limits, g->limit_count, &g->limit_capacity, sizeof(*limits));
-	if (!limits)
+	if (!LIST_ROOM(g->limits, g->limit_count, g->limit_capacity))
 		return PTAH_E_NOMEM;
-	g->limits = limits;
-	limits[g->limit_count++] = (struct grow_limit){r->cpu, r->trace_offset + r->size, tsc};
+	g->limits[g->limit_count++] = (struct grow_limit){r->cpu, r->trace_offset + r->size, tsc};
 	return 0;
 }
 
@@ -281,19 +272,16 @@ int grow_add_change(struct ptah_session *s, struct process *p, const struct chan
 {
 	struct growth *g = s->growth;
 	struct change with = *change;
-	struct fresh_change *fresh =
-	    session_grow(g->fresh, g->fresh_count, &g->fresh_capacity, sizeof(*fresh));
-	int status = fresh ? check_file(s, &with) : PTAH_E_NOMEM;
+	int status = LIST_ROOM(g->fresh, g->fresh_count, g->fresh_capacity) ? check_file(s, &with)
+									    : PTAH_E_NOMEM;
 
-	if (fresh)
-		g->fresh = fresh;
 	if (status < 0)
 		return status;
 	/* Its runtime may list what is in no file. */
 	if (change->type == CHANGE_CODE ||
 	    (change->type == CHANGE_MAP && *change->path != '[' && !change_is_file(change)))
 		jit_follow_process(s, p->pid);
-	fresh[g->fresh_count++] = (struct fresh_change){(size_t)(p - s->processes), with};
+	g->fresh[g->fresh_count++] = (struct fresh_change){(size_t)(p - s->processes), with};
 	if (p->count && p->changes[p->count - 1].tsc > with.tsc)
 		return insert(s, p, &with);
 	return session_append_change(p, &with);

@@ -14,7 +14,9 @@
 #include "session/records.h"
 #include "session/trace_set.h"
 
+#include "base/hash.h"
 #include "image/image_access.h"
+#include "support/list.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -44,18 +46,14 @@ size_t guest_processor(const struct ptah_session *s, int32_t cpu)
 
 static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 {
-	struct guest_page *pages;
 	int status;
 
 	if (r->size != PAGE)
 		return 0;
-	pages = session_grow(s->guest.pages, s->guest.page_count, &s->guest.page_capacity,
-			     sizeof(*pages));
-	if (!pages)
+	if (!LIST_ROOM(s->guest.pages, s->guest.page_count, s->guest.page_capacity))
 		return PTAH_E_NOMEM;
-	s->guest.pages = pages;
-	pages[s->guest.page_count] = (struct guest_page){.bytes = r->bytes};
-	status = s->growth ? guest_find_file(s, &pages[s->guest.page_count]) : 0;
+	s->guest.pages[s->guest.page_count] = (struct guest_page){.bytes = r->bytes};
+	status = s->growth ? guest_find_file(s, &s->guest.pages[s->guest.page_count]) : 0;
 	if (status < 0)
 		return status;
 	return table_set(&s->guest.pages_by_number, r->index, s->guest.page_count++);
@@ -64,16 +62,13 @@ static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 /* Maps of one address space mostly follow each other. */
 static int note_space(struct ptah_session *s, uint64_t cr3)
 {
-	struct ptah_space *spaces;
 	const size_t n = s->guest.space_count;
 
 	if (cr3 == PTAH_SPACE_ANY || (n && s->guest.spaces[n - 1].cr3 == cr3))
 		return 0;
-	spaces = session_grow(s->guest.spaces, n, &s->guest.space_capacity, sizeof(*spaces));
-	if (!spaces)
+	if (!LIST_ROOM(s->guest.spaces, n, s->guest.space_capacity))
 		return PTAH_E_NOMEM;
-	s->guest.spaces = spaces;
-	spaces[s->guest.space_count++] = (struct ptah_space){cr3, PTAH_SPACE_ANY};
+	s->guest.spaces[s->guest.space_count++] = (struct ptah_space){cr3, PTAH_SPACE_ANY};
 	return 0;
 }
 
@@ -85,7 +80,7 @@ int guest_take(struct ptah_session *s, const struct perfdata_record *r)
 
 static uint32_t key_of(uint64_t cr3)
 {
-	return (uint32_t)(cr3 * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+	return (uint32_t)(hash_number(cr3) >> 32);
 }
 
 /* The table has the last space with a key; that it has none says that the space is new. */
@@ -106,8 +101,6 @@ static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *
 {
 	const struct ptah_space space = {cr3, PTAH_SPACE_ANY};
 	const size_t n = s->space_count;
-	struct program *programs;
-	struct ptah_space *spaces;
 
 	if (cr3 == PTAH_SPACE_ANY || guest_find_space(s, cr3) != SESSION_NONE)
 		return 0;
@@ -120,17 +113,13 @@ static int add_space(struct ptah_session *s, uint64_t cr3, struct ptah_message *
 	if (s->program_count != n)
 		return perfdata_message(why, PTAH_E_BAD_FILE,
 					"programs of Linux in the recording of a virtual machine");
-	programs = session_grow(s->programs, n, &s->program_capacity, sizeof(*programs));
-	if (!programs)
+	if (!LIST_ROOM(s->programs, n, s->program_capacity))
 		return PTAH_E_NOMEM;
-	s->programs = programs;
-	spaces = session_grow(s->spaces, n, &s->guest.space_capacity, sizeof(*spaces));
-	if (!spaces)
+	if (!LIST_ROOM(s->spaces, n, s->guest.space_capacity))
 		return PTAH_E_NOMEM;
-	s->spaces = spaces;
-	spaces[n] = space;
-	programs[n] = (struct program){.process = SESSION_NONE, .last = SESSION_NONE};
-	session_name_space(&space, programs[n].comm);
+	s->spaces[n] = space;
+	s->programs[n] = (struct program){.process = SESSION_NONE, .last = SESSION_NONE};
+	session_name_space(&space, s->programs[n].comm);
 	s->program_count = ++s->space_count;
 	return table_set(&s->guest.by_cr3, key_of(cr3), n);
 }
@@ -233,7 +222,7 @@ struct guest_view {
 
 static struct entry *slot_of(const struct guest_view *view, uint64_t cr3, uint64_t address)
 {
-	uint64_t hash = (cr3 ^ address >> 12) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = hash_number(cr3 ^ address >> 12);
 	size_t i;
 
 	hash = (hash ^ hash >> 29 ^ cr3 >> 12) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -6,7 +6,10 @@
  */
 #include "session/guest.h"
 
+#include "base/hash.h"
+#include "base/order.h"
 #include "session/trace_set.h"
+#include "support/list.h"
 
 #include <ptah/symbol.h>
 
@@ -52,7 +55,7 @@ static uint32_t hash_of(const uint8_t *bytes)
 
 	for (size_t i = 0; i < PAGE; i += sizeof(word)) {
 		memcpy(&word, bytes + i, sizeof(word));
-		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash = hash_number(hash ^ word);
 		hash ^= hash >> 29;
 	}
 	return (uint32_t)(hash >> 16);
@@ -63,24 +66,21 @@ static int list_file_page(struct search *search, uint32_t hash, const char *path
 {
 	struct guest_files *f = search->files_of;
 	const size_t first = table_get(&f->by_hash, hash);
-	struct file_page *pages;
 	size_t alike = 0, last = first;
 
 	for (size_t i = first; i != SESSION_NONE; i = f->pages[i].next, alike++)
 		last = i;
 	if (alike == ALIKE_MAX || f->count == PAGES_MAX)
 		return 0;
-	pages = session_grow(f->pages, f->count, &f->capacity, sizeof(*pages));
-	if (!pages)
+	if (!LIST_ROOM(f->pages, f->count, f->capacity))
 		return PTAH_E_NOMEM;
-	f->pages = pages;
-	pages[f->count] = (struct file_page){
+	f->pages[f->count] = (struct file_page){
 	    strings_keep(&search->session->paths, path, strlen(path)), offset, SESSION_NONE};
-	if (!pages[f->count].path)
+	if (!f->pages[f->count].path)
 		return PTAH_E_NOMEM;
 	if (first == SESSION_NONE)
 		return table_set(&f->by_hash, hash, f->count++);
-	pages[last].next = f->count++;
+	f->pages[last].next = f->count++;
 	return 0;
 }
 
@@ -274,18 +274,11 @@ static const struct change *last_page(const struct process *p, uint64_t page, ui
 				      uint64_t tsc)
 {
 	const struct change *found = NULL;
-	size_t low = 0, high = p->indexed;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (p->changes[p->by_address[middle]].address < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < p->indexed && p->changes[p->by_address[low]].address == page; low++) {
-		const struct change *c = &p->changes[p->by_address[low]];
+	BISECT(at, 0, p->indexed, p->changes[p->by_address[at]].address < page);
+	for (; at < p->indexed && p->changes[p->by_address[at]].address == page; at++) {
+		const struct change *c = &p->changes[p->by_address[at]];
 
 		if (c->space == cr3 && (!tsc || c->tsc <= tsc))
 			found = c;

@@ -9,6 +9,7 @@
 #include "perfdata/jit_folder.h"
 #include "session/jit_follow.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,8 +33,6 @@ bool jit_is_dump(const char *path, size_t n)
 
 int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
 {
-	struct jitdump *dumps;
-
 	if (r->pid <= 0 || !jit_is_dump(r->text, r->text_size))
 		return 0;
 	if (s->growth)
@@ -43,15 +42,13 @@ int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
 		    !strncmp(s->jitdumps[i].path, r->text, r->text_size) &&
 		    !s->jitdumps[i].path[r->text_size])
 			return 0;
-	dumps = session_grow(s->jitdumps, s->jitdump_count, &s->jitdump_capacity, sizeof(*dumps));
-	if (!dumps)
+	if (!LIST_ROOM(s->jitdumps, s->jitdump_count, s->jitdump_capacity))
 		return PTAH_E_NOMEM;
-	s->jitdumps = dumps;
-	dumps[s->jitdump_count] = (struct jitdump){.pid = r->pid,
-						   .time = r->time,
-						   .path = strndup(r->text, r->text_size),
-						   .older = SESSION_NONE};
-	return dumps[s->jitdump_count++].path ? 0 : PTAH_E_NOMEM;
+	s->jitdumps[s->jitdump_count] = (struct jitdump){.pid = r->pid,
+							 .time = r->time,
+							 .path = strndup(r->text, r->text_size),
+							 .older = SESSION_NONE};
+	return s->jitdumps[s->jitdump_count++].path ? 0 : PTAH_E_NOMEM;
 }
 
 /* The file of this name in a folder, if there is one. The caller frees the path. */

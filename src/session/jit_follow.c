@@ -11,6 +11,8 @@
 #include "session/grow.h"
 #include "session/jit.h"
 #include "session/records.h"
+#include "support/list.h"
+#include "support/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -83,14 +85,6 @@ void jit_follow_free(struct jit_follow *follow)
 	if (follow)
 		table_free(&follow->newest);
 	free(follow);
-}
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 size_t jit_follow_newest(const struct ptah_session *s, int32_t pid)
@@ -213,7 +207,7 @@ void jit_follow_exited(struct ptah_session *s, int32_t pid)
 static struct jitdump *add_list(struct ptah_session *s, int32_t pid, const char *path, size_t n)
 {
 	struct table *newest = &s->growth->jit->newest;
-	struct jitdump *lists;
+	struct jitdump *list;
 	size_t older = table_get(newest, (uint32_t)pid), each = 0;
 
 	for (size_t i = older; i != SESSION_NONE; i = s->jitdumps[i].older)
@@ -222,19 +216,17 @@ static struct jitdump *add_list(struct ptah_session *s, int32_t pid, const char 
 		note_full(s, "there are too many lists of generated code");
 		return NULL;
 	}
-	lists = session_grow(s->jitdumps, s->jitdump_count, &s->jitdump_capacity, sizeof(*lists));
-	if (!lists)
+	if (!LIST_ROOM(s->jitdumps, s->jitdump_count, s->jitdump_capacity))
 		return NULL;
-	s->jitdumps = lists;
-	lists += s->jitdump_count;
-	*lists = (struct jitdump){.pid = pid, .older = older, .file = {.fd = -1}};
-	lists->path = path ? strndup(path, n) : NULL;
-	if ((path && !lists->path) || table_set(newest, (uint32_t)pid, s->jitdump_count) < 0) {
-		free(lists->path);
+	list = &s->jitdumps[s->jitdump_count];
+	*list = (struct jitdump){.pid = pid, .older = older, .file = {.fd = -1}};
+	list->path = path ? strndup(path, n) : NULL;
+	if ((path && !list->path) || table_set(newest, (uint32_t)pid, s->jitdump_count) < 0) {
+		free(list->path);
 		return NULL;
 	}
 	s->jitdump_count++;
-	return lists;
+	return list;
 }
 
 int jit_follow_dump(struct ptah_session *s, const struct perfdata_record *r)
@@ -443,7 +435,7 @@ static void look_for_map(struct ptah_session *s, int32_t pid)
 static void look(struct ptah_session *s, struct follow_process *p, bool complete)
 {
 	const bool dump = has_list(s, p->pid, false), map = has_list(s, p->pid, true);
-	const uint64_t time = now(), passed = time - p->looked;
+	const uint64_t time = (uint64_t)monotonic_ns(), passed = time - p->looked;
 
 	if ((dump && map) || p->final)
 		return;

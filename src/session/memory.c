@@ -10,6 +10,8 @@
 #include "session/trace_set.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,7 @@ static int compare_places(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 /*
@@ -243,7 +245,7 @@ int session_stream_memory(const struct ptah_session *s, const struct stream *str
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-	return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ value;
+	return hash_number(hash ^ value) >> 7 ^ value;
 }
 
 /* A stream's memory during a comparison. */
@@ -372,9 +374,7 @@ static int compare_addresses(const void *a, const void *b, void *context)
 	const struct change *changes = context;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
-	if (changes[x].address != changes[y].address)
-		return changes[x].address < changes[y].address ? -1 : 1;
-	return x < y ? -1 : x > y;
+	return COMPARE_THEN(changes[x].address, changes[y].address, COMPARE(x, y));
 }
 
 int session_index_process(struct process *p)
@@ -413,19 +413,12 @@ int session_index_maps(struct ptah_session *s)
 /* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
 static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 {
-	size_t low = 0, high = n;
+	size_t at;
 
 	if (!tsc)
 		return n;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (p->changes[middle].tsc <= tsc)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, n, p->changes[at].tsc <= tsc);
+	return at;
 }
 
 /* The process that a space number stands for, and up to when. SESSION_NONE: none. */

@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "perfdata/file.h"
+#include "support/list.h"
 #include "symbol/elf.h"
 #include "symbol/kallsyms.h"
 
@@ -35,7 +36,7 @@ static bool add_export(struct kernel_exports *e, const char *name, uint64_t addr
 		e->names = names;
 		e->room = room;
 	}
-	if (!perfdata_room((void **)&e->items, e->count, &e->capacity, sizeof(*e->items)))
+	if (!LIST_ROOM(e->items, e->count, e->capacity))
 		return false;
 	memcpy(e->names + e->used, name, n);
 	e->items[e->count++] = (struct kernel_export){.at = e->used, .address = address};
@@ -250,7 +251,7 @@ static bool relocate(const struct module_file *m, struct code *c, const GElf_Rel
 		store_le32(c->bytes + at, (uint32_t)value);
 		return true;
 	}
-	if (!perfdata_room((void **)&c->holes, c->hole_count, &c->hole_capacity, sizeof(*c->holes)))
+	if (!LIST_ROOM(c->holes, c->hole_count, c->hole_capacity))
 		return false;
 	c->holes[c->hole_count++] = (struct hole){at - before, before + 4};
 	return true;

@@ -3,17 +3,15 @@
 #include "session/records.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 int session_on_namespaces(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
-	struct ptah_namespaces *all =
-	    session_grow(s->namespaces, s->namespaces_count, &s->namespaces_capacity, sizeof(*all));
 	struct ptah_namespaces *n;
 
-	if (!all)
+	if (!LIST_ROOM(s->namespaces, s->namespaces_count, s->namespaces_capacity))
 		return PTAH_E_NOMEM;
-	s->namespaces = all;
-	n = &all[s->namespaces_count++];
+	n = &s->namespaces[s->namespaces_count++];
 	*n = (struct ptah_namespaces){.pid = r->pid, .tid = r->tid, .tsc = tsc};
 	for (size_t i = 0; i < r->number && i < PTAH_NAMESPACE_MAX; i++) {
 		n->of[i].device = load_le64(r->bytes + 16 * i);
@@ -24,15 +22,11 @@ int session_on_namespaces(struct ptah_session *s, const struct perfdata_record *
 
 int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r)
 {
-	struct ptah_cgroup *all =
-	    session_grow(s->cgroups, s->cgroup_count, &s->cgroup_capacity, sizeof(*all));
 	const char *path = strings_keep(&s->paths, r->text, r->text_size);
 
-	if (all)
-		s->cgroups = all;
-	if (!all || !path)
+	if (!path || !LIST_ROOM(s->cgroups, s->cgroup_count, s->cgroup_capacity))
 		return PTAH_E_NOMEM;
-	all[s->cgroup_count++] = (struct ptah_cgroup){r->number, path};
+	s->cgroups[s->cgroup_count++] = (struct ptah_cgroup){r->number, path};
 	return 0;
 }
 

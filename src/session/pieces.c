@@ -4,6 +4,7 @@
  * between them.
  */
 #include "session/records.h"
+#include "support/list.h"
 
 #include <ptah/packet.h>
 
@@ -11,22 +12,18 @@
 
 struct stream *session_new_stream(struct ptah_session *s, uint32_t index)
 {
-	struct stream *streams =
-	    session_grow(s->streams, s->stream_count, &s->stream_capacity, sizeof(*streams));
-
-	if (!streams)
+	if (!LIST_ROOM(s->streams, s->stream_count, s->stream_capacity))
 		return NULL;
-	s->streams = streams;
 	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
 		return NULL;
-	streams[s->stream_count] = (struct stream){.index = index,
-						   .process = SESSION_NONE,
-						   .last = SESSION_NONE,
-						   .cpu = SESSION_NONE,
-						   .begin = SESSION_NONE};
-	streams[s->stream_count].info =
+	s->streams[s->stream_count] = (struct stream){.index = index,
+						      .process = SESSION_NONE,
+						      .last = SESSION_NONE,
+						      .cpu = SESSION_NONE,
+						      .begin = SESSION_NONE};
+	s->streams[s->stream_count].info =
 	    (struct ptah_stream_info){.pid = -1, .tid = -1, .cpu = -1, .space = -1};
-	return &streams[s->stream_count++];
+	return &s->streams[s->stream_count++];
 }
 
 static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu)
@@ -134,16 +131,12 @@ static void place_snapshot(struct stream *stream, const uint8_t *bytes, uint64_t
 static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
 		     enum session_joint joint)
 {
-	struct piece *pieces =
-	    session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
-
-	if (!pieces)
+	if (!LIST_ROOM(stream->pieces, stream->count, stream->capacity))
 		return PTAH_E_NOMEM;
-	stream->pieces = pieces;
-	pieces[stream->count++] = (struct piece){.bytes = bytes,
-						 .offset = stream->info.bytes,
-						 .gap = joint != JOINT_NONE,
-						 .separate = joint == JOINT_SEPARATE};
+	stream->pieces[stream->count++] = (struct piece){.bytes = bytes,
+							 .offset = stream->info.bytes,
+							 .gap = joint != JOINT_NONE,
+							 .separate = joint == JOINT_SEPARATE};
 	stream->info.bytes += size;
 	return 0;
 }
@@ -164,14 +157,10 @@ int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t siz
 /* Notes where the trace of a record is, for session_cut_streams(). */
 static int add_placement(struct stream *stream, uint64_t end, uint64_t size)
 {
-	struct placement *placements =
-	    session_grow(stream->placements, stream->placement_count, &stream->placement_capacity,
-			 sizeof(*placements));
-
-	if (!placements)
+	if (!LIST_ROOM(stream->placements, stream->placement_count, stream->placement_capacity))
 		return PTAH_E_NOMEM;
-	stream->placements = placements;
-	placements[stream->placement_count++] = (struct placement){end, size, stream->info.bytes};
+	stream->placements[stream->placement_count++] =
+	    (struct placement){end, size, stream->info.bytes};
 	return 0;
 }
 

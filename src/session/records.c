@@ -10,10 +10,12 @@
 #include "session/records.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/jit.h"
 #include "session/trace_set.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -59,52 +61,34 @@ struct pass {
 	size_t cut_count, cut_capacity;
 };
 
-void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
-{
-	size_t more = *capacity ? *capacity * 2 : 4;
-	void *bigger;
-
-	if (count < *capacity)
-		return array;
-	bigger = realloc(array, more * size);
-	if (bigger)
-		*capacity = more;
-	return bigger;
-}
-
 int session_note(struct ptah_session *s, const char *text, size_t n)
 {
-	char **notes = session_grow(s->notes, s->note_count, &s->note_capacity, sizeof(*notes));
 	char *note;
 
-	if (!notes)
+	if (!LIST_ROOM(s->notes, s->note_count, s->note_capacity))
 		return PTAH_E_NOMEM;
-	s->notes = notes;
 	note = strndup(text, n);
 	if (!note)
 		return PTAH_E_NOMEM;
-	notes[s->note_count++] = note;
+	s->notes[s->note_count++] = note;
 	return 0;
 }
 
 int session_on_hit(struct ptah_session *s, const struct perfdata_record *r)
 {
-	struct ptah_hit *hits =
-	    session_grow(s->hits, s->hit_count, &s->hit_capacity, sizeof(*hits));
 	char *text;
 
-	if (!hits)
+	if (!LIST_ROOM(s->hits, s->hit_count, s->hit_capacity))
 		return PTAH_E_NOMEM;
-	s->hits = hits;
 	text = strndup(r->text, r->text_size);
 	if (!text)
 		return PTAH_E_NOMEM;
-	hits[s->hit_count++] = (struct ptah_hit){.size = sizeof(*hits),
-						 .time = r->hit_time,
-						 .since = r->hit_since,
-						 .pid = r->pid,
-						 .tid = r->tid,
-						 .text = text};
+	s->hits[s->hit_count++] = (struct ptah_hit){.size = sizeof(*s->hits),
+						    .time = r->hit_time,
+						    .since = r->hit_since,
+						    .pid = r->pid,
+						    .tid = r->tid,
+						    .text = text};
 	return 0;
 }
 
@@ -123,13 +107,9 @@ int session_note_format(struct ptah_session *s, const char *format, ...)
 
 static int add_mark(struct pass *pass, enum mark_type type, uint64_t time, uint64_t offset)
 {
-	struct mark *marks =
-	    session_grow(pass->marks, pass->count, &pass->capacity, sizeof(*marks));
-
-	if (!marks)
+	if (!LIST_ROOM(pass->marks, pass->count, pass->capacity))
 		return PTAH_E_NOMEM;
-	pass->marks = marks;
-	marks[pass->count++] = (struct mark){time, offset, type};
+	pass->marks[pass->count++] = (struct mark){time, offset, type};
 	return 0;
 }
 
@@ -158,21 +138,17 @@ static int mark_set(struct pass *pass, struct ptah_message *why)
 /* Trace was lost between this record's and the next one's, or, if only partial, within it. */
 static int on_aux(struct pass *pass, const struct perfdata_record *r)
 {
-	struct cut *cuts;
-
 	for (size_t i = 0; i < ARRAY_SIZE(aux_losses); i++)
 		pass->damaged[i] += (r->lost & aux_losses[i].flag) != 0;
 	if (r->size > UINT64_MAX - r->trace_offset)
 		return 0;
-	cuts = session_grow(pass->cuts, pass->cut_count, &pass->cut_capacity, sizeof(*cuts));
-	if (!cuts)
+	if (!LIST_ROOM(pass->cuts, pass->cut_count, pass->cut_capacity))
 		return PTAH_E_NOMEM;
-	pass->cuts = cuts;
-	cuts[pass->cut_count++] = (struct cut){.cpu = r->cpu,
-					       .tid = r->tid,
-					       .offset = r->trace_offset + r->size,
-					       .time = r->time,
-					       .full = r->lost & PERFDATA_AUX_TRUNCATED};
+	pass->cuts[pass->cut_count++] = (struct cut){.cpu = r->cpu,
+						     .tid = r->tid,
+						     .offset = r->trace_offset + r->size,
+						     .time = r->time,
+						     .full = r->lost & PERFDATA_AUX_TRUNCATED};
 	return 0;
 }
 
@@ -301,11 +277,8 @@ static int compare_marks(const void *a, const void *b)
 {
 	const struct mark *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	if (x->type != y->type)
-		return x->type < y->type ? -1 : 1;
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
+	return COMPARE_THEN(x->time, y->time,
+			    COMPARE_THEN(x->type, y->type, COMPARE(x->offset, y->offset)));
 }
 
 static int sort_marks(struct pass *pass)
@@ -366,9 +339,7 @@ static int compare_limits(const void *a, const void *b)
 {
 	const struct limit *x = a, *y = b;
 
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+	return COMPARE_THEN(x->at, y->at, COMPARE(x->tsc, y->tsc));
 }
 
 /* Converts the limits to the times that TSC packets have. */

@@ -6,8 +6,10 @@
 #include "session/samples.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "perfdata/format.h"
 #include "session/records.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,16 +19,13 @@
 static int add_sample(struct ptah_session *s, const struct sample *sample)
 {
 	struct samples *all = &s->samples;
-	struct sample *more;
 
 	/* `next` has 32 bits. A file with so many samples is larger than 200 gigabytes. */
 	if (all->count >= UINT32_MAX - 1)
 		return 0;
-	more = session_grow(all->samples, all->count, &all->capacity, sizeof(*more));
-	if (!more)
+	if (!LIST_ROOM(all->samples, all->count, all->capacity))
 		return PTAH_E_NOMEM;
-	all->samples = more;
-	more[all->count++] = *sample;
+	all->samples[all->count++] = *sample;
 	return 0;
 }
 
@@ -98,9 +97,7 @@ static int compare_samples(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->next < y->next ? -1 : x->next > y->next;
+	return COMPARE_THEN(x->time, y->time, COMPARE(x->next, y->next));
 }
 
 static void sort_samples(struct samples *all)

@@ -4,7 +4,7 @@
 #define PTAH_SESSION_SAMPLES_H
 
 #include "perfdata/tracing_data.h"
-#include "session/hash_table.h"
+#include "support/table.h"
 
 #include <ptah/session.h>
 

@@ -11,6 +11,7 @@
 #include <ptah/base.h>
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "perfdata/format.h"
 #include "perfdata/jit_folder.h"
 #include "perfdata/message.h"
@@ -535,17 +536,11 @@ void session_release_before(const struct stream *stream, size_t next)
 
 size_t session_piece_at(const struct stream *stream, uint64_t offset)
 {
-	size_t low = 0, high = stream->count;
+	size_t at;
 
-	while (low < high) { /* finds the first piece that ends after `offset` */
-		const size_t middle = low + (high - low) / 2;
-
-		if (piece_end(stream, middle) <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	/* Finds the first piece that ends after `offset`. */
+	BISECT(at, 0, stream->count, piece_end(stream, at) <= offset);
+	return at;
 }
 
 size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, uint64_t offset,

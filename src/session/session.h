@@ -5,7 +5,7 @@
 
 #include "perfdata/reader.h"
 #include "session/change_index.h"
-#include "session/hash_table.h"
+#include "support/table.h"
 #include "session/samples.h"
 #include "calls/calls.h"
 
@@ -384,9 +384,6 @@ struct ptah_session {
 	struct ptah_hit *hits; /* their text is owned */
 	size_t hit_count, hit_capacity;
 };
-
-/* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
-void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
 
 int session_note(struct ptah_session *session, const char *text, size_t n);
 

@@ -8,6 +8,7 @@
 #include "session/window.h"
 
 #include "base/compiler.h"
+#include "base/hash.h"
 #include "image/image_access.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *lo
 	struct stream_decoder *s = context;
 	struct span_bounds *b = s->bounds;
 	const uint64_t generation = image_generation(s->image) + functions_generation(b->functions);
-	const size_t slot = (size_t)((ip + space) * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BOUNDS;
+	const size_t slot = (size_t)(hash_number(ip + space) >> 52) % BOUNDS;
 	struct ptah_function f;
 
 	if (b->generation != generation) {

@@ -5,6 +5,7 @@
 #include "flow/flow_machine.h"
 #include "packet/opcode.h"
 #include "session/absences.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -276,15 +277,7 @@ static bool make_room(struct span_times *t, size_t n)
 		t->ready -= t->next;
 		t->next = 0;
 	}
-	while (t->capacity < t->count + n) {
-		struct waiting_entry *list =
-		    session_grow(t->list, t->capacity, &t->capacity, sizeof(*list));
-
-		if (!list)
-			return false;
-		t->list = list;
-	}
-	return true;
+	return LIST_ROOM_FOR(t->list, t->count, n, t->capacity);
 }
 
 /*

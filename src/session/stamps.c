@@ -6,6 +6,7 @@
 #include "packet/skip.h"
 
 #include "base/bits.h"
+#include "support/list.h"
 
 #include <ptah/packet.h>
 
@@ -325,8 +326,6 @@ void stamps_free(struct stamp_queue *queue)
 
 static bool push_stamp(struct stamp_queue *q, const struct tsc_stamp *stamp)
 {
-	struct tsc_stamp *list;
-
 	if (q->next && q->next == q->count)
 		q->next = q->count = 0;
 	if (q->next > q->count / 2) {
@@ -334,10 +333,8 @@ static bool push_stamp(struct stamp_queue *q, const struct tsc_stamp *stamp)
 		q->count -= q->next;
 		q->next = 0;
 	}
-	list = session_grow(q->list, q->count, &q->capacity, sizeof(*list));
-	if (!list)
+	if (!LIST_ROOM(q->list, q->count, q->capacity))
 		return false;
-	q->list = list;
 	q->list[q->count++] = *stamp;
 	return true;
 }

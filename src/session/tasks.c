@@ -8,6 +8,7 @@
 #include "session/records.h"
 
 #include "base/path.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,16 @@
 
 static struct process *new_process(struct ptah_session *s, int32_t pid)
 {
-	struct process *processes =
-	    session_grow(s->processes, s->process_count, &s->process_capacity, sizeof(*processes));
 	size_t older;
 
-	if (!processes)
+	if (!LIST_ROOM(s->processes, s->process_count, s->process_capacity))
 		return NULL;
-	s->processes = processes;
 	older = table_get(&s->processes_by_pid, (uint32_t)pid);
 	if (table_set(&s->processes_by_pid, (uint32_t)pid, s->process_count) < 0)
 		return NULL;
-	processes[s->process_count] = (struct process){
+	s->processes[s->process_count] = (struct process){
 	    .pid = pid, .parent = SESSION_NONE, .program = SESSION_NONE, .older = older};
-	return &processes[s->process_count++];
+	return &s->processes[s->process_count++];
 }
 
 struct process *session_process_of(struct ptah_session *s, int32_t pid)
@@ -41,30 +39,25 @@ struct process *session_process_of(struct ptah_session *s, int32_t pid)
 struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t tid)
 {
 	size_t i = table_get(&s->threads_by_tid, (uint32_t)tid);
-	struct thread *threads;
 
 	if (i != SESSION_NONE) {
 		s->threads[i].pid = pid;
 		return &s->threads[i];
 	}
-	threads = session_grow(s->threads, s->thread_count, &s->thread_capacity, sizeof(*threads));
-	if (!threads)
+	if (!LIST_ROOM(s->threads, s->thread_count, s->thread_capacity))
 		return NULL;
-	s->threads = threads;
 	if (table_set(&s->threads_by_tid, (uint32_t)tid, s->thread_count) < 0)
 		return NULL;
-	threads[s->thread_count] =
+	s->threads[s->thread_count] =
 	    (struct thread){.pid = pid, .tid = tid, .first = SESSION_NONE, .last = SESSION_NONE};
-	return &threads[s->thread_count++];
+	return &s->threads[s->thread_count++];
 }
 
 int session_append_change(struct process *p, const struct change *change)
 {
-	struct change *changes = session_grow(p->changes, p->count, &p->capacity, sizeof(*changes));
-	if (!changes)
+	if (!LIST_ROOM(p->changes, p->count, p->capacity))
 		return PTAH_E_NOMEM;
-	p->changes = changes;
-	changes[p->count++] = *change;
+	p->changes[p->count++] = *change;
 	p->has_maps = p->has_maps || change->type == CHANGE_MAP;
 	return 0;
 }
@@ -168,17 +161,13 @@ static void name_program(struct program *program, const struct thread *t)
 /* From now on the thread has this name, of `n` characters. */
 static int rename_thread(struct thread *t, const char *name, size_t n, uint64_t tsc)
 {
-	struct thread_name *names =
-	    session_grow(t->names, t->name_count, &t->name_capacity, sizeof(*names));
-
-	if (!names)
+	if (!LIST_ROOM(t->names, t->name_count, t->name_capacity))
 		return PTAH_E_NOMEM;
-	t->names = names;
 	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
 	memmove(t->comm, name, n);
 	memset(t->comm + n, 0, sizeof(t->comm) - n);
-	names[t->name_count].tsc = tsc;
-	memcpy(names[t->name_count++].comm, t->comm, sizeof(t->comm));
+	t->names[t->name_count].tsc = tsc;
+	memcpy(t->names[t->name_count++].comm, t->comm, sizeof(t->comm));
 	return 0;
 }
 
@@ -290,16 +279,12 @@ int session_on_exit(struct ptah_session *s, const struct perfdata_record *r)
 static size_t program_of(struct ptah_session *s, int32_t pid)
 {
 	struct process *p = session_process_of(s, pid);
-	struct program *programs;
 
 	if (!p || p->program != SESSION_NONE)
 		return p ? p->program : SESSION_NONE;
-	programs =
-	    session_grow(s->programs, s->program_count, &s->program_capacity, sizeof(*programs));
-	if (!programs)
+	if (!LIST_ROOM(s->programs, s->program_count, s->program_capacity))
 		return SESSION_NONE;
-	s->programs = programs;
-	programs[s->program_count] = (struct program){
+	s->programs[s->program_count] = (struct program){
 	    .process = (size_t)(p - s->processes), .first = p->exec, .last = SESSION_NONE};
 	p->program = s->program_count++;
 	return p->program;
@@ -309,22 +294,19 @@ int session_on_begin(struct ptah_session *s, const struct perfdata_record *r)
 {
 	struct thread *t = session_thread_of(s, r->pid, r->tid);
 	size_t program = program_of(s, r->pid);
-	struct begin *begins;
 
 	if (!t || program == SESSION_NONE)
 		return PTAH_E_NOMEM;
-	begins = session_grow(s->begins, s->begin_count, &s->begin_capacity, sizeof(*begins));
-	if (!begins)
+	if (!LIST_ROOM(s->begins, s->begin_count, s->begin_capacity))
 		return PTAH_E_NOMEM;
-	s->begins = begins;
-	begins[s->begin_count].program = program;
-	begins[s->begin_count].next = SESSION_NONE;
-	memcpy(begins[s->begin_count].comm, t->comm, sizeof(t->comm));
+	s->begins[s->begin_count].program = program;
+	s->begins[s->begin_count].next = SESSION_NONE;
+	memcpy(s->begins[s->begin_count].comm, t->comm, sizeof(t->comm));
 	name_program(&s->programs[program], t);
 	if (t->last == SESSION_NONE)
 		t->first = s->begin_count;
 	else
-		begins[t->last].next = s->begin_count;
+		s->begins[t->last].next = s->begin_count;
 	t->last = s->begin_count++;
 	t->begun = true;
 	return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Answers which threads ran in a stream, and which name a thread had at which time. */
+#include "base/order.h"
 #include "session/records.h"
 
 #include <stdlib.h>
@@ -9,9 +10,7 @@ static int compare_runners(const void *a, const void *b)
 {
 	const struct runner *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return COMPARE_THEN(x->pid, y->pid, COMPARE(x->tid, y->tid));
 }
 
 /* Whether the trace of a stream can be of this turn's thread. */

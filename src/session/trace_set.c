@@ -3,11 +3,13 @@
 #include "session/trace_set.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "image/pe.h"
 #include "perfdata/message.h"
 #include "session/guest.h"
 #include "session/records.h"
 #include "image/image_access.h"
+#include "support/list.h"
 
 #include <ptah/symbol.h>
 
@@ -80,22 +82,20 @@ static int map_real_file(struct ptah_session *s, const char *path, size_t *file,
 {
 	const uint32_t hash = hash_path(path);
 	const size_t first = table_get(&s->files_by_path, hash);
-	struct set_file *files, new = {.next = first};
+	struct set_file new = {.next = first};
 	int status;
 
 	for (*file = first; *file != SESSION_NONE; *file = s->files[*file].next)
 		if (!strcmp(s->files[*file].path, path))
 			return 0;
-	files = session_grow(s->files, s->file_count, &s->file_capacity, sizeof(*files));
-	if (!files)
+	if (!LIST_ROOM(s->files, s->file_count, s->file_capacity))
 		return PTAH_E_NOMEM;
-	s->files = files;
 	new.path = strings_keep(&s->paths, path, strlen(path));
 	status = new.path ? map_bytes(&new, why) : PTAH_E_NOMEM;
 	if (status < 0)
 		return status;
 	*file = s->file_count;
-	files[s->file_count++] = new;
+	s->files[s->file_count++] = new;
 	return table_set(&s->files_by_path, hash, *file);
 }
 
@@ -175,18 +175,14 @@ static int by_stream(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE_THEN(x->cpu, y->cpu, COMPARE_THEN(x->tid, y->tid, COMPARE(x->at, y->at)));
 }
 
 static int by_place(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
-	return x->at < y->at ? -1 : x->at > y->at;
+	return COMPARE(x->at, y->at);
 }
 
 /* Lists the entries in the order of the set, each with the first one of its stream. */
@@ -302,15 +298,11 @@ static int refuse_piece(const struct ptah_trace_code *code, size_t most, struct 
 static int add_set_map(struct set_maps *maps, const struct ptah_trace_code *code,
 		       const struct change *change, struct ptah_message *why)
 {
-	struct set_map *bigger;
-
 	if (maps->count == MAPS_MAX)
 		return refuse_piece(code, MAPS_MAX, why);
-	bigger = session_grow(maps->maps, maps->count, &maps->capacity, sizeof(*bigger));
-	if (!bigger)
+	if (!LIST_ROOM(maps->maps, maps->count, maps->capacity))
 		return PTAH_E_NOMEM;
-	maps->maps = bigger;
-	bigger[maps->count++] = (struct set_map){code->pid, *change};
+	maps->maps[maps->count++] = (struct set_map){code->pid, *change};
 	return 0;
 }
 
@@ -623,9 +615,7 @@ static int by_value(const void *a, const void *b)
 {
 	const struct ptah_space *x = a, *y = b;
 
-	if (x->cr3 != y->cr3)
-		return x->cr3 < y->cr3 ? -1 : 1;
-	return x->vmcs < y->vmcs ? -1 : x->vmcs > y->vmcs;
+	return COMPARE_THEN(x->cr3, y->cr3, COMPARE(x->vmcs, y->vmcs));
 }
 
 static bool is_named(const struct ptah_space *space)

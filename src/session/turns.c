@@ -2,22 +2,20 @@
 /* Which thread runs on which CPU, and since when: handles the records of context switches. */
 #include "session/absences.h"
 #include "session/records.h"
+#include "support/list.h"
 
 static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
 {
 	size_t i = table_get(&s->cpus_by_number, (uint32_t)number);
-	struct cpu *cpus;
 
 	if (i != SESSION_NONE)
 		return &s->cpus[i];
-	cpus = session_grow(s->cpus, s->cpu_count, &s->cpu_capacity, sizeof(*cpus));
-	if (!cpus)
+	if (!LIST_ROOM(s->cpus, s->cpu_count, s->cpu_capacity))
 		return NULL;
-	s->cpus = cpus;
 	if (table_set(&s->cpus_by_number, (uint32_t)number, s->cpu_count) < 0)
 		return NULL;
-	cpus[s->cpu_count] = (struct cpu){.stream = SESSION_NONE};
-	return &cpus[s->cpu_count++];
+	s->cpus[s->cpu_count] = (struct cpu){.stream = SESSION_NONE};
+	return &s->cpus[s->cpu_count++];
 }
 
 size_t session_cpu_of(struct ptah_session *s, int32_t number)
@@ -54,36 +52,28 @@ static int name_turn(struct ptah_session *s, struct turn *turn)
 static struct last_turn *last_of(struct ptah_session *s, int32_t tid)
 {
 	const size_t i = table_get(&s->last_by_tid, (uint32_t)tid);
-	struct last_turn *last;
 
 	if (i != SESSION_NONE)
 		return &s->last_turns[i];
-	last =
-	    session_grow(s->last_turns, s->last_turn_count, &s->last_turn_capacity, sizeof(*last));
-	if (!last)
+	if (!LIST_ROOM(s->last_turns, s->last_turn_count, s->last_turn_capacity))
 		return NULL;
-	s->last_turns = last;
-	last[s->last_turn_count] = (struct last_turn){SESSION_NONE, SESSION_NONE};
+	s->last_turns[s->last_turn_count] = (struct last_turn){SESSION_NONE, SESSION_NONE};
 	if (table_set(&s->last_by_tid, (uint32_t)tid, s->last_turn_count) < 0)
 		return NULL;
-	return &last[s->last_turn_count++];
+	return &s->last_turns[s->last_turn_count++];
 }
 
 static int append_turn(struct ptah_session *s, struct cpu *cpu, struct turn *turn)
 {
-	struct turn *turns =
-	    session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*cpu->turns));
 	struct last_turn *last = turn->tid > 0 ? last_of(s, turn->tid) : NULL;
 
-	if (turns)
-		cpu->turns = turns;
-	if (!turns || (turn->tid > 0 && !last))
+	if (!LIST_ROOM(cpu->turns, cpu->count, cpu->capacity) || (turn->tid > 0 && !last))
 		return PTAH_E_NOMEM;
 	turn->cpu_before = last ? last->cpu : SESSION_NONE;
 	turn->before = last ? last->number : SESSION_NONE;
 	if (last)
 		*last = (struct last_turn){(size_t)(cpu - s->cpus), cpu->gone + cpu->count};
-	turns[cpu->count++] = *turn;
+	cpu->turns[cpu->count++] = *turn;
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "session/session.h"
+#include "support/keyed.h"
 
 #include <ptah/calls.h>
 
@@ -16,23 +17,25 @@
 #define MAX_VERSIONS (UINT16_MAX - PTAH_CALLS_VERSION)
 
 struct version {
-	int32_t space;
-	uint64_t identity, tsc;
+	uint64_t space, identity; /* the key */
+	uint64_t tsc;
 };
 
 struct versions {
 	pthread_mutex_t lock;
-	struct version *list;
-	size_t count, capacity;
-	uint32_t *slots; /* by hash: the index plus 1; 0: free */
-	size_t slot_count;
+	struct keyed list;
 };
 
 struct versions *versions_new(void)
 {
 	struct versions *v = calloc(1, sizeof(*v));
 
-	if (v && pthread_mutex_init(&v->lock, NULL)) {
+	if (!v)
+		return NULL;
+	v->list.row_size = sizeof(struct version);
+	v->list.key_size = offsetof(struct version, tsc);
+	v->list.most = MAX_VERSIONS;
+	if (pthread_mutex_init(&v->lock, NULL)) {
 		free(v);
 		return NULL;
 	}
@@ -44,69 +47,18 @@ void versions_free(struct versions *v)
 	if (!v)
 		return;
 	pthread_mutex_destroy(&v->lock);
-	free(v->list);
-	free(v->slots);
+	keyed_free(&v->list);
 	free(v);
-}
-
-/* The slot of a version: its own, or a free one. */
-static uint32_t *find_slot(const struct versions *v, int32_t space, uint64_t identity)
-{
-	size_t i = (size_t)(((identity ^ (uint32_t)space) * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
-
-	for (;; i++) {
-		uint32_t *slot = &v->slots[i & (v->slot_count - 1)];
-
-		if (!*slot ||
-		    (v->list[*slot - 1].space == space && v->list[*slot - 1].identity == identity))
-			return slot;
-	}
-}
-
-/* Makes room for one more. False: out of memory, or there are too many. */
-static bool make_room(struct versions *v)
-{
-	const size_t slots = v->slot_count ? 2 * v->slot_count : 64;
-	struct version *list;
-	uint32_t *more;
-
-	if (v->count == MAX_VERSIONS)
-		return false;
-	list = session_grow(v->list, v->count, &v->capacity, sizeof(*list));
-	if (!list)
-		return false;
-	v->list = list;
-	if (2 * (v->count + 1) <= v->slot_count)
-		return true;
-	more = calloc(slots, sizeof(*more));
-	if (!more)
-		return false;
-	free(v->slots);
-	v->slots = more;
-	v->slot_count = slots;
-	for (size_t i = 0; i < v->count; i++)
-		*find_slot(v, v->list[i].space, v->list[i].identity) = (uint32_t)i + 1;
-	return true;
-}
-
-static uint32_t add(struct versions *v, int32_t space, uint64_t identity, uint64_t tsc)
-{
-	const uint32_t known = v->slot_count ? *find_slot(v, space, identity) : 0;
-
-	if (known)
-		return known;
-	if (!make_room(v))
-		return 0;
-	v->list[v->count++] = (struct version){space, identity, tsc};
-	return *find_slot(v, space, identity) = (uint32_t)v->count;
 }
 
 uint16_t versions_number(struct versions *v, int32_t space, uint64_t identity, uint64_t tsc)
 {
+	const struct version version = {(uint32_t)space, identity, tsc};
 	uint32_t number;
+	bool is_new;
 
 	pthread_mutex_lock(&v->lock);
-	number = add(v, space, identity, tsc);
+	number = keyed_number(&v->list, &version, &is_new);
 	pthread_mutex_unlock(&v->lock);
 	return (uint16_t)number;
 }
@@ -123,10 +75,11 @@ void ptah_session_version(const struct ptah_session *s, int32_t *space, uint64_t
 	if (!v || *space <= FIRST_SPACE)
 		return;
 	pthread_mutex_lock(&v->lock);
-	if ((size_t)(*space - FIRST_SPACE) <= v->count) {
-		const struct version *version = &v->list[*space - FIRST_SPACE - 1];
+	if ((size_t)(*space - FIRST_SPACE) <= v->list.count) {
+		const struct version *version =
+		    keyed_row(&v->list, (uint32_t)(*space - FIRST_SPACE));
 
-		*space = version->space;
+		*space = (int32_t)version->space;
 		*tsc = version->tsc;
 	}
 	pthread_mutex_unlock(&v->lock);

@@ -6,7 +6,9 @@
  */
 #include "symbol/debug.h"
 
+#include "base/order.h"
 #include "base/path.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -69,17 +71,8 @@ static bool is_code(const void *context, uint64_t address)
 
 static struct symbol_unit *add_unit(struct symbol_debug *d, Dwarf_Off die)
 {
-	if (d->unit_count == d->unit_room) {
-		size_t room = d->unit_room ? 2 * d->unit_room : 64;
-		struct symbol_unit *units = NULL;
-
-		if (room <= UNITS_MAX)
-			units = reallocarray(d->units, room, sizeof(*units));
-		if (!units)
-			return NULL;
-		d->units = units;
-		d->unit_room = room;
-	}
+	if (d->unit_count >= UNITS_MAX || !LIST_ROOM(d->units, d->unit_count, d->unit_room))
+		return NULL;
 	d->units[d->unit_count] = (struct symbol_unit){.die = die};
 	return &d->units[d->unit_count++];
 }
@@ -115,18 +108,15 @@ int symbol_compare_nested(const void *pa, const void *pb)
 {
 	const struct symbol_range *a = pa, *b = pb;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	if (a->end != b->end)
-		return a->end > b->end ? -1 : 1;
-	return a->name < b->name ? -1 : a->name > b->name;
+	return COMPARE_THEN(a->start, b->start,
+			    COMPARE_THEN(b->end, a->end, COMPARE(a->name, b->name)));
 }
 
 static int compare_units(const void *pa, const void *pb)
 {
 	const struct symbol_unit *a = pa, *b = pb;
 
-	return a->die < b->die ? -1 : a->die > b->die;
+	return COMPARE(a->die, b->die);
 }
 
 /*

@@ -2,6 +2,9 @@
 /* Finds the functions that fragments belong to (fragments.h). */
 #include "symbol/fragments.h"
 
+#include "base/order.h"
+#include "support/list.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,16 +26,9 @@ bool symbol_is_fragment(const char *name, size_t *length)
 
 static void want(struct symbol_parents *p, size_t name, uint64_t group)
 {
-	if (p->count == p->room) {
-		size_t room = p->room ? 2 * p->room : 64;
-		struct symbol_parent *items = reallocarray(p->items, room, sizeof(*items));
-
-		if (!items) {
-			p->failed = true;
-			return;
-		}
-		p->items = items;
-		p->room = room;
+	if (!LIST_ROOM(p->items, p->count, p->room)) {
+		p->failed = true;
+		return;
 	}
 	p->items[p->count++] = (struct symbol_parent){.name = name, .group = group};
 }
@@ -59,7 +55,7 @@ static int compare_parents(const void *a, const void *b, void *names)
 
 	if (order)
 		return order;
-	return x->group < y->group ? -1 : x->group > y->group;
+	return COMPARE(x->group, y->group);
 }
 
 void symbol_parents_sort(struct symbol_parents *p)
@@ -90,7 +86,7 @@ static struct symbol_parent *find(const struct symbol_parents *p, const char *na
 		if (!order && other[length])
 			order = -1;
 		if (!order)
-			order = group < entry->group ? -1 : group > entry->group;
+			order = COMPARE(group, entry->group);
 		if (!order)
 			return entry;
 		if (order < 0)

@@ -2,7 +2,9 @@
 /* The list of code that a process generated, and look-ups in it (jit.h). */
 #include "symbol/jit.h"
 
+#include "base/order.h"
 #include "base/text.h"
+#include "support/list.h"
 #include "symbol/ranges.h"
 
 #include <ptah/base.h>
@@ -154,18 +156,9 @@ void symbol_jit_add(struct symbol_jit *jit, struct symbol_jit_code code)
 {
 	if (code.start >= code.end || jit->failed)
 		return;
-	if (jit->count == jit->room) {
-		size_t room = jit->room ? 2 * jit->room : 256;
-		struct symbol_jit_code *codes = NULL;
-
-		if (room <= SYMBOL_RANGES_MAX)
-			codes = reallocarray(jit->codes, room, sizeof(*codes));
-		if (!codes) {
-			jit->failed = true;
-			return;
-		}
-		jit->codes = codes;
-		jit->room = room;
+	if (jit->count >= SYMBOL_RANGES_MAX || !LIST_ROOM(jit->codes, jit->count, jit->room)) {
+		jit->failed = true;
+		return;
 	}
 	jit->codes[jit->count++] = code;
 }
@@ -174,9 +167,7 @@ static int compare_codes(const void *a, const void *b)
 {
 	const struct symbol_jit_code *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return COMPARE_THEN(x->start, y->start, COMPARE(x->order, y->order));
 }
 
 /* A heap of the codes that have begun: the one that comes last in the file is at its top. */

@@ -8,7 +8,9 @@
  */
 #include "symbol/line_table.h"
 
+#include "base/order.h"
 #include "base/reader.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -59,27 +61,11 @@ struct line_reader {
 	uint64_t sequence_start;
 };
 
-/* Makes room for one more item. */
-static void *grow(struct line_reader *l, void *items, size_t count, size_t *room, size_t size,
-		  size_t max)
-{
-	size_t more = *room ? 2 * *room : 64;
-	void *bigger;
-
-	if (count < *room)
-		return items;
-	if (count >= max) {
-		l->status = PTAH_E_LIMIT;
-		return NULL;
-	}
-	bigger = reallocarray(items, more, size);
-	if (!bigger) {
-		l->status = PTAH_E_NOMEM;
-		return NULL;
-	}
-	*room = more;
-	return bigger;
-}
+/* Is there room for one more item? If not, the status says why. */
+#define ITEM_ROOM(l, items, count, room, most)                                                     \
+	((count) < (most) && LIST_ROOM(items, count, room)                                         \
+	     ? true                                                                                \
+	     : ((l)->status = (count) < (most) ? PTAH_E_NOMEM : PTAH_E_LIMIT, false))
 
 /* Header */
 
@@ -117,25 +103,18 @@ static const char *string_at(const struct symbol_section *section, uint64_t offs
 static void add_folder(struct line_reader *l, const char *folder)
 {
 	struct symbol_line_table *t = l->table;
-	const char **folders =
-	    grow(l, t->folders, t->folder_count, &t->folder_room, sizeof(*folders), FILES_MAX);
 
-	if (!folders)
-		return;
-	t->folders = folders;
-	folders[t->folder_count++] = folder;
+	if (ITEM_ROOM(l, t->folders, t->folder_count, t->folder_room, FILES_MAX))
+		t->folders[t->folder_count++] = folder;
 }
 
 static void add_file(struct line_reader *l, const char *name, uint64_t folder)
 {
 	struct symbol_line_table *t = l->table;
-	struct symbol_source *files =
-	    grow(l, t->files, t->file_count, &t->file_room, sizeof(*files), FILES_MAX);
 
-	if (!files)
+	if (!ITEM_ROOM(l, t->files, t->file_count, t->file_room, FILES_MAX))
 		return;
-	t->files = files;
-	files[t->file_count++] = (struct symbol_source){
+	t->files[t->file_count++] = (struct symbol_source){
 	    name, folder < t->folder_count ? t->folders[folder] : NULL, NULL};
 }
 
@@ -297,7 +276,7 @@ static void reset(struct line_reader *l)
 static void push_last(struct line_reader *l, uint64_t end)
 {
 	struct symbol_line_table *t = l->table;
-	struct symbol_row *rows, *before;
+	struct symbol_row *before;
 
 	if (!l->has_last || end <= l->last.start)
 		return;
@@ -311,11 +290,8 @@ static void push_last(struct line_reader *l, uint64_t end)
 		before->size += l->last.size;
 		return;
 	}
-	rows = grow(l, t->rows, t->count, &t->room, sizeof(*rows), ROWS_MAX);
-	if (!rows)
-		return;
-	t->rows = rows;
-	rows[t->count++] = l->last;
+	if (ITEM_ROOM(l, t->rows, t->count, t->room, ROWS_MAX))
+		t->rows[t->count++] = l->last;
 }
 
 /* Of several rows with one address, the last one is that of the instruction there. */
@@ -340,18 +316,14 @@ static void append_row(struct line_reader *l)
 static void end_sequence(struct line_reader *l)
 {
 	struct symbol_line_table *t = l->table;
-	struct sequence *sequences;
 
 	push_last(l, l->address);
 	if (!l->is_code(l->context, l->sequence_start))
 		t->count = l->first_row;
 	if (t->count > l->first_row) {
-		sequences = grow(l, l->sequences, l->sequence_count, &l->sequence_room,
-				 sizeof(*sequences), ROWS_MAX);
-		if (!sequences)
+		if (!ITEM_ROOM(l, l->sequences, l->sequence_count, l->sequence_room, ROWS_MAX))
 			return;
-		l->sequences = sequences;
-		sequences[l->sequence_count++] = (struct sequence){
+		l->sequences[l->sequence_count++] = (struct sequence){
 		    l->sequence_start, t->rows[t->count - 1].start + t->rows[t->count - 1].size,
 		    l->first_row, t->count - l->first_row};
 	}
@@ -449,9 +421,7 @@ static int compare_sequences(const void *pa, const void *pb)
 {
 	const struct sequence *a = pa, *b = pb;
 
-	if (a->start != b->start)
-		return a->start < b->start ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
+	return COMPARE_THEN(a->start, b->start, COMPARE(a->first, b->first));
 }
 
 /*

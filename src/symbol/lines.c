@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lines of source code for places in files, and places for lines (symbol.h). */
+#include "base/order.h"
 #include "symbol/resolver.h"
 
 #include <ptah/base.h>
@@ -136,17 +137,10 @@ static int visit_go(struct ptah_symbols *symbols, const struct symbol_binary *bi
 /* The index of the first row that ends above `address`. */
 static size_t first_row(const struct symbol_line_table *table, uint64_t address)
 {
-	size_t low = 0, high = table->count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->rows[middle].start + table->rows[middle].size <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, table->count, table->rows[at].start + table->rows[at].size <= address);
+	return at;
 }
 
 static const struct symbol_row *find_row(const struct symbol_line_table *table, uint64_t address)
@@ -159,17 +153,10 @@ static const struct symbol_row *find_row(const struct symbol_line_table *table, 
 /* The index of the first range that ends above `address`. */
 static size_t first_range(const struct symbol_ranges *disjoint, uint64_t address)
 {
-	size_t low = 0, high = disjoint->count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (disjoint->items[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, disjoint->count, disjoint->items[at].end <= address);
+	return at;
 }
 
 /* The part of a row within [start, end), all in addresses. */

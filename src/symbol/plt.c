@@ -7,6 +7,8 @@
  * need not be known.
  */
 #include "base/bits.h"
+#include "base/order.h"
+#include "support/list.h"
 #include "symbol/elf.h"
 
 #include <stdio.h>
@@ -31,15 +33,8 @@ struct slots {
 
 static void add_slot(struct slots *slots, struct slot slot)
 {
-	if (slots->count == slots->room) {
-		size_t room = slots->room ? 2 * slots->room : 256;
-		struct slot *items = reallocarray(slots->items, room, sizeof(*items));
-
-		if (!items)
-			return;
-		slots->items = items;
-		slots->room = room;
-	}
+	if (!LIST_ROOM(slots->items, slots->count, slots->room))
+		return;
 	slots->items[slots->count++] = slot;
 }
 
@@ -81,14 +76,14 @@ static int compare_starts(const void *pa, const void *pb)
 {
 	const struct symbol_range *a = pa, *b = pb;
 
-	return a->start < b->start ? -1 : a->start > b->start;
+	return COMPARE(a->start, b->start);
 }
 
 static int compare_slots(const void *pa, const void *pb)
 {
 	const struct slot *a = pa, *b = pb;
 
-	return a->address < b->address ? -1 : a->address > b->address;
+	return COMPARE(a->address, b->address);
 }
 
 static void read_slots(Elf *elf, struct slots *slots, struct symbol_names *names)

@@ -2,7 +2,9 @@
 /* Sorts, flattens and merges address ranges with names (ranges.h). */
 #include "symbol/ranges.h"
 
+#include "base/order.h"
 #include "base/text.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +15,15 @@ void symbol_ranges_free(struct symbol_ranges *ranges)
 	*ranges = (struct symbol_ranges){0};
 }
 
-/* Makes room for so many ranges in all. */
-static void make_room(struct symbol_ranges *ranges, size_t room)
-{
-	struct symbol_range *items = NULL;
-
-	if (room <= SYMBOL_RANGES_MAX)
-		items = reallocarray(ranges->items, room, sizeof(*items));
-	if (!items) {
-		ranges->failed = true;
-		return;
-	}
-	ranges->items = items;
-	ranges->room = room;
-}
-
 void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 {
 	if (range.start >= range.end || ranges->failed)
 		return;
-	if (ranges->count == ranges->room)
-		make_room(ranges, ranges->room ? 2 * ranges->room : 256);
-	if (!ranges->failed)
+	if (ranges->count < SYMBOL_RANGES_MAX &&
+	    LIST_ROOM(ranges->items, ranges->count, ranges->room))
 		ranges->items[ranges->count++] = range;
+	else
+		ranges->failed = true;
 }
 
 /* A new list that will have about so many ranges. */
@@ -44,7 +32,7 @@ static struct symbol_ranges new_ranges(size_t count)
 	struct symbol_ranges ranges = {0};
 
 	if (count && count <= SYMBOL_RANGES_MAX)
-		make_room(&ranges, count);
+		ranges.failed = !LIST_ROOM_FOR(ranges.items, ranges.count, count, ranges.room);
 	return ranges;
 }
 
@@ -72,9 +60,7 @@ static int compare_worth(const struct symbol_range *a, const struct symbol_range
 		return a->end > b->end ? -1 : 1;
 	na = strlen(names + a->name);
 	nb = strlen(names + b->name);
-	if (na != nb)
-		return na < nb ? -1 : 1;
-	return strcmp(names + a->name, names + b->name);
+	return COMPARE_THEN(na, nb, strcmp(names + a->name, names + b->name));
 }
 
 static int compare(const void *pa, const void *pb, void *names)
@@ -104,17 +90,10 @@ void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names 
 /* How many ranges of a sorted list start at or below `address`. */
 static size_t count_from(const struct symbol_ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, ranges->count, ranges->items[at].start <= address);
+	return at;
 }
 
 uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address, uint64_t limit)

@@ -4,6 +4,7 @@
  * pass. libdw follows references without an end where a file has circles of them; so every step
  * here goes forward in the file, and chains have a limit.
  */
+#include "support/list.h"
 #include "symbol/debug.h"
 
 #include <dwarf.h>
@@ -35,18 +36,9 @@ static uint32_t add_scope(struct walk *w, Dwarf_Off die, uint32_t parent, bool i
 {
 	struct symbol_scopes *s = w->scopes;
 
-	if (s->count == s->room) {
-		size_t room = s->room ? 2 * s->room : 64;
-		struct symbol_scope *items = NULL;
-
-		if (room <= SCOPES_MAX)
-			items = reallocarray(s->items, room, sizeof(*items));
-		if (!items) {
-			w->failed = true;
-			return SYMBOL_NO_SCOPE;
-		}
-		s->items = items;
-		s->room = room;
+	if (s->count >= SCOPES_MAX || !LIST_ROOM(s->items, s->count, s->room)) {
+		w->failed = true;
+		return SYMBOL_NO_SCOPE;
 	}
 	s->items[s->count] = (struct symbol_scope){die, parent, inlined};
 	return (uint32_t)s->count++;

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 
 #include <ptah/engine/crash_note.h>
 #include <ptah/engine/rtit.h>
@@ -136,18 +137,15 @@ static bool is_known(const struct crash *t, uint64_t physical)
 static int add_capture(struct crash *t, const struct ptah_crash_capture *n)
 {
 	const struct capture c = read_variables(t, n);
-	void *bigger;
 
 	if (!c.position)
 		return 0;
 	if (n->sequence & 1)
 		return trace_set_note(t->set,
 				      "a capture's buffer was being exchanged: its trace is lost");
-	bigger = reallocarray(t->captures, t->capture_count + 1, sizeof(c));
-	if (!bigger)
+	if (!LIST_ADD(t->captures, t->capture_count))
 		return PTAH_E_NOMEM;
-	t->captures = bigger;
-	t->captures[t->capture_count++] = c;
+	t->captures[t->capture_count - 1] = c;
 	return 0;
 }
 

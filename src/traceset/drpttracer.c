@@ -14,7 +14,9 @@
 #include "traceset/foreign.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <dirent.h>
@@ -162,30 +164,24 @@ static int by_thread(const void *a, const void *b)
 {
 	const struct name *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->index != y->index)
-		return x->index < y->index ? -1 : 1;
-	return strcmp(x->text, y->text);
+	return COMPARE_THEN(x->tid, y->tid,
+			    COMPARE_THEN(x->index, y->index, strcmp(x->text, y->text)));
 }
 
 static int add_name(struct names *names, const char *text)
 {
-	struct name *list = names->list;
+	struct name *name;
 	char *end;
 
-	if (names->count == names->capacity) {
-		names->capacity = names->capacity ? 2 * names->capacity : 16;
-		list = reallocarray(list, names->capacity, sizeof(*list));
-		if (!list)
-			return PTAH_E_NOMEM;
-		names->list = list;
-	}
-	list[names->count].text = strdup(text);
-	if (!list[names->count].text)
+	if (!LIST_ROOM(names->list, names->count, names->capacity))
 		return PTAH_E_NOMEM;
-	list[names->count].tid = strtoull(text, &end, 10);
-	list[names->count++].index = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
+	name = &names->list[names->count];
+	name->text = strdup(text);
+	if (!name->text)
+		return PTAH_E_NOMEM;
+	names->count++;
+	name->tid = strtoull(text, &end, 10);
+	name->index = *end == '.' ? strtoull(end + 1, NULL, 10) : 0;
 	return 0;
 }
 

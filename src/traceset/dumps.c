@@ -7,7 +7,9 @@
 #include "traceset/foreign.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <ctype.h>
@@ -109,7 +111,7 @@ static int compare(const void *x, const void *y)
 	if (!order)
 		order = strcmp(a->suffix, b->suffix);
 	if (!order)
-		order = a->number < b->number ? -1 : a->number > b->number;
+		order = COMPARE(a->number, b->number);
 	return order ? order : strcmp(a->name, b->name);
 }
 
@@ -122,7 +124,6 @@ static int list(const char *path, struct listing *l)
 
 	while (!status && (entry = readdir(folder))) {
 		struct dump d = {.name = entry->d_name};
-		void *bigger;
 
 		if (*d.name == '.' || !split(&d))
 			continue;
@@ -130,14 +131,9 @@ static int list(const char *path, struct listing *l)
 			status = PTAH_E_LIMIT;
 			break;
 		}
-		if (l->count == l->capacity) {
-			l->capacity = l->capacity ? 2 * l->capacity : 16;
-			bigger = reallocarray(l->dumps, l->capacity, sizeof(d));
-			if (!bigger) {
-				status = PTAH_E_NOMEM;
-				break;
-			}
-			l->dumps = bigger;
+		if (!LIST_ROOM(l->dumps, l->count, l->capacity)) {
+			status = PTAH_E_NOMEM;
+			break;
 		}
 		d.name = strdup(entry->d_name);
 		if (!d.name) {

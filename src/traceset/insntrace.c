@@ -16,7 +16,9 @@
 #include "traceset/foreign.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "perfdata/message.h"
+#include "support/list.h"
 #include "traceset/set.h"
 
 #include <dirent.h>
@@ -71,15 +73,10 @@ struct insntrace {
 /* Appends a zeroed item. NULL: no memory, or too many. */
 static void *append(struct array *a, size_t size)
 {
-	if (a->count == a->capacity) {
-		size_t more = a->capacity ? 2 * a->capacity : 64;
-		void *bigger = a->count < ITEMS_MAX ? reallocarray(a->items, more, size) : NULL;
-
-		if (!bigger)
-			return NULL;
-		a->items = bigger;
-		a->capacity = more;
-	}
+	if (a->count == a->capacity &&
+	    (a->count >= ITEMS_MAX ||
+	     !list_grow(&a->items, a->count, 1, &a->capacity, sizeof(a->capacity), size)))
+		return NULL;
 	return memset((char *)a->items + size * a->count++, 0, size);
 }
 
@@ -423,7 +420,7 @@ static int compare_processes(const void *x, const void *y)
 {
 	const struct process *a = x, *b = y;
 
-	return a->pid != b->pid ? a->pid < b->pid ? -1 : 1 : a->cr3 < b->cr3 ? -1 : a->cr3 > b->cr3;
+	return a->pid != b->pid ? a->pid < b->pid ? -1 : 1 : COMPARE(a->cr3, b->cr3);
 }
 
 static int compare_ids(const void *x, const void *y)
@@ -494,17 +491,10 @@ static uint8_t parse_build_id(const char *text, uint8_t id[PTAH_BUILD_ID_MAX])
 static const struct process *find_process(const struct insntrace *t, uint64_t pid)
 {
 	const struct process *processes = t->processes.items;
-	size_t low = 0, high = t->processes.count;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (processes[middle].pid <= pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && processes[low - 1].pid == pid ? &processes[low - 1] : NULL;
+	BISECT(at, 0, t->processes.count, processes[at].pid <= pid);
+	return at && processes[at - 1].pid == pid ? &processes[at - 1] : NULL;
 }
 
 static int add_load(struct insntrace *t, const struct load *load)

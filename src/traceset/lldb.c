@@ -8,6 +8,7 @@
  */
 #include "traceset/foreign.h"
 
+#include "base/order.h"
 #include "perfdata/format.h"
 #include "traceset/json_file.h"
 #include "traceset/set.h"
@@ -262,7 +263,7 @@ static int compare_keys(const void *a, const void *b)
 {
 	const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
 
-	return x < y ? -1 : x > y;
+	return COMPARE(x, y);
 }
 
 static void forget_key(void *key)

@@ -8,6 +8,7 @@
 #include "traceset/memory_dump.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "base/reader.h"
 #include "perfdata/message.h"
 
@@ -175,7 +176,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct dump_segment *x = a, *y = b;
 
-	return x->physical < y->physical ? -1 : x->physical > y->physical;
+	return COMPARE(x->physical, y->physical);
 }
 
 /* A kernel's dump has its text twice, by its own address and as a part of all memory. */
@@ -316,19 +317,12 @@ uint64_t dump_next(const struct memory_dump *d, const struct dump_segment *s, ui
 
 uint64_t dump_missing(const struct memory_dump *d, uint64_t physical, uint64_t n)
 {
-	size_t low = 0, high = d->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (d->segments[middle].physical > physical)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	if (low == d->count || d->segments[low].physical - physical > n)
+	BISECT(at, 0, d->count, d->segments[at].physical <= physical);
+	if (at == d->count || d->segments[at].physical - physical > n)
 		return n;
-	return d->segments[low].physical - physical;
+	return d->segments[at].physical - physical;
 }
 
 static bool spend(struct walk *w, size_t steps)

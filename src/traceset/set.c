@@ -2,6 +2,8 @@
 /* The trace set as an object: what is added to it is checked and copied. */
 #include "traceset/set.h"
 
+#include "support/list.h"
+
 #include <ptah/session.h>
 
 #include <inttypes.h>
@@ -37,34 +39,9 @@ void ptah_trace_set_free(struct ptah_trace_set *set)
 	free(set);
 }
 
-/* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
-static void *grow(void *array, size_t count, size_t *capacity, size_t size)
-{
-	size_t more = *capacity ? *capacity * 2 : 8;
-	void *bigger;
-
-	if (count < *capacity)
-		return array;
-	bigger = reallocarray(array, more, size);
-	if (bigger)
-		*capacity = more;
-	return bigger;
-}
-
-/* Appends a copy of *element to an array of the set. 0 or PTAH_E_NOMEM. */
+/* Appends a copy of an element to an array of the set. 0 or PTAH_E_NOMEM. */
 #define APPEND(array, count, capacity, element)                                                    \
-	append((void **)&(array), &(count), &(capacity), (element), sizeof(*(array)))
-
-static int append(void **array, size_t *count, size_t *capacity, const void *element, size_t size)
-{
-	void *bigger = grow(*array, *count, capacity, size);
-
-	if (!bigger)
-		return PTAH_E_NOMEM;
-	*array = bigger;
-	memcpy((char *)bigger + size * (*count)++, element, size);
-	return 0;
-}
+	(LIST_ROOM(array, count, capacity) ? ((array)[(count)++] = (element), 0) : PTAH_E_NOMEM)
 
 /* Takes over a string from the heap. NULL: `text` is NULL, or there is no memory. */
 static const char *keep(struct ptah_trace_set *set, char *text)
@@ -74,7 +51,7 @@ static const char *keep(struct ptah_trace_set *set, char *text)
 		free(text);
 		return set->strings[set->string_count - 1];
 	}
-	if (text && APPEND(set->strings, set->string_count, set->string_capacity, &text) < 0) {
+	if (text && APPEND(set->strings, set->string_count, set->string_capacity, text) < 0) {
 		free(text);
 		return NULL;
 	}
@@ -137,7 +114,7 @@ int ptah_trace_set_add_stream(struct ptah_trace_set *set, const struct ptah_trac
 	s.gap = s.gap || s.lost;
 	status = keep_path(set, &s.file.path);
 	return status < 0 ? status
-			  : APPEND(set->streams, set->stream_count, set->stream_capacity, &s);
+			  : APPEND(set->streams, set->stream_count, set->stream_capacity, s);
 }
 
 /* Does the piece of a file, as far as that can be seen here, fit the address space? */
@@ -172,7 +149,7 @@ int ptah_trace_set_add_code(struct ptah_trace_set *set, const struct ptah_trace_
 		c.recorded_path = keep(set, strdup(c.recorded_path));
 		status = c.recorded_path ? 0 : PTAH_E_NOMEM;
 	}
-	return status < 0 ? status : APPEND(set->code, set->code_count, set->code_capacity, &c);
+	return status < 0 ? status : APPEND(set->code, set->code_count, set->code_capacity, c);
 }
 
 int ptah_trace_set_add_thread(struct ptah_trace_set *set, const struct ptah_trace_thread *thread)
@@ -184,7 +161,7 @@ int ptah_trace_set_add_thread(struct ptah_trace_set *set, const struct ptah_trac
 		return PTAH_E_INVAL;
 	t = *thread;
 	t.pid = known(t.pid);
-	return APPEND(set->threads, set->thread_count, set->thread_capacity, &t);
+	return APPEND(set->threads, set->thread_count, set->thread_capacity, t);
 }
 
 int ptah_trace_set_add_switch(struct ptah_trace_set *set, const struct ptah_trace_switch *change)
@@ -196,7 +173,7 @@ int ptah_trace_set_add_switch(struct ptah_trace_set *set, const struct ptah_trac
 	s = *change;
 	s.pid = s.pid < 0 ? -1 : s.pid;
 	s.tid = s.tid < 0 ? -1 : s.tid;
-	return APPEND(set->switches, set->switch_count, set->switch_capacity, &s);
+	return APPEND(set->switches, set->switch_count, set->switch_capacity, s);
 }
 
 int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
@@ -213,14 +190,14 @@ int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
 	s.tid = known(s.tid);
 	status = keep_path(set, &s.file.path);
 	return status < 0 ? status
-			  : APPEND(set->sideband, set->sideband_count, set->sideband_capacity, &s);
+			  : APPEND(set->sideband, set->sideband_count, set->sideband_capacity, s);
 }
 
 int ptah_trace_set_add_event(struct ptah_trace_set *set, const struct ptah_trace_event *event)
 {
 	if (!set || !event || event->size < sizeof(*event))
 		return PTAH_E_INVAL;
-	return APPEND(set->events, set->event_count, set->event_capacity, event);
+	return APPEND(set->events, set->event_count, set->event_capacity, *event);
 }
 
 static bool has_valid_ranges(const struct ptah_trace_config *trace)
@@ -353,5 +330,5 @@ int trace_set_note(struct ptah_trace_set *set, const char *text)
 	if (!set || !text || !*text)
 		return PTAH_E_INVAL;
 	note = keep(set, strdup(text));
-	return note ? APPEND(set->notes, set->note_count, set->note_capacity, &note) : PTAH_E_NOMEM;
+	return note ? APPEND(set->notes, set->note_count, set->note_capacity, note) : PTAH_E_NOMEM;
 }

@@ -7,6 +7,7 @@
 #include "view/difference.h"
 #include "view/sources.h"
 
+#include "base/order.h"
 #include "output/diff_list.h"
 
 #include <inttypes.h>
@@ -200,7 +201,7 @@ static int compare_figures(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x > y ? -1 : x < y;
+	return COMPARE(y, x);
 }
 
 /*

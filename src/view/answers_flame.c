@@ -3,6 +3,7 @@
  * The answers "flame" (of everything, of a thread, of a window; by caller or by callee) and
  * "histogram" (of a function's calls).
  */
+#include "base/order.h"
 #include "view/answers.h"
 #include "view/flame.h"
 
@@ -16,7 +17,7 @@ static int compare_figures(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
-	return x > y ? -1 : x < y;
+	return COMPARE(y, x);
 }
 
 /* Nodes below this figure are left out, so that at most MOST are shown. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The answer "functions": all functions as columns, of which the index is a function's number. */
+#include "base/order.h"
 #include "view/answers.h"
 #include "view/trees.h"
 
@@ -28,7 +29,7 @@ static int compare_paths(const void *a, const void *b)
 	const struct by_path *x = a, *y = b;
 	const int order = strcmp(x->path, y->path);
 
-	return order ? order : x->function < y->function ? -1 : x->function > y->function;
+	return order ? order : COMPARE(x->function, y->function);
 }
 
 static int find_objects(struct view_model *m, uint32_t count, struct objects *objects)

@@ -3,6 +3,7 @@
  * The answers "sources", "source", "code" and "coverage": source files, the lines of one, the
  * instructions of a function, and how much of each file ran. All as columns.
  */
+#include "base/order.h"
 #include "export/row_ids.h"
 #include "view/answers.h"
 #include "view/sources.h"
@@ -269,17 +270,10 @@ static void put_signed_column(struct json *j, const char *name, const uint32_t *
 /* The row that begins at a place; UINT32_MAX: none. */
 static uint32_t row_at(const struct annotate_code *code, uint64_t place)
 {
-	size_t low = 0, high = code->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (code->rows[middle].at < place)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < code->count && code->rows[low].at == place ? (uint32_t)low : UINT32_MAX;
+	BISECT(at, 0, code->count, code->rows[at].at < place);
+	return at < code->count && code->rows[at].at == place ? (uint32_t)at : UINT32_MAX;
 }
 
 /* The numbers that the view has for the functions of an object, by the places where they begin. */

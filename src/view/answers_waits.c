@@ -6,6 +6,7 @@
 #include "view/answers.h"
 #include "view/model_internal.h"
 
+#include "base/order.h"
 #include "output/wait_names.h"
 
 #include <stdlib.h>
@@ -37,11 +38,8 @@ static int compare_calls(const void *a, const void *b)
 {
 	const struct thread_call *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE_THEN(x->tid, y->tid,
+			    COMPARE_THEN(x->begin, y->begin, COMPARE(x->call, y->call)));
 }
 
 static int list_calls(struct view_waits *w)
@@ -173,17 +171,10 @@ static bool add_item(struct items *items, const struct item *item, size_t last[]
 /* The first system call of a thread, in the list. */
 static size_t first_call(const struct view_waits *w, int32_t tid)
 {
-	size_t low = 0, high = w->call_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (w->calls[middle].tid < tid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, w->call_count, w->calls[at].tid < tid);
+	return at;
 }
 
 /* Calls and waits of a thread, both in the order of time; a call that is a wait is one. */

@@ -3,6 +3,8 @@
 #include "view/bars.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +23,8 @@ static int take_bar(void *context, size_t depth, const struct bar *bar)
 		return 0;
 	if (b->count >= BARS_MOST)
 		return TOO_MANY;
-	if (b->count == b->capacity) {
-		const size_t more = b->capacity ? 2 * b->capacity : 1024;
-		struct placed_bar *list = reallocarray(b->list, more, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		b->list = list;
-		b->capacity = more;
-	}
+	if (!LIST_ROOM(b->list, b->count, b->capacity))
+		return PTAH_E_NOMEM;
 	b->list[b->count++] = (struct placed_bar){*bar, (uint32_t)depth};
 	return 0;
 }
@@ -354,9 +349,7 @@ static int compare_bars(const void *a, const void *b)
 {
 	const struct placed_bar *x = a, *y = b;
 
-	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	return x->bar.begin < y->bar.begin ? -1 : x->bar.begin > y->bar.begin;
+	return COMPARE_THEN(x->depth, y->depth, COMPARE(x->bar.begin, y->bar.begin));
 }
 
 /* Each block is a bar, for the calls of the function that began in it. */

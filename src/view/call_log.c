@@ -15,7 +15,7 @@
 #include "view/call_log.h"
 
 #include "base/compiler.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,15 +164,13 @@ static size_t make_frames(struct call_log *log)
 /* Begins a block, of which the open calls take a quarter at most. */
 static int begin_block(struct call_log *log)
 {
-	void *blocks = log->blocks;
 	size_t size, frames;
 	uint8_t *bytes;
 
 	end_block(log);
 	frames = make_frames(log);
-	if (!frames || !list_make_room(&blocks, log->count, &log->capacity, sizeof(*log->blocks)))
+	if (!frames || !LIST_ROOM(log->blocks, log->count, log->capacity))
 		return PTAH_E_NOMEM;
-	log->blocks = blocks;
 	size = 4 * frames < BLOCK ? BLOCK : 4 * frames;
 	bytes = log_store_take(log->store, size);
 	if (!bytes) {
@@ -263,16 +261,12 @@ static NOINLINE int grow_calls(struct call_log *log, uint32_t function)
 /* Counts a call for the present block. */
 static ALWAYS_INLINE int count_call(struct call_log *log, uint32_t function)
 {
-	void *called = log->called;
-
 	if (UNLIKELY(function >= log->call_capacity) && grow_calls(log, function) < 0)
 		return PTAH_E_NOMEM;
 	if (LIKELY(log->calls[function]++))
 		return 0;
-	if (!list_make_room(&called, log->called_count, &log->called_capacity,
-			    sizeof(*log->called)))
+	if (!LIST_ROOM(log->called, log->called_count, log->called_capacity))
 		return PTAH_E_NOMEM;
-	log->called = called;
 	log->called[log->called_count++] = function;
 	return 0;
 }
@@ -280,12 +274,10 @@ static ALWAYS_INLINE int count_call(struct call_log *log, uint32_t function)
 int call_log_begin(struct call_log *log, const struct log_counts *at, uint32_t entry,
 		   uint32_t function)
 {
-	void *frames = log->frames;
 	int status;
 
-	if (!list_make_room(&frames, log->depth, &log->frame_capacity, sizeof(*log->frames)))
+	if (!LIST_ROOM(log->frames, log->depth, log->frame_capacity))
 		return PTAH_E_NOMEM;
-	log->frames = frames;
 	if (entry < ENTRY_FOLLOWS)
 		status = put_mark(log, at, entry << ENTRY_SHIFT, false, 0);
 	else
@@ -341,13 +333,10 @@ static bool fail(struct log_cursor *c, int status)
 
 static struct log_frame *push(struct log_cursor *c)
 {
-	void *frames = c->frames;
-
-	if (!list_make_room(&frames, c->depth, &c->capacity, sizeof(*c->frames))) {
+	if (!LIST_ROOM(c->frames, c->depth, c->capacity)) {
 		fail(c, PTAH_E_NOMEM);
 		return NULL;
 	}
-	c->frames = frames;
 	return &c->frames[c->depth++];
 }
 

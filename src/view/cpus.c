@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which thread ran on which CPU, and when: as far as the traces of CPUs say (the answer "turns").
  */
+#include "base/order.h"
 #include "view/answers.h"
 #include "view/bars.h"
 
@@ -10,7 +11,7 @@ static int compare_cpus(const void *a, const void *b)
 {
 	const struct view_cpu *x = *(struct view_cpu *const *)a, *y = *(struct view_cpu *const *)b;
 
-	return x->number < y->number ? -1 : x->number > y->number;
+	return COMPARE(x->number, y->number);
 }
 
 static struct view_cpu *find(struct view_model *m, int32_t number)

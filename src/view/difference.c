@@ -2,7 +2,7 @@
 /* Reads the calls of two recordings, and finds what belongs together (difference.h). */
 #include "view/difference.h"
 
-#include "export/list.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,8 +184,7 @@ static int map_keys(struct difference *d, struct text_ids *ids, enum view_side s
 		memcpy(text + n + 1, name, m + 1);
 		id = text_ids_of(ids, text, n + m + 2, &added);
 		free(text);
-		if (!id || (added && !list_make_room((void **)&d->keys, d->key_count, &d->key_room,
-						     sizeof(*d->keys))))
+		if (!id || (added && !LIST_ROOM(d->keys, d->key_count, d->key_room)))
 			return PTAH_E_NOMEM;
 		if (added)
 			d->keys[d->key_count++] = (struct difference_key){
@@ -219,8 +218,8 @@ static int add_nodes(struct difference *d, struct pair_ids *ids, enum view_side 
 		const uint32_t parent = to[n->parent];
 		int64_t *id = pair_ids_at(ids, (uint64_t)parent + 1, keys[n->key]);
 
-		if (!id || (!*id && !list_make_room((void **)&d->nodes[way], d->node_count[way],
-						    &d->node_room[way], sizeof(**d->nodes)))) {
+		if (!id ||
+		    (!*id && !LIST_ROOM(d->nodes[way], d->node_count[way], d->node_room[way]))) {
 			free(to);
 			return PTAH_E_NOMEM;
 		}

@@ -5,6 +5,8 @@
 #include "view/bars.h"
 
 #include "base/compiler.h"
+#include "support/index.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,69 +16,36 @@
 
 int flame_init(struct flame *f)
 {
-	*f = (struct flame){.capacity = 1024, .slot_count = 4096};
-	f->nodes = calloc(f->capacity, sizeof(*f->nodes));
-	f->slots = calloc(f->slot_count, sizeof(*f->slots));
-	if (!f->nodes || !f->slots)
+	*f = (struct flame){0};
+	if (!LIST_ROOM(f->nodes, f->count, f->capacity) || !index_reserve(&f->index))
 		return PTAH_E_NOMEM;
-	f->nodes[f->count++].special = FLAME_ROOT;
+	f->nodes[f->count++] = (struct flame_node){.special = FLAME_ROOT};
 	return 0;
 }
 
 void flame_fini(struct flame *f)
 {
 	free(f->nodes);
-	free(f->slots);
+	index_free(&f->index);
 }
 
-static ALWAYS_INLINE size_t hash_node(uint32_t parent, unsigned special, uint32_t function)
+static ALWAYS_INLINE uint32_t hash_node(const struct flame *f, uint32_t parent, unsigned special,
+					uint32_t function)
 {
-	const uint64_t key = (uint64_t)parent << 32 | function;
-	const uint64_t hash = (key ^ special) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (size_t)(hash ^ hash >> 29);
+	return index_hash(&f->index, parent, (uint64_t)special << 32 | function);
 }
 
-static bool grow_slots(struct flame *f)
+static ALWAYS_INLINE bool is_node(const struct flame_node *n, uint32_t parent, unsigned special,
+				  uint32_t function)
 {
-	const size_t count = 2 * f->slot_count;
-	uint32_t *slots = calloc(count, sizeof(*slots));
-
-	if (!slots)
-		return false;
-	for (uint32_t i = 1; i < f->count; i++) {
-		const struct flame_node *n = &f->nodes[i];
-		size_t slot = hash_node(n->parent, n->special, n->function) & (count - 1);
-
-		while (slots[slot])
-			slot = (slot + 1) & (count - 1);
-		slots[slot] = i;
-	}
-	free(f->slots);
-	f->slots = slots;
-	f->slot_count = count;
-	return true;
+	return n->parent == parent && n->function == function && n->special == special;
 }
 
 static uint32_t add_node(struct flame *f, uint32_t parent, unsigned special, uint32_t function)
 {
-	size_t slot;
-
-	if (f->count == f->capacity) {
-		struct flame_node *nodes =
-		    reallocarray(f->nodes, 2 * (size_t)f->capacity, sizeof(*nodes));
-
-		if (!nodes)
-			return 0;
-		f->nodes = nodes;
-		f->capacity *= 2;
-	}
-	if (2 * (size_t)f->count >= f->slot_count && !grow_slots(f))
+	if (!LIST_ROOM(f->nodes, f->count, f->capacity) || !index_reserve(&f->index))
 		return 0;
-	slot = hash_node(parent, special, function) & (f->slot_count - 1);
-	while (f->slots[slot])
-		slot = (slot + 1) & (f->slot_count - 1);
-	f->slots[slot] = f->count;
+	index_add(&f->index, hash_node(f, parent, special, function), f->count);
 	f->nodes[f->count] = (struct flame_node){
 	    .function = function, .parent = parent, .special = (uint8_t)special};
 	return f->count++;
@@ -85,15 +54,14 @@ static uint32_t add_node(struct flame *f, uint32_t parent, unsigned special, uin
 uint32_t flame_child(struct flame *f, uint32_t parent, enum flame_special special,
 		     uint32_t function)
 {
+	uint32_t hash, n;
+
 	if (f->nodes[parent].special == FLAME_FOLDED)
 		return parent;
-	for (size_t slot = hash_node(parent, special, function) & (f->slot_count - 1);
-	     f->slots[slot]; slot = (slot + 1) & (f->slot_count - 1)) {
-		const struct flame_node *n = &f->nodes[f->slots[slot]];
-
-		if (n->parent == parent && n->function == function && n->special == special)
-			return f->slots[slot];
-	}
+	hash = hash_node(f, parent, special, function);
+	INDEX_FIND(n, &f->index, hash, is_node(&f->nodes[n], parent, special, function));
+	if (n)
+		return n;
 	/* Each node may get one for what is folded. */
 	if (f->count >= FLAME_NODES && special != FLAME_FOLDED)
 		return flame_child(f, parent, FLAME_FOLDED, 0);
@@ -208,15 +176,8 @@ static int enter(struct burning *b, size_t depth, const struct log_frame *frame,
 	const struct view_entry *e = view_functions_get_entry(b->functions, frame->entry);
 	uint32_t node;
 
-	if (depth >= b->path_capacity) {
-		const size_t more = b->path_capacity ? 2 * b->path_capacity : 64;
-		uint32_t *path = reallocarray(b->path, more, sizeof(*path));
-
-		if (!path)
-			return PTAH_E_NOMEM;
-		b->path = path;
-		b->path_capacity = more;
-	}
+	if (!LIST_ROOM(b->path, depth, b->path_capacity))
+		return PTAH_E_NOMEM;
 	if (!e)
 		return PTAH_E_BAD_FILE;
 	node = flame_child(b->flame, depth ? b->path[depth - 1] : 0, FLAME_FUNCTION, e->id);

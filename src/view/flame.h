@@ -3,6 +3,7 @@
 #ifndef PTAH_VIEW_FLAME_H
 #define PTAH_VIEW_FLAME_H
 
+#include "support/index.h"
 #include "view/trees.h"
 
 /* What a node is that is no function. */
@@ -23,9 +24,8 @@ struct flame_node {
 struct flame {
 	struct flame_node *nodes; /* [0] is the root */
 	uint32_t count, capacity;
-	uint32_t *slots; /* numbers by hash of parent and function; 0: free */
-	size_t slot_count;
-	bool inexact; /* parts of calls at the edges of the window were estimated */
+	struct index index; /* of the nodes but the root, by parent and function */
+	bool inexact;	    /* parts of calls at the edges of the window were estimated */
 };
 
 /* At most so many nodes are made: then paths are folded. */

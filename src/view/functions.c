@@ -6,6 +6,7 @@
 #include "view/functions.h"
 
 #include "base/compiler.h"
+#include "support/index.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -22,12 +23,6 @@ struct pieces {
 	atomic_uint count;
 };
 
-struct table {
-	uint32_t *slots; /* a number + 1; 0: free */
-	size_t size;	 /* 0 or a power of two */
-	size_t count;
-};
-
 /* Which function an address is. */
 struct address {
 	uint64_t address;
@@ -37,7 +32,7 @@ struct address {
 
 struct view_functions {
 	struct pieces functions, entries, addresses;
-	struct table by_name, by_entry, by_address;
+	struct index by_name, by_entry, by_address;
 	atomic_bool has_lines;
 };
 
@@ -69,9 +64,9 @@ void view_functions_free(struct view_functions *f)
 	free_pieces(&f->functions);
 	free_pieces(&f->entries);
 	free_pieces(&f->addresses);
-	free(f->by_name.slots);
-	free(f->by_entry.slots);
-	free(f->by_address.slots);
+	index_free(&f->by_name);
+	index_free(&f->by_entry);
+	index_free(&f->by_address);
 	free(f);
 }
 
@@ -95,75 +90,19 @@ static bool append(struct pieces *p, const void *element, size_t size)
 	return true;
 }
 
-static uint64_t mix(uint64_t x)
+static uint32_t hash_function(const struct index *x, const struct view_function *f)
 {
-	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
-	return x ^ (x >> 32);
+	const uint64_t words[] = {f->place, index_hash_bytes(x, f->mangled, strlen(f->mangled)),
+				  index_hash_bytes(x, f->path, strlen(f->path))};
+
+	return index_hash_bytes(x, words, sizeof(words));
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+static ALWAYS_INLINE uint32_t hash_entry(const struct index *x, const struct view_entry *e)
 {
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
-static uint64_t hash_function(const struct view_function *f)
-{
-	return mix(
-	    hash_text(hash_text(UINT64_C(0xcbf29ce484222325) ^ f->place, f->mangled), f->path));
-}
-
-static uint64_t hash_address(int32_t space, uint64_t address)
-{
-	return mix(address ^ (uint64_t)(uint32_t)space << 40);
-}
-
-static ALWAYS_INLINE uint64_t hash_entry(const struct view_entry *e)
-{
-	return mix(e->site * UINT64_C(0x9e3779b97f4a7c15) ^ e->function ^
-		   (uint64_t)(uint32_t)e->space << 32 ^ (uint64_t)e->how << 56 ^
-		   (uint64_t)e->flags << 24);
-}
-
-static uint64_t hash_of(const struct view_functions *f, const struct table *table, uint32_t i)
-{
-	const struct address *a;
-
-	if (table == &f->by_name)
-		return hash_function(view_functions_get(f, i));
-	if (table == &f->by_entry)
-		return hash_entry(view_functions_get_entry(f, i));
-	a = at(&f->addresses, i, sizeof(*a));
-	return hash_address(a->space, a->address);
-}
-
-static void put(struct table *table, uint64_t hash, uint32_t i)
-{
-	size_t slot = (size_t)hash & (table->size - 1);
-
-	while (table->slots[slot])
-		slot = (slot + 1) & (table->size - 1);
-	table->slots[slot] = i + 1;
-	table->count++;
-}
-
-/* Makes room for one more. */
-static bool grow(const struct view_functions *f, struct table *table)
-{
-	struct table more = {.size = table->size ? 2 * table->size : 1024};
-
-	if (2 * (table->count + 1) <= table->size)
-		return true;
-	more.slots = calloc(more.size, sizeof(*more.slots));
-	if (!more.slots)
-		return false;
-	for (size_t i = 0; i < table->size; i++)
-		if (table->slots[i])
-			put(&more, hash_of(f, table, table->slots[i] - 1), table->slots[i] - 1);
-	free(table->slots);
-	*table = more;
-	return true;
+	return index_hash(x, e->site,
+			  e->function ^ (uint64_t)(uint32_t)e->space << 32 ^
+			      (uint64_t)e->how << 56 ^ (uint64_t)e->flags << 24);
 }
 
 /* Functions */
@@ -194,18 +133,17 @@ static uint32_t add_function(struct view_functions *f, const struct view_functio
 
 static uint32_t find_function(struct view_functions *f, const struct view_function *like)
 {
-	const uint64_t hash = hash_function(like);
-	uint32_t id;
+	uint32_t hash, number, id;
 
-	if (!grow(f, &f->by_name))
+	if (!index_reserve(&f->by_name))
 		return UINT32_MAX;
-	for (size_t i = (size_t)hash & (f->by_name.size - 1); f->by_name.slots[i];
-	     i = (i + 1) & (f->by_name.size - 1))
-		if (is_same(view_functions_get(f, f->by_name.slots[i] - 1), like))
-			return f->by_name.slots[i] - 1;
+	hash = hash_function(&f->by_name, like);
+	INDEX_FIND(number, &f->by_name, hash, is_same(view_functions_get(f, number - 1), like));
+	if (number)
+		return number - 1;
 	id = add_function(f, like);
 	if (id != UINT32_MAX)
-		put(&f->by_name, hash, id);
+		index_add(&f->by_name, hash, id + 1);
 	return id;
 }
 
@@ -232,29 +170,41 @@ static uint32_t name_function(struct view_functions *f, struct names *names, int
 				       .generated = n->generated});
 }
 
+static const struct address *address_at(const struct view_functions *f, uint32_t number)
+{
+	return at(&f->addresses, number - 1, sizeof(struct address));
+}
+
+static bool is_at(const struct address *a, int32_t space, uint64_t address)
+{
+	return a->address == address && a->space == space;
+}
+
 uint32_t view_functions_id(struct view_functions *f, const struct view_naming *naming,
 			   int32_t space, uint64_t address)
 {
-	const uint64_t hash = hash_address(space, address);
 	struct address a = {.address = address, .space = space};
+	uint32_t hash, number;
 
-	if (!grow(f, &f->by_address))
+	if (!index_reserve(&f->by_address))
 		return UINT32_MAX;
-	for (size_t i = (size_t)hash & (f->by_address.size - 1); f->by_address.slots[i];
-	     i = (i + 1) & (f->by_address.size - 1)) {
-		const struct address *have =
-		    at(&f->addresses, f->by_address.slots[i] - 1, sizeof(*have));
-
-		if (have->address == address && have->space == space)
-			return have->id;
-	}
+	hash = index_hash(&f->by_address, (uint32_t)space, address);
+	INDEX_FIND(number, &f->by_address, hash, is_at(address_at(f, number), space, address));
+	if (number)
+		return address_at(f, number)->id;
 	naming->lock(naming->context);
 	a.id = name_function(f, naming->names, space, address);
 	naming->unlock(naming->context);
 	if (a.id == UINT32_MAX || !append(&f->addresses, &a, sizeof(a)))
 		return UINT32_MAX;
-	put(&f->by_address, hash, f->addresses.count - 1);
+	index_add(&f->by_address, hash, f->addresses.count);
 	return a.id;
+}
+
+static ALWAYS_INLINE bool is_entry(const struct view_entry *a, const struct view_entry *b)
+{
+	return a->function == b->function && a->site == b->site && a->space == b->space &&
+	       a->flags == b->flags && a->how == b->how;
 }
 
 static NOINLINE uint32_t add_entry(struct view_functions *f, const struct view_naming *naming,
@@ -263,28 +213,22 @@ static NOINLINE uint32_t add_entry(struct view_functions *f, const struct view_n
 	struct view_entry e = *entry;
 
 	e.id = view_functions_id(f, naming, e.space, e.function);
-	if (e.id == UINT32_MAX || !grow(f, &f->by_entry) || !append(&f->entries, &e, sizeof(e)))
+	if (e.id == UINT32_MAX || !index_reserve(&f->by_entry) ||
+	    !append(&f->entries, &e, sizeof(e)))
 		return UINT32_MAX;
-	put(&f->by_entry, hash_entry(&e), f->entries.count - 1);
+	index_add(&f->by_entry, hash_entry(&f->by_entry, &e), f->entries.count);
 	return f->entries.count - 1;
 }
 
 uint32_t view_functions_entry(struct view_functions *f, const struct view_naming *naming,
 			      const struct view_entry *entry)
 {
-	const size_t mask = f->by_entry.size - 1;
-	size_t i = (size_t)hash_entry(entry) & mask;
+	const uint32_t hash = hash_entry(&f->by_entry, entry);
+	uint32_t number;
 
-	if (UNLIKELY(!f->by_entry.size))
-		return add_entry(f, naming, entry);
-	for (; f->by_entry.slots[i]; i = (i + 1) & mask) {
-		const struct view_entry *e = at(&f->entries, f->by_entry.slots[i] - 1, sizeof(*e));
-
-		if (e->function == entry->function && e->site == entry->site &&
-		    e->space == entry->space && e->flags == entry->flags && e->how == entry->how)
-			return f->by_entry.slots[i] - 1;
-	}
-	return add_entry(f, naming, entry);
+	INDEX_FIND(number, &f->by_entry, hash,
+		   is_entry(at(&f->entries, number - 1, sizeof(*entry)), entry));
+	return LIKELY(number) ? number - 1 : add_entry(f, naming, entry);
 }
 
 uint32_t view_functions_count(const struct view_functions *f)

@@ -3,6 +3,7 @@
 #include "view/levels.h"
 
 #include "base/compiler.h"
+#include "base/order.h"
 
 #include <ptah/base.h>
 
@@ -198,16 +199,9 @@ uint64_t levels_first_bytes(const struct levels *l)
 /* The first bar of a row that begins after `at`. */
 static size_t after(const struct level_row *row, uint64_t at)
 {
-	size_t low = 0, high = row->count;
+	size_t low;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (row->bars[middle].begin <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	BISECT(low, 0, row->count, row->bars[low].begin <= at);
 	return low;
 }
 

@@ -3,6 +3,7 @@
 #include "view/page.h"
 
 #include "export/gzip.h"
+#include "support/list.h"
 #include "view/web.h"
 
 #include <stdio.h>
@@ -113,15 +114,8 @@ static int put_piece(struct writer *w, const struct piece *p)
 {
 	char text[64];
 
-	if (w->index_count == w->index_capacity) {
-		const size_t n = w->index_capacity ? 2 * w->index_capacity : 64;
-		struct piece *index = reallocarray(w->index, n, sizeof(*index));
-
-		if (!index)
-			return PTAH_E_NOMEM;
-		w->index = index;
-		w->index_capacity = n;
-	}
+	if (!LIST_ROOM(w->index, w->index_count, w->index_capacity))
+		return PTAH_E_NOMEM;
 	snprintf(text, sizeof(text), "<script type=\"text/plain\" id=\"ptah-%zu\">",
 		 w->index_count);
 	put_text(w, text);
@@ -233,15 +227,8 @@ static int add_piece(struct pieces *pieces, const char *query, const struct view
 {
 	struct piece *p;
 
-	if (pieces->count == pieces->capacity) {
-		const size_t n = pieces->capacity ? 2 * pieces->capacity : 16;
-		struct piece *list = reallocarray(pieces->list, n, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		pieces->list = list;
-		pieces->capacity = n;
-	}
+	if (!LIST_ROOM(pieces->list, pieces->count, pieces->capacity))
+		return PTAH_E_NOMEM;
 	p = &pieces->list[pieces->count++];
 	memset(p, 0, sizeof(*p));
 	memcpy(p->query, query, strlen(query) + 1);

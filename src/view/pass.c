@@ -9,7 +9,7 @@
 #include "view/pass.h"
 
 #include "base/compiler.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -33,7 +33,6 @@ void view_thread_free(struct view_thread *t)
 static struct view_thread *thread_of(struct view_model *m, const struct ptah_call_thread *info)
 {
 	struct view_thread *t;
-	void *threads;
 
 	/* Only this thread appends. */
 	if (info->number < m->thread_count)
@@ -48,10 +47,7 @@ static struct view_thread *thread_of(struct view_model *m, const struct ptah_cal
 	for (unsigned axis = 0; axis < LOG_AXES; axis++)
 		levels_init(&t->levels[axis], LEVEL_FIRST);
 	pthread_mutex_lock(&m->lock);
-	threads = m->threads;
-	if (list_make_room(&threads, m->thread_count, &m->thread_capacity,
-			   sizeof(struct view_thread *))) {
-		m->threads = threads;
+	if (LIST_ROOM(m->threads, m->thread_count, m->thread_capacity)) {
 		m->threads[m->thread_count++] = t;
 	} else {
 		view_thread_free(t);
@@ -226,11 +222,9 @@ static ALWAYS_INLINE uint32_t enter(struct pass *p, struct view_thread *t,
 	    .flags = step->flags,
 	    .how = step->how,
 	};
-	void *open = t->hidden;
 
-	if (!list_make_room(&open, t->open, &t->open_capacity, sizeof(*t->hidden)))
+	if (!LIST_ROOM(t->hidden, t->open, t->open_capacity))
 		return UINT32_MAX;
-	t->hidden = open;
 	*hidden = t->hidden[t->open++] = step->flags & PTAH_CALL_STUB;
 	return *hidden ? 0 : view_functions_entry(p->model->functions, &p->naming, &entry);
 }

@@ -4,7 +4,7 @@
 #include "view/pass.h"
 
 #include "base/compiler.h"
-#include "export/list.h"
+#include "support/list.h"
 
 #include <ptah/session.h>
 
@@ -61,7 +61,6 @@ static ALWAYS_INLINE void set_now(const struct view_model *m, struct view_thread
 static int add_event(struct view_thread *t, const struct view_event *like)
 {
 	struct view_event *last = t->event_count ? &t->events[t->event_count - 1] : NULL;
-	void *events = t->events;
 	struct view_event e = *like;
 
 	for (unsigned axis = 0; axis < LOG_AXES; axis++)
@@ -73,9 +72,8 @@ static int add_event(struct view_thread *t, const struct view_event *like)
 		last->count++;
 		return 0;
 	}
-	if (!list_make_room(&events, t->event_count, &t->event_capacity, sizeof(e)))
+	if (!LIST_ROOM(t->events, t->event_count, t->event_capacity))
 		return PTAH_E_NOMEM;
-	t->events = events;
 	t->events[t->event_count++] = e;
 	return 0;
 }
@@ -142,12 +140,10 @@ static NOINLINE int add_entry_event(const struct view_model *m, struct view_thre
 static ALWAYS_INLINE int begin_call(struct view_model *m, struct view_thread *t,
 				    const struct step *step)
 {
-	void *calling = t->calling;
 	int status = 0;
 
-	if (!list_make_room(&calling, t->log.depth, &t->calling_capacity, sizeof(*t->calling)))
+	if (!LIST_ROOM(t->calling, t->log.depth, t->calling_capacity))
 		return PTAH_E_NOMEM;
-	t->calling = calling;
 	t->calling[t->log.depth] =
 	    (struct view_open){.function = step->function, .flags = step->flags, .how = step->how};
 	t->calls += step->how < PTAH_CALL_RESUMED;

@@ -2,7 +2,9 @@
 /* Counts the code of a recording, and lists its source files (sources.h). */
 #include "view/sources.h"
 
+#include "base/order.h"
 #include "base/path.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,15 +111,8 @@ static char *resolved(const char *recorded)
 
 static bool add_name(struct view_sources *s, size_t *room, const char *recorded)
 {
-	if (s->file_count == *room) {
-		const size_t more = *room ? 2 * *room : 256;
-		char **names = reallocarray(s->names, more, sizeof(*names));
-
-		if (!names)
-			return false;
-		s->names = names;
-		*room = more;
-	}
+	if (!LIST_ROOM(s->names, s->file_count, *room))
+		return false;
 	s->names[s->file_count] = resolved(recorded);
 	return s->names[s->file_count] && ++s->file_count;
 }
@@ -167,9 +162,7 @@ static int by_line(const void *a, const void *b)
 {
 	const struct view_line *x = a, *y = b;
 
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	return x->line < y->line ? -1 : x->line > y->line;
+	return COMPARE_THEN(x->file, y->file, COMPARE(x->line, y->line));
 }
 
 /* Adds up what is of one line. */
@@ -268,9 +261,7 @@ static int by_instructions(const void *x, const void *y, void *sources)
 	const struct view_sources *s = sources;
 	const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 
-	if (s->files[a].instructions != s->files[b].instructions)
-		return s->files[a].instructions > s->files[b].instructions ? -1 : 1;
-	return a < b ? -1 : 1;
+	return COMPARE_THEN(s->files[b].instructions, s->files[a].instructions, COMPARE(a, b));
 }
 
 static int rank_files(struct view_sources *s)
@@ -304,7 +295,7 @@ static int compare_start(const struct annotation *a, const struct annotate_funct
 	const struct annotate_object *o = &a->objects[f->object];
 	const int order = strcmp(o->path ? o->path : "", path);
 
-	return order ? order : f->start < place ? -1 : f->start > place;
+	return order ? order : COMPARE(f->start, place);
 }
 
 static int by_start(const void *x, const void *y, void *annotation)

@@ -5,6 +5,8 @@
  * the first write during the wait ends it; and so does the first one to what a poll waits for. A write
  * waits where a pipe has no room, and ends with the last read before its end.
  */
+#include "base/order.h"
+#include "support/list.h"
 #include "waits/waits.h"
 
 #include <stdlib.h>
@@ -42,15 +44,8 @@ static bool peeks(const struct system_call *c)
 
 static int add_transfer(struct transfers *t, const struct transfer *transfer)
 {
-	struct transfer *more;
-
-	if (t->count == t->capacity) {
-		t->capacity = t->capacity ? 2 * t->capacity : 64;
-		more = reallocarray(t->transfers, t->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		t->transfers = more;
-	}
+	if (!LIST_ROOM(t->transfers, t->count, t->capacity))
+		return PTAH_E_NOMEM;
 	t->transfers[t->count++] = *transfer;
 	return 0;
 }
@@ -155,7 +150,7 @@ static int compare_transfers(const void *a, const void *b, void *context)
 		return x->is_read ? 1 : -1;
 	if (x->is_read && s != t)
 		return s < t ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE(x->call, y->call);
 }
 
 /*
@@ -378,18 +373,12 @@ static void match_transfers(struct ptah_waits *w, const struct transfers *t)
 /* The first transfer of an object, or its first read. */
 static const struct transfer *find_first(const struct transfers *t, uint32_t object, bool is_read)
 {
-	size_t low = 0, high = t->count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct transfer *m = &t->transfers[middle];
-
-		if (m->object < object || (m->object == object && m->is_read < is_read))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return t->count ? t->transfers + low : NULL;
+	BISECT(at, 0, t->count,
+	       t->transfers[at].object < object ||
+		   (t->transfers[at].object == object && t->transfers[at].is_read < is_read));
+	return t->count ? t->transfers + at : NULL;
 }
 
 /* So many objects are looked at in all: a program may watch thousands, and wait a million times. */

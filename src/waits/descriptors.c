@@ -7,7 +7,9 @@
 #include "waits/syscalls.h"
 
 #include "base/bits.h"
+#include "base/hash.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +60,11 @@ struct descriptors {
 static uint32_t add_object(struct descriptors *d, unsigned kind)
 {
 	struct ptah_syscalls *s = d->calls;
-	struct object *objects =
-	    session_grow(s->objects, s->object_count, &s->object_capacity, sizeof(*objects));
 
-	if (!objects || s->object_count >= UINT32_MAX)
+	if (s->object_count >= UINT32_MAX ||
+	    !LIST_ROOM(s->objects, s->object_count, s->object_capacity))
 		return 0;
-	s->objects = objects;
-	objects[s->object_count] = (struct object){.kind = (uint8_t)kind};
+	s->objects[s->object_count] = (struct object){.kind = (uint8_t)kind};
 	return (uint32_t)s->object_count++;
 }
 
@@ -78,9 +78,10 @@ int descriptors_new(struct ptah_syscalls *calls, struct descriptors **descriptor
 	d->calls = calls;
 	/* Number 0 is that of what is not known; the first member is none. */
 	add_object(d, PTAH_DESCRIPTOR_UNKNOWN);
-	calls->members = session_grow(NULL, 0, &calls->member_capacity, sizeof(*calls->members));
+	if (!calls->object_count || !LIST_ROOM(calls->members, 0, calls->member_capacity))
+		return PTAH_E_NOMEM;
 	calls->member_count = 1;
-	return calls->object_count && calls->members ? 0 : PTAH_E_NOMEM;
+	return 0;
 }
 
 void descriptors_free(struct descriptors *d)
@@ -104,18 +105,16 @@ static struct owner *find_owner(struct descriptors *d, int32_t pid)
 
 static struct owner *owner_of(struct descriptors *d, int32_t pid)
 {
-	struct owner *owner = find_owner(d, pid), *owners;
+	struct owner *owner = find_owner(d, pid);
 
 	if (owner)
 		return owner;
-	owners = session_grow(d->owners, d->count, &d->capacity, sizeof(*owners));
-	if (!owners)
+	if (!LIST_ROOM(d->owners, d->count, d->capacity))
 		return NULL;
-	d->owners = owners;
 	if (table_set(&d->by_pid, (uint32_t)pid, d->count) < 0)
 		return NULL;
-	owners[d->count] = (struct owner){0};
-	return &owners[d->count++];
+	d->owners[d->count] = (struct owner){0};
+	return &d->owners[d->count++];
 }
 
 static uint32_t object_of(struct descriptors *d, int32_t pid, uint64_t fd)
@@ -338,7 +337,7 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 /* Of what an epoll watches, by its descriptor or by its data. Other members may have the same. */
 static uint32_t key_of(uint32_t epoll, uint64_t value, bool is_descriptor)
 {
-	const uint64_t mixed = (value ^ epoll) * UINT64_C(0x9e3779b97f4a7c15) + is_descriptor;
+	const uint64_t mixed = hash_number(value ^ epoll) + is_descriptor;
 
 	return (uint32_t)((mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
 }
@@ -389,18 +388,15 @@ static int watch_object(struct descriptors *d, const struct system_call *c)
 {
 	struct ptah_syscalls *s = d->calls;
 	const uint32_t object = object_of(d, c->pid, c->args[2]);
-	struct member *members;
 
 	if (c->result < 0 || s->objects[c->object].kind != PTAH_DESCRIPTOR_EPOLL)
 		return 0;
 	unwatch_object(d, c); /* ADD, too: that it succeeds says that the old one was closed */
 	if (c->args[1] == 2 || !object)
 		return 0;
-	members = session_grow(s->members, s->member_count, &s->member_capacity, sizeof(*members));
-	if (!members)
+	if (!LIST_ROOM(s->members, s->member_count, s->member_capacity))
 		return PTAH_E_NOMEM;
-	s->members = members;
-	members[s->member_count] =
+	s->members[s->member_count] =
 	    (struct member){.object = object,
 			    .next = s->objects[c->object].members,
 			    .epoll = c->object,
@@ -541,15 +537,10 @@ void descriptors_read(struct descriptors *d, const struct system_call *c)
 /* Puts an object in front of those that were ready when the call ended. */
 static int add_ready(struct ptah_syscalls *s, struct system_call *c, const struct member *member)
 {
-	struct member *members;
-
-	members = session_grow(s->members, s->member_count, &s->member_capacity, sizeof(*members));
-
-	if (!members)
+	if (!LIST_ROOM(s->members, s->member_count, s->member_capacity))
 		return PTAH_E_NOMEM;
-	s->members = members;
-	members[s->member_count] = *member;
-	members[s->member_count].next = c->ready;
+	s->members[s->member_count] = *member;
+	s->members[s->member_count].next = c->ready;
 	c->ready = (uint32_t)s->member_count++;
 	return 0;
 }

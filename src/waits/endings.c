@@ -6,6 +6,8 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "base/order.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -26,15 +28,8 @@ struct events {
 
 static int add_event(struct events *e, int32_t target, size_t call, uint64_t signal)
 {
-	struct event *more;
-
-	if (e->count == e->capacity) {
-		e->capacity = e->capacity ? 2 * e->capacity : 64;
-		more = reallocarray(e->events, e->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		e->events = more;
-	}
+	if (!LIST_ROOM(e->events, e->count, e->capacity))
+		return PTAH_E_NOMEM;
 	e->events[e->count++] = (struct event){target, (uint32_t)call, (uint32_t)signal};
 	return 0;
 }
@@ -43,28 +38,20 @@ static int compare_events(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	if (x->target != y->target)
-		return x->target < y->target ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE_THEN(x->target, y->target, COMPARE(x->call, y->call));
 }
 
 /* The last call for a target that began before `time`. NULL: there is none. */
 static const struct event *last_before(const struct ptah_waits *w, const struct events *e,
 				       int32_t target, uint64_t time)
 {
-	size_t low = 0, high = e->count;
+	size_t at;
 
-	while (low < high) { /* the first that is later */
-		const size_t middle = low + (high - low) / 2;
-		const struct event *m = &e->events[middle];
-
-		if (m->target < target ||
-		    (m->target == target && w->calls->calls[m->call].begin < time))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && e->events[low - 1].target == target ? &e->events[low - 1] : NULL;
+	/* Finds the first that is later. */
+	BISECT(at, 0, e->count,
+	       e->events[at].target < target || (e->events[at].target == target &&
+						 w->calls->calls[e->events[at].call].begin < time));
+	return at && e->events[at - 1].target == target ? &e->events[at - 1] : NULL;
 }
 
 static void sort_events(struct events *e)

@@ -8,6 +8,8 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "base/order.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 
@@ -46,15 +48,8 @@ struct places {
 
 static int add_place(struct places *p, const struct place *place)
 {
-	struct place *more;
-
-	if (p->count == p->capacity) {
-		p->capacity = p->capacity ? 2 * p->capacity : 64;
-		more = reallocarray(p->places, p->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		p->places = more;
-	}
+	if (!LIST_ROOM(p->places, p->count, p->capacity))
+		return PTAH_E_NOMEM;
 	p->places[p->count++] = *place;
 	return 0;
 }
@@ -70,7 +65,7 @@ static int compare_places(const void *a, const void *b)
 		return x->pid < y->pid ? -1 : 1;
 	if ((x->wait == WAITS_NONE) != (y->wait == WAITS_NONE))
 		return x->wait == WAITS_NONE ? 1 : -1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE(x->call, y->call);
 }
 
 static bool same_address(const struct place *x, const struct place *y)

@@ -8,6 +8,8 @@
 #include "waits/waits.h"
 
 #include "base/bits.h"
+#include "base/order.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +47,8 @@ struct releases {
 
 static int add_release(struct releases *r, uint64_t key, size_t call, int32_t pid)
 {
-	struct release *more;
-
-	if (r->count == r->capacity) {
-		r->capacity = r->capacity ? 2 * r->capacity : 64;
-		more = reallocarray(r->list, r->capacity, sizeof(*more));
-		if (!more)
-			return PTAH_E_NOMEM;
-		r->list = more;
-	}
+	if (!LIST_ROOM(r->list, r->count, r->capacity))
+		return PTAH_E_NOMEM;
 	r->list[r->count++] = (struct release){key, (uint32_t)call, pid};
 	return 0;
 }
@@ -77,7 +72,7 @@ static int compare_names(const void *a, const void *b, void *context)
 		return x->kind < y->kind ? -1 : 1;
 	if (order || x->name_size != y->name_size)
 		return order ? order : x->name_size < y->name_size ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return COMPARE(i, k);
 }
 
 static bool same_file(const struct object *x, const struct object *y)
@@ -227,36 +222,24 @@ static int compare_holders(const void *a, const void *b)
 {
 	const struct release *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE_THEN(x->pid, y->pid,
+			    COMPARE_THEN(x->key, y->key, COMPARE(x->call, y->call)));
 }
 
 static int compare_releases(const void *a, const void *b)
 {
 	const struct release *x = a, *y = b;
 
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
+	return COMPARE_THEN(x->key, y->key, COMPARE(x->call, y->call));
 }
 
 /* The first one of a process; releases of their own, with pid 0, come first. */
 static size_t first_of(const struct releases *r, size_t count, int32_t pid)
 {
-	size_t low = 0, high = count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (r->list[middle].pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BISECT(at, 0, count, r->list[at].pid < pid);
+	return at;
 }
 
 /* So many holders are looked at: a recording may have thousands of one process, and of exits. */
@@ -387,27 +370,22 @@ static void match_wait(struct ptah_waits *w, const struct releases *r, struct wa
 {
 	const uint64_t key = key_of_wait(w, r, wait);
 	const struct system_call *found = NULL;
-	size_t low = 0, high = r->count;
+	size_t at;
 	bool several = false;
 
 	if (!key || wait->how != PTAH_WAIT_END_UNKNOWN)
 		return;
-	while (low < high) { /* the first that is not before the wait's end */
-		const size_t middle = low + (high - low) / 2;
-		const struct release *m = &r->list[middle];
-
-		if (m->key < key || (m->key == key && w->calls->calls[m->call].begin < wait->end))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (unsigned i = 0; i < MOST_BEFORE && low && r->list[low - 1].key == key; i++) {
-		const struct system_call *c = &w->calls->calls[r->list[--low].call];
+	/* Finds the first that is not before the wait's end. */
+	BISECT(at, 0, r->count,
+	       r->list[at].key < key ||
+		   (r->list[at].key == key && w->calls->calls[r->list[at].call].begin < wait->end));
+	for (unsigned i = 0; i < MOST_BEFORE && at && r->list[at - 1].key == key; i++) {
+		const struct system_call *c = &w->calls->calls[r->list[--at].call];
 
 		if (!may_end(w, wait, c))
 			continue;
 		if (!found) {
-			wait_set_waker(w, wait, r->list[low].call);
+			wait_set_waker(w, wait, r->list[at].call);
 			found = c;
 		}
 		several = several || c->tid != found->tid;

@@ -6,7 +6,9 @@
  */
 #include "waits/waits.h"
 
+#include "base/order.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -48,12 +50,9 @@ struct stacks {
 
 static int add_moment(struct stacks *s, const struct moment *moment)
 {
-	struct moment *more = session_grow(s->moments, s->count, &s->room, sizeof(*more));
-
-	if (!more)
+	if (!LIST_ROOM(s->moments, s->count, s->room))
 		return PTAH_E_NOMEM;
-	s->moments = more;
-	more[s->count++] = *moment;
+	s->moments[s->count++] = *moment;
 	return 0;
 }
 
@@ -103,9 +102,7 @@ static int compare_moments(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->time, y->time));
 }
 
 static int index_moments(struct stacks *s)
@@ -121,17 +118,7 @@ static int index_moments(struct stacks *s)
 
 static struct thread_stack *stack_of(struct stacks *s, size_t number)
 {
-	struct thread_stack *threads;
-
-	if (number < s->thread_count)
-		return &s->threads[number];
-	threads = reallocarray(s->threads, number + 1, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	s->threads = threads;
-	while (s->thread_count <= number)
-		threads[s->thread_count++] = (struct thread_stack){0};
-	return &threads[number];
+	return LIST_REACH(s->threads, s->thread_count, number) ? &s->threads[number] : NULL;
 }
 
 /* The node of the innermost call; 0: nothing is on the stack, or out of memory. */
@@ -145,18 +132,16 @@ static uint32_t node_of(struct ptah_waits *w, struct thread_stack *t)
 	parent = first ? t->calls[first - 1].node : 0;
 	for (size_t i = first; i < t->count; i++) {
 		struct open_call *c = &t->calls[i];
-		struct stack_node *nodes =
-		    session_grow(w->nodes, w->node_count, &w->node_capacity, sizeof(*nodes));
 
-		if (!nodes || w->node_count >= UINT32_MAX)
+		if (w->node_count >= UINT32_MAX ||
+		    !LIST_ROOM(w->nodes, w->node_count, w->node_capacity))
 			return 0;
-		w->nodes = nodes;
-		nodes[w->node_count] = (struct stack_node){.parent = parent,
-							   .depth = nodes[parent].depth + 1,
-							   .space = c->space,
-							   .function = c->function,
-							   .call = c->id,
-							   .tsc = c->tsc};
+		w->nodes[w->node_count] = (struct stack_node){.parent = parent,
+							      .depth = w->nodes[parent].depth + 1,
+							      .space = c->space,
+							      .function = c->function,
+							      .call = c->id,
+							      .tsc = c->tsc};
 		parent = c->node = (uint32_t)w->node_count++;
 	}
 	return parent;
@@ -184,15 +169,8 @@ static int begin_call(struct thread_stack *t, const struct ptah_call_thread *thr
 {
 	if (mark->depth < t->count)
 		t->count = mark->depth;
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 64;
-		struct open_call *calls = reallocarray(t->calls, room, sizeof(*calls));
-
-		if (!calls)
-			return PTAH_E_NOMEM;
-		t->calls = calls;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->calls, t->count, t->room))
+		return PTAH_E_NOMEM;
 	t->calls[t->count++] =
 	    (struct open_call){.function = mark->function,
 			       .id = mark->id,
@@ -283,8 +261,7 @@ int stacks_read(struct ptah_waits *w, const struct ptah_waits_config *config)
 	int status;
 
 	/* Number 0 is that of no stack. */
-	w->nodes = session_grow(NULL, 0, &w->node_capacity, sizeof(*w->nodes));
-	if (!w->nodes)
+	if (!LIST_ROOM(w->nodes, 0, w->node_capacity))
 		return PTAH_E_NOMEM;
 	w->nodes[0] = (struct stack_node){0};
 	w->node_count = 1;

@@ -2,8 +2,10 @@
 /* When threads did not run, and who woke them: context switches and wake-ups of the samples. */
 #include "waits/waits.h"
 
+#include "base/order.h"
 #include "session/session.h"
 #include "session/samples.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +27,10 @@ struct reading {
 static int leave_cpu(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool preempted)
 {
 	struct ptah_waits *w = r->waits;
-	struct absence *more =
-	    session_grow(w->absences, w->absence_count, &w->absence_capacity, sizeof(*more));
 
-	if (!more)
+	if (!LIST_ROOM(w->absences, w->absence_count, w->absence_capacity))
 		return PTAH_E_NOMEM;
-	w->absences = more;
-	more[w->absence_count] = (struct absence){
+	w->absences[w->absence_count] = (struct absence){
 	    .tid = tid, .pid = pid, .begin = time, .end = UINT64_MAX, .preempted = preempted};
 	return table_set(&r->open, (uint32_t)tid, w->absence_count++);
 }
@@ -74,16 +73,13 @@ static int take_sched_switch(struct reading *r, const struct ptah_sample *sample
 static int take_wakeup(struct reading *r, const struct ptah_sample *sample)
 {
 	struct ptah_waits *w = r->waits;
-	struct wakeup *more =
-	    session_grow(w->wakeups, w->wakeup_count, &w->wakeup_capacity, sizeof(*more));
 
-	if (!more)
+	if (!LIST_ROOM(w->wakeups, w->wakeup_count, w->wakeup_capacity))
 		return PTAH_E_NOMEM;
-	w->wakeups = more;
-	more[w->wakeup_count++] = (struct wakeup){.tid = (int32_t)field_of(r, sample, "pid"),
-						  .waker_tid = sample->tid,
-						  .waker_pid = sample->pid,
-						  .time = sample->time};
+	w->wakeups[w->wakeup_count++] = (struct wakeup){.tid = (int32_t)field_of(r, sample, "pid"),
+							.waker_tid = sample->tid,
+							.waker_pid = sample->pid,
+							.time = sample->time};
 	return 0;
 }
 
@@ -125,18 +121,14 @@ static int compare_absences(const void *a, const void *b)
 {
 	const struct absence *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
+	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->begin, y->begin));
 }
 
 static int compare_wakeups(const void *a, const void *b)
 {
 	const struct wakeup *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
-	return x->time < y->time ? -1 : x->time > y->time;
+	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->time, y->time));
 }
 
 int switches_read(struct ptah_waits *w)
@@ -171,35 +163,24 @@ int switches_read(struct ptah_waits *w)
 
 size_t switches_find(const struct ptah_waits *w, int32_t tid, uint64_t time)
 {
-	size_t low = 0, high = w->absence_count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct absence *a = &w->absences[middle];
-
-		if (a->tid < tid || (a->tid == tid && a->end <= time))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < w->absence_count && w->absences[low].tid == tid ? low : w->absence_count;
+	BISECT(at, 0, w->absence_count,
+	       w->absences[at].tid < tid ||
+		   (w->absences[at].tid == tid && w->absences[at].end <= time));
+	return at < w->absence_count && w->absences[at].tid == tid ? at : w->absence_count;
 }
 
 const struct wakeup *switches_wakeup(const struct ptah_waits *w, int32_t tid, uint64_t from,
 				     uint64_t to)
 {
-	size_t low = 0, high = w->wakeup_count;
+	size_t at;
 
-	while (low < high) { /* the first that is later than `to` */
-		const size_t middle = low + (high - low) / 2;
-		const struct wakeup *a = &w->wakeups[middle];
-
-		if (a->tid < tid || (a->tid == tid && a->time <= to))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || w->wakeups[low - 1].tid != tid || w->wakeups[low - 1].time <= from)
+	/* Finds the first that is later than `to`. */
+	BISECT(at, 0, w->wakeup_count,
+	       w->wakeups[at].tid < tid ||
+		   (w->wakeups[at].tid == tid && w->wakeups[at].time <= to));
+	if (!at || w->wakeups[at - 1].tid != tid || w->wakeups[at - 1].time <= from)
 		return NULL;
-	return &w->wakeups[low - 1];
+	return &w->wakeups[at - 1];
 }

@@ -3,8 +3,10 @@
 #include "waits/syscalls.h"
 
 #include "base/bits.h"
+#include "base/order.h"
 #include "session/session.h"
 #include "session/samples.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,22 +90,19 @@ static struct system_call *add_call(struct pairing *p, const struct ptah_sample 
 {
 	struct ptah_syscalls *s = p->calls;
 	struct system_call *last = last_of(p, sample->tid);
-	struct system_call *calls;
 
 	if (last && !(last->flags & PTAH_SYSCALL_RETURNED))
 		last->end = sample->time;
-	calls = session_grow(s->calls, s->count, &s->capacity, sizeof(*calls));
-	if (!calls)
+	if (!LIST_ROOM(s->calls, s->count, s->capacity))
 		return NULL;
-	s->calls = calls;
 	if (table_set(&p->last, (uint32_t)sample->tid, s->count) < 0)
 		return NULL;
-	calls[s->count] = (struct system_call){.pid = sample->pid,
-					       .tid = sample->tid,
-					       .number = -1,
-					       .ip = sample->ip,
-					       .sample = p->sample};
-	return &calls[s->count++];
+	s->calls[s->count] = (struct system_call){.pid = sample->pid,
+						  .tid = sample->tid,
+						  .number = -1,
+						  .ip = sample->ip,
+						  .sample = p->sample};
+	return &s->calls[s->count++];
 }
 
 static int enter_call(struct pairing *p, const struct ptah_sample *sample)
@@ -249,17 +248,11 @@ int ptah_syscalls_get(const struct ptah_syscalls *s, size_t i, struct ptah_sysca
 
 size_t ptah_syscalls_find(const struct ptah_syscalls *s, size_t sample)
 {
-	size_t low = 0, high = s->count;
+	size_t at;
 
-	while (low < high) { /* the first that is not smaller */
-		const size_t middle = low + (high - low) / 2;
-
-		if (s->calls[middle].sample < sample)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->count && s->calls[low].sample == sample ? low : SIZE_MAX;
+	/* Finds the first that is not smaller. */
+	BISECT(at, 0, s->count, s->calls[at].sample < sample);
+	return at < s->count && s->calls[at].sample == sample ? at : SIZE_MAX;
 }
 
 bool ptah_syscalls_has_sample(const struct ptah_syscalls *s, size_t i)

@@ -4,7 +4,9 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "base/order.h"
 #include "session/session.h"
+#include "support/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -183,14 +185,11 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 
 static struct wait *add_wait(struct ptah_waits *w)
 {
-	struct wait *more = session_grow(w->waits, w->count, &w->capacity, sizeof(*more));
-
-	if (!more || w->count >= WAITS_NONE - 1)
+	if (w->count >= WAITS_NONE - 1 || !LIST_ROOM(w->waits, w->count, w->capacity))
 		return NULL;
-	w->waits = more;
-	more[w->count] = (struct wait){
+	w->waits[w->count] = (struct wait){
 	    .call = WAITS_NONE, .waker_call = WAITS_NONE, .waker_pid = -1, .waker_tid = -1};
-	return &more[w->count++];
+	return &w->waits[w->count++];
 }
 
 static int list_calls(struct ptah_waits *w)
@@ -220,17 +219,10 @@ static int list_calls(struct ptah_waits *w)
 
 struct wait *wait_in(const struct ptah_waits *w, size_t count, uint32_t call)
 {
-	size_t low = 0, high = count;
+	size_t at;
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-
-		if (w->waits[middle].call < call)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && w->waits[low].call == call ? &w->waits[low] : NULL;
+	BISECT(at, 0, count, w->waits[at].call < call);
+	return at < count && w->waits[at].call == call ? &w->waits[at] : NULL;
 }
 
 void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call)
@@ -264,22 +256,17 @@ static uint32_t call_at(const struct ptah_waits *w, const uint32_t *by_thread, i
 			uint64_t time)
 {
 	const struct system_call *calls = w->calls->calls;
-	size_t low = 0, high = w->calls->count;
+	size_t at;
 
-	while (low < high) { /* the first that begins later */
-		const size_t middle = low + (high - low) / 2;
-		const struct system_call *c = &calls[by_thread[middle]];
-
-		if (c->tid < tid || (c->tid == tid && call_time(c) <= time))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (!low || calls[by_thread[low - 1]].tid != tid ||
-	    !(calls[by_thread[low - 1]].flags & PTAH_SYSCALL_ENTERED) ||
-	    call_end(w, &calls[by_thread[low - 1]]) < time)
+	/* Finds the first that begins later. */
+	BISECT(at, 0, w->calls->count,
+	       calls[by_thread[at]].tid < tid ||
+		   (calls[by_thread[at]].tid == tid && call_time(&calls[by_thread[at]]) <= time));
+	if (!at || calls[by_thread[at - 1]].tid != tid ||
+	    !(calls[by_thread[at - 1]].flags & PTAH_SYSCALL_ENTERED) ||
+	    call_end(w, &calls[by_thread[at - 1]]) < time)
 		return WAITS_NONE;
-	return by_thread[low - 1];
+	return by_thread[at - 1];
 }
 
 static int compare_threads(const void *a, const void *b, void *context)
@@ -454,9 +441,7 @@ static int compare_waits(const void *a, const void *b)
 {
 	const struct wait *x = a, *y = b;
 
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return COMPARE_THEN(x->begin, y->begin, COMPARE(x->tid, y->tid));
 }
 
 static int compare_by_thread(const void *a, const void *b, void *context)
@@ -464,9 +449,7 @@ static int compare_by_thread(const void *a, const void *b, void *context)
 	const struct ptah_waits *w = context;
 	const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
 
-	if (w->waits[i].tid != w->waits[k].tid)
-		return w->waits[i].tid < w->waits[k].tid ? -1 : 1;
-	return i < k ? -1 : i > k;
+	return COMPARE_THEN(w->waits[i].tid, w->waits[k].tid, COMPARE(i, k));
 }
 
 /* Drops what was no wait, and connects the waits of each thread. */
@@ -629,20 +612,13 @@ size_t ptah_waits_next(const struct ptah_waits *w, size_t i)
 
 size_t ptah_waits_of_thread(const struct ptah_waits *w, int32_t tid, uint64_t since)
 {
-	size_t low = 0, high = w->count;
+	size_t at;
 
 	/* The waits of a thread do not overlap, so that their ends are in order, too. */
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		const struct wait *wait = &w->waits[w->by_thread[middle]];
-
-		if (wait->tid < tid || (wait->tid == tid && wait->end <= since))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < w->count && w->waits[w->by_thread[low]].tid == tid ? w->by_thread[low]
-									: SIZE_MAX;
+	BISECT(at, 0, w->count,
+	       w->waits[w->by_thread[at]].tid < tid || (w->waits[w->by_thread[at]].tid == tid &&
+							w->waits[w->by_thread[at]].end <= since));
+	return at < w->count && w->waits[w->by_thread[at]].tid == tid ? w->by_thread[at] : SIZE_MAX;
 }
 
 const char *ptah_wait_kind_name(unsigned kind)

@@ -8,7 +8,7 @@
 #ifndef PTAH_WAITS_WAITS_H
 #define PTAH_WAITS_WAITS_H
 
-#include "session/hash_table.h"
+#include "support/table.h"
 #include "waits/syscalls.h"
 
 #include <ptah/waits.h>

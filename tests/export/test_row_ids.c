@@ -21,7 +21,7 @@ TEST(test_pairs)
 	for (uint64_t a = 0; a < 100; a++)
 		for (uint64_t b = 0; b < 100; b++)
 			assert_int_equal(*pair_ids_at(&ids, a << 32, b << 12), 1 + 100 * a + b);
-	assert_int_equal(ids.count, 10000);
+	assert_int_equal(ids.rows.count, 10000);
 	pair_ids_clear(&ids);
 	assert_int_equal(*pair_ids_at(&ids, 0, 0), 0);
 	pair_ids_free(&ids);

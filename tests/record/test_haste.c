@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "record/haste.h"
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <pthread.h>
 #include <signal.h>

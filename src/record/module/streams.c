@@ -4,6 +4,7 @@
  * driver shares: capture_page.h.
  */
 #include "record/module/module.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,17 +56,8 @@ static int wrote(struct module *m, const struct module_stream *s, int status)
 
 static struct module_stream *new_stream(struct module *m)
 {
-	struct module_stream *more;
-	size_t room = m->stream_room ? 2 * m->stream_room : 16;
-
-	if (m->stream_count < m->stream_room)
-		return &m->streams[m->stream_count];
-	more = reallocarray(m->streams, room, sizeof(*more));
-	if (!more)
-		return NULL;
-	m->streams = more;
-	m->stream_room = room;
-	return &more[m->stream_count];
+	return LIST_ROOM(m->streams, m->stream_count, m->stream_room) ? &m->streams[m->stream_count]
+								      : NULL;
 }
 
 int module_add_stream(struct module *m, const struct device_mapping *mapping)

@@ -10,7 +10,7 @@
 #include "record/native/attach.h"
 
 #include "record/haste.h"
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/native/threads.h"
 
 #include <errno.h>

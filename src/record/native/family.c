@@ -5,7 +5,7 @@
  */
 #include "record/native/native.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/proc_stat.h"
 
 #include <errno.h>

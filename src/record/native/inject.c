@@ -11,7 +11,7 @@
 #include "perfdata/message.h"
 #include "record/command.h"
 #include "record/haste.h"
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/native/layout.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Takes the runtime's messages out of the shared memory: see messages_in.h. */
 #include "record/native/messages_in.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <linux/futex.h>
 #include <signal.h>

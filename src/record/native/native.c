@@ -5,7 +5,7 @@
  */
 #include "record/native/native.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/native/check.h"
 #include "record/native/inject.h"
 #include "record/native/seccomp.h"

@@ -4,6 +4,7 @@
 
 #include "record/haste.h"
 #include "record/native/threads.h"
+#include "support/monotonic.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -24,18 +25,10 @@ void pauses_begin_thread(struct native_pauses *p, unsigned slot, uint64_t contro
 	p->list[slot] = (struct native_pause){.control = control, .gs_base = gs_base};
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void pauses_set(struct native_pauses *p, bool on)
 {
 	p->on = on;
-	p->set = now_ns();
+	p->set = monotonic_ns();
 	for (unsigned i = 0; i < p->streams->slots; i += NATIVE_THREADS)
 		__atomic_store_n(&streams_header(p->streams, i)->paused, on, __ATOMIC_SEQ_CST);
 	STREAMS_EACH (p->streams, i) {
@@ -54,7 +47,7 @@ bool pauses_traces(const struct native_pauses *p, int32_t tid)
 
 bool pauses_are_late(const struct native_pauses *p)
 {
-	return now_ns() - p->set > LATE_NS;
+	return monotonic_ns() - p->set > LATE_NS;
 }
 
 #ifdef __x86_64__
@@ -174,7 +167,7 @@ static void begin_stop(struct native_pauses *p, unsigned slot)
 	const struct native_stream *s = &p->streams->list[slot];
 	struct native_pause *e = &p->list[slot];
 	struct native_stop *stop = free_stop(p);
-	const int64_t now = now_ns();
+	const int64_t now = monotonic_ns();
 
 	if (now < e->next || !stop)
 		return;
@@ -225,11 +218,11 @@ bool pauses_follow(struct native_pauses *p)
 
 void pauses_end(struct native_pauses *p, int32_t pid)
 {
-	const int64_t end = now_ns() + END_NS;
+	const int64_t end = monotonic_ns() + END_NS;
 	unsigned looks = 0;
 
 	for (unsigned i = 0; i < NATIVE_STOPS; i++)
-		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && now_ns() < end &&
+		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && monotonic_ns() < end &&
 		       !haste_is_late(p->late)) {
 			look_at(p, &p->stops[i]);
 			if (p->stops[i].tid)

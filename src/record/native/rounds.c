@@ -5,7 +5,7 @@
  */
 #include "record/native/native.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

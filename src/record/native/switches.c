@@ -2,7 +2,9 @@
 /* Reads context switches from the kernel's buffers (switches.h). */
 #include "record/native/switches.h"
 
+#include "base/order.h"
 #include "record/tsc_clock.h"
+#include "support/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -227,15 +229,8 @@ static uint64_t tsc_at(const struct switches *s, const struct tsc_moment *now, u
 
 static bool add_switch(struct switches *s, const struct sample_id *id, uint64_t tsc, uint16_t misc)
 {
-	if (s->count == s->capacity) {
-		const size_t n = s->capacity ? 2 * s->capacity : 256;
-		struct thread_switch *list = reallocarray(s->list, n, sizeof(*list));
-
-		if (!list)
-			return false;
-		s->list = list;
-		s->capacity = n;
-	}
+	if (!LIST_ROOM(s->list, s->count, s->capacity))
+		return false;
 	s->list[s->count++] =
 	    (struct thread_switch){.turn = {(int32_t)id->cpu, id->pid, id->tid},
 				   .tsc = tsc,
@@ -270,7 +265,7 @@ static int compare_switches(const void *a, const void *b)
 {
 	const struct thread_switch *x = a, *y = b;
 
-	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+	return COMPARE(x->tsc, y->tsc);
 }
 
 static bool is_empty(const struct switch_ring *ring)

@@ -5,6 +5,8 @@
 #include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/proc_stat.h"
+#include "support/list.h"
+#include "support/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,25 +36,10 @@ struct rseq_configuration {
 	uint32_t size, signature, flags, unused;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 struct thread *threads_add(struct threads *t, pid_t tid)
 {
-	if (t->count == t->room) {
-		const size_t room = t->room ? 2 * t->room : 16;
-		struct thread *list = realloc(t->list, room * sizeof(*list));
-
-		if (!list)
-			return NULL;
-		t->list = list;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->list, t->count, t->room))
+		return NULL;
 	t->list[t->count] = (struct thread){.tid = tid, .state = THREAD_RUNS};
 	return &t->list[t->count++];
 }
@@ -196,7 +183,7 @@ static bool await_stop(const struct threads *all, struct thread *t, int64_t end)
 	for (;;) {
 		got = tracee_look(t->tid, &status);
 		if (!got) {
-			if (now_ns() > end || haste_is_late(all->late))
+			if (monotonic_ns() > end || haste_is_late(all->late))
 				return false;
 			if (all->serve)
 				all->serve(all->context);
@@ -216,7 +203,7 @@ static bool await_stop(const struct threads *all, struct thread *t, int64_t end)
 
 static int await_stops(struct threads *t, struct ptah_message *why)
 {
-	const int64_t end = now_ns() + STOP_NS;
+	const int64_t end = monotonic_ns() + STOP_NS;
 
 	for (size_t i = 0; i < t->count; i++)
 		if (t->list[i].state == THREAD_RUNS && !await_stop(t, &t->list[i], end) &&

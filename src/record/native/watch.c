@@ -2,7 +2,7 @@
 /* The watcher (watch.h). */
 #include "record/native/watch.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <pthread.h>
 #include <signal.h>

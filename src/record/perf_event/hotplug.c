@@ -8,7 +8,7 @@
  */
 #include "record/perf_event/hardware.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/perf_event/proc.h"
 
 #include <stdlib.h>

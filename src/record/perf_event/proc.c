@@ -5,6 +5,7 @@
 #include "perfdata/byte_buffer.h"
 #include "perfdata/build_id.h"
 #include "perfdata/format.h"
+#include "support/list.h"
 
 #include <ptah/base.h>
 
@@ -273,14 +274,8 @@ static size_t list_numbers(const char *path, int32_t **numbers)
 
 		if (value <= 0 || value > INT32_MAX)
 			continue;
-		if (n == capacity) {
-			int32_t *more = realloc(*numbers, (capacity * 2 + 16) * sizeof(*more));
-
-			if (!more)
-				break;
-			*numbers = more;
-			capacity = capacity * 2 + 16;
-		}
+		if (!LIST_ROOM(*numbers, n, capacity))
+			break;
 		(*numbers)[n++] = (int32_t)value;
 	}
 	if (folder)

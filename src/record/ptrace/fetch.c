@@ -3,6 +3,7 @@
  * Reads the instructions that a process is about to run, caches them, and has process_maps.c put
  * those into the recording that it lacks.
  */
+#include "base/hash.h"
 #include "record/ptrace/tracer.h"
 
 #include <fcntl.h>
@@ -86,7 +87,7 @@ static bool decode(struct insn *insn, uint64_t ip, const uint8_t *bytes, size_t 
 
 static struct cached *place_of(const struct process *p, uint64_t ip)
 {
-	return &p->cache[(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32) % INSNS];
+	return &p->cache[(hash_number(ip) >> 32) % INSNS];
 }
 
 /*

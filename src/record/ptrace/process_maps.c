@@ -7,6 +7,7 @@
  * again when its bytes differ from those it had last time.
  */
 #include "record/ptrace/tracer.h"
+#include "support/list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,18 +90,8 @@ void maps_init_ranges(struct process *p)
 /* Remembers that decoders know code at [start, end). */
 static void keep_told(struct process *p, uint64_t start, uint64_t end)
 {
-	struct code_map *told = p->told;
-
-	if (p->told_count == p->told_capacity) {
-		size_t capacity = p->told_capacity ? 2 * p->told_capacity : 64;
-
-		told = realloc(told, capacity * sizeof(*told));
-		if (!told)
-			return;
-		p->told = told;
-		p->told_capacity = capacity;
-	}
-	told[p->told_count++] = (struct code_map){.start = start, .end = end};
+	if (LIST_ROOM(p->told, p->told_count, p->told_capacity))
+		p->told[p->told_count++] = (struct code_map){.start = start, .end = end};
 }
 
 static bool was_told(const struct process *p, uint64_t start, uint64_t end)
@@ -173,11 +164,7 @@ bool maps_refresh(struct process *p)
 	if (!file)
 		return false;
 	while (getline(&line, &n, file) > 0) {
-		maps =
-		    count == capacity && count < MAX_MAPS
-			? realloc(maps, (capacity = capacity ? 2 * capacity : 32) * sizeof(*maps))
-			: maps;
-		if (!maps || count == MAX_MAPS)
+		if (count == MAX_MAPS || !LIST_ROOM(maps, count, capacity))
 			break;
 		if (parse_map(line, &maps[count]))
 			count++;

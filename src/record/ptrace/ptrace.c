@@ -5,7 +5,7 @@
  */
 #include "base/compiler.h"
 #include "record/haste.h"
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "perfdata/message.h"
 #include "record/call_samples.h"
 #include "record/command.h"

@@ -5,7 +5,7 @@
  */
 #include "record/ptrace/tracer.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 
 #include <dirent.h>
 #include <errno.h>

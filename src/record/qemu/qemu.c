@@ -5,7 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/plugin_path.h"
 #include "record/qemu/launch.h"
 #include "record/simulated/simulated.h"

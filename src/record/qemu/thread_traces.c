@@ -5,7 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "base/path_hash.h"
 #include "record/simulated/simulated.h"
 

@@ -2,6 +2,8 @@
 /* The shadow of code_shadow.h as a hash table of 4 KiB pages. */
 #include "record/simulated/code_shadow.h"
 
+#include "base/hash.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +20,7 @@ struct code_page {
 
 static struct code_page **bucket_of(const struct code_shadow *shadow, uint64_t address)
 {
-	return &shadow->pages[(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) % shadow->buckets];
+	return &shadow->pages[(hash_number(address) >> 32) % shadow->buckets];
 }
 
 static void fill_from_file(struct code_page *page, const struct code_map *map)

@@ -2,6 +2,8 @@
 /* Keeps the pages of code_pages.h; equal pages are kept once for all virtual CPUs. */
 #include "record/system/code_pages.h"
 
+#include "base/hash.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ static uint64_t hash_of(const uint8_t *bytes)
 
 	for (size_t i = 0; i < CODE_PAGE; i += sizeof(word)) {
 		memcpy(&word, bytes + i, sizeof(word));
-		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash = hash_number(hash ^ word);
 		hash ^= hash >> 29;
 	}
 	return hash;
@@ -98,7 +100,7 @@ struct code_space *code_space(struct code_view *view, uint64_t cr3)
 
 static struct code_entry *entry_at(const struct code_space *space, uint64_t address)
 {
-	size_t i = (address / CODE_PAGE * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+	size_t i = hash_number(address / CODE_PAGE) >> 32;
 
 	for (i &= space->capacity - 1;
 	     space->entries[i].page && space->entries[i].address != address;

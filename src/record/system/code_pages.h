@@ -12,6 +12,8 @@
 #ifndef PTAH_RECORD_SYSTEM_CODE_PAGES_H
 #define PTAH_RECORD_SYSTEM_CODE_PAGES_H
 
+#include "base/hash.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,7 +85,7 @@ struct code_space *code_space(struct code_view *view, uint64_t cr3);
 static inline struct code_known *code_known_at(const struct code_space *space,
 					       const struct code_block *b, uint64_t address)
 {
-	const uint64_t key = (address ^ (uint64_t)b->number << 40) * UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t key = hash_number(address ^ (uint64_t)b->number << 40);
 	size_t i = (size_t)(key >> 32) & (space->known_capacity - 1);
 
 	while (space->known[i].generation &&

@@ -9,6 +9,7 @@
 #include "record/system/channel.h"
 #include "record/system/guest_names.h"
 #include "record/system/system.h"
+#include "support/monotonic.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -188,12 +189,9 @@ static void drain(struct outside *o)
 
 uint64_t outside_now(const struct system_vcpu *v)
 {
-	struct timespec t;
-
 	if (!setup.host_clock)
 		return v->outside->instructions + 1;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 static void reach_now(struct outside *o)

@@ -2,6 +2,7 @@
 /* The ground truth: counting, the guest's registers, the text form (truth.h). */
 #include "record/system/truth.h"
 
+#include "base/hash.h"
 #include "model/processor.h"
 #include "record/simulated/insn.h"
 
@@ -35,7 +36,7 @@ void system_truth_reset(struct system_truth *t, struct ptah_model *m)
 /* The place of a pair in the table; all places may be taken, and then it is that of "other". */
 static struct system_path *find(struct system_truth *t, uint64_t cr3, bool user)
 {
-	size_t i = (size_t)(((cr3 | user) * UINT64_C(0x9e3779b97f4a7c15)) >> 40) % SYSTEM_PATHS;
+	size_t i = (size_t)(hash_number(cr3 | user) >> 40) % SYSTEM_PATHS;
 	struct system_path *path = &t->paths[i];
 
 	while (path->used && (path->cr3 != cr3 || path->user != user)) {

@@ -5,7 +5,7 @@
  * through a socket (record/system/channel.h), and writes both into the recording.
  */
 #include "perfdata/format.h"
-#include "record/monotonic.h"
+#include "support/monotonic.h"
 #include "record/recorder.h"
 #include "record/system/channel.h"
 #include "record/vm/guest_symbols.h"

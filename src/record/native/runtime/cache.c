@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The units of a process: found by their heads, and by addresses in the cache. */
+#include "base/hash.h"
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
@@ -78,7 +79,7 @@ static struct cache *cache_of(struct context *c)
 
 static uint32_t bit_of(uint64_t page)
 {
-	return (uint32_t)(page * UINT64_C(0x9e3779b97f4a7c15) >> (64 - CACHE_PAGE_BITS));
+	return (uint32_t)(hash_number(page) >> (64 - CACHE_PAGE_BITS));
 }
 
 static struct page_unit **list_of(struct cache *cache, uint64_t page)

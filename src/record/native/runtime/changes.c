@@ -2,6 +2,7 @@
 /* Code that changes: see changes.h. */
 #include "record/native/runtime/changes.h"
 
+#include "base/hash.h"
 #include "record/native/runtime/proc_maps.h"
 #include "record/native/runtime/signals.h"
 #include "record/native/runtime/sys.h"
@@ -158,7 +159,7 @@ static void cut_mappings(struct runtime *rt, struct changes *s, uint64_t start, 
 static struct page *row_of(const struct changes *s, uint64_t address)
 {
 	const uint32_t last = s->page_room - 1;
-	uint32_t i = (uint32_t)(address / PAGE * UINT64_C(0x9e3779b97f4a7c15) >> 32) & last;
+	uint32_t i = (uint32_t)(hash_number(address / PAGE) >> 32) & last;
 
 	while (s->pages[i].address && s->pages[i].address != address)
 		i = (i + 1) & last;

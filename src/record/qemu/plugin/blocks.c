@@ -7,6 +7,7 @@
  * The lock: QEMU calls plugin_block() with its translation lock held. Signal handlers and mappings
  * are reported during system calls, when that lock is not held, so this file has a lock of its own.
  */
+#include "base/hash.h"
 #include "record/qemu/plugin/plugin.h"
 #include "record/simulated/insn.h"
 
@@ -28,7 +29,7 @@ static bool named_unknown;
 
 static size_t bucket(uint64_t key)
 {
-	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 48) % BUCKETS;
+	return (size_t)(hash_number(key) >> 48) % BUCKETS;
 }
 
 /* The lock */

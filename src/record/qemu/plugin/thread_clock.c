@@ -4,6 +4,7 @@
  * passes for their processors.
  */
 #include "record/qemu/plugin/block_trace.h"
+#include "support/monotonic.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -14,12 +15,9 @@
 /* The thread's TSC: nanoseconds, or its instructions, including those that were not traced. */
 uint64_t plugin_clock(const struct shared_thread *t)
 {
-	struct timespec now;
-
 	if (!(plugin.shared->flags & SHARED_CLOCK_HOST))
 		return t->live.instructions + t->live.lift;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return (uint64_t)monotonic_ns();
 }
 
 void plugin_publish_clock(uint64_t time)

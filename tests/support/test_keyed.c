@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows that are found by their first bytes: many keys that differ in few bits. */
-#include "export/keyed.h"
+#include "support/keyed.h"
 
 #include "test.h"
 

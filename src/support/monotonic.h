@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The time that passes: CLOCK_MONOTONIC as a number. */
-#ifndef PTAH_RECORD_MONOTONIC_H
-#define PTAH_RECORD_MONOTONIC_H
+#ifndef PTAH_SUPPORT_MONOTONIC_H
+#define PTAH_SUPPORT_MONOTONIC_H
 
 #include <stdint.h>
 #include <time.h>

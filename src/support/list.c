@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocates the arrays of lists (list.h). */
+#include "support/list.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ROOM 8
+
+/* Members are copied: a pointer to any type may not be read as one to void. */
+static bool reallocate_list(void *items, size_t n, size_t size)
+{
+	void *array;
+
+	memcpy(&array, items, sizeof(array));
+	array = reallocarray(array, n, size);
+	if (!array)
+		return false;
+	memcpy(items, &array, sizeof(array));
+	return true;
+}
+
+bool list_grow(void *items, size_t count, size_t more, void *room, size_t room_bytes, size_t size)
+{
+	const size_t most = room_bytes == sizeof(uint32_t) ? UINT32_MAX : SIZE_MAX;
+	size_t wanted = 2 * count > FIRST_ROOM ? 2 * count : FIRST_ROOM;
+	uint32_t narrow;
+
+	if (more > most - count || count > SIZE_MAX / 2)
+		return false;
+	wanted = wanted > count + more ? wanted : count + more;
+	wanted = wanted < most ? wanted : most;
+	if (!reallocate_list(items, wanted, size))
+		return false;
+	narrow = (uint32_t)wanted;
+	if (room_bytes == sizeof(narrow))
+		memcpy(room, &narrow, sizeof(narrow));
+	else
+		memcpy(room, &wanted, sizeof(wanted));
+	return true;
+}
+
+bool list_extend(void *items, size_t *count, size_t index, size_t size)
+{
+	char *array;
+
+	if (index == SIZE_MAX || !reallocate_list(items, index + 1, size))
+		return false;
+	memcpy(&array, items, sizeof(array));
+	memset(array + *count * size, 0, (index + 1 - *count) * size);
+	*count = index + 1;
+	return true;
+}
