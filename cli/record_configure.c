@@ -198,6 +198,46 @@ static int set_filters(const struct record_options *o, struct ptah_record_config
 	return status;
 }
 
+/* -e: one event of Intel PT, and those that pause and resume it. */
+static int set_events(const struct record_options *o, struct ptah_record_config *config,
+		      struct triggers *triggers)
+{
+	struct ptah_message why = {""};
+	int status = EXIT_OK;
+	bool found = false;
+
+	for (size_t i = 0; i < o->events.count && status == EXIT_OK; i++) {
+		const char *text = o->events.texts[i];
+
+		if (triggers_is_event(text))
+			status = triggers_add_event(o->command, text, triggers);
+		else if (found)
+			status = wrong(o, "-e %s: Intel PT is one event, whose options go together",
+				       text);
+		else if (ptah_record_parse_event(text, config, &why) < 0)
+			status = wrong(o, "%s", why.text);
+		found = found || !triggers_is_event(text);
+	}
+	return status;
+}
+
+static int set_triggers(const struct record_options *o, struct ptah_record_config *config,
+			struct triggers *triggers)
+{
+	char program[PATH_MAX];
+	int status = EXIT_OK;
+
+	if (o->only_during) {
+		status = triggers_add_function(
+		    o->command, o->only_during,
+		    find_program(config, program, sizeof(program)) ? program : NULL, triggers);
+		config->triggers.start_paused = true;
+	}
+	config->triggers.items = triggers->items;
+	config->triggers.count = triggers->count;
+	return status;
+}
+
 static int set_max_size(const struct record_options *o, struct ptah_record_config *config)
 {
 	bool bare;
@@ -241,7 +281,7 @@ static int set_machine(const struct record_options *o, struct ptah_record_config
 	if (status == EXIT_OK && config->backend.kind != PTAH_RECORDER_VM &&
 	    (o->symbols || o->cr3 || o->start_at || o->stop_at))
 		status = wrong(o, "--symbols, --cr3, --start-at and --stop-at go with --vm alone");
-	if (config->backend.kind == PTAH_RECORDER_VM && !o->event)
+	if (config->backend.kind == PTAH_RECORDER_VM && !o->events.count)
 		config->trace.os = config->trace.user = true;
 	return status;
 }
@@ -288,9 +328,8 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 }
 
 int record_configure(const struct record_options *o, char **argv, struct ptah_record_config *config,
-		     struct filters *filters, int64_t *delay)
+		     struct filters *filters, struct triggers *triggers, int64_t *delay)
 {
-	struct ptah_message why = {""};
 	int status = set_plain(o, argv, config);
 
 	if (status == EXIT_OK)
@@ -301,8 +340,8 @@ int record_configure(const struct record_options *o, char **argv, struct ptah_re
 		status = set_buffer(o, config);
 	if (status == EXIT_OK)
 		status = set_delay(o, config, delay);
-	if (status == EXIT_OK && o->event && ptah_record_parse_event(o->event, config, &why) < 0)
-		status = wrong(o, "%s", why.text);
+	if (status == EXIT_OK)
+		status = set_events(o, config, triggers);
 	if (status == EXIT_OK)
 		status = target_parse(o->command, &o->target, config);
 	if (status == EXIT_OK && config->target.kind == PTAH_RECORD_COMMAND && !config->target.argv)
@@ -316,5 +355,7 @@ int record_configure(const struct record_options *o, char **argv, struct ptah_re
 	    (config->backend.kind <= PTAH_RECORDER_QEMU ||
 	     config->backend.kind == PTAH_RECORDER_NATIVE))
 		config->backend.plugin = getenv("PTAH_PLUGIN");
-	return status == EXIT_OK ? set_filters(o, config, filters) : status;
+	if (status == EXIT_OK)
+		status = set_filters(o, config, filters);
+	return status == EXIT_OK ? set_triggers(o, config, triggers) : status;
 }

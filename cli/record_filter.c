@@ -14,15 +14,24 @@
 /* What isspace() accepts. */
 #define BLANKS " \t\n\v\f\r"
 
+#define FILTER "filter "
+
 struct parser {
 	const struct command *command;
+	const char *option; /* without -- */
 	const char *text, *at, *program;
-	bool kernel; /* names without a file are the kernel's, not the program's */
+	bool one_function; /* not a range */
+	bool kernel;	   /* names without a file are the kernel's, not the program's */
 	struct ptah_symbols *symbols;
 };
 
 static int complain(const struct parser *p, const char *what)
 {
+	if (p->one_function) {
+		fail(p->command, "--%s=%s: %s. It is FUNCTION or FUNCTION@FILE", p->option,
+		     p->text + strlen(FILTER), what);
+		return EXIT_USAGE;
+	}
 	fail(p->command,
 	     "--filter, at '%s': %s. It is 'filter START/SIZE@FILE', 'filter SYMBOL@FILE' or "
 	     "'stop ...' (see ptah-record(1)).",
@@ -81,22 +90,22 @@ static int find_kernel_function(struct parser *p, const struct ptah_filter_place
 	unsigned n;
 
 	if (!f)
-		return fail(p->command, "--filter: /proc/kallsyms: %s", strerror(errno));
+		return fail(p->command, "--%s: /proc/kallsyms: %s", p->option, strerror(errno));
 	n = count_kernel_symbols(f, place->name, which, &start);
 	end = start ? kernel_symbol_end(f, start) : 0;
 	fclose(f);
 	if (!n)
-		return fail(p->command, "--filter: the kernel has no symbol '%s'", place->name);
+		return fail(p->command, "--%s: the kernel has no symbol '%s'", p->option,
+			    place->name);
 	if (which >= n || (n > 1 && !place->number))
-		return fail(
-		    p->command,
-		    "--filter: the kernel has %u symbols '%s': say which, '%s#1' to '%s#%u'", n,
-		    place->name, place->name, place->name, n);
+		return fail(p->command,
+			    "--%s: the kernel has %u symbols '%s': say which, '%s#1' to '%s#%u'",
+			    p->option, n, place->name, place->name, place->name, n);
 	if (!start || end == UINT64_MAX)
 		return fail(p->command,
-			    "--filter: the kernel hides the address of '%s': run as root, or lower "
+			    "--%s: the kernel hides the address of '%s': run as root, or lower "
 			    "kernel.kptr_restrict (sysctl)",
-			    place->name);
+			    p->option, place->name);
 	symbol->start = start;
 	symbol->size = end - start;
 	return EXIT_OK;
@@ -113,16 +122,18 @@ static int find_function(struct parser *p, const struct ptah_record_filter *filt
 		return find_kernel_function(p, place, symbol);
 	n = ptah_symbols_find(p->symbols, filter->path, place->name, which, symbol);
 	if (n < 0)
-		return fail(p->command, "--filter: %s: %s", filter->path, ptah_strerror(n));
+		return fail(p->command, "--%s: %s: %s", p->option, filter->path, ptah_strerror(n));
 	if (n == 0)
 		return fail(p->command,
-			    "--filter: no function '%s' in %s. Stripped of its symbols? Give an "
-			    "offset in the file: 'filter 0x1000/0x200@%s'.",
-			    place->name, filter->path, filter->path);
+			    p->one_function
+				? "--%s: no function '%s' in %s. Stripped of its symbols?"
+				: "--%s: no function '%s' in %s. Stripped of its symbols? Give an "
+				  "offset in the file: 'filter 0x1000/0x200@%s'.",
+			    p->option, place->name, filter->path, filter->path);
 	if (which >= (unsigned)n || (n > 1 && !place->number))
 		return fail(p->command,
-			    "--filter: %s has %d functions '%s': say which, '%s#1' to '%s#%d'",
-			    filter->path, n, place->name, place->name, place->name, n);
+			    "--%s: %s has %d functions '%s': say which, '%s#1' to '%s#%d'",
+			    p->option, filter->path, n, place->name, place->name, place->name, n);
 	return EXIT_OK;
 }
 
@@ -148,7 +159,8 @@ static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
 	if (status != EXIT_OK)
 		return status;
 	if (last.start < first.start)
-		return fail(p->command, "--filter: '%s' comes after '%s'", start->name, end->name);
+		return fail(p->command, "--%s: '%s' comes after '%s'", p->option, start->name,
+			    end->name);
 	filter->size = last.start + last.size - first.start;
 	return EXIT_OK;
 }
@@ -156,6 +168,8 @@ static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
 static int resolve(struct parser *p, struct ptah_record_filter *filter,
 		   const struct ptah_filter_place *start, const struct ptah_filter_place *end)
 {
+	if (p->one_function && (end || !*start->name || !strcmp(start->name, "*")))
+		return complain(p, "it names no function");
 	if (!strcmp(start->name, "*")) {
 		if (end || !filter->path)
 			return complain(p, "'*' is all of a file: 'filter *@FILE'");
@@ -188,7 +202,8 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 	if (*text.file) {
 		filter->path = realpath(text.file, NULL);
 		if (!filter->path)
-			return fail(p->command, "--filter: %s: %s", text.file, strerror(errno));
+			return fail(p->command, "--%s: %s: %s", p->option, text.file,
+				    strerror(errno));
 	}
 	status = resolve(p, filter, &text.start, text.has_end ? &text.end : NULL);
 	if (status == EXIT_OK && !filter->size)
@@ -202,7 +217,12 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 int filters_parse(const struct command *command, const char *text, const char *program, bool kernel,
 		  struct filters *filters)
 {
-	struct parser p = {command, text, text, program, kernel, NULL};
+	struct parser p = {.command = command,
+			   .option = "filter",
+			   .text = text,
+			   .at = text,
+			   .program = program,
+			   .kernel = kernel};
 	int status = EXIT_OK;
 
 	filters->count = 0;
@@ -223,6 +243,27 @@ int filters_parse(const struct command *command, const char *text, const char *p
 			status = complain(&p, "a comma belongs between two filters");
 	} while (status == EXIT_OK && *p.at++ == ',');
 	ptah_symbols_free(p.symbols);
+	return status;
+}
+
+int filters_find_function(const struct command *command, const char *option, const char *text,
+			  const char *program, struct ptah_record_filter *filter)
+{
+	struct parser p = {
+	    .command = command, .option = option, .program = program, .one_function = true};
+	char *whole;
+	int status;
+
+	*filter = (struct ptah_record_filter){0};
+	if (asprintf(&whole, FILTER "%s", text) < 0 || ptah_symbols_new(NULL, &p.symbols) < 0)
+		return fail(command, "%s", ptah_strerror(PTAH_E_NOMEM));
+	p.text = p.at = whole;
+	status = parse_one(&p, filter);
+	p.at += strspn(p.at, BLANKS);
+	if (status == EXIT_OK && *p.at)
+		status = complain(&p, "something follows the function");
+	ptah_symbols_free(p.symbols);
+	free(whole);
 	return status;
 }
 

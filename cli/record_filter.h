@@ -20,4 +20,10 @@ int filters_parse(const struct command *command, const char *text, const char *p
 		  struct filters *filters);
 void filters_free(struct filters *filters);
 
+/*
+ * Finds the function FUNCTION[@FILE] that the text of `option` names. The caller frees filter->path.
+ */
+int filters_find_function(const struct command *command, const char *option, const char *text,
+			  const char *program, struct ptah_record_filter *filter);
+
 #endif

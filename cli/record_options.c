@@ -32,8 +32,8 @@ const struct option_def record_output_options[] = {
 const struct option_def record_event_options[] = {
     {.name = "event",
      .letter = 'e',
-     .kind = OPTION_ONCE,
-     .at = AT(event),
+     .kind = OPTION_LIST,
+     .at = AT(events),
      .arg = "EVENT",
      .man_arg = "`intel_pt/`*TERMS*`/u`",
      .help = "intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)",
@@ -50,7 +50,27 @@ const struct option_def record_event_options[] = {
 	    "*/sys/bus/event_source/devices/intel_pt/format*; emulated processors do "
 	    "not have these. After the slash, `u` means user code and `k` the "
 	    "kernel; without either, it is user code. Under emulation there is no "
-	    "kernel to trace."},
+	    "kernel to trace.\n"
+	    ".IP\n"
+	    "On hardware, with Linux 6.13 and later, other events can switch the trace of "
+	    "their thread off and on, in the kernel, where they happen, as in perf record: "
+	    "`-e` *GROUP*`:`*NAME*`/aux-action=pause/` and `/aux-action=resume/` of tracepoints "
+	    "(those that `perf probe` makes, too), and "
+	    "`-e mem:`*ADDRESS*`:x/aux-action=resume/` of an instruction. With "
+	    "`-e intel_pt/aux-action=start-paused/u` nothing is traced until the first of them "
+	    "resumes the trace. Tracepoints need root. No samples of these events are recorded."},
+    {.name = "only-during",
+     .kind = OPTION_ONCE,
+     .at = AT(only_during),
+     .arg = "FUNCTION[@FILE]",
+     .help = "trace only calls of FUNCTION and what they call (hardware, Linux 6.13)",
+     .man =
+	 "Trace only while *FUNCTION* of the command, or of *FILE*, runs, with all that it calls: "
+	 "nothing is traced until it is called, and the kernel pauses the trace when it returns. "
+	 "The calls of all threads count, each for its own thread. A function that calls itself "
+	 "is traced until the innermost of its calls returns. On hardware, with Linux 6.13 and "
+	 "later, as root; `--filter` with the function's name is possible everywhere, and leaves "
+	 "out what it calls."},
     {.name = "filter",
      .kind = OPTION_ONCE,
      .at = AT(filter),

@@ -9,8 +9,9 @@
 struct record_options {
 	struct input input;	       /* of the tables that ptah live shares with others */
 	const struct command *command; /* whose options they are */
-	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *on_crash, *on_failure,
-	    *pages, *delay, *control, *max_size, *symbols, *cr3, *start_at, *stop_at;
+	const char *output, *qemu, *plugin, *filter, *only_during, *snapshot, *on_crash,
+	    *on_failure, *pages, *delay, *control, *max_size, *symbols, *cr3, *start_at, *stop_at;
+	struct text_list events;
 	struct target_options target;
 	const char *time_resolution;
 	bool no_retcomp, long_tnt, mark_loops, truth, no_syscalls, quiet, verbose, no_progress,
@@ -21,9 +22,9 @@ struct record_options {
 
 /* The table of ptah record is in parts, because ptah live has some of them, too. */
 extern const struct option_def record_output_options[], /* --output */
-    record_event_options[],				/* --event, --filter, --recorder */
-    record_machine_options[],				/* --vm and what belongs to it */
-    record_target_options[], /* --pid, --tid, --all-cpus, --cpu, --per-thread */
+    record_event_options[],   /* --event, --filter, --only-during, --recorder */
+    record_machine_options[], /* --vm and what belongs to it */
+    record_target_options[],  /* --pid, --tid, --all-cpus, --cpu, --per-thread */
     record_options[],
     record_simulated_options[]; /* --mark-loops, --psb-period, --qemu, --plugin and the like */
 

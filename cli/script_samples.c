@@ -130,6 +130,12 @@ static void put_field_text(struct script *s, const struct ptah_sample_field *fie
 	}
 }
 
+/* What a sample of the event did to the trace; NULL: nothing. */
+static const char *action_of(const struct ptah_sample_event *event)
+{
+	return event->aux_action & 2 ? "pause" : event->aux_action & 4 ? "resume" : NULL;
+}
+
 static void put_sample_words(struct script *s, const void *event)
 {
 	const struct ptah_sample *sample = event;
@@ -140,6 +146,8 @@ static void put_sample_words(struct script *s, const void *event)
 	ptah_session_event(s->session, sample->event, &info);
 	out_text(s->out, "# ");
 	out_clean(s->out, info.name);
+	if (action_of(&info))
+		out_format(s->out, " (%ss the trace)", action_of(&info));
 	if (sample->cpu >= 0)
 		out_format(s->out, " cpu %d", sample->cpu);
 	if (sample->ip && !info.fields)
@@ -204,6 +212,8 @@ static void put_sample_json(struct script *s, const struct ptah_sample *sample)
 	if (sample->address)
 		json_address(&s->json, "address", sample->address);
 	json_number(&s->json, "period", sample->period);
+	if (action_of(&info))
+		json_string(&s->json, "aux_action", action_of(&info));
 	json_object(&s->json, "fields", true);
 	while (ptah_sample_field(s->session, sample, i++, &field) >= 0)
 		put_field_json(s, &field);

@@ -5,8 +5,8 @@
 # The options of a command.
 _ptah_options() {
 	case $1 in
-	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --time-resolution= --no-syscalls --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --cover= --cover-format= --per-process --until= --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --time-resolution= --no-syscalls --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
+	record) echo "--output= -o --event= -e --only-during= --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-retcomp --long-tnt --truth --time-resolution= --no-syscalls --mark-loops --psb-period= --qemu= --plugin= --no-inherit -i --kcore --no-jit-copies --mmap-pages= -m --snapshot -S --on-crash --on-failure --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --clock= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	live) echo "--input= -i --output= -o --every= --for= --format= --limit= -n --sort= --save= --watch= --keep= --on-hit= --hits= --control= --drop --queue= --jobs= -j --command-output= --clock= --no-inherit --buffer= --cover= --cover-format= --per-process --until= --event= -e --only-during= --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --color= --quiet -q --no-demangle --debuginfod --no-debuginfod --no-retcomp --long-tnt --truth --time-resolution= --no-syscalls --mark-loops --psb-period= --qemu= --plugin= --help -h" ;;
 	report) echo "--blocks --inline --sort= -s --call-graph -g --percent-limit= --stubs --value= --by= --stdio --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --function= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	view) echo "--output= -o --max-size= --no-browser --port= --source-path= --prefix= --prefix-strip= --input= -i --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --no-demangle --debuginfod --no-debuginfod --since= --until= --around= --jobs= -j --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --no-predictor --stdio --limit= -n --source-path= --prefix= --prefix-strip= --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --buildid-dir= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -68,30 +68,31 @@ _ptah_value() {
 		repack:-i | repack:--vmlinux | repack:-k | repack:--kallsyms | diff:--vmlinux | diff:-k | \
 		diff:--kallsyms | diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | \
 		vm:--plugin) echo "file" ;;
-	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
-		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
-		record:-C | record:--time-resolution | record:--psb-period | record:--mmap-pages | record:-m | \
-		record:--buffer | record:--max-size | record:--delay | record:-D | record:--control | \
+	record:--event | record:-e | record:--only-during | record:--filter | record:--cr3 | \
+		record:--start-at | record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | \
+		record:--cpu | record:-C | record:--time-resolution | record:--psb-period | record:--mmap-pages | \
+		record:-m | record:--buffer | record:--max-size | record:--delay | record:-D | record:--control | \
 		live:--every | live:--for | live:--limit | live:-n | live:--watch | live:--keep | live:--on-hit | \
 		live:--hits | live:--control | live:--queue | live:--jobs | live:-j | live:--buffer | \
-		live:--until | live:--event | live:-e | live:--filter | live:--cr3 | live:--start-at | \
-		live:--stop-at | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | live:-C | \
-		live:--time-resolution | live:--psb-period | report:--sort | report:-s | report:--percent-limit | \
-		report:--limit | report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | \
-		report:--nom-freq | report:--cpuid-0x15 | report:--since | report:--until | report:--around | \
-		report:--function | report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | \
-		report:--processor | view:--max-size | view:--port | view:--prefix-strip | view:--pid | \
-		view:--tid | view:--comm | view:--cpu | view:-C | view:--processor | view:--since | view:--until | \
-		view:--around | view:--jobs | view:-j | view:--filter | view:--mtc-freq | view:--nom-freq | \
-		view:--cpuid-0x15 | annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | \
-		annotate:--limit | annotate:-n | annotate:--prefix-strip | annotate:--jobs | annotate:-j | \
-		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
-		annotate:--since | annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | \
-		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | \
-		calls:--callees | calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | \
-		calls:-j | calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | \
-		calls:--since | calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | \
-		calls:--cpu | calls:-C | calls:--processor | waits:--limit | waits:-n | waits:--jobs | waits:-j | \
+		live:--until | live:--event | live:-e | live:--only-during | live:--filter | live:--cr3 | \
+		live:--start-at | live:--stop-at | live:--pid | live:-p | live:--tid | live:-t | live:--cpu | \
+		live:-C | live:--time-resolution | live:--psb-period | report:--sort | report:-s | \
+		report:--percent-limit | report:--limit | report:-n | report:--jobs | report:-j | \
+		report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | report:--since | \
+		report:--until | report:--around | report:--function | report:--pid | report:--tid | \
+		report:--comm | report:--cpu | report:-C | report:--processor | view:--max-size | view:--port | \
+		view:--prefix-strip | view:--pid | view:--tid | view:--comm | view:--cpu | view:-C | \
+		view:--processor | view:--since | view:--until | view:--around | view:--jobs | view:-j | \
+		view:--filter | view:--mtc-freq | view:--nom-freq | view:--cpuid-0x15 | annotate:--symbol | \
+		annotate:-s | annotate:--dsos | annotate:-d | annotate:--limit | annotate:-n | \
+		annotate:--prefix-strip | annotate:--jobs | annotate:-j | annotate:--filter | \
+		annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | \
+		annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | \
+		annotate:--cpu | annotate:-C | annotate:--processor | calls:--callers | calls:--callees | \
+		calls:--of | calls:--slowest | calls:--limit | calls:-n | calls:--jobs | calls:-j | \
+		calls:--filter | calls:--mtc-freq | calls:--nom-freq | calls:--cpuid-0x15 | calls:--since | \
+		calls:--until | calls:--around | calls:--pid | calls:--tid | calls:--comm | calls:--cpu | \
+		calls:-C | calls:--processor | waits:--limit | waits:-n | waits:--jobs | waits:-j | \
 		waits:--filter | waits:--mtc-freq | waits:--nom-freq | waits:--cpuid-0x15 | waits:--since | \
 		waits:--until | waits:--around | waits:--pid | waits:--tid | waits:--comm | waits:--cpu | \
 		waits:-C | waits:--processor | script:--last | script:--jobs | script:-j | script:--filter | \

@@ -452,7 +452,7 @@ static void choose_for_simulated(const struct following *f, struct ptah_record_c
 		return;
 	if (!o->buffer)
 		config->buffer.size = SMALL_BUFFER;
-	if (!o->event && kind != PTAH_RECORDER_NATIVE && live_hits_need_times(f->hits))
+	if (!o->events.count && kind != PTAH_RECORDER_NATIVE && live_hits_need_times(f->hits))
 		config->trace.mtc = config->trace.cyc = true;
 }
 
@@ -460,6 +460,7 @@ static int follow_recording(struct following *f, char **argv)
 {
 	struct ptah_record_config config = {.size = sizeof(config)};
 	struct filters filters = {.count = 0};
+	struct triggers triggers = {.count = 0};
 	struct record_options *o = &f->options->record;
 	const struct recording_watch watch = {
 	    f, begin_recording, look_at_recording, end_recording, why, take_request};
@@ -469,7 +470,7 @@ static int follow_recording(struct following *f, char **argv)
 					      .chosen = o->recorder || o->qemu || o->plugin,
 					      .control = &f->control,
 					      .watch = &watch};
-	int status = record_configure(o, argv, &config, &filters, &recording.delay_ms);
+	int status = record_configure(o, argv, &config, &filters, &triggers, &recording.delay_ms);
 
 	if (status == EXIT_OK) {
 		/* Unless whatever runs is recorded: the lag is smaller with a buffer for each. */
@@ -487,6 +488,7 @@ static int follow_recording(struct following *f, char **argv)
 	}
 	target_free(&config);
 	filters_free(&filters);
+	triggers_free(&triggers);
 	return status;
 }
 

@@ -9,13 +9,15 @@ static int run(int argc, char **argv)
 	struct record_options o = {.command = &command_record};
 	struct ptah_record_config config = {.size = sizeof(config)};
 	struct filters filters = {.count = 0};
+	struct triggers triggers = {.count = 0};
 	struct control control = {.commands = -1, .acks = -1};
 	struct recording_options recording = {.command = &command_record, .control = &control};
 	int status, first = options_parse(&command_record, argc, argv, &o, &status);
 
 	if (first < 0)
 		return status;
-	status = record_configure(&o, argv + first, &config, &filters, &recording.delay_ms);
+	status =
+	    record_configure(&o, argv + first, &config, &filters, &triggers, &recording.delay_ms);
 	if (status == EXIT_OK)
 		status = control_open(&command_record, o.control, &control);
 	if (status == EXIT_OK) {
@@ -32,6 +34,7 @@ static int run(int argc, char **argv)
 	control_close(&control);
 	target_free(&config);
 	filters_free(&filters);
+	triggers_free(&triggers);
 	return status;
 }
 

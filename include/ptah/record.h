@@ -113,6 +113,24 @@ struct ptah_record_filter {
 	uint64_t size;	  /* UINT64_MAX: to the end */
 };
 
+/* An event that switches the trace of its thread on or off, in the kernel, where it happens. */
+enum ptah_record_trigger_kind {
+	PTAH_TRIGGER_TRACEPOINT = 1, /* of the kernel */
+	PTAH_TRIGGER_ADDRESS,	     /* an instruction is about to run (a hardware breakpoint) */
+	PTAH_TRIGGER_ENTRY,	     /* a function is called (a uprobe) */
+	PTAH_TRIGGER_RETURN,	     /* a function returns */
+	PTAH_TRIGGER_MAX
+};
+
+#define PTAH_RECORD_TRIGGERS 16
+
+struct ptah_record_trigger {
+	enum ptah_record_trigger_kind kind;
+	bool resume;	  /* false: it pauses the trace */
+	const char *name; /* TRACEPOINT: "GROUP:NAME"; ENTRY, RETURN: the function's file */
+	uint64_t address; /* ADDRESS; ENTRY, RETURN: the offset in the file where it begins */
+};
+
 /* What a sink receives, piece by piece. A sink ignores kinds that it does not know. */
 enum ptah_record_piece_kind {
 	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
@@ -269,6 +287,13 @@ struct ptah_record_config {
 		uint64_t start_at; /* tracing begins when this instruction runs; 0: at once */
 		uint64_t stop_at;  /* and ends when this one does; 0: never */
 	} guest;
+
+	/* Of the recorder hardware alone, on Linux 6.13 and later. */
+	struct {
+		const struct ptah_record_trigger *items;
+		size_t count;	   /* at most PTAH_RECORD_TRIGGERS */
+		bool start_paused; /* nothing is traced until a trigger resumes the trace */
+	} triggers;
 };
 
 /*

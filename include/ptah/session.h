@@ -728,6 +728,9 @@ struct ptah_sample_event {
 	uint64_t config;  /* the same */
 	size_t fields;	  /* how many its samples have; 0: it is no tracepoint, or not described */
 	uint64_t samples; /* how many there are */
+	/* perf_event_attr.aux_action (Linux 6.13): 1: this event traces, and starts paused; 2: its
+	 * samples pause the trace; 4: they resume it */
+	uint32_t aux_action;
 };
 
 /*

@@ -11,8 +11,6 @@
  */
 #include "port.h"
 
-MALLOC_DEFINE(M_PTAH, "ptah", "Intel Processor Trace");
-
 /* A context of processors. */
 struct cpu_context {
 	TAILQ_ENTRY(cpu_context) next;
@@ -25,7 +23,6 @@ struct cpu_context {
 	struct ptah_trace_config trace;
 };
 
-struct ptah_engine *pt_engine;
 static struct pt_buffer *volatile *running; /* of each processor: the thread's that is on it */
 static volatile uintptr_t reports;	    /* a list of buffers that have something to report */
 static struct mtx reports_mtx;		    /* held by the one who reports */
@@ -33,23 +30,6 @@ static void *reports_swi;
 static TAILQ_HEAD(, cpu_context) cpu_contexts;
 static struct sx contexts_lock;
 SX_SYSINIT(ptah_contexts_lock, &contexts_lock, "ptah contexts");
-
-int pt_errno(int status, const struct ptah_trace_problem *problem)
-{
-	switch (status) {
-	case PTAH_OK:
-		return 0;
-	case PTAH_E_NOMEM:
-		return ENOMEM;
-	case PTAH_E_BUSY:
-		return EBUSY;
-	case PTAH_E_INVAL:
-		/* ENXIO: what this processor does not have. */
-		return problem && problem->kind == PTAH_PROBLEM_FLAG ? ENXIO : EINVAL;
-	default:
-		return ENXIO;
-	}
-}
 
 /* Reports */
 
@@ -100,77 +80,6 @@ static void send_reports(void *argument)
 
 /* Configuration */
 
-static int refuse(struct ptah_trace_problem *problem, const char *field, const char *reason)
-{
-	*problem = (struct ptah_trace_problem){.field = field, .reason = reason};
-	return PTAH_E_INVAL;
-}
-
-/* A number that may stand in its field of the register, or beside it. */
-static int merge(uint64_t *ctl, unsigned at, uint32_t value, const char *field,
-		 struct ptah_trace_problem *problem)
-{
-	uint64_t has = *ctl >> at & 15;
-
-	if (value > 15)
-		return refuse(problem, field, "the register's field has 4 bits");
-	if (value && has && value != has)
-		return refuse(problem, field, "rtit_ctl has another value");
-	*ctl |= (uint64_t)value << at;
-	return PTAH_OK;
-}
-
-static int translate_ranges(const struct pt_cpu_config *config, struct ptah_trace_config *trace,
-			    struct ptah_trace_problem *problem)
-{
-	int i;
-
-	if (config->nranges < 0 || config->nranges > PT_IP_FILTER_MAX_RANGES)
-		return refuse(problem, "nranges", "there are two");
-	for (i = 0; i < (int)PTAH_RANGES; i++) {
-		struct ptah_range *range = &trace->ranges[i];
-
-		if (i < config->nranges) {
-			range->first = config->ip_ranges[i].start;
-			range->last = config->ip_ranges[i].end;
-			if (range->mode == PTAH_RANGE_OFF)
-				range->mode = PTAH_RANGE_FILTER;
-		} else if (range->mode != PTAH_RANGE_OFF) {
-			return refuse(problem, "nranges", "rtit_ctl has a range without addresses");
-		}
-	}
-	return PTAH_OK;
-}
-
-/* Nothing is left out silently: what the user asks for is traced, or *problem has the field. */
-static int translate(const struct hwt_context *ctx, int cpu_id, struct ptah_trace_config *trace,
-		     struct ptah_trace_problem *problem)
-{
-	const struct ptah_caps *caps = ptah_engine_caps(pt_engine, (unsigned)cpu_id);
-	const struct pt_cpu_config *config = ctx->config;
-	uint64_t ctl;
-	int status;
-
-	if (!config || ctx->config_size < sizeof(*config))
-		return refuse(problem, "config_size", "no struct pt_cpu_config");
-	ctl = config->rtit_ctl;
-	status = merge(&ctl, PTAH_RTIT_CTL_MTC_FREQ, config->mtc_freq, "mtc_freq", problem);
-	if (status == PTAH_OK)
-		status = merge(&ctl, PTAH_RTIT_CTL_CYC_THRESH, config->cyc_thresh, "cyc_thresh",
-			       problem);
-	if (status == PTAH_OK)
-		status = merge(&ctl, PTAH_RTIT_CTL_PSB_FREQ, config->psb_freq, "psb_freq", problem);
-	if (status == PTAH_OK)
-		status = ptah_trace_config_from_ctl(caps, ctl, trace, problem);
-	if (status < 0)
-		return status;
-	if (config->cr3_filter && !trace->cr3_filter)
-		return refuse(problem, "cr3_filter", "rtit_ctl does not have the bit for it");
-	trace->cr3 = (uint64_t)config->cr3_filter;
-	status = translate_ranges(config, trace, problem);
-	return status < 0 ? status : ptah_trace_config_check(caps, trace, false, problem);
-}
-
 static struct cpu_context *find_cpu_context(const struct hwt_context *ctx)
 {
 	struct cpu_context *cc;
@@ -192,7 +101,7 @@ static int configure_cpu(struct hwt_context *ctx, int cpu_id)
 
 	if (!cc || !ptah_captures_get(cc->captures, (unsigned)cpu_id))
 		return ENOENT;
-	status = translate(ctx, cpu_id, &cc->trace, &problem);
+	status = pt_translate(ctx, cpu_id, &cc->trace, &problem);
 	if (status < 0)
 		printf("ptah: cpu %d is not traced: %s: %s\n", cpu_id, problem.field,
 		       problem.reason);
@@ -228,7 +137,7 @@ static int configure_thread(struct hwt_context *ctx, int cpu_id, int thread_id)
 		buffer->armed = true;
 		buffer->ctx = ctx;
 		buffer->id = thread_id; /* which thread_alloc() is not told */
-		status = translate(ctx, cpu_id, &trace, &problem);
+		status = pt_translate(ctx, cpu_id, &trace, &problem);
 		if (status == PTAH_OK)
 			status = ptah_capture_reconfigure(buffer->capture, &trace, &problem);
 		if (status == PTAH_OK)
@@ -484,7 +393,7 @@ static void pt_dump(int cpu_id)
 		       (uintmax_t)status.rtit_status);
 }
 
-static struct hwt_backend_ops pt_ops = {
+struct hwt_backend_ops pt_ops = {
     .hwt_backend_init = pt_init,
     .hwt_backend_deinit = pt_deinit,
     .hwt_backend_configure = pt_configure,
@@ -500,11 +409,18 @@ static struct hwt_backend_ops pt_ops = {
     .hwt_backend_dump = pt_dump,
 };
 
-static struct hwt_backend pt_backend = {.name = "pt", .ops = &pt_ops, .kva_req = true};
+/* The module's begin and end: what all contexts share. */
 
-/* The module */
+int pt_backend_init(void)
+{
+	TAILQ_INIT(&cpu_contexts);
+	mtx_init(&reports_mtx, "ptah reports", NULL, MTX_DEF);
+	running = mallocarray(mp_maxid + 1, sizeof(*running), M_PTAH, M_WAITOK | M_ZERO);
+	return swi_add(&clk_intr_event, "pt", send_reports, NULL, SWI_CLOCK, INTR_MPSAFE,
+		       &reports_swi);
+}
 
-static void release_module(void)
+void pt_backend_fini(void)
 {
 	if (reports_swi)
 		swi_remove(reports_swi);
@@ -512,69 +428,3 @@ static void release_module(void)
 	mtx_destroy(&reports_mtx);
 	free((void *)(uintptr_t)running, M_PTAH);
 }
-
-static int load_module(void)
-{
-	const struct ptah_caps *caps;
-	int error;
-
-	TAILQ_INIT(&cpu_contexts);
-	pt_pools_init();
-	mtx_init(&reports_mtx, "ptah reports", NULL, MTX_DEF);
-	running = mallocarray(mp_maxid + 1, sizeof(*running), M_PTAH, M_WAITOK | M_ZERO);
-	error = swi_add(&clk_intr_event, "pt", send_reports, NULL, SWI_CLOCK, INTR_MPSAFE,
-			&reports_swi);
-	if (!error && ptah_engine_new(&pt_hal, NULL, &pt_engine) < 0)
-		error = ENOMEM;
-	if (!error) {
-		caps = ptah_engine_caps(pt_engine, 0);
-		if (!caps || caps->obstacle) {
-			printf("ptah: %s\n", caps ? ptah_caps_advice(caps->obstacle) : "no cpu 0");
-			error = ENXIO;
-		} else {
-			error = hwt_backend_register(&pt_backend);
-		}
-		if (error)
-			ptah_engine_free(pt_engine);
-	}
-	if (error)
-		release_module();
-	return error;
-}
-
-/* hwt does not know whether a backend is in use; the engine does. */
-static int unload_module(void)
-{
-	struct ptah_engine *engine = pt_engine;
-	int error = hwt_backend_unregister(&pt_backend);
-
-	if (error)
-		return error;
-	pt_pools_fini();
-	if (ptah_engine_free(engine) < 0) {
-		hwt_backend_register(&pt_backend);
-		return EBUSY;
-	}
-	pt_engine = NULL;
-	release_module();
-	return 0;
-}
-
-static int handle_event(module_t module, int event, void *argument)
-{
-	(void)module, (void)argument;
-	switch (event) {
-	case MOD_LOAD:
-		return load_module();
-	case MOD_UNLOAD:
-		return unload_module();
-	default:
-		return 0;
-	}
-}
-
-static moduledata_t pt_module = {"ptah_hwt", handle_event, NULL};
-
-DECLARE_MODULE(ptah_hwt, pt_module, SI_SUB_DRIVERS, SI_ORDER_FIRST);
-MODULE_DEPEND(ptah_hwt, hwt, 1, 1, 1);
-MODULE_VERSION(ptah_hwt, 1);

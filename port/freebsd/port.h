@@ -2,7 +2,7 @@
 /*
  * A backend of FreeBSD's hwt(4) on the capture engine. hwt owns the buffers, shows them to users
  * and calls the backend; hal.c is what the engine needs of the kernel, pools.c has captures for new
- * threads, backend.c is the rest.
+ * threads, translate.c reads configurations, backend.c has hwt's operations, module.c loads it all.
  */
 #ifndef PTAH_PORT_FREEBSD_PORT_H
 #define PTAH_PORT_FREEBSD_PORT_H
@@ -25,9 +25,21 @@ struct pt_buffer {
 
 extern const struct ptah_hal pt_hal;
 extern struct ptah_engine *pt_engine;
+extern struct hwt_backend_ops pt_ops;
+
+/* What the operations share; an errno value. */
+int pt_backend_init(void);
+void pt_backend_fini(void);
 
 /* NMI: pt_report() has the buffer's records sent by a software interrupt. */
 void pt_report(struct pt_buffer *buffer);
+
+/*
+ * The context's configuration for a processor. Nothing is left out silently: what the user asks for
+ * is traced, or *problem has the field. Returns a status of the engine.
+ */
+int pt_translate(const struct hwt_context *ctx, int cpu_id, struct ptah_trace_config *trace,
+		 struct ptah_trace_problem *problem);
 
 /* The errno value of hwt's users for a failure of the engine. */
 int pt_errno(int status, const struct ptah_trace_problem *problem);

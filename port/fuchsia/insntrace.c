@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* fuchsia.hardware.cpu.insntrace (insntrace.h) on the engine, and the engine's memory from VMOs. */
+/* fuchsia.hardware.cpu.insntrace (insntrace.h) on the engine. */
+#include "memory.h"
 #include "translate.h"
 
 #include <stdatomic.h>
 
-#define OWNER 1
 /* Without PMIs a circular trace ends when its tables do: so many make that hundreds of laps. */
 #define CIRCULAR_PAGES 16
 
@@ -14,101 +14,16 @@ struct trace {
 	struct insntrace_buffer_config config;
 };
 
-/* A chunk that is asked for while the engine lists a capture's memory. */
-struct chunk_request {
-	uint64_t offset, size;
-	zx_handle_t vmo;
-};
-
 static struct {
 	struct ptah_hal hal;
 	void *port;
-	zx_handle_t bti, vmar;
+	bool bound;
 	struct ptah_engine *engine; /* NULL: not initialized */
 	struct insntrace_allocation allocation;
 	struct trace traces[INSNTRACE_MAX_NUM_TRACES];
-	struct chunk_request *wanted;
 	struct insntrace_problem problem;
 	bool running, connected;
 } driver;
-
-/* Memory: a block is a VMO, pinned so that it has a physical address, and mapped here. */
-
-static void *block_cookie(zx_handle_t vmo, zx_handle_t pmt)
-{
-	return (void *)(uintptr_t)((uint64_t)pmt << 32 | vmo);
-}
-
-static zx_handle_t block_vmo(const struct ptah_hal_memory *block)
-{
-	return (zx_handle_t)(uintptr_t)block->port;
-}
-
-static zx_handle_t block_pmt(const struct ptah_hal_memory *block)
-{
-	return (zx_handle_t)((uint64_t)(uintptr_t)block->port >> 32);
-}
-
-static int fuchsia_alloc(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
-{
-	zx_handle_t vmo, pmt;
-	zx_vaddr_t address;
-	uint32_t log2 = 0;
-
-	(void)port;
-	size = (size + 4095) & ~(size_t)4095;
-	while (align >> log2 > 1)
-		log2++;
-	if (zx_vmo_create_contiguous(driver.bti, size, log2, &vmo) != ZX_OK)
-		return PTAH_E_NOMEM;
-	if (zx_bti_pin(driver.bti, ZX_BTI_PERM_READ | ZX_BTI_PERM_WRITE | ZX_BTI_CONTIGUOUS, vmo, 0,
-		       size, &memory->physical, 1, &pmt) != ZX_OK) {
-		zx_handle_close(vmo);
-		return PTAH_E_NOMEM;
-	}
-	if (zx_vmar_map(driver.vmar, ZX_VM_PERM_READ | ZX_VM_PERM_WRITE, 0, vmo, 0, size,
-			&address) != ZX_OK) {
-		zx_pmt_unpin(pmt);
-		zx_handle_close(vmo);
-		return PTAH_E_NOMEM;
-	}
-	memory->address = (void *)address;
-	memory->size = size;
-	memory->port = block_cookie(vmo, pmt);
-	return PTAH_OK;
-}
-
-static void fuchsia_release(void *port, const struct ptah_hal_memory *memory)
-{
-	(void)port;
-	zx_vmar_unmap(driver.vmar, (zx_vaddr_t)memory->address, memory->size);
-	zx_pmt_unpin(block_pmt(memory));
-	zx_handle_close(block_vmo(memory));
-}
-
-/* The engine lists the buffer's blocks, as for a mapping: the chunk is a slice of one of them. */
-static int fuchsia_user_map(void *port, uint64_t owner, const struct ptah_hal_memory *pieces,
-			    size_t n, bool writable, uint64_t *address)
-{
-	struct chunk_request *r = driver.wanted;
-	uint64_t at = r->offset;
-	size_t i;
-
-	(void)port, (void)owner, (void)writable;
-	for (i = 0; i < n && at >= pieces[i].size; i++)
-		at -= pieces[i].size;
-	if (i == n || pieces[i].size - at < r->size ||
-	    zx_vmo_create_child(block_vmo(&pieces[i]), ZX_VMO_CHILD_SLICE | ZX_VMO_CHILD_NO_WRITE,
-				at, r->size, &r->vmo) != ZX_OK)
-		return PTAH_E_NOMEM;
-	*address = OWNER;
-	return PTAH_OK;
-}
-
-static void fuchsia_user_unmap(void *port, uint64_t owner, uint64_t address, size_t size)
-{
-	(void)port, (void)owner, (void)address, (void)size;
-}
 
 static struct trace *find_trace(uint32_t descriptor)
 {
@@ -148,23 +63,19 @@ static void set_xss(void *argument)
 zx_status_t insntrace_bind(const struct ptah_hal *cpu, void *port, zx_handle_t bti,
 			   zx_handle_t vmar)
 {
-	if (driver.bti != ZX_HANDLE_INVALID)
+	if (driver.bound)
 		return ZX_ERR_ALREADY_BOUND;
 	driver.hal = *cpu;
-	driver.hal.alloc = fuchsia_alloc;
-	driver.hal.release = fuchsia_release;
-	driver.hal.user_map = fuchsia_user_map;
-	driver.hal.user_unmap = fuchsia_user_unmap;
 	driver.port = port;
-	driver.bti = bti;
-	driver.vmar = vmar;
+	driver.bound = true;
+	memory_init(&driver.hal, bti, vmar);
 	return ZX_OK;
 }
 
 void insntrace_unbind(void)
 {
 	insntrace_closed();
-	driver.bti = driver.vmar = ZX_HANDLE_INVALID;
+	driver.bound = false;
 }
 
 zx_status_t insntrace_initialize(const struct insntrace_allocation *allocation)
@@ -173,7 +84,7 @@ zx_status_t insntrace_initialize(const struct insntrace_allocation *allocation)
 	int status;
 
 	driver.problem = (struct insntrace_problem){0};
-	if (driver.engine || driver.bti == ZX_HANDLE_INVALID)
+	if (driver.engine || !driver.bound)
 		return ZX_ERR_BAD_STATE;
 	if (allocation->mode > INSNTRACE_THREAD)
 		return request_refuse(&driver.problem, "mode", "CPU or THREAD");
@@ -234,7 +145,7 @@ bool insntrace_get_allocation(struct insntrace_allocation *allocation)
 zx_status_t insntrace_allocate_buffer(const struct insntrace_buffer_config *config,
 				      uint32_t *descriptor)
 {
-	struct ptah_capture_config c = {.size = sizeof(c), .owner = OWNER};
+	struct ptah_capture_config c = {.size = sizeof(c), .owner = MEMORY_OWNER};
 	struct ptah_trace_config trace;
 	struct ptah_trace_problem problem;
 	zx_status_t status;
@@ -246,11 +157,12 @@ zx_status_t insntrace_allocate_buffer(const struct insntrace_buffer_config *conf
 		i++;
 	if (i == driver.allocation.num_traces)
 		return ZX_ERR_BAD_STATE;
-	status = request_translate(&driver.problem, config, &trace);
+	c.cpu = driver.allocation.mode == INSNTRACE_THREAD ? PTAH_CAPTURE_THREAD : (int)i;
+	status = request_translate(
+	    &driver.problem, ptah_engine_caps(driver.engine, c.cpu < 0 ? 0 : i), config, &trace);
 	if (status != ZX_OK)
 		return status;
 	c.trace = &trace;
-	c.cpu = driver.allocation.mode == INSNTRACE_THREAD ? PTAH_CAPTURE_THREAD : (int)i;
 	c.policy = config->is_circular ? PTAH_POLICY_WRAP : PTAH_POLICY_STOP;
 	c.shape = PTAH_SHAPE_RING;
 	c.region = (size_t)4096 << config->chunk_order;
@@ -340,19 +252,9 @@ bool insntrace_get_buffer_state(uint32_t descriptor, struct insntrace_buffer_sta
 bool insntrace_get_chunk_handle(uint32_t descriptor, uint32_t chunk, zx_handle_t *vmo)
 {
 	struct trace *t = find_trace(descriptor);
-	struct chunk_request request;
-	uint64_t address;
 
-	if (!t || chunk >= t->config.num_chunks)
-		return false;
-	request.size = UINT64_C(4096) << t->config.chunk_order;
-	request.offset = request.size * chunk;
-	driver.wanted = &request;
-	if (ptah_capture_map(t->capture, OWNER, false, &address) < 0)
-		return false;
-	ptah_capture_unmap(t->capture, OWNER, address);
-	*vmo = request.vmo;
-	return true;
+	return t && chunk < t->config.num_chunks &&
+	       memory_take_chunk(t->capture, chunk, UINT64_C(4096) << t->config.chunk_order, vmo);
 }
 
 zx_status_t insntrace_free_buffer(uint32_t descriptor)

@@ -377,3 +377,36 @@ int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
 	*config = c;
 	return PTAH_OK;
 }
+
+int ptah_trace_config_from_registers(const struct ptah_caps *caps,
+				     const struct ptah_trace_registers *registers, bool threaded,
+				     struct ptah_trace_config *config,
+				     struct ptah_trace_problem *problem)
+{
+	struct ptah_trace_problem ignored;
+	struct ptah_trace_config c;
+	int status;
+
+	if (!problem)
+		problem = &ignored;
+	status = ptah_trace_config_from_ctl(caps, registers->ctl, &c, problem);
+	if (status < 0)
+		return status;
+	c.cr3 = c.cr3_filter ? registers->cr3 : 0;
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		if (registers->given >> n & 1) {
+			c.ranges[n].first = registers->ranges[n].first;
+			c.ranges[n].last = registers->ranges[n].last;
+			if (!c.ranges[n].mode)
+				c.ranges[n].mode = PTAH_RANGE_FILTER;
+		} else if (c.ranges[n].mode) {
+			refuse(problem, range_fields[n].mode, "the range has no addresses",
+			       PTAH_PROBLEM_MAX, c.ranges[n].mode, PTAH_RANGE_OFF);
+			return PTAH_E_INVAL;
+		}
+	}
+	status = ptah_trace_config_check(caps, &c, threaded, problem);
+	if (status == PTAH_OK)
+		*config = c;
+	return status;
+}

@@ -43,6 +43,10 @@
 #define PERFDATA_ATTR_AT_BRANCH_TYPE  72
 #define PERFDATA_ATTR_AT_REGS_USER    80
 #define PERFDATA_ATTR_AT_REGS_INTR    96
+#define PERFDATA_ATTR_AT_AUX_ACTION   116 /* Linux 6.13 and later; u32 */
+#define PERFDATA_AUX_START_PAUSED     1u  /* the event traces nothing until another resumes it */
+#define PERFDATA_AUX_PAUSE	      2u  /* the event pauses the trace of its group's leader, */
+#define PERFDATA_AUX_RESUME	      4u  /* or resumes it */
 #define PERFDATA_ATTR_INHERIT	      (UINT64_C(1) << 1)
 #define PERFDATA_ATTR_EXCLUDE_USER    (UINT64_C(1) << 4)
 #define PERFDATA_ATTR_EXCLUDE_KERNEL  (UINT64_C(1) << 5)

@@ -322,6 +322,21 @@ static enum ptah_record_problem refuse_slow(struct ptah_message *why)
  * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
  * problem.
  */
+/* The recorder's own check, and what only one of them can. */
+static enum ptah_record_problem check_backend(const struct recorder_backend *backend,
+					      const struct ptah_record_config *config,
+					      struct ptah_message *why)
+{
+	if ((config->triggers.count || config->triggers.start_paused) &&
+	    backend->kind != PTAH_RECORDER_HARDWARE)
+		return recorder_refuse(
+		    why, PTAH_RECORD_NOT_POSSIBLE,
+		    "the recorder %s cannot pause and resume the trace when an event happens, or a "
+		    "function is called: Linux' driver for Intel PT can (6.13 and later)",
+		    names[backend->kind]);
+	return backend->check(config, why);
+}
+
 /* A processor does not count what runs: ground truth that is asked for needs another recorder. */
 static bool counts_nothing(const struct recorder_backend *backend)
 {
@@ -340,7 +355,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 
 		if (kind && kind != backends[i]->kind)
 			continue;
-		problem = backends[i]->check(&r->config, &reason);
+		problem = check_backend(backends[i], &r->config, &reason);
 		if (!problem && !kind && r->config.backend.truth && counts_nothing(backends[i])) {
 			without_truth = without_truth ? without_truth : backends[i];
 			problem = PTAH_RECORD_NOT_POSSIBLE;
@@ -420,7 +435,7 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	r->config = full;
 	r->status.wait_status = -1;
 	r->backend = backend;
-	reason = backend ? backend->check(&r->config, &text) : choose(r, &text);
+	reason = backend ? check_backend(backend, &r->config, &text) : choose(r, &text);
 	if (!reason)
 		reason = timer_check(r, &text);
 	if (reason) {

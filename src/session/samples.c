@@ -84,6 +84,7 @@ static int list_events(struct ptah_session *s)
 		perfdata_event(s->file, i, &info);
 		event->type = info.type;
 		event->config = info.config;
+		event->aux_action = load_le32(info.attr + PERFDATA_ATTR_AT_AUX_ACTION);
 		if (info.type == PERFDATA_TYPE_TRACEPOINT)
 			event->format = tracing_format_find(&all->formats, info.config);
 		name_event(event, &info);
@@ -167,7 +168,8 @@ int ptah_session_event(const struct ptah_session *s, size_t i, struct ptah_sampl
 	    .type = e->type,
 	    .config = e->config,
 	    .fields = e->format ? e->format->count - e->format->common : 0,
-	    .samples = e->count};
+	    .samples = e->count,
+	    .aux_action = e->aux_action};
 	return 0;
 }
 

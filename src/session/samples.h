@@ -23,7 +23,7 @@ struct sample {
 struct sample_event {
 	char name[128];
 	const struct tracing_format *format; /* NULL: none is known */
-	uint32_t type;
+	uint32_t type, aux_action;
 	uint64_t config, count;
 };
 

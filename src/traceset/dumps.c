@@ -194,12 +194,20 @@ static bool ends_with(const struct dump *d, const char *word)
 	return n >= length && !strncasecmp(d->name + n - length, word, length);
 }
 
-static int add(struct ptah_trace_set *set, const struct dump *d)
+enum kind {
+	BY_NAME,
+	THREADS, /* hwt's numbers of threads, which begin with 0 */
+	PROCESSORS
+};
+
+static int add(struct ptah_trace_set *set, const struct dump *d, enum kind kind)
 {
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = d->name, .cpu = -1, .pid = -1, .tid = -1};
 
-	if (ends_with(d, "cpu") || ends_with(d, "core"))
+	if (kind == THREADS)
+		stream.tid = (int32_t)d->number + 1;
+	else if (kind == PROCESSORS || ends_with(d, "cpu") || ends_with(d, "core"))
 		stream.cpu = (int32_t)d->number;
 	else if (ends_with(d, "thread") || ends_with(d, "thr") || ends_with(d, "tid"))
 		stream.tid = d->number ? (int32_t)d->number : -1;
@@ -252,7 +260,9 @@ static int note_unused(const char *path, struct ptah_trace_set *set, const struc
 	return status;
 }
 
-static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_message *why)
+/* Adds the streams of the only group of dumps. `unused`: notes which other files there are. */
+static int add_group(const char *path, struct ptah_trace_set *set, enum kind kind, bool unused,
+		     struct ptah_message *why)
 {
 	struct listing l = {0};
 	const struct dump *group, *other;
@@ -273,15 +283,26 @@ static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_
 		    "another folder, or name the files of one with --pt",
 		    path, group->name, other->name);
 	for (const struct dump *d = group; status >= 0 && d < l.dumps + last; d++)
-		status = add(set, d);
-	if (status >= 0)
-		status = trace_set_note(
-		    set, "a folder of packets alone: it does not say which code was executed, or "
-			 "on which processor (--elf, --raw, --processor, or a file ptah.trace)");
-	if (status >= 0)
+		status = add(set, d, kind);
+	if (status >= 0 && unused)
 		status = note_unused(path, set, group);
 	forget(&l);
 	return status;
+}
+
+int dumps_add_streams(const char *path, struct ptah_trace_set *set, bool of_threads,
+		      struct ptah_message *why)
+{
+	return add_group(path, set, of_threads ? THREADS : PROCESSORS, false, why);
+}
+
+static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_message *why)
+{
+	int status = trace_set_note(
+	    set, "a folder of packets alone: it does not say which code was executed, or "
+		 "on which processor (--elf, --raw, --processor, or a file ptah.trace)");
+
+	return status < 0 ? status : add_group(path, set, BY_NAME, true, why);
 }
 
 const struct foreign_reader foreign_dumps = {"folder of dumps", is_dumps, read_dumps};

@@ -9,6 +9,7 @@ static const struct foreign_reader *const readers[] = {
     &foreign_drpttracer,
     &foreign_lldb,
     &foreign_insntrace,
+    &foreign_hwt,
     &foreign_crash_dump,
     &foreign_dumps, /* the least certain, so the last */
     NULL,

@@ -25,8 +25,16 @@ struct foreign_reader {
 extern const struct foreign_reader foreign_drpttracer; /* drpttracer.c */
 extern const struct foreign_reader foreign_lldb;       /* lldb.c */
 extern const struct foreign_reader foreign_insntrace;  /* insntrace.c */
+extern const struct foreign_reader foreign_hwt;	       /* hwt.c */
 extern const struct foreign_reader foreign_dumps;      /* dumps.c */
 extern const struct foreign_reader foreign_crash_dump; /* crash_dump.c */
+
+/*
+ * Adds the packets of a folder of dumps (dumps.c): the number in a file's name is that of a thread,
+ * from 0 on, or of a processor.
+ */
+int dumps_add_streams(const char *path, struct ptah_trace_set *set, bool of_threads,
+		      struct ptah_message *why);
 
 /* The reader for this path; NULL: none. */
 const struct foreign_reader *foreign_find(const char *path);

@@ -524,6 +524,55 @@ TEST(a_register_becomes_a_configuration)
 	assert_int_equal(ptah_trace_config_from_ctl(&caps, 0, &c, NULL), PTAH_E_UNSUPPORTED);
 }
 
+/* With what the other registers have. */
+#define PLAIN (BIT(2) | BIT(13)) /* OS, BranchEn */
+
+TEST(from_registers)
+{
+	static const struct {
+		struct ptah_trace_registers r;
+		const char *field; /* NULL: it is accepted */
+	} cases[] = {
+	    {{.ctl = PLAIN}, NULL},
+	    {{.ctl = PLAIN, .cr3 = 3}, NULL}, /* nobody asks for it */
+	    {{.ctl = PLAIN | BIT(7), .cr3 = 0x1000}, NULL},
+	    {{.ctl = PLAIN | BIT(7), .cr3 = 3}, "cr3"},
+	    {{.ctl = PLAIN, .ranges = {{1, 2}}, .given = 1}, NULL},
+	    {{.ctl = PLAIN | UINT64_C(2) << 36, .ranges = {{0}, {1, 2}}, .given = 2}, NULL},
+	    {{.ctl = PLAIN | UINT64_C(2) << 36, .ranges = {{1, 2}}, .given = 1}, "ranges[1].mode"},
+	    {{.ctl = PLAIN | BIT(32)}, "ranges[0].mode"},
+	    {{.ctl = PLAIN, .ranges = {{2, 1}}, .given = 1}, "ranges[0].last"},
+	    {{.ctl = PLAIN, .ranges = {{0}, {0}, {1, 2}}, .given = 4}, "ranges[2].mode"},
+	    {{.ctl = PLAIN | BIT(18)}, "reserved"},
+	    {{.ctl = BIT(13)}, "os"},
+	};
+	struct ptah_trace_config c;
+	struct ptah_trace_problem p;
+	struct ptah_caps caps;
+
+	processor(&skylake, &caps);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct ptah_trace_registers *r = &cases[i].r;
+		int status = ptah_trace_config_from_registers(&caps, r, false, &c, &p);
+
+		assert_int_equal(status, cases[i].field ? PTAH_E_INVAL : PTAH_OK);
+		if (cases[i].field) {
+			assert_string_equal(p.field, cases[i].field);
+			continue;
+		}
+		assert_int_equal(c.cr3, r->ctl & BIT(7) ? r->cr3 : 0);
+		for (unsigned n = 0; n < 2; n++) {
+			const unsigned mode = r->ctl >> (32 + 4 * n) & 15;
+
+			assert_int_equal(c.ranges[n].mode, r->given >> n & 1 && !mode ? 1 : mode);
+			assert_int_equal(c.ranges[n].first, r->ranges[n].first);
+			assert_int_equal(c.ranges[n].last, r->ranges[n].last);
+		}
+	}
+	assert_int_equal(ptah_trace_config_from_registers(NULL, &cases[0].r, false, &c, NULL),
+			 PTAH_E_INVAL);
+}
+
 /* Random values on random processors: none that raises #GP is accepted, none is changed. */
 TEST(random_registers_on_random_processors)
 {

@@ -12,6 +12,7 @@
 
 #include "perfdata/format.h"
 #include "record/perf_event/perf_event.h"
+#include "record/perf_event/triggers.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -43,6 +44,8 @@ struct fake {
 	uint8_t *data, *aux;
 	uint64_t data_size, aux_size, data_head, aux_head;
 	bool overwrite;
+	int group;   /* -1: its own */
+	bool paused; /* by aux-action */
 };
 
 static struct fake fakes[FAKES];
@@ -50,6 +53,7 @@ static unsigned fake_count;
 static int refuse_with;		/* errno that the next perf_event_open() returns */
 static int32_t absent_cpu = -1; /* perf_event_open() says that it is not online */
 static rlim_t wanted_files;	/* EMFILE if the limit of open files is lower */
+static bool no_aux_action;	/* as before Linux 6.13: EINVAL */
 static uint64_t unknown_flags;	/* flags of attr that cause EINVAL, as with an older kernel */
 
 static inline uint64_t flags_of(const struct perf_event_attr *attr)
@@ -77,7 +81,30 @@ static inline rlim_t file_limit(void)
 	return limit.rlim_cur;
 }
 
-static inline long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
+/*
+ * aux-action: Intel PT may start paused, and an event in its group, on the same thread and processor,
+ * may either pause or resume it (perf_event_open(), perf_get_aux_event() of Linux 6.13).
+ */
+static inline int check_aux_action(const struct perf_event_attr *attr, int tid, int cpu, int group)
+{
+	const uint32_t action = triggers_action(attr);
+	const struct fake *leader = group < 0 ? NULL : fake_of(group);
+
+	if (action && no_aux_action)
+		return EINVAL;
+	if (action & PERFDATA_AUX_START_PAUSED)
+		return action != PERFDATA_AUX_START_PAUSED ? EINVAL
+		       : attr->type != 8		   ? EOPNOTSUPP
+							   : 0;
+	if (action == (PERFDATA_AUX_PAUSE | PERFDATA_AUX_RESUME) || action >= 8)
+		return EINVAL;
+	if (action && (!leader || leader->attr.type != 8 || leader->tid != tid ||
+		       leader->cpu != cpu || !attr->sample_period))
+		return EINVAL;
+	return 0;
+}
+
+static inline long fake_open(const struct perf_event_attr *attr, int tid, int cpu, int group)
 {
 	struct fake *f = &fakes[fake_count];
 
@@ -90,11 +117,19 @@ static inline long fake_open(const struct perf_event_attr *attr, int tid, int cp
 		errno = refuse_with ? refuse_with : EINVAL;
 		return -1;
 	}
+	errno = check_aux_action(attr, tid, cpu, group);
+	if (errno)
+		return -1;
 	if (file_limit() < wanted_files) {
 		errno = EMFILE;
 		return -1;
 	}
-	*f = (struct fake){.attr = *attr, .tid = tid, .cpu = cpu, .output = -1};
+	*f = (struct fake){.attr = *attr,
+			   .tid = tid,
+			   .cpu = cpu,
+			   .output = -1,
+			   .group = group,
+			   .paused = triggers_action(attr) & PERFDATA_AUX_START_PAUSED};
 	/* The clock in the page: nanoseconds are TSC ticks. */
 	f->fd = memfd_create("fake", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(f->fd, 64 << 20), 0);
@@ -138,7 +173,8 @@ long syscall(long n, ...)
 	va_end(args);
 	if (n == SYS_perf_event_open) {
 		assert_int_equal(e, PERF_FLAG_FD_CLOEXEC);
-		return fake_open((const struct perf_event_attr *)(uintptr_t)a, (int)b, (int)c);
+		return fake_open((const struct perf_event_attr *)(uintptr_t)a, (int)b, (int)c,
+				 (int)d);
 	}
 	return real_syscall(n, a, b, c, d, e);
 }
@@ -220,6 +256,8 @@ static bool own_kernel;	    /* the kernel's code is that of the simulated machin
 static inline const char *place_of(const char *path, char *text, size_t size)
 {
 	if (strncmp(path, PMU, strlen(PMU)) != 0 &&
+	    strncmp(path, "/sys/bus/event_source/devices/uprobe", 36) != 0 &&
+	    strncmp(path, "/sys/kernel/tracing", 19) != 0 &&
 	    !(own_processors && !strncmp(path, PROCESSORS, strlen(PROCESSORS))) &&
 	    !(own_kernel && (!strcmp(path, "/proc/kcore") || !strcmp(path, "/proc/kallsyms") ||
 			     !strcmp(path, "/proc/modules"))))
@@ -274,6 +312,7 @@ static inline void reset(void)
 	absent_cpu = -1;
 	wanted_files = 0;
 	unknown_flags = 0;
+	no_aux_action = false;
 	own_processors = false;
 }
 
@@ -337,13 +376,22 @@ static inline size_t put_trace(struct fake *f, const uint8_t *bytes, size_t size
 {
 	uint64_t tail = __atomic_load_n(&f->page->aux_tail, __ATOMIC_ACQUIRE);
 
-	if (size > f->aux_size - (f->aux_head - tail))
+	if (f->paused || size > f->aux_size - (f->aux_head - tail))
 		return 0;
 	for (size_t i = 0; i < size; i++)
 		f->aux[(f->aux_head + i) % f->aux_size] = bytes[i];
 	f->aux_head += size;
 	__atomic_store_n(&f->page->aux_head, f->aux_head, __ATOMIC_RELEASE);
 	return size;
+}
+
+/* The event happens: it counts while its group is on. */
+static inline void happen(const struct fake *f)
+{
+	struct fake *leader = fake_of(f->group);
+
+	if (leader->on && f->on)
+		leader->paused = triggers_action(&f->attr) == PERFDATA_AUX_PAUSE;
 }
 
 static inline void put_overwriting(struct fake *f, const uint8_t *bytes, size_t size)

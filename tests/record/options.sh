@@ -115,13 +115,30 @@ wrong 'no such descriptor' --control=fd:0,99
 wrong 'it takes' --recorder=intel
 wrong "are the recorder qemu's" --recorder=ptrace --qemu=qemu-x86_64
 wrong 'cannot go into a pipe' -o -
-wrong 'once' -e intel_pt//u -e dummy
+wrong 'one event' -e intel_pt//u -e intel_pt//u
 wrong 'once' --filter 'filter main' --filter 'filter main'
-wrong 'the event is' -e cycles
+wrong 'needs an aux-action' -e intel_pt//u -e cycles
+wrong 'pause or resume' -e sched:sched_switch/aux-action=stop/
+wrong 'no address with :x' -e mem:0x401000:rw/aux-action=pause/
+wrong 'no tracepoint' -e cycles/aux-action=pause/
+wrong 'is start-paused' -e intel_pt/aux-action=resume/
+wrong 'names no function' --only-during=0x100/8
 wrong 'PSB period' --psb-period=5000
 wrong 'unknown option --nonsense' --nonsense
 wrong 'unknown option -x' -vqx
 wrong 'takes no value' --quiet=1
+
+# What only Linux' driver can, of functions that exist.
+impossible()
+{
+	"$PTAH" record "$2" --recorder=ptrace true 2>errors.txt && fail "$2: recorded"
+	grep -q -e "$1" errors.txt || fail "$2: '$1' is not in: $(cat errors.txt)"
+	[ ! -e perf.data ] || fail "$2: a file was made"
+}
+impossible "no function 'nowhere' in " --only-during=nowhere
+impossible 'nowhere: No such file' --only-during=main@nowhere
+impossible 'ptrace cannot pause and resume' --only-during=main@"$PTAH"
+impossible 'ptrace cannot pause and resume' -emem:0x401000:x/aux-action=pause/
 
 # Options of perf's that make no sense here are refused with the reason.
 for option in -F -c -g -b --call-graph=dwarf --branch-filter=any -W -R; do

@@ -69,6 +69,9 @@ TEST(names)
 	assert_true(parsed("intel_pt/ptw,notnt/").trace.no_tnt);
 	assert_int_equal(parsed("intel_pt/psb_period=0/").trace.psb_period, 0);
 	assert_int_equal(parsed("intel_pt/psb_period=0xf/").trace.psb_period, 15);
+	assert_true(parsed("intel_pt/aux-action=start-paused,cyc/").triggers.start_paused);
+	assert_true(parsed("intel_pt/aux-action=start-paused,cyc/").trace.cyc);
+	assert_false(parsed("intel_pt/cyc/").triggers.start_paused);
 	parsed("intel_pt");
 	parsed("intel_pt:u");
 }
@@ -87,6 +90,8 @@ TEST(mistakes)
 	refused("intel_pt/cyc=-1/", "stands a number");
 	refused("intel_pt/cyc=1x/", "stands a number");
 	refused("intel_pt/cyc=99999999999999999999/", "stands a number");
+	refused("intel_pt/aux-action=resume/", "is start-paused");
+	refused("intel_pt/aux-action=start-pausedx/", "is start-paused");
 	refused("intel_pt/nonsense/", "known terms are");
 	refused("intel_pt/../../x/", "known terms are");
 	refused("intel_pt/,/", "known terms are");

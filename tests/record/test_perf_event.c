@@ -336,6 +336,134 @@ TEST(an_older_kernel)
 	ptah_recorder_free(r);
 }
 
+/* Events that pause and resume the trace */
+
+static void put_events(void)
+{
+	put_file("/sys/bus/event_source/devices/uprobe/type", "7\n");
+	put_file("/sys/bus/event_source/devices/uprobe/format/retprobe", "config:0\n");
+	put_file("/sys/kernel/tracing/events/syscalls/sys_enter_write/id", "711\n");
+}
+
+static bool is_open(const struct fake *f)
+{
+	return fcntl(f->fd, F_GETFD) >= 0;
+}
+
+TEST(only_during_a_function)
+{
+	static const struct ptah_record_trigger during[] = {
+	    {PTAH_TRIGGER_ENTRY, true, "/bin/program", 0x1149},
+	    {PTAH_TRIGGER_RETURN, false, "/bin/program", 0x1149},
+	};
+	const uint8_t *bytes = pattern();
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+	struct fake *f = &fakes[0];
+
+	put_events();
+	config.triggers.items = during;
+	config.triggers.count = 2;
+	config.triggers.start_paused = true;
+	r = start(&config);
+	assert_int_equal(fake_count, 4);
+	for (unsigned i = 1; i < 3; i++) {
+		assert_int_equal(fakes[i].attr.type, 7);
+		assert_int_equal(fakes[i].attr.config, i - 1);
+		assert_string_equal((const char *)(uintptr_t)fakes[i].attr.uprobe_path,
+				    "/bin/program");
+		assert_int_equal(fakes[i].attr.probe_offset, 0x1149);
+		assert_int_equal(fakes[i].group, f->fd);
+		assert_true(fakes[i].on);
+		assert_false(fakes[i].attr.inherit);
+	}
+	assert_int_equal(fakes[3].attr.config, PERF_COUNT_SW_DUMMY);
+	map_as_recorder(f);
+	assert_int_equal(put_trace(f, bytes, 100), 0); /* it is not called yet */
+	happen(&fakes[1]);
+	assert_int_equal(put_trace(f, bytes, 100), 100);
+	happen(&fakes[2]);
+	assert_int_equal(put_trace(f, bytes, 100), 0);
+	put_aux_record(f, 0, 100, 0);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(taken.size, 100);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	for (unsigned i = 0; i < 4; i++)
+		assert_false(is_open(&fakes[i]));
+}
+
+TEST(events_that_pause_and_resume)
+{
+	static const struct ptah_record_trigger items[] = {
+	    {PTAH_TRIGGER_TRACEPOINT, false, "syscalls:sys_enter_write", 0},
+	    {PTAH_TRIGGER_ADDRESS, true, NULL, 0x401000},
+	};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+
+	put_events();
+	config.triggers.items = items;
+	config.triggers.count = 2;
+	r = start(&config);
+	assert_int_equal(fakes[1].attr.type, PERF_TYPE_TRACEPOINT);
+	assert_int_equal(fakes[1].attr.config, 711);
+	assert_false(fakes[1].attr.exclude_kernel);
+	assert_int_equal(fakes[2].attr.type, PERF_TYPE_BREAKPOINT);
+	assert_int_equal(fakes[2].attr.bp_addr, 0x401000);
+	assert_true(fakes[2].attr.exclude_kernel);
+	assert_false(fakes[0].paused);
+	happen(&fakes[1]);
+	assert_true(fakes[0].paused);
+	happen(&fakes[2]);
+	assert_false(fakes[0].paused);
+	ptah_recorder_free(r);
+}
+
+static void refuse_triggers(const struct ptah_record_trigger *items, size_t n, bool start_paused,
+			    enum ptah_record_problem expected, const char *sentence)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct ptah_message why = {""};
+	struct ptah_recorder *r;
+
+	no_aux_action = strstr(sentence, "6.13") != NULL;
+	config.triggers.items = items;
+	config.triggers.count = n;
+	config.triggers.start_paused = start_paused;
+	assert_true(open_recorder(&config, &r, &problem, &why) < 0);
+	assert_int_equal(problem, expected);
+	if (!strstr(why.text, sentence))
+		fail_msg("%s", why.text);
+	for (unsigned i = 0; i < fake_count; i++)
+		assert_false(is_open(&fakes[i]));
+}
+
+TEST(triggers_that_are_refused)
+{
+	static const struct ptah_record_trigger
+	    pause = {PTAH_TRIGGER_ADDRESS, false, NULL, 0x401000},
+	    entry = {PTAH_TRIGGER_ENTRY, true, "/bin/program", 0x1149},
+	    kernel = {PTAH_TRIGGER_ADDRESS, true, NULL, 0xffffffff81000000},
+	    missing = {PTAH_TRIGGER_TRACEPOINT, true, "syscalls:sys_enter_none", 0},
+	    outside = {PTAH_TRIGGER_TRACEPOINT, true, "../x:y", 0}, none = {0, true, NULL, 0};
+	const struct ptah_record_trigger many[PTAH_RECORD_TRIGGERS + 1] = {pause};
+
+	put_events();
+	refuse_triggers(&pause, 1, false, PTAH_RECORD_NOT_POSSIBLE, "Linux 6.13 and later");
+	refuse_triggers(&entry, 1, true, PTAH_RECORD_NOT_POSSIBLE, "Linux 6.13 and later");
+	refuse_triggers(&pause, 1, true, PTAH_RECORD_BAD_OPTION, "no event resumes it");
+	refuse_triggers(NULL, 0, true, PTAH_RECORD_BAD_OPTION, "no event resumes it");
+	refuse_triggers(&kernel, 1, false, PTAH_RECORD_BAD_OPTION, "which is not traced");
+	refuse_triggers(&missing, 1, false, PTAH_RECORD_NO_TARGET, "sys_enter_none");
+	refuse_triggers(&outside, 1, false, PTAH_RECORD_BAD_OPTION, "no tracepoint");
+	refuse_triggers(&none, 1, false, PTAH_RECORD_BAD_OPTION, "makes no sense");
+	refuse_triggers(many, PTAH_RECORD_TRIGGERS + 1, false, PTAH_RECORD_BAD_OPTION, "more than");
+	remove_file("/sys/bus/event_source/devices/uprobe/type");
+	refuse_triggers(&entry, 1, false, PTAH_RECORD_NO_DRIVER, "no uprobes");
+}
+
 TEST(metadata)
 {
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
@@ -810,11 +938,6 @@ static struct ptah_record_config all_cpus_config(void)
 	return config;
 }
 
-static bool is_open(const struct fake *f)
-{
-	return fcntl(f->fd, F_GETFD) >= 0;
-}
-
 /* The process is switched in on the processor, at time 1, and its records follow. */
 static void put_process(const struct play *p, struct fake *f, int32_t pid)
 {
@@ -1146,6 +1269,35 @@ TEST(processors_by_choice)
 	assert_int_equal(fakes[before].cpu, 1);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	ptah_recorder_free(r);
+}
+
+/* The triggers of a processor end and begin with its trace. */
+TEST(triggers_on_processors_that_come_and_go)
+{
+	static const struct ptah_record_trigger pause = {PTAH_TRIGGER_TRACEPOINT, false,
+							 "syscalls:sys_enter_write", 0};
+	struct ptah_record_config config = all_cpus_config();
+	struct ptah_recorder *r;
+
+	put_events();
+	config.triggers.items = &pause;
+	config.triggers.count = 1;
+	r = start(&config);
+	assert_int_equal(fake_count, 6); /* trace, trigger and records of two processors */
+	put_online("0\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	for (unsigned i = 0; i < 6; i++)
+		assert_int_equal(is_open(&fakes[i]), i < 3);
+	put_online("0-1\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 9);
+	assert_int_equal(fakes[7].cpu, 1);
+	assert_int_equal(fakes[7].group, fakes[6].fd);
+	assert_true(is_open(&fakes[7]));
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	for (unsigned i = 0; i < 9; i++)
+		assert_false(is_open(&fakes[i]));
 }
 
 TEST_GROUP(enter, leave)

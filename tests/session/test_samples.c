@@ -84,3 +84,35 @@ TEST(test_fields)
 	assert_memory_equal(field.bytes, "/x", 3);
 	ptah_session_close(s);
 }
+
+/* perf's `-e EVENT/aux-action=pause/`: the attribute says what its samples did to the trace. */
+TEST(test_aux_actions)
+{
+	struct ptah_sample_event event = {.size = sizeof(event)};
+	struct perfdata_buffer b = {0};
+	struct ptah_sample sample;
+	struct ptah_session *s;
+	uint8_t *attr;
+
+	recording_begin(&b);
+	put_enter(&b, 1, 11, 1000, 1, NULL);
+	put_exit(&b, 1, 11, 2000, 1, 0);
+	/* A record for each event: its header, the attribute, an id. */
+	attr = memmem(b.bytes, b.size, "\x40\0\0\0\0\0\x88\0", 8);
+	assert_non_null(attr);
+	store_le32(attr + 8 + EVENT_PT * 136 + 116, 1);
+	store_le32(attr + 8 + EVENT_ENTER * 136 + 116, 4);
+	store_le32(attr + 8 + EVENT_EXIT * 136 + 116, 2);
+	s = recording_open(&b);
+	assert_false(ptah_session_event(s, EVENT_PT, &event));
+	assert_int_equal(event.aux_action, 1);
+	sample = sample_at(s, 0);
+	assert_false(ptah_session_event(s, sample.event, &event));
+	assert_int_equal(event.aux_action, 4);
+	sample = sample_at(s, 1);
+	assert_false(ptah_session_event(s, sample.event, &event));
+	assert_int_equal(event.aux_action, 2);
+	assert_false(ptah_session_event(s, EVENT_WAKEUP, &event));
+	assert_int_equal(event.aux_action, 0);
+	ptah_session_close(s);
+}

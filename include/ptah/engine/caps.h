@@ -179,6 +179,27 @@ int ptah_trace_config_from_ctl(const struct ptah_caps *caps, uint64_t ctl,
 			       struct ptah_trace_config *config,
 			       struct ptah_trace_problem *problem);
 
+/* What is traced, as the registers that say it. */
+struct ptah_trace_registers {
+	uint64_t ctl; /* IA32_RTIT_CTL */
+	uint64_t cr3; /* IA32_RTIT_CR3_MATCH; not read without CR3Filter */
+	struct {
+		uint64_t first, last; /* IA32_RTIT_ADDRn_A, _B */
+	} ranges[PTAH_RANGES];
+	uint8_t
+	    given; /* bit n: ranges[n] has addresses; it is a filter if `ctl` has no mode for it */
+};
+
+/*
+ * The same with CR3 and the ranges: the configuration has passed ptah_trace_config_check() when
+ * this returns PTAH_OK. PTAH_E_INVAL also for a range that has a mode and no addresses
+ * ("ranges[1].mode").
+ */
+int ptah_trace_config_from_registers(const struct ptah_caps *caps,
+				     const struct ptah_trace_registers *registers, bool threaded,
+				     struct ptah_trace_config *config,
+				     struct ptah_trace_problem *problem);
+
 PTAH_END_DECLS
 
 #endif

@@ -129,6 +129,7 @@ enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const ch
 					  struct ptah_message *why)
 {
 	struct ptah_host host = {.size = sizeof(host)};
+	struct perf_event_attr triggers[PTAH_RECORD_TRIGGERS];
 	enum ptah_record_problem problem;
 	struct pmu pmu;
 	uint64_t word;
@@ -146,6 +147,9 @@ enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const ch
 	if (problem)
 		return problem;
 	free(filters);
+	problem = triggers_read(root ? root : "", config, false, triggers, why);
+	if (problem)
+		return problem;
 	return hardware_check_wishes(root ? root : "", config, why);
 }
 

@@ -168,6 +168,20 @@ static int take_driver_term(const char *text, const char *formats, const char *n
 	return 0;
 }
 
+#define AUX_ACTION "aux-action="
+
+/* The other actions are those of the events beside Intel PT. */
+static int take_action(const char *text, const char *at, size_t n,
+		       struct ptah_record_config *config, struct ptah_message *why)
+{
+	static const char start_paused[] = AUX_ACTION "start-paused";
+
+	if (n != strlen(start_paused) || strncmp(at, start_paused, n) != 0)
+		return complain(why, text, "the aux-action of Intel PT is start-paused");
+	config->triggers.start_paused = true;
+	return 0;
+}
+
 /* Takes "name" or "name=value", the n bytes at `at`. */
 static int take_term(const char *text, const char *formats, const char *at, size_t n,
 		     struct ptah_record_config *config, struct ptah_message *why)
@@ -176,6 +190,8 @@ static int take_term(const char *text, const char *formats, const char *at, size
 	uint64_t value = 1;
 	char *end;
 
+	if (n > strlen(AUX_ACTION) && !strncmp(at, AUX_ACTION, strlen(AUX_ACTION)))
+		return take_action(text, at, n, config, why);
 	if (name < n) {
 		errno = 0;
 		value = strtoull(at + name + 1, &end, 0);

@@ -48,8 +48,9 @@ static void restore_file_limit(struct events *e)
 	e->files = 0;
 }
 
-static int open_event(struct events *e, const struct perf_event_attr *attr, int32_t tid,
-		      int32_t cpu)
+/* group: the event whose group it joins; -1: none. */
+static int open_in_group(struct events *e, const struct perf_event_attr *attr, int32_t tid,
+			 int32_t cpu, int group)
 {
 	int fd;
 
@@ -57,9 +58,16 @@ static int open_event(struct events *e, const struct perf_event_attr *attr, int3
 		/* perf_event_open() writes the size that it expects into it. */
 		struct perf_event_attr copy = *attr;
 
-		fd = (int)syscall(SYS_perf_event_open, &copy, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		fd =
+		    (int)syscall(SYS_perf_event_open, &copy, tid, cpu, group, PERF_FLAG_FD_CLOEXEC);
 	} while (fd < 0 && errno == EMFILE && raise_file_limit(e));
 	return fd;
+}
+
+static int open_event(struct events *e, const struct perf_event_attr *attr, int32_t tid,
+		      int32_t cpu)
+{
+	return open_in_group(e, attr, tid, cpu, -1);
 }
 
 /* "thread 12 on processor 3" */
@@ -220,18 +228,80 @@ static bool keep_event(struct event *event, int fd, int32_t tid, int32_t cpu, si
 	return ioctl(fd, PERF_EVENT_IOC_ID, &event->id) == 0;
 }
 
+/* Triggers */
+
+/* After EINVAL: does the kernel take the event without its aux-action? */
+static bool is_action_unknown(struct events *e, const struct perf_event_attr *attr, int32_t tid,
+			      int32_t cpu)
+{
+	struct perf_event_attr plain = *attr;
+	int fd;
+
+	if (!triggers_action(attr))
+		return false;
+	triggers_set_action(&plain, 0);
+	fd = open_event(e, &plain, tid, cpu);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static enum ptah_record_problem refuse_event(struct events *e, const struct perf_event_attr *attr,
+					     int32_t tid, int32_t cpu, struct ptah_message *why)
+{
+	const int error = errno;
+
+	if ((error == EINVAL || error == E2BIG) && is_action_unknown(e, attr, tid, cpu))
+		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				       "this kernel cannot pause the trace when an event happens "
+				       "(aux-action): Linux 6.13 and later can");
+	return events_refused(error, attr, tid, cpu, why);
+}
+
+static void close_triggers(struct events *e, size_t trace)
+{
+	for (size_t i = 0; i < e->trigger_count; i++) {
+		int *fd = &e->triggers[trace * e->trigger_count + i];
+
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+	}
+}
+
+/* Joins the triggers to the trace of a thread or processor. They are switched on together. */
+static enum ptah_record_problem open_triggers(struct events *e, size_t trace,
+					      struct ptah_message *why)
+{
+	const struct event *leader = &e->traces[trace];
+
+	for (size_t i = 0; i < e->trigger_count; i++) {
+		const struct perf_event_attr *attr = &e->trigger_attrs[i];
+		int fd = open_in_group(e, attr, leader->tid, leader->cpu, leader->fd);
+
+		if (fd < 0)
+			return refuse_event(e, attr, leader->tid, leader->cpu, why);
+		e->triggers[trace * e->trigger_count + i] = fd;
+	}
+	return PTAH_RECORD_FINE;
+}
+
 /* Opens a pair of events (trace and records) for a thread on a processor. */
 static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t cpu,
 					  const char *filters, struct ptah_message *why)
 {
+	enum ptah_record_problem problem;
 	bool ok = true;
 	int fd;
 
 	if (e->has_trace) {
 		fd = open_event(e, &e->trace_attr, tid, cpu);
 		if (fd < 0)
-			return events_refused(errno, &e->trace_attr, tid, cpu, why);
+			return refuse_event(e, &e->trace_attr, tid, cpu, why);
 		ok = keep_event(&e->traces[e->trace_count++], fd, tid, cpu, e->ring_count);
+		problem = open_triggers(e, e->trace_count - 1, why);
+		if (problem)
+			return problem;
 		if (filters && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filters))
 			return recorder_refuse(
 			    why, errno == ENOMEM ? PTAH_RECORD_NO_MEMORY : PTAH_RECORD_BAD_OPTION,
@@ -306,11 +376,14 @@ enum ptah_record_problem events_open(struct events *e, const struct event_target
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 
 	e->traces = calloc(pairs, sizeof(*e->traces));
+	e->triggers = malloc(pairs * (e->trigger_count + 1) * sizeof(*e->triggers));
 	e->sidebands = calloc(pairs, sizeof(*e->sidebands));
 	e->rings = calloc(rings + more, sizeof(*e->rings));
 	e->ring_room = rings + targets->late_cpus;
-	if (!e->traces || !e->sidebands || !e->rings)
+	if (!e->traces || !e->triggers || !e->sidebands || !e->rings)
 		return recorder_refuse(why, PTAH_RECORD_NO_MEMORY, "out of memory");
+	for (size_t i = 0; i < pairs * e->trigger_count; i++)
+		e->triggers[i] = -1;
 	for (size_t i = 0; i < rings && !problem; i++)
 		problem = e->layout.per_cpu
 			      ? open_ring(e, targets, tids, tid_count, targets->cpus[i], sizes,
@@ -339,13 +412,19 @@ static void close_event(struct event *event)
 	event->fd = -1;
 }
 
+static void close_trace(struct events *e, size_t trace)
+{
+	close_triggers(e, trace);
+	close_event(&e->traces[trace]);
+}
+
 /* Closes what was opened after there were so many. */
 static void close_after(struct events *e, size_t traces, size_t sidebands, size_t rings)
 {
 	while (e->ring_count > rings)
 		close_ring(&e->rings[--e->ring_count]);
 	while (e->trace_count > traces)
-		close_event(&e->traces[--e->trace_count]);
+		close_trace(e, --e->trace_count);
 	while (e->sideband_count > sidebands)
 		close_event(&e->sidebands[--e->sideband_count]);
 }
@@ -355,9 +434,11 @@ void events_close(struct events *e)
 	close_after(e, 0, 0, 0);
 	restore_file_limit(e);
 	free(e->traces);
+	free(e->triggers);
 	free(e->sidebands);
 	free(e->rings);
 	e->traces = e->sidebands = NULL;
+	e->triggers = NULL;
 	e->rings = NULL;
 }
 
@@ -372,8 +453,19 @@ void events_close_cpu(struct events *e, size_t place)
 {
 	close_ring(&e->rings[place]);
 	if (e->has_trace)
-		close_event(&e->traces[place]);
+		close_trace(e, place);
 	close_event(&e->sidebands[place]);
+}
+
+/* Those that were at the place are closed. */
+static void move_triggers(struct events *e, size_t from, size_t to)
+{
+	const size_t n = e->trigger_count;
+
+	for (size_t i = 0; i < n; i++) {
+		e->triggers[to * n + i] = e->triggers[from * n + i];
+		e->triggers[from * n + i] = -1;
+	}
 }
 
 /* Moves what was opened last to the place that the processor had before. */
@@ -390,6 +482,7 @@ static void move_last(struct events *e, size_t place)
 	if (e->has_trace) {
 		e->traces[place] = e->traces[--e->trace_count];
 		e->traces[place].ring = place;
+		move_triggers(e, e->trace_count, place);
 	}
 	e->sidebands[place] = e->sidebands[--e->sideband_count];
 	e->sidebands[place].ring = place;

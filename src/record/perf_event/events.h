@@ -12,6 +12,7 @@
 
 #include "record/perf_event/pmu.h"
 #include "record/perf_event/ring.h"
+#include "record/perf_event/triggers.h"
 
 struct event {
 	int fd;		  /* -1: closed by events_close_cpu() */
@@ -38,6 +39,10 @@ struct events {
 	struct pmu_layout layout;
 	bool has_trace; /* false: only records */
 	struct perf_event_attr trace_attr, sideband_attr;
+	/* Events in the group of each one that traces, which pause and resume it. */
+	struct perf_event_attr trigger_attrs[PTAH_RECORD_TRIGGERS];
+	size_t trigger_count;
+	int *triggers; /* descriptors of traces[i]: from triggers[i * trigger_count] on; -1: none */
 	struct event *traces, *sidebands;
 	size_t trace_count, sideband_count;
 	struct event_ring *rings;

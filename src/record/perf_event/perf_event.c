@@ -8,6 +8,8 @@
  */
 #include "record/perf_event/hardware.h"
 
+#include "perfdata/format.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -57,6 +59,8 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	h->sizes = *sizes;
 	h->events.less_count = 0;
 	pmu_trace_attr(&h->pmu, config, &h->events.layout, word, sizes->aux, &h->events.trace_attr);
+	if (config->triggers.start_paused)
+		triggers_set_action(&h->events.trace_attr, PERFDATA_AUX_START_PAUSED);
 	pmu_sideband_attr(config, &h->events.layout, sizes->data, &h->events.sideband_attr);
 	/*
 	 * A ring takes its watermark from the event it is made with (perf_mmap()), which is that of
@@ -91,6 +95,11 @@ static int open_events(struct hardware *h, bool *small)
 		problem = pmu_config(&h->pmu, config, &word, &why);
 		if (!problem)
 			problem = pmu_filters(&h->pmu, config, &h->filters, &why);
+	}
+	if (!problem && h->events.has_trace) {
+		problem = triggers_read("", config, h->events.layout.inherit,
+					h->events.trigger_attrs, &why);
+		h->events.trigger_count = config->triggers.count;
 	}
 	if (!problem)
 		problem = try_events(h, word, &sizes, &why);

@@ -220,6 +220,11 @@ struct hwt_record_entry {
 	enum hwt_record_type record_type;
 	union {
 		struct {
+			char *fullpath;
+			uintptr_t addr;
+			uintptr_t baseaddr;
+		};
+		struct {
 			int buf_id;
 			int curpage;
 			vm_offset_t offset;
@@ -227,6 +232,24 @@ struct hwt_record_entry {
 		int thread_id;
 	};
 };
+
+/* What HWT_IOC_RECORD_GET returns. */
+struct hwt_record_user_entry {
+	enum hwt_record_type record_type;
+	union {
+		struct {
+			char fullpath[1024]; /* MAXPATHLEN */
+			uintptr_t addr;
+			uintptr_t baseaddr;
+		};
+		struct {
+			int buf_id;
+			int curpage;
+			vm_offset_t offset;
+		};
+		int thread_id;
+	};
+} __attribute__((aligned(16)));
 
 enum hwt_ctx_state {
 	CTX_STATE_STOPPED,

@@ -123,6 +123,48 @@ bool hwt_record_get(struct hwt_context *ctx, struct hwt_record_entry *entry)
 	return true;
 }
 
+void hwt_record_path(struct hwt_context *ctx, enum hwt_record_type type, const char *path,
+		     uint64_t addr, uint64_t baseaddr)
+{
+	struct hwt_record_entry entry = {.record_type = type};
+
+	entry.fullpath = strdup(path);
+	entry.addr = addr;
+	entry.baseaddr = baseaddr;
+	assert_non_null(entry.fullpath);
+	add_record(ctx, &entry);
+}
+
+static bool has_path(enum hwt_record_type type)
+{
+	return type == HWT_RECORD_MMAP || type == HWT_RECORD_EXECUTABLE ||
+	       type == HWT_RECORD_KERNEL;
+}
+
+/* Members that the type does not have stay zero. */
+bool hwt_record_get_user(struct hwt_context *ctx, struct hwt_record_user_entry *user)
+{
+	struct hwt_record_entry entry;
+
+	if (!hwt_record_get(ctx, &entry))
+		return false;
+	memset(user, 0, sizeof(*user));
+	user->record_type = entry.record_type;
+	if (has_path(entry.record_type)) {
+		strncpy(user->fullpath, entry.fullpath, sizeof(user->fullpath) - 1);
+		user->addr = entry.addr;
+		user->baseaddr = entry.baseaddr;
+		free(entry.fullpath);
+	} else if (entry.record_type == HWT_RECORD_BUFFER) {
+		user->buf_id = entry.buf_id;
+		user->curpage = entry.curpage;
+		user->offset = entry.offset;
+	} else {
+		user->thread_id = entry.thread_id;
+	}
+	return true;
+}
+
 /* The backend gets a thread with its buffer, and without its context and number. */
 static int add_thread(struct hwt_context *ctx, struct thread *td)
 {
@@ -245,12 +287,12 @@ int hwt_bufptr_get(struct hwt_vm *vm, int *ident, vm_offset_t *offset, uint64_t 
 
 void hwt_close(struct hwt_context *ctx)
 {
-	struct hwt_record_entry entry;
+	struct hwt_record_user_entry user;
 
 	ctx->state = CTX_STATE_STOPPED;
 	assert_int_equal(ctx->refcnt, 0);
 	ops->hwt_backend_deinit(ctx);
-	while (hwt_record_get(ctx, &entry))
+	while (hwt_record_get_user(ctx, &user))
 		;
 	free_context(ctx);
 }

@@ -62,6 +62,11 @@ int hwt_stop(struct hwt_context *ctx, void (*meanwhile)(void *argument), void *a
 int hwt_bufptr_get(struct hwt_vm *vm, int *ident, vm_offset_t *offset, uint64_t *data);
 /* The oldest record; false: there is none. */
 bool hwt_record_get(struct hwt_context *ctx, struct hwt_record_entry *entry);
+/* The same as HWT_IOC_RECORD_GET returns it. */
+bool hwt_record_get_user(struct hwt_context *ctx, struct hwt_record_user_entry *user);
+/* A process has executed a program, or mapped a file's code; the kernel has loaded one. */
+void hwt_record_path(struct hwt_context *ctx, enum hwt_record_type type, const char *path,
+		     uint64_t addr, uint64_t baseaddr);
 void hwt_close(struct hwt_context *ctx);
 
 int hwt_thread_create(struct thread *td);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What switches the trace on and off while it is recorded: -e EVENT/aux-action=resume/, as in perf
+ * record, and --only-during.
+ */
+#ifndef PTAH_CLI_RECORD_TRIGGERS_H
+#define PTAH_CLI_RECORD_TRIGGERS_H
+
+#include "record_options.h"
+
+struct triggers {
+	struct ptah_record_trigger items[PTAH_RECORD_TRIGGERS];
+	size_t count;
+	char *names[PTAH_RECORD_TRIGGERS]; /* to be freed */
+	size_t name_count;
+};
+
+/* Whether the text of -e is such an event, not that of Intel PT. */
+bool triggers_is_event(const char *text);
+/* Each returns an exit code, and has printed a message if it is not 0. */
+int triggers_add_event(const struct command *command, const char *text, struct triggers *triggers);
+/* FUNCTION[@FILE]; a function without a file is one of `program` (NULL: unknown). */
+int triggers_add_function(const struct command *command, const char *text, const char *program,
+			  struct triggers *triggers);
+void triggers_free(struct triggers *triggers);
+
+#endif
