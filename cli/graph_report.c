@@ -276,7 +276,9 @@ static int report_recording(const struct command *command, struct graph_groups *
 	struct ptah_session *session;
 	int status;
 
-	input->samples = g->wall;
+	/* Threads that wait until the end take time. Tables and trees show one value, JSON has all. */
+	input->samples =
+	    g->wall || g->config.value == PTAH_CALL_VALUE_TIME || input->format != FORMAT_TEXT;
 	status = input_open(command, input, argc, argv, true, &session);
 
 	if (status)

@@ -20,13 +20,17 @@
 /* What is known of a thread up to `now`. */
 struct wall_thread {
 	struct ptah_call_tree *tree; /* NULL: there is none yet, or any more */
-	const struct ptah_call_thread *info;
+	int32_t tid;
 	struct ptah_call_counts counts; /* as the reader has them */
 	uint64_t tsc;			/* 0: no time is known yet */
 	uint64_t begin, now;		/* nanoseconds */
 	size_t wait;			/* the one that ends next; SIZE_MAX: none */
 	uint32_t depth;
 };
+
+/* What becomes of a thread's tree. */
+typedef int take_tree(void *context, const struct ptah_call_thread *thread,
+		      const struct ptah_call_tree *tree);
 
 struct wall {
 	const struct input *input;
@@ -39,6 +43,8 @@ struct wall {
 	size_t thread_count;
 	struct progress progress;
 	uint64_t errors;
+	take_tree *take;
+	void *context;
 };
 
 static bool wants_stream(void *wall, size_t stream)
@@ -130,7 +136,7 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	int status = 0;
 
-	while (status >= 0 && t->wait != SIZE_MAX) {
+	while (status >= 0 && t->wait != SIZE_MAX && time > t->now) {
 		ptah_waits_get(w->names.waits, t->wait, &wait);
 		if (wait.begin >= time)
 			break;
@@ -150,8 +156,7 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 static bool is_first(const struct wall *w, const struct wall_thread *t)
 {
 	for (size_t i = 0; i < w->thread_count; i++)
-		if (&w->threads[i] != t && w->threads[i].tsc &&
-		    w->threads[i].info->tid == t->info->tid)
+		if (&w->threads[i] != t && w->threads[i].tsc && w->threads[i].tid == t->tid)
 			return false;
 	return true;
 }
@@ -162,10 +167,9 @@ static int pass_begin(struct wall *w, struct wall_thread *t, uint64_t time)
 	struct ptah_wait wait = {.size = sizeof(wait), .begin = UINT64_MAX};
 
 	t->begin = t->now = time;
-	if (t->info->tid <= 0)
+	if (t->tid <= 0)
 		return 0;
-	t->wait =
-	    ptah_waits_of_thread(w->names.waits, t->info->tid, is_first(w, t) ? w->from : time);
+	t->wait = ptah_waits_of_thread(w->names.waits, t->tid, is_first(w, t) ? w->from : time);
 	ptah_waits_get(w->names.waits, t->wait, &wait);
 	if (wait.begin < time)
 		t->begin = t->now = wait.begin > w->from ? wait.begin : w->from;
@@ -258,14 +262,20 @@ static struct wall_thread *thread_of(struct wall *w, const struct ptah_call_thre
 		w->threads[w->thread_count - 1].wait = SIZE_MAX;
 	}
 	t = &w->threads[info->number];
-	t->info = info;
+	t->tid = info->tid;
 	return t->tree || ptah_call_tree_new(&config, &t->tree) >= 0 ? t : NULL;
 }
 
-static int take_batch(struct wall *w, const struct ptah_call_batch *batch,
-		      int (*take)(void *context, const struct ptah_call_thread *thread,
-				  const struct ptah_call_tree *tree),
-		      void *context)
+static int finish_thread(struct wall *w, struct wall_thread *t, const struct ptah_call_thread *info)
+{
+	const int status = w->take(w->context, info, t->tree);
+
+	ptah_call_tree_free(t->tree);
+	t->tree = NULL;
+	return status;
+}
+
+static int take_batch(struct wall *w, const struct ptah_call_batch *batch)
 {
 	struct wall_thread *t = thread_of(w, batch->thread);
 	int status = t ? 0 : PTAH_E_NOMEM;
@@ -279,16 +289,57 @@ static int take_batch(struct wall *w, const struct ptah_call_batch *batch,
 	if (status < 0 || !batch->ended)
 		return status;
 	w->errors += batch->thread->errors;
-	status = take(context, batch->thread, t->tree);
-	ptah_call_tree_free(t->tree);
-	t->tree = NULL;
+	return finish_thread(w, t, batch->thread);
+}
+
+/*
+ * A thread that waits all the time from its first wait on has no trace: in what functions it is, is
+ * not known. One that has trace was added already.
+ */
+static int add_waiting(struct wall *w, size_t stream, const struct ptah_thread *who)
+{
+	const size_t first = ptah_waits_of_thread(w->names.waits, who->tid, w->from);
+	struct ptah_call_thread info = {
+	    .number = w->thread_count, .pid = who->pid, .tid = who->tid, .stream = stream};
+	struct ptah_wait wait = {.size = sizeof(wait), .begin = UINT64_MAX};
+	struct ptah_stream_info in = {.space = -1};
+	struct wall_thread *t;
+	int status;
+
+	ptah_waits_get(w->names.waits, first, &wait);
+	if (wait.begin >= w->until)
+		return 0;
+	for (size_t i = 0; i < w->thread_count; i++)
+		if (w->threads[i].tid == who->tid)
+			return 0;
+	ptah_session_stream_info(w->session, stream, &in);
+	info.space = in.space;
+	memcpy(info.comm, who->comm, sizeof(info.comm));
+	t = thread_of(w, &info);
+	if (!t)
+		return PTAH_E_NOMEM;
+	t->tsc = 1;
+	status = pass_begin(w, t, wait.begin > w->from ? wait.begin : w->from);
+	if (status >= 0)
+		status = pass_end(w, t);
+	return status < 0 ? status : finish_thread(w, t, &info);
+}
+
+static int add_all_waiting(struct wall *w)
+{
+	struct ptah_thread who;
+	int status = 0;
+
+	for (size_t i = 0; i < ptah_session_streams(w->session); i++)
+		for (size_t k = 0; status >= 0 && wants_stream(w, i) &&
+				   ptah_session_stream_thread(w->session, i, k, &who) >= 0;
+		     k++)
+			if (who.tid > 0)
+				status = add_waiting(w, i, &who);
 	return status;
 }
 
-static int read_calls(struct wall *w,
-		      int (*take)(void *context, const struct ptah_call_thread *thread,
-				  const struct ptah_call_tree *tree),
-		      void *context)
+static int read_calls(struct wall *w)
 {
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
 						       .wants = wants_stream,
@@ -301,24 +352,24 @@ static int read_calls(struct wall *w,
 	if (status < 0)
 		return status;
 	while ((status = ptah_call_reader_next(reader, &batch)) > 0) {
-		status = take_batch(w, batch, take, context);
+		status = take_batch(w, batch);
 		if (status < 0 || !show_progress(w, ptah_call_reader_offset(reader)))
 			break;
 	}
 	ptah_call_reader_free(reader);
-	return status < 0 ? status : 0;
+	return status ? status : add_all_waiting(w);
 }
 
 int input_wall_trees(const struct input *input, const struct ptah_session *session,
-		     struct names *names, struct graph_labels *labels,
-		     int (*take)(void *context, const struct ptah_call_thread *thread,
-				 const struct ptah_call_tree *tree),
+		     struct names *names, struct graph_labels *labels, take_tree *take,
 		     void *context, uint64_t *errors)
 {
 	struct wall w = {.input = input,
 			 .session = session,
 			 .names = {.names = names, .session = session},
-			 .labels = labels};
+			 .labels = labels,
+			 .take = take,
+			 .context = context};
 	const struct ptah_waits_config config = {.size = sizeof(config),
 						 .stacks = true,
 						 .jobs = input_jobs(input, 0),
@@ -331,7 +382,7 @@ int input_wall_trees(const struct input *input, const struct ptah_session *sessi
 	status = ptah_waits_new(session, &config, &w.names.waits);
 	if (status >= 0) {
 		w.wait_labels = calloc(ptah_waits_count(w.names.waits) + 1, sizeof(*w.wait_labels));
-		status = w.wait_labels ? read_calls(&w, take, context) : PTAH_E_NOMEM;
+		status = w.wait_labels ? read_calls(&w) : PTAH_E_NOMEM;
 	}
 	progress_end(&w.progress);
 	*errors = w.errors;

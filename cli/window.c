@@ -235,8 +235,8 @@ static const char *put_seconds(uint64_t ns, char text[32])
 
 /* What was asked for is not, or not wholly, within the times of the trace. */
 static int check_span(const struct command *command, const struct input *input,
-		      const struct wanted *w, const struct span *span, uint64_t since,
-		      uint64_t until)
+		      const struct wanted *w, const struct span *span, bool has_samples,
+		      uint64_t since, uint64_t until)
 {
 	char a[32], b[32], c[32], d[32];
 
@@ -244,7 +244,8 @@ static int check_span(const struct command *command, const struct input *input,
 		return fail(command, "--%s: the window ends before it begins", w->option);
 	put_seconds(span->first, a);
 	put_seconds(span->last, b);
-	if (since > span->last || until < span->first)
+	/* Threads may wait when nothing is traced any more. */
+	if ((since > span->last && !(input->samples && has_samples)) || until < span->first)
 		return fail(command,
 			    "--%s: nothing was traced then; the times of the trace are from %s to "
 			    "%s",
@@ -256,7 +257,11 @@ static int check_span(const struct command *command, const struct input *input,
 			    "--%s: from %s on is asked for; the first time in the trace "
 			    "is %s",
 			    w->option, c, a);
-	if (!input->quiet && w->until.kind && until > span->last)
+	if (!input->quiet && since > span->last)
+		print_clean(
+		    "note: ", "--%s: nothing was traced then; the last time in the trace is %s",
+		    w->option, b);
+	else if (!input->quiet && w->until.kind && until > span->last)
 		print_clean("note: ",
 			    "--%s: up to %s is asked for; the last time in the trace is "
 			    "%s",
@@ -336,7 +341,7 @@ static int set_times(const struct command *command, const struct input *input,
 		until = resolve(&w->until, &span);
 	since = since > w->half ? since - w->half : 0;
 	until = until < UINT64_MAX - w->half ? until + w->half : UINT64_MAX;
-	status = check_span(command, input, w, &span, since, until);
+	status = check_span(command, input, w, &span, ptah_session_samples(session), since, until);
 	if (status)
 		return status;
 	if (without && !input->quiet && w->since.kind)

@@ -232,7 +232,7 @@ static int run(int argc, char **argv)
 		fail_file(&command_calls, v.wanted[0]);
 		status = EXIT_USAGE;
 	}
-	o.input.samples = o.of;
+	o.input.samples = o.of || o.value == PTAH_CALL_VALUE_TIME;
 	if (!status)
 		status = input_open(&command_calls, &o.input, 0, NULL, true, &v.session);
 	if (status)

@@ -233,9 +233,9 @@ static int run(int argc, char **argv)
 	if (!status && drivers[e.format->source].run_files)
 		return drivers[e.format->source].run_files(&o, e.format, argc - first,
 							   argv + first);
+	/* Waits: of the wall time, and of threads that wait until the end. */
 	o.input.samples =
-	    !status && (e.format->source == EXPORT_TIMELINE ||
-			(e.format->source == EXPORT_TREE && o.value == GRAPH_VALUE_WALL));
+	    !status && (e.format->source == EXPORT_TIMELINE || e.format->source == EXPORT_TREE);
 	if (!status)
 		status = input_open(&command_export, &o.input, argc - first, argv + first, true,
 				    &e.session);

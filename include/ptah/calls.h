@@ -422,6 +422,11 @@ struct ptah_call_reader_config {
 	 * trace bytes done. False ends the work early.
 	 */
 	bool (*progress)(void *context, uint64_t bytes);
+	/*
+	 * Or NULL. Called on any thread where a thread's trace ends, with its last time. Returns when
+	 * the thread ended, which may have waited since then: its open calls end there.
+	 */
+	uint64_t (*ended)(void *context, const struct ptah_call_thread *thread, uint64_t tsc);
 };
 
 struct ptah_call_reader;

@@ -142,6 +142,16 @@ int calls_adder_take(struct calls_adder *adder, const struct ptah_item *items, s
 	return calls_adder_status(adder);
 }
 
+uint64_t calls_adder_time(const struct calls_adder *adder)
+{
+	return adder->machine.now.tsc;
+}
+
+void calls_adder_wait(struct calls_adder *adder, uint64_t until)
+{
+	calls_set_time(&adder->machine, until, adder->machine.now.counts.cycles);
+}
+
 int calls_adder_finish(struct calls_adder *adder)
 {
 	calls_end(&adder->machine, PTAH_CALL_END_TRACE);

@@ -356,6 +356,16 @@ int calls_marks_finish(struct calls_marks *calls, struct ptah_call_mark *marks, 
 	return status < 0 ? status : (int)calls->count;
 }
 
+uint64_t calls_marks_time(const struct calls_marks *calls)
+{
+	return calls->machine.now.tsc;
+}
+
+void calls_marks_wait(struct calls_marks *calls, uint64_t until)
+{
+	calls_set_time(&calls->machine, until, calls->machine.now.counts.cycles);
+}
+
 int calls_marks_exec(struct calls_marks *calls, uint64_t tsc)
 {
 	if (!calls)

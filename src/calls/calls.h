@@ -75,6 +75,10 @@ int calls_marks_take_spans(struct calls_marks *calls, const struct ptah_span *sp
 /* A ptah_flow_bounds, whose context is a struct calls_marks. */
 bool calls_marks_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high);
 
+/* The present time; and until when it went on without anything that ran. */
+uint64_t calls_marks_time(const struct calls_marks *calls);
+void calls_marks_wait(struct calls_marks *calls, uint64_t until);
+
 /*
  * The trace ends: ends the calls that are open, the innermost first. Returns how many marks were
  * written; 0 when all have been. After that the machine is as new.

@@ -314,6 +314,16 @@ static int execute(struct ptah_call_reader *r, struct source *s)
 	return s->thread ? call_thread_exec(r->ending, next_time(s)) : PTAH_E_NOMEM;
 }
 
+/* The trace of a thread has ended: it may have waited after that. */
+static void end_with_wait(struct ptah_call_reader *r, struct call_thread *t)
+{
+	const uint64_t tsc = call_thread_time(t);
+
+	r->ending = t;
+	if (tsc && r->config.ended)
+		call_thread_wait(t, r->config.ended(r->config.context, &t->info, tsc));
+}
+
 /* The stream has ended, and so has its thread, if it is of one. */
 static int end_source(struct ptah_call_reader *r, struct source *s)
 {
@@ -324,10 +334,12 @@ static int end_source(struct ptah_call_reader *r, struct source *s)
 	r->now = NULL;
 	if (s != &r->alone || !s->thread)
 		return 0;
-	r->ending = s->thread;
 	/* The stream ends where the process executed another program. */
 	if (stream->process != SESSION_NONE && stream->last != SESSION_NONE)
-		status = call_thread_exec(r->ending, 0);
+		status = call_thread_exec(s->thread, 0);
+	else
+		end_with_wait(r, s->thread);
+	r->ending = s->thread;
 	return status;
 }
 
@@ -526,7 +538,7 @@ static bool end_next(struct ptah_call_reader *r)
 		struct call_thread *t = r->threads.list[r->next_ending++];
 
 		if (!t->ended)
-			r->ending = t;
+			end_with_wait(r, t);
 	}
 	return r->ending;
 }

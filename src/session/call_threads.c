@@ -296,6 +296,19 @@ bool call_thread_is_lost(struct call_thread *t, uint64_t tsc)
 	return lost;
 }
 
+uint64_t call_thread_time(const struct call_thread *t)
+{
+	return t->adder ? calls_adder_time(t->adder) : calls_marks_time(t->calls);
+}
+
+void call_thread_wait(struct call_thread *t, uint64_t until)
+{
+	if (t->adder)
+		calls_adder_wait(t->adder, until);
+	else
+		calls_marks_wait(t->calls, until);
+}
+
 int call_thread_lost(struct call_thread *t)
 {
 	return t->adder ? calls_adder_lost(t->adder) : calls_marks_lost(t->calls);

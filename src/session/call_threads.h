@@ -88,6 +88,8 @@ void call_thread_find_exec(struct call_thread *t);
 void call_thread_end(struct call_thread *t);
 
 /* The functions of either machine (calls.h). */
+uint64_t call_thread_time(const struct call_thread *t);
+void call_thread_wait(struct call_thread *t, uint64_t until);
 int call_thread_lost(struct call_thread *t);
 int call_thread_exec(struct call_thread *t, uint64_t tsc);
 void call_thread_code_changed(struct call_thread *t);

@@ -198,7 +198,7 @@ static void match_bytes(struct ptah_waits *w, const struct transfer *first,
 	}
 }
 
-/* So many reads are looked at for one write. */
+/* So many reads are looked at before and behind a moment of a write. */
 #define MOST_READS 256
 
 /* The bytes that were certainly in a pipe when a write began. */
@@ -231,18 +231,40 @@ static bool was_full(const struct ptah_waits *w, struct content *content,
 	return inside + (uint64_t)c->result > (is_set ? pipe->room : PIPE_ROOM);
 }
 
-/* The last read that began before a write's end, and was not over at its beginning. */
+/* The first of some reads that was not over at a time. */
+static const struct transfer *first_after(const struct ptah_waits *w, const struct transfer *low,
+					  const struct transfer *high, uint64_t time)
+{
+	while (low < high) {
+		const struct transfer *middle = low + (high - low) / 2;
+
+		if (w->calls->calls[middle->call].end <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * The last read that began before a write's end, and was not over at its beginning. Reads are sorted by
+ * their ends: those that were not over at the write's end, of a few threads, and those before them.
+ */
 static void find_room(struct ptah_waits *w, const struct transfer *reads,
 		      const struct transfer *end, struct wait *wait)
 {
 	const struct system_call *calls = w->calls->calls;
+	const struct transfer *first = first_after(w, reads, end, wait->begin);
+	const struct transfer *middle = first_after(w, first, end, wait->end);
 	const struct transfer *found = NULL;
 	bool several = false;
 
-	for (const struct transfer *r = reads; r < end && r < reads + MOST_READS; r++) {
+	first = middle - first > MOST_READS ? middle - MOST_READS : first;
+	end = end - middle > MOST_READS ? middle + MOST_READS : end;
+	for (const struct transfer *r = first; r < end; r++) {
 		const struct system_call *c = &calls[r->call];
 
-		if (c->end <= wait->begin || c->begin >= wait->end || c->tid == wait->tid)
+		if (c->begin >= wait->end || c->tid == wait->tid)
 			continue;
 		several = several || (found && calls[found->call].tid != c->tid);
 		found = !found || r->call > found->call ? r : found;
@@ -270,7 +292,7 @@ static void match_room(struct ptah_waits *w, const struct transfer *first,
 		/* Of other objects it is not known how much they hold: only switches show it. */
 		if (was_full(w, &content, reads, end, c) && wait->kind == PTAH_WAIT_PIPE)
 			wait->is_none = false;
-		find_room(w, content.read, end, wait);
+		find_room(w, reads, end, wait);
 		wait->is_sure = !wait->is_none;
 	}
 }

@@ -153,22 +153,35 @@ static int grow_owner(struct descriptors *d, struct owner *owner, size_t fd)
 	return 0;
 }
 
-/* The descriptor is that object from now on; 0: it is closed, or not known. */
-static int set_object(struct descriptors *d, int32_t pid, int64_t fd, uint32_t object)
+/* One number less of an object. */
+static void drop_number(const struct descriptors *d, const struct system_call *c, uint32_t object)
+{
+	struct object *o = &d->calls->objects[object];
+
+	if (o->numbers && !--o->numbers)
+		o->closed = (uint32_t)(c - d->calls->calls) + 1;
+}
+
+/* From this call on the descriptor is that object; 0: it is closed, or not known. */
+static int set_object(struct descriptors *d, const struct system_call *c, int64_t fd,
+		      uint32_t object)
 {
 	struct owner *owner;
 	int status = 0;
 
 	if (fd < 0 || fd >= MOST_DESCRIPTORS)
 		return 0;
-	owner = object ? owner_of(d, pid) : find_owner(d, pid);
+	owner = object ? owner_of(d, c->pid) : find_owner(d, c->pid);
 	if (!owner)
 		return object ? PTAH_E_NOMEM : 0;
 	/* What is not known takes no memory: recordings come from strangers. */
 	if (object)
 		status = grow_owner(d, owner, (size_t)fd);
-	if ((size_t)fd < owner->count)
-		owner->objects[fd] = object;
+	if ((size_t)fd >= owner->count)
+		return status;
+	d->calls->objects[object].numbers++; /* before: dup2() to itself closes nothing */
+	drop_number(d, c, owner->objects[fd]);
+	owner->objects[fd] = object;
 	return status;
 }
 
@@ -192,16 +205,21 @@ static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 		return PTAH_E_NOMEM;
 	memcpy(to->objects, from->objects, from->count * sizeof(*to->objects));
 	to->count = from->count;
+	for (size_t i = 0; i < to->count; i++)
+		d->calls->objects[to->objects[i]].numbers++;
 	made_slots(d, to->count);
 	return 0;
 }
 
-static void forget(struct descriptors *d, int32_t pid)
+/* The process ends with this call. */
+static void forget(struct descriptors *d, const struct system_call *c)
 {
-	struct owner *owner = find_owner(d, pid);
+	struct owner *owner = find_owner(d, c->pid);
 
 	if (!owner)
 		return;
+	for (size_t i = 0; i < owner->count; i++)
+		drop_number(d, c, owner->objects[i]);
 	d->slots -= owner->count;
 	free(owner->objects);
 	*owner = (struct owner){0};
@@ -331,7 +349,7 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 		accept_object(d, c->object, object);
 		d->calls->objects[object].call = (uint32_t)(c - d->calls->calls) + 1;
 	}
-	return set_object(d, c->pid, c->result, object);
+	return set_object(d, c, c->result, object);
 }
 
 /* Of what an epoll watches, by its descriptor or by its data. Other members may have the same. */
@@ -419,9 +437,9 @@ int descriptors_enter(struct descriptors *d, struct system_call *c)
 		begin_fork(d, c->pid);
 	switch (c->number) {
 	case NR_CLOSE:
-		return set_object(d, c->pid, (int32_t)c->args[0], 0);
+		return set_object(d, c, (int32_t)c->args[0], 0);
 	case NR_EXIT_GROUP:
-		forget(d, c->pid);
+		forget(d, c);
 		return 0;
 	default:
 		return 0;
@@ -443,7 +461,7 @@ static int leave_fcntl(struct descriptors *d, const struct system_call *c)
 	switch (c->args[1]) {
 	case 0:	   /* F_DUPFD */
 	case 1030: /* F_DUPFD_CLOEXEC */
-		return set_object(d, c->pid, c->result, c->object);
+		return set_object(d, c, c->result, c->object);
 	case 1031: /* F_SETPIPE_SZ */
 		set_room(&d->calls->objects[c->object], c);
 		return 0;
@@ -491,7 +509,7 @@ int descriptors_leave(struct descriptors *d, const struct system_call *c)
 	case NR_DUP:
 	case NR_DUP2:
 	case NR_DUP3:
-		return set_object(d, c->pid, c->result, c->object);
+		return set_object(d, c, c->result, c->object);
 	case NR_BIND:
 		if (c->result >= 0)
 			name_object(d, c);
@@ -518,8 +536,8 @@ static int open_pair(struct descriptors *d, const struct system_call *c)
 		return PTAH_E_NOMEM;
 	d->calls->objects[a].peer = b;
 	d->calls->objects[b].peer = a;
-	status = set_object(d, c->pid, (int32_t)load_le32(c->data), a);
-	return status < 0 ? status : set_object(d, c->pid, (int32_t)load_le32(c->data + 4), b);
+	status = set_object(d, c, (int32_t)load_le32(c->data), a);
+	return status < 0 ? status : set_object(d, c, (int32_t)load_le32(c->data + 4), b);
 }
 
 void descriptors_read(struct descriptors *d, const struct system_call *c)

@@ -2,7 +2,9 @@
 /*
  * Who ended the waits at futexes. The kernel's queue is first in, first out: a FUTEX_WAKE takes as
  * many of those that wait at its address as it returned, the oldest first, and FUTEX_REQUEUE puts
- * the next ones at the end of another queue. UNLOCK_PI gives the lock to one of those that wait for
+ * the next ones at the end of another queue. A thread may lose its processor after its call has begun
+ * and before it is in the queue, so that others overtake it: then they return before the next wake
+ * begins, and must have been taken. UNLOCK_PI gives the lock to one of those that wait for
  * it: the one that returns first, since the next UNLOCK_PI is its own.
  */
 #include "waits/waits.h"
@@ -140,6 +142,7 @@ static int add_waits(const struct ptah_waits *w, struct places *p)
 				      .call = wait->call};
 
 		if (wait->kind != PTAH_WAIT_FUTEX || wait->how != PTAH_WAIT_END_UNKNOWN ||
+		    (c->flags & PTAH_SYSCALL_RETURNED && c->result < 0) ||
 		    (c->number == NR_FUTEX_WAITV && !find_woken_futex(c, &place)))
 			continue;
 		status = add_place(p, &place);
@@ -147,9 +150,12 @@ static int add_waits(const struct ptah_waits *w, struct places *p)
 	return status;
 }
 
-/* One address: its waits [next, first_wake), which come in turn, and those that are queued. */
+/*
+ * One address: its waits [next, first_wake), which come in turn, and those that are queued; its calls
+ * that wake, of which [wake, end) are still to be carried out.
+ */
 struct queue {
-	const struct place *first, *next, *first_wake;
+	const struct place *first, *next, *first_wake, *wake, *end;
 	uint32_t head, tail; /* numbers of waits; WAITS_NONE: it is empty */
 };
 
@@ -304,29 +310,78 @@ static void unlock(struct queues *q, struct queue *queue, const struct place *wa
 	wake_up(q->w, &waits[found], wake);
 }
 
+/* How many waits, of those that are queued and those that come, are over at a time. */
+static int64_t count_over(struct queues *q, const struct queue *queue, uint64_t time)
+{
+	const struct wait *waits = q->w->waits;
+	int64_t n = 0;
+
+	for (uint32_t i = queue->head; i != WAITS_NONE; i = q->after[i], q->looks++)
+		n += waits[i].end <= time;
+	for (const struct place *p = queue->next;
+	     p < queue->first_wake && waits[p->wait].begin < time; p++, q->looks++)
+		n += waits[p->wait].end <= time;
+	return n;
+}
+
+/* So many calls that wake are looked at behind one of them. */
+#define MOST_AHEAD 16
+
+/*
+ * The present call takes `room` more. Waits that are over when a later one begins were taken by those
+ * before it: if that leaves no room for others, only waits that are over by then may be taken now.
+ * Returns that time; UINT64_MAX: any wait may be taken.
+ */
+static uint64_t find_deadline(struct queues *q, const struct queue *queue, int64_t room)
+{
+	const struct place *end =
+	    queue->end - queue->wake > MOST_AHEAD ? queue->wake + MOST_AHEAD : queue->end;
+
+	for (const struct place *later = queue->wake; later < end; later++) {
+		const struct system_call *c = &q->w->calls->calls[later->call];
+
+		if (count_over(q, queue, c->begin) >= room)
+			return c->begin;
+		if (!later->is_second || (c->args[1] & OPERATION) == WAKE_OP)
+			room += is_requeue(c->args[1] & OPERATION) ? c->result : room_of(c, later);
+	}
+	return UINT64_MAX;
+}
+
+/* The oldest wait that a call may take now; *before: the one before it. WAITS_NONE: there is none. */
+static uint32_t find_oldest(struct queues *q, const struct queue *queue, const struct place *wake,
+			    int64_t room, uint32_t *before)
+{
+	const bool alone = queue->head == queue->tail;
+	const uint64_t deadline = alone ? UINT64_MAX : find_deadline(q, queue, room);
+
+	*before = WAITS_NONE;
+	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i])
+		if (q->w->waits[i].end <= deadline && may_take(q->w, &q->w->waits[i], wake))
+			return i;
+	return WAITS_NONE;
+}
+
 /* Takes as many as the call has woken, the oldest first; the next ones go on in another queue. */
 static void take_oldest(struct queues *q, struct queue *queue, struct queue *to,
 			const struct place *wake)
 {
 	const struct system_call *c = &q->w->calls->calls[wake->call];
-	int64_t room = room_of(c, wake);
-	int64_t requeued = to ? c->result - room : 0;
-	uint32_t before = WAITS_NONE, next;
+	const int64_t room = room_of(c, wake);
+	int64_t left = to ? c->result : room;
+	const int64_t requeued = left - room;
+	uint32_t before;
 
-	for (uint32_t i = queue->head; i != WAITS_NONE && room + requeued > 0; i = next) {
-		next = q->after[i];
-		if (!may_take(q->w, &q->w->waits[i], wake)) {
-			before = i;
-			continue;
-		}
+	for (uint32_t i; left > 0; left--) {
+		i = find_oldest(q, queue, wake, left, &before);
+		if (i == WAITS_NONE)
+			return;
 		take_out(q, queue, before);
-		if (room > 0) {
+		if (left > requeued) {
 			wake_up(q->w, &q->w->waits[i], wake);
-			room--;
 		} else {
 			q->requeued[i] = wake->call;
 			append(q, to, i);
-			requeued--;
 		}
 	}
 }
@@ -338,6 +393,7 @@ static void carry_out(struct queues *q, const struct place *wake)
 	const struct place target = {.address = c->args[4], .pid = wake->pid};
 	struct queue *queue = find_queue(q, wake), *to = NULL;
 
+	queue->wake++;
 	fill_queue(q, queue, call_end(q->w, c));
 	clean_queue(q, queue, c->begin);
 	if (is_requeue(operation)) {
@@ -375,9 +431,10 @@ static void make_queues(struct queues *q, const struct places *p)
 		    (struct queue){.first = at, .next = at, .head = WAITS_NONE, .tail = WAITS_NONE};
 		while (at < end && same_address(at, queue->first) && at->wait != WAITS_NONE)
 			at++;
-		queue->first_wake = at;
+		queue->first_wake = queue->wake = at;
 		while (at < end && same_address(at, queue->first))
 			at++;
+		queue->end = at;
 	}
 }
 

@@ -25,31 +25,40 @@ enum family {
 	FAMILY_QUEUE_ROOM,
 };
 
-#define F_UNLCK 2
 #define F_RDLCK 0
+#define F_WRLCK 1
+#define F_UNLCK 2
 
 #define LOCK_SHARED 1
 #define LOCK_UN	    8
 #define SEM_UNDO    0x1000
 
-/* A call that may end waits; or, while they are listed, a call after which exits may. */
+/*
+ * A call that may end waits; or, while they are listed, a call after which exits may. In the list of
+ * what was set, a call that sets a lock of a file or gives it back.
+ */
 struct release {
-	uint64_t key; /* the family, and the number of a file or of what System V has */
+	uint64_t key;	/* the family, and the number of a file or of what System V has */
+	uint64_t owner; /* of a file's lock: see owner_of_lock(); 0: it is none */
 	uint32_t call;
 	int32_t pid; /* that holds something; 0: the call itself releases it */
 };
 
-struct releases {
+struct release_list {
 	struct release *list;
 	size_t count, capacity;
+};
+
+struct releases {
+	struct release_list all, set;
 	uint32_t *files; /* of each object the first one with the same name */
 };
 
-static int add_release(struct releases *r, uint64_t key, size_t call, int32_t pid)
+static int add_release(struct release_list *r, const struct release *release)
 {
 	if (!LIST_ROOM(r->list, r->count, r->capacity))
 		return PTAH_E_NOMEM;
-	r->list[r->count++] = (struct release){key, (uint32_t)call, pid};
+	r->list[r->count++] = *release;
 	return 0;
 }
 
@@ -138,82 +147,191 @@ static bool is_undone(const struct system_call *c)
 	return false;
 }
 
-/* fcntl() that gives back, or shares; any other holds a lock from there on. */
-static int list_fcntl(const struct ptah_syscalls *s, struct releases *r, size_t i)
-{
-	const struct system_call *c = &s->calls[i];
-	const uint64_t key = key_of(FAMILY_FCNTL, r->files[c->object]);
-	const unsigned type = sets_lock(c) ? load_le16(c->data) : F_UNLCK;
-	int status = 0;
+/* Of a lock that the threads of a process have together. Other numbers are those of objects. */
+#define OF_PROCESS (UINT64_C(1) << 32)
 
-	if (!sets_lock(c) || !c->object)
-		return 0;
-	if (type == F_UNLCK || type == F_RDLCK)
-		status = add_release(r, key, i, 0);
-	return status < 0 || type == F_UNLCK ? status : add_release(r, key, i, c->pid);
+/* Who has the lock that flock() or fcntl() sets: an open file, or for F_SETLK and F_SETLKW a process. */
+static uint64_t owner_of_lock(const struct system_call *c)
+{
+	return c->number == NR_FCNTL && (c->args[1] == 6 || c->args[1] == 7)
+		   ? OF_PROCESS | (uint32_t)c->pid
+		   : c->object;
 }
 
-static int list_flock(const struct ptah_syscalls *s, struct releases *r, size_t i)
+enum lock_type {
+	LOCK_NONE,
+	LOCK_TO_READ,
+	LOCK_TO_WRITE
+};
+
+static enum lock_type lock_type(const struct system_call *c)
+{
+	unsigned type;
+
+	if (c->number == NR_CLOSE)
+		return LOCK_NONE;
+	if (c->number == NR_FLOCK)
+		return c->args[1] & LOCK_UN	  ? LOCK_NONE
+		       : c->args[1] & LOCK_SHARED ? LOCK_TO_READ
+						  : LOCK_TO_WRITE;
+	type = sets_lock(c) ? load_le16(c->data) : F_WRLCK;
+	return type == F_UNLCK ? LOCK_NONE : type == F_RDLCK ? LOCK_TO_READ : LOCK_TO_WRITE;
+}
+
+/* Whether what one call sets is in the way of what another one wants to set. */
+static bool keeps_out(const struct system_call *c, const struct system_call *waiting)
+{
+	const enum lock_type type = lock_type(c);
+
+	return type == LOCK_TO_WRITE ||
+	       (type == LOCK_TO_READ && lock_type(waiting) == LOCK_TO_WRITE);
+}
+
+/* What sets a lock of a file, or gives it back. */
+static int list_setting(const struct ptah_syscalls *s, struct releases *r, size_t i)
 {
 	const struct system_call *c = &s->calls[i];
-	const uint64_t key = key_of(FAMILY_FLOCK, r->files[c->object]);
+	const bool is_flock = c->number == NR_FLOCK;
+	const struct release set = {
+	    .key = key_of(is_flock ? FAMILY_FLOCK : FAMILY_FCNTL, r->files[c->object]),
+	    .owner = owner_of_lock(c),
+	    .call = (uint32_t)i};
+
+	if (!c->object || !has_succeeded(c) ||
+	    (!is_flock && !(c->number == NR_FCNTL && sets_lock(c))))
+		return 0;
+	return add_release(&r->set, &set);
+}
+
+static int compare_owners(const void *a, const void *b)
+{
+	const struct release *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	if (x->owner != y->owner)
+		return x->owner < y->owner ? -1 : 1;
+	return x->call < y->call ? -1 : x->call > y->call;
+}
+
+/* How many were set before one with this key, owner and call, in their order. */
+static size_t count_set(const struct release_list *set, const struct release *release)
+{
+	size_t low = 0, high = set->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+
+		if (compare_owners(&set->list[middle], release) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The last one that an owner had set before a call. NULL: there is none. */
+static const struct release *last_set(const struct release_list *set, const struct release *release)
+{
+	const size_t n = count_set(set, release);
+	const struct release *last = n ? &set->list[n - 1] : NULL;
+
+	return last && last->key == release->key && last->owner == release->owner ? last : NULL;
+}
+
+/* close() gives back the locks that the process has of the file, whatever others of it are open. */
+static int list_closes(const struct ptah_syscalls *s, struct releases *r)
+{
+	struct release_list closes = {0};
 	int status = 0;
 
-	if (!c->object)
-		return 0;
-	if (c->args[1] & (LOCK_UN | LOCK_SHARED))
-		status = add_release(r, key, i, 0);
-	return status < 0 || c->args[1] & LOCK_UN ? status : add_release(r, key, i, c->pid);
+	for (size_t i = 0; i < s->count && status >= 0; i++) {
+		const struct system_call *c = &s->calls[i];
+		const struct release close = {.key = key_of(FAMILY_FCNTL, r->files[c->object]),
+					      .owner = OF_PROCESS | (uint32_t)c->pid,
+					      .call = (uint32_t)i};
+
+		if (c->number == NR_CLOSE && c->object && last_set(&r->set, &close))
+			status = add_release(&closes, &close);
+	}
+	for (size_t i = 0; i < closes.count && status >= 0; i++)
+		status = add_release(&r->set, &closes.list[i]);
+	free(closes.list);
+	if (r->set.count)
+		qsort(r->set.list, r->set.count, sizeof(*r->set.list), compare_owners);
+	return status;
+}
+
+/* Those that may give back what was set: the next one that is set, and the end of its owner. */
+static int list_file_releases(const struct ptah_syscalls *s, struct releases *r)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < r->set.count && status >= 0; i++) {
+		struct release release = r->set.list[i];
+		const bool is_last = i + 1 == r->set.count ||
+				     r->set.list[i + 1].key != release.key ||
+				     r->set.list[i + 1].owner != release.owner;
+
+		status = add_release(&r->all, &release);
+		if (status < 0 || !is_last)
+			continue;
+		if (release.owner & OF_PROCESS) {
+			release.pid = (int32_t)release.owner;
+			release.call = 0;
+			status = add_release(&r->all, &release);
+		} else if (s->objects[release.owner].closed) {
+			release.call = s->objects[release.owner].closed - 1;
+			status = add_release(&r->all, &release);
+		}
+	}
+	return status;
+}
+
+/* semop() that has SEM_UNDO is undone when its process ends. */
+static int list_semop(struct releases *r, const struct system_call *c, struct release *release)
+{
+	int status = add_release(&r->all, release);
+
+	if (status < 0 || !is_undone(c))
+		return status;
+	release->pid = c->pid;
+	return add_release(&r->all, release);
 }
 
 static int list_call(const struct ptah_syscalls *s, struct releases *r, size_t i)
 {
 	const struct system_call *c = &s->calls[i];
-	const uint32_t file = r->files[c->object];
-	int status;
+	struct release release = {.call = (uint32_t)i};
 
+	if (!has_succeeded(c))
+		return 0;
 	switch (c->number) {
-	case NR_CLOSE: /* gives back the locks of the file */
-		if (!c->object || s->objects[c->object].kind != PTAH_DESCRIPTOR_FILE)
-			return 0;
-		status = add_release(r, key_of(FAMILY_FLOCK, file), i, 0);
-		return status < 0 ? status : add_release(r, key_of(FAMILY_FCNTL, file), i, 0);
-	case NR_FCNTL:
-		return has_succeeded(c) ? list_fcntl(s, r, i) : 0;
-	case NR_FLOCK:
-		return has_succeeded(c) ? list_flock(s, r, i) : 0;
 	case NR_SEMOP:
 	case NR_SEMTIMEDOP:
-		if (!has_succeeded(c))
-			return 0;
-		status = add_release(r, key_of(FAMILY_SEMAPHORE, c->args[0]), i, 0);
-		return status < 0 || !is_undone(c)
-			   ? status
-			   : add_release(r, key_of(FAMILY_SEMAPHORE, c->args[0]), i, c->pid);
+		release.key = key_of(FAMILY_SEMAPHORE, c->args[0]);
+		return list_semop(r, c, &release);
 	case NR_SEMCTL: /* IPC_RMID, SETVAL, SETALL */
-		return has_succeeded(c) && (c->args[2] == 0 || c->args[2] == 16 || c->args[2] == 17)
-			   ? add_release(r, key_of(FAMILY_SEMAPHORE, c->args[0]), i, 0)
-			   : 0;
+		if (c->args[2] == 0 || c->args[2] == 16 || c->args[2] == 17)
+			release.key = key_of(FAMILY_SEMAPHORE, c->args[0]);
+		break;
 	case NR_MSGSND:
+		release.key = key_of(FAMILY_MESSAGE, c->args[0]);
+		break;
 	case NR_MSGRCV:
-		return has_succeeded(c) ? add_release(r,
-						      key_of(c->number == NR_MSGSND ? FAMILY_MESSAGE
-										    : FAMILY_ROOM,
-							     c->args[0]),
-						      i, 0)
-					: 0;
+		release.key = key_of(FAMILY_ROOM, c->args[0]);
+		break;
 	case NR_MQ_TIMEDSEND:
 	case NR_MQ_TIMEDRECEIVE:
-		return has_succeeded(c) && c->object
-			   ? add_release(r,
-					 key_of(c->number == NR_MQ_TIMEDSEND ? FAMILY_QUEUE
-									     : FAMILY_QUEUE_ROOM,
-						file),
-					 i, 0)
-			   : 0;
+		if (c->object)
+			release.key =
+			    key_of(c->number == NR_MQ_TIMEDSEND ? FAMILY_QUEUE : FAMILY_QUEUE_ROOM,
+				   r->files[c->object]);
+		break;
 	default:
-		return 0;
+		break;
 	}
+	return release.key ? add_release(&r->all, &release) : 0;
 }
 
 /* Ends of processes that hold something release it. */
@@ -234,7 +352,7 @@ static int compare_releases(const void *a, const void *b)
 }
 
 /* The first one of a process; releases of their own, with pid 0, come first. */
-static size_t first_of(const struct releases *r, size_t count, int32_t pid)
+static size_t first_of(const struct release_list *r, size_t count, int32_t pid)
 {
 	size_t at;
 
@@ -245,7 +363,7 @@ static size_t first_of(const struct releases *r, size_t count, int32_t pid)
 /* So many holders are looked at: a recording may have thousands of one process, and of exits. */
 #define MOST_LOOKS (UINT32_C(1) << 22)
 
-static int list_exits(const struct ptah_syscalls *s, struct releases *r)
+static int list_exits(const struct ptah_syscalls *s, struct release_list *r)
 {
 	const size_t count = r->count, holders = first_of(r, count, 1);
 	uint32_t looks = 0;
@@ -260,9 +378,13 @@ static int list_exits(const struct ptah_syscalls *s, struct releases *r)
 		for (size_t k = first_of(r, count, c->pid);
 		     k < count && r->list[k].pid == c->pid && status >= 0 && looks < MOST_LOOKS;
 		     k++, looks++) {
-			if (r->list[k].key != last && r->list[k].call < i)
-				status = add_release(r, r->list[k].key, i, 0);
-			last = r->list[k].key;
+			struct release release = r->list[k];
+
+			release.call = (uint32_t)i;
+			release.pid = 0;
+			if (release.key != last && r->list[k].call < i)
+				status = add_release(r, &release);
+			last = release.key;
 		}
 	}
 	/* What is held is of no use any more. */
@@ -320,25 +442,87 @@ static bool lets_go_on(const struct system_call *c, const struct system_call *wa
 	return false;
 }
 
-/* Whether two fcntl() locks are of common bytes; yes, where that is not known. */
-static bool overlap(const struct system_call *c, const struct system_call *waiting)
+/* The bytes [*from, *until) of a lock of fcntl(), or all. False: they are not known. */
+static bool bytes_of_lock(const struct system_call *c, uint64_t *from, uint64_t *until)
 {
-	uint64_t a, b, size, other;
+	uint64_t size;
 
-	if (!sets_lock(c) || !sets_lock(waiting) || load_le16(c->data + 2) ||
-	    load_le16(waiting->data + 2)) /* l_whence is SEEK_SET */
+	*from = 0;
+	*until = UINT64_MAX;
+	if (c->number != NR_FCNTL)
 		return true;
-	a = load_le64(c->data + 8);
+	if (!sets_lock(c) || load_le16(c->data + 2)) /* l_whence is not SEEK_SET */
+		return false;
 	size = load_le64(c->data + 16);
-	b = load_le64(waiting->data + 8);
-	other = load_le64(waiting->data + 16);
-	return (!size || a + size > b) && (!other || b + other > a);
+	if (load_le64(c->data + 8) > INT64_MAX || size > INT64_MAX)
+		return false;
+	*from = load_le64(c->data + 8);
+	if (size)
+		*until = *from + size;
+	return true;
 }
 
-static bool may_end(const struct ptah_waits *w, const struct wait *wait,
-		    const struct system_call *c)
+/* So many calls before a wait's end, and before one of those, are looked at. */
+#define MOST_BEFORE 64
+
+/*
+ * Whether an owner had a lock that keeps others from locking the bytes [from, until), before it gave
+ * it back. Where it has set none yet it is not known; then it had one if it gave that one back itself.
+ */
+static bool has_held(const struct ptah_waits *w, const struct releases *r,
+		     const struct release *release, const struct system_call *waiting,
+		     uint64_t from, uint64_t until)
+{
+	const struct system_call *calls = w->calls->calls, *c = &calls[release->call];
+	const struct release *set = last_set(&r->set, release);
+	uint64_t first = 0, last = 0;
+
+	for (unsigned i = 0; set && i < MOST_BEFORE; i++) {
+		const struct system_call *setting = &calls[set->call];
+		const bool is_known = bytes_of_lock(setting, &first, &last);
+		const struct release before = *set;
+
+		set = last_set(&r->set, &before);
+		/* One that was still going on in another thread; or that is of other bytes. */
+		if (call_end(w, setting) > call_end(w, c) ||
+		    (is_known && (first >= until || last <= from)))
+			continue;
+		if (keeps_out(setting, waiting))
+			return true;
+		if (is_known && first <= from && last >= until)
+			return false;
+		if (is_known && first <= from)
+			from = last;
+		else if (is_known && last >= until)
+			until = first;
+	}
+	return !set && (c->number == NR_FLOCK || c->number == NR_FCNTL) &&
+	       !last_set(&r->set, release);
+}
+
+/* Whether a call has given back what a wait for a file's lock was for. */
+static bool gives_back(const struct ptah_waits *w, const struct releases *r,
+		       const struct release *release, const struct system_call *waiting)
+{
+	const struct system_call *c = &w->calls->calls[release->call];
+	const bool sets = c->number == NR_FLOCK || c->number == NR_FCNTL;
+	uint64_t from = 0, until = UINT64_MAX, first, last;
+
+	if (sets && keeps_out(c, waiting))
+		return false;
+	bytes_of_lock(waiting, &from, &until);
+	if (bytes_of_lock(c, &first, &last)) {
+		from = first > from ? first : from;
+		until = last < until ? last : until;
+	}
+	return from < until && has_held(w, r, release, waiting, from, until);
+}
+
+static bool may_end(const struct ptah_waits *w, const struct releases *r, const struct wait *wait,
+		    const struct release *release)
 {
 	const struct system_call *waiting = wait_call(w, wait);
+	const struct system_call *c = &w->calls->calls[release->call];
 
 	if (c->tid == wait->tid || call_end(w, c) <= wait->begin)
 		return false;
@@ -346,15 +530,14 @@ static bool may_end(const struct ptah_waits *w, const struct wait *wait,
 	case NR_SEMOP:
 	case NR_SEMTIMEDOP:
 		return lets_go_on(c, waiting);
-	case NR_FCNTL: /* the threads of a process have its locks together */
-		return overlap(c, waiting) && (waiting->args[1] != 7 || c->pid != wait->pid);
+	case NR_FLOCK:
+	case NR_FCNTL:
+		return release->owner != owner_of_lock(waiting) &&
+		       gives_back(w, r, release, waiting);
 	default:
 		return true;
 	}
 }
-
-/* So many calls before a wait's end are looked at. */
-#define MOST_BEFORE 64
 
 /* A path that depends on where the process is may be another file in another one. */
 static bool is_doubtful(const struct ptah_waits *w, const struct wait *wait,
@@ -370,22 +553,23 @@ static void match_wait(struct ptah_waits *w, const struct releases *r, struct wa
 {
 	const uint64_t key = key_of_wait(w, r, wait);
 	const struct system_call *found = NULL;
+	const struct release *list = r->all.list;
 	size_t at;
 	bool several = false;
 
 	if (!key || wait->how != PTAH_WAIT_END_UNKNOWN)
 		return;
 	/* Finds the first that is not before the wait's end. */
-	BISECT(at, 0, r->count,
-	       r->list[at].key < key ||
-		   (r->list[at].key == key && w->calls->calls[r->list[at].call].begin < wait->end));
-	for (unsigned i = 0; i < MOST_BEFORE && at && r->list[at - 1].key == key; i++) {
-		const struct system_call *c = &w->calls->calls[r->list[--at].call];
+	BISECT(at, 0, r->all.count,
+	       list[at].key < key ||
+		   (list[at].key == key && w->calls->calls[list[at].call].begin < wait->end));
+	for (unsigned i = 0; i < MOST_BEFORE && at && list[at - 1].key == key; i++) {
+		const struct system_call *c = &w->calls->calls[list[--at].call];
 
-		if (!may_end(w, wait, c))
+		if (!may_end(w, r, wait, &list[at]))
 			continue;
 		if (!found) {
-			wait_set_waker(w, wait, r->list[at].call);
+			wait_set_waker(w, wait, list[at].call);
 			found = c;
 		}
 		several = several || c->tid != found->tid;
@@ -394,23 +578,38 @@ static void match_wait(struct ptah_waits *w, const struct releases *r, struct wa
 		wait->flags |= PTAH_WAIT_SEVERAL;
 }
 
+static int list_releases(struct ptah_waits *w, struct releases *r)
+{
+	int status = list_files(w->calls, r);
+
+	for (size_t i = 0; i < w->calls->count && status >= 0; i++)
+		status = list_setting(w->calls, r, i);
+	if (r->set.count)
+		qsort(r->set.list, r->set.count, sizeof(*r->set.list), compare_owners);
+	if (status >= 0)
+		status = list_closes(w->calls, r);
+	if (status >= 0)
+		status = list_file_releases(w->calls, r);
+	for (size_t i = 0; i < w->calls->count && status >= 0; i++)
+		status = list_call(w->calls, r, i);
+	if (status < 0 || !r->all.count)
+		return status;
+	qsort(r->all.list, r->all.count, sizeof(*r->all.list), compare_holders);
+	status = list_exits(w->calls, &r->all);
+	if (r->all.count)
+		qsort(r->all.list, r->all.count, sizeof(*r->all.list), compare_releases);
+	return status;
+}
+
 int locks_match(struct ptah_waits *w)
 {
 	struct releases r = {0};
-	int status = list_files(w->calls, &r);
+	int status = list_releases(w, &r);
 
-	for (size_t i = 0; i < w->calls->count && status >= 0; i++)
-		status = list_call(w->calls, &r, i);
-	if (status >= 0 && r.count) {
-		qsort(r.list, r.count, sizeof(*r.list), compare_holders);
-		status = list_exits(w->calls, &r);
-	}
-	if (status >= 0 && r.count) {
-		qsort(r.list, r.count, sizeof(*r.list), compare_releases);
-		for (size_t i = 0; i < w->count; i++)
-			match_wait(w, &r, &w->waits[i]);
-	}
-	free(r.list);
+	for (size_t i = 0; i < w->count && status >= 0 && r.all.count; i++)
+		match_wait(w, &r, &w->waits[i]);
+	free(r.all.list);
+	free(r.set.list);
 	free(r.files);
 	return status;
 }

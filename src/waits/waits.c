@@ -31,6 +31,11 @@ static bool futex_waits(uint64_t operation)
 	}
 }
 
+static bool futex_spins(uint64_t operation)
+{
+	return (operation & 0x7f) == 6 || (operation & 0x7f) == 13; /* LOCK_PI, LOCK_PI2 */
+}
+
 /* What a read of this kind of descriptor waits for. PTAH_WAIT_KIND_MAX: it is not known to wait. */
 static enum ptah_wait_kind kind_of_read(unsigned descriptor)
 {
@@ -173,9 +178,8 @@ static void set_end(const struct ptah_waits *w, struct wait *wait, const struct 
 		/* It failed, and at once unless it took long: a futex's value had changed. */
 		wait->is_none = (wait->kind == PTAH_WAIT_FUTEX && c->result == E_AGAIN) ||
 				c->end < c->begin + PTAH_WAITS_SHORT;
-	wait->is_sure =
-	    wait->how != PTAH_WAIT_END_UNKNOWN ||
-	    (c->number == NR_FUTEX && (c->args[1] & 0x7f) != 6 && (c->args[1] & 0x7f) != 13);
+	wait->is_sure = wait->how != PTAH_WAIT_END_UNKNOWN ||
+			(c->number == NR_FUTEX && !futex_spins(c->args[1]));
 	if (waits_for_room(c->number)) {
 		wait->is_sure = false;
 		wait->is_none = wait->how != PTAH_WAIT_END_NEVER;
@@ -294,6 +298,13 @@ static uint32_t *list_by_thread(struct ptah_waits *w)
 	return list;
 }
 
+/* The kernel spins for a lock with priority inheritance as long as the one that has it runs. */
+static bool has_spun(const struct system_call *c, const struct wait *wait)
+{
+	return c->number == NR_FUTEX && futex_spins(c->args[1]) && wait->has_waker &&
+	       wait->end - wait->begin >= PTAH_WAITS_SHORT;
+}
+
 /* What the switches say of a wait in a call: whether the thread slept, and when it ran again. */
 static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 {
@@ -306,7 +317,7 @@ static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 	i = switches_find(w, wait->tid, wait->begin);
 	if (i == w->absence_count || w->absences[i].begin >= wait->end) {
 		/* It never left its processor. */
-		wait->is_none = wait->how != PTAH_WAIT_END_NEVER;
+		wait->is_none = wait->how != PTAH_WAIT_END_NEVER && !has_spun(c, wait);
 		return;
 	}
 	wait->is_sure = true;

@@ -38,3 +38,29 @@ grep -q "^  $second waits for mutex first (0x[0-9a-f]*) in transfer < credit; $f
 grep -q "/$first;.*;debit;transfer;.*;\[waits: mutex second (0x[0-9a-f]*)\] [0-9]*$" wall.folded &&
 	grep -q "/$second;.*;credit;transfer;.*;\[waits: mutex first (0x[0-9a-f]*)\] [0-9]*$" wall.folded ||
 	fail "the time of the threads: $(cat wall.folded)"
+
+# So does the time of the calls; and a window in which a thread only waits has that wait.
+python3 - "$PTAH" "$first" "$second" <<'END' || fail "times of calls and of a window differ from the waits"
+import csv, subprocess, sys
+ptah, *tids = sys.argv[1:]
+def rows(*command):
+    lines = subprocess.run([ptah, *command, "-q"], check=True, text=True, capture_output=True).stdout
+    return list(csv.DictReader(lines.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+last = {tid: [r for r in rows("waits", "--list", "--limit=0", "--format=tsv")
+              if r["tid"] == tid and r["end"] == "never"][0] for tid in tids}
+begin = {tid: int(r["time_s"].replace(".", "")) for tid, r in last.items()}
+end = {tid: begin[tid] + int(last[tid]["ns"]) for tid in tids}
+calls = {r["function"]: int(r["total"]) for r in
+         rows("calls", "--value=time", "--format=tsv", "debit", "credit", "transfer")}
+for tid, function in zip(tids, ("debit", "credit")):
+    assert calls[function] >= int(last[tid]["ns"]), (calls, last)
+assert calls["transfer"] <= calls["debit"] + calls["credit"], calls
+since = (max(begin.values()) + min(end.values())) // 2
+folded = subprocess.run([ptah, "export", "-q", "--to=folded", "--value=wall", "--by=thread", "-o", "-",
+                         "--since=%d.%09d" % divmod(since, 10**9)], check=True, text=True,
+                        capture_output=True).stdout
+for tid in tids:
+    lines = [l for l in folded.splitlines() if "/%s;" % tid in l]
+    assert len(lines) == 1 and ";[waits: futex 0x" in lines[0], folded
+    assert int(lines[0].split()[-1]) == end[tid] - since, (lines, end, since)
+END

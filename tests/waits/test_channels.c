@@ -195,11 +195,12 @@ TEST_WITH(test_full_pipe, recorded_begin, recorded_end)
 	put_pipe(&r->b, 1, 100, 3, 4);
 	put_call(&r->b, 1, 11, 1000, 90000, WRITE, ARGS(4, 0x6000, 60000), 60000); /* has room */
 	put_enter(&r->b, 1, 11, 100000, WRITE, ARGS(4, 0x6000, 6000));
-	put_call(&r->b, 1, 12, 110000, 111000, READ, ARGS(3, 0x5000, 100), 100);
+	for (uint64_t i = 0; i < 300; i++) /* however many it waits for */
+		put_call(&r->b, 1, 12, 110000 + 2 * i, 110001 + 2 * i, READ, ARGS(3, 0x5000, 1), 1);
 	put_call(&r->b, 1, 13, 120000, 121000, READ, ARGS(3, 0x5000, 5000), 5000);
 	put_exit(&r->b, 1, 11, 130000, WRITE, 6000);
 	/* With a larger pipe the same is no wait. */
-	put_call(&r->b, 1, 12, 140000, 141000, READ, ARGS(3, 0x5000, 60900), 60900);
+	put_call(&r->b, 1, 12, 140000, 141000, READ, ARGS(3, 0x5000, 60700), 60700);
 	put_call(&r->b, 1, 12, 150000, 150100, 72, ARGS(3, 1031, 131072), 131072);
 	put_call(&r->b, 1, 11, 160000, 161000, WRITE, ARGS(4, 0x6000, 60000), 60000);
 	put_enter(&r->b, 1, 11, 200000, WRITE, ARGS(4, 0x6000, 6000));

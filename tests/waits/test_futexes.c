@@ -34,6 +34,33 @@ TEST_WITH(test_oldest_first, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 2).how, PTAH_WAIT_END_WOKEN);
 }
 
+/*
+ * A thread that was overtaken on its way into the queue is woken by the next one: the other one was
+ * over by then. What found another value has not been in the queue.
+ */
+TEST_WITH(test_overtaken, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 1100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 13, 1200, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 15, 1900, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 21, 2000, FUTEX, ARGS(WORD, WAKE, 1));
+	put_exit(&r->b, 1, 15, 2050, FUTEX, -11);
+	put_exit(&r->b, 1, 21, 2100, FUTEX, 1);
+	put_exit(&r->b, 1, 12, 2500, FUTEX, 0);
+	put_call(&r->b, 1, 22, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_call(&r->b, 1, 23, 4000, 4100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 13, 4200, FUTEX, 0);
+	put_exit(&r->b, 1, 11, 4300, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 22);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 21);
+	assert_int_equal(wait_at(r->waits, 2).waker_tid, 23);
+}
+
 /* The same address of another process is another word, and another address is, too. */
 TEST_WITH(test_other_words, recorded_begin, recorded_end)
 {

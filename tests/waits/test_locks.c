@@ -42,6 +42,32 @@ TEST_WITH(test_flock, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 1).waker_tid, 1);
 }
 
+/*
+ * Who closes a descriptor gives back nothing: without a lock, with one that it has given back already,
+ * or while it has another descriptor of the open file.
+ */
+TEST_WITH(test_close_without_lock, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_open(&r->b, 1, 100, 3);
+	put_open(&r->b, 2, 200, 4);
+	put_open(&r->b, 3, 300, 5);
+	put_call(&r->b, 1, 1, 390, 395, 32, ARGS(3), 6); /* dup */
+	put_call(&r->b, 1, 1, 400, 410, FLOCK, ARGS(3, EX), 0);
+	put_enter(&r->b, 2, 2, 1000, FLOCK, ARGS(4, EX));
+	put_call(&r->b, 1, 1, 40000, 40010, CLOSE, ARGS(3), 0);
+	put_call(&r->b, 1, 1, 50000, 50010, FLOCK, ARGS(6, UN), 0);
+	put_call(&r->b, 3, 3, 50020, 50030, CLOSE, ARGS(5), 0);
+	put_call(&r->b, 1, 1, 50040, 50050, CLOSE, ARGS(6), 0);
+	put_enter(&r->b, 1, 1, 50060, 231, NULL);
+	put_exit(&r->b, 2, 2, 50100, FLOCK, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 1);
+	assert_int_equal(wait_at(r->waits, 0).woken, 50000);
+}
+
 /* The end of a process gives back its locks; that of another one does not. */
 TEST_WITH(test_end_of_holder, recorded_begin, recorded_end)
 {
@@ -117,6 +143,36 @@ TEST_WITH(test_bytes_of_file, recorded_begin, recorded_end)
 	assert_int_equal(ptah_waits_count(r->waits), 1);
 	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_LOCK);
 	assert_int_equal(wait_at(r->waits, 0).waker_tid, 1);
+}
+
+/*
+ * The locks of a process go with any close() of the file; not those that it gave back or made shared
+ * before, nor those of other bytes.
+ */
+TEST_WITH(test_close_of_process, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	for (int32_t pid = 1; pid <= 5; pid++)
+		put_open(&r->b, pid, 100 * (uint64_t)pid, 3);
+	put_lock(&r->b, 1, 600, 3, 6, 1, 100); /* this one has it until it closes */
+	put_exit(&r->b, 1, 1, 610, 72, 0);
+	put_lock(&r->b, 3, 620, 3, 6, 1, 200); /* of other bytes */
+	put_exit(&r->b, 3, 3, 630, 72, 0);
+	put_lock(&r->b, 4, 640, 3, 6, 1, 105); /* given back */
+	put_exit(&r->b, 4, 4, 650, 72, 0);
+	put_lock(&r->b, 4, 660, 3, 6, 2, 105);
+	put_exit(&r->b, 4, 4, 670, 72, 0);
+	put_lock(&r->b, 2, 1000, 3, 7, 1, 100);
+	put_call(&r->b, 1, 1, 50000, 50010, CLOSE, ARGS(3), 0);
+	put_call(&r->b, 3, 3, 50020, 50030, CLOSE, ARGS(3), 0);
+	put_call(&r->b, 4, 4, 50040, 50050, CLOSE, ARGS(3), 0);
+	put_enter(&r->b, 1, 1, 50060, 231, NULL);
+	put_enter(&r->b, 4, 4, 50070, 231, NULL);
+	put_exit(&r->b, 2, 2, 50100, 72, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).woken, 50000);
 }
 
 /* A message from either of two threads may have been the one. */

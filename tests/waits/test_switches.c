@@ -28,6 +28,20 @@ TEST_WITH(test_slept_or_not, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 0).ran, 150000);
 }
 
+/* For a lock with priority inheritance the kernel spins while the one that has it runs. */
+TEST_WITH(test_spun, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_switch(&r->b, 1, 11, 100, false, false);
+	put_enter(&r->b, 1, 11, 100000, FUTEX, ARGS(0x4040c0, 134)); /* LOCK_PI */
+	put_call(&r->b, 1, 12, 140000, 140100, FUTEX, ARGS(0x4040c0, 135), 0);
+	put_exit(&r->b, 1, 11, 141000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+}
+
 /* A thread that could run on waits for a processor. */
 TEST_WITH(test_preempted, recorded_begin, recorded_end)
 {

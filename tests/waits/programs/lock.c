@@ -5,14 +5,21 @@
  */
 #include "wait_log.h"
 
+#define MEETINGS 100
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int wanting, meetings;
 
 __attribute__((noinline)) void critical(unsigned n)
 {
+	__atomic_fetch_add(&wanting, 1, __ATOMIC_RELAXED);
 	log_line("want", 0);
 	pthread_mutex_lock(&mutex);
 	log_line("got", 0);
+	__atomic_fetch_sub(&wanting, 1, __ATOMIC_RELAXED);
 	spin(n);
+	if (__atomic_load_n(&wanting, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&meetings, 1, __ATOMIC_RELAXED);
 	log_line("giving", 0);
 	pthread_mutex_unlock(&mutex);
 	log_line("gave", 0);
@@ -31,7 +38,7 @@ __attribute__((noinline)) void quick_work(void)
 static void *work(void *number)
 {
 	begin_log();
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 100 || __atomic_load_n(&meetings, __ATOMIC_RELAXED) < MEETINGS; i++) {
 		if (number)
 			quick_work();
 		else

@@ -1,29 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two producers and three consumers with a mutex and a condition variable, and a semaphore for which
- * main waits. An item is the number of the thread that made it.
+ * main waits. An item is the number of the thread that made it. Items are made until consumers have
+ * waited often, however late they began.
  */
 #include "wait_log.h"
 
 #include <semaphore.h>
+#include <stdbool.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static sem_t done;
-static long items[10000];
+static long items[1000];
 static int head, tail, stopped;
+static int waits; /* that consumers have begun */
 
-__attribute__((noinline)) void produce(int i)
+#define WAITS 100
+
+/* False: consumers have waited often. */
+__attribute__((noinline)) bool produce(int i)
 {
+	bool is_wanted;
+
 	pthread_mutex_lock(&mutex);
-	items[tail++] = own_log->tid;
+	if (tail - head < 1000)
+		items[tail++ % 1000] = own_log->tid;
 	log_line("signal", 0);
 	if (i % 10 == 9)
 		pthread_cond_broadcast(&filled);
 	else
 		pthread_cond_signal(&filled);
 	log_line("signalled", 0);
+	is_wanted = waits < WAITS;
 	pthread_mutex_unlock(&mutex);
+	return is_wanted;
 }
 
 __attribute__((noinline)) long consume(void)
@@ -32,12 +43,13 @@ __attribute__((noinline)) long consume(void)
 
 	pthread_mutex_lock(&mutex);
 	while (head == tail && !stopped) {
+		waits++;
 		log_line("wait", 0);
 		pthread_cond_wait(&filled, &mutex);
 		log_line("woke", 0);
 	}
 	if (head < tail) {
-		item = items[head++];
+		item = items[head++ % 1000];
 		log_line("item", item);
 	}
 	pthread_mutex_unlock(&mutex);
@@ -50,10 +62,8 @@ static void *producer(void *argument)
 
 	(void)argument;
 	begin_log();
-	for (int i = 0; i < 50; i++) {
-		produce(i);
+	for (int i = 0; produce(i); i++)
 		nanosleep(&pause, NULL);
-	}
 	return NULL;
 }
 
