@@ -5,6 +5,7 @@
  */
 #include "base/compiler.h"
 #include "record/haste.h"
+#include "record/proc_stat.h"
 #include "support/monotonic.h"
 #include "perfdata/message.h"
 #include "record/call_samples.h"
@@ -503,20 +504,20 @@ static bool is_64_bit(int32_t pid)
 
 static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 {
-	const uint64_t tracer = tracer_status(id, "TracerPid:", 10);
+	const uint64_t tracer = proc_status_number("", id, "TracerPid", 10);
 	char path[64];
 	int fd;
 
 	if (id <= 0 || tracer == UINT64_MAX)
 		return recorder_refuse(why, PTAH_RECORD_NO_TARGET,
 				       "there is no process or thread %d", id);
-	if (tracer_status(id, "Tgid:", 10) == (uint64_t)getpid())
+	if (proc_status_number("", id, "Tgid", 10) == (uint64_t)getpid())
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "the recorder ptrace cannot trace its own process");
 	if (tracer)
 		return recorder_refuse(why, PTAH_RECORD_BUSY, "%d is traced already, by process %d",
 				       id, (int)tracer);
-	if (tracer_status(id, "Kthread:", 10) == 1)
+	if (proc_status_number("", id, "Kthread", 10) == 1)
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "%d is a thread of the kernel, which cannot be stepped", id);
 	/* Opening this file needs the same permissions as tracing: proc(5). */
