@@ -219,8 +219,8 @@ static int compare_calls(const void *a, const void *b)
 }
 
 /* Keeps a call if it is one of the slowest so far. Takes the frame's shares then. */
-static int keep(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
-		const struct ptah_call_mark *mark)
+static int keep_slow_call(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
+			  const struct ptah_call_mark *mark)
 {
 	const uint64_t figure = f->before + figure_of(s, &mark->total);
 	struct slow_call *call;
@@ -264,7 +264,7 @@ static int end_wanted(struct slowest *s, const struct ptah_call_thread *thread, 
 		s->untimed++;
 		return 0;
 	}
-	return keep(s, thread, f, mark);
+	return keep_slow_call(s, thread, f, mark);
 }
 
 static int end_call(struct slowest *s, const struct ptah_call_thread *thread, struct stack *stack,

@@ -25,7 +25,7 @@ static uint64_t find_version(const struct cover_rows *rows, int32_t space, uint6
 		   : version;
 }
 
-static int add(struct cover_rows *rows, const struct cover_row *row)
+static int append_cover_row(struct cover_rows *rows, const struct cover_row *row)
 {
 	if (!row->count)
 		return 0;
@@ -49,12 +49,12 @@ static int add_outcomes(struct cover_rows *rows, int32_t space, const struct pta
 				.insn_class = b->insn_class,
 				.version = b->version,
 				.target_version = b->target_version};
-	int status = add(rows, &row);
+	int status = append_cover_row(rows, &row);
 
 	row.to = b->end;
 	row.target_version = b->version;
 	row.count = b->count - b->taken - b->unknown;
-	return status < 0 ? status : add(rows, &row);
+	return status < 0 ? status : append_cover_row(rows, &row);
 }
 
 static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profile *profile)
@@ -71,13 +71,14 @@ static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profil
 		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
 
 		if (!rows->edges)
-			status = add(rows, &(struct cover_row){.space = space,
-							       .from = b->ip,
-							       .to = b->end,
-							       .count = b->count,
-							       .ninsn = b->ninsn,
-							       .insn_class = b->insn_class,
-							       .version = b->version});
+			status =
+			    append_cover_row(rows, &(struct cover_row){.space = space,
+								       .from = b->ip,
+								       .to = b->end,
+								       .count = b->count,
+								       .ninsn = b->ninsn,
+								       .insn_class = b->insn_class,
+								       .version = b->version});
 		else if (b->insn_class == PTAH_INSN_COND)
 			status = add_outcomes(rows, space, b);
 	}
@@ -94,7 +95,7 @@ static int add_indirect(struct cover_rows *rows, size_t stream, struct ptah_prof
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status = add(
+		status = append_cover_row(
 		    rows, &(struct cover_row){.space = ptah_session_profile_pid(
 						  rows->session, stream, profile, edges[i].space),
 					      .from = edges[i].from,

@@ -314,7 +314,7 @@ static struct dump_job *new_job(struct dump_jobs *j)
 }
 
 /* Starts the jobs, writes what they print, and waits for their end. False: none was started. */
-static bool run(struct dump_jobs *j, unsigned n)
+static bool run_dump_jobs(struct dump_jobs *j, unsigned n)
 {
 	struct dump_job *jobs[DUMP_JOBS];
 	pthread_t threads[DUMP_JOBS];
@@ -379,7 +379,7 @@ bool dump_with_jobs(struct dump *d, const struct ptah_session *session, size_t s
 		return false;
 	pthread_mutex_init(&j.lock, NULL);
 	pthread_cond_init(&j.changed, NULL);
-	done = run(&j, n);
+	done = run_dump_jobs(&j, n);
 	free_parts(&j);
 	pthread_cond_destroy(&j.changed);
 	pthread_mutex_destroy(&j.lock);

@@ -53,7 +53,8 @@ static bool is_of_row(const struct annotation *a, const struct annotate_function
 }
 
 /* The function that holds the row's address, as the counts have it. */
-static const struct annotate_function *find(const struct annotation *a, const struct live_row *row)
+static const struct annotate_function *find_annotated_function(const struct annotation *a,
+							       const struct live_row *row)
 {
 	for (size_t i = 0; i < a->function_count; i++)
 		if (is_of_row(a, &a->functions[i], row))
@@ -99,7 +100,7 @@ static int list(const struct live_view *v, struct ptah_counts *counts, const str
 		status = annotation_new(&config, &a);
 	view.annotation = a;
 	view.sources.paths = input_source_paths(&o.input);
-	f = status >= 0 ? find(a, row) : NULL;
+	f = status >= 0 ? find_annotated_function(a, row) : NULL;
 	if (f)
 		status = put_listing(&view, f, columns, text);
 	source_files_fini(&view.sources);

@@ -338,7 +338,8 @@ void live_commands_look(struct live_commands *c)
 /* Describing */
 
 /* The first program of the pid with this name that no process has taken. */
-static struct program *choose(const struct live_commands *c, int32_t pid, const char *comm)
+static struct program *choose_untaken_program(const struct live_commands *c, int32_t pid,
+					      const char *comm)
 {
 	for (size_t i = c->first_taken; i < c->count; i++) {
 		struct program *p = &c->programs[i];
@@ -357,7 +358,7 @@ int live_commands_describe(struct live_commands *c, int32_t pid, int wait_status
 	live_commands_look(c);
 	for (size_t i = 0; i < n; i++) {
 		struct cover_process *p = &processes[i];
-		struct program *found = choose(c, p->pid, p->comm);
+		struct program *found = choose_untaken_program(c, p->pid, p->comm);
 
 		if (p->pid == pid)
 			command = i;

@@ -365,8 +365,8 @@ static bool write_all(int fd, const char *bytes, size_t n)
 	return true;
 }
 
-static bool put(const struct live_view *v, int fd,
-		void (*print)(const struct live_view *v, struct out *out))
+static bool print_to_file(const struct live_view *v, int fd,
+			  void (*print)(const struct live_view *v, struct out *out))
 {
 	struct out_look look;
 	struct out *out;
@@ -406,29 +406,29 @@ bool live_put_hit(const struct live_view *v, int fd)
 {
 	switch (v->options->format) {
 	case FORMAT_JSON:
-		return put(v, fd, put_hit_json);
+		return print_to_file(v, fd, put_hit_json);
 	case FORMAT_TSV: /* its rows are functions */
-		put(v, STDERR_FILENO, put_hit_text);
+		print_to_file(v, STDERR_FILENO, put_hit_text);
 		return true;
 	default:
-		return put(v, fd, put_hit_text);
+		return print_to_file(v, fd, put_hit_text);
 	}
 }
 
 bool live_put_head(const struct live_view *v, int fd)
 {
-	return v->options->format != FORMAT_TSV || put(v, fd, put_tsv_head);
+	return v->options->format != FORMAT_TSV || print_to_file(v, fd, put_tsv_head);
 }
 
 bool live_put_line(const struct live_view *v, int fd)
 {
 	switch (v->options->format) {
 	case FORMAT_JSON:
-		return put(v, fd, put_json);
+		return print_to_file(v, fd, put_json);
 	case FORMAT_TSV:
-		return put(v, fd, put_tsv);
+		return print_to_file(v, fd, put_tsv);
 	default:
-		return put(v, fd, put_line);
+		return print_to_file(v, fd, put_line);
 	}
 }
 
@@ -436,5 +436,5 @@ bool live_put_summary(const struct live_view *v, int fd)
 {
 	if (v->options->format == FORMAT_JSON || v->options->format == FORMAT_TSV)
 		return live_put_line(v, fd);
-	return put(v, fd, put_end);
+	return print_to_file(v, fd, put_end);
 }

@@ -152,7 +152,7 @@ static void find_new(struct live_view *v)
 }
 
 /* What the next interval is compared with. */
-static int keep(struct live_view *v)
+static int keep_last_interval(struct live_view *v)
 {
 	const struct live_measure *m = &v->measure;
 
@@ -300,7 +300,7 @@ int live_measure(struct live_view *v, bool final)
 		return status;
 	live_cover_measure(v->cover, m, final);
 	find_new(v);
-	status = keep(v);
+	status = keep_last_interval(v);
 	live_sort_rows(v);
 	return status;
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static int add(struct profile_rows *rows, const struct profile_row *row)
+static int append_profile_row(struct profile_rows *rows, const struct profile_row *row)
 {
 	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
 		return PTAH_E_NOMEM;
@@ -40,7 +40,7 @@ static int add_blocks(struct profile_rows *rows, uint32_t process,
 			row.taken = b->taken;
 			row.unknown = b->unknown;
 		}
-		status = add(rows, &row);
+		status = append_profile_row(rows, &row);
 	}
 	return status;
 }
@@ -61,7 +61,7 @@ static int add_edges(struct profile_rows *rows, uint32_t process,
 						.version = p->edges[i].version,
 						.target_version = p->edges[i].target_version};
 
-		status = add(rows, &row);
+		status = append_profile_row(rows, &row);
 	}
 	return status;
 }
@@ -89,7 +89,7 @@ static int by_count(const void *a, const void *b)
 
 /* Adds up rows of the same branch, block or edge, which blocks with different beginnings, and
  * different address spaces, have counted. Then sorts by count. */
-static void merge(struct profile_rows *rows)
+static void merge_profile_rows(struct profile_rows *rows)
 {
 	size_t last = 0;
 
@@ -121,6 +121,6 @@ int profile_rows(const struct ptah_counts *counts, enum profile_by by, struct pr
 		status = by == BY_EDGES ? add_edges(rows, (uint32_t)i, &p)
 					: add_blocks(rows, (uint32_t)i, &p, by);
 	if (status >= 0)
-		merge(rows);
+		merge_profile_rows(rows);
 	return status;
 }

@@ -39,7 +39,7 @@ static bool take_number(const char **at, int32_t *number)
 }
 
 /* A number that is already in the list is not added again. */
-static bool add(struct list *l, int32_t id)
+static bool add_target_id(struct list *l, int32_t id)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (l->ids[i] == id)
@@ -55,7 +55,7 @@ static int add_range(struct list *l, int32_t from, int32_t to)
 	if (to < from)
 		return complain(l, "a range goes from the smaller to the larger number");
 	for (int64_t id = from; id <= to; id++)
-		if (!add(l, (int32_t)id))
+		if (!add_target_id(l, (int32_t)id))
 			return complain(l, "that is too many");
 	return EXIT_OK;
 }

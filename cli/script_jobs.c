@@ -214,7 +214,7 @@ static int print_segment(struct script_jobs *j, struct script *s, struct ptah_se
 	return interrupted() ? PTAH_E_EMPTY : 0;
 }
 
-static int run(void *context, struct ptah_segment *segment)
+static int print_script_segment(void *context, struct ptah_segment *segment)
 {
 	struct script_jobs *j = context;
 	struct script *s;
@@ -284,7 +284,7 @@ static void adopt(struct script *s, const struct script_piece *piece)
 	s->info.space = piece->end_space;
 }
 
-static int take(void *context, void *result, uint64_t offset)
+static int take_printed_segment(void *context, void *result, uint64_t offset)
 {
 	struct script_jobs *j = context;
 	struct script_piece *piece = result;
@@ -305,7 +305,7 @@ static int take(void *context, void *result, uint64_t offset)
 	return status;
 }
 
-static void drop(void *context, void *result)
+static void drop_printed_segment(void *context, void *result)
 {
 	free_piece(context, result);
 }
@@ -314,8 +314,11 @@ int script_read_with_jobs(struct script *s, size_t stream)
 {
 	const struct ptah_jobs jobs = {
 	    .size = sizeof(jobs), .jobs = input_jobs(s->input, 1), .workers = s->workers};
-	const struct ptah_segment_functions functions = {
-	    .size = sizeof(functions), .run = run, .take = take, .drop = drop, .results = PIECES};
+	const struct ptah_segment_functions functions = {.size = sizeof(functions),
+							 .run = print_script_segment,
+							 .take = take_printed_segment,
+							 .drop = drop_printed_segment,
+							 .results = PIECES};
 	int status;
 
 	s->jobs->stream = stream;

@@ -440,7 +440,7 @@ static int take_sysroot(struct builder *b)
 	return EXIT_OK;
 }
 
-static int take(struct builder *b)
+static int take_set_option(struct builder *b)
 {
 	uint64_t unused;
 
@@ -673,7 +673,7 @@ static int take_all(struct builder *b)
 		if (snprintf(b->text, sizeof(b->text), "%s", b->option->value) >=
 		    (int)sizeof(b->text))
 			return complain(b, "it is too long");
-		status = take(b);
+		status = take_set_option(b);
 	}
 	return status ? status : complete(b);
 }

@@ -288,7 +288,7 @@ struct stat_kept {
 	struct process_share shares[];
 };
 
-static int keep(struct stat_view *s, const struct stat_row *row)
+static int keep_stat_row(struct stat_view *s, const struct stat_row *row)
 {
 	const size_t size = row->share_count * sizeof(*row->shares);
 	struct stat_kept **kept = reallocarray(s->kept, s->kept_count + 1, sizeof(*kept));
@@ -320,7 +320,7 @@ static void put_text(void *view, const void *stream)
 	struct stat_view *s = view;
 
 	if (s->status >= 0 && (s->per_thread || s->streams == 1))
-		s->status = keep(s, stream);
+		s->status = keep_stat_row(s, stream);
 }
 
 static void put_stream_text(struct out *out, const struct stat_kept *k)

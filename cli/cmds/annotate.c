@@ -262,7 +262,7 @@ static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 }
 
 /* Chooses the functions to show. Returns an exit code. */
-static int choose(struct annotate_view *v, int argc, char **argv)
+static int choose_functions(struct annotate_view *v, int argc, char **argv)
 {
 	const struct annotate_options *o = v->options;
 	const struct annotation *a = v->annotation;
@@ -424,12 +424,12 @@ static const struct renderer *renderers_of(const struct annotate_options *o)
 }
 
 /* Prints what is asked for. Returns an exit code. */
-static int show(struct annotate_view *v, int argc, char **argv)
+static int show_annotated(struct annotate_view *v, int argc, char **argv)
 {
 	const struct annotate_options *o = v->options;
 	const bool named = argc || o->symbol;
 	const struct renderer *renderer = &renderers_of(o)[o->input.format];
-	int status = choose(v, argc, argv), problem;
+	int status = choose_functions(v, argc, argv), problem;
 
 	if (status)
 		return status;
@@ -490,7 +490,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 		return fail(&command_annotate, "%s", ptah_strerror(status));
 	v->annotation = a;
 	v->command = s->session ? ptah_session_command(s->session) : NULL;
-	status = show(v, argc, argv);
+	status = show_annotated(v, argc, argv);
 	annotate_note_missing(v);
 	annotation_free(a);
 	if (!status && totals.errors)
@@ -512,7 +512,7 @@ static int check_options(struct annotate_options *o)
 		   : EXIT_USAGE;
 }
 
-static int run(int argc, char **argv)
+static int run_annotate(int argc, char **argv)
 {
 	struct annotate_options o = {.input.limit = UINT64_MAX};
 	struct annotate_view v = {.options = &o};
@@ -565,5 +565,5 @@ const struct command command_annotate = {
 		      "without a predictor, because counts have no order."},
 	    {0}},
     .operand = COMPLETE_NOTHING,
-    .run = run,
+    .run = run_annotate,
 };

@@ -97,7 +97,7 @@ static int usage(const char *what)
 	return fail_options(&command_asm, "%s", what);
 }
 
-static int run(int argc, char **argv)
+static int run_asm(int argc, char **argv)
 {
 	static struct source source;
 	struct options o = {0};
@@ -152,5 +152,5 @@ const struct command command_asm = {
 	       "  .bytes 02 ff            # any bytes",
     .options = (const struct option_def *const[]){asm_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_asm,
 };

@@ -198,7 +198,7 @@ static int compare(struct diff_view *v, const struct options *o, const struct li
 	return status;
 }
 
-static int run(int argc, char **argv)
+static int run_diff(int argc, char **argv)
 {
 	struct options o = {.input.limit = 20, .least = 1};
 	struct limits limits = {.all = HUGE_VAL, .each = HUGE_VAL};
@@ -250,5 +250,5 @@ const struct command command_diff = {
 					   decode_options, output_options, format_options,
 					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_diff,
 };

@@ -132,7 +132,7 @@ static int inject(struct run *r, const struct itrace *itrace, bool strip, const 
 	return job.errors ? fail_errors(&command_inject, job.errors) : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_inject(int argc, char **argv)
 {
 	struct inject_options o = {.itrace = ""};
 	struct run r = {.input = &o.input};
@@ -175,5 +175,5 @@ const struct command command_inject = {
 						    "recording is read several times."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_inject,
 };

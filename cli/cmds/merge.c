@@ -240,7 +240,7 @@ static int write_counts(const struct ptah_counts *counts, struct out *out)
 }
 
 /* Writes the sum. */
-static int finish(const struct options *o, const struct sum *sum, struct out *out)
+static int write_sum(const struct options *o, const struct sum *sum, struct out *out)
 {
 	struct ptah_message why = {""};
 	struct ptah_counts *counts;
@@ -262,7 +262,7 @@ static int finish(const struct options *o, const struct sum *sum, struct out *ou
 	return status ? status : ptah_shard_unread(sum->shard, 0) ? EXIT_FAILED : 0;
 }
 
-static int run(int argc, char **argv)
+static int run_merge(int argc, char **argv)
 {
 	struct options o = {0};
 	struct merge merge = {0};
@@ -285,7 +285,7 @@ static int run(int argc, char **argv)
 	if (status)
 		out_abort(out);
 	else
-		status = finish(&o, &merge.sums[0], out);
+		status = write_sum(&o, &merge.sums[0], out);
 	for (size_t i = 0; i < merge.count; i++)
 		free_sum(&merge.sums[i]);
 	free(merge.owners);
@@ -303,5 +303,5 @@ const struct command command_merge = {
 	"needed.",
     .options = (const struct option_def *const[]){merge_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_merge,
 };

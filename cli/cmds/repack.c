@@ -100,7 +100,7 @@ static int check_files(const char *input, const char *output)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_repack(int argc, char **argv)
 {
 	struct repack_options o = {0};
 	struct ptah_session *session;
@@ -137,5 +137,5 @@ const struct command command_repack = {
 						    "recording is read several times."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_repack,
 };

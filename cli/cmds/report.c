@@ -510,7 +510,7 @@ static int check_options(struct options *o)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_report(int argc, char **argv)
 {
 	struct options o = {.input.limit = UINT64_MAX};
 	struct reporting r = {0};
@@ -593,5 +593,5 @@ const struct command command_report = {
 						    "by default."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_report,
 };

@@ -450,7 +450,7 @@ static int script_streams(struct script *s)
 }
 
 /* Takes over the options. Returns an exit code. */
-static int choose(struct script *s, const struct options *o)
+static int choose_script_options(struct script *s, const struct options *o)
 {
 	if (o->branches + o->blocks + o->calls > 1)
 		return fail_usage(&command_script, "one of --branches, --blocks and --calls");
@@ -477,7 +477,7 @@ static int choose(struct script *s, const struct options *o)
 		   : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_script(int argc, char **argv)
 {
 	struct options o = {.input.format = FORMAT_TEXT};
 	struct script s = {.info.space = 0};
@@ -487,7 +487,7 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	o.input.from_hit = !o.last;
-	status = choose(&s, &o);
+	status = choose_script_options(&s, &o);
 	o.input.samples = !status && script_wants_samples(&s, o.input.format);
 	if (!status)
 		status = input_open(&command_script, &o.input, argc - first, argv + first, true,
@@ -552,5 +552,5 @@ const struct command command_script = {
 		     "threads ran, one thread does everything."},
 	    {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_script,
 };

@@ -328,7 +328,7 @@ static void verify_stream(struct verify *v, const struct ptah_session *session, 
 	v->renderer->row(v, &verdict);
 }
 
-static int run(int argc, char **argv)
+static int run_verify(int argc, char **argv)
 {
 	struct options o = {.input.format = FORMAT_TEXT};
 	struct verify v = {.input = &o.input};
@@ -381,5 +381,5 @@ const struct command command_verify = {
 						    "then the total."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_verify,
 };

@@ -120,7 +120,7 @@ static const char *misplaced(int argc, char **argv)
 	return NULL;
 }
 
-static int run(int argc, char **argv)
+static int run_vm(int argc, char **argv)
 {
 	struct options o = {0};
 	struct ptah_vm_config config = {.size = sizeof(config)};
@@ -169,5 +169,5 @@ const struct command command_vm = {
 	"terminal, its signals and its exit status are those of this command.",
     .options = (const struct option_def *const[]){vm_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_vm,
 };

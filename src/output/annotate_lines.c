@@ -22,7 +22,7 @@ static int by_line(const void *a, const void *b)
 	return order ? order : COMPARE(x->line, y->line);
 }
 
-static void add(struct annotate_line *to, const struct annotate_line *from)
+static void add_line_counts(struct annotate_line *to, const struct annotate_line *from)
 {
 	if (from->instructions > to->instructions)
 		to->function = from->function;
@@ -31,7 +31,7 @@ static void add(struct annotate_line *to, const struct annotate_line *from)
 }
 
 /* Joins lines that are equal. */
-static void join(struct annotate_line *list, size_t *n)
+static void join_equal_lines(struct annotate_line *list, size_t *n)
 {
 	size_t last = 0;
 
@@ -42,7 +42,7 @@ static void join(struct annotate_line *list, size_t *n)
 		if (by_line(&list[last], &list[i]))
 			list[++last] = list[i];
 		else
-			add(&list[last], &list[i]);
+			add_line_counts(&list[last], &list[i]);
 	}
 	*n = last + 1;
 }
@@ -220,7 +220,7 @@ static int add_function(struct lines *lines, const struct annotation *a,
 						   .instructions = row->executed};
 	}
 	counting.lines = lines->list + lines->count;
-	join(counting.lines, &n);
+	join_equal_lines(counting.lines, &n);
 	counting.count = n;
 	status = count_lines(&counting);
 	annotate_code_free(&code);
@@ -242,7 +242,7 @@ int annotate_lines(const struct annotation *a, const struct annotate_function *f
 		free(lines.list);
 		return status;
 	}
-	join(lines.list, &lines.count);
+	join_equal_lines(lines.list, &lines.count);
 	*list = lines.list;
 	*n = lines.count;
 	return 0;

@@ -250,7 +250,8 @@ static const char *shown_name(const struct diff_entry *e)
 }
 
 /* At least one of the two is not NULL. The row has the new one's names. */
-static void put(struct diff *d, const struct diff_entry *old, const struct diff_entry *new)
+static void put_difference(struct diff *d, const struct diff_entry *old,
+			   const struct diff_entry *new)
 {
 	const struct diff_entry *sides[] = {old, new};
 	struct diff_row *row = &d->rows[d->count++];
@@ -383,7 +384,7 @@ static void put_matches(struct diff *d, struct left_over *l, const struct match 
 		const size_t b = order >= 0 ? run_length(match, y + k, m - k) : 0;
 
 		if (a == 1 && b == 1 && match->fits(x[i], y[k])) {
-			put(d, x[i], y[k]);
+			put_difference(d, x[i], y[k]);
 		} else {
 			for (size_t j = 0; j < a; j++)
 				x[(*old)++] = x[i + j];
@@ -400,9 +401,9 @@ static void put_left_over(struct diff *d, struct left_over *l)
 	for (size_t i = 0; i < sizeof(matches) / sizeof(*matches) && !l->same_file; i++)
 		put_matches(d, l, &matches[i]);
 	for (size_t i = 0; i < l->counts[DIFF_OLD]; i++)
-		put(d, l->entries[DIFF_OLD][i], NULL);
+		put_difference(d, l->entries[DIFF_OLD][i], NULL);
 	for (size_t i = 0; i < l->counts[DIFF_NEW]; i++)
-		put(d, NULL, l->entries[DIFF_NEW][i]);
+		put_difference(d, NULL, l->entries[DIFF_NEW][i]);
 }
 
 static int put_pair(struct diff *d, struct object *old, struct object *new)
@@ -432,7 +433,7 @@ static int put_pair(struct diff *d, struct object *old, struct object *new)
 				      : compare_names(old->entries[i].name, new->entries[k].name);
 
 		if (!order)
-			put(d, &old->entries[i], &new->entries[k]);
+			put_difference(d, &old->entries[i], &new->entries[k]);
 		else if (order < 0)
 			left.entries[DIFF_OLD][left.counts[DIFF_OLD]++] = &old->entries[i];
 		else
@@ -463,8 +464,8 @@ static void put_alone(struct diff *d, struct side *s, enum diff_side side)
 			continue;
 		merge_entries(o);
 		for (size_t k = 0; k < o->count; k++)
-			put(d, side == DIFF_OLD ? &o->entries[k] : NULL,
-			    side == DIFF_NEW ? &o->entries[k] : NULL);
+			put_difference(d, side == DIFF_OLD ? &o->entries[k] : NULL,
+				       side == DIFF_NEW ? &o->entries[k] : NULL);
 	}
 }
 

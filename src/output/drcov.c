@@ -174,7 +174,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Removes the duplicates of blocks that several processes ran. */
-static void merge(struct drcov *d)
+static void merge_drcov_blocks(struct drcov *d)
 {
 	size_t last = 0;
 
@@ -189,7 +189,7 @@ static void merge(struct drcov *d)
 
 void drcov_write(struct drcov *d, struct out *out)
 {
-	merge(d);
+	merge_drcov_blocks(d);
 	out_format(out,
 		   "DRCOV VERSION: 2\nDRCOV FLAVOR: drcov\n"
 		   "Module Table: version 3, count %zu\n"

@@ -38,7 +38,7 @@ const struct hotspot_totals *hotspots_totals(const struct hotspots *c)
 }
 
 /* The cell with the key of `like`, or the free one where it belongs. */
-static struct cell *find(const struct hotspots *c, const struct cell *like)
+static struct cell *find_hotspot_cell(const struct hotspots *c, const struct cell *like)
 {
 	uint64_t hash =
 	    hash_number(like->ip ^ like->end << 32 ^ (uint64_t)(uint32_t)like->pid << 48 ^
@@ -64,7 +64,7 @@ static int grow(struct hotspots *c)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < c->capacity; i++)
 		if (c->cells[i].ninsn)
-			*find(&bigger, &c->cells[i]) = c->cells[i];
+			*find_hotspot_cell(&bigger, &c->cells[i]) = c->cells[i];
 	free(c->cells);
 	*c = bigger;
 	return 0;
@@ -81,14 +81,14 @@ static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_p
 				 .ninsn = block->ninsn,
 				 .mode = block->mode,
 				 .insn_class = block->insn_class};
-	struct cell *cell = find(c, &key);
+	struct cell *cell = find_hotspot_cell(c, &key);
 
 	if (cell->ninsn)
 		return cell;
 	if (2 * c->count >= c->capacity) {
 		if (grow(c) < 0)
 			return NULL;
-		cell = find(c, &key);
+		cell = find_hotspot_cell(c, &key);
 	}
 	c->count++;
 	*cell = key;

@@ -75,7 +75,7 @@ static struct name *slot(const struct names *n, uint64_t ip, uint64_t tsc)
 	return &n->table[i];
 }
 
-static bool make_room(struct names *n)
+static bool grow_name_table(struct names *n)
 {
 	struct names bigger = *n;
 
@@ -362,7 +362,7 @@ static const struct name *find_at(struct names *n, int32_t pid, uint64_t ip, uin
 	if (name->dso && (n->counts || (!name->generated && !name->varies)))
 		return name;
 	n->count -= name->dso != NULL;
-	if (!make_room(n))
+	if (!grow_name_table(n))
 		name = &n->fallback;
 	else
 		name = slot(n, ip, tsc);

@@ -176,7 +176,8 @@ static bool renew(struct stream_state *s, struct seen *seen, const struct ptah_b
 }
 
 /* A block that has not been seen yet. NULL when out of memory. */
-static struct seen *add(struct stream_state *s, const struct ptah_block *block, uint32_t space_size)
+static struct seen *add_seen_block(struct stream_state *s, const struct ptah_block *block,
+				   uint32_t space_size)
 {
 	struct seen *seen;
 
@@ -201,7 +202,7 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 	}
 	seen = s->capacity ? slot(s, block->ip, space_size) : NULL;
 	if (!seen || !seen->used) {
-		seen = add(s, block, space_size);
+		seen = add_seen_block(s, block, space_size);
 		if (!seen)
 			return false;
 	}
@@ -352,7 +353,7 @@ static int append(struct reading *r, const struct outcomes *from)
 }
 
 /* Reports the progress, and learns whether to stop. */
-static bool report(struct stream_state *s, bool is_caller)
+static bool report_outcome_progress(struct stream_state *s, bool is_caller)
 {
 	struct reading *r = s->reading;
 	const uint64_t offset = ptah_reader_offset(s->stream);
@@ -376,7 +377,7 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 			for (int i = 0; i < n; i++)
 				if (!take_block(s, &blocks[i]))
 					return PTAH_E_NOMEM;
-			if (!report(s, is_caller))
+			if (!report_outcome_progress(s, is_caller))
 				return 0;
 		}
 		if (n < 0)

@@ -72,7 +72,7 @@ static inline void fold_all(struct predictor_fold *f, const uint64_t *history, u
 	f->tag2 = fold(f->tag2, TAG2_BITS, length, newest, oldest);
 }
 
-static void push(struct predictor *p, bool taken)
+static void push_outcome(struct predictor *p, bool taken)
 {
 #define FOLD(i, length) fold_all(&p->fold[i], p->history, length, taken);
 	TABLES(FOLD)
@@ -161,7 +161,7 @@ bool predictor_step(struct predictor *p, uint64_t ip, bool taken)
 				e->useful = (uint8_t)(e->useful - (e->useful > 0));
 		}
 	}
-	push(p, taken);
+	push_outcome(p, taken);
 	if (++p->branches == HALVING)
 		halve_usefulness(p);
 	return predicted != taken;

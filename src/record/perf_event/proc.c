@@ -26,17 +26,17 @@
 
 /* Records */
 
-static void begin(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
+static void begin_proc_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
 {
 	b->size = 0;
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
-	perfdata_put16(b, 0); /* the size, which end() fills in */
+	perfdata_put16(b, 0); /* the size, which end_proc_record() fills in */
 }
 
 /* Ends the record with its sample id, as attr.sample_type describes it, and passes it on. */
-static int end(const struct proc_reporter *reporter, struct perfdata_buffer *b, int32_t pid,
-	       int32_t tid)
+static int end_proc_record(const struct proc_reporter *reporter, struct perfdata_buffer *b,
+			   int32_t pid, int32_t tid)
 {
 	uint16_t size;
 
@@ -58,11 +58,11 @@ static int report_comm(const struct proc_reporter *reporter, int32_t pid, int32_
 	struct perfdata_buffer b = {0};
 	int status;
 
-	begin(&b, PERFDATA_COMM, 0);
+	begin_proc_record(&b, PERFDATA_COMM, 0);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put_string(&b, name, 8);
-	status = end(reporter, &b, pid, tid);
+	status = end_proc_record(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -74,13 +74,13 @@ static int report_fork(const struct proc_reporter *reporter, int32_t pid, int32_
 	int32_t of = tid == pid ? parent : pid; /* the parent of a thread is its process */
 	int status;
 
-	begin(&b, PERFDATA_FORK, 0);
+	begin_proc_record(&b, PERFDATA_FORK, 0);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)of);
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put32(&b, (uint32_t)of);
 	perfdata_put64(&b, 0);
-	status = end(reporter, &b, pid, tid);
+	status = end_proc_record(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -143,8 +143,9 @@ static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
 
 	if (strlen(m->path) >= MAX_PATH)
 		return 0; /* longer than any path the kernel would open */
-	begin(&b, PERFDATA_MMAP2,
-	      (uint16_t)(PERFDATA_MISC_USER | (has_id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)));
+	begin_proc_record(
+	    &b, PERFDATA_MMAP2,
+	    (uint16_t)(PERFDATA_MISC_USER | (has_id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)));
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put64(&b, m->start);
@@ -162,7 +163,7 @@ static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
 	perfdata_put32(&b, m->prot);
 	perfdata_put32(&b, m->flags);
 	perfdata_put_string(&b, m->path, 8);
-	status = end(reporter, &b, pid, pid);
+	status = end_proc_record(reporter, &b, pid, pid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -356,14 +357,14 @@ static int report_kernel_map(const struct proc_reporter *reporter, uint64_t addr
 	struct perfdata_buffer b = {0};
 	int status;
 
-	begin(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL);
+	begin_proc_record(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL);
 	perfdata_put32(&b, UINT32_MAX);
 	perfdata_put32(&b, 0);
 	perfdata_put64(&b, address);
 	perfdata_put64(&b, size);
 	perfdata_put64(&b, offset);
 	perfdata_put_string(&b, name, 8);
-	status = end(reporter, &b, 0, 0);
+	status = end_proc_record(reporter, &b, 0, 0);
 	perfdata_buffer_free(&b);
 	return status;
 }

@@ -223,7 +223,7 @@ static bool receive(struct recording *r, void *bytes, size_t n)
 }
 
 /* Makes room for a payload of n bytes and a NUL after it. */
-static bool make_room(struct recording *r, size_t n)
+static bool make_payload_room(struct recording *r, size_t n)
 {
 	uint8_t *more;
 
@@ -241,8 +241,8 @@ static void take_message(struct recording *r)
 {
 	struct tracer_message m;
 
-	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER || !make_room(r, m.size) ||
-	    !receive(r, r->payload, m.size)) {
+	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER ||
+	    !make_payload_room(r, m.size) || !receive(r, r->payload, m.size)) {
 		r->ended = r->answered = true;
 		if (recorder_is_late(r->r)) {
 			recorder_note(r->r,
@@ -337,7 +337,7 @@ static int start_command(struct recording *r)
 	return status;
 }
 
-static int start(struct ptah_recorder *recorder)
+static int start_ptrace(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	int pair[2];
@@ -417,7 +417,7 @@ static int take_snapshot(struct ptah_recorder *recorder)
 	return status;
 }
 
-static int stop(struct ptah_recorder *recorder)
+static int stop_ptrace(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	const struct tracer_order o = {TRACER_STOP, 0};
@@ -534,8 +534,8 @@ static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 	return PTAH_RECORD_FINE;
 }
 
-static enum ptah_record_problem check(const struct ptah_record_config *config,
-				      struct ptah_message *why)
+static enum ptah_record_problem check_ptrace_config(const struct ptah_record_config *config,
+						    struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_wishes(config, why);
 	struct command command = {0};
@@ -555,13 +555,13 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 const struct recorder_backend recorder_ptrace = {
     .kind = PTAH_RECORDER_PTRACE,
-    .check = check,
+    .check = check_ptrace_config,
     .open = open_recorder,
-    .start = start,
+    .start = start_ptrace,
     .poll = poll_tracer,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_ptrace,
     .close = close_recorder,
     .timer = true,
 };
