@@ -342,7 +342,7 @@ static uint64_t begin_of(const struct live_hits *h, uint64_t time)
 	return h->keep_ns && time > h->keep_ns ? time - h->keep_ns : 0;
 }
 
-static void put_time(char *text, size_t size, uint64_t ns)
+static void put_hit_time(char *text, size_t size, uint64_t ns)
 {
 	if (ns < 1000)
 		snprintf(text, size, "%" PRIu64 " ns", ns);
@@ -364,7 +364,7 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 	switch (w->kind) {
 	case PTAH_WATCH_TIME:
 	case PTAH_WATCH_WAITS:
-		put_time(value, sizeof(value), hit->value);
+		put_hit_time(value, sizeof(value), hit->value);
 		least = hit->at_least ? "at least " : "";
 		if (w->kind == PTAH_WATCH_WAITS)
 			how = hit->in_kernel ? " in the kernel (there are no context switches)"

@@ -77,7 +77,7 @@ static void put_at(int y, int x, const char *format, ...)
 }
 
 /* Puts a name from an untrusted file, with its middle left out if it is too wide. */
-static void put_name(struct live_screen *s, int y, int x, const char *name, unsigned columns)
+static void put_screen_name(struct live_screen *s, int y, int x, const char *name, unsigned columns)
 {
 	size_t n;
 	const char *text;
@@ -158,7 +158,7 @@ static void keep_selected(struct live_screen *s, size_t count)
 
 /* The head */
 
-static void put_losses(const struct live_screen *s, int y, int x)
+static void put_screen_losses(const struct live_screen *s, int y, int x)
 {
 	const struct ptah_live_status *status = &s->view->measure.status;
 	char a[PRETTY_NUMBER];
@@ -172,7 +172,7 @@ static void put_losses(const struct live_screen *s, int y, int x)
 		attroff(COLOR_PAIR(COLOR_BAD));
 }
 
-static void put_figures(const struct live_screen *s)
+static void put_screen_figures(const struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
 	const struct ptah_live_status *status = &m->status;
@@ -186,10 +186,10 @@ static void put_figures(const struct live_screen *s)
 	       pretty_bytes(rate(status->bytes - m->before.bytes, m->length), a),
 	       pretty_bytes(status->bytes, b), pretty_time(status->lag, c),
 	       pretty_time(status->worst_lag, d));
-	put_losses(s, 2, getcurx(stdscr));
+	put_screen_losses(s, 2, getcurx(stdscr));
 }
 
-static void put_coverage(const struct live_measure *m)
+static void put_screen_coverage(const struct live_measure *m)
 {
 	put_at(3, getcurx(stdscr),
 	       "  reached: %" PRIu64 " blocks (+%" PRIu64 "), %" PRIu64 " edges (+%" PRIu64
@@ -198,18 +198,18 @@ static void put_coverage(const struct live_measure *m)
 	       m->coverage.functions, m->fresh.functions);
 }
 
-static void put_head(struct live_screen *s)
+static void put_screen_head(struct live_screen *s)
 {
 	const struct live_view *v = s->view;
 
 	attron(A_BOLD);
 	put_at(0, 0, "ptah live: ");
-	put_name(s, 0, getcurx(stdscr), v->command, (unsigned)COLS / 2);
+	put_screen_name(s, 0, getcurx(stdscr), v->command, (unsigned)COLS / 2);
 	attroff(A_BOLD);
 	put_at(0, getcurx(stdscr), "  [");
-	put_name(s, 0, getcurx(stdscr), v->recorder, (unsigned)COLS);
+	put_screen_name(s, 0, getcurx(stdscr), v->recorder, (unsigned)COLS);
 	put_at(0, getcurx(stdscr), "]");
-	put_figures(s);
+	put_screen_figures(s);
 	put_at(3, 0, "sorted by %s", live_sort_words[v->sort]);
 	if (v->measure.timed)
 		put_at(3, getcurx(stdscr), "  times: %s", live_times(v));
@@ -219,17 +219,17 @@ static void put_head(struct live_screen *s)
 		put_at(3, getcurx(stdscr), "  PAUSED");
 	if (v->hits) {
 		put_at(3, getcurx(stdscr), "  hit %" PRIu64 ": ", v->hits);
-		put_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
+		put_screen_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
 	}
 	if (v->measure.covers)
-		put_coverage(&v->measure);
+		put_screen_coverage(&v->measure);
 	if (v->redirected) {
 		put_at(3, getcurx(stdscr), "  the command's output goes to ");
-		put_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);
+		put_screen_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);
 	}
 }
 
-static void put_keys(void)
+static void put_screen_keys(void)
 {
 	attron(A_REVERSE);
 	put_at(LINES - 1, 0, "%-*s", COLS,
@@ -264,7 +264,7 @@ static int name_column(const struct live_view *v)
 	return v->measure.waits ? 71 : 61;
 }
 
-static void put_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
+static void put_screen_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
 {
 	const struct live_measure *m = &s->view->measure;
 	char a[PRETTY_NUMBER], text[32];
@@ -279,11 +279,11 @@ static void put_row(struct live_screen *s, const struct live_row *row, int y, bo
 	put_times(s->view, row, y, 30);
 	rest = COLS - name_column(s->view);
 	if (rest > 0)
-		put_name(s, y, name_column(s->view), live_label(s->view, row, text),
-			 rest > 40 ? (unsigned)rest - 20 : (unsigned)rest);
+		put_screen_name(s, y, name_column(s->view), live_label(s->view, row, text),
+				rest > 40 ? (unsigned)rest - 20 : (unsigned)rest);
 	if (rest > 40) {
 		put_at(y, getcurx(stdscr), "  ");
-		put_name(s, y, getcurx(stdscr), live_object(row), 18);
+		put_screen_name(s, y, getcurx(stdscr), live_object(row), 18);
 	}
 	if (selected)
 		attroff(A_REVERSE);
@@ -301,8 +301,8 @@ static void draw_functions(struct live_screen *s)
 	put_at(HEAD - 1, name_column(s->view) - 1, " %-*s", COLS, "function");
 	attroff(A_BOLD | A_UNDERLINE);
 	for (size_t i = 0; i < room() && s->top + i < s->shown_count; i++)
-		put_row(s, &m->rows[s->shown[s->top + i]], HEAD + (int)i,
-			s->top + i == s->selected);
+		put_screen_row(s, &m->rows[s->shown[s->top + i]], HEAD + (int)i,
+			       s->top + i == s->selected);
 	if (!s->shown_count)
 		put_at(HEAD, 0, "%s",
 		       *s->filter ? "no function passes the filter"
@@ -335,7 +335,7 @@ static void draw_threads(struct live_screen *s)
 			put_at(y, getcurx(stdscr), "processor %d ", t->cpu);
 		else
 			put_at(y, getcurx(stdscr), "%d ", t->tid);
-		put_name(s, y, getcurx(stdscr), t->comm, sizeof(t->comm));
+		put_screen_name(s, y, getcurx(stdscr), t->comm, sizeof(t->comm));
 		if (t->ended)
 			put_at(y, getcurx(stdscr), " (ended)");
 	}
@@ -348,7 +348,7 @@ static bool is_same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static const struct live_row *find_row(const struct live_screen *s)
+static const struct live_row *find_screen_row(const struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
 
@@ -364,7 +364,7 @@ static uint64_t mean(uint64_t sum, uint64_t n)
 	return n ? sum / n : 0;
 }
 
-static void put_calls(const struct live_view *v, const struct live_row *row, int y)
+static void put_screen_calls(const struct live_view *v, const struct live_row *row, int y)
 {
 	const struct live_measure *m = &v->measure;
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
@@ -428,22 +428,23 @@ static void put_listing(struct live_screen *s, int y)
 static void draw_details(struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
-	const struct live_row *row = find_row(s);
+	const struct live_row *row = find_screen_row(s);
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], text[32];
 
 	if (!row)
 		return;
 	attron(A_BOLD);
-	put_name(s, HEAD - 1, 0, live_label(s->view, row, text), (unsigned)COLS);
+	put_screen_name(s, HEAD - 1, 0, live_label(s->view, row, text), (unsigned)COLS);
 	attroff(A_BOLD);
 	put_at(HEAD, 0, "file           ");
-	put_name(s, HEAD, getcurx(stdscr), row->path ? row->path : "[unknown]", (unsigned)COLS);
+	put_screen_name(s, HEAD, getcurx(stdscr), row->path ? row->path : "[unknown]",
+			(unsigned)COLS);
 	put_at(HEAD + 1, 0, "address        0x%" PRIx64 ", in the file 0x%" PRIx64, row->address,
 	       row->place);
 	put_at(HEAD + 2, 0, "instructions   %s in it, %.2f%% of all; %s/s now, %.2f%%",
 	       pretty_number(row->instructions, a), share(row->instructions, m->instructions),
 	       pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
-	put_calls(s->view, row, HEAD + 3);
+	put_screen_calls(s->view, row, HEAD + 3);
 	list_code(s, row);
 	put_listing(s, HEAD + 9);
 }
@@ -477,7 +478,7 @@ static void draw_help(void)
 static void draw(struct live_screen *s)
 {
 	erase();
-	put_head(s);
+	put_screen_head(s);
 	switch (s->mode) {
 	case SCREEN_THREADS:
 		draw_threads(s);
@@ -491,7 +492,7 @@ static void draw(struct live_screen *s)
 	default:
 		draw_functions(s);
 	}
-	put_keys();
+	put_screen_keys();
 	refresh();
 }
 

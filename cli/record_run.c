@@ -140,7 +140,7 @@ static void on_termination(struct run *run)
 		run->end = true;
 }
 
-static void take_snapshot(struct run *run)
+static void take_record_snapshot(struct run *run)
 {
 	int status = ptah_recorder_snapshot(run->r);
 
@@ -167,7 +167,7 @@ static void on_snapshot(struct run *run)
 	if (run->options->watch)
 		keep_moment(run, "SIGUSR2");
 	else if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
-		take_snapshot(run);
+		take_record_snapshot(run);
 }
 
 /* Control */
@@ -192,7 +192,7 @@ static bool control_snapshot(struct run *run)
 		record_remark(run, "--control: snapshots need --snapshot");
 		return false;
 	}
-	take_snapshot(run);
+	take_record_snapshot(run);
 	return ptah_recorder_problem(run->r) == PTAH_RECORD_FINE;
 }
 

@@ -163,7 +163,8 @@ static struct script_piece *begin_piece(struct script_jobs *j, struct script *s)
 	return piece;
 }
 
-static int put_piece(struct script *s, struct ptah_segment *segment, struct script_piece *piece)
+static int put_script_piece(struct script *s, struct ptah_segment *segment,
+			    struct script_piece *piece)
 {
 	piece->errors = s->errors;
 	piece->timed = s->timed;
@@ -204,7 +205,7 @@ static int print_segment(struct script_jobs *j, struct script *s, struct ptah_se
 		out_written(piece->out, &length);
 		if (length < PIECE && n > 0)
 			continue;
-		status = put_piece(s, segment, piece);
+		status = put_script_piece(s, segment, piece);
 		piece = NULL;
 	}
 	if (piece)
@@ -242,7 +243,7 @@ static bool suits(const struct script *s, const struct script_piece *piece)
 	return !(piece->guessed && s->renamed) && s->info.space == piece->begin_space;
 }
 
-static void put_text(struct script *s, const char *text, size_t n)
+static void put_script_text(struct script *s, const char *text, size_t n)
 {
 	bool *filled = &s->json.filled[s->json.depth];
 
@@ -263,11 +264,11 @@ static void put_piece_text(struct script *s, const struct script_piece *piece)
 
 	if (piece->carry.resolved && s->branch.is_open) {
 		at = piece->carry.at;
-		put_text(s, text, at);
+		put_script_text(s, text, at);
 		script_set_time(s, piece->carry.tsc);
 		script_resolve_branch(s, piece->carry.to);
 	}
-	put_text(s, text + at, n - at);
+	put_script_text(s, text + at, n - at);
 }
 
 /* The main thread continues as if it had printed the piece itself. */

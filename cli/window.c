@@ -92,7 +92,7 @@ static bool read_length(const char *text, uint64_t *ns)
 	return false;
 }
 
-static bool read_number(const char *text, uint64_t *value)
+static bool read_window_number(const char *text, uint64_t *value)
 {
 	char *end;
 
@@ -110,7 +110,7 @@ static bool read_moment(const char *text, struct moment *moment)
 	}
 	if (*text == '@') {
 		moment->kind = MOMENT_INSTRUCTION;
-		return read_number(text + 1, &moment->value);
+		return read_window_number(text + 1, &moment->value);
 	}
 	if (*text == '+' || *text == '-') {
 		moment->kind = *text == '+' ? MOMENT_AFTER_BEGIN : MOMENT_BEFORE_END;
@@ -159,8 +159,9 @@ static int read_around(const struct command *command, const struct input *input,
 	if (strlen(input->around) >= sizeof(text) || !read_moment(text, &w->since))
 		return refuse_window(command, "around", input->around);
 	w->half = w->since.kind == MOMENT_INSTRUCTION ? DEFAULT_INSTRUCTIONS : DEFAULT_WIDTH;
-	right = !comma || (w->since.kind == MOMENT_INSTRUCTION ? read_number(comma + 1, &w->half)
-							       : read_length(comma + 1, &w->half));
+	right =
+	    !comma || (w->since.kind == MOMENT_INSTRUCTION ? read_window_number(comma + 1, &w->half)
+							   : read_length(comma + 1, &w->half));
 	if (!right)
 		return refuse_window(command, "around", input->around);
 	w->half /= 2;

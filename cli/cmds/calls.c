@@ -97,8 +97,8 @@ static bool map_function(void *context, uint16_t *space, uint64_t *function)
 	return true;
 }
 
-static int add_thread(void *context, const struct ptah_call_thread *thread,
-		      const struct ptah_call_tree *tree)
+static int add_calls_thread(void *context, const struct ptah_call_thread *thread,
+			    const struct ptah_call_tree *tree)
 {
 	struct adding *a = context;
 	int status = call_stubs_list(&a->stubs, tree);
@@ -131,7 +131,7 @@ static int check_value(const struct calls_view *v, const struct ptah_call_tree *
 	return EXIT_OK;
 }
 
-static int put_tree(struct calls_view *v, const struct ptah_call_tree *tree)
+static int put_calls_tree(struct calls_view *v, const struct ptah_call_tree *tree)
 {
 	int status = check_value(v, tree);
 
@@ -155,10 +155,10 @@ static int show_tree(struct calls_view *v)
 	ptah_session_time_scale(v->session, &config.time_mult, &config.time_shift);
 	problem = ptah_call_tree_new(&config, &adding.sum);
 	if (problem >= 0)
-		problem = input_call_trees(&v->options->input, v->session, add_thread, &adding,
-					   &v->errors);
+		problem = input_call_trees(&v->options->input, v->session, add_calls_thread,
+					   &adding, &v->errors);
 	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem))
-			     : put_tree(v, adding.sum);
+			     : put_calls_tree(v, adding.sum);
 	ptah_call_tree_free(adding.sum);
 	return status;
 }

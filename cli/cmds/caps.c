@@ -179,7 +179,7 @@ static const struct renderer model_renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.begin = begin_models_tsv, .row = put_model_tsv, .offered = true},
 };
 
-static int list_models(const struct options *o)
+static int list_caps_models(const struct options *o)
 {
 	const struct renderer *renderer =
 	    renderer_choose(&command_caps, model_renderers, o->input.format, "--model=list");
@@ -212,7 +212,7 @@ static int run_caps(int argc, char **argv)
 	if (!o.model)
 		return show_host(&o);
 	if (!strcmp(o.model, "list"))
-		return list_models(&o);
+		return list_caps_models(&o);
 	processor = ptah_model_find(o.model);
 	if (processor)
 		return show_model(&o, processor);

@@ -161,7 +161,7 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 }
 
 /* Writes rows of a session. Returns an exit code. */
-static int write_rows(const struct options *o, struct ptah_session *session)
+static int write_cover_rows(const struct options *o, struct ptah_session *session)
 {
 	struct cover_rows rows = {.session = session};
 	struct out *out;
@@ -214,7 +214,7 @@ static int run_cover(int argc, char **argv)
 		return status;
 	status = o.format == COVER_PROCESSES
 		     ? cover_write_processes(&command_cover, &o.input, session)
-		     : write_rows(&o, session);
+		     : write_cover_rows(&o, session);
 	ptah_session_close(session);
 	return status;
 }

@@ -275,7 +275,7 @@ static void dump_streams(struct dump *d, const struct ptah_session *session)
 	progress_end(&d->progress);
 }
 
-static int complain(const struct dump *d)
+static int complain_dump(const struct dump *d)
 {
 	if (d->bad)
 		fail(&command_dump, "%" PRIu64 " place%s with bad bytes", d->bad,
@@ -332,7 +332,7 @@ static int run_dump(int argc, char **argv)
 	} else {
 		dump_streams(&d, session);
 		input_notes(&o.input, session);
-		status = complain(&d);
+		status = complain_dump(&d);
 	}
 	ptah_packet_clock_free(d.clock);
 	if (ptah_session_truncated(session))

@@ -306,7 +306,7 @@ static const char *why(void *context)
 
 /* The end */
 
-static void put_notes(const struct following *f)
+static void put_live_notes(const struct following *f)
 {
 	const char *note;
 	size_t n = 0;
@@ -380,7 +380,7 @@ static int end_following(struct following *f, int status)
 		problem = show_hits(f, true);
 	if (problem >= 0 && !f->write_error)
 		is_read(f, live_put_summary(&f->view, f->lines));
-	put_notes(f);
+	put_live_notes(f);
 	if (f->hits && !f->options->record.quiet && problem >= 0 && status >= 0)
 		live_hits_note_absent(f->hits, &f->view.measure);
 	if (f->hits && live_hits_unsaved(f->hits))
@@ -595,7 +595,7 @@ static int check_times(struct live_options *o)
 	return EXIT_OK;
 }
 
-static int check_options(struct live_options *o, char **argv)
+static int check_live_options(struct live_options *o, char **argv)
 {
 	const struct target_options *t = &o->record.target;
 
@@ -732,7 +732,7 @@ static int run_live(int argc, char **argv)
 		return status;
 	f.screened = wants_screen(&o);
 	f.view.sort = (enum live_sort)o.sort;
-	status = check_options(&o, argv + first);
+	status = check_live_options(&o, argv + first);
 	if (status == EXIT_OK)
 		status = live_hits_new(&o, &f.hits);
 	if (status == EXIT_OK)

@@ -124,7 +124,7 @@ static int show_rows(struct profile_view *v)
 
 /* Functions, as `ptah report` shows them. */
 
-static int list_functions(const struct profile_view *v, struct hotspot **rows, size_t *n)
+static int list_profile_functions(const struct profile_view *v, struct hotspot **rows, size_t *n)
 {
 	struct hotspots *counter;
 	int status = hotspots_new(&counter);
@@ -142,7 +142,7 @@ static int show_functions(struct profile_view *v)
 {
 	struct table table = {.total = v->totals.instructions};
 	struct hotspot *rows;
-	int status = list_functions(v, &rows, &table.count);
+	int status = list_profile_functions(v, &rows, &table.count);
 
 	if (status < 0)
 		return status;
@@ -183,7 +183,7 @@ static int show_profile(struct profile_view *v)
 }
 
 /* Refuses options that contradict each other. Returns an exit code. */
-static int check_options(const struct options *o)
+static int check_profile_options(const struct options *o)
 {
 	if (o->input.no_symbols && o->by == BY_FUNCTIONS) {
 		fail(&command_profile, "--by=functions is by symbols: not with --no-symbols");
@@ -271,7 +271,7 @@ static int run_profile(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = check_options(&o);
+	status = check_profile_options(&o);
 	if (!status)
 		status = check_save(&o, argc - first, argv + first);
 	if (!status && o.shard)

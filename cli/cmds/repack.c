@@ -42,7 +42,7 @@ struct run {
 	uint64_t done;
 };
 
-static bool show_progress(void *context, uint64_t bytes)
+static bool show_repack_progress(void *context, uint64_t bytes)
 {
 	struct run *r = context;
 
@@ -59,7 +59,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 				 .output = output,
 				 .session = session,
 				 .retcomp = o->retcomp,
-				 .step = show_progress,
+				 .step = show_repack_progress,
 				 .context = &r};
 	struct ptah_message why = {""};
 	int status;
@@ -84,7 +84,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 }
 
 /* Refuses what cannot be read twice, or written. Returns an exit code. */
-static int check_files(const char *input, const char *output)
+static int check_repack_files(const char *input, const char *output)
 {
 	struct stat st;
 
@@ -112,7 +112,7 @@ static int run_repack(int argc, char **argv)
 	if (!o.input.path && first < argc)
 		o.input.path = argv[first++];
 	input = o.input.path ? o.input.path : "perf.data";
-	status = check_files(input, o.input.output);
+	status = check_repack_files(input, o.input.output);
 	if (!status)
 		status = input_open(&command_repack, &o.input, argc - first, argv + first, true,
 				    &session);

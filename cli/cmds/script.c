@@ -278,7 +278,7 @@ void script_take_event(struct script *s, const struct ptah_item *item)
 }
 
 /* In a CPU's stream, the last read may have returned items of another thread. */
-static void follow_thread(struct script *s)
+static void follow_script_thread(struct script *s)
 {
 	struct ptah_stream_info info = s->info;
 	struct ptah_thread thread;
@@ -313,7 +313,8 @@ static const struct ptah_item *block_of(const struct ptah_item *item, const stru
 }
 
 /* Takes an item of a batch that ends at `end`. */
-static void take_item(struct script *s, const struct ptah_item *item, const struct ptah_item *end)
+static void take_script_item(struct script *s, const struct ptah_item *item,
+			     const struct ptah_item *end)
 {
 	const struct ptah_item *block = block_of(item, end);
 
@@ -340,10 +341,10 @@ static void follow_code(struct script *s)
 
 void script_take_items(struct script *s, const struct ptah_item *items, int n)
 {
-	follow_thread(s);
+	follow_script_thread(s);
 	follow_code(s);
 	for (int k = 0; k < n; k++)
-		take_item(s, &items[k], items + n);
+		take_script_item(s, &items[k], items + n);
 }
 
 bool script_has_stopped(const struct script *s)

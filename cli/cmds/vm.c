@@ -78,7 +78,7 @@ static bool is_plain(const char *word)
 }
 
 /* Prints a word as a shell reads it. */
-static void put_word(struct out *out, const char *word)
+static void put_vm_word(struct out *out, const char *word)
 {
 	if (is_plain(word)) {
 		out_text(out, word);
@@ -105,7 +105,7 @@ static int print_command(char *const *command)
 	for (size_t i = 0; command[i]; i++) {
 		if (i)
 			out_text(out, " ");
-		put_word(out, command[i]);
+		put_vm_word(out, command[i]);
 	}
 	out_text(out, "\n");
 	return output_close(&command_vm, out, EXIT_OK);

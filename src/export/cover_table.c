@@ -173,7 +173,8 @@ int cover_table_add(struct cover_table *t, size_t stream, struct ptah_profile *p
 	if (status >= 0)
 		status = ptah_profile_totals(profile, &t->totals);
 	t->stream = t->info.cpu < 0 ? stream : SIZE_MAX;
-	return status < 0 ? status : cover_code_add(&t->code, stream, profile, take_reached_blocks, t);
+	return status < 0 ? status
+			  : cover_code_add(&t->code, stream, profile, take_reached_blocks, t);
 }
 
 /* The file's end: sets */

@@ -12,7 +12,7 @@ struct lines {
 	size_t count, capacity;
 };
 
-static int by_line(const void *a, const void *b)
+static int by_source_line(const void *a, const void *b)
 {
 	const struct annotate_line *x = a, *y = b;
 	int order = COMPARE(x->object, y->object);
@@ -37,9 +37,9 @@ static void join_equal_lines(struct annotate_line *list, size_t *n)
 
 	if (!*n)
 		return;
-	qsort(list, *n, sizeof(*list), by_line);
+	qsort(list, *n, sizeof(*list), by_source_line);
 	for (size_t i = 1; i < *n; i++) {
-		if (by_line(&list[last], &list[i]))
+		if (by_source_line(&list[last], &list[i]))
 			list[++last] = list[i];
 		else
 			add_line_counts(&list[last], &list[i]);
@@ -81,7 +81,8 @@ static size_t index_of(const struct counting *c, const struct annotate_row *row)
 	const struct annotate_line key = {
 	    .object = c->function->object, .file = row->file, .line = row->line};
 	const struct annotate_line *line =
-	    row->file && row->line ? bsearch(&key, c->lines, c->count, sizeof(key), by_line) : NULL;
+	    row->file && row->line ? bsearch(&key, c->lines, c->count, sizeof(key), by_source_line)
+				   : NULL;
 
 	return line ? (size_t)(line - c->lines) : SIZE_MAX;
 }

@@ -192,7 +192,7 @@ static size_t name_length(const char *name)
 	return n - 20;
 }
 
-static int compare_names(const char *a, const char *b)
+static int compare_diff_names(const char *a, const char *b)
 {
 	const size_t n = name_length(a), m = name_length(b);
 	int order = memcmp(a, b, n < m ? n : m);
@@ -200,10 +200,10 @@ static int compare_names(const char *a, const char *b)
 	return order ? order : COMPARE(n, m);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_diff_name(const void *a, const void *b)
 {
-	return compare_names(((const struct diff_entry *)a)->name,
-			     ((const struct diff_entry *)b)->name);
+	return compare_diff_names(((const struct diff_entry *)a)->name,
+				  ((const struct diff_entry *)b)->name);
 }
 
 /* Adds up entries of one name. */
@@ -211,9 +211,9 @@ static void merge_entries(struct object *o)
 {
 	size_t last = 0;
 
-	qsort(o->entries, o->count, sizeof(*o->entries), by_name);
+	qsort(o->entries, o->count, sizeof(*o->entries), by_diff_name);
 	for (size_t i = 1; i < o->count; i++) {
-		if (compare_names(o->entries[last].name, o->entries[i].name)) {
+		if (compare_diff_names(o->entries[last].name, o->entries[i].name)) {
 			o->entries[++last] = o->entries[i];
 			continue;
 		}
@@ -427,10 +427,10 @@ static int put_pair(struct diff *d, struct object *old, struct object *new)
 	mark_shared(old, left.entries[DIFF_OLD]);
 	mark_shared(new, left.entries[DIFF_NEW]);
 	while (i < old->count || k < new->count) {
-		const int order = i == old->count ? 1
-				  : k == new->count
-				      ? -1
-				      : compare_names(old->entries[i].name, new->entries[k].name);
+		const int order = i == old->count   ? 1
+				  : k == new->count ? -1
+						    : compare_diff_names(old->entries[i].name,
+									 new->entries[k].name);
 
 		if (!order)
 			put_difference(d, &old->entries[i], &new->entries[k]);

@@ -100,7 +100,7 @@ struct entry {
 	uint64_t ip, version, calls;
 };
 
-static int by_address(const void *a, const void *b)
+static int by_hotspot_address(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
@@ -127,9 +127,9 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,
 						blocks[i].count};
-	qsort(e, k, sizeof(*e), by_address);
+	qsort(e, k, sizeof(*e), by_hotspot_address);
 	for (size_t i = 1; i < k; i++) {
-		if (!by_address(&e[i], &e[unique]))
+		if (!by_hotspot_address(&e[i], &e[unique]))
 			e[unique].calls += e[i].calls;
 		else
 			e[++unique] = e[i];
@@ -140,8 +140,8 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 }
 
 /* `entered`: the calls to the block's address; NULL: there were none. */
-static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block,
-		     const struct entry *entered)
+static int add_hotspot_block(struct hotspots *c, int32_t pid,
+			     const struct ptah_profile_block *block, const struct entry *entered)
 {
 	struct cell *cell = cell_of(c, pid, block);
 
@@ -172,8 +172,8 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	for (size_t i = 0; i < block_count && status >= 0; i++) {
 		const struct entry key = {blocks[i].ip, blocks[i].version, 0};
 
-		entered = bsearch(&key, entries, count, sizeof(key), by_address);
-		status = add_block(c, pid, &blocks[i], entered);
+		entered = bsearch(&key, entries, count, sizeof(key), by_hotspot_address);
+		status = add_hotspot_block(c, pid, &blocks[i], entered);
 		/* Several blocks may begin at one address: the first one gets all of its entries.
 		 */
 		if (entered)

@@ -31,7 +31,7 @@ struct places {
 	uint8_t *base;
 };
 
-static void find_places(struct predictor *p, uint64_t ip, struct places *at)
+static void find_predicted_places(struct predictor *p, uint64_t ip, struct places *at)
 {
 	const uint64_t hash = hash_number(ip);
 	const uint32_t low = (uint32_t)(hash >> 32), high = (uint32_t)(hash >> 48);
@@ -123,7 +123,7 @@ bool predictor_step(struct predictor *p, uint64_t ip, bool taken)
 	int provider = PREDICTOR_TABLES - 1, other;
 	bool predicted, first, alternative, is_new;
 
-	find_places(p, ip, &at);
+	find_predicted_places(p, ip, &at);
 	while (provider >= 0 && !has(&at, provider))
 		provider--;
 	other = provider - 1;

@@ -64,7 +64,8 @@ static bool demangle_as(demangler *demangle, const char *name, int options, char
 {
 	struct output o = {.text = text, .size = size, .rust = demangle == rust_demangle_callback};
 
-	if (setjmp(o.too_long) || !demangle(name, options, append_demangled, &o) || o.used >= o.size)
+	if (setjmp(o.too_long) || !demangle(name, options, append_demangled, &o) ||
+	    o.used >= o.size)
 		return false;
 	text[o.used] = '\0';
 	return o.used > 0;

@@ -230,7 +230,7 @@ static char *plugin_option(const char *name, const int passed[PASSED_MAX])
 
 /* Does not return when it succeeds. */
 static void exec_command(const struct request *r, const struct command *command,
-		  const int passed[PASSED_MAX])
+			 const int passed[PASSED_MAX])
 {
 	const struct shared_header *h = plugin.shared;
 	char *option = plugin_option(base_name(r->path), passed);
