@@ -155,7 +155,7 @@ void annotate_summary_json(struct annotate_view *v)
 		json_number(&v->json, "missed", a->missed);
 }
 
-static void begin_json(struct annotate_view *v, const char *array)
+static void begin_list_json(struct annotate_view *v, const char *array)
 {
 	json_init(&v->json, v->out);
 	json_object(&v->json, NULL, false);
@@ -164,7 +164,7 @@ static void begin_json(struct annotate_view *v, const char *array)
 	json_array(&v->json, array);
 }
 
-static void end_json(void *view)
+static void end_list_json(void *view)
 {
 	struct annotate_view *v = view;
 
@@ -173,7 +173,7 @@ static void end_json(void *view)
 	json_finish(&v->json);
 }
 
-static void end_text(void *view)
+static void end_list_text(void *view)
 {
 	const struct annotate_view *v = view;
 
@@ -284,7 +284,7 @@ static void begin_branches_text(void *view)
 		    v->executed_width, "executed", "taken", "branch -> target");
 }
 
-static void put_branch_text(void *view, const void *row)
+static void put_list_branch_text(void *view, const void *row)
 {
 	struct annotate_view *v = view;
 	const struct annotate_branch *b = row;
@@ -339,10 +339,10 @@ static void put_branch_tsv(void *view, const void *row)
 
 static void begin_branches_json(void *view)
 {
-	begin_json(view, "branches");
+	begin_list_json(view, "branches");
 }
 
-static void put_branch_json(void *view, const void *row)
+static void put_list_branch_json(void *view, const void *row)
 {
 	struct annotate_view *v = view;
 	struct branch_texts texts;
@@ -354,12 +354,12 @@ static void put_branch_json(void *view, const void *row)
 
 const struct renderer annotate_branch_renderers[FORMAT_MAX] = {
     [FORMAT_TEXT] = {.begin = begin_branches_text,
-		     .row = put_branch_text,
-		     .end = end_text,
+		     .row = put_list_branch_text,
+		     .end = end_list_text,
 		     .offered = true},
     [FORMAT_JSON] = {.begin = begin_branches_json,
-		     .row = put_branch_json,
-		     .end = end_json,
+		     .row = put_list_branch_json,
+		     .end = end_list_json,
 		     .offered = true},
     [FORMAT_TSV] = {.begin = begin_branches_tsv, .row = put_branch_tsv, .offered = true},
 };
@@ -452,7 +452,7 @@ static void put_line_tsv(void *view, const void *row)
 
 static void begin_lines_json(void *view)
 {
-	begin_json(view, "lines");
+	begin_list_json(view, "lines");
 }
 
 static void put_line_json(void *view, const void *row)
@@ -467,11 +467,11 @@ static void put_line_json(void *view, const void *row)
 const struct renderer annotate_line_renderers[FORMAT_MAX] = {
     [FORMAT_TEXT] = {.begin = begin_lines_text,
 		     .row = put_line_text,
-		     .end = end_text,
+		     .end = end_list_text,
 		     .offered = true},
     [FORMAT_JSON] = {.begin = begin_lines_json,
 		     .row = put_line_json,
-		     .end = end_json,
+		     .end = end_list_json,
 		     .offered = true},
     [FORMAT_TSV] = {.begin = begin_lines_tsv, .row = put_line_tsv, .offered = true},
 };

@@ -35,7 +35,7 @@ struct weight {
 	uint64_t at; /* without lines */
 };
 
-static int by_line(const void *a, const void *b)
+static int by_listing_line(const void *a, const void *b)
 {
 	const struct weight *x = a, *y = b;
 
@@ -52,7 +52,7 @@ static int by_weight(const void *a, const void *b)
 
 	if (x->executed != y->executed)
 		return x->executed > y->executed ? -1 : 1;
-	return by_line(a, b);
+	return by_listing_line(a, b);
 }
 
 static struct weight weight_of(const struct annotate_code *code, const struct annotate_row *row)
@@ -77,9 +77,9 @@ static int find_hot(const struct annotate_code *code, uint64_t instructions, str
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < code->count; i++)
 		w[i] = weight_of(code, &code->rows[i]);
-	qsort(w, code->count, sizeof(*w), by_line);
+	qsort(w, code->count, sizeof(*w), by_listing_line);
 	for (size_t i = 0; i < code->count; i++) {
-		if (n && !by_line(&w[n - 1], &w[i]))
+		if (n && !by_listing_line(&w[n - 1], &w[i]))
 			w[n - 1].executed += w[i].executed;
 		else
 			w[n++] = w[i];
@@ -87,7 +87,7 @@ static int find_hot(const struct annotate_code *code, uint64_t instructions, str
 	qsort(w, n, sizeof(*w), by_weight);
 	while (hot < n && w[hot].executed && sum < instructions - instructions / 2)
 		sum += w[hot++].executed;
-	qsort(w, hot, sizeof(*w), by_line);
+	qsort(w, hot, sizeof(*w), by_listing_line);
 	*list = w;
 	*count = hot;
 	return 0;
@@ -98,7 +98,7 @@ static bool is_hot(const struct weight *list, size_t n, const struct annotate_co
 {
 	const struct weight key = weight_of(code, row);
 
-	return n && bsearch(&key, list, n, sizeof(key), by_line);
+	return n && bsearch(&key, list, n, sizeof(key), by_listing_line);
 }
 
 /* Text */
@@ -116,7 +116,8 @@ struct listing {
 
 #define FIGURES (1 + 15 + 1 + 7 + 2)
 
-static void put_figures(struct listing *l, bool hot, uint64_t executed, uint64_t instructions)
+static void put_listing_figures(struct listing *l, bool hot, uint64_t executed,
+				uint64_t instructions)
 {
 	struct out *out = l->view->out;
 	char text[PRETTY_NUMBER];
@@ -155,7 +156,7 @@ static void put_inline(const struct listing *l, const struct annotate_row *row)
 }
 
 /* A line of source code, above the instructions [first, end) that are of it. */
-static void put_line(struct listing *l, size_t first, size_t end)
+static void put_listing_line(struct listing *l, size_t first, size_t end)
 {
 	const struct annotate_row *row = &l->code.rows[first];
 	struct out *out = l->view->out;
@@ -174,7 +175,7 @@ static void put_line(struct listing *l, size_t first, size_t end)
 		pretty_text(out, PRETTY_FAINT, row->file);
 		out_char(out, '\n');
 	}
-	put_figures(l, is_hot(l->hot, l->hot_count, &l->code, row), executed, instructions);
+	put_listing_figures(l, is_hot(l->hot, l->hot_count, &l->code, row), executed, instructions);
 	pretty_style(out, PRETTY_SOURCE);
 	out_format(out, "%5" PRIu32 "  ", row->line);
 	source = annotate_source(l->view, l->function->object, row->file, row->line, &n);
@@ -200,8 +201,8 @@ static void put_instruction(struct listing *l, const struct annotate_row *row)
 	struct out *out = l->view->out;
 	char text[768];
 
-	put_figures(l, !l->code.has_lines && is_hot(l->hot, l->hot_count, &l->code, row),
-		    row->executed, row->executed);
+	put_listing_figures(l, !l->code.has_lines && is_hot(l->hot, l->hot_count, &l->code, row),
+			    row->executed, row->executed);
 	if (o->print_line && row->file && row->line) {
 		snprintf(text, sizeof(text), "%.200s:%" PRIu32, annotate_file(l->view, row->file),
 			 row->line);
@@ -249,7 +250,7 @@ static size_t end_of_line(const struct listing *l, size_t first)
 	return i;
 }
 
-static void put_rows(struct listing *l)
+static void put_listing_rows(struct listing *l)
 {
 	const bool full = l->view->options->full;
 	size_t i = 0;
@@ -266,14 +267,14 @@ static void put_rows(struct listing *l)
 			continue;
 		}
 		if (l->code.rows[i].file && l->code.rows[i].line)
-			put_line(l, i, end);
+			put_listing_line(l, i, end);
 		for (; i < end && (full || count_idle(l, i, l->code.count) < FOLD); i++)
 			put_instruction(l, &l->code.rows[i]);
 	}
 }
 
 /* ", until 12.345678": when the code came, and when it was replaced. */
-static void put_time(const struct annotate_view *v, const char *what, uint64_t tsc)
+static void put_listing_time(const struct annotate_view *v, const char *what, uint64_t tsc)
 {
 	const struct ptah_session *session = v->annotation->config.session;
 	const uint64_t ns = tsc && session ? ptah_session_time(session, tsc) : 0;
@@ -285,7 +286,7 @@ static void put_time(const struct annotate_view *v, const char *what, uint64_t t
 		out_format(v->out, ", %s 0x%" PRIx64, what, tsc);
 }
 
-static void put_head(struct listing *l)
+static void put_listing_head(struct listing *l)
 {
 	const struct annotate_view *v = l->view;
 	const struct annotate_function *f = l->function;
@@ -294,8 +295,8 @@ static void put_head(struct listing *l)
 	char text[1024], n[PRETTY_NUMBER], b[PRETTY_NUMBER], m[PRETTY_NUMBER];
 
 	pretty_text(out, PRETTY_HEAD, annotate_label(f, f->start, text, sizeof(text)));
-	put_time(v, "since", f->since);
-	put_time(v, "until", f->until);
+	put_listing_time(v, "since", f->since);
+	put_listing_time(v, "until", f->until);
 	out_text(out, "  (");
 	out_clean(out, v->options->full_paths && o->path ? o->path : o->shown);
 	out_format(out, ")\n  %s instructions, %.2f%% of all; %s conditional branch%s",
@@ -320,7 +321,7 @@ static void put_head(struct listing *l)
 		    l->code.has_lines ? "source and instructions" : "instructions");
 }
 
-static void put_text(void *view, const void *row)
+static void put_listing_text(void *view, const void *row)
 {
 	struct annotate_view *v = view;
 	const struct annotate_function *f = row;
@@ -334,19 +335,19 @@ static void put_text(void *view, const void *row)
 			out_text(v->out, "\n\n");
 		l.address_width =
 		    snprintf(address, sizeof(address), "%" PRIx64, f->end + l.code.slide);
-		put_head(&l);
-		put_rows(&l);
+		put_listing_head(&l);
+		put_listing_rows(&l);
 	}
 	free(l.hot);
 	annotate_code_free(&l.code);
 }
 
-static void begin_text(void *view)
+static void begin_listing_text(void *view)
 {
 	annotate_summary_text(view);
 }
 
-static void end_text(void *view)
+static void end_listing_text(void *view)
 {
 	const struct annotate_view *v = view;
 
@@ -419,12 +420,12 @@ static struct flat flatten(const struct annotate_view *v, const struct annotate_
 	return flat;
 }
 
-static void begin_tsv(void *view)
+static void begin_listing_tsv(void *view)
 {
 	fields_tsv_head(((struct annotate_view *)view)->out, &row_type, 0);
 }
 
-static void put_tsv(void *view, const void *row)
+static void put_listing_tsv(void *view, const void *row)
 {
 	const struct annotate_view *v = view;
 	const struct annotate_function *f = row;
@@ -443,7 +444,7 @@ static void put_tsv(void *view, const void *row)
 	annotate_code_free(&code);
 }
 
-static void begin_json(void *view)
+static void begin_listing_json(void *view)
 {
 	struct annotate_view *v = view;
 
@@ -474,7 +475,7 @@ static void put_lines_json(struct annotate_view *v, const struct annotate_functi
 	free(lines);
 }
 
-static void put_json(void *view, const void *row)
+static void put_listing_json(void *view, const void *row)
 {
 	struct annotate_view *v = view;
 	const struct annotate_function *f = row;
@@ -513,7 +514,7 @@ static void put_json(void *view, const void *row)
 	annotate_code_free(&code);
 }
 
-static void end_json(void *view)
+static void end_listing_json(void *view)
 {
 	struct annotate_view *v = view;
 
@@ -523,7 +524,13 @@ static void end_json(void *view)
 }
 
 const struct renderer annotate_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin = begin_text, .row = put_text, .end = end_text, .offered = true},
-    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+    [FORMAT_TEXT] = {.begin = begin_listing_text,
+		     .row = put_listing_text,
+		     .end = end_listing_text,
+		     .offered = true},
+    [FORMAT_JSON] = {.begin = begin_listing_json,
+		     .row = put_listing_json,
+		     .end = end_listing_json,
+		     .offered = true},
+    [FORMAT_TSV] = {.begin = begin_listing_tsv, .row = put_listing_tsv, .offered = true},
 };

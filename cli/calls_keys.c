@@ -35,7 +35,7 @@ static bool is_same(const struct calls_key *key, const struct identity *id)
 }
 
 /* The slot of a function, or the free one where it belongs. */
-static size_t find_slot(const struct calls_view *v, const struct identity *id)
+static size_t find_key_slot(const struct calls_view *v, const struct identity *id)
 {
 	const uint64_t hash =
 	    hash_text(hash_text(UINT64_C(0xcbf29ce484222325) ^ id->place, id->mangled), id->path);
@@ -59,7 +59,7 @@ static bool grow_slots(struct calls_view *v)
 	for (size_t i = 0; i < v->key_count; i++) {
 		const struct calls_key *k = &v->keys[i];
 
-		slots[find_slot(v, &(struct identity){k->mangled, k->path, k->place})] =
+		slots[find_key_slot(v, &(struct identity){k->mangled, k->path, k->place})] =
 		    (uint32_t)i + 1;
 	}
 	return true;
@@ -121,7 +121,7 @@ size_t calls_key_of(struct calls_view *v, int32_t space, uint64_t function)
 	}
 	if (2 * v->key_count >= v->slot_count && !grow_slots(v))
 		return SIZE_MAX;
-	slot = find_slot(v, &id);
+	slot = find_key_slot(v, &id);
 	if (v->slots[slot])
 		return v->slots[slot] - 1;
 	key = add_key(v, name, &id, function);

@@ -42,8 +42,8 @@ static const struct calls_key *key_at(const struct calls_view *v, uint64_t funct
 	return function && function <= v->key_count ? &v->keys[function - 1] : NULL;
 }
 
-static bool make_row(const struct calls_view *v, const struct ptah_call_tree *tree,
-		     const struct ptah_call_function *f, struct row *row)
+static bool make_calls_row(const struct calls_view *v, const struct ptah_call_tree *tree,
+			   const struct ptah_call_function *f, struct row *row)
 {
 	const enum ptah_call_value value = (enum ptah_call_value)v->options->value;
 	const struct calls_key *key = key_at(v, f->function);
@@ -90,7 +90,7 @@ static uint64_t sort_value(const struct row *r, int sort)
 	}
 }
 
-static int compare_rows(const void *a, const void *b, void *view)
+static int compare_calls_rows(const void *a, const void *b, void *view)
 {
 	const struct row *x = a, *y = b;
 	const int sort = ((const struct calls_view *)view)->options->sort;
@@ -118,7 +118,7 @@ struct cells {
 	char text[COLUMNS][32];
 };
 
-static void fill_cells(const struct calls_view *v, const struct row *r, struct cells *cells)
+static void fill_calls_cells(const struct calls_view *v, const struct row *r, struct cells *cells)
 {
 	const uint64_t figures[] = {r->total, r->self, r->min, r->p50, r->p90, r->p99, r->max};
 
@@ -142,7 +142,7 @@ static unsigned set_widths(const struct calls_view *v, const struct row *rows, s
 	for (size_t i = 0; i < COLUMNS; i++)
 		width[i] = fit ? (unsigned)strlen(columns[i].head) : columns[i].width;
 	for (size_t k = 0; fit && k < n; k++) {
-		fill_cells(v, &rows[k], &cells);
+		fill_calls_cells(v, &rows[k], &cells);
 		for (size_t i = 0; i < COLUMNS; i++)
 			if (strlen(cells.text[i]) > width[i])
 				width[i] = (unsigned)strlen(cells.text[i]);
@@ -152,7 +152,7 @@ static unsigned set_widths(const struct calls_view *v, const struct row *rows, s
 	return sum;
 }
 
-static void put_text(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+static void put_calls_text(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
 {
 	unsigned width[COLUMNS];
 	const unsigned used = set_widths(v, rows, shown, width);
@@ -168,7 +168,7 @@ static void put_text(struct calls_view *v, const struct row *rows, size_t shown,
 	for (size_t k = 0; k < shown; k++) {
 		const struct calls_key *key = rows[k].key;
 
-		fill_cells(v, &rows[k], &cells);
+		fill_calls_cells(v, &rows[k], &cells);
 		for (size_t i = 0; i < COLUMNS; i++)
 			out_format(v->out, "%*s ", (int)width[i], cells.text[i]);
 		out_char(v->out, ' ');
@@ -183,8 +183,8 @@ static void put_text(struct calls_view *v, const struct row *rows, size_t shown,
 }
 
 /* Writes `n` rows of `size` bytes as JSON, in an array called `key`, or as TSV. */
-static void put_list(const struct calls_view *v, const char *key, const struct row_type *type,
-		     const void *rows, size_t size, size_t n)
+static void put_calls_list(const struct calls_view *v, const char *key, const struct row_type *type,
+			   const void *rows, size_t size, size_t n)
 {
 	const char *row = rows;
 	struct json json;
@@ -208,12 +208,12 @@ static void put_list(const struct calls_view *v, const char *key, const struct r
 	json_finish(&json);
 }
 
-static void put_rows(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
+static void put_calls_rows(struct calls_view *v, const struct row *rows, size_t shown, size_t count)
 {
 	if (v->options->input.format == FORMAT_TEXT)
-		put_text(v, rows, shown, count);
+		put_calls_text(v, rows, shown, count);
 	else
-		put_list(v, "functions", &row_type, rows, sizeof(*rows), shown);
+		put_calls_list(v, "functions", &row_type, rows, sizeof(*rows), shown);
 }
 
 int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
@@ -232,11 +232,11 @@ int calls_put_functions(struct calls_view *v, const struct ptah_call_tree *tree)
 	}
 	for (size_t i = 0; i < n; i++) {
 		v->folded |= functions[i].flags & PTAH_CALL_FOLDED;
-		count += make_row(v, tree, &functions[i], &rows[count]);
+		count += make_calls_row(v, tree, &functions[i], &rows[count]);
 	}
 	if (count)
-		qsort_r(rows, count, sizeof(*rows), compare_rows, v);
-	put_rows(v, rows, input_shown(&v->options->input, count), count);
+		qsort_r(rows, count, sizeof(*rows), compare_calls_rows, v);
+	put_calls_rows(v, rows, input_shown(&v->options->input, count), count);
 	free(functions);
 	free(rows);
 	return EXIT_OK;
@@ -319,16 +319,16 @@ static void put_pairs_text(struct calls_view *v, const struct pair_row *rows, si
 		out_format(v->out, "%zu more (--limit=0 shows all)\n", count - shown);
 }
 
-static void put_pairs(struct calls_view *v, const struct pair_row *rows, size_t count, uint64_t sum,
-		      bool callers)
+static void put_calls_pairs(struct calls_view *v, const struct pair_row *rows, size_t count,
+			    uint64_t sum, bool callers)
 {
 	const size_t shown = input_shown(&v->options->input, count);
 
 	if (v->options->input.format == FORMAT_TEXT)
 		put_pairs_text(v, rows, shown, count, sum, callers);
 	else
-		put_list(v, callers ? "callers" : "callees", &pair_type, rows, sizeof(*rows),
-			 shown);
+		put_calls_list(v, callers ? "callers" : "callees", &pair_type, rows, sizeof(*rows),
+			       shown);
 }
 
 int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, bool callers)
@@ -354,7 +354,7 @@ int calls_put_pairs(struct calls_view *v, const struct ptah_call_tree *tree, boo
 		rows[i].percent = sum ? 100.0 * (double)rows[i].total / (double)sum : 0.0;
 	if (count)
 		qsort(rows, count, sizeof(*rows), compare_pairs);
-	put_pairs(v, rows, count, sum, callers);
+	put_calls_pairs(v, rows, count, sum, callers);
 	free(pairs);
 	free(rows);
 	return EXIT_OK;

@@ -186,8 +186,8 @@ static char *site_of(struct slowest *s, const struct stack *stack, int32_t space
 				       : "[not known]");
 }
 
-static int begin_call(struct slowest *s, const struct ptah_call_thread *thread, struct stack *stack,
-		      const struct ptah_call_mark *mark)
+static int begin_slowest_call(struct slowest *s, const struct ptah_call_thread *thread,
+			      struct stack *stack, const struct ptah_call_mark *mark)
 {
 	const int32_t space = ptah_call_thread_space(thread, mark->space);
 	struct frame *f;
@@ -211,7 +211,7 @@ static int begin_call(struct slowest *s, const struct ptah_call_thread *thread, 
 	return f->wanted && !f->site ? PTAH_E_NOMEM : 0;
 }
 
-static int compare_calls(const void *a, const void *b)
+static int compare_slowest_calls(const void *a, const void *b)
 {
 	const struct slow_call *x = a, *y = b;
 
@@ -219,14 +219,14 @@ static int compare_calls(const void *a, const void *b)
 }
 
 /* Keeps a call if it is one of the slowest so far. Takes the frame's shares then. */
-static int keep(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
-		const struct ptah_call_mark *mark)
+static int keep_slow_call(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
+			  const struct ptah_call_mark *mark)
 {
 	const uint64_t figure = f->before + figure_of(s, &mark->total);
 	struct slow_call *call;
 
 	if (s->kept_count == 2 * s->most) { /* drops the quicker half */
-		qsort(s->kept, s->kept_count, sizeof(*s->kept), compare_calls);
+		qsort(s->kept, s->kept_count, sizeof(*s->kept), compare_slowest_calls);
 		while (s->kept_count > s->most)
 			free(s->kept[--s->kept_count].shares);
 	}
@@ -264,7 +264,7 @@ static int end_wanted(struct slowest *s, const struct ptah_call_thread *thread, 
 		s->untimed++;
 		return 0;
 	}
-	return keep(s, thread, f, mark);
+	return keep_slow_call(s, thread, f, mark);
 }
 
 static int end_call(struct slowest *s, const struct ptah_call_thread *thread, struct stack *stack,
@@ -299,7 +299,7 @@ static int end_call(struct slowest *s, const struct ptah_call_thread *thread, st
 	return status;
 }
 
-static int take_batch(struct slowest *s, const struct ptah_call_batch *batch)
+static int take_slowest_batch(struct slowest *s, const struct ptah_call_batch *batch)
 {
 	struct stack *stack = stack_of(s, batch->thread->number);
 	int status = stack ? 0 : PTAH_E_NOMEM;
@@ -307,23 +307,23 @@ static int take_batch(struct slowest *s, const struct ptah_call_batch *batch)
 	for (size_t i = 0; i < batch->count && status >= 0; i++)
 		status = batch->marks[i].end
 			     ? end_call(s, batch->thread, stack, &batch->marks[i])
-			     : begin_call(s, batch->thread, stack, &batch->marks[i]);
+			     : begin_slowest_call(s, batch->thread, stack, &batch->marks[i]);
 	s->view->errors += batch->event && batch->event->type == PTAH_ITEM_ERROR;
 	return status;
 }
 
-static bool wants_stream(void *context, size_t stream)
+static bool wants_slowest_stream(void *context, size_t stream)
 {
 	const struct slowest *s = context;
 
 	return input_wants(&s->view->options->input, s->view->session, stream);
 }
 
-static int read_calls(struct slowest *s)
+static int read_slowest_calls(struct slowest *s)
 {
 	const struct input *input = &s->view->options->input;
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = wants_stream,
+						       .wants = wants_slowest_stream,
 						       .context = s,
 						       .jobs = input_jobs(input, 0)};
 	const struct ptah_call_batch *batch;
@@ -334,7 +334,7 @@ static int read_calls(struct slowest *s)
 		progress_begin(&s->progress, input, s->view->session, true);
 		while (!interrupted() && (status = ptah_call_reader_next(reader, &batch)) > 0) {
 			progress_at(&s->progress, ptah_call_reader_offset(reader));
-			status = take_batch(s, batch);
+			status = take_slowest_batch(s, batch);
 			if (status < 0)
 				break;
 		}
@@ -385,7 +385,7 @@ static void put_waits(const struct slowest *s, const struct slow_call *c)
 /* Text lists so many functions of each call. */
 #define MOST_SHARES 10
 
-static void put_text(const struct slowest *s)
+static void put_slowest_text(const struct slowest *s)
 {
 	struct calls_view *v = s->view;
 	char a[32], b[32];
@@ -490,7 +490,7 @@ static void put_split_json(const struct slowest *s, const struct slow_call *c, s
 	json_number(json, split.has_switches ? "ran_ns" : "ran_or_preempted_ns", split.rest);
 }
 
-static void put_json(const struct slowest *s)
+static void put_slowest_json(const struct slowest *s)
 {
 	struct calls_view *v = s->view;
 	struct json json;
@@ -528,7 +528,7 @@ static void put_json(const struct slowest *s)
 	json_finish(&json);
 }
 
-static void put_tsv(const struct slowest *s)
+static void put_slowest_tsv(const struct slowest *s)
 {
 	fields_tsv_head(s->view->out, &call_type, calls_asked(s->view));
 	for (size_t i = 0; i < s->kept_count; i++) {
@@ -549,7 +549,7 @@ static int put_slowest(struct slowest *s)
 	if (status)
 		return status;
 	if (s->kept_count)
-		qsort(s->kept, s->kept_count, sizeof(*s->kept), compare_calls);
+		qsort(s->kept, s->kept_count, sizeof(*s->kept), compare_slowest_calls);
 	while (s->kept_count > s->most)
 		free(s->kept[--s->kept_count].shares);
 	for (size_t i = 0; i < s->kept_count; i++)
@@ -557,11 +557,11 @@ static int put_slowest(struct slowest *s)
 			qsort(s->kept[i].shares, s->kept[i].share_count, sizeof(*s->kept[i].shares),
 			      compare_shares);
 	if (s->view->options->input.format == FORMAT_JSON)
-		put_json(s);
+		put_slowest_json(s);
 	else if (s->view->options->input.format == FORMAT_TSV)
-		put_tsv(s);
+		put_slowest_tsv(s);
 	else
-		put_text(s);
+		put_slowest_text(s);
 	return EXIT_OK;
 }
 
@@ -580,7 +580,7 @@ int calls_put_slowest(struct calls_view *v)
 			    "--value=time: the recording does not relate TSC to a clock; "
 			    "--value=instructions needs none");
 	s.kept = calloc(2 * s.most, sizeof(*s.kept));
-	problem = s.kept ? read_calls(&s) : PTAH_E_NOMEM;
+	problem = s.kept ? read_slowest_calls(&s) : PTAH_E_NOMEM;
 	if (problem >= 0)
 		problem = call_waits_new(v, &s.waits);
 	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem)) : put_slowest(&s);

@@ -29,7 +29,7 @@ static uint64_t common(uint64_t from, uint64_t until, uint64_t begin, uint64_t e
 	return b > a ? b - a : 0;
 }
 
-static void add_wait(struct call_split *split, const char *text, uint64_t ns)
+static void add_waiting_wait(struct call_split *split, const char *text, uint64_t ns)
 {
 	const size_t most = sizeof(split->waits) / sizeof(*split->waits);
 	size_t i = 0;
@@ -67,7 +67,7 @@ static int compare_timed(const void *a, const void *b)
 	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->begin, y->begin));
 }
 
-static int list_calls(struct call_waits *c)
+static int list_waiting_calls(struct call_waits *c)
 {
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(c->names.waits);
 	struct ptah_syscall call = {.size = sizeof(call)};
@@ -125,7 +125,7 @@ int call_waits_new(struct calls_view *v, struct call_waits **waits)
 	status = ptah_waits_new(v->session, &config, &c->names.waits);
 	if (status >= 0 && (ptah_waits_count(c->names.waits) ||
 			    ptah_syscalls_count(ptah_waits_syscalls(c->names.waits)))) {
-		status = list_calls(c);
+		status = list_waiting_calls(c);
 		*waits = status < 0 ? NULL : c;
 	}
 	if (!*waits)
@@ -166,7 +166,7 @@ void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t
 		}
 		split->waited += ns;
 		wait_name(&c->names, i, &wait, text);
-		add_wait(split, text, ns);
+		add_waiting_wait(split, text, ns);
 	}
 	qsort(split->waits, split->wait_count, sizeof(*split->waits), compare_call_waits);
 	in_calls = time_up_to(c, tid, until) - time_up_to(c, tid, from);
@@ -215,7 +215,7 @@ static void indent(const struct chain *c)
 }
 
 /* A time, from the beginning of the call on; the others have begun before it, perhaps. */
-static void put_time(const struct chain *c, uint64_t time)
+static void put_waiting_time(const struct chain *c, uint64_t time)
 {
 	const bool before = time < c->since;
 	char text[PRETTY_NUMBER];
@@ -226,7 +226,7 @@ static void put_time(const struct chain *c, uint64_t time)
 }
 
 /* What the thread that ended the wait did until then. */
-static void put_waker(struct chain *c, size_t i, const struct ptah_wait *wait)
+static void put_waiting_waker(struct chain *c, size_t i, const struct ptah_wait *wait)
 {
 	const struct wait_names *names = &c->waits->names;
 	const uint64_t from = wait->begin, until = wait->woken ? wait->woken : wait->end;
@@ -246,9 +246,9 @@ static void put_waker(struct chain *c, size_t i, const struct ptah_wait *wait)
 						       : PTAH_WAIT_STACK_WAKER,
 		       3, text);
 	out_format(out, "%d  ", wait->waker_tid);
-	put_time(c, from);
+	put_waiting_time(c, from);
 	out_text(out, " to ");
-	put_time(c, until);
+	put_waiting_time(c, until);
 	if (*text)
 		out_text(out, ": in ");
 	out_clean(out, text);
@@ -283,14 +283,14 @@ static void put_chain(struct chain *c, int32_t tid, uint64_t from, uint64_t unti
 		}
 		indent(c);
 		wait_name(&c->waits->names, i, &wait, text);
-		put_time(c, wait.begin);
+		put_waiting_time(c, wait.begin);
 		out_format(out, "  %s  ",
 			   pretty_time(common(from, until, wait.begin, wait.end), a));
 		out_clean(out, text);
 		out_text(out, ", ");
 		out_clean(out, wait_end(names, i, &wait, end));
 		out_char(out, '\n');
-		put_waker(c, i, &wait);
+		put_waiting_waker(c, i, &wait);
 	}
 }
 

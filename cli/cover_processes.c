@@ -13,8 +13,8 @@
 /* Writing */
 
 /* A callback of input_count(). */
-static int add_stream(void *table, const struct ptah_stream_info *info, size_t stream,
-		      struct ptah_profile *profile)
+static int add_cover_stream(void *table, const struct ptah_stream_info *info, size_t stream,
+			    struct ptah_profile *profile)
 {
 	(void)info;
 	return cover_table_add(table, stream, profile);
@@ -46,7 +46,7 @@ int cover_write_processes(const struct command *command, const struct input *inp
 		problem = cover_table_open(input->output, session, names, &table, &why);
 	}
 	if (problem >= 0)
-		problem = input_count(input, session, add_stream, table);
+		problem = input_count(input, session, add_cover_stream, table);
 	input_notes(input, session);
 	if (problem >= 0 && !interrupted()) {
 		errors = count_errors(table);
@@ -84,8 +84,8 @@ static const struct field fields[] = {
 
 static const struct row_type type = ROW_TYPE(fields);
 
-static int put_answers(const struct command *command, const struct input *input,
-		       const struct cover_answer *answers, size_t n)
+static int put_cover_answers(const struct command *command, const struct input *input,
+			     const struct cover_answer *answers, size_t n)
 {
 	struct out *out;
 	int status = output_open(command, input, &out);
@@ -194,7 +194,7 @@ int cover_ask_processes(const struct command *command, const struct input *input
 	else if (a.missing && !a.found)
 		code = fail(command, "%s has no code of these places", table);
 	else
-		code = put_answers(command, input, answers, n);
+		code = put_cover_answers(command, input, answers, n);
 	cover_query_free(a.query);
 	return code;
 }

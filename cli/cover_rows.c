@@ -11,8 +11,8 @@
  * A version of the code at an address. 0 also if the file that was there first was mapped there
  * again: then it is the same code.
  */
-static uint64_t find_version(const struct cover_rows *rows, int32_t space, uint64_t ip,
-			     uint64_t version)
+static uint64_t find_cover_version(const struct cover_rows *rows, int32_t space, uint64_t ip,
+				   uint64_t version)
 {
 	struct ptah_map first, map;
 
@@ -25,16 +25,17 @@ static uint64_t find_version(const struct cover_rows *rows, int32_t space, uint6
 		   : version;
 }
 
-static int add(struct cover_rows *rows, const struct cover_row *row)
+static int append_cover_row(struct cover_rows *rows, const struct cover_row *row)
 {
 	if (!row->count)
 		return 0;
 	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
 		return PTAH_E_NOMEM;
 	rows->row[rows->count] = *row;
-	rows->row[rows->count].version = find_version(rows, row->space, row->from, row->version);
+	rows->row[rows->count].version =
+	    find_cover_version(rows, row->space, row->from, row->version);
 	rows->row[rows->count].target_version =
-	    find_version(rows, row->space, row->to, row->target_version);
+	    find_cover_version(rows, row->space, row->to, row->target_version);
 	rows->count++;
 	return 0;
 }
@@ -49,15 +50,15 @@ static int add_outcomes(struct cover_rows *rows, int32_t space, const struct pta
 				.insn_class = b->insn_class,
 				.version = b->version,
 				.target_version = b->target_version};
-	int status = add(rows, &row);
+	int status = append_cover_row(rows, &row);
 
 	row.to = b->end;
 	row.target_version = b->version;
 	row.count = b->count - b->taken - b->unknown;
-	return status < 0 ? status : add(rows, &row);
+	return status < 0 ? status : append_cover_row(rows, &row);
 }
 
-static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profile *profile)
+static int add_cover_blocks(struct cover_rows *rows, size_t stream, struct ptah_profile *profile)
 {
 	struct ptah_profile_block *blocks;
 	size_t n;
@@ -71,13 +72,14 @@ static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profil
 		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
 
 		if (!rows->edges)
-			status = add(rows, &(struct cover_row){.space = space,
-							       .from = b->ip,
-							       .to = b->end,
-							       .count = b->count,
-							       .ninsn = b->ninsn,
-							       .insn_class = b->insn_class,
-							       .version = b->version});
+			status =
+			    append_cover_row(rows, &(struct cover_row){.space = space,
+								       .from = b->ip,
+								       .to = b->end,
+								       .count = b->count,
+								       .ninsn = b->ninsn,
+								       .insn_class = b->insn_class,
+								       .version = b->version});
 		else if (b->insn_class == PTAH_INSN_COND)
 			status = add_outcomes(rows, space, b);
 	}
@@ -94,7 +96,7 @@ static int add_indirect(struct cover_rows *rows, size_t stream, struct ptah_prof
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status = add(
+		status = append_cover_row(
 		    rows, &(struct cover_row){.space = ptah_session_profile_pid(
 						  rows->session, stream, profile, edges[i].space),
 					      .from = edges[i].from,
@@ -118,11 +120,11 @@ int cover_add_profile(void *context, const struct ptah_stream_info *info, size_t
 	if (status < 0)
 		return status;
 	rows->errors += totals.errors;
-	status = add_blocks(rows, stream, profile);
+	status = add_cover_blocks(rows, stream, profile);
 	return status >= 0 && rows->edges ? add_indirect(rows, stream, profile) : status;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_cover_place(const void *a, const void *b)
 {
 	const struct cover_row *x = a, *y = b;
 	int order = COMPARE((uint32_t)x->space, (uint32_t)y->space);
@@ -141,9 +143,9 @@ void cover_merge(struct cover_rows *rows)
 
 	if (!rows->count)
 		return;
-	qsort(rows->row, rows->count, sizeof(*rows->row), by_place);
+	qsort(rows->row, rows->count, sizeof(*rows->row), by_cover_place);
 	for (size_t i = 1; i < rows->count; i++) {
-		if (by_place(&rows->row[last], &rows->row[i]))
+		if (by_cover_place(&rows->row[last], &rows->row[i]))
 			rows->row[++last] = rows->row[i];
 		else
 			rows->row[last].count += rows->row[i].count;

@@ -11,7 +11,8 @@
 const char *const cover_format_names[] = {"edges", "blocks", "drcov", "bitmap", "processes", NULL};
 
 /* The pid and name of the process that a space belongs to. */
-static void find_process(const struct ptah_session *session, int32_t space, struct ptah_thread *who)
+static void find_cover_process(const struct ptah_session *session, int32_t space,
+			       struct ptah_thread *who)
 {
 	if (ptah_session_space(session, space, who) < 0)
 		*who = (struct ptah_thread){.pid = space, .tid = -1};
@@ -49,7 +50,7 @@ static const struct field block_fields[] = {
 static const struct row_type edge_type = ROW_TYPE(edge_fields);
 static const struct row_type block_type = ROW_TYPE(block_fields);
 
-static void put_rows(struct out *out, struct names *names, const struct cover_rows *rows)
+static void put_cover_rows(struct out *out, struct names *names, const struct cover_rows *rows)
 {
 	const struct row_type *type = rows->edges ? &edge_type : &block_type;
 	char symbol[NAMES_LABEL_MAX], to_symbol[NAMES_LABEL_MAX];
@@ -66,7 +67,7 @@ static void put_rows(struct out *out, struct names *names, const struct cover_ro
 				      .comm = who.comm};
 
 		if (!i || row->space != row[-1].space)
-			find_process(rows->session, row->space, &who);
+			find_cover_process(rows->session, row->space, &who);
 		shown.pid = who.pid;
 		shown.symbol = names_label_version(names, row->space, row->from, row->version,
 						   symbol, sizeof(symbol));
@@ -133,7 +134,7 @@ int cover_write(const struct cover_output *o, struct out *out, struct names *nam
 	case COVER_BITMAP:
 		return put_bitmap(out, o, rows);
 	default:
-		put_rows(out, names, rows);
+		put_cover_rows(out, names, rows);
 		return 0;
 	}
 }

@@ -66,7 +66,7 @@ static const char *value_word(const struct diff_view *v)
 	return v->by == DIFF_BRANCHES ? "executions" : "instructions";
 }
 
-static void put_head(struct diff_view *v)
+static void put_diff_head(struct diff_view *v)
 {
 	const struct diff_sums *s = &v->all;
 	char number[34];
@@ -160,8 +160,8 @@ static unsigned set_widths(const struct diff_view *v, const char *const heads[CO
 	return sum;
 }
 
-static void put_row(struct diff_view *v, const struct diff_row *r, const int width[COLUMNS],
-		    unsigned used)
+static void put_diff_row(struct diff_view *v, const struct diff_row *r, const int width[COLUMNS],
+			 unsigned used)
 {
 	const uint64_t old = r->value[DIFF_OLD], new = r->value[DIFF_NEW];
 	const char *name = shown_name(v, r), *object = last_part(r->path);
@@ -186,7 +186,7 @@ static void put_row(struct diff_view *v, const struct diff_row *r, const int wid
 	out_text(v->out, ")\n");
 }
 
-static void put_text(void *view)
+static void put_diff_text(void *view)
 {
 	static const char *const second[][DIFF_SIDES] = {
 	    [DIFF_FUNCTIONS] = {"calls, old", "calls, new"},
@@ -199,7 +199,7 @@ static void put_text(void *view)
 	int width[COLUMNS];
 	unsigned used;
 
-	put_head(v);
+	put_diff_head(v);
 	if (!v->count) {
 		out_text(v->out, "nothing changed\n");
 		return;
@@ -210,7 +210,7 @@ static void put_text(void *view)
 		    width[CALLS_OLD], heads[CALLS_OLD], width[CALLS_NEW], heads[CALLS_NEW],
 		    v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
 	for (size_t i = 0; i < v->shown; i++)
-		put_row(v, &v->rows[i], width, used);
+		put_diff_row(v, &v->rows[i], width, used);
 	if (v->shown < v->count)
 		out_format(v->out, "%zu more (--limit=0 shows all)\n", v->count - v->shown);
 }
@@ -290,7 +290,7 @@ static struct flat flatten(const struct diff_row *r)
 	};
 }
 
-static void put_tsv(void *view)
+static void put_diff_tsv(void *view)
 {
 	struct diff_view *v = view;
 
@@ -302,7 +302,7 @@ static void put_tsv(void *view)
 	}
 }
 
-static void put_sums(struct json *j, const char *key, const struct diff_sums *s)
+static void put_diff_sums(struct json *j, const char *key, const struct diff_sums *s)
 {
 	json_object(j, key, true);
 	json_number(j, "old", s->value[DIFF_OLD]);
@@ -312,7 +312,7 @@ static void put_sums(struct json *j, const char *key, const struct diff_sums *s)
 	json_end_object(j);
 }
 
-static void put_json(void *view)
+static void put_diff_json(void *view)
 {
 	struct diff_view *v = view;
 	struct json *j = &v->json;
@@ -323,8 +323,8 @@ static void put_json(void *view)
 	json_string(j, "new", v->runs[DIFF_NEW].path);
 	json_string(j, "by", diff_by_words[v->by]);
 	json_string(j, "value", value_word(v));
-	put_sums(j, "total", &v->all);
-	put_sums(j, "ignored", &v->ignored);
+	put_diff_sums(j, "total", &v->all);
+	put_diff_sums(j, "ignored", &v->ignored);
 	json_array(j, "renamed");
 	for (size_t i = 0; i < v->renamed_count; i++) {
 		json_object(j, NULL, true);
@@ -345,7 +345,7 @@ static void put_json(void *view)
 }
 
 const struct renderer diff_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin = put_text, .offered = true},
-    [FORMAT_JSON] = {.begin = put_json, .offered = true},
-    [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
+    [FORMAT_TEXT] = {.begin = put_diff_text, .offered = true},
+    [FORMAT_JSON] = {.begin = put_diff_json, .offered = true},
+    [FORMAT_TSV] = {.begin = put_diff_tsv, .offered = true},
 };

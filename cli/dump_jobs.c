@@ -109,7 +109,7 @@ static void forget_pieces(struct dump_jobs *j, struct dump_part *part)
 
 /* The jobs */
 
-static bool begin_piece(struct dump_job *job)
+static bool begin_part_piece(struct dump_job *job)
 {
 	struct dump_piece *piece = new_piece(job->jobs);
 
@@ -133,7 +133,7 @@ static bool look_at_length(struct dump_job *job)
 		return false;
 	}
 	out_written(job->dump.out, &n);
-	return n < PIECE || begin_piece(job);
+	return n < PIECE || begin_part_piece(job);
 }
 
 static bool each(void *context, const struct packet_place *place)
@@ -182,7 +182,7 @@ static void print_part(struct dump_job *job, uint64_t i)
 	d->json.filled[d->json.depth] = true;
 	d->synced = false;
 	d->bad = 0;
-	if (begin_piece(job))
+	if (begin_part_piece(job))
 		packets_walk(j->session, j->stream, &part->walk, part->end, each,
 			     dump_is_plain_text(d) ? many : NULL, job);
 	for (struct dump_piece *p = part->pieces; p; p = p->next)
@@ -229,7 +229,7 @@ static void *work(void *argument)
 
 /* The main thread */
 
-static void put_text(struct dump *d, const char *text, size_t n)
+static void put_part_text(struct dump *d, const char *text, size_t n)
 {
 	bool *filled = &d->json.filled[d->json.depth];
 
@@ -251,7 +251,7 @@ static void adopt(struct dump *d, struct packet_walk *walk, const struct dump_pa
 	for (const struct dump_piece *p = part->pieces; p; p = p->next) {
 		const char *text = out_written(p->out, &n);
 
-		put_text(d, text, n);
+		put_part_text(d, text, n);
 	}
 	d->synced |= part->synced;
 	d->bad += part->bad;
@@ -314,7 +314,7 @@ static struct dump_job *new_job(struct dump_jobs *j)
 }
 
 /* Starts the jobs, writes what they print, and waits for their end. False: none was started. */
-static bool run(struct dump_jobs *j, unsigned n)
+static bool run_dump_jobs(struct dump_jobs *j, unsigned n)
 {
 	struct dump_job *jobs[DUMP_JOBS];
 	pthread_t threads[DUMP_JOBS];
@@ -379,7 +379,7 @@ bool dump_with_jobs(struct dump *d, const struct ptah_session *session, size_t s
 		return false;
 	pthread_mutex_init(&j.lock, NULL);
 	pthread_cond_init(&j.changed, NULL);
-	done = run(&j, n);
+	done = run_dump_jobs(&j, n);
 	free_parts(&j);
 	pthread_cond_destroy(&j.changed);
 	pthread_mutex_destroy(&j.lock);

@@ -12,7 +12,7 @@
 /* The most bytes that a line of text, or a row, shows. */
 #define LINE_BYTES 16
 
-static void put_bytes(char *text, const struct packet_place *place)
+static void put_packet_bytes(char *text, const struct packet_place *place)
 {
 	size_t n = place->size < LINE_BYTES ? place->size : LINE_BYTES;
 
@@ -34,7 +34,7 @@ static void why_bad(const struct packet_place *place, char *text, size_t n)
 /* Text */
 
 /* The time stands in a comment, so that `ptah asm` can still read the line. */
-static void put_time(struct dump *d)
+static void put_packet_time(struct dump *d)
 {
 	uint64_t now = d->now.tsc;
 
@@ -71,7 +71,7 @@ static size_t make_line(const struct dump *d, const struct packet_place *place, 
 	size_t n = 0;
 
 	if (d->bytes) {
-		put_bytes(text, place);
+		put_packet_bytes(text, place);
 		for (n = strlen(text); n < 2 * LINE_BYTES + 2; n++)
 			text[n] = ' ';
 	}
@@ -88,7 +88,7 @@ static struct dump_line *line_of(struct dump *d, uint64_t bytes)
 	return &d->lines[(hash_number(bytes) >> 48) % DUMP_LINES];
 }
 
-static const char *find_line(struct dump *d, const struct packet_place *place, size_t *n)
+static const char *find_packet_line(struct dump *d, const struct packet_place *place, size_t *n)
 {
 	struct dump_line *line = &d->other;
 	uint64_t bytes = 0;
@@ -108,7 +108,7 @@ static const char *find_line(struct dump *d, const struct packet_place *place, s
 	return line->text;
 }
 
-static void put_text(void *view, const void *row)
+static void put_packet_text(void *view, const void *row)
 {
 	const struct packet_place *place = row;
 	struct dump *d = view;
@@ -120,7 +120,7 @@ static void put_text(void *view, const void *row)
 		put_bad_text(d, place);
 		return;
 	}
-	line = find_line(d, place, &n);
+	line = find_packet_line(d, place, &n);
 	at = out_room(d->out, sizeof(d->other.text) + 64);
 	at = text_hex(at, place->offset);
 	memcpy(at, "  ", 2);
@@ -136,7 +136,7 @@ static void put_text(void *view, const void *row)
 	}
 	if (d->time) {
 		out_advance(d->out, at);
-		put_time(d);
+		put_packet_time(d);
 		at = out_room(d->out, 1);
 	}
 	*at = '\n';
@@ -179,10 +179,10 @@ static const char *find_record_line(struct dump *d, const struct packet_batch *b
 	place =
 	    (struct packet_place){.offset = batch->offset + r->offset, .bytes = p, .size = r->size};
 	ptah_packet_decode(&place.packet, p, r->size, PTAH_BLOCK_NONE);
-	return find_line(d, &place, n);
+	return find_packet_line(d, &place, n);
 }
 
-static char *put_ip(char *at, const struct ptah_packet_record *r, uint64_t *last_ip)
+static char *put_packet_ip(char *at, const struct ptah_packet_record *r, uint64_t *last_ip)
 {
 	uint64_t ip;
 
@@ -199,8 +199,8 @@ static bool has_ip(unsigned type)
 }
 
 /* A part of a batch, for which there is room. */
-static char *put_records(struct dump *d, const struct packet_batch *batch, size_t first,
-			 size_t last, char *at)
+static char *put_packet_records(struct dump *d, const struct packet_batch *batch, size_t first,
+				size_t last, char *at)
 {
 	const uint32_t end = batch->records[batch->count - 1].offset;
 
@@ -220,7 +220,7 @@ static char *put_records(struct dump *d, const struct packet_batch *batch, size_
 			memcpy(at + 34, line + 32, n - 32);
 		at += 2 + n;
 		if (has_ip(r->type))
-			at = put_ip(at, r, batch->last_ip);
+			at = put_packet_ip(at, r, batch->last_ip);
 		*at++ = '\n';
 		if (!d->shown[r->type])
 			at = start;
@@ -235,7 +235,8 @@ void dump_text_batch(struct dump *d, const struct packet_batch *batch)
 	for (size_t i = 0; i < batch->count;) {
 		const size_t n = batch->count - i < most ? batch->count - i : most;
 
-		out_advance(d->out, put_records(d, batch, i, i + n, out_room(d->out, n * room)));
+		out_advance(d->out,
+			    put_packet_records(d, batch, i, i + n, out_room(d->out, n * room)));
 		i += n;
 	}
 }
@@ -311,18 +312,18 @@ static struct row make_row(const struct dump *d, const struct packet_place *plac
 		row.packet = ptah_packet_name(place->packet.type);
 		ptah_packet_format(&place->packet, texts->payload, sizeof(texts->payload));
 	}
-	put_bytes(texts->bytes, place);
+	put_packet_bytes(texts->bytes, place);
 	return row;
 }
 
-static void begin_tsv(void *view)
+static void begin_packet_tsv(void *view)
 {
 	struct dump *d = view;
 
 	fields_tsv_head(d->out, &row_type, asked(d));
 }
 
-static void put_tsv(void *view, const void *place)
+static void put_packet_tsv(void *view, const void *place)
 {
 	struct dump *d = view;
 	struct texts texts = {.payload = ""};
@@ -331,7 +332,7 @@ static void put_tsv(void *view, const void *place)
 	fields_tsv(d->out, &row_type, asked(d), &row);
 }
 
-static void begin_json(void *view)
+static void begin_packet_json(void *view)
 {
 	struct dump *d = view;
 
@@ -353,7 +354,7 @@ static void begin_stream_json(void *view, const void *stream)
 	json_array(&d->json, "packets");
 }
 
-static void put_json(void *view, const void *place)
+static void put_packet_json(void *view, const void *place)
 {
 	struct dump *d = view;
 	struct texts texts = {.payload = ""};
@@ -370,19 +371,19 @@ static void end_array_json(void *view)
 	json_end_object(&d->json);
 }
 
-static void end_json(void *view)
+static void end_packet_json(void *view)
 {
 	end_array_json(view);
 	json_finish(&((struct dump *)view)->json);
 }
 
 const struct renderer dump_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin_stream = begin_stream_text, .row = put_text, .offered = true},
-    [FORMAT_JSON] = {.begin = begin_json,
+    [FORMAT_TEXT] = {.begin_stream = begin_stream_text, .row = put_packet_text, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_packet_json,
 		     .begin_stream = begin_stream_json,
-		     .row = put_json,
+		     .row = put_packet_json,
 		     .end_stream = end_array_json,
-		     .end = end_json,
+		     .end = end_packet_json,
 		     .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_packet_tsv, .row = put_packet_tsv, .offered = true},
 };

@@ -71,7 +71,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* The string with this text. NULL: out of memory. */
-static const char *keep(struct export_functions *f, const char *text)
+static const char *keep_export_string(struct export_functions *f, const char *text)
 {
 	char *copy = utf8_copy(text);
 	char **found = copy ? tsearch(copy, &f->strings, compare) : NULL;
@@ -92,18 +92,18 @@ static bool describe(struct export_functions *f, struct known *k, const struct n
 	k->symbol = name->symbol;
 	k->wanted = !f->wanted || names_is(f->names, name, f->wanted);
 	snprintf(address, sizeof(address), "0x%" PRIx64, k->address);
-	function->name = keep(f, name->symbol ? name->symbol : address);
-	function->object = keep(f, name->dso);
+	function->name = keep_export_string(f, name->symbol ? name->symbol : address);
+	function->object = keep_export_string(f, name->dso);
 	function->kernel = k->address >> 63;
 	if (names_line(f->names, name, &line) && line.file) {
-		function->file = keep(f, line.file);
+		function->file = keep_export_string(f, line.file);
 		function->line = line.line;
 	}
 	return function->name && function->object;
 }
 
 /* A function that is met for the first time. NULL: out of memory. */
-static struct known *add(struct export_functions *f, int32_t space, uint64_t address)
+static struct known *add_known_function(struct export_functions *f, int32_t space, uint64_t address)
 {
 	struct known *k = calloc(1, sizeof(*k));
 
@@ -132,7 +132,7 @@ const struct timeline_function *export_function(struct export_functions *f, int3
 		   f->list[n - 1]->address == address && f->list[n - 1]->space == space);
 	k = past = n ? f->list[n - 1] : NULL;
 	if (!k || (k->generated && names_find(f->names, space, address)->symbol != k->symbol)) {
-		k = add(f, space, address);
+		k = add_known_function(f, space, address);
 		if (!k)
 			return NULL;
 		k->past = past;

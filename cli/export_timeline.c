@@ -141,7 +141,7 @@ static int come_back(struct timeline *t, struct line *line, uint64_t at)
 
 /* Calls */
 
-static bool push(struct line *line, const struct frame *frame)
+static bool push_timeline_frame(struct line *line, const struct frame *frame)
 {
 	if (!LIST_ROOM(line->frames, line->count, line->room))
 		return false;
@@ -246,7 +246,7 @@ static int begin_call(struct timeline *t, struct line *line, const struct ptah_c
 	/* Where no time is known any more, the last one that is known holds. */
 	frame.waits =
 	    frame.function && !find_place(t, &mark->thread, mark->tsc, &at) && !line->timed;
-	if (!push(line, &frame))
+	if (!push_timeline_frame(line, &frame))
 		return PTAH_E_NOMEM;
 	line->shown += frame.function != NULL;
 	if (!frame.function || frame.waits)

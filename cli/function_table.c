@@ -16,7 +16,7 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static int by_instructions(const void *a, const void *b)
+static int by_table_instructions(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
 	int order = COMPARE(y->instructions, x->instructions);
@@ -30,16 +30,16 @@ static int by_calls(const void *a, const void *b)
 	const struct hotspot *x = a, *y = b;
 	int order = COMPARE(y->calls, x->calls);
 
-	return order ? order : by_instructions(a, b);
+	return order ? order : by_table_instructions(a, b);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_table_name(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
 	int order = strcmp(x->name.symbol ? x->name.symbol : x->name.dso,
 			   y->name.symbol ? y->name.symbol : y->name.dso);
 
-	return order ? order : by_instructions(a, b);
+	return order ? order : by_table_instructions(a, b);
 }
 
 size_t table_keep(struct hotspot *rows, size_t n, struct names *names, const char *function)
@@ -55,9 +55,9 @@ size_t table_keep(struct hotspot *rows, size_t n, struct names *names, const cha
 void table_sort(struct hotspot *rows, size_t n, enum table_order order)
 {
 	static int (*const orders[])(const void *, const void *) = {
-	    [TABLE_BY_INSTRUCTIONS] = by_instructions,
+	    [TABLE_BY_INSTRUCTIONS] = by_table_instructions,
 	    [TABLE_BY_CALLS] = by_calls,
-	    [TABLE_BY_NAME] = by_name,
+	    [TABLE_BY_NAME] = by_table_name,
 	};
 
 	qsort(rows, n, sizeof(*rows), orders[order]);

@@ -81,8 +81,8 @@ static int32_t next_cpu(const struct ptah_session *session, int32_t cpu)
  * Reads the streams of each CPU by themselves. A call that moves to another CPU has a loss on both,
  * where the thread was away.
  */
-static int read_cpus(const struct input *input, const struct ptah_session *session,
-		     struct graph_groups *g, uint64_t *errors)
+static int read_group_cpus(const struct input *input, const struct ptah_session *session,
+			   struct graph_groups *g, uint64_t *errors)
 {
 	struct input one = *input;
 	char cpu[16];
@@ -133,7 +133,7 @@ int graph_groups_read(const struct command *command, const struct input *input,
 		return fail_usage(command, "--by=cpu: the recording has a stream for each thread, "
 					   "and does not say on which CPU it ran");
 	if (g->by == GRAPH_BY_CPU)
-		status = read_cpus(&shown, session, g, errors);
+		status = read_group_cpus(&shown, session, g, errors);
 	else
 		status = input_call_trees(&shown, session, graph_groups_take, g, errors);
 	return status < 0 ? fail(command, "%s", ptah_strerror(status)) : 0;

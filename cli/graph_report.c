@@ -194,8 +194,9 @@ static int parse_wanted(const struct command *command, const struct graph_option
 }
 
 /* Orders what has been read, and shows it. Returns an exit code. */
-static int show(const struct command *command, struct graph_groups *g, struct wanted *w,
-		const struct ptah_session *session, const struct renderer *renderer)
+static int show_graph_groups(const struct command *command, struct graph_groups *g,
+			     struct wanted *w, const struct ptah_session *session,
+			     const struct renderer *renderer)
 {
 	int status = graph_groups_sort(g);
 
@@ -224,7 +225,7 @@ static int report_session(const struct command *command, struct graph_groups *g,
 	status = graph_groups_read(command, input, session, g, &errors);
 	if (status)
 		return status;
-	status = show(command, g, w, session, renderer);
+	status = show_graph_groups(command, g, w, session, renderer);
 	if (status)
 		return status;
 	if (w->view.value == PTAH_CALL_VALUE_TIME)
@@ -264,7 +265,7 @@ static int report_saved(const struct command *command, struct graph_groups *g, s
 		    fail(command, "%s has no calls: ptah profile --save=FILE --calls saves them",
 			 input->path);
 	else
-		status = show(command, g, w, NULL, renderer);
+		status = show_graph_groups(command, g, w, NULL, renderer);
 	ptah_counts_free(counts);
 	return status;
 }

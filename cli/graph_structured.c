@@ -169,8 +169,8 @@ static void put_table_rows(const struct row_walk *w)
 	free(rows);
 }
 
-static void put_rows(struct graph_view *v,
-		     void (*put)(struct graph_view *v, const struct flat *row))
+static void put_graph_rows(struct graph_view *v,
+			   void (*put)(struct graph_view *v, const struct flat *row))
 {
 	for (size_t i = 0; i < v->group_count; i++) {
 		const struct row_walk w = {v, &v->groups[i], put};
@@ -192,7 +192,7 @@ void graph_put_tsv(void *view)
 	struct graph_view *v = view;
 
 	fields_tsv_head(v->out, &flat_type, asked_fields(v));
-	put_rows(v, put_tsv_row);
+	put_graph_rows(v, put_tsv_row);
 }
 
 static void put_json_row(struct graph_view *v, const struct flat *row)
@@ -251,7 +251,7 @@ void graph_put_json(void *view)
 		json_string(&v->json, NULL, ptah_session_note(v->session, i));
 	json_end_array(&v->json);
 	json_array(&v->json, v->kind == GRAPH_TREE ? "nodes" : "rows");
-	put_rows(v, put_json_row);
+	put_graph_rows(v, put_json_row);
 	json_end_array(&v->json);
 	json_end_object(&v->json);
 	json_finish(&v->json);

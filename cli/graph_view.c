@@ -27,7 +27,7 @@ static const char *label_head(const struct graph_view *v)
 }
 
 /* `columns`: how many it may take; 0: all that it needs. */
-static void put_file(struct out *out, const struct graph_key *key, unsigned columns)
+static void put_graph_file(struct out *out, const struct graph_key *key, unsigned columns)
 {
 	char line[16] = "";
 	unsigned n = 0;
@@ -51,7 +51,8 @@ static unsigned file_columns(const struct graph_key *key)
 }
 
 /* `columns`: how many the name may take; 0: all that it needs. */
-static void put_label(const struct graph_view *v, const struct graph_key *key, unsigned columns)
+static void put_graph_label(const struct graph_view *v, const struct graph_key *key,
+			    unsigned columns)
 {
 	if (key->special)
 		pretty_name(v->out, key->special, columns);
@@ -60,7 +61,7 @@ static void put_label(const struct graph_view *v, const struct graph_key *key, u
 	else if (v->functions)
 		out_format(v->out, "0x%" PRIx64, key->ip);
 	else if (v->files)
-		put_file(v->out, key, columns);
+		put_graph_file(v->out, key, columns);
 	else
 		pretty_name(v->out, key->object ? key->object : "[unknown]", columns);
 }
@@ -87,13 +88,14 @@ static unsigned source_columns(const struct graph_view *v, const struct graph_ke
 }
 
 /* What else distinguishes a function. `columns`: from source_columns(). */
-static void put_source(const struct graph_view *v, const struct graph_key *key, unsigned columns)
+static void put_graph_source(const struct graph_view *v, const struct graph_key *key,
+			     unsigned columns)
 {
 	if (!columns)
 		return;
 	out_text(v->out, "  ");
 	pretty_style(v->out, PRETTY_FAINT);
-	put_file(v->out, key, pretty_rest(v->out, 0) ? columns : 0);
+	put_graph_file(v->out, key, pretty_rest(v->out, 0) ? columns : 0);
 	pretty_style(v->out, PRETTY_PLAIN);
 }
 
@@ -116,8 +118,8 @@ static void put_clean(struct out *out, const char *head, const char *text)
 }
 
 /* What the figures leave out, or do not tell apart. */
-static void put_losses(const struct graph_view *v, const struct ptah_call_totals *t,
-		       uint64_t folded_elsewhere)
+static void put_graph_losses(const struct graph_view *v, const struct ptah_call_totals *t,
+			     uint64_t folded_elsewhere)
 {
 	char number[PRETTY_NUMBER];
 
@@ -176,7 +178,7 @@ static void put_summary(const struct graph_view *v)
 		time_head_put(v->out, v->session);
 	else if (v->value == PTAH_CALL_VALUE_TIME)
 		time_head_put_saved(v->out, v->times);
-	put_losses(v, &t, folded_elsewhere);
+	put_graph_losses(v, &t, folded_elsewhere);
 	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));
 }
@@ -229,9 +231,9 @@ static struct widths widths_of(const struct graph_view *v, const struct graph_gr
 	return w;
 }
 
-static void put_numbers(const struct graph_view *v, const struct graph_group *group,
-			const struct ptah_call_figures *inclusive,
-			const struct ptah_call_figures *self, uint64_t figure, uint64_t count)
+static void put_graph_numbers(const struct graph_view *v, const struct graph_group *group,
+			      const struct ptah_call_figures *inclusive,
+			      const struct ptah_call_figures *self, uint64_t figure, uint64_t count)
 {
 	const uint64_t total = graph_total(v, group);
 	const struct widths w = widths_of(v, group);
@@ -279,8 +281,8 @@ static uint32_t most_levels(const struct graph_view *v, unsigned used)
  * `used`: the columns before the tree. Returns how many it took. Where the tree is too deep for the
  * terminal, the line begins with its level, in place of the outermost branches.
  */
-static unsigned put_branches(const struct graph_view *v, const struct graph_line *line,
-			     unsigned used)
+static unsigned put_graph_branches(const struct graph_view *v, const struct graph_line *line,
+				   unsigned used)
 {
 	const uint32_t own = line->branches ? line->level : line->level + 1;
 	const uint32_t most = most_levels(v, used);
@@ -339,9 +341,10 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	const struct graph_key *key;
 
 	if (!line->node) {
-		put_numbers(v, w->group, &line->hidden_figures, NULL,
-			    graph_figure(&line->hidden_figures, v->value), line->hidden_calls);
-		put_branches(v, line, used);
+		put_graph_numbers(v, w->group, &line->hidden_figures, NULL,
+				  graph_figure(&line->hidden_figures, v->value),
+				  line->hidden_calls);
+		put_graph_branches(v, line, used);
 		pretty_style(v->out, PRETTY_FAINT);
 		out_format(v->out, "[%zu more]", line->hidden);
 		pretty_style(v->out, PRETTY_PLAIN);
@@ -349,9 +352,9 @@ static void put_tree_line(void *context, const struct graph_line *line)
 		return;
 	}
 	key = &g->keys[line->node->key];
-	put_numbers(v, w->group, &line->node->inclusive, v->upward ? NULL : &line->node->self,
-		    graph_figure(&line->node->inclusive, v->value), line->node->count);
-	used += put_branches(v, line, used);
+	put_graph_numbers(v, w->group, &line->node->inclusive, v->upward ? NULL : &line->node->self,
+			  graph_figure(&line->node->inclusive, v->value), line->node->count);
+	used += put_graph_branches(v, line, used);
 	if ((v->functions || v->files) && other_object(g, line->node))
 		remarks.object = key->object;
 	if (line->hidden)
@@ -362,12 +365,12 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	rest = pretty_rest(v->out, used);
 	source = source_columns(v, key, rest > 44 ? rest / 2 : rest > 32 ? rest - 22 : rest / 3);
 	used += source ? source + 2 : 0;
-	put_label(v, key, fit_remarks(v, line, label_columns(v, key), used, &remarks));
+	put_graph_label(v, key, fit_remarks(v, line, label_columns(v, key), used, &remarks));
 	if (remarks.object) {
 		out_text(v->out, "  ");
 		pretty_text(v->out, PRETTY_FAINT, remarks.object);
 	}
-	put_source(v, key, source);
+	put_graph_source(v, key, source);
 	if (line->hidden)
 		pretty_text(v->out, PRETTY_FAINT, remarks.hidden);
 	out_char(v->out, '\n');
@@ -415,8 +418,8 @@ static void put_table_row(const struct graph_view *v, const struct graph_group *
 	unsigned used = widths_of(v, group).all + (objects ? width + 2 : 0), source, caller = 0,
 		 rest;
 
-	put_numbers(v, group, &row->inclusive, &row->self, graph_figure(&row->inclusive, v->value),
-		    row->count);
+	put_graph_numbers(v, group, &row->inclusive, &row->self,
+			  graph_figure(&row->inclusive, v->value), row->count);
 	if (objects) {
 		pretty_column(v->out, row->key->object ? row->key->object : "", width);
 		out_text(v->out, "  ");
@@ -432,11 +435,11 @@ static void put_table_row(const struct graph_view *v, const struct graph_group *
 								 : rest / 2;
 		rest = caller < rest ? rest - caller : 1;
 	}
-	put_label(v, row->key, rest);
-	put_source(v, row->key, source);
+	put_graph_label(v, row->key, rest);
+	put_graph_source(v, row->key, source);
 	if (row->caller) {
 		out_text(v->out, "  <- ");
-		put_label(v, row->caller, caller);
+		put_graph_label(v, row->caller, caller);
 	}
 	out_char(v->out, '\n');
 }
@@ -465,7 +468,7 @@ static void put_table_text(const struct graph_view *v, const struct graph_group 
 	free(rows);
 }
 
-static void put_text(void *view)
+static void put_graph_text(void *view)
 {
 	const struct graph_view *v = view;
 
@@ -480,7 +483,7 @@ static void put_text(void *view)
 }
 
 const struct renderer graph_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin = put_text, .offered = true},
+    [FORMAT_TEXT] = {.begin = put_graph_text, .offered = true},
     [FORMAT_JSON] = {.begin = graph_put_json, .offered = true},
     [FORMAT_TSV] = {.begin = graph_put_tsv, .offered = true},
 };

@@ -37,7 +37,7 @@ static bool is_shown(const struct walk *w, uint32_t child, size_t nth)
 	return figure >= w->least;
 }
 
-static bool reserve(struct walk *w)
+static bool reserve_walk_depth(struct walk *w)
 {
 	const size_t capacity = w->capacity ? 2 * w->capacity : 64;
 	struct open_node *stack;
@@ -85,12 +85,12 @@ static void sum_hidden(const struct walk *w, uint32_t child, struct graph_line *
 }
 
 /* Begins with the children of a node. */
-static bool enter(struct walk *w, uint32_t node, uint32_t level)
+static bool enter_graph_node(struct walk *w, uint32_t node, uint32_t level)
 {
 	struct open_node *open;
 	uint32_t rest;
 
-	if (!reserve(w))
+	if (!reserve_walk_depth(w))
 		return false;
 	open = &w->stack[w->depth++];
 	memset(open, 0, sizeof(*open));
@@ -129,7 +129,7 @@ static void visit_rest(struct walk *w, struct open_node *open)
 	w->visit(w->context, &line);
 }
 
-static bool step(struct walk *w)
+static bool step_graph_walk(struct walk *w)
 {
 	struct open_node *open = &w->stack[w->depth - 1];
 	const uint32_t node = open->child;
@@ -149,7 +149,7 @@ static bool step(struct walk *w)
 	if (w->hidden && count_shown(w, node, &rest) <= 1)
 		sum_hidden(w, rest, &line);
 	w->visit(w->context, &line);
-	return enter(w, node, line.level);
+	return enter_graph_node(w, node, line.level);
 }
 
 int graph_walk(const struct call_graph *graph, double least, size_t most, bool hidden, size_t row,
@@ -162,10 +162,10 @@ int graph_walk(const struct call_graph *graph, double least, size_t most, bool h
 			 .visit = visit,
 			 .context = context,
 			 .row = row};
-	bool good = enter(&w, 0, 0);
+	bool good = enter_graph_node(&w, 0, 0);
 
 	while (good && w.depth)
-		good = step(&w);
+		good = step_graph_walk(&w);
 	free(w.stack);
 	free(w.bars);
 	return good ? 0 : PTAH_E_NOMEM;

@@ -29,8 +29,8 @@ static const struct set_option *find_raw_option(const struct input *input)
 	return NULL;
 }
 
-static int read_processor(const struct command *command, const struct input *input,
-			  struct ptah_cpu *cpu)
+static int read_input_processor(const struct command *command, const struct input *input,
+				struct ptah_cpu *cpu)
 {
 	*cpu = (struct ptah_cpu){0};
 	if (!input->processor || !strcmp(input->processor, "none") ||
@@ -189,9 +189,9 @@ static bool may_replace(const char *path)
 }
 
 /* Opens the set, and writes it to the file of --save-set. */
-static int open_set(const struct command *command, const struct input *input,
-		    const struct ptah_session_config *config, const struct ptah_trace_set *set,
-		    struct ptah_session **session)
+static int open_input_set(const struct command *command, const struct input *input,
+			  const struct ptah_session_config *config,
+			  const struct ptah_trace_set *set, struct ptah_session **session)
 {
 	struct ptah_message why = {""};
 	int status;
@@ -224,13 +224,14 @@ static int open_named_set(const struct command *command, const struct input *inp
 				  input->save_set, path);
 	if (status < 0)
 		return fail_why(command, &why, status);
-	status = open_set(command, input, config, set, session);
+	status = open_input_set(command, input, config, set, session);
 	ptah_trace_set_free(set);
 	return status;
 }
 
-static int open_recording(const struct command *command, const struct input *input,
-			  const struct ptah_session_config *config, struct ptah_session **session)
+static int open_input_recording(const struct command *command, const struct input *input,
+				const struct ptah_session_config *config,
+				struct ptah_session **session)
 {
 	const char *path = input->path ? input->path : "perf.data";
 	struct ptah_message why = {""};
@@ -249,15 +250,15 @@ static int open_recording(const struct command *command, const struct input *inp
 	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
 }
 
-static int open_session(const struct command *command, const struct input *input,
-			const struct ptah_session_config *config, const struct ptah_trace_set *set,
-			struct ptah_session **session)
+static int open_input_session(const struct command *command, const struct input *input,
+			      const struct ptah_session_config *config,
+			      const struct ptah_trace_set *set, struct ptah_session **session)
 {
 	if (input->pt || set_options_add_code(input))
-		return open_set(command, input, config, set, session);
+		return open_input_set(command, input, config, set, session);
 	if (input->save_set)
 		return open_named_set(command, input, config, session);
-	return open_recording(command, input, config, session);
+	return open_input_recording(command, input, config, session);
 }
 
 /* Files are mapped: where one has become shorter, reading it is a SIGBUS. */
@@ -303,7 +304,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	signal(SIGBUS, on_bus_error);
 	status = check_names(command, input, argc, argv);
 	if (!status)
-		status = read_processor(command, input, &cpu);
+		status = read_input_processor(command, input, &cpu);
 	if (!status)
 		status = set_options_build(command, input, &cpu, &set, &processor);
 	if (status)
@@ -311,7 +312,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	config.symfs = input->symfs;
 	config.vmlinux = input->vmlinux;
 	config.kallsyms = input->kallsyms;
-	status = open_session(command, input, &config, set, session);
+	status = open_input_session(command, input, &config, set, session);
 	ptah_trace_set_free(set);
 	if (status)
 		return status;

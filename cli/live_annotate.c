@@ -13,7 +13,7 @@ struct counting {
 };
 
 /* A callback of ptah_live_counts(). */
-static int add_profile(void *context, size_t stream, struct ptah_profile *profile)
+static int add_live_code_profile(void *context, size_t stream, struct ptah_profile *profile)
 {
 	const struct counting *c = context;
 
@@ -27,7 +27,7 @@ int live_counts(const struct live_view *v, struct ptah_counts **counts)
 	int status = ptah_counts_new(&c.counts);
 
 	if (status >= 0)
-		status = ptah_live_counts(v->live, add_profile, &c);
+		status = ptah_live_counts(v->live, add_live_code_profile, &c);
 	if (status >= 0)
 		status = input_names(&v->options->record.input, c.session, &names);
 	if (status >= 0)
@@ -53,7 +53,8 @@ static bool is_of_row(const struct annotation *a, const struct annotate_function
 }
 
 /* The function that holds the row's address, as the counts have it. */
-static const struct annotate_function *find(const struct annotation *a, const struct live_row *row)
+static const struct annotate_function *find_annotated_function(const struct annotation *a,
+							       const struct live_row *row)
 {
 	for (size_t i = 0; i < a->function_count; i++)
 		if (is_of_row(a, &a->functions[i], row))
@@ -61,8 +62,8 @@ static const struct annotate_function *find(const struct annotation *a, const st
 	return NULL;
 }
 
-static int put_listing(struct annotate_view *v, const struct annotate_function *f, unsigned columns,
-		       char **text)
+static int put_live_code_listing(struct annotate_view *v, const struct annotate_function *f,
+				 unsigned columns, char **text)
 {
 	const struct out_look look = {.columns = columns};
 	size_t n;
@@ -99,9 +100,9 @@ static int list(const struct live_view *v, struct ptah_counts *counts, const str
 		status = annotation_new(&config, &a);
 	view.annotation = a;
 	view.sources.paths = input_source_paths(&o.input);
-	f = status >= 0 ? find(a, row) : NULL;
+	f = status >= 0 ? find_annotated_function(a, row) : NULL;
 	if (f)
-		status = put_listing(&view, f, columns, text);
+		status = put_live_code_listing(&view, f, columns, text);
 	source_files_fini(&view.sources);
 	annotation_free(a);
 	names_free(view.names);

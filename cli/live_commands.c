@@ -234,7 +234,8 @@ static struct life *find_life(struct live_commands *c, int32_t pid)
 }
 
 /* Takes the command, which may be NULL. */
-static void add_program(struct live_commands *c, struct life *l, const char *comm, char *command)
+static void add_command_program(struct live_commands *c, struct life *l, const char *comm,
+				char *command)
 {
 	struct program *p;
 
@@ -257,7 +258,7 @@ static void take_fork(struct live_commands *c, int32_t pid, int32_t parent)
 
 	if (p)
 		memcpy(comm, p->comm, sizeof(comm));
-	add_program(c, add_life(c, pid), comm, command);
+	add_command_program(c, add_life(c, pid), comm, command);
 }
 
 /* A process has a name, which is new to it. */
@@ -270,7 +271,7 @@ static void take_comm(struct live_commands *c, int32_t pid, const char *comm, bo
 		snprintf(c->programs[l->last].comm, sizeof(c->programs->comm), "%s", comm);
 		return;
 	}
-	add_program(c, l, comm, c->is_here ? read_command(pid, comm) : NULL);
+	add_command_program(c, l, comm, c->is_here ? read_command(pid, comm) : NULL);
 }
 
 /* Takes what a feature has, after its record's header. */
@@ -338,7 +339,8 @@ void live_commands_look(struct live_commands *c)
 /* Describing */
 
 /* The first program of the pid with this name that no process has taken. */
-static struct program *choose(const struct live_commands *c, int32_t pid, const char *comm)
+static struct program *choose_untaken_program(const struct live_commands *c, int32_t pid,
+					      const char *comm)
 {
 	for (size_t i = c->first_taken; i < c->count; i++) {
 		struct program *p = &c->programs[i];
@@ -357,7 +359,7 @@ int live_commands_describe(struct live_commands *c, int32_t pid, int wait_status
 	live_commands_look(c);
 	for (size_t i = 0; i < n; i++) {
 		struct cover_process *p = &processes[i];
-		struct program *found = choose(c, p->pid, p->comm);
+		struct program *found = choose_untaken_program(c, p->pid, p->comm);
 
 		if (p->pid == pid)
 			command = i;

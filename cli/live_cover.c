@@ -294,7 +294,7 @@ static int keep_counts(struct live_cover *c, size_t stream, struct ptah_profile 
 }
 
 /* Adds the counts of a stream, which nobody adds again. 0 or an error. */
-static int keep(struct live_cover *c, size_t stream, struct ptah_profile *profile)
+static int keep_stream_counts(struct live_cover *c, size_t stream, struct ptah_profile *profile)
 {
 	int status = 0;
 
@@ -319,7 +319,7 @@ static int keep(struct live_cover *c, size_t stream, struct ptah_profile *profil
 int live_cover_take_counts(void *context, const struct ptah_live_thread *thread,
 			   struct ptah_profile *profile)
 {
-	const int status = keep(context, thread->number, profile);
+	const int status = keep_stream_counts(context, thread->number, profile);
 
 	return status < 0 ? status : 1;
 }
@@ -410,7 +410,7 @@ void live_cover_measure(struct live_cover *c, struct live_measure *m, bool final
 /* A callback of ptah_live_counts(). */
 static int keep_rest(void *context, size_t stream, struct ptah_profile *profile)
 {
-	return keep(context, stream, profile);
+	return keep_stream_counts(context, stream, profile);
 }
 
 /* Spaces of processes have become other numbers since their rows were added. */

@@ -166,7 +166,7 @@ static bool is_of_ends(const struct ptah_watch *w)
 	return w->kind == PTAH_WATCH_SIGNAL || w->kind == PTAH_WATCH_EXIT;
 }
 
-static int check(const struct live_options *o, const struct live_hits *h)
+static int check_hit_options(const struct live_options *o, const struct live_hits *h)
 {
 	for (size_t i = 0; i < h->count && o->record.input.path; i++)
 		if (is_of_ends(&h->watches[i]))
@@ -197,7 +197,7 @@ int live_hits_new(const struct live_options *o, struct live_hits **hits)
 	if (code == EXIT_OK)
 		code = read_actions(o, h);
 	if (code == EXIT_OK)
-		code = check(o, h);
+		code = check_hit_options(o, h);
 	if (code == EXIT_OK && ptah_live_keep_new(UINT64_MAX, MEMORY, &h->keep) < 0)
 		code = fail(&command_live, "out of memory");
 	if (code == EXIT_OK)
@@ -230,7 +230,8 @@ static void reap(struct live_hits *h, bool all)
  * Runs the command with the file's name as its argument. What it prints goes to standard error, and
  * while the screen is shown, to where the recorded command's output goes.
  */
-static void run(struct live_hits *h, const char *command, const struct live_hit_line *line)
+static void run_hit_command(struct live_hits *h, const char *command,
+			    const struct live_hit_line *line)
 {
 	char text[4096];
 	char *argv[] = {"sh", "-c", text, "ptah", (char *)(uintptr_t)line->file, NULL};
@@ -341,7 +342,7 @@ static uint64_t begin_of(const struct live_hits *h, uint64_t time)
 	return h->keep_ns && time > h->keep_ns ? time - h->keep_ns : 0;
 }
 
-static void put_time(char *text, size_t size, uint64_t ns)
+static void put_hit_time(char *text, size_t size, uint64_t ns)
 {
 	if (ns < 1000)
 		snprintf(text, size, "%" PRIu64 " ns", ns);
@@ -363,7 +364,7 @@ static void describe_call(const struct live_hits *h, const struct ptah_live_hit 
 	switch (w->kind) {
 	case PTAH_WATCH_TIME:
 	case PTAH_WATCH_WAITS:
-		put_time(value, sizeof(value), hit->value);
+		put_hit_time(value, sizeof(value), hit->value);
 		least = hit->at_least ? "at least " : "";
 		if (w->kind == PTAH_WATCH_WAITS)
 			how = hit->in_kernel ? " in the kernel (there are no context switches)"
@@ -593,7 +594,7 @@ bool live_hits_next(struct live_hits *h, struct live_hit_line *line)
 		h->next_line = h->line_count = 0;
 	pthread_mutex_unlock(&h->lock);
 	for (size_t i = 0; found && *line->file && i < h->command_count; i++)
-		run(h, h->commands[i], line);
+		run_hit_command(h, h->commands[i], line);
 	return found;
 }
 

@@ -150,7 +150,7 @@ static void put_status_json(const struct live_view *v, struct json *j)
 	json_bool(j, "estimated", ptah_session_time_estimated(ptah_live_session(v->live)));
 }
 
-static void put_json(const struct live_view *v, struct out *out)
+static void put_live_json(const struct live_view *v, struct out *out)
 {
 	struct json j;
 	char text[32];
@@ -175,7 +175,7 @@ static void put_json(const struct live_view *v, struct out *out)
 
 /* TSV */
 
-static void put_tsv(const struct live_view *v, struct out *out)
+static void put_live_tsv(const struct live_view *v, struct out *out)
 {
 	char text[32];
 
@@ -227,7 +227,7 @@ static void put_hit_text(const struct live_view *v, struct out *out)
 
 /* Text */
 
-static void put_rates(const struct live_view *v, struct out *out)
+static void put_live_rates(const struct live_view *v, struct out *out)
 {
 	const struct live_measure *m = &v->measure;
 	const struct ptah_live_status *s = &m->status;
@@ -245,7 +245,7 @@ static void put_rates(const struct live_view *v, struct out *out)
 		out_format(out, "  %" PRIu64 " errors", s->errors - m->before.errors);
 }
 
-static void put_coverage(const struct live_measure *m, struct out *out)
+static void put_live_coverage(const struct live_measure *m, struct out *out)
 {
 	char a[PRETTY_NUMBER];
 
@@ -257,14 +257,14 @@ static void put_coverage(const struct live_measure *m, struct out *out)
 	out_format(out, " (+%s)", pretty_number(m->fresh.functions, a));
 }
 
-static void put_line(const struct live_view *v, struct out *out)
+static void put_live_line(const struct live_view *v, struct out *out)
 {
 	const struct live_measure *m = &v->measure;
 	char text[32];
 
-	put_rates(v, out);
+	put_live_rates(v, out);
 	if (m->covers)
-		put_coverage(m, out);
+		put_live_coverage(m, out);
 	for (size_t i = 0; i < shown(v, IN_LINE); i++) {
 		const struct live_row *row = &m->rows[i];
 
@@ -282,7 +282,7 @@ static void put_line(const struct live_view *v, struct out *out)
 }
 
 /* The head of the table, which is that of `ptah report`. */
-static void put_head(const struct live_view *v, struct out *out)
+static void put_live_head(const struct live_view *v, struct out *out)
 {
 	const struct ptah_live_status *s = &v->measure.status;
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
@@ -365,8 +365,8 @@ static bool write_all(int fd, const char *bytes, size_t n)
 	return true;
 }
 
-static bool put(const struct live_view *v, int fd,
-		void (*print)(const struct live_view *v, struct out *out))
+static bool print_to_file(const struct live_view *v, int fd,
+			  void (*print)(const struct live_view *v, struct out *out))
 {
 	struct out_look look;
 	struct out *out;
@@ -398,7 +398,7 @@ static void put_tsv_head(const struct live_view *v, struct out *out)
 
 static void put_end(const struct live_view *v, struct out *out)
 {
-	put_head(v, out);
+	put_live_head(v, out);
 	put_table(v, out);
 }
 
@@ -406,29 +406,29 @@ bool live_put_hit(const struct live_view *v, int fd)
 {
 	switch (v->options->format) {
 	case FORMAT_JSON:
-		return put(v, fd, put_hit_json);
+		return print_to_file(v, fd, put_hit_json);
 	case FORMAT_TSV: /* its rows are functions */
-		put(v, STDERR_FILENO, put_hit_text);
+		print_to_file(v, STDERR_FILENO, put_hit_text);
 		return true;
 	default:
-		return put(v, fd, put_hit_text);
+		return print_to_file(v, fd, put_hit_text);
 	}
 }
 
 bool live_put_head(const struct live_view *v, int fd)
 {
-	return v->options->format != FORMAT_TSV || put(v, fd, put_tsv_head);
+	return v->options->format != FORMAT_TSV || print_to_file(v, fd, put_tsv_head);
 }
 
 bool live_put_line(const struct live_view *v, int fd)
 {
 	switch (v->options->format) {
 	case FORMAT_JSON:
-		return put(v, fd, put_json);
+		return print_to_file(v, fd, put_live_json);
 	case FORMAT_TSV:
-		return put(v, fd, put_tsv);
+		return print_to_file(v, fd, put_live_tsv);
 	default:
-		return put(v, fd, put_line);
+		return print_to_file(v, fd, put_live_line);
 	}
 }
 
@@ -436,5 +436,5 @@ bool live_put_summary(const struct live_view *v, int fd)
 {
 	if (v->options->format == FORMAT_JSON || v->options->format == FORMAT_TSV)
 		return live_put_line(v, fd);
-	return put(v, fd, put_end);
+	return print_to_file(v, fd, put_end);
 }

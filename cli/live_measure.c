@@ -27,7 +27,7 @@ static int compare_text(const char *a, const char *b)
 	return !a ? -1 : !b ? 1 : strcmp(a, b);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_live_place(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
 	int order = COMPARE(x->place, y->place);
@@ -61,7 +61,7 @@ static void name_part(struct live_view *v, struct part *part)
 		part->place = part->name.start;
 }
 
-static void add_part(struct live_row *row, const struct part *part)
+static void add_live_part(struct live_row *row, const struct part *part)
 {
 	const struct ptah_live_function *f = &part->function;
 
@@ -92,11 +92,11 @@ static void add_up(struct live_measure *m, const struct part *parts, size_t n)
 		m->functions[i] = parts[i].function;
 		if (!m->count || row_by_place(&m->rows[m->count - 1], &wanted))
 			m->rows[m->count++] = wanted;
-		add_part(&m->rows[m->count - 1], &parts[i]);
+		add_live_part(&m->rows[m->count - 1], &parts[i]);
 	}
 }
 
-static int list_rows(struct live_view *v)
+static int list_live_rows(struct live_view *v)
 {
 	struct live_measure *m = &v->measure;
 	struct part *parts;
@@ -115,7 +115,7 @@ static int list_rows(struct live_view *v)
 		parts[i].function = m->functions[i];
 		name_part(v, &parts[i]);
 	}
-	qsort(parts, n, sizeof(*parts), by_place);
+	qsort(parts, n, sizeof(*parts), by_live_place);
 	add_up(m, parts, n);
 	free(parts);
 	return 0;
@@ -152,7 +152,7 @@ static void find_new(struct live_view *v)
 }
 
 /* What the next interval is compared with. */
-static int keep(struct live_view *v)
+static int keep_last_interval(struct live_view *v)
 {
 	const struct live_measure *m = &v->measure;
 
@@ -224,7 +224,7 @@ static uint64_t nanoseconds(uint64_t ticks, uint32_t mult, uint32_t shift)
 }
 
 /* Times of single calls. The session is held. */
-static void find_times(struct live_view *v)
+static void find_live_times(struct live_view *v)
 {
 	struct live_measure *m = &v->measure;
 	uint32_t mult = 0, shift = 0;
@@ -254,11 +254,11 @@ static int ask(struct live_view *v)
 	int status;
 
 	ptah_live_hold(v->live);
-	status = list_rows(v);
+	status = list_live_rows(v);
 	if (status >= 0)
 		status = list_threads(v);
 	if (status >= 0)
-		find_times(v);
+		find_live_times(v);
 	ptah_live_release(v->live);
 	return status;
 }
@@ -300,7 +300,7 @@ int live_measure(struct live_view *v, bool final)
 		return status;
 	live_cover_measure(v->cover, m, final);
 	find_new(v);
-	status = keep(v);
+	status = keep_last_interval(v);
 	live_sort_rows(v);
 	return status;
 }

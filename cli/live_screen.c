@@ -61,9 +61,9 @@ static void draw(struct live_screen *s);
 
 /* Text */
 
-static void put(int y, int x, const char *format, ...) PRINTF_LIKE(3, 4);
+static void put_at(int y, int x, const char *format, ...) PRINTF_LIKE(3, 4);
 
-static void put(int y, int x, const char *format, ...)
+static void put_at(int y, int x, const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -77,7 +77,7 @@ static void put(int y, int x, const char *format, ...)
 }
 
 /* Puts a name from an untrusted file, with its middle left out if it is too wide. */
-static void put_name(struct live_screen *s, int y, int x, const char *name, unsigned columns)
+static void put_screen_name(struct live_screen *s, int y, int x, const char *name, unsigned columns)
 {
 	size_t n;
 	const char *text;
@@ -111,7 +111,7 @@ static void put_share(const struct live_screen *s, int y, int x, uint64_t part, 
 
 	if (s->color && pair)
 		attron(COLOR_PAIR(pair));
-	put(y, x, "%6.2f%%", percent);
+	put_at(y, x, "%6.2f%%", percent);
 	if (s->color && pair)
 		attroff(COLOR_PAIR(pair));
 }
@@ -158,7 +158,7 @@ static void keep_selected(struct live_screen *s, size_t count)
 
 /* The head */
 
-static void put_losses(const struct live_screen *s, int y, int x)
+static void put_screen_losses(const struct live_screen *s, int y, int x)
 {
 	const struct ptah_live_status *status = &s->view->measure.status;
 	char a[PRETTY_NUMBER];
@@ -166,74 +166,74 @@ static void put_losses(const struct live_screen *s, int y, int x)
 
 	if (s->color && bad)
 		attron(COLOR_PAIR(COLOR_BAD));
-	put(y, x, "left out %s, errors %" PRIu64 ", overflows %" PRIu64,
-	    pretty_bytes(status->dropped, a), status->errors, status->overflows);
+	put_at(y, x, "left out %s, errors %" PRIu64 ", overflows %" PRIu64,
+	       pretty_bytes(status->dropped, a), status->errors, status->overflows);
 	if (s->color && bad)
 		attroff(COLOR_PAIR(COLOR_BAD));
 }
 
-static void put_figures(const struct live_screen *s)
+static void put_screen_figures(const struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
 	const struct ptah_live_status *status = &m->status;
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER], d[PRETTY_NUMBER];
 
-	put(1, 0, "%.1f s  %zu thread%s of %zu process%s  %s instructions/s, %s in all", m->seconds,
-	    status->threads, status->threads == 1 ? "" : "s", status->processes,
-	    status->processes == 1 ? "" : "es", pretty_number(rate(m->now, m->length), a),
-	    pretty_number(m->instructions, b));
-	put(2, 0, "trace %s/s, %s  lag %s, at most %s  ",
-	    pretty_bytes(rate(status->bytes - m->before.bytes, m->length), a),
-	    pretty_bytes(status->bytes, b), pretty_time(status->lag, c),
-	    pretty_time(status->worst_lag, d));
-	put_losses(s, 2, getcurx(stdscr));
+	put_at(1, 0, "%.1f s  %zu thread%s of %zu process%s  %s instructions/s, %s in all",
+	       m->seconds, status->threads, status->threads == 1 ? "" : "s", status->processes,
+	       status->processes == 1 ? "" : "es", pretty_number(rate(m->now, m->length), a),
+	       pretty_number(m->instructions, b));
+	put_at(2, 0, "trace %s/s, %s  lag %s, at most %s  ",
+	       pretty_bytes(rate(status->bytes - m->before.bytes, m->length), a),
+	       pretty_bytes(status->bytes, b), pretty_time(status->lag, c),
+	       pretty_time(status->worst_lag, d));
+	put_screen_losses(s, 2, getcurx(stdscr));
 }
 
-static void put_coverage(const struct live_measure *m)
+static void put_screen_coverage(const struct live_measure *m)
 {
-	put(3, getcurx(stdscr),
-	    "  reached: %" PRIu64 " blocks (+%" PRIu64 "), %" PRIu64 " edges (+%" PRIu64
-	    "), %" PRIu64 " functions (+%" PRIu64 ")",
-	    m->coverage.blocks, m->fresh.blocks, m->coverage.edges, m->fresh.edges,
-	    m->coverage.functions, m->fresh.functions);
+	put_at(3, getcurx(stdscr),
+	       "  reached: %" PRIu64 " blocks (+%" PRIu64 "), %" PRIu64 " edges (+%" PRIu64
+	       "), %" PRIu64 " functions (+%" PRIu64 ")",
+	       m->coverage.blocks, m->fresh.blocks, m->coverage.edges, m->fresh.edges,
+	       m->coverage.functions, m->fresh.functions);
 }
 
-static void put_head(struct live_screen *s)
+static void put_screen_head(struct live_screen *s)
 {
 	const struct live_view *v = s->view;
 
 	attron(A_BOLD);
-	put(0, 0, "ptah live: ");
-	put_name(s, 0, getcurx(stdscr), v->command, (unsigned)COLS / 2);
+	put_at(0, 0, "ptah live: ");
+	put_screen_name(s, 0, getcurx(stdscr), v->command, (unsigned)COLS / 2);
 	attroff(A_BOLD);
-	put(0, getcurx(stdscr), "  [");
-	put_name(s, 0, getcurx(stdscr), v->recorder, (unsigned)COLS);
-	put(0, getcurx(stdscr), "]");
-	put_figures(s);
-	put(3, 0, "sorted by %s", live_sort_words[v->sort]);
+	put_at(0, getcurx(stdscr), "  [");
+	put_screen_name(s, 0, getcurx(stdscr), v->recorder, (unsigned)COLS);
+	put_at(0, getcurx(stdscr), "]");
+	put_screen_figures(s);
+	put_at(3, 0, "sorted by %s", live_sort_words[v->sort]);
 	if (v->measure.timed)
-		put(3, getcurx(stdscr), "  times: %s", live_times(v));
+		put_at(3, getcurx(stdscr), "  times: %s", live_times(v));
 	if (s->typing || *s->filter)
-		put(3, getcurx(stdscr), "  filter: %s%s", s->filter, s->typing ? "_" : "");
+		put_at(3, getcurx(stdscr), "  filter: %s%s", s->filter, s->typing ? "_" : "");
 	if (s->paused)
-		put(3, getcurx(stdscr), "  PAUSED");
+		put_at(3, getcurx(stdscr), "  PAUSED");
 	if (v->hits) {
-		put(3, getcurx(stdscr), "  hit %" PRIu64 ": ", v->hits);
-		put_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
+		put_at(3, getcurx(stdscr), "  hit %" PRIu64 ": ", v->hits);
+		put_screen_name(s, 3, getcurx(stdscr), v->hit.text, (unsigned)COLS / 2);
 	}
 	if (v->measure.covers)
-		put_coverage(&v->measure);
+		put_screen_coverage(&v->measure);
 	if (v->redirected) {
-		put(3, getcurx(stdscr), "  the command's output goes to ");
-		put_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);
+		put_at(3, getcurx(stdscr), "  the command's output goes to ");
+		put_screen_name(s, 3, getcurx(stdscr), v->redirected, (unsigned)COLS);
 	}
 }
 
-static void put_keys(void)
+static void put_screen_keys(void)
 {
 	attron(A_REVERSE);
-	put(LINES - 1, 0, "%-*s", COLS,
-	    "q quit  space pause  s sort  / filter  t threads  enter its code  h help");
+	put_at(LINES - 1, 0, "%-*s", COLS,
+	       "q quit  space pause  s sort  / filter  t threads  enter its code  h help");
 	attroff(A_REVERSE);
 }
 
@@ -252,10 +252,10 @@ static void put_times(const struct live_view *v, const struct live_row *row, int
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 
-	put(y, x, "%9s %9s %9s", time_text(v, row->p50, a), time_text(v, row->p99, b),
-	    time_text(v, row->max, c));
+	put_at(y, x, "%9s %9s %9s", time_text(v, row->p50, a), time_text(v, row->p99, b),
+	       time_text(v, row->max, c));
 	if (v->measure.waits)
-		put(y, x + 30, "%9s", row->waited ? pretty_time(row->waited, a) : "-");
+		put_at(y, x + 30, "%9s", row->waited ? pretty_time(row->waited, a) : "-");
 }
 
 /* Where names begin. */
@@ -264,7 +264,7 @@ static int name_column(const struct live_view *v)
 	return v->measure.waits ? 71 : 61;
 }
 
-static void put_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
+static void put_screen_row(struct live_screen *s, const struct live_row *row, int y, bool selected)
 {
 	const struct live_measure *m = &s->view->measure;
 	char a[PRETTY_NUMBER], text[32];
@@ -272,18 +272,18 @@ static void put_row(struct live_screen *s, const struct live_row *row, int y, bo
 
 	if (selected)
 		attron(A_REVERSE);
-	put(y, 0, "%*s", COLS, "");
+	put_at(y, 0, "%*s", COLS, "");
 	put_share(s, y, 0, row->now, m->now);
 	put_share(s, y, 8, row->instructions, m->instructions);
-	put(y, 16, "%13s ", pretty_number(rate(row->calls_now, m->length), a));
+	put_at(y, 16, "%13s ", pretty_number(rate(row->calls_now, m->length), a));
 	put_times(s->view, row, y, 30);
 	rest = COLS - name_column(s->view);
 	if (rest > 0)
-		put_name(s, y, name_column(s->view), live_label(s->view, row, text),
-			 rest > 40 ? (unsigned)rest - 20 : (unsigned)rest);
+		put_screen_name(s, y, name_column(s->view), live_label(s->view, row, text),
+				rest > 40 ? (unsigned)rest - 20 : (unsigned)rest);
 	if (rest > 40) {
-		put(y, getcurx(stdscr), "  ");
-		put_name(s, y, getcurx(stdscr), live_object(row), 18);
+		put_at(y, getcurx(stdscr), "  ");
+		put_screen_name(s, y, getcurx(stdscr), live_object(row), 18);
 	}
 	if (selected)
 		attroff(A_REVERSE);
@@ -296,16 +296,17 @@ static void draw_functions(struct live_screen *s)
 	choose_rows(s);
 	keep_selected(s, s->shown_count);
 	attron(A_BOLD | A_UNDERLINE);
-	put(HEAD - 1, 0, "%7s %7s %13s %9s %9s %9s %9s", "now", "total", "calls/s", "p50", "p99",
-	    "max", m->waits ? "waits" : "");
-	put(HEAD - 1, name_column(s->view) - 1, " %-*s", COLS, "function");
+	put_at(HEAD - 1, 0, "%7s %7s %13s %9s %9s %9s %9s", "now", "total", "calls/s", "p50", "p99",
+	       "max", m->waits ? "waits" : "");
+	put_at(HEAD - 1, name_column(s->view) - 1, " %-*s", COLS, "function");
 	attroff(A_BOLD | A_UNDERLINE);
 	for (size_t i = 0; i < room() && s->top + i < s->shown_count; i++)
-		put_row(s, &m->rows[s->shown[s->top + i]], HEAD + (int)i,
-			s->top + i == s->selected);
+		put_screen_row(s, &m->rows[s->shown[s->top + i]], HEAD + (int)i,
+			       s->top + i == s->selected);
 	if (!s->shown_count)
-		put(HEAD, 0, "%s",
-		    *s->filter ? "no function passes the filter" : "nothing has been decoded yet");
+		put_at(HEAD, 0, "%s",
+		       *s->filter ? "no function passes the filter"
+				  : "nothing has been decoded yet");
 }
 
 /* Threads */
@@ -317,8 +318,8 @@ static void draw_threads(struct live_screen *s)
 
 	keep_selected(s, m->thread_count);
 	attron(A_BOLD | A_UNDERLINE);
-	put(HEAD - 1, 0, "%7s %15s %17s %10s %8s %8s  %-*s", "now", "instructions/s",
-	    "instructions", "trace", "errors", "process", COLS, "thread");
+	put_at(HEAD - 1, 0, "%7s %15s %17s %10s %8s %8s  %-*s", "now", "instructions/s",
+	       "instructions", "trace", "errors", "process", COLS, "thread");
 	attroff(A_BOLD | A_UNDERLINE);
 	for (size_t i = 0; i < room() && s->top + i < m->thread_count; i++) {
 		const struct live_thread_row *row = &m->threads[s->top + i];
@@ -326,16 +327,17 @@ static void draw_threads(struct live_screen *s)
 		const int y = HEAD + (int)i;
 
 		put_share(s, y, 0, row->now, m->now);
-		put(y, 8, "%15s %17s %10s %8" PRIu64 " %8d  ",
-		    pretty_number(rate(row->now, m->length), a), pretty_number(t->instructions, b),
-		    pretty_bytes(t->bytes, c), t->errors, t->pid);
+		put_at(y, 8, "%15s %17s %10s %8" PRIu64 " %8d  ",
+		       pretty_number(rate(row->now, m->length), a),
+		       pretty_number(t->instructions, b), pretty_bytes(t->bytes, c), t->errors,
+		       t->pid);
 		if (t->cpu >= 0)
-			put(y, getcurx(stdscr), "processor %d ", t->cpu);
+			put_at(y, getcurx(stdscr), "processor %d ", t->cpu);
 		else
-			put(y, getcurx(stdscr), "%d ", t->tid);
-		put_name(s, y, getcurx(stdscr), t->comm, sizeof(t->comm));
+			put_at(y, getcurx(stdscr), "%d ", t->tid);
+		put_screen_name(s, y, getcurx(stdscr), t->comm, sizeof(t->comm));
 		if (t->ended)
-			put(y, getcurx(stdscr), " (ended)");
+			put_at(y, getcurx(stdscr), " (ended)");
 	}
 }
 
@@ -346,7 +348,7 @@ static bool is_same(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-static const struct live_row *find_row(const struct live_screen *s)
+static const struct live_row *find_screen_row(const struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
 
@@ -362,23 +364,23 @@ static uint64_t mean(uint64_t sum, uint64_t n)
 	return n ? sum / n : 0;
 }
 
-static void put_calls(const struct live_view *v, const struct live_row *row, int y)
+static void put_screen_calls(const struct live_view *v, const struct live_row *row, int y)
 {
 	const struct live_measure *m = &v->measure;
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], c[PRETTY_NUMBER];
 
-	put(y, 0, "calls          %s, %s/s now, %s running", pretty_number(row->calls, a),
-	    pretty_number(rate(row->calls_now, m->length), b), pretty_number(row->open, c));
-	put(y + 1, 0, "of single calls, what they called included (%s that ended):",
-	    pretty_number(row->ended, a));
-	put(y + 2, 0, "  instructions %s on average, at most %s",
-	    pretty_number(mean(row->total_instructions, row->ended), a),
-	    pretty_number(row->max_instructions, b));
-	put(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(v, row->p50, a),
-	    time_text(v, row->p99, b), time_text(v, row->max, c));
+	put_at(y, 0, "calls          %s, %s/s now, %s running", pretty_number(row->calls, a),
+	       pretty_number(rate(row->calls_now, m->length), b), pretty_number(row->open, c));
+	put_at(y + 1, 0, "of single calls, what they called included (%s that ended):",
+	       pretty_number(row->ended, a));
+	put_at(y + 2, 0, "  instructions %s on average, at most %s",
+	       pretty_number(mean(row->total_instructions, row->ended), a),
+	       pretty_number(row->max_instructions, b));
+	put_at(y + 3, 0, "  time         p50 %s, p99 %s, at most %s", time_text(v, row->p50, a),
+	       time_text(v, row->p99, b), time_text(v, row->max, c));
 	if (m->waits)
-		put(y + 3, getcurx(stdscr), "; waited %s in all", pretty_time(row->waited, a));
-	put(y + 4, 0, "  (times are %s)", live_times_text(v));
+		put_at(y + 3, getcurx(stdscr), "; waited %s in all", pretty_time(row->waited, a));
+	put_at(y + 4, 0, "  (times are %s)", live_times_text(v));
 }
 
 /* Makes the listing again, if that takes not more than a tenth of the time. */
@@ -406,7 +408,7 @@ static void put_listing(struct live_screen *s, int y)
 	size_t count = 0, skip;
 
 	if (!at) {
-		put(y, 0, "its code has not been counted yet, or is not known");
+		put_at(y, 0, "its code has not been counted yet, or is not known");
 		return;
 	}
 	for (const char *p = at; (p = strchr(p, '\n')); p++)
@@ -418,7 +420,7 @@ static void put_listing(struct live_screen *s, int y)
 	for (; at && *at && y < LINES - 1; y++) {
 		const size_t n = strcspn(at, "\n");
 
-		put(y, 0, "%.*s", (int)(n < (size_t)COLS ? n : (size_t)COLS), at);
+		put_at(y, 0, "%.*s", (int)(n < (size_t)COLS ? n : (size_t)COLS), at);
 		at += at[n] ? n + 1 : n;
 	}
 }
@@ -426,22 +428,23 @@ static void put_listing(struct live_screen *s, int y)
 static void draw_details(struct live_screen *s)
 {
 	const struct live_measure *m = &s->view->measure;
-	const struct live_row *row = find_row(s);
+	const struct live_row *row = find_screen_row(s);
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], text[32];
 
 	if (!row)
 		return;
 	attron(A_BOLD);
-	put_name(s, HEAD - 1, 0, live_label(s->view, row, text), (unsigned)COLS);
+	put_screen_name(s, HEAD - 1, 0, live_label(s->view, row, text), (unsigned)COLS);
 	attroff(A_BOLD);
-	put(HEAD, 0, "file           ");
-	put_name(s, HEAD, getcurx(stdscr), row->path ? row->path : "[unknown]", (unsigned)COLS);
-	put(HEAD + 1, 0, "address        0x%" PRIx64 ", in the file 0x%" PRIx64, row->address,
-	    row->place);
-	put(HEAD + 2, 0, "instructions   %s in it, %.2f%% of all; %s/s now, %.2f%%",
-	    pretty_number(row->instructions, a), share(row->instructions, m->instructions),
-	    pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
-	put_calls(s->view, row, HEAD + 3);
+	put_at(HEAD, 0, "file           ");
+	put_screen_name(s, HEAD, getcurx(stdscr), row->path ? row->path : "[unknown]",
+			(unsigned)COLS);
+	put_at(HEAD + 1, 0, "address        0x%" PRIx64 ", in the file 0x%" PRIx64, row->address,
+	       row->place);
+	put_at(HEAD + 2, 0, "instructions   %s in it, %.2f%% of all; %s/s now, %.2f%%",
+	       pretty_number(row->instructions, a), share(row->instructions, m->instructions),
+	       pretty_number(rate(row->now, m->length), b), share(row->now, m->now));
+	put_screen_calls(s->view, row, HEAD + 3);
 	list_code(s, row);
 	put_listing(s, HEAD + 9);
 }
@@ -469,13 +472,13 @@ static void draw_help(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
-		put(HEAD + (int)i, 0, "%s", lines[i]);
+		put_at(HEAD + (int)i, 0, "%s", lines[i]);
 }
 
 static void draw(struct live_screen *s)
 {
 	erase();
-	put_head(s);
+	put_screen_head(s);
 	switch (s->mode) {
 	case SCREEN_THREADS:
 		draw_threads(s);
@@ -489,7 +492,7 @@ static void draw(struct live_screen *s)
 	default:
 		draw_functions(s);
 	}
-	put_keys();
+	put_screen_keys();
 	refresh();
 }
 

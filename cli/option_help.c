@@ -56,7 +56,7 @@ static void put_lower(struct out *out, const char *word)
 }
 
 /* Writes the words that a shell offers as values, separated by blanks. */
-static void put_words(struct out *out, const struct option_def *o)
+static void put_help_words(struct out *out, const struct option_def *o)
 {
 	const struct ptah_model_processor *model;
 
@@ -80,7 +80,7 @@ static void put_words(struct out *out, const struct option_def *o)
 }
 
 /* Writes newlines as \n, so that a record stays one line. */
-static void put_escaped(struct out *out, const char *text)
+static void put_help_escaped(struct out *out, const char *text)
 {
 	for (; *text; text++) {
 		if (*text == '\n')
@@ -92,12 +92,12 @@ static void put_escaped(struct out *out, const char *text)
 
 static void put_man(struct out *out, const struct option_note *notes, const struct option_def *o)
 {
-	put_escaped(out, o->man ? o->man : "");
+	put_help_escaped(out, o->man ? o->man : "");
 	for (const struct option_note *note = notes; note && note->name; note++) {
 		if (strcmp(note->name, o->name) != 0)
 			continue;
 		out_char(out, ' ');
-		put_escaped(out, note->man);
+		put_help_escaped(out, note->man);
 	}
 }
 
@@ -112,7 +112,7 @@ static void dump_option(struct out *out, const char *what, const char *name,
 						: "required",
 		   o->arg ? o->arg : "", o->man_arg ? o->man_arg : "");
 	out_format(out, "%s\t", o->choices ? "words" : completion_names[o->complete]);
-	put_words(out, o);
+	put_help_words(out, o);
 	out_format(out, "\t%s\t", o->help);
 	put_man(out, notes, o);
 	out_char(out, '\n');

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static int complain(const struct command *command, int *status, const char *format, ...)
+static int complain_option(const struct command *command, int *status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
-static int complain(const struct command *command, int *status, const char *format, ...)
+static int complain_option(const struct command *command, int *status, const char *format, ...)
 {
 	va_list args;
 
@@ -89,13 +89,13 @@ static int set(const struct command *command, const struct option_def *o, const 
 		return 0;
 	case OPTION_ONCE:
 		if (*(const char **)at)
-			return complain(command, status, "--%s can be given once", o->name);
+			return complain_option(command, status, "--%s can be given once", o->name);
 		*(const char **)at = value;
 		return 0;
 	case OPTION_LIST:
 		if (((struct text_list *)at)->count == TEXT_LIST)
-			return complain(command, status, "--%s can be given %d times", o->name,
-					TEXT_LIST);
+			return complain_option(command, status, "--%s can be given %d times",
+					       o->name, TEXT_LIST);
 		((struct text_list *)at)->texts[((struct text_list *)at)->count++] = value;
 		return 0;
 	case OPTION_TEXT:
@@ -105,20 +105,20 @@ static int set(const struct command *command, const struct option_def *o, const 
 	case OPTION_NUMBER:
 		if (parse_number(value, at))
 			return 0;
-		return complain(command, status, "--%s=%s: not a number", o->name, value);
+		return complain_option(command, status, "--%s=%s: not a number", o->name, value);
 	case OPTION_SIZE:
 		if (parse_size(value, "KMG", at, &bare))
 			return 0;
-		return complain(command, status,
-				"--%s=%s: not a size (bytes, or a number and K, M or G)", o->name,
-				value);
+		return complain_option(command, status,
+				       "--%s=%s: not a size (bytes, or a number and K, M or G)",
+				       o->name, value);
 	case OPTION_CPU:
 		set_cpu(values, value);
 		return 0;
 	case OPTION_SET:
 		if (add_set_option(values, o, value))
 			return 0;
-		return complain(command, status, "out of memory");
+		return complain_option(command, status, "out of memory");
 	case OPTION_CHOICE:
 		for (int i = 0; o->choices[i]; i++) {
 			if (!strcmp(value, o->choices[i])) {
@@ -126,7 +126,8 @@ static int set(const struct command *command, const struct option_def *o, const 
 				return 0;
 			}
 		}
-		return complain(command, status, "--%s=%s: it takes %s", o->name, value, o->help);
+		return complain_option(command, status, "--%s=%s: it takes %s", o->name, value,
+				       o->help);
 	default:
 		return 0;
 	}
@@ -214,17 +215,17 @@ static int take_option(const struct command *command, const struct option_def *o
 		       int argc, char **argv, int *i, void *values, int *status)
 {
 	if (o->kind == OPTION_REFUSED)
-		return complain(command, status, "%s: %s", argv[*i], o->help);
+		return complain_option(command, status, "%s: %s", argv[*i], o->help);
 	if (value && !takes_value(o))
-		return complain(command, status, "--%s takes no value", o->name);
+		return complain_option(command, status, "--%s takes no value", o->name);
 	if (o->kind == OPTION_HELP)
 		return show_help(command, status);
 	if (!value && o->kind == OPTION_OPTIONAL)
 		value = optional_value(o, argc, argv, i);
 	if (!value && takes_value(o)) {
 		if (*i + 1 >= argc)
-			return complain(command, status, "--%s needs a value (%s)", o->name,
-					o->arg);
+			return complain_option(command, status, "--%s needs a value (%s)", o->name,
+					       o->arg);
 		value = argv[++*i];
 	}
 	return set(command, o, value, values, status);
@@ -238,7 +239,7 @@ static int parse_long(const struct command *command, int argc, char **argv, int 
 	const struct option_def *o = find_long(command, arg + 2, n);
 
 	if (!o)
-		return complain(command, status, "unknown option %s", arg);
+		return complain_option(command, status, "unknown option %s", arg);
 	return take_option(command, o, arg[2 + n] ? arg + 2 + n + 1 : NULL, argc, argv, i, values,
 			   status);
 }
@@ -256,12 +257,13 @@ static int parse_letters(const struct command *command, int argc, char **argv, i
 
 		/* Nobody means a value that begins with "=". */
 		if (value && *value == '=' && o->kind != OPTION_REFUSED)
-			return complain(command, status, "%s: write -%c%s or --%s=%s", arg, *at,
-					value + 1, o->name, value + 1);
+			return complain_option(command, status, "%s: write -%c%s or --%s=%s", arg,
+					       *at, value + 1, o->name, value + 1);
 		if (!o && at == arg + 1)
-			return complain(command, status, "unknown option %s", arg);
+			return complain_option(command, status, "unknown option %s", arg);
 		if (!o)
-			return complain(command, status, "unknown option -%c in %s", *at, arg);
+			return complain_option(command, status, "unknown option -%c in %s", *at,
+					       arg);
 		if (take_option(command, o, value, argc, argv, i, values, status) < 0)
 			return -1;
 		if (with_value)

@@ -11,7 +11,7 @@ bool shares_has(const struct ptah_stream_info *info)
 	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
 }
 
-static int by_pid(const void *a, const void *b)
+static int by_share_pid(const void *a, const void *b)
 {
 	const struct process_share *x = a, *y = b;
 
@@ -36,7 +36,7 @@ int shares_list(const struct ptah_session *session, size_t stream, struct ptah_p
 	free(blocks);
 	if (!*shares)
 		return PTAH_E_NOMEM;
-	qsort(*shares, n, sizeof(**shares), by_pid);
+	qsort(*shares, n, sizeof(**shares), by_share_pid);
 	for (size_t i = 1; i < n; i++) {
 		if ((*shares)[last].pid == (*shares)[i].pid)
 			(*shares)[last].instructions += (*shares)[i].instructions;

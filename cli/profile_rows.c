@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static int add(struct profile_rows *rows, const struct profile_row *row)
+static int append_profile_row(struct profile_rows *rows, const struct profile_row *row)
 {
 	if (!LIST_ROOM(rows->row, rows->count, rows->capacity))
 		return PTAH_E_NOMEM;
@@ -14,8 +14,8 @@ static int add(struct profile_rows *rows, const struct profile_row *row)
 	return 0;
 }
 
-static int add_blocks(struct profile_rows *rows, uint32_t process,
-		      const struct ptah_counts_process *p, int by)
+static int add_profile_blocks(struct profile_rows *rows, uint32_t process,
+			      const struct ptah_counts_process *p, int by)
 {
 	int status = 0;
 
@@ -40,13 +40,13 @@ static int add_blocks(struct profile_rows *rows, uint32_t process,
 			row.taken = b->taken;
 			row.unknown = b->unknown;
 		}
-		status = add(rows, &row);
+		status = append_profile_row(rows, &row);
 	}
 	return status;
 }
 
-static int add_edges(struct profile_rows *rows, uint32_t process,
-		     const struct ptah_counts_process *p)
+static int add_profile_edges(struct profile_rows *rows, uint32_t process,
+			     const struct ptah_counts_process *p)
 {
 	int status = 0;
 
@@ -61,12 +61,12 @@ static int add_edges(struct profile_rows *rows, uint32_t process,
 						.version = p->edges[i].version,
 						.target_version = p->edges[i].target_version};
 
-		status = add(rows, &row);
+		status = append_profile_row(rows, &row);
 	}
 	return status;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_profile_place(const void *a, const void *b)
 {
 	const struct profile_row *x = a, *y = b;
 	int order = COMPARE((uint32_t)x->pid, (uint32_t)y->pid);
@@ -84,22 +84,22 @@ static int by_count(const void *a, const void *b)
 	const struct profile_row *x = a, *y = b;
 	int order = COMPARE(y->count, x->count);
 
-	return order ? order : by_place(a, b);
+	return order ? order : by_profile_place(a, b);
 }
 
 /* Adds up rows of the same branch, block or edge, which blocks with different beginnings, and
  * different address spaces, have counted. Then sorts by count. */
-static void merge(struct profile_rows *rows)
+static void merge_profile_rows(struct profile_rows *rows)
 {
 	size_t last = 0;
 
 	if (!rows->count)
 		return;
-	qsort(rows->row, rows->count, sizeof(*rows->row), by_place);
+	qsort(rows->row, rows->count, sizeof(*rows->row), by_profile_place);
 	for (size_t i = 1; i < rows->count; i++) {
 		struct profile_row *row = &rows->row[last], *next = &rows->row[i];
 
-		if (by_place(row, next)) {
+		if (by_profile_place(row, next)) {
 			rows->row[++last] = *next;
 			continue;
 		}
@@ -118,9 +118,9 @@ int profile_rows(const struct ptah_counts *counts, enum profile_by by, struct pr
 	int status = 0;
 
 	for (size_t i = 0; status >= 0 && ptah_counts_process(counts, i, &p); i++)
-		status = by == BY_EDGES ? add_edges(rows, (uint32_t)i, &p)
-					: add_blocks(rows, (uint32_t)i, &p, by);
+		status = by == BY_EDGES ? add_profile_edges(rows, (uint32_t)i, &p)
+					: add_profile_blocks(rows, (uint32_t)i, &p, by);
 	if (status >= 0)
-		merge(rows);
+		merge_profile_rows(rows);
 	return status;
 }

@@ -69,7 +69,7 @@ static double percent(const struct profile_shown *row)
 
 /* Writes "from -> to". `used`: the columns before it. What one name does not need of its half of
  * the line is left to the other. */
-static void put_pair(struct out *out, const struct profile_shown *row, unsigned used)
+static void put_profile_pair(struct out *out, const struct profile_shown *row, unsigned used)
 {
 	const unsigned rest = pretty_rest(out, used + 4), to = pretty_columns(row->to_symbol);
 	unsigned written;
@@ -80,16 +80,16 @@ static void put_pair(struct out *out, const struct profile_shown *row, unsigned 
 	out_char(out, '\n');
 }
 
-static void put_branch(struct out *out, const struct profile_shown *row)
+static void put_profile_branch(struct out *out, const struct profile_shown *row)
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER];
 
 	out_format(out, "%15s %15s %6.2f%%  ", pretty_number(row->count, a),
 		   pretty_number(row->taken, b), percent(row));
-	put_pair(out, row, 15 + 1 + 15 + 1 + 7 + 2);
+	put_profile_pair(out, row, 15 + 1 + 15 + 1 + 7 + 2);
 }
 
-static void put_block(struct out *out, const struct profile_shown *row)
+static void put_profile_block(struct out *out, const struct profile_shown *row)
 {
 	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], end[64];
 
@@ -107,13 +107,13 @@ static void put_edge(struct out *out, const struct profile_shown *row)
 	char a[PRETTY_NUMBER];
 
 	out_format(out, "%15s %-14s ", pretty_number(row->count, a), row->insn_class);
-	put_pair(out, row, 15 + 1 + 14 + 1);
+	put_profile_pair(out, row, 15 + 1 + 14 + 1);
 }
 
 static const struct kind kinds[] = {
     [BY_BRANCHES] = {&branch_type, "       executed           taken   ratio  branch -> target\n",
-		     put_branch},
-    [BY_BLOCKS] = {&block_type, "       executed      instructions  block\n", put_block},
+		     put_profile_branch},
+    [BY_BLOCKS] = {&block_type, "       executed      instructions  block\n", put_profile_block},
     [BY_EDGES] = {&edge_type, "          count kind           branch -> target\n", put_edge},
 };
 
@@ -133,7 +133,7 @@ static void put_text(void *view, const void *row)
 	kinds[v->by].put_text(v->out, row);
 }
 
-static void end_text(void *view)
+static void end_profile_text(void *view)
 {
 	struct profile_view *v = view;
 
@@ -151,14 +151,14 @@ static void put_functions_text(void *view)
 
 /* TSV */
 
-static void begin_tsv(void *view)
+static void begin_profile_tsv(void *view)
 {
 	struct profile_view *v = view;
 
 	fields_tsv_head(v->out, kinds[v->by].type, 0);
 }
 
-static void put_tsv(void *view, const void *row)
+static void put_profile_tsv(void *view, const void *row)
 {
 	struct profile_view *v = view;
 
@@ -189,7 +189,7 @@ static void end_document(struct profile_view *v)
 	json_finish(&v->json);
 }
 
-static void begin_json(void *view)
+static void begin_profile_json(void *view)
 {
 	struct profile_view *v = view;
 
@@ -197,14 +197,14 @@ static void begin_json(void *view)
 	json_array(&v->json, profile_by_words[v->by]);
 }
 
-static void put_json(void *view, const void *row)
+static void put_profile_json(void *view, const void *row)
 {
 	struct profile_view *v = view;
 
 	fields_json(&v->json, kinds[v->by].type, 0, row);
 }
 
-static void end_json(void *view)
+static void end_profile_json(void *view)
 {
 	struct profile_view *v = view;
 
@@ -222,9 +222,15 @@ static void put_functions_json(void *view)
 }
 
 const struct renderer profile_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin = begin_text, .row = put_text, .end = end_text, .offered = true},
-    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+    [FORMAT_TEXT] = {.begin = begin_text,
+		     .row = put_text,
+		     .end = end_profile_text,
+		     .offered = true},
+    [FORMAT_JSON] = {.begin = begin_profile_json,
+		     .row = put_profile_json,
+		     .end = end_profile_json,
+		     .offered = true},
+    [FORMAT_TSV] = {.begin = begin_profile_tsv, .row = put_profile_tsv, .offered = true},
 };
 
 const struct renderer profile_function_renderers[FORMAT_MAX] = {

@@ -10,7 +10,7 @@ struct order {
 	struct progress progress;
 };
 
-static bool wants_stream(void *order, size_t stream)
+static bool wants_outcome_stream(void *order, size_t stream)
 {
 	const struct order *o = order;
 
@@ -28,7 +28,7 @@ int input_outcomes(const struct input *input, const struct ptah_session *session
 {
 	struct order order = {.input = input, .session = session};
 	const struct outcomes_config config = {.jobs = input_jobs(input, 0),
-					       .wants = wants_stream,
+					       .wants = wants_outcome_stream,
 					       .progress = order_progress,
 					       .context = &order};
 	int status;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int complain(const struct command *command, const char *text, const char *what)
+static int complain_control(const struct command *command, const char *text, const char *what)
 {
 	fail(command,
 	     "--control=%s: %s\nIt is 'fd:N' or 'fifo:PATH', and ',N' or ',PATH' for answers.",
@@ -20,7 +20,7 @@ static int complain(const struct command *command, const char *text, const char 
 }
 
 /* Marks the descriptor so that the recorded command does not inherit it. */
-static int take_descriptor(const char *text)
+static int take_control_descriptor(const char *text)
 {
 	char *end;
 	long fd;
@@ -35,7 +35,7 @@ static int take_descriptor(const char *text)
 
 /* Opened for reading and writing, the fifo never reaches its end, however many writers come and
  * leave (fifo(7)). */
-static int open_fifo(const struct command *command, const char *path)
+static int open_control_fifo(const struct command *command, const char *path)
 {
 	int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	struct stat st;
@@ -55,9 +55,9 @@ static int open_fifos(const struct command *command, const char *commands, const
 		      struct control *control)
 {
 	control->opened = true;
-	control->commands = open_fifo(command, commands);
+	control->commands = open_control_fifo(command, commands);
 	if (control->commands >= 0 && acks)
-		control->acks = open_fifo(command, acks);
+		control->acks = open_control_fifo(command, acks);
 	return control->commands < 0 || (acks && control->acks < 0) ? EXIT_FAILED : EXIT_OK;
 }
 
@@ -69,27 +69,27 @@ int control_open(const struct command *command, const char *text, struct control
 	if (!text)
 		return EXIT_OK;
 	if (strlen(text) >= sizeof(words))
-		return complain(command, text, "it is too long");
+		return complain_control(command, text, "it is too long");
 	strcpy(words, text);
 	first = strchr(words, ':');
 	if (!first)
-		return complain(command, text, "'fd:' or 'fifo:' is missing");
+		return complain_control(command, text, "'fd:' or 'fifo:' is missing");
 	*first++ = '\0';
 	second = strchr(first, ',');
 	if (second)
 		*second++ = '\0';
 	if (!*first || (second && !*second))
-		return complain(command, text, "a name is missing");
+		return complain_control(command, text, "a name is missing");
 	if (!strcmp(words, "fifo"))
 		return open_fifos(command, first, second, control);
 	if (strcmp(words, "fd") != 0)
-		return complain(command, text, "it begins with neither 'fd:' nor 'fifo:'");
-	control->commands = take_descriptor(first);
+		return complain_control(command, text, "it begins with neither 'fd:' nor 'fifo:'");
+	control->commands = take_control_descriptor(first);
 	if (control->commands < 0)
-		return complain(command, text, "no such descriptor is open");
-	control->acks = second ? take_descriptor(second) : -1;
+		return complain_control(command, text, "no such descriptor is open");
+	control->acks = second ? take_control_descriptor(second) : -1;
 	if (second && control->acks < 0)
-		return complain(command, text, "no such descriptor is open for answers");
+		return complain_control(command, text, "no such descriptor is open for answers");
 	return EXIT_OK;
 }
 

@@ -25,7 +25,7 @@ struct parser {
 	struct ptah_symbols *symbols;
 };
 
-static int complain(const struct parser *p, const char *what)
+static int complain_filter(const struct parser *p, const char *what)
 {
 	if (p->one_function) {
 		fail(p->command, "--%s=%s: %s. It is FUNCTION or FUNCTION@FILE", p->option,
@@ -172,7 +172,7 @@ static int resolve(struct parser *p, struct ptah_record_filter *filter,
 		return complain(p, "it names no function");
 	if (!strcmp(start->name, "*")) {
 		if (end || !filter->path)
-			return complain(p, "'*' is all of a file: 'filter *@FILE'");
+			return complain_filter(p, "'*' is all of a file: 'filter *@FILE'");
 		filter->size = UINT64_MAX;
 		return EXIT_OK;
 	}
@@ -180,11 +180,11 @@ static int resolve(struct parser *p, struct ptah_record_filter *filter,
 		if (!filter->path && !p->kernel)
 			filter->path = p->program ? strdup(p->program) : NULL;
 		if (!filter->path && !p->kernel)
-			return complain(p, "whose symbol? Say '@FILE'");
+			return complain_filter(p, "whose symbol? Say '@FILE'");
 		return resolve_symbols(p, filter, start, end);
 	}
 	if (!end || *end->name)
-		return complain(p, "a number needs a size: START/SIZE");
+		return complain_filter(p, "a number needs a size: START/SIZE");
 	filter->start = start->number;
 	filter->size = end->number;
 	return EXIT_OK;
@@ -197,7 +197,7 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 	int status;
 
 	if (ptah_filter_parse(&p->at, &text, &problem) < 0)
-		return complain(p, problem);
+		return complain_filter(p, problem);
 	filter->mode = text.mode;
 	if (*text.file) {
 		filter->path = realpath(text.file, NULL);
@@ -207,10 +207,10 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 	}
 	status = resolve(p, filter, &text.start, text.has_end ? &text.end : NULL);
 	if (status == EXIT_OK && !filter->size)
-		return complain(p, "the range is empty");
+		return complain_filter(p, "the range is empty");
 	if (status == EXIT_OK && filter->size != UINT64_MAX &&
 	    filter->start + (filter->size - 1) < filter->start)
-		return complain(p, "the range goes beyond the end of memory");
+		return complain_filter(p, "the range goes beyond the end of memory");
 	return status;
 }
 
@@ -232,7 +232,7 @@ int filters_parse(const struct command *command, const char *text, const char *p
 		struct ptah_record_filter *filter = &filters->items[filters->count];
 
 		if (filters->count == PTAH_RANGES) {
-			status = complain(&p, "a processor has four ranges at most");
+			status = complain_filter(&p, "a processor has four ranges at most");
 			break;
 		}
 		*filter = (struct ptah_record_filter){0};
@@ -240,7 +240,7 @@ int filters_parse(const struct command *command, const char *text, const char *p
 		status = parse_one(&p, filter);
 		p.at += strspn(p.at, BLANKS);
 		if (status == EXIT_OK && *p.at && *p.at != ',')
-			status = complain(&p, "a comma belongs between two filters");
+			status = complain_filter(&p, "a comma belongs between two filters");
 	} while (status == EXIT_OK && *p.at++ == ',');
 	ptah_symbols_free(p.symbols);
 	return status;

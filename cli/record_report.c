@@ -177,7 +177,7 @@ void record_print_losses(struct run *run)
 #define MOST_NOTES 10
 
 /* Prints what was not recorded, which is in the recording's notes. */
-static void print_notes(struct run *run, const char *path)
+static void print_record_notes(struct run *run, const char *path)
 {
 	const struct ptah_session_config config = {.size = sizeof(config), .no_images = true};
 	struct ptah_message why = {""};
@@ -224,7 +224,7 @@ void record_print_result(struct run *run)
 			      plural(s->jit_copies), path,
 			      run->config->output.kcore ? "/data" : "");
 	record_print_losses(run);
-	print_notes(run, path);
+	print_record_notes(run, path);
 }
 
 void record_print_kept(struct run *run)

@@ -140,7 +140,7 @@ static void on_termination(struct run *run)
 		run->end = true;
 }
 
-static void take_snapshot(struct run *run)
+static void take_record_snapshot(struct run *run)
 {
 	int status = ptah_recorder_snapshot(run->r);
 
@@ -167,7 +167,7 @@ static void on_snapshot(struct run *run)
 	if (run->options->watch)
 		keep_moment(run, "SIGUSR2");
 	else if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
-		take_snapshot(run);
+		take_record_snapshot(run);
 }
 
 /* Control */
@@ -192,7 +192,7 @@ static bool control_snapshot(struct run *run)
 		record_remark(run, "--control: snapshots need --snapshot");
 		return false;
 	}
-	take_snapshot(run);
+	take_record_snapshot(run);
 	return ptah_recorder_problem(run->r) == PTAH_RECORD_FINE;
 }
 
@@ -364,7 +364,7 @@ static int follow(struct run *run)
 }
 
 /* Prints the result, or why there is none. Returns an exit code. */
-static int end(struct run *run, int status)
+static int end_recording_run(struct run *run, int status)
 {
 	const struct recording_watch *w = run->options->watch;
 	const int seen = w ? w->end(w->context, &run->status, status) : EXIT_OK;
@@ -414,7 +414,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 		options->watch->begin(options->watch->context, run.r);
 	status = follow(&run);
 	update(&run);
-	code = end(&run, status);
+	code = end_recording_run(&run, status);
 	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);

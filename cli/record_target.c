@@ -18,13 +18,13 @@ struct list {
 	size_t count;
 };
 
-static int complain(const struct list *l, const char *what)
+static int complain_target(const struct list *l, const char *what)
 {
 	fail(l->command, "%s %s: %s", l->option, l->text, what);
 	return EXIT_USAGE;
 }
 
-static bool take_number(const char **at, int32_t *number)
+static bool take_target_number(const char **at, int32_t *number)
 {
 	char *end;
 	long value;
@@ -39,7 +39,7 @@ static bool take_number(const char **at, int32_t *number)
 }
 
 /* A number that is already in the list is not added again. */
-static bool add(struct list *l, int32_t id)
+static bool add_target_id(struct list *l, int32_t id)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (l->ids[i] == id)
@@ -50,13 +50,13 @@ static bool add(struct list *l, int32_t id)
 	return true;
 }
 
-static int add_range(struct list *l, int32_t from, int32_t to)
+static int add_target_range(struct list *l, int32_t from, int32_t to)
 {
 	if (to < from)
-		return complain(l, "a range goes from the smaller to the larger number");
+		return complain_target(l, "a range goes from the smaller to the larger number");
 	for (int64_t id = from; id <= to; id++)
-		if (!add(l, (int32_t)id))
-			return complain(l, "that is too many");
+		if (!add_target_id(l, (int32_t)id))
+			return complain_target(l, "that is too many");
 	return EXIT_OK;
 }
 
@@ -71,23 +71,25 @@ static int parse_list(struct list *l)
 		int32_t from, to;
 		int status;
 
-		if (!take_number(&at, &from))
-			return complain(l, l->ranges ? "it is a list of processors, as 0-3,5"
-						     : "it is a list of numbers, as 123,456");
+		if (!take_target_number(&at, &from))
+			return complain_target(l, l->ranges
+						      ? "it is a list of processors, as 0-3,5"
+						      : "it is a list of numbers, as 123,456");
 		to = from;
 		if (l->ranges && *at == '-') {
 			at++;
-			if (!take_number(&at, &to))
-				return complain(l, "the last processor is missing after '-'");
+			if (!take_target_number(&at, &to))
+				return complain_target(l,
+						       "the last processor is missing after '-'");
 		}
 		if (from < l->least)
-			return complain(l, "the numbers begin at 1");
-		status = add_range(l, from, to);
+			return complain_target(l, "the numbers begin at 1");
+		status = add_target_range(l, from, to);
 		if (status != EXIT_OK)
 			return status;
 	} while (*at == ',' && at++);
-	return *at ? complain(l, l->ranges ? "it is a list of processors, as 0-3,5"
-					   : "it is a list of numbers, as 123,456")
+	return *at ? complain_target(l, l->ranges ? "it is a list of processors, as 0-3,5"
+						  : "it is a list of numbers, as 123,456")
 		   : EXIT_OK;
 }
 

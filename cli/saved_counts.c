@@ -15,8 +15,8 @@ struct counting {
 };
 
 /* A callback of input_count(). */
-static int add_profile(void *counting, const struct ptah_stream_info *info, size_t stream,
-		       struct ptah_profile *profile)
+static int add_saved_profile(void *counting, const struct ptah_stream_info *info, size_t stream,
+			     struct ptah_profile *profile)
 {
 	const struct counting *c = counting;
 
@@ -34,8 +34,8 @@ struct calling {
 };
 
 /* A callback of input_call_trees(). */
-static int take_tree(void *calling, const struct ptah_call_thread *thread,
-		     const struct ptah_call_tree *tree)
+static int take_saved_tree(void *calling, const struct ptah_call_thread *thread,
+			   const struct ptah_call_tree *tree)
 {
 	struct calling *c = calling;
 	struct space_calls *new;
@@ -57,7 +57,7 @@ static int count_calls(const struct input *input, const struct ptah_session *ses
 {
 	struct calling c = {0};
 	uint64_t errors; /* the profiles have counted them */
-	int status = input_call_trees(input, session, take_tree, &c, &errors);
+	int status = input_call_trees(input, session, take_saved_tree, &c, &errors);
 
 	for (size_t i = 0; i < c.count; i++) {
 		if (status >= 0)
@@ -76,8 +76,8 @@ static int count_session(const struct input *input, const struct ptah_session *s
 	int status = input_names(input, session, &names);
 
 	if (status >= 0)
-		status =
-		    input_count(input, session, add_profile, &(struct counting){counts, session});
+		status = input_count(input, session, add_saved_profile,
+				     &(struct counting){counts, session});
 	if (status >= 0 && input->calls)
 		status = count_calls(input, session, counts);
 	if (status >= 0)
@@ -155,8 +155,8 @@ static int read_one(const struct command *command, struct input *input, struct p
 	return open_saved(command, input, counts);
 }
 
-static int add_file(const struct command *command, struct input *input, struct ptah_counts *into,
-		    struct names_kernel *kernel)
+static int add_saved_file(const struct command *command, struct input *input,
+			  struct ptah_counts *into, struct names_kernel *kernel)
 {
 	struct ptah_counts *more;
 	int status = read_one(command, input, &more, kernel), problem;
@@ -189,7 +189,7 @@ int counts_read(const struct command *command, struct input *input, int argc, ch
 	status = read_one(command, input, counts, kernel);
 	for (int i = 1; i < argc && !status && !interrupted(); i++) {
 		input->path = argv[i];
-		status = add_file(command, input, *counts, kernel);
+		status = add_saved_file(command, input, *counts, kernel);
 	}
 	if (status) {
 		ptah_counts_free(*counts);

@@ -114,7 +114,7 @@ static void redirect_back(struct script *s)
 }
 
 /* In TSV and JSON: the first two fields, without what ends a row. */
-static const char *put_head(struct script *s, size_t *n)
+static const char *put_cached_head(struct script *s, size_t *n)
 {
 	const struct head head = {s->info.tid, s->now};
 	const struct row_type type = {s->mode->type->fields, 2};
@@ -138,7 +138,7 @@ static void make_head(struct script *s)
 	size_t n = s->prefix_length;
 
 	if (s->input->format != FORMAT_TEXT)
-		text = put_head(s, &n);
+		text = put_cached_head(s, &n);
 	if (n > sizeof(c->head) - STEP)
 		n = 0; /* no row begins so, and none is kept */
 	memcpy(c->head, text, n);
@@ -179,7 +179,7 @@ static void put_slowly(struct script *s, const char *text, unsigned rows)
 	}
 }
 
-static void put_rows(struct script *s, const char *text, size_t size, unsigned rows)
+static void put_cached_rows(struct script *s, const char *text, size_t size, unsigned rows)
 {
 	const struct script_cache *c = s->cache;
 	const size_t head = c->head_length, room = size + rows * head + STEP;
@@ -222,7 +222,7 @@ bool script_cache_repeat(struct script *s, const struct script_key *key)
 		return false;
 	if (!c->head_known)
 		make_head(s);
-	put_rows(s, c->pool + e->text, e->size, e->rows);
+	put_cached_rows(s, c->pool + e->text, e->size, e->rows);
 	return true;
 }
 
@@ -243,7 +243,7 @@ void script_cache_begin(struct script *s, const struct script_key *key)
 }
 
 /* Adds the row that the scratch output has to the entry. False: it cannot be kept. */
-static bool take_row(struct script_cache *c, const char *row, size_t n)
+static bool take_cached_row(struct script_cache *c, const char *row, size_t n)
 {
 	const size_t head = c->head_length;
 	uint16_t length;
@@ -267,7 +267,7 @@ static void close_entry(struct script *s)
 
 	c->open = NULL;
 	e->size = (uint32_t)(c->used - e->text);
-	put_rows(s, c->pool + e->text, e->size, e->rows);
+	put_cached_rows(s, c->pool + e->text, e->size, e->rows);
 	if (c->keep)
 		return;
 	c->used = e->text;
@@ -287,7 +287,7 @@ void script_put_row(struct script *s, const void *row)
 		s->renderer->row(s, row);
 		redirect_back(s);
 		text = out_written(c->scratch, &n);
-		taken = take_row(c, text, n);
+		taken = take_cached_row(c, text, n);
 		out_clear(c->scratch);
 		if (taken)
 			return;

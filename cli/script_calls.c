@@ -130,7 +130,7 @@ static bool is_inside(struct script *s, const struct ptah_call_mark *mark)
 	return true;
 }
 
-static void put_mark(struct script *s, const struct ptah_call_mark *mark)
+static void put_call_mark(struct script *s, const struct ptah_call_mark *mark)
 {
 	char notes[48];
 	const struct call c = {
@@ -156,7 +156,7 @@ static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 	s->renderer->row(s, &c);
 }
 
-static void follow_thread(struct script *s, const struct ptah_call_thread *thread)
+static void follow_call_thread(struct script *s, const struct ptah_call_thread *thread)
 {
 	struct ptah_stream_info info = {
 	    .pid = thread->pid, .tid = thread->tid, .space = thread->space};
@@ -174,9 +174,9 @@ static void follow_thread(struct script *s, const struct ptah_call_thread *threa
 		s->appeared = thread->number + 1;
 }
 
-static void take_batch(struct script *s, const struct ptah_call_batch *batch)
+static void take_call_batch(struct script *s, const struct ptah_call_batch *batch)
 {
-	follow_thread(s, batch->thread);
+	follow_call_thread(s, batch->thread);
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct ptah_call_mark *mark = &batch->marks[i];
 
@@ -184,7 +184,7 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 		script_put_samples(s, mark->tsc, false);
 		script_set_time(s, mark->tsc);
 		if (is_inside(s, mark) && !is_left_out(s, mark))
-			put_mark(s, mark);
+			put_call_mark(s, mark);
 	}
 	if (batch->event) {
 		script_put_samples(s, batch->event->tsc, false);
@@ -202,7 +202,7 @@ struct context {
 	size_t only; /* the stream to read; SIZE_MAX: all that are chosen */
 };
 
-static bool wants_stream(void *context, size_t stream)
+static bool wants_call_stream(void *context, size_t stream)
 {
 	const struct context *c = context;
 
@@ -210,15 +210,15 @@ static bool wants_stream(void *context, size_t stream)
 	       input_wants(c->script->input, c->script->session, stream);
 }
 
-static int read_batches(struct script *s, struct ptah_call_reader *reader,
-			struct progress *progress)
+static int read_call_batches(struct script *s, struct ptah_call_reader *reader,
+			     struct progress *progress)
 {
 	const struct ptah_call_batch *batch;
 	int status = 0;
 
 	while (!interrupted() && !out_failed(s->out) &&
 	       (status = ptah_call_reader_next(reader, &batch)) > 0) {
-		take_batch(s, batch);
+		take_call_batch(s, batch);
 		progress_at(progress, ptah_call_reader_offset(reader));
 	}
 	return status < 0 ? status : 0;
@@ -229,7 +229,7 @@ int script_read_calls(struct script *s, size_t stream, struct progress *progress
 	struct context context = {.script = s, .only = stream};
 	const struct ptah_call_reader_config config = {
 	    .size = sizeof(config),
-	    .wants = wants_stream,
+	    .wants = wants_call_stream,
 	    .context = &context,
 	    .events = s->events,
 	    .jobs = input_jobs(s->input, 1),
@@ -239,7 +239,7 @@ int script_read_calls(struct script *s, size_t stream, struct progress *progress
 	int status = ptah_call_reader_new(s->session, &config, &reader);
 
 	if (status >= 0) {
-		status = read_batches(s, reader, progress);
+		status = read_call_batches(s, reader, progress);
 		ptah_call_reader_free(reader);
 	}
 	return status;

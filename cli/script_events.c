@@ -66,7 +66,7 @@ void script_event_json(void *view, const void *event)
 	json_end_object(&s->json);
 }
 
-static void put_words(struct script *s, const void *event)
+static void put_script_event_words(struct script *s, const void *event)
 {
 	const struct ptah_item *item = event;
 
@@ -109,7 +109,7 @@ void script_event_tsv(void *view, const void *event)
 
 	/* programs get rows of another kind only on request */
 	if (s->events)
-		script_put_event_tsv(s, item->ip, put_words, item);
+		script_put_event_tsv(s, item->ip, put_script_event_words, item);
 }
 
 static void put_hit(struct script *s, const struct ptah_hit *hit)

@@ -163,7 +163,8 @@ static struct script_piece *begin_piece(struct script_jobs *j, struct script *s)
 	return piece;
 }
 
-static int put_piece(struct script *s, struct ptah_segment *segment, struct script_piece *piece)
+static int put_script_piece(struct script *s, struct ptah_segment *segment,
+			    struct script_piece *piece)
 {
 	piece->errors = s->errors;
 	piece->timed = s->timed;
@@ -204,7 +205,7 @@ static int print_segment(struct script_jobs *j, struct script *s, struct ptah_se
 		out_written(piece->out, &length);
 		if (length < PIECE && n > 0)
 			continue;
-		status = put_piece(s, segment, piece);
+		status = put_script_piece(s, segment, piece);
 		piece = NULL;
 	}
 	if (piece)
@@ -214,7 +215,7 @@ static int print_segment(struct script_jobs *j, struct script *s, struct ptah_se
 	return interrupted() ? PTAH_E_EMPTY : 0;
 }
 
-static int run(void *context, struct ptah_segment *segment)
+static int print_script_segment(void *context, struct ptah_segment *segment)
 {
 	struct script_jobs *j = context;
 	struct script *s;
@@ -242,7 +243,7 @@ static bool suits(const struct script *s, const struct script_piece *piece)
 	return !(piece->guessed && s->renamed) && s->info.space == piece->begin_space;
 }
 
-static void put_text(struct script *s, const char *text, size_t n)
+static void put_script_text(struct script *s, const char *text, size_t n)
 {
 	bool *filled = &s->json.filled[s->json.depth];
 
@@ -263,11 +264,11 @@ static void put_piece_text(struct script *s, const struct script_piece *piece)
 
 	if (piece->carry.resolved && s->branch.is_open) {
 		at = piece->carry.at;
-		put_text(s, text, at);
+		put_script_text(s, text, at);
 		script_set_time(s, piece->carry.tsc);
 		script_resolve_branch(s, piece->carry.to);
 	}
-	put_text(s, text + at, n - at);
+	put_script_text(s, text + at, n - at);
 }
 
 /* The main thread continues as if it had printed the piece itself. */
@@ -284,7 +285,7 @@ static void adopt(struct script *s, const struct script_piece *piece)
 	s->info.space = piece->end_space;
 }
 
-static int take(void *context, void *result, uint64_t offset)
+static int take_printed_segment(void *context, void *result, uint64_t offset)
 {
 	struct script_jobs *j = context;
 	struct script_piece *piece = result;
@@ -305,7 +306,7 @@ static int take(void *context, void *result, uint64_t offset)
 	return status;
 }
 
-static void drop(void *context, void *result)
+static void drop_printed_segment(void *context, void *result)
 {
 	free_piece(context, result);
 }
@@ -314,8 +315,11 @@ int script_read_with_jobs(struct script *s, size_t stream)
 {
 	const struct ptah_jobs jobs = {
 	    .size = sizeof(jobs), .jobs = input_jobs(s->input, 1), .workers = s->workers};
-	const struct ptah_segment_functions functions = {
-	    .size = sizeof(functions), .run = run, .take = take, .drop = drop, .results = PIECES};
+	const struct ptah_segment_functions functions = {.size = sizeof(functions),
+							 .run = print_script_segment,
+							 .take = take_printed_segment,
+							 .drop = drop_printed_segment,
+							 .results = PIECES};
 	int status;
 
 	s->jobs->stream = stream;

@@ -184,7 +184,7 @@ int script_last_of_stream(struct script *s, size_t stream, struct progress *prog
 /* What ended the thread */
 
 /* Reads the note "SIGSEGV ended process 12 (a) in its thread 13 at 0x401000". */
-static bool read_note(const char *note, int32_t tid, struct script_ending *ending)
+static bool read_last_note(const char *note, int32_t tid, struct script_ending *ending)
 {
 	const char *at = strstr(note, " ended process "), *in, *place;
 	int32_t pid;
@@ -208,7 +208,7 @@ static bool find_ending(const struct script *s, struct script_ending *ending)
 
 	*ending = (struct script_ending){.pid = s->info.pid};
 	for (size_t i = 0; (note = ptah_session_note(s->session, i)); i++)
-		if (read_note(note, s->info.tid, ending))
+		if (read_last_note(note, s->info.tid, ending))
 			return true;
 	return false;
 }

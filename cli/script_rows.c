@@ -35,7 +35,7 @@ void script_begin_tsv(void *view)
 }
 
 /* Writes a row as TSV. The members that only JSON shows are not filled in. */
-static void put_tsv(void *view, const void *row)
+static void put_script_tsv(void *view, const void *row)
 {
 	struct script *s = view;
 
@@ -94,7 +94,7 @@ static void put_branch_json(void *view, const void *row)
 	fields_json(&s->json, &branch_type, s->asked, &b);
 }
 
-static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
+static void put_script_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
 {
 	const struct script_key key = {from, to, (uintptr_t)kind};
 	struct branch b = {
@@ -131,7 +131,7 @@ void script_resolve_branch(struct script *s, uint64_t to)
 	if (s->carry.is_open)
 		carry(s, to);
 	if (s->branch.is_open)
-		put_branch(s, s->branch.from, to, s->branch.kind);
+		put_script_branch(s, s->branch.from, to, s->branch.kind);
 	s->branch.is_open = false;
 }
 
@@ -140,7 +140,7 @@ static void forget_branch(struct script *s)
 	s->branch.is_open = s->carry.is_open = false;
 }
 
-static void take_branches(struct script *s, const struct ptah_item *item)
+static void take_script_branches(struct script *s, const struct ptah_item *item)
 {
 	switch (item->type) {
 	case PTAH_ITEM_BLOCK:
@@ -150,18 +150,18 @@ static void take_branches(struct script *s, const struct ptah_item *item)
 		s->branch.kind = ptah_insn_class_name(item->insn_class);
 		break;
 	case PTAH_ITEM_ENABLED:
-		put_branch(s, 0, item->ip, "trace-begin");
+		put_script_branch(s, 0, item->ip, "trace-begin");
 		break;
 	case PTAH_ITEM_DISABLED:
 		script_resolve_branch(s, item->flags & PTAH_ITEM_IP_SUPPRESSED ? 0 : item->to);
 		break;
 	case PTAH_ITEM_ASYNC_DISABLED:
 		script_resolve_branch(s, item->ip);
-		put_branch(s, item->ip, 0, "async");
+		put_script_branch(s, item->ip, 0, "async");
 		break;
 	case PTAH_ITEM_ASYNC_BRANCH:
 		script_resolve_branch(s, item->ip);
-		put_branch(s, item->ip, item->to, "async");
+		put_script_branch(s, item->ip, item->to, "async");
 		break;
 	case PTAH_ITEM_ERROR:
 		/* Only the code there is missing: the branch to it is known. */
@@ -184,12 +184,12 @@ const struct script_mode script_branches = {
     .type = &branch_type,
     .event_ip = "from",
     .event_words = "kind",
-    .take = take_branches,
+    .take = take_script_branches,
     .renderers = {[FORMAT_TEXT] = {.row = put_branch_text,
 				   .event = script_event_text,
 				   .offered = true},
 		  [FORMAT_JSON] = {.row = put_branch_json, SCRIPT_SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_tsv, SCRIPT_SHARED_TSV}},
+		  [FORMAT_TSV] = {.row = put_script_tsv, SCRIPT_SHARED_TSV}},
 };
 
 /* Blocks */
@@ -282,7 +282,7 @@ const struct script_mode script_blocks = {
 				   .event = script_event_text,
 				   .offered = true},
 		  [FORMAT_JSON] = {.row = put_block_json, SCRIPT_SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_tsv, SCRIPT_SHARED_TSV}},
+		  [FORMAT_TSV] = {.row = put_script_tsv, SCRIPT_SHARED_TSV}},
 };
 
 /* Instructions. Their rows are struct ptah_insn: text, the usual format, needs nothing else */

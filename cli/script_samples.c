@@ -188,7 +188,7 @@ static void put_field_json(struct script *s, const struct ptah_sample_field *fie
 	}
 }
 
-static void begin_json(struct script *s, const char *event)
+static void begin_script_sample_json(struct script *s, const char *event)
 {
 	json_object(&s->json, NULL, true);
 	json_signed(&s->json, "tid", s->info.tid);
@@ -204,7 +204,7 @@ static void put_sample_json(struct script *s, const struct ptah_sample *sample)
 	size_t i = 0;
 
 	ptah_session_event(s->session, sample->event, &info);
-	begin_json(s, info.name);
+	begin_script_sample_json(s, info.name);
 	if (sample->cpu >= 0)
 		json_signed(&s->json, "cpu", sample->cpu);
 	if (sample->ip)
@@ -231,13 +231,13 @@ static void put_call_words(struct script *s, const void *event)
 		  ptah_syscall_text(s->samples->calls, *(const size_t *)event, text, sizeof(text)));
 }
 
-static void put_call_json(struct script *s, size_t i)
+static void put_script_sample_call_json(struct script *s, size_t i)
 {
 	struct ptah_syscall call = {.size = sizeof(call)};
 	char text[5120];
 
 	ptah_syscalls_get(s->samples->calls, i, &call);
-	begin_json(s, "system call");
+	begin_script_sample_json(s, "system call");
 	json_signed(&s->json, "number", call.number);
 	json_string(&s->json, "name", ptah_syscall_name(call.number));
 	if (call.flags & PTAH_SYSCALL_ENTERED) {
@@ -254,8 +254,9 @@ static void put_call_json(struct script *s, size_t i)
 	json_end_object(&s->json);
 }
 
-static void put_entry(struct script *s, uint64_t ip,
-		      void (*put)(struct script *s, const void *event), const void *event)
+static void put_script_sample_entry(struct script *s, uint64_t ip,
+				    void (*put)(struct script *s, const void *event),
+				    const void *event)
 {
 	if (s->input->format == FORMAT_TSV) {
 		script_put_event_tsv(s, ip, put, event);
@@ -277,16 +278,16 @@ static void put_sample(struct script *s, size_t i, const struct ptah_sample *sam
 	if (call != SIZE_MAX) {
 		script_set_time(s, sample->tsc);
 		if (s->input->format == FORMAT_JSON)
-			put_call_json(s, call);
+			put_script_sample_call_json(s, call);
 		else
-			put_entry(s, sample->ip, put_call_words, &call);
+			put_script_sample_entry(s, sample->ip, put_call_words, &call);
 	} else if (!s->samples->only_calls && sample->kind == PTAH_SAMPLE_EVENT &&
 		   !ptah_syscalls_has_sample(s->samples->calls, i)) {
 		script_set_time(s, sample->tsc);
 		if (s->input->format == FORMAT_JSON)
 			put_sample_json(s, sample);
 		else
-			put_entry(s, sample->ip, put_sample_words, sample);
+			put_script_sample_entry(s, sample->ip, put_sample_words, sample);
 	}
 }
 

@@ -24,10 +24,10 @@ struct builder {
 	const char *kcore, *filter;
 };
 
-static int complain(const struct builder *b, const char *format, ...) PRINTF_LIKE(2, 3);
+static int complain_set(const struct builder *b, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Prints "--NAME=VALUE: what is wrong". Returns EXIT_USAGE. */
-static int complain(const struct builder *b, const char *format, ...)
+static int complain_set(const struct builder *b, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -41,11 +41,11 @@ static int complain(const struct builder *b, const char *format, ...)
 static int complain_status(const struct builder *b, int status)
 {
 	return status == PTAH_E_NOMEM ? fail(b->command, "%s", ptah_strerror(status))
-				      : complain(b, "%s", ptah_strerror(status));
+				      : complain_set(b, "%s", ptah_strerror(status));
 }
 
 /* Reads all of `text` as a number. */
-static bool read_number(const char *text, int base, uint64_t *value)
+static bool read_set_number(const char *text, int base, uint64_t *value)
 {
 	char *end;
 
@@ -59,10 +59,10 @@ static bool read_number(const char *text, int base, uint64_t *value)
 
 static int take_number(const struct builder *b, uint64_t most, uint64_t *value)
 {
-	if (!read_number(b->option->value, 0, value))
-		return complain(b, "not a number");
+	if (!read_set_number(b->option->value, 0, value))
+		return complain_set(b, "not a number");
 	if (*value > most)
-		return complain(b, "the largest value is %" PRIu64, most);
+		return complain_set(b, "the largest value is %" PRIu64, most);
 	return EXIT_OK;
 }
 
@@ -101,11 +101,11 @@ static int take_attributes(struct builder *b, struct attribute *list)
 		if (!a)
 			return EXIT_OK;
 		if (a->given)
-			return complain(b, "%s is given twice", a->key);
-		if (!read_number(comma + 1 + strlen(a->key) + 1, a->base, &a->value))
-			return complain(b, "%s is not a number", comma + 1);
+			return complain_set(b, "%s is given twice", a->key);
+		if (!read_set_number(comma + 1 + strlen(a->key) + 1, a->base, &a->value))
+			return complain_set(b, "%s is not a number", comma + 1);
 		if (a->value > a->most)
-			return complain(b, "%s is too large", comma + 1);
+			return complain_set(b, "%s is too large", comma + 1);
 		a->given = true;
 		*comma = '\0';
 	}
@@ -125,8 +125,8 @@ static int take_range(struct builder *b, struct ptah_trace_file *file)
 	dash = strchr(colon, '-');
 	if (dash)
 		*dash = '\0';
-	numbers = read_number(colon + 1, 0, &file->from) &&
-		  (!dash || read_number(dash + 1, 0, &file->to));
+	numbers = read_set_number(colon + 1, 0, &file->from) &&
+		  (!dash || read_set_number(dash + 1, 0, &file->to));
 	if (dash)
 		*dash = '-';
 	if (!numbers) {
@@ -134,8 +134,8 @@ static int take_range(struct builder *b, struct ptah_trace_file *file)
 		return EXIT_OK; /* the colon belongs to the name */
 	}
 	if (dash && file->to <= file->from)
-		return complain(b, "no byte is from %" PRIu64 " up to %" PRIu64, file->from,
-				file->to);
+		return complain_set(b, "no byte is from %" PRIu64 " up to %" PRIu64, file->from,
+				    file->to);
 	*colon = '\0';
 	return EXIT_OK;
 }
@@ -145,14 +145,14 @@ static bool take_address(struct builder *b, uint64_t *address)
 {
 	char *colon = strrchr(b->text, ':');
 
-	if (!colon || colon == b->text || !read_number(colon + 1, 16, address))
+	if (!colon || colon == b->text || !read_set_number(colon + 1, 16, address))
 		return false;
 	*colon = '\0';
 	return true;
 }
 
 /* Complains if the file cannot be read. */
-static int check_file(const struct builder *b, const char *path)
+static int check_set_file(const struct builder *b, const char *path)
 {
 	return access(path, R_OK) < 0 ? fail(b->command, "--%s=%s: %s: %s", b->option->name,
 					     b->option->value, path, strerror(errno))
@@ -172,7 +172,7 @@ static bool is_recording(const char *path)
 	return n == sizeof(magic) && !memcmp(magic, "PERFILE2", sizeof(magic));
 }
 
-static int add_stream(struct builder *b)
+static int add_set_stream(struct builder *b)
 {
 	struct ptah_trace_stream stream = {.size = sizeof(stream)};
 	struct attribute given[] = {{.key = "cpu", .most = INT32_MAX},
@@ -186,8 +186,8 @@ static int add_stream(struct builder *b)
 	if (status)
 		return status;
 	if (is_recording(stream.file.path))
-		return complain(b, "this is a recording (perf.data), not a raw trace; read it "
-				   "without --pt");
+		return complain_set(b, "this is a recording (perf.data), not a raw trace; read it "
+				       "without --pt");
 	stream.cpu = given[0].given ? (int32_t)given[0].value : -1;
 	stream.pid = given[1].given ? (int32_t)given[1].value : -1;
 	stream.tid = given[2].given ? (int32_t)given[2].value : -1;
@@ -206,13 +206,13 @@ static int take_memory(struct builder *b, struct ptah_trace_code *code)
 	int status = take_attributes(b, given);
 
 	if (!status && given[2].given && (given[0].given || given[1].given))
-		return complain(b, "a process or an address space, not both");
+		return complain_set(b, "a process or an address space, not both");
 	code->space = (struct ptah_space){given[0].value, given[1].value};
 	code->pid = given[2].given ? (int32_t)given[2].value : -1;
 	return status;
 }
 
-static int add_code(struct builder *b, struct ptah_trace_code *code)
+static int add_set_code(struct builder *b, struct ptah_trace_code *code)
 {
 	char *folder = NULL, *path = NULL;
 	int status;
@@ -236,12 +236,12 @@ static int add_raw(struct builder *b)
 	int status = take_memory(b, &code);
 
 	if (!status && !take_address(b, &code.address))
-		return complain(b, "it takes FILE:ADDRESS (hexadecimal)");
+		return complain_set(b, "it takes FILE:ADDRESS (hexadecimal)");
 	if (!status)
 		status = take_range(b, &code.file);
 	if (!status)
-		status = check_file(b, code.file.path);
-	return status ? status : add_code(b, &code);
+		status = check_set_file(b, code.file.path);
+	return status ? status : add_set_code(b, &code);
 }
 
 static int add_program(struct builder *b, uint8_t kind)
@@ -253,13 +253,13 @@ static int add_program(struct builder *b, uint8_t kind)
 		return status;
 	/* A colon may also belong to the file's name. */
 	if (!is_name(b) && !take_address(b, &code.address) && strchr(b->text, ':'))
-		return complain(b, "it takes FILE or FILE:BASE (hexadecimal)");
+		return complain_set(b, "it takes FILE or FILE:BASE (hexadecimal)");
 	code.file.path = b->text;
-	status = check_file(b, code.file.path);
-	return status ? status : add_code(b, &code);
+	status = check_set_file(b, code.file.path);
+	return status ? status : add_set_code(b, &code);
 }
 
-static int add_pages(struct builder *b)
+static int add_set_pages(struct builder *b)
 {
 	struct ptah_trace_code code = {.size = sizeof(code), .kind = PTAH_TRACE_CODE_PAGES};
 	int status = take_memory(b, &code);
@@ -268,13 +268,13 @@ static int add_pages(struct builder *b)
 		char path[sizeof(b->text) + 8];
 
 		snprintf(path, sizeof(path), "%s.%s", b->text, i ? "dump" : "addr");
-		status = check_file(b, path);
+		status = check_set_file(b, path);
 	}
 	code.file.path = b->text;
-	return status ? status : add_code(b, &code);
+	return status ? status : add_set_code(b, &code);
 }
 
-static int add_sideband(struct builder *b)
+static int add_set_sideband(struct builder *b)
 {
 	struct ptah_trace_sideband sideband = {
 	    .size = sizeof(sideband),
@@ -288,7 +288,7 @@ static int add_sideband(struct builder *b)
 	int status = take_range(b, &sideband.file);
 
 	if (!status)
-		status = check_file(b, sideband.file.path);
+		status = check_set_file(b, sideband.file.path);
 	if (status)
 		return status;
 	status = ptah_trace_set_add_sideband(b->set, &sideband);
@@ -296,7 +296,7 @@ static int add_sideband(struct builder *b)
 }
 
 /* "ID:TYPE" */
-static int add_event(struct builder *b)
+static int add_set_event(struct builder *b)
 {
 	struct ptah_trace_event event = {.size = sizeof(event)};
 	char *colon = strchr(b->text, ':');
@@ -304,9 +304,9 @@ static int add_event(struct builder *b)
 
 	if (colon)
 		*colon = '\0';
-	if (!colon || !read_number(b->text, 0, &event.id) ||
-	    !read_number(colon + 1, 0, &event.sample_type))
-		return complain(b, "it takes ID:TYPE");
+	if (!colon || !read_set_number(b->text, 0, &event.id) ||
+	    !read_set_number(colon + 1, 0, &event.sample_type))
+		return complain_set(b, "it takes ID:TYPE");
 	status = ptah_trace_set_add_event(b->set, &event);
 	return status < 0 ? complain_status(b, status) : EXIT_OK;
 }
@@ -317,8 +317,8 @@ static int take_tsc_offset(struct builder *b)
 	uint64_t ticks;
 
 	/* ptxed also takes a negative number as what it is in 64 bits. */
-	if (!read_number(b->text + negative, 0, &ticks))
-		return complain(b, "not a number");
+	if (!read_set_number(b->text + negative, 0, &ticks))
+		return complain_set(b, "not a number");
 	b->tsc_offset = (int64_t)(negative ? -ticks : ticks);
 	return EXIT_OK;
 }
@@ -338,12 +338,12 @@ static int take_sideband_number(struct builder *b)
 		break;
 	case SET_TIME_SHIFT:
 		if (value >= 64)
-			return complain(b, "it is less than 64");
+			return complain_set(b, "it is less than 64");
 		b->processor.time_shift = (uint16_t)value;
 		break;
 	default:
 		if (!value || value > UINT32_MAX)
-			return complain(b, "it is from 1 to %u", UINT32_MAX);
+			return complain_set(b, "it is from 1 to %u", UINT32_MAX);
 		b->processor.time_mult = (uint32_t)value;
 		break;
 	}
@@ -351,22 +351,22 @@ static int take_sideband_number(struct builder *b)
 }
 
 /* "EAX,EBX" */
-static int take_leaf(struct builder *b)
+static int take_set_leaf(struct builder *b)
 {
 	char *comma = strchr(b->text, ',');
 	uint64_t eax, ebx;
 
 	if (comma)
 		*comma = '\0';
-	if (!comma || !read_number(b->text, 0, &eax) || !read_number(comma + 1, 0, &ebx) || !eax ||
-	    !ebx || eax > UINT32_MAX || ebx > UINT32_MAX)
-		return complain(b, "it takes EAX,EBX");
+	if (!comma || !read_set_number(b->text, 0, &eax) || !read_set_number(comma + 1, 0, &ebx) ||
+	    !eax || !ebx || eax > UINT32_MAX || ebx > UINT32_MAX)
+		return complain_set(b, "it takes EAX,EBX");
 	b->processor.tsc_d = (uint32_t)eax;
 	b->processor.tsc_n = (uint32_t)ebx;
 	return EXIT_OK;
 }
 
-static int take_clock(struct builder *b)
+static int take_set_clock(struct builder *b)
 {
 	static const uint64_t most[] = {[SET_MTC_FREQ] = 15,
 					[SET_NOM_FREQ] = UINT8_MAX,
@@ -405,7 +405,7 @@ static int take_hardware_range(struct builder *b)
 		range->last = value;
 	} else {
 		if (value > PTAH_RANGE_STOP)
-			return complain(b, "it is 0, 1 (filter) or 2 (stop)");
+			return complain_set(b, "it is 0, 1 (filter) or 2 (stop)");
 		range->mode = (uint8_t)value;
 	}
 	return EXIT_OK;
@@ -414,9 +414,9 @@ static int take_hardware_range(struct builder *b)
 static int take_kcore(struct builder *b)
 {
 	if (b->kcore)
-		return complain(b, "it can be given once");
+		return complain_set(b, "it can be given once");
 	b->kcore = b->option->value;
-	return check_file(b, b->kcore);
+	return check_set_file(b, b->kcore);
 }
 
 static int take_vdso(struct builder *b)
@@ -424,7 +424,7 @@ static int take_vdso(struct builder *b)
 	static const uint8_t abis[] = {[SET_VDSO_64] = PTAH_TRACE_VDSO_64,
 				       [SET_VDSO_X32] = PTAH_TRACE_VDSO_X32,
 				       [SET_VDSO_32] = PTAH_TRACE_VDSO_32};
-	int status = check_file(b, b->text);
+	int status = check_set_file(b, b->text);
 
 	if (status)
 		return status;
@@ -435,18 +435,18 @@ static int take_vdso(struct builder *b)
 static int take_sysroot(struct builder *b)
 {
 	if (b->input->symfs && strcmp(b->input->symfs, b->option->value) != 0)
-		return complain(b, "--symfs is another folder");
+		return complain_set(b, "--symfs is another folder");
 	b->input->symfs = b->option->value;
 	return EXIT_OK;
 }
 
-static int take(struct builder *b)
+static int take_set_option(struct builder *b)
 {
 	uint64_t unused;
 
 	switch (b->option->kind) {
 	case SET_PT:
-		return add_stream(b);
+		return add_set_stream(b);
 	case SET_RAW:
 		return add_raw(b);
 	case SET_ELF:
@@ -454,19 +454,20 @@ static int take(struct builder *b)
 	case SET_PE:
 		return add_program(b, PTAH_TRACE_CODE_PE);
 	case SET_PAGES:
-		return add_pages(b);
+		return add_set_pages(b);
 	case SET_FILTER:
 		if (b->filter)
-			return complain(b, "it can be given once; commas separate several ranges");
+			return complain_set(b,
+					    "it can be given once; commas separate several ranges");
 		b->filter = b->option->value;
 		return EXIT_OK;
 	case SET_MTC_FREQ:
 	case SET_NOM_FREQ:
 	case SET_LEAF_15_EAX:
 	case SET_LEAF_15_EBX:
-		return take_clock(b);
+		return take_set_clock(b);
 	case SET_LEAF_15:
-		return take_leaf(b);
+		return take_set_leaf(b);
 	case SET_RANGE_CFG:
 	case SET_RANGE_A:
 	case SET_RANGE_B:
@@ -474,11 +475,11 @@ static int take(struct builder *b)
 	case SET_SIDEBAND:
 	case SET_SIDEBAND_PRIMARY:
 		b->processor.has_clock = true;
-		return add_sideband(b);
+		return add_set_sideband(b);
 	case SET_SAMPLE_TYPE:
 		return take_number(b, UINT64_MAX, &b->sample_type);
 	case SET_SAMPLE_CONFIG:
-		return add_event(b);
+		return add_set_event(b);
 	case SET_TIME_ZERO:
 	case SET_TIME_SHIFT:
 	case SET_TIME_MULT:
@@ -584,7 +585,7 @@ static const char *first_elf(const struct builder *b, char *path, size_t size)
 	return NULL;
 }
 
-static int add_filter(struct builder *b)
+static int add_set_filter(struct builder *b)
 {
 	char text[4 * (sizeof(b->text) + 64)], program[sizeof(b->text)];
 	struct filters filters;
@@ -609,7 +610,7 @@ static int add_filter(struct builder *b)
 
 /* What only the options together say. */
 
-static int check_ranges(const struct builder *b)
+static int check_set_ranges(const struct builder *b)
 {
 	for (unsigned i = 0; i < PTAH_RANGES; i++) {
 		const struct ptah_range *range = &b->processor.trace.ranges[i];
@@ -627,7 +628,7 @@ static int check_ranges(const struct builder *b)
 static int complete(struct builder *b)
 {
 	struct ptah_trace_processor *p = &b->processor;
-	int status = check_ranges(b);
+	int status = check_set_ranges(b);
 
 	if (status)
 		return status;
@@ -650,7 +651,7 @@ static int complete(struct builder *b)
 		status = ptah_trace_set_kernel(b->set, b->kcore, b->input->kallsyms);
 	if (status < 0)
 		return fail(b->command, "%s", ptah_strerror(status));
-	return b->filter ? add_filter(b) : EXIT_OK;
+	return b->filter ? add_set_filter(b) : EXIT_OK;
 }
 
 /* ptxed's sample type is that of the files that follow; here one that comes late is also theirs. */
@@ -672,8 +673,8 @@ static int take_all(struct builder *b)
 		b->option = &b->input->set_options[i];
 		if (snprintf(b->text, sizeof(b->text), "%s", b->option->value) >=
 		    (int)sizeof(b->text))
-			return complain(b, "it is too long");
-		status = take(b);
+			return complain_set(b, "it is too long");
+		status = take_set_option(b);
 	}
 	return status ? status : complete(b);
 }

@@ -16,8 +16,8 @@ static bool wants(void *context, const struct ptah_session *session, size_t stre
 	return input_wants(s->input, session, stream);
 }
 
-static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
-		 struct ptah_counts_file *file)
+static bool find_shard_file(void *context, int32_t space, uint64_t address, uint64_t tsc,
+			    struct ptah_counts_file *file)
 {
 	const struct shard_input *s = context;
 
@@ -54,8 +54,8 @@ static int open_session(struct shard_input *s, const char *path)
 	return PTAH_E_NOMEM;
 }
 
-static int open_recording(void *context, const char *path, struct ptah_shard_recording *recording,
-			  struct ptah_message *why)
+static int open_shard_recording(void *context, const char *path,
+				struct ptah_shard_recording *recording, struct ptah_message *why)
 {
 	struct shard_input *s = context;
 	int status = 0;
@@ -66,7 +66,7 @@ static int open_recording(void *context, const char *path, struct ptah_shard_rec
 		status = open_session(s, path);
 	}
 	*recording = (struct ptah_shard_recording){
-	    .session = s->session, .wants = wants, .find = find, .context = s};
+	    .session = s->session, .wants = wants, .find = find_shard_file, .context = s};
 	return status;
 }
 
@@ -86,7 +86,7 @@ static bool go_on(void *context, uint64_t bytes)
 struct ptah_shard_source shard_source(struct shard_input *s)
 {
 	return (struct ptah_shard_source){.size = sizeof(struct ptah_shard_source),
-					  .open = open_recording,
+					  .open = open_shard_recording,
 					  .close = keep_open,
 					  .progress = go_on,
 					  .context = s};
@@ -128,8 +128,9 @@ char *shard_options(const struct input *input)
 	return text;
 }
 
-static int count(struct shard_input *s, const char *const *paths, size_t n, uint32_t part,
-		 uint32_t parts, struct ptah_shard **shard, struct ptah_message *why)
+static int count_part_of_input(struct shard_input *s, const char *const *paths, size_t n,
+			       uint32_t part, uint32_t parts, struct ptah_shard **shard,
+			       struct ptah_message *why)
 {
 	const struct ptah_shard_source source = shard_source(s);
 	struct ptah_shard_plan *plan;
@@ -166,7 +167,8 @@ int shard_count(const struct command *command, struct input *input, int argc, ch
 	int status = shard_parse(command, which, &part, &parts), problem = 0;
 
 	if (!status)
-		problem = count(&s, paths, argc ? (size_t)argc : 1, part, parts, &shard, &why);
+		problem = count_part_of_input(&s, paths, argc ? (size_t)argc : 1, part, parts,
+					      &shard, &why);
 	shard_source_close(&s);
 	if (!status && interrupted())
 		status = interrupted_status();

@@ -20,7 +20,7 @@ static double ratio(double a, double b)
 /* JSON */
 
 /* The key is the name in snake_case: tip_pge for TIP.PGE. */
-static void put_number(struct json *j, const char *name, uint64_t value)
+static void put_stat_number(struct json *j, const char *name, uint64_t value)
 {
 	char key[32];
 	size_t i;
@@ -54,14 +54,14 @@ static void put_counts_json(struct json *j, const struct stat_counts *c)
 		  ratio((double)c->instructions / 1e6, c->seconds));
 	json_object(j, "branches", false);
 	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
-		put_number(j, ptah_insn_class_name(i), c->classes[i]);
+		put_stat_number(j, ptah_insn_class_name(i), c->classes[i]);
 	json_end_object(j);
 	if (c->part)
 		return;
 	json_object(j, "packets", false);
 	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
 		if (c->packets[i])
-			put_number(j, ptah_packet_name(i), c->packets[i]);
+			put_stat_number(j, ptah_packet_name(i), c->packets[i]);
 	json_end_object(j);
 }
 
@@ -74,7 +74,7 @@ static void begin_json(void *view)
 	json_array(&s->json, "streams");
 }
 
-static void put_json(void *view, const void *stream)
+static void put_stat_json(void *view, const void *stream)
 {
 	struct stat_view *s = view;
 	const struct stat_row *row = stream;
@@ -174,7 +174,7 @@ static void begin_tsv(void *view)
 	fields_tsv_head(((struct stat_view *)view)->out, &row_type, 0);
 }
 
-static void put_tsv(void *view, const void *stream)
+static void put_stat_tsv(void *view, const void *stream)
 {
 	const struct stat_row *row = stream;
 	const struct stat_counts *c = row->counts;
@@ -208,7 +208,7 @@ static void put_inner_line(struct out *out, const char *what, uint64_t value)
 	out_format(out, "    %-22s %16s\n", what, pretty_number(value, text));
 }
 
-static void put_line(struct out *out, const char *what, uint64_t value)
+static void put_stat_line(struct out *out, const char *what, uint64_t value)
 {
 	char text[PRETTY_NUMBER];
 
@@ -225,7 +225,7 @@ static void put_losses(struct out *out, const char *what, uint64_t value)
 	out_char(out, '\n');
 }
 
-static void put_name(struct out *out, const struct ptah_stream_info *info)
+static void put_stat_name(struct out *out, const struct ptah_stream_info *info)
 {
 	if (shares_has(info))
 		out_format(out, "CPU %d", info->cpu);
@@ -242,13 +242,13 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 			    const struct ptah_stream_info *bad)
 {
 	if (!c->part)
-		put_line(out, "bytes", c->bytes);
+		put_stat_line(out, "bytes", c->bytes);
 	if (c->bad_bytes)
 		put_losses(out, "bad bytes", c->bad_bytes);
 	if (c->lost_bytes)
 		put_losses(out, "lost bytes", c->lost_bytes);
-	put_line(out, "blocks", c->blocks);
-	put_line(out, "instructions", c->instructions);
+	put_stat_line(out, "blocks", c->blocks);
+	put_stat_line(out, "instructions", c->instructions);
 	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
 		if (c->classes[i])
 			put_inner_line(out, ptah_insn_class_name(i), c->classes[i]);
@@ -260,7 +260,7 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 		out_text(out, "    the first ");
 		if (bad) {
 			out_text(out, "in ");
-			put_name(out, bad);
+			put_stat_name(out, bad);
 			out_char(out, ' ');
 		}
 		out_format(out, "at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
@@ -269,7 +269,7 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 	}
 	put_losses(out, "overflows", c->overflows);
 	if (c->gaps)
-		put_line(out, "gaps without TNT packets", c->gaps);
+		put_stat_line(out, "gaps without TNT packets", c->gaps);
 	if (c->part)
 		return;
 	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
@@ -288,7 +288,7 @@ struct stat_kept {
 	struct process_share shares[];
 };
 
-static int keep(struct stat_view *s, const struct stat_row *row)
+static int keep_stat_row(struct stat_view *s, const struct stat_row *row)
 {
 	const size_t size = row->share_count * sizeof(*row->shares);
 	struct stat_kept **kept = reallocarray(s->kept, s->kept_count + 1, sizeof(*kept));
@@ -315,17 +315,17 @@ void stat_view_free(struct stat_view *s)
 }
 
 /* A stream that is alone is the summary, and is kept for it. */
-static void put_text(void *view, const void *stream)
+static void put_stat_text(void *view, const void *stream)
 {
 	struct stat_view *s = view;
 
 	if (s->status >= 0 && (s->per_thread || s->streams == 1))
-		s->status = keep(s, stream);
+		s->status = keep_stat_row(s, stream);
 }
 
 static void put_stream_text(struct out *out, const struct stat_kept *k)
 {
-	put_name(out, &k->info);
+	put_stat_name(out, &k->info);
 	out_char(out, '\n');
 	put_counts_text(out, &k->counts, NULL);
 	for (size_t i = 0; i < k->share_count; i++) {
@@ -373,7 +373,7 @@ static void put_namespaces_text(struct out *out, const struct ptah_session *sess
 	}
 }
 
-static void end_text(void *view)
+static void end_stat_text(void *view)
 {
 	struct stat_view *s = view;
 
@@ -391,7 +391,7 @@ static void end_text(void *view)
 }
 
 const struct renderer stat_renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.row = put_text, .end = end_text, .offered = true},
-    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .end = end_tsv, .offered = true},
+    [FORMAT_TEXT] = {.row = put_stat_text, .end = end_stat_text, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_json, .row = put_stat_json, .end = end_json, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_stat_tsv, .end = end_tsv, .offered = true},
 };

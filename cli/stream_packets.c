@@ -21,7 +21,7 @@ static bool look(struct window *w)
 }
 
 /* Copies up to 32 bytes from this piece and the following ones into w->joined. Returns how many. */
-static size_t join(struct window *w)
+static size_t join_pieces(struct window *w)
 {
 	size_t have = w->n < sizeof(w->joined) ? w->n : sizeof(w->joined);
 
@@ -52,7 +52,7 @@ static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
 	if (size != PTAH_E_MORE || w->n >= PTAH_PACKET_MAX_SIZE)
 		return size;
 	*bytes = w->joined;
-	return ptah_packet_decode(packet, w->joined, join(w), block);
+	return ptah_packet_decode(packet, w->joined, join_pieces(w), block);
 }
 
 /*
@@ -70,7 +70,7 @@ static size_t bytes_to_psb(struct window *w)
 		return w->n;
 	if (w->n > tail)
 		return w->n - tail;
-	psb = ptah_packet_find_psb(w->joined, w->joined + join(w));
+	psb = ptah_packet_find_psb(w->joined, w->joined + join_pieces(w));
 	return psb && (size_t)(psb - w->joined) < w->n ? (size_t)(psb - w->joined) : w->n;
 }
 
@@ -110,7 +110,7 @@ struct walk {
 };
 
 /* Returns the next packet, or bytes that are none, in *place. The caller skips them. */
-static void step(struct walk *k, struct packet_place *place)
+static void step_packet_walk(struct walk *k, struct packet_place *place)
 {
 	struct window *w = &k->w;
 
@@ -197,7 +197,7 @@ bool packets_walk(const struct ptah_session *session, size_t stream, struct pack
 		if (many)
 			more = pass_batch(&k, many, context, &place.size);
 		if (more && !place.size) { /* it is cut by the end of the piece, or bad bytes */
-			step(&k, &place);
+			step_packet_walk(&k, &place);
 			more = each(context, &place);
 		}
 		skip(&k.w, place.size);
@@ -253,7 +253,7 @@ uint64_t packets_count(const struct ptah_session *session, size_t stream, uint64
 	while (!interrupted() && (k.w.n || look(&k.w))) {
 		place.size = k.lost ? 0 : count_batch(&k, counts);
 		if (!place.size) { /* a packet that is cut by the end of the piece, or bad bytes */
-			step(&k, &place);
+			step_packet_walk(&k, &place);
 			if (place.status < 0)
 				bad_bytes += place.size;
 			else

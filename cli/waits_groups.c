@@ -99,7 +99,7 @@ static int compare_by(const void *a, const void *b)
 }
 
 /* Adds up what is of the same function or thread. */
-static void merge(struct waits_list *list)
+static void merge_waits_list(struct waits_list *list)
 {
 	struct waits_by *by = list->by;
 	size_t n = 0;
@@ -120,11 +120,11 @@ static void merge(struct waits_list *list)
 }
 
 /* Makes room for one more; a million of one thread take no more than a few. */
-static bool make_room(struct waits_list *list)
+static bool make_waits_room(struct waits_list *list)
 {
 	if (list->count < list->room)
 		return true;
-	merge(list);
+	merge_waits_list(list);
 	if (list->room && list->count <= list->room / 2)
 		return true;
 	return LIST_ROOM_FOR(list->by, list->count, list->count + 8, list->room);
@@ -141,7 +141,7 @@ bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_
 		list->by[list->count - 1].ns += ns;
 		return true;
 	}
-	copy = make_room(list) ? strdup(text) : NULL;
+	copy = make_waits_room(list) ? strdup(text) : NULL;
 	if (!copy)
 		return false;
 	list->by[list->count++] = (struct waits_by){.text = copy, .tid = tid, .count = 1, .ns = ns};
@@ -150,7 +150,7 @@ bool waits_count(struct waits_list *list, const char *text, int32_t tid, uint64_
 
 void waits_sort_by(struct waits_list *list)
 {
-	merge(list);
+	merge_waits_list(list);
 	if (list->count)
 		qsort(list->by, list->count, sizeof(*list->by), compare_by);
 }

@@ -47,14 +47,14 @@ struct wall {
 	void *context;
 };
 
-static bool wants_stream(void *wall, size_t stream)
+static bool wants_wall_stream(void *wall, size_t stream)
 {
 	const struct wall *w = wall;
 
 	return input_wants(w->input, w->session, stream);
 }
 
-static bool show_progress(void *wall, uint64_t bytes)
+static bool show_wall_progress(void *wall, uint64_t bytes)
 {
 	struct wall *w = wall;
 
@@ -116,7 +116,7 @@ static int add_label(struct wall_thread *t, size_t label, uint64_t time)
 }
 
 /* The thread did not wait from `now` to `time`; until `lost` nothing is known of what ran. */
-static int add_run(struct wall *w, struct wall_thread *t, uint64_t lost, uint64_t time)
+static int add_wall_run(struct wall *w, struct wall_thread *t, uint64_t lost, uint64_t time)
 {
 	int status = 0;
 
@@ -141,7 +141,7 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 		if (wait.begin >= time)
 			break;
 		if (wait.begin > t->now)
-			status = add_run(w, t, lost, wait.begin);
+			status = add_wall_run(w, t, lost, wait.begin);
 		if (status >= 0 && wait.end > t->now)
 			status = add_label(t, label_of_wait(w, t->wait, &wait),
 					   wait.end < time ? wait.end : time);
@@ -149,7 +149,7 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 			return status;
 		t->wait = ptah_waits_next(w->names.waits, t->wait);
 	}
-	return status < 0 ? status : add_run(w, t, lost, time);
+	return status < 0 ? status : add_wall_run(w, t, lost, time);
 }
 
 /* Is there no thread before this one that had its number, as before it executed another program? */
@@ -222,7 +222,7 @@ static int pass_end(struct wall *w, struct wall_thread *t)
 	return status;
 }
 
-static int add_mark(struct wall *w, struct wall_thread *t, const struct ptah_call_mark *mark)
+static int add_wall_mark(struct wall *w, struct wall_thread *t, const struct ptah_call_mark *mark)
 {
 	struct ptah_call_mark wall = *mark;
 	int status = pass_to(w, t, mark->tsc, &mark->thread);
@@ -275,13 +275,13 @@ static int finish_thread(struct wall *w, struct wall_thread *t, const struct pta
 	return status;
 }
 
-static int take_batch(struct wall *w, const struct ptah_call_batch *batch)
+static int take_wall_batch(struct wall *w, const struct ptah_call_batch *batch)
 {
 	struct wall_thread *t = thread_of(w, batch->thread);
 	int status = t ? 0 : PTAH_E_NOMEM;
 
 	for (size_t i = 0; i < batch->count && status >= 0; i++)
-		status = add_mark(w, t, &batch->marks[i]);
+		status = add_wall_mark(w, t, &batch->marks[i]);
 	/* What ran up to a loss, which begins then. */
 	if (status >= 0 && batch->event && t->tsc)
 		status =
@@ -339,10 +339,10 @@ static int add_all_waiting(struct wall *w)
 	return status;
 }
 
-static int read_calls(struct wall *w)
+static int read_wall_calls(struct wall *w)
 {
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = wants_stream,
+						       .wants = wants_wall_stream,
 						       .context = w,
 						       .jobs = input_jobs(w->input, 0)};
 	const struct ptah_call_batch *batch;
@@ -352,8 +352,8 @@ static int read_calls(struct wall *w)
 	if (status < 0)
 		return status;
 	while ((status = ptah_call_reader_next(reader, &batch)) > 0) {
-		status = take_batch(w, batch);
-		if (status < 0 || !show_progress(w, ptah_call_reader_offset(reader)))
+		status = take_wall_batch(w, batch);
+		if (status < 0 || !show_wall_progress(w, ptah_call_reader_offset(reader)))
 			break;
 	}
 	ptah_call_reader_free(reader);
@@ -373,7 +373,7 @@ int input_wall_trees(const struct input *input, const struct ptah_session *sessi
 	const struct ptah_waits_config config = {.size = sizeof(config),
 						 .stacks = true,
 						 .jobs = input_jobs(input, 0),
-						 .progress = show_progress,
+						 .progress = show_wall_progress,
 						 .context = &w};
 	int status;
 
@@ -382,7 +382,7 @@ int input_wall_trees(const struct input *input, const struct ptah_session *sessi
 	status = ptah_waits_new(session, &config, &w.names.waits);
 	if (status >= 0) {
 		w.wait_labels = calloc(ptah_waits_count(w.names.waits) + 1, sizeof(*w.wait_labels));
-		status = w.wait_labels ? read_calls(&w) : PTAH_E_NOMEM;
+		status = w.wait_labels ? read_wall_calls(&w) : PTAH_E_NOMEM;
 	}
 	progress_end(&w.progress);
 	*errors = w.errors;

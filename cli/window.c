@@ -92,7 +92,7 @@ static bool read_length(const char *text, uint64_t *ns)
 	return false;
 }
 
-static bool read_number(const char *text, uint64_t *value)
+static bool read_window_number(const char *text, uint64_t *value)
 {
 	char *end;
 
@@ -110,7 +110,7 @@ static bool read_moment(const char *text, struct moment *moment)
 	}
 	if (*text == '@') {
 		moment->kind = MOMENT_INSTRUCTION;
-		return read_number(text + 1, &moment->value);
+		return read_window_number(text + 1, &moment->value);
 	}
 	if (*text == '+' || *text == '-') {
 		moment->kind = *text == '+' ? MOMENT_AFTER_BEGIN : MOMENT_BEFORE_END;
@@ -127,7 +127,7 @@ static bool read_moment(const char *text, struct moment *moment)
 	return !*end;
 }
 
-static int refuse(const struct command *command, const char *option, const char *text)
+static int refuse_window(const struct command *command, const char *option, const char *text)
 {
 	return fail_usage(command,
 			  "--%s=%s: it takes a time in seconds as --time prints it (12.345), "
@@ -157,12 +157,13 @@ static int read_around(const struct command *command, const struct input *input,
 	if (comma)
 		*comma = '\0';
 	if (strlen(input->around) >= sizeof(text) || !read_moment(text, &w->since))
-		return refuse(command, "around", input->around);
+		return refuse_window(command, "around", input->around);
 	w->half = w->since.kind == MOMENT_INSTRUCTION ? DEFAULT_INSTRUCTIONS : DEFAULT_WIDTH;
-	right = !comma || (w->since.kind == MOMENT_INSTRUCTION ? read_number(comma + 1, &w->half)
-							       : read_length(comma + 1, &w->half));
+	right =
+	    !comma || (w->since.kind == MOMENT_INSTRUCTION ? read_window_number(comma + 1, &w->half)
+							   : read_length(comma + 1, &w->half));
 	if (!right)
-		return refuse(command, "around", input->around);
+		return refuse_window(command, "around", input->around);
 	w->half /= 2;
 	w->until = w->since;
 	w->option = "around";
@@ -178,9 +179,9 @@ static int read_options(const struct command *command, const struct input *input
 		return read_around(command, input, w);
 	w->option = input->since ? "since" : "until";
 	if (input->since && !read_moment(input->since, &w->since))
-		return refuse(command, "since", input->since);
+		return refuse_window(command, "since", input->since);
 	if (input->until && !read_moment(input->until, &w->until))
-		return refuse(command, "until", input->until);
+		return refuse_window(command, "until", input->until);
 	if (input->since && input->until && since_counts != until_counts)
 		return fail_usage(command, "--since and --until: two times, or two instructions");
 	return EXIT_OK;

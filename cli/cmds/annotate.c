@@ -148,7 +148,7 @@ static bool parse_wanted(const char *text, struct wanted *w)
 	return w->file != NULL;
 }
 
-static bool add_place(void *wanted, const struct ptah_line *line)
+static bool add_annotated_place(void *wanted, const struct ptah_line *line)
 {
 	struct wanted *w = wanted;
 
@@ -159,12 +159,12 @@ static bool add_place(void *wanted, const struct ptah_line *line)
 }
 
 /* Finds the places of FILE:LINE in an object. */
-static void find_line(struct wanted *w, const struct annotate_object *object)
+static void find_annotated_line(struct wanted *w, const struct annotate_object *object)
 {
 	w->place_count = 0;
 	if (object->is_file && !object->changed)
 		ptah_symbols_find_line(names_symbols(w->names), object->path, w->file, w->line,
-				       add_place, w);
+				       add_annotated_place, w);
 }
 
 /* An address is one in the process, or in the ELF file as nm and objdump show it. */
@@ -229,7 +229,7 @@ static size_t mark_wanted(const struct annotate_options *o, struct wanted *w, bo
 		if (!is_wanted_object(o, &a->objects[k]))
 			continue;
 		if (w->file)
-			find_line(w, &a->objects[k]);
+			find_annotated_line(w, &a->objects[k]);
 		for (size_t i = 0; i < a->function_count; i++) {
 			if (a->functions[i].object != k || !matches(w, &a->functions[i]))
 				continue;
@@ -262,7 +262,7 @@ static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 }
 
 /* Chooses the functions to show. Returns an exit code. */
-static int choose(struct annotate_view *v, int argc, char **argv)
+static int choose_functions(struct annotate_view *v, int argc, char **argv)
 {
 	const struct annotate_options *o = v->options;
 	const struct annotation *a = v->annotation;
@@ -307,7 +307,8 @@ static bool is_chosen(const struct annotate_view *v, uint32_t object, uint64_t a
 
 /* What is shown of them */
 
-static int show_functions(struct annotate_view *v, const struct renderer *renderer, bool named)
+static int show_annotated_functions(struct annotate_view *v, const struct renderer *renderer,
+				    bool named)
 {
 	v->count = v->function_count;
 	v->shown = named ? v->count : input_shown(&v->options->input, v->count);
@@ -362,7 +363,7 @@ static int show_branches(struct annotate_view *v, const struct renderer *rendere
 	return 0;
 }
 
-static int by_instructions(const void *a, const void *b)
+static int by_annotated_instructions(const void *a, const void *b)
 {
 	const struct annotate_line *x = a, *y = b;
 	int order = COMPARE(y->instructions, x->instructions);
@@ -401,7 +402,7 @@ static int show_lines(struct annotate_view *v, const struct renderer *renderer, 
 	}
 	if (status >= 0) {
 		if (n)
-			qsort(lines, n, sizeof(*lines), by_instructions);
+			qsort(lines, n, sizeof(*lines), by_annotated_instructions);
 		v->count = n;
 		v->shown = input_shown(&v->options->input, n);
 		RENDER(renderer, begin, v);
@@ -424,18 +425,18 @@ static const struct renderer *renderers_of(const struct annotate_options *o)
 }
 
 /* Prints what is asked for. Returns an exit code. */
-static int show(struct annotate_view *v, int argc, char **argv)
+static int show_annotated(struct annotate_view *v, int argc, char **argv)
 {
 	const struct annotate_options *o = v->options;
 	const bool named = argc || o->symbol;
 	const struct renderer *renderer = &renderers_of(o)[o->input.format];
-	int status = choose(v, argc, argv), problem;
+	int status = choose_functions(v, argc, argv), problem;
 
 	if (status)
 		return status;
 	problem = o->branches ? show_branches(v, renderer, named)
 		  : o->lines  ? show_lines(v, renderer, named)
-			      : show_functions(v, renderer, named);
+			      : show_annotated_functions(v, renderer, named);
 	return problem < 0 ? fail(&command_annotate, "%s", ptah_strerror(problem)) : 0;
 }
 
@@ -449,7 +450,7 @@ struct source {
 };
 
 /* Reads the recording or the saved counts. Returns an exit code. */
-static int read_source(struct annotate_options *o, struct source *s)
+static int read_annotated_source(struct annotate_options *o, struct source *s)
 {
 	struct input *input = &o->input;
 	int status, problem;
@@ -490,7 +491,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 		return fail(&command_annotate, "%s", ptah_strerror(status));
 	v->annotation = a;
 	v->command = s->session ? ptah_session_command(s->session) : NULL;
-	status = show(v, argc, argv);
+	status = show_annotated(v, argc, argv);
 	annotate_note_missing(v);
 	annotation_free(a);
 	if (!status && totals.errors)
@@ -499,7 +500,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 }
 
 /* Refuses options that contradict each other. Returns an exit code. */
-static int check_options(struct annotate_options *o)
+static int check_annotated_options(struct annotate_options *o)
 {
 	if (o->branches && o->lines)
 		return fail_usage(&command_annotate, "one of --branches and --lines");
@@ -512,7 +513,7 @@ static int check_options(struct annotate_options *o)
 		   : EXIT_USAGE;
 }
 
-static int run(int argc, char **argv)
+static int run_annotate(int argc, char **argv)
 {
 	struct annotate_options o = {.input.limit = UINT64_MAX};
 	struct annotate_view v = {.options = &o};
@@ -521,7 +522,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = check_options(&o);
+	status = check_annotated_options(&o);
 	/* `ptah annotate FILE`, as other commands have it */
 	if (!status && !o.input.path && !o.input.pt && first < argc && !is_readable("perf.data") &&
 	    is_readable(argv[first])) {
@@ -533,7 +534,7 @@ static int run(int argc, char **argv)
 	if (status)
 		return status;
 	v.sources.paths = input_source_paths(&o.input);
-	status = read_source(&o, &source);
+	status = read_annotated_source(&o, &source);
 	if (!status)
 		status = annotate(&v, &source, argc - first, argv + first);
 	free(v.functions);
@@ -565,5 +566,5 @@ const struct command command_annotate = {
 		      "without a predictor, because counts have no order."},
 	    {0}},
     .operand = COMPLETE_NOTHING,
-    .run = run,
+    .run = run_annotate,
 };

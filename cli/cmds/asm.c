@@ -38,7 +38,7 @@ struct source {
 
 /* Reads the next line, without its newline. 1; 0 at the end of the file; -1 when a message has been
  * printed. */
-static int read_line(struct source *s)
+static int read_asm_line(struct source *s)
 {
 	size_t n = 0;
 	int c;
@@ -62,7 +62,7 @@ static int read_line(struct source *s)
 }
 
 /* Prints a message that quotes the wrong word. */
-static int complain(const struct source *s, const struct ptah_packet_parser *parser)
+static int complain_asm(const struct source *s, const struct ptah_packet_parser *parser)
 {
 	char word[64];
 	size_t n = strcspn(s->text + parser->at, " \t\r,#");
@@ -79,11 +79,11 @@ static int assemble(struct source *s, struct out *out)
 	uint8_t bytes[LINE_SIZE / 2];
 	int more;
 
-	while ((more = read_line(s)) > 0 && !out_failed(out) && !interrupted()) {
+	while ((more = read_asm_line(s)) > 0 && !out_failed(out) && !interrupted()) {
 		int size = ptah_packet_parse(&parser, s->text, bytes, sizeof(bytes));
 
 		if (size == PTAH_E_INVAL)
-			return complain(s, &parser);
+			return complain_asm(s, &parser);
 		if (size < 0)
 			return fail(&command_asm, "%s:%" PRIu64 ": %s", s->name, s->line,
 				    ptah_strerror(size));
@@ -97,7 +97,7 @@ static int usage(const char *what)
 	return fail_options(&command_asm, "%s", what);
 }
 
-static int run(int argc, char **argv)
+static int run_asm(int argc, char **argv)
 {
 	static struct source source;
 	struct options o = {0};
@@ -152,5 +152,5 @@ const struct command command_asm = {
 	       "  .bytes 02 ff            # any bytes",
     .options = (const struct option_def *const[]){asm_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_asm,
 };

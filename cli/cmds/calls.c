@@ -97,8 +97,8 @@ static bool map_function(void *context, uint16_t *space, uint64_t *function)
 	return true;
 }
 
-static int add_thread(void *context, const struct ptah_call_thread *thread,
-		      const struct ptah_call_tree *tree)
+static int add_calls_thread(void *context, const struct ptah_call_thread *thread,
+			    const struct ptah_call_tree *tree)
 {
 	struct adding *a = context;
 	int status = call_stubs_list(&a->stubs, tree);
@@ -131,7 +131,7 @@ static int check_value(const struct calls_view *v, const struct ptah_call_tree *
 	return EXIT_OK;
 }
 
-static int put_tree(struct calls_view *v, const struct ptah_call_tree *tree)
+static int put_calls_tree(struct calls_view *v, const struct ptah_call_tree *tree)
 {
 	int status = check_value(v, tree);
 
@@ -155,15 +155,15 @@ static int show_tree(struct calls_view *v)
 	ptah_session_time_scale(v->session, &config.time_mult, &config.time_shift);
 	problem = ptah_call_tree_new(&config, &adding.sum);
 	if (problem >= 0)
-		problem = input_call_trees(&v->options->input, v->session, add_thread, &adding,
-					   &v->errors);
+		problem = input_call_trees(&v->options->input, v->session, add_calls_thread,
+					   &adding, &v->errors);
 	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem))
-			     : put_tree(v, adding.sum);
+			     : put_calls_tree(v, adding.sum);
 	ptah_call_tree_free(adding.sum);
 	return status;
 }
 
-static int show(struct calls_view *v)
+static int show_calls(struct calls_view *v)
 {
 	const struct input *input = &v->options->input;
 	int status = input_names(input, v->session, &v->names);
@@ -186,8 +186,8 @@ static int show(struct calls_view *v)
 }
 
 /* The functions that the user names: arguments, or one option. Returns an exit code. */
-static int choose(struct calls_view *v, const struct calls_options *o, int argc, char **argv,
-		  char *one[1])
+static int choose_called(struct calls_view *v, const struct calls_options *o, int argc, char **argv,
+			 char *one[1])
 {
 	const int modes = !!o->callers + !!o->callees + !!o->of;
 	const char *name = o->callers ? o->callers : o->callees ? o->callees : o->of;
@@ -213,7 +213,7 @@ static const struct renderer renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.offered = true},
 };
 
-static int run(int argc, char **argv)
+static int run_calls_command(int argc, char **argv)
 {
 	struct calls_options o = {.input = {.limit = 20, .from_hit = true}};
 	struct calls_view v = {.options = &o};
@@ -225,7 +225,7 @@ static int run(int argc, char **argv)
 	if (!renderer_choose(&command_calls, renderers, o.input.format, ""))
 		return EXIT_USAGE;
 	o.input.no_times = o.value != PTAH_CALL_VALUE_TIME;
-	status = choose(&v, &o, argc - first, argv + first, one);
+	status = choose_called(&v, &o, argc - first, argv + first, one);
 	/* `ptah calls FILE`, as other commands have it */
 	if (!status && !o.input.path && !o.input.pt && v.wanted_count &&
 	    !is_readable("perf.data") && is_readable(v.wanted[0])) {
@@ -242,7 +242,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(v.session);
 		return status;
 	}
-	status = show(&v);
+	status = show_calls(&v);
 	calls_free_keys(&v);
 	names_free(v.names);
 	ptah_session_close(v.session);
@@ -264,5 +264,5 @@ const struct command command_calls = {
 					   window_options, decode_options, output_options,
 					   format_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_NOTHING,
-    .run = run,
+    .run = run_calls_command,
 };

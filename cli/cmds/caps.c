@@ -53,7 +53,7 @@ static const struct renderer renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.begin = caps_put_tsv, .offered = true},
 };
 
-static int put(const struct options *o, const struct caps_subject *s)
+static int put_caps(const struct options *o, const struct caps_subject *s)
 {
 	const struct renderer *renderer =
 	    renderer_choose(&command_caps, renderers, o->input.format, "");
@@ -81,7 +81,7 @@ static int show_host(const struct options *o)
 		s.obstacle = ptah_caps_obstacle_name(host.caps.obstacle);
 	else if (host.obstacle)
 		s.obstacle = ptah_host_obstacle_name(host.obstacle);
-	return put(o, &s);
+	return put_caps(o, &s);
 }
 
 /* The two functions of a HAL that the discovery uses. */
@@ -118,7 +118,7 @@ static int show_model(const struct options *o, const struct ptah_model_processor
 	s.advice = ptah_caps_advice(caps.obstacle);
 	if (caps.obstacle)
 		s.obstacle = ptah_caps_obstacle_name(caps.obstacle);
-	return put(o, &s);
+	return put_caps(o, &s);
 }
 
 /* The list of models */
@@ -179,7 +179,7 @@ static const struct renderer model_renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.begin = begin_models_tsv, .row = put_model_tsv, .offered = true},
 };
 
-static int list_models(const struct options *o)
+static int list_caps_models(const struct options *o)
 {
 	const struct renderer *renderer =
 	    renderer_choose(&command_caps, model_renderers, o->input.format, "--model=list");
@@ -199,7 +199,7 @@ static int list_models(const struct options *o)
 	return output_close(&command_caps, view.out, EXIT_OK);
 }
 
-static int run(int argc, char **argv)
+static int run_caps(int argc, char **argv)
 {
 	const struct ptah_model_processor *processor;
 	struct options o = {0};
@@ -212,7 +212,7 @@ static int run(int argc, char **argv)
 	if (!o.model)
 		return show_host(&o);
 	if (!strcmp(o.model, "list"))
-		return list_models(&o);
+		return list_caps_models(&o);
 	processor = ptah_model_find(o.model);
 	if (processor)
 		return show_model(&o, processor);
@@ -232,5 +232,5 @@ const struct command command_caps = {
 	"unless --check is given.",
     .options = (const struct option_def *const[]){caps_options, caps_format_options, output_options,
 						  help_options, NULL},
-    .run = run,
+    .run = run_caps,
 };

@@ -93,7 +93,7 @@ static const struct {
 };
 
 /* Checks options against each other. Returns an exit code. */
-static int check(const struct options *o)
+static int check_cover_options(const struct options *o)
 {
 	if (o->map_size < 8 || o->map_size > PTAH_COVERAGE_MAX_BITMAP ||
 	    o->map_size & (o->map_size - 1)) {
@@ -161,7 +161,7 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 }
 
 /* Writes rows of a session. Returns an exit code. */
-static int write_rows(const struct options *o, struct ptah_session *session)
+static int write_cover_rows(const struct options *o, struct ptah_session *session)
 {
 	struct cover_rows rows = {.session = session};
 	struct out *out;
@@ -196,7 +196,7 @@ static int ask_table(const struct options *o, int argc, char **argv)
 	return cover_ask_processes(&command_cover, &o->input, table, o->reached);
 }
 
-static int run(int argc, char **argv)
+static int run_cover(int argc, char **argv)
 {
 	struct options o = {.map_size = 65536};
 	struct ptah_session *session;
@@ -206,7 +206,7 @@ static int run(int argc, char **argv)
 		return status;
 	if (o.reached)
 		return ask_table(&o, argc - first, argv + first);
-	status = check(&o);
+	status = check_cover_options(&o);
 	if (status)
 		return status;
 	status = input_open(&command_cover, &o.input, argc - first, argv + first, true, &session);
@@ -214,7 +214,7 @@ static int run(int argc, char **argv)
 		return status;
 	status = o.format == COVER_PROCESSES
 		     ? cover_write_processes(&command_cover, &o.input, session)
-		     : write_rows(&o, session);
+		     : write_cover_rows(&o, session);
 	ptah_session_close(session);
 	return status;
 }
@@ -234,5 +234,5 @@ const struct command command_cover = {
 					   window_options, function_options, decode_options,
 					   output_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_cover,
 };

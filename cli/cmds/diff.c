@@ -121,8 +121,8 @@ static uint64_t change_of(const struct diff_row *row)
 }
 
 /* Adds up the rows, and keeps those that are to be shown. */
-static void choose_rows(struct diff_view *v, const struct options *o, const struct limits *l,
-			struct diff *diff)
+static void choose_diff_rows(struct diff_view *v, const struct options *o, const struct limits *l,
+			     struct diff *diff)
 {
 	size_t kept = 0;
 
@@ -185,7 +185,7 @@ static int compare(struct diff_view *v, const struct options *o, const struct li
 	if (problem >= 0)
 		problem = diff_compare(entries, counts, &diff);
 	if (problem >= 0) {
-		choose_rows(v, o, l, &diff);
+		choose_diff_rows(v, o, l, &diff);
 		diff_renderers[o->input.format].begin(v);
 		status = judge(v, l);
 	} else {
@@ -198,7 +198,7 @@ static int compare(struct diff_view *v, const struct options *o, const struct li
 	return status;
 }
 
-static int run(int argc, char **argv)
+static int run_diff(int argc, char **argv)
 {
 	struct options o = {.input.limit = 20, .least = 1};
 	struct limits limits = {.all = HUGE_VAL, .each = HUGE_VAL};
@@ -250,5 +250,5 @@ const struct command command_diff = {
 					   decode_options, output_options, format_options,
 					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_diff,
 };

@@ -275,7 +275,7 @@ static void dump_streams(struct dump *d, const struct ptah_session *session)
 	progress_end(&d->progress);
 }
 
-static int complain(const struct dump *d)
+static int complain_dump(const struct dump *d)
 {
 	if (d->bad)
 		fail(&command_dump, "%" PRIu64 " place%s with bad bytes", d->bad,
@@ -287,7 +287,7 @@ static int complain(const struct dump *d)
 }
 
 /* Takes over the options. Returns an exit code. */
-static int choose(struct dump *d, const struct options *o)
+static int choose_dump_options(struct dump *d, const struct options *o)
 {
 	int status = choose_packets(d, o);
 
@@ -306,7 +306,7 @@ static int choose(struct dump *d, const struct options *o)
 	return status ? status : choose_range(d, o);
 }
 
-static int run(int argc, char **argv)
+static int run_dump(int argc, char **argv)
 {
 	struct options o = {0};
 	struct dump d = {.end = UINT64_MAX};
@@ -315,7 +315,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = choose(&d, &o);
+	status = choose_dump_options(&d, &o);
 	if (!status)
 		status = input_open(&command_dump, &o.input, argc - first, argv + first, false,
 				    &session);
@@ -332,7 +332,7 @@ static int run(int argc, char **argv)
 	} else {
 		dump_streams(&d, session);
 		input_notes(&o.input, session);
-		status = complain(&d);
+		status = complain_dump(&d);
 	}
 	ptah_packet_clock_free(d.clock);
 	if (ptah_session_truncated(session))
@@ -355,5 +355,5 @@ const struct command command_dump = {
 						  output_options, format_options, quiet_options,
 						  help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_dump,
 };

@@ -218,7 +218,7 @@ static int export_session(struct exporting *e, bool *complete)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_export(int argc, char **argv)
 {
 	struct export_options o = {.to = -1};
 	struct exporting e = {.options = &o};
@@ -275,5 +275,5 @@ const struct command command_export = {
 					      "because writing is most of their work."},
 				     {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_export,
 };

@@ -69,21 +69,21 @@ struct run {
 	size_t stream;
 };
 
-static bool wants_stream(void *run, size_t stream)
+static bool wants_inject_stream(void *run, size_t stream)
 {
 	struct run *r = run;
 
 	return input_wants(r->input, r->session, stream);
 }
 
-static bool show_progress(void *run, uint64_t bytes)
+static bool show_inject_progress(void *run, uint64_t bytes)
 {
 	progress_at(&((struct run *)run)->progress, bytes);
 	return !interrupted();
 }
 
 /* Refuses what cannot be read twice, or written. Returns an exit code. */
-static int check_files(const char *input, const char *output)
+static int check_inject_files(const char *input, const char *output)
 {
 	struct stat st;
 
@@ -112,8 +112,8 @@ static int inject(struct run *r, const struct itrace *itrace, bool strip, const 
 			     .itrace = *itrace,
 			     .strip = strip,
 			     .jobs = input_jobs(r->input, 1),
-			     .wants = wants_stream,
-			     .step = show_progress,
+			     .wants = wants_inject_stream,
+			     .step = show_inject_progress,
 			     .context = r,
 			     .given_up = consumer_given_up};
 	struct ptah_message why = {""};
@@ -132,7 +132,7 @@ static int inject(struct run *r, const struct itrace *itrace, bool strip, const 
 	return job.errors ? fail_errors(&command_inject, job.errors) : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_inject(int argc, char **argv)
 {
 	struct inject_options o = {.itrace = ""};
 	struct run r = {.input = &o.input};
@@ -148,7 +148,7 @@ static int run(int argc, char **argv)
 	if (!o.input.path && first < argc)
 		o.input.path = argv[first++];
 	output = o.input.output && strcmp(o.input.output, "-") != 0 ? o.input.output : NULL;
-	status = check_files(o.input.path ? o.input.path : "perf.data", output);
+	status = check_inject_files(o.input.path ? o.input.path : "perf.data", output);
 	if (!status)
 		status = input_open(&command_inject, &o.input, argc - first, argv + first, true,
 				    &r.session);
@@ -175,5 +175,5 @@ const struct command command_inject = {
 						    "recording is read several times."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_inject,
 };

@@ -145,7 +145,7 @@ static bool is_read(struct following *f, bool written)
 	return written;
 }
 
-static void begin(struct following *f)
+static void begin_following(struct following *f)
 {
 	f->view.started = f->looked = now();
 	f->next = f->view.started + f->options->interval;
@@ -164,7 +164,7 @@ static void begin_recording(void *context, const struct ptah_recorder *r)
 	snprintf(f->recorder, sizeof(f->recorder), "%s", ptah_recorder_choice(r));
 	f->view.recorder = f->recorder;
 	redirect(f);
-	begin(f);
+	begin_following(f);
 }
 
 /* The interval is over. As look(). */
@@ -221,7 +221,7 @@ static bool is_over(const struct following *f)
 }
 
 /* Keys and intervals. 1; 0: it is to end; or an error. */
-static int show(struct following *f)
+static int show_live(struct following *f)
 {
 	int status = show_hits(f, false), problem = 0;
 
@@ -243,7 +243,7 @@ static int look(struct following *f)
 {
 	const int status = ptah_live_poll(f->view.live);
 
-	return status < 0 ? status : show(f);
+	return status < 0 ? status : show_live(f);
 }
 
 /*
@@ -262,7 +262,7 @@ static int take_piece(void *context, const struct ptah_record_piece *piece)
 		status = live_hits_take(f->hits, piece);
 	live_cover_take_piece(f->view.cover, piece);
 	if (status >= 0 && f->view.started > 0 && !f->leaving && now() - f->looked > LEAST)
-		status = show(f);
+		status = show_live(f);
 	return status < 0 ? status : 0;
 }
 
@@ -306,7 +306,7 @@ static const char *why(void *context)
 
 /* The end */
 
-static void put_notes(const struct following *f)
+static void put_live_notes(const struct following *f)
 {
 	const char *note;
 	size_t n = 0;
@@ -364,7 +364,7 @@ static int end_lines(const struct following *f)
 }
 
 /* Decodes the rest and prints the result. `status`: whether all came. Returns an exit code. */
-static int end(struct following *f, int status)
+static int end_following(struct following *f, int status)
 {
 	struct ptah_live *live = f->view.live;
 	int code, saved, covered, written, problem;
@@ -380,7 +380,7 @@ static int end(struct following *f, int status)
 		problem = show_hits(f, true);
 	if (problem >= 0 && !f->write_error)
 		is_read(f, live_put_summary(&f->view, f->lines));
-	put_notes(f);
+	put_live_notes(f);
 	if (f->hits && !f->options->record.quiet && problem >= 0 && status >= 0)
 		live_hits_note_absent(f->hits, &f->view.measure);
 	if (f->hits && live_hits_unsaved(f->hits))
@@ -404,7 +404,7 @@ static int end_recording(void *context, const struct ptah_record_status *result,
 	struct following *f = context;
 
 	f->wait_status = result->wait_status;
-	return end(f, status);
+	return end_following(f, status);
 }
 
 /* Recording */
@@ -560,7 +560,7 @@ static int follow_input(struct following *f)
 	snprintf(f->command, sizeof(f->command), "-i %s", path);
 	f->view.command = f->command;
 	f->view.recorder = path;
-	begin(f);
+	begin_following(f);
 	while (status > 0 && seen > 0 && !interrupted() && obey(f)) {
 		status = ptah_live_feed_fd(f->view.live, fd, 10);
 		if (status > 0)
@@ -571,7 +571,7 @@ static int follow_input(struct following *f)
 		close_screen(f);
 		return input_failed(f, status < 0 ? status : seen);
 	}
-	code = end(f, 0);
+	code = end_following(f, 0);
 	ptah_live_status(f->view.live, &s);
 	if (code)
 		return code;
@@ -597,7 +597,7 @@ static int check_times(struct live_options *o)
 	return EXIT_OK;
 }
 
-static int check_options(struct live_options *o, char **argv)
+static int check_live_options(struct live_options *o, char **argv)
 {
 	const struct target_options *t = &o->record.target;
 
@@ -715,7 +715,7 @@ static void close_files(struct following *f)
 		close(f->command_output);
 }
 
-static int run(int argc, char **argv)
+static int run_live(int argc, char **argv)
 {
 	struct live_options o = {.record = {.command = &command_live, .clock = PTAH_CLOCK_HOST},
 				 .format = -1,
@@ -734,7 +734,7 @@ static int run(int argc, char **argv)
 		return status;
 	f.screened = wants_screen(&o);
 	f.view.sort = (enum live_sort)o.sort;
-	status = check_options(&o, argv + first);
+	status = check_live_options(&o, argv + first);
 	if (status == EXIT_OK)
 		status = live_hits_new(&o, &f.hits);
 	if (status == EXIT_OK)
@@ -776,5 +776,5 @@ const struct command command_live = {
 					   live_input_options, names_options,
 					   record_simulated_options, help_options, NULL},
     .operand = COMPLETE_COMMAND,
-    .run = run,
+    .run = run_live,
 };

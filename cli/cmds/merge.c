@@ -144,7 +144,7 @@ static int fold_counts(struct sum *sum, const char *path)
 	return 0;
 }
 
-static int read_file(struct merge *m, const char *path)
+static int read_merge_file(struct merge *m, const char *path)
 {
 	struct sum *sum = &m->sums[m->count];
 	struct ptah_message why = {""};
@@ -168,9 +168,9 @@ static int read_file(struct merge *m, const char *path)
 }
 
 /* Reads a file and adds it up. */
-static int add_file(struct merge *m, const char *path)
+static int add_merge_file(struct merge *m, const char *path)
 {
-	int status = read_file(m, path);
+	int status = read_merge_file(m, path);
 
 	if (status) {
 		free_sum(&m->sums[m->count]);
@@ -183,12 +183,12 @@ static int add_file(struct merge *m, const char *path)
 	return status;
 }
 
-static int add_files(struct merge *m, int n)
+static int add_merge_files(struct merge *m, int n)
 {
 	int status = 0;
 
 	for (int i = 0; i < n && !status; i++)
-		status = interrupted() ? interrupted_status() : add_file(m, m->paths[i]);
+		status = interrupted() ? interrupted_status() : add_merge_file(m, m->paths[i]);
 	while (!status && m->count > 1)
 		status = add_last(m, m->paths[n - 1]);
 	return status;
@@ -224,7 +224,7 @@ static void name_apart(const struct options *o, const struct ptah_counts *counts
 }
 
 /* Writes counts, which keep what decoding them found. */
-static int write_counts(const struct ptah_counts *counts, struct out *out)
+static int write_merge_counts(const struct ptah_counts *counts, struct out *out)
 {
 	struct ptah_profile_totals totals;
 	int status;
@@ -240,7 +240,7 @@ static int write_counts(const struct ptah_counts *counts, struct out *out)
 }
 
 /* Writes the sum. */
-static int finish(const struct options *o, const struct sum *sum, struct out *out)
+static int write_sum(const struct options *o, const struct sum *sum, struct out *out)
 {
 	struct ptah_message why = {""};
 	struct ptah_counts *counts;
@@ -248,7 +248,7 @@ static int finish(const struct options *o, const struct sum *sum, struct out *ou
 
 	if (!sum->shard) {
 		name_apart(o, sum->counts);
-		return write_counts(sum->counts, out);
+		return write_merge_counts(sum->counts, out);
 	}
 	if (o->partial)
 		return shard_write(&command_merge, sum->shard, out);
@@ -257,12 +257,12 @@ static int finish(const struct options *o, const struct sum *sum, struct out *ou
 		return fail(&command_merge, "%s", why.text);
 	}
 	name_unread(&o->input, sum->shard);
-	status = write_counts(counts, out);
+	status = write_merge_counts(counts, out);
 	ptah_counts_free(counts);
 	return status ? status : ptah_shard_unread(sum->shard, 0) ? EXIT_FAILED : 0;
 }
 
-static int run(int argc, char **argv)
+static int run_merge(int argc, char **argv)
 {
 	struct options o = {0};
 	struct merge merge = {0};
@@ -281,11 +281,11 @@ static int run(int argc, char **argv)
 		return status;
 	merge.keep_processes = o.keep_processes;
 	merge.paths = (const char *const *)argv + first;
-	status = add_files(&merge, argc - first);
+	status = add_merge_files(&merge, argc - first);
 	if (status)
 		out_abort(out);
 	else
-		status = finish(&o, &merge.sums[0], out);
+		status = write_sum(&o, &merge.sums[0], out);
 	for (size_t i = 0; i < merge.count; i++)
 		free_sum(&merge.sums[i]);
 	free(merge.owners);
@@ -303,5 +303,5 @@ const struct command command_merge = {
 	"needed.",
     .options = (const struct option_def *const[]){merge_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_merge,
 };

@@ -124,7 +124,7 @@ static int show_rows(struct profile_view *v)
 
 /* Functions, as `ptah report` shows them. */
 
-static int list_functions(const struct profile_view *v, struct hotspot **rows, size_t *n)
+static int list_profile_functions(const struct profile_view *v, struct hotspot **rows, size_t *n)
 {
 	struct hotspots *counter;
 	int status = hotspots_new(&counter);
@@ -142,7 +142,7 @@ static int show_functions(struct profile_view *v)
 {
 	struct table table = {.total = v->totals.instructions};
 	struct hotspot *rows;
-	int status = list_functions(v, &rows, &table.count);
+	int status = list_profile_functions(v, &rows, &table.count);
 
 	if (status < 0)
 		return status;
@@ -161,7 +161,7 @@ static int show_functions(struct profile_view *v)
 	return status;
 }
 
-static int show(struct profile_view *v)
+static int show_profile(struct profile_view *v)
 {
 	int status = ptah_counts_totals(v->counts, &v->totals);
 
@@ -183,7 +183,7 @@ static int show(struct profile_view *v)
 }
 
 /* Refuses options that contradict each other. Returns an exit code. */
-static int check_options(const struct options *o)
+static int check_profile_options(const struct options *o)
 {
 	if (o->input.no_symbols && o->by == BY_FUNCTIONS) {
 		fail(&command_profile, "--by=functions is by symbols: not with --no-symbols");
@@ -237,9 +237,9 @@ static int check_save(const struct options *o, int argc, char **argv)
 }
 
 /* Prints the counts, and saves them with --save. Returns an exit code. */
-static int finish(struct profile_view *v, struct out *save)
+static int finish_profile(struct profile_view *v, struct out *save)
 {
-	int problem = show(v), status = 0, unsaved;
+	int problem = show_profile(v), status = 0, unsaved;
 
 	names_free(v->names);
 	unsaved = counts_write(&command_profile, v->counts, save, problem >= 0);
@@ -261,7 +261,7 @@ static int run_shard(struct options *o, int argc, char **argv)
 		      : shard_count(&command_profile, &o->input, argc, argv, o->shard, save);
 }
 
-static int run(int argc, char **argv)
+static int run_profile(int argc, char **argv)
 {
 	struct options o = {.input.limit = 20};
 	struct profile_view view = {.input = &o.input};
@@ -271,7 +271,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = check_options(&o);
+	status = check_profile_options(&o);
 	if (!status)
 		status = check_save(&o, argc - first, argv + first);
 	if (!status && o.shard)
@@ -300,7 +300,7 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	view.counts = counts;
-	status = finish(&view, save);
+	status = finish_profile(&view, save);
 	ptah_counts_free(counts);
 	return output_close(&command_profile, view.out, status);
 }
@@ -326,5 +326,5 @@ const struct command command_profile = {
 	    {"tid", "Saved counts know no threads."},
 	    {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_profile,
 };

@@ -4,7 +4,7 @@
 #include "record_control.h"
 #include "record_run.h"
 
-static int run(int argc, char **argv)
+static int run_record(int argc, char **argv)
 {
 	struct record_options o = {.command = &command_record};
 	struct ptah_record_config config = {.size = sizeof(config)};
@@ -53,5 +53,5 @@ const struct command command_record = {
 						  record_machine_options, record_target_options,
 						  record_simulated_options, record_options, NULL},
     .operand = COMPLETE_COMMAND,
-    .run = run,
+    .run = run_record,
 };

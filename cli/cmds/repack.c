@@ -53,7 +53,7 @@ struct run {
 	uint64_t done;
 };
 
-static bool show_progress(void *context, uint64_t bytes)
+static bool show_repack_progress(void *context, uint64_t bytes)
 {
 	struct run *r = context;
 
@@ -71,7 +71,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 				 .session = session,
 				 .retcomp = o->retcomp,
 				 .psb_period = o->psb_period,
-				 .step = show_progress,
+				 .step = show_repack_progress,
 				 .context = &r};
 	struct ptah_message why = {""};
 	int status;
@@ -96,7 +96,7 @@ static int repack(struct repack_options *o, const char *input, const char *outpu
 }
 
 /* Refuses what cannot be read twice, or written. Returns an exit code. */
-static int check_files(const char *input, const char *output)
+static int check_repack_files(const char *input, const char *output)
 {
 	struct stat st;
 
@@ -112,7 +112,7 @@ static int check_files(const char *input, const char *output)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_repack(int argc, char **argv)
 {
 	struct repack_options o = {0};
 	struct ptah_session *session;
@@ -124,7 +124,7 @@ static int run(int argc, char **argv)
 	if (!o.input.path && first < argc)
 		o.input.path = argv[first++];
 	input = o.input.path ? o.input.path : "perf.data";
-	status = check_files(input, o.input.output);
+	status = check_repack_files(input, o.input.output);
 	if (!status)
 		status = input_open(&command_repack, &o.input, argc - first, argv + first, true,
 				    &session);
@@ -149,5 +149,5 @@ const struct command command_repack = {
 						    "recording is read several times."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_repack,
 };

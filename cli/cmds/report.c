@@ -149,7 +149,7 @@ static int by_comm(const void *a, const void *b)
 	return strcmp(((const struct program *)a)->comm, ((const struct program *)b)->comm);
 }
 
-static int by_instructions(const void *a, const void *b)
+static int by_report_instructions(const void *a, const void *b)
 {
 	const struct program *x = a, *y = b;
 
@@ -158,7 +158,7 @@ static int by_instructions(const void *a, const void *b)
 	return by_comm(a, b);
 }
 
-static int add_program(struct reporting *r, const struct program *program)
+static int add_report_program(struct reporting *r, const struct program *program)
 {
 	if (!LIST_ADD(r->programs, r->count))
 		return PTAH_E_NOMEM;
@@ -166,7 +166,7 @@ static int add_program(struct reporting *r, const struct program *program)
 	return 0;
 }
 
-static int by_thread(const void *a, const void *b)
+static int by_report_thread(const void *a, const void *b)
 {
 	const struct ran *x = a, *y = b;
 
@@ -179,14 +179,14 @@ static int sum_threads(struct reporting *r)
 	int status = 0;
 
 	if (r->ran_count)
-		qsort(r->ran, r->ran_count, sizeof(*r->ran), by_thread);
+		qsort(r->ran, r->ran_count, sizeof(*r->ran), by_report_thread);
 	for (size_t i = 0; i < r->ran_count && status >= 0; i++) {
 		struct program one = {.threads = 1};
 
-		if (i && !by_thread(&r->ran[i - 1], &r->ran[i]))
+		if (i && !by_report_thread(&r->ran[i - 1], &r->ran[i]))
 			continue;
 		memcpy(one.comm, r->ran[i].comm, sizeof(one.comm));
-		status = add_program(r, &one);
+		status = add_report_program(r, &one);
 	}
 	return status;
 }
@@ -211,7 +211,7 @@ static int sum_programs(struct reporting *r)
 		r->programs[last].instructions += r->programs[i].instructions;
 	}
 	r->count = last + 1;
-	qsort(r->programs, r->count, sizeof(*r->programs), by_instructions);
+	qsort(r->programs, r->count, sizeof(*r->programs), by_report_instructions);
 	return 0;
 }
 
@@ -327,7 +327,7 @@ struct view {
 	const struct table *table;
 };
 
-static void put_text(void *view)
+static void put_report_text(void *view)
 {
 	const struct view *v = view;
 
@@ -335,7 +335,7 @@ static void put_text(void *view)
 	table_text(v->out, v->table);
 }
 
-static void put_json(void *view)
+static void put_report_json(void *view)
 {
 	const struct view *v = view;
 	struct json json;
@@ -348,7 +348,7 @@ static void put_json(void *view)
 	json_finish(&json);
 }
 
-static void put_tsv(void *view)
+static void put_report_tsv(void *view)
 {
 	const struct view *v = view;
 
@@ -356,9 +356,9 @@ static void put_tsv(void *view)
 }
 
 static const struct renderer renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.begin = put_text, .offered = true},
-    [FORMAT_JSON] = {.begin = put_json, .offered = true},
-    [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
+    [FORMAT_TEXT] = {.begin = put_report_text, .offered = true},
+    [FORMAT_JSON] = {.begin = put_report_json, .offered = true},
+    [FORMAT_TSV] = {.begin = put_report_tsv, .offered = true},
 };
 
 /* The order that a word of --sort names, or TABLE_BY_INSTRUCTIONS. */
@@ -407,7 +407,7 @@ static void put_report(struct out *out, const struct options *o, const struct re
 }
 
 /* Notes the threads of process `pid` (-1: of the stream's) that ran in a stream of a CPU. */
-static int add_threads(struct reporting *r, size_t stream, int32_t pid, const char *comm)
+static int add_report_threads(struct reporting *r, size_t stream, int32_t pid, const char *comm)
 {
 	struct ptah_thread thread;
 
@@ -436,16 +436,16 @@ static int add_shares(struct reporting *r, size_t stream, struct ptah_profile *p
 		memcpy(program.comm, shares[i].comm, sizeof(program.comm));
 		program.comm[sizeof(program.comm) - 1] = '\0';
 		text_clean(program.comm);
-		status = add_program(r, &program);
+		status = add_report_program(r, &program);
 		if (status >= 0 && shares[i].pid >= 0)
-			status = add_threads(r, stream, shares[i].pid, program.comm);
+			status = add_report_threads(r, stream, shares[i].pid, program.comm);
 	}
 	free(shares);
 	return status;
 }
 
-static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
-		       struct ptah_profile *profile)
+static int add_report_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
+			      struct ptah_profile *profile)
 {
 	struct reporting *r = reporting;
 	const struct hotspot_source source = {r->session, stream};
@@ -466,15 +466,15 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 		program.threads = !known;
 		program.instructions = totals.instructions;
 		memcpy(program.comm, info->comm, sizeof(info->comm));
-		status = add_program(r, &program);
+		status = add_report_program(r, &program);
 		if (status >= 0 && known)
-			status = add_threads(r, stream, -1, program.comm);
+			status = add_report_threads(r, stream, -1, program.comm);
 	}
 	return status < 0 ? status : hotspots_add(r->counter, &source, info, profile);
 }
 
-static int list_rows(const struct options *o, const struct hotspots *counter, struct names *names,
-		     struct hotspot **rows, size_t *n)
+static int list_report_rows(const struct options *o, const struct hotspots *counter,
+			    struct names *names, struct hotspot **rows, size_t *n)
 {
 	if (o->blocks)
 		return hotspots_blocks(counter, names, rows, n);
@@ -484,7 +484,7 @@ static int list_rows(const struct options *o, const struct hotspots *counter, st
 }
 
 /* Refuses options that contradict each other, and sets those that depend on others. */
-static int check_options(struct options *o)
+static int check_report_options(struct options *o)
 {
 	if (o->sort && !is_order(o->sort)) {
 		if (!graph_can_sort(o->sort))
@@ -510,7 +510,7 @@ static int check_options(struct options *o)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_report(int argc, char **argv)
 {
 	struct options o = {.input.limit = UINT64_MAX};
 	struct reporting r = {0};
@@ -524,7 +524,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = check_options(&o);
+	status = check_report_options(&o);
 	if (status)
 		return status;
 	if (graph_is_asked(&o.graph))
@@ -546,9 +546,9 @@ static int run(int argc, char **argv)
 		problem = hotspots_new(&r.counter);
 	r.session = session;
 	if (problem >= 0)
-		problem = input_count(&o.input, session, add_profile, &r);
+		problem = input_count(&o.input, session, add_report_profile, &r);
 	if (problem >= 0)
-		problem = list_rows(&o, r.counter, names, &rows, &n);
+		problem = list_report_rows(&o, r.counter, names, &rows, &n);
 	if (problem >= 0)
 		problem = sum_programs(&r);
 	if (problem >= 0 && o.input.function)
@@ -593,5 +593,5 @@ const struct command command_report = {
 						    "by default."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_report,
 };

@@ -278,7 +278,7 @@ void script_take_event(struct script *s, const struct ptah_item *item)
 }
 
 /* In a CPU's stream, the last read may have returned items of another thread. */
-static void follow_thread(struct script *s)
+static void follow_script_thread(struct script *s)
 {
 	struct ptah_stream_info info = s->info;
 	struct ptah_thread thread;
@@ -313,7 +313,8 @@ static const struct ptah_item *block_of(const struct ptah_item *item, const stru
 }
 
 /* Takes an item of a batch that ends at `end`. */
-static void take_item(struct script *s, const struct ptah_item *item, const struct ptah_item *end)
+static void take_script_item(struct script *s, const struct ptah_item *item,
+			     const struct ptah_item *end)
 {
 	const struct ptah_item *block = block_of(item, end);
 
@@ -340,10 +341,10 @@ static void follow_code(struct script *s)
 
 void script_take_items(struct script *s, const struct ptah_item *items, int n)
 {
-	follow_thread(s);
+	follow_script_thread(s);
 	follow_code(s);
 	for (int k = 0; k < n; k++)
-		take_item(s, &items[k], items + n);
+		take_script_item(s, &items[k], items + n);
 }
 
 bool script_has_stopped(const struct script *s)
@@ -450,7 +451,7 @@ static int script_streams(struct script *s)
 }
 
 /* Takes over the options. Returns an exit code. */
-static int choose(struct script *s, const struct options *o)
+static int choose_script_options(struct script *s, const struct options *o)
 {
 	if (o->branches + o->blocks + o->calls > 1)
 		return fail_usage(&command_script, "one of --branches, --blocks and --calls");
@@ -477,7 +478,7 @@ static int choose(struct script *s, const struct options *o)
 		   : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_script(int argc, char **argv)
 {
 	struct options o = {.input.format = FORMAT_TEXT};
 	struct script s = {.info.space = 0};
@@ -487,7 +488,7 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	o.input.from_hit = !o.last;
-	status = choose(&s, &o);
+	status = choose_script_options(&s, &o);
 	o.input.samples = !status && script_wants_samples(&s, o.input.format);
 	if (!status)
 		status = input_open(&command_script, &o.input, argc - first, argv + first, true,
@@ -552,5 +553,5 @@ const struct command command_script = {
 		     "threads ran, one thread does everything."},
 	    {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_script,
 };

@@ -43,7 +43,7 @@ static int take_totals(struct ptah_profile *profile, struct stat_counts *c)
 	return 0;
 }
 
-static void add(struct stat_counts *sum, const struct stat_counts *c)
+static void add_stat_counts(struct stat_counts *sum, const struct stat_counts *c)
 {
 	sum->part = c->part;
 	sum->bytes += c->bytes;
@@ -83,7 +83,7 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	if (!c.part)
 		c.bad_bytes = packets_count(s->session, stream, c.packets);
 	s->since = now();
-	add(&s->sum, &c);
+	add_stat_counts(&s->sum, &c);
 	s->streams++;
 	if (shares_has(info))
 		status = shares_list(s->session, stream, profile, &shares, &row.share_count);
@@ -95,7 +95,7 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	return s->status;
 }
 
-static int run(int argc, char **argv)
+static int run_stat(int argc, char **argv)
 {
 	struct options o = {.input.format = FORMAT_TEXT};
 	struct stat_view s = {.streams = 0};
@@ -145,5 +145,5 @@ const struct command command_stat = {
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_stat,
 };

@@ -53,7 +53,7 @@ static bool is_success(const struct verify *v)
 
 /* JSON */
 
-static void begin_json(void *view)
+static void begin_verify_json(void *view)
 {
 	struct verify *v = view;
 
@@ -84,7 +84,7 @@ static void put_silent_json(struct json *j, const struct ptah_verify *r)
 	json_end_object(j);
 }
 
-static void put_json(void *view, const void *row)
+static void put_verify_json(void *view, const void *row)
 {
 	struct verify *v = view;
 	const struct verdict *verdict = row;
@@ -108,7 +108,7 @@ static void put_json(void *view, const void *row)
 	json_end_object(&v->json);
 }
 
-static void end_json(void *view)
+static void end_verify_json(void *view)
 {
 	struct verify *v = view;
 
@@ -139,12 +139,12 @@ static const struct field fields[] = {
 
 static const struct row_type row_type = ROW_TYPE(fields);
 
-static void begin_tsv(void *view)
+static void begin_verify_tsv(void *view)
 {
 	fields_tsv_head(((struct verify *)view)->out, &row_type, 0);
 }
 
-static void put_tsv(void *view, const void *verdict)
+static void put_verify_tsv(void *view, const void *verdict)
 {
 	struct verify *v = view;
 	const struct verdict *w = verdict;
@@ -173,7 +173,7 @@ static void compare(struct out *out, const char *what, uint64_t decoded, uint64_
 }
 
 /* " in symbol+0x10", if the symbol is known. */
-static void put_place(struct verify *v, const struct ptah_stream_info *info, uint64_t ip)
+static void put_verify_place(struct verify *v, const struct ptah_stream_info *info, uint64_t ip)
 {
 	struct names *names;
 	char text[NAMES_LABEL_MAX];
@@ -196,7 +196,7 @@ static void put_silent_text(struct verify *v, const struct ptah_stream_info *inf
 	if (!r->silent_loops)
 		return;
 	out_format(v->out, "    the loop at 0x%" PRIx64, r->silent.ip);
-	put_place(v, info, r->silent.ip);
+	put_verify_place(v, info, r->silent.ip);
 	out_format(
 	    v->out,
 	    " was interrupted at offset 0x%" PRIx64 ": it has only jumps and calls to fixed\n"
@@ -246,7 +246,7 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 }
 
 /* With --quiet, a stream that is equal and lost nothing gets no line. */
-static void put_text(void *view, const void *verdict)
+static void put_verify_text(void *view, const void *verdict)
 {
 	struct verify *v = view;
 	const struct verdict *w = verdict;
@@ -306,9 +306,12 @@ static void put_total(void *view)
 }
 
 static const struct renderer renderers[FORMAT_MAX] = {
-    [FORMAT_TEXT] = {.row = put_text, .end = put_total, .offered = true},
-    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+    [FORMAT_TEXT] = {.row = put_verify_text, .end = put_total, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_verify_json,
+		     .row = put_verify_json,
+		     .end = end_verify_json,
+		     .offered = true},
+    [FORMAT_TSV] = {.begin = begin_verify_tsv, .row = put_verify_tsv, .offered = true},
 };
 
 static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
@@ -328,7 +331,7 @@ static void verify_stream(struct verify *v, const struct ptah_session *session, 
 	v->renderer->row(v, &verdict);
 }
 
-static int run(int argc, char **argv)
+static int run_verify(int argc, char **argv)
 {
 	struct options o = {.input.format = FORMAT_TEXT};
 	struct verify v = {.input = &o.input};
@@ -381,5 +384,5 @@ const struct command command_verify = {
 						    "then the total."},
 					  {0}},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_verify,
 };

@@ -247,7 +247,7 @@ static void block_signals(sigset_t *before)
 	sigprocmask(SIG_BLOCK, &mask, before);
 }
 
-static int show(const struct options *o, const struct view_recording recordings[VIEW_SIDES])
+static int show_pages(const struct options *o, const struct view_recording recordings[VIEW_SIDES])
 {
 	struct view_model_config config = {.jobs = input_jobs(&o->input, 0),
 					   .folder = getenv("TMPDIR")};
@@ -271,7 +271,7 @@ static int show(const struct options *o, const struct view_recording recordings[
 	return status;
 }
 
-static int check(const struct options *o)
+static int check_view_options(const struct options *o)
 {
 	if (o->port > UINT16_MAX)
 		return fail_options(&command_view, "--port=%" PRIu64 ": not a port", o->port);
@@ -285,7 +285,7 @@ static int check(const struct options *o)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_view(int argc, char **argv)
 {
 	struct options o = {.max_size = MOST_BYTES};
 	struct view_recording recordings[VIEW_SIDES] = {{0}};
@@ -294,11 +294,11 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = check(&o);
+	status = check_view_options(&o);
 	if (!status)
 		status = open_sides(&o, argc - first, argv + first, sides, recordings);
 	if (!status)
-		status = show(&o, recordings);
+		status = show_pages(&o, recordings);
 	for (int side = 0; side < VIEW_SIDES; side++) {
 		names_free(sides[side].names);
 		names_free(sides[side].code_names);
@@ -322,5 +322,5 @@ const struct command command_view = {
 						  jobs_options, raw_options, quiet_options,
 						  help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_view,
 };

@@ -78,7 +78,7 @@ static bool is_plain(const char *word)
 }
 
 /* Prints a word as a shell reads it. */
-static void put_word(struct out *out, const char *word)
+static void put_vm_word(struct out *out, const char *word)
 {
 	if (is_plain(word)) {
 		out_text(out, word);
@@ -105,7 +105,7 @@ static int print_command(char *const *command)
 	for (size_t i = 0; command[i]; i++) {
 		if (i)
 			out_text(out, " ");
-		put_word(out, command[i]);
+		put_vm_word(out, command[i]);
 	}
 	out_text(out, "\n");
 	return output_close(&command_vm, out, EXIT_OK);
@@ -120,7 +120,7 @@ static const char *misplaced(int argc, char **argv)
 	return NULL;
 }
 
-static int run(int argc, char **argv)
+static int run_vm(int argc, char **argv)
 {
 	struct options o = {0};
 	struct ptah_vm_config config = {.size = sizeof(config)};
@@ -169,5 +169,5 @@ const struct command command_vm = {
 	"terminal, its signals and its exit status are those of this command.",
     .options = (const struct option_def *const[]){vm_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = run_vm,
 };

@@ -72,7 +72,7 @@ static int read_waits(struct waits_view *v)
 	return status < 0 ? status : waits_list(v);
 }
 
-static int show(struct waits_view *v)
+static int show_waits(struct waits_view *v)
 {
 	const struct input *input = &v->options->input;
 	int status = input_names(input, v->session, &v->names.names);
@@ -95,7 +95,7 @@ static int show(struct waits_view *v)
 	return EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_waits(int argc, char **argv)
 {
 	struct waits_options o = {.input = {.limit = 20, .from_hit = true}};
 	struct waits_view v = {.options = &o};
@@ -124,7 +124,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(v.session);
 		return status;
 	}
-	status = show(&v);
+	status = show_waits(&v);
 	free(v.entries);
 	ptah_waits_free(v.names.waits);
 	names_free(v.names.names);
@@ -148,5 +148,5 @@ const struct command command_waits = {
 					   window_options, decode_options, output_options,
 					   format_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_NOTHING,
-    .run = run,
+    .run = run_waits,
 };

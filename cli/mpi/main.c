@@ -22,7 +22,7 @@ static bool is_help(const char *word)
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-static int run(int argc, char **argv)
+static int run_rank(int argc, char **argv)
 {
 	int status = EXIT_FAILED, threads, rank;
 
@@ -57,5 +57,5 @@ int main(int argc, char **argv)
 	/* Help needs no MPI, which some machines have only inside jobs. */
 	if (argc > 2 && is_help(argv[2]))
 		return command_mpi_profile.run(argc - 1, argv + 1);
-	return run(argc, argv);
+	return run_rank(argc, argv);
 }

@@ -312,7 +312,7 @@ static int parse(int argc, char **argv, struct options *o, int rank, int *status
 	return first;
 }
 
-static int run(int argc, char **argv)
+static int profile_rank(int argc, char **argv)
 {
 	struct options o = {.parts = USUAL_PARTS};
 	struct job job = {.options = &o, .begun = now()};
@@ -356,5 +356,5 @@ const struct command command_mpi_profile = {
     .options = (const struct option_def *const[]){profile_options, input_options, decode_options,
 						  quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
-    .run = run,
+    .run = profile_rank,
 };

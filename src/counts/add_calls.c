@@ -107,7 +107,8 @@ static bool move_version(void *context, uint16_t *space, uint64_t *function)
 	return true;
 }
 
-static int add(struct ptah_counts *c, struct counts_process *p, const struct ptah_call_tree *tree)
+static int add_process_calls(struct ptah_counts *c, struct counts_process *p,
+			     const struct ptah_call_tree *tree)
 {
 	int status = new_tree(&p->calls);
 
@@ -124,7 +125,7 @@ int counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_
 {
 	struct counts_process p = {.pid = pid, .space = pid};
 
-	return c && tree ? add(c, &p, tree) : PTAH_E_INVAL;
+	return c && tree ? add_process_calls(c, &p, tree) : PTAH_E_INVAL;
 }
 
 static unsigned times_of(const struct ptah_session *session)
@@ -144,7 +145,7 @@ int ptah_counts_add_session_calls(struct ptah_counts *c, const struct ptah_sessi
 		return PTAH_E_INVAL;
 	p = counts_process_of_space(session, space);
 	c->times |= times_of(session);
-	return add(c, &p, tree);
+	return add_process_calls(c, &p, tree);
 }
 
 unsigned ptah_counts_times(const struct ptah_counts *c)

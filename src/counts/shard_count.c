@@ -103,7 +103,7 @@ static int end_early(const struct counter *c, const struct stream_decoder *s)
  * Counts up to where the stream is to stop or, with `to_error`, to the next error. Bytes that were
  * fed and not decoded come first.
  */
-static int run(const struct counter *c, struct stream_decoder *s, bool to_error)
+static int count_until_stop(const struct counter *c, struct stream_decoder *s, bool to_error)
 {
 	struct ptah_profile_totals totals = {0};
 	int status = profile_resume(s->profile);
@@ -134,7 +134,7 @@ static int go_to(const struct counter *c, struct stream_decoder **s, uint64_t of
 }
 
 /* Brings the decoder of the range to its beginning, and makes it stop at its end. */
-static int enter(struct counter *c)
+static int enter_range(struct counter *c)
 {
 	int status = stream_renew_counted(c->session, c->stream, &c->own);
 
@@ -163,9 +163,9 @@ static int go_on_until_they_agree(struct counter *c)
 		if (status < 0)
 			break;
 		c->own->stop = c->next->stop = status ? place.start : UINT64_MAX;
-		status = run(c, c->own, false);
+		status = count_until_stop(c, c->own, false);
 		if (status >= 0)
-			status = run(c, c->next, false);
+			status = count_until_stop(c, c->next, false);
 		if (c->own->stop == UINT64_MAX)
 			break;
 	}
@@ -174,8 +174,8 @@ static int go_on_until_they_agree(struct counter *c)
 
 /* Keeping what was counted */
 
-static int keep(struct counter *c, struct ptah_counts *counts, struct stream_decoder *s,
-		struct ptah_profile_totals *totals)
+static int keep_range_counts(struct counter *c, struct ptah_counts *counts,
+			     struct stream_decoder *s, struct ptah_profile_totals *totals)
 {
 	int status = ptah_profile_totals(s->profile, totals);
 
@@ -193,7 +193,7 @@ static int settle(struct counter *c, struct ptah_profile_totals *totals)
 
 	c->own->stop = UINT64_MAX;
 	if (status >= 0)
-		status = run(c, c->own, true);
+		status = count_until_stop(c, c->own, true);
 	if (status >= 0)
 		status = ptah_profile_totals(c->own->profile, totals);
 	c->range.flags |= RANGE_SETTLED;
@@ -205,10 +205,10 @@ static int keep_range(struct counter *c, bool corrected)
 {
 	struct ptah_profile_totals totals, others = {0};
 	struct shard_range *range = shard_add_range(c->into);
-	int status = range ? keep(c, c->into->plus, c->own, &totals) : PTAH_E_NOMEM;
+	int status = range ? keep_range_counts(c, c->into->plus, c->own, &totals) : PTAH_E_NOMEM;
 
 	if (status >= 0 && corrected)
-		status = keep(c, c->into->minus, c->next, &others);
+		status = keep_range_counts(c, c->into->minus, c->next, &others);
 	if (status >= 0 && others.errors && !totals.errors)
 		status = settle(c, &totals);
 	if (status < 0)
@@ -224,14 +224,14 @@ static int keep_range(struct counter *c, bool corrected)
 static int count_range(struct counter *c)
 {
 	bool corrected = false;
-	int status = enter(c);
+	int status = enter_range(c);
 
 	if (status >= 0 && !c->begin.whole_start) {
 		c->range.from = c->begin.start;
 		c->range.begin = digest_of(c->own);
 	}
 	if (status >= 0)
-		status = run(c, c->own, false);
+		status = count_until_stop(c, c->own, false);
 	if (status >= 0 && c->has_end) {
 		c->range.to = c->end.start;
 		c->range.end = digest_of(c->next);

@@ -34,7 +34,7 @@ static bool search(struct ptah_event_decoder *d)
 }
 
 /* The trace has ended: reports what was pending, and an error when the last packet is cut. */
-static void finish(struct ptah_event_decoder *d)
+static void finish_events(struct ptah_event_decoder *d)
 {
 	uint64_t offset = event_offset(d, d->pos);
 
@@ -123,7 +123,7 @@ static bool find_packet(struct ptah_event_decoder *d, bool *more)
 		if (!search(d)) {
 			if (!event_input_at_last(d))
 				return false;
-			finish(d);
+			finish_events(d);
 			*more = true;
 			return false;
 		}
@@ -133,7 +133,7 @@ static bool find_packet(struct ptah_event_decoder *d, bool *more)
 }
 
 /* Takes one packet. False when more bytes are needed. */
-static bool step(struct ptah_event_decoder *d)
+static bool step_events(struct ptah_event_decoder *d)
 {
 	struct ptah_packet packet;
 	uint64_t offset;
@@ -148,7 +148,7 @@ static bool step(struct ptah_event_decoder *d)
 			return true;
 		if (!event_input_at_last(d))
 			return false;
-		finish(d);
+		finish_events(d);
 		return true;
 	}
 	if (size > 0 && UNLIKELY(d->config.errata))
@@ -171,7 +171,7 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item)
 {
 	while (!d->queue_count) {
 		d->queue_first = 0;
-		if (d->phase == EVENT_DONE || !step(d))
+		if (d->phase == EVENT_DONE || !step_events(d))
 			return 0;
 	}
 	*item = d->queue[d->queue_first];
@@ -216,7 +216,7 @@ bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struc
 	return take_clock(d) && d->tsc < limit;
 }
 
-static void begin(struct ptah_event_decoder *d, uint64_t offset)
+static void begin_packet_event(struct ptah_event_decoder *d, uint64_t offset)
 {
 	struct ptah_event_config config = d->config;
 
@@ -241,7 +241,7 @@ int ptah_event_decoder_new(const struct ptah_event_config *config,
 		return PTAH_E_NOMEM;
 	if (config)
 		d->config = *config;
-	begin(d, 0);
+	begin_packet_event(d, 0);
 	*decoder = d;
 	return 0;
 }
@@ -249,12 +249,12 @@ int ptah_event_decoder_new(const struct ptah_event_config *config,
 void ptah_event_seek(struct ptah_event_decoder *d, uint64_t offset)
 {
 	if (d)
-		begin(d, offset);
+		begin_packet_event(d, offset);
 }
 
 void event_restart(struct ptah_event_decoder *d, uint64_t offset)
 {
-	begin(d, offset);
+	begin_packet_event(d, offset);
 	d->phase = EVENT_RESTART;
 }
 

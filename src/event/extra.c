@@ -6,7 +6,7 @@
 #include "event/event.h"
 
 /* Reports an event: at once without an address, or (`ip`) when the next FUP has given it one. */
-static void put(struct ptah_event_decoder *d, const struct ptah_item *item, bool ip)
+static void report_event(struct ptah_event_decoder *d, const struct ptah_item *item, bool ip)
 {
 	if (ip)
 		event_wait(d, &d->bound, item);
@@ -22,7 +22,7 @@ static void take_ptw(struct ptah_event_decoder *d, const struct ptah_packet *pac
 				       .payload = packet->u.ptw.payload,
 				       .offset = offset};
 
-	put(d, &item, packet->u.ptw.ip);
+	report_event(d, &item, packet->u.ptw.ip);
 }
 
 /* An MWAIT waits for the EXSTOP that it leads to, whose FUP gives both their address. */
@@ -41,9 +41,9 @@ static void take_exstop(struct ptah_event_decoder *d, const struct ptah_packet *
 	const struct ptah_item item = {.type = PTAH_ITEM_EXSTOP, .offset = offset};
 
 	if (d->has_mwait)
-		put(d, &d->mwait, packet->u.exstop.ip);
+		report_event(d, &d->mwait, packet->u.exstop.ip);
 	d->has_mwait = false;
-	put(d, &item, packet->u.exstop.ip);
+	report_event(d, &item, packet->u.exstop.ip);
 }
 
 static void take_pwre(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -55,7 +55,7 @@ static void take_pwre(struct ptah_event_decoder *d, const struct ptah_packet *pa
 				       .state = packet->u.pwre.state,
 				       .offset = offset};
 
-	put(d, &item, false);
+	report_event(d, &item, false);
 }
 
 static void take_pwrx(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -70,7 +70,7 @@ static void take_pwrx(struct ptah_event_decoder *d, const struct ptah_packet *pa
 	    .last = packet->u.pwrx.last,
 	    .offset = offset};
 
-	put(d, &item, false);
+	report_event(d, &item, false);
 }
 
 /* Event Trace (SDM "Event Trace"): a CFE, with the EVDs before it. */
@@ -158,7 +158,7 @@ static void take_cfe(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (!packet->u.cfe.ip && follows && d->enabled)
 		event_wait(d, &d->follow, &item);
 	else
-		put(d, &item, packet->u.cfe.ip);
+		report_event(d, &item, packet->u.cfe.ip);
 }
 
 static void take_trig(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -172,7 +172,7 @@ static void take_trig(struct ptah_event_decoder *d, const struct ptah_packet *pa
 	    .trbv = packet->u.trig.trbv,
 	    .offset = offset};
 
-	put(d, &item, packet->u.trig.ip);
+	report_event(d, &item, packet->u.trig.ip);
 }
 
 /* PEBS through PT (SDM "PEBS-via-PT"): BBP, items, BEP. */
@@ -185,7 +185,7 @@ static void take_bbp(struct ptah_event_decoder *d, const struct ptah_packet *pac
 				       .pebs_type = packet->u.bbp.type,
 				       .offset = offset};
 
-	put(d, &item, false);
+	report_event(d, &item, false);
 }
 
 static void take_bip(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -197,7 +197,7 @@ static void take_bip(struct ptah_event_decoder *d, const struct ptah_packet *pac
 				       .payload = packet->u.bip.payload,
 				       .offset = offset};
 
-	put(d, &item, false);
+	report_event(d, &item, false);
 }
 
 static void take_bep(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -205,7 +205,7 @@ static void take_bep(struct ptah_event_decoder *d, const struct ptah_packet *pac
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_PEBS_END, .offset = offset};
 
-	put(d, &item, packet->u.bep.ip);
+	report_event(d, &item, packet->u.bep.ip);
 }
 
 bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,

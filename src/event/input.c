@@ -19,7 +19,7 @@ static void use_chunk(struct ptah_event_decoder *d, size_t from)
 }
 
 /* Moves the unread bytes to the beginning of the carry: the caller's chunk is used up. */
-static void keep(struct ptah_event_decoder *d)
+static void keep_unread_bytes(struct ptah_event_decoder *d)
 {
 	size_t left = (size_t)(d->end - d->pos);
 
@@ -61,11 +61,11 @@ bool event_input_more(struct ptah_event_decoder *d)
 			d->in_carry = false;
 			return false;
 		}
-		keep(d);
+		keep_unread_bytes(d);
 		return false;
 	}
 	if (!d->last)
-		keep(d);
+		keep_unread_bytes(d);
 	return false;
 }
 

@@ -12,7 +12,7 @@ static bool is_time(unsigned type)
 }
 
 /* Adds a packet to what is known of the PSB+. False: event_next() has to take the PSB+. */
-static bool add(struct packet_psb *psb, const struct ptah_packet *packet)
+static bool add_psb_packet(struct packet_psb *psb, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
@@ -67,7 +67,7 @@ bool packet_psb_read(const uint8_t *pos, const uint8_t *end, struct packet_psb *
 		pos += size;
 		if (packet.type == PTAH_PACKET_PSBEND)
 			break;
-		if (!add(psb, &packet))
+		if (!add_psb_packet(psb, &packet))
 			return false;
 	}
 	psb->end = pos;

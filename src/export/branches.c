@@ -21,8 +21,8 @@ static int settle(struct branches *b, uint16_t flags, uint64_t to, uint64_t tsc)
 	return branch.from ? b->take(b->context, &branch) : 0;
 }
 
-static int report(struct branches *b, const struct ptah_item *item, uint16_t flags, uint64_t from,
-		  uint64_t to)
+static int report_branch_row(struct branches *b, const struct ptah_item *item, uint16_t flags,
+			     uint64_t from, uint64_t to)
 {
 	const struct branch branch = {
 	    .from = from, .to = to, .tsc = item->tsc, .flags = (uint16_t)(BRANCH_ANY | flags)};
@@ -98,18 +98,20 @@ int branches_take(struct branches *b, const struct ptah_item *item)
 	case PTAH_ITEM_BLOCK:
 		return take_block(b, item);
 	case PTAH_ITEM_ENABLED:
-		return report(b, item, BRANCH_BEGIN, 0, item->ip);
+		return report_branch_row(b, item, BRANCH_BEGIN, 0, item->ip);
 	case PTAH_ITEM_DISABLED:
 		return settle(b, BRANCH_END, item->to, item->tsc);
 	case PTAH_ITEM_ASYNC_DISABLED:
 		status = settle(b, 0, item->ip, item->tsc);
-		return status < 0 ? status
-				  : report(b, item, BRANCH_ASYNC | BRANCH_END, item->ip, 0);
+		return status < 0
+			   ? status
+			   : report_branch_row(b, item, BRANCH_ASYNC | BRANCH_END, item->ip, 0);
 	case PTAH_ITEM_ASYNC_BRANCH:
 		status = settle(b, 0, item->ip, item->tsc);
 		return status < 0 ? status
-				  : report(b, item, BRANCH_CALL | BRANCH_ASYNC | BRANCH_INTERRUPT,
-					   item->ip, item->to);
+				  : report_branch_row(b, item,
+						      BRANCH_CALL | BRANCH_ASYNC | BRANCH_INTERRUPT,
+						      item->ip, item->to);
 	case PTAH_ITEM_ERROR:
 	case PTAH_ITEM_OVERFLOW:
 	case PTAH_ITEM_GAP:

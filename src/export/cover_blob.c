@@ -9,7 +9,7 @@
 #define LONGEST	    10 /* bytes of a number of 64 bits */
 #define LEAST_BYTES 2  /* of a pair */
 
-static uint8_t *put(uint8_t *p, uint64_t value)
+static uint8_t *put_blob_number(uint8_t *p, uint64_t value)
 {
 	for (; value >= 0x80; value >>= 7)
 		*p++ = (uint8_t)(value | 0x80);
@@ -24,8 +24,8 @@ int cover_blob_write(const struct cover_reached *reached, size_t n, void **blob,
 	size_t content, room;
 
 	for (size_t i = 0; pairs && i < n; i++) {
-		p = put(p, reached[i].block - last);
-		p = put(p, reached[i].count);
+		p = put_blob_number(p, reached[i].block - last);
+		p = put_blob_number(p, reached[i].count);
 		last = reached[i].block;
 	}
 	content = (size_t)(p - pairs);

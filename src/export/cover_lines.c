@@ -112,7 +112,7 @@ static bool take_line(void *context, const struct ptah_line *line)
 
 /* Blocks */
 
-static void put(struct lines *l, uint32_t line, uint32_t block, uint64_t at)
+static void put_line_of_block(struct lines *l, uint32_t line, uint32_t block, uint64_t at)
 {
 	sqlite_file_add(l->file, COVER_TABLE_LINE_BLOCKS, "iii", (int64_t)line, (int64_t)block,
 			(int64_t)at);
@@ -158,7 +158,7 @@ static int put_declaration(struct lines *l, const char *path, const struct cover
 	for (size_t i = first; i < l->range_count && l->ranges[i].start < b->end; i++)
 		if (l->ranges[i].line == line)
 			return 0;
-	put(l, line, block, f->at);
+	put_line_of_block(l, line, block, f->at);
 	return 0;
 }
 
@@ -169,8 +169,8 @@ static int put_block(struct lines *l, const char *path, uint32_t number)
 
 	for (size_t i = first; i < l->range_count && l->ranges[i].start < b->end; i++)
 		if (is_first(l, first, i))
-			put(l, l->ranges[i].line, number,
-			    l->ranges[i].start > b->at ? l->ranges[i].start : b->at);
+			put_line_of_block(l, l->ranges[i].line, number,
+					  l->ranges[i].start > b->at ? l->ranges[i].start : b->at);
 	return put_declaration(l, path, b, number, first);
 }
 

@@ -76,7 +76,8 @@ static int prepare(struct cover_query *q, const char *sql, sqlite3_stmt **s,
 }
 
 /* Ends a statement whose last result was not a row. */
-static int end(struct cover_query *q, sqlite3_stmt *s, int result, struct ptah_message *why)
+static int end_statement(struct cover_query *q, sqlite3_stmt *s, int result,
+			 struct ptah_message *why)
 {
 	const int status = result == SQLITE_DONE ? 0 : failed(q, why);
 
@@ -137,19 +138,20 @@ static int open_database(struct cover_query *q, struct ptah_message *why)
 	sqlite3_db_config(q->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(q->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	/* The first question of all fails where the file is none of SQLite. */
-	if (ask_number(q, "SELECT count(*) FROM sqlite_schema", -1) < 0)
+	if (ask_number(q, "SELECT count_answer_rows(*) FROM sqlite_schema", -1) < 0)
 		return sqlite3_errcode(q->db) == SQLITE_NOTADB ? no_table(q, why) : failed(q, why);
 	if (check_tables(q, why) < 0)
 		return PTAH_E_BAD_FILE;
-	if (!ask_number(
-		q, "SELECT count(*) FROM info WHERE name = 'format' AND value = '" COVER_FORMAT "'",
-		0)) {
+	if (!ask_number(q,
+			"SELECT count_answer_rows(*) FROM info WHERE name = 'format' AND value = "
+			"'" COVER_FORMAT "'",
+			0)) {
 		snprintf(why->text, sizeof(why->text),
 			 "%s: another version of Ptah wrote this table", q->path);
 		return PTAH_E_UNSUPPORTED;
 	}
 	/* Their numbers are 1, 2, 3 and so on. */
-	most = ask_number(q, "SELECT count(*) FROM blocks", 0);
+	most = ask_number(q, "SELECT count_answer_rows(*) FROM blocks", 0);
 	q->most = most < 0 ? 0 : most > UINT32_MAX ? UINT32_MAX : (uint32_t)most;
 	return 0;
 }
@@ -241,7 +243,7 @@ static int take_rows(struct cover_query *q, sqlite3_stmt *s, struct ptah_message
 						: ptah_strerror(status));
 		return status;
 	}
-	status = end(q, s, result, why);
+	status = end_statement(q, s, result, why);
 	return status < 0 ? status : found;
 }
 
@@ -444,7 +446,7 @@ static uint64_t sweep(const struct cover_query *q)
 	return sum + most;
 }
 
-static int count(struct cover_query *q, struct cover_answer *a, sqlite3_stmt *s)
+static int count_answer_rows(struct cover_query *q, struct cover_answer *a, sqlite3_stmt *s)
 {
 	struct cover_reached *list;
 	size_t n;
@@ -507,7 +509,7 @@ static int complete(struct cover_query *q, struct ptah_message *why)
 	for (size_t i = 0; i < q->count && status >= 0; i++) {
 		status = describe(&q->answers[i], names);
 		if (status >= 0)
-			status = count(q, &q->answers[i], counts);
+			status = count_answer_rows(q, &q->answers[i], counts);
 		if (status < 0)
 			snprintf(why->text, sizeof(why->text), "%s: process %" PRId64 ": %s",
 				 q->path, q->answers[i].process, ptah_strerror(status));

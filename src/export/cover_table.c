@@ -145,7 +145,8 @@ static size_t find_process(struct cover_table *t, int32_t space)
 }
 
 /* A callback of cover_code_add(). */
-static int take(void *context, int32_t space, const struct cover_reached *reached, size_t n)
+static int take_reached_blocks(void *context, int32_t space, const struct cover_reached *reached,
+			       size_t n)
 {
 	struct cover_table *t = context;
 	const size_t process = find_process(t, space);
@@ -172,7 +173,8 @@ int cover_table_add(struct cover_table *t, size_t stream, struct ptah_profile *p
 	if (status >= 0)
 		status = ptah_profile_totals(profile, &t->totals);
 	t->stream = t->info.cpu < 0 ? stream : SIZE_MAX;
-	return status < 0 ? status : cover_code_add(&t->code, stream, profile, take, t);
+	return status < 0 ? status
+			  : cover_code_add(&t->code, stream, profile, take_reached_blocks, t);
 }
 
 /* The file's end: sets */
@@ -207,7 +209,8 @@ static int by_block(const void *a, const void *b)
 }
 
 /* Adds `more` to a list; each block is in it once at the end. */
-static int join(struct cover_reached **list, size_t *n, struct cover_reached *more, size_t count)
+static int join_reached_blocks(struct cover_reached **list, size_t *n, struct cover_reached *more,
+			       size_t count)
 {
 	struct cover_reached *joined = *list;
 	size_t last = 0;
@@ -253,7 +256,7 @@ static bool read_process(struct reading *r, int64_t *process, struct cover_reach
 		r->status = cover_blob_read(blob, (size_t)sqlite3_column_bytes(r->statement, 1),
 					    r->table->code.blocks.count, &more, &count);
 		if (r->status >= 0)
-			r->status = join(list, n, more, count);
+			r->status = join_reached_blocks(list, n, more, count);
 		r->has_row = sqlite3_step(r->statement) == SQLITE_ROW;
 	}
 	if (r->status >= 0)

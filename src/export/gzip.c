@@ -35,7 +35,7 @@ int gzip_begin(struct out *out, struct gzip **gzip)
 }
 
 /* Gives zlib what it has been offered, and writes what it returns. */
-static void step(struct gzip *g, int flush)
+static void step_deflate(struct gzip *g, int flush)
 {
 	do {
 		g->z.next_out = g->bytes;
@@ -55,7 +55,7 @@ void gzip_write(struct gzip *g, const void *bytes, size_t n)
 		/* zlib reads only, whatever the type says. */
 		g->z.next_in = (unsigned char *)(uintptr_t)from;
 		g->z.avail_in = part;
-		step(g, Z_NO_FLUSH);
+		step_deflate(g, Z_NO_FLUSH);
 		from += part;
 		n -= part;
 	}
@@ -66,7 +66,7 @@ void gzip_end(struct gzip *g, bool complete)
 	if (!g)
 		return;
 	if (complete)
-		step(g, Z_FINISH);
+		step_deflate(g, Z_FINISH);
 	deflateEnd(&g->z);
 	free(g);
 }

@@ -45,7 +45,7 @@ struct recording {
 	uint32_t pmu_type;
 };
 
-static int refuse(struct ptah_message *why, const char *path, const char *text)
+static int refuse_inject(struct ptah_message *why, const char *path, const char *text)
 {
 	snprintf(why->text, sizeof(why->text), "%s: %s", path, text);
 	return PTAH_E_UNSUPPORTED;
@@ -66,8 +66,9 @@ static int read_once(struct inject *inject, struct recording *r, struct ptah_mes
 			r->per_cpu = true;
 	}
 	if (status >= 0 && perfdata_auxtrace(r->file) != PERFDATA_AUXTRACE_INTEL_PT)
-		status = refuse(why, inject->input,
-				"there is no trace of Intel PT that samples could be made of");
+		status =
+		    refuse_inject(why, inject->input,
+				  "there is no trace of Intel PT that samples could be made of");
 	return status;
 }
 
@@ -161,7 +162,7 @@ static int read_events(struct inject *inject, struct recording *r, struct ptah_m
 	while (r->count < MOST_EVENTS && perfdata_event(r->file, r->count, &info))
 		r->count++;
 	if (!r->count)
-		return refuse(why, inject->input, "its header has no events");
+		return refuse_inject(why, inject->input, "its header has no events");
 	r->infos = calloc(r->count, sizeof(*r->infos));
 	r->events = calloc(r->count + 2, sizeof(*r->events));
 	if (!r->infos || !r->events)
@@ -259,8 +260,8 @@ static int write_samples(struct inject *inject, struct sample_output *output)
 }
 
 /* Finishes the output, or removes it. */
-static int finish(struct inject *inject, struct perfdata_writer *w, int status,
-		  struct ptah_message *why)
+static int finish_injected_file(struct inject *inject, struct perfdata_writer *w, int status,
+				struct ptah_message *why)
 {
 	if (status >= 0 && !inject->stopped)
 		return perfdata_writer_finish(w, NULL, why);
@@ -304,7 +305,7 @@ static int write_output(struct inject *inject, struct recording *r, struct ptah_
 	status = copy_records(inject, output.writer, why);
 	if (status >= 0)
 		status = write_samples(inject, &output);
-	return finish(inject, output.writer, status, why);
+	return finish_injected_file(inject, output.writer, status, why);
 }
 
 int inject_run(struct inject *inject, struct ptah_message *why)

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static int refuse(struct ptah_message *why, const char *format, ...) PRINTF_LIKE(2, 3);
+static int refuse_itrace(struct ptah_message *why, const char *format, ...) PRINTF_LIKE(2, 3);
 
-static int refuse(struct ptah_message *why, const char *format, ...)
+static int refuse_itrace(struct ptah_message *why, const char *format, ...)
 {
 	va_list args;
 
@@ -80,7 +80,7 @@ static int read_period(const char **text, struct itrace *t, struct ptah_message 
 	t->unit = ITRACE_NANOSECONDS;
 	if (read_number(text, &t->period, &overflow))
 		overflow = !read_unit(text, t);
-	return overflow ? refuse(why, "--itrace: the period after \"i\" is too large") : 0;
+	return overflow ? refuse_itrace(why, "--itrace: the period after \"i\" is too large") : 0;
 }
 
 /* The number of entries after g or l. */
@@ -91,8 +91,8 @@ static int read_entries(const char **text, char letter, unsigned normal, unsigne
 	bool overflow;
 
 	if ((!read_number(text, &n, &overflow) && overflow) || !n || n > ITRACE_MOST_ENTRIES)
-		return refuse(why, "--itrace: \"%c\" is followed by a number from 1 to %d", letter,
-			      ITRACE_MOST_ENTRIES);
+		return refuse_itrace(why, "--itrace: \"%c\" is followed by a number from 1 to %d",
+				     letter, ITRACE_MOST_ENTRIES);
 	*entries = (unsigned)n;
 	return 0;
 }
@@ -106,7 +106,8 @@ static int read_error_flags(const char **text, struct itrace *t, struct ptah_mes
 		const char flag = (*text)[1];
 
 		if (flag != 'o' && flag != 'l')
-			return refuse(why, "--itrace: the flags of \"e\" are o and l, as in e-o-l");
+			return refuse_itrace(
+			    why, "--itrace: the flags of \"e\" are o and l, as in e-o-l");
 		*(flag == 'o' ? &t->no_overflows : &t->no_losses) = without;
 		*text += 2;
 	}
@@ -148,8 +149,9 @@ static int read_letter(const char **text, struct itrace *t, struct ptah_message 
 	case 's':
 		return read_number(text, &t->skip, &overflow)
 			   ? 0
-			   : refuse(why, "--itrace: \"s\" is followed by the number of samples to "
-					 "leave out");
+			   : refuse_itrace(
+				 why, "--itrace: \"s\" is followed by the number of samples to "
+				      "leave out");
 	case 'x':
 	case 'w':
 	case 'p':
@@ -162,12 +164,13 @@ static int read_letter(const char **text, struct itrace *t, struct ptah_message 
 		return 0;
 	default:
 		if (letter > ' ' && letter < 127)
-			return refuse(why,
-				      "--itrace: \"%c\" is not made by ptah inject; i, b, c, "
-				      "r, e, g, l and s are",
-				      letter);
-		return refuse(why, "--itrace: the byte 0x%02x is no letter of it",
-			      (unsigned char)letter);
+			return refuse_itrace(
+			    why,
+			    "--itrace: \"%c\" is not made by ptah inject; i, b, c, "
+			    "r, e, g, l and s are",
+			    letter);
+		return refuse_itrace(why, "--itrace: the byte 0x%02x is no letter of it",
+				     (unsigned char)letter);
 	}
 }
 
@@ -182,6 +185,6 @@ int itrace_parse(const char *text, struct itrace *t, struct ptah_message *why)
 		status = read_letter(&text, t, why);
 	if (status >= 0 && !t->instructions && !t->branches && !t->calls && !t->returns &&
 	    !t->errors)
-		return refuse(why, "--itrace: no samples are asked for: i, b, c or r");
+		return refuse_itrace(why, "--itrace: no samples are asked for: i, b, c or r");
 	return status;
 }

@@ -19,7 +19,7 @@ enum wire_type {
 };
 
 /* Room for n more bytes. */
-static bool reserve(struct protobuf *p, size_t n)
+static bool reserve_message_bytes(struct protobuf *p, size_t n)
 {
 	if (p->failed)
 		return false;
@@ -39,7 +39,7 @@ static unsigned put_varint(uint8_t *to, uint64_t value)
 
 void protobuf_packed(struct protobuf *p, uint64_t value)
 {
-	if (reserve(p, VARINT_MAX))
+	if (reserve_message_bytes(p, VARINT_MAX))
 		p->n += put_varint(p->bytes + p->n, value);
 }
 
@@ -57,7 +57,7 @@ void protobuf_number(struct protobuf *p, unsigned field, uint64_t value)
 void protobuf_fixed64(struct protobuf *p, unsigned field, uint64_t value)
 {
 	put_key(p, field, WIRE_FIXED64);
-	if (!reserve(p, sizeof(value)))
+	if (!reserve_message_bytes(p, sizeof(value)))
 		return;
 	store_le64(p->bytes + p->n, value);
 	p->n += sizeof(value);
@@ -75,7 +75,7 @@ void protobuf_bytes(struct protobuf *p, unsigned field, const void *bytes, size_
 {
 	put_key(p, field, WIRE_BYTES);
 	protobuf_packed(p, n);
-	if (!n || !reserve(p, n))
+	if (!n || !reserve_message_bytes(p, n))
 		return;
 	memcpy(p->bytes + p->n, bytes, n);
 	p->n += n;
@@ -100,7 +100,7 @@ void protobuf_end(struct protobuf *p, size_t begin)
 	const size_t n = p->n - begin;
 	const unsigned size = put_varint(length, n);
 
-	if (!reserve(p, size - 1))
+	if (!reserve_message_bytes(p, size - 1))
 		return;
 	memmove(p->bytes + begin + size - 1, p->bytes + begin, n);
 	memcpy(p->bytes + begin - 1, length, size);

@@ -66,7 +66,7 @@ struct repack_file {
 	uint64_t data, data_size; /* of the input */
 };
 
-static int refuse(const struct repack_file *f, const char *text)
+static int refuse_repack(const struct repack_file *f, const char *text)
 {
 	snprintf(f->why->text, sizeof(f->why->text), "%s: %s", f->job->input, text);
 	return PTAH_E_UNSUPPORTED;
@@ -128,7 +128,8 @@ static int grow_numbers(struct repack_file *f, uint32_t index)
 	uint32_t *numbers;
 
 	if (index >= MOST_STREAMS)
-		return refuse(f, "an AUXTRACE record is of a stream of a number that is too large");
+		return refuse_repack(
+		    f, "an AUXTRACE record is of a stream of a number that is too large");
 	while (count <= index)
 		count *= 2;
 	numbers = realloc(f->numbers, count * sizeof(*numbers));
@@ -186,8 +187,9 @@ static int check_psb_period(const struct repack_file *f)
 	struct perfdata_timing timing;
 
 	if (f->job->psb_period && perfdata_timing(f->file, &timing) && (timing.mtc || timing.cyc))
-		return refuse(f, "its trace has MTC or CYC packets, among which no PSB can be put: "
-				 "record with --psb-period, or repack without it");
+		return refuse_repack(
+		    f, "its trace has MTC or CYC packets, among which no PSB can be put: "
+		       "record with --psb-period, or repack without it");
 	return 0;
 }
 
@@ -197,12 +199,13 @@ static int check_streams(const struct repack_file *f)
 	struct ptah_stream_info info = {0};
 
 	if (ptah_session_streams(f->job->session) != f->stream_count)
-		return refuse(f, "its AUXTRACE records are not those of its streams");
+		return refuse_repack(f, "its AUXTRACE records are not those of its streams");
 	for (uint32_t i = 0; i < f->stream_count; i++) {
 		ptah_session_stream_info(f->job->session, i, &info);
 		if (info.bytes != f->streams[i].size || info.lost)
-			return refuse(f, "it lost bytes, or its streams overlap: only a complete "
-					 "recording can be repacked");
+			return refuse_repack(
+			    f, "it lost bytes, or its streams overlap: only a complete "
+			       "recording can be repacked");
 	}
 	return 0;
 }
@@ -217,17 +220,18 @@ static int read_records(struct repack_file *f)
 	perfdata_keep_all(f->file);
 	while ((status = perfdata_next(f->file, &record, f->why)) > 0) {
 		if (record.type == PERFDATA_AUX)
-			return refuse(f, "a driver recorded it: its packets are as short as they "
-					 "can be");
+			return refuse_repack(
+			    f, "a driver recorded it: its packets are as short as they "
+			       "can be");
 		if (record.type == PERFDATA_COMPRESSED || record.type == PERFDATA_COMPRESSED2)
-			return refuse(f, "its records are compressed");
+			return refuse_repack(f, "its records are compressed");
 		if (record.type == PERFDATA_AUXTRACE && (status = add_part(f, &record)) < 0)
 			return status;
 	}
 	if (status >= 0 && perfdata_auxtrace(f->file) != PERFDATA_AUXTRACE_INTEL_PT)
-		return refuse(f, "it has no trace of Intel PT");
+		return refuse_repack(f, "it has no trace of Intel PT");
 	if (status >= 0 && perfdata_truncated(f->file))
-		return refuse(f, "it is cut short: its end is lost");
+		return refuse_repack(f, "it is cut short: its end is lost");
 	if (status >= 0)
 		status = check_psb_period(f);
 	return status < 0 ? status : check_streams(f);
@@ -253,11 +257,11 @@ static int check_attributes(struct repack_file *f)
 
 	if (!is_before_data(f, f->header + PERFDATA_AT_ATTRS) ||
 	    each < PERFDATA_ATTR_SIZE_MIN + PERFDATA_SECTION_SIZE)
-		return refuse(f, "its header is damaged, or not as perf writes it");
+		return refuse_repack(f, "its header is damaged, or not as perf writes it");
 	for (uint64_t at = each; at <= size; at += each)
 		if (fseeko(f->in, (off_t)(attrs + at - sizeof(ids)), SEEK_SET) ||
 		    fread(ids, 1, sizeof(ids), f->in) != sizeof(ids) || !is_before_data(f, ids))
-			return refuse(f, "its header is damaged, or not as perf writes it");
+			return refuse_repack(f, "its header is damaged, or not as perf writes it");
 	return 0;
 }
 
@@ -269,14 +273,15 @@ static int read_header(struct repack_file *f)
 	if (fread(f->header, 1, sizeof(f->header), f->in) != sizeof(f->header) ||
 	    memcmp(f->header, PERFDATA_MAGIC, 8) != 0 ||
 	    load_le64(f->header + PERFDATA_AT_SIZE) != PERFDATA_HEADER_SIZE)
-		return refuse(f, "it was written through a pipe, or is no file of perf.data: save "
-				 "it with ptah record -o FILE");
+		return refuse_repack(
+		    f, "it was written through a pipe, or is no file of perf.data: save "
+		       "it with ptah record -o FILE");
 	f->data = load_le64(f->header + PERFDATA_AT_DATA);
 	f->data_size = load_le64(f->header + PERFDATA_AT_DATA_SIZE);
 	if (f->data < PERFDATA_HEADER_SIZE || f->data_size > (uint64_t)INT64_MAX - f->data)
-		return refuse(f, "its header is damaged");
+		return refuse_repack(f, "its header is damaged");
 	if (!f->data_size)
-		return refuse(f, "the recording was not finished");
+		return refuse_repack(f, "the recording was not finished");
 	return check_attributes(f);
 }
 
@@ -326,7 +331,7 @@ static int repack_stream(struct repack_file *f, uint32_t number)
 	f->spool.size = 0;
 	status = repack_trace(&config, pieces, s->count, &copied);
 	if (status == PTAH_E_BAD_FILE)
-		refuse(f, "a packet of its trace lies in two records");
+		refuse_repack(f, "a packet of its trace lies in two records");
 	f->job->stopped = status > 0;
 	f->job->copied += copied;
 	if (!status)
@@ -337,13 +342,13 @@ static int repack_stream(struct repack_file *f, uint32_t number)
 
 /* Writing */
 
-static int put(struct repack_file *f, const void *bytes, uint64_t n)
+static int write_repacked(struct repack_file *f, const void *bytes, uint64_t n)
 {
 	return fwrite(bytes, 1, n, f->out) == n ? 0 : failed(f, f->temporary, "write");
 }
 
 /* Copies [from, from + n) of the input; n UINT64_MAX: to its end. */
-static int copy(struct repack_file *f, uint64_t from, uint64_t n)
+static int copy_input_bytes(struct repack_file *f, uint64_t from, uint64_t n)
 {
 	uint8_t buffer[COPY];
 	size_t k = 0;
@@ -351,7 +356,7 @@ static int copy(struct repack_file *f, uint64_t from, uint64_t n)
 
 	while (!status && n && (k = fread(buffer, 1, n < COPY ? n : COPY, f->in)) > 0) {
 		n -= n == UINT64_MAX ? 0 : k;
-		status = put(f, buffer, k);
+		status = write_repacked(f, buffer, k);
 	}
 	if (status < 0 || ferror(f->in) || (n && n != UINT64_MAX && !k))
 		return *f->why->text ? PTAH_E_SYSTEM : failed(f, f->job->input, "read");
@@ -378,19 +383,19 @@ static int put_trace(struct repack_file *f, const struct part *p, const uint8_t 
 	s->written += padded;
 	*size += sizeof(header) + padded;
 	f->job->after += padded;
-	status = put(f, header, sizeof(header));
+	status = write_repacked(f, header, sizeof(header));
 	if (status >= 0 && p->raw_end)
-		status = put(f, padding, padded - p->length);
+		status = write_repacked(f, padding, padded - p->length);
 	while (status >= 0 && left) {
 		const ssize_t k = pread(f->spool.fd, buffer, left < COPY ? left : COPY,
 					(off_t)(p->at + p->length - left));
 
 		if (k <= 0)
 			return failed(f, "/var/tmp", "read the new packets from it");
-		status = put(f, buffer, (uint64_t)k);
+		status = write_repacked(f, buffer, (uint64_t)k);
 		left -= (uint64_t)k;
 	}
-	return status < 0 || p->raw_end ? status : put(f, padding, padded - p->length);
+	return status < 0 || p->raw_end ? status : write_repacked(f, padding, padded - p->length);
 }
 
 static int put_records(struct repack_file *f, uint64_t *size)
@@ -405,7 +410,7 @@ static int put_records(struct repack_file *f, uint64_t *size)
 	perfdata_keep_all(file);
 	while ((status = perfdata_next(file, &record, f->why)) > 0) {
 		if (record.type != PERFDATA_AUXTRACE) {
-			status = put(f, record.raw, record.raw_size);
+			status = write_repacked(f, record.raw, record.raw_size);
 			*size += record.raw_size;
 		} else {
 			status = put_trace(f, &f->parts[part++], record.raw, size);
@@ -441,14 +446,15 @@ static int put_features(struct repack_file *f, uint64_t moved_by)
 		if (fseeko(f->in, (off_t)(table + (uint64_t)n++ * PERFDATA_SECTION_SIZE),
 			   SEEK_SET) ||
 		    fread(section, 1, sizeof(section), f->in) != sizeof(section))
-			return refuse(f, "its header is cut off");
+			return refuse_repack(f, "its header is cut off");
 		if (load_le64(section) < table + bits * PERFDATA_SECTION_SIZE)
-			return refuse(f, "its header is damaged, or not as perf writes it");
+			return refuse_repack(f, "its header is damaged, or not as perf writes it");
 		store_le64(section, load_le64(section) + moved_by);
 		if (i != PERFDATA_FEATURE_AUXTRACE)
-			status = put(f, section, sizeof(section));
+			status = write_repacked(f, section, sizeof(section));
 	}
-	return status < 0 ? status : copy(f, table + bits * PERFDATA_SECTION_SIZE, UINT64_MAX);
+	return status < 0 ? status
+			  : copy_input_bytes(f, table + bits * PERFDATA_SECTION_SIZE, UINT64_MAX);
 }
 
 /* The attributes of the events, whose returns may be compressed now. */
@@ -466,7 +472,7 @@ static int put_attributes(struct repack_file *f)
 		    fseeko(f->in, (off_t)place, SEEK_SET) || fread(config, 1, 8, f->in) != 8)
 			return failed(f, f->job->input, "read");
 		store_le64(config, load_le64(config) & ~PERFDATA_PT_NORETCOMP);
-		if (put(f, config, 8) < 0)
+		if (write_repacked(f, config, 8) < 0)
 			return PTAH_E_SYSTEM;
 	}
 	return 0;
@@ -475,7 +481,7 @@ static int put_attributes(struct repack_file *f)
 static int put_all(struct repack_file *f)
 {
 	uint64_t size = 0;
-	int status = copy(f, 0, f->data);
+	int status = copy_input_bytes(f, 0, f->data);
 
 	if (status >= 0)
 		status = put_records(f, &size);
@@ -488,7 +494,7 @@ static int put_all(struct repack_file *f)
 	    (uint8_t) ~(1u << PERFDATA_FEATURE_AUXTRACE % 8);
 	if (fseeko(f->out, 0, SEEK_SET))
 		return failed(f, f->temporary, "write");
-	status = put(f, f->header, sizeof(f->header));
+	status = write_repacked(f, f->header, sizeof(f->header));
 	return status < 0 ? status : put_attributes(f);
 }
 

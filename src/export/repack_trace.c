@@ -216,7 +216,7 @@ static int put_out(struct repack *r)
 	return status;
 }
 
-static inline int make_room(struct repack *r)
+static inline int make_repack_room(struct repack *r)
 {
 	return r->g.out - r->buffer >= (ptrdiff_t)BUFFER ? put_out(r) : 0;
 }
@@ -291,7 +291,7 @@ static int repack_tnt(struct repack *r, const struct ptah_packet *packet)
 			return DISAGREE;
 		}
 		path_drop(&r->path);
-		if (make_room(r) < 0)
+		if (make_repack_room(r) < 0)
 			return PTAH_E_SYSTEM;
 	}
 	return AGREE;
@@ -647,7 +647,7 @@ static int copy_to_next_psb(struct repack *r)
 
 /* All */
 
-static bool step(struct repack *r)
+static bool step_repack(struct repack *r)
 {
 	const uint64_t done = r->offset - r->stepped;
 
@@ -674,7 +674,7 @@ static int repack_one(struct repack *r)
 		return status;
 	r->at += size;
 	r->offset += size;
-	return make_room(r);
+	return make_repack_room(r);
 }
 
 /* The outcomes that wait are sent where a piece ends, so that each ends with a whole packet. */
@@ -699,7 +699,7 @@ static int repack_all(struct repack *r)
 	while (status >= 0 && r->piece < r->count) {
 		const struct repack_piece *p = &r->pieces[r->piece];
 
-		if (!step(r))
+		if (!step_repack(r))
 			return 1;
 		status = r->at == p->bytes + p->size ? end_piece(r) : repack_one(r);
 	}

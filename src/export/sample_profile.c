@@ -3,7 +3,8 @@
 #include "export/sample_profile.h"
 
 /* A line of two addresses. */
-static void put(struct out *out, uint64_t a, const char *between, uint64_t b, uint64_t count)
+static void put_address_count(struct out *out, uint64_t a, const char *between, uint64_t b,
+			      uint64_t count)
 {
 	out_hex(out, a);
 	out_text(out, between);
@@ -36,7 +37,7 @@ static void put_runs(struct out *out, const struct straight_runs *runs, uint64_t
 			count += r[1].count;
 			i++;
 		}
-		put(out, r->start - base, "-", r->last - base, count);
+		put_address_count(out, r->start - base, "-", r->last - base, count);
 	}
 }
 
@@ -52,7 +53,8 @@ static void put_branches(struct out *out, const struct address_profile *profile,
 			if (b->from == ADDRESS_ELSEWHERE || b->to == ADDRESS_ELSEWHERE)
 				continue;
 			if (pass)
-				put(out, b->from - base, "->", b->to - base, b->count);
+				put_address_count(out, b->from - base, "->", b->to - base,
+						  b->count);
 			else
 				lines++;
 		}

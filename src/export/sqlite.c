@@ -207,7 +207,7 @@ static int64_t path_of(struct database_writer *w, int64_t parent, int64_t symbol
 	return *slot = path;
 }
 
-static struct frame *push(struct database_thread *t)
+static struct frame *push_database_frame(struct database_thread *t)
 {
 	if (!LIST_ROOM(t->frames, t->count, t->room))
 		return NULL;
@@ -224,7 +224,7 @@ static int begin_call(struct database_writer *w, struct database_thread *t,
 	const int64_t parent = t->count ? t->frames[t->count - 1].path : ROOT_PATH;
 	const int64_t path = symbol < 0 ? symbol : path_of(w, parent, symbol);
 	int64_t *open = path < 0 ? NULL : pair_ids_at(&w->open, thread->number, (uint64_t)symbol);
-	struct frame *f = open ? push(t) : NULL;
+	struct frame *f = open ? push_database_frame(t) : NULL;
 
 	if (!f)
 		return PTAH_E_NOMEM;

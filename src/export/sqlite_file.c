@@ -131,7 +131,7 @@ int sqlite_file_open(const char *path, const struct sqlite_schema *schema,
 	return 0;
 }
 
-static void step(struct sqlite_file *f, sqlite3_stmt *statement)
+static void step_statement(struct sqlite_file *f, sqlite3_stmt *statement)
 {
 	const int result = sqlite3_step(statement);
 
@@ -177,7 +177,7 @@ void sqlite_file_add(struct sqlite_file *f, int table, const char *kinds, ...)
 	va_end(values);
 	for (; i <= f->schema->tables[table].count; i++)
 		note(f, sqlite3_bind_null(insert, i));
-	step(f, insert);
+	step_statement(f, insert);
 	sqlite3_reset(insert);
 }
 
@@ -196,7 +196,7 @@ int64_t sqlite_file_find_path(struct sqlite_file *f, int64_t parent, int64_t sym
 		return 0;
 	sqlite3_bind_int64(f->find_path, 1, parent);
 	sqlite3_bind_int64(f->find_path, 2, symbol);
-	step(f, f->find_path);
+	step_statement(f, f->find_path);
 	id = sqlite3_column_int64(f->find_path, 0);
 	sqlite3_reset(f->find_path);
 	return id;

@@ -80,7 +80,7 @@ static void append(struct queue *q, struct part *part)
 	q->parts++;
 }
 
-static void join(struct queue *q, struct queue *more)
+static void join_queues(struct queue *q, struct queue *more)
 {
 	if (!more->first)
 		return;
@@ -96,7 +96,7 @@ static void join(struct queue *q, struct queue *more)
 
 /* Takes the first part, or as much of it as makes `count`. NULL: the queue is empty, or no memory.
  */
-static struct part *take(struct making *m, struct queue *q, uint64_t count)
+static struct part *take_run_part(struct making *m, struct queue *q, uint64_t count)
 {
 	struct part *part = q->first;
 
@@ -128,7 +128,7 @@ static void end_runs(struct making *m, struct queue *q, uint64_t last, uint64_t 
 {
 	struct part *part;
 
-	while (count && (part = take(m, q, count)) != NULL) {
+	while (count && (part = take_run_part(m, q, count)) != NULL) {
 		count -= part->count;
 		emit(m, part, last, part->count);
 		release(m, part);
@@ -141,7 +141,7 @@ static void end_all(struct making *m, struct queue *q, uint64_t here)
 {
 	struct part *part;
 
-	while ((part = take(m, q, UINT64_MAX)) != NULL) {
+	while ((part = take_run_part(m, q, UINT64_MAX)) != NULL) {
 		if (part->start != here)
 			emit(m, part, part->last, part->count);
 		release(m, part);
@@ -174,12 +174,12 @@ static void limit(struct making *m, struct queue *q, uint64_t here)
 
 	if (q->parts <= RUNS_ALIVE)
 		return;
-	while (kept.parts < RUNS_ALIVE / 2 && (part = take(m, q, UINT64_MAX)) != NULL)
+	while (kept.parts < RUNS_ALIVE / 2 && (part = take_run_part(m, q, UINT64_MAX)) != NULL)
 		append(&kept, part);
 	m->runs->broken += q->count;
 	append(&kept, new_part(m, (struct part){.start = here, .count = q->count}));
 	end_all(m, q, here);
-	join(q, &kept);
+	join_queues(q, &kept);
 }
 
 /* `count` executions of the queue go on after the block, if anything was executed there. */
@@ -194,12 +194,12 @@ static void go_on(struct making *m, struct queue *q, const struct run_block *b, 
 		return;
 	}
 	if (count == q->count)
-		join(&moved, q);
-	while (moved.count < count && (part = take(m, q, count - moved.count)) != NULL)
+		join_queues(&moved, q);
+	while (moved.count < count && (part = take_run_part(m, q, count - moved.count)) != NULL)
 		append(&moved, part);
 	for (part = moved.first; part; part = part->next)
 		part->last = b->last;
-	join(b->cut ? &next->cut : &next->arrived, &moved);
+	join_queues(b->cut ? &next->cut : &next->arrived, &moved);
 }
 
 static void run_place(struct making *m, struct place *place, const struct run_entry *entry,
@@ -212,12 +212,12 @@ static void run_place(struct making *m, struct place *place, const struct run_en
 
 	for (size_t i = 0; i < place->block_count; i++)
 		needed += blocks[i].count;
-	join(&q, &place->arrived);
+	join_queues(&q, &place->arrived);
 	for (size_t i = 0; i < entry_count; i++)
 		append(&q, new_part(m, (struct part){.start = here,
 						     .count = entry[i].count,
 						     .by_call = entry[i].by_call}));
-	join(&q, &place->cut);
+	join_queues(&q, &place->cut);
 	/* Where nothing says how execution came here, runs begin: at the start of tracing, after a
 	 * signal, after a loss. */
 	if (q.count < needed)

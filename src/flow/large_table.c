@@ -109,7 +109,7 @@ static void *take_of_new(struct flow_arena *a, size_t align, size_t n)
 }
 
 /* Takes n bytes of the arena. NULL: they have to come from the heap. */
-static void *take(struct flow_arena *a, size_t align, size_t n)
+static void *take_arena_bytes(struct flow_arena *a, size_t align, size_t n)
 {
 	const size_t at = round_up(a->used, align);
 
@@ -149,7 +149,7 @@ void *flow_table_new(struct flow_arena *a, size_t n)
 
 	if (is_mapped(n))
 		return map_large(mapped_size(n), a->huge);
-	memory = take(a, LINE, n);
+	memory = take_arena_bytes(a, LINE, n);
 	return memory ? memory : calloc(1, n);
 }
 
@@ -201,7 +201,7 @@ void *flow_table_grow(struct flow_arena *a, void *table, size_t n, size_t used, 
 
 void *flow_aligned_new(struct flow_arena *a, size_t align, size_t n)
 {
-	void *memory = take(a, align, n);
+	void *memory = take_arena_bytes(a, align, n);
 
 	return memory ? memory : aligned_alloc(align, n);
 }

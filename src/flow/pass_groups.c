@@ -35,7 +35,7 @@ static bool same_space(const struct ptah_space *a, const struct ptah_space *b)
 }
 
 /* Code is looked up in this space from now on. False: it cannot be, and nothing has changed. */
-static bool enter(struct ptah_flow *f, const struct ptah_space *space)
+static bool enter_code_space(struct ptah_flow *f, const struct ptah_space *space)
 {
 	if (!same_space(space, &f->code.spaces[f->code.space]) &&
 	    code_set_space(&f->code, space) < 0)
@@ -54,10 +54,10 @@ static bool enter_spaces(struct ptah_flow *f, const uint64_t *vmcs, const uint64
 	if (f->space_fixed)
 		return true;
 	space.vmcs = vmcs ? *vmcs : space.vmcs;
-	if (vmcs && !enter(f, &space))
+	if (vmcs && !enter_code_space(f, &space))
 		return false;
 	space.cr3 = cr3 ? *cr3 : space.cr3;
-	if (!cr3 || enter(f, &space))
+	if (!cr3 || enter_code_space(f, &space))
 		return true;
 	f->space = before;
 	f->code.space = number;

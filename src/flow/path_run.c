@@ -544,8 +544,8 @@ static ALWAYS_INLINE bool take_group(struct packet_taker *to, uint32_t *place, c
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as their paths are known. */
-static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, uint32_t place,
-			      enum form form, bool timed)
+static ALWAYS_INLINE void take_path_packets(struct ptah_flow *f, struct packet_taker *sink,
+					    uint32_t place, enum form form, bool timed)
 {
 	struct packet_taker copy = *sink, *const to = &copy;
 
@@ -583,36 +583,36 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
  */
 NOINLINE static void run_items(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
-	run(f, sink, place, FORM_ITEMS, false);
+	take_path_packets(f, sink, place, FORM_ITEMS, false);
 }
 
 NOINLINE static void run_items_timed(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
-	run(f, sink, place, FORM_ITEMS, true);
+	take_path_packets(f, sink, place, FORM_ITEMS, true);
 }
 
 NOINLINE static void run_blocks(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
-	run(f, sink, place, FORM_BLOCKS, false);
+	take_path_packets(f, sink, place, FORM_BLOCKS, false);
 }
 
 NOINLINE static void run_blocks_timed(struct ptah_flow *f, struct packet_taker *sink,
 				      uint32_t place)
 {
-	run(f, sink, place, FORM_BLOCKS, true);
+	take_path_packets(f, sink, place, FORM_BLOCKS, true);
 }
 
 NOINLINE static void run_steps(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
-	run(f, sink, place, FORM_STEPS, false);
+	take_path_packets(f, sink, place, FORM_STEPS, false);
 }
 
 NOINLINE static void run_steps_timed(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
-	run(f, sink, place, FORM_STEPS, true);
+	take_path_packets(f, sink, place, FORM_STEPS, true);
 }
 
-static uint32_t enter(struct ptah_flow *f)
+static uint32_t enter_path(struct ptah_flow *f)
 {
 	return f->positioned ? paths_enter(f, false) : paths_enter_off(f, false);
 }
@@ -621,7 +621,7 @@ void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
 {
 	struct packet_taker to = {.item = out->items + out->count,
 				  .item_end = out->items + out->capacity};
-	const uint32_t place = enter(f);
+	const uint32_t place = enter_path(f);
 
 	if (place)
 		(f->events->time.cyc_seen ? run_items_timed : run_items)(f, &to, place);
@@ -635,7 +635,7 @@ void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 {
 	struct ptah_block *block = out->blocks + out->count;
 	struct packet_taker to = {.block = block, .block_end = out->blocks + out->capacity};
-	uint32_t place = enter(f);
+	uint32_t place = enter_path(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_BLOCKS);
@@ -653,7 +653,7 @@ void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
 {
 	struct ptah_step *step = out->steps + out->count;
 	struct packet_taker to = {.step = step, .step_end = out->steps + out->capacity};
-	uint32_t place = enter(f);
+	uint32_t place = enter_path(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_STEPS);

@@ -142,7 +142,7 @@ static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 }
 
 /* At the end of the trace. False: all is reported, or more bytes are needed. */
-static bool finish(struct ptah_flow *f, struct flow_output *out)
+static bool finish_flow(struct ptah_flow *f, struct flow_output *out)
 {
 	if (LIKELY(!f->has_proven) || f->events->phase != EVENT_DONE)
 		return false;
@@ -173,7 +173,7 @@ static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, 
 		if (f->tnt_count || flow_is_full(out))
 			return true;
 	}
-	return take_next(f, out) || finish(f, out);
+	return take_next(f, out) || finish_flow(f, out);
 }
 
 int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)

@@ -8,7 +8,7 @@ static void visit(const struct route *r, bool taken, const uint64_t *to)
 		r->visit(r->context, r->node, taken, to);
 }
 
-static bool push(struct route *r)
+static bool push_route_entry(struct route *r)
 {
 	if (r->no_stack)
 		return true;
@@ -36,7 +36,7 @@ bool route_pass_chain(struct route *r)
 		if (r->node->chain_checked != r->flow->code.chain &&
 		    !flow_chain_ends(r->flow, r->node))
 			return false;
-		if (flow_pushes(r->node) && !push(r))
+		if (flow_pushes(r->node) && !push_route_entry(r))
 			return false;
 		visit(r, false, NULL);
 		r->ip = r->node->insn_class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
@@ -115,7 +115,7 @@ bool route_take_tip(struct route *r, bool *pops)
 	if (!route_pass_chain(r) || r->node->insn_class == PTAH_INSN_COND)
 		return false;
 	if (r->node->insn_class == PTAH_INSN_CALL_IND)
-		return push(r);
+		return push_route_entry(r);
 	if (r->node->insn_class == PTAH_INSN_RETURN && !r->no_stack) {
 		*pops = !r->pushes;
 		r->pushes -= !*pops;

@@ -487,7 +487,7 @@ static ALWAYS_INLINE bool take_group(struct packet_taker *t, uint32_t *place, co
 #include "flow/packet_loop.h"
 
 /* Takes packets from the event decoder's position on, as long as their paths are known. */
-static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool timed)
+static ALWAYS_INLINE void take_span_packets(struct packet_taker *taker, uint32_t place, bool timed)
 {
 	struct packet_taker copy = *taker, *const t = &copy;
 	struct ptah_flow *f = t->flow;
@@ -519,12 +519,12 @@ static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool t
 
 NOINLINE static void run_timed(struct packet_taker *taker, uint32_t place)
 {
-	run(taker, place, true);
+	take_span_packets(taker, place, true);
 }
 
 NOINLINE static void run_untimed(struct packet_taker *taker, uint32_t place)
 {
-	run(taker, place, false);
+	take_span_packets(taker, place, false);
 }
 
 void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)

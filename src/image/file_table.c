@@ -64,7 +64,8 @@ static bool is_file(const struct mapped_file *f, const struct stat *st, const ch
 	       f->changed.tv_nsec == st->st_mtim.tv_nsec && !strcmp(f->backing->path, path);
 }
 
-static struct backing *find(const struct file_table *t, const struct stat *st, const char *path)
+static struct backing *find_open_file(const struct file_table *t, const struct stat *st,
+				      const char *path)
 {
 	for (size_t i = 0; i < t->count; i++)
 		if (is_file(&t->files[i], st, path)) {
@@ -75,7 +76,7 @@ static struct backing *find(const struct file_table *t, const struct stat *st, c
 }
 
 /* Takes a reference of its own. In a full table the file replaces the one that came first. */
-static void add(struct file_table *t, const struct stat *st, struct backing *backing)
+static void add_open_file(struct file_table *t, const struct stat *st, struct backing *backing)
 {
 	struct mapped_file *f = &t->files[t->count < FILES ? t->count++ : t->oldest++ % FILES];
 
@@ -93,7 +94,7 @@ int file_table_map(struct file_table *t, const char *path, struct backing **back
 	*backing = NULL;
 	if (t && !stat(path, &st)) {
 		pthread_mutex_lock(&t->lock);
-		*backing = find(t, &st, path);
+		*backing = find_open_file(t, &st, path);
 		pthread_mutex_unlock(&t->lock);
 	}
 	if (*backing)
@@ -102,7 +103,7 @@ int file_table_map(struct file_table *t, const char *path, struct backing **back
 	if (!t || status < 0)
 		return status;
 	pthread_mutex_lock(&t->lock);
-	add(t, &st, *backing);
+	add_open_file(t, &st, *backing);
 	pthread_mutex_unlock(&t->lock);
 	return 0;
 }

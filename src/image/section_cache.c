@@ -170,7 +170,7 @@ int cache_describe(struct ptah_cache *c, uint32_t id, uint64_t *address, uint64_
 	return status;
 }
 
-static void make_room(struct ptah_cache *c, uint64_t size)
+static void evict_sections(struct ptah_cache *c, uint64_t size)
 {
 	while (c->limit && c->mapped + size > c->limit) {
 		struct piece *oldest = NULL;
@@ -188,7 +188,7 @@ void ptah_cache_set_limit(struct ptah_cache *c, uint64_t limit)
 {
 	pthread_mutex_lock(&c->lock);
 	c->limit = limit;
-	make_room(c, 0);
+	evict_sections(c, 0);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -217,7 +217,7 @@ static void map_piece(struct ptah_cache *c, struct piece *p, int fd)
 
 	if (c->limit && size > c->limit)
 		return;
-	make_room(c, size);
+	evict_sections(c, size);
 	mapping =
 	    mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, (off_t)(p->offset & ~page_mask()));
 	if (mapping == MAP_FAILED)

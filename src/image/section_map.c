@@ -41,7 +41,7 @@ bool map_overlaps(const struct map *map, uint64_t first, uint64_t last)
 	return i < map->count && map->sections[i].address <= last;
 }
 
-static int copy(struct map **map, size_t capacity)
+static int copy_section_map(struct map **map, size_t capacity)
 {
 	struct map *own = map_new(), *shared = *map;
 
@@ -72,7 +72,7 @@ int map_own(struct map **map, size_t more)
 	while (capacity < m->count + more)
 		capacity *= 2;
 	if (m->references > 1)
-		return copy(map, capacity);
+		return copy_section_map(map, capacity);
 	if (capacity == m->capacity)
 		return 0;
 	sections = realloc(m->sections, capacity * sizeof(*sections));

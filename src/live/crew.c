@@ -93,7 +93,7 @@ static bool wait_for_work(struct ptah_live *live, bool more)
 	return !stop;
 }
 
-static void finish(struct ptah_live *live)
+static void finish_round(struct ptah_live *live)
 {
 	pthread_mutex_lock(&live->lock);
 	live->finished = true;
@@ -117,7 +117,7 @@ static void *take_steps(void *context)
 			status = live_end(live);
 		live_leave(live);
 		if (status <= 0 && finishing)
-			finish(live);
+			finish_round(live);
 	}
 	return NULL;
 }

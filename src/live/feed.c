@@ -160,7 +160,7 @@ static uint64_t place(const struct live_feed *f, struct live_tail *t)
 }
 
 /* Puts trace. Zeros at its end wait until it is known whether they belong to it. */
-static int put(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes, size_t n)
+static int feed_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t *bytes, size_t n)
 {
 	const unsigned zeros = zeros_at_end(f, bytes, n);
 	struct live_tail *t = tail_of(f);
@@ -368,7 +368,7 @@ static int take_bytes(struct ptah_live *live, struct live_feed *f, const uint8_t
 		*used = *left < n ? (size_t)*left : n;
 		f->at += *used;
 		if (left == &f->left)
-			return put(live, f, p, *used);
+			return feed_bytes(live, f, p, *used);
 		*left -= *used;
 		return 0;
 	}

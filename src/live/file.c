@@ -48,7 +48,7 @@ static int write_trace(struct ptah_live_file *f, const struct ptah_record_piece 
 	return write_bytes(f, zeros, padding);
 }
 
-static void begin(struct ptah_live_file *f)
+static void begin_file_watch(struct ptah_live_file *f)
 {
 	uint8_t header[PERFDATA_PIPE_SIZE];
 
@@ -60,12 +60,12 @@ static void begin(struct ptah_live_file *f)
 	write_bytes(f, header, sizeof(header));
 }
 
-static int take(void *context, const struct ptah_record_piece *p)
+static int take_file_piece(void *context, const struct ptah_record_piece *p)
 {
 	struct ptah_live_file *f = context;
 
 	if (!f->begun)
-		begin(f);
+		begin_file_watch(f);
 	if (p->kind == PTAH_RECORD_PIECE_TRACE)
 		return write_trace(f, p);
 	return p->kind == PTAH_RECORD_PIECE_RECORD ? write_bytes(f, p->bytes, p->size) : 0;
@@ -99,7 +99,7 @@ static int open_live_file(const char *path, struct ptah_live_file **file, struct
 		ptah_live_file_free(f);
 		return status;
 	}
-	f->sink = (struct ptah_record_sink){.take = take, .context = f};
+	f->sink = (struct ptah_record_sink){.take = take_file_piece, .context = f};
 	*file = f;
 	return 0;
 }

@@ -359,7 +359,7 @@ static int keep_record(struct ptah_live_keep *k, const struct ptah_record_piece 
 	return 0;
 }
 
-static int take(void *context, const struct ptah_record_piece *p)
+static int take_kept_piece(void *context, const struct ptah_record_piece *p)
 {
 	struct ptah_live_keep *k = context;
 	int status = 0;
@@ -441,7 +441,8 @@ int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **
 		return PTAH_E_NOMEM;
 	k->per_stream = bytes;
 	k->memory = memory;
-	k->sink = (struct ptah_record_sink){.take = take, .ended = take_end, .context = k};
+	k->sink =
+	    (struct ptah_record_sink){.take = take_kept_piece, .ended = take_end, .context = k};
 	pthread_mutex_init(&k->lock, NULL);
 	live_list_init(&k->records);
 	live_list_init(&k->switches);

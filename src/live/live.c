@@ -162,7 +162,7 @@ static void end_drops(struct ptah_live *live)
 		}
 }
 
-static int finish(struct ptah_live *live)
+static int finish_live(struct ptah_live *live)
 {
 	int status;
 
@@ -195,7 +195,7 @@ int ptah_live_finish(struct ptah_live *live)
 		return status_of(live);
 	if (live->feed)
 		live_feed_end(live);
-	status = finish(live);
+	status = finish_live(live);
 	if (status >= 0 && !live->figures.bytes)
 		return live_fail(live, PTAH_E_EMPTY, "no trace has come");
 	return status;

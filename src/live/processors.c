@@ -110,7 +110,7 @@ static void enter_turn(struct live_stream *ls)
 }
 
 /* Reads what comes next of a stream, if there is more before its stop. */
-static int fill(struct live_stream *ls)
+static int fill_source(struct live_stream *ls)
 {
 	struct live_source *s = ls->source;
 	int n = stream_read_spans(ls->calls, s->spans, SPAN_BATCH, &s->item, &s->is_item);
@@ -354,7 +354,7 @@ static int follow_turn(struct live_stream *ls)
 	while (status >= 0 && has_batch(ls->source) && ls->source->turn == turn) {
 		status = follow_batch(ls);
 		if (status >= 0)
-			status = fill(ls);
+			status = fill_source(ls);
 	}
 	return status;
 }
@@ -362,7 +362,7 @@ static int follow_turn(struct live_stream *ls)
 /*
  * The source whose turn began first, of those that can be followed, or of all. NULL: there is none.
  */
-static struct live_stream *choose(struct ptah_live *live, bool force)
+static struct live_stream *choose_next_source(struct ptah_live *live, bool force)
 {
 	struct live_stream *first = NULL;
 
@@ -389,9 +389,9 @@ int live_run_processors(struct ptah_live *live, bool force)
 	for (size_t i = 0; i < live->count && status >= 0; i++) {
 		ls = live->streams[i];
 		if (ls->source && ls->calls && !has_batch(ls->source))
-			status = fill(ls);
+			status = fill_source(ls);
 	}
-	while (status >= 0 && (ls = choose(live, force))) {
+	while (status >= 0 && (ls = choose_next_source(live, force))) {
 		status = follow_turn(ls);
 		force = false;
 		any = true;

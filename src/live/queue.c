@@ -248,7 +248,7 @@ static int leave_out(struct ptah_live *live, struct live_drop *d, const struct l
  * Whether trace has to be left out, *skip: how many bytes of this piece. Leaving out ends with a
  * PSB. Called with the lock.
  */
-static int choose(struct ptah_live *live, struct live_entry *e, uint64_t *skip)
+static int choose_left_out_bytes(struct ptah_live *live, struct live_entry *e, uint64_t *skip)
 {
 	const uint64_t all = live->ready_bytes + live->held_bytes + live->round_bytes;
 	const uint64_t waits = all > live->waiting_bytes ? all - live->waiting_bytes : 0;
@@ -278,7 +278,8 @@ static int choose(struct ptah_live *live, struct live_entry *e, uint64_t *skip)
 static int queue_trace(struct ptah_live *live, struct live_entry *e)
 {
 	uint64_t skip = 0;
-	int status = live->config.policy == PTAH_LIVE_DROP ? choose(live, e, &skip) : 0;
+	int status =
+	    live->config.policy == PTAH_LIVE_DROP ? choose_left_out_bytes(live, e, &skip) : 0;
 
 	live->figures.bytes += e->size;
 	if (status < 0 || skip == e->size) {

@@ -210,7 +210,7 @@ static struct live_stream *stream_of(struct ptah_live *live, const struct live_e
 }
 
 /* Frees trace that is not decoded. */
-static void drop(struct ptah_live *live, struct live_entry *e)
+static void drop_trace_entry(struct ptah_live *live, struct live_entry *e)
 {
 	pthread_mutex_lock(&live->lock);
 	live->figures.decoded += e->size;
@@ -240,14 +240,14 @@ static int add_trace(struct ptah_live *live, struct live_entry *e)
 	}
 	/* Padding after the trace of a thread that has ended. */
 	if (ls->retired && e->size < 8 && !memcmp(e->bytes, zeros, (size_t)e->size)) {
-		drop(live, e);
+		drop_trace_entry(live, e);
 		return 0;
 	}
 	before = live->session->streams[ls->index].info.bytes;
 	status = grow_trace(live->session, ls->index, e->offset, e->bytes, e->size);
 	e->end = live->session->streams[ls->index].info.bytes;
 	if (e->end == before)
-		drop(live, e); /* all of it had come already */
+		drop_trace_entry(live, e); /* all of it had come already */
 	else
 		live_list_add(&ls->blocks, e);
 	return status < 0 ? live_fail(live, status, "out of memory") : 0;
@@ -516,7 +516,8 @@ static uint64_t decodable(struct ptah_live *live, struct live_stream *ls)
  * Chooses the streams that are decoded in this step, and how far. Returns how many. *more: there is
  * more. hold: what has no time yet waits; *held: something does.
  */
-static size_t choose(struct ptah_live *live, struct work *w, bool hold, bool *more, bool *held)
+static size_t choose_step_streams(struct ptah_live *live, struct work *w, bool hold, bool *more,
+				  bool *held)
 {
 	uint64_t budget = STEP;
 	size_t n = 0;
@@ -763,9 +764,9 @@ static int decode_some(struct ptah_live *live)
 	size_t n;
 	int status = w.list && w.stops ? 0 : PTAH_E_NOMEM;
 
-	n = status < 0 ? 0 : choose(live, &w, true, &more, &held);
+	n = status < 0 ? 0 : choose_step_streams(live, &w, true, &more, &held);
 	if (!n && held && live_is_full(live))
-		n = choose(live, &w, false, &more, &held);
+		n = choose_step_streams(live, &w, false, &more, &held);
 	live_crew_run(live->crew, n, decode, &w);
 	if (status >= 0 && live->per_cpu && live->config.what & PTAH_LIVE_CALLS)
 		status = followed =

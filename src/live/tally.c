@@ -89,7 +89,7 @@ int live_tally_reach(struct live_tally *t, uint64_t instructions)
 	return 0;
 }
 
-static int push(struct live_tally *t, uint32_t row)
+static int push_tally_call(struct live_tally *t, uint32_t row)
 {
 	if (!LIST_ROOM(t->stack, t->depth, t->stack_capacity))
 		return PTAH_E_NOMEM;
@@ -97,7 +97,7 @@ static int push(struct live_tally *t, uint32_t row)
 	return 0;
 }
 
-static int begin(struct live_tally *t, const struct ptah_call_mark *m)
+static int begin_tally_call(struct live_tally *t, const struct ptah_call_mark *m)
 {
 	const size_t row = row_of(t, m->space, m->function);
 	struct tally_row *r;
@@ -112,13 +112,13 @@ static int begin(struct live_tally *t, const struct ptah_call_mark *m)
 		t->calls++;
 	}
 	r->open++;
-	return push(t, (uint32_t)row);
+	return push_tally_call(t, (uint32_t)row);
 }
 
 /* Flags of calls of which a part is not known. */
 #define PARTIAL (PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS | PTAH_CALL_UNSURE)
 
-static int end(struct live_tally *t, const struct ptah_call_mark *m)
+static int end_tally_call(struct live_tally *t, const struct ptah_call_mark *m)
 {
 	struct tally_row *r;
 
@@ -150,7 +150,8 @@ int live_tally_add(struct live_tally *t, const struct ptah_call_mark *marks, siz
 		live_waits_pass(&t->waits, &marks[i]);
 		status = live_tally_reach(t, marks[i].thread.instructions);
 		if (status >= 0)
-			status = marks[i].end ? end(t, &marks[i]) : begin(t, &marks[i]);
+			status = marks[i].end ? end_tally_call(t, &marks[i])
+					      : begin_tally_call(t, &marks[i]);
 	}
 	return status;
 }

@@ -54,7 +54,7 @@ static bool read_number(const char **at, uint64_t *value)
 }
 
 /* Copies [from, to) without blanks at its end. False: it does not fit, or is empty. */
-static bool copy(char *into, size_t size, const char *from, const char *to)
+static bool copy_trimmed(char *into, size_t size, const char *from, const char *to)
 {
 	while (to > from && isspace((unsigned char)to[-1]))
 		to--;
@@ -73,11 +73,12 @@ static bool read_function(const char *at, const char *end, struct ptah_watch *w)
 	while (file > at && file[-1] != '@')
 		file--;
 	if (file == at)
-		return copy(w->function, sizeof(w->function), at, end);
+		return copy_trimmed(w->function, sizeof(w->function), at, end);
 	if (!strncmp(file, "./", 2))
 		file += 2;
-	return copy(w->function, sizeof(w->function), at, file - (file[-1] == '@' ? 1 : 3)) &&
-	       copy(w->file, sizeof(w->file), file, end);
+	return copy_trimmed(w->function, sizeof(w->function), at,
+			    file - (file[-1] == '@' ? 1 : 3)) &&
+	       copy_trimmed(w->file, sizeof(w->file), file, end);
 }
 
 /* The last " > ", which separates the limit. NULL: there is none. */
@@ -409,8 +410,8 @@ static uint64_t losses(const struct live_stream *ls)
 }
 
 /* Fills in the hit and reports it. */
-static int report(struct live_stream *ls, const struct ptah_live_thread *thread, size_t watch,
-		  const struct ptah_call_mark *m, struct ptah_live_hit *hit)
+static int report_watch_hit(struct live_stream *ls, const struct ptah_live_thread *thread,
+			    size_t watch, const struct ptah_call_mark *m, struct ptah_live_hit *hit)
 {
 	hit->size = sizeof(*hit);
 	hit->watch = watch;
@@ -455,8 +456,8 @@ static uint64_t certain_ticks(uint64_t began_by, uint64_t low)
 	return low > began_by ? low - began_by : 0;
 }
 
-static int push(struct live_stream *ls, struct live_runner *r, size_t watch,
-		const struct ptah_call_mark *m)
+static int push_watched_call(struct live_stream *ls, struct live_runner *r, size_t watch,
+			     const struct ptah_call_mark *m)
 {
 	uint64_t low, began_by;
 	struct live_open *o;
@@ -536,7 +537,7 @@ static int check_open(struct live_stream *ls, struct live_runner *r,
 		o->late++;
 		/* After a loss it is not known whether it is still the same call. */
 		if (c->losses == losses(ls))
-			status = report(ls, thread, watch, &c->mark, &hit);
+			status = report_watch_hit(ls, thread, watch, &c->mark, &hit);
 	}
 	return status;
 }
@@ -615,22 +616,23 @@ static int check_watch(struct live_stream *ls, struct live_runner *r,
 	struct live_open_call call = {.began_by = UINT64_MAX, .waited = r->waits.sum};
 
 	if (lasts && is_called(m))
-		return push(ls, r, watch, m);
+		return push_watched_call(ls, r, watch, m);
 	if (lasts && m->end && pop(r, watch, m, &call))
 		return 0;
 	if (kind == PTAH_WATCH_WAITS)
 		return has_waited(ls, r, &ls->live->watches[watch], m, &call, &hit)
-			   ? report(ls, thread, watch, m, &hit)
+			   ? report_watch_hit(ls, thread, watch, m, &hit)
 			   : 0;
 	if (kind == PTAH_WATCH_TIME && m->end && is_bounded(ls))
 		return surely_took(ls, &ls->live->watches[watch], m, call.began_by, &hit)
-			   ? report(ls, thread, watch, m, &hit)
+			   ? report_watch_hit(ls, thread, watch, m, &hit)
 			   : 0;
-	return is_hit(ls->live, watch, m, &hit.value) ? report(ls, thread, watch, m, &hit) : 0;
+	return is_hit(ls->live, watch, m, &hit.value) ? report_watch_hit(ls, thread, watch, m, &hit)
+						      : 0;
 }
 
-static int check(struct live_stream *ls, struct live_runner *r,
-		 const struct ptah_live_thread *thread, const struct ptah_call_mark *m)
+static int check_watches(struct live_stream *ls, struct live_runner *r,
+			 const struct ptah_live_thread *thread, const struct ptah_call_mark *m)
 {
 	struct tally_row *row = live_tally_find(&r->tally, m->space, m->function);
 	int status = 0;
@@ -652,7 +654,7 @@ int live_watch(struct live_stream *ls, struct live_runner *r, const struct ptah_
 
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		live_waits_pass(&r->waits, &marks[i]);
-		status = check(ls, r, thread, &marks[i]);
+		status = check_watches(ls, r, thread, &marks[i]);
 		if (status >= 0 && r->open && any_open(ls->live, r)) {
 			uint64_t low, high;
 

@@ -50,7 +50,8 @@ uint32_t annotation_find_other(const struct annotation *a, int32_t pid, uint64_t
 	return NO_OBJECT;
 }
 
-static uint32_t find_object(const struct annotation *a, const struct annotate_object *like)
+static uint32_t find_annotated_object(const struct annotation *a,
+				      const struct annotate_object *like)
 {
 	uint32_t i;
 
@@ -81,7 +82,7 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 		object.version = 0;
 		object.build = ptah_counts_find(a->config.counts, process, ip, b->version);
 	}
-	known = find_object(a, &object);
+	known = find_annotated_object(a, &object);
 	if (known != NO_OBJECT)
 		return known;
 	name = names_find_version(a->config.names, (int32_t)process, ip, b->version);
@@ -195,7 +196,7 @@ struct found {
 	uint64_t end;
 };
 
-static int by_function(const void *a, const void *b)
+static int by_annotated_function(const void *a, const void *b)
 {
 	const struct annotate_function *x = &((const struct found *)a)->function;
 	const struct annotate_function *y = &((const struct found *)b)->function;
@@ -220,7 +221,7 @@ static int by_instructions(const void *a, const void *b)
 
 /* The functions of the blocks, in the order of the blocks. names caches one process at a time, so
  * that they are looked up process by process. */
-static int by_process(const void *a, const void *b)
+static int by_annotated_process(const void *a, const void *b)
 {
 	const struct annotate_piece *x = *(const struct annotate_piece *const *)a;
 	const struct annotate_piece *y = *(const struct annotate_piece *const *)b;
@@ -232,7 +233,7 @@ static int by_process(const void *a, const void *b)
 static void find_functions(const struct annotation *a, const struct annotate_piece **order,
 			   struct found *found)
 {
-	qsort(order, a->piece_count, sizeof(const struct annotate_piece *), by_process);
+	qsort(order, a->piece_count, sizeof(const struct annotate_piece *), by_annotated_process);
 	for (size_t i = 0; i < a->piece_count; i++) {
 		const struct annotate_piece *p = order[i];
 		const struct name *name =
@@ -300,7 +301,7 @@ static void find_end(const struct annotation *a, struct annotate_function *f, ui
 		f->end = end;
 }
 
-static int list_functions(struct annotation *a)
+static int list_annotated_functions(struct annotation *a)
 {
 	struct found *found = calloc(a->piece_count + 1, sizeof(*found));
 	const struct annotate_piece **order = calloc(a->piece_count + 1, sizeof(*order));
@@ -315,9 +316,9 @@ static int list_functions(struct annotation *a)
 	for (size_t i = 0; i < a->piece_count; i++)
 		order[i] = &a->pieces[i];
 	find_functions(a, order, found);
-	qsort(found, a->piece_count, sizeof(*found), by_function);
+	qsort(found, a->piece_count, sizeof(*found), by_annotated_function);
 	for (size_t i = 0; i < a->piece_count; i++) {
-		if (n && !by_function(&found[n - 1], &found[i])) {
+		if (n && !by_annotated_function(&found[n - 1], &found[i])) {
 			found[n - 1].function.instructions += found[i].function.instructions;
 			if (found[i].end > found[n - 1].end)
 				found[n - 1].end = found[i].end;
@@ -336,7 +337,7 @@ static int list_functions(struct annotation *a)
 }
 
 /* The versions of a function in their order, those of a process together. */
-static int by_version(const void *a, const void *b)
+static int by_annotated_version(const void *a, const void *b)
 {
 	const struct annotate_function *x = *(struct annotate_function *const *)a;
 	const struct annotate_function *y = *(struct annotate_function *const *)b;
@@ -347,7 +348,7 @@ static int by_version(const void *a, const void *b)
 }
 
 /* Finds out when code that is in no file was replaced by other code. */
-static int find_times(struct annotation *a)
+static int find_annotated_times(struct annotation *a)
 {
 	struct annotate_function **list =
 	    calloc(a->function_count + 1, sizeof(struct annotate_function *));
@@ -358,7 +359,7 @@ static int find_times(struct annotation *a)
 	for (size_t i = 0; i < a->function_count; i++)
 		if (!a->objects[a->functions[i].object].is_file)
 			list[n++] = &a->functions[i];
-	qsort(list, n, sizeof(struct annotate_function *), by_version);
+	qsort(list, n, sizeof(struct annotate_function *), by_annotated_version);
 	for (size_t i = 1; i < n; i++) {
 		if (list[i]->process != list[i - 1]->process || list[i]->ip != list[i - 1]->ip)
 			continue;
@@ -402,7 +403,7 @@ const struct annotate_function *annotation_function(const struct annotation *a, 
 
 /* Branches */
 
-static int by_branch(const void *a, const void *b)
+static int by_annotated_branch(const void *a, const void *b)
 {
 	const struct annotate_branch *x = a, *y = b;
 	int order = COMPARE(x->object, y->object);
@@ -411,7 +412,7 @@ static int by_branch(const void *a, const void *b)
 }
 
 /* Pieces that end with the same branch began at different places. */
-static int list_branches(struct annotation *a)
+static int list_annotated_branches(struct annotation *a)
 {
 	size_t n = 0, k = 0;
 
@@ -434,12 +435,12 @@ static int list_branches(struct annotation *a)
 					     .ip = p->ip + (p->end - p->last_size - p->at),
 					     .version = p->version};
 	}
-	qsort(a->branches, n, sizeof(*a->branches), by_branch);
+	qsort(a->branches, n, sizeof(*a->branches), by_annotated_branch);
 	for (size_t i = 0; i < n; i++) {
 		struct annotate_branch *b = &a->branches[i];
 
 		a->executed += b->executed;
-		if (k && !by_branch(&a->branches[k - 1], b)) {
+		if (k && !by_annotated_branch(&a->branches[k - 1], b)) {
 			a->branches[k - 1].executed += b->executed;
 			a->branches[k - 1].taken += b->taken;
 			a->branches[k - 1].unknown += b->unknown;
@@ -456,8 +457,9 @@ const struct annotate_branch *annotation_branch(const struct annotation *a, uint
 {
 	const struct annotate_branch key = {.object = object, .at = at};
 
-	return a->branch_count ? bsearch(&key, a->branches, a->branch_count, sizeof(key), by_branch)
-			       : NULL;
+	return a->branch_count
+		   ? bsearch(&key, a->branches, a->branch_count, sizeof(key), by_annotated_branch)
+		   : NULL;
 }
 
 static void sum_functions(struct annotation *a)
@@ -479,7 +481,7 @@ static void sum_functions(struct annotation *a)
 	qsort(a->functions, a->function_count, sizeof(*a->functions), by_instructions);
 }
 
-static int by_start(const void *a, const void *b)
+static int by_annotated_start(const void *a, const void *b)
 {
 	const struct annotate_function *x = *(const struct annotate_function *const *)a;
 	const struct annotate_function *y = *(const struct annotate_function *const *)b;
@@ -495,7 +497,8 @@ static int index_functions(struct annotation *a)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < a->function_count; i++)
 		a->by_place[i] = &a->functions[i];
-	qsort(a->by_place, a->function_count, sizeof(const struct annotate_function *), by_start);
+	qsort(a->by_place, a->function_count, sizeof(const struct annotate_function *),
+	      by_annotated_start);
 	return 0;
 }
 
@@ -519,12 +522,12 @@ int annotation_new(const struct annotation_config *config, struct annotation **a
 	}
 	if (status >= 0) {
 		sum_pieces(a);
-		status = list_functions(a);
+		status = list_annotated_functions(a);
 	}
 	if (status >= 0)
-		status = find_times(a);
+		status = find_annotated_times(a);
 	if (status >= 0)
-		status = list_branches(a);
+		status = list_annotated_branches(a);
 	if (status >= 0 && a->predicted)
 		status = annotation_add_outcomes(a);
 	if (status >= 0) {

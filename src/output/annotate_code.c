@@ -35,7 +35,7 @@ struct listing {
 };
 
 /* The bytes as they are in the file. */
-static void read_file(struct listing *l)
+static void read_code_file(struct listing *l)
 {
 	const struct annotate_object *object = &l->annotation->objects[l->function->object];
 	char *path = names_local_path(l->annotation->config.names, object->path);
@@ -62,7 +62,7 @@ static void read_file(struct listing *l)
 }
 
 /* The bytes of code in no file, as they were when they ran. */
-static void take_bytes(struct listing *l)
+static void take_code_bytes(struct listing *l)
 {
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
@@ -166,7 +166,7 @@ static bool count_blocks(struct listing *l)
 	return right || !wrong;
 }
 
-static struct annotate_row *add_row(struct listing *l, size_t i)
+static struct annotate_row *add_code_row(struct listing *l, size_t i)
 {
 	struct annotate_row *row;
 
@@ -189,7 +189,7 @@ static size_t room_at(const struct listing *l, size_t i)
 	return k - i;
 }
 
-static int list_rows(struct listing *l)
+static int list_code_rows(struct listing *l)
 {
 	uint8_t mode = PTAH_EXEC_64;
 	size_t i = 0;
@@ -206,14 +206,14 @@ static int list_rows(struct listing *l)
 		unsigned size;
 
 		if (!cell->has_byte) { /* one row for all bytes that are not known */
-			row = add_row(l, i);
+			row = add_code_row(l, i);
 			while (i < l->size && !l->cells[i].has_byte)
 				i++;
 			if (!row)
 				return PTAH_E_NOMEM;
 			continue;
 		}
-		row = add_row(l, i);
+		row = add_code_row(l, i);
 		if (!row)
 			return PTAH_E_NOMEM;
 		row->mode = mode = cell->mode ? cell->mode : mode;
@@ -235,7 +235,7 @@ static int list_rows(struct listing *l)
 }
 
 /* A row for each block, where there are no bytes. */
-static int list_blocks(struct listing *l)
+static int list_code_blocks(struct listing *l)
 {
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
@@ -248,7 +248,7 @@ static int list_blocks(struct listing *l)
 
 		if (p->at < f->start)
 			continue;
-		row = add_row(l, (size_t)(p->at - f->start));
+		row = add_code_row(l, (size_t)(p->at - f->start));
 		if (!row)
 			return PTAH_E_NOMEM;
 		row->executed = p->count;
@@ -259,7 +259,7 @@ static int list_blocks(struct listing *l)
 	return 0;
 }
 
-static bool take_line(void *listing, const struct ptah_line *line)
+static bool take_code_line(void *listing, const struct ptah_line *line)
 {
 	const struct listing *l = listing;
 
@@ -296,7 +296,7 @@ static void take_generated_lines(struct listing *l)
 	}
 }
 
-static void take_lines(struct listing *l)
+static void take_code_lines(struct listing *l)
 {
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
@@ -306,7 +306,7 @@ static void take_lines(struct listing *l)
 	l->code_at = name->code_at;
 	if (name->code)
 		ptah_symbols_lines(names_symbols(a->config.names), name->code, l->code_at, l->size,
-				   take_line, l);
+				   take_code_line, l);
 	else if (!a->objects[f->object].is_file)
 		take_generated_lines(l);
 }
@@ -328,11 +328,11 @@ int annotate_code(const struct annotation *a, const struct annotate_function *f,
 	if (!l.cells)
 		return PTAH_E_NOMEM;
 	if (object->is_file && !object->changed)
-		read_file(&l);
+		read_code_file(&l);
 	else if (!object->is_file)
-		take_bytes(&l);
-	take_lines(&l);
-	status = count_blocks(&l) ? list_rows(&l) : list_blocks(&l);
+		take_code_bytes(&l);
+	take_code_lines(&l);
+	status = count_blocks(&l) ? list_code_rows(&l) : list_code_blocks(&l);
 	free(l.cells);
 	if (status < 0)
 		annotate_code_free(code);

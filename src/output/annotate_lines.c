@@ -12,7 +12,7 @@ struct lines {
 	size_t count, capacity;
 };
 
-static int by_line(const void *a, const void *b)
+static int by_source_line(const void *a, const void *b)
 {
 	const struct annotate_line *x = a, *y = b;
 	int order = COMPARE(x->object, y->object);
@@ -22,7 +22,7 @@ static int by_line(const void *a, const void *b)
 	return order ? order : COMPARE(x->line, y->line);
 }
 
-static void add(struct annotate_line *to, const struct annotate_line *from)
+static void add_line_counts(struct annotate_line *to, const struct annotate_line *from)
 {
 	if (from->instructions > to->instructions)
 		to->function = from->function;
@@ -31,18 +31,18 @@ static void add(struct annotate_line *to, const struct annotate_line *from)
 }
 
 /* Joins lines that are equal. */
-static void join(struct annotate_line *list, size_t *n)
+static void join_equal_lines(struct annotate_line *list, size_t *n)
 {
 	size_t last = 0;
 
 	if (!*n)
 		return;
-	qsort(list, *n, sizeof(*list), by_line);
+	qsort(list, *n, sizeof(*list), by_source_line);
 	for (size_t i = 1; i < *n; i++) {
-		if (by_line(&list[last], &list[i]))
+		if (by_source_line(&list[last], &list[i]))
 			list[++last] = list[i];
 		else
-			add(&list[last], &list[i]);
+			add_line_counts(&list[last], &list[i]);
 	}
 	*n = last + 1;
 }
@@ -81,7 +81,8 @@ static size_t index_of(const struct counting *c, const struct annotate_row *row)
 	const struct annotate_line key = {
 	    .object = c->function->object, .file = row->file, .line = row->line};
 	const struct annotate_line *line =
-	    row->file && row->line ? bsearch(&key, c->lines, c->count, sizeof(key), by_line) : NULL;
+	    row->file && row->line ? bsearch(&key, c->lines, c->count, sizeof(key), by_source_line)
+				   : NULL;
 
 	return line ? (size_t)(line - c->lines) : SIZE_MAX;
 }
@@ -220,7 +221,7 @@ static int add_function(struct lines *lines, const struct annotation *a,
 						   .instructions = row->executed};
 	}
 	counting.lines = lines->list + lines->count;
-	join(counting.lines, &n);
+	join_equal_lines(counting.lines, &n);
 	counting.count = n;
 	status = count_lines(&counting);
 	annotate_code_free(&code);
@@ -242,7 +243,7 @@ int annotate_lines(const struct annotation *a, const struct annotate_function *f
 		free(lines.list);
 		return status;
 	}
-	join(lines.list, &lines.count);
+	join_equal_lines(lines.list, &lines.count);
 	*list = lines.list;
 	*n = lines.count;
 	return 0;

@@ -13,8 +13,8 @@ struct found_place {
 	uint64_t at;
 };
 
-static struct found_place find_place(const struct annotation *a, int32_t space, uint64_t ip,
-				     uint64_t version)
+static struct found_place find_ordered_place(const struct annotation *a, int32_t space, uint64_t ip,
+					     uint64_t version)
 {
 	const struct ptah_session *session = a->config.session;
 	const int32_t lookup = space == OUTCOMES_KERNEL ? 0 : space;
@@ -35,7 +35,7 @@ static struct found_place find_place(const struct annotation *a, int32_t space, 
 	return place;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_ordered_place(const void *a, const void *b)
 {
 	const struct annotate_bytes *x = a, *y = b;
 
@@ -44,7 +44,7 @@ static int by_place(const void *a, const void *b)
 					 COMPARE_THEN(x->at, y->at, COMPARE(x->size, y->size))));
 }
 
-static int add_bytes(struct annotation *a)
+static int add_ordered_bytes(struct annotation *a)
 {
 	const struct outcomes *o = a->config.outcomes;
 
@@ -54,7 +54,7 @@ static int add_bytes(struct annotation *a)
 	for (size_t i = 0; i < o->code_count; i++) {
 		const struct outcome_code *code = &o->code[i];
 		const struct found_place place =
-		    find_place(a, code->space, code->ip, code->version);
+		    find_ordered_place(a, code->space, code->ip, code->version);
 
 		if (!place.is_file)
 			a->bytes[a->byte_count++] =
@@ -65,16 +65,16 @@ static int add_bytes(struct annotation *a)
 						    .mode = code->mode,
 						    .bytes = o->bytes + code->at};
 	}
-	qsort(a->bytes, a->byte_count, sizeof(*a->bytes), by_place);
+	qsort(a->bytes, a->byte_count, sizeof(*a->bytes), by_ordered_place);
 	return 0;
 }
 
 /* The branch of an outcome. NULL: it was not counted. */
-static const struct annotate_branch *find_branch(const struct annotation *a,
-						 const struct outcome *outcome)
+static const struct annotate_branch *find_ordered_branch(const struct annotation *a,
+							 const struct outcome *outcome)
 {
 	const struct found_place place =
-	    find_place(a, outcome->space, outcome->ip, outcome->version);
+	    find_ordered_place(a, outcome->space, outcome->ip, outcome->version);
 	const struct annotate_branch *b = NULL;
 	uint32_t object = 0;
 
@@ -93,11 +93,11 @@ int annotation_add_outcomes(struct annotation *a)
 
 	for (size_t i = 0; i < o->branch_count; i++) {
 		struct annotate_branch *b =
-		    (struct annotate_branch *)(uintptr_t)find_branch(a, &o->branches[i]);
+		    (struct annotate_branch *)(uintptr_t)find_ordered_branch(a, &o->branches[i]);
 
 		a->missed += o->branches[i].missed;
 		if (b)
 			b->missed += o->branches[i].missed;
 	}
-	return add_bytes(a);
+	return add_ordered_bytes(a);
 }

@@ -137,7 +137,8 @@ static uint32_t special_key(struct call_graph *g, const char *special)
  * The source file and line of a function: where it is declared, or of assembly, which has no
  * declarations, where it begins.
  */
-static void find_line(const struct call_graph *g, const struct name *name, struct graph_key *key)
+static void find_graph_line(const struct call_graph *g, const struct name *name,
+			    struct graph_key *key)
 {
 	struct ptah_symbols *symbols = names_symbols(g->config.names);
 	struct ptah_inline function;
@@ -169,7 +170,7 @@ static uint32_t key_of_address(struct call_graph *g, int32_t space, uint64_t add
 	uint64_t place = name->place - name->offset;
 
 	if (sort & (GRAPH_FILE | GRAPH_LINE))
-		find_line(g, name, &key);
+		find_graph_line(g, name, &key);
 	if (sort & (GRAPH_FUNCTION | GRAPH_OBJECT))
 		key.path = name->path;
 	if (sort & GRAPH_OBJECT)
@@ -202,7 +203,7 @@ static uint32_t find_address(struct call_graph *g, int32_t space, uint64_t addre
 
 /* Nodes */
 
-static void add_figures(struct ptah_call_figures *to, const struct ptah_call_figures *f)
+static void add_graph_figures(struct ptah_call_figures *to, const struct ptah_call_figures *f)
 {
 	to->instructions += f->instructions;
 	to->cycles += f->cycles;
@@ -210,7 +211,7 @@ static void add_figures(struct ptah_call_figures *to, const struct ptah_call_fig
 }
 
 /* The child of a node. 0: out of memory. */
-static uint32_t find_node(struct call_graph *g, uint32_t parent, uint32_t key)
+static uint32_t find_graph_node(struct call_graph *g, uint32_t parent, uint32_t key)
 {
 	struct graph_tables *t = g->tables;
 	uint32_t hash, at;
@@ -310,12 +311,12 @@ static void add_keys(const struct adding *a)
 
 		leave(a, last, n->parent);
 		last = i;
-		add_figures(&key->self, &n->self);
+		add_graph_figures(&key->self, &n->self);
 		if (a->same[i])
 			continue;
 		key->count += n->count;
 		if (!g->tables->running[a->keys[i]]++)
-			add_figures(&key->inclusive, &n->inclusive);
+			add_graph_figures(&key->inclusive, &n->inclusive);
 	}
 	leave(a, last, 0);
 }
@@ -328,16 +329,16 @@ static int add_down(const struct adding *a)
 	for (size_t i = 1; i < a->n; i++) {
 		const struct ptah_call_node *n = &a->from[i];
 		const uint32_t parent = a->nodes[n->parent];
-		const uint32_t at = a->same[i] ? parent : find_node(g, parent, a->keys[i]);
+		const uint32_t at = a->same[i] ? parent : find_graph_node(g, parent, a->keys[i]);
 
 		if (!at)
 			return PTAH_E_NOMEM;
 		a->nodes[i] = at;
-		add_figures(&g->nodes[at].self, &n->self);
+		add_graph_figures(&g->nodes[at].self, &n->self);
 		if (a->same[i])
 			continue;
 		g->nodes[at].count += n->count;
-		add_figures(&g->nodes[at].inclusive, &n->inclusive);
+		add_graph_figures(&g->nodes[at].inclusive, &n->inclusive);
 	}
 	return 0;
 }
@@ -354,13 +355,13 @@ static int add_up(const struct adding *a)
 		for (size_t k = i; k && levels <= GRAPH_MOST_CALLERS; k = a->from[k].parent) {
 			if (a->same[k])
 				continue;
-			at = find_node(g, at, a->keys[k]);
+			at = find_graph_node(g, at, a->keys[k]);
 			if (!at)
 				return PTAH_E_NOMEM;
 			g->nodes[at].count += a->same[i] ? 0 : n->count;
-			add_figures(&g->nodes[at].inclusive, &n->self);
+			add_graph_figures(&g->nodes[at].inclusive, &n->self);
 			if (!levels++)
-				add_figures(&g->nodes[at].self, &n->self);
+				add_graph_figures(&g->nodes[at].self, &n->self);
 		}
 	}
 	return 0;
@@ -368,7 +369,7 @@ static int add_up(const struct adding *a)
 
 /* By caller and callee. Nested calls of a function are in `inclusive` once, as in the sums by key.
  */
-static int add_pairs(const struct adding *a)
+static int add_graph_pairs(const struct adding *a)
 {
 	struct call_graph *g = a->g;
 	const uint32_t outermost = special_key(g, "[outermost]");
@@ -382,20 +383,20 @@ static int add_pairs(const struct adding *a)
 		uint32_t at = a->nodes[n->parent];
 
 		if (!a->same[i]) {
-			at = find_node(g, 0, caller);
-			at = at ? find_node(g, at, a->keys[i]) : 0;
+			at = find_graph_node(g, 0, caller);
+			at = at ? find_graph_node(g, at, a->keys[i]) : 0;
 		}
 		if (!at)
 			return PTAH_E_NOMEM;
 		a->nodes[i] = at;
 		leave(a, last, n->parent);
 		last = i;
-		add_figures(&g->nodes[at].self, &n->self);
+		add_graph_figures(&g->nodes[at].self, &n->self);
 		if (a->same[i])
 			continue;
 		g->nodes[at].count += n->count;
 		if (!g->tables->running[a->keys[i]]++)
-			add_figures(&g->nodes[at].inclusive, &n->inclusive);
+			add_graph_figures(&g->nodes[at].inclusive, &n->inclusive);
 	}
 	leave(a, last, 0);
 	return 0;
@@ -409,19 +410,19 @@ static int add_outside(struct call_graph *g, const struct ptah_call_figures *fig
 	if (!figures->instructions)
 		return 0;
 	key = special_key(g, "[outside of functions]");
-	at = key ? find_node(g, 0, key) : 0;
+	at = key ? find_graph_node(g, 0, key) : 0;
 	if (!at)
 		return PTAH_E_NOMEM;
-	add_figures(&g->keys[key].self, figures);
-	add_figures(&g->keys[key].inclusive, figures);
-	add_figures(&g->nodes[at].self, figures);
-	add_figures(&g->nodes[at].inclusive, figures);
+	add_graph_figures(&g->keys[key].self, figures);
+	add_graph_figures(&g->keys[key].inclusive, figures);
+	add_graph_figures(&g->nodes[at].self, figures);
+	add_graph_figures(&g->nodes[at].inclusive, figures);
 	return 0;
 }
 
-static void add_totals(struct ptah_call_totals *to, const struct ptah_call_totals *from)
+static void add_graph_totals(struct ptah_call_totals *to, const struct ptah_call_totals *from)
 {
-	add_figures(&to->inclusive, &from->inclusive);
+	add_graph_figures(&to->inclusive, &from->inclusive);
 	to->calls += from->calls;
 	to->paths += from->paths;
 	to->partial += from->partial;
@@ -429,9 +430,9 @@ static void add_totals(struct ptah_call_totals *to, const struct ptah_call_total
 	to->uncycled += from->uncycled;
 	to->folded_paths += from->folded_paths;
 	to->folded_calls += from->folded_calls;
-	add_figures(&to->folded, &from->folded);
+	add_graph_figures(&to->folded, &from->folded);
 	to->unlisted_calls += from->unlisted_calls;
-	add_figures(&to->unlisted, &from->unlisted);
+	add_graph_figures(&to->unlisted, &from->unlisted);
 }
 
 /* Is it a call of the function that the graph is limited to? */
@@ -483,12 +484,12 @@ static int keep_function(struct call_graph *g, const struct ptah_call_thread *th
 			*(n.parent ? &totals->folded_calls : &g->folded_elsewhere) += n.count;
 			if (!n.parent)
 				continue;
-			add_figures(&totals->folded, &n.inclusive);
+			add_graph_figures(&totals->folded, &n.inclusive);
 		} else if (!n.parent && !is_wanted(g, thread, n.space, n.function)) {
 			continue;
 		}
 		if (!n.parent)
-			add_figures(&totals->inclusive, &n.inclusive);
+			add_graph_figures(&totals->inclusive, &n.inclusive);
 		totals->calls += n.count;
 		at[i] = (uint32_t)kept;
 		nodes[kept++] = n;
@@ -525,13 +526,13 @@ int call_graph_add(struct call_graph *g, const struct ptah_call_thread *thread,
 	if (status >= 0)
 		status = g->config.direction == GRAPH_DOWN ? add_down(&a)
 			 : g->config.direction == GRAPH_UP ? add_up(&a)
-							   : add_pairs(&a);
+							   : add_graph_pairs(&a);
 	if (status >= 0)
 		add_keys(&a);
 	if (status >= 0)
 		status = add_outside(g, &nodes[0].self);
-	add_totals(&g->totals, &totals);
-	add_figures(&g->nodes[0].inclusive, &totals.inclusive);
+	add_graph_totals(&g->totals, &totals);
+	add_graph_figures(&g->nodes[0].inclusive, &totals.inclusive);
 	g->nodes[0].count = g->totals.calls;
 	free(nodes);
 	free(a.keys);
@@ -556,7 +557,7 @@ struct ordered {
 	const struct graph_key *key;
 };
 
-static int by_place(const void *a, const void *b)
+static int by_graph_place(const void *a, const void *b)
 {
 	const struct ordered *x = a, *y = b;
 	int order;
@@ -588,7 +589,7 @@ int call_graph_sort(struct call_graph *g)
 		    (struct ordered){graph_figure(&node->inclusive, g->config.value), node->count,
 				     node->parent, (uint32_t)i + 1, &g->keys[node->key]};
 	}
-	qsort(list, n, sizeof(*list), by_place);
+	qsort(list, n, sizeof(*list), by_graph_place);
 	for (size_t i = n; i-- > 0;) {
 		struct graph_node *node = &g->nodes[list[i].node];
 

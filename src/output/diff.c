@@ -192,7 +192,7 @@ static size_t name_length(const char *name)
 	return n - 20;
 }
 
-static int compare_names(const char *a, const char *b)
+static int compare_diff_names(const char *a, const char *b)
 {
 	const size_t n = name_length(a), m = name_length(b);
 	int order = memcmp(a, b, n < m ? n : m);
@@ -200,10 +200,10 @@ static int compare_names(const char *a, const char *b)
 	return order ? order : COMPARE(n, m);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_diff_name(const void *a, const void *b)
 {
-	return compare_names(((const struct diff_entry *)a)->name,
-			     ((const struct diff_entry *)b)->name);
+	return compare_diff_names(((const struct diff_entry *)a)->name,
+				  ((const struct diff_entry *)b)->name);
 }
 
 /* Adds up entries of one name. */
@@ -211,9 +211,9 @@ static void merge_entries(struct object *o)
 {
 	size_t last = 0;
 
-	qsort(o->entries, o->count, sizeof(*o->entries), by_name);
+	qsort(o->entries, o->count, sizeof(*o->entries), by_diff_name);
 	for (size_t i = 1; i < o->count; i++) {
-		if (compare_names(o->entries[last].name, o->entries[i].name)) {
+		if (compare_diff_names(o->entries[last].name, o->entries[i].name)) {
 			o->entries[++last] = o->entries[i];
 			continue;
 		}
@@ -250,7 +250,8 @@ static const char *shown_name(const struct diff_entry *e)
 }
 
 /* At least one of the two is not NULL. The row has the new one's names. */
-static void put(struct diff *d, const struct diff_entry *old, const struct diff_entry *new)
+static void put_difference(struct diff *d, const struct diff_entry *old,
+			   const struct diff_entry *new)
 {
 	const struct diff_entry *sides[] = {old, new};
 	struct diff_row *row = &d->rows[d->count++];
@@ -383,7 +384,7 @@ static void put_matches(struct diff *d, struct left_over *l, const struct match 
 		const size_t b = order >= 0 ? run_length(match, y + k, m - k) : 0;
 
 		if (a == 1 && b == 1 && match->fits(x[i], y[k])) {
-			put(d, x[i], y[k]);
+			put_difference(d, x[i], y[k]);
 		} else {
 			for (size_t j = 0; j < a; j++)
 				x[(*old)++] = x[i + j];
@@ -400,9 +401,9 @@ static void put_left_over(struct diff *d, struct left_over *l)
 	for (size_t i = 0; i < sizeof(matches) / sizeof(*matches) && !l->same_file; i++)
 		put_matches(d, l, &matches[i]);
 	for (size_t i = 0; i < l->counts[DIFF_OLD]; i++)
-		put(d, l->entries[DIFF_OLD][i], NULL);
+		put_difference(d, l->entries[DIFF_OLD][i], NULL);
 	for (size_t i = 0; i < l->counts[DIFF_NEW]; i++)
-		put(d, NULL, l->entries[DIFF_NEW][i]);
+		put_difference(d, NULL, l->entries[DIFF_NEW][i]);
 }
 
 static int put_pair(struct diff *d, struct object *old, struct object *new)
@@ -426,13 +427,13 @@ static int put_pair(struct diff *d, struct object *old, struct object *new)
 	mark_shared(old, left.entries[DIFF_OLD]);
 	mark_shared(new, left.entries[DIFF_NEW]);
 	while (i < old->count || k < new->count) {
-		const int order = i == old->count ? 1
-				  : k == new->count
-				      ? -1
-				      : compare_names(old->entries[i].name, new->entries[k].name);
+		const int order = i == old->count   ? 1
+				  : k == new->count ? -1
+						    : compare_diff_names(old->entries[i].name,
+									 new->entries[k].name);
 
 		if (!order)
-			put(d, &old->entries[i], &new->entries[k]);
+			put_difference(d, &old->entries[i], &new->entries[k]);
 		else if (order < 0)
 			left.entries[DIFF_OLD][left.counts[DIFF_OLD]++] = &old->entries[i];
 		else
@@ -463,8 +464,8 @@ static void put_alone(struct diff *d, struct side *s, enum diff_side side)
 			continue;
 		merge_entries(o);
 		for (size_t k = 0; k < o->count; k++)
-			put(d, side == DIFF_OLD ? &o->entries[k] : NULL,
-			    side == DIFF_NEW ? &o->entries[k] : NULL);
+			put_difference(d, side == DIFF_OLD ? &o->entries[k] : NULL,
+				       side == DIFF_NEW ? &o->entries[k] : NULL);
 	}
 }
 

@@ -37,7 +37,7 @@ static int add_declaration(struct declarations *d, uint32_t object, const struct
 	return 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_diff_line_place(const void *a, const void *b)
 {
 	const struct declaration *x = a, *y = b;
 	int order;
@@ -72,7 +72,7 @@ static int list_declarations(struct declarations *d, const struct annotation *a,
 			status = add_declaration(d, p->object, &frames[k]);
 	}
 	if (d->count)
-		qsort(d->list, d->count, sizeof(*d->list), by_place);
+		qsort(d->list, d->count, sizeof(*d->list), by_diff_line_place);
 	return status;
 }
 
@@ -83,7 +83,7 @@ static const struct declaration *function_of(const struct declarations *d,
 	const struct declaration key = {l->object, l->line, l->file, NULL}, *found;
 	size_t at;
 
-	BISECT(at, 0, d->count, by_place(&d->list[at], &key) <= 0);
+	BISECT(at, 0, d->count, by_diff_line_place(&d->list[at], &key) <= 0);
 	found = at ? &d->list[at - 1] : NULL;
 	return found && found->object == l->object && !strcmp(found->file, l->file) ? found : NULL;
 }

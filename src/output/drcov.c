@@ -162,7 +162,7 @@ int drcov_add(struct drcov *d, int32_t pid, uint64_t ip, uint64_t end, uint64_t 
 	return 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_drcov_place(const void *a, const void *b)
 {
 	const struct drcov_block *x = a, *y = b;
 
@@ -174,22 +174,22 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Removes the duplicates of blocks that several processes ran. */
-static void merge(struct drcov *d)
+static void merge_drcov_blocks(struct drcov *d)
 {
 	size_t last = 0;
 
 	if (!d->count)
 		return;
-	qsort(d->blocks, d->count, sizeof(*d->blocks), by_place);
+	qsort(d->blocks, d->count, sizeof(*d->blocks), by_drcov_place);
 	for (size_t i = 1; i < d->count; i++)
-		if (by_place(&d->blocks[last], &d->blocks[i]))
+		if (by_drcov_place(&d->blocks[last], &d->blocks[i]))
 			d->blocks[++last] = d->blocks[i];
 	d->count = last + 1;
 }
 
 void drcov_write(struct drcov *d, struct out *out)
 {
-	merge(d);
+	merge_drcov_blocks(d);
 	out_format(out,
 		   "DRCOV VERSION: 2\nDRCOV FLAVOR: drcov\n"
 		   "Module Table: version 3, count %zu\n"

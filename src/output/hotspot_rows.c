@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_process(const void *a, const void *b)
+static int by_hot_process(const void *a, const void *b)
 {
 	const struct cell *x = *(const struct cell *const *)a, *y = *(const struct cell *const *)b;
 
@@ -26,13 +26,13 @@ static const struct cell **list_cells(const struct hotspots *c)
 		if (c->cells[i].ninsn)
 			list[n++] = &c->cells[i];
 	if (list)
-		qsort(list, n, sizeof(*list), by_process);
+		qsort(list, n, sizeof(*list), by_hot_process);
 	return list;
 }
 
 /* One row for each cell. */
-static int list_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows,
-		       size_t *n)
+static int list_hot_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows,
+			   size_t *n)
 {
 	struct hotspot *row = calloc(c->count + 1, sizeof(*row));
 	const struct cell **cells = list_cells(c);
@@ -78,7 +78,7 @@ static uint64_t beginning(const struct name *name)
  * One row of the table for each function. The address does not say which function it is: processes
  * map one file at different addresses, so that another function may lie there.
  */
-static int by_function(const void *a, const void *b)
+static int by_hot_function(const void *a, const void *b)
 {
 	const struct name *x = &((const struct hotspot *)a)->name;
 	const struct name *y = &((const struct hotspot *)b)->name;
@@ -92,7 +92,7 @@ static int by_function(const void *a, const void *b)
 }
 
 /* The same for blocks, of which several may begin at one address. */
-static int by_block(const void *a, const void *b)
+static int by_hot_block(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
 	int order = COMPARE(x->name.place, y->name.place);
@@ -137,10 +137,10 @@ static size_t add_up(struct hotspot *rows, size_t n, int (*order)(const void *, 
 
 int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows, size_t *n)
 {
-	int status = list_blocks(c, names, rows, n);
+	int status = list_hot_blocks(c, names, rows, n);
 
 	if (status >= 0)
-		*n = add_up(*rows, *n, by_block);
+		*n = add_up(*rows, *n, by_hot_block);
 	return status;
 }
 
@@ -283,7 +283,7 @@ static size_t join_functions(const struct names *names, struct hotspot *blocks, 
 	for (size_t i = 0; i < n; i++)
 		if (blocks[i].name.symbol || !ptah_path_is_file(blocks[i].name.path))
 			blocks[i].ip = blocks[i].name.start;
-	n = add_up(blocks, n, by_function);
+	n = add_up(blocks, n, by_hot_function);
 	/* A part of a trace may hold a jump back and not the call before it. */
 	for (size_t i = 0; i < n; i++)
 		blocks[i].calls = blocks[i].calls >> 63 ? 0 : blocks[i].calls;
@@ -294,7 +294,7 @@ int hotspots_functions(const struct hotspots *c, struct names *names, struct hot
 		       size_t *n)
 {
 	struct hotspot *blocks = NULL;
-	int status = list_blocks(c, names, &blocks, n);
+	int status = list_hot_blocks(c, names, &blocks, n);
 
 	if (status >= 0)
 		status = hotspots_split(names, &blocks, n);
@@ -323,7 +323,7 @@ int hotspots_functions_inlined(const struct hotspots *c, struct names *names, st
 {
 	struct hotspot *inlined = NULL, *all = NULL, *more;
 	size_t count = 0, functions;
-	int status = list_blocks(c, names, &all, &functions);
+	int status = list_hot_blocks(c, names, &all, &functions);
 
 	if (status >= 0)
 		status = hotspots_split(names, &all, &functions);

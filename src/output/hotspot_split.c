@@ -31,7 +31,7 @@ static uint64_t end_of_function(const struct split *s, const struct hotspot *blo
 }
 
 /* Appends what of block i is behind `end`, where its instruction number k is. */
-static int cut(struct split *s, size_t i, uint64_t end, uint32_t k)
+static int cut_hotspot_block(struct split *s, size_t i, uint64_t end, uint32_t k)
 {
 	struct hotspot *first, *rest;
 
@@ -73,7 +73,7 @@ int hotspots_split(struct names *names, struct hotspot **rows, size_t *n)
 			continue;
 		status = block_code_below(&s->code, names, block, end);
 		if (status > 0)
-			status = cut(s, i, end, (uint32_t)status);
+			status = cut_hotspot_block(s, i, end, (uint32_t)status);
 	}
 	block_code_close(&s->code);
 	*rows = s->rows;

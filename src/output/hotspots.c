@@ -38,7 +38,7 @@ const struct hotspot_totals *hotspots_totals(const struct hotspots *c)
 }
 
 /* The cell with the key of `like`, or the free one where it belongs. */
-static struct cell *find(const struct hotspots *c, const struct cell *like)
+static struct cell *find_hotspot_cell(const struct hotspots *c, const struct cell *like)
 {
 	uint64_t hash =
 	    hash_number(like->ip ^ like->end << 32 ^ (uint64_t)(uint32_t)like->pid << 48 ^
@@ -64,7 +64,7 @@ static int grow(struct hotspots *c)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < c->capacity; i++)
 		if (c->cells[i].ninsn)
-			*find(&bigger, &c->cells[i]) = c->cells[i];
+			*find_hotspot_cell(&bigger, &c->cells[i]) = c->cells[i];
 	free(c->cells);
 	*c = bigger;
 	return 0;
@@ -81,14 +81,14 @@ static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_p
 				 .ninsn = block->ninsn,
 				 .mode = block->mode,
 				 .insn_class = block->insn_class};
-	struct cell *cell = find(c, &key);
+	struct cell *cell = find_hotspot_cell(c, &key);
 
 	if (cell->ninsn)
 		return cell;
 	if (2 * c->count >= c->capacity) {
 		if (grow(c) < 0)
 			return NULL;
-		cell = find(c, &key);
+		cell = find_hotspot_cell(c, &key);
 	}
 	c->count++;
 	*cell = key;
@@ -100,7 +100,7 @@ struct entry {
 	uint64_t ip, version, calls;
 };
 
-static int by_address(const void *a, const void *b)
+static int by_hotspot_address(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
@@ -127,9 +127,9 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].target_version,
 						blocks[i].count};
-	qsort(e, k, sizeof(*e), by_address);
+	qsort(e, k, sizeof(*e), by_hotspot_address);
 	for (size_t i = 1; i < k; i++) {
-		if (!by_address(&e[i], &e[unique]))
+		if (!by_hotspot_address(&e[i], &e[unique]))
 			e[unique].calls += e[i].calls;
 		else
 			e[++unique] = e[i];
@@ -140,8 +140,8 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 }
 
 /* `entered`: the calls to the block's address; NULL: there were none. */
-static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block,
-		     const struct entry *entered)
+static int add_hotspot_block(struct hotspots *c, int32_t pid,
+			     const struct ptah_profile_block *block, const struct entry *entered)
 {
 	struct cell *cell = cell_of(c, pid, block);
 
@@ -172,8 +172,8 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	for (size_t i = 0; i < block_count && status >= 0; i++) {
 		const struct entry key = {blocks[i].ip, blocks[i].version, 0};
 
-		entered = bsearch(&key, entries, count, sizeof(key), by_address);
-		status = add_block(c, pid, &blocks[i], entered);
+		entered = bsearch(&key, entries, count, sizeof(key), by_hotspot_address);
+		status = add_hotspot_block(c, pid, &blocks[i], entered);
 		/* Several blocks may begin at one address: the first one gets all of its entries.
 		 */
 		if (entered)

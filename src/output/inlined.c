@@ -26,7 +26,7 @@ struct taking {
 	size_t count;
 };
 
-static int by_place(const void *a, const void *b)
+static int by_inlined_place(const void *a, const void *b)
 {
 	const struct name *x = &((const struct hotspot *)a)->name;
 	const struct name *y = &((const struct hotspot *)b)->name;
@@ -35,7 +35,7 @@ static int by_place(const void *a, const void *b)
 	return order || x->place == y->place ? order : x->place < y->place ? -1 : 1;
 }
 
-static int by_function(const void *a, const void *b)
+static int by_inlined_function(const void *a, const void *b)
 {
 	const struct inlined *x = a, *y = b;
 	int order = compare_texts(x->row.name.path, y->row.name.path);
@@ -46,9 +46,9 @@ static int by_function(const void *a, const void *b)
 }
 
 /* The function's row, which is added if there is none. NULL when out of memory. */
-static struct inlined *find_row(struct taking *t, const struct inlined *key)
+static struct inlined *find_inlined_row(struct taking *t, const struct inlined *key)
 {
-	struct inlined **node = tfind(key, &t->tree, by_function), *fresh;
+	struct inlined **node = tfind(key, &t->tree, by_inlined_function), *fresh;
 
 	if (node)
 		return *node;
@@ -56,7 +56,7 @@ static struct inlined *find_row(struct taking *t, const struct inlined *key)
 	if (!fresh)
 		return NULL;
 	*fresh = *key;
-	if (!tsearch(fresh, &t->tree, by_function)) {
+	if (!tsearch(fresh, &t->tree, by_inlined_function)) {
 		free(fresh);
 		return NULL;
 	}
@@ -80,7 +80,7 @@ static int take_instruction(struct taking *t, struct hotspot *block, uint64_t at
 	key.row.name.mangled = function->name;
 	key.row.name.symbol = names_demangled(t->names, function->name);
 	key.row.name.named = true;
-	to = find_row(t, &key);
+	to = find_inlined_row(t, &key);
 	if (!to)
 		return PTAH_E_NOMEM;
 	if (key.row.ip < to->row.ip)
@@ -94,7 +94,7 @@ static int take_instruction(struct taking *t, struct hotspot *block, uint64_t at
 	return 0;
 }
 
-static int take_block(struct taking *t, struct hotspot *block)
+static int take_inlined_block(struct taking *t, struct hotspot *block)
 {
 	uint8_t sizes[BLOCK_CODE_INSNS];
 	struct ptah_inline function;
@@ -115,7 +115,7 @@ static int take_block(struct taking *t, struct hotspot *block)
 	return status;
 }
 
-static int list_rows(const struct taking *t, struct hotspot **rows)
+static int list_inlined_rows(const struct taking *t, struct hotspot **rows)
 {
 	size_t n = 0;
 
@@ -136,11 +136,11 @@ int inlined_take(struct names *names, struct hotspot *blocks, size_t n, struct h
 	if (!t)
 		return PTAH_E_NOMEM;
 	t->names = names;
-	qsort(blocks, n, sizeof(*blocks), by_place);
+	qsort(blocks, n, sizeof(*blocks), by_inlined_place);
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status = take_block(t, &blocks[i]);
+		status = take_inlined_block(t, &blocks[i]);
 	if (status >= 0)
-		status = list_rows(t, rows);
+		status = list_inlined_rows(t, rows);
 	*count = t->count;
 	block_code_close(&t->code);
 	tdestroy(t->tree, free);

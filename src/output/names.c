@@ -75,7 +75,7 @@ static struct name *slot(const struct names *n, uint64_t ip, uint64_t tsc)
 	return &n->table[i];
 }
 
-static bool make_room(struct names *n)
+static bool grow_name_table(struct names *n)
 {
 	struct names bigger = *n;
 
@@ -362,7 +362,7 @@ static const struct name *find_at(struct names *n, int32_t pid, uint64_t ip, uin
 	if (name->dso && (n->counts || (!name->generated && !name->varies)))
 		return name;
 	n->count -= name->dso != NULL;
-	if (!make_room(n))
+	if (!grow_name_table(n))
 		name = &n->fallback;
 	else
 		name = slot(n, ip, tsc);
@@ -422,7 +422,7 @@ bool names_is(struct names *n, const struct name *name, const char *function)
 	       names_is_alias(n, name->path, name->place - name->offset, function);
 }
 
-static const char *put_label(const struct name *name, uint64_t ip, char *text, size_t size)
+static const char *put_name_label(const struct name *name, uint64_t ip, char *text, size_t size)
 {
 	if (!name || !name->symbol)
 		snprintf(text, size, "0x%" PRIx64, ip);
@@ -435,11 +435,11 @@ static const char *put_label(const struct name *name, uint64_t ip, char *text, s
 
 const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)
 {
-	return put_label(n ? names_find(n, pid, ip) : NULL, ip, text, size);
+	return put_name_label(n ? names_find(n, pid, ip) : NULL, ip, text, size);
 }
 
 const char *names_label_version(struct names *n, int32_t pid, uint64_t ip, uint64_t version,
 				char *text, size_t size)
 {
-	return put_label(n ? names_find_version(n, pid, ip, version) : NULL, ip, text, size);
+	return put_name_label(n ? names_find_version(n, pid, ip, version) : NULL, ip, text, size);
 }

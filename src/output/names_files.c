@@ -46,7 +46,7 @@ char *names_local_path(const struct names *n, const char *path)
 }
 
 /* Reads the build id of the file at `path`, as it is on this machine now. */
-static void read_id(const struct names *n, const char *path, struct build_id *id)
+static void read_name_id(const struct names *n, const char *path, struct build_id *id)
 {
 	char *full;
 
@@ -72,7 +72,7 @@ static void find_id(struct names *n, const char *path, struct build_id *id)
 		*id = k->id;
 		return;
 	}
-	read_id(n, path, id);
+	read_name_id(n, path, id);
 	k = malloc(sizeof(*k));
 	if (!k)
 		return;
@@ -84,8 +84,8 @@ static void find_id(struct names *n, const char *path, struct build_id *id)
  * Generated code has a piece for each function, whose path is what perf calls it and the name, so
  * that counts have it without the lists of the process.
  */
-static bool find_generated(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
-			   struct ptah_counts_file *file)
+static bool find_name_generated(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
+				struct ptah_counts_file *file)
 {
 	struct ptah_function_name name;
 	struct ptah_function bounds;
@@ -106,15 +106,15 @@ static bool find_generated(struct names *n, int32_t pid, uint64_t address, uint6
 	return file->path;
 }
 
-static bool find_file(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
-		      struct ptah_counts_file *file)
+static bool find_name_file(struct names *n, int32_t pid, uint64_t address, uint64_t tsc,
+			   struct ptah_counts_file *file)
 {
 	struct build_id id;
 	struct ptah_map map;
 	bool found = ptah_session_find_map(n->session, pid, address, tsc, &map);
 
 	if (!found || !ptah_path_is_file(map.path))
-		if (find_generated(n, pid, address, tsc, file))
+		if (find_name_generated(n, pid, address, tsc, file))
 			return true;
 	if (!found)
 		return false;
@@ -138,12 +138,12 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, uint64_t tsc,
 
 	/* See ptah_counts_version_address(). */
 	if (version &&
-	    find_file(names, ptah_call_thread_space(&thread, PTAH_CALLS_VERSION + version), real,
-		      tsc, file)) {
+	    find_name_file(names, ptah_call_thread_space(&thread, PTAH_CALLS_VERSION + version),
+			   real, tsc, file)) {
 		file->address += address - real;
 		return true;
 	}
-	return find_file(names, pid, address, tsc, file);
+	return find_name_file(names, pid, address, tsc, file);
 }
 
 static int by_identity(const void *a, const void *b)
@@ -157,7 +157,7 @@ static int by_identity(const void *a, const void *b)
 	return order ? order : memcmp(x->build_id, y->build_id, sizeof(x->build_id));
 }
 
-static int by_place(const void *a, const void *b)
+static int by_name_place(const void *a, const void *b)
 {
 	const uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
 
@@ -165,7 +165,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Lists all files that have a build id, sorted so that the same files are adjacent. */
-static int list_files(struct names *n)
+static int list_name_files(struct names *n)
 {
 	struct ptah_counts_process p;
 	size_t count = 0;
@@ -187,7 +187,7 @@ static int list_files(struct names *n)
 }
 
 /* Finds a copy of the file that ran. False: there is none. */
-static bool add_copy(struct names *n, const struct ptah_counts_file *file)
+static bool add_name_copy(struct names *n, const struct ptah_counts_file *file)
 {
 	char *local = ptah_build_id_find(n->cache, file->build_id, file->build_id_size);
 	struct file_copy *copy;
@@ -209,11 +209,11 @@ static bool is_changed(struct names *n, const struct ptah_counts_file *file)
 {
 	struct build_id id;
 
-	read_id(n, file->path, &id);
+	read_name_id(n, file->path, &id);
 	if (id.size == file->build_id_size && !memcmp(id.bytes, file->build_id, (size_t)id.size))
 		return false;
 	/* A file that does not exist gives no names in any case. */
-	return !add_copy(n, file) && id.size;
+	return !add_name_copy(n, file) && id.size;
 }
 
 static void note_changed_path(struct names *n, const char *path)
@@ -230,7 +230,7 @@ int names_use_counts(struct names *n, const struct ptah_counts *counts, bool for
 	int status;
 
 	n->counts = counts;
-	status = list_files(n);
+	status = list_name_files(n);
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n->changed_count; i++) {
@@ -245,7 +245,7 @@ int names_use_counts(struct names *n, const struct ptah_counts *counts, bool for
 			n->changed[k++] = file;
 	}
 	n->changed_count = k;
-	qsort(n->changed, k, sizeof(*n->changed), by_place);
+	qsort(n->changed, k, sizeof(*n->changed), by_name_place);
 	return 0;
 }
 
@@ -257,5 +257,5 @@ const char *names_changed_file(const struct names *n, size_t i)
 bool names_is_changed(const struct names *n, const struct ptah_counts_file *file)
 {
 	return n->changed_count &&
-	       bsearch(&file, n->changed, n->changed_count, sizeof(*n->changed), by_place);
+	       bsearch(&file, n->changed, n->changed_count, sizeof(*n->changed), by_name_place);
 }

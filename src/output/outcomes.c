@@ -83,7 +83,8 @@ static bool grow(struct stream_state *s)
 }
 
 /* Keeps the bytes of a block that is in no file. */
-static bool keep_code(struct stream_state *s, const struct ptah_block *block, uint64_t version)
+static bool keep_outcome_code(struct stream_state *s, const struct ptah_block *block,
+			      uint64_t version)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_BLOCK,
 				       .flags = block->flags,
@@ -172,11 +173,12 @@ static bool renew(struct stream_state *s, struct seen *seen, const struct ptah_b
 			      .used = true,
 			      .generation = s->generation,
 			      .version = version};
-	return is_in_file(s, block->ip, version) || keep_code(s, block, version);
+	return is_in_file(s, block->ip, version) || keep_outcome_code(s, block, version);
 }
 
 /* A block that has not been seen yet. NULL when out of memory. */
-static struct seen *add(struct stream_state *s, const struct ptah_block *block, uint32_t space_size)
+static struct seen *add_seen_block(struct stream_state *s, const struct ptah_block *block,
+				   uint32_t space_size)
 {
 	struct seen *seen;
 
@@ -189,7 +191,7 @@ static struct seen *add(struct stream_state *s, const struct ptah_block *block, 
 	return seen;
 }
 
-static bool take_block(struct stream_state *s, const struct ptah_block *block)
+static bool take_outcome_block(struct stream_state *s, const struct ptah_block *block)
 {
 	const uint32_t space_size = (uint32_t)block->space << 16 | block->size;
 	struct seen *seen;
@@ -201,7 +203,7 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 	}
 	seen = s->capacity ? slot(s, block->ip, space_size) : NULL;
 	if (!seen || !seen->used) {
-		seen = add(s, block, space_size);
+		seen = add_seen_block(s, block, space_size);
 		if (!seen)
 			return false;
 	}
@@ -222,7 +224,7 @@ static bool take_block(struct stream_state *s, const struct ptah_block *block)
 }
 
 /* Makes the list of the stream's branches. */
-static bool list_branches(struct stream_state *s)
+static bool list_outcome_branches(struct stream_state *s)
 {
 	for (size_t i = 0; i < s->capacity; i++)
 		if (s->seen[i].used && !list_branch(s, &s->seen[i]))
@@ -230,7 +232,7 @@ static bool list_branches(struct stream_state *s)
 	return true;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_outcome_place(const void *a, const void *b)
 {
 	const struct outcome *x = a, *y = b;
 
@@ -261,12 +263,12 @@ static void sum_branches(struct outcomes *o)
 
 	if (!o->branch_count)
 		return;
-	qsort(o->branches, o->branch_count, sizeof(*o->branches), by_place);
+	qsort(o->branches, o->branch_count, sizeof(*o->branches), by_outcome_place);
 	for (size_t i = 1; i < o->branch_count; i++) {
 		struct outcome *to = &o->branches[last];
 		const struct outcome *from = &o->branches[i];
 
-		if (by_place(to, from)) {
+		if (by_outcome_place(to, from)) {
 			o->branches[++last] = *from;
 			continue;
 		}
@@ -352,7 +354,7 @@ static int append(struct reading *r, const struct outcomes *from)
 }
 
 /* Reports the progress, and learns whether to stop. */
-static bool report(struct stream_state *s, bool is_caller)
+static bool report_outcome_progress(struct stream_state *s, bool is_caller)
 {
 	struct reading *r = s->reading;
 	const uint64_t offset = ptah_reader_offset(s->stream);
@@ -364,7 +366,7 @@ static bool report(struct stream_state *s, bool is_caller)
 	return !atomic_load(&r->stop);
 }
 
-static int read_blocks(struct stream_state *s, bool is_caller)
+static int read_outcome_blocks(struct stream_state *s, bool is_caller)
 {
 	struct ptah_block blocks[1024];
 	struct ptah_item items[16];
@@ -374,9 +376,9 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 		while ((n = ptah_reader_read_blocks(s->stream, blocks, 1024)) > 0) {
 			s->generation = ptah_reader_generation(s->stream);
 			for (int i = 0; i < n; i++)
-				if (!take_block(s, &blocks[i]))
+				if (!take_outcome_block(s, &blocks[i]))
 					return PTAH_E_NOMEM;
-			if (!report(s, is_caller))
+			if (!report_outcome_progress(s, is_caller))
 				return 0;
 		}
 		if (n < 0)
@@ -394,14 +396,14 @@ static int read_blocks(struct stream_state *s, bool is_caller)
 							 .mode = items[0].mode,
 							 .flags = items[0].flags};
 
-			if (!take_block(s, &block))
+			if (!take_outcome_block(s, &block))
 				return PTAH_E_NOMEM;
 		}
 	} while (n > 0);
 	return n;
 }
 
-static int read_stream(struct reading *r, size_t index, bool is_caller)
+static int read_outcome_stream(struct reading *r, size_t index, bool is_caller)
 {
 	struct stream_state *s = calloc(1, sizeof(*s));
 	int status = s ? ptah_reader_new(r->session, index, NULL, &s->stream) : PTAH_E_NOMEM;
@@ -410,8 +412,8 @@ static int read_stream(struct reading *r, size_t index, bool is_caller)
 		s->reading = r;
 		s->space = UINT_MAX;
 		predictor_init(&s->predictor);
-		status = read_blocks(s, is_caller);
-		if (status >= 0 && !list_branches(s))
+		status = read_outcome_blocks(s, is_caller);
+		if (status >= 0 && !list_outcome_branches(s))
 			status = PTAH_E_NOMEM;
 		pthread_mutex_lock(&r->lock);
 		if (status >= 0)
@@ -436,7 +438,7 @@ static void work(struct reading *r, bool is_caller)
 	while (!atomic_load(&r->stop) && (i = atomic_fetch_add(&r->next, 1)) < streams) {
 		if (r->config->wants && !r->config->wants(r->config->context, i))
 			continue;
-		status = read_stream(r, i, is_caller);
+		status = read_outcome_stream(r, i, is_caller);
 		if (status < 0) {
 			pthread_mutex_lock(&r->lock);
 			r->status = status;

@@ -31,7 +31,7 @@ struct places {
 	uint8_t *base;
 };
 
-static void find_places(struct predictor *p, uint64_t ip, struct places *at)
+static void find_predicted_places(struct predictor *p, uint64_t ip, struct places *at)
 {
 	const uint64_t hash = hash_number(ip);
 	const uint32_t low = (uint32_t)(hash >> 32), high = (uint32_t)(hash >> 48);
@@ -72,7 +72,7 @@ static inline void fold_all(struct predictor_fold *f, const uint64_t *history, u
 	f->tag2 = fold(f->tag2, TAG2_BITS, length, newest, oldest);
 }
 
-static void push(struct predictor *p, bool taken)
+static void push_outcome(struct predictor *p, bool taken)
 {
 #define FOLD(i, length) fold_all(&p->fold[i], p->history, length, taken);
 	TABLES(FOLD)
@@ -123,7 +123,7 @@ bool predictor_step(struct predictor *p, uint64_t ip, bool taken)
 	int provider = PREDICTOR_TABLES - 1, other;
 	bool predicted, first, alternative, is_new;
 
-	find_places(p, ip, &at);
+	find_predicted_places(p, ip, &at);
 	while (provider >= 0 && !has(&at, provider))
 		provider--;
 	other = provider - 1;
@@ -161,7 +161,7 @@ bool predictor_step(struct predictor *p, uint64_t ip, bool taken)
 				e->useful = (uint8_t)(e->useful - (e->useful > 0));
 		}
 	}
-	push(p, taken);
+	push_outcome(p, taken);
 	if (++p->branches == HALVING)
 		halve_usefulness(p);
 	return predicted != taken;

@@ -99,7 +99,8 @@ typedef uint64_t words __attribute__((vector_size(16)));
 
 /* Writes the record of the packet that begins with `byte`: the table's, plus `more`, which has the
  * offset and the rest of the payload. */
-static ALWAYS_INLINE void put(struct ptah_packet_record *record, unsigned byte, const words *more)
+static ALWAYS_INLINE void put_batch_record(struct ptah_packet_record *record, unsigned byte,
+					   const words *more)
 {
 	words w;
 
@@ -133,21 +134,21 @@ static ALWAYS_INLINE void put_8(struct ptah_packet_record *record, uint64_t byte
 {
 	const words next = {1, 0};
 
-	put(record, bytes & 0xff, &more);
+	put_batch_record(record, bytes & 0xff, &more);
 	more += next;
-	put(record + 1, bytes >> 8 & 0xff, &more);
+	put_batch_record(record + 1, bytes >> 8 & 0xff, &more);
 	more += next;
-	put(record + 2, bytes >> 16 & 0xff, &more);
+	put_batch_record(record + 2, bytes >> 16 & 0xff, &more);
 	more += next;
-	put(record + 3, bytes >> 24 & 0xff, &more);
+	put_batch_record(record + 3, bytes >> 24 & 0xff, &more);
 	more += next;
-	put(record + 4, bytes >> 32 & 0xff, &more);
+	put_batch_record(record + 4, bytes >> 32 & 0xff, &more);
 	more += next;
-	put(record + 5, bytes >> 40 & 0xff, &more);
+	put_batch_record(record + 5, bytes >> 40 & 0xff, &more);
 	more += next;
-	put(record + 6, bytes >> 48 & 0xff, &more);
+	put_batch_record(record + 6, bytes >> 48 & 0xff, &more);
 	more += next;
-	put(record + 7, bytes >> 56, &more);
+	put_batch_record(record + 7, bytes >> 56, &more);
 }
 
 /* Decodes up to a packet that careful() has to decode, or until bytes or records may not be enough
@@ -172,7 +173,7 @@ static void fast(struct batch *batch)
 				continue;
 			}
 			do {
-				put(r++, byte, &more);
+				put_batch_record(r++, byte, &more);
 				more += next;
 				p++;
 				w >>= 8;
@@ -182,7 +183,7 @@ static void fast(struct batch *batch)
 		switch (kinds[byte]) {
 #define PACKET(size, payload)                                                                      \
 	more[1] = payload;                                                                         \
-	put(r++, byte, &more);                                                                     \
+	put_batch_record(r++, byte, &more);                                                        \
 	p += size;                                                                                 \
 	break
 		case 1:

@@ -298,8 +298,9 @@ static unsigned item_size(const struct ptah_packet_parser *parser)
 }
 
 /* Sets what follows from the text: which optional fields exist, how many bytes a number has. */
-static int finish(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
-		  struct ptah_packet *packet, const struct shape *shape)
+static int finish_parsed_packet(struct ptah_packet_parser *parser, const struct words *name,
+				unsigned suffix, struct ptah_packet *packet,
+				const struct shape *shape)
 {
 	const struct packet_field *fields = packet_entries[packet->type].fields;
 	bool sized = false;
@@ -373,7 +374,7 @@ static int parse_payload(struct ptah_packet_parser *parser, struct words *w,
 		status = 0;
 	else
 		status = parse_fields(parser, w, packet, &shape);
-	return status < 0 ? status : finish(parser, name, suffix, packet, &shape);
+	return status < 0 ? status : finish_parsed_packet(parser, name, suffix, packet, &shape);
 }
 
 /* ".bytes 02 a3": pairs of digits up to the end of the line. */

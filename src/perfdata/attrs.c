@@ -128,7 +128,7 @@ static int compare_ids(const void *a, const void *b)
 	return COMPARE_THEN(x->id, y->id, COMPARE(x->attr, y->attr));
 }
 
-static struct perfdata_attr *find(struct perfdata_file *f, uint64_t id)
+static struct perfdata_attr *find_attr_of_id(struct perfdata_file *f, uint64_t id)
 {
 	const struct perfdata_id key = {id, 0};
 	size_t at;
@@ -144,7 +144,7 @@ static struct perfdata_attr *find(struct perfdata_file *f, uint64_t id)
 void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *name, size_t n)
 {
 	static const char sched_switch[] = "sched:sched_switch";
-	struct perfdata_attr *attr = find(f, id);
+	struct perfdata_attr *attr = find_attr_of_id(f, id);
 
 	if (attr) {
 		attr->name = name;
@@ -229,7 +229,7 @@ const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const stru
 	words = id_from_end(perfdata_sample_bits(first));
 	if (!words || (size_t)(body->end - body->p) < 8 * words)
 		return first;
-	attr = find(f, load_le64(body->end - 8 * words));
+	attr = find_attr_of_id(f, load_le64(body->end - 8 * words));
 	return attr && id_from_end(perfdata_sample_bits(attr)) == words ? attr : first;
 }
 
@@ -244,6 +244,6 @@ const struct perfdata_attr *perfdata_attr_of_sample(struct perfdata_file *f,
 	words = id_from_begin(f->attrs->sample_type);
 	if (!words || (size_t)(body->end - body->p) < 8 * words)
 		return NULL;
-	attr = find(f, load_le64(body->p + 8 * (words - 1)));
+	attr = find_attr_of_id(f, load_le64(body->p + 8 * (words - 1)));
 	return attr && id_from_begin(attr->sample_type) == words ? attr : NULL;
 }

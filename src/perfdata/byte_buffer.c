@@ -13,7 +13,7 @@ void perfdata_buffer_free(struct perfdata_buffer *b)
 	*b = (struct perfdata_buffer){0};
 }
 
-static bool make_room(struct perfdata_buffer *b, size_t n)
+static bool has_buffer_room(struct perfdata_buffer *b, size_t n)
 {
 	return !b->failed && LIST_ROOM_FOR(b->bytes, b->size, n, b->capacity);
 }
@@ -22,7 +22,7 @@ void perfdata_put(struct perfdata_buffer *b, const void *bytes, size_t n)
 {
 	if (!n)
 		return;
-	if (!make_room(b, n)) {
+	if (!has_buffer_room(b, n)) {
 		b->failed = true;
 		return;
 	}

@@ -208,8 +208,8 @@ static bool is_filling(const uint8_t *p, uint64_t n)
 /*
  * Reads one record. 1: *record is filled in, 0: the record is not used, PTAH_E_END: there is none.
  */
-static int step(struct perfdata_file *f, const struct window *w, struct perfdata_record *record,
-		struct ptah_message *why)
+static int read_next_record(struct perfdata_file *f, const struct window *w,
+			    struct perfdata_record *record, struct ptah_message *why)
 {
 	const uint64_t left = w->end - *w->at, offset = w->base + *w->at;
 	const uint8_t *p = w->bytes + *w->at;
@@ -283,7 +283,7 @@ int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struc
 		} else {
 			forget_behind(part);
 		}
-		status = step(f, &w, record, why);
+		status = read_next_record(f, &w, record, why);
 		if (status == PTAH_E_END)
 			f->part++;
 		else if (status)
@@ -347,7 +347,7 @@ int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_r
 
 	if (at >= w.end)
 		return PTAH_E_INVAL;
-	status = step(f, &w, record, NULL);
+	status = read_next_record(f, &w, record, NULL);
 	if (!status)
 		record->type = 0;
 	return status < 0 ? PTAH_E_BAD_FILE : 0;

@@ -176,7 +176,7 @@ static int map_path(struct perfdata_file *f, char *path, struct ptah_message *wh
 	return status;
 }
 
-static char *join(const char *folder, const char *name)
+static char *join_folder_path(const char *folder, const char *name)
 {
 	char *path;
 
@@ -186,7 +186,7 @@ static char *join(const char *folder, const char *name)
 /* The same for a file that can be read; NULL: there is none. */
 static char *join_readable(const char *folder, const char *name)
 {
-	char *path = join(folder, name);
+	char *path = join_folder_path(folder, name);
 
 	if (path && access(path, R_OK) == 0)
 		return path;
@@ -200,7 +200,7 @@ static char *join_readable(const char *folder, const char *name)
  */
 static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_message *why)
 {
-	char *data = join(folder, "data");
+	char *data = join_folder_path(folder, "data");
 	int status;
 
 	f->kcore = join_readable(folder, "kcore_dir/kcore");
@@ -219,7 +219,7 @@ static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_m
 		char name[24], *path;
 
 		snprintf(name, sizeof(name), "data.%u", i);
-		path = join(folder, name);
+		path = join_folder_path(folder, name);
 		if (path && access(path, F_OK) != 0) {
 			free(path);
 			break;

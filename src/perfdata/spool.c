@@ -21,7 +21,7 @@ struct spool {
 	uint64_t written; /* bytes written to the spool */
 };
 
-static int put(struct spool *s, const void *bytes, size_t n)
+static int write_spool(struct spool *s, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;
 
@@ -60,7 +60,7 @@ static int put_records(struct spool *s)
 	int status;
 
 	while ((status = perfdata_unpacker_next(s->unpacker, &records, &n)) > 0) {
-		status = put(s, records, n);
+		status = write_spool(s, records, n);
 		if (status < 0)
 			return status;
 	}
@@ -76,7 +76,7 @@ static int unpack_record(struct spool *s, const uint8_t *record, size_t size)
 
 	if (perfdata_unpacker_begin(s->unpacker, record, size) < 0)
 		return unpacker_fault(s);
-	status = put(s, head, sizeof(head));
+	status = write_spool(s, head, sizeof(head));
 	if (status >= 0)
 		status = put_records(s);
 	if (status < 0)

@@ -377,7 +377,7 @@ static int complete(struct perfdata_writer *w)
 }
 
 /* Cuts the file after the mark, so that writing can continue there. */
-static bool cut(struct perfdata_writer *w, const struct written_mark *mark)
+static bool cut_after_mark(struct perfdata_writer *w, const struct written_mark *mark)
 {
 	w->status = 0;
 	w->size = mark->size;
@@ -395,7 +395,7 @@ static bool cut(struct perfdata_writer *w, const struct written_mark *mark)
  * or a limit is reached. So if there is no room for the note and the features after the last whole
  * record, the file is cut further back. It can be read without them too.
  */
-static bool keep(struct perfdata_writer *w)
+static bool keep_written_records(struct perfdata_writer *w)
 {
 	struct written_mark marks[MARKS + 1], end = w->last;
 	char note[sizeof(w->why.text) + 64];
@@ -409,10 +409,10 @@ static bool keep(struct perfdata_writer *w)
 		if (!marks[i].trace_size || marks[i].size > end.size)
 			continue;
 		end = marks[i];
-		if (cut(w, &end) && perfdata_add_note(w, note) >= 0 && complete(w) >= 0)
+		if (cut_after_mark(w, &end) && perfdata_add_note(w, note) >= 0 && complete(w) >= 0)
 			return true;
 	}
-	return cut(w, &end) && perfdata_writer_flush(w) >= 0;
+	return cut_after_mark(w, &end) && perfdata_writer_flush(w) >= 0;
 }
 
 int perfdata_writer_finish(struct perfdata_writer *w, uint64_t *trace_size,
@@ -423,7 +423,7 @@ int perfdata_writer_finish(struct perfdata_writer *w, uint64_t *trace_size,
 
 	if (status < 0 && why)
 		*why = w->why;
-	kept = status >= 0 || keep(w);
+	kept = status >= 0 || keep_written_records(w);
 	if (trace_size)
 		*trace_size = kept ? w->trace_size : 0;
 	if (kept)

@@ -144,7 +144,7 @@ static ALWAYS_INLINE struct transition *find_transition(struct ptah_profile *p, 
 	return entry->count ? &p->transitions[entry->count] : NULL;
 }
 
-static ALWAYS_INLINE bool count(struct ptah_profile *p, struct transition *t)
+static ALWAYS_INLINE bool count_transition(struct ptah_profile *p, struct transition *t)
 {
 	if (LIKELY((uint32_t)t->count++) || !p->coverage)
 		return true;
@@ -154,7 +154,7 @@ static ALWAYS_INLINE bool count(struct ptah_profile *p, struct transition *t)
 /* Taking groups */
 
 /* The flow has passed a TIP.PGE: its state; 0 when out of memory. */
-static int32_t enter(struct ptah_profile *p, struct transition *t, const uint8_t *pos)
+static int32_t enter_after_enable(struct ptah_profile *p, struct transition *t, const uint8_t *pos)
 {
 	const uint64_t ip = p->flow->ip;
 
@@ -187,7 +187,7 @@ static ALWAYS_INLINE bool take_transition(struct ptah_profile *p, int32_t *state
 		p->unknown_from = *state;
 		return false;
 	}
-	if (UNLIKELY(!count(p, t)))
+	if (UNLIKELY(!count_transition(p, t)))
 		return false;
 	*pos = g.end;
 	*last_ip = g.last_ip;
@@ -197,7 +197,7 @@ static ALWAYS_INLINE bool take_transition(struct ptah_profile *p, int32_t *state
 		return true;
 	}
 	if (LIKELY(flow_pass_off(p->flow, pos, end, last_ip))) {
-		*state = enter(p, t, *pos);
+		*state = enter_after_enable(p, t, *pos);
 		return true;
 	}
 	flow_turn_off(p->flow);
@@ -231,7 +231,7 @@ static bool take_psb(struct ptah_profile *p, int32_t *state, const uint8_t **pos
 			return false;
 		}
 	}
-	if (!flow_pass_psb(p->flow, &psb) || (t && !count(p, t)))
+	if (!flow_pass_psb(p->flow, &psb) || (t && !count_transition(p, t)))
 		return false;
 	p->depth = 0;
 	*state = t ? t->next : *state;
@@ -273,7 +273,7 @@ void profile_pass_off(struct ptah_profile *p)
 
 	p->state = 0;
 	if (flow_pass_off(f, &pos, d->end - LOOP_LOOK, &d->last_ip))
-		p->state = enter(p, NULL, pos);
+		p->state = enter_after_enable(p, NULL, pos);
 	else
 		flow_turn_off(f);
 	d->pos = pos;

@@ -363,7 +363,7 @@ bool profile_touch(struct ptah_profile *p, uint64_t key)
 }
 
 /* The start of a packet's route from a state. */
-static struct route begin(struct ptah_profile *p, int32_t state)
+static struct route begin_route(struct ptah_profile *p, int32_t state)
 {
 	return (struct route){.flow = p->flow,
 			      .ip = profile_at(p, state)->ip,
@@ -375,7 +375,7 @@ static struct route begin(struct ptah_profile *p, int32_t state)
 /* Remembers the state's node for the next time. */
 static void keep_node(struct ptah_profile *p, int32_t state)
 {
-	struct route r = begin(p, state);
+	struct route r = begin_route(p, state);
 
 	profile_at(p, state)->node = route_here(&r);
 }
@@ -481,7 +481,7 @@ static bool set_next(struct ptah_profile *p, int32_t state, unsigned payload, in
 
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 {
-	struct route r = begin(p, state);
+	struct route r = begin_route(p, state);
 	enum route_stop stop = route_spend(&r, payload);
 	int32_t next = 0;
 	struct effect *e;
@@ -511,7 +511,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 
 bool profile_make_tip(struct ptah_profile *p, int32_t state)
 {
-	struct route r = begin(p, state);
+	struct route r = begin_route(p, state);
 	int32_t next = NEXT_PLAIN;
 	struct effect *e;
 	bool pops;
@@ -549,7 +549,7 @@ const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsi
 				     profile_visit *to, uint64_t times)
 {
 	struct visitor visitor = {p, to, times};
-	struct route r = begin(p, state);
+	struct route r = begin_route(p, state);
 
 	p->context = (uint32_t)profile_at(p, state)->space << 2 | profile_at(p, state)->mode;
 	p->flow->code.space = profile_at(p, state)->space;

@@ -29,7 +29,7 @@ static bool can_enter(const struct ptah_profile *p)
 }
 
 /* Takes the place and the return address stack from the flow. False when out of memory. */
-static bool enter(struct ptah_profile *p)
+static bool enter_flow_state(struct ptah_profile *p)
 {
 	struct ptah_flow *f = p->flow;
 
@@ -50,7 +50,7 @@ static bool enter(struct ptah_profile *p)
 }
 
 /* Makes room in the tables for another run. False when out of memory. */
-static bool make_room(struct ptah_profile *p)
+static bool make_profile_room(struct ptah_profile *p)
 {
 	if (p->touched_count >= MOST_TOUCHED && coverage_settle(p) < 0)
 		return false;
@@ -165,7 +165,7 @@ int profile_run(struct ptah_profile *p)
 			const bool off = can_pass_off(p);
 
 			if (off || can_enter(p)) {
-				if (!make_room(p) || !(off || enter(p)))
+				if (!make_profile_room(p) || !(off || enter_flow_state(p)))
 					break;
 				profile_run_rows(p, off);
 			}

@@ -34,7 +34,7 @@ static uint32_t hash_edge(const struct tally_edge *e)
 }
 
 /* Makes room for `more` items of `size` bytes. */
-static bool make_room(struct tally *t, size_t size, size_t more)
+static bool make_tally_room(struct tally *t, size_t size, size_t more)
 {
 	size_t capacity = t->capacity ? t->capacity : first_slots(t) / 2;
 	void *items;
@@ -110,7 +110,7 @@ struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
 		    b->target_version == key->target_version)
 			return b;
 	}
-	if (!make_room(t, sizeof(*b), 1))
+	if (!make_tally_room(t, sizeof(*b), 1))
 		return NULL;
 	t->slots[at] = (struct tally_slot){(uint32_t)++t->count, hash};
 	b = (struct tally_block *)t->items + t->count - 1;
@@ -137,7 +137,7 @@ struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 		    e->version == key->version && e->target_version == key->target_version)
 			return e;
 	}
-	if (!make_room(t, sizeof(*e), 1))
+	if (!make_tally_room(t, sizeof(*e), 1))
 		return NULL;
 	t->slots[at] = (struct tally_slot){(uint32_t)++t->count, hash};
 	e = (struct tally_edge *)t->items + t->count - 1;
@@ -146,21 +146,21 @@ struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 	return e;
 }
 
-static bool reserve(struct tally *t, size_t size, size_t more)
+static bool reserve_tally_slots(struct tally *t, size_t size, size_t more)
 {
-	if (more > UINT32_MAX || !make_room(t, size, more))
+	if (more > UINT32_MAX || !make_tally_room(t, size, more))
 		return false;
 	return 2 * (t->count + more) <= t->slot_count || rehash(t, t->count + more);
 }
 
 bool tally_reserve_blocks(struct tally *t, size_t more)
 {
-	return reserve(t, sizeof(struct tally_block), more);
+	return reserve_tally_slots(t, sizeof(struct tally_block), more);
 }
 
 bool tally_reserve_edges(struct tally *t, size_t more)
 {
-	return reserve(t, sizeof(struct tally_edge), more);
+	return reserve_tally_slots(t, sizeof(struct tally_edge), more);
 }
 
 void tally_clear(struct tally *t)

@@ -109,7 +109,7 @@ static bool open_folder(struct copying *c)
 	return c->folder >= 0;
 }
 
-static void copy(struct copying *c, int from, uint64_t size, const char *name)
+static void copy_jit_bytes(struct copying *c, int from, uint64_t size, const char *name)
 {
 	int to = -1, error;
 	bool done = false;
@@ -135,8 +135,8 @@ static void copy(struct copying *c, int from, uint64_t size, const char *name)
 }
 
 /* Copies the file `name` of a folder, if it is a list of the process. */
-static void take(struct copying *c, const struct process *p, int folder, const char *name,
-		 enum perfdata_jit_kind kind)
+static void copy_jit_file(struct copying *c, const struct process *p, int folder, const char *name,
+			  enum perfdata_jit_kind kind)
 {
 	const int fd =
 	    openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -147,7 +147,7 @@ static void take(struct copying *c, const struct process *p, int folder, const c
 	snprintf(to, sizeof(to), format, (int)p->pid);
 	if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0 && is_own(c, p, &st)) {
 		if ((uint64_t)st.st_size <= c->left)
-			copy(c, fd, (uint64_t)st.st_size, to);
+			copy_jit_bytes(c, fd, (uint64_t)st.st_size, to);
 		else
 			recorder_note(c->r,
 				      "names of generated code of process %d were not copied: with "
@@ -181,7 +181,7 @@ static void take_mapped(struct copying *c)
 		fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		take(c, &p, fd, slash + 1, PERFDATA_JIT_DUMP);
+		copy_jit_file(c, &p, fd, slash + 1, PERFDATA_JIT_DUMP);
 		close(fd);
 	}
 }
@@ -203,9 +203,9 @@ static void take_from_root(struct copying *c, int32_t pid, const struct stat *ou
 		p = look_at(pid);
 		if (st.st_dev != ours->st_dev || st.st_ino != ours->st_ino || p.inner != pid) {
 			snprintf(name, sizeof(name), "perf-%d.map", (int)p.inner);
-			take(c, &p, tmp, name, PERFDATA_JIT_MAP);
+			copy_jit_file(c, &p, tmp, name, PERFDATA_JIT_MAP);
 			snprintf(name, sizeof(name), "jit-%d.dump", (int)p.inner);
-			take(c, &p, tmp, name, PERFDATA_JIT_DUMP);
+			copy_jit_file(c, &p, tmp, name, PERFDATA_JIT_DUMP);
 		}
 	}
 	if (tmp >= 0)
@@ -248,7 +248,7 @@ static void take_from(struct copying *c, const char *folder)
 			continue;
 		p = look_at(pid);
 		if (p.inner == pid)
-			take(c, &p, dirfd(d), entry->d_name, kind);
+			copy_jit_file(c, &p, dirfd(d), entry->d_name, kind);
 	}
 	if (d)
 		closedir(d);

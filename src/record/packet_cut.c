@@ -104,7 +104,7 @@ static const uint8_t *last_psb(const uint8_t *p, const uint8_t *end)
  * Decodes the packet, or finds the PSB, that begins in the bytes of `rest` and may end in
  * [p, end). Returns where to continue; `rest` is empty then, unless p is `end`.
  */
-static const uint8_t *join(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
+static const uint8_t *join_cut_packet(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
 {
 	uint8_t joined[2 * PTAH_PACKET_MAX_SIZE];
 	const size_t before = cut->rest_size;
@@ -135,7 +135,7 @@ static void take_part(struct packet_cut *cut, const uint8_t *p, const uint8_t *e
 		p = psb;
 	}
 	if (cut->rest_size)
-		p = join(cut, p, end);
+		p = join_cut_packet(cut, p, end);
 	if (p == end)
 		return;
 	p = walk(cut, p, end);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads /proc/PID/stat: whether a process still runs, and whose child it is. */
+/* Reads /proc of a process: whether it still runs, whose child it is, its threads (proc_stat.h). */
 #include "record/proc_stat.h"
 
+#include "support/list.h"
+
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,4 +63,63 @@ bool proc_stat_read(int32_t pid, struct proc_stat *stat)
 	    .exit_code = (int)number_at(rest, FIELD_EXIT_CODE),
 	};
 	return true;
+}
+
+bool proc_status_line(const char *root, int32_t tid, const char *name, char *text, size_t size)
+{
+	const size_t n = strlen(name);
+	char path[4096], *line = NULL;
+	bool found = false;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/proc/%d/status", root, tid);
+	f = fopen(path, "re");
+	while (f && !found && getline(&line, &room, f) > 0) {
+		found = !strncmp(line, name, n) && line[n] == ':';
+		if (found)
+			snprintf(text, size, "%.*s", (int)strcspn(line + n + 1, "\n"),
+				 line + n + 1);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+uint64_t proc_status_number(const char *root, int32_t tid, const char *name, int base)
+{
+	char text[64];
+
+	return proc_status_line(root, tid, name, text, sizeof(text)) ? strtoull(text, NULL, base)
+								     : UINT64_MAX;
+}
+
+size_t proc_list_numbers(const char *path, int32_t **numbers)
+{
+	size_t n = 0, capacity = 0;
+	struct dirent *entry;
+	DIR *folder = opendir(path);
+
+	*numbers = NULL;
+	while (folder && (entry = readdir(folder))) {
+		long value = strtol(entry->d_name, NULL, 10);
+
+		if (value <= 0 || value > INT32_MAX)
+			continue;
+		if (!LIST_ROOM(*numbers, n, capacity))
+			break;
+		(*numbers)[n++] = (int32_t)value;
+	}
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+size_t proc_threads(const char *root, int32_t pid, int32_t **tids)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/proc/%d/task", root, pid);
+	return proc_list_numbers(path, tids);
 }

@@ -343,7 +343,8 @@ static bool counts_nothing(const struct recorder_backend *backend)
 	return backend->kind == PTAH_RECORDER_HARDWARE || backend->kind == PTAH_RECORDER_MODULE;
 }
 
-static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_message *why)
+static enum ptah_record_problem choose_recorder_kind(struct ptah_recorder *r,
+						     struct ptah_message *why)
 {
 	const enum ptah_recorder_kind kind = wanted(&r->config);
 	enum ptah_record_problem worst = PTAH_RECORD_FINE;
@@ -390,8 +391,8 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 
 /* Opening */
 
-static int refuse(enum ptah_record_problem reason, const struct ptah_message *text,
-		  enum ptah_record_problem *problem, struct ptah_message *why, int status)
+static int refuse_recorder(enum ptah_record_problem reason, const struct ptah_message *text,
+			   enum ptah_record_problem *problem, struct ptah_message *why, int status)
 {
 	if (problem)
 		*problem = reason;
@@ -424,27 +425,29 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 		return PTAH_E_INVAL;
 	*recorder = NULL;
 	if (!config || config->size < sizeof(*config))
-		return refuse(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
+		return refuse_recorder(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
 	full = with_defaults(config);
 	reason = check_config(&full, &text);
 	if (reason)
-		return refuse(reason, &text, problem, why, recorder_status_of(reason));
+		return refuse_recorder(reason, &text, problem, why, recorder_status_of(reason));
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return refuse(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
+		return refuse_recorder(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
 	r->config = full;
 	r->status.wait_status = -1;
 	r->backend = backend;
-	reason = backend ? check_backend(backend, &r->config, &text) : choose(r, &text);
+	reason =
+	    backend ? check_backend(backend, &r->config, &text) : choose_recorder_kind(r, &text);
 	if (!reason)
 		reason = timer_check(r, &text);
 	if (reason) {
 		free(r);
-		return refuse(reason, &text, problem, why, recorder_status_of(reason));
+		return refuse_recorder(reason, &text, problem, why, recorder_status_of(reason));
 	}
 	status = r->backend->open(r);
 	if (status < 0) {
-		refuse(r->problem ? r->problem : PTAH_RECORD_NO_MEMORY, &r->why, problem, why, 0);
+		refuse_recorder(r->problem ? r->problem : PTAH_RECORD_NO_MEMORY, &r->why, problem,
+				why, 0);
 		ptah_recorder_free(r);
 		return status;
 	}

@@ -193,7 +193,7 @@ static void free_tables(struct symbol_unit *unit)
 }
 
 /* Frees the tables of all other units when those in memory have become large. */
-static void make_room(struct symbol_debug *d, const struct symbol_unit *keep)
+static void evict_units(struct symbol_debug *d, const struct symbol_unit *keep)
 {
 	if (d->rows < ROWS_KEPT)
 		return;
@@ -220,7 +220,7 @@ static int read_lines(struct symbol_debug *d, struct symbol_unit *unit)
 const struct symbol_line_table *symbol_debug_lines(struct symbol_debug *d, struct symbol_unit *unit)
 {
 	if (!unit->lines_read) {
-		make_room(d, unit);
+		evict_units(d, unit);
 		unit->lines_read = true;
 		unit->lines_status = read_lines(d, unit);
 		d->rows += unit->lines.count;

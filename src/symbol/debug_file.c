@@ -197,7 +197,7 @@ static char *link_path(unsigned i, const char *root, const char *path, const cha
 }
 
 /* Finds the debug file of an open file. */
-static bool find(struct search *s, Elf *elf)
+static bool find_debug_file(struct search *s, Elf *elf)
 {
 	char link[256];
 
@@ -217,7 +217,7 @@ bool symbol_debug_open(Elf *elf, const char *path, const struct symbol_folders *
 		       struct symbol_elf *debug)
 {
 	struct search s = {.path = path, .folders = folders, .wanted = has_symbols, .found = debug};
-	bool found = find(&s, elf);
+	bool found = find_debug_file(&s, elf);
 
 	free(s.found_path);
 	return found;
@@ -237,7 +237,7 @@ int symbol_dwarf_open(const char *path, const struct symbol_folders *folders,
 		s.found_path = strdup(path);
 		*elf = program;
 	} else {
-		is_found = find(&s, program.elf);
+		is_found = find_debug_file(&s, program.elf);
 		symbol_elf_close(&program);
 		if (!is_found)
 			return PTAH_E_MISSING;

@@ -33,7 +33,7 @@ struct symbol_debuginfod {
 };
 
 /* dlsym() for a function. POSIX allows this conversion, ISO C does not know it. */
-static bool load(void *library, const char *name, void *function)
+static bool load_debuginfod_function(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -49,7 +49,8 @@ static int on_progress(struct client *client, long done, long total)
 	void *(*get_user_data)(struct client * client);
 	const struct symbol_debuginfod *d = NULL;
 
-	if (library && load(library, "debuginfod_get_user_data", &get_user_data))
+	if (library &&
+	    load_debuginfod_function(library, "debuginfod_get_user_data", &get_user_data))
 		d = get_user_data(client);
 	if (library)
 		dlclose(library);
@@ -65,11 +66,14 @@ static bool load_all(struct symbol_debuginfod *d)
 	struct client *(*begin)(void);
 	void *l = d->library;
 
-	if (!load(l, "debuginfod_begin", &begin) || !load(l, "debuginfod_end", &d->end) ||
-	    !load(l, "debuginfod_find_debuginfo", &d->find[DEBUGINFOD_DEBUGINFO]) ||
-	    !load(l, "debuginfod_find_executable", &d->find[DEBUGINFOD_EXECUTABLE]) ||
-	    !load(l, "debuginfod_set_user_data", &set_user_data) ||
-	    !load(l, "debuginfod_set_progressfn", &set_progress))
+	if (!load_debuginfod_function(l, "debuginfod_begin", &begin) ||
+	    !load_debuginfod_function(l, "debuginfod_end", &d->end) ||
+	    !load_debuginfod_function(l, "debuginfod_find_debuginfo",
+				      &d->find[DEBUGINFOD_DEBUGINFO]) ||
+	    !load_debuginfod_function(l, "debuginfod_find_executable",
+				      &d->find[DEBUGINFOD_EXECUTABLE]) ||
+	    !load_debuginfod_function(l, "debuginfod_set_user_data", &set_user_data) ||
+	    !load_debuginfod_function(l, "debuginfod_set_progressfn", &set_progress))
 		return false;
 	d->client = begin();
 	if (!d->client)

@@ -40,7 +40,7 @@ static bool may_leave(const struct output *o, const char *piece)
 	return !o->rust || (*piece && strchr("<>()[]{},:;&*!= ", *piece));
 }
 
-static void append(const char *piece, size_t n, void *context)
+static void append_demangled(const char *piece, size_t n, void *context)
 {
 	struct output *o = context;
 
@@ -60,11 +60,12 @@ typedef int demangler(const char *mangled, int options, demangle_callbackref cal
 		      void *context);
 
 /* Writes the demangled name into `text`. False: it is not of this kind, or too long. */
-static bool run(demangler *demangle, const char *name, int options, char *text, size_t size)
+static bool demangle_as(demangler *demangle, const char *name, int options, char *text, size_t size)
 {
 	struct output o = {.text = text, .size = size, .rust = demangle == rust_demangle_callback};
 
-	if (setjmp(o.too_long) || !demangle(name, options, append, &o) || o.used >= o.size)
+	if (setjmp(o.too_long) || !demangle(name, options, append_demangled, &o) ||
+	    o.used >= o.size)
 		return false;
 	text[o.used] = '\0';
 	return o.used > 0;
@@ -130,13 +131,15 @@ static bool demangle_name(const char *name, unsigned flags, char *text, size_t s
 		return false;
 	/* The old names of Rust are names of C++ as well, with a hash at the end. */
 	if ((name[1] != 'R' || few_lifetimes(name)) &&
-	    run(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
+	    demangle_as(rust_demangle_callback, name, DMGL_NO_OPTS, text, size))
 		return true;
 	if (parameters)
-		return run(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, text, size);
+		return demangle_as(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, text,
+				   size);
 	/* Without parameters, what follows the name is not looked at: it could be anything. */
-	if (!run(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, whole, sizeof(whole)) ||
-	    !run(cplus_demangle_v3_callback, name, DMGL_NO_OPTS, text, size))
+	if (!demangle_as(cplus_demangle_v3_callback, name, DMGL_PARAMS | DMGL_ANSI, whole,
+			 sizeof(whole)) ||
+	    !demangle_as(cplus_demangle_v3_callback, name, DMGL_NO_OPTS, text, size))
 		return false;
 	/* It is left out as well, which would make "f.cold" and "f" the same. */
 	clone = strstr(whole, " [clone ");

@@ -72,8 +72,8 @@ void symbol_parents_sort(struct symbol_parents *p)
 }
 
 /* The entry of the first `length` bytes of a name and of a group, or NULL. */
-static struct symbol_parent *find(const struct symbol_parents *p, const char *name, size_t length,
-				  uint64_t group)
+static struct symbol_parent *find_parent_entry(const struct symbol_parents *p, const char *name,
+					       size_t length, uint64_t group)
 {
 	size_t low = 0, high = p->count;
 
@@ -100,7 +100,7 @@ static struct symbol_parent *find(const struct symbol_parents *p, const char *na
 void symbol_parents_offer(struct symbol_parents *p, const char *name, uint64_t group,
 			  uint64_t address)
 {
-	struct symbol_parent *entry = find(p, name, strlen(name), group);
+	struct symbol_parent *entry = find_parent_entry(p, name, strlen(name), group);
 
 	/* Two symbols of one address are one function. */
 	if (!entry || (entry->found && entry->address == address))
@@ -116,9 +116,9 @@ uint64_t symbol_parents_find(const struct symbol_parents *p, const char *fragmen
 
 	if (!symbol_is_fragment(fragment, &length))
 		return 0;
-	entry = find(p, fragment, length, group);
+	entry = find_parent_entry(p, fragment, length, group);
 	if (!entry || !entry->found)
-		entry = find(p, fragment, length, SYMBOL_GROUP_GLOBAL);
+		entry = find_parent_entry(p, fragment, length, SYMBOL_GROUP_GLOBAL);
 	return entry && entry->found == 1 ? entry->address : 0;
 }
 

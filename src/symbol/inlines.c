@@ -140,8 +140,8 @@ static void fill_declaration(struct symbol_debug *d, struct symbol_unit *unit, D
 	}
 }
 
-static void fill(struct symbol_debug *d, struct symbol_unit *unit, Dwarf_Die *die,
-		 struct ptah_inline *function)
+static void fill_inline_function(struct symbol_debug *d, struct symbol_unit *unit, Dwarf_Die *die,
+				 struct ptah_inline *function)
 {
 	*function = (struct ptah_inline){
 	    .name = name_of(d, *die),
@@ -199,7 +199,7 @@ size_t ptah_symbols_inlines(struct ptah_symbols *symbols, const char *path, uint
 
 		if (!scope->inlined || !dwarf_offdie(p.tree, scope->die, &die))
 			break;
-		fill(p.debug, p.unit, &die, &frames[count++]);
+		fill_inline_function(p.debug, p.unit, &die, &frames[count++]);
 	}
 	return count;
 }
@@ -218,6 +218,6 @@ bool ptah_symbols_function(struct ptah_symbols *symbols, const char *path, uint6
 		scope = &p.unit->scopes.items[scope->parent];
 	if (scope->inlined || !dwarf_offdie(p.tree, scope->die, &die))
 		return false;
-	fill(p.debug, p.unit, &die, function);
+	fill_inline_function(p.debug, p.unit, &die, function);
 	return true;
 }

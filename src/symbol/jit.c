@@ -251,7 +251,7 @@ static void replace(struct symbol_jit *jit, size_t first)
 }
 
 /* Merges the sorted codes [first, middle) and those from there on. */
-static void merge(struct symbol_jit *jit, size_t first, size_t middle)
+static void merge_sorted_codes(struct symbol_jit *jit, size_t first, size_t middle)
 {
 	const size_t count = jit->count - middle;
 	struct symbol_jit_code *codes = jit->codes, *right;
@@ -279,7 +279,7 @@ static int make_run(struct symbol_jit *jit, size_t first, const size_t *ends, si
 	      compare_codes);
 	/* The last ones are the shortest ones. */
 	for (size_t i = count; i-- > 0;)
-		merge(jit, i ? ends[i - 1] : first, ends[i]);
+		merge_sorted_codes(jit, i ? ends[i - 1] : first, ends[i]);
 	if (jit->no_times)
 		replace(jit, first);
 	if (jit->reach_room < jit->room) {
@@ -384,9 +384,9 @@ static bool find_part(const struct symbol_jit *jit, size_t run, uint64_t address
 }
 
 /* Leaves out of [*low, *high) what other code of the run has replaced. */
-static void cut(const struct symbol_jit *jit, size_t run, const struct part *part,
-		const struct symbol_jit_code *found, uint64_t address, uint64_t tsc, uint64_t *low,
-		uint64_t *high)
+static void cut_replaced_code(const struct symbol_jit *jit, size_t run, const struct part *part,
+			      const struct symbol_jit_code *found, uint64_t address, uint64_t tsc,
+			      uint64_t *low, uint64_t *high)
 {
 	const size_t begin = run_begin(jit, run);
 	const struct symbol_jit_code *c;
@@ -430,7 +430,7 @@ const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint
 	*low = found->start;
 	*high = found->end;
 	for (size_t run = 0; run < jit->run_count; run++)
-		cut(jit, run, &parts[run], found, address, tsc, low, high);
+		cut_replaced_code(jit, run, &parts[run], found, address, tsc, low, high);
 	return found;
 }
 

@@ -118,8 +118,8 @@ int symbol_jit_file_begin(struct symbol_jit_file *f, struct symbol_jit *jit)
 }
 
 /* Takes bytes at the offset. */
-static void take(struct symbol_jit_file *f, struct symbol_jit *jit, const uint8_t *bytes, size_t n,
-		 bool last)
+static void take_jit_bytes(struct symbol_jit_file *f, struct symbol_jit *jit, const uint8_t *bytes,
+			   size_t n, bool last)
 {
 	size_t wanted = 0, used;
 
@@ -154,7 +154,7 @@ static int64_t read_part(struct symbol_jit_file *f, struct symbol_jit *jit, bool
 		return PTAH_E_NOMEM;
 	got = read_at(f->fd, f->offset, bytes, (size_t)n);
 	if (got > 0)
-		take(f, jit, bytes, (size_t)got, last);
+		take_jit_bytes(f, jit, bytes, (size_t)got, last);
 	free(bytes);
 	return got;
 }

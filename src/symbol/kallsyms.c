@@ -181,7 +181,7 @@ static void find_parents(struct symbol_kernel *kernel)
 }
 
 /* Makes the ranges searchable. PTAH_E_NOMEM: there are too many, and the list is empty again. */
-static int finish(struct symbol_kernel *kernel)
+static int finish_kernel_symbols(struct symbol_kernel *kernel)
 {
 	if (!kernel->ranges.failed && !kernel->names.failed) {
 		find_parents(kernel);
@@ -225,7 +225,7 @@ int symbol_kernel_read_kallsyms(struct symbol_kernel *kernel, const char *path,
 	read_lines(kernel, file, shift);
 	fclose(file);
 	*address = found + shift;
-	return finish(kernel);
+	return finish_kernel_symbols(kernel);
 }
 
 int symbol_kernel_read_vmlinux(struct symbol_kernel *kernel, const char *path, uint64_t slide)

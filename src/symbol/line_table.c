@@ -393,7 +393,7 @@ static void run_standard(struct line_reader *l, unsigned opcode, struct reader *
 	}
 }
 
-static void run(struct line_reader *l, struct reader *r)
+static void run_line_program(struct line_reader *l, struct reader *r)
 {
 	reset(l);
 	while (r->p < r->end && !r->failed && !l->status) {
@@ -499,7 +499,7 @@ int symbol_line_table_read(const struct symbol_line_sections *sections, uint64_t
 	if (!unit.p || !read_header(&l, &unit)) {
 		l.status = l.status ? l.status : PTAH_E_BAD_FILE;
 	} else {
-		run(&l, &unit);
+		run_line_program(&l, &unit);
 		l.status = l.status ? l.status : unit.failed ? PTAH_E_BAD_FILE : 0;
 		if (!l.status)
 			order(&l);

@@ -186,8 +186,8 @@ static bool fill_line(const struct piece *p, struct ptah_line *line)
 }
 
 /* Cuts a row off where the unit's code does: the table may be shared by several units. */
-static struct piece cut(struct symbol_debug *debug, struct symbol_unit *unit,
-			const struct symbol_row *row, const struct symbol_range *range)
+static struct piece cut_row(struct symbol_debug *debug, struct symbol_unit *unit,
+			    const struct symbol_row *row, const struct symbol_range *range)
 {
 	uint64_t end = row->start + row->size;
 
@@ -223,7 +223,7 @@ bool ptah_symbols_line(struct ptah_symbols *symbols, const char *path, uint64_t 
 	row = table ? find_row(table, address) : NULL;
 	if (!row)
 		return false;
-	piece = cut(debug, unit, row, range);
+	piece = cut_row(debug, unit, row, range);
 	return fill_line(&piece, line);
 }
 
@@ -244,7 +244,7 @@ static int visit_range(struct symbol_debug *debug, const struct symbol_range *ra
 	end = end < range->end ? end : range->end;
 	for (row = table->rows + first_row(table, start);
 	     row < table->rows + table->count && row->start < end; row++) {
-		struct piece piece = cut(debug, unit, row, range);
+		struct piece piece = cut_row(debug, unit, row, range);
 
 		piece.start = piece.start > start ? piece.start : start;
 		piece.end = piece.end < end ? piece.end : end;

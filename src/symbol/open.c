@@ -43,7 +43,7 @@ static bool has_good_header(int fd)
 }
 
 /* Subtracts n bytes from *left. False when it is less. */
-static bool take(uint64_t *left, uint64_t n)
+static bool subtract_budget(uint64_t *left, uint64_t n)
 {
 	if (n > *left)
 		return false;
@@ -63,7 +63,7 @@ static bool is_bounded(Elf *elf)
 		GElf_Phdr ph;
 
 		if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_NOTE &&
-		    !take(&left, ph.p_filesz))
+		    !subtract_budget(&left, ph.p_filesz))
 			return false;
 	}
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
@@ -72,7 +72,7 @@ static bool is_bounded(Elf *elf)
 		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS ||
 		    (header.sh_type == SHT_PROGBITS && !(header.sh_flags & SHF_ALLOC)))
 			continue;
-		if (!take(&left, header.sh_size))
+		if (!subtract_budget(&left, header.sh_size))
 			return false;
 	}
 	return true;
@@ -114,7 +114,7 @@ bool symbol_dwarf_is_bounded(const struct symbol_elf *elf)
 		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
 			continue;
 		symbol_string(strings, header.sh_name, name, sizeof(name));
-		if (!take(&left, decompressed_size(elf->elf, section, &header, name)))
+		if (!subtract_budget(&left, decompressed_size(elf->elf, section, &header, name)))
 			return false;
 	}
 	return true;

@@ -121,7 +121,7 @@ static bool ends_with(const char *name, const char *end)
 }
 
 /* FOLDER/NAME; the caller frees it. NULL: out of memory, or `exists` and there is no such file. */
-static char *join(const char *folder, const char *name, bool exists)
+static char *join_trace_path(const char *folder, const char *name, bool exists)
 {
 	char *path;
 
@@ -199,7 +199,7 @@ static bool is_of(const char *folder, const char *name, enum kind kind)
 			return false;
 		is = !access(path, F_OK);
 	} else {
-		path = join(folder, name, false);
+		path = join_trace_path(folder, name, false);
 		is = path && starts_with_head(path);
 	}
 	free(path);
@@ -237,7 +237,7 @@ static enum kind kind_of(const char *folder)
 		free_names(&names);
 		if (has && kinds[i] != RECORDS)
 			return kinds[i];
-		packets = has ? join(folder, PACKETS_FILE, true) : NULL;
+		packets = has ? join_trace_path(folder, PACKETS_FILE, true) : NULL;
 		free(packets);
 		if (packets)
 			return RECORDS;
@@ -253,7 +253,7 @@ static char *find_folder(const char *path, enum kind *kind)
 	*kind = folder ? kind_of(folder) : NONE;
 	if (folder && *kind == NONE) {
 		free(folder);
-		folder = join(path, "kernel.raw", true);
+		folder = join_trace_path(path, "kernel.raw", true);
 		*kind = folder ? kind_of(folder) : NONE;
 	}
 	if (*kind != NONE)
@@ -555,7 +555,7 @@ static int read_records(struct reading *r, const struct file *file, const struct
 
 static int read_packets(struct reading *r, const char *folder, int32_t cpu)
 {
-	char *path = join(folder, PACKETS_FILE, false);
+	char *path = join_trace_path(folder, PACKETS_FILE, false);
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = path, .cpu = cpu};
 	int status = path ? ptah_trace_set_add_stream(r->set, &stream) : PTAH_E_NOMEM;
@@ -569,7 +569,7 @@ static int read_packets(struct reading *r, const char *folder, int32_t cpu)
 static int read_name(struct reading *r, const char *folder, const struct name *name, enum kind kind,
 		     int32_t *cpu)
 {
-	char *path = join(folder, name->text, false);
+	char *path = join_trace_path(folder, name->text, false);
 	struct file file = {0};
 	int status = path ? open_file(&file, path, r->why) : PTAH_E_NOMEM;
 
@@ -594,7 +594,8 @@ static int set_kernel_traced(struct reading *r)
 
 static int add_kernel(struct reading *r, const char *folder)
 {
-	char *kcore = join(folder, "kcore", true), *kallsyms = join(folder, "kallsyms", true);
+	char *kcore = join_trace_path(folder, "kcore", true),
+	     *kallsyms = join_trace_path(folder, "kallsyms", true);
 	int status = ptah_trace_set_kernel(r->set, kcore, kallsyms);
 
 	if (status >= 0 && kcore)

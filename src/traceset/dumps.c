@@ -200,7 +200,7 @@ enum kind {
 	PROCESSORS
 };
 
-static int add(struct ptah_trace_set *set, const struct dump *d, enum kind kind)
+static int add_dump_file(struct ptah_trace_set *set, const struct dump *d, enum kind kind)
 {
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = d->name, .cpu = -1, .pid = -1, .tid = -1};
@@ -283,7 +283,7 @@ static int add_group(const char *path, struct ptah_trace_set *set, enum kind kin
 		    "another folder, or name the files of one with --pt",
 		    path, group->name, other->name);
 	for (const struct dump *d = group; status >= 0 && d < l.dumps + last; d++)
-		status = add(set, d, kind);
+		status = add_dump_file(set, d, kind);
 	if (status >= 0 && unused)
 		status = note_unused(path, set, group);
 	forget(&l);

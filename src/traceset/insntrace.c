@@ -71,7 +71,7 @@ struct insntrace {
 };
 
 /* Appends a zeroed item. NULL: no memory, or too many. */
-static void *append(struct array *a, size_t size)
+static void *append_zeroed_item(struct array *a, size_t size)
 {
 	if (a->count == a->capacity &&
 	    (a->count >= ITEMS_MAX ||
@@ -265,7 +265,7 @@ static int on_record(struct insntrace *t, const uint8_t *record, size_t size)
 		    .family = load_le16(record + 20), .model = record[24], .stepping = record[28]};
 		return 0;
 	case KTRACE_IPT_PROCESS_CREATE:
-		process = append(&t->processes, sizeof(*process));
+		process = append_zeroed_item(&t->processes, sizeof(*process));
 		if (!process)
 			return PTAH_E_NOMEM;
 		*process = (struct process){load_le64(record + 16), load_le64(record + 24)};
@@ -379,7 +379,7 @@ static int on_log(struct insntrace *t, const char *path, unsigned number, char *
 	at += n;
 	if (kind == 'a' &&
 	    sscanf(at, " %" SCNx64 " %" SCNx64 " %" SCNx64, &base, &begin, &end) == 3) {
-		load = append(&t->loads, sizeof(*load));
+		load = append_zeroed_item(&t->loads, sizeof(*load));
 		if (!load)
 			return PTAH_E_NOMEM;
 		*load = (struct load){.pid = pid, .sequence = sequence, .begin = begin};
@@ -408,7 +408,7 @@ static int on_id(struct insntrace *t, const char *path, unsigned number, char *l
 	(void)number;
 	if (sscanf(line, "%1023s %1023[^\n]", build_id, file) != 2)
 		return 0;
-	id = append(&t->ids, sizeof(*id));
+	id = append_zeroed_item(&t->ids, sizeof(*id));
 	if (!id)
 		return PTAH_E_NOMEM;
 	id->build_id = strdup(build_id);

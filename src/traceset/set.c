@@ -44,7 +44,7 @@ void ptah_trace_set_free(struct ptah_trace_set *set)
 	(LIST_ROOM(array, count, capacity) ? ((array)[(count)++] = (element), 0) : PTAH_E_NOMEM)
 
 /* Takes over a string from the heap. NULL: `text` is NULL, or there is no memory. */
-static const char *keep(struct ptah_trace_set *set, char *text)
+static const char *keep_set_string(struct ptah_trace_set *set, char *text)
 {
 	/* Pieces of one file follow each other: the last path often comes again. */
 	if (text && set->string_count && !strcmp(set->strings[set->string_count - 1], text)) {
@@ -64,7 +64,7 @@ static int keep_path(struct ptah_trace_set *set, const char **path)
 	char *folder = NULL, *full = NULL;
 
 	if (**path == '/') {
-		*path = keep(set, strdup(*path));
+		*path = keep_set_string(set, strdup(*path));
 		return *path ? 0 : PTAH_E_NOMEM;
 	}
 	while (!strncmp(*path, "./", 2))
@@ -74,7 +74,7 @@ static int keep_path(struct ptah_trace_set *set, const char **path)
 		full = NULL;
 	if (!set->folder)
 		free(folder);
-	*path = keep(set, full);
+	*path = keep_set_string(set, full);
 	return *path ? 0 : PTAH_E_NOMEM;
 }
 
@@ -146,7 +146,7 @@ int ptah_trace_set_add_code(struct ptah_trace_set *set, const struct ptah_trace_
 		c.recorded_path = NULL;
 	status = keep_path(set, &c.file.path);
 	if (status >= 0 && c.recorded_path) {
-		c.recorded_path = keep(set, strdup(c.recorded_path));
+		c.recorded_path = keep_set_string(set, strdup(c.recorded_path));
 		status = c.recorded_path ? 0 : PTAH_E_NOMEM;
 	}
 	return status < 0 ? status : APPEND(set->code, set->code_count, set->code_capacity, c);
@@ -305,7 +305,7 @@ int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text)
 	if (!set || !text || !is_filter(text))
 		return PTAH_E_INVAL;
 	folder = set->folder ? strdup(set->folder) : getcwd(NULL, 0);
-	filter = folder ? keep(set, traceset_move_filter(text, folder, NULL)) : NULL;
+	filter = folder ? keep_set_string(set, traceset_move_filter(text, folder, NULL)) : NULL;
 	free(folder);
 	if (!filter)
 		return PTAH_E_NOMEM;
@@ -329,6 +329,6 @@ int trace_set_note(struct ptah_trace_set *set, const char *text)
 
 	if (!set || !text || !*text)
 		return PTAH_E_INVAL;
-	note = keep(set, strdup(text));
+	note = keep_set_string(set, strdup(text));
 	return note ? APPEND(set->notes, set->note_count, set->note_capacity, note) : PTAH_E_NOMEM;
 }

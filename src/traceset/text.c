@@ -513,7 +513,7 @@ static uint64_t most_of(enum type type)
 }
 
 /* Stores a number in a member of its type. */
-static void store(void *member, enum type type, uint64_t number)
+static void store_member(void *member, enum type type, uint64_t number)
 {
 	switch (type) {
 	case NUMBER8:
@@ -541,7 +541,7 @@ static int set_number(const struct parser *p, const struct field *f, const char 
 	uint64_t number = 0;
 
 	if (any || parse_number(value, most_of(f->type), &number)) {
-		store(member, f->type, any ? UINT64_MAX : number);
+		store_member(member, f->type, any ? UINT64_MAX : number);
 		return 0;
 	}
 	return bad(p, "%s=%s: a number up to %" PRIu64 " belongs there, in decimal or with 0x",
@@ -654,9 +654,9 @@ static void begin_entry(const struct parser *p, const struct line *line, union e
 	memset(e, 0, sizeof(*e));
 	for (const struct field *f = line->fields; !is_end(f); f++) {
 		if (f->type == ID)
-			store((char *)e + f->offset, ID, UINT64_MAX);
+			store_member((char *)e + f->offset, ID, UINT64_MAX);
 		else if (f->type == SPACE)
-			store((char *)e + f->offset, SPACE, PTAH_SPACE_ANY);
+			store_member((char *)e + f->offset, SPACE, PTAH_SPACE_ANY);
 	}
 	if (line->take == add_code)
 		e->code.kind = line->kind;
@@ -837,7 +837,7 @@ static void put_path(const struct writer *w, const char *path)
 	put_text(w, strcmp(path, w->folder) ? path : ".");
 }
 
-static uint64_t load(const void *member, enum type type)
+static uint64_t load_member(const void *member, enum type type)
 {
 	switch (type) {
 	case NUMBER8:
@@ -872,9 +872,9 @@ static bool is_default(const struct field *f, const void *member)
 		return !((const struct ptah_cpu *)member)->family;
 	case ID:
 	case SPACE:
-		return load(member, f->type) == UINT64_MAX;
+		return load_member(member, f->type) == UINT64_MAX;
 	default:
-		return !load(member, f->type);
+		return !load_member(member, f->type);
 	}
 }
 
@@ -907,14 +907,14 @@ static void put_value(const struct writer *w, const struct field *f, const void 
 		break;
 	case HEX64:
 	case SPACE:
-		fprintf(w->file, "0x%" PRIx64, load(member, f->type));
+		fprintf(w->file, "0x%" PRIx64, load_member(member, f->type));
 		break;
 	case ID:
 	case SIGNED64:
-		fprintf(w->file, "%" PRId64, (int64_t)load(member, f->type));
+		fprintf(w->file, "%" PRId64, (int64_t)load_member(member, f->type));
 		break;
 	default:
-		fprintf(w->file, "%" PRIu64, load(member, f->type));
+		fprintf(w->file, "%" PRIu64, load_member(member, f->type));
 		break;
 	}
 }

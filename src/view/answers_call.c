@@ -26,8 +26,8 @@ struct found {
 	uint16_t flags;
 };
 
-static int keep(struct found *found, const struct log_frame *frame, const struct log_cursor *c,
-		size_t depth)
+static int keep_found_call(struct found *found, const struct log_frame *frame,
+			   const struct log_cursor *c, size_t depth)
 {
 	struct log_frame *callers = reallocarray(found->callers, depth + 1, sizeof(*callers));
 
@@ -64,7 +64,7 @@ static int take_mark(struct search *s, const struct log_cursor *c, const struct 
 
 	if (mark->depth == s->depth && !mark->end && now <= s->at) {
 		s->has = true;
-		return keep(found, mark->frame, c, s->depth);
+		return keep_found_call(found, mark->frame, c, s->depth);
 	}
 	if (mark->depth == s->depth && mark->end && s->has && !found->ended) {
 		end_found(found, mark, c);
@@ -84,7 +84,7 @@ static int search_place(struct search *s, struct log_cursor *c, const struct log
 		status = log_cursor_enter(c, &blocks[i]);
 		if (!status && !i && c->depth > s->depth) {
 			s->has = true;
-			status = keep(found, &c->frames[s->depth], c, s->depth);
+			status = keep_found_call(found, &c->frames[s->depth], c, s->depth);
 		}
 		while (!status && log_cursor_next(c, &mark))
 			status = take_mark(s, c, &mark, found);

@@ -209,7 +209,7 @@ static int compare_figures(const void *a, const void *b)
  * has less than what is below it, so that a node's parent is there whenever the node is.
  * numbers[i]: the number of node i in the answer, UINT32_MAX if it is left out.
  */
-static int choose(const struct asked *a, unsigned way, uint32_t *numbers)
+static int choose_shown_nodes(const struct asked *a, unsigned way, uint32_t *numbers)
 {
 	const struct difference *d = a->difference;
 	const uint32_t n = d->node_count[way];
@@ -283,7 +283,7 @@ int view_answer_diff_flame(struct view_model *m, const struct view_query *query,
 	if (status)
 		return status;
 	numbers = calloc(a.difference->node_count[way] + 1, sizeof(*numbers));
-	status = numbers ? choose(&a, way, numbers) : PTAH_E_NOMEM;
+	status = numbers ? choose_shown_nodes(&a, way, numbers) : PTAH_E_NOMEM;
 	if (status >= 0) {
 		json_object(j, NULL, true);
 		put_head(j, m, &a);

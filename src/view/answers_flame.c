@@ -192,7 +192,8 @@ static int add_threads(struct view_model *m, const struct asked *a, struct flame
 	return status;
 }
 
-static int make(struct view_model *m, const struct asked *a, struct flame *f, bool *complete)
+static int make_flame_answer(struct view_model *m, const struct asked *a, struct flame *f,
+			     bool *complete)
 {
 	const struct view_trees *trees = view_trees_get(m);
 	int status = flame_init(f);
@@ -224,7 +225,7 @@ int view_answer_flame(struct view_model *m, const struct view_query *query,
 
 	if (status)
 		return status;
-	status = make(m, &asked, &f, &complete);
+	status = make_flame_answer(m, &asked, &f, &complete);
 	if (status >= 0)
 		status = put_flame(&reply->json, &f, complete);
 	flame_fini(&f);

@@ -37,7 +37,7 @@ enum bits {
 #define MARK_MAX   (1 + 6 * NUMBER_MAX) /* of a mark */
 #define FRAME_MAX  (12 * NUMBER_MAX)	/* of an open call */
 
-static uint8_t *put(uint8_t *p, uint64_t n)
+static uint8_t *put_log_number(uint8_t *p, uint64_t n)
 {
 	while (n >= 0x80) {
 		*p++ = (uint8_t)(n | 0x80);
@@ -96,11 +96,11 @@ void call_log_fini(struct call_log *log)
 
 static uint8_t *put_counts(uint8_t *p, const struct log_counts *n)
 {
-	p = put(p, n->instructions);
-	p = put(p, n->cycles);
-	p = put(p, n->time);
-	p = put(p, zigzag(n->active - n->time));
-	return put(p, n->off);
+	p = put_log_number(p, n->instructions);
+	p = put_log_number(p, n->cycles);
+	p = put_log_number(p, n->time);
+	p = put_log_number(p, zigzag(n->active - n->time));
+	return put_log_number(p, n->off);
 }
 
 /* Writes the open calls. */
@@ -109,13 +109,13 @@ static uint8_t *put_frames(uint8_t *p, const struct call_log *log)
 	struct log_counts before = {0};
 	uint64_t number = 0;
 
-	p = put(p, log->depth);
+	p = put_log_number(p, log->depth);
 	for (size_t i = 0; i < log->depth; i++) {
 		const struct log_frame *f = &log->frames[i];
 		const struct log_counts n = log_minus(&f->begin, &before);
 
-		p = put(p, f->entry);
-		p = put(p, f->number - number);
+		p = put_log_number(p, f->entry);
+		p = put_log_number(p, f->number - number);
 		p = put_counts(p, &n);
 		p = put_counts(p, &f->self);
 		before = f->begin;
@@ -133,8 +133,8 @@ static void end_block(struct call_log *log)
 
 	for (size_t i = 0; i < log->called_count; i++) {
 		if (bytes) {
-			p = put(p, log->called[i]);
-			p = put(p, log->calls[log->called[i]]);
+			p = put_log_number(p, log->called[i]);
+			p = put_log_number(p, log->calls[log->called[i]]);
 		}
 		log->calls[log->called[i]] = 0;
 	}
@@ -187,7 +187,7 @@ static int begin_block(struct call_log *log)
 	return 0;
 }
 
-static NOINLINE int make_room(struct call_log *log)
+static NOINLINE int make_block_room(struct call_log *log)
 {
 	return log->full ? 0 : begin_block(log);
 }
@@ -195,16 +195,16 @@ static NOINLINE int make_room(struct call_log *log)
 /* Writes the instructions since the last mark, and what else has passed. */
 static NOINLINE uint8_t *put_all(uint8_t *p, unsigned *bits, const struct log_counts *n)
 {
-	p = put(p, n->instructions);
+	p = put_log_number(p, n->instructions);
 	if (n->time) {
 		*bits |= HAS_TIME;
-		p = put(p, n->time);
+		p = put_log_number(p, n->time);
 	}
 	if (n->cycles | n->off | (n->active - n->time)) {
 		*bits |= HAS_MORE;
-		p = put(p, n->cycles);
-		p = put(p, zigzag(n->active - n->time));
-		p = put(p, n->off);
+		p = put_log_number(p, n->cycles);
+		p = put_log_number(p, zigzag(n->active - n->time));
+		p = put_log_number(p, n->off);
 	}
 	return p;
 }
@@ -221,7 +221,7 @@ static ALWAYS_INLINE int put_mark(struct call_log *log, const struct log_counts 
 	uint8_t *first, *p;
 
 	if (UNLIKELY(!log->count || log->room - log->blocks[log->count - 1].size < MARK_MAX)) {
-		const int status = make_room(log);
+		const int status = make_block_room(log);
 
 		if (status < 0)
 			return status;
@@ -235,9 +235,9 @@ static ALWAYS_INLINE int put_mark(struct call_log *log, const struct log_counts 
 	first = (uint8_t *)b->bytes + b->size;
 	p = first + 1;
 	if (has_number)
-		p = put(p, number);
+		p = put_log_number(p, number);
 	if (LIKELY(!(n.time | n.cycles | n.active | n.off)))
-		p = put(p, n.instructions);
+		p = put_log_number(p, n.instructions);
 	else
 		p = put_all(p, &bits, &n);
 	*first = (uint8_t)bits;
@@ -331,7 +331,7 @@ static bool fail(struct log_cursor *c, int status)
 	return false;
 }
 
-static struct log_frame *push(struct log_cursor *c)
+static struct log_frame *push_log_frame(struct log_cursor *c)
 {
 	if (!LIST_ROOM(c->frames, c->depth, c->capacity)) {
 		fail(c, PTAH_E_NOMEM);
@@ -353,7 +353,7 @@ int log_cursor_enter(struct log_cursor *c, const struct log_block *block)
 	c->number = block->number;
 	c->p = get(block->bytes, end, &depth);
 	for (uint64_t i = 0; i < depth && c->p; i++) {
-		struct log_frame *f = push(c);
+		struct log_frame *f = push_log_frame(c);
 
 		if (!f)
 			return c->status;
@@ -440,7 +440,7 @@ bool log_cursor_next(struct log_cursor *c, struct log_mark *mark)
 		mark->frame = &c->frames[c->depth];
 		return true;
 	}
-	f = push(c);
+	f = push_log_frame(c);
 	if (!f)
 		return false;
 	*f = (struct log_frame){.entry = (uint32_t)number, .number = c->number++, .begin = c->at};

@@ -14,7 +14,7 @@ static int compare_cpus(const void *a, const void *b)
 	return COMPARE(x->number, y->number);
 }
 
-static struct view_cpu *find(struct view_model *m, int32_t number)
+static struct view_cpu *find_view_cpu(struct view_model *m, int32_t number)
 {
 	for (size_t i = 0; i < m->cpu_count; i++)
 		if (m->cpus[i]->number == number)
@@ -36,7 +36,7 @@ int view_cpus_new(struct view_model *m)
 
 		if ((r->wants && !r->wants(r->context, i)) ||
 		    ptah_session_stream_info(r->session, i, &info) < 0 || info.cpu < 0 ||
-		    find(m, info.cpu))
+		    find_view_cpu(m, info.cpu))
 			continue;
 		cpu = calloc(1, sizeof(*cpu));
 		if (!cpu || view_lock_init(&cpu->lock) < 0) {
@@ -87,7 +87,7 @@ static int end_turn(struct view_cpu *cpu)
 
 int view_cpu_add(struct view_model *m, int32_t number, size_t thread, uint64_t from, uint64_t to)
 {
-	struct view_cpu *cpu = number < 0 ? NULL : find(m, number);
+	struct view_cpu *cpu = number < 0 ? NULL : find_view_cpu(m, number);
 	int status = 0;
 
 	if (!cpu)
@@ -130,7 +130,7 @@ int view_answer_turns(struct view_model *m, const struct view_query *query,
 	if (status)
 		return status;
 	if (!view_query_number(query, "cpu", INT32_MAX, &number) ||
-	    !(cpu = find(m, (int32_t)number)))
+	    !(cpu = find_view_cpu(m, (int32_t)number)))
 		return view_refuse(reply, 404, "There is no trace of such a CPU with times.");
 	if (view_query_text(query, "unit") &&
 	    (!view_query_real(query, "unit", &unit) || unit < 0 || unit > 9e15))

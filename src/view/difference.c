@@ -242,7 +242,7 @@ static int add_nodes(struct difference *d, struct pair_ids *ids, enum view_side 
 	return 0;
 }
 
-static int join(struct difference *d)
+static int join_difference(struct difference *d)
 {
 	struct text_ids ids = {0};
 	int status = 0;
@@ -267,7 +267,7 @@ static int join(struct difference *d)
 	return status;
 }
 
-static int make(struct difference *d)
+static int make_difference(struct difference *d)
 {
 	int status = 0;
 
@@ -275,7 +275,7 @@ static int make(struct difference *d)
 		status = read_side(d, (enum view_side)side);
 	if (status >= 0)
 		status = pair_objects(d);
-	return status < 0 ? status : join(d);
+	return status < 0 ? status : join_difference(d);
 }
 
 int difference_lock(struct difference *d)
@@ -283,7 +283,7 @@ int difference_lock(struct difference *d)
 	pthread_mutex_lock(&d->lock);
 	if (!d->made) {
 		d->made = true;
-		d->status = make(d);
+		d->status = make_difference(d);
 	}
 	return d->status;
 }

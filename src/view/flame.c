@@ -171,7 +171,8 @@ static ALWAYS_INLINE int add_run(struct burning *b, const struct log_counts *to,
 }
 
 /* An open call gets a node. */
-static int enter(struct burning *b, size_t depth, const struct log_frame *frame, bool counts)
+static int enter_open_call(struct burning *b, size_t depth, const struct log_frame *frame,
+			   bool counts)
 {
 	const struct view_entry *e = view_functions_get_entry(b->functions, frame->entry);
 	uint32_t node;
@@ -197,14 +198,14 @@ static int burn_block(struct burning *b, const struct log_block *block, bool fir
 
 	b->before = first && !status ? c->at : b->before;
 	for (size_t i = 0; first && i < c->depth && !status; i++)
-		status = enter(b, i, &c->frames[i], false);
+		status = enter_open_call(b, i, &c->frames[i], false);
 	while (!status && log_on(&b->before, w->axis) < w->to && log_cursor_next(c, &mark)) {
 		/* The mark has changed the depth already. */
 		status = add_run(b, &c->at, mark.end ? mark.depth + 1 : mark.depth);
 		if (!status && !mark.end)
-			status = enter(b, mark.depth, mark.frame,
-				       log_on(&c->at, w->axis) >= w->from &&
-					   log_on(&c->at, w->axis) < w->to);
+			status = enter_open_call(b, mark.depth, mark.frame,
+						 log_on(&c->at, w->axis) >= w->from &&
+						     log_on(&c->at, w->axis) < w->to);
 	}
 	return status ? status : c->status;
 }

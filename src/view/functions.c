@@ -77,7 +77,7 @@ static void *at(const struct pieces *p, uint32_t i, size_t size)
 }
 
 /* Appends a copy. False: out of memory, or too many. */
-static bool append(struct pieces *p, const void *element, size_t size)
+static bool append_piece(struct pieces *p, const void *element, size_t size)
 {
 	const uint32_t i = atomic_load_explicit(&p->count, memory_order_relaxed);
 
@@ -121,7 +121,7 @@ static uint32_t add_function(struct view_functions *f, const struct view_functio
 	copy.path = strdup(like->path);
 	copy.object = strdup(like->object);
 	if (!copy.name || !copy.mangled || !copy.path || !copy.object ||
-	    !append(&f->functions, &copy, sizeof(copy))) {
+	    !append_piece(&f->functions, &copy, sizeof(copy))) {
 		free((char *)copy.name);
 		free((char *)copy.mangled);
 		free((char *)copy.path);
@@ -195,7 +195,7 @@ uint32_t view_functions_id(struct view_functions *f, const struct view_naming *n
 	naming->lock(naming->context);
 	a.id = name_function(f, naming->names, space, address);
 	naming->unlock(naming->context);
-	if (a.id == UINT32_MAX || !append(&f->addresses, &a, sizeof(a)))
+	if (a.id == UINT32_MAX || !append_piece(&f->addresses, &a, sizeof(a)))
 		return UINT32_MAX;
 	index_add(&f->by_address, hash, f->addresses.count);
 	return a.id;
@@ -214,7 +214,7 @@ static NOINLINE uint32_t add_entry(struct view_functions *f, const struct view_n
 
 	e.id = view_functions_id(f, naming, e.space, e.function);
 	if (e.id == UINT32_MAX || !index_reserve(&f->by_entry) ||
-	    !append(&f->entries, &e, sizeof(e)))
+	    !append_piece(&f->entries, &e, sizeof(e)))
 		return UINT32_MAX;
 	index_add(&f->by_entry, hash_entry(&f->by_entry, &e), f->entries.count);
 	return f->entries.count - 1;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* dlsym() for a function. POSIX allows this conversion, ISO C does not know it. */
-static bool load(void *library, const char *name, void *function)
+static bool load_http_function(void *library, const char *name, void *function)
 {
 	void *symbol = dlsym(library, name);
 
@@ -15,7 +15,7 @@ static bool load(void *library, const char *name, void *function)
 	return symbol != NULL;
 }
 
-#define LOAD(name) &&load(library, "MHD_" #name, &http->name)
+#define LOAD(name) &&load_http_function(library, "MHD_" #name, &http->name)
 
 int view_http_load(struct view_http *http, struct ptah_message *why)
 {

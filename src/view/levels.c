@@ -72,17 +72,17 @@ static NOINLINE bool grow_row(struct levels *l, struct level_row *row)
 	return true;
 }
 
-static int add(struct levels *l, unsigned k, size_t depth, const struct bar *bar);
+static int add_level_bar(struct levels *l, unsigned k, size_t depth, const struct bar *bar);
 
 /* A bar of level k is complete. */
-static int append(struct levels *l, unsigned k, size_t depth, const struct bar *bar)
+static int append_level_bar(struct levels *l, unsigned k, size_t depth, const struct bar *bar)
 {
 	struct level_row *row = &l->level[k].rows[depth];
 
 	if (row->count == row->capacity && !grow_row(l, row))
 		return PTAH_E_NOMEM;
 	row->bars[row->count++] = *bar;
-	return k == l->last ? 0 : add(l, k + 1, depth, bar);
+	return k == l->last ? 0 : add_level_bar(l, k + 1, depth, bar);
 }
 
 static int flush(struct levels *l, unsigned k, size_t depth)
@@ -91,10 +91,10 @@ static int flush(struct levels *l, unsigned k, size_t depth)
 	const struct bar bar = row->pending;
 
 	row->pending.calls = 0;
-	return bar.calls ? append(l, k, depth, &bar) : 0;
+	return bar.calls ? append_level_bar(l, k, depth, &bar) : 0;
 }
 
-static ALWAYS_INLINE void merge(struct bar *to, const struct bar *bar)
+static ALWAYS_INLINE void merge_bars(struct bar *to, const struct bar *bar)
 {
 	const uint32_t room = UINT32_MAX - to->calls;
 
@@ -108,7 +108,7 @@ static ALWAYS_INLINE void merge(struct bar *to, const struct bar *bar)
 	to->flags = BAR_MERGED | ((to->flags | bar->flags) & BAR_LOSS);
 }
 
-static int add(struct levels *l, unsigned k, size_t depth, const struct bar *bar)
+static int add_level_bar(struct levels *l, unsigned k, size_t depth, const struct bar *bar)
 {
 	const unsigned shift = 2 * k;
 	struct level *level = &l->level[k];
@@ -121,10 +121,10 @@ static int add(struct levels *l, unsigned k, size_t depth, const struct bar *bar
 	/* The length of a bar of several calls is not that of any. */
 	if (bar->longest >> shift) {
 		status = flush(l, k, depth);
-		return status < 0 ? status : append(l, k, depth, bar);
+		return status < 0 ? status : append_level_bar(l, k, depth, bar);
 	}
 	if (LIKELY(pending->calls && pending->begin >> shift == bar->begin >> shift)) {
-		merge(pending, bar);
+		merge_bars(pending, bar);
 		return 0;
 	}
 	status = flush(l, k, depth);
@@ -142,13 +142,13 @@ static NOINLINE int add_level(struct levels *l)
 	l->last++;
 	for (size_t i = 0; i < from->depth && status >= 0; i++)
 		for (size_t n = 0; n < from->rows[i].count && status >= 0; n++)
-			status = add(l, l->last, i, &from->rows[i].bars[n]);
+			status = add_level_bar(l, l->last, i, &from->rows[i].bars[n]);
 	return status;
 }
 
 int levels_add(struct levels *l, size_t depth, const struct bar *bar)
 {
-	const int status = add(l, l->first, depth, bar);
+	const int status = add_level_bar(l, l->first, depth, bar);
 
 	/* The next level would have more than 64 units. */
 	if (LIKELY(status < 0 || l->alone || l->last + 1 == LEVELS ||

@@ -424,8 +424,8 @@ int view_get_window(const struct view_query *query, struct view_reply *reply, ui
 	return 0;
 }
 
-static int make(struct view_model *m, const struct view_answer_kind *kind,
-		const struct view_query *query, struct view_answer *answer)
+static int make_answer(struct view_model *m, const struct view_answer_kind *kind,
+		       const struct view_query *query, struct view_answer *answer)
 {
 	struct view_reply reply = {.status = 200};
 	int status = out_open_memory(&reply.out);
@@ -455,6 +455,6 @@ int view_model_answer(void *model, const struct view_query *query, struct view_a
 		return view_answer_refuse(answer, 503, "Ptah is ending.");
 	for (const struct view_answer_kind *k = view_answer_kinds; k->path; k++)
 		if (!strcmp(k->path, query->path))
-			return make(m, k, query, answer);
+			return make_answer(m, k, query, answer);
 	return view_answer_refuse(answer, 404, "There is no such answer.");
 }

@@ -44,7 +44,7 @@ struct writer {
 };
 
 /* Writes, and counts. */
-static void put(struct writer *w, const void *bytes, size_t n)
+static void write_page_bytes(struct writer *w, const void *bytes, size_t n)
 {
 	out_bytes(w->out, bytes, n);
 	w->result->bytes += n;
@@ -52,7 +52,7 @@ static void put(struct writer *w, const void *bytes, size_t n)
 
 static void put_text(struct writer *w, const char *text)
 {
-	put(w, text, strlen(text));
+	write_page_bytes(w, text, strlen(text));
 }
 
 static void put_base64(struct writer *w, const unsigned char *bytes, size_t n)
@@ -69,13 +69,13 @@ static void put_base64(struct writer *w, const unsigned char *bytes, size_t n)
 				       (left > 2 ? bytes[i + 2] : 0);
 
 		if (used == sizeof(text)) {
-			put(w, text, used);
+			write_page_bytes(w, text, used);
 			used = 0;
 		}
 		for (unsigned k = 0; k < 4; k++)
 			text[used++] = k <= left ? digits[group >> (18 - 6 * k) & 63] : '=';
 	}
-	put(w, text, used);
+	write_page_bytes(w, text, used);
 }
 
 /* In JSON inside of <script>: the text has no quotes and no <, see is_plain(). */
@@ -357,13 +357,14 @@ static const char *put_lines(struct writer *w, const char *html, const char *pag
 		if (script && to_script)
 			break;
 		if (!script && !style) {
-			put(w, html, n);
+			write_page_bytes(w, html, n);
 			if (to_script && !strncmp(html, "<meta charset=", 14))
 				put_policy(w, page);
 			continue;
 		}
 		put_text(w, script ? "<script>" : "<style>");
-		put(w, script ? script->bytes : style->bytes, script ? script->size : style->size);
+		write_page_bytes(w, script ? script->bytes : style->bytes,
+				 script ? script->size : style->size);
 		put_text(w, script ? "</script>\n" : "</style>\n");
 	}
 	return html;

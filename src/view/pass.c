@@ -202,7 +202,7 @@ static void send_chunk(struct pass *p)
 }
 
 /* Room for a step of a thread, in p->now. */
-static ALWAYS_INLINE int make_room(struct pass *p, struct view_thread *t)
+static ALWAYS_INLINE int make_step_room(struct pass *p, struct view_thread *t)
 {
 	if (LIKELY(p->now && p->now->thread == t && p->now->cpu == p->cpu &&
 		   p->now->count < CHUNK_STEPS))
@@ -212,8 +212,8 @@ static ALWAYS_INLINE int make_room(struct pass *p, struct view_thread *t)
 }
 
 /* A call begins. Returns its entry, UINT32_MAX: out of memory. *hidden: it is a stub. */
-static ALWAYS_INLINE uint32_t enter(struct pass *p, struct view_thread *t,
-				    const struct ptah_call_step *step, bool *hidden)
+static ALWAYS_INLINE uint32_t enter_view_call(struct pass *p, struct view_thread *t,
+					      const struct ptah_call_step *step, bool *hidden)
 {
 	const struct view_entry entry = {
 	    .function = step->function,
@@ -240,14 +240,14 @@ static int take_steps(struct pass *p, struct view_thread *t, const struct ptah_c
 		if (step->end)
 			hidden = !t->open || t->hidden[--t->open];
 		else
-			entry = enter(p, t, step, &hidden);
+			entry = enter_view_call(p, t, step, &hidden);
 		if (entry == UINT32_MAX)
 			return PTAH_E_NOMEM;
 		if (hidden)
 			continue;
 		if (!step->end)
 			function = view_functions_get_entry(p->model->functions, entry)->id;
-		status = make_room(p, t);
+		status = make_step_room(p, t);
 		if (status < 0)
 			return status;
 		p->now->steps[p->now->count++] = (struct step){.entry = entry,
@@ -300,7 +300,7 @@ static int take_batch(struct pass *p, const struct ptah_call_batch *batch)
 	status = t ? take_steps(p, t, batch) : PTAH_E_NOMEM;
 	if (status < 0 || (!has_event && !batch->ended))
 		return status;
-	status = make_room(p, t);
+	status = make_step_room(p, t);
 	if (status < 0)
 		return status;
 	p->now->ended = batch->ended;
@@ -333,7 +333,7 @@ static int read_all(struct pass *p, struct ptah_call_reader *reader)
 }
 
 /* Reads with this thread, and writes with another one. */
-static int run(struct pass *p, struct ptah_call_reader *reader)
+static int run_pass(struct pass *p, struct ptah_call_reader *reader)
 {
 	pthread_t writer;
 	int status;
@@ -383,7 +383,7 @@ static int read_calls(struct pass *p)
 
 	if (status < 0)
 		return status;
-	status = run(p, reader);
+	status = run_pass(p, reader);
 	ptah_call_reader_free(reader);
 	return status;
 }

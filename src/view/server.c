@@ -72,8 +72,9 @@ static struct MHD_Response *response_of(const struct view_server *s, const void 
 						   MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result refuse(const struct view_server *s, struct MHD_Connection *connection,
-			      unsigned status, const char *sentence, const char *const extra[2])
+static enum MHD_Result refuse_http_request(const struct view_server *s,
+					   struct MHD_Connection *connection, unsigned status,
+					   const char *sentence, const char *const extra[2])
 {
 	return send_response(s, connection, status, response_of(s, sentence, strlen(sentence)),
 			     "text/plain; charset=utf-8", extra);
@@ -81,7 +82,8 @@ static enum MHD_Result refuse(const struct view_server *s, struct MHD_Connection
 
 static enum MHD_Result not_found(const struct view_server *s, struct MHD_Connection *connection)
 {
-	return refuse(s, connection, MHD_HTTP_NOT_FOUND, "There is nothing here.\n", NULL);
+	return refuse_http_request(s, connection, MHD_HTTP_NOT_FOUND, "There is nothing here.\n",
+				   NULL);
 }
 
 static enum MHD_Result answer_question(struct view_server *s, struct MHD_Connection *connection,
@@ -97,8 +99,8 @@ static enum MHD_Result answer_question(struct view_server *s, struct MHD_Connect
 	sem_post(&s->places);
 	if (status < 0) {
 		free(answer.bytes);
-		return refuse(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, ptah_strerror(status),
-			      NULL);
+		return refuse_http_request(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+					   ptah_strerror(status), NULL);
 	}
 	response =
 	    s->http.create_response_from_buffer(answer.size, answer.bytes, MHD_RESPMEM_MUST_FREE);
@@ -146,8 +148,8 @@ static enum MHD_Result answer_path(struct view_server *s, struct MHD_Connection 
 	if (!has_secret(uri + 1, s->token) || uri[SECRET_SIZE] != '/')
 		return not_found(s, connection);
 	if (view_query_parse(&query, uri + SECRET_SIZE + 1) < 0)
-		return refuse(s, connection, MHD_HTTP_BAD_REQUEST,
-			      "The address is too long or malformed.\n", NULL);
+		return refuse_http_request(s, connection, MHD_HTTP_BAD_REQUEST,
+					   "The address is too long or malformed.\n", NULL);
 	if (!strncmp(query.path, api, sizeof(api) - 1)) {
 		query.path += sizeof(api) - 1;
 		return answer_question(s, connection, &query);
@@ -202,12 +204,15 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 	(void)body;
 	(void)body_size;
 	if (!*uri)
-		return refuse(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory", NULL);
+		return refuse_http_request(s, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+					   "out of memory", NULL);
 	if (!is_for_us(s, connection))
-		return refuse(s, connection, MHD_HTTP_FORBIDDEN,
-			      "The address must begin with http://127.0.0.1 and the port.\n", NULL);
+		return refuse_http_request(
+		    s, connection, MHD_HTTP_FORBIDDEN,
+		    "The address must begin with http://127.0.0.1 and the port.\n", NULL);
 	if (!get && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return refuse(s, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET or HEAD.\n", allow);
+		return refuse_http_request(s, connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+					   "GET or HEAD.\n", allow);
 	return answer_path(s, connection, *uri, get);
 }
 

@@ -68,7 +68,7 @@ static int add_profile(void *sources, size_t stream, struct ptah_profile *profil
 	return ptah_counts_add_stream(s->counts, s->config.session, stream, profile);
 }
 
-static int count(struct view_sources *s)
+static int count_source_lines(struct view_sources *s)
 {
 	const struct ptah_jobs jobs = {
 	    .size = sizeof(jobs), .jobs = s->config.jobs, .progress = goes_on, .context = s};
@@ -345,12 +345,12 @@ const struct annotate_function *view_sources_function(const struct view_sources 
 
 /* All of it */
 
-static int make(struct view_sources *s)
+static int make_sources(struct view_sources *s)
 {
 	struct annotation_config config = {.counts = NULL, .names = s->config.names};
 	struct annotate_line *ran = NULL;
 	size_t n = 0;
-	int status = count(s);
+	int status = count_source_lines(s);
 
 	config.counts = s->counts;
 	if (status >= 0)
@@ -379,7 +379,7 @@ int view_sources_lock(struct view_sources *s)
 	pthread_mutex_lock(&s->lock);
 	if (!s->made) {
 		s->made = true;
-		s->status = make(s);
+		s->status = make_sources(s);
 	}
 	return s->status;
 }

@@ -132,7 +132,7 @@ static int list(struct view_model *m, struct view_trees *t)
 	return status;
 }
 
-static int make(struct view_model *m, struct view_trees *t)
+static int make_trees(struct view_model *m, struct view_trees *t)
 {
 	struct ptah_call_tree_config config = {.size = sizeof(config)};
 	struct adding adding = {.model = m, .trees = t};
@@ -157,7 +157,7 @@ static int make(struct view_model *m, struct view_trees *t)
 int view_read_trees(struct view_model *m)
 {
 	struct view_trees *t = calloc(1, sizeof(*t));
-	int status = t ? make(m, t) : PTAH_E_NOMEM;
+	int status = t ? make_trees(m, t) : PTAH_E_NOMEM;
 
 	if (status < 0 || m->stop) {
 		view_trees_free(t);

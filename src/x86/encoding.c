@@ -263,7 +263,7 @@ static unsigned immediate_size(const struct reading *r, unsigned form)
 }
 
 /* Takes displacement and immediate, and closes the instruction. */
-static int finish(struct reading *r, unsigned form)
+static int read_operand_bytes(struct reading *r, unsigned form)
 {
 	struct x86_encoding *e = r->e;
 
@@ -665,7 +665,7 @@ static int read_rest(struct reading *r, unsigned form)
 	}
 	if (e->lock && !may_be_locked(e))
 		return PTAH_E_BAD_INSN;
-	return finish(r, form);
+	return read_operand_bytes(r, form);
 }
 
 static int read_insn(struct reading *r)

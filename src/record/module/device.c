@@ -300,7 +300,8 @@ static enum ptah_record_problem map(struct device_mapping *m, struct ptah_messag
 }
 
 /* Maps what a call has returned. fd: -1 on failure. */
-static enum ptah_record_problem take(struct device_mapping *m, struct ptah_message *why)
+static enum ptah_record_problem map_device_buffer(struct device_mapping *m,
+						  struct ptah_message *why)
 {
 	enum ptah_record_problem problem = map(m, why);
 
@@ -320,7 +321,7 @@ enum ptah_record_problem device_take(struct device *d, int32_t tid, struct devic
 	*m = (struct device_mapping){.cpu = -1};
 	m->fd = call(d->captures, PTAH_IOC_TAKE, &request);
 	if (m->fd >= 0)
-		return take(m, why);
+		return map_device_buffer(m, why);
 	snprintf(what, sizeof(what), "thread %d", tid);
 	return refused(errno, &problem, what, why);
 }
@@ -342,7 +343,7 @@ enum ptah_record_problem device_next(struct device *d, struct device_mapping *m,
 	m->pid = next.pid;
 	m->tid = next.tid;
 	m->time = next.time;
-	return take(m, why);
+	return map_device_buffer(m, why);
 }
 
 enum ptah_record_problem device_member(struct device *d, int32_t cpu, struct device_mapping *m,
@@ -354,7 +355,7 @@ enum ptah_record_problem device_member(struct device *d, int32_t cpu, struct dev
 	*m = (struct device_mapping){.cpu = cpu};
 	m->fd = call(d->captures, PTAH_IOC_MEMBER, (void *)(uintptr_t)(uint32_t)cpu);
 	if (m->fd >= 0)
-		return take(m, why);
+		return map_device_buffer(m, why);
 	if (errno == ENODEV)
 		return PTAH_RECORD_FINE;
 	snprintf(what, sizeof(what), "processor %d", cpu);

@@ -414,7 +414,7 @@ static int start_others(struct module *m)
 	return status < 0 ? status : hardware_release_command(&m->records);
 }
 
-static int start(struct ptah_recorder *r)
+static int start_module(struct ptah_recorder *r)
 {
 	struct module *m = r->self;
 
@@ -444,7 +444,7 @@ static int set_paused(struct ptah_recorder *r, bool on)
 	int status;
 
 	if (r->state == RECORDER_NEW)
-		return 0; /* start() looks at status.paused */
+		return 0; /* start_module() looks at status.paused */
 	status = take_new(m);
 	if (status < 0)
 		return status;
@@ -466,7 +466,7 @@ static int take_snapshot(struct ptah_recorder *r)
 	return status;
 }
 
-static int stop(struct ptah_recorder *r)
+static int stop_module(struct ptah_recorder *r)
 {
 	struct module *m = r->self;
 	const bool snapshots = r->config.buffer.policy == PTAH_RECORD_SNAPSHOT;
@@ -496,10 +496,10 @@ const struct recorder_backend recorder_module = {
     .kind = PTAH_RECORDER_MODULE,
     .check = module_check,
     .open = open_recorder,
-    .start = start,
+    .start = start_module,
     .poll = poll_recorder,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_module,
     .close = close_recorder,
 };

@@ -10,6 +10,7 @@
 
 #include "record/haste.h"
 #include "record/native/runtime/memory.h"
+#include "record/proc_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -127,21 +128,11 @@ static bool is_same_in(pid_t pid, const char *name)
  */
 static bool is_plain(pid_t pid)
 {
-	unsigned long long pending = 0, shared = 0;
-	unsigned filters = 0, found = 0;
-	char path[32], line[256];
-	FILE *f;
+	const uint64_t pending = proc_status_number("", pid, "SigPnd", 16),
+		       shared = proc_status_number("", pid, "ShdPnd", 16);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		found += sscanf(line, "Seccomp: %u", &filters) == 1;
-		found += sscanf(line, "SigPnd: %llx", &pending) == 1;
-		found += sscanf(line, "ShdPnd: %llx", &shared) == 1;
-	}
-	if (f)
-		fclose(f);
-	return found == 3 && !filters && !((pending | shared) >> (SIGWINCH - 1) & 1);
+	return !proc_status_number("", pid, "Seccomp", 10) && pending != UINT64_MAX &&
+	       shared != UINT64_MAX && !((pending | shared) >> (SIGWINCH - 1) & 1);
 }
 
 /* Whether the path means for the program what it means here. */

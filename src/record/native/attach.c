@@ -9,6 +9,7 @@
 #include "perfdata/message.h"
 #include "record/haste.h"
 #include "record/native/threads.h"
+#include "record/proc_stat.h"
 #include "record/simulated/code_map.h"
 
 #include <errno.h>
@@ -37,41 +38,26 @@ struct process_state {
 	int32_t tracer, group;
 };
 
-static void read_line(const char *line, struct process_state *s)
-{
-	int first, second;
-	uint64_t mask;
-	unsigned n;
-
-	if (sscanf(line, "Tgid: %d", &first) == 1)
-		s->group = first;
-	else if (sscanf(line, "TracerPid: %d", &first) == 1)
-		s->tracer = first;
-	else if (sscanf(line, "NSpid: %d %d", &first, &second) == 2)
-		s->namespaced = true;
-	else if (sscanf(line, "Seccomp: %u", &n) == 1)
-		s->seccomp = n;
-	else if (sscanf(line, "Kthread: %u", &n) == 1)
-		s->kernel = n;
-	else if (sscanf(line, "untag_mask: %" SCNx64, &mask) == 1)
-		s->tagged = mask != UINT64_MAX;
-	else if (!strncmp(line, "x86_Thread_features:", 20))
-		s->shadow_stack = strstr(line, "shstk");
-}
-
 static struct process_state state_of(int32_t tid)
 {
-	struct process_state s = {.exists = false};
-	char path[32], line[512];
-	FILE *f;
+	const uint64_t group = proc_status_number("", tid, "Tgid", 10),
+		       seccomp = proc_status_number("", tid, "Seccomp", 10),
+		       mask = proc_status_number("", tid, "untag_mask", 16);
+	struct process_state s = {.exists = group != UINT64_MAX};
+	int first, second;
+	char text[512];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	f = fopen(path, "re");
-	s.exists = f;
-	while (f && fgets(line, sizeof(line), f))
-		read_line(line, &s);
-	if (f)
-		fclose(f);
+	if (!s.exists)
+		return s;
+	s.group = (int32_t)group;
+	s.tracer = (int32_t)proc_status_number("", tid, "TracerPid", 10);
+	s.seccomp = seccomp && seccomp != UINT64_MAX;
+	s.kernel = proc_status_number("", tid, "Kthread", 10) == 1;
+	s.tagged = mask != UINT64_MAX;
+	s.namespaced = proc_status_line("", tid, "NSpid", text, sizeof(text)) &&
+		       sscanf(text, "%d %d", &first, &second) == 2;
+	s.shadow_stack = proc_status_line("", tid, "x86_Thread_features", text, sizeof(text)) &&
+			 strstr(text, "shstk");
 	return s;
 }
 

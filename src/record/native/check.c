@@ -6,6 +6,7 @@
 #include "record/native/attach.h"
 #include "record/native/layout.h"
 #include "record/native/seccomp.h"
+#include "record/proc_stat.h"
 #include "record/simulated/simulated.h"
 
 #include <stdio.h>
@@ -55,19 +56,13 @@ static unsigned read_trace_scope(void)
 
 static void read_status(struct native_host *host)
 {
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[512];
+	const uint64_t mode = proc_status_number("", getpid(), "Seccomp", 10);
+	char features[512];
 
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned mode;
-
-		if (sscanf(line, "Seccomp: %u", &mode) == 1)
-			host->denied = mode ? native_seccomp_denied() : NULL;
-		else if (!strncmp(line, "x86_Thread_features:", 20))
-			host->shadow_stack = strstr(line, "shstk") != NULL;
-	}
-	if (f)
-		fclose(f);
+	host->denied = mode && mode != UINT64_MAX ? native_seccomp_denied() : NULL;
+	host->shadow_stack =
+	    proc_status_line("", getpid(), "x86_Thread_features", features, sizeof(features)) &&
+	    strstr(features, "shstk");
 }
 
 struct native_host native_host_read(void)

@@ -7,7 +7,9 @@
 #include "record/native/threads.h"
 
 #include "perfdata/message.h"
+#include "record/proc_stat.h"
 
+#include <stdlib.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -51,18 +53,11 @@ int native_await_move(pid_t tid, int *status)
 
 static unsigned count_threads(int32_t pid)
 {
-	struct dirent *entry;
-	unsigned n = 0;
-	char path[32];
-	DIR *folder;
+	int32_t *tids;
+	const size_t n = proc_threads("", pid, &tids);
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	folder = opendir(path);
-	while (folder && (entry = readdir(folder)))
-		n += entry->d_name[0] != '.';
-	if (folder)
-		closedir(folder);
-	return n;
+	free(tids);
+	return (unsigned)n;
 }
 
 /* The thread leaves the call, and can be told to make others. */

@@ -222,8 +222,8 @@ void pauses_end(struct native_pauses *p, int32_t pid)
 	unsigned looks = 0;
 
 	for (unsigned i = 0; i < NATIVE_STOPS; i++)
-		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) && monotonic_ns() < end &&
-		       !haste_is_late(p->late)) {
+		while (p->stops[i].tid && (!pid || p->stops[i].pid == pid) &&
+		       monotonic_ns() < end && !haste_is_late(p->late)) {
 			look_at(p, &p->stops[i]);
 			if (p->stops[i].tid)
 				haste_nap(&looks);

@@ -7,6 +7,7 @@
 #include "record/native/seccomp.h"
 
 #include "base/compiler.h"
+#include "record/proc_stat.h"
 #include "record/shared_memory.h"
 
 #include <asm/prctl.h>
@@ -254,16 +255,9 @@ const char *native_seccomp_denied(void)
 
 uint32_t native_seccomp_filters(int32_t pid)
 {
-	char path[40], line[256];
-	uint32_t mode = 0, count = UINT32_MAX;
-	FILE *f;
+	const uint64_t mode = proc_status_number("", pid, "Seccomp", 10);
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Seccomp: %" SCNu32, &mode) != 1)
-			sscanf(line, "Seccomp_filters: %" SCNu32, &count);
-	if (f)
-		fclose(f);
-	return mode ? count : 0;
+	return mode && mode != UINT64_MAX
+		   ? (uint32_t)proc_status_number("", pid, "Seccomp_filters", 10)
+		   : 0;
 }

@@ -3,6 +3,7 @@
 #include "record/native/switches.h"
 
 #include "base/order.h"
+#include "record/proc_stat.h"
 #include "record/tsc_clock.h"
 #include "support/list.h"
 
@@ -166,32 +167,25 @@ static bool follow_thread(struct switches *s, int32_t tid, bool alone)
 /* One pass over the threads: those that are not known yet are followed. -1: not allowed. */
 static int follow_more(struct switches *s, int32_t pid, bool alone, int32_t **known, size_t *count)
 {
-	const struct dirent *entry;
-	char path[32];
-	int more = 0;
-	DIR *dir;
+	int32_t *tids;
+	const size_t n = proc_threads("", pid, &tids);
+	int more = n ? 0 : -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	if (!dir)
-		return -1;
-	while (more >= 0 && (entry = readdir(dir))) {
-		const int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
-		int32_t *list;
+	for (size_t k = 0; k < n && more >= 0; k++) {
 		size_t i = 0;
 
-		while (i < *count && (*known)[i] != tid)
+		while (i < *count && (*known)[i] != tids[k])
 			i++;
-		if (tid <= 0 || i < *count)
+		if (i < *count)
 			continue;
-		list = reallocarray(*known, *count + 1, sizeof(**known));
-		if (list) {
-			*known = list;
-			list[(*count)++] = tid;
+		if (LIST_ADD(*known, *count)) {
+			(*known)[*count - 1] = tids[k];
+			more = follow_thread(s, tids[k], alone) ? more + 1 : -1;
+		} else {
+			more = -1;
 		}
-		more = list && follow_thread(s, tid, alone) ? more + 1 : -1;
 	}
-	closedir(dir);
+	free(tids);
 	return more;
 }
 

@@ -70,18 +70,7 @@ static bool is_zombie(pid_t tid)
 
 static bool is_traced_by_us(pid_t tid)
 {
-	char path[32], line[256];
-	int tracer = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return tracer == getpid();
+	return proc_status_number("", tid, "TracerPid", 10) == (uint64_t)getpid();
 }
 
 static int cannot_trace(pid_t pid, int error, struct ptah_message *why)

@@ -316,7 +316,7 @@ static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t
 }
 
 /* Makes all events but the first, which the ring was made with, write into that ring too. */
-static bool join(const struct event *events, size_t first, size_t count, int output)
+static bool join_event_outputs(const struct event *events, size_t first, size_t count, int output)
 {
 	for (size_t i = first; i < count; i++)
 		if (events[i].fd != output &&
@@ -355,8 +355,8 @@ static enum ptah_record_problem open_ring(struct events *e, const struct event_t
 	problem = map_ring(e, r, output, sizes, why);
 	if (problem)
 		return problem;
-	return join(e->traces, traces, e->trace_count, output) &&
-		       join(e->sidebands, sidebands, e->sideband_count, output)
+	return join_event_outputs(e->traces, traces, e->trace_count, output) &&
+		       join_event_outputs(e->sidebands, sidebands, e->sideband_count, output)
 		   ? PTAH_RECORD_FINE
 		   : recorder_refuse(why, PTAH_RECORD_BROKEN,
 				     "the kernel refuses to join two events");

@@ -222,7 +222,7 @@ int hardware_start_records(struct hardware *h)
 	return r->error;
 }
 
-static int start(struct ptah_recorder *r)
+static int start_perf_event(struct ptah_recorder *r)
 {
 	struct hardware *h = r->self;
 	const struct pmu_layout *layout = &h->events.layout;
@@ -295,7 +295,7 @@ static int set_paused(struct ptah_recorder *r, bool on)
 	if (r->state == RECORDER_NEW && h->events.layout.on_exec)
 		return on == h->events.layout.paused ? 0 : PTAH_E_UNSUPPORTED;
 	if (r->state == RECORDER_NEW)
-		return 0; /* start() looks at status.paused */
+		return 0; /* start_perf_event() looks at status.paused */
 	if (!events_trace(&h->events, !on))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch the trace %s", on ? "off" : "on");
@@ -316,7 +316,7 @@ static int take_snapshot(struct ptah_recorder *r)
 	return r->error;
 }
 
-static int stop(struct ptah_recorder *r)
+static int stop_perf_event(struct ptah_recorder *r)
 {
 	struct hardware *h = r->self;
 
@@ -339,11 +339,11 @@ const struct recorder_backend recorder_hardware = {
     .kind = PTAH_RECORDER_HARDWARE,
     .check = hardware_check,
     .open = open_recorder,
-    .start = start,
+    .start = start_perf_event,
     .poll = poll_events,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_perf_event,
     .close = close_recorder,
 };
 
@@ -351,10 +351,10 @@ const struct recorder_backend recorder_sideband = {
     .kind = PTAH_RECORDER_HARDWARE,
     .check = hardware_check_sideband,
     .open = open_sideband,
-    .start = start,
+    .start = start_perf_event,
     .poll = poll_events,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_perf_event,
     .close = close_recorder,
 };

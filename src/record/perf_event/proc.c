@@ -5,6 +5,7 @@
 #include "perfdata/byte_buffer.h"
 #include "perfdata/build_id.h"
 #include "perfdata/format.h"
+#include "record/proc_stat.h"
 #include "support/list.h"
 
 #include <ptah/base.h>
@@ -25,17 +26,17 @@
 
 /* Records */
 
-static void begin(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
+static void begin_proc_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
 {
 	b->size = 0;
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
-	perfdata_put16(b, 0); /* the size, which end() fills in */
+	perfdata_put16(b, 0); /* the size, which end_proc_record() fills in */
 }
 
 /* Ends the record with its sample id, as attr.sample_type describes it, and passes it on. */
-static int end(const struct proc_reporter *reporter, struct perfdata_buffer *b, int32_t pid,
-	       int32_t tid)
+static int end_proc_record(const struct proc_reporter *reporter, struct perfdata_buffer *b,
+			   int32_t pid, int32_t tid)
 {
 	uint16_t size;
 
@@ -57,11 +58,11 @@ static int report_comm(const struct proc_reporter *reporter, int32_t pid, int32_
 	struct perfdata_buffer b = {0};
 	int status;
 
-	begin(&b, PERFDATA_COMM, 0);
+	begin_proc_record(&b, PERFDATA_COMM, 0);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put_string(&b, name, 8);
-	status = end(reporter, &b, pid, tid);
+	status = end_proc_record(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -73,13 +74,13 @@ static int report_fork(const struct proc_reporter *reporter, int32_t pid, int32_
 	int32_t of = tid == pid ? parent : pid; /* the parent of a thread is its process */
 	int status;
 
-	begin(&b, PERFDATA_FORK, 0);
+	begin_proc_record(&b, PERFDATA_FORK, 0);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)of);
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put32(&b, (uint32_t)of);
 	perfdata_put64(&b, 0);
-	status = end(reporter, &b, pid, tid);
+	status = end_proc_record(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -142,8 +143,9 @@ static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
 
 	if (strlen(m->path) >= MAX_PATH)
 		return 0; /* longer than any path the kernel would open */
-	begin(&b, PERFDATA_MMAP2,
-	      (uint16_t)(PERFDATA_MISC_USER | (has_id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)));
+	begin_proc_record(
+	    &b, PERFDATA_MMAP2,
+	    (uint16_t)(PERFDATA_MISC_USER | (has_id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)));
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put64(&b, m->start);
@@ -161,7 +163,7 @@ static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
 	perfdata_put32(&b, m->prot);
 	perfdata_put32(&b, m->flags);
 	perfdata_put_string(&b, m->path, 8);
-	status = end(reporter, &b, pid, pid);
+	status = end_proc_record(reporter, &b, pid, pid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -223,24 +225,9 @@ bool proc_own_vdso(const char *root, uint64_t *start, uint64_t *end)
 	return found;
 }
 
-/* A number in a "Name:\tvalue" line of /proc/PID/status. -1: it is not there. */
-static int32_t status_number(const char *root, int32_t pid, const char *name)
-{
-	FILE *f = open_file(root, "/proc/%d/status", pid, 0);
-	char line[256];
-	int32_t value = -1;
-
-	while (f && value < 0 && fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
-			value = (int32_t)strtol(line + strlen(name) + 1, NULL, 10);
-	if (f)
-		fclose(f);
-	return value;
-}
-
 int32_t proc_process_of(const char *root, int32_t tid)
 {
-	int32_t pid = status_number(root, tid, "Tgid");
+	const int32_t pid = (int32_t)proc_status_number(root, tid, "Tgid", 10);
 
 	return pid > 0 ? pid : 0;
 }
@@ -259,36 +246,6 @@ static int report_thread(const struct proc_reporter *reporter, int32_t pid, int3
 	fclose(f);
 	status = report_fork(reporter, pid, tid, parent);
 	return status < 0 ? status : report_comm(reporter, pid, tid, name);
-}
-
-/* The entries of a folder whose names are numbers. */
-static size_t list_numbers(const char *path, int32_t **numbers)
-{
-	size_t n = 0, capacity = 0;
-	struct dirent *entry;
-	DIR *folder = opendir(path);
-
-	*numbers = NULL;
-	while (folder && (entry = readdir(folder))) {
-		long value = strtol(entry->d_name, NULL, 10);
-
-		if (value <= 0 || value > INT32_MAX)
-			continue;
-		if (!LIST_ROOM(*numbers, n, capacity))
-			break;
-		(*numbers)[n++] = (int32_t)value;
-	}
-	if (folder)
-		closedir(folder);
-	return n;
-}
-
-size_t proc_threads(const char *root, int32_t pid, int32_t **tids)
-{
-	char path[MAX_PATH];
-
-	snprintf(path, sizeof(path), "%s/proc/%d/task", root, pid);
-	return list_numbers(path, tids);
 }
 
 static size_t list_cpus(const char *root, const char *file, int32_t **cpus)
@@ -328,7 +285,8 @@ size_t proc_possible_cpus(const char *root, int32_t **cpus)
 
 int proc_report(const struct proc_reporter *reporter, int32_t pid, int32_t tid)
 {
-	int32_t parent = status_number(reporter->root, pid, "PPid"), *tids = NULL;
+	const int32_t parent = (int32_t)proc_status_number(reporter->root, pid, "PPid", 10);
+	int32_t *tids = NULL;
 	size_t n = tid ? 0 : proc_threads(reporter->root, pid, &tids);
 	int status = parent < 0 ? PTAH_E_MISSING : 0;
 
@@ -352,7 +310,7 @@ int proc_report_all(const struct proc_reporter *reporter)
 	int status = 0;
 
 	snprintf(path, sizeof(path), "%s/proc", reporter->root);
-	n = list_numbers(path, &pids);
+	n = proc_list_numbers(path, &pids);
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		status = proc_report(reporter, pids[i], 0);
 		if (status == PTAH_E_MISSING || status == PTAH_E_SYSTEM)
@@ -399,14 +357,14 @@ static int report_kernel_map(const struct proc_reporter *reporter, uint64_t addr
 	struct perfdata_buffer b = {0};
 	int status;
 
-	begin(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL);
+	begin_proc_record(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL);
 	perfdata_put32(&b, UINT32_MAX);
 	perfdata_put32(&b, 0);
 	perfdata_put64(&b, address);
 	perfdata_put64(&b, size);
 	perfdata_put64(&b, offset);
 	perfdata_put_string(&b, name, 8);
-	status = end(reporter, &b, 0, 0);
+	status = end_proc_record(reporter, &b, 0, 0);
 	perfdata_buffer_free(&b);
 	return status;
 }

@@ -42,13 +42,7 @@ int proc_report_kernel(const struct proc_reporter *reporter);
 /* The process a thread belongs to; 0: there is no such thread. */
 int32_t proc_process_of(const char *root, int32_t tid);
 
-/*
- * The threads of a process; the caller frees *tids. Returns their number, 0 when there is no such
- * process.
- */
-size_t proc_threads(const char *root, int32_t pid, int32_t **tids);
-
-/* The processors that are online, in the same way. */
+/* The processors that are online; the caller frees *cpus. Returns their number. */
 size_t proc_cpus(const char *root, int32_t **cpus);
 
 /* Those that can ever be online on this machine until it is booted again. */

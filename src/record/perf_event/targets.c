@@ -6,6 +6,7 @@
 #include "record/perf_event/hardware.h"
 
 #include "record/perf_event/proc.h"
+#include "record/proc_stat.h"
 
 #include <stdlib.h>
 #include <string.h>

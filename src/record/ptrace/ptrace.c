@@ -5,6 +5,7 @@
  */
 #include "base/compiler.h"
 #include "record/haste.h"
+#include "record/proc_stat.h"
 #include "support/monotonic.h"
 #include "perfdata/message.h"
 #include "record/call_samples.h"
@@ -222,7 +223,7 @@ static bool receive(struct recording *r, void *bytes, size_t n)
 }
 
 /* Makes room for a payload of n bytes and a NUL after it. */
-static bool make_room(struct recording *r, size_t n)
+static bool make_payload_room(struct recording *r, size_t n)
 {
 	uint8_t *more;
 
@@ -240,8 +241,8 @@ static void take_message(struct recording *r)
 {
 	struct tracer_message m;
 
-	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER || !make_room(r, m.size) ||
-	    !receive(r, r->payload, m.size)) {
+	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER ||
+	    !make_payload_room(r, m.size) || !receive(r, r->payload, m.size)) {
 		r->ended = r->answered = true;
 		if (recorder_is_late(r->r)) {
 			recorder_note(r->r,
@@ -336,7 +337,7 @@ static int start_command(struct recording *r)
 	return status;
 }
 
-static int start(struct ptah_recorder *recorder)
+static int start_ptrace(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	int pair[2];
@@ -416,7 +417,7 @@ static int take_snapshot(struct ptah_recorder *recorder)
 	return status;
 }
 
-static int stop(struct ptah_recorder *recorder)
+static int stop_ptrace(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	const struct tracer_order o = {TRACER_STOP, 0};
@@ -503,20 +504,20 @@ static bool is_64_bit(int32_t pid)
 
 static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 {
-	const uint64_t tracer = tracer_status(id, "TracerPid:", 10);
+	const uint64_t tracer = proc_status_number("", id, "TracerPid", 10);
 	char path[64];
 	int fd;
 
 	if (id <= 0 || tracer == UINT64_MAX)
 		return recorder_refuse(why, PTAH_RECORD_NO_TARGET,
 				       "there is no process or thread %d", id);
-	if (tracer_status(id, "Tgid:", 10) == (uint64_t)getpid())
+	if (proc_status_number("", id, "Tgid", 10) == (uint64_t)getpid())
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "the recorder ptrace cannot trace its own process");
 	if (tracer)
 		return recorder_refuse(why, PTAH_RECORD_BUSY, "%d is traced already, by process %d",
 				       id, (int)tracer);
-	if (tracer_status(id, "Kthread:", 10) == 1)
+	if (proc_status_number("", id, "Kthread", 10) == 1)
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "%d is a thread of the kernel, which cannot be stepped", id);
 	/* Opening this file needs the same permissions as tracing: proc(5). */
@@ -533,8 +534,8 @@ static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 	return PTAH_RECORD_FINE;
 }
 
-static enum ptah_record_problem check(const struct ptah_record_config *config,
-				      struct ptah_message *why)
+static enum ptah_record_problem check_ptrace_config(const struct ptah_record_config *config,
+						    struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_wishes(config, why);
 	struct command command = {0};
@@ -554,13 +555,13 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 const struct recorder_backend recorder_ptrace = {
     .kind = PTAH_RECORDER_PTRACE,
-    .check = check,
+    .check = check_ptrace_config,
     .open = open_recorder,
-    .start = start,
+    .start = start_ptrace,
     .poll = poll_tracer,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_ptrace,
     .close = close_recorder,
     .timer = true,
 };

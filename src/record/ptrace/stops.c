@@ -17,6 +17,7 @@
  *			calls and signal frames, which would show it. A SIGTRAP that was
  *			sent meanwhile is sent again
  */
+#include "record/proc_stat.h"
 #include "record/ptrace/tracer.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ static void restore_block(struct thread *t)
 /* Whether the program has a handler for the signal. */
 static bool is_caught(const struct thread *t, int signal)
 {
-	const uint64_t caught = tracer_status(t->tid, "SigCgt:", 16);
+	const uint64_t caught = proc_status_number("", t->tid, "SigCgt", 16);
 
 	return signal > 0 && signal <= 64 && caught != UINT64_MAX && caught >> (signal - 1) & 1;
 }
@@ -326,7 +327,7 @@ static void on_syscall_stop(struct thread *t, const struct user_regs_struct *reg
 
 static bool is_thread_of(int32_t tid, int32_t pid)
 {
-	return tracer_status(tid, "Tgid:", 10) == (uint64_t)pid;
+	return proc_status_number("", tid, "Tgid", 10) == (uint64_t)pid;
 }
 
 static void on_clone(struct thread *t)

@@ -273,7 +273,7 @@ static void report_progress(struct tracer *r)
 	tracer_send(r, &message, NULL);
 }
 
-static void count(struct thread *t, const struct insn *insn)
+static void count_traced_insn(struct thread *t, const struct insn *insn)
 {
 	t->instructions++;
 	if (++t->r->instructions % PROGRESS == 0)
@@ -287,7 +287,7 @@ void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
 	arrive(t, insn->ip);
 	/* A rep instruction counts when it is left. Count first: the report may raise a PMI. */
 	if (t->m.packet_en && !(insn->kind == KIND_REP && next == insn->ip))
-		count(t, insn);
+		count_traced_insn(t, insn);
 	trace_output_insn(&t->m, insn->kind, insn->ip, insn->end, next);
 	t->r->clock++;
 }
@@ -300,7 +300,7 @@ void trace_call(struct thread *t, const struct insn *insn)
 {
 	arrive(t, insn->ip);
 	if (t->m.packet_en && !insn->interrupt)
-		count(t, insn);
+		count_traced_insn(t, insn);
 	t->r->clock++;
 	trace_leave(t, insn->interrupt ? PTAH_MODEL_INT : PTAH_MODEL_FAR, insn->ip);
 }

@@ -5,6 +5,7 @@
  */
 #include "record/ptrace/tracer.h"
 
+#include "record/proc_stat.h"
 #include "support/monotonic.h"
 
 #include <dirent.h>
@@ -120,26 +121,6 @@ uint64_t tracer_change_time(struct tracer *r)
 
 /* Processes and threads */
 
-uint64_t tracer_status(int32_t tid, const char *name, int base)
-{
-	char path[64], line[256];
-	uint64_t value = UINT64_MAX;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	f = fopen(path, "re");
-	if (!f)
-		return UINT64_MAX;
-	while (fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, name, strlen(name))) {
-			value = strtoull(line + strlen(name), NULL, base);
-			break;
-		}
-	}
-	fclose(f);
-	return value;
-}
-
 struct thread *tracer_find(const struct tracer *r, int32_t tid)
 {
 	struct thread *t = r->threads;
@@ -239,7 +220,7 @@ static unsigned long trace_options(const struct tracer *r)
 
 static bool refuse_attach(struct tracer *r, int32_t tid, int error)
 {
-	const uint64_t tracer = tracer_status(tid, "TracerPid:", 10);
+	const uint64_t tracer = proc_status_number("", tid, "TracerPid", 10);
 
 	if (error == ESRCH)
 		refuse(r, PTAH_RECORD_NO_TARGET, "there is no process or thread %d", tid);
@@ -277,31 +258,21 @@ static int seize(struct tracer *r, int32_t pid, int32_t tid, bool stop)
 /* Attaches to all threads of a process that are not known yet. Returns their number. */
 static int seize_unknown(struct tracer *r, int32_t pid, int *error)
 {
-	char path[64];
-	struct dirent *entry;
-	DIR *folder;
+	int32_t *tids;
+	const size_t n = proc_threads("", pid, &tids);
 	int found = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	folder = opendir(path);
-	if (!folder) {
+	if (!n)
 		*error = ESRCH;
-		return 0;
-	}
-	while ((entry = readdir(folder))) {
-		int32_t tid = (int32_t)strtol(entry->d_name, NULL, 10);
-		int failed;
+	for (size_t i = 0; i < n; i++) {
+		const int failed = tracer_find(r, tids[i]) ? -1 : seize(r, pid, tids[i], true);
 
-		if (tid <= 0 || tracer_find(r, tid))
-			continue;
-		failed = seize(r, pid, tid, true);
 		if (!failed)
 			found++;
-		else if (failed != ESRCH ||
-			 tid == pid) /* another thread may have ended meanwhile */
-			*error = failed;
+		else if (failed > 0 && (failed != ESRCH || tids[i] == pid))
+			*error = failed; /* another thread may have ended meanwhile */
 	}
-	closedir(folder);
+	free(tids);
 	return found;
 }
 
@@ -316,7 +287,7 @@ static bool attach_process(struct tracer *r, int32_t pid)
 
 static bool attach_thread(struct tracer *r, int32_t tid)
 {
-	const uint64_t pid = tracer_status(tid, "Tgid:", 10);
+	const uint64_t pid = proc_status_number("", tid, "Tgid", 10);
 	int error = pid == UINT64_MAX ? ESRCH : seize(r, (int32_t)pid, tid, true);
 
 	return error ? refuse_attach(r, tid, error) : true;

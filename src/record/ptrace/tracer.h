@@ -182,8 +182,6 @@ struct thread *tracer_find(const struct tracer *r, int32_t tid);
 struct thread *tracer_add_thread(struct tracer *r, struct process *process, int32_t tid);
 /* like: the process whose memory it begins with; may be NULL. */
 struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct process *like);
-/* The number after a name in /proc/TID/status; UINT64_MAX: there is none. */
-uint64_t tracer_status(int32_t tid, const char *name, int base);
 
 /* fetch.c: instructions */
 /*

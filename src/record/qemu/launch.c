@@ -48,7 +48,7 @@ static bool fits_option(const char *variable)
 	return strchr(variable, '=') && !strchr(variable, ',');
 }
 
-static size_t count(char *const *list)
+static size_t count_arguments(char *const *list)
 {
 	size_t n = 0;
 
@@ -112,7 +112,7 @@ static const char *stack_size(void)
 char **launch_arguments(const char *qemu, const char *plugin, const struct command *command,
 			char *const *environment, bool repeatable)
 {
-	size_t options = count_by_option(environment), n = count(command->argv), k = 0;
+	size_t options = count_by_option(environment), n = count_arguments(command->argv), k = 0;
 	char **argv = calloc(n + 2 * options + 11, sizeof(*argv));
 	const char *stack = stack_size();
 
@@ -144,7 +144,7 @@ char **launch_arguments(const char *qemu, const char *plugin, const struct comma
 
 char **launch_environment(char *const *environment)
 {
-	size_t options = count_by_option(environment), n = count(environment), k = 0;
+	size_t options = count_by_option(environment), n = count_arguments(environment), k = 0;
 	char **list = calloc(n + 1, sizeof(*list));
 
 	while (list && n-- > 0)

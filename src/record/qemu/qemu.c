@@ -112,7 +112,7 @@ static void drain(struct recording *r, int timeout_ms)
 /* The command */
 
 /* In the child: never returns. */
-static void run(const struct recording *r)
+static void exec_qemu(const struct recording *r)
 {
 	char *file = launch_quote(r->plugin), *option = NULL, **argv, **environment;
 
@@ -127,13 +127,13 @@ static void run(const struct recording *r)
 	_exit(127);
 }
 
-static int start(struct ptah_recorder *recorder)
+static int start_qemu(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 
 	r->pid = fork();
 	if (r->pid == 0)
-		run(r);
+		exec_qemu(r);
 	if (r->pid < 0)
 		return qemu_fail_system(r, r->qemu, "start");
 	recorder->status.pid = r->pid;
@@ -271,7 +271,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 	return 1;
 }
 
-static int stop(struct ptah_recorder *recorder)
+static int stop_qemu(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 
@@ -452,8 +452,8 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 	return simulated_check(config, why);
 }
 
-static enum ptah_record_problem check(const struct ptah_record_config *config,
-				      struct ptah_message *why)
+static enum ptah_record_problem check_qemu_config(const struct ptah_record_config *config,
+						  struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_wishes(config, why);
 	struct command command = {0};
@@ -492,12 +492,12 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 const struct recorder_backend recorder_qemu = {
     .kind = PTAH_RECORDER_QEMU,
-    .check = check,
+    .check = check_qemu_config,
     .open = open_recorder,
-    .start = start,
+    .start = start_qemu,
     .poll = poll_command,
     .pause = set_paused,
     .snapshot = take_snapshot,
-    .stop = stop,
+    .stop = stop_qemu,
     .close = close_recorder,
 };

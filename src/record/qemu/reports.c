@@ -259,7 +259,7 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 	}
 }
 
-static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
+static void take_report_bytes(struct recording *r, uint64_t position, void *bytes, size_t n)
 {
 	const uint8_t *ring = shared_messages(r->shared);
 	size_t at = position % SHARED_MESSAGES;
@@ -292,14 +292,14 @@ void qemu_drain_messages(struct recording *r)
 			tail = head;
 			break;
 		}
-		take(r, tail, &m, sizeof(m));
+		take_report_bytes(r, tail, &m, sizeof(m));
 		atomic_signal_fence(memory_order_seq_cst); /* m is what is checked and used */
 		if (m.bytes > SHARED_MESSAGE_MAX || head - tail < padded_size(&m)) {
 			qemu_damage(r);
 			tail = head;
 			break;
 		}
-		take(r, tail + sizeof(m), payload, m.bytes);
+		take_report_bytes(r, tail + sizeof(m), payload, m.bytes);
 		payload[m.bytes] = '\0';
 		on_message(r, &m, payload);
 		tail += padded_size(&m);

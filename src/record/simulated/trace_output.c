@@ -244,7 +244,7 @@ static bool begin_capture(struct trace_output *o, bool paused)
 	       ptah_capture_start(o->capture) >= 0;
 }
 
-static bool begin(struct trace_output *o, bool paused)
+static bool begin_trace_output(struct trace_output *o, bool paused)
 {
 	const struct ptah_model_choices choices = {
 	    .long_tnt = o->long_tnt, .whole_ip = true, .mark_loops = o->mark_loops};
@@ -268,12 +268,12 @@ static bool begin(struct trace_output *o, bool paused)
 
 bool trace_output_begin(struct trace_output *o)
 {
-	return begin(o, false);
+	return begin_trace_output(o, false);
 }
 
 bool trace_output_begin_paused(struct trace_output *o)
 {
-	return begin(o, true);
+	return begin_trace_output(o, true);
 }
 
 void trace_output_end(struct trace_output *o)

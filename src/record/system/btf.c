@@ -214,7 +214,7 @@ static bool find_member(struct btf *b, const struct type *t, const char *name, u
 	return false;
 }
 
-static int find(struct btf *b, const char *type, const char *member, uint32_t *offset)
+static int find_btf_member(struct btf *b, const char *type, const char *member, uint32_t *offset)
 {
 	struct type t;
 	uint64_t bits;
@@ -242,7 +242,7 @@ int btf_member(const uint8_t *btf, size_t size, const char *type, const char *me
 	if (status == PTAH_OK)
 		status = list_types(&b);
 	if (status == PTAH_OK)
-		status = find(&b, type, member, offset);
+		status = find_btf_member(&b, type, member, offset);
 	free(b.at);
 	return status;
 }

@@ -53,7 +53,7 @@ static uint64_t hash_of(const uint8_t *bytes)
 }
 
 /* The page of the recording with these bytes; it is added if there is none. */
-static const struct code_page *keep(const struct code_view *view, const uint8_t *bytes)
+static const struct code_page *keep_code_page(const struct code_view *view, const uint8_t *bytes)
 {
 	const uint64_t hash = hash_of(bytes);
 	struct code_page **bucket = &pages[hash % BUCKETS], *page;
@@ -154,7 +154,7 @@ static bool learn_part(struct code_view *view, struct code_space *space, uint64_
 		entry = entry_at(space, address);
 	}
 	entry->address = address;
-	entry->page = keep(view, now);
+	entry->page = keep_code_page(view, now);
 	if (!entry->page)
 		return false;
 	news.page = entry->page->number;

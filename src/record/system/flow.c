@@ -66,8 +66,8 @@ void system_flow_end(struct system_vcpu *v)
 }
 
 /* The n instructions of b in [b->start, end) have run; the last one is of this kind. */
-static void count(struct system_vcpu *v, const struct system_block *b, uint64_t end, unsigned n,
-		  unsigned kind, bool taken)
+static void count_block_insns(struct system_vcpu *v, const struct system_block *b, uint64_t end,
+			      unsigned n, unsigned kind, bool taken)
 {
 	system_truth_run(&v->truth, v->model, packet_ip(v, b->start, b->base),
 			 packet_ip(v, end, b->base), n, kind, taken);
@@ -76,7 +76,7 @@ static void count(struct system_vcpu *v, const struct system_block *b, uint64_t 
 void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b, unsigned length)
 {
 	if (v->traced)
-		count(v, b, b->start + length, 1, PTAH_INSN_OTHER, false);
+		count_block_insns(v, b, b->start + length, 1, PTAH_INSN_OTHER, false);
 }
 
 void system_flow_step(struct system_vcpu *v, uint64_t ip)
@@ -191,7 +191,8 @@ static void count_run(struct system_vcpu *v, const struct system_block *b, uint6
 {
 	const unsigned again = b->kind == KIND_REP && next == b->target;
 
-	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
+	count_block_insns(v, b, again ? b->target : b->end, b->ninsn - again, b->kind,
+			  next != b->end);
 }
 
 /* The model takes over where the CPU is, without packets; its TraceEn is 0. */
@@ -221,8 +222,8 @@ static void report_rsm(struct system_vcpu *v, const struct system_place *place)
 }
 
 /* b has run to its end, and led to this place. */
-static void report(struct system_vcpu *v, const struct system_block *b,
-		   const struct system_place *place)
+static void report_block_end(struct system_vcpu *v, const struct system_block *b,
+			     const struct system_place *place)
 {
 	const uint64_t next = place->ip;
 
@@ -290,7 +291,7 @@ static void report_wrap(struct system_vcpu *v, const struct system_block *b, uin
 	    .kind = PTAH_MODEL_INTERRUPT, .ip = b->end - b->last_size, .to = next};
 
 	if (b->ninsn > 1)
-		count(v, b, transfer.ip, b->ninsn - 1u, PTAH_INSN_OTHER, false);
+		count_block_insns(v, b, transfer.ip, b->ninsn - 1u, PTAH_INSN_OTHER, false);
 	ptah_model_context(v->model, &transfer.after);
 	ptah_model_transfer(v->model, &transfer);
 }
@@ -317,7 +318,7 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 	}
 	if (LIKELY(!faulted && (leads_to(b, ip) || wraps_to(b, ip)))) {
 		v->base = b->base;
-		report(v, b, place);
+		report_block_end(v, b, place);
 		system_flow_stand(v, ip);
 		return;
 	}
@@ -326,13 +327,13 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 		if (before < 0)
 			lost(v, b, ip);
 		else if (before)
-			count(v, b, ip, (unsigned)before, PTAH_INSN_OTHER, false);
+			count_block_insns(v, b, ip, (unsigned)before, PTAH_INSN_OTHER, false);
 		report_cli(v, b, ip, place);
 		v->base = place->base;
 		ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 	} else {
 		v->base = b->base;
-		report(v, b, place);
+		report_block_end(v, b, place);
 	}
 	system_flow_stand(v, ip);
 }
@@ -363,11 +364,12 @@ static uint64_t address_before_init(struct system_vcpu *v)
 	switch (b->kind) {
 	case PTAH_INSN_OTHER:
 	case PTAH_INSN_PTWRITE:
-		count(v, b, b->end, b->ninsn, PTAH_INSN_OTHER, false);
+		count_block_insns(v, b, b->end, b->ninsn, PTAH_INSN_OTHER, false);
 		return b->end;
 	default:
 		if (b->ninsn > 1)
-			count(v, b, b->end - b->last_size, b->ninsn - 1u, PTAH_INSN_OTHER, false);
+			count_block_insns(v, b, b->end - b->last_size, b->ninsn - 1u,
+					  PTAH_INSN_OTHER, false);
 		return b->end - b->last_size;
 	}
 }

@@ -47,7 +47,7 @@ static uint64_t find_symbol(void *port, const char *name)
 	return 0;
 }
 
-static void begin(struct guest_names *names, uint64_t cr3, bool la57)
+static void begin_guest_names(struct guest_names *names, uint64_t cr3, bool la57)
 {
 	const struct linux_tasks_config config = {
 	    .read = read_physical, .symbol = find_symbol, .port = names, .slide = names->slide};
@@ -65,7 +65,7 @@ bool guest_names_task(struct guest_names *names, uint64_t cr3, uint64_t kernel_g
 	if (!names->placed || names->failed)
 		return false;
 	if (!names->tasks)
-		begin(names, cr3, la57);
+		begin_guest_names(names, cr3, la57);
 	return !names->failed &&
 	       linux_tasks_current(names->tasks, &names->processor, cr3, kernel_gs, task) > 0;
 }

@@ -7,7 +7,7 @@
 
 struct host host;
 
-static void *find(const char *name, const char *other)
+static void *find_host_function(const char *name, const char *other)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
 
@@ -32,7 +32,7 @@ bool host_find(void)
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *found = find(symbols[i].name, symbols[i].other);
+		void *found = find_host_function(symbols[i].name, symbols[i].other);
 
 		memcpy((char *)&host + symbols[i].at, &found, sizeof(found));
 		if (!found && n < sizeof(missing))

@@ -429,7 +429,7 @@ void outside_reset(struct system_vcpu *v)
 	enable(v->outside, on);
 }
 
-static void finish(struct outside *o)
+static void finish_outside(struct outside *o)
 {
 	struct channel_frame frame = {.type = FRAME_TRUTH, .cpu = (int32_t)o->vcpu->index};
 	const struct system_path *all_of = &o->vcpu->truth.all;
@@ -461,7 +461,7 @@ NOINLINE static void grant(struct outside *o, enum wish want)
 		return;
 	enable(o, want == WISH_TRACE && o->started);
 	if (want == WISH_END) {
-		finish(o);
+		finish_outside(o);
 		return;
 	}
 	drain(o);
@@ -566,5 +566,5 @@ void outside_end(void)
 		for (unsigned n = 0; !all[i]->ended && n < 20 && all_count > 1; n++)
 			usleep(1000);
 	for (unsigned i = 0; i < all_count; i++)
-		finish(all[i]);
+		finish_outside(all[i]);
 }

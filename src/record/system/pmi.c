@@ -16,12 +16,12 @@
 #define DESTINATION(id) ((uint64_t)(id) << 12)
 
 /* Both are called in the CPU's own thread: QEMU answers for the CPU that runs there. */
-static uint32_t load(uint64_t address)
+static uint32_t load_pmi_register(uint64_t address)
 {
 	return host.load32(host.memory, address, HOST_NO_ATTRIBUTES, NULL);
 }
 
-static void store(uint64_t address, uint32_t value)
+static void store_pmi_register(uint64_t address, uint32_t value)
 {
 	host.store32(host.memory, address, value, HOST_NO_ATTRIBUTES, NULL);
 }
@@ -39,7 +39,7 @@ static void send(void *cpu, union host_data data)
 {
 	const uint32_t id = apic_id(system_vcpu_of(cpu));
 
-	store(APIC | DESTINATION(id), (uint32_t)data.word);
+	store_pmi_register(APIC | DESTINATION(id), (uint32_t)data.word);
 }
 
 void system_pmi(void *port, unsigned cpu)
@@ -52,8 +52,8 @@ void system_pmi(void *port, unsigned cpu)
 	v->truth.pmis++;
 	if (!locked)
 		host.lock(__FILE__, __LINE__);
-	message.word = load(APIC_LVTPC) & LVT_MESSAGE;
-	store(APIC_LVTPC, (uint32_t)message.word | LVT_MASKED);
+	message.word = load_pmi_register(APIC_LVTPC) & LVT_MESSAGE;
+	store_pmi_register(APIC_LVTPC, (uint32_t)message.word | LVT_MASKED);
 	/* With -icount no interrupt may be raised while translated code runs. */
 	if (*host.icount)
 		host.run_on(v->cpu, send, message);
@@ -70,9 +70,9 @@ void system_pmi(void *port, unsigned cpu)
  */
 static uint32_t entry(void)
 {
-	const uint32_t lvt = load(APIC_LVTPC) & (LVT_MASKED | LVT_MESSAGE);
+	const uint32_t lvt = load_pmi_register(APIC_LVTPC) & (LVT_MASKED | LVT_MESSAGE);
 
-	return load(APIC_SVR) & SVR_ENABLED ? lvt : lvt | LVT_MASKED;
+	return load_pmi_register(APIC_SVR) & SVR_ENABLED ? lvt : lvt | LVT_MASKED;
 }
 
 void system_poll_pmi(struct system_vcpu *v)

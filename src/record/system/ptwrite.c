@@ -38,7 +38,7 @@ bool system_fetch_operand(struct system_vcpu *v, const struct system_block *b,
 	return true;
 }
 
-static uint64_t load(struct system_vcpu *v, uint64_t address, unsigned n)
+static uint64_t load_ptwrite_operand(struct system_vcpu *v, uint64_t address, unsigned n)
 {
 	uint64_t value = 0;
 
@@ -56,7 +56,8 @@ enum system_access system_ptwrite(struct system_vcpu *v, const struct system_blo
 	if (!(v->model->is->leaf_14_0[1] >> EBX_PTW & 1) ||
 	    !system_fetch_operand(v, b, &o, &address))
 		return SYSTEM_NOT_OURS; /* #UD */
-	value = o.number == SYSTEM_NO_REGISTER ? load(v, address, o.size) : v->general[o.number];
+	value = o.number == SYSTEM_NO_REGISTER ? load_ptwrite_operand(v, address, o.size)
+					       : v->general[o.number];
 	next = b->start + o.length;
 	*length = o.length;
 	if (!v->traced)

@@ -44,7 +44,7 @@ void system_end_isolation(struct system_vcpu *v)
 }
 
 /* The instruction, of so many bytes, is done. */
-static void finish(struct system_vcpu *v, const struct system_block *b, unsigned length)
+static void finish_instruction(struct system_vcpu *v, const struct system_block *b, unsigned length)
 {
 	const uint64_t next = b->start + length;
 
@@ -197,7 +197,7 @@ void system_trap(struct system_vcpu *v, const struct system_block *b)
 		 */
 		if (traced && v->traced)
 			system_flow_count_trap(v, b, length);
-		finish(v, b, length);
+		finish_instruction(v, b, length);
 	}
 	if (access == SYSTEM_FAULTS)
 		fault(v, b);

@@ -34,7 +34,7 @@ void system_truth_reset(struct system_truth *t, struct ptah_model *m)
 }
 
 /* The place of a pair in the table; all places may be taken, and then it is that of "other". */
-static struct system_path *find(struct system_truth *t, uint64_t cr3, bool user)
+static struct system_path *find_system_path(struct system_truth *t, uint64_t cr3, bool user)
 {
 	size_t i = (size_t)(hash_number(cr3 | user) >> 40) % SYSTEM_PATHS;
 	struct system_path *path = &t->paths[i];
@@ -58,7 +58,7 @@ static struct system_path *current(struct system_truth *t, const struct ptah_mod
 	const bool user = m->program.cpl == 3;
 
 	if (!t->last || t->last->cr3 != cr3 || t->last->user != user)
-		t->last = find(t, cr3, user);
+		t->last = find_system_path(t, cr3, user);
 	return t->last;
 }
 
@@ -87,8 +87,8 @@ static enum system_count count_of(unsigned kind, bool taken)
 	}
 }
 
-static void add(struct system_path *p, uint64_t start, uint64_t end, unsigned n,
-		enum system_count branch)
+static void add_path_run(struct system_path *p, uint64_t start, uint64_t end, unsigned n,
+			 enum system_count branch)
 {
 	p->counts[SYSTEM_INSNS] += n;
 	if (branch < SYSTEM_COUNT_MAX)
@@ -103,8 +103,8 @@ void system_truth_run(struct system_truth *t, const struct ptah_model *m, uint64
 
 	if (!m->packet_en || start == end)
 		return;
-	add(&t->all, start, end, n, branch);
-	add(current(t, m), start, end, n, branch);
+	add_path_run(&t->all, start, end, n, branch);
+	add_path_run(current(t, m), start, end, n, branch);
 }
 
 void system_truth_event(struct system_truth *t, const struct ptah_model *m, unsigned kind)

@@ -49,7 +49,7 @@ static void fit_processor(const struct system_vcpu *v)
 	system_xsave_init(v);
 }
 
-static struct system_vcpu *make(unsigned index, uint64_t *environment)
+static struct system_vcpu *make_vcpu(unsigned index, uint64_t *environment)
 {
 	const struct ptah_model_choices choices = {.whole_ip = true};
 	struct system_vcpu *v = calloc(1, sizeof(*v));
@@ -89,7 +89,7 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment, const struct system_block *b)
 {
 	if (UNLIKELY(!system_plugin.vcpus[index])) {
-		system_plugin.vcpus[index] = make(index, environment);
+		system_plugin.vcpus[index] = make_vcpu(index, environment);
 		system_find_segments(system_plugin.vcpus[index], b->base);
 		if (outside_is_open())
 			outside_begin(system_plugin.vcpus[index], b->start);

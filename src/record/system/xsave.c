@@ -81,13 +81,14 @@ void system_xsetbv(struct system_vcpu *v, uint32_t which, uint64_t value)
 
 /* The guest's memory, through its page tables; page faults do not return. */
 
-static void load(struct system_vcpu *v, uint64_t address, uint8_t *to, size_t n)
+static void load_xsave_bytes(struct system_vcpu *v, uint64_t address, uint8_t *to, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] = (uint8_t)host.load_byte(v->general, address + i, 0);
 }
 
-static void store(struct system_vcpu *v, uint64_t address, const uint8_t *from, size_t n)
+static void store_xsave_bytes(struct system_vcpu *v, uint64_t address, const uint8_t *from,
+			      size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		host.store_byte(v->general, address + i, from[i], 0);
@@ -99,8 +100,8 @@ static void make_writable(struct system_vcpu *v, uint64_t address, size_t n)
 	uint8_t byte;
 
 	for (size_t at = 0; at < n; at += PAGE - (address + at) % PAGE) {
-		load(v, address + at, &byte, 1);
-		store(v, address + at, &byte, 1);
+		load_xsave_bytes(v, address + at, &byte, 1);
+		store_xsave_bytes(v, address + at, &byte, 1);
 	}
 }
 
@@ -141,12 +142,12 @@ static void save(struct system_vcpu *v, const struct system_block *b, uint64_t a
 	uint64_t in_use = bits & layout.user;
 
 	make_writable(v, address, n);
-	load(v, address, area, n); /* what belongs to no component stays as it is */
+	load_xsave_bytes(v, address, area, n); /* what belongs to no component stays as it is */
 	host.save_state(v->cpu, standard, sizeof(standard));
 	if (supervisor && bits & XSAVE_PT)
 		in_use |= save_pt(v, b, area + xsave_offset(&layout, bits, 8));
 	xsave_compact(&layout, area, bits, bits & layout.user, in_use, standard);
-	store(v, address, area, n);
+	store_xsave_bytes(v, address, area, n);
 }
 
 /* Is the area in the compacted format? The standard one is QEMU's to restore. */
@@ -154,7 +155,7 @@ static bool is_compacted(struct system_vcpu *v, uint64_t address)
 {
 	uint8_t word[8];
 
-	load(v, address + XSAVE_HEADER + 8, word, sizeof(word));
+	load_xsave_bytes(v, address + XSAVE_HEADER + 8, word, sizeof(word));
 	return load_le64(word) & XSAVE_COMPACTED;
 }
 
@@ -166,12 +167,12 @@ static enum system_access restore(struct system_vcpu *v, const struct system_blo
 	uint64_t in_use;
 	size_t n;
 
-	load(v, address, area, XSAVE_EXTENDED);
+	load_xsave_bytes(v, address, area, XSAVE_EXTENDED);
 	if (xsave_faults(area, enabled, bits))
 		return SYSTEM_FAULTS;
 	in_use = load_le64(area + XSAVE_HEADER);
 	n = xsave_size(&layout, load_le64(area + XSAVE_HEADER + 8) & ~XSAVE_COMPACTED);
-	load(v, address + XSAVE_EXTENDED, area + XSAVE_EXTENDED, n - XSAVE_EXTENDED);
+	load_xsave_bytes(v, address + XSAVE_EXTENDED, area + XSAVE_EXTENDED, n - XSAVE_EXTENDED);
 	if (bits & XSAVE_PT) {
 		const uint8_t *pt =
 		    area + xsave_offset(&layout, load_le64(area + XSAVE_HEADER + 8), 8);

@@ -154,12 +154,12 @@ static void add_owned(struct words *w, char *text)
 	w->list[w->n++] = text;
 }
 
-static void add(struct words *w, const char *text)
+static void append_word(struct words *w, const char *text)
 {
 	add_owned(w, strdup(text));
 }
 
-static size_t count(char *const *list)
+static size_t count_words(char *const *list)
 {
 	size_t n = 0;
 
@@ -172,24 +172,24 @@ static int make_command(const struct ptah_vm_config *config,
 			const struct ptah_model_processor *model, const char *qemu,
 			const char *plugin, const struct choices *c, char ***command)
 {
-	struct words w = {.room = count(config->options) + 8};
+	struct words w = {.room = count_words(config->options) + 8};
 
 	w.list = calloc(w.room, sizeof(*w.list));
 	if (!w.list)
 		return PTAH_E_NOMEM;
-	add(&w, qemu);
-	add(&w, "-plugin");
+	append_word(&w, qemu);
+	append_word(&w, "-plugin");
 	add_owned(&w, plugin_option(plugin, model->name, config));
 	if (!c->accelerator) {
-		add(&w, "-accel");
-		add(&w, "tcg");
+		append_word(&w, "-accel");
+		append_word(&w, "tcg");
 	}
 	if (!c->cpu) {
-		add(&w, "-cpu");
+		append_word(&w, "-cpu");
 		add_owned(&w, cpu_option(model));
 	}
 	for (size_t i = 0; config->options && config->options[i]; i++)
-		add(&w, config->options[i]);
+		append_word(&w, config->options[i]);
 	if (w.failed) {
 		ptah_vm_free_command(w.list);
 		return PTAH_E_NOMEM;

@@ -20,7 +20,7 @@ struct guest_symbols {
 	uint64_t values[CHANNEL_SYMBOLS];
 };
 
-static void take(struct guest_symbols *s, const char *name, uint64_t address)
+static void take_guest_symbol(struct guest_symbols *s, const char *name, uint64_t address)
 {
 	if (!strcmp(name, "_text"))
 		s->text = address;
@@ -35,14 +35,14 @@ static void take_line(struct guest_symbols *s, const char *line)
 	char type, name[64];
 
 	if (sscanf(line, "%llx %c %63s", &address, &type, name) == 3)
-		take(s, name, address);
+		take_guest_symbol(s, name, address);
 }
 
 /* All that are needed are global; a file of the kernel may have another of this name for itself. */
 static void take_symbol(void *symbols, const char *name, const GElf_Sym *symbol)
 {
 	if (GELF_ST_BIND(symbol->st_info) == STB_GLOBAL)
-		take(symbols, name, symbol->st_value);
+		take_guest_symbol(symbols, name, symbol->st_value);
 }
 
 static int take_lines(struct guest_symbols *s, const char *path, struct ptah_message *why)

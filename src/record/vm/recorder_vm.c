@@ -256,7 +256,7 @@ static void order(struct recording *r, enum channel_order what)
 
 /* The machine */
 
-static int start(struct ptah_recorder *recorder)
+static int start_vm(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 
@@ -300,7 +300,7 @@ static void note_rest(struct recording *r)
 				    "program called it: its functions have no names");
 }
 
-static int end(struct recording *r)
+static int end_vm_recording(struct recording *r)
 {
 	note_rest(r);
 	if (!r->started && r->r->error >= 0)
@@ -332,7 +332,7 @@ static int poll_machine(struct ptah_recorder *recorder, int timeout_ms)
 	while (!r->closed && recorder->error >= 0 && take_frames(r))
 		;
 	count_progress(r);
-	return end(r);
+	return end_vm_recording(r);
 }
 
 /* Waits until every processor has answered an order; those that sleep do not. */
@@ -361,7 +361,7 @@ static int no_snapshot(struct ptah_recorder *recorder)
 	return PTAH_E_INVAL;
 }
 
-static int stop(struct ptah_recorder *recorder)
+static int stop_vm(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	const int64_t until = monotonic_ms() + END_MS;
@@ -378,7 +378,7 @@ static int stop(struct ptah_recorder *recorder)
 			truths += r->truth[i];
 	}
 	shutdown(r->socket, SHUT_RDWR);
-	return end(r);
+	return end_vm_recording(r);
 }
 
 /* Opening and closing */
@@ -434,8 +434,8 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 	return check_trace(config, why);
 }
 
-static enum ptah_record_problem check(const struct ptah_record_config *config,
-				      struct ptah_message *why)
+static enum ptah_record_problem check_vm_config(const struct ptah_record_config *config,
+						struct ptah_message *why)
 {
 	enum ptah_record_problem problem;
 	struct ptah_vm_config vm = {.size = sizeof(vm), .plugin = config->backend.plugin};
@@ -650,12 +650,12 @@ static void close_recorder(struct ptah_recorder *recorder)
 
 const struct recorder_backend recorder_vm = {
     .kind = PTAH_RECORDER_VM,
-    .check = check,
+    .check = check_vm_config,
     .open = open_recorder,
-    .start = start,
+    .start = start_vm,
     .poll = poll_machine,
     .pause = set_paused,
     .snapshot = no_snapshot,
-    .stop = stop,
+    .stop = stop_vm,
     .close = close_recorder,
 };

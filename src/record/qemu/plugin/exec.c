@@ -229,8 +229,8 @@ static char *plugin_option(const char *name, const int passed[PASSED_MAX])
 }
 
 /* Does not return when it succeeds. */
-static void start(const struct request *r, const struct command *command,
-		  const int passed[PASSED_MAX])
+static void exec_command(const struct request *r, const struct command *command,
+			 const int passed[PASSED_MAX])
 {
 	const struct shared_header *h = plugin.shared;
 	char *option = plugin_option(base_name(r->path), passed);
@@ -295,7 +295,7 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	} else if ((unreachable = get_passed(passed))) {
 		report_native(vcpu, r->path, unreachable);
 	} else {
-		start(r, &command, passed);
+		exec_command(r, &command, passed);
 		report_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
 	}
 	close_passed(passed);

@@ -27,7 +27,7 @@ void plugin_wait(_Atomic uint64_t *word, uint64_t old)
 }
 
 /* Copies into the ring, which wraps. */
-static void put(uint64_t position, const void *bytes, size_t n)
+static void copy_into_ring(uint64_t position, const void *bytes, size_t n)
 {
 	uint8_t *ring = shared_messages(plugin.shared);
 	size_t at = position % SHARED_MESSAGES;
@@ -55,8 +55,8 @@ void plugin_send(const struct shared_message *message, const void *payload)
 		head = atomic_load_explicit(&h->message_head, memory_order_relaxed);
 		tail = atomic_load_explicit(&h->message_tail, memory_order_acquire);
 		if (head + total - tail <= SHARED_MESSAGES) {
-			put(head, message, sizeof(*message));
-			put(head + sizeof(*message), payload, message->bytes);
+			copy_into_ring(head, message, sizeof(*message));
+			copy_into_ring(head + sizeof(*message), payload, message->bytes);
 			atomic_store_explicit(&h->message_head, head + total, memory_order_release);
 			pthread_mutex_unlock(&h->message_lock);
 			return;
