@@ -27,6 +27,7 @@ void caps_put_tsv(void *view)
 		out_format(out, "%s\t%d\t%s\n", caps_limits[i].name, caps_has(c, caps_limits[i].at),
 			   caps_limits[i].meaning);
 	out_format(out, "ranges\t%u\taddress ranges, each a filter or a stop\n", c->ranges);
+	out_format(out, "triggers\t%u\ttriggers, which no driver programs yet\n", c->triggers);
 	for (size_t i = 0; i < CAPS_ENCODINGS; i++)
 		for (unsigned n = 0; n < 16; n++)
 			if (caps_bitmap(c, &caps_encodings[i]) >> n & 1)
@@ -94,6 +95,7 @@ static void put_caps_json(struct json *j, const struct caps_subject *s)
 		json_bool(j, caps_limits[i].name, caps_has(c, caps_limits[i].at));
 	json_end_object(j);
 	json_number(j, "ranges", c->ranges);
+	json_number(j, "triggers", c->triggers);
 	put_encodings_json(j, c);
 	json_number(j, "tsc_n", c->tsc_n);
 	json_number(j, "tsc_d", c->tsc_d);

@@ -82,13 +82,15 @@ static void put_caps_text(struct out *out, const struct caps_subject *s)
 	const struct ptah_caps *caps = s->caps;
 
 	for (size_t i = 0; caps_features[i].name; i++)
-		out_format(out, "  %-3s  %-16s  %s\n",
+		out_format(out, "  %-3s  %-20s  %s\n",
 			   caps_unknown(s, caps_features[i].at)	 ? "?"
 			   : caps_has(caps, caps_features[i].at) ? "yes"
 								 : "no",
 			   caps_features[i].name, caps_features[i].meaning);
-	out_format(out, "  %-3u  %-16s  %s\n", caps->ranges, "ranges",
+	out_format(out, "  %-3u  %-20s  %s\n", caps->ranges, "ranges",
 		   "address ranges, each a filter or a stop");
+	out_format(out, "  %-3u  %-20s  %s\n", caps->triggers, "triggers",
+		   "triggers, which no driver programs yet");
 	for (size_t i = 0; i < CAPS_ENCODINGS; i++)
 		put_encoding_text(out, caps, &caps_encodings[i]);
 	if (caps->tsc_n || caps->crystal_hz || caps->nominal_ratio) {

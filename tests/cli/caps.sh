@@ -64,6 +64,10 @@ for line in sys.stdin:
         same(name, d['features'][name], bool(ecx >> n & 1))
     eax, ebx1 = word('14_1', 0), word('14_1', 1)
     same('ranges', d['ranges'], eax & 7)
+    triggers, more = ebx >> 9 & 1, word('14_1', 2)
+    same('triggers', d['triggers'], 4 * (eax >> 8 & 7) if triggers else 0)
+    for n, name in (0, 'trigger_attribution'), (1, 'trigger_pause_resume'), (15, 'trigger_dr_match'):
+        same(name, d['features'][name], bool(triggers and more >> n & 1))
     for name, unit, bitmap, meaning in (
             ('mtc_periods', 'crystal_ticks', eax >> 16, lambda n: 2 ** n),
             ('cyc_thresholds', 'cycles', ebx1 & 0xffff, lambda n: 2 ** (n - 1) if n else 0),

@@ -90,16 +90,14 @@ static inline int check_aux_action(const struct perf_event_attr *attr, int tid, 
 	const uint32_t action = triggers_action(attr);
 	const struct fake *leader = group < 0 ? NULL : fake_of(group);
 
-	if (action && no_aux_action)
+	if (action >= 8 || (action && no_aux_action) ||
+	    (action & PERFDATA_AUX_PAUSE && action & PERFDATA_AUX_RESUME))
 		return EINVAL;
-	if (action & PERFDATA_AUX_START_PAUSED)
-		return action != PERFDATA_AUX_START_PAUSED ? EINVAL
-		       : attr->type != 8		   ? EOPNOTSUPP
-							   : 0;
-	if (action == (PERFDATA_AUX_PAUSE | PERFDATA_AUX_RESUME) || action >= 8)
-		return EINVAL;
-	if (action && (!leader || leader->attr.type != 8 || leader->tid != tid ||
-		       leader->cpu != cpu || !attr->sample_period))
+	if (action & PERFDATA_AUX_START_PAUSED && attr->type != 8)
+		return EOPNOTSUPP;
+	if (action & (PERFDATA_AUX_PAUSE | PERFDATA_AUX_RESUME) &&
+	    (!leader || leader->attr.type != 8 || leader->tid != tid || leader->cpu != cpu ||
+	     !attr->sample_period))
 		return EINVAL;
 	return 0;
 }

@@ -350,6 +350,27 @@ static bool is_open(const struct fake *f)
 	return fcntl(f->fd, F_GETFD) >= 0;
 }
 
+/* Without Intel PT the kernel that runs this answers as the simulated one, if it knows aux-action. */
+TEST(aux_actions_are_refused_as_by_the_kernel)
+{
+	struct perf_event_attr attr = {.size = PERFDATA_ATTR_SIZE,
+				       .type = PERF_TYPE_SOFTWARE,
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .sample_period = 1,
+				       .exclude_kernel = 1};
+
+	reset();
+	for (uint32_t action = 1; action < 16; action++) {
+		triggers_set_action(&attr, action);
+		assert_int_equal(real_syscall(SYS_perf_event_open, (long)(uintptr_t)&attr, 0, -1,
+					      -1, PERF_FLAG_FD_CLOEXEC),
+				 -1);
+		if (action == PERFDATA_AUX_START_PAUSED && errno != EOPNOTSUPP)
+			return; /* an older kernel, or no right to ask */
+		assert_int_equal(errno, check_aux_action(&attr, 0, -1, -1));
+	}
+}
+
 TEST(only_during_a_function)
 {
 	static const struct ptah_record_trigger during[] = {

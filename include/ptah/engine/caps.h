@@ -85,7 +85,8 @@ struct ptah_caps {
 	 * Trigger tracing, CPUID.14H.1: how many triggers there are (four for each MSR
 	 * IA32_RTIT_TRIGGERn_CFG, EAX[10:8]), and what they can do: attribute their actions (ECX[0]),
 	 * pause and resume the trace (ECX[1]), and match with debug registers (ECX[15]). 0 without
-	 * trigger_tracing. The engine programs none of them.
+	 * trigger_tracing. The engine programs none of them: the documents that it was written from
+	 * do not have these MSRs' addresses, nor which of their bits pauses and which resumes.
 	 */
 	uint8_t triggers;
 	bool trigger_attribution, trigger_pause_resume, trigger_dr_match;

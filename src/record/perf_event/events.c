@@ -3,6 +3,7 @@
 #include "record/perf_event/events.h"
 
 #include "base/compiler.h"
+#include "perfdata/format.h"
 #include "record/recorder.h"
 #include "record/tsc_clock.h"
 
@@ -230,20 +231,24 @@ static bool keep_event(struct event *event, int fd, int32_t tid, int32_t cpu, si
 
 /* Triggers */
 
-/* After EINVAL: does the kernel take the event without its aux-action? */
-static bool is_action_unknown(struct events *e, const struct perf_event_attr *attr, int32_t tid,
-			      int32_t cpu)
+/*
+ * After EINVAL: does this kernel know aux-action at all? Where it does, it answers EOPNOTSUPP for an
+ * event that does not trace.
+ */
+static bool is_action_unknown(struct events *e, int32_t tid, int32_t cpu)
 {
-	struct perf_event_attr plain = *attr;
+	struct perf_event_attr dummy = {.size = PERFDATA_ATTR_SIZE,
+					.type = PERF_TYPE_SOFTWARE,
+					.config = PERF_COUNT_SW_DUMMY,
+					.exclude_kernel = 1,
+					.disabled = 1};
 	int fd;
 
-	if (!triggers_action(attr))
-		return false;
-	triggers_set_action(&plain, 0);
-	fd = open_event(e, &plain, tid, cpu);
+	triggers_set_action(&dummy, PERFDATA_AUX_START_PAUSED);
+	fd = open_event(e, &dummy, tid, cpu);
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0;
+	return fd < 0 && (errno == EINVAL || errno == E2BIG);
 }
 
 static enum ptah_record_problem refuse_event(struct events *e, const struct perf_event_attr *attr,
@@ -251,7 +256,8 @@ static enum ptah_record_problem refuse_event(struct events *e, const struct perf
 {
 	const int error = errno;
 
-	if ((error == EINVAL || error == E2BIG) && is_action_unknown(e, attr, tid, cpu))
+	if (triggers_action(attr) && (error == EINVAL || error == E2BIG) &&
+	    is_action_unknown(e, tid, cpu))
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "this kernel cannot pause the trace when an event happens "
 				       "(aux-action): Linux 6.13 and later can");
