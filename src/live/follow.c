@@ -387,7 +387,7 @@ int live_give_marks(struct live_stream *ls, struct live_runner *r,
 
 	r->tally.waits.absences = r->waits.absences =
 	    absences_of(live->session, r->thread->info.tid);
-	r->waits.no_switches = !live->session->absences_count;
+	r->waits.no_switches = !live->session->absences.count;
 	status = n ? live_tally_add(&r->tally, marks, n) : 0;
 
 	if (!n || status < 0 || (!live->config.on_calls && !live->watch_count))

@@ -3,6 +3,7 @@
 #include "session/absences.h"
 
 #include "base/order.h"
+#include "session/session.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -43,44 +44,79 @@ static int leave(struct absences *t, uint64_t tsc, bool preempted)
 	return 0;
 }
 
-static struct absences *find_or_add(struct ptah_session *s, int32_t tid)
+static struct absences *find_or_add(struct absence_lists *all, int32_t pid, int32_t tid)
 {
-	const size_t i = table_get(&s->absences_by_tid, (uint32_t)tid);
+	struct absences *t = absences_find(all, tid);
 
-	if (i != SESSION_NONE)
-		return &s->absences[i];
-	if (!LIST_ROOM(s->absences, s->absences_count, s->absences_capacity))
+	if (t)
+		return t;
+	if (!LIST_ROOM(all->threads, all->count, all->capacity))
 		return NULL;
-	if (table_set(&s->absences_by_tid, (uint32_t)tid, s->absences_count) < 0)
+	if (table_set(&all->by_tid, (uint32_t)tid, all->count) < 0)
 		return NULL;
-	s->absences[s->absences_count] = (struct absences){.tid = tid};
-	return &s->absences[s->absences_count++];
+	all->threads[all->count] = (struct absences){.pid = pid, .tid = tid};
+	return &all->threads[all->count++];
 }
 
-int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+int absences_switch(struct absence_lists *lists, int32_t pid, int32_t tid, uint64_t time, bool out,
+		    bool preempted)
 {
 	struct absences *t;
 	struct absence *last;
 
-	if (r->tid <= 0)
+	if (tid <= 0)
 		return 0;
-	t = find_or_add(s, r->tid);
+	t = find_or_add(lists, pid, tid);
 	if (!t)
 		return PTAH_E_NOMEM;
+	if (pid >= 0)
+		t->pid = pid;
 	last = t->count ? &t->list[t->count - 1] : NULL;
-	/* Records come in the order of time; one that does not says nothing. */
-	if (last && (tsc < last->from || (last->to != UINT64_MAX && tsc < last->to)))
+	/* Switches come in the order of time; one that does not says nothing. */
+	if (last && (time < last->from || (last->to != UINT64_MAX && time < last->to)))
 		return 0;
-	if (!r->out) {
+	if (!out) {
 		if (last && last->to == UINT64_MAX)
-			last->to = tsc;
+			last->to = time;
 		return 0;
 	}
 	if (last && last->to == UINT64_MAX)
 		last->to = last->from; /* it came back, and nothing says when */
-	if (s->growth)
+	return leave(t, time, preempted);
+}
+
+struct absences *absences_find(const struct absence_lists *lists, int32_t tid)
+{
+	const size_t i = tid > 0 ? table_get(&lists->by_tid, (uint32_t)tid) : SIZE_MAX;
+
+	return i != SIZE_MAX ? &lists->threads[i] : NULL;
+}
+
+size_t absences_after(const struct absences *t, uint64_t time)
+{
+	size_t at;
+
+	BISECT(at, 0, t->count, t->list[at].to <= time);
+	return at;
+}
+
+void absences_free(struct absence_lists *lists)
+{
+	for (size_t i = 0; i < lists->count; i++)
+		free(lists->threads[i].list);
+	free(lists->threads);
+	table_free(&lists->by_tid);
+}
+
+/* Sessions */
+
+int absences_take(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct absences *t = s->growth ? absences_find(&s->absences, r->tid) : NULL;
+
+	if (t)
 		forget_oldest(t);
-	return leave(t, tsc, r->preempted);
+	return absences_switch(&s->absences, r->pid, r->tid, tsc, r->out, r->preempted);
 }
 
 /* How many of the absences begin before a time. */
@@ -140,17 +176,7 @@ uint64_t absences_when(const struct absences *t, uint64_t on)
 
 const struct absences *absences_of(const struct ptah_session *s, int32_t tid)
 {
-	const size_t i = tid > 0 ? table_get(&s->absences_by_tid, (uint32_t)tid) : SESSION_NONE;
-
-	return i != SESSION_NONE ? &s->absences[i] : NULL;
-}
-
-void absences_free(struct ptah_session *s)
-{
-	for (size_t i = 0; i < s->absences_count; i++)
-		free(s->absences[i].list);
-	free(s->absences);
-	table_free(&s->absences_by_tid);
+	return absences_find(&s->absences, tid);
 }
 
 int ptah_session_time_off(const struct ptah_session *s, int32_t tid, uint64_t from, uint64_t to,
@@ -159,10 +185,10 @@ int ptah_session_time_off(const struct ptah_session *s, int32_t tid, uint64_t fr
 	if (!s || from > to || !off || !preempted)
 		return PTAH_E_INVAL;
 	*off = *preempted = 0;
-	if (!s->absences_count)
+	if (!s->absences.count)
 		return PTAH_E_MISSING;
-	for (size_t i = 0; i < s->absences_count; i++) {
-		const struct absences *t = &s->absences[i];
+	for (size_t i = 0; i < s->absences.count; i++) {
+		const struct absences *t = &s->absences.threads[i];
 
 		if (tid >= 0 && t->tid != tid)
 			continue;

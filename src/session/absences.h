@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When threads were on no processor, as far as the recording has their context switches
- * (PERF_RECORD_SWITCH of the threads that are traced).
+ * When threads were on no processor, as far as their context switches are known. A session has those
+ * of the threads that are traced (PERF_RECORD_SWITCH), by the TSC; waits have those of all samples,
+ * by perf's clock.
  */
 #ifndef PTAH_SESSION_ABSENCES_H
 #define PTAH_SESSION_ABSENCES_H
 
-#include "session/session.h"
+#include "session/hash_table.h"
+
+#include <stdbool.h>
+
+struct ptah_session;
+struct perfdata_record;
 
 /* When a thread was on no processor, by time. */
 struct absences {
-	int32_t tid;
+	int32_t pid, tid;
 	struct absence {
 		uint64_t from, to;	   /* to UINT64_MAX: its end is not known (yet) */
 		uint64_t before;	   /* ticks of all absences before it, */
@@ -20,12 +26,31 @@ struct absences {
 	size_t count, capacity;
 };
 
-/* The record of a switch of the thread, in the order of time. 0 or PTAH_E_NOMEM. */
+/* Of all threads. Zeros at first. */
+struct absence_lists {
+	struct absences *threads;
+	size_t count, capacity;
+	struct table by_tid;
+};
+
+/*
+ * A thread leaves its processor, or comes back to one; in the order of time. pid -1: not known. 0 or
+ * PTAH_E_NOMEM.
+ */
+int absences_switch(struct absence_lists *lists, int32_t pid, int32_t tid, uint64_t time, bool out,
+		    bool preempted);
+void absences_free(struct absence_lists *lists);
+
+/* Those of a thread; NULL: its switches are not known. */
+struct absences *absences_find(const struct absence_lists *lists, int32_t tid);
+
+/* The number of the first one that ends after a time. */
+size_t absences_after(const struct absences *absences, uint64_t time);
+
+/* The record of a switch of a thread of a session. 0 or PTAH_E_NOMEM. */
 int absences_take(struct ptah_session *session, const struct perfdata_record *record, uint64_t tsc);
 
-void absences_free(struct ptah_session *session);
-
-/* Those of a thread; NULL: none are known. */
+/* Those of a thread of a session; NULL: none are known. */
 const struct absences *absences_of(const struct ptah_session *session, int32_t tid);
 
 /* How many ticks the thread was off its processor before a time; NULL: it never was. */

@@ -407,7 +407,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->processes);
 	for (size_t i = 0; i < s->thread_count; i++)
 		free(s->threads[i].names);
-	absences_free(s);
+	absences_free(&s->absences);
 	free(s->threads);
 	free(s->begins);
 	free(s->namespaces);

@@ -6,6 +6,7 @@
 #include "perfdata/reader.h"
 #include "session/change_index.h"
 #include "support/table.h"
+#include "session/absences.h"
 #include "session/samples.h"
 #include "calls/calls.h"
 
@@ -368,9 +369,7 @@ struct ptah_session {
 	struct jitdump *jitdumps; /* see jit.h */
 	size_t jitdump_count, jitdump_capacity;
 	/* Of threads whose context switches are recorded (absences.h). */
-	struct absences *absences;
-	size_t absences_count, absences_capacity;
-	struct table absences_by_tid;
+	struct absence_lists absences;
 	uint64_t begin, end;	 /* the times of the first and the last record, as in the trace */
 	uint64_t jit_generation; /* of a session that grows: how often lists have grown */
 	bool use_jit_code;	 /* the recording has no code of its own that processes generated */

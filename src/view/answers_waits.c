@@ -168,16 +168,20 @@ static bool add_item(struct items *items, const struct item *item, size_t last[]
 	return true;
 }
 
-/* The first system call of a thread, in the list. */
-static size_t first_call(const struct view_waits *w, int32_t tid)
+/* The last system call of a thread that began before a time, or its first one, in the list. */
+static size_t first_call(const struct view_waits *w, int32_t tid, uint64_t time)
 {
 	size_t at;
 
-	BISECT(at, 0, w->call_count, w->calls[at].tid < tid);
-	return at;
+	BISECT(at, 0, w->call_count,
+	       w->calls[at].tid < tid || (w->calls[at].tid == tid && w->calls[at].begin < time));
+	return at && w->calls[at - 1].tid == tid ? at - 1 : at;
 }
 
-/* Calls and waits of a thread, both in the order of time; a call that is a wait is one. */
+/*
+ * Calls and waits of a thread in the part that is asked for, both in the order of time; a call that is
+ * a wait is one. Neither overlap.
+ */
 static bool collect(struct items *items, size_t number, int32_t tid)
 {
 	size_t is = SIZE_MAX;
@@ -185,7 +189,10 @@ static bool collect(struct items *items, size_t number, int32_t tid)
 	const struct view_waits *w = items->waits;
 	struct ptah_syscall call = {.size = sizeof(call)};
 	struct ptah_wait wait = {.size = sizeof(wait)};
-	size_t c = first_call(w, tid), i = ptah_waits_of_thread(w->names.waits, tid, 0);
+	const uint64_t begin = items->model->begin;
+	const uint64_t from = items->from < UINT64_MAX - begin ? begin + items->from : UINT64_MAX;
+	size_t c = first_call(w, tid, from);
+	size_t i = ptah_waits_of_thread(w->names.waits, tid, from ? from - 1 : 0);
 	size_t last[PTAH_WAIT_KIND_MAX + 1];
 
 	memset(last, 0xff, sizeof(last));
@@ -217,6 +224,8 @@ static bool collect(struct items *items, size_t number, int32_t tid)
 			continue;
 		item.begin = on_axis(items->model, item.begin);
 		item.end = on_axis(items->model, item.end);
+		if (item.begin > items->to)
+			return true;
 		if (item.begin >= until)
 			is = find_thread(items->model, tid, item.begin, &until);
 		if (is == number && !add_item(items, &item, last))

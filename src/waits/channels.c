@@ -352,6 +352,25 @@ static bool was_set(const struct ptah_waits *w, const struct transfer *first,
 	       calls[low[-1].call].end <= c->begin;
 }
 
+/*
+ * Another thread has read the eventfd during this wait: it has taken what was written first, perhaps,
+ * so that any write during the wait may have ended it.
+ */
+static bool is_shared_read(const struct ptah_waits *w, const struct transfer *write,
+			   const struct transfer *reads, const struct transfer *read)
+{
+	const struct system_call *calls = w->calls->calls, *c = &calls[read->call];
+	const struct system_call *before = read > reads ? &calls[read[-1].call] : NULL;
+
+	if (!before || before->end <= c->begin || before->tid == c->tid)
+		return false;
+	for (const struct transfer *t = write;
+	     t < reads && t < write + MOST_READS && calls[t->call].begin < c->end; t++)
+		if (calls[t->call].tid != calls[write->call].tid)
+			return true;
+	return false;
+}
+
 static void match_event(struct ptah_waits *w, const struct transfer *first,
 			const struct transfer *reads, const struct transfer *end)
 {
@@ -367,7 +386,7 @@ static void match_event(struct ptah_waits *w, const struct transfer *first,
 		}
 		if (write)
 			wait_set_waker(w, wait, write->call);
-		if (write && several)
+		if (write && (several || is_shared_read(w, write, reads, read)))
 			wait->flags |= PTAH_WAIT_SEVERAL;
 	}
 }
@@ -480,6 +499,35 @@ static void match_poll(struct ptah_waits *w, const struct transfers *t, struct w
 		wait->flags |= PTAH_WAIT_SEVERAL;
 }
 
+/*
+ * Of threads that wait at one epoll the kernel wakes one, which wakes the next if something is left:
+ * who wrote what one of them has found, or whether anything was left for it, is not known.
+ */
+static int mark_shared(struct ptah_waits *w)
+{
+	/* Of each object the wait that ends last of those that began so far, plus 1. */
+	uint32_t *last = calloc(w->calls->object_count, sizeof(*last));
+
+	if (!last)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < w->count; i++) {
+		struct wait *wait = &w->waits[i];
+		const uint32_t object = wait_call(w, wait)->object;
+		struct wait *before = last[object] ? &w->waits[last[object] - 1] : NULL;
+
+		if (!object || w->calls->objects[object].kind != PTAH_DESCRIPTOR_EPOLL)
+			continue;
+		if (before && before->tid != wait->tid && before->end > wait->begin) {
+			before->flags |= before->has_waker ? PTAH_WAIT_SEVERAL : 0;
+			wait->flags |= wait->has_waker ? PTAH_WAIT_SEVERAL : 0;
+		}
+		if (!before || before->end < wait->end)
+			last[object] = (uint32_t)i + 1;
+	}
+	free(last);
+	return 0;
+}
+
 /* A wait for a connection ends with the call that connects. */
 static void match_accepts(struct ptah_waits *w)
 {
@@ -516,5 +564,5 @@ int channels_match(struct ptah_waits *w)
 			match_poll(w, &t, &w->waits[i], &looks);
 	free(t.transfers);
 	match_accepts(w);
-	return status;
+	return status < 0 ? status : mark_shared(w);
 }

@@ -157,6 +157,7 @@ static int add_waits(const struct ptah_waits *w, struct places *p)
 struct queue {
 	const struct place *first, *next, *first_wake, *wake, *end;
 	uint32_t head, tail; /* numbers of waits; WAITS_NONE: it is empty */
+	size_t length;
 };
 
 struct queues {
@@ -196,6 +197,7 @@ static void append(struct queues *q, struct queue *queue, uint32_t wait)
 	else
 		q->after[queue->tail] = wait;
 	queue->tail = wait;
+	queue->length++;
 }
 
 /* Those that began before a call's end are in the queue. */
@@ -214,6 +216,7 @@ static void take_out(struct queues *q, struct queue *queue, uint32_t before)
 	if (queue->tail == *link)
 		queue->tail = before;
 	*link = q->after[*link];
+	queue->length--;
 }
 
 /*
@@ -310,22 +313,27 @@ static void unlock(struct queues *q, struct queue *queue, const struct place *wa
 	wake_up(q->w, &waits[found], wake);
 }
 
-/* How many waits, of those that are queued and those that come, are over at a time. */
-static int64_t count_over(struct queues *q, const struct queue *queue, uint64_t time)
+/* So many calls that wake are looked at behind one of them, and so many waits that are over then. */
+#define MOST_AHEAD 16
+#define MOST_OVER  64
+
+/* The ends of waits, of those that are queued and those that come, that are over at a time. */
+static unsigned list_over(struct queues *q, const struct queue *queue, uint64_t time,
+			  uint64_t over[MOST_OVER])
 {
 	const struct wait *waits = q->w->waits;
-	int64_t n = 0;
+	unsigned n = 0;
 
-	for (uint32_t i = queue->head; i != WAITS_NONE; i = q->after[i], q->looks++)
-		n += waits[i].end <= time;
+	for (uint32_t i = queue->head; i != WAITS_NONE && n < MOST_OVER;
+	     i = q->after[i], q->looks++)
+		if (waits[i].end <= time)
+			over[n++] = waits[i].end;
 	for (const struct place *p = queue->next;
-	     p < queue->first_wake && waits[p->wait].begin < time; p++, q->looks++)
-		n += waits[p->wait].end <= time;
+	     p < queue->first_wake && n < MOST_OVER && waits[p->wait].begin < time; p++, q->looks++)
+		if (waits[p->wait].end <= time)
+			over[n++] = waits[p->wait].end;
 	return n;
 }
-
-/* So many calls that wake are looked at behind one of them. */
-#define MOST_AHEAD 16
 
 /*
  * The present call takes `room` more. Waits that are over when a later one begins were taken by those
@@ -334,13 +342,22 @@ static int64_t count_over(struct queues *q, const struct queue *queue, uint64_t 
  */
 static uint64_t find_deadline(struct queues *q, const struct queue *queue, int64_t room)
 {
-	const struct place *end =
-	    queue->end - queue->wake > MOST_AHEAD ? queue->wake + MOST_AHEAD : queue->end;
+	const struct system_call *calls = q->w->calls->calls;
+	const size_t ahead = (size_t)(queue->end - queue->wake);
+	const struct place *end = queue->wake + (ahead < MOST_AHEAD ? ahead : MOST_AHEAD);
+	uint64_t over[MOST_OVER];
+	unsigned n;
 
-	for (const struct place *later = queue->wake; later < end; later++) {
-		const struct system_call *c = &q->w->calls->calls[later->call];
+	if (!ahead)
+		return UINT64_MAX;
+	n = list_over(q, queue, calls[end[-1].call].begin, over);
+	for (const struct place *later = queue->wake; later < end && room <= n; later++) {
+		const struct system_call *c = &calls[later->call];
+		int64_t by_then = 0;
 
-		if (count_over(q, queue, c->begin) >= room)
+		for (unsigned i = 0; i < n; i++)
+			by_then += over[i] <= c->begin;
+		if (by_then >= room)
 			return c->begin;
 		if (!later->is_second || (c->args[1] & OPERATION) == WAKE_OP)
 			room += is_requeue(c->args[1] & OPERATION) ? c->result : room_of(c, later);
@@ -352,8 +369,9 @@ static uint64_t find_deadline(struct queues *q, const struct queue *queue, int64
 static uint32_t find_oldest(struct queues *q, const struct queue *queue, const struct place *wake,
 			    int64_t room, uint32_t *before)
 {
-	const bool alone = queue->head == queue->tail;
-	const uint64_t deadline = alone ? UINT64_MAX : find_deadline(q, queue, room);
+	/* Where all are taken, the order is nothing. */
+	const uint64_t deadline =
+	    queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
 
 	*before = WAITS_NONE;
 	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i])

@@ -19,35 +19,14 @@ enum role {
 
 struct reading {
 	struct ptah_waits *waits;
-	struct table open; /* the absence of a thread that has left its CPU, by tid */
 	uint8_t *roles;
 	bool has_records; /* PERF_RECORD_SWITCH: tracepoints say the same again */
 };
 
-static int leave_cpu(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool preempted)
-{
-	struct ptah_waits *w = r->waits;
-
-	if (!LIST_ROOM(w->absences, w->absence_count, w->absence_capacity))
-		return PTAH_E_NOMEM;
-	w->absences[w->absence_count] = (struct absence){
-	    .tid = tid, .pid = pid, .begin = time, .end = UINT64_MAX, .preempted = preempted};
-	return table_set(&r->open, (uint32_t)tid, w->absence_count++);
-}
-
 static int take_switch(struct reading *r, int32_t pid, int32_t tid, uint64_t time, bool out,
 		       bool preempted)
 {
-	const size_t open = table_get(&r->open, (uint32_t)tid);
-	struct absence *absence = open == SIZE_MAX ? NULL : &r->waits->absences[open];
-	int status;
-
-	if (tid <= 0)
-		return 0;
-	status = table_set(&r->waits->switched, (uint32_t)tid, 1);
-	if (absence && absence->end == UINT64_MAX)
-		absence->end = out ? absence->begin : time;
-	return status < 0 || !out ? status : leave_cpu(r, pid, tid, time, preempted);
+	return absences_switch(&r->waits->absences, pid, tid, time, out, preempted);
 }
 
 static int64_t field_of(const struct reading *r, const struct ptah_sample *sample, const char *name)
@@ -117,13 +96,6 @@ static int take_sample(struct reading *r, const struct ptah_sample *sample)
 	return role == ROLE_WAKEUP ? take_wakeup(r, sample) : 0;
 }
 
-static int compare_absences(const void *a, const void *b)
-{
-	const struct absence *x = a, *y = b;
-
-	return COMPARE_THEN(x->tid, y->tid, COMPARE(x->begin, y->begin));
-}
-
 static int compare_wakeups(const void *a, const void *b)
 {
 	const struct wakeup *x = a, *y = b;
@@ -149,26 +121,16 @@ int switches_read(struct ptah_waits *w)
 		w->last_time = sample.time > w->last_time ? sample.time : w->last_time;
 	}
 	/* Who has not come back was away until the end. */
-	for (size_t i = 0; i < w->absence_count; i++)
-		if (w->absences[i].end == UINT64_MAX)
-			w->absences[i].end = w->last_time;
-	if (w->absence_count)
-		qsort(w->absences, w->absence_count, sizeof(*w->absences), compare_absences);
+	for (size_t i = 0; i < w->absences.count; i++) {
+		const struct absences *t = &w->absences.threads[i];
+
+		if (t->count && t->list[t->count - 1].to == UINT64_MAX)
+			t->list[t->count - 1].to = w->last_time;
+	}
 	if (w->wakeup_count)
 		qsort(w->wakeups, w->wakeup_count, sizeof(*w->wakeups), compare_wakeups);
-	table_free(&r.open);
 	free(r.roles);
 	return status;
-}
-
-size_t switches_find(const struct ptah_waits *w, int32_t tid, uint64_t time)
-{
-	size_t at;
-
-	BISECT(at, 0, w->absence_count,
-	       w->absences[at].tid < tid ||
-		   (w->absences[at].tid == tid && w->absences[at].end <= time));
-	return at < w->absence_count && w->absences[at].tid == tid ? at : w->absence_count;
 }
 
 const struct wakeup *switches_wakeup(const struct ptah_waits *w, int32_t tid, uint64_t from,

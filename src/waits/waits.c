@@ -309,24 +309,23 @@ static bool has_spun(const struct system_call *c, const struct wait *wait)
 static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 {
 	const struct system_call *c = wait_call(w, wait);
+	const struct absences *t = absences_find(&w->absences, wait->tid);
 	bool slept = false;
 	size_t i;
 
-	if (table_get(&w->switched, (uint32_t)wait->tid) == SIZE_MAX)
+	if (!t)
 		return;
-	i = switches_find(w, wait->tid, wait->begin);
-	if (i == w->absence_count || w->absences[i].begin >= wait->end) {
+	i = absences_after(t, wait->begin);
+	if (i == t->count || t->list[i].from >= wait->end) {
 		/* It never left its processor. */
 		wait->is_none = wait->how != PTAH_WAIT_END_NEVER && !has_spun(c, wait);
 		return;
 	}
 	wait->is_sure = true;
-	for (; i < w->absence_count && w->absences[i].tid == wait->tid &&
-	       w->absences[i].begin < wait->end;
-	     i++) {
-		slept = slept || !w->absences[i].preempted;
-		if (w->absences[i].end < wait->end)
-			wait->ran = w->absences[i].end;
+	for (; i < t->count && t->list[i].from < wait->end; i++) {
+		slept = slept || !t->list[i].preempted;
+		if (t->list[i].to < wait->end)
+			wait->ran = t->list[i].to;
 	}
 	if (!slept) { /* other threads ran instead: that is what it waited for */
 		wait->is_none |= wait->how == PTAH_WAIT_END_UNKNOWN && !wait->has_waker;
@@ -385,21 +384,20 @@ static unsigned outside_of_calls(const struct ptah_waits *w)
 								       : PTAH_WAIT_FAULT;
 }
 
-/* Absences outside of waits become waits of their own. */
-static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
+/* Absences of a thread outside of waits become waits of their own. */
+static int add_absences(struct ptah_waits *w, const uint32_t *by_thread, size_t in_calls,
+			const struct absences *t)
 {
-	const size_t in_calls = w->count;
-
-	for (size_t i = 0; i < w->absence_count; i++) {
-		const struct absence *a = &w->absences[i];
-		const uint32_t call = call_at(w, by_thread, a->tid, a->begin);
+	/* The kernel's own threads make no calls: what they wait for is not known. */
+	if (w->calls->count && table_get(&w->pids, (uint32_t)t->tid) == SIZE_MAX)
+		return 0;
+	for (size_t i = 0; i < t->count; i++) {
+		const struct absence *a = &t->list[i];
+		const uint32_t call = call_at(w, by_thread, t->tid, a->from);
 		const struct system_call *c = call == WAITS_NONE ? NULL : &w->calls->calls[call];
 		struct wait *wait = wait_in(w, in_calls, call);
 
 		if (c && wait && !wait->is_none)
-			continue;
-		/* The kernel's own threads make no calls: what they wait for is not known. */
-		if (w->calls->count && table_get(&w->pids, (uint32_t)a->tid) == SIZE_MAX)
 			continue;
 		wait = add_wait(w);
 		if (!wait)
@@ -408,11 +406,11 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 				       : c		 ? kind_of_absence(w->calls, c)
 				       : w->calls->count ? outside_of_calls(w)
 							 : PTAH_WAIT_CALL);
-		wait->pid = a->pid;
-		wait->tid = a->tid;
-		wait->begin = a->begin;
-		wait->end = wait->ran = a->end;
-		wait->woken = a->preempted ? a->begin : 0;
+		wait->pid = t->pid;
+		wait->tid = t->tid;
+		wait->begin = a->from;
+		wait->end = wait->ran = a->to;
+		wait->woken = a->preempted ? a->from : 0;
 		wait->call = call;
 		wait->is_sure = true;
 		if (!a->preempted)
@@ -424,9 +422,10 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread)
 static int use_switches(struct ptah_waits *w)
 {
 	uint32_t *by_thread;
-	int status;
+	size_t in_calls;
+	int status = 0;
 
-	if (!w->absence_count && !w->wakeup_count)
+	if (!w->absences.count && !w->wakeup_count)
 		return 0;
 	by_thread = list_by_thread(w);
 	if (!by_thread)
@@ -435,7 +434,9 @@ static int use_switches(struct ptah_waits *w)
 		compare_with_switches(w, &w->waits[i]);
 		compare_with_wakeups(w, &w->waits[i], by_thread);
 	}
-	status = add_absences(w, by_thread);
+	in_calls = w->count;
+	for (size_t i = 0; i < w->absences.count && status >= 0; i++)
+		status = add_absences(w, by_thread, in_calls, &w->absences.threads[i]);
 	free(by_thread);
 	return status;
 }
@@ -541,12 +542,11 @@ void ptah_waits_free(struct ptah_waits *w)
 		return;
 	ptah_syscalls_free(w->calls);
 	free(w->waits);
-	free(w->absences);
+	absences_free(&w->absences);
 	free(w->wakeups);
 	free(w->nodes);
 	table_free(&w->pids);
 	table_free(&w->threaded);
-	table_free(&w->switched);
 	free(w->by_thread);
 	free(w);
 }
@@ -565,7 +565,7 @@ const struct ptah_syscalls *ptah_waits_syscalls(const struct ptah_waits *w)
 
 bool ptah_waits_has_switches(const struct ptah_waits *w, int32_t tid)
 {
-	return table_get(&w->switched, (uint32_t)tid) != SIZE_MAX;
+	return absences_find(&w->absences, tid);
 }
 
 /* Of futex_waitv() the futex that was woken. */

@@ -9,6 +9,7 @@
 #define PTAH_WAITS_WAITS_H
 
 #include "support/table.h"
+#include "session/absences.h"
 #include "waits/syscalls.h"
 
 #include <ptah/waits.h>
@@ -30,13 +31,6 @@ struct wait {
 	uint32_t next;			      /* of the thread */
 };
 
-/* When a thread did not run. */
-struct absence {
-	int32_t tid, pid;
-	uint64_t begin, end;
-	bool preempted;
-};
-
 /* A wake-up that the kernel recorded. */
 struct wakeup {
 	int32_t tid, waker_tid, waker_pid;
@@ -55,14 +49,12 @@ struct ptah_waits {
 	struct ptah_syscalls *calls;
 	struct wait *waits;
 	size_t count, capacity;
-	uint64_t last_time;	  /* of the recording */
-	struct absence *absences; /* by thread, then by time */
-	size_t absence_count, absence_capacity;
-	struct wakeup *wakeups; /* by thread, then by time */
+	uint64_t last_time;	       /* of the recording */
+	struct absence_lists absences; /* of threads whose switches are recorded */
+	struct wakeup *wakeups;	       /* by thread, then by time */
 	size_t wakeup_count, wakeup_capacity;
 	struct table pids;	  /* of all threads that made system calls, by tid */
 	struct table threaded;	  /* processes of which several threads did */
-	struct table switched;	  /* threads whose switches are recorded */
 	uint32_t *by_thread;	  /* all waits, by thread, then by time */
 	struct stack_node *nodes; /* number 0 is none */
 	size_t node_count, node_capacity;
@@ -103,8 +95,6 @@ int endings_match(struct ptah_waits *w);
 
 /* switches.c: reads context switches and wake-ups of the samples. */
 int switches_read(struct ptah_waits *w);
-/* The first absence of a thread that ends after `time`; absence_count: none. */
-size_t switches_find(const struct ptah_waits *w, int32_t tid, uint64_t time);
 /* The last wake-up of a thread in (from, to]. NULL: none. */
 const struct wakeup *switches_wakeup(const struct ptah_waits *w, int32_t tid, uint64_t from,
 				     uint64_t to);

@@ -209,7 +209,7 @@ TEST(waits)
 	assert_int_equal(pass(&w, 360000, 100000), 30000);
 	assert_int_equal(pass(&w, 460000, 190000), 30000); /* it ran in the kernel */
 	assert_int_equal(pass(&w, 560000, 250000), 30000);
-	absences_free(&s);
+	absences_free(&s.absences);
 	/* Without switches all the time in the kernel counts. */
 	w = (struct live_waits){.no_switches = true};
 	assert_int_equal(pass(&w, 50000, 0), 0);

@@ -52,7 +52,7 @@ TEST(times_are_added)
 	check(&s, 9, 0, 1000, 1, 0);
 	check(&s, -1, 0, 1000, 81, 30);
 	check(&s, 10, 0, 1000, 0, 0);
-	absences_free(&s);
+	absences_free(&s.absences);
 }
 
 /* The clock that stands still while a thread is off, and back. */
@@ -78,7 +78,7 @@ TEST(clock_stands_still)
 	assert_int_equal(absences_when(t, 101), 151);
 	assert_int_equal(absences_when(t, 150), 200);
 	assert_int_equal(absences_when(t, 160), 240);
-	absences_free(&s);
+	absences_free(&s.absences);
 }
 
 /* Records that are missing, or not in the order of time, make no time. */
@@ -95,7 +95,7 @@ TEST(damage_makes_no_time)
 	leave(&s, 8, 500, false);
 	come(&s, 8, 490);
 	check(&s, 8, 0, 1000, 280, 280);
-	absences_free(&s);
+	absences_free(&s.absences);
 }
 
 /* A session that grows forgets the oldest; what it says of later times stays the same. */
@@ -119,6 +119,6 @@ TEST(grows_without_growing)
 		assert_int_equal(absences_when(t, absences_on(t, tsc)),
 				 absences_when(u, absences_on(u, tsc)));
 	}
-	absences_free(&s);
-	absences_free(&all);
+	absences_free(&s.absences);
+	absences_free(&all.absences);
 }

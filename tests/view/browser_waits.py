@@ -151,6 +151,15 @@ def test_waits(page, rest, waiter, holder):
         return Ptah.data.get("waits", {thread: arguments[0], axis: "time", from: 0, to: 1e15, unit: 1})
             .then(a => a.items.filter(i => (i.call || "").includes("onerror")))""", threads[waiter])
     assert len(calls) == 1 and calls[0]["call"].startswith("openat(AT_FDCWD, \"" + FILE), calls
+    # A part has what the whole has there, and nothing else.
+    parts = browser.js("""
+        const get = (from, to) => Ptah.data.get("waits", {thread: arguments[0], axis: "time", from: from,
+                                                          to: to, unit: 1}).then(a => a.items);
+        const [from, to] = [arguments[1], arguments[2]];
+        return Promise.all([get(0, 1e15), get(from, to)]).then(([all, part]) =>
+            [all.filter(i => i.end >= from && i.at <= to), part].map(l => JSON.stringify(l)))""",
+                       threads[waiter], calls[0]["at"], calls[0]["end"] + 100000)
+    assert parts[0] == parts[1] and "onerror" in parts[0], parts
     browser.js("Ptah.timelineWaits.go(Ptah.timelineWaits.place(arguments[0], arguments[1]))",
                threads[waiter], calls[0])
     text = browser.wait("return document.querySelector('.tl-call').textContent")

@@ -272,6 +272,36 @@ TEST_WITH(test_epolled, recorded_begin, recorded_end)
 	/* From the writes alone. */
 	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
 	assert_int_equal(wait_at(r->waits, 1).descriptor, 5);
+	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+}
+
+/* Of two threads that wait at one epoll, or read one eventfd, either may have taken what was written. */
+TEST_WITH(test_shared, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_call(&r->b, 1, 1, 300, 310, 291, ARGS(0), 7); /* epoll_create1 */
+	put_epoll_add(&r->b, 400, 3, 0x10);
+	put_call(&r->b, 1, 1, 500, 510, 290, ARGS(0), 8); /* eventfd2 */
+	put_enter(&r->b, 1, 11, 1000, 232, ARGS(7, 0x7000, 1, -1));
+	put_enter(&r->b, 1, 12, 1100, 232, ARGS(7, 0x7000, 1, -1));
+	put_call(&r->b, 1, 13, 2000, 2100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 11, 2200, 232, 1);
+	put_exit(&r->b, 1, 12, 2300, 232, 1);
+	put_enter(&r->b, 1, 11, 31000, READ, ARGS(8, 0x6000, 8));
+	put_enter(&r->b, 1, 12, 31100, READ, ARGS(8, 0x6000, 8));
+	put_call(&r->b, 1, 13, 60000, 60100, WRITE, ARGS(8, 0x6000, 8), 8);
+	put_exit(&r->b, 1, 11, 60200, READ, 8);
+	put_call(&r->b, 1, 13, 61000, 61100, WRITE, ARGS(8, 0x6000, 8), 8);
+	put_call(&r->b, 1, 14, 62000, 62100, WRITE, ARGS(8, 0x6000, 8), 8);
+	put_exit(&r->b, 1, 12, 62200, READ, 8);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 4);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(wait_at(r->waits, i).waker_tid, 13);
+		assert_int_equal(wait_at(r->waits, i).flags, i == 2 ? 0 : PTAH_WAIT_SEVERAL);
+	}
 }
 
 /* An eventfd that was written to before a read is not 0: the read does not wait. */
