@@ -107,6 +107,8 @@ static int traps(void)
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 
 	sigaction(SIGSYS, &action, NULL);
+	/* libseccomp asks so whether there is this system call. */
+	report("strict with flags", syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL));
 	report("filter",
 	       FILTER(0, BEGIN, ANSWER(SYS_getpgid, SECCOMP_RET_TRAP),
 		      ANSWER(SYS_mremap, SECCOMP_RET_TRAP), ANSWER(SYS_clone3, SECCOMP_RET_TRAP),
