@@ -133,10 +133,10 @@ struct context {
 	 */
 	uint32_t interrupted;
 	uint64_t interrupted_at;
-	uint64_t stamp;			      /* of the last TSC packet that packets.c has put in */
-	uint64_t calls_head;		      /* call_log.c: of native_thread, our own copy */
-	bool call_logged;		      /* the log has the call that is being made */
-	const struct sandbox_filter *sandbox; /* the newest that the thread has: sandbox.c */
+	uint64_t stamp;			/* of the last TSC packet that packets.c has put in */
+	uint64_t calls_head;		/* call_log.c: of native_thread, our own copy */
+	bool call_logged;		/* the log has the call that is being made */
+	struct sandbox_filter *sandbox; /* the newest that the thread has: sandbox.c */
 };
 
 /* What all threads of the process share. */

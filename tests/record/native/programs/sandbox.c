@@ -227,6 +227,31 @@ static int threads(void)
 	return finish();
 }
 
+static void *filter_alone(void *nothing)
+{
+	FILTER(0, LOAD(nr), ANSWER(SYS_getpgid, FAIL(EXDEV)), ALLOW);
+	return syscall(SYS_getpgid, 0) == -1 && errno == EXDEV ? &errno : nothing;
+}
+
+/* Threads come and go, each with filters of its own: more than a process can have at a time. */
+static int each(void)
+{
+	unsigned filtered = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		pthread_t thread;
+		void *result = NULL;
+
+		if (pthread_create(&thread, NULL, filter_alone, NULL) ||
+		    pthread_join(thread, &result))
+			return 1;
+		filtered += result != NULL;
+	}
+	report_number("filtered", filtered);
+	report("not here", syscall(SYS_getpgid, 0) < 0 ? -1 : 0);
+	return finish();
+}
+
 /* ---- What the recorder cannot live with ------------------------------------ */
 
 static void *do_nothing(void *nothing)
@@ -356,6 +381,8 @@ int main(int count, char **arguments)
 		return listed();
 	if (!strcmp(what, "threads"))
 		return threads();
+	if (!strcmp(what, "each"))
+		return each();
 	if (!strcmp(what, "layers"))
 		return layers();
 	if (!strcmp(what, "futex"))
