@@ -98,11 +98,12 @@ struct recording {
 	bool committed; /* too late to be refused */
 	bool has_vdso;	/* the recording has its code */
 	struct timespec began;
-	uint64_t new_code;  /* bytes of code of files that are newer, which the recording has */
-	uint64_t bare_code; /* bytes that were read of memory that has no file */
-	bool bare_noted;    /* a note says that some were not */
-	bool switches_lost; /* a note says that some are missing */
-	bool damage_noted;  /* a note says that the shared memory was damaged */
+	uint64_t new_code;   /* bytes of code of files that are newer, which the recording has */
+	uint64_t bare_code;  /* bytes that were read of memory that has no file */
+	bool bare_noted;     /* a note says that some were not */
+	bool holds_switches; /* recording pauses */
+	bool switches_lost;  /* a note says that some are missing */
+	bool damage_noted;   /* a note says that the shared memory was damaged */
 };
 
 static inline struct perfdata_writer *native_writer(const struct recording *r)
@@ -139,6 +140,8 @@ void native_close(struct ptah_recorder *recorder);
 
 /* Whether context switches are recorded: when threads ran is known then. */
 void native_follow_switches(struct recording *r, int32_t pid);
+/* A pause has begun, or ends: switches in it are not recorded. */
+void native_hold_switches(struct recording *r, bool on);
 
 /* targets.c */
 /* Attaches to the processes of the configuration. */
