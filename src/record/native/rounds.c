@@ -142,6 +142,7 @@ static bool take_round(struct recording *r, int timeout_ms)
 {
 	bool all = true;
 
+	native_forget_programs(r);
 	/* The ends are read first: all messages were sent before. */
 	wait_for_programs(r, r->more ? 0 : timeout_ms);
 	streams_use_claimed(r->streams);
