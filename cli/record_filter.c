@@ -169,7 +169,7 @@ static int resolve(struct parser *p, struct ptah_record_filter *filter,
 		   const struct ptah_filter_place *start, const struct ptah_filter_place *end)
 {
 	if (p->one_function && (end || !*start->name || !strcmp(start->name, "*")))
-		return complain(p, "it names no function");
+		return complain_filter(p, "it names no function");
 	if (!strcmp(start->name, "*")) {
 		if (end || !filter->path)
 			return complain_filter(p, "'*' is all of a file: 'filter *@FILE'");
@@ -261,7 +261,7 @@ int filters_find_function(const struct command *command, const char *option, con
 	status = parse_one(&p, filter);
 	p.at += strspn(p.at, BLANKS);
 	if (status == EXIT_OK && *p.at)
-		status = complain(&p, "something follows the function");
+		status = complain_filter(&p, "something follows the function");
 	ptah_symbols_free(p.symbols);
 	free(whole);
 	return status;

@@ -331,7 +331,7 @@ static int add_all_waiting(struct wall *w)
 	int status = 0;
 
 	for (size_t i = 0; i < ptah_session_streams(w->session); i++)
-		for (size_t k = 0; status >= 0 && wants_stream(w, i) &&
+		for (size_t k = 0; status >= 0 && wants_wall_stream(w, i) &&
 				   ptah_session_stream_thread(w->session, i, k, &who) >= 0;
 		     k++)
 			if (who.tid > 0)

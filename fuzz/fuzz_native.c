@@ -42,8 +42,11 @@ static void take_message(void *context, const struct native_message *m, const ch
 	struct world *w = context;
 
 	CHECK(m->bytes <= NATIVE_MESSAGE_MAX && !payload[m->bytes]);
+	/* The last bits of the thread's number say whose they are, and that a program ends. */
 	if (m->type == NATIVE_MESSAGE_EXITS)
-		native_truth_describe(&w->truth, 0, m->value, payload, m->bytes);
+		native_truth_describe(&w->truth, m->tid & 1, 0, m->value, payload, m->bytes);
+	if (m->type == NATIVE_MESSAGE_EXITS && m->tid & 2)
+		native_truth_forget(&w->truth, m->tid & 1);
 }
 
 static void take_log(void *context, const struct native_stream *s, unsigned log,
@@ -119,6 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w->streams.take = take_log;
 		w->streams.context = w;
 		CHECK(streams_begin(&w->streams, SLOT, PID, PID, 0));
+		CHECK(native_truth_begin(&w->truth) == 0 && native_truth_begin(&w->truth) == 1);
 		native_messages_drain(&w->messages);
 		streams_drain(&w->streams, SLOT, &most);
 		streams_take_early(&w->streams, SLOT);

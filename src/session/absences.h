@@ -7,7 +7,7 @@
 #ifndef PTAH_SESSION_ABSENCES_H
 #define PTAH_SESSION_ABSENCES_H
 
-#include "session/hash_table.h"
+#include "support/table.h"
 
 #include <stdbool.h>
 

@@ -15,9 +15,9 @@ need python3
 PATH=/usr/bin:/bin:/usr/sbin:/sbin:$(echo /usr/lib/postgresql/*/bin | tr ' ' :)
 if [ -n "${PTAH_INSTALL:-}" ]; then
 	apt-get install -y --no-install-recommends apache2-utils bubblewrap busybox-static clang cmake \
-		curl erlang-base ffmpeg gdb git golang-go guile-3.0 libgomp1 lua5.4 make nginx-light \
+		curl erlang-base ffmpeg gdb git golang-go guile-3.0 libgomp1 lua5.4 make mono-mcs nginx-light \
 		ninja-build nodejs ocaml-nox openjdk-17-jdk-headless openssl perl php-cli postgresql \
-		postgresql-contrib python3-numpy r-base-core redis-server redis-tools rsync ruby sbcl sqlite3 \
+		postgresql-contrib python3-numpy qemu-system-x86 r-base-core redis-server redis-tools rsync ruby sbcl sqlite3 \
 		strace stress-ng tcl tmux valgrind vim xz-utils zstd >installed 2>&1 || skip "$(tail -3 installed)"
 fi
 
@@ -304,6 +304,23 @@ gcc -O2 -fopenmp -o a a.c && OMP_NUM_THREADS=4 ./a'
 try sanitizers gcc 'gcc -g -fsanitize=address,undefined -o a ../many.c && ./a; gcc -g -fsanitize=thread -o b ../many.c && ./b'
 
 try curl "curl" 'echo text >f; curl -s file://$PWD/f; curl -s http://127.0.0.1:1/; echo $?'
+
+try qemu qemu-system-x86_64 'echo quit | qemu-system-x86_64 -sandbox on,spawn=deny -nodefaults -display none -S -monitor stdio | grep -c quit'
+
+try mono "mono mcs" 'cat >A.cs <<END
+using System;
+using System.Threading;
+class A {
+	static void Main() {
+		var t = new Thread(() => Console.WriteLine("thread"));
+		t.Start();
+		t.Join();
+		try { object o = null; o.ToString(); } catch (NullReferenceException) { Console.WriteLine("null"); }
+		GC.Collect();
+	}
+}
+END
+mcs A.cs && mono A.exe'
 
 try chromium chromium 'echo "<p id=a></p><script>a.textContent = [1, 2, 3].map(x => x * x)</script>" >a.html
 chromium --headless --no-sandbox --disable-gpu --user-data-dir=$PWD/user --dump-dom "file://$PWD/a.html" 2>/dev/null'

@@ -179,10 +179,12 @@ static void enter_program(struct recording *r, const struct seized *s,
 	native_set_control(r, pid, 0);
 	native_read_comm(pid, name);
 	process = processes_find(&r->processes, pid);
-	if (process)
+	if (process) {
+		native_end_program(r, process);
 		process_set_name(process, name);
-	else
+	} else {
 		native_add_process(r, pid, native_parent_of(pid), name, to ? to : r->memories);
+	}
 	native_wrote(r, perfdata_write_comm(native_writer(r), pid, pid, r->last_tsc, true, name));
 	native_write_maps(r, pid, r->last_tsc, 0, UINT64_MAX);
 	if (to && slot == NATIVE_SLOTS)

@@ -116,10 +116,12 @@ void native_add_process(struct recording *r, int32_t pid, int32_t parent, const 
 {
 	struct process *process = processes_add(&r->processes, pid, parent, name);
 
-	if (process)
+	if (process) {
 		process->memory = native_memory_number(memory);
-	else
+		process->program = native_truth_begin(&r->truth);
+	} else {
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+	}
 	r->r->status.processes++;
 }
 
@@ -151,6 +153,7 @@ void native_bury(struct recording *r, size_t i)
 		memcpy(s->name, process->name, sizeof(s->name));
 	}
 	native_finish_process(r, pid, 0);
+	native_end_program(r, process);
 	native_release_process(r, pid);
 	native_set_over(r, pid);
 	process_tell_end(process, r->r);

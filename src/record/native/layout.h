@@ -393,7 +393,7 @@ struct native_control {
 	uint64_t ranges, range_count; /* of the runtime's memory: pairs, and their uint32_t */
 };
 
-#define NATIVE_RANGES 4096 /* of the runtime's memory, at most */
+#define NATIVE_RANGES NATIVE_LIMIT(4096, 256) /* of the runtime's memory, at most */
 
 enum native_leaving {
 	NATIVE_STAYS = 0,

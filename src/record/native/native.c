@@ -147,7 +147,10 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 {
 	struct recording *r = recorder->self;
 
+	if (!on)
+		native_hold_switches(r, false);
 	pause_threads(r, on);
+	native_hold_switches(r, on);
 	return recorder->error;
 }
 

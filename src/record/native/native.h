@@ -26,8 +26,9 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define NATIVE_POLL_MS 2  /* a round waits so long for programs */
-#define NATIVE_SILENT  64 /* processes that ended without a word, and are remembered */
+#define NATIVE_POLL_MS	      2	 /* a round waits so long for programs */
+#define NATIVE_ENDED_PROGRAMS 64 /* what they ran is forgotten in the next round */
+#define NATIVE_SILENT	      64 /* processes that ended without a word, and are remembered */
 
 struct seized;
 
@@ -58,6 +59,12 @@ struct recording {
 	struct call_samples calls;
 	struct native_truth truth;
 	struct native_truth_thread truths[NATIVE_SLOTS]; /* by slot */
+	/* Programs that have ended, and have perhaps a child that nobody knows of yet. */
+	struct ended_program {
+		int32_t pid;
+		unsigned program;
+	} ended_programs[NATIVE_ENDED_PROGRAMS];
+	size_t ended_program_count;
 	/* Of the trace in a slot, where not all of it is kept. */
 	struct kept {
 		struct native_end end;
@@ -98,11 +105,12 @@ struct recording {
 	bool committed; /* too late to be refused */
 	bool has_vdso;	/* the recording has its code */
 	struct timespec began;
-	uint64_t new_code;  /* bytes of code of files that are newer, which the recording has */
-	uint64_t bare_code; /* bytes that were read of memory that has no file */
-	bool bare_noted;    /* a note says that some were not */
-	bool switches_lost; /* a note says that some are missing */
-	bool damage_noted;  /* a note says that the shared memory was damaged */
+	uint64_t new_code;   /* bytes of code of files that are newer, which the recording has */
+	uint64_t bare_code;  /* bytes that were read of memory that has no file */
+	bool bare_noted;     /* a note says that some were not */
+	bool holds_switches; /* recording pauses */
+	bool switches_lost;  /* a note says that some are missing */
+	bool damage_noted;   /* a note says that the shared memory was damaged */
 };
 
 static inline struct perfdata_writer *native_writer(const struct recording *r)
@@ -139,6 +147,16 @@ void native_close(struct ptah_recorder *recorder);
 
 /* Whether context switches are recorded: when threads ran is known then. */
 void native_follow_switches(struct recording *r, int32_t pid);
+/* A pause has begun, or ends: switches in it are not recorded. */
+void native_hold_switches(struct recording *r, bool on);
+
+/*
+ * thread_traces.c, of --truth: the process ends, or becomes another program, which describes exits
+ * of its own; `parent` has forked; programs whose exits nobody can log any more are forgotten.
+ */
+void native_end_program(struct recording *r, struct process *process);
+void native_note_parent(struct recording *r, int32_t parent);
+void native_forget_programs(struct recording *r);
 
 /* targets.c */
 /* Attaches to the processes of the configuration. */

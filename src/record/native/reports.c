@@ -35,6 +35,7 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 	const int32_t parent = (int32_t)m->value; /* it may have ended, and be forgotten */
 	char name[16];
 
+	native_note_parent(r, parent);
 	if (before) /* the pid is used again: the process before has died */
 		native_bury(r, (size_t)(before - r->processes.list));
 	snprintf(name, sizeof(name), "%s", native_name_of(r, parent));
@@ -61,6 +62,15 @@ static void on_code(struct recording *r, const struct native_message *m, const c
 {
 	native_wrote(
 	    r, perfdata_add_code(native_writer(r), m->pid, m->tsc, m->address, bytes, m->bytes));
+}
+
+static void on_exits(const struct native_memory *from, const struct native_message *m,
+		     const char *payload)
+{
+	const struct process *process = processes_find(&from->r->processes, m->pid);
+
+	native_truth_describe(&from->r->truth, process->program, native_memory_number(from),
+			      m->value, payload, m->bytes);
 }
 
 static void on_left(struct recording *r, const struct native_message *m, const char *why)
@@ -151,8 +161,7 @@ static bool take_change(struct native_memory *from, const struct native_message 
 		native_seize_to_move(from, m);
 		break;
 	case NATIVE_MESSAGE_EXITS:
-		native_truth_describe(&r->truth, native_memory_number(from), m->value, payload,
-				      m->bytes);
+		on_exits(from, m, payload);
 		break;
 	default:
 		return false;

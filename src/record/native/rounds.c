@@ -103,16 +103,34 @@ static void drain_threads(struct recording *r)
 	drain_slots(r, 0, first, &most);
 }
 
+static void write_switches(struct recording *r, const struct thread_switch *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		native_wrote(r, perfdata_write_thread_switch(native_writer(r), &list[i].turn,
+							     list[i].tsc, list[i].out,
+							     list[i].preempted));
+}
+
+void native_hold_switches(struct recording *r, bool on)
+{
+	struct thread_switch *list;
+	const size_t n = on || !r->switches ? 0 : switches_take_held(r->switches, &list);
+
+	if (n)
+		write_switches(r, list, n);
+	r->holds_switches = on;
+}
+
 /* Before the trace of what ran between them. */
 static void take_switches(struct recording *r)
 {
 	struct thread_switch *list;
 	const size_t n = r->switches ? switches_take(r->switches, &list) : 0;
 
-	for (size_t i = 0; i < n; i++)
-		native_wrote(r, perfdata_write_thread_switch(native_writer(r), &list[i].turn,
-							     list[i].tsc, list[i].out,
-							     list[i].preempted));
+	if (n && r->holds_switches)
+		switches_hold(r->switches);
+	else if (n)
+		write_switches(r, list, n);
 	if (!r->switches || r->switches_lost || !switches_lost(r->switches))
 		return;
 	r->switches_lost = true;
@@ -124,6 +142,7 @@ static bool take_round(struct recording *r, int timeout_ms)
 {
 	bool all = true;
 
+	native_forget_programs(r);
 	/* The ends are read first: all messages were sent before. */
 	wait_for_programs(r, r->more ? 0 : timeout_ms);
 	streams_use_claimed(r->streams);

@@ -154,7 +154,7 @@ static void begin_parts(struct recording *r)
 	s->take = native_take_bytes;
 	s->context = r;
 	p->streams = s;
-	p->on = r->r->config.target.start_paused;
+	p->on = r->holds_switches = r->r->config.target.start_paused;
 	p->may_trace = may_trace;
 	p->ended = on_end;
 	p->late = &r->r->late;

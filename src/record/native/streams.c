@@ -270,6 +270,21 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
 	return true;
 }
 
+bool streams_any_unknown(const struct native_streams *s)
+{
+	for (unsigned first = 0; first < s->slots; first += NATIVE_THREADS) {
+		uint32_t n = __atomic_load_n(&streams_header(s, first)->slots, __ATOMIC_ACQUIRE);
+
+		n = n < NATIVE_THREADS ? n : NATIVE_THREADS;
+		for (unsigned i = first; i < first + n; i++)
+			if (!s->list[i].used &&
+			    __atomic_load_n(&streams_thread(s, i)->state, __ATOMIC_ACQUIRE) !=
+				NATIVE_SLOT_FREE)
+				return true;
+	}
+	return false;
+}
+
 bool streams_has_ended(const struct native_streams *s, unsigned slot)
 {
 	return __atomic_load_n(&streams_thread(s, slot)->state, __ATOMIC_ACQUIRE) ==

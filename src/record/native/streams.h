@@ -97,6 +97,8 @@ bool streams_begin(struct native_streams *s, uint64_t slot, int32_t pid, int32_t
  * which have been sent before.
  */
 bool streams_has_ended(const struct native_streams *s, unsigned slot);
+/* Whether a program has taken a slot whose thread has not begun, as far as is known. */
+bool streams_any_unknown(const struct native_streams *s);
 
 /*
  * Takes the chunks of a slot that are FULL, no more than *most of trace, from which it takes their

@@ -24,6 +24,7 @@
 #define PAGE	   4096
 #define RING	   (32 * PAGE) /* of each processor: 2,048 switches */
 #define EVENTS_MAX 1024	       /* descriptors: a process may have that many by default */
+#define HELD_MORE  1024	       /* switches that are held, and may be more than the threads */
 #define PASSES_MAX 8	       /* over the threads of a process, of which more may come meanwhile */
 
 /* Kernel and TSC read at the same moment; both are linear between two of these. */
@@ -34,14 +35,19 @@ struct switch_ring {
 	struct perf_event_mmap_page *page;
 };
 
+struct switch_list {
+	struct thread_switch *list;
+	size_t count, capacity;
+};
+
 struct switches {
 	unsigned cpus;
 	struct switch_ring *rings; /* by processor */
 	int *fds;		   /* of the other events, which use the rings of the first ones */
 	size_t fd_count, events, events_max;
 	struct tsc_moment since; /* when switches were taken last */
-	struct thread_switch *list;
-	size_t count, capacity;
+	struct switch_list taken, held;
+	size_t held_threads; /* that `held` had when it was made shorter last */
 	bool lost;
 };
 
@@ -99,7 +105,8 @@ void switches_free(struct switches *s)
 		close(s->fds[i]);
 	free(s->rings);
 	free(s->fds);
-	free(s->list);
+	free(s->taken.list);
+	free(s->held.list);
 	free(s);
 }
 
@@ -221,16 +228,22 @@ static uint64_t tsc_at(const struct switches *s, const struct tsc_moment *now, u
 	       (uint64_t)(int64_t)((double)(int64_t)(ns - s->since.ns) / all * ticks);
 }
 
-static bool add_switch(struct switches *s, const struct sample_id *id, uint64_t tsc, uint16_t misc)
+static bool add_switch(struct switch_list *l, const struct thread_switch *new)
 {
-	if (!LIST_ROOM(s->list, s->count, s->capacity))
+	if (!LIST_ROOM(l->list, l->count, l->capacity))
 		return false;
-	s->list[s->count++] =
-	    (struct thread_switch){.turn = {(int32_t)id->cpu, id->pid, id->tid},
-				   .tsc = tsc,
-				   .out = misc & PERF_RECORD_MISC_SWITCH_OUT,
-				   .preempted = misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT};
+	l->list[l->count++] = *new;
 	return true;
+}
+
+static bool take_record(struct switches *s, const struct sample_id *id, uint64_t tsc, uint16_t misc)
+{
+	const struct thread_switch new = {.turn = {(int32_t)id->cpu, id->pid, id->tid},
+					  .tsc = tsc,
+					  .out = misc & PERF_RECORD_MISC_SWITCH_OUT,
+					  .preempted = misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT};
+
+	return add_switch(&s->taken, &new);
 }
 
 static void take_ring(struct switches *s, struct switch_ring *ring, const struct tsc_moment *now)
@@ -247,7 +260,7 @@ static void take_ring(struct switches *s, struct switch_ring *ring, const struct
 		if (header.type == PERF_RECORD_SWITCH &&
 		    header.size == sizeof(header) + sizeof(id)) {
 			copy_from_ring(ring, tail + sizeof(header), &id, sizeof(id));
-			s->lost |= !add_switch(s, &id, tsc_at(s, now, id.time), header.misc);
+			s->lost |= !take_record(s, &id, tsc_at(s, now, id.time), header.misc);
 		}
 		s->lost |= header.type == PERF_RECORD_LOST;
 		tail += header.size;
@@ -273,7 +286,7 @@ size_t switches_take(struct switches *s, struct thread_switch **list)
 	struct tsc_moment now;
 	unsigned i = 0;
 
-	s->count = 0;
+	s->taken.count = 0;
 	while (i < s->cpus && is_empty(&s->rings[i]))
 		i++;
 	if (i == s->cpus)
@@ -283,10 +296,54 @@ size_t switches_take(struct switches *s, struct thread_switch **list)
 		if (!is_empty(&s->rings[i]))
 			take_ring(s, &s->rings[i], &now);
 	s->since = now;
-	if (s->count)
-		qsort(s->list, s->count, sizeof(*s->list), compare_switches);
-	*list = s->list;
-	return s->count;
+	if (s->taken.count)
+		qsort(s->taken.list, s->taken.count, sizeof(*s->taken.list), compare_switches);
+	*list = s->taken.list;
+	return s->taken.count;
+}
+
+/* By thread, and then as they came. */
+static int compare_threads(const void *a, const void *b)
+{
+	const struct thread_switch *x = a, *y = b;
+
+	return x->turn.tid != y->turn.tid ? (x->turn.tid > y->turn.tid ? 1 : -1)
+					  : compare_switches(a, b);
+}
+
+/* Leaves of each thread the last one. */
+static void shorten(struct switches *s)
+{
+	struct switch_list *held = &s->held;
+	size_t n = 0;
+
+	if (held->count)
+		qsort(held->list, held->count, sizeof(*held->list), compare_threads);
+	for (size_t i = 0; i < held->count; i++)
+		if (i + 1 == held->count || held->list[i + 1].turn.tid != held->list[i].turn.tid)
+			held->list[n++] = held->list[i];
+	held->count = s->held_threads = n;
+}
+
+void switches_hold(struct switches *s)
+{
+	for (size_t i = 0; i < s->taken.count; i++)
+		s->lost |= !add_switch(&s->held, &s->taken.list[i]);
+	if (s->held.count >= 2 * s->held_threads + HELD_MORE)
+		shorten(s);
+}
+
+size_t switches_take_held(struct switches *s, struct thread_switch **list)
+{
+	size_t n;
+
+	shorten(s);
+	n = s->held.count;
+	if (n)
+		qsort(s->held.list, n, sizeof(*s->held.list), compare_switches);
+	s->held.count = s->held_threads = 0;
+	*list = s->held.list;
+	return n;
 }
 
 bool switches_lost(const struct switches *s)

@@ -31,6 +31,13 @@ bool switches_follow_all(struct switches *switches, int32_t pid, bool alone);
 /* Takes what has happened since the last call, in the order of time. Returns how many. */
 size_t switches_take(struct switches *switches, struct thread_switch **list);
 
+/*
+ * In a pause: keeps what was taken last, of each thread the last switch alone. What comes after the
+ * pause begins where they are then: switches_take_held().
+ */
+void switches_hold(struct switches *switches);
+size_t switches_take_held(struct switches *switches, struct thread_switch **list);
+
 /* Some were lost, because they came faster than they were taken. */
 bool switches_lost(const struct switches *switches);
 

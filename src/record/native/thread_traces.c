@@ -138,6 +138,43 @@ static void write_truth(struct recording *r, unsigned slot, bool complete)
 	r->truths[slot] = (struct native_truth_thread){0};
 }
 
+/* Those that a child was born with are the child's as well, and are kept. */
+void native_end_program(struct recording *r, struct process *process)
+{
+	if (!(r->flags & NATIVE_TRUTH))
+		return;
+	if (!process->forked && r->ended_program_count < NATIVE_ENDED_PROGRAMS)
+		r->ended_programs[r->ended_program_count++] =
+		    (struct ended_program){process->pid, process->program};
+	process->forked = false;
+	process->program = native_truth_begin(&r->truth);
+}
+
+void native_note_parent(struct recording *r, int32_t parent)
+{
+	struct process *process = processes_find(&r->processes, parent);
+	size_t n = 0;
+
+	if (process)
+		process->forked = true;
+	for (size_t i = 0; i < r->ended_program_count; i++)
+		if (r->ended_programs[i].pid != parent)
+			r->ended_programs[n++] = r->ended_programs[i];
+	r->ended_program_count = n;
+}
+
+/*
+ * A child that nobody knows of has a slot since before its parent ended. Called before messages are
+ * taken, with programs that ended in rounds before.
+ */
+void native_forget_programs(struct recording *r)
+{
+	if (!r->ended_program_count || streams_any_unknown(r->streams))
+		return;
+	while (r->ended_program_count)
+		native_truth_forget(&r->truth, r->ended_programs[--r->ended_program_count].program);
+}
+
 void native_finish_thread(struct recording *r, unsigned slot, int32_t exec)
 {
 	const struct native_stream s = r->streams->list[slot];

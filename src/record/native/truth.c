@@ -7,28 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 4096
+#define FIRST_ROOM 64
 #define SKIPPED	   (1u << 16) /* numbers in a row whose threads may have been killed */
+
+/* NULL: it is not described. */
+static struct native_truth_exit *find_exit(const struct native_truth *t, uint32_t number)
+{
+	const unsigned memory = number / NATIVE_EXITS_MAX;
+	const uint32_t index = number % NATIVE_EXITS_MAX;
+	struct native_truth_page *page =
+	    memory < NATIVE_MEMORIES ? t->exits[memory].pages[index / NATIVE_TRUTH_PAGE] : NULL;
+	struct native_truth_exit *exit = page ? &page->list[index % NATIVE_TRUTH_PAGE] : NULL;
+
+	return exit && exit->instructions ? exit : NULL;
+}
 
 /* NULL: the number makes no sense, or there is no memory. */
 static struct native_truth_exit *add_exit(struct native_truth_exits *exits, uint64_t index)
 {
-	size_t room = exits->room ? exits->room : FIRST_ROOM;
-	struct native_truth_exit *list;
+	struct native_truth_page **page;
 
-	if (!index || index >= NATIVE_EXITS_MAX || index >= exits->room + SKIPPED)
+	if (!index || index >= NATIVE_EXITS_MAX || index >= exits->end + SKIPPED)
 		return NULL;
-	while (room <= index)
-		room *= 2;
-	if (room > exits->room) {
-		list = realloc(exits->list, room * sizeof(*list));
-		if (!list)
-			return NULL;
-		memset(list + exits->room, 0, (room - exits->room) * sizeof(*list));
-		exits->list = list;
-		exits->room = room;
-	}
-	return &exits->list[index];
+	page = &exits->pages[index / NATIVE_TRUTH_PAGE];
+	if (!*page)
+		*page = calloc(1, sizeof(**page));
+	if (!*page)
+		return NULL;
+	if (index >= exits->end)
+		exits->end = index + 1;
+	(*page)->count++;
+	return &(*page)->list[index % NATIVE_TRUTH_PAGE];
 }
 
 static void count(struct native_truth_exit *exit, const struct x86_insn *insn)
@@ -79,16 +88,11 @@ static size_t take_block(struct native_truth_exit *exit, const uint8_t *payload,
 	return sizeof(*block) + size;
 }
 
-static bool describe(struct native_truth_exits *exits, uint64_t index, const uint8_t *payload,
-		     size_t n)
+static bool describe(struct native_truth_exit *exit, const uint8_t *payload, size_t n)
 {
-	struct native_truth_exit *exit =
-	    n < sizeof(struct native_exit) ? NULL : add_exit(exits, index);
 	struct native_exit head;
 	size_t at = sizeof(head);
 
-	if (!exit)
-		return false;
 	memcpy(&head, payload, sizeof(head));
 	if (!head.blocks || head.blocks > NATIVE_EXIT_BLOCKS || exit->blocks)
 		return false;
@@ -105,11 +109,58 @@ static bool describe(struct native_truth_exits *exits, uint64_t index, const uin
 	return true;
 }
 
-void native_truth_describe(struct native_truth *t, unsigned memory, uint64_t number,
-			   const void *payload, size_t n)
+unsigned native_truth_begin(struct native_truth *t)
 {
-	if (!describe(&t->exits[memory], number - native_exits_from(memory), payload, n))
+	if (t->program_count == t->program_room) {
+		const size_t room = t->program_room ? 2 * t->program_room : FIRST_ROOM;
+		uint32_t *programs = reallocarray(t->programs, room, sizeof(*programs));
+
+		if (!programs) {
+			t->failed = true;
+			return 0;
+		}
+		t->programs = programs;
+		t->program_room = room;
+	}
+	t->programs[t->program_count] = 0;
+	return (unsigned)t->program_count++;
+}
+
+void native_truth_describe(struct native_truth *t, unsigned program, unsigned memory,
+			   uint64_t number, const void *payload, size_t n)
+{
+	struct native_truth_exit *exit = NULL;
+
+	if (program < t->program_count && n >= sizeof(struct native_exit))
+		exit = add_exit(&t->exits[memory], number - native_exits_from(memory));
+	if (!exit || !describe(exit, payload, n)) {
 		t->failed = true;
+		return;
+	}
+	exit->next = t->programs[program];
+	t->programs[program] = (uint32_t)number;
+}
+
+void native_truth_forget(struct native_truth *t, unsigned program)
+{
+	uint32_t number = program < t->program_count ? t->programs[program] : 0;
+
+	while (number) {
+		struct native_truth_exit *exit = find_exit(t, number);
+		struct native_truth_page **page =
+		    &t->exits[number / NATIVE_EXITS_MAX]
+			 .pages[number % NATIVE_EXITS_MAX / NATIVE_TRUTH_PAGE];
+
+		number = exit->next;
+		free(exit->blocks);
+		*exit = (struct native_truth_exit){.blocks = NULL};
+		if (--(*page)->count)
+			continue;
+		free(*page);
+		*page = NULL;
+	}
+	if (program < t->program_count)
+		t->programs[program] = 0;
 }
 
 void native_truth_keep(struct native_truth *t, struct native_truth_thread *thread,
@@ -129,14 +180,10 @@ void native_truth_keep(struct native_truth *t, struct native_truth_thread *threa
 static bool count_exit(const struct native_truth *t, struct native_truth_thread *thread,
 		       uint32_t number)
 {
-	const unsigned memory = number / NATIVE_EXITS_MAX;
-	const uint32_t index = number % NATIVE_EXITS_MAX;
-	const struct native_truth_exit *exit;
+	const struct native_truth_exit *exit = find_exit(t, number);
 
-	if (memory >= NATIVE_MEMORIES || index >= t->exits[memory].room ||
-	    !t->exits[memory].list[index].instructions)
+	if (!exit)
 		return false;
-	exit = &t->exits[memory].list[index];
 	for (uint32_t i = 0; i < exit->block_count; i++)
 		path_hash_add(&thread->path, exit->blocks[i].start, exit->blocks[i].end);
 	thread->instructions += exit->instructions;
@@ -171,12 +218,18 @@ bool native_truth_get(const struct native_truth *t, const struct native_truth_th
 	return !t->failed && !thread->pending_size;
 }
 
+static void free_page(struct native_truth_page *page)
+{
+	for (size_t i = 0; page && i < NATIVE_TRUTH_PAGE; i++)
+		free(page->list[i].blocks);
+	free(page);
+}
+
 void native_truth_free(struct native_truth *t)
 {
-	for (unsigned memory = 0; memory < NATIVE_MEMORIES; memory++) {
-		for (size_t i = 0; i < t->exits[memory].room; i++)
-			free(t->exits[memory].list[i].blocks);
-		free(t->exits[memory].list);
-	}
+	for (unsigned memory = 0; memory < NATIVE_MEMORIES; memory++)
+		for (size_t i = 0; i * NATIVE_TRUTH_PAGE < t->exits[memory].end; i++)
+			free_page(t->exits[memory].pages[i]);
+	free(t->programs);
 	*t = (struct native_truth){0};
 }

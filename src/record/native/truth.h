@@ -19,15 +19,23 @@
 struct native_truth_exit {
 	struct native_block *blocks; /* block_count of them, allocated */
 	uint32_t block_count;
+	uint32_t next; /* the number of another exit of its program; 0: there is none */
 	uint32_t instructions, conditional, indirect, returns;
 };
+
+#define NATIVE_TRUTH_PAGE 1024
 
 struct native_truth {
 	/* Of the exits that are described in a memory; their numbers are native_exits_from() on. */
 	struct native_truth_exits {
-		struct native_truth_exit *list; /* instructions 0: not described */
-		size_t room;
+		struct native_truth_page {
+			unsigned count; /* of those that are described */
+			struct native_truth_exit list[NATIVE_TRUTH_PAGE];
+		} * pages[NATIVE_EXITS_MAX / NATIVE_TRUTH_PAGE];
+		uint64_t end; /* behind the last one that was described */
 	} exits[NATIVE_MEMORIES];
+	uint32_t *programs; /* by number: that of an exit; 0: it has none */
+	size_t program_count, program_room;
 	bool failed; /* a description or a number makes no sense, or there is no memory */
 };
 
@@ -39,9 +47,13 @@ struct native_truth_thread {
 	size_t pending_size;
 };
 
+/* What describes exits: a process between two execves. Returns its number. */
+unsigned native_truth_begin(struct native_truth *t);
+/* Nothing more is logged or described of the program's exits: their memory is freed. */
+void native_truth_forget(struct native_truth *t, unsigned program);
 /* Takes the payload of a message NATIVE_MESSAGE_EXITS that stood in this memory. */
-void native_truth_describe(struct native_truth *t, unsigned memory, uint64_t number,
-			   const void *payload, size_t n);
+void native_truth_describe(struct native_truth *t, unsigned program, unsigned memory,
+			   uint64_t number, const void *payload, size_t n);
 /*
  * Takes n bytes of a thread's log of exits: whole numbers. What they stand for has been described
  * in messages that were sent before, but perhaps not taken yet. So they are only kept here.

@@ -23,8 +23,12 @@ struct process {
 	/* The program it may have become by an execve that could not be followed; NULL: none. */
 	char *native;
 	size_t next; /* in its bucket: an index, counted from 1; 0: none */
-	/* Of the recorder native: the number of the memory that it has; it runs on untraced. */
-	unsigned memory;
+	/*
+	 * Of the recorder native: the number of the memory that it has; that of the program whose
+	 * exits it describes, and whether a child may log them, too; it runs on untraced.
+	 */
+	unsigned memory, program;
+	bool forked;
 	bool untraced;
 };
 

@@ -43,7 +43,8 @@ changes 0 ./libraries
 
 programs=$PTAH_SOURCE/tests/record/native/programs
 build changes
-for case in two_mappings kernel mixed stack children faults back_again execute_only; do
+for case in two_mappings kernel mixed stack children faults back_again execute_only beyond_end \
+	asynchronous; do
 	changes 3 ./changes $case
 done
 changes 3 ./changes

@@ -97,10 +97,9 @@ called 0 between
 called 3 after
 grep -q '^1 thread: decoded exactly' verify.txt || fail "$(cat verify.txt)"
 
-# A thread that makes no system calls pauses as well. (Its context switches are recorded in a pause,
-# too, and would make the file grow.)
+# A thread that makes no system calls pauses as well. Its context switches would make the file grow.
 rm -f pid
-begin --time-resolution=off -- sh -c 'echo $$ >pid; exec awk "BEGIN { for (;;) n++ }"'
+begin -- sh -c 'echo $$ >pid; exec awk "BEGIN { for (;;) n++ }"'
 until [ -s pid ]; do sleep 0.05; done
 commands disable
 # It is paused when the recording does not grow for a while, which is soon, unless it gets no processor.

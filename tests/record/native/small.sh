@@ -57,6 +57,8 @@ verified bash -c 'trap "echo caught" USR1; kill -USR1 $$; x=$(echo inner); echo 
 build() {
 	"${CC:-cc}" -std=c11 -D_GNU_SOURCE -O1 -pthread -o "$1" "$2"
 }
+build sandbox "$PTAH_SOURCE/tests/record/native/programs/sandbox.c"
+! ./sandbox each >/dev/null || verified ./sandbox each
 build changes "$PTAH_SOURCE/tests/record/native/programs/changes.c"
 build signals "$PTAH_SOURCE/tests/record/programs/signals.c"
 build rewriting "$PTAH_SOURCE/tests/record/programs/rewriting.c"

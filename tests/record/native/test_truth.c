@@ -17,9 +17,12 @@ static const struct description first = {
 static const struct description second = {
     .exit = {.blocks = 1}, .block = {0x1003, 0x1005}, .bytes = {0x90, 0xc3}};
 
+/* By the first program. */
 static void describe(struct native_truth *t, uint64_t number, const struct description *d)
 {
-	native_truth_describe(t, 0, number, d, sizeof(*d));
+	if (!t->program_count)
+		native_truth_begin(t);
+	native_truth_describe(t, 0, 0, number, d, sizeof(*d));
 }
 
 static void log_numbers(struct native_truth *t, struct native_truth_thread *thread,
@@ -72,7 +75,7 @@ TEST(test_path)
 		struct path_hash hash = {0};
 		struct ptah_truth truth;
 
-		native_truth_describe(&t, 0, 1, &d, sizeof(d) - short_by);
+		native_truth_describe(&t, native_truth_begin(&t), 0, 1, &d, sizeof(d) - short_by);
 		log_numbers(&t, &thread, numbers, 1);
 		native_truth_count(&t, &thread);
 		assert_int_equal(native_truth_get(&t, &thread, &truth), short_by == 0);
@@ -86,6 +89,39 @@ TEST(test_path)
 		}
 		native_truth_free(&t);
 	}
+}
+
+/* What a program has described that has ended is not known any more; what others have is. */
+TEST(test_forget)
+{
+	struct native_truth t = {0};
+	const unsigned stays = native_truth_begin(&t);
+	uint32_t number = 0;
+
+	for (unsigned i = 0; i < 10; i++) {
+		const unsigned ends = native_truth_begin(&t);
+		struct native_truth_thread thread = {0};
+		struct ptah_truth truth;
+		uint32_t numbers[2];
+
+		native_truth_describe(&t, stays, 0, ++number, &first, sizeof(first));
+		numbers[0] = number;
+		for (unsigned k = 0; k < 3 * NATIVE_TRUTH_PAGE; k++)
+			native_truth_describe(&t, ends, 0, ++number, &second, sizeof(second));
+		numbers[1] = number;
+		log_numbers(&t, &thread, numbers, 2);
+		native_truth_count(&t, &thread);
+		native_truth_forget(&t, ends);
+		log_numbers(&t, &thread, numbers, 1);
+		native_truth_count(&t, &thread);
+		assert_true(native_truth_get(&t, &thread, &truth));
+		assert_int_equal(truth.instructions, 6);
+	}
+	number = 0;
+	for (unsigned i = 0; i < NATIVE_EXITS_MAX / NATIVE_TRUTH_PAGE; i++)
+		number += t.exits[0].pages[i] != NULL;
+	assert_int_equal(number, 10);
+	native_truth_free(&t);
 }
 
 /* Each of them leaves no truth, and nothing else happens. */

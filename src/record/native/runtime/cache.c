@@ -46,10 +46,14 @@ void cache_unlock(struct context *c)
  * Code that runs together lies together: so do its buckets, which are in the processor's caches
  * then. Pieces of code that are far away from each other get places that have nothing in common.
  */
-static uint32_t bucket_of(uint64_t head)
+static struct unit **bucket_of(const struct cache *cache, uint64_t head)
 {
-	return (uint32_t)((head >> 4) + (head >> 22) * 0x9e3779b1u) % CACHE_BUCKETS;
+	const uint32_t hash = (uint32_t)((head >> 4) + (head >> 22) * 0x9e3779b1u);
+
+	return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
+
+#define GROWTH 8 /* of the table, by this factor */
 
 /* BMI2: CPUID.(EAX=7,ECX=0):EBX[8] */
 static bool has_rorx(void)
@@ -62,17 +66,21 @@ static bool has_rorx(void)
 static struct cache *cache_of(struct context *c)
 {
 	struct runtime *rt = c->runtime;
+	struct cache *cache = rt->cache;
 
-	if (!rt->cache) {
-		struct cache *cache = memory_take(rt, sizeof(*rt->cache));
-
-		if (cache) {
-			cache->rotates = has_rorx();
-			cache->heat = rt->flags & NATIVE_TRUTH ? EXIT_HEAT_CHECKED : EXIT_HEAT;
-		}
-		__atomic_store_n(&rt->cache, cache, __ATOMIC_RELEASE);
-	}
-	return rt->cache;
+	if (cache)
+		return cache;
+	cache = memory_take_first(rt, sizeof(*cache));
+	if (!cache)
+		return NULL;
+	cache->buckets = memory_take(rt, CACHE_BUCKETS * sizeof(*cache->buckets));
+	if (!cache->buckets)
+		return NULL;
+	cache->bucket_count = CACHE_BUCKETS;
+	cache->rotates = has_rorx();
+	cache->heat = rt->flags & NATIVE_TRUTH ? EXIT_HEAT_CHECKED : EXIT_HEAT;
+	__atomic_store_n(&rt->cache, cache, __ATOMIC_RELEASE);
+	return cache;
 }
 
 /* Pages */
@@ -311,11 +319,49 @@ void cache_mark(struct area *area, const uint8_t *start, struct unit *unit)
 
 struct unit *cache_look_up(const struct cache *cache, uint64_t head, bool off)
 {
-	struct unit *u = cache->buckets[bucket_of(head)];
+	struct unit *u = *bucket_of(cache, head);
 
 	while (u && (u->head != head || u->off != off || u->dead))
 		u = u->next;
 	return u;
+}
+
+/* Makes the table larger; in each bucket the order stays. If there is no memory it is slow. */
+static void grow_buckets(struct runtime *rt)
+{
+	struct cache *cache = rt->cache;
+	const uint32_t count = cache->bucket_count;
+	const size_t bytes = count * sizeof(*cache->buckets);
+	struct unit **old = cache->buckets, **fresh = memory_map(rt, GROWTH * bytes);
+
+	if (!fresh)
+		return;
+	cache->buckets = fresh;
+	cache->bucket_count = GROWTH * count;
+	for (uint32_t i = 0; i < count; i++)
+		for (struct unit *u = old[i], *next; u; u = next) {
+			struct unit **at = bucket_of(cache, u->head);
+
+			while (*at)
+				at = &(*at)->next;
+			next = u->next;
+			u->next = NULL;
+			*at = u;
+		}
+	if (count > CACHE_BUCKETS)
+		memory_unmap(rt, old, bytes);
+}
+
+static void add_to_bucket(struct runtime *rt, struct unit *u)
+{
+	struct cache *cache = rt->cache;
+	struct unit **at;
+
+	if (++cache->unit_count > cache->bucket_count && cache->bucket_count < CACHE_BUCKETS_MAX)
+		grow_buckets(rt);
+	at = bucket_of(cache, u->head);
+	u->next = *at;
+	*at = u;
 }
 
 /* Whether the code that the unit was made of is still there. */
@@ -379,8 +425,7 @@ struct unit *cache_unit(struct context *c, uint64_t head)
 	if (!note_unit(c, u))
 		return NULL;
 	u->version = changes_version(c);
-	u->next = cache->buckets[bucket_of(head)];
-	cache->buckets[bucket_of(head)] = u;
+	add_to_bucket(c->runtime, u);
 	changes_mark(c, head);
 	return u;
 }
@@ -589,12 +634,14 @@ static bool is_made_of(const struct unit *u, uint64_t start, uint64_t end)
 /* Takes it out of those that are looked up; units that continue others are not among them. */
 static void remove(struct cache *cache, const struct unit *u)
 {
-	struct unit **at = &cache->buckets[bucket_of(u->head)];
+	struct unit **at = bucket_of(cache, u->head);
 
 	while (*at && *at != u)
 		at = &(*at)->next;
-	if (*at)
-		*at = u->next;
+	if (!*at)
+		return;
+	*at = u->next;
+	cache->unit_count--;
 }
 
 static void forget(struct context *c, struct unit *u)

@@ -329,6 +329,14 @@ static bool is_code(const struct native_mapping *m)
 	return m && (m->protection & both) == both;
 }
 
+/* A mapping may be longer than its file. */
+static bool has_memory(uint64_t page)
+{
+	uint8_t byte;
+
+	return signals_copy(&byte, (const void *)page, 1);
+}
+
 bool changes_watch(struct context *c, uint64_t address)
 {
 	struct runtime *rt = c->runtime;
@@ -337,6 +345,8 @@ bool changes_watch(struct context *c, uint64_t address)
 	const struct native_mapping *m;
 
 	if (!s || s->refusal || address >= USER_END)
+		return false;
+	if (p && (p->watched || p->mixed) && !has_memory(address))
 		return false;
 	if (p && p->watched)
 		return true;
@@ -355,6 +365,8 @@ bool changes_watch(struct context *c, uint64_t address)
 		s->nothing = address;
 		return false;
 	}
+	if (!has_memory(address))
+		return false;
 	if ((!m->shared && !(m->protection & PROT_WRITE) && !(p && p->protection & PROT_WRITE)) ||
 	    memory_is_ours(rt, address, PAGE))
 		return true;
@@ -519,8 +531,9 @@ static void give_back_arguments(struct context *c, struct changes *s, const uint
 		give_back_range(c, s, message[0], end_of(message[0], (uint32_t)message[1]));
 		give_back_vectors(c, s, message[2], message[3]);
 		give_back_range(c, s, message[4], end_of(message[4], message[5]));
-	} else if (words[0] == __NR_recvmmsg) {
-		changes_give_back_all(c);
+	} else if (words[0] == __NR_recvmmsg || words[0] == __NR_io_submit ||
+		   words[0] == __NR_io_uring_enter) {
+		changes_give_back_all(c); /* the addresses are in lists */
 	}
 }
 

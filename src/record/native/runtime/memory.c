@@ -12,8 +12,7 @@
 
 #define PAGE	  NATIVE_PAGE
 #define RANGES	  NATIVE_RANGES
-#define POOL	  NATIVE_LIMIT(1u << 20, 64u << 10) /* of which small amounts are cut */
-#define READY	  NATIVE_LIMIT(64u << 10, 4096u)    /* gets its pages at once */
+#define READY	  NATIVE_LIMIT(64u << 10, 4096u) /* gets its pages at once */
 #define SMALL_MAX NATIVE_LIMIT(64u << 10, 8u << 10)
 #define ZONE	  NATIVE_LIMIT(64u << 20, 4u << 20) /* of which amounts below LARGE are cut */
 #define TRIES	  64
@@ -23,7 +22,9 @@
 #define USER_END      (UINT64_C(1) << 47)
 #define LOWEST	      (UINT64_C(1) << 20)
 /* A large page. Code areas that are as large as some of them begin at one. */
-#define LARGE (UINT64_C(2) << 20)
+#define LARGE	 (UINT64_C(2) << 20)
+#define POOL	 NATIVE_LIMIT(1u << 20, 64u << 10) /* of which small amounts are cut */
+#define POOL_ONE NATIVE_LIMIT(LARGE, POOL)	   /* the first one */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -232,6 +233,12 @@ void memory_unmap(struct runtime *rt, void *address, size_t n)
 	unlock(a);
 }
 
+void memory_expect_large(const struct runtime *rt, const void *at, size_t n)
+{
+	if (!(rt->denied & NATIVE_NEEDS_ADVICE))
+		sys_call(__NR_madvise, (uintptr_t)at, n, MADV_HUGEPAGE, 0, 0, 0);
+}
+
 void memory_ready(const struct runtime *rt, const void *at, size_t n)
 {
 	const uint64_t first = (uintptr_t)at & ~(uint64_t)(PAGE - 1);
@@ -297,24 +304,30 @@ static void *take_pages(struct runtime *rt, size_t n)
 	return at;
 }
 
-void *memory_take(struct runtime *rt, size_t n)
+static void begin_pool(struct runtime *rt)
+{
+	struct arena *a = rt->arena;
+	const bool first = !a->pool;
+	uint8_t *pool = cut_from_zone(rt, first ? POOL_ONE : POOL);
+
+	if (!pool)
+		return;
+	if (first)
+		memory_expect_large(rt, pool, POOL_ONE);
+	a->pool = pool;
+	a->pool_left = first ? POOL_ONE : POOL;
+	a->pool_ready = 0;
+}
+
+static void *take_from_pool(struct runtime *rt, size_t n)
 {
 	struct arena *a = rt->arena;
 	uint8_t *at = NULL;
 
-	if (n > SMALL_MAX)
-		return take_pages(rt, n);
 	n = (n + 15) & ~(size_t)15;
 	lock(a);
-	if (a->pool_left < n) {
-		uint8_t *pool = cut_from_zone(rt, POOL);
-
-		if (pool) {
-			a->pool = pool;
-			a->pool_left = POOL;
-			a->pool_ready = 0;
-		}
-	}
+	if (a->pool_left < n)
+		begin_pool(rt);
 	if (a->pool_left >= n) {
 		at = a->pool;
 		make_ready(rt, a, n);
@@ -324,6 +337,18 @@ void *memory_take(struct runtime *rt, size_t n)
 	}
 	unlock(a);
 	return at;
+}
+
+void *memory_take(struct runtime *rt, size_t n)
+{
+	return n > SMALL_MAX ? take_pages(rt, n) : take_from_pool(rt, n);
+}
+
+void *memory_take_first(struct runtime *rt, size_t n)
+{
+	uint8_t *at = pages(n) + PAGE > POOL_ONE ? NULL : take_from_pool(rt, pages(n) + PAGE);
+
+	return at ? (void *)(uintptr_t)pages((uintptr_t)at) : memory_map(rt, n);
 }
 
 /*
@@ -353,7 +378,7 @@ void memory_prefer_large(const struct runtime *rt, const uint8_t *at, size_t siz
 {
 	if (rt->denied & NATIVE_NEEDS_ADVICE)
 		return;
-	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_HUGEPAGE, 0, 0, 0);
+	memory_expect_large(rt, at, size);
 	/* Those that are there already, since Linux 6.1. */
 	sys_call(__NR_madvise, (uintptr_t)at, size, MADV_COLLAPSE, 0, 0, 0);
 }

@@ -133,10 +133,10 @@ struct context {
 	 */
 	uint32_t interrupted;
 	uint64_t interrupted_at;
-	uint64_t stamp;			      /* of the last TSC packet that packets.c has put in */
-	uint64_t calls_head;		      /* call_log.c: of native_thread, our own copy */
-	bool call_logged;		      /* the log has the call that is being made */
-	const struct sandbox_filter *sandbox; /* the newest that the thread has: sandbox.c */
+	uint64_t stamp;			/* of the last TSC packet that packets.c has put in */
+	uint64_t calls_head;		/* call_log.c: of native_thread, our own copy */
+	bool call_logged;		/* the log has the call that is being made */
+	struct sandbox_filter *sandbox; /* the newest that the thread has: sandbox.c */
 };
 
 /* What all threads of the process share. */
@@ -182,6 +182,8 @@ static inline void returns_forget(struct context *c)
  * begin and end with a page: there is one without access before and behind.
  */
 void *memory_take(struct runtime *rt, size_t n);
+/* Whole pages of the first thread, never given back, with the small amounts that come next. */
+void *memory_take_first(struct runtime *rt, size_t n);
 /* Whole pages, with a page without access before and behind. */
 void *memory_map(struct runtime *rt, size_t n);
 void memory_unmap(struct runtime *rt, void *address, size_t n);
@@ -195,7 +197,13 @@ void memory_ready(const struct runtime *rt, const void *at, size_t n);
  * program's code can be kept as 32 bits.
  */
 uint8_t *memory_code(struct runtime *rt, uint64_t near, size_t n);
-/* Asks the kernel for large pages for such memory, whatever it has there now. */
+/*
+ * Asks the kernel for large pages for memory that has no pages yet. To get 512 small ones and to
+ * give them back takes 600 us, and a large one takes 50 to 300, which depends on what is in the
+ * processor's caches (Linux 6.18, a virtual machine): so it is for what is soon filled.
+ */
+void memory_expect_large(const struct runtime *rt, const void *at, size_t n);
+/* The same for memory of memory_code(), whatever it has there now. */
 void memory_prefer_large(const struct runtime *rt, const uint8_t *at, size_t size);
 /* Fills in native_control.ranges and range_count. */
 void memory_control(struct runtime *rt);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See sandbox.h. The kernel asks all filters of a thread and takes the strictest answer, so each is
- * looked at alone. They are kept, because what they say may depend on arguments.
+ * looked at alone. They are kept while a context has them, because what they say may depend on
+ * arguments. An ended thread's context has its filters until another thread takes it.
  */
 #include "record/native/runtime/sandbox.h"
 
@@ -27,9 +28,10 @@
 
 /* A filter that the thread has; those that it had before stand behind it. */
 struct sandbox_filter {
-	const struct sandbox_filter *before;
-	uint32_t count;		     /* with those before it, and those that nobody has seen */
-	uint32_t length;	     /* instructions */
+	struct sandbox_filter *before;
+	uint32_t users;	 /* contexts, and filters that it stands behind; the cache's lock */
+	uint32_t count;	 /* with those before it, and those that nobody has seen */
+	uint32_t length; /* instructions */
 	uint8_t passes[NUMBERS / 8]; /* bit n: so far, nobody denies call n, whatever it is for */
 	struct sock_filter program[BPF_MAXINSNS];
 };
@@ -239,13 +241,39 @@ static bool has_begun(const struct call *call, int64_t result)
 	       (result > 0 && call->treatment == SYSCALL_SECCOMP && call->words[2] & descriptor);
 }
 
-static void begin(struct context *c, const struct call *call, const struct sandbox_filter *f)
+static void drop_filter(struct runtime *rt, struct sandbox_filter *f)
+{
+	while (f && !--f->users) {
+		struct sandbox_filter *before = f->before;
+
+		memory_unmap(rt, f, sizeof(*f));
+		f = before;
+	}
+}
+
+/*
+ * With the cache's lock. Nobody reads what is dropped: a thread that the kernel gives the filter
+ * of another one has had only filters that stand behind it.
+ */
+static void give_filter(struct context *c, struct sandbox_filter *f)
+{
+	struct sandbox_filter *had = c->sandbox;
+
+	if (f)
+		f->users++;
+	c->sandbox = f;
+	drop_filter(c->runtime, had);
+}
+
+static void begin(struct context *c, const struct call *call, struct sandbox_filter *f)
 {
 	struct context *at = is_for_all(call) ? c->runtime->contexts : NULL;
 
-	c->sandbox = f;
+	if (f->before)
+		f->before->users++;
+	give_filter(c, f);
 	for (; at; at = at->next)
-		at->sandbox = f;
+		give_filter(at, f);
 }
 
 static const char *try_filter(struct context *c, const struct call *call, struct sandbox_filter *f,
@@ -319,7 +347,7 @@ void sandbox_inherit(struct context *parent, struct context *child)
 	if (!parent->sandbox && !child->sandbox)
 		return;
 	cache_lock(parent); /* against sandbox_begin() for all threads */
-	child->sandbox = parent->sandbox;
+	give_filter(child, parent->sandbox);
 	cache_unlock(parent);
 }
 

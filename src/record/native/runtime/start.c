@@ -68,7 +68,7 @@ static struct runtime *make_runtime(const struct native_handover *h)
 
 static struct context *make_context(struct runtime *rt, const struct native_handover *h)
 {
-	struct context *c = memory_map(rt, filter_context_bytes(rt));
+	struct context *c = memory_take_first(rt, filter_context_bytes(rt));
 
 	if (c && filter_has_stops(rt))
 		c->unread = memory_take(rt, NATIVE_LONE_BYTES);

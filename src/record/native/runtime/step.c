@@ -57,7 +57,9 @@ _Noreturn void step_unknown(struct context *c, const struct registers *r)
 	struct insn insn;
 	size_t n;
 
-	if (!decode_at(r->rip, bytes, &n, &insn) || insn.flow == INSN_STEPPED)
+	/* One that is translated otherwise: when its page was looked at there was no memory. */
+	if (!decode_at(r->rip, bytes, &n, &insn) || insn.flow == INSN_STEPPED ||
+	    insn.flow == INSN_NEXT)
 		signals_step(c, r);
 	c->step.from = r->rip;
 	leave_naming(c, r, bytes, insn.code.size, " cannot be translated");

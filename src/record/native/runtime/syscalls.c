@@ -284,8 +284,10 @@ static const char *refusal(const struct context *c, const struct call *call,
 	case SYSCALL_ARCH_PRCTL:
 		return arch_prctl_refusal(w);
 	case SYSCALL_SECCOMP:
-		return (uint32_t)w[1] == SECCOMP_SET_MODE_STRICT ? call_refusal(w[0], sentence)
-								 : NULL;
+		/* With flags or a pointer it fails: so libseccomp asks what there is. */
+		return (uint32_t)w[1] == SECCOMP_SET_MODE_STRICT && !(uint32_t)w[2] && !w[3]
+			   ? call_refusal(w[0], sentence)
+			   : NULL;
 	case SYSCALL_USER:
 		return c->runtime->denied & NATIVE_NEEDS_USER
 			   ? "the program may become another user's, under a filter of system calls"

@@ -22,7 +22,8 @@
  */
 #define EXIT_HEAT	  1000
 #define EXIT_HEAT_CHECKED NATIVE_LIMIT(50, 3)
-#define CACHE_BUCKETS	  NATIVE_LIMIT(1u << 18, 64u) /* of the hash table of heads */
+#define CACHE_BUCKETS	  NATIVE_LIMIT(1u << 12, 64u) /* of the hash table of heads, at first */
+#define CACHE_BUCKETS_MAX NATIVE_LIMIT(1u << 18, 512u)
 #define CACHE_PAGE_BITS	  NATIVE_LIMIT(20, 6) /* 2^n bits note which pages have translated code */
 #define CACHE_PAGE_LISTS  NATIVE_LIMIT(16384u, 4u) /* of the hash table of pages */
 #define CACHE_AREAS	  NATIVE_LIMIT(32, 64)
@@ -221,7 +222,9 @@ struct cache {
 	struct unit nobody; /* dead: marks elsewhere have it in place of units of such an area */
 	uint32_t epoch;
 	bool lacks_room; /* an area had to be made, or one is full of what is forgotten */
-	struct unit *buckets[CACHE_BUCKETS];
+	struct unit **buckets;
+	uint32_t bucket_count; /* a power of two */
+	uint32_t unit_count;   /* of those in the buckets */
 };
 
 /* A place in the code of a unit. */

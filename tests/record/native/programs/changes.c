@@ -8,12 +8,14 @@
 #include "report.h"
 
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,6 +206,13 @@ static void on_fault(int number, siginfo_t *info, void *unused)
 	siglongjmp(back, 1);
 }
 
+static void on_bus(int number)
+{
+	(void)number;
+	caught++;
+	siglongjmp(back, 1);
+}
+
 /* What the program has protected itself faults, and a frame can be written where code is. */
 static void faults(void)
 {
@@ -264,6 +273,52 @@ static void execute_only(void)
 	}
 }
 
+/* A mapping that goes beyond the end of its file: there is no memory. */
+static void beyond_end(void)
+{
+	const int file = memfd_create("code", 0);
+	volatile uint8_t *code;
+
+	caught = 0;
+	signal(SIGBUS, on_bus);
+	check(!ftruncate(file, PAGE), "ftruncate");
+	code = map(file, PROT_READ | PROT_WRITE | PROT_EXEC);
+	/* nop; then what lies behind the end */
+	code[PAGE - 1] = 0x90;
+	for (unsigned i = 0; i < 2; i++)
+		if (!sigsetjmp(back, 1))
+			call((const uint8_t *)code + PAGE - 1 + i);
+	check(caught == 2, "SIGBUS");
+	check(!ftruncate(file, 2 * PAGE), "ftruncate");
+	put_constant((uint8_t *)code + PAGE, 7);
+	check(call((const uint8_t *)code + PAGE - 1) == 7, "code in memory that came");
+	signal(SIGBUS, SIG_DFL);
+}
+
+/* A request whose buffer only a list names, to the kernel's older interface, which is everywhere. */
+static void asynchronous(void)
+{
+	static const uint8_t zeros[16];
+	aio_context_t context = 0;
+	uint8_t *code = new_code(PAGE);
+	struct iocb read = {.aio_lio_opcode = IOCB_CMD_PREAD,
+			    .aio_fildes = (uint32_t)memfd_create("zeros", 0),
+			    .aio_buf = (uintptr_t)code + 1,
+			    .aio_nbytes = 4};
+	struct iocb *list = &read;
+	struct io_event event = {.res = 0};
+
+	if (syscall(SYS_io_setup, 1, &context))
+		return; /* not in this kernel */
+	check(write((int)read.aio_fildes, zeros, sizeof(zeros)) == sizeof(zeros), "write");
+	put_constant(code, 5);
+	check(call(code) == 5, "code");
+	check(syscall(SYS_io_submit, context, 1, &list) == 1, "io_submit");
+	check(syscall(SYS_io_getevents, context, 1, 1, &event, NULL) == 1, "io_getevents");
+	check(event.res == 4 && call(code) == 0, "code that was read");
+	syscall(SYS_io_destroy, context);
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -278,6 +333,8 @@ int main(int count, char **arguments)
 	    {"faults", faults},
 	    {"back_again", back_again},
 	    {"execute_only", execute_only},
+	    {"beyond_end", beyond_end},
+	    {"asynchronous", asynchronous},
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);

@@ -107,6 +107,8 @@ static int traps(void)
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 
 	sigaction(SIGSYS, &action, NULL);
+	/* libseccomp asks so whether there is this system call. */
+	report("strict with flags", syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL));
 	report("filter",
 	       FILTER(0, BEGIN, ANSWER(SYS_getpgid, SECCOMP_RET_TRAP),
 		      ANSWER(SYS_mremap, SECCOMP_RET_TRAP), ANSWER(SYS_clone3, SECCOMP_RET_TRAP),
@@ -222,6 +224,31 @@ static int threads(void)
 	report_number("filtered", (long)synchronized);
 	pthread_create(&thread[2], NULL, die, NULL);
 	report_number("killed", await_death(&thread[2]));
+	return finish();
+}
+
+static void *filter_alone(void *nothing)
+{
+	FILTER(0, LOAD(nr), ANSWER(SYS_getpgid, FAIL(EXDEV)), ALLOW);
+	return syscall(SYS_getpgid, 0) == -1 && errno == EXDEV ? &errno : nothing;
+}
+
+/* Threads come and go, each with filters of its own: more than a process can have at a time. */
+static int each(void)
+{
+	unsigned filtered = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		pthread_t thread;
+		void *result = NULL;
+
+		if (pthread_create(&thread, NULL, filter_alone, NULL) ||
+		    pthread_join(thread, &result))
+			return 1;
+		filtered += result != NULL;
+	}
+	report_number("filtered", filtered);
+	report("not here", syscall(SYS_getpgid, 0) < 0 ? -1 : 0);
 	return finish();
 }
 
@@ -354,6 +381,8 @@ int main(int count, char **arguments)
 		return listed();
 	if (!strcmp(what, "threads"))
 		return threads();
+	if (!strcmp(what, "each"))
+		return each();
 	if (!strcmp(what, "layers"))
 		return layers();
 	if (!strcmp(what, "futex"))

@@ -78,6 +78,11 @@ void *memory_map(struct runtime *rt, size_t n)
 	return p;
 }
 
+void *memory_take_first(struct runtime *rt, size_t n)
+{
+	return memory_map(rt, n);
+}
+
 void memory_unmap(struct runtime *rt, void *address, size_t n)
 {
 	(void)rt;
@@ -323,12 +328,14 @@ static void *map_stack(void)
 	return mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-/* As cache.c makes it, but exits are hot after a few passes. */
+/* As cache.c makes it, but exits are hot after a few passes, and the table of heads grows often. */
 static void begin_cache(void)
 {
 	struct cache *cache = memory_take(&runtime, sizeof(*cache));
 
 	cache->heat = 4;
+	cache->bucket_count = 1;
+	cache->buckets = memory_take(&runtime, sizeof(*cache->buckets));
 	cache->rotates = __builtin_cpu_supports("bmi2") != 0;
 	runtime.cache = cache;
 }
