@@ -234,8 +234,8 @@ void ptah_record_trace_default(struct ptah_trace_config *trace)
 					    .psb_period = PTAH_RECORD_CHOOSE};
 }
 
-static enum ptah_record_problem check_trace(const struct ptah_trace_config *trace,
-					    struct ptah_message *why)
+static enum ptah_record_problem check_recorder_trace(const struct ptah_trace_config *trace,
+						     struct ptah_message *why)
 {
 	bool ranges = false;
 
@@ -253,8 +253,8 @@ static enum ptah_record_problem check_trace(const struct ptah_trace_config *trac
 	return PTAH_RECORD_FINE;
 }
 
-static enum ptah_record_problem check_config(const struct ptah_record_config *config,
-					     struct ptah_message *why)
+static enum ptah_record_problem check_recorder_config(const struct ptah_record_config *config,
+						      struct ptah_message *why)
 {
 	enum ptah_record_problem problem;
 
@@ -270,7 +270,7 @@ static enum ptah_record_problem check_config(const struct ptah_record_config *co
 	    (unsigned)config->backend.kind >= PTAH_RECORDER_MAX)
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "an option's value is out of range");
-	problem = check_trace(&config->trace, why);
+	problem = check_recorder_trace(&config->trace, why);
 	return problem ? problem : check_filters(config, why);
 }
 
@@ -412,7 +412,7 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	if (!config || config->size < sizeof(*config))
 		return refuse_recorder(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
 	full = with_defaults(config);
-	reason = check_config(&full, &text);
+	reason = check_recorder_config(&full, &text);
 	if (reason)
 		return refuse_recorder(reason, &text, problem, why, recorder_status_of(reason));
 	r = calloc(1, sizeof(*r));
