@@ -15,14 +15,14 @@ struct reading {
 	void *context;
 };
 
-static bool wants_tree_stream(void *reading, size_t stream)
+static bool wants_stream(void *reading, size_t stream)
 {
 	const struct reading *r = reading;
 
 	return input_wants(r->input, r->session, stream);
 }
 
-static bool show_tree_progress(void *reading, uint64_t bytes)
+static bool show_progress(void *reading, uint64_t bytes)
 {
 	struct reading *r = reading;
 
@@ -46,8 +46,8 @@ int input_call_trees(const struct input *input, const struct ptah_session *sessi
 {
 	struct reading r = {.input = input, .session = session, .take = take, .context = context};
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = wants_tree_stream,
-						       .progress = show_tree_progress,
+						       .wants = wants_stream,
+						       .progress = show_progress,
 						       .context = &r,
 						       .no_estimates = input->no_times,
 						       .jobs = input_jobs(input, 0)};

@@ -328,8 +328,7 @@ static bool counts_nothing(const struct recorder_backend *backend)
 	return backend->kind == PTAH_RECORDER_HARDWARE || backend->kind == PTAH_RECORDER_MODULE;
 }
 
-static enum ptah_record_problem choose_recorder_kind(struct ptah_recorder *r,
-						     struct ptah_message *why)
+static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_message *why)
 {
 	const enum ptah_recorder_kind kind = wanted(&r->config);
 	enum ptah_record_problem worst = PTAH_RECORD_FINE;
@@ -421,7 +420,7 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	r->config = full;
 	r->status.wait_status = -1;
 	r->backend = backend;
-	reason = backend ? backend->check(&r->config, &text) : choose_recorder_kind(r, &text);
+	reason = backend ? backend->check(&r->config, &text) : choose(r, &text);
 	if (!reason)
 		reason = timer_check(r, &text);
 	if (reason) {

@@ -194,7 +194,7 @@ static bool ends_with(const struct dump *d, const char *word)
 	return n >= length && !strncasecmp(d->name + n - length, word, length);
 }
 
-static int add_dump_file(struct ptah_trace_set *set, const struct dump *d)
+static int add(struct ptah_trace_set *set, const struct dump *d)
 {
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = d->name, .cpu = -1, .pid = -1, .tid = -1};
@@ -273,7 +273,7 @@ static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_
 		    "another folder, or name the files of one with --pt",
 		    path, group->name, other->name);
 	for (const struct dump *d = group; status >= 0 && d < l.dumps + last; d++)
-		status = add_dump_file(set, d);
+		status = add(set, d);
 	if (status >= 0)
 		status = trace_set_note(
 		    set, "a folder of packets alone: it does not say which code was executed, or "
