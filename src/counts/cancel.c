@@ -12,8 +12,8 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static void take_away(struct ptah_profile_block *b, uint64_t taken, uint64_t unknown,
-		      uint64_t other)
+static void subtract_cancelled(struct ptah_profile_block *b, uint64_t taken, uint64_t unknown,
+			       uint64_t other)
 {
 	b->taken -= taken;
 	b->unknown -= unknown;
@@ -30,8 +30,8 @@ static void cancel_block(struct ptah_profile_block *a, struct ptah_profile_block
 		       other = least(a->count - a->taken - a->unknown,
 				     b->count - b->taken - b->unknown);
 
-	take_away(a, taken, unknown, other);
-	take_away(b, taken, unknown, other);
+	subtract_cancelled(a, taken, unknown, other);
+	subtract_cancelled(b, taken, unknown, other);
 }
 
 static void cancel_edge(struct ptah_profile_edge *a, struct ptah_profile_edge *b)

@@ -111,7 +111,7 @@ void counts_add_events(struct ptah_profile_totals *into, const struct ptah_profi
 
 /* Adding a profile */
 
-static int list_spaces(struct counts_process *p, const struct ptah_profile *profile)
+static int list_counted_spaces(struct counts_process *p, const struct ptah_profile *profile)
 {
 	struct ptah_space space;
 	size_t n = 0;
@@ -138,7 +138,7 @@ static int take_profile(struct counts_process *p, struct ptah_profile *profile)
 	if (status >= 0)
 		status = ptah_profile_edges(profile, &p->edges, &p->edge_count);
 	if (status >= 0)
-		status = list_spaces(p, profile);
+		status = list_counted_spaces(p, profile);
 	if (status >= 0)
 		status = counts_sort(p);
 	/* A decoder also meets spaces in which it counts nothing. */

@@ -50,7 +50,7 @@ struct slides {
 	const char **paths;
 };
 
-static int compare_ids(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
+static int compare_fold_ids(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
 {
 	int order = COMPARE(a->build_id_size, b->build_id_size);
 
@@ -75,7 +75,7 @@ static const struct ptah_counts_file *program_of(const struct counts_process *p)
 
 static int compare_programs(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
 {
-	return a && b ? compare_ids(a, b) : (a != NULL) - (b != NULL);
+	return a && b ? compare_fold_ids(a, b) : (a != NULL) - (b != NULL);
 }
 
 /* Layouts */
@@ -84,7 +84,8 @@ static int by_id(const void *a, const void *b)
 {
 	const struct module *x = a, *y = b;
 
-	return x->program != y->program ? (x->program ? -1 : 1) : compare_ids(x->file, y->file);
+	return x->program != y->program ? (x->program ? -1 : 1)
+					: compare_fold_ids(x->file, y->file);
 }
 
 static int by_id_and_path(const void *a, const void *b)
@@ -104,7 +105,7 @@ static void list_modules(struct layout *l, const struct counts_process *p,
 			l->modules[l->count++] =
 			    (struct module){.file = &p->files[i],
 					    .end = p->files[i].file_offset + p->files[i].size,
-					    .program = !compare_ids(&p->files[i], program)};
+					    .program = !compare_fold_ids(&p->files[i], program)};
 }
 
 /* Each file once: its pieces are adjacent. */
@@ -158,7 +159,7 @@ static int make_slides(struct slides *s, const struct counts_process *p, const s
 	for (size_t i = 0; i < p->file_count; i++) {
 		const struct ptah_counts_file *f = &p->files[i];
 		const struct module *m,
-		    key = {.file = f, .program = program && !compare_ids(f, program)};
+		    key = {.file = f, .program = program && !compare_fold_ids(f, program)};
 
 		if (!has_place(f))
 			continue;
@@ -362,8 +363,8 @@ static int split(const struct slides *s, struct counts_process *folded, struct c
 /* What is kept apart */
 
 /* A ptah_counts_finder, of the files of `process`. */
-static bool find_piece(void *process, int32_t space, uint64_t address, uint64_t tsc,
-		       struct ptah_counts_file *file)
+static bool find_fold_piece(void *process, int32_t space, uint64_t address, uint64_t tsc,
+			    struct ptah_counts_file *file)
 {
 	const struct ptah_counts_file *f =
 	    counts_find_file(process, address, counts_version_at(tsc));
@@ -388,7 +389,7 @@ static int append_rest(struct ptah_counts *into, struct counts_process *rest,
 	free(rest->files);
 	rest->files = NULL;
 	rest->file_count = 0;
-	status = counts_locate(into, rest, find_piece, &all);
+	status = counts_locate(into, rest, find_fold_piece, &all);
 	if (status >= 0 && (!counts_put_process(&bytes, rest, 0, true) || bytes.failed))
 		status = PTAH_E_NOMEM;
 	rest->digest = counts_checksum(bytes.bytes, bytes.size);
@@ -598,9 +599,9 @@ static int find_group(struct ptah_counts *into, const struct counts_process *p, 
 }
 
 /* Adds the parts of `p`. Returns 1 if there is nothing to be added: then the group is as it was. */
-static int add_parts(struct counts_process *group, struct slides *of_group,
-		     struct counts_process *folded, struct counts_process *rest,
-		     struct slides *of_p)
+static int add_fold_parts(struct counts_process *group, struct slides *of_group,
+			  struct counts_process *folded, struct counts_process *rest,
+			  struct slides *of_p)
 {
 	const struct ptah_call_tree *calls = of_p->p->calls;
 	const int can = can_add_calls(of_p);
@@ -630,7 +631,7 @@ static int fold_into(struct ptah_counts *into, struct counts_process *group,
 	if (status >= 0)
 		status = make_slides(&of_p, p, &layout, program);
 	if (status >= 0)
-		status = add_parts(group, &of_group, &folded, rest, &of_p);
+		status = add_fold_parts(group, &of_group, &folded, rest, &of_p);
 	if (!status)
 		status = counts_keep_paths(into, group);
 	free(layout.modules);
@@ -660,7 +661,7 @@ static int fold_process(struct ptah_counts *into, const struct counts_process *p
 	return status < 0 ? status : 0;
 }
 
-static int by_run(const void *a, const void *b)
+static int by_fold_run(const void *a, const void *b)
 {
 	const struct counts_process *x = a, *y = b;
 	int order = COMPARE(x->pid, y->pid);
@@ -695,6 +696,6 @@ int ptah_counts_fold(struct ptah_counts *into, const struct ptah_counts *from)
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = fold_process(into, &from->processes[i]);
 	if (into->count)
-		qsort(into->processes, into->count, sizeof(*into->processes), by_run);
+		qsort(into->processes, into->count, sizeof(*into->processes), by_fold_run);
 	return status >= 0 && too_many_of_a_pid(into) ? PTAH_E_LIMIT : status;
 }

@@ -33,7 +33,7 @@ static bool add_up(struct ptah_call_figures *to, const struct ptah_call_figures 
 }
 
 /* Takes f away. False: it is more. */
-static bool take_away(struct ptah_call_figures *from, const struct ptah_call_figures *f)
+static bool subtract_loaded_calls(struct ptah_call_figures *from, const struct ptah_call_figures *f)
 {
 	if (f->instructions > from->instructions || f->cycles > from->cycles ||
 	    f->time > from->time)
@@ -204,7 +204,7 @@ static int load_node(struct loading *x, uint32_t i)
 		return load_refuse(x->l, at, "malformed path");
 	if (nodes[parent].flags & TREE_FOLDED || !go_up(x, i - 1, parent))
 		return load_refuse(x->l, at, "paths are not in order");
-	if (parent ? !take_away(&x->left[parent], &f) : !add_up(&x->total, &f))
+	if (parent ? !subtract_loaded_calls(&x->left[parent], &f) : !add_up(&x->total, &f))
 		return load_refuse(x->l, at, "a path has more than its caller's");
 	if (flags & TREE_FOLDED)
 		status = load_folded_node(x, at, parent, &f, load_le64(at + 16));
@@ -239,7 +239,7 @@ static int load_pair(struct loading *x, uint32_t i)
 	    (before->caller > caller || (before->caller == caller && before->callee >= callee)))
 		return load_refuse(x->l, at, "pairs are not in order");
 	/* What they add up to is compared with the folded paths at the end. */
-	if (!take_away(&x->folded, &self) || count > x->folded_calls)
+	if (!subtract_loaded_calls(&x->folded, &self) || count > x->folded_calls)
 		return load_refuse(x->l, at, "pairs have more than what was folded");
 	x->folded_calls -= count;
 	if (!add_up(&x->t->functions[callee].inclusive, &inclusive))
@@ -259,13 +259,13 @@ static bool check_functions(const struct loading *x)
 
 	for (uint32_t i = 0; good && i < x->functions; i++) {
 		left[i] = x->total;
-		good = take_away(&left[i], &x->t->functions[i].inclusive);
+		good = subtract_loaded_calls(&left[i], &x->t->functions[i].inclusive);
 	}
 	for (uint32_t i = 1; good && i < x->t->node_count; i++) {
 		const struct tree_node *n = &x->t->nodes[i];
 
 		if (!(n->flags & (TREE_FOLDED | TREE_RECURSIVE)))
-			good = take_away(&left[n->function], &n->inclusive);
+			good = subtract_loaded_calls(&left[n->function], &n->inclusive);
 	}
 	free(left);
 	return good;

@@ -101,7 +101,8 @@ static int grow(struct files *f)
 		   : PTAH_E_NOMEM;
 }
 
-static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_counts_file *file)
+static int open_located_file(struct ptah_counts *c, struct files *f,
+			     const struct ptah_counts_file *file)
 {
 	struct ptah_counts_file *last;
 	uint64_t cut;
@@ -168,7 +169,7 @@ static int add_address(struct ptah_counts *c, struct files *f, int32_t space,
 	if (f->open && is_whole(f, &file))
 		return 0;
 	close_file(f, address);
-	return open_file(c, f, &file);
+	return open_located_file(c, f, &file);
 }
 
 int counts_locate(struct ptah_counts *c, struct counts_process *p, ptah_counts_finder *find,
@@ -209,8 +210,8 @@ struct sources {
 };
 
 /* The mapping of the process that the session reported for one of its addresses. */
-static bool find_whole(const struct counts_process *p, const struct located *at,
-		       struct ptah_counts_file *file)
+static bool find_located_whole(const struct counts_process *p, const struct located *at,
+			       struct ptah_counts_file *file)
 {
 	const struct ptah_counts_file *found = counts_find_file(p, at->address, at->version);
 
@@ -230,7 +231,7 @@ static bool find_in_sources(void *context, int32_t space, uint64_t address, uint
 	    s->count && bsearch(&at, s->addresses, s->count, sizeof(*s->addresses), by_version);
 
 	(void)space;
-	return find_whole(is_a ? s->a : s->b, &at, file);
+	return find_located_whole(is_a ? s->a : s->b, &at, file);
 }
 
 int counts_locate_in(struct ptah_counts *c, struct counts_process *p,

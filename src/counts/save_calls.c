@@ -22,14 +22,14 @@ static int by_key(const void *a, const void *b)
 	return COMPARE_THEN(x->space, y->space, COMPARE(x->address, y->address));
 }
 
-static void put_figures(struct perfdata_buffer *out, const struct ptah_call_figures *f)
+static void put_saved_figures(struct perfdata_buffer *out, const struct ptah_call_figures *f)
 {
 	perfdata_put64(out, f->instructions);
 	perfdata_put64(out, f->cycles);
 	perfdata_put64(out, f->time);
 }
 
-static void put_histogram(struct perfdata_buffer *out, const struct histogram *h)
+static void put_saved_histogram(struct perfdata_buffer *out, const struct histogram *h)
 {
 	const uint32_t first = histogram_index(h->min), last = histogram_index(h->max);
 
@@ -58,12 +58,12 @@ static void put_function(struct perfdata_buffer *out, const struct tree_function
 	perfdata_put(out, bytes, sizeof(bytes));
 	for (unsigned i = 0; i < PTAH_CALL_VALUE_MAX; i++)
 		if (mask >> i & 1)
-			put_histogram(out, &f->histograms[i]);
+			put_saved_histogram(out, &f->histograms[i]);
 }
 
 /* Writes the functions and sets their numbers. False: out of memory. */
-static bool put_functions(struct perfdata_buffer *out, const struct ptah_call_tree *t,
-			  uint32_t *numbers)
+static bool put_saved_functions(struct perfdata_buffer *out, const struct ptah_call_tree *t,
+				uint32_t *numbers)
 {
 	struct numbered *list = calloc(t->function_count, sizeof(*list));
 
@@ -87,11 +87,11 @@ static void put_node(struct perfdata_buffer *out, const struct tree_node *n, uin
 	perfdata_put32(out, function);
 	perfdata_put64(out, n->flags & (TREE_BEGINS | TREE_FOLDED));
 	perfdata_put64(out, n->count);
-	put_figures(out, &n->inclusive);
+	put_saved_figures(out, &n->inclusive);
 }
 
-static bool put_nodes(struct perfdata_buffer *out, const struct ptah_call_tree *t,
-		      const uint32_t *functions)
+static bool put_saved_nodes(struct perfdata_buffer *out, const struct ptah_call_tree *t,
+			    const uint32_t *functions)
 {
 	struct tree_place *places = tree_depth_first(t);
 	uint32_t *numbers = calloc(t->node_count, sizeof(*numbers));
@@ -138,8 +138,8 @@ static bool put_pairs(struct perfdata_buffer *out, const struct ptah_call_tree *
 		perfdata_put32(out, list[i].caller);
 		perfdata_put32(out, list[i].callee);
 		perfdata_put64(out, list[i].pair->count);
-		put_figures(out, &list[i].pair->inclusive);
-		put_figures(out, &list[i].pair->self);
+		put_saved_figures(out, &list[i].pair->inclusive);
+		put_saved_figures(out, &list[i].pair->self);
 	}
 	free(list);
 	return true;
@@ -154,9 +154,9 @@ bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *
 	perfdata_put64(out, t->node_count - 1);
 	perfdata_put64(out, t->pair_count - 1);
 	perfdata_put64(out, t->folded_paths);
-	put_figures(out, &t->outside);
-	done = numbers && put_functions(out, t, numbers) && put_nodes(out, t, numbers) &&
-	       put_pairs(out, t, numbers);
+	put_saved_figures(out, &t->outside);
+	done = numbers && put_saved_functions(out, t, numbers) &&
+	       put_saved_nodes(out, t, numbers) && put_pairs(out, t, numbers);
 	free(numbers);
 	return done;
 }

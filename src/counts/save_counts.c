@@ -28,7 +28,8 @@ static void put_versions(struct perfdata_buffer *out, uint64_t version, uint64_t
 	perfdata_put64(out, target);
 }
 
-static void put_files(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
+static void put_saved_files(struct perfdata_buffer *out, const struct counts_process *p,
+			    bool versions)
 {
 	for (size_t i = 0; i < p->file_count; i++) {
 		const struct ptah_counts_file *f = &p->files[i];
@@ -48,7 +49,8 @@ static void put_files(struct perfdata_buffer *out, const struct counts_process *
 	}
 }
 
-static void put_blocks(struct perfdata_buffer *out, const struct counts_process *p, bool versions)
+static void put_saved_blocks(struct perfdata_buffer *out, const struct counts_process *p,
+			     bool versions)
 {
 	for (size_t i = 0; i < p->block_count; i++) {
 		const struct ptah_profile_block *b = &p->blocks[i];
@@ -111,8 +113,8 @@ bool counts_put_process(struct perfdata_buffer *out, const struct counts_process
 		perfdata_put64(out, p->spaces[i].cr3);
 		perfdata_put64(out, p->spaces[i].vmcs);
 	}
-	put_files(out, p, versions);
-	put_blocks(out, p, versions);
+	put_saved_files(out, p, versions);
+	put_saved_blocks(out, p, versions);
 	put_edges(out, p, versions);
 	return !p->calls || counts_put_calls(out, p->calls);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* What the file of counts does not have of a process and its files. */
-static void put_process(struct perfdata_buffer *out, const struct counts_process *p)
+static void put_saved_process(struct perfdata_buffer *out, const struct counts_process *p)
 {
 	perfdata_put32(out, (uint32_t)p->space);
 	perfdata_put32(out, (p->permanent ? SHARD_PERMANENT : 0) | (p->wholes ? SHARD_WHOLES : 0));
@@ -19,7 +19,7 @@ static void put_process(struct perfdata_buffer *out, const struct counts_process
 	}
 }
 
-static int put_counts(struct perfdata_buffer *out, const struct ptah_counts *counts)
+static int put_saved_shard_counts(struct perfdata_buffer *out, const struct ptah_counts *counts)
 {
 	void *bytes;
 	size_t n;
@@ -31,7 +31,7 @@ static int put_counts(struct perfdata_buffer *out, const struct ptah_counts *cou
 	perfdata_put(out, bytes, n);
 	free(bytes);
 	for (size_t i = 0; i < counts->count; i++)
-		put_process(out, &counts->processes[i]);
+		put_saved_process(out, &counts->processes[i]);
 	return 0;
 }
 
@@ -66,8 +66,8 @@ static int put_recording(struct perfdata_buffer *out, const struct shard_recordi
 		return 0;
 	for (size_t i = 0; i < r->range_count; i++)
 		put_range(out, &r->ranges[i]);
-	status = put_counts(out, r->plus);
-	return status < 0 ? status : put_counts(out, r->minus);
+	status = put_saved_shard_counts(out, r->plus);
+	return status < 0 ? status : put_saved_shard_counts(out, r->minus);
 }
 
 int ptah_shard_save(const struct ptah_shard *s, void **bytes, size_t *n)

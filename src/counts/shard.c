@@ -85,8 +85,8 @@ int shard_compare_ranges(const void *a, const void *b)
 /* Counts to be added and to be subtracted */
 
 /* The process of `counts` that is `p` of the same session; NULL: there is none. */
-static struct counts_process *find_program(const struct ptah_counts *counts,
-					   const struct counts_process *p)
+static struct counts_process *find_shard_program(const struct ptah_counts *counts,
+						 const struct counts_process *p)
 {
 	for (size_t i = counts_first_of_pid(counts, counts->count, p->pid);
 	     i < counts->count && counts->processes[i].pid == p->pid; i++)
@@ -125,7 +125,7 @@ int shard_cancel(struct shard_recording *r)
 
 	for (size_t i = 0; i < r->minus->count && status >= 0; i++) {
 		struct counts_process *minus = &r->minus->processes[i],
-				      *plus = find_program(r->plus, minus);
+				      *plus = find_shard_program(r->plus, minus);
 
 		minus->permanent = false;
 		if (plus)
@@ -158,7 +158,7 @@ static int sum_process(struct ptah_counts *counts, struct counts_process *sum,
 /* Adds a process of another part of the recording. */
 static int join_process(struct ptah_counts *into, const struct counts_process *from)
 {
-	struct counts_process *same = find_program(into, from), sum;
+	struct counts_process *same = find_shard_program(into, from), sum;
 	size_t at = 0;
 	int status =
 	    same ? sum_process(into, &sum, same, from) : sum_process(into, &sum, from, NULL);
@@ -239,7 +239,7 @@ static struct shard_recording *find_recording(const struct ptah_shard *shard, ui
 }
 
 /* Adds the recordings that are not there yet, without their counts. */
-static int add_missing(struct ptah_shard *into, const struct ptah_shard *from)
+static int add_shard_missing(struct ptah_shard *into, const struct ptah_shard *from)
 {
 	const size_t count = into->count;
 
@@ -319,7 +319,7 @@ static int join_shards(struct ptah_shard *into, const struct ptah_shard *from,
 
 	if (status)
 		return status < 0 ? status : PTAH_E_BAD_FILE;
-	status = add_missing(into, from);
+	status = add_shard_missing(into, from);
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = join_recording(find_recording(into, from->recordings[i].index),
 					&from->recordings[i]);
@@ -367,7 +367,7 @@ const char *ptah_shard_unread(const struct ptah_shard *shard, size_t i)
 /* Finishing */
 
 /* Does each range begin where and as the one before it ended? */
-static int check_ranges(const struct shard_recording *r, struct ptah_message *why)
+static int check_shard_ranges(const struct shard_recording *r, struct ptah_message *why)
 {
 	for (size_t i = 0; i < r->range_count; i++) {
 		const struct shard_range *range = &r->ranges[i], *before = range - 1;
@@ -426,7 +426,7 @@ static int set_first_error(const struct shard_recording *r, struct counts_proces
 static int finish_recording(const struct shard_recording *r, struct ptah_counts *counts,
 			    struct ptah_message *why)
 {
-	int status = check_ranges(r, why);
+	int status = check_shard_ranges(r, why);
 
 	if (status < 0)
 		return status;
@@ -442,8 +442,8 @@ static int finish_recording(const struct shard_recording *r, struct ptah_counts 
 }
 
 /* Adds a recording to those before it, as a process does that counts them all. */
-static int add_recording(struct ptah_counts **sum, const struct shard_recording *r,
-			 struct ptah_message *why)
+static int add_shard_recording(struct ptah_counts **sum, const struct shard_recording *r,
+			       struct ptah_message *why)
 {
 	struct ptah_counts *counts;
 	int status;
@@ -504,7 +504,7 @@ static int finish_shard(const struct ptah_shard *shard, struct ptah_counts **cou
 					"the shards have %zu recordings of %" PRIu32, shard->count,
 					shard->planned);
 	for (size_t i = 0; i < shard->count && status >= 0; i++)
-		status = add_recording(&sum, &shard->recordings[i], why);
+		status = add_shard_recording(&sum, &shard->recordings[i], why);
 	if (status >= 0 && !sum && ptah_counts_new(&sum) < 0)
 		status = perfdata_message(why, PTAH_E_NOMEM, "out of memory");
 	if (status < 0) {

@@ -36,8 +36,8 @@ struct source {
 	const struct ptah_space *space;
 };
 
-static int add_segment(struct ptah_image *image, const struct source *from, const GElf_Phdr *ph,
-		       uint64_t address)
+static int add_elf_segment(struct ptah_image *image, const struct source *from, const GElf_Phdr *ph,
+			   uint64_t address)
 {
 	if (from->path)
 		return ptah_image_add_file(image, from->path, ph->p_offset, ph->p_filesz, address,
@@ -70,8 +70,8 @@ static int add_segments(struct ptah_image *image, Elf *elf, const struct source 
 			return PTAH_E_BAD_FILE;
 		if (ph.p_type != PT_LOAD || !(ph.p_flags & PF_X) || !ph.p_filesz)
 			continue;
-		status =
-		    add_segment(image, from, &ph, base ? base + (ph.p_vaddr - lowest) : ph.p_vaddr);
+		status = add_elf_segment(image, from, &ph,
+					 base ? base + (ph.p_vaddr - lowest) : ph.p_vaddr);
 		if (status < 0)
 			return status;
 		added++;

@@ -42,7 +42,7 @@ static uint64_t image_base(const uint8_t optional[OPTIONAL_HEADER])
 }
 
 /* Takes an executable section. 1, 0: it has no code, or an error. */
-static int take_section(const uint8_t *section, uint64_t base, struct pe_section *taken)
+static int take_pe_section(const uint8_t *section, uint64_t base, struct pe_section *taken)
 {
 	const uint32_t in_memory = load_le32(section + 8), address = load_le32(section + 12);
 	const uint32_t in_file = load_le32(section + 16), offset = load_le32(section + 20);
@@ -82,8 +82,8 @@ static int read_sections(int fd, uint64_t base, struct pe_section sections[SECTI
 		int status = PTAH_E_BAD_FILE;
 
 		if (read_at(fd, section, sizeof(section), at + (uint64_t)SECTION_HEADER * i))
-			status =
-			    take_section(section, base ? base : image_base(optional), &sections[n]);
+			status = take_pe_section(section, base ? base : image_base(optional),
+						 &sections[n]);
 		if (status < 0)
 			return status;
 		n += status;

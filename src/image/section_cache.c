@@ -96,7 +96,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* The id of an equal piece, 0 if there is none. */
-static uint32_t find_piece(const struct ptah_cache *c, const struct piece *piece)
+static uint32_t find_section_piece(const struct ptah_cache *c, const struct piece *piece)
 {
 	for (size_t i = 0; i < c->count; i++) {
 		const struct piece *p = &c->pieces[i];
@@ -110,9 +110,9 @@ static uint32_t find_piece(const struct ptah_cache *c, const struct piece *piece
 }
 
 /* Takes ownership of piece->path when the piece is new. */
-static int add_piece(struct ptah_cache *c, struct piece *piece, uint32_t *id)
+static int add_section_piece(struct ptah_cache *c, struct piece *piece, uint32_t *id)
 {
-	*id = find_piece(c, piece);
+	*id = find_section_piece(c, piece);
 	if (*id)
 		return 0;
 	if (c->count == UINT32_MAX - 1)
@@ -145,7 +145,7 @@ int ptah_cache_add_file(struct ptah_cache *c, const char *path, uint64_t offset,
 	if (!piece.path)
 		return PTAH_E_NOMEM;
 	pthread_mutex_lock(&c->lock);
-	status = add_piece(c, &piece, id);
+	status = add_section_piece(c, &piece, id);
 	pthread_mutex_unlock(&c->lock);
 	free(piece.path);
 	return status;
@@ -226,7 +226,8 @@ static void map_piece(struct ptah_cache *c, struct piece *p, int fd)
 	c->mapped += size;
 }
 
-static int read_piece(struct ptah_cache *c, struct piece *p, uint64_t at, void *bytes, size_t n)
+static int read_section_piece(struct ptah_cache *c, struct piece *p, uint64_t at, void *bytes,
+			      size_t n)
 {
 	ssize_t got;
 	int fd;
@@ -262,7 +263,7 @@ int ptah_cache_read(struct ptah_cache *c, uint32_t id, uint64_t address, void *b
 		if (address >= p->address && at < p->size) {
 			if (n > p->size - at)
 				n = (size_t)(p->size - at);
-			status = read_piece(c, p, at, bytes, n < INT32_MAX ? n : INT32_MAX);
+			status = read_section_piece(c, p, at, bytes, n < INT32_MAX ? n : INT32_MAX);
 		}
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -121,7 +121,7 @@ int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why)
 	return status;
 }
 
-static int compare_ids(const void *a, const void *b)
+static int compare_attr_ids(const void *a, const void *b)
 {
 	const struct perfdata_id *x = a, *y = b;
 
@@ -134,10 +134,10 @@ static struct perfdata_attr *find_attr_of_id(struct perfdata_file *f, uint64_t i
 	size_t at;
 
 	if (!f->ids_sorted && f->id_count)
-		qsort(f->ids, f->id_count, sizeof(*f->ids), compare_ids);
+		qsort(f->ids, f->id_count, sizeof(*f->ids), compare_attr_ids);
 	f->ids_sorted = true;
 	/* Finds the first that is not smaller. */
-	BISECT(at, 0, f->id_count, compare_ids(&f->ids[at], &key) < 0);
+	BISECT(at, 0, f->id_count, compare_attr_ids(&f->ids[at], &key) < 0);
 	return at < f->id_count && f->ids[at].id == id ? &f->attrs[f->ids[at].attr] : NULL;
 }
 

@@ -59,8 +59,8 @@ static int place_part(struct perfdata_file *f, const struct perfdata_records_par
 	return 0;
 }
 
-static int add_part(struct perfdata_file *f, const struct perfdata_records *config, size_t i,
-		    struct ptah_message *why)
+static int add_bare_record_part(struct perfdata_file *f, const struct perfdata_records *config,
+				size_t i, struct ptah_message *why)
 {
 	const struct perfdata_records_part *part = &config->parts[i];
 	const uint64_t type = default_type(config, i);
@@ -102,7 +102,7 @@ int perfdata_open_records(const struct perfdata_records *config, struct perfdata
 	if (!f->path)
 		status = PTAH_E_NOMEM;
 	for (size_t i = 0; i < config->count && status >= 0; i++)
-		status = add_part(f, config, i, why);
+		status = add_bare_record_part(f, config, i, why);
 	for (size_t i = 0; i < config->event_count && status >= 0; i++)
 		status =
 		    perfdata_add_bare_attr(f, config->events[i].sample_type, &config->events[i].id);

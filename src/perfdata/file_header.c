@@ -38,7 +38,7 @@ static void append_argument(struct perfdata_file *f, const char *text, size_t n)
 	perfdata_put(&f->command, text, n);
 }
 
-static void read_command(struct perfdata_file *f, struct reader r)
+static void read_header_command(struct perfdata_file *f, struct reader r)
 {
 	uint32_t n = reader_u32(&r);
 
@@ -72,7 +72,7 @@ static void read_event_names(struct perfdata_file *f, struct reader r)
 }
 
 /* Reads a string of at most size - 1 bytes; a longer one is not used. */
-static void read_string(struct reader r, char *into, size_t size)
+static void read_header_string(struct reader r, char *into, size_t size)
 {
 	uint32_t n = reader_u32(&r);
 	const char *text = (const char *)reader_bytes(&r, n);
@@ -117,16 +117,16 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 		f->build_ids = r;
 		break;
 	case PERFDATA_FEATURE_CMDLINE:
-		read_command(f, r);
+		read_header_command(f, r);
 		break;
 	case PERFDATA_FEATURE_CPUID:
-		read_string(r, f->cpuid, sizeof(f->cpuid));
+		read_header_string(r, f->cpuid, sizeof(f->cpuid));
 		break;
 	case PERFDATA_FEATURE_OSRELEASE:
-		read_string(r, f->osrelease, sizeof(f->osrelease));
+		read_header_string(r, f->osrelease, sizeof(f->osrelease));
 		break;
 	case PERFDATA_FEATURE_HOSTNAME:
-		read_string(r, f->hostname, sizeof(f->hostname));
+		read_header_string(r, f->hostname, sizeof(f->hostname));
 		break;
 	case PERFDATA_FEATURE_EVENT_DESC:
 		read_event_names(f, r);

@@ -42,7 +42,8 @@ static bool take_word(const char **at, const char *separators, char *word, size_
 	return **at && (*at)++;
 }
 
-static int take_action(const char **at, struct ptah_filter *filter, const char **problem)
+static int take_filter_text_action(const char **at, struct ptah_filter *filter,
+				   const char **problem)
 {
 	const char *begin;
 	char word[16];
@@ -63,7 +64,8 @@ static int take_action(const char **at, struct ptah_filter *filter, const char *
 	return fail(problem, "the action must be 'filter' or 'stop'");
 }
 
-static int take_place(const char **at, struct ptah_filter_place *place, const char **problem)
+static int take_filter_text_place(const char **at, struct ptah_filter_place *place,
+				  const char **problem)
 {
 	char *end, *number;
 
@@ -96,16 +98,16 @@ int ptah_filter_parse(const char **at, struct ptah_filter *filter, const char **
 	if (!at || !*at || !filter)
 		return PTAH_E_INVAL;
 	memset(filter, 0, sizeof(*filter));
-	status = take_action(at, filter, problem);
+	status = take_filter_text_action(at, filter, problem);
 	if (status >= 0)
-		status = take_place(at, &filter->start, problem);
+		status = take_filter_text_place(at, &filter->start, problem);
 	if (status < 0)
 		return status;
 	skip_spaces(at);
 	if (**at == '/') {
 		(*at)++;
 		filter->has_end = true;
-		status = take_place(at, &filter->end, problem);
+		status = take_filter_text_place(at, &filter->end, problem);
 		if (status < 0)
 			return status;
 		skip_spaces(at);

@@ -117,8 +117,8 @@ static bool is_cut(struct perfdata_file *f, const struct window *w)
 }
 
 /* Takes the trace after a record, which belongs to it. PTAH_E_BAD_FILE: it is not complete. */
-static int take_trace(struct perfdata_file *f, const struct window *w, uint64_t size,
-		      struct perfdata_record *record, struct ptah_message *why)
+static int take_reader_trace(struct perfdata_file *f, const struct window *w, uint64_t size,
+			     struct perfdata_record *record, struct ptah_message *why)
 {
 	const uint64_t left = w->end - *w->at;
 
@@ -249,13 +249,14 @@ static int read_next_record(struct perfdata_file *f, const struct window *w,
 		return !w->part ? perfdata_bad(f, why, offset, "a compressed record in another one")
 				: enter_spool(f, offset, why);
 	case PERFDATA_AUXTRACE:
-		status = take_trace(f, w, record->trace_size, record, why);
+		status = take_reader_trace(f, w, record->trace_size, record, why);
 		break;
 	case PERFDATA_HEADER_TRACING_DATA:
-		status = size < 12
-			     ? 0
-			     : take_trace(f, w, (load_le32(p + 8) + UINT64_C(7)) & ~UINT64_C(7),
-					  record, why);
+		status =
+		    size < 12
+			? 0
+			: take_reader_trace(f, w, (load_le32(p + 8) + UINT64_C(7)) & ~UINT64_C(7),
+					    record, why);
 		if (record->bytes && !f->tracing.p)
 			f->tracing = (struct reader){record->bytes, w->bytes + *w->at, false};
 		break;

@@ -47,7 +47,8 @@ static void read_ids(struct reader *r, struct perfdata_record *record)
 	record->tid = (int32_t)reader_u32(r);
 }
 
-static void read_map(struct reader *r, struct perfdata_record *record, uint16_t misc, bool two)
+static void read_field_map(struct reader *r, struct perfdata_record *record, uint16_t misc,
+			   bool two)
 {
 	read_ids(r, record);
 	record->address = reader_u64(r);
@@ -70,7 +71,7 @@ static void read_map(struct reader *r, struct perfdata_record *record, uint16_t 
 	record->text = reader_string(r, &record->text_size);
 }
 
-static void read_task(struct reader *r, struct perfdata_record *record)
+static void read_field_task(struct reader *r, struct perfdata_record *record)
 {
 	record->pid = (int32_t)reader_u32(r);
 	record->ppid = (int32_t)reader_u32(r);
@@ -327,7 +328,7 @@ static bool read_fields(struct perfdata_file *f, struct reader *r, uint16_t misc
 	switch (record->type) {
 	case PERFDATA_MMAP:
 	case PERFDATA_MMAP2:
-		read_map(r, record, misc, record->type == PERFDATA_MMAP2);
+		read_field_map(r, record, misc, record->type == PERFDATA_MMAP2);
 		break;
 	case PERFDATA_COMM:
 		read_ids(r, record);
@@ -336,7 +337,7 @@ static bool read_fields(struct perfdata_file *f, struct reader *r, uint16_t misc
 		break;
 	case PERFDATA_FORK:
 	case PERFDATA_EXIT:
-		read_task(r, record);
+		read_field_task(r, record);
 		break;
 	case PERFDATA_ITRACE_START:
 		read_ids(r, record);

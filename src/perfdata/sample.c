@@ -84,7 +84,7 @@ static void skip_to_aux(struct reader *r, const struct perfdata_attr *attr)
  * prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32 next_pid), and these "pids" are
  * thread ids. False: some of them are missing.
  */
-static bool take_switch(struct perfdata_record *record, const struct perfdata_sample *sample)
+static bool take_sample_switch(struct perfdata_record *record, const struct perfdata_sample *sample)
 {
 	if (!sample->raw || sample->raw_size < 60)
 		return false;
@@ -96,7 +96,7 @@ static bool take_switch(struct perfdata_record *record, const struct perfdata_sa
 	return true;
 }
 
-static int compare_places(const void *a, const void *b)
+static int compare_sample_places(const void *a, const void *b)
 {
 	const struct perfdata_place *x = a, *y = b;
 
@@ -110,9 +110,9 @@ const struct perfdata_place *perfdata_find_place(struct perfdata_file *f, uint64
 	if (!f->place_count)
 		return NULL;
 	if (!f->places_sorted)
-		qsort(f->places, f->place_count, sizeof(*f->places), compare_places);
+		qsort(f->places, f->place_count, sizeof(*f->places), compare_sample_places);
 	f->places_sorted = true;
-	return bsearch(&key, f->places, f->place_count, sizeof(*f->places), compare_places);
+	return bsearch(&key, f->places, f->place_count, sizeof(*f->places), compare_sample_places);
 }
 
 /* Sets the buffer that the trace is from: that of the sample's event, by ID_INDEX. */
@@ -218,7 +218,7 @@ bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perf
 	if (f->wants_samples)
 		record->sampled = (uint32_t)(attr - f->attrs) + 1;
 	if (is_switch)
-		return take_switch(record, &sample) || record->sampled;
+		return take_sample_switch(record, &sample) || record->sampled;
 	has_trace = take_aux(f, record, &sample);
 	return has_trace || record->sampled;
 }

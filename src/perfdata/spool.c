@@ -53,7 +53,7 @@ static int unpacker_fault(const struct spool *s)
 }
 
 /* Writes the records that the compressed one completes. */
-static int put_records(struct spool *s)
+static int put_spool_records(struct spool *s)
 {
 	const uint8_t *records;
 	size_t n;
@@ -78,7 +78,7 @@ static int unpack_record(struct spool *s, const uint8_t *record, size_t size)
 		return unpacker_fault(s);
 	status = write_spool(s, head, sizeof(head));
 	if (status >= 0)
-		status = put_records(s);
+		status = put_spool_records(s);
 	if (status < 0)
 		return status;
 	store_le64(head, s->written - at - sizeof(head));

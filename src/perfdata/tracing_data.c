@@ -69,7 +69,7 @@ static bool skip_word(struct text *t, const char *word)
 }
 
 /* A decimal number; *failed if there is none, or one that is too large to be true. */
-static uint32_t read_number(struct text *t, bool *failed)
+static uint32_t read_format_number(struct text *t, bool *failed)
 {
 	bool any = false, too_large = false;
 	uint32_t value = 0;
@@ -145,7 +145,7 @@ static bool read_declaration(struct text t, struct tracing_field *field)
 }
 
 /* "field:TYPE NAME;\toffset:8;\tsize:8;\tsigned:1;" */
-static bool read_field(struct text line, struct tracing_field *field)
+static bool read_format_field(struct text line, struct tracing_field *field)
 {
 	const char *semicolon;
 	bool failed = false;
@@ -159,26 +159,26 @@ static bool read_field(struct text line, struct tracing_field *field)
 	line.p = semicolon + 1;
 	if (!skip_word(&line, "offset:"))
 		return false;
-	field->offset = read_number(&line, &failed);
+	field->offset = read_format_number(&line, &failed);
 	if (!skip_word(&line, ";") || !skip_word(&line, "size:"))
 		return false;
-	field->size = read_number(&line, &failed);
+	field->size = read_format_number(&line, &failed);
 	if (skip_word(&line, ";") && skip_word(&line, "signed:"))
-		field->is_signed = read_number(&line, &failed);
+		field->is_signed = read_format_number(&line, &failed);
 	if (field->kind == TRACING_NUMBER && field->size != 1 && field->size != 2 &&
 	    field->size != 4 && field->size != 8)
 		field->kind = TRACING_ARRAY;
 	return !failed && (field->place == TRACING_FIXED || field->size == 4);
 }
 
-static int read_fields(struct text t, struct tracing_format *format)
+static int read_format_fields(struct text t, struct tracing_format *format)
 {
 	struct tracing_field field;
 	struct text line;
 	size_t room = 0;
 
 	while (next_line(&t, &line) && format->count < TRACING_MAX_FIELDS) {
-		if (!read_field(line, &field))
+		if (!read_format_field(line, &field))
 			continue;
 		if (!LIST_ROOM(format->fields, format->count, room))
 			return PTAH_E_NOMEM;
@@ -203,13 +203,13 @@ static int read_format(struct text t, const char *system, struct tracing_format 
 		if (skip_word(&line, "name:") && skip_word(&line, ""))
 			failed |= !copy_name(format->name, line.p, line.end);
 		else if (skip_word(&line, "ID:")) {
-			format->id = read_number(&line, &failed);
+			format->id = read_format_number(&line, &failed);
 			has_id = true;
 		}
 	}
 	if (!has_id || failed || !format->name[0])
 		return 0;
-	status = read_fields(t, format);
+	status = read_format_fields(t, format);
 	return status < 0 ? status : 1;
 }
 

@@ -269,7 +269,7 @@ static int take_descriptor(struct perfdata_writer *w, int fd)
 	return 0;
 }
 
-static int open_file(struct perfdata_writer *w)
+static int open_writer_file(struct perfdata_writer *w)
 {
 	struct stat st;
 	bool there = stat(w->path, &st) == 0;
@@ -329,7 +329,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 		return PTAH_E_NOMEM;
 	}
 	w->lent = config->to_fd;
-	status = w->take ? 0 : w->lent ? take_descriptor(w, config->fd) : open_file(w);
+	status = w->take ? 0 : w->lent ? take_descriptor(w, config->fd) : open_writer_file(w);
 	if (status >= 0)
 		status = perfdata_write_header(w);
 	if (status >= 0 && w->piped)

@@ -85,7 +85,7 @@ const char *perfdata_build_call_attr(uint8_t *attr, unsigned i)
 	return names[i];
 }
 
-static void put_text(struct perfdata_buffer *b, const char *text, size_t size)
+static void put_written_text(struct perfdata_buffer *b, const char *text, size_t size)
 {
 	perfdata_put64(b, size);
 	perfdata_put(b, text, size);
@@ -108,16 +108,16 @@ void perfdata_put_tracing_data(struct perfdata_buffer *b)
 	perfdata_put(b, little_endian_and_long, sizeof(little_endian_and_long));
 	perfdata_put32(b, PAGE_SIZE);
 	perfdata_put_string(b, "header_page", 1);
-	put_text(b, header_page, sizeof(header_page) - 1);
+	put_written_text(b, header_page, sizeof(header_page) - 1);
 	perfdata_put_string(b, "header_event", 1);
 	perfdata_put64(b, 0);
 	perfdata_put32(b, 0); /* formats of ftrace itself */
 	perfdata_put32(b, 2); /* systems */
 	put_system(b, "raw_syscalls", 2);
-	put_text(b, enter_format, sizeof(enter_format) - 1);
-	put_text(b, exit_format, sizeof(exit_format) - 1);
+	put_written_text(b, enter_format, sizeof(enter_format) - 1);
+	put_written_text(b, exit_format, sizeof(exit_format) - 1);
 	put_system(b, "ptah", 1);
-	put_text(b, data_format, sizeof(data_format) - 1);
+	put_written_text(b, data_format, sizeof(data_format) - 1);
 	perfdata_put32(b, 0); /* kallsyms */
 	perfdata_put32(b, 0); /* formats of printk */
 	perfdata_put64(b, 0); /* saved command lines: perf reads them from version 0.6 on */

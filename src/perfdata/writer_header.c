@@ -275,7 +275,7 @@ int perfdata_add_id(struct perfdata_writer *w, size_t event, uint64_t id)
 	return put_late_id(w, event) ? 0 : perfdata_writer_fail_system(w, "write");
 }
 
-static void fill_driver(uint64_t *info, const struct perfdata_driver *driver)
+static void fill_writer_header_driver(uint64_t *info, const struct perfdata_driver *driver)
 {
 	info[PERFDATA_INFO_PMU_TYPE] = driver->pmu_type;
 	info[PERFDATA_INFO_CAP_TIME_ZERO] = driver->time_zero;
@@ -315,7 +315,7 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
 		return perfdata_writer_fail(
 		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "the address filters are too long"));
 	if (config->driver)
-		fill_driver(info, config->driver);
+		fill_writer_header_driver(info, config->driver);
 	perfdata_begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + padded);
 	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
 	perfdata_put32(&w->pending,
@@ -411,7 +411,7 @@ static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
  * written later than the records of switches and maps that belong to it, by as much as its buffer
  * holds. With this list perf reads all trace before the first of those records.
  */
-static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b)
+static void put_writer_header_index(const struct perfdata_writer *w, struct perfdata_buffer *b)
 {
 	perfdata_put64(b, w->index.size / 16);
 	perfdata_put(b, w->index.bytes, w->index.size);
@@ -475,7 +475,7 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 		put_pmus(w, b);
 		break;
 	case PERFDATA_FEATURE_AUXTRACE:
-		put_index(w, b);
+		put_writer_header_index(w, b);
 		break;
 	case PERFDATA_FEATURE_CPUID:
 		perfdata_put_header_string(b, w->cpuid);

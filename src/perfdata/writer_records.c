@@ -151,7 +151,7 @@ static struct written_file *list_new_file(struct perfdata_writer *w, const char 
 	return f;
 }
 
-static struct written_file *find_file(const struct perfdata_writer *w, const char *path)
+static struct written_file *find_written_file(const struct perfdata_writer *w, const char *path)
 {
 	for (struct written_file *f = w->files; f; f = f->next)
 		if (!strcmp(f->path, path))
@@ -161,7 +161,7 @@ static struct written_file *find_file(const struct perfdata_writer *w, const cha
 
 static const struct written_file *file_of(struct perfdata_writer *w, const char *path)
 {
-	struct written_file *f = find_file(w, path);
+	struct written_file *f = find_written_file(w, path);
 
 	if (f)
 		return f;
@@ -228,7 +228,7 @@ static int list_kernel_file(struct perfdata_writer *w, const char *path,
 
 	if (!strncmp(path, kernel, sizeof(kernel) - 1))
 		path = kernel; /* without the symbol */
-	f = id->size && !find_file(w, path) ? list_new_file(w, path) : NULL;
+	f = id->size && !find_written_file(w, path) ? list_new_file(w, path) : NULL;
 	if (!f)
 		return w->status;
 	f->kernel = true;
@@ -306,7 +306,7 @@ static struct written_stream *stream_of(struct perfdata_writer *w, uint32_t inde
 	return &w->streams[w->stream_count - 1];
 }
 
-static bool write_trace(const struct perfdata_writer *w, const struct perfdata_aux *aux)
+static bool write_stream_trace(const struct perfdata_writer *w, const struct perfdata_aux *aux)
 {
 	const struct iovec whole = {(void *)(uintptr_t)aux->bytes, aux->size};
 	const struct iovec *parts = aux->parts ? aux->parts : &whole;
@@ -371,7 +371,7 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
 	perfdata_put32(&w->pending, 0);
 	if (perfdata_write_part(w, &start) < 0)
 		return w->status;
-	if (!write_trace(w, aux))
+	if (!write_stream_trace(w, aux))
 		return perfdata_writer_fail_system(w, "write");
 	w->size += aux->size;
 	w->trace_size += aux->size;
@@ -421,7 +421,7 @@ int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_tu
 int perfdata_list_build_id(struct perfdata_writer *w, const char *path, bool kernel,
 			   const struct perfdata_build_id *id)
 {
-	struct written_file *f = find_file(w, path) ? NULL : list_new_file(w, path);
+	struct written_file *f = find_written_file(w, path) ? NULL : list_new_file(w, path);
 
 	if (!f)
 		return w->status;

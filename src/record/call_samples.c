@@ -67,7 +67,7 @@ int call_samples_take(struct call_samples *calls, size_t n, const struct call_or
 	return 0;
 }
 
-static int compare_times(const void *a, const void *b)
+static int compare_sampled_call_times(const void *a, const void *b)
 {
 	const struct taken_call *x = a, *y = b;
 
@@ -139,7 +139,7 @@ int call_samples_pass(struct call_samples *calls, struct ptah_recorder *r, size_
 	bool done = true;
 
 	if (calls->unordered)
-		qsort(calls->list, calls->count, sizeof(*calls->list), compare_times);
+		qsort(calls->list, calls->count, sizeof(*calls->list), compare_sampled_call_times);
 	for (size_t i = 0; i < calls->count && done; i++) {
 		const struct taken_call *taken = &calls->list[i];
 

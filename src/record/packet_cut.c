@@ -26,7 +26,7 @@ static void lose(struct packet_cut *cut)
  * The first PSB in [p, end), or NULL. Payload before it may look like its beginning: it ends where
  * its pattern does.
  */
-static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
+static const uint8_t *find_cut_psb(const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *psb = ptah_packet_find_psb(p, end);
 
@@ -64,7 +64,7 @@ static const uint8_t *walk(struct packet_cut *cut, const uint8_t *p, const uint8
 		int status;
 
 		if (!cut->synced) {
-			const uint8_t *psb = find_psb(p, end);
+			const uint8_t *psb = find_cut_psb(p, end);
 
 			if (!psb)
 				return end - p < PSB_BYTES ? p : end - (PSB_BYTES - 1);
@@ -93,7 +93,7 @@ static const uint8_t *last_psb(const uint8_t *p, const uint8_t *end)
 	if (end - p > WINDOW)
 		p = end - WINDOW;
 
-	while ((p = find_psb(p, end))) {
+	while ((p = find_cut_psb(p, end))) {
 		last = p;
 		p += PSB_BYTES;
 	}
@@ -125,7 +125,7 @@ static const uint8_t *join_cut_packet(struct packet_cut *cut, const uint8_t *p, 
 	return p + (size_t)(next - joined) - before;
 }
 
-static void take_part(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
+static void take_cut_part(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *psb = last_psb(p, end);
 
@@ -149,7 +149,7 @@ size_t packet_cut(struct packet_cut *cut, const struct iovec *parts, size_t coun
 		const uint8_t *p = parts[i].iov_base;
 
 		if (parts[i].iov_len)
-			take_part(cut, p, p + parts[i].iov_len);
+			take_cut_part(cut, p, p + parts[i].iov_len);
 	}
 	return cut->rest_size;
 }

@@ -72,7 +72,7 @@ const char *ptah_recording_why(const struct ptah_recording *r)
 
 /* The configuration */
 
-static int check_trace(const struct ptah_trace_config *trace, struct ptah_message *why)
+static int check_recording_trace(const struct ptah_trace_config *trace, struct ptah_message *why)
 {
 	if (trace->size < sizeof(*trace))
 		return perfdata_message(why, PTAH_E_INVAL, "trace.size is not set");
@@ -109,7 +109,7 @@ static int check_config(const struct ptah_recording_config *config, struct ptah_
 		return perfdata_message(why, PTAH_E_INVAL, "clock.shift: %u is more than 63",
 					config->clock.shift);
 	if (config->trace)
-		return check_trace(config->trace, why);
+		return check_recording_trace(config->trace, why);
 	if (!(config->rtit_ctl & (PTAH_RTIT_CTL_OS | PTAH_RTIT_CTL_USER)))
 		return perfdata_message(why, PTAH_E_INVAL,
 					"neither config.trace nor config.rtit_ctl says what was "
@@ -188,8 +188,9 @@ static struct perfdata_clock clock_of(const struct ptah_recording_config *config
 	return clock;
 }
 
-static int open_writer(struct ptah_recording *r, const struct ptah_recording_config *config,
-		       struct ptah_message *why)
+static int open_recording_writer(struct ptah_recording *r,
+				 const struct ptah_recording_config *config,
+				 struct ptah_message *why)
 {
 	static const uint64_t id = EVENT_ID;
 	const struct ptah_caps *caps = config->caps;
@@ -272,7 +273,7 @@ static int make_recording(const struct ptah_recording_config *config, struct pta
 		return status;
 	r->kind = config->kind;
 	r->snapshot = config->snapshot;
-	status = open_writer(r, config, why);
+	status = open_recording_writer(r, config, why);
 	if (status >= 0)
 		status = note_cr3(r, config->trace, why);
 	if (status < 0) {

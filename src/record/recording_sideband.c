@@ -16,7 +16,7 @@
 /* Processes and threads */
 
 /* Whether a call about this thread can be carried out. */
-static int check_thread(struct ptah_recording *r, int32_t pid, int32_t tid)
+static int check_sideband_thread(struct ptah_recording *r, int32_t pid, int32_t tid)
 {
 	int status = recording_check(r);
 
@@ -26,10 +26,10 @@ static int check_thread(struct ptah_recording *r, int32_t pid, int32_t tid)
 	return status;
 }
 
-static int add_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
-		    const char *name, bool exec)
+static int add_sideband_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
+			     const char *name, bool exec)
 {
-	int status = check_thread(r, pid, tid);
+	int status = check_sideband_thread(r, pid, tid);
 
 	if (status < 0)
 		return status;
@@ -42,22 +42,22 @@ static int add_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t
 int ptah_recording_add_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
 			    const char *name)
 {
-	return add_name(r, pid, tid, tsc, name, false);
+	return add_sideband_name(r, pid, tid, tsc, name, false);
 }
 
 int ptah_recording_add_exec(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
 			    const char *name)
 {
-	return add_name(r, pid, tid, tsc, name, true);
+	return add_sideband_name(r, pid, tid, tsc, name, true);
 }
 
 int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid, int32_t parent_pid,
 			    int32_t parent_tid, uint64_t tsc)
 {
-	int status = check_thread(r, pid, tid);
+	int status = check_sideband_thread(r, pid, tid);
 
 	if (status >= 0)
-		status = check_thread(r, parent_pid, parent_tid);
+		status = check_sideband_thread(r, parent_pid, parent_tid);
 	if (status < 0)
 		return status;
 	if (tid == parent_tid) /* perf would remove it twice, and never end */
@@ -69,7 +69,7 @@ int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid, 
 
 int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc)
 {
-	int status = check_thread(r, pid, tid);
+	int status = check_sideband_thread(r, pid, tid);
 
 	if (status < 0)
 		return status;
@@ -197,8 +197,8 @@ int ptah_recording_add_map(struct ptah_recording *r, const struct ptah_recording
 	return recording_wrote(r, status);
 }
 
-static int check_code(struct ptah_recording *r, int32_t pid, uint64_t address, const void *bytes,
-		      size_t size, const char *name)
+static int check_sideband_code(struct ptah_recording *r, int32_t pid, uint64_t address,
+			       const void *bytes, size_t size, const char *name)
 {
 	if (pid <= 0 && pid != PTAH_RECORDING_KERNEL)
 		return recording_refuse(r, "process %d: the numbers begin with 1", pid);
@@ -224,7 +224,7 @@ int ptah_recording_add_code(struct ptah_recording *r, int32_t pid, uint64_t tsc,
 	const uint8_t *p = bytes;
 
 	if (status >= 0)
-		status = check_code(r, pid, address, bytes, size, name);
+		status = check_sideband_code(r, pid, address, bytes, size, name);
 	if (status < 0)
 		return status;
 	recording_reach(r, tsc);

@@ -81,8 +81,8 @@ static int find_stream(struct ptah_recording *r, uint32_t stream, struct recorde
 
 /* Bytes */
 
-static int write_parts(struct ptah_recording *r, uint32_t stream, uint64_t offset,
-		       const struct iovec *parts, size_t n, size_t size)
+static int write_recorded_parts(struct ptah_recording *r, uint32_t stream, uint64_t offset,
+				const struct iovec *parts, size_t n, size_t size)
 {
 	const struct recorded_stream *s = &r->streams[stream];
 	const struct perfdata_aux aux = {
@@ -109,7 +109,7 @@ static int release_rest(struct ptah_recording *r, uint32_t stream)
 	s->cut = (struct packet_cut){0};
 	if (!cut.rest_size)
 		return 0;
-	return write_parts(r, stream, s->end - cut.rest_size, &part, 1, cut.rest_size);
+	return write_recorded_parts(r, stream, s->end - cut.rest_size, &part, 1, cut.rest_size);
 }
 
 static int write_flags(struct ptah_recording *r, const struct recorded_stream *s, uint64_t time,
@@ -171,7 +171,7 @@ static int add_parts(struct ptah_recording *r, uint32_t stream, uint64_t positio
 	s->end = position + size;
 	r->bytes += size;
 	size += before.rest_size - s->cut.rest_size;
-	return size ? write_parts(r, stream, offset, parts, count, size) : 0;
+	return size ? write_recorded_parts(r, stream, offset, parts, count, size) : 0;
 }
 
 static int check_position(struct ptah_recording *r, const struct recorded_stream *s,
@@ -246,8 +246,8 @@ static uint64_t aux_flags(uint32_t flags)
 	       (flags & PTAH_CAPTURED_PARTIAL ? PERFDATA_AUX_PARTIAL : 0);
 }
 
-static int add_record(struct ptah_recording *r, struct recorded_stream *s,
-		      const struct ptah_capture_record *record)
+static int append_capture_record(struct ptah_recording *r, struct recorded_stream *s,
+				 const struct ptah_capture_record *record)
 {
 	const uint64_t flags = aux_flags(record->flags);
 
@@ -272,7 +272,7 @@ int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 	if (n && !records)
 		return recording_refuse(r, "records without an address");
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status = add_record(r, s, &records[i]);
+		status = append_capture_record(r, s, &records[i]);
 	return status;
 }
 

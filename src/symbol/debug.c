@@ -203,7 +203,7 @@ static void evict_units(struct symbol_debug *d, const struct symbol_unit *keep)
 	d->rows = keep->lines.count + keep->scopes.count;
 }
 
-static int read_lines(struct symbol_debug *d, struct symbol_unit *unit)
+static int read_debug_lines(struct symbol_debug *d, struct symbol_unit *unit)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Word offset;
@@ -222,14 +222,14 @@ const struct symbol_line_table *symbol_debug_lines(struct symbol_debug *d, struc
 	if (!unit->lines_read) {
 		evict_units(d, unit);
 		unit->lines_read = true;
-		unit->lines_status = read_lines(d, unit);
+		unit->lines_status = read_debug_lines(d, unit);
 		d->rows += unit->lines.count;
 	}
 	return unit->lines_status ? NULL : &unit->lines;
 }
 
 /* Joins the names of folders and a file: each may be absolute, and what is before it then goes. */
-static const char *keep_path(struct symbol_pool *pool, const char *const parts[3])
+static const char *keep_debug_path(struct symbol_pool *pool, const char *const parts[3])
 {
 	char path[SOURCE_MAX];
 	size_t n = 0;
@@ -263,7 +263,7 @@ const char *symbol_debug_source(struct symbol_debug *d, struct symbol_unit *unit
 		parts[0] = dwarf_formstring(&attribute);
 	parts[1] = source->folder;
 	parts[2] = source->name;
-	source->path = keep_path(d->pool, parts);
+	source->path = keep_debug_path(d->pool, parts);
 	return source->path;
 }
 

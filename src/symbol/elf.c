@@ -15,7 +15,7 @@
 #define EXECUTABLE_MAX 64
 
 /* Reads the executable segments, and the lowest address of all loadable segments. */
-static size_t read_segments(Elf *elf, struct ptah_elf_segment **segments, uint64_t *lowest)
+static size_t read_elf_segments(Elf *elf, struct ptah_elf_segment **segments, uint64_t *lowest)
 {
 	size_t n, count = 0;
 
@@ -76,7 +76,7 @@ int ptah_elf_segments(const char *path, uint64_t base, struct ptah_elf_segment *
 	*segments = NULL;
 	if (!symbol_elf_open(path, &elf))
 		return PTAH_E_BAD_MAGIC;
-	n = read_segments(elf.elf, segments, &lowest);
+	n = read_elf_segments(elf.elf, segments, &lowest);
 	symbol_elf_close(&elf);
 	if (!*segments)
 		return PTAH_E_NOMEM;
@@ -206,8 +206,8 @@ static unsigned name_flags(const char *name)
 }
 
 /* Adds a symbol. That of a fragment has its group in place of its parent for the moment. */
-static void add_symbol(const GElf_Sym *symbol, const char *name, uint64_t group,
-		       struct symbol_ranges *ranges, struct symbol_names *names)
+static void add_elf_symbol(const GElf_Sym *symbol, const char *name, uint64_t group,
+			   struct symbol_ranges *ranges, struct symbol_names *names)
 {
 	uint64_t end = symbol->st_value + symbol->st_size;
 	unsigned flags = name_flags(name);
@@ -258,9 +258,9 @@ static bool next_symbol(struct table *t, GElf_Sym *symbol, char name[SYMBOL_NAME
 }
 
 /* Finds the functions of the fragments among the ranges from `first` on. */
-static void find_parents(struct table table, struct symbol_parents *parents,
-			 struct symbol_ranges *ranges, size_t first,
-			 const struct symbol_names *names)
+static void find_elf_parents(struct table table, struct symbol_parents *parents,
+			     struct symbol_ranges *ranges, size_t first,
+			     const struct symbol_names *names)
 {
 	char name[SYMBOL_NAME_MAX];
 	GElf_Sym symbol;
@@ -288,10 +288,10 @@ static void read_table(struct table table, struct symbol_ranges *ranges, struct 
 	GElf_Sym symbol;
 
 	while (next_symbol(&table, &symbol, name)) {
-		add_symbol(&symbol, name, table.group, ranges, names);
+		add_elf_symbol(&symbol, name, table.group, ranges, names);
 		symbol_parents_want(&parents, name, table.group);
 	}
-	find_parents(begin, &parents, ranges, first, names);
+	find_elf_parents(begin, &parents, ranges, first, names);
 	symbol_parents_free(&parents);
 }
 
@@ -358,7 +358,7 @@ static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ran
 }
 
 /* Code in no function (.init, .fini, padding) gets the name of its section. */
-static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
+static void add_elf_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
 {
 	Elf_Data *strings = symbol_section_names(elf);
 
@@ -451,7 +451,7 @@ static void build(struct symbol_file *file, Elf *elf, const char *path,
 {
 	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, go = {0}, sections = {0};
 
-	add_sections(elf, &sections, &file->names);
+	add_elf_sections(elf, &sections, &file->names);
 	add_go(elf, &go, &file->names);
 	symbol_add_frames(elf, is_dynamic_linker(elf), &frames);
 	symbol_ranges_sort(&frames, &file->names);
@@ -488,7 +488,7 @@ bool symbol_file_read(const char *path, const struct symbol_folders *folders,
 	*file = (struct symbol_file){0};
 	if (!symbol_elf_open(path, &elf))
 		return false;
-	file->segment_count = read_segments(elf.elf, &file->segments, &lowest);
+	file->segment_count = read_elf_segments(elf.elf, &file->segments, &lowest);
 	if (file->segment_count)
 		build(file, elf.elf, path, folders);
 	symbol_elf_close(&elf);

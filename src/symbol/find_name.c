@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_place(struct symbol_places *places, uint64_t offset, uint64_t size)
+static void add_name_place(struct symbol_places *places, uint64_t offset, uint64_t size)
 {
 	size_t i = 0;
 
@@ -41,7 +41,7 @@ struct search {
  * Finds a part of the demangled name that the mangled one has as well, so that not all names have
  * to be demangled: the last identifier before template arguments and parameters.
  */
-static void find_part(struct search *s)
+static void find_name_part(struct search *s)
 {
 	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				   "0123456789_";
@@ -81,7 +81,7 @@ static void search_table(const struct search *s, Elf *elf, unsigned type)
 			symbol_string(strings, symbol.st_name, name, sizeof(name));
 			if (is_meant(s, name) && symbol_is_code(elf, &symbol, name) &&
 			    symbol_file_offset(s->file, symbol.st_value, &offset))
-				add_place(s->places, offset, symbol.st_size);
+				add_name_place(s->places, offset, symbol.st_size);
 		}
 		return;
 	}
@@ -98,7 +98,7 @@ int symbol_file_find(const struct symbol_file *file, const char *path,
 	places->count = 0;
 	if (!symbol_elf_open(path, &elf))
 		return PTAH_E_BAD_MAGIC;
-	find_part(&search);
+	find_name_part(&search);
 	has_debug = symbol_debug_open(elf.elf, path, folders, &debug);
 	for (unsigned pass = 0; pass < 2 && !places->count; pass++) {
 		search.demangled = pass == 1;

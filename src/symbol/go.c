@@ -47,13 +47,13 @@ static uint64_t entry_size(const struct symbol_go *go)
 	return go->version >= SYMBOL_GO_1_18 ? 8 : 16;
 }
 
-static uint64_t read_offset(const struct symbol_go *go, struct reader *r)
+static uint64_t read_go_offset(const struct symbol_go *go, struct reader *r)
 {
 	return go->version >= SYMBOL_GO_1_18 ? reader_u32(r) : reader_u64(r);
 }
 
 /* Reads the words of the header, with offsets of the parts of the table. */
-static bool read_header(struct symbol_go *go, struct reader *r)
+static bool read_go_header(struct symbol_go *go, struct reader *r)
 {
 	uint64_t words[8] = {0};
 	const bool text = go->version >= SYMBOL_GO_1_18;
@@ -94,7 +94,7 @@ bool symbol_go_open(struct symbol_go *go, const uint8_t *bytes, size_t size, uin
 		if (versions[i].magic != magic)
 			continue;
 		go->version = (enum symbol_go_version)i;
-		return read_header(go, &r);
+		return read_go_header(go, &r);
 	}
 	return false;
 }
@@ -176,7 +176,7 @@ void symbol_go_add(const struct symbol_go *go, struct symbol_ranges *ranges,
 
 	for (uint64_t i = 0; i < go->count && !names->failed && !ranges->failed; i++) {
 		const uint64_t start = next;
-		struct reader of = description(go, read_offset(go, &r));
+		struct reader of = description(go, read_go_offset(go, &r));
 		char name[SYMBOL_NAME_MAX];
 
 		next = read_address(go, &r);
@@ -220,13 +220,13 @@ static bool find_function(const struct symbol_go *go, uint64_t address, struct r
 		return false;
 	r = at(go, go->functions + (low - 1) * size);
 	*start = read_address(go, &r);
-	*of = description(go, read_offset(go, &r));
+	*of = description(go, read_go_offset(go, &r));
 	*end = read_address(go, &r);
 	return !r.failed && address < *end;
 }
 
 /* An unsigned number of seven bits a byte, at most 32 bits. */
-static uint32_t read_number(struct reader *r)
+static uint32_t read_go_number(struct reader *r)
 {
 	uint32_t value = 0;
 	const uint8_t *byte;
@@ -268,10 +268,10 @@ static bool next_value(struct values *v, bool first)
 
 	if (v->ended)
 		return false;
-	step = read_number(&v->r);
+	step = read_go_number(&v->r);
 	v->now.value = (int32_t)((uint32_t)v->now.value + (step >> 1 ^ -(step & 1)));
 	v->now.start = v->now.end;
-	v->now.end += read_number(&v->r);
+	v->now.end += read_go_number(&v->r);
 	v->ended = v->r.failed || (!step && !first);
 	return !v->ended;
 }
@@ -415,7 +415,7 @@ int symbol_go_lines(const struct symbol_go *go, uint64_t start, uint64_t end,
 
 	for (uint64_t i = 0; i < go->count && !w.ended && w.steps; i++) {
 		const uint64_t from = next;
-		const struct reader of = description(go, read_offset(go, &r));
+		const struct reader of = description(go, read_go_offset(go, &r));
 		struct tables t;
 
 		next = read_address(go, &r);

@@ -160,8 +160,8 @@ struct place {
 	uint32_t scope; /* the innermost */
 };
 
-static bool find_place(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
-		       struct place *place)
+static bool find_inline_place(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
+			      struct place *place)
 {
 	const struct symbol_range *range;
 	uint64_t address;
@@ -191,7 +191,7 @@ size_t ptah_symbols_inlines(struct ptah_symbols *symbols, const char *path, uint
 	struct place p;
 	Dwarf_Die die;
 
-	if (!frames || !find_place(symbols, path, file_offset, &p))
+	if (!frames || !find_inline_place(symbols, path, file_offset, &p))
 		return 0;
 	for (uint32_t i = p.scope; i != SYMBOL_NO_SCOPE && count < n;
 	     i = p.unit->scopes.items[i].parent) {
@@ -211,7 +211,7 @@ bool ptah_symbols_function(struct ptah_symbols *symbols, const char *path, uint6
 	struct place p;
 	Dwarf_Die die;
 
-	if (!function || !find_place(symbols, path, file_offset, &p))
+	if (!function || !find_inline_place(symbols, path, file_offset, &p))
 		return false;
 	scope = &p.unit->scopes.items[p.scope];
 	while (scope->inlined && scope->parent != SYMBOL_NO_SCOPE)

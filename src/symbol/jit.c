@@ -201,8 +201,8 @@ static void heap_pop(struct heap *h)
 }
 
 /* Adds a piece of a code, or makes the last piece longer if it is of the same code. */
-static void add_piece(struct symbol_jit *pieces, const struct symbol_jit_code *of, uint64_t start,
-		      uint64_t end)
+static void add_jit_piece(struct symbol_jit *pieces, const struct symbol_jit_code *of,
+			  uint64_t start, uint64_t end)
 {
 	struct symbol_jit_code piece = *of;
 
@@ -239,7 +239,7 @@ static void replace(struct symbol_jit *jit, size_t first)
 		end = heap.codes[0]->end;
 		if (i < jit->count && jit->codes[i].start < end)
 			end = jit->codes[i].start;
-		add_piece(&pieces, heap.codes[0], at, end);
+		add_jit_piece(&pieces, heap.codes[0], at, end);
 		at = end;
 	}
 	free(heap.codes);
@@ -368,8 +368,8 @@ struct part {
 };
 
 /* Returns false if these are too many. */
-static bool find_part(const struct symbol_jit *jit, size_t run, uint64_t address, size_t *steps,
-		      struct part *part)
+static bool find_jit_part(const struct symbol_jit *jit, size_t run, uint64_t address, size_t *steps,
+			  struct part *part)
 {
 	const size_t begin = run_begin(jit, run);
 
@@ -415,7 +415,7 @@ const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint
 	size_t steps = 0;
 
 	for (size_t run = 0; run < jit->run_count; run++) {
-		if (!find_part(jit, run, address, &steps, &parts[run]))
+		if (!find_jit_part(jit, run, address, &steps, &parts[run]))
 			return NULL;
 		for (size_t i = parts[run].next; i > parts[run].first; i--) {
 			c = &jit->codes[i - 1];
@@ -441,7 +441,7 @@ uint64_t symbol_jit_until(const struct symbol_jit *jit, uint64_t address, uint64
 	struct part part;
 
 	for (size_t run = 0; run < jit->run_count; run++) {
-		if (!find_part(jit, run, address, &steps, &part))
+		if (!find_jit_part(jit, run, address, &steps, &part))
 			return until;
 		for (size_t i = part.first; i < part.next; i++) {
 			const struct symbol_jit_code *c = &jit->codes[i];

@@ -92,8 +92,8 @@ static void note_recent(struct symbol_jitdump *d, struct symbol_jit *jit,
 	d->recent_count += d->recent_count < d->recent_room;
 }
 
-static void add_code(struct symbol_jitdump *d, struct symbol_jit *jit, struct symbol_jit_code code,
-		     uint64_t address, uint64_t size)
+static void add_jitdump_code(struct symbol_jitdump *d, struct symbol_jit *jit,
+			     struct symbol_jit_code code, uint64_t address, uint64_t size)
 {
 	if (!size || size > UINT64_MAX - address)
 		return;
@@ -137,7 +137,7 @@ static void read_load(struct symbol_jitdump *d, struct symbol_jit *jit, struct r
 		code.debug_head = address;
 	}
 	d->debug = NULL;
-	add_code(d, jit, code, address, size);
+	add_jitdump_code(d, jit, code, address, size);
 }
 
 static void read_move(struct symbol_jitdump *d, struct symbol_jit *jit, struct reader *r)
@@ -162,7 +162,7 @@ static void read_move(struct symbol_jitdump *d, struct symbol_jit *jit, struct r
 		d->moved += size;
 		if (d->moved / MOVED_MAX > d->taken)
 			moved.bytes = NULL;
-		add_code(d, jit, moved, address, size);
+		add_jitdump_code(d, jit, moved, address, size);
 		return;
 	}
 }

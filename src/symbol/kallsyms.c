@@ -36,7 +36,7 @@ bool symbol_kallsyms_next(FILE *file, struct kallsyms_line *line)
 }
 
 /* Opens a regular file. Others, such as a fifo, would keep the reader waiting. */
-static FILE *open_file(const char *path)
+static FILE *open_kallsym_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -56,7 +56,7 @@ static FILE *open_file(const char *path)
 int symbol_kallsyms_find(const char *path, const char *name, uint64_t *address)
 {
 	struct kallsyms_line line;
-	FILE *file = open_file(path);
+	FILE *file = open_kallsym_file(path);
 	bool found = false;
 
 	*address = 0;
@@ -193,7 +193,7 @@ static int finish_kernel_symbols(struct symbol_kernel *kernel)
 	return PTAH_E_NOMEM;
 }
 
-static void read_lines(struct symbol_kernel *kernel, FILE *file, uint64_t shift)
+static void read_kallsym_lines(struct symbol_kernel *kernel, FILE *file, uint64_t shift)
 {
 	struct kallsyms_line line;
 
@@ -218,11 +218,11 @@ int symbol_kernel_read_kallsyms(struct symbol_kernel *kernel, const char *path,
 	if (found < SYMBOL_KERNEL_HALF)
 		return PTAH_E_EMPTY;
 	shift = *address ? *address - found : 0;
-	file = open_file(path);
+	file = open_kallsym_file(path);
 	if (!file)
 		return PTAH_E_SYSTEM;
 	symbol_kernel_free(kernel);
-	read_lines(kernel, file, shift);
+	read_kallsym_lines(kernel, file, shift);
 	fclose(file);
 	*address = found + shift;
 	return finish_kernel_symbols(kernel);

@@ -108,7 +108,7 @@ static void add_folder(struct line_reader *l, const char *folder)
 		t->folders[t->folder_count++] = folder;
 }
 
-static void add_file(struct line_reader *l, const char *name, uint64_t folder)
+static void add_line_file(struct line_reader *l, const char *name, uint64_t folder)
 {
 	struct symbol_line_table *t = l->table;
 
@@ -131,7 +131,7 @@ static void read_old_lists(struct line_reader *l, struct reader *r)
 
 		reader_uleb(r); /* time */
 		reader_uleb(r); /* size */
-		add_file(l, name, folder);
+		add_line_file(l, name, folder);
 	}
 }
 
@@ -140,8 +140,8 @@ struct entry {
 	uint64_t folder;
 };
 
-static void read_field(const struct line_reader *l, struct reader *r, uint64_t content,
-		       uint64_t form, struct entry *entry)
+static void read_line_field(const struct line_reader *l, struct reader *r, uint64_t content,
+			    uint64_t form, struct entry *entry)
 {
 	const char *string = NULL;
 	uint64_t number = 0;
@@ -212,16 +212,16 @@ static void read_new_list(struct line_reader *l, struct reader *r, bool folders)
 		struct entry entry = {"", 0};
 
 		for (unsigned k = 0; k < form_count; k++)
-			read_field(l, r, forms[k][0], forms[k][1], &entry);
+			read_line_field(l, r, forms[k][0], forms[k][1], &entry);
 		if (folders)
 			add_folder(l, entry.name);
 		else
-			add_file(l, entry.name, entry.folder);
+			add_line_file(l, entry.name, entry.folder);
 	}
 }
 
 /* Reads the header; `r` is what follows the length, and then the program. */
-static bool read_header(struct line_reader *l, struct reader *r)
+static bool read_line_header(struct line_reader *l, struct reader *r)
 {
 	struct reader lists;
 	uint64_t length;
@@ -348,7 +348,7 @@ static void run_extended(struct line_reader *l, struct reader *r)
 	case DW_LNE_define_file:
 		name = read_string(&in);
 		if (!in.failed)
-			add_file(l, name, reader_uleb(&in));
+			add_line_file(l, name, reader_uleb(&in));
 		break;
 	}
 	r->failed |= in.failed;
@@ -496,7 +496,7 @@ int symbol_line_table_read(const struct symbol_line_sections *sections, uint64_t
 		length = reader_u64(&all);
 	unit.p = reader_bytes(&all, length);
 	unit.end = all.p;
-	if (!unit.p || !read_header(&l, &unit)) {
+	if (!unit.p || !read_line_header(&l, &unit)) {
 		l.status = l.status ? l.status : PTAH_E_BAD_FILE;
 	} else {
 		run_line_program(&l, &unit);

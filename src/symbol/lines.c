@@ -143,7 +143,8 @@ static size_t first_row(const struct symbol_line_table *table, uint64_t address)
 	return at;
 }
 
-static const struct symbol_row *find_row(const struct symbol_line_table *table, uint64_t address)
+static const struct symbol_row *find_line_row(const struct symbol_line_table *table,
+					      uint64_t address)
 {
 	size_t i = first_row(table, address);
 
@@ -220,7 +221,7 @@ bool ptah_symbols_line(struct ptah_symbols *symbols, const char *path, uint64_t 
 		return false;
 	unit = &debug->units[range->name];
 	table = symbol_debug_lines(debug, unit);
-	row = table ? find_row(table, address) : NULL;
+	row = table ? find_line_row(table, address) : NULL;
 	if (!row)
 		return false;
 	piece = cut_row(debug, unit, row, range);
@@ -336,7 +337,7 @@ static bool take_nearest(void *context, const struct ptah_line *line)
 	return true;
 }
 
-static bool take_place(void *context, const struct ptah_line *line)
+static bool take_line_place(void *context, const struct ptah_line *line)
 {
 	struct wanted *w = context;
 
@@ -356,6 +357,6 @@ int ptah_symbols_find_line(struct ptah_symbols *symbols, const char *path, const
 	if (status < 0 || !nearest.found || nearest.found > INT32_MAX)
 		return status;
 	nearest.wanted.line = nearest.found;
-	status = ptah_symbols_lines(symbols, path, 0, UINT64_MAX, take_place, &nearest.wanted);
+	status = ptah_symbols_lines(symbols, path, 0, UINT64_MAX, take_line_place, &nearest.wanted);
 	return status < 0 ? status : (int)nearest.found;
 }

@@ -42,7 +42,7 @@ static bool skip_blanks(const char **p, const char *end)
 	return *p > begin;
 }
 
-static void read_line(struct symbol_jit *jit, const char *p, const char *end)
+static void read_perf_map_line(struct symbol_jit *jit, const char *p, const char *end)
 {
 	const size_t order = jit->order++;
 	uint64_t start, size;
@@ -77,7 +77,7 @@ size_t symbol_perf_map_take(struct symbol_jit *jit, const uint8_t *bytes, size_t
 		if (!stop && !last)
 			break;
 		stop = stop ? stop : end;
-		read_line(jit, p, stop);
+		read_perf_map_line(jit, p, stop);
 		p = stop < end ? stop + 1 : end;
 	}
 	return (size_t)(p - begin);

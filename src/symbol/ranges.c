@@ -103,8 +103,8 @@ uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address
 	return i < sorted->count && sorted->items[i].start < limit ? sorted->items[i].start : limit;
 }
 
-static void add_piece(struct symbol_ranges *ranges, const struct symbol_range *of, uint64_t start,
-		      uint64_t end)
+static void add_range_piece(struct symbol_ranges *ranges, const struct symbol_range *of,
+			    uint64_t start, uint64_t end)
 {
 	struct symbol_range piece = *of;
 
@@ -128,7 +128,7 @@ void symbol_ranges_flatten(struct symbol_ranges *sorted)
 		while (depth) {
 			const struct symbol_range *top = &sorted->items[open[depth - 1]];
 
-			add_piece(&flat, top, at, top->end < start ? top->end : start);
+			add_range_piece(&flat, top, at, top->end < start ? top->end : start);
 			if (top->end > start)
 				break;
 			if (top->end > at)
@@ -162,7 +162,7 @@ void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges
 			const struct symbol_range *r = &ranges->items[i];
 
 			if (r->start > at)
-				add_piece(&merged, b, at, r->start);
+				add_range_piece(&merged, b, at, r->start);
 			if (r->end > at)
 				at = r->end;
 			if (r->end > b->end)
@@ -170,7 +170,7 @@ void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges
 			symbol_ranges_add(&merged, *r);
 		}
 		if (at < b->end)
-			add_piece(&merged, b, at, b->end);
+			add_range_piece(&merged, b, at, b->end);
 	}
 	for (; i < ranges->count; i++)
 		symbol_ranges_add(&merged, ranges->items[i]);

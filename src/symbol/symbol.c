@@ -70,7 +70,7 @@ void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_locator *loc
 	symbols->locate_context = context;
 }
 
-static int compare_entries(const void *a, const void *b)
+static int compare_symbol_entries(const void *a, const void *b)
 {
 	return strcmp(((const struct symbol_binary *)a)->path,
 		      ((const struct symbol_binary *)b)->path);
@@ -102,7 +102,7 @@ struct symbol_folders symbol_folders_of(const struct ptah_symbols *symbols,
 				       symbols->servers};
 }
 
-static void read_entry(struct ptah_symbols *symbols, struct symbol_binary *entry)
+static void read_symbol_entry(struct ptah_symbols *symbols, struct symbol_binary *entry)
 {
 	const struct symbol_folders folders = symbol_folders_of(symbols, entry);
 	char *path = symbol_local_path(symbols, entry->path);
@@ -128,12 +128,12 @@ struct symbol_binary *symbol_find_binary(struct ptah_symbols *symbols, const cha
 	if (!fresh)
 		return NULL;
 	fresh->path = strdup(path);
-	node = fresh->path ? tsearch(fresh, &symbols->entries, compare_entries) : NULL;
+	node = fresh->path ? tsearch(fresh, &symbols->entries, compare_symbol_entries) : NULL;
 	if (!node || *node != fresh) {
 		free(fresh->path);
 		free(fresh);
 	} else {
-		read_entry(symbols, fresh);
+		read_symbol_entry(symbols, fresh);
 	}
 	symbols->last = node ? *node : symbols->last;
 	return node ? *node : NULL;

@@ -192,7 +192,8 @@ static int read_engines(struct crash *t)
 
 /* The trace */
 
-static int read_block(const struct crash *t, const struct capture *c, uint64_t i, struct block *b)
+static int read_crash_block(const struct crash *t, const struct capture *c, uint64_t i,
+			    struct block *b)
 {
 	const struct ptah_crash_capture *n = &c->note;
 	const uint64_t entry = n->blocks + i * n->block_step;
@@ -215,7 +216,7 @@ struct buffer {
 	struct ptah_trace_stream stream;
 };
 
-static int read_blocks(const struct crash *t, const struct capture *c, struct buffer *b)
+static int read_crash_blocks(const struct crash *t, const struct capture *c, struct buffer *b)
 {
 	uint64_t size = 0;
 
@@ -226,7 +227,7 @@ static int read_blocks(const struct crash *t, const struct capture *c, struct bu
 		return PTAH_E_NOMEM;
 	for (; b->count < c->blocks && size < c->note.buffer; b->count++) {
 		struct block *block = &b->blocks[b->count];
-		int status = read_block(t, c, b->count, block);
+		int status = read_crash_block(t, c, b->count, block);
 
 		if (status < 0)
 			return status;
@@ -237,7 +238,7 @@ static int read_blocks(const struct crash *t, const struct capture *c, struct bu
 	return size == c->note.buffer ? 0 : PTAH_E_BAD_FILE;
 }
 
-static int add_piece(struct crash *t, struct buffer *b, uint64_t offset, uint64_t size)
+static int add_crash_piece(struct crash *t, struct buffer *b, uint64_t offset, uint64_t size)
 {
 	struct ptah_trace_stream *last =
 	    t->set->stream_count ? &t->set->streams[t->set->stream_count - 1] : NULL;
@@ -262,7 +263,7 @@ static int add_piece(struct crash *t, struct buffer *b, uint64_t offset, uint64_
 }
 
 /* `size` bytes of the buffer from `at` on, which do not go beyond its end. */
-static int add_bytes(struct crash *t, struct buffer *b, uint64_t at, uint64_t size)
+static int add_crash_bytes(struct crash *t, struct buffer *b, uint64_t at, uint64_t size)
 {
 	int status = 0;
 
@@ -281,7 +282,7 @@ static int add_bytes(struct crash *t, struct buffer *b, uint64_t at, uint64_t si
 			    n = dump_find(&t->dump, block->physical + at, left, &offset);
 
 			if (n)
-				status = add_piece(t, b, offset, n);
+				status = add_crash_piece(t, b, offset, n);
 			else
 				b->lost += n = dump_missing(&t->dump, block->physical + at, left);
 			at += n;
@@ -305,8 +306,8 @@ static int add_ring(struct crash *t, const struct capture *c, struct buffer *b, 
 		return 0;
 	at = from % size;
 	first = end - from < size - at ? end - from : size - at;
-	status = add_bytes(t, b, at, first);
-	return status < 0 ? status : add_bytes(t, b, 0, end - from - first);
+	status = add_crash_bytes(t, b, at, first);
+	return status < 0 ? status : add_crash_bytes(t, b, 0, end - from - first);
 }
 
 /* Single-entry ToPA: each region has as many bytes as there are up to the beginning of the next. */
@@ -337,7 +338,8 @@ static int add_regions(struct crash *t, const struct capture *c, struct buffer *
 		if (begin > end || end - begin > n->region || end > c->position)
 			return PTAH_E_BAD_FILE;
 		skip = c->floor <= begin ? 0 : c->floor < end ? c->floor - begin : end - begin;
-		status = add_bytes(t, b, q % n->regions * n->region + skip, end - begin - skip);
+		status =
+		    add_crash_bytes(t, b, q % n->regions * n->region + skip, end - begin - skip);
 	}
 	return status;
 }
@@ -356,11 +358,11 @@ static struct ptah_trace_stream stream_of(const struct crash *t, const struct ca
 	return stream;
 }
 
-static int add_trace(struct crash *t, const struct capture *c)
+static int add_crash_trace(struct crash *t, const struct capture *c)
 {
 	struct buffer b = {.stream = stream_of(t, c)};
 	uint64_t end = c->position;
-	int status = read_blocks(t, c, &b);
+	int status = read_crash_blocks(t, c, &b);
 
 	if (c->running && c->note.shape == SHAPE_SINGLE)
 		end -= end < COVERED ? end : COVERED;
@@ -505,7 +507,7 @@ static int find_all_spaces(struct crash *t)
 }
 
 /* The kernel's half is the same in all address spaces; the newest of the others come first. */
-static int add_code(struct crash *t)
+static int add_crash_code(struct crash *t)
 {
 	const struct ptah_space any = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	size_t steps = STEPS_MAX;
@@ -553,13 +555,13 @@ static int read_crash_dump(const char *path, struct ptah_trace_set *set, struct 
 					  "%s: the capture engine had traced nothing", path);
 	/* The list has the newest first. */
 	for (size_t i = t.capture_count; i-- > 0 && status >= 0;)
-		status = add_trace(&t, &t.captures[i]);
+		status = add_crash_trace(&t, &t.captures[i]);
 	if (status >= 0) {
 		set_processor(&t);
 		status = find_all_spaces(&t);
 	}
 	if (status >= 0)
-		status = add_code(&t);
+		status = add_crash_code(&t);
 	if (name)
 		dump_close(&t.dump);
 	free(t.captures);

@@ -72,7 +72,7 @@ struct file {
 	size_t size;
 };
 
-static int open_file(struct file *file, const char *path, struct ptah_message *why)
+static int open_drpttracer_file(struct file *file, const char *path, struct ptah_message *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -160,7 +160,7 @@ static void free_names(struct names *names)
 	free(names->list);
 }
 
-static int by_thread(const void *a, const void *b)
+static int by_drpttracer_thread(const void *a, const void *b)
 {
 	const struct name *x = a, *y = b;
 
@@ -168,7 +168,7 @@ static int by_thread(const void *a, const void *b)
 			    COMPARE_THEN(x->index, y->index, strcmp(x->text, y->text)));
 }
 
-static int add_name(struct names *names, const char *text)
+static int add_drpttracer_name(struct names *names, const char *text)
 {
 	struct name *name;
 	char *end;
@@ -207,7 +207,8 @@ static bool is_of(const char *folder, const char *name, enum kind kind)
 }
 
 /* Lists the files of a kind in the folder, in the order of threads; with `first`, one of them. */
-static int list_names(const char *folder, enum kind kind, bool first, struct names *names)
+static int list_drpttracer_names(const char *folder, enum kind kind, bool first,
+				 struct names *names)
 {
 	DIR *dir = opendir(folder);
 	const struct dirent *entry;
@@ -216,11 +217,11 @@ static int list_names(const char *folder, enum kind kind, bool first, struct nam
 	*names = (struct names){NULL, 0, 0};
 	while (dir && status >= 0 && !(first && names->count) && (entry = readdir(dir)))
 		if (is_of(folder, entry->d_name, kind))
-			status = add_name(names, entry->d_name);
+			status = add_drpttracer_name(names, entry->d_name);
 	if (dir)
 		closedir(dir);
 	if (names->count)
-		qsort(names->list, names->count, sizeof(*names->list), by_thread);
+		qsort(names->list, names->count, sizeof(*names->list), by_drpttracer_thread);
 	return status;
 }
 
@@ -233,7 +234,7 @@ static enum kind kind_of(const char *folder)
 		struct names names;
 		bool has;
 
-		has = list_names(folder, kinds[i], true, &names) >= 0 && names.count;
+		has = list_drpttracer_names(folder, kinds[i], true, &names) >= 0 && names.count;
 		free_names(&names);
 		if (has && kinds[i] != RECORDS)
 			return kinds[i];
@@ -387,7 +388,7 @@ static bool is_cut_entry(const struct file *file, size_t offset)
 	return rest < CALL && !memcmp(file->bytes + offset, file->bytes, rest < 16 ? rest : 16);
 }
 
-static int read_thread(struct reading *r, const struct file *file)
+static int read_drpttracer_thread(struct reading *r, const struct file *file)
 {
 	size_t offset = HEAD + METADATA, end;
 	struct call call = {0};
@@ -431,7 +432,7 @@ static int read_metadata(struct reading *r, const char *path)
 
 	if (asprintf(&name, "%s.metadata", path) < 0)
 		return PTAH_E_NOMEM;
-	status = open_file(&file, name, r->why);
+	status = open_drpttracer_file(&file, name, r->why);
 	if (status >= 0 && file.size != METADATA)
 		status =
 		    perfdata_message(r->why, PTAH_E_BAD_FILE,
@@ -527,8 +528,8 @@ static int set_clock(struct reading *r, const struct records *records)
 	return ptah_trace_set_processor(r->set, &p);
 }
 
-static int read_records(struct reading *r, const struct file *file, const struct name *name,
-			int32_t *cpu)
+static int read_drpttracer_records(struct reading *r, const struct file *file,
+				   const struct name *name, int32_t *cpu)
 {
 	const struct ptah_trace_sideband sideband = {.size = sizeof(sideband),
 						     .file.path = file->path,
@@ -571,12 +572,12 @@ static int read_name(struct reading *r, const char *folder, const struct name *n
 {
 	char *path = join_trace_path(folder, name->text, false);
 	struct file file = {0};
-	int status = path ? open_file(&file, path, r->why) : PTAH_E_NOMEM;
+	int status = path ? open_drpttracer_file(&file, path, r->why) : PTAH_E_NOMEM;
 
 	if (status >= 0)
-		status = kind == THREADS ? read_thread(r, &file)
+		status = kind == THREADS ? read_drpttracer_thread(r, &file)
 			 : kind == CALLS ? read_call_file(r, &file, name)
-					 : read_records(r, &file, name, cpu);
+					 : read_drpttracer_records(r, &file, name, cpu);
 	close_file(&file);
 	free(path);
 	return status;
@@ -592,7 +593,7 @@ static int set_kernel_traced(struct reading *r)
 	return ptah_trace_set_processor(r->set, &p);
 }
 
-static int add_kernel(struct reading *r, const char *folder)
+static int add_drpttracer_kernel(struct reading *r, const char *folder)
 {
 	char *kcore = join_trace_path(folder, "kcore", true),
 	     *kallsyms = join_trace_path(folder, "kallsyms", true);
@@ -635,14 +636,14 @@ static int read_folder(struct reading *r, const char *folder, enum kind kind)
 {
 	struct names names;
 	int32_t cpu = -1;
-	int status = list_names(folder, kind, false, &names);
+	int status = list_drpttracer_names(folder, kind, false, &names);
 
 	for (size_t i = 0; i < names.count && status >= 0; i++)
 		status = read_name(r, folder, &names.list[i], kind, &cpu);
 	if (status >= 0 && kind == RECORDS)
 		status = read_packets(r, folder, cpu);
 	free_names(&names);
-	return status < 0 ? status : add_kernel(r, folder);
+	return status < 0 ? status : add_drpttracer_kernel(r, folder);
 }
 
 /* One thread's file. The kernel's code lies beside it. */
@@ -651,13 +652,13 @@ static int read_file(struct reading *r, const char *path)
 	const char *slash = strrchr(path, '/');
 	char *folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
 	struct file file = {0};
-	int status = folder ? open_file(&file, path, r->why) : PTAH_E_NOMEM;
+	int status = folder ? open_drpttracer_file(&file, path, r->why) : PTAH_E_NOMEM;
 
 	if (status >= 0)
-		status = read_thread(r, &file);
+		status = read_drpttracer_thread(r, &file);
 	close_file(&file);
 	if (status >= 0)
-		status = add_kernel(r, folder);
+		status = add_drpttracer_kernel(r, folder);
 	free(folder);
 	return status;
 }

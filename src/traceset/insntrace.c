@@ -202,7 +202,7 @@ static int read_lines(struct insntrace *t, const char *path,
 
 /* The file of a list's entry: as it is written or, if it has moved, of that name beside the list.
  */
-static bool find_file(const struct insntrace *t, const char *path, char *found)
+static bool find_insntrace_file(const struct insntrace *t, const char *path, char *found)
 {
 	if (*path == '/' && snprintf(found, PATH_SIZE, "%s", path) < PATH_SIZE && is_regular(found))
 		return true;
@@ -224,7 +224,7 @@ static int on_stream(struct insntrace *t, const char *path, unsigned number, cha
 	id = strtoull(line, &end, 10);
 	if (end == line || errno || id > INT32_MAX || sscanf(end, " %1023[^\n]", name) != 1)
 		return fail_at(t, path, number, "not a number and the path of a file of packets");
-	if (!find_file(t, name, file))
+	if (!find_insntrace_file(t, name, file))
 		return perfdata_message(t->why, PTAH_E_MISSING,
 					"%s:%u: %s is neither there nor beside the list; copy the "
 					"files of packets into the folder of the list",
@@ -457,7 +457,7 @@ static int read_texts(struct insntrace *t)
 }
 
 /* The file of a load: by its build id, or by its name in the folder. */
-static bool find_program(const struct insntrace *t, const struct load *load, char *found)
+static bool find_insntrace_program(const struct insntrace *t, const struct load *load, char *found)
 {
 	const struct id key = {.build_id = load->build_id};
 	const struct id *id =
@@ -466,14 +466,14 @@ static bool find_program(const struct insntrace *t, const struct load *load, cha
 		: NULL;
 	const char *b = load->build_id;
 
-	if (id && find_file(t, id->path, found))
+	if (id && find_insntrace_file(t, id->path, found))
 		return true;
 	if (b && strlen(b) > 2 && !strchr(b, '/') &&
 	    (snprintf(found, PATH_SIZE, "%s/.build-id/%.2s/%s.debug", t->folder, b, b + 2) <
 	     PATH_SIZE) &&
 	    is_regular(found))
 		return true;
-	return load->name && *base_name(load->name) && find_file(t, load->name, found);
+	return load->name && *base_name(load->name) && find_insntrace_file(t, load->name, found);
 }
 
 static uint8_t parse_build_id(const char *text, uint8_t id[PTAH_BUILD_ID_MAX])
@@ -488,7 +488,7 @@ static uint8_t parse_build_id(const char *text, uint8_t id[PTAH_BUILD_ID_MAX])
 }
 
 /* The CR3 of a process. The numbers of processes are not used again. */
-static const struct process *find_process(const struct insntrace *t, uint64_t pid)
+static const struct process *find_insntrace_process(const struct insntrace *t, uint64_t pid)
 {
 	const struct process *processes = t->processes.items;
 	size_t at;
@@ -499,7 +499,7 @@ static const struct process *find_process(const struct insntrace *t, uint64_t pi
 
 static int add_load(struct insntrace *t, const struct load *load)
 {
-	const struct process *process = find_process(t, load->pid);
+	const struct process *process = find_insntrace_process(t, load->pid);
 	struct ptah_trace_code code = {.size = sizeof(code),
 				       .kind = PTAH_TRACE_CODE_ELF,
 				       .address = load->begin,
@@ -511,7 +511,7 @@ static int add_load(struct insntrace *t, const struct load *load)
 		t->no_process++;
 		return 0;
 	}
-	if (!find_program(t, load, path)) {
+	if (!find_insntrace_program(t, load, path)) {
 		if (!t->no_file++)
 			snprintf(t->missing, sizeof(t->missing), "%s",
 				 load->build_id ? load->build_id
@@ -549,7 +549,7 @@ static int note_missing(struct insntrace *t)
 	return status;
 }
 
-static int add_code(struct insntrace *t)
+static int add_insntrace_code(struct insntrace *t)
 {
 	static const char *const kernels[] = {"zircon.elf", "zircon.elf.debug", "kernel.elf"};
 	const struct load *loads = t->loads.items;
@@ -623,7 +623,7 @@ static int read_files(struct insntrace *t, const char *path)
 		status = ptah_trace_set_processor(t->set, &t->processor);
 	if (status >= 0)
 		status = read_texts(t);
-	return status < 0 ? status : add_code(t);
+	return status < 0 ? status : add_insntrace_code(t);
 }
 
 static int read_insntrace(const char *path, struct ptah_trace_set *set, struct ptah_message *why)

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int read_bytes(int fd, const char *path, char *bytes, size_t size, size_t *n,
-		      struct ptah_message *why)
+static int read_json_file_bytes(int fd, const char *path, char *bytes, size_t size, size_t *n,
+				struct ptah_message *why)
 {
 	for (*n = 0; *n < size;) {
 		ssize_t k = read(fd, bytes + *n, size - *n);
@@ -50,7 +50,7 @@ static int read_text(const char *path, char **text, size_t *n, struct ptah_messa
 	else if (!(*text = malloc((size_t)st.st_size + 1)))
 		status = PTAH_E_NOMEM;
 	else
-		status = read_bytes(fd, path, *text, (size_t)st.st_size, n, why);
+		status = read_json_file_bytes(fd, path, *text, (size_t)st.st_size, n, why);
 	close(fd);
 	if (status < 0)
 		free(*text);
@@ -135,14 +135,14 @@ void json_file_close(struct json_file *file)
 }
 
 /* Appends the place of a value, "processes[1].threads[0].tid". */
-static size_t put_place(const struct json_value *value, char *text, size_t size)
+static size_t put_json_file_place(const struct json_value *value, char *text, size_t size)
 {
 	size_t n;
 	int k;
 
 	if (!value->outer)
 		return 0;
-	n = put_place(value->outer, text, size);
+	n = put_json_file_place(value->outer, text, size);
 	k = value->name ? snprintf(text + n, size - n, "%s%s", n ? "." : "", value->name)
 			: snprintf(text + n, size - n, "[%zu]", value->index);
 	return k > 0 && (size_t)k < size - n ? n + (size_t)k : size - 1;
@@ -157,7 +157,7 @@ int json_value_fail(const struct json_value *value, int status, const char *form
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
 	text_clean(what);
-	put_place(value, place, sizeof(place));
+	put_json_file_place(value, place, sizeof(place));
 	return perfdata_message(value->file->why, status, "%s: %s%s%s", value->file->path, place,
 				*place ? ": " : "", what);
 }

@@ -37,8 +37,8 @@ struct bundle {
 #define MEMBER(object, member, ...)                                                                \
 	json_value_member(object, (const char *const[]){__VA_ARGS__, NULL}, member)
 
-static int read_number(const struct json_value *object, const char *name, uint64_t max,
-		       uint64_t *number)
+static int read_lldb_number(const struct json_value *object, const char *name, uint64_t max,
+			    uint64_t *number)
 {
 	struct json_value member;
 	int status = MEMBER(object, &member, name);
@@ -60,7 +60,7 @@ static int read_id(const struct json_value *object, const char *name, int32_t *i
 }
 
 /* The path of a file. The set looks for relative ones in the bundle's folder, as LLDB does. */
-static int read_path(const struct json_value *value, const char **path)
+static int read_lldb_path(const struct json_value *value, const char **path)
 {
 	int status = json_value_text(value, path);
 
@@ -71,7 +71,8 @@ static int read_path(const struct json_value *value, const char **path)
 
 /* The processor */
 
-static int read_processor(const struct json_value *about, struct ptah_trace_processor *processor)
+static int read_lldb_processor(const struct json_value *about,
+			       struct ptah_trace_processor *processor)
 {
 	struct json_value info, vendor;
 	uint64_t family, model, stepping;
@@ -83,11 +84,11 @@ static int read_processor(const struct json_value *about, struct ptah_trace_proc
 	if (status >= 0)
 		status = json_value_text(&vendor, &name);
 	if (status >= 0)
-		status = read_number(&info, "family", UINT16_MAX, &family);
+		status = read_lldb_number(&info, "family", UINT16_MAX, &family);
 	if (status >= 0)
-		status = read_number(&info, "model", UINT8_MAX, &model);
+		status = read_lldb_number(&info, "model", UINT8_MAX, &model);
 	if (status >= 0)
-		status = read_number(&info, "stepping", UINT8_MAX, &stepping);
+		status = read_lldb_number(&info, "stepping", UINT8_MAX, &stepping);
 	if (status >= 0 && (!strcmp(name, "GenuineIntel") || !strcmp(name, "intel")))
 		processor->cpu =
 		    (struct ptah_cpu){(uint16_t)family, (uint8_t)model, (uint8_t)stepping};
@@ -97,12 +98,12 @@ static int read_processor(const struct json_value *about, struct ptah_trace_proc
 static int read_clock(const struct json_value *clock, struct ptah_trace_processor *processor)
 {
 	uint64_t mult = 0, shift = 0;
-	int status = read_number(clock, "timeMult", UINT32_MAX, &mult);
+	int status = read_lldb_number(clock, "timeMult", UINT32_MAX, &mult);
 
 	if (status >= 0)
-		status = read_number(clock, "timeShift", 63, &shift);
+		status = read_lldb_number(clock, "timeShift", 63, &shift);
 	if (status >= 0)
-		status = read_number(clock, "timeZero", UINT64_MAX, &processor->time_zero);
+		status = read_lldb_number(clock, "timeZero", UINT64_MAX, &processor->time_zero);
 	if (status >= 0 && !mult)
 		return json_value_fail(clock, PTAH_E_BAD_FILE,
 				       "timeMult is 0, which makes a clock that stands still");
@@ -166,14 +167,14 @@ static int read_module_paths(const struct json_value *module, struct ptah_trace_
 	int status = MEMBER(module, &system, "systemPath");
 
 	if (status >= 0)
-		status = read_path(&system, &path);
+		status = read_lldb_path(&system, &path);
 	if (status >= 0)
 		status = MEMBER(module, &file, "file");
 	if (status < 0)
 		return status;
 	code->recorded_path = *path == '/' ? path : NULL;
 	code->file.path = path;
-	return json_value_is_null(&file) ? 0 : read_path(&file, &code->file.path);
+	return json_value_is_null(&file) ? 0 : read_lldb_path(&file, &code->file.path);
 }
 
 static int read_module(const struct bundle *b, const struct json_value *module, int32_t pid)
@@ -183,7 +184,7 @@ static int read_module(const struct bundle *b, const struct json_value *module, 
 	int status = read_module_paths(module, &code);
 
 	if (status >= 0)
-		status = read_number(module, "loadAddress", UINT64_MAX, &code.address);
+		status = read_lldb_number(module, "loadAddress", UINT64_MAX, &code.address);
 	if (status >= 0)
 		status = read_uuid(module, &code);
 	return status < 0 ? status : ptah_trace_set_add_code(b->set, &code);
@@ -233,7 +234,7 @@ static uint64_t kernel_base(const char *path, uint64_t address)
 	return address;
 }
 
-static int read_kernel(const struct bundle *b, const struct json_value *kernel)
+static int read_lldb_kernel(const struct bundle *b, const struct json_value *kernel)
 {
 	struct ptah_trace_code code = {
 	    .size = sizeof(code), .kind = PTAH_TRACE_CODE_ELF, .address = KERNEL_ADDRESS};
@@ -246,7 +247,7 @@ static int read_kernel(const struct bundle *b, const struct json_value *kernel)
 	if (status >= 0)
 		status = MEMBER(kernel, &file, "file");
 	if (status >= 0)
-		status = read_path(&file, &code.file.path);
+		status = read_lldb_path(&file, &code.file.path);
 	if (status >= 0)
 		status = ptah_trace_set_add_code(b->set, &code);
 	if (status < 0)
@@ -259,7 +260,7 @@ static int read_kernel(const struct bundle *b, const struct json_value *kernel)
 
 /* Traces */
 
-static int compare_keys(const void *a, const void *b)
+static int compare_lldb_keys(const void *a, const void *b)
 {
 	const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
 
@@ -280,14 +281,14 @@ static int note_traced(struct bundle *b, uint64_t key, const struct json_value *
 	void *as_pointer = (void *)(uintptr_t)key;
 
 	_Static_assert(sizeof(void *) == sizeof(key), "keys are kept as pointers");
-	if (tfind(as_pointer, &b->traced, compare_keys))
+	if (tfind(as_pointer, &b->traced, compare_lldb_keys))
 		return json_value_fail(trace, PTAH_E_BAD_FILE,
 				       "a second trace of this thread or CPU");
-	return tsearch(as_pointer, &b->traced, compare_keys) ? 0 : PTAH_E_NOMEM;
+	return tsearch(as_pointer, &b->traced, compare_lldb_keys) ? 0 : PTAH_E_NOMEM;
 }
 
-static int add_stream(struct bundle *b, const struct json_value *trace, int32_t cpu, int32_t pid,
-		      int32_t tid)
+static int add_lldb_stream(struct bundle *b, const struct json_value *trace, int32_t cpu,
+			   int32_t pid, int32_t tid)
 {
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .cpu = cpu, .pid = pid, .tid = tid};
@@ -295,7 +296,7 @@ static int add_stream(struct bundle *b, const struct json_value *trace, int32_t 
 	    note_traced(b, cpu >= 0 ? (uint64_t)cpu : (uint64_t)pid << 32 | (uint32_t)tid, trace);
 
 	if (status >= 0)
-		status = read_path(trace, &stream.file.path);
+		status = read_lldb_path(trace, &stream.file.path);
 	return status < 0 ? status : ptah_trace_set_add_stream(b->set, &stream);
 }
 
@@ -314,7 +315,7 @@ static int read_thread(struct bundle *b, const struct json_value *thread, int32_
 	if (b->of_cpus)
 		return json_value_fail(&trace, PTAH_E_BAD_FILE,
 				       "a bundle has traces of threads or of CPUs, not of both");
-	return add_stream(b, &trace, -1, pid, is.tid);
+	return add_lldb_stream(b, &trace, -1, pid, is.tid);
 }
 
 /*
@@ -329,7 +330,7 @@ static int add_switches(const struct bundle *b, const struct json_value *switche
 					       .cpu = cpu,
 					       .pid = -1,
 					       .tid = -1};
-	int status = read_path(switches, &sideband.file.path);
+	int status = read_lldb_path(switches, &sideband.file.path);
 
 	return status < 0 ? status : ptah_trace_set_add_sideband(b->set, &sideband);
 }
@@ -347,13 +348,13 @@ static int read_cpu(struct bundle *b, const struct json_value *cpu)
 	if (status >= 0)
 		status = MEMBER(cpu, &switches, "contextSwitchTrace");
 	if (status >= 0)
-		status = add_stream(b, &trace, (int32_t)number, -1, -1);
+		status = add_lldb_stream(b, &trace, (int32_t)number, -1, -1);
 	return status < 0 ? status : add_switches(b, &switches, (int32_t)number);
 }
 
 /* The whole */
 
-static int read_process(struct bundle *b, const struct json_value *process)
+static int read_lldb_process(struct bundle *b, const struct json_value *process)
 {
 	struct json_value threads, modules, element;
 	size_t n = 0;
@@ -389,7 +390,7 @@ static int read_processes(struct bundle *b, const struct json_value *bundle)
 		status = json_value_count(&processes, &n);
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		json_value_element(&processes, i, &process);
-		status = read_process(b, &process);
+		status = read_lldb_process(b, &process);
 	}
 	return status;
 }
@@ -432,7 +433,7 @@ static int read_about(struct bundle *b, const struct json_value *bundle)
 		return json_value_fail(&type, PTAH_E_FOREIGN,
 				       "a trace of \"%s\", not of \"intel-pt\"", name);
 	if (status >= 0)
-		status = read_processor(about, &processor);
+		status = read_lldb_processor(about, &processor);
 	if (status >= 0)
 		status = MEMBER(bundle, &clock, "tscPerfZeroConversion");
 	if (status >= 0 && !json_value_is_null(&clock))
@@ -456,7 +457,7 @@ static int read_bundle(struct bundle *b, const struct json_value *bundle)
 	if (status >= 0)
 		status = read_processes(b, bundle);
 	if (status >= 0 && !json_value_is_null(&kernel))
-		status = read_kernel(b, &kernel);
+		status = read_lldb_kernel(b, &kernel);
 	if (status >= 0 && !b->traced)
 		return json_value_fail(bundle, PTAH_E_EMPTY,
 				       "names no trace: neither cpus[].iptTrace nor "

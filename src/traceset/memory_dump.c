@@ -91,7 +91,7 @@ bool dump_read(const struct memory_dump *d, uint64_t physical, void *bytes, size
 /* Notes */
 
 /* The number that follows NAME in a text of lines; false: there is none. */
-static bool find_number(const char *text, const char *name, int base, uint64_t *number)
+static bool find_memory_number(const char *text, const char *name, int base, uint64_t *number)
 {
 	const char *at = text;
 	const size_t n = strlen(name);
@@ -118,13 +118,13 @@ static void read_vmcoreinfo(struct memory_dump *d, const uint8_t *bytes, uint64_
 		return;
 	memcpy(text, bytes, n);
 	text[n] = '\0';
-	find_number(text, "PTAH_CRASH=", 16, &d->note);
-	if (find_number(text, "SYMBOL(swapper_pg_dir)=", 16, &directory) &&
+	find_memory_number(text, "PTAH_CRASH=", 16, &d->note);
+	if (find_memory_number(text, "SYMBOL(swapper_pg_dir)=", 16, &directory) &&
 	    directory >= KERNEL_TEXT) {
-		find_number(text, "NUMBER(phys_base)=", 10, &base);
+		find_memory_number(text, "NUMBER(phys_base)=", 10, &base);
 		d->kernel_cr3 = directory - KERNEL_TEXT + base;
 	}
-	if (find_number(text, "NUMBER(pgtable_l5_enabled)=", 10, &levels))
+	if (find_memory_number(text, "NUMBER(pgtable_l5_enabled)=", 10, &levels))
 		d->five_levels = levels != 0;
 	free(text);
 }
@@ -172,7 +172,7 @@ static void read_notes(struct memory_dump *d, const uint8_t *bytes, uint64_t n)
 
 /* The file */
 
-static int by_address(const void *a, const void *b)
+static int by_memory_address(const void *a, const void *b)
 {
 	const struct dump_segment *x = a, *y = b;
 
@@ -186,7 +186,7 @@ static void remove_overlaps(struct memory_dump *d)
 	size_t n = 0;
 
 	if (d->count)
-		qsort(d->segments, d->count, sizeof(*d->segments), by_address);
+		qsort(d->segments, d->count, sizeof(*d->segments), by_memory_address);
 	for (size_t i = 0; i < d->count; i++) {
 		struct dump_segment s = d->segments[i];
 		const uint64_t covered = end > s.physical ? end - s.physical : 0;
@@ -227,7 +227,8 @@ static int add_segment(struct memory_dump *d, const Elf64_Phdr *p)
 	return 0;
 }
 
-static int read_segments(struct memory_dump *d, const Elf64_Ehdr *e, struct ptah_message *why)
+static int read_memory_segments(struct memory_dump *d, const Elf64_Ehdr *e,
+				struct ptah_message *why)
 {
 	uint64_t n = e->e_phnum;
 	Elf64_Shdr section;
@@ -266,7 +267,7 @@ int dump_open(struct memory_dump *d, const char *path, struct ptah_message *why)
 	d->bytes = (uint64_t)st.st_size;
 	if (!read_at(d, 0, &e, sizeof(e)) || !is_core(&e))
 		return perfdata_message(why, PTAH_E_BAD_MAGIC, "%s: no core file of x86-64", path);
-	status = read_segments(d, &e, why);
+	status = read_memory_segments(d, &e, why);
 	if (!d->kernel_cr3 && d->cr3_count)
 		d->kernel_cr3 = d->cr3[0];
 	return status;

@@ -203,22 +203,22 @@ static int bad(const struct parser *p, const char *format, ...)
 	return perfdata_message(p->why, PTAH_E_BAD_FILE, "%s:%u: %s", p->name, p->line, text);
 }
 
-static int add_stream(struct parser *p, const union entry *e)
+static int add_text_stream(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_add_stream(p->set, &e->stream);
 }
 
-static int add_code(struct parser *p, const union entry *e)
+static int add_text_code(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_add_code(p->set, &e->code);
 }
 
-static int add_thread(struct parser *p, const union entry *e)
+static int add_text_thread(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_add_thread(p->set, &e->thread);
 }
 
-static int add_switch(struct parser *p, const union entry *e)
+static int add_text_switch(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_add_switch(p->set, &e->change);
 }
@@ -228,7 +228,7 @@ static int add_sideband(struct parser *p, const union entry *e)
 	return ptah_trace_set_add_sideband(p->set, &e->sideband);
 }
 
-static int add_event(struct parser *p, const union entry *e)
+static int add_text_event(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_add_event(p->set, &e->event);
 }
@@ -246,7 +246,7 @@ static int set_clock(struct parser *p, const union entry *e)
 	return ptah_trace_set_processor(p->set, &p->processor);
 }
 
-static int add_range(struct parser *p, const union entry *e, uint8_t mode)
+static int add_text_range(struct parser *p, const union entry *e, uint8_t mode)
 {
 	if (p->ranges == PTAH_RANGES)
 		return bad(p, "more than %u ranges, and no processor has so many", PTAH_RANGES);
@@ -255,14 +255,14 @@ static int add_range(struct parser *p, const union entry *e, uint8_t mode)
 	return ptah_trace_set_processor(p->set, &p->processor);
 }
 
-static int add_filter(struct parser *p, const union entry *e)
+static int add_text_filter(struct parser *p, const union entry *e)
 {
-	return add_range(p, e, PTAH_RANGE_FILTER);
+	return add_text_range(p, e, PTAH_RANGE_FILTER);
 }
 
 static int add_stop(struct parser *p, const union entry *e)
 {
-	return add_range(p, e, PTAH_RANGE_STOP);
+	return add_text_range(p, e, PTAH_RANGE_STOP);
 }
 
 static int set_kernel(struct parser *p, const union entry *e)
@@ -290,7 +290,7 @@ static int set_vdso(struct parser *p, const union entry *e)
 	return status;
 }
 
-static int add_note(struct parser *p, const union entry *e)
+static int add_text_note(struct parser *p, const union entry *e)
 {
 	return trace_set_note(p->set, e->note.text);
 }
@@ -331,22 +331,22 @@ static const struct line lines[] = {
     {"timing", timing_fields, set_processor, TIMING_RULE, 0},
     {"clock", clock_fields, set_clock, CLOCK_RULE, 0},
     {"traced", traced_fields, set_processor, "", 0},
-    {"filter", range_fields, add_filter, RANGE_RULE, 0},
+    {"filter", range_fields, add_text_filter, RANGE_RULE, 0},
     {"stop", range_fields, add_stop, RANGE_RULE, 0},
     {"filter-text", note_fields, set_filter, FILTER_RULE, 0},
     {"kernel", kernel_fields, set_kernel, "a path is empty", 0},
     {"root", root_fields, set_root, "a path is empty", 0},
     {"vdso", vdso_fields, set_vdso, "a path is empty", 0},
-    {"stream", stream_fields, add_stream, PIECE_RULE, 0},
-    {"raw", raw_fields, add_code, PIECE_RULE ", or " CODE_RULE, PTAH_TRACE_CODE_RAW},
-    {"elf", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_ELF},
-    {"pe", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_PE},
-    {"pages", pages_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_PAGES},
-    {"thread", thread_fields, add_thread, "a thread's tid is above 0", 0},
-    {"switch", switch_fields, add_switch, "a CPU's number is not negative", 0},
+    {"stream", stream_fields, add_text_stream, PIECE_RULE, 0},
+    {"raw", raw_fields, add_text_code, PIECE_RULE ", or " CODE_RULE, PTAH_TRACE_CODE_RAW},
+    {"elf", elf_fields, add_text_code, CODE_RULE, PTAH_TRACE_CODE_ELF},
+    {"pe", elf_fields, add_text_code, CODE_RULE, PTAH_TRACE_CODE_PE},
+    {"pages", pages_fields, add_text_code, CODE_RULE, PTAH_TRACE_CODE_PAGES},
+    {"thread", thread_fields, add_text_thread, "a thread's tid is above 0", 0},
+    {"switch", switch_fields, add_text_switch, "a CPU's number is not negative", 0},
     {"sideband", sideband_fields, add_sideband, PIECE_RULE, 0},
-    {"event", event_fields, add_event, "", 0},
-    {"note", note_fields, add_note, "a note has a text", 0},
+    {"event", event_fields, add_text_event, "", 0},
+    {"note", note_fields, add_text_note, "a note has a text", 0},
 };
 
 static bool is_end(const struct field *f)
@@ -658,7 +658,7 @@ static void begin_entry(const struct parser *p, const struct line *line, union e
 		else if (f->type == SPACE)
 			store_member((char *)e + f->offset, SPACE, PTAH_SPACE_ANY);
 	}
-	if (line->take == add_code)
+	if (line->take == add_text_code)
 		e->code.kind = line->kind;
 	if (line->take == set_processor || line->take == set_clock)
 		e->processor = p->processor;
@@ -826,7 +826,7 @@ static void put_text(const struct writer *w, const char *text)
 	fputc('"', w->file);
 }
 
-static void put_path(const struct writer *w, const char *path)
+static void put_text_path(const struct writer *w, const char *path)
 {
 	const size_t n = strlen(w->folder);
 
@@ -891,7 +891,7 @@ static void put_value(const struct writer *w, const struct field *f, const void 
 
 	switch (f->type) {
 	case PATH:
-		put_path(w, *(const char *const *)member);
+		put_text_path(w, *(const char *const *)member);
 		break;
 	case STRING:
 		put_text(w, *(const char *const *)member);
@@ -920,7 +920,7 @@ static void put_value(const struct writer *w, const struct field *f, const void 
 }
 
 /* Writes a line. Words that are not needed and have their default value are left out. */
-static void put_line(const struct writer *w, const char *word, const void *entry)
+static void put_text_line(const struct writer *w, const char *word, const void *entry)
 {
 	const struct line *line = find_line(word);
 
@@ -943,7 +943,7 @@ static void put_line_if(const struct writer *w, const char *word, const void *en
 
 	for (const struct field *f = line->fields; !is_end(f); f++) {
 		if (!is_default(f, (const char *)entry + f->offset)) {
-			put_line(w, word, entry);
+			put_text_line(w, word, entry);
 			return;
 		}
 	}
@@ -954,14 +954,14 @@ static void put_processor(const struct writer *w, const struct ptah_trace_proces
 	put_line_if(w, "processor", p);
 	put_line_if(w, "timing", p);
 	if (p->has_clock)
-		put_line(w, "clock", p);
+		put_text_line(w, "clock", p);
 	put_line_if(w, "traced", p);
 	for (size_t i = 0; i < PTAH_RANGES; i++) {
 		const struct ptah_range *r = &p->trace.ranges[i];
 		const struct range_line range = {r->first, r->last + 1};
 
 		if (r->mode)
-			put_line(w, r->mode == PTAH_RANGE_FILTER ? "filter" : "stop", &range);
+			put_text_line(w, r->mode == PTAH_RANGE_FILTER ? "filter" : "stop", &range);
 	}
 }
 
@@ -970,7 +970,7 @@ static void put_filter(const struct writer *w, const char *filter)
 	char *text = filter ? traceset_move_filter(filter, NULL, w->folder) : NULL;
 
 	if (text)
-		put_line(w, "filter-text", &(const struct note_line){text});
+		put_text_line(w, "filter-text", &(const struct note_line){text});
 	free(text);
 }
 
@@ -983,7 +983,7 @@ void traceset_write_text(const struct ptah_trace_set *set, const char *folder, F
 	const struct version_line version = {1};
 	struct vdso_line vdso;
 
-	put_line(w, TRACESET_MAGIC, &version);
+	put_text_line(w, TRACESET_MAGIC, &version);
 	put_processor(w, &set->processor);
 	put_filter(w, set->filter);
 	put_line_if(w, "kernel", &kernel);
@@ -991,19 +991,19 @@ void traceset_write_text(const struct ptah_trace_set *set, const char *folder, F
 	memcpy(vdso.paths, set->vdso, sizeof(vdso.paths));
 	put_line_if(w, "vdso", &vdso);
 	for (size_t i = 0; i < set->stream_count; i++)
-		put_line(w, "stream", &set->streams[i]);
+		put_text_line(w, "stream", &set->streams[i]);
 	for (size_t i = 0; i < set->code_count; i++)
-		put_line(w, code[set->code[i].kind], &set->code[i]);
+		put_text_line(w, code[set->code[i].kind], &set->code[i]);
 	for (size_t i = 0; i < set->thread_count; i++)
-		put_line(w, "thread", &set->threads[i]);
+		put_text_line(w, "thread", &set->threads[i]);
 	for (size_t i = 0; i < set->switch_count; i++)
-		put_line(w, "switch", &set->switches[i]);
+		put_text_line(w, "switch", &set->switches[i]);
 	for (size_t i = 0; i < set->sideband_count; i++)
-		put_line(w, "sideband", &set->sideband[i]);
+		put_text_line(w, "sideband", &set->sideband[i]);
 	for (size_t i = 0; i < set->event_count; i++)
-		put_line(w, "event", &set->events[i]);
+		put_text_line(w, "event", &set->events[i]);
 	for (size_t i = 0; i < set->note_count; i++)
-		put_line(w, "note", &(const struct note_line){set->notes[i]});
+		put_text_line(w, "note", &(const struct note_line){set->notes[i]});
 }
 
 char *traceset_folder_of(const char *path)

@@ -57,8 +57,8 @@ struct search {
 };
 
 /* Takes a mark. 1: the search is over. */
-static int take_mark(struct search *s, const struct log_cursor *c, const struct log_mark *mark,
-		     struct found *found)
+static int take_call_mark(struct search *s, const struct log_cursor *c, const struct log_mark *mark,
+			  struct found *found)
 {
 	const uint64_t now = log_on(&c->at, s->axis);
 
@@ -87,7 +87,7 @@ static int search_place(struct search *s, struct log_cursor *c, const struct log
 			status = keep_found_call(found, &c->frames[s->depth], c, s->depth);
 		}
 		while (!status && log_cursor_next(c, &mark))
-			status = take_mark(s, c, &mark, found);
+			status = take_call_mark(s, c, &mark, found);
 		if (!status)
 			status = c->status;
 		after += log_on(&c->at, s->axis) > s->at;
@@ -161,8 +161,8 @@ static int find_call(struct view_thread *t, enum log_axis axis, uint64_t at, siz
 
 /* The answer */
 
-static void put_counts(struct json *j, const struct view_model *m, const char *key,
-		       const struct log_counts *n)
+static void put_call_counts(struct json *j, const struct view_model *m, const char *key,
+			    const struct log_counts *n)
 {
 	json_object(j, key, true);
 	json_number(j, "instructions", n->instructions);
@@ -175,8 +175,8 @@ static void put_counts(struct json *j, const struct view_model *m, const char *k
 	json_end_object(j);
 }
 
-static void put_place(struct json *j, const struct view_model *m, const char *key,
-		      const struct log_counts *at)
+static void put_call_place(struct json *j, const struct view_model *m, const char *key,
+			   const struct log_counts *at)
 {
 	json_object(j, key, true);
 	if (m->has_time)
@@ -208,7 +208,7 @@ static void put_site(struct json *j, struct view_model *m, const struct view_ent
 	json_end_object(j);
 }
 
-static void put_flags(struct json *j, unsigned flags)
+static void put_call_flags(struct json *j, unsigned flags)
 {
 	static const struct {
 		unsigned flag;
@@ -276,19 +276,19 @@ static void put_call(struct json *j, struct view_model *m, struct view_thread *t
 	json_number(j, "id", found->frame.number);
 	json_number(j, "thread", number);
 	json_number(j, "depth", found->depth);
-	put_place(j, m, "begin", &found->frame.begin);
+	put_call_place(j, m, "begin", &found->frame.begin);
 	if (found->ended) {
 		total = log_minus(&found->end, &found->frame.begin);
-		put_place(j, m, "end", &found->end);
-		put_counts(j, m, "total", &total);
-		put_counts(j, m, "self", &found->frame.self);
+		put_call_place(j, m, "end", &found->end);
+		put_call_counts(j, m, "total", &total);
+		put_call_counts(j, m, "self", &found->frame.self);
 		json_string(j, "ended", ptah_call_end_name(found->how));
 	} else {
 		json_string(j, "ended", NULL);
 	}
 	json_bool(j, "complete", found->ended);
 	json_string(j, "begun", ptah_call_begin_name(e->how));
-	put_flags(j, e->flags | found->flags);
+	put_call_flags(j, e->flags | found->flags);
 	put_site(j, m, e);
 	json_string(j, "file", function.file);
 	json_number(j, "line", function.line);

@@ -66,7 +66,7 @@ static void put_renamed(struct json *j, const struct diff *diff)
 	json_end_array(j);
 }
 
-static void put_head(struct json *j, struct view_model *m, const struct asked *a)
+static void put_difference_head(struct json *j, struct view_model *m, const struct asked *a)
 {
 	const struct difference *d = a->difference;
 
@@ -97,7 +97,7 @@ struct by_name {
 	uint32_t id;
 };
 
-static int compare_names(const void *a, const void *b)
+static int compare_difference_names(const void *a, const void *b)
 {
 	const struct by_name *x = a, *y = b;
 	const int order = strcmp(x->name, y->name);
@@ -106,7 +106,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Writes the numbers that functions have in the view: -1 for those that are not there. */
-static int put_numbers(struct json *j, struct view_model *m, const struct difference *d)
+static int put_difference_numbers(struct json *j, struct view_model *m, const struct difference *d)
 {
 	const uint32_t count = view_function_count(m);
 	struct by_name *list = calloc(count + 1, sizeof(*list));
@@ -118,11 +118,12 @@ static int put_numbers(struct json *j, struct view_model *m, const struct differ
 	for (uint32_t i = 0; i < count; i++)
 		if (view_function(m, i, &f))
 			list[n++] = (struct by_name){f.name, f.object, i};
-	qsort(list, n, sizeof(*list), compare_names);
+	qsort(list, n, sizeof(*list), compare_difference_names);
 	json_array(j, "function");
 	for (uint32_t i = 0; i < d->key_count; i++) {
 		const struct by_name key = {d->keys[i].name, d->keys[i].object, 0};
-		const struct by_name *found = bsearch(&key, list, n, sizeof(*list), compare_names);
+		const struct by_name *found =
+		    bsearch(&key, list, n, sizeof(*list), compare_difference_names);
 
 		json_signed(j, NULL, found ? (int64_t)found->id : -1);
 	}
@@ -173,9 +174,9 @@ int view_answer_diff_functions(struct view_model *m, const struct view_query *qu
 	if (status)
 		return status;
 	json_object(j, NULL, true);
-	put_head(j, m, &a);
+	put_difference_head(j, m, &a);
 	put_keys(j, a.difference);
-	status = put_numbers(j, m, a.difference);
+	status = put_difference_numbers(j, m, a.difference);
 	for (unsigned side = 0; side < VIEW_SIDES; side++) {
 		put_sums(j, &a, CALLS, (enum view_side)side);
 		put_sums(j, &a, SELF, (enum view_side)side);
@@ -197,7 +198,7 @@ static uint64_t larger(const struct asked *a, const struct difference_node *n)
 	return x > y ? x : y;
 }
 
-static int compare_figures(const void *a, const void *b)
+static int compare_difference_figures(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -221,7 +222,7 @@ static int choose_shown_nodes(const struct asked *a, unsigned way, uint32_t *num
 	for (uint32_t i = 0; i < n; i++)
 		figures[i] = larger(a, &d->nodes[way][i]);
 	if (n > MOST) {
-		qsort(figures, n, sizeof(*figures), compare_figures);
+		qsort(figures, n, sizeof(*figures), compare_difference_figures);
 		least = figures[MOST] + 1;
 	}
 	free(figures);
@@ -230,8 +231,8 @@ static int choose_shown_nodes(const struct asked *a, unsigned way, uint32_t *num
 	return 0;
 }
 
-static void put_figures(struct json *j, const struct asked *a, unsigned way,
-			const uint32_t *numbers, enum measure measure)
+static void put_difference_figures(struct json *j, const struct asked *a, unsigned way,
+				   const uint32_t *numbers, enum measure measure)
 {
 	static const char *const words[VIEW_SIDES][3] = {
 	    [VIEW_SHOWN] = {"count_new", "self_new", "incl_new"},
@@ -267,7 +268,7 @@ static void put_nodes(struct json *j, const struct asked *a, unsigned way, const
 	}
 	json_end_array(j);
 	for (unsigned measure = CALLS; measure <= INCLUSIVE; measure++)
-		put_figures(j, a, way, numbers, (enum measure)measure);
+		put_difference_figures(j, a, way, numbers, (enum measure)measure);
 }
 
 int view_answer_diff_flame(struct view_model *m, const struct view_query *query,
@@ -286,7 +287,7 @@ int view_answer_diff_flame(struct view_model *m, const struct view_query *query,
 	status = numbers ? choose_shown_nodes(&a, way, numbers) : PTAH_E_NOMEM;
 	if (status >= 0) {
 		json_object(j, NULL, true);
-		put_head(j, m, &a);
+		put_difference_head(j, m, &a);
 		put_keys(j, a.difference);
 		put_nodes(j, &a, way, numbers);
 		json_end_object(j);
@@ -339,7 +340,7 @@ static void put_values(struct json *j, const char *name, const struct diff *diff
 	json_end_array(j);
 }
 
-static void put_lines(struct json *j, struct view_model *m, const struct diff *diff)
+static void put_difference_lines(struct json *j, struct view_model *m, const struct diff *diff)
 {
 	uint64_t totals[DIFF_SIDES] = {0};
 
@@ -373,7 +374,7 @@ static void put_lines(struct json *j, struct view_model *m, const struct diff *d
 }
 
 /* With the locks of both. */
-static int compare_lines(struct json *j, struct view_model *m)
+static int compare_difference_lines(struct json *j, struct view_model *m)
 {
 	struct diff_list lists[DIFF_SIDES] = {{0}};
 	struct diff_entry *entries[DIFF_SIDES];
@@ -395,7 +396,7 @@ static int compare_lines(struct json *j, struct view_model *m)
 	if (status >= 0)
 		status = diff_compare(entries, counts, &diff);
 	if (status >= 0)
-		put_lines(j, m, &diff);
+		put_difference_lines(j, m, &diff);
 	diff_fini(&diff);
 	for (unsigned side = 0; side < DIFF_SIDES; side++)
 		diff_list_fini(&lists[side]);
@@ -416,7 +417,7 @@ int view_answer_diff_lines(struct view_model *m, const struct view_query *query,
 	if (status >= 0) {
 		status = view_sources_lock(shown);
 		if (status >= 0)
-			status = compare_lines(&reply->json, m);
+			status = compare_difference_lines(&reply->json, m);
 		view_sources_unlock(shown);
 	}
 	view_sources_unlock(old);

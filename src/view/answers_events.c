@@ -70,7 +70,7 @@ static int read_events(struct view_thread *t, enum log_axis axis, uint64_t from,
 	return 0;
 }
 
-static void put_text(struct json *j, const struct view_event *e)
+static void put_event_text(struct json *j, const struct view_event *e)
 {
 	char text[256] = "";
 
@@ -122,7 +122,7 @@ static void put_events(struct json *j, enum log_axis axis, uint64_t unit,
 	json_end_array(j);
 	json_array(j, "text");
 	for (size_t i = 0; i < events->count; i++)
-		put_text(j, &list[i]);
+		put_event_text(j, &list[i]);
 	json_end_array(j);
 	json_end_object(j);
 	json_finish(j);

@@ -57,8 +57,8 @@ static int find_objects(struct view_model *m, uint32_t count, struct objects *ob
 	return 0;
 }
 
-static void put_texts(struct view_model *m, struct json *j, uint32_t count,
-		      const struct objects *objects)
+static void put_function_texts(struct view_model *m, struct json *j, uint32_t count,
+			       const struct objects *objects)
 {
 	struct view_function f;
 
@@ -139,8 +139,8 @@ static uint64_t member(const struct view_tree_function *f, size_t at)
 	return value;
 }
 
-static void put_column(struct json *j, const char *name, const struct view_trees *t, uint32_t count,
-		       size_t at)
+static void put_function_column(struct json *j, const char *name, const struct view_trees *t,
+				uint32_t count, size_t at)
 {
 	json_array(j, name);
 	for (uint32_t i = 0; i < count; i++)
@@ -152,7 +152,7 @@ static void put_figures(struct json *j, const struct view_model *m, const struct
 			uint32_t count)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
-		put_column(j, columns[i].name, t, count, columns[i].at);
+		put_function_column(j, columns[i].name, t, count, columns[i].at);
 	for (size_t v = 0; v < ARRAY_SIZE(values); v++) {
 		if ((values[v].value == PTAH_CALL_VALUE_TIME && !m->has_time) ||
 		    (values[v].value == PTAH_CALL_VALUE_CYCLES && !m->has_cycles))
@@ -163,10 +163,10 @@ static void put_figures(struct json *j, const struct view_model *m, const struct
 			strcpy(name, values[v].name);
 			strcat(name, "_");
 			strcat(name, quantiles[i].name);
-			put_column(j, name, t, count,
-				   quantiles[i].at +
-				       values[v].value *
-					   sizeof(((struct view_tree_function *)0)->of[0]));
+			put_function_column(
+			    j, name, t, count,
+			    quantiles[i].at +
+				values[v].value * sizeof(((struct view_tree_function *)0)->of[0]));
 		}
 	}
 }
@@ -185,7 +185,7 @@ int view_answer_functions(struct view_model *m, const struct view_query *query,
 		json_object(j, NULL, true);
 		json_bool(j, "complete", t && view_functions_have_lines(m->functions));
 		json_number(j, "count_of_functions", count);
-		put_texts(m, j, count, &objects);
+		put_function_texts(m, j, count, &objects);
 		if (t)
 			put_figures(j, m, t, count);
 		json_end_object(j);

@@ -23,8 +23,8 @@ struct sums {
 	uint64_t length; /* in instructions: of the longest */
 };
 
-static void put_thread(struct json *j, struct view_model *m, struct view_thread *t, size_t number,
-		       struct sums *sums)
+static void put_info_thread(struct json *j, struct view_model *m, struct view_thread *t,
+			    size_t number, struct sums *sums)
 {
 	uint64_t end[LOG_AXES], begin[LOG_AXES], calls, errors, losses;
 	size_t depth;
@@ -68,7 +68,7 @@ static void put_threads(struct json *j, struct view_model *m, struct sums *sums)
 
 	json_array(j, "threads");
 	for (size_t i = 0; (t = view_thread_get(m, i)); i++)
-		put_thread(j, m, t, i, sums);
+		put_info_thread(j, m, t, i, sums);
 	json_end_array(j);
 }
 

@@ -134,7 +134,8 @@ static bool is_newer(const struct view_sources *s, const struct view_source_file
 }
 
 /* Writes the text of a file; null if it is nowhere. */
-static int put_text(struct json *j, struct view_sources *s, const struct view_source_file *file)
+static int put_source_text(struct json *j, struct view_sources *s,
+			   const struct view_source_file *file)
 {
 	struct source_file *text = source_file(&s->texts, file->name);
 	char line[LONGEST_LINE + 1];
@@ -162,7 +163,7 @@ static int put_text(struct json *j, struct view_sources *s, const struct view_so
 	return 0;
 }
 
-static void put_branches(struct json *j, const struct source_file_coverage *c)
+static void put_source_branches(struct json *j, const struct source_file_coverage *c)
 {
 	const struct source_branch *b = c ? c->branches : NULL;
 	const size_t n = c ? c->branch_count : 0;
@@ -174,8 +175,8 @@ static void put_branches(struct json *j, const struct source_file_coverage *c)
 }
 
 /* The functions of the view that begin in a file. */
-static void put_functions(struct json *j, struct view_model *m, const struct view_sources *s,
-			  uint32_t file)
+static void put_source_functions(struct json *j, struct view_model *m, const struct view_sources *s,
+				 uint32_t file)
 {
 	const uint32_t count = view_function_count(m);
 	const char *last = NULL;
@@ -217,12 +218,12 @@ int view_answer_source(struct view_model *m, const struct view_query *query,
 	lines = s->lines + file->first_line;
 	json_object(j, NULL, true);
 	json_string(j, "file", file->name);
-	status = put_text(j, s, file);
+	status = put_source_text(j, s, file);
 	PUT_COLUMN(j, "line", file->line_count, lines[i].line);
 	PUT_COLUMN(j, "executed", file->line_count, lines[i].executed);
 	PUT_COLUMN(j, "instructions", file->line_count, lines[i].instructions);
-	put_branches(j, file->coverage);
-	put_functions(j, m, s, (uint32_t)number);
+	put_source_branches(j, file->coverage);
+	put_source_functions(j, m, s, (uint32_t)number);
 	json_end_object(j);
 	json_finish(j);
 	view_sources_unlock(s);
@@ -369,7 +370,7 @@ static void put_texts(struct listing *l)
 	json_end_array(l->json);
 }
 
-static void put_counts(struct listing *l)
+static void put_source_counts(struct listing *l)
 {
 	const struct annotate_row *r = l->code.rows;
 	const size_t n = l->code.count;
@@ -390,7 +391,7 @@ static const char *why_no_code(const struct annotate_object *o)
 		   : "The code is in no file: the counts of its blocks. `ptah annotate` shows it.";
 }
 
-static int put_code(struct listing *l, uint64_t number)
+static int put_source_code(struct listing *l, uint64_t number)
 {
 	const struct annotate_function *f = l->function;
 	struct json *j = l->json;
@@ -410,7 +411,7 @@ static int put_code(struct listing *l, uint64_t number)
 	json_signed(j, "source", first < l->code.count ? (int64_t)l->files[first] : -1);
 	json_number(j, "source_line", first < l->code.count ? l->code.rows[first].line : 0);
 	put_texts(l);
-	put_counts(l);
+	put_source_counts(l);
 	if (put_targets(l) < 0)
 		return PTAH_E_NOMEM;
 	json_end_object(j);
@@ -441,7 +442,7 @@ int view_answer_code(struct view_model *m, const struct view_query *query, struc
 	if (status >= 0) {
 		status = find_files(&l);
 		if (status >= 0)
-			status = put_code(&l, number);
+			status = put_source_code(&l, number);
 		free(l.files);
 		annotate_code_free(&l.code);
 	}

@@ -34,7 +34,7 @@ static bool go_on(void *model, uint64_t bytes)
 	return !view_model_is_stopped(model);
 }
 
-static int compare_calls(const void *a, const void *b)
+static int compare_wait_calls(const void *a, const void *b)
 {
 	const struct thread_call *x = a, *y = b;
 
@@ -42,7 +42,7 @@ static int compare_calls(const void *a, const void *b)
 			    COMPARE_THEN(x->begin, y->begin, COMPARE(x->call, y->call)));
 }
 
-static int list_calls(struct view_waits *w)
+static int list_wait_calls(struct view_waits *w)
 {
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(w->names.waits);
 	struct ptah_syscall call = {.size = sizeof(call)};
@@ -54,7 +54,7 @@ static int list_calls(struct view_waits *w)
 		w->calls[w->call_count++] = (struct thread_call){
 		    .tid = call.tid, .begin = call.begin ? call.begin : call.end, .call = i};
 	if (w->call_count)
-		qsort(w->calls, w->call_count, sizeof(*w->calls), compare_calls);
+		qsort(w->calls, w->call_count, sizeof(*w->calls), compare_wait_calls);
 	return 0;
 }
 
@@ -78,7 +78,7 @@ int view_read_waits(struct view_model *m)
 	w->names.session = r->session;
 	status = ptah_waits_new(r->session, &config, &w->names.waits);
 	if (status >= 0)
-		status = list_calls(w);
+		status = list_wait_calls(w);
 	if (status < 0) {
 		view_waits_free(w);
 		return status;
@@ -124,7 +124,7 @@ static uint64_t on_axis(const struct view_model *m, uint64_t time)
  * The number of the thread with this tid that was there at a time, and until when: another one may
  * follow, when it executes another program. SIZE_MAX: there is none.
  */
-static size_t find_thread(struct view_model *m, int32_t tid, uint64_t at, uint64_t *until)
+static size_t find_wait_thread(struct view_model *m, int32_t tid, uint64_t at, uint64_t *until)
 {
 	size_t found = SIZE_MAX;
 	struct view_thread *t;
@@ -147,7 +147,7 @@ static size_t find_thread(struct view_model *m, int32_t tid, uint64_t at, uint64
 }
 
 /* Adds one; with neighbours of its kind in its unit, if it is not longer. False: no room. */
-static bool add_item(struct items *items, const struct item *item, size_t last[])
+static bool add_wait_item(struct items *items, const struct item *item, size_t last[])
 {
 	size_t *same = &last[item->kind];
 
@@ -227,8 +227,8 @@ static bool collect(struct items *items, size_t number, int32_t tid)
 		if (item.begin > items->to)
 			return true;
 		if (item.begin >= until)
-			is = find_thread(items->model, tid, item.begin, &until);
-		if (is == number && !add_item(items, &item, last))
+			is = find_wait_thread(items->model, tid, item.begin, &until);
+		if (is == number && !add_wait_item(items, &item, last))
 			return false;
 	}
 }
@@ -249,9 +249,9 @@ static void put_waker(struct json *j, const struct items *items, const struct pt
 	char text[256];
 
 	json_signed(j, "waker_tid", wait->waker_tid);
-	json_signed(
-	    j, "waker",
-	    (int64_t)find_thread(items->model, wait->waker_tid, on_axis(items->model, at), &until));
+	json_signed(j, "waker",
+		    (int64_t)find_wait_thread(items->model, wait->waker_tid,
+					      on_axis(items->model, at), &until));
 	if (ptah_syscalls_get(calls, wait->waker_call, &call) < 0)
 		return;
 	put_place(j, items, "waker_at", call.begin);
@@ -281,7 +281,7 @@ static void put_wait(struct json *j, struct items *items, size_t i)
 	}
 }
 
-static void put_item(struct json *j, struct items *items, const struct item *item)
+static void put_wait_item(struct json *j, struct items *items, const struct item *item)
 {
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(items->waits->names.waits);
 	char text[512];
@@ -301,14 +301,14 @@ static void put_item(struct json *j, struct items *items, const struct item *ite
 	json_end_object(j);
 }
 
-static void put_items(struct json *j, struct items *items, bool complete)
+static void put_wait_items(struct json *j, struct items *items, bool complete)
 {
 	json_object(j, NULL, false);
 	json_number(j, "unit", items->unit);
 	json_bool(j, "complete", complete);
 	json_array(j, "items");
 	for (size_t i = 0; i < items->count; i++)
-		put_item(j, items, &items->list[i]);
+		put_wait_item(j, items, &items->list[i]);
 	json_end_array(j);
 	json_end_object(j);
 	json_finish(j);
@@ -346,7 +346,7 @@ int view_answer_waits(struct view_model *m, const struct view_query *query,
 	while (items.waits && axis == LOG_TIME && t->info.tid > 0 &&
 	       !collect(&items, number, t->info.tid))
 		items.unit *= 4;
-	put_items(&reply->json, &items, done);
+	put_wait_items(&reply->json, &items, done);
 	free(items.list);
 	return 0;
 }

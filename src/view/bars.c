@@ -104,8 +104,8 @@ struct reading {
 };
 
 /* A call has ended, or is open as far as the log goes. */
-static int add_call(struct reading *r, const struct log_frame *frame, size_t depth, uint64_t end,
-		    unsigned flags)
+static int add_bar_call(struct reading *r, const struct log_frame *frame, size_t depth,
+			uint64_t end, unsigned flags)
 {
 	const struct view_entry *entry =
 	    view_functions_get_entry(r->model->functions, frame->entry);
@@ -146,7 +146,7 @@ static bool is_past(struct reading *r, const struct log_mark *mark)
 }
 
 /* Reads a block. *past: the rest is not needed. */
-static int read_block(struct reading *r, const struct log_block *block, bool *past)
+static int read_bar_block(struct reading *r, const struct log_block *block, bool *past)
 {
 	struct log_mark mark;
 	int status = log_cursor_enter(&r->cursor, block);
@@ -156,7 +156,7 @@ static int read_block(struct reading *r, const struct log_block *block, bool *pa
 		const uint64_t at = log_on(&r->cursor.at, r->axis);
 
 		if (mark.end)
-			status = add_call(r, mark.frame, mark.depth, at, mark.flags);
+			status = add_bar_call(r, mark.frame, mark.depth, at, mark.flags);
 		*past = UNLIKELY(at >= r->to) && is_past(r, &mark);
 	}
 	return status ? status : r->cursor.status;
@@ -178,11 +178,11 @@ static int add_open(struct reading *r, struct view_thread *t, unsigned first)
 		struct bar bar;
 
 		if (i < t->log.depth && t->log.frames[i].number == f->number)
-			status = add_call(r, f, i, log_on(&t->now, r->axis), PTAH_CALL_NO_END);
+			status = add_bar_call(r, f, i, log_on(&t->now, r->axis), PTAH_CALL_NO_END);
 		else if (levels_find(l, i, log_on(&f->begin, r->axis), &bar))
-			status = add_call(r, f, i, bar.end,
-					  (bar.flags & BAR_NO_END ? PTAH_CALL_NO_END : 0) |
-					      (bar.flags & BAR_LOSS ? PTAH_CALL_HAS_LOSS : 0));
+			status = add_bar_call(r, f, i, bar.end,
+					      (bar.flags & BAR_NO_END ? PTAH_CALL_NO_END : 0) |
+						  (bar.flags & BAR_LOSS ? PTAH_CALL_HAS_LOSS : 0));
 	}
 	return status;
 }
@@ -217,7 +217,7 @@ static int read_blocks(struct reading *r, struct view_thread *t, const struct lo
 		/* The last one says which calls are open where the reading ends. */
 		if (r->function != UINT64_MAX && i + 1 < count && lacks_function(r, &blocks[i]))
 			continue;
-		status = read_block(r, &blocks[i], &past);
+		status = read_bar_block(r, &blocks[i], &past);
 	}
 	if (status || !count)
 		return status;
@@ -280,8 +280,8 @@ static unsigned choose_level(uint64_t from, uint64_t to, uint64_t unit, uint64_t
 	return k;
 }
 
-static int read_once(struct view_model *m, struct view_thread *t, enum log_axis axis, uint64_t from,
-		     uint64_t to, unsigned k, struct bars *bars)
+static int read_bars_once(struct view_model *m, struct view_thread *t, enum log_axis axis,
+			  uint64_t from, uint64_t to, unsigned k, struct bars *bars)
 {
 	int status;
 
@@ -313,7 +313,7 @@ int view_bars(struct view_model *m, struct view_thread *t, enum log_axis axis, u
 	view_lock_read(&t->lock);
 	k = choose_level(from, to, unit, log_on(&t->now, axis));
 	view_unlock_read(&t->lock);
-	while ((status = read_once(m, t, axis, from, to, k, bars)) > 0 && !m->stop)
+	while ((status = read_bars_once(m, t, axis, from, to, k, bars)) > 0 && !m->stop)
 		if (status == TOO_MANY && ++k == LEVELS)
 			break;
 	return status < 0 ? status : 0;

@@ -104,7 +104,7 @@ static uint8_t *put_counts(uint8_t *p, const struct log_counts *n)
 }
 
 /* Writes the open calls. */
-static uint8_t *put_frames(uint8_t *p, const struct call_log *log)
+static uint8_t *put_log_frames(uint8_t *p, const struct call_log *log)
 {
 	struct log_counts before = {0};
 	uint64_t number = 0;
@@ -158,11 +158,11 @@ static size_t make_frames(struct call_log *log)
 		log->scratch = scratch;
 		log->scratch_size = 2 * most;
 	}
-	return (size_t)(put_frames(log->scratch, log) - log->scratch);
+	return (size_t)(put_log_frames(log->scratch, log) - log->scratch);
 }
 
 /* Begins a block, of which the open calls take a quarter at most. */
-static int begin_block(struct call_log *log)
+static int begin_log_block(struct call_log *log)
 {
 	size_t size, frames;
 	uint8_t *bytes;
@@ -189,7 +189,7 @@ static int begin_block(struct call_log *log)
 
 static NOINLINE int make_block_room(struct call_log *log)
 {
-	return log->full ? 0 : begin_block(log);
+	return log->full ? 0 : begin_log_block(log);
 }
 
 /* Writes the instructions since the last mark, and what else has passed. */
@@ -213,8 +213,8 @@ static NOINLINE uint8_t *put_all(uint8_t *p, unsigned *bits, const struct log_co
  * Writes a mark at `at`: `bits`, an entry or flags if `has_number`, and the differences. What ran
  * since the last mark belongs to the innermost call. Mostly only instructions have passed.
  */
-static ALWAYS_INLINE int put_mark(struct call_log *log, const struct log_counts *at, unsigned bits,
-				  bool has_number, uint64_t number)
+static ALWAYS_INLINE int put_log_mark(struct call_log *log, const struct log_counts *at,
+				      unsigned bits, bool has_number, uint64_t number)
 {
 	const struct log_counts n = log_minus(at, &log->at);
 	struct log_block *b;
@@ -279,9 +279,9 @@ int call_log_begin(struct call_log *log, const struct log_counts *at, uint32_t e
 	if (!LIST_ROOM(log->frames, log->depth, log->frame_capacity))
 		return PTAH_E_NOMEM;
 	if (entry < ENTRY_FOLLOWS)
-		status = put_mark(log, at, entry << ENTRY_SHIFT, false, 0);
+		status = put_log_mark(log, at, entry << ENTRY_SHIFT, false, 0);
 	else
-		status = put_mark(log, at, ENTRY_FOLLOWS << ENTRY_SHIFT, true, entry);
+		status = put_log_mark(log, at, ENTRY_FOLLOWS << ENTRY_SHIFT, true, entry);
 	log->frames[log->depth++] =
 	    (struct log_frame){.entry = entry, .number = log->number++, .begin = *at};
 	return status < 0 || log->full ? status : count_call(log, function);
@@ -289,9 +289,9 @@ int call_log_begin(struct call_log *log, const struct log_counts *at, uint32_t e
 
 int call_log_end(struct call_log *log, const struct log_counts *at, unsigned how, unsigned flags)
 {
-	const int status =
-	    put_mark(log, at, IS_END | (how & HOW_MASK) << ENTRY_SHIFT | (flags ? HAS_FLAGS : 0),
-		     flags, flags);
+	const int status = put_log_mark(
+	    log, at, IS_END | (how & HOW_MASK) << ENTRY_SHIFT | (flags ? HAS_FLAGS : 0), flags,
+	    flags);
 
 	log->depth--;
 	return status;

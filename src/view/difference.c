@@ -60,8 +60,8 @@ static bool goes_on(void *reading, uint64_t bytes)
 	return !view_model_is_stopped(r->difference->model);
 }
 
-static int take_tree(void *reading, const struct ptah_call_thread *thread,
-		     struct ptah_call_tree *tree)
+static int take_difference_tree(void *reading, const struct ptah_call_thread *thread,
+				struct ptah_call_tree *tree)
 {
 	const struct reading *r = reading;
 	struct difference *d = r->difference;
@@ -93,7 +93,8 @@ static int read_side(struct difference *d, enum view_side side)
 		status = call_graph_new(&graph, &d->graphs[side][way]);
 	}
 	if (status >= 0)
-		status = ptah_session_call_trees(r.recording->session, &config, take_tree, &r);
+		status = ptah_session_call_trees(r.recording->session, &config,
+						 take_difference_tree, &r);
 	for (unsigned way = 0; way < 2 && status >= 0; way++)
 		status = call_graph_sort(d->graphs[side][way]);
 	return status;
@@ -203,8 +204,8 @@ static int map_keys(struct difference *d, struct text_ids *ids, enum view_side s
 
 /* Adds the nodes of one graph; their parents are before them in its list or not, so it is walked
  * from the root. */
-static int add_nodes(struct difference *d, struct pair_ids *ids, enum view_side side, unsigned way,
-		     const uint32_t *keys)
+static int add_difference_nodes(struct difference *d, struct pair_ids *ids, enum view_side side,
+				unsigned way, const uint32_t *keys)
 {
 	const struct call_graph *g = d->graphs[side][way];
 	uint32_t *to = calloc(g->node_count + 1, sizeof(*to));
@@ -258,7 +259,8 @@ static int join_difference(struct difference *d)
 			status = keys ? map_keys(d, &ids, (enum view_side)side, way, keys)
 				      : PTAH_E_NOMEM;
 			if (status >= 0)
-				status = add_nodes(d, &paths, (enum view_side)side, way, keys);
+				status = add_difference_nodes(d, &paths, (enum view_side)side, way,
+							      keys);
 			free(keys);
 		}
 		pair_ids_free(&paths);

@@ -41,7 +41,8 @@ static ALWAYS_INLINE bool is_node(const struct flame_node *n, uint32_t parent, u
 	return n->parent == parent && n->function == function && n->special == special;
 }
 
-static uint32_t add_node(struct flame *f, uint32_t parent, unsigned special, uint32_t function)
+static uint32_t add_flame_node(struct flame *f, uint32_t parent, unsigned special,
+			       uint32_t function)
 {
 	if (!LIST_ROOM(f->nodes, f->count, f->capacity) || !index_reserve(&f->index))
 		return 0;
@@ -65,7 +66,7 @@ uint32_t flame_child(struct flame *f, uint32_t parent, enum flame_special specia
 	/* Each node may get one for what is folded. */
 	if (f->count >= FLAME_NODES && special != FLAME_FOLDED)
 		return flame_child(f, parent, FLAME_FOLDED, 0);
-	return add_node(f, parent, special, function);
+	return add_flame_node(f, parent, special, function);
 }
 
 /* From the trees */
@@ -152,7 +153,7 @@ static NOINLINE uint64_t part_of(struct burning *b, const struct log_counts *to,
 }
 
 /* What ran up to `to` belongs to the innermost of `depth` open calls. */
-static ALWAYS_INLINE int add_run(struct burning *b, const struct log_counts *to, size_t depth)
+static ALWAYS_INLINE int add_flame_run(struct burning *b, const struct log_counts *to, size_t depth)
 {
 	const struct flame_window *w = b->window;
 	uint64_t value = value_of(to, w->value) - value_of(&b->before, w->value);
@@ -201,7 +202,7 @@ static int burn_block(struct burning *b, const struct log_block *block, bool fir
 		status = enter_open_call(b, i, &c->frames[i], false);
 	while (!status && log_on(&b->before, w->axis) < w->to && log_cursor_next(c, &mark)) {
 		/* The mark has changed the depth already. */
-		status = add_run(b, &c->at, mark.end ? mark.depth + 1 : mark.depth);
+		status = add_flame_run(b, &c->at, mark.end ? mark.depth + 1 : mark.depth);
 		if (!status && !mark.end)
 			status = enter_open_call(b, mark.depth, mark.frame,
 						 log_on(&c->at, w->axis) >= w->from &&

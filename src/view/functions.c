@@ -207,8 +207,9 @@ static ALWAYS_INLINE bool is_entry(const struct view_entry *a, const struct view
 	       a->flags == b->flags && a->how == b->how;
 }
 
-static NOINLINE uint32_t add_entry(struct view_functions *f, const struct view_naming *naming,
-				   const struct view_entry *entry)
+static NOINLINE uint32_t add_function_entry(struct view_functions *f,
+					    const struct view_naming *naming,
+					    const struct view_entry *entry)
 {
 	struct view_entry e = *entry;
 
@@ -228,7 +229,7 @@ uint32_t view_functions_entry(struct view_functions *f, const struct view_naming
 
 	INDEX_FIND(number, &f->by_entry, hash,
 		   is_entry(at(&f->entries, number - 1, sizeof(*entry)), entry));
-	return LIKELY(number) ? number - 1 : add_entry(f, naming, entry);
+	return LIKELY(number) ? number - 1 : add_function_entry(f, naming, entry);
 }
 
 uint32_t view_functions_count(const struct view_functions *f)

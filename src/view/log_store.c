@@ -29,7 +29,7 @@ struct log_store {
 	size_t used; /* of the last piece */
 };
 
-static int open_file(const char *folder)
+static int open_log_file(const char *folder)
 {
 	char path[4096];
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -50,7 +50,7 @@ int log_store_new(const char *folder, uint64_t most, struct log_store **store)
 
 	if (!s)
 		return PTAH_E_NOMEM;
-	s->fd = open_file(folder);
+	s->fd = open_log_file(folder);
 	s->most = most;
 	if (!most && s->fd >= 0 && !fstatvfs(s->fd, &v))
 		s->most = (uint64_t)v.f_bavail * v.f_frsize / 2;
@@ -76,7 +76,7 @@ void log_store_free(struct log_store *s)
  * Adds a piece of at least n bytes. A page of a file for which there is no room on the disk would
  * end the process when it is written, so that the room is taken first.
  */
-static bool add_piece(struct log_store *s, size_t n)
+static bool add_log_piece(struct log_store *s, size_t n)
 {
 	uint64_t size = s->mapped < FIRST_PIECE ? FIRST_PIECE : s->mapped;
 	struct piece *pieces = reallocarray(s->pieces, s->count + 1, sizeof(*pieces));
@@ -106,7 +106,7 @@ uint8_t *log_store_take(struct log_store *s, size_t n)
 {
 	uint8_t *bytes;
 
-	if ((!s->count || s->pieces[s->count - 1].size - s->used < n) && !add_piece(s, n))
+	if ((!s->count || s->pieces[s->count - 1].size - s->used < n) && !add_log_piece(s, n))
 		return NULL;
 	bytes = s->pieces[s->count - 1].bytes + s->used;
 	s->used += n;

@@ -50,7 +50,7 @@ static void write_page_bytes(struct writer *w, const void *bytes, size_t n)
 	w->result->bytes += n;
 }
 
-static void put_text(struct writer *w, const char *text)
+static void put_page_text(struct writer *w, const char *text)
 {
 	write_page_bytes(w, text, strlen(text));
 }
@@ -86,17 +86,17 @@ static void put_index(struct writer *w)
 {
 	char text[256];
 
-	put_text(w, before_index);
+	put_page_text(w, before_index);
 	for (size_t i = 0; i < w->index_count; i++) {
-		put_text(w, i ? ",\n{\"query\": \"" : "\n{\"query\": \"");
-		put_text(w, w->index[i].query);
+		put_page_text(w, i ? ",\n{\"query\": \"" : "\n{\"query\": \"");
+		put_page_text(w, w->index[i].query);
 		snprintf(text, sizeof(text),
 			 "\", \"type\": \"%s\", \"id\": \"ptah-%zu\", \"size\": %zu}",
 			 w->index[i].type, i, w->index[i].size);
-		put_text(w, text);
+		put_page_text(w, text);
 	}
 	snprintf(text, sizeof(text), "\n], \"left_out\": %zu}</script>\n", w->result->left_out);
-	put_text(w, text);
+	put_page_text(w, text);
 }
 
 /* At least the bytes that a piece takes in the index, and in the page and its index. */
@@ -118,9 +118,9 @@ static int put_piece(struct writer *w, const struct piece *p)
 		return PTAH_E_NOMEM;
 	snprintf(text, sizeof(text), "<script type=\"text/plain\" id=\"ptah-%zu\">",
 		 w->index_count);
-	put_text(w, text);
+	put_page_text(w, text);
 	put_base64(w, p->packed, p->packed_size);
-	put_text(w, "</script>\n");
+	put_page_text(w, "</script>\n");
 	w->index[w->index_count++] = *p;
 	w->index_bytes += index_bytes_of(p);
 	w->result->answers++;
@@ -223,7 +223,8 @@ static int pack(const struct view_answer *answer, struct piece *p)
 	return p->packed ? 0 : PTAH_E_NOMEM;
 }
 
-static int add_piece(struct pieces *pieces, const char *query, const struct view_answer *answer)
+static int add_page_piece(struct pieces *pieces, const char *query,
+			  const struct view_answer *answer)
 {
 	struct piece *p;
 
@@ -250,7 +251,7 @@ static int ask(struct writer *w, const char *text)
 	if (status >= 0 && answer.status == 503)
 		status = PTAH_E_INVAL;
 	else if (status >= 0 && answer.status == 200)
-		status = add_piece(&w->now, text, &answer);
+		status = add_page_piece(&w->now, text, &answer);
 	free(query);
 	free(answer.bytes);
 	return status;
@@ -328,25 +329,27 @@ static void put_hashes(struct writer *w, const char *html,
 		file = file_of(html, n);
 		if (!file)
 			continue;
-		put_text(w, " 'sha256-");
-		put_text(w, file->hash);
-		put_text(w, "'");
+		put_page_text(w, " 'sha256-");
+		put_page_text(w, file->hash);
+		put_page_text(w, "'");
 	}
 }
 
 static void put_policy(struct writer *w, const char *html)
 {
-	put_text(w, "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-		    "img-src data:; base-uri 'none'; form-action 'none'; "
-		    "require-trusted-types-for 'script'; trusted-types 'none'; style-src");
+	put_page_text(w,
+		      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		      "img-src data:; base-uri 'none'; form-action 'none'; "
+		      "require-trusted-types-for 'script'; trusted-types 'none'; style-src");
 	put_hashes(w, html, style_of_line);
-	put_text(w, "; script-src");
+	put_page_text(w, "; script-src");
 	put_hashes(w, html, script_of_line);
-	put_text(w, "\">\n");
+	put_page_text(w, "\">\n");
 }
 
 /* Writes lines of the page up to the first script, or from there to the end. */
-static const char *put_lines(struct writer *w, const char *html, const char *page, bool to_script)
+static const char *put_page_lines(struct writer *w, const char *html, const char *page,
+				  bool to_script)
 {
 	for (size_t n; *html; html += n) {
 		const struct view_file *script, *style;
@@ -362,10 +365,10 @@ static const char *put_lines(struct writer *w, const char *html, const char *pag
 				put_policy(w, page);
 			continue;
 		}
-		put_text(w, script ? "<script>" : "<style>");
+		put_page_text(w, script ? "<script>" : "<style>");
 		write_page_bytes(w, script ? script->bytes : style->bytes,
 				 script ? script->size : style->size);
-		put_text(w, script ? "</script>\n" : "</style>\n");
+		put_page_text(w, script ? "</script>\n" : "</style>\n");
 	}
 	return html;
 }
@@ -397,12 +400,12 @@ int view_page_write(const struct view_page *page, struct out *out, struct view_p
 	w->page = page;
 	w->result = result;
 	w->out = out;
-	rest = put_lines(w, html, html, true);
+	rest = put_page_lines(w, html, html, true);
 	w->rest = size_of_rest(rest);
 	status = put_answers(w);
 	if (status >= 0) {
 		put_index(w);
-		put_lines(w, rest, html, false);
+		put_page_lines(w, rest, html, false);
 	}
 	drop_pieces(&w->now);
 	free(w->now.list);

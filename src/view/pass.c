@@ -229,7 +229,8 @@ static ALWAYS_INLINE uint32_t enter_view_call(struct pass *p, struct view_thread
 	return *hidden ? 0 : view_functions_entry(p->model->functions, &p->naming, &entry);
 }
 
-static int take_steps(struct pass *p, struct view_thread *t, const struct ptah_call_batch *batch)
+static int take_pass_steps(struct pass *p, struct view_thread *t,
+			   const struct ptah_call_batch *batch)
 {
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct ptah_call_step *step = &batch->steps[i];
@@ -290,14 +291,14 @@ static bool is_shown(const struct ptah_item *item)
 	}
 }
 
-static int take_batch(struct pass *p, const struct ptah_call_batch *batch)
+static int take_pass_batch(struct pass *p, const struct ptah_call_batch *batch)
 {
 	struct view_thread *t = thread_of(p->model, batch->thread);
 	const bool has_event = batch->event && is_shown(batch->event);
 	int status;
 
 	p->cpu = cpu_of(p->model, batch->thread->stream);
-	status = t ? take_steps(p, t, batch) : PTAH_E_NOMEM;
+	status = t ? take_pass_steps(p, t, batch) : PTAH_E_NOMEM;
 	if (status < 0 || (!has_event && !batch->ended))
 		return status;
 	status = make_step_room(p, t);
@@ -321,7 +322,7 @@ static int read_all(struct pass *p, struct ptah_call_reader *reader)
 	int status = 0;
 
 	while (!m->stop && (status = ptah_call_reader_next(reader, &batch)) > 0) {
-		status = take_batch(p, batch);
+		status = take_pass_batch(p, batch);
 		if (status < 0)
 			return status;
 		if (!(++batches % LOOK))
@@ -367,7 +368,7 @@ static int make_ring(struct pass *p)
 	return 0;
 }
 
-static int read_calls(struct pass *p)
+static int read_pass_calls(struct pass *p)
 {
 	struct view_model *m = p->model;
 	const struct view_recording *r = &m->config.recordings[VIEW_SHOWN];
@@ -395,7 +396,7 @@ int view_read_calls(struct view_model *m)
 
 	view_naming(m, &p.naming);
 	if (status >= 0) {
-		status = read_calls(&p);
+		status = read_pass_calls(&p);
 		pthread_cond_destroy(&p.changed);
 		pthread_mutex_destroy(&p.lock);
 	}

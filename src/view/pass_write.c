@@ -58,7 +58,7 @@ static ALWAYS_INLINE void set_now(const struct view_model *m, struct view_thread
 /* Events */
 
 /* Adds an event at the present place. */
-static int add_event(struct view_thread *t, const struct view_event *like)
+static int add_pass_event(struct view_thread *t, const struct view_event *like)
 {
 	struct view_event *last = t->event_count ? &t->events[t->event_count - 1] : NULL;
 	struct view_event e = *like;
@@ -90,7 +90,7 @@ static void end_stay(struct view_thread *t)
 		e->end[axis] = log_on(&t->now, axis);
 }
 
-static int add_item(struct view_thread *t, const struct ptah_item *item)
+static int add_pass_item(struct view_thread *t, const struct ptah_item *item)
 {
 	struct view_event e = {.ip = item->ip, .offset = item->offset};
 
@@ -120,7 +120,7 @@ static int add_item(struct view_thread *t, const struct ptah_item *item)
 		end_stay(t);
 		return 0;
 	}
-	return add_event(t, &e);
+	return add_pass_event(t, &e);
 }
 
 /* Calls */
@@ -134,11 +134,11 @@ static NOINLINE int add_entry_event(const struct view_model *m, struct view_thre
 	e.kind = step->how == PTAH_CALL_SIGNAL	  ? VIEW_EVENT_SIGNAL
 		 : step->how == PTAH_CALL_SYSCALL ? VIEW_EVENT_SYSCALL
 						  : VIEW_EVENT_INTERRUPT;
-	return add_event(t, &e);
+	return add_pass_event(t, &e);
 }
 
-static ALWAYS_INLINE int begin_call(struct view_model *m, struct view_thread *t,
-				    const struct step *step)
+static ALWAYS_INLINE int begin_pass_call(struct view_model *m, struct view_thread *t,
+					 const struct step *step)
 {
 	int status = 0;
 
@@ -196,7 +196,7 @@ static ALWAYS_INLINE int end_call(struct view_model *m, struct view_thread *t,
 	bar.function = call->function;
 	bar.flags = view_bar_flags(call->flags | step->flags, call->how);
 	if (UNLIKELY(step->how == PTAH_CALL_END_EXEC && !depth))
-		status = add_event(t, &(struct view_event){.kind = VIEW_EVENT_EXEC});
+		status = add_pass_event(t, &(struct view_event){.kind = VIEW_EVENT_EXEC});
 	for (unsigned axis = m->has_time ? 0 : LOG_INSTRUCTIONS; axis < LOG_AXES && status >= 0;
 	     axis++) {
 		bar.begin = log_on(&frame->begin, axis);
@@ -211,7 +211,7 @@ static ALWAYS_INLINE int end_call(struct view_model *m, struct view_thread *t,
 
 static int end_thread(struct view_model *m, struct view_thread *t)
 {
-	int status = add_event(t, &(struct view_event){.kind = VIEW_EVENT_END});
+	int status = add_pass_event(t, &(struct view_event){.kind = VIEW_EVENT_END});
 
 	t->ended = true;
 	for (unsigned axis = 0; axis < LOG_AXES && status >= 0; axis++)
@@ -232,13 +232,13 @@ static int write_steps(struct view_model *m, struct view_thread *t, const struct
 		const struct step *step = &c->steps[i];
 
 		set_now(m, t, step->tsc, &step->counts);
-		status = step->end ? end_call(m, t, step) : begin_call(m, t, step);
+		status = step->end ? end_call(m, t, step) : begin_pass_call(m, t, step);
 	}
 	return status;
 }
 
 /* Goes to where a chunk begins. */
-static int begin_chunk(struct view_model *m, struct view_thread *t, const struct chunk *c)
+static int begin_pass_chunk(struct view_model *m, struct view_thread *t, const struct chunk *c)
 {
 	const bool first = !t->begun;
 
@@ -246,7 +246,7 @@ static int begin_chunk(struct view_model *m, struct view_thread *t, const struct
 		return 0;
 	set_now(m, t, c->count ? c->steps[0].tsc : c->item.tsc,
 		c->count ? &c->steps[0].counts : &c->counts);
-	return first ? add_event(t, &(struct view_event){.kind = VIEW_EVENT_BEGIN}) : 0;
+	return first ? add_pass_event(t, &(struct view_event){.kind = VIEW_EVENT_BEGIN}) : 0;
 }
 
 int view_write_chunk(struct view_model *m, const struct chunk *c)
@@ -256,13 +256,13 @@ int view_write_chunk(struct view_model *m, const struct chunk *c)
 	int status;
 
 	view_lock_write(&t->lock);
-	status = begin_chunk(m, t, c);
+	status = begin_pass_chunk(m, t, c);
 	from = t->now.time;
 	if (status >= 0)
 		status = write_steps(m, t, c);
 	if (status >= 0 && c->has_item) {
 		set_now(m, t, c->item.tsc, &c->counts);
-		status = add_item(t, &c->item);
+		status = add_pass_item(t, &c->item);
 	}
 	if (status >= 0 && c->ended)
 		status = end_thread(m, t);

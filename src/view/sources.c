@@ -54,7 +54,7 @@ static bool goes_on(void *sources, uint64_t bytes)
 	return !s->config.stopped || !s->config.stopped(s->config.stop_context);
 }
 
-static bool wants_stream(void *sources, size_t stream)
+static bool wants_source_stream(void *sources, size_t stream)
 {
 	const struct view_sources *s = sources;
 
@@ -77,7 +77,8 @@ static int count_source_lines(struct view_sources *s)
 	int status = ptah_counts_new(&s->counts);
 
 	if (status >= 0)
-		status = ptah_session_count(s->config.session, &jobs, wants_stream, add_profile, s);
+		status = ptah_session_count(s->config.session, &jobs, wants_source_stream,
+					    add_profile, s);
 	if (status >= 0 && !goes_on(s, 0))
 		status = PTAH_E_END;
 	if (status >= 0)
@@ -140,7 +141,7 @@ static int list_names(struct view_sources *s, const struct annotate_line *ran, s
 	return 0;
 }
 
-static uint32_t find_name(const struct view_sources *s, const char *name)
+static uint32_t find_source_name(const struct view_sources *s, const char *name)
 {
 	char *const *found =
 	    s->file_count ? bsearch(&name, s->names, s->file_count, sizeof(*s->names), by_text)
@@ -152,7 +153,7 @@ static uint32_t find_name(const struct view_sources *s, const char *name)
 uint32_t view_sources_find(const struct view_sources *s, const char *recorded)
 {
 	char *name = recorded ? resolved(recorded) : NULL;
-	const uint32_t file = name ? find_name(s, name) : UINT32_MAX;
+	const uint32_t file = name ? find_source_name(s, name) : UINT32_MAX;
 
 	free(name);
 	return file;
@@ -190,7 +191,7 @@ static void add_up(struct view_sources *s)
 }
 
 /* Lines that ran as `ptah annotate` counts them; those of line tables that did not, with 0. */
-static int list_lines(struct view_sources *s, const struct annotate_line *ran, size_t n)
+static int list_source_lines(struct view_sources *s, const struct annotate_line *ran, size_t n)
 {
 	size_t all = n;
 	uint32_t file = UINT32_MAX;
@@ -214,7 +215,7 @@ static int list_lines(struct view_sources *s, const struct annotate_line *ran, s
 	for (size_t i = 0; i < s->coverage->file_count; i++) {
 		const struct source_file_coverage *f = &s->coverage->files[i];
 
-		file = find_name(s, f->name);
+		file = find_source_name(s, f->name);
 		for (size_t k = 0; k < f->line_count && file != UINT32_MAX; k++)
 			s->lines[s->line_count++] =
 			    (struct view_line){.file = file,
@@ -231,7 +232,7 @@ static int list_lines(struct view_sources *s, const struct annotate_line *ran, s
 	return 0;
 }
 
-static int list_files(struct view_sources *s)
+static int list_source_files(struct view_sources *s)
 {
 	s->files = calloc(s->file_count + 1, sizeof(*s->files));
 	if (!s->files)
@@ -239,7 +240,7 @@ static int list_files(struct view_sources *s)
 	for (size_t i = 0; i < s->file_count; i++)
 		s->files[i].name = s->names[i];
 	for (size_t i = 0; i < s->coverage->file_count; i++) {
-		const uint32_t file = find_name(s, s->coverage->files[i].name);
+		const uint32_t file = find_source_name(s, s->coverage->files[i].name);
 
 		if (file != UINT32_MAX)
 			s->files[file].coverage = &s->coverage->files[i];
@@ -256,7 +257,7 @@ static int list_files(struct view_sources *s)
 	return 0;
 }
 
-static int by_instructions(const void *x, const void *y, void *sources)
+static int by_source_instructions(const void *x, const void *y, void *sources)
 {
 	const struct view_sources *s = sources;
 	const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
@@ -272,7 +273,7 @@ static int rank_files(struct view_sources *s)
 	for (size_t i = 0; i < s->file_count; i++)
 		s->ranks[i] = (uint32_t)i;
 	if (s->file_count)
-		qsort_r(s->ranks, s->file_count, sizeof(*s->ranks), by_instructions, s);
+		qsort_r(s->ranks, s->file_count, sizeof(*s->ranks), by_source_instructions, s);
 	return 0;
 }
 
@@ -308,7 +309,7 @@ static int by_start(const void *x, const void *y, void *annotation)
 			     f->start);
 }
 
-static int list_functions(struct view_sources *s)
+static int list_source_functions(struct view_sources *s)
 {
 	const size_t n = s->annotation->function_count;
 
@@ -363,13 +364,13 @@ static int make_sources(struct view_sources *s)
 	if (status >= 0)
 		status = list_names(s, ran, n);
 	if (status >= 0)
-		status = list_lines(s, ran, n);
+		status = list_source_lines(s, ran, n);
 	if (status >= 0)
-		status = list_files(s);
+		status = list_source_files(s);
 	if (status >= 0)
 		status = rank_files(s);
 	if (status >= 0)
-		status = list_functions(s);
+		status = list_source_functions(s);
 	free(ran);
 	return status;
 }

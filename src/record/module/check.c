@@ -85,7 +85,8 @@ void module_trace_config(const struct ptah_record_config *config, uint64_t word,
 
 /* Checking */
 
-static enum ptah_record_problem check_caps(const struct ptah_caps *caps, struct ptah_message *why)
+static enum ptah_record_problem check_module_caps(const struct ptah_caps *caps,
+						  struct ptah_message *why)
 {
 	switch (caps->obstacle) {
 	case PTAH_CAPS_NONE:
@@ -104,9 +105,9 @@ static enum ptah_record_problem check_caps(const struct ptah_caps *caps, struct 
 	}
 }
 
-static enum ptah_record_problem check_filters(const struct pmu *pmu,
-					      const struct ptah_record_config *config,
-					      struct ptah_message *why)
+static enum ptah_record_problem check_module_filters(const struct pmu *pmu,
+						     const struct ptah_record_config *config,
+						     struct ptah_message *why)
 {
 	char *text;
 	enum ptah_record_problem problem = pmu_filters(pmu, config, &text, why);
@@ -124,11 +125,11 @@ static enum ptah_record_problem check_filters(const struct pmu *pmu,
 	return problem;
 }
 
-static enum ptah_record_problem check_options(const struct ptah_caps *caps,
-					      const struct ptah_record_config *config,
-					      struct ptah_message *why)
+static enum ptah_record_problem check_module_options(const struct ptah_caps *caps,
+						     const struct ptah_record_config *config,
+						     struct ptah_message *why)
 {
-	enum ptah_record_problem problem = check_caps(caps, why);
+	enum ptah_record_problem problem = check_module_caps(caps, why);
 	struct pmu pmu = {0};
 	uint64_t word;
 
@@ -137,7 +138,7 @@ static enum ptah_record_problem check_options(const struct ptah_caps *caps,
 	module_describe(caps, &pmu);
 	problem = pmu_config(&pmu, config, &word, why);
 	if (!problem)
-		problem = check_filters(&pmu, config, why);
+		problem = check_module_filters(&pmu, config, why);
 	return problem ? problem : hardware_check_wishes("", config, why);
 }
 
@@ -148,7 +149,7 @@ enum ptah_record_problem module_check(const struct ptah_record_config *config,
 	enum ptah_record_problem problem = device_open(&device, why);
 
 	if (!problem)
-		problem = check_options(&device.caps, config, why);
+		problem = check_module_options(&device.caps, config, why);
 	if (!problem)
 		problem = hardware_check_records(config, why);
 	device_close(&device);

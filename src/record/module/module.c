@@ -214,7 +214,7 @@ static int take_new_threads(struct module *m)
 	}
 }
 
-static int take_new(struct module *m)
+static int take_new_module_trace(struct module *m)
 {
 	if (m->device.captures < 0 || m->records.r->error < 0)
 		return m->records.r->error;
@@ -271,7 +271,7 @@ static int open_parts(struct module *m, struct ptah_recorder *r)
 	return m->recording ? 0 : PTAH_E_NOMEM;
 }
 
-static int open_recorder(struct ptah_recorder *r)
+static int open_module_recorder(struct ptah_recorder *r)
 {
 	struct module *m = r->self = calloc(1, sizeof(*m));
 
@@ -428,7 +428,7 @@ static int poll_recorder(struct ptah_recorder *r, int timeout_ms)
 {
 	struct module *m = r->self;
 	const bool continues = hardware_wait(&m->records, timeout_ms);
-	int status = take_new(m);
+	int status = take_new_module_trace(m);
 
 	hardware_drain(&m->records, false);
 	if (status >= 0)
@@ -445,18 +445,18 @@ static int set_paused(struct ptah_recorder *r, bool on)
 
 	if (r->state == RECORDER_NEW)
 		return 0; /* start_module() looks at status.paused */
-	status = take_new(m);
+	status = take_new_module_trace(m);
 	if (status < 0)
 		return status;
 	problem = control(m, on ? PTAH_IOC_PAUSE : PTAH_IOC_RESUME, &why);
 	return problem ? fail(m, problem, &why) : 0;
 }
 
-static int take_snapshot(struct ptah_recorder *r)
+static int take_module_snapshot(struct ptah_recorder *r)
 {
 	struct module *m = r->self;
 	const bool pause = !r->status.paused;
-	int status = pause ? set_paused(r, true) : take_new(m);
+	int status = pause ? set_paused(r, true) : take_new_module_trace(m);
 
 	hardware_drain(&m->records, false);
 	if (status >= 0)
@@ -472,10 +472,10 @@ static int stop_module(struct ptah_recorder *r)
 	const bool snapshots = r->config.buffer.policy == PTAH_RECORD_SNAPSHOT;
 	struct ptah_message why = {""};
 
-	take_new(m);
+	take_new_module_trace(m);
 	control(m, PTAH_IOC_STOP, &why);
 	m->records.tracing = false;
-	take_new(m); /* threads that began meanwhile */
+	take_new_module_trace(m); /* threads that began meanwhile */
 	control(m, PTAH_IOC_STOP, &why);
 	events_sideband(&m->records.events, false);
 	hardware_drain(&m->records, false);
@@ -495,11 +495,11 @@ static int stop_module(struct ptah_recorder *r)
 const struct recorder_backend recorder_module = {
     .kind = PTAH_RECORDER_MODULE,
     .check = module_check,
-    .open = open_recorder,
+    .open = open_module_recorder,
     .start = start_module,
     .poll = poll_recorder,
     .pause = set_paused,
-    .snapshot = take_snapshot,
+    .snapshot = take_module_snapshot,
     .stop = stop_module,
     .close = close_recorder,
 };

@@ -127,7 +127,7 @@ static int drain_records(struct module *m, struct module_stream *s)
 	return status;
 }
 
-static int write_bytes(struct module *m, struct module_stream *s, uint64_t from, uint64_t to)
+static int write_stream_bytes(struct module *m, struct module_stream *s, uint64_t from, uint64_t to)
 {
 	struct ptah_record_status *sum = &m->records.r->status;
 	int status = 0;
@@ -168,7 +168,7 @@ static int drain_stream(struct module *m, struct module_stream *s)
 		sum->threads += !s->counted && !m->records.events.layout.inherit;
 		s->counted = true;
 	}
-	status = write_bytes(m, s, from, view.end);
+	status = write_stream_bytes(m, s, from, view.end);
 	s->taken = view.end;
 	if (status >= 0 && ptah_capture_reader_release(&s->reader, view.end))
 		device_sync(&s->mapping);

@@ -29,7 +29,7 @@ static int write_moved_aux(const struct source *s, const uint8_t *record, size_t
 	return recorder_wrote(s->h->r, perfdata_write_raw(s->h->r->writer, copy, size));
 }
 
-static int take_record(void *context, const uint8_t *record, size_t size)
+static int take_drain_record(void *context, const uint8_t *record, size_t size)
 {
 	const struct source *s = context;
 	struct hardware *h = s->h;
@@ -49,7 +49,7 @@ static int take_record(void *context, const uint8_t *record, size_t size)
 	return recorder_wrote(h->r, perfdata_write_raw(h->r->writer, record, size));
 }
 
-static void write_trace(struct hardware *h, size_t ring, const struct ring_trace *trace)
+static void write_drain_trace(struct hardware *h, size_t ring, const struct ring_trace *trace)
 {
 	struct event_ring *r = &h->events.rings[ring];
 	const struct perfdata_aux aux = {
@@ -62,7 +62,7 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	    .size = trace->size,
 	};
 
-	/* A processor's buffer holds many threads, which take_record() counts as they begin. */
+	/* A processor's buffer holds many threads, which take_drain_record() counts as they begin. */
 	h->r->status.threads += !h->events.layout.inherit && !r->traced;
 	r->traced = true;
 	r->end = aux.offset + aux.size;
@@ -91,10 +91,10 @@ void hardware_sum_losses(struct hardware *h)
 		status->lost_records = sum.lost_records;
 }
 
-static void read_records(struct hardware *h, struct event_ring *ring)
+static void read_drain_records(struct hardware *h, struct event_ring *ring)
 {
 	struct source source = {h, ring};
-	int status = ring_read_records(&ring->ring, take_record, &source);
+	int status = ring_read_records(&ring->ring, take_drain_record, &source);
 
 	if (status == PTAH_E_BAD_FILE)
 		recorder_fail(h->r, PTAH_RECORD_BROKEN, status,
@@ -103,7 +103,7 @@ static void read_records(struct hardware *h, struct event_ring *ring)
 
 void hardware_read_records(struct hardware *h, size_t i)
 {
-	read_records(h, &h->events.rings[i]);
+	read_drain_records(h, &h->events.rings[i]);
 }
 
 /*
@@ -118,7 +118,7 @@ static void read_trace(struct hardware *h, size_t i)
 	bool some = ring_read_trace(ring, &trace);
 
 	if (some)
-		write_trace(h, i, &trace);
+		write_drain_trace(h, i, &trace);
 	if ((some || ring->cut) && h->tracing && !h->r->status.paused)
 		events_resume_ring(&h->events, i);
 	ring->cut = false;
@@ -134,7 +134,7 @@ void hardware_drain(struct hardware *h, bool traces)
 			read_trace(h, i);
 	}
 	for (size_t i = 0; i < h->elsewhere.ring_count && h->r->error >= 0; i++)
-		read_records(h, &h->elsewhere.rings[i]);
+		read_drain_records(h, &h->elsewhere.rings[i]);
 	if (h->wrote && h->r->error >= 0)
 		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
 	h->wrote = false;
@@ -151,7 +151,7 @@ void hardware_read_rest(struct hardware *h, size_t i)
 	hardware_read_records(h, i);
 	if (h->r->error >= 0 &&
 	    (ring->overwrite ? ring_read_snapshot(ring, &trace) : ring_read_trace(ring, &trace)))
-		write_trace(h, i, &trace);
+		write_drain_trace(h, i, &trace);
 	ring->cut = false;
 }
 
@@ -161,6 +161,6 @@ void hardware_read_snapshots(struct hardware *h)
 		struct ring_trace trace;
 
 		if (ring_read_snapshot(&h->events.rings[i].ring, &trace))
-			write_trace(h, i, &trace);
+			write_drain_trace(h, i, &trace);
 	}
 }

@@ -117,7 +117,7 @@ static const char unknown_term[] =
  * "config:14-17", "config:0,5-7" (Documentation/ABI/testing/sysfs-bus-event_source-devices-format).
  * False: the file says something else, or names fewer bits than the value has.
  */
-static bool put_bits(const char *format, uint64_t value, uint64_t *config)
+static bool put_event_spec_bits(const char *format, uint64_t value, uint64_t *config)
 {
 	const char *at = format;
 
@@ -160,7 +160,7 @@ static int take_driver_term(const char *text, const char *formats, const char *n
 	if (!fgets(line, sizeof(line), f))
 		line[0] = '\0';
 	fclose(f);
-	if (!put_bits(line, value, &bits))
+	if (!put_event_spec_bits(line, value, &bits))
 		return perfdata_message(why, PTAH_E_INVAL, "-e %s: %.*s=%" PRIu64 ": %s has %s",
 					text, (int)n, name, value, path,
 					*line ? "not as many bits, or not in config" : "no text");

@@ -206,7 +206,7 @@ static enum ptah_record_problem map_ring(struct events *e, struct event_ring *r,
 /* Opening */
 
 /* Opens the event of the records, with every kind of record that this kernel supports. */
-static int open_sideband(struct events *e, int32_t tid, int32_t cpu)
+static int open_event_sideband(struct events *e, int32_t tid, int32_t cpu)
 {
 	int fd;
 
@@ -293,8 +293,8 @@ static enum ptah_record_problem open_triggers(struct events *e, size_t trace,
 }
 
 /* Opens a pair of events (trace and records) for a thread on a processor. */
-static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t cpu,
-					  const char *filters, struct ptah_message *why)
+static enum ptah_record_problem open_event_pair(struct events *e, int32_t tid, int32_t cpu,
+						const char *filters, struct ptah_message *why)
 {
 	enum ptah_record_problem problem;
 	bool ok = true;
@@ -313,7 +313,7 @@ static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t
 			    why, errno == ENOMEM ? PTAH_RECORD_NO_MEMORY : PTAH_RECORD_BAD_OPTION,
 			    "the kernel refuses the filter \"%s\"", filters);
 	}
-	fd = open_sideband(e, tid, cpu);
+	fd = open_event_sideband(e, tid, cpu);
 	if (fd < 0)
 		return events_refused(errno, &e->sideband_attr, tid, cpu, why);
 	ok = keep_event(&e->sidebands[e->sideband_count++], fd, tid, cpu, e->ring_count) && ok;
@@ -345,7 +345,7 @@ static enum ptah_record_problem open_ring(struct events *e, const struct event_t
 	int output;
 
 	for (size_t i = 0; i < tid_count; i++) {
-		problem = open_pair(e, tids[i], cpu, filters, why);
+		problem = open_event_pair(e, tids[i], cpu, filters, why);
 		if (problem == PTAH_RECORD_NO_TARGET && tids[i] >= 0 && !targets->strict)
 			continue; /* the thread has ended */
 		if (problem)

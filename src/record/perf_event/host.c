@@ -73,7 +73,7 @@ static void visit(struct ptah_host *host)
 	host->cpus = 1;
 }
 
-static bool read_number(const char *root, const char *path, long *value)
+static bool read_host_number(const char *root, const char *path, long *value)
 {
 	char text[64], *end;
 
@@ -99,11 +99,11 @@ static void look_at_driver(struct ptah_host *host, const char *root)
 {
 	long value;
 
-	host->driver = read_number(root, PMU "/type", &value);
+	host->driver = read_host_number(root, PMU "/type", &value);
 	host->pmu_type = host->driver && value > 0 ? (uint32_t)value : 0;
 	/* MSR_PLATFORM_INFO[15:8], which the driver shows in sysfs. */
-	if (!host->caps.nominal_ratio && read_number(root, PMU "/max_nonturbo_ratio", &value) &&
-	    value > 0 && value < 256)
+	if (!host->caps.nominal_ratio &&
+	    read_host_number(root, PMU "/max_nonturbo_ratio", &value) && value > 0 && value < 256)
 		host->caps.nominal_ratio = (uint8_t)value;
 }
 
@@ -113,7 +113,7 @@ static void look_at_permissions(struct ptah_host *host, const char *root)
 	int paranoid;
 
 	host->paranoid = INT32_MIN;
-	if (read_number(root, "/proc/sys/kernel/perf_event_paranoid", &value))
+	if (read_host_number(root, "/proc/sys/kernel/perf_event_paranoid", &value))
 		host->paranoid = (int)value;
 	host->privileged = is_privileged(root);
 	paranoid = host->privileged ? -1 : host->paranoid == INT32_MIN ? INT32_MAX : host->paranoid;

@@ -92,7 +92,7 @@ static int open_kcore(struct kcore *k, const char *root, struct ptah_message *wh
 /*
  * Adds the parts of [start, end) that /proc/kcore has. Parts that were added before are left out.
  */
-static void add_range(struct kcore *k, uint64_t start, uint64_t end)
+static void add_kcore_range(struct kcore *k, uint64_t start, uint64_t end)
 {
 	start &= ~(PAGE - 1);
 	end = (end + PAGE - 1) & ~(PAGE - 1);
@@ -115,7 +115,7 @@ static void add_range(struct kcore *k, uint64_t start, uint64_t end)
 	}
 }
 
-static int find_code(struct kcore *k, const char *root, struct ptah_message *why)
+static int find_kcore_code(struct kcore *k, const char *root, struct ptah_message *why)
 {
 	uint64_t start = proc_symbol(root, "_stext"), end = proc_symbol(root, "_etext");
 	struct proc_module module;
@@ -127,12 +127,12 @@ static int find_code(struct kcore *k, const char *root, struct ptah_message *why
 					"%s/proc/kallsyms hides the kernel's addresses: set "
 					"kernel.kptr_restrict to 0 (sysctl), or be root",
 					root);
-	add_range(k, start, end);
+	add_kcore_range(k, start, end);
 	snprintf(path, sizeof(path), "%s/proc/modules", root);
 	f = fopen(path, "re"); /* a kernel without modules has no such file */
 	while (f && proc_next_module(f, &module))
 		if (module.address + module.size > module.address)
-			add_range(k, module.address, module.address + module.size);
+			add_kcore_range(k, module.address, module.address + module.size);
 	if (f)
 		fclose(f);
 	return k->count ? 0
@@ -156,7 +156,7 @@ int kcore_check(const char *root, struct ptah_message *why)
 		return PTAH_E_NOMEM;
 	status = open_kcore(k, root, why);
 	if (status >= 0)
-		status = find_code(k, root, why);
+		status = find_kcore_code(k, root, why);
 	close_kcore(k);
 	free(k);
 	return status;
@@ -277,7 +277,7 @@ int kcore_send(const char *root, const struct kcore_sink *sink, struct ptah_mess
 		return PTAH_E_NOMEM;
 	status = open_kcore(k, root, why);
 	if (status >= 0)
-		status = find_code(k, root, why);
+		status = find_kcore_code(k, root, why);
 	if (status >= 0)
 		status = send_kcore(k, root, sink, why);
 	if (status >= 0)

@@ -157,12 +157,12 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 	return hardware_open(h, r);
 }
 
-static int open_recorder(struct ptah_recorder *r)
+static int open_perf_event_recorder(struct ptah_recorder *r)
 {
 	return open_with(r, true);
 }
 
-static int open_sideband(struct ptah_recorder *r)
+static int open_perf_event_sideband(struct ptah_recorder *r)
 {
 	return open_with(r, false);
 }
@@ -302,7 +302,7 @@ static int set_paused(struct ptah_recorder *r, bool on)
 	return 0;
 }
 
-static int take_snapshot(struct ptah_recorder *r)
+static int take_perf_event_snapshot(struct ptah_recorder *r)
 {
 	struct hardware *h = r->self;
 
@@ -338,11 +338,11 @@ static int stop_perf_event(struct ptah_recorder *r)
 const struct recorder_backend recorder_hardware = {
     .kind = PTAH_RECORDER_HARDWARE,
     .check = hardware_check,
-    .open = open_recorder,
+    .open = open_perf_event_recorder,
     .start = start_perf_event,
     .poll = poll_events,
     .pause = set_paused,
-    .snapshot = take_snapshot,
+    .snapshot = take_perf_event_snapshot,
     .stop = stop_perf_event,
     .close = close_recorder,
 };
@@ -350,11 +350,11 @@ const struct recorder_backend recorder_hardware = {
 const struct recorder_backend recorder_sideband = {
     .kind = PTAH_RECORDER_HARDWARE,
     .check = hardware_check_sideband,
-    .open = open_sideband,
+    .open = open_perf_event_sideband,
     .start = start_perf_event,
     .poll = poll_events,
     .pause = set_paused,
-    .snapshot = take_snapshot,
+    .snapshot = take_perf_event_snapshot,
     .stop = stop_perf_event,
     .close = close_recorder,
 };

@@ -170,7 +170,7 @@ static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
 
 /* Processes */
 
-static FILE *open_file(const char *root, const char *format, int32_t pid, int32_t tid)
+static FILE *open_proc_file(const char *root, const char *format, int32_t pid, int32_t tid)
 {
 	char path[MAX_PATH];
 	int n = snprintf(path, sizeof(path), "%s", root);
@@ -185,7 +185,7 @@ static FILE *open_file(const char *root, const char *format, int32_t pid, int32_
 
 static int report_mappings(const struct proc_reporter *reporter, int32_t pid)
 {
-	FILE *f = open_file(reporter->root, "/proc/%d/maps", pid, 0);
+	FILE *f = open_proc_file(reporter->root, "/proc/%d/maps", pid, 0);
 	char *line = NULL;
 	size_t capacity = 0;
 	int status = 0;
@@ -205,7 +205,7 @@ static int report_mappings(const struct proc_reporter *reporter, int32_t pid)
 
 bool proc_own_vdso(const char *root, uint64_t *start, uint64_t *end)
 {
-	FILE *f = open_file(root, "/proc/%d/maps", (int32_t)getpid(), 0);
+	FILE *f = open_proc_file(root, "/proc/%d/maps", (int32_t)getpid(), 0);
 	size_t capacity = 0;
 	char *line = NULL;
 	bool found = false;
@@ -235,7 +235,7 @@ int32_t proc_process_of(const char *root, int32_t tid)
 static int report_thread(const struct proc_reporter *reporter, int32_t pid, int32_t tid,
 			 int32_t parent)
 {
-	FILE *f = open_file(reporter->root, "/proc/%d/task/%d/comm", pid, tid);
+	FILE *f = open_proc_file(reporter->root, "/proc/%d/task/%d/comm", pid, tid);
 	char name[64] = "";
 	int status;
 
@@ -324,7 +324,7 @@ int proc_report_all(const struct proc_reporter *reporter)
 
 uint64_t proc_symbol(const char *root, const char *name)
 {
-	FILE *f = open_file(root, "/proc/kallsyms", 0, 0);
+	FILE *f = open_proc_file(root, "/proc/kallsyms", 0, 0);
 	char line[512], symbol[128];
 	uint64_t address = 0, value;
 	char type;
@@ -424,7 +424,7 @@ int proc_report_kernel(const struct proc_reporter *reporter)
 	 * far the kernel was moved (KASLR).
 	 */
 	status = report_kernel_map(reporter, start, end - start, start, "[kernel.kallsyms]_text");
-	f = status < 0 ? NULL : open_file(reporter->root, "/proc/modules", 0, 0);
+	f = status < 0 ? NULL : open_proc_file(reporter->root, "/proc/modules", 0, 0);
 	while (f && status >= 0 && proc_next_module(f, &module)) {
 		module_path(reporter->root, module.name, path, sizeof(path));
 		status = report_kernel_map(reporter, module.address, module.size, 0, path);

@@ -237,7 +237,7 @@ static bool make_payload_room(struct recording *r, size_t n)
 	return true;
 }
 
-static void take_message(struct recording *r)
+static void take_ptrace_message(struct recording *r)
 {
 	struct tracer_message m;
 
@@ -270,7 +270,7 @@ static int order(struct recording *r, unsigned type, int32_t value)
 		return recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the recorder's tracer does not listen");
 	while (!r->answered && !r->ended)
-		take_message(r);
+		take_ptrace_message(r);
 	return r->r->error;
 }
 
@@ -388,7 +388,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 		struct pollfd wait = {.fd = r->socket, .events = POLLIN};
 
 		if (!r->ended && poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
-			take_message(r);
+			take_ptrace_message(r);
 		recorder_flush(recorder);
 		left = end - monotonic_ms();
 	} while (left > 0 && !r->ended && recorder->error >= 0 && !recorder_is_full(recorder));
@@ -408,7 +408,7 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 		   : 0;
 }
 
-static int take_snapshot(struct ptah_recorder *recorder)
+static int take_ptrace_snapshot(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	const int status = order(r, TRACER_SNAPSHOT, 0);
@@ -425,7 +425,7 @@ static int stop_ptrace(struct ptah_recorder *recorder)
 	if (!r->ended && r->socket >= 0 && recorder->error >= 0 &&
 	    send(r->socket, &o, sizeof(o), MSG_NOSIGNAL) == (ssize_t)sizeof(o))
 		while (!r->ended && recorder->error >= 0)
-			take_message(r);
+			take_ptrace_message(r);
 	call_samples_write_kept(&r->calls, recorder);
 	hang_up(r);
 	look_at_command(r, false);
@@ -434,7 +434,7 @@ static int stop_ptrace(struct ptah_recorder *recorder)
 
 /* Opening and closing */
 
-static int open_recorder(struct ptah_recorder *recorder)
+static int open_ptrace_recorder(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
 	int status = PTAH_E_NOMEM;
@@ -468,8 +468,8 @@ static void close_recorder(struct ptah_recorder *recorder)
 /* Checking */
 
 /* Refuses what this recorder cannot do, so that no option is ignored silently. */
-static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
-					     struct ptah_message *why)
+static enum ptah_record_problem check_ptrace_wishes(const struct ptah_record_config *config,
+						    struct ptah_message *why)
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
@@ -537,7 +537,7 @@ static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 static enum ptah_record_problem check_ptrace_config(const struct ptah_record_config *config,
 						    struct ptah_message *why)
 {
-	enum ptah_record_problem problem = check_wishes(config, why);
+	enum ptah_record_problem problem = check_ptrace_wishes(config, why);
 	struct command command = {0};
 	int status;
 
@@ -556,11 +556,11 @@ static enum ptah_record_problem check_ptrace_config(const struct ptah_record_con
 const struct recorder_backend recorder_ptrace = {
     .kind = PTAH_RECORDER_PTRACE,
     .check = check_ptrace_config,
-    .open = open_recorder,
+    .open = open_ptrace_recorder,
     .start = start_ptrace,
     .poll = poll_tracer,
     .pause = set_paused,
-    .snapshot = take_snapshot,
+    .snapshot = take_ptrace_snapshot,
     .stop = stop_ptrace,
     .close = close_recorder,
     .timer = true,

@@ -145,7 +145,7 @@ struct thread *tracer_add_thread(struct tracer *r, struct process *process, int3
 	return t;
 }
 
-static struct process *find_process(const struct tracer *r, int32_t pid)
+static struct process *find_tracer_process(const struct tracer *r, int32_t pid)
 {
 	struct process *p = r->processes;
 
@@ -239,7 +239,7 @@ static bool refuse_attach(struct tracer *r, int32_t tid, int error)
 /* Attaches to a thread. Returns 0 or errno. */
 static int seize(struct tracer *r, int32_t pid, int32_t tid, bool stop)
 {
-	struct process *p = find_process(r, pid);
+	struct process *p = find_tracer_process(r, pid);
 	struct thread *t;
 
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)trace_options(r)))

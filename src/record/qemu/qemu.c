@@ -33,7 +33,7 @@
  * A thread without a slot in use has not been reported yet, or its report was lost when the program
  * damaged the memory. Then it would wait for ever.
  */
-static void take_trace(struct recording *r, unsigned i, bool ended)
+static void take_qemu_trace(struct recording *r, unsigned i, bool ended)
 {
 	if (r->damaged && (!r->slots[i].used || r->slots[i].damaged))
 		qemu_leave_alone(r, i);
@@ -57,7 +57,7 @@ static void count_progress(struct recording *r)
 	r->r->status.instructions = n;
 }
 
-static void take_early(struct recording *r)
+static void take_early_qemu_trace(struct recording *r)
 {
 	const int64_t now = monotonic_ns();
 
@@ -81,12 +81,12 @@ static void take_traces(struct recording *r, const bool ended[SHARED_THREADS])
 	for (unsigned k = 0; k < SHARED_THREADS && !r->more; k++) {
 		const unsigned i = (first + k) % SHARED_THREADS;
 
-		take_trace(r, i, ended[i]);
+		take_qemu_trace(r, i, ended[i]);
 		r->more = r->live && r->r->status.trace_bytes - before >= LIVE_ROUND;
 		r->first = r->more ? (i + 1) % SHARED_THREADS : first;
 	}
 	if (r->live)
-		take_early(r);
+		take_early_qemu_trace(r);
 }
 
 /* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
@@ -228,7 +228,7 @@ static void leave(struct recording *r)
 }
 
 /* Takes the rest of all threads: the command has ended or the recording is stopped. */
-static void take_rest(struct recording *r)
+static void take_last_qemu_trace(struct recording *r)
 {
 	drain(r, 0);
 	drain(r, 0); /* again, for processes that died during the first */
@@ -259,7 +259,7 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 
 		if (pid == r->pid || (pid < 0 && errno != EINTR)) {
 			r->pid = recorder->status.pid = 0;
-			take_rest(r);
+			take_last_qemu_trace(r);
 			return recorder->error;
 		}
 		drain(r, POLL_MS);
@@ -277,7 +277,7 @@ static int stop_qemu(struct ptah_recorder *recorder)
 
 	if (!r->pid)
 		return 0;
-	take_rest(r);
+	take_last_qemu_trace(r);
 	return recorder->error;
 }
 
@@ -325,7 +325,7 @@ static void snap(struct recording *r, unsigned i)
  * Claims the threads one after the other and takes their trace. Threads that do not respond are
  * left out.
  */
-static int take_snapshot(struct ptah_recorder *recorder)
+static int take_qemu_snapshot(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
 	bool done[SHARED_THREADS] = {false}, left = true;
@@ -380,7 +380,7 @@ static uint64_t fitting_buffer(void)
 	return buffer;
 }
 
-static int open_recorder(struct ptah_recorder *recorder)
+static int open_qemu_recorder(struct ptah_recorder *recorder)
 {
 	const struct ptah_record_config *config = &recorder->config;
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
@@ -438,8 +438,8 @@ static void close_recorder(struct ptah_recorder *recorder)
 }
 
 /* Refuses what this recorder cannot do, so that no option is ignored silently. */
-static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
-					     struct ptah_message *why)
+static enum ptah_record_problem check_qemu_wishes(const struct ptah_record_config *config,
+						  struct ptah_message *why)
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
@@ -455,7 +455,7 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 static enum ptah_record_problem check_qemu_config(const struct ptah_record_config *config,
 						  struct ptah_message *why)
 {
-	enum ptah_record_problem problem = check_wishes(config, why);
+	enum ptah_record_problem problem = check_qemu_wishes(config, why);
 	struct command command = {0};
 	char *qemu, *plugin;
 	int status;
@@ -493,11 +493,11 @@ static enum ptah_record_problem check_qemu_config(const struct ptah_record_confi
 const struct recorder_backend recorder_qemu = {
     .kind = PTAH_RECORDER_QEMU,
     .check = check_qemu_config,
-    .open = open_recorder,
+    .open = open_qemu_recorder,
     .start = start_qemu,
     .poll = poll_command,
     .pause = set_paused,
-    .snapshot = take_snapshot,
+    .snapshot = take_qemu_snapshot,
     .stop = stop_qemu,
     .close = close_recorder,
 };

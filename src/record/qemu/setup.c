@@ -22,7 +22,7 @@ int qemu_fail_system(struct recording *r, const char *path, const char *what)
 	return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 }
 
-static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
+static void put_setup_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
 {
 	to->mode = filter->mode;
 	if (filter->path)
@@ -120,7 +120,7 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 	r->shared->trace = simulated_trace(config);
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
-		put_filter(&r->shared->filters[i], &config->filters[i]);
+		put_setup_filter(&r->shared->filters[i], &config->filters[i]);
 	r->shared->paused = config->target.start_paused;
 	put_paths(r);
 	qemu_listen(r);

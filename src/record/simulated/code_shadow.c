@@ -39,7 +39,7 @@ static void fill_from_file(struct code_page *page, const struct code_map *map)
 }
 
 /* NULL: out of memory. */
-static struct code_page *add_page(struct code_shadow *shadow, uint64_t address)
+static struct code_page *add_code_shadow_page(struct code_shadow *shadow, uint64_t address)
 {
 	struct code_page *page = calloc(1, sizeof(*page));
 
@@ -70,7 +70,7 @@ static struct code_page *page_at(struct code_shadow *shadow, uint64_t address,
 	if (page && page->change >= map->change)
 		return page;
 	if (!page)
-		page = add_page(shadow, address);
+		page = add_code_shadow_page(shadow, address);
 	if (!page)
 		return NULL;
 	page->change = map->change;
@@ -146,7 +146,7 @@ void code_shadow_copy(struct code_shadow *to, const struct code_shadow *from)
 	to->pages = from->pages ? calloc(to->buckets, sizeof(struct code_page *)) : NULL;
 	for (size_t i = 0; to->pages && i < from->buckets; i++) {
 		for (const struct code_page *page = from->pages[i]; page; page = page->next) {
-			struct code_page *copy = add_page(to, page->address);
+			struct code_page *copy = add_code_shadow_page(to, page->address);
 			struct code_page *next;
 
 			if (!copy)

@@ -107,7 +107,7 @@ static enum system_access on_rdmsr(struct system_vcpu *v, uint32_t msr)
 	return access;
 }
 
-static enum system_access write_truth(struct system_vcpu *v, uint32_t msr, uint64_t value)
+static enum system_access write_trap_truth(struct system_vcpu *v, uint32_t msr, uint64_t value)
 {
 	if (msr != SYSTEM_MSR_REPORT)
 		return system_truth_wrmsr(&v->truth, v->model, msr, value);
@@ -126,7 +126,7 @@ static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_bl
 		system_flow_begin(v, b);
 	access = system_wrmsr(&v->registers, v->model, msr, value);
 	if (access == SYSTEM_NOT_OURS)
-		access = write_truth(v, msr, value);
+		access = write_trap_truth(v, msr, value);
 	if (access != SYSTEM_NOT_OURS)
 		system_debug("processor %u: WRMSR %x = %" PRIx64 "%s", v->index, msr, value,
 			     access == SYSTEM_FAULTS ? ", #GP" : "");

@@ -132,7 +132,7 @@ static bool selected(const struct system_truth *t, const struct system_path *p)
 }
 
 /* The hash of several paths is their exclusive or: a number that does not depend on their order. */
-static uint64_t read_selected(const struct system_truth *t, enum system_count which)
+static uint64_t read_selected_truth(const struct system_truth *t, enum system_count which)
 {
 	uint64_t value = 0;
 
@@ -155,7 +155,7 @@ static uint64_t read_count(const struct system_truth *t, struct ptah_model *m,
 	uint64_t dropped, bytes;
 
 	if (which <= SYSTEM_HASH)
-		return read_selected(t, which);
+		return read_selected_truth(t, which);
 	bytes = ptah_model_output_bytes(m, &dropped);
 	switch (which) {
 	case SYSTEM_BYTES:

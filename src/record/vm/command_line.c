@@ -168,9 +168,9 @@ static size_t count_words(char *const *list)
 	return n;
 }
 
-static int make_command(const struct ptah_vm_config *config,
-			const struct ptah_model_processor *model, const char *qemu,
-			const char *plugin, const struct choices *c, char ***command)
+static int make_argument_command(const struct ptah_vm_config *config,
+				 const struct ptah_model_processor *model, const char *qemu,
+				 const char *plugin, const struct choices *c, char ***command)
 {
 	struct words w = {.room = count_words(config->options) + 8};
 
@@ -236,7 +236,7 @@ int ptah_vm_command(const struct ptah_vm_config *config, char ***command, struct
 	plugin = config->plugin ? strdup(config->plugin) : record_find_plugin(PLUGIN);
 	status = check_files(config, qemu, plugin, why);
 	if (status >= 0)
-		status = make_command(config, model, qemu, plugin, &c, command);
+		status = make_argument_command(config, model, qemu, plugin, &c, command);
 	if (status == PTAH_E_NOMEM)
 		perfdata_message(why, status, "%s", ptah_strerror(status));
 	free(qemu);

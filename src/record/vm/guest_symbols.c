@@ -29,7 +29,7 @@ static void take_guest_symbol(struct guest_symbols *s, const char *name, uint64_
 			s->values[i] = address;
 }
 
-static void take_line(struct guest_symbols *s, const char *line)
+static void take_guest_symbol_line(struct guest_symbols *s, const char *line)
 {
 	unsigned long long address;
 	char type, name[64];
@@ -45,7 +45,8 @@ static void take_symbol(void *symbols, const char *name, const GElf_Sym *symbol)
 		take_guest_symbol(symbols, name, symbol->st_value);
 }
 
-static int take_lines(struct guest_symbols *s, const char *path, struct ptah_message *why)
+static int take_guest_symbol_lines(struct guest_symbols *s, const char *path,
+				   struct ptah_message *why)
 {
 	FILE *f = fopen(path, "re");
 	char line[1024];
@@ -53,7 +54,7 @@ static int take_lines(struct guest_symbols *s, const char *path, struct ptah_mes
 	if (!f)
 		return perfdata_system_message(why, errno, path, "open");
 	while (fgets(line, sizeof(line), f))
-		take_line(s, line);
+		take_guest_symbol_line(s, line);
 	fclose(f);
 	return 0;
 }
@@ -70,7 +71,7 @@ int guest_symbols_read(const char *path, struct guest_symbols **symbols, struct 
 	for (unsigned i = 0; i < CHANNEL_SYMBOLS; i++)
 		s->values[i] = CHANNEL_NONE;
 	is_elf = elf_symbols(path, SHT_SYMTAB, take_symbol, s);
-	status = is_elf ? 0 : take_lines(s, path, why);
+	status = is_elf ? 0 : take_guest_symbol_lines(s, path, why);
 	if (status >= 0 && (s->text == CHANNEL_NONE || !s->text))
 		status = perfdata_message(
 		    why, PTAH_E_BAD_FILE,

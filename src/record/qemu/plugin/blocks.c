@@ -104,7 +104,7 @@ static void note_unknown(uint64_t ip, const uint8_t *bytes, size_t n)
  * a page and begins the next block with it, and it stops at bytes that it cannot execute. A prefix
  * of an instruction does not decode, so it is left out.
  */
-static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t *bytes)
+static void read_block_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t *bytes)
 {
 	size_t count = qemu_plugin_tb_n_insns(tb);
 	uint8_t buffer[X86_MAX_SIZE];
@@ -171,7 +171,7 @@ struct block *plugin_block(const struct qemu_plugin_tb *tb)
 	}
 	pthread_mutex_lock(&lock);
 	find_guest_base(tb);
-	read_insns(b, tb, bytes);
+	read_block_insns(b, tb, bytes);
 	if (b->ninsn)
 		b->change = plugin_account_for(start, bytes, (size_t)(b->end - start));
 	b->slow = flags_of(b, bytes + (b->end - start) - b->last_size, b->change);

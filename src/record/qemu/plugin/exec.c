@@ -33,7 +33,7 @@ struct request {
 
 /* Reading the program's memory */
 
-static char *read_string(uint64_t address)
+static char *read_exec_string(uint64_t address)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -80,7 +80,7 @@ static char **read_strings(uint64_t address)
 			break;
 		list = bigger;
 		list[n + 1] = NULL;
-		list[n] = read_string(word);
+		list[n] = read_exec_string(word);
 		if (!list[n++])
 			break;
 	}
@@ -92,7 +92,7 @@ static char **read_strings(uint64_t address)
 
 static bool read_request(struct request *r, uint64_t path, uint64_t argv, uint64_t environment)
 {
-	r->path = read_string(path);
+	r->path = read_exec_string(path);
 	r->argv = r->path ? read_strings(argv) : NULL;
 	r->environment = r->argv ? read_strings(environment) : NULL;
 	return r->environment;

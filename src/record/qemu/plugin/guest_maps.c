@@ -296,7 +296,7 @@ void plugin_add_map(const struct shared_mapping *m)
 	plugin_code_unlock(false);
 }
 
-static void add_executable(const struct shared_mapping *m)
+static void add_guest_map_executable(const struct shared_mapping *m)
 {
 	const uint64_t end = end_of(m);
 	uint64_t address = m->address;
@@ -316,7 +316,7 @@ void plugin_add_protection(const struct shared_mapping *m)
 	plugin_code_lock();
 	plugin_protect_alias(m);
 	if (m->prot & PROT_EXEC)
-		add_executable(m);
+		add_guest_map_executable(m);
 	plugin_code_unlock(false);
 }
 
