@@ -178,6 +178,7 @@ struct queues {
 	/* What the present call has taken: how many, and when the last of them was over. */
 	int64_t taken;
 	uint64_t taken_until;
+	uint64_t deadline; /* of find_deadline() */
 };
 
 /* So many waits are looked at: a recording may have thousands that no wake takes. */
@@ -400,14 +401,41 @@ static uint32_t find_oldest(struct queues *q, const struct queue *queue, const s
 			    int64_t room, uint32_t *before)
 {
 	/* Where all are taken, the order is nothing. */
-	const uint64_t deadline =
-	    queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
-
+	q->deadline = queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
 	*before = WAITS_NONE;
 	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i])
-		if (q->w->waits[i].end <= deadline && may_take(q->w, &q->w->waits[i], wake))
+		if (q->w->waits[i].end <= q->deadline && may_take(q->w, &q->w->waits[i], wake))
 			return i;
 	return WAITS_NONE;
+}
+
+/* When a waiting thread went to sleep, and was in the kernel's queue; its beginning if unknown. */
+static uint64_t time_of_sleep(const struct ptah_waits *w, const struct wait *wait)
+{
+	const struct absences *t = absences_find(&w->absences, wait->tid);
+	size_t i = t ? absences_after(t, wait->begin) : 0;
+
+	while (t && i < t->count && t->list[i].preempted)
+		i++;
+	return t && i < t->count && t->list[i].from < wait->end ? t->list[i].from : wait->begin;
+}
+
+/*
+ * A wait is taken, and others are not, of which some began before the thread was asleep: it is not
+ * known whether they overtook it.
+ */
+static void mark_overtaking(const struct queues *q, uint32_t taken)
+{
+	struct wait *waits = q->w->waits;
+	const uint64_t asleep = time_of_sleep(q->w, &waits[taken]);
+
+	for (uint32_t i = q->after[taken]; i != WAITS_NONE && waits[i].begin < asleep;
+	     i = q->after[i]) {
+		if (waits[i].end > q->deadline)
+			continue;
+		waits[i].flags |= PTAH_WAIT_SEVERAL;
+		waits[taken].flags |= PTAH_WAIT_SEVERAL;
+	}
 }
 
 /* Takes as many as the call has woken, the oldest first; the next ones go on in another queue. */
@@ -424,6 +452,8 @@ static void take_oldest(struct queues *q, struct queue *queue, struct queue *to,
 		i = find_oldest(q, queue, wake, left, &before);
 		if (i == WAITS_NONE)
 			return;
+		if (queue->length > (size_t)left)
+			mark_overtaking(q, i);
 		take_out(q, queue, before);
 		if (left > requeued) {
 			wake_up(q, queue, &q->w->waits[i], wake);
