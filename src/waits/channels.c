@@ -329,8 +329,14 @@ static void match_room(struct ptah_waits *w, const struct transfer *first,
 
 		if (!wait || (uncounted && c->end > uncounted))
 			continue;
-		/* Of other objects it is not known how much they hold: only switches show it. */
-		if (was_full(w, &content, reads, end, c) && wait->kind == PTAH_WAIT_PIPE)
+		/*
+		 * Of other objects it is not known how much they hold: only switches show it. In a
+		 * write to a pipe that has room, a thread also sleeps when another one is in the
+		 * same pipe.
+		 */
+		if (wait->kind == PTAH_WAIT_PIPE && !was_full(w, &content, reads, end, c))
+			continue;
+		if (wait->kind == PTAH_WAIT_PIPE)
 			wait->is_none = false;
 		find_room(w, reads, end, wait);
 		wait->is_sure = !wait->is_none;
