@@ -173,6 +173,30 @@ static void end_read(struct ptah_waits *w, const struct transfer *read,
 		wait_set_waker(w, wait, write->call);
 }
 
+/*
+ * Where reads overlap, it is not known which one came first to its bytes, or whether one has woken
+ * another: of several threads that write, any may have ended the wait.
+ */
+static void mark_overlapping(struct ptah_waits *w, const struct transfer *first,
+			     const struct transfer *reads, const struct transfer *end)
+{
+	const struct system_call *calls = w->calls->calls;
+	uint64_t begins = UINT64_MAX; /* the first of the later reads */
+	bool several = false;
+
+	for (const struct transfer *write = first; write < reads && !several; write++)
+		several = calls[write->call].tid != calls[first->call].tid;
+	for (const struct transfer *read = end; several && read-- > reads;) {
+		const struct system_call *c = &calls[read->call];
+		struct wait *wait = read->wait == WAITS_NONE ? NULL : &w->waits[read->wait];
+
+		if (wait && wait->has_waker &&
+		    (begins < c->end || (read > reads && calls[read[-1].call].end > c->begin)))
+			wait->flags |= PTAH_WAIT_SEVERAL;
+		begins = c->begin < begins ? c->begin : begins;
+	}
+}
+
 /* The writes of one object, [first, reads), and its reads, [reads, end). */
 static void match_bytes(struct ptah_waits *w, const struct transfer *first,
 			const struct transfer *reads, const struct transfer *end)
@@ -180,22 +204,33 @@ static void match_bytes(struct ptah_waits *w, const struct transfer *first,
 	const struct transfer *write = first;
 	uint64_t read_bytes = 0;    /* before the present read */
 	uint64_t written_bytes = 0; /* before the present write */
+	uint64_t written_until = 0; /* the last end of the writes before it */
+	const struct system_call *calls = w->calls->calls;
 	const struct object *object = &w->calls->objects[first->object];
 	const uint64_t known_until = object->uncounted ? object->uncounted : UINT64_MAX;
 
 	for (const struct transfer *read = reads; read < end; read++) {
-		const struct system_call *c = &w->calls->calls[read->call];
+		const struct system_call *c = &calls[read->call];
 
 		if (c->end > known_until)
-			return;
+			break;
 		while (write < reads &&
-		       written_bytes + (uint64_t)w->calls->calls[write->call].result <= read_bytes)
-			written_bytes += (uint64_t)w->calls->calls[write++->call].result;
+		       written_bytes + (uint64_t)calls[write->call].result <= read_bytes) {
+			if (written_until < calls[write->call].end)
+				written_until = calls[write->call].end;
+			written_bytes += (uint64_t)calls[write++->call].result;
+		}
 		if (write < reads)
 			end_read(w, read, write);
+		/* Of writes that overlap, it is not known which one came first. */
+		if (write < reads && read->wait != WAITS_NONE && w->waits[read->wait].has_waker &&
+		    (written_until > calls[write->call].begin ||
+		     (write + 1 < reads && calls[write[1].call].begin < calls[write->call].end)))
+			w->waits[read->wait].flags |= PTAH_WAIT_SEVERAL;
 		if (!peeks(c))
 			read_bytes += (uint64_t)c->result;
 	}
+	mark_overlapping(w, first, reads, end);
 }
 
 /* So many reads are looked at before and behind a moment of a write. */
@@ -289,8 +324,14 @@ static void match_room(struct ptah_waits *w, const struct transfer *first,
 
 		if (!wait || (uncounted && c->end > uncounted))
 			continue;
-		/* Of other objects it is not known how much they hold: only switches show it. */
-		if (was_full(w, &content, reads, end, c) && wait->kind == PTAH_WAIT_PIPE)
+		/*
+		 * Of other objects it is not known how much they hold: only switches show it. In a
+		 * write to a pipe that has room, a thread also sleeps when another one is in the
+		 * same pipe.
+		 */
+		if (wait->kind == PTAH_WAIT_PIPE && !was_full(w, &content, reads, end, c))
+			continue;
+		if (wait->kind == PTAH_WAIT_PIPE)
 			wait->is_none = false;
 		find_room(w, reads, end, wait);
 		wait->is_sure = !wait->is_none;

@@ -48,6 +48,8 @@ struct descriptors {
 	size_t count, capacity;
 	size_t slots; /* of all owners */
 	size_t made;  /* slots of all tables that were made, also of those that are gone */
+	size_t looks; /* slots that were looked at */
+	bool has_locks;
 	struct table by_pid;
 	struct table watched; /* by key_of(): the last struct member with this key */
 	uint32_t connecting[MOST_CONNECTING];
@@ -153,13 +155,25 @@ static int grow_owner(struct descriptors *d, struct owner *owner, size_t fd)
 	return 0;
 }
 
-/* One number less of an object. */
-static void drop_number(const struct descriptors *d, const struct system_call *c, uint32_t object)
+/* Whether a descriptor of any process is an object; yes, when too much was looked at. */
+static bool has_number(struct descriptors *d, uint32_t object)
 {
-	struct object *o = &d->calls->objects[object];
+	for (size_t i = 0; i < d->count && d->looks < MOST_MADE; i++) {
+		const struct owner *owner = &d->owners[i];
 
-	if (o->numbers && !--o->numbers)
-		o->closed = (uint32_t)(c - d->calls->calls) + 1;
+		d->looks += owner->count + 1;
+		for (size_t fd = 0; fd < owner->count; fd++)
+			if (owner->objects[fd] == object)
+				return true;
+	}
+	return d->looks >= MOST_MADE;
+}
+
+/* A call has taken a number from an object: its last one, perhaps. */
+static void drop_number(struct descriptors *d, const struct system_call *c, uint32_t object)
+{
+	if (d->calls->objects[object].locked && !has_number(d, object))
+		d->calls->objects[object].closed = (uint32_t)(c - d->calls->calls) + 1;
 }
 
 /* From this call on the descriptor is that object; 0: it is closed, or not known. */
@@ -167,6 +181,7 @@ static int set_object(struct descriptors *d, const struct system_call *c, int64_
 		      uint32_t object)
 {
 	struct owner *owner;
+	uint32_t before;
 	int status = 0;
 
 	if (fd < 0 || fd >= MOST_DESCRIPTORS)
@@ -179,9 +194,9 @@ static int set_object(struct descriptors *d, const struct system_call *c, int64_
 		status = grow_owner(d, owner, (size_t)fd);
 	if ((size_t)fd >= owner->count)
 		return status;
-	d->calls->objects[object].numbers++; /* before: dup2() to itself closes nothing */
-	drop_number(d, c, owner->objects[fd]);
+	before = owner->objects[fd];
 	owner->objects[fd] = object;
+	drop_number(d, c, before);
 	return status;
 }
 
@@ -205,8 +220,6 @@ static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 		return PTAH_E_NOMEM;
 	memcpy(to->objects, from->objects, from->count * sizeof(*to->objects));
 	to->count = from->count;
-	for (size_t i = 0; i < to->count; i++)
-		d->calls->objects[to->objects[i]].numbers++;
 	made_slots(d, to->count);
 	return 0;
 }
@@ -214,15 +227,16 @@ static int inherit(struct descriptors *d, int32_t parent, int32_t child)
 /* The process ends with this call. */
 static void forget(struct descriptors *d, const struct system_call *c)
 {
-	struct owner *owner = find_owner(d, c->pid);
+	struct owner *owner = find_owner(d, c->pid), gone;
 
 	if (!owner)
 		return;
-	for (size_t i = 0; i < owner->count; i++)
-		drop_number(d, c, owner->objects[i]);
-	d->slots -= owner->count;
-	free(owner->objects);
+	gone = *owner;
 	*owner = (struct owner){0};
+	d->slots -= gone.count;
+	for (size_t i = 0; i < gone.count && d->has_locks; i++)
+		drop_number(d, c, gone.objects[i]);
+	free(gone.objects);
 }
 
 static bool is_fork(const struct system_call *c)
@@ -456,6 +470,14 @@ static void set_room(struct object *pipe, const struct system_call *c)
 		pipe->room = (uint32_t)c->result;
 }
 
+/* A lock belongs to the object from now on. */
+static void lock_object(struct descriptors *d, const struct system_call *c)
+{
+	if (!c->object || c->result < 0)
+		return;
+	d->calls->objects[c->object].locked = d->has_locks = true;
+}
+
 static int leave_fcntl(struct descriptors *d, const struct system_call *c)
 {
 	switch (c->args[1]) {
@@ -464,6 +486,10 @@ static int leave_fcntl(struct descriptors *d, const struct system_call *c)
 		return set_object(d, c, c->result, c->object);
 	case 1031: /* F_SETPIPE_SZ */
 		set_room(&d->calls->objects[c->object], c);
+		return 0;
+	case 37: /* F_OFD_SETLK */
+	case 38: /* F_OFD_SETLKW */
+		lock_object(d, c);
 		return 0;
 	default:
 		return 0;
@@ -506,6 +532,9 @@ int descriptors_leave(struct descriptors *d, const struct system_call *c)
 		return open_object(d, c, PTAH_DESCRIPTOR_QUEUE);
 	case NR_FCNTL:
 		return leave_fcntl(d, c);
+	case NR_FLOCK:
+		lock_object(d, c);
+		return 0;
 	case NR_DUP:
 	case NR_DUP2:
 	case NR_DUP3:

@@ -158,6 +158,9 @@ struct queue {
 	const struct place *first, *next, *first_wake, *wake, *end;
 	uint32_t head, tail; /* numbers of waits; WAITS_NONE: it is empty */
 	size_t length;
+	/* Of the calls that were carried out, the one that ended last: when, and of which thread. */
+	uint64_t woke_until;
+	int32_t woke_by;
 };
 
 struct queues {
@@ -167,6 +170,10 @@ struct queues {
 	/* Of each wait the next one in its queue, and the call that has requeued it. */
 	uint32_t *after, *requeued;
 	size_t looks;
+	/* What the present call has taken: how many, and when the last of them was over. */
+	int64_t taken;
+	uint64_t taken_until;
+	uint64_t deadline; /* of find_deadline() */
 };
 
 /* So many waits are looked at: a recording may have thousands that no wake takes. */
@@ -285,14 +292,33 @@ static bool may_take(const struct ptah_waits *w, const struct wait *wait, const 
 	return wait->tid != c->tid && bits & wake->bits && wait->begin < call_end(w, c);
 }
 
-static void wake_up(struct ptah_waits *w, struct wait *wait, const struct place *wake)
+/*
+ * Whether a wake of another thread was going on at the same time: it is not known which one came
+ * first to the kernel's queue.
+ */
+static bool is_overlapped(const struct ptah_waits *w, const struct queue *queue,
+			  const struct wait *wait, const struct system_call *c)
 {
-	const struct system_call *c = &w->calls->calls[wake->call];
+	const struct system_call *next =
+	    queue->wake < queue->end ? &w->calls->calls[queue->wake->call] : NULL;
 
-	wait_set_waker(w, wait, wake->call);
+	if (next && next->tid != c->tid && next->begin < call_end(w, c) && next->begin < wait->end)
+		return true;
+	return queue->woke_by != c->tid && queue->woke_until > c->begin &&
+	       queue->woke_until > wait->begin;
+}
+
+static void wake_up(struct queues *q, const struct queue *queue, struct wait *wait,
+		    const struct place *wake)
+{
+	const struct system_call *c = &q->w->calls->calls[wake->call];
+
+	wait_set_waker(q->w, wait, wake->call);
 	/* Of another process the address may be that of other memory. */
-	if (is_divided(c) || wait->pid != c->pid)
+	if (is_divided(c) || wait->pid != c->pid || is_overlapped(q->w, queue, wait, c))
 		wait->flags |= PTAH_WAIT_SEVERAL;
+	q->taken++;
+	q->taken_until = wait->end > q->taken_until ? wait->end : q->taken_until;
 }
 
 /* The one that returns first gets the lock. */
@@ -310,7 +336,7 @@ static void unlock(struct queues *q, struct queue *queue, const struct place *wa
 	if (found == WAITS_NONE)
 		return;
 	take_out(q, queue, before_found);
-	wake_up(q->w, &waits[found], wake);
+	wake_up(q, queue, &waits[found], wake);
 }
 
 /* So many calls that wake are looked at behind one of them, and so many waits that are over then. */
@@ -370,14 +396,41 @@ static uint32_t find_oldest(struct queues *q, const struct queue *queue, const s
 			    int64_t room, uint32_t *before)
 {
 	/* Where all are taken, the order is nothing. */
-	const uint64_t deadline =
-	    queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
-
+	q->deadline = queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
 	*before = WAITS_NONE;
 	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i])
-		if (q->w->waits[i].end <= deadline && may_take(q->w, &q->w->waits[i], wake))
+		if (q->w->waits[i].end <= q->deadline && may_take(q->w, &q->w->waits[i], wake))
 			return i;
 	return WAITS_NONE;
+}
+
+/* When a waiting thread went to sleep, and was in the kernel's queue; its beginning if unknown. */
+static uint64_t time_of_sleep(const struct ptah_waits *w, const struct wait *wait)
+{
+	const struct absences *t = absences_find(&w->absences, wait->tid);
+	size_t i = t ? absences_after(t, wait->begin) : 0;
+
+	while (t && i < t->count && t->list[i].preempted)
+		i++;
+	return t && i < t->count && t->list[i].from < wait->end ? t->list[i].from : wait->begin;
+}
+
+/*
+ * A wait is taken, and others are not, of which some began before the thread was asleep: it is not
+ * known whether they overtook it.
+ */
+static void mark_overtaking(const struct queues *q, uint32_t taken)
+{
+	struct wait *waits = q->w->waits;
+	const uint64_t asleep = time_of_sleep(q->w, &waits[taken]);
+
+	for (uint32_t i = q->after[taken]; i != WAITS_NONE && waits[i].begin < asleep;
+	     i = q->after[i]) {
+		if (waits[i].end > q->deadline)
+			continue;
+		waits[i].flags |= PTAH_WAIT_SEVERAL;
+		waits[taken].flags |= PTAH_WAIT_SEVERAL;
+	}
 }
 
 /* Takes as many as the call has woken, the oldest first; the next ones go on in another queue. */
@@ -394,9 +447,11 @@ static void take_oldest(struct queues *q, struct queue *queue, struct queue *to,
 		i = find_oldest(q, queue, wake, left, &before);
 		if (i == WAITS_NONE)
 			return;
+		if (queue->length > (size_t)left)
+			mark_overtaking(q, i);
 		take_out(q, queue, before);
 		if (left > requeued) {
-			wake_up(q->w, &q->w->waits[i], wake);
+			wake_up(q, queue, &q->w->waits[i], wake);
 		} else {
 			q->requeued[i] = wake->call;
 			append(q, to, i);
@@ -412,6 +467,8 @@ static void carry_out(struct queues *q, const struct place *wake)
 	struct queue *queue = find_queue(q, wake), *to = NULL;
 
 	queue->wake++;
+	q->taken = 0;
+	q->taken_until = 0;
 	fill_queue(q, queue, call_end(q->w, c));
 	clean_queue(q, queue, c->begin);
 	if (is_requeue(operation)) {
@@ -426,6 +483,13 @@ static void carry_out(struct queues *q, const struct place *wake)
 		unlock(q, queue, wake);
 	else
 		take_oldest(q, queue, to, wake);
+	/* The call has woken before those that it woke were over, however long it takes to return. */
+	if (q->taken < c->result || q->taken_until > call_end(q->w, c))
+		q->taken_until = call_end(q->w, c);
+	if (queue->woke_until < q->taken_until) {
+		queue->woke_until = q->taken_until;
+		queue->woke_by = c->tid;
+	}
 }
 
 static int compare_calls(const void *a, const void *b)

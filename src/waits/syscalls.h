@@ -118,8 +118,9 @@ struct object {
 	uint32_t room;
 	uint64_t room_since;
 	int32_t pid; /* of the process that a pidfd is of */
-	/* Descriptors that are its numbers; the call that closed the last one, plus 1. */
-	uint32_t numbers, closed;
+	/* A lock belongs to it (flock, F_OFD_SETLK); the call that closed its last number, plus 1. */
+	bool locked;
+	uint32_t closed;
 };
 
 /* An object that an epoll watches, or that was ready at the end of poll() and the like. */

@@ -59,6 +59,14 @@ same 3 ./children drop signals exec
 same 3 ./children drop exec-self
 same 3 ./children drop vfork
 same 3 ./children drop spawn
+# Its system calls are logged as before, and those of what it executes.
+if command -v python3 >/dev/null && strace -o /dev/null true 2>/dev/null; then
+	"$PTAH" record -q --recorder=native -- ./children drop exec >/dev/null || fail "drop exec: $?"
+	"$PTAH" script -q --calls --events --format=json >calls.json || fail "script: $?"
+	strace -o strace.txt ./children drop exec >/dev/null
+	python3 "$PTAH_SOURCE/tests/waits/same_calls.py" calls.json strace.txt ||
+		fail "the system calls after setresuid() differ from strace's"
+fi
 # Nobody's processes write to all that they have of the recorder: root's next programs do not care.
 for how in "nobody header" "nobody zero" "nobody lock"; do
 	for then in ./hostile_native "setpriv --reuid=65534 --regid=65534 --clear-groups ./hostile_native"; do

@@ -10,7 +10,8 @@ import re
 import sys
 
 # Results that differ from run to run: addresses, and numbers of threads.
-OF_THIS_RUN = {"brk", "mmap", "mremap", "set_tid_address", "getpid", "gettid", "getrandom"}
+OF_THIS_RUN = {"brk", "mmap", "mremap", "set_tid_address", "getpid", "gettid", "getppid",
+               "getpgrp", "getpgid", "getrandom"}
 # The recorder keeps these from the program, and the C library does without them.
 CHANGED = {"rseq", "clone3"}
 
@@ -31,7 +32,8 @@ def of_strace(path):
             if errors:
                 yield name, errors.group(1)
             else:
-                yield name, None if result == "?" else int(result, 0)
+                octal = re.match(r"0\d", result) # of umask
+                yield name, None if result == "?" else int(result, 8 if octal else 0)
 
 
 def simple(name, result):

@@ -275,6 +275,34 @@ TEST_WITH(test_epolled, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 1).flags, 0);
 }
 
+/* Two threads read a pipe at once, or write to it: either may have been first. */
+TEST_WITH(test_overlapping, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_enter(&r->b, 1, 11, 1000, READ, ARGS(3, 0x5000, 1));
+	put_enter(&r->b, 1, 12, 1100, READ, ARGS(3, 0x5000, 1));
+	put_call(&r->b, 1, 13, 40000, 40100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_call(&r->b, 1, 14, 41000, 41100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 12, 41500, READ, 1);
+	put_exit(&r->b, 1, 11, 42000, READ, 1);
+	put_enter(&r->b, 1, 11, 50000, READ, ARGS(3, 0x5000, 1));
+	put_enter(&r->b, 1, 13, 90000, WRITE, ARGS(4, 0x6000, 1));
+	put_call(&r->b, 1, 14, 90010, 90100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 13, 90200, WRITE, 1);
+	put_exit(&r->b, 1, 11, 90300, READ, 1);
+	put_call(&r->b, 1, 11, 90400, 90500, READ, ARGS(3, 0x5000, 1), 1);
+	put_enter(&r->b, 1, 11, 100000, READ, ARGS(3, 0x5000, 1));
+	put_call(&r->b, 1, 14, 140000, 140100, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 11, 140200, READ, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(wait_at(r->waits, i).flags, i == 3 ? 0 : PTAH_WAIT_SEVERAL);
+	assert_int_equal(wait_at(r->waits, 3).waker_tid, 14);
+}
+
 /* Of two threads that wait at one epoll, or read one eventfd, either may have taken what was written. */
 TEST_WITH(test_shared, recorded_begin, recorded_end)
 {

@@ -61,6 +61,30 @@ TEST_WITH(test_overtaken, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 2).waker_tid, 23);
 }
 
+/* Two threads wake at the same time: either may have been first, unless what the one woke was over. */
+TEST_WITH(test_wakes_at_once, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 1100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 13, 1200, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 21, 2000, FUTEX, ARGS(WORD, WAKE, 1));
+	put_enter(&r->b, 1, 22, 2050, FUTEX, ARGS(WORD, WAKE, 1));
+	put_exit(&r->b, 1, 22, 2100, FUTEX, 1);
+	put_exit(&r->b, 1, 11, 2200, FUTEX, 0);
+	put_exit(&r->b, 1, 12, 2300, FUTEX, 0);
+	put_call(&r->b, 1, 23, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 13, 3200, FUTEX, 0);
+	put_exit(&r->b, 1, 21, 4000, FUTEX, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+	assert_int_equal(wait_at(r->waits, 1).flags, PTAH_WAIT_SEVERAL);
+	assert_int_equal(wait_at(r->waits, 2).flags, 0);
+	assert_int_equal(wait_at(r->waits, 2).waker_tid, 23);
+}
+
 /* The same address of another process is another word, and another address is, too. */
 TEST_WITH(test_other_words, recorded_begin, recorded_end)
 {
