@@ -136,7 +136,7 @@ uint64_t absences_waited(const struct absences *t, uint64_t from, uint64_t to)
 	return t && from < to ? waited_before(t, to) - waited_before(t, from) : 0;
 }
 
-uint64_t absences_when(const struct absences *t, uint64_t on)
+uint64_t absences_when(const struct absences *t, uint64_t on, uint64_t *until)
 {
 	size_t low = 0, high = t ? t->count : 0;
 
@@ -149,6 +149,7 @@ uint64_t absences_when(const struct absences *t, uint64_t on)
 		else
 			high = middle;
 	}
+	*until = t && low < t->count ? t->list[low].from - t->list[low].before : UINT64_MAX;
 	if (!low)
 		return on + (t && t->count ? t->list[0].before : 0);
 	return on + t->list[low - 1].before + length_of(&t->list[low - 1]);

@@ -36,7 +36,7 @@ struct run {
 	struct ptah_span *spans;
 	double *times; /* of the program's clock, at the spans' ends */
 	unsigned *code;
-	size_t count, next;
+	size_t count, next, read;
 	double now, look;
 	bool steady; /* code always takes the same */
 	uint64_t seed;
@@ -123,6 +123,8 @@ static void run_program(struct run *r)
 	for (unsigned i = 0; i < CALLS; i++) {
 		const unsigned which = random_below(r, 1000);
 
+		if (i % 100 == 99)
+			put_psb(r);
 		run_span(r, 0);
 		run_span(r, which < 800 ? 1 : which < 900 ? 2 : which < 990 ? 3 : 4);
 	}
@@ -146,6 +148,7 @@ static int read_run(void *context, struct timed_batch *batch)
 	batch->spans = r->spans + r->next;
 	batch->span_count = n;
 	r->next += n;
+	r->read += n;
 	return n > 0;
 }
 
@@ -205,9 +208,37 @@ TEST(totals_are_near_the_truth)
 
 	run_program(&r);
 	stream = stream_of(&r, &piece);
-	assert_true(span_times_look_ahead(&times, &stream, read_run, &r) >= 0);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, NULL, &r) >= 0);
+	assert_int_equal(r.read, r.count);
 	r.next = 0;
 	compare(&r, &times, &stream, 0.02);
+	span_times_free(&times);
+	free_run(&r);
+}
+
+/* A seek_untimed. */
+static void seek_run(void *context, uint64_t offset)
+{
+	struct run *r = context;
+
+	while (r->next < r->count && r->spans[r->next].offset < offset)
+		r->next++;
+}
+
+/* Of a long stream parts are read ahead. */
+TEST(parts_say_enough)
+{
+	struct span_times times = {.used = true};
+	struct piece piece;
+	struct stream stream;
+	struct run r;
+
+	run_program(&r);
+	stream = stream_of(&r, &piece);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, seek_run, &r) >= 0);
+	assert_true(r.read < r.count / 4);
+	r.next = 0;
+	compare(&r, &times, &stream, 0.03);
 	span_times_free(&times);
 	free_run(&r);
 }
