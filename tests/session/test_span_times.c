@@ -14,20 +14,23 @@
 #include <string.h>
 
 #define CALLS  20000
+#define LOOPS  4000
 #define PERIOD 200000 /* ticks between two looks */
 #define BATCH  100
-#define CODES  5
+#define CODES  7
 
 /* Of code: how much runs at once, how many instructions a byte of trace has, and what they cost. */
 static const struct {
 	unsigned least, most, per_byte;
 	double cost;
 } codes[CODES] = {
-    {20, 40, 4, 0.6},	       /* what calls the others */
-    {300, 3000, 20, 0.5},      /* computes */
-    {20000, 200000, 20, 0.5},  /* computes for long */
-    {100, 1500, 5, 120},       /* misses the cache */
-    {100000, 900000, 20, 0.45} /* across some looks */
+    {20, 40, 4, 0.6},		/* what calls the others */
+    {300, 3000, 20, 0.5},	/* computes */
+    {20000, 200000, 20, 0.5},	/* computes for long */
+    {100, 1500, 5, 120},	/* misses the cache */
+    {100000, 900000, 20, 0.45}, /* across some looks */
+    {200, 201, 5, 300},		/* page faults */
+    {16000, 16001, 20, 0.6}	/* computes, always as long */
 };
 
 struct run {
@@ -131,6 +134,18 @@ static void run_program(struct run *r)
 	put_tsc(r, r->now);
 }
 
+/* A loop that takes about as long as from look to look: all intervals have nearly the same code. */
+static void run_loop(struct run *r)
+{
+	begin_run(r);
+	for (unsigned i = 0; i < LOOPS; i++) {
+		run_span(r, 3);
+		run_span(r, 5);
+		run_span(r, 6);
+	}
+	put_tsc(r, r->now);
+}
+
 static void free_run(struct run *r)
 {
 	free(r->trace);
@@ -212,6 +227,22 @@ TEST(totals_are_near_the_truth)
 	assert_int_equal(r.read, r.count);
 	r.next = 0;
 	compare(&r, &times, &stream, 0.02);
+	span_times_free(&times);
+	free_run(&r);
+}
+
+TEST(intervals_with_the_same_code)
+{
+	struct span_times times = {.used = true};
+	struct piece piece;
+	struct stream stream;
+	struct run r;
+
+	run_loop(&r);
+	stream = stream_of(&r, &piece);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, NULL, &r) >= 0);
+	r.next = 0;
+	compare(&r, &times, &stream, 0.05);
 	span_times_free(&times);
 	free_run(&r);
 }
