@@ -47,7 +47,7 @@ static char *pages;
 	} while (0)
 
 #define FUNCTION(name, parameter, ...)                                                             \
-	__attribute__((noinline, noclone)) static void name(parameter)                             \
+	__attribute__((noinline)) static void name(parameter)                                      \
 	{                                                                                          \
 		LOG('+');                                                                          \
 		__VA_ARGS__;                                                                       \
