@@ -163,12 +163,13 @@ uint64_t absences_waited(const struct absences *t, uint64_t from, uint64_t to)
 	return t && from < to ? waited_before(t, to) - waited_before(t, from) : 0;
 }
 
-uint64_t absences_when(const struct absences *t, uint64_t on)
+uint64_t absences_when(const struct absences *t, uint64_t on, uint64_t *until)
 {
 	size_t at;
 
 	/* Finds the absences before it. */
 	BISECT(at, 0, t ? t->count : 0, t->list[at].from - t->list[at].before < on);
+	*until = t && at < t->count ? t->list[at].from - t->list[at].before : UINT64_MAX;
 	if (!at)
 		return on + (t && t->count ? t->list[0].before : 0);
 	return on + t->list[at - 1].before + length_of(&t->list[at - 1]);

@@ -59,9 +59,11 @@ uint64_t absences_before(const struct absences *absences, uint64_t tsc);
 /* How many ticks of a part it was off its processor and could not have run. NULL: none. */
 uint64_t absences_waited(const struct absences *absences, uint64_t from, uint64_t to);
 
-/* The time at which the thread had been on its processor for so many ticks, as absences_on() says.
+/*
+ * The time at which the thread had been on its processor for so many ticks, as absences_on() says.
+ * *until: up to so many ticks the difference of the two is the same.
  */
-uint64_t absences_when(const struct absences *absences, uint64_t on);
+uint64_t absences_when(const struct absences *absences, uint64_t on, uint64_t *until);
 
 /* A clock that stands still while the thread is off its processor. */
 static inline uint64_t absences_on(const struct absences *absences, uint64_t tsc)

@@ -10,6 +10,8 @@
 #ifndef PTAH_SESSION_CODE_COSTS_H
 #define PTAH_SESSION_CODE_COSTS_H
 
+#include "base/hash.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +21,13 @@ struct code_cost {
 	double cost;		    /* of an instruction; 0: not learned yet */
 	double now;		    /* instructions in the interval that is being filled */
 	double ticks, instructions; /* of all intervals, while costs are learned */
+};
+
+/* Of a hash table: what is looked up of most spans, in one place. */
+struct code_slot {
+	uint64_t ip;
+	float cost;
+	uint32_t number; /* index of the code + 1; 0: free */
 };
 
 struct code_share {
@@ -34,7 +43,7 @@ struct code_interval {
 /* All 0 at first. */
 struct code_costs {
 	struct code_cost *codes;
-	uint32_t *slots; /* of a hash table: index of a code + 1 */
+	struct code_slot *slots; /* a power of two of them */
 	size_t count, capacity, slot_count;
 	uint32_t *filled; /* codes with a share in the interval that is being filled */
 	size_t filled_count, filled_capacity;
@@ -49,10 +58,26 @@ struct code_costs {
 
 void code_costs_free(struct code_costs *c);
 
-/* The number of the code at an address. Code for which there is no room has number 0. */
-uint32_t code_costs_find(struct code_costs *c, uint64_t ip);
+/* Where to look for the code at an address first, if there are slots. */
+static inline size_t code_costs_slot(const struct code_costs *c, uint64_t ip)
+{
+	return (size_t)(hash_number(ip) >> 20) & (c->slot_count - 1);
+}
 
-/* The cost of an instruction of it. */
+/* It is looked for soon. */
+static inline void code_costs_prefetch(const struct code_costs *c, uint64_t ip)
+{
+	if (c->slot_count)
+		__builtin_prefetch(&c->slots[code_costs_slot(c, ip)]);
+}
+
+/*
+ * The number of the code at an address, and the cost of an instruction of it. Code for which there
+ * is no room has number 0.
+ */
+uint32_t code_costs_find(struct code_costs *c, uint64_t ip, double *cost);
+
+/* The cost of an instruction of a code with a number. */
 double code_costs_of(const struct code_costs *c, uint32_t code);
 
 /* So many instructions of it ran in the interval that is being filled. */
@@ -64,7 +89,7 @@ void code_costs_end(struct code_costs *c, double ticks);
 /* Whether more intervals would hardly make the costs better. */
 bool code_costs_enough(const struct code_costs *c);
 
-/* Learns from all intervals that are kept. */
-void code_costs_learn(struct code_costs *c, unsigned rounds);
+/* Learns from all intervals that are kept: from nothing, or from costs before. */
+void code_costs_learn(struct code_costs *c);
 
 #endif

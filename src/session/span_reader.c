@@ -80,28 +80,15 @@ int span_reader_bound(struct stream_decoder *s, struct ptah_functions *functions
 	return 0;
 }
 
-/*
- * An entry of a chunk is a span or, with this class, an item; the item ends before the class.
- */
-#define CLASS_ITEM (FLOW_SPAN_EVENT - 1)
+#define CHUNK_ENTRIES (CHUNK_WORDS * sizeof(uint64_t) / sizeof(union span_entry))
 
-union entry {
-	struct ptah_span span;
-	struct ptah_item item;
-};
-
-_Static_assert(sizeof(struct ptah_item) <= offsetof(struct ptah_span, insn_class),
-	       "an item beside the class");
-
-#define CHUNK_ENTRIES (CHUNK_WORDS * sizeof(uint64_t) / sizeof(union entry))
-
-static union entry *entries_of(struct chunk *chunk)
+static union span_entry *entries_of(struct chunk *chunk)
 {
-	return (union entry *)chunk->words;
+	return (union span_entry *)chunk->words;
 }
 
 /* A flow numbers address spaces as it meets them: what has a number can be read by none but one. */
-static bool has_space(const union entry *entry, int n, bool is_item)
+static bool has_space(const union span_entry *entry, int n, bool is_item)
 {
 	if (is_item)
 		return entry->item.type == PTAH_ITEM_ERROR && entry->item.code.space;
@@ -120,7 +107,7 @@ static int read_segment(struct pool *pool, struct stream_decoder *s, struct task
 	if (n >= 0)
 		n = task_enter(task, s);
 	while (n >= 0 && !task->unfit && !pool->stop) {
-		union entry *entry;
+		union span_entry *entry;
 		struct ptah_item item;
 		bool is_item;
 
@@ -150,7 +137,7 @@ static int read_segment(struct pool *pool, struct stream_decoder *s, struct task
 static int summarize(struct pool *pool, struct stream_decoder *s, struct task *task,
 		     struct call_worker *w)
 {
-	union entry entries[SPAN_BATCH];
+	union span_entry entries[SPAN_BATCH];
 	struct ptah_item item;
 	bool is_item;
 	int n = task_enter(task, s), status;
@@ -243,7 +230,7 @@ static int read_chunks(struct span_reader *r, struct span_batch *batch)
 {
 	struct ptah_reader *reader = r->reader;
 	struct chunk *chunk = reader->task->chunks;
-	union entry *entry;
+	union span_entry *entry;
 
 	while (chunk && reader->next == chunk->count) {
 		reader->task->chunks = chunk->next;
@@ -417,6 +404,14 @@ static int read_for_times(void *context, struct timed_batch *batch)
 	return status;
 }
 
+/* A seek_untimed. */
+static void go_to(void *context, uint64_t offset)
+{
+	const struct span_reader *r = context;
+
+	stream_go_to(r->reader->s, offset);
+}
+
 static int open_bounded(struct span_reader *r, const struct ptah_session *session, size_t index,
 			const struct ptah_jobs *jobs, struct ptah_functions *functions,
 			const struct ptah_call_tree_config *trees)
@@ -435,6 +430,7 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 		     const struct ptah_jobs *jobs, struct ptah_functions *functions,
 		     const struct ptah_call_tree_config *trees, bool event_spans, bool estimates)
 {
+	struct ptah_jobs alone = jobs ? *jobs : (struct ptah_jobs){.size = sizeof(alone)};
 	int status;
 
 	r->windowed = session_has_window(session);
@@ -444,10 +440,14 @@ int span_reader_open(struct span_reader *r, const struct ptah_session *session, 
 	r->times = (struct span_times){0};
 	if (estimates)
 		span_times_begin(&r->times, session, &session->streams[index]);
-	status = open_bounded(r, session, index, jobs, functions, trees);
-	if (status < 0 || !r->times.used)
+	if (!r->times.used)
+		return open_bounded(r, session, index, jobs, functions, trees);
+	alone.jobs = 1; /* the look ahead leaves parts out */
+	status = open_bounded(r, session, index, &alone, functions, trees);
+	if (status < 0)
 		return status;
-	status = span_times_look_ahead(&r->times, r->reader->s->stream, read_for_times, r);
+	status = span_times_look_ahead(&r->times, r->reader->s->stream, read_for_times,
+				       r->windowed ? NULL : go_to, r);
 	ptah_reader_free(r->reader);
 	r->reader = NULL;
 	if (status >= 0)

@@ -11,6 +11,7 @@
 #ifndef PTAH_SESSION_SPAN_TIMES_H
 #define PTAH_SESSION_SPAN_TIMES_H
 
+#include "flow/flow_machine.h"
 #include "session/code_costs.h"
 #include "session/stamps.h"
 
@@ -23,14 +24,21 @@ struct timed_batch {
 	uint64_t generation; /* of the image from which they were decoded */
 };
 
-struct waiting_entry {
-	union {
-		struct ptah_span span;
-		struct ptah_item item;
-	};
+/* A span or, with this class, an item; the item ends before the class. */
+#define CLASS_ITEM (FLOW_SPAN_EVENT - 1)
+
+union span_entry {
+	struct ptah_span span;
+	struct ptah_item item;
+};
+
+_Static_assert(sizeof(struct ptah_item) <= offsetof(struct ptah_span, insn_class),
+	       "an item beside the class");
+
+/* Of an entry that waits. */
+struct entry_wait {
 	uint64_t generation;
 	double weight; /* of what of it ran in the interval */
-	bool is_item;
 };
 
 struct span_times {
@@ -43,19 +51,19 @@ struct span_times {
 	struct tsc_stamp before, after; /* of the interval that is being filled */
 	bool has_before, has_after;
 	struct tsc_stamp *crossed; /* by the entry that is taken */
-	struct waiting_entry *list;
-	size_t count, capacity;
+	union span_entry *list;
+	struct entry_wait *waits; /* of each entry of the list */
+	size_t count, capacity, wait_capacity;
 	size_t ready, next; /* the first ones have their times, and these were returned */
+	double weight;	    /* of all that waits, and of what runs through the interval's end */
 	uint64_t place;	    /* the offset up to which the last entry ran */
 	struct code_costs costs;
-	bool looks_ahead; /* what is read teaches costs, and gets no times */
-	uint64_t number;  /* of the interval that is being filled */
-	uint64_t looked;  /* those before this one were seen by the look ahead */
-	double across;	  /* the weight in the interval of an entry that goes on behind it */
-	struct waiting_entry cut; /* a span that may go on with the next one */
+	bool looks_ahead;     /* what is read teaches costs, and gets no times */
+	bool learned;	      /* all that is to be learned is */
+	struct ptah_span cut; /* may go on with the next one */
+	uint64_t cut_generation;
 	bool has_cut;
-	struct ptah_span *spans; /* those that are returned */
-	struct ptah_item *items;
+	struct ptah_item *items; /* those that are returned */
 };
 
 /* Returns more: 1, 0 at the end, or an error. */
@@ -65,12 +73,15 @@ void span_times_begin(struct span_times *times, const struct ptah_session *sessi
 		      const struct stream *stream);
 void span_times_free(struct span_times *times);
 
+/* What is read next is what follows this offset, where nothing is known. */
+typedef void seek_untimed(void *context, uint64_t offset);
+
 /*
- * Reads ahead, to learn costs from what is read: up to the end of the stream, or as much as is
- * enough. The reader then begins again.
+ * Reads ahead, to learn costs from what is read: the stream or, if it is long, parts of all of it.
+ * The reader then begins again. `seek` NULL: parts cannot be left out.
  */
 int span_times_look_ahead(struct span_times *times, const struct stream *stream, read_untimed *read,
-			  void *context);
+			  seek_untimed *seek, void *context);
 
 /*
  * The next spans or items, whose times are set, valid until the next call. Returns what `read`

@@ -3,11 +3,13 @@
  * Compares times with a program's own log (programs/timed_calls.c): judge_times RECORDING LOG
  * [FUNCTION NANOSECONDS HITS].
  *
- * Each call must have begun and ended within the bounds of its marks; so no call can be said to have
- * taken longer than it did. The log is written around the call's own instructions, on both sides.
- * Prints how many calls there were, and how far their estimated times are from the log's: these
- * depend on what else the machine does, and are not judged. A watch cannot have hit more often than
- * calls of the function took so long.
+ * A line of the log is "TID + FUNCTION TSC" at the beginning of a function, inside, or "TID -
+ * FUNCTION TSC" at its end, in the order in which a thread ran. So each call began between two
+ * lines, and ended between two lines, and these times must not contradict the bounds of its marks;
+ * so no call can be said to have taken longer than it did. Ends that are no returns have no line:
+ * they are between the others. Prints how many calls there were, and how far their estimated times
+ * are from the log's: these depend on what else the machine does, and are not judged. A watch cannot
+ * have hit more often than calls of the function took so long.
  */
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -17,163 +19,234 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTIONS 6
 #define TSC_MASK  ((UINT64_C(1) << 56) - 1)
+#define DEPTH	  1000
+#define FUNCTIONS 32
 
-static const char *const names[FUNCTIONS] = {"time_short", "time_long", "time_system",
-					     "time_sleep", "time_lock", "time_miss"};
-
-struct truth {
-	int tid, function;
-	uint64_t before, begin, end, after;
+struct line {
+	int tid;
+	char sign, name[32];
+	uint64_t tsc;
 };
 
-/* Calls do not nest here: one is open in a thread at most. */
+struct open_call {
+	size_t line; /* its beginning; 0: it has none */
+	uint64_t low, high;
+};
+
 struct thread {
 	int tid;
-	size_t next; /* of the thread's calls in the log */
-	uint64_t begin_low, begin_high, begin_tsc;
+	size_t next, end; /* its lines that were not met yet */
+	struct open_call open[DEPTH];
+	size_t depth;
 };
 
 struct sums {
+	char name[32];
 	uint64_t calls, truth, estimate;
 };
 
 struct judge {
 	const struct ptah_session *session;
 	struct ptah_functions *functions;
-	struct truth *log;
+	struct line *log; /* the first one is of no thread, and early */
 	size_t count;
-	struct thread *threads;
+	struct thread **threads;
 	size_t thread_count;
 	struct sums sums[FUNCTIONS];
 	unsigned wrong;
 };
 
+static void add_line(struct judge *j, const struct line *line)
+{
+	if (!(j->count & (j->count + 1)))
+		j->log = realloc(j->log, 2 * (j->count + 1) * sizeof(*j->log));
+	if (!j->log)
+		abort();
+	j->log[j->count] = *line;
+	j->log[j->count++].tsc &= TSC_MASK;
+}
+
 static void read_log(struct judge *j, const char *path)
 {
 	FILE *f = fopen(path, "r");
-	size_t capacity = 0;
-	struct truth t;
+	struct line l = {0};
 
-	while (f && fscanf(f, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &t.tid,
-			   &t.function, &t.before, &t.begin, &t.end, &t.after) == 6) {
-		if (j->count == capacity) {
-			capacity = capacity ? 2 * capacity : 1024;
-			j->log = realloc(j->log, capacity * sizeof(*j->log));
-			if (!j->log)
-				abort();
-		}
-		j->log[j->count++] = t;
-	}
+	add_line(j, &l);
+	while (f && fscanf(f, "%d %c %31s %" SCNu64, &l.tid, &l.sign, l.name, &l.tsc) == 4)
+		add_line(j, &l);
 	if (f)
 		fclose(f);
 }
 
 static struct thread *thread_of(struct judge *j, int tid)
 {
+	struct thread *t;
+
 	for (size_t i = 0; i < j->thread_count; i++)
-		if (j->threads[i].tid == tid)
-			return &j->threads[i];
-	j->threads = realloc(j->threads, (j->thread_count + 1) * sizeof(*j->threads));
-	if (!j->threads)
+		if (j->threads[i]->tid == tid)
+			return j->threads[i];
+	j->threads = realloc(j->threads, (j->thread_count + 1) * sizeof(struct thread *));
+	t = calloc(1, sizeof(*t));
+	if (!j->threads || !t)
 		abort();
-	j->threads[j->thread_count] = (struct thread){.tid = tid};
-	while (j->threads[j->thread_count].next < j->count &&
-	       j->log[j->threads[j->thread_count].next].tid != tid)
-		j->threads[j->thread_count].next++;
-	return &j->threads[j->thread_count++];
+	t->tid = tid;
+	for (t->next = 1; t->next < j->count && j->log[t->next].tid != tid; t->next++)
+		;
+	for (t->end = t->next; t->end < j->count && j->log[t->end].tid == tid; t->end++)
+		;
+	return j->threads[j->thread_count++] = t;
 }
 
-static int function_of(struct judge *j, const struct ptah_call_thread *thread,
-		       const struct ptah_call_mark *m)
+static const char *name_of(struct judge *j, const struct ptah_call_thread *thread,
+			   const struct ptah_call_mark *m)
 {
 	struct ptah_function_name name;
 
 	if (!ptah_functions_name(j->functions, ptah_call_thread_space(thread, m->space),
 				 m->function, 0, &name) ||
-	    !name.name)
-		return -1;
-	for (int i = 0; i < FUNCTIONS; i++)
-		if (!strcmp(name.name, names[i]))
-			return i;
-	return -1;
+	    !name.name || strncmp(name.name, "time_", 5))
+		return NULL;
+	return name.name;
 }
 
-static void complain(struct judge *j, const struct truth *t, const char *what, uint64_t low,
-		     uint64_t high)
+/* The line before the thread's next one; and the time of a line from there on. */
+static uint64_t before(const struct judge *j, const struct thread *t)
+{
+	return t->next > 1 && j->log[t->next - 1].tid == t->tid ? j->log[t->next - 1].tsc : 0;
+}
+
+static uint64_t after(const struct judge *j, const struct thread *t, size_t lines)
+{
+	return t->next + lines < t->end ? j->log[t->next + lines].tsc : TSC_MASK;
+}
+
+static bool is_next(const struct judge *j, const struct thread *t, char sign, const char *name)
+{
+	const struct line *l = &j->log[t->next];
+
+	return t->next < t->end && l->sign == sign && !strcmp(l->name, name);
+}
+
+static void complain(struct judge *j, const struct thread *t, const char *what, const char *name)
 {
 	if (j->wrong++ < 10)
-		printf("thread %d, %s: %s is not within [%" PRIu64 ", %" PRIu64 "]: log %" PRIu64
-		       " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-		       t->tid, names[t->function], what, low, high, t->before & TSC_MASK,
-		       t->begin & TSC_MASK, t->end & TSC_MASK, t->after & TSC_MASK);
+		printf("thread %d, before line %zu, %s: %s\n", t->tid, t->next, name, what);
 }
 
-static void take_end(struct judge *j, struct thread *thread, const struct ptah_call_mark *m,
-		     int function, uint64_t low, uint64_t high)
+/* It happened between two times of the log. */
+static void check(struct judge *j, const struct thread *t, const struct open_call *c, uint64_t from,
+		  uint64_t to, const char *name)
 {
-	const struct truth *t = &j->log[thread->next];
+	if (c->low <= to && c->high >= from)
+		return;
+	complain(j, t, "not within its bounds", name);
+	printf("  [%" PRIu64 ", %" PRIu64 "], log %" PRIu64 " to %" PRIu64 "\n", c->low, c->high,
+	       from, to);
+}
 
-	if (thread->next >= j->count || t->tid != thread->tid || t->function != function) {
-		printf("thread %d: call %zu is of another function\n", thread->tid, thread->next);
-		j->wrong++;
+static void begin(struct judge *j, struct thread *t, const struct ptah_call_mark *m,
+		  const char *name, struct open_call *c)
+{
+	check(j, t, c, before(j, t), after(j, t, 0), name);
+	if (m->how != PTAH_CALL_RESUMED && !is_next(j, t, '+', name))
+		complain(j, t, "another call", name);
+	else if (m->how != PTAH_CALL_RESUMED)
+		c->line = t->next++;
+	if (t->depth == DEPTH)
+		abort();
+	t->open[t->depth++] = *c;
+}
+
+static struct sums *sums_of(struct judge *j, const char *name)
+{
+	struct sums *s = j->sums;
+
+	while (s < &j->sums[FUNCTIONS - 1] && s->name[0] && strcmp(s->name, name))
+		s++;
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	return s;
+}
+
+/* The call returns. */
+static void take_return(struct judge *j, struct thread *t, const struct ptah_call_mark *m,
+			const struct open_call *b, const struct open_call *e, const char *name)
+{
+	struct sums *s = sums_of(j, name);
+	const uint64_t tsc = after(j, t, 0), next = after(j, t, 1);
+	uint64_t begun, earliest;
+
+	if (!is_next(j, t, '-', name)) {
+		complain(j, t, "another end", name);
 		return;
 	}
-	thread->next++;
-	if (thread->begin_low > (t->begin & TSC_MASK) ||
-	    thread->begin_high < (t->before & TSC_MASK))
-		complain(j, t, "the beginning", thread->begin_low, thread->begin_high);
-	if (low > (t->after & TSC_MASK) || high < (t->end & TSC_MASK))
-		complain(j, t, "the end", low, high);
-	/* A watch would fire for less. */
-	if (low > thread->begin_high && low - thread->begin_high > t->after - t->before)
-		complain(j, t, "the least time", thread->begin_high, low);
+	check(j, t, e, tsc, next, name);
+	t->next++;
 	if (m->tsc < m->begin_tsc || m->tsc - m->begin_tsc != m->total.ticks)
-		complain(j, t, "the time", m->begin_tsc, m->tsc);
-	j->sums[function].calls++;
-	j->sums[function].truth += t->end - t->begin;
-	j->sums[function].estimate += m->total.ticks;
+		complain(j, t, "another time than that between its marks", name);
+	if (!b->line)
+		return;
+	begun = j->log[b->line].tsc;
+	earliest = j->log[b->line - 1].tid == t->tid ? j->log[b->line - 1].tsc : 0;
+	/* A watch would fire for less. */
+	if (e->low > b->high && e->low - b->high > next - earliest)
+		complain(j, t, "it is said to have taken longer", name);
+	s->calls++;
+	s->truth += tsc - begun;
+	s->estimate += m->total.ticks;
+}
+
+static void end(struct judge *j, struct thread *t, const struct ptah_call_mark *m, const char *name,
+		const struct open_call *e)
+{
+	if (!t->depth) {
+		complain(j, t, "an end without a beginning", name);
+		return;
+	}
+	t->depth--;
+	if (m->how == PTAH_CALL_END_RETURN)
+		take_return(j, t, m, &t->open[t->depth], e, name);
+	else /* at the latest with the function that called it */
+		check(j, t, e, before(j, t), after(j, t, 1), name);
 }
 
 static void take(struct judge *j, const struct ptah_call_batch *batch)
 {
-	struct thread *thread = thread_of(j, batch->thread->tid);
+	struct thread *t = thread_of(j, batch->thread->tid);
 
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct ptah_call_mark *m = &batch->marks[i];
-		const int function = function_of(j, batch->thread, m);
-		uint64_t low, high;
+		const char *name = name_of(j, batch->thread, m);
+		struct open_call c = {0};
 
-		if (function < 0)
+		if (!name)
 			continue;
-		if (ptah_session_time_bounds(j->session, batch->thread->stream, m->offset, &low,
-					     &high) < 0) {
+		if (ptah_session_time_bounds(j->session, batch->thread->stream, m->offset, &c.low,
+					     &c.high) < 0) {
 			puts("there are no bounds");
 			exit(1);
 		}
-		if (m->end) {
-			take_end(j, thread, m, function, low, high);
-			continue;
-		}
-		thread->begin_low = low;
-		thread->begin_high = high;
-		thread->begin_tsc = m->tsc;
+		if (m->end)
+			end(j, t, m, name, &c);
+		else
+			begin(j, t, m, name, &c);
 	}
 }
 
-/* Those that took longer, by what the log says around them. */
+/* Calls that may have taken longer, by what the log says around them; they do not nest. */
 static uint64_t count_longer(const struct judge *j, const char *function, uint64_t ns)
 {
 	uint32_t mult = 0, shift = 0;
 	uint64_t n = 0;
 
 	ptah_session_time_scale(j->session, &mult, &shift);
-	for (size_t i = 0; i < j->count; i++) {
-		const struct truth *t = &j->log[i];
+	for (size_t i = 1; i + 1 < j->count; i++) {
+		const struct line *l = &j->log[i];
+		const uint64_t from = l[-1].tid == l->tid ? l[-1].tsc : 0;
+		const uint64_t to = i + 2 < j->count && l[2].tid == l->tid ? l[2].tsc : TSC_MASK;
 
-		n += !strcmp(names[t->function], function) &&
-		     (unsigned __int128)(t->after - t->before) * mult >> shift > ns;
+		n += l->sign == '+' && !strcmp(l->name, function) &&
+		     (unsigned __int128)(to - from) * mult >> shift > ns;
 	}
 	return n;
 }
@@ -187,6 +260,29 @@ static void judge_hits(struct judge *j, char **argv)
 	j->wrong += hits > longer;
 }
 
+/* Prints what was found. Returns how many lines of the log were not met. */
+static size_t conclude(const struct judge *j)
+{
+	size_t left = j->count - 1;
+
+	for (const struct sums *s = j->sums; s < &j->sums[FUNCTIONS] && s->name[0]; s++)
+		printf("%s: %" PRIu64 " calls, %.0f ticks each, estimated %+.1f %%\n", s->name,
+		       s->calls, s->calls ? (double)s->truth / (double)s->calls : 0.0,
+		       s->truth ? 100 * ((double)s->estimate / (double)s->truth - 1) : 0.0);
+	for (size_t i = 0; i < j->thread_count; i++) {
+		const struct thread *t = j->threads[i];
+
+		for (size_t k = t->next; k > 1 && j->log[k - 1].tid == t->tid; k--)
+			left--;
+		free(j->threads[i]);
+	}
+	if (left)
+		printf("%zu of %zu lines were not met\n", left, j->count - 1);
+	if (j->wrong)
+		printf("%u are wrong\n", j->wrong);
+	return left;
+}
+
 int main(int argc, char **argv)
 {
 	const struct ptah_call_batch *batch;
@@ -194,8 +290,8 @@ int main(int argc, char **argv)
 	struct ptah_session *session;
 	struct ptah_message why;
 	struct judge j = {0};
-	uint64_t calls = 0;
 	int status;
+	size_t left;
 
 	if (argc < 3 || ptah_session_open(argv[1], NULL, &session, &why) < 0)
 		return 2;
@@ -206,24 +302,13 @@ int main(int argc, char **argv)
 		return 2;
 	while ((status = ptah_call_reader_next(reader, &batch)) > 0)
 		take(&j, batch);
-	for (int i = 0; i < FUNCTIONS; i++) {
-		const struct sums *s = &j.sums[i];
-
-		calls += s->calls;
-		printf("%s: %" PRIu64 " calls, %.0f ticks each, estimated %+.1f %%\n", names[i],
-		       s->calls, s->calls ? (double)s->truth / (double)s->calls : 0.0,
-		       s->truth ? 100 * ((double)s->estimate / (double)s->truth - 1) : 0.0);
-	}
 	if (argc > 5)
 		judge_hits(&j, argv + 3);
-	if (calls != j.count)
-		printf("%" PRIu64 " of %zu calls\n", calls, j.count);
-	if (j.wrong)
-		printf("%u are wrong\n", j.wrong);
+	left = conclude(&j);
 	ptah_call_reader_free(reader);
 	ptah_functions_free(j.functions);
 	ptah_session_close(session);
 	free(j.threads);
 	free(j.log);
-	return status < 0 || j.wrong || calls != j.count || !j.count;
+	return status < 0 || j.wrong || left || j.count < 2;
 }

@@ -14,20 +14,23 @@
 #include <string.h>
 
 #define CALLS  20000
+#define LOOPS  4000
 #define PERIOD 200000 /* ticks between two looks */
 #define BATCH  100
-#define CODES  5
+#define CODES  7
 
 /* Of code: how much runs at once, how many instructions a byte of trace has, and what they cost. */
 static const struct {
 	unsigned least, most, per_byte;
 	double cost;
 } codes[CODES] = {
-    {20, 40, 4, 0.6},	       /* what calls the others */
-    {300, 3000, 20, 0.5},      /* computes */
-    {20000, 200000, 20, 0.5},  /* computes for long */
-    {100, 1500, 5, 120},       /* misses the cache */
-    {100000, 900000, 20, 0.45} /* across some looks */
+    {20, 40, 4, 0.6},		/* what calls the others */
+    {300, 3000, 20, 0.5},	/* computes */
+    {20000, 200000, 20, 0.5},	/* computes for long */
+    {100, 1500, 5, 120},	/* misses the cache */
+    {100000, 900000, 20, 0.45}, /* across some looks */
+    {200, 201, 5, 300},		/* page faults */
+    {16000, 16001, 20, 0.6}	/* computes, always as long */
 };
 
 struct run {
@@ -36,7 +39,7 @@ struct run {
 	struct ptah_span *spans;
 	double *times; /* of the program's clock, at the spans' ends */
 	unsigned *code;
-	size_t count, next;
+	size_t count, next, read;
 	double now, look;
 	bool steady; /* code always takes the same */
 	uint64_t seed;
@@ -123,8 +126,22 @@ static void run_program(struct run *r)
 	for (unsigned i = 0; i < CALLS; i++) {
 		const unsigned which = random_below(r, 1000);
 
+		if (i % 100 == 99)
+			put_psb(r);
 		run_span(r, 0);
 		run_span(r, which < 800 ? 1 : which < 900 ? 2 : which < 990 ? 3 : 4);
+	}
+	put_tsc(r, r->now);
+}
+
+/* A loop that takes about as long as from look to look: all intervals have nearly the same code. */
+static void run_loop(struct run *r)
+{
+	begin_run(r);
+	for (unsigned i = 0; i < LOOPS; i++) {
+		run_span(r, 3);
+		run_span(r, 5);
+		run_span(r, 6);
 	}
 	put_tsc(r, r->now);
 }
@@ -146,6 +163,7 @@ static int read_run(void *context, struct timed_batch *batch)
 	batch->spans = r->spans + r->next;
 	batch->span_count = n;
 	r->next += n;
+	r->read += n;
 	return n > 0;
 }
 
@@ -205,9 +223,53 @@ TEST(totals_are_near_the_truth)
 
 	run_program(&r);
 	stream = stream_of(&r, &piece);
-	assert_true(span_times_look_ahead(&times, &stream, read_run, &r) >= 0);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, NULL, &r) >= 0);
+	assert_int_equal(r.read, r.count);
 	r.next = 0;
 	compare(&r, &times, &stream, 0.02);
+	span_times_free(&times);
+	free_run(&r);
+}
+
+TEST(intervals_with_the_same_code)
+{
+	struct span_times times = {.used = true};
+	struct piece piece;
+	struct stream stream;
+	struct run r;
+
+	run_loop(&r);
+	stream = stream_of(&r, &piece);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, NULL, &r) >= 0);
+	r.next = 0;
+	compare(&r, &times, &stream, 0.05);
+	span_times_free(&times);
+	free_run(&r);
+}
+
+/* A seek_untimed. */
+static void seek_run(void *context, uint64_t offset)
+{
+	struct run *r = context;
+
+	while (r->next < r->count && r->spans[r->next].offset < offset)
+		r->next++;
+}
+
+/* Of a long stream parts are read ahead. */
+TEST(parts_say_enough)
+{
+	struct span_times times = {.used = true};
+	struct piece piece;
+	struct stream stream;
+	struct run r;
+
+	run_program(&r);
+	stream = stream_of(&r, &piece);
+	assert_true(span_times_look_ahead(&times, &stream, read_run, seek_run, &r) >= 0);
+	assert_true(r.read < r.count / 4);
+	r.next = 0;
+	compare(&r, &times, &stream, 0.03);
 	span_times_free(&times);
 	free_run(&r);
 }

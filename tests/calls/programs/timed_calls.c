@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls functions and logs when: timed_calls THREADS CALLS LOG [GATE]. With GATE it begins when that
- * file exists. With THREADS of -N, N processes have a thread each, and logs LOG, LOG.1 and so on. Of
- * each call the log has a line with
- * the thread, the function, and RDTSC before the call, at the beginning, at the end, and behind it.
+ * file exists. With THREADS of -N, N processes have a thread each, and logs LOG, LOG.1 and so on. The
+ * log has a line with the thread, the function and RDTSC at the beginning (+) and the end (-) of
+ * each call.
  * Some of the functions take microseconds, some milliseconds now and then; one misses the cache, one
  * makes system calls, one sleeps, one waits for a lock.
  */
@@ -24,7 +24,7 @@ enum {
 
 struct call {
 	int function;
-	uint64_t before, begin, end, after;
+	uint64_t begin, end;
 };
 
 static struct call *logs[MOST_THREADS];
@@ -61,6 +61,9 @@ FUNCTION(time_sleep, nanosleep(&(struct timespec){.tv_nsec = 1000 * n}, NULL))
 FUNCTION(time_lock, pthread_mutex_lock(&lock); compute(10 * n); pthread_mutex_unlock(&lock))
 FUNCTION(time_miss, for (long i = 0; i < n; i++) state = ring[state % RING] + (uint64_t)i)
 
+static const char *const names[] = {"time_short", "time_long", "time_system",
+				    "time_sleep", "time_lock", "time_miss"};
+
 static void (*const functions[])(struct call *c, long n) = {time_short, time_long, time_system,
 							    time_sleep, time_lock, time_miss};
 
@@ -79,9 +82,7 @@ static void *run(void *number)
 		c->function = c->function < 6	? c->function
 			      : c->function % 2 ? 0
 						: 2 + 3 * (c->function % 4 == 2);
-		c->before = __rdtsc();
 		functions[c->function](c, 20 + (long)(seed >> 40) % 400);
-		c->after = __rdtsc();
 	}
 	return NULL;
 }
@@ -124,8 +125,8 @@ int main(int argc, char **argv)
 		for (long k = 0; k < calls; k++) {
 			const struct call *c = &logs[i][k];
 
-			fprintf(f, "%d %d %lu %lu %lu %lu\n", tids[i], c->function, c->before,
-				c->begin, c->end, c->after);
+			fprintf(f, "%d + %s %lu\n%d - %s %lu\n", tids[i], names[c->function],
+				c->begin, tids[i], names[c->function], c->end);
 		}
 	if (fclose(f))
 		return 1;
