@@ -263,6 +263,9 @@ static bool was_full(const struct ptah_waits *w, struct content *content,
 	     r < end && r < content->read + MOST_READS && calls[r->call].begin < c->begin; r++)
 		was_read += (uint64_t)calls[r->call].result;
 	inside = content->written > was_read ? content->written - was_read : 0;
+	/* How much a socket holds is not known; but it has room when nothing is in it. */
+	if (pipe->kind != PTAH_DESCRIPTOR_PIPE)
+		return inside;
 	return inside + (uint64_t)c->result > (is_set ? pipe->room : PIPE_ROOM);
 }
 
@@ -324,13 +327,10 @@ static void match_room(struct ptah_waits *w, const struct transfer *first,
 
 		if (!wait || (uncounted && c->end > uncounted))
 			continue;
-		/*
-		 * Of other objects it is not known how much they hold: only switches show it. In a
-		 * write to a pipe that has room, a thread also sleeps when another one is in the
-		 * same pipe.
-		 */
-		if (wait->kind == PTAH_WAIT_PIPE && !was_full(w, &content, reads, end, c))
+		/* Where there is room, a thread also sleeps when another one is in the same pipe. */
+		if (!was_full(w, &content, reads, end, c))
 			continue;
+		/* Of other objects it is not known how much they hold: only switches show it. */
 		if (wait->kind == PTAH_WAIT_PIPE)
 			wait->is_none = false;
 		find_room(w, reads, end, wait);
