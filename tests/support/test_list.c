@@ -67,7 +67,7 @@ TEST(a_list_that_cannot_grow_is_as_it_was)
 	before = list;
 	narrow = (uint32_t)room;
 	assert_false(LIST_ROOM_FOR(list, count, SIZE_MAX, room));
-	assert_false(LIST_ROOM_FOR(list, count, SIZE_MAX / 8, room));
+	assert_false(LIST_ROOM_FOR(list, count, SIZE_MAX / 4, room));
 	assert_false(LIST_ROOM_FOR(list, count, UINT32_MAX, narrow));
 	assert_ptr_equal(list, before);
 	assert_int_equal(list[0], 7);
