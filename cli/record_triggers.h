@@ -11,7 +11,7 @@
 struct triggers {
 	struct ptah_record_trigger items[PTAH_RECORD_TRIGGERS];
 	size_t count;
-	char *names[PTAH_RECORD_TRIGGERS]; /* to be freed */
+	char *names[PTAH_RECORD_TRIGGERS + 1]; /* to be freed; and of a function that is too many */
 	size_t name_count;
 };
 

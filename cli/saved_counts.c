@@ -107,8 +107,10 @@ static int count_recording(const struct command *command, struct input *input,
 			   struct ptah_counts **counts, struct names_kernel *kernel)
 {
 	struct ptah_session *session;
-	int status = input_open(command, input, 0, NULL, true, &session);
+	int status;
 
+	input->samples = input->calls; /* threads that wait until the end take time */
+	status = input_open(command, input, 0, NULL, true, &session);
 	if (status)
 		return status;
 	status = counts_of_session(command, input, session, counts, kernel);

@@ -138,12 +138,12 @@ static int open_database(struct cover_query *q, struct ptah_message *why)
 	sqlite3_db_config(q->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(q->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	/* The first question of all fails where the file is none of SQLite. */
-	if (ask_number(q, "SELECT count_answer_rows(*) FROM sqlite_schema", -1) < 0)
+	if (ask_number(q, "SELECT count(*) FROM sqlite_schema", -1) < 0)
 		return sqlite3_errcode(q->db) == SQLITE_NOTADB ? no_table(q, why) : failed(q, why);
 	if (check_tables(q, why) < 0)
 		return PTAH_E_BAD_FILE;
 	if (!ask_number(q,
-			"SELECT count_answer_rows(*) FROM info WHERE name = 'format' AND value = "
+			"SELECT count(*) FROM info WHERE name = 'format' AND value = "
 			"'" COVER_FORMAT "'",
 			0)) {
 		snprintf(why->text, sizeof(why->text),
@@ -151,7 +151,7 @@ static int open_database(struct cover_query *q, struct ptah_message *why)
 		return PTAH_E_UNSUPPORTED;
 	}
 	/* Their numbers are 1, 2, 3 and so on. */
-	most = ask_number(q, "SELECT count_answer_rows(*) FROM blocks", 0);
+	most = ask_number(q, "SELECT count(*) FROM blocks", 0);
 	q->most = most < 0 ? 0 : most > UINT32_MAX ? UINT32_MAX : (uint32_t)most;
 	return 0;
 }

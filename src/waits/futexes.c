@@ -385,8 +385,11 @@ static uint64_t find_deadline(struct queues *q, const struct queue *queue, int64
 			by_then += over[i] <= c->begin;
 		if (by_then >= room)
 			return c->begin;
+		/* More than there can be are as many; a stranger's result would overflow. */
 		if (!later->is_second || (c->args[1] & OPERATION) == WAKE_OP)
-			room += is_requeue(c->args[1] & OPERATION) ? c->result : room_of(c, later);
+			room += smaller(is_requeue(c->args[1] & OPERATION) ? c->result
+									   : room_of(c, later),
+					MOST_OVER + 1);
 	}
 	return UINT64_MAX;
 }
@@ -398,7 +401,7 @@ static uint32_t find_oldest(struct queues *q, const struct queue *queue, const s
 	/* Where all are taken, the order is nothing. */
 	q->deadline = queue->length <= (uint64_t)room ? UINT64_MAX : find_deadline(q, queue, room);
 	*before = WAITS_NONE;
-	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i])
+	for (uint32_t i = queue->head; i != WAITS_NONE; *before = i, i = q->after[i], q->looks++)
 		if (q->w->waits[i].end <= q->deadline && may_take(q->w, &q->w->waits[i], wake))
 			return i;
 	return WAITS_NONE;
@@ -410,7 +413,7 @@ static uint64_t time_of_sleep(const struct ptah_waits *w, const struct wait *wai
 	const struct absences *t = absences_find(&w->absences, wait->tid);
 	size_t i = t ? absences_after(t, wait->begin) : 0;
 
-	while (t && i < t->count && t->list[i].preempted)
+	while (t && i < t->count && t->list[i].from < wait->end && t->list[i].preempted)
 		i++;
 	return t && i < t->count && t->list[i].from < wait->end ? t->list[i].from : wait->begin;
 }
@@ -419,13 +422,13 @@ static uint64_t time_of_sleep(const struct ptah_waits *w, const struct wait *wai
  * A wait is taken, and others are not, of which some began before the thread was asleep: it is not
  * known whether they overtook it.
  */
-static void mark_overtaking(const struct queues *q, uint32_t taken)
+static void mark_overtaking(struct queues *q, uint32_t taken)
 {
 	struct wait *waits = q->w->waits;
 	const uint64_t asleep = time_of_sleep(q->w, &waits[taken]);
 
 	for (uint32_t i = q->after[taken]; i != WAITS_NONE && waits[i].begin < asleep;
-	     i = q->after[i]) {
+	     i = q->after[i], q->looks++) {
 		if (waits[i].end > q->deadline)
 			continue;
 		waits[i].flags |= PTAH_WAIT_SEVERAL;
@@ -443,7 +446,7 @@ static void take_oldest(struct queues *q, struct queue *queue, struct queue *to,
 	const int64_t requeued = left - room;
 	uint32_t before;
 
-	for (uint32_t i; left > 0; left--) {
+	for (uint32_t i; left > 0 && q->looks < MOST_LOOKS; left--) {
 		i = find_oldest(q, queue, wake, left, &before);
 		if (i == WAITS_NONE)
 			return;
@@ -545,6 +548,10 @@ static int match_places(struct ptah_waits *w, const struct places *p)
 			carry_out(&q, &wakes[i]);
 		for (size_t i = 0; i < q.count; i++)
 			clean_queue(&q, &q.queues[i], UINT64_MAX);
+		/* Of one that was overtaken and that no call has woken, there are no others. */
+		for (size_t i = 0; i < w->count; i++)
+			if (!w->waits[i].has_waker)
+				w->waits[i].flags &= ~(unsigned)PTAH_WAIT_SEVERAL;
 	}
 	free(q.queues);
 	free(q.after);

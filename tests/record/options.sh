@@ -135,6 +135,12 @@ impossible()
 	grep -q -e "$1" errors.txt || fail "$2: '$1' is not in: $(cat errors.txt)"
 	[ ! -e perf.data ] || fail "$2: a file was made"
 }
+set --
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+	set -- "$@" -e "a:b$i/aux-action=pause/"
+done
+wrong 'more than 16 events' "$@" --only-during=main@"$PTAH"
+set --
 impossible "no function 'nowhere' in " --only-during=nowhere
 impossible 'nowhere: No such file' --only-during=main@nowhere
 impossible 'ptrace cannot pause and resume' --only-during=main@"$PTAH"

@@ -55,6 +55,10 @@ calls = {r["function"]: int(r["total"]) for r in
 for tid, function in zip(tids, ("debit", "credit")):
     assert calls[function] >= int(last[tid]["ns"]), (calls, last)
 assert calls["transfer"] <= calls["debit"] + calls["credit"], calls
+subprocess.run([ptah, "profile", "-q", "--calls", "--save=saved", "perf.data"], check=True, stdout=subprocess.DEVNULL)
+times = [sum(float(r["seconds"]) for r in rows("report", "-g", "--format=tsv", recording)
+             if r["function"] in ("debit", "credit")) for recording in ("perf.data", "saved")]
+assert abs(times[0] - times[1]) < 1e-6 < times[0], times
 since = (max(begin.values()) + min(end.values())) // 2
 folded = subprocess.run([ptah, "export", "-q", "--to=folded", "--value=wall", "--by=thread", "-o", "-",
                          "--since=%d.%09d" % divmod(since, 10**9)], check=True, text=True,

@@ -61,6 +61,46 @@ TEST_WITH(test_overtaken, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 2).waker_tid, 23);
 }
 
+/* One that may have been overtaken, and that nobody is known to have woken, has no other wakers. */
+TEST_WITH(test_overtaken_unknown, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 1100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_switch(&r->b, 1, 12, 1150, true, false);
+	put_switch(&r->b, 1, 11, 1200, true, false);
+	put_call(&r->b, 1, 21, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_switch(&r->b, 1, 11, 2200, false, false);
+	put_exit(&r->b, 1, 11, 2300, FUTEX, 0);
+	put_switch(&r->b, 1, 12, 5000, false, false);
+	put_exit(&r->b, 1, 12, 5100, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 21);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+	assert_int_equal(wait_at(r->waits, 1).how, PTAH_WAIT_END_UNKNOWN);
+	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+}
+
+/* A result that no kernel returns. */
+TEST_WITH(test_huge_results, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	for (unsigned i = 0; i < 3; i++)
+		put_enter(&r->b, 1, 11 + (int)i, 1000 + 100 * i, FUTEX, ARGS(WORD, WAIT, 2));
+	put_call(&r->b, 1, 21, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 2200, FUTEX, 0);
+	put_call(&r->b, 1, 21, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), INT64_MAX);
+	put_exit(&r->b, 1, 12, 3200, FUTEX, 0);
+	put_call(&r->b, 1, 21, 4000, 4100, FUTEX, ARGS(WORD, WAKE, 1), INT64_MAX);
+	put_exit(&r->b, 1, 13, 4200, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 21);
+}
+
 /* Two threads wake at the same time: either may have been first, unless what the one woke was over. */
 TEST_WITH(test_wakes_at_once, recorded_begin, recorded_end)
 {
