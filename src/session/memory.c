@@ -410,8 +410,7 @@ int session_index_maps(struct ptah_session *s)
 	return status < 0 ? status : session_index_process(&s->kernel.functions);
 }
 
-/* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
-static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
+size_t session_changes_until(const struct process *p, size_t n, uint64_t tsc)
 {
 	size_t at;
 
@@ -476,8 +475,9 @@ static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		const struct process *p = lists[i];
-		const struct change *c = change_index_find(
-		    &p->index, p->changes, 0, count_until(p, p->count, until), address, wanted);
+		const struct change *c =
+		    change_index_find(&p->index, p->changes, 0,
+				      session_changes_until(p, p->count, until), address, wanted);
 
 		if (!c || c->type == CHANGE_GONE)
 			continue;
@@ -517,7 +517,7 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
 		size_t count = inherited < p->count ? inherited : p->count;
-		size_t n = count_until(p, count, until);
+		size_t n = session_changes_until(p, count, until);
 		size_t first = n ? p->changes[n - 1].execs_at : 0;
 		const struct change *c =
 		    change_index_find(&p->index, p->changes, first, n, address, wanted);

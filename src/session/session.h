@@ -432,6 +432,8 @@ int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t siz
 void session_release_before(const struct stream *stream, size_t next);
 
 /* memory.c: what was mapped when */
+/* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
+size_t session_changes_until(const struct process *p, size_t n, uint64_t tsc);
 
 /*
  * Lists all changes of a process's memory in the order of time; the caller frees *changes and

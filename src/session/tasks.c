@@ -247,6 +247,8 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 	p->born = tsc;
 	p->parent = parent;
 	p->inherited = s->processes[parent].count;
+	if (s->growth) /* the record may come late */
+		p->inherited = session_changes_until(&s->processes[parent], p->inherited, tsc);
 	p->has_maps = s->processes[parent].has_maps;
 	return 0;
 }

@@ -211,6 +211,29 @@ static void expect(struct made *m, uint64_t instructions, uint64_t errors, int f
 	done(m, live);
 }
 
+/* The record of a child comes after its parent has become another program. */
+TEST(a_child_has_the_memory_that_its_parent_had)
+{
+	struct made *m = calloc(1, sizeof(*m));
+
+	assert_non_null(m);
+	build_begin(&m->file);
+	build_info(&m->file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	generator_init(&m->g, m->trace, false, false);
+	build_comm(&m->file, 1, 1, false, "parent", 0);
+	build_code(&m->file, 1, 10, BASE, three, sizeof(three));
+	end_round(m);
+	build_comm(&m->file, 1, 1, true, "other", 60);
+	end_round(m);
+	end_round(m);
+	build_fork(&m->file, 7, 7, 1, 1, 40);
+	build_itrace_start(&m->file, 7, 7, 41);
+	jumps(m, 100, false, 5);
+	generator_async_disable(&m->g, BASE);
+	give(m, 0);
+	expect(m, 5 * 3, 0, 0);
+}
+
 /* The record of the change comes in the round after the trace that needs it. */
 TEST(a_change_takes_effect_at_its_time)
 {
