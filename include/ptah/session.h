@@ -233,8 +233,9 @@ static inline uint64_t ptah_version_time(uint64_t version)
 
 /*
  * What `space` had mapped at `address` at time `tsc` (0: at the end; PTAH_TIME_FIRST: what was
- * there first). `space` is a
- * pid, or that of a stream, or one that ptah_session_profile_pid() returned. In a
+ * there first). Where nothing had been mapped by then, what came there first, which is what the
+ * trace is read with. `space` is a pid, or that of a stream, or one that
+ * ptah_session_profile_pid() returned. In a
  * trace set, code that belongs to no process is found in every space, with the path
  * "[code]" if it is in no file. (In the image of ptah_session_open_raw(), files with
  * relative paths are not found.) The kernel's code belongs to every space: its path is

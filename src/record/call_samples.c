@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A list with room for one more of `size`. NULL: there is no memory. */
 /* The size of the entry; 0: it is none, or not whole in the n bytes. */
 static size_t entry_size(const uint8_t *bytes, size_t n)
 {

@@ -318,10 +318,6 @@ static enum ptah_record_problem refuse_slow(struct ptah_message *why)
 			       before.text);
 }
 
-/*
- * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
- * problem.
- */
 /* The recorder's own check, and what only one of them can. */
 static enum ptah_record_problem check_backend(const struct recorder_backend *backend,
 					      const struct ptah_record_config *config,
@@ -343,6 +339,10 @@ static bool counts_nothing(const struct recorder_backend *backend)
 	return backend->kind == PTAH_RECORDER_HARDWARE || backend->kind == PTAH_RECORDER_MODULE;
 }
 
+/*
+ * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
+ * problem.
+ */
 static enum ptah_record_problem choose_recorder_kind(struct ptah_recorder *r,
 						     struct ptah_message *why)
 {

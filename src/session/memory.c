@@ -487,28 +487,50 @@ static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint
 	return false;
 }
 
+/*
+ * What comes to an address first does not wait for its time (find_waiting()): code that reaches
+ * into it may have run earlier. The first of the changes behind the first `n`, up to an execve.
+ */
+static bool find_later_map(const struct process *p, size_t n, size_t count, uint64_t address,
+			   struct ptah_map *map, bool found)
+{
+	const size_t execs_at = n ? p->changes[n - 1].execs_at : 0;
+	const struct change *c;
+	size_t end;
+
+	BISECT(end, n, count, p->changes[end].execs_at == execs_at);
+	c = change_index_find(&p->index, p->changes, n, end, address, WANTED_FIRST);
+	if (c)
+		describe_change(file_of(p, c), map);
+	/* Those that a child found come behind. */
+	return c || (found && end == count);
+}
+
 static bool find_process_map(const struct ptah_session *s, int32_t space, uint64_t address,
 			     uint64_t tsc, struct ptah_map *map)
 {
 	const enum wanted_change wanted = tsc == PTAH_TIME_FIRST ? WANTED_FIRST : WANTED_LAST;
 	uint64_t until = wanted == WANTED_FIRST ? PTAH_TIME_LAST : tsc;
-	size_t process = process_of_space(s, space, &until), count = SIZE_MAX;
+	size_t process = process_of_space(s, space, &until), inherited = SIZE_MAX;
 	bool found = false;
 
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
-		size_t n = count_until(p, count < p->count ? count : p->count, until);
+		size_t count = inherited < p->count ? inherited : p->count;
+		size_t n = count_until(p, count, until);
 		size_t first = n ? p->changes[n - 1].execs_at : 0;
 		const struct change *c =
 		    change_index_find(&p->index, p->changes, first, n, address, wanted);
 
 		if (c)
 			describe_change(file_of(p, c), map);
-		found = found || c;
+		found = c ||
+			(wanted == WANTED_FIRST ? found
+						: find_later_map(p, n, count, address, map, found));
 		/* What was there first may be the parent's. */
 		if (first || (c && wanted != WANTED_FIRST))
 			break;
-		count = p->inherited;
+		inherited = p->inherited;
 		process = p->parent;
 	}
 	return found;

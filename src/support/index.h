@@ -68,8 +68,13 @@ static inline uint32_t index_next(const struct index *x, uint32_t hash, size_t *
 
 /* Leaves the number for which `is_it`, an expression of `n`, is true, or 0, in `n`. */
 #define INDEX_FIND(n, x, hash, is_it)                                                              \
-	for (size_t index_probe = 0; ((n) = index_next((x), (hash), &index_probe)) && !(is_it);)   \
-		;
+	do {                                                                                       \
+		size_t index_probe = 0;                                                            \
+                                                                                                   \
+		do                                                                                 \
+			(n) = index_next((x), (hash), &index_probe);                               \
+		while ((n) && !(is_it));                                                           \
+	} while (0)
 
 /* For other tables whose keys come from strangers. */
 void make_hash_secret(uint64_t secret[2]);

@@ -11,13 +11,13 @@
 /* Members are copied: a pointer to any type may not be read as one to void. */
 static bool reallocate_list(void *items, size_t n, size_t size)
 {
-	void *array;
+	void *array, *larger;
 
 	memcpy(&array, items, sizeof(array));
-	array = reallocarray(array, n, size);
-	if (!array)
+	larger = reallocarray(array, n, size);
+	if (!larger)
 		return false;
-	memcpy(items, &array, sizeof(array));
+	memcpy(items, &larger, sizeof(larger));
 	return true;
 }
 

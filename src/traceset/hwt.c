@@ -22,6 +22,7 @@
 #include "traceset/foreign.h"
 
 #include "base/bits.h"
+#include "base/path.h"
 #include "perfdata/message.h"
 #include "traceset/set.h"
 
@@ -422,6 +423,7 @@ static int on_executable(struct hwt *h, const char *recorded, const uint8_t *rec
 	if (!open_file(h, recorded, path, &l))
 		return 0;
 	snprintf(interpreter, sizeof(interpreter), "%s", l.interpreter);
+	path_resolve(interpreter);
 	status = add_mapping(h, recorded, path, &l,
 			     l.type == ET_EXEC ? 0 : load_le64(record + OF_ADDRESS));
 	if (status < 0 || !*interpreter || !base || !open_file(h, interpreter, path, &l))
@@ -491,6 +493,7 @@ static int on_record(struct hwt *h, const uint8_t *record, uint64_t offset)
 
 	memcpy(path, record + OF_PATH, sizeof(path));
 	path[sizeof(path) - 1] = '\0';
+	path_resolve(path);
 	switch (type) {
 	case RECORD_MMAP:
 		return on_mmap(h, path, load_le64(record + OF_ADDRESS));

@@ -37,20 +37,28 @@ __attribute__((noinline)) void stuck(void)
 		getppid();
 }
 
+static pthread_barrier_t begun;
+
 static void *run(void *unused)
 {
+	pthread_barrier_wait(&begun);
 	for (;;)
 		work(3);
 	return unused;
 }
 
-/* A process that ends while its threads make trace as fast as they can. */
+/*
+ * A process that ends while its threads make trace as fast as they can: all of them, although on a
+ * busy machine one may wait for long until it runs at all.
+ */
 static void threads(void)
 {
 	pthread_t thread;
 
+	pthread_barrier_init(&begun, NULL, 9);
 	for (int i = 0; i < 8; i++)
 		pthread_create(&thread, NULL, run, NULL);
+	pthread_barrier_wait(&begun);
 	usleep(50000);
 	exit(3);
 }

@@ -237,7 +237,7 @@ TEST_WITH(files_are_where_they_were_mapped, make_folder, remove_folder)
 	ptah_trace_set_free(set);
 }
 
-/* /bin/sh of another system is not taken for that of FreeBSD. */
+/* /bin/sh of another system is not taken for that of FreeBSD, nor a file above the folder. */
 TEST_WITH(files_of_this_machine_are_freebsds, make_folder, remove_folder)
 {
 	static const uint64_t code[] = {0x1000, 0};
@@ -253,6 +253,8 @@ TEST_WITH(files_of_this_machine_are_freebsds, make_folder, remove_folder)
 	snprintf(own, sizeof(own), "%s/of-freebsd", folder);
 	record_path(MMAP, other, 0x1000000, 0);
 	record_path(MMAP, own, 0x2000000, 0);
+	record_path(MMAP, "/../of-linux", 0x3000000, 0);
+	record_path(MMAP, "/lib/../../of-linux", 0x4000000, 0);
 	snprintf(own, sizeof(own), "cd %s && mv hwt.records traced", folder);
 	assert_int_equal(system(own), 0);
 	snprintf(other, sizeof(other), "%s/traced", folder);

@@ -33,6 +33,7 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 	struct recording *r = from->r;
 	const struct process *before = processes_find(&r->processes, m->pid);
 	const int32_t parent = (int32_t)m->value; /* it may have ended, and be forgotten */
+	const uint64_t forked = m->address && m->address < m->tsc ? m->address : m->tsc;
 	char name[16];
 
 	native_note_parent(r, parent);
@@ -41,7 +42,7 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 	snprintf(name, sizeof(name), "%s", native_name_of(r, parent));
 	native_add_process(r, m->pid, parent, name, from);
 	native_wrote(r,
-		     perfdata_write_fork(native_writer(r), m->pid, m->pid, parent, parent, m->tsc));
+		     perfdata_write_fork(native_writer(r), m->pid, m->pid, parent, parent, forked));
 }
 
 static void on_map(struct recording *r, const struct native_message *m)

@@ -172,11 +172,12 @@ static void note_left_out(struct context *c)
 				 : "processes in namespaces of their own run untraced");
 }
 
-/* In the child of fork(): it is a process of its own from here on. */
+/* In the child of fork(): it is a process of its own from here on. forked: a TSC before the call. */
 static void begin_child(struct context *c, const struct registers *r, struct native_thread *slot,
-			bool left_out)
+			bool left_out, uint64_t forked)
 {
-	struct native_message m = {.type = NATIVE_MESSAGE_FORK, .value = (uint64_t)c->pid};
+	struct native_message m = {
+	    .type = NATIVE_MESSAGE_FORK, .address = forked, .value = (uint64_t)c->pid};
 
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
@@ -203,11 +204,14 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 	const uint64_t *w = call->words;
 	const bool left_out = is_left_out(c, call);
 	struct native_thread *slot = left_out ? NULL : slot_claim(c);
+	uint64_t forked;
 	int64_t result;
 
 	if (left_out)
 		note_left_out(c);
 	take_locks(c);
+	/* Nothing is mapped now. Before the child runs, the parent may be another program. */
+	forked = __builtin_ia32_rdtsc();
 	/* The child returns here, on its copy of the runtime's stack: the program's comes below. */
 	if (call->treatment == SYSCALL_CLONE)
 		result = sys_call(__NR_clone, w[1], 0, w[3], w[4], w[5], 0);
@@ -224,7 +228,7 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 	if (call->treatment == SYSCALL_CLONE && w[2])
 		r->general[4] = w[2];
 	forget_others(c);
-	begin_child(c, r, slot, left_out);
+	begin_child(c, r, slot, left_out, forked);
 	return true;
 }
 
