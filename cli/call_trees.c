@@ -3,8 +3,9 @@
 #include "call_trees.h"
 #include "progress.h"
 
+#include "output/wait_names.h"
+
 #include <ptah/calls.h>
-#include <ptah/waits.h>
 
 struct reading {
 	const struct input *input;
@@ -12,7 +13,6 @@ struct reading {
 	struct progress progress;
 	uint64_t errors;
 	struct ptah_waits *waits; /* NULL: none are known */
-	struct ptah_window window;
 	int (*take)(void *context, const struct ptah_call_thread *thread,
 		    const struct ptah_call_tree *tree);
 	void *context;
@@ -33,22 +33,12 @@ static bool show_tree_progress(void *reading, uint64_t bytes)
 	return !interrupted();
 }
 
-/* A thread whose trace ends while it waits waits on: until its end, or that of the window. */
+/* A thread whose trace ends while it waits waits on. */
 static uint64_t end_of_thread(void *reading, const struct ptah_call_thread *thread, uint64_t tsc)
 {
 	const struct reading *r = reading;
-	struct ptah_wait wait = {.size = sizeof(wait)};
-	const uint64_t time = ptah_session_time(r->session, tsc);
-	const size_t i =
-	    thread->tid > 0 ? ptah_waits_of_thread(r->waits, thread->tid, time) : SIZE_MAX;
-	uint64_t end;
 
-	if (ptah_waits_get(r->waits, i, &wait) < 0 || wait.pid != thread->pid)
-		return 0;
-	end = ptah_session_tsc(r->session, wait.end, true);
-	if (r->window.until && end > r->window.until)
-		return wait.begin <= time ? r->window.until : 0;
-	return wait.how == PTAH_WAIT_END_NEVER ? end : 0;
+	return wait_end_of_thread(r->waits, r->session, thread, tsc);
 }
 
 static int take_tree(void *reading, const struct ptah_call_thread *thread,
@@ -74,9 +64,6 @@ int input_call_trees(const struct input *input, const struct ptah_session *sessi
 						 .jobs = input_jobs(input, 0)};
 	int status = 0;
 
-	r.window.size = sizeof(r.window);
-	if (!ptah_session_get_window(session, &r.window))
-		r.window.until = 0;
 	progress_begin(&r.progress, input, session, true);
 	if (!input->no_times && ptah_session_samples(session)) {
 		status = ptah_waits_new(session, NULL, &r.waits);

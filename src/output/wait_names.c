@@ -308,3 +308,21 @@ bool wait_continues(const struct wait_names *w, size_t i, size_t before)
 		return false;
 	return library_call(w, i) && library_call(w, i) == library_call(w, before);
 }
+
+uint64_t wait_end_of_thread(const struct ptah_waits *waits, const struct ptah_session *session,
+			    const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	struct ptah_wait wait = {.size = sizeof(wait)};
+	struct ptah_window window = {.size = sizeof(window)};
+	const uint64_t time = ptah_session_time(session, tsc);
+	const size_t i =
+	    thread->tid > 0 ? ptah_waits_of_thread(waits, thread->tid, time) : SIZE_MAX;
+	uint64_t end;
+
+	if (ptah_waits_get(waits, i, &wait) < 0 || wait.pid != thread->pid)
+		return 0;
+	end = ptah_session_tsc(session, wait.end, true);
+	if (ptah_session_get_window(session, &window) && window.until && end > window.until)
+		return wait.begin <= time ? window.until : 0;
+	return wait.how == PTAH_WAIT_END_NEVER ? end : 0;
+}

@@ -5,6 +5,7 @@
 
 #include "output/names.h"
 
+#include <ptah/calls.h>
 #include <ptah/waits.h>
 
 #define WAIT_TEXT 512
@@ -73,5 +74,12 @@ bool wait_is_in(const struct wait_names *w, size_t i, const char *function);
 
 /* Whether the wait is for the mutex of a condition variable, after the wait `before` for that. */
 bool wait_continues(const struct wait_names *w, size_t i, size_t before);
+
+/*
+ * When a thread ended whose last time in the trace is `tsc`, for `ended` of struct
+ * ptah_call_reader_config: if it waits then, with its wait, or with the session's window. 0: at `tsc`.
+ */
+uint64_t wait_end_of_thread(const struct ptah_waits *waits, const struct ptah_session *session,
+			    const struct ptah_call_thread *thread, uint64_t tsc);
 
 #endif

@@ -479,6 +479,7 @@ int span_times_look_ahead(struct span_times *t, const struct stream *stream, rea
 		if (status <= 0 || part == ahead.place)
 			continue;
 		ahead.begun = ahead.has_cut = ahead.has_after = false;
+		ahead.place = part; /* what is read first may not say where it is */
 		seek(context, part);
 	} while (status > 0 && !code_costs_enough(&ahead.costs));
 	code_costs_learn(&ahead.costs);

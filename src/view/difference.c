@@ -2,6 +2,7 @@
 /* Reads the calls of two recordings, and finds what belongs together (difference.h). */
 #include "view/difference.h"
 
+#include "output/wait_names.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -43,6 +44,7 @@ struct reading {
 	struct difference *difference;
 	enum view_side side;
 	const struct view_recording *recording;
+	struct ptah_waits *waits; /* NULL: none are known */
 };
 
 static bool wants(void *reading, size_t stream)
@@ -74,14 +76,21 @@ static int take_difference_tree(void *reading, const struct ptah_call_thread *th
 	return status;
 }
 
+static uint64_t end_of_thread(void *reading, const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	const struct reading *r = reading;
+
+	return wait_end_of_thread(r->waits, r->recording->session, thread, tsc);
+}
+
 static int read_side(struct difference *d, enum view_side side)
 {
-	struct reading r = {d, side, view_model_recording(d->model, side)};
-	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = wants,
-						       .progress = goes_on,
-						       .context = &r,
-						       .jobs = view_model_jobs(d->model)};
+	struct reading r = {d, side, view_model_recording(d->model, side), NULL};
+	struct ptah_call_reader_config config = {.size = sizeof(config),
+						 .wants = wants,
+						 .progress = goes_on,
+						 .context = &r,
+						 .jobs = view_model_jobs(d->model)};
 	int status = 0;
 
 	for (unsigned way = 0; way < 2 && status >= 0; way++) {
@@ -92,9 +101,14 @@ static int read_side(struct difference *d, enum view_side side)
 
 		status = call_graph_new(&graph, &d->graphs[side][way]);
 	}
+	if (status >= 0 && ptah_session_samples(r.recording->session)) {
+		status = ptah_waits_new(r.recording->session, NULL, &r.waits);
+		config.ended = end_of_thread;
+	}
 	if (status >= 0)
 		status = ptah_session_call_trees(r.recording->session, &config,
 						 take_difference_tree, &r);
+	ptah_waits_free(r.waits);
 	for (unsigned way = 0; way < 2 && status >= 0; way++)
 		status = call_graph_sort(d->graphs[side][way]);
 	return status;

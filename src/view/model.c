@@ -6,6 +6,7 @@
 #include "view/sources.h"
 
 #include <ptah/session.h>
+#include <ptah/waits.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -111,11 +112,18 @@ static void *read_recording(void *model)
 {
 	struct view_model *m = model;
 	struct view_naming naming;
-	int status = view_read_calls(m);
+	int status = 0;
+
+	if (m->has_time && ptah_session_samples(m->config.recordings[VIEW_SHOWN].session))
+		status = ptah_waits_new(m->config.recordings[VIEW_SHOWN].session, NULL, &m->ends);
+	if (status >= 0)
+		status = view_read_calls(m);
 
 	set_state(m, status, true, false);
 	if (status >= 0 && !m->stop)
 		status = view_read_trees(m);
+	ptah_waits_free(m->ends);
+	m->ends = NULL;
 	if (status >= 0 && !m->stop)
 		status = view_read_waits(m);
 	view_naming(m, &naming);

@@ -107,6 +107,7 @@ struct view_model {
 	unsigned jobs;
 	pthread_mutex_t names_lock[VIEW_SIDES];
 	bool has_time;
+	struct ptah_waits *ends; /* while calls are read: waits until the end; or NULL */
 	atomic_bool has_cycles;
 	uint64_t begin; /* time of the recording's first moment, as ptah_session_time() */
 	uint64_t length[LOG_AXES];

@@ -9,6 +9,7 @@
 #include "view/pass.h"
 
 #include "base/compiler.h"
+#include "output/wait_names.h"
 #include "support/list.h"
 
 #include <stdlib.h>
@@ -368,14 +369,31 @@ static int make_ring(struct pass *p)
 	return 0;
 }
 
+static bool wants_pass_stream(void *pass, size_t stream)
+{
+	const struct pass *p = pass;
+	const struct view_recording *r = &p->model->config.recordings[VIEW_SHOWN];
+
+	return !r->wants || r->wants(r->context, stream);
+}
+
+static uint64_t end_of_thread(void *pass, const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	const struct pass *p = pass;
+
+	return wait_end_of_thread(p->model->ends, p->model->config.recordings[VIEW_SHOWN].session,
+				  thread, tsc);
+}
+
 static int read_pass_calls(struct pass *p)
 {
 	struct view_model *m = p->model;
 	const struct view_recording *r = &m->config.recordings[VIEW_SHOWN];
 	/* The writer is as busy as one thread that decodes. */
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = r->wants,
-						       .context = r->context,
+						       .wants = wants_pass_stream,
+						       .ended = m->ends ? end_of_thread : NULL,
+						       .context = p,
 						       .steps = true,
 						       .events = true,
 						       .jobs = m->jobs > 2 ? m->jobs - 1 : 1};

@@ -3,6 +3,7 @@
 #include "view/trees.h"
 
 #include "output/call_stubs.h"
+#include "output/wait_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +110,14 @@ static void find_top(struct view_trees *t)
 	}
 }
 
+static uint64_t end_of_thread(void *context, const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	const struct adding *a = context;
+
+	return wait_end_of_thread(a->model->ends, a->model->config.recordings[VIEW_SHOWN].session,
+				  thread, tsc);
+}
+
 /* Makes the lists that answers are made from. */
 static int list(struct view_model *m, struct view_trees *t)
 {
@@ -139,6 +148,7 @@ static int make_trees(struct view_model *m, struct view_trees *t)
 	const struct ptah_call_reader_config reader = {.size = sizeof(reader),
 						       .wants = wants_stream,
 						       .progress = go_on,
+						       .ended = m->ends ? end_of_thread : NULL,
 						       .context = &adding,
 						       .jobs = m->jobs};
 	const struct ptah_session *session = m->config.recordings[VIEW_SHOWN].session;
