@@ -373,19 +373,69 @@ int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whol
 	return status < 0 ? status : 0;
 }
 
+static bool is_in_stub(const struct stream_decoder *s, const struct ptah_item *block)
+{
+	struct ptah_function f;
+
+	return ptah_functions_find(s->bounds->functions, stream_space(s, block->code.space),
+				   block->ip, block->tsc, &f) &&
+	       f.flags & (PTAH_FUNCTION_STUB | PTAH_FUNCTION_RESOLVER);
+}
+
+/* What led to a window that begins in a stub. NULL: it begins in none, or this is not known. */
+static const struct ptah_item *find_stub_caller(const struct stream_decoder *s,
+						const struct ptah_item *first)
+{
+	const struct ptah_item *block = first;
+
+	for (unsigned n = 0; block && block->type == PTAH_ITEM_BLOCK; n++) {
+		if (!is_in_stub(s, block))
+			return block == first ? NULL : block;
+		block = stream_before(s, n);
+		if (block &&
+		    (block->insn_class < PTAH_INSN_JUMP || block->insn_class > PTAH_INSN_CALL_IND))
+			return NULL;
+	}
+	return NULL;
+}
+
+/*
+ * What a stub ran counts for its caller. So that it does where a window begins in the stub, too,
+ * the branch of the caller comes first, as a block of no instructions.
+ */
+static int read_window(struct span_reader *r, struct span_batch *batch)
+{
+	struct ptah_item *const first = r->items + 1;
+	const int n = ptah_reader_read(r->reader, first, SPAN_ITEMS - 1);
+	const struct ptah_item *caller;
+
+	if (n <= 0)
+		return n;
+	*batch = (struct span_batch){.items = first, .item_count = (size_t)n};
+	caller = r->begun ? NULL : find_stub_caller(r->reader->s, first);
+	r->begun = true;
+	if (!caller)
+		return 1;
+	r->items[0] = *first;
+	r->items[0].ip = caller->end - caller->last_size;
+	r->items[0].end = caller->end;
+	r->items[0].ninsn = 0;
+	r->items[0].insn_class = caller->insn_class;
+	r->items[0].last_size = caller->last_size;
+	r->items[0].flags = caller->flags;
+	batch->items--;
+	batch->item_count++;
+	return 1;
+}
+
 static int read_below(struct span_reader *r, struct span_batch *batch)
 {
 	*batch = r->left;
 	r->left = (struct span_batch){0};
 	if (batch->span_count || batch->item_count)
 		return 1;
-	if (r->windowed) {
-		const int n = ptah_reader_read(r->reader, r->items, SPAN_ITEMS);
-
-		batch->items = r->items;
-		batch->item_count = n > 0 ? (size_t)n : 0;
-		return n < 0 ? n : n > 0;
-	}
+	if (r->windowed)
+		return read_window(r, batch);
 	return r->reader->alone ? read_stream(r, batch) : read_segments(r, batch);
 }
 
@@ -418,6 +468,7 @@ static int open_bounded(struct span_reader *r, const struct ptah_session *sessio
 {
 	int status = open_reader(r, session, index, jobs, functions, trees);
 
+	r->begun = false;
 	if (status < 0)
 		return status;
 	status = span_reader_bound(r->reader->s, functions, r->event_spans);

@@ -30,6 +30,7 @@ struct span_reader {
 	struct ptah_reader *reader;
 	struct call_segments *calls; /* the jobs summarize calls; or NULL */
 	bool windowed;
+	bool begun; /* something of the window was read */
 	bool event_spans;
 	bool summarized; /* the segment's summary has been returned */
 	struct span_times times;

@@ -8,6 +8,9 @@
 #include "profile/profile_internal.h"
 #include "session/session.h"
 
+/* As many as a stub that is bound lazily has, and one. */
+#define STREAM_BEFORE 4
+
 struct stream_decoder {
 	const struct ptah_session *session;
 	const struct stream *stream;
@@ -28,7 +31,10 @@ struct stream_decoder {
 	bool open_end;		    /* what was fed last was not the last of its piece of trace */
 	struct time_window window;  /* what is outside of it is decoded and not returned */
 	struct window_place *place; /* where the window begins, once it was found */
-	uint64_t taken;		    /* bytes of trace that were fed since the stream was made */
+	/* The last blocks before what was returned; nothing else lay between them. */
+	struct ptah_item before[STREAM_BEFORE];
+	unsigned before_count; /* of all, the next one's place modulo STREAM_BEFORE */
+	uint64_t taken;	       /* bytes of trace that were fed since the stream was made */
 	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
 	size_t turn;	     /* number of the current turn; SESSION_NONE: unknown */
@@ -162,6 +168,9 @@ void stream_forget_changes(struct stream_decoder *s);
 /* Frees a list of changes, of which those from `next` on have not been applied. */
 void stream_free_changes(const struct ptah_session *session, const struct change **changes,
 			 size_t next, size_t count);
+
+/* The n-th last block before the first item that a window returned. NULL: it is not known. */
+const struct ptah_item *stream_before(const struct stream_decoder *s, unsigned n);
 
 /* Applies all changes that have happened by `tsc`, and sets the next time limit. */
 int stream_catch_up(struct stream_decoder *s, uint64_t tsc);

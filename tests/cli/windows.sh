@@ -141,3 +141,27 @@ done
 equal "report's windows" "$sum" "$recorded"
 equal "calls' windows" "$self" "$recorded"
 equal "callgrind's windows" "$costs" "$recorded"
+
+# A window that begins in a stub of a linkage table knows who called that: what the stub ran counts
+# for the caller, as in the whole.
+"$PTAH" script -q code.data >lines
+border=$(awk '/@plt\+0x0 / { n = NR - 1 } END { print n }' lines)
+[ -n "$border" ] || fail "no stub ran"
+# selves WINDOW: what each function ran itself, by `calls` and by `report -g`.
+selves() {
+	"$PTAH" calls -n0 --format=json -i code.data "$1" >calls.json
+	"$PTAH" report -g -n0 --format=json -i code.data "$1" >graph.json
+	python3 -c "
+import collections, json, sys
+for path, rows, key in ('calls.json', 'functions', 'self'), ('graph.json', 'nodes', 'self_instructions'):
+    sums = collections.Counter()
+    for row in json.load(open(path))[rows]:
+        sums[row['function'], row['ip']] += row[key]
+    for (function, ip), n in sums.items():
+        if n: print(path, function, ip, n)"
+}
+selves --since=@0 | sort >whole
+for window in "--until=@$((border - 1))" "--since=@$border"; do
+	selves "$window"
+done | awk '{ n[$1 " " $2 " " $3] += $4 } END { for (k in n) print k, n[k] }' | sort >parts
+cmp -s whole parts || fail "windows at a stub: $(diff whole parts | head -5)"
