@@ -13,6 +13,8 @@ static bool reallocate_list(void *items, size_t n, size_t size)
 {
 	void *array, *larger;
 
+	if (n > PTRDIFF_MAX / size)
+		return false;
 	memcpy(&array, items, sizeof(array));
 	larger = reallocarray(array, n, size);
 	if (!larger)
