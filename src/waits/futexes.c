@@ -86,6 +86,16 @@ static bool is_wake(unsigned operation)
 	       operation == UNLOCK_PI || is_requeue(operation);
 }
 
+bool futexes_may_wake(const struct ptah_waits *w, uint32_t call, const struct wait *wait)
+{
+	const struct system_call *wake = &w->calls->calls[call], *c = wait_call(w, wait);
+	const unsigned operation = wake->args[1] & OPERATION;
+
+	return wake->number == NR_FUTEX && c->number == NR_FUTEX && is_wake(operation) &&
+	       (wake->result > 0 || operation == UNLOCK_PI) && wake->args[0] == c->args[0] &&
+	       (wake->pid == c->pid || !((wake->args[1] | c->args[1]) & PRIVATE));
+}
+
 static int add_wakes(const struct ptah_waits *w, struct places *p)
 {
 	int status = 0;

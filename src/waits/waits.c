@@ -351,7 +351,31 @@ static uint64_t wait_waker_began(const struct ptah_waits *w, const struct wait *
 	return w->calls->calls[wait->waker_call].begin;
 }
 
-/* A wake-up says who ended a wait, if the calls do not, and when exactly. */
+/*
+ * The call in which the waker of a wake-up was, if it is known better than from calls who ended the
+ * wait: threads come into the kernel's queue of a futex in another order than into their calls, which
+ * is all that calls say. WAITS_NONE: it is not.
+ */
+static uint32_t find_better_waker(const struct ptah_waits *w, const struct wait *wait,
+				  const struct wakeup *wakeup, const uint32_t *by_thread)
+{
+	uint32_t call;
+
+	if (wakeup->waker_tid <= 0 || wakeup->waker_tid == wait->tid)
+		return WAITS_NONE;
+	call = call_at(w, by_thread, wakeup->waker_tid, wakeup->time);
+	/* An interrupt wakes from whatever thread it came in. */
+	if (call == WAITS_NONE)
+		return WAITS_NONE;
+	if (!wait->has_waker)
+		return wait->how == PTAH_WAIT_END_UNKNOWN ? call : WAITS_NONE;
+	return wait->how == PTAH_WAIT_END_WOKEN && wait->call != WAITS_NONE &&
+		       futexes_may_wake(w, call, wait)
+		   ? call
+		   : WAITS_NONE;
+}
+
+/* A wake-up says who ended a wait, if the calls do not say it as well, and when exactly. */
 static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const uint32_t *by_thread)
 {
 	const uint64_t until = wait->ran ? wait->ran : wait->end;
@@ -360,13 +384,11 @@ static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const 
 
 	if (!wakeup || wait->is_none)
 		return;
+	call = find_better_waker(w, wait, wakeup, by_thread);
 	wait->is_sure = true;
-	if (!wait->has_waker && wakeup->waker_tid > 0 && wakeup->waker_tid != wait->tid &&
-	    wait->how == PTAH_WAIT_END_UNKNOWN) {
-		call = call_at(w, by_thread, wakeup->waker_tid, wakeup->time);
-		/* An interrupt wakes from whatever thread it came in. */
-		if (call != WAITS_NONE)
-			wait_set_waker(w, wait, call);
+	if (call != WAITS_NONE) {
+		wait_set_waker(w, wait, call);
+		wait->flags &= (uint16_t)~PTAH_WAIT_SEVERAL;
 	}
 	/*
 	 * On another processor a thread becomes runnable a little after the call that wakes it has

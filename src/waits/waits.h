@@ -89,6 +89,9 @@ void wait_set_waker(struct ptah_waits *w, struct wait *wait, uint32_t call);
 
 /* Each finds out who ended waits of its kinds. 0 or PTAH_E_NOMEM. */
 int futexes_match(struct ptah_waits *w);
+
+/* Whether a call, which may be any, could have woken the wait: it woke at the futex of the wait. */
+bool futexes_may_wake(const struct ptah_waits *w, uint32_t call, const struct wait *wait);
 int channels_match(struct ptah_waits *w);
 int locks_match(struct ptah_waits *w);
 int endings_match(struct ptah_waits *w);

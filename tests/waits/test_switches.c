@@ -79,6 +79,35 @@ TEST_WITH(test_wakeup, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 0).waker_call, 1);
 }
 
+/*
+ * Two threads came into the kernel's queue of a futex in another order than into their calls: that the
+ * wake-ups say, and then nobody else could have been the waker.
+ */
+TEST_WITH(test_overtaken, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_enter(&r->b, 1, 12, 1100, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_enter(&r->b, 1, 13, 2000, FUTEX, ARGS(0x4040c0, 129, 1));
+	put_wakeup(&r->b, 1, 13, 2500, 12);
+	put_exit(&r->b, 1, 13, 3000, FUTEX, 1);
+	put_enter(&r->b, 1, 14, 4000, FUTEX, ARGS(0x4040c0, 129, 1));
+	put_wakeup(&r->b, 1, 14, 4500, 11);
+	put_exit(&r->b, 1, 14, 5000, FUTEX, 1);
+	put_exit(&r->b, 1, 11, 6000, FUTEX, 0);
+	put_exit(&r->b, 1, 12, 6100, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct ptah_wait wait = wait_at(r->waits, i);
+
+		assert_int_equal(wait.waker_tid, wait.tid == 11 ? 14 : 13);
+		assert_int_equal(wait.woken, wait.tid == 11 ? 4000 : 2000);
+		assert_false(wait.flags & PTAH_WAIT_SEVERAL);
+	}
+}
+
 /* A call that fails may have waited: recv() with SO_RCVTIMEO fails with EAGAIN (socket(7)). */
 TEST_WITH(test_failed, recorded_begin, recorded_end)
 {
