@@ -389,7 +389,9 @@ int ptah_trace_config_from_registers(const struct ptah_caps *caps,
 
 	if (!problem)
 		problem = &ignored;
-	status = ptah_trace_config_from_ctl(caps, registers->ctl, &c, problem);
+	status = check_caps(caps, config && registers ? sizeof(c) : 0, problem);
+	if (status >= 0)
+		status = ptah_trace_config_from_ctl(caps, registers->ctl, &c, problem);
 	if (status < 0)
 		return status;
 	c.cr3 = c.cr3_filter ? registers->cr3 : 0;

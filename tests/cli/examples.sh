@@ -11,7 +11,7 @@ need sqlite3
 
 why_not() {
 	case $1 in
-	*"-p 123"* | *pidof* | *"-C 0-3"* | *"--kcore"* | *"live -a"* | *"record -a "* | *"record -S4M"*) echo "hardware, or a service" ;;
+	*"-p 123"* | *pidof* | *"-C 0-3"* | *"--kcore"* | *"live -a"* | *"record -a "* | *"record -S4M"* | *--only-during*) echo "hardware, or a service" ;;
 	*perf\ * | *perf-* | *perf2bolt* | *create_* | *llvm-* | *jq* | *mpirun* | *parallel* | *sbatch* | *SLURM*) echo "a program that may be missing" ;;
 	*"ptah vm"* | *--vm*) echo "a virtual machine: tests/guest" ;;
 	*fifo:* | *libfoo* | *":30s"* | *"record -D"* | *"/builds/"* | *"ptah live --for=10s"* | *"--for=10s"*) echo "waits: live_cover, control" ;;

@@ -38,8 +38,7 @@ echo "threads: $(tail -1 verify.txt)"
 	"$PTAH_SOURCE"/src/engine/*.c "$PTAH_SOURCE/src/packet/encode.c" \
 	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/base/error.c" \
 	"$PTAH_SOURCE/src/perfdata/message.c" \
-	"$PTAH_SOURCE"/src/record/command.c "$PTAH_SOURCE"/src/record/proc_stat.c \
-	"$PTAH_SOURCE"/src/record/qemu/launch.c \
+	"$PTAH_SOURCE"/src/record/command.c "$PTAH_SOURCE"/src/record/qemu/launch.c \
 	"$PTAH_SOURCE"/src/record/simulated/code_map.c \
 	"$PTAH_SOURCE"/src/record/simulated/code_shadow.c \
 	"$PTAH_SOURCE"/src/record/simulated/trace_output.c

@@ -156,8 +156,9 @@ def main():
         # A child of vfork() is recorded from its execve on.
         if own[0].name == "execve":
             calls = from_execve(calls)
-        # Where the kernel ends a thread, it may be in the last of these calls, or not there yet.
-        if calls[-1].name not in ("exit", "exit_group"):
+        # Where the kernel ends a thread, it may be in the last of these calls, or not there yet. strace
+        # shows such a thread's call by what is in its registers then: the exit_group of another one.
+        if any(l[-1].name not in ("exit", "exit_group") for l in (calls, own)):
             least = min(len(calls), len(own)) - 1
             calls, own = calls[:least], own[:least]
         for i in range(max(len(calls), len(own))):
