@@ -283,7 +283,7 @@ static void check_threads(const struct count counts[2])
 	assert_int_equal(ask(command, "/error/ {n++}"), 0);
 	assert_int_equal(
 	    run_command("grep -q '^note: 1 mapping.*/lib/libmissing.so' %s/notes", folder), 0);
-	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "/work/ {n = $1}"), rounds);
+	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "$0 ~ \"work\" {n = $1}"), rounds);
 	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "/local/ {n = $1}"), rounds);
 }
 
@@ -353,5 +353,5 @@ TEST_WITH(processors_become_calls, make_folder, remove_folder)
 	for (i = 0; i < CPUS; i++)
 		assert_int_equal(ask(i ? "script -C 1 ." : "script -C 0 .", "{n++}"),
 				 counts[i].instructions);
-	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "/work/ {n = $1}"), 1100);
+	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "$0 ~ \"work\" {n = $1}"), 1100);
 }
