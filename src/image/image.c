@@ -79,8 +79,9 @@ int ptah_image_clone(const struct ptah_image *image, struct ptah_image **copy)
 	if (!c)
 		return PTAH_E_NOMEM;
 	*c = *image;
-	c->layers = malloc((image->count ? image->count : 1) * sizeof(*c->layers));
-	if (!c->layers) {
+	c->layers = NULL;
+	c->count = 0;
+	if (image->count && !LIST_REACH(c->layers, c->count, image->count - 1)) {
 		free(c);
 		return PTAH_E_NOMEM;
 	}

@@ -363,12 +363,20 @@ const char *perfdata_writer_why(const struct perfdata_writer *w)
 	return w->status < 0 ? w->why.text : NULL;
 }
 
+/* Data of no bytes mark a file whose writer did not end: one without records gets an empty round. */
+static int write_some_record(struct perfdata_writer *w)
+{
+	static const uint8_t round[8] = {PERFDATA_FINISHED_ROUND, [6] = sizeof(round)};
+
+	return w->size || w->piped ? w->status : perfdata_write_raw(w, round, sizeof(round));
+}
+
 /* Writes what follows the data, and closes the file. */
 static int complete(struct perfdata_writer *w)
 {
 	int fd = w->fd;
 
-	if (note_left_out(w) < 0 || perfdata_writer_flush(w) < 0 || w->take)
+	if (note_left_out(w) < 0 || write_some_record(w) < 0 || perfdata_writer_flush(w) < 0 || w->take)
 		return w->status;
 	if (!w->piped && perfdata_write_features(w) < 0)
 		return w->status;

@@ -43,11 +43,23 @@ bool list_grow(void *items, size_t count, size_t more, void *room, size_t room_b
 	return true;
 }
 
+/* The room of such a list is not kept: it is the power of two that its elements fill or begin. */
+static size_t room_of(size_t count)
+{
+	size_t room = count ? 1 : 0;
+
+	while (room < count)
+		room *= 2;
+	return room;
+}
+
 bool list_extend(void *items, size_t *count, size_t index, size_t size)
 {
 	char *array;
 
-	if (index == SIZE_MAX || !reallocate_list(items, index + 1, size))
+	if (index >= SIZE_MAX / 2)
+		return false;
+	if (index >= room_of(*count) && !reallocate_list(items, room_of(index + 1), size))
 		return false;
 	memcpy(&array, items, sizeof(array));
 	memset(array + *count * size, 0, (index + 1 - *count) * size);

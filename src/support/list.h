@@ -25,12 +25,15 @@
 	(((size_t)(count) <= (size_t)(room) && (more) <= (size_t)(room) - (size_t)(count)) ||      \
 	 list_grow(&(items), (count), (more), &(room), sizeof(room), sizeof(*(items))))
 
-/* Has the list an element `index`, if need be after zeroed elements were added up to it? */
+/*
+ * Has the list an element `index`, if need be after zeroed elements were added up to it? A list that
+ * grows with these two macros keeps no `room`, and grows with nothing else.
+ */
 #define LIST_REACH(items, count, index)                                                            \
 	((size_t)(index) < (size_t)(count) ||                                                      \
 	 list_extend(&(items), &(count), (index), sizeof(*(items))))
 
-/* Adds a zeroed element at the end of a list that has no room to spare. False: out of memory. */
+/* Adds a zeroed element at its end. False: out of memory. */
 #define LIST_ADD(items, count) list_extend(&(items), &(count), (count), sizeof(*(items)))
 
 /* What the macros call. `items` and `room` point to the members. */
