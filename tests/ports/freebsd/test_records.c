@@ -16,6 +16,7 @@
 #define PROGRAM_BIAS UINT64_C(0x1000000)
 #define LIBRARY_BIAS UINT64_C(0x800200000)
 #define RTLD_BIAS    UINT64_C(0x820000000)
+#define EXEC_BIAS    UINT64_C(0x10000000) /* added by a second program of the process */
 
 /* Where the linker is told to put the code. The library's code is not its lowest segment. */
 #define PROGRAM_TEXT UINT64_C(0x2000)
@@ -153,14 +154,15 @@ static void execute(unsigned cpu, uint64_t main_at, uint64_t work_at, unsigned r
 
 static const uint64_t main_at = PROGRAM_BIAS + PROGRAM_TEXT, work_at = LIBRARY_BIAS + LIBRARY_TEXT;
 
-static void run_thread(struct thread *td, int cpu, unsigned rounds, struct count *count)
+static void run_thread(struct thread *td, int cpu, uint64_t bias, unsigned rounds,
+		       struct count *count)
 {
 	const struct ptah_model_context context = {
 	    .cpl = 3, .mode = PTAH_EXEC_64, .interrupts = true};
 
-	ptah_model_begin(ptah_machine_model(rig.machine, (unsigned)cpu), main_at, &context);
+	ptah_model_begin(ptah_machine_model(rig.machine, (unsigned)cpu), bias + main_at, &context);
 	hwt_switch_in(td, cpu);
-	execute((unsigned)cpu, main_at, work_at, rounds, count);
+	execute((unsigned)cpu, bias + main_at, bias + work_at, rounds, count);
 	hwt_switch_out(td);
 }
 
@@ -170,6 +172,9 @@ struct run {
 	struct thread threads[2];
 	struct thread *list[2];
 	unsigned switches, rounds, n;
+	unsigned
+	    execs; /* after so many switches the first thread alone executes a program; 0: never */
+	uint64_t bias; /* of all that is mapped */
 	struct count *counts;
 };
 
@@ -184,19 +189,29 @@ static void prepare_run(struct run *r, unsigned switches, unsigned rounds, struc
 	assert_int_equal(kernel_load(), 0);
 }
 
+static void map_files(const struct run *r)
+{
+	hwt_record_path(r->proc.ctx, HWT_RECORD_EXECUTABLE, "/usr/bin/program",
+			r->bias + PROGRAM_BIAS, r->bias + RTLD_BIAS);
+	/* Of a mapping hwt leaves the base address as it was on the stack. */
+	hwt_record_path(r->proc.ctx, HWT_RECORD_MMAP, "/lib/libwork.so.7", r->bias + work_at,
+			0x5aa5);
+	hwt_record_path(r->proc.ctx, HWT_RECORD_MMAP, "/lib/libmissing.so", r->bias + 0x840000000,
+			0);
+}
+
 static bool run_threads(void *argument)
 {
 	struct run *r = argument;
 
-	if (r->n == 0) {
-		hwt_record_path(r->proc.ctx, HWT_RECORD_EXECUTABLE, "/usr/bin/program",
-				PROGRAM_BIAS, RTLD_BIAS);
-		/* Of a mapping hwt leaves the base address as it was on the stack. */
-		hwt_record_path(r->proc.ctx, HWT_RECORD_MMAP, "/lib/libwork.so.7", work_at, 0x5aa5);
-		hwt_record_path(r->proc.ctx, HWT_RECORD_MMAP, "/lib/libmissing.so", 0x840000000, 0);
+	if (r->n == 0)
+		map_files(r);
+	if (r->execs && r->n == r->execs) {
+		r->bias = EXEC_BIAS;
+		map_files(r);
 	}
-	for (unsigned i = 0; i < 2; i++)
-		run_thread(&r->threads[i], (int)(r->n + i) % 2, r->rounds + r->n % 5 + i,
+	for (unsigned i = 0; i < 2 && !(i && r->bias); i++)
+		run_thread(&r->threads[i], (int)(r->n + i) % 2, r->bias, r->rounds + r->n % 5 + i,
 			   &r->counts[i]);
 	return ++r->n < r->switches;
 }
@@ -233,12 +248,14 @@ static int record(char *options[], bool (*run)(void *argument), void *argument)
 	return ptah_hwt_main(n, arguments);
 }
 
-static void trace_threads(unsigned switches, unsigned rounds, struct count counts[2])
+static void trace_threads(unsigned switches, unsigned rounds, unsigned execs,
+			  struct count counts[2])
 {
 	char *options[] = {"-k", "program", NULL};
 	struct run r;
 
 	prepare_run(&r, switches, rounds, counts);
+	r.execs = execs;
 	devices.proc = &r.proc;
 	devices.threads = r.list;
 	devices.thread_count = 2;
@@ -310,7 +327,7 @@ static void check_threads(const struct count counts[2])
 	}
 	assert_int_equal(ask(command, "/error/ {n++}"), 0);
 	assert_int_equal(
-	    run_command("grep -q '^note: 1 mapping.*/lib/libmissing.so' %s/notes", folder), 0);
+	    run_command("grep -q '^note: [12] mapping.*/lib/libmissing.so' %s/notes", folder), 0);
 	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "$0 ~ \"work\" {n = $1}"), rounds);
 	assert_int_equal(ask("calls -n 0 --format=tsv -i .", "/local/ {n = $1}"), rounds);
 }
@@ -319,8 +336,20 @@ TEST_WITH(threads_become_calls, make_root, remove_root)
 {
 	struct count counts[2] = {{0}};
 
-	trace_threads(20, 30, counts);
+	trace_threads(20, 30, 0, counts);
 	check_threads(counts);
+}
+
+/* The process executes a program: its other thread ends, and the code lies elsewhere. */
+TEST_WITH(a_process_executes_another_program, make_root, remove_root)
+{
+	struct count counts[2] = {{0}};
+	uint64_t second;
+
+	trace_threads(20, 30, 10, counts);
+	check_threads(counts);
+	second = ask("script .", "$3 == 1 && $4 ~ /^11002000$/ {n++}");
+	assert_true(second > 200 && second < counts[0].rounds);
 }
 
 /* Its files are those of longer traces: here each buffer is written more than twice. */
@@ -350,7 +379,7 @@ TEST_WITH(the_end_of_a_long_trace, make_root, remove_root)
 	struct count counts[2] = {{0}};
 	uint64_t calls;
 
-	trace_threads(50, 800, counts);
+	trace_threads(50, 800, 0, counts);
 	assert_int_equal(ask("script .", "/error/ {n++}"), 0);
 	calls = ask("calls -n 0 --format=tsv -i .", "/local/ {n = $1}");
 	/* A round takes some four bytes. */
