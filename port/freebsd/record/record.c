@@ -131,26 +131,28 @@ static void copy_program(const struct recorder *r, const char *path)
 
 /* Buffers and records */
 
-/* Each is mapped while it is there: hwt frees them with the context. */
-static void open_buffer(struct recorder *r, int number)
+/* Each is mapped while it is there: hwt frees them with the context. False, with errno: not. */
+static bool open_buffer(struct recorder *r, int number)
 {
-	struct buffer b = {.number = number};
+	struct buffer b = {.number = number}, *more;
 	char path[64];
 
 	for (size_t i = 0; i < r->count; i++)
 		if (r->buffers[i].number == number)
-			return;
+			return true;
 	snprintf(path, sizeof(path), "/dev/hwt_%d_%d", r->context, number);
 	b.device = open(path, O_RDONLY | O_CLOEXEC, 0);
 	if (b.device < 0)
-		err(2, "%s", path);
+		return false;
 	b.bytes = mmap(NULL, r->size, PROT_READ, MAP_SHARED, b.device, 0);
-	if (b.bytes == MAP_FAILED)
-		err(2, "%s", path);
-	r->buffers = realloc(r->buffers, (r->count + 1) * sizeof(b));
-	if (!r->buffers)
-		err(2, "realloc");
+	more = b.bytes == MAP_FAILED ? NULL : realloc(r->buffers, (r->count + 1) * sizeof(b));
+	if (!more) {
+		close(b.device);
+		return false;
+	}
+	r->buffers = more;
 	r->buffers[r->count++] = b;
+	return true;
 }
 
 static void write_record(struct recorder *r, const struct hwt_record_user_entry *entry)
@@ -164,7 +166,8 @@ static void on_record(struct recorder *r, const struct hwt_record_user_entry *en
 	write_record(r, entry);
 	switch (entry->record_type) {
 	case HWT_RECORD_THREAD_CREATE:
-		open_buffer(r, entry->thread_id);
+		if (!open_buffer(r, entry->thread_id))
+			warn("the buffer of thread %d", entry->thread_id);
 		break;
 	case HWT_RECORD_EXECUTABLE:
 		copy_program(r, entry->fullpath);
@@ -278,11 +281,11 @@ static void start_tracing(struct recorder *r)
 		err(2, "/dev/hwt (kldload hwt)");
 	if (ioctl(hwt, HWT_IOC_ALLOC, &alloc))
 		err(2, "hwt: buffers of %zu bytes", r->size);
-	if (r->mode == HWT_MODE_THREAD)
-		open_buffer(r, 0);
+	if (r->mode == HWT_MODE_THREAD && !open_buffer(r, 0))
+		err(2, "the buffer of thread 0");
 	for (int cpu = 0; r->mode == HWT_MODE_CPU && cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &r->cpus))
-			open_buffer(r, cpu);
+		if (CPU_ISSET(cpu, &r->cpus) && !open_buffer(r, cpu))
+			err(2, "the buffer of processor %d", cpu);
 	control_context(r, HWT_IOC_SET_CONFIG, &config, "configuration");
 	control_context(r, HWT_IOC_START, &begin, "start");
 }
