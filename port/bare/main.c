@@ -4,7 +4,7 @@
  * short path, packet by packet; then a path that is much longer than the buffer, which is emptied
  * by PMIs, and of which every call is counted in the packets. With "crash" at the end of its command
  * line it crashes instead, while a buffer that wraps is traced, for a dump of its memory.
- * docs/porting.md, "A port for bare metal".
+ * docs/port-bare.md.
  */
 #include "port.h"
 #include "program.h"

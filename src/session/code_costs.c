@@ -68,6 +68,8 @@ static bool grow_slots(struct code_costs *c)
 
 	if (!slots)
 		return false;
+	if (!before)
+		make_hash_secret(c->secret);
 	c->slots = slots;
 	c->slot_count = n;
 	for (size_t i = 0; i < before; i++)

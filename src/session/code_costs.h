@@ -10,7 +10,7 @@
 #ifndef PTAH_SESSION_CODE_COSTS_H
 #define PTAH_SESSION_CODE_COSTS_H
 
-#include "base/hash.h"
+#include "support/index.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +45,8 @@ struct code_costs {
 	struct code_cost *codes;
 	struct code_slot *slots; /* a power of two of them */
 	size_t count, capacity, slot_count;
-	uint32_t *filled; /* codes with a share in the interval that is being filled */
+	uint64_t secret[2]; /* of the slots' hash: addresses come from strangers */
+	uint32_t *filled;   /* codes with a share in the interval that is being filled */
 	size_t filled_count, filled_capacity;
 	/* Intervals from which costs are learned, the newest ones, and what ran in them. */
 	struct code_interval *intervals;
@@ -61,7 +62,7 @@ void code_costs_free(struct code_costs *c);
 /* Where to look for the code at an address first, if there are slots. */
 static inline size_t code_costs_slot(const struct code_costs *c, uint64_t ip)
 {
-	return (size_t)(hash_number(ip) >> 20) & (c->slot_count - 1);
+	return (size_t)hash_with(c->secret, ip) & (c->slot_count - 1);
 }
 
 /* It is looked for soon. */

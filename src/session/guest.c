@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "image/image_access.h"
+#include "support/index.h"
 #include "support/list.h"
 
 #include <limits.h>
@@ -218,15 +219,14 @@ struct entry {
 struct guest_view {
 	struct entry *entries;
 	size_t capacity, count; /* capacity: a power of two */
+	uint64_t secret[2];	/* of the hash: pages and address spaces come from strangers */
 };
 
 static struct entry *slot_of(const struct guest_view *view, uint64_t cr3, uint64_t address)
 {
-	uint64_t hash = hash_number(cr3 ^ address >> 12);
-	size_t i;
+	const uint64_t hash = hash_with(view->secret, hash_with(view->secret, cr3) ^ address);
+	size_t i = (size_t)hash & (view->capacity - 1);
 
-	hash = (hash ^ hash >> 29 ^ cr3 >> 12) * UINT64_C(0xbf58476d1ce4e5b9);
-	i = (size_t)(hash >> 20) & (view->capacity - 1);
 	while (view->entries[i].bytes &&
 	       (view->entries[i].cr3 != cr3 || view->entries[i].address != address))
 		i = (i + 1) & (view->capacity - 1);
@@ -257,6 +257,7 @@ int guest_view_new(struct ptah_image *image, struct guest_view **view)
 	if (!v)
 		return PTAH_E_NOMEM;
 	v->capacity = 64;
+	make_hash_secret(v->secret);
 	v->entries = calloc(v->capacity, sizeof(*v->entries));
 	if (!v->entries)
 		return PTAH_E_NOMEM;
@@ -273,8 +274,9 @@ void guest_view_free(struct guest_view *view)
 
 static int grow(struct guest_view *view)
 {
-	struct guest_view bigger = {.capacity = 2 * view->capacity, .count = view->count};
+	struct guest_view bigger = *view;
 
+	bigger.capacity *= 2;
 	bigger.entries = calloc(bigger.capacity, sizeof(*bigger.entries));
 	if (!bigger.entries)
 		return PTAH_E_NOMEM;

@@ -373,25 +373,34 @@ int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whol
 	return status < 0 ? status : 0;
 }
 
-static bool is_in_stub(const struct stream_decoder *s, const struct ptah_item *block)
+/* The n-th last block before the first item that a window returned. NULL: it is not known. */
+static const struct ptah_item *block_before(const struct stream_decoder *s, unsigned n)
 {
-	struct ptah_function f;
-
-	return ptah_functions_find(s->bounds->functions, stream_space(s, block->code.space),
-				   block->ip, block->tsc, &f) &&
-	       f.flags & (PTAH_FUNCTION_STUB | PTAH_FUNCTION_RESOLVER);
+	return n < s->before_count && n < STREAM_BEFORE
+		   ? &s->before[(s->before_count - 1 - n) % STREAM_BEFORE]
+		   : NULL;
 }
 
-/* What led to a window that begins in a stub. NULL: it begins in none, or this is not known. */
+static bool is_in(const struct stream_decoder *s, const struct ptah_item *block, uint32_t flags,
+		  struct ptah_function *f)
+{
+	return s->bounds &&
+	       ptah_functions_find(s->bounds->functions, stream_space(s, block->code.space),
+				   block->ip, block->tsc, f) &&
+	       f->flags & flags;
+}
+
+/* What led to a window that begins with an item in a stub. NULL: in none, or it is not known. */
 static const struct ptah_item *find_stub_caller(const struct stream_decoder *s,
 						const struct ptah_item *first)
 {
 	const struct ptah_item *block = first;
+	struct ptah_function f;
 
 	for (unsigned n = 0; block && block->type == PTAH_ITEM_BLOCK; n++) {
-		if (!is_in_stub(s, block))
+		if (!is_in(s, block, PTAH_FUNCTION_STUB | PTAH_FUNCTION_RESOLVER, &f))
 			return block == first ? NULL : block;
-		block = stream_before(s, n);
+		block = block_before(s, n);
 		if (block &&
 		    (block->insn_class < PTAH_INSN_JUMP || block->insn_class > PTAH_INSN_CALL_IND))
 			return NULL;
@@ -399,30 +408,87 @@ static const struct ptah_item *find_stub_caller(const struct stream_decoder *s,
 	return NULL;
 }
 
+/* Whether a resolver is entered with a block, or was left before it: both by indirect jumps. */
+static void note_resolver(struct stream_decoder *s, const struct ptah_item *block)
+{
+	const struct ptah_item *last = block_before(s, 0), *caller;
+	struct ptah_function f;
+
+	if (!s->bounds || !last || last->insn_class != PTAH_INSN_JUMP_IND)
+		return;
+	if (last->ip - s->resolver.low < s->resolver.high - s->resolver.low)
+		s->resolver.high = 0;
+	if (!is_in(s, block, PTAH_FUNCTION_RESOLVER, &f) || block->ip != f.start)
+		return;
+	caller = find_stub_caller(s, block);
+	if (caller)
+		s->resolver = (struct stream_resolver){f.low, f.high, *caller};
+}
+
+void span_reader_skipped(struct stream_decoder *s, const struct ptah_item *item)
+{
+	if (item->type != PTAH_ITEM_BLOCK ||
+	    item->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN)) {
+		s->before_count = 0;
+		s->resolver.high = 0;
+		return;
+	}
+	note_resolver(s, item);
+	s->before[s->before_count++ % STREAM_BEFORE] = *item;
+}
+
 /*
- * What a stub ran counts for its caller. So that it does where a window begins in the stub, too,
- * the branch of the caller comes first, as a block of no instructions.
+ * The item before which a caller's branch is missing, and the branch: of a stub in which the window
+ * begins, or of the resolver to which the first call below it returns. n: none is.
+ */
+static size_t find_missing(struct span_reader *r, const struct ptah_item *items, size_t n,
+			   const struct ptah_item **caller)
+{
+	struct stream_resolver *resolver = &r->reader->s->resolver;
+	const bool begins = !r->begun;
+
+	r->begun = true;
+	if (begins && (*caller = find_stub_caller(r->reader->s, items)))
+		return 0;
+	for (size_t i = 0; resolver->high && i < n; i++) {
+		const bool inside = items[i].type == PTAH_ITEM_BLOCK &&
+				    items[i].ip - resolver->low < resolver->high - resolver->low;
+
+		if (!inside && items[i].type == PTAH_ITEM_BLOCK)
+			continue;
+		resolver->high = 0;
+		*caller = &resolver->caller;
+		return inside ? i : n;
+	}
+	return n;
+}
+
+/*
+ * What a stub ran counts for its caller. So that it does where a window begins in the stub, or below
+ * it, too, the branch of the caller comes first, as a block of no instructions.
  */
 static int read_window(struct span_reader *r, struct span_batch *batch)
 {
-	struct ptah_item *const first = r->items + 1;
+	struct ptah_item *const first = r->items + 1, *missing;
 	const int n = ptah_reader_read(r->reader, first, SPAN_ITEMS - 1);
 	const struct ptah_item *caller;
+	size_t at;
 
 	if (n <= 0)
 		return n;
 	*batch = (struct span_batch){.items = first, .item_count = (size_t)n};
-	caller = r->begun ? NULL : find_stub_caller(r->reader->s, first);
-	r->begun = true;
-	if (!caller)
+	at = find_missing(r, first, (size_t)n, &caller);
+	if (at == (size_t)n)
 		return 1;
-	r->items[0] = *first;
-	r->items[0].ip = caller->end - caller->last_size;
-	r->items[0].end = caller->end;
-	r->items[0].ninsn = 0;
-	r->items[0].insn_class = caller->insn_class;
-	r->items[0].last_size = caller->last_size;
-	r->items[0].flags = caller->flags;
+	memmove(r->items, first, at * sizeof(*first));
+	missing = &r->items[at];
+	*missing = first[at];
+	missing->ip = caller->end - caller->last_size;
+	missing->end = caller->end;
+	missing->ninsn = 0;
+	missing->insn_class = caller->insn_class;
+	missing->last_size = caller->last_size;
+	missing->flags = caller->flags;
 	batch->items--;
 	batch->item_count++;
 	return 1;

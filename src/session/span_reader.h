@@ -66,4 +66,7 @@ int span_reader_next(struct span_reader *r, struct span_batch *batch);
 int span_reader_join(struct span_reader *r, struct calls_adder *adder, bool whole,
 		     uint64_t *errors);
 
+/* A window begins behind this item, and may have to know what led to it. */
+void span_reader_skipped(struct stream_decoder *s, const struct ptah_item *item);
+
 #endif

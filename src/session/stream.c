@@ -3,6 +3,7 @@
 #include "session/stream.h"
 
 #include "session/guest.h"
+#include "session/span_reader.h"
 #include "session/window.h"
 
 #include "base/compiler.h"
@@ -351,22 +352,6 @@ int stream_read_spans(struct stream_decoder *s, struct ptah_span *spans, size_t 
 	return n;
 }
 
-static void note_before(struct stream_decoder *s, const struct ptah_item *item)
-{
-	if (item->type != PTAH_ITEM_BLOCK ||
-	    item->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN))
-		s->before_count = 0;
-	else
-		s->before[s->before_count++ % STREAM_BEFORE] = *item;
-}
-
-const struct ptah_item *stream_before(const struct stream_decoder *s, unsigned n)
-{
-	return n < s->before_count && n < STREAM_BEFORE
-		   ? &s->before[(s->before_count - 1 - n) % STREAM_BEFORE]
-		   : NULL;
-}
-
 /* Keeps the items that are inside the window. Returns how many. */
 static int keep_inside(struct stream_decoder *s, struct ptah_item *items, int n)
 {
@@ -376,7 +361,7 @@ static int keep_inside(struct stream_decoder *s, struct ptah_item *items, int n)
 		if (flow_take_inside(s->flow, &s->window, &items[i]))
 			items[kept++] = items[i];
 		else if (!kept)
-			note_before(s, &items[i]);
+			span_reader_skipped(s, &items[i]);
 	return kept;
 }
 

@@ -34,7 +34,15 @@ struct stream_decoder {
 	/* The last blocks before what was returned; nothing else lay between them. */
 	struct ptah_item before[STREAM_BEFORE];
 	unsigned before_count; /* of all, the next one's place modulo STREAM_BEFORE */
-	uint64_t taken;	       /* bytes of trace that were fed since the stream was made */
+	/*
+	 * The dynamic linker's resolver that was entered before what was returned, and was not left:
+	 * the code from low to high - 1, and the branch of its caller. high 0: there is none.
+	 */
+	struct stream_resolver {
+		uint64_t low, high;
+		struct ptah_item caller;
+	} resolver;
+	uint64_t taken; /* bytes of trace that were fed since the stream was made */
 	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
 	size_t turn;	     /* number of the current turn; SESSION_NONE: unknown */
@@ -168,9 +176,6 @@ void stream_forget_changes(struct stream_decoder *s);
 /* Frees a list of changes, of which those from `next` on have not been applied. */
 void stream_free_changes(const struct ptah_session *session, const struct change **changes,
 			 size_t next, size_t count);
-
-/* The n-th last block before the first item that a window returned. NULL: it is not known. */
-const struct ptah_item *stream_before(const struct stream_decoder *s, unsigned n);
 
 /* Applies all changes that have happened by `tsc`, and sets the next time limit. */
 int stream_catch_up(struct stream_decoder *s, uint64_t tsc);

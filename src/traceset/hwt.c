@@ -162,10 +162,10 @@ static int list_copies(struct hwt *h)
 	return status;
 }
 
-/* Where the last byte of [from, to) is that is not 0; `from`: there is none. */
-static uint64_t find_end(int fd, uint64_t from, uint64_t to)
+/* The end of the last byte of [from, to) that is not 0; `from`: there is none. */
+static uint64_t find_end_of_piece(int fd, uint64_t from, uint64_t to)
 {
-	uint8_t bytes[PAGE];
+	uint8_t bytes[16 * PAGE];
 
 	while (to > from) {
 		const size_t n = to - from < sizeof(bytes) ? (size_t)(to - from) : sizeof(bytes);
@@ -180,6 +180,27 @@ static uint64_t find_end(int fd, uint64_t from, uint64_t to)
 		to -= n;
 	}
 	return from;
+}
+
+/* The same of a file that may be larger than what is stored of it: its holes are not read. */
+static uint64_t find_end(int fd, uint64_t from, uint64_t to)
+{
+	uint64_t end = from;
+	off_t data = (off_t)from, hole;
+
+	while ((data = lseek(fd, data, SEEK_DATA)) >= 0 && (uint64_t)data < to) {
+		uint64_t piece_end;
+
+		hole = lseek(fd, data, SEEK_HOLE);
+		piece_end = hole < 0 || (uint64_t)hole > to ? to : (uint64_t)hole;
+		piece_end = find_end_of_piece(fd, (uint64_t)data, piece_end);
+		if (piece_end > (uint64_t)data)
+			end = piece_end;
+		if (hole <= data)
+			break;
+		data = hole;
+	}
+	return end;
 }
 
 static int add_piece(struct hwt *h, int32_t number, const char *path, uint64_t from, uint64_t to)

@@ -160,8 +160,17 @@ for path, rows, key in ('calls.json', 'functions', 'self'), ('graph.json', 'node
     for (function, ip), n in sums.items():
         if n: print(path, function, ip, n)"
 }
+# add_up BORDER WHERE
+add_up() {
+	for window in "--until=@$(($1 - 1))" "--since=@$1"; do
+		selves "$window"
+	done | awk '{ n[$1 " " $2 " " $3] += $4 } END { for (k in n) print k, n[k] }' | sort >parts
+	cmp -s whole parts || fail "windows $2: $(diff whole parts | head -5)"
+}
 selves --since=@0 | sort >whole
-for window in "--until=@$((border - 1))" "--since=@$border"; do
-	selves "$window"
-done | awk '{ n[$1 " " $2 " " $3] += $4 } END { for (k in n) print k, n[k] }' | sort >parts
-cmp -s whole parts || fail "windows at a stub: $(diff whole parts | head -5)"
+add_up "$border" "at a stub"
+# The resolver has called _dl_fixup(), and returns to the stub's caller by the function that it found.
+border=$(awk '/_dl_fixup\+0x0 / { n = NR + 20 } END { print n }' lines)
+[ -n "$border" ] || fail "nothing was bound lazily"
+add_up "$border" "below the resolver"
+add_up "$(awk -v n="$border" 'NR > n && /_dl_runtime_resolve/ { print NR; exit }' lines)" "in the resolver"

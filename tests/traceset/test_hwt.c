@@ -161,6 +161,36 @@ static void check_code(const struct ptah_trace_set *set, size_t i, const char *n
 	assert_int_equal(set->code[i].kind, PTAH_TRACE_CODE_ELF);
 }
 
+/* A file of 4 TB takes no more time than what is stored of it. */
+TEST_WITH(holes_of_a_copy_are_not_read, make_folder, remove_folder)
+{
+	const uint64_t size = UINT64_C(4) << 40, far = UINT64_C(1) << 40;
+	struct ptah_trace_set *set;
+	char path[64];
+	FILE *f;
+
+	record_number(THREAD_CREATE, 0, 0, 0);
+	record_number(BUFFER, 0, 1, 0);
+	snprintf(path, sizeof(path), "%s/hwt_5_0", folder);
+	write_copy("hwt_5_0", 3, 5000);
+	f = fopen(path, "r+b");
+	assert_non_null(f);
+	if (ftruncate(fileno(f), (off_t)size)) {
+		fclose(f);
+		skip(); /* the file system has smaller files */
+	}
+	set = read_set(0, NULL);
+	check_piece(set, 0, 1, 0, 5000, 0);
+	ptah_trace_set_free(set);
+
+	assert_int_equal(fseeko(f, (off_t)far, SEEK_SET), 0);
+	assert_int_equal(fputc(0x99, f), 0x99);
+	assert_int_equal(fclose(f), 0);
+	set = read_set(0, NULL);
+	check_piece(set, 0, 1, 0, far + 1, 0);
+	ptah_trace_set_free(set);
+}
+
 TEST_WITH(buffers_are_in_the_order_of_time, make_folder, remove_folder)
 {
 	struct ptah_trace_set *set;
