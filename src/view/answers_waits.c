@@ -249,6 +249,8 @@ static void put_waker(struct json *j, const struct items *items, const struct pt
 	char text[256];
 
 	json_signed(j, "waker_tid", wait->waker_tid);
+	if (wait->flags & PTAH_WAIT_SEVERAL)
+		json_bool(j, "several", true);
 	json_signed(j, "waker",
 		    (int64_t)find_wait_thread(items->model, wait->waker_tid,
 					      on_axis(items->model, at), &until));
