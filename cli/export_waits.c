@@ -141,7 +141,7 @@ static void describe_wait(struct export_waits *w, size_t i, const struct ptah_wa
 	if (*functions)
 		details[event->detail_count++] =
 		    (struct timeline_detail){"waker in", keep_text(w, functions), 0};
-	if (wait->holder)
+	if (wait->holder && wait->kind != PTAH_WAIT_THREAD)
 		details[event->detail_count++] =
 		    (struct timeline_detail){"holder", NULL, (uint64_t)wait->holder};
 }

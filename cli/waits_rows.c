@@ -18,7 +18,7 @@ static void put_holder(const struct waits_view *v, size_t i, const struct ptah_w
 {
 	char text[WAIT_TEXT];
 
-	if (!wait->holder)
+	if (!wait->holder || wait->kind == PTAH_WAIT_THREAD)
 		return;
 	wait_functions(&v->names, i, PTAH_WAIT_STACK_HOLDER, 3, text);
 	out_format(v->out, "; %d had it when the wait began", wait->holder);
@@ -88,7 +88,7 @@ static void put_head(const struct waits_view *v)
 		    pretty_number(ptah_syscalls_count(calls), c));
 }
 
-/* A thread that waits until the end for a lock, and who has that. */
+/* A thread that waits until the end: for a lock, and who has that, or for the end of a thread. */
 struct blocked {
 	int32_t tid, holder;
 	size_t wait;
@@ -158,7 +158,10 @@ static void put_deadlock(struct waits_view *v, const struct blocked_list *b,
 		out_text(v->out, " in ");
 		out_clean(v->out,
 			  wait_functions(&v->names, at->wait, PTAH_WAIT_STACK_OWN, 3, text));
-		out_format(v->out, "; %d has it\n", at->holder);
+		if (wait.kind == PTAH_WAIT_THREAD)
+			out_char(v->out, '\n');
+		else
+			out_format(v->out, "; %d has it\n", at->holder);
 		at = find_holder(b, at);
 	} while (at != first);
 }

@@ -128,9 +128,11 @@ const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT])
 {
 	text[0] = '\0';
 	if (wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD) {
-		if (wait->waker_tid > 0)
-			snprintf(text, WAIT_TEXT, "%d",
-				 wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->waker_tid);
+		const int32_t whose =
+		    wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->holder;
+
+		if (whose > 0)
+			snprintf(text, WAIT_TEXT, "%d", whose);
 	} else if (wait->address) {
 		snprintf(text, WAIT_TEXT, "0x%" PRIx64, wait->address);
 	} else if (wait->descriptor >= 0) {
