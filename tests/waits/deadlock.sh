@@ -37,7 +37,7 @@ grep -q "^  $second waits for mutex first (0x[0-9a-f]*) in transfer < credit; $f
 third=$(awk '$3 == "third" { print $1 }' log)
 spender=$(sed -n "s/^  $third waits for end of thread \\([0-9]*\\) in collect$/\\1/p" waits.txt)
 [ "$spender" ] &&
-	grep -q "^  $spender waits for mutex third (0x[0-9a-f]*) in spend; $third has it" waits.txt ||
+	grep -q "^  $spender waits for mutex third (0x[0-9a-f]*) in descend_to[^;]*; $third has it" waits.txt ||
 	fail "the lock and the thread's end: $(cat waits.txt)"
 [ "$(grep -c '^deadlock:' waits.txt)" = 2 ] || fail "other deadlocks: $(cat waits.txt)"
 
@@ -46,6 +46,17 @@ spender=$(sed -n "s/^  $third waits for end of thread \\([0-9]*\\) in collect$/\
 grep -q "/$first;.*;debit;transfer;.*;\[waits: mutex second (0x[0-9a-f]*)\] [0-9]*$" wall.folded &&
 	grep -q "/$second;.*;credit;transfer;.*;\[waits: mutex first (0x[0-9a-f]*)\] [0-9]*$" wall.folded ||
 	fail "the time of the threads: $(cat wall.folded)"
+
+# The stacks of `ptah waits` have the same waits, however long they are.
+"$PTAH" waits -q --folded -i perf.data >waits.folded || fail "waits --folded: $?"
+python3 - <<'END' || fail "waits --folded and --value=wall differ"
+import re
+def waits(path):
+    lines = [line.rsplit(" ", 1) for line in open(path)]
+    return sum(int(ns) for stack, ns in lines if path == "waits.folded" or ";[waits: " in stack)
+assert waits("waits.folded") == waits("wall.folded") > 0, (waits("waits.folded"), waits("wall.folded"))
+assert max(map(len, open("waits.folded"))) > 1100, "no stack is long"
+END
 
 # So does the time of the calls; and a window in which a thread only waits has that wait.
 python3 - "$PTAH" "$first" "$second" <<'END' || fail "times of calls and of a window differ from the waits"

@@ -35,10 +35,19 @@ __attribute__((noinline)) void *credit(void *argument)
 	return argument;
 }
 
-__attribute__((noinline)) void *spend(void *argument)
+/* Twenty of them make a stack of more than a thousand characters. */
+__attribute__((noinline)) int descend_to_the_third_lock_through_many_calls_with_a_long_name(int n)
 {
+	if (n)
+		return descend_to_the_third_lock_through_many_calls_with_a_long_name(n - 1) + 1;
 	pthread_mutex_lock(&third);
 	pthread_mutex_unlock(&third);
+	return 0;
+}
+
+__attribute__((noinline)) void *spend(void *argument)
+{
+	descend_to_the_third_lock_through_many_calls_with_a_long_name(20);
 	return argument;
 }
 
