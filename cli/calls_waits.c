@@ -245,7 +245,7 @@ static void put_waiting_waker(struct chain *c, size_t i, const struct ptah_wait 
 		       wait->holder == wait->waker_tid ? PTAH_WAIT_STACK_HOLDER
 						       : PTAH_WAIT_STACK_WAKER,
 		       3, text);
-	out_format(out, "%d  ", wait->waker_tid);
+	out_format(out, "%d%s  ", wait->waker_tid, wait_or_others(wait));
 	put_waiting_time(c, from);
 	out_text(out, " to ");
 	put_waiting_time(c, until);

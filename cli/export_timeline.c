@@ -440,19 +440,26 @@ static int read_batches(struct timeline *t, struct ptah_call_reader *reader)
 	return status < 0 ? status : 0;
 }
 
-static bool wants_stream(void *exporting, size_t stream)
+static bool wants_timeline_stream(void *timeline, size_t stream)
 {
-	const struct exporting *e = exporting;
+	const struct exporting *e = ((const struct timeline *)timeline)->e;
 
 	return input_wants(&e->options->input, e->session, stream);
+}
+
+/* A thread whose trace ends while it waits waits on, and is in its calls as long. */
+static uint64_t end_in_timeline(void *timeline, const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	return export_waits_end(((const struct timeline *)timeline)->waits, thread, tsc);
 }
 
 static int read_calls(struct timeline *t)
 {
 	struct exporting *e = t->e;
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .wants = wants_stream,
-						       .context = e,
+						       .wants = wants_timeline_stream,
+						       .ended = t->waits ? end_in_timeline : NULL,
+						       .context = t,
 						       .events = true,
 						       .jobs = input_jobs(&e->options->input, 1)};
 	struct ptah_call_reader *reader;

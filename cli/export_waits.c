@@ -134,11 +134,14 @@ static void describe_wait(struct export_waits *w, size_t i, const struct ptah_wa
 	if (wait->waker_tid > 0)
 		details[event->detail_count++] =
 		    (struct timeline_detail){"waker", NULL, (uint64_t)wait->waker_tid};
+	if (wait->flags & PTAH_WAIT_SEVERAL)
+		details[event->detail_count++] =
+		    (struct timeline_detail){"or others", "several threads may have ended it", 0};
 	wait_functions(&w->names, i, PTAH_WAIT_STACK_WAKER, 3, functions);
 	if (*functions)
 		details[event->detail_count++] =
 		    (struct timeline_detail){"waker in", keep_text(w, functions), 0};
-	if (wait->holder)
+	if (wait->holder && wait->kind != PTAH_WAIT_THREAD)
 		details[event->detail_count++] =
 		    (struct timeline_detail){"holder", NULL, (uint64_t)wait->holder};
 }
@@ -163,4 +166,10 @@ void export_waits_describe(struct export_waits *w, struct export_wait_place *pla
 	found = find_wait(w, place, i, call.begin, &wait);
 	if (found != SIZE_MAX)
 		describe_wait(w, found, &wait, event, details);
+}
+
+uint64_t export_waits_end(const struct export_waits *w, const struct ptah_call_thread *thread,
+			  uint64_t tsc)
+{
+	return wait_end_of_thread(w->names.waits, w->names.session, thread, tsc);
 }

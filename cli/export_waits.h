@@ -6,6 +6,8 @@
 #include "export_view.h"
 #include "export/timeline.h"
 
+#include <ptah/calls.h>
+
 struct export_waits;
 
 /* Where a thread is in its samples and waits. All 0: at the beginning. */
@@ -26,5 +28,9 @@ void export_waits_free(struct export_waits *waits);
 void export_waits_describe(struct export_waits *waits, struct export_wait_place *place, int32_t tid,
 			   uint64_t time, struct timeline_event *event,
 			   struct timeline_detail *details);
+
+/* wait_end_of_thread(), for `ended` of struct ptah_call_reader_config. */
+uint64_t export_waits_end(const struct export_waits *waits, const struct ptah_call_thread *thread,
+			  uint64_t tsc);
 
 #endif

@@ -111,8 +111,11 @@ int waits_put_folded(struct waits_view *v)
 	while (lines) {
 		struct stack_line *line = *(struct stack_line **)lines;
 
-		if (status >= 0)
-			out_format(v->out, "%s %" PRIu64 "\n", line->text, line->ns);
+		if (status >= 0) {
+			/* A stack may be longer than what out_format() takes. */
+			out_text(v->out, line->text);
+			out_format(v->out, " %" PRIu64 "\n", line->ns);
+		}
 		tdelete(line, &lines, compare_lines);
 		free(line->text);
 		free(line);

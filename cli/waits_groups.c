@@ -273,6 +273,7 @@ static bool add_entry(const struct waits_view *v, struct waits_groups *g, size_t
 		split_time(group, &again);
 	if (!wait_has_end(&wait))
 		return true;
+	group->several += wait.flags & PTAH_WAIT_SEVERAL ? 1 : 0;
 	wait_functions(&v->names, entry->wait, PTAH_WAIT_STACK_WAKER, 2, by);
 	/* By thread where the functions are not known, and of locks. */
 	return waits_count(&group->by, by, *by && !by_object ? 0 : wait.waker_tid, entry->ns);

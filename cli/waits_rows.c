@@ -6,6 +6,7 @@
 #include "base/order.h"
 #include "output/fields.h"
 #include "output/pretty.h"
+#include "support/list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static void put_holder(const struct waits_view *v, size_t i, const struct ptah_w
 {
 	char text[WAIT_TEXT];
 
-	if (!wait->holder)
+	if (!wait->holder || wait->kind == PTAH_WAIT_THREAD)
 		return;
 	wait_functions(&v->names, i, PTAH_WAIT_STACK_HOLDER, 3, text);
 	out_format(v->out, "; %d had it when the wait began", wait->holder);
@@ -87,70 +88,100 @@ static void put_head(const struct waits_view *v)
 		    pretty_number(ptah_syscalls_count(calls), c));
 }
 
-/* The thread that has what a thread waits for until the end. 0: it does not, or that is not known. */
-static int32_t holder_at_end(const struct waits_view *v, int32_t tid, size_t *i)
+/* A thread that waits until the end: for a lock, and who has that, or for the end of a thread. */
+struct blocked {
+	int32_t tid, holder;
+	size_t wait;
+	size_t walk; /* the first thread from which the walk came here; 0: none yet */
+};
+
+struct blocked_list {
+	struct blocked *list; /* by thread */
+	size_t count;
+};
+
+static int compare_blocked(const void *a, const void *b)
+{
+	return COMPARE(((const struct blocked *)a)->tid, ((const struct blocked *)b)->tid);
+}
+
+/* Adds a wait, if it is one for a lock that lasts until the end. False: out of memory. */
+static bool add_blocked(const struct waits_view *v, struct blocked_list *b, size_t i)
 {
 	struct ptah_wait wait = {.size = sizeof(wait)};
 
-	for (*i = v->count; (*i)-- > 0;) {
-		ptah_waits_get(v->names.waits, v->entries[*i].wait, &wait);
-		if (wait.tid == tid && wait.how == PTAH_WAIT_END_NEVER && wait.holder)
-			return wait.holder;
-	}
+	if (ptah_waits_get(v->names.waits, i, &wait) < 0 || wait.how != PTAH_WAIT_END_NEVER ||
+	    !wait.holder)
+		return true;
+	if (!LIST_ADD(b->list, b->count))
+		return false;
+	b->list[b->count - 1] = (struct blocked){.tid = wait.tid, .holder = wait.holder, .wait = i};
+	return true;
+}
+
+static int list_blocked(const struct waits_view *v, struct blocked_list *b)
+{
+	for (size_t i = 0; i < v->count; i++)
+		if (!add_blocked(v, b, v->entries[i].wait) ||
+		    !add_blocked(v, b, v->entries[i].again))
+			return PTAH_E_NOMEM;
+	if (b->count)
+		qsort(b->list, b->count, sizeof(*b->list), compare_blocked);
 	return 0;
 }
 
-/* So many threads of a circle are looked at. */
-#define MOST_IN_CIRCLE 64
+/* Who has what this one waits for, if that one waits, too. */
+static struct blocked *find_holder(const struct blocked_list *b, const struct blocked *waiting)
+{
+	size_t at;
+
+	BISECT(at, 0, b->count, b->list[at].tid < waiting->holder);
+	return at < b->count && b->list[at].tid == waiting->holder ? &b->list[at] : NULL;
+}
 
 /* Threads that wait for each other until the end: each thread of the circle, and who has its lock. */
-static void put_deadlock(struct waits_view *v, int32_t first)
+static void put_deadlock(struct waits_view *v, const struct blocked_list *b,
+			 const struct blocked *first)
 {
+	const struct blocked *at = first;
 	struct ptah_wait wait = {.size = sizeof(wait)};
 	char object[WAIT_TEXT], text[WAIT_TEXT];
-	int32_t tid = first;
-	size_t i;
 
 	out_char(v->out, '\n');
 	pretty_text(v->out, PRETTY_BAD, "deadlock:");
 	out_char(v->out, '\n');
 	do {
-		const int32_t holder = holder_at_end(v, tid, &i);
-
-		ptah_waits_get(v->names.waits, v->entries[i].wait, &wait);
-		out_format(v->out, "  %d waits for %s ", tid, v->entries[i].cause);
-		out_clean(v->out, wait_object_name(&v->names, v->entries[i].wait, &wait, object));
+		ptah_waits_get(v->names.waits, at->wait, &wait);
+		out_format(v->out, "  %d waits for %s ", at->tid,
+			   wait_cause(&v->names, at->wait, &wait));
+		out_clean(v->out, wait_object_name(&v->names, at->wait, &wait, object));
 		out_text(v->out, " in ");
-		out_clean(v->out, wait_functions(&v->names, v->entries[i].wait, PTAH_WAIT_STACK_OWN,
-						 3, text));
-		out_format(v->out, "; %d has it\n", holder);
-		tid = holder;
-	} while (tid != first);
+		out_clean(v->out,
+			  wait_functions(&v->names, at->wait, PTAH_WAIT_STACK_OWN, 3, text));
+		if (wait.kind == PTAH_WAIT_THREAD)
+			out_char(v->out, '\n');
+		else
+			out_format(v->out, "; %d has it\n", at->holder);
+		at = find_holder(b, at);
+	} while (at != first);
 }
 
-/* Each circle is shown once: by its thread with the smallest number. */
-static void put_deadlocks(struct waits_view *v)
+/* From each thread to the one that has its lock: who is met again on the same walk is in a circle. */
+static int put_deadlocks(struct waits_view *v)
 {
-	struct ptah_wait wait = {.size = sizeof(wait)};
-	unsigned looked = 0;
-	size_t at;
+	struct blocked_list b = {0};
+	const int status = list_blocked(v, &b);
 
-	for (size_t i = 0; i < v->count && looked < MOST_IN_CIRCLE; i++) {
-		int32_t tid, smallest;
-		unsigned n = 0;
+	for (size_t i = 0; status >= 0 && i < b.count; i++) {
+		struct blocked *at = &b.list[i];
 
-		ptah_waits_get(v->names.waits, v->entries[i].wait, &wait);
-		if (wait.how != PTAH_WAIT_END_NEVER || !wait.holder)
-			continue;
-		looked++;
-		tid = smallest = wait.tid;
-		do {
-			tid = holder_at_end(v, tid, &at);
-			smallest = tid < smallest ? tid : smallest;
-		} while (tid && tid != wait.tid && n++ < MOST_IN_CIRCLE);
-		if (tid == wait.tid && smallest == tid)
-			put_deadlock(v, tid);
+		for (; at && !at->walk; at = find_holder(&b, at))
+			at->walk = i + 1;
+		if (at && at->walk == i + 1)
+			put_deadlock(v, &b, at);
 	}
+	free(b.list);
+	return status;
 }
 
 static void put_by(const struct waits_view *v, const struct waits_group *g)
@@ -165,6 +196,8 @@ static void put_by(const struct waits_view *v, const struct waits_group *g)
 		out_text(v->out, "not recorded");
 	if (g->by.count > 1)
 		out_format(v->out, " and %zu more", g->by.count - 1);
+	if (g->several)
+		out_text(v->out, WAIT_OR_OTHERS);
 }
 
 static void put_groups(const struct waits_view *v, const struct waits_groups *g)
@@ -298,15 +331,14 @@ int waits_put_text(struct waits_view *v)
 		free_lock(&lock);
 	}
 	waits_free_groups(&locks);
-	put_deadlocks(v);
-	return status;
+	return status < 0 ? status : put_deadlocks(v);
 }
 
 /* Rows for programs */
 
 struct group_row {
 	const char *cause, *functions, *by;
-	uint64_t waits, total, p50, p90, p99, max, until_woken, until_ran;
+	uint64_t waits, total, p50, p90, p99, max, until_woken, until_ran, several;
 };
 
 static const struct field group_fields[] = {
@@ -321,6 +353,7 @@ static const struct field group_fields[] = {
     FIELD(struct group_row, "until_ran", FIELD_NUMBER, until_ran),
     FIELD(struct group_row, "in", FIELD_STRING, functions),
     FIELD(struct group_row, "ended_by", FIELD_STRING, by),
+    FIELD(struct group_row, "several", FIELD_NUMBER, several),
 };
 
 static const struct row_type group_type = ROW_TYPE(group_fields);
@@ -337,7 +370,8 @@ static struct group_row row_of_group(const struct waits_group *g)
 				  .p99 = waits_quantile(g, 0.99),
 				  .max = waits_quantile(g, 1),
 				  .until_woken = g->until_woken,
-				  .until_ran = g->until_ran};
+				  .until_ran = g->until_ran,
+				  .several = g->several};
 }
 
 struct wait_row {

@@ -55,6 +55,7 @@ struct waits_group {
 	uint64_t total;
 	uint64_t until_woken, until_ran; /* of those of which it is known when they were ended */
 	struct waits_list by;		 /* who ended them, by function */
+	uint64_t several;		 /* of them, those that others may have ended */
 	size_t first, last;		 /* entries; see `next` of waits_groups */
 };
 

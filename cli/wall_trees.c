@@ -9,6 +9,7 @@
 
 #include "output/wait_names.h"
 #include "support/list.h"
+#include "support/table.h"
 
 #include <ptah/calls.h>
 #include <ptah/session.h>
@@ -41,6 +42,7 @@ struct wall {
 	uint64_t from, until; /* of the window */
 	struct wall_thread *threads;
 	size_t thread_count;
+	struct table has_time; /* of each tid that threads had: 1, a time of them is known; 0 */
 	struct progress progress;
 	uint64_t errors;
 	take_tree *take;
@@ -152,24 +154,20 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 	return status < 0 ? status : add_wall_run(w, t, lost, time);
 }
 
-/* Is there no thread before this one that had its number, as before it executed another program? */
-static bool is_first(const struct wall *w, const struct wall_thread *t)
-{
-	for (size_t i = 0; i < w->thread_count; i++)
-		if (&w->threads[i] != t && w->threads[i].tsc && w->threads[i].tid == t->tid)
-			return false;
-	return true;
-}
-
 /* The first time of a thread that is known. Before that it waited, perhaps, since it was made. */
 static int pass_begin(struct wall *w, struct wall_thread *t, uint64_t time)
 {
 	struct ptah_wait wait = {.size = sizeof(wait), .begin = UINT64_MAX};
+	bool first;
 
 	t->begin = t->now = time;
 	if (t->tid <= 0)
 		return 0;
-	t->wait = ptah_waits_of_thread(w->names.waits, t->tid, is_first(w, t) ? w->from : time);
+	/* A thread before this one had its number if it has executed another program. */
+	first = table_get(&w->has_time, (uint32_t)t->tid) != 1;
+	if (table_set(&w->has_time, (uint32_t)t->tid, 1) < 0)
+		return PTAH_E_NOMEM;
+	t->wait = ptah_waits_of_thread(w->names.waits, t->tid, first ? w->from : time);
 	ptah_waits_get(w->names.waits, t->wait, &wait);
 	if (wait.begin < time)
 		t->begin = t->now = wait.begin > w->from ? wait.begin : w->from;
@@ -263,6 +261,9 @@ static struct wall_thread *thread_of(struct wall *w, const struct ptah_call_thre
 	}
 	t = &w->threads[info->number];
 	t->tid = info->tid;
+	if (table_get(&w->has_time, (uint32_t)t->tid) == SIZE_MAX &&
+	    table_set(&w->has_time, (uint32_t)t->tid, 0) < 0)
+		return NULL;
 	return t->tree || ptah_call_tree_new(&config, &t->tree) >= 0 ? t : NULL;
 }
 
@@ -309,9 +310,8 @@ static int add_waiting(struct wall *w, size_t stream, const struct ptah_thread *
 	ptah_waits_get(w->names.waits, first, &wait);
 	if (wait.begin >= w->until)
 		return 0;
-	for (size_t i = 0; i < w->thread_count; i++)
-		if (w->threads[i].tid == who->tid)
-			return 0;
+	if (table_get(&w->has_time, (uint32_t)who->tid) != SIZE_MAX)
+		return 0;
 	ptah_session_stream_info(w->session, stream, &in);
 	info.space = in.space;
 	memcpy(info.comm, who->comm, sizeof(info.comm));
@@ -389,6 +389,7 @@ int input_wall_trees(const struct input *input, const struct ptah_session *sessi
 	for (size_t i = 0; i < w.thread_count; i++)
 		ptah_call_tree_free(w.threads[i].tree);
 	free(w.threads);
+	table_free(&w.has_time);
 	free(w.wait_labels);
 	ptah_waits_free(w.names.waits);
 	return status;

@@ -235,7 +235,8 @@ static int run_export(int argc, char **argv)
 							   argv + first);
 	/* Waits: of the wall time, and of threads that wait until the end. */
 	o.input.samples =
-	    !status && (e.format->source == EXPORT_TIMELINE || e.format->source == EXPORT_TREE);
+	    !status && (e.format->source == EXPORT_TIMELINE || e.format->source == EXPORT_TREE ||
+			e.format->source == EXPORT_DATABASE);
 	if (!status)
 		status = input_open(&command_export, &o.input, argc - first, argv + first, true,
 				    &e.session);

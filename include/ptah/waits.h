@@ -180,7 +180,10 @@ struct ptah_wait {
 	uint32_t object;	      /* of a descriptor (struct ptah_syscall); 0: none */
 	int32_t waker_pid, waker_tid; /* -1: not known */
 	size_t waker_call;	      /* in which the waker was; SIZE_MAX: not known */
-	/* Who had the lock when the wait began, as glibc's mutex or the futex has it; 0: not known. */
+	/*
+	 * Who had the lock when the wait began, as glibc's mutex or the futex has it; of the end of a
+	 * thread, that thread. 0: not known.
+	 */
 	int32_t holder;
 	/* Of a poll: the descriptor that ended it, which `object` is of; -1: not known. */
 	int32_t descriptor;

@@ -128,9 +128,11 @@ const char *wait_object(const struct ptah_wait *wait, char text[WAIT_TEXT])
 {
 	text[0] = '\0';
 	if (wait->kind == PTAH_WAIT_THREAD || wait->kind == PTAH_WAIT_CHILD) {
-		if (wait->waker_tid > 0)
-			snprintf(text, WAIT_TEXT, "%d",
-				 wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->waker_tid);
+		const int32_t whose =
+		    wait->kind == PTAH_WAIT_CHILD ? wait->waker_pid : wait->holder;
+
+		if (whose > 0)
+			snprintf(text, WAIT_TEXT, "%d", whose);
 	} else if (wait->address) {
 		snprintf(text, WAIT_TEXT, "0x%" PRIx64, wait->address);
 	} else if (wait->descriptor >= 0) {
@@ -241,6 +243,11 @@ static const char *ending_of(const struct wait_names *w, size_t i, const struct 
 		   : "gave it back";
 }
 
+const char *wait_or_others(const struct ptah_wait *wait)
+{
+	return wait->flags & PTAH_WAIT_SEVERAL ? WAIT_OR_OTHERS : "";
+}
+
 const char *wait_end(const struct wait_names *names, size_t i, const struct ptah_wait *wait,
 		     char text[WAIT_END])
 {
@@ -251,7 +258,7 @@ const char *wait_end(const struct wait_names *names, size_t i, const struct ptah
 		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, functions);
 		snprintf(text, WAIT_END, "until %d %s%s%s%s", wait->waker_tid,
 			 ending_of(names, i, wait), *functions ? " in " : "", functions,
-			 wait->flags & PTAH_WAIT_SEVERAL ? " (or others)" : "");
+			 wait_or_others(wait));
 		return text;
 	case PTAH_WAIT_END_TIME:
 		return "until the time was over";
@@ -259,8 +266,8 @@ const char *wait_end(const struct wait_names *names, size_t i, const struct ptah
 		if (wait->waker_tid <= 0)
 			return "until a signal came";
 		wait_functions(names, i, PTAH_WAIT_STACK_WAKER, 3, functions);
-		snprintf(text, WAIT_END, "until a signal of %d came%s%s", wait->waker_tid,
-			 *functions ? ", sent in " : "", functions);
+		snprintf(text, WAIT_END, "until a signal of %d came%s%s%s", wait->waker_tid,
+			 *functions ? ", sent in " : "", functions, wait_or_others(wait));
 		return text;
 	case PTAH_WAIT_END_NEVER:
 		return "and did not end";

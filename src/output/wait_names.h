@@ -69,6 +69,10 @@ const char *wait_name(struct wait_names *w, size_t i, const struct ptah_wait *wa
 const char *wait_end(const struct wait_names *w, size_t i, const struct ptah_wait *wait,
 		     char text[WAIT_END]);
 
+/* " (or others)" where several threads may have ended the wait: it belongs behind each waker. */
+#define WAIT_OR_OTHERS " (or others)"
+const char *wait_or_others(const struct ptah_wait *wait);
+
 /* Whether a function of this name is on the waiting thread's stack. */
 bool wait_is_in(const struct wait_names *w, size_t i, const char *function);
 

@@ -38,6 +38,8 @@ struct perfdata_clock {
 	uint16_t shift;
 	uint32_t mult;
 	uint64_t zero;
+	/* To write: its nanoseconds are those of CLOCK_MONOTONIC, and the file says so. */
+	bool monotonic;
 };
 
 /* A perf event, as it was passed to the kernel. */

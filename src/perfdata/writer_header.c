@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EVENT_ID   1
@@ -66,6 +67,14 @@ static bool copy_event(struct written_event *to, const struct perfdata_event *fr
 	return to->name && to->ids;
 }
 
+/* As perf record --clockid=CLOCK_MONOTONIC marks its events. */
+static void name_clock(struct written_event *e)
+{
+	store_le64(e->attr + PERFDATA_ATTR_AT_FLAGS,
+		   load_le64(e->attr + PERFDATA_ATTR_AT_FLAGS) | PERFDATA_ATTR_USE_CLOCKID);
+	store_le32(e->attr + PERFDATA_ATTR_AT_CLOCKID, CLOCK_MONOTONIC);
+}
+
 /* The i-th event of system calls, whose id follows all others. */
 static bool make_call_event(struct perfdata_writer *w, unsigned i)
 {
@@ -103,6 +112,8 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 			? !make_call_event(w, (unsigned)(i - others))
 			: !copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
 			return false;
+		if (config->clock.monotonic)
+			name_clock(&w->events[i]);
 		ids += w->events[i].id_room;
 	}
 	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
@@ -418,6 +429,23 @@ static void put_writer_header_index(const struct perfdata_writer *w, struct perf
 	b->failed = b->failed || w->index.failed;
 }
 
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* The time of day of a moment of the file's clock. */
+static void put_clock_data(struct perfdata_buffer *b)
+{
+	perfdata_put32(b, 1); /* the layout's version */
+	perfdata_put32(b, CLOCK_MONOTONIC);
+	perfdata_put64(b, read_clock(CLOCK_REALTIME));
+	perfdata_put64(b, read_clock(CLOCK_MONOTONIC));
+}
+
 static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 {
 	switch (feature) {
@@ -433,6 +461,8 @@ static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 		return !w->bare_command || *w->command;
 	case PERFDATA_FEATURE_OSRELEASE:
 		return !w->osrelease || *w->osrelease;
+	case PERFDATA_FEATURE_CLOCK_DATA:
+		return w->clock.monotonic;
 	default:
 		return true;
 	}
@@ -480,6 +510,9 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 	case PERFDATA_FEATURE_CPUID:
 		perfdata_put_header_string(b, w->cpuid);
 		break;
+	case PERFDATA_FEATURE_CLOCK_DATA:
+		put_clock_data(b);
+		break;
 	default:
 		break;
 	}
@@ -488,9 +521,9 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 int perfdata_write_piped_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE, PERFDATA_FEATURE_VERSION,
-	    PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,	   PERFDATA_FEATURE_CPUID,
-	    PERFDATA_FEATURE_CMDLINE,
+	    PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE,  PERFDATA_FEATURE_VERSION,
+	    PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,	    PERFDATA_FEATURE_CPUID,
+	    PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_CLOCK_DATA,
 	};
 	struct utsname system = {0};
 
@@ -539,7 +572,7 @@ int perfdata_write_features(struct perfdata_writer *w)
 	    PERFDATA_FEATURE_NRCPUS,	   PERFDATA_FEATURE_CPUID,
 	    PERFDATA_FEATURE_CMDLINE,	   PERFDATA_FEATURE_EVENT_DESC,
 	    PERFDATA_FEATURE_BRANCH_STACK, PERFDATA_FEATURE_PMU_MAPPINGS,
-	    PERFDATA_FEATURE_AUXTRACE,
+	    PERFDATA_FEATURE_AUXTRACE,	   PERFDATA_FEATURE_CLOCK_DATA,
 	};
 	struct perfdata_buffer table = {0}, sections = {0};
 	uint64_t at = w->data_offset + w->size;

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MEASURED_NS    UINT64_C(200000)
+#define MEASURED_NS    UINT64_C(2000000)
 #define MEASURED_SHIFT 24 /* a GHz needs 30 bits of `mult`; ten seconds of ticks another 34 */
 #define MEASURED_TRIES 8
 #define PAGE	       4096
@@ -85,15 +85,16 @@ struct tsc_moment tsc_clock_now(clockid_t clock)
 	return best;
 }
 
-void tsc_clock_measure(struct perfdata_clock *clock)
+void tsc_clock_measure(const struct tsc_moment *since, struct perfdata_clock *clock)
 {
-	const struct tsc_moment start = tsc_clock_now(CLOCK_MONOTONIC);
+	const struct tsc_moment start = *since;
 	struct tsc_moment end;
 
 	do
 		end = tsc_clock_now(CLOCK_MONOTONIC);
 	while (end.ns - start.ns < MEASURED_NS);
 	*clock = (struct perfdata_clock){
+	    .monotonic = true,
 	    .shift = MEASURED_SHIFT,
 	    .mult = (uint32_t)(((end.ns - start.ns) << MEASURED_SHIFT) / (end.tsc - start.tsc))};
 	clock->zero =
@@ -102,8 +103,8 @@ void tsc_clock_measure(struct perfdata_clock *clock)
 	     ((start.tsc & ((UINT64_C(1) << clock->shift) - 1)) * clock->mult >> clock->shift));
 }
 
-void tsc_clock_read(struct perfdata_clock *clock)
+void tsc_clock_read(const struct tsc_moment *since, struct perfdata_clock *clock)
 {
 	if (!ask_kernel(clock))
-		tsc_clock_measure(clock);
+		tsc_clock_measure(since, clock);
 }

@@ -21,12 +21,12 @@ bool tsc_clock_of_page(const struct perf_event_mmap_page *page, struct perfdata_
 
 /*
  * As the kernel has it for an event that is opened for this alone; where it may not be opened, or
- * the kernel does not say, the TSC is compared with the monotonic clock for a fifth of a
- * millisecond, which is exact to about one in a hundred thousand.
+ * the kernel does not say, the TSC is compared with CLOCK_MONOTONIC, from a moment of before on until
+ * two milliseconds have passed, which is exact to about one in a million.
  */
-void tsc_clock_read(struct perfdata_clock *clock);
+void tsc_clock_read(const struct tsc_moment *since, struct perfdata_clock *clock);
 
 /* The second way alone. */
-void tsc_clock_measure(struct perfdata_clock *clock);
+void tsc_clock_measure(const struct tsc_moment *since, struct perfdata_clock *clock);
 
 #endif

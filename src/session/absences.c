@@ -14,7 +14,7 @@
 
 static uint64_t length_of(const struct absence *a)
 {
-	return a->to == UINT64_MAX ? 0 : a->to - a->from;
+	return a->to == UINT64_MAX || a->lost ? 0 : a->to - a->from;
 }
 
 /* The sums are those of all absences, also of those that are forgotten. */
@@ -26,14 +26,14 @@ static void forget_oldest(struct absences *t)
 	t->count = KEPT;
 }
 
-static int leave(struct absences *t, uint64_t tsc, bool preempted)
+static int add_absence(struct absences *t, const struct absence *new)
 {
 	struct absence *a;
 
 	if (!LIST_ROOM(t->list, t->count, t->capacity))
 		return PTAH_E_NOMEM;
 	a = &t->list[t->count];
-	*a = (struct absence){.from = tsc, .to = UINT64_MAX, .preempted = preempted};
+	*a = *new;
 	if (t->count) {
 		const uint64_t last = length_of(a - 1);
 
@@ -78,11 +78,17 @@ int absences_switch(struct absence_lists *lists, int32_t pid, int32_t tid, uint6
 	if (!out) {
 		if (last && last->to == UINT64_MAX)
 			last->to = time;
+		else if (last && time - last->to > ABSENCES_NEAR)
+			return add_absence(
+			    t, &(struct absence){.from = last->to, .to = time, .lost = true});
 		return 0;
 	}
-	if (last && last->to == UINT64_MAX)
-		last->to = last->from; /* it came back, and nothing says when */
-	return leave(t, time, preempted);
+	if (last && last->to == UINT64_MAX) { /* it came back, and nothing says when */
+		last->to = time;
+		last->lost = true;
+	}
+	return add_absence(
+	    t, &(struct absence){.from = time, .to = UINT64_MAX, .preempted = preempted});
 }
 
 struct absences *absences_find(const struct absence_lists *lists, int32_t tid)
@@ -98,6 +104,14 @@ size_t absences_after(const struct absences *t, uint64_t time)
 
 	BISECT(at, 0, t->count, t->list[at].to <= time);
 	return at;
+}
+
+bool absences_lost(const struct absences *t, uint64_t from, uint64_t to)
+{
+	for (size_t i = absences_after(t, from); i < t->count && t->list[i].from < to; i++)
+		if (t->list[i].lost)
+			return true;
+	return false;
 }
 
 void absences_free(struct absence_lists *lists)
@@ -131,7 +145,7 @@ static size_t begun_before(const struct absences *t, uint64_t tsc)
 /* What of an absence is before a time; one that has no end may have ended at once. */
 static uint64_t part_before(const struct absence *a, uint64_t tsc)
 {
-	return tsc >= a->to ? length_of(a) : a->to == UINT64_MAX ? 0 : tsc - a->from;
+	return tsc >= a->to ? length_of(a) : a->to == UINT64_MAX || a->lost ? 0 : tsc - a->from;
 }
 
 uint64_t absences_before(const struct absences *t, uint64_t tsc)

@@ -22,6 +22,8 @@ struct absences {
 		uint64_t before;	   /* ticks of all absences before it, */
 		uint64_t preempted_before; /* and of those in which the thread could run */
 		bool preempted;
+		/* Switches were lost: of this time nothing is known, and it counts for no sum. */
+		bool lost;
 	} * list;
 	size_t count, capacity;
 };
@@ -32,6 +34,9 @@ struct absence_lists {
 	size_t count, capacity;
 	struct table by_tid;
 };
+
+/* Less than that between two switches of which one was lost says nothing: nanoseconds or ticks. */
+#define ABSENCES_NEAR 20000
 
 /*
  * A thread leaves its processor, or comes back to one; in the order of time. pid -1: not known. 0 or
@@ -46,6 +51,9 @@ struct absences *absences_find(const struct absence_lists *lists, int32_t tid);
 
 /* The number of the first one that ends after a time. */
 size_t absences_after(const struct absences *absences, uint64_t time);
+
+/* Whether switches of this time are missing. */
+bool absences_lost(const struct absences *absences, uint64_t from, uint64_t to);
 
 /* The record of a switch of a thread of a session. 0 or PTAH_E_NOMEM. */
 int absences_take(struct ptah_session *session, const struct perfdata_record *record, uint64_t tsc);

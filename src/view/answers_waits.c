@@ -249,6 +249,8 @@ static void put_waker(struct json *j, const struct items *items, const struct pt
 	char text[256];
 
 	json_signed(j, "waker_tid", wait->waker_tid);
+	if (wait->flags & PTAH_WAIT_SEVERAL)
+		json_bool(j, "several", true);
 	json_signed(j, "waker",
 		    (int64_t)find_wait_thread(items->model, wait->waker_tid,
 					      on_axis(items->model, at), &until));
@@ -274,7 +276,7 @@ static void put_wait(struct json *j, struct items *items, size_t i)
 	put_place(j, items, "woken", wait.woken);
 	if (wait.waker_tid > 0)
 		put_waker(j, items, &wait);
-	if (wait.holder) {
+	if (wait.holder && wait.kind != PTAH_WAIT_THREAD) {
 		json_signed(j, "holder", wait.holder);
 		json_string(j, "holder_in",
 			    wait_functions(names, i, PTAH_WAIT_STACK_HOLDER, 3, text));

@@ -314,6 +314,24 @@ static void find_room(struct ptah_waits *w, const struct transfer *reads,
 		wait->flags |= PTAH_WAIT_SEVERAL;
 }
 
+/*
+ * Whether another thread wrote to the same object meanwhile. The one that gets the room first may let
+ * the next one go on. Writes are sorted by their ends; a few on both sides are looked at.
+ */
+static bool writes_others(const struct ptah_waits *w, const struct transfer *first,
+			  const struct transfer *end, const struct transfer *write)
+{
+	const struct system_call *calls = w->calls->calls, *c = &calls[write->call];
+	const struct transfer *from = write - first > MOST_READS ? write - MOST_READS : first;
+	const struct transfer *to = end - write > MOST_READS ? write + MOST_READS : end;
+
+	for (const struct transfer *t = from; t < to; t++)
+		if (calls[t->call].tid != c->tid && calls[t->call].begin < c->end &&
+		    calls[t->call].end > c->begin)
+			return true;
+	return false;
+}
+
 /* The writes of an object, [first, reads), that waited for room, and its reads, [reads, end). */
 static void match_room(struct ptah_waits *w, const struct transfer *first,
 		       const struct transfer *reads, const struct transfer *end)
@@ -334,6 +352,8 @@ static void match_room(struct ptah_waits *w, const struct transfer *first,
 		if (wait->kind == PTAH_WAIT_PIPE)
 			wait->is_none = false;
 		find_room(w, reads, end, wait);
+		if (wait->has_waker && writes_others(w, first, reads, write))
+			wait->flags |= PTAH_WAIT_SEVERAL;
 		wait->is_sure = !wait->is_none;
 	}
 }

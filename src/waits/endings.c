@@ -115,8 +115,10 @@ static void match_exit(struct ptah_waits *w, const struct lists *l, struct wait 
 	if (c->number != NR_FUTEX || tid <= 0 ||
 	    table_get(&w->pids, (uint32_t)tid) != (uint32_t)wait->pid)
 		return;
-	if (joins)
+	if (joins) {
 		wait->kind = PTAH_WAIT_THREAD;
+		wait->holder = tid;
+	}
 	exit = last_before(w, &l->threads, tid, wait->end);
 	if (!exit || wait->how == PTAH_WAIT_END_NEVER)
 		return;

@@ -125,17 +125,26 @@ static int add_wakes(const struct ptah_waits *w, struct places *p)
 	return status;
 }
 
+/* The i-th futex of futex_waitv(), which it has. */
+static struct place place_of_vector(const struct system_call *c, int64_t i)
+{
+	const uint8_t *futex = c->data + 24 * i; /* struct futex_waitv */
+
+	return (struct place){.address = load_le64(futex + 8),
+			      .pid = load_le32(futex + 16) & PRIVATE ? c->pid : 0};
+}
+
 /* futex_waitv() returns which of its futexes was woken. False: that is not known. */
 static bool find_woken_futex(const struct system_call *c, struct place *place)
 {
-	const uint8_t *futex;
+	struct place woken;
 
 	if (!(c->flags & PTAH_SYSCALL_RETURNED) || c->result < 0 ||
 	    c->result >= (int64_t)(c->data_size / 24))
 		return false;
-	futex = c->data + 24 * c->result; /* struct futex_waitv */
-	place->address = load_le64(futex + 8);
-	place->pid = load_le32(futex + 16) & PRIVATE ? c->pid : 0;
+	woken = place_of_vector(c, c->result);
+	place->address = woken.address;
+	place->pid = woken.pid;
 	return true;
 }
 
@@ -180,9 +189,13 @@ struct queues {
 	/* Of each wait the next one in its queue, and the call that has requeued it. */
 	uint32_t *after, *requeued;
 	size_t looks;
-	/* What the present call has taken: how many, and when the last of them was over. */
+	/*
+	 * What the present call has taken: how many, when the last of them was over, and whether the
+	 * call may have lost its processor before it woke them.
+	 */
 	int64_t taken;
 	uint64_t taken_until;
+	bool is_late;
 	uint64_t deadline; /* of find_deadline() */
 };
 
@@ -318,6 +331,32 @@ static bool is_overlapped(const struct ptah_waits *w, const struct queue *queue,
 	       queue->woke_until > wait->begin;
 }
 
+/* A switch from one thread to another is two records. */
+#define SWITCH_NS 5000
+
+/*
+ * Whether a call may have lost its processor before it woke this wait, so that others woke in its
+ * place. A processor that goes to the woken thread shows that it had been woken.
+ */
+static bool may_be_late(const struct ptah_waits *w, const struct wait *wait,
+			const struct system_call *c)
+{
+	const struct absences *t = absences_find(&w->absences, c->tid);
+	const size_t i = t ? absences_after(t, c->begin) : 0;
+	const struct absences *woken = absences_find(&w->absences, wait->tid);
+	size_t last;
+
+	if (!t || i == t->count || t->list[i].from >= call_end(w, c) ||
+	    t->list[i].from >= wait->end)
+		return false;
+	if (t->list[i].lost || !woken)
+		return true;
+	/* The wait's last absence ends when it runs again. */
+	last = absences_after(woken, wait->end);
+	return !last || woken->list[last - 1].to < t->list[i].from ||
+	       woken->list[last - 1].to > t->list[i].from + SWITCH_NS;
+}
+
 static void wake_up(struct queues *q, const struct queue *queue, struct wait *wait,
 		    const struct place *wake)
 {
@@ -327,6 +366,7 @@ static void wake_up(struct queues *q, const struct queue *queue, struct wait *wa
 	/* Of another process the address may be that of other memory. */
 	if (is_divided(c) || wait->pid != c->pid || is_overlapped(q->w, queue, wait, c))
 		wait->flags |= PTAH_WAIT_SEVERAL;
+	q->is_late |= may_be_late(q->w, wait, c);
 	q->taken++;
 	q->taken_until = wait->end > q->taken_until ? wait->end : q->taken_until;
 }
@@ -417,15 +457,23 @@ static uint32_t find_oldest(struct queues *q, const struct queue *queue, const s
 	return WAITS_NONE;
 }
 
-/* When a waiting thread went to sleep, and was in the kernel's queue; its beginning if unknown. */
+/*
+ * When a waiting thread was certainly in the kernel's queue: when it went to sleep. One that never did
+ * was woken on its way there. Where switches are not recorded, its call's beginning is all that is
+ * known.
+ */
 static uint64_t time_of_sleep(const struct ptah_waits *w, const struct wait *wait)
 {
 	const struct absences *t = absences_find(&w->absences, wait->tid);
 	size_t i = t ? absences_after(t, wait->begin) : 0;
 
-	while (t && i < t->count && t->list[i].from < wait->end && t->list[i].preempted)
+	if (!t)
+		return wait->begin;
+	if (absences_lost(t, wait->begin, wait->end))
+		return wait->end;
+	while (i < t->count && t->list[i].from < wait->end && t->list[i].preempted)
 		i++;
-	return t && i < t->count && t->list[i].from < wait->end ? t->list[i].from : wait->begin;
+	return i < t->count && t->list[i].from < wait->end ? t->list[i].from : wait->end;
 }
 
 /*
@@ -482,6 +530,7 @@ static void carry_out(struct queues *q, const struct place *wake)
 	queue->wake++;
 	q->taken = 0;
 	q->taken_until = 0;
+	q->is_late = false;
 	fill_queue(q, queue, call_end(q->w, c));
 	clean_queue(q, queue, c->begin);
 	if (is_requeue(operation)) {
@@ -496,8 +545,11 @@ static void carry_out(struct queues *q, const struct place *wake)
 		unlock(q, queue, wake);
 	else
 		take_oldest(q, queue, to, wake);
-	/* The call has woken before those that it woke were over, however long it takes to return. */
-	if (q->taken < c->result || q->taken_until > call_end(q->w, c))
+	/*
+	 * The call has woken before those that it woke were over, however long it takes to return, if
+	 * it is certain that it woke them.
+	 */
+	if (q->taken < c->result || q->is_late || q->taken_until > call_end(q->w, c))
 		q->taken_until = call_end(q->w, c);
 	if (queue->woke_until < q->taken_until) {
 		queue->woke_until = q->taken_until;
@@ -533,6 +585,51 @@ static void make_queues(struct queues *q, const struct places *p)
 	}
 }
 
+/* So many of the last calls that wake at an address are looked at. */
+#define MOST_BEFORE 16
+
+/* Whether a call woke at the place of a queue while a thread waited. */
+static bool woke_during(const struct ptah_waits *w, const struct queue *queue,
+			const struct wait *wait)
+{
+	const struct system_call *calls = w->calls->calls;
+	const struct place *at;
+	size_t n, end = (size_t)(queue->end - queue->first_wake);
+
+	/* Finds the first that began later. */
+	BISECT(n, 0, end, calls[queue->first_wake[n].call].begin < wait->end);
+	at = queue->first_wake + n;
+	for (size_t i = 1; i <= n && i <= MOST_BEFORE; i++)
+		if (call_end(w, &calls[at[-(ptrdiff_t)i].call]) > wait->begin)
+			return true;
+	return false;
+}
+
+/*
+ * futex_waitv() returns the last one of its futexes that was woken: one before that may have ended the
+ * wait, if somebody woke there.
+ */
+static void mark_vector(const struct queues *q, struct wait *wait)
+{
+	const struct system_call *c = wait_call(q->w, wait);
+
+	for (int64_t i = 0; i < c->result && i < (int64_t)(c->data_size / 24); i++) {
+		const struct place place = place_of_vector(c, i);
+		const struct queue *queue = find_queue(q, &place);
+
+		if (same_address(queue->first, &place) && woke_during(q->w, queue, wait))
+			wait->flags |= PTAH_WAIT_SEVERAL;
+	}
+}
+
+static void mark_vectors(const struct queues *q)
+{
+	for (size_t i = 0; i < q->w->count; i++)
+		if (q->w->waits[i].has_waker && q->w->waits[i].call != WAITS_NONE &&
+		    wait_call(q->w, &q->w->waits[i])->number == NR_FUTEX_WAITV)
+			mark_vector(q, &q->w->waits[i]);
+}
+
 /* Carries out all wakes in their order. */
 static int match_places(struct ptah_waits *w, const struct places *p)
 {
@@ -558,6 +655,7 @@ static int match_places(struct ptah_waits *w, const struct places *p)
 			carry_out(&q, &wakes[i]);
 		for (size_t i = 0; i < q.count; i++)
 			clean_queue(&q, &q.queues[i], UINT64_MAX);
+		mark_vectors(&q);
 		/* Of one that was overtaken and that no call has woken, there are no others. */
 		for (size_t i = 0; i < w->count; i++)
 			if (!w->waits[i].has_waker)

@@ -298,11 +298,55 @@ static uint32_t *list_by_thread(struct ptah_waits *w)
 	return list;
 }
 
+/*
+ * Whether a thread began or ended a call while it should have been off its processor. A call is a
+ * little earlier or later than the kernel's own times.
+ */
+static bool has_run(const struct ptah_waits *w, const uint32_t *by_thread, int32_t tid,
+		    const struct absence *a)
+{
+	const struct system_call *calls = w->calls->calls, *c;
+	size_t at;
+
+	if (a->to - a->from <= 2 * ABSENCES_NEAR)
+		return false;
+	/* Finds the first that begins later than it left. */
+	BISECT(at, 0, w->calls->count,
+	       calls[by_thread[at]].tid < tid ||
+		   (calls[by_thread[at]].tid == tid &&
+		    call_time(&calls[by_thread[at]]) <= a->from + ABSENCES_NEAR));
+	c = at < w->calls->count ? &calls[by_thread[at]] : NULL;
+	if (c && c->tid == tid && call_time(c) < a->to - ABSENCES_NEAR)
+		return true;
+	c = at ? &calls[by_thread[at - 1]] : NULL;
+	return c && c->tid == tid && c->flags & PTAH_SYSCALL_RETURNED &&
+	       c->end > a->from + ABSENCES_NEAR && c->end < a->to - ABSENCES_NEAR;
+}
+
+/* An absence in which the thread made calls is none: the switches between them were lost. */
+static void compare_absences(struct ptah_waits *w, const uint32_t *by_thread)
+{
+	for (size_t i = 0; i < w->absences.count; i++) {
+		const struct absences *t = &w->absences.threads[i];
+
+		for (size_t k = 0; k < t->count; k++)
+			t->list[k].lost |= has_run(w, by_thread, t->tid, &t->list[k]);
+	}
+}
+
 /* The kernel spins for a lock with priority inheritance as long as the one that has it runs. */
 static bool has_spun(const struct system_call *c, const struct wait *wait)
 {
 	return c->number == NR_FUTEX && futex_spins(c->args[1]) && wait->has_waker &&
 	       wait->end - wait->begin >= PTAH_WAITS_SHORT;
+}
+
+/* A wait that does nothing but sleep: without any switch in it, switches were lost. */
+static bool is_only_sleep(const struct wait *wait)
+{
+	return wait->kind == PTAH_WAIT_FUTEX || wait->kind == PTAH_WAIT_THREAD ||
+	       wait->kind == PTAH_WAIT_CHILD || wait->kind == PTAH_WAIT_SLEEP ||
+	       wait->kind == PTAH_WAIT_SIGNAL;
 }
 
 /* What the switches say of a wait in a call: whether the thread slept, and when it ran again. */
@@ -313,10 +357,12 @@ static void compare_with_switches(struct ptah_waits *w, struct wait *wait)
 	bool slept = false;
 	size_t i;
 
-	if (!t)
+	if (!t || absences_lost(t, wait->begin, wait->end))
 		return;
 	i = absences_after(t, wait->begin);
 	if (i == t->count || t->list[i].from >= wait->end) {
+		if (is_only_sleep(wait) && wait->end - wait->begin > PTAH_WAITS_SHORT)
+			return;
 		/* It never left its processor. */
 		wait->is_none = wait->how != PTAH_WAIT_END_NEVER && !has_spun(c, wait);
 		return;
@@ -419,7 +465,7 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread, size_t 
 		const struct system_call *c = call == WAITS_NONE ? NULL : &w->calls->calls[call];
 		struct wait *wait = wait_in(w, in_calls, call);
 
-		if (c && wait && !wait->is_none)
+		if (a->lost || (c && wait && !wait->is_none))
 			continue;
 		wait = add_wait(w);
 		if (!wait)
@@ -441,17 +487,11 @@ static int add_absences(struct ptah_waits *w, const uint32_t *by_thread, size_t 
 	return 0;
 }
 
-static int use_switches(struct ptah_waits *w)
+static int use_switches(struct ptah_waits *w, const uint32_t *by_thread)
 {
-	uint32_t *by_thread;
 	size_t in_calls;
 	int status = 0;
 
-	if (!w->absences.count && !w->wakeup_count)
-		return 0;
-	by_thread = list_by_thread(w);
-	if (!by_thread)
-		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < w->count; i++) {
 		compare_with_switches(w, &w->waits[i]);
 		compare_with_wakeups(w, &w->waits[i], by_thread);
@@ -459,7 +499,6 @@ static int use_switches(struct ptah_waits *w)
 	in_calls = w->count;
 	for (size_t i = 0; i < w->absences.count && status >= 0; i++)
 		status = add_absences(w, by_thread, in_calls, &w->absences.threads[i]);
-	free(by_thread);
 	return status;
 }
 
@@ -514,22 +553,36 @@ static int finish(struct ptah_waits *w)
 	return 0;
 }
 
-static int find_waits(struct ptah_waits *w)
+/* Who ended the waits that are listed. */
+static int match_waits(struct ptah_waits *w)
 {
-	int status = switches_read(w);
+	int status = futexes_match(w);
 
-	if (status >= 0)
-		status = list_calls(w);
-	if (status >= 0)
-		status = futexes_match(w);
 	if (status >= 0)
 		status = channels_match(w);
 	if (status >= 0)
 		status = locks_match(w);
+	return status < 0 ? status : endings_match(w);
+}
+
+static int find_waits(struct ptah_waits *w)
+{
+	int status = switches_read(w);
+	uint32_t *by_thread = NULL;
+
 	if (status >= 0)
-		status = endings_match(w);
+		status = list_calls(w);
+	if (status >= 0 && (w->absences.count || w->wakeup_count)) {
+		by_thread = list_by_thread(w);
+		status = by_thread ? 0 : PTAH_E_NOMEM;
+	}
+	if (by_thread)
+		compare_absences(w, by_thread);
 	if (status >= 0)
-		status = use_switches(w);
+		status = match_waits(w);
+	if (status >= 0 && by_thread)
+		status = use_switches(w, by_thread);
+	free(by_thread);
 	return status < 0 ? status : finish(w);
 }
 

@@ -33,12 +33,27 @@ static void compare(const struct perfdata_clock *clock)
 	assert_true(ns > (double)(before - inner) * 0.99);
 }
 
+/* What was measured gives the time of the monotonic clock, too, after it as well. */
+static void compare_times(const struct perfdata_clock *clock)
+{
+	const uint64_t ticks_mask = (UINT64_C(1) << clock->shift) - 1;
+	const uint64_t before = monotonic(), tsc = __builtin_ia32_rdtsc(), after = monotonic();
+	const uint64_t ns = clock->zero + (tsc >> clock->shift) * clock->mult +
+			    ((tsc & ticks_mask) * clock->mult >> clock->shift);
+
+	assert_true(clock->monotonic);
+	assert_true(ns + 1000000 > before);
+	assert_true(ns < after + 1000000);
+}
+
 TEST(test_clocks)
 {
+	const struct tsc_moment since = tsc_clock_now(CLOCK_MONOTONIC);
 	struct perfdata_clock clock = {0};
 
-	tsc_clock_read(&clock);
+	tsc_clock_read(&since, &clock);
 	compare(&clock);
-	tsc_clock_measure(&clock);
+	tsc_clock_measure(&since, &clock);
 	compare(&clock);
+	compare_times(&clock);
 }

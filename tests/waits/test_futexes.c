@@ -276,6 +276,84 @@ TEST_WITH(test_waitv, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 1).address, 0);
 }
 
+/* It returns the last one that was woken: another one may have been first. */
+TEST_WITH(test_waitv_several, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+	const uint64_t list[] = {0, WORD, 130, 0, WORD + 64, 130};
+
+	put_enter(&r->b, 1, 11, 1000, 449, ARGS(0x7000, 2));
+	put_data(&r->b, 1, 11, 1000, 449, 0, 0, list, sizeof(list));
+	put_call(&r->b, 1, 12, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_call(&r->b, 1, 13, 2200, 2300, FUTEX, ARGS(WORD + 64, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 2400, 449, 1);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+}
+
+/*
+ * A thread loses its processor in FUTEX_WAKE: it may have woken nobody before that, so that whom others
+ * wake meanwhile is not certain. It is, if the woken thread takes its processor.
+ */
+static void put_late_wake(struct recorded *r, bool to_woken)
+{
+	for (int tid = 11; tid <= 13; tid++) {
+		put_enter(&r->b, 1, tid, 1000 + 100 * (uint64_t)tid, FUTEX, ARGS(WORD, WAIT, 2));
+		put_switch(&r->b, 1, tid, 1050 + 100 * (uint64_t)tid, true, false);
+	}
+	put_enter(&r->b, 1, 21, 30000, FUTEX, ARGS(WORD, WAKE, 1));
+	put_switch(&r->b, 1, 21, 31000, true, true);
+	put_switch(&r->b, 1, 11, to_woken ? 31100 : 45000, false, false);
+	put_exit(&r->b, 1, 11, 45100, FUTEX, 0);
+	put_call(&r->b, 1, 22, 50000, 50100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_switch(&r->b, 1, 12, 55000, false, false);
+	put_exit(&r->b, 1, 12, 55100, FUTEX, 0);
+	put_switch(&r->b, 1, 21, 90000, false, false);
+	put_exit(&r->b, 1, 21, 91000, FUTEX, 1);
+	recorded_find_waits(r);
+}
+
+TEST_WITH(test_late_wake, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_late_wake(r, false);
+	assert_int_equal(wait_at(r->waits, 1).tid, 12);
+	assert_int_equal(wait_at(r->waits, 1).flags, PTAH_WAIT_SEVERAL);
+}
+
+TEST_WITH(test_woken_takes_processor, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_late_wake(r, true);
+	assert_int_equal(wait_at(r->waits, 1).tid, 12);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 22);
+	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+}
+
+/* One that was woken on its way to sleep may have come into the queue after others. */
+TEST_WITH(test_woken_before_sleep, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	for (int tid = 11; tid <= 12; tid++)
+		put_switch(&r->b, 1, tid, 100, false, false);
+	put_enter(&r->b, 1, 11, 1000, FUTEX, ARGS(WORD, WAIT, 2));
+	put_enter(&r->b, 1, 12, 1100, FUTEX, ARGS(WORD, WAIT, 2));
+	put_switch(&r->b, 1, 12, 1200, true, false);
+	put_call(&r->b, 1, 21, 2000, 2100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_call(&r->b, 1, 22, 3000, 3100, FUTEX, ARGS(WORD, WAKE, 1), 1);
+	put_exit(&r->b, 1, 11, 40000, FUTEX, 0);
+	put_switch(&r->b, 1, 12, 51000, false, false);
+	put_exit(&r->b, 1, 12, 52000, FUTEX, 0);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 1).tid, 12);
+	assert_int_equal(wait_at(r->waits, 1).flags, PTAH_WAIT_SEVERAL);
+}
+
 /* At the same address of another process there may be other memory. */
 TEST_WITH(test_other_process, recorded_begin, recorded_end)
 {

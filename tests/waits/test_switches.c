@@ -168,3 +168,42 @@ TEST_WITH(test_lost_beginning, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
 	assert_int_equal(wait_at(r->waits, 0).waker_call, 1);
 }
+
+/* A thread that makes calls is on a processor: the switches between them were lost. */
+TEST_WITH(test_lost_switches, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_switch(&r->b, 1, 11, 1000, true, true);
+	put_call(&r->b, 1, 11, 200000, 200100, 39, ARGS(0), 1); /* getpid */
+	/* So it is not known that this one did not sleep. */
+	put_enter(&r->b, 1, 11, 300000, FUTEX, ARGS(0x4040c0, 128, 2));
+	put_call(&r->b, 1, 12, 330000, 330100, FUTEX, ARGS(0x4040c0, 129, 1), 1);
+	put_exit(&r->b, 1, 11, 350000, FUTEX, 0);
+	put_switch(&r->b, 1, 11, 500000, false, false);
+	put_switch(&r->b, 1, 11, 600000, true, true);
+	put_switch(&r->b, 1, 11, 610000, false, false);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).kind, PTAH_WAIT_FUTEX);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 12);
+	assert_int_equal(wait_at(r->waits, 1).kind, PTAH_WAIT_PREEMPTED);
+	assert_int_equal(wait_at(r->waits, 1).begin, 600000);
+}
+
+/* Who leaves twice or comes twice has switched in between. */
+TEST_WITH(test_unpaired_switches, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_switch(&r->b, 1, 11, 1000, true, true);
+	put_switch(&r->b, 1, 11, 100000, true, true);
+	put_switch(&r->b, 1, 11, 110000, false, false);
+	put_switch(&r->b, 1, 11, 300000, false, false);
+	put_switch(&r->b, 1, 11, 400000, true, true);
+	put_switch(&r->b, 1, 11, 410000, false, false);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 2);
+	assert_int_equal(wait_at(r->waits, 0).begin, 100000);
+	assert_int_equal(wait_at(r->waits, 1).begin, 400000);
+}

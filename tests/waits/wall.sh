@@ -13,6 +13,27 @@ end=$(python3 -c 'import time; print(time.monotonic_ns())')
 python3 "$PTAH_SOURCE/tests/waits/judge_wall.py" wall.folded waits.tsv log perf.data $((end - begin)) ||
 	fail "the sums of wall time"
 
+# Where the kernel does not tell its clock, the file's is CLOCK_MONOTONIC, as it says: perf_event_attr has
+# it at byte 92 and as bit 25 of the flags at 40, and the feature 29 the time of day of a moment.
+python3 - "$begin" "$end" <<'END' || fail "the file's clock is not the one that it names"
+import csv, struct, sys, time
+begin, end = map(int, sys.argv[1:])
+data = open("perf.data", "rb").read()
+attrs, data_at, data_size = (struct.unpack_from("<Q", data, at)[0] for at in (24, 40, 48))
+named = struct.unpack_from("<Q", data, attrs + 40)[0] >> 25 & 1
+assert named == data[72 + 3] >> 5 & 1, "the feature"
+if named:
+    assert struct.unpack_from("<I", data, attrs + 92)[0] == time.CLOCK_MONOTONIC
+    place = bin(struct.unpack_from("<Q", data, 72)[0] & (1 << 29) - 1).count("1")
+    section = struct.unpack_from("<Q", data, data_at + data_size + 16 * place)[0]
+    version, clock, day, monotonic = struct.unpack_from("<IIQQ", data, section)
+    now = time.time_ns() - time.monotonic_ns()
+    assert (version, clock) == (1, time.CLOCK_MONOTONIC) and abs(day - monotonic - now) < 10**9, (day, monotonic)
+    for wait in csv.DictReader(open("waits.tsv"), delimiter="\t", quoting=csv.QUOTE_NONE):
+        at = int(wait["time_s"].replace(".", ""))
+        assert begin <= at and at + int(wait["ns"]) <= end, (begin, wait, end)
+END
+
 # The same sums in the others.
 "$PTAH" export -q --to=speedscope --value=wall --by=thread -o wall.json || fail "speedscope: $?"
 "$PTAH" report -q --value=wall --by=thread --format=json --limit=0 >report.json || fail "report: $?"

@@ -197,7 +197,9 @@ void native_follow_switches(struct recording *r, int32_t pid)
 int native_open(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
-	struct perfdata_clock clock;
+	/* So early, it need not be waited for later. */
+	const struct tsc_moment since = tsc_clock_now(CLOCK_MONOTONIC);
+	struct perfdata_clock clock = {0};
 	int status;
 
 	if (!r)
@@ -218,7 +220,7 @@ int native_open(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 	}
 	r->streams->watch = start_watch(r);
-	tsc_clock_read(&clock);
+	tsc_clock_read(&since, &clock);
 	status = simulated_open_writer(recorder, is_snapshot(r), &clock, r->flags & NATIVE_CALLS);
 	r->live = status >= 0 && recorder->config.buffer.policy == PTAH_RECORD_DRAIN &&
 		  perfdata_writer_is_read(recorder->writer);

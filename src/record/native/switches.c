@@ -21,11 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE	   4096
-#define RING	   (32 * PAGE) /* of each processor: 2,048 switches */
-#define EVENTS_MAX 1024	       /* descriptors: a process may have that many by default */
-#define HELD_MORE  1024	       /* switches that are held, and may be more than the threads */
-#define PASSES_MAX 8	       /* over the threads of a process, of which more may come meanwhile */
+#define PAGE 4096
+/* Of each processor: 8,192 switches; where so much may not be locked in memory, 2,048. */
+#define RING	   (128 * PAGE)
+#define RING_SMALL (32 * PAGE)
+#define EVENTS_MAX 1024 /* descriptors: a process may have that many by default */
+#define HELD_MORE  1024 /* switches that are held, and may be more than the threads */
+#define PASSES_MAX 8	/* over the threads of a process, of which more may come meanwhile */
 
 /* Kernel and TSC read at the same moment; both are linear between two of these. */
 #define KERNEL_CLOCK CLOCK_MONOTONIC_RAW
@@ -33,6 +35,7 @@
 struct switch_ring {
 	int fd; /* of the event whose buffer it is; -1: none yet */
 	struct perf_event_mmap_page *page;
+	size_t size;
 };
 
 struct switch_list {
@@ -98,7 +101,7 @@ void switches_free(struct switches *s)
 	for (unsigned i = 0; i < s->cpus; i++) {
 		if (s->rings[i].fd < 0)
 			continue;
-		munmap(s->rings[i].page, PAGE + RING);
+		munmap(s->rings[i].page, PAGE + s->rings[i].size);
 		close(s->rings[i].fd);
 	}
 	for (size_t i = 0; i < s->fd_count; i++)
@@ -143,7 +146,13 @@ static bool put_into_ring(struct switches *s, unsigned cpu, int fd)
 		s->fds[s->fd_count++] = fd;
 		return true;
 	}
+	ring->size = RING;
 	ring->page = mmap(NULL, PAGE + RING, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ring->page == MAP_FAILED) {
+		ring->size = RING_SMALL;
+		ring->page =
+		    mmap(NULL, PAGE + RING_SMALL, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	}
 	if (ring->page == MAP_FAILED)
 		return false;
 	ring->fd = fd;
@@ -211,7 +220,8 @@ bool switches_follow_all(struct switches *s, int32_t pid, bool alone)
 static void copy_from_ring(const struct switch_ring *ring, uint64_t at, void *to, size_t n)
 {
 	const uint8_t *data = (const uint8_t *)ring->page + PAGE;
-	const size_t begin = at % RING, part = n < RING - begin ? n : RING - begin;
+	const size_t begin = at % ring->size, rest = ring->size - begin;
+	const size_t part = n < rest ? n : rest;
 
 	memcpy(to, data + begin, part);
 	memcpy((uint8_t *)to + part, data, n - part);

@@ -218,7 +218,8 @@ int hardware_open_writer(struct hardware *h)
 
 	fill_driver(h, &driver);
 	driver.time_zero = events_clock(&h->events, &m->time_shift, &m->time_mult, &m->time_zero);
-	writer.clock = (struct perfdata_clock){m->time_shift, m->time_mult, m->time_zero};
+	writer.clock = (struct perfdata_clock){
+	    .shift = m->time_shift, .mult = m->time_mult, .zero = m->time_zero};
 	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->cpu.family, m->cpu.model,
 		 m->cpu.stepping);
 	if (traces && sidebands && elsewhere)

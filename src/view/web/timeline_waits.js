@@ -103,10 +103,12 @@ Ptah.timelineWaits = (function () {
 		c.beginPath();
 		c.arc(x0, y0, strong ? 3.5 : 2.5, 0, 2 * Math.PI);
 		c.fill();
+		c.setLineDash(item.several ? [4, 4] : []);
 		c.beginPath();
 		c.moveTo(x0, y0);
 		c.lineTo(x1, tip - down * 4);
 		c.stroke();
+		c.setLineDash([]);
 		c.beginPath();
 		c.moveTo(x1, tip + down);
 		c.lineTo(x1 - 4, tip - down * 7);
