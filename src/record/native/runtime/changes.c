@@ -18,6 +18,7 @@
 #define ARGUMENT_MOST  (UINT64_C(1) << 32)
 #define VECTORS_MOST   NATIVE_LIMIT(64u, 1u)
 #define MIXED_AFTER    NATIVE_LIMIT(16, 2) /* stores to a page with units */
+#define FILES	       NATIVE_LIMIT(16, 1)
 
 /* A page of code that may change, or one by which code elsewhere is written. */
 struct page {
@@ -25,7 +26,7 @@ struct page {
 	uint64_t inode, offset;
 	uint32_t device;
 	uint8_t protection; /* as the program believes it to be */
-	bool shared;	    /* inode, device and offset say what it is */
+	bool shared;	    /* is_shared(): inode, device and offset say what it is */
 	bool held;	    /* the right to write was taken away */
 	bool watched;	    /* it may have units, and cannot change */
 	bool known;	    /* the recording has `bytes` */
@@ -43,8 +44,11 @@ struct changes {
 	struct page *pages; /* a hash table */
 	uint32_t page_count, page_room;
 	uint32_t held;
-	uint64_t low, high; /* all pages that are held lie in here */
-	uint32_t version;   /* counts what was sent */
+	uint64_t low, high;    /* all pages that are held lie in here */
+	uint32_t version;      /* counts what was sent */
+	uint64_t files[FILES]; /* changes_file(): their inodes */
+	uint32_t file_count;
+	bool all_files; /* all of them, and all memory */
 	const char *refusal;
 	uint8_t buffer[PROC_MAPS_BUFFER];
 };
@@ -127,6 +131,20 @@ static struct native_mapping *find_mapping(const struct changes *s, uint64_t pag
 		if (page >= s->mappings[i].start && page < s->mappings[i].end)
 			return &s->mappings[i];
 	return NULL;
+}
+
+static bool is_written_file(const struct changes *s, uint64_t inode)
+{
+	for (uint32_t i = 0; i < s->file_count && inode; i++)
+		if (s->files[i] == inode)
+			return true;
+	return s->all_files;
+}
+
+/* Whether its bytes may change by what happens elsewhere. A private mapping has its file's. */
+static bool is_shared(const struct changes *s, const struct native_mapping *m)
+{
+	return m->shared || is_written_file(s, m->inode);
 }
 
 /* Takes [start, end) out of the list. */
@@ -212,7 +230,7 @@ static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t ad
 	}
 	/* Where the right was taken away, the kernel's list does not have it. */
 	p->protection |= m->protection;
-	p->shared = m->shared;
+	p->shared = is_shared(s, m);
 	p->inode = m->inode;
 	p->device = m->device;
 	p->offset = m->offset + (address - m->start);
@@ -355,7 +373,7 @@ bool changes_watch(struct context *c, uint64_t address)
 		return !s->refusal;
 	}
 	m = find_mapping(s, address);
-	if (!is_code(m) || (m->shared && !s->complete)) {
+	if (!is_code(m) || ((m->shared || changes_has_files(c)) && !s->complete)) {
 		if (address == s->nothing)
 			return false;
 		read_mappings(rt, s);
@@ -367,7 +385,8 @@ bool changes_watch(struct context *c, uint64_t address)
 	}
 	if (!has_memory(address))
 		return false;
-	if ((!m->shared && !(m->protection & PROT_WRITE) && !(p && p->protection & PROT_WRITE)) ||
+	if ((!is_shared(s, m) && !(m->protection & PROT_WRITE) &&
+	     !(p && p->protection & PROT_WRITE)) ||
 	    memory_is_ours(rt, address, PAGE))
 		return true;
 	p = take_page(rt, s, address, m);
@@ -597,8 +616,60 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 	/* While shared mappings are missing in the list, what mprotect() changes may be one. */
 	if (shared)
 		unwatch_shared(c, s);
+	else if (protection & PROT_EXEC && changes_has_files(c))
+		s->complete = false;
 	else if (protection & PROT_EXEC && s->complete)
 		add_mapping(c->runtime, s, &m);
+}
+
+/* ---- Files ------------------------------------------------------------------------ */
+
+bool changes_has_files(const struct context *c)
+{
+	const struct changes *s = c->runtime->changes;
+
+	return s && (s->file_count || s->all_files);
+}
+
+bool changes_executes(const struct context *c, uint64_t inode)
+{
+	const struct changes *s = c->runtime->changes;
+
+	for (uint32_t i = 0; s && i < s->mapping_count; i++)
+		if (s->mappings[i].inode == inode && s->mappings[i].protection & PROT_EXEC)
+			return true;
+	return false;
+}
+
+void changes_file(struct context *c, uint64_t inode)
+{
+	struct changes *s;
+
+	cache_lock(c);
+	s = changes_of(c);
+	if (s && !is_written_file(s, inode)) {
+		if (inode && s->file_count < FILES)
+			s->files[s->file_count++] = inode;
+		else
+			s->all_files = true;
+		/* Where code of it was read, nobody has watched. */
+		read_mappings(c->runtime, s);
+		for (uint32_t i = 0; i < s->mapping_count; i++)
+			if (is_code(&s->mappings[i]) && is_shared(s, &s->mappings[i]))
+				unit_forget(c, s->mappings[i].start, s->mappings[i].end);
+	}
+	cache_unlock(c);
+}
+
+void changes_written(struct context *c, uint64_t inode)
+{
+	struct changes *s = c->runtime->changes;
+
+	cache_lock(c);
+	for (uint32_t i = 0; s && i < s->page_room; i++)
+		if (s->pages[i].shared && (!inode || s->pages[i].inode == inode))
+			unwatch(c, &s->pages[i]);
+	cache_unlock(c);
 }
 
 const char *changes_refusal(const struct context *c)

@@ -412,6 +412,8 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 	end = end_of(start, bytes);
 	forget_known(c->syscalls, start, end);
 	changes_after_mapping(c, start, end, w[3], w[4] & MAP_SHARED);
+	if (w[4] & MAP_SHARED && !(w[4] & MAP_ANONYMOUS) && w[3] & PROT_WRITE)
+		written_mapped(c, w[5]);
 	if (!(w[3] & PROT_EXEC))
 		return result;
 	unit_forget(c, start, end);
