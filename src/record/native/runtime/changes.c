@@ -35,6 +35,12 @@ struct page {
 	uint8_t *bytes;
 };
 
+/* One that the process executes and may write to. */
+struct written_file {
+	uint64_t inode;
+	bool written; /* since it was noted */
+};
+
 struct changes {
 	struct native_mapping *mappings; /* what is executable or shared */
 	uint32_t mapping_count, mapping_room;
@@ -44,9 +50,9 @@ struct changes {
 	struct page *pages; /* a hash table */
 	uint32_t page_count, page_room;
 	uint32_t held;
-	uint64_t low, high;    /* all pages that are held lie in here */
-	uint32_t version;      /* counts what was sent */
-	uint64_t files[FILES]; /* changes_file(): their inodes */
+	uint64_t low, high;		  /* all pages that are held lie in here */
+	uint32_t version;		  /* counts what was sent */
+	struct written_file files[FILES]; /* changes_file() */
 	uint32_t file_count;
 	bool all_files; /* all of them, and all memory */
 	const char *refusal;
@@ -133,18 +139,18 @@ static struct native_mapping *find_mapping(const struct changes *s, uint64_t pag
 	return NULL;
 }
 
-static bool is_written_file(const struct changes *s, uint64_t inode)
+static struct written_file *find_file(struct changes *s, uint64_t inode)
 {
 	for (uint32_t i = 0; i < s->file_count && inode; i++)
-		if (s->files[i] == inode)
-			return true;
-	return s->all_files;
+		if (s->files[i].inode == inode)
+			return &s->files[i];
+	return NULL;
 }
 
 /* Whether its bytes may change by what happens elsewhere. A private mapping has its file's. */
-static bool is_shared(const struct changes *s, const struct native_mapping *m)
+static bool is_shared(struct changes *s, const struct native_mapping *m)
 {
-	return m->shared || is_written_file(s, m->inode);
+	return m->shared || s->all_files || find_file(s, m->inode);
 }
 
 /* Takes [start, end) out of the list. */
@@ -293,8 +299,8 @@ static void give_back(struct context *c, struct page *p)
 
 /* ---- Watching -------------------------------------------------------------------- */
 
-/* Sends those bytes of the page that the recording does not have. */
-static void report(struct context *c, struct changes *s, struct page *p)
+/* Sends those bytes of the page that the recording does not have. may_differ: from the mapping's. */
+static void report(struct context *c, struct changes *s, struct page *p, bool may_differ)
 {
 	const uint8_t *now = (const uint8_t *)p->address;
 	uint32_t first = 0, end = PAGE;
@@ -303,6 +309,10 @@ static void report(struct context *c, struct changes *s, struct page *p)
 	if (!p->bytes && !(p->bytes = memory_take(c->runtime, PAGE))) {
 		s->refusal = no_memory;
 		return;
+	}
+	if (!p->known && !may_differ) {
+		__builtin_memcpy(p->bytes, now, PAGE);
+		p->known = true;
 	}
 	while (p->known && first < end && p->bytes[first] == now[first])
 		first++;
@@ -322,10 +332,15 @@ static void report(struct context *c, struct changes *s, struct page *p)
 	s->version++;
 }
 
-/* Takes the right to write away where the same memory is mapped elsewhere. */
-static void hold_aliases(struct runtime *rt, struct changes *s, const struct page *code)
+/*
+ * Takes the right to write away where the same memory is mapped elsewhere. False: nothing has it,
+ * and the page is what it was when the recorder was told of the mapping.
+ */
+static bool hold_aliases(struct runtime *rt, struct changes *s, const struct page *code)
 {
+	const struct written_file *file = find_file(s, code->inode);
 	const struct page p = *code;
+	bool may_differ = !file || file->written || p.protection & PROT_WRITE;
 
 	for (uint32_t i = 0; i < s->mapping_count; i++) {
 		const struct native_mapping *m = &s->mappings[i];
@@ -334,10 +349,12 @@ static void hold_aliases(struct runtime *rt, struct changes *s, const struct pag
 		if (!m->shared || m->inode != p.inode || m->device != p.device ||
 		    p.offset < m->offset || p.offset - m->offset >= m->end - m->start)
 			continue;
+		may_differ = true;
 		alias = take_page(rt, s, m->start + (p.offset - m->offset), m);
 		if (alias)
 			hold(s, alias);
 	}
+	return may_differ;
 }
 
 static bool is_code(const struct native_mapping *m)
@@ -361,6 +378,7 @@ bool changes_watch(struct context *c, uint64_t address)
 	struct changes *s = changes_of(c);
 	struct page *p = s ? find_page(s, address) : NULL;
 	const struct native_mapping *m;
+	bool may_differ = true;
 
 	if (!s || s->refusal || address >= USER_END)
 		return false;
@@ -369,7 +387,7 @@ bool changes_watch(struct context *c, uint64_t address)
 	if (p && p->watched)
 		return true;
 	if (p && p->mixed) {
-		report(c, s, p);
+		report(c, s, p, true);
 		return !s->refusal;
 	}
 	m = find_mapping(s, address);
@@ -393,11 +411,11 @@ bool changes_watch(struct context *c, uint64_t address)
 	if (p)
 		hold(s, p);
 	if (p && p->shared) {
-		hold_aliases(rt, s, p);
+		may_differ = hold_aliases(rt, s, p);
 		p = find_page(s, address);
 	}
 	if (p && !s->refusal)
-		report(c, s, p);
+		report(c, s, p, may_differ);
 	if (s->refusal)
 		return false;
 	p->watched = true;
@@ -647,9 +665,9 @@ void changes_file(struct context *c, uint64_t inode)
 
 	cache_lock(c);
 	s = changes_of(c);
-	if (s && !is_written_file(s, inode)) {
+	if (s && !s->all_files && !find_file(s, inode)) {
 		if (inode && s->file_count < FILES)
-			s->files[s->file_count++] = inode;
+			s->files[s->file_count++].inode = inode;
 		else
 			s->all_files = true;
 		/* Where code of it was read, nobody has watched. */
@@ -664,8 +682,12 @@ void changes_file(struct context *c, uint64_t inode)
 void changes_written(struct context *c, uint64_t inode)
 {
 	struct changes *s = c->runtime->changes;
+	struct written_file *file;
 
 	cache_lock(c);
+	file = s ? find_file(s, inode) : NULL;
+	if (file)
+		file->written = true;
 	for (uint32_t i = 0; s && i < s->page_room; i++)
 		if (s->pages[i].shared && (!inode || s->pages[i].inode == inode))
 			unwatch(c, &s->pages[i]);

@@ -5,7 +5,7 @@
  * write to by the same process are its calls looked at; changes.c does the rest. What another
  * process writes is not seen.
  *
- * Who opens /proc/self/mem to write can change all memory so.
+ * Who opens /proc/self/mem to write can change all memory so, and so can who serves faults.
  */
 #include "base/hash.h"
 #include "record/native/runtime/changes.h"
@@ -20,6 +20,7 @@
 
 #define FILE_TYPE    0170000 /* of struct stat.st_mode */
 #define FILE_REGULAR 0100000
+#define SERVER_NEW   0xaa00u /* USERFAULTFD_IOC_NEW, which older headers do not have */
 
 static bool has_file(const uint64_t *set, uint64_t inode)
 {
@@ -152,13 +153,23 @@ static void look_at_write(struct context *c, const uint64_t *w)
 		changes_written(c, inode);
 }
 
+/* From now on the program may put memory where nothing was, when it is read. */
+static bool serves_faults(const struct call *call)
+{
+	return call->words[0] == __NR_userfaultfd ||
+	       (call->words[0] == __NR_ioctl && (uint32_t)call->words[2] == SERVER_NEW);
+}
+
 void written_after(struct context *c, const struct call *call, int64_t result)
 {
 	uint64_t inode;
 
 	if (is_filtered(c))
 		return;
-	if (opens_to_write(call)) {
+	if (serves_faults(call)) {
+		changes_file(c, 0);
+		c->runtime->serves_faults = true;
+	} else if (opens_to_write(call)) {
 		inode = note_writable(c, (uint64_t)result);
 		if (inode && is_of_proc((uint64_t)result))
 			changes_file(c, 0);

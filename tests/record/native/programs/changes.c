@@ -9,10 +9,13 @@
 
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -401,6 +404,46 @@ static void own_memory(void)
 	close(file);
 }
 
+/* Puts code where somebody waits for it. */
+static void *serve_faults(void *argument)
+{
+	const int server = *(const int *)argument;
+	static uint8_t page[PAGE];
+	struct uffd_msg message;
+	struct uffdio_copy copy = {.src = (uintptr_t)page, .len = PAGE};
+
+	for (uint32_t i = 1; read(server, &message, sizeof(message)) == sizeof(message); i++) {
+		put_constant(page, i);
+		copy.dst = message.arg.pagefault.address & -(uint64_t)PAGE;
+		check(!ioctl(server, UFFDIO_COPY, &copy), "UFFDIO_COPY");
+	}
+	return NULL;
+}
+
+/* Pages of code that come when they are executed; another thread brings them. */
+static void served(void)
+{
+	int server = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	uint8_t *code = new_code(4 * PAGE);
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range = {(uintptr_t)code, 4 * PAGE},
+					.mode = UFFDIO_REGISTER_MODE_MISSING};
+	pthread_t thread;
+
+	if (server < 0)
+		return; /* not for everybody */
+	check(!ioctl(server, UFFDIO_API, &api) && !ioctl(server, UFFDIO_REGISTER, &range),
+	      "server");
+	check(!pthread_create(&thread, NULL, serve_faults, &server), "pthread_create");
+	check(!mprotect(code, 4 * PAGE, PROT_READ | PROT_EXEC), "mprotect");
+	for (uint32_t i = 0; i < 4; i++)
+		check(call(code + i * PAGE) == i + 1, "code that was brought");
+	check(!madvise(code, PAGE, MADV_DONTNEED) && call(code) == 5,
+	      "code that was brought again");
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -419,6 +462,7 @@ int main(int count, char **arguments)
 	    {"asynchronous", asynchronous},
 	    {"files", files},
 	    {"own_memory", own_memory},
+	    {"served", served},
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);
