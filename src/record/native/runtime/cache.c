@@ -478,6 +478,7 @@ uint64_t unit_enter(struct context *c, uint64_t head)
 {
 	const struct unit *u;
 
+	path_await(c, head);
 	cache_lock(c);
 	u = cache_unit(c, head);
 	cache_unlock(c);

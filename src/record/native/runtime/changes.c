@@ -18,6 +18,7 @@
 #define ARGUMENT_MOST  (UINT64_C(1) << 32)
 #define VECTORS_MOST   NATIVE_LIMIT(64u, 1u)
 #define MIXED_AFTER    NATIVE_LIMIT(16, 2) /* stores to a page with units */
+#define FILES	       NATIVE_LIMIT(16, 1)
 
 /* A page of code that may change, or one by which code elsewhere is written. */
 struct page {
@@ -25,13 +26,19 @@ struct page {
 	uint64_t inode, offset;
 	uint32_t device;
 	uint8_t protection; /* as the program believes it to be */
-	bool shared;	    /* inode, device and offset say what it is */
+	bool shared;	    /* is_shared(): inode, device and offset say what it is */
 	bool held;	    /* the right to write was taken away */
 	bool watched;	    /* it may have units, and cannot change */
 	bool known;	    /* the recording has `bytes` */
 	bool mixed;	    /* changes_is_mixed() */
 	uint8_t faults;	    /* stores that took units with them */
 	uint8_t *bytes;
+};
+
+/* One that the process executes and may write to. */
+struct written_file {
+	uint64_t inode;
+	bool written; /* since it was noted */
 };
 
 struct changes {
@@ -43,8 +50,11 @@ struct changes {
 	struct page *pages; /* a hash table */
 	uint32_t page_count, page_room;
 	uint32_t held;
-	uint64_t low, high; /* all pages that are held lie in here */
-	uint32_t version;   /* counts what was sent */
+	uint64_t low, high;		  /* all pages that are held lie in here */
+	uint32_t version;		  /* counts what was sent */
+	struct written_file files[FILES]; /* changes_file() */
+	uint32_t file_count;
+	bool all_files; /* all of them, and all memory */
 	const char *refusal;
 	uint8_t buffer[PROC_MAPS_BUFFER];
 };
@@ -127,6 +137,20 @@ static struct native_mapping *find_mapping(const struct changes *s, uint64_t pag
 		if (page >= s->mappings[i].start && page < s->mappings[i].end)
 			return &s->mappings[i];
 	return NULL;
+}
+
+static struct written_file *find_file(struct changes *s, uint64_t inode)
+{
+	for (uint32_t i = 0; i < s->file_count && inode; i++)
+		if (s->files[i].inode == inode)
+			return &s->files[i];
+	return NULL;
+}
+
+/* Whether its bytes may change by what happens elsewhere. A private mapping has its file's. */
+static bool is_shared(struct changes *s, const struct native_mapping *m)
+{
+	return m->shared || s->all_files || find_file(s, m->inode);
 }
 
 /* Takes [start, end) out of the list. */
@@ -212,7 +236,7 @@ static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t ad
 	}
 	/* Where the right was taken away, the kernel's list does not have it. */
 	p->protection |= m->protection;
-	p->shared = m->shared;
+	p->shared = is_shared(s, m);
 	p->inode = m->inode;
 	p->device = m->device;
 	p->offset = m->offset + (address - m->start);
@@ -275,8 +299,8 @@ static void give_back(struct context *c, struct page *p)
 
 /* ---- Watching -------------------------------------------------------------------- */
 
-/* Sends those bytes of the page that the recording does not have. */
-static void report(struct context *c, struct changes *s, struct page *p)
+/* Sends those bytes of the page that the recording does not have. may_differ: from the mapping's. */
+static void report(struct context *c, struct changes *s, struct page *p, bool may_differ)
 {
 	const uint8_t *now = (const uint8_t *)p->address;
 	uint32_t first = 0, end = PAGE;
@@ -285,6 +309,10 @@ static void report(struct context *c, struct changes *s, struct page *p)
 	if (!p->bytes && !(p->bytes = memory_take(c->runtime, PAGE))) {
 		s->refusal = no_memory;
 		return;
+	}
+	if (!p->known && !may_differ) {
+		__builtin_memcpy(p->bytes, now, PAGE);
+		p->known = true;
 	}
 	while (p->known && first < end && p->bytes[first] == now[first])
 		first++;
@@ -304,10 +332,15 @@ static void report(struct context *c, struct changes *s, struct page *p)
 	s->version++;
 }
 
-/* Takes the right to write away where the same memory is mapped elsewhere. */
-static void hold_aliases(struct runtime *rt, struct changes *s, const struct page *code)
+/*
+ * Takes the right to write away where the same memory is mapped elsewhere. False: nothing has it,
+ * and the page is what it was when the recorder was told of the mapping.
+ */
+static bool hold_aliases(struct runtime *rt, struct changes *s, const struct page *code)
 {
+	const struct written_file *file = find_file(s, code->inode);
 	const struct page p = *code;
+	bool may_differ = !file || file->written || p.protection & PROT_WRITE;
 
 	for (uint32_t i = 0; i < s->mapping_count; i++) {
 		const struct native_mapping *m = &s->mappings[i];
@@ -316,10 +349,12 @@ static void hold_aliases(struct runtime *rt, struct changes *s, const struct pag
 		if (!m->shared || m->inode != p.inode || m->device != p.device ||
 		    p.offset < m->offset || p.offset - m->offset >= m->end - m->start)
 			continue;
+		may_differ = true;
 		alias = take_page(rt, s, m->start + (p.offset - m->offset), m);
 		if (alias)
 			hold(s, alias);
 	}
+	return may_differ;
 }
 
 static bool is_code(const struct native_mapping *m)
@@ -343,6 +378,7 @@ bool changes_watch(struct context *c, uint64_t address)
 	struct changes *s = changes_of(c);
 	struct page *p = s ? find_page(s, address) : NULL;
 	const struct native_mapping *m;
+	bool may_differ = true;
 
 	if (!s || s->refusal || address >= USER_END)
 		return false;
@@ -351,11 +387,11 @@ bool changes_watch(struct context *c, uint64_t address)
 	if (p && p->watched)
 		return true;
 	if (p && p->mixed) {
-		report(c, s, p);
+		report(c, s, p, true);
 		return !s->refusal;
 	}
 	m = find_mapping(s, address);
-	if (!is_code(m) || (m->shared && !s->complete)) {
+	if (!is_code(m) || ((m->shared || changes_has_files(c)) && !s->complete)) {
 		if (address == s->nothing)
 			return false;
 		read_mappings(rt, s);
@@ -367,18 +403,19 @@ bool changes_watch(struct context *c, uint64_t address)
 	}
 	if (!has_memory(address))
 		return false;
-	if ((!m->shared && !(m->protection & PROT_WRITE) && !(p && p->protection & PROT_WRITE)) ||
+	if ((!is_shared(s, m) && !(m->protection & PROT_WRITE) &&
+	     !(p && p->protection & PROT_WRITE)) ||
 	    memory_is_ours(rt, address, PAGE))
 		return true;
 	p = take_page(rt, s, address, m);
 	if (p)
 		hold(s, p);
 	if (p && p->shared) {
-		hold_aliases(rt, s, p);
+		may_differ = hold_aliases(rt, s, p);
 		p = find_page(s, address);
 	}
 	if (p && !s->refusal)
-		report(c, s, p);
+		report(c, s, p, may_differ);
 	if (s->refusal)
 		return false;
 	p->watched = true;
@@ -597,8 +634,64 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 	/* While shared mappings are missing in the list, what mprotect() changes may be one. */
 	if (shared)
 		unwatch_shared(c, s);
+	else if (protection & PROT_EXEC && changes_has_files(c))
+		s->complete = false;
 	else if (protection & PROT_EXEC && s->complete)
 		add_mapping(c->runtime, s, &m);
+}
+
+/* ---- Files ------------------------------------------------------------------------ */
+
+bool changes_has_files(const struct context *c)
+{
+	const struct changes *s = c->runtime->changes;
+
+	return s && (s->file_count || s->all_files);
+}
+
+bool changes_executes(const struct context *c, uint64_t inode)
+{
+	const struct changes *s = c->runtime->changes;
+
+	for (uint32_t i = 0; s && i < s->mapping_count; i++)
+		if (s->mappings[i].inode == inode && s->mappings[i].protection & PROT_EXEC)
+			return true;
+	return false;
+}
+
+void changes_file(struct context *c, uint64_t inode)
+{
+	struct changes *s;
+
+	cache_lock(c);
+	s = changes_of(c);
+	if (s && !s->all_files && !find_file(s, inode)) {
+		if (inode && s->file_count < FILES)
+			s->files[s->file_count++].inode = inode;
+		else
+			s->all_files = true;
+		/* Where code of it was read, nobody has watched. */
+		read_mappings(c->runtime, s);
+		for (uint32_t i = 0; i < s->mapping_count; i++)
+			if (is_code(&s->mappings[i]) && is_shared(s, &s->mappings[i]))
+				unit_forget(c, s->mappings[i].start, s->mappings[i].end);
+	}
+	cache_unlock(c);
+}
+
+void changes_written(struct context *c, uint64_t inode)
+{
+	struct changes *s = c->runtime->changes;
+	struct written_file *file;
+
+	cache_lock(c);
+	file = s ? find_file(s, inode) : NULL;
+	if (file)
+		file->written = true;
+	for (uint32_t i = 0; s && i < s->page_room; i++)
+		if (s->pages[i].shared && (!inode || s->pages[i].inode == inode))
+			unwatch(c, &s->pages[i]);
+	cache_unlock(c);
 }
 
 const char *changes_refusal(const struct context *c)

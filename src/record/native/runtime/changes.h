@@ -84,6 +84,19 @@ void changes_before_mapping(struct context *c, uint64_t start, uint64_t end);
 void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint64_t protection,
 			   bool shared);
 
+/*
+ * Code of files that the program itself writes to (written.c), by their inodes. What else has an
+ * inode of that number is watched in vain. 0: all memory, whatever it is.
+ */
+/* The process may execute the file and write to it. */
+void changes_file(struct context *c, uint64_t inode);
+/* Something was written to it. */
+void changes_written(struct context *c, uint64_t inode);
+/* Whether there is such a file. Needs no lock: what is written next comes too early to matter. */
+bool changes_has_files(const struct context *c);
+/* Whether it is mapped as code, as far as the list says; with the lock. */
+bool changes_executes(const struct context *c, uint64_t inode);
+
 /* Why the program cannot be followed any more; NULL: it can. */
 const char *changes_refusal(const struct context *c);
 

@@ -131,6 +131,7 @@ static _Noreturn void stop(struct context *c, struct registers *r)
 {
 	size_t readable;
 
+	path_await(c, r->rip);
 	cache_lock(c);
 	readable = cache_readable(c, r->rip, 1);
 	cache_unlock(c);
@@ -193,6 +194,7 @@ _Noreturn void gate_take_exit(struct context *c, struct registers *r, uint64_t s
 			exits_log(c, exit->number);
 		stop(c, r);
 	}
+	path_await(c, r->rip);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
 	if (u && !exit->unit->dead && !exit->stops)
@@ -234,6 +236,7 @@ _Noreturn void gate_take_indirect(struct context *c, struct registers *r, uint64
 		signals_step(c, r);
 	r->rip = target;
 	c->log = unit_arrive(c, c->log, target, true);
+	path_await(c, target);
 	cache_lock(c);
 	u = cache_unit(c, r->rip);
 	if (u && (!u->checked || u->compares) && !filter_stops(c->runtime, target))

@@ -66,6 +66,7 @@ static bool report(struct context *c, const struct query *q, struct mapped_file 
 
 	if (!q->inode) /* what is in no file is sent as bytes */
 		return true;
+	written_executable(c, q->inode);
 	if (!q->name_size || !is_older(c, q, f->path))
 		return false;
 	f->mapped = (struct native_mapped){

@@ -170,6 +170,9 @@ static void report_bytes(struct context *c, uint64_t start, uint64_t end)
 {
 	struct syscalls *s = c->syscalls;
 
+	/* It may not be there yet, and is sent when it is executed: written_after(). */
+	if (c->runtime->serves_faults)
+		return;
 	if (!s->copy && !(s->copy = memory_take(c->runtime, COPY_BYTES)))
 		return;
 	if (end - start > REPORT_BYTES && !__atomic_exchange_n(&s->cut, true, __ATOMIC_RELAXED))
@@ -412,6 +415,8 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 	end = end_of(start, bytes);
 	forget_known(c->syscalls, start, end);
 	changes_after_mapping(c, start, end, w[3], w[4] & MAP_SHARED);
+	if (w[4] & MAP_SHARED && !(w[4] & MAP_ANONYMOUS) && w[3] & PROT_WRITE)
+		written_mapped(c, w[5]);
 	if (!(w[3] & PROT_EXEC))
 		return result;
 	unit_forget(c, start, end);

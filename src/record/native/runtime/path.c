@@ -7,6 +7,7 @@
 #include "record/native/runtime/changes.h"
 #include "record/native/runtime/filter.h"
 #include "record/native/runtime/runtime.h"
+#include "record/native/runtime/signals.h"
 #include "record/native/runtime/units.h"
 
 #define R11_BIT (1u << 11)
@@ -30,6 +31,26 @@ static bool read_insn(struct context *c, uint64_t at, struct insn *insn)
 	if (insn_decode(bytes, cache_readable(c, at, n), insn))
 		return true;
 	return n < X86_MAX_SIZE && insn_decode(bytes, cache_readable(c, at, X86_MAX_SIZE), insn);
+}
+
+/* The instruction may go on in the next page, which is not to be read before it is. */
+static bool is_last_of_page(uint64_t at)
+{
+	return NATIVE_PAGE - at % NATIVE_PAGE < X86_MAX_SIZE;
+}
+
+void path_await(const struct context *c, uint64_t at)
+{
+	const uint64_t left = NATIVE_PAGE - at % NATIVE_PAGE;
+	uint8_t bytes[X86_MAX_SIZE];
+	struct insn insn;
+
+	if (!c->runtime->serves_faults)
+		return;
+	if (!is_last_of_page(at))
+		signals_copy(bytes, (const void *)at, 1);
+	else if (signals_copy(bytes, (const void *)at, left) && !insn_decode(bytes, left, &insn))
+		signals_copy(bytes, (const void *)(at + left), 1);
 }
 
 /* Loads and comparisons are known; what else has an operand in memory may store to it. */
@@ -74,7 +95,9 @@ void path_read(struct context *c, uint64_t start, struct code *code)
 		at += i->code.size;
 		/* What it stores may be the code that follows, which is compared again then. */
 		code->checked |= changes_is_mixed(c, at - 1);
-		if (code->checked && may_store(i))
+		if ((code->checked && may_store(i)) ||
+		    (c->runtime->serves_faults &&
+		     (is_last_of_page(at) || at / NATIVE_PAGE != start / NATIVE_PAGE)))
 			break;
 	}
 	code->end = at;

@@ -158,14 +158,15 @@ struct runtime {
 	struct changes *changes;		   /* changes.c */
 	struct filters *filters;		   /* filter.c; NULL: there are none */
 	struct handlers *handlers;		   /* signals.c */
-	bool attached;				   /* it has run before the recorder came */
-	bool committed;				   /* NATIVE_MESSAGE_COMMITTED was sent */
-	uint32_t denied;			   /* by filters of system calls: sandbox.h */
-	uint32_t filters_before;		   /* so many of them the program has begun with */
-	uint32_t flags;				   /* of native_handover.constants */
-	uint8_t no_retcomp, tsc;		   /* likewise */
-	uint32_t chunks, chunk_bytes;		   /* likewise */
-	uint64_t began; /* likewise; 0: paths may lead the recorder to other files */
+	bool serves_faults;	 /* the program serves faults (userfaultfd): unit_await_code() */
+	bool attached;		 /* it has run before the recorder came */
+	bool committed;		 /* NATIVE_MESSAGE_COMMITTED was sent */
+	uint32_t denied;	 /* by filters of system calls: sandbox.h */
+	uint32_t filters_before; /* so many of them the program has begun with */
+	uint32_t flags;		 /* of native_handover.constants */
+	uint8_t no_retcomp, tsc; /* likewise */
+	uint32_t chunks, chunk_bytes; /* likewise */
+	uint64_t began;		      /* likewise; 0: paths may lead the recorder to other files */
 	struct native_control control;
 };
 

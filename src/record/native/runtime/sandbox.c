@@ -286,19 +286,42 @@ static const char *try_filter(struct context *c, const struct call *call, struct
 		return why;
 	/* From here on the runtime does without what is denied: other threads, too. */
 	__atomic_fetch_or(&c->runtime->denied, denied, __ATOMIC_SEQ_CST);
-	cache_lock(c);
 	*result = add_copy(call, f);
 	if (has_begun(call, *result))
 		begin(c, call, f);
-	cache_unlock(c);
 	return NULL;
+}
+
+/* With the cache's lock: another thread may give this one its filters, and drop those it had. */
+static const char *begin_filter(struct context *c, const struct call *call,
+				const struct sock_fprog *program, int64_t *result,
+				const char **name)
+{
+	const uint32_t before = c->sandbox ? c->sandbox->count : c->runtime->filters_before;
+	struct sandbox_filter *f;
+	const char *why;
+
+	f = before < FILTERS_MAX ? memory_map(c->runtime, sizeof(*f)) : NULL;
+	if (!f)
+		return "the program has more filters of system calls than can be followed";
+	f->before = c->sandbox;
+	f->count = before + 1;
+	f->length = program->len;
+	if (!process_read(c, (uint64_t)program->filter, f->program,
+			  f->length * sizeof(f->program[0]))) {
+		*result = -EFAULT;
+		why = NULL;
+	} else {
+		why = try_filter(c, call, f, result, name);
+	}
+	if (why || !has_begun(call, *result))
+		memory_unmap(c->runtime, f, sizeof(*f));
+	return why;
 }
 
 const char *sandbox_begin(struct context *c, const struct call *call, int64_t *result,
 			  const char **name)
 {
-	const uint32_t before = c->sandbox ? c->sandbox->count : c->runtime->filters_before;
-	struct sandbox_filter *f;
 	struct sock_fprog program;
 	const char *why;
 
@@ -309,21 +332,9 @@ const char *sandbox_begin(struct context *c, const struct call *call, int64_t *r
 	}
 	if (c->runtime->attached)
 		return "the program filters system calls, and the recorder may have to detach";
-	f = before < FILTERS_MAX ? memory_map(c->runtime, sizeof(*f)) : NULL;
-	if (!f)
-		return "the program has more filters of system calls than can be followed";
-	f->before = c->sandbox;
-	f->count = before + 1;
-	f->length = program.len;
-	if (!process_read(c, (uint64_t)program.filter, f->program,
-			  f->length * sizeof(f->program[0]))) {
-		*result = -EFAULT;
-		why = NULL;
-	} else {
-		why = try_filter(c, call, f, result, name);
-	}
-	if (why || !has_begun(call, *result))
-		memory_unmap(c->runtime, f, sizeof(*f));
+	cache_lock(c);
+	why = begin_filter(c, call, &program, result, name);
+	cache_unlock(c);
 	return why;
 }
 

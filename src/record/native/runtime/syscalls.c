@@ -500,6 +500,8 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 			return false;
 		if (effect_after(c, call, result))
 			effect_commit(c);
+		if (!sys_is_error(result))
+			written_after(c, call, result);
 		syscall_return(r, call, result);
 		return false;
 	}

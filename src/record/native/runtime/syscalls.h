@@ -54,8 +54,9 @@ struct call {
 };
 
 #define SYSCALL_DESCRIPTORS NATIVE_LIMIT(1024, 64) /* that are followed before the first effect */
-#define SYSCALL_RANGES	    256 /* of executable memory that are followed; more: all memory */
-#define SYSCALL_KNOWN	    16	/* mappings that were reported */
+#define SYSCALL_RANGES	    256	 /* of executable memory that are followed; more: all memory */
+#define SYSCALL_KNOWN	    16	 /* mappings that were reported */
+#define SYSCALL_FILES	    4096 /* bits of a set of files: a power of two */
 
 struct address_range {
 	uint64_t start, end;
@@ -74,6 +75,8 @@ struct syscalls {
 	/* Mappings that the recorder knows, but for what they allow. Emptied, or used in turn. */
 	struct address_range known[SYSCALL_KNOWN];
 	uint32_t known_next;
+	/* By the hashes of their inodes: files that were mapped as code, and opened to write to. */
+	uint64_t executed[SYSCALL_FILES / 64], writable[SYSCALL_FILES / 64];
 };
 
 /* syscalls.c */
@@ -110,6 +113,14 @@ void mapping_unlock(struct context *c);
  * asked to look at them (NATIVE_MESSAGE_MAP).
  */
 bool mapped_report(struct context *c, uint64_t start, uint64_t end);
+
+/* written.c: system calls that write to files whose code the program runs. */
+/* A file is mapped as code. */
+void written_executable(struct context *c, uint64_t inode);
+/* A file is mapped so that it can be written to. */
+void written_mapped(struct context *c, uint64_t descriptor);
+/* After any call that has not failed. */
+void written_after(struct context *c, const struct call *call, int64_t result);
 
 /* threads.c */
 /* Why a call of this kind has to leave; NULL: it need not. */

@@ -327,6 +327,11 @@ struct code {
 	uint64_t end;
 };
 
+/*
+ * Waits for the code at an address as the processor would. Where threads of the program serve faults
+ * (userfaultfd), they need the lock of the cache: so nothing that may not be there is read with it.
+ */
+void path_await(const struct context *c, uint64_t at);
 /* Reads instructions up to the first branch. */
 void path_read(struct context *c, uint64_t start, struct code *code);
 /* The path has no pieces yet. */

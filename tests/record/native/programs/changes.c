@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Code that changes in ways that a recorder inside the program could overlook: through another
- * mapping, by the kernel, between data that changes all the time, by its own calls and pushes,
+ * mapping, by the kernel, through its file, between data that changes all the time, by its own calls and pushes,
  * while a child runs in the same memory, below a signal handler. changes [CASE]: all of them, or
  * that one.
  */
@@ -9,11 +9,15 @@
 
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -319,6 +323,127 @@ static void asynchronous(void)
 	syscall(SYS_io_destroy, context);
 }
 
+static void write_constant(int file, uint32_t value, off_t at)
+{
+	uint8_t code[6];
+
+	put_constant(code, value);
+	check(pwrite(file, code, sizeof(code), at) == sizeof(code), "pwrite");
+}
+
+/* A file whose code runs is written to in each way that there is, and through its memory. */
+static void write_file(int file, const uint8_t *code)
+{
+	const int other = memfd_create("other", 0);
+	off_t from = 0, to = PAGE;
+	uint8_t bytes[6], *alias;
+	int ends[2];
+
+	write_constant(file, 1, PAGE);
+	check(call(code) == 1, "pwrite");
+	put_constant(bytes, 2);
+	check(lseek(file, PAGE, SEEK_SET) == PAGE && write(file, bytes, 6) == 6, "write");
+	check(call(code) == 2, "write");
+	put_constant(bytes, 3);
+	check(pwritev(file, &(struct iovec){bytes, 6}, 1, PAGE) == 6, "pwritev");
+	check(call(code) == 3, "pwritev");
+	write_constant(other, 4, 0);
+	check(lseek(file, PAGE, SEEK_SET) == PAGE && sendfile(file, other, &from, 6) == 6,
+	      "sendfile");
+	check(call(code) == 4, "sendfile");
+	put_constant(bytes, 5);
+	to = PAGE;
+	check(!pipe(ends) && write(ends[1], bytes, 6) == 6 &&
+		  splice(ends[0], NULL, file, &to, 6, 0) == 6,
+	      "splice");
+	check(call(code) == 5, "splice");
+	alias = map(file, PROT_READ | PROT_WRITE);
+	for (unsigned i = 6; i < 9; i++) {
+		put_constant(alias + PAGE, i);
+		check(call(code) == i, "a store to another mapping");
+	}
+	check(!ftruncate(file, 0) && !ftruncate(file, 2 * PAGE), "ftruncate");
+	write_constant(file, 9, PAGE);
+	check(call(code) == 9, "ftruncate");
+}
+
+static void files(void)
+{
+	char name[] = "code-XXXXXX";
+	const int in_memory = memfd_create("code", 0), on_disk = mkstemp(name);
+	const int file[] = {in_memory, on_disk, in_memory};
+
+	check(in_memory >= 0 && on_disk >= 0, "files");
+	for (unsigned i = 0; i < 3; i++) {
+		const int how = i == 2 ? MAP_SHARED : MAP_PRIVATE;
+		uint8_t *code;
+
+		check(!ftruncate(file[i], 2 * PAGE), "ftruncate");
+		write_constant(file[i], 77, PAGE);
+		code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_EXEC, how, file[i], 0);
+		check(code != MAP_FAILED && call(code + PAGE) == 77, "code of a file");
+		write_file(file[i], code + PAGE);
+	}
+	unlink(name);
+}
+
+/* As what writes to its own memory by a file does, whatever that may be written to. */
+static void own_memory(void)
+{
+	const int file = open("/proc/self/mem", O_RDWR);
+	uint8_t *code = new_code(PAGE);
+
+	if (file < 0)
+		return;
+	put_constant(code, 1);
+	check(!mprotect(code, PAGE, PROT_READ | PROT_EXEC), "mprotect");
+	for (unsigned i = 1; i < 9; i++) {
+		check(call(code) == i, "code in memory");
+		write_constant(file, i + 1, (off_t)(uintptr_t)code);
+	}
+	close(file);
+}
+
+/* Puts code where somebody waits for it. */
+static void *serve_faults(void *argument)
+{
+	const int server = *(const int *)argument;
+	static uint8_t page[PAGE];
+	struct uffd_msg message;
+	struct uffdio_copy copy = {.src = (uintptr_t)page, .len = PAGE};
+
+	for (uint32_t i = 1; read(server, &message, sizeof(message)) == sizeof(message); i++) {
+		put_constant(page, i);
+		copy.dst = message.arg.pagefault.address & -(uint64_t)PAGE;
+		check(!ioctl(server, UFFDIO_COPY, &copy), "UFFDIO_COPY");
+	}
+	return NULL;
+}
+
+/* Pages of code that come when they are executed; another thread brings them. */
+static void served(void)
+{
+	int server = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	uint8_t *code = new_code(4 * PAGE);
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range = {(uintptr_t)code, 4 * PAGE},
+					.mode = UFFDIO_REGISTER_MODE_MISSING};
+	pthread_t thread;
+
+	if (server < 0)
+		return; /* not for everybody */
+	check(!ioctl(server, UFFDIO_API, &api) && !ioctl(server, UFFDIO_REGISTER, &range),
+	      "server");
+	check(!pthread_create(&thread, NULL, serve_faults, &server), "pthread_create");
+	check(!mprotect(code, 4 * PAGE, PROT_READ | PROT_EXEC), "mprotect");
+	for (uint32_t i = 0; i < 4; i++)
+		check(call(code + i * PAGE) == i + 1, "code that was brought");
+	check(!madvise(code, PAGE, MADV_DONTNEED) && call(code) == 5,
+	      "code that was brought again");
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -335,6 +460,9 @@ int main(int count, char **arguments)
 	    {"execute_only", execute_only},
 	    {"beyond_end", beyond_end},
 	    {"asynchronous", asynchronous},
+	    {"files", files},
+	    {"own_memory", own_memory},
+	    {"served", served},
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);
