@@ -18,7 +18,7 @@ struct script_cache;
 struct script_time {
 	uint64_t ns;
 	bool known;
-	const char *kind; /* ptah_time_kind_name() */
+	const char *kind; /* of struct ptah_times */
 };
 
 /* A mode: instructions, or one of --branches, --blocks and --calls. */

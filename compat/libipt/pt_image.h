@@ -30,6 +30,9 @@ void image_remove_user(struct image_user *user);
 /* Has the image a read callback? Then its memory may change without notice. */
 bool image_has_callback(const struct pt_image *image);
 
+/* The callback may return other bytes from now on. */
+void image_read_again(struct pt_image *image);
+
 /*
  * Is the callback running? Then a decoder is in the middle of reading, and if the callback changes
  * the image, the decoder keeps what it has read of the old one.

@@ -209,7 +209,7 @@ int counts_add_process(struct ptah_counts *c, struct counts_process *p)
 	return status;
 }
 
-int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
+int counts_add_profile(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
 {
 	struct counts_process p = {.pid = pid, .space = pid};
 	int status;
@@ -507,12 +507,15 @@ const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, siz
 	return c && i < c->count ? counts_find_file(&c->processes[i], address, version) : NULL;
 }
 
-int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals)
+int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals,
+		       unsigned *times)
 {
 	struct ptah_counts_process p;
 
 	if (!c || !totals)
 		return PTAH_E_INVAL;
+	if (times)
+		*times = c->times;
 	memset(totals, 0, sizeof(*totals));
 	for (size_t i = 0; ptah_counts_process(c, i, &p); i++) {
 		totals->instructions += p.totals.instructions;

@@ -69,6 +69,12 @@ void counts_free_process(struct counts_process *p);
 /* Adds *p, of which it takes ownership also on failure, to the process that is the same. */
 int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 
+/*
+ * Adds what a profile has counted to the process `pid`. PTAH_E_NOMEM, PTAH_E_LIMIT (a sum would not
+ * fit in 64 bits): nothing was added.
+ */
+int counts_add_profile(struct ptah_counts *counts, int32_t pid, struct ptah_profile *profile);
+
 /* lists.c: *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
 int counts_join(struct counts_process *into, const struct counts_process *from);
 
@@ -197,6 +203,7 @@ static inline uint64_t counts_last(const struct ptah_counts_file *f)
 }
 
 /* The file format. Everything is little-endian; see docs/profile-file.md. */
+#define SHARD_MAGIC    "PTAHSHRD"
 #define COUNTS_MAGIC   "PTAHCNTS"
 #define COUNTS_VERSION 4
 

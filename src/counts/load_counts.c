@@ -490,7 +490,9 @@ int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_
 	return perfdata_message_end(why, open_counts_file(path, counts, why));
 }
 
-bool ptah_counts_recognise(const char *path)
+enum ptah_counts_kind ptah_counts_recognise(const char *path)
 {
-	return path && load_recognise(path, COUNTS_MAGIC);
+	if (path && load_recognise(path, COUNTS_MAGIC))
+		return PTAH_COUNTS_SUM;
+	return path && load_recognise(path, SHARD_MAGIC) ? PTAH_COUNTS_SHARD : PTAH_COUNTS_NONE;
 }

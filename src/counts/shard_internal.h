@@ -110,7 +110,6 @@ static inline size_t shard_bitmap_size(uint32_t parts)
 }
 
 /* The file format; see docs/profile-file.md. */
-#define SHARD_MAGIC   "PTAHSHRD"
 #define SHARD_VERSION 1
 
 enum shard_layout {

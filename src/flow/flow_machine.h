@@ -83,6 +83,9 @@ static inline struct ptah_item flow_span_event(const struct ptah_span *span)
  */
 int flow_read_event_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity);
 
+/* Sets config.bounds, and forgets what the one before has answered. */
+void flow_set_bounds(struct ptah_flow *flow, ptah_flow_bounds *bounds, void *context);
+
 struct return_site {
 	uint64_t ip;
 	struct code_node *call; /* NULL after a flush of the code cache */
@@ -116,7 +119,7 @@ struct ptah_flow {
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
 	void *indirect_context;
 
-	/* The bounds of functions, for spans: see ptah_flow_set_bounds(). */
+	/* The bounds of functions, for spans: see struct ptah_flow_config. */
 	ptah_flow_bounds *bounds;
 	void *bounds_context;
 	uint64_t low, high; /* those of the last function that was looked up; equal: none */

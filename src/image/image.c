@@ -117,12 +117,6 @@ void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t las
 	image->changes[image->generation % IMAGE_CHANGES].reader = true;
 }
 
-void ptah_image_reader_changed(struct ptah_image *image)
-{
-	if (image && image->read)
-		image_reader_changed(image, 0, UINT64_MAX);
-}
-
 static struct layer *find_layer(struct ptah_image *image, const struct ptah_space *space)
 {
 	for (size_t i = 0; i < image->count; i++)
@@ -317,40 +311,14 @@ int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
 	return 0;
 }
 
-/* Removes the layer's sections that came from `path`, or all if it is NULL. */
-static int remove_sections(struct ptah_image *image, struct layer *layer, const char *path)
-{
-	if (map_own(&layer->map, 0) < 0)
-		return PTAH_E_NOMEM;
-	for (size_t i = layer->map->count; i-- > 0;) {
-		const struct section *s = &layer->map->sections[i];
-
-		if (path && (!s->backing->path || strcmp(s->backing->path, path)))
-			continue;
-		log_change(image, s->address, section_last(s));
-		map_erase(layer->map, i);
-	}
-	return 0;
-}
-
-int ptah_image_remove_file(struct ptah_image *image, const char *path,
-			   const struct ptah_space *space)
-{
-	int status = image ? 0 : PTAH_E_INVAL;
-
-	for (size_t i = 0; status >= 0 && i < image->count; i++)
-		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], path);
-	return status;
-}
-
 /* Reading */
 
 void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read, void *context)
 {
 	if (!image)
 		return;
-	ptah_image_reader_changed(image); /* bytes that the previous reader gave are forgotten */
+	if (image->read) /* bytes that it gave are forgotten */
+		image_reader_changed(image, 0, UINT64_MAX);
 	image->read = read;
 	image->read_context = context;
 }

@@ -26,7 +26,7 @@ struct image_change {
 bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
 		   const struct ptah_space *space);
 
-/* As ptah_image_reader_changed(), for a reader that returns other bytes in this range alone. */
+/* From now on the reader may return other bytes, but in this range alone. */
 void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t last);
 
 /*

@@ -182,7 +182,7 @@ static uint32_t flags_of(const struct names *names, const struct hotspot *block)
 	if (!name->code)
 		return 0;
 	if (name->code_at >> 63)
-		return ptah_symbols_bounds_kernel(symbols, name->code_at, &f) ? f.flags : 0;
+		return ptah_symbols_bounds(symbols, NULL, 0, name->code_at, &f) ? f.flags : 0;
 	return ptah_symbols_bounds(symbols, name->code, name->code_at, block->ip, &f) ? f.flags : 0;
 }
 

@@ -62,7 +62,7 @@ void names_free(struct names *names);
 /* Names are shown as they are in the file. To be called before the first is looked up. */
 void names_keep_mangled(struct names *names);
 
-/* As ptah_symbols_use_cache() and ptah_symbols_use_debuginfod(). */
+/* As struct ptah_symbols_search has it. */
 int names_use_cache(struct names *names, const char *folder);
 int names_use_debuginfod(struct names *names, ptah_fetch_progress *progress, void *context);
 

@@ -476,9 +476,6 @@ char *session_path(const struct ptah_session *session, const char *path);
  */
 char *session_map_path(const struct ptah_session *session, const struct change *change);
 
-/* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
-bool session_is_file(const char *path);
-
 /*
  * function_code.c: how many instructions of a file are in [from, to). 0: not known; the code is in
  * no file, or the bytes are not whole instructions. As calls_insn_counter of calls.h.
@@ -489,7 +486,7 @@ unsigned session_count_insns(const struct ptah_session *s, int32_t space, uint64
 /* Whether a change of the type MAP maps a file. */
 static inline bool change_is_file(const struct change *change)
 {
-	return change->given || session_is_file(change->path);
+	return change->given || ptah_path_is_file(change->path);
 }
 
 /* Checks that the file of a MAP exists and is the one that ran, or that there is a copy of it. */

@@ -65,6 +65,7 @@ static void add_code(struct ptah_trace_set *set, int32_t pid, uint64_t address)
 /* Processes 1 and 2 have the file at different addresses, and process 2 has it twice. */
 static struct ptah_session *open_processes(void)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "empty.pt"}, .cpu = -1, .pid = 1, .tid = 1};
 	struct ptah_message why = {""};
@@ -76,7 +77,8 @@ static struct ptah_session *open_processes(void)
 	add_code(set, 1, 0x10000);
 	add_code(set, 2, 0x10020); /* green of process 1 is where red of process 2 is */
 	add_code(set, 2, 0x70000);
-	if (ptah_session_open_set(set, NULL, &s, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	return s;

@@ -69,6 +69,7 @@ static void add_code(struct ptah_trace_set *set, const char *name, int32_t pid, 
 
 static struct ptah_session *open_processes(void)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "empty.pt"}, .cpu = -1, .pid = 1, .tid = 1};
 	struct ptah_message why = {""};
@@ -81,7 +82,8 @@ static struct ptah_session *open_processes(void)
 	add_code(set, "a.so", 2, 0x7000000, 0);
 	/* Process 2 unloads a.so and loads b.so there. */
 	add_code(set, "b.so", 2, 0x7000000, 500);
-	if (ptah_session_open_set(set, NULL, &s, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	return s;

@@ -125,10 +125,12 @@ static void add_switch(struct made *m, uint64_t tsc, int32_t cpu, int32_t pid, i
 
 static struct ptah_session *open_set(struct made *m)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
 
-	if (ptah_session_open_set(m->set, NULL, &s, &why) < 0)
+	config.set = m->set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(m->set);
 	return s;
@@ -137,10 +139,12 @@ static struct ptah_session *open_set(struct made *m)
 /* The set cannot be opened, for this reason. */
 static void refused(struct made *m, int status, const char *reason)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
 
-	assert_int_equal(ptah_session_open_set(m->set, NULL, &s, &why), status);
+	config.set = m->set;
+	assert_int_equal(ptah_session_open(NULL, &config, &s, &why), status);
 	if (!strstr(why.text, reason))
 		fail_msg("\"%s\" is not in \"%s\"", reason, why.text);
 	ptah_trace_set_free(m->set);
@@ -872,6 +876,7 @@ TEST(thread_of_the_records)
 /* A copy of the vdso, by the size of the program's addresses. */
 TEST(code_of_the_vdso)
 {
+	struct ptah_trace_system system = {.size = sizeof(system)};
 	static const struct {
 		uint64_t address;
 		const char *paths[PTAH_TRACE_VDSO_MAX]; /* 64, 32, x32 */
@@ -901,10 +906,8 @@ TEST(code_of_the_vdso)
 		build_mmap2(&b, 5, cases[i].address, 4096, 0, "[vdso]", 400, NULL);
 		add_records(&m, "records", &b, false);
 		set_perf_clock(&m);
-		for (unsigned k = 0; k < PTAH_TRACE_VDSO_MAX; k++)
-			if (cases[i].paths[k])
-				assert_int_equal(ptah_trace_set_vdso(m.set, k, cases[i].paths[k]),
-						 0);
+		memcpy(system.vdso, cases[i].paths, sizeof(system.vdso));
+		assert_int_equal(ptah_trace_set_system(m.set, &system), 0);
 		s = open_set(&m);
 		sums = decode(s, 0);
 		assert_int_equal(sums.errors != 0, !cases[i].insns);
@@ -917,6 +920,7 @@ TEST(code_of_the_vdso)
 /* The filter as text: a range in a file, which a process maps, or which is code of the set. */
 TEST(filter_of_a_file)
 {
+	struct ptah_trace_system system = {.size = sizeof(system)};
 	static const uint8_t out[] = {0x90, 0x0f, 0x84, 0xf9, 0x0f, 0, 0}; /* nop; jz +0x1000 */
 	static const char *const formats[] = {"filter 0x0/0x7@%s/out", "filter 0/7@%s/other", ""};
 
@@ -939,8 +943,8 @@ TEST(filter_of_a_file)
 		add_stream(&m, "trace", -1, pid, pid);
 		add_code(&m, "out", pid, 0);
 		snprintf(text, sizeof(text), formats[i / 2], (char *)*state);
-		if (*text)
-			assert_int_equal(ptah_trace_set_filter(m.set, text), 0);
+		system.filter = *text ? text : NULL;
+		assert_int_equal(ptah_trace_set_system(m.set, &system), 0);
 		s = open_set(&m);
 		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
 		n = ptah_reader_read(stream, items, 16);
@@ -1195,7 +1199,8 @@ TEST(what_is_refused)
 	add_stream(&m, "trace", 0, -1, -1);
 	assert_int_equal(ptah_trace_set_add_code(m.set, &code), 0);
 	add_code(&m, "nothing", 5, 0);
-	assert_int_equal(ptah_session_open_set(m.set, &force, &s, NULL), 0);
+	force.set = m.set;
+	assert_int_equal(ptah_session_open(NULL, &force, &s, NULL), 0);
 	ptah_trace_set_free(m.set);
 	decodes_to(s, 0, 2);
 	assert_non_null(strstr(ptah_session_note(s, 0), "nothing is not used"));
