@@ -4,7 +4,7 @@
  * beside raw trace. What must have run is known from the packets, which are made here or by a
  * simulated execution.
  */
-#include "test.h"
+#include "folder.h"
 
 #include "../flow/random_machine.h"
 #include "../perfdata/build.h"
@@ -30,15 +30,6 @@ struct made {
 	struct ptah_generator g;
 	uint8_t trace[4096];
 };
-
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
 
 static void begin(struct made *m)
 {
@@ -193,23 +184,12 @@ static void decodes_to(const struct ptah_session *s, size_t stream, uint64_t ins
 
 static int make_files(void **state)
 {
-	static char folder[] = "/tmp/ptah-set-XXXXXX";
-
-	*state = folder;
-	if (!mkdtemp(folder) || chdir(folder))
+	if (make_folder(state))
 		return -1;
 	write_file("three", three, sizeof(three));
 	write_file("two", two, sizeof(two));
 	write_file("four", four, sizeof(four));
 	return 0;
-}
-
-static int remove_files(void **state)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", (char *)*state);
-	return chdir("/") || system(command) ? -1 : 0;
 }
 
 /* Each CPU has a stream; the pieces of one are put together in the order of the set. */
@@ -385,7 +365,7 @@ TEST(told_apart_by_cr3)
 		assert_int_equal(who.pid, -1);
 		assert_string_equal(who.comm, first ? "cr3:1aa000" : "cr3:2bb000");
 		assert_true(ptah_session_find_map(s, by.of[i].space, PLACE + 1, 0, &map));
-		snprintf(path, sizeof(path), "%s/%s", (char *)*state, first ? "three" : "two");
+		snprintf(path, sizeof(path), "%s/%s", folder, first ? "three" : "two");
 		assert_string_equal(map.path, path);
 		assert_true(map.address == PLACE && !map.file_offset && map.size == 4);
 	}
@@ -422,7 +402,7 @@ TEST(told_apart_by_pid)
 	assert_string_equal(info.comm, "eight");
 	assert_int_equal(ptah_session_stream_like(s, 1), 1);
 	assert_int_equal(ptah_session_stream_like(s, 2), 1);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	assert_true(ptah_session_find_map(s, 6, PLACE, 0, &map));
 	assert_string_equal(map.path, path);
 	assert_true(ptah_session_find_map(s, 5, PLACE, 0, &map));
@@ -579,7 +559,7 @@ TEST(recorded_path)
 	struct ptah_trace_code code = code_at("not/here", PLACE);
 	char path[64];
 
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	code.recorded_path = path;
 	for (int32_t pid = -1; pid <= 5; pid += 6) {
 		struct ptah_session *s;
@@ -827,7 +807,7 @@ TEST(cpu_of_the_primary_records)
 		for (int32_t k = 0; k < 2; k++) {
 			build_begin(&b);
 			build_with_cpus(&b);
-			snprintf(path, sizeof(path), "%s/%s", (char *)*state, k ? "three" : "two");
+			snprintf(path, sizeof(path), "%s/%s", folder, k ? "three" : "two");
 			build_mmap2(&b, 5 + k, PLACE, 4, 0, path, 400, NULL);
 			build_switch_on(&b, (uint32_t)(2 + k), false, 5 + k, 5 + k, 0, 0, 800);
 			add_records(&m, k ? "records.3" : "records.2", &b, cases[i].primary[k]);
@@ -859,7 +839,7 @@ TEST(thread_of_the_records)
 	add_stream(&m, "trace", -1, -1, -1);
 	build_begin(&b);
 	build_comm(&b, 5, 6, false, "six", 400);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	build_mmap2(&b, 5, PLACE, sizeof(two), 0, path, 400, NULL);
 	build_itrace_start(&b, 5, 6, 400);
 	add_records(&m, "records", &b, false);
@@ -942,7 +922,7 @@ TEST(filter_of_a_file)
 		end_trace(&m, "trace");
 		add_stream(&m, "trace", -1, pid, pid);
 		add_code(&m, "out", pid, 0);
-		snprintf(text, sizeof(text), formats[i / 2], (char *)*state);
+		snprintf(text, sizeof(text), formats[i / 2], folder);
 		system.filter = *text ? text : NULL;
 		assert_int_equal(ptah_trace_set_system(m.set, &system), 0);
 		s = open_set(&m);
@@ -984,9 +964,9 @@ TEST(records_beside_the_trace)
 	end_trace(&m, "trace");
 	add_stream(&m, "trace", 3, -1, -1);
 	build_begin(&b);
-	snprintf(path, sizeof(path), "%s/three", (char *)*state);
+	snprintf(path, sizeof(path), "%s/three", folder);
 	build_mmap2(&b, 5, PLACE, sizeof(three), 0, path, 400, NULL);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	build_mmap2(&b, 6, PLACE, sizeof(two), 0, path, 400, NULL);
 	build_comm(&b, 5, 5, false, "five", 500);
 	build_switch(&b, false, 5, 5, 0, 0, 800);
@@ -1041,7 +1021,7 @@ TEST(execve_beside_code_of_all)
 	add_stream(&m, "trace", -1, 5, 5);
 	add_code_at(&m, "four", 0x7000, -1, 0);
 	build_begin(&b);
-	snprintf(path, sizeof(path), "%s/three", (char *)*state);
+	snprintf(path, sizeof(path), "%s/three", folder);
 	build_comm(&b, 5, 5, true, "first", 300);
 	build_mmap2(&b, 5, PLACE, sizeof(three), 0, path, 400, NULL);
 	build_comm(&b, 5, 5, true, "second", 2000);
@@ -1207,4 +1187,4 @@ TEST(what_is_refused)
 	ptah_session_close(s);
 }
 
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, remove_folder)
