@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Does CPUID leaf 14H contain anything? */
+/* Whether CPUID leaf 14H contains anything. */
 static bool has_pt(const struct ptah_caps *caps)
 {
 	return caps->leaf_14_0[1] || caps->leaf_14_0[2];

@@ -79,7 +79,7 @@ static bool is_wanted(const struct addresses *a, const struct address_object *ob
 	return !strcmp(object->path, name) || (slash && !strcmp(slash + 1, name));
 }
 
-/* Is the file at a path another one than the one that ran? */
+/* Whether the file at a path is another one than the one that ran. */
 static bool is_changed(const struct address_object *object, const char *path)
 {
 	uint8_t id[PTAH_BUILD_ID_MAX];

@@ -372,7 +372,7 @@ static size_t describe_item(const struct ptah_item *item, struct timeline_detail
 	return n;
 }
 
-/* Does tracing stop there, so that time passes which belongs to no function? */
+/* Whether tracing stops there, so that time passes which belongs to no function. */
 static bool is_leave(const struct ptah_item *item)
 {
 	return item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED;

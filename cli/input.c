@@ -340,7 +340,7 @@ void input_stream_info(const struct ptah_session *session, size_t i, struct ptah
 
 	if (ptah_session_stream_info(session, i, info) < 0)
 		memset(info, 0, sizeof(*info));
-	/* Of a window, which is anywhere between packets, neither is known. */
+	/* A window begins and ends anywhere between packets, so that neither is known of it. */
 	if (ptah_session_get_window(session, &window))
 		info->bytes = info->lost = 0;
 	info->comm[sizeof(info->comm) - 1] = '\0';

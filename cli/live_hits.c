@@ -79,7 +79,7 @@ struct live_hits {
 	struct ptah_live *live;
 	struct ptah_live_keep *keep;
 
-	/* Of the thread that records. */
+	/* What only the thread that records uses. */
 	struct pending *pending;
 	size_t pending_count;
 	pid_t *children;
@@ -160,7 +160,7 @@ static int read_watches(const struct live_options *o, struct live_hits *h)
 	return EXIT_OK;
 }
 
-/* Does it need what the recorder alone knows: how a process ended? */
+/* Whether the watch needs to know how a process ended, which only the recorder knows. */
 static bool is_of_ends(const struct ptah_watch *w)
 {
 	return w->kind == PTAH_WATCH_SIGNAL || w->kind == PTAH_WATCH_EXIT;

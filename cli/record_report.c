@@ -56,9 +56,9 @@ static void warn(struct run *run, const char *format, ...)
 }
 
 /*
- * May the progress line be printed? Not when this process is in the background of
- * its terminal (a write could stop it by SIGTTOU), and not when the command has set
- * the terminal to another mode, as an editor does.
+ * Whether the progress line may be printed. Not when this process is in the background of its
+ * terminal (a write could stop it by SIGTTOU), and not when the command has set the terminal to
+ * another mode, as an editor does.
  */
 static bool may_draw(void)
 {

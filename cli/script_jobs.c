@@ -239,7 +239,7 @@ static int print_script_segment(void *context, struct ptah_segment *segment,
 
 /* The main thread */
 
-/* Did the job begin with what the main thread knows? */
+/* Whether the job began with what the main thread knows. */
 static bool suits(const struct script *s, const struct script_piece *piece)
 {
 	return !(piece->guessed && s->renamed) && s->info.space == piece->begin_space;

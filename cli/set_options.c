@@ -66,7 +66,7 @@ static int take_number(const struct builder *b, uint64_t most, uint64_t *value)
 	return EXIT_OK;
 }
 
-/* Is all of the text the name of a file, so that it is not to be taken apart? */
+/* Whether all of the text is the name of a file, so that it is not to be taken apart. */
 static bool is_name(const struct builder *b)
 {
 	return access(b->text, F_OK) == 0;
@@ -159,7 +159,10 @@ static int check_set_file(const struct builder *b, const char *path)
 				      : EXIT_OK;
 }
 
-/* Is the file a recording, and no raw trace? Reading the bytes of a pipe would take them away. */
+/*
+ * Whether the file is a recording, and no raw trace. Reading the bytes of a pipe would take them
+ * away.
+ */
 static bool is_recording(const char *path)
 {
 	char magic[8] = "";

@@ -152,7 +152,7 @@ static int pass_time(struct wall *w, struct wall_thread *t, uint64_t lost, uint6
 	return status < 0 ? status : add_wall_run(w, t, lost, time);
 }
 
-/* Is there no thread before this one that had its number, as before it executed another program? */
+/* Whether no thread before this one had its number, as before it executed another program. */
 static bool is_first(const struct wall *w, const struct wall_thread *t)
 {
 	for (size_t i = 0; i < w->thread_count; i++)

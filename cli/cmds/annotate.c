@@ -97,7 +97,7 @@ static const struct option_def annotate_options[] = {
 
 /* Which functions are shown */
 
-/* Is an object one of those of --dsos? */
+/* Whether an object is one of those of --dsos. */
 static bool is_wanted_object(const struct annotate_options *o, const struct annotate_object *object)
 {
 	const char *at = o->objects;

@@ -116,7 +116,7 @@ static int own_shards(struct merge *m, const char *path, const struct ptah_shard
 	return 0;
 }
 
-/* Does the shard belong to those before it? */
+/* Finds out whether the shard belongs to those before it. */
 static int check_shard(struct merge *m, const char *path, const struct ptah_shard *shard)
 {
 	struct ptah_message why = {""};

@@ -148,7 +148,7 @@ static bool take_shard(void *context, const void *bytes, size_t n)
 	return status >= 0;
 }
 
-/* Does every rank say so? */
+/* Whether every rank says so. */
 static bool all_agree(bool good)
 {
 	int mine = good, all;

@@ -261,8 +261,8 @@ struct ptah_call_totals {
 	uint64_t folded_paths, folded_calls;
 	struct ptah_call_figures folded;
 	/*
-	 * Of these, calls of functions that are in no list, because there were more than half as
-	 * many functions as there may be paths, and what ran in them.
+	 * Those of them that are calls of functions that are in no list, because there were more
+	 * than half as many functions as there may be paths; and what ran in them.
 	 */
 	uint64_t unlisted_calls;
 	struct ptah_call_figures unlisted;

@@ -278,7 +278,7 @@ struct ptah_record_config {
 		uint64_t time_resolution;
 	} backend;
 
-	/* Of the recorder vm alone. */
+	/* What the recorder vm alone uses. */
 	struct {
 		/* The symbols of the guest's Linux kernel, vmlinux or a file in the format of
 		 * /proc/kallsyms: they tell where the kernel lies, and which process an address
@@ -289,7 +289,7 @@ struct ptah_record_config {
 		uint64_t stop_at;  /* and ends when this one does; 0: never */
 	} guest;
 
-	/* Of the recorder hardware alone, on Linux 6.13 and later. */
+	/* What the recorder hardware alone uses, on Linux 6.13 and later. */
 	struct {
 		const struct ptah_record_trigger *items;
 		size_t count;	   /* at most PTAH_RECORD_TRIGGERS */

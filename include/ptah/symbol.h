@@ -276,8 +276,10 @@ enum ptah_demangle {
 PTAH_API const char *ptah_symbol_demangle(const char *name, unsigned flags, char *text,
 					  size_t size);
 
-/* Does a user who writes `wanted` mean the function `name`? Yes if it is the name as it stands, or
- * demangled with or without its parameters. */
+/*
+ * Whether a user who writes `wanted` means the function `name`. Yes if it is the name as it stands,
+ * or demangled with or without its parameters.
+ */
 PTAH_API bool ptah_symbol_matches(const char *name, const char *wanted);
 
 /* A function of the kernel, or of one of its modules. */

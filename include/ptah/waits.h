@@ -180,7 +180,7 @@ struct ptah_wait {
 	size_t waker_call;	      /* in which the waker was; SIZE_MAX: not known */
 	/* Who had the lock when the wait began, as glibc's mutex or the futex has it; 0: not known. */
 	int32_t holder;
-	/* Of a poll: the descriptor that ended it, which `object` is of; -1: not known. */
+	/* If it was a poll, the descriptor that ended it, which `object` is of; -1: not known. */
 	int32_t descriptor;
 };
 

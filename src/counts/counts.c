@@ -324,7 +324,7 @@ bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_cou
 	       !memcmp(a->build_id, b->build_id, a->build_id_size);
 }
 
-/* Is there no address at which the two had different files? */
+/* Whether there is no address at which the two had different files. */
 static bool files_agree(const struct counts_process *a, const struct counts_process *b)
 {
 	size_t i = 0, j = 0;
@@ -398,7 +398,7 @@ static int merge_process(struct ptah_counts *into, size_t sorted, const struct c
 	return status;
 }
 
-/* Could there be more processes of one pid than allowed, if no two of them are the same? */
+/* Whether there could be more processes of one pid than allowed, if no two of them are the same. */
 static bool too_many_of_a_pid(const struct ptah_counts *a, const struct ptah_counts *b)
 {
 	size_t n = 0;

@@ -85,7 +85,7 @@ const struct ptah_counts_file *counts_find_file(const struct counts_process *p, 
 /* The order of files: by version, then by address. */
 int counts_compare_files(const void *a, const void *b);
 
-/* Are the two the same process of one session? */
+/* Whether the two are the same process of one session. */
 static inline bool counts_same_program(const struct counts_process *a,
 				       const struct counts_process *b)
 {
@@ -137,7 +137,7 @@ static inline struct ptah_item counts_timeless(const struct ptah_item *error)
 	return item;
 }
 
-/* Has the process no counts? */
+/* Whether the process has no counts. */
 bool counts_is_empty(const struct counts_process *p);
 
 /* locate.c: as ptah_counts_locate(), for one process, whose space is passed to `find`. */
@@ -187,7 +187,7 @@ int counts_compare_spaces(const void *a, const void *b);
 int counts_compare_blocks(const void *a, const void *b);
 int counts_compare_edges(const void *a, const void *b);
 
-/* Do both map the same bytes of the same file to an address that they share? */
+/* Whether both map the same bytes of the same file to an address that they share. */
 bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
 
 /* The version of which a finder is asked at this time. */
@@ -246,7 +246,7 @@ static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
 /* Completes the header of a file of n bytes: its size and checksum. */
 void counts_put_header(uint8_t *bytes, size_t n);
 
-/* Has the process counts of versions of code? */
+/* Whether the process has counts of versions of code. */
 bool counts_have_versions(const struct counts_process *p);
 
 /* Writes a process, with versions of code if the file has them. False: out of memory. */

@@ -248,7 +248,7 @@ static int load_events(const struct load *l, struct counts_process *p, const uin
 	return 0;
 }
 
-/* Is the last process in the order of pids? */
+/* Whether the last process is in the order of pids. */
 static const char *wrong_with_process(const struct counts_process *p, size_t before, size_t *same)
 {
 	if (before && p[-1].pid > p->pid)

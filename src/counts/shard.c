@@ -356,7 +356,7 @@ const char *ptah_shard_unread(const struct ptah_shard *shard, size_t i)
 
 /* Finishing */
 
-/* Does each range begin where and as the one before it ended? */
+/* Whether each range begins where and as the one before it ended. */
 static int check_shard_ranges(const struct shard_recording *r, struct ptah_message *why)
 {
 	for (size_t i = 0; i < r->range_count; i++) {

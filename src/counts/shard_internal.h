@@ -37,7 +37,7 @@ const char *shard_name(const char *path);
 void shard_plan_range(const struct ptah_shard_plan *plan, uint32_t part, size_t recording,
 		      uint64_t *from, uint64_t *to, uint64_t trace);
 
-/* Is something of the recording in this part? */
+/* Whether something of the recording is in this part. */
 bool shard_plan_touches(const struct ptah_shard_plan *plan, uint32_t part, size_t recording);
 
 /* shard_count.c */

@@ -281,9 +281,9 @@ int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct 
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node);
 
 /*
- * Does the chain of direct branches from here end? It also ends at unmapped code, which is found
- * when the flow gets there. Checked once per node, so that neither a wrong image nor `jmp .` can
- * loop forever.
+ * Whether the chain of direct branches from here ends. It also ends at unmapped code, which is
+ * found when the flow gets there. Checked once per node, so that neither a wrong image nor `jmp .`
+ * can loop forever.
  */
 bool flow_chain_ends(struct ptah_flow *f, struct code_node *node);
 
@@ -338,10 +338,10 @@ void flow_forget_nodes(struct ptah_flow *f);
 bool flow_find_place(struct ptah_flow *f);
 bool flow_find_target(struct ptah_flow *f);
 
-/* Can the flow continue at `ip` after an error? */
+/* Whether the flow can continue at `ip` after an error. */
 bool flow_is_place(struct ptah_flow *f, uint64_t ip);
 
-/* Is this an error after which ptah_flow_resync() can continue? */
+/* Whether this is an error after which ptah_flow_resync() can continue. */
 bool flow_can_resync(const struct ptah_item *item);
 
 /* mark.c: the mark is no longer valid. */

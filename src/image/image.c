@@ -36,14 +36,14 @@ static const struct ptah_space *or_any(const struct ptah_space *space)
 	return space ? space : &any_space;
 }
 
-/* Do the two spaces agree in all that both specify? */
+/* Whether the two spaces agree in all that both specify. */
 static bool matches(const struct ptah_space *a, const struct ptah_space *b)
 {
 	return (a->cr3 == b->cr3 || a->cr3 == PTAH_SPACE_ANY || b->cr3 == PTAH_SPACE_ANY) &&
 	       (a->vmcs == b->vmcs || a->vmcs == PTAH_SPACE_ANY || b->vmcs == PTAH_SPACE_ANY);
 }
 
-/* Does `outer` contain every space that `inner` contains? */
+/* Whether `outer` contains every space that `inner` contains. */
 static bool covers(const struct ptah_space *outer, const struct ptah_space *inner)
 {
 	return (outer->cr3 == PTAH_SPACE_ANY || outer->cr3 == inner->cr3) &&
@@ -161,7 +161,7 @@ bool image_overlaps_in(const struct ptah_image *image, uint64_t address, uint64_
 	return false;
 }
 
-/* Are the sections of two files, or of different places of one? */
+/* Whether the sections are of two files, or of different places of one. */
 static bool are_other_files(const struct section *s, const struct backing *backing, uint64_t at)
 {
 	return s->backing->path && backing->path &&

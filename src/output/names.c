@@ -296,7 +296,7 @@ static void set_symbol(struct name *name, const struct ptah_symbol *symbol, uint
 	name->start = name->ip - name->offset;
 }
 
-/* Was there something else at the address first than in the end? */
+/* Whether something else was at the address first than in the end. */
 static bool has_other_maps(const struct names *n, uint64_t ip)
 {
 	struct ptah_map first, last;

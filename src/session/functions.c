@@ -19,8 +19,10 @@ struct process_map {
 	char path[32]; /* what perf calls it where it shows files */
 	struct symbol_jit jit;
 	struct symbol_jit dump; /* the jitdump beside the recording, empty if there is none */
-	/* Of a session that grows: code was looked for in vain, when the session had this
-	 * jit_generation. */
+	/*
+	 * In a session that grows, code was looked for in vain when the session had this
+	 * jit_generation.
+	 */
 	bool missed;
 	uint64_t missed_at;
 };

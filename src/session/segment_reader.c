@@ -76,7 +76,9 @@ int segment_read(struct ptah_segment *g, struct ptah_item *items, size_t capacit
 	return n;
 }
 
-/* May a result wait? Those of the first segment always make progress. Called with the lock. */
+/*
+ * Whether a result may wait. Those of the first segment always make progress. Called with the lock.
+ */
 static bool has_room(const struct ptah_segment *g)
 {
 	const struct pool *pool = pool_of(g);

@@ -1033,7 +1033,7 @@ static bool is_same(const struct stat *file, const char *path)
 	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
 
-/* Is this a file that the set names, so that writing the set would destroy it? */
+/* Whether this is a file that the set names, so that writing the set would destroy it. */
 static bool is_named(const struct ptah_trace_set *set, const char *path)
 {
 	const char *last = NULL; /* the pieces of a file mostly follow each other */

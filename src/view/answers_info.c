@@ -72,7 +72,9 @@ static void put_threads(struct json *j, struct view_model *m, struct sums *sums)
 	json_end_array(j);
 }
 
-/* Are there times only where the kernel was entered or left, and at synchronisation points? */
+/*
+ * Whether there are times only where the kernel was entered or left, and at synchronisation points.
+ */
 static bool is_coarse(const struct view_model *m)
 {
 	struct ptah_flow_config flow;
