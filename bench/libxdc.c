@@ -225,7 +225,7 @@ static void find_edges(const struct bench_trace *trace, struct edges *edges)
 
 	if (ptah_coverage_new(trace->image, &config, &coverage) < 0 ||
 	    ptah_coverage_run(coverage, trace->bytes, trace->size, NULL) < 0 ||
-	    ptah_coverage_edges(coverage, &list, &n) < 0)
+	    ptah_profile_edges(ptah_coverage_profile(coverage), &list, &n) < 0)
 		bench_die(trace->label, "cannot be covered");
 	for (size_t i = 0; i < n; i++) {
 		add_edge(edges, list[i].from, list[i].to);

@@ -138,7 +138,7 @@ static struct ptah_recorder *start(const struct live_case *c, const struct ptah_
 	if (ptah_recorder_new(&config, &r, NULL, &why) < 0)
 		bench_die(c->label, why.text);
 	if (ptah_recorder_start(r) < 0)
-		bench_die(c->label, ptah_recorder_why(r));
+		bench_die(c->label, ptah_recorder_why(r, NULL));
 	return r;
 }
 
@@ -147,7 +147,7 @@ static void finish(const struct live_case *c, struct ptah_recorder *r, struct li
 	struct ptah_record_status s = {.size = sizeof(s)};
 
 	if (ptah_recorder_finish(r) < 0)
-		bench_die(c->label, ptah_recorder_why(r));
+		bench_die(c->label, ptah_recorder_why(r, NULL));
 	ptah_recorder_status(r, &s);
 	result->bytes = s.trace_bytes;
 	ptah_recorder_free(r);

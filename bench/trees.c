@@ -140,6 +140,7 @@ static void compare_all(struct measure *m, const struct bench_trace *trace, unsi
 
 int bench_calls(int argc, char **argv)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct measure m = {.jobs = 1, .clock = CLOCK_MONOTONIC};
 	struct ptah_session *session;
 	struct ptah_message why;
@@ -156,8 +157,8 @@ int bench_calls(int argc, char **argv)
 		bench_load_pages(&trace, argv[2], argv[3], argv[4]);
 	else
 		bench_load_session(&trace, argv[2], argv[3]);
-	if ((argc == 5 ? ptah_session_open_raw(argv[3], trace.image, &session, &why)
-		       : ptah_session_open(argv[3], NULL, &session, &why)) < 0)
+	config.image = argc == 5 ? trace.image : NULL;
+	if (ptah_session_open(argv[3], &config, &session, &why) < 0)
 		bench_die(argv[3], why.text);
 	m.session = session;
 	compare_all(&m, &trace, bench_parse_pairs(argv[1]));

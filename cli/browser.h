@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 /*
- * Is there a browser to be opened: does $BROWSER name one, or is there a screen? Without a screen
- * xdg-open would start a browser for terminals, or fail.
+ * Whether there is a browser to be opened: $BROWSER names one, or there is a screen. Without a
+ * screen xdg-open would start a browser for terminals, or fail.
  */
 bool browser_expected(void);
 

@@ -197,7 +197,7 @@ unsigned calls_asked(const struct calls_view *v)
 
 const char *calls_kind_name(const struct calls_view *v)
 {
-	return ptah_time_kind_name(ptah_session_time_kind(v->session));
+	return ptah_session_times(v->session).name;
 }
 
 const char *calls_value_name(const struct calls_view *v)

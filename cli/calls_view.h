@@ -60,7 +60,9 @@ struct calls_view {
 size_t calls_key_of(struct calls_view *v, int32_t space, uint64_t function);
 void calls_free_keys(struct calls_view *v);
 
-/* Was any of the wanted functions met? If not, prints so. Returns an exit code. */
+/*
+ * Finds out whether any of the wanted functions was met. If not, prints so. Returns an exit code.
+ */
 int calls_check_wanted(const struct calls_view *v);
 
 uint64_t calls_figure(const struct calls_view *v, const struct ptah_call_figures *figures);

@@ -104,7 +104,7 @@ static void put_caps_json(struct json *j, const struct caps_subject *s)
 	json_array(j, "errata");
 	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++)
 		if (caps_errata(c) >> i & 1)
-			json_string(j, NULL, ptah_erratum_name(i));
+			json_string(j, NULL, ptah_erratum_name(i, NULL));
 	json_end_array(j);
 	json_object(j, "cpuid", false);
 	put_words_json(j, "14_0", c->leaf_14_0);

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Does CPUID leaf 14H contain anything? */
+/* Whether CPUID leaf 14H contains anything. */
 static bool has_pt(const struct ptah_caps *caps)
 {
 	return caps->leaf_14_0[1] || caps->leaf_14_0[2];
@@ -71,10 +71,12 @@ static void put_errata_text(struct out *out, const struct ptah_caps *caps)
 {
 	uint32_t errata = caps_errata(caps);
 
-	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++)
+	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++) {
+		const char *symptom, *name = ptah_erratum_name(i, &symptom);
+
 		if (errata >> i & 1)
-			out_format(out, "  %-8s %s\n", ptah_erratum_name(i),
-				   ptah_erratum_symptom(i));
+			out_format(out, "  %-8s %s\n", name, symptom);
+	}
 }
 
 static void put_caps_text(struct out *out, const struct caps_subject *s)

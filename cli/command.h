@@ -99,8 +99,10 @@ extern const struct command command_record, command_dump, command_asm, command_s
     command_vm, command_diff, command_annotate, command_calls, command_export, command_inject,
     command_repack, command_view, command_merge, command_live, command_waits;
 
-/* Of the program: its name, and all commands in the order of the help, NULL-terminated. main.c
- * defines both; mpi/main.c does so for ptah-mpi. */
+/*
+ * The program's name, and all its commands in the order of the help; the list ends with NULL.
+ * main.c defines both; mpi/main.c does so for ptah-mpi.
+ */
 extern const char program_name[];
 extern const struct command *const commands[];
 
@@ -146,7 +148,7 @@ int fail_errors(const struct command *command, uint64_t errors);
 /* Reports that nothing of the function of --function ran. Returns EXIT_FAILED. */
 int fail_function(const struct command *command, const char *function);
 
-/* Is this the name of a file that can be read? */
+/* Whether this is the name of a file that can be read. */
 bool is_readable(const char *path);
 
 /* Reports that a file stands where a function is expected. Returns EXIT_FAILED. */

@@ -22,7 +22,7 @@ int diff_run_read(const struct command *command, struct input *input, const char
 		run->counts = NULL;
 		return status;
 	}
-	if (ptah_counts_totals(run->counts, &run->totals) < 0)
+	if (ptah_counts_totals(run->counts, &run->totals, NULL) < 0)
 		return fail(command, "%s: the sums do not fit in 64 bits", path);
 	return 0;
 }

@@ -259,7 +259,7 @@ static void adopt(struct dump *d, struct packet_walk *walk, const struct dump_pa
 	progress_at(&d->progress, walk->offset);
 }
 
-/* Does the main thread come to where the job began? A PSB there ends whatever was before it. */
+/* Whether the main thread comes to where the job began. A PSB there ends whatever was before it. */
 static bool fits(const struct packet_walk *walk, uint64_t i, const struct dump_part *part)
 {
 	return part->printed && (!i || walk->offset == part->begin);

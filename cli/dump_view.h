@@ -59,7 +59,7 @@ void dump_text_batch(struct dump *d, const struct packet_batch *batch);
 bool dump_each(void *dump, const struct packet_place *place);
 bool dump_many(void *dump, const struct packet_batch *batch);
 
-/* Is dump_text_batch() enough? */
+/* Whether dump_text_batch() is enough. */
 bool dump_is_plain_text(const struct dump *d);
 
 /*

@@ -36,7 +36,7 @@ static int read_ordered(struct addresses *a, int argc, char **argv)
 	const char *path = argc ? argv[0] : a->input->path;
 	int status, problem;
 
-	if (argc > 1 || (path && !a->input->pt && ptah_counts_recognise(path)))
+	if (argc > 1 || (path && !a->input->pt && ptah_counts_recognise(path) == PTAH_COUNTS_SUM))
 		return fail_usage(&command_export, "--predictor needs the order of execution: one "
 						   "recording, and no saved counts");
 	status = input_open(&command_export, a->input, argc, argv, true, &a->session);
@@ -79,7 +79,7 @@ static bool is_wanted(const struct addresses *a, const struct address_object *ob
 	return !strcmp(object->path, name) || (slash && !strcmp(slash + 1, name));
 }
 
-/* Is the file at a path another one than the one that ran? */
+/* Whether the file at a path is another one than the one that ran. */
 static bool is_changed(const struct address_object *object, const char *path)
 {
 	uint8_t id[PTAH_BUILD_ID_MAX];
@@ -244,7 +244,7 @@ int export_addresses(struct export_options *options, const struct export_format 
 		status = interrupted_status();
 	if (!status)
 		status = write_profile(&a, format->addresses);
-	if (!status && ptah_counts_totals(a.counts, &totals) >= 0 && totals.errors)
+	if (!status && ptah_counts_totals(a.counts, &totals, NULL) >= 0 && totals.errors)
 		status = fail_errors(&command_export, totals.errors);
 	free(a.objects);
 	free(a.path);

@@ -111,7 +111,7 @@ int export_costs(struct exporting *e)
 	if (status)
 		return status;
 	status = annotate_and_put(e, counts, &kernel);
-	if (status >= 0 && ptah_counts_totals(counts, &totals) >= 0)
+	if (status >= 0 && ptah_counts_totals(counts, &totals, NULL) >= 0)
 		e->errors = totals.errors;
 	ptah_counts_free(counts);
 	e->found = true;

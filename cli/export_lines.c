@@ -195,7 +195,7 @@ int export_counts(struct export_options *options, const struct export_format *fo
 		status = interrupted_status();
 	else
 		status = write_output(options, format, counts, names);
-	if (!status && ptah_counts_totals(counts, &totals) >= 0 && totals.errors)
+	if (!status && ptah_counts_totals(counts, &totals, NULL) >= 0 && totals.errors)
 		status = fail_errors(&command_export, totals.errors);
 	names_free(names);
 	ptah_counts_free(counts);

@@ -185,10 +185,11 @@ static size_t describe(const struct ptah_call_mark *mark, struct timeline_detail
 		    mark->end ? "end" : "begin",
 		    mark->end ? missing_end(mark->how) : "not in the trace", 0};
 	else if (mark->end && mark->how != PTAH_CALL_END_RETURN)
-		details[n++] = (struct timeline_detail){"end", ptah_call_end_name(mark->how), 0};
+		details[n++] =
+		    (struct timeline_detail){"end", ptah_call_how_name(true, mark->how), 0};
 	else if (!mark->end && mark->how != PTAH_CALL_CALLED)
 		details[n++] =
-		    (struct timeline_detail){"begin", ptah_call_begin_name(mark->how), 0};
+		    (struct timeline_detail){"begin", ptah_call_how_name(false, mark->how), 0};
 	for (size_t i = 0; i < ARRAY_SIZE(notes); i++)
 		if (mark->flags & notes[i].flag)
 			details[n++] = notes[i].detail;
@@ -371,7 +372,7 @@ static size_t describe_item(const struct ptah_item *item, struct timeline_detail
 	return n;
 }
 
-/* Does tracing stop there, so that time passes which belongs to no function? */
+/* Whether tracing stops there, so that time passes which belongs to no function. */
 static bool is_leave(const struct ptah_item *item)
 {
 	return item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED;
@@ -525,7 +526,7 @@ int export_timeline(struct exporting *e)
 	if (status)
 		return status;
 	recording.instructions = t.instructions;
-	recording.times = t.instructions ? NULL : ptah_session_time_text(e->session);
+	recording.times = t.instructions ? NULL : ptah_session_times(e->session).text;
 	status = export_functions_new(e->names, e->options->input.function, &t.functions);
 	if (status >= 0 && !t.instructions)
 		status = export_waits_new(e, &t.waits);

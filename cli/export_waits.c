@@ -82,12 +82,12 @@ static size_t find_call(const struct export_waits *w, struct export_wait_place *
 	struct ptah_sample sample = {.size = sizeof(sample)};
 
 	if (!place->begun) {
-		place->sample = ptah_session_thread_sample(session, tid);
+		place->sample = ptah_session_next_sample(session, tid, SIZE_MAX);
 		place->wait = ptah_waits_of_thread(w->names.waits, tid, 0);
 		place->begun = true;
 	}
 	for (; place->sample != SIZE_MAX;
-	     place->sample = ptah_session_next_sample(session, place->sample)) {
+	     place->sample = ptah_session_next_sample(session, tid, place->sample)) {
 		size_t call;
 
 		ptah_session_sample(session, place->sample, &sample);
@@ -95,7 +95,7 @@ static size_t find_call(const struct export_waits *w, struct export_wait_place *
 			continue;
 		if (sample.time - time > LATE)
 			return SIZE_MAX;
-		call = ptah_syscalls_find(ptah_waits_syscalls(w->names.waits), place->sample);
+		call = ptah_syscalls_find(ptah_waits_syscalls(w->names.waits), place->sample, NULL);
 		if (call != SIZE_MAX)
 			return call;
 	}

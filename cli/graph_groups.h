@@ -52,8 +52,8 @@ int graph_groups_read(const struct command *command, const struct input *input,
 int graph_groups_sort(struct graph_groups *groups);
 
 /*
- * Is the value of the configuration in the recording (NULL: saved counts)? If not, says which
- * option records it, and returns an exit code.
+ * Finds out whether the value of the configuration is in the recording (NULL: saved counts). If
+ * not, says which option records it, and returns an exit code.
  */
 int graph_groups_check_value(const struct command *command, const struct graph_groups *groups,
 			     const struct ptah_session *session);

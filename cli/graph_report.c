@@ -236,6 +236,7 @@ static int report_session(const struct command *command, struct graph_groups *g,
 static int report_saved(const struct command *command, struct graph_groups *g, struct wanted *w,
 			struct input *input, int argc, char **argv, const struct renderer *renderer)
 {
+	struct ptah_profile_totals totals;
 	struct names_kernel kernel;
 	struct ptah_counts *counts;
 	int status, problem;
@@ -254,7 +255,7 @@ static int report_saved(const struct command *command, struct graph_groups *g, s
 		problem = names_use_counts(g->config.names, counts, input->force);
 	}
 	if (problem >= 0) {
-		w->view.times = ptah_counts_times(counts);
+		ptah_counts_totals(counts, &totals, &w->view.times);
 		counts_note_changed(input, g->config.names);
 		problem = add_saved(g, counts);
 	}
@@ -305,7 +306,7 @@ int graph_report(const struct command *command, const struct graph_options *o, s
 	if (status)
 		return status;
 	g.config = w.config;
-	if (input->pt || !path || !ptah_counts_recognise(path)) {
+	if (input->pt || !path || ptah_counts_recognise(path) != PTAH_COUNTS_SUM) {
 		status = report_recording(command, &g, &w, input, argc, argv, renderer);
 	} else {
 		status = output_open(command, input, &w.view.out);

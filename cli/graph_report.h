@@ -20,12 +20,12 @@ extern const char *const graph_order_words[];
 /* perf's other words, which are refused. */
 extern const char *const graph_refused_words[];
 
-/* Is one of the options given that only calls can answer? */
+/* Whether one of the options is given that only calls can answer. */
 bool graph_is_asked(const struct graph_options *options);
 
 /*
- * Does `words` name what can be distinguished (a list such as "function,object")? False: nothing
- * has been printed.
+ * Whether `words` names what can be distinguished (a list such as "function,object"). False:
+ * nothing has been printed.
  */
 bool graph_can_sort(const char *words);
 

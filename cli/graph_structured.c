@@ -111,8 +111,8 @@ static struct flat flatten(const struct graph_view *v, const struct graph_group 
 	    .pid = group->pid,
 	    .tid = group->tid,
 	    .cpu = group->cpu,
-	    .times = v->session ? ptah_time_kind_name(ptah_session_time_kind(v->session))
-				: time_head_saved_kind(v->times),
+	    .times =
+		v->session ? ptah_session_times(v->session).name : time_head_saved_kind(v->times),
 	    .is_function = v->functions && !key->special,
 	    .has_pid = group->pid != INT32_MIN,
 	    .has_tid = group->tid != INT32_MIN,

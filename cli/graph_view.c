@@ -104,7 +104,7 @@ static const char *figure_text(const struct graph_view *v, uint64_t figure,
 {
 	if (v->value != PTAH_CALL_VALUE_TIME)
 		return pretty_number(figure, text);
-	return (v->session ? ptah_session_time_estimated(v->session)
+	return (v->session ? ptah_session_times(v->session).estimated
 			   : v->times & PTAH_COUNTS_ESTIMATED)
 		   ? pretty_estimate(figure, text)
 		   : pretty_time(figure, text);

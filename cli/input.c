@@ -193,13 +193,15 @@ static int open_input_set(const struct command *command, const struct input *inp
 			  const struct ptah_session_config *config,
 			  const struct ptah_trace_set *set, struct ptah_session **session)
 {
+	struct ptah_session_config of_set = *config;
 	struct ptah_message why = {""};
 	int status;
 
 	if (input->save_set && !may_replace(input->save_set))
 		return fail(command, "--save-set=%s: the file exists and is no ptah.trace",
 			    input->save_set);
-	status = ptah_session_open_set(set, config, session, &why);
+	of_set.set = set;
+	status = ptah_session_open(NULL, &of_set, session, &why);
 	if (status < 0)
 		return fail_why(command, &why, status);
 	status = input->save_set ? ptah_trace_set_save(set, input->save_set, &why) : 0;
@@ -237,12 +239,12 @@ static int open_input_recording(const struct command *command, const struct inpu
 	struct ptah_message why = {""};
 	const int status = ptah_session_open(path, config, session, &why);
 
-	if (status == PTAH_E_BAD_MAGIC && ptah_counts_recognise(path))
+	if (status == PTAH_E_BAD_MAGIC && ptah_counts_recognise(path) == PTAH_COUNTS_SUM)
 		return fail(command,
 			    "%s: counts of 'ptah profile --save'; they are read by 'ptah profile', "
 			    "'ptah annotate', 'ptah diff' and 'ptah report -g'",
 			    path);
-	if (status == PTAH_E_BAD_MAGIC && ptah_shard_recognise(path))
+	if (status == PTAH_E_BAD_MAGIC && ptah_counts_recognise(path) == PTAH_COUNTS_SHARD)
 		return fail(command,
 			    "%s: a shard of 'ptah profile --shard'; 'ptah merge' joins it with the "
 			    "others",
@@ -275,10 +277,10 @@ static void on_bus_error(int signal)
 
 static void note_times(const struct input *input, const struct ptah_session *session)
 {
-	const enum ptah_time_kind kind = ptah_session_time_kind(session);
+	const enum ptah_time_kind kind = ptah_session_times(session).kind;
 
 	if (!input->quiet && (kind == PTAH_TIME_STAMPED || kind == PTAH_TIME_SIMULATED))
-		print_clean("note: ", "the times are %s", ptah_session_time_text(session));
+		print_clean("note: ", "the times are %s", ptah_session_times(session).text);
 }
 
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
@@ -338,7 +340,7 @@ void input_stream_info(const struct ptah_session *session, size_t i, struct ptah
 
 	if (ptah_session_stream_info(session, i, info) < 0)
 		memset(info, 0, sizeof(*info));
-	/* Of a window, which is anywhere between packets, neither is known. */
+	/* A window begins and ends anywhere between packets, so that neither is known of it. */
 	if (ptah_session_get_window(session, &window))
 		info->bytes = info->lost = 0;
 	info->comm[sizeof(info->comm) - 1] = '\0';

@@ -167,7 +167,7 @@ int input_count(const struct input *input, const struct ptah_session *session,
  */
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);
 
-/* Do --pid, --tid, --comm and --cpu choose stream i? */
+/* Whether --pid, --tid, --comm and --cpu choose stream i. */
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i);
 
 /* Prints the recording's notes on standard error, unless --quiet is given. */
@@ -186,13 +186,13 @@ int output_create(const struct command *command, const char *path, struct out **
 int output_open(const struct command *command, const struct input *input, struct out **out);
 int output_close(const struct command *command, struct out *out, int status);
 
-/* Are both names of one file? */
+/* Whether both names are of one file. */
 bool input_same_file(const char *a, const char *b);
 
 /* Would the file that is there become FILE.old, in place of the recording that is read? */
 bool input_becomes_old(const char *input, const char *output);
 
-/* Is the file the recording, or one of those that describe raw packets? */
+/* Whether the file is the recording, or one of those that describe raw packets. */
 bool input_reads(const struct input *input, const char *file);
 
 /* Refuses an output that would replace what is read. Returns an exit code. */

@@ -11,15 +11,15 @@
  */
 void input_watch_signals(void);
 
-/* Has Ctrl-C been pressed? The command then completes what it has begun, and ends. */
+/* Whether Ctrl-C has been pressed. The command then completes what it has begun, and ends. */
 bool interrupted(void);
 
 /* The exit code of a command that a signal ended, as shells report it; 0: none has come. */
 int interrupted_status(void);
 
 /*
- * For the handlers of a command that records: after the signal `number` it waits for nobody, and
- * what waits is woken. watch_timer() is called before such a handler is installed.
+ * A command that records calls this in its handlers: after the signal `number` it waits for nobody,
+ * and what waits is woken. watch_timer() is called before such a handler is installed.
  */
 void watch_timer(void);
 void begin_ending(int number);

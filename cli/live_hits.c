@@ -31,7 +31,7 @@
 #define USUAL_FILE "hit-%n.data"
 
 /*
- * Between two stamps nothing is told before the second one (ptah_session_time_estimated()): so long
+ * Between two stamps nothing is told before the second one (ptah_session_times().estimated): so long
  * ago may be what a hit that comes next is of.
  */
 #define HELD UINT64_C(50000000)
@@ -79,7 +79,7 @@ struct live_hits {
 	struct ptah_live *live;
 	struct ptah_live_keep *keep;
 
-	/* Of the thread that records. */
+	/* What only the thread that records uses. */
 	struct pending *pending;
 	size_t pending_count;
 	pid_t *children;
@@ -160,10 +160,18 @@ static int read_watches(const struct live_options *o, struct live_hits *h)
 	return EXIT_OK;
 }
 
-/* Does it need what the recorder alone knows: how a process ended? */
+/* Whether the watch needs to know how a process ended, which only the recorder knows. */
 static bool is_of_ends(const struct ptah_watch *w)
 {
 	return w->kind == PTAH_WATCH_SIGNAL || w->kind == PTAH_WATCH_EXIT;
+}
+
+static bool watches_ends(const struct live_hits *h)
+{
+	for (size_t i = 0; i < h->count; i++)
+		if (is_of_ends(&h->watches[i]))
+			return true;
+	return false;
 }
 
 static int check_hit_options(const struct live_options *o, const struct live_hits *h)
@@ -198,7 +206,8 @@ int live_hits_new(const struct live_options *o, struct live_hits **hits)
 		code = read_actions(o, h);
 	if (code == EXIT_OK)
 		code = check_hit_options(o, h);
-	if (code == EXIT_OK && ptah_live_keep_new(UINT64_MAX, MEMORY, &h->keep) < 0)
+	if (code == EXIT_OK &&
+	    ptah_live_keep_new(UINT64_MAX, MEMORY, watches_ends(h), &h->keep) < 0)
 		code = fail(&command_live, "out of memory");
 	if (code == EXIT_OK)
 		*hits = h;
@@ -421,9 +430,6 @@ bool live_hits_need_times(const struct live_hits *h)
 void live_hits_begin(struct live_hits *h, struct ptah_live *live)
 {
 	h->live = live;
-	for (size_t i = 0; i < h->count; i++)
-		if (is_of_ends(&h->watches[i]))
-			ptah_live_keep_await(h->keep);
 }
 
 int live_hits_take(struct live_hits *h, const struct ptah_record_piece *piece)
@@ -550,9 +556,9 @@ static void forget_old(struct live_hits *h, uint64_t now, uint64_t lag)
 		if (h->pending[i].asked < now)
 			now = h->pending[i].asked;
 	if (h->keep_ns && now > old)
-		ptah_live_keep_forget(h->keep, now - old);
+		ptah_live_keep_forget(h->keep, 0, now - old);
 	else if (!h->keep_ns && now > lag + HELD)
-		ptah_live_keep_trim(h->keep, h->keep_bytes, now - lag - HELD);
+		ptah_live_keep_forget(h->keep, h->keep_bytes, now - lag - HELD);
 }
 
 int live_hits_look(struct live_hits *h, bool final)

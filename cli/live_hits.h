@@ -22,7 +22,7 @@ int live_hits_take_hit(struct live_hits *hits, const struct ptah_live_hit *hit);
 /* Puts the watches into the live session's configuration. */
 void live_hits_configure(struct live_hits *hits, struct ptah_live_config *config);
 
-/* Is a call watched for its time? hits may be NULL. */
+/* Whether a call is watched for its time. hits may be NULL. */
 bool live_hits_need_times(const struct live_hits *hits);
 
 /* Prints a note for each function that the program which is started does not have. */

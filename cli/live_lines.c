@@ -147,7 +147,7 @@ static void put_status_json(const struct live_view *v, struct json *j)
 		put_coverage_json(m, j);
 	json_string(j, "recorder", v->recorder);
 	json_string(j, "times", live_times(v));
-	json_bool(j, "estimated", ptah_session_time_estimated(ptah_live_session(v->live)));
+	json_bool(j, "estimated", ptah_session_times(ptah_live_session(v->live)).estimated);
 }
 
 static void put_live_json(const struct live_view *v, struct out *out)

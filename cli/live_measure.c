@@ -265,12 +265,12 @@ static int ask(struct live_view *v)
 
 const char *live_times(const struct live_view *v)
 {
-	return ptah_time_kind_name(ptah_session_time_kind(ptah_live_session(v->live)));
+	return ptah_session_times(ptah_live_session(v->live)).name;
 }
 
 const char *live_times_text(const struct live_view *v)
 {
-	return ptah_session_time_text(ptah_live_session(v->live));
+	return ptah_session_times(ptah_live_session(v->live)).text;
 }
 
 int live_measure(struct live_view *v, bool final)

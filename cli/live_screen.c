@@ -244,8 +244,9 @@ static const char *time_text(const struct live_view *v, uint64_t time, char text
 {
 	if (!time)
 		return "-";
-	return ptah_session_time_estimated(ptah_live_session(v->live)) ? pretty_estimate(time, text)
-								       : pretty_time(time, text);
+	return ptah_session_times(ptah_live_session(v->live)).estimated
+		   ? pretty_estimate(time, text)
+		   : pretty_time(time, text);
 }
 
 static void put_times(const struct live_view *v, const struct live_row *row, int y, int x)

@@ -65,7 +65,7 @@ static void put_help_words(struct out *out, const struct option_def *o)
 	if (o->complete == COMPLETE_ERRATA) {
 		out_text(out, "all none");
 		for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++)
-			out_format(out, " %s", ptah_erratum_name(i));
+			out_format(out, " %s", ptah_erratum_name(i, NULL));
 	} else if (o->complete == COMPLETE_MODELS) {
 		out_text(out, "list");
 		for (size_t i = 0; (model = ptah_model_named(i)); i++)

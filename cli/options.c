@@ -178,7 +178,7 @@ static bool is_one_of(const char *const *words, const char *word, size_t n)
 	return false;
 }
 
-/* Is it a list of numbers and words that the option knows, and no file? */
+/* Whether it is a list of numbers and words that the option knows, and no file. */
 static bool is_list_for(const struct option_def *o, const char *list)
 {
 	for (const char *at = list;; at++) {

@@ -11,7 +11,7 @@ struct process_share {
 	uint64_t instructions;
 };
 
-/* Is it the stream of a CPU that several processes share? */
+/* Whether it is the stream of a CPU that several processes share. */
 bool shares_has(const struct ptah_stream_info *info);
 
 /* Lists each process once, in the order of their pids. The caller frees *shares. 0 or an error. */

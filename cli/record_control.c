@@ -171,7 +171,7 @@ enum control_command control_next(struct control *control)
 		if (!empty) { /* perf's own tools may end a line with a newline and a NUL */
 			const enum control_command command = recognise(control->line);
 
-			/* Of a long text of a hit the beginning is enough. */
+			/* The beginning of a long text of a hit is enough. */
 			return cut && command != CONTROL_HIT ? CONTROL_UNKNOWN : command;
 		}
 	}

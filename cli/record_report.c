@@ -56,9 +56,9 @@ static void warn(struct run *run, const char *format, ...)
 }
 
 /*
- * May the progress line be printed? Not when this process is in the background of
- * its terminal (a write could stop it by SIGTTOU), and not when the command has set
- * the terminal to another mode, as an editor does.
+ * Whether the progress line may be printed. Not when this process is in the background of its
+ * terminal (a write could stop it by SIGTTOU), and not when the command has set the terminal to
+ * another mode, as an editor does.
  */
 static bool may_draw(void)
 {
@@ -263,7 +263,7 @@ static void advise(const struct run *run, enum ptah_record_problem problem, cons
 		    stderr);
 	else if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
 		 !strstr(sentence, said[problem]))
-		fprintf(stderr, "%s\n", ptah_record_advice(problem));
+		fprintf(stderr, "%s\n", ptah_record_advice(problem, NULL));
 }
 
 int record_failed(const struct run *run, int status, enum ptah_record_problem problem,
@@ -276,9 +276,10 @@ int record_failed(const struct run *run, int status, enum ptah_record_problem pr
 
 void record_print_choice(struct run *run)
 {
-	const char *choice = ptah_recorder_choice(run->r);
-	const char *reason = strstr(choice, ": ");
+	const char *choice, *reason;
 
+	ptah_recorder_kind(run->r, &choice);
+	reason = strstr(choice, ": ");
 	if (reason)
 		record_remark(run, "with the recorder %s", choice);
 	else

@@ -176,7 +176,7 @@ static void on_snapshot(struct run *run)
  * ends. */
 static bool set_enabled(struct run *run, bool on)
 {
-	int status = on ? ptah_recorder_resume(run->r) : ptah_recorder_pause(run->r);
+	int status = ptah_recorder_pause(run->r, !on);
 
 	run->resume_at = 0;
 	if (status >= 0 && run->options->verbose)
@@ -193,7 +193,7 @@ static bool control_snapshot(struct run *run)
 		return false;
 	}
 	take_record_snapshot(run);
-	return ptah_recorder_problem(run->r) == PTAH_RECORD_FINE;
+	return !*ptah_recorder_why(run->r, NULL);
 }
 
 /* An unknown command is reported and not acknowledged, as in perf. */
@@ -369,6 +369,8 @@ static int end_recording_run(struct run *run, int status)
 	const struct recording_watch *w = run->options->watch;
 	const int seen = w ? w->end(w->context, &run->status, status) : EXIT_OK;
 	const char *why = w ? w->why(w->context) : "";
+	enum ptah_record_problem problem;
+	const char *sentence;
 	int code;
 
 	if (status >= 0 && !w && run->kept)
@@ -379,11 +381,9 @@ static int end_recording_run(struct run *run, int status)
 		record_print_losses(run);
 	if (status >= 0)
 		return seen;
-	if (*why)
-		code = fail(run->options->command, "%s", why);
-	else
-		code = record_failed(run, status, ptah_recorder_problem(run->r),
-				     ptah_recorder_why(run->r));
+	sentence = ptah_recorder_why(run->r, &problem);
+	code = *why ? fail(run->options->command, "%s", why)
+		    : record_failed(run, status, problem, sentence);
 	if (!w)
 		record_print_kept(run);
 	return code;

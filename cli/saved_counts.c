@@ -149,7 +149,7 @@ static int read_one(const struct command *command, struct input *input, struct p
 
 	if (status)
 		return status;
-	if (input->pt || !input->path || !ptah_counts_recognise(input->path))
+	if (input->pt || !input->path || ptah_counts_recognise(input->path) != PTAH_COUNTS_SUM)
 		return count_recording(command, input, counts, kernel);
 	if (input->kallsyms && !kernel->kallsyms[0])
 		snprintf(kernel->kallsyms, sizeof(kernel->kallsyms), "%s", input->kallsyms);

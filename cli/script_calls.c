@@ -137,7 +137,7 @@ static void put_call_mark(struct script *s, const struct ptah_call_mark *mark)
 	    .tid = s->info.tid,
 	    .time = s->now,
 	    .mark = mark->end ? "end" : "begin",
-	    .how = mark->end ? ptah_call_end_name(mark->how) : ptah_call_begin_name(mark->how),
+	    .how = ptah_call_how_name(mark->end, mark->how),
 	    .depth = mark->depth,
 	    .id = mark->id,
 	    .ip = mark->function,

@@ -186,14 +186,15 @@ static void begin_segment(struct script_jobs *j, struct script *s, struct ptah_r
 	s->carry = (struct script_carry){.is_open = true};
 }
 
-static int print_segment(struct script_jobs *j, struct script *s, struct ptah_segment *segment)
+static int print_segment(struct script_jobs *j, struct script *s, struct ptah_segment *segment,
+			 struct ptah_reader *reader)
 {
 	struct ptah_item items[BATCH];
 	struct script_piece *piece = NULL;
 	int n = 1, status = 0;
 	size_t length;
 
-	begin_segment(j, s, ptah_segment_reader(segment));
+	begin_segment(j, s, reader);
 	while (n > 0 && !status && !interrupted()) {
 		if (!piece)
 			piece = begin_piece(j, s);
@@ -215,14 +216,15 @@ static int print_segment(struct script_jobs *j, struct script *s, struct ptah_se
 	return interrupted() ? PTAH_E_EMPTY : 0;
 }
 
-static int print_script_segment(void *context, struct ptah_segment *segment)
+static int print_script_segment(void *context, struct ptah_segment *segment,
+				struct ptah_reader *reader, bool ahead)
 {
 	struct script_jobs *j = context;
 	struct script *s;
 	int status;
 
-	if (!ptah_segment_is_ahead(segment)) {
-		j->main->reader = ptah_segment_reader(segment);
+	if (!ahead) {
+		j->main->reader = reader;
 		status = script_read_items(j->main, j->progress);
 		/* The segments that follow are not printed, either. */
 		return status >= 0 && script_has_stopped(j->main) ? PTAH_E_EMPTY : status;
@@ -230,14 +232,14 @@ static int print_script_segment(void *context, struct ptah_segment *segment)
 	s = lend(j);
 	if (!s)
 		return PTAH_E_NOMEM;
-	status = print_segment(j, s, segment);
+	status = print_segment(j, s, segment, reader);
 	take_back(j, s);
 	return status;
 }
 
 /* The main thread */
 
-/* Did the job begin with what the main thread knows? */
+/* Whether the job began with what the main thread knows. */
 static bool suits(const struct script *s, const struct script_piece *piece)
 {
 	return !(piece->guessed && s->renamed) && s->info.space == piece->begin_space;

@@ -12,8 +12,7 @@ void script_begin_json(void *view)
 
 	json_object(&s->json, NULL, false);
 	if (s->time)
-		json_string(&s->json, "times",
-			    ptah_time_kind_name(ptah_session_time_kind(s->session)));
+		json_string(&s->json, "times", ptah_session_times(s->session).name);
 	json_array(&s->json, s->mode->array);
 }
 

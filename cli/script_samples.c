@@ -94,7 +94,8 @@ static struct sample_cursor *find_cursor(struct script *s)
 		return NULL;
 	samples->cursors[samples->count - 1] = samples->cursors[0];
 	samples->cursors[0] = (struct sample_cursor){
-	    .tid = s->info.tid, .next = ptah_session_thread_sample(s->session, s->info.tid)};
+	    .tid = s->info.tid,
+	    .next = ptah_session_next_sample(s->session, s->info.tid, SIZE_MAX)};
 	return samples->cursors;
 }
 
@@ -271,7 +272,8 @@ static void put_script_sample_entry(struct script *s, uint64_t ip,
 
 static void put_sample(struct script *s, size_t i, const struct ptah_sample *sample)
 {
-	const size_t call = ptah_syscalls_find(s->samples->calls, i);
+	bool part;
+	const size_t call = ptah_syscalls_find(s->samples->calls, i, &part);
 
 	if (!script_is_shown(s))
 		return;
@@ -281,8 +283,7 @@ static void put_sample(struct script *s, size_t i, const struct ptah_sample *sam
 			put_script_sample_call_json(s, call);
 		else
 			put_script_sample_entry(s, sample->ip, put_call_words, &call);
-	} else if (!s->samples->only_calls && sample->kind == PTAH_SAMPLE_EVENT &&
-		   !ptah_syscalls_has_sample(s->samples->calls, i)) {
+	} else if (!s->samples->only_calls && sample->kind == PTAH_SAMPLE_EVENT && !part) {
 		script_set_time(s, sample->tsc);
 		if (s->input->format == FORMAT_JSON)
 			put_sample_json(s, sample);
@@ -303,7 +304,7 @@ static void advance(struct script *s, struct sample_cursor *cursor, uint64_t tim
 			return;
 		if (!skip)
 			put_sample(s, cursor->next, &sample);
-		cursor->next = ptah_session_next_sample(s->session, cursor->next);
+		cursor->next = ptah_session_next_sample(s->session, cursor->tid, cursor->next);
 	}
 }
 

@@ -18,7 +18,7 @@ struct script_cache;
 struct script_time {
 	uint64_t ns;
 	bool known;
-	const char *kind; /* ptah_time_kind_name() */
+	const char *kind; /* of struct ptah_times */
 };
 
 /* A mode: instructions, or one of --branches, --blocks and --calls. */
@@ -175,7 +175,7 @@ struct script_ending {
 	const struct ptah_insn *insn; /* NULL: there is no code */
 };
 
-/* Is part of the path missing at this item? */
+/* Whether part of the path is missing at this item. */
 bool script_is_loss(const struct ptah_item *item);
 
 /* The next rows belong to this thread. */
@@ -204,7 +204,7 @@ void script_take_items(struct script *s, const struct ptah_item *items, int n);
 /* Reads all that the reader has. 0 or an error. */
 int script_read_items(struct script *s, struct progress *progress);
 
-/* Has Ctrl-C been pressed, or the output been closed? */
+/* Whether Ctrl-C has been pressed, or the output has been closed. */
 bool script_has_stopped(const struct script *s);
 
 /* The rows that follow are of this stream. */
@@ -223,10 +223,10 @@ int script_read_stream(struct script *s, size_t stream, struct progress *progres
 int script_new_last(struct script *s, uint64_t wanted);
 void script_free_last(struct script *s);
 
-/* Are rows only counted? */
+/* Whether rows are only counted. */
 bool script_is_counting(const struct script *s);
 
-/* Is what comes before the next row shown? */
+/* Whether what comes before the next row is shown. */
 bool script_is_shown(struct script *s);
 
 /* Reads the end of a stream, and prints its last rows. */
@@ -238,7 +238,7 @@ void script_put_ending(struct script *s, const struct ptah_item *item);
 /* script_events.c: prints it, as an event. */
 void script_ending(struct script *s, const struct script_ending *ending);
 
-/* Is the address in the function that --function names? True without that option. */
+/* Whether the address is in the function that --function names. True without that option. */
 bool script_is_wanted(struct script *s, uint64_t ip);
 
 /* The source line of an address, "main.c:12". NULL: it is not asked for, or not known. */

@@ -66,7 +66,7 @@ static int take_number(const struct builder *b, uint64_t most, uint64_t *value)
 	return EXIT_OK;
 }
 
-/* Is all of the text the name of a file, so that it is not to be taken apart? */
+/* Whether all of the text is the name of a file, so that it is not to be taken apart. */
 static bool is_name(const struct builder *b)
 {
 	return access(b->text, F_OK) == 0;
@@ -159,7 +159,10 @@ static int check_set_file(const struct builder *b, const char *path)
 				      : EXIT_OK;
 }
 
-/* Is the file a recording, and no raw trace? Reading the bytes of a pipe would take them away. */
+/*
+ * Whether the file is a recording, and no raw trace. Reading the bytes of a pipe would take them
+ * away.
+ */
 static bool is_recording(const char *path)
 {
 	char magic[8] = "";
@@ -424,11 +427,13 @@ static int take_vdso(struct builder *b)
 	static const uint8_t abis[] = {[SET_VDSO_64] = PTAH_TRACE_VDSO_64,
 				       [SET_VDSO_X32] = PTAH_TRACE_VDSO_X32,
 				       [SET_VDSO_32] = PTAH_TRACE_VDSO_32};
+	struct ptah_trace_system system = {.size = sizeof(system)};
 	int status = check_set_file(b, b->text);
 
 	if (status)
 		return status;
-	status = ptah_trace_set_vdso(b->set, abis[b->option->kind], b->text);
+	system.vdso[abis[b->option->kind]] = b->text;
+	status = ptah_trace_set_system(b->set, &system);
 	return status < 0 ? complain_status(b, status) : EXIT_OK;
 }
 
@@ -588,12 +593,11 @@ static const char *first_elf(const struct builder *b, char *path, size_t size)
 static int add_set_filter(struct builder *b)
 {
 	char text[4 * (sizeof(b->text) + 64)], program[sizeof(b->text)];
+	struct ptah_trace_system system = {.size = sizeof(system), .filter = b->filter};
 	struct filters filters;
 	int status;
 
-	if (is_plain(b->filter)) {
-		status = ptah_trace_set_filter(b->set, b->filter);
-	} else {
+	if (!is_plain(b->filter)) {
 		status = filters_parse(b->command, b->filter,
 				       first_elf(b, program, sizeof(program)), false, &filters);
 		if (!status)
@@ -601,8 +605,9 @@ static int add_set_filter(struct builder *b)
 		filters_free(&filters);
 		if (status)
 			return status;
-		status = ptah_trace_set_filter(b->set, text);
+		system.filter = text;
 	}
+	status = ptah_trace_set_system(b->set, &system);
 	return status < 0
 		   ? fail_usage(b->command, "--filter=%s: %s", b->filter, ptah_strerror(status))
 		   : EXIT_OK;
@@ -628,6 +633,13 @@ static int check_set_ranges(const struct builder *b)
 static int complete(struct builder *b)
 {
 	struct ptah_trace_processor *p = &b->processor;
+	const struct ptah_trace_system system = {
+	    .size = sizeof(system),
+	    .kcore = b->kcore,
+	    .kallsyms = b->input->kallsyms,
+	    /* Of no effect on this session, but a set that is saved has it. */
+	    .root = b->input->symfs,
+	};
 	int status = check_set_ranges(b);
 
 	if (status)
@@ -644,11 +656,8 @@ static int complete(struct builder *b)
 	p->trace.no_tnt = b->input->no_tnt;
 	p->trace.no_retcomp = b->input->no_retcomp;
 	status = ptah_trace_set_processor(b->set, p);
-	/* Of no effect on this session, but a set that is saved has it. */
-	if (status >= 0 && b->input->symfs)
-		status = ptah_trace_set_root(b->set, b->input->symfs);
 	if (status >= 0)
-		status = ptah_trace_set_kernel(b->set, b->kcore, b->input->kallsyms);
+		status = ptah_trace_set_system(b->set, &system);
 	if (status < 0)
 		return fail(b->command, "%s", ptah_strerror(status));
 	return b->filter ? add_set_filter(b) : EXIT_OK;

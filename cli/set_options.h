@@ -5,7 +5,7 @@
 
 #include "input.h"
 
-/* Does the option say where code lay? */
+/* Whether the option says where code lay. */
 bool set_option_is_code(const struct set_option *option);
 
 /* The first option that adds code to a set that is named by its path, a ptah.trace or a folder; or

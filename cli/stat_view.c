@@ -115,7 +115,7 @@ static void put_namespaces_json(struct json *j, const struct ptah_session *sessi
 		json_object(j, "inodes", true);
 		for (unsigned k = 0; k < PTAH_NAMESPACE_MAX; k++)
 			if (n.of[k].inode)
-				json_number(j, ptah_namespace_name(k), n.of[k].inode);
+				json_number(j, n.of[k].name, n.of[k].inode);
 		json_end_object(j);
 		json_end_object(j);
 	}
@@ -362,8 +362,7 @@ static void put_namespaces_text(struct out *out, const struct ptah_session *sess
 		out_format(out, "namespaces of %d/%d", n.pid, n.tid);
 		for (unsigned k = 0; k < PTAH_NAMESPACE_MAX; k++)
 			if (n.of[k].inode)
-				out_format(out, "  %s %" PRIu64, ptah_namespace_name(k),
-					   n.of[k].inode);
+				out_format(out, "  %s %" PRIu64, n.of[k].name, n.of[k].inode);
 		out_char(out, '\n');
 	}
 	for (size_t i = 0; ptah_session_cgroup(session, i, &cgroup); i++) {

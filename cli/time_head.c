@@ -22,8 +22,8 @@ static bool measure_off(const struct ptah_session *session, uint64_t *off, uint6
 
 void time_head_put_kind(struct out *out, const struct ptah_session *session)
 {
-	if (ptah_session_time_kind(session) != PTAH_TIME_NONE)
-		pretty_head(out, "# times: %s\n", ptah_session_time_text(session));
+	if (ptah_session_times(session).kind != PTAH_TIME_NONE)
+		pretty_head(out, "# times: %s\n", ptah_session_times(session).text);
 }
 
 void time_head_put(struct out *out, const struct ptah_session *session)
@@ -37,7 +37,7 @@ void time_head_put(struct out *out, const struct ptah_session *session)
 			    "# off the processor: all threads together %s, of which they could "
 			    "have run %s\n",
 			    pretty_time(off, a), pretty_time(preempted, b));
-	else if (ptah_session_time_kind(session) == PTAH_TIME_STAMPED)
+	else if (ptah_session_times(session).kind == PTAH_TIME_STAMPED)
 		pretty_head(out, "# off the processor: not known, times include it\n");
 }
 
@@ -47,11 +47,11 @@ const char *time_head_saved_kind(unsigned times)
 	case 0:
 		return NULL;
 	case PTAH_COUNTS_MEASURED:
-		return ptah_time_kind_name(PTAH_TIME_MEASURED);
+		return "measured";
 	case PTAH_COUNTS_STAMPED:
-		return ptah_time_kind_name(PTAH_TIME_STAMPED);
+		return "stamped";
 	case PTAH_COUNTS_SIMULATED:
-		return ptah_time_kind_name(PTAH_TIME_SIMULATED);
+		return "simulated";
 	default:
 		return "mixed";
 	}
@@ -79,7 +79,7 @@ void time_head_put_json(struct json *json, const struct ptah_session *session)
 {
 	uint64_t off, preempted;
 
-	json_string(json, "times", ptah_time_kind_name(ptah_session_time_kind(session)));
+	json_string(json, "times", ptah_session_times(session).name);
 	if (!measure_off(session, &off, &preempted))
 		return;
 	json_number(json, "off_ns", off);

@@ -81,7 +81,7 @@ static void put_head(const struct waits_view *v)
 	const struct ptah_syscalls *calls = ptah_waits_syscalls(v->names.waits);
 
 	/* Waits begin and end at stamps: their times are no estimates. */
-	if (ptah_session_time_kind(v->session) == PTAH_TIME_SIMULATED)
+	if (ptah_session_times(v->session).kind == PTAH_TIME_SIMULATED)
 		time_head_put_kind(v->out, v->session);
 	pretty_head(v->out, "# %s waits of %s in all, in %s system calls\n",
 		    pretty_number(v->count, a), pretty_time(v->total, b),
@@ -532,7 +532,7 @@ int waits_put_json(struct waits_view *v)
 
 	json_init(&json, v->out);
 	json_object(&json, NULL, false);
-	json_string(&json, "times", ptah_time_kind_name(ptah_session_time_kind(v->session)));
+	json_string(&json, "times", ptah_session_times(v->session).name);
 	json_number(&json, "waits", v->count);
 	json_number(&json, "total", v->total);
 	json_number(&json, "system_calls",

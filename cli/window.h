@@ -5,10 +5,10 @@
 
 #include "input.h"
 
-/* Are any of the options given? */
+/* Whether any of the options is given. */
 bool window_is_wanted(const struct input *input);
 
-/* Do they give times, and not instructions? */
+/* Whether they give times, and not instructions. */
 bool window_has_times(const struct input *input);
 
 /*

@@ -46,13 +46,18 @@ static inline void companion_add_process(struct ptah_recording *r, int32_t pid, 
 	char file[64], path[PATH_MAX];
 	struct ptah_recording_map map = {
 	    .size = sizeof(map), .pid = pid, .address = address, .bytes = size, .path = path};
+	struct ptah_recording_task task = {.size = sizeof(task),
+					   .kind = PTAH_RECORDING_NAME,
+					   .pid = pid,
+					   .tid = pid,
+					   .name = name};
 	FILE *f;
 
 	snprintf(file, sizeof(file), "%s.bin", name);
 	f = fopen(file, "w");
 	if (!f || fwrite(code, size, 1, f) != 1 || fclose(f) || !realpath(file, path))
 		exit(1);
-	companion_check(r, ptah_recording_add_name(r, pid, pid, 0, name));
+	companion_check(r, ptah_recording_add_task(r, &task));
 	companion_check(r, ptah_recording_add_map(r, &map));
 }
 

@@ -84,14 +84,14 @@ int main(int argc, char **argv)
 	if (argc < 3 || ptah_counts_new(&counts) < 0)
 		fail("usage: counts SAVED FILE...");
 	for (int i = 2; i < argc; i++) {
-		if (!ptah_counts_recognise(argv[i]))
+		if (ptah_counts_recognise(argv[i]) != PTAH_COUNTS_SUM)
 			more = count(argv[i]);
 		else if (ptah_counts_open(argv[i], &more, &why) < 0)
 			fail(why.text);
 		check(ptah_counts_merge(counts, more));
 		ptah_counts_free(more);
 	}
-	ptah_counts_totals(counts, &totals);
+	ptah_counts_totals(counts, &totals, NULL);
 	printf("%" PRIu64 " instructions\n", totals.instructions);
 	save(counts, argv[1]);
 	ptah_counts_free(counts);

@@ -65,7 +65,7 @@ int main(void)
 	run(coverage, 4, 14); /* two rounds: the same branch, another outcome */
 	run(coverage, 4, 14);
 	run(coverage, 2, 0); /* al is 0 */
-	if (ptah_coverage_edges(coverage, &edges, &n) < 0)
+	if (ptah_profile_edges(ptah_coverage_profile(coverage), &edges, &n) < 0)
 		return 1;
 	for (size_t i = 0; i < n; i++)
 		printf("%" PRIx64 " -> %" PRIx64 " %" PRIu64 "\n", edges[i].from, edges[i].to,

@@ -67,8 +67,9 @@ int main(int argc, char **argv)
 	config.target.kind = argc > 1 ? PTAH_RECORD_COMMAND : PTAH_RECORD_SELF;
 	config.target.argv = argc > 1 ? argv + 1 : NULL;
 	if (ptah_recorder_new(&config, &r, &problem, &why) < 0) {
-		fprintf(stderr, "%s: %s\n%s\n", ptah_record_problem_name(problem), why.text,
-			ptah_record_advice(problem));
+		const char *name, *advice = ptah_record_advice(problem, &name);
+
+		fprintf(stderr, "%s: %s\n%s\n", name, why.text, advice);
 		return 1;
 	}
 	if (ptah_recorder_start(r) >= 0 && argc > 1)
@@ -80,10 +81,10 @@ int main(int argc, char **argv)
 	ptah_recorder_metadata(r, &metadata);
 	ptah_recorder_status(r, &status);
 	if (result < 0)
-		fprintf(stderr, "%s\n", ptah_recorder_why(r));
+		fprintf(stderr, "%s\n", ptah_recorder_why(r, NULL));
 	printf("recorder %s, family %u model %u, %u records, %" PRIu64 " times trace was lost\n",
-	       ptah_recorder_name(ptah_recorder_kind(r)), metadata.cpu.family, metadata.cpu.model,
-	       m.records, status.losses.truncated);
+	       ptah_recorder_name(ptah_recorder_kind(r, NULL)), metadata.cpu.family,
+	       metadata.cpu.model, m.records, status.losses.truncated);
 	for (unsigned i = 0; i < m.count; i++) {
 		const uint8_t *bytes = m.threads[i].bytes, *end = bytes + m.threads[i].size;
 		bool ready = ptah_packet_find_psb(bytes, end) == bytes;

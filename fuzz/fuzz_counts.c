@@ -67,7 +67,7 @@ static void check_questions(const struct ptah_counts *c)
 		CHECK(p.totals.instructions <= UINT64_MAX - instructions);
 		instructions += p.totals.instructions;
 	}
-	CHECK(!ptah_counts_totals(c, &all) && all.instructions == instructions);
+	CHECK(!ptah_counts_totals(c, &all, NULL) && all.instructions == instructions);
 }
 
 /* Counts that were added to themselves are valid; wrong results of a finder do no harm. */
@@ -94,10 +94,10 @@ static void check_doubled(struct ptah_counts *c, const struct ptah_counts *again
 	size_t n;
 	int status;
 
-	CHECK(!ptah_counts_totals(c, &x));
+	CHECK(!ptah_counts_totals(c, &x, NULL));
 	status = ptah_counts_merge(c, again);
 	CHECK(!status || status == PTAH_E_LIMIT);
-	CHECK(!ptah_counts_totals(c, &y));
+	CHECK(!ptah_counts_totals(c, &y, NULL));
 	CHECK(y.instructions == (status ? x.instructions : 2 * x.instructions));
 	CHECK(!ptah_counts_locate(c, find, &chance));
 	check_questions(c);
@@ -138,12 +138,13 @@ static void check_folded(const struct ptah_counts *c, const struct ptah_counts *
 	struct ptah_counts *sum, *copy, *twice;
 	int status;
 
-	CHECK(!ptah_counts_new(&sum) && !ptah_counts_new(&twice) && !ptah_counts_totals(c, &x));
+	CHECK(!ptah_counts_new(&sum) && !ptah_counts_new(&twice) &&
+	      !ptah_counts_totals(c, &x, NULL));
 	status = ptah_counts_fold(sum, c);
 	CHECK(!status || status == PTAH_E_LIMIT);
 	if (!status) {
 		check_questions(sum);
-		CHECK(!ptah_counts_totals(sum, &y));
+		CHECK(!ptah_counts_totals(sum, &y, NULL));
 		CHECK(y.instructions == x.instructions && y.errors == x.errors);
 		copy = copy_of(sum);
 		CHECK(!ptah_counts_fold(twice, copy) && is_same(sum, twice));
@@ -152,7 +153,7 @@ static void check_folded(const struct ptah_counts *c, const struct ptah_counts *
 		CHECK(!status || status == PTAH_E_LIMIT);
 	}
 	if (!status) {
-		CHECK(!ptah_counts_totals(sum, &y) && y.instructions == 2 * x.instructions);
+		CHECK(!ptah_counts_totals(sum, &y, NULL) && y.instructions == 2 * x.instructions);
 		ptah_counts_free(copy_of(sum));
 	}
 	ptah_counts_free(sum);

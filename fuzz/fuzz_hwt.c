@@ -8,62 +8,21 @@
  * type, a byte that chooses the path or the buffer, and 8 bytes for the address or the position; the
  * rest is a file that the paths lead to.
  */
-#include "fuzz.h"
-
 #include "base/bits.h"
 #include "traceset/foreign.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define RECORD 1056
 
 static const char *const names[] = {"hwt.records", "hwt_1_0", "hwt_1_1", "lib.so", "trace.out0"};
 
-#define NAMES (sizeof(names) / sizeof(*names))
-
-static char folder[] = "/tmp/ptah-fuzz-hwt-XXXXXX";
-
-static void path_of(char path[128], size_t name)
-{
-	snprintf(path, 128, "%s/%s", folder, names[name]);
-}
-
-static void clean(void)
-{
-	char path[128];
-
-	for (size_t i = 0; i < NAMES; i++) {
-		path_of(path, i);
-		unlink(path);
-	}
-}
-
-static void clean_up(void)
-{
-	clean();
-	rmdir(folder);
-}
-
-static void write_file(size_t name, const void *bytes, size_t n)
-{
-	char path[128];
-	int fd;
-
-	path_of(path, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	CHECK(fd >= 0 && (!n || write(fd, bytes, n) == (ssize_t)n));
-	close(fd);
-}
+#include "folder.h"
 
 static void write_copy(size_t name, uint8_t pages)
 {
 	uint8_t page[4096] = {[7] = 1};
 
 	for (pages %= 8; pages; pages--)
-		write_file(name, page, sizeof(page));
+		write_file(name, O_APPEND, page, sizeof(page));
 }
 
 static void write_record(const uint8_t data[10])
@@ -83,7 +42,7 @@ static void write_record(const uint8_t data[10])
 		store_le64(record + 1032, load_le64(data + 2));
 		store_le64(record + 1040, load_le64(data + 2) / 3);
 	}
-	write_file(0, record, sizeof(record));
+	write_file(0, O_APPEND, record, sizeof(record));
 }
 
 static void write_folder(const uint8_t *data, size_t size)
@@ -97,11 +56,11 @@ static void write_folder(const uint8_t *data, size_t size)
 	records = data[2];
 	data += 3;
 	size -= 3;
-	write_file(0, data, 0);
+	write_file(0, O_APPEND, data, 0);
 	for (; records && size >= 10; records--, data += 10, size -= 10)
 		write_record(data);
-	write_file(3, data, size);
-	write_file(4, data, size);
+	write_file(3, O_APPEND, data, size);
+	write_file(4, O_APPEND, data, size);
 }
 
 static uint64_t size_of(const char *path)
@@ -133,15 +92,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ptah_message why = {""};
 	struct ptah_trace_set *set;
-	static bool begun;
 	int status;
 
-	if (!begun) {
-		CHECK(mkdtemp(folder));
-		atexit(clean_up);
-		begun = true;
-	}
-	clean();
+	begin_folder();
 	write_folder(data, size);
 	if (!foreign_hwt.is(folder))
 		return 0;

@@ -47,7 +47,7 @@ static bool take_word(const char **p, const char *characters, size_t most)
 	return n && n <= most;
 }
 
-/* Are the lines so plain that sscanf() reads them as the format says? */
+/* Whether the lines are so plain that sscanf() reads them as the format says. */
 static bool is_plain(const char *p)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void look_up(const struct ptah_symbols *symbols, uint64_t text)
+static void look_up(struct ptah_symbols *symbols, uint64_t text)
 {
 	struct ptah_kernel_symbol symbol;
 	struct ptah_function bounds;
@@ -25,7 +25,7 @@ static void look_up(const struct ptah_symbols *symbols, uint64_t text)
 		for (size_t k = 0; k < sizeof(at) / sizeof(*at); k++) {
 			if (!ptah_symbols_lookup_kernel(symbols, at[k], &symbol))
 				continue;
-			CHECK(ptah_symbols_bounds_kernel(symbols, at[k], &bounds));
+			CHECK(ptah_symbols_bounds(symbols, NULL, 0, at[k], &bounds));
 			CHECK(at[k] >= bounds.low && at[k] < bounds.high);
 			CHECK(symbol.name && strlen(symbol.name) > 0 && symbol.module);
 			CHECK(at[k] >= symbol.start && at[k] - symbol.start < symbol.size);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(status <= 0);
 	CHECK(status < 0 || !was || address == was);
 	look_up(symbols, address);
-	CHECK(ptah_symbols_add_vmlinux(symbols, path, address) <= 0);
+	CHECK(ptah_symbols_add_vmlinux(symbols, path, address, PTAH_VMLINUX_NAMES) <= 0);
 	ptah_symbols_free(symbols);
 	close(fd);
 	return 0;

@@ -134,10 +134,14 @@ static int add_stream(struct ptah_recording *r, struct input *in)
 static int add_name(struct ptah_recording *r, struct input *in, bool exec)
 {
 	char *name = string(in);
-	int32_t pid = (int32_t)number(in), tid = (int32_t)number(in);
-	uint64_t tsc = number(in);
-	int status = exec ? ptah_recording_add_exec(r, pid, tid, tsc, name)
-			  : ptah_recording_add_name(r, pid, tid, tsc, name);
+	const struct ptah_recording_task task = {.size = sizeof(task),
+						 .kind = exec ? PTAH_RECORDING_EXEC
+							      : PTAH_RECORDING_NAME,
+						 .pid = (int32_t)number(in),
+						 .tid = (int32_t)number(in),
+						 .tsc = number(in),
+						 .name = name};
+	int status = ptah_recording_add_task(r, &task);
 
 	free(name);
 	return status;
@@ -158,6 +162,7 @@ static int call(struct ptah_recording *r, struct input *in)
 {
 	const unsigned which = *in->p++;
 	const struct ptah_truth truth = {.instructions = which};
+	struct ptah_recording_task task;
 	int32_t a, b, c, d;
 	char *text;
 	int status;
@@ -193,9 +198,15 @@ static int call(struct ptah_recording *r, struct input *in)
 		d = (int32_t)number(in);
 		if (which % 14 == 11)
 			return ptah_recording_add_switch(r, a, (uint32_t)d, b, c);
-		if (which % 14 == 12)
-			return ptah_recording_add_fork(r, a, b, c, d, number(in));
-		return ptah_recording_add_exit(r, a, b, number(in));
+		task = (struct ptah_recording_task){.size = sizeof(task),
+						    .kind = which % 14 == 12 ? PTAH_RECORDING_FORK
+									     : PTAH_RECORDING_EXIT,
+						    .pid = a,
+						    .tid = b,
+						    .parent_pid = c,
+						    .parent_tid = d,
+						    .tsc = number(in)};
+		return ptah_recording_add_task(r, &task);
 	}
 }
 

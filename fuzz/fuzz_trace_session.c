@@ -122,12 +122,12 @@ static void use(const struct ptah_session *s)
 
 static void open_and_use(const struct ptah_trace_set *set, bool force)
 {
-	const struct ptah_session_config config = {.size = sizeof(config),
-						   .ignore_build_ids = force};
+	struct ptah_session_config config = {.size = sizeof(config), .ignore_build_ids = force};
 	struct ptah_message why = {""};
 	struct ptah_session *s;
 
-	if (ptah_session_open_set(set, &config, &s, &why) < 0) {
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0) {
 		CHECK(strlen(why.text) > 0);
 		return;
 	}

@@ -25,7 +25,7 @@ static void read_samples(const struct ptah_session *s)
 		for (size_t k = 0; ptah_sample_field(s, &sample, k, &field) >= 0; k++)
 			for (size_t n = 0; n < field.count; n++)
 				sum += field.bytes[n];
-		CHECK(ptah_session_next_sample(s, i) > i);
+		CHECK(ptah_session_next_sample(s, sample.tid, i) > i);
 	}
 	CHECK(sum < UINT64_MAX);
 }

@@ -97,7 +97,7 @@ static const struct option_def annotate_options[] = {
 
 /* Which functions are shown */
 
-/* Is an object one of those of --dsos? */
+/* Whether an object is one of those of --dsos. */
 static bool is_wanted_object(const struct annotate_options *o, const struct annotate_object *object)
 {
 	const char *at = o->objects;
@@ -455,7 +455,7 @@ static int read_annotated_source(struct annotate_options *o, struct source *s)
 	struct input *input = &o->input;
 	int status, problem;
 
-	if (!input->pt && input->path && ptah_counts_recognise(input->path))
+	if (!input->pt && input->path && ptah_counts_recognise(input->path) == PTAH_COUNTS_SUM)
 		return counts_read(&command_annotate, input, 0, NULL, &s->counts, &s->kernel);
 	status = input_open(&command_annotate, input, 0, NULL, true, &s->session);
 	if (!status)
@@ -476,7 +476,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 					   .outcomes = s->has_outcomes ? &s->outcomes : NULL};
 	struct ptah_profile_totals totals;
 	struct annotation *a = NULL;
-	int status = ptah_counts_totals(s->counts, &totals);
+	int status = ptah_counts_totals(s->counts, &totals, NULL);
 
 	if (status >= 0)
 		status = input_names(input, NULL, &v->names);

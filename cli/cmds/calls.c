@@ -168,7 +168,7 @@ static int show_calls(struct calls_view *v)
 	const struct input *input = &v->options->input;
 	int status = input_names(input, v->session, &v->names);
 
-	v->estimated = ptah_session_time_estimated(v->session);
+	v->estimated = ptah_session_times(v->session).estimated;
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);

@@ -76,11 +76,9 @@ static int show_host(const struct options *o)
 	struct caps_subject s = {.caps = &host.caps, .host = &host};
 
 	s.possible = ptah_host_look(NULL, NULL, &host) >= 0;
-	s.advice = ptah_host_advice(&host);
+	s.advice = ptah_host_advice(&host, host.obstacle ? &s.obstacle : NULL);
 	if (host.obstacle == PTAH_HOST_PROCESSOR)
 		s.obstacle = ptah_caps_obstacle_name(host.caps.obstacle);
-	else if (host.obstacle)
-		s.obstacle = ptah_host_obstacle_name(host.obstacle);
 	return put_caps(o, &s);
 }
 

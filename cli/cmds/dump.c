@@ -185,11 +185,7 @@ static void set_clock(struct dump *d, const struct ptah_session *session)
 
 static void move_clock(struct dump *d, const struct packet_place *place)
 {
-	if (place->status < 0)
-		ptah_packet_clock_lost(d->clock);
-	else
-		ptah_packet_clock_feed(d->clock, &place->packet);
-	ptah_packet_clock_time(d->clock, &d->now);
+	ptah_packet_clock_feed(d->clock, place->status < 0 ? NULL : &place->packet, &d->now);
 }
 
 /* The streams */

@@ -160,8 +160,10 @@ static void begin_following(struct following *f)
 static void begin_recording(void *context, const struct ptah_recorder *r)
 {
 	struct following *f = context;
+	const char *choice;
 
-	snprintf(f->recorder, sizeof(f->recorder), "%s", ptah_recorder_choice(r));
+	ptah_recorder_kind(r, &choice);
+	snprintf(f->recorder, sizeof(f->recorder), "%s", choice);
 	f->view.recorder = f->recorder;
 	redirect(f);
 	begin_following(f);
@@ -313,7 +315,7 @@ static void put_live_notes(const struct following *f)
 
 	if (f->options->record.quiet)
 		return;
-	for (; (note = ptah_live_note(f->view.live, n)); n++)
+	for (; (note = ptah_session_note(ptah_live_session(f->view.live), n)); n++)
 		if (n < MOST_NOTES)
 			print_clean("note: ", "%s", note);
 	if (n > MOST_NOTES)
@@ -445,7 +447,7 @@ static void choose_for_simulated(const struct following *f, struct ptah_record_c
 	dry.output.sink = &nowhere;
 	if (ptah_recorder_new(&dry, &r, NULL, NULL) < 0)
 		return;
-	kind = ptah_recorder_kind(r);
+	kind = ptah_recorder_kind(r, NULL);
 	ptah_recorder_free(r);
 	if (kind != PTAH_RECORDER_QEMU && kind != PTAH_RECORDER_PTRACE &&
 	    kind != PTAH_RECORDER_NATIVE)

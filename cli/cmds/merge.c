@@ -81,7 +81,7 @@ static int add_last(struct merge *m, const char *path)
 {
 	struct sum *into = &m->sums[m->count - 2], *from = into + 1;
 	struct ptah_message why = {""};
-	int status = into->shard	 ? ptah_shard_join(into->shard, from->shard, &why)
+	int status = into->shard	 ? ptah_shard_join(into->shard, from->shard, false, &why)
 		     : m->keep_processes ? ptah_counts_merge(into->counts, from->counts)
 					 : ptah_counts_fold(into->counts, from->counts);
 
@@ -96,8 +96,10 @@ static int add_last(struct merge *m, const char *path)
 /* Takes note of the shards in a file, of which none may be in another one. */
 static int own_shards(struct merge *m, const char *path, const struct ptah_shard *shard)
 {
-	const uint32_t parts = ptah_shard_parts(shard);
+	uint32_t parts = 0;
 
+	while (ptah_shard_has(shard, parts + 1) >= 0)
+		parts++;
 	if (!m->owners)
 		m->owners = calloc((size_t)parts + 1, sizeof(*m->owners));
 	if (!m->owners)
@@ -114,13 +116,13 @@ static int own_shards(struct merge *m, const char *path, const struct ptah_shard
 	return 0;
 }
 
-/* Does the shard belong to those before it? */
+/* Finds out whether the shard belongs to those before it. */
 static int check_shard(struct merge *m, const char *path, const struct ptah_shard *shard)
 {
 	struct ptah_message why = {""};
 
 	for (size_t i = 0; i < m->count; i++)
-		if (ptah_shard_belongs(m->sums[i].shard, shard, &why) < 0)
+		if (ptah_shard_join(m->sums[i].shard, shard, true, &why) < 0)
 			return fail(&command_merge, "%s does not belong to %s: %s", path,
 				    m->paths[0], why.text);
 	return own_shards(m, path, shard);
@@ -148,7 +150,7 @@ static int read_merge_file(struct merge *m, const char *path)
 {
 	struct sum *sum = &m->sums[m->count];
 	struct ptah_message why = {""};
-	const bool is_shard = ptah_shard_recognise(path);
+	const bool is_shard = ptah_counts_recognise(path) == PTAH_COUNTS_SHARD;
 	int status;
 
 	if (m->count && is_shard != (m->sums[0].shard != NULL))
@@ -229,7 +231,7 @@ static int write_merge_counts(const struct ptah_counts *counts, struct out *out)
 	struct ptah_profile_totals totals;
 	int status;
 
-	ptah_counts_totals(counts, &totals);
+	ptah_counts_totals(counts, &totals, NULL);
 	status = counts_write(&command_merge, counts, out, true);
 	if (!status && totals.errors)
 		status = fail(&command_merge,

@@ -163,7 +163,7 @@ static int show_functions(struct profile_view *v)
 
 static int show_profile(struct profile_view *v)
 {
-	int status = ptah_counts_totals(v->counts, &v->totals);
+	int status = ptah_counts_totals(v->counts, &v->totals, NULL);
 
 	if (status >= 0 && !v->input->no_symbols) {
 		status = input_names(v->input, NULL, &v->names);
@@ -228,7 +228,8 @@ static int check_save(const struct options *o, int argc, char **argv)
 
 	for (int i = 0; o->save && (i < argc || !i); i++) {
 		input.path = i < argc ? argv[i] : o->input.path;
-		if (input_reads(&input, o->save) && !ptah_counts_recognise(o->save))
+		if (input_reads(&input, o->save) &&
+		    ptah_counts_recognise(o->save) != PTAH_COUNTS_SUM)
 			return fail_usage(&command_profile,
 					  "--save=%s: this is what is read; name another file",
 					  o->save);

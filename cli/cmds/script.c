@@ -208,8 +208,7 @@ static void set_time(struct script *s, uint64_t tsc)
 	char *at = s->prefix + s->thread_length;
 
 	s->tsc = tsc;
-	s->now = (struct script_time){ns, tsc && ns,
-				      ptah_time_kind_name(ptah_session_time_kind(s->session))};
+	s->now = (struct script_time){ns, tsc && ns, ptah_session_times(s->session).name};
 	s->timed |= s->now.known;
 	at = s->now.known ? text_seconds(at, ns) : stpcpy(at, "-");
 	at = stpcpy(at, ": ");

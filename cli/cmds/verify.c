@@ -266,7 +266,7 @@ static void put_verify_text(void *view, const void *verdict)
 		put_result_text(v, w->info, w->result);
 }
 
-/* Does the recording itself say why it has no ground truth? See note_missing_truth(). */
+/* Whether the recording itself says why it has no ground truth. See note_missing_truth(). */
 static bool is_explained(const struct ptah_session *session)
 {
 	const char *note;

@@ -6,7 +6,7 @@
 #include <ptah/record.h>
 
 #include <errno.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -153,7 +153,7 @@ static int run_vm(int argc, char **argv)
 		execv(command[0], command);
 		status = fail(&command_vm, "%s: %s", command[0], strerror(errno));
 	}
-	ptah_vm_free_command(command);
+	free(command);
 	return status;
 }
 

@@ -83,7 +83,7 @@ static bool count_part(void *context, uint32_t part, char message[DISPATCH_MESSA
 	if (status >= 0 && !job->shard) {
 		job->shard = shard;
 	} else if (status >= 0) {
-		status = ptah_shard_join(job->shard, shard, &why);
+		status = ptah_shard_join(job->shard, shard, false, &why);
 		job->broken = status == PTAH_E_NOMEM;
 		ptah_shard_free(shard);
 	}
@@ -139,7 +139,7 @@ static bool take_shard(void *context, const void *bytes, size_t n)
 	if (status >= 0 && !job->shard) {
 		job->shard = shard;
 	} else if (status >= 0) {
-		status = ptah_shard_join(job->shard, shard, &why);
+		status = ptah_shard_join(job->shard, shard, false, &why);
 		ptah_shard_free(shard);
 	}
 	if (status < 0)
@@ -148,7 +148,7 @@ static bool take_shard(void *context, const void *bytes, size_t n)
 	return status >= 0;
 }
 
-/* Does every rank say so? */
+/* Whether every rank says so. */
 static bool all_agree(bool good)
 {
 	int mine = good, all;
@@ -226,7 +226,7 @@ static int save(struct job *job)
 	int status = job->shard ? ptah_shard_finish(job->shard, &counts, &why) : PTAH_E_NOMEM;
 
 	if (status >= 0)
-		status = ptah_counts_totals(counts, &totals);
+		status = ptah_counts_totals(counts, &totals, NULL);
 	if (status < 0) {
 		ptah_counts_free(counts);
 		return fail(&command_mpi_profile, "%s",

@@ -248,8 +248,9 @@ drpttracer_status_t drpttracer_start_tracing(void *drcontext, void *tracer_handl
 	(void)drcontext;
 	if (!h)
 		return DRPTTRACER_ERROR_INVALID_PARAMETER;
-	return ptah_recorder_resume(h->recorder) < 0 ? DRPTTRACER_ERROR_FAILED_TO_START_TRACING
-						     : DRPTTRACER_SUCCESS;
+	return ptah_recorder_pause(h->recorder, false) < 0
+		   ? DRPTTRACER_ERROR_FAILED_TO_START_TRACING
+		   : DRPTTRACER_SUCCESS;
 }
 
 /*
@@ -282,7 +283,7 @@ drpttracer_status_t drpttracer_stop_tracing(void *drcontext, void *tracer_handle
 	(void)drcontext;
 	if (!h || !output)
 		return DRPTTRACER_ERROR_INVALID_PARAMETER;
-	if (ptah_recorder_pause(h->recorder) < 0)
+	if (ptah_recorder_pause(h->recorder, true) < 0)
 		return DRPTTRACER_ERROR_FAILED_TO_STOP_TRACING;
 	output->pt_size = output->sideband_size = 0;
 	h->too_large = false;

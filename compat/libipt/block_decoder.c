@@ -288,7 +288,7 @@ static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_b
 	return next_quickly(decoder, block);
 }
 
-/* Does the block lie in the current section? */
+/* Whether the block lies in the current section. */
 static inline bool is_at_hand(const struct walk *w, const struct ptah_block *b)
 {
 	return b->ip >= w->sections.at.first && b->ip + b->size - 1 <= w->sections.at.last &&

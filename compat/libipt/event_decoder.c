@@ -275,7 +275,7 @@ static struct position stand(const struct ptah_item *item)
 	return position;
 }
 
-/* Should the trigger have had a FUP for its address, which did not come? */
+/* Whether the trigger should have had a FUP for its address, which did not come. */
 static bool lacks_fup(const struct pt_event_decoder *d, const struct ptah_item *item)
 {
 	return item->flags & PTAH_ITEM_IP_SUPPRESSED &&
@@ -352,8 +352,8 @@ static bool is_bad_packet(const struct pt_event_decoder *d, const struct ptah_it
 }
 
 /*
- * Does this item end the wait for a C-state's exit, because it is the exit or because none can come
- * any more?
+ * Whether this item ends the wait for a C-state's exit, because it is the exit or because none can
+ * come any more.
  */
 static bool ends_wait(const struct ptah_item *item)
 {

@@ -49,14 +49,14 @@ static inline void stream_drop(struct stream *stream)
 }
 
 /*
- * The next item is an overflow. Is it an error for libipt? libipt looks for the packet that
- * resolves the overflow, and fails if it finds another. *error describes that packet.
+ * The next item is an overflow. Whether libipt takes it for an error. libipt looks for the packet
+ * that resolves the overflow, and fails if it finds another. *error describes that packet.
  */
 bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error);
 
 /*
- * The next item is an error. Does libipt accept it? It accepts a TIP.PGE while tracing is on, and a
- * PSB+ that contradicts what was before.
+ * The next item is an error. Whether libipt accepts it. It accepts a TIP.PGE while tracing is on,
+ * and a PSB+ that contradicts what was before.
  */
 bool stream_believes(struct stream *stream);
 

@@ -75,7 +75,7 @@ static bool ends(const struct walker *w, unsigned end)
 }
 
 /*
- * Can the packet be between an OVF and the packet that resolves it? SDM "Internal Buffer
+ * Whether the packet can be between an OVF and the packet that resolves it. SDM "Internal Buffer
  * Overflow".
  */
 static bool is_of_overflow(const struct ptah_packet *packet)
@@ -190,7 +190,7 @@ struct position position_of(const struct ptah_item *item)
 	return p;
 }
 
-/* Does a caller ask for this packet: is it a branch or an event? */
+/* Whether a caller asks for this packet, because it is a branch or an event. */
 static bool is_asked_for(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
@@ -211,7 +211,7 @@ static bool is_asked_for(const struct ptah_packet *packet)
 	}
 }
 
-/* Can the packet be in a PSB+, and does it become an event there? */
+/* Whether the packet can be in a PSB+, and becomes an event there. */
 static bool is_of_header(const struct ptah_packet *packet, bool *event)
 {
 	switch (packet->type) {

@@ -49,7 +49,7 @@ uint64_t position_of_error(struct config *config, uint64_t offset);
 /* The address in the PSB+ at `offset`, which an OVF has cut after its FUP. */
 bool position_cut_header_ip(struct config *config, uint64_t offset, uint64_t *ip);
 
-/* Are there only packets about time between the OVF at `offset` and `error`? */
+/* Whether there are only packets about time between the OVF at `offset` and `error`. */
 bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error);
 
 /* What fails when the packet at `offset`, which is malformed or incomplete, comes next. */

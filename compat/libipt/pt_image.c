@@ -451,8 +451,13 @@ int pt_image_set_callback(struct pt_image *image, read_memory_callback_t *callba
 	image->callback = callback;
 	image->callback_context = context;
 	image->callback_error = 0;
-	ptah_image_set_reader(image->ptah, callback ? read_by_callback : NULL, image);
+	image_read_again(image);
 	return 0;
+}
+
+void image_read_again(struct pt_image *image)
+{
+	ptah_image_set_reader(image->ptah, image->callback ? read_by_callback : NULL, image);
 }
 
 bool image_has_callback(const struct pt_image *image)

@@ -27,12 +27,15 @@ struct ptah_image *image_ptah(struct pt_image *image);
 void image_add_user(struct pt_image *image, struct image_user *user);
 void image_remove_user(struct image_user *user);
 
-/* Has the image a read callback? Then its memory may change without notice. */
+/* Whether the image has a read callback. Then its memory may change without notice. */
 bool image_has_callback(const struct pt_image *image);
 
+/* The callback may return other bytes from now on. */
+void image_read_again(struct pt_image *image);
+
 /*
- * Is the callback running? Then a decoder is in the middle of reading, and if the callback changes
- * the image, the decoder keeps what it has read of the old one.
+ * Whether the callback is running. Then a decoder is in the middle of reading, and if the callback
+ * changes the image, the decoder keeps what it has read of the old one.
  */
 bool image_is_asking(const struct pt_image *image);
 

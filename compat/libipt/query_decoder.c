@@ -170,7 +170,7 @@ static void meet_header(struct pt_query_decoder *q)
 	tie(q);
 }
 
-/* Do these two events belong to one branch? */
+/* Whether these two events belong to one branch. */
 static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *branch,
 			 const struct ptah_item *item)
 {
@@ -232,7 +232,7 @@ static void meet_branch(struct pt_query_decoder *q)
 		q->queue[q->waiting - 1].position.at_last = true;
 }
 
-/* Is the FUP with the address of one event also after the other? */
+/* Whether the FUP with the address of one event is also after the other. */
 static bool share_fup(struct pt_query_decoder *q, const struct ptah_item *a,
 		      const struct ptah_item *b)
 {

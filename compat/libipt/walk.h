@@ -248,7 +248,7 @@ uint64_t walk_ip(struct walk *walk);
 /* Makes the section with the byte at `ip` the current one, walk->sections.at. */
 void walk_find_section(struct walk *walk, uint64_t ip, uint32_t space);
 
-/* Does the block lie in the current section? */
+/* Whether the block lies in the current section. */
 static inline bool walk_in_section(const struct walk *walk, const struct ptah_item *block)
 {
 	return block->code.section == walk->sections.at.section &&
@@ -258,7 +258,7 @@ static inline bool walk_in_section(const struct walk *walk, const struct ptah_it
 /* The next instruction of the loaded block was reported. It may have been the last. */
 void walk_pass_insn(struct walk *walk);
 
-/* Does a branch of this class need trace? Such branches end libipt's blocks. */
+/* Whether a branch of this class needs trace. Such branches end libipt's blocks. */
 static inline bool walk_needs_trace(unsigned insn_class)
 {
 	const unsigned direct = 1u << PTAH_INSN_OTHER | 1u << PTAH_INSN_JUMP |

@@ -14,13 +14,13 @@ bool walk_is_believed(struct walk *w)
 	       behind->offset == w->items.next->offset;
 }
 
-/* Is the error about the code at a place, and not about a packet? */
+/* Whether the error is about the code at a place, and not about a packet. */
 static bool is_of_code(int status)
 {
 	return status <= PTAH_E_NO_CODE || status == PTAH_E_INVAL; /* the mode is unknown */
 }
 
-/* Has the query that failed used the packet of this error? */
+/* Whether the query that failed used the packet of this error. */
 static bool is_used(int status)
 {
 	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;

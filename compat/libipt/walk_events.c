@@ -28,8 +28,8 @@ static bool status_ip(const struct pt_event *event, uint64_t *ip)
 }
 
 /*
- * Can TRIG count instructions from this item's packet? libipt 2.3 counts from any packet with an
- * address.
+ * Whether TRIG can count instructions from this item's packet. libipt 2.3 counts from any packet
+ * with an address.
  */
 static bool is_anchor(const struct ptah_item *item)
 {
@@ -295,7 +295,7 @@ bool walk_can_follow(const struct ptah_item *item)
 	}
 }
 
-/* Does the next instruction begin at `ip`, whatever events precede it? */
+/* Whether the next instruction begins at `ip`, whatever events precede it. */
 static bool is_at(struct walk *w, uint64_t ip)
 {
 	const struct ptah_item *item = w->items.next;

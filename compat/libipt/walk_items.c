@@ -42,7 +42,7 @@ void walk_refill(struct walk *w)
 	if (w->items.next != walk_first_item(w))
 		w->item_room[0] = w->items.next[-1];
 	if (asks && w->item_room[0].type != PTAH_ITEM_BLOCK)
-		ptah_image_reader_changed(image_ptah(w->image));
+		image_read_again(w->image);
 	w->items.next = w->items.end = walk_first_item(w);
 	w->stop.used_up = w->items.dropped = 0;
 	ptah_flow_mark(

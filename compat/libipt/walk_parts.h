@@ -25,8 +25,8 @@ void walk_keep_now(struct walk *walk);
 void walk_refill(struct walk *walk);
 
 /*
- * Is there an item at *item, or can one be read? It is added to the batch, whose mark remains
- * valid. Updates *item when the array moves.
+ * Whether there is an item at *item, or one can be read. It is added to the batch, whose mark
+ * remains valid. Updates *item when the array moves.
  */
 bool walk_is_item(struct walk *walk, const struct ptah_item **item);
 
@@ -52,18 +52,21 @@ static inline struct walk_event *walk_first_pending(struct walk *w)
 	return &w->pending.events[w->pending.first];
 }
 
-/* Is the block's last instruction at `ip`, the address of an event that is reported after it? */
+/*
+ * Whether the block's last instruction is at `ip`, the address of an event that is reported after
+ * it.
+ */
 static inline bool walk_is_behind(const struct ptah_item *before, uint64_t ip)
 {
 	return before->type == PTAH_ITEM_BLOCK && before->end - before->last_size == ip;
 }
 
-/* Does this event belong to the same branch as one of those right before it? */
+/* Whether this event belongs to the same branch as one of those right before it. */
 bool walk_is_of_branch(const struct walk *walk, const struct ptah_item *item);
 
 /*
- * Is more to be reported about the last packet of this event? libipt reports the events of a PSB+
- * one after another at its end, and so those of a branch.
+ * Whether more is to be reported about the last packet of this event. libipt reports the events of
+ * a PSB+ one after another at its end, and so those of a branch.
  */
 bool walk_is_tied(struct walk *walk, const struct ptah_item **item);
 
@@ -81,10 +84,10 @@ unsigned walk_count_in_loss(struct walk *walk);
 /* Takes the OVF's item first, and then those, so that what was taken is a number of items. */
 void walk_take_loss(struct walk *walk, unsigned in_loss);
 
-/* May this item's event wait while an earlier event waits for its place? */
+/* Whether this item's event may wait while an earlier event waits for its place. */
 bool walk_can_follow(const struct ptah_item *item);
 
-/* Has the walk reached the place of the first pending event? */
+/* Whether the walk has reached the place of the first pending event. */
 bool walk_is_due(struct walk *walk);
 
 /* Errors */

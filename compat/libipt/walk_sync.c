@@ -30,7 +30,7 @@ void walk_reset(struct walk *w)
 	walk_forget_items(w);
 }
 
-/* Does a PSB+ right after this one report that tracing is on after all? libipt accepts that. */
+/* Whether a PSB+ right after this one reports that tracing is on after all. libipt accepts that. */
 static bool is_corrected(struct walk *w, const struct ptah_item *item)
 {
 	uint64_t offset;
@@ -168,8 +168,8 @@ int walk_sync_set(struct walk *w, uint64_t offset)
 }
 
 /*
- * Is tracing on after an error, at which it was? The first item that depends on it decides. Events
- * without an address do not: a PTW without a FUP, for example, is sent while tracing is on.
+ * Whether tracing is on after an error, at which it was. The first item that depends on it decides.
+ * Events without an address do not: a PTW without a FUP, for example, is sent while tracing is on.
  */
 static bool begins_enabled(struct walk *w)
 {

@@ -135,9 +135,8 @@ enum ptah_erratum {
 /* The errata of a processor, 1 << enum ptah_erratum each; 0 when the processor is not known. */
 PTAH_API uint32_t ptah_cpu_errata(const struct ptah_cpu *cpu);
 
-/* Intel's name, and the symptom. NULL when out of range. */
-PTAH_API const char *ptah_erratum_name(unsigned erratum);
-PTAH_API const char *ptah_erratum_symptom(unsigned erratum);
+/* Intel's name, and in *symptom, unless `symptom` is NULL, what goes wrong. NULL when out of range. */
+PTAH_API const char *ptah_erratum_name(unsigned erratum, const char **symptom);
 
 /* "skd007,SKL168", "all", "none" as bits. PTAH_E_INVAL with an unknown name. */
 PTAH_API int ptah_errata_parse(const char *text, uint32_t *errata);

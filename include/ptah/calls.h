@@ -157,9 +157,8 @@ struct ptah_call_step {
 /* From this number on the space of a mark is a version. */
 #define PTAH_CALLS_VERSION 0x8000
 
-/* "call", "tail", ...; "return", "unwound", ... NULL when out of range. */
-PTAH_API const char *ptah_call_begin_name(unsigned how);
-PTAH_API const char *ptah_call_end_name(unsigned how);
+/* How a call began: "call", "jump", ...; or ended: "return", "unwound", ... NULL: out of range. */
+PTAH_API const char *ptah_call_how_name(bool end, unsigned how);
 
 /*
  * Call trees: calls added up by their path (which function called which called
@@ -262,8 +261,8 @@ struct ptah_call_totals {
 	uint64_t folded_paths, folded_calls;
 	struct ptah_call_figures folded;
 	/*
-	 * Of these, calls of functions that are in no list, because there were more than half as
-	 * many functions as there may be paths, and what ran in them.
+	 * Those of them that are calls of functions that are in no list, because there were more
+	 * than half as many functions as there may be paths; and what ran in them.
 	 */
 	uint64_t unlisted_calls;
 	struct ptah_call_figures unlisted;
@@ -407,7 +406,7 @@ struct ptah_call_reader_config {
 	bool events; /* return all events, each at the end of a batch */
 	bool steps;  /* steps in place of marks, which takes half the time */
 	/*
-	 * Times between stamps are not wanted (ptah_session_time_estimated()): items have that of
+	 * Times between stamps are not wanted (struct ptah_times): items have that of
 	 * the last stamp, which is several times as fast.
 	 */
 	bool no_estimates;

@@ -8,7 +8,7 @@
  * recording. Saved counts are a file of their own (docs/profile-file.md).
  *
  *	ptah_counts_new(&counts);
- *	ptah_counts_add(counts, pid, profile);
+ *	ptah_counts_add_stream(counts, session, stream, profile);
  *	ptah_counts_locate(counts, find, context);
  *	ptah_counts_save(counts, &bytes, &n);
  *	...
@@ -63,15 +63,9 @@ struct ptah_counts_process {
 };
 
 /*
- * Adds what a profile has counted to the process `pid`. Call ptah_counts_locate()
- * when everything is added. PTAH_E_NOMEM, PTAH_E_LIMIT (a sum would not fit in 64
- * bits): nothing was added.
- */
-PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct ptah_profile *profile);
-
-/*
- * The same for a stream's profile, which may belong to several processes that
- * share a CPU's stream. Losses in such a stream are counted for process -1.
+ * Adds what a stream's profile has counted to the process that ran, or to the processes that share
+ * a CPU's stream. Call ptah_counts_locate() when everything is added. PTAH_E_NOMEM, PTAH_E_LIMIT
+ * (a sum would not fit in 64 bits): nothing was added. Losses in such a stream are counted for process -1.
  * Programs that one process ran one after the other stay separate. Also
  * PTAH_E_LIMIT: more than 16384 programs of one pid.
  */
@@ -92,12 +86,9 @@ enum ptah_counts_times {
 	PTAH_COUNTS_MEASURED = 1 << 0,
 	PTAH_COUNTS_STAMPED = 1 << 1,
 	PTAH_COUNTS_SIMULATED = 1 << 2,
-	PTAH_COUNTS_ESTIMATED = 1 << 3, /* ptah_session_time_estimated() of one of them */
+	PTAH_COUNTS_ESTIMATED = 1 << 3, /* `estimated` of one of them */
 	PTAH_COUNTS_TIMES_MAX = 1 << 4
 };
-
-/* 0: it is not known, or there are none. Files keep it. */
-PTAH_API unsigned ptah_counts_times(const struct ptah_counts *counts);
 
 /*
  * Calls of functions that were at an address before others (struct ptah_function) have addresses
@@ -155,9 +146,12 @@ PTAH_API bool ptah_counts_process(const struct ptah_counts *counts, size_t i,
 PTAH_API const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *counts, size_t i,
 							 uint64_t address, uint64_t version);
 
-/* Of all processes. */
+/*
+ * Of all processes. *times, unless `times` is NULL: what the times of the calls are, enum
+ * ptah_counts_times; 0: it is not known, or there are none. Files keep it.
+ */
 PTAH_API int ptah_counts_totals(const struct ptah_counts *counts,
-				struct ptah_profile_totals *totals);
+				struct ptah_profile_totals *totals, unsigned *times);
 
 /* The counts as the bytes of a file. The same counts give the same bytes. The caller frees them. */
 PTAH_API int ptah_counts_save(const struct ptah_counts *counts, void **bytes, size_t *n);
@@ -167,8 +161,15 @@ PTAH_API int ptah_counts_save(const struct ptah_counts *counts, void **bytes, si
 PTAH_API int ptah_counts_open(const char *path, struct ptah_counts **counts,
 			      struct ptah_message *why);
 
-/* Does a file begin as saved counts do? False also for what cannot be read. */
-PTAH_API bool ptah_counts_recognise(const char *path);
+/* What a file is, by how it begins. */
+enum ptah_counts_kind {
+	PTAH_COUNTS_NONE,  /* neither of these, or it cannot be read */
+	PTAH_COUNTS_SUM,   /* ptah_counts_open() reads it */
+	PTAH_COUNTS_SHARD, /* ptah_shard_open() reads it */
+	PTAH_COUNTS_KIND_MAX
+};
+
+PTAH_API enum ptah_counts_kind ptah_counts_recognise(const char *path);
 
 /*
  * Shards: parts of recordings that are counted separately, on as many machines as
@@ -183,7 +184,7 @@ PTAH_API bool ptah_counts_recognise(const char *path);
  *	ptah_shard_save(shard, &bytes, &size);
  *	...
  *	ptah_shard_load(bytes, size, &more, &why);
- *	ptah_shard_join(shard, more, &why);			in any order
+ *	ptah_shard_join(shard, more, false, &why);		in any order
  *	...
  *	ptah_shard_finish(shard, &counts, &why);		all are there
  *
@@ -256,20 +257,16 @@ PTAH_API void ptah_shard_free(struct ptah_shard *shard);
  * Adds all of `from`. PTAH_E_BAD_FILE: they do not belong together, and *why says how: they are of
  * other recordings, of another number of parts, or both contain a part. PTAH_E_LIMIT: a sum would
  * not fit in 64 bits. Nothing was added then; after PTAH_E_NOMEM `into` is only good to be freed.
+ * check: only find out whether they can be joined; 1 if they belong together, but both contain a part.
  */
-PTAH_API int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
+PTAH_API int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from, bool check,
 			     struct ptah_message *why);
 
 /*
- * Whether the two can be joined: 0; 1 if they belong together, but both contain a part; or
- * PTAH_E_BAD_FILE or PTAH_E_LIMIT as above.
+ * Whether the shard has a part, which are numbered from 1 on: 1 or 0. PTAH_E_MISSING: the plan has no
+ * such part.
  */
-PTAH_API int ptah_shard_belongs(const struct ptah_shard *into, const struct ptah_shard *from,
-				struct ptah_message *why);
-
-/* The number of parts of the plan, and how many of them the shard has. */
-PTAH_API uint32_t ptah_shard_parts(const struct ptah_shard *shard);
-PTAH_API bool ptah_shard_has(const struct ptah_shard *shard, uint32_t part);
+PTAH_API int ptah_shard_has(const struct ptah_shard *shard, uint32_t part);
 
 /* The i-th recording that a part could not read; NULL: there are no more. */
 PTAH_API const char *ptah_shard_unread(const struct ptah_shard *shard, size_t i);
@@ -290,7 +287,6 @@ PTAH_API int ptah_shard_save(const struct ptah_shard *shard, void **bytes, size_
 PTAH_API int ptah_shard_load(const void *bytes, size_t n, struct ptah_shard **shard,
 			     struct ptah_message *why);
 PTAH_API int ptah_shard_open(const char *path, struct ptah_shard **shard, struct ptah_message *why);
-PTAH_API bool ptah_shard_recognise(const char *path);
 
 PTAH_END_DECLS
 

@@ -294,8 +294,7 @@ PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
  *
  *	ptah_packet_clock_new(&config, &clock);
  *	while ((n = ptah_packet_decode(&packet, p, (size_t)(end - p), block)) > 0) {
- *		ptah_packet_clock_feed(clock, &packet);
- *		ptah_packet_clock_time(clock, &time);
+ *		ptah_packet_clock_feed(clock, &packet, &time);
  *		...
  *	}
  *	ptah_packet_clock_free(clock);
@@ -318,15 +317,13 @@ PTAH_API void ptah_packet_clock_free(struct ptah_packet_clock *clock);
 /* Forgets everything but the configuration; the next packet is the first of another stream. */
 PTAH_API void ptah_packet_clock_reset(struct ptah_packet_clock *clock);
 
-/* The next packet of the stream, of any type. */
+/*
+ * Gives the clock the next packet of the stream, of any type, and writes the time after it to *time,
+ * unless `time` is NULL. A NULL in place of the packet says that bytes were skipped because they are
+ * no packets: the error then has no bound up to the next TSC packet.
+ */
 PTAH_API void ptah_packet_clock_feed(struct ptah_packet_clock *clock,
-				     const struct ptah_packet *packet);
-
-/* Bytes were skipped because they are no packets: the error has no bound up to the next TSC. */
-PTAH_API void ptah_packet_clock_lost(struct ptah_packet_clock *clock);
-
-/* The time after the last packet. */
-PTAH_API void ptah_packet_clock_time(const struct ptah_packet_clock *clock, struct ptah_time *time);
+				     const struct ptah_packet *packet, struct ptah_time *time);
 
 PTAH_END_DECLS
 

@@ -42,6 +42,14 @@ PTAH_BEGIN_DECLS
  */
 typedef bool ptah_missing_code(void *context, uint64_t address, const struct ptah_space *space);
 
+/*
+ * Finds the bounds of the function, or of the piece of it, that holds `ip`: [*low, *high), which
+ * contains `ip`. False: they are not known; then spans end after every block. The flow keeps
+ * answers until the code there changes.
+ */
+typedef bool ptah_flow_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low,
+			      uint64_t *high);
+
 struct ptah_flow_config {
 	size_t size; /* sizeof(struct ptah_flow_config) */
 	/*
@@ -90,6 +98,9 @@ struct ptah_flow_config {
 	bool no_events;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
+	ptah_flow_bounds
+	    *bounds; /* for ptah_flow_read_spans(); NULL: direct branches end no span */
+	void *bounds_context;
 };
 
 struct ptah_flow;
@@ -196,20 +207,6 @@ struct ptah_span {
 	uint8_t tsc_error; /* as in an item */
 	uint8_t reserved;
 };
-
-/*
- * Finds the bounds of the function, or of the piece of it, that holds `ip`: [*low, *high), which
- * contains `ip`. False: they are not known; then spans end after every block. The flow keeps
- * answers until the code there changes.
- */
-typedef bool ptah_flow_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low,
-			      uint64_t *high);
-
-/*
- * Sets the function that knows the bounds; NULL: direct branches end no span. Also makes the flow
- * forget the answers.
- */
-PTAH_API void ptah_flow_set_bounds(struct ptah_flow *flow, ptah_flow_bounds *bounds, void *context);
 
 /* As ptah_flow_read_blocks(): after 0, call ptah_flow_read(). */
 #define PTAH_FLOW_MIN_SPANS 64

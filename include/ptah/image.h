@@ -72,32 +72,23 @@ PTAH_API int ptah_image_add_cached(struct ptah_image *image, struct ptah_cache *
 				   const struct ptah_space *space);
 
 /*
- * Removes [address, address+size), or the sections of a file (NULL: everything), from
- * the spaces that `space` matches; NULL matches all. Removing from one space
- * leaves what was added for any space.
+ * Removes [address, address+size) from the spaces that `space` matches; NULL matches all. Removing
+ * from one space leaves what was added for any space.
  */
 PTAH_API int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
 			       const struct ptah_space *space);
-PTAH_API int ptah_image_remove_file(struct ptah_image *image, const char *path,
-				    const struct ptah_space *space);
 
 /*
- * For memory that was not added: `read` is called for up to n bytes at `address`
- * and returns how many it provided (0: none). It must return the same bytes every
- * time (or see below), and be thread-safe if the image is shared.
+ * For memory that was not added: `read` is called for up to n bytes at `address` and returns how many
+ * it provided (0: none). It must be thread-safe if the image is shared, and return the same bytes
+ * every time. A reader that from now on may return others is set again: decoders forget the code that
+ * came from a reader, and only that; for a decoder that has read none of it the call costs next to
+ * nothing.
  */
 typedef size_t ptah_image_reader(void *context, const struct ptah_space *space, uint64_t address,
 				 void *bytes, size_t n);
 PTAH_API void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read,
 				    void *context);
-
-/*
- * For readers that do not return the same bytes every time: from now on the
- * reader may return others. Decoders forget the code that came from the reader,
- * and only that; for a decoder that has read none of it the call costs next to
- * nothing.
- */
-PTAH_API void ptah_image_reader_changed(struct ptah_image *image);
 
 /* Copies up to n bytes from `address`, across sections. Returns how many; 0 when unmapped. */
 PTAH_API size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes,

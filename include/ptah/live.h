@@ -70,7 +70,7 @@
  *	any thread, between ptah_live_hold() and ptah_live_release(), or after
  *		ptah_live_finish(): ptah_live_session(), ptah_live_finder(),
  *		ptah_live_counts(), ptah_live_functions(), ptah_live_common_quantile(),
- *		ptah_live_thread(), ptah_live_note()
+ *		ptah_live_thread()
  *
  * Callbacks are called by the thread that decodes, never two at the same time. They may ask
  * ptah_live_session() and ptah_live_finder(), and must call no other function of this header.
@@ -214,7 +214,7 @@ struct ptah_live_config {
 	size_t size;   /* sizeof(struct ptah_live_config) */
 	unsigned what; /* of enum ptah_live_what; 0: COUNTS */
 	/* How files are found; its size 0: the defaults. What does not fit the recording becomes a
-	 * note (ptah_live_note()), and its code is not decoded. */
+	 * note (ptah_session_note()), and its code is not decoded. */
 	struct ptah_session_config session;
 	unsigned jobs;	/* threads that decode; 0: the caller's */
 	uint8_t policy; /* enum ptah_live_policy */
@@ -337,7 +337,7 @@ PTAH_API void ptah_live_hold(struct ptah_live *live);
 PTAH_API void ptah_live_release(struct ptah_live *live);
 
 /*
- * The session as it is now: for ptah_session_stream_info(), _find_map(), _time(), _space() and so
+ * The session as it is now: for ptah_session_stream_info(), _find_map(), _time(), _note() and so
  * on. It must not be decoded. NULL before the first record.
  */
 PTAH_API const struct ptah_session *ptah_live_session(struct ptah_live *live);
@@ -347,9 +347,6 @@ PTAH_API struct ptah_functions *ptah_live_finder(struct ptah_live *live);
 
 /* The i-th thread, PTAH_E_MISSING: there are no more. */
 PTAH_API int ptah_live_thread(struct ptah_live *live, size_t i, struct ptah_live_thread *thread);
-
-/* Remarks of the recorder and about the recording, as ptah_session_note(). */
-PTAH_API const char *ptah_live_note(struct ptah_live *live, size_t i);
 
 /*
  * Passes the counts of each stream up to now to `take`, in the order of the streams, as
@@ -430,33 +427,27 @@ struct ptah_live_keep;
 /*
  * bytes: of trace of each thread or processor, at least so many are kept, from a PSB on. memory: of
  * trace of all of them, and of records, each, at most so many; the oldest trace is given up for
- * newer, and when the records are more, the sink returns PTAH_E_LIMIT.
+ * newer, and when the records are more, the sink returns PTAH_E_LIMIT. await: what the threads of a
+ * process that has ended left is not forgotten before the sink was told how it ended, which may be
+ * long afterwards: a recorder may know it from who waits for the process. That is for the last 256
+ * threads of such processes, and within `memory`.
  */
-PTAH_API int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep);
+PTAH_API int ptah_live_keep_new(uint64_t bytes, uint64_t memory, bool await,
+				struct ptah_live_keep **keep);
 PTAH_API const struct ptah_record_sink *ptah_live_keep_sink(struct ptah_live_keep *keep);
-/*
- * What the threads of a process that has ended left is not forgotten before the sink was told how
- * it ended, which may be long afterwards: a recorder may know it from who waits for the process.
- * That is for the last 256 threads of such processes, and within `memory`.
- */
-PTAH_API void ptah_live_keep_await(struct ptah_live_keep *keep);
 /*
  * Whether the sink was given the end of all threads of the process that it knows, or knows none.
  * How the process ended may be told before.
  */
 PTAH_API bool ptah_live_keep_has_ended(struct ptah_live_keep *keep, int32_t pid);
 /*
- * Forgets trace that is older: that came before `before` (nanoseconds of CLOCK_MONOTONIC) and is
- * not needed to decode what came afterwards. To keep the last 50 ms before what a live session has
- * decoded: `before` is now, less 50 ms, less ptah_live_status.lag.
- */
-PTAH_API void ptah_live_keep_forget(struct ptah_live_keep *keep, uint64_t before);
-/*
  * Of each thread or processor, forgets what came before the last `bytes` of the trace that came
- * before `before`. To keep so much before what a live session has decoded, however far that is
- * behind: `before` is now, less ptah_live_status.lag.
+ * before `before` (nanoseconds of CLOCK_MONOTONIC), unless it is needed to decode what came
+ * afterwards. With 0 bytes, all that came before that time. To keep so many bytes before what a live
+ * session has decoded, however far that is behind: `before` is now, less ptah_live_status.lag; to
+ * keep the last 50 ms before it, 50 ms less.
  */
-PTAH_API void ptah_live_keep_trim(struct ptah_live_keep *keep, uint64_t bytes, uint64_t before);
+PTAH_API void ptah_live_keep_forget(struct ptah_live_keep *keep, uint64_t bytes, uint64_t before);
 /*
  * Writes what is kept now to a file in the layout of a pipe, each stream from a PSB on. `hit`: why,
  * which the file then says (ptah_session_hit()), and whose process alone is saved if hit->pid is

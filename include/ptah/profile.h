@@ -240,21 +240,21 @@ PTAH_API int ptah_coverage_run(struct ptah_coverage *coverage, const void *bytes
 PTAH_API uint8_t *ptah_coverage_bitmap(struct ptah_coverage *coverage, size_t *size);
 
 /* The entry of an edge in a bitmap of `size` bytes, a power of two. */
-PTAH_API size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size);
+static inline size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size)
+{
+	uint64_t h = from * UINT64_C(0x9e3779b97f4a7c15) + to;
+
+	h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (size_t)(h ^ h >> 31) & (size - 1);
+}
 
 /*
- * All blocks and edges of all executions, with how often they ran, in the order
- * of ptah_profile_blocks() and ptah_profile_edges(). Unlike a profile's, the
- * edges include conditional branches. The caller frees the array.
+ * All blocks and edges of all executions, with how often they ran, for ptah_profile_blocks(),
+ * ptah_profile_edges() and ptah_profile_space() alone. Unlike those of other profiles, the edges
+ * include conditional branches. The profile belongs to the coverage.
  */
-PTAH_API int ptah_coverage_blocks(struct ptah_coverage *coverage,
-				  struct ptah_profile_block **blocks, size_t *n);
-PTAH_API int ptah_coverage_edges(struct ptah_coverage *coverage, struct ptah_profile_edge **edges,
-				 size_t *n);
-
-/* The address space that a `space` stands for. As ptah_flow_space(). */
-PTAH_API int ptah_coverage_space(const struct ptah_coverage *coverage, unsigned number,
-				 struct ptah_space *space);
+PTAH_API struct ptah_profile *ptah_coverage_profile(struct ptah_coverage *coverage);
 
 PTAH_END_DECLS
 

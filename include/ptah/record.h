@@ -27,7 +27,7 @@
  *	ptah_recorder_free(r);     (without finish: nothing is left of it)
  *
  * ptah_record() does them all. The calls return 0 or a negative enum ptah_error.
- * ptah_recorder_why() has a sentence for people, ptah_recorder_problem() a reason
+ * ptah_recorder_why() has a sentence for people, and a reason
  * for programs.
  */
 #ifndef PTAH_RECORD_H
@@ -201,9 +201,10 @@ struct ptah_record_config {
 		char *const *argv;
 		const int32_t *ids; /* processes, threads or processors, as `kind` says */
 		size_t id_count;
-		bool no_inherit;   /* leave out children, and threads that begin later */
-		bool per_thread;   /* hardware: a buffer for each thread, not processor */
-		bool start_paused; /* trace nothing before ptah_recorder_resume() */
+		bool no_inherit; /* leave out children, and threads that begin later */
+		bool per_thread; /* hardware: a buffer for each thread, not processor */
+		bool
+		    start_paused; /* trace nothing before a call of ptah_recorder_pause() that ends the pause */
 		/* hardware: no records of the names and mappings that existed before, nor of the
 		 * kernel's, for who knows them and records often. Reading them takes milliseconds
 		 */
@@ -277,7 +278,7 @@ struct ptah_record_config {
 		uint64_t time_resolution;
 	} backend;
 
-	/* Of the recorder vm alone. */
+	/* What the recorder vm alone uses. */
 	struct {
 		/* The symbols of the guest's Linux kernel, vmlinux or a file in the format of
 		 * /proc/kallsyms: they tell where the kernel lies, and which process an address
@@ -288,7 +289,7 @@ struct ptah_record_config {
 		uint64_t stop_at;  /* and ends when this one does; 0: never */
 	} guest;
 
-	/* Of the recorder hardware alone, on Linux 6.13 and later. */
+	/* What the recorder hardware alone uses, on Linux 6.13 and later. */
 	struct {
 		const struct ptah_record_trigger *items;
 		size_t count;	   /* at most PTAH_RECORD_TRIGGERS */
@@ -383,11 +384,11 @@ PTAH_API int ptah_recorder_start(struct ptah_recorder *r);
 PTAH_API int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms);
 
 /*
- * Between pause and resume nothing is traced; what has been traced is kept. With PTAH_RECORD_DRAIN
- * one ptah_recorder_poll() after the pause delivers all of it. Both may be repeated.
+ * While a recorder is paused nothing is traced; what has been traced is kept. With PTAH_RECORD_DRAIN
+ * one ptah_recorder_poll() after the beginning of a pause delivers all of it. on: whether it is
+ * paused from now on; it may be already.
  */
-PTAH_API int ptah_recorder_pause(struct ptah_recorder *r);
-PTAH_API int ptah_recorder_resume(struct ptah_recorder *r);
+PTAH_API int ptah_recorder_pause(struct ptah_recorder *r, bool on);
 
 /*
  * The user is in a hurry: half a second from now on, no call waits for a program any more. What
@@ -418,27 +419,30 @@ PTAH_API int ptah_recorder_finish(struct ptah_recorder *r);
 /* NULL does nothing. A file that was not finished is removed, and FILE.old put back. */
 PTAH_API void ptah_recorder_free(struct ptah_recorder *r);
 
-/* Which recorder was chosen, and in one line why: "qemu: this processor has no Intel PT". */
-PTAH_API enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r);
-PTAH_API const char *ptah_recorder_choice(const struct ptah_recorder *r);
+/*
+ * Which recorder was chosen, and in *choice, unless `choice` is NULL, why in one line:
+ * "qemu: this processor has no Intel PT".
+ */
+PTAH_API enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r,
+						    const char **choice);
 
 PTAH_API int ptah_recorder_status(const struct ptah_recorder *r, struct ptah_record_status *status);
 /* Complete once the recorder has been started. */
 PTAH_API int ptah_recorder_metadata(const struct ptah_recorder *r,
 				    struct ptah_record_metadata *metadata);
 
-/* The reason of the first failure, and the sentence ("" without a failure). */
-PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r);
-PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
+/* The sentence of the first failure, "" without one; and in *problem, unless NULL, the reason. */
+PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r,
+				       enum ptah_record_problem *problem);
+
+/* "hardware", "native", "qemu" and so on, as --recorder has them. Never NULL. */
+PTAH_API const char *ptah_recorder_name(unsigned kind);
 
 /*
- * "hardware", "native", "qemu" and so on, as --recorder has them. "NO_DRIVER": the enumerator's
- * last part. Never NULL.
+ * What to do about a problem, a sentence or two; and in *name, unless NULL, the enumerator's last part
+ * ("NO_DRIVER"). Neither is ever NULL.
  */
-PTAH_API const char *ptah_recorder_name(unsigned kind);
-PTAH_API const char *ptah_record_problem_name(unsigned problem);
-/* What to do about it, a sentence or two. Never NULL. */
-PTAH_API const char *ptah_record_advice(unsigned problem);
+PTAH_API const char *ptah_record_advice(unsigned problem, const char **name);
 
 /*
  * All calls in one: records to the end, as the configuration says. 0 when the
@@ -474,7 +478,7 @@ PTAH_API int ptah_record_program(char *const *argv, char *path, size_t size);
  *	struct ptah_host host = {.size = sizeof(host)};
  *
  *	if (ptah_host_look(NULL, NULL, &host) < 0)
- *		puts(ptah_host_advice(&host));
+ *		puts(ptah_host_advice(&host, NULL));
  *
  * Reads CPUID and a few files of /proc and /sys, and changes nothing. Any
  * thread.
@@ -513,11 +517,11 @@ struct ptah_host {
  */
 PTAH_API int ptah_host_look(const struct ptah_caps *caps, const char *root, struct ptah_host *host);
 
-/* "DRIVER": the enumerator's last part. Never NULL. */
-PTAH_API const char *ptah_host_obstacle_name(unsigned obstacle);
-
-/* A sentence or two on the obstacle and what to do about it. Never NULL. */
-PTAH_API const char *ptah_host_advice(const struct ptah_host *host);
+/*
+ * A sentence or two on the obstacle and what to do about it; and in *obstacle, unless NULL, the
+ * enumerator's last part ("DRIVER"). Neither is ever NULL.
+ */
+PTAH_API const char *ptah_host_advice(const struct ptah_host *host, const char **obstacle);
 
 /*
  * Virtual machines: computers whose processors have Intel PT, on any x86-64 computer.
@@ -562,14 +566,13 @@ struct ptah_vm_config {
  * caller, which come last. Ptah adds the plugin; the accelerator TCG and a processor (-cpu) of the
  * model's vendor, family and model, where the options choose none.
  *
- * ptah_vm_free_command() frees it. PTAH_E_INVAL: there is no such model, or the options choose
+ * The caller frees it by one free(). PTAH_E_INVAL: there is no such model, or the options choose
  * another accelerator than TCG. PTAH_E_MISSING: there is no such QEMU or plugin.
  * PTAH_E_UNSUPPORTED: this QEMU lacks what the plugin needs. PTAH_E_NOMEM. *why is the reason, for
  * people.
  */
 PTAH_API int ptah_vm_command(const struct ptah_vm_config *config, char ***command,
 			     struct ptah_message *why);
-PTAH_API void ptah_vm_free_command(char **command);
 
 PTAH_END_DECLS
 

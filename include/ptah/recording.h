@@ -159,20 +159,23 @@ PTAH_API int ptah_recording_add_stream(struct ptah_recording *r,
 				       uint32_t *stream);
 
 /*
- * The bytes of a stream from `position` on. Positions are those of the capture: they
- * never go back, and a jump means that the bytes in between were lost. The first
- * position of a stream may be any, and its first bytes any part of a packet, as in a
- * buffer that has wrapped. Bytes may be cut anywhere into calls.
- */
-PTAH_API int ptah_recording_add_trace(struct ptah_recording *r, uint32_t stream, uint64_t position,
-				      const void *bytes, size_t size);
-
-/*
- * The same for bytes that are in several places, as ptah_capture_pieces() returns
- * them. Of a piece, `address` and `size` are used.
+ * The bytes of a stream from `position` on, which are in several places, as ptah_capture_pieces()
+ * returns them; of a piece, `address` and `size` are used. Positions are those of the capture: they
+ * never go back, and a jump means that the bytes in between were lost. The first position of a stream
+ * may be any, and its first bytes any part of a packet, as in a buffer that has wrapped. Bytes may be
+ * cut anywhere into calls.
  */
 PTAH_API int ptah_recording_add_pieces(struct ptah_recording *r, uint32_t stream, uint64_t position,
 				       const struct ptah_piece *pieces, size_t n);
+
+/* The same for bytes that are in one place. */
+static inline int ptah_recording_add_trace(struct ptah_recording *r, uint32_t stream,
+					   uint64_t position, const void *bytes, size_t size)
+{
+	const struct ptah_piece piece = {bytes, 0, size};
+
+	return ptah_recording_add_pieces(r, stream, position, &piece, 1);
+}
 
 /*
  * The engine's records of the stream's capture (ptah_capture_records()), in order:
@@ -190,23 +193,30 @@ PTAH_API int ptah_recording_add_records(struct ptah_recording *r, uint32_t strea
  * process, whose number the caller chooses.
  */
 
-/* From this time on the thread has this name; it is cut after 15 bytes. */
-PTAH_API int ptah_recording_add_name(struct ptah_recording *r, int32_t pid, int32_t tid,
-				     uint64_t tsc, const char *name);
+/* What happens to a thread. */
+enum ptah_recording_change {
+	PTAH_RECORDING_NAME, /* it has another name, which is cut after 15 bytes */
+	/*
+	 * It begins: as another thread of its process (pid is parent_pid), or as a new process, which
+	 * begins with its parent's memory and name. It cannot be its own parent.
+	 */
+	PTAH_RECORDING_FORK,
+	PTAH_RECORDING_EXEC, /* its process executes a program: earlier mappings and code are gone */
+	PTAH_RECORDING_EXIT,
+	PTAH_RECORDING_TASK_MAX
+};
 
-/*
- * The thread begins: as another thread of its process (pid is parent_pid), or as a new
- * process, which begins with its parent's memory and name. It cannot be its own parent.
- */
-PTAH_API int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid,
-				     int32_t parent_pid, int32_t parent_tid, uint64_t tsc);
+struct ptah_recording_task {
+	size_t size;  /* sizeof(struct ptah_recording_task) */
+	uint8_t kind; /* enum ptah_recording_change */
+	int32_t pid, tid;
+	uint64_t tsc;
+	int32_t parent_pid, parent_tid; /* FORK */
+	const char *name;		/* NAME, EXEC */
+};
 
-/* The process executes another program of this name: earlier mappings and code are gone. */
-PTAH_API int ptah_recording_add_exec(struct ptah_recording *r, int32_t pid, int32_t tid,
-				     uint64_t tsc, const char *name);
-
-PTAH_API int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int32_t tid,
-				     uint64_t tsc);
+PTAH_API int ptah_recording_add_task(struct ptah_recording *r,
+				     const struct ptah_recording_task *task);
 
 /*
  * CPUS: from this time on the thread runs on the processor; 0 and 0: nothing does, it is idle. The

@@ -35,6 +35,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 PTAH_BEGIN_DECLS
 
@@ -50,6 +51,8 @@ struct ptah_message {
  */
 PTAH_API int ptah_system_message(struct ptah_message *why, int error, const char *path,
 				 const char *what);
+
+struct ptah_trace_set;
 
 struct ptah_session_config {
 	size_t size;	   /* sizeof(struct ptah_session_config) */
@@ -70,7 +73,7 @@ struct ptah_session_config {
 	const char *build_id_cache;
 	/*
 	 * Files that are not there either may be fetched from debuginfod servers:
-	 * ptah_symbols_use_debuginfod() has the rules. Used while the session is opened, and of one
+	 * struct ptah_symbols_search has the rules. Used while the session is opened, and of one
 	 * that grows until it is closed.
 	 */
 	bool fetch;
@@ -81,6 +84,18 @@ struct ptah_session_config {
 	 * session keeps 40 bytes each. Otherwise it has none.
 	 */
 	bool samples;
+	/*
+	 * The path is that of a file with the packets of one stream, which ran this code: for an
+	 * image that is made of bytes, has a reader callback, or shares a cache. It is cloned. NULL:
+	 * the path is that of a recording.
+	 */
+	const struct ptah_image *image;
+	/*
+	 * In place of a path, which is NULL then: raw traces and what is known of them (trace_set.h).
+	 * The set is not needed after the call. Code that cannot be read is an error, with
+	 * ignore_build_ids a note.
+	 */
+	const struct ptah_trace_set *set;
 };
 
 struct ptah_session;
@@ -95,23 +110,6 @@ struct ptah_session;
  */
 PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
 			       struct ptah_session **session, struct ptah_message *why);
-
-struct ptah_trace_set;
-
-/*
- * A session of raw traces and what is known of them (trace_set.h). The set is not needed after the
- * call. Code that cannot be read is an error, with config->ignore_build_ids a note.
- */
-PTAH_API int ptah_session_open_set(const struct ptah_trace_set *set,
-				   const struct ptah_session_config *config,
-				   struct ptah_session **session, struct ptah_message *why);
-
-/*
- * A set of one stream: the packets in the file `pt` over `image`, which is cloned. For an image
- * that is made of bytes, has a reader callback, or shares a cache.
- */
-PTAH_API int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
-				   struct ptah_session **session, struct ptah_message *why);
 
 PTAH_API void ptah_session_close(struct ptah_session *session);
 
@@ -183,6 +181,7 @@ struct ptah_namespaces {
 	uint64_t tsc; /* 0: from the beginning */
 	struct {
 		uint64_t device, inode; /* 0: not recorded */
+		const char *name;	/* "net", "uts" and so on, as in /proc/PID/ns */
 	} of[PTAH_NAMESPACE_MAX];
 };
 
@@ -192,9 +191,6 @@ struct ptah_namespaces {
  */
 PTAH_API bool ptah_session_namespaces(const struct ptah_session *session, size_t i,
 				      struct ptah_namespaces *namespaces);
-
-/* "net", "uts" and so on, as in /proc/PID/ns. */
-PTAH_API const char *ptah_namespace_name(enum ptah_namespace kind);
 
 /* A control group that existed (perf record --all-cgroups). */
 struct ptah_cgroup {
@@ -237,7 +233,7 @@ static inline uint64_t ptah_version_time(uint64_t version)
  * trace is read with. `space` is a pid, or that of a stream, or one that
  * ptah_session_profile_pid() returned. In a
  * trace set, code that belongs to no process is found in every space, with the path
- * "[code]" if it is in no file. (In the image of ptah_session_open_raw(), files with
+ * "[code]" if it is in no file. (In ptah_session_config.image, files with
  * relative paths are not found.) The kernel's code belongs to every space: its path is
  * "[kernel.kallsyms]", with the offset from the symbol of ptah_session_kernel(), or
  * that of a module's file, or a name like "bpf_prog_..." without "/" and "[".
@@ -269,8 +265,13 @@ struct ptah_kernel {
 
 PTAH_API void ptah_session_kernel(const struct ptah_session *session, struct ptah_kernel *kernel);
 
-/* Is a mapping's path that of a file, and not "[vdso]", "//anon", a device or a deleted file? */
-PTAH_API bool ptah_path_is_file(const char *path);
+/* Whether a mapping's path is that of a file, and not "[vdso]", "//anon", a device or a deleted file. */
+static inline bool ptah_path_is_file(const char *path)
+{
+	return path && path[0] == '/' && path[1] != '/' && strncmp(path, "/dev/", 5) != 0 &&
+	       strncmp(path, "/memfd:", 7) != 0 && strncmp(path, "/SYSV", 5) != 0 &&
+	       !strstr(path, " (deleted)");
+}
 
 /* Bytes of a build id that are kept; perf keeps as many. */
 #define PTAH_BUILD_ID_MAX 20
@@ -314,19 +315,18 @@ enum ptah_time_kind {
 	PTAH_TIME_KIND_MAX
 };
 
-PTAH_API enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *session);
+struct ptah_times {
+	enum ptah_time_kind kind;
+	/*
+	 * Times of single calls are estimates, because they lie between stamps, or between MTC
+	 * packets where there are no CYC packets. Of the latter an item's tsc_error is the bound.
+	 */
+	bool estimated;
+	const char *name; /* of the kind: "none", "measured", "stamped", "simulated" */
+	const char *text; /* the same as a sentence for people, with advice for this recording */
+};
 
-/* "none", "measured", "stamped", "simulated"; NULL when out of range. */
-PTAH_API const char *ptah_time_kind_name(unsigned kind);
-
-/* The same as a sentence for people, with advice that is right for this recording. */
-PTAH_API const char *ptah_session_time_text(const struct ptah_session *session);
-
-/*
- * Whether times of single calls are estimates, because they lie between stamps, or between MTC
- * packets where there are no CYC packets. Of the latter an item's tsc_error is the bound.
- */
-PTAH_API bool ptah_session_time_estimated(const struct ptah_session *session);
+PTAH_API struct ptah_times ptah_session_times(const struct ptah_session *session);
 
 /*
  * Between which times the item with this offset in its stream has run (with everything before it,
@@ -633,9 +633,8 @@ PTAH_API uint64_t ptah_session_tsc(const struct ptah_session *session, uint64_t 
  * decode it, such as to print it, that thread is what everything waits for. Here the stream is cut
  * at PSBs, and each thread decodes a segment and does the work for it:
  *
- *	int run(void *context, struct ptah_segment *segment)
+ *	int run(void *context, struct ptah_segment *segment, struct ptah_reader *reader, bool ahead)
  *	{
- *		struct ptah_reader *reader = ptah_segment_reader(segment);
  *		int n;
  *
  *		while ((n = ptah_reader_read(reader, items, 128)) > 0)
@@ -653,10 +652,14 @@ struct ptah_segment;
 struct ptah_segment_functions {
 	size_t size; /* sizeof(struct ptah_segment_functions) */
 	/*
-	 * Works on the items of one segment. Runs in the threads of the jobs, several times at
-	 * once, or in the caller's thread. 0, or a negative status that ends everything.
+	 * Works on the items of one segment, which `reader` reads: ptah_reader_insns() and the
+	 * others work as for the items of the whole stream. Segment and reader live as long as
+	 * run(), and belong to its thread. Runs in the threads of the jobs, several times at once,
+	 * with `ahead`: then nothing is known of what was before the segment; or in the caller's
+	 * thread. 0, or a negative status that ends everything.
 	 */
-	int (*run)(void *context, struct ptah_segment *segment);
+	int (*run)(void *context, struct ptah_segment *segment, struct ptah_reader *reader,
+		   bool ahead);
 	/*
 	 * Takes over the next result, in the caller's thread. `offset` says how far the stream has
 	 * been read. A negative result ends everything. 1: the result is of no use, because the
@@ -682,15 +685,6 @@ PTAH_API int ptah_session_read_segments(const struct ptah_session *session, size
 					const struct ptah_jobs *jobs,
 					const struct ptah_segment_functions *functions,
 					void *context);
-
-/*
- * Reads the items of the segment. It lives as long as run(), and belongs to its thread;
- * ptah_reader_insns() and the others work as for the items of the whole stream.
- */
-PTAH_API struct ptah_reader *ptah_segment_reader(struct ptah_segment *segment);
-
-/* Is it a job's thread? Then nothing is known of what was before the segment. */
-PTAH_API bool ptah_segment_is_ahead(const struct ptah_segment *segment);
 
 /*
  * Passes a result of the items that the reader has returned so far and that are in no result yet.
@@ -769,11 +763,10 @@ PTAH_API int ptah_session_sample(const struct ptah_session *session, size_t i,
 				 struct ptah_sample *sample);
 
 /*
- * The first sample of a thread, as a number for ptah_session_sample(); and the one of the same
- * thread after the i-th sample. SIZE_MAX: there is none.
+ * The sample of a thread after its sample `i`, as a number for ptah_session_sample(); its first one
+ * when `i` is SIZE_MAX. SIZE_MAX: there is none.
  */
-PTAH_API size_t ptah_session_thread_sample(const struct ptah_session *session, int32_t tid);
-PTAH_API size_t ptah_session_next_sample(const struct ptah_session *session, size_t i);
+PTAH_API size_t ptah_session_next_sample(const struct ptah_session *session, int32_t tid, size_t i);
 
 enum ptah_field_kind {
 	PTAH_FIELD_UNSIGNED,

@@ -101,18 +101,11 @@ struct ptah_symbol {
 PTAH_API int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols);
 PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
 
-/* Also searches debug files in perf's cache of files by build id (~/.debug). */
-PTAH_API int ptah_symbols_use_cache(struct ptah_symbols *symbols, const char *folder);
-
 /*
  * Where the file `path` is on this machine, if it is not where the path says, or NULL. The result is
  * used before the next call.
  */
 typedef const char *ptah_symbols_locator(void *context, const char *path);
-
-/* To be called before the first look-up. The locator's paths are taken as they are. */
-PTAH_API void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_locator *locate,
-				  void *context);
 
 /*
  * Reports how far the debug file of `file`, or that file itself, has come; `total` is 0 while it is
@@ -121,15 +114,27 @@ PTAH_API void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_loc
  */
 typedef bool ptah_fetch_progress(void *context, const char *file, uint64_t done, uint64_t total);
 
-/*
- * Allows to ask debuginfod servers for debug files: those in the environment variable
- * DEBUGINFOD_URLS, for which libdebuginfod has the rules. Without this call no network is used.
- * Lines and inlined functions then fetch the debug file of the file that they are asked for, where
- * this machine has none; names do so by ptah_symbols_fetch() alone. `progress` may be NULL.
- * PTAH_E_UNSUPPORTED when libdebuginfod is not installed.
- */
-PTAH_API int ptah_symbols_use_debuginfod(struct ptah_symbols *symbols,
-					 ptah_fetch_progress *progress, void *context);
+/* Further places of files. NULL or false: as before. */
+struct ptah_symbols_search {
+	size_t size;	   /* sizeof(struct ptah_symbols_search) */
+	const char *cache; /* perf's cache of files by build id (~/.debug), for debug files */
+	/* To be set before the first look-up. The locator's paths are taken as they are. */
+	ptah_symbols_locator *locate;
+	void *locate_context;
+	/*
+	 * Ask debuginfod servers for debug files: those in the environment variable DEBUGINFOD_URLS,
+	 * for which libdebuginfod has the rules. Otherwise no network is used. Lines and inlined
+	 * functions then fetch the debug file of the file that they are asked for, where this machine
+	 * has none; names do so by ptah_symbols_fetch() alone.
+	 */
+	bool fetch;
+	ptah_fetch_progress *fetch_progress; /* or NULL */
+	void *fetch_context;
+};
+
+/* PTAH_E_UNSUPPORTED: files are to be fetched, and libdebuginfod is not installed. */
+PTAH_API int ptah_symbols_search(struct ptah_symbols *symbols,
+				 const struct ptah_symbols_search *search);
 
 /*
  * Fetches the debug file of `path`, where that is allowed and has not been tried before. Returns 1
@@ -151,6 +156,10 @@ PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path
 /*
  * The bounds in memory of the function that holds the byte at `file_offset` of `path`, which is at
  * `address` there. false: not known. PTAH_FUNCTION_SECTION: the file has no function here.
+ *
+ * A `path` of NULL is the kernel, of which `address` alone counts and names were added below. Lists
+ * like /proc/kallsyms have no sizes: a function ends where the next symbol begins, and a label in the
+ * middle of a function is taken for one.
  */
 PTAH_API bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path,
 				  uint64_t file_offset, uint64_t address,
@@ -267,8 +276,10 @@ enum ptah_demangle {
 PTAH_API const char *ptah_symbol_demangle(const char *name, unsigned flags, char *text,
 					  size_t size);
 
-/* Does a user who writes `wanted` mean the function `name`? Yes if it is the name as it stands, or
- * demangled with or without its parameters. */
+/*
+ * Whether a user who writes `wanted` means the function `name`. Yes if it is the name as it stands,
+ * or demangled with or without its parameters.
+ */
 PTAH_API bool ptah_symbol_matches(const char *name, const char *wanted);
 
 /* A function of the kernel, or of one of its modules. */
@@ -290,34 +301,32 @@ struct ptah_kernel_symbol {
 PTAH_API int ptah_symbols_add_kallsyms(struct ptah_symbols *symbols, const char *path,
 				       const char *reference, uint64_t *address);
 
-/*
- * The same from the symbols of an ELF file (vmlinux), whose addresses are moved up
- * by `slide`. PTAH_E_BAD_MAGIC when it is no x86-64 ELF file.
- */
-PTAH_API int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path,
-				      uint64_t slide);
+/* What is taken from vmlinux. */
+enum ptah_vmlinux {
+	PTAH_VMLINUX_NAMES = 1 << 0, /* its symbols, as from kallsyms */
+	/*
+	 * Lines and inlined functions, from the file or from its debug file. The functions above then
+	 * know the kernel by the path PTAH_KERNEL_CODE, and its "file offsets" are addresses: those
+	 * of the file, moved up by `slide`. The file is read when the first of them is asked for.
+	 * Modules have no lines. Only the first call counts.
+	 */
+	PTAH_VMLINUX_LINES = 1 << 1,
+	PTAH_VMLINUX_MAX = 1 << 2
+};
+
+#define PTAH_KERNEL_CODE "[kernel.kallsyms]"
 
 /*
- * The lines and inlined functions of the kernel come from the ELF file at `path` (vmlinux, taken as
- * it is, without symfs) or from its debug file. The functions above then know the kernel by the
- * path PTAH_KERNEL_CODE, and its "file offsets" are addresses: those of the file, moved up by
- * `slide`. The file is read when the first of them is asked for. Modules have no lines. Only the
- * first call counts. 0 or PTAH_E_NOMEM.
+ * The same from the ELF file of a kernel at `path` (taken as it is, without symfs), whose addresses
+ * are moved up by `slide`. `what`: enum ptah_vmlinux. PTAH_E_BAD_MAGIC when its symbols are wanted
+ * and it is no x86-64 ELF file.
  */
-#define PTAH_KERNEL_CODE "[kernel.kallsyms]"
-PTAH_API int ptah_symbols_add_kernel_lines(struct ptah_symbols *symbols, const char *path,
-					   uint64_t slide);
+PTAH_API int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path,
+				      uint64_t slide, unsigned what);
 
 /* The function of the kernel that holds the byte at `address`. false: not known. */
 PTAH_API bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
 					 struct ptah_kernel_symbol *symbol);
-
-/*
- * Its bounds. Lists like /proc/kallsyms have no sizes: a function ends where the next symbol
- * begins, and a label in the middle of a function is taken for one.
- */
-PTAH_API bool ptah_symbols_bounds_kernel(const struct ptah_symbols *symbols, uint64_t address,
-					 struct ptah_function *function);
 
 /* An executable segment of an ELF file: `size` bytes from `offset` on are mapped at `address`. */
 struct ptah_elf_segment {

@@ -18,7 +18,8 @@
  *	code.file.path = "driver.sys";
  *	code.address = 0xfffff80012340000;
  *	ptah_trace_set_add_code(set, &code);
- *	ptah_session_open_set(set, NULL, &session, &why);
+ *	config.set = set;
+ *	ptah_session_open(NULL, &config, &session, &why);
  *	ptah_trace_set_free(set);
  *
  * ptah_session_open() does the same for the path of a ptah.trace or of such a
@@ -191,14 +192,6 @@ struct ptah_trace_processor {
 PTAH_API int ptah_trace_set_processor(struct ptah_trace_set *set,
 				      const struct ptah_trace_processor *processor);
 
-/*
- * The address filter that the trace was made with, as ptah_filter_parse() reads it: ranges as numbers,
- * in a file or without ("filter 0x1149/0x2a@/bin/x"). A file is one of the code, or one that
- * records name; a relative path is that of a file here. Takes the place of the processor's ranges.
- * PTAH_E_INVAL: it is no filter, names a function, or has more ranges than a processor.
- */
-PTAH_API int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text);
-
 /* The programs that a vdso is for. */
 enum ptah_trace_vdso {
 	PTAH_TRACE_VDSO_64,
@@ -207,27 +200,36 @@ enum ptah_trace_vdso {
 	PTAH_TRACE_VDSO_MAX
 };
 
-/*
- * A copy of the code that the kernel maps into such programs, which is in no file: what records of
- * mappings call "[vdso]".
- */
-PTAH_API int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind,
-				 const char *path);
+/* The system that was traced, and its files here. NULL: not known, or as it was set before. */
+struct ptah_trace_system {
+	size_t size; /* sizeof(struct ptah_trace_system) */
+	/* The kernel's code and the names of its functions: an ELF file as /proc/kcore, and a file in
+	 * the format of /proc/kallsyms. */
+	const char *kcore, *kallsyms;
+	/*
+	 * A folder in which the files that the sideband names lie as on the machine that recorded:
+	 * /bin/sh as FOLDER/bin/sh. A file that is not there is looked for at its own path. A session
+	 * that is given a root (symfs) does not use it.
+	 */
+	const char *root;
+	/*
+	 * The address filter that the trace was made with, as ptah_filter_parse() reads it: ranges as
+	 * numbers, in a file or without ("filter 0x1149/0x2a@/bin/x"). A file is one of the code, or
+	 * one that records name; a relative path is that of a file here. Takes the place of the
+	 * processor's ranges.
+	 */
+	const char *filter;
+	/* Copies of the code that the kernel maps into such programs, which is in no file: what
+	 * records of mappings call "[vdso]". */
+	const char *vdso[PTAH_TRACE_VDSO_MAX];
+};
 
 /*
- * The kernel's code and the names of its functions: an ELF file as /proc/kcore, and
- * a file in the format of /proc/kallsyms. Either may be NULL. Replaces what was set
- * before.
+ * Adds to what was set before. PTAH_E_INVAL: a path is empty, or the filter is none, names a
+ * function, or has more ranges than a processor.
  */
-PTAH_API int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore,
-				   const char *kallsyms);
-
-/*
- * A folder in which the files that the sideband names lie as on the machine that recorded: /bin/sh
- * as FOLDER/bin/sh. A file that is not there is looked for at its own path. A session that is given
- * a root (symfs) does not use it. Replaces what was set before.
- */
-PTAH_API int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder);
+PTAH_API int ptah_trace_set_system(struct ptah_trace_set *set,
+				   const struct ptah_trace_system *system);
 
 /*
  * Reads a ptah.trace, a folder that contains one, or a folder or file of another

@@ -107,12 +107,10 @@ PTAH_API int ptah_syscalls_get(const struct ptah_syscalls *calls, size_t i,
 
 /*
  * The system call that begins with this sample (ptah_session_sample()), or ends with it if its
- * beginning is not known. SIZE_MAX: none does.
+ * beginning is not known. SIZE_MAX: none does. *part, unless `part` is NULL: whether the sample is a
+ * part of system calls: their beginnings, ends and data.
  */
-PTAH_API size_t ptah_syscalls_find(const struct ptah_syscalls *calls, size_t sample);
-
-/* Whether a sample is a part of system calls: their beginnings, ends and data. */
-PTAH_API bool ptah_syscalls_has_sample(const struct ptah_syscalls *calls, size_t sample);
+PTAH_API size_t ptah_syscalls_find(const struct ptah_syscalls *calls, size_t sample, bool *part);
 
 /*
  * Writes the call as strace would: "openat(AT_FDCWD, "/tmp/x", O_RDONLY) = 3 <0.000012>". What could
@@ -185,7 +183,7 @@ struct ptah_wait {
 	 * thread, that thread. 0: not known.
 	 */
 	int32_t holder;
-	/* Of a poll: the descriptor that ended it, which `object` is of; -1: not known. */
+	/* If it was a poll, the descriptor that ended it, which `object` is of; -1: not known. */
 	int32_t descriptor;
 };
 

@@ -34,7 +34,7 @@ void bare_main(const struct multiboot_info *info);
 static uint8_t trace[256 << 10];
 static size_t traced;
 
-/* For the engine, also in a PMI: takes the bytes [tail, position) out of the buffer. */
+/* The engine calls this, also in a PMI: it takes the bytes [tail, position) out of the buffer. */
 static uint64_t take(void *cookie, struct ptah_capture *capture, uint64_t tail, uint64_t position)
 {
 	struct ptah_piece pieces[4];
@@ -160,7 +160,7 @@ static void count_long_path(struct ptah_capture *capture)
 		fail("long_path()", 0);
 }
 
-/* Does the command line, if there is one, end with this word? */
+/* Whether the command line, if there is one, ends with this word. */
 static bool is_told_to(const struct multiboot_info *info, const char *word)
 {
 	const char *text = (const char *)(uintptr_t)info->command_line;

@@ -296,7 +296,7 @@ struct ptah_ioc_status {
 	uint64_t looks, starts, pmis, full, errors, partial, dropped_records;
 };
 
-/* Of a capture or a set: how much has been written, without disturbing the trace. */
+/* Reports how much a capture or a set has written, without disturbing the trace. */
 #define PTAH_IOC_LIVE PTAH_IOC_NUMBER(0x18)
 
 struct ptah_ioc_live {
@@ -306,9 +306,7 @@ struct ptah_ioc_live {
 	uint64_t limit;	   /* at most so much; UINT64_MAX: not known */
 };
 
-/*
- * For a consumer that has not mapped the page for writing: EBUSY while somebody has.
- */
+/* A consumer that has not mapped the page for writing calls this; EBUSY while somebody has. */
 
 /* Takes at most n records, the oldest first. */
 #define PTAH_IOC_RECORDS PTAH_IOC_NUMBER(0x19)
@@ -336,8 +334,8 @@ struct ptah_ioc_consume {
  */
 
 /*
- * For the consumer that has mapped the page for writing: when ptah_capture_reader_release() returns
- * true, and when it wants the newest bytes. EINVAL: there is no such mapping.
+ * The consumer that has mapped the page for writing calls this when ptah_capture_reader_release()
+ * returns true, and when it wants the newest bytes. EINVAL: there is no such mapping.
  */
 #define PTAH_IOC_SYNC PTAH_IOC_NUMBER(0x1b)
 

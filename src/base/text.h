@@ -14,17 +14,17 @@
 uint32_t text_character(const char *text, size_t *n);
 
 /*
- * Would a terminal obey this character, or show the text after it as something
- * else? These are control characters (C0, DEL and C1: U+009B is the same as ESC [),
- * the marks that change the direction of text, line and paragraph separators, and
- * TEXT_INVALID: a terminal that expects 8-bit text obeys the byte 0x9b.
+ * Whether a terminal would obey this character, or show the text after it as something else. These
+ * are control characters (C0, DEL and C1: U+009B is the same as ESC [), the marks that change the
+ * direction of text, line and paragraph separators, and TEXT_INVALID: a terminal that expects 8-bit
+ * text obeys the byte 0x9b.
  */
 bool text_is_harmful(uint32_t character);
 
 /* Replaces each harmful character by "?", in place. Returns whether there was one. */
 bool text_clean(char *text);
 
-/* Is there no harmful character in `text`? */
+/* Whether there is no harmful character in `text`. */
 bool text_is_clean(const char *text);
 
 #endif

@@ -29,7 +29,7 @@ static inline bool calls_has_bounds(const struct calls_entry *e)
 	return !(e->flags & PTAH_CALL_NO_BOUNDS);
 }
 
-/* Does a function begin at `to`, the address of `e`? */
+/* Whether a function begins at `to`, the address of `e`. */
 static inline bool calls_is_entry(const struct calls_entry *e)
 {
 	return calls_has_bounds(e)
@@ -37,7 +37,7 @@ static inline bool calls_is_entry(const struct calls_entry *e)
 		   : e->called;
 }
 
-/* Does the address of `e` belong to the function of `f`? */
+/* Whether the address of `e` belongs to the function of `f`. */
 static inline bool calls_is_same(const struct calls_frame *f, const struct calls_entry *e)
 {
 	return calls_has_bounds(e) && e->function == f->function &&
@@ -57,12 +57,12 @@ static inline void calls_set_limit(struct calls_machine *m)
 }
 
 /*
- * A call goes to the instruction after it, `to`. Does execution go on in the same function ("call
- * next; pop", by which code reads its own address), or does another one begin there?
+ * A call goes to the instruction after it, `to`. Finds out whether execution goes on in the same
+ * function ("call next; pop", by which code reads its own address), or another one begins there.
  */
 bool calls_goes_on_after(struct calls_machine *m, uint64_t to);
 
-/* Is there room for another frame? If not, the call has to be folded. */
+/* Whether there is room for another frame. If not, the call has to be folded. */
 bool calls_has_room(struct calls_machine *m);
 
 /* Ends the innermost call. */
@@ -82,10 +82,12 @@ void calls_returned(struct calls_machine *m, uint64_t site);
 uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site, bool kernel);
 uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struct calls_entry *e);
 
-/* Does the call at `index`, or one of its chain of tail calls, never return to its caller? */
+/* Whether the call at `index`, or one of its chain of tail calls, never returns to its caller. */
 bool calls_gives_up(const struct calls_machine *m, uint32_t index);
 
-/* May so many frames be moved? A trace of nothing but switches of deep stacks must take no hours.
+/*
+ * Whether so many frames may be moved. A trace of nothing but switches of deep stacks must take no
+ * hours.
  */
 bool calls_can_move(struct calls_machine *m, uint32_t n);
 

@@ -16,7 +16,7 @@ void calls_adder_know(const struct calls_adder *adder, struct calls_knowledge *k
 	knowledge->skipped = m->now.tsc - (adder->tree->origin + m->now.counts.ticks);
 }
 
-/* Is what a section assumes true? */
+/* Whether what a section assumes is true. */
 static bool fits(const struct calls_adder *a, const struct calls_summary *s,
 		 const struct section *section)
 {

@@ -11,7 +11,9 @@
 
 #include <stdlib.h>
 
-/* Is it a call inside one function, such as a retpoline's or that of an unnamed subroutine? */
+/*
+ * Whether it is a call inside one function, such as a retpoline's or that of an unnamed subroutine.
+ */
 static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
 {
 	return calls_is_same(m->top, e) && e->ip != e->function &&

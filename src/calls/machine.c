@@ -413,7 +413,7 @@ bool calls_gives_up(const struct calls_machine *m, uint32_t index)
 	return false;
 }
 
-/* Does the call, or the one that its chain of tail calls began with, return by the kernel? */
+/* Whether the call, or the one that its chain of tail calls began with, returns by the kernel. */
 static bool is_of_kernel(const struct calls_machine *m, uint32_t index)
 {
 	while (m->frames[index].state & CALLS_TAILED)

@@ -199,7 +199,7 @@ void calls_cross(struct calls_machine *m, uint64_t ninsn);
 /* Execution is at `ip`, and `m->pending` is no near branch. */
 void calls_continue(struct calls_machine *m, uint64_t ip);
 
-/* Does execution at `ip` stay in the piece of code that the innermost call runs in? */
+/* Whether execution at `ip` stays in the piece of code that the innermost call runs in. */
 static ALWAYS_INLINE bool calls_is_inside(const struct calls_machine *m, uint64_t ip)
 {
 	return ip - m->top->low < m->top->size;
@@ -274,7 +274,9 @@ static ALWAYS_INLINE const struct calls_frame *calls_chain_root(const struct cal
 	return f;
 }
 
-/* May the top's chain, from `root` on, go on by a tail call of a function that it has not? */
+/*
+ * Whether the top's chain, from `root` on, may go on by a tail call of a function that it has not.
+ */
 static ALWAYS_INLINE bool calls_can_tail(const struct calls_machine *m,
 					 const struct calls_frame *root, uint64_t function)
 {
@@ -465,7 +467,7 @@ static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls
 		calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
 }
 
-/* Does `next` run without an interruption from the end of `s` on, while no time passes? */
+/* Whether `next` runs without an interruption from the end of `s` on, while no time passes. */
 static ALWAYS_INLINE bool calls_goes_on(const struct ptah_span *s, const struct ptah_span *next)
 {
 	return next->ip == s->to && next->tsc == s->tsc && next->cycles == s->cycles &&
@@ -492,8 +494,8 @@ static ALWAYS_INLINE const struct calls_entry *calls_plain(const struct calls_ma
 }
 
 /*
- * Is `s[1]` the whole of the call that `s` ends with? Then its begin and end leave the machine as
- * it is, except for what calls_pass() does.
+ * Whether `s[1]` is the whole of the call that `s` ends with. Then its begin and end leave the
+ * machine as it is, except for what calls_pass() does.
  */
 static ALWAYS_INLINE bool calls_is_leaf(const struct calls_machine *m, const struct ptah_span *s)
 {

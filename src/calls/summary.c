@@ -391,7 +391,7 @@ static bool is_step(const struct calls_machine *m, const struct ptah_item *item)
 	}
 }
 
-/* Has the item any effect on calls? */
+/* Whether the item has any effect on calls. */
 static bool has_effect(const struct ptah_item *item)
 {
 	return item->type == PTAH_ITEM_ENABLED || item->type == PTAH_ITEM_DISABLED ||

@@ -109,7 +109,7 @@ struct calls_summary {
 	size_t called_count, called_capacity;
 
 	/*
-	 * Of a join: the nodes of the true tree, by those of the summary's; and the functions,
+	 * A join has the nodes of the true tree here, by those of the summary's; and the functions,
 	 * which stay.
 	 */
 	uint32_t *numbers, *functions;
@@ -138,7 +138,7 @@ void tree_restart(struct ptah_call_tree *t);
 uint32_t tree_begin_section(struct ptah_call_tree *t);
 /* The calls that are open are no longer the tree's. */
 void tree_forget_open(struct ptah_call_tree *t);
-/* Is there surely room for so many nodes of `from`? */
+/* Whether there is surely room for so many nodes of `from`. */
 bool tree_has_room(const struct ptah_call_tree *t, const struct ptah_call_tree *from,
 		   uint32_t nodes);
 /*

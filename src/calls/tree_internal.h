@@ -123,7 +123,7 @@ struct tree_call {
 	struct ptah_call_figures figures;
 };
 
-/* Of a tree without histograms: what calls took, for those of another tree. */
+/* A tree without histograms keeps here what calls took, for those of another tree. */
 struct tree_list {
 	struct tree_value *values;
 	struct tree_call *calls;

@@ -87,7 +87,7 @@ struct tree_place *tree_depth_first(const struct ptah_call_tree *t)
 	return places;
 }
 
-/* Is the tree complete? */
+/* Whether the tree is complete. */
 static int check(const struct ptah_call_tree *t)
 {
 	return tree_failed(t) ? PTAH_E_NOMEM : tree_depth(t) ? PTAH_E_INVAL : 0;

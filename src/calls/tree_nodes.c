@@ -260,8 +260,9 @@ uint32_t tree_folded_child(struct ptah_call_tree *t, uint32_t parent)
 }
 
 /*
- * Is there room for another path? Folding is tried again only after some paths have been refused,
- * because what is open cannot be folded: a recursion as deep as the limit would fold for each call.
+ * Whether there is room for another path. Folding is tried again only after some paths have been
+ * refused, because what is open cannot be folded: a recursion as deep as the limit would fold for
+ * each call.
  */
 static bool make_room(struct ptah_call_tree *t)
 {

@@ -130,8 +130,9 @@ int counts_add_calls(struct ptah_counts *c, int32_t pid, const struct ptah_call_
 
 static unsigned times_of(const struct ptah_session *session)
 {
-	const enum ptah_time_kind kind = ptah_session_time_kind(session);
-	const unsigned estimated = ptah_session_time_estimated(session) ? PTAH_COUNTS_ESTIMATED : 0;
+	const enum ptah_time_kind kind = ptah_session_times(session).kind;
+	const unsigned estimated =
+	    ptah_session_times(session).estimated ? PTAH_COUNTS_ESTIMATED : 0;
 
 	return kind == PTAH_TIME_NONE ? 0 : 1u << (kind - PTAH_TIME_MEASURED) | estimated;
 }
@@ -146,9 +147,4 @@ int ptah_counts_add_session_calls(struct ptah_counts *c, const struct ptah_sessi
 	p = counts_process_of_space(session, space);
 	c->times |= times_of(session);
 	return add_process_calls(c, &p, tree);
-}
-
-unsigned ptah_counts_times(const struct ptah_counts *c)
-{
-	return c ? c->times : 0;
 }

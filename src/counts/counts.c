@@ -209,7 +209,7 @@ int counts_add_process(struct ptah_counts *c, struct counts_process *p)
 	return status;
 }
 
-int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
+int counts_add_profile(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
 {
 	struct counts_process p = {.pid = pid, .space = pid};
 	int status;
@@ -324,7 +324,7 @@ bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_cou
 	       !memcmp(a->build_id, b->build_id, a->build_id_size);
 }
 
-/* Is there no address at which the two had different files? */
+/* Whether there is no address at which the two had different files. */
 static bool files_agree(const struct counts_process *a, const struct counts_process *b)
 {
 	size_t i = 0, j = 0;
@@ -398,7 +398,7 @@ static int merge_process(struct ptah_counts *into, size_t sorted, const struct c
 	return status;
 }
 
-/* Could there be more processes of one pid than allowed, if no two of them are the same? */
+/* Whether there could be more processes of one pid than allowed, if no two of them are the same. */
 static bool too_many_of_a_pid(const struct ptah_counts *a, const struct ptah_counts *b)
 {
 	size_t n = 0;
@@ -507,12 +507,15 @@ const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, siz
 	return c && i < c->count ? counts_find_file(&c->processes[i], address, version) : NULL;
 }
 
-int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals)
+int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals,
+		       unsigned *times)
 {
 	struct ptah_counts_process p;
 
 	if (!c || !totals)
 		return PTAH_E_INVAL;
+	if (times)
+		*times = c->times;
 	memset(totals, 0, sizeof(*totals));
 	for (size_t i = 0; ptah_counts_process(c, i, &p); i++) {
 		totals->instructions += p.totals.instructions;

@@ -69,6 +69,12 @@ void counts_free_process(struct counts_process *p);
 /* Adds *p, of which it takes ownership also on failure, to the process that is the same. */
 int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
 
+/*
+ * Adds what a profile has counted to the process `pid`. PTAH_E_NOMEM, PTAH_E_LIMIT (a sum would not
+ * fit in 64 bits): nothing was added.
+ */
+int counts_add_profile(struct ptah_counts *counts, int32_t pid, struct ptah_profile *profile);
+
 /* lists.c: *into becomes the sum of both, without `wholes`. On PTAH_E_NOMEM it is unchanged. */
 int counts_join(struct counts_process *into, const struct counts_process *from);
 
@@ -79,7 +85,7 @@ const struct ptah_counts_file *counts_find_file(const struct counts_process *p, 
 /* The order of files: by version, then by address. */
 int counts_compare_files(const void *a, const void *b);
 
-/* Are the two the same process of one session? */
+/* Whether the two are the same process of one session. */
 static inline bool counts_same_program(const struct counts_process *a,
 				       const struct counts_process *b)
 {
@@ -131,7 +137,7 @@ static inline struct ptah_item counts_timeless(const struct ptah_item *error)
 	return item;
 }
 
-/* Has the process no counts? */
+/* Whether the process has no counts. */
 bool counts_is_empty(const struct counts_process *p);
 
 /* locate.c: as ptah_counts_locate(), for one process, whose space is passed to `find`. */
@@ -181,7 +187,7 @@ int counts_compare_spaces(const void *a, const void *b);
 int counts_compare_blocks(const void *a, const void *b);
 int counts_compare_edges(const void *a, const void *b);
 
-/* Do both map the same bytes of the same file to an address that they share? */
+/* Whether both map the same bytes of the same file to an address that they share. */
 bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
 
 /* The version of which a finder is asked at this time. */
@@ -197,6 +203,7 @@ static inline uint64_t counts_last(const struct ptah_counts_file *f)
 }
 
 /* The file format. Everything is little-endian; see docs/profile-file.md. */
+#define SHARD_MAGIC    "PTAHSHRD"
 #define COUNTS_MAGIC   "PTAHCNTS"
 #define COUNTS_VERSION 4
 
@@ -239,7 +246,7 @@ static inline size_t counts_put_leb(uint8_t bytes[COUNTS_LEB], uint64_t value)
 /* Completes the header of a file of n bytes: its size and checksum. */
 void counts_put_header(uint8_t *bytes, size_t n);
 
-/* Has the process counts of versions of code? */
+/* Whether the process has counts of versions of code. */
 bool counts_have_versions(const struct counts_process *p);
 
 /* Writes a process, with versions of code if the file has them. False: out of memory. */

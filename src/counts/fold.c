@@ -57,7 +57,7 @@ static int compare_fold_ids(const struct ptah_counts_file *a, const struct ptah_
 	return order ? order : memcmp(a->build_id, b->build_id, a->build_id_size);
 }
 
-/* Has the file a place in layouts? Those of the kernel do not say how far it was moved. */
+/* Whether the file has a place in layouts. Those of the kernel do not say how far it was moved. */
 static bool has_place(const struct ptah_counts_file *f)
 {
 	return f->build_id_size && !(counts_last(f) >> 63) && f->size <= LAST_OFFSET &&
@@ -430,8 +430,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * Can the calls be added up with those of other runs? Where paths were folded, what functions ran
- * together is not known, so that several of them cannot become one. Returns 1, 0 or PTAH_E_NOMEM.
+ * Finds out whether the calls can be added up with those of other runs. Where paths were folded,
+ * what functions ran together is not known, so that several of them cannot become one. Returns 1, 0
+ * or PTAH_E_NOMEM.
  */
 static int can_add_calls(struct slides *s)
 {

@@ -32,7 +32,7 @@ int load_from_file(const char *path,
 			       struct ptah_message *why),
 		   void *context, struct ptah_message *why);
 
-/* Is it a file that begins with this magic number of 8 bytes? */
+/* Whether it is a file that begins with this magic number of 8 bytes. */
 bool load_recognise(const char *path, const char *magic);
 
 /* Reads the calls of a process. On failure *tree is to be freed all the same. */

@@ -251,7 +251,7 @@ static int load_pair(struct loading *x, uint32_t i)
 		   : PTAH_E_NOMEM;
 }
 
-/* Is what ran in a function no more than what ran at all? */
+/* Whether what ran in a function is no more than what ran at all. */
 static bool check_functions(const struct loading *x)
 {
 	struct ptah_call_figures *left = calloc(x->functions, sizeof(*left));

@@ -248,7 +248,7 @@ static int load_events(const struct load *l, struct counts_process *p, const uin
 	return 0;
 }
 
-/* Is the last process in the order of pids? */
+/* Whether the last process is in the order of pids. */
 static const char *wrong_with_process(const struct counts_process *p, size_t before, size_t *same)
 {
 	if (before && p[-1].pid > p->pid)
@@ -490,7 +490,9 @@ int ptah_counts_open(const char *path, struct ptah_counts **counts, struct ptah_
 	return perfdata_message_end(why, open_counts_file(path, counts, why));
 }
 
-bool ptah_counts_recognise(const char *path)
+enum ptah_counts_kind ptah_counts_recognise(const char *path)
 {
-	return path && load_recognise(path, COUNTS_MAGIC);
+	if (path && load_recognise(path, COUNTS_MAGIC))
+		return PTAH_COUNTS_SUM;
+	return path && load_recognise(path, SHARD_MAGIC) ? PTAH_COUNTS_SHARD : PTAH_COUNTS_NONE;
 }

@@ -249,8 +249,3 @@ int ptah_shard_open(const char *path, struct ptah_shard **shard, struct ptah_mes
 	perfdata_message_begin(why);
 	return perfdata_message_end(why, open_shard_file(path, shard, why));
 }
-
-bool ptah_shard_recognise(const char *path)
-{
-	return path && load_recognise(path, SHARD_MAGIC);
-}

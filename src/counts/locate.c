@@ -125,7 +125,7 @@ static int open_located_file(struct ptah_counts *c, struct files *f,
 	return 0;
 }
 
-/* Is the answer plausible? It must contain the address and not wrap. */
+/* Whether the answer is plausible. It must contain the address and not wrap. */
 static bool holds(const struct ptah_counts_file *file, uint64_t address)
 {
 	return file->path && file->build_id_size <= PTAH_BUILD_ID_MAX &&

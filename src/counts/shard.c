@@ -288,7 +288,7 @@ static int compare_shards(const struct ptah_shard *a, const struct ptah_shard *b
 	}
 	/* Not before: parts of different plans have nothing in common but their numbers. */
 	for (uint32_t i = 1; i <= a->parts; i++)
-		if (ptah_shard_has(a, i) && ptah_shard_has(b, i))
+		if (ptah_shard_has(a, i) > 0 && ptah_shard_has(b, i) > 0)
 			return perfdata_message(
 			    why, 1, "shard %" PRIu32 " of %" PRIu32 " is in both", i, a->parts);
 	for (size_t i = 0; i < b->count; i++) {
@@ -305,17 +305,10 @@ static int compare_shards(const struct ptah_shard *a, const struct ptah_shard *b
 	return 0;
 }
 
-int ptah_shard_belongs(const struct ptah_shard *a, const struct ptah_shard *b,
-		       struct ptah_message *why)
-{
-	perfdata_message_begin(why);
-	return perfdata_message_end(why, compare_shards(a, b, why));
-}
-
 static int join_shards(struct ptah_shard *into, const struct ptah_shard *from,
 		       struct ptah_message *why)
 {
-	int status = ptah_shard_belongs(into, from, why);
+	int status = compare_shards(into, from, why);
 
 	if (status)
 		return status < 0 ? status : PTAH_E_BAD_FILE;
@@ -331,29 +324,26 @@ static int join_shards(struct ptah_shard *into, const struct ptah_shard *from,
 	return 0;
 }
 
-int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from,
+int ptah_shard_join(struct ptah_shard *into, const struct ptah_shard *from, bool check,
 		    struct ptah_message *why)
 {
 	perfdata_message_begin(why);
-	return perfdata_message_end(why, join_shards(into, from, why));
+	return perfdata_message_end(why, check ? compare_shards(into, from, why)
+					       : join_shards(into, from, why));
 }
 
 /* What callers read */
-
-uint32_t ptah_shard_parts(const struct ptah_shard *shard)
-{
-	return shard ? shard->parts : 0;
-}
 
 uint32_t shard_present(const struct ptah_shard *shard)
 {
 	return shard ? shard->present : 0;
 }
 
-bool ptah_shard_has(const struct ptah_shard *shard, uint32_t part)
+int ptah_shard_has(const struct ptah_shard *shard, uint32_t part)
 {
-	return shard && part && part <= shard->parts &&
-	       shard->bits[(part - 1) / 8] >> (part - 1) % 8 & 1;
+	if (!shard || !part || part > shard->parts)
+		return PTAH_E_MISSING;
+	return shard->bits[(part - 1) / 8] >> (part - 1) % 8 & 1;
 }
 
 const char *ptah_shard_unread(const struct ptah_shard *shard, size_t i)
@@ -366,7 +356,7 @@ const char *ptah_shard_unread(const struct ptah_shard *shard, size_t i)
 
 /* Finishing */
 
-/* Does each range begin where and as the one before it ended? */
+/* Whether each range begins where and as the one before it ended. */
 static int check_shard_ranges(const struct shard_recording *r, struct ptah_message *why)
 {
 	for (size_t i = 0; i < r->range_count; i++) {
@@ -476,9 +466,9 @@ static int name_missing(const struct ptah_shard *shard, struct ptah_message *why
 
 	for (; first <= shard->parts && at < sizeof(list) - 40; first = last + 1) {
 		last = first;
-		if (ptah_shard_has(shard, first))
+		if (ptah_shard_has(shard, first) > 0)
 			continue;
-		while (last < shard->parts && !ptah_shard_has(shard, last + 1))
+		while (ptah_shard_has(shard, last + 1) == 0)
 			last++;
 		at += (size_t)snprintf(list + at, sizeof(list) - at,
 				       last > first ? "%s%" PRIu32 "-%" PRIu32 : "%s%" PRIu32,

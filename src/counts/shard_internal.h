@@ -37,7 +37,7 @@ const char *shard_name(const char *path);
 void shard_plan_range(const struct ptah_shard_plan *plan, uint32_t part, size_t recording,
 		      uint64_t *from, uint64_t *to, uint64_t trace);
 
-/* Is something of the recording in this part? */
+/* Whether something of the recording is in this part. */
 bool shard_plan_touches(const struct ptah_shard_plan *plan, uint32_t part, size_t recording);
 
 /* shard_count.c */
@@ -110,7 +110,6 @@ static inline size_t shard_bitmap_size(uint32_t parts)
 }
 
 /* The file format; see docs/profile-file.md. */
-#define SHARD_MAGIC   "PTAHSHRD"
 #define SHARD_VERSION 1
 
 enum shard_layout {

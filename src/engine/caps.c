@@ -80,8 +80,8 @@ static void take_address_widths(struct ptah_caps *caps, const struct probe *p)
 }
 
 /*
- * Can XSAVES save Intel PT's state, component 8 of IA32_XSS? Leaf 0DH says so; it exists when XSAVE
- * does (leaf 01H:ECX[26]).
+ * Whether XSAVES can save Intel PT's state, component 8 of IA32_XSS. Leaf 0DH says so; it exists
+ * when XSAVE does (leaf 01H:ECX[26]).
  */
 static bool has_xsaves(const struct probe *p, uint32_t features)
 {

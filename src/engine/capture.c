@@ -392,7 +392,7 @@ int ptah_capture_free(struct ptah_capture *c)
 	return PTAH_OK;
 }
 
-/* Is the capture's thread, or its guest, on no processor? */
+/* Whether the capture's thread, or its guest, is on no processor. */
 static bool is_out(const struct ptah_capture *c)
 {
 	int holder = atomic_load(&c->holder);

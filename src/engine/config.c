@@ -138,8 +138,10 @@ static bool check_encodings(const struct ptah_caps *caps, const struct ptah_trac
 	return true;
 }
 
-/* Is any code traced, and any packet written? SDM "Filtering by CPL"; "Packet Generation Enable
- * Controls". */
+/*
+ * Whether any code is traced, and any packet written. SDM "Filtering by CPL"; "Packet Generation
+ * Enable Controls".
+ */
 static bool check_sources(const struct ptah_trace_config *c, struct ptah_trace_problem *problem)
 {
 	if (!c->os && !c->user)
@@ -199,7 +201,7 @@ static bool check_range(const struct ptah_caps *caps, const struct ptah_range *r
 	return true;
 }
 
-/* Does a stop range contain the whole filter range? */
+/* Whether a stop range contains the whole filter range. */
 static bool is_stopped(const struct ptah_trace_config *c, const struct ptah_range *filter)
 {
 	for (unsigned n = 0; n < PTAH_RANGES; n++)
@@ -251,8 +253,10 @@ static bool check_ranges(const struct ptah_caps *caps, const struct ptah_trace_c
 	return check_overlaps(c, problem);
 }
 
-/* Are the structs those of this engine, and can the processor be traced at all? *problem is
- * cleared. */
+/*
+ * Finds out whether the structs are those of this engine, and whether the processor can be traced
+ * at all. *problem is cleared.
+ */
 static int check_caps(const struct ptah_caps *caps, size_t size, struct ptah_trace_problem *problem)
 {
 	memset(problem, 0, sizeof(*problem));

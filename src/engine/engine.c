@@ -212,8 +212,10 @@ bool engine_unlink(struct ptah_capture *c)
 	return at;
 }
 
-/* Does the capture belong to this owner? One of a pool that is not in use belongs to nobody, and
- * one that is does not any more after this call. */
+/*
+ * Whether the capture belongs to this owner. One of a pool that is not in use belongs to nobody,
+ * and one that is does not any more after this call.
+ */
 static bool take(struct ptah_capture *c, uint64_t owner)
 {
 	unsigned used = POOLED_USED;

@@ -124,8 +124,9 @@ enum mapping_state {
 };
 
 /*
- * Of a capture of a pool: CHANGING while it is taken, returned or freed. LOOKED while somebody who
- * holds hal->lock() sees whose it is: then it is not returned, and its owner does not change.
+ * The state of a capture that belongs to a pool is CHANGING while it is taken, returned or freed.
+ * It is LOOKED while somebody who holds hal->lock() sees whose it is: then it is not returned, and
+ * its owner does not change.
  */
 enum pooled {
 	POOLED_NONE,
@@ -282,8 +283,10 @@ void engine_forget_guest(struct engine_cpu *cpu);
 unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *cpu);
 void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave);
 int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu);
-/* Can the capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
- * processor does not allow tracing now. */
+/*
+ * Finds out whether the capture can be loaded here. PTAH_E_BUSY: another tracer is tracing.
+ * PTAH_E_UNSUPPORTED: the processor does not allow tracing now.
+ */
 int hardware_may_load(struct ptah_capture *c, struct engine_cpu *cpu);
 /* The line for a start that hardware_may_load() or a register has refused. */
 void hardware_log_refusal(struct ptah_capture *c, int status);
@@ -299,8 +302,10 @@ struct topa_place room_place(const struct ptah_capture *c, uint64_t position);
 /* Sets c->place from the output registers, and *position from the place. False: the registers name
  * no place in this capture's tables. */
 bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *position);
-/* Of a capture that traces: what has been written at least, from registers that may be stale and
- * without the effects of room_position(); and what can be written at most until the next look. */
+/*
+ * Reports of a capture that traces what has been written at least, from registers that may be stale
+ * and without the effects of room_position(); and what can be written at most until the next look.
+ */
 uint64_t room_live(const struct ptah_capture *c, uint64_t base, uint64_t ptrs);
 uint64_t room_limit(const struct ptah_capture *c);
 /* After room_position(): did tracing stop at the end of a region with STOP? */

@@ -66,7 +66,7 @@ uint64_t lent_region(const struct ptah_hal_memory *memory, size_t n, uint64_t re
 	return region;
 }
 
-/* Of a heap with the largest physical address on top: lets the block at `at` sink. */
+/* Lets the block at `at` sink in a heap with the largest physical address on top. */
 static void sink(struct ptah_hal_memory *heap, size_t n, size_t at)
 {
 	struct ptah_hal_memory block = heap[at];

@@ -71,8 +71,8 @@ static void set_state(struct ptah_capture *c, struct mapping *m, unsigned state)
 }
 
 /*
- * Are the blocks exactly as large as was requested? The process would see what lies in the rest of
- * a larger one, and the blocks after it at wrong offsets.
+ * Whether the blocks are exactly as large as was requested. The process would see what lies in the
+ * rest of a larger one, and the blocks after it at wrong offsets.
  */
 static bool maps_exactly(const struct ptah_capture *c)
 {

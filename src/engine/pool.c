@@ -137,7 +137,7 @@ static int check_taking(const struct ptah_pool *pool, const struct ptah_capture_
 	return status;
 }
 
-/* Of a capture that was claimed: gives it its memory. */
+/* Gives a capture that was claimed its memory. */
 static int lend(struct ptah_capture *c, const struct ptah_hal_memory *memory, size_t n,
 		struct ptah_trace_problem *problem)
 {

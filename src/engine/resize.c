@@ -17,7 +17,7 @@ struct exchange {
 	uint64_t copied;      /* bytes before this position have been copied, or are not kept */
 };
 
-/* Of the new region that holds the byte at `position`: its number, and where it begins. */
+/* Finds the new region that holds the byte at `position`: its number, and where it begins. */
 static uint64_t new_region(const struct exchange *x, uint64_t position, uint64_t *start)
 {
 	const struct topa *t = &x->buffer.topa;

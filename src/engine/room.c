@@ -81,8 +81,10 @@ bool room_find(struct ptah_capture *c)
 	return true;
 }
 
-/* Is the capture stopped by a lack of room, or so near to its STOP mark that a look is needed to
- * move the mark (always, where no PMI causes one)? Any context. */
+/*
+ * Whether the capture is stopped by a lack of room, or so near to its STOP mark that a look is
+ * needed to move the mark (always, where no PMI causes one). Any context.
+ */
 bool room_near(const struct ptah_capture *c)
 {
 	if (atomic_load(&c->halt) == HALT_FULL)

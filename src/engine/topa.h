@@ -82,10 +82,10 @@ int topa_find(const struct topa *t, uint64_t physical, uint32_t hint);
 bool topa_position(const struct topa *t, struct topa_place place, uint64_t before, bool stopped,
 		   uint64_t *position);
 
-/* Does a region marked with INT end at a position in (from, to]? */
+/* Whether a region marked with INT ends at a position in (from, to]. */
 bool topa_crosses_int(const struct topa *t, uint64_t from, uint64_t to);
 
-/* Is region number q marked with STOP? Marks it, or removes the mark. */
+/* Whether region number q is marked with STOP. Marks it, or removes the mark. */
 bool topa_is_stop(const struct topa *t, uint64_t q);
 void topa_mark_stop(const struct topa *t, uint64_t q, bool stop);
 

@@ -64,14 +64,13 @@ uint32_t ptah_cpu_errata(const struct ptah_cpu *cpu)
 	return 0;
 }
 
-const char *ptah_erratum_name(unsigned erratum)
+const char *ptah_erratum_name(unsigned erratum, const char **symptom)
 {
-	return erratum < ARRAY_SIZE(errata) ? errata[erratum].name : NULL;
-}
+	const bool exists = erratum < ARRAY_SIZE(errata);
 
-const char *ptah_erratum_symptom(unsigned erratum)
-{
-	return erratum < ARRAY_SIZE(errata) ? errata[erratum].symptom : NULL;
+	if (symptom)
+		*symptom = exists ? errata[erratum].symptom : NULL;
+	return exists ? errata[erratum].name : NULL;
 }
 
 static int find_erratum(const char *name, size_t n)

@@ -39,7 +39,7 @@ void ptah_packet_clock_reset(struct ptah_packet_clock *c)
 	c->ratio = 0;
 }
 
-void ptah_packet_clock_feed(struct ptah_packet_clock *c, const struct ptah_packet *packet)
+static void move_packet_clock(struct ptah_packet_clock *c, const struct ptah_packet *packet)
 {
 	struct event_time *t = &c->time;
 
@@ -71,17 +71,18 @@ void ptah_packet_clock_feed(struct ptah_packet_clock *c, const struct ptah_packe
 	}
 }
 
-void ptah_packet_clock_lost(struct ptah_packet_clock *c)
+void ptah_packet_clock_feed(struct ptah_packet_clock *c, const struct ptah_packet *packet,
+			    struct ptah_time *time)
 {
-	event_time_overflow(&c->time);
-}
-
-void ptah_packet_clock_time(const struct ptah_packet_clock *c, struct ptah_time *time)
-{
-	*time = (struct ptah_time){
-	    .tsc = c->time.now,
-	    .error = event_time_bound(&c->time),
-	    .cycles = c->time.total_cycles,
-	    .ratio = c->ratio,
-	};
+	if (packet)
+		move_packet_clock(c, packet);
+	else
+		event_time_overflow(&c->time);
+	if (time)
+		*time = (struct ptah_time){
+		    .tsc = c->time.now,
+		    .error = event_time_bound(&c->time),
+		    .cycles = c->time.total_cycles,
+		    .ratio = c->ratio,
+		};
 }

@@ -42,7 +42,7 @@ static ALWAYS_INLINE const uint8_t *packet_skip_pads(const uint8_t *pos, const u
 	return pos;
 }
 
-/* Has the TIP or FUP at `pos` an address, compressed in a way that the SDM defines? */
+/* Whether the TIP or FUP at `pos` has an address, compressed in a way that the SDM defines. */
 static inline bool packet_has_ip(const uint8_t *pos)
 {
 	const unsigned bytes = packet_ip_bytes[*pos >> 5];
@@ -115,7 +115,7 @@ void event_take_ratio(struct ptah_event_decoder *d, uint8_t ratio);
 /* The first position from `pos` on that has neither a PAD nor a packet of time. */
 const uint8_t *packet_skip_time(const uint8_t *pos, const uint8_t *end);
 
-/* Is the next packet after PADs and packets of time a TNT, or a TIP with an address? */
+/* Whether the next packet after PADs and packets of time is a TNT, or a TIP with an address. */
 bool packet_is_branch(const uint8_t *pos, const uint8_t *end);
 
 #endif

@@ -89,7 +89,7 @@ static void take_pgd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	event_release_changes(d, false, 0);
 }
 
-/* Is there a transaction's abort on the list? An abort is a FUP and a TIP. */
+/* Whether a transaction's abort is on the list. An abort is a FUP and a TIP. */
 static bool has_abort(const struct event_waiting *list)
 {
 	for (unsigned i = 0; i < list->count; i++)

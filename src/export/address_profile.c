@@ -40,7 +40,10 @@ static struct address_object *find_object(struct object_list *l,
 	return more;
 }
 
-/* Is a process called like the file? The kernel takes the last part of the path, and cuts it. */
+/*
+ * Whether a process is called like the file. The kernel takes the last part of the path, and cuts
+ * it.
+ */
 static bool has_name_of(const struct ptah_counts_process *p, const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -237,7 +237,7 @@ static bool add_jumps(const struct maker *m, size_t from, uint64_t at)
 	return true;
 }
 
-/* Does execution continue with the next block without a decision? */
+/* Whether execution continues with the next block without a decision. */
 static bool falls_through(const struct code_insn *last)
 {
 	switch (last->insn_class) {

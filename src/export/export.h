@@ -52,9 +52,6 @@ struct export_format {
 
 extern const struct export_format export_formats[]; /* ends with a name that is NULL */
 
-/* NULL: there is none of this name. */
-const struct export_format *export_find(const char *name);
-
 /* The format whose extension a file's name ends with, the longest one. NULL: none. */
 const struct export_format *export_find_by_file(const char *path);
 

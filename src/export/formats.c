@@ -18,15 +18,6 @@ const struct export_format export_formats[] = {
     {0},
 };
 
-const struct export_format *export_find(const char *name)
-{
-	const struct export_format *f = export_formats;
-
-	while (f->name && strcmp(f->name, name) != 0)
-		f++;
-	return f->name ? f : NULL;
-}
-
 const struct export_format *export_find_by_file(const char *path)
 {
 	const size_t n = strlen(path);

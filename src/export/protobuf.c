@@ -63,14 +63,6 @@ void protobuf_fixed64(struct protobuf *p, unsigned field, uint64_t value)
 	p->n += sizeof(value);
 }
 
-void protobuf_double(struct protobuf *p, unsigned field, double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof(bits));
-	protobuf_fixed64(p, field, bits);
-}
-
 void protobuf_bytes(struct protobuf *p, unsigned field, const void *bytes, size_t n)
 {
 	put_key(p, field, WIRE_BYTES);

@@ -32,7 +32,6 @@ struct protobuf {
 /* Fields of the types uint64, uint32, bool and enum; of int64 and int32 as two's complement. */
 void protobuf_number(struct protobuf *p, unsigned field, uint64_t value);
 void protobuf_fixed64(struct protobuf *p, unsigned field, uint64_t value);
-void protobuf_double(struct protobuf *p, unsigned field, double value);
 void protobuf_bytes(struct protobuf *p, unsigned field, const void *bytes, size_t n);
 
 /* The text has to be valid UTF-8 (utf8.h): readers refuse everything else. */

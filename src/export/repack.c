@@ -193,7 +193,7 @@ static int check_psb_period(const struct repack_file *f)
 	return 0;
 }
 
-/* Are the session's streams those of the records? */
+/* Whether the session's streams are those of the records. */
 static int check_streams(const struct repack_file *f)
 {
 	struct ptah_stream_info info = {0};

@@ -666,10 +666,3 @@ size_t source_file_find(const struct source_file_coverage *file, uint32_t line)
 	BISECT(at, 0, file->line_count, file->lines[at].line < line);
 	return at;
 }
-
-const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line)
-{
-	const size_t i = source_file_find(file, line);
-
-	return i < file->line_count && file->lines[i].line == line ? &file->lines[i] : NULL;
-}

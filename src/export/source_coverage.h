@@ -88,8 +88,6 @@ int source_coverage_new(const struct annotation *annotation,
 			struct source_coverage **coverage);
 void source_coverage_free(struct source_coverage *coverage);
 
-/* NULL: the file has no such line. */
-const struct source_line *source_file_line(const struct source_file_coverage *file, uint32_t line);
 /* The index of the first line that is not before this one; line_count: there is none. */
 size_t source_file_find(const struct source_file_coverage *file, uint32_t line);
 

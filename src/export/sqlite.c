@@ -389,9 +389,10 @@ static void add_fixed_rows(struct database_writer *w)
 	sqlite_add_branch_types(w->file);
 	for (unsigned i = 0; i < PTAH_CALL_BEGIN_MAX; i++)
 		sqlite_file_add(w->file, SQLITE_CALL_BEGINS, "is", (int64_t)i,
-				ptah_call_begin_name(i));
+				ptah_call_how_name(false, i));
 	for (unsigned i = 0; i < PTAH_CALL_END_MAX; i++)
-		sqlite_file_add(w->file, SQLITE_CALL_ENDS, "is", (int64_t)i, ptah_call_end_name(i));
+		sqlite_file_add(w->file, SQLITE_CALL_ENDS, "is", (int64_t)i,
+				ptah_call_how_name(true, i));
 }
 
 static void free_writer(struct database_writer *w)

@@ -78,7 +78,7 @@ struct timeline_recording {
 	const char *command; /* that was recorded, untrusted; NULL: not known */
 	/* `at` counts instructions of each thread, and not nanoseconds of perf's clock. */
 	bool instructions;
-	/* What the nanoseconds are (ptah_session_time_text()); NULL: `at` is no time. */
+	/* What the nanoseconds are (ptah_session_times().text); NULL: `at` is no time. */
 	const char *times;
 };
 

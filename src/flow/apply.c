@@ -174,8 +174,8 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 }
 
 /*
- * Does the pending event leave the place as it is? One that belongs to an instruction or a branch
- * still to be found does, too.
+ * Whether the pending event leaves the place as it is. One that belongs to an instruction or a
+ * branch still to be found does, too.
  */
 static bool leaves_place(const struct ptah_item *event)
 {
@@ -194,7 +194,7 @@ static bool leaves_place(const struct ptah_item *event)
 	}
 }
 
-/* Does the code lead to the branch that the pending packet belongs to? */
+/* Whether the code leads to the branch that the pending packet belongs to. */
 static bool leads_to_branch(struct ptah_flow *f)
 {
 	int status;
@@ -293,7 +293,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
-/* Is this the branch that a pending change of the address space takes effect with? */
+/* Whether this is the branch that a pending change of the address space takes effect with. */
 static bool ends_wait(const struct ptah_item *event)
 {
 	switch (event->type) {

@@ -136,7 +136,7 @@ void code_forget_refusals(struct code_cache *cache);
 /* Forgets all nodes. */
 void code_flush(struct code_cache *cache);
 
-/* Do none of these n changes concern a node? */
+/* Whether none of these n changes concerns a node. */
 bool code_is_untouched(const struct code_cache *cache, const struct image_change *changes,
 		       size_t n);
 

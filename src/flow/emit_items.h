@@ -45,7 +45,7 @@ static ALWAYS_INLINE struct ptah_item *flow_emit_block(struct ptah_flow *f, stru
 void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
 		    uint64_t end, unsigned ninsn, unsigned last_size);
 
-/* Does the caller want items of this type? */
+/* Whether the caller wants items of this type. */
 static inline bool flow_reports(const struct ptah_flow *f, unsigned type)
 {
 	return !f->no_events || type == PTAH_ITEM_BLOCK || type == PTAH_ITEM_GAP ||

@@ -50,6 +50,8 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	if (config) {
 		f->code.on_missing = config->on_missing;
 		f->code.missing_context = config->missing_context;
+		f->bounds = config->bounds;
+		f->bounds_context = config->bounds_context;
 	}
 	if (status < 0) {
 		ptah_flow_free(f);

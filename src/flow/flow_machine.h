@@ -83,6 +83,9 @@ static inline struct ptah_item flow_span_event(const struct ptah_span *span)
  */
 int flow_read_event_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity);
 
+/* Sets config.bounds, and forgets what the one before has answered. */
+void flow_set_bounds(struct ptah_flow *flow, ptah_flow_bounds *bounds, void *context);
+
 struct return_site {
 	uint64_t ip;
 	struct code_node *call; /* NULL after a flush of the code cache */
@@ -116,7 +119,7 @@ struct ptah_flow {
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
 	void *indirect_context;
 
-	/* The bounds of functions, for spans: see ptah_flow_set_bounds(). */
+	/* The bounds of functions, for spans: see struct ptah_flow_config. */
 	ptah_flow_bounds *bounds;
 	void *bounds_context;
 	uint64_t low, high; /* those of the last function that was looked up; equal: none */
@@ -278,9 +281,9 @@ int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct 
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node);
 
 /*
- * Does the chain of direct branches from here end? It also ends at unmapped code, which is found
- * when the flow gets there. Checked once per node, so that neither a wrong image nor `jmp .` can
- * loop forever.
+ * Whether the chain of direct branches from here ends. It also ends at unmapped code, which is
+ * found when the flow gets there. Checked once per node, so that neither a wrong image nor `jmp .`
+ * can loop forever.
  */
 bool flow_chain_ends(struct ptah_flow *f, struct code_node *node);
 
@@ -335,10 +338,10 @@ void flow_forget_nodes(struct ptah_flow *f);
 bool flow_find_place(struct ptah_flow *f);
 bool flow_find_target(struct ptah_flow *f);
 
-/* Can the flow continue at `ip` after an error? */
+/* Whether the flow can continue at `ip` after an error. */
 bool flow_is_place(struct ptah_flow *f, uint64_t ip);
 
-/* Is this an error after which ptah_flow_resync() can continue? */
+/* Whether this is an error after which ptah_flow_resync() can continue. */
 bool flow_can_resync(const struct ptah_item *item);
 
 /* mark.c: the mark is no longer valid. */

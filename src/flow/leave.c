@@ -27,7 +27,8 @@ bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip)
 }
 
 /*
- * Did the caller configure address ranges? If so, a branch either leaves them or tracing continues.
+ * Whether the caller has configured address ranges. If so, a branch either leaves them or tracing
+ * continues.
  */
 static bool knows_filter(const struct ptah_flow *f)
 {

@@ -5,7 +5,7 @@
 
 #include "flow/flow_machine.h"
 
-/* Does the address filter exclude `ip`? (SDM "Filtering by IP") */
+/* Whether the address filter excludes `ip`. (SDM "Filtering by IP") */
 bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip);
 
 /* Applies a TIP.PGD without a FUP. */

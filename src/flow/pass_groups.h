@@ -10,10 +10,13 @@
 #include "event/packet_group.h"
 #include "flow/flow_machine.h"
 
-/* May the functions below be used? False where the caller's configuration wants items of them. */
+/*
+ * Whether the functions below may be used. False where the caller's configuration wants items of
+ * them.
+ */
 bool flow_can_pass_groups(const struct ptah_flow *f);
 
-/* Is tracing off, and nothing pending? Then flow_pass_off() may be called. */
+/* Whether tracing is off, and nothing is pending. Then flow_pass_off() may be called. */
 bool flow_is_off(const struct ptah_flow *f);
 
 /* What a PSB+ and a TIP.PGE make the flow forget. */
@@ -35,8 +38,8 @@ void flow_turn_off(struct ptah_flow *f);
 bool flow_pass_off(struct ptah_flow *f, const uint8_t **pos, const uint8_t *end, uint64_t *last_ip);
 
 /*
- * Does a PSB+ that comes while tracing is on leave the mode and the address space of the flow as
- * they are? Its address is for the caller to check.
+ * Whether a PSB+ that comes while tracing is on leaves the mode and the address space of the flow
+ * as they are. Its address is for the caller to check.
  */
 bool flow_psb_fits(const struct ptah_flow *f, const struct packet_psb *psb);
 

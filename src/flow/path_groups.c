@@ -128,7 +128,7 @@ static uint32_t run_spans(struct ptah_flow *f, uint32_t place, struct ptah_item 
 	return paths_number(f->paths, path, (unsigned)list.count);
 }
 
-/* Has the flow carried out the packets, all of them and no others, and is tracing off? */
+/* Whether the flow has carried out the packets, all of them and no others, and tracing is off. */
 static bool is_off(const struct ptah_flow *f, const struct packet_group *g,
 		   const struct ptah_item *event)
 {
@@ -187,7 +187,7 @@ uint32_t paths_enter_off(struct ptah_flow *f, bool spans)
 	return f->no_events || (*pos & OPCODE_IP_MASK) == OPCODE_TIP_PGE ? PLACE_OFF : 0;
 }
 
-/* Do direct branches lead from the node to `ip`, and no call on the way? */
+/* Whether direct branches lead from the node to `ip`, with no call on the way. */
 static bool leads_to(struct ptah_flow *f, struct code_node *node, uint64_t ip)
 {
 	if (node->ip == ip)

@@ -50,7 +50,7 @@ static ALWAYS_INLINE void load_tables(struct packet_taker *to, const struct ptah
 	to->words = f->paths->words;
 }
 
-/* Is there room in the array for this path? */
+/* Whether there is room in the array for this path. */
 static ALWAYS_INLINE bool can_put(const struct packet_taker *to, union entry entry,
 				  const struct path *p, enum form form)
 {

@@ -12,7 +12,10 @@
 #include "flow/paths.h"
 #include "flow/spans.h"
 
-/* Is the flow at the near indirect branch that a TIP belongs to, with nothing else to consider? */
+/*
+ * Whether the flow is at the near indirect branch that a TIP belongs to, with nothing else to
+ * consider.
+ */
 static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
 {
 	const struct code_node *node = f->node;
@@ -131,7 +134,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
-/* Can paths take the next packets? (See paths.h.) */
+/* Whether paths can take the next packets. (See paths.h.) */
 static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 {
 	const struct ptah_event_decoder *d = f->events;

@@ -8,7 +8,7 @@
  */
 #include "flow/move.h"
 
-/* Does the event carry an address that the program had reached? */
+/* Whether the event carries an address that the program had reached. */
 static bool tells_ip(const struct ptah_item *event)
 {
 	switch (event->type) {

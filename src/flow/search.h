@@ -8,17 +8,18 @@
 
 #include "flow/flow_machine.h"
 
-/* Can the flow reach `ip` without a branch that needs trace? */
+/* Whether the flow can reach `ip` without a branch that needs trace. */
 bool flow_can_reach(struct ptah_flow *f, uint64_t ip);
 /* Whether a branch is ahead that can go to `ip`. */
 bool flow_branches_to(struct ptah_flow *f, uint64_t ip);
 
 /*
- * Do direct branches from here lead to an unseen branch? Then that branch may have led here before.
+ * Whether direct branches from here lead to an unseen branch. Then that branch may have led here
+ * before.
  */
 bool flow_leads_to_unseen(struct ptah_flow *f);
 
-/* Do direct branches from here lead to an address without code, or to no valid instruction? */
+/* Whether direct branches from here lead to an address without code, or to no valid instruction. */
 bool flow_leads_to_hole(struct ptah_flow *f);
 
 /* Finds the next instruction of a kind that the flow will reach: its address and where it ends. */
@@ -26,8 +27,8 @@ bool flow_find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *)
 		    uint64_t *end);
 
 /*
- * Will the flow reach the instruction at `first` before the one at `second`? The flow can reach
- * `second`.
+ * Whether the flow will reach the instruction at `first` before the one at `second`. The flow can
+ * reach `second`.
  */
 bool flow_comes_first(struct ptah_flow *f, uint64_t first, uint64_t second);
 

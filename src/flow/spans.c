@@ -4,10 +4,8 @@
 
 #include "flow/paths.h"
 
-void ptah_flow_set_bounds(struct ptah_flow *f, ptah_flow_bounds *bounds, void *context)
+void flow_set_bounds(struct ptah_flow *f, ptah_flow_bounds *bounds, void *context)
 {
-	if (!f)
-		return;
 	f->bounds = bounds;
 	f->bounds_context = context;
 	f->low = f->high = 0;

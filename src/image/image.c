@@ -36,14 +36,14 @@ static const struct ptah_space *or_any(const struct ptah_space *space)
 	return space ? space : &any_space;
 }
 
-/* Do the two spaces agree in all that both specify? */
+/* Whether the two spaces agree in all that both specify. */
 static bool matches(const struct ptah_space *a, const struct ptah_space *b)
 {
 	return (a->cr3 == b->cr3 || a->cr3 == PTAH_SPACE_ANY || b->cr3 == PTAH_SPACE_ANY) &&
 	       (a->vmcs == b->vmcs || a->vmcs == PTAH_SPACE_ANY || b->vmcs == PTAH_SPACE_ANY);
 }
 
-/* Does `outer` contain every space that `inner` contains? */
+/* Whether `outer` contains every space that `inner` contains. */
 static bool covers(const struct ptah_space *outer, const struct ptah_space *inner)
 {
 	return (outer->cr3 == PTAH_SPACE_ANY || outer->cr3 == inner->cr3) &&
@@ -117,12 +117,6 @@ void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t las
 	image->changes[image->generation % IMAGE_CHANGES].reader = true;
 }
 
-void ptah_image_reader_changed(struct ptah_image *image)
-{
-	if (image && image->read)
-		image_reader_changed(image, 0, UINT64_MAX);
-}
-
 static struct layer *find_layer(struct ptah_image *image, const struct ptah_space *space)
 {
 	for (size_t i = 0; i < image->count; i++)
@@ -167,7 +161,7 @@ bool image_overlaps_in(const struct ptah_image *image, uint64_t address, uint64_
 	return false;
 }
 
-/* Are the sections of two files, or of different places of one? */
+/* Whether the sections are of two files, or of different places of one. */
 static bool are_other_files(const struct section *s, const struct backing *backing, uint64_t at)
 {
 	return s->backing->path && backing->path &&
@@ -317,40 +311,14 @@ int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
 	return 0;
 }
 
-/* Removes the layer's sections that came from `path`, or all if it is NULL. */
-static int remove_sections(struct ptah_image *image, struct layer *layer, const char *path)
-{
-	if (map_own(&layer->map, 0) < 0)
-		return PTAH_E_NOMEM;
-	for (size_t i = layer->map->count; i-- > 0;) {
-		const struct section *s = &layer->map->sections[i];
-
-		if (path && (!s->backing->path || strcmp(s->backing->path, path)))
-			continue;
-		log_change(image, s->address, section_last(s));
-		map_erase(layer->map, i);
-	}
-	return 0;
-}
-
-int ptah_image_remove_file(struct ptah_image *image, const char *path,
-			   const struct ptah_space *space)
-{
-	int status = image ? 0 : PTAH_E_INVAL;
-
-	for (size_t i = 0; status >= 0 && i < image->count; i++)
-		if (covers(or_any(space), &image->layers[i].space))
-			status = remove_sections(image, &image->layers[i], path);
-	return status;
-}
-
 /* Reading */
 
 void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read, void *context)
 {
 	if (!image)
 		return;
-	ptah_image_reader_changed(image); /* bytes that the previous reader gave are forgotten */
+	if (image->read) /* bytes that it gave are forgotten */
+		image_reader_changed(image, 0, UINT64_MAX);
 	image->read = read;
 	image->read_context = context;
 }

@@ -6,7 +6,7 @@
 #include "image/backing.h"
 #include "image/file_table.h"
 
-/* Does any section of any space hold a byte of [address, address+size)? */
+/* Whether any section of any space holds a byte of [address, address+size). */
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size);
 
 /* The same for the sections of this space alone. */
@@ -22,11 +22,13 @@ struct image_change {
 	bool reader; /* only bytes that the reader callback gave */
 };
 
-/* Does the reader callback give any of these bytes, or would it? The range is not empty. */
+/*
+ * Whether the reader callback gives any of these bytes, or would give them. The range is not empty.
+ */
 bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
 		   const struct ptah_space *space);
 
-/* As ptah_image_reader_changed(), for a reader that returns other bytes in this range alone. */
+/* From now on the reader may return other bytes, but in this range alone. */
 void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t last);
 
 /*
@@ -41,7 +43,7 @@ int image_changes(const struct ptah_image *image, uint64_t since, struct image_c
  */
 void image_set_time(struct ptah_image *image, uint64_t tsc);
 
-/* Has the image bytes that were added at a time other than 0? */
+/* Whether the image has bytes that were added at a time other than 0. */
 bool image_has_times(const struct ptah_image *image);
 
 /* Since when all bytes of [first, last] are what they are. */
@@ -58,10 +60,6 @@ void image_use_files(struct ptah_image *image, struct file_table *files);
  */
 int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_t at,
 	      struct backing *backing, const struct ptah_space *space);
-
-/* The same of an ELF file in memory, such as a vDSO; it is copied. */
-int image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size, uint64_t base,
-			const struct ptah_space *space);
 
 /*
  * The executable sections of a PE file (a program, DLL or driver of Windows). `base` is the address

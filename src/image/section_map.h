@@ -36,7 +36,7 @@ void map_put(struct map *map);
 /* The index of the first section that ends at `address` or later. */
 size_t map_first_from(const struct map *map, uint64_t address);
 
-/* Does any section hold a byte of [first, last]? */
+/* Whether any section holds a byte of [first, last]. */
 bool map_overlaps(const struct map *map, uint64_t first, uint64_t last);
 
 /*

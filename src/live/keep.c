@@ -389,24 +389,6 @@ static int take_end(void *context, int32_t pid, int wait_status)
 	return 0;
 }
 
-void ptah_live_keep_await(struct ptah_live_keep *k)
-{
-	if (k)
-		k->await = true;
-}
-
-void ptah_live_keep_forget(struct ptah_live_keep *k, uint64_t before)
-{
-	if (!k)
-		return;
-	pthread_mutex_lock(&k->lock);
-	find_waiting(k);
-	for (size_t i = 0; i < k->count; i++)
-		forget_old(k, &k->streams[i], before);
-	forget_ended(k, before);
-	pthread_mutex_unlock(&k->lock);
-}
-
 static void trim(struct ptah_live_keep *k, struct kept_stream *s, uint64_t bytes, uint64_t before)
 {
 	const struct live_entry *start;
@@ -420,17 +402,24 @@ static void trim(struct ptah_live_keep *k, struct kept_stream *s, uint64_t bytes
 	}
 }
 
-void ptah_live_keep_trim(struct ptah_live_keep *k, uint64_t bytes, uint64_t before)
+void ptah_live_keep_forget(struct ptah_live_keep *k, uint64_t bytes, uint64_t before)
 {
 	if (!k)
 		return;
 	pthread_mutex_lock(&k->lock);
+	if (!bytes)
+		find_waiting(k);
 	for (size_t i = 0; i < k->count; i++)
-		trim(k, &k->streams[i], bytes, before);
+		if (bytes)
+			trim(k, &k->streams[i], bytes, before);
+		else
+			forget_old(k, &k->streams[i], before);
+	if (!bytes)
+		forget_ended(k, before);
 	pthread_mutex_unlock(&k->lock);
 }
 
-int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **keep)
+int ptah_live_keep_new(uint64_t bytes, uint64_t memory, bool await, struct ptah_live_keep **keep)
 {
 	struct ptah_live_keep *k;
 
@@ -441,6 +430,7 @@ int ptah_live_keep_new(uint64_t bytes, uint64_t memory, struct ptah_live_keep **
 		return PTAH_E_NOMEM;
 	k->per_stream = bytes;
 	k->memory = memory;
+	k->await = await;
 	k->sink =
 	    (struct ptah_record_sink){.take = take_kept_piece, .ended = take_end, .context = k};
 	pthread_mutex_init(&k->lock, NULL);

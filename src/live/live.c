@@ -234,11 +234,6 @@ struct ptah_functions *ptah_live_finder(struct ptah_live *live)
 	return live ? live->functions : NULL;
 }
 
-const char *ptah_live_note(struct ptah_live *live, size_t i)
-{
-	return live ? ptah_session_note(live->session, i) : NULL;
-}
-
 /* What profiles have counted, which takes a while to add up. */
 static void ask_counts(struct live_stream *ls, struct ptah_live_thread *t)
 {

@@ -170,7 +170,7 @@ struct ptah_live {
 	int status; /* the first error */
 	struct ptah_message why;
 
-	/* Of the thread that takes pieces. */
+	/* What the thread uses that takes pieces. */
 	bool cut;	   /* the input ended inside a record */
 	bool marked;	   /* a round was marked */
 	bool marks_rounds; /* the recorder marks them itself: FINISHED_ROUND says nothing */
@@ -178,7 +178,7 @@ struct ptah_live {
 	size_t drop_count, drop_capacity;
 	struct live_feed *feed;
 
-	/* Of the thread that takes a step, or of the one that holds: between enter and leave. */
+	/* What the thread uses that takes a step, or that holds, between enter and leave. */
 	struct ptah_session *session;
 	struct ptah_functions *functions;
 	struct live_list kept;	   /* records that the session refers to */
@@ -202,7 +202,7 @@ struct ptah_live {
 	pthread_mutex_t threads_lock; /* of `threads` */
 	struct call_threads threads;
 	struct live_fold fold;
-	/* Of those that run on processors: by the number in `threads`. */
+	/* Those that run on processors are found by their number in `threads`. */
 	struct live_runner **runners;
 	size_t runner_count, runner_capacity;
 	uint64_t code_changes;	/* how often code has changed, in any processor's stream */

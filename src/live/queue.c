@@ -163,7 +163,7 @@ static int wait_for_room(struct ptah_live *live)
 	}
 }
 
-/* Is it the end of a round? */
+/* Whether it is the end of a round. */
 static bool is_mark(struct ptah_live *live, const uint8_t *bytes, size_t size)
 {
 	const uint32_t type = load_le32(bytes);

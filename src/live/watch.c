@@ -244,7 +244,7 @@ bool ptah_watch_ended(const struct ptah_watch *w, int wait_status)
 
 /* Calls */
 
-/* Of a session, the code that processes generate has paths that begin so. */
+/* Paths of code that processes of a session generate begin so. */
 #define GENERATED "[JIT]"
 
 /* Whether the path is that of the file, or ends with it after a slash. */
@@ -431,7 +431,7 @@ void live_watch_free(const struct ptah_live *live, struct live_runner *r)
 	r->open = NULL;
 }
 
-/* Are times of the stream's calls estimates, which have bounds? */
+/* Whether times of the stream's calls are estimates, which have bounds. */
 static bool is_bounded(const struct live_stream *ls)
 {
 	return ls->calls && ls->times.used;
@@ -510,8 +510,7 @@ static void measure_waits(const struct live_stream *ls, const struct live_runner
 	hit->at_least = !hit->in_kernel;
 }
 
-/* Of the open calls of a watch the outermost one is the longest: those up to `late` were reported.
- */
+/* The outermost of the open calls of a watch is the longest: those up to `late` were reported. */
 static int check_open(struct live_stream *ls, struct live_runner *r,
 		      const struct ptah_live_thread *thread, size_t watch, uint64_t tsc,
 		      uint64_t instructions)
@@ -542,7 +541,7 @@ static int check_open(struct live_stream *ls, struct live_runner *r,
 	return status;
 }
 
-/* Is a call open that has not been reported? */
+/* Whether a call is open that has not been reported. */
 static bool any_open(const struct ptah_live *live, const struct live_runner *r)
 {
 	for (size_t i = 0; i < live->watch_count; i++)

@@ -73,7 +73,7 @@ static bool load_msrs(struct ptah_model *m, const struct ptah_model_msr *list, s
 	return true;
 }
 
-/* Does this list change TraceEn from 1 to 0? */
+/* Whether this list changes TraceEn from 1 to 0. */
 static bool stops_trace(const struct ptah_model *m, const struct ptah_model_msr *list, size_t n)
 {
 	bool on = model_trace_en(m);

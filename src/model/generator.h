@@ -104,7 +104,7 @@ static inline void generator_call(struct ptah_generator *g, uint64_t next)
 	g->depth += g->depth < GENERATOR_STACK;
 }
 
-/* Pops the stack for a near return to `ip`. Is the return compressed? */
+/* Pops the stack for a near return to `ip`. Returns whether the return is compressed. */
 static inline bool generator_pop(struct ptah_generator *g, uint64_t ip)
 {
 	if (g->depth && g->stack[(g->top - 1) % GENERATOR_STACK] == ip) {

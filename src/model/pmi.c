@@ -21,7 +21,7 @@ void model_pmi_raise(struct ptah_model *m)
 	m->attention = true;
 }
 
-/* Is the PMI still delayed? Once it is not, the local APIC decides. */
+/* Whether the PMI is still delayed. Once it is not, the local APIC decides. */
 static bool skids(struct ptah_model *m)
 {
 	if (model_trigger_en(m) && m->bytes < m->pmi_bytes)

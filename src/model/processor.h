@@ -186,7 +186,7 @@ void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uin
 void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging);
 
 /* msr.c */
-/* Would WRMSR raise #GP? */
+/* Whether WRMSR would raise #GP. */
 bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value);
 /* Changes IA32_RTIT_CTL, with everything that a change of TraceEn causes. */
 void model_set_ctl(struct ptah_model *m, uint64_t value);

@@ -26,7 +26,7 @@ static unsigned range_config(const struct ptah_model *m, unsigned n)
 	return m->ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 0xf;
 }
 
-/* Is ip in a range with this mode? *any: is there such a range? Both ends are inclusive. */
+/* Whether ip is in a range with this mode. *any: is there such a range? Both ends are inclusive. */
 static bool in_range(const struct ptah_model *m, uint64_t ip, unsigned config, bool *any)
 {
 	bool in = false;
@@ -216,8 +216,10 @@ static void configure(struct ptah_model *m)
 	m->filter_en = !filters;
 }
 
-/* Does the slice begin with a PSB+? Always where PSBs cannot be configured, because PacketByteCnt
- * is not kept there. */
+/*
+ * Whether the slice begins with a PSB+. Always where PSBs cannot be configured, because
+ * PacketByteCnt is not kept there.
+ */
 static bool begins_with_psb(const struct ptah_model *m)
 {
 	return !m->psb_count || !(m->is->leaf_14_0[1] & 1u << 1) ||

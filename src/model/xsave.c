@@ -42,7 +42,7 @@ static void read_pt(struct ptah_model *m, uint64_t values[PT_MSRS])
 		ptah_model_rdmsr(m, pt_msrs[i], &values[i]);
 }
 
-/* Do the values differ from the initial configuration? */
+/* Whether the values differ from the initial configuration. */
 static bool in_use(const uint64_t values[PT_MSRS])
 {
 	for (unsigned i = 0; i < PT_MSRS; i++)

@@ -294,7 +294,7 @@ static void find_end(const struct annotation *a, struct annotate_function *f, ui
 		   ptah_symbols_lookup(symbols, object->path, f->start, &symbol) &&
 		   symbol.start == f->start && symbol.size)
 		f->end = f->start + symbol.size;
-	else if (f->ip >> 63 && ptah_symbols_bounds_kernel(symbols, f->ip, &bounds) &&
+	else if (f->ip >> 63 && ptah_symbols_bounds(symbols, NULL, 0, f->ip, &bounds) &&
 		 bounds.high - bounds.low < 1 << 20)
 		f->end = f->start + (bounds.high - f->ip);
 	if (f->end <= f->start)

@@ -96,7 +96,7 @@ static size_t end_of_piece(const struct counting *c, const struct annotate_piece
 	return i;
 }
 
-/* Does a block have an instruction of the line? */
+/* Whether a block has an instruction of the line. */
 static bool has_line(const struct counting *c, const struct annotate_piece *p, size_t line)
 {
 	const size_t first = row_at(c->code, p->at), end = end_of_piece(c, p, first);

@@ -242,7 +242,7 @@ struct adding {
 	bool *same;	 /* it is not told apart from its caller */
 };
 
-/* Is it a stub that is to be left out? An outermost one is not: it has no caller. */
+/* Whether it is a stub that is to be left out. An outermost one is not: it has no caller. */
 static bool is_left_out(const struct call_graph *g, const struct ptah_call_node *n)
 {
 	return n->parent && !g->config.stubs && n->function_flags & PTAH_CALL_STUB &&
@@ -435,7 +435,7 @@ static void add_graph_totals(struct ptah_call_totals *to, const struct ptah_call
 	add_graph_figures(&to->unlisted, &from->unlisted);
 }
 
-/* Is it a call of the function that the graph is limited to? */
+/* Whether it is a call of the function that the graph is limited to. */
 static bool is_wanted(const struct call_graph *g, const struct ptah_call_thread *thread,
 		      uint16_t space, uint64_t function)
 {

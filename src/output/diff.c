@@ -110,8 +110,8 @@ static bool same_stem(const struct object *x, const struct object *y)
 }
 
 /*
- * Have both objects an entry of one name, or no names at all? The entries are sorted by these
- * names.
+ * Whether both objects have an entry of one name, or no names at all. The entries are sorted by
+ * these names.
  */
 static bool share_a_name(const struct object *x, const struct object *y)
 {
@@ -279,7 +279,7 @@ static size_t clone_stem(const char *name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Are the names those of clones of one function? */
+/* Whether the names are those of clones of one function. */
 static bool are_clones(const struct diff_entry *x, const struct diff_entry *y)
 {
 	const size_t n = clone_stem(x->name);

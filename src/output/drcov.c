@@ -65,7 +65,7 @@ size_t drcov_left_out(const struct drcov *d)
 	return d->left_out;
 }
 
-/* Is it the mapping of a file, not "[vdso]" or "//anon"? */
+/* Whether it is the mapping of a file, not "[vdso]" or "//anon". */
 static bool is_file(const struct ptah_map *map)
 {
 	return map->path[0] == '/' && map->path[1] != '/';

@@ -61,7 +61,7 @@ struct row_type {
 		fields, sizeof(fields) / sizeof(*(fields))                                         \
 	}
 
-/* Is the field a column of TSV? */
+/* Whether the field is a column of TSV. */
 bool fields_has_column(const struct field *field, unsigned asked);
 
 /* Write the line of column names, and a row. `asked`: the bits of the fields to include. */

@@ -85,7 +85,7 @@ static int by_hot_function(const void *a, const void *b)
 	int order = compare_texts(x->path, y->path);
 
 	order = order ? order : compare_texts(x->symbol, y->symbol);
-	/* Of a file whose symbols are not known: one row for all of it. */
+	/* A file whose symbols are not known has one row for all of it. */
 	if (order || (!x->symbol && ptah_path_is_file(x->path)))
 		return order;
 	return COMPARE(beginning(x), beginning(y));
@@ -153,7 +153,7 @@ static int by_ip(const void *a, const void *b)
 	return x->ip != y->ip ? COMPARE(x->ip, y->ip) : COMPARE(x->version, y->version);
 }
 
-/* Of the blocks at one address, the first is the one that has the calls. */
+/* The first of the blocks at one address is the one that has the calls. */
 static int by_ip_and_calls(const void *a, const void *b)
 {
 	const int order = by_ip(a, b);
@@ -182,13 +182,13 @@ static uint32_t flags_of(const struct names *names, const struct hotspot *block)
 	if (!name->code)
 		return 0;
 	if (name->code_at >> 63)
-		return ptah_symbols_bounds_kernel(symbols, name->code_at, &f) ? f.flags : 0;
+		return ptah_symbols_bounds(symbols, NULL, 0, name->code_at, &f) ? f.flags : 0;
 	return ptah_symbols_bounds(symbols, name->code, name->code_at, block->ip, &f) ? f.flags : 0;
 }
 
 /*
- * Does a function begin at the block? Not at a piece that was moved out of one (".cold"), and not
- * where execution ran on into code of which no function is known.
+ * Whether a function begins at the block. Not at a piece that was moved out of one (".cold"), and
+ * not where execution ran on into code of which no function is known.
  */
 static bool begins_function(const struct names *names, const struct hotspot *block)
 {
@@ -198,7 +198,10 @@ static bool begins_function(const struct names *names, const struct hotspot *blo
 	       !(flags_of(names, block) & not );
 }
 
-/* Does a direct branch of its own function lead to the block at `to`, other than as a call of it? */
+/*
+ * Whether a direct branch of its own function leads to the block at `to`, other than as a call of
+ * it.
+ */
 static bool is_local(const struct names *names, const struct hotspot *from,
 		     const struct hotspot *to)
 {

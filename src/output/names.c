@@ -19,6 +19,7 @@
 
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names)
 {
+	struct ptah_symbols_search search = {.size = sizeof(search), .locate = names_find_copy};
 	struct names *n = calloc(1, sizeof(*n));
 	int status;
 
@@ -33,7 +34,8 @@ int names_new(const struct ptah_session *session, const char *symfs, struct name
 		names_free(n);
 		return status;
 	}
-	ptah_symbols_locate(n->symbols, names_find_copy, n);
+	search.locate_context = n;
+	ptah_symbols_search(n->symbols, &search);
 	if (session)
 		names_kernel_of(session, &n->kernel);
 	*names = n;
@@ -131,14 +133,20 @@ const char *names_keep(struct names *names, const char *text, size_t n)
 
 int names_use_cache(struct names *n, const char *folder)
 {
+	const struct ptah_symbols_search search = {.size = sizeof(search), .cache = folder};
+
 	free(n->cache);
 	n->cache = strdup(folder);
-	return n->cache ? ptah_symbols_use_cache(n->symbols, folder) : PTAH_E_NOMEM;
+	return n->cache ? ptah_symbols_search(n->symbols, &search) : PTAH_E_NOMEM;
 }
 
 int names_use_debuginfod(struct names *n, ptah_fetch_progress *progress, void *context)
 {
-	int status = ptah_symbols_use_debuginfod(n->symbols, progress, context);
+	const struct ptah_symbols_search search = {.size = sizeof(search),
+						   .fetch = true,
+						   .fetch_progress = progress,
+						   .fetch_context = context};
+	int status = ptah_symbols_search(n->symbols, &search);
 
 	n->fetches = status >= 0;
 	return status;
@@ -288,7 +296,7 @@ static void set_symbol(struct name *name, const struct ptah_symbol *symbol, uint
 	name->start = name->ip - name->offset;
 }
 
-/* Was there something else at the address first than in the end? */
+/* Whether something else was at the address first than in the end. */
 static bool has_other_maps(const struct names *n, uint64_t ip)
 {
 	struct ptah_map first, last;

@@ -62,7 +62,7 @@ void names_free(struct names *names);
 /* Names are shown as they are in the file. To be called before the first is looked up. */
 void names_keep_mangled(struct names *names);
 
-/* As ptah_symbols_use_cache() and ptah_symbols_use_debuginfod(). */
+/* As struct ptah_symbols_search has it. */
 int names_use_cache(struct names *names, const char *folder);
 int names_use_debuginfod(struct names *names, ptah_fetch_progress *progress, void *context);
 
@@ -136,12 +136,13 @@ const struct name *names_find_version(struct names *names, int32_t pid, uint64_t
 bool names_line(struct names *names, const struct name *name, struct ptah_line *line);
 
 /*
- * Is that the name that somebody gave: as it is shown, demangled in another way, or mangled? Or
- * another one that the function has in its file?
+ * Whether that is the name that somebody gave: as it is shown, demangled in another way, or
+ * mangled; or another one that the function has in its file. Or another one that the function has
+ * in its file?
  */
 bool names_is(struct names *names, const struct name *name, const char *function);
 
-/* Does a function of this name begin at that offset of a file? */
+/* Whether a function of this name begins at that offset of a file. */
 bool names_is_alias(struct names *names, const char *path, uint64_t start, const char *function);
 
 /*

@@ -44,7 +44,7 @@ void names_look_up_kernel(struct names *n, const struct ptah_map *map, struct na
 /* Sets the build id of a file of counts, if it is the kernel. */
 void names_set_kernel_id(const struct names *n, struct ptah_counts_file *file);
 
-/* Was this file of the counts another kernel than the one whose symbols are known? */
+/* Whether this file of the counts was another kernel than the one whose symbols are known. */
 bool names_is_other_kernel(const struct names *n, const struct ptah_counts_file *file);
 
 struct build_id {
@@ -89,7 +89,7 @@ const char *names_keep(struct names *names, const char *text, size_t n);
 /* names_alias.c */
 void names_free_aliases(struct names *names);
 
-/* Has this file of the counts changed since it ran? */
+/* Whether this file of the counts has changed since it ran. */
 bool names_is_changed(const struct names *names, const struct ptah_counts_file *file);
 
 #endif

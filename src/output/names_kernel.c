@@ -52,12 +52,12 @@ static void read_symbols(struct names *n)
 		return;
 	n->kernel_read = true;
 	if (k->vmlinux[0])
-		ptah_symbols_add_kernel_lines(n->symbols, k->vmlinux, k->slide);
+		ptah_symbols_add_vmlinux(n->symbols, k->vmlinux, k->slide, PTAH_VMLINUX_LINES);
 	if (k->kallsyms[0])
 		status = ptah_symbols_add_kallsyms(n->symbols, k->kallsyms,
 						   k->symbol[0] ? k->symbol : "_text", &k->address);
 	if (status < 0 && k->vmlinux[0])
-		ptah_symbols_add_vmlinux(n->symbols, k->vmlinux, k->slide);
+		ptah_symbols_add_vmlinux(n->symbols, k->vmlinux, k->slide, PTAH_VMLINUX_NAMES);
 }
 
 /* Code with a name of its own ("bpf_prog_...") instead of a file. */

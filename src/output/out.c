@@ -35,8 +35,10 @@ struct out {
 	char bytes[BUFFER];
 };
 
-/* Does the name stand for standard output: /dev/stdout, /proc/self/fd/1, or its file itself? A file
- * that a shell has opened is not replaced by another one of its name. */
+/*
+ * Whether the name stands for standard output: /dev/stdout, /proc/self/fd/1, or its file itself. A
+ * file that a shell has opened is not replaced by another one of its name.
+ */
 static bool is_standard_output(const struct stat *st)
 {
 	struct stat ours;
@@ -265,11 +267,6 @@ int out_close(struct out *o, struct ptah_message *why)
 	}
 	out_abort(o);
 	return status;
-}
-
-bool out_closed(const struct out *o)
-{
-	return o->error == EPIPE;
 }
 
 bool out_failed(const struct out *o)

@@ -88,8 +88,6 @@ void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);
 char *out_room(struct out *out, size_t n);
 void out_advance(struct out *out, const char *end);
 
-/* Has the consumer of the output gone (EPIPE)? Then the command stops; it is no error. */
-bool out_closed(const struct out *out);
 bool out_failed(const struct out *out);
 void out_flush(struct out *out);
 

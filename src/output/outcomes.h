@@ -11,8 +11,10 @@
 
 #include <ptah/session.h>
 
-/* Is the code at an address that of a file, byte for byte? The kernel patches its own, and
- * relocates that of its modules. */
+/*
+ * Whether the code at an address is that of a file, byte for byte. The kernel patches its own, and
+ * relocates that of its modules.
+ */
 bool outcomes_is_file(const char *path, uint64_t ip);
 
 /* A conditional branch. */

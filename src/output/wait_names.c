@@ -37,8 +37,9 @@ static const char *futex_of(const char *symbol)
 }
 
 /*
- * Is the function one of the C library, the loader or a stub, which says nothing of the program? In
- * a static program only its name says so: those that begin with two underscores are reserved.
+ * Whether the function is one of the C library, the loader or a stub, which says nothing of the
+ * program. In a static program only its name says so: those that begin with two underscores are
+ * reserved.
  */
 static bool is_of_library(const struct name *name)
 {

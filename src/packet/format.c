@@ -94,7 +94,7 @@ static void put_number_field(struct text *text, const struct ptah_packet *packet
 		put_hex(text, value, f->size ? 2 * ((const uint8_t *)packet)[f->size] : 1);
 }
 
-/* Is the field in this packet's text? */
+/* Whether the field is in this packet's text. */
 static bool is_shown(const struct ptah_packet *packet, const struct packet_field *f)
 {
 	switch (f->kind) {
@@ -154,7 +154,7 @@ int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
 	return end_text(&t);
 }
 
-/* Does the encoder write the same bytes for this packet? */
+/* Whether the encoder writes the same bytes for this packet. */
 static bool is_canonical(const struct ptah_packet *packet, const uint8_t *bytes)
 {
 	struct ptah_packet plain = *packet;

@@ -35,7 +35,7 @@ static char lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* Does the text begin with the word, whatever the case? Returns the word's length. */
+/* Whether the text begins with the word, in upper or lower case. Returns the word's length. */
 static size_t begins(const char *text, size_t n, const char *word)
 {
 	size_t i = 0;

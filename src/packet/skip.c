@@ -30,7 +30,10 @@
 /* By the first byte; 0: another packet. */
 static const uint8_t sizes[256] = {SIZES_64(0), SIZES_64(64), SIZES_64(128), SIZES_64(192)};
 
-/* Are all eight bytes TNT-8 packets? None is odd, 0 or 2 then: all have a bit above these two. */
+/*
+ * Whether all eight bytes are TNT-8 packets. None is odd, 0 or 2 then: all have a bit above these
+ * two.
+ */
 static ALWAYS_INLINE bool is_tnt_only(uint64_t word)
 {
 	const uint64_t above = word >> 2 & 0x3f * EVERY_BYTE;

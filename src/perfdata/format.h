@@ -286,7 +286,7 @@ enum perfdata_feature {
 #define PERFDATA_PTAH_CODE    2
 #define PERFDATA_PTAH_NOTE    3
 #define PERFDATA_PTAH_VDSO    4
-/* Of a virtual machine: a page of code, where a processor had it, and whose address space it was */
+/* A page of code of a virtual machine, where a processor had it, and whose address space it was */
 #define PERFDATA_PTAH_PAGE	  5
 #define PERFDATA_PTAH_GUEST_MAP	  6
 #define PERFDATA_PTAH_SPACE	  7

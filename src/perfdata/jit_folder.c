@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Is `name` BEGIN, digits and END? */
+/* Whether `name` is BEGIN, digits and END. */
 static bool is_numbered(const char *name, size_t n, const char *begin, const char *end,
 			int32_t *number)
 {

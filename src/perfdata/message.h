@@ -11,9 +11,9 @@ int perfdata_message(struct ptah_message *why, int status, const char *format, .
     PRINTF_LIKE(3, 4);
 
 /*
- * For an exported function that has a `why`: the first empties it, and the second, which returns
- * `status`, gives it the sentence of a status that came without one. So a caller may print it after
- * every failure.
+ * An exported function that has a `why` calls both: the first empties it, and the second, which
+ * returns `status`, gives it the sentence of a status that came without one. So a caller may print
+ * it after every failure.
  */
 void perfdata_message_begin(struct ptah_message *why);
 int perfdata_message_end(struct ptah_message *why, int status);

@@ -326,7 +326,7 @@ uint32_t perfdata_writer_notes(const struct perfdata_writer *w);
 int perfdata_writer_status(const struct perfdata_writer *w);
 const char *perfdata_writer_why(const struct perfdata_writer *w);
 
-/* Has the recording a record of this process? */
+/* Whether the recording has a record of this process. */
 bool perfdata_has_process(const struct perfdata_writer *w, int32_t pid);
 /* Jitdump number i that a process has mapped, and the process. NULL: there are no more. */
 const char *perfdata_mapped_dump(const struct perfdata_writer *w, size_t i, int32_t *pid);

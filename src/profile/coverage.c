@@ -47,15 +47,6 @@ struct ptah_coverage {
 
 /* The bitmap */
 
-size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size)
-{
-	uint64_t h = hash_number(from) + to;
-
-	h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (size_t)(h ^ h >> 31) & (size - 1);
-}
-
 /* The bitmap while it is added to: for all the compiler knows, a byte of it could be in *c. */
 struct bitmap {
 	uint8_t *bytes;
@@ -471,19 +462,9 @@ uint8_t *ptah_coverage_bitmap(struct ptah_coverage *c, size_t *size)
 	return c ? c->bitmap : NULL;
 }
 
-int ptah_coverage_blocks(struct ptah_coverage *c, struct ptah_profile_block **blocks, size_t *n)
+struct ptah_profile *ptah_coverage_profile(struct ptah_coverage *c)
 {
-	return c ? ptah_profile_blocks(c->profile, blocks, n) : PTAH_E_INVAL;
-}
-
-int ptah_coverage_edges(struct ptah_coverage *c, struct ptah_profile_edge **edges, size_t *n)
-{
-	return c ? ptah_profile_edges(c->profile, edges, n) : PTAH_E_INVAL;
-}
-
-int ptah_coverage_space(const struct ptah_coverage *c, unsigned number, struct ptah_space *space)
-{
-	return c ? ptah_profile_space(c->profile, number, space) : PTAH_E_INVAL;
+	return c ? c->profile : NULL;
 }
 
 int coverage_reset(struct ptah_coverage *c)

@@ -281,7 +281,7 @@ void profile_pass_off(struct ptah_profile *p)
 
 /* Learning */
 
-/* Has the flow carried out exactly the group, and is nothing left of it? */
+/* Whether the flow has carried out exactly the group, and nothing of it is left. */
 static bool is_done(const struct ptah_profile *p, uint64_t end)
 {
 	const struct ptah_event_decoder *d = p->flow->events;

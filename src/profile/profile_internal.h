@@ -365,7 +365,7 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip);
 /* As profile_find_entry(), but made if needed. NULL when out of memory. */
 struct row_entry *profile_entry(struct ptah_profile *p, int32_t state, unsigned payload);
 
-/* Does the program have so many places that lines are better? */
+/* Whether the program has so many places that lines are better. */
 bool profile_is_large(const struct ptah_profile *p);
 
 /* From now on states have lines. The rows must have been forgotten. */
@@ -419,7 +419,7 @@ uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item)
 void profile_follow_image(struct ptah_profile *p);
 
 /*
- * Are the tables as large as they may be? Then their counts are to be expanded and the rows
+ * Whether the tables are as large as they may be. Then their counts are to be expanded and the rows
  * forgotten.
  */
 bool profile_is_full(const struct ptah_profile *p);

@@ -68,7 +68,10 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Is it the process's own file, and not one that an earlier process of this number has left? */
+/*
+ * Whether it is the process's own file, and not one that an earlier process of this number has
+ * left.
+ */
 static bool is_own(const struct copying *c, const struct process *p, const struct stat *st)
 {
 	const uid_t me = geteuid();

@@ -61,14 +61,13 @@ static const struct {
 	 "slower, or record on a machine with Intel PT."},
 };
 
-const char *ptah_record_problem_name(unsigned problem)
+const char *ptah_record_advice(unsigned problem, const char **name)
 {
-	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].name : "UNKNOWN";
-}
+	const bool exists = problem < PTAH_RECORD_PROBLEM_MAX;
 
-const char *ptah_record_advice(unsigned problem)
-{
-	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].advice : "";
+	if (name)
+		*name = exists ? problems[problem].name : "UNKNOWN";
+	return exists ? problems[problem].advice : "";
 }
 
 int recorder_status_of(enum ptah_record_problem problem)

@@ -566,7 +566,7 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 	return r->error < 0 ? r->error : status;
 }
 
-static int set_paused(struct ptah_recorder *r, bool on)
+int ptah_recorder_pause(struct ptah_recorder *r, bool on)
 {
 	int status;
 
@@ -580,16 +580,6 @@ static int set_paused(struct ptah_recorder *r, bool on)
 	if (status >= 0)
 		r->status.paused = on;
 	return status;
-}
-
-int ptah_recorder_pause(struct ptah_recorder *r)
-{
-	return set_paused(r, true);
-}
-
-int ptah_recorder_resume(struct ptah_recorder *r)
-{
-	return set_paused(r, false);
 }
 
 int ptah_recorder_snapshot(struct ptah_recorder *r)
@@ -692,14 +682,11 @@ void ptah_recorder_free(struct ptah_recorder *r)
 
 /* Questions to a recorder */
 
-enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r)
+enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r, const char **choice)
 {
+	if (choice)
+		*choice = r ? r->choice : "";
 	return r ? r->backend->kind : PTAH_RECORDER_BEST;
-}
-
-const char *ptah_recorder_choice(const struct ptah_recorder *r)
-{
-	return r ? r->choice : "";
 }
 
 int ptah_recorder_status(const struct ptah_recorder *r, struct ptah_record_status *status)
@@ -720,13 +707,10 @@ int ptah_recorder_metadata(const struct ptah_recorder *r, struct ptah_record_met
 	return 0;
 }
 
-enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r)
+const char *ptah_recorder_why(const struct ptah_recorder *r, enum ptah_record_problem *problem)
 {
-	return r ? r->problem : PTAH_RECORD_FINE;
-}
-
-const char *ptah_recorder_why(const struct ptah_recorder *r)
-{
+	if (problem)
+		*problem = r ? r->problem : PTAH_RECORD_FINE;
 	return r ? r->why.text : "";
 }
 

@@ -47,7 +47,7 @@ struct ptah_recording {
 };
 
 /*
- * For a recorder that captures with the engine and has opened the writer itself: streams and
+ * A recorder that captures with the engine and has opened the writer itself adds streams and
  * records through the functions of <ptah/recording.h>, into its writer. NULL: no memory. Give it
  * back before the writer is completed, with recording_end_streams() before that.
  */

@@ -26,55 +26,45 @@ static int check_sideband_thread(struct ptah_recording *r, int32_t pid, int32_t 
 	return status;
 }
 
-static int add_sideband_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
-			     const char *name, bool exec)
+static int check_task(struct ptah_recording *r, const struct ptah_recording_task *t)
 {
-	int status = check_sideband_thread(r, pid, tid);
+	const bool named = t->kind == PTAH_RECORDING_NAME || t->kind == PTAH_RECORDING_EXEC;
+	int status = check_sideband_thread(r, t->pid, t->tid);
 
+	if (status >= 0 && t->kind == PTAH_RECORDING_FORK)
+		status = check_sideband_thread(r, t->parent_pid, t->parent_tid);
 	if (status < 0)
 		return status;
-	if (!name)
-		return recording_refuse(r, "thread %d: a name is missing", tid);
-	recording_reach(r, tsc);
-	return recording_wrote(r, perfdata_write_comm(r->writer, pid, tid, tsc, exec, name));
+	if (t->kind >= PTAH_RECORDING_TASK_MAX)
+		return recording_refuse(r, "thread %d: there is no such change", t->tid);
+	if (named && !t->name)
+		return recording_refuse(r, "thread %d: a name is missing", t->tid);
+	/* perf would remove it twice, and never end. */
+	if (t->kind == PTAH_RECORDING_FORK && t->tid == t->parent_tid)
+		return recording_refuse(r, "thread %d cannot be its own parent", t->tid);
+	return 0;
 }
 
-int ptah_recording_add_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
-			    const char *name)
+int ptah_recording_add_task(struct ptah_recording *r, const struct ptah_recording_task *t)
 {
-	return add_sideband_name(r, pid, tid, tsc, name, false);
-}
+	int status = recording_check(r);
 
-int ptah_recording_add_exec(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc,
-			    const char *name)
-{
-	return add_sideband_name(r, pid, tid, tsc, name, true);
-}
-
-int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid, int32_t parent_pid,
-			    int32_t parent_tid, uint64_t tsc)
-{
-	int status = check_sideband_thread(r, pid, tid);
-
+	if (status >= 0 && (!t || t->size < sizeof(*t)))
+		status = recording_refuse(r, "the task's size is not set");
 	if (status >= 0)
-		status = check_sideband_thread(r, parent_pid, parent_tid);
+		status = check_task(r, t);
 	if (status < 0)
 		return status;
-	if (tid == parent_tid) /* perf would remove it twice, and never end */
-		return recording_refuse(r, "thread %d cannot be its own parent", tid);
-	recording_reach(r, tsc);
-	return recording_wrote(
-	    r, perfdata_write_fork(r->writer, pid, tid, parent_pid, parent_tid, tsc));
-}
-
-int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t tsc)
-{
-	int status = check_sideband_thread(r, pid, tid);
-
-	if (status < 0)
-		return status;
-	recording_reach(r, tsc);
-	return recording_wrote(r, perfdata_write_exit(r->writer, pid, tid, pid, pid, tsc));
+	recording_reach(r, t->tsc);
+	if (t->kind == PTAH_RECORDING_FORK)
+		status = perfdata_write_fork(r->writer, t->pid, t->tid, t->parent_pid,
+					     t->parent_tid, t->tsc);
+	else if (t->kind == PTAH_RECORDING_EXIT)
+		status = perfdata_write_exit(r->writer, t->pid, t->tid, t->pid, t->pid, t->tsc);
+	else
+		status = perfdata_write_comm(r->writer, t->pid, t->tid, t->tsc,
+					     t->kind == PTAH_RECORDING_EXEC, t->name);
+	return recording_wrote(r, status);
 }
 
 /* Processors */

@@ -223,14 +223,6 @@ int ptah_recording_add_pieces(struct ptah_recording *r, uint32_t stream, uint64_
 	return status;
 }
 
-int ptah_recording_add_trace(struct ptah_recording *r, uint32_t stream, uint64_t position,
-			     const void *bytes, size_t size)
-{
-	const struct ptah_piece piece = {bytes, 0, size};
-
-	return ptah_recording_add_pieces(r, stream, position, &piece, 1);
-}
-
 /* The engine's records */
 
 /*

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a session that grows, so many at least are kept of a thread, for what is yet to be decoded. */
+/* A session that grows keeps so many of a thread at least, for what is yet to be decoded. */
 #define KEPT 4096
 
 static uint64_t length_of(const struct absence *a)

@@ -17,7 +17,7 @@ struct call_unit {
 	size_t stream;
 };
 
-/* Does the stream follow the threads that ran on a CPU? */
+/* Whether the stream follows the threads that ran on a CPU. */
 static inline bool call_is_per_cpu(const struct ptah_session *session, size_t stream)
 {
 	return session->streams[stream].cpu != SESSION_NONE;

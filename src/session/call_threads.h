@@ -81,7 +81,7 @@ int call_threads_lose_turns(struct call_threads *all, size_t stream, size_t from
 /* The thread runs from `tsc` on; what its process executed before concerns it no longer. */
 void call_thread_begin(struct call_thread *t, uint64_t tsc);
 
-/* Of a session that has grown: its process may have another execve. */
+/* The session has grown: the thread's process may have another execve. */
 void call_thread_find_exec(struct call_thread *t);
 
 /* Frees its machine; the tree stays. */
@@ -94,7 +94,7 @@ int call_thread_lost(struct call_thread *t);
 int call_thread_exec(struct call_thread *t, uint64_t tsc);
 void call_thread_code_changed(struct call_thread *t);
 
-/* Does a turn of the thread that began at `tsc` begin with a loss? */
+/* Whether a turn of the thread that began at `tsc` begins with a loss. */
 bool call_thread_is_lost(struct call_thread *t, uint64_t tsc);
 
 #endif

@@ -258,7 +258,7 @@ static int run_workers(struct forest *f, unsigned n)
 	return status;
 }
 
-/* Can jobs take segments of the stream? Not where code changes, see parallel_reader.c. */
+/* Whether jobs can take segments of the stream. Not where code changes, see parallel_reader.c. */
 static bool is_divisible(const struct forest *f, const struct call_unit *unit)
 {
 	const struct change **changes;
@@ -279,7 +279,7 @@ static bool is_divisible(const struct forest *f, const struct call_unit *unit)
 	return divisible;
 }
 
-/* Do the jobs take one unit after the other together, and not each a unit of its own? */
+/* Whether the jobs take one unit after the other together, and not each a unit of its own. */
 static bool is_together(const struct forest *f, uint64_t most, uint64_t bytes)
 {
 	const unsigned jobs = f->config.jobs;

@@ -23,7 +23,7 @@ struct code_cost {
 	double ticks, instructions; /* of all intervals, while costs are learned */
 };
 
-/* Of a hash table: what is looked up of most spans, in one place. */
+/* What a hash table looks up of most spans, in one place. */
 struct code_slot {
 	uint64_t ip;
 	float cost;

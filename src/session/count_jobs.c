@@ -27,7 +27,7 @@ static void announce(struct counting *c)
 	pthread_cond_broadcast(&c->changed);
 }
 
-/* Is nothing of the job's partial sum of use? Called with the lock. */
+/* Whether nothing of the job's partial sum is of use. Called with the lock. */
 static bool is_spoiled(const struct count_job *job)
 {
 	return job->partial && job->partial->spoiled;
@@ -372,7 +372,7 @@ static bool merge_pair(struct counting *c)
 	return true;
 }
 
-/* Has the stream of the job's partial sum been counted? Called with the lock. */
+/* Whether the stream of the job's partial sum has been counted. Called with the lock. */
 static bool is_to_hand_over(const struct count_job *job)
 {
 	return job->partial && (!job->stream->unfinished || job->partial->spoiled);

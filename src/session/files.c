@@ -13,18 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool session_is_file(const char *path)
-{
-	return path[0] == '/' && path[1] != '/' && strncmp(path, "/dev/", 5) != 0 &&
-	       strncmp(path, "/memfd:", 7) != 0 && strncmp(path, "/SYSV", 5) != 0 &&
-	       !strstr(path, " (deleted)");
-}
-
-bool ptah_path_is_file(const char *path)
-{
-	return path && session_is_file(path);
-}
-
 int ptah_build_id_read(const char *path, uint8_t bytes[PTAH_BUILD_ID_MAX])
 {
 	struct perfdata_build_id id;

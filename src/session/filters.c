@@ -45,7 +45,7 @@ static bool is_same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Does the change map the file that the filter names, wherever its copy is? */
+/* Whether the change maps the file that the filter names, wherever its copy is. */
 static bool maps_file(const struct ptah_session *session, const struct change *c,
 		      const struct filter *f)
 {

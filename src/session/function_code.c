@@ -44,7 +44,7 @@ unsigned session_count_insns(const struct ptah_session *s, int32_t space, uint64
 	int fd;
 
 	if (to - from > sizeof(bytes) || !ptah_session_find_map(s, space, from, tsc, &map) ||
-	    !map.path || !session_is_file(map.path))
+	    !map.path || !ptah_path_is_file(map.path))
 		return 0;
 	fd = open_file(s, map.path);
 	if (fd < 0)

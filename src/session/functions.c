@@ -19,8 +19,10 @@ struct process_map {
 	char path[32]; /* what perf calls it where it shows files */
 	struct symbol_jit jit;
 	struct symbol_jit dump; /* the jitdump beside the recording, empty if there is none */
-	/* Of a session that grows: code was looked for in vain, when the session had this
-	 * jit_generation. */
+	/*
+	 * In a session that grows, code was looked for in vain when the session had this
+	 * jit_generation.
+	 */
 	bool missed;
 	uint64_t missed_at;
 };
@@ -49,6 +51,7 @@ static const char *locate_copy(void *session, const char *path)
 
 int ptah_functions_new(const struct ptah_session *session, struct ptah_functions **functions)
 {
+	struct ptah_symbols_search search = {.size = sizeof(search), .locate = locate_copy};
 	struct ptah_functions *f;
 	int status;
 
@@ -65,7 +68,8 @@ int ptah_functions_new(const struct ptah_session *session, struct ptah_functions
 		free(f);
 		return PTAH_E_NOMEM;
 	}
-	ptah_symbols_locate(f->symbols, locate_copy, (void *)(uintptr_t)session);
+	search.locate_context = (void *)(uintptr_t)session;
+	ptah_symbols_search(f->symbols, &search);
 	*functions = f;
 	return 0;
 }
@@ -119,7 +123,7 @@ static void read_kernel(struct ptah_functions *f)
 		status = ptah_symbols_add_kallsyms(f->symbols, k.kallsyms,
 						   *k.symbol ? k.symbol : "_text", &k.address);
 	if (status < 0 && k.vmlinux)
-		ptah_symbols_add_vmlinux(f->symbols, k.vmlinux, k.slide);
+		ptah_symbols_add_vmlinux(f->symbols, k.vmlinux, k.slide, PTAH_VMLINUX_NAMES);
 }
 
 /* Code with a name of its own ("bpf_prog_...") instead of a file. */
@@ -146,7 +150,7 @@ static bool kernel_bounds(struct ptah_functions *f, const struct place *p,
 	const uint64_t shift = kernel_shift(f, p);
 
 	read_kernel(f);
-	if (!ptah_symbols_bounds_kernel(f->symbols, p->address + shift, function))
+	if (!ptah_symbols_bounds(f->symbols, NULL, 0, p->address + shift, function))
 		return false;
 	function->low -= shift;
 	function->high -= shift;
@@ -214,7 +218,7 @@ struct generated {
 /* Whether it may be generated code. The code of files and of the kernel is none. */
 static bool may_be_generated(const struct place *p)
 {
-	return p->address < KERNEL_HALF && !(p->map.path && session_is_file(p->map.path));
+	return p->address < KERNEL_HALF && !(p->map.path && ptah_path_is_file(p->map.path));
 }
 
 /* In the lists that a session that grows has read. */

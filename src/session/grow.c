@@ -298,7 +298,7 @@ bool grow_concerns(const struct ptah_session *s, size_t stream, size_t process)
 /* Streams */
 
 /*
- * Of the begins of a thread each belongs to one of its streams, in order; see name_stream() in
+ * Each of a thread's begins belongs to one of its streams, in order; see name_stream() in
  * stream_names.c, which knows all of them.
  */
 static void choose_begin(struct ptah_session *s, struct stream *stream, struct thread *t)

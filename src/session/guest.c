@@ -26,7 +26,7 @@
 #define PAGE	UINT64_C(4096)
 #define CPU_MAX 65536
 
-/* Of a session that grows, which may have to look through all of them. */
+/* A session that grows has no more, because it may have to look through all of them. */
 #define SPACES_MAX 65536
 
 _Static_assert(PAGE == PERFDATA_PAGE, "pages are those of the processor");

@@ -17,7 +17,9 @@ int guest_number_spaces(struct ptah_session *s);
  * they come. 1: guest_apply() takes the record at its time.
  */
 int guest_grow(struct ptah_session *s, const struct perfdata_record *r, struct ptah_message *why);
-/* Of a session that grows: the index of a space in `spaces`; SESSION_NONE: it is not there. */
+/*
+ * Finds the index of a space in `spaces`, in a session that grows; SESSION_NONE: it is not there.
+ */
 size_t guest_find_space(const struct ptah_session *s, uint64_t cr3);
 /* Trace of a processor has come, perhaps before its first map. */
 int guest_begin_processor(struct ptah_session *s, int32_t cpu);
@@ -29,7 +31,7 @@ void guest_forget(struct ptah_session *s);
 
 /* guest_files.c: finds the files of the pages below symfs, if that is given. */
 int guest_find_files(struct ptah_session *s);
-/* Of a session that grows: the same for one page; the first time all files are listed. */
+/* The same for one page, in a session that grows; the first time all files are listed. */
 int guest_find_file(struct ptah_session *s, struct guest_page *page);
 void guest_files_free(struct guest_files *files);
 /* As ptah_session_find_map(). False: the recording is not of a virtual machine. */

@@ -26,7 +26,7 @@
 #define DEPTH_MAX 32
 #define FILES_MAX 200000
 
-/* Of a session that grows: the pages of files, of which the first with a content is kept. */
+/* The pages of files in a session that grows; of those with the same content the first is kept. */
 struct guest_files {
 	struct table by_hash;
 	struct file_page {

@@ -25,7 +25,7 @@ struct jitdump {
 	size_t older;	/* the list of the same process before it; SESSION_NONE: none */
 };
 
-/* Is it the path of a jitdump? */
+/* Whether it is the path of a jitdump. */
 bool jit_is_dump(const char *path, size_t n);
 
 /* Notes a jitdump if that is what the mapped file is. */
@@ -48,7 +48,7 @@ bool jit_times_shift(const struct ptah_session *session, const struct jitdump *d
 char *jit_dump_path(const struct ptah_session *session, const struct jitdump *dump);
 int jit_note_unread(struct ptah_session *session, const char *path, int status);
 
-/* Does a process have jitdumps whose code is decoded? Then its anonymous maps say nothing. */
+/* Whether a process has jitdumps whose code is decoded. Then its anonymous maps say nothing. */
 bool jit_has_code(const struct ptah_session *session, int32_t pid);
 
 /*
@@ -59,15 +59,15 @@ const struct symbol_jit_code *jit_find_dumped(const struct ptah_session *session
 					      uint64_t address, uint64_t tsc, uint64_t *low,
 					      uint64_t *high, const struct symbol_jit **jit);
 
-/* Of a session that grows: the same in its map for perf. */
+/* The same in the process's map for perf, in a session that grows. */
 const struct symbol_jit_code *jit_find_mapped(const struct ptah_session *session, int32_t pid,
 					      uint64_t address, uint64_t *low, uint64_t *high,
 					      const struct symbol_jit **jit);
 
-/* Of a session that grows: its jit_generation when a list of the process has grown last. */
+/* The session's jit_generation when a list of the process has grown last; the session grows. */
 uint64_t jit_newest(const struct ptah_session *session, int32_t pid);
 
-/* Of a session that grows: until when what was found at `tsc` is there; UINT64_MAX: always. */
+/* Until when what was found at `tsc` is there, in a session that grows; UINT64_MAX: always. */
 uint64_t jit_until(const struct ptah_session *session, int32_t pid, uint64_t address, uint64_t tsc);
 
 /*

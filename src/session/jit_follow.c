@@ -292,7 +292,10 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Is it the file of this process, and not one that an earlier process of its number has left? */
+/*
+ * Whether it is the file of this process, and not one that an earlier process of its number has
+ * left.
+ */
 static bool is_own(const struct ptah_session *s, int32_t pid, const struct stat *st)
 {
 	struct timespec start;
@@ -317,7 +320,7 @@ static void try_file(struct ptah_session *s, int32_t pid, const char *path, int 
 		close(fd);
 }
 
-/* Is it the path of a jitdump of a process that has one of these two numbers? */
+/* Whether it is the path of a jitdump of a process that has one of these two numbers. */
 static bool is_dump_of(const char *path, size_t n, int32_t pid, int32_t inner)
 {
 	int32_t number;

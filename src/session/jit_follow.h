@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Of a session that grows: the lists of generated code (jit.h) are read while runtimes write them.
+ * In a session that grows, the lists of generated code (jit.h) are read while runtimes write them.
  * They are looked for when a process executes code that is in no file. All lists are in the
  * session's jitdumps.
  */

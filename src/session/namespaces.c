@@ -33,18 +33,15 @@ int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r)
 bool ptah_session_namespaces(const struct ptah_session *s, size_t i,
 			     struct ptah_namespaces *namespaces)
 {
-	if (!s || !namespaces || i >= s->namespaces_count)
-		return false;
-	*namespaces = s->namespaces[i];
-	return true;
-}
-
-const char *ptah_namespace_name(enum ptah_namespace kind)
-{
 	static const char *const names[PTAH_NAMESPACE_MAX] = {"net",  "uts", "ipc",   "pid",
 							      "user", "mnt", "cgroup"};
 
-	return (unsigned)kind < PTAH_NAMESPACE_MAX ? names[kind] : "unknown";
+	if (!s || !namespaces || i >= s->namespaces_count)
+		return false;
+	*namespaces = s->namespaces[i];
+	for (size_t k = 0; k < PTAH_NAMESPACE_MAX; k++)
+		namespaces->of[k].name = names[k];
+	return true;
 }
 
 bool ptah_session_cgroup(const struct ptah_session *s, size_t i, struct ptah_cgroup *cgroup)

@@ -188,8 +188,8 @@ uint64_t reader_more_cycles(const struct ptah_reader *r)
 }
 
 /*
- * Does the segment follow from the last one? A summary can be made without knowing how many cycles
- * passed before it.
+ * Whether the segment follows from the last one. A summary can be made without knowing how many
+ * cycles passed before it.
  */
 static bool follows(const struct ptah_reader *r)
 {

@@ -215,13 +215,10 @@ int ptah_session_sample(const struct ptah_session *s, size_t i, struct ptah_samp
 	return 0;
 }
 
-size_t ptah_session_thread_sample(const struct ptah_session *s, int32_t tid)
+size_t ptah_session_next_sample(const struct ptah_session *s, int32_t tid, size_t i)
 {
-	return table_get(&s->samples.first_of_thread, (uint32_t)tid);
-}
-
-size_t ptah_session_next_sample(const struct ptah_session *s, size_t i)
-{
+	if (i == SIZE_MAX)
+		return table_get(&s->samples.first_of_thread, (uint32_t)tid);
 	if (i >= s->samples.count || s->samples.samples[i].next == UINT32_MAX)
 		return SIZE_MAX;
 	return s->samples.samples[i].next;

@@ -27,7 +27,7 @@ struct sample_event {
 	uint64_t config, count;
 };
 
-/* Of a session. Everything is sorted by samples_finish(). */
+/* The samples of a session. Everything is sorted by samples_finish(). */
 struct samples {
 	struct sample *samples;
 	size_t count, capacity;

@@ -34,9 +34,8 @@ struct scout {
 	bool open_end; /* what was read last was not the last of its piece of trace */
 	bool done;
 	/*
-	 * Of a session that grows: there may be more switches, which are not known yet.
-	 * `next_from`: when the thread before the next of them left, UINT64_MAX: later than what is
-	 * read.
+	 * In a session that grows there may be more switches, which are not known yet. `next_from`:
+	 * when the thread before the next of them left, UINT64_MAX: later than what is read.
 	 */
 	bool open;
 	uint64_t next_from;
@@ -58,7 +57,7 @@ struct scout {
 	size_t cut_count, next_cut;
 };
 
-/* Of a session that grows: whether what was read is decoded with what is known now. */
+/* Whether what was read is decoded with what is known now, in a session that grows. */
 static bool is_forced(const struct scout *s)
 {
 	const struct growth *g = s->session->growth;
@@ -150,7 +149,10 @@ static void add_cut(struct scout *s, uint64_t offset, size_t turn, bool late, si
 				       .last = unsure ? last - 1 : SESSION_NONE};
 }
 
-/* Of a switch that is not known yet only this is known: it may have happened at an unknown time. */
+/*
+ * All that is known of a switch that is not known yet is that it may have happened at an unknown
+ * time.
+ */
 static bool is_due(const struct scout *s, uint64_t time)
 {
 	if (s->next_turn >= s->turn_count)

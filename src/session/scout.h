@@ -42,8 +42,8 @@ void scout_begin_at(struct scout *scout, uint64_t offset, uint64_t tsc);
 int scout_find(struct scout *scout, uint64_t from, struct scout_cut *cut, uint64_t *safe);
 
 /*
- * Of a session that grows. The stream has moved, and so many of its first pieces and limits are
- * gone; what the scout has not used of both stays.
+ * The session has grown. The stream has moved, and so many of its first pieces and limits are gone;
+ * what the scout has not used of both stays.
  */
 void scout_moved(struct scout *scout, const struct stream *stream, size_t pieces, size_t limits);
 /* How many limits of the stream it has used. */

@@ -37,16 +37,6 @@ struct ptah_segment {
 	struct ptah_reader *reader;
 };
 
-struct ptah_reader *ptah_segment_reader(struct ptah_segment *g)
-{
-	return g->reader;
-}
-
-bool ptah_segment_is_ahead(const struct ptah_segment *g)
-{
-	return g->task;
-}
-
 static struct pool *pool_of(const struct ptah_segment *g)
 {
 	return &g->all->reader->pool;
@@ -86,7 +76,9 @@ int segment_read(struct ptah_segment *g, struct ptah_item *items, size_t capacit
 	return n;
 }
 
-/* May a result wait? Those of the first segment always make progress. Called with the lock. */
+/*
+ * Whether a result may wait. Those of the first segment always make progress. Called with the lock.
+ */
 static bool has_room(const struct ptah_segment *g)
 {
 	const struct pool *pool = pool_of(g);
@@ -165,7 +157,7 @@ static int run_segment(struct pool *pool, struct stream_decoder *s, struct task 
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->lock);
 	if (status >= 0)
-		status = g.all->functions->run(g.all->context, &g);
+		status = g.all->functions->run(g.all->context, &g, g.reader, true);
 	task_leave(task, s);
 	return status < 0 ? status : 0;
 }
@@ -264,7 +256,7 @@ static int run_again(struct segments *all, uint64_t covered)
 	if (status < 0)
 		return status;
 	r->segment = &g;
-	status = all->functions->run(all->context, &g);
+	status = all->functions->run(all->context, &g, g.reader, false);
 	r->segment = NULL;
 	return status;
 }
@@ -304,7 +296,7 @@ static int read_alone(struct segments *all)
 {
 	struct ptah_segment g = {.all = all, .reader = all->reader};
 
-	return all->functions->run(all->context, &g);
+	return all->functions->run(all->context, &g, g.reader, false);
 }
 
 int ptah_session_read_segments(const struct ptah_session *session, size_t index,

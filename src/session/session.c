@@ -293,26 +293,17 @@ static int open_session_set(const struct ptah_trace_set *set,
 	struct ptah_session *s;
 	int status;
 
-	if (!set || !session)
-		return PTAH_E_INVAL;
 	s = new_session();
 	if (!s)
 		return PTAH_E_NOMEM;
 	status = copy_config(s, config, why);
+	s->config.set = NULL;
 	if (status >= 0)
 		status = open_set(s, set, why);
 	return hand_over(s, status, session);
 }
 
-int ptah_session_open_set(const struct ptah_trace_set *set,
-			  const struct ptah_session_config *config, struct ptah_session **session,
-			  struct ptah_message *why)
-{
-	perfdata_message_begin(why);
-	return perfdata_message_end(why, open_session_set(set, config, session, why));
-}
-
-static int open_session_raw(const char *pt, const struct ptah_image *image,
+static int open_session_raw(const char *pt, const struct ptah_session_config *config,
 			    struct ptah_session **session, struct ptah_message *why)
 {
 	const struct ptah_trace_stream stream = {
@@ -321,42 +312,42 @@ static int open_session_raw(const char *pt, const struct ptah_image *image,
 	struct ptah_session *s;
 	int status;
 
-	if (!pt || !image || !session)
-		return PTAH_E_INVAL;
 	status = ptah_trace_set_new(&set);
 	if (status < 0)
 		return status;
 	s = new_session();
 	status = s ? ptah_trace_set_add_stream(set, &stream) : PTAH_E_NOMEM;
 	if (status >= 0)
-		status = ptah_image_clone(image, &s->kernel.image);
+		status = copy_config(s, config, why);
+	if (status >= 0)
+		status = ptah_image_clone(config->image, &s->kernel.image);
+	if (s)
+		s->config.image = NULL;
 	if (status >= 0)
 		status = open_set(s, set, why);
 	ptah_trace_set_free(set);
 	return hand_over(s, status, session);
 }
 
-int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
-			  struct ptah_session **session, struct ptah_message *why)
-{
-	perfdata_message_begin(why);
-	return perfdata_message_end(why, open_session_raw(pt, image, session, why));
-}
-
 static int open_session_file(const char *path, const struct ptah_session_config *config,
 			     struct ptah_session **session, struct ptah_message *why)
 {
+	const bool fits = config && config->size >= sizeof(*config);
 	struct ptah_trace_set *set;
 	struct ptah_session *s;
 	int status;
 
+	if (session && fits && config->set)
+		return open_session_set(config->set, config, session, why);
 	if (!path || !session)
 		return PTAH_E_INVAL;
+	if (fits && config->image)
+		return open_session_raw(path, config, session, why);
 	if (traceset_is(path)) {
 		status = ptah_trace_set_open(path, &set, why);
 		if (status < 0)
 			return status;
-		status = ptah_session_open_set(set, config, session, why);
+		status = open_session_set(set, config, session, why);
 		ptah_trace_set_free(set);
 		return status;
 	}
@@ -599,7 +590,7 @@ int ptah_session_set_flow(struct ptah_session *s, const struct ptah_flow_config 
 
 const char *ptah_session_note(const struct ptah_session *s, size_t i)
 {
-	return i < s->note_count ? s->notes[i] : NULL;
+	return s && i < s->note_count ? s->notes[i] : NULL;
 }
 
 int ptah_session_hit(const struct ptah_session *s, size_t i, struct ptah_hit *hit)

@@ -154,7 +154,7 @@ struct last_turn {
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
-	/* Of a session that grows: so many turns before these are forgotten; and its stream. */
+	/* In a session that grows, so many turns before these are forgotten; and their stream. */
 	size_t gone;
 	size_t stream;
 	/*
@@ -200,7 +200,7 @@ struct stream {
 	/* The part of the process's changes that the stream ran over, as in struct program. */
 	size_t first, last;
 	size_t like; /* the first stream that ran over the same memory, or this one itself */
-	/* Of a session that grows (grow.h): more trace may come; and its thread's begin. */
+	/* In a session that grows (grow.h), more trace may come; and its thread's begin. */
 	bool grows;
 	size_t begin;
 	uint64_t contiguous; /* from this offset on no trace is missing */
@@ -309,8 +309,10 @@ struct ptah_session {
 	/* The code of [vdso] in 64-bit processes, if it is in the recording. */
 	const uint8_t *vdso_code;
 	uint64_t vdso_size;
-	/* Of a set: the address filter as text, NULL: none; and where code that belongs to no
-	 * process lies in files. */
+	/*
+	 * A set has its address filter here as text, or NULL; and where code that belongs to no
+	 * process lies in files.
+	 */
 	const char *filter;
 	struct change *code;
 	size_t code_count;
@@ -327,7 +329,7 @@ struct ptah_session {
 		size_t space_count, space_capacity;
 	} guest;
 	/*
-	 * Of a set or a virtual machine: the address spaces that the code names, sorted, each once.
+	 * The address spaces that the code of a set or a virtual machine names, sorted, each once.
 	 * The i-th has the number -2 - i, and programs[i] stands for it.
 	 */
 	struct ptah_space *spaces;
@@ -476,9 +478,6 @@ char *session_path(const struct ptah_session *session, const char *path);
  */
 char *session_map_path(const struct ptah_session *session, const struct change *change);
 
-/* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
-bool session_is_file(const char *path);
-
 /*
  * function_code.c: how many instructions of a file are in [from, to). 0: not known; the code is in
  * no file, or the bytes are not whole instructions. As calls_insn_counter of calls.h.
@@ -489,7 +488,7 @@ unsigned session_count_insns(const struct ptah_session *s, int32_t space, uint64
 /* Whether a change of the type MAP maps a file. */
 static inline bool change_is_file(const struct change *change)
 {
-	return change->given || session_is_file(change->path);
+	return change->given || ptah_path_is_file(change->path);
 }
 
 /* Checks that the file of a MAP exists and is the one that ran, or that there is a copy of it. */

@@ -76,7 +76,9 @@ struct share *shares_take(struct shared_stream *stream);
 
 struct share *shares_largest(const struct shared_stream *stream, uint64_t *bytes);
 
-/* Is it known of all shares where they begin? Then what is left of them only becomes less. */
+/*
+ * Whether it is known of all shares where they begin. Then what is left of them only becomes less.
+ */
 bool shares_are_found(const struct shared_stream *stream);
 
 /* Takes the second half of what is left of a share. NULL: out of memory. */

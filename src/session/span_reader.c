@@ -76,7 +76,7 @@ int span_reader_bound(struct stream_decoder *s, struct ptah_functions *functions
 		return PTAH_E_NOMEM;
 	memset(s->bounds, 0, sizeof(*s->bounds));
 	s->bounds->functions = functions;
-	ptah_flow_set_bounds(s->flow, find_bounds, s);
+	flow_set_bounds(s->flow, find_bounds, s);
 	return 0;
 }
 

@@ -17,7 +17,7 @@
  */
 #define WAITING_MOST (1u << 18)
 
-/* Of a window, what is so much further than the item before does not follow it. */
+/* What is in a window and so much further than the item before does not follow it. */
 #define FAR (UINT64_C(1) << 20)
 
 /* What a span costs is brought to the cache before so many others are taken. */
@@ -27,7 +27,7 @@
 #define CROSSED_MOST 256
 
 /*
- * Of a stream with more bytes than AHEAD_ALL, parts are looked at: PART of each AHEAD_ONE_OF * PART.
+ * Parts of a stream with more bytes than AHEAD_ALL are looked at: PART of each AHEAD_ONE_OF * PART.
  */
 #define PART	     (UINT64_C(1) << 20)
 #define AHEAD_ALL    (8 * PART)
@@ -334,8 +334,8 @@ static bool make_room(struct span_times *t, size_t n)
 }
 
 /*
- * Is it a span that goes on with the next one? Where a batch ended depends on how the stream was
- * read, which must not matter.
+ * Whether it is a span that goes on with the next one. Where a batch ended depends on how the
+ * stream was read, which must not matter.
  */
 static bool is_cut(const struct ptah_span *e)
 {

@@ -35,7 +35,7 @@ union span_entry {
 _Static_assert(sizeof(struct ptah_item) <= offsetof(struct ptah_span, insn_class),
 	       "an item beside the class");
 
-/* Of an entry that waits. */
+/* What an entry that waits has. */
 struct entry_wait {
 	uint64_t generation;
 	double weight; /* of what of it ran in the interval */

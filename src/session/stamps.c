@@ -417,13 +417,16 @@ static bool read_ahead(struct stamp_bounds *b, const struct stream *stream)
 	return true;
 }
 
-/* Is a stamp before all that ran from the item on? Where tracing stops, the event is before it. */
+/*
+ * Whether a stamp is before all that ran from the item on. Where tracing stops, the event is before
+ * it.
+ */
 static bool is_before(const struct tsc_stamp *s, uint64_t offset)
 {
 	return s->from < offset || (s->from == offset && !(s->kind == STAMP_OWN && s->stops));
 }
 
-/* Is a stamp behind all that ran up to the item? */
+/* Whether a stamp is behind all that ran up to the item. */
 static bool is_behind(const struct tsc_stamp *s, uint64_t offset)
 {
 	return s->kind == STAMP_OWN ? offset <= s->to : s->last > offset;

@@ -11,7 +11,9 @@
 
 enum stamp_kind {
 	STAMP_NONE, /* no time: before the first one, and where trace is missing or damaged */
-	/* Of the recorded thread itself, where tracing stops or continues: all before it ran. */
+	/*
+	 * Known of the recorded thread itself, where tracing stops or continues: all before it ran.
+	 */
 	STAMP_OWN,
 	/* Put there from outside, while code ran, or in a PSB+. */
 	STAMP_LOOK

@@ -612,13 +612,3 @@ uint64_t stream_version(const struct stream_decoder *s, unsigned space, uint64_t
 
 	return code && space < code->space_count ? code_version(code, ip, mode, space) : 0;
 }
-
-uint64_t stream_generation(const struct stream_decoder *s)
-{
-	return s ? image_generation(s->image) : 0;
-}
-
-uint64_t stream_offset(const struct stream_decoder *s)
-{
-	return s->offset;
-}

@@ -77,8 +77,6 @@ int stream_thread(const struct stream_decoder *stream, struct ptah_thread *threa
 int32_t stream_space(const struct stream_decoder *stream, unsigned space);
 uint64_t stream_version(const struct stream_decoder *stream, unsigned space, uint64_t ip,
 			unsigned mode);
-uint64_t stream_generation(const struct stream_decoder *stream);
-uint64_t stream_offset(const struct stream_decoder *stream);
 
 /*
  * Counts instead of returning the path, much faster: processes the next piece of the stream, about
@@ -135,8 +133,8 @@ int follow_begin_at(struct stream_decoder *s, uint64_t offset, uint64_t tsc);
 int follow_go_on(struct stream_decoder *s, uint64_t at, bool *unknown);
 
 /*
- * Of a session that grows: the session's lists have moved, and so many of the stream's first pieces
- * and limits are gone.
+ * The session has grown: its lists have moved, and so many of the stream's first pieces and limits
+ * are gone.
  */
 void follow_moved(struct stream_decoder *s, size_t pieces, size_t limits);
 
@@ -160,7 +158,7 @@ int stream_build_image(struct stream_decoder *s, size_t process);
 int stream_apply_change(struct stream_decoder *s, const struct change *change);
 
 /*
- * Of a session that grows: another change of the stream's memory is known. It takes effect at once,
+ * Another change of the stream's memory is known, in a session that grows. It takes effect at once,
  * or at its time if it replaces something.
  */
 int stream_take_change(struct stream_decoder *s, const struct change *change);

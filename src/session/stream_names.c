@@ -45,8 +45,8 @@ static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 }
 
 /*
- * Do the context switches of a set name another process on the stream's CPU than the only one whose
- * code is known? A recording has the code of all that it traced, a set may not.
+ * Whether the context switches of a set name another process on the stream's CPU than the only one
+ * whose code is known. A recording has the code of all that it traced, a set may not.
  */
 static bool others_ran(const struct ptah_session *s, struct stream *stream, size_t only)
 {

@@ -19,7 +19,7 @@ static bool counts_instructions(const struct ptah_session *s)
 	       (s->time_source == PERFDATA_TIME_NOT_SAID && c->mult == 1 && !c->shift && !c->zero);
 }
 
-bool ptah_session_time_estimated(const struct ptah_session *s)
+static bool times_are_estimated(const struct ptah_session *s)
 {
 	const struct ptah_trace_config *trace = &s->flow.events.trace;
 
@@ -28,10 +28,10 @@ bool ptah_session_time_estimated(const struct ptah_session *s)
 
 bool times_at_stamps(const struct ptah_session *s)
 {
-	return ptah_session_time_estimated(s) && !s->flow.events.trace.mtc;
+	return times_are_estimated(s) && !s->flow.events.trace.mtc;
 }
 
-enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *s)
+static enum ptah_time_kind kind_of_times(const struct ptah_session *s)
 {
 	if (!s->has_clock)
 		return PTAH_TIME_NONE;
@@ -42,21 +42,14 @@ enum ptah_time_kind ptah_session_time_kind(const struct ptah_session *s)
 	return PTAH_TIME_MEASURED;
 }
 
-const char *ptah_time_kind_name(unsigned kind)
+static const char *text_of_times(const struct ptah_session *s)
 {
-	static const char *const names[] = {"none", "measured", "stamped", "simulated"};
-
-	return kind < ARRAY_SIZE(names) ? names[kind] : NULL;
-}
-
-const char *ptah_session_time_text(const struct ptah_session *s)
-{
-	switch (ptah_session_time_kind(s)) {
+	switch (kind_of_times(s)) {
 	case PTAH_TIME_MEASURED:
 		/* Raw traces come without the registers that say which packets there are. */
 		if (!s->flow.events.trace.tsc)
 			return "measured by the processor; how finely is not said";
-		return ptah_session_time_estimated(s)
+		return times_are_estimated(s)
 			   ? "measured by the processor at MTC packets; in between they are "
 			     "estimated "
 			     "(~): -e intel_pt/mtc,cyc/u records finer ones"
@@ -73,4 +66,13 @@ const char *ptah_session_time_text(const struct ptah_session *s)
 	default:
 		return "not known";
 	}
+}
+
+struct ptah_times ptah_session_times(const struct ptah_session *s)
+{
+	static const char *const names[PTAH_TIME_KIND_MAX] = {"none", "measured", "stamped",
+							      "simulated"};
+	const enum ptah_time_kind kind = kind_of_times(s);
+
+	return (struct ptah_times){kind, times_are_estimated(s), names[kind], text_of_times(s)};
 }

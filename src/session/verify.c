@@ -24,9 +24,9 @@ struct account {
 	struct ptah_verify *result;
 	struct path_hash path;
 	/*
-	 * For a segment that is decoded independently: what precedes it is unknown, so its runs are
-	 * written down for the thread that joins the segments. The first words are start and end of
-	 * the first run, which may continue a run of the segment before; then follows a
+	 * What a segment that is decoded independently keeps: what precedes it is unknown, so its
+	 * runs are written down for the thread that joins the segments. The first words are start
+	 * and end of the first run, which may continue a run of the segment before; then follows a
 	 * path_hash_key() for each run. The run in which the segment ends is in the task.
 	 */
 	struct pool *pool;

@@ -5,7 +5,7 @@
 
 #include "session/stream.h"
 
-/* Does the session have a window? Such a session is decoded by the caller's thread alone. */
+/* Whether the session has a window. Such a session is decoded by the caller's thread alone. */
 static inline bool session_has_window(const struct ptah_session *session)
 {
 	const struct ptah_window *w = &session->window;

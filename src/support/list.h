@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Has the list room for one more element, if need be after it was allocated? */
+/* Whether the list has room for one more element, which is allocated where need be. */
 #define LIST_ROOM(items, count, room)                                                              \
 	((size_t)(count) < (size_t)(room) ||                                                       \
 	 list_grow(&(items), (count), 1, &(room), sizeof(room), sizeof(*(items))))
@@ -26,8 +26,8 @@
 	 list_grow(&(items), (count), (more), &(room), sizeof(room), sizeof(*(items))))
 
 /*
- * Has the list an element `index`, if need be after zeroed elements were added up to it? A list that
- * grows with these two macros keeps no `room`, and grows with nothing else.
+ * Whether the list has an element `index`, up to which zeroed elements are added where need be. A
+ * list that grows with these two macros keeps no `room`, and grows with nothing else.
  */
 #define LIST_REACH(items, count, index)                                                            \
 	((size_t)(index) < (size_t)(count) ||                                                      \

@@ -50,7 +50,10 @@ static bool file_checksum(int fd, uint32_t *checksum)
 	return n == 0;
 }
 
-/* Has the file what is searched for? Symbols, or debug information. */
+/*
+ * Whether the file has what is searched for: symbols, or debug information. Symbols, or debug
+ * information.
+ */
 typedef bool is_wanted(Elf *elf);
 
 /* A debug link may point to the file itself, or to another stripped copy. */

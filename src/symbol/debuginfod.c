@@ -194,24 +194,25 @@ char *ptah_symbols_fetch_file(struct ptah_symbols *symbols, const char *path, co
 		   : NULL;
 }
 
-int ptah_symbols_use_debuginfod(struct ptah_symbols *symbols, ptah_fetch_progress *progress,
-				void *context)
-{
-	if (!symbols)
-		return PTAH_E_INVAL;
-	return symbols->servers ? 0 : symbol_debuginfod_new(progress, context, &symbols->servers);
-}
-
-int ptah_symbols_use_cache(struct ptah_symbols *symbols, const char *folder)
+int ptah_symbols_search(struct ptah_symbols *symbols, const struct ptah_symbols_search *search)
 {
 	char *copy;
 
-	if (!symbols || !folder)
+	if (!symbols || !search || search->size < sizeof(*search))
 		return PTAH_E_INVAL;
-	copy = strdup(folder);
-	if (!copy)
-		return PTAH_E_NOMEM;
-	free(symbols->cache);
-	symbols->cache = copy;
-	return 0;
+	if (search->cache) {
+		copy = strdup(search->cache);
+		if (!copy)
+			return PTAH_E_NOMEM;
+		free(symbols->cache);
+		symbols->cache = copy;
+	}
+	if (search->locate) {
+		symbols->locate = search->locate;
+		symbols->locate_context = search->locate_context;
+	}
+	if (!search->fetch || symbols->servers)
+		return 0;
+	return symbol_debuginfod_new(search->fetch_progress, search->fetch_context,
+				     &symbols->servers);
 }

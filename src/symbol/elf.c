@@ -413,7 +413,7 @@ static void add_symbols(struct symbol_file *file, Elf *elf, const char *path,
 	symbol_ranges_sort(&file->ranges, &file->names);
 }
 
-/* Is it the dynamic linker, by the name that it has for programs (DT_SONAME)? */
+/* Whether it is the dynamic linker, by the name that it has for programs (DT_SONAME). */
 static bool is_dynamic_linker(Elf *elf)
 {
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {

@@ -88,7 +88,7 @@ int symbol_file_find(const struct symbol_file *file, const char *path,
 		     const struct symbol_folders *folders, const char *name,
 		     struct symbol_places *places);
 
-/* Is it the symbol of code? */
+/* Whether it is the symbol of code. */
 bool symbol_is_code(Elf *elf, const GElf_Sym *symbol, const char *name);
 
 /*

@@ -9,8 +9,8 @@
 #include "symbol/ranges.h"
 
 /*
- * Is it the name of a fragment? *length: how much of it is the name of the function. Clones of
- * functions (".part.0", ".isra.0", ".constprop.0") are functions, which are called.
+ * Whether it is the name of a fragment. *length: how much of it is the name of the function. Clones
+ * of functions (".part.0", ".isra.0", ".constprop.0") are functions, which are called.
  */
 bool symbol_is_fragment(const char *name, size_t *length);
 

@@ -36,8 +36,7 @@ static int read_all(int fd, uint8_t **bytes, size_t *size)
 			break;
 		used += (size_t)n;
 	}
-	/* Of a file that grows meanwhile, what it had. A NUL follows, which ends the last string.
-	 */
+	/* What a file that grows meanwhile had. A NUL follows, which ends the last string. */
 	*size = used < *size ? used : *size;
 	*bytes = text;
 	if (text)
@@ -342,7 +341,7 @@ static size_t count_from(const struct symbol_jit *jit, size_t low, size_t high, 
 	return low;
 }
 
-/* Is `a` there in place of `b`, both being known at the time? */
+/* Whether `a` is there in place of `b`, both being known at the time. */
 static bool replaces(const struct symbol_jit_code *a, const struct symbol_jit_code *b)
 {
 	return a->from != b->from ? a->from > b->from : a->order > b->order;
@@ -353,7 +352,9 @@ static bool is_there(const struct symbol_jit_code *code, uint64_t tsc)
 	return !tsc || code->from <= tsc;
 }
 
-/* Is `a` rather than `b` the code at the time? It may be the next one, as times are coarse. */
+/*
+ * Whether `a` rather than `b` is the code at the time. It may be the next one, as times are coarse.
+ */
 static bool is_better(const struct symbol_jit_code *a, const struct symbol_jit_code *b,
 		      uint64_t tsc)
 {

@@ -78,7 +78,9 @@ size_t symbol_jit_memory(const struct symbol_jit *jit);
 /* The bytes of a regular file, and a NUL. The caller frees them. An error as above. */
 int symbol_read_file(const char *path, bool owner, uint8_t **bytes, size_t *size);
 
-/* For the readers: adds code, after its name was kept; ends with the index for look-ups. */
+/*
+ * The readers call this: it adds code, after its name was kept; ends with the index for look-ups.
+ */
 void symbol_jit_add(struct symbol_jit *jit, struct symbol_jit_code code);
 int symbol_jit_index(struct symbol_jit *jit);
 

@@ -34,8 +34,8 @@ static bool is_same_file(const char *name, size_t n)
 #define NODE_SHIFT 0x40
 
 /*
- * Are the entries those of code of `size` bytes? Node.js 20 writes garbage in place of the names of
- * files, with zeros in it, so that what follows cannot be read.
+ * Whether the entries are those of code of `size` bytes. Node.js 20 writes garbage in place of the
+ * names of files, with zeros in it, so that what follows cannot be read.
  */
 static bool check_lines(struct symbol_jitdump *d, uint64_t size)
 {

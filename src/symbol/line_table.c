@@ -61,7 +61,7 @@ struct line_reader {
 	uint64_t sequence_start;
 };
 
-/* Is there room for one more item? If not, the status says why. */
+/* Whether there is room for one more item. If not, the status says why. */
 #define ITEM_ROOM(l, items, count, room, most)                                                     \
 	((count) < (most) && LIST_ROOM(items, count, room)                                         \
 	     ? true                                                                                \

@@ -292,7 +292,7 @@ int ptah_symbols_lines(struct ptah_symbols *symbols, const char *path, uint64_t 
 
 /* Lines to places */
 
-/* Is `wanted` the whole path, or its last parts? */
+/* Whether `wanted` is the whole path, or its last parts. */
 static bool is_file(const char *path, const char *wanted)
 {
 	size_t n = strlen(path), m = strlen(wanted);

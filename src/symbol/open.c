@@ -22,7 +22,9 @@
 #define DWARF_BYTES_MAX ((uint64_t)1 << 33)
 #define DWARF_RATIO_MAX 32
 
-/* Is it an x86-64 file, without so many sections that elf_begin() would allocate gigabytes? */
+/*
+ * Whether it is an x86-64 file, without so many sections that elf_begin() would allocate gigabytes.
+ */
 static bool has_good_header(int fd)
 {
 	uint8_t header[sizeof(Elf64_Ehdr)], first[sizeof(Elf64_Shdr)];
@@ -51,7 +53,10 @@ static bool subtract_budget(uint64_t *left, uint64_t n)
 	return true;
 }
 
-/* Is all that this layer or libelf may read bounded? .bss and debug information are not read. */
+/*
+ * Whether all that this layer or libelf may read is bounded. .bss and debug information are not
+ * read.
+ */
 static bool is_bounded(Elf *elf)
 {
 	uint64_t left = BYTES_MAX;

@@ -71,7 +71,7 @@ static uint32_t visit(struct walk *w, Dwarf_Die *die, uint32_t parent)
 	return scope == SYMBOL_NO_SCOPE ? parent : scope;
 }
 
-/* Is it an entry that was not visited yet? Entries are visited in the order of the file. */
+/* Whether it is an entry that was not visited yet. Entries are visited in the order of the file. */
 static bool is_ahead(struct walk *w, Dwarf_Die *die)
 {
 	Dwarf_Off offset = dwarf_dieoffset(die);
@@ -82,7 +82,7 @@ static bool is_ahead(struct walk *w, Dwarf_Die *die)
 	return true;
 }
 
-/* Are there functions with code below an entry? Most entries describe types. */
+/* Whether there are functions with code below an entry. Most entries describe types. */
 static bool has_code_below(Dwarf_Die *die)
 {
 	switch (dwarf_tag(die)) {

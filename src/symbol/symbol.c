@@ -62,14 +62,6 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 	free(symbols);
 }
 
-void ptah_symbols_locate(struct ptah_symbols *symbols, ptah_symbols_locator *locate, void *context)
-{
-	if (!symbols)
-		return;
-	symbols->locate = locate;
-	symbols->locate_context = context;
-}
-
 static int compare_symbol_entries(const void *a, const void *b)
 {
 	return strcmp(((const struct symbol_binary *)a)->path,
@@ -189,14 +181,28 @@ static struct ptah_function bounds_of(const struct symbol_range *range, uint64_t
 	};
 }
 
+static bool kernel_function_bounds(const struct ptah_symbols *symbols, uint64_t address,
+				   struct ptah_function *function)
+{
+	const struct symbol_range *range = symbol_ranges_find(&symbols->kernel.ranges, address);
+
+	if (!range || !range->named)
+		return false;
+	*function = bounds_of(range, 0);
+	function->flags |= PTAH_FUNCTION_KERNEL;
+	return true;
+}
+
 bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
 			 uint64_t address, struct ptah_function *function)
 {
 	const struct symbol_range *range;
 	uint64_t own;
 
-	if (!symbols || !path || !function)
+	if (!symbols || !function)
 		return false;
+	if (!path)
+		return kernel_function_bounds(symbols, address, function);
 	range = find_range(symbol_find_binary(symbols, path), file_offset, &own);
 	if (range)
 		*function = bounds_of(range, address - own);
@@ -245,39 +251,23 @@ int ptah_symbols_add_kallsyms(struct ptah_symbols *symbols, const char *path, co
 	return symbol_kernel_read_kallsyms(&symbols->kernel, path, reference, address);
 }
 
-int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path, uint64_t slide)
+int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path, uint64_t slide,
+			     unsigned what)
 {
-	if (!symbols || !path)
+	if (!symbols || !path || !what || what >= PTAH_VMLINUX_MAX)
 		return PTAH_E_INVAL;
-	return symbol_kernel_read_vmlinux(&symbols->kernel, path, slide);
-}
-
-int ptah_symbols_add_kernel_lines(struct ptah_symbols *symbols, const char *path, uint64_t slide)
-{
-	if (!symbols || !path)
-		return PTAH_E_INVAL;
-	if (symbols->kernel_lines)
-		return 0;
-	symbols->kernel_lines = strdup(path);
-	symbols->kernel_slide = slide;
-	return symbols->kernel_lines ? 0 : PTAH_E_NOMEM;
+	if (what & PTAH_VMLINUX_LINES && !symbols->kernel_lines) {
+		symbols->kernel_lines = strdup(path);
+		symbols->kernel_slide = slide;
+		if (!symbols->kernel_lines)
+			return PTAH_E_NOMEM;
+	}
+	return what & PTAH_VMLINUX_NAMES ? symbol_kernel_read_vmlinux(&symbols->kernel, path, slide)
+					 : 0;
 }
 
 bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
 				struct ptah_kernel_symbol *symbol)
 {
 	return symbols && symbol && symbol_kernel_find(&symbols->kernel, address, symbol);
-}
-
-bool ptah_symbols_bounds_kernel(const struct ptah_symbols *symbols, uint64_t address,
-				struct ptah_function *function)
-{
-	const struct symbol_range *range =
-	    symbols && function ? symbol_ranges_find(&symbols->kernel.ranges, address) : NULL;
-
-	if (!range || !range->named)
-		return false;
-	*function = bounds_of(range, 0);
-	function->flags |= PTAH_FUNCTION_KERNEL;
-	return true;
 }

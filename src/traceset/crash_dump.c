@@ -208,7 +208,7 @@ static int read_crash_block(const struct crash *t, const struct capture *c, uint
 	return b->size && b->size % PAGE == 0 ? 0 : PTAH_E_BAD_FILE;
 }
 
-/* Of a capture's buffer. */
+/* What is known of a capture's buffer. */
 struct buffer {
 	struct block *blocks;
 	size_t count;
@@ -463,7 +463,7 @@ static void see_space(struct crash *t, uint64_t cr3)
 
 #define WINDOW ((size_t)1 << 20)
 
-/* Of the packets in a window that begins with a PSB, or anywhere: which CR3 they name. */
+/* Finds out which CR3 the packets in a window name, which begins with a PSB, or anywhere. */
 static void find_spaces(struct crash *t, const uint8_t *bytes, const uint8_t *end)
 {
 	const uint8_t *at = ptah_packet_find_psb(bytes, end);

@@ -559,10 +559,11 @@ static int read_packets(struct reading *r, const char *folder, int32_t cpu)
 	char *path = join_trace_path(folder, PACKETS_FILE, false);
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = path, .cpu = cpu};
+	const struct ptah_trace_system system = {.size = sizeof(system), .root = folder};
 	int status = path ? ptah_trace_set_add_stream(r->set, &stream) : PTAH_E_NOMEM;
 
 	free(path);
-	return status < 0 ? status : ptah_trace_set_root(r->set, folder);
+	return status < 0 ? status : ptah_trace_set_system(r->set, &system);
 }
 
 /* All */
@@ -597,11 +598,12 @@ static int add_drpttracer_kernel(struct reading *r, const char *folder)
 {
 	char *kcore = join_trace_path(folder, "kcore", true),
 	     *kallsyms = join_trace_path(folder, "kallsyms", true);
-	int status = ptah_trace_set_kernel(r->set, kcore, kallsyms);
+	const struct ptah_trace_system system = {
+	    .size = sizeof(system), .kcore = kcore, .kallsyms = kallsyms};
+	int status = ptah_trace_set_system(r->set, &system);
 
 	if (status >= 0 && kcore)
 		status = set_kernel_traced(r);
-
 	if (status >= 0 && !kcore && r->calls)
 		status = trace_set_note(
 		    r->set, "the kernel's code was not copied when this was traced (kcore)");

@@ -217,7 +217,7 @@ static int add_dump_file(struct ptah_trace_set *set, const struct dump *d, enum 
 /* So many files that are not used are named. */
 #define NAMED 4
 
-/* Is it a file, and none of the group's? */
+/* Whether it is a file, and none of the group's. */
 static bool is_unused(int folder, const char *name, const struct dump *group)
 {
 	struct dump d = {.name = (char *)(uintptr_t)name};

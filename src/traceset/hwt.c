@@ -106,7 +106,7 @@ static int32_t parse_number(const char **text)
 	return n < INT32_MAX ? (int32_t)n : -1;
 }
 
-/* Does the name have the form of a device's, hwt_CONTEXT_NUMBER? */
+/* Whether the name has the form of a device's, hwt_CONTEXT_NUMBER. */
 static bool parse_copy_name(const char *name, int32_t *context, int32_t *number)
 {
 	if (strncmp(name, "hwt_", 4) != 0)
@@ -368,7 +368,7 @@ static bool read_layout(const char *path, struct layout *l)
 	return l->code_count > 0 || l->type == ET_REL;
 }
 
-/* Is one of the file's executable segments mapped there by a mapping that is known? */
+/* Whether one of the file's executable segments is mapped there by a mapping that is known. */
 static bool is_known(const struct hwt *h, const char *path, const struct layout *l,
 		     uint64_t address)
 {

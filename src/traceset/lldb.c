@@ -493,7 +493,7 @@ static int read_lldb(const char *path, struct ptah_trace_set *set, struct ptah_m
 	return status;
 }
 
-/* Is there an object at the beginning of the file? */
+/* Whether there is an object at the beginning of the file. */
 static bool begins_object(const char *path)
 {
 	FILE *f = fopen(path, "re");

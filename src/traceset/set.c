@@ -2,6 +2,7 @@
 /* The trace set as an object: what is added to it is checked and copied. */
 #include "traceset/set.h"
 
+#include "base/compiler.h"
 #include "support/list.h"
 
 #include <ptah/session.h>
@@ -117,7 +118,7 @@ int ptah_trace_set_add_stream(struct ptah_trace_set *set, const struct ptah_trac
 			  : APPEND(set->streams, set->stream_count, set->stream_capacity, s);
 }
 
-/* Does the piece of a file, as far as that can be seen here, fit the address space? */
+/* Whether the piece of a file fits the address space, as far as that can be seen here. */
 static bool fits(const struct ptah_trace_code *code)
 {
 	const struct ptah_trace_file *file = &code->file;
@@ -223,27 +224,6 @@ int ptah_trace_set_processor(struct ptah_trace_set *set,
 	return 0;
 }
 
-int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore, const char *kallsyms)
-{
-	if (!set || (kcore && !*kcore) || (kallsyms && !*kallsyms))
-		return PTAH_E_INVAL;
-	if ((kcore && keep_path(set, &kcore) < 0) || (kallsyms && keep_path(set, &kallsyms) < 0))
-		return PTAH_E_NOMEM;
-	set->kcore = kcore;
-	set->kallsyms = kallsyms;
-	return 0;
-}
-
-int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder)
-{
-	if (!set || !folder || !*folder)
-		return PTAH_E_INVAL;
-	if (keep_path(set, &folder) < 0)
-		return PTAH_E_NOMEM;
-	set->root = folder;
-	return 0;
-}
-
 /* Whether the text is a list of ranges, all of them numbers. */
 static bool is_filter(const char *text)
 {
@@ -297,29 +277,50 @@ char *traceset_move_filter(const char *text, const char *of, const char *below)
 	return moved;
 }
 
-int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text)
+/* The text of a filter, with files by their whole paths. NULL: out of memory. */
+static const char *keep_filter(struct ptah_trace_set *set, const char *text)
 {
-	char *folder;
-	const char *filter;
+	char *folder = set->folder ? strdup(set->folder) : getcwd(NULL, 0);
+	const char *filter =
+	    folder ? keep_set_string(set, traceset_move_filter(text, folder, NULL)) : NULL;
 
-	if (!set || !text || !is_filter(text))
-		return PTAH_E_INVAL;
-	folder = set->folder ? strdup(set->folder) : getcwd(NULL, 0);
-	filter = folder ? keep_set_string(set, traceset_move_filter(text, folder, NULL)) : NULL;
 	free(folder);
-	if (!filter)
-		return PTAH_E_NOMEM;
-	set->filter = filter;
-	return 0;
+	return filter;
 }
 
-int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind, const char *path)
+int ptah_trace_set_system(struct ptah_trace_set *set, const struct ptah_trace_system *system)
 {
-	if (!set || (unsigned)kind >= PTAH_TRACE_VDSO_MAX || !path || !*path)
+	struct ptah_trace_system s = {0};
+	const char **paths[] = {&s.kcore,
+				&s.kallsyms,
+				&s.root,
+				&s.vdso[PTAH_TRACE_VDSO_64],
+				&s.vdso[PTAH_TRACE_VDSO_32],
+				&s.vdso[PTAH_TRACE_VDSO_X32]},
+		   **kept[] = {&set->kcore,
+			       &set->kallsyms,
+			       &set->root,
+			       &set->vdso[PTAH_TRACE_VDSO_64],
+			       &set->vdso[PTAH_TRACE_VDSO_32],
+			       &set->vdso[PTAH_TRACE_VDSO_X32]};
+
+	if (!set || !system || system->size < sizeof(*system) ||
+	    (system->filter && !is_filter(system->filter)))
 		return PTAH_E_INVAL;
-	if (keep_path(set, &path) < 0)
+	s = *system;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (*paths[i] && !**paths[i])
+			return PTAH_E_INVAL;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (*paths[i] && keep_path(set, paths[i]) < 0)
+			return PTAH_E_NOMEM;
+	if (s.filter && !(s.filter = keep_filter(set, s.filter)))
 		return PTAH_E_NOMEM;
-	set->vdso[kind] = path;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		if (*paths[i])
+			*kept[i] = *paths[i];
+	if (s.filter)
+		set->filter = s.filter;
 	return 0;
 }
 

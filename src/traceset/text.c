@@ -267,27 +267,32 @@ static int add_stop(struct parser *p, const union entry *e)
 
 static int set_kernel(struct parser *p, const union entry *e)
 {
-	return ptah_trace_set_kernel(p->set, e->kernel.kcore, e->kernel.kallsyms);
+	const struct ptah_trace_system system = {
+	    .size = sizeof(system), .kcore = e->kernel.kcore, .kallsyms = e->kernel.kallsyms};
+
+	return ptah_trace_set_system(p->set, &system);
 }
 
 static int set_root(struct parser *p, const union entry *e)
 {
-	return ptah_trace_set_root(p->set, e->root.folder);
+	const struct ptah_trace_system system = {.size = sizeof(system), .root = e->root.folder};
+
+	return ptah_trace_set_system(p->set, &system);
 }
 
 static int set_filter(struct parser *p, const union entry *e)
 {
-	return ptah_trace_set_filter(p->set, e->note.text);
+	const struct ptah_trace_system system = {.size = sizeof(system), .filter = e->note.text};
+
+	return ptah_trace_set_system(p->set, &system);
 }
 
 static int set_vdso(struct parser *p, const union entry *e)
 {
-	int status = 0;
+	struct ptah_trace_system system = {.size = sizeof(system)};
 
-	for (unsigned i = 0; i < PTAH_TRACE_VDSO_MAX && status >= 0; i++)
-		if (e->vdso.paths[i])
-			status = ptah_trace_set_vdso(p->set, i, e->vdso.paths[i]);
-	return status;
+	memcpy(system.vdso, e->vdso.paths, sizeof(system.vdso));
+	return ptah_trace_set_system(p->set, &system);
 }
 
 static int add_text_note(struct parser *p, const union entry *e)
@@ -1028,7 +1033,7 @@ static bool is_same(const struct stat *file, const char *path)
 	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
 
-/* Is this a file that the set names, so that writing the set would destroy it? */
+/* Whether this is a file that the set names, so that writing the set would destroy it. */
 static bool is_named(const struct ptah_trace_set *set, const char *path)
 {
 	const char *last = NULL; /* the pieces of a file mostly follow each other */

@@ -253,7 +253,7 @@ static void put_callers(struct json *j, struct view_model *m, struct view_thread
 		json_number(j, "begin", log_on(&f->begin, axis));
 		if (has)
 			json_number(j, "end", bar.end);
-		json_string(j, "begun", ptah_call_begin_name(e->how));
+		json_string(j, "begun", ptah_call_how_name(false, e->how));
 		put_site(j, m, called);
 		json_end_object(j);
 		called = e;
@@ -282,12 +282,12 @@ static void put_call(struct json *j, struct view_model *m, struct view_thread *t
 		put_call_place(j, m, "end", &found->end);
 		put_call_counts(j, m, "total", &total);
 		put_call_counts(j, m, "self", &found->frame.self);
-		json_string(j, "ended", ptah_call_end_name(found->how));
+		json_string(j, "ended", ptah_call_how_name(true, found->how));
 	} else {
 		json_string(j, "ended", NULL);
 	}
 	json_bool(j, "complete", found->ended);
-	json_string(j, "begun", ptah_call_begin_name(e->how));
+	json_string(j, "begun", ptah_call_how_name(false, e->how));
 	put_call_flags(j, e->flags | found->flags);
 	put_site(j, m, e);
 	json_string(j, "file", function.file);

@@ -72,7 +72,9 @@ static void put_threads(struct json *j, struct view_model *m, struct sums *sums)
 	json_end_array(j);
 }
 
-/* Are there times only where the kernel was entered or left, and at synchronisation points? */
+/*
+ * Whether there are times only where the kernel was entered or left, and at synchronisation points.
+ */
 static bool is_coarse(const struct view_model *m)
 {
 	struct ptah_flow_config flow;
@@ -187,9 +189,9 @@ int view_answer_info(struct view_model *m, const struct view_query *query, struc
 	json_bool(j, "coarse", is_coarse(m));
 	json_bool(j, "waits", m->has_time && ptah_session_samples(r->session));
 	if (m->has_time) {
-		json_string(j, "times", ptah_time_kind_name(ptah_session_time_kind(r->session)));
-		json_bool(j, "times_estimated", ptah_session_time_estimated(r->session));
-		json_string(j, "times_text", ptah_session_time_text(r->session));
+		json_string(j, "times", ptah_session_times(r->session).name);
+		json_bool(j, "times_estimated", ptah_session_times(r->session).estimated);
+		json_string(j, "times_text", ptah_session_times(r->session).text);
 	}
 	put_threads(j, m, &sums);
 	length[LOG_INSTRUCTIONS] = sums.length;

@@ -108,7 +108,7 @@ int view_answer_coverage(struct view_model *m, const struct view_query *query,
 
 /* The lines of a file */
 
-/* Is the text newer than the object that has its lines? */
+/* Whether the text is newer than the object that has its lines. */
 static bool is_newer(const struct view_sources *s, const struct view_source_file *file,
 		     const struct source_file *text)
 {

@@ -125,8 +125,8 @@ static int add_bar_call(struct reading *r, const struct log_frame *frame, size_t
 }
 
 /*
- * Has the window been read, and every call that began in it ended, or become long enough? Asked
- * for each mark after the window.
+ * Whether the window has been read, and every call that began in it has ended, or become long
+ * enough. Asked for each mark after the window.
  */
 static bool is_past(struct reading *r, const struct log_mark *mark)
 {
@@ -187,7 +187,7 @@ static int add_open(struct reading *r, struct view_thread *t, unsigned first)
 	return status;
 }
 
-/* Does no call of the function begin or end in the block? False also if that is not known. */
+/* Whether no call of the function begins or ends in the block. False also if that is not known. */
 static bool lacks_function(struct reading *r, const struct log_block *block)
 {
 	struct log_cursor *c = &r->cursor;

@@ -102,8 +102,8 @@ static bool offer_whole(struct search *s)
 }
 
 /*
- * Does a level show more than the next one? Of levels that are finer than those that are kept it is
- * taken to be so if it is of the finest.
+ * Whether a level shows more than the next one. Of levels that are finer than those that are kept
+ * it is taken to be so if it is of the finest.
  */
 static bool shows_more(struct view_thread *t, enum log_axis axis, unsigned k)
 {

@@ -135,7 +135,9 @@ struct difference;
 struct difference *view_model_difference(const struct view_model *model);
 unsigned view_model_jobs(const struct view_model *model);
 
-/* Has the model been stopped? Long work asks now and then, and ends with view_refuse(503). */
+/*
+ * Whether the model has been stopped. Long work asks now and then, and ends with view_refuse(503).
+ */
 bool view_model_is_stopped(const struct view_model *model);
 
 /* The functions of names.h may be called between these only. Do not hold it for long. */
@@ -156,7 +158,7 @@ struct view_function {
 	uint32_t line;	     /* 0: not known */
 };
 
-/* Of the recording that is shown. False: there is no such function. */
+/* A function of the recording that is shown. False: there is no such function. */
 bool view_function(struct view_model *model, uint64_t id, struct view_function *function);
 /* How many there are so far. */
 uint32_t view_function_count(struct view_model *model);

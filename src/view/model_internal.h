@@ -162,7 +162,7 @@ int view_cpu_add(struct view_model *model, int32_t number, size_t thread, uint64
 		 uint64_t to);
 int view_cpus_finish(struct view_model *model);
 
-/* Have all calls been read? */
+/* Whether all calls have been read. */
 bool view_calls_are_read(struct view_model *model);
 
 /* The trees, NULL: not made yet. They stay until the model is freed. */

@@ -196,7 +196,9 @@ static int put_pieces(struct writer *w)
 	return status;
 }
 
-/* Are these bytes safe in JSON and in HTML as they are? Questions have no others, percent-encoded.
+/*
+ * Whether these bytes are safe in JSON and in HTML as they are. Questions have no others,
+ * percent-encoded.
  */
 static bool is_plain(const char *text)
 {

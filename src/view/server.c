@@ -109,7 +109,7 @@ static enum MHD_Result answer_question(struct view_server *s, struct MHD_Connect
 	return send_response(s, connection, answer.status, response, answer.type, NULL);
 }
 
-/* Does `text` begin with the secret? It takes the same time however much of it is right. */
+/* Whether `text` begins with the secret. It takes the same time however much of it is right. */
 static bool has_secret(const char *text, const char *secret)
 {
 	unsigned difference = 0;
@@ -172,7 +172,7 @@ static enum MHD_Result count_host(void *context, enum MHD_ValueKind kind, const 
 	return MHD_YES;
 }
 
-/* Is the only Host header this server's address? */
+/* Whether the only Host header is this server's address. */
 static bool is_for_us(const struct view_server *s, struct MHD_Connection *connection)
 {
 	const char *host =

@@ -257,7 +257,7 @@ static bool was_full(const struct ptah_waits *w, struct content *content,
 	for (; content->read < end && calls[content->read->call].end <= c->begin; content->read++)
 		if (!peeks(&calls[content->read->call]))
 			content->was_read += (uint64_t)calls[content->read->call].result;
-	/* Of those that go on it is not known when they take their bytes. */
+	/* It is not known when those that go on take their bytes. */
 	was_read = content->was_read;
 	for (const struct transfer *r = content->read;
 	     r < end && r < content->read + MOST_READS && calls[r->call].begin < c->begin; r++)

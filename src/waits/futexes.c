@@ -177,7 +177,7 @@ struct queue {
 	const struct place *first, *next, *first_wake, *wake, *end;
 	uint32_t head, tail; /* numbers of waits; WAITS_NONE: it is empty */
 	size_t length;
-	/* Of the calls that were carried out, the one that ended last: when, and of which thread. */
+	/* The call that ended last of those that were carried out: when, and of which thread. */
 	uint64_t woke_until;
 	int32_t woke_by;
 };

@@ -128,7 +128,7 @@ static bool sets_lock(const struct system_call *c)
 	       c->data_size >= 32 && c->data_arg == 2;
 }
 
-/* Of the operations of semop() those with a semaphore's number; 0: there is none. */
+/* The change by the first operation of semop() that has a semaphore's number; 0: there is none. */
 static int16_t semaphore_change(const struct system_call *c, uint16_t number, uint16_t *flags)
 {
 	for (size_t at = 0; c->data_arg == 1 && at + 6 <= c->data_size; at += 6)
@@ -147,7 +147,10 @@ static bool is_undone(const struct system_call *c)
 	return false;
 }
 
-/* Of a lock that the threads of a process have together. Other numbers are those of objects. */
+/*
+ * The number of a lock that the threads of a process have together. Other numbers are those of
+ * objects.
+ */
 #define OF_PROCESS (UINT64_C(1) << 32)
 
 /* Who has the lock that flock() or fcntl() sets: an open file, or for F_SETLK and F_SETLKW a process. */

@@ -246,19 +246,15 @@ int ptah_syscalls_get(const struct ptah_syscalls *s, size_t i, struct ptah_sysca
 	return 0;
 }
 
-size_t ptah_syscalls_find(const struct ptah_syscalls *s, size_t sample)
-{
-	size_t at;
-
-	/* Finds the first that is not smaller. */
-	BISECT(at, 0, s->count, s->calls[at].sample < sample);
-	return at < s->count && s->calls[at].sample == sample ? at : SIZE_MAX;
-}
-
-bool ptah_syscalls_has_sample(const struct ptah_syscalls *s, size_t i)
+size_t ptah_syscalls_find(const struct ptah_syscalls *s, size_t i, bool *part)
 {
 	struct ptah_sample sample = {.size = sizeof(sample)};
+	size_t at;
 
-	return ptah_session_sample(s->session, i, &sample) >= 0 && sample.event < s->event_count &&
-	       s->roles[sample.event];
+	if (part)
+		*part = ptah_session_sample(s->session, i, &sample) >= 0 &&
+			sample.event < s->event_count && s->roles[sample.event];
+	/* Finds the first that is not smaller. */
+	BISECT(at, 0, s->count, s->calls[at].sample < i);
+	return at < s->count && s->calls[at].sample == i ? at : SIZE_MAX;
 }

@@ -110,11 +110,14 @@ struct object {
 	const uint8_t *name; /* a path or a socket's address; NULL: not known */
 	uint32_t name_size;
 	uint32_t members; /* of epoll: the first of its struct member; 0: none */
-	/* Of a connection's sides: the call that connected or accepted it, plus 1; 0: none. */
+	/* The call that connected or accepted this side of a connection, plus 1; 0: none. */
 	uint32_t call;
 	/* Since then, it is not known how many bytes were read from it and written; 0: it is. */
 	uint64_t uncounted;
-	/* Of a pipe: the most bytes that F_SETPIPE_SZ has set, first at that time; 0: it has not. */
+	/*
+	 * The most bytes that F_SETPIPE_SZ has set for this pipe, first at that time; 0: it has
+	 * not.
+	 */
 	uint32_t room;
 	uint64_t room_since;
 	int32_t pid; /* of the process that a pidfd is of */

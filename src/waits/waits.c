@@ -448,8 +448,8 @@ static void compare_with_wakeups(struct ptah_waits *w, struct wait *wait, const 
 /* Where the recorder makes stamps, a thread also sleeps when it has to wait for the recorder. */
 static unsigned outside_of_calls(const struct ptah_waits *w)
 {
-	return ptah_session_time_kind(w->session) == PTAH_TIME_STAMPED ? PTAH_WAIT_OUTSIDE
-								       : PTAH_WAIT_FAULT;
+	return ptah_session_times(w->session).kind == PTAH_TIME_STAMPED ? PTAH_WAIT_OUTSIDE
+									: PTAH_WAIT_FAULT;
 }
 
 /* Absences of a thread outside of waits become waits of their own. */

@@ -57,7 +57,7 @@ static void end(struct calls_machine *m, const struct calls_frame *f, enum ptah_
 
 static const struct calls_sink sink = {begin, end};
 
-/* Does the block end where its function continues? */
+/* Whether the block ends where its function continues. */
 static bool continues(struct calls_machine *m, const struct ptah_item *block,
 		      const struct ptah_item *end)
 {
@@ -179,7 +179,10 @@ static size_t lose(struct ptah_item *items, size_t n, uint64_t seed)
 	return kept;
 }
 
-/* Was there this beginning or end of a call? The true marks are in the order of their offsets. */
+/*
+ * Whether there was this beginning or end of a call. The true marks are in the order of their
+ * offsets.
+ */
 static bool is_true(const struct random_thread *t, const struct true_mark *mark)
 {
 	size_t low = 0, high = t->mark_count;

@@ -87,7 +87,7 @@ static void find_calls(const struct machine *m, size_t size, enum form form, str
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	assert_int_equal(ptah_flow_feed(flow, m->trace, size, true), 0);
 	assert_int_equal(calls_marks_new(&config, &calls), 0);
-	ptah_flow_set_bounds(flow, calls_marks_bounds, calls);
+	flow_set_bounds(flow, calls_marks_bounds, calls);
 	do {
 		if (form != ITEMS)
 			take_spans(calls, flow, form, l);

@@ -296,8 +296,7 @@ static void write_mark(const struct ptah_call_mark *mark, char *text, size_t siz
 	unsigned letter = letter_of(mark->function, &cold);
 	size_t n = (size_t)snprintf(
 	    text, size, "%s%c%s%s", text[0] ? " " : "", (char)(cold ? letter - 'A' + 'a' : letter),
-	    mark->end ? "-" : "+",
-	    mark->end ? ptah_call_end_name(mark->how) : ptah_call_begin_name(mark->how));
+	    mark->end ? "-" : "+", ptah_call_how_name(mark->end, mark->how));
 
 	for (size_t i = 0; i < sizeof(letters) / sizeof(*letters); i++)
 		if (mark->flags & letters[i].flag)

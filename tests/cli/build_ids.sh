@@ -93,36 +93,8 @@ gone --buildid-dir=cache
 
 # A server has the program; the library is still in the cache.
 command -v python3 >/dev/null || skip "no python3 for a server"
-cat >server.py <<'END'
-import http.server, os, time
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        with open("asked", "a") as f:
-            print(self.path, file=f)
-        while os.path.exists("down"):
-            time.sleep(0.1)
-        found = self.path == "/buildid/%s/executable" % open("id").read()
-        data = open("program", "rb").read() if found else b""
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-    def log_message(self, *_):
-        pass
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-open("port.new", "w").write(str(server.server_port))
-os.rename("port.new", "port")
-server.serve_forever()
-END
 printf %s "$id" >id
-python3 server.py &
-server=$!
-trap 'kill $server' EXIT
-while [ ! -e port ]; do
-	kill -0 $server || fail "no server"
-	sleep 0.05
-done
-url=http://127.0.0.1:$(cat port)
+serve executable program
 DEBUGINFOD_URLS=$url gone --no-debuginfod --buildid-dir=cache
 "$PTAH" verify --all --debuginfod="$url" --buildid-dir=cache perf.data >out 2>err || {
 	grep -q 'not installed' err && skip "no libdebuginfod.so.1 (Debian: libdebuginfod1)"

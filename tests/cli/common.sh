@@ -75,3 +75,35 @@ leaf:	nop
 END
 	"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
 }
+
+# serve KIND FILE: starts debuginfod.py, whose address is then in $url.
+serve() {
+	python3 "$PTAH_SOURCE/tests/cli/debuginfod.py" "$1" "$2" &
+	server=$!
+	trap 'kill $server' EXIT
+	while [ ! -e port ]; do
+		kill -0 $server || fail "no server"
+		sleep 0.05
+	done
+	url=http://127.0.0.1:$(cat port)
+}
+
+# A loop written by hand, in the files code and trace: three times, then back to its beginning, a
+# hundred times over.
+write_loop() {
+	# At 0x401000:		b9 03 00 00 00	mov ecx, 3
+	#	0x401005:	ff c9		dec ecx
+	#	0x401007:	75 fc		jnz 0x401005
+	#	0x401009:	c3		ret
+	printf '\271\003\000\000\000\377\311\165\374\303' >code
+	{
+		printf 'PSB\nMODE.Exec 64-bit\nPSBEND\nTIP.PGE 0x401000\n'
+		i=0
+		while [ $i -lt 100 ]; do
+			printf 'TNT TTN\nTIP 0x401000\n'
+			i=$((i + 1))
+		done
+		printf 'FUP 0x401000\nTIP.PGD\n'
+	} >text
+	expect 0 "$PTAH" asm -o trace text
+}

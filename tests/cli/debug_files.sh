@@ -42,36 +42,8 @@ else
 	echo "SKIP: perf's cache: no perf (Debian: linux-perf)"
 fi
 
-# A server for $served, which notes what it is asked for.
-cat >server.py <<'END'
-import http.server
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        with open("asked", "a") as f:
-            print(self.path, file=f)
-        found = self.path == "/buildid/%s/debuginfo" % open("id").read()
-        data = open("served", "rb").read() if found else b""
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-    def log_message(self, *_):
-        pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-open("port.new", "w").write(str(server.server_port))
-import os
-os.rename("port.new", "port")
-server.serve_forever()
-END
 printf %s "$id" >id
-python3 server.py &
-server=$!
-trap 'kill $server' EXIT
-while [ ! -e port ]; do
-	kill -0 $server || fail "no server"
-	sleep 0.05
-done
-url=http://127.0.0.1:$(cat port)
+serve debuginfo served
 
 # asked N: so many files have been asked for, all of them the program's.
 asked() {

@@ -3,23 +3,7 @@
 # ptah profile on a loop written by hand, whose counts are known.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-# At 0x401000:		b9 03 00 00 00	mov ecx, 3
-#	0x401005:	ff c9		dec ecx
-#	0x401007:	75 fc		jnz 0x401005
-#	0x401009:	c3		ret
-printf '\271\003\000\000\000\377\311\165\374\303' >code
-{
-	echo 'PSB; MODE.Exec 64-bit; PSBEND'
-	echo 'TIP.PGE 0x401000'
-	i=0
-	while [ $i -lt 100 ]; do # each round: the loop three times, then back to its beginning
-		printf 'TNT TTN\nTIP 0x401000\n'
-		i=$((i + 1))
-	done
-	echo 'FUP 0x401000'
-	echo 'TIP.PGD'
-} | tr ';' '\n' >text
-expect 0 "$PTAH" asm -o trace text
+write_loop
 tab=$(printf '\t')
 
 expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv

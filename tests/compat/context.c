@@ -121,7 +121,7 @@ static bool take_branch(struct order *o, const struct ptah_packet *packet)
 	return true;
 }
 
-/* Does the event of this CFE have a FUP and a TIP? */
+/* Whether the event of this CFE has a FUP and a TIP. */
 static bool has_branch(const struct ptah_packet *packet)
 {
 	switch (packet->u.cfe.type) {
@@ -258,7 +258,7 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	}
 }
 
-/* Does the packet's address depend on the one before? */
+/* Whether the packet's address depends on the one before. */
 static bool is_compressed(const struct ptah_packet *packet)
 {
 	switch (packet->type) {

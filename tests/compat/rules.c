@@ -99,7 +99,7 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
-/* Is there a PSB longer than 16 bytes before either side's position? */
+/* Whether there is a PSB longer than 16 bytes before either side's position. */
 static bool has_row(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint64_t a = call->side[0].sync, b = call->side[1].sync, last = a > b ? a : b;
@@ -127,7 +127,7 @@ static bool psb_row(const struct twin_input *input, const struct twin_call *call
 	return false;
 }
 
-/* Is the decoder one that follows code? */
+/* Whether the decoder is one that follows code. */
 static bool is_walker(const struct twin_call *call)
 {
 	return call->decoder >= TWIN_INSN;
@@ -149,7 +149,7 @@ static uint64_t read_to(const struct twin_call *call)
 	return at;
 }
 
-/* Do the packets allow this time? `tsc` 0: they allow none. */
+/* Whether the packets allow this time. `tsc` 0: they allow none. */
 static bool is_possible(const struct twin_times *times, uint64_t tsc)
 {
 	return !tsc || (tsc >= times->low && tsc <= times->high);

@@ -127,7 +127,7 @@ static bool left_for_nowhere(const struct twin_input *input, const struct twin_c
 	       class_of(call, 0) == ptic_cond_jump;
 }
 
-/* Does the reference continue where this library returns the code? */
+/* Whether the reference continues where this library returns the code. */
 static bool goes_on(const struct twin_call *call, int code)
 {
 	if (!is_next(call) || call->side[0].status != code)
@@ -340,7 +340,7 @@ static bool skd022_unread(const struct twin_input *input, const struct twin_call
 	       call->side[1].out.event.type == ptev_async_disabled;
 }
 
-/* Is this the code at the end of the last block or instruction? */
+/* Whether this is the code at the end of the last block or instruction. */
 static bool is_code(const struct twin_input *input, const struct twin_call *call,
 		    const uint8_t *code, size_t size)
 {

@@ -40,7 +40,7 @@ TEST(same_as_debian)
 	}
 }
 
-/* Is exactly the bit at `place` set? */
+/* Whether exactly the bit at `place` is set. */
 static int is_bit(const void *object, size_t size, size_t place)
 {
 	const unsigned char *bytes = object;

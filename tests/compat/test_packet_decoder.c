@@ -137,7 +137,7 @@ static bool same_packet(const struct pt_packet *a, const struct pt_packet *b)
 	}
 }
 
-/* Is this one of the differences listed above? `status` is this library's for the bytes. */
+/* Whether this is one of the differences listed above. `status` is this library's for the bytes. */
 static bool is_known_difference(const uint8_t *p, size_t n, int status)
 {
 	if (stream_is_after_libipt_2_0(p, n))

@@ -28,7 +28,7 @@ static inline struct ptah_counts *loaded(const void *bytes, size_t n)
 	return counts;
 }
 
-/* Do both save to the same bytes? */
+/* Whether both save to the same bytes. */
 static inline void assert_same_bytes(const struct ptah_counts *a, const struct ptah_counts *b)
 {
 	void *x, *y;

@@ -92,7 +92,7 @@ TEST(saved_and_loaded)
 		size_t n;
 
 		run_begin(&r, seed);
-		assert_int_equal(ptah_counts_add(counts, 7, r.profile), 0);
+		assert_int_equal(counts_add_profile(counts, 7, r.profile), 0);
 		assert_int_equal(ptah_counts_save(counts, &bytes, &n), 0);
 		again = loaded(bytes, n);
 		free(bytes);
@@ -121,16 +121,16 @@ TEST(merged)
 		/* The same code and the first third of its trace. */
 		assert_int_equal(ptah_profile_new(r.image, NULL, &other), 0);
 		assert_int_equal(ptah_profile_feed(other, r.w->trace, 5000, true), 0);
-		assert_int_equal(ptah_counts_add(all, 7, r.profile), 0);
-		assert_int_equal(ptah_counts_add(all, -1, other), 0);
-		assert_int_equal(ptah_counts_add(all, 7, other), 0);
+		assert_int_equal(counts_add_profile(all, 7, r.profile), 0);
+		assert_int_equal(counts_add_profile(all, -1, other), 0);
+		assert_int_equal(counts_add_profile(all, 7, other), 0);
 
-		assert_int_equal(ptah_counts_add(one, 7, other), 0);
-		assert_int_equal(ptah_counts_add(two, -1, other), 0);
+		assert_int_equal(counts_add_profile(one, 7, other), 0);
+		assert_int_equal(counts_add_profile(two, -1, other), 0);
 		assert_int_equal(profile_merge(r.profile, other), 0);
 		ptah_counts_free(one);
 		one = counts_new();
-		assert_int_equal(ptah_counts_add(one, 7, r.profile), 0);
+		assert_int_equal(counts_add_profile(one, 7, r.profile), 0);
 		assert_int_equal(ptah_counts_merge(one, two), 0);
 		assert_same_bytes(all, one);
 		ptah_profile_free(other);
@@ -177,7 +177,7 @@ static struct ptah_counts *five_places(const struct ptah_counts_file *files)
 	generator_disable(&g);
 	assert_int_equal(ptah_profile_new(image, NULL, &profile), 0);
 	assert_int_equal(ptah_profile_feed(profile, trace, (size_t)(g.out - trace), true), 0);
-	assert_int_equal(ptah_counts_add(counts, 7, profile), 0);
+	assert_int_equal(counts_add_profile(counts, 7, profile), 0);
 	assert_int_equal(ptah_counts_locate(counts, find_in, (void *)(uintptr_t)files), 0);
 	ptah_profile_free(profile);
 	ptah_image_free(image);
@@ -265,7 +265,7 @@ TEST(sums_that_do_not_fit)
 		void *bytes;
 		size_t n;
 
-		assert_int_equal(ptah_counts_totals(counts, &totals), 0);
+		assert_int_equal(ptah_counts_totals(counts, &totals, NULL), 0);
 		assert_true(totals.instructions == wanted);
 		assert_int_equal(ptah_counts_save(counts, &bytes, &n), 0);
 		copy = loaded(bytes, n);
@@ -276,7 +276,7 @@ TEST(sums_that_do_not_fit)
 	}
 	assert_int_equal(status, PTAH_E_LIMIT);
 	assert_true(wanted > UINT64_MAX / 2);
-	assert_int_equal(ptah_counts_totals(counts, &totals), 0);
+	assert_int_equal(ptah_counts_totals(counts, &totals, NULL), 0);
 	assert_true(totals.instructions == wanted);
 	ptah_counts_free(counts);
 }

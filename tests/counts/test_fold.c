@@ -259,7 +259,7 @@ static void check(const struct ptah_counts *c, struct expected e)
 	struct ptah_counts_process p;
 	struct ptah_profile_totals totals;
 
-	assert_int_equal(ptah_counts_totals(c, &totals), 0);
+	assert_int_equal(ptah_counts_totals(c, &totals, NULL), 0);
 	assert_int_equal(totals.instructions, e.instructions);
 	assert_int_equal(totals.errors, e.errors);
 	e.instructions = e.errors = 0;

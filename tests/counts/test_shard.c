@@ -68,6 +68,7 @@ static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
 static int open_recording(void *context, const char *path, struct ptah_shard_recording *recording,
 			  struct ptah_message *why)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct recordings *all = context;
 	size_t i = 0;
 
@@ -75,7 +76,8 @@ static int open_recording(void *context, const char *path, struct ptah_shard_rec
 		i++;
 	all->opened++;
 	recording->find = find;
-	return ptah_session_open_raw(path, all->images[i], &recording->session, why);
+	config.image = all->images[i];
+	return ptah_session_open(path, &config, &recording->session, why);
 }
 
 static void close_recording(void *context, struct ptah_shard_recording *recording)
@@ -191,7 +193,7 @@ static struct bytes count_parts(struct recordings *all, uint32_t parts)
 		for (uint32_t i = (n + 1) / 2; i < n; i++) {
 			struct ptah_shard *into = shards[i - (n + 1) / 2];
 
-			if (ptah_shard_join(into, shards[i], &why) < 0)
+			if (ptah_shard_join(into, shards[i], false, &why) < 0)
 				fail_msg("%s", why.text);
 			ptah_shard_free(shards[i]);
 		}
@@ -408,7 +410,7 @@ static void expect_refused(struct ptah_shard *into, const struct ptah_shard *fro
 {
 	struct ptah_message why = {""};
 
-	assert_int_equal(ptah_shard_join(into, from, &why), PTAH_E_BAD_FILE);
+	assert_int_equal(ptah_shard_join(into, from, false, &why), PTAH_E_BAD_FILE);
 	if (!strstr(why.text, reason))
 		fail_msg("%s, not %s", why.text, reason);
 }
@@ -451,7 +453,7 @@ TEST(refused)
 	assert_int_equal(ptah_shard_finish(a, &counts, &why), PTAH_E_MISSING);
 	assert_string_equal(why.text, "shards 1, 3 of 3 are missing");
 	b = shard_of(&all, three, 3);
-	assert_int_equal(ptah_shard_join(a, b, &why), 0);
+	assert_int_equal(ptah_shard_join(a, b, false, &why), 0);
 	assert_int_equal(ptah_shard_finish(a, &counts, &why), PTAH_E_MISSING);
 	assert_string_equal(why.text, "shard 1 of 3 is missing");
 	ptah_shard_free(b);
@@ -463,7 +465,7 @@ TEST(refused)
 	/* ... or other binaries. */
 	b->recordings[0].digest--;
 	b->recordings[0].ranges[0].end++;
-	assert_int_equal(ptah_shard_join(a, b, &why), 0);
+	assert_int_equal(ptah_shard_join(a, b, false, &why), 0);
 	assert_int_equal(ptah_shard_finish(a, &counts, &why), PTAH_E_BAD_FILE);
 	assert_non_null(strstr(why.text, "do not meet in stream 0"));
 	/* Any changed byte is noticed. */

@@ -60,7 +60,7 @@ static uint64_t ctl_of(const struct ptah_trace_config *c)
 	       (uint64_t)c->psb_pmi_on_enable << 56;
 }
 
-/* Does WRMSR of IA32_RTIT_CTL with TraceEn and ToPA raise #GP? */
+/* Whether WRMSR of IA32_RTIT_CTL with TraceEn and ToPA raises #GP. */
 static bool ctl_faults(const struct words *w, uint64_t ctl)
 {
 	uint64_t reserved = BIT(18) | BIT(23) | BIT(28) | BIT(29) | BIT(30);
@@ -107,7 +107,7 @@ static bool ctl_faults(const struct words *w, uint64_t ctl)
 	return w->broadwell && !(ctl & BIT(13));
 }
 
-/* Does WRMSR of one of the registers before it raise #GP? */
+/* Whether WRMSR of one of the registers before it raises #GP. */
 static bool others_fault(const struct words *w, const struct ptah_trace_config *c)
 {
 	if (c->cr3_filter && (!(w->ebx & 1) || (c->cr3 & 0x1f)))

@@ -143,8 +143,8 @@ TEST(vmx_operation_is_an_obstacle_where_it_excludes_pt)
 }
 
 /*
- * Must the processor refuse it as well? It accepts an encoding of 0 in a field
- * that is not in use, even if CPUID does not list it.
+ * Whether the processor must refuse it as well. It accepts an encoding of 0 in a field that is not
+ * in use, even if CPUID does not list it.
  */
 static bool must_fault(const struct ptah_trace_problem *p)
 {

@@ -349,7 +349,7 @@ static bool open_trial(struct trial *t, const struct ptah_model_processor *proce
 	return false;
 }
 
-/* Was it accepted? */
+/* Whether it was accepted. */
 static bool play(uint64_t *seed, const struct ptah_model_processor *processor, unsigned acts)
 {
 	struct trial t = {.seed = seed};

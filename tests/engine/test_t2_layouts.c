@@ -356,8 +356,8 @@ static void damage(struct bench *b)
 }
 
 /*
- * Does a region overlap a table? What the processor then runs into depends on
- * its own output, and the SDM has no rule for it.
+ * Whether a region overlaps a table. What the processor then runs into depends on its own output,
+ * and the SDM has no rule for it.
  */
 static bool overwrites_itself(const struct bench *b)
 {

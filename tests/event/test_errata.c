@@ -351,15 +351,16 @@ TEST(processors)
 
 TEST(names_of_errata)
 {
+	const char *symptom;
 	uint32_t errata;
 
 	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++) {
-		assert_int_equal(ptah_errata_parse(ptah_erratum_name(i), &errata), 0);
+		assert_int_equal(ptah_errata_parse(ptah_erratum_name(i, &symptom), &errata), 0);
 		assert_int_equal(errata, UINT32_C(1) << i);
-		assert_non_null(ptah_erratum_symptom(i));
+		assert_non_null(symptom);
 	}
-	assert_null(ptah_erratum_name(PTAH_ERRATUM_MAX));
-	assert_null(ptah_erratum_symptom(PTAH_ERRATUM_MAX));
+	assert_null(ptah_erratum_name(PTAH_ERRATUM_MAX, &symptom));
+	assert_null(symptom);
 	assert_int_equal(ptah_errata_parse("skd007,SKL168", &errata), 0);
 	assert_int_equal(errata, BIT(SKD007) | BIT(SKL168));
 	assert_int_equal(ptah_errata_parse("all", &errata), 0);

@@ -35,11 +35,10 @@ static void time_of_packets(const struct run *r, struct ptah_packet_clock *clock
 	while (p < r->g.out &&
 	       (n = ptah_packet_decode(&packet, p, (size_t)(r->g.out - p), block)) > 0) {
 		block = ptah_packet_block_state(&packet, block);
-		ptah_packet_clock_feed(clock, &packet);
+		ptah_packet_clock_feed(clock, &packet, time);
 		p += n;
 	}
 	assert_ptr_equal(p, r->g.out);
-	ptah_packet_clock_time(clock, time);
 }
 
 TEST(as_the_decoder)
@@ -65,8 +64,7 @@ TEST(as_the_decoder)
 			assert_true(packets.cycles == events.cycles);
 			assert_int_equal(packets.ratio, events.ratio);
 		}
-		ptah_packet_clock_lost(clock);
-		ptah_packet_clock_time(clock, &packets);
+		ptah_packet_clock_feed(clock, NULL, &packets);
 		assert_true(packets.tsc >= events.tsc && packets.error == UINT64_MAX);
 		ptah_packet_clock_free(clock);
 		run_free(&r);

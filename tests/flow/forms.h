@@ -212,7 +212,7 @@ static void forms_spans(struct forms *f, struct ptah_flow *flow)
 	const size_t capacity = PTAH_FLOW_MIN_SPANS + f->capacity;
 	int n;
 
-	ptah_flow_set_bounds(flow, forms_bounds, NULL);
+	flow_set_bounds(flow, forms_bounds, NULL);
 	do {
 		while ((n = ptah_flow_read_spans(flow, spans, capacity)) > 0)
 			for (int i = 0; i < n && f->same; i++)
@@ -227,7 +227,7 @@ static void forms_event_spans(struct forms *f, struct ptah_flow *flow)
 	const size_t capacity = PTAH_FLOW_MIN_SPANS + f->capacity;
 	int n;
 
-	ptah_flow_set_bounds(flow, forms_bounds, NULL);
+	flow_set_bounds(flow, forms_bounds, NULL);
 	do {
 		while ((n = flow_read_event_spans(flow, spans, capacity)) > 0)
 			for (int i = 0; i < n && f->same; i++) {

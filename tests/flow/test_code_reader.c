@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Code that comes from an image's reader callback and changes later: the flow reads it again after
- * ptah_image_reader_changed(), and not before.
+ * setting the reader again, and not before.
  */
 #include "../event/story.h"
 
@@ -86,7 +86,7 @@ TEST(changes_when_told)
 	 * After the notice, code that lies in the reader's memory, even in part, is read again, and
 	 * no other.
 	 */
-	ptah_image_reader_changed(image);
+	ptah_image_set_reader(image, read_memory, &memory);
 	flow_follow_image(flow);
 	assert_int_equal(flow->code.node_count, nodes - 2);
 	feed(flow, &story, "tip.48 0x401ffe; tip.48 0x401000; ");
@@ -123,11 +123,11 @@ TEST(untouched)
 	node = flow->node;
 	assert_non_null(node);
 	for (unsigned i = 0; i < 2 * IMAGE_CHANGES; i++) {
-		ptah_image_reader_changed(image);
+		ptah_image_set_reader(image, read_memory, &memory);
 		assert_false(flow_follow_image(flow));
 		assert_ptr_equal(flow->node, node);
 	}
-	ptah_image_reader_changed(NULL);
+	ptah_image_set_reader(NULL, read_memory, NULL);
 	ptah_flow_free(flow);
 	ptah_image_free(image);
 }

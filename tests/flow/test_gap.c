@@ -68,7 +68,7 @@ static void places_insn(struct places *p, const struct ptah_insn *insn)
 	assert_true(p->count > 0);
 }
 
-/* Can everything that ran have been reported, or lie in the last gap? */
+/* Whether everything that ran can have been reported, or lie in the last gap. */
 static bool places_end(const struct places *p)
 {
 	return p->open || p->may[p->count - 1] == p->w->ran_count;

@@ -113,7 +113,7 @@ static size_t read_events(const struct world *w, size_t size, struct ptah_item *
 	return n;
 }
 
-/* Is `part` contained in the whole without a gap, from *at or later? Moves *at after it. */
+/* Whether `part` is contained in the whole without a gap, from *at or later. Moves *at after it. */
 static bool stands_in(const struct list *whole, const struct list *part, size_t *at)
 {
 	for (size_t from = *at; from + part->n <= whole->n; from++) {

@@ -110,10 +110,8 @@ static void take(struct ptah_image *image, struct model *m)
 	if (!pick(20)) {
 		at = 0;
 		n = SIZE;
-		assert_int_equal(ptah_image_remove_file(image, NULL, &spaces[i]), 0);
-	} else {
-		assert_int_equal(ptah_image_remove(image, BASE + at, n, i ? &spaces[i] : NULL), 0);
 	}
+	assert_int_equal(ptah_image_remove(image, BASE + at, n, i ? &spaces[i] : NULL), 0);
 	for (unsigned k = 0; k < SPACES; k++)
 		if (covers(&spaces[i], &spaces[k]))
 			memset(&m->order[k][at], 0, n * sizeof(m->order[k][0]));

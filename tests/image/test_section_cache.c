@@ -190,9 +190,9 @@ TEST(images)
 	assert_int_equal(ptah_image_find(clone, 0x30000 + 4001, &one, &section), 0);
 	assert_string_equal(section.path, paths[3]);
 	assert_true(section.file_offset == 4000 && section.address == 0x30000 + 4000);
-	assert_int_equal(ptah_image_remove_file(clone, paths[3], &two), 0);
+	assert_int_equal(ptah_image_remove(clone, 0x30000 + 4000, 200, &two), 0);
 	assert_int_equal(ptah_image_read(clone, 0x30000 + 4000, bytes, 200, &one), 200);
-	assert_int_equal(ptah_image_remove_file(clone, paths[3], NULL), 0);
+	assert_int_equal(ptah_image_remove(clone, 0x30000 + 4000, 200, NULL), 0);
 	assert_int_equal(ptah_image_read(clone, 0x30000 + 4000, bytes, 200, &one), 0);
 	ptah_image_free(clone);
 }

@@ -365,7 +365,7 @@ static void compare_marks(const struct ptah_session *file, struct marks *live)
 	const struct ptah_call_batch *batch;
 	struct ptah_call_reader_config config = {.size = sizeof(config)};
 	struct ptah_call_reader *reader;
-	const bool timed = !ptah_session_time_estimated(file);
+	const bool timed = !ptah_session_times(file).estimated;
 	struct ptah_stream_info info;
 	struct marks m = {0};
 	int status = ptah_call_reader_new(file, &config, &reader);
@@ -608,7 +608,7 @@ static void record(struct ptah_live *live, struct options *o)
 	if (status >= 0)
 		status = ptah_recorder_finish(r);
 	if (status < 0)
-		fail(ptah_recorder_why(r), ptah_live_why(live));
+		fail(ptah_recorder_why(r, NULL), ptah_live_why(live));
 	ptah_recorder_free(r);
 }
 
@@ -662,8 +662,8 @@ static void follow(struct ptah_live *live, struct options *o)
 	for (size_t i = 0; i < o->watch_count; i++)
 		printf("watch %zu: %" PRIu64 " hits, at most %" PRIu64 "\n", i, o->hits[i],
 		       o->most[i]);
-	for (size_t i = 0; ptah_live_note(live, i); i++)
-		printf("note: %s\n", ptah_live_note(live, i));
+	for (size_t i = 0; ptah_session_note(ptah_live_session(live), i); i++)
+		printf("note: %s\n", ptah_session_note(ptah_live_session(live), i));
 }
 
 static void compare(struct ptah_live *live, const struct options *o)

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	if (ptah_recorder_new(&config, &r, NULL, &why) < 0)
 		fail("new", why.text);
 	if (ptah_recorder_start(r) < 0)
-		fail("start", ptah_recorder_why(r));
+		fail("start", ptah_recorder_why(r, NULL));
 	for (unsigned i = 0; i < POLLS || all < BYTES; i++) {
 		ptah_recorder_status(r, &status);
 		command = status.pid;
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 			await_full(command);
 		delivered = 0;
 		if (ptah_recorder_poll(r, 0) <= 0)
-			fail("poll", ptah_recorder_why(r));
+			fail("poll", ptah_recorder_why(r, NULL));
 		all += delivered;
 		worst = delivered > worst ? delivered : worst;
 	}

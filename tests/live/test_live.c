@@ -357,18 +357,18 @@ static void the_end_is_saved_by(bool trim)
 	jumps(m, 300, true, 40);
 	generator_async_disable(&m->g, BASE);
 	give(m, 0);
-	assert_int_equal(ptah_live_keep_new(0, 1, &keep), PTAH_E_INVAL);
+	assert_int_equal(ptah_live_keep_new(0, 1, false, &keep), PTAH_E_INVAL);
 	/* More than the last piece, less than the last two. */
-	assert_int_equal(ptah_live_keep_new(trim ? UINT64_MAX : 200, 1 << 20, &keep), 0);
+	assert_int_equal(ptah_live_keep_new(trim ? UINT64_MAX : 200, 1 << 20, false, &keep), 0);
 	config.tee = ptah_live_keep_sink(keep);
 	live = new_live(m, &config);
 	assert_int_equal(give_pieces(m, live), 0);
 	assert_int_equal(ptah_live_finish(live), 0);
 	assert_false(ptah_live_keep_has_ended(keep, 7));
 	if (trim)
-		ptah_live_keep_trim(keep, 200, UINT64_MAX);
+		ptah_live_keep_forget(keep, 200, UINT64_MAX);
 	/* All of it came later. */
-	ptah_live_keep_trim(keep, 1, 1);
+	ptah_live_keep_forget(keep, 1, 1);
 	assert_int_equal(ptah_live_keep_save(keep, "/nonexistent/x", NULL, &why), PTAH_E_SYSTEM);
 	/* Nobody reads: it does not wait for somebody. */
 	assert_int_equal(mkfifo("kept.fifo", 0600), 0);
@@ -475,9 +475,7 @@ static void an_end_is_waited_for(bool await)
 	jumps(m, 200, true, 100);
 	give(m, 0);
 	build_task(&m->file, PERFDATA_EXIT, 7, 7, 1, 1, 300);
-	assert_int_equal(ptah_live_keep_new(UINT64_MAX, 1 << 20, &keep), 0);
-	if (await)
-		ptah_live_keep_await(keep);
+	assert_int_equal(ptah_live_keep_new(UINT64_MAX, 1 << 20, await, &keep), 0);
 	config.tee = ptah_live_keep_sink(keep);
 	assert_true(ptah_live_keep_has_ended(keep, 7)); /* it is not known */
 	live = new_live(m, &config);
@@ -487,7 +485,7 @@ static void an_end_is_waited_for(bool await)
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), 0);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-	ptah_live_keep_forget(keep, now);
+	ptah_live_keep_forget(keep, 0, now);
 	unlink("kept.data");
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why),
 			 await ? 0 : PTAH_E_EMPTY);
@@ -495,10 +493,10 @@ static void an_end_is_waited_for(bool await)
 	takes_end(keep, 8);
 	takes_end(keep, 7);
 	/* What was told after that time is wanted. */
-	ptah_live_keep_forget(keep, now);
+	ptah_live_keep_forget(keep, 0, now);
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why),
 			 await ? 0 : PTAH_E_EMPTY);
-	ptah_live_keep_forget(keep, UINT64_MAX);
+	ptah_live_keep_forget(keep, 0, UINT64_MAX);
 	unlink("kept.data");
 	assert_int_equal(ptah_live_keep_save(keep, "kept.data", &hit, &why), PTAH_E_EMPTY);
 	assert_non_null(strstr(why.text, "kept.data"));

@@ -3,7 +3,7 @@
  * A function of a file has one row, wherever processes mapped the file. The counts are made here,
  * over a file whose functions an assembler puts at known offsets.
  */
-#include "test.h"
+#include "folder.h"
 
 #include "output/hotspots.h"
 
@@ -14,39 +14,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ptah-rows-XXXXXX";
-
 /* At the offsets 0x1000 and 0x1020 of a.so. */
 static const char source[] = ".text\n.globl red, green\n.type red,@function\nred: .skip 32,0x90\n"
 			     ".size red,.-red\n.type green,@function\ngreen: .skip 96,0x90\n"
 			     ".size green,.-green\n.section .note.GNU-stack,\"\",@progbits\n";
 
-static int write_text(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	return f && fputs(text, f) >= 0 && fclose(f) == 0 ? 0 : -1;
-}
-
 static int make_files(void **state)
 {
-	(void)state;
-	if (!mkdtemp(folder) || chdir(folder) || write_text("a.s", source) ||
-	    write_text("empty.pt", "x"))
+	if (make_folder(state))
 		return -1;
+	write_text("a.s", source);
+	write_text("empty.pt", "x");
 	return system("cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0,"
 		      "-z,noseparate-code,--section-start=.text=0x1000 -o a.so a.s") == 0
 		   ? 0
 		   : -1;
-}
-
-static int remove_files(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return chdir("/") || system(command) ? -1 : 0;
 }
 
 static void add_code(struct ptah_trace_set *set, int32_t pid, uint64_t address)
@@ -65,6 +47,7 @@ static void add_code(struct ptah_trace_set *set, int32_t pid, uint64_t address)
 /* Processes 1 and 2 have the file at different addresses, and process 2 has it twice. */
 static struct ptah_session *open_processes(void)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "empty.pt"}, .cpu = -1, .pid = 1, .tid = 1};
 	struct ptah_message why = {""};
@@ -76,7 +59,8 @@ static struct ptah_session *open_processes(void)
 	add_code(set, 1, 0x10000);
 	add_code(set, 2, 0x10020); /* green of process 1 is where red of process 2 is */
 	add_code(set, 2, 0x70000);
-	if (ptah_session_open_set(set, NULL, &s, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	return s;
@@ -216,4 +200,4 @@ TEST(a_block_has_one_row_if_it_is_in_a_file)
 	ptah_session_close(s);
 }
 
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, remove_folder)

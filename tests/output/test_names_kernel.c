@@ -167,7 +167,8 @@ TEST(inlined_functions)
 	snprintf(wanted, sizeof(wanted), "%s", text);
 	assert_non_null(strstr(wanted, "inner"));
 	assert_int_equal(ptah_symbols_new("/nowhere", &symbols), 0);
-	assert_int_equal(ptah_symbols_add_kernel_lines(symbols, "vmlinux.c", SLIDE), 0);
+	assert_int_equal(ptah_symbols_add_vmlinux(symbols, "vmlinux.c", SLIDE, PTAH_VMLINUX_LINES),
+			 0);
 	text = shell("cat places");
 	for (char *end; *text; text = end + (*end == '\n')) {
 		const uint64_t at = strtoull(text, &end, 16) + SLIDE;

@@ -54,7 +54,7 @@ static const uint8_t types[] = {
 
 #define MAX_LIBIPT_CYC 9
 
-/* Is it Ptah's own library that has been loaded? */
+/* Whether it is Ptah's own library that has been loaded. */
 static bool is_ptah(void)
 {
 	const char *ext = pt_library_version().ext;
@@ -181,7 +181,10 @@ static bool is_in_libipt_2_3(unsigned type)
 	return type == PTAH_PACKET_CFE || type == PTAH_PACKET_EVD || type == PTAH_PACKET_TRIG;
 }
 
-/* Is this one of the differences in the list above? Ptah returned `status` for the bytes at `p`. */
+/*
+ * Whether this is one of the differences in the list above. Ptah returned `status` for the bytes at
+ * `p`.
+ */
 static bool is_known_difference(const uint8_t *p, size_t n, int status,
 				const struct ptah_packet *packet)
 {

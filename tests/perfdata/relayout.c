@@ -17,6 +17,7 @@
  */
 #include "perfdata/relayout.h"
 
+#include "base/compiler.h"
 #include "perfdata/reader.h"
 
 #include <ptah/session.h>
@@ -367,6 +368,8 @@ static void write_samples(struct layout in, const char *path, size_t size, long 
 
 static void show(const struct perfdata_record *r)
 {
+	static const char *const names[] = {"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"};
+
 	switch (r->type) {
 	case PERFDATA_MMAP:
 	case PERFDATA_MMAP2:
@@ -391,7 +394,7 @@ static void show(const struct perfdata_record *r)
 		       r->tid, r->number);
 		for (uint64_t i = 0; i < r->number; i++)
 			printf("%" PRIu64 "/%s: %" PRIu64 "/0x%" PRIx64 "\n", i,
-			       ptah_namespace_name((enum ptah_namespace)i),
+			       i < ARRAY_SIZE(names) ? names[i] : "unknown",
 			       load_le64(r->bytes + 16 * i), load_le64(r->bytes + 16 * i + 8));
 		break;
 	case PERFDATA_CGROUP:

@@ -275,15 +275,15 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 	struct ptah_space s;
 	size_t n, m;
 
-	if (ptah_coverage_blocks(coverage, &blocks, &n) < 0 ||
-	    ptah_coverage_edges(coverage, &edges, &m) < 0)
+	if (ptah_profile_blocks(ptah_coverage_profile(coverage), &blocks, &n) < 0 ||
+	    ptah_profile_edges(ptah_coverage_profile(coverage), &edges, &m) < 0)
 		abort();
 	for (size_t i = 0; i < n; i++) {
 		const struct ptah_profile_block *b = &blocks[i];
 		const uint32_t kind =
 		    form(b->ninsn, b->mode, b->insn_class, b->last_size, b->truncated);
 
-		ptah_coverage_space(coverage, b->space, &s);
+		ptah_profile_space(ptah_coverage_profile(coverage), b->space, &s);
 		add(list, &(struct counted){.thing = {b->ip, b->end, s.cr3, s.vmcs, kind, 0},
 					    .count = b->count,
 					    .taken = b->taken});
@@ -291,7 +291,7 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 	for (size_t i = 0; i < m; i++) {
 		const struct ptah_profile_edge *e = &edges[i];
 
-		ptah_coverage_space(coverage, e->space, &s);
+		ptah_profile_space(ptah_coverage_profile(coverage), e->space, &s);
 		add(list, &(struct counted){.thing = {e->from, e->to, s.cr3, s.vmcs,
 						      form(0, e->mode, e->insn_class, 0, 0), 1},
 					    .count = e->count});

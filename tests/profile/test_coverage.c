@@ -332,13 +332,15 @@ TEST(reset)
 		assert_true(r.new_blocks > 0);
 		assert_int_equal(ptah_coverage_run(coverage, trace, size, &r), 0);
 		assert_int_equal(r.new_edges + r.new_blocks, 0);
-		assert_int_equal(ptah_coverage_edges(coverage, &edges, &n), 0);
+		assert_int_equal(ptah_profile_edges(ptah_coverage_profile(coverage), &edges, &n),
+				 0);
 		assert_int_equal(n, 1);
 		assert_true(edges[0].count == 200 && edges[0].from == BASE + 2 &&
 			    edges[0].to == BASE);
 		free(edges);
 		assert_int_equal(coverage_reset(coverage), 0);
-		assert_int_equal(ptah_coverage_edges(coverage, &edges, &n), 0);
+		assert_int_equal(ptah_profile_edges(ptah_coverage_profile(coverage), &edges, &n),
+				 0);
 		assert_int_equal(n, 0);
 		free(edges);
 	}

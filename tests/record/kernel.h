@@ -433,7 +433,7 @@ static inline struct ptah_recorder *start(const struct ptah_record_config *confi
 	if (open_recorder(config, &r, NULL, &why) < 0)
 		fail_msg("%s", why.text);
 	if (ptah_recorder_start(r) < 0)
-		fail_msg("%s", ptah_recorder_why(r));
+		fail_msg("%s", ptah_recorder_why(r, NULL));
 	return r;
 }
 

@@ -62,17 +62,18 @@ TEST(what_is_missing_is_named_in_order)
 {
 	struct ptah_host host = {.size = sizeof(host)};
 	struct ptah_caps none = traceable;
+	const char *obstacle;
 
 	none.obstacle = PTAH_CAPS_NO_PT;
 	put_machine("4\n", "0000000000000000");
 	remove_file(PMU "/type");
 	assert_int_equal(ptah_host_look(&none, root, &host), PTAH_E_UNSUPPORTED);
 	assert_int_equal(host.obstacle, PTAH_HOST_PROCESSOR);
-	assert_string_equal(ptah_host_advice(&host), ptah_caps_advice(PTAH_CAPS_NO_PT));
+	assert_string_equal(ptah_host_advice(&host, NULL), ptah_caps_advice(PTAH_CAPS_NO_PT));
 	assert_int_equal(ptah_host_look(&traceable, root, &host), PTAH_E_UNSUPPORTED);
 	assert_int_equal(host.obstacle, PTAH_HOST_DRIVER);
-	assert_non_null(strstr(ptah_host_advice(&host), "kernel"));
-	assert_string_equal(ptah_host_obstacle_name(host.obstacle), "DRIVER");
+	assert_non_null(strstr(ptah_host_advice(&host, &obstacle), "kernel"));
+	assert_string_equal(obstacle, "DRIVER");
 
 	/* Files that cannot be read, or contain nonsense, permit nothing. */
 	put_machine("what\n", "0000000000000000");
@@ -83,8 +84,10 @@ TEST(what_is_missing_is_named_in_order)
 	remove_file(STATUS);
 	assert_int_equal(ptah_host_look(&traceable, root, &host), PTAH_E_UNSUPPORTED);
 	assert_int_equal(host.obstacle, PTAH_HOST_PERMISSION);
-	assert_non_null(strstr(ptah_host_advice(&host), "perf_event_paranoid"));
-	assert_string_equal(ptah_host_obstacle_name(99), "UNKNOWN");
+	assert_non_null(strstr(ptah_host_advice(&host, NULL), "perf_event_paranoid"));
+	host.obstacle = 99;
+	ptah_host_advice(&host, &obstacle);
+	assert_string_equal(obstacle, "UNKNOWN");
 }
 
 /*

@@ -3,6 +3,7 @@
  * The recorder module on a simulated kernel (kernel.h) with a simulated /dev/ptah (driver.h). What
  * arrives is compared with the numbered marks that the simulated processors wrote.
  */
+#include "record/problem_of.h"
 #include "driver.h"
 
 #include "record/perf_event/hardware.h"
@@ -163,13 +164,13 @@ TEST(pausing)
 	let_run(tid, 0, 5);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_int_equal(arrived.marks[0], 0);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	let_run(tid, 0, 7);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_int_equal(arrived.marks[0], 7);
 	let_run(tid, 1, 9);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	let_run(tid, 1, 3);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(arrived.marks[0], 10);
@@ -281,11 +282,11 @@ TEST(new_threads)
 	/* A pause is also that of threads that begin meanwhile. */
 	end_thread(1000003);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_true(begin_thread(pid, 2000000));
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	let_run(2000000, 0, 100);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(arrived.gaps, 0);
 	assert_int_equal(status_of(r).notes, 1);
@@ -307,7 +308,7 @@ TEST(processors)
 	leave_marks(0, 10);
 	leave_marks(1, 20);
 	leave_marks(0, 10);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	leave_marks(1, 20);
 	assert_int_equal(arrived.marks[0], 20);
@@ -315,7 +316,7 @@ TEST(processors)
 	assert_int_equal(arrived.cpu[0], 0);
 	assert_int_equal(arrived.cpu[1], 1);
 	assert_int_equal(arrived.tid[1], -1);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	leave_marks(1, 2);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(arrived.marks[1], 22);
@@ -352,7 +353,7 @@ TEST(a_command)
 	while (ptah_recorder_poll(r, 100) > 0)
 		;
 	if (ptah_recorder_finish(r) < 0)
-		fail_msg("%s", ptah_recorder_why(r));
+		fail_msg("%s", ptah_recorder_why(r, NULL));
 	assert_int_equal(arrived.marks[0], 10);
 	assert_true(WIFEXITED(status_of(r).wait_status));
 	assert_int_equal(WEXITSTATUS(status_of(r).wait_status), 7);
@@ -363,7 +364,7 @@ TEST(a_command)
 	config.target.argv = none;
 	assert_int_equal(open_recorder(&config, &r, NULL, NULL), 0);
 	assert_int_equal(ptah_recorder_start(r), PTAH_E_MISSING);
-	assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_NO_TARGET);
+	assert_int_equal(problem_of(r), PTAH_RECORD_NO_TARGET);
 	assert_int_equal(status_of(r).pid, 0);
 	end(r);
 
@@ -425,7 +426,7 @@ TEST(filters)
 	filter.start = 0;
 	assert_int_equal(open_recorder(&config, &r, NULL, NULL), 0);
 	assert_int_equal(ptah_recorder_start(r), PTAH_E_UNSUPPORTED);
-	assert_non_null(strstr(ptah_recorder_why(r), "/etc/passwd is not mapped"));
+	assert_non_null(strstr(ptah_recorder_why(r, NULL), "/etc/passwd is not mapped"));
 	end(r);
 }
 
@@ -508,8 +509,8 @@ TEST(refusals)
 		driver.refuse = cases[i].error;
 		driver.refuse_call = cases[i].call;
 		assert_true(ptah_recorder_start(r) < 0);
-		assert_int_equal(ptah_recorder_problem(r), cases[i].problem);
-		assert_true(strlen(ptah_recorder_why(r)) > 10);
+		assert_int_equal(problem_of(r), cases[i].problem);
+		assert_true(strlen(ptah_recorder_why(r, NULL)) > 10);
 		if (cases[i].call == PTAH_IOC_STATUS) /* the engine still has it */
 			driver.refuse = 0;
 		end(r);
@@ -593,7 +594,7 @@ TEST(hostile_pages)
 			status = ptah_recorder_stop(r);
 		if (status < 0) {
 			refused++;
-			assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_BROKEN);
+			assert_int_equal(problem_of(r), PTAH_RECORD_BROKEN);
 		}
 		end(r);
 	}
@@ -611,7 +612,7 @@ TEST(hostile_sizes)
 		assert_int_equal(open_recorder(&config, &r, NULL, NULL), 0);
 		driver.spoil_status = spoils[i];
 		assert_true(ptah_recorder_start(r) < 0);
-		assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_BROKEN);
+		assert_int_equal(problem_of(r), PTAH_RECORD_BROKEN);
 		end(r);
 	}
 }
@@ -625,7 +626,7 @@ TEST(a_refusing_sink)
 	let_run(gettid(), 0, 1000);
 	arrived.refuse = true;
 	assert_int_equal(ptah_recorder_poll(r, 0), PTAH_E_SYSTEM);
-	assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_OUTPUT);
+	assert_int_equal(problem_of(r), PTAH_RECORD_OUTPUT);
 	end(r);
 }
 

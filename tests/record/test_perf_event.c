@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The whole recorder hardware on the simulated kernel of kernel.h. */
+#include "record/problem_of.h"
 #include "kernel.h"
 
 #include "perfdata/reader.h"
@@ -67,13 +68,13 @@ TEST(full_trace)
 	assert_int_equal(s.trace_bytes, 20480);
 	assert_int_equal(s.threads, 1);
 	/* While recording is paused the event stays off. */
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_false(f->on);
 	assert_true(fakes[1].on);
 	put_aux_record(f, 20480, 0, PERF_AUX_FLAG_TRUNCATED);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_false(f->on);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_true(f->on);
 	/* The rest is taken at the end. */
 	assert_int_equal(put_trace(f, bytes + 20480, 100), 100);
@@ -109,7 +110,7 @@ TEST(snapshots)
 	assert_int_equal(taken.last.offset, 3000 + 20000 - 2 * 8192);
 	assert_int_equal(status_of(r).snapshots, 2);
 	/* A snapshot does not end a pause. */
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_false(f->on);
 	/* Trace after the last snapshot is dropped. */
@@ -205,7 +206,7 @@ TEST(layouts)
 	r = start(&config);
 	assert_int_equal(fake_count, 2);
 	assert_true(!fakes[0].on && fakes[1].on);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_true(fakes[0].on);
 	ptah_recorder_free(r);
 
@@ -610,7 +611,7 @@ TEST(a_copy_of_the_kernel)
 	r = NULL;
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
 	assert_true(ptah_recorder_start(r) < 0);
-	assert_non_null(strstr(ptah_recorder_why(r), "kcore"));
+	assert_non_null(strstr(ptah_recorder_why(r, NULL), "kcore"));
 	ptah_recorder_free(r);
 	assert_int_equal(access("k.data/mark", F_OK), 0);
 	own_kernel = false;
@@ -692,8 +693,8 @@ TEST(a_copy_of_the_kernel_into_a_sink)
 	delivered = (struct delivered){.refuse = true};
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
 	assert_int_equal(ptah_recorder_start(r), PTAH_E_NOSPACE);
-	assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_OUTPUT);
-	assert_non_null(strstr(ptah_recorder_why(r), "kcore_dir/kcore"));
+	assert_int_equal(problem_of(r), PTAH_RECORD_OUTPUT);
+	assert_non_null(strstr(ptah_recorder_why(r, NULL), "kcore_dir/kcore"));
 	ptah_recorder_free(r);
 	own_kernel = false;
 }
@@ -1248,13 +1249,13 @@ TEST(processors_by_choice)
 	late_attrs = 0;
 	config.output.sink = &counting;
 	r = start(&config);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	put_online("0-2\n");
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_int_equal(fake_count, 6);
 	assert_true(!fakes[4].on && fakes[5].on);
 	assert_int_equal(late_attrs, 2);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_true(fakes[4].on);
 	/* Nothing changes: no further events. */
 	ahead++;
@@ -1263,8 +1264,8 @@ TEST(processors_by_choice)
 	/* While a processor is offline, the others are switched off and on. */
 	put_online("0,2\n");
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
-	assert_int_equal(ptah_recorder_pause(r), 0);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_true(fakes[0].on && fakes[4].on);
 	/* Another tracer has the next one: noted once. */
 	refuse_with = EBUSY;

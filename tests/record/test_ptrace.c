@@ -101,7 +101,7 @@ static struct ptah_recorder *attach(const struct ptah_record_config *config)
 		fail();
 	}
 	if (ptah_recorder_start(r) < 0) {
-		print_message("%s\n", ptah_recorder_why(r));
+		print_message("%s\n", ptah_recorder_why(r, NULL));
 		fail();
 	}
 	return r;
@@ -233,9 +233,9 @@ TEST(a_process_with_threads)
 	config = config_for(&pid);
 	r = attach(&config);
 	poll_until_work(r);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	poll_for(r, 50);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	poll_until_work(r);
 	assert_int_equal(ptah_recorder_stop(r), 0);
 	assert_int_equal(ptah_recorder_status(r, &status), 0);

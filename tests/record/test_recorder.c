@@ -404,14 +404,14 @@ TEST(paused)
 	uint64_t bytes;
 
 	poll_until(r, 100000);
-	assert_int_equal(ptah_recorder_pause(r), 0);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_true(status_of(r).paused);
 	bytes = poll_until_quiet(r);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	poll_until(r, bytes + 100000);
-	assert_int_equal(ptah_recorder_pause(r), 0);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	stop_and_kill(r);
 	assert_true(decodes(true) > 100000);
 }
@@ -425,7 +425,7 @@ TEST(paused_from_the_start)
 	r = start(&config);
 	poll_for(r, 300);
 	assert_in_range(status_of(r).trace_bytes, 0, 64); /* a PSB+ */
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	poll_until(r, 100000);
 	stop_and_kill(r);
 	assert_true(decodes(true) > 100000);
@@ -469,8 +469,8 @@ TEST(no_answer)
 		poll_for(r, 300);
 		pid = status_of(r).pid;
 		kill(pid, i ? SIGKILL : SIGSTOP);
-		assert_int_equal(ptah_recorder_pause(r), 0);
-		assert_int_equal(ptah_recorder_resume(r), 0);
+		assert_int_equal(ptah_recorder_pause(r, true), 0);
+		assert_int_equal(ptah_recorder_pause(r, false), 0);
 		assert_int_equal(ptah_recorder_snapshot(r), 0);
 		assert_int_equal(ptah_recorder_finish(r), 0);
 		ptah_recorder_free(r);

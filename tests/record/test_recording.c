@@ -194,15 +194,29 @@ TEST(misuse_of_sideband)
 	struct ptah_recording *r = open_recording(PTAH_RECORDING_THREADS);
 	struct ptah_recording_map map = {
 	    .size = sizeof(map), .pid = 1, .address = 0x1000, .bytes = 4096, .path = "/x"};
+	struct {
+		struct ptah_recording_task task;
+		const char *why;
+	} tasks[] = {
+	    {{.kind = PTAH_RECORDING_NAME, .tid = 1, .name = "a"}, "begin with 1"},
+	    {{.kind = PTAH_RECORDING_NAME, .pid = 1, .tid = 1}, "a name"},
+	    {{.kind = PTAH_RECORDING_FORK, .pid = 1, .tid = 1, .parent_pid = -1, .parent_tid = 1},
+	     "begin with 1"},
+	    {{.kind = PTAH_RECORDING_FORK, .pid = 1, .tid = 1, .parent_pid = 2, .parent_tid = 1},
+	     "its own parent"},
+	    {{.kind = PTAH_RECORDING_EXIT, .pid = 1}, "begin with 1"},
+	    {{.kind = PTAH_RECORDING_TASK_MAX, .pid = 1, .tid = 1}, "no such change"},
+	};
 	char *longest = calloc(1, 5000);
 
 	memset(longest, 'a', 4999);
 	refused(r, ptah_recording_add_switch(r, 0, 0, 1, 1), "of threads");
-	refused(r, ptah_recording_add_name(r, 0, 1, 0, "a"), "begin with 1");
-	refused(r, ptah_recording_add_name(r, 1, 1, 0, NULL), "a name");
-	refused(r, ptah_recording_add_fork(r, 1, 1, -1, 1, 0), "begin with 1");
-	refused(r, ptah_recording_add_fork(r, 1, 1, 2, 1, 0), "its own parent");
-	refused(r, ptah_recording_add_exit(r, 1, 0, 0), "begin with 1");
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++) {
+		tasks[i].task.size = sizeof(tasks[i].task);
+		refused(r, ptah_recording_add_task(r, &tasks[i].task), tasks[i].why);
+	}
+	tasks[0].task.size--;
+	refused(r, ptah_recording_add_task(r, &tasks[0].task), "size");
 	refused(r, ptah_recording_add_note(r, NULL), "note");
 	refused(r, ptah_recording_add_map(r, NULL), "map");
 	map.path = longest;

@@ -196,11 +196,11 @@ TEST(delivery_after_a_pause)
 	for (unsigned round = 1; round <= 5; round++) {
 		const size_t n = 3000 + 200 * round;
 
-		assert_int_equal(ptah_recorder_resume(r), 0);
+		assert_int_equal(ptah_recorder_pause(r, false), 0);
 		assert_true(f->on);
 		assert_int_equal(put_trace(f, bytes + at, n), n);
 		put_aux_record(f, at, n, 0);
-		assert_int_equal(ptah_recorder_pause(r), 0);
+		assert_int_equal(ptah_recorder_pause(r, true), 0);
 		assert_false(f->on);
 		assert_int_equal(taken.size, at);
 		assert_int_equal(ptah_recorder_poll(r, 0), 1);
@@ -213,9 +213,9 @@ TEST(delivery_after_a_pause)
 	}
 	assert_memory_equal(taken.bytes, bytes, at);
 	/* What was traced up to a pause that nobody polled after is delivered at the end. */
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_int_equal(put_trace(f, bytes + at, 10), 10);
-	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(taken.size, at + 10);
 	assert_memory_equal(taken.bytes, bytes, at + 10);

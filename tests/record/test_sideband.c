@@ -3,6 +3,7 @@
  * The recorder hardware without trace, on the real kernel: its records of what existed before and
  * of what happens are compared with perf record, /proc, and what the test itself did.
  */
+#include "record/problem_of.h"
 #include "test.h"
 
 #include "perfdata/reader.h"
@@ -49,7 +50,7 @@ static void run_to_end(struct ptah_recorder *r)
 	if (status >= 0)
 		status = ptah_recorder_finish(r);
 	if (status < 0)
-		fail_msg("%s", ptah_recorder_why(r));
+		fail_msg("%s", ptah_recorder_why(r, NULL));
 }
 
 static void record(const struct ptah_record_config *config, struct ptah_record_status *result)
@@ -57,7 +58,7 @@ static void record(const struct ptah_record_config *config, struct ptah_record_s
 	struct ptah_recorder *r = open_recorder(config);
 
 	if (ptah_recorder_start(r) < 0)
-		fail_msg("%s", ptah_recorder_why(r));
+		fail_msg("%s", ptah_recorder_why(r, NULL));
 	run_to_end(r);
 	result->size = sizeof(*result);
 	assert_int_equal(ptah_recorder_status(r, result), 0);
@@ -302,8 +303,8 @@ TEST(this_thread)
 	}
 	waitpid(child, &wait_status, 0);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
-	assert_int_equal(ptah_recorder_pause(r), 0);
-	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	ptah_recorder_free(r);
 	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_later_map, &self), 1);
@@ -398,12 +399,12 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 
 	if (status >= 0) {
 		status = ptah_recorder_start(r);
-		found = ptah_recorder_problem(r);
-		snprintf(why.text, sizeof(why.text), "%s", ptah_recorder_why(r));
+		found = problem_of(r);
+		snprintf(why.text, sizeof(why.text), "%s", ptah_recorder_why(r, NULL));
 		ptah_recorder_free(r);
 	}
 	if (status >= 0 || found != problem || !strstr(why.text, word))
-		fail_msg("status %d, %s: %s", status, ptah_record_problem_name(found), why.text);
+		fail_msg("status %d, problem %d: %s", status, found, why.text);
 	assert_int_equal(access("no.data", F_OK), -1);
 }
 
@@ -518,8 +519,7 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 	int status = recorder_new(&recorder_sideband, config, &r, &found, &why);
 
 	if (status >= 0 || found != problem || !strstr(why.text, word)) {
-		fprintf(stderr, "status %d, %s: %s\n", status, ptah_record_problem_name(found),
-			why.text);
+		fprintf(stderr, "status %d, problem %d: %s\n", status, found, why.text);
 		_exit(1);
 	}
 	ptah_recorder_free(r);

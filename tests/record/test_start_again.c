@@ -3,6 +3,7 @@
  * A recorder that refuses its program after it has begun: the command is started again with the
  * recorder qemu, and nothing is left of the first attempt.
  */
+#include "record/problem_of.h"
 #include "record/recorder.h"
 
 #include "record/simulated/simulated.h"
@@ -98,7 +99,7 @@ static struct ptah_recorder *begin(const struct ptah_record_config *config)
 	if (recorder_new(&refuses, config, &r, NULL, &why) < 0)
 		fail_msg("%s", why.text);
 	assert_int_equal(ptah_recorder_start(r), 0);
-	assert_int_equal(ptah_recorder_kind(r), PTAH_RECORDER_PTRACE);
+	assert_int_equal(ptah_recorder_kind(r, NULL), PTAH_RECORDER_PTRACE);
 	return r;
 }
 
@@ -130,6 +131,7 @@ TEST(test_qemu_records_the_command)
 	struct ptah_message why = {""};
 	struct ptah_recorder *r;
 	pid_t first;
+	const char *choice;
 	int status;
 
 	ptah_record_trace_default(&config.trace);
@@ -145,8 +147,8 @@ TEST(test_qemu_records_the_command)
 	assert_int_equal(status, 0);
 	assert_true(attempt.closed);
 	assert_int_equal(kill(first, 0), -1);
-	assert_int_equal(ptah_recorder_kind(r), PTAH_RECORDER_QEMU);
-	assert_string_equal(ptah_recorder_choice(r), "qemu: the program calls ptrace");
+	assert_int_equal(ptah_recorder_kind(r, &choice), PTAH_RECORDER_QEMU);
+	assert_string_equal(choice, "qemu: the program calls ptrace");
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(ptah_recorder_status(r, &result), 0);
 	assert_true(WIFEXITED(result.wait_status));
@@ -168,9 +170,9 @@ static void fails_with(const struct ptah_record_config *config, int status, cons
 	assert_int_equal(ptah_recorder_poll(r, 100), status);
 	assert_true(attempt.closed);
 	assert_int_equal(ptah_recorder_poll(r, 100), status);
-	assert_int_not_equal(ptah_recorder_problem(r), PTAH_RECORD_FINE);
-	assert_non_null(strstr(ptah_recorder_why(r), "the program calls ptrace: "));
-	assert_non_null(strstr(ptah_recorder_why(r), sentence));
+	assert_int_not_equal(problem_of(r), PTAH_RECORD_FINE);
+	assert_non_null(strstr(ptah_recorder_why(r, NULL), "the program calls ptrace: "));
+	assert_non_null(strstr(ptah_recorder_why(r, NULL), sentence));
 	assert_int_equal(ptah_recorder_finish(r), status);
 	ptah_recorder_free(r);
 }
@@ -225,7 +227,7 @@ TEST(test_a_sink_begins_again)
 	while ((status = ptah_recorder_poll(r, 100)) == 1)
 		;
 	assert_int_equal(status, 0);
-	assert_int_equal(ptah_recorder_kind(r), PTAH_RECORDER_QEMU);
+	assert_int_equal(ptah_recorder_kind(r, NULL), PTAH_RECORDER_QEMU);
 	assert_int_equal(counted.restarts, 1);
 	assert_true(counted.pieces > counted.pieces_at_restart);
 	assert_int_equal(ptah_recorder_finish(r), 0);

@@ -235,6 +235,18 @@ static void open_recording(const char *path, uint8_t kind, const struct ptah_tra
 	}
 }
 
+static void add_task(enum ptah_recording_change kind, int32_t pid, uint64_t tsc, const char *name)
+{
+	const struct ptah_recording_task task = {.size = sizeof(task),
+						 .kind = (uint8_t)kind,
+						 .pid = pid,
+						 .tid = pid,
+						 .tsc = tsc,
+						 .name = name};
+
+	check(ptah_recording_add_task(the.recording, &task), "task");
+}
+
 /* Process i, with the code at the same address in each. */
 static void add_process(unsigned i)
 {
@@ -244,7 +256,7 @@ static void add_process(unsigned i)
 	char name[16];
 
 	snprintf(name, sizeof(name), "worker-%u", i);
-	check(ptah_recording_add_name(the.recording, pid, pid, 0, name), "name");
+	add_task(PTAH_RECORDING_NAME, pid, 0, name);
 	check(ptah_recording_add_map(the.recording, &map), "map");
 }
 
@@ -432,9 +444,7 @@ static void programs(const char *path, bool generated)
 						      sizeof(other), NULL),
 			      "code");
 		if (slice == 50 && !generated) {
-			check(
-			    ptah_recording_add_exec(the.recording, PROCESS, PROCESS, now, "other"),
-			    "exec");
+			add_task(PTAH_RECORDING_EXEC, PROCESS, now, "other");
 			check(ptah_recording_add_map(the.recording, &map), "map");
 		}
 		later(0, 5000);

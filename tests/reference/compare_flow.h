@@ -19,8 +19,8 @@ size_t read_image(void *context, const struct ptah_space *space, uint64_t addres
 		  size_t n);
 
 /*
- * Are both the same, entry by entry? If one was cut by its limit, up to there. If not, the first
- * difference is on stderr.
+ * Whether both are the same, entry by entry. If one was cut by its limit, up to there. If not, the
+ * first difference is on stderr.
  */
 bool same_answer(const struct reference *flow, const struct reference *reference);
 

@@ -291,7 +291,7 @@ static void take_pgd(struct decoder *d, const struct packet *k, uint64_t offset)
 }
 
 /*
- * Does a transaction's abort wait? "MODE.TSX Packet": its FUP is followed by a TIP, like an
+ * Whether a transaction's abort waits. "MODE.TSX Packet": its FUP is followed by a TIP, like an
  * interrupt's.
  */
 static bool abort_waits(const struct decoder *d)

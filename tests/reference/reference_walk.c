@@ -136,7 +136,7 @@ static struct way way_from(const struct walk *w)
 	return (struct way){.at = w->ip, .mark = w->ip, .next_mark = 2};
 }
 
-/* Does the way lead to `ip`, which may be its end? */
+/* Whether the way leads to `ip`, which may be its end. */
 static bool is_on_way(const struct walk *w, uint64_t ip)
 {
 	struct way way = way_from(w);
@@ -147,7 +147,7 @@ static bool is_on_way(const struct walk *w, uint64_t ip)
 	return way.at == ip;
 }
 
-/* Does the way lead to bytes that are not there, or are no instruction? */
+/* Whether the way leads to bytes that are not there, or are no instruction. */
 static bool ends_in_nothing(const struct walk *w)
 {
 	struct way way = way_from(w);
@@ -158,7 +158,7 @@ static bool ends_in_nothing(const struct walk *w)
 	return !way.loops && fetch(w, way.at, &insn) < 0;
 }
 
-/* Does the way lead to no branch that the trace could decide? */
+/* Whether the way leads to no branch that the trace could decide. */
 static bool is_endless(const struct walk *w)
 {
 	struct way way = way_from(w);
@@ -308,7 +308,7 @@ static void go_far(struct walk *w, uint64_t from, uint64_t to)
 	w->far_space = w->space;
 }
 
-/* Is there a FUP with the address of the instruction before which the event happened? */
+/* Whether there is a FUP with the address of the instruction before which the event happened. */
 static bool names_place(const struct ptah_item *event)
 {
 	switch (event->type) {
@@ -572,8 +572,8 @@ static bool walk_behind(struct walk *w,
 /* SDM "Packet Generation Disable (TIP.PGD) Packet" */
 
 /*
- * Are packets enabled at the target of a taken branch? SDM "Filtering by IP", "TraceStop": yes in a
- * filter range or when there is none, and not in a stop range.
+ * Whether packets are enabled at the target of a taken branch. SDM "Filtering by IP", "TraceStop":
+ * yes in a filter range or when there is none, and not in a stop range.
  */
 static bool is_let_through(const struct walk *w, uint64_t ip)
 {

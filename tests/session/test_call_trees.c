@@ -42,6 +42,7 @@ static void put_file(const char *path, const uint8_t *bytes, size_t n)
 static struct ptah_session *session_of(const uint8_t *code, size_t code_size, const uint8_t *trace,
 				       size_t size)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = "trees.pt", .cpu = -1, .pid = 7};
 	const struct ptah_trace_code c = {.size = sizeof(c),
@@ -60,7 +61,8 @@ static struct ptah_session *session_of(const uint8_t *code, size_t code_size, co
 		stream.tid = 7 + i;
 		assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
 	}
-	if (ptah_session_open_set(set, NULL, &session, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &session, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	assert_int_equal(ptah_session_streams(session), STREAMS);

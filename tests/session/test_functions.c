@@ -3,7 +3,7 @@
  * Functions are found wherever a process mapped their file, at the time asked for. What is expected
  * follows from the assembler sources and from where the set puts the files.
  */
-#include "test.h"
+#include "folder.h"
 
 #include <ptah/session.h>
 #include <ptah/symbol.h>
@@ -14,41 +14,24 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ptah-functions-XXXXXX";
-
 #define SOURCE(first, second)                                                                      \
 	".text\n.globl " first ", " second "\n.type " first ",@function\n" first                   \
 	": .skip 32,0x90\n.size " first ",.-" first "\n.type " second ",@function\n" second        \
 	": .skip 96,0x90\n.size " second ",.-" second "\n"                                         \
 	".section .note.GNU-stack,\"\",@progbits\n"
 
-static int write_text(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	return f && fputs(text, f) >= 0 && fclose(f) == 0 ? 0 : -1;
-}
-
 static int make_files(void **state)
 {
-	(void)state;
-	if (!mkdtemp(folder) || chdir(folder) || write_text("a.s", SOURCE("red", "green")) ||
-	    write_text("b.s", SOURCE("blue", "white")) || write_text("empty.pt", "x"))
+	if (make_folder(state))
 		return -1;
+	write_text("a.s", SOURCE("red", "green"));
+	write_text("b.s", SOURCE("blue", "white"));
+	write_text("empty.pt", "x");
 	return system("for f in a b; do cc -shared -nostdlib -Wl,--build-id=none,"
 		      "-Ttext-segment=0,-z,noseparate-code,--section-start=.text=0x1000 "
 		      "-o $f.so $f.s || exit; done") == 0
 		   ? 0
 		   : -1;
-}
-
-static int remove_files(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return chdir("/") || system(command) ? -1 : 0;
 }
 
 /* The text of a file in a process, from `tsc` on. */
@@ -69,6 +52,7 @@ static void add_code(struct ptah_trace_set *set, const char *name, int32_t pid, 
 
 static struct ptah_session *open_processes(void)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	const struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file = {.path = "empty.pt"}, .cpu = -1, .pid = 1, .tid = 1};
 	struct ptah_message why = {""};
@@ -81,7 +65,8 @@ static struct ptah_session *open_processes(void)
 	add_code(set, "a.so", 2, 0x7000000, 0);
 	/* Process 2 unloads a.so and loads b.so there. */
 	add_code(set, "b.so", 2, 0x7000000, 500);
-	if (ptah_session_open_set(set, NULL, &s, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	return s;
@@ -151,4 +136,4 @@ TEST(what_is_not_known_is_not_found)
 	ptah_session_close(s);
 }
 
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, remove_folder)

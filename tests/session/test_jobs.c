@@ -27,6 +27,7 @@ static struct ptah_session *session_with_holes(const uint8_t *code, size_t code_
 					       const uint8_t *trace, size_t size,
 					       const struct hole *holes, size_t n)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_session *session;
 	struct ptah_image *image;
 	struct ptah_message why;
@@ -39,7 +40,8 @@ static struct ptah_session *session_with_holes(const uint8_t *code, size_t code_
 	assert_int_equal(ptah_image_add_bytes(image, code, code_size, BASE, NULL), 0);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(ptah_image_remove(image, holes[i].ip, holes[i].size, NULL), 0);
-	assert_int_equal(ptah_session_open_raw(PATH, image, &session, &why), 0);
+	config.image = image;
+	assert_int_equal(ptah_session_open(PATH, &config, &session, &why), 0);
 	ptah_image_free(image);
 	session->streams[0].info.has_truth = true; /* a wrong truth, to see what was decoded */
 	return session;
@@ -191,11 +193,11 @@ struct parts {
 	atomic_int live;
 };
 
-static int run_part(void *context, struct ptah_segment *segment)
+static int run_part(void *context, struct ptah_segment *segment, struct ptah_reader *reader,
+		    bool ahead)
 {
-	struct ptah_reader *reader = ptah_segment_reader(segment);
 	struct parts *p = context;
-	const bool by_caller = !ptah_segment_is_ahead(segment);
+	const bool by_caller = !ahead;
 	int n, status = 0;
 
 	if (by_caller)

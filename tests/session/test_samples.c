@@ -41,12 +41,12 @@ TEST(test_order)
 	/* The clock of this recording is the TSC. */
 	assert_int_equal(sample.tsc, 3000);
 	assert_int_equal((int64_t)number_of(s, &sample, "ret"), 5);
-	i = ptah_session_thread_sample(s, 11);
+	i = ptah_session_next_sample(s, 11, SIZE_MAX);
 	assert_int_equal(i, 1);
-	i = ptah_session_next_sample(s, i);
+	i = ptah_session_next_sample(s, 11, i);
 	assert_int_equal(i, 2);
-	assert_true(ptah_session_next_sample(s, i) == SIZE_MAX);
-	assert_true(ptah_session_thread_sample(s, 99) == SIZE_MAX);
+	assert_true(ptah_session_next_sample(s, 11, i) == SIZE_MAX);
+	assert_true(ptah_session_next_sample(s, 99, SIZE_MAX) == SIZE_MAX);
 	ptah_session_close(s);
 }
 

@@ -4,7 +4,7 @@
  * beside raw trace. What must have run is known from the packets, which are made here or by a
  * simulated execution.
  */
-#include "test.h"
+#include "folder.h"
 
 #include "../flow/random_machine.h"
 #include "../perfdata/build.h"
@@ -30,15 +30,6 @@ struct made {
 	struct ptah_generator g;
 	uint8_t trace[4096];
 };
-
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
 
 static void begin(struct made *m)
 {
@@ -125,10 +116,12 @@ static void add_switch(struct made *m, uint64_t tsc, int32_t cpu, int32_t pid, i
 
 static struct ptah_session *open_set(struct made *m)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
 
-	if (ptah_session_open_set(m->set, NULL, &s, &why) < 0)
+	config.set = m->set;
+	if (ptah_session_open(NULL, &config, &s, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(m->set);
 	return s;
@@ -137,10 +130,12 @@ static struct ptah_session *open_set(struct made *m)
 /* The set cannot be opened, for this reason. */
 static void refused(struct made *m, int status, const char *reason)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
 
-	assert_int_equal(ptah_session_open_set(m->set, NULL, &s, &why), status);
+	config.set = m->set;
+	assert_int_equal(ptah_session_open(NULL, &config, &s, &why), status);
 	if (!strstr(why.text, reason))
 		fail_msg("\"%s\" is not in \"%s\"", reason, why.text);
 	ptah_trace_set_free(m->set);
@@ -189,23 +184,12 @@ static void decodes_to(const struct ptah_session *s, size_t stream, uint64_t ins
 
 static int make_files(void **state)
 {
-	static char folder[] = "/tmp/ptah-set-XXXXXX";
-
-	*state = folder;
-	if (!mkdtemp(folder) || chdir(folder))
+	if (make_folder(state))
 		return -1;
 	write_file("three", three, sizeof(three));
 	write_file("two", two, sizeof(two));
 	write_file("four", four, sizeof(four));
 	return 0;
-}
-
-static int remove_files(void **state)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", (char *)*state);
-	return chdir("/") || system(command) ? -1 : 0;
 }
 
 /* Each CPU has a stream; the pieces of one are put together in the order of the set. */
@@ -381,7 +365,7 @@ TEST(told_apart_by_cr3)
 		assert_int_equal(who.pid, -1);
 		assert_string_equal(who.comm, first ? "cr3:1aa000" : "cr3:2bb000");
 		assert_true(ptah_session_find_map(s, by.of[i].space, PLACE + 1, 0, &map));
-		snprintf(path, sizeof(path), "%s/%s", (char *)*state, first ? "three" : "two");
+		snprintf(path, sizeof(path), "%s/%s", folder, first ? "three" : "two");
 		assert_string_equal(map.path, path);
 		assert_true(map.address == PLACE && !map.file_offset && map.size == 4);
 	}
@@ -418,7 +402,7 @@ TEST(told_apart_by_pid)
 	assert_string_equal(info.comm, "eight");
 	assert_int_equal(ptah_session_stream_like(s, 1), 1);
 	assert_int_equal(ptah_session_stream_like(s, 2), 1);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	assert_true(ptah_session_find_map(s, 6, PLACE, 0, &map));
 	assert_string_equal(map.path, path);
 	assert_true(ptah_session_find_map(s, 5, PLACE, 0, &map));
@@ -575,7 +559,7 @@ TEST(recorded_path)
 	struct ptah_trace_code code = code_at("not/here", PLACE);
 	char path[64];
 
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	code.recorded_path = path;
 	for (int32_t pid = -1; pid <= 5; pid += 6) {
 		struct ptah_session *s;
@@ -823,7 +807,7 @@ TEST(cpu_of_the_primary_records)
 		for (int32_t k = 0; k < 2; k++) {
 			build_begin(&b);
 			build_with_cpus(&b);
-			snprintf(path, sizeof(path), "%s/%s", (char *)*state, k ? "three" : "two");
+			snprintf(path, sizeof(path), "%s/%s", folder, k ? "three" : "two");
 			build_mmap2(&b, 5 + k, PLACE, 4, 0, path, 400, NULL);
 			build_switch_on(&b, (uint32_t)(2 + k), false, 5 + k, 5 + k, 0, 0, 800);
 			add_records(&m, k ? "records.3" : "records.2", &b, cases[i].primary[k]);
@@ -855,7 +839,7 @@ TEST(thread_of_the_records)
 	add_stream(&m, "trace", -1, -1, -1);
 	build_begin(&b);
 	build_comm(&b, 5, 6, false, "six", 400);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	build_mmap2(&b, 5, PLACE, sizeof(two), 0, path, 400, NULL);
 	build_itrace_start(&b, 5, 6, 400);
 	add_records(&m, "records", &b, false);
@@ -872,6 +856,7 @@ TEST(thread_of_the_records)
 /* A copy of the vdso, by the size of the program's addresses. */
 TEST(code_of_the_vdso)
 {
+	struct ptah_trace_system system = {.size = sizeof(system)};
 	static const struct {
 		uint64_t address;
 		const char *paths[PTAH_TRACE_VDSO_MAX]; /* 64, 32, x32 */
@@ -901,10 +886,8 @@ TEST(code_of_the_vdso)
 		build_mmap2(&b, 5, cases[i].address, 4096, 0, "[vdso]", 400, NULL);
 		add_records(&m, "records", &b, false);
 		set_perf_clock(&m);
-		for (unsigned k = 0; k < PTAH_TRACE_VDSO_MAX; k++)
-			if (cases[i].paths[k])
-				assert_int_equal(ptah_trace_set_vdso(m.set, k, cases[i].paths[k]),
-						 0);
+		memcpy(system.vdso, cases[i].paths, sizeof(system.vdso));
+		assert_int_equal(ptah_trace_set_system(m.set, &system), 0);
 		s = open_set(&m);
 		sums = decode(s, 0);
 		assert_int_equal(sums.errors != 0, !cases[i].insns);
@@ -917,6 +900,7 @@ TEST(code_of_the_vdso)
 /* The filter as text: a range in a file, which a process maps, or which is code of the set. */
 TEST(filter_of_a_file)
 {
+	struct ptah_trace_system system = {.size = sizeof(system)};
 	static const uint8_t out[] = {0x90, 0x0f, 0x84, 0xf9, 0x0f, 0, 0}; /* nop; jz +0x1000 */
 	static const char *const formats[] = {"filter 0x0/0x7@%s/out", "filter 0/7@%s/other", ""};
 
@@ -938,9 +922,9 @@ TEST(filter_of_a_file)
 		end_trace(&m, "trace");
 		add_stream(&m, "trace", -1, pid, pid);
 		add_code(&m, "out", pid, 0);
-		snprintf(text, sizeof(text), formats[i / 2], (char *)*state);
-		if (*text)
-			assert_int_equal(ptah_trace_set_filter(m.set, text), 0);
+		snprintf(text, sizeof(text), formats[i / 2], folder);
+		system.filter = *text ? text : NULL;
+		assert_int_equal(ptah_trace_set_system(m.set, &system), 0);
 		s = open_set(&m);
 		assert_int_equal(ptah_reader_new(s, 0, NULL, &stream), 0);
 		n = ptah_reader_read(stream, items, 16);
@@ -980,9 +964,9 @@ TEST(records_beside_the_trace)
 	end_trace(&m, "trace");
 	add_stream(&m, "trace", 3, -1, -1);
 	build_begin(&b);
-	snprintf(path, sizeof(path), "%s/three", (char *)*state);
+	snprintf(path, sizeof(path), "%s/three", folder);
 	build_mmap2(&b, 5, PLACE, sizeof(three), 0, path, 400, NULL);
-	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	snprintf(path, sizeof(path), "%s/two", folder);
 	build_mmap2(&b, 6, PLACE, sizeof(two), 0, path, 400, NULL);
 	build_comm(&b, 5, 5, false, "five", 500);
 	build_switch(&b, false, 5, 5, 0, 0, 800);
@@ -1037,7 +1021,7 @@ TEST(execve_beside_code_of_all)
 	add_stream(&m, "trace", -1, 5, 5);
 	add_code_at(&m, "four", 0x7000, -1, 0);
 	build_begin(&b);
-	snprintf(path, sizeof(path), "%s/three", (char *)*state);
+	snprintf(path, sizeof(path), "%s/three", folder);
 	build_comm(&b, 5, 5, true, "first", 300);
 	build_mmap2(&b, 5, PLACE, sizeof(three), 0, path, 400, NULL);
 	build_comm(&b, 5, 5, true, "second", 2000);
@@ -1195,11 +1179,12 @@ TEST(what_is_refused)
 	add_stream(&m, "trace", 0, -1, -1);
 	assert_int_equal(ptah_trace_set_add_code(m.set, &code), 0);
 	add_code(&m, "nothing", 5, 0);
-	assert_int_equal(ptah_session_open_set(m.set, &force, &s, NULL), 0);
+	force.set = m.set;
+	assert_int_equal(ptah_session_open(NULL, &force, &s, NULL), 0);
 	ptah_trace_set_free(m.set);
 	decodes_to(s, 0, 2);
 	assert_non_null(strstr(ptah_session_note(s, 0), "nothing is not used"));
 	ptah_session_close(s);
 }
 
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, remove_folder)

@@ -17,6 +17,7 @@
 
 static struct ptah_session *session_of(const struct machine *m, size_t size)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_session *session;
 	struct ptah_image *image;
 	struct ptah_message why;
@@ -27,7 +28,8 @@ static struct ptah_session *session_of(const struct machine *m, size_t size)
 	assert_int_equal(fclose(file), 0);
 	assert_int_equal(ptah_image_new(&image), 0);
 	assert_int_equal(ptah_image_add_bytes(image, m->code, sizeof(m->code), BASE, NULL), 0);
-	assert_int_equal(ptah_session_open_raw(PATH, image, &session, &why), 0);
+	config.image = image;
+	assert_int_equal(ptah_session_open(PATH, &config, &session, &why), 0);
 	ptah_image_free(image);
 	return session;
 }

@@ -4,15 +4,13 @@
  * binutils prints for its labels: pieces of functions, labels, aliases, symbols without size,
  * linkage tables, and files without symbols.
  */
-#include "../test.h"
+#include "folder.h"
 
 #include <ptah/symbol.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static char folder[] = "/tmp/ptah-bounds-XXXXXX";
 
 /* FUNCTION(name, size in bytes): code with a frame of its own. */
 #define FUNCTION(name, size)                                                                       \
@@ -72,20 +70,14 @@ static int run(const char *command)
 	return system(command) == 0 ? 0 : -1;
 }
 
-static int write_text(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	return f && fputs(text, f) >= 0 && fclose(f) == 0 ? 0 : -1;
-}
-
 static int make_files(void **state)
 {
-	(void)state;
-	if (!mkdtemp(folder) || chdir(folder) || write_text("first.s", first) ||
-	    write_text("second.s", second) || write_text("linker.s", linker) ||
-	    write_text("special.s", special))
+	if (make_folder(state))
 		return -1;
+	write_text("first.s", first);
+	write_text("second.s", second);
+	write_text("linker.s", linker);
+	write_text("special.s", special);
 	return run(
 	    "cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0x400000,-z,lazy "
 	    "-o all.so first.s second.s && strip -s -o stripped.so all.so && "
@@ -93,15 +85,6 @@ static int make_files(void **state)
 	    "-o linker.so linker.s && strip -s -o ld.so linker.so && "
 	    "cc -nostdlib -no-pie -Wl,--build-id=none,-z,lazy,-E,--unresolved-symbols=ignore-all "
 	    "-o special special.s all.so");
-}
-
-static int remove_files(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return chdir("/") || run(command);
 }
 
 /* The address of the which-th symbol of this name, in ascending order. */
@@ -316,4 +299,4 @@ TEST(stripped_files_have_frames_and_pieces)
 	assert_int_equal(f.high, next);
 }
 
-TEST_GROUP(make_files, remove_files)
+TEST_GROUP(make_files, remove_folder)

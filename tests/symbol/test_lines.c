@@ -4,7 +4,7 @@
  * program that the test compiles in many ways. addr2line is asked about the build with DWARF 4,
  * which it reads best; the code of the others is the same.
  */
-#include "../test.h"
+#include "folder.h"
 
 #include <ptah/symbol.h>
 
@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ptah-lines-XXXXXX";
 static char output[1 << 20];
 
 /* Runs a command in the folder of the test; its output is in `output`. */
@@ -61,27 +60,13 @@ static const char header[] = "static inline int sum(int x)\n"
 			     "	return s;\n"
 			     "}\n";
 
-static bool put(const char *name, const char *text)
+static int make_sources(void **state)
 {
-	FILE *f = fopen(name, "w");
-
-	return f && fputs(text, f) >= 0 && fclose(f) == 0;
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	return mkdtemp(folder) && !chdir(folder) && put("a.c", source) && put("a.h", header) ? 0
-											     : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return chdir("/") || !shell(command) ? -1 : 0;
+	if (make_folder(state))
+		return -1;
+	write_text("a.c", source);
+	write_text("a.h", header);
+	return 0;
 }
 
 /* What addr2line says of each instruction. The discriminators that it adds are of no line. */
@@ -193,8 +178,8 @@ TEST(lines_are_those_of_addr2line)
 		assert_true(shell(ways[i].compile));
 		found = ask("p");
 		if (strcmp(found, expected) != 0) {
-			put("expected", expected);
-			put("found", found);
+			write_text("expected", expected);
+			write_text("found", found);
 			shell("diff -U2 expected found | head -n 20");
 			fail_msg("%s:\n%s", ways[i].compile, output);
 		}
@@ -305,7 +290,7 @@ TEST(a_malformed_table_leaves_the_others_alone)
 	struct ptah_line line;
 	char path[128];
 
-	assert_true(put("b.c", "int other(int x);\nint other(int x)\n{\n\treturn x * 3;\n}\n"));
+	write_text("b.c", "int other(int x);\nint other(int x)\n{\n\treturn x * 3;\n}\n");
 	assert_true(
 	    shell("gcc -O1 -g -c a.c && gcc -O1 -g -c b.c && gcc -o units a.o b.o && "
 		  "objcopy --dump-section .debug_line=table units && "
@@ -345,7 +330,7 @@ TEST(ranges_that_many_entries_share_take_no_time)
 	struct ptah_symbol symbol;
 	char path[128];
 
-	assert_true(put("hostile.s", hostile));
+	write_text("hostile.s", hostile);
 	assert_true(shell("gcc -nostdlib -static -o hostile hostile.s"));
 	snprintf(path, sizeof(path), "%s/hostile", folder);
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
@@ -399,4 +384,4 @@ TEST(what_has_no_lines_says_so)
 	ptah_symbols_free(symbols);
 }
 
-TEST_GROUP(make_folder, remove_folder)
+TEST_GROUP(make_sources, remove_folder)

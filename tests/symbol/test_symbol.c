@@ -4,7 +4,7 @@
  * for a small library that the test compiles. Damaged and hostile files must do no
  * harm.
  */
-#include "../test.h"
+#include "folder.h"
 
 #include <ptah/symbol.h>
 
@@ -15,8 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char folder[] = "/tmp/ptah-symbol-XXXXXX";
 
 static const char source[] =
     "#include <stdio.h>\n"
@@ -39,16 +37,11 @@ static char *shell(const char *command)
 static int make_library(void **state)
 {
 	const char *compiler = getenv("CC");
-	char command[1024], path[256];
-	FILE *f;
+	char command[1024];
 
-	(void)state;
-	if (!mkdtemp(folder) || chdir(folder))
+	if (make_folder(state))
 		return -1;
-	snprintf(path, sizeof(path), "%s/lib.c", folder);
-	f = fopen(path, "w");
-	if (!f || fputs(source, f) < 0 || fclose(f))
-		return -1;
+	write_text("lib.c", source);
 	/* The text segment has different addresses and offsets, so that confusing them is noticed.
 	 */
 	snprintf(command, sizeof(command),
@@ -58,15 +51,6 @@ static int make_library(void **state)
 		 "objcopy --add-gnu-debuglink=lib.debug stripped.so linked.so",
 		 compiler && *compiler ? compiler : "cc");
 	return shell(command) ? 0 : -1;
-}
-
-static int remove_library(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return chdir("/") || !shell(command) ? -1 : 0;
 }
 
 /* Converts an address to a file offset, by readelf's list of segments. */
@@ -202,15 +186,6 @@ static size_t read_library(uint8_t *bytes, size_t room)
 	fclose(f);
 	assert_true(n > sizeof(Elf64_Ehdr) && n < room);
 	return n;
-}
-
-static void write_file(const char *path, const uint8_t *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
 }
 
 TEST(functions_have_the_names_nm_gives)
@@ -544,4 +519,4 @@ TEST(garbage_does_no_harm)
 	}
 }
 
-TEST_GROUP(make_library, remove_library)
+TEST_GROUP(make_library, remove_folder)

@@ -5,7 +5,7 @@
  * below; that of the program that QEMU runs is the recorder's count.
  */
 #include "drmemtrace.h"
-#include "test.h"
+#include "folder.h"
 
 #include "traceset/set.h"
 
@@ -19,8 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char root[] = "/tmp/ptah-test-drpttracer-XXXXXX";
 
 static FILE *create(const char *path)
 {
@@ -54,7 +52,7 @@ static const uint8_t code[] = {
 };
 
 /* As kcore_copy.cpp writes it: segments that begin anywhere, without sections and alignment. */
-static void put_kernel(const char *folder)
+static void put_kernel(const char *log)
 {
 	const Elf64_Ehdr head = {
 	    .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
@@ -83,14 +81,14 @@ static void put_kernel(const char *folder)
 	char path[300];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/kcore", folder);
+	snprintf(path, sizeof(path), "%s/kcore", log);
 	f = create(path);
 	fwrite(&head, sizeof(head), 1, f);
 	fwrite(load, sizeof(load), 1, f);
 	fwrite("\x90\x90\xc3", 3, 1, f);
 	fwrite(code, sizeof(code), 1, f);
 	assert_int_equal(fclose(f), 0);
-	snprintf(path, sizeof(path), "%s/kallsyms", folder);
+	snprintf(path, sizeof(path), "%s/kallsyms", log);
 	f = create(path);
 	fprintf(f, "ffffffff81000000 T _text\nffffffff81000000 T _stext\n"
 		   "ffffffff81000000 T do_syscall\n"
@@ -145,14 +143,14 @@ static void put_call(FILE *f, int32_t tid, uint64_t index, unsigned passes, bool
 }
 
 /* Calls of 1, 2, ... passes. Returns their instructions. */
-static uint64_t put_thread(const char *folder, int32_t tid, unsigned calls, bool old,
+static uint64_t put_thread(const char *log, int32_t tid, unsigned calls, bool old,
 			   uint64_t arguments)
 {
 	uint64_t sum = 0;
 	char path[300];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/%d.raw.pt", folder, tid);
+	snprintf(path, sizeof(path), "%s/%d.raw.pt", log, tid);
 	f = create(path);
 	drmemtrace_put_metadata(f, PID, tid, metadata, sizeof(metadata));
 	for (unsigned i = 0; i < calls; i++) {
@@ -163,7 +161,7 @@ static uint64_t put_thread(const char *folder, int32_t tid, unsigned calls, bool
 	return sum;
 }
 
-static void make_folder(const char *path)
+static void make_log(const char *path)
 {
 	char command[400];
 
@@ -274,8 +272,8 @@ TEST(threads)
 	struct ptah_map map;
 	uint64_t first, second;
 
-	make_folder("log/kernel.raw");
-	make_folder("log/raw");
+	make_log("log/kernel.raw");
+	make_log("log/raw");
 	put_kernel("log/kernel.raw");
 	first = put_thread("log/kernel.raw", 900, 3, false, 0);
 	second = put_thread("log/kernel.raw", 1000, 400, false, 0);
@@ -286,7 +284,7 @@ TEST(threads)
 	assert_int_equal(chdir("log/kernel.raw"), 0);
 	expect("900.raw.pt", 1, first);
 	expect(".", 2, first + second);
-	assert_int_equal(chdir(root), 0);
+	assert_int_equal(chdir(folder), 0);
 
 	session = open_path("log");
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
@@ -324,7 +322,7 @@ TEST(other_sizes)
 			for (unsigned old = 0; old < 2; old++) {
 				uint64_t sum;
 
-				make_folder("sizes");
+				make_log("sizes");
 				put_kernel("sizes");
 				sum = put_thread("sizes", 7, calls, old, arguments);
 				expect("sizes", 1, sum);
@@ -338,7 +336,7 @@ TEST(a_file_for_each_call)
 	struct ptah_stream_info info;
 	uint64_t sum = 0;
 
-	make_folder("calls");
+	make_log("calls");
 	put_kernel("calls");
 	for (unsigned i = 0; i < 12; i++) {
 		uint8_t packets[64];
@@ -374,7 +372,7 @@ TEST(one_trace_in_pieces)
 	size_t n;
 	FILE *f;
 
-	make_folder("pieces");
+	make_log("pieces");
 	put_kernel("pieces");
 	f = create("pieces/5.raw.pt");
 	drmemtrace_put_metadata(f, PID, 5, metadata, sizeof(metadata));
@@ -408,7 +406,7 @@ TEST(without_kernel)
 {
 	struct ptah_session *session;
 
-	make_folder("bare");
+	make_log("bare");
 	put_thread("bare", 6, 2, false, 0);
 	session = open_path("bare");
 	assert_true(has_note(session, "not copied"));
@@ -420,7 +418,7 @@ TEST(a_file_that_is_cut)
 {
 	struct stat st;
 
-	make_folder("cut");
+	make_log("cut");
 	put_kernel("cut");
 	put_thread("cut", 6, 3, false, 0);
 	assert_int_equal(stat("cut/6.raw.pt", &st), 0);
@@ -472,7 +470,7 @@ static void change_byte(long offset, uint8_t value)
 
 TEST(what_is_malformed)
 {
-	make_folder("bad");
+	make_log("bad");
 	put_kernel("bad");
 	refuse("bad: ");
 	put_thread("bad", 6, 3, false, 0);
@@ -536,7 +534,7 @@ static bool record_program(struct recording *r)
 	struct ptah_message why = {""};
 	int status;
 
-	make_folder("records");
+	make_log("records");
 	r->packets = create("records/pt.bin");
 	r->records = create("records/primary.sideband.pevent");
 	r->status.size = sizeof(r->status);
@@ -559,9 +557,9 @@ static void put_clock(void)
 }
 
 /* How many of the files whose code was executed lie below the folder. */
-static unsigned files_below(const char *folder)
+static unsigned files_below(const char *log)
 {
-	struct ptah_session *session = open_path(folder);
+	struct ptah_session *session = open_path(log);
 	const char *seen[64] = {NULL};
 	struct ptah_stream_info info;
 	struct ptah_reader *stream;
@@ -570,7 +568,7 @@ static unsigned files_below(const char *folder)
 	char prefix[200];
 	int n;
 
-	snprintf(prefix, sizeof(prefix), "%s/%s/", root, folder);
+	snprintf(prefix, sizeof(prefix), "%s/%s/", folder, log);
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
 	assert_int_equal(ptah_reader_new(session, 0, NULL, &stream), 0);
 	while ((n = ptah_reader_read(stream, items, 64)) > 0)
@@ -638,19 +636,4 @@ TEST(packets_and_records)
 	assert_non_null(strstr(why.text, "secondary.sideband.pevent: the record at offset 0 "));
 }
 
-static int enter(void **state)
-{
-	(void)state;
-	return mkdtemp(root) && !chdir(root) ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return chdir("/") || system(command);
-}
-
-TEST_GROUP(enter, leave)
+TEST_GROUP(make_folder, remove_folder)

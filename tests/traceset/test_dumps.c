@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Folders of dumps: which files belong together, and which folders are none. */
-#include "test.h"
+#include "folder.h"
 
 #include "traceset/foreign.h"
 
@@ -10,41 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ptah-dumps-XXXXXX";
-
 #define PSB "\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82"
-
-static void write_file(const char *name, const char *bytes, size_t n)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	f = fopen(path, "wb");
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
 
 static void write_dump(const char *name)
 {
 	write_file(name, "\0\0" PSB, 18); /* a ring does not begin with a PSB */
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	strcpy(folder + strlen(folder) - 6, "XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 struct expected {

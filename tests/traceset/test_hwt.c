@@ -4,7 +4,7 @@
  * become streams and code; damaged ones are refused or noted. tests/ports/freebsd/test_records.c has
  * what a driver records.
  */
-#include "test.h"
+#include "folder.h"
 
 #include "base/bits.h"
 #include "traceset/foreign.h"
@@ -25,36 +25,6 @@ enum {
 	BUFFER
 };
 
-static char folder[] = "/tmp/ptah-hwt-XXXXXX";
-
-static void append_file(const char *name, const void *bytes, size_t n)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	f = fopen(path, "ab");
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	strcpy(folder + strlen(folder) - 6, "XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
-}
-
 static void record_path(uint32_t type, const char *path, uint64_t address, uint64_t base)
 {
 	uint8_t record[1056] = {0};
@@ -63,7 +33,7 @@ static void record_path(uint32_t type, const char *path, uint64_t address, uint6
 	strcpy((char *)record + 8, path);
 	store_le64(record + 1032, address);
 	store_le64(record + 1040, base);
-	append_file("hwt.records", record, sizeof(record));
+	append_file("hwt.records", "ab", record, sizeof(record));
 }
 
 static void record_number(uint32_t type, int32_t number, int32_t page, uint64_t offset)
@@ -74,7 +44,7 @@ static void record_number(uint32_t type, int32_t number, int32_t page, uint64_t 
 	store_le32(record + 8, (uint32_t)number);
 	store_le32(record + 12, (uint32_t)page);
 	store_le64(record + 16, offset);
-	append_file("hwt.records", record, sizeof(record));
+	append_file("hwt.records", "ab", record, sizeof(record));
 }
 
 /* A buffer of so many pages, of which `used` bytes are not 0. */
@@ -84,7 +54,7 @@ static void write_copy(const char *name, size_t pages, size_t used)
 
 	assert_non_null(bytes);
 	memset(bytes, 0x99, used);
-	append_file(name, bytes, pages * 4096);
+	append_file(name, "ab", bytes, pages * 4096);
 	free(bytes);
 }
 
@@ -118,7 +88,7 @@ static void write_elf(const char *name, uint16_t type, uint8_t system, const uin
 				    .p_filesz = strlen(interpreter) + 1};
 	}
 	file.e.e_phnum = (uint16_t)(p - file.p);
-	append_file(name, &file, sizeof(file));
+	append_file(name, "ab", &file, sizeof(file));
 }
 
 static struct ptah_trace_set *read_set(int expected, const char *why_not)
@@ -321,8 +291,8 @@ TEST_WITH(damaged_folders_are_refused, make_folder, remove_folder)
 	refuse(PTAH_E_BAD_FILE, "offset 1056: type 7");
 	assert_int_equal(truncate(path, 1056 + 500), 0);
 	refuse(0, NULL); /* noted: it is cut */
-	append_file("hwt_3_x", "", 0);
-	append_file("hwt_3_65536", "", 0);
+	append_file("hwt_3_x", "ab", "", 0);
+	append_file("hwt_3_65536", "ab", "", 0);
 	refuse(PTAH_E_BAD_FILE, "whole pages");
 	write_copy("hwt_3_65536", 1, 1);
 	refuse(PTAH_E_LIMIT, "65536");

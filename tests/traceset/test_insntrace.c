@@ -5,7 +5,7 @@
  * in zircon-internal/ktrace-def.h, and what a line of the log means in ld.so's _dl_debug output
  * ("@trace_load:").
  */
-#include "test.h"
+#include "folder.h"
 
 #include "base/bits.h"
 #include "traceset/foreign.h"
@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/ptah-insntrace-XXXXXX";
-
 static const char *in_folder(const char *name)
 {
 	static char path[4][256];
@@ -25,36 +23,6 @@ static const char *in_folder(const char *name)
 
 	snprintf(p, sizeof(path[0]), "%s/%s", folder, name);
 	return p;
-}
-
-static void write_file(const char *name, const void *bytes, size_t n)
-{
-	FILE *f = fopen(in_folder(name), "wb");
-
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
-
-static void write_text(const char *name, const char *text)
-{
-	write_file(name, text, strlen(text));
-}
-
-static int make_folder(void **state)
-{
-	(void)state;
-	strcpy(folder + strlen(folder) - 6, "XXXXXX");
-	return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command);
 }
 
 /* A record of 32 bytes, of group ARCH. */

@@ -5,6 +5,7 @@
  *
  * The forms are those of the files in LLDB's own test suite, lldb/test/API/commands/trace.
  */
+#include "folder.h"
 #include "perfdata/build.h"
 
 #include "traceset/set.h"
@@ -13,15 +14,6 @@
 #include <sys/stat.h>
 
 static struct ptah_message why;
-
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	assert_int_equal(fclose(f), 0);
-}
 
 static struct ptah_trace_set *load(const char *json)
 {
@@ -630,25 +622,9 @@ TEST(kernel)
 	assert_int_equal(insns[8], 3 * 7);
 }
 
-static int make_folder(void **state)
+static int make_bundle(void **state)
 {
-	static char folder[] = "ptah-test-XXXXXX";
-
-	(void)state;
-	return mkdtemp(folder) && !chdir(folder) && !mkdir("b", 0700) ? 0 : -1;
+	return make_folder(state) || mkdir("b", 0700);
 }
 
-static int remove_folder(void **state)
-{
-	static const char *const files[] = {"b/trace.json", "b/seven", "b/eight", "b/vmlinux",
-					    "b/7.pt",	    "b/8.pt",  "b/9.pt",  "b/0.pt",
-					    "b/1.pt",	    "b/0.sw",  "b/1.sw",  "perf.data"};
-	char folder[PATH_MAX];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		unlink(files[i]);
-	return !rmdir("b") && getcwd(folder, sizeof(folder)) && !rmdir(folder) ? 0 : -1;
-}
-
-TEST_GROUP(make_folder, remove_folder)
+TEST_GROUP(make_bundle, remove_folder)

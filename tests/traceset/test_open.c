@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which paths are trace sets, and that a session opens them by their path. */
-#include "test.h"
+#include "folder.h"
 
 #include "model/generator.h"
 #include "traceset/set.h"
@@ -11,31 +11,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static void write_file(const char *path, const void *bytes, size_t n)
-{
-	FILE *f = fopen(path, "wb");
-
-	assert_non_null(f);
-	assert_true(fwrite(bytes, 1, n, f) == n);
-	assert_int_equal(fclose(f), 0);
-}
-
-static int enter(void **state)
-{
-	static char folder[] = "/tmp/ptah-set-XXXXXX";
-
-	*state = folder;
-	return !mkdtemp(folder) || chdir(folder) ? -1 : 0;
-}
-
-static int leave(void **state)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", (char *)*state);
-	return chdir("/") || system(command) ? -1 : 0;
-}
 
 TEST(what_is_a_set)
 {
@@ -118,4 +93,4 @@ TEST(sessions_open_them)
 	}
 }
 
-TEST_GROUP(enter, leave)
+TEST_GROUP(make_folder, remove_folder)

@@ -115,6 +115,7 @@ TEST(code_that_is_refused)
 
 TEST(other_entries_that_are_refused)
 {
+	struct ptah_trace_system system = {.size = sizeof(system), .kcore = ""};
 	struct ptah_trace_thread thread = {.size = sizeof(thread), .tid = 0};
 	struct ptah_trace_switch change = {.size = sizeof(change), .cpu = -1};
 	struct ptah_trace_processor processor = {.size = sizeof(processor), .has_clock = true};
@@ -137,7 +138,7 @@ TEST(other_entries_that_are_refused)
 	assert_int_equal(ptah_trace_set_processor(set, &processor), 0);
 	processor.trace.ranges[3] = (struct ptah_range){5, 4, PTAH_RANGE_STOP};
 	assert_int_equal(ptah_trace_set_processor(set, &processor), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_kernel(set, "", NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_set_system(set, &system), PTAH_E_INVAL);
 	assert_int_equal(trace_set_note(set, ""), PTAH_E_INVAL);
 	assert_int_equal(trace_set_note(NULL, "x"), PTAH_E_INVAL);
 	ptah_trace_set_free(set);

@@ -351,18 +351,20 @@ TEST(way_back)
 	    "sideband records sample-type=0x3 tsc-offset=-9223372036854775808\n"
 	    "event id=7 sample-type=0x10087\n"
 	    "note \"one # two\\x09three\\x0a\"\n";
+	struct ptah_trace_system system = {.size = sizeof(system), .root = "/d"};
 	struct ptah_trace_set *set = parsed(text);
 	char *again = written(set, "/d");
 
 	assert_string_equal(again, text);
 	free(again);
 	/* The folder of the text itself. */
-	assert_int_equal(ptah_trace_set_root(set, "/d"), 0);
+	assert_int_equal(ptah_trace_set_system(set, &system), 0);
 	again = written(set, "/d");
 	assert_non_null(strstr(again, "\nroot .\n"));
 	free(again);
-	assert_int_equal(ptah_trace_set_root(set, ""), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_root(set, NULL), PTAH_E_INVAL);
-	assert_int_equal(ptah_trace_set_root(NULL, "/d"), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_set_system(NULL, &system), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_set_system(set, NULL), PTAH_E_INVAL);
+	system.root = "";
+	assert_int_equal(ptah_trace_set_system(set, &system), PTAH_E_INVAL);
 	ptah_trace_set_free(set);
 }

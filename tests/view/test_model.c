@@ -77,6 +77,7 @@ static void put_file(const char *path, const uint8_t *bytes, size_t n)
 /* by_cpu: the streams are those of CPUs. */
 static struct ptah_session *open_session(const struct machine *m, size_t size, bool by_cpu)
 {
+	struct ptah_session_config config = {.size = sizeof(config)};
 	struct ptah_trace_stream stream = {
 	    .size = sizeof(stream), .file.path = "model.pt", .cpu = -1, .pid = 7};
 	const struct ptah_trace_code code = {.size = sizeof(code),
@@ -99,7 +100,8 @@ static struct ptah_session *open_session(const struct machine *m, size_t size, b
 		stream.cpu = by_cpu ? 3 - i : -1;
 		assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
 	}
-	if (ptah_session_open_set(set, NULL, &session, &why) < 0)
+	config.set = set;
+	if (ptah_session_open(NULL, &config, &session, &why) < 0)
 		fail_msg("%s", why.text);
 	ptah_trace_set_free(set);
 	return session;

@@ -58,7 +58,7 @@ struct ptah_crash_capture {
 	uint8_t model, stepping;
 	uint32_t tsc_n, tsc_d, crystal_hz; /* CPUID.15H */
 
-	/* Of the engine's variables: u64 unless another size stands here. */
+	/* The variables of the engine have 64 bits (u64) unless another size stands here. */
 	uint32_t position_at; /* how many bytes have been written, at the last look */
 	uint32_t floor_at;    /* bytes before this position were not kept */
 	uint32_t fills_at;

@@ -202,8 +202,8 @@ struct ptah_capture_config {
 	const struct ptah_hal_memory *memory;
 	size_t memories;
 	/*
-	 * Of a pool: its captures have no buffers, and ptah_pool_take_memory() brings one, of
-	 * `buffer` bytes. `region` 0: 4096.
+	 * The captures are a pool's: they have no buffers, and ptah_pool_take_memory() brings one,
+	 * of `buffer` bytes. `region` 0: 4096.
 	 */
 	bool no_memory;
 };

@@ -136,7 +136,10 @@ struct ptah_hal {
 	int (*xsaves)(void *port, void *area, uint64_t components);
 	int (*xrstors)(void *port, void *area, uint64_t components);
 
-	/* Optional, NMI. Is this processor in VMX operation (between VMXON and VMXOFF)? */
+	/*
+	 * Optional, NMI. Reports whether this processor is in VMX operation (between VMXON and
+	 * VMXOFF).
+	 */
 	bool (*in_vmx)(void *port);
 
 	/*

@@ -124,7 +124,7 @@ static bool pass_to(struct walk *w, size_t limit)
 	return true;
 }
 
-/* Is there a time, or an event, directly behind? Then a time before it says nothing more. */
+/* Whether a time, or an event, comes directly behind. Then a time before it says nothing more. */
 static bool is_before_event(const struct walk *w)
 {
 	const uint8_t next = w->at < w->to ? w->chunk[w->at] : OPCODE_TSC;

@@ -98,7 +98,7 @@ enum ptah_record_problem hardware_check_records(const struct ptah_record_config 
 	struct ptah_host host = {.size = sizeof(host)};
 	struct ptah_caps caps;
 
-	/* Of the processor it is enough to know this one, so that the thread stays where it is. */
+	/* It is enough to know this processor, so that the thread stays where it is. */
 	hardware_caps(&caps);
 	ptah_host_look(&caps, NULL, &host);
 	return check_permission(&host, config, why);

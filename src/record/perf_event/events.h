@@ -82,10 +82,10 @@ enum ptah_record_problem events_open(struct events *e, const struct event_target
 void events_close(struct events *e);
 
 /*
- * For a recording of everything that runs on processors, where traces[i], sidebands[i] and rings[i]
- * are those of one processor: opens them for a processor that came online, in the place that it had
- * before, or else after the others. The events are not switched on yet. Afterwards *place is that
- * i. On failure everything is as before.
+ * A recording of everything that runs on processors calls this, where traces[i], sidebands[i] and
+ * rings[i] are those of one processor: it opens them for a processor that came online, in the place
+ * that it had before, or else after the others. The events are not switched on yet. Afterwards
+ * *place is that i. On failure everything is as before.
  */
 enum ptah_record_problem events_open_cpu(struct events *e, int32_t cpu,
 					 const struct event_sizes *sizes, const char *filters,

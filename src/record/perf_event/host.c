@@ -149,16 +149,14 @@ int ptah_host_look(const struct ptah_caps *caps, const char *root, struct ptah_h
 	return host->obstacle ? PTAH_E_UNSUPPORTED : PTAH_OK;
 }
 
-const char *ptah_host_obstacle_name(unsigned obstacle)
+const char *ptah_host_advice(const struct ptah_host *host, const char **obstacle)
 {
 	static const char *const names[PTAH_HOST_OBSTACLE_MAX] = {"NONE", "PROCESSOR", "DRIVER",
 								  "PERMISSION"};
 
-	return obstacle < PTAH_HOST_OBSTACLE_MAX ? names[obstacle] : "UNKNOWN";
-}
-
-const char *ptah_host_advice(const struct ptah_host *host)
-{
+	if (obstacle)
+		*obstacle =
+		    host->obstacle < PTAH_HOST_OBSTACLE_MAX ? names[host->obstacle] : "UNKNOWN";
 	switch (host->obstacle) {
 	case PTAH_HOST_NONE:
 		return "This machine can record with its Intel PT: perf record -e intel_pt//u "

@@ -97,7 +97,7 @@ static int insns_before(const struct system_block *b, uint64_t ip)
 	return -1;
 }
 
-/* Can b, run to its end, lead to `next`? */
+/* Whether b, run to its end, can lead to `next`. */
 static bool leads_to(const struct system_block *b, uint64_t next)
 {
 	switch (b->kind) {
@@ -398,7 +398,7 @@ static bool is_far(const struct system_block *b)
 	       b->kind == PTAH_INSN_FAR_RETURN;
 }
 
-/* Does what ends with b need more than the address of the next block? */
+/* Whether what ends with b needs more than the address of the next block. */
 static bool needs_place(const struct system_block *b)
 {
 	return b->writes_cr3 || is_far(b);

@@ -85,7 +85,7 @@ static bool on_interrupt(void *cpu, int request)
 	return taken;
 }
 
-/* Is this the table? Then the slots of both functions are returned. */
+/* Finds out whether this is the table. Then the slots of both functions are returned. */
 static bool is_table(void *const *table, int *exception, int *interrupt)
 {
 	Dl_info info;

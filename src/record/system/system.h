@@ -179,7 +179,7 @@ void system_find_place(const struct system_vcpu *v, struct system_place *place);
 /* translation.c */
 /* A block of n instructions, all 0 but its `sizes`. It is freed when QEMU forgets its code. */
 struct system_block *system_new_block(size_t n);
-/* Does the plugin have to be called when b, which is complete, begins to run? */
+/* Whether the plugin has to be called when b, which is complete, begins to run. */
 bool system_wants_block(const struct system_block *b, const void *cpu);
 /*
  * TraceEn of v has become 1, or 0. The former throws away code that was translated for running
@@ -235,7 +235,7 @@ uint8_t system_find_vector(const struct system_vcpu *v, bool exception,
 void system_reset_begin(struct system_vcpu *v);
 /* Resets v if the system was reset. */
 void system_check_reset(struct system_vcpu *v);
-/* Is this the first instruction after a reset or an INIT? */
+/* Whether this is the first instruction after a reset or an INIT. */
 bool system_at_reset_vector(uint64_t ip, uint64_t base);
 
 /* traps.c */

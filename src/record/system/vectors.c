@@ -23,7 +23,7 @@ static uint64_t gate_offset(const uint8_t *gate, bool long_mode)
 	return offset;
 }
 
-/* Does vector n lead to `to`? */
+/* Whether vector n leads to `to`. */
 static bool leads(const struct system_vcpu *v, const struct system_table *table, unsigned n,
 		  const struct system_place *to)
 {

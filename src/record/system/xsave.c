@@ -150,7 +150,7 @@ static void save(struct system_vcpu *v, const struct system_block *b, uint64_t a
 	store_xsave_bytes(v, address, area, n);
 }
 
-/* Is the area in the compacted format? The standard one is QEMU's to restore. */
+/* Whether the area is in the compacted format. The standard one is QEMU's to restore. */
 static bool is_compacted(struct system_vcpu *v, uint64_t address)
 {
 	uint8_t word[8];

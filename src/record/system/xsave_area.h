@@ -44,7 +44,7 @@ size_t xsave_size(const struct xsave_layout *l, uint64_t bits);
 void xsave_compact(const struct xsave_layout *l, uint8_t *compacted, uint64_t bits, uint64_t saved,
 		   uint64_t in_use, const uint8_t *standard);
 
-/* Would XRSTORS raise #GP for this area? `enabled`: XCR0 | IA32_XSS. */
+/* Whether XRSTORS would raise #GP for this area. `enabled`: XCR0 | IA32_XSS. */
 bool xsave_faults(const uint8_t *compacted, uint64_t enabled, uint64_t restored);
 /*
  * Copies the user components of `restored` to the standard format; those that XSTATE_BV does not

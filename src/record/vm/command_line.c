@@ -159,6 +159,26 @@ static void append_word(struct words *w, const char *text)
 	add_owned(w, strdup(text));
 }
 
+/* The list, with a NULL at its end, and behind it the strings, in one piece of memory. */
+static char **pack_words(const struct words *w)
+{
+	size_t size = (w->n + 1) * sizeof(*w->list);
+	char **list, *text;
+
+	for (size_t i = 0; i < w->n; i++)
+		size += strlen(w->list[i]) + 1;
+	list = malloc(size);
+	if (!list)
+		return NULL;
+	text = (char *)(list + w->n + 1);
+	for (size_t i = 0; i < w->n; i++) {
+		list[i] = text;
+		text = stpcpy(text, w->list[i]) + 1;
+	}
+	list[w->n] = NULL;
+	return list;
+}
+
 static size_t count_words(char *const *list)
 {
 	size_t n = 0;
@@ -190,12 +210,11 @@ static int make_argument_command(const struct ptah_vm_config *config,
 	}
 	for (size_t i = 0; config->options && config->options[i]; i++)
 		append_word(&w, config->options[i]);
-	if (w.failed) {
-		ptah_vm_free_command(w.list);
-		return PTAH_E_NOMEM;
-	}
-	*command = w.list;
-	return 0;
+	*command = w.failed ? NULL : pack_words(&w);
+	for (size_t i = 0; i < w.n; i++)
+		free(w.list[i]);
+	free(w.list);
+	return *command ? 0 : PTAH_E_NOMEM;
 }
 
 static int check_files(const struct ptah_vm_config *config, const char *qemu, const char *plugin,
@@ -242,11 +261,4 @@ int ptah_vm_command(const struct ptah_vm_config *config, char ***command, struct
 	free(qemu);
 	free(plugin);
 	return status;
-}
-
-void ptah_vm_free_command(char **command)
-{
-	for (char **word = command; word && *word; word++)
-		free(*word);
-	free(command);
 }

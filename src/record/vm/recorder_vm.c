@@ -451,7 +451,7 @@ static enum ptah_record_problem check_vm_config(const struct ptah_record_config 
 	vm.options = config->target.argv + 1;
 	switch (ptah_vm_command(&vm, &command, why)) {
 	case PTAH_OK:
-		ptah_vm_free_command(command);
+		free(command);
 		return PTAH_RECORD_FINE;
 	case PTAH_E_INVAL:
 		return PTAH_RECORD_BAD_OPTION;
@@ -642,7 +642,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 		close(r->socket);
 	if (r->plugins >= 0)
 		close(r->plugins);
-	ptah_vm_free_command(r->command);
+	free(r->command);
 	guest_symbols_free(r->symbols);
 	free(r->bytes);
 	free(r);

@@ -404,7 +404,7 @@ static void set_apic(void)
 #define MARK	     UINT64_C(0x7461687020707476)
 #define EXIT_UNKNOWN 17u
 
-/* Does the command line end with this word? */
+/* Whether the command line ends with this word. */
 static bool is_asked(const struct multiboot_info *info, const char *word)
 {
 	const char *text = info->flags & 4 ? (const char *)(uintptr_t)info->command_line : "";

@@ -56,7 +56,7 @@ static pid_t own_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* Does the thread sleep? Its state is the first letter behind its name. */
+/* Whether the thread sleeps. Its state is the first letter behind its name. */
 static bool sleeps(pid_t pid, pid_t tid)
 {
 	char path[64], text[512] = "";

@@ -276,7 +276,7 @@ static void emit_calls(struct block *b, const struct exit *exit, unsigned index,
 		emit_load(&b->e, value, keep);
 }
 
-/* Can a path go on behind this exit? */
+/* Whether a path can go on behind this exit. */
 static bool can_continue(const struct block *b)
 {
 	unsigned insns = 0;

@@ -99,7 +99,7 @@ static uint64_t place_of(const struct unit *u, unsigned place)
 	return address_of(unit_place(u, place));
 }
 
-/* Has R11 the log's pointer at this address? Otherwise it is in the context. */
+/* Whether R11 has the log's pointer at this address. Otherwise it is in the context. */
 static bool has_log(const struct unit *u, const struct exit *e, uint64_t at)
 {
 	if (!u->uses_r11)
