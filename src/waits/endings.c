@@ -169,6 +169,33 @@ static const struct event *last_signal(const struct ptah_waits *w, const struct 
 	return sent && (!signal || sent->signal == signal) ? sent : NULL;
 }
 
+/* Whether a signal, if there is one, came during the wait and from another thread than `sent`. */
+static bool is_other(const struct ptah_waits *w, const struct event *signal,
+		     const struct event *sent, const struct wait *wait)
+{
+	const struct system_call *calls = w->calls->calls;
+
+	return signal && calls[signal->call].tid != calls[sent->call].tid &&
+	       call_end(w, &calls[signal->call]) >= wait->begin;
+}
+
+/* Whether another thread has sent a signal that may have ended the wait, not later than this one. */
+static bool others_sent(const struct ptah_waits *w, const struct lists *l, const struct event *sent,
+			const struct wait *wait, uint32_t signal)
+{
+	const struct event *at = sent;
+
+	for (unsigned i = 0; i < MOST_SIGNALS && at > l->signals.events; i++) {
+		at--;
+		if (at->target != sent->target ||
+		    call_end(w, &w->calls->calls[at->call]) < wait->begin)
+			return false;
+		if ((!signal || at->signal == signal) && is_other(w, at, sent, wait))
+			return true;
+	}
+	return false;
+}
+
 static void match_signal(struct ptah_waits *w, const struct lists *l, struct wait *wait)
 {
 	const struct system_call *c = wait_call(w, wait);
@@ -185,6 +212,9 @@ static void match_signal(struct ptah_waits *w, const struct lists *l, struct wai
 		return;
 	wait_set_waker(w, wait, sent->call);
 	wait->how = PTAH_WAIT_END_SIGNAL;
+	if (others_sent(w, l, sent, wait, signal) || is_other(w, to_thread, sent, wait) ||
+	    is_other(w, to_process, sent, wait))
+		wait->flags |= PTAH_WAIT_SEVERAL;
 	/* Any thread of a process may get what was sent to the process. */
 	if (sent == to_process && !signal &&
 	    table_get(&w->threaded, (uint32_t)wait->pid) != SIZE_MAX)

@@ -70,6 +70,30 @@ TEST_WITH(test_signal, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 1).waker_tid, -1);
 }
 
+/* Two threads sent one: either may have ended the wait. One that came before it has not. */
+TEST_WITH(test_signals_of_several, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+
+	put_enter(&r->b, 1, 11, 1000, 34, NULL);		     /* pause */
+	put_call(&r->b, 1, 12, 2000, 2100, 234, ARGS(1, 11, 10), 0); /* tgkill */
+	put_call(&r->b, 1, 13, 2200, 2300, 234, ARGS(1, 11, 12), 0);
+	put_exit(&r->b, 1, 11, 2400, 34, -4);
+	put_enter(&r->b, 1, 11, 5000, 34, NULL);
+	put_call(&r->b, 1, 12, 6000, 6100, 234, ARGS(1, 11, 10), 0);
+	put_exit(&r->b, 1, 11, 6200, 34, -4);
+	put_enter(&r->b, 1, 11, 7000, 34, NULL);
+	put_call(&r->b, 1, 12, 8000, 8100, 234, ARGS(1, 11, 10), 0);
+	put_call(&r->b, 2, 2, 8200, 8300, 62, ARGS(1, 10), 0); /* kill */
+	put_exit(&r->b, 1, 11, 9000, 34, -4);
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 3);
+	assert_int_equal(wait_at(r->waits, 0).flags, PTAH_WAIT_SEVERAL);
+	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+	assert_int_equal(wait_at(r->waits, 1).waker_tid, 12);
+	assert_int_equal(wait_at(r->waits, 2).flags, PTAH_WAIT_SEVERAL);
+}
+
 /* What was sent to a process may have come to any of its threads; to a thread, only to that. */
 TEST_WITH(test_signal_to_process, recorded_begin, recorded_end)
 {
