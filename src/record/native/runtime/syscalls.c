@@ -241,9 +241,8 @@ static const char *limit_refusal(const struct context *c, uint64_t resource, uin
  */
 static const char *unshare_refusal(uint64_t flags)
 {
-	return flags & (CLONE_NEWUSER | CLONE_NEWPID)
-		   ? "the program enters a namespace of its own"
-		   : NULL;
+	return flags & (CLONE_NEWUSER | CLONE_NEWPID) ? "the program enters a namespace of its own"
+						      : NULL;
 }
 
 /* Paths may lead somewhere else from then on: mapped.c. */
