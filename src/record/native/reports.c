@@ -3,6 +3,7 @@
 #include "record/native/native.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void on_thread(const struct native_memory *from, const struct native_message *m)
 {
@@ -34,15 +35,22 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 	const struct process *before = processes_find(&r->processes, m->pid);
 	const int32_t parent = (int32_t)m->value; /* it may have ended, and be forgotten */
 	const uint64_t forked = m->address && m->address < m->tsc ? m->address : m->tsc;
-	char name[16];
+	char name[16], others[16];
 
 	native_note_parent(r, parent);
 	if (before) /* the pid is used again: the process before has died */
 		native_bury(r, (size_t)(before - r->processes.list));
-	snprintf(name, sizeof(name), "%s", native_name_of(r, parent));
+	snprintf(others, sizeof(others), "%s", native_name_of(r, parent));
+	/* That of the thread that forked; the parent may be another program by now. */
+	native_read_comm(m->pid, name);
+	if (!name[0]) /* it has ended */
+		memcpy(name, others, sizeof(name));
 	native_add_process(r, m->pid, parent, name, from);
 	native_wrote(r,
 		     perfdata_write_fork(native_writer(r), m->pid, m->pid, parent, parent, forked));
+	if (strcmp(name, others))
+		native_wrote(
+		    r, perfdata_write_comm(native_writer(r), m->pid, m->pid, forked, false, name));
 }
 
 static void on_map(struct recording *r, const struct native_message *m)

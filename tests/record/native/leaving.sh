@@ -48,6 +48,22 @@ diff alone.txt recorded.txt >&2 || fail "asks: recorded, it behaves differently"
 "$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "asks: $(cat verify.txt)"
 grep -q '^1 thread: decoded exactly' verify.txt || fail "asks: $(cat verify.txt)"
 
+# Where paths lead somewhere else, the recording has the code.
+if unshare -m true 2>/dev/null; then
+	mkdir -p hidden
+	cat >mounts.sh <<'END'
+mount -t tmpfs none hidden && cp asks hidden/there && hidden/there && ls hidden
+END
+	unshare -m sh mounts.sh >alone.txt || fail "mounts: $?"
+	record --recorder=native --truth unshare -m sh mounts.sh >recorded.txt 2>said.txt ||
+		fail "mounts: $? $(cat said.txt)"
+	diff alone.txt recorded.txt >&2 || fail "mounts: recorded, it behaves differently"
+	"$PTAH" verify --all perf.data >verify.txt 2>&1 || fail "mounts: $(cat verify.txt)"
+	grep -q '^[0-9]* threads: decoded exactly' verify.txt || fail "mounts: $(cat verify.txt)"
+	grep -q '^there .*: equal' verify.txt || fail "mounts: $(cat verify.txt)"
+	! "$PTAH" stat perf.data | grep '^note' >&2 || fail "mounts: it left"
+fi
+
 # A child in namespaces of its own runs as alone, untraced; its parent is recorded to its end.
 ./asks namespace >alone.txt || fail "asks namespace: $?"
 record --recorder=native --truth ./asks namespace >recorded.txt 2>said.txt ||

@@ -40,6 +40,8 @@ same ./threads signals
 threads_are 5
 same ./threads fork
 threads_are 23
+same ./threads named
+[ "$(grep -c '^worker .*: equal' verify.txt)" = 2 ] || fail "named: $(cat verify.txt)"
 same ./threads churn
 threads_are 301
 # Threads that run when the process ends or executes another program end at their last packets.

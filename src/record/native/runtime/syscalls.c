@@ -236,14 +236,22 @@ static const char *limit_refusal(const struct context *c, uint64_t resource, uin
 }
 
 /*
- * The recorder reads files and finds processes by names and numbers of its own namespaces, and each
- * user has a memory of its own. Flags that the kernel does not know fail.
+ * The recorder finds processes by numbers of its own namespace, and each user has a memory of its
+ * own. Flags that the kernel does not know fail.
  */
 static const char *unshare_refusal(uint64_t flags)
 {
-	return flags & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID)
-		   ? "the program enters a namespace of its own"
-		   : NULL;
+	return flags & (CLONE_NEWUSER | CLONE_NEWPID) ? "the program enters a namespace of its own"
+						      : NULL;
+}
+
+/* Paths may lead somewhere else from then on: mapped.c. */
+static bool changes_paths(const struct call *call)
+{
+	const uint64_t *w = call->words;
+
+	return w[0] == __NR_chroot || w[0] == __NR_pivot_root ||
+	       (w[0] == __NR_unshare && w[1] & CLONE_NEWNS);
 }
 
 /*
@@ -491,8 +499,7 @@ static bool call_program(struct context *c, struct registers *r, const struct ca
 			add_filter(c, r, call);
 			return false;
 		}
-		/* Paths lead somewhere else from then on: mapped.c. */
-		if (call->words[0] == __NR_chroot || call->words[0] == __NR_pivot_root)
+		if (changes_paths(call))
 			c->runtime->began = 0;
 		if (call->words[0] == __NR_wait4 || call->words[0] == __NR_waitid)
 			return wait_for_process(c, r, call);

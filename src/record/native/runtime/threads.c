@@ -33,10 +33,8 @@
 
 #define CHILD_STACK 16384 /* of the runtime, for signals_leave() in the child of vfork() */
 
-/* A child with these is no user, number or file of the recorder's: it is left out. */
-#define NAMESPACE_FLAGS                                                                            \
-	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
-	 CLONE_NEWPID | CLONE_NEWNET)
+/* A child with these is no user or number of the recorder's: it is left out. */
+#define NAMESPACE_FLAGS (CLONE_NEWUSER | CLONE_NEWPID)
 
 /* The flags of clone() that make the same child. */
 static uint64_t clone_flags(const struct call *call)
@@ -228,6 +226,8 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 	if (call->treatment == SYSCALL_CLONE && w[2])
 		r->general[4] = w[2];
 	forget_others(c);
+	if (clone_flags(call) & CLONE_NEWNS) /* paths may lead somewhere else */
+		c->runtime->began = 0;
 	begin_child(c, r, slot, left_out, forked);
 	return true;
 }

@@ -91,6 +91,7 @@ int main(int count, char **arguments)
 	keep_limit("address space", RLIMIT_AS);
 	report("nothing unshared", unshare(0));
 	report("files", unshare(CLONE_FILES));
+	report("mounts", unshare(CLONE_NEWNS)); /* for root */
 	report("time stamp counter", prctl(PR_SET_TSC, PR_TSC_ENABLE));
 	report("floating point of others", prctl(PR_SET_FPEMU, 1));
 	report("dumpable", prctl(PR_SET_DUMPABLE, 2));

@@ -284,6 +284,21 @@ static void many(void)
 	report_number("ended", count);
 }
 
+/* A child has the name of the thread that has forked. */
+static void *fork_named(void *argument)
+{
+	pid_t child;
+	int status = 0;
+
+	pthread_setname_np(pthread_self(), "worker");
+	child = fork();
+	if (!child)
+		_exit(6);
+	waitpid(child, &status, 0);
+	report_number("named child", WEXITSTATUS(status));
+	return argument;
+}
+
 int main(int count, char **arguments)
 {
 	const char *what = count > 1 ? arguments[1] : "";
@@ -295,6 +310,8 @@ int main(int count, char **arguments)
 		send_signals();
 	} else if (!strcmp(what, "fork")) {
 		fork_children();
+	} else if (!strcmp(what, "named")) {
+		end(begin(fork_named, NULL));
 	} else if (!strcmp(what, "churn")) {
 		churn();
 	} else if (!strcmp(what, "many")) {
