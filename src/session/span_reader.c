@@ -448,8 +448,10 @@ static size_t find_missing(struct span_reader *r, const struct ptah_item *items,
 	const bool begins = !r->begun;
 
 	r->begun = true;
-	if (begins && (*caller = find_stub_caller(r->reader->s, items)))
+	if (begins && (*caller = find_stub_caller(r->reader->s, items))) {
+		resolver->high = 0;
 		return 0;
+	}
 	for (size_t i = 0; resolver->high && i < n; i++) {
 		const bool inside = items[i].type == PTAH_ITEM_BLOCK &&
 				    items[i].ip - resolver->low < resolver->high - resolver->low;
@@ -458,7 +460,8 @@ static size_t find_missing(struct span_reader *r, const struct ptah_item *items,
 			continue;
 		resolver->high = 0;
 		*caller = &resolver->caller;
-		return inside ? i : n;
+		/* At its first instruction it is entered once more. */
+		return inside && items[i].ip != resolver->low ? i : n;
 	}
 	return n;
 }

@@ -208,9 +208,9 @@ static void take_records(struct recorder *r)
 static bool end_buffer(struct recorder *r, const struct buffer *b)
 {
 	struct hwt_record_user_entry *entry = &r->entries[0];
-	vm_offset_t offset;
-	uint64_t data;
-	int page;
+	vm_offset_t offset = 0;
+	uint64_t data = 0;
+	int page = 0;
 	struct hwt_bufptr_get get = {.ident = &page, .offset = &offset, .data = &data};
 
 	if (ioctl(b->device, HWT_IOC_BUFPTR_GET, &get)) {

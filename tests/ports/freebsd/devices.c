@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* hwt(4) as a program sees it, on the modelled kernel (devices.h). */
 #include "devices.h"
 
 #include <errno.h>
