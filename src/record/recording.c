@@ -171,9 +171,8 @@ static uint64_t tsc_frequency(const struct ptah_caps *caps)
 
 static struct perfdata_clock clock_of(const struct ptah_recording_config *config)
 {
-	struct perfdata_clock clock = {.shift = config->clock.shift,
-				       .mult = config->clock.mult,
-				       .zero = config->clock.zero};
+	struct perfdata_clock clock = {
+	    .shift = config->clock.shift, .mult = config->clock.mult, .zero = config->clock.zero};
 	uint64_t hz = tsc_frequency(config->caps);
 
 	if (clock.mult)

@@ -202,7 +202,9 @@ static int open_sideband(struct ptah_session *s, const struct ptah_trace_set *se
 	    .count = set->sideband_count,
 	    .events = events,
 	    .event_count = set->event_count,
-	    .clock = {p->time_shift, p->has_clock ? p->time_mult : 0, p->time_zero},
+	    .clock = {.shift = p->time_shift,
+		      .mult = p->has_clock ? p->time_mult : 0,
+		      .zero = p->time_zero},
 	    .kernel = p->trace.os && set->sideband_count,
 	};
 	int status = parts && events ? 0 : PTAH_E_NOMEM;

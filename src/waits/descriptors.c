@@ -367,11 +367,9 @@ static int open_object(struct descriptors *d, const struct system_call *c, unsig
 }
 
 /* Of what an epoll watches, by its descriptor or by its data. Other members may have the same. */
-static uint32_t key_of(uint32_t epoll, uint64_t value, bool is_descriptor)
+static uint64_t key_of(uint32_t epoll, uint64_t value, bool is_descriptor)
 {
-	const uint64_t mixed = hash_number(value ^ epoll) + is_descriptor;
-
-	return (uint32_t)((mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32);
+	return hash_number(hash_number(2 * (uint64_t)epoll + is_descriptor) ^ value);
 }
 
 /* The member with this key, if it is that of this epoll and still watched. 0: there is none. */
@@ -391,7 +389,7 @@ static uint32_t find_member(const struct descriptors *d, uint32_t epoll, uint64_
 static int index_member(struct descriptors *d, uint32_t i)
 {
 	struct member *members = d->calls->members, *m = &members[i];
-	const uint32_t key = key_of(m->epoll, m->data, false);
+	const uint64_t key = key_of(m->epoll, m->data, false);
 	const size_t other = table_get(&d->watched, key);
 	int status = table_set(&d->watched, key_of(m->epoll, (uint32_t)m->descriptor, true), i);
 

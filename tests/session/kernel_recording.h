@@ -118,7 +118,7 @@ static inline void begin_recording(struct recorded *r, const char *path)
 	static char *const command[] = {(char *)"x", NULL};
 	const struct perfdata_writer_config config = {.path = path,
 						      .command = command,
-						      .clock = {0, 1, 0},
+						      .clock = {.mult = 1},
 						      .tsc = true,
 						      .nominal_ratio = 20,
 						      .driver = &driver};

@@ -233,14 +233,21 @@ TEST_WITH(test_polled, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 0).descriptor, 5);
 }
 
-static void put_epoll_add(struct perfdata_buffer *b, uint64_t time, int32_t fd, uint64_t data)
+/* epoll_ctl(): 1: adds, 3: changes */
+static void put_epoll_ctl(struct perfdata_buffer *b, uint64_t time, uint64_t epoll,
+			  uint64_t operation, int32_t fd, uint64_t data)
 {
 	uint8_t event[12] = {1};
 
 	store_le64(event + 4, data);
-	put_enter(b, 1, 1, time, 233, ARGS(7, 1, (uint64_t)fd, 0x7000));
+	put_enter(b, 1, 1, time, 233, ARGS(epoll, operation, (uint64_t)fd, 0x7000));
 	put_data(b, 1, 1, time, 233, 3, 0, event, sizeof(event));
 	put_exit(b, 1, 1, time + 10, 233, 0);
+}
+
+static void put_epoll_add(struct perfdata_buffer *b, uint64_t time, int32_t fd, uint64_t data)
+{
+	put_epoll_ctl(b, time, 7, 1, fd, data);
 }
 
 /* epoll_wait() returns the data of what was ready; those that two descriptors have say nothing. */
@@ -273,6 +280,33 @@ TEST_WITH(test_epolled, recorded_begin, recorded_end)
 	assert_int_equal(wait_at(r->waits, 1).waker_tid, 13);
 	assert_int_equal(wait_at(r->waits, 1).descriptor, 5);
 	assert_int_equal(wait_at(r->waits, 1).flags, 0);
+}
+
+/* What another epoll watches has no effect, whatever its data. */
+TEST_WITH(test_two_epolls, recorded_begin, recorded_end)
+{
+	struct recorded *r = *state;
+	uint8_t event[12] = {1};
+
+	put_pipe(&r->b, 1, 100, 3, 4);
+	put_pipe(&r->b, 1, 200, 5, 6);
+	put_call(&r->b, 1, 1, 300, 310, 291, ARGS(0), 7); /* epoll_create1 */
+	put_call(&r->b, 1, 1, 320, 330, 291, ARGS(0), 8);
+	put_epoll_add(&r->b, 400, 3, 0x10);
+	put_epoll_add(&r->b, 450, 5, 0x11);
+	for (unsigned i = 0; i < 64; i++)
+		put_epoll_ctl(&r->b, 500 + 20 * i, 8, i ? 3 : 1, 5, i);
+	store_le64(event + 4, 0x10);
+	put_enter(&r->b, 1, 11, 10000, 232, ARGS(7, 0x7000, 1, -1));
+	put_call(&r->b, 1, 13, 10100, 10200, WRITE, ARGS(4, 0x6000, 1), 1);
+	put_call(&r->b, 1, 14, 10110, 10210, WRITE, ARGS(6, 0x6000, 1), 1);
+	put_exit(&r->b, 1, 11, 10300, 232, 1);
+	put_data(&r->b, 1, 11, 10300, 232, 1, 1, event, sizeof(event));
+	recorded_find_waits(r);
+	assert_int_equal(ptah_waits_count(r->waits), 1);
+	assert_int_equal(wait_at(r->waits, 0).descriptor, 3);
+	assert_int_equal(wait_at(r->waits, 0).waker_tid, 13);
+	assert_int_equal(wait_at(r->waits, 0).flags, 0);
 }
 
 /* Two threads read a pipe at once, or write to it: either may have been first. */
