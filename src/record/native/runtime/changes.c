@@ -54,7 +54,8 @@ struct changes {
 	uint32_t version;		  /* counts what was sent */
 	struct written_file files[FILES]; /* changes_file() */
 	uint32_t file_count;
-	bool all_files; /* all of them, and all memory */
+	bool all_files;	  /* all of them, and all memory */
+	bool all_written; /* of these, since then */
 	const char *refusal;
 	uint8_t buffer[PROC_MAPS_BUFFER];
 };
@@ -340,7 +341,8 @@ static bool hold_aliases(struct runtime *rt, struct changes *s, const struct pag
 {
 	const struct written_file *file = find_file(s, code->inode);
 	const struct page p = *code;
-	bool may_differ = !file || file->written || p.protection & PROT_WRITE;
+	bool may_differ = p.protection & PROT_WRITE || !p.inode ||
+			  (file ? file->written : s->all_written || !s->all_files);
 
 	for (uint32_t i = 0; i < s->mapping_count; i++) {
 		const struct native_mapping *m = &s->mappings[i];
@@ -688,6 +690,10 @@ void changes_written(struct context *c, uint64_t inode)
 	file = s ? find_file(s, inode) : NULL;
 	if (file)
 		file->written = true;
+	for (uint32_t i = 0; s && !inode && i < s->file_count; i++)
+		s->files[i].written = true;
+	if (s && !inode)
+		s->all_written = true;
 	for (uint32_t i = 0; s && i < s->page_room; i++)
 		if (s->pages[i].shared && (!inode || s->pages[i].inode == inode))
 			unwatch(c, &s->pages[i]);
