@@ -42,6 +42,7 @@
 #define PAGE	     UINT64_C(4096)
 #define BUFFERS_MAX  65536
 #define MAPPINGS_MAX 4096
+#define RECORDS_MAX  ((off_t)1 << 21) /* of hwt's 16 for each lap of a buffer: of terabytes */
 
 enum record_layout {
 	OF_PATH = 8,
@@ -545,12 +546,22 @@ static int read_records(struct hwt *h)
 	uint64_t offset = 0;
 	size_t n = 0;
 	int status = 0;
+	struct stat st;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/" RECORDS_FILE, h->folder);
 	f = fopen(path, "re");
-	if (!f)
-		return perfdata_system_message(h->why, errno, path, "open");
+	if (!f || fstat(fileno(f), &st)) {
+		status = perfdata_system_message(h->why, errno, path, "open");
+		if (f)
+			fclose(f);
+		return status;
+	}
+	if (st.st_size / RECORD_SIZE > RECORDS_MAX) {
+		fclose(f);
+		return perfdata_message(h->why, PTAH_E_LIMIT, "%s: more than %jd records", path,
+					(intmax_t)RECORDS_MAX);
+	}
 	while (status >= 0 && (n = fread(record, 1, sizeof(record), f)) == sizeof(record)) {
 		status = on_record(h, record, offset);
 		offset += sizeof(record);

@@ -159,6 +159,10 @@ TEST_WITH(holes_of_a_copy_are_not_read, make_folder, remove_folder)
 	set = read_set(0, NULL);
 	check_piece(set, 0, 1, 0, far + 1, 0);
 	ptah_trace_set_free(set);
+
+	snprintf(path, sizeof(path), "%s/hwt.records", folder);
+	assert_int_equal(truncate(path, (off_t)size), 0);
+	refuse(PTAH_E_LIMIT, "more than 2097152 records");
 }
 
 TEST_WITH(buffers_are_in_the_order_of_time, make_folder, remove_folder)
