@@ -169,6 +169,7 @@ static int show_calls(struct calls_view *v)
 	int status = input_names(input, v->session, &v->names);
 
 	v->estimated = ptah_session_time_estimated(v->session);
+	v->bounded = v->estimated && ptah_session_time_kind(v->session) == PTAH_TIME_STAMPED;
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);
