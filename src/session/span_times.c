@@ -27,9 +27,10 @@
 #define CROSSED_MOST 256
 
 /*
- * Of a stream with more bytes than AHEAD_ALL, every other PART is looked at, of one with twice as many
- * every third, and so on, up to each AHEAD_ONE_OF-th. From an eighth of 10 MB, some 250 intervals, three
- * functions that took turns got totals that were wrong by up to 42 %; from all of them by 10 %.
+ * Of a stream with more bytes than AHEAD_ALL, every other PART is looked at, of one with twice as
+ * many every third, and so on, up to each AHEAD_ONE_OF-th. From an eighth of 10 MB, some 250
+ * intervals, three functions that took turns got totals that were wrong by up to 42 %; from all of
+ * them by 10 %.
  */
 #define PART	     (UINT64_C(1) << 20)
 #define AHEAD_ALL    (16 * PART)
