@@ -192,7 +192,9 @@ void calls_put_time_json(const struct calls_view *v, struct json *json)
 
 unsigned calls_asked(const struct calls_view *v)
 {
-	return v->options->value == PTAH_CALL_VALUE_TIME ? CALLS_TIMES : 0;
+	if (v->options->value != PTAH_CALL_VALUE_TIME)
+		return 0;
+	return CALLS_TIMES | (v->bounded ? CALLS_BOUNDS : 0);
 }
 
 const char *calls_kind_name(const struct calls_view *v)

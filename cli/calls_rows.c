@@ -15,14 +15,19 @@ struct row {
 	const struct calls_key *key;
 	const char *function, *object; /* the path where it is known, as in `ptah report` */
 	const char *times;
-	uint64_t ip, calls, partial, total, self, min, p50, p90, p99, max;
-	bool timed; /* there is a histogram */
+	uint64_t ip, calls, partial, total, least, most, self, min, p50, p90, p99, max;
+	bool timed;   /* there is a histogram */
+	bool bounded; /* least and most are known */
 };
 
 static const struct field fields[] = {
     FIELD(struct row, "calls", FIELD_NUMBER, calls),
     FIELD(struct row, "partial", FIELD_NUMBER, partial),
     FIELD(struct row, "total", FIELD_NUMBER, total),
+    {"at_least", "at_least", FIELD_NUMBER, offsetof(struct row, least), CALLS_BOUNDS,
+     offsetof(struct row, bounded)},
+    {"at_most", "at_most", FIELD_NUMBER, offsetof(struct row, most), CALLS_BOUNDS,
+     offsetof(struct row, bounded)},
     FIELD(struct row, "self", FIELD_NUMBER, self),
     {"min", "min", FIELD_NUMBER, offsetof(struct row, min), 0, offsetof(struct row, timed)},
     {"p50", "p50", FIELD_NUMBER, offsetof(struct row, p50), 0, offsetof(struct row, timed)},
@@ -57,6 +62,8 @@ static bool make_calls_row(const struct calls_view *v, const struct ptah_call_tr
 			    .calls = f->count,
 			    .partial = f->partial,
 			    .total = calls_figure(v, &f->inclusive),
+			    .least = f->time_least,
+			    .most = f->time_most,
 			    .self = calls_figure(v, &f->self),
 			    .min = f->histogram[value].min,
 			    .p50 = ptah_call_tree_quantile(tree, f, value, 0.5),
@@ -64,6 +71,7 @@ static bool make_calls_row(const struct calls_view *v, const struct ptah_call_tr
 			    .p99 = ptah_call_tree_quantile(tree, f, value, 0.99),
 			    .max = f->histogram[value].max,
 			    .timed = f->histogram[value].calls,
+			    .bounded = f->time_most,
 			    .times = calls_kind_name(v)};
 	return true;
 }
@@ -107,8 +115,18 @@ static int compare_calls_rows(const void *a, const void *b, void *view)
 static const struct {
 	const char *head;
 	unsigned width; /* where there is room */
-} columns[] = {{"calls", 12}, {"partial", 8}, {"total", 15}, {"self", 15}, {"min", 11},
-	       {"p50", 11},   {"p90", 11},    {"p99", 11},   {"max", 11}};
+	unsigned asked; /* as of struct field */
+} columns[] = {{"calls", 12, 0},
+	       {"partial", 8, 0},
+	       {"total", 15, 0},
+	       {"at least", 11, CALLS_BOUNDS},
+	       {"at most", 11, CALLS_BOUNDS},
+	       {"self", 15, 0},
+	       {"min", 11, 0},
+	       {"p50", 11, 0},
+	       {"p90", 11, 0},
+	       {"p99", 11, 0},
+	       {"max", 11, 0}};
 
 enum {
 	COLUMNS = ARRAY_SIZE(columns)
@@ -118,17 +136,34 @@ struct cells {
 	char text[COLUMNS][32];
 };
 
+/* 0: nothing is certain. */
+static void put_bound(uint64_t ns, char text[32])
+{
+	if (ns)
+		pretty_time(ns, text);
+	else
+		strcpy(text, "-");
+}
+
 static void fill_calls_cells(const struct calls_view *v, const struct row *r, struct cells *cells)
 {
-	const uint64_t figures[] = {r->total, r->self, r->min, r->p50, r->p90, r->p99, r->max};
+	const uint64_t figures[] = {r->self, r->min, r->p50, r->p90, r->p99, r->max};
 
 	pretty_number(r->calls, cells->text[0]);
 	pretty_number(r->partial, cells->text[1]);
-	for (size_t i = 2; i < COLUMNS; i++)
-		if (i < 4 || r->timed)
-			calls_text(v, figures[i - 2], cells->text[i]);
+	calls_text(v, r->total, cells->text[2]);
+	put_bound(r->least, cells->text[3]);
+	put_bound(r->most, cells->text[4]);
+	for (size_t i = 5; i < COLUMNS; i++)
+		if (i == 5 || r->timed)
+			calls_text(v, figures[i - 5], cells->text[i]);
 		else
 			strcpy(cells->text[i], "-");
+}
+
+static bool has_column(const struct calls_view *v, size_t i)
+{
+	return !columns[i].asked || calls_asked(v) & columns[i].asked;
 }
 
 /* On a terminal columns are as wide as what they hold. Returns the columns of the line in all. */
@@ -148,7 +183,7 @@ static unsigned set_widths(const struct calls_view *v, const struct row *rows, s
 				width[i] = (unsigned)strlen(cells.text[i]);
 	}
 	for (size_t i = 0; i < COLUMNS; i++)
-		sum += width[i] + 1;
+		sum += has_column(v, i) ? width[i] + 1 : 0;
 	return sum;
 }
 
@@ -163,14 +198,16 @@ static void put_calls_text(struct calls_view *v, const struct row *rows, size_t 
 		    "# total, self and percentiles: %s of each call, what it called included\n",
 		    calls_value_name(v));
 	for (size_t i = 0; i < COLUMNS; i++)
-		pretty_head(v->out, "%*s ", (int)width[i], columns[i].head);
+		if (has_column(v, i))
+			pretty_head(v->out, "%*s ", (int)width[i], columns[i].head);
 	pretty_head(v->out, " function (object)\n");
 	for (size_t k = 0; k < shown; k++) {
 		const struct calls_key *key = rows[k].key;
 
 		fill_calls_cells(v, &rows[k], &cells);
 		for (size_t i = 0; i < COLUMNS; i++)
-			out_format(v->out, "%*s ", (int)width[i], cells.text[i]);
+			if (has_column(v, i))
+				out_format(v->out, "%*s ", (int)width[i], cells.text[i]);
 		out_char(v->out, ' ');
 		pretty_name(v->out, key->function,
 			    pretty_rest(v->out, used + 3 + pretty_columns(key->object)));
@@ -202,7 +239,7 @@ static void put_calls_list(const struct calls_view *v, const char *key, const st
 	json_number(&json, "errors", v->errors);
 	json_array(&json, key);
 	for (size_t i = 0; i < n; i++)
-		fields_json(&json, type, 0, row + i * size);
+		fields_json(&json, type, calls_asked(v), row + i * size);
 	json_end_array(&json);
 	json_end_object(&json);
 	json_finish(&json);

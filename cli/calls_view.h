@@ -52,7 +52,8 @@ struct calls_view {
 	uint32_t *slots; /* of a hash table: index of a key + 1 */
 	size_t slot_count;
 	uint64_t errors;
-	bool estimated; /* times of calls are estimates */
+	bool estimated; /* times of calls are estimates ... */
+	bool bounded;	/* ... between stamps */
 	bool folded;	/* calls were too deep to be followed */
 };
 
@@ -73,6 +74,8 @@ const char *calls_text(const struct calls_view *v, uint64_t figure, char text[32
 /* In the head: what the recording's times are, where a time is shown. */
 /* The last column of TSV where values are times: what kind of times. JSON has it once. */
 #define CALLS_TIMES 1u
+/* Between stamps totals have bounds. */
+#define CALLS_BOUNDS 2u
 #define CALLS_KIND_FIELD(type)                                                                     \
 	{                                                                                          \
 		"times", NULL, FIELD_STRING, offsetof(type, times), CALLS_TIMES, 0                 \

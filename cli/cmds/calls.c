@@ -166,9 +166,11 @@ static int show_tree(struct calls_view *v)
 static int show_calls(struct calls_view *v)
 {
 	const struct input *input = &v->options->input;
+	const struct ptah_times times = ptah_session_times(v->session);
 	int status = input_names(input, v->session, &v->names);
 
-	v->estimated = ptah_session_times(v->session).estimated;
+	v->estimated = times.estimated;
+	v->bounded = times.estimated && times.kind == PTAH_TIME_STAMPED;
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);

@@ -307,6 +307,11 @@ struct ptah_call_function {
 	uint32_t reserved;
 	uint64_t count, partial;
 	struct ptah_call_figures inclusive, self;
+	/*
+	 * Where times are known at stamps (ptah_session_time_bounds()): its inclusive time is not
+	 * less and not more, in nanoseconds, whatever the estimate says. time_most 0: not known.
+	 */
+	uint64_t time_least, time_most;
 	/* Histograms of the inclusive figures. calls 0: none. */
 	struct {
 		uint64_t calls, min, max;

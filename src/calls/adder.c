@@ -13,15 +13,23 @@ static ALWAYS_INLINE struct ptah_call_tree *tree_of(struct calls_machine *m)
 
 static ALWAYS_INLINE void begin(struct calls_machine *m, const struct calls_frame *f, uint64_t site)
 {
+	struct ptah_call_tree *const t = tree_of(m);
+
 	(void)site;
-	tree_begin(tree_of(m), f->function, f->space, f->how, f->flags, &m->now.counts, m->now.tsc);
+	tree_begin(t, f->function, f->space, f->how, f->flags, &m->now.counts, m->now.tsc);
+	if (UNLIKELY(t->bounds))
+		tree_bound_begin(t, &m->now.counts, m->now.tsc, m->now.offset);
 }
 
 static ALWAYS_INLINE void end(struct calls_machine *m, const struct calls_frame *f,
 			      enum ptah_call_end how, unsigned flags, uint64_t site)
 {
+	struct ptah_call_tree *const t = tree_of(m);
+
 	(void)site;
-	tree_end(tree_of(m), how, flags, f->id, &m->now.counts, m->now.tsc);
+	if (UNLIKELY(t->bounds))
+		tree_bound_end(t, &m->now.counts, m->now.tsc, m->now.offset);
+	tree_end(t, how, flags, f->id, &m->now.counts, m->now.tsc);
 }
 
 /* For the machine's inline functions. */
@@ -78,7 +86,8 @@ static ALWAYS_INLINE size_t take_leaf(struct calls_adder *a, const struct ptah_s
 {
 	struct calls_machine *const m = &a->machine;
 
-	if (s->insn_class != PTAH_INSN_CALL && s->insn_class != PTAH_INSN_CALL_IND)
+	if ((s->insn_class != PTAH_INSN_CALL && s->insn_class != PTAH_INSN_CALL_IND) ||
+	    UNLIKELY(a->tree->bounds))
 		return 0;
 	if (n > 1 && s[1].insn_class == PTAH_INSN_RETURN) {
 		if (!calls_is_leaf(m, s))
@@ -140,6 +149,11 @@ int calls_adder_take(struct calls_adder *adder, const struct ptah_item *items, s
 	for (size_t i = 0; i < n; i++)
 		calls_item(&adder->machine, &sink, &items[i]);
 	return calls_adder_status(adder);
+}
+
+int calls_adder_bound(struct calls_adder *adder, uint64_t offset, uint64_t low, uint64_t high)
+{
+	return tree_bound_times(adder->tree, offset, low, high) ? 0 : PTAH_E_NOMEM;
 }
 
 uint64_t calls_adder_time(const struct calls_adder *adder)

@@ -16,6 +16,11 @@ void calls_adder_free(struct calls_adder *adder);
 /* As the functions for a list of marks. 0 or PTAH_E_NOMEM. */
 int calls_adder_take_spans(struct calls_adder *adder, const struct ptah_span *spans, size_t n);
 int calls_adder_take(struct calls_adder *adder, const struct ptah_item *items, size_t n);
+/*
+ * What is taken next ran between these times (0 and UINT64_MAX: not known), from this offset of the
+ * trace on. Once said, the tree's functions have bounds of their times. 0 or PTAH_E_NOMEM.
+ */
+int calls_adder_bound(struct calls_adder *adder, uint64_t offset, uint64_t low, uint64_t high);
 uint64_t calls_adder_time(const struct calls_adder *adder);
 void calls_adder_wait(struct calls_adder *adder, uint64_t until);
 int calls_adder_finish(struct calls_adder *adder);

@@ -69,6 +69,7 @@ void ptah_call_tree_free(struct ptah_call_tree *t)
 	free(t->pair_index.entries);
 	free(t->folded);
 	free(t->suspended);
+	tree_free_bounds(t);
 	free(t);
 }
 

@@ -52,7 +52,12 @@ struct tree_function {
 	/* Of folded calls. */
 	uint64_t count;
 	struct ptah_call_figures inclusive, self;
+	/* tree_bounds.c: what its calls took at least and at most; most: 0, or TREE_NO_BOUND. */
+	uint64_t least, most;
+	int64_t bounded; /* the time up to which `most` has counted */
 };
+
+#define TREE_NO_BOUND UINT64_MAX
 
 /* Of folded calls. */
 struct tree_pair {
@@ -191,7 +196,8 @@ struct ptah_call_tree {
 	 */
 	uint32_t value_count, zero_count;
 	uint32_t *zeros;
-	struct tree_list *list; /* there are no histograms; or NULL */
+	struct tree_list *list;	    /* there are no histograms; or NULL */
+	struct tree_bounds *bounds; /* NULL: bounds of times are not asked for */
 	struct tree_value values[TREE_VALUES];
 };
 
@@ -249,6 +255,18 @@ void tree_spill(struct ptah_call_tree *t);
 /* Puts all values that wait into the histograms, or the list: before these are read while calls
  * are open. */
 void tree_flush(struct ptah_call_tree *t);
+
+/*
+ * tree_bounds.c: what runs from an offset of the trace on ran not before one time and not after
+ * another (0 and UINT64_MAX: not known). False: out of memory.
+ */
+bool tree_bound_times(struct ptah_call_tree *t, uint64_t offset, uint64_t low, uint64_t high);
+/* The innermost call has just begun, and is about to end. */
+void tree_bound_begin(struct ptah_call_tree *t, const struct ptah_call_counts *counts, uint64_t tsc,
+		      uint64_t offset);
+void tree_bound_end(struct ptah_call_tree *t, const struct ptah_call_counts *counts, uint64_t tsc,
+		    uint64_t offset);
+void tree_free_bounds(struct ptah_call_tree *t);
 
 /* tree_graft.c: what the same is for a tree with a list. */
 void tree_list_values(struct ptah_call_tree *t);

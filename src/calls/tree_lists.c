@@ -192,6 +192,8 @@ static struct ptah_call_function show_function(const struct tree_function *f)
 	    .partial = f->partial,
 	    .inclusive = f->inclusive,
 	    .self = f->self,
+	    .time_least = f->least,
+	    .time_most = f->most == TREE_NO_BOUND ? 0 : f->most,
 	};
 
 	for (unsigned i = 0; i < PTAH_CALL_VALUE_MAX; i++) {

@@ -62,6 +62,33 @@ static bool add_function(struct merging *m, uint32_t i)
 	return true;
 }
 
+/*
+ * Of functions that become one, some may have run in calls of others: no less than the most that one
+ * of them took, and no more than all together. Where a tree without bounds is added none are known.
+ */
+static bool add_bounds(struct merging *m)
+{
+	struct ptah_call_tree *into = m->into;
+	uint64_t *least = calloc(into->function_count, sizeof(*least));
+
+	if (!least)
+		return false;
+	for (uint32_t i = 1; i < m->from->function_count; i++) {
+		const struct tree_function *f = &m->from->functions[i];
+		const uint32_t at = m->functions[i];
+		struct tree_function *to = &into->functions[at == LEFT_OUT ? 0 : at];
+
+		if (f->least > least[to - into->functions])
+			least[to - into->functions] = f->least;
+		to->most = f->most && f->most < TREE_NO_BOUND - to->most ? to->most + f->most
+									 : TREE_NO_BOUND;
+	}
+	for (uint32_t i = 1; i < into->function_count; i++)
+		into->functions[i].least += least[i];
+	free(least);
+	return true;
+}
+
 static bool add_functions(struct merging *m)
 {
 	const struct ptah_call_tree *from = m->from;
@@ -79,7 +106,7 @@ static bool add_functions(struct merging *m)
 			m->into->functions[m->functions[s->function]].partial++;
 	}
 	m->running = calloc(m->into->function_count, sizeof(*m->running));
-	return m->running;
+	return m->running && add_bounds(m);
 }
 
 /* Pairs of folded calls. Where the callee is left out, what it ran counts for its caller. */

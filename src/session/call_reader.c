@@ -34,9 +34,11 @@ struct source {
 	bool has_cycles;		/* the spans have those of the thread */
 	size_t turn;	/* number of the turn whose batch it is; SESSION_NONE: unknown */
 	uint64_t since; /* when it began; of an unknown one, when the one before did */
-	struct call_thread *thread; /* whose turn it is; NULL: not looked up yet */
-	bool has_spaces;	    /* the session knows its address spaces */
-	uint64_t generation;	    /* of the image */
+	struct call_thread *thread;	   /* whose turn it is; NULL: not looked up yet */
+	bool has_spaces;		   /* the session knows its address spaces */
+	uint64_t generation;		   /* of the image */
+	struct stamp_bounds bounds;	   /* of its times, where these are known at stamps, */
+	const struct call_thread *bounded; /* and the thread whose tree has them */
 };
 
 struct ptah_call_reader {
@@ -80,6 +82,8 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	s->turn = SESSION_NONE;
 	s->since = 0;
 	s->thread = NULL;
+	s->bounds = (struct stamp_bounds){0};
+	s->bounded = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
 	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions,
 				r->threads.trees, r->threads.trees || !r->config.events,
@@ -410,6 +414,51 @@ static bool next_is_after(const struct ptah_call_reader *r, const struct source 
 				   : item_is_after(r, s->thread, &s->batch.items[s->next]);
 }
 
+/* What has this offset is next: says within which times it ran. */
+static int bound_next(struct ptah_call_reader *r, struct source *s, uint64_t offset)
+{
+	uint64_t low, high;
+
+	if (s->bounded == s->thread && offset >= s->bounds.offset && offset < s->bounds.until)
+		return 0;
+	s->bounded = s->thread;
+	stamps_bound(&s->bounds, r->session, &r->session->streams[s->index], offset, &low, &high);
+	return calls_adder_bound(s->thread->adder, offset, low, high);
+}
+
+/* Gives the thread's tree spans, those with the same bounds of their times at once. */
+static int add_spans(struct ptah_call_reader *r, struct source *s, const struct ptah_span *spans,
+		     size_t n)
+{
+	int status = 0;
+
+	for (size_t i = 0, k; i < n && status >= 0; i = k) {
+		k = n;
+		if (s->in.times.used)
+			status = bound_next(r, s, spans[i].offset);
+		if (s->in.times.used)
+			for (k = i + 1; k < n && spans[k].offset < s->bounds.until; k++)
+				;
+		if (status >= 0)
+			status = calls_adder_take_spans(s->thread->adder, spans + i, k - i);
+	}
+	return status < 0 ? status : (int)n;
+}
+
+static int add_items(struct ptah_call_reader *r, struct source *s, const struct ptah_item *items,
+		     size_t n)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		if (s->in.times.used)
+			status = bound_next(r, s, items[i].offset);
+		if (status >= 0)
+			status = calls_adder_take(s->thread->adder, &items[i], 1);
+	}
+	return status < 0 ? status : (int)n;
+}
+
 /* Takes spans up to the thread's next execve. Returns how many; *count: marks. */
 static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *count)
 {
@@ -426,8 +475,7 @@ static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *coun
 	} else if (!t->adder) {
 		used = calls_marks_take_spans(t->calls, spans, n, r->marks, MARKS, count);
 	} else {
-		used = calls_adder_take_spans(t->adder, spans, n);
-		used = used < 0 ? used : (int)n;
+		used = add_spans(r, s, spans, n);
 	}
 	if (used > 0)
 		t->cycles = cycles_after(spans, (size_t)used, t->cycles);
@@ -447,8 +495,7 @@ static int take_items(struct ptah_call_reader *r, struct source *s, size_t *coun
 	for (; n < left && !item_is_after(r, t, &items[n]) && !has_event; n++)
 		has_event = is_returned(r, &items[n]);
 	if (t->adder) {
-		used = calls_adder_take(t->adder, items, n);
-		used = used < 0 ? used : (int)n;
+		used = add_items(r, s, items, n);
 	} else {
 		used = r->config.steps
 			   ? calls_take_steps(t->calls, items, n, r->steps, MARKS, count)

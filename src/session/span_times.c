@@ -27,10 +27,13 @@
 #define CROSSED_MOST 256
 
 /*
- * Parts of a stream with more bytes than AHEAD_ALL are looked at: PART of each AHEAD_ONE_OF * PART.
+ * Every other PART of a stream with more bytes than AHEAD_ALL is looked at, every third of one with
+ * twice as many, and so on, up to each AHEAD_ONE_OF-th. From an eighth of 10 MB, some 250
+ * intervals, three functions that took turns got totals that were wrong by up to 42 %; from all of
+ * them by 10 %.
  */
 #define PART	     (UINT64_C(1) << 20)
-#define AHEAD_ALL    (8 * PART)
+#define AHEAD_ALL    (16 * PART)
 #define AHEAD_ONE_OF 8
 
 /* After so many intervals at least costs are learned again. */
@@ -454,11 +457,10 @@ void span_times_free(struct span_times *t)
 /* Where to look next: at parts of a long stream. */
 static uint64_t next_part(const struct stream *stream, uint64_t place)
 {
-	const uint64_t period = AHEAD_ONE_OF * PART;
+	const uint64_t parts = stream->info.bytes / AHEAD_ALL + 1;
+	const uint64_t period = (parts < AHEAD_ONE_OF ? parts : AHEAD_ONE_OF) * PART;
 
-	if (stream->info.bytes <= AHEAD_ALL || place % period < PART)
-		return place;
-	return (place / period + 1) * period;
+	return place % period < PART ? place : (place / period + 1) * period;
 }
 
 int span_times_look_ahead(struct span_times *t, const struct stream *stream, read_untimed *read,

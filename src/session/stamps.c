@@ -432,14 +432,24 @@ static bool is_behind(const struct tsc_stamp *s, uint64_t offset)
 	return s->kind == STAMP_OWN ? offset <= s->to : s->last > offset;
 }
 
-static uint64_t find_low(const struct stamp_bounds *b, uint64_t offset)
+/* The same bounds hold up to this offset at most. */
+static void hold_until(struct stamp_bounds *b, uint64_t until)
+{
+	until = until > b->offset ? until : b->offset + 1;
+	b->until = until < b->until ? until : b->until;
+}
+
+static uint64_t find_low(struct stamp_bounds *b, uint64_t offset)
 {
 	const uint64_t n = b->place != UINT64_MAX && offset > b->place ? offset - b->place : 0;
 	uint64_t low = b->low;
 
-	for (size_t i = 0; i < b->near_count; i++)
-		if (b->near[i].missing <= n && b->near[i].tsc > low)
+	for (size_t i = 0; i < b->near_count; i++) {
+		if (b->near[i].missing > n)
+			hold_until(b, b->place + b->near[i].missing);
+		else if (b->near[i].tsc > low)
 			low = b->near[i].tsc;
+	}
 	return low;
 }
 
@@ -451,9 +461,12 @@ static uint64_t find_high(struct stamp_bounds *b, const struct stream *stream, u
 
 		if (s->kind == STAMP_NONE)
 			break;
-		if (is_behind(s, offset))
+		if (is_behind(s, offset)) {
+			hold_until(b, s->kind == STAMP_LOOK ? s->last : s->to + 1);
 			return s->kind == STAMP_LOOK ? s->tsc + look : s->tsc;
+		}
 	}
+	hold_until(b, 0);
 	return UINT64_MAX;
 }
 
@@ -476,8 +489,11 @@ void stamps_bound(struct stamp_bounds *b, const struct ptah_session *session,
 		stamps_seek(&b->walk, stream, offset > 2 * REACH ? offset - 2 * REACH : 0);
 	}
 	b->offset = offset;
+	b->until = UINT64_MAX;
 	while ((b->ahead_count || read_ahead(b, stream)) && is_before(&b->ahead[0], offset))
 		take_before(b, look);
+	if (b->ahead_count)
+		hold_until(b, b->ahead[0].from);
 	*low = find_low(b, offset);
 	*high = find_high(b, stream, offset, look);
 }

@@ -98,6 +98,7 @@ struct stamp_bounds {
 	struct stamp_walk walk;
 	bool begun;
 	uint64_t offset; /* of the last item */
+	uint64_t until;	 /* what follows it has the same bounds up to this offset */
 	uint64_t low;	 /* surely before it */
 	/* The bytes of branches that are missing yet between a stamp and the place. */
 	struct {

@@ -8,13 +8,15 @@
  * lines, and ended between two lines, and these times must not contradict the bounds of its marks;
  * so no call can be said to have taken longer than it did. Ends that are no returns have no line:
  * they are between the others. Prints how many calls there were, and how far their estimated times
- * are from the log's: these depend on what else the machine does, and are not judged. A watch cannot
- * have hit more often than calls of the function took so long.
+ * from the log's: these depend on what else the machine does, and are not judged. What all calls of
+ * a function took together must not contradict the least and the most that its call tree says. A
+ * watch cannot have hit more often than calls of the function took so long.
  */
 #include <ptah/calls.h>
 #include <ptah/session.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,8 @@ struct line {
 struct open_call {
 	size_t line; /* its beginning; 0: it has none */
 	uint64_t low, high;
+	uint64_t from, to;  /* it began between these lines of the log */
+	const char *inside; /* its name, unless it is part of another call of the function */
 };
 
 struct thread {
@@ -44,6 +48,10 @@ struct thread {
 struct sums {
 	char name[32];
 	uint64_t calls, truth, estimate;
+	/* All calls together, in ticks: what the log leaves open, and what the trees say in ns. */
+	uint64_t shortest, longest;
+	double least, most;
+	bool open, endless; /* the log, or a tree, does not say how long at most */
 };
 
 struct judge {
@@ -145,17 +153,12 @@ static void check(struct judge *j, const struct thread *t, const struct open_cal
 	       from, to);
 }
 
-static void begin(struct judge *j, struct thread *t, const struct ptah_call_mark *m,
-		  const char *name, struct open_call *c)
+static bool is_running(const struct thread *t, const char *name)
 {
-	check(j, t, c, before(j, t), after(j, t, 0), name);
-	if (m->how != PTAH_CALL_RESUMED && !is_next(j, t, '+', name))
-		complain(j, t, "another call", name);
-	else if (m->how != PTAH_CALL_RESUMED)
-		c->line = t->next++;
-	if (t->depth == DEPTH)
-		abort();
-	t->open[t->depth++] = *c;
+	for (size_t i = 0; i < t->depth; i++)
+		if (t->open[i].inside && !strcmp(t->open[i].inside, name))
+			return true;
+	return false;
 }
 
 static struct sums *sums_of(struct judge *j, const char *name)
@@ -164,8 +167,38 @@ static struct sums *sums_of(struct judge *j, const char *name)
 
 	while (s < &j->sums[FUNCTIONS - 1] && s->name[0] && strcmp(s->name, name))
 		s++;
-	snprintf(s->name, sizeof(s->name), "%s", name);
+	if (!s->name[0])
+		snprintf(s->name, sizeof(s->name), "%s", name);
 	return s;
+}
+
+/* The call ended between these lines, whatever the way. */
+static void add_up(struct judge *j, const struct open_call *c, uint64_t from, uint64_t to)
+{
+	struct sums *s;
+
+	if (!c->inside)
+		return;
+	s = sums_of(j, c->inside);
+	s->shortest += from > c->to ? from - c->to : 0;
+	s->longest += to - c->from;
+	s->open |= to == TSC_MASK || !c->from;
+}
+
+static void begin(struct judge *j, struct thread *t, const struct ptah_call_mark *m,
+		  const char *name, struct open_call *c)
+{
+	check(j, t, c, before(j, t), after(j, t, 0), name);
+	c->from = before(j, t);
+	c->to = after(j, t, 0);
+	c->inside = is_running(t, name) ? NULL : sums_of(j, name)->name;
+	if (m->how != PTAH_CALL_RESUMED && !is_next(j, t, '+', name))
+		complain(j, t, "another call", name);
+	else if (m->how != PTAH_CALL_RESUMED)
+		c->line = t->next++;
+	if (t->depth == DEPTH)
+		abort();
+	t->open[t->depth++] = *c;
 }
 
 /* The call returns. */
@@ -181,6 +214,7 @@ static void take_return(struct judge *j, struct thread *t, const struct ptah_cal
 		return;
 	}
 	check(j, t, e, tsc, next, name);
+	add_up(j, b, tsc, next);
 	t->next++;
 	if (m->tsc < m->begin_tsc || m->tsc - m->begin_tsc != m->total.ticks)
 		complain(j, t, "another time than that between its marks", name);
@@ -196,6 +230,13 @@ static void take_return(struct judge *j, struct thread *t, const struct ptah_cal
 	s->estimate += m->total.ticks;
 }
 
+static void end_otherwise(struct judge *j, const struct thread *t, const struct open_call *b,
+			  const struct open_call *e, const char *name)
+{
+	check(j, t, e, before(j, t), after(j, t, 1), name);
+	add_up(j, b, before(j, t), after(j, t, 1));
+}
+
 static void end(struct judge *j, struct thread *t, const struct ptah_call_mark *m, const char *name,
 		const struct open_call *e)
 {
@@ -207,7 +248,7 @@ static void end(struct judge *j, struct thread *t, const struct ptah_call_mark *
 	if (m->how == PTAH_CALL_END_RETURN)
 		take_return(j, t, m, &t->open[t->depth], e, name);
 	else /* at the latest with the function that called it */
-		check(j, t, e, before(j, t), after(j, t, 1), name);
+		end_otherwise(j, t, &t->open[t->depth], e, name);
 }
 
 static void take(struct judge *j, const struct ptah_call_batch *batch)
@@ -230,6 +271,55 @@ static void take(struct judge *j, const struct ptah_call_batch *batch)
 			end(j, t, m, name, &c);
 		else
 			begin(j, t, m, name, &c);
+	}
+}
+
+/* A callback of ptah_session_call_trees(). */
+static int take_tree(void *context, const struct ptah_call_thread *thread,
+		     struct ptah_call_tree *tree)
+{
+	struct ptah_call_function *list;
+	struct judge *j = context;
+	size_t n;
+
+	if (ptah_call_tree_functions(tree, &list, &n) < 0)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct ptah_call_mark m = {.function = list[i].function,
+						 .space = list[i].space};
+		const char *name = name_of(j, thread, &m);
+		struct sums *s = name ? sums_of(j, name) : NULL;
+
+		if (!s)
+			continue;
+		s->least += (double)list[i].time_least;
+		s->most += (double)list[i].time_most;
+		s->endless |= !list[i].time_most;
+		if (list[i].inclusive.time < list[i].time_least ||
+		    (list[i].time_most && list[i].inclusive.time > list[i].time_most))
+			complain(j, &(struct thread){0}, "its total is not within its bounds",
+				 name);
+	}
+	free(list);
+	return 0;
+}
+
+static void judge_totals(struct judge *j)
+{
+	const struct ptah_call_reader_config config = {.size = sizeof(config),
+						       .functions = j->functions};
+	uint32_t mult = 0, shift = 0;
+	double ns;
+
+	ptah_session_time_scale(j->session, &mult, &shift);
+	ns = (double)mult / (double)(UINT64_C(1) << shift);
+	if (ptah_session_call_trees(j->session, &config, take_tree, j) < 0)
+		complain(j, &(struct thread){0}, "no", "trees");
+	for (struct sums *s = j->sums; s < &j->sums[FUNCTIONS] && s->name[0]; s++) {
+		if ((double)s->shortest * ns > s->most + 1000 && !s->endless)
+			complain(j, &(struct thread){0}, "all calls took longer", s->name);
+		if ((double)s->longest * ns + 1000 < s->least && !s->open)
+			complain(j, &(struct thread){0}, "all calls took less", s->name);
 	}
 }
 
@@ -266,9 +356,11 @@ static size_t conclude(const struct judge *j)
 	size_t left = j->count - 1;
 
 	for (const struct sums *s = j->sums; s < &j->sums[FUNCTIONS] && s->name[0]; s++)
-		printf("%s: %" PRIu64 " calls, %.0f ticks each, estimated %+.1f %%\n", s->name,
-		       s->calls, s->calls ? (double)s->truth / (double)s->calls : 0.0,
-		       s->truth ? 100 * ((double)s->estimate / (double)s->truth - 1) : 0.0);
+		printf("%s: %" PRIu64 " calls, %.0f ticks each, estimated %+.1f %%, "
+		       "all at least %.0f, at most %.0f ns\n",
+		       s->name, s->calls, s->calls ? (double)s->truth / (double)s->calls : 0.0,
+		       s->truth ? 100 * ((double)s->estimate / (double)s->truth - 1) : 0.0,
+		       s->least, s->endless ? INFINITY : s->most);
 	for (size_t i = 0; i < j->thread_count; i++) {
 		const struct thread *t = j->threads[i];
 
@@ -302,6 +394,7 @@ int main(int argc, char **argv)
 		return 2;
 	while ((status = ptah_call_reader_next(reader, &batch)) > 0)
 		take(&j, batch);
+	judge_totals(&j);
 	if (argc > 5)
 		judge_hits(&j, argv + 3);
 	left = conclude(&j);

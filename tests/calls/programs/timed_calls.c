@@ -46,12 +46,23 @@ static void compute(long n)
 	state = x;
 }
 
+/* Without the fences what missed the cache before would count for what comes after it. */
+static inline __attribute__((always_inline)) uint64_t time_now(void)
+{
+	uint64_t tsc;
+
+	_mm_lfence();
+	tsc = __rdtsc();
+	_mm_lfence();
+	return tsc;
+}
+
 #define FUNCTION(name, ...)                                                                        \
 	__attribute__((noinline)) static void name(struct call *c, long n)                         \
 	{                                                                                          \
-		c->begin = __rdtsc();                                                              \
+		c->begin = time_now();                                                             \
 		__VA_ARGS__;                                                                       \
-		c->end = __rdtsc();                                                                \
+		c->end = time_now();                                                               \
 	}
 
 FUNCTION(time_short, compute(n))
