@@ -376,7 +376,8 @@ static int complete(struct perfdata_writer *w)
 {
 	int fd = w->fd;
 
-	if (note_left_out(w) < 0 || write_some_record(w) < 0 || perfdata_writer_flush(w) < 0 || w->take)
+	if (note_left_out(w) < 0 || write_some_record(w) < 0 || perfdata_writer_flush(w) < 0 ||
+	    w->take)
 		return w->status;
 	if (!w->piped && perfdata_write_features(w) < 0)
 		return w->status;
