@@ -5,11 +5,13 @@
  * incomplete, and never decoded as another one; bytes after a packet do not
  * matter; the PSB search finds what a plain comparison finds; text stays within
  * its buffer; a batch, of any capacity and with any end of its bytes, is what
- * decoding one by one gives.
+ * decoding one by one gives, with windows and without them.
  */
 #include "fuzz.h"
 
-#include <ptah/packet.h>
+#include "packet/batch.h"
+
+#define MOST_RECORDS 200
 
 static const uint8_t psb[16] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
 				2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
@@ -89,11 +91,12 @@ static void check_find(const uint8_t *data, size_t size)
 }
 
 /* Checks one call and returns the number of bytes that it consumed. */
-static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, unsigned *block)
+static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, unsigned *block,
+			  bool wide)
 {
-	struct ptah_packet_record records[64];
+	struct ptah_packet_record records[MOST_RECORDS];
 	struct ptah_packet_cursor cursor = {data, data + size, *block};
-	int n = ptah_packet_decode_batch(&cursor, records, capacity);
+	int n = packet_decode_batch(&cursor, records, capacity, wide);
 	struct ptah_packet one, unpacked;
 	char a[256], b[256];
 	size_t at = 0;
@@ -116,16 +119,17 @@ static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, uns
 }
 
 /* Decodes all bytes in chunks and capacities that the first bytes choose. */
-static void check_batches(const uint8_t *data, size_t size)
+static void check_batches(const uint8_t *data, size_t size, bool wide)
 {
-	size_t chunk = size ? 1 + data[0] : 1, capacity = size > 1 ? 1 + data[1] % 64 : 1;
+	size_t chunk = size ? 1 + data[0] : 1;
+	size_t capacity = size > 1 ? 1 + data[1] % MOST_RECORDS : 1;
 	unsigned block = PTAH_BLOCK_NONE;
 
 	for (size_t at = 0, have = 0; at < size || have < size;) {
 		have = size - have < chunk ? size : have + chunk;
 		for (;;) {
 			uint8_t *bytes = fuzz_copy(data + at, have - at);
-			size_t n = check_batch(bytes, have - at, capacity, &block);
+			size_t n = check_batch(bytes, have - at, capacity, &block, wide);
 
 			free(bytes);
 			at += n;
@@ -147,7 +151,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct ptah_packet packet;
 
 	check_find(bytes, size);
-	check_batches(bytes, size);
+	check_batches(bytes, size, false);
+	if (batch_can_wide())
+		check_batches(bytes, size, true);
 	for (size_t i = 0; i < size;) {
 		int n = ptah_packet_decode(&packet, bytes + i, size - i, block);
 

@@ -9,7 +9,13 @@
  * predicts the address of the next packet and need not wait for the load. With loaded sizes
  * the loop took 1.2 times as long on mruby, a real trace, though less on random packets
  * (gcc 12, Zen 5; docs/benchmarks.md).
+ *
+ * Processors with AVX-512 VBMI decode most packets in another way, in which no packet waits for the
+ * one before it: batch_wide.c. This loop is what all others have, and what those take where nearly
+ * all packets have one byte.
  */
+#include "packet/batch.h"
+
 #include "base/bits.h"
 #include "base/compiler.h"
 #include "packet/ip.h"
@@ -19,6 +25,9 @@
 /* The most that one step of the fast loop reads, and writes. */
 #define STEP_BYTES   16 /* 7 packets of one byte and then one of 9 */
 #define STEP_RECORDS 8
+
+/* See take_windows(). */
+#define LEAD_BYTES 32
 
 /* Offsets have 32 bits, and the count returned is an int. */
 #define MAX_RECORDS ((size_t)1 << 27)
@@ -30,10 +39,7 @@ enum {
 	EXT = 11,
 };
 
-/*
- * The table, by first byte: the record of its packet with an offset of 0, and
- * with a payload where the first byte has all of it.
- */
+/* The tables, by first byte. */
 #define TOP_BIT(b)                                                                                 \
 	((b) >= 128                                                                                \
 	     ? 7                                                                                   \
@@ -68,10 +74,11 @@ enum {
 	 : IS_CYC(b)	     ? ((b)&CYC_MORE ? CYC_2 : 1)                                          \
 	 : IS_IP(b)	     ? IP_SIZE(b)                                                          \
 			     : CAREFUL)
-#define SIZE(b)	   (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
-#define IS_TNT(b)  (!((b)&1) && (b) > OPCODE_EXT)
-#define DETAIL(b)  (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
-#define PAYLOAD(b) (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
+#define SIZE(b)	     (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
+#define WIDE_SIZE(b) (KIND(b) == CAREFUL || KIND(b) == EXT ? BATCH_CAREFUL : SIZE(b))
+#define IS_TNT(b)    (!((b)&1) && (b) > OPCODE_EXT)
+#define DETAIL(b)    (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
+#define PAYLOAD(b)   (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
 
 #define RECORD(b)                                                                                  \
 	{                                                                                          \
@@ -90,6 +97,9 @@ enum {
 
 static const uint8_t kinds[256] = {BYTES(KIND)};
 static const struct ptah_packet_record table[256] = {BYTES(RECORD)};
+
+const struct batch_bytes batch_bytes = {
+    {BYTES(WIDE_SIZE)}, {BYTES(TYPE)}, {BYTES(DETAIL)}, {BYTES(PAYLOAD)}};
 
 _Static_assert(sizeof(struct ptah_packet_record) == 16, "a record is two words");
 
@@ -123,11 +133,6 @@ static inline uint64_t find_longer(uint64_t w)
 
 	return (w << 7 & tops) | ((ext - ones) & ~ext & tops);
 }
-
-struct batch {
-	const uint8_t *base, *p, *end;
-	struct ptah_packet_record *r, *limit;
-};
 
 /* Eight packets of one byte. */
 static ALWAYS_INLINE void put_8(struct ptah_packet_record *record, uint64_t bytes, words more)
@@ -242,16 +247,37 @@ static NOINLINE int careful(struct batch *batch, unsigned *block)
 	return size;
 }
 
-int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_record *records,
-			     size_t capacity)
+/*
+ * Windows, as long as they pay. Packets that careful() has to decode come several at a time (PSB+),
+ * each would end a window, and dividing one costs as much as decoding ten packets: so the first
+ * bytes after such a packet are the loop's.
+ */
+static void take_windows(struct batch *batch)
+{
+	const uint8_t *const end = batch->end, *const lead = batch->p + LEAD_BYTES;
+
+	if ((size_t)(end - batch->p) < LEAD_BYTES + STEP_BYTES)
+		return;
+	batch->end = lead + STEP_BYTES;
+	fast(batch);
+	batch->end = end;
+	if (batch->p > lead)
+		batch_take_windows(batch);
+}
+
+int packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_record *records,
+			size_t capacity, bool wide)
 {
 	size_t most = capacity < MAX_RECORDS ? capacity : MAX_RECORDS;
 	struct batch batch = {cursor->next, cursor->next, cursor->end, records, records + most};
 	int status = 0;
 
 	while (batch.r < batch.limit) {
-		if (cursor->block == PTAH_BLOCK_NONE)
+		if (cursor->block == PTAH_BLOCK_NONE) {
+			if (wide)
+				take_windows(&batch);
 			fast(&batch);
+		}
 		/* Returning fewer records is faster than filling the last few one by one. */
 		if (batch.r != records && batch.limit - batch.r < STEP_RECORDS)
 			break;
@@ -261,4 +287,10 @@ int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_pack
 	}
 	cursor->next = batch.p;
 	return batch.r == records ? status : (int)(batch.r - records);
+}
+
+int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_record *records,
+			     size_t capacity)
+{
+	return packet_decode_batch(cursor, records, capacity, batch_can_wide());
 }

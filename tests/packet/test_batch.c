@@ -3,6 +3,7 @@
  * and for damaged traces. */
 #include "test.h"
 
+#include "packet/batch.h"
 #include "packet/record.h"
 #include "stream.h"
 
@@ -48,7 +49,8 @@ static int plain(struct ptah_packet_record *record, const uint8_t *bytes, size_t
  * Decodes `size` bytes, of which at first `chunk` are there and then `chunk`
  * more whenever more are asked for, and compares with plain decoding.
  */
-static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capacity, unsigned block)
+static void check_way(const uint8_t *bytes, size_t size, size_t chunk, size_t capacity,
+		      unsigned block, bool wide)
 {
 	struct ptah_packet_record *records = malloc((capacity + 1) * sizeof(*records)), expected;
 	size_t have = chunk < size ? chunk : size, at = 0;
@@ -59,7 +61,7 @@ static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capaci
 	for (;;) {
 		uint8_t *copy = copy_of(bytes + at, have - at);
 		struct ptah_packet_cursor cursor = {copy, copy + (have - at), block};
-		int n = ptah_packet_decode_batch(&cursor, records, capacity);
+		int n = packet_decode_batch(&cursor, records, capacity, wide);
 		size_t begin = at;
 
 		assert_true(n <= (int)capacity);
@@ -90,6 +92,14 @@ static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capaci
 	for (size_t i = 0; i < sizeof(*records); i++)
 		assert_int_equal(((uint8_t *)&records[capacity])[i], GUARD_BYTE);
 	free(records);
+}
+
+/* By the loop that every processor has, and by windows where this one has what they need. */
+static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capacity, unsigned block)
+{
+	check_way(bytes, size, chunk, capacity, block, false);
+	if (batch_can_wide())
+		check_way(bytes, size, chunk, capacity, block, true);
 }
 
 static void check_all(const uint8_t *bytes, size_t size)
@@ -156,9 +166,9 @@ TEST(random_bytes)
 TEST(every_first_byte)
 {
 	static const uint8_t seconds[] = {0x00, 0x01, 0x02, 0x03, 0x06, 0x21, 0xfe, 0xff};
-	uint8_t bytes[64];
+	uint8_t bytes[160];
 
-	for (unsigned at = 0; at < 10; at++) {
+	for (unsigned at = 0; at < 80; at += at < 10 ? 1 : 7) {
 		for (unsigned b = 0; b < 256; b++) {
 			for (size_t k = 0; k < sizeof(seconds); k++) {
 				memset(bytes, 0x06, sizeof(bytes));
