@@ -117,6 +117,8 @@ bool mapped_report(struct context *c, uint64_t start, uint64_t end);
 /* written.c: system calls that write to files whose code the program runs. */
 /* A file is mapped as code. */
 void written_executable(struct context *c, uint64_t inode);
+/* The same of a descriptor, which may be one to write with. */
+void written_code(struct context *c, uint64_t descriptor);
 /* A file is mapped so that it can be written to. */
 void written_mapped(struct context *c, uint64_t descriptor);
 /* After any call that has not failed. */

@@ -207,6 +207,7 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 
 	if (left_out)
 		note_left_out(c);
+	changes_forked(c);
 	take_locks(c);
 	/* Nothing is mapped now. Before the child runs, the parent may be another program. */
 	forked = __builtin_ia32_rdtsc();
