@@ -56,6 +56,7 @@ struct changes {
 	uint32_t file_count;
 	bool all_files;	  /* all of them, and all memory */
 	bool all_written; /* of these, since then */
+	bool many_files;  /* more than have room */
 	bool others;	  /* other processes may write to the files: changes_forked() */
 	const char *refusal;
 	uint8_t buffer[PROC_MAPS_BUFFER];
@@ -149,6 +150,12 @@ static struct written_file *find_file(struct changes *s, uint64_t inode)
 	return NULL;
 }
 
+/* Whether another process may write to it, because it had the file before a fork(). */
+static bool is_of_others(struct changes *s, uint64_t inode)
+{
+	return s->others && inode && (s->many_files || find_file(s, inode));
+}
+
 /* Whether its bytes may change by what happens elsewhere. A private mapping has its file's. */
 static bool is_shared(struct changes *s, const struct native_mapping *m)
 {
@@ -239,7 +246,7 @@ static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t ad
 	/* Where the right was taken away, the kernel's list does not have it. */
 	p->protection |= m->protection;
 	p->shared = is_shared(s, m);
-	p->mixed |= s->others && find_file(s, m->inode);
+	p->mixed |= is_of_others(s, m->inode);
 	p->inode = m->inode;
 	p->device = m->device;
 	p->offset = m->offset + (address - m->start);
@@ -685,11 +692,13 @@ void changes_file(struct context *c, uint64_t inode)
 	if (s && !find_file(s, inode)) {
 		const bool all = s->all_files;
 
-		if (inode && s->file_count < FILES)
+		if (inode && s->file_count < FILES) {
 			s->files[s->file_count++] =
 			    (struct written_file){inode, all && s->all_written};
-		else
+		} else {
 			s->all_files = true;
+			s->many_files |= inode != 0;
+		}
 		if (!all)
 			forget_shared_code(c, s);
 	}
@@ -706,7 +715,7 @@ void changes_forked(struct context *c)
 	for (uint32_t i = 0; s && s->others && i < s->page_room; i++) {
 		struct page *p = &s->pages[i];
 
-		if (!p->shared || p->mixed || !find_file(s, p->inode))
+		if (!p->shared || p->mixed || !is_of_others(s, p->inode))
 			continue;
 		p->mixed = true;
 		unwatch(c, p);
