@@ -56,6 +56,7 @@ struct call {
 #define SYSCALL_DESCRIPTORS NATIVE_LIMIT(1024, 64) /* that are followed before the first effect */
 #define SYSCALL_RANGES	    256	 /* of executable memory that are followed; more: all memory */
 #define SYSCALL_KNOWN	    16	 /* mappings that were reported */
+#define COMM_BYTES	    16	 /* of a thread's name, with its end */
 #define SYSCALL_FILES	    4096 /* bits of a set of files: a power of two */
 
 struct address_range {
