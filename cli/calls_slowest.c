@@ -24,9 +24,9 @@ struct share {
 	uint64_t calls, figure;
 };
 
-/* A call that has ended. */
 struct slow_call {
 	uint64_t figure, self, order; /* order: in which they ended, to break ties */
+	bool ended;		      /* or else the figures are those up to the trace's end */
 	uint64_t tsc, end_tsc;
 	int32_t pid, tid;
 	char comm[16];
@@ -236,6 +236,7 @@ static int keep_slow_call(struct slowest *s, const struct ptah_call_thread *thre
 	*call = (struct slow_call){.figure = figure,
 				   .self = f->self_before + figure_of(s, &mark->self),
 				   .order = s->calls,
+				   .ended = !(mark->flags & PTAH_CALL_NO_END),
 				   .tsc = f->begin_tsc ? f->begin_tsc : mark->begin_tsc,
 				   .end_tsc = mark->tsc,
 				   .pid = thread->pid,
@@ -253,13 +254,13 @@ static int keep_slow_call(struct slowest *s, const struct ptah_call_thread *thre
 static int end_wanted(struct slowest *s, const struct ptah_call_thread *thread, struct frame *f,
 		      const struct ptah_call_mark *mark)
 {
-	const uint16_t unknown = PTAH_CALL_NO_BEGIN | PTAH_CALL_NO_END | PTAH_CALL_HAS_LOSS;
+	const bool unknown = f->partial || mark->how == PTAH_CALL_END_LOST ||
+			     mark->flags & (PTAH_CALL_NO_BEGIN | PTAH_CALL_HAS_LOSS);
 
 	s->calls++;
-	if (f->partial || mark->flags & unknown) {
-		s->partial++;
+	s->partial += unknown || mark->flags & PTAH_CALL_NO_END;
+	if (unknown)
 		return 0;
-	}
 	if (s->view->options->value == PTAH_CALL_VALUE_TIME && !mark->begin_tsc) {
 		s->untimed++;
 		return 0;
@@ -319,11 +320,20 @@ static bool wants_slowest_stream(void *context, size_t stream)
 	return input_wants(&s->view->options->input, s->view->session, stream);
 }
 
+/* A thread that waited when its trace ended was in its calls as long. */
+static uint64_t end_in_slowest(void *context, const struct ptah_call_thread *thread, uint64_t tsc)
+{
+	const struct slowest *s = context;
+
+	return s->waits ? call_waits_end(s->waits, thread, tsc) : 0;
+}
+
 static int read_slowest_calls(struct slowest *s)
 {
 	const struct input *input = &s->view->options->input;
 	const struct ptah_call_reader_config config = {.size = sizeof(config),
 						       .wants = wants_slowest_stream,
+						       .ended = end_in_slowest,
 						       .context = s,
 						       .jobs = input_jobs(input, 0)};
 	const struct ptah_call_batch *batch;
@@ -413,7 +423,7 @@ static void put_slowest_text(const struct slowest *s)
 		}
 		out_text(v->out, "  called from ");
 		out_clean(v->out, c->site);
-		out_char(v->out, '\n');
+		out_text(v->out, c->ended ? "\n" : ", has not ended\n");
 		put_waits(s, c);
 		out_text(v->out, "    ");
 		pretty_percent(v->out, c->self, c->figure);
@@ -438,7 +448,7 @@ struct call_row {
 	int32_t pid, tid;
 	const char *comm, *site, *function, *times;
 	uint64_t time, total, self;
-	bool timed;
+	bool timed, ended;
 };
 
 static const struct field call_fields[] = {
@@ -450,6 +460,7 @@ static const struct field call_fields[] = {
     FIELD(struct call_row, "total", FIELD_NUMBER, total),
     FIELD(struct call_row, "self", FIELD_NUMBER, self),
     FIELD(struct call_row, "caller", FIELD_STRING, site),
+    FIELD(struct call_row, "ended", FIELD_BOOL, ended),
     CALLS_KIND_FIELD(struct call_row),
 };
 
@@ -467,6 +478,7 @@ static struct call_row row_of(const struct slowest *s, const struct slow_call *c
 				 .timed = c->tsc && ns,
 				 .total = c->figure,
 				 .self = c->self,
+				 .ended = c->ended,
 				 .times = calls_kind_name(s->view)};
 }
 
@@ -580,9 +592,9 @@ int calls_put_slowest(struct calls_view *v)
 			    "--value=time: the recording does not relate TSC to a clock; "
 			    "--value=instructions needs none");
 	s.kept = calloc(2 * s.most, sizeof(*s.kept));
-	problem = s.kept ? read_slowest_calls(&s) : PTAH_E_NOMEM;
+	problem = s.kept ? call_waits_new(v, &s.waits) : PTAH_E_NOMEM;
 	if (problem >= 0)
-		problem = call_waits_new(v, &s.waits);
+		problem = read_slowest_calls(&s);
 	status = problem < 0 ? fail(&command_calls, "%s", ptah_strerror(problem)) : put_slowest(&s);
 	for (size_t i = 0; i < s.stack_count; i++) {
 		while (s.stacks[i].count)

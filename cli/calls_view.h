@@ -113,6 +113,10 @@ struct call_split {
 int call_waits_new(struct calls_view *v, struct call_waits **waits);
 void call_waits_free(struct call_waits *waits);
 
+/* wait_end_of_thread() */
+uint64_t call_waits_end(const struct call_waits *waits, const struct ptah_call_thread *thread,
+			uint64_t tsc);
+
 /* What a thread did in [from, until], nanoseconds. */
 void call_waits_split(struct call_waits *waits, int32_t tid, uint64_t from, uint64_t until,
 		      struct call_split *split);

@@ -142,6 +142,12 @@ void call_waits_free(struct call_waits *c)
 	free(c);
 }
 
+uint64_t call_waits_end(const struct call_waits *c, const struct ptah_call_thread *thread,
+			uint64_t tsc)
+{
+	return wait_end_of_thread(c->names.waits, c->names.session, thread, tsc);
+}
+
 void call_waits_split(struct call_waits *c, int32_t tid, uint64_t from, uint64_t until,
 		      struct call_split *split)
 {

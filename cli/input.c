@@ -283,8 +283,8 @@ static void note_times(const struct input *input, const struct ptah_session *ses
 		print_clean("note: ", "the times are %s", ptah_session_times(session).text);
 }
 
-int input_open(const struct command *command, struct input *input, int argc, char **argv,
-	       bool images, struct ptah_session **session)
+static int open_input(const struct command *command, struct input *input, int argc, char **argv,
+		      bool images, struct ptah_session **session)
 {
 	char cache[4096];
 	struct ptah_session_config config = {
@@ -331,6 +331,17 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		ptah_session_close(*session);
 	else if (window_has_times(input))
 		note_times(input, *session);
+	return status;
+}
+
+int input_open(const struct command *command, struct input *input, int argc, char **argv,
+	       bool images, struct ptah_session **session)
+{
+	int status;
+
+	interrupt_opening(true);
+	status = open_input(command, input, argc, argv, images, session);
+	interrupt_opening(false);
 	return status;
 }
 

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Microseconds between two of the timer's signals. */
 #define WAKE_US 20000
@@ -33,6 +34,12 @@
 /* The signal that ends the reading; and the one after which nobody is waited for, and its time. */
 static volatile sig_atomic_t was_interrupted, ending_signal;
 static int64_t ending_since;
+
+/*
+ * A session is being opened. That may take minutes without a look at interrupted(), and nothing has
+ * been written yet: the process ends.
+ */
+static volatile sig_atomic_t is_opening;
 
 static int64_t since_ending(void)
 {
@@ -63,10 +70,12 @@ static void on_interrupt(int number)
 	}
 }
 
-/* The system call that waits has failed with EINTR, which is all that this signal is for. */
+/* The system call that waits has failed with EINTR, which is what this signal is for. */
 static void on_timer(int number)
 {
 	(void)number;
+	if (is_opening && was_interrupted && since_ending() > ONE_SIGNAL)
+		_exit(interrupted_status());
 }
 
 void watch_timer(void)
@@ -96,6 +105,11 @@ void input_watch_signals(void)
 			sigaction(signals[i], &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+}
+
+void interrupt_opening(bool opening)
+{
+	is_opening = opening;
 }
 
 bool interrupted(void)

@@ -11,6 +11,12 @@
  */
 void input_watch_signals(void);
 
+/*
+ * Whether the command is in work that does not look at interrupted(), and has written nothing that
+ * would be left behind: half a second after the first signal the process ends.
+ */
+void interrupt_opening(bool opening);
+
 /* Whether Ctrl-C has been pressed. The command then completes what it has begun, and ends. */
 bool interrupted(void);
 

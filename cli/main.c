@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const char program_name[] = "ptah";
@@ -126,6 +127,23 @@ static void fill_standard_files(void)
 			_exit(EXIT_FAILED);
 }
 
+/*
+ * Buffers of 64 to 256 KiB lie on the stack of this thread and of others, whose stacks have the size
+ * of this limit.
+ */
+#define STACK_LEAST (UINT64_C(1) << 20)
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < STACK_LEAST)
+		return fail(command,
+			    "the limit of the stack is %ju KiB (ulimit -s): this needs %ju",
+			    (uintmax_t)limit.rlim_cur >> 10, (uintmax_t)STACK_LEAST >> 10);
+	return command->run(argc, argv);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
@@ -145,5 +163,5 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "--dump-options")) /* for tools/option-docs */
 		return options_dump();
 	command = find_command(argv[1]);
-	return command ? command->run(argc - 1, argv + 1) : no_command(argv[1]);
+	return command ? run_command(command, argc - 1, argv + 1) : no_command(argv[1]);
 }

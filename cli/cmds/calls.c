@@ -48,8 +48,9 @@ static const struct option_def calls_options[] = {
 	    "which thread, from where they were called, what ran in the function itself and in "
 	    "each of the functions that it called; with `--value=time` or `--why`, where the "
 	    "recording has system calls, also what the thread waited for, and for how long. Calls "
-	    "whose beginning or end is not in the "
-	    "trace are not among them."},
+	    "whose beginning is not in the trace, or a part of it, are not among them. Those that "
+	    "have not ended are, with what they took until the end of the trace, and are marked "
+	    "(`ended` in TSV and JSON)."},
     {.name = "slowest",
      .kind = OPTION_NUMBER,
      .at = offsetof(struct calls_options, slowest),

@@ -90,6 +90,17 @@ json '0.0009 < d["calls"][0]["time_s"] < 0.0011' | grep -q True || fail "begin: 
 expect 0 "$PTAH" calls -i c.data --value=time --format=tsv f
 awk -F '\t' 'NR == 2 { exit !($3 > 980000 && $3 < 1020000) }' out || fail "time of f: $(cat out)"
 
+# A call that has not ended is shown with what it took so far: here the whole program.
+expect 0 "$PTAH" calls -i c.data --format=json _start
+whole=$(json 'd["functions"][0]["total"]')
+expect 0 "$PTAH" calls -i c.data --of=_start --format=json
+equal "not ended" "$(json 'd["count"], d["partial"], [(c["total"], c["ended"]) for c in d["calls"]]')" \
+	"1 1 [($whole, False)]"
+expect 0 "$PTAH" calls -i c.data --of=_start
+grep -q '^[0-9,]* instructions .*, has not ended$' out || fail "not ended: $(cat out)"
+expect 0 "$PTAH" calls -i c.data --of=g --slowest=1 --format=json
+equal "ended" "$(json 'd["calls"][0]["ended"]')" True
+
 # script --function: what ran in it, and with --calls below it. f leaves by a taken jump n - 1 times
 # and by its return.
 for mode in '' --branches --calls; do

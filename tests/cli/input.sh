@@ -84,3 +84,9 @@ expect 0 "$PTAH" dump whole.data
 mkdir -p "root$PWD"
 cp kept "root$PWD/program"
 expect 0 "$PTAH" verify --all --symfs=root whole.data
+
+# A stack that is too small for the buffers on it is a sentence, and not a crash.
+if [ -z "${PTAH_SANITIZE:-}" ] && (ulimit -s 64) 2>/dev/null; then
+	expect 1 sh -c 'ulimit -s 64; exec "$@"' sh "$PTAH" dump whole.data
+	grep -q 'stack.*64 KiB' err || fail "ulimit -s 64: $(cat err)"
+fi

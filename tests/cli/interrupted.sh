@@ -55,6 +55,12 @@ ends 2 open 1 "$PTAH" merge -o made alone
 ends 2 read 1 "$PTAH" merge -o made silent
 ends 2 open 1 "$PTAH" live -i alone
 ends 2 open 1 "$PTAH" dump -o alone --pt=trace
+# A session that takes hours to open.
+mkdir traced
+: >traced/hwt.records
+for signal in 2 15; do
+	ends $signal opendir 1 "$PTAH" script -o made traced
+done
 output=full
 for signal in 2 15; do
 	ends $signal write 1 "$PTAH" dump --pt=trace

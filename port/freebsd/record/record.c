@@ -368,8 +368,10 @@ int main(int argc, char *argv[])
 	r.config.rtit_ctl = PACKETS | PTAH_RTIT_CTL_USER;
 	parse_options(&r, argc, argv);
 	make_path(path, "%s/hwt.records", r.folder);
-	if (mkdir(r.folder, 0777) || !(r.records = fopen(path, "wbx")))
+	if (mkdir(r.folder, 0777) || !(r.records = fopen(path, "wbxe")))
 		err(2, "%s", r.folder);
+	/* If it is ignored, which may be inherited, there is no status to wait for. */
+	signal(SIGCHLD, SIG_DFL);
 	r.pid = start_program(&argv[optind], &go);
 	signal(SIGINT, SIG_IGN); /* the program's, whose end is waited for */
 	signal(SIGPIPE, SIG_IGN);

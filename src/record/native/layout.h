@@ -127,7 +127,10 @@ enum native_message_type {
 	 */
 	NATIVE_MESSAGE_MAP,
 	NATIVE_MESSAGE_CODE, /* address; payload: bytes that are in no file and will be executed */
-	/* A process was made; sent by the child. value: its parent; address: RDTSC before that. */
+	/*
+	 * A process was made; sent by the child. value: its parent; address: RDTSC before that;
+	 * payload: its name, if it may ask for it.
+	 */
 	NATIVE_MESSAGE_FORK,
 	/*
 	 * About to execve; the recorder seizes the process, answers, and injects at the stop. value:

@@ -117,20 +117,22 @@ static bool is_new(struct recording *r, const char *path, uint64_t bytes)
 
 /*
  * A mapping of a file, or of memory without a name, and its code in [start, end). What is shared
- * may change, and the runtime sends it, as it does what can be written to.
+ * may change, and the runtime sends it, as it does what can be written to: but only as it is
+ * executed, and a reader needs the file if it has nothing of it from the beginning on.
  */
 static void write_file(struct recording *r, int32_t pid, uint64_t tsc, const struct code_map *map,
 		       const char *name, uint64_t start, uint64_t end)
 {
 	const bool leads = code_map_leads_to(name, map->inode);
+	const bool may_change = map->flags & MAP_SHARED || map->prot & PROT_WRITE;
 
 	if (leads)
 		write_map(r, pid, tsc, map, name);
-	if (*name != '/' || map->flags & MAP_SHARED || map->prot & PROT_WRITE)
+	if (*name != '/')
 		return;
 	start = start > map->start ? start : map->start;
 	end = end < map->end ? end : map->end;
-	if (!leads || is_new(r, name, end - start))
+	if (leads ? is_new(r, name, end - start) : !may_change)
 		write_bytes(r, pid, tsc, start, end);
 }
 

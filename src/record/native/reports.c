@@ -29,7 +29,8 @@ static void on_thread(const struct native_memory *from, const struct native_mess
 	native_wrote(r, perfdata_write_itrace_start(native_writer(r), m->pid, m->tid, m->tsc));
 }
 
-static void on_fork(const struct native_memory *from, const struct native_message *m)
+static void on_fork(const struct native_memory *from, const struct native_message *m,
+		    const char *payload)
 {
 	struct recording *r = from->r;
 	const struct process *before = processes_find(&r->processes, m->pid);
@@ -42,7 +43,9 @@ static void on_fork(const struct native_memory *from, const struct native_messag
 		native_bury(r, (size_t)(before - r->processes.list));
 	snprintf(others, sizeof(others), "%s", native_name_of(r, parent));
 	/* That of the thread that forked; the parent may be another program by now. */
-	native_read_comm(m->pid, name);
+	snprintf(name, sizeof(name), "%s", payload);
+	if (!name[0])
+		native_read_comm(m->pid, name);
 	if (!name[0]) /* it has ended */
 		memcpy(name, others, sizeof(name));
 	native_add_process(r, m->pid, parent, name, from);
@@ -158,7 +161,7 @@ static bool take_change(struct native_memory *from, const struct native_message 
 		on_code(r, m, payload);
 		break;
 	case NATIVE_MESSAGE_FORK:
-		on_fork(from, m);
+		on_fork(from, m, payload);
 		break;
 	case NATIVE_MESSAGE_EXEC:
 		native_seize(from, m);

@@ -44,7 +44,7 @@ changes 0 ./libraries
 programs=$PTAH_SOURCE/tests/record/native/programs
 build changes
 for case in two_mappings kernel mixed stack children faults back_again execute_only beyond_end \
-	asynchronous files own_memory served; do
+	asynchronous files own_memory served forked inherited; do
 	changes 3 ./changes $case
 done
 changes 3 ./changes

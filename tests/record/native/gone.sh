@@ -24,6 +24,7 @@ same()
 same file ./library.so
 same memory ./library.so
 same exec
+same shared
 same kept ./library.so
 [ "$(executions work)" = 1 ] || fail "work ran once, not $(executions work) times"
 

@@ -56,6 +56,8 @@ struct changes {
 	uint32_t file_count;
 	bool all_files;	  /* all of them, and all memory */
 	bool all_written; /* of these, since then */
+	bool many_files;  /* more than have room */
+	bool others;	  /* other processes may write to the files: changes_forked() */
 	const char *refusal;
 	uint8_t buffer[PROC_MAPS_BUFFER];
 };
@@ -148,6 +150,12 @@ static struct written_file *find_file(struct changes *s, uint64_t inode)
 	return NULL;
 }
 
+/* Whether another process may write to it, because it had the file before a fork(). */
+static bool is_of_others(struct changes *s, uint64_t inode)
+{
+	return s->others && inode && (s->many_files || find_file(s, inode));
+}
+
 /* Whether its bytes may change by what happens elsewhere. A private mapping has its file's. */
 static bool is_shared(struct changes *s, const struct native_mapping *m)
 {
@@ -238,6 +246,7 @@ static struct page *take_page(struct runtime *rt, struct changes *s, uint64_t ad
 	/* Where the right was taken away, the kernel's list does not have it. */
 	p->protection |= m->protection;
 	p->shared = is_shared(s, m);
+	p->mixed |= is_of_others(s, m->inode);
 	p->inode = m->inode;
 	p->device = m->device;
 	p->offset = m->offset + (address - m->start);
@@ -410,6 +419,10 @@ bool changes_watch(struct context *c, uint64_t address)
 	    memory_is_ours(rt, address, PAGE))
 		return true;
 	p = take_page(rt, s, address, m);
+	if (p && p->mixed) {
+		report(c, s, p, true);
+		return !s->refusal;
+	}
 	if (p)
 		hold(s, p);
 	if (p && p->shared) {
@@ -661,22 +674,51 @@ bool changes_executes(const struct context *c, uint64_t inode)
 	return false;
 }
 
+/* Where code was read of what was not watched, it is read again. */
+static void forget_shared_code(struct context *c, struct changes *s)
+{
+	read_mappings(c->runtime, s);
+	for (uint32_t i = 0; i < s->mapping_count; i++)
+		if (is_code(&s->mappings[i]) && is_shared(s, &s->mappings[i]))
+			unit_forget(c, s->mappings[i].start, s->mappings[i].end);
+}
+
 void changes_file(struct context *c, uint64_t inode)
 {
 	struct changes *s;
 
 	cache_lock(c);
 	s = changes_of(c);
-	if (s && !s->all_files && !find_file(s, inode)) {
-		if (inode && s->file_count < FILES)
-			s->files[s->file_count++].inode = inode;
-		else
+	if (s && !find_file(s, inode)) {
+		const bool all = s->all_files;
+
+		if (inode && s->file_count < FILES) {
+			s->files[s->file_count++] =
+			    (struct written_file){inode, all && s->all_written};
+		} else {
 			s->all_files = true;
-		/* Where code of it was read, nobody has watched. */
-		read_mappings(c->runtime, s);
-		for (uint32_t i = 0; i < s->mapping_count; i++)
-			if (is_code(&s->mappings[i]) && is_shared(s, &s->mappings[i]))
-				unit_forget(c, s->mappings[i].start, s->mappings[i].end);
+			s->many_files |= inode != 0;
+		}
+		if (!all)
+			forget_shared_code(c, s);
+	}
+	cache_unlock(c);
+}
+
+void changes_forked(struct context *c)
+{
+	struct changes *s = c->runtime->changes;
+
+	cache_lock(c);
+	if (s && s->file_count)
+		s->others = true;
+	for (uint32_t i = 0; s && s->others && i < s->page_room; i++) {
+		struct page *p = &s->pages[i];
+
+		if (!p->shared || p->mixed || !is_of_others(s, p->inode))
+			continue;
+		p->mixed = true;
+		unwatch(c, p);
 	}
 	cache_unlock(c);
 }

@@ -92,6 +92,11 @@ void changes_after_mapping(struct context *c, uint64_t start, uint64_t end, uint
 void changes_file(struct context *c, uint64_t inode);
 /* Something was written to it. */
 void changes_written(struct context *c, uint64_t inode);
+/*
+ * Before a fork(): of two processes that have the files, each may write to them, and the other one is
+ * not told. From then on units of their pages are compared, as those of changes_is_mixed().
+ */
+void changes_forked(struct context *c);
 /* Whether there is such a file. Needs no lock: what is written next comes too early to matter. */
 bool changes_has_files(const struct context *c);
 /* Whether it is mapped as code, as far as the list says; with the lock. */

@@ -419,6 +419,8 @@ static int64_t call_mmap(struct context *c, const struct call *call)
 		written_mapped(c, w[5]);
 	if (!(w[3] & PROT_EXEC))
 		return result;
+	if (!(w[4] & MAP_ANONYMOUS))
+		written_code(c, w[5]);
 	unit_forget(c, start, end);
 	report_executable(c, start, end);
 	return result;

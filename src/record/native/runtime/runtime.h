@@ -498,11 +498,6 @@ void signals_restore(struct context *c);
  */
 _Noreturn void signals_leave(struct context *c, const struct registers *r);
 /*
- * The same in the child of vfork(), on the context of its parent, whose pending signals are not the
- * child's. Nothing that the parent needs is changed.
- */
-_Noreturn void signals_leave_child(struct context *c, const struct registers *r);
-/*
  * All signals are blocked from here on. Gives the kernel what it is to have of this thread but for
  * the mask, which *mask becomes, and the registers.
  */

@@ -294,12 +294,6 @@ static _Noreturn void leave_thread(struct context *c, const struct registers *r)
 	load(c, r, s->blocked, &s->stack, true);
 }
 
-_Noreturn void signals_leave_child(struct context *c, const struct registers *r)
-{
-	signals_restore(c);
-	leave_thread(c, r);
-}
-
 /* Blocks all signals, and gives the kernel those that are kept. */
 static void requeue_all(struct context *c)
 {

@@ -28,8 +28,6 @@
 #define PRCTL_GET_MEMORY_MERGE	 68
 #define PRCTL_GET_MDWE		 66
 
-#define COMM_BYTES 16 /* of a thread's name, with its end */
-
 struct sentence {
 	char text[80];
 };

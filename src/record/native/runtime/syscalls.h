@@ -56,6 +56,7 @@ struct call {
 #define SYSCALL_DESCRIPTORS NATIVE_LIMIT(1024, 64) /* that are followed before the first effect */
 #define SYSCALL_RANGES	    256	 /* of executable memory that are followed; more: all memory */
 #define SYSCALL_KNOWN	    16	 /* mappings that were reported */
+#define COMM_BYTES	    16	 /* of a thread's name, with its end */
 #define SYSCALL_FILES	    4096 /* bits of a set of files: a power of two */
 
 struct address_range {
@@ -117,6 +118,8 @@ bool mapped_report(struct context *c, uint64_t start, uint64_t end);
 /* written.c: system calls that write to files whose code the program runs. */
 /* A file is mapped as code. */
 void written_executable(struct context *c, uint64_t inode);
+/* The same of a descriptor, which may be one to write with. */
+void written_code(struct context *c, uint64_t descriptor);
 /* A file is mapped so that it can be written to. */
 void written_mapped(struct context *c, uint64_t descriptor);
 /* After any call that has not failed. */

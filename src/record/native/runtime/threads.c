@@ -25,6 +25,7 @@
 #include "record/native/runtime/sys.h"
 
 #include <asm/errno.h>
+#include <linux/prctl.h>
 #include <linux/sched.h>
 
 /* In siginfo_t of a process that a signal has ended (sigaction(2)). */
@@ -176,6 +177,7 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 {
 	struct native_message m = {
 	    .type = NATIVE_MESSAGE_FORK, .address = forked, .value = (uint64_t)c->pid};
+	char name[COMM_BYTES] = {0};
 
 	c->pid = (int32_t)sys_call(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	c->tid = (int32_t)sys_call(__NR_gettid, 0, 0, 0, 0, 0, 0);
@@ -184,7 +186,11 @@ static void begin_child(struct context *c, const struct registers *r, struct nat
 		signals_forked(c);
 		signals_leave(c, r);
 	}
-	message_send(c, &m, NULL);
+	/* It may have ended when the recorder reads this. */
+	if (!(c->runtime->denied & NATIVE_NEEDS_USER) &&
+	    !sys_call(__NR_prctl, PR_GET_NAME, (uint64_t)name, 0, 0, 0, 0))
+		m.bytes = sizeof(name);
+	message_send(c, &m, name);
 	if (!slot || !context_begin(c, slot)) {
 		slot_release(slot);
 		message_text(c, NATIVE_MESSAGE_LEFT, r->rip,
@@ -207,6 +213,7 @@ static bool call_fork(struct context *c, struct registers *r, const struct call 
 
 	if (left_out)
 		note_left_out(c);
+	changes_forked(c);
 	take_locks(c);
 	/* Nothing is mapped now. Before the child runs, the parent may be another program. */
 	forked = __builtin_ia32_rdtsc();

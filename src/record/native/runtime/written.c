@@ -88,6 +88,18 @@ void written_mapped(struct context *c, uint64_t descriptor)
 		note_writable(c, descriptor);
 }
 
+void written_code(struct context *c, uint64_t descriptor)
+{
+	const uint64_t inode = is_filtered(c) ? 0 : inode_of(__NR_fstat, descriptor);
+
+	if (!inode)
+		return;
+	/* It may be inherited, or from a socket, so that nobody has seen how it was opened. */
+	if ((sys_call(__NR_fcntl, descriptor, F_GETFL, 0, 0, 0, 0) & O_ACCMODE) != O_RDONLY)
+		add_file(c->syscalls->writable, inode);
+	written_executable(c, inode);
+}
+
 /* The files of /proc that can be written to, but for one of them, are short texts. */
 static bool is_of_proc(uint64_t descriptor)
 {

@@ -387,6 +387,52 @@ static void files(void)
 	unlink(name);
 }
 
+/* A file whose code runs is written to by the child of a fork(), while both run it. */
+static void forked(void)
+{
+	const int file = memfd_create("code", 0);
+	uint8_t *code;
+	int status;
+
+	check(file >= 0 && !ftruncate(file, PAGE), "memfd_create");
+	write_constant(file, 1, 0);
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+	check(code != MAP_FAILED && call(code) == 1, "code of a file");
+	for (unsigned i = 2; i < 6; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			write_constant(file, i, 0);
+			_exit((int)call(code));
+		}
+		check(waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+			  WEXITSTATUS(status) == (int)i,
+		      "the child's code");
+		check(call(code) == i, "what the child has written");
+	}
+}
+
+/* A program maps code and writes to it by a descriptor that the one before it has opened. */
+static void inherited(void)
+{
+	const char *given = getenv("CODE_FILE");
+	const int file = given ? atoi(given) : memfd_create("code", 0);
+	uint8_t *code;
+	char number[16];
+
+	check(file >= 0, "the file");
+	if (!given) {
+		write_constant(file, 1, 0);
+		snprintf(number, sizeof(number), "%d", file);
+		setenv("CODE_FILE", number, 1);
+		execl("/proc/self/exe", "changes", "inherited", NULL);
+	}
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+	check(code != MAP_FAILED && call(code) == 1, "code of a file");
+	write_constant(file, 2, 0);
+	check(call(code) == 2, "code that was written by an inherited descriptor");
+}
+
 /* As what writes to its own memory by a file does, whatever that may be written to. */
 static void own_memory(void)
 {
@@ -463,6 +509,8 @@ int main(int count, char **arguments)
 	    {"files", files},
 	    {"own_memory", own_memory},
 	    {"served", served},
+	    {"forked", forked},
+	    {"inherited", inherited}, /* the last one: it begins this program again */
 	};
 
 	setvbuf(stdout, NULL, _IONBF, 0);

@@ -2,8 +2,9 @@
 /*
  * Code of files that are gone when the recording is read. gone file LIBRARY: copies the library,
  * loads the copy and deletes it; gone memory LIBRARY: loads it from memory without a name; gone exec:
- * becomes echo, from such memory; gone kept LIBRARY: loads the copy, and leaves it where it is; gone large: maps
- * a terabyte of such memory, which has no pages, as code.
+ * becomes echo, from such memory; gone kept LIBRARY: loads the copy, and leaves it where it is; gone
+ * shared: runs code of a shared mapping of a file that it has made and deleted; gone large: maps a
+ * terabyte of such memory, which has no pages, as code.
  */
 #include "report.h"
 
@@ -49,6 +50,23 @@ static int map_large(void)
 	return 0;
 }
 
+static int run_shared(void)
+{
+	static const unsigned char code[] = {0xb8, 42, 0, 0, 0, 0xc3}; /* mov $42, %eax; ret */
+	const char *path = "./shared.bin";
+	const int file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0755);
+	int (*function)(void);
+	void *at;
+
+	if (file < 0 || write(file, code, sizeof(code)) != sizeof(code))
+		return 1;
+	at = mmap(NULL, sizeof(code), PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+	unlink(path);
+	*(void **)&function = at;
+	report_number("shared", at == MAP_FAILED ? -1 : function());
+	return 0;
+}
+
 int main(int count, char **arguments)
 {
 	static char *const echo[] = {"echo", "from memory", NULL};
@@ -58,6 +76,8 @@ int main(int count, char **arguments)
 
 	if (!strcmp(what, "large"))
 		return map_large();
+	if (!strcmp(what, "shared"))
+		return run_shared();
 	if (!strcmp(what, "exec") || !strcmp(what, "memory"))
 		to = memfd_create("library", !strcmp(what, "exec") ? MFD_CLOEXEC : 0);
 	else
