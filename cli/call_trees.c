@@ -61,6 +61,7 @@ int input_call_trees(const struct input *input, const struct ptah_session *sessi
 						 .progress = show_tree_progress,
 						 .context = &r,
 						 .no_estimates = input->no_times,
+						 .bounds = input->bounds,
 						 .jobs = input_jobs(input, 0)};
 	int status = 0;
 

@@ -17,15 +17,14 @@ struct row {
 	const char *times;
 	uint64_t ip, calls, partial, total, least, most, self, min, p50, p90, p99, max;
 	bool timed;   /* there is a histogram */
-	bool bounded; /* least and most are known */
+	bool bounded; /* the most is known */
 };
 
 static const struct field fields[] = {
     FIELD(struct row, "calls", FIELD_NUMBER, calls),
     FIELD(struct row, "partial", FIELD_NUMBER, partial),
     FIELD(struct row, "total", FIELD_NUMBER, total),
-    {"at_least", "at_least", FIELD_NUMBER, offsetof(struct row, least), CALLS_BOUNDS,
-     offsetof(struct row, bounded)},
+    {"at_least", "at_least", FIELD_NUMBER, offsetof(struct row, least), CALLS_BOUNDS, 0},
     {"at_most", "at_most", FIELD_NUMBER, offsetof(struct row, most), CALLS_BOUNDS,
      offsetof(struct row, bounded)},
     FIELD(struct row, "self", FIELD_NUMBER, self),

@@ -65,6 +65,7 @@ struct input {
 	bool force;
 	bool quiet;
 	bool no_times; /* no time of a call is shown: none is estimated */
+	bool bounds;   /* totals of functions are shown with the bounds of their times */
 	bool no_progress;
 	bool no_pager;
 	int color;     /* enum color_when */

@@ -80,6 +80,8 @@ void time_head_put_json(struct json *json, const struct ptah_session *session)
 	uint64_t off, preempted;
 
 	json_string(json, "times", ptah_session_times(session).name);
+	if (ptah_session_times(session).unlooked)
+		json_bool(json, "unlooked", true);
 	if (!measure_off(session, &off, &preempted))
 		return;
 	json_number(json, "off_ns", off);

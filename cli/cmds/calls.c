@@ -171,7 +171,7 @@ static int show_calls(struct calls_view *v)
 	int status = input_names(input, v->session, &v->names);
 
 	v->estimated = times.estimated;
-	v->bounded = times.estimated && times.kind == PTAH_TIME_STAMPED;
+	v->bounded = input->bounds && times.estimated && times.kind == PTAH_TIME_STAMPED;
 	if (status < 0)
 		return fail(&command_calls, "%s", ptah_strerror(status));
 	status = v->options->of ? calls_put_slowest(v) : show_tree(v);
@@ -235,6 +235,7 @@ static int run_calls_command(int argc, char **argv)
 		fail_file(&command_calls, v.wanted[0]);
 		status = EXIT_USAGE;
 	}
+	o.input.bounds = o.value == PTAH_CALL_VALUE_TIME && !o.callers && !o.callees && !o.of;
 	o.input.samples = o.of || o.value == PTAH_CALL_VALUE_TIME;
 	if (!status)
 		status = input_open(&command_calls, &o.input, 0, NULL, true, &v.session);

@@ -308,8 +308,9 @@ struct ptah_call_function {
 	uint64_t count, partial;
 	struct ptah_call_figures inclusive, self;
 	/*
-	 * Where times are known at stamps (ptah_session_time_bounds()): its inclusive time is not
-	 * less and not more, in nanoseconds, whatever the estimate says. time_most 0: not known.
+	 * Where times are known at stamps (ptah_session_time_bounds()) and config.bounds asks for
+	 * it: its inclusive time is not less and not more, in nanoseconds, whatever the estimate
+	 * says. time_most 0: not known.
 	 */
 	uint64_t time_least, time_most;
 	/* Histograms of the inclusive figures. calls 0: none. */
@@ -421,6 +422,8 @@ struct ptah_call_reader_config {
 	struct ptah_workers *workers;
 	/* Of trees, see below. */
 	uint32_t max_paths; /* of each tree; 0: as struct ptah_call_tree_config */
+	/* Functions get time_least and time_most where times are known at stamps. */
+	bool bounds;
 	/*
 	 * Or NULL. Called now and then on the caller's thread, with `context` and the number of
 	 * trace bytes done. False ends the work early.

@@ -322,6 +322,11 @@ struct ptah_times {
 	 * packets where there are no CYC packets. Of the latter an item's tsc_error is the bound.
 	 */
 	bool estimated;
+	/*
+	 * Threads ran for milliseconds without a stamp of their own, and the recorder never looked at
+	 * them meanwhile: their estimates may be far off. Not known of sessions that grow.
+	 */
+	bool unlooked;
 	const char *name; /* of the kind: "none", "measured", "stamped", "simulated" */
 	const char *text; /* the same as a sentence for people, with advice for this recording */
 };

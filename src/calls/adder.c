@@ -86,8 +86,7 @@ static ALWAYS_INLINE size_t take_leaf(struct calls_adder *a, const struct ptah_s
 {
 	struct calls_machine *const m = &a->machine;
 
-	if ((s->insn_class != PTAH_INSN_CALL && s->insn_class != PTAH_INSN_CALL_IND) ||
-	    UNLIKELY(a->tree->bounds))
+	if (s->insn_class != PTAH_INSN_CALL && s->insn_class != PTAH_INSN_CALL_IND)
 		return 0;
 	if (n > 1 && s[1].insn_class == PTAH_INSN_RETURN) {
 		if (!calls_is_leaf(m, s))
@@ -95,6 +94,8 @@ static ALWAYS_INLINE size_t take_leaf(struct calls_adder *a, const struct ptah_s
 		tree_time(a->tree, &m->now.counts, m->now.tsc);
 		if (!tree_leaf(a->tree, s->to, s->space, s[1].ninsn))
 			return 0;
+		if (UNLIKELY(a->tree->bounds))
+			tree_bound_leaf(a->tree, 1, &m->now.counts, m->now.tsc, m->now.offset);
 		calls_pass(m, &s[1], 1, s[1].ninsn);
 		return 1;
 	}
@@ -104,6 +105,8 @@ static ALWAYS_INLINE size_t take_leaf(struct calls_adder *a, const struct ptah_s
 		tree_time(a->tree, &m->now.counts, m->now.tsc);
 		if (!tree_tail_leaf(a->tree, s->to, s[1].to, s->space, s[1].ninsn, s[2].ninsn))
 			return 0;
+		if (UNLIKELY(a->tree->bounds))
+			tree_bound_leaf(a->tree, 2, &m->now.counts, m->now.tsc, m->now.offset);
 		calls_pass(m, &s[2], 2, s[1].ninsn + s[2].ninsn);
 		return 2;
 	}

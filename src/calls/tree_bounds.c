@@ -127,3 +127,17 @@ void tree_bound_end(struct ptah_call_tree *t, const struct ptah_call_counts *cou
 	end = find_between(t->bounds, counts, tsc, offset);
 	add_call(t, &t->functions[function], &t->bounds->calls[depth], &end);
 }
+
+void tree_bound_leaf(struct ptah_call_tree *t, unsigned calls,
+		     const struct ptah_call_counts *counts, uint64_t tsc, uint64_t offset)
+{
+	const struct between when = find_between(t->bounds, counts, tsc, offset);
+	uint32_t node = t->top->last;
+
+	for (; calls; calls--, node = t->nodes[node].first) {
+		const uint32_t function = t->nodes[node].function;
+
+		if (!t->open[function])
+			add_call(t, &t->functions[function], &when, &when);
+	}
+}

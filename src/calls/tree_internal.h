@@ -266,6 +266,12 @@ void tree_bound_begin(struct ptah_call_tree *t, const struct ptah_call_counts *c
 		      uint64_t offset);
 void tree_bound_end(struct ptah_call_tree *t, const struct ptah_call_counts *counts, uint64_t tsc,
 		    uint64_t offset);
+/*
+ * The innermost call has called its last child: a call that took no time, and so did `calls` - 1
+ * calls in it, each the first child of the one before.
+ */
+void tree_bound_leaf(struct ptah_call_tree *t, unsigned calls,
+		     const struct ptah_call_counts *counts, uint64_t tsc, uint64_t offset);
 void tree_free_bounds(struct ptah_call_tree *t);
 
 /* tree_graft.c: what the same is for a tree with a list. */

@@ -426,19 +426,26 @@ static int bound_next(struct ptah_call_reader *r, struct source *s, uint64_t off
 	return calls_adder_bound(s->thread->adder, offset, low, high);
 }
 
+/* Whether the trees' functions get bounds of their times. */
+static bool is_bounded(const struct ptah_call_reader *r, const struct source *s)
+{
+	return r->config.bounds && s->in.times.used;
+}
+
 /* Gives the thread's tree spans, those with the same bounds of their times at once. */
 static int add_spans(struct ptah_call_reader *r, struct source *s, const struct ptah_span *spans,
 		     size_t n)
 {
+	const bool bounded = is_bounded(r, s);
 	int status = 0;
 
 	for (size_t i = 0, k; i < n && status >= 0; i = k) {
 		k = n;
-		if (s->in.times.used)
+		if (bounded) {
 			status = bound_next(r, s, spans[i].offset);
-		if (s->in.times.used)
 			for (k = i + 1; k < n && spans[k].offset < s->bounds.until; k++)
 				;
+		}
 		if (status >= 0)
 			status = calls_adder_take_spans(s->thread->adder, spans + i, k - i);
 	}
@@ -448,13 +455,15 @@ static int add_spans(struct ptah_call_reader *r, struct source *s, const struct 
 static int add_items(struct ptah_call_reader *r, struct source *s, const struct ptah_item *items,
 		     size_t n)
 {
+	const bool bounded = is_bounded(r, s);
 	int status = 0;
 
-	for (size_t i = 0; i < n && status >= 0; i++) {
-		if (s->in.times.used)
+	for (size_t i = 0, k; i < n && status >= 0; i = k) {
+		k = bounded ? i + 1 : n;
+		if (bounded)
 			status = bound_next(r, s, items[i].offset);
 		if (status >= 0)
-			status = calls_adder_take(s->thread->adder, &items[i], 1);
+			status = calls_adder_take(s->thread->adder, items + i, k - i);
 	}
 	return status < 0 ? status : (int)n;
 }

@@ -13,6 +13,8 @@
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
 
+#include <stdatomic.h>
+
 #define SESSION_NONE SIZE_MAX
 
 /* The largest piece in bytes. After a piece has been decoded its memory is released. */
@@ -292,6 +294,13 @@ struct guest_page {
 struct growth;
 struct guest_files;
 
+enum session_looks {
+	SESSION_LOOKS_UNKNOWN,
+	SESSION_LOOKS_ENOUGH,
+	SESSION_LOOKS_SOME, /* there were, but threads that needed them had none */
+	SESSION_LOOKS_NONE
+};
+
 struct ptah_session {
 	struct ptah_session_config config;
 	struct growth *growth; /* of a session that grows while it is recorded: grow.h; else NULL */
@@ -339,6 +348,7 @@ struct ptah_session {
 	struct ptah_window window;    /* what streams that are opened decode; see its declaration */
 	bool has_clock;
 	uint32_t time_source; /* enum perfdata_time_source */
+	atomic_int looks;     /* enum session_looks, found when it is first asked for */
 	struct perfdata_clock clock;
 	uint64_t tsc_high; /* the highest byte of TSC, which no time here and in the trace has */
 	struct stream *streams;

@@ -22,6 +22,9 @@
 /* A look at a thread's trace from outside takes so long at most; longer ones are thrown away. */
 #define LOOK_NS 3000
 
+/* A thread that runs for so long should be looked at: the default is 20 times as often. */
+#define UNLOOKED_NS 2000000
+
 /* An offset that is so much further than the last one is searched from the PSB before it. */
 #define FAR (UINT64_C(1) << 20)
 
@@ -496,6 +499,37 @@ void stamps_bound(struct stamp_bounds *b, const struct ptah_session *session,
 		hold_until(b, b->ahead[0].from);
 	*low = find_low(b, offset);
 	*high = find_high(b, stream, offset, look);
+}
+
+/* Whether between two stamps the thread ran, as far as that is known, for so many ticks. */
+static bool runs_for(const struct ptah_session *session, const struct stream *stream,
+		     const struct tsc_stamp *from, const struct tsc_stamp *to, uint64_t most)
+{
+	uint64_t off = 0, preempted;
+
+	if (from->kind == STAMP_NONE || to->kind == STAMP_NONE || from->stops ||
+	    to->tsc <= from->tsc || to->tsc - from->tsc <= most)
+		return false;
+	if (ptah_session_time_off(session, stream->info.tid, from->tsc, to->tsc, &off, &preempted) <
+	    0)
+		off = 0;
+	return to->tsc - from->tsc - off > most;
+}
+
+enum stamp_looks stamps_find_looks(const struct ptah_session *session, const struct stream *stream)
+{
+	const uint64_t most = ticks_of(session, UNLOOKED_NS);
+	struct tsc_stamp s, before = {.kind = STAMP_NONE};
+	enum stamp_looks looks = LOOKS_SPARED;
+	struct stamp_walk walk = {0};
+
+	for (; stamps_next(&walk, stream, &s); before = s) {
+		if (s.kind == STAMP_LOOK && !walk.in_psb)
+			return LOOKS_FOUND;
+		if (looks != LOOKS_MISSING && runs_for(session, stream, &before, &s, most))
+			looks = LOOKS_MISSING;
+	}
+	return looks;
 }
 
 int ptah_session_time_bounds(const struct ptah_session *s, size_t stream, uint64_t offset,

@@ -52,6 +52,16 @@ bool times_at_stamps(const struct ptah_session *session);
 /* Whether a stream's items get times; not where they have finer ones, or several threads' times. */
 bool stamps_are_used(const struct ptah_session *session, const struct stream *stream);
 
+/* Whether the thread was looked at while it ran, where that is a recorder's way to know the time. */
+enum stamp_looks {
+	LOOKS_FOUND,  /* at least once */
+	LOOKS_SPARED, /* never, but it never ran for long without a stamp of its own */
+	LOOKS_MISSING /* never, though it did */
+};
+
+/* Reads the stream up to its first look. */
+enum stamp_looks stamps_find_looks(const struct ptah_session *session, const struct stream *stream);
+
 /* Goes to a place from which all stamps are found that matter for items from the offset on. */
 void stamps_seek(struct stamp_walk *walk, const struct stream *stream, uint64_t offset);
 

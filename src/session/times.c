@@ -42,6 +42,45 @@ static enum ptah_time_kind kind_of_times(const struct ptah_session *s)
 	return PTAH_TIME_MEASURED;
 }
 
+/* For all streams together, once: a session that grows has not all of their trace any more. */
+static enum session_looks find_looks(const struct ptah_session *s)
+{
+	size_t counts[LOOKS_MISSING + 1] = {0};
+	enum session_looks looks = atomic_load(&s->looks);
+
+	if (looks != SESSION_LOOKS_UNKNOWN || s->growth || s->time_source != PERFDATA_TIME_STAMPED)
+		return looks;
+	for (size_t i = 0; i < s->stream_count; i++)
+		if (stamps_are_used(s, &s->streams[i]))
+			counts[stamps_find_looks(s, &s->streams[i])]++;
+	looks = !counts[LOOKS_MISSING] ? SESSION_LOOKS_ENOUGH
+		: counts[LOOKS_FOUND]  ? SESSION_LOOKS_SOME
+				       : SESSION_LOOKS_NONE;
+	/* Others who ask at the same time find the same. */
+	atomic_store(&((struct ptah_session *)s)->looks, looks);
+	return looks;
+}
+
+static const char *text_of_stamps(const struct ptah_session *s)
+{
+	/* Only a processor can be told to write finer times. */
+	if (s->time_source != PERFDATA_TIME_STAMPED)
+		return "known at stamps, as where the kernel was entered or left; estimated in "
+		       "between (~): -e intel_pt/mtc,cyc/u records finer ones";
+	switch (find_looks(s)) {
+	case SESSION_LOOKS_SOME:
+		return "known at stamps, as where the kernel was entered or left; estimated in "
+		       "between (~), which may be far off: some threads were never looked at "
+		       "while they ran";
+	case SESSION_LOOKS_NONE:
+		return "known at stamps, as where the kernel was entered or left; estimated in "
+		       "between (~), which may be far off: no thread was looked at while it ran";
+	default:
+		return "known at stamps, as where the kernel was entered or left; estimated in "
+		       "between (~)";
+	}
+}
+
 static const char *text_of_times(const struct ptah_session *s)
 {
 	switch (kind_of_times(s)) {
@@ -55,12 +94,7 @@ static const char *text_of_times(const struct ptah_session *s)
 			     "(~): -e intel_pt/mtc,cyc/u records finer ones"
 			   : "measured by the processor";
 	case PTAH_TIME_STAMPED:
-		/* Only a processor can be told to write finer times. */
-		return s->time_source == PERFDATA_TIME_STAMPED
-			   ? "known at stamps, as where the kernel was entered or left; estimated "
-			     "in between (~)"
-			   : "known at stamps, as where the kernel was entered or left; estimated "
-			     "in between (~): -e intel_pt/mtc,cyc/u records finer ones";
+		return text_of_stamps(s);
 	case PTAH_TIME_SIMULATED:
 		return "simulated: an instruction is a nanosecond";
 	default:
@@ -74,5 +108,8 @@ struct ptah_times ptah_session_times(const struct ptah_session *s)
 							      "simulated"};
 	const enum ptah_time_kind kind = kind_of_times(s);
 
-	return (struct ptah_times){kind, times_are_estimated(s), names[kind], text_of_times(s)};
+	return (struct ptah_times){kind, times_are_estimated(s),
+				   kind == PTAH_TIME_STAMPED &&
+				       find_looks(s) > SESSION_LOOKS_ENOUGH,
+				   names[kind], text_of_times(s)};
 }

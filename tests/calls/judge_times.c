@@ -306,8 +306,8 @@ static int take_tree(void *context, const struct ptah_call_thread *thread,
 
 static void judge_totals(struct judge *j)
 {
-	const struct ptah_call_reader_config config = {.size = sizeof(config),
-						       .functions = j->functions};
+	const struct ptah_call_reader_config config = {
+	    .size = sizeof(config), .bounds = true, .functions = j->functions};
 	uint32_t mult = 0, shift = 0;
 	double ns;
 

@@ -34,6 +34,10 @@ looks()
 		{ tsc = 0; branch = $2 ~ /^(TNT|TIP$)/ } END { print n + 0 }'
 }
 [ "$(looks)" = 0 ] || fail "looks without a watcher"
+"$PTAH" calls -q -i data --value=time >out
+grep -q '^# times:.*: no thread was looked at' out || fail "missing looks: $(head -3 out)"
+"$PTAH" calls -q -i data --value=time --format=json >out
+grep -q '"unlooked": true' out || fail "missing looks: $(head -5 out)"
 judged 1 4000 --time-resolution=20us
 [ "$(looks)" -gt 20 ] || fail "$(looks) looks"
 

@@ -8,6 +8,7 @@
 #include "packet/opcode.h"
 #include "session/session.h"
 #include "session/span_times.h"
+#include "session/stamps.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -315,4 +316,39 @@ TEST(looks_take_no_time)
 	assert_int_equal(i, r.count);
 	span_times_free(&times);
 	free_run(&r);
+}
+
+/* Whether a recorder has looked is in the trace, also that it was not necessary. */
+TEST(missing_looks_are_found)
+{
+	static const struct ptah_session session = {.has_clock = true, .clock = {.mult = 1}};
+	static const struct {
+		double look; /* the first one */
+		unsigned code, spans;
+		enum stamp_looks looks;
+	} cases[] = {
+	    {1e9, 4, 100, LOOKS_FOUND},
+	    {INFINITY, 4, 100, LOOKS_MISSING},
+	    {INFINITY, 1, 100, LOOKS_SPARED},
+	    /* PSBs are no looks, and where they are frequent none are missing. */
+	    {INFINITY, 4, 1, LOOKS_SPARED},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct piece piece;
+		struct stream stream;
+		struct run r;
+
+		begin_run(&r);
+		r.look = cases[i].look;
+		for (unsigned k = 0; k < 5; k++) {
+			put_psb(&r);
+			while (r.count % cases[i].spans || r.count == k * cases[i].spans)
+				run_span(&r, cases[i].code);
+		}
+		put_psb(&r);
+		stream = stream_of(&r, &piece);
+		assert_int_equal(stamps_find_looks(&session, &stream), cases[i].looks);
+		free_run(&r);
+	}
 }
