@@ -2,6 +2,7 @@
 /* Brings records and trace from the kernel's rings into the recording. */
 #include "record/perf_event/hardware.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* All records after it are later than those before: perf sorts up to here. */
@@ -135,6 +136,9 @@ void hardware_drain(struct hardware *h, bool traces)
 	}
 	for (size_t i = 0; i < h->elsewhere.ring_count && h->r->error >= 0; i++)
 		read_drain_records(h, &h->elsewhere.rings[i]);
+	for (size_t i = 0; i < h->beside_count; i++)
+		for (size_t k = 0; k < h->beside[i].events.ring_count && h->r->error >= 0; k++)
+			read_drain_records(h, &h->beside[i].events.rings[k]);
 	if (h->wrote && h->r->error >= 0)
 		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
 	h->wrote = false;
@@ -162,5 +166,24 @@ void hardware_read_snapshots(struct hardware *h)
 
 		if (ring_read_snapshot(&h->events.rings[i].ring, &trace))
 			write_drain_trace(h, i, &trace);
+	}
+}
+
+void hardware_end_records(struct hardware *h, bool traces)
+{
+	events_sideband(&h->events, false);
+	events_sideband(&h->elsewhere, false);
+	hardware_switch_beside(h, false);
+	hardware_drain(h, traces);
+	for (size_t i = 0; i < h->beside_count && h->r->error >= 0; i++) {
+		const struct beside_event *event = &h->beside[i];
+		const uint64_t lost = beside_lost(event);
+
+		if (lost)
+			recorder_note(
+			    h->r,
+			    "-e %s: %" PRIu64 " samples were lost, because a ring of %" PRIu64
+			    " KiB was full (-m SIZE makes them larger)",
+			    event->name, lost, event->events.rings[0].ring.data_size >> 10);
 	}
 }
