@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BESIDE_DATA (UINT64_C(256) << 10)
 /* Fits, once or twice, beside the small rings of the trace into what a user may lock by default. */
@@ -101,8 +102,7 @@ enum ptah_record_problem beside_parse(const char *root, const char *text,
 	event->attr.size = PERFDATA_ATTR_SIZE;
 	event->attr.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID |
 				  PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD;
-	/* That of the trace: perf wants it to be the same in all events. */
-	event->attr.read_format = PERF_FORMAT_ID;
+	event->attr.read_format = PERF_FORMAT_ID | PERFDATA_READ_LOST;
 	event->attr.sample_period = 1;
 	event->attr.sample_id_all = event->attr.disabled = event->attr.exclude_guest = 1;
 	event->attr.watermark = 1;
@@ -192,20 +192,41 @@ enum ptah_record_problem beside_open(struct beside_event *event, const struct pm
 		event->attr.exclude_kernel = event->attr.exclude_hv = 1;
 		problem = try_beside(event, targets, size, &reason);
 	}
+	if (problem == PTAH_RECORD_BAD_OPTION) { /* before Linux 6.0 */
+		event->attr.read_format = PERF_FORMAT_ID;
+		problem = try_beside(event, targets, size, &reason);
+	}
 	if (problem == PTAH_RECORD_MLOCK && !data_size)
 		problem = try_beside(event, targets, BESIDE_SMALL_DATA, &reason);
+	/* In the file, that of the trace: perf wants it to be the same in all events. */
+	event->events.sideband_attr.read_format = PERF_FORMAT_ID;
 	return problem ? recorder_refuse(why, problem, "-e %s: %.700s%s", event->name, reason.text,
 					 advise_beside(event, problem))
 		       : problem;
 }
 
+/*
+ * The kernel reports a loss in a record before the next sample for which there is room, so that the
+ * last loss may have none. Linux 6.0 and later count all of an event, with those of its children.
+ */
+static uint64_t read_lost(const struct event *event)
+{
+	uint64_t values[3]; /* the counter, the id, lost samples */
+
+	return read(event->fd, values, sizeof(values)) == sizeof(values) ? values[2] : 0;
+}
+
 uint64_t beside_lost(const struct beside_event *event)
 {
-	uint64_t lost = 0;
+	const struct events *e = &event->events;
+	uint64_t reported = 0, counted = 0;
 
-	for (size_t i = 0; i < event->events.ring_count; i++)
-		lost += event->events.rings[i].ring.losses.lost_records;
-	return lost;
+	for (size_t i = 0; i < e->ring_count; i++)
+		reported += e->rings[i].ring.losses.lost_records;
+	if (event->attr.read_format & PERFDATA_READ_LOST)
+		for (size_t i = 0; i < e->sideband_count; i++)
+			counted += read_lost(&e->sidebands[i]);
+	return counted > reported ? counted : reported;
 }
 
 void beside_put_formats(const struct beside_event *events, size_t count, struct perfdata_buffer *b)

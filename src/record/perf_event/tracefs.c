@@ -7,11 +7,10 @@
 #include "record/perf_event/pmu.h"
 #include "record/recorder.h"
 
-#include <errno.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The kernel prints a format into at most so many bytes, and most into less than one page. */
 #define FORMAT_MAX	 65536
@@ -42,9 +41,14 @@ static bool is_hidden(const char *root)
 	char path[512];
 
 	for (size_t i = 0; i < ARRAY_SIZE(tracefs_folders); i++) {
+		DIR *folder;
+
 		snprintf(path, sizeof(path), "%s%s/events", root, tracefs_folders[i]);
-		if (access(path, R_OK | X_OK) == 0)
-			return false;
+		folder = opendir(path);
+		if (!folder)
+			continue;
+		closedir(folder);
+		return false;
 	}
 	return true;
 }
