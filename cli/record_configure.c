@@ -198,26 +198,44 @@ static int set_filters(const struct record_options *o, struct ptah_record_config
 	return status;
 }
 
-/* -e: one event of Intel PT, and those that pause and resume it. */
+/* One event of -e: that of Intel PT once, and any others. */
+static int set_event(const struct record_options *o, const char *text, bool *found,
+		     struct ptah_record_config *config, struct triggers *triggers)
+{
+	struct ptah_message why = {""};
+
+	if (!*text)
+		return wrong(o, "-e: an event is missing before or after a comma");
+	if (triggers_is_event(text))
+		return triggers_add_event(o->command, text, triggers);
+	if (*found)
+		return wrong(o, "-e %s: Intel PT is one event, whose options go together", text);
+	*found = true;
+	return ptah_record_parse_event(text, config, &why) < 0 ? wrong(o, "%s", why.text) : EXIT_OK;
+}
+
+/* -e: lists of events. */
 static int set_events(const struct record_options *o, struct ptah_record_config *config,
 		      struct triggers *triggers)
 {
-	struct ptah_message why = {""};
 	int status = EXIT_OK;
 	bool found = false;
 
 	for (size_t i = 0; i < o->events.count && status == EXIT_OK; i++) {
-		const char *text = o->events.texts[i];
+		const char *at = o->events.texts[i];
+		size_t n;
 
-		if (triggers_is_event(text))
-			status = triggers_add_event(o->command, text, triggers);
-		else if (found)
-			status = wrong(o, "-e %s: Intel PT is one event, whose options go together",
-				       text);
-		else if (ptah_record_parse_event(text, config, &why) < 0)
-			status = wrong(o, "%s", why.text);
-		found = found || !triggers_is_event(text);
+		do {
+			char *text = strndup(at, n = triggers_length(at));
+
+			status = text ? set_event(o, text, &found, config, triggers)
+				      : wrong(o, "%s", ptah_strerror(PTAH_E_NOMEM));
+			free(text);
+			at += n;
+		} while (status == EXIT_OK && *at++);
 	}
+	config->events.items = (const char *const *)triggers->events;
+	config->events.count = triggers->event_count;
 	return status;
 }
 

@@ -36,7 +36,7 @@ const struct option_def record_event_options[] = {
      .at = AT(events),
      .arg = "EVENT",
      .man_arg = "`intel_pt/`*TERMS*`/u`",
-     .help = "intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)",
+     .help = "intel_pt/TERMS/uk (default: intel_pt//u), on hardware others, too",
      .man = "The options of the processor, separated by commas, by the names that "
 	    "`perf-intel-pt`(1) has for them: `noretcomp`; `mtc` and "
 	    "`mtc_period`=*N* (an MTC packet every 2^N ticks of the crystal); `cyc` "
@@ -52,13 +52,28 @@ const struct option_def record_event_options[] = {
 	    "kernel; without either, it is user code. Under emulation there is no "
 	    "kernel to trace.\n"
 	    ".IP\n"
-	    "On hardware, with Linux 6.13 and later, other events can switch the trace of "
+	    "On hardware other events can be recorded beside the trace, each with an `-e` of "
+	    "its own or in a list with commas, as in perf record: tracepoints "
+	    "*GROUP*`:`*NAME* (those that `perf probe` makes, too), the kernel's events "
+	    "`page-faults`, `minor-faults`, `major-faults`, `context-switches`, "
+	    "`cpu-migrations`, `alignment-faults`, `emulation-faults`, `cpu-clock`, "
+	    "`task-clock`, and the counters `cycles`, `instructions`, `ref-cycles`, "
+	    "`bus-cycles`, `branches`, `branch-misses`, `cache-references`, `cache-misses`, "
+	    "with `:u` or `:k` after the name for user code or the kernel alone. Each time that "
+	    "a tracepoint or a fault, switch or migration happens is a sample; of clocks and "
+	    "counters there are 4000 samples a second, as with perf. intel_pt is recorded "
+	    "whether it is named or not. Tracepoints need root. The events have buffers apart, of "
+	    "256 KiB for each event on each processor (or `-m`), so that those that happen "
+	    "often cannot push out what the trace needs; how many samples were lost is a note "
+	    "in the recording.\n"
+	    ".IP\n"
+	    "With Linux 6.13 and later, other events can switch the trace of "
 	    "their thread off and on, in the kernel, where they happen, as in perf record: "
 	    "`-e` *GROUP*`:`*NAME*`/aux-action=pause/` and `/aux-action=resume/` of tracepoints "
 	    "(those that `perf probe` makes, too), and "
 	    "`-e mem:`*ADDRESS*`:x/aux-action=resume/` of an instruction. With "
 	    "`-e intel_pt/aux-action=start-paused/u` nothing is traced until the first of them "
-	    "resumes the trace. Tracepoints need root. No samples of these events are recorded."},
+	    "resumes the trace. No samples of these events are recorded."},
     {.name = "only-during",
      .kind = OPTION_ONCE,
      .at = AT(only_during),

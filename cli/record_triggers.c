@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* -e EVENT/aux-action=ACTION/ and --only-during (record_triggers.h). */
+/* -e EVENT, -e EVENT/aux-action=ACTION/ and --only-during (record_triggers.h). */
 #include "record_triggers.h"
 
 #include "record_filter.h"
@@ -15,13 +15,25 @@ bool triggers_is_event(const char *text)
 	return strncmp(text, "intel_pt", 8) != 0 || !strchr("/:", text[8]);
 }
 
+size_t triggers_length(const char *list)
+{
+	bool in_terms = false;
+	size_t n = 0;
+
+	for (; list[n] && (list[n] != ',' || in_terms); n++)
+		in_terms ^= list[n] == '/';
+	return n;
+}
+
 static int complain(const struct command *command, const char *text, const char *what)
 {
-	fail(
-	    command,
-	    "-e %s: %s. Beside intel_pt there are GROUP:NAME/aux-action=pause/ of a tracepoint and "
-	    "mem:ADDRESS:x/aux-action=resume/ of an instruction (see ptah-record(1))",
-	    text, what);
+	fail(command,
+	     "-e %s: %s. Beside intel_pt there are events that are recorded (tracepoints "
+	     "GROUP:NAME, "
+	     "page-faults, cycles and the like) and those that switch the trace: "
+	     "GROUP:NAME/aux-action=pause/ of a tracepoint, mem:ADDRESS:x/aux-action=resume/ of an "
+	     "instruction (see ptah-record(1))",
+	     text, what);
 	return EXIT_USAGE;
 }
 
@@ -55,6 +67,19 @@ static bool parse_breakpoint(const char *name, uint64_t *address)
 	return name[4] >= '0' && name[4] <= '9' && !errno && !strcmp(end, ":x");
 }
 
+/* An event whose samples are recorded. The recorder knows which there are. */
+static int add_recorded(const struct command *command, const char *text, struct triggers *triggers)
+{
+	if (triggers->event_count == PTAH_RECORD_EVENTS) {
+		fail(command, "more than %d events beside Intel PT", PTAH_RECORD_EVENTS);
+		return EXIT_USAGE;
+	}
+	triggers->events[triggers->event_count] = strdup(text);
+	return triggers->events[triggers->event_count++]
+		   ? EXIT_OK
+		   : fail(command, "%s", ptah_strerror(PTAH_E_NOMEM));
+}
+
 int triggers_add_event(const struct command *command, const char *text, struct triggers *triggers)
 {
 	const char *slash = strchr(text, '/');
@@ -62,8 +87,10 @@ int triggers_add_event(const struct command *command, const char *text, struct t
 	bool resume;
 	char *name;
 
+	if (!slash && strncmp(text, "mem:", 4) != 0)
+		return add_recorded(command, text, triggers);
 	if (!slash || strncmp(slash, ACTION, strlen(ACTION)) != 0)
-		return complain(command, text, "another event than intel_pt needs an aux-action");
+		return complain(command, text, "such an event needs an aux-action");
 	resume = !strcmp(slash + strlen(ACTION), "resume/");
 	if (!resume && strcmp(slash + strlen(ACTION), "pause/") != 0)
 		return complain(command, text, "its aux-action is pause or resume");
@@ -111,4 +138,6 @@ void triggers_free(struct triggers *triggers)
 {
 	for (size_t i = 0; i < triggers->name_count; i++)
 		free(triggers->names[i]);
+	for (size_t i = 0; i < triggers->event_count; i++)
+		free(triggers->events[i]);
 }

@@ -123,6 +123,7 @@ enum ptah_record_trigger_kind {
 };
 
 #define PTAH_RECORD_TRIGGERS 16
+#define PTAH_RECORD_EVENTS   64
 
 struct ptah_record_trigger {
 	enum ptah_record_trigger_kind kind;
@@ -295,6 +296,17 @@ struct ptah_record_config {
 		size_t count;	   /* at most PTAH_RECORD_TRIGGERS */
 		bool start_paused; /* nothing is traced until a trigger resumes the trace */
 	} triggers;
+
+	/*
+	 * Other events that are recorded beside the trace, one in each text, as perf record's -e has
+	 * them: "sched:sched_switch" and other tracepoints, "page-faults" and other events of the
+	 * kernel, "cycles" and other counters, each with the modifiers :u and :k. Their samples are in
+	 * the recording. For Intel PT hardware.
+	 */
+	struct {
+		const char *const *items;
+		size_t count; /* at most PTAH_RECORD_EVENTS */
+	} events;
 };
 
 /*

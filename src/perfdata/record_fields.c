@@ -381,6 +381,9 @@ static bool read_fields(struct perfdata_file *f, struct reader *r, uint16_t misc
 		reader_u64(r);
 		record->lost = reader_u64(r);
 		break;
+	case PERFDATA_LOST_SAMPLES:
+		record->lost = reader_u64(r);
+		break;
 	case PERFDATA_AUXTRACE_INFO:
 		read_info(f, r);
 		return false;

@@ -67,4 +67,15 @@ const struct tracing_format *tracing_format_find(const struct tracing_formats *f
 const uint8_t *tracing_field_bytes(const struct tracing_field *field, const uint8_t *raw,
 				   size_t raw_size, size_t *n);
 
+/* To write: a format as the kernel has it. */
+struct tracing_text {
+	const char *system, *text;
+	size_t size;
+};
+
+struct perfdata_buffer;
+
+/* Appends tracing data with these formats, those of a system one after another. */
+void tracing_put_formats(struct perfdata_buffer *b, const struct tracing_text *texts, size_t count);
+
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * System calls as samples of tracepoints: two of the kernel's and one of Ptah's, with the
- * description of their fields that perf needs (tools/perf/util/trace-event-info.c writes it, there
- * from tracefs). docs/perf-data.md has the fields.
+ * description of their fields that perf needs. docs/perf-data.md has the fields.
  */
 #include "perfdata/writer_inside.h"
 
 #include "base/bits.h"
+#include "perfdata/tracing_data.h"
 
 #include <string.h>
 
@@ -17,7 +17,6 @@ enum {
 	FORMAT_DATA,
 };
 
-#define PAGE_SIZE    4096
 #define NUMBER_BYTES 16 /* of the fields that all have: up to the call's number and with it */
 #define DATA_BYTES   28 /* before the data in sys_data */
 
@@ -64,10 +63,6 @@ static const char data_format[] = "name: sys_data\nID: 3\n" COMMON FIELD("s64 nr
 		 ") ? __print_hex(__get_dynamic_array(data), __get_dynamic_array_len(data)) : "
 		 "__get_str(data)\n";
 
-/* perf refuses one without a header page; it does not look at what is in it. */
-static const char header_page[] = FIELD(" u64 timestamp", 0, 8, 0) FIELD(" local_t commit", 8, 8, 1)
-    FIELD(" int overwrite", 8, 1, 1) FIELD(" char data", 16, 4080, 0);
-
 const char *perfdata_build_call_attr(uint8_t *attr, unsigned i)
 {
 	static const char *const names[CALL_EVENTS] = {"raw_syscalls:sys_enter",
@@ -85,42 +80,15 @@ const char *perfdata_build_call_attr(uint8_t *attr, unsigned i)
 	return names[i];
 }
 
-static void put_written_text(struct perfdata_buffer *b, const char *text, size_t size)
-{
-	perfdata_put64(b, size);
-	perfdata_put(b, text, size);
-}
-
-static void put_system(struct perfdata_buffer *b, const char *name, uint32_t formats)
-{
-	perfdata_put_string(b, name, 1);
-	perfdata_put32(b, formats);
-}
-
 void perfdata_put_tracing_data(struct perfdata_buffer *b)
 {
-	static const uint8_t magic[] = {23, 8, 68};
-	static const uint8_t little_endian_and_long[] = {0, 8};
+	static const struct tracing_text texts[] = {
+	    {"raw_syscalls", enter_format, sizeof(enter_format) - 1},
+	    {"raw_syscalls", exit_format, sizeof(exit_format) - 1},
+	    {"ptah", data_format, sizeof(data_format) - 1},
+	};
 
-	perfdata_put(b, magic, sizeof(magic));
-	perfdata_put(b, "tracing", 7);
-	perfdata_put_string(b, "0.6", 1);
-	perfdata_put(b, little_endian_and_long, sizeof(little_endian_and_long));
-	perfdata_put32(b, PAGE_SIZE);
-	perfdata_put_string(b, "header_page", 1);
-	put_written_text(b, header_page, sizeof(header_page) - 1);
-	perfdata_put_string(b, "header_event", 1);
-	perfdata_put64(b, 0);
-	perfdata_put32(b, 0); /* formats of ftrace itself */
-	perfdata_put32(b, 2); /* systems */
-	put_system(b, "raw_syscalls", 2);
-	put_written_text(b, enter_format, sizeof(enter_format) - 1);
-	put_written_text(b, exit_format, sizeof(exit_format) - 1);
-	put_system(b, "ptah", 1);
-	put_written_text(b, data_format, sizeof(data_format) - 1);
-	perfdata_put32(b, 0); /* kallsyms */
-	perfdata_put32(b, 0); /* formats of printk */
-	perfdata_put64(b, 0); /* saved command lines: perf reads them from version 0.6 on */
+	tracing_put_formats(b, texts, sizeof(texts) / sizeof(*texts));
 }
 
 /* Of all fields before the words. */

@@ -318,6 +318,21 @@ static enum ptah_record_problem refuse_slow(struct ptah_message *why)
 			       before.text);
 }
 
+/* Samples of the kernel's events have a path beside them only on hardware. */
+static enum ptah_record_problem refuse_events(const struct recorder_backend *backend,
+					      const struct ptah_record_config *config,
+					      struct ptah_message *why)
+{
+	return recorder_refuse(
+	    why, PTAH_RECORD_NOT_POSSIBLE,
+	    "the recorder %s records no other events (-e %s): that takes Intel PT hardware. %s",
+	    names[backend->kind], config->events.items[0],
+	    backend->kind == PTAH_RECORDER_VM
+		? "Of a virtual machine it records what runs"
+		: "Without -e it records system calls with their times, from which 'ptah waits' "
+		  "finds what threads waited for");
+}
+
 /* The recorder's own check, and what only one of them can. */
 static enum ptah_record_problem check_backend(const struct recorder_backend *backend,
 					      const struct ptah_record_config *config,
@@ -330,6 +345,9 @@ static enum ptah_record_problem check_backend(const struct recorder_backend *bac
 		    "the recorder %s cannot pause and resume the trace when an event happens, or a "
 		    "function is called: Linux' driver for Intel PT can (6.13 and later)",
 		    names[backend->kind]);
+	if (config->events.count && backend->kind != PTAH_RECORDER_HARDWARE &&
+	    backend->kind != PTAH_RECORDER_MODULE)
+		return refuse_events(backend, config, why);
 	return backend->check(config, why);
 }
 
@@ -377,6 +395,13 @@ static enum ptah_record_problem choose_recorder_kind(struct ptah_recorder *r,
 	if (!r->backend && without_truth) { /* no other can do what is asked */
 		r->backend = without_truth;
 		worst = PTAH_RECORD_FINE;
+	}
+	if (!r->backend && !kind && r->config.events.count &&
+	    (worst == PTAH_RECORD_NO_PROCESSOR || worst == PTAH_RECORD_NO_DRIVER)) {
+		reason = *why;
+		refuse_events(&recorder_native, &r->config, &native);
+		snprintf(why->text, sizeof(why->text), "%.300s, and %.600s", reason.text,
+			 native.text);
 	}
 	if (!r->backend)
 		return worst;

@@ -56,7 +56,7 @@ struct pass {
 	struct mark *marks;
 	size_t count, capacity;
 	/* What the kernel reported as lost: events, and pieces of trace for each reason. */
-	uint64_t lost, damaged[ARRAY_SIZE(aux_losses)];
+	uint64_t lost, lost_samples, damaged[ARRAY_SIZE(aux_losses)];
 	struct cut *cuts;
 	size_t cut_count, cut_capacity;
 };
@@ -186,6 +186,9 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 		return on_aux(pass, r);
 	case PERFDATA_LOST:
 		pass->lost += r->lost;
+		return 0;
+	case PERFDATA_LOST_SAMPLES:
+		pass->lost_samples += r->lost;
 		return 0;
 	case PERFDATA_HEADER_EVENT_TYPE:
 		if (r->tag == PERFDATA_PTAH_TRUTH)
@@ -463,6 +466,10 @@ static int note_losses(const struct pass *pass)
 		status = session_note_format(
 		    s, "the kernel lost %" PRIu64 " events: processes or their maps may be missing",
 		    pass->lost);
+	if (pass->lost_samples && status >= 0)
+		status = session_note_format(
+		    s, "the kernel lost %" PRIu64 " samples of other events or more",
+		    pass->lost_samples);
 	for (size_t i = 0; i < ARRAY_SIZE(aux_losses) && status >= 0; i++)
 		if (pass->damaged[i])
 			status = session_note_format(s, "%" PRIu64 " pieces of trace %s",

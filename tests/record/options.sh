@@ -117,7 +117,10 @@ wrong "are the recorder qemu's" --recorder=ptrace --qemu=qemu-x86_64
 wrong 'cannot go into a pipe' -o -
 wrong 'one event' -e intel_pt//u -e intel_pt//u
 wrong 'once' --filter 'filter main' --filter 'filter main'
-wrong 'needs an aux-action' -e intel_pt//u -e cycles
+wrong 'needs an aux-action' -e intel_pt//u -e mem:0x401000:x
+wrong 'needs an aux-action' -e cycles/period=3/
+wrong 'an event is missing' -e intel_pt//u,
+wrong 'one event' -e intel_pt/cyc,mtc=0/u,cycles,intel_pt//u
 wrong 'pause or resume' -e sched:sched_switch/aux-action=stop/
 wrong 'no address with :x' -e mem:0x401000:rw/aux-action=pause/
 wrong 'no tracepoint' -e cycles/aux-action=pause/
@@ -144,6 +147,8 @@ set --
 impossible "no function 'nowhere' in " --only-during=nowhere
 impossible 'nowhere: No such file' --only-during=main@nowhere
 impossible 'ptrace cannot pause and resume' --only-during=main@"$PTAH"
+impossible 'ptrace records no other events (-e sched:sched_switch).*system calls' \
+	-eintel_pt//u,sched:sched_switch,cycles
 impossible 'ptrace cannot pause and resume' -emem:0x401000:x/aux-action=pause/
 
 # Options of perf's that make no sense here are refused with the reason.

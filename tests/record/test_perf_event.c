@@ -4,6 +4,7 @@
 #include "kernel.h"
 
 #include "perfdata/reader.h"
+#include "perfdata/tracing_data.h"
 
 #include <ptah/packet.h>
 
@@ -484,6 +485,162 @@ TEST(triggers_that_are_refused)
 	refuse_triggers(many, PTAH_RECORD_TRIGGERS + 1, false, PTAH_RECORD_BAD_OPTION, "more than");
 	remove_file("/sys/bus/event_source/devices/uprobe/type");
 	refuse_triggers(&entry, 1, false, PTAH_RECORD_NO_DRIVER, "no uprobes");
+}
+
+#define TRACEPOINT "/sys/kernel/tracing/events/sched/sched_switch/"
+
+static const char switch_format[] =
+    "name: sched_switch\nID: 372\nformat:\n"
+    "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+    "\tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n";
+
+/* As the recorder maps the ring of an event without trace. */
+static void map_ring_of(struct fake *f, uint64_t size)
+{
+	f->data_size = size;
+	munmap(f->page, 4096);
+	f->page = mmap(NULL, 4096 + size, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	assert_true(f->page != MAP_FAILED);
+	f->data = (uint8_t *)f->page + 4096;
+}
+
+/* What the file has of the events: samples by event, formats, what was lost. */
+static void check_beside(const char *path, const uint8_t *raw, size_t raw_size)
+{
+	unsigned samples = 0, lost = 0, notes = 0;
+	struct perfdata_sample sample;
+	struct tracing_formats formats;
+	struct perfdata_event_info info;
+	struct perfdata_record record;
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	const uint8_t *tracing;
+	size_t size;
+
+	assert_int_equal(perfdata_open(path, &f, &why), 0);
+	perfdata_want_samples(f);
+	while (perfdata_next(f, &record, &why) > 0) {
+		assert_int_not_equal(record.type, PERFDATA_LOST);
+		if (record.type == PERFDATA_LOST_SAMPLES)
+			lost += record.lost;
+		notes += record.type == PERFDATA_HEADER_EVENT_TYPE &&
+			 record.tag == PERFDATA_PTAH_NOTE && record.text_size > 30 &&
+			 !memcmp(record.text, "-e sched:sched_switch: 9 samples", 32);
+		if (record.type != PERFDATA_SAMPLE)
+			continue;
+		samples++;
+		assert_true(perfdata_event(f, record.sampled - 1, &info));
+		assert_string_equal(info.name, "sched:sched_switch");
+		assert_true(perfdata_sample_at(f, record.sampled - 1, record.raw, &sample));
+		assert_int_equal(sample.raw_size, raw_size);
+		assert_memory_equal(sample.raw, raw, raw_size);
+	}
+	assert_int_equal(samples, 1);
+	assert_int_equal(lost, 7);
+	assert_int_equal(notes, 1);
+	assert_true(perfdata_event(f, 3, &info));
+	assert_string_equal(info.name, "page-faults:u");
+	tracing = perfdata_tracing_data(f, &size);
+	assert_int_equal(tracing_formats_read(tracing, size, &formats), 0);
+	assert_int_equal(formats.count, 1);
+	assert_string_equal(tracing_format_find(&formats, 372)->name, "sched_switch");
+	tracing_formats_free(&formats);
+	perfdata_close(f);
+}
+
+/* As perf record 6.1 opens them (perf record -vv): what differs is said where it is. */
+static void check_beside_attr(const struct fake *f, uint32_t type, uint64_t config, uint64_t period,
+			      uint64_t sample_type, uint64_t flags)
+{
+	const uint64_t watermark = UINT64_C(1) << 14; /* the recorder's ring, not perf's */
+
+	assert_int_equal(f->attr.type, type);
+	assert_int_equal(f->attr.config, config);
+	assert_int_equal(f->attr.sample_period, period);
+	assert_int_equal(f->attr.sample_type, sample_type);
+	assert_int_equal(f->attr.read_format, PERF_FORMAT_ID | PERFDATA_READ_LOST);
+	assert_int_equal(flags_of(&f->attr), flags | watermark);
+	assert_int_equal(f->attr.wakeup_watermark, 2048);
+	assert_int_equal(f->output, -1); /* a ring of its own */
+	assert_int_equal(f->tid, fakes[0].tid);
+	assert_int_equal(f->cpu, fakes[0].cpu);
+}
+
+/* disabled, sample_id_all, exclude_guest; exclude_kernel, exclude_hv; freq */
+#define BESIDE_FLAGS (UINT64_C(1) | UINT64_C(1) << 18 | UINT64_C(1) << 20)
+#define BESIDE_USER  (UINT64_C(1) << 5 | UINT64_C(1) << 6)
+#define BESIDE_FREQ  (UINT64_C(1) << 10)
+
+TEST(events_beside_the_trace)
+{
+	static const char *const items[] = {"sched:sched_switch", "page-faults:u", "cycles"};
+	/* ip, pid and tid, time, cpu, period; the size of the raw data, and these */
+	uint64_t sample[] = {PERF_RECORD_SAMPLE | UINT64_C(72) << 48, 0, 1, 2, 3, 0, 1, 0, 0};
+	uint64_t loss[] = {PERF_RECORD_LOST | UINT64_C(48) << 48, 0, 7, 2, 3, 0};
+	const uint32_t raw[4] = {12, 372, 99, 0};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+
+	put_file(TRACEPOINT "id", "372\n");
+	put_file(TRACEPOINT "format", switch_format);
+	config.output.sink = NULL;
+	config.output.path = "beside.data";
+	config.events.items = items;
+	config.events.count = 3;
+	r = start(&config);
+	assert_int_equal(fake_count, 5);
+	check_beside_attr(&fakes[2], PERF_TYPE_TRACEPOINT, 372, 1, 0x10587, BESIDE_FLAGS);
+	check_beside_attr(&fakes[3], PERF_TYPE_SOFTWARE, 2, 1, 0x10187, BESIDE_FLAGS | BESIDE_USER);
+	check_beside_attr(&fakes[4], PERF_TYPE_HARDWARE, 0, 4000, 0x10187,
+			  BESIDE_FLAGS | BESIDE_FREQ);
+	assert_true(fakes[2].on && fakes[3].on && fakes[4].on);
+	/* A pause of the trace is one of these events, too; the records of maps go on. */
+	assert_int_equal(ptah_recorder_pause(r, true), 0);
+	assert_false(fakes[0].on || fakes[2].on || fakes[3].on || fakes[4].on);
+	assert_true(fakes[1].on);
+	assert_int_equal(ptah_recorder_pause(r, false), 0);
+	assert_true(fakes[2].on && fakes[3].on && fakes[4].on);
+	map_ring_of(&fakes[2], 8192);
+	sample[1] = loss[1] = loss[5] = id_of(&fakes[2]);
+	memcpy(&sample[7], raw, sizeof(raw));
+	assert_true(put_record(&fakes[2], sample, sizeof(sample)));
+	assert_true(put_record(&fakes[2], loss, sizeof(loss)));
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	/* Two more are lost, and no record says so: read() returns this page (value, id, lost). */
+	fakes[2].page->offset = 9;
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_false(fakes[2].on || fakes[3].on || fakes[4].on);
+	assert_int_equal(status_of(r).losses.lost_records, 0); /* maps are complete */
+	ptah_recorder_free(r);
+	check_beside("beside.data", (const uint8_t *)(raw + 1), 12);
+}
+
+static void refuse_event(const char *text, enum ptah_record_problem expected, const char *sentence)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct ptah_message why = {""};
+	struct ptah_recorder *r;
+
+	config.events.items = &text;
+	config.events.count = 1;
+	assert_true(open_recorder(&config, &r, &problem, &why) < 0);
+	assert_int_equal(problem, expected);
+	if (!strstr(why.text, sentence) || !strstr(why.text, text))
+		fail_msg("%s", why.text);
+	for (unsigned i = 0; i < fake_count; i++)
+		assert_false(is_open(&fakes[i]));
+}
+
+TEST(events_beside_that_are_refused)
+{
+	put_file(TRACEPOINT "id", "372\n");
+	refuse_event("sched:none", PTAH_RECORD_NO_TARGET, "available_events lists");
+	refuse_event("../x:y", PTAH_RECORD_BAD_OPTION, "no event that can be recorded");
+	refuse_event("sched:*", PTAH_RECORD_BAD_OPTION, "without * and ?");
+	refuse_event("cycle", PTAH_RECORD_BAD_OPTION, "cycles, instructions");
+	refuse_event("page-faults:x", PTAH_RECORD_BAD_OPTION, "u (user code) and k");
+	refuse_event("sched:sched_switch:", PTAH_RECORD_BAD_OPTION, "u (user code) and k");
 }
 
 TEST(metadata)

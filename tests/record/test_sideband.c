@@ -6,6 +6,7 @@
 #include "record/problem_of.h"
 #include "test.h"
 
+#include "base/bits.h"
 #include "perfdata/reader.h"
 #include "record/perf_event/perf_event.h"
 
@@ -78,6 +79,7 @@ static unsigned count_records(const char *path, uint32_t type,
 
 	if (perfdata_open(path, &f, &why) < 0)
 		fail_msg("%s", why.text);
+	perfdata_want_samples(f);
 	while ((status = perfdata_next(f, &r, &why)) > 0)
 		n += r.type == type && (!is || is(&r, what));
 	if (status < 0)
@@ -310,6 +312,42 @@ TEST(this_thread)
 	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_later_map, &self), 1);
 	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_of_thread, &child), 0);
 	assert_true(count_records("x.data", PERFDATA_COMM, is_of_thread, &tid) >= 1);
+}
+
+/* Samples of the system call getppid. */
+static bool is_getppid(const struct perfdata_record *r, const void *unused)
+{
+	(void)unused;
+	/* After the fields up to the period, the size of the raw data, and those that all have. */
+	return r->raw_size >= 80 && load_le64(r->raw + 8 + 48 + 4 + 8) == SYS_getppid;
+}
+
+/* As many system calls as this thread makes, by Ptah's reader and by perf's. */
+TEST(events_beside)
+{
+	static const char *const items[] = {"raw_syscalls:sys_enter", "page-faults:u"};
+	const struct ptah_record_config config = {.size = sizeof(config),
+						  .output.path = "e.data",
+						  .target.kind = PTAH_RECORD_SELF,
+						  .events.items = items,
+						  .events.count = 2};
+	struct ptah_recorder *r;
+
+	if (geteuid() || access("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id", R_OK)) {
+		print_message("SKIP: this user may not read tracepoints\n");
+		skip();
+	}
+	r = open_recorder(&config);
+	assert_int_equal(ptah_recorder_start(r), 0);
+	for (int i = 0; i < 321; i++)
+		syscall(SYS_getppid);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(count_records("e.data", PERFDATA_SAMPLE, is_getppid, NULL), 321);
+	need_perf();
+	assert_int_equal(lines_of("perf script -i e.data | "
+				  "grep 'raw_syscalls:sys_enter: NR 110 ('"),
+			 321);
 }
 
 /* Everything that runs, until the command has ended. */

@@ -449,6 +449,9 @@ static int set_paused(struct ptah_recorder *r, bool on)
 	if (status < 0)
 		return status;
 	problem = control(m, on ? PTAH_IOC_PAUSE : PTAH_IOC_RESUME, &why);
+	if (!problem && !hardware_switch_beside(&m->records, !on))
+		problem = recorder_refuse(&why, PTAH_RECORD_BROKEN,
+					  "the kernel does not switch an event");
 	return problem ? fail(m, problem, &why) : 0;
 }
 
@@ -477,8 +480,7 @@ static int stop_module(struct ptah_recorder *r)
 	m->records.tracing = false;
 	take_new_module_trace(m); /* threads that began meanwhile */
 	control(m, PTAH_IOC_STOP, &why);
-	events_sideband(&m->records.events, false);
-	hardware_drain(&m->records, false);
+	hardware_end_records(&m->records, false);
 	/* The user wanted the snapshots that were taken. If there was none, the end is taken. */
 	if (r->error >= 0)
 		module_drain(m, !snapshots || !r->status.snapshots);

@@ -148,6 +148,8 @@ enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const ch
 		return problem;
 	free(filters);
 	problem = triggers_read(root ? root : "", config, false, triggers, why);
+	if (!problem)
+		problem = beside_check(root ? root : "", config, why);
 	if (problem)
 		return problem;
 	return hardware_check_wishes(root ? root : "", config, why);

@@ -2,6 +2,9 @@
 /* Brings records and trace from the kernel's rings into the recording. */
 #include "record/perf_event/hardware.h"
 
+#include "base/bits.h"
+
+#include <inttypes.h>
 #include <string.h>
 
 /* All records after it are later than those before: perf sorts up to here. */
@@ -27,6 +30,28 @@ static int write_moved_aux(const struct source *s, const uint8_t *record, size_t
 	offset += s->ring->base;
 	memcpy(copy + 8, &offset, sizeof(offset));
 	return recorder_wrote(s->h->r, perfdata_write_raw(s->h->r->writer, copy, size));
+}
+
+/*
+ * In a ring beside those of the trace only samples can be lost, and no records of maps: that is what
+ * LOST_SAMPLES says, and LOST does not.
+ */
+static int take_beside_record(void *context, const uint8_t *record, size_t size)
+{
+	struct hardware *h = context;
+	uint8_t copy[256];
+	uint32_t type;
+
+	memcpy(&type, record, sizeof(type));
+	h->r->status.sideband_bytes += size;
+	h->wrote = true;
+	if (type != PERF_RECORD_LOST || size < 24 || size > sizeof(copy))
+		return recorder_wrote(h->r, perfdata_write_raw(h->r->writer, record, size));
+	/* Without the id, which is in the end of the record, too. */
+	memcpy(copy + 8, record + 16, size - 16);
+	store_le32(copy, PERF_RECORD_LOST_SAMPLES);
+	store_le32(copy + 4, (uint32_t)(size - 8) << 16);
+	return recorder_wrote(h->r, perfdata_write_raw(h->r->writer, copy, size - 8));
 }
 
 static int take_drain_record(void *context, const uint8_t *record, size_t size)
@@ -91,14 +116,28 @@ void hardware_sum_losses(struct hardware *h)
 		status->lost_records = sum.lost_records;
 }
 
-static void read_drain_records(struct hardware *h, struct event_ring *ring)
+static void check_ring(struct hardware *h, int status)
 {
-	struct source source = {h, ring};
-	int status = ring_read_records(&ring->ring, take_drain_record, &source);
-
 	if (status == PTAH_E_BAD_FILE)
 		recorder_fail(h->r, PTAH_RECORD_BROKEN, status,
 			      "one of the kernel's rings of records holds what is no record");
+}
+
+static void read_drain_records(struct hardware *h, struct event_ring *ring)
+{
+	struct source source = {h, ring};
+
+	check_ring(h, ring_read_records(&ring->ring, take_drain_record, &source));
+}
+
+static void read_beside(struct hardware *h)
+{
+	for (size_t i = 0; i < h->beside_count; i++) {
+		const struct events *e = &h->beside[i].events;
+
+		for (size_t k = 0; k < e->ring_count && h->r->error >= 0; k++)
+			check_ring(h, ring_read_records(&e->rings[k].ring, take_beside_record, h));
+	}
 }
 
 void hardware_read_records(struct hardware *h, size_t i)
@@ -135,6 +174,7 @@ void hardware_drain(struct hardware *h, bool traces)
 	}
 	for (size_t i = 0; i < h->elsewhere.ring_count && h->r->error >= 0; i++)
 		read_drain_records(h, &h->elsewhere.rings[i]);
+	read_beside(h);
 	if (h->wrote && h->r->error >= 0)
 		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
 	h->wrote = false;
@@ -162,5 +202,24 @@ void hardware_read_snapshots(struct hardware *h)
 
 		if (ring_read_snapshot(&h->events.rings[i].ring, &trace))
 			write_drain_trace(h, i, &trace);
+	}
+}
+
+void hardware_end_records(struct hardware *h, bool traces)
+{
+	events_sideband(&h->events, false);
+	events_sideband(&h->elsewhere, false);
+	hardware_switch_beside(h, false);
+	hardware_drain(h, traces);
+	for (size_t i = 0; i < h->beside_count && h->r->error >= 0; i++) {
+		const struct beside_event *event = &h->beside[i];
+		const uint64_t lost = beside_lost(event);
+
+		if (lost)
+			recorder_note(
+			    h->r,
+			    "-e %s: %" PRIu64 " samples were lost, because a ring of %" PRIu64
+			    " KiB was full (-m SIZE makes them larger)",
+			    event->name, lost, event->events.rings[0].ring.data_size >> 10);
 	}
 }

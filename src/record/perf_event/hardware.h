@@ -9,6 +9,7 @@
 #ifndef PTAH_RECORD_PERF_EVENT_HARDWARE_H
 #define PTAH_RECORD_PERF_EVENT_HARDWARE_H
 
+#include "record/perf_event/beside.h"
 #include "record/perf_event/events.h"
 #include "record/perf_event/perf_event.h"
 
@@ -28,7 +29,10 @@ struct hardware_source {
 	bool by_thread; /* its streams are those of threads; false: of processors */
 };
 
-/* h->polled: the pidfd of the command, the source's descriptor, then the events of the records. */
+/*
+ * h->polled: the pidfd of the command, the source's descriptor, the events beside the trace, then the
+ * events of the records, from HARDWARE_POLLED + beside_polled on.
+ */
 #define HARDWARE_POLLED 2
 
 struct hardware {
@@ -36,8 +40,10 @@ struct hardware {
 	const struct hardware_source *source; /* NULL: perf's driver */
 	struct pmu pmu;			      /* with a source: what the caller has found out */
 	struct events events;
-	struct events elsewhere; /* only records: of processors that are not recorded */
-	bool elsewhere_missing;	 /* ... which could not be opened */
+	struct events elsewhere;     /* only records: of processors that are not recorded */
+	bool elsewhere_missing;	     /* ... which could not be opened */
+	struct beside_event *beside; /* of the configuration's events, beside_count of them */
+	size_t beside_count, beside_polled;
 	struct waiting command;
 	int32_t *tids, *cpus;
 	size_t tid_count, cpu_count;
@@ -67,6 +73,15 @@ int hardware_open(struct hardware *h, struct ptah_recorder *r);
 void hardware_close(struct hardware *h);
 /* Switches the records on, unless the command's execve() will, and writes what existed before. */
 int hardware_start_records(struct hardware *h);
+/* Switches the events beside the trace, which go with it. */
+bool hardware_switch_beside(const struct hardware *h, bool on);
+/* Switches all records off and takes the last, and with `traces` all trace. */
+void hardware_end_records(struct hardware *h, bool traces);
+/* Of h->polled, those of the events of the records. */
+static inline struct pollfd *hardware_polled_records(const struct hardware *h)
+{
+	return h->polled + HARDWARE_POLLED + h->beside_polled;
+}
 /* Waits for something to read. False: what is recorded has ended. */
 bool hardware_wait(struct hardware *h, int timeout_ms);
 

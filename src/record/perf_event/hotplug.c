@@ -59,7 +59,7 @@ static double seconds(const struct hardware *h)
 
 static void go_offline(struct hardware *h, size_t place)
 {
-	struct pollfd *polled = &h->polled[HARDWARE_POLLED + place];
+	struct pollfd *polled = &hardware_polled_records(h)[place];
 
 	hardware_read_rest(h, place);
 	events_close_cpu(&h->events, place);
@@ -115,18 +115,19 @@ static void come_online(struct hardware *h, int32_t cpu)
 		return;
 	h->attempts[cpu] = ATTEMPTS;
 	if (!problem) {
-		h->polled[HARDWARE_POLLED + place] = (struct pollfd){.fd = -1, .events = POLLIN};
+		hardware_polled_records(h)[place] = (struct pollfd){.fd = -1, .events = POLLIN};
 		recorded = record_cpu(h, place, &why);
 	}
 	if (recorded) {
-		h->polled[HARDWARE_POLLED + place].fd = h->events.sidebands[place].fd;
+		hardware_polled_records(h)[place].fd = h->events.sidebands[place].fd;
 		h->left++;
 		recorder_note(
 		    h->r,
 		    "processor %d came %sonline %.1f s after the beginning and is recorded "
 		    "from there: what it ran until this was noticed is missing, new names "
-		    "and mappings too",
-		    cpu, place < known ? "back " : "", seconds(h));
+		    "and mappings too%s",
+		    cpu, place < known ? "back " : "", seconds(h),
+		    h->beside_count ? ", and all events beside Intel PT" : "");
 	} else if (h->r->error >= 0) {
 		recorder_note(h->r,
 			      "processor %d came online %.1f s after the beginning and is not "

@@ -42,19 +42,24 @@ static struct pmu_layout layout_of(const struct ptah_record_config *config)
 	};
 }
 
-static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
-					   const struct event_sizes *sizes,
-					   struct ptah_message *why)
+static struct event_targets targets_of(const struct hardware *h)
 {
-	const struct ptah_record_config *config = &h->r->config;
-	const struct event_targets targets = {
+	return (struct event_targets){
 	    .tids = h->tids,
 	    .tid_count = h->tid_count,
 	    .cpus = h->cpus,
 	    .cpu_count = h->cpu_count,
 	    .late_cpus = h->late_cpus,
-	    .strict = config->target.kind != PTAH_RECORD_PROCESSES,
+	    .strict = h->r->config.target.kind != PTAH_RECORD_PROCESSES,
 	};
+}
+
+static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
+					   const struct event_sizes *sizes,
+					   struct ptah_message *why)
+{
+	const struct ptah_record_config *config = &h->r->config;
+	const struct event_targets targets = targets_of(h);
 
 	h->sizes = *sizes;
 	h->events.less_count = 0;
@@ -114,6 +119,53 @@ static int open_events(struct hardware *h, bool *small)
 		       : 0;
 }
 
+static int open_beside(struct hardware *h)
+{
+	const struct ptah_record_config *config = &h->r->config;
+	const struct event_targets targets = targets_of(h);
+	struct ptah_message why = {""};
+	enum ptah_record_problem problem = beside_check("", config, &why);
+
+	if (!problem && config->events.count) {
+		h->beside = calloc(config->events.count, sizeof(*h->beside));
+		if (!h->beside)
+			return PTAH_E_NOMEM;
+	}
+	while (!problem && h->beside_count < config->events.count) {
+		struct beside_event *event = &h->beside[h->beside_count];
+
+		problem = beside_parse("", config->events.items[h->beside_count++], event, &why);
+		if (!problem)
+			problem = beside_open(event, &h->events.layout, &targets,
+					      config->buffer.sideband, &why);
+		h->beside_polled += event->events.sideband_count;
+	}
+	return problem ? recorder_fail(h->r, problem, recorder_status_of(problem), "%s", why.text)
+		       : 0;
+}
+
+/* What poll() waits for. */
+static int fill_polled(struct hardware *h)
+{
+	struct pollfd *p;
+
+	h->left = h->events.sideband_count;
+	h->polled =
+	    calloc(HARDWARE_POLLED + h->beside_polled + h->left + h->late_cpus, sizeof(*h->polled));
+	if (!h->polled)
+		return PTAH_E_NOMEM;
+	p = h->polled;
+	*p++ = (struct pollfd){.fd = h->command.ended, .events = POLLIN};
+	*p++ = (struct pollfd){.fd = h->source ? h->source->fd : -1, .events = POLLIN};
+	for (size_t i = 0; i < h->beside_count; i++)
+		for (size_t k = 0; k < h->beside[i].events.sideband_count; k++)
+			*p++ = (struct pollfd){.fd = h->beside[i].events.sidebands[k].fd,
+					       .events = POLLIN};
+	for (size_t i = 0; i < h->left; i++)
+		*p++ = (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
+	return 0;
+}
+
 int hardware_open(struct hardware *h, struct ptah_recorder *r)
 {
 	bool small;
@@ -124,22 +176,17 @@ int hardware_open(struct hardware *h, struct ptah_recorder *r)
 	status = hardware_find_targets(h);
 	if (status >= 0)
 		status = open_events(h, &small);
+	if (status >= 0)
+		status = open_beside(h);
 	if (status >= 0 && r->config.output.kcore && !r->config.output.sink)
 		status = hardware_make_folder(h);
 	if (status < 0)
 		return status;
 	hardware_open_elsewhere(h);
 	hardware_fill_metadata(h);
-	h->left = h->events.sideband_count;
-	h->polled = calloc(HARDWARE_POLLED + h->left + h->late_cpus, sizeof(*h->polled));
-	if (!h->polled)
-		return PTAH_E_NOMEM;
-	h->polled[0] = (struct pollfd){.fd = h->command.ended, .events = POLLIN};
-	h->polled[1] = (struct pollfd){.fd = h->source ? h->source->fd : -1, .events = POLLIN};
-	for (size_t i = 0; i < h->left; i++)
-		h->polled[HARDWARE_POLLED + i] =
-		    (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
-	status = hardware_open_writer(h);
+	status = fill_polled(h);
+	if (status >= 0)
+		status = hardware_open_writer(h);
 	if (status >= 0) {
 		hardware_write_vdso(h);
 		hardware_write_notes(h, small);
@@ -174,6 +221,9 @@ void hardware_close(struct hardware *h)
 	if (!r)
 		return;
 	hardware_close_command(&h->command, r->status.pid != 0);
+	for (size_t i = 0; i < h->beside_count; i++)
+		events_close(&h->beside[i].events);
+	free(h->beside);
 	events_close(&h->elsewhere);
 	events_close(&h->events);
 	if (!r->kept && h->made_folder) {
@@ -204,6 +254,15 @@ static void close_recorder(struct ptah_recorder *r)
 
 /* Calls */
 
+bool hardware_switch_beside(const struct hardware *h, bool on)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < h->beside_count; i++)
+		ok = events_sideband(&h->beside[i].events, on) && ok;
+	return ok;
+}
+
 int hardware_start_records(struct hardware *h)
 {
 	struct ptah_recorder *r = h->r;
@@ -213,7 +272,8 @@ int hardware_start_records(struct hardware *h)
 	if (status < 0)
 		return status;
 	if (!layout->on_exec &&
-	    !(events_sideband(&h->elsewhere, true) && events_sideband(&h->events, true)))
+	    !(events_sideband(&h->elsewhere, true) && events_sideband(&h->events, true) &&
+	      (r->status.paused || hardware_switch_beside(h, true))))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch an event on");
 	hardware_report_existing(h);
@@ -244,12 +304,12 @@ static int start_perf_event(struct ptah_recorder *r)
  */
 static void leave_out_ended(struct hardware *h)
 {
-	struct pollfd *polled = h->polled + HARDWARE_POLLED;
+	const size_t first = HARDWARE_POLLED + h->beside_polled;
 
-	for (size_t i = 0; i < h->events.sideband_count; i++)
-		if (polled[i].fd >= 0 && polled[i].revents & (POLLHUP | POLLERR)) {
-			polled[i].fd = -1;
-			h->left--;
+	for (size_t i = HARDWARE_POLLED; i < first + h->events.sideband_count; i++)
+		if (h->polled[i].fd >= 0 && h->polled[i].revents & (POLLHUP | POLLERR)) {
+			h->polled[i].fd = -1;
+			h->left -= i >= first;
 		}
 }
 
@@ -270,7 +330,8 @@ bool hardware_wait(struct hardware *h, int timeout_ms)
 
 	if (hardware_follows_cpus(h) && (timeout_ms < 0 || timeout_ms > HARDWARE_LOOK_MS))
 		timeout_ms = HARDWARE_LOOK_MS;
-	if (poll(h->polled, HARDWARE_POLLED + h->events.sideband_count, timeout_ms) > 0)
+	if (poll(h->polled, HARDWARE_POLLED + h->beside_polled + h->events.sideband_count,
+		 timeout_ms) > 0)
 		leave_out_ended(h);
 	/* The end is detected first, so that what the caller reads now has everything up to it. */
 	ended = commanded ? command_has_ended(h) : !h->left && !h->events.layout.system;
@@ -296,7 +357,7 @@ static int set_paused(struct ptah_recorder *r, bool on)
 		return on == h->events.layout.paused ? 0 : PTAH_E_UNSUPPORTED;
 	if (r->state == RECORDER_NEW)
 		return 0; /* start_perf_event() looks at status.paused */
-	if (!events_trace(&h->events, !on))
+	if (!events_trace(&h->events, !on) || !hardware_switch_beside(h, !on))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch the trace %s", on ? "off" : "on");
 	return 0;
@@ -322,9 +383,7 @@ static int stop_perf_event(struct ptah_recorder *r)
 
 	h->tracing = false;
 	events_trace(&h->events, false);
-	events_sideband(&h->events, false);
-	events_sideband(&h->elsewhere, false);
-	hardware_drain(h, r->config.buffer.policy != PTAH_RECORD_SNAPSHOT);
+	hardware_end_records(h, r->config.buffer.policy != PTAH_RECORD_SNAPSHOT);
 	/*
 	 * The user wanted the snapshots that were taken. If there was none, the end of the trace is
 	 * taken.

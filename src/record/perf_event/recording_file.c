@@ -182,31 +182,53 @@ static void fill_driver(const struct hardware *h, struct perfdata_driver *driver
 	driver->cyc_bit = pmu_bits(&h->pmu, "cyc");
 }
 
+struct event_list {
+	struct perfdata_event events[3 + PTAH_RECORD_EVENTS];
+	size_t count;
+	bool failed;
+};
+
+static void list_event(struct event_list *list, const char *name,
+		       const struct perf_event_attr *attr, const struct event *events, size_t count,
+		       size_t room)
+{
+	uint64_t *ids = ids_of(events, count);
+
+	list->failed |= !ids;
+	list->events[list->count++] = (struct perfdata_event){name, attr, ids, count, room};
+}
+
+static void list_events(const struct hardware *h, struct event_list *list)
+{
+	static const struct event made = {.id = MADE_ID};
+	const struct events *e = &h->events, *elsewhere = &h->elsewhere;
+	const char *records = event_name(&h->r->config, false);
+
+	if (h->source)
+		list_event(list, event_name(&h->r->config, true), &e->trace_attr, &made, 1, 0);
+	else if (hardware_has_trace(h))
+		list_event(list, event_name(&h->r->config, true), &e->trace_attr, e->traces,
+			   e->trace_count, h->late_events);
+	list_event(list, records, &e->sideband_attr, e->sidebands, e->sideband_count,
+		   h->late_events);
+	if (elsewhere->sideband_count)
+		list_event(list, records, &elsewhere->sideband_attr, elsewhere->sidebands,
+			   elsewhere->sideband_count, 0);
+	for (size_t i = 0; i < h->beside_count; i++) {
+		const struct events *beside = &h->beside[i].events;
+
+		list_event(list, h->beside[i].name, &beside->sideband_attr, beside->sidebands,
+			   beside->sideband_count, 0);
+	}
+}
+
 int hardware_open_writer(struct hardware *h)
 {
 	struct ptah_record_metadata *m = &h->r->metadata;
-	const struct ptah_record_config *config = &h->r->config;
-	static const struct event made = {.id = MADE_ID};
-	uint64_t *traces =
-	    h->source ? ids_of(&made, 1) : ids_of(h->events.traces, h->events.trace_count);
-	uint64_t *sidebands = ids_of(h->events.sidebands, h->events.sideband_count);
-	uint64_t *elsewhere = ids_of(h->elsewhere.sidebands, h->elsewhere.sideband_count);
-	const size_t first = hardware_has_trace(h) ? 0 : 1;
+	struct event_list list = {.count = 0};
+	struct perfdata_buffer formats = {.bytes = NULL};
 	char *pmus = pmu_list(""), cpuid[64];
-	const struct perfdata_event events[] = {
-	    {event_name(config, true), &h->events.trace_attr, traces,
-	     h->source ? 1 : h->events.trace_count, h->source ? 0 : h->late_events},
-	    {event_name(config, false), &h->events.sideband_attr, sidebands,
-	     h->events.sideband_count, h->late_events},
-	    {event_name(config, false), &h->elsewhere.sideband_attr, elsewhere,
-	     h->elsewhere.sideband_count, 0},
-	};
-	struct perfdata_driver driver = {
-	    .events = events + first,
-	    .event_count = (h->elsewhere.sideband_count ? 3 : 2) - first,
-	    .pmus = pmus,
-	    .cpuid = cpuid,
-	};
+	struct perfdata_driver driver = {.events = list.events, .pmus = pmus, .cpuid = cpuid};
 	struct perfdata_writer_config writer = {
 	    .driver = &driver,
 	    .filter = h->filters,
@@ -216,17 +238,22 @@ int hardware_open_writer(struct hardware *h)
 	};
 	int status = PTAH_E_NOMEM;
 
+	list_events(h, &list);
+	driver.event_count = list.count;
+	beside_put_formats(h->beside, h->beside_count, &formats);
+	writer.tracing = formats.bytes;
+	writer.tracing_size = formats.size;
 	fill_driver(h, &driver);
 	driver.time_zero = events_clock(&h->events, &m->time_shift, &m->time_mult, &m->time_zero);
 	writer.clock = (struct perfdata_clock){
 	    .shift = m->time_shift, .mult = m->time_mult, .zero = m->time_zero};
 	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->cpu.family, m->cpu.model,
 		 m->cpu.stepping);
-	if (traces && sidebands && elsewhere)
+	if (!list.failed && !formats.failed)
 		status = recorder_open_writer(h->r, &writer);
-	free(traces);
-	free(sidebands);
-	free(elsewhere);
+	for (size_t i = 0; i < list.count; i++)
+		free((uint64_t *)(uintptr_t)list.events[i].ids);
+	perfdata_buffer_free(&formats);
 	free(pmus);
 	return status;
 }
@@ -254,6 +281,11 @@ void hardware_write_notes(struct hardware *h, bool small)
 			      h->events.layout.per_cpu ? "processor" : "thread");
 	if (h->elsewhere_missing)
 		recorder_note(h->r, "programs that begin on other processors are not known");
+	for (size_t i = 0; i < h->beside_count; i++)
+		if (h->beside[i].narrowed)
+			recorder_note(
+			    h->r, "-e %s: only user code, as this user may not record the kernel",
+			    h->beside[i].name);
 	for (size_t i = 0; i < h->events.less_count; i++)
 		recorder_note(h->r, "this kernel does not tell of %s", h->events.less[i]);
 	if (h->r->metadata.pmu_type && !h->r->metadata.time_mult)

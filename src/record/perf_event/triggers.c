@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "perfdata/format.h"
 #include "record/perf_event/pmu.h"
+#include "record/perf_event/tracefs.h"
 #include "record/recorder.h"
 
 #include <linux/hw_breakpoint.h>
@@ -33,42 +34,6 @@ static bool read_number(const char *root, const char *path, uint64_t *number)
 		return false;
 	*number = strtoull(text, &end, 10);
 	return end != text && !*end;
-}
-
-static bool is_name(const char *text, size_t n)
-{
-	return n && strspn(text,
-			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") >= n;
-}
-
-static enum ptah_record_problem read_tracepoint(const char *root, const char *name,
-						struct perf_event_attr *attr,
-						struct ptah_message *why)
-{
-	static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	const char *colon = name ? strchr(name, ':') : NULL;
-	uint64_t id;
-
-	if (!colon || !is_name(name, (size_t)(colon - name)) ||
-	    !is_name(colon + 1, strlen(colon + 1)))
-		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
-				       "a trigger is no tracepoint GROUP:NAME: %s",
-				       name ? name : "");
-	attr->type = PERF_TYPE_TRACEPOINT;
-	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-		char path[512];
-
-		snprintf(path, sizeof(path), "%s/events/%.*s/%.200s/id", folders[i],
-			 (int)(colon - name > 200 ? 200 : colon - name), name, colon + 1);
-		if (read_number(root, path, &id)) {
-			attr->config = id;
-			return PTAH_RECORD_FINE;
-		}
-	}
-	return recorder_refuse(why, PTAH_RECORD_NO_TARGET,
-			       "the kernel has no tracepoint %s, or this user may not read "
-			       "/sys/kernel/tracing (root may)",
-			       name);
 }
 
 /* The kernel's parts are not traced by exclude_kernel, so that a breakpoint there would be missed. */
@@ -120,9 +85,15 @@ static enum ptah_record_problem read_trigger(const char *root,
 					     const struct ptah_record_trigger *trigger,
 					     struct perf_event_attr *attr, struct ptah_message *why)
 {
+	enum ptah_record_problem problem;
+	uint64_t id = 0;
+
 	switch (trigger->kind) {
 	case PTAH_TRIGGER_TRACEPOINT:
-		return read_tracepoint(root, trigger->name, attr, why);
+		attr->type = PERF_TYPE_TRACEPOINT;
+		problem = tracefs_find(root, trigger->name, &id, why);
+		attr->config = id;
+		return problem;
 	case PTAH_TRIGGER_ADDRESS:
 		return make_breakpoint(config, trigger->address, attr, why);
 	case PTAH_TRIGGER_ENTRY:
