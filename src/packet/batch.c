@@ -73,11 +73,12 @@ enum {
 	 : IS_CYC(b)	     ? ((b)&CYC_MORE ? CYC_2 : 1)                                          \
 	 : IS_IP(b)	     ? IP_SIZE(b)                                                          \
 			     : CAREFUL)
-#define SIZE(b)	     (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
-#define WIDE_SIZE(b) (KIND(b) == CAREFUL || KIND(b) == EXT ? BATCH_CAREFUL : SIZE(b))
-#define IS_TNT(b)    (!((b)&1) && (b) > OPCODE_EXT)
-#define DETAIL(b)    (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
-#define PAYLOAD(b)   (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
+#define SIZE(b)	       (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
+#define WIDE_SIZE(b)   (KIND(b) == CAREFUL || KIND(b) == EXT ? BATCH_CAREFUL : SIZE(b))
+#define IS_TNT(b)      (!((b)&1) && (b) > OPCODE_EXT)
+#define DETAIL(b)      (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
+#define PAYLOAD(b)     (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
+#define ODD_SIZE(half) WIDE_SIZE((half)*2 + 1)
 /* By half of an even first byte. */
 #define SINGLE_DETAIL(half)  DETAIL((half)*2)
 #define SINGLE_PAYLOAD(half) PAYLOAD((half)*2)
@@ -107,7 +108,8 @@ const struct batch_bytes batch_bytes = {{BYTES(WIDE_SIZE)},
 					{BYTES(DETAIL)},
 					{BYTES(PAYLOAD)},
 					{HALF_BYTES(SINGLE_DETAIL)},
-					{HALF_BYTES(SINGLE_PAYLOAD)}};
+					{HALF_BYTES(SINGLE_PAYLOAD)},
+					{HALF_BYTES(ODD_SIZE)}};
 
 _Static_assert(sizeof(struct ptah_packet_record) == 16, "a record is two words");
 

@@ -27,6 +27,7 @@ struct batch_bytes {
 	uint8_t payload[256]; /* what the first byte has of it */
 	/* Of packets of one byte, by half of it. */
 	uint8_t single_detail[128], single_payload[128];
+	uint8_t odd_size[128]; /* the sizes of odd bytes, likewise */
 };
 
 #define BATCH_CAREFUL 0x80

@@ -58,6 +58,13 @@ WIDE static ALWAYS_INLINE __m512i look_up(const uint8_t table[256], __m512i byte
 	return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
 }
 
+/* For tables of odd or of even bytes: by the upper 7 bits, the only ones that the instruction reads. */
+WIDE static ALWAYS_INLINE __m512i look_up_half(const uint8_t table[128], __m512i bytes)
+{
+	return _mm512_permutex2var_epi8(_mm512_load_si512(table), _mm512_srli_epi16(bytes, 1),
+					_mm512_load_si512(table + 64));
+}
+
 WIDE static ALWAYS_INLINE __mmask64 find_long_cycles(__m512i bytes)
 {
 	return _mm512_cmpeq_epi8_mask(
@@ -70,7 +77,8 @@ WIDE static ALWAYS_INLINE __mmask64 find_long_cycles(__m512i bytes)
  * not taken, because it does not end before the last byte or is left to others. `next` has the byte
  * after each one.
  */
-WIDE static ALWAYS_INLINE __m512i find_steps(__m512i bytes, __m512i next, __m512i sizes)
+WIDE static ALWAYS_INLINE __m512i find_steps(__m512i bytes, __m512i next, __m512i sizes,
+					     __mmask64 extended)
 {
 	const __m512i lanes = _mm512_load_si512(lane_numbers);
 	const __m512i ends = _mm512_adds_epu8(lanes, sizes);
@@ -78,7 +86,7 @@ WIDE static ALWAYS_INLINE __m512i find_steps(__m512i bytes, __m512i next, __m512
 							    _mm512_set1_epi8(CYC_MORE_STILL));
 	const __mmask64 beyond = _mm512_cmpgt_epu8_mask(ends, _mm512_set1_epi8(LAST));
 
-	return _mm512_mask_mov_epi8(ends, longer | beyond, lanes);
+	return _mm512_mask_mov_epi8(ends, longer | beyond | extended, lanes);
 }
 
 /*
@@ -104,30 +112,27 @@ WIDE static ALWAYS_INLINE void find_packets(struct window *w, __m512i step)
 	    _mm512_cmpeq_epi8_mask(at, _mm512_broadcastb_epi8(_mm512_castsi512_si128(step))));
 }
 
-/* PAD and TNT-8 are even. */
-WIDE static ALWAYS_INLINE bool are_all_single(__m512i bytes)
-{
-	return !(_mm512_test_epi8_mask(bytes, _mm512_set1_epi8(1)) |
-		 _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(OPCODE_EXT)));
-}
-
 /*
  * A window of nothing but one-byte packets needs no division: a branch, which is predicted where
  * they are many, lets the processor begin with the next window at once.
  */
 WIDE static ALWAYS_INLINE void divide_window(struct window *w, const uint8_t *p)
 {
+	__mmask64 odd, extended;
 	__m512i sizes;
 
 	w->bytes = _mm512_loadu_si512(p);
-	w->single = are_all_single(w->bytes);
+	odd = _mm512_test_epi8_mask(w->bytes, _mm512_set1_epi8(1));
+	extended = _mm512_cmpeq_epi8_mask(w->bytes, _mm512_set1_epi8(OPCODE_EXT));
+	w->single = !(odd | extended);
 	if (w->single) {
 		w->count = w->end = WINDOW;
 		w->long_cycles = 0;
 		return;
 	}
-	sizes = look_up(batch_bytes.size, w->bytes);
-	find_packets(w, find_steps(w->bytes, _mm512_loadu_si512(p + 1), sizes));
+	sizes = _mm512_mask_mov_epi8(_mm512_set1_epi8(1), odd,
+				     look_up_half(batch_bytes.odd_size, w->bytes));
+	find_packets(w, find_steps(w->bytes, _mm512_loadu_si512(p + 1), sizes, extended));
 	w->size = _mm512_permutexvar_epi8(w->at, sizes);
 	w->first = _mm512_permutexvar_epi8(w->at, w->bytes);
 	w->long_cycles = _bzhi_u64(find_long_cycles(w->first), w->count);
@@ -192,13 +197,6 @@ WIDE static ALWAYS_INLINE void put_window(struct ptah_packet_record *records,
 	}
 }
 
-/* What an even first byte says, by its upper 7 bits, the only ones that the instruction reads. */
-WIDE static ALWAYS_INLINE __m512i look_up_single(const uint8_t table[128], __m512i bytes)
-{
-	return _mm512_permutex2var_epi8(_mm512_load_si512(table), _mm512_srli_epi16(bytes, 1),
-					_mm512_load_si512(table + 64));
-}
-
 /*
  * Writes the records of 64 packets of one byte, four at a time. Unpacking brings what is known of
  * each packet together: a lane of parts[k] has the packets 4k to 4k + 3 of each 16.
@@ -211,8 +209,8 @@ WIDE static ALWAYS_INLINE void put_singles(struct ptah_packet_record *records, _
 	const __m512i type = _mm512_mask_mov_epi8(_mm512_set1_epi8(PTAH_PACKET_PAD),
 						  _mm512_test_epi8_mask(bytes, bytes),
 						  _mm512_set1_epi8(PTAH_PACKET_TNT_8));
-	const __m512i detail = look_up_single(batch_bytes.single_detail, bytes);
-	const __m512i payload = look_up_single(batch_bytes.single_payload, bytes);
+	const __m512i detail = look_up_half(batch_bytes.single_detail, bytes);
+	const __m512i payload = look_up_half(batch_bytes.single_payload, bytes);
 	const __m512i low = _mm512_unpacklo_epi8(type, detail);
 	const __m512i high = _mm512_unpackhi_epi8(type, detail);
 	const __m512i low_payload = _mm512_unpacklo_epi8(payload, payload);
