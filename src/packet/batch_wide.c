@@ -58,7 +58,7 @@ WIDE static ALWAYS_INLINE __m512i look_up(const uint8_t table[256], __m512i byte
 	return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
 }
 
-/* For tables of odd or of even bytes: by the upper 7 bits, the only ones that the instruction reads. */
+/* In a table of odd or of even bytes: the instruction reads 7 bits, here the upper ones. */
 WIDE static ALWAYS_INLINE __m512i look_up_half(const uint8_t table[128], __m512i bytes)
 {
 	return _mm512_permutex2var_epi8(_mm512_load_si512(table), _mm512_srli_epi16(bytes, 1),
