@@ -11,8 +11,7 @@
  * (gcc 12, Zen 5; docs/benchmarks.md).
  *
  * Processors with AVX-512 VBMI decode most packets in another way, in which no packet waits for the
- * one before it: batch_wide.c. This loop is what all others have, and what those take where nearly
- * all packets have one byte.
+ * one before it: batch_wide.c. This loop is what all others have.
  */
 #include "packet/batch.h"
 
@@ -74,11 +73,15 @@ enum {
 	 : IS_CYC(b)	     ? ((b)&CYC_MORE ? CYC_2 : 1)                                          \
 	 : IS_IP(b)	     ? IP_SIZE(b)                                                          \
 			     : CAREFUL)
-#define SIZE(b)	     (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
-#define WIDE_SIZE(b) (KIND(b) == CAREFUL || KIND(b) == EXT ? BATCH_CAREFUL : SIZE(b))
-#define IS_TNT(b)    (!((b)&1) && (b) > OPCODE_EXT)
-#define DETAIL(b)    (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
-#define PAYLOAD(b)   (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
+#define SIZE(b)	       (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
+#define WIDE_SIZE(b)   (KIND(b) == CAREFUL || KIND(b) == EXT ? BATCH_CAREFUL : SIZE(b))
+#define IS_TNT(b)      (!((b)&1) && (b) > OPCODE_EXT)
+#define DETAIL(b)      (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
+#define PAYLOAD(b)     (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
+#define ODD_SIZE(half) WIDE_SIZE((half)*2 + 1)
+/* By half of an even first byte. */
+#define SINGLE_DETAIL(half)  DETAIL((half)*2)
+#define SINGLE_PAYLOAD(half) PAYLOAD((half)*2)
 
 #define RECORD(b)                                                                                  \
 	{                                                                                          \
@@ -86,20 +89,27 @@ enum {
 	}
 
 #ifdef __cppcheck__ /* One of each: expanding them all takes it twelve seconds. */
-#define BYTES(of) of(0)
+#define BYTES(of)      of(0)
+#define HALF_BYTES(of) of(0)
 #else
 #define TIMES_4(of, b)	of((b)), of((b) + 1), of((b) + 2), of((b) + 3)
 #define TIMES_16(of, b) TIMES_4(of, b), TIMES_4(of, b + 4), TIMES_4(of, b + 8), TIMES_4(of, b + 12)
 #define TIMES_64(of, b)                                                                            \
 	TIMES_16(of, b), TIMES_16(of, b + 16), TIMES_16(of, b + 32), TIMES_16(of, b + 48)
-#define BYTES(of) TIMES_64(of, 0), TIMES_64(of, 64), TIMES_64(of, 128), TIMES_64(of, 192)
+#define HALF_BYTES(of) TIMES_64(of, 0), TIMES_64(of, 64)
+#define BYTES(of)      HALF_BYTES(of), TIMES_64(of, 128), TIMES_64(of, 192)
 #endif
 
 static const uint8_t kinds[256] = {BYTES(KIND)};
 static const struct ptah_packet_record table[256] = {BYTES(RECORD)};
 
-const struct batch_bytes batch_bytes = {
-    {BYTES(WIDE_SIZE)}, {BYTES(TYPE)}, {BYTES(DETAIL)}, {BYTES(PAYLOAD)}};
+const struct batch_bytes batch_bytes = {{BYTES(WIDE_SIZE)},
+					{BYTES(TYPE)},
+					{BYTES(DETAIL)},
+					{BYTES(PAYLOAD)},
+					{HALF_BYTES(SINGLE_DETAIL)},
+					{HALF_BYTES(SINGLE_PAYLOAD)},
+					{HALF_BYTES(ODD_SIZE)}};
 
 _Static_assert(sizeof(struct ptah_packet_record) == 16, "a record is two words");
 
@@ -250,19 +260,21 @@ static NOINLINE int careful(struct batch *batch, unsigned *block)
 /*
  * Windows, as long as they pay. Packets that careful() has to decode come several at a time (PSB+),
  * each would end a window, and dividing one costs as much as decoding ten packets: so the first
- * bytes after such a packet are the loop's.
+ * bytes after such a packet are the loop's. Returns false if the loop has nothing left to do.
  */
-static void take_windows(struct batch *batch)
+static bool take_windows(struct batch *batch)
 {
 	const uint8_t *const end = batch->end, *const lead = batch->p + LEAD_BYTES;
 
 	if ((size_t)(end - batch->p) < LEAD_BYTES + STEP_BYTES)
-		return;
+		return true;
 	batch->end = lead + STEP_BYTES;
 	fast(batch);
 	batch->end = end;
-	if (batch->p > lead)
-		batch_take_windows(batch);
+	if (batch->p <= lead)
+		return false;
+	batch_take_windows(batch);
+	return true;
 }
 
 int packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_record *records,
@@ -274,9 +286,8 @@ int packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_re
 
 	while (batch.r < batch.limit) {
 		if (cursor->block == PTAH_BLOCK_NONE) {
-			if (wide)
-				take_windows(&batch);
-			fast(&batch);
+			if (!wide || take_windows(&batch))
+				fast(&batch);
 		}
 		/* Returning fewer records is faster than filling the last few one by one. */
 		if (batch.r != records && batch.limit - batch.r < STEP_RECORDS)
@@ -292,5 +303,5 @@ int packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_re
 int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_packet_record *records,
 			     size_t capacity)
 {
-	return packet_decode_batch(cursor, records, capacity, batch_can_wide());
+	return packet_decode_batch(cursor, records, capacity, batch_prefers_wide());
 }

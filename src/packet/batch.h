@@ -25,6 +25,9 @@ struct batch_bytes {
 	_Alignas(64) uint8_t size[256];
 	uint8_t type[256], detail[256];
 	uint8_t payload[256]; /* what the first byte has of it */
+	/* Of packets of one byte, by half of it. */
+	uint8_t single_detail[128], single_payload[128];
+	uint8_t odd_size[128]; /* the sizes of odd bytes, likewise */
 };
 
 #define BATCH_CAREFUL 0x80
@@ -33,6 +36,9 @@ extern const struct batch_bytes batch_bytes;
 
 /* Does this processor have what batch_take_windows() needs? */
 bool batch_can_wide(void);
+
+/* Is it faster here? That was measured on an Intel processor only. */
+bool batch_prefers_wide(void);
 
 /*
  * Decodes packets 64 bytes at a time, as long as there are enough bytes and records for that, up to

@@ -18,13 +18,10 @@
 #include <immintrin.h>
 
 #define WINDOW 64
-/* No packet at this position is taken: it stands for all that cannot be. */
+/* No packet at this position is taken. */
 #define LAST (WINDOW - 1)
 /* What one window reads: also the byte after it. */
 #define READS (WINDOW + 1)
-/* With so many packets in each of so many windows in a row, the loop of batch.c is faster. */
-#define DENSE	   56
-#define DENSE_MOST 3
 /* Records are written in groups, the last one with some that are overwritten later. */
 #define GROUP 8
 
@@ -37,6 +34,7 @@ struct window {
 	uint64_t long_cycles; /* a bit for each CYC of two bytes */
 	unsigned count;
 	unsigned end; /* of the last packet */
+	bool single;  /* 64 packets of one byte: there are only `bytes`, `count` and `end` */
 };
 
 /* What the first bytes say. */
@@ -60,6 +58,13 @@ WIDE static ALWAYS_INLINE __m512i look_up(const uint8_t table[256], __m512i byte
 	return _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(bytes), high);
 }
 
+/* In a table of odd or of even bytes: the instruction reads 7 bits, here the upper ones. */
+WIDE static ALWAYS_INLINE __m512i look_up_half(const uint8_t table[128], __m512i bytes)
+{
+	return _mm512_permutex2var_epi8(_mm512_load_si512(table), _mm512_srli_epi16(bytes, 1),
+					_mm512_load_si512(table + 64));
+}
+
 WIDE static ALWAYS_INLINE __mmask64 find_long_cycles(__m512i bytes)
 {
 	return _mm512_cmpeq_epi8_mask(
@@ -68,27 +73,29 @@ WIDE static ALWAYS_INLINE __mmask64 find_long_cycles(__m512i bytes)
 }
 
 /*
- * The size of the packet that begins at each position; BATCH_CAREFUL where it does not end in the
- * window, too. `next` has the byte after each one.
+ * The position of the packet after the one that begins at each position: the same one where that is
+ * not taken, because it does not end before the last byte or is left to others. `next` has the byte
+ * after each one.
  */
-WIDE static ALWAYS_INLINE __m512i find_sizes(__m512i bytes, __m512i next)
+WIDE static ALWAYS_INLINE __m512i find_steps(__m512i bytes, __m512i next, __m512i sizes,
+					     __mmask64 extended)
 {
-	const __m512i careful = _mm512_set1_epi8((char)BATCH_CAREFUL);
-	const __m512i sizes = look_up(batch_bytes.size, bytes);
+	const __m512i lanes = _mm512_load_si512(lane_numbers);
+	const __m512i ends = _mm512_adds_epu8(lanes, sizes);
 	const __mmask64 longer = _mm512_mask_test_epi8_mask(find_long_cycles(bytes), next,
 							    _mm512_set1_epi8(CYC_MORE_STILL));
-	const __mmask64 beyond = _mm512_cmpgt_epu8_mask(
-	    _mm512_adds_epu8(_mm512_load_si512(lane_numbers), sizes), _mm512_set1_epi8(WINDOW));
+	const __mmask64 beyond = _mm512_cmpgt_epu8_mask(ends, _mm512_set1_epi8(LAST));
 
-	return _mm512_mask_mov_epi8(sizes, longer | beyond, careful);
+	return _mm512_mask_mov_epi8(ends, longer | beyond | extended, lanes);
 }
 
 /*
- * Where the packets begin, in order. `step` leads from each position to that of the packet after
- * it; then to that of the second, 4th, 8th, 16th and 32nd after it. A lane takes those whose bits
- * its number has.
+ * Where the packets begin, in order, and then, for the other lanes, where the last one ends. `step`
+ * leads from each position to that of the packet after it; then to that of the second, 4th, 8th,
+ * 16th and 32nd after it. A lane takes those whose bits its number has. At last `step` leads to the
+ * end: as the next window waits for that, nothing else is asked for it.
  */
-WIDE static ALWAYS_INLINE __m512i find_packets(__m512i step)
+WIDE static ALWAYS_INLINE void find_packets(struct window *w, __m512i step)
 {
 	static const uint64_t lanes[] = {0xaaaaaaaaaaaaaaaa, 0xcccccccccccccccc,
 					 0xf0f0f0f0f0f0f0f0, 0xff00ff00ff00ff00,
@@ -99,27 +106,36 @@ WIDE static ALWAYS_INLINE __m512i find_packets(__m512i step)
 		at = _mm512_mask_permutexvar_epi8(at, lanes[i], at, step);
 		step = _mm512_permutexvar_epi8(step, step);
 	}
-	return at;
+	w->at = at;
+	w->end = (unsigned)_mm_cvtsi128_si32(_mm512_castsi512_si128(step)) & 0xff;
+	w->count = (unsigned)__builtin_ctzll(
+	    _mm512_cmpeq_epi8_mask(at, _mm512_broadcastb_epi8(_mm512_castsi512_si128(step))));
 }
 
+/*
+ * A window of nothing but one-byte packets needs no division: a branch, which is predicted where
+ * they are many, lets the processor begin with the next window at once.
+ */
 WIDE static ALWAYS_INLINE void divide_window(struct window *w, const uint8_t *p)
 {
-	const __m512i last = _mm512_set1_epi8(LAST);
-	_Alignas(64) uint8_t ends[WINDOW];
-	__mmask64 taken;
+	__mmask64 odd, extended;
 	__m512i sizes;
 
 	w->bytes = _mm512_loadu_si512(p);
-	sizes = find_sizes(w->bytes, _mm512_loadu_si512(p + 1));
-	w->at = find_packets(
-	    _mm512_min_epu8(_mm512_adds_epu8(_mm512_load_si512(lane_numbers), sizes), last));
+	odd = _mm512_test_epi8_mask(w->bytes, _mm512_set1_epi8(1));
+	extended = _mm512_cmpeq_epi8_mask(w->bytes, _mm512_set1_epi8(OPCODE_EXT));
+	w->single = !(odd | extended);
+	if (w->single) {
+		w->count = w->end = WINDOW;
+		w->long_cycles = 0;
+		return;
+	}
+	sizes = _mm512_mask_mov_epi8(_mm512_set1_epi8(1), odd,
+				     look_up_half(batch_bytes.odd_size, w->bytes));
+	find_packets(w, find_steps(w->bytes, _mm512_loadu_si512(p + 1), sizes, extended));
 	w->size = _mm512_permutexvar_epi8(w->at, sizes);
-	taken = _mm512_cmplt_epu8_mask(w->at, last) & ~_mm512_movepi8_mask(w->size);
-	w->count = (unsigned)__builtin_ctzll(~taken);
-	_mm512_store_si512(ends, _mm512_add_epi8(w->at, w->size));
-	w->end = w->count ? ends[w->count - 1] : 0;
 	w->first = _mm512_permutexvar_epi8(w->at, w->bytes);
-	w->long_cycles = find_long_cycles(w->first) & taken;
+	w->long_cycles = _bzhi_u64(find_long_cycles(w->first), w->count);
 }
 
 /*
@@ -182,6 +198,45 @@ WIDE static ALWAYS_INLINE void put_window(struct ptah_packet_record *records,
 }
 
 /*
+ * Writes the records of 64 packets of one byte, four at a time. Unpacking brings what is known of
+ * each packet together: a lane of parts[k] has the packets 4k to 4k + 3 of each 16.
+ */
+WIDE static ALWAYS_INLINE void put_singles(struct ptah_packet_record *records, __m512i bytes,
+					   uint32_t offset)
+{
+	/* Of each record the type and detail, and the first byte of the payload. */
+	const __mmask64 known = 0x0150015001500150;
+	const __m512i type = _mm512_mask_mov_epi8(_mm512_set1_epi8(PTAH_PACKET_PAD),
+						  _mm512_test_epi8_mask(bytes, bytes),
+						  _mm512_set1_epi8(PTAH_PACKET_TNT_8));
+	const __m512i detail = look_up_half(batch_bytes.single_detail, bytes);
+	const __m512i payload = look_up_half(batch_bytes.single_payload, bytes);
+	const __m512i low = _mm512_unpacklo_epi8(type, detail);
+	const __m512i high = _mm512_unpackhi_epi8(type, detail);
+	const __m512i low_payload = _mm512_unpacklo_epi8(payload, payload);
+	const __m512i high_payload = _mm512_unpackhi_epi8(payload, payload);
+	const __m512i parts[] = {
+	    _mm512_unpacklo_epi16(low, low_payload), _mm512_unpackhi_epi16(low, low_payload),
+	    _mm512_unpacklo_epi16(high, high_payload), _mm512_unpackhi_epi16(high, high_payload)};
+	/* Where a record finds its bytes: type, detail and payload of part 0, then 4, 8, 12. */
+	__m512i from = _mm512_set_epi64(14, 0x000d000c00000000, 10, 0x0009000800000000, 6,
+					0x0005000400000000, 2, 0x0001000000000000);
+	/* The offsets and sizes. */
+	__m512i head = _mm512_add_epi64(
+	    _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0),
+	    _mm512_maskz_set1_epi64(0x55, (long long)((uint64_t)1 << 40 | offset)));
+
+	for (unsigned i = 0; i < WINDOW / 4; i++) {
+		_mm512_storeu_si512(records + (size_t)i * 4,
+				    _mm512_or_si512(head, _mm512_maskz_permutexvar_epi8(
+							      known, from, parts[i % 4])));
+		head = _mm512_add_epi64(head, _mm512_maskz_set1_epi64(0x55, 4));
+		if (i % 4 == 3)
+			from = _mm512_add_epi8(from, _mm512_set1_epi8(16));
+	}
+}
+
+/*
  * Each window is divided before the records of the one before it are made: dividing is one chain of
  * dependent instructions, and making records has many independent ones.
  */
@@ -189,25 +244,26 @@ WIDE void batch_take_windows(struct batch *batch)
 {
 	const uint8_t *p = batch->p, *const limit = batch->end - READS;
 	struct ptah_packet_record *r = batch->r;
-	unsigned dense = 0;
 	struct window w;
 
 	if (batch->end - p < READS)
 		return;
 	divide_window(&w, p);
-	while (w.count && batch->limit - r >= WINDOW && dense < DENSE_MOST) {
+	while (w.count && batch->limit - r >= WINDOW) {
 		const struct window done = w;
 		const uint32_t offset = (uint32_t)(p - batch->base);
 
 		p += w.end;
 		w.count = 0;
-		if (p <= limit)
+		if (p <= limit && batch_bytes.size[*p] != BATCH_CAREFUL)
 			divide_window(&w, p);
-		put_window(r, &done, offset);
+		if (done.single)
+			put_singles(r, done.bytes, offset);
+		else
+			put_window(r, &done, offset);
 		if (UNLIKELY(done.long_cycles))
 			put_long_cycles(r, batch->base, done.long_cycles);
 		r += done.count;
-		dense = done.count < DENSE ? 0 : dense + 1;
 	}
 	batch->p = p;
 	batch->r = r;
@@ -219,6 +275,11 @@ bool batch_can_wide(void)
 	       __builtin_cpu_supports("bmi2");
 }
 
+bool batch_prefers_wide(void)
+{
+	return batch_can_wide() && __builtin_cpu_is("intel");
+}
+
 #else
 void batch_take_windows(struct batch *batch)
 {
@@ -226,6 +287,11 @@ void batch_take_windows(struct batch *batch)
 }
 
 bool batch_can_wide(void)
+{
+	return false;
+}
+
+bool batch_prefers_wide(void)
 {
 	return false;
 }
