@@ -307,6 +307,11 @@ void changes_written(struct context *c, uint64_t inode)
 	(void)inode;
 }
 
+void changes_forked(struct context *c)
+{
+	(void)c;
+}
+
 bool changes_has_files(const struct context *c)
 {
 	(void)c;
