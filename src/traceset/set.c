@@ -288,9 +288,9 @@ static const char *keep_filter(struct ptah_trace_set *set, const char *text)
 	return filter;
 }
 
-int ptah_trace_set_system(struct ptah_trace_set *set, const struct ptah_trace_system *system)
+static int keep_system(struct ptah_trace_set *set, const struct ptah_trace_system *system)
 {
-	struct ptah_trace_system s = {0};
+	struct ptah_trace_system s = *system;
 	const char **paths[] = {&s.kcore,
 				&s.kallsyms,
 				&s.root,
@@ -304,10 +304,6 @@ int ptah_trace_set_system(struct ptah_trace_set *set, const struct ptah_trace_sy
 			       &set->vdso[PTAH_TRACE_VDSO_32],
 			       &set->vdso[PTAH_TRACE_VDSO_X32]};
 
-	if (!set || !system || system->size < sizeof(*system) ||
-	    (system->filter && !is_filter(system->filter)))
-		return PTAH_E_INVAL;
-	s = *system;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		if (*paths[i] && !**paths[i])
 			return PTAH_E_INVAL;
@@ -322,6 +318,14 @@ int ptah_trace_set_system(struct ptah_trace_set *set, const struct ptah_trace_sy
 	if (s.filter)
 		set->filter = s.filter;
 	return 0;
+}
+
+int ptah_trace_set_system(struct ptah_trace_set *set, const struct ptah_trace_system *system)
+{
+	if (!set || !system || system->size < sizeof(*system) ||
+	    (system->filter && !is_filter(system->filter)))
+		return PTAH_E_INVAL;
+	return keep_system(set, system);
 }
 
 int trace_set_note(struct ptah_trace_set *set, const char *text)
