@@ -32,6 +32,7 @@
 struct recording {
 	struct ptah_recorder *r;
 	char **command; /* of QEMU */
+	char *plugin;	/* of the command, with the descriptor of the socket */
 	pid_t pid;	/* 0: it has ended */
 	int socket, plugins;
 	struct channel_frame frame; /* the one that is being received */
@@ -520,14 +521,14 @@ static int make_command(struct recording *r)
 				    .options = config->target.argv + 1};
 	struct ptah_message why = {""};
 	int status = ptah_vm_command(&vm, &r->command, &why);
-	char *plugin;
 
 	if (status < 0)
 		return recorder_fail(r->r, PTAH_RECORD_NO_EMULATOR, status, "%s", why.text);
-	if (asprintf(&plugin, "%s,record=%d", r->command[2], r->plugins) < 0)
+	if (asprintf(&r->plugin, "%s,record=%d", r->command[2], r->plugins) < 0) {
+		r->plugin = NULL;
 		return PTAH_E_NOMEM;
-	free(r->command[2]);
-	r->command[2] = plugin;
+	}
+	r->command[2] = r->plugin; /* the command is one block */
 	return 0;
 }
 
@@ -643,6 +644,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 	if (r->plugins >= 0)
 		close(r->plugins);
 	free(r->command);
+	free(r->plugin);
 	guest_symbols_free(r->symbols);
 	free(r->bytes);
 	free(r);
