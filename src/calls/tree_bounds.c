@@ -42,10 +42,12 @@ bool tree_bound_times(struct ptah_call_tree *t, uint64_t offset, uint64_t low, u
 {
 	struct tree_bounds *b = t->bounds;
 
-	if (!b)
+	if (!b) {
 		b = t->bounds = calloc(1, sizeof(*b));
-	if (!b)
-		return false;
+		if (!b)
+			return false;
+		b->now.high = UINT64_MAX; /* before the first stamp nothing is known */
+	}
 	b->before = b->now;
 	b->now = (struct span_bounds){low, high};
 	b->offset = offset;

@@ -34,10 +34,10 @@ struct batch_bytes {
 
 extern const struct batch_bytes batch_bytes;
 
-/* Does this processor have what batch_take_windows() needs? */
+/* Whether this processor has what batch_take_windows() needs. */
 bool batch_can_wide(void);
 
-/* Is it faster here? That was measured on an Intel processor only. */
+/* Whether it is faster here, which was measured on an Intel processor only. */
 bool batch_prefers_wide(void);
 
 /*
