@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The seeds of the fuzzers are what fuzz/seeds.c writes.
+# The seeds of the fuzzers are what fuzz/seeds.c and its seeds_*.c write.
 set -eu
 # The corpus/ that this test writes must not be mistaken for a part of the source.
 case $PWD/ in
